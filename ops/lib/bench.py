@@ -1,0 +1,394 @@
+"""Measures what one decision costs, beside nginx answering the same requests with a constant.
+
+Core 0 has the engine (all its threads, one reactor) or one nginx worker, whichever is measured;
+the other is stopped. Core 1 has the load generator (tests/bench/load.c) and the platform. In each
+round both are measured, in turns. nginx reads the same POSTs over the same number of connections
+at the same depth and answers `return 200` with a JSON body of the engine's mean length.
+
+Engine and platform run as a user would start them: journal on a real file system (tmpfs is
+refused), audit published and stored, more than 1,000 rules loaded. Requests are made from the
+corpus of tool calls, or by a seeded generator where that is absent. A round ends when the
+platform has confirmed every record; the engine's CPU time (whole process, to there) is divided by
+the requests that were answered. `vs_nginx` is nginx's CPU time per request by the engine's, of
+the same round: above 1 the engine is the cheaper one. Every figure is the median of the rounds.
+
+  row            durability  connections  depth   gate
+  written_c64    written      64           1      0.75
+  synced_c256    synced      256           1      0.75
+  written_c1     written       1           1
+  synced_c1      synced        1           1
+  pipelined_x16  synced       64          16      3
+  unix_c64       written      64           1      (both over a Unix socket)
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import platform as machine
+import random
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import time
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(TOP / "tests" / "e2e"))
+
+import harness  # noqa: E402
+
+ROWS = {  # name: durability, connections, depth, over a Unix socket, gate
+    "written_c64": ("written", 64, 1, False, 0.75),
+    "synced_c256": ("synced", 256, 1, False, 0.75),
+    "written_c1": ("written", 1, 1, False, None),
+    "synced_c1": ("synced", 1, 1, False, None),
+    "pipelined_x16": ("synced", 64, 16, False, 3.0),
+    "unix_c64": ("written", 64, 1, True, None),
+}
+SEED = 20261120
+BODIES = 20000
+OUTCOME_SHARE = 0.05
+OUTCOMES = ("allow", "deny", "human_review", "compute")
+
+
+def fail(sentence):
+    print(f"ops/bench: {sentence}", file=sys.stderr)
+    sys.exit(1)
+
+
+# ---- traffic and policies ----
+
+
+def corpus_calls():
+    path = harness.CORPORA / "toolcalls" / "calls.jsonl"
+    if not path.exists():
+        return None
+    return [(call["tool"], call.get("agent") or "assistant", call["args"])
+            for call in map(json.loads, path.read_text().splitlines())]
+
+
+GENERATED_POLICY = """
+rules:
+  - {id: reads, agents: ["*"], actions: ["get_*", "search_*"], decision: allow}
+  - {id: refunds, actions: ["refund_*"], decision: human_review, reason: A person looks at money.}
+  - {id: drops, actions: ["drop_*"], decision: deny, reason: Nothing is dropped.}
+  - {id: writes, agents: ["*"], actions: ["write_*_prod"], decision: compute, compute: {tool: get_draft, args: {to: sandbox}}}
+"""
+
+
+def generated_calls(chance):
+    verbs = [("get_{}", 50), ("search_{}", 14), ("refund_{}", 10), ("drop_{}", 14), ("write_{}_prod", 12)]
+    nouns = ["invoice", "order", "ticket", "booking", "account", "report", "message", "file", "user", "payment"]
+    calls = []
+    for _ in range(2500):
+        verb = chance.choices([v for v, _ in verbs], [w for _, w in verbs])[0]
+        args = {f"{chance.choice(nouns)}_id": f"{chance.getrandbits(48):x}", "amount": round(chance.uniform(0, 900), 2)}
+        if chance.random() < 0.5:
+            args["note"] = " ".join(chance.choices(nouns, k=chance.randint(3, 40)))
+        if chance.random() < 0.2:
+            args["items"] = [{"sku": chance.getrandbits(32), "count": chance.randint(1, 9)} for _ in range(3)]
+        calls.append((verb.format(chance.choice(nouns)), f"agent_{chance.randint(1, 40)}", args))
+    return calls
+
+
+def write_bodies(path, calls, chance):
+    """Every line is another request: the calls in random order, confidence and context varied."""
+    with open(path, "w") as out:
+        for _ in range(BODIES):
+            action, actor, args = chance.choice(calls)
+            body = {"action": action, "actor": actor, "args": args}
+            if chance.random() < 0.7:
+                body["confidence"] = round(chance.uniform(0.6, 1), chance.randint(1, 3))
+            if chance.random() < 0.3:
+                body["resource"] = {"type": "record", "id": f"{chance.getrandbits(40):x}"}
+            if chance.random() < 0.2:
+                body["context"] = {"conversation": f"{chance.getrandbits(64):x}", "turn": chance.randint(1, 30)}
+            members = list(body.items())
+            chance.shuffle(members)
+            out.write(json.dumps(dict(members), separators=chance.choice([(",", ":"), (", ", ": ")])) + "\n")
+
+
+def filler(number, actions, chance):
+    """A document of 220 rules of other teams, a tenth of them on actions that do occur here."""
+    rules = []
+    for i in range(220):
+        service = f"svc{number}x{i}"
+        action = chance.choice([f"{service}_get_*", f"{service}_run", f"*_{service}_prod", f"{service}_*_now"])
+        if i % 10 == 0:
+            action = chance.choice(actions)
+        decision = chance.choice(["allow", "allow", "deny", "human_review"])
+        rules.append({"id": f"r{i}", "agents": [f"team{number}-bot{i % 20}"], "actions": [action], "decision": decision})
+    return json.dumps({"rules": rules})
+
+
+def load_policies(stack, calls, from_corpus, chance):
+    if from_corpus:
+        stack.examples()
+    else:
+        stack.policy("generated", GENERATED_POLICY)
+    actions = sorted({action for action, _, _ in calls})
+    for number in range(5):
+        stack.policy(f"filler-{number}", filler(number, actions, chance), wait=number == 4)
+    return int(stack.metrics(stack.engine)["writ_engine_policy_rules"])
+
+
+# ---- measuring ----
+
+
+def cpu_ns(pids):
+    """CPU time so far of all threads of these processes."""
+    total = 0
+    for pid in pids:
+        for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
+            try:
+                total += int((task / "schedstat").read_text().split()[0])
+            except FileNotFoundError:
+                pass
+    return total
+
+
+class Nginx:
+    """One worker on core 0 that reads a POST and answers a constant."""
+
+    def __init__(self, folder, body_bytes):
+        self.folder, self.port, self.socket = folder, harness.free_port(), folder / "nginx.sock"
+        self.socket.unlink(missing_ok=True)
+        filling = "a" * max(1, body_bytes - len('{"decision":"allow","x":""}'))
+        user = "user root;" if os.geteuid() == 0 else ""
+        temporary = " ".join(f"{name}_temp_path {folder}/{name};" for name in
+                             ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
+        (folder / "nginx.conf").write_text(
+            f"worker_processes 1; daemon off; {user} pid {folder}/nginx.pid; error_log {folder}/nginx.log warn;\n"
+            "events { worker_connections 4096; }\n"
+            f"http {{ access_log off; keepalive_requests 1000000000; keepalive_timeout 1h; {temporary}\n"
+            f" server {{ listen 127.0.0.1:{self.port}; listen unix:{self.socket}; location / {{\n"
+            f"  default_type application/json; return 200 '{{\"decision\":\"allow\",\"x\":\"{filling}\"}}'; }} }} }}\n")
+        self.process = subprocess.Popen(["taskset", "-c", "0", "nginx", "-p", str(folder), "-c", str(folder / "nginx.conf")],
+                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        harness.eventually(self.answers, "nginx answers", 10)
+
+    def answers(self):
+        try:
+            with harness.Wire(("127.0.0.1", self.port)) as wire:
+                return wire.post("/", {}).status == 200
+        except OSError:
+            return False
+
+    def pids(self):
+        children = pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        return [self.process.pid, *map(int, children)]
+
+    def end(self):
+        for pid in self.pids():
+            os.kill(pid, signal.SIGCONT)
+        self.process.terminate()
+        self.process.wait()
+
+
+def signal_all(pids, number):
+    for pid in pids:
+        os.kill(pid, number)
+
+
+def run_load(address, row, seconds, bodies, key_file):
+    _, connections, depth, _, _ = ROWS[row]
+    command = ["taskset", "-c", "1", str(harness.BIN / "load"), "--address", address, "--file", str(bodies),
+               "--connections", str(connections), "--pipeline", str(depth), "--seconds", str(seconds)]
+    if key_file:
+        command += ["--key-file", str(key_file)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        fail(f"the load generator failed ({done.returncode}): {done.stdout}{done.stderr}")
+    result = json.loads(done.stdout)
+    if set(result["statuses"]) != {"200"}:
+        fail(f"not every answer was a 200: {result['statuses']}")
+    return result
+
+
+class Bench:
+    def __init__(self, options, folder):
+        self.options, self.folder = options, folder
+        self.chance = random.Random(SEED)
+        calls = corpus_calls()
+        self.from_corpus = calls is not None
+        self.calls = calls or generated_calls(self.chance)
+        self.bodies = folder / "bodies.ndjson"
+        write_bodies(self.bodies, self.calls, self.chance)
+
+    def start(self, durability):
+        folder = self.folder / "stack"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        stack = harness.Stack(folder, engine=["--durability", durability, "--listen.unix", folder / "engine.sock"],
+                              engine_prefix=["taskset", "-c", "0"], platform_prefix=["taskset", "-c", "1"])
+        stack.start()
+        self.rules = load_policies(stack, self.calls, self.from_corpus, random.Random(SEED))
+        if self.rules < 1000:
+            fail(f"only {self.rules} rules are loaded")
+        (folder / "agent.key").write_text(stack.keys["agent"] + "\n")
+        return stack
+
+    def engine_round(self, stack, row, seconds):
+        unix = ROWS[row][3]
+        address = f"unix:{stack.folder}/engine.sock" if unix else f"127.0.0.1:{stack.engine.port}"
+        stack.wait_published()
+        syncs = stack.metrics(stack.engine)["writ_engine_journal_syncs_total"]
+        before = cpu_ns([stack.engine.pid])
+        result = run_load(address, row, seconds, self.bodies, stack.folder / "agent.key")
+        stack.wait_published()
+        spent = cpu_ns([stack.engine.pid]) - before
+        result["cpu_us"] = spent / 1000 / result["replies"]
+        result["syncs"] = stack.metrics(stack.engine)["writ_engine_journal_syncs_total"] - syncs
+        return result
+
+    def nginx_round(self, nginx, row, seconds):
+        address = f"unix:{nginx.socket}" if ROWS[row][3] else f"127.0.0.1:{nginx.port}"
+        before = cpu_ns(nginx.pids())
+        result = run_load(address, row, seconds, self.bodies, None)
+        result["cpu_us"] = (cpu_ns(nginx.pids()) - before) / 1000 / result["replies"]
+        return result
+
+    def measure(self, row):
+        seconds, rounds = self.options.seconds, self.options.rounds
+        stack = self.start(ROWS[row][0])
+        nginx = None
+        try:
+            warm = self.engine_round(stack, row, min(seconds, 0.5))
+            nginx = Nginx(self.folder, round(warm["body_bytes"] / warm["replies"]))
+            self.nginx_round(nginx, row, 0.2)
+            ours, theirs = [], []
+            for number in range(rounds):
+                for turn in ("engine", "nginx") if number % 2 == 0 else ("nginx", "engine"):
+                    if turn == "engine":
+                        signal_all(nginx.pids(), signal.SIGSTOP)
+                        ours.append(self.engine_round(stack, row, seconds))
+                        signal_all(nginx.pids(), signal.SIGCONT)
+                    else:
+                        signal_all([stack.engine.pid], signal.SIGSTOP)
+                        theirs.append(self.nginx_round(nginx, row, seconds))
+                        signal_all([stack.engine.pid], signal.SIGCONT)
+            stack.engine.stop()
+            stack.platform.stop()
+        finally:
+            if nginx:
+                nginx.end()
+            stack.close()
+        return self.summary(row, ours, theirs)
+
+    def summary(self, row, ours, theirs):
+        decisions = {name: sum(r["decisions"][name] for r in ours) for name in OUTCOMES}
+        replies = sum(r["replies"] for r in ours)
+        for name, count in decisions.items():
+            if count < OUTCOME_SHARE * replies:
+                fail(f"only {100 * count / replies:.1f} % of the answers are {name}: the mix is not a fair one")
+        ratios = [theirs[i]["cpu_us"] / ours[i]["cpu_us"] for i in range(len(ours))]
+
+        def median(rounds, name):
+            return statistics.median(r[name] for r in rounds)
+
+        return {
+            "name": row, "durability": ROWS[row][0], "connections": ROWS[row][1], "depth": ROWS[row][2],
+            "req_s": round(median(ours, "req_s")), "p50_ms": round(median(ours, "p50_ms"), 3),
+            "p99_ms": round(median(ours, "p99_ms"), 3), "cpu_us": round(median(ours, "cpu_us"), 2),
+            "vs_nginx": round(statistics.median(ratios), 3),
+            "vs_nginx_min": round(min(ratios), 3), "vs_nginx_max": round(max(ratios), 3),
+            "nginx_req_s": round(median(theirs, "req_s")), "nginx_p50_ms": round(median(theirs, "p50_ms"), 3),
+            "nginx_p99_ms": round(median(theirs, "p99_ms"), 3), "nginx_cpu_us": round(median(theirs, "cpu_us"), 2),
+            "syncs_per_s": round(statistics.median(r["syncs"] / r["seconds"] for r in ours)),
+            "requests": replies, "rounds": len(ours), "gate": ROWS[row][4],
+            "body_bytes": round(sum(r["body_bytes"] for r in ours) / replies),
+            "outcomes": {name: round(count / replies, 3) for name, count in decisions.items()},
+        }
+
+
+def file_system(folder):
+    kind = subprocess.run(["stat", "-f", "-c", "%T", str(folder)], capture_output=True, text=True, check=True).stdout.strip()
+    if kind in ("tmpfs", "ramfs"):
+        fail(f"{folder} is on {kind}, where nothing is ever synced; name a directory on a disk with --data")
+    return kind
+
+
+def processor():
+    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return machine.machine()
+
+
+def print_table(rows):
+    head = (f"{'row':<14}{'durability':>11}{'req/s':>9}{'p50 ms':>9}{'p99 ms':>9}{'CPU us':>8}{'nginx us':>9}"
+            f"{'vs nginx':>9}{'(min-max)':>14}{'gate':>6}{'nginx r/s':>11}{'syncs/s':>9}  allow/deny/review/compute %")
+    print(head)
+    for r in rows:
+        shares = "/".join(f"{100 * r['outcomes'][name]:.0f}" for name in OUTCOMES)
+        gate = f"{r['gate']:.2f}" if r["gate"] else ""
+        print(f"{r['name']:<14}{r['durability']:>11}{r['req_s']:>9}{r['p50_ms']:>9.3f}{r['p99_ms']:>9.3f}{r['cpu_us']:>8.2f}"
+              f"{r['nginx_cpu_us']:>9.2f}{r['vs_nginx']:>9.2f}{r['vs_nginx_min']:>7.2f}-{r['vs_nginx_max']:<6.2f}{gate:>6}"
+              f"{r['nginx_req_s']:>11}{r['syncs_per_s']:>9}  {shares}")
+
+
+def micro_benchmarks():
+    """The in-process ones, on core 0, as they print themselves."""
+    printed = {}
+    for path in sorted(harness.BIN.glob("bench_*")):
+        if not os.access(path, os.X_OK):
+            continue
+        done = subprocess.run(["taskset", "-c", "0", str(path)], capture_output=True, text=True, cwd=TOP, timeout=120)
+        printed[path.name] = done.stdout.strip().splitlines()
+        print(f"\n{path.name}" + ("" if done.returncode == 0 else f" failed ({done.returncode})"))
+        print("\n".join(f"  {line}" for line in printed[path.name]))
+    return printed
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="ops/bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--row", action="append", choices=list(ROWS), help="only this row (may be repeated)")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=1.5, help="of load in each turn")
+    parser.add_argument("--quick", action="store_true", help="one round of half a second a row: a smoke test, not a measurement")
+    parser.add_argument("--data", type=pathlib.Path, default=TOP / "build" / "bench", help="where the programs keep their data")
+    parser.add_argument("--json", nargs="?", const="-", metavar="FILE", help="print JSON instead of the table, or also write it to FILE")
+    parser.add_argument("--no-micro", action="store_true", help="without the in-process benchmarks")
+    options = parser.parse_args()
+    if options.quick:
+        options.rounds, options.seconds = 1, 0.5
+    if len(os.sched_getaffinity(0)) < 2:
+        fail("two cores are needed: one for what is measured, one for the rest")
+    options.data.mkdir(parents=True, exist_ok=True)
+    kind = file_system(options.data)
+    quiet = options.json == "-"
+    if quiet:
+        stdout, sys.stdout = sys.stdout, sys.stderr
+
+    bench = Bench(options, options.data.resolve())
+    start = time.monotonic()
+    rows = []
+    for row in options.row or ROWS:
+        rows.append(bench.measure(row))
+        print(f"{row}: {rows[-1]['cpu_us']} us of CPU a request, {rows[-1]['vs_nginx']} of nginx's", file=sys.stderr)
+    about = {"processor": processor(), "cores": os.cpu_count(), "kernel": machine.release(), "file_system": kind,
+             "rules": bench.rules, "traffic": "corpus of tool calls" if bench.from_corpus else "seeded generator",
+             "rounds": options.rounds, "seconds_a_turn": options.seconds}
+    print(f"\n{about['processor']}, {about['cores']} cores, Linux {about['kernel']}; journal on {kind}; {bench.rules} rules; "
+          f"traffic: {about['traffic']}; medians of {options.rounds} rounds of {options.seconds} s")
+    print_table(rows)
+    micro = {} if options.no_micro else micro_benchmarks()
+    print(f"\n{time.monotonic() - start:.0f} seconds", file=sys.stderr)
+    shutil.rmtree(options.data / "stack", ignore_errors=True)
+
+    document = json.dumps({"rows": rows, "machine": about, "micro": micro}, indent=1)
+    if quiet:
+        print(document, file=stdout)
+    elif options.json:
+        pathlib.Path(options.json).write_text(document + "\n")
+    missed = [r["name"] for r in rows if r["gate"] and r["vs_nginx"] < r["gate"]]
+    if missed and not options.quick:
+        print(f"below their gate: {', '.join(missed)}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,356 @@
+"""Runs the tests of this project and adds up what every runner counted.
+
+    ops/test                 everything, each fault in a short form (minutes)
+    ops/test --long          the full counts; resumable (hours)
+    ops/test --only NAME     unit, tidy, e2e or integration alone
+    ops/test --build DIR     tests the programs of this build directory, as it is
+
+The C tests run under ctest and their cmocka cases are counted one by one; the tests of whole
+programs run under pytest. --long keeps what it finished in build/long/state.json and goes on from
+there; it starts afresh when a source file changed, because old results would prove nothing.
+
+The last line is always `N passed, N failed, N skipped`, over all runners.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ElementTree
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+LONG = TOP / "build" / "long"
+JOBS = str(os.cpu_count() or 2)
+
+
+class Counts:
+    """What one runner, or all of them, counted."""
+
+    def __init__(self, passed=0, failed=0, skipped=0):
+        self.passed, self.failed, self.skipped = passed, failed, skipped
+
+    def add(self, other):
+        self.passed += other.passed
+        self.failed += other.failed
+        self.skipped += other.skipped
+
+    def __str__(self):
+        return f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped"
+
+
+def say(text):
+    print(text, flush=True)
+
+
+def run(command, **options):
+    """Runs a command in the project's folder; its exit status."""
+    options.setdefault("cwd", TOP)
+    return subprocess.run([str(part) for part in command], **options).returncode
+
+
+def one(passed):
+    return Counts(passed=1) if passed else Counts(failed=1)
+
+
+# ---- building ----
+
+
+def build(preset, targets=()):
+    """Configures and builds a preset; None if that failed, else its directory."""
+    folder = TOP / "build" / preset
+    log = TOP / "build" / f"{preset}.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    start = time.monotonic()
+    with open(log, "w") as out:
+        status = 0
+        if not (folder / "build.ninja").exists():
+            status = run(["cmake", "-S", TOP, "--preset", preset], stdout=out, stderr=subprocess.STDOUT)
+        if status == 0:
+            status = run(["ninja", "-C", folder, *targets], stdout=out, stderr=subprocess.STDOUT)
+    if status != 0:
+        say(log.read_text()[-8000:])
+        say(f"FAIL build: preset {preset} does not build; the whole output is in build/{preset}.log")
+        return None
+    say(f"built {preset} in {time.monotonic() - start:.0f} s")
+    return folder
+
+
+# ---- ctest and cmocka ----
+
+CMOCKA = re.compile(r"\[  (PASSED|FAILED) *\] (\d+) test\(s\)|\[ *(SKIPPED) *\] (\d+) test\(s\)")
+
+
+def count_program(status, output):
+    """One C program's cases: what cmocka printed, else the program as one case."""
+    counts = Counts()
+    seen = False
+    for match in CMOCKA.finditer(output):
+        seen = True
+        kind, number = match[1] or match[3], int(match[2] or match[4])
+        if kind == "PASSED":
+            counts.passed += number
+        elif kind == "FAILED":
+            counts.failed += number
+        else:
+            counts.skipped += number
+    if status in ("fail", "notrun") and counts.failed == 0:
+        counts.failed = 1
+    if status == "skipped":
+        counts.skipped += 1
+    elif not seen and status == "run":
+        counts.passed = 1
+    return counts
+
+
+def ctest(folder, name="unit", environment=None):
+    """All C tests of a build; prints those that failed and why others were skipped."""
+    report = folder / "ctest.xml"
+    report.unlink(missing_ok=True)
+    say(f"== {name} (ctest)")
+    environment = {**os.environ, **(environment or {})}
+    with open(folder / "ctest.log", "w") as out:
+        status = run(["ctest", "--test-dir", folder, "-j", JOBS, "--output-junit", report,
+                      "--test-output-size-passed", "4194304", "--test-output-size-failed", "4194304"],
+                     stdout=out, stderr=subprocess.STDOUT, env=environment)
+    if not report.exists():
+        say((folder / "ctest.log").read_text()[-4000:])
+        return Counts(failed=1)
+    total = Counts()
+    for case in ElementTree.parse(report).getroot().iter("testcase"):
+        output = case.findtext("system-out") or ""
+        counts = count_program(case.get("status"), output)
+        total.add(counts)
+        for line in output.splitlines():
+            if re.match(r"\s*SKIP\b", line):
+                say(f"SKIP {case.get('name')}: {line.strip()[4:].lstrip(': ')}")
+        if counts.failed:
+            say(f"---- FAIL {case.get('name')}\n{output[-6000:]}\n----")
+    if status != 0 and total.failed == 0:
+        say((folder / "ctest.log").read_text()[-4000:])
+        total.failed = 1
+    say(f"{name}: {total}")
+    return total
+
+
+# ---- pytest ----
+
+
+def pytest(folder, name, paths, environment=None, arguments=()):
+    """Python tests against the programs of a build."""
+    paths = [path for path in paths if (TOP / path.split("::")[0]).exists()]
+    if not paths:
+        return Counts()
+    report = folder / f"pytest-{name}.xml"
+    report.unlink(missing_ok=True)
+    say(f"== {name} (pytest)")
+    environment = {**os.environ, "WRIT_BUILD": str(folder), "PYTHONDONTWRITEBYTECODE": "1", **(environment or {})}
+    status = run(["/usr/bin/python3", "-m", "pytest", "-q", "-rsfE", "--tb=short", "-p", "no:cacheprovider",
+                  f"--junitxml={report}", *arguments, *paths], env=environment)
+    if not report.exists():
+        return Counts(failed=1)
+    suite = next(ElementTree.parse(report).getroot().iter("testsuite"))
+    failed = int(suite.get("failures")) + int(suite.get("errors"))
+    skipped = int(suite.get("skipped"))
+    counts = Counts(int(suite.get("tests")) - failed - skipped, failed, skipped)
+    if status not in (0, 5) and counts.failed == 0:
+        counts.failed = 1
+    say(f"{name}: {counts}")
+    return counts
+
+
+# ---- the short run ----
+
+
+def short(only, folder):
+    total = Counts()
+    if folder is None:
+        folder = build("dev")
+        if folder is None:
+            return Counts(failed=1)
+    if only in (None, "unit"):
+        total.add(ctest(folder))
+    for name in ("tidy", "e2e", "integration"):
+        if only in (None, name):
+            total.add(pytest(folder, name, [f"tests/{name}"]))
+    return total
+
+
+# ---- the long run ----
+
+
+def program(folder, name, *arguments, environment=None):
+    """One program as one case, its output shown."""
+    path = next((p for p in folder.rglob(name) if p.is_file() and os.access(p, os.X_OK)), None)
+    if path is None:
+        say(f"FAIL {name} was not built")
+        return Counts(failed=1)
+    say(f"== {name} {' '.join(arguments)}")
+    return one(run([path, *arguments], env={**os.environ, **(environment or {})}) == 0)
+
+
+def long_everything_short():
+    folder = build("dev")
+    return short(None, folder) if folder else Counts(failed=1)
+
+
+def long_kills():
+    folder = build("dev")
+    if folder is None:
+        return Counts(failed=1)
+    return pytest(folder, "kills", ["tests/e2e/test_survival.py"], {"WRIT_LONG": "1"}, ["-s"])
+
+
+def long_journal_faults():
+    folder = build("dev")
+    if folder is None:
+        return Counts(failed=1)
+    return pytest(folder, "faults", ["tests/integration"], {"WRIT_LONG": "1"}, ["-s"])
+
+
+def long_power_cuts():
+    folder = build("release")
+    return program(folder, "sim_sim_journal", "--seeds", "100000") if folder else Counts(failed=1)
+
+
+def long_gate():
+    folder = build("release")
+    return program(folder, "sim_sim_gate", "--count", "1000000") if folder else Counts(failed=1)
+
+
+def long_tsan():
+    folder = build("tsan")
+    if folder is None:
+        return Counts(failed=1)
+    options = {"TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1", "WRIT_REACTORS": "4"}
+    total = ctest(folder, "unit under ThreadSanitizer", options)
+    total.add(pytest(folder, "e2e-tsan", ["tests/e2e"], options))
+    return total
+
+
+def long_valgrind():
+    """Every unit test, and both programs for one scenario, under valgrind."""
+    folder = build("release")
+    if folder is None:
+        return Counts(failed=1)
+    total = Counts()
+    for path in sorted((folder / "tests").iterdir()):
+        if not re.match(r"\w+_test_\w+$", path.name) or not os.access(path, os.X_OK):
+            continue
+        log = LONG / f"valgrind-{path.name}.log"
+        with open(log, "w") as out:
+            status = run(["valgrind", "-q", "--leak-check=full", "--errors-for-leak-kinds=definite,indirect",
+                          "--error-exitcode=9", "--trace-children=no", path],
+                         stdout=out, stderr=subprocess.STDOUT, env={**os.environ, "WRIT_VALGRIND": "1"})
+        total.add(one(status == 0))
+        say(f"{'ok  ' if status == 0 else 'FAIL'} valgrind {path.name}")
+        if status != 0:
+            say(log.read_text()[-3000:])
+    total.add(pytest(folder, "valgrind", ["tests/e2e/test_spine.py"], {"WRIT_VALGRIND": "1"}))
+    return total
+
+
+def long_planted():
+    folder = build("dev")
+    if folder is None:
+        return Counts(failed=1)
+    return pytest(folder, "planted", ["tests/integration/test_planted.py"], {"WRIT_LONG": "1"}, ["-s"])
+
+
+def fuzz_targets():
+    return sorted(path.stem for path in (TOP / "tests" / "fuzz").glob("fuzz_*.c"))
+
+
+def long_fuzz(target, seconds=600):
+    """Fuzzes one target on a copy of its corpus: the repository keeps its small one."""
+    folder = build("fuzz", [target])
+    if folder is None:
+        return Counts(failed=1)
+    path = next(p for p in folder.rglob(target) if p.is_file() and os.access(p, os.X_OK))
+    corpus = LONG / "corpus" / target
+    corpus.mkdir(parents=True, exist_ok=True)
+    known = TOP / "tests" / "fuzz" / "corpus" / target
+    say(f"== {target} for {seconds} s")
+    log = LONG / f"{target}.log"
+    with open(log, "w") as out:
+        status = run([path, f"-max_total_time={seconds}", "-timeout=10", "-rss_limit_mb=4096",
+                      f"-artifact_prefix={LONG}/{target}-", corpus, *([known] if known.is_dir() else [])],
+                     stdout=out, stderr=subprocess.STDOUT)
+    lines = log.read_text(errors="replace").splitlines()
+    say("\n".join(lines[-3:] if status == 0 else lines[-40:]))
+    return one(status == 0)
+
+
+def fingerprint():
+    """A digest of every source: results of other sources prove nothing about these."""
+    digest = hashlib.sha256()
+    roots = ["src", "shards", "pipeline", "tests", "ops", "cmake", "schemas", "CMakeLists.txt", "CMakePresets.json"]
+    for root in roots:
+        path = TOP / root
+        for file in sorted([path] if path.is_file() else path.rglob("*")):
+            if file.is_file() and "__pycache__" not in file.parts:
+                digest.update(str(file.relative_to(TOP)).encode() + b"\0" + file.read_bytes())
+    return digest.hexdigest()
+
+
+def long():
+    LONG.mkdir(parents=True, exist_ok=True)
+    state_file = LONG / "state.json"
+    now = fingerprint()
+    state = json.loads(state_file.read_text()) if state_file.exists() else {}
+    if state.get("sources") != now:
+        if state.get("steps"):
+            say("Sources changed since the last long run: starting afresh.")
+        state = {"sources": now, "steps": {}}
+
+    steps = [("short", long_everything_short), ("kills", long_kills), ("journal_faults", long_journal_faults),
+             ("power_cuts", long_power_cuts), ("gate", long_gate), ("planted", long_planted),
+             ("valgrind", long_valgrind), ("tsan", long_tsan)]
+    steps += [(name, lambda name=name: long_fuzz(name)) for name in fuzz_targets()]
+
+    total = Counts()
+    for name, step in steps:
+        done = state["steps"].get(name)
+        if done is None or done["failed"]:
+            start = time.monotonic()
+            counts = step()
+            done = {"passed": counts.passed, "failed": counts.failed, "skipped": counts.skipped,
+                    "seconds": round(time.monotonic() - start)}
+            state["steps"][name] = done
+            temporary = state_file.with_suffix(".new")
+            temporary.write_text(json.dumps(state, indent=1))
+            temporary.replace(state_file)
+        else:
+            say(f"{name}: done before")
+        total.add(Counts(done["passed"], done["failed"], done["skipped"]))
+
+    say(f"\n{'step':<24}{'passed':>8}{'failed':>8}{'skipped':>9}{'seconds':>9}")
+    for name, _ in steps:
+        done = state["steps"][name]
+        say(f"{name:<24}{done['passed']:>8}{done['failed']:>8}{done['skipped']:>9}{done['seconds']:>9}")
+    return total
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="ops/test", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--long", action="store_true", help="run the full counts (resumable)")
+    parser.add_argument("--only", choices=["unit", "tidy", "e2e", "integration"])
+    parser.add_argument("--build", type=pathlib.Path, help="test this build directory, as it is")
+    arguments = parser.parse_args()
+    start = time.monotonic()
+    if arguments.long:
+        total = long()
+    else:
+        total = short(arguments.only, arguments.build.resolve() if arguments.build else None)
+    say(f"{time.monotonic() - start:.0f} seconds")
+    say(str(total))
+    return 1 if total.failed or total.passed == 0 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,92 @@
+/* audit_store.h - where audit events are kept, whatever keeps them.
+ *
+ * One `struct audit_store` is one connection and belongs to one thread: the writer's may do
+ * everything, a reader's only the queries. The table of operations is what another database has
+ * to provide; the rules of ingest (positions, epochs, clashes) are above it, in ingest.c, and run
+ * between audit_begin() and audit_commit(), which make rows and positions one transaction.
+ *
+ * Rows: the event's exact bytes, its members, where it came from (absent for the platform's own
+ * and for events that people post), an increasing id (the cursor) and when it was stored. Unique
+ * are event_id and (node, journal, seq). */
+#ifndef INGEST_AUDIT_STORE_H
+#define INGEST_AUDIT_STORE_H
+
+#include "base/buf.h"
+#include "base/fault.h"
+#include "event/event.h"
+
+struct audit_source {
+    struct str node, journal, epoch; /* absent: no source */
+    uint64_t seq;
+};
+
+struct audit_stream {
+    struct str node, journal, epoch;
+    uint64_t next_seq;
+};
+
+struct audit_row { /* to be stored */
+    struct str bytes;            /* the event's JSON, exactly */
+    const struct event *event;   /* the same, decoded */
+    struct audit_source source;
+    uint64_t created_at;
+};
+
+struct audit_stored { /* as found; views valid until the store's next call */
+    uint64_t id;
+    struct str bytes;
+    struct audit_source source;
+    uint64_t created_at;
+};
+
+struct audit_quarantined {
+    const char *reason;
+    struct audit_source source;
+    struct str bytes;
+    uint64_t created_at;
+};
+
+struct audit_query { /* absent members do not narrow it */
+    struct str tenant; /* required */
+    struct str actor, action, decision, trace_id, kind, rule, user_id;
+    bool has_from, has_to;
+    uint64_t from_ms, to_ms; /* from is inclusive, to exclusive */
+    uint64_t before_id;      /* 0: from the newest */
+    uint64_t limit;
+    bool oldest_first;
+};
+
+struct audit_store;
+
+/* Told one row; false ends the query. */
+typedef bool audit_each(void *context, const struct audit_stored *row);
+
+struct audit_store_ops {
+    enum err (*begin)(void *state);
+    enum err (*commit)(void *state); /* rolls back where it fails */
+    void (*rollback)(void *state);
+    /* ERR_EXISTS: event_id or source is taken; nothing was stored. */
+    enum err (*insert)(void *state, const struct audit_row *row, uint64_t *ret_id);
+    enum err (*by_seq)(void *state, const struct audit_source *source, struct audit_stored *ret);
+    enum err (*by_event_id)(void *state, struct str event_id, struct audit_stored *ret);
+    /* Gives a row without a source this one. */
+    enum err (*adopt)(void *state, uint64_t id, const struct audit_source *source);
+    /* Idempotent on (node, journal, seq, bytes). */
+    enum err (*quarantine)(void *state, const struct audit_quarantined *q);
+    enum err (*is_quarantined)(void *state, const struct audit_source *source, struct str bytes, bool *ret);
+    /* ERR_NOT_FOUND: the stream is new. */
+    enum err (*stream_get)(void *state, struct str node, struct str journal, struct audit_stream *ret);
+    /* Compares and sets; `from` NULL: makes it. ERR_PRECONDITION_FAILED: it was not there. */
+    enum err (*stream_move)(void *state, const struct audit_stream *from, const struct audit_stream *to);
+    enum err (*streams_of)(void *state, struct str node, void (*each)(void *context, const struct audit_stream *s),
+                           void *context);
+    enum err (*query)(void *state, const struct audit_query *q, audit_each *each, void *context);
+    enum err (*count)(void *state, uint64_t *ret); /* cheap: about how many rows there are */
+};
+
+struct audit_store {
+    const struct audit_store_ops *ops;
+    void *state;
+};
+
+#endif

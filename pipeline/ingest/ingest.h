@@ -1,0 +1,56 @@
+/* ingest.h - events into the audit store: what people post, and the streams of engines.
+ *
+ * A stream is (node, journal); its records are numbered by the engine and arrive in order, in
+ * batches that may overlap what is stored already. Rows and the stream's position are one
+ * transaction, the position compared and set.
+ *
+ *     batch:            [first ........ last]
+ *     stored:   ... next-1 | next ...
+ *     behind next:      compared byte for byte: duplicate, or clash (quarantined, alarmed)
+ *     from next on:     stored; what is no valid event is quarantined, and the stream goes on
+ *     first > next:     ERR_STREAM_GAP, and where to send from
+ *
+ * A new epoch (the engine booted) is accepted only where its first record, `engine.started`,
+ * names the stored epoch and its last seq as `previous`; else ERR_EPOCH_UNKNOWN.
+ *
+ * Blocking; belongs to the thread of its store (a writer). */
+#ifndef INGEST_INGEST_H
+#define INGEST_INGEST_H
+
+#include "access/key.h"
+#include "pipeline/ingest/store.h"
+
+struct ingest_batch {
+    struct str node, journal, epoch;
+    uint64_t first_seq;
+    struct str body;             /* NDJSON: line k has seq first_seq + k */
+    const struct globs *tenants; /* that the sender may write for */
+    uint64_t now_ms;
+};
+
+struct ingest_result {
+    uint64_t accepted, duplicates, clashes, invalid;
+    uint64_t next_seq; /* also after ERR_STREAM_GAP and ERR_EPOCH_UNKNOWN: where to send from */
+};
+
+/* ERR_OK; ERR_STREAM_GAP, ERR_EPOCH_UNKNOWN, ERR_WRONG_TENANT, ERR_BAD_HEADER (epoch, numbers),
+ * or the store's failure: nothing was stored. The body is read in place. */
+enum err ingest_stream(struct store *s, const struct ingest_batch *batch, struct ingest_result *ret, struct fault *f);
+
+/* What people and other systems post: one event, an array, or NDJSON; all or nothing. */
+struct ingest_post {
+    struct str body;
+    bool ndjson;
+    const struct globs *tenants;
+    uint64_t now_ms;
+    /* Idempotency-Key: absent, or up to 256 characters; per tenant and key, kept for 24 h. */
+    struct str idempotency_key, tenant, key_id;
+};
+
+/* Appends the answer ({"id"} or {"accepted", "duplicates", "ids"}). ERR_EVENT_CONFLICT,
+ * ERR_WRONG_TENANT, ERR_IDEMPOTENCY_MISMATCH, or what is wrong with an event, its place in the
+ * pointer: nothing was stored. */
+enum err ingest_post(struct store *s, const struct ingest_post *post, struct buf *out, struct ingest_result *ret,
+                     struct fault *f);
+
+#endif

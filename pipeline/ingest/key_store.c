@@ -1,0 +1,331 @@
+#include "pipeline/ingest/key_store.h"
+
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "base/limits.h"
+#include "base/time.h"
+#include "pipeline/ingest/store_inside.h"
+
+enum {
+    KEY_ROW_BYTES = 512 << 10, /* five lists at their longest, escaped */
+    ROW_ARENA_FIRST = 16 << 10,
+    ROW_ARENA_LIMIT = 4 << 20,
+};
+
+static enum err store_fault(struct store *s, enum err err, struct fault *f)
+{
+    return database_fault(s->database, err, f);
+}
+
+/* ---- rows ---- */
+
+static enum err row_read(struct str text, struct key **ret, struct fault *f)
+{
+    struct arena a;
+    struct json *row;
+    arena_init(&a, ROW_ARENA_FIRST, ROW_ARENA_LIMIT);
+    enum err err = json_read(text, NULL, &a, &row, f);
+    if (err == ERR_OK) err = key_read(row, ret, f);
+    arena_fini(&a);
+    return err == ERR_OK ? ERR_OK : fault_set(f, ERR_CORRUPT, "", "store: a key's row cannot be read: %s", f->text);
+}
+
+static enum err row_write(struct store *s, const char *sql, const struct key *k, struct fault *f)
+{
+    struct buf row;
+    buf_init(&row, 1 << 10, KEY_ROW_BYTES);
+    key_put(&row, k, true);
+    enum err err = row.overflow ? ERR_FULL : ERR_OK;
+    if (err == ERR_OK) {
+        sqlite3_stmt *q = database_statement(s->database, sql);
+        bind_text(q, 1, str_of(k->id_text, ID_TEXT));
+        bind_text(q, 2, k->tenant);
+        bind_text(q, 3, buf_view(&row));
+        err = statement_run(q);
+    }
+    buf_fini(&row);
+    return err == ERR_OK ? ERR_OK : store_fault(s, err, f);
+}
+
+static enum err row_add(struct store *s, const struct key *k, struct fault *f)
+{
+    return row_write(s, "INSERT INTO keys (id, tenant_id, key) VALUES (?1, ?2, ?3)", k, f);
+}
+
+static enum err row_change(struct store *s, const struct key *k, struct fault *f)
+{
+    return row_write(s, "UPDATE keys SET tenant_id = ?2, key = ?3 WHERE id = ?1", k, f);
+}
+
+/* The key of that id, if it is the tenant's. The caller owns it. */
+static enum err key_find(struct store *s, struct str tenant, struct id id, struct key **ret, struct fault *f)
+{
+    char text[ID_TEXT];
+    id_write("key_", id, text);
+    sqlite3_stmt *q = database_statement(s->database, "SELECT key FROM keys WHERE id = ?1 AND (?2 IS NULL OR tenant_id = ?2)");
+    bind_text(q, 1, str_of(text, sizeof text));
+    bind_text(q, 2, tenant);
+    enum err err = statement_step(q);
+    if (err == ERR_OK) err = row_read(column_text(q, 0), ret, f);
+    else if (err == ERR_END) err = fault_set(f, ERR_NOT_FOUND, "", "there is no key %.*s in this tenant", ID_TEXT, text);
+    else store_fault(s, err, f);
+    sqlite3_reset(q);
+    return err;
+}
+
+static enum err check_room(struct store *s, struct fault *f)
+{
+    sqlite3_stmt *q = database_statement(s->database, "SELECT count(*) FROM keys");
+    enum err err = statement_step(q);
+    uint64_t count = err == ERR_OK ? column_u64(q, 0) : 0;
+    sqlite3_reset(q);
+    if (err != ERR_OK) return store_fault(s, err, f);
+    if (count < LIMIT_KEYS) return ERR_OK;
+    return fault_set(f, ERR_OUT_OF_RANGE, "", "there may be %d keys, revoked ones included", LIMIT_KEYS);
+}
+
+static enum err record(struct store *s, const char *kind, const struct key *k, struct str reason, const struct actor *by,
+                       struct fault *f)
+{
+    const struct own_event e = {.kind = kind, .tenant = k->tenant, .resource_type = "key",
+                                .resource_id = str_of(k->id_text, ID_TEXT), .reason = reason,
+                                .expires_at = k->expires_at};
+    return own_event_store(s, by, &e, f);
+}
+
+/* ---- making ---- */
+
+/* Gives the key an id and a credential; the credential is written once, to `to`. */
+static void key_arm(struct store *s, const struct pepper *p, struct key *k, uint64_t now_ms, char to[CREDENTIAL_TEXT])
+{
+    k->id = id_make(now_ms, &s->chance);
+    id_write("key_", k->id, k->id_text);
+    k->created_at = now_ms;
+    k->revoked_at = 0;
+    credential_make(k->id, to);
+    k->mac = credential_mac(p, str_of(to, CREDENTIAL_TEXT));
+}
+
+/* {…row, "key": credential: the row's own closing brace is opened again. */
+static void put_with_credential(struct buf *out, const struct key *k, const char credential[CREDENTIAL_TEXT])
+{
+    key_put(out, k, false);
+    if (out->size > 0 && !out->overflow) out->size--;
+    buf_put_literal(out, ",\"key\":\"");
+    buf_put(out, str_of(credential, CREDENTIAL_TEXT));
+    buf_put_literal(out, "\"");
+}
+
+static enum err create_step(struct store *s, struct key *k, const struct actor *by, struct key_result *ret, struct fault *f)
+{
+    enum err err = check_room(s, f);
+    if (err == ERR_OK) err = row_add(s, k, f);
+    if (err == ERR_OK) err = store_raise_revision(s, &ret->revision, f);
+    if (err == ERR_OK) err = record(s, "key.created", k, (struct str){0}, by, f);
+    return err;
+}
+
+enum err key_store_create(struct store *s, const struct pepper *p, struct key *draft, const struct actor *by,
+                          struct buf *out, struct key_result *ret, struct fault *f)
+{
+    char credential[CREDENTIAL_TEXT];
+    key_arm(s, p, draft, by->now_ms, credential);
+    enum err err = store_begin(s, f);
+    if (err == ERR_OK) err = store_end(s, create_step(s, draft, by, ret, f), f);
+    if (err == ERR_OK) {
+        ret->id = draft->id;
+        put_with_credential(out, draft, credential);
+        buf_put_byte(out, '}');
+    }
+    memory_wipe(credential, sizeof credential);
+    return err;
+}
+
+/* ---- ending ---- */
+
+static enum err revoke_step(struct store *s, struct key *k, const struct actor *by, struct key_result *ret, struct fault *f)
+{
+    k->revoked_at = by->now_ms;
+    enum err err = row_change(s, k, f);
+    if (err == ERR_OK) err = store_raise_revision(s, &ret->revision, f);
+    if (err == ERR_OK) err = record(s, "key.revoked", k, (struct str){0}, by, f);
+    return err;
+}
+
+enum err key_store_revoke(struct store *s, struct str tenant, struct id id, const struct actor *by, bool *ret_changed,
+                          struct key_result *ret, struct fault *f)
+{
+    struct key *k = NULL;
+    enum err err = store_begin(s, f);
+    if (err != ERR_OK) return err;
+    err = key_find(s, tenant, id, &k, f);
+    bool changes = err == ERR_OK && k->revoked_at == 0;
+    if (changes) err = revoke_step(s, k, by, ret, f);
+    else if (err == ERR_OK) err = store_revision(s, &ret->revision, f);
+    err = store_end(s, err, f);
+    if (err == ERR_OK) {
+        ret->id = id;
+        *ret_changed = changes;
+    }
+    key_destroy(k);
+    return err;
+}
+
+/* ---- rotating ---- */
+
+struct rotation {
+    struct key *old, *fresh; /* fresh: a copy of the old row with an identity of its own */
+    uint64_t ends_at;
+    char credential[CREDENTIAL_TEXT];
+};
+
+static enum err copy_row(const struct key *k, struct key **ret, struct fault *f)
+{
+    struct buf row;
+    buf_init(&row, 1 << 10, KEY_ROW_BYTES);
+    key_put(&row, k, true);
+    enum err err = row_read(buf_view(&row), ret, f);
+    buf_fini(&row);
+    return err;
+}
+
+static enum err rotate_step(struct store *s, const struct pepper *p, struct rotation *r, uint64_t overlap_ms,
+                            const struct actor *by, struct key_result *ret, struct fault *f)
+{
+    struct key *old = r->old;
+    if (old->revoked_at != 0) return fault_set(f, ERR_NAME_TAKEN, "", "the key was revoked: make a new one");
+    if (old->expires_at != 0 && by->now_ms >= old->expires_at)
+        return fault_set(f, ERR_NAME_TAKEN, "", "the key has expired: make a new one");
+    enum err err = copy_row(old, &r->fresh, f);
+    if (err == ERR_OK) err = check_room(s, f);
+    if (err != ERR_OK) return err;
+    key_arm(s, p, r->fresh, by->now_ms, r->credential);
+
+    r->ends_at = by->now_ms + overlap_ms;
+    if (old->expires_at != 0 && old->expires_at < r->ends_at) r->ends_at = old->expires_at;
+    if (overlap_ms == 0) old->revoked_at = r->ends_at;
+    else old->expires_at = r->ends_at;
+
+    char text[64];
+    struct buf reason = buf_over(text, sizeof text);
+    buf_printf(&reason, "rotated: %.*s follows", ID_TEXT, r->fresh->id_text);
+    err = row_add(s, r->fresh, f);
+    if (err == ERR_OK) err = row_change(s, old, f);
+    if (err == ERR_OK) err = store_raise_revision(s, &ret->revision, f);
+    if (err == ERR_OK) err = record(s, "key.created", r->fresh, (struct str){0}, by, f);
+    if (err == ERR_OK) err = record(s, "key.revoked", old, buf_view(&reason), by, f);
+    return err;
+}
+
+enum err key_store_rotate(struct store *s, const struct pepper *p, struct str tenant, struct id id, uint64_t overlap_ms,
+                          const struct actor *by, struct buf *out, struct key_result *ret, struct fault *f)
+{
+    struct rotation r = {0};
+    enum err err = store_begin(s, f);
+    if (err != ERR_OK) return err;
+    err = key_find(s, tenant, id, &r.old, f);
+    if (err == ERR_OK) err = rotate_step(s, p, &r, overlap_ms, by, ret, f);
+    err = store_end(s, err, f);
+    if (err == ERR_OK) {
+        char time[TIME_TEXT];
+        ret->id = r.fresh->id;
+        time_write(r.ends_at, time);
+        put_with_credential(out, r.fresh, r.credential);
+        buf_printf(out, ",\"replaces\":{\"expires_at\":\"%.*s\",\"id\":\"%.*s\"}}", TIME_TEXT, time, ID_TEXT, r.old->id_text);
+    }
+    memory_wipe(r.credential, sizeof r.credential);
+    key_destroy(r.fresh);
+    key_destroy(r.old);
+    return err;
+}
+
+/* ---- reading ---- */
+
+enum err key_store_list(struct store *s, struct str tenant, uint64_t limit, uint64_t cursor, struct buf *out,
+                        struct fault *f)
+{
+    sqlite3_stmt *q = database_statement(
+        s->database, "SELECT key, number FROM keys WHERE tenant_id = ?1 AND number > ?2 ORDER BY number LIMIT ?3");
+    bind_text(q, 1, tenant);
+    bind_u64(q, 2, cursor);
+    bind_u64(q, 3, limit + 1);
+    buf_put_literal(out, "{\"keys\":[");
+    uint64_t count = 0, last = 0, next = 0;
+    enum err err;
+    while ((err = statement_step(q)) == ERR_OK) {
+        if (count == limit) {
+            next = last;
+            break;
+        }
+        struct key *k;
+        err = row_read(column_text(q, 0), &k, f);
+        if (err != ERR_OK) break;
+        if (count++ > 0) buf_put_byte(out, ',');
+        key_put(out, k, false);
+        key_destroy(k);
+        last = column_u64(q, 1);
+    }
+    sqlite3_reset(q);
+    if (err == ERR_CORRUPT) return err;
+    if (err != ERR_OK && err != ERR_END) return store_fault(s, err, f);
+    buf_printf(out, "],\"count\":%llu,\"limit\":%llu,\"next_cursor\":%llu}", (unsigned long long)count,
+               (unsigned long long)limit, (unsigned long long)next);
+    return out->overflow ? fault_plain(f, ERR_FULL) : ERR_OK;
+}
+
+static enum err keys_read(struct store *s, struct key **keys, size_t room, size_t *ret_count, struct fault *f)
+{
+    sqlite3_stmt *q = database_statement(s->database, "SELECT key FROM keys ORDER BY number LIMIT ?1");
+    bind_u64(q, 1, room);
+    size_t count = 0;
+    enum err err;
+    while ((err = statement_step(q)) == ERR_OK && count < room) {
+        err = row_read(column_text(q, 0), &keys[count], f);
+        if (err != ERR_OK) break;
+        count++;
+    }
+    sqlite3_reset(q);
+    *ret_count = count;
+    if (err == ERR_CORRUPT) return err;
+    return err == ERR_OK || err == ERR_END ? ERR_OK : store_fault(s, err, f);
+}
+
+enum err key_store_table(struct store *s, struct key_table **ret, struct fault *f)
+{
+    struct key **keys = calloc(LIMIT_KEYS, sizeof *keys);
+    if (keys == NULL) return fault_plain(f, ERR_FULL);
+    size_t count = 0;
+    enum err err = keys_read(s, keys, LIMIT_KEYS, &count, f);
+    if (err == ERR_OK) {
+        err = key_table_create(keys, count, ret);
+        if (err != ERR_OK) fault_plain(f, err);
+    }
+    if (err != ERR_OK)
+        for (size_t i = 0; i < count; i++) key_destroy(keys[i]);
+    free(keys);
+    return err;
+}
+
+/* ---- the first key ---- */
+
+enum err key_store_bootstrap(const char *path, const char *pepper_path, const struct json *request, struct buf *out,
+                             struct fault *f)
+{
+    struct key *draft = NULL;
+    struct store *s = NULL;
+    struct pepper pepper;
+    struct key_result result;
+    enum err err = key_read(request, &draft, f);
+    if (err == ERR_OK) err = pepper_make(pepper_path, f);
+    if (err == ERR_OK) err = pepper_read(pepper_path, &pepper, f);
+    if (err == ERR_OK) err = store_open(path, true, &s, f);
+    if (err == ERR_OK) {
+        const struct actor by = {.principal = STR("command-line"), .now_ms = world_now_ms()};
+        err = key_store_create(s, &pepper, draft, &by, out, &result, f);
+    }
+    memory_wipe(&pepper, sizeof pepper);
+    store_close(s);
+    key_destroy(draft);
+    return err;
+}

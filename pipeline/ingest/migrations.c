@@ -1,0 +1,156 @@
+/* migrations.c - the schema, step by step.
+ *
+ * PRAGMA user_version counts the steps that a file has been through; the missing ones run in one
+ * transaction when the writer opens it. A step that has been released is never edited: add one.
+ * schemas/store.sql tells analysts the same as it stands after the last step, and a test compares
+ * the two. */
+#include "pipeline/ingest/database.h"
+
+#include "base/planted.h"
+#include "base/world.h"
+
+enum { APPLICATION_ID = 0x77726974 /* "writ" */ };
+
+static const char step_1[] =
+    "CREATE TABLE store (one INTEGER PRIMARY KEY CHECK (one = 1), log_id TEXT NOT NULL, revision INTEGER NOT NULL,"
+    " created_at INTEGER NOT NULL);"
+
+    /* What queries select by is kept in columns of its own; the rest is read out of the event's
+     * JSON when somebody asks for it, so that it costs nothing to store. */
+    "CREATE TABLE events (id INTEGER PRIMARY KEY, created_at INTEGER NOT NULL,"
+    " node TEXT, journal TEXT, epoch TEXT, seq INTEGER,"
+    " event_id TEXT NOT NULL, kind TEXT NOT NULL, tenant_id TEXT NOT NULL, trace_id TEXT, timestamp INTEGER NOT NULL,"
+    " actor TEXT, user_id TEXT, action TEXT, decision TEXT, rule TEXT, event TEXT NOT NULL,"
+    " acting_for TEXT AS (event ->> '$.acting_for'), args TEXT AS (event -> '$.args'),"
+    " binding_hash TEXT AS (event ->> '$.binding_hash'), confidence REAL AS (event ->> '$.confidence'),"
+    " confidence_used REAL AS (event ->> '$.confidence_used'), context TEXT AS (event -> '$.context'),"
+    " count INTEGER AS (event ->> '$.count'), engine_version TEXT AS (event ->> '$.engine_version'),"
+    " expires_at TEXT AS (event ->> '$.expires_at'), input_hash TEXT AS (event ->> '$.input_hash'),"
+    " key_id TEXT AS (event ->> '$.key_id'), latency_ms REAL AS (event ->> '$.latency_ms'),"
+    " mode TEXT AS (event ->> '$.mode'), output_hash TEXT AS (event ->> '$.output_hash'),"
+    " policy_digest TEXT AS (event ->> '$.policy_digest'), policy_name TEXT AS (event ->> '$.policy_name'),"
+    " policy_version INTEGER AS (event ->> '$.policy_version'), previous TEXT AS (event -> '$.previous'),"
+    " reason TEXT AS (event ->> '$.reason'), redemption_id TEXT AS (event ->> '$.redemption_id'),"
+    " request_id TEXT AS (event ->> '$.request_id'), resolution_note TEXT AS (event ->> '$.resolution_note'),"
+    " resolved_by TEXT AS (event ->> '$.resolved_by'), resource TEXT AS (event -> '$.resource'),"
+    " resource_properties TEXT AS (event -> '$.resource_properties'), review_id TEXT AS (event ->> '$.review_id'),"
+    " safe_args TEXT AS (event -> '$.safe_args'), safe_tool TEXT AS (event ->> '$.safe_tool'),"
+    " scope TEXT AS (event -> '$.scope'), token_id TEXT AS (event ->> '$.token_id'),"
+    " would_have TEXT AS (event -> '$.would_have'),"
+    " CHECK ((node IS NULL) = (seq IS NULL)));"
+
+    "CREATE INDEX events_trace ON events (tenant_id, trace_id) WHERE trace_id IS NOT NULL;"
+    "CREATE INDEX events_tenant ON events (tenant_id);"
+    "CREATE INDEX events_actor ON events (tenant_id, actor) WHERE actor IS NOT NULL;"
+    "CREATE INDEX events_user ON events (tenant_id, user_id) WHERE user_id IS NOT NULL;"
+    "CREATE INDEX events_action ON events (tenant_id, action) WHERE action IS NOT NULL;"
+    "CREATE INDEX events_rule ON events (tenant_id, rule) WHERE rule IS NOT NULL;"
+    "CREATE INDEX events_decision ON events (tenant_id, decision) WHERE decision IS NOT NULL;"
+    "CREATE INDEX events_kind ON events (tenant_id, kind) WHERE kind <> 'decision';"
+
+    "CREATE TABLE minutes (tenant_id TEXT NOT NULL, minute INTEGER NOT NULL, first_id INTEGER NOT NULL,"
+    " last_id INTEGER NOT NULL, PRIMARY KEY (tenant_id, minute)) WITHOUT ROWID;"
+
+    "CREATE TABLE streams (node TEXT NOT NULL, journal TEXT NOT NULL, epoch TEXT NOT NULL, next_seq INTEGER NOT NULL,"
+    " updated_at INTEGER NOT NULL, PRIMARY KEY (node, journal)) WITHOUT ROWID;"
+
+    "CREATE TABLE quarantine (id INTEGER PRIMARY KEY, created_at INTEGER NOT NULL, reason TEXT NOT NULL,"
+    " node TEXT NOT NULL, journal TEXT NOT NULL, epoch TEXT NOT NULL, seq INTEGER NOT NULL, digest TEXT NOT NULL,"
+    " event BLOB NOT NULL, UNIQUE (node, journal, seq, digest));"
+
+    "CREATE TABLE policies (number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, tenant_id TEXT NOT NULL,"
+    " name TEXT NOT NULL, description TEXT, is_active INTEGER NOT NULL, version INTEGER NOT NULL,"
+    " revision INTEGER NOT NULL, created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL, updated_by TEXT NOT NULL,"
+    " UNIQUE (tenant_id, name), FOREIGN KEY (tenant_id, name, version)"
+    " REFERENCES policy_versions (tenant_id, name, version));"
+    "CREATE TABLE policy_versions (tenant_id TEXT NOT NULL, name TEXT NOT NULL, version INTEGER NOT NULL,"
+    " format TEXT NOT NULL, digest TEXT NOT NULL, content TEXT NOT NULL, created_at INTEGER NOT NULL,"
+    " created_by TEXT NOT NULL, PRIMARY KEY (tenant_id, name, version));"
+
+    "CREATE TABLE keys (number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, tenant_id TEXT NOT NULL,"
+    " key TEXT NOT NULL, name TEXT AS (key ->> '$.name'), owner TEXT AS (key ->> '$.owner'),"
+    " roles TEXT AS (key -> '$.roles'), created_at TEXT AS (key ->> '$.created_at'),"
+    " expires_at TEXT AS (key ->> '$.expires_at'), revoked_at TEXT AS (key ->> '$.revoked_at'));"
+    "CREATE INDEX keys_tenant ON keys (tenant_id);"
+
+    "CREATE TABLE idempotency (tenant_id TEXT NOT NULL, key_id TEXT NOT NULL, route TEXT NOT NULL, name TEXT NOT NULL,"
+    " digest TEXT NOT NULL, status INTEGER NOT NULL, answer TEXT NOT NULL, created_at INTEGER NOT NULL,"
+    " PRIMARY KEY (tenant_id, key_id, route, name)) WITHOUT ROWID;"
+    "CREATE INDEX idempotency_age ON idempotency (created_at);";
+
+/* The two identities of an event. */
+static const char step_1_identity[] = "CREATE UNIQUE INDEX events_event_id ON events (event_id);"
+                                      "CREATE UNIQUE INDEX events_source ON events (node, journal, seq)"
+                                      " WHERE node IS NOT NULL;";
+static const char step_1_no_identity[] = "CREATE INDEX events_event_id ON events (event_id);"
+                                         "CREATE INDEX events_source ON events (node, journal, seq)"
+                                         " WHERE node IS NOT NULL;";
+
+static enum err run(struct database *d, const char *sql, struct fault *f)
+{
+    if (sqlite3_exec(d->handle, sql, NULL, NULL, NULL) == SQLITE_OK) return ERR_OK;
+    return database_fault(d, sqlite3_errcode(d->handle) == SQLITE_FULL ? ERR_NO_SPACE : ERR_IO, f);
+}
+
+/* A fresh database gets an identity, by which an engine notices that it was replaced. */
+static enum err found(struct database *d, struct fault *f)
+{
+    uint8_t bytes[16];
+    char text[32];
+    struct buf b = buf_over(text, sizeof text);
+    world_random(bytes, sizeof bytes);
+    buf_put_hex(&b, bytes, sizeof bytes);
+    sqlite3_stmt *s = database_statement(d, "INSERT INTO store (one, log_id, revision, created_at) VALUES (1, ?, 1, ?)");
+    bind_text(s, 1, buf_view(&b));
+    bind_u64(s, 2, world_now_ms());
+    enum err err = statement_run(s);
+    return err == ERR_OK ? ERR_OK : database_fault(d, err, f);
+}
+
+static enum err step_up(struct database *d, uint64_t version, struct fault *f)
+{
+    enum err err = ERR_OK;
+    if (version < 1) {
+        err = run(d, step_1, f);
+        if (err == ERR_OK) err = run(d, planted("no_dedupe") ? step_1_no_identity : step_1_identity, f);
+        if (err == ERR_OK) err = found(d, f);
+        if (err == ERR_OK) err = run(d, "PRAGMA application_id = 0x77726974; PRAGMA user_version = 1;", f);
+    }
+    return err;
+}
+
+static enum err pragma_u64(struct database *d, const char *sql, uint64_t *ret, struct fault *f)
+{
+    sqlite3_stmt *s = database_statement(d, sql);
+    enum err err = statement_step(s);
+    if (err != ERR_OK) return database_fault(d, err, f);
+    *ret = column_u64(s, 0);
+    sqlite3_reset(s);
+    return ERR_OK;
+}
+
+enum { NEWEST = 1 };
+
+enum err database_migrate(struct database *d, struct fault *f)
+{
+    uint64_t version, application;
+    enum err err = pragma_u64(d, "PRAGMA user_version", &version, f);
+    if (err != ERR_OK || version == NEWEST) return err;
+    err = database_begin(d);
+    if (err != ERR_OK) return database_fault(d, err, f);
+    /* Again, now that nobody else can be at it. */
+    err = pragma_u64(d, "PRAGMA user_version", &version, f);
+    if (err == ERR_OK) err = pragma_u64(d, "PRAGMA application_id", &application, f);
+    if (err == ERR_OK && version > NEWEST)
+        err = fault_set(f, ERR_BAD_VALUE, "", "store: made by a newer program (schema %llu, this one knows %d)",
+                        (unsigned long long)version, NEWEST);
+    if (err == ERR_OK && version > 0 && application != APPLICATION_ID)
+        err = fault_set(f, ERR_BAD_VALUE, "", "store: a database of another program");
+    if (err == ERR_OK) err = step_up(d, version, f);
+    if (err != ERR_OK) {
+        database_rollback(d);
+        return err;
+    }
+    err = database_commit(d);
+    return err == ERR_OK ? ERR_OK : database_fault(d, err, f);
+}

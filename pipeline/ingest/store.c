@@ -1,0 +1,99 @@
+#include "pipeline/ingest/store.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "pipeline/ingest/store_inside.h"
+
+static const char select_store[] = "SELECT log_id, revision FROM store";
+
+static enum err read_log_id(struct store *s, struct fault *f)
+{
+    sqlite3_stmt *q = database_statement(s->database, select_store);
+    enum err err = statement_step(q);
+    struct str id = err == ERR_OK ? column_text(q, 0) : (struct str){0};
+    if (err == ERR_OK && id.size != STORE_LOG_ID_TEXT) err = ERR_CORRUPT;
+    if (err == ERR_OK) memcpy(s->log_id, id.bytes, STORE_LOG_ID_TEXT);
+    else database_fault(s->database, err == ERR_END ? ERR_CORRUPT : err, f);
+    sqlite3_reset(q);
+    return err == ERR_END ? ERR_CORRUPT : err;
+}
+
+/* SQLite makes files with the umask; ours holds MACs and people's arguments, so it is made first,
+ * closed to others (WAL and index files take their mode from it). */
+static void make_private(const char *path)
+{
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (fd >= 0) close(fd);
+}
+
+enum err store_open(const char *path, bool writer, struct store **ret, struct fault *f)
+{
+    struct store *s = calloc(1, sizeof *s);
+    if (s == NULL) return fault_plain(f, ERR_FULL);
+    if (writer) make_private(path);
+    enum err err = database_open(path, writer, &s->database, f);
+    if (err == ERR_OK) err = read_log_id(s, f);
+    if (err != ERR_OK) {
+        store_close(s);
+        return err;
+    }
+    s->audit_state = audit_sqlite_create(s->database);
+    s->audit = (struct audit_store){.ops = &audit_sqlite_ops, .state = s->audit_state};
+    *ret = s;
+    return ERR_OK;
+}
+
+void store_close(struct store *s)
+{
+    if (s == NULL) return;
+    audit_sqlite_destroy(s->audit_state);
+    database_close(s->database);
+    free(s);
+}
+
+struct audit_store *store_audit(struct store *s) { return &s->audit; }
+
+const char *store_log_id(const struct store *s) { return s->log_id; }
+
+enum err store_revision(struct store *s, uint64_t *ret, struct fault *f)
+{
+    sqlite3_stmt *q = database_statement(s->database, select_store);
+    enum err err = statement_step(q);
+    if (err == ERR_OK) *ret = column_u64(q, 1);
+    else database_fault(s->database, err, f);
+    sqlite3_reset(q);
+    return err;
+}
+
+enum err store_probe(struct store *s, struct fault *f)
+{
+    uint64_t revision;
+    return store_revision(s, &revision, f);
+}
+
+enum err store_raise_revision(struct store *s, uint64_t *ret, struct fault *f)
+{
+    enum err err = statement_run(database_statement(s->database, "UPDATE store SET revision = revision + 1"));
+    if (err != ERR_OK) return database_fault(s->database, err, f);
+    return store_revision(s, ret, f);
+}
+
+enum err store_begin(struct store *s, struct fault *f)
+{
+    enum err err = s->audit.ops->begin(s->audit.state);
+    return err == ERR_OK ? ERR_OK : database_fault(s->database, err, f);
+}
+
+enum err store_end(struct store *s, enum err err, struct fault *f)
+{
+    if (err != ERR_OK) {
+        s->audit.ops->rollback(s->audit.state);
+        return err;
+    }
+    err = s->audit.ops->commit(s->audit.state);
+    return err == ERR_OK ? ERR_OK : database_fault(s->database, err, f);
+}

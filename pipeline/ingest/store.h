@@ -1,0 +1,36 @@
+/* store.h - one connection to everything that the platform keeps.
+ *
+ * Belongs to one thread. A platform has one writer and some readers over the same file; the
+ * command line may open a writer beside them (SQLite's locks keep them apart). Policies and keys
+ * share one revision, which every change of either raises by one in its own transaction: what
+ * engines follow. log_id is random per database. */
+#ifndef INGEST_STORE_H
+#define INGEST_STORE_H
+
+#include "base/buf.h"
+#include "base/fault.h"
+#include "pipeline/ingest/audit_store.h"
+
+struct store;
+
+enum { STORE_LOG_ID_TEXT = 32 };
+
+/* A writer makes the file (0600) where there is none and migrates it. */
+enum err store_open(const char *path, bool writer, struct store **ret, struct fault *f);
+void store_close(struct store *s);
+
+struct audit_store *store_audit(struct store *s);
+const char *store_log_id(const struct store *s); /* STORE_LOG_ID_TEXT characters, NUL-terminated */
+enum err store_revision(struct store *s, uint64_t *ret, struct fault *f);
+/* Whether the store can be read now. */
+enum err store_probe(struct store *s, struct fault *f);
+
+/* Who did it, for the audit row of a change. */
+struct actor {
+    struct str principal; /* the key's name */
+    struct str key_id;    /* absent: no key (the command line on the data directory) */
+    struct str request_id;
+    uint64_t now_ms;
+};
+
+#endif

@@ -1,0 +1,28 @@
+/* store_inside.h - what the stores of this room share; inside this room only. */
+#ifndef INGEST_STORE_INSIDE_H
+#define INGEST_STORE_INSIDE_H
+
+#include "base/world.h"
+#include "pipeline/ingest/audit_sqlite.h"
+#include "pipeline/ingest/database.h"
+#include "pipeline/ingest/own_event.h"
+#include "pipeline/ingest/store.h"
+
+struct store {
+    struct database *database;
+    struct audit_store audit; /* over the same connection */
+    struct audit_sqlite *audit_state;
+    struct chance chance;
+    char log_id[STORE_LOG_ID_TEXT + 1];
+};
+
+/* Raises the revision within the transaction. */
+enum err store_raise_revision(struct store *s, uint64_t *ret, struct fault *f);
+
+/* Takes the write lock. */
+enum err store_begin(struct store *s, struct fault *f);
+/* Ends the transaction: commits where `err` is ERR_OK, else rolls back and keeps the error. Fills
+ * *f where the commit is what failed. */
+enum err store_end(struct store *s, enum err err, struct fault *f);
+
+#endif

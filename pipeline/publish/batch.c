@@ -1,0 +1,101 @@
+#include "pipeline/publish/batch.h"
+
+#include "base/limits.h"
+#include "pipeline/publish/publish.h"
+
+void batch_filler_init(struct batch_filler *b, struct journal *j)
+{
+    *b = (struct batch_filler){.journal = j};
+    /* Grows to what the load needs and stays: no memory is asked for per batch, none per record. */
+    buf_init(&b->lines, 64 << 10, PUBLISH_BATCH_BYTES + LIMIT_RECORD_BYTES);
+}
+
+static void cursor_drop(struct batch_filler *b)
+{
+    journal_cursor_close(b->cursor);
+    b->cursor = NULL;
+    b->has_held = false;
+}
+
+void batch_filler_fini(struct batch_filler *b)
+{
+    if (b->cursor != NULL) cursor_drop(b);
+    buf_fini(&b->lines);
+}
+
+static enum err go_to(struct batch_filler *b, uint64_t seq, struct fault *f)
+{
+    if (b->cursor != NULL && b->at == seq) return ERR_OK;
+    if (b->cursor != NULL) cursor_drop(b);
+    enum err e = journal_cursor_open(b->journal, seq, &b->cursor, f);
+    if (e != ERR_OK) {
+        b->cursor = NULL;
+        return e;
+    }
+    b->at = seq;
+    return ERR_OK;
+}
+
+/* The record at b->at, read once and then held until it is taken. */
+static enum err look(struct batch_filler *b, struct fault *f)
+{
+    if (b->has_held) return ERR_OK;
+    enum err e = journal_cursor_next(b->cursor, &b->held, f);
+    if (e != ERR_OK) return e;
+    if (b->held.seq != b->at)
+        return fault_set(f, ERR_CORRUPT, "", "the journal gave record %llu where %llu was due",
+                         (unsigned long long)b->held.seq, (unsigned long long)b->at);
+    b->has_held = true;
+    return ERR_OK;
+}
+
+static bool fits(const struct batch_filler *b, const struct batch *batch, size_t bytes_max, uint64_t records_max)
+{
+    if (batch->count == 0) return true; /* one record always goes, however large */
+    return batch->count < records_max && b->lines.size + b->held.public_bytes.size + 1 <= bytes_max &&
+           memcmp(b->held.epoch, batch->epoch, JOURNAL_EPOCH_TEXT) == 0;
+}
+
+static void take(struct batch_filler *b, struct batch *batch)
+{
+    if (batch->count == 0) memcpy(batch->epoch, b->held.epoch, JOURNAL_EPOCH_TEXT);
+    buf_put(&b->lines, b->held.public_bytes);
+    buf_put_byte(&b->lines, '\n');
+    batch->count++;
+    b->has_held = false;
+    b->at++;
+}
+
+enum err batch_fill(struct batch_filler *b, uint64_t first, size_t bytes_max, uint64_t records_max, struct batch *ret,
+                    struct fault *f)
+{
+    enum err e = go_to(b, first, f);
+    if (e != ERR_OK) return e;
+
+    buf_clear(&b->lines);
+    struct batch batch = {.first_seq = first};
+    while ((e = look(b, f)) == ERR_OK && fits(b, &batch, bytes_max, records_max)) take(b, &batch);
+    if (e != ERR_OK && e != ERR_END) {
+        cursor_drop(b);
+        /* What was read before the damage is good: it goes, and the damage is met next time. */
+        if (batch.count == 0) return e;
+    }
+    if (batch.count == 0) return ERR_END;
+    if (b->lines.overflow) return fault_plain(f, ERR_FULL);
+    batch.lines = buf_view(&b->lines);
+    *ret = batch;
+    return ERR_OK;
+}
+
+enum err journal_epoch_check(struct journal *j, uint64_t seq, const char epoch[JOURNAL_EPOCH_TEXT], bool *ret_same,
+                             struct fault *f)
+{
+    struct journal_cursor *cursor;
+    enum err e = journal_cursor_open(j, seq, &cursor, f);
+    if (e != ERR_OK) return e;
+    struct journal_record record;
+    e = journal_cursor_next(cursor, &record, f);
+    if (e == ERR_OK) *ret_same = record.seq == seq && memcmp(record.epoch, epoch, JOURNAL_EPOCH_TEXT) == 0;
+    journal_cursor_close(cursor);
+    return e;
+}

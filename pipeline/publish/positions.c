@@ -1,0 +1,50 @@
+#include "pipeline/publish/positions.h"
+
+enum { BACKOFF_FIRST_MS = 50, BACKOFF_MOST_MS = 5000 };
+
+/* The platform has everything below `next`. */
+static enum position_news move(struct positions *p, uint64_t next)
+{
+    bool lower = next - 1 < p->confirmed;
+    p->next = next;
+    p->confirmed = next - 1;
+    return lower ? POSITION_REPLAY : POSITION_FINE;
+}
+
+enum position_news positions_found(struct positions *p, const struct stream_report *r, uint64_t end)
+{
+    uint64_t next = r->known ? r->next_seq : 1, from = r->known ? r->want_from : 1;
+    if (next == 0 || from == 0 || from > next || r->log_id[0] == '\0') return POSITION_NONSENSE;
+    if (next - 1 > end) return POSITION_AHEAD;
+
+    bool other = p->log_id[0] != '\0' && strcmp(p->log_id, r->log_id) != 0;
+    memcpy(p->log_id, r->log_id, sizeof p->log_id);
+    enum position_news news = move(p, from);
+    return other ? POSITION_NEW_LOG : news;
+}
+
+enum position_news positions_accepted(struct positions *p, uint64_t first, uint64_t count, uint64_t next_seq,
+                                      uint64_t end)
+{
+    /* It took the batch, so it must stand beyond it. */
+    if (next_seq < first + count) return POSITION_NONSENSE;
+    if (next_seq - 1 > end) return POSITION_AHEAD;
+    return move(p, next_seq);
+}
+
+enum position_news positions_gap(struct positions *p, uint64_t first, uint64_t want_from, uint64_t end)
+{
+    if (want_from == 0) return POSITION_NONSENSE;
+    if (want_from - 1 > end) return POSITION_AHEAD;
+    /* To want what was just sent, or less, is no gap; going on would send it for ever. */
+    if (want_from >= first) return POSITION_NONSENSE;
+    return move(p, want_from);
+}
+
+uint32_t backoff_ms(uint64_t failures, uint32_t chance)
+{
+    uint32_t most = BACKOFF_FIRST_MS;
+    for (uint64_t i = 1; i < failures && most < BACKOFF_MOST_MS; i++) most *= 2;
+    if (most > BACKOFF_MOST_MS) most = BACKOFF_MOST_MS;
+    return most / 2 + chance % (most / 2 + 1);
+}

@@ -1,0 +1,433 @@
+/* publish.c - the publisher's thread: find, fill, send, and what each answer means.
+ *
+ * Waiting has two forms. With nothing to send the thread listens: publish_wake() counts a ring and
+ * wakes it if it sleeps (an event count: the sleeper says that it listens, notes the count, looks
+ * for work once more, and sleeps only while the count stands). A pause (batch delay, backoff) does
+ * not listen to rings, so a busy engine pays one atomic addition per sync and no system call. */
+#include "pipeline/publish/publish.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/world.h"
+#include "metrics/metrics.h"
+#include "pipeline/publish/batch.h"
+
+enum { BATCH_BYTES_LEAST = 64 << 10, DRAIN_RETRY_MS = 50, RELOG_EVERY = 100 };
+
+struct publisher {
+    /* Set before the thread starts. */
+    struct journal *journal;
+    struct transport *transport;
+    struct metrics_sheet *sheet;
+    pthread_t thread;
+
+    /* The thread's own. */
+    struct batch_filler filler;
+    struct positions positions;
+    bool must_find;
+    size_t batch_bytes;
+    uint64_t poll_due_ms;
+    struct chance chance;
+
+    /* Between threads. */
+    _Alignas(64) _Atomic uint32_t rings; /* what the listener sleeps on */
+    _Atomic uint32_t listening;
+    _Atomic uint32_t stopping;           /* what a pause sleeps on; 1: drain, 2: at once */
+    _Atomic uint64_t drain_until_ms;
+    pthread_mutex_t lock;                /* of what follows */
+    struct publish_status status;
+    uint64_t answered_ms;
+};
+
+static uint64_t monotonic_ms(void) { return world_monotonic_ns() / 1000000; }
+
+/* ---- sleeping and waking ---- */
+
+static void futex_sleep(_Atomic uint32_t *word, uint32_t while_it_is, uint64_t ms)
+{
+    struct timespec t = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000};
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, while_it_is, &t, NULL, 0); /* wakes early: callers look again */
+}
+
+static void futex_wake(_Atomic uint32_t *word) { syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0); }
+
+static uint32_t is_stopping(struct publisher *p) { return atomic_load(&p->stopping); }
+
+void publish_wake(struct publisher *p)
+{
+    if (p == NULL) return;
+    atomic_fetch_add(&p->rings, 1);
+    if (atomic_load(&p->listening)) futex_wake(&p->rings);
+}
+
+/* Sleeps until there may be something to send, a stop is asked for, or `ms` passed. */
+static void listen_for(struct publisher *p, uint64_t ms)
+{
+    atomic_store(&p->listening, 1);
+    uint32_t rings = atomic_load(&p->rings);
+    if (journal_durable_seq(p->journal) < p->positions.next && !is_stopping(p)) futex_sleep(&p->rings, rings, ms);
+    atomic_store(&p->listening, 0);
+}
+
+/* Sleeps for `ms` unless a stop is asked for; while draining only a little. */
+static void rest(struct publisher *p, uint64_t ms)
+{
+    uint64_t until = monotonic_ms() + ms, now;
+    while (!is_stopping(p) && (now = monotonic_ms()) < until) futex_sleep(&p->stopping, 0, until - now);
+    if (is_stopping(p) == 1 && ms > 0) {
+        struct timespec t = {.tv_nsec = DRAIN_RETRY_MS * 1000000};
+        nanosleep(&t, NULL);
+    }
+}
+
+/* ---- status ---- */
+
+const char *publish_state_name(enum publish_state s)
+{
+    static const char *const names[] = {"finding", "sending", "ahead", "diverged", "gap", "broken", "stopped"};
+    return names[s];
+}
+
+bool publish_state_is_alarm(enum publish_state s)
+{
+    return s == PUBLISH_AHEAD || s == PUBLISH_DIVERGED || s == PUBLISH_GAP || s == PUBLISH_BROKEN;
+}
+
+static uint64_t lag_of(const struct publisher *p, uint64_t confirmed)
+{
+    uint64_t durable = journal_durable_seq(p->journal);
+    return durable > confirmed ? durable - confirmed : 0;
+}
+
+static void set_gauges(struct publisher *p)
+{
+    metric_set(p->sheet, METRIC_PUBLISH_CONFIRMED_SEQ, p->positions.confirmed);
+    metric_set(p->sheet, METRIC_PUBLISH_LAG, lag_of(p, p->positions.confirmed));
+}
+
+void publish_status(const struct publisher *p, struct publish_status *ret)
+{
+    struct publisher *unlocked = (struct publisher *)(uintptr_t)p; /* the lock is not part of its value */
+    pthread_mutex_lock(&unlocked->lock);
+    *ret = p->status;
+    ret->silent_ms = monotonic_ms() - p->answered_ms;
+    pthread_mutex_unlock(&unlocked->lock);
+    ret->durable_seq = journal_durable_seq(p->journal);
+    ret->lag_records = lag_of(p, ret->confirmed_seq);
+}
+
+/* The platform answered as it should: in step, and nothing is wrong. */
+static void in_step(struct publisher *p)
+{
+    pthread_mutex_lock(&p->lock);
+    enum publish_state before = p->status.state;
+    bool had_trouble = p->status.failures_in_a_row > 0 || publish_state_is_alarm(before);
+    p->status = (struct publish_status){.state = PUBLISH_SENDING, .confirmed_seq = p->positions.confirmed};
+    p->answered_ms = monotonic_ms();
+    pthread_mutex_unlock(&p->lock);
+
+    journal_confirm(p->journal, p->positions.confirmed);
+    set_gauges(p);
+    p->poll_due_ms = monotonic_ms() + PUBLISH_POLL_MS;
+    if (had_trouble || before == PUBLISH_FINDING)
+        log_text(LOG_INFO, "publishing", "in step with the platform from seq %llu on",
+                 (unsigned long long)p->positions.next);
+}
+
+/* Something failed: says so (not each time), and waits longer and longer. */
+static void failed(struct publisher *p, const struct fault *f)
+{
+    p->must_find = true;
+    metric_add(p->sheet, METRIC_PUBLISH_FAILURES, 1);
+    set_gauges(p);
+    pthread_mutex_lock(&p->lock);
+    uint64_t failures = ++p->status.failures_in_a_row;
+    bool is_new = strcmp(p->status.text, f->text) != 0;
+    p->status.state = PUBLISH_FINDING;
+    snprintf(p->status.text, sizeof p->status.text, "%s", f->text);
+    pthread_mutex_unlock(&p->lock);
+
+    if (is_stopping(p) == 2) return; /* an interrupted call is no news */
+    if (is_new || failures % RELOG_EVERY == 0) log_text(LOG_WARNING, "publish_failed", "%s", f->text);
+    uint32_t chance;
+    chance_take(&p->chance, &chance, sizeof chance);
+    rest(p, backoff_ms(failures, chance));
+}
+
+/* Something that no retry of ours heals: alarms once, then asks again at a calm pace, in case a
+ * person does heal it. */
+static void alarm_raise(struct publisher *p, enum publish_state state, const char *text)
+{
+    p->must_find = true;
+    metric_add(p->sheet, METRIC_PUBLISH_FAILURES, 1);
+    set_gauges(p);
+    pthread_mutex_lock(&p->lock);
+    bool is_new = p->status.state != state;
+    p->status.state = state;
+    p->status.failures_in_a_row++;
+    snprintf(p->status.text, sizeof p->status.text, "%s", text);
+    pthread_mutex_unlock(&p->lock);
+    if (is_new) log_line(LOG_ERROR, "publish_alarm", "state", publish_state_name(state), "text", text, NULL);
+    rest(p, PUBLISH_POLL_MS);
+}
+
+/* ---- what news mean ---- */
+
+static void told_nonsense(struct publisher *p, const char *what)
+{
+    struct fault f;
+    fault_set(&f, ERR_UPSTREAM_FAILED, "", "the platform's %s contradicts the protocol", what);
+    failed(p, &f);
+}
+
+static void is_ahead(struct publisher *p, uint64_t theirs)
+{
+    char text[256];
+    snprintf(text, sizeof text,
+             "the platform has records up to %llu, this journal ends at %llu: its disk went back in time. Nothing is "
+             "published; give this engine a new data directory and node, and keep this one read-only",
+             (unsigned long long)theirs, (unsigned long long)journal_durable_seq(p->journal));
+    alarm_raise(p, PUBLISH_AHEAD, text);
+}
+
+/* False: the news ended the step. `theirs` is the newest seq that the platform claims. */
+static bool news_are_good(struct publisher *p, enum position_news news, uint64_t theirs, const char *what)
+{
+    switch (news) {
+    case POSITION_FINE: return true;
+    case POSITION_REPLAY:
+        log_text(LOG_WARNING, "publish_replay",
+                 "the platform lost records it had confirmed (a restored database?); sending again from seq %llu",
+                 (unsigned long long)p->positions.next);
+        return true;
+    case POSITION_NEW_LOG:
+        log_text(LOG_WARNING, "publish_new_log", "the platform's database is another one (%s); sending from seq %llu",
+                 p->positions.log_id, (unsigned long long)p->positions.next);
+        return true;
+    case POSITION_AHEAD: is_ahead(p, theirs); return false;
+    case POSITION_NONSENSE: told_nonsense(p, what); return false;
+    }
+    return false;
+}
+
+/* ---- find ---- */
+
+/* False, with the alarm raised: the record before the platform's next is not the one that we have
+ * there. A record that is no longer kept cannot be compared. */
+static bool history_is_ours(struct publisher *p, const struct stream_report *r)
+{
+    if (!r->known || r->next_seq <= 1) return true;
+    bool same = false;
+    struct fault f = {0};
+    enum err e = journal_epoch_check(p->journal, r->next_seq - 1, r->epoch, &same, &f);
+    if (e == ERR_NOT_FOUND || e == ERR_END || (e == ERR_OK && same)) return true;
+    if (e != ERR_OK) {
+        alarm_raise(p, PUBLISH_BROKEN, f.text);
+        return false;
+    }
+    char text[256];
+    snprintf(text, sizeof text,
+             "the platform's record %llu of this node is of epoch %.16s, this journal's is not: two histories under "
+             "one node name. Nothing is published; give this engine a node name of its own",
+             (unsigned long long)(r->next_seq - 1), r->epoch);
+    alarm_raise(p, PUBLISH_DIVERGED, text);
+    return false;
+}
+
+static void find(struct publisher *p)
+{
+    struct stream_report r = {0};
+    struct fault f = {0};
+    if (p->transport->find(p->transport->state, &r, &f) != ERR_OK) {
+        failed(p, &f);
+        return;
+    }
+    bool unchanged = r.known && r.next_seq == p->positions.next && r.want_from == r.next_seq && !p->must_find;
+    struct positions moved = p->positions;
+    enum position_news news = positions_found(&moved, &r, journal_durable_seq(p->journal));
+    bool good = news != POSITION_AHEAD && news != POSITION_NONSENSE;
+    if (good && !unchanged && !history_is_ours(p, &r)) return;
+    p->positions = moved;
+    if (!news_are_good(p, news, r.next_seq - 1, "position")) return;
+    p->must_find = false;
+    in_step(p);
+}
+
+/* ---- send ---- */
+
+static void accepted(struct publisher *p, const struct batch *b, const struct send_answer *a)
+{
+    metric_add(p->sheet, METRIC_PUBLISH_BATCHES, 1);
+    if (a->clashes > 0) {
+        metric_add(p->sheet, METRIC_PUBLISH_CLASHES, a->clashes);
+        log_text(LOG_ERROR, "publish_clash",
+                 "the platform quarantined %llu records between seq %llu and %llu: it has others under their numbers",
+                 (unsigned long long)a->clashes, (unsigned long long)b->first_seq,
+                 (unsigned long long)(b->first_seq + b->count - 1));
+    }
+    enum position_news news =
+        positions_accepted(&p->positions, b->first_seq, b->count, a->next_seq, journal_durable_seq(p->journal));
+    if (news_are_good(p, news, a->next_seq - 1, "answer")) in_step(p);
+}
+
+static void gap(struct publisher *p, const struct batch *b, const struct send_answer *a)
+{
+    enum position_news news =
+        positions_gap(&p->positions, b->first_seq, a->want_from, journal_durable_seq(p->journal));
+    if (news_are_good(p, news, a->want_from - 1, "gap")) in_step(p);
+}
+
+static void too_large(struct publisher *p, const struct batch *b, const struct fault *f)
+{
+    size_t half = b->lines.size / 2;
+    p->batch_bytes = half > BATCH_BYTES_LEAST ? half : BATCH_BYTES_LEAST;
+    failed(p, f);
+}
+
+static void send_batch(struct publisher *p, const struct batch *b)
+{
+    struct send_answer a = {0};
+    struct fault f = {0};
+    switch (p->transport->send(p->transport->state, b, &a, &f)) {
+    case SENT_ACCEPTED: accepted(p, b, &a); break;
+    case SENT_GAP: gap(p, b, &a); break;
+    case SENT_DIVERGED: alarm_raise(p, PUBLISH_DIVERGED, f.text); break;
+    case SENT_TOO_LARGE: too_large(p, b, &f); break;
+    case SENT_FAILED: failed(p, &f); break;
+    }
+}
+
+static void cannot_fill(struct publisher *p, enum err e, const struct fault *f)
+{
+    if (e == ERR_END) { /* the durable mark moved, its bytes are not readable yet: at once, then */
+        rest(p, 1);
+        return;
+    }
+    if (e != ERR_NOT_FOUND) {
+        alarm_raise(p, PUBLISH_BROKEN, f->text);
+        return;
+    }
+    char text[256];
+    snprintf(text, sizeof text,
+             "the platform wants records from seq %llu on, and they are no longer kept here: its database was "
+             "restored from too old a backup, or journal.keep is too short",
+             (unsigned long long)p->positions.next);
+    alarm_raise(p, PUBLISH_GAP, text);
+}
+
+static void fill_and_send(struct publisher *p)
+{
+    struct batch b;
+    struct fault f = {0};
+    set_gauges(p);
+    enum err e = batch_fill(&p->filler, p->positions.next, p->batch_bytes, PUBLISH_BATCH_RECORDS, &b, &f);
+    if (e == ERR_OK) send_batch(p, &b);
+    else cannot_fill(p, e, &f);
+}
+
+/* ---- the thread ---- */
+
+static bool all_confirmed(struct publisher *p)
+{
+    return p->positions.next != 0 && p->positions.confirmed >= journal_durable_seq(p->journal);
+}
+
+static bool is_done(struct publisher *p)
+{
+    uint32_t stopping = is_stopping(p);
+    if (stopping == 0) return false;
+    return stopping == 2 || all_confirmed(p) || monotonic_ms() >= atomic_load(&p->drain_until_ms);
+}
+
+static void step(struct publisher *p)
+{
+    uint64_t now = monotonic_ms();
+    if (p->must_find || now >= p->poll_due_ms) {
+        find(p);
+        return;
+    }
+    uint64_t durable = journal_durable_seq(p->journal);
+    if (durable < p->positions.next) {
+        set_gauges(p);
+        listen_for(p, p->poll_due_ms - now);
+        durable = journal_durable_seq(p->journal);
+        if (durable < p->positions.next) return;
+    }
+    /* Few records wait for company; a backlog does not. */
+    if (durable - p->positions.next < PUBLISH_BATCH_RECORDS / 2 && !is_stopping(p)) rest(p, PUBLISH_DELAY_MS);
+    fill_and_send(p);
+}
+
+static void *run(void *context)
+{
+    struct publisher *p = context;
+    pthread_setname_np(pthread_self(), "publisher");
+    while (!is_done(p)) step(p);
+    return NULL;
+}
+
+enum err publish_start(const struct publish_options *options, struct publisher **ret, struct fault *f)
+{
+    struct transport *transport = options->transport;
+    if (transport == NULL) {
+        enum err e = transport_http_create(options->url, options->key_file, options->node, &transport, f);
+        if (e != ERR_OK) return e;
+    }
+    struct publisher *p = aligned_alloc(64, (sizeof(struct publisher) + 63) / 64 * 64);
+    check(p != NULL); /* at boot */
+    *p = (struct publisher){.journal = options->journal,
+                            .transport = transport,
+                            .sheet = metrics_sheet_create(),
+                            .must_find = true,
+                            .batch_bytes = PUBLISH_BATCH_BYTES,
+                            .answered_ms = monotonic_ms()};
+    batch_filler_init(&p->filler, options->journal);
+    pthread_mutex_init(&p->lock, NULL);
+    check(pthread_create(&p->thread, NULL, run, p) == 0);
+    *ret = p;
+    return ERR_OK;
+}
+
+/* Waits for the thread's end until `until_ms`; true: it ended. */
+static bool join_until(struct publisher *p, uint64_t until_ms)
+{
+    uint64_t now = monotonic_ms(), left = until_ms > now ? until_ms - now : 0;
+    struct timespec at;
+    clock_gettime(CLOCK_MONOTONIC, &at);
+    uint64_t ns = (uint64_t)at.tv_nsec + left % 1000 * 1000000;
+    at.tv_sec += (time_t)(left / 1000 + ns / 1000000000);
+    at.tv_nsec = (long)(ns % 1000000000);
+    return pthread_clockjoin_np(p->thread, NULL, CLOCK_MONOTONIC, &at) == 0;
+}
+
+bool publish_stop(struct publisher *p, uint32_t drain_ms)
+{
+    if (p == NULL) return true;
+    uint64_t until = monotonic_ms() + drain_ms;
+    atomic_store(&p->drain_until_ms, until);
+    atomic_store(&p->stopping, 1);
+    futex_wake(&p->stopping);
+    publish_wake(p);
+    bool ended = join_until(p, until);
+    while (!ended) { /* in a call, as it seems: cut that short, again if it was just before one */
+        atomic_store(&p->stopping, 2);
+        p->transport->interrupt(p->transport->state);
+        ended = join_until(p, monotonic_ms() + DRAIN_RETRY_MS);
+    }
+    bool all = all_confirmed(p);
+    batch_filler_fini(&p->filler);
+    p->transport->destroy(p->transport);
+    pthread_mutex_destroy(&p->lock);
+    free(p);
+    return all;
+}

@@ -1,0 +1,74 @@
+/* publish.h - the engine's records on their way to the platform, in order, without end.
+ *
+ * One thread tails the journal up to its durable seq and sends batches; whatever the platform
+ * answers or does not answer, nothing else in the engine waits for it. A platform that is away
+ * costs lag, never a decision.
+ *
+ *            +------------- any failure: wait 50 ms … 5 s ------------+
+ *            v                                                        |
+ *   start → FINDING --positions--> SENDING --batch, answer, batch …---+
+ *            |                        |
+ *            |   what it finds is past help: it alarms, and asks again every 5 s
+ *            +→ AHEAD     the platform has records that this journal never had (the disk went back)
+ *            +→ DIVERGED  the platform's last record is of another history than ours
+ *            +→ GAP       the platform wants records that are no longer kept
+ *
+ * The platform's answer is the position: it is kept in no file here. A batch has one epoch, at
+ * most PUBLISH_BATCH_BYTES and PUBLISH_BATCH_RECORDS. Records that nobody hurries wait up to
+ * PUBLISH_DELAY_MS for company, so that a batch is worth its cost. */
+#ifndef PUBLISH_PUBLISH_H
+#define PUBLISH_PUBLISH_H
+
+#include "base/fault.h"
+#include "journal/journal.h"
+
+struct publisher;
+struct transport; /* publish/transport.h */
+
+enum {
+    PUBLISH_BATCH_BYTES = 4 << 20,  /* half of what the platform takes in one request */
+    PUBLISH_BATCH_RECORDS = 2000,
+    PUBLISH_DELAY_MS = 10,
+    PUBLISH_POLL_MS = 5000,         /* positions are asked for at least this often */
+};
+
+struct publish_options {
+    struct journal *journal;     /* borrowed until publish_stop() */
+    const char *node;            /* this engine's name; copied */
+    const char *url;             /* the platform, http://host:port or unix:/path; copied */
+    const char *key_file;        /* its API key; read again after a failure, so a key can rotate; copied */
+    struct transport *transport; /* NULL: HTTP to url. Else taken, and url and key_file are not read */
+};
+
+enum publish_state {
+    PUBLISH_FINDING,  /* asks where to begin, or waits to ask again */
+    PUBLISH_SENDING,  /* in step with the platform */
+    PUBLISH_AHEAD,
+    PUBLISH_DIVERGED,
+    PUBLISH_GAP,
+    PUBLISH_BROKEN,   /* the journal cannot be read back */
+    PUBLISH_STOPPED
+};
+const char *publish_state_name(enum publish_state s); /* "finding" */
+bool publish_state_is_alarm(enum publish_state s);    /* a person must look */
+
+struct publish_status {
+    enum publish_state state;
+    uint64_t confirmed_seq, durable_seq, lag_records;
+    uint64_t failures_in_a_row;
+    uint64_t silent_ms;     /* since the platform last answered as it should; since the start if never */
+    char text[320];         /* what is wrong, for people; "" = nothing */
+};
+
+/* Starts the thread. ERR_NOT_FOUND, ERR_BAD_VALUE: the key file or the url, told in *f. */
+enum err publish_start(const struct publish_options *options, struct publisher **ret, struct fault *f);
+
+/* The durable seq moved. Any thread; one load unless the publisher sleeps; `p` may be NULL. */
+void publish_wake(struct publisher *p);
+
+void publish_status(const struct publisher *p, struct publish_status *ret); /* any thread */
+
+/* Tries for `drain_ms` to have everything confirmed, then stops and frees. True: all of it was. */
+bool publish_stop(struct publisher *p, uint32_t drain_ms);
+
+#endif

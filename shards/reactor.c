@@ -1,0 +1,120 @@
+#include "shards/reactor.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/ring.h"
+
+enum { INBOX_PLACES = 4096 }; /* sockets accepted and not yet taken; beyond it they are refused */
+
+struct reactor {
+    unsigned index;
+    const struct reactor_ports *ports;
+    void *context;
+    pthread_t thread;
+    struct loop *loop;
+    struct loop_bell bell;
+    struct ring inbox; /* of struct reactor_message, malloced by the teller */
+    bool stopping;
+    _Atomic uint64_t beats;
+};
+
+static void bell_heard(struct loop_bell *b) { (void)b; } /* being awake is all it is for */
+
+static void take_messages(struct reactor *r)
+{
+    struct reactor_message *m;
+    while ((m = ring_pop(&r->inbox)) != NULL) {
+        if (m->kind == REACTOR_STOP) r->stopping = true;
+        else r->ports->told(r->context, m);
+        free(m);
+    }
+}
+
+static void *reactor_run(void *argument)
+{
+    struct reactor *r = argument;
+    r->ports->enter(r->context, r->loop);
+    while (!r->stopping) {
+        take_messages(r);
+        r->ports->begin(r->context);
+        loop_beat(r->loop, true);
+        r->ports->end(r->context);
+        uint64_t beats = atomic_load_explicit(&r->beats, memory_order_relaxed);
+        atomic_store_explicit(&r->beats, beats + 1, memory_order_relaxed);
+    }
+    r->ports->leave(r->context);
+    return NULL;
+}
+
+enum err reactor_create(unsigned index, const struct reactor_ports *ports, void *context, struct reactor **ret)
+{
+    struct reactor *r = calloc(1, sizeof *r);
+    if (r == NULL) return ERR_FULL;
+    r->index = index;
+    r->ports = ports;
+    r->context = context;
+    ring_init(&r->inbox, INBOX_PLACES);
+    r->loop = loop_create();
+    bell_start(r->loop, &r->bell, bell_heard);
+    *ret = r; /* before the thread runs: its ports may ask for it */
+
+    sigset_t all, before; /* signals are the main thread's */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int failed = pthread_create(&r->thread, NULL, reactor_run, r);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (failed != 0) {
+        *ret = NULL;
+        bell_stop(&r->bell);
+        loop_destroy(r->loop);
+        ring_fini(&r->inbox);
+        free(r);
+        return ERR_FULL;
+    }
+    char name[16];
+    snprintf(name, sizeof name, "reactor-%u", index);
+    pthread_setname_np(r->thread, name);
+    return ERR_OK;
+}
+
+enum err reactor_tell(struct reactor *r, const struct reactor_message *m)
+{
+    struct reactor_message *copy = malloc(sizeof *copy);
+    if (copy == NULL) return ERR_FULL;
+    *copy = *m;
+    if (!ring_push(&r->inbox, copy)) {
+        free(copy);
+        return ERR_FULL;
+    }
+    bell_ring(&r->bell);
+    return ERR_OK;
+}
+
+void reactor_wake(struct reactor *r) { bell_ring(&r->bell); }
+
+void reactor_join(struct reactor *r)
+{
+    if (r == NULL) return;
+    check(pthread_join(r->thread, NULL) == 0);
+    for (struct reactor_message *m; (m = ring_pop(&r->inbox)) != NULL; free(m))
+        if (m->kind == REACTOR_SOCKET) close(m->fd);
+}
+
+void reactor_destroy(struct reactor *r)
+{
+    if (r == NULL) return;
+    bell_stop(&r->bell);
+    loop_destroy(r->loop);
+    ring_fini(&r->inbox);
+    free(r);
+}
+
+unsigned reactor_index(const struct reactor *r) { return r->index; }
+
+uint64_t reactor_beats(const struct reactor *r) { return atomic_load_explicit(&r->beats, memory_order_relaxed); }

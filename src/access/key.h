@@ -1,0 +1,99 @@
+/* key.h - API keys: who is calling, for whom they may speak, and what they may do.
+ *
+ * A credential is `wk_` + 26 characters of id + `_` + 43 of base64url secret + `_` + 6 lowercase
+ * hex digits of CRC-32C (its low 24 bits) over all before them, 80 bytes in all. Only an HMAC of
+ * the whole credential under the pepper is stored. The pepper is a file of 32 random bytes in
+ * hex, mode 0600, that both programs read. A `struct key` is immutable once read; a `struct
+ * key_table` is immutable once built and may be shared by threads. */
+#ifndef ACCESS_KEY_H
+#define ACCESS_KEY_H
+
+#include "base/buf.h"
+#include "base/fault.h"
+#include "base/id.h"
+#include "base/map.h"
+#include "crypto/crypto.h"
+#include "json/json.h"
+
+enum role {
+    ROLE_AGENT = 1,
+    ROLE_APP = 2,
+    ROLE_REVIEWER = 4,
+    ROLE_POLICY_ADMIN = 8,
+    ROLE_AUDITOR = 16,
+    ROLE_INGEST = 32,
+    ROLE_METRICS = 64,
+    ROLE_ADMIN = 128,
+};
+const char *role_name(enum role r);             /* "policy_admin" */
+bool role_read(struct str name, enum role *ret);
+
+enum { CREDENTIAL_TEXT = 80, KEY_GLOBS_MAX = 64 };
+
+struct globs {
+    struct str *list;
+    size_t count;
+};
+bool globs_match(const struct globs *g, struct str text); /* exact case */
+
+struct key {
+    struct id id;
+    char id_text[ID_TEXT];   /* "key_…" */
+    struct str name;         /* its principal */
+    struct str owner;        /* who answers for it */
+    struct str tenant;       /* or "*" */
+    uint32_t roles;
+    struct globs actors, users, reviewers, nodes, tenants;
+    uint64_t created_at, expires_at, revoked_at; /* ms; 0 = never */
+    struct sha256 mac;       /* HMAC of the credential */
+    struct arena *arena;     /* owns the strings */
+};
+
+/* A key from its row's JSON {id, name, owner, tenant, roles[], actors[], users[], reviewers[],
+ * nodes[], tenants[], created_at, expires_at, revoked_at, mac}; defaults: actors [name],
+ * reviewers [owner], users, nodes and tenants none. `mac` and `id` may be absent in a request to
+ * make one. The caller owns it. */
+enum err key_read(const struct json *row, struct key **ret, struct fault *f);
+void key_destroy(struct key *k);
+/* The row's JSON; without `mac` for answers to clients. */
+void key_put(struct buf *out, const struct key *k, bool with_mac);
+
+/* ---- credentials ---- */
+
+struct pepper {
+    uint8_t bytes[32];
+};
+/* Reads the pepper file; ERR_NOT_FOUND, ERR_BAD_VALUE (not 64 hex digits, or readable by others). */
+enum err pepper_read(const char *path, struct pepper *ret, struct fault *f);
+/* Makes it where it does not exist (0600, synced); leaves an existing one alone. */
+enum err pepper_make(const char *path, struct fault *f);
+
+/* A fresh credential for id: CREDENTIAL_TEXT bytes, no NUL. */
+void credential_make(struct id id, char to[CREDENTIAL_TEXT]);
+/* Form and CRC only: a typing mistake is told from a wrong key. */
+bool credential_read(struct str text, struct id *ret_id);
+struct sha256 credential_mac(const struct pepper *p, struct str credential);
+
+/* ---- the table ---- */
+
+struct key_table; /* by id; owns its keys */
+enum err key_table_create(struct key **keys, size_t count, struct key_table **ret); /* takes the keys */
+void key_table_destroy(struct key_table *t);
+const struct key *key_table_get(const struct key_table *t, struct id id);
+size_t key_table_count(const struct key_table *t);
+
+/* The key of this credential: ERR_UNAUTHENTICATED (unknown, or wrong secret: compared in constant
+ * time), ERR_CREDENTIAL_REVOKED, ERR_CREDENTIAL_EXPIRED. */
+enum err key_table_verify(const struct key_table *t, const struct pepper *p, struct str credential, uint64_t now_ms,
+                          const struct key **ret);
+
+/* Credentials that were verified before, by SHA-256 of their text, so that a request costs one
+ * short digest. Belongs to one thread and one table: clear it when the table changes. */
+struct key_cache;
+struct key_cache *key_cache_create(size_t entries);
+void key_cache_destroy(struct key_cache *c);
+void key_cache_clear(struct key_cache *c);
+enum err key_cache_verify(struct key_cache *c, struct hasher *h, const struct key_table *t, const struct pepper *p,
+                          struct str credential, uint64_t now_ms, const struct key **ret);
+
+#endif

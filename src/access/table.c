@@ -1,0 +1,147 @@
+/* table.c - from a credential to its key.
+ *
+ * The id in the credential finds the row, the HMAC of the whole credential proves it. An unknown
+ * id costs the same HMAC as a known one, so that time does not tell which ids exist. The cache
+ * in front remembers credentials that were proved, by their SHA-256: only proved ones enter, so
+ * that nobody can fill it with guesses; expiry is looked at again each time. */
+#include "access/key.h"
+
+#include <stdlib.h>
+
+#include "base/check.h"
+
+struct key_table {
+    struct map by_id;
+    struct key **keys;
+    size_t count;
+};
+
+enum err key_table_create(struct key **keys, size_t count, struct key_table **ret)
+{
+    struct key_table *t = calloc(1, sizeof *t);
+    if (t == NULL) return ERR_FULL;
+    t->keys = calloc(count + 1, sizeof *t->keys);
+    enum err err = t->keys == NULL ? ERR_FULL : ERR_OK;
+    for (size_t i = 0; i < count && err == ERR_OK; i++) {
+        struct str id = str_of((const char *)keys[i]->id.bytes, ID_BYTES);
+        if (map_get(&t->by_id, id) != NULL) err = ERR_EXISTS;
+        else if (!map_put(&t->by_id, id, keys[i])) err = ERR_FULL;
+    }
+    if (err != ERR_OK) {
+        key_table_destroy(t); /* it owns no keys yet */
+        return err;
+    }
+    if (count > 0) memcpy(t->keys, keys, count * sizeof *keys);
+    t->count = count;
+    *ret = t;
+    return ERR_OK;
+}
+
+void key_table_destroy(struct key_table *t)
+{
+    if (t == NULL) return;
+    for (size_t i = 0; i < t->count; i++) key_destroy(t->keys[i]);
+    free(t->keys);
+    map_fini(&t->by_id);
+    free(t);
+}
+
+const struct key *key_table_get(const struct key_table *t, struct id id)
+{
+    return map_get(&t->by_id, str_of((const char *)id.bytes, ID_BYTES));
+}
+
+size_t key_table_count(const struct key_table *t) { return t->count; }
+
+static enum err key_in_force(const struct key *k, uint64_t now_ms)
+{
+    if (k->revoked_at != 0) return ERR_CREDENTIAL_REVOKED;
+    if (k->expires_at != 0 && now_ms >= k->expires_at) return ERR_CREDENTIAL_EXPIRED;
+    return ERR_OK;
+}
+
+/* Proves the credential; whether its key is in force is not asked here. */
+static const struct key *key_proved(const struct key_table *t, const struct pepper *p, struct str credential)
+{
+    struct id id;
+    if (!credential_read(credential, &id)) return NULL;
+    const struct key *k = key_table_get(t, id);
+    static const struct sha256 nothing;
+    struct sha256 shown = credential_mac(p, credential);
+    bool same = bytes_equal_secret(shown.bytes, (k == NULL ? &nothing : &k->mac)->bytes, SHA256_BYTES);
+    return same ? k : NULL;
+}
+
+enum err key_table_verify(const struct key_table *t, const struct pepper *p, struct str credential, uint64_t now_ms,
+                          const struct key **ret)
+{
+    const struct key *k = key_proved(t, p, credential);
+    if (k == NULL) return ERR_UNAUTHENTICATED;
+    enum err err = key_in_force(k, now_ms);
+    if (err == ERR_OK) *ret = k;
+    return err;
+}
+
+/* ---- the cache: sets of four places, chosen by the digest, filled in turn ---- */
+
+enum { PLACES = 4 };
+
+struct key_cache_place {
+    struct sha256 digest;
+    const struct key *key; /* NULL: free */
+};
+
+struct key_cache_set {
+    struct key_cache_place places[PLACES];
+    unsigned next;
+};
+
+struct key_cache {
+    struct key_cache_set *sets;
+    size_t mask;
+};
+
+struct key_cache *key_cache_create(size_t entries)
+{
+    size_t sets = 1;
+    while (sets * PLACES < entries) sets *= 2;
+    struct key_cache *c = calloc(1, sizeof *c);
+    check(c != NULL);
+    c->sets = calloc(sets, sizeof *c->sets);
+    check(c->sets != NULL);
+    c->mask = sets - 1;
+    return c;
+}
+
+void key_cache_destroy(struct key_cache *c)
+{
+    if (c == NULL) return;
+    free(c->sets);
+    free(c);
+}
+
+void key_cache_clear(struct key_cache *c) { memset(c->sets, 0, (c->mask + 1) * sizeof *c->sets); }
+
+enum err key_cache_verify(struct key_cache *c, struct hasher *h, const struct key_table *t, const struct pepper *p,
+                          struct str credential, uint64_t now_ms, const struct key **ret)
+{
+    /* Anything of another length is no credential; it is refused before its bytes cost a digest. */
+    if (credential.size != CREDENTIAL_TEXT) return ERR_UNAUTHENTICATED;
+    struct sha256 digest = hasher_sha256(h, credential);
+    uint64_t hash;
+    memcpy(&hash, digest.bytes, sizeof hash);
+    struct key_cache_set *set = &c->sets[hash & c->mask];
+    const struct key *k = NULL;
+    for (unsigned i = 0; i < PLACES && k == NULL; i++)
+        if (set->places[i].key != NULL && bytes_equal_secret(set->places[i].digest.bytes, digest.bytes, SHA256_BYTES))
+            k = set->places[i].key;
+    if (k == NULL) {
+        k = key_proved(t, p, credential);
+        if (k == NULL) return ERR_UNAUTHENTICATED;
+        set->places[set->next] = (struct key_cache_place){.digest = digest, .key = k};
+        set->next = (set->next + 1) % PLACES;
+    }
+    enum err err = key_in_force(k, now_ms);
+    if (err == ERR_OK) *ret = k;
+    return err;
+}

@@ -1,0 +1,76 @@
+/* api.h - what the HTTP APIs of both programs share: admission, errors, pages, forwarding.
+ *
+ * A `struct api` belongs to one reactor thread. A route's `roles` (access/key.h) say who may
+ * call it; api_admit() turns the credential into a `struct caller`, whose views live as long as
+ * the key table. Every error leaves by api_refuse(), so that it has the contract's one form. */
+#ifndef API_API_H
+#define API_API_H
+
+#include "access/key.h"
+#include "base/fault.h"
+#include "http/server.h"
+#include "metrics/metrics.h"
+
+struct api {
+    const struct key_table *keys;  /* the one in force; set before each beat */
+    const struct pepper *pepper;
+    struct key_cache *cache;       /* cleared by whoever changes `keys` */
+    struct hasher *hasher;
+    struct chance chance;
+    struct metrics_sheet *sheet;
+    enum metric replies_2xx;       /* …_4xx and …_5xx follow it in metrics.def */
+    enum metric auth_failed;
+    /* Told of each refused credential, for the audit trail; may be NULL. */
+    void (*on_auth_failed)(void *context, const struct http_exchange *x, enum err err);
+    void *context;
+};
+
+struct caller {
+    const struct key *key;
+    struct str tenant;             /* the one it speaks for now; absent where a `*` key named none */
+};
+
+/* Who calls: 401 with WWW-Authenticate, or 403 `missing_role` where the key has none of `roles`.
+ * The caller's tenant is the key's; a `*` key's is ?tenant_id, if given. Where a key with a fixed
+ * tenant names another in ?tenant_id: ERR_WRONG_TENANT. */
+enum err api_admit(struct api *a, const struct http_exchange *x, uint32_t roles, uint64_t now_ms, struct caller *ret,
+                   struct fault *f);
+
+/* Settles the caller's tenant with one that a body names (absent or "": none). ERR_WRONG_TENANT,
+ * ERR_TENANT_REQUIRED (a `*` key, and nobody named one), ERR_CONFLICTING_MEMBER (the body and
+ * ?tenant_id differ), ERR_OUT_OF_RANGE (too long). */
+enum err api_settle_tenant(struct caller *c, struct str asked, struct fault *f);
+
+/* ?limit (default 20, 1 to 500) and ?cursor (default 0). */
+enum err api_page(const struct http_exchange *x, uint64_t *ret_limit, uint64_t *ret_cursor, struct fault *f);
+
+/* The error's JSON, `{"code", "error", "field", "trace_id"}`; with WWW-Authenticate, Allow, Retry-After as the
+ * status asks. `trace_id` may be absent. */
+void api_refuse(struct api *a, struct http_exchange *x, const struct fault *f, struct str trace_id);
+/* The same to a deferred exchange. */
+bool api_refuse_later(struct api *a, struct http_server *s, struct http_token token, const struct fault *f);
+/* The members of an error without the braces, for answers that add some. */
+void api_put_fault(struct buf *out, const struct fault *f, struct str trace_id);
+
+/* A JSON answer; echoes X-Request-ID where the client sent one (of at most 128 printable ASCII characters), else sets it to `request_id` (absent: none). */
+void api_reply(struct api *a, struct http_exchange *x, int status, struct str body, struct str request_id);
+void api_reply_gated(struct api *a, struct http_exchange *x, int status, struct str body, struct str request_id, struct http_gate gate);
+
+/* Reads the body as one JSON object into x->arena. ERR_MISSING_MEMBER…: as json_read; a body that
+ * is not an object is ERR_WRONG_TYPE. */
+enum err api_body(const struct http_exchange *x, struct json **ret, struct fault *f);
+
+/* A boolean query parameter: "true" or "false"; absent is false. */
+enum err api_flag(const struct http_exchange *x, struct str name, bool *ret, struct fault *f);
+
+/* ---- forwarding to the other program ---- */
+
+struct forward; /* one reactor's: address of the peer and what is under way */
+struct forward *forward_create(struct api *a, struct loop *l, struct http_server *const *server, const char *address);
+void forward_destroy(struct forward *f);
+/* Sends the exchange on with the caller's own credential and answers with what comes back: status,
+ * body, content type, and the headers of the contract. 502 `upstream_failed`, 503 when too much is under way.
+ * Never follows twice: a request that was forwarded already (Writ-Forwarded) is a 404. */
+void forward_exchange(struct forward *f, struct http_exchange *x);
+
+#endif

@@ -1,0 +1,125 @@
+/* forward.c - one address serves a client: what the other program serves is asked of it.
+ *
+ * The request goes on with the caller's own credential and nothing added but Writ-Forwarded, so
+ * that two programs which know each other never pass a request to and fro. */
+#include "api/api.h"
+
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "base/limits.h"
+#include "base/list.h"
+#include "http/client.h"
+
+enum { UNDER_WAY_MAX = 256, FORWARD_TIMEOUT_MS = 75000 /* longer than the longest wait (60 s) */ };
+
+struct forward {
+    struct api *api;
+    struct loop *loop;
+    struct http_server *const *server;
+    struct str address;
+    struct list under_way;
+    size_t count;
+};
+
+struct passage { /* one request on its way */
+    struct link link;
+    struct forward *forward;
+    struct http_token token;
+    struct http_outgoing *outgoing;
+};
+
+struct forward *forward_create(struct api *a, struct loop *l, struct http_server *const *server, const char *address)
+{
+    struct forward *f = calloc(1, sizeof *f);
+    check(f != NULL);
+    f->api = a;
+    f->loop = l;
+    f->server = server;
+    f->address = str_from(address);
+    list_init(&f->under_way);
+    return f;
+}
+
+static void passage_end(struct passage *p)
+{
+    link_remove(&p->link);
+    p->forward->count--;
+    free(p);
+}
+
+void forward_destroy(struct forward *f)
+{
+    if (f == NULL) return;
+    list_each (&f->under_way, k, following) {
+        struct passage *p = link_owner(k, struct passage, link);
+        if (p->outgoing != NULL) http_call_cancel(p->outgoing);
+        passage_end(p);
+    }
+    free(f);
+}
+
+static void passage_done(void *context, enum err err, const struct http_answer *answer)
+{
+    static const char *const passed_on[] = {"ETag", "Location", "Retry-After", "WWW-Authenticate", "Allow", "X-Request-ID"};
+    struct passage *p = context;
+    struct forward *f = p->forward;
+    struct http_token token = p->token;
+    passage_end(p);
+    if (err != ERR_OK) {
+        struct fault fault;
+        fault_set(&fault, ERR_UPSTREAM_FAILED, "", "the program that serves this path did not answer: %s", err_sentence(err));
+        api_refuse_later(f->api, *f->server, token, &fault);
+        return;
+    }
+    struct http_reply reply = {.status = answer->status, .body = answer->body,
+                               .content_type = http_answer_header(answer, STR("content-type"))};
+    for (size_t i = 0; i < sizeof passed_on / sizeof *passed_on; i++) {
+        struct str value = http_answer_header(answer, str_from(passed_on[i]));
+        if (!str_is_absent(value))
+            reply.headers[reply.header_count++] = (struct http_header){.name = str_from(passed_on[i]), .value = value};
+    }
+    http_resume(*f->server, token, &reply);
+}
+
+/* Our own headers to the peer: the caller's credential and conditions, nothing of the connection. */
+static void copy_headers(const struct http_exchange *x, struct http_call *call)
+{
+    static const char *const names[] = {"authorization", "if-match", "if-none-match", "idempotency-key", "traceparent",
+                                        "x-request-id", "writ-node", "writ-journal", "writ-epoch", "writ-first-seq"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct str value = http_header_get(x, str_from(names[i]));
+        if (!str_is_absent(value))
+            call->headers[call->header_count++] = (struct http_header){.name = str_from(names[i]), .value = value};
+    }
+    call->headers[call->header_count++] = (struct http_header){.name = STR("Writ-Forwarded"), .value = STR("1")};
+}
+
+void forward_exchange(struct forward *f, struct http_exchange *x)
+{
+    struct fault fault;
+    if (!str_is_absent(http_header_get(x, STR("writ-forwarded")))) {
+        fault_plain(&fault, ERR_NOT_FOUND);
+        api_refuse(f->api, x, &fault, (struct str){0});
+        return;
+    }
+    struct passage *p = f->count < UNDER_WAY_MAX ? calloc(1, sizeof *p) : NULL;
+    if (p == NULL) {
+        fault_set(&fault, ERR_OVERLOADED, "", "%d forwarded requests are under way already", UNDER_WAY_MAX);
+        api_refuse(f->api, x, &fault, (struct str){0});
+        return;
+    }
+    char method[16];
+    size_t size = x->method_text.size < sizeof method ? x->method_text.size : sizeof method - 1;
+    memcpy(method, x->method_text.bytes, size);
+    method[size] = '\0';
+    struct http_call call = {.method = method, .target = x->target, .body = x->body,
+                             .content_type = http_header_get(x, STR("content-type")),
+                             .timeout_ms = FORWARD_TIMEOUT_MS, .reply_max = 16 << 20};
+    copy_headers(x, &call);
+    p->forward = f;
+    list_append(&f->under_way, &p->link);
+    f->count++;
+    p->token = http_defer(x);
+    p->outgoing = http_call_start(f->loop, f->address, &call, passage_done, p);
+}

@@ -1,0 +1,117 @@
+/* reply.c - answers and errors in the contract's one form. */
+#include "api/api.h"
+
+#include "base/limits.h"
+#include "json/json.h"
+
+enum { REQUEST_ID_BYTES_MAX = 128, FAULT_BYTES = 4096 };
+
+static void count_reply(struct api *a, int status)
+{
+    metric_add(a->sheet, a->replies_2xx + (status < 400 ? 0u : status < 500 ? 1u : 2u), 1);
+}
+
+static void add_header(struct http_reply *r, struct str name, struct str value)
+{
+    if (r->header_count < HTTP_REPLY_HEADERS_MAX)
+        r->headers[r->header_count++] = (struct http_header){.name = name, .value = value};
+}
+
+/* What a client may have echoed: printable ASCII of a bounded length. */
+static bool is_echoable(struct str id)
+{
+    if (id.size == 0 || id.size > REQUEST_ID_BYTES_MAX) return false;
+    for (size_t i = 0; i < id.size; i++)
+        if (id.bytes[i] < 0x21 || id.bytes[i] > 0x7e) return false;
+    return true;
+}
+
+static void add_request_id(const struct http_exchange *x, struct http_reply *r, struct str request_id)
+{
+    struct str sent = http_header_get(x, STR("x-request-id"));
+    if (is_echoable(sent)) add_header(r, STR("X-Request-ID"), sent);
+    else if (!str_is_absent(request_id)) add_header(r, STR("X-Request-ID"), request_id);
+}
+
+void api_reply_gated(struct api *a, struct http_exchange *x, int status, struct str body, struct str request_id,
+                     struct http_gate gate)
+{
+    struct http_reply reply = {.status = status, .body = body, .gate = gate};
+    add_request_id(x, &reply, request_id);
+    count_reply(a, status);
+    http_reply(x, &reply);
+}
+
+void api_reply(struct api *a, struct http_exchange *x, int status, struct str body, struct str request_id)
+{
+    api_reply_gated(a, x, status, body, request_id, (struct http_gate){0});
+}
+
+/* The sentence may quote what a client sent, bytes that are not UTF-8 included: those become
+ * U+FFFD, so that an error is always valid JSON. */
+static void put_sentence(struct buf *out, const char *text)
+{
+    struct str rest = str_from(text);
+    char clean[sizeof((struct fault *)0)->text * 3 + 1];
+    struct buf b = buf_over(clean, sizeof clean);
+    size_t bad;
+    while (!str_is_utf8(rest, &bad)) {
+        buf_put(&b, str_of(rest.bytes, bad));
+        buf_put_literal(&b, "\xEF\xBF\xBD");
+        rest = str_skip(rest, bad + 1);
+    }
+    buf_put(&b, rest);
+    json_put_string(out, buf_view(&b));
+}
+
+void api_put_fault(struct buf *out, const struct fault *f, struct str trace_id)
+{
+    buf_put_literal(out, "\"code\":");
+    json_put_plain(out, str_from(err_code(f->err)));
+    buf_put_literal(out, ",\"error\":");
+    put_sentence(out, f->text);
+    if (f->field[0] != '\0') {
+        buf_put_literal(out, ",\"field\":");
+        put_sentence(out, f->field);
+    }
+    if (!str_is_absent(trace_id)) {
+        buf_put_literal(out, ",\"trace_id\":");
+        json_put_string(out, trace_id);
+    }
+}
+
+static struct str fault_body(struct buf *b, const struct fault *f, struct str trace_id)
+{
+    buf_put_byte(b, '{');
+    api_put_fault(b, f, trace_id);
+    buf_put_literal(b, "}");
+    return buf_view(b);
+}
+
+static void add_fault_headers(struct http_reply *r)
+{
+    if (r->status == 401) add_header(r, STR("WWW-Authenticate"), STR("Bearer"));
+    if (r->status == 429 || r->status == 503) add_header(r, STR("Retry-After"), STR("1"));
+}
+
+void api_refuse(struct api *a, struct http_exchange *x, const struct fault *f, struct str trace_id)
+{
+    char bytes[FAULT_BYTES];
+    struct buf b = buf_over(bytes, sizeof bytes);
+    struct http_reply reply = {.status = err_status(f->err), .body = fault_body(&b, f, trace_id)};
+    add_fault_headers(&reply);
+    if (f->err == ERR_METHOD_NOT_ALLOWED) add_header(&reply, STR("Allow"), x->allow);
+    add_request_id(x, &reply, (struct str){0});
+    count_reply(a, reply.status);
+    http_reply(x, &reply);
+}
+
+bool api_refuse_later(struct api *a, struct http_server *s, struct http_token token, const struct fault *f)
+{
+    char bytes[FAULT_BYTES];
+    struct buf b = buf_over(bytes, sizeof bytes);
+    struct http_reply reply = {.status = err_status(f->err), .body = fault_body(&b, f, (struct str){0})};
+    add_fault_headers(&reply);
+    count_reply(a, reply.status);
+    return http_resume(s, token, &reply);
+}

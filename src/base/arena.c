@@ -1,0 +1,140 @@
+#include "base/arena.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/check.h"
+
+struct arena_chunk {
+    struct arena_chunk *next;
+    size_t size; /* of bytes[] */
+    _Alignas(16) char bytes[];
+};
+
+static struct arena_chunk *chunk_create(struct arena *a, size_t size)
+{
+    if (size > a->limit_bytes || a->taken_bytes > a->limit_bytes - size) return NULL;
+    struct arena_chunk *chunk = malloc(sizeof *chunk + size);
+    if (chunk == NULL) return NULL;
+    chunk->next = NULL;
+    chunk->size = size;
+    a->taken_bytes += size;
+    return chunk;
+}
+
+static void chunk_use(struct arena *a, struct arena_chunk *chunk)
+{
+    a->current = chunk;
+    a->next = chunk->bytes;
+    a->end = chunk->bytes + chunk->size;
+}
+
+void arena_init(struct arena *a, size_t first_bytes, size_t limit_bytes)
+{
+    check(first_bytes > 0 && first_bytes <= limit_bytes);
+    *a = (struct arena){.limit_bytes = limit_bytes};
+    a->first = chunk_create(a, first_bytes);
+    check(a->first != NULL);
+    chunk_use(a, a->first);
+}
+
+static void chunks_free(struct arena_chunk *chunk)
+{
+    while (chunk != NULL) {
+        struct arena_chunk *next = chunk->next;
+        free(chunk);
+        chunk = next;
+    }
+}
+
+void arena_fini(struct arena *a)
+{
+    chunks_free(a->first);
+    *a = (struct arena){0};
+}
+
+void arena_reset(struct arena *a)
+{
+    if (a->first->next != NULL) {
+        chunks_free(a->first->next);
+        a->first->next = NULL;
+        a->taken_bytes = a->first->size;
+    }
+    chunk_use(a, a->first);
+    a->overflow = false;
+}
+
+static bool arena_grow(struct arena *a, size_t size)
+{
+    size_t left = a->limit_bytes - a->taken_bytes;
+    size_t wanted = a->current->size * 2;
+    if (wanted < size + 16) wanted = size + 16;
+    if (wanted > left) wanted = left;
+    if (wanted < size + 16) return false;
+    struct arena_chunk *chunk = chunk_create(a, wanted);
+    if (chunk == NULL) return false;
+    a->current->next = chunk;
+    chunk_use(a, chunk);
+    return true;
+}
+
+char *arena_bytes(struct arena *a, size_t size)
+{
+    if ((size_t)(a->end - a->next) < size) {
+        if (a->overflow || size > a->limit_bytes || !arena_grow(a, size)) {
+            a->overflow = true;
+            return NULL;
+        }
+    }
+    char *taken = a->next;
+    a->next += size;
+    return taken;
+}
+
+void arena_trim(struct arena *a, char *newest, size_t size, size_t used)
+{
+    check(newest + size == a->next && used <= size);
+    a->next = newest + used;
+}
+
+void *arena_take(struct arena *a, size_t size)
+{
+    size_t pad = (size_t)(-(uintptr_t)a->next & 15u);
+    if ((size_t)(a->end - a->next) >= pad && (size_t)(a->end - a->next) - pad >= size) {
+        a->next += pad;
+    } else if (a->overflow || size > a->limit_bytes || !arena_grow(a, size)) {
+        a->overflow = true;
+        return NULL;
+    }
+    void *taken = a->next; /* a new chunk begins aligned */
+    a->next += size;
+    return memset(taken, 0, size);
+}
+
+struct str arena_copy(struct arena *a, struct str s)
+{
+    if (str_is_absent(s)) return s;
+    char *bytes = arena_bytes(a, s.size + 1);
+    if (bytes == NULL) return (struct str){0};
+    if (s.size > 0) memcpy(bytes, s.bytes, s.size);
+    bytes[s.size] = '\0';
+    return str_of(bytes, s.size);
+}
+
+struct str arena_printf(struct arena *a, const char *format, ...)
+{
+    va_list arguments, again;
+    va_start(arguments, format);
+    va_copy(again, arguments);
+    int length = vsnprintf(NULL, 0, format, arguments);
+    va_end(arguments);
+    struct str result = {0};
+    char *bytes = length < 0 ? NULL : arena_bytes(a, (size_t)length + 1);
+    if (bytes != NULL) {
+        vsnprintf(bytes, (size_t)length + 1, format, again);
+        result = str_of(bytes, (size_t)length);
+    }
+    va_end(again);
+    return result;
+}

@@ -1,0 +1,23 @@
+/* err.h - every way a thing can fail, from one table (err.def).
+ *
+ * The world's failures are values of `enum err`; ERR_OK is 0. A programmer's failure is a
+ * check(). A denial is a verdict, never an error. */
+#ifndef BASE_ERR_H
+#define BASE_ERR_H
+
+enum err {
+#define ERR(name, status, code, sentence) ERR_##name,
+#include "base/err.def"
+#undef ERR
+    ERR_COUNT
+};
+
+int err_status(enum err err);           /* the HTTP status it answers with */
+const char *err_code(enum err err);     /* stable snake_case, for programs */
+const char *err_sentence(enum err err); /* for people, where no better is known */
+
+/* The err for an errno value of a file or socket call (ENOSPC, EDQUOT → ERR_NO_SPACE,
+ * ENOENT → ERR_NOT_FOUND, EEXIST → ERR_EXISTS, else ERR_IO). */
+enum err err_from_errno(int number);
+
+#endif

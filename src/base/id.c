@@ -1,0 +1,64 @@
+#include "base/id.h"
+
+static const char digits[] = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+
+struct id id_make(uint64_t now_ms, struct chance *chance)
+{
+    struct id id;
+    for (int i = 0; i < 6; i++) id.bytes[i] = (uint8_t)(now_ms >> (40 - 8 * i));
+    chance_take(chance, id.bytes + 6, ID_BYTES - 6);
+    return id;
+}
+
+void id_write_digits(struct id id, char *to)
+{
+    /* 26 digits hold 130 bits; the two spare ones lead and are zero. */
+    unsigned __int128 value = 0;
+    for (int i = 0; i < ID_BYTES; i++) value = value << 8 | id.bytes[i];
+    for (int i = ID_DIGITS - 1; i >= 0; i--) {
+        to[i] = digits[value & 31];
+        value >>= 5;
+    }
+}
+
+void id_write(const char prefix[4], struct id id, char *to)
+{
+    memcpy(to, prefix, 4);
+    id_write_digits(id, to + 4);
+}
+
+bool id_read_digits(struct str text, struct id *ret_id)
+{
+    if (text.size != ID_DIGITS || text.bytes[0] > '7') return false;
+    unsigned __int128 value = 0;
+    for (size_t i = 0; i < ID_DIGITS; i++) {
+        const char *at = text.bytes[i] == '\0' ? NULL : strchr(digits, text.bytes[i]);
+        if (at == NULL) return false;
+        value = value << 5 | (unsigned __int128)(at - digits);
+    }
+    for (int i = ID_BYTES - 1; i >= 0; i--) {
+        ret_id->bytes[i] = (uint8_t)value;
+        value >>= 8;
+    }
+    return true;
+}
+
+bool id_read(const char prefix[4], struct str text, struct id *ret_id)
+{
+    return text.size == ID_TEXT && memcmp(text.bytes, prefix, 4) == 0 && id_read_digits(str_skip(text, 4), ret_id);
+}
+
+uint64_t id_time_ms(struct id id)
+{
+    uint64_t ms = 0;
+    for (int i = 0; i < 6; i++) ms = ms << 8 | id.bytes[i];
+    return ms;
+}
+
+bool id_has_prefix(struct str text)
+{
+    static const char *const prefixes[] = {"req_", "rev_", "tok_", "evt_", "key_"};
+    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
+        if (str_starts(text, str_of(prefixes[i], 4))) return true;
+    return false;
+}

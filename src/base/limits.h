@@ -1,0 +1,41 @@
+/* limits.h - every fixed bound of the programs, each with its reason.
+ *
+ * What clients see of these is in schemas/ and in the contract; what an operator may change is
+ * an option in config/, not here. */
+#ifndef BASE_LIMITS_H
+#define BASE_LIMITS_H
+
+enum {
+    /* What clients send. */
+    LIMIT_BODY_BYTES = 64 << 10,          /* a tool call's arguments; larger ones belong in storage */
+    LIMIT_POLICY_BODY_BYTES = 1 << 20,    /* a document that people can still review */
+    LIMIT_INGEST_BODY_BYTES = 8 << 20,    /* thousands of events in one transaction */
+    LIMIT_HEAD_BYTES = 16 << 10,          /* request line and headers together */
+    LIMIT_TARGET_BYTES = 4 << 10,         /* path and query */
+    LIMIT_HEADERS = 64,
+    LIMIT_JSON_DEPTH = 32,                /* recursion stays in a few KiB of stack */
+    LIMIT_ID_CHARACTERS = 256,            /* ids and names */
+    LIMIT_TOOL_CHARACTERS = 128,
+    LIMIT_TRACE_ID_BYTES = 128,
+    LIMIT_PAGE_DEFAULT = 20,
+    LIMIT_PAGE = 500,
+
+    /* What one record may be. */
+    LIMIT_EVENT_BYTES = 60 << 10,         /* public bytes; four fit in a block with room to spare */
+    LIMIT_RECORD_BYTES = 63 << 10,        /* public bytes and private delta */
+
+    /* What one reactor holds. */
+    LIMIT_BLOCK_BYTES = 256 << 10,        /* one frame of the journal: one pwrite */
+    LIMIT_BLOCKS = 8,                     /* in flight to the scribe: 2 MiB, then reading stops */
+    LIMIT_REQUEST_ARENA_BYTES = 16 << 20, /* worst case of a 64 KiB body of one-byte values */
+    LIMIT_CONNECTION_OUT_BYTES = 1 << 20, /* replies that a client does not read */
+
+    LIMIT_REACTORS = 64,
+    LIMIT_TENANTS = 4096,
+    LIMIT_POLICIES_PER_TENANT = 1024,
+    LIMIT_RULES_PER_DOCUMENT = 20000,
+    LIMIT_KEYS = 100000,
+    LIMIT_POLICY_DEPTH = 16,              /* nesting of a document */
+};
+
+#endif

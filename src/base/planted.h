@@ -1,0 +1,22 @@
+/* planted.h - bugs on purpose, so that the tests can show that they bite.
+ *
+ * `if (planted("no_crc")) …` is the constant false in what is shipped. Built with
+ * WRIT_PLANTED_BUGS (the dev preset) it is true when the environment variable WRIT_BUG names it;
+ * the variable is read once, at the first call. Any thread. The names in use:
+ *
+ *   answer_before_sync   the journal publishes its durable mark before it syncs
+ *   no_crc               frames are believed without looking at their checksums
+ *   sync_error_ignored   a sync that fails counts as done
+ *   short_write_ignored  a short pwrite counts as complete */
+#ifndef BASE_PLANTED_H
+#define BASE_PLANTED_H
+
+#include <stdbool.h>
+
+#ifdef WRIT_PLANTED_BUGS
+bool planted(const char *name);
+#else
+#define planted(name) false
+#endif
+
+#endif

@@ -1,0 +1,134 @@
+#include "base/str.h"
+
+int str_compare(struct str a, struct str b)
+{
+    size_t shorter = a.size < b.size ? a.size : b.size;
+    int order = shorter == 0 ? 0 : memcmp(a.bytes, b.bytes, shorter);
+    if (order != 0) return order;
+    return a.size < b.size ? -1 : a.size > b.size;
+}
+
+static inline unsigned char fold(char byte)
+{
+    return (unsigned char)(byte >= 'A' && byte <= 'Z' ? byte | 0x20 : byte);
+}
+
+bool str_equal_ignoring_case(struct str a, struct str b)
+{
+    if (a.size != b.size) return false;
+    for (size_t i = 0; i < a.size; i++)
+        if (fold(a.bytes[i]) != fold(b.bytes[i])) return false;
+    return true;
+}
+
+size_t str_find(struct str s, char byte)
+{
+    const char *at = s.size == 0 ? NULL : memchr(s.bytes, byte, s.size);
+    return at == NULL ? s.size : (size_t)(at - s.bytes);
+}
+
+bool str_split(struct str *rest, char separator, struct str *ret_part)
+{
+    if (str_is_absent(*rest)) return false;
+    size_t at = str_find(*rest, separator);
+    *ret_part = str_of(rest->bytes, at);
+    *rest = at == rest->size ? (struct str){0} : str_skip(*rest, at + 1);
+    return true;
+}
+
+bool str_to_u64(struct str s, uint64_t *ret_value)
+{
+    if (s.size == 0 || s.size > 20) return false;
+    uint64_t value = 0;
+    for (size_t i = 0; i < s.size; i++) {
+        if (s.bytes[i] < '0' || s.bytes[i] > '9') return false;
+        if (__builtin_mul_overflow(value, (uint64_t)10, &value)) return false;
+        if (__builtin_add_overflow(value, (uint64_t)(s.bytes[i] - '0'), &value)) return false;
+    }
+    *ret_value = value;
+    return true;
+}
+
+bool str_glob(struct str pattern, struct str text, bool ignore_case)
+{
+    /* The last `*` seen and where its run began: on a mismatch only that run may grow, because
+     * an earlier `*` could not match more than the later one can. */
+    size_t p = 0, t = 0, star = SIZE_MAX, run = 0;
+    while (t < text.size) {
+        if (p < pattern.size && pattern.bytes[p] == '*') {
+            star = p++;
+            run = t;
+        } else if (p < pattern.size && (pattern.bytes[p] == text.bytes[t] ||
+                                        (ignore_case && fold(pattern.bytes[p]) == fold(text.bytes[t])))) {
+            p++;
+            t++;
+        } else if (star != SIZE_MAX) {
+            p = star + 1;
+            t = ++run;
+        } else {
+            return false;
+        }
+    }
+    while (p < pattern.size && pattern.bytes[p] == '*') p++;
+    return p == pattern.size;
+}
+
+/* Length of the well-formed sequence at `at` (Unicode 15, table 3-7), or 0. */
+static size_t utf8_sequence(const unsigned char *at, size_t left)
+{
+    unsigned char lead = at[0];
+    if (lead < 0x80) return 1;
+    if (lead < 0xC2 || lead > 0xF4) return 0;
+    size_t length = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
+    if (left < length) return 0;
+    unsigned char low = 0x80, high = 0xBF;
+    if (lead == 0xE0) low = 0xA0;
+    if (lead == 0xED) high = 0x9F;
+    if (lead == 0xF0) low = 0x90;
+    if (lead == 0xF4) high = 0x8F;
+    if (at[1] < low || at[1] > high) return 0;
+    for (size_t i = 2; i < length; i++)
+        if ((at[i] & 0xC0) != 0x80) return 0;
+    return length;
+}
+
+bool str_is_utf8(struct str s, size_t *ret_offset)
+{
+    size_t i = 0;
+    while (i < s.size) {
+        uint64_t eight;
+        if (s.size - i >= sizeof eight) { /* Most text is ASCII: eight bytes at a time. */
+            memcpy(&eight, s.bytes + i, sizeof eight);
+            if ((eight & 0x8080808080808080u) == 0) {
+                i += sizeof eight;
+                continue;
+            }
+        }
+        size_t length = utf8_sequence((const unsigned char *)s.bytes + i, s.size - i);
+        if (length == 0) {
+            *ret_offset = i;
+            return false;
+        }
+        i += length;
+    }
+    return true;
+}
+
+size_t str_code_points(struct str s)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < s.size; i++)
+        if (((unsigned char)s.bytes[i] & 0xC0) != 0x80) count++;
+    return count;
+}
+
+bool str_is_name(struct str s)
+{
+    if (s.size == 0) return false;
+    for (size_t i = 0; i < s.size; i++) {
+        char c = s.bytes[i];
+        bool letter = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
+        if (!letter && !(c >= '0' && c <= '9') && c != '.' && c != '_' && c != '-') return false;
+    }
+    return true;
+}

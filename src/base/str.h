@@ -1,0 +1,82 @@
+/* str.h - views of bytes, and their comparisons.
+ *
+ * A `struct str` borrows: it is valid until its owner changes or its arena is reset. It is not
+ * NUL-terminated and may hold any byte. The zero value is the absent string; an empty one has a
+ * non-NULL pointer and length 0. Pure functions, any thread. */
+#ifndef BASE_STR_H
+#define BASE_STR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+struct str {
+    const char *bytes;
+    size_t size; /* bytes */
+};
+
+#define STR(literal) ((struct str){.bytes = ("" literal), .size = sizeof(literal) - 1})
+#define STR_FORMAT(s) (int)(s).size, (s).size == 0 ? "" : (s).bytes /* for "%.*s" */
+
+static inline struct str str_of(const char *bytes, size_t size)
+{
+    return (struct str){.bytes = bytes, .size = size};
+}
+
+static inline struct str str_from(const char *text)
+{
+    return text == NULL ? (struct str){0} : str_of(text, strlen(text));
+}
+
+static inline bool str_is_absent(struct str s) { return s.bytes == NULL; }
+
+static inline bool str_is_empty(struct str s) { return s.size == 0; }
+
+static inline bool str_equal(struct str a, struct str b)
+{
+    return a.size == b.size && (a.size == 0 || memcmp(a.bytes, b.bytes, a.size) == 0);
+}
+
+static inline bool str_starts(struct str s, struct str prefix)
+{
+    return s.size >= prefix.size && (prefix.size == 0 || memcmp(s.bytes, prefix.bytes, prefix.size) == 0);
+}
+
+/* The part from `from` (at most s.size) on. */
+static inline struct str str_skip(struct str s, size_t from)
+{
+    return str_of(s.bytes + from, s.size - from);
+}
+
+/* Byte order, shorter first on a tie: <0, 0, >0. */
+int str_compare(struct str a, struct str b);
+
+/* ASCII letters compare equal in either case; other bytes exactly. */
+bool str_equal_ignoring_case(struct str a, struct str b);
+
+/* Position of the first `byte`, or s.size. */
+size_t str_find(struct str s, char byte);
+
+/* Takes the part before the first `separator` off the front of *rest (all of it where there is
+ * none). False when *rest was absent; after the last part *rest becomes absent. */
+bool str_split(struct str *rest, char separator, struct str *ret_part);
+
+/* Decimal digits only, no sign, no overflow. False otherwise. */
+bool str_to_u64(struct str s, uint64_t *ret_value);
+
+/* Glob: anchored, only `*` is special (any run of bytes). Linear in practice, O(pattern × text)
+ * at worst. `ignore_case` folds ASCII letters. */
+bool str_glob(struct str pattern, struct str text, bool ignore_case);
+
+/* Well-formed UTF-8 (RFC 3629: no surrogates, nothing overlong, at most U+10FFFF). On false,
+ * *ret_offset is the first byte that is wrong. */
+bool str_is_utf8(struct str s, size_t *ret_offset);
+
+/* Unicode code points of well-formed UTF-8. */
+size_t str_code_points(struct str s);
+
+/* Whether every byte is in [A-Za-z0-9._-]: what rule ids and policy names are made of. */
+bool str_is_name(struct str s);
+
+#endif

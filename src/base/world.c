@@ -1,0 +1,91 @@
+#include "base/world.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "base/check.h"
+
+#define NS_PER_MS 1000000u
+
+/* now = BOOTTIME + offset. The offset moves only by the discipline and the floor. */
+static _Atomic int64_t offset_ms;
+static _Atomic uint64_t latest_ms;
+static pthread_once_t started = PTHREAD_ONCE_INIT;
+
+static uint64_t clock_ns(clockid_t id)
+{
+    struct timespec t;
+    check(clock_gettime(id, &t) == 0);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static int64_t clock_ms(clockid_t id) { return (int64_t)(clock_ns(id) / NS_PER_MS); }
+
+static void world_start(void)
+{
+    atomic_store(&offset_ms, clock_ms(CLOCK_REALTIME) - clock_ms(CLOCK_BOOTTIME));
+}
+
+uint64_t world_now_ms(void)
+{
+    pthread_once(&started, world_start);
+    uint64_t now = (uint64_t)(clock_ms(CLOCK_BOOTTIME) + atomic_load_explicit(&offset_ms, memory_order_relaxed));
+    uint64_t latest = atomic_load_explicit(&latest_ms, memory_order_relaxed);
+    while (now > latest)
+        if (atomic_compare_exchange_weak_explicit(&latest_ms, &latest, now, memory_order_relaxed,
+                                                  memory_order_relaxed))
+            return now;
+    return latest;
+}
+
+uint64_t world_monotonic_ns(void) { return clock_ns(CLOCK_MONOTONIC); }
+
+void world_time_floor(uint64_t not_before_ms)
+{
+    pthread_once(&started, world_start);
+    uint64_t latest = atomic_load(&latest_ms);
+    while (latest < not_before_ms && !atomic_compare_exchange_weak(&latest_ms, &latest, not_before_ms)) {
+    }
+}
+
+void world_time_discipline(void)
+{
+    pthread_once(&started, world_start);
+    static int64_t last_ms;
+    int64_t boot_ms = clock_ms(CLOCK_BOOTTIME);
+    int64_t passed_ms = last_ms == 0 ? 0 : boot_ms - last_ms;
+    last_ms = boot_ms;
+    int64_t error_ms = clock_ms(CLOCK_REALTIME) - boot_ms - atomic_load(&offset_ms);
+    int64_t most = passed_ms / (error_ms < 0 ? 2 : 10);
+    if (error_ms > most) error_ms = most;
+    if (error_ms < -most) error_ms = -most;
+    atomic_fetch_add(&offset_ms, error_ms);
+}
+
+void world_random(void *bytes, size_t size)
+{
+    char *to = bytes;
+    while (size > 0) {
+        ssize_t got = getrandom(to, size, 0);
+        if (got < 0 && errno == EINTR) continue;
+        check(got > 0);
+        to += got;
+        size -= (size_t)got;
+    }
+}
+
+void chance_take(struct chance *c, void *bytes, size_t size)
+{
+    check(size <= 64);
+    if (c->left < size) {
+        world_random(c->pool, sizeof c->pool);
+        c->left = sizeof c->pool;
+    }
+    c->left -= size;
+    memcpy(bytes, c->pool + c->left, size);
+    memset(c->pool + c->left, 0, size);
+}

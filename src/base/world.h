@@ -1,0 +1,30 @@
+/* world.h - the only door to clocks and chance.
+ *
+ * Pure code takes `now_ms` and random bytes as arguments; whoever acts at the edge gets them
+ * here. Time is REALTIME at the first call plus BOOTTIME since, so it never goes back while the
+ * process lives; world_time_floor() keeps it from going behind what an earlier process wrote.
+ * A stepped wall clock is followed slowly: forward at most 1 ms in 10, backward at half speed.
+ * Any thread. */
+#ifndef BASE_WORLD_H
+#define BASE_WORLD_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+uint64_t world_now_ms(void);       /* milliseconds since 1970 UTC, never decreasing */
+uint64_t world_monotonic_ns(void); /* for durations only */
+void world_time_floor(uint64_t not_before_ms);
+/* Looks at the wall clock and sets the slew; call about once a second, one thread. */
+void world_time_discipline(void);
+
+/* Cryptographic randomness from the kernel; ends the process where there is none. */
+void world_random(void *bytes, size_t size);
+
+/* A buffer of kernel randomness, so that an id costs no system call. Owned by one thread. */
+struct chance {
+    uint8_t pool[1024];
+    size_t left;
+};
+void chance_take(struct chance *c, void *bytes, size_t size); /* size <= 64 */
+
+#endif

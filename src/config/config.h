@@ -1,0 +1,46 @@
+/* config.h - one table of options (options.def) → parser, --help, reference document.
+ *
+ * A file has lines `name = value`, `#` comments. An unknown or bad option is refused with its
+ * name, where it came from (file and line, environment, flag) and what would be right. Before
+ * threads start; the result is read-only afterwards. */
+#ifndef CONFIG_CONFIG_H
+#define CONFIG_CONFIG_H
+
+#include "base/buf.h"
+#include "base/fault.h"
+
+enum program { PROGRAM_ENGINE = 1, PROGRAM_PLATFORM = 2, PROGRAM_BOTH = 3 };
+
+struct config {
+#define CONFIG_TEXT(field) const char *field;
+#define CONFIG_PATH(field) const char *field;
+#define CONFIG_LISTEN(field) const char *field;
+#define CONFIG_URL(field) const char *field;
+#define CONFIG_CHOICE(field) const char *field;
+#define CONFIG_FLAG(field) bool field;
+#define CONFIG_COUNT(field) uint64_t field;
+#define CONFIG_BYTES(field) uint64_t field;
+#define CONFIG_SPAN(field) uint64_t field;
+#define OPTION(field, type, programs, name, otherwise, help) CONFIG_##type(field)
+#include "config/options.def"
+#undef OPTION
+};
+
+/* Reads --config FILE (or WRIT_CONFIG), environment and flags. ERR_END: --help or --version was
+ * asked for and has been printed to standard output. Strings live until config_fini() and are never
+ * NULL. `listen`, `pepper_file` and `store` come with their defaults filled in; another text that is
+ * "" was not set. */
+enum err config_read(enum program program, int argc, char **argv, char **environment, struct config *ret, struct fault *f);
+void config_fini(struct config *c);
+
+void config_put_help(struct buf *out, enum program program);      /* for a terminal */
+void config_put_reference(struct buf *out);                       /* schemas/config.md */
+
+/* The settings of one file's text over `c`, for tests; `file` is its name in faults. */
+enum err config_apply_text(struct config *c, enum program program, struct str text, const char *file, struct fault *f);
+
+/* "64KiB", "1GiB", "100" → bytes; "250ms", "30s", "10m", "72h", "7d" → ms. */
+bool config_bytes(struct str text, uint64_t *ret);
+bool config_span(struct str text, uint64_t *ret_ms);
+
+#endif

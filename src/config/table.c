@@ -1,0 +1,259 @@
+/* table.c - options.def and bounds.def as rows; one value read into its field. */
+#include "config/table.h"
+
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "base/limits.h"
+
+/* A row without a BOUND takes any value. The bounds come as designated initialisers of an array
+ * indexed by a number per option, so that a BOUND of an unknown field does not compile. */
+enum option_index {
+#define OPTION(field, type, programs, name, otherwise, help) INDEX_##field,
+#include "config/options.def"
+#undef OPTION
+    OPTIONS
+};
+
+struct bounds {
+    uint64_t least, most;
+    bool given;
+};
+
+static const struct bounds bounds[OPTIONS] = {
+#define BOUND(field, smallest, largest) [INDEX_##field] = {smallest, largest, true},
+#include "config/bounds.def"
+#undef BOUND
+};
+
+static const struct option rows[OPTIONS] = {
+#define OPTION(field, kind, whose, written, fallback, text)                                        \
+    {.name = written,                                                                              \
+     .otherwise = fallback,                                                                        \
+     .help = text,                                                                                 \
+     .type = OPTION_##kind,                                                                        \
+     .programs = PROGRAM_##whose,                                                                  \
+     .place = offsetof(struct config, field),                                                      \
+     .index = INDEX_##field},
+#include "config/options.def"
+#undef OPTION
+};
+
+size_t option_count(void) { return OPTIONS; }
+
+const struct option *option_at(size_t index)
+{
+    check(index < OPTIONS);
+    return &rows[index];
+}
+
+uint64_t option_least(const struct option *o) { return bounds[o->index].given ? bounds[o->index].least : 0; }
+
+uint64_t option_most(const struct option *o)
+{
+    return bounds[o->index].given ? bounds[o->index].most : UINT64_MAX;
+}
+
+const struct option *option_find(struct str name)
+{
+    for (size_t i = 0; i < OPTIONS; i++)
+        if (str_equal(name, str_from(rows[i].name))) return option_at(i);
+    return NULL;
+}
+
+/* ---- the nearest name ---- */
+
+/* Optimal string alignment: insert, delete, replace, swap neighbours (Damerau 1964). Names are
+ * short, so the full table on the stack is the clearest form. */
+static unsigned edits(struct str a, struct str b)
+{
+    unsigned table[OPTION_NAME_MAX + 1][OPTION_NAME_MAX + 1];
+    if (a.size > OPTION_NAME_MAX || b.size > OPTION_NAME_MAX) return OPTION_NAME_MAX;
+    for (size_t i = 0; i <= a.size; i++) table[i][0] = (unsigned)i;
+    for (size_t j = 0; j <= b.size; j++) table[0][j] = (unsigned)j;
+    for (size_t i = 1; i <= a.size; i++) {
+        for (size_t j = 1; j <= b.size; j++) {
+            unsigned best = table[i - 1][j - 1] + (a.bytes[i - 1] != b.bytes[j - 1]);
+            if (table[i - 1][j] + 1 < best) best = table[i - 1][j] + 1;
+            if (table[i][j - 1] + 1 < best) best = table[i][j - 1] + 1;
+            bool swapped = i > 1 && j > 1 && a.bytes[i - 1] == b.bytes[j - 2] && a.bytes[i - 2] == b.bytes[j - 1];
+            if (swapped && table[i - 2][j - 2] + 1 < best) best = table[i - 2][j - 2] + 1;
+            table[i][j] = best;
+        }
+    }
+    return table[a.size][b.size];
+}
+
+unsigned option_edits_allowed(struct str name) { return name.size < 6 ? 1 : (unsigned)(name.size / 3); }
+
+const struct option *option_nearest(struct str name, enum program program, unsigned edits_max)
+{
+    const struct option *nearest = NULL;
+    unsigned least = edits_max + 1;
+    for (size_t i = 0; i < OPTIONS; i++) {
+        if ((rows[i].programs & program) == 0) continue;
+        unsigned distance = edits(name, str_from(rows[i].name));
+        if (distance >= least) continue;
+        least = distance;
+        nearest = option_at(i);
+    }
+    return nearest;
+}
+
+void option_environment_name(const struct option *o, char to[OPTION_NAME_MAX + 8])
+{
+    struct buf out = buf_over(to, OPTION_NAME_MAX + 7);
+    buf_put_literal(&out, "WRIT_");
+    for (const char *c = o->name; *c != '\0'; c++) {
+        bool letter = *c >= 'a' && *c <= 'z';
+        buf_put_byte(&out, letter ? (char)(*c - 'a' + 'A') : *c == '.' ? '_' : *c);
+    }
+    check(!out.overflow);
+    to[out.size] = '\0';
+}
+
+/* ---- values ---- */
+
+bool option_is_string(const struct option *o) { return o->type <= OPTION_CHOICE; }
+
+struct str option_choices(const struct option *o)
+{
+    check(o->type == OPTION_CHOICE);
+    const char *colon = NULL;
+    for (const char *at = o->help; (at = strstr(at, ": ")) != NULL; at += 2) colon = at;
+    check(colon != NULL);
+    return str_from(colon + 2);
+}
+
+static bool is_choice(const struct option *o, struct str value)
+{
+    struct str rest = option_choices(o), word;
+    while (str_split(&rest, '|', &word))
+        if (str_equal(word, value)) return true;
+    return false;
+}
+
+/* host:port, where host is a name, an IPv4 address or [IPv6]; port 0 asks the kernel for one. */
+static bool is_host_port(struct str value)
+{
+    size_t colon = value.size;
+    while (colon > 0 && value.bytes[colon - 1] != ':') colon--;
+    if (colon < 2) return false;
+    struct str host = str_of(value.bytes, colon - 1);
+    bool bracketed = host.size > 2 && host.bytes[0] == '[' && host.bytes[host.size - 1] == ']';
+    if (!bracketed && str_find(host, ':') < host.size) return false;
+    for (size_t i = 0; i < host.size; i++)
+        if ((unsigned char)host.bytes[i] <= ' ' || host.bytes[i] == '/' || host.bytes[i] == '@') return false;
+    uint64_t port;
+    return str_to_u64(str_skip(value, colon), &port) && port <= 65535;
+}
+
+static bool is_url(struct str value)
+{
+    if (str_starts(value, STR("unix:/"))) return value.size > 6;
+    if (!str_starts(value, STR("http://"))) return false;
+    struct str rest = str_skip(value, 7);
+    return is_host_port(rest);
+}
+
+void option_put_form(struct buf *out, const struct option *o)
+{
+    switch (o->type) {
+    case OPTION_TEXT: buf_put_literal(out, "text"); break;
+    case OPTION_PATH: buf_put_literal(out, "a path"); break;
+    case OPTION_LISTEN: buf_put_literal(out, "host:port, such as 127.0.0.1:8080 or [::1]:8080"); break;
+    case OPTION_URL: buf_put_literal(out, "http://host:port or unix:/path"); break;
+    case OPTION_CHOICE: buf_put(out, option_choices(o)); break;
+    case OPTION_FLAG: buf_put_literal(out, "true or false"); break;
+    case OPTION_COUNT: buf_put_literal(out, "a whole number"); break;
+    case OPTION_BYTES: buf_put_literal(out, "a size such as 512, 64KiB or 1GiB"); break;
+    case OPTION_SPAN: buf_put_literal(out, "a span such as 250ms, 30s, 10m, 72h or 7d"); break;
+    }
+    void (*put)(struct buf *, uint64_t) = o->type == OPTION_BYTES  ? option_put_bytes
+                                          : o->type == OPTION_SPAN ? option_put_span
+                                                                   : buf_put_u64;
+    if (o->type < OPTION_COUNT) return;
+    if (option_least(o) > 0) {
+        buf_put_literal(out, ", at least ");
+        put(out, option_least(o));
+    }
+    if (option_most(o) < UINT64_MAX) {
+        buf_put_literal(out, ", at most ");
+        put(out, option_most(o));
+    }
+}
+
+struct str option_shown(struct str text)
+{
+    if (text.size <= 60) return text;
+    text.size = 60;
+    while (text.size > 0 && ((unsigned char)text.bytes[text.size] & 0xc0) == 0x80) text.size--;
+    return text;
+}
+
+static enum err refuse(const struct option *o, struct str value, const char *where, struct fault *f)
+{
+    char bytes[160];
+    struct buf form = buf_over(bytes, sizeof bytes);
+    option_put_form(&form, o);
+    struct str shown = option_shown(value);
+    return fault_set(f, ERR_BAD_VALUE, o->name, "%s (%s): \"%.*s\" is not right; it must be %.*s", o->name,
+                     where, STR_FORMAT(shown), STR_FORMAT(buf_view(&form)));
+}
+
+static bool read_number(const struct option *o, struct str value, uint64_t *ret)
+{
+    uint64_t number;
+    bool read = o->type == OPTION_BYTES  ? config_bytes(value, &number)
+                : o->type == OPTION_SPAN ? config_span(value, &number)
+                                         : str_to_u64(value, &number);
+    if (!read || number < option_least(o) || number > option_most(o)) return false;
+    *ret = number;
+    return true;
+}
+
+/* An empty string is always taken: it means "none", and what needs one says so when it starts. */
+static bool string_is_right(const struct option *o, struct str value)
+{
+    for (size_t i = 0; i < value.size; i++)
+        if ((unsigned char)value.bytes[i] < ' ' || value.bytes[i] == 0x7f) return false;
+    size_t offset;
+    if (!str_is_utf8(value, &offset)) return false;
+    if (o->type == OPTION_CHOICE) return is_choice(o, value);
+    if (value.size == 0) return true;
+    if (o->type == OPTION_LISTEN) return is_host_port(value);
+    if (o->type == OPTION_URL) return is_url(value);
+    return true;
+}
+
+static void *field(struct config *c, const struct option *o) { return (char *)c + o->place; }
+
+static enum err set_string(struct config *c, const struct option *o, struct str value)
+{
+    char *copy = strndup(value.size == 0 ? "" : value.bytes, value.size);
+    if (copy == NULL) return ERR_FULL;
+    const char **at = field(c, o);
+    free((void *)(uintptr_t)*at);
+    *at = copy;
+    return ERR_OK;
+}
+
+enum err option_set(struct config *c, const struct option *o, struct str value, const char *where,
+                    struct fault *f)
+{
+    if (option_is_string(o)) {
+        if (!string_is_right(o, value)) return refuse(o, value, where, f);
+        if (set_string(c, o, value) != ERR_OK) return fault_plain(f, ERR_FULL);
+        return ERR_OK;
+    }
+    if (o->type == OPTION_FLAG) {
+        bool yes = str_equal(value, STR("true"));
+        if (!yes && !str_equal(value, STR("false"))) return refuse(o, value, where, f);
+        *(bool *)field(c, o) = yes;
+        return ERR_OK;
+    }
+    uint64_t number;
+    if (!read_number(o, value, &number)) return refuse(o, value, where, f);
+    *(uint64_t *)field(c, o) = number;
+    return ERR_OK;
+}

@@ -1,0 +1,89 @@
+/* bytes.c - texts of bytes (hex, base64url), comparison and wiping of secrets. */
+#include "crypto/crypto.h"
+
+#include <openssl/crypto.h>
+
+void sha256_write_hex(struct sha256 digest, char to[SHA256_HEX])
+{
+    static const char digits[] = "0123456789abcdef";
+    for (size_t i = 0; i < SHA256_BYTES; i++) {
+        to[2 * i] = digits[digest.bytes[i] >> 4];
+        to[2 * i + 1] = digits[digest.bytes[i] & 15];
+    }
+}
+
+/* Lowercase only: a hash has one spelling here. */
+static int hex_value(char c)
+{
+    if (c >= '0' && c <= '9') return c - '0';
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+bool sha256_read_hex(struct str hex, struct sha256 *ret)
+{
+    if (hex.size != SHA256_HEX) return false;
+    struct sha256 digest;
+    for (size_t i = 0; i < SHA256_BYTES; i++) {
+        int high = hex_value(hex.bytes[2 * i]), low = hex_value(hex.bytes[2 * i + 1]);
+        if (high < 0 || low < 0) return false;
+        digest.bytes[i] = (uint8_t)(high << 4 | low);
+    }
+    *ret = digest;
+    return true;
+}
+
+bool bytes_equal_secret(const void *a, const void *b, size_t size)
+{
+    return CRYPTO_memcmp(a, b, size) == 0;
+}
+
+void memory_wipe(void *bytes, size_t size) { OPENSSL_cleanse(bytes, size); }
+
+static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+void base64url_put(struct buf *out, const void *bytes, size_t size)
+{
+    if (!buf_room(out, size / 3 * 4 + (size % 3 == 0 ? 0 : size % 3 + 1))) return;
+    const uint8_t *from = bytes;
+    char *to = out->bytes + out->size;
+    for (; size >= 3; from += 3, size -= 3) {
+        uint32_t word = (uint32_t)from[0] << 16 | (uint32_t)from[1] << 8 | from[2];
+        for (int shift = 18; shift >= 0; shift -= 6) *to++ = alphabet[word >> shift & 63];
+    }
+    if (size > 0) {
+        uint32_t word = (uint32_t)from[0] << 16 | (size == 2 ? (uint32_t)from[1] << 8 : 0);
+        *to++ = alphabet[word >> 18 & 63];
+        *to++ = alphabet[word >> 12 & 63];
+        if (size == 2) *to++ = alphabet[word >> 6 & 63];
+    }
+    out->size = (size_t)(to - out->bytes);
+}
+
+static int base64url_value(char c)
+{
+    if (c >= 'A' && c <= 'Z') return c - 'A';
+    if (c >= 'a' && c <= 'z') return c - 'a' + 26;
+    if (c >= '0' && c <= '9') return c - '0' + 52;
+    return c == '-' ? 62 : c == '_' ? 63 : -1;
+}
+
+bool base64url_read(struct str text, uint8_t *to, size_t *ret_size)
+{
+    if (text.size % 4 == 1) return false;
+    uint32_t held = 0; /* bits not yet written, `bits` of them */
+    unsigned bits = 0;
+    size_t size = 0;
+    for (size_t i = 0; i < text.size; i++) {
+        int value = base64url_value(text.bytes[i]);
+        if (value < 0) return false;
+        held = held << 6 | (uint32_t)value;
+        bits += 6;
+        if (bits < 8) continue;
+        bits -= 8;
+        to[size++] = (uint8_t)(held >> bits);
+        held &= (1u << bits) - 1;
+    }
+    if (held != 0) return false; /* a second spelling of the same bytes */
+    *ret_size = size;
+    return true;
+}

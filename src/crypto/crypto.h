@@ -1,0 +1,53 @@
+/* crypto.h - the only door to OpenSSL: digests, MACs, signatures, constant-time comparison.
+ *
+ * A `struct hasher` holds fetched algorithms and reused contexts and belongs to one thread; the
+ * other functions may be called from any thread. Nothing here fails on any input; a failure of
+ * the library itself ends the process (check). */
+#ifndef CRYPTO_CRYPTO_H
+#define CRYPTO_CRYPTO_H
+
+#include "base/buf.h"
+#include "base/str.h"
+
+enum { SHA256_BYTES = 32, SHA256_HEX = 64 };
+
+struct sha256 {
+    uint8_t bytes[SHA256_BYTES];
+};
+
+struct hasher;
+struct hasher *hasher_create(void); /* owned by the caller */
+void hasher_destroy(struct hasher *h);
+
+struct sha256 hasher_sha256(struct hasher *h, struct str bytes);
+/* In parts: begin, any number of adds, end. */
+void hasher_begin(struct hasher *h);
+void hasher_add(struct hasher *h, struct str bytes);
+struct sha256 hasher_end(struct hasher *h);
+/* HMAC-SHA-256 (RFC 2104). */
+struct sha256 hasher_hmac(struct hasher *h, struct str key, struct str bytes);
+
+/* One digest without a hasher, where speed does not matter. */
+struct sha256 sha256_once(struct str bytes);
+struct sha256 hmac_once(struct str key, struct str bytes);
+
+void sha256_write_hex(struct sha256 digest, char to[SHA256_HEX]); /* no NUL */
+bool sha256_read_hex(struct str hex, struct sha256 *ret);
+
+/* Time depends on `size` alone. */
+bool bytes_equal_secret(const void *a, const void *b, size_t size);
+
+/* CRC-32C (Castagnoli, RFC 3720 B.4), by hardware where there is any; `seed` chains. */
+uint32_t crc32c(uint32_t seed, const void *bytes, size_t size);
+/* The same without the instruction, at any processor; the tests hold one against the other. */
+uint32_t crc32c_portable(uint32_t seed, const void *bytes, size_t size);
+
+/* RFC 4648 section 5, without padding. */
+void base64url_put(struct buf *out, const void *bytes, size_t size);
+/* False: a foreign character, padding, or bits beyond the last byte. `to` holds at least
+ * text.size * 3 / 4 bytes. */
+bool base64url_read(struct str text, uint8_t *to, size_t *ret_size);
+
+void memory_wipe(void *bytes, size_t size); /* not optimised away */
+
+#endif

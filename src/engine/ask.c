@@ -1,0 +1,571 @@
+#include "engine/ask.h"
+
+#include "base/limits.h"
+
+/* ---- members ---- */
+
+enum member {
+    MEMBER_ACTION, MEMBER_USER, MEMBER_ACTOR, MEMBER_RESOURCE, MEMBER_ARGS, MEMBER_CONTEXT,
+    MEMBER_CONFIDENCE, MEMBER_ACTING_FOR, MEMBER_SCOPE, MEMBER_TENANT, MEMBER_TRACE, MEMBER_COUNT
+};
+
+struct spelling {
+    struct str snake, camel;
+};
+
+static const struct spelling spellings[MEMBER_COUNT] = {
+    [MEMBER_ACTION] = {STR("action"), STR("tool")},
+    [MEMBER_USER] = {STR("user_id"), STR("userId")},
+    [MEMBER_ACTOR] = {STR("actor"), STR("actor")},
+    [MEMBER_RESOURCE] = {STR("resource"), STR("resource")},
+    [MEMBER_ARGS] = {STR("args"), STR("args")},
+    [MEMBER_CONTEXT] = {STR("context"), STR("context")},
+    [MEMBER_CONFIDENCE] = {STR("confidence"), STR("confidence")},
+    [MEMBER_ACTING_FOR] = {STR("acting_for"), STR("actingFor")},
+    [MEMBER_SCOPE] = {STR("scope"), STR("scope")},
+    [MEMBER_TENANT] = {STR("tenant_id"), STR("tenantId")},
+    [MEMBER_TRACE] = {STR("trace_id"), STR("traceId")},
+};
+
+#define BIT(member) (1u << MEMBER_##member)
+
+/* What each form reads at the top and inside `context`. */
+static const struct {
+    unsigned top, in_context;
+} known[] = {
+    [ASK_AGENT] = {BIT(ACTION) | BIT(ACTOR) | BIT(RESOURCE) | BIT(ARGS) | BIT(CONTEXT) | BIT(CONFIDENCE) |
+                       BIT(ACTING_FOR) | BIT(SCOPE) | BIT(TENANT) | BIT(TRACE),
+                   BIT(CONFIDENCE) | BIT(ACTING_FOR) | BIT(SCOPE) | BIT(TRACE)},
+    [ASK_TOOL] = {BIT(ACTION) | BIT(ACTOR) | BIT(RESOURCE) | BIT(ARGS) | BIT(CONTEXT) | BIT(CONFIDENCE) |
+                      BIT(ACTING_FOR) | BIT(SCOPE) | BIT(TENANT) | BIT(TRACE),
+                  BIT(CONFIDENCE) | BIT(ACTING_FOR) | BIT(SCOPE) | BIT(TRACE)},
+    [ASK_USER] = {BIT(ACTION) | BIT(USER) | BIT(RESOURCE) | BIT(ARGS) | BIT(CONTEXT) | BIT(TENANT) | BIT(TRACE), 0},
+};
+
+struct members {
+    struct json *at[MEMBER_COUNT]; /* NULL: absent or null */
+};
+
+static struct str spelling_of(enum ask_form form, enum member m)
+{
+    return form == ASK_TOOL ? spellings[m].camel : spellings[m].snake;
+}
+
+/* Sorts an object's members into *ret. `where` is "" or "/context". */
+static enum err members_read(enum ask_form form, unsigned wanted, struct json *object, const char *where,
+                             struct members *ret, struct fault *f)
+{
+    for (struct json *v = object->child; v != NULL; v = v->next) {
+        for (unsigned m = 0; m < MEMBER_COUNT; m++) {
+            if ((wanted & 1u << m) == 0) continue;
+            struct str right = spelling_of(form, (enum member)m);
+            if (str_equal(v->key, right)) {
+                ret->at[m] = v->type == JSON_NULL ? NULL : v;
+                break;
+            }
+            struct str wrong = form == ASK_TOOL ? spellings[m].snake : spellings[m].camel;
+            if (m != MEMBER_ACTION && str_equal(v->key, wrong)) {
+                char field[64];
+                struct buf b = buf_over(field, sizeof field - 1);
+                buf_put(&b, str_from(where));
+                buf_put_byte(&b, '/');
+                buf_put(&b, wrong);
+                field[b.size] = '\0';
+                return fault_set(f, ERR_WRONG_CASE, field, "%.*s: this route spells it %.*s", STR_FORMAT(wrong),
+                                 STR_FORMAT(right));
+            }
+        }
+    }
+    return ERR_OK;
+}
+
+/* ---- single values ---- */
+
+struct reader {
+    const struct ask_source *from;
+    struct members top, inner;
+    struct fault *fault;
+};
+
+static const char *pointer_of(const struct reader *r, enum member m, bool inner, char to[64])
+{
+    struct buf b = buf_over(to, 63);
+    if (inner) buf_put_literal(&b, "/context");
+    buf_put_byte(&b, '/');
+    buf_put(&b, spelling_of(r->from->form, m));
+    to[b.size] = '\0';
+    return to;
+}
+
+static enum err refuse(const struct reader *r, enum err err, enum member m, bool inner, const char *what)
+{
+    char field[64];
+    return fault_set(r->fault, err, pointer_of(r, m, inner, field), "%.*s: %s",
+                     STR_FORMAT(spelling_of(r->from->form, m)), what);
+}
+
+/* A string of at most `most` characters; absent where the member is, or is "" and may be. */
+static enum err text_of(const struct reader *r, enum member m, bool inner, size_t most, bool empty_is_absent,
+                        struct str *ret)
+{
+    const struct json *v = inner ? r->inner.at[m] : r->top.at[m];
+    *ret = (struct str){0};
+    if (v == NULL) return ERR_OK;
+    if (v->type != JSON_STRING) return refuse(r, ERR_WRONG_TYPE, m, inner, "must be a string");
+    if (v->string.size == 0 && empty_is_absent) return ERR_OK;
+    if (v->string.size == 0) return refuse(r, ERR_OUT_OF_RANGE, m, inner, "must not be empty");
+    if (v->string.size > most && str_code_points(v->string) > most) {
+        char what[48];
+        struct buf b = buf_over(what, sizeof what - 1);
+        buf_put_literal(&b, "is longer than ");
+        buf_put_u64(&b, most);
+        buf_put_literal(&b, " characters");
+        what[b.size] = '\0';
+        return refuse(r, ERR_OUT_OF_RANGE, m, inner, what);
+    }
+    *ret = v->string;
+    return ERR_OK;
+}
+
+static enum err conflicting(const struct reader *r, enum member m)
+{
+    return refuse(r, ERR_CONFLICTING_MEMBER, m, false, "is given twice, here and in context, with different values");
+}
+
+/* The same, from the top or from `context`. */
+static enum err text_of_either(const struct reader *r, enum member m, size_t most, struct str *ret)
+{
+    struct str inner;
+    enum err err = text_of(r, m, false, most, true, ret);
+    if (err == ERR_OK) err = text_of(r, m, true, most, true, &inner);
+    if (err != ERR_OK || str_is_absent(inner)) return err;
+    if (!str_is_absent(*ret) && !str_equal(*ret, inner)) return conflicting(r, m);
+    *ret = inner;
+    return ERR_OK;
+}
+
+static enum err confidence_of(const struct reader *r, bool inner, bool *ret_has, double *ret)
+{
+    const struct json *v = inner ? r->inner.at[MEMBER_CONFIDENCE] : r->top.at[MEMBER_CONFIDENCE];
+    *ret_has = v != NULL;
+    if (v == NULL) return ERR_OK;
+    if (v->type != JSON_NUMBER) return refuse(r, ERR_WRONG_TYPE, MEMBER_CONFIDENCE, inner, "must be a number in [0, 1]");
+    if (!(v->number >= 0.0 && v->number <= 1.0)) {
+        char field[64];
+        struct str raw = v->raw.size > 40 ? str_of(v->raw.bytes, 40) : v->raw;
+        return fault_set(r->fault, ERR_OUT_OF_RANGE, pointer_of(r, MEMBER_CONFIDENCE, inner, field),
+                         "confidence: %.*s is out of range [0, 1]", STR_FORMAT(raw));
+    }
+    *ret = v->number;
+    return ERR_OK;
+}
+
+static enum err read_confidence(const struct reader *r, struct policy_request *p)
+{
+    bool has_inner;
+    double inner = 0;
+    enum err err = confidence_of(r, false, &p->has_confidence, &p->confidence);
+    if (err == ERR_OK) err = confidence_of(r, true, &has_inner, &inner);
+    if (err != ERR_OK || !has_inner) return err;
+    if (p->has_confidence && p->confidence < inner) return conflicting(r, MEMBER_CONFIDENCE);
+    if (p->has_confidence && p->confidence > inner) return conflicting(r, MEMBER_CONFIDENCE);
+    p->has_confidence = true;
+    p->confidence = inner;
+    return ERR_OK;
+}
+
+/* ---- scope: globs of actions, in a string or an array ---- */
+
+struct scopes {
+    struct str *list;
+    size_t count;
+    bool given;
+};
+
+static enum err scope_add(const struct reader *r, bool inner, struct scopes *s, struct str glob)
+{
+    if (s->count == ASK_SCOPES_MAX) return refuse(r, ERR_OUT_OF_RANGE, MEMBER_SCOPE, inner, "has more than 64 entries");
+    if (str_code_points(glob) > LIMIT_ID_CHARACTERS)
+        return refuse(r, ERR_OUT_OF_RANGE, MEMBER_SCOPE, inner, "has an entry longer than 256 characters");
+    s->list[s->count++] = glob;
+    return ERR_OK;
+}
+
+static enum err scope_of(const struct reader *r, bool inner, struct scopes *ret)
+{
+    const struct json *v = inner ? r->inner.at[MEMBER_SCOPE] : r->top.at[MEMBER_SCOPE];
+    *ret = (struct scopes){0};
+    if (v == NULL || (v->type == JSON_STRING && v->string.size == 0)) return ERR_OK;
+    ret->given = true;
+    ret->list = arena_array(r->from->arena, struct str, ASK_SCOPES_MAX);
+    if (ret->list == NULL) return fault_plain(r->fault, ERR_BODY_TOO_LARGE);
+    enum err err = ERR_OK;
+    if (v->type == JSON_STRING) {
+        struct str rest = v->string, part;
+        while (err == ERR_OK && str_split(&rest, ' ', &part))
+            if (part.size > 0) err = scope_add(r, inner, ret, part);
+        return err;
+    }
+    if (v->type != JSON_ARRAY)
+        return refuse(r, ERR_WRONG_TYPE, MEMBER_SCOPE, inner, "must be a string of action globs, or an array of them");
+    for (const struct json *e = v->child; e != NULL && err == ERR_OK; e = e->next) {
+        if (e->type != JSON_STRING) return refuse(r, ERR_WRONG_TYPE, MEMBER_SCOPE, inner, "must hold strings only");
+        err = scope_add(r, inner, ret, e->string);
+    }
+    return err;
+}
+
+static enum err read_scope(const struct reader *r, struct policy_request *p)
+{
+    struct scopes outer, inner;
+    enum err err = scope_of(r, false, &outer);
+    if (err == ERR_OK) err = scope_of(r, true, &inner);
+    if (err != ERR_OK) return err;
+    if (outer.given && inner.given) {
+        bool same = outer.count == inner.count;
+        for (size_t i = 0; same && i < outer.count; i++) same = str_equal(outer.list[i], inner.list[i]);
+        if (!same) return conflicting(r, MEMBER_SCOPE);
+    }
+    struct scopes s = outer.given ? outer : inner;
+    p->has_scope = s.given;
+    p->scope = s.list;
+    p->scope_count = s.count;
+    return ERR_OK;
+}
+
+/* ---- trace id ---- */
+
+static bool is_alphanumeric(char c)
+{
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+static bool is_trace_id(struct str id)
+{
+    if (id.size == 0 || id.size > LIMIT_TRACE_ID_BYTES || !is_alphanumeric(id.bytes[0])) return false;
+    for (size_t i = 1; i < id.size; i++) {
+        char c = id.bytes[i];
+        if (!is_alphanumeric(c) && c != '.' && c != '_' && c != ':' && c != '-') return false;
+    }
+    return !id_has_prefix(id);
+}
+
+static bool is_lower_hex(struct str s)
+{
+    for (size_t i = 0; i < s.size; i++)
+        if (!((s.bytes[i] >= '0' && s.bytes[i] <= '9') || (s.bytes[i] >= 'a' && s.bytes[i] <= 'f'))) return false;
+    return true;
+}
+
+static bool is_zero(struct str s)
+{
+    for (size_t i = 0; i < s.size; i++)
+        if (s.bytes[i] != '0') return false;
+    return true;
+}
+
+/* W3C Trace Context: version-traceid-parentid-flags, 2-32-16-2 lowercase hex digits. A later
+ * version may add fields; version ff and all-zero ids are not valid. */
+static bool traceparent_read(struct str h, struct str *ret_trace_id)
+{
+    if (h.size < 55 || h.bytes[2] != '-' || h.bytes[35] != '-' || h.bytes[52] != '-') return false;
+    struct str version = str_of(h.bytes, 2), trace = str_of(h.bytes + 3, 32), parent = str_of(h.bytes + 36, 16);
+    if (!is_lower_hex(version) || !is_lower_hex(trace) || !is_lower_hex(parent)) return false;
+    if (!is_lower_hex(str_of(h.bytes + 53, 2)) || is_zero(trace) || is_zero(parent)) return false;
+    if (str_equal(version, STR("ff"))) return false;
+    if (h.size > 55 && (str_equal(version, STR("00")) || h.bytes[55] != '-')) return false;
+    *ret_trace_id = trace;
+    return true;
+}
+
+static enum err read_trace_id(const struct reader *r, struct str *ret)
+{
+    enum err err = text_of_either(r, MEMBER_TRACE, LIMIT_TRACE_ID_BYTES, ret);
+    if (err != ERR_OK) return err;
+    if (!str_is_absent(*ret)) {
+        if (is_trace_id(*ret)) return ERR_OK;
+        return refuse(r, ERR_BAD_VALUE, MEMBER_TRACE, false,
+                      "must be up to 128 of [A-Za-z0-9._:-], start with a letter or digit, and not look like one of our ids");
+    }
+    if (traceparent_read(r->from->traceparent, ret)) return ERR_OK;
+    uint8_t random[16];
+    chance_take(r->from->chance, random, sizeof random);
+    char *hex = arena_bytes(r->from->arena, 2 * sizeof random);
+    if (hex == NULL) return fault_plain(r->fault, ERR_BODY_TOO_LARGE);
+    struct buf b = buf_over(hex, 2 * sizeof random);
+    buf_put_hex(&b, random, sizeof random);
+    *ret = buf_view(&b);
+    return ERR_OK;
+}
+
+/* ---- trees without some members ---- */
+
+/* A copy of `object` without the members that `leave_out` names, and without nulls where asked. */
+static struct json *object_without(struct arena *arena, const struct json *object,
+                                   bool (*leave_out)(const struct json *member, enum ask_form form), enum ask_form form)
+{
+    struct json *copy = arena_new(arena, struct json);
+    if (copy == NULL) return NULL;
+    *copy = *object;
+    copy->child = copy->next = NULL;
+    copy->count = 0;
+    struct json **tail = &copy->child;
+    for (const struct json *v = object->child; v != NULL; v = v->next) {
+        if (leave_out(v, form)) continue;
+        struct json *member = arena_new(arena, struct json);
+        if (member == NULL) return NULL;
+        *member = *v;
+        member->next = NULL;
+        *tail = member;
+        tail = &member->next;
+        copy->count++;
+    }
+    return copy;
+}
+
+static bool is_told_apart(const struct json *member, enum ask_form form)
+{
+    return str_equal(member->key, STR("confidence")) || str_equal(member->key, spelling_of(form, MEMBER_TRACE)) ||
+           str_equal(member->key, STR("scope")) || str_equal(member->key, spelling_of(form, MEMBER_ACTING_FOR));
+}
+
+static bool is_not_string(const struct json *member, enum ask_form form)
+{
+    (void)form;
+    return member->type != JSON_STRING;
+}
+
+/* ---- resource ---- */
+
+static struct json *string_node(struct arena *arena, struct str key, struct str text)
+{
+    struct json *v = arena_new(arena, struct json);
+    if (v == NULL) return NULL;
+    v->type = JSON_STRING;
+    v->key = key;
+    v->string = text;
+    return v;
+}
+
+/* "type:id", or "id". */
+static enum err resource_from_text(const struct reader *r, struct json *v, struct ask *ret)
+{
+    struct arena *arena = r->from->arena;
+    struct str text = v->string;
+    if (text.size == 0) return refuse(r, ERR_OUT_OF_RANGE, MEMBER_RESOURCE, false, "must not be empty");
+    size_t colon = str_find(text, ':');
+    bool has_type = colon < text.size;
+    struct json *object = arena_new(arena, struct json);
+    struct json *id = string_node(arena, STR("id"), has_type ? str_skip(text, colon + 1) : text);
+    struct json *type = has_type ? string_node(arena, STR("type"), str_of(text.bytes, colon)) : NULL;
+    if (object == NULL || id == NULL) return fault_plain(r->fault, ERR_BODY_TOO_LARGE);
+    object->type = JSON_OBJECT;
+    object->raw = v->raw;
+    object->child = id;
+    object->count = has_type ? 2 : 1;
+    id->next = type;
+    ret->resource = object;
+    return ERR_OK;
+}
+
+static enum err resource_from_object(const struct reader *r, struct json *v, struct ask *ret)
+{
+    unsigned strings = 0;
+    for (struct json *m = v->child; m != NULL; m = m->next) {
+        if (m->type == JSON_NULL) continue;
+        if (str_equal(m->key, STR("properties"))) {
+            if (m->type != JSON_OBJECT)
+                return fault_set(r->fault, ERR_WRONG_TYPE, "/resource/properties", "resource.properties: must be an object");
+            ret->properties = m;
+            continue;
+        }
+        if (m->type != JSON_STRING)
+            return refuse(r, ERR_WRONG_TYPE, MEMBER_RESOURCE, false, "holds strings, and `properties` for everything else");
+        if (++strings > ASK_RESOURCE_STRINGS_MAX)
+            return refuse(r, ERR_OUT_OF_RANGE, MEMBER_RESOURCE, false, "has more than 32 strings");
+    }
+    ret->resource = object_without(r->from->arena, v, is_not_string, r->from->form);
+    return ret->resource == NULL ? fault_plain(r->fault, ERR_BODY_TOO_LARGE) : ERR_OK;
+}
+
+static enum err check_resource_strings(const struct reader *r, const struct json *object)
+{
+    for (const struct json *m = object->child; m != NULL; m = m->next)
+        if ((m->string.size > LIMIT_ID_CHARACTERS && str_code_points(m->string) > LIMIT_ID_CHARACTERS) ||
+            (m->key.size > LIMIT_ID_CHARACTERS && str_code_points(m->key) > LIMIT_ID_CHARACTERS))
+            return refuse(r, ERR_OUT_OF_RANGE, MEMBER_RESOURCE, false, "has a string longer than 256 characters");
+    return ERR_OK;
+}
+
+static enum err read_resource(const struct reader *r, struct ask *ret)
+{
+    struct json *v = r->top.at[MEMBER_RESOURCE];
+    if (v == NULL) return ERR_OK;
+    enum err err;
+    if (v->type == JSON_STRING) err = resource_from_text(r, v, ret);
+    else if (v->type == JSON_OBJECT) err = resource_from_object(r, v, ret);
+    else return refuse(r, ERR_WRONG_TYPE, MEMBER_RESOURCE, false, "must be a string \"type:id\", or an object");
+    if (err != ERR_OK) return err;
+    err = check_resource_strings(r, ret->resource);
+    if (err != ERR_OK) return err;
+
+    ret->policy.resource_object = v;
+    struct str type = json_text(ret->resource, STR("type")), id = json_text(ret->resource, STR("id"));
+    if (str_is_absent(type) && str_is_absent(id)) return ERR_OK;
+    ret->policy.resource_partial = str_is_empty(type) || str_is_empty(id);
+    if (str_is_absent(type)) {
+        ret->policy.resource = id;
+        return ERR_OK;
+    }
+    size_t size = type.size + 1 + id.size;
+    char *bytes = arena_bytes(r->from->arena, size);
+    if (bytes == NULL) return fault_plain(r->fault, ERR_BODY_TOO_LARGE);
+    struct buf b = buf_over(bytes, size);
+    buf_put(&b, type);
+    buf_put_byte(&b, ':');
+    buf_put(&b, id);
+    ret->policy.resource = buf_view(&b);
+    return ERR_OK;
+}
+
+/* ---- who ---- */
+
+static enum err read_subject(const struct reader *r, const struct caller *caller, struct policy_request *p)
+{
+    bool bound = !r->from->dry_run;
+    if (p->kind == SUBJECT_USER) {
+        enum err err = text_of(r, MEMBER_USER, false, LIMIT_ID_CHARACTERS, false, &p->user);
+        if (err != ERR_OK) return err;
+        if (str_is_absent(p->user)) return refuse(r, ERR_MISSING_MEMBER, MEMBER_USER, false, "is required");
+        if (bound && !globs_match(&caller->key->users, p->user))
+            return refuse(r, ERR_WRONG_USER, MEMBER_USER, false, "this key may not speak for this user");
+        return ERR_OK;
+    }
+    enum err err = text_of(r, MEMBER_ACTOR, false, LIMIT_ID_CHARACTERS, true, &p->actor);
+    if (err == ERR_OK) err = text_of_either(r, MEMBER_ACTING_FOR, LIMIT_ID_CHARACTERS, &p->acting_for);
+    if (err != ERR_OK) return err;
+    if (str_is_absent(p->actor)) p->actor = caller->key->name;
+    if (bound && !globs_match(&caller->key->actors, p->actor))
+        return refuse(r, ERR_WRONG_ACTOR, MEMBER_ACTOR, false, "this key may not speak for this actor");
+    if (bound && !str_is_absent(p->acting_for) && !globs_match(&caller->key->users, p->acting_for))
+        return refuse(r, ERR_WRONG_USER, MEMBER_ACTING_FOR, false, "this key may not speak for this user");
+    return ERR_OK;
+}
+
+static enum err read_action(const struct reader *r, struct policy_request *p)
+{
+    size_t most = r->from->form == ASK_TOOL ? LIMIT_TOOL_CHARACTERS : LIMIT_ID_CHARACTERS;
+    enum err err = text_of(r, MEMBER_ACTION, false, most, false, &p->action);
+    if (err != ERR_OK) return err;
+    return str_is_absent(p->action) ? refuse(r, ERR_MISSING_MEMBER, MEMBER_ACTION, false, "is required") : ERR_OK;
+}
+
+static enum err read_payload(struct reader *r, struct ask *a)
+{
+    enum ask_form form = r->from->form;
+    struct json *args = r->top.at[MEMBER_ARGS], *context = r->top.at[MEMBER_CONTEXT];
+    if (args != NULL && args->type != JSON_OBJECT) return refuse(r, ERR_WRONG_TYPE, MEMBER_ARGS, false, "must be an object");
+    if (context != NULL && context->type != JSON_OBJECT && context->type != JSON_STRING)
+        return refuse(r, ERR_WRONG_TYPE, MEMBER_CONTEXT, false, "must be an object or a string");
+    a->policy.args = args;
+    a->policy.context = a->context = context;
+    if (context == NULL || context->type == JSON_STRING || known[form].in_context == 0) return ERR_OK;
+
+    enum err err = members_read(form, known[form].in_context, context, "/context", &r->inner, r->fault);
+    if (err != ERR_OK) return err;
+    for (const struct json *m = context->child; m != NULL; m = m->next) {
+        if (!is_told_apart(m, form)) continue;
+        a->policy.context = object_without(r->from->arena, context, is_told_apart, form);
+        return a->policy.context == NULL ? fault_plain(r->fault, ERR_BODY_TOO_LARGE) : ERR_OK;
+    }
+    return ERR_OK;
+}
+
+enum err ask_read(const struct ask_source *from, struct caller *caller, struct json *body, struct ask *ret,
+                  struct fault *f)
+{
+    struct reader r = {.from = from, .fault = f};
+    struct str tenant;
+    *ret = (struct ask){.form = from->form, .body = body};
+    struct policy_request *p = &ret->policy;
+    p->kind = from->form == ASK_USER ? SUBJECT_USER : SUBJECT_AGENT;
+
+    enum err err = members_read(from->form, known[from->form].top, body, "", &r.top, f);
+    if (err == ERR_OK) err = read_action(&r, p);
+    if (err == ERR_OK) err = read_payload(&r, ret);
+    if (err == ERR_OK) err = text_of(&r, MEMBER_TENANT, false, LIMIT_ID_CHARACTERS, true, &tenant);
+    if (err == ERR_OK) err = api_settle_tenant(caller, tenant, f);
+    if (err == ERR_OK && p->kind == SUBJECT_AGENT) err = read_confidence(&r, p);
+    if (err == ERR_OK && p->kind == SUBJECT_AGENT) err = read_scope(&r, p);
+    if (err == ERR_OK) err = read_resource(&r, ret);
+    if (err == ERR_OK) err = read_subject(&r, caller, p);
+    if (err == ERR_OK) err = read_trace_id(&r, &ret->trace_id);
+    if (err != ERR_OK) return err;
+    p->tenant = caller->tenant;
+    return ERR_OK;
+}
+
+/* ---- binding ---- */
+
+static void put_member_name(struct buf *out, struct str name)
+{
+    if (out->bytes[out->size - 1] != '{') buf_put_byte(out, ',');
+    buf_put_byte(out, '"');
+    buf_put(out, name);
+    buf_put_literal(out, "\":");
+}
+
+static void put_text_member(struct buf *out, struct str name, struct str text)
+{
+    if (str_is_absent(text)) return;
+    put_member_name(out, name);
+    json_put_string(out, text);
+}
+
+static void put_tree_member(struct buf *out, struct str name, const struct json *v)
+{
+    if (v == NULL) return;
+    put_member_name(out, name);
+    json_put_canonical(out, v);
+}
+
+/* The resource as one object again, whichever way it was sent: strings and properties. */
+static void put_resource(struct buf *out, const struct ask *a)
+{
+    if (a->resource == NULL) return;
+    struct json whole = *a->resource, properties;
+    struct json *members = whole.child;
+    if (a->properties != NULL) {
+        properties = *a->properties;
+        properties.next = members;
+        whole.child = &properties;
+        whole.count++;
+    }
+    put_tree_member(out, STR("resource"), &whole);
+}
+
+void ask_put_binding(struct buf *out, const struct ask *a)
+{
+    const struct policy_request *p = &a->policy;
+    if (!buf_room(out, 1)) return; /* so that there is a last byte to look at */
+    buf_put_byte(out, '{');
+    put_text_member(out, STR("acting_for"), p->acting_for);
+    put_text_member(out, STR("action"), p->action);
+    put_text_member(out, STR("actor"), p->actor);
+    put_tree_member(out, STR("args"), p->args);
+    put_tree_member(out, STR("context"), p->context);
+    put_text_member(out, STR("kind"), p->kind == SUBJECT_USER ? STR("user") : STR("agent"));
+    put_resource(out, a);
+    if (p->has_scope) {
+        put_member_name(out, STR("scope"));
+        buf_put_byte(out, '[');
+        for (size_t i = 0; i < p->scope_count; i++) {
+            if (i > 0) buf_put_byte(out, ',');
+            json_put_string(out, p->scope[i]);
+        }
+        buf_put_byte(out, ']');
+    }
+    put_text_member(out, STR("tenant_id"), p->tenant);
+    put_text_member(out, STR("user_id"), p->user);
+    buf_put_byte(out, '}');
+}

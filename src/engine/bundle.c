@@ -1,0 +1,279 @@
+#include "engine/bundle.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "base/limits.h"
+#include "base/log.h"
+
+enum { UNLOADABLE_GRACE_MS = 60000, BUNDLE_ARENA_BYTES = 1 << 30 };
+
+/* A set is shared by the revisions in which nothing of its tenant changed. */
+struct shared_set {
+    atomic_uint holders;
+    struct policy_set *set;
+};
+
+struct tenant {
+    struct str name;
+    struct shared_set *policies;
+    struct sha256 fingerprint;      /* chained over names, versions and digests of what was asked for */
+    uint64_t unloadable_since_ms;   /* 0 = what runs is what was asked for */
+    struct policy_set_entry *entries;
+    size_t entry_count;
+};
+
+struct bundle {
+    struct arena arena;             /* names, tenants, entries */
+    struct bundle_facts facts;
+    struct key_table *keys;
+    struct map tenants;             /* name → struct tenant */
+    struct map documents;           /* tenant + 0 + name → struct policy_document, for sharing */
+    struct policy_set *nothing;     /* denies everything: a tenant without documents */
+};
+
+static struct shared_set *set_share(struct shared_set *s)
+{
+    atomic_fetch_add(&s->holders, 1);
+    return s;
+}
+
+static struct shared_set *set_hold(struct policy_set *set)
+{
+    struct shared_set *s = malloc(sizeof *s);
+    check(s != NULL);
+    atomic_init(&s->holders, 1);
+    s->set = set;
+    return s;
+}
+
+static void set_drop(struct shared_set *s)
+{
+    if (s == NULL || atomic_fetch_sub(&s->holders, 1) != 1) return;
+    policy_set_destroy(s->set);
+    free(s);
+}
+
+void bundle_destroy(struct bundle *b)
+{
+    if (b == NULL) return;
+    struct str key;
+    void *value;
+    for (size_t at = 0; map_next(&b->tenants, &at, &key, &value);) {
+        struct tenant *t = value;
+        set_drop(t->policies);
+    }
+    for (size_t at = 0; map_next(&b->documents, &at, &key, &value);) policy_document_release(value);
+    map_fini(&b->tenants);
+    map_fini(&b->documents);
+    key_table_destroy(b->keys);
+    policy_set_destroy(b->nothing);
+    arena_fini(&b->arena);
+    free(b);
+}
+
+/* ---- keys ---- */
+
+static enum err read_keys(struct bundle *b, const struct json *rows, struct fault *f)
+{
+    size_t count = 0, capacity = json_is_array(rows) ? rows->count : 0;
+    if (capacity > LIMIT_KEYS) return fault_set(f, ERR_BAD_VALUE, "/keys", "keys: more than %d", LIMIT_KEYS);
+    struct key **keys = calloc(capacity + 1, sizeof(struct key *));
+    if (keys == NULL) return fault_plain(f, ERR_FULL);
+    for (const struct json *row = capacity == 0 ? NULL : rows->child; row != NULL; row = row->next) {
+        struct fault why;
+        if (key_read(row, &keys[count], &why) == ERR_OK) count++;
+        else log_line(LOG_ERROR, "key_unreadable", "why", why.text, NULL); /* that key is unknown: it opens nothing */
+    }
+    enum err err = key_table_create(keys, count, &b->keys);
+    free(keys);
+    b->facts.keys = count;
+    return err == ERR_OK ? ERR_OK : fault_plain(f, err);
+}
+
+/* ---- policies ---- */
+
+static struct str document_key(struct arena *a, struct str tenant, struct str name)
+{
+    char *bytes = arena_bytes(a, tenant.size + 1 + name.size);
+    if (bytes == NULL) return (struct str){0};
+    struct buf b = buf_over(bytes, tenant.size + 1 + name.size);
+    buf_put(&b, tenant);
+    buf_put_byte(&b, '\0');
+    buf_put(&b, name);
+    return buf_view(&b);
+}
+
+/* The compiled document of this row: the one already held where its digest is the same. */
+static enum err document_of(struct bundle *b, const struct bundle *before, struct str tenant, const struct json *row,
+                            struct policy_document **ret)
+{
+    struct str name = json_text(row, STR("name")), content = json_text(row, STR("content"));
+    struct str key = document_key(&b->arena, tenant, name);
+    if (str_is_absent(key) || str_is_absent(name) || str_is_absent(content)) return ERR_BAD_VALUE;
+
+    struct policy_document *document = NULL, *held = before == NULL ? NULL : map_get(&before->documents, key);
+    struct sha256 digest;
+    struct str hex = json_text(row, STR("digest"));
+    if (held != NULL && sha256_read_hex(hex, &digest)) {
+        struct sha256 have = policy_document_digest(held);
+        if (memcmp(have.bytes, digest.bytes, SHA256_BYTES) == 0) document = policy_document_share(held);
+    }
+    if (document == NULL) {
+        struct policy_problems problems = {0};
+        enum err err = policy_load(name, content, &document, &problems);
+        if (err != ERR_OK) {
+            log_text(LOG_ERROR, "policy_unloadable", "tenant %.*s, policy %.*s: %s %s", STR_FORMAT(tenant), STR_FORMAT(name),
+                     problems.count > 0 ? problems.list[0].path : "", problems.count > 0 ? problems.list[0].message : err_sentence(err));
+            return err;
+        }
+    }
+    if (!map_put(&b->documents, key, document)) {
+        policy_document_release(document);
+        return ERR_FULL;
+    }
+    *ret = document;
+    return ERR_OK;
+}
+
+static struct tenant *tenant_of(struct bundle *b, struct str name, size_t entries_most)
+{
+    struct tenant *t = map_get(&b->tenants, name);
+    if (t != NULL) return t;
+    t = arena_new(&b->arena, struct tenant);
+    if (t == NULL) return NULL;
+    t->name = arena_copy(&b->arena, name);
+    t->entries = arena_array(&b->arena, struct policy_set_entry, entries_most);
+    if (t->entries == NULL || !map_put(&b->tenants, t->name, t)) return NULL;
+    return t;
+}
+
+static size_t rows_of_tenant(const struct json *rows, struct str tenant)
+{
+    size_t count = 0;
+    for (const struct json *row = rows->child; row != NULL; row = row->next)
+        if (str_equal(json_text(row, STR("tenant_id")), tenant)) count++;
+    return count;
+}
+
+/* The same chain of digests means that nothing of the tenant changed. */
+static void fingerprint_add(struct tenant *t, const struct json *row)
+{
+    char text[512];
+    struct buf b = buf_over(text, sizeof text);
+    struct str name = json_text(row, STR("name")), digest = json_text(row, STR("digest"));
+    buf_put(&b, str_of((const char *)t->fingerprint.bytes, SHA256_BYTES));
+    buf_put_u64(&b, json_u64(row, STR("version"), 0));
+    buf_put_byte(&b, ' ');
+    buf_put(&b, str_of(digest.bytes, digest.size < 64 ? digest.size : 64));
+    buf_put_byte(&b, ' ');
+    buf_put(&b, str_of(name.bytes, name.size < 64 ? name.size : 64));
+    t->fingerprint = sha256_once(buf_view(&b));
+}
+
+/* What a tenant runs on when its documents do not load: its last set for a while, then nothing. */
+static enum err fall_back(struct bundle *b, struct tenant *t, const struct tenant *before, uint64_t now_ms)
+{
+    t->unloadable_since_ms = before != NULL && before->unloadable_since_ms != 0 ? before->unloadable_since_ms : now_ms;
+    uint64_t close_at_ms = t->unloadable_since_ms + UNLOADABLE_GRACE_MS;
+    b->facts.tenants_unloadable++;
+    if (before != NULL && before->policies != NULL && now_ms < close_at_ms) {
+        t->policies = set_share(before->policies);
+        if (b->facts.close_at_ms == 0 || close_at_ms < b->facts.close_at_ms) b->facts.close_at_ms = close_at_ms;
+        return ERR_OK;
+    }
+    struct policy_set *closed;
+    enum err err = policy_set_closed("default:policy_unloadable",
+                                     "The tenant's newest policies cannot be loaded, so everything is denied.", &closed);
+    if (err == ERR_OK) t->policies = set_hold(closed);
+    return err;
+}
+
+static enum err join_tenant(struct bundle *b, const struct bundle *before, struct tenant *t, bool all_loaded, uint64_t now_ms,
+                            struct fault *f)
+{
+    const struct tenant *old = before == NULL ? NULL : map_get(&before->tenants, t->name);
+    if (all_loaded && old != NULL && old->unloadable_since_ms == 0 && memcmp(old->fingerprint.bytes, t->fingerprint.bytes, SHA256_BYTES) == 0) {
+        t->policies = set_share(old->policies);
+        return ERR_OK;
+    }
+    struct policy_set *set;
+    enum err err = all_loaded ? policy_set_create(t->entries, t->entry_count, &set, f) : ERR_INVALID_POLICY;
+    if (err == ERR_OK) {
+        t->policies = set_hold(set);
+        return ERR_OK;
+    }
+    if (all_loaded) log_text(LOG_ERROR, "policy_unloadable", "tenant %.*s: %s", STR_FORMAT(t->name), f->text);
+    return fall_back(b, t, old, now_ms);
+}
+
+static enum err read_policies(struct bundle *b, const struct bundle *before, const struct json *rows, uint64_t now_ms,
+                              struct fault *f)
+{
+    if (!json_is_array(rows)) return fault_set(f, ERR_BAD_VALUE, "/policies", "policies: must be an array");
+    struct map broken = {0}; /* tenants of which a document did not load */
+    enum err err = ERR_OK;
+    for (const struct json *row = rows->child; row != NULL && err == ERR_OK; row = row->next) {
+        struct str name = json_text(row, STR("tenant_id"));
+        struct tenant *t = str_is_absent(name) ? NULL : map_get(&b->tenants, name);
+        if (t == NULL && !str_is_absent(name)) t = tenant_of(b, name, rows_of_tenant(rows, name));
+        if (t == NULL) {
+            err = fault_set(f, ERR_BAD_VALUE, "/policies", "policies: a row without tenant_id, or no memory");
+            break;
+        }
+        struct policy_document *document;
+        fingerprint_add(t, row);
+        if (document_of(b, before, t->name, row, &document) != ERR_OK) map_put(&broken, t->name, t);
+        else t->entries[t->entry_count++] = (struct policy_set_entry){document, json_u64(row, STR("version"), 0)};
+    }
+    struct str key;
+    void *value;
+    for (size_t at = 0; err == ERR_OK && map_next(&b->tenants, &at, &key, &value);) {
+        struct tenant *t = value;
+        err = join_tenant(b, before, t, map_get(&broken, t->name) == NULL, now_ms, f);
+        if (err == ERR_OK) b->facts.rules += policy_set_rules(t->policies->set);
+    }
+    map_fini(&broken);
+    b->facts.tenants = b->tenants.count;
+    b->facts.documents = b->documents.count;
+    return err;
+}
+
+enum err bundle_create(struct str text, const struct bundle *before, uint64_t now_ms, struct bundle **ret, struct fault *f)
+{
+    static const struct json_options options = {.nul_anywhere = false};
+    struct arena tree;
+    arena_init(&tree, 1 << 16, BUNDLE_ARENA_BYTES);
+    struct bundle *b = calloc(1, sizeof *b);
+    check(b != NULL);
+    arena_init(&b->arena, 1 << 16, BUNDLE_ARENA_BYTES);
+
+    struct json *root;
+    enum err err = json_read(text, &options, &tree, &root, f);
+    if (err == ERR_OK && root->type != JSON_OBJECT) err = fault_set(f, ERR_BAD_VALUE, "", "the bundle is not an object");
+    if (err == ERR_OK) err = policy_set_create(NULL, 0, &b->nothing, f);
+    if (err == ERR_OK) {
+        b->facts.revision = json_u64(root, STR("revision"), 0);
+        err = read_keys(b, json_get(root, STR("keys")), f);
+    }
+    if (err == ERR_OK) err = read_policies(b, before, json_get(root, STR("policies")), now_ms, f);
+    if (err == ERR_OK && (tree.overflow || b->arena.overflow)) err = fault_plain(f, ERR_FULL);
+    arena_fini(&tree);
+    if (err != ERR_OK) {
+        bundle_destroy(b);
+        return err;
+    }
+    *ret = b;
+    return ERR_OK;
+}
+
+const struct bundle_facts *bundle_facts(const struct bundle *b) { return &b->facts; }
+
+const struct key_table *bundle_keys(const struct bundle *b) { return b->keys; }
+
+const struct policy_set *bundle_policies(const struct bundle *b, struct str tenant)
+{
+    const struct tenant *t = map_get(&b->tenants, tenant);
+    return t == NULL ? b->nothing : t->policies->set;
+}

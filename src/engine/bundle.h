@@ -1,0 +1,32 @@
+/* bundle.h - the policies and keys in force, as one immutable revision.
+ *
+ * Built on the feed's thread from the platform's bundle, used by all reactors, freed when every
+ * reactor's beat has moved on. Documents are compiled once and shared between revisions. A tenant
+ * whose documents do not load keeps its last set for 60 s and is then denied by
+ * `default:policy_unloadable`; a tenant without documents is denied by `default:deny`. */
+#ifndef ENGINE_BUNDLE_H
+#define ENGINE_BUNDLE_H
+
+#include "access/key.h"
+#include "policy/policy.h"
+
+struct bundle;
+
+struct bundle_facts {
+    uint64_t revision;
+    size_t tenants, documents, rules, keys;
+    size_t tenants_unloadable;    /* of those, how many run on an older set or are closed */
+    uint64_t close_at_ms;         /* when the next of them must be closed; 0 = none */
+};
+
+/* Builds from the bundle's JSON text. `before` (or NULL) gives documents to share and sets to fall
+ * back on. ERR_BAD_VALUE: the text is no bundle; nothing is changed. */
+enum err bundle_create(struct str text, const struct bundle *before, uint64_t now_ms, struct bundle **ret, struct fault *f);
+void bundle_destroy(struct bundle *b);
+
+const struct bundle_facts *bundle_facts(const struct bundle *b);
+const struct key_table *bundle_keys(const struct bundle *b);
+/* The tenant's set; where it has none, the one that denies everything. Never NULL. */
+const struct policy_set *bundle_policies(const struct bundle *b, struct str tenant);
+
+#endif

@@ -1,0 +1,27 @@
+/* commit.h - the only place where decisions meet the journal: record, then park the reply.
+ *
+ * Belongs to one reactor thread. A record goes into the reactor's open block; the gate that comes
+ * back is what the reply waits for: lane 1 opens when the block is in the kernel (`written`),
+ * lane 2 when it is synced. No room for a record is an error, never an unrecorded answer. */
+#ifndef ENGINE_COMMIT_H
+#define ENGINE_COMMIT_H
+
+#include "event/event.h"
+#include "http/server.h"
+#include "journal/journal.h"
+
+enum commit_lane { LANE_WRITTEN = 1, LANE_SYNCED = 2 };
+
+struct commit {
+    struct journal_producer *producer;
+    bool always_synced;         /* durability = synced */
+};
+
+enum { COMMIT_EVENTS_MAX = 2 };
+
+/* Records already encoded events, all or none, in order. `synced`: whatever the configured
+ * durability. ERR_JOURNAL_FULL (the disk), ERR_FULL (no block is free: the caller holds its
+ * sockets), ERR_OUT_OF_RANGE (a record is too large). */
+enum err commit_events(struct commit *c, const struct str *events, size_t count, bool synced, struct http_gate *ret);
+
+#endif

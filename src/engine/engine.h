@@ -1,0 +1,129 @@
+/* engine.h - what the engine's threads share, and what each of its workers owns.
+ *
+ *   main thread     boot, signals, accepting, housekeeping (main.c)
+ *   N workers       one reactor each: sockets, decisions, records (worker.c)
+ *   feed thread     follows the platform's bundle of policies and keys (feed.c)
+ *   scribe          two threads of the journal; one publisher thread
+ *
+ * Shared fields are set before the workers start, or are atomics with one writer. */
+#ifndef ENGINE_ENGINE_H
+#define ENGINE_ENGINE_H
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+
+#include "api/api.h"
+#include "config/config.h"
+#include "engine/bundle.h"
+#include "engine/commit.h"
+#include "journal/journal.h"
+#include "pipeline/publish/publish.h"
+#include "shards/reactor.h"
+
+enum phase { PHASE_STARTING, PHASE_SERVING, PHASE_DRAINING };
+
+enum { NODE_TEXT_MAX = 64, AUTH_SOURCES_MAX = 64 };
+
+/* Refused credentials of this second, one entry per source, until they are recorded. */
+struct auth_source {
+    bool known_key;
+    struct id key_id;          /* where the credential had the form of a key */
+    enum err err;              /* the latest reason */
+    uint64_t count;
+};
+
+struct auth_failures {
+    struct auth_source sources[AUTH_SOURCES_MAX];
+    size_t count;
+};
+
+struct engine;
+
+struct worker {
+    struct engine *engine;
+    unsigned index;
+    struct reactor *reactor;
+    struct http_server *server;
+    struct api api;
+    struct forward *forward;             /* NULL: no platform is configured */
+    struct commit commit;
+    struct metrics_sheet *sheet;
+    struct loop_timer tick;              /* each second: refused credentials, gauges */
+    struct loop *loop;
+    const struct bundle *bundle;         /* this beat's */
+    uint64_t sealed_ns;                  /* when the newest sealed block was sealed; 0 = it is synced */
+    uint64_t sealed_mark;
+    struct auth_failures failures;
+    _Atomic(const struct bundle *) in_use; /* what this worker's steps may still point into */
+    _Atomic size_t connections;          /* a moment's view, for the main thread */
+};
+
+struct feed;
+
+struct engine {
+    struct config config;
+    struct pepper pepper;
+    char node[NODE_TEXT_MAX + 1];
+    struct journal *journal;
+    struct publisher *publisher;         /* NULL: no platform, or not running now; held by publisher_lock */
+    pthread_mutex_t publisher_lock;
+    struct feed *feed;
+    struct worker *workers;
+    unsigned worker_count;
+    uint64_t started_ms;
+    _Atomic(struct bundle *) bundle;     /* the newest; replaced by the feed alone */
+    _Atomic enum phase phase;
+    _Atomic uint64_t journal_left_seconds; /* until its file system is full; housekeeping's */
+    sem_t bundle_seen;                   /* posted by a worker that moved to another bundle */
+    sem_t main_rung;                     /* the marks of the main thread's producer moved */
+};
+
+/* ---- workers (worker.c) ---- */
+
+enum err worker_start(struct engine *e, unsigned index);
+void worker_tell(struct worker *w, enum reactor_message_kind kind, int fd, bool is_unix);
+
+/* ---- routes (routes.c) ---- */
+
+extern const struct http_route engine_routes[];
+extern const size_t engine_route_count;
+void route_handle(void *context, struct http_exchange *x);                         /* context: a worker */
+void route_admit(void *context, struct http_exchange *x);
+void route_refuse(void *context, struct http_exchange *x, const struct fault *f);
+void route_forward(void *context, struct http_exchange *x);
+
+/* ---- resources: one file each ---- */
+
+void authorize_handle(void *context, struct http_exchange *x);   /* authorize.c */
+void healthz_handle(void *context, struct http_exchange *x);     /* health.c */
+void livez_handle(void *context, struct http_exchange *x);
+void readyz_handle(void *context, struct http_exchange *x);
+void config_check_handle(void *context, struct http_exchange *x);
+void metrics_handle(void *context, struct http_exchange *x);
+
+/* ---- refused credentials (auth_failed.c) ---- */
+
+void auth_failed_note(void *worker, const struct http_exchange *x, enum err err);
+void auth_failed_record(struct worker *w); /* puts what was noted into the journal, where there is room */
+
+/* ---- the feed (feed.c) ---- */
+
+struct feed_status {
+    bool reachable;           /* the platform answered the latest call */
+    uint64_t silent_ms;       /* how long it has not */
+};
+
+/* Loads the last good bundle from disk (or starts with none, which opens nothing), then follows the
+ * platform on its own thread. */
+enum err feed_load(struct engine *e, struct fault *f);
+enum err feed_start(struct engine *e, struct fault *f);
+void feed_status(const struct engine *e, struct feed_status *ret); /* any thread */
+void feed_stop(struct engine *e);
+
+/* ---- lifecycle records (lifecycle.c): main thread, through the last producer ---- */
+
+/* Records `engine.started` or `engine.stopped` and waits until it is synced. */
+enum err lifecycle_record(struct engine *e, struct str kind, const struct journal_report *report);
+
+#endif

@@ -1,0 +1,303 @@
+/* feed.c - follows the platform's bundle: policies and keys, as one revision.
+ *
+ *   ask (long-poll) → keep on disk → compile → swap → wait until all workers moved → free the old
+ *
+ * The engine asks with the revision that all its workers use, so that the platform knows who has
+ * not yet seen a revoked key. A bundle that cannot be had leaves the last good one in force; it
+ * is on disk for the next start as well. A tenant whose documents do not load is closed when its
+ * time has come even if nothing else changes: then the same text is built again. */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "engine/engine.h"
+#include "http/client.h"
+
+enum { BUNDLE_BYTES_MAX = 256 << 20, WAIT_SECONDS = 25, RETRY_FIRST_MS = 50, RETRY_MOST_MS = 2000 };
+
+struct feed {
+    struct engine *engine;
+    struct http_client *client;
+    pthread_t thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t wake;              /* stopping */
+    atomic_bool stopping;
+    bool running;
+    struct buf text;                  /* the bundle in force, as it came */
+    char etag[80];
+    char authorization[CREDENTIAL_TEXT + 8];
+    _Atomic uint64_t answered_ns;     /* when the platform last answered */
+    atomic_bool reachable;
+};
+
+/* ---- the copy on disk ---- */
+
+static void bundle_path(const struct engine *e, char *to, size_t size, const char *suffix)
+{
+    snprintf(to, size, "%s/engine/bundle.json%s", e->config.data, suffix);
+}
+
+static bool write_whole(int fd, struct str bytes)
+{
+    while (bytes.size > 0) {
+        ssize_t n = write(fd, bytes.bytes, bytes.size);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) return false;
+        bytes = str_skip(bytes, (size_t)n);
+    }
+    return true;
+}
+
+/* Written beside, synced, renamed: a crash leaves the old one or the new one. A disk that is full
+ * costs the copy, not the bundle. */
+static void keep_on_disk(const struct engine *e, struct str text)
+{
+    char path[4096], beside[4096];
+    bundle_path(e, path, sizeof path, "");
+    bundle_path(e, beside, sizeof beside, ".new");
+    int fd = open(beside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    bool ok = fd >= 0 && write_whole(fd, text) && fsync(fd) == 0;
+    if (fd >= 0) close(fd);
+    if (ok && rename(beside, path) == 0) return;
+    log_text(LOG_WARNING, "bundle_not_kept", "%s: %s", path, strerror(errno));
+}
+
+static enum err read_from_disk(struct feed *feed)
+{
+    char path[4096];
+    bundle_path(feed->engine, path, sizeof path, "");
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return err_from_errno(errno);
+    for (;;) {
+        if (!buf_room(&feed->text, 64 << 10)) break;
+        ssize_t n = read(fd, feed->text.bytes + feed->text.size, 64 << 10);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) break;
+        feed->text.size += (size_t)n;
+    }
+    close(fd);
+    return feed->text.overflow || feed->text.size == 0 ? ERR_CORRUPT : ERR_OK;
+}
+
+/* ---- the swap ---- */
+
+static bool all_moved(const struct engine *e, const struct bundle *to)
+{
+    for (unsigned i = 0; i < e->worker_count; i++)
+        if (e->workers[i].reactor != NULL && atomic_load_explicit(&e->workers[i].in_use, memory_order_acquire) != to) return false;
+    return true;
+}
+
+static void swap(struct feed *feed, struct bundle *next)
+{
+    struct engine *e = feed->engine;
+    struct bundle *before = atomic_exchange(&e->bundle, next);
+    for (unsigned i = 0; i < e->worker_count; i++)
+        if (e->workers[i].reactor != NULL) reactor_wake(e->workers[i].reactor);
+    while (!all_moved(e, next)) sem_wait(&e->bundle_seen);
+    bundle_destroy(before);
+}
+
+/* Builds what feed->text says and puts it in force. */
+static enum err apply(struct feed *feed, struct fault *f)
+{
+    struct engine *e = feed->engine;
+    struct bundle *next;
+    enum err err = bundle_create(buf_view(&feed->text), atomic_load(&e->bundle), world_now_ms(), &next, f);
+    if (err != ERR_OK) return err;
+    const struct bundle_facts *facts = bundle_facts(next);
+    log_text(LOG_INFO, "bundle", "revision %llu: %zu tenants, %zu policies, %zu rules, %zu keys", (unsigned long long)facts->revision,
+             facts->tenants, facts->documents, facts->rules, facts->keys);
+    swap(feed, next);
+    return ERR_OK;
+}
+
+/* ---- following ---- */
+
+/* Read again after each failure, so that a rotated key needs no restart. */
+static enum err read_credential(struct feed *feed, struct fault *f)
+{
+    const char *path = feed->engine->config.platform_key_file;
+    if (path[0] == '\0')
+        return fault_set(f, ERR_BAD_VALUE, "", "platform.key.file: is needed beside platform.url (an API key with the role ingest)");
+    char text[CREDENTIAL_TEXT + 1] = {0};
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    int number = errno;
+    if (fd >= 0) close(fd);
+    if (n < 0) return fault_set(f, err_from_errno(number), "", "platform.key.file: %s: %s", path, strerror(number));
+    text[strcspn(text, "\r\n")] = '\0';
+    struct id id;
+    bool ok = credential_read(str_from(text), &id);
+    if (ok) snprintf(feed->authorization, sizeof feed->authorization, "Bearer %s", text);
+    memory_wipe(text, sizeof text);
+    return ok ? ERR_OK : fault_set(f, ERR_BAD_VALUE, "", "platform.key.file: %s holds no API key", path);
+}
+
+static void pause_ms(struct feed *feed, uint64_t ms)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    uint64_t ns = (uint64_t)until.tv_nsec + ms * 1000000u;
+    until.tv_sec += (time_t)(ns / 1000000000u);
+    until.tv_nsec = (long)(ns % 1000000000u);
+    pthread_mutex_lock(&feed->mutex);
+    while (!atomic_load(&feed->stopping))
+        if (pthread_cond_timedwait(&feed->wake, &feed->mutex, &until) == ETIMEDOUT) break;
+    pthread_mutex_unlock(&feed->mutex);
+}
+
+/* How long to wait for something new: not past the time when a tenant must be closed. */
+static unsigned wait_seconds(struct feed *feed)
+{
+    const struct bundle_facts *facts = bundle_facts(atomic_load(&feed->engine->bundle));
+    uint64_t now_ms = world_now_ms();
+    if (facts->close_at_ms == 0) return WAIT_SECONDS;
+    if (facts->close_at_ms <= now_ms) return 0;
+    uint64_t left = (facts->close_at_ms - now_ms) / 1000;
+    return left < WAIT_SECONDS ? (unsigned)left : WAIT_SECONDS;
+}
+
+static void close_what_is_due(struct feed *feed)
+{
+    const struct bundle_facts *facts = bundle_facts(atomic_load(&feed->engine->bundle));
+    struct fault f;
+    if (facts->close_at_ms == 0 || world_now_ms() < facts->close_at_ms) return;
+    if (apply(feed, &f) != ERR_OK) log_text(LOG_ERROR, "bundle_refused", "%s", f.text);
+}
+
+static enum err take(struct feed *feed, const struct http_answer *answer, struct fault *f)
+{
+    buf_clear(&feed->text);
+    buf_put(&feed->text, answer->body);
+    if (feed->text.overflow) return fault_plain(f, ERR_BODY_TOO_LARGE);
+    struct str etag = http_answer_header(answer, STR("etag"));
+    enum err err = apply(feed, f);
+    if (err != ERR_OK) return err;
+    keep_on_disk(feed->engine, buf_view(&feed->text));
+    snprintf(feed->etag, sizeof feed->etag, "%.*s", STR_FORMAT(etag));
+    return ERR_OK;
+}
+
+static enum err ask(struct feed *feed, struct fault *f)
+{
+    char target[64];
+    struct buf t = buf_over(target, sizeof target);
+    unsigned seconds = wait_seconds(feed);
+    buf_put_literal(&t, "/api/v1/bundle?wait=");
+    buf_put_u64(&t, seconds);
+    struct http_call call = {.method = "GET", .target = buf_view(&t), .timeout_ms = (seconds + 10) * 1000, .reply_max = BUNDLE_BYTES_MAX};
+    call.headers[call.header_count++] = (struct http_header){STR("Authorization"), str_from(feed->authorization)};
+    call.headers[call.header_count++] = (struct http_header){STR("Writ-Node"), str_from(feed->engine->node)};
+    if (feed->etag[0] != '\0')
+        call.headers[call.header_count++] = (struct http_header){STR("If-None-Match"), str_from(feed->etag)};
+    struct http_answer answer;
+    enum err err = http_call(feed->client, &call, true, &answer, f);
+    if (err != ERR_OK) return err;
+    if (answer.status == 304) return ERR_OK;
+    if (answer.status == 200) return take(feed, &answer, f);
+    return fault_set(f, ERR_UPSTREAM_FAILED, "", "the platform answers the bundle with status %d: %.*s", answer.status,
+                     (int)(answer.body.size < 200 ? answer.body.size : 200), answer.body.size == 0 ? "" : answer.body.bytes);
+}
+
+static void *feed_run(void *argument)
+{
+    struct feed *feed = argument;
+    uint64_t retry_ms = RETRY_FIRST_MS;
+    while (!atomic_load(&feed->stopping)) {
+        struct fault f;
+        enum err err = ask(feed, &f);
+        close_what_is_due(feed);
+        if (err == ERR_OK) {
+            if (!atomic_exchange(&feed->reachable, true)) log_line(LOG_INFO, "platform_reached", NULL);
+            atomic_store(&feed->answered_ns, world_monotonic_ns());
+            retry_ms = RETRY_FIRST_MS;
+            continue;
+        }
+        if (atomic_load(&feed->stopping)) break;
+        if (atomic_exchange(&feed->reachable, false) || retry_ms == RETRY_FIRST_MS)
+            log_text(LOG_WARNING, "platform_away", "policies and keys stay as they are: %s", f.text);
+        pause_ms(feed, retry_ms);
+        if (read_credential(feed, &f) != ERR_OK) log_text(LOG_WARNING, "credential", "%s", f.text);
+        retry_ms = retry_ms * 2 < RETRY_MOST_MS ? retry_ms * 2 : RETRY_MOST_MS;
+    }
+    return NULL;
+}
+
+/* ---- life ---- */
+
+static struct feed *feed_create(struct engine *e)
+{
+    struct feed *feed = calloc(1, sizeof *feed);
+    check(feed != NULL);
+    feed->engine = e;
+    buf_init(&feed->text, 64 << 10, BUNDLE_BYTES_MAX);
+    pthread_mutex_init(&feed->mutex, NULL);
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&feed->wake, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    atomic_store(&feed->answered_ns, world_monotonic_ns());
+    return feed;
+}
+
+enum err feed_load(struct engine *e, struct fault *f)
+{
+    struct bundle *nothing;
+    enum err err = bundle_create(STR("{\"keys\":[],\"policies\":[],\"revision\":0}"), NULL, world_now_ms(), &nothing, f);
+    if (err != ERR_OK) return err;
+    atomic_store(&e->bundle, nothing);
+    e->feed = feed_create(e);
+    if (read_from_disk(e->feed) != ERR_OK) return ERR_OK;
+    struct fault why;
+    if (apply(e->feed, &why) != ERR_OK) log_text(LOG_ERROR, "bundle_refused", "the copy on disk: %s", why.text);
+    return ERR_OK;
+}
+
+enum err feed_start(struct engine *e, struct fault *f)
+{
+    struct feed *feed = e->feed;
+    enum err err = http_client_create(str_from(e->config.platform_url), &feed->client, f);
+    if (err != ERR_OK) return err;
+    err = read_credential(feed, f);
+    if (err != ERR_OK) return err;
+    if (pthread_create(&feed->thread, NULL, feed_run, feed) != 0) return fault_plain(f, ERR_FULL);
+    pthread_setname_np(feed->thread, "feed");
+    feed->running = true;
+    return ERR_OK;
+}
+
+void feed_status(const struct engine *e, struct feed_status *ret)
+{
+    ret->reachable = atomic_load(&e->feed->reachable);
+    ret->silent_ms = (world_monotonic_ns() - atomic_load(&e->feed->answered_ns)) / 1000000;
+}
+
+void feed_stop(struct engine *e)
+{
+    struct feed *feed = e->feed;
+    if (feed == NULL) return;
+    if (feed->running) {
+        pthread_mutex_lock(&feed->mutex);
+        atomic_store(&feed->stopping, true);
+        pthread_cond_signal(&feed->wake);
+        pthread_mutex_unlock(&feed->mutex);
+        http_client_interrupt(feed->client);
+        pthread_join(feed->thread, NULL);
+    }
+    http_client_destroy(feed->client);
+    buf_fini(&feed->text);
+    memory_wipe(feed->authorization, sizeof feed->authorization);
+    pthread_cond_destroy(&feed->wake);
+    pthread_mutex_destroy(&feed->mutex);
+    free(feed);
+    e->feed = NULL;
+}

@@ -1,0 +1,150 @@
+/* health.c - is it alive, is it ready, how well is it, and in figures. */
+#include "base/limits.h"
+#include "engine/engine.h"
+
+enum { SILENT_MS = 5000, PUBLISH_SILENT_MS = 3 * PUBLISH_POLL_MS, HEALTH_BYTES = 2048, METRICS_BYTES_MAX = 256 << 10, DISK_DEGRADED_PERCENT = 80 };
+
+static void reply_text(struct worker *w, struct http_exchange *x, int status, struct buf *b)
+{
+    api_reply(&w->api, x, status, buf_view(b), (struct str){0});
+}
+
+struct checks {
+    struct buf *out;
+    bool any, degraded;
+};
+
+/* One check: "ok", or what is wrong and what it means. */
+static void put_check(struct checks *c, const char *name, bool ok, const char *otherwise)
+{
+    buf_put(c->out, c->any ? STR(",") : STR(""));
+    json_put_plain(c->out, str_from(name));
+    buf_put_byte(c->out, ':');
+    json_put_string(c->out, ok ? STR("ok") : str_from(otherwise));
+    c->any = true;
+    c->degraded = c->degraded || !ok;
+}
+
+static void put_checks(struct checks *c, struct worker *w)
+{
+    struct engine *e = w->engine;
+    const struct bundle_facts *facts = bundle_facts(w->bundle);
+    struct journal_totals totals;
+    journal_totals(e->journal, &totals);
+    bool tight = totals.total_bytes > 0 && totals.free_bytes < totals.total_bytes / 100 * (100 - DISK_DEGRADED_PERCENT);
+    const char *policies = facts->revision == 0 ? "no policies and keys have come from the platform yet"
+                                                : "the newest policies of a tenant cannot be loaded; see the log";
+    put_check(c, "bundle", facts->revision != 0 && facts->tenants_unloadable == 0, policies);
+    put_check(c, "disk", !tight, "the journal's file system is more than 80 % full");
+    if (e->config.platform_url[0] != '\0') {
+        struct feed_status feed;
+        feed_status(e, &feed);
+        put_check(c, "feed", feed.reachable || feed.silent_ms < SILENT_MS,
+                  "the platform does not answer: policies and keys stay as they are");
+    }
+    put_check(c, "journal", !journal_is_full(e->journal), "there is no room for records: decisions are refused");
+    pthread_mutex_lock(&e->publisher_lock);
+    struct publish_status publish = {0};
+    bool publishing = e->publisher != NULL;
+    if (publishing) publish_status(e->publisher, &publish);
+    pthread_mutex_unlock(&e->publisher_lock);
+    if (publishing)
+        put_check(c, "publish", !publish_state_is_alarm(publish.state) && publish.silent_ms < PUBLISH_SILENT_MS,
+                  publish.text[0] != '\0' ? publish.text : "records wait for the platform");
+}
+
+void healthz_handle(void *context, struct http_exchange *x)
+{
+    struct worker *w = context;
+    char bytes[HEALTH_BYTES];
+    struct buf b = buf_over(bytes, sizeof bytes);
+    struct checks checks = {.out = &b};
+    buf_put_literal(&b, "{\"checks\":{");
+    put_checks(&checks, w);
+    buf_put_literal(&b, "},\"journal_hours_left\":");
+    buf_put_u64(&b, atomic_load(&w->engine->journal_left_seconds) / 3600);
+    buf_put_literal(&b, ",\"node\":");
+    json_put_string(&b, str_from(w->engine->node));
+    buf_put_literal(&b, ",\"service\":\"writ-engine\",\"status\":");
+    json_put_plain(&b, checks.degraded ? STR("degraded") : STR("ok"));
+    buf_put_literal(&b, ",\"version\":\"" WRIT_VERSION "\"}");
+    reply_text(w, x, 200, &b);
+}
+
+void livez_handle(void *context, struct http_exchange *x)
+{
+    struct worker *w = context;
+    api_reply(&w->api, x, 200, STR("{\"status\":\"ok\"}"), (struct str){0});
+}
+
+void readyz_handle(void *context, struct http_exchange *x)
+{
+    struct worker *w = context;
+    struct fault f = {.err = ERR_OK};
+    if (atomic_load(&w->engine->phase) == PHASE_DRAINING) fault_plain(&f, ERR_DRAINING);
+    else if (bundle_facts(w->bundle)->revision == 0)
+        fault_set(&f, ERR_STARTING, "", "no policies and keys have come from the platform yet");
+    else if (journal_is_full(w->engine->journal)) fault_plain(&f, ERR_JOURNAL_FULL);
+    if (f.err != ERR_OK) api_refuse(&w->api, x, &f, (struct str){0});
+    else api_reply(&w->api, x, 200, STR("{\"status\":\"ready\"}"), (struct str){0});
+}
+
+void config_check_handle(void *context, struct http_exchange *x)
+{
+    struct worker *w = context;
+    bool ok = bundle_facts(w->bundle)->revision != 0 && bundle_facts(w->bundle)->tenants_unloadable == 0;
+    api_reply(&w->api, x, 200, ok ? STR("{\"ok\":true}") : STR("{\"ok\":false}"), (struct str){0});
+}
+
+/* Figures that belong to no thread are set, all of them, by whoever is asked. */
+static void set_shared_figures(struct worker *w)
+{
+    struct engine *e = w->engine;
+    const struct bundle_facts *facts = bundle_facts(w->bundle);
+    struct feed_status feed = {.reachable = true};
+    struct journal_totals totals;
+    if (e->config.platform_url[0] != '\0') feed_status(e, &feed);
+    journal_totals(e->journal, &totals);
+    const struct {
+        enum metric metric;
+        uint64_t value;
+    } figures[] = {
+        {METRIC_BUNDLE_REVISION, facts->revision},
+        {METRIC_BUNDLE_STALE, !feed.reachable},
+        {METRIC_POLICY_RULES, facts->rules},
+        {METRIC_JOURNAL_SEQ, journal_written_seq(e->journal)},
+        {METRIC_JOURNAL_DURABLE_SEQ, journal_durable_seq(e->journal)},
+        {METRIC_JOURNAL_BYTES, totals.bytes},
+        {METRIC_JOURNAL_FRAMES, totals.frames},
+        {METRIC_JOURNAL_SYNCS, totals.syncs},
+        {METRIC_JOURNAL_SEGMENTS, totals.segments},
+        {METRIC_JOURNAL_FULL, journal_is_full(e->journal)},
+        {METRIC_JOURNAL_LEFT_SECONDS, atomic_load(&e->journal_left_seconds)},
+    };
+    for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
+        metric_set(e->workers[0].sheet, figures[i].metric, figures[i].value);
+}
+
+static void reply_metrics(struct worker *w, struct http_exchange *x)
+{
+    struct buf b;
+    set_shared_figures(w);
+    buf_init(&b, 16 << 10, METRICS_BYTES_MAX);
+    metrics_put(&b, STR("writ_engine_"));
+    struct http_reply reply = {.status = 200, .body = buf_view(&b), .content_type = STR("text/plain; version=0.0.4; charset=utf-8")};
+    metric_add(w->sheet, METRIC_ENGINE_REPLIES_2XX, 1);
+    http_reply(x, &reply);
+    buf_fini(&b);
+}
+
+void metrics_handle(void *context, struct http_exchange *x)
+{
+    struct worker *w = context;
+    struct caller caller;
+    struct fault f;
+    if (!w->engine->config.metrics_public &&
+        api_admit(&w->api, x, ROLE_METRICS | ROLE_ADMIN, world_now_ms(), &caller, &f) != ERR_OK)
+        api_refuse(&w->api, x, &f, (struct str){0});
+    else
+        reply_metrics(w, x);
+}

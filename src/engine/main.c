@@ -1,0 +1,400 @@
+/* main.c - the engine's boot story, and its end.
+ *
+ *   options → pepper, node → journal (recovery) → engine.started → last good bundle → workers →
+ *   feed, publisher → listen → (signals, accepting, housekeeping) → drain → engine.stopped → exit
+ *
+ * Nothing listens before the journal is recovered and its first record is on disk. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "engine/engine.h"
+#include "http/listen.h"
+
+enum {
+    HOUSEKEEPING_MS = 1000,
+    DRAIN_LOOK_MS = 20,         /* how often draining workers are looked at */
+    DRAIN_MS = 15000,           /* what is in hand may take this long */
+    PUBLISH_DRAIN_MS = 5000,    /* the journal keeps the rest */
+    DESCRIPTORS_WANTED = 65536,
+    LEFT_SECONDS_MAX = 10 * 365 * 86400, /* more is no news */
+};
+
+struct boot { /* what only the main thread needs */
+    struct engine engine;
+    struct disk *disk;
+    struct loop *loop;
+    struct listener *listeners[2];
+    struct loop_fd signals;
+    struct loop_timer housekeeping;
+    int signal_fd;
+    bool stopping;
+    unsigned next_worker;       /* where looking for the least loaded one begins */
+    uint64_t bytes_before;      /* of the journal, at the last housekeeping */
+    double bytes_per_second;
+    struct str newest_record;   /* the last one replayed; heap */
+};
+
+/* ---- identity and secrets ---- */
+
+static enum err make_directories(const struct config *c, struct fault *f)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/engine", c->data);
+    if ((mkdir(c->data, 0700) != 0 && errno != EEXIST) || (mkdir(path, 0700) != 0 && errno != EEXIST))
+        return fault_set(f, ERR_IO, "", "data: cannot make %s: %s", path, strerror(errno));
+    return ERR_OK;
+}
+
+/* The first line of a small file, NUL-terminated. */
+static enum err read_line(const char *path, char *to, size_t size, struct fault *f)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return fault_set(f, err_from_errno(errno), "", "%s: %s", path, strerror(errno));
+    ssize_t n = read(fd, to, size - 1);
+    close(fd);
+    if (n < 0) return fault_set(f, ERR_IO, "", "%s: %s", path, strerror(errno));
+    to[n] = '\0';
+    to[strcspn(to, "\r\n")] = '\0';
+    return ERR_OK;
+}
+
+/* The node's name is made once per data directory, unless the operator names it. */
+static enum err settle_node(struct engine *e, struct fault *f)
+{
+    const char *given = e->config.node;
+    if (given[0] != '\0') {
+        if (strlen(given) > NODE_TEXT_MAX || !str_is_name(str_from(given)))
+            return fault_set(f, ERR_BAD_VALUE, "", "node: must be 1 to %d of [A-Za-z0-9._-]", NODE_TEXT_MAX);
+        snprintf(e->node, sizeof e->node, "%s", given);
+        return ERR_OK;
+    }
+    char path[4096];
+    snprintf(path, sizeof path, "%s/engine/node", e->config.data);
+    enum err err = read_line(path, e->node, sizeof e->node, f);
+    if (err == ERR_OK && str_is_name(str_from(e->node))) return ERR_OK;
+    if (err != ERR_NOT_FOUND) return err == ERR_OK ? fault_set(f, ERR_BAD_VALUE, "", "%s: holds no node name", path) : err;
+    struct chance chance = {0};
+    char digits[ID_DIGITS];
+    id_write_digits(id_make(world_now_ms(), &chance), digits);
+    snprintf(e->node, sizeof e->node, "node-%.10s", digits + ID_DIGITS - 10);
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    ssize_t size = (ssize_t)strlen(e->node);
+    bool ok = fd >= 0 && write(fd, e->node, (size_t)size) == size && fsync(fd) == 0;
+    if (fd >= 0) close(fd);
+    return ok ? ERR_OK : fault_set(f, ERR_IO, "", "%s: %s", path, strerror(errno));
+}
+
+static enum err read_secrets(struct engine *e, struct fault *f)
+{
+    enum err err = pepper_read(e->config.pepper_file, &e->pepper, f);
+    if (err == ERR_NOT_FOUND) {
+        err = pepper_make(e->config.pepper_file, f);
+        if (err == ERR_OK) err = pepper_read(e->config.pepper_file, &e->pepper, f);
+    }
+    return err;
+}
+
+/* ---- journal ---- */
+
+static void scribe_rang(void *context, unsigned producer)
+{
+    struct engine *e = context;
+    if (producer == e->worker_count) sem_post(&e->main_rung);
+    else if (e->workers[producer].reactor != NULL) reactor_wake(e->workers[producer].reactor);
+}
+
+static void durable_moved(void *context)
+{
+    struct engine *e = context;
+    pthread_mutex_lock(&e->publisher_lock);
+    publish_wake(e->publisher);
+    pthread_mutex_unlock(&e->publisher_lock);
+}
+
+/* No shard holds state yet: of what is replayed only the newest time matters. */
+static enum err replay(void *context, const struct journal_record *r)
+{
+    struct boot *b = context;
+    char *bytes = realloc((void *)(uintptr_t)b->newest_record.bytes, r->public_bytes.size + 1);
+    check(bytes != NULL);
+    memcpy(bytes, r->public_bytes.bytes, r->public_bytes.size);
+    b->newest_record = str_of(bytes, r->public_bytes.size);
+    return ERR_OK;
+}
+
+/* Time never goes behind what was recorded. */
+static void settle_time(struct boot *b)
+{
+    struct arena arena;
+    struct event e;
+    struct fault f;
+    arena_init(&arena, 64 << 10, 16 << 20);
+    if (b->newest_record.size > 0 && event_read(b->newest_record, &arena, &e, &f) == ERR_OK) world_time_floor(e.timestamp);
+    arena_fini(&arena);
+    free((void *)(uintptr_t)b->newest_record.bytes);
+    b->newest_record = (struct str){0};
+}
+
+static enum err open_journal(struct boot *b, struct fault *f)
+{
+    struct engine *e = &b->engine;
+    const struct config *c = &e->config;
+    char path[4096], seq[24], cut[24];
+    snprintf(path, sizeof path, "%s/engine/journal", c->data);
+    enum err err = disk_real_create(path, &b->disk);
+    if (err != ERR_OK) return fault_set(f, err, "", "journal: cannot open %s: %s", path, strerror(errno));
+    struct journal_options options = {.disk = b->disk, .producers = e->worker_count + 1, .segment_bytes = c->segment_bytes,
+                                      .keep_ms = c->keep_ms, .keep_bytes = c->keep_bytes, .lazy_sync_ms = (uint32_t)c->lazy_sync_ms,
+                                      .ring = scribe_rang, .ring_durable = durable_moved, .context = e};
+    struct journal_report report;
+    err = journal_open(&options, replay, b, &e->journal, &report, f);
+    if (err != ERR_OK) return err;
+    settle_time(b);
+    snprintf(seq, sizeof seq, "%llu", (unsigned long long)report.last_seq);
+    snprintf(cut, sizeof cut, "%llu", (unsigned long long)report.cut_bytes);
+    log_line(report.cut_frames > 0 ? LOG_WARNING : LOG_INFO, "journal_recovered", "last_seq", seq, "torn_bytes_cut", cut, NULL);
+    err = lifecycle_record(e, STR("engine.started"), &report);
+    return err == ERR_OK ? ERR_OK : fault_set(f, err, "", "the first record cannot be written: %s", err_sentence(err));
+}
+
+/* ---- accepting ---- */
+
+static void accepted(void *context, int fd, bool is_unix)
+{
+    struct boot *b = context;
+    struct engine *e = &b->engine;
+    unsigned least = b->next_worker++ % e->worker_count;
+    for (unsigned i = 0; i < e->worker_count; i++)
+        if (atomic_load_explicit(&e->workers[i].connections, memory_order_relaxed) <
+            atomic_load_explicit(&e->workers[least].connections, memory_order_relaxed))
+            least = i;
+    worker_tell(&e->workers[least], REACTOR_SOCKET, fd, is_unix);
+}
+
+static enum err listen_all(struct boot *b, struct fault *f)
+{
+    const struct config *c = &b->engine.config;
+    enum err err = listen_start(b->loop, str_from(c->listen), accepted, b, &b->listeners[0], f);
+    if (err == ERR_OK && c->listen_unix[0] != '\0')
+        err = listen_start(b->loop, str_from(c->listen_unix), accepted, b, &b->listeners[1], f);
+    if (err != ERR_OK) return err;
+    log_line(LOG_INFO, "listening", "address", listen_address(b->listeners[0]), "unix", c->listen_unix, "node", b->engine.node, NULL);
+    return ERR_OK;
+}
+
+/* ---- housekeeping ---- */
+
+/* Time until the file system is full at the rate of the last minute (a running mean). */
+static void measure_room(struct boot *b)
+{
+    struct engine *e = &b->engine;
+    struct journal_totals totals;
+    journal_totals(e->journal, &totals);
+    double now = (double)(totals.bytes - b->bytes_before);
+    b->bytes_before = totals.bytes;
+    b->bytes_per_second += (now - b->bytes_per_second) / 60.0;
+    double seconds = b->bytes_per_second < 1.0 ? LEFT_SECONDS_MAX : (double)totals.free_bytes / b->bytes_per_second;
+    atomic_store(&e->journal_left_seconds, (uint64_t)(seconds < LEFT_SECONDS_MAX ? seconds : LEFT_SECONDS_MAX));
+}
+
+static void housekeeping(struct loop_timer *t)
+{
+    struct boot *b = (struct boot *)(void *)((char *)t - offsetof(struct boot, housekeeping));
+    world_time_discipline();
+    measure_room(b);
+    loop_timer_start(b->loop, &b->housekeeping, HOUSEKEEPING_MS, housekeeping);
+}
+
+static void signalled(struct loop_fd *w, int events)
+{
+    (void)events;
+    struct boot *b = (struct boot *)(void *)((char *)w - offsetof(struct boot, signals));
+    struct signalfd_siginfo info;
+    if (read(b->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) b->stopping = true;
+}
+
+/* ---- boot ---- */
+
+static void raise_descriptor_limit(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+    limit.rlim_cur = limit.rlim_max < DESCRIPTORS_WANTED ? limit.rlim_max : DESCRIPTORS_WANTED;
+    setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+/* SIGINT and SIGTERM are read from a descriptor by the main thread; every other thread starts
+ * with them blocked. */
+static void take_signals(struct boot *b)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    check(pthread_sigmask(SIG_BLOCK, &set, NULL) == 0);
+    signal(SIGPIPE, SIG_IGN);
+    b->signal_fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+    check(b->signal_fd >= 0);
+    loop_fd_start(b->loop, &b->signals, b->signal_fd, LOOP_READ, signalled);
+}
+
+static unsigned reactors_of(const struct config *c)
+{
+    long cores = c->reactors != 0 ? (long)c->reactors : sysconf(_SC_NPROCESSORS_ONLN);
+    return cores < 1 ? 1 : cores > LIMIT_REACTORS ? LIMIT_REACTORS : (unsigned)cores;
+}
+
+static enum err start_workers(struct engine *e, struct fault *f)
+{
+    for (unsigned i = 0; i < e->worker_count; i++) {
+        enum err err = worker_start(e, i);
+        if (err != ERR_OK) return fault_set(f, err, "", "a reactor thread cannot be started");
+    }
+    return ERR_OK;
+}
+
+/* The scribe wakes whom it finds here: what is about to end is taken away first. */
+static struct publisher *set_publisher(struct engine *e, struct publisher *next)
+{
+    pthread_mutex_lock(&e->publisher_lock);
+    struct publisher *before = e->publisher;
+    e->publisher = next;
+    pthread_mutex_unlock(&e->publisher_lock);
+    return before;
+}
+
+static enum err start_following(struct engine *e, struct fault *f)
+{
+    if (e->config.platform_url[0] == '\0') {
+        log_line(LOG_WARNING, "no_platform", "text", "platform.url is not set: policies and keys come from the last good bundle only", NULL);
+        return ERR_OK;
+    }
+    enum err err = feed_start(e, f);
+    struct publish_options options = {.journal = e->journal, .node = e->node, .url = e->config.platform_url,
+                                      .key_file = e->config.platform_key_file};
+    struct publisher *publisher = NULL;
+    if (err == ERR_OK) err = publish_start(&options, &publisher, f);
+    set_publisher(e, publisher);
+    return err;
+}
+
+static enum err boot(struct boot *b, struct fault *f)
+{
+    struct engine *e = &b->engine;
+    e->started_ms = world_now_ms();
+    e->worker_count = reactors_of(&e->config);
+    e->workers = calloc(e->worker_count, sizeof *e->workers);
+    check(e->workers != NULL);
+    sem_init(&e->bundle_seen, 0, 0);
+    sem_init(&e->main_rung, 0, 0);
+    pthread_mutex_init(&e->publisher_lock, NULL);
+    b->loop = loop_create();
+    raise_descriptor_limit();
+    take_signals(b);
+    enum err err = make_directories(&e->config, f);
+    if (err == ERR_OK) err = settle_node(e, f);
+    if (err == ERR_OK) err = read_secrets(e, f);
+    if (err == ERR_OK) err = open_journal(b, f);
+    if (err == ERR_OK) err = feed_load(e, f);
+    if (err == ERR_OK) err = start_workers(e, f);
+    if (err == ERR_OK) err = start_following(e, f);
+    if (err == ERR_OK) err = listen_all(b, f);
+    return err;
+}
+
+/* ---- the end ---- */
+
+static size_t connections_open(const struct engine *e)
+{
+    size_t open = 0;
+    for (unsigned i = 0; i < e->worker_count; i++) open += atomic_load_explicit(&e->workers[i].connections, memory_order_relaxed);
+    return open;
+}
+
+static void look_again(struct loop_timer *t) { (void)t; }
+
+/* Stop accepting → finish what is in hand → last record → publish → close. */
+static void drain(struct boot *b)
+{
+    struct engine *e = &b->engine;
+    atomic_store(&e->phase, PHASE_DRAINING);
+    log_line(LOG_INFO, "draining", NULL);
+    for (size_t i = 0; i < 2; i++) listen_stop(b->listeners[i]);
+    for (unsigned i = 0; i < e->worker_count; i++) worker_tell(&e->workers[i], REACTOR_DRAIN, -1, false);
+    uint64_t deadline_ns = world_monotonic_ns() + (uint64_t)DRAIN_MS * 1000000u;
+    do { /* one look after the drain was heard, at the least */
+        loop_timer_start(b->loop, &b->housekeeping, DRAIN_LOOK_MS, look_again);
+        loop_beat(b->loop, true);
+        for (unsigned i = 0; i < e->worker_count; i++) reactor_wake(e->workers[i].reactor);
+    } while (connections_open(e) > 0 && world_monotonic_ns() < deadline_ns);
+    feed_stop(e); /* while the workers still beat: it waits for them */
+    for (unsigned i = 0; i < e->worker_count; i++) {
+        worker_tell(&e->workers[i], REACTOR_STOP, -1, false);
+        reactor_join(e->workers[i].reactor);
+    }
+    if (lifecycle_record(e, STR("engine.stopped"), NULL) != ERR_OK) log_line(LOG_WARNING, "stop_not_recorded", NULL);
+    struct publisher *publisher = set_publisher(e, NULL);
+    if (publisher != NULL && !publish_stop(publisher, PUBLISH_DRAIN_MS))
+        log_line(LOG_INFO, "not_all_published", "text", "the journal keeps the rest for the next start", NULL);
+    journal_close(e->journal);
+    /* The scribe's threads are gone: nobody wakes these any more. */
+    for (unsigned i = 0; i < e->worker_count; i++) reactor_destroy(e->workers[i].reactor);
+}
+
+static void fini(struct boot *b)
+{
+    struct engine *e = &b->engine;
+    bundle_destroy(atomic_load(&e->bundle));
+    loop_fd_stop(b->loop, &b->signals);
+    loop_timer_stop(b->loop, &b->housekeeping);
+    close(b->signal_fd);
+    loop_destroy(b->loop);
+    disk_real_destroy(b->disk);
+    memory_wipe(&e->pepper, sizeof e->pepper);
+    free(e->workers);
+    config_fini(&e->config);
+}
+
+static enum log_level level_of(const char *name)
+{
+    static const char *const names[] = {"debug", "info", "warning", "error"};
+    for (unsigned i = 0; i < 4; i++)
+        if (strcmp(name, names[i]) == 0) return (enum log_level)i;
+    return LOG_INFO;
+}
+
+int main(int argc, char **argv)
+{
+    static struct boot b;
+    struct fault f;
+    extern char **environ;
+    log_init("writ-engine", LOG_INFO);
+    enum err err = config_read(PROGRAM_ENGINE, argc, argv, environ, &b.engine.config, &f);
+    if (err == ERR_END) return 0;
+    if (err != ERR_OK) {
+        fprintf(stderr, "writ-engine: %s\n", f.text);
+        return 2;
+    }
+    log_init("writ-engine", level_of(b.engine.config.log_level));
+    if (boot(&b, &f) != ERR_OK) {
+        log_line(LOG_ERROR, "cannot_start", "why", f.text, NULL);
+        _exit(1); /* threads may run already; what they recorded is on disk */
+    }
+    atomic_store(&b.engine.phase, PHASE_SERVING);
+    loop_timer_start(b.loop, &b.housekeeping, HOUSEKEEPING_MS, housekeeping);
+    while (!b.stopping) loop_beat(b.loop, true);
+    drain(&b);
+    log_line(LOG_INFO, "stopped", NULL);
+    fini(&b);
+    return 0;
+}

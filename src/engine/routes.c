@@ -1,0 +1,86 @@
+/* routes.c - every path that the engine answers, with who may ask, in one table.
+ *
+ * The platform's paths are here too, to be forwarded with the caller's own credential where
+ * `platform.url` is set, so that one address serves a client. */
+#include "base/limits.h"
+#include "engine/ask.h"
+#include "engine/engine.h"
+
+static const enum ask_form agent_form = ASK_AGENT, tool_form = ASK_TOOL, user_form = ASK_USER;
+
+#define DECIDES(path, form, role_bits)                                                            \
+    {.method = HTTP_POST, .pattern = path, .body = HTTP_BODY_JSON, .handle = authorize_handle, .extra = &form, \
+     .parameters = "dry_run explain tenant_id", .roles = role_bits}
+#define OPEN(path, function) {.method = HTTP_GET, .pattern = path, .handle = function, .parameters = ""}
+#define FORWARD(verb, path, kind, most)                                                           \
+    {.method = verb, .pattern = path, .body = kind, .body_max = most, .handle = route_forward}
+
+const struct http_route engine_routes[] = {
+    DECIDES("/api/v1/authorize", tool_form, ROLE_AGENT),
+    DECIDES("/v1/agent/authorize", agent_form, ROLE_AGENT),
+    DECIDES("/v1/authorize", user_form, ROLE_APP),
+    OPEN("/healthz", healthz_handle),
+    OPEN("/livez", livez_handle),
+    OPEN("/readyz", readyz_handle),
+    OPEN("/api/config-check", config_check_handle),
+    {.method = HTTP_GET, .pattern = "/metrics", .handle = metrics_handle, .parameters = "tenant_id"},
+
+    FORWARD(HTTP_GET, "/api/v1/policies", HTTP_BODY_NONE, 0),
+    FORWARD(HTTP_GET, "/api/v1/policies/{name}", HTTP_BODY_NONE, 0),
+    FORWARD(HTTP_PUT, "/api/v1/policies/{name}", HTTP_BODY_JSON, LIMIT_POLICY_BODY_BYTES),
+    FORWARD(HTTP_DELETE, "/api/v1/policies/{name}", HTTP_BODY_NONE, 0),
+    FORWARD(HTTP_GET, "/api/v1/policies/{name}/versions", HTTP_BODY_NONE, 0),
+    FORWARD(HTTP_GET, "/api/v1/policies/{name}/versions/{n}", HTTP_BODY_NONE, 0),
+    FORWARD(HTTP_POST, "/api/v1/policies/{name}/rollback", HTTP_BODY_JSON, 0),
+    FORWARD(HTTP_GET, "/api/v1/bundle", HTTP_BODY_NONE, 0),
+    FORWARD(HTTP_GET, "/api/v1/audit", HTTP_BODY_NONE, 0),
+    FORWARD(HTTP_GET, "/api/v1/audit/trace/{id}", HTTP_BODY_NONE, 0),
+    FORWARD(HTTP_GET, "/api/v1/audit/positions", HTTP_BODY_NONE, 0),
+    FORWARD(HTTP_POST, "/api/v1/audit/ingest", HTTP_BODY_NDJSON, LIMIT_INGEST_BODY_BYTES),
+    FORWARD(HTTP_GET, "/api/v1/keys", HTTP_BODY_NONE, 0),
+    FORWARD(HTTP_POST, "/api/v1/keys", HTTP_BODY_JSON, 0),
+    FORWARD(HTTP_DELETE, "/api/v1/keys/{id}", HTTP_BODY_NONE, 0),
+    FORWARD(HTTP_POST, "/api/v1/keys/{id}/rotate", HTTP_BODY_OPTIONAL_JSON, 0),
+};
+const size_t engine_route_count = sizeof engine_routes / sizeof *engine_routes;
+
+void route_forward(void *context, struct http_exchange *x)
+{
+    struct worker *w = context;
+    if (w->forward != NULL) {
+        forward_exchange(w->forward, x);
+        return;
+    }
+    struct fault f;
+    fault_set(&f, ERR_NOT_FOUND, "", "the platform serves this path, and this engine knows none (platform.url)");
+    api_refuse(&w->api, x, &f, (struct str){0});
+}
+
+/* A request whose body is still on its way: no need to read it for who may not ask. */
+void route_admit(void *context, struct http_exchange *x)
+{
+    struct worker *w = context;
+    struct caller caller;
+    struct fault f;
+    if (x->route->roles == 0) return;
+    uint32_t any = ~0u;
+    if (api_admit(&w->api, x, any, world_now_ms(), &caller, &f) != ERR_OK) api_refuse(&w->api, x, &f, (struct str){0});
+}
+
+void route_handle(void *context, struct http_exchange *x)
+{
+    struct worker *w = context;
+    struct fault f;
+    if (x->route->roles != 0 && bundle_facts(w->bundle)->revision == 0) {
+        fault_set(&f, ERR_STARTING, "", "no policies and keys have come from the platform yet");
+        api_refuse(&w->api, x, &f, (struct str){0});
+        return;
+    }
+    x->route->handle(context, x);
+}
+
+void route_refuse(void *context, struct http_exchange *x, const struct fault *f)
+{
+    struct worker *w = context;
+    api_refuse(&w->api, x, f, (struct str){0});
+}

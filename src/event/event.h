@@ -1,0 +1,49 @@
+/* event.h - the audit event, encoded and decoded exactly as schemas/event.schema.json says.
+ *
+ * The JSON of an event is canonical (RFC 8785): members in key order, so that its bytes can be
+ * hashed as they are written. Views are borrowed; encoding allocates nothing. Pure, any thread.
+ *
+ * outputHash covers {action, actor, decision, expires_at, input_hash, key_id, kind, mode,
+ * policy_digest, reason, request_id, review_id, rule, safe_args, safe_tool, tenant_id, timestamp,
+ * trace_id, user_id}, absent members left out. */
+#ifndef EVENT_EVENT_H
+#define EVENT_EVENT_H
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/fault.h"
+
+enum event_type { EVENT_TEXT, EVENT_PLAIN, EVENT_JSON, EVENT_NUMBER, EVENT_COUNT, EVENT_TIME };
+
+/* Counts are integers that every JSON reader holds exactly. */
+#define EVENT_COUNT_MAX (((uint64_t)1 << 53) - 1)
+
+struct event {
+#define EVENT_TEXT_FIELD(name) struct str name;
+#define EVENT_PLAIN_FIELD(name) struct str name;
+#define EVENT_JSON_FIELD(name) struct str name;
+#define EVENT_NUMBER_FIELD(name) double name; bool has_##name;
+#define EVENT_COUNT_FIELD(name) uint64_t name; bool has_##name;
+#define EVENT_TIME_FIELD(name) uint64_t name; /* ms; 0 = absent */
+#define EVENT(name, type) EVENT_##type##_FIELD(name)
+#include "event/event.def"
+#undef EVENT
+};
+
+/* Appends the event as one JSON object, no newline. Overflow shows in the buf. TEXT is well-formed
+ * UTF-8, numbers are finite, counts at most EVENT_COUNT_MAX. */
+void event_put(struct buf *out, const struct event *e);
+
+/* Appends the canonical JSON that outputHash is taken of. */
+void event_put_outcome(struct buf *out, const struct event *e);
+
+/* Reads one event's JSON; views point into `text` or the arena; JSON members are given in
+ * canonical form. Required: event_id, kind, tenant_id, timestamp. Unknown members are refused
+ * (ERR_BAD_VALUE), so that nothing unseen enters the store; so is an event of more than
+ * LIMIT_EVENT_BYTES (ERR_BODY_TOO_LARGE). Nothing is written to *ret on error. */
+enum err event_read(struct str text, struct arena *arena, struct event *ret, struct fault *f);
+
+/* Whether `kind` is one that the contract lists. */
+bool event_kind_is_known(struct str kind);
+
+#endif

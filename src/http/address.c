@@ -1,0 +1,141 @@
+/* address.c - reading and resolving peers' addresses. */
+#include "http/address.h"
+
+#include <netdb.h>
+#include <stdio.h>
+#include <sys/un.h>
+
+#include "base/buf.h"
+#include "http/client.h"
+
+static enum err bad_address(struct str text, struct fault *f)
+{
+    return fault_set(f, ERR_BAD_VALUE, "", "\"%.*s\" is not an address like http://host:port or "
+                     "unix:/path", (int)(text.size > 100 ? 100 : text.size), text.bytes);
+}
+
+static bool keep(char *to, size_t capacity, struct str text)
+{
+    if (text.size == 0 || text.size >= capacity || memchr(text.bytes, '\0', text.size) != NULL)
+        return false;
+    memcpy(to, text.bytes, text.size);
+    to[text.size] = '\0';
+    return true;
+}
+
+static bool host_byte(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           c == '.' || c == '-' || c == '_' || c == ':';
+}
+
+static bool keep_port(struct address *a, struct str text)
+{
+    uint64_t number;
+    return str_to_u64(text, &number) && number > 0 && number < 65536 &&
+           keep(a->port, sizeof a->port, text);
+}
+
+enum err address_read(struct str text, struct address *ret, struct fault *f)
+{
+    struct address a = {0};
+    if (str_starts(text, STR("unix:"))) {
+        struct str path = str_skip(text, 5);
+        if (path.size >= sizeof((struct sockaddr_un *)0)->sun_path || !str_starts(path, STR("/")) ||
+            !keep(a.host, sizeof a.host, path))
+            return bad_address(text, f);
+        a.is_unix = true;
+        *ret = a;
+        return ERR_OK;
+    }
+    if (!str_starts(text, STR("http://"))) return bad_address(text, f);
+    struct str rest = str_skip(text, 7), host, port = STR("80");
+    if (rest.size > 0 && rest.bytes[rest.size - 1] == '/') rest.size--;
+    bool bracketed = str_starts(rest, STR("["));
+    size_t end = str_find(rest, bracketed ? ']' : ':');
+    host = bracketed ? str_of(rest.bytes + 1, end - 1) : str_of(rest.bytes, end);
+    if (bracketed) {
+        if (end == rest.size) return bad_address(text, f);
+        end++;
+    }
+    if (end < rest.size) {
+        if (rest.bytes[end] != ':') return bad_address(text, f);
+        port = str_skip(rest, end + 1);
+    }
+    for (size_t i = 0; i < host.size; i++)
+        if (!host_byte(host.bytes[i])) return bad_address(text, f);
+    if (!keep(a.host, sizeof a.host, host) || !keep_port(&a, port)) return bad_address(text, f);
+    *ret = a;
+    return ERR_OK;
+}
+
+static struct place unix_place(const struct address *a)
+{
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    memcpy(at.sun_path, a->host, strnlen(a->host, sizeof at.sun_path - 1));
+    struct place p = {.size = sizeof at};
+    memcpy(&p.at, &at, sizeof at);
+    return p;
+}
+
+enum err address_resolve(const struct address *a, bool may_block,
+                         struct place ret_places[ADDRESS_PLACES], size_t *ret_count,
+                         struct fault *f)
+{
+    if (a->is_unix) {
+        ret_places[0] = unix_place(a);
+        *ret_count = 1;
+        return ERR_OK;
+    }
+    bool local = strcmp(a->host, "localhost") == 0;
+    const char *host = local && !may_block ? "127.0.0.1" : a->host;
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
+                             .ai_flags = AI_NUMERICSERV | (may_block ? 0 : AI_NUMERICHOST)};
+    struct addrinfo *found = NULL;
+    int outcome = getaddrinfo(host, a->port, &hints, &found);
+    if (outcome != 0)
+        return fault_set(f, may_block ? ERR_CLOSED : ERR_BAD_VALUE, "", "%s: %s", a->host,
+                         may_block ? gai_strerror(outcome) : "a numeric address is wanted here");
+    size_t count = 0;
+    for (struct addrinfo *one = found; one != NULL && count < ADDRESS_PLACES; one = one->ai_next) {
+        if (one->ai_addrlen > sizeof ret_places[count].at) continue;
+        ret_places[count] = (struct place){.size = one->ai_addrlen};
+        memcpy(&ret_places[count++].at, one->ai_addr, one->ai_addrlen);
+    }
+    freeaddrinfo(found);
+    if (count == 0) return fault_set(f, ERR_CLOSED, "", "%s: no such host", a->host);
+    *ret_count = count;
+    return ERR_OK;
+}
+
+struct str address_authority(const struct address *a, char *to)
+{
+    enum { CAPACITY = ADDRESS_HOST + 10 };
+    if (a->is_unix) return STR("localhost");
+    bool bare = strchr(a->host, ':') == NULL;
+    int size = snprintf(to, CAPACITY, bare ? "%s:%s" : "[%s]:%s", a->host, a->port);
+    return str_of(to, (size_t)size);
+}
+
+enum err http_address_resolve(struct str text, struct buf *out, struct fault *f)
+{
+    struct address a;
+    enum err err = address_read(text, &a, f);
+    if (err != ERR_OK) return err;
+    struct place places[ADDRESS_PLACES];
+    size_t count;
+    err = address_resolve(&a, true, places, &count, f);
+    if (err != ERR_OK) return err;
+    if (a.is_unix) {
+        buf_put(out, text);
+        return ERR_OK;
+    }
+    int outcome = getnameinfo((struct sockaddr *)&places[0].at, places[0].size, a.host,
+                              sizeof a.host, NULL, 0, NI_NUMERICHOST);
+    if (outcome != 0)
+        return fault_set(f, ERR_CLOSED, "", "%.*s: %s", STR_FORMAT(text), gai_strerror(outcome));
+    char authority[ADDRESS_HOST + 10];
+    buf_put_literal(out, "http://");
+    buf_put(out, address_authority(&a, authority));
+    return ERR_OK;
+}

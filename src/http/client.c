@@ -1,0 +1,216 @@
+/* client.c - calls: one at a time on a private loop, or many on a loop of the caller's. */
+#include "http/client.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/limits.h"
+#include "base/world.h"
+#include "http/transfer.h"
+
+enum {
+    REQUEST_LIMIT_BYTES = 64 << 20,
+    FIRST_BYTES = 4096,
+    SLACK_BYTES = 64 << 10, /* chunk framing and what one read brings beyond the body */
+};
+
+static void transfer_buffers(struct transfer *t, const struct http_call *call)
+{
+    t->fd = -1;
+    buf_init(&t->request, FIRST_BYTES, REQUEST_LIMIT_BYTES);
+    buf_init(&t->reply, FIRST_BYTES, LIMIT_HEAD_BYTES + call->reply_max + SLACK_BYTES);
+}
+
+/* -- blocking ---------------------------------------------------------------------------- */
+
+struct http_client {
+    struct address address;
+    struct loop *loop;
+    struct loop_bell bell;
+    _Atomic bool interrupted;
+    struct transfer transfer; /* holds the latest answer, and its connection where kept */
+    bool running;
+    enum err outcome;
+};
+
+static struct http_client *client_of(struct transfer *t)
+{
+    return (struct http_client *)(void *)((char *)t - offsetof(struct http_client, transfer));
+}
+
+/* Only wakes the loop: http_call() looks at the flag after each beat. */
+static void bell_heard(struct loop_bell *b) { (void)b; }
+
+enum err http_client_create(struct str address, struct http_client **ret, struct fault *f)
+{
+    struct address a;
+    enum err err = address_read(address, &a, f);
+    if (err != ERR_OK) return err;
+    struct http_client *c = calloc(1, sizeof *c);
+    if (c == NULL) return fault_plain(f, ERR_FULL);
+    c->address = a;
+    c->transfer.fd = -1;
+    c->loop = loop_create();
+    bell_start(c->loop, &c->bell, bell_heard);
+    *ret = c;
+    return ERR_OK;
+}
+
+void http_client_destroy(struct http_client *c)
+{
+    if (c == NULL) return;
+    transfer_fini(&c->transfer);
+    bell_stop(&c->bell);
+    loop_destroy(c->loop);
+    free(c);
+}
+
+void http_client_interrupt(struct http_client *c)
+{
+    atomic_store(&c->interrupted, true);
+    bell_ring(&c->bell);
+}
+
+static void call_done(struct transfer *t, enum err err)
+{
+    client_of(t)->running = false;
+    client_of(t)->outcome = err;
+}
+
+static enum err interrupted(struct fault *f)
+{
+    return fault_set(f, ERR_CLOSED, "", "the call was interrupted");
+}
+
+/* The connection of the call before, if nothing has happened on it since: a peer that has
+ * closed it, or says what it was not asked, is left. */
+static int kept_connection(struct http_client *c)
+{
+    int fd = c->transfer.fd;
+    c->transfer.fd = -1;
+    if (fd < 0) return -1;
+    char byte;
+    bool quiet = recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 &&
+                 (errno == EAGAIN || errno == EWOULDBLOCK);
+    if (quiet) return fd;
+    close(fd);
+    return -1;
+}
+
+/* One attempt over `fd`, or over a new connection. */
+static enum err attempt(struct http_client *c, const struct http_call *call, int fd,
+                        uint64_t until_ns, struct fault *f)
+{
+    struct transfer *t = &c->transfer;
+    transfer_fini(t);
+    *t = (struct transfer){0};
+    transfer_buffers(t, call);
+    enum err err = transfer_prepare(t, &c->address, call, true, f);
+    if (err == ERR_OK && fd < 0)
+        err = address_resolve(&c->address, true, t->places, &t->place_count, f);
+    if (err != ERR_OK) {
+        if (fd >= 0) close(fd);
+        return err;
+    }
+    uint64_t now_ns = world_monotonic_ns();
+    uint64_t left_ms = until_ns > now_ns ? (until_ns - now_ns) / 1000000 : 0;
+    c->running = true;
+    transfer_begin(t, c->loop, fd, (uint32_t)left_ms, call_done);
+    while (c->running) {
+        loop_beat(c->loop, true);
+        if (c->running && atomic_exchange(&c->interrupted, false)) {
+            transfer_fini(t);
+            *t = (struct transfer){.fd = -1};
+            c->running = false;
+            return interrupted(f);
+        }
+    }
+    if (c->outcome != ERR_OK && f != NULL) *f = t->fault;
+    return c->outcome;
+}
+
+static bool may_repeat(const struct http_call *call, bool again)
+{
+    return strcmp(call->method, "POST") != 0 || again;
+}
+
+enum err http_call(struct http_client *c, const struct http_call *call, bool again,
+                   struct http_answer *ret, struct fault *f)
+{
+    if (atomic_exchange(&c->interrupted, false)) return interrupted(f);
+    uint64_t until_ns = world_monotonic_ns() + (uint64_t)call->timeout_ms * 1000000;
+    int kept = kept_connection(c);
+    enum err err = attempt(c, call, kept, until_ns, f);
+    bool stale = err == ERR_CLOSED && kept >= 0 && c->transfer.loop != NULL &&
+                 !transfer_has_begun_answer(&c->transfer);
+    if (stale && may_repeat(call, again)) err = attempt(c, call, -1, until_ns, f);
+    if (err == ERR_OK) transfer_answer(&c->transfer, ret);
+    return err;
+}
+
+struct str http_answer_header(const struct http_answer *a, struct str name)
+{
+    return http_header_find(a->headers, a->header_count, name);
+}
+
+/* -- on a loop --------------------------------------------------------------------------- */
+
+struct http_outgoing {
+    struct transfer transfer;
+    void (*done)(void *context, enum err err, const struct http_answer *answer);
+    void *context;
+    struct http_answer answer;
+};
+
+void http_call_cancel(struct http_outgoing *o)
+{
+    if (o == NULL) return;
+    transfer_fini(&o->transfer);
+    free(o);
+}
+
+static void outgoing_done(struct transfer *t, enum err err)
+{
+    struct http_outgoing *o =
+        (struct http_outgoing *)(void *)((char *)t - offsetof(struct http_outgoing, transfer));
+    if (err == ERR_OK) transfer_answer(t, &o->answer);
+    o->done(o->context, err, err == ERR_OK ? &o->answer : NULL);
+    http_call_cancel(o);
+}
+
+static void told_later(struct loop_timer *timer)
+{
+    struct transfer *t =
+        (struct transfer *)(void *)((char *)timer - offsetof(struct transfer, deadline));
+    t->stage = TRANSFER_OVER;
+    loop_timer_stop(t->loop, &t->deadline);
+    outgoing_done(t, t->failed_early);
+}
+
+struct http_outgoing *http_call_start(struct loop *l, struct str address, const struct http_call *call,
+                                      void (*done)(void *context, enum err err,
+                                                   const struct http_answer *answer),
+                                      void *context)
+{
+    struct http_outgoing *o = calloc(1, sizeof *o);
+    check(o != NULL);
+    o->done = done;
+    o->context = context;
+    struct transfer *t = &o->transfer;
+    transfer_buffers(t, call);
+    struct address a;
+    enum err err = address_read(address, &a, NULL);
+    if (err == ERR_OK) err = address_resolve(&a, false, t->places, &t->place_count, NULL);
+    if (err == ERR_OK) err = transfer_prepare(t, &a, call, false, NULL);
+    if (err == ERR_OK) {
+        transfer_begin(t, l, -1, call->timeout_ms, outgoing_done);
+    } else {
+        t->loop = l;
+        t->failed_early = err;
+        loop_timer_start(l, &t->deadline, 0, told_later);
+    }
+    return o;
+}

@@ -1,0 +1,69 @@
+/* client.h - HTTP/1.1 out: to the other program, over TCP or a Unix socket.
+ *
+ * `http_call` blocks its thread (publisher, feed, command line) and keeps its connection alive
+ * for the next call; `http_call_start` runs on a loop (forwarding), each call on a connection of
+ * its own. Both drive the same machine (transfer.h). Addresses: "http://host:port", "unix:/path".
+ * Bounds: reply head LIMIT_HEAD_BYTES, body as the caller says. Names are resolved when
+ * connecting, by http_call only: that may block. */
+#ifndef HTTP_CLIENT_H
+#define HTTP_CLIENT_H
+
+#include "base/buf.h"
+#include "base/fault.h"
+#include "http/server.h"
+
+struct http_client; /* one peer, one kept-alive connection; one thread */
+
+struct http_call {
+    const char *method;      /* "GET" */
+    struct str target;       /* path and query, already encoded */
+    struct http_header headers[12];
+    size_t header_count;
+    struct str content_type; /* absent: none */
+    struct str body;
+    uint32_t timeout_ms;     /* for the whole call */
+    size_t reply_max;        /* body bytes */
+};
+
+struct http_answer {
+    int status;
+    struct str body;                  /* valid until the next call on this client */
+    struct http_header headers[HTTP_HEADERS_MAX];
+    size_t header_count;
+};
+
+/* ERR_BAD_VALUE: not an address. Nothing is connected yet. */
+enum err http_client_create(struct str address, struct http_client **ret, struct fault *f);
+void http_client_destroy(struct http_client *c);
+
+/* ERR_OK with any status; ERR_TIMEOUT, ERR_CLOSED (unknown, refused, reset, interrupted),
+ * ERR_BODY_TOO_LARGE, ERR_BAD_REQUEST (the peer speaks no HTTP), ERR_BAD_VALUE (a target or
+ * header that cannot be sent); f says more and may be NULL. A kept-alive connection that the peer closed before
+ * a byte of the answer came is tried once afresh, for GET, HEAD, PUT and DELETE, and for POST
+ * where `again` says that the peer de-duplicates. */
+enum err http_call(struct http_client *c, const struct http_call *call, bool again,
+                   struct http_answer *ret, struct fault *f);
+/* From another thread: a running http_call ends with ERR_CLOSED soon; where none runs, the next
+ * one does, so that no interrupt is lost between a stop flag and the call. */
+void http_client_interrupt(struct http_client *c);
+
+/* On a loop: `done` is called once, on the loop's thread and never from within this call; the
+ * answer (NULL unless ERR_OK) and its views end with it, and so does the returned handle. What
+ * `call` points at is copied. Never blocks, so the host must be a numeric address or "localhost"
+ * (else ERR_BAD_VALUE): see http_address_resolve(). */
+struct http_outgoing;
+struct http_outgoing *http_call_start(struct loop *l, struct str address, const struct http_call *call,
+                                      void (*done)(void *context, enum err err, const struct http_answer *answer),
+                                      void *context);
+void http_call_cancel(struct http_outgoing *o); /* done is not called */
+
+/* Looks the address's host up (this blocks) and appends the same address with a numeric host.
+ * ERR_BAD_VALUE, ERR_CLOSED (unknown). */
+enum err http_address_resolve(struct str address, struct buf *out, struct fault *f);
+
+struct str http_answer_header(const struct http_answer *a, struct str name);
+
+/* Percent-encodes what is not unreserved (RFC 3986), for building targets. */
+void http_put_encoded(struct buf *out, struct str text);
+
+#endif

@@ -1,0 +1,458 @@
+/* connection.c - one client: bytes in, requests to the service, replies out.
+ *
+ * Everything that happens to a connection ends in one connection_turn(): begin what can be begun,
+ * send what may be sent, then settle (what to wait for, whose clock runs, whether to close). The
+ * stages are drawn in connection.h.
+ *
+ * The usual request costs one recv(), one send() and no allocation: it is read into the server's
+ * scratch, parsed and answered there; only a part of a request moves to a buffer of its own. A
+ * head whose body is still on its way is parsed again when that is whole, because the bytes have
+ * moved by then: cheaper than keeping two KiB of views per connection. */
+#include "http/connection.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/check.h"
+
+/* -- input ------------------------------------------------------------------------------- */
+
+static bool input_is_scratch(const struct http_connection *c)
+{
+    return c->in.bytes == c->server->scratch;
+}
+
+static void input_drop(struct http_connection *c)
+{
+    if (!input_is_scratch(c)) pool_give(&c->server->pool, c->in.bytes, c->in.capacity);
+    c->in = (struct input){0};
+}
+
+static bool input_move(struct http_connection *c, size_t capacity)
+{
+    struct input next = {.to = input_size(c)};
+    next.bytes = pool_take(&c->server->pool, capacity, &next.capacity);
+    if (next.bytes == NULL) return false;
+    if (next.to > 0) memcpy(next.bytes, c->in.bytes + c->in.from, next.to);
+    input_drop(c);
+    c->in = next;
+    return true;
+}
+
+/* The most that the request in the buffer may need. */
+static size_t input_capacity_max(const struct http_connection *c)
+{
+    if (c->stage != STAGE_BODY) return SCRATCH_BYTES;
+    if (!c->chunked) return c->head_size + (size_t)c->length;
+    return c->head_size + (size_t)c->body_max + LIMIT_HEAD_BYTES;
+}
+
+/* A place for the next recv(); false: out of memory. */
+static bool input_prepare(struct http_connection *c)
+{
+    struct input *in = &c->in;
+    if (in->bytes == NULL) {
+        in->bytes = c->server->scratch;
+        in->capacity = SCRATCH_BYTES;
+    }
+    if (in->to < in->capacity) return true;
+    if (in->from > 0) {
+        memmove(in->bytes, in->bytes + in->from, input_size(c));
+        in->to -= in->from;
+        in->from = 0;
+        return true;
+    }
+    size_t wanted = in->capacity * 2, most = input_capacity_max(c);
+    if (wanted > most && most > in->capacity) wanted = most;
+    return input_move(c, wanted);
+}
+
+/* At the end of a turn: nothing stays in the scratch, and nothing empty is held. */
+static bool input_settle(struct http_connection *c)
+{
+    if (c->in.bytes == NULL) return true;
+    if (input_size(c) == 0) input_drop(c);
+    else if (input_is_scratch(c)) return input_move(c, input_size(c));
+    return true;
+}
+
+static void input_consume(struct http_connection *c, size_t size)
+{
+    c->in.from += size;
+    c->scan = (struct head_scan){0};
+    c->chunk = (struct chunk_decoder){0};
+    c->head_size = 0;
+    c->decoded = 0;
+    c->announced = c->skipped_blank_line = false;
+    c->phase_restart = true;
+}
+
+/* -- output ------------------------------------------------------------------------------ */
+
+static void connection_break(struct http_connection *c)
+{
+    c->broken = true;
+    server_queue_work(c);
+}
+
+void connection_send(struct http_connection *c)
+{
+    if (c->broken) return;
+    c->write_blocked = false;
+    size_t open;
+    while ((open = output_open(&c->out)) > 0) {
+        ssize_t sent = send(c->watch.fd, c->out.bytes + c->out.from, open, MSG_NOSIGNAL);
+        if (sent < 0 && errno == EINTR) continue;
+        if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+            c->write_blocked = true;
+            return;
+        }
+        if (sent < 0) {
+            connection_break(c);
+            return;
+        }
+        output_sent(&c->out, &c->server->pool, (size_t)sent);
+        if (c->phase == PHASE_WRITE) c->phase_restart = true; /* its clock asks for progress */
+    }
+}
+
+static void put_reply(struct http_connection *c, const struct http_reply *r, bool last)
+{
+    struct http_server *s = c->server;
+    char *to = output_room(&c->out, &s->pool, reply_bytes_max(r));
+    if (to == NULL) {
+        connection_break(c);
+        return;
+    }
+    enum persistence persistence = last          ? PERSIST_NOT
+                                   : c->http_1_0 ? PERSIST_SAID
+                                                 : PERSIST;
+    char *end = reply_write(r, c->head_only, persistence, server_date(s), to);
+    output_wrote(&c->out, (size_t)(end - to));
+}
+
+void connection_reply(struct http_connection *c, const struct http_reply *r)
+{
+    struct http_server *s = c->server;
+    check(c->stage == STAGE_HAND || c->stage == STAGE_DEFERRED);
+    bool last = r->close || c->close_after || !c->keep_alive || s->draining;
+    if (output_wait(&c->out, r->gate, s->reached)) {
+        if (!link_is_on(&c->gate_link)) server_gate(c);
+    } else {
+        check(s->waiting > 0);
+        s->waiting--;
+    }
+    put_reply(c, r, last);
+    c->stage = last ? STAGE_CLOSING : STAGE_HEAD;
+    if (c->close_after) c->linger = true;
+}
+
+/* -- requests ---------------------------------------------------------------------------- */
+
+static void hand_begin(struct http_connection *c, bool close_after)
+{
+    c->stage = STAGE_HAND;
+    c->close_after = close_after;
+    c->server->waiting++;
+}
+
+/* A refusal; `whole` is the request's size where all of it is there, else 0. */
+static void refuse(struct http_connection *c, const struct fault *f, size_t whole)
+{
+    struct http_server *s = c->server;
+    if (s->understood != c) request_blank(c);
+    hand_begin(c, whole == 0);
+    s->service.refuse(s->service.context, &s->exchange, f);
+    check(c->stage != STAGE_HAND);
+    input_consume(c, whole == 0 ? input_size(c) : whole);
+}
+
+void connection_refuse(struct http_connection *c, const struct fault *f) { refuse(c, f, 0); }
+
+static bool refuse_plainly(struct http_connection *c, enum err err)
+{
+    struct fault f;
+    fault_plain(&f, err);
+    c->server->understood = NULL;
+    refuse(c, &f, 0);
+    return false;
+}
+
+/* What is refused by its head alone may go on living where its body is there to be skipped. */
+static void refuse_head(struct http_connection *c, const struct fault *f)
+{
+    bool whole = c->framed && !c->chunked && input_size(c) - c->head_size >= c->length;
+    refuse(c, f, whole ? c->head_size + (size_t)c->length : 0);
+}
+
+static bool take_head(struct http_connection *c)
+{
+    const char *bytes = c->in.bytes + c->in.from;
+    size_t size = input_size(c), head_size;
+    /* RFC 9112 2.2: one empty line before a request is forgiven. */
+    if (!c->skipped_blank_line && bytes[0] == '\r' && (size == 1 || bytes[1] == '\n')) {
+        if (size == 1) return false;
+        c->in.from += 2;
+        c->skipped_blank_line = true;
+        return true;
+    }
+    enum scan outcome = head_scan(&c->scan, bytes, size, &head_size);
+    if (outcome == SCAN_BAD) return refuse_plainly(c, ERR_BAD_REQUEST);
+    if (outcome == SCAN_MORE) {
+        enum { LINE_BEYOND_TARGET = 64 }; /* method, version and blanks */
+        if (c->scan.lines == 0 && size > LIMIT_TARGET_BYTES + LINE_BEYOND_TARGET)
+            return refuse_plainly(c, ERR_TARGET_TOO_LONG);
+        if (size >= LIMIT_HEAD_BYTES) return refuse_plainly(c, ERR_HEADERS_TOO_LARGE);
+        return false;
+    }
+    if (head_size > LIMIT_HEAD_BYTES) return refuse_plainly(c, ERR_HEADERS_TOO_LARGE);
+
+    c->head_size = (uint32_t)head_size;
+    c->phase_restart = true;
+    struct fault f;
+    if (request_understand(c, &f) != ERR_OK) refuse_head(c, &f);
+    else c->stage = STAGE_BODY;
+    return true;
+}
+
+/* The bytes may have moved, or another connection's request was looked at since. */
+static bool understand_again(struct http_connection *c)
+{
+    struct fault f;
+    if (c->server->understood == c) return true;
+    if (request_understand(c, &f) == ERR_OK) return true;
+    refuse(c, &f, 0);
+    return false;
+}
+
+/* The body has not wholly arrived: before it is waited for, the service may say no, and a client
+ * that asked first is told to go on. */
+static bool await_body(struct http_connection *c)
+{
+    struct http_server *s = c->server;
+    if (c->announced) return false;
+    c->announced = true;
+    if (s->service.admit != NULL) {
+        if (!understand_again(c)) return false;
+        hand_begin(c, true);
+        s->service.admit(s->service.context, &s->exchange);
+        check(c->stage != STAGE_DEFERRED);
+        if (c->stage != STAGE_HAND) {
+            input_consume(c, input_size(c));
+            return false;
+        }
+        s->waiting--;
+        c->stage = STAGE_BODY;
+        c->close_after = false;
+    }
+    if (c->expects_continue && input_size(c) == c->head_size) {
+        static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
+        char *to = output_room(&c->out, &s->pool, sizeof go_on);
+        if (to == NULL) {
+            connection_break(c);
+            return false;
+        }
+        memcpy(to, go_on, sizeof go_on - 1);
+        output_wrote(&c->out, sizeof go_on - 1);
+    }
+    return false;
+}
+
+static bool hand_over(struct http_connection *c, struct str body, size_t whole)
+{
+    struct http_server *s = c->server;
+    struct fault f;
+    if (!understand_again(c)) return false;
+    if (c->chunked && body.size > 0 && request_judge_type(c, &f) != ERR_OK) {
+        refuse(c, &f, whole);
+        return true;
+    }
+    s->exchange.body = body;
+    hand_begin(c, false);
+    s->service.handle(s->service.context, &s->exchange);
+    check(c->stage != STAGE_HAND);
+    input_consume(c, whole);
+    return true;
+}
+
+static bool take_chunks(struct http_connection *c)
+{
+    char *bytes = c->in.bytes + c->in.from;
+    size_t from = c->head_size + c->decoded, to = from;
+    size_t limit = c->head_size + (size_t)c->body_max;
+    enum chunk outcome = chunk_decode(&c->chunk, bytes, &from, input_size(c), &to, limit);
+    c->decoded = to - c->head_size;
+    if (outcome == CHUNK_DONE)
+        return hand_over(c, str_of(bytes + c->head_size, c->decoded), from);
+    if (outcome == CHUNK_BAD) return refuse_plainly(c, ERR_BAD_REQUEST);
+    if (outcome == CHUNK_TOO_LARGE) return refuse_plainly(c, ERR_BODY_TOO_LARGE);
+    c->in.to = c->in.from + to; /* the framing is dropped: the next bytes join the body */
+    return await_body(c);
+}
+
+static bool take_body(struct http_connection *c)
+{
+    if (c->chunked) return take_chunks(c);
+    if (input_size(c) - c->head_size < c->length) return await_body(c);
+    const char *body = c->in.bytes + c->in.from + c->head_size;
+    return hand_over(c, str_of(body, (size_t)c->length), c->head_size + (size_t)c->length);
+}
+
+static bool may_begin(const struct http_connection *c)
+{
+    return !c->server->held && output_pending(&c->out) < OUT_PAUSE_BYTES &&
+           output_has_gate_room(&c->out);
+}
+
+static void hold_back(struct http_connection *c)
+{
+    c->paused = true;
+    if (!link_is_on(&c->work_link)) list_append(&c->server->held_back, &c->work_link);
+}
+
+/* Begins every request that is there and may be begun. */
+static void advance(struct http_connection *c)
+{
+    c->blocked = false;
+    while ((c->stage == STAGE_HEAD || c->stage == STAGE_BODY) && input_size(c) > 0 && !c->broken) {
+        if (!may_begin(c)) {
+            c->blocked = true;
+            if (c->server->held) hold_back(c);
+            break;
+        }
+        if (!(c->stage == STAGE_HEAD ? take_head(c) : take_body(c))) break;
+    }
+    c->server->understood = NULL;
+}
+
+/* -- turns ------------------------------------------------------------------------------- */
+
+static void watch(struct http_connection *c)
+{
+    int events = 0;
+    /* Behind a request that is not answered yet, one more buffer may fill. */
+    bool room = input_size(c) < POOL_BYTES || c->stage == STAGE_BODY;
+    if (!c->ended && !c->paused && c->stage != STAGE_CLOSING && room) events |= LOOP_READ;
+    if (c->write_blocked) events |= LOOP_WRITE;
+    loop_fd_change(c->server->loop, &c->watch, events);
+}
+
+static enum phase phase_of(const struct http_connection *c)
+{
+    if (c->stage == STAGE_LINGER) return PHASE_LINGER;
+    if (c->write_blocked) return PHASE_WRITE;
+    if (c->blocked) return PHASE_NONE;
+    if (c->stage == STAGE_BODY) return PHASE_BODY;
+    if (c->stage != STAGE_HEAD) return PHASE_NONE;
+    if (input_size(c) > 0) return PHASE_HEAD;
+    return output_pending(&c->out) > 0 ? PHASE_NONE : PHASE_IDLE;
+}
+
+static void settle(struct http_connection *c)
+{
+    watch(c);
+    server_phase(c, phase_of(c));
+}
+
+/* Our side ends; what the client still sends is dropped until it ends its own, because closing
+ * with unread bytes resets the connection and may destroy the answer on its way. */
+static void linger(struct http_connection *c)
+{
+    shutdown(c->watch.fd, SHUT_WR);
+    c->stage = STAGE_LINGER;
+    settle(c);
+}
+
+/* A socket both of whose sides are gone, as against one whose client only stopped sending. */
+static bool is_hung_up(const struct http_connection *c)
+{
+    struct pollfd p = {.fd = c->watch.fd};
+    return poll(&p, 1, 0) == 1 && (p.revents & (POLLHUP | POLLERR)) != 0;
+}
+
+static void find_out_ended(struct http_connection *c)
+{
+    if (c->stage == STAGE_DEFERRED && is_hung_up(c)) c->broken = true;
+    if ((c->stage == STAGE_HEAD || c->stage == STAGE_BODY) && !c->blocked) {
+        c->stage = STAGE_CLOSING;
+        input_drop(c);
+    }
+}
+
+void connection_turn(struct http_connection *c)
+{
+    c->paused = false;
+    do {
+        advance(c);
+        connection_send(c);
+    } while (c->blocked && may_begin(c) && !c->broken);
+    if (c->ended) find_out_ended(c);
+
+    bool drained = c->server->draining && c->stage == STAGE_HEAD && input_size(c) == 0;
+    bool done = output_pending(&c->out) == 0 && (drained || c->stage == STAGE_CLOSING);
+    if (c->broken || (done && (c->ended || !c->linger))) {
+        connection_free(c);
+        return;
+    }
+    if (done && c->stage == STAGE_CLOSING) {
+        input_drop(c);
+        linger(c);
+        return;
+    }
+    if (!input_settle(c)) {
+        connection_free(c);
+        return;
+    }
+    settle(c);
+}
+
+void connection_eased(struct http_connection *c)
+{
+    if (c->broken || c->blocked || c->ended || c->stage == STAGE_CLOSING || c->server->draining)
+        server_queue_work(c);
+    else if (c->stage == STAGE_HEAD || c->stage == STAGE_BODY)
+        settle(c);
+}
+
+/* True: nothing more will come. */
+static bool drop_input(struct http_connection *c)
+{
+    ssize_t got = recv(c->watch.fd, c->server->scratch, SCRATCH_BYTES, 0);
+    return got == 0 || (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
+}
+
+static void receive(struct http_connection *c)
+{
+    if (!input_prepare(c)) {
+        c->broken = true;
+        return;
+    }
+    struct input *in = &c->in;
+    ssize_t got = recv(c->watch.fd, in->bytes + in->to, in->capacity - in->to, 0);
+    if (got > 0) in->to += (size_t)got;
+    else if (got == 0) c->ended = true;
+    else if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) c->broken = true;
+}
+
+void connection_ready(struct loop_fd *w, int events)
+{
+    struct http_connection *c =
+        (struct http_connection *)(void *)((char *)w - offsetof(struct http_connection, watch));
+    if (c->stage == STAGE_LINGER) {
+        if (drop_input(c)) connection_free(c);
+        return;
+    }
+    if ((events & LOOP_READ) && c->server->held) {
+        hold_back(c);
+        watch(c);
+        events &= ~LOOP_READ;
+        if (events == 0) return;
+        connection_send(c);
+        connection_eased(c);
+        return;
+    }
+    if (events & LOOP_READ) receive(c);
+    connection_turn(c);
+}

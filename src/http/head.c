@@ -1,0 +1,291 @@
+/* head.c - llhttp in strict mode, and what it lets pass.
+ *
+ * llhttp is given a whole head at once and nothing after it: bodies are framed by the caller
+ * (Content-Length by counting, chunks by chunk.c), because then every view lies in one piece and
+ * each line that decides about framing is checked in one place. Compared with feeding llhttp as
+ * bytes arrive this costs one memchr() per line and saves all state between reads.
+ *
+ * What strict llhttp 8.1 accepts and we refuse: a bare LF after the request line or before the
+ * body, obs-fold (RFC 9112 5.2), an empty header name, several blanks around the target, RTSP
+ * and ICE versions, HTTP/0.9, bytes in a Host that no host has, two Hosts, a transfer coding
+ * beside chunked, chunked in HTTP/1.0. */
+#include "http/head.h"
+
+#include <llhttp.h>
+
+enum scan head_scan(struct head_scan *h, const char *bytes, size_t size, size_t *ret_size)
+{
+    for (;;) {
+        const char *lf = memchr(bytes + h->seen, '\n', size - h->seen);
+        if (lf == NULL) {
+            h->seen = (uint32_t)size;
+            /* Whoever speaks another protocol (TLS, say) is told so at once. */
+            if (h->lines == 0 && size > 0 && (bytes[0] < 'A' || bytes[0] > 'Z')) return SCAN_BAD;
+            return SCAN_MORE;
+        }
+        const char *line = bytes + h->line;
+        if (lf == line || lf[-1] != '\r') return SCAN_BAD;
+        h->line = h->seen = (uint32_t)(lf + 1 - bytes);
+        if (lf == line + 1) {
+            *ret_size = h->line;
+            return SCAN_WHOLE;
+        }
+        /* obs-fold would begin with a blank, an empty name with the colon. */
+        if (h->lines > 0 && (*line == ' ' || *line == '\t' || *line == ':')) return SCAN_BAD;
+        h->lines++;
+    }
+}
+
+/* What llhttp reports, gathered. */
+struct reading {
+    struct head *head;
+    struct str url;
+    unsigned flags;
+    bool too_many;
+};
+
+static int on_url(llhttp_t *p, const char *at, size_t size)
+{
+    ((struct reading *)p->data)->url = str_of(at, size);
+    return 0;
+}
+
+static int on_field(llhttp_t *p, const char *at, size_t size)
+{
+    struct reading *r = p->data;
+    struct head *h = r->head;
+    if (h->field_count == HTTP_HEADERS_MAX) {
+        r->too_many = true;
+        return -1;
+    }
+    h->fields[h->field_count++] =
+        (struct http_header){.name = str_of(at, size), .value = str_of(at + size, 0)};
+    return 0;
+}
+
+static int on_value(llhttp_t *p, const char *at, size_t size)
+{
+    struct reading *r = p->data;
+    while (size > 0 && (at[size - 1] == ' ' || at[size - 1] == '\t')) size--;
+    r->head->fields[r->head->field_count - 1].value = str_of(at, size);
+    return 0;
+}
+
+static int on_head_complete(llhttp_t *p)
+{
+    ((struct reading *)p->data)->flags = p->flags;
+    return 1; /* no body for llhttp: see above */
+}
+
+static const llhttp_settings_t settings = {
+    .on_url = on_url,
+    .on_header_field = on_field,
+    .on_header_value = on_value,
+    .on_headers_complete = on_head_complete,
+};
+
+static bool is_token_byte(char c)
+{
+    if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9')) return true;
+    return c != '\0' && strchr("!#$%&'*+-.^_`|~", c) != NULL;
+}
+
+/* llhttp knew no such method: is it one that we do not have, or not a method at all? */
+static enum err judge_method(const char *bytes, size_t size, struct fault *f)
+{
+    size_t at = 0;
+    while (at < size && is_token_byte(bytes[at])) at++;
+    if (at > 0 && at < size && bytes[at] == ' ')
+        return fault_set(f, ERR_NOT_IMPLEMENTED, "", "the method %.*s is not known here",
+                         (int)(at > 40 ? 40 : at), bytes);
+    return fault_set(f, ERR_BAD_REQUEST, "", "the request line does not begin with a method");
+}
+
+/* Exactly one blank on either side of the target and a version of the right form. */
+static enum err judge_request_line(const char *bytes, size_t size, const struct reading *r,
+                                   struct head *h, struct fault *f)
+{
+    const char *blank = memchr(bytes, ' ', (size_t)(r->url.bytes - bytes));
+    if (blank == NULL || blank + 1 != r->url.bytes)
+        return fault_set(f, ERR_BAD_REQUEST, "", "the request line has stray blanks");
+    h->method = str_of(bytes, (size_t)(blank - bytes));
+    h->target = r->url;
+
+    const char *version = r->url.bytes + r->url.size;
+    bool whole = (size_t)(bytes + size - version) >= sizeof " HTTP/1.1\r\n\r\n" - 1;
+    if (!whole || memcmp(version, " HTTP/", 6) != 0 || version[7] != '.' || version[9] != '\r')
+        return fault_set(f, ERR_BAD_REQUEST, "", "the request line does not end with HTTP/1.1");
+    if (version[6] != '1' || (version[8] != '0' && version[8] != '1'))
+        return fault_plain(f, ERR_VERSION_UNSUPPORTED);
+    h->minor = version[8] - '0';
+    return ERR_OK;
+}
+
+/* The headers that frame and steer a message, found by length first: most need one comparison. */
+struct special {
+    unsigned hosts, lengths, codings;
+    struct str host, length, coding;
+};
+
+static bool named(struct str name, const char *lower)
+{
+    for (size_t i = 0; i < name.size; i++)
+        if ((name.bytes[i] | 0x20) != lower[i]) return false;
+    return true;
+}
+
+static void find_special(struct head *h, struct special *s)
+{
+    for (size_t i = 0; i < h->field_count; i++) {
+        struct str name = h->fields[i].name, value = h->fields[i].value;
+        switch (name.size) {
+        case 4:
+            if (named(name, "host")) s->hosts++, s->host = value;
+            break;
+        case 6:
+            if (str_is_absent(h->expect) && named(name, "expect")) h->expect = value;
+            break;
+        case 12:
+            if (str_is_absent(h->content_type) && named(name, "content-type"))
+                h->content_type = value;
+            break;
+        case 14:
+            if (named(name, "content-length")) s->lengths++, s->length = value;
+            break;
+        case 17:
+            if (named(name, "transfer-encoding")) s->codings++, s->coding = value;
+            break;
+        default: break;
+        }
+    }
+}
+
+static enum err fault_ambiguous(struct fault *f)
+{
+    return fault_set(f, ERR_BAD_REQUEST, "",
+                     "Content-Length and Transfer-Encoding: one of them, and once");
+}
+
+static enum err fault_coding(struct fault *f)
+{
+    return fault_set(f, ERR_NOT_IMPLEMENTED, "", "chunked is the only transfer coding known here");
+}
+
+static enum err judge_llhttp(const char *bytes, size_t size, const struct reading *r, llhttp_t *p,
+                             struct fault *f)
+{
+    if (r->too_many)
+        return fault_set(f, ERR_HEADERS_TOO_LARGE, "", "there are more than %d headers",
+                         HTTP_HEADERS_MAX);
+    struct special s = {0};
+    switch (p->error) {
+    case HPE_INVALID_METHOD: return judge_method(bytes, size, f);
+    case HPE_INVALID_TRANSFER_ENCODING:
+        find_special(r->head, &s);
+        return s.codings > 1 || s.lengths > 0 ? fault_ambiguous(f) : fault_coding(f);
+    case HPE_INVALID_URL:
+        return fault_set(f, ERR_BAD_REQUEST, "", "the request target has a byte that none may have");
+    case HPE_UNEXPECTED_CONTENT_LENGTH: return fault_ambiguous(f);
+    case HPE_INVALID_CONTENT_LENGTH:
+        return fault_set(f, ERR_BAD_REQUEST, "", "Content-Length is not a number of bytes");
+    case HPE_INVALID_HEADER_TOKEN:
+        return fault_set(f, ERR_BAD_REQUEST, "", "a header has a byte that none may have");
+    default: return fault_plain(f, ERR_BAD_REQUEST);
+    }
+}
+
+/* A host and a port have none of these; a proxy might read them otherwise than we do. */
+static bool host_is_plausible(struct str host)
+{
+    for (size_t i = 0; i < host.size; i++)
+        if ((unsigned char)host.bytes[i] >= 0x7f || strchr(" \t/\\@,?#<>\"", host.bytes[i]) != NULL)
+            return false;
+    return true;
+}
+
+/* RFC 9112 6: what the body's length is. Anything that two readers could read in two ways is
+ * refused, because that is how requests are smuggled. */
+static enum err judge_framing(struct head *h, const struct special *s, struct fault *f)
+{
+    if (s->lengths > 1 || s->codings > 1 || (s->lengths > 0 && s->codings > 0))
+        return fault_ambiguous(f);
+    if (s->codings == 1) {
+        if (!str_equal_ignoring_case(s->coding, STR("chunked"))) return fault_coding(f);
+        if (h->minor == 0)
+            return fault_set(f, ERR_BAD_REQUEST, "", "HTTP/1.0 has no Transfer-Encoding");
+        h->chunked = true;
+    }
+    if (s->lengths == 1) {
+        if (!str_to_u64(s->length, &h->length))
+            return fault_set(f, ERR_BAD_REQUEST, "", "Content-Length is not a number of bytes");
+        h->has_length = true;
+    }
+    return ERR_OK;
+}
+
+static bool keeps_alive(unsigned flags, int minor)
+{
+    if (flags & F_CONNECTION_CLOSE) return false;
+    return minor == 1 || (flags & F_CONNECTION_KEEP_ALIVE) != 0;
+}
+
+static void head_clear(struct head *h)
+{
+    /* Not the fields: two KiB that field_count makes unreachable. */
+    memset(h, 0, offsetof(struct head, fields));
+    h->field_count = 0;
+}
+
+enum err head_parse_request(const char *bytes, size_t size, struct head *ret, struct fault *f)
+{
+    head_clear(ret);
+    struct reading r = {.head = ret};
+    llhttp_t parser;
+    llhttp_init(&parser, HTTP_REQUEST, &settings);
+    parser.data = &r;
+    llhttp_errno_t outcome = llhttp_execute(&parser, bytes, size);
+
+    /* The line first: a fault in it explains what llhttp stumbled over later. */
+    if (!str_is_absent(r.url)) {
+        enum err err = judge_request_line(bytes, size, &r, ret, f);
+        if (err != ERR_OK) return err;
+    }
+    /* An offer to upgrade is not taken up; the request is answered as HTTP/1.1. */
+    if (outcome != HPE_OK && outcome != HPE_PAUSED_UPGRADE)
+        return judge_llhttp(bytes, size, &r, &parser, f);
+    if (str_is_absent(r.url)) return fault_plain(f, ERR_BAD_REQUEST);
+
+    struct special s = {0};
+    find_special(ret, &s);
+    if (s.hosts > 1) return fault_set(f, ERR_BAD_REQUEST, "", "Host is given twice");
+    if (s.hosts == 0 && ret->minor == 1)
+        return fault_set(f, ERR_BAD_REQUEST, "", "Host is missing");
+    if (s.hosts == 1 && !host_is_plausible(s.host))
+        return fault_set(f, ERR_BAD_REQUEST, "", "Host has a byte that no host has");
+    ret->keep_alive = keeps_alive(r.flags, ret->minor);
+    return judge_framing(ret, &s, f);
+}
+
+enum err head_parse_answer(const char *bytes, size_t size, struct head *ret, struct fault *f)
+{
+    head_clear(ret);
+    struct reading r = {.head = ret};
+    llhttp_t parser;
+    llhttp_init(&parser, HTTP_RESPONSE, &settings);
+    parser.data = &r;
+    llhttp_errno_t outcome = llhttp_execute(&parser, bytes, size);
+    if (r.too_many)
+        return fault_set(f, ERR_HEADERS_TOO_LARGE, "", "the answer has more than %d headers",
+                         HTTP_HEADERS_MAX);
+    if (outcome != HPE_OK && outcome != HPE_PAUSED_UPGRADE)
+        return fault_set(f, ERR_BAD_REQUEST, "", "the answer is not well-formed HTTP/1.1");
+    if (parser.http_major != 1 || parser.http_minor > 1)
+        return fault_set(f, ERR_BAD_REQUEST, "", "the answer's version is not HTTP/1.0 or 1.1");
+
+    ret->status = parser.status_code;
+    ret->minor = parser.http_minor;
+    ret->keep_alive = keeps_alive(r.flags, ret->minor);
+    struct special s = {0};
+    find_special(ret, &s);
+    return judge_framing(ret, &s, f);
+}

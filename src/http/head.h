@@ -1,0 +1,47 @@
+/* head.h - the head of an HTTP/1 message: from bytes to views. The only door to llhttp.
+ *
+ * head_scan() finds where a head ends, as its bytes arrive, and refuses what llhttp lets pass:
+ * bare LF, obs-fold, empty header names. head_parse_request() and head_parse_answer() then read
+ * a whole head in one go, so that no view ever spans two reads. Nothing is copied, nothing is
+ * allocated, no I/O. Pure, any thread. */
+#ifndef HTTP_HEAD_H
+#define HTTP_HEAD_H
+
+#include "base/fault.h"
+#include "http/header.h"
+
+/* Where the scan of one head stands; zeroed before each head. */
+struct head_scan {
+    uint32_t line;  /* where the current line begins */
+    uint32_t seen;  /* bytes looked at */
+    uint32_t lines; /* whole lines so far */
+};
+
+enum scan { SCAN_MORE, SCAN_WHOLE, SCAN_BAD };
+
+/* `bytes` is the head from its first byte; the same bytes and more come with the next call. On
+ * SCAN_WHOLE, *ret_size is the head's length with the empty line. */
+enum scan head_scan(struct head_scan *h, const char *bytes, size_t size, size_t *ret_size);
+
+struct head {
+    struct str method, target; /* of a request */
+    int status;                /* of an answer */
+    int minor;                 /* HTTP/1.x: 0 or 1 */
+    bool keep_alive;           /* what version and Connection say together */
+    bool chunked;
+    bool has_length;
+    uint64_t length;           /* Content-Length, where has_length */
+    struct str content_type, expect; /* absent where there is none */
+    struct http_header fields[HTTP_HEADERS_MAX];
+    size_t field_count;
+};
+
+/* ERR_BAD_REQUEST, ERR_HEADERS_TOO_LARGE (more than HTTP_HEADERS_MAX), ERR_NOT_IMPLEMENTED
+ * (method or transfer coding), ERR_VERSION_UNSUPPORTED; f says more. What was read before the
+ * fault is in *ret all the same, for those who report it. */
+enum err head_parse_request(const char *bytes, size_t size, struct head *ret, struct fault *f);
+
+/* The same for an answer's head; ERR_BAD_REQUEST where it is not one. */
+enum err head_parse_answer(const char *bytes, size_t size, struct head *ret, struct fault *f);
+
+#endif

@@ -1,0 +1,173 @@
+#include "http/listen.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/list.h"
+#include "base/log.h"
+
+enum { BACKLOG = 4096, ACCEPTS_PER_BEAT = 64, PAUSE_MS = 100, ADDRESS_BYTES = 256 };
+
+struct listener {
+    struct loop_fd watch;
+    struct loop_timer pause;
+    struct loop *loop;
+    int fd;
+    bool is_unix;
+    char address[ADDRESS_BYTES];
+    void (*take)(void *context, int fd, bool is_unix);
+    void *context;
+};
+
+static void pause_over(struct loop_timer *t)
+{
+    struct listener *l = link_owner(t, struct listener, pause);
+    loop_fd_change(l->loop, &l->watch, LOOP_READ);
+}
+
+static void pause_accepting(struct listener *l, int number)
+{
+    log_line(LOG_WARNING, "accept_paused", "why", strerror(number), NULL);
+    loop_fd_change(l->loop, &l->watch, 0);
+    loop_timer_start(l->loop, &l->pause, PAUSE_MS, pause_over);
+}
+
+static void accept_ready(struct loop_fd *w, int events)
+{
+    (void)events;
+    struct listener *l = link_owner(w, struct listener, watch);
+    for (int i = 0; i < ACCEPTS_PER_BEAT; i++) {
+        int fd = accept4(l->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd < 0) {
+            bool no_room = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
+            if (no_room) pause_accepting(l, errno);
+            if (no_room || errno == EAGAIN || errno == EWOULDBLOCK) return;
+            continue; /* the client went away before it was accepted */
+        }
+        int on = 1;
+        if (!l->is_unix) setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+        l->take(l->context, fd, l->is_unix);
+    }
+}
+
+/* ---- Unix ---- */
+
+static bool unix_is_live(const struct sockaddr_un *name)
+{
+    int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (probe < 0) return true;
+    bool live = connect(probe, (const struct sockaddr *)name, sizeof *name) == 0;
+    close(probe);
+    return live;
+}
+
+static enum err open_unix(struct listener *l, struct fault *f)
+{
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    if (strlen(l->address) >= sizeof name.sun_path)
+        return fault_set(f, ERR_BAD_VALUE, "", "%s: a Unix socket's path has at most %zu bytes", l->address, sizeof name.sun_path - 1);
+    memcpy(name.sun_path, l->address, strlen(l->address));
+    struct stat st;
+    if (lstat(l->address, &st) == 0) {
+        if (!S_ISSOCK(st.st_mode)) return fault_set(f, ERR_EXISTS, "", "%s: is there, and is not a socket", l->address);
+        if (unix_is_live(&name)) return fault_set(f, ERR_EXISTS, "", "%s: another process listens there", l->address);
+        unlink(l->address);
+    }
+    l->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (l->fd < 0 || bind(l->fd, (const struct sockaddr *)&name, sizeof name) != 0 || chmod(l->address, 0660) != 0 ||
+        listen(l->fd, BACKLOG) != 0)
+        return fault_set(f, ERR_IO, "", "%s: %s", l->address, strerror(errno));
+    return ERR_OK;
+}
+
+/* ---- TCP ---- */
+
+/* "host:port" apart; brackets around an IPv6 address go. */
+static bool split_host(const char *address, char host[ADDRESS_BYTES], const char **ret_port)
+{
+    const char *colon = strrchr(address, ':');
+    if (colon == NULL || colon[1] == '\0') return false;
+    size_t size = (size_t)(colon - address);
+    if (size >= 2 && address[0] == '[' && address[size - 1] == ']') address++, size -= 2;
+    if (size >= ADDRESS_BYTES) return false;
+    memcpy(host, address, size);
+    host[size] = '\0';
+    *ret_port = colon + 1;
+    return true;
+}
+
+static void tell_address(struct listener *l)
+{
+    struct sockaddr_storage name;
+    socklen_t size = sizeof name;
+    char host[NI_MAXHOST], port[NI_MAXSERV];
+    if (getsockname(l->fd, (struct sockaddr *)&name, &size) != 0 ||
+        getnameinfo((struct sockaddr *)&name, size, host, sizeof host, port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+        return;
+    bool is_v6 = strchr(host, ':') != NULL;
+    snprintf(l->address, sizeof l->address, is_v6 ? "[%.200s]:%.20s" : "%.200s:%.20s", host, port);
+}
+
+static enum err open_tcp(struct listener *l, struct fault *f)
+{
+    char host[ADDRESS_BYTES];
+    const char *port;
+    if (!split_host(l->address, host, &port)) return fault_set(f, ERR_BAD_VALUE, "", "%s: is not host:port", l->address);
+    struct addrinfo wanted = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV}, *found;
+    int failed = getaddrinfo(host[0] == '\0' ? NULL : host, port, &wanted, &found);
+    if (failed != 0) return fault_set(f, ERR_BAD_VALUE, "", "%s: %s", l->address, gai_strerror(failed));
+    int on = 1;
+    l->fd = socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    bool ok = l->fd >= 0 && setsockopt(l->fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
+              bind(l->fd, found->ai_addr, found->ai_addrlen) == 0 && listen(l->fd, BACKLOG) == 0;
+    int number = errno;
+    freeaddrinfo(found);
+    if (!ok) return fault_set(f, number == EADDRINUSE ? ERR_EXISTS : ERR_IO, "", "%s: %s", l->address, strerror(number));
+    tell_address(l);
+    return ERR_OK;
+}
+
+enum err listen_start(struct loop *loop, struct str address, void (*take)(void *, int, bool), void *context,
+                      struct listener **ret, struct fault *f)
+{
+    if (address.size == 0 || address.size >= ADDRESS_BYTES)
+        return fault_set(f, ERR_BAD_VALUE, "", "a listening address has 1 to %d bytes", ADDRESS_BYTES - 1);
+    struct listener *l = calloc(1, sizeof *l);
+    if (l == NULL) return fault_plain(f, ERR_FULL);
+    l->loop = loop;
+    l->fd = -1;
+    l->take = take;
+    l->context = context;
+    l->is_unix = str_find(address, '/') < address.size;
+    memcpy(l->address, address.bytes, address.size);
+    enum err err = l->is_unix ? open_unix(l, f) : open_tcp(l, f);
+    if (err != ERR_OK) {
+        if (l->fd >= 0) close(l->fd);
+        free(l);
+        return err;
+    }
+    loop_fd_start(loop, &l->watch, l->fd, LOOP_READ, accept_ready);
+    *ret = l;
+    return ERR_OK;
+}
+
+void listen_stop(struct listener *l)
+{
+    if (l == NULL) return;
+    loop_fd_stop(l->loop, &l->watch);
+    loop_timer_stop(l->loop, &l->pause);
+    close(l->fd);
+    if (l->is_unix) unlink(l->address);
+    free(l);
+}
+
+const char *listen_address(const struct listener *l) { return l->address; }

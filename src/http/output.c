@@ -1,0 +1,81 @@
+/* output.c - the bytes of replies and their gates. */
+#include "http/output.h"
+
+#include "base/check.h"
+
+char *output_room(struct output *o, struct pool *pool, size_t size)
+{
+    if (o->capacity - o->to >= size) return o->bytes + o->to;
+    size_t pending = output_pending(o);
+    if (o->capacity - pending >= size && o->from >= o->capacity / 2) {
+        memmove(o->bytes, o->bytes + o->from, pending);
+    } else {
+        size_t wanted = pending + size > o->capacity * 2 ? pending + size : o->capacity * 2;
+        size_t capacity;
+        char *bytes = pool_take(pool, wanted, &capacity);
+        if (bytes == NULL) return NULL;
+        if (pending > 0) memcpy(bytes, o->bytes + o->from, pending);
+        pool_give(pool, o->bytes, o->capacity);
+        o->bytes = bytes;
+        o->capacity = capacity;
+    }
+    o->from = 0;
+    o->to = pending;
+    return o->bytes + o->to;
+}
+
+static bool is_reached(uint32_t lane, uint64_t mark, const uint64_t reached[HTTP_LANES])
+{
+    return lane == 0 || mark <= reached[lane - 1];
+}
+
+bool output_wait(struct output *o, struct http_gate gate, const uint64_t reached[HTTP_LANES])
+{
+    check(gate.lane <= HTTP_LANES);
+    struct output_gate *last =
+        o->gate_count == 0 ? NULL
+                           : &o->gates[(o->gate_first + o->gate_count - 1) % OUTPUT_GATES];
+    bool covered = last != NULL && last->lane == gate.lane && gate.mark <= last->mark;
+    if (covered || is_reached(gate.lane, gate.mark, reached)) {
+        if (last == NULL) return false;
+        last->replies++;
+        return true;
+    }
+    check(output_has_gate_room(o));
+    o->gates[(o->gate_first + o->gate_count++) % OUTPUT_GATES] =
+        (struct output_gate){.mark = gate.mark,
+                             .offset = o->sent + output_pending(o),
+                             .lane = gate.lane,
+                             .replies = 1};
+    return true;
+}
+
+uint32_t output_release(struct output *o, const uint64_t reached[HTTP_LANES])
+{
+    uint32_t replies = 0;
+    while (o->gate_count > 0) {
+        const struct output_gate *gate = &o->gates[o->gate_first];
+        if (!is_reached(gate->lane, gate->mark, reached)) break;
+        replies += gate->replies;
+        o->gate_first = (o->gate_first + 1) % OUTPUT_GATES;
+        o->gate_count--;
+    }
+    return replies;
+}
+
+void output_sent(struct output *o, struct pool *pool, size_t size)
+{
+    check(size <= output_open(o));
+    o->from += size;
+    o->sent += size;
+    if (o->from < o->to) return;
+    pool_give(pool, o->bytes, o->capacity);
+    o->bytes = NULL;
+    o->capacity = o->from = o->to = 0;
+}
+
+void output_fini(struct output *o, struct pool *pool)
+{
+    pool_give(pool, o->bytes, o->capacity);
+    *o = (struct output){0};
+}

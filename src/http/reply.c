@@ -1,0 +1,169 @@
+/* reply.c - status line, headers and body, by memcpy: this runs once per decision. */
+#include "http/reply.h"
+
+#include "base/check.h"
+
+#define STATUS(number, reason) case number: return STR("HTTP/1.1 " #number " " reason "\r\n")
+
+static struct str status_line(int status)
+{
+    switch (status) {
+        STATUS(200, "OK");
+        STATUS(201, "Created");
+        STATUS(202, "Accepted");
+        STATUS(204, "No Content");
+        STATUS(304, "Not Modified");
+        STATUS(400, "Bad Request");
+        STATUS(401, "Unauthorized");
+        STATUS(403, "Forbidden");
+        STATUS(404, "Not Found");
+        STATUS(405, "Method Not Allowed");
+        STATUS(408, "Request Timeout");
+        STATUS(409, "Conflict");
+        STATUS(412, "Precondition Failed");
+        STATUS(413, "Content Too Large");
+        STATUS(414, "URI Too Long");
+        STATUS(415, "Unsupported Media Type");
+        STATUS(417, "Expectation Failed");
+        STATUS(422, "Unprocessable Content");
+        STATUS(429, "Too Many Requests");
+        STATUS(431, "Request Header Fields Too Large");
+        STATUS(500, "Internal Server Error");
+        STATUS(501, "Not Implemented");
+        STATUS(502, "Bad Gateway");
+        STATUS(503, "Service Unavailable");
+        STATUS(504, "Gateway Timeout");
+        STATUS(505, "HTTP Version Not Supported");
+    default: return (struct str){0};
+    }
+}
+
+static char *put(char *to, struct str s)
+{
+    if (s.size > 0) memcpy(to, s.bytes, s.size);
+    return to + s.size;
+}
+
+#define put_literal(to, literal) put((to), STR(literal))
+
+static char *put_number(char *to, size_t value)
+{
+    char digits[20];
+    size_t at = sizeof digits;
+    do {
+        digits[--at] = (char)('0' + value % 10);
+        value /= 10;
+    } while (value != 0);
+    return put(to, str_of(digits + at, sizeof digits - at));
+}
+
+static char *put_two(char *to, uint64_t value)
+{
+    *to++ = (char)('0' + value / 10);
+    *to++ = (char)('0' + value % 10);
+    return to;
+}
+
+void reply_write_date(uint64_t ms, char *to)
+{
+    static const char days[] = "ThuFriSatSunMonTueWed";
+    static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
+    uint64_t seconds = ms / 1000, day = seconds / 86400, second = seconds % 86400;
+
+    /* The civil calendar counted from 1 March of year 0, so that the leap day comes last in its
+     * year (the method of H. Hinnant, "chrono-Compatible Low-Level Date Algorithms"). */
+    uint64_t shifted = day + 719468, era = shifted / 146097, of_era = shifted % 146097;
+    uint64_t year_of_era = (of_era - of_era / 1460 + of_era / 36524 - of_era / 146096) / 365;
+    uint64_t of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    uint64_t march_month = (5 * of_year + 2) / 153;
+    uint64_t of_month = of_year - (153 * march_month + 2) / 5 + 1;
+    uint64_t month = march_month < 10 ? march_month + 2 : march_month - 10;
+    uint64_t year = era * 400 + year_of_era + (month < 2);
+
+    char *at = put_literal(to, "Date: ");
+    at = put(at, str_of(days + day % 7 * 3, 3));
+    at = put_literal(at, ", ");
+    at = put_two(at, of_month);
+    *at++ = ' ';
+    at = put(at, str_of(months + month * 3, 3));
+    *at++ = ' ';
+    at = put_two(at, year / 100 % 100);
+    at = put_two(at, year % 100);
+    *at++ = ' ';
+    at = put_two(at, second / 3600);
+    *at++ = ':';
+    at = put_two(at, second / 60 % 60);
+    *at++ = ':';
+    at = put_two(at, second % 60);
+    at = put_literal(at, " GMT\r\n");
+    check(at == to + HTTP_DATE_BYTES);
+}
+
+/* Echoed values come from clients: one with a line end in it would write headers of its own. */
+static bool is_one_line(struct str value)
+{
+    for (size_t i = 0; i < value.size; i++) {
+        unsigned char c = (unsigned char)value.bytes[i];
+        if ((c < 0x20 && c != '\t') || c == 0x7f) return false;
+    }
+    return true;
+}
+
+size_t reply_bytes_max(const struct http_reply *r)
+{
+    enum { STATUS_LINE = 64, LENGTH_LINE = 40, CONNECTION_LINE = 32, TYPE_LINE = 40, END = 2 };
+    size_t size = STATUS_LINE + LENGTH_LINE + CONNECTION_LINE + TYPE_LINE + END + HTTP_DATE_BYTES;
+    size += r->content_type.size + r->body.size;
+    check(r->header_count <= HTTP_REPLY_HEADERS_MAX);
+    for (size_t i = 0; i < r->header_count; i++)
+        size += r->headers[i].name.size + r->headers[i].value.size + 4;
+    return size;
+}
+
+static char *put_status(char *to, int status)
+{
+    struct str line = status_line(status);
+    if (!str_is_absent(line)) return put(to, line);
+    check(status >= 200 && status <= 599);
+    to = put_literal(to, "HTTP/1.1 ");
+    to = put_number(to, (size_t)status);
+    return put_literal(to, " Unknown\r\n");
+}
+
+static char *put_headers(char *to, const struct http_reply *r)
+{
+    for (size_t i = 0; i < r->header_count; i++) {
+        if (!is_one_line(r->headers[i].value)) continue;
+        to = put(to, r->headers[i].name);
+        to = put_literal(to, ": ");
+        to = put(to, r->headers[i].value);
+        to = put_literal(to, "\r\n");
+    }
+    return to;
+}
+
+char *reply_write(const struct http_reply *r, bool head_only, enum persistence persistence,
+                  const char date[HTTP_DATE_BYTES], char *to)
+{
+    to = put_status(to, r->status);
+    /* 204 and 304 end with their head and say nothing of a body (RFC 9110 8.6). */
+    bool bodiless = r->status == 204 || r->status == 304;
+    if (!bodiless) {
+        if (str_is_absent(r->content_type)) {
+            if (r->body.size > 0) to = put_literal(to, "Content-Type: application/json\r\n");
+        } else if (is_one_line(r->content_type)) {
+            to = put_literal(to, "Content-Type: ");
+            to = put(to, r->content_type);
+            to = put_literal(to, "\r\n");
+        }
+        to = put_literal(to, "Content-Length: ");
+        to = put_number(to, r->body.size);
+        to = put_literal(to, "\r\n");
+    }
+    to = put(to, str_of(date, HTTP_DATE_BYTES));
+    if (persistence == PERSIST_NOT) to = put_literal(to, "Connection: close\r\n");
+    else if (persistence == PERSIST_SAID) to = put_literal(to, "Connection: keep-alive\r\n");
+    to = put_headers(to, r);
+    to = put_literal(to, "\r\n");
+    return bodiless || head_only ? to : put(to, r->body);
+}

@@ -1,0 +1,157 @@
+/* request.c - from a whole head to an exchange with a route, or to what is wrong with it.
+ *
+ * The order of the checks is the order of trust: syntax and framing first, because after a fault
+ * there nobody knows where the next request begins (those close the connection); then what the
+ * target means; then what the body may be. */
+#include "base/limits.h"
+#include "http/connection.h"
+#include "http/target.h"
+
+static enum http_method method_of(struct str text)
+{
+    if (str_equal(text, STR("POST"))) return HTTP_POST;
+    if (str_equal(text, STR("GET"))) return HTTP_GET;
+    if (str_equal(text, STR("HEAD"))) return HTTP_HEAD;
+    if (str_equal(text, STR("PUT"))) return HTTP_PUT;
+    if (str_equal(text, STR("DELETE"))) return HTTP_DELETE;
+    return HTTP_OTHER;
+}
+
+/* "application/json; charset=utf-8" is application/json. */
+static bool media_is(struct str value, struct str type)
+{
+    value.size = str_find(value, ';');
+    while (value.size > 0 && (value.bytes[value.size - 1] == ' ' || value.bytes[value.size - 1] == '\t'))
+        value.size--;
+    return str_equal_ignoring_case(value, type);
+}
+
+static bool media_fits(enum http_body body, struct str type)
+{
+    if (body == HTTP_BODY_NONE) return true;
+    if (str_is_absent(type)) return false;
+    if (media_is(type, STR("application/json"))) return true;
+    if (body == HTTP_BODY_NDJSON) return media_is(type, STR("application/x-ndjson"));
+    if (body == HTTP_BODY_FORM_OR_JSON)
+        return media_is(type, STR("application/x-www-form-urlencoded"));
+    return false;
+}
+
+enum err request_judge_type(const struct http_connection *c, struct fault *f)
+{
+    const struct http_server *s = c->server;
+    struct str type = s->head.content_type;
+    if (media_fits(s->exchange.route->body, type)) return ERR_OK;
+    if (str_is_absent(type))
+        return fault_set(f, ERR_UNSUPPORTED_MEDIA_TYPE, "",
+                         "the body is not said to be application/json: there is no Content-Type");
+    return fault_plain(f, ERR_UNSUPPORTED_MEDIA_TYPE);
+}
+
+static enum err find_route(struct http_server *s, struct http_exchange *x, struct fault *f)
+{
+    struct str path;
+    enum err err = target_decode_path(x->path, &s->arena, &path, f);
+    if (err != ERR_OK) return err;
+    const struct route_path *found = routes_find(s->routes, path, x->params);
+    if (found == NULL) return fault_set(f, ERR_NOT_FOUND, "", "there is nothing at this path");
+    if (x->method == HTTP_OTHER || found->by_method[x->method] == NULL) {
+        x->allow = found->allow;
+        return fault_plain(f, ERR_METHOD_NOT_ALLOWED);
+    }
+    x->route = found->by_method[x->method];
+    return ERR_OK;
+}
+
+static enum err judge_parameters(struct http_server *s, const struct http_exchange *x,
+                                 struct fault *f)
+{
+    if (x->route->parameters == NULL) return ERR_OK;
+    struct str query = x->query, name, value;
+    while (query_next(&query, &name, &value)) {
+        struct str decoded;
+        enum err err = query_decode(name, &s->arena, &decoded, f);
+        if (err != ERR_OK) return err;
+        if (!route_knows_parameter(x->route, decoded))
+            return fault_set(f, ERR_UNKNOWN_PARAMETER, "",
+                             "%.*s: this query parameter is not known here",
+                             (int)(decoded.size > 100 ? 100 : decoded.size), decoded.bytes);
+    }
+    return ERR_OK;
+}
+
+static enum err judge_body(struct http_connection *c, const struct head *h, struct fault *f)
+{
+    if (!str_is_absent(h->expect) && c->http_1_0 == false) {
+        if (!str_equal_ignoring_case(h->expect, STR("100-continue")))
+            return fault_plain(f, ERR_EXPECTATION_FAILED);
+        c->expects_continue = true;
+    }
+    if (c->length > 0) {
+        enum err err = request_judge_type(c, f);
+        if (err != ERR_OK) return err;
+    }
+    if (c->length > c->body_max)
+        return fault_set(f, ERR_BODY_TOO_LARGE, "", "the body is over this route's limit of %u bytes",
+                         c->body_max);
+    return ERR_OK;
+}
+
+static void exchange_begin(struct http_connection *c)
+{
+    struct http_server *s = c->server;
+    arena_reset(&s->arena);
+    s->understood = c;
+    s->exchange = (struct http_exchange){.method = HTTP_OTHER,
+                                         .method_text = STR(""),
+                                         .target = STR(""),
+                                         .path = STR(""),
+                                         .headers = s->head.fields,
+                                         .arena = &s->arena,
+                                         .over_unix_socket = c->is_unix,
+                                         .connection = c};
+    c->head_only = c->keep_alive = c->http_1_0 = false;
+    c->framed = c->chunked = c->expects_continue = false;
+    c->length = 0;
+    c->body_max = LIMIT_BODY_BYTES;
+}
+
+void request_blank(struct http_connection *c)
+{
+    exchange_begin(c);
+    c->server->exchange.header_count = 0;
+}
+
+enum err request_understand(struct http_connection *c, struct fault *f)
+{
+    struct http_server *s = c->server;
+    struct head *h = &s->head;
+    struct http_exchange *x = &s->exchange;
+    exchange_begin(c);
+
+    enum err err = head_parse_request(c->in.bytes + c->in.from, c->head_size, h, f);
+    if (!str_is_absent(h->method)) x->method_text = h->method;
+    if (!str_is_absent(h->target)) x->target = h->target;
+    x->method = method_of(x->method_text);
+    x->header_count = h->field_count;
+    c->head_only = x->method == HTTP_HEAD;
+    if (err != ERR_OK) return err;
+
+    c->keep_alive = h->keep_alive;
+    c->http_1_0 = h->minor == 0;
+    if (x->target.size > LIMIT_TARGET_BYTES)
+        return fault_set(f, ERR_TARGET_TOO_LONG, "", "the request target is over %d bytes",
+                         LIMIT_TARGET_BYTES);
+    err = target_split(x->target, &x->path, &x->query, f);
+    if (err != ERR_OK) return err;
+
+    /* From here on the request's end is known: where all of it is there, the connection lives. */
+    c->framed = true;
+    c->chunked = h->chunked;
+    c->length = h->length;
+    err = find_route(s, x, f);
+    if (err != ERR_OK) return err;
+    if (x->route->body_max != 0) c->body_max = x->route->body_max;
+    err = judge_parameters(s, x, f);
+    return err == ERR_OK ? judge_body(c, h, f) : err;
+}

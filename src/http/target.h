@@ -1,0 +1,29 @@
+/* target.h - request targets: path, query, percent-encoding (RFC 3986, RFC 9112 3.2).
+ *
+ * Pure functions over views; what must be decoded goes to the arena. Any thread. */
+#ifndef HTTP_TARGET_H
+#define HTTP_TARGET_H
+
+#include "base/arena.h"
+#include "base/fault.h"
+
+/* Origin form ("/path?query"), absolute form ("http://host/path", RFC 9112 3.2.2: its host is
+ * not looked at) and "*". Only visible ASCII, no fragment. *ret_query is absent without a `?`.
+ * ERR_BAD_REQUEST. */
+enum err target_split(struct str target, struct str *ret_path, struct str *ret_query,
+                      struct fault *f);
+
+/* The path with its percent-encoding undone: `path` itself where there is none. ERR_BAD_REQUEST
+ * for bad encoding, a decoded NUL or `/` (it would change the segments), or what is not UTF-8;
+ * ERR_FULL where the arena is. */
+enum err target_decode_path(struct str path, struct arena *arena, struct str *ret, struct fault *f);
+
+/* Takes the next "name=value" off the front of *query; false at the end. Empty pieces are passed
+ * over. The value is absent where there is no `=`. */
+bool query_next(struct str *query, struct str *ret_name, struct str *ret_value);
+
+/* Percent-encoding undone and `+` a blank. ERR_BAD_PARAMETER: bad encoding, NUL, not UTF-8;
+ * ERR_FULL. f may be NULL. */
+enum err query_decode(struct str text, struct arena *arena, struct str *ret, struct fault *f);
+
+#endif

@@ -1,0 +1,318 @@
+/* transfer.c - the client's machine. */
+#include "http/transfer.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/limits.h"
+
+enum { READ_AT_LEAST = 4096 };
+
+static bool is_plain(struct str s, char least)
+{
+    for (size_t i = 0; i < s.size; i++) {
+        char c = s.bytes[i];
+        if ((unsigned char)c < (unsigned char)least || c == 0x7f) return false;
+    }
+    return true;
+}
+
+static void put_header(struct buf *b, struct str name, struct str value)
+{
+    buf_put(b, name);
+    buf_put_literal(b, ": ");
+    buf_put(b, value);
+    buf_put_literal(b, "\r\n");
+}
+
+enum err transfer_prepare(struct transfer *t, const struct address *to, const struct http_call *call,
+                          bool keep_alive, struct fault *f)
+{
+    struct str method = str_from(call->method);
+    if (!str_starts(call->target, STR("/")) || !is_plain(call->target, '!'))
+        return fault_set(f, ERR_BAD_VALUE, "", "the target is not an encoded path");
+    if (!is_plain(call->content_type, ' '))
+        return fault_set(f, ERR_BAD_VALUE, "", "Content-Type has a control byte");
+    struct buf *b = &t->request;
+    char authority[ADDRESS_HOST + 10];
+    buf_put(b, method);
+    buf_put_literal(b, " ");
+    buf_put(b, call->target);
+    buf_put_literal(b, " HTTP/1.1\r\n");
+    put_header(b, STR("Host"), address_authority(to, authority));
+    if (!keep_alive) put_header(b, STR("Connection"), STR("close"));
+    for (size_t i = 0; i < call->header_count; i++) {
+        const struct http_header *h = &call->headers[i];
+        if (h->name.size == 0 || !is_plain(h->name, '!') || !is_plain(h->value, ' '))
+            return fault_set(f, ERR_BAD_VALUE, "", "a header to be sent has a control byte");
+        put_header(b, h->name, h->value);
+    }
+    if (!str_is_absent(call->content_type)) put_header(b, STR("Content-Type"), call->content_type);
+    if (call->body.size > 0 || str_equal(method, STR("POST")) || str_equal(method, STR("PUT"))) {
+        buf_put_literal(b, "Content-Length: ");
+        buf_put_u64(b, call->body.size);
+        buf_put_literal(b, "\r\n");
+    }
+    buf_put_literal(b, "\r\n");
+    buf_put(b, call->body);
+    t->head_only = str_equal(method, STR("HEAD"));
+    t->reply_max = call->reply_max;
+    return b->overflow ? fault_set(f, ERR_FULL, "", "the request is too large to send") : ERR_OK;
+}
+
+/* -- endings ----------------------------------------------------------------------------- */
+
+/* The steps below return ERR_END to go on, ERR_OK where the answer is whole, else why not; only
+ * the loop's callbacks end the transfer, as the last thing they do, because `done` may free it. */
+static void end(struct transfer *t, enum err err)
+{
+    loop_fd_stop(t->loop, &t->watch);
+    loop_timer_stop(t->loop, &t->deadline);
+    t->stage = TRANSFER_OVER;
+    if (err != ERR_OK) t->may_keep = false;
+    if (!t->may_keep && t->fd >= 0) {
+        close(t->fd);
+        t->fd = -1;
+    }
+    t->done(t, err);
+}
+
+static enum err malformed(struct transfer *t, const char *how)
+{
+    return fault_set(&t->fault, ERR_BAD_REQUEST, "", "the peer's answer %s", how);
+}
+
+static enum err too_large(struct transfer *t)
+{
+    return fault_set(&t->fault, ERR_BODY_TOO_LARGE, "", "the peer's answer is over %zu bytes",
+                     t->reply_max);
+}
+
+static enum err closed_by_peer(struct transfer *t)
+{
+    return fault_set(&t->fault, ERR_CLOSED, "",
+                     "the peer closed the connection before its answer ended");
+}
+
+static enum err closed_by_errno(struct transfer *t, int number)
+{
+    return fault_set(&t->fault, ERR_CLOSED, "", "%s", strerror(number));
+}
+
+void transfer_fini(struct transfer *t)
+{
+    if (t->loop != NULL && t->stage != TRANSFER_OVER) {
+        loop_fd_stop(t->loop, &t->watch);
+        loop_timer_stop(t->loop, &t->deadline);
+    }
+    if (t->fd >= 0) close(t->fd);
+    t->fd = -1;
+    buf_fini(&t->request);
+    buf_fini(&t->reply);
+}
+
+static void deadline_due(struct loop_timer *timer)
+{
+    struct transfer *t =
+        (struct transfer *)(void *)((char *)timer - offsetof(struct transfer, deadline));
+    if (t->failed_early != ERR_OK) {
+        end(t, t->failed_early);
+        return;
+    }
+    fault_set(&t->fault, ERR_TIMEOUT, "", "the peer did not answer in time");
+    end(t, ERR_TIMEOUT);
+}
+
+/* -- answers ----------------------------------------------------------------------------- */
+
+static enum err answer_whole(struct transfer *t, bool surplus)
+{
+    /* Surplus bytes belong to nothing that was asked; early answers leave a request half sent. */
+    t->may_keep = t->head.keep_alive && !t->until_end && !surplus && t->sent == t->request.size;
+    return ERR_OK;
+}
+
+/* ERR_OK: the final head is there. */
+static enum err take_head(struct transfer *t)
+{
+    for (;;) {
+        const char *bytes = t->reply.bytes + t->head_from;
+        size_t size = t->reply.size - t->head_from, head_size;
+        if (size > 0 && bytes[0] != 'H') return malformed(t, "is not HTTP");
+        if (size == 0) return ERR_END;
+        enum scan outcome = head_scan(&t->scan, bytes, size, &head_size);
+        if (outcome == SCAN_BAD) return malformed(t, "has a malformed head");
+        if (t->head_from + (outcome == SCAN_WHOLE ? head_size : size) > LIMIT_HEAD_BYTES)
+            return malformed(t, "has a head over the limit");
+        if (outcome == SCAN_MORE) return ERR_END;
+        if (head_parse_answer(bytes, head_size, &t->head, &t->fault) != ERR_OK)
+            return ERR_BAD_REQUEST;
+        if (t->head.status == 101) return malformed(t, "changes the protocol");
+        if (t->head.status >= 200) {
+            t->head_size = head_size;
+            return ERR_OK;
+        }
+        t->head_from += head_size; /* 1xx: the answer proper follows */
+        t->scan = (struct head_scan){0};
+    }
+}
+
+static void frame_body(struct transfer *t)
+{
+    const struct head *h = &t->head;
+    bool bodiless = t->head_only || h->status == 204 || h->status == 304;
+    t->chunked = !bodiless && h->chunked;
+    t->until_end = !bodiless && !h->chunked && !h->has_length;
+    t->length = bodiless ? 0 : h->length;
+}
+
+static enum err take_chunks(struct transfer *t)
+{
+    size_t start = t->head_from + t->head_size, from = start + t->body_size, to = from;
+    enum chunk outcome = chunk_decode(&t->chunk, t->reply.bytes, &from, t->reply.size, &to,
+                                      start + t->reply_max);
+    t->body_size = to - start;
+    if (outcome == CHUNK_BAD) return malformed(t, "has malformed chunks");
+    if (outcome == CHUNK_TOO_LARGE) return too_large(t);
+    if (outcome == CHUNK_DONE) return answer_whole(t, from < t->reply.size);
+    t->reply.size = to;
+    return ERR_END;
+}
+
+static enum err take_answer(struct transfer *t, bool ended)
+{
+    if (t->head_size == 0) {
+        enum err err = take_head(t);
+        if (err != ERR_OK) return err == ERR_END && ended ? closed_by_peer(t) : err;
+        frame_body(t);
+    }
+    size_t have = t->reply.size - t->head_from - t->head_size;
+    if (t->chunked) {
+        enum err err = take_chunks(t);
+        return err == ERR_END && ended ? closed_by_peer(t) : err;
+    }
+    if (t->length > t->reply_max || (t->until_end && have > t->reply_max)) return too_large(t);
+    t->body_size = t->until_end ? have : (size_t)t->length;
+    if (t->until_end ? ended : have >= t->length) return answer_whole(t, have > t->body_size);
+    return ended ? closed_by_peer(t) : ERR_END;
+}
+
+bool transfer_has_begun_answer(const struct transfer *t) { return t->reply.size > 0; }
+
+void transfer_answer(struct transfer *t, struct http_answer *ret)
+{
+    /* Parsed again: the bytes may have moved since. */
+    const char *bytes = t->reply.bytes + t->head_from;
+    check(head_parse_answer(bytes, t->head_size, &t->head, NULL) == ERR_OK);
+    ret->status = t->head.status;
+    ret->body = str_of(bytes + t->head_size, t->body_size);
+    ret->header_count = t->head.field_count;
+    memcpy(ret->headers, t->head.fields, t->head.field_count * sizeof *ret->headers);
+}
+
+/* -- the socket -------------------------------------------------------------------------- */
+
+static enum err receive(struct transfer *t)
+{
+    struct buf *b = &t->reply;
+    if (!buf_room(b, READ_AT_LEAST)) return too_large(t);
+    ssize_t got = recv(t->fd, b->bytes + b->size, b->capacity - b->size, 0);
+    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return ERR_END;
+    if (got < 0) return closed_by_errno(t, errno);
+    b->size += (size_t)got;
+    return take_answer(t, got == 0);
+}
+
+static enum err transmit(struct transfer *t)
+{
+    int events = LOOP_READ;
+    while (t->sent < t->request.size) {
+        ssize_t sent = send(t->fd, t->request.bytes + t->sent, t->request.size - t->sent,
+                            MSG_NOSIGNAL);
+        if (sent >= 0) {
+            t->sent += (size_t)sent;
+        } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+            events |= LOOP_WRITE;
+            break;
+        } else if (errno != EINTR) {
+            /* It may have answered and closed without reading all: look before giving up. */
+            int number = errno;
+            char probe;
+            if (recv(t->fd, &probe, 1, MSG_PEEK) <= 0) return closed_by_errno(t, number);
+            break;
+        }
+    }
+    loop_fd_change(t->loop, &t->watch, events);
+    return ERR_END;
+}
+
+static void connect_next(struct transfer *t, int last_number);
+
+static void socket_ready(struct loop_fd *w, int events)
+{
+    struct transfer *t = (struct transfer *)(void *)((char *)w - offsetof(struct transfer, watch));
+    if (t->stage == TRANSFER_CONNECTING) {
+        int number = 0;
+        socklen_t size = sizeof number;
+        getsockopt(t->fd, SOL_SOCKET, SO_ERROR, &number, &size);
+        if (number != 0) {
+            loop_fd_stop(t->loop, &t->watch);
+            connect_next(t, number);
+            return;
+        }
+        t->stage = TRANSFER_SENDING;
+        events = LOOP_WRITE;
+    }
+    enum err err = ERR_END;
+    if (events & LOOP_WRITE) err = transmit(t);
+    if (err == ERR_END && (events & LOOP_READ)) err = receive(t);
+    if (err != ERR_END) end(t, err);
+}
+
+static void fail_early(struct transfer *t, int number)
+{
+    t->failed_early = closed_by_errno(t, number);
+    loop_timer_start(t->loop, &t->deadline, 0, deadline_due);
+}
+
+/* Tries the remaining places; the last one's error is the one told. */
+static void connect_next(struct transfer *t, int last_number)
+{
+    if (t->fd >= 0) close(t->fd);
+    t->fd = -1;
+    while (t->place_next < t->place_count) {
+        const struct place *p = &t->places[t->place_next++];
+        int fd = socket(p->at.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+        if (fd < 0) {
+            last_number = errno;
+            continue;
+        }
+        if (connect(fd, (const struct sockaddr *)&p->at, p->size) != 0 && errno != EINPROGRESS) {
+            last_number = errno;
+            close(fd);
+            continue;
+        }
+        t->fd = fd;
+        t->stage = TRANSFER_CONNECTING;
+        loop_fd_start(t->loop, &t->watch, fd, LOOP_WRITE, socket_ready);
+        return;
+    }
+    fail_early(t, last_number);
+}
+
+void transfer_begin(struct transfer *t, struct loop *l, int fd, uint32_t timeout_ms,
+                    void (*done)(struct transfer *, enum err))
+{
+    t->loop = l;
+    t->done = done;
+    t->fd = fd;
+    loop_timer_start(l, &t->deadline, timeout_ms, deadline_due);
+    if (fd >= 0) {
+        t->stage = TRANSFER_SENDING;
+        loop_fd_start(l, &t->watch, fd, LOOP_READ | LOOP_WRITE, socket_ready);
+    } else {
+        connect_next(t, ENOENT);
+    }
+}

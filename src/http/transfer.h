@@ -1,0 +1,61 @@
+/* transfer.h - one request sent and one answer received, on a loop. Behind client.h.
+ *
+ *   CONNECTING --writable--> SENDING --all sent--> HEAD --head whole--> BODY --whole--> done
+ *       \--refused--> the next place                 ^--1xx--/
+ *
+ * A peer may answer before it has read everything (413, say), so answers are read while sending.
+ * Owned by one thread; `done` is called once, from a beat, and may free the transfer. */
+#ifndef HTTP_TRANSFER_H
+#define HTTP_TRANSFER_H
+
+#include "base/buf.h"
+#include "http/address.h"
+#include "http/chunk.h"
+#include "http/client.h"
+#include "http/head.h"
+
+enum transfer_stage { TRANSFER_CONNECTING, TRANSFER_SENDING, TRANSFER_OVER };
+
+struct transfer {
+    struct loop *loop;
+    struct loop_fd watch;
+    struct loop_timer deadline;
+    void (*done)(struct transfer *t, enum err err);
+    enum transfer_stage stage;
+    enum err failed_early; /* before the loop could be asked: told by the timer */
+    int fd;                /* -1: none; after `done`, what may be kept for the next transfer */
+    bool may_keep;
+
+    struct place places[ADDRESS_PLACES];
+    size_t place_count, place_next;
+
+    struct buf request;
+    size_t sent;
+    bool head_only; /* HEAD: the answer has no body */
+
+    struct buf reply;
+    size_t reply_max;
+    struct head_scan scan;
+    size_t head_from, head_size; /* where the final head is; size 0: not there yet */
+    bool chunked, until_end;
+    uint64_t length;
+    size_t body_size; /* decoded, after the head */
+    struct chunk_decoder chunk;
+    struct head head;
+    struct fault fault;
+};
+
+/* Writes the request's bytes into t->request. ERR_BAD_VALUE, ERR_FULL. */
+enum err transfer_prepare(struct transfer *t, const struct address *to, const struct http_call *call,
+                          bool keep_alive, struct fault *f);
+/* Begins, over `fd` if that is connected, else over a new connection to t->places. */
+void transfer_begin(struct transfer *t, struct loop *l, int fd, uint32_t timeout_ms,
+                    void (*done)(struct transfer *, enum err));
+/* Ends it without `done`; frees what it holds, t->fd too. Accepts a zeroed one with fd -1. */
+void transfer_fini(struct transfer *t);
+/* After ERR_OK: views into t. */
+void transfer_answer(struct transfer *t, struct http_answer *ret);
+/* Whether anything of an answer has come. */
+bool transfer_has_begun_answer(const struct transfer *t);
+
+#endif

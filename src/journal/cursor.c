@@ -1,0 +1,132 @@
+/* cursor.c - reading back what is durable, in large pieces.
+ *
+ * A cursor has its own file and buffer and shares only two things with the scribe: the durable
+ * seq, which says how far it may look, and the shelf, which says where the next segment begins.
+ * Up to the durable seq the file cannot change under it, so a piece that was read once serves as
+ * long as the record wanted next was durable when it was read. */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "journal/inside.h"
+
+struct journal_cursor {
+    struct scribe *scribe;
+    struct segment_reader reader;
+    uint64_t offset;     /* of the frame at hand, or of the next one */
+    uint64_t next_seq;   /* the first of the frame at `offset`; 0: not known */
+    uint64_t want;       /* the record to be given next */
+    uint64_t as_of_seq;  /* durable when what the reader holds was read */
+    bool inside;         /* a checked frame is being walked */
+    struct frame frame;
+    const char *bytes;
+    size_t record_offset;
+    uint64_t record_seq;
+};
+
+enum err journal_cursor_open(struct journal *j, uint64_t seq, struct journal_cursor **ret, struct fault *f)
+{
+    struct scribe *s = &j->scribe;
+    uint64_t written = atomic_load(&s->written_seq);
+    if (seq == 0 || seq > written + 1)
+        return fault_set(f, ERR_NOT_FOUND, "", "seq %" PRIu64 " is beyond the journal's last, %" PRIu64, seq, written);
+    struct segment segment;
+    if (!shelf_find(&s->shelf, seq, &segment))
+        return fault_set(f, ERR_NOT_FOUND, "", "seq %" PRIu64 " is no longer kept", seq);
+
+    struct journal_cursor *c = calloc(1, sizeof *c);
+    check(c != NULL);
+    c->scribe = s;
+    c->want = seq;
+    c->next_seq = segment.first_seq;
+    segment_reader_init(&c->reader, s->disk);
+    enum err err = segment_reader_open(&c->reader, segment.id);
+    if (err != ERR_OK) {
+        journal_cursor_close(c);
+        return fault_set(f, err, "", "segment %016" PRIx64 ".journal cannot be opened", segment.id);
+    }
+    *ret = c;
+    return ERR_OK;
+}
+
+void journal_cursor_close(struct journal_cursor *c)
+{
+    if (c == NULL) return;
+    segment_reader_fini(&c->reader);
+    free(c);
+}
+
+static enum err damaged(const struct journal_cursor *c, struct fault *f)
+{
+    return fault_set(f, ERR_CORRUPT, "",
+                     "segment %016" PRIx64 ".journal, offset %" PRIu64 ": the frame of seq %" PRIu64
+                     ", which was durable, is damaged", c->reader.id, c->offset, c->want);
+}
+
+/* To the segment after this one, which must go on where this one ended. */
+static enum err hop(struct journal_cursor *c, struct fault *f)
+{
+    struct segment next;
+    if (!shelf_after(&c->scribe->shelf, c->reader.id, &next)) {
+        if (shelf_find(&c->scribe->shelf, c->want, &next)) return damaged(c, f);
+        return fault_set(f, ERR_NOT_FOUND, "", "seq %" PRIu64 " is no longer kept", c->want);
+    }
+    if (next.first_seq == 0 || (c->next_seq != 0 && next.first_seq != c->next_seq)) return damaged(c, f);
+    enum err err = segment_reader_open(&c->reader, next.id);
+    if (err != ERR_OK) return fault_set(f, err, "", "segment %016" PRIx64 ".journal cannot be opened", next.id);
+    c->offset = 0;
+    c->next_seq = next.first_seq;
+    return ERR_OK;
+}
+
+/* Enters the frame that holds the wanted record, or steps over one frame or to the next segment. */
+static enum err advance(struct journal_cursor *c, struct fault *f)
+{
+    const char *bytes;
+    enum err err = segment_reader_view(&c->reader, c->offset, FRAME_HEADER_BYTES, &bytes);
+    if (err == ERR_END) return hop(c, f);
+    if (err != ERR_OK) return fault_set(f, err, "", "the journal cannot be read");
+    if (frame_read_header(bytes, c->reader.id, &c->frame) != ERR_OK) return hop(c, f);
+    if (c->next_seq != 0 && c->frame.first_seq != c->next_seq) return damaged(c, f);
+    if (frame_last_seq(&c->frame) < c->want) {
+        c->offset += frame_size(&c->frame);
+        c->next_seq = c->frame.first_seq + c->frame.count;
+        return ERR_OK;
+    }
+
+    err = segment_reader_view(&c->reader, c->offset, frame_size(&c->frame), &c->bytes);
+    if (err != ERR_OK && err != ERR_END) return fault_set(f, err, "", "the journal cannot be read");
+    if (err == ERR_END || frame_check(&c->frame, c->bytes) != ERR_OK) return damaged(c, f);
+    c->inside = true;
+    c->record_offset = 0;
+    c->record_seq = c->frame.first_seq;
+    return ERR_OK;
+}
+
+enum err journal_cursor_next(struct journal_cursor *c, struct journal_record *ret, struct fault *f)
+{
+    for (;;) {
+        if (c->inside) {
+            struct journal_record record;
+            while (frame_next(&c->frame, c->bytes, &c->record_offset, &record.public_bytes, &record.private_bytes)) {
+                record.seq = c->record_seq++;
+                if (record.seq < c->want) continue;
+                memcpy(record.epoch, c->frame.epoch, JOURNAL_EPOCH_TEXT);
+                c->want = record.seq + 1;
+                *ret = record;
+                return ERR_OK;
+            }
+            c->inside = false;
+            c->offset += frame_size(&c->frame);
+            c->next_seq = c->frame.first_seq + c->frame.count;
+        }
+        if (c->want > c->as_of_seq) {
+            uint64_t durable = atomic_load_explicit(&c->scribe->durable_seq, memory_order_acquire);
+            if (c->want > durable) return ERR_END;
+            segment_reader_forget(&c->reader);
+            c->as_of_seq = durable;
+        }
+        enum err err = advance(c, f);
+        if (err != ERR_OK) return err;
+    }
+}

@@ -1,0 +1,231 @@
+/* disk_real.c - the journal's disk on POSIX files of one directory.
+ *
+ * Handles are file descriptors. Interrupted calls are repeated and short ones completed here, so
+ * that no caller has to know that the kernel may do less than it was asked. What is not repeated
+ * is a failure: after EIO nobody knows what the kernel still holds.
+ *
+ * Files are made by fallocate, then written full of zeros, then fsynced: a file that was only
+ * allocated has unwritten extents, and each fdatasync over them would also have to commit the
+ * file system's own journal (measured here on ext4: 480 µs against 240 µs). O_DIRECT would make
+ * the filling cheaper, but the page cache then has nothing when the frames come, which costs more
+ * than it saved (33 ms of CPU per 64 MiB against 23 ms). */
+#include "journal/disk.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/planted.h"
+
+enum { FILL_BYTES = 256 << 10 };
+
+static const char lock_name[] = "lock";
+
+struct real {
+    struct disk disk;
+    int directory;
+    int lock_file; /* -1: not held */
+};
+
+static enum err real_open(void *state, const char *name, bool create_new, int *ret_file)
+{
+    struct real *r = state;
+    int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | (create_new ? O_CREAT | O_EXCL : 0);
+    int file;
+    do file = openat(r->directory, name, flags, 0600);
+    while (file < 0 && errno == EINTR);
+    if (file < 0) return err_from_errno(errno);
+    *ret_file = file;
+    return ERR_OK;
+}
+
+static void real_close(void *state, int file)
+{
+    (void)state;
+    close(file); /* on Linux the descriptor is gone even after EINTR */
+}
+
+static enum err real_size(void *state, int file, uint64_t *ret_size)
+{
+    (void)state;
+    struct stat about;
+    if (fstat(file, &about) != 0) return err_from_errno(errno);
+    *ret_size = (uint64_t)about.st_size;
+    return ERR_OK;
+}
+
+static enum err real_read(void *state, int file, void *to, size_t size, uint64_t offset)
+{
+    (void)state;
+    char *at = to;
+    while (size > 0) {
+        ssize_t got = pread(file, at, size, (off_t)offset);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return err_from_errno(errno);
+        if (got == 0) return ERR_END;
+        at += got;
+        size -= (size_t)got;
+        offset += (uint64_t)got;
+    }
+    return ERR_OK;
+}
+
+static enum err real_write(void *state, int file, const void *from, size_t size, uint64_t offset)
+{
+    (void)state;
+    const char *at = from;
+    while (size > 0) {
+        ssize_t put = pwrite(file, at, size, (off_t)offset);
+        if (put < 0 && errno == EINTR) continue;
+        if (put < 0) return err_from_errno(errno);
+        if (put == 0) return ERR_IO; /* a file that takes nothing would be asked for ever */
+        if (planted("short_write_ignored")) return ERR_OK;
+        at += put;
+        size -= (size_t)put;
+        offset += (uint64_t)put;
+    }
+    return ERR_OK;
+}
+
+static enum err real_sync(void *state, int file)
+{
+    (void)state;
+    int failed;
+    do failed = fdatasync(file);
+    while (failed != 0 && errno == EINTR);
+    return failed == 0 ? ERR_OK : err_from_errno(errno);
+}
+
+static enum err sync_whole(int file)
+{
+    int failed;
+    do failed = fsync(file);
+    while (failed != 0 && errno == EINTR);
+    return failed == 0 ? ERR_OK : err_from_errno(errno);
+}
+
+static enum err real_fill(void *state, int file, uint64_t size)
+{
+    static const char zeros[FILL_BYTES];
+    int failed;
+    do failed = fallocate(file, 0, 0, (off_t)size);
+    while (failed != 0 && errno == EINTR);
+    if (failed != 0 && errno != EOPNOTSUPP && errno != ENOSYS) return err_from_errno(errno);
+
+    for (uint64_t at = 0; at < size;) {
+        size_t piece = size - at < FILL_BYTES ? (size_t)(size - at) : FILL_BYTES;
+        enum err err = real_write(state, file, zeros, piece, at);
+        if (err != ERR_OK) return err;
+        at += piece;
+    }
+    return sync_whole(file);
+}
+
+static enum err real_sync_directory(void *state)
+{
+    struct real *r = state;
+    return sync_whole(r->directory);
+}
+
+static enum err real_rename(void *state, const char *from, const char *to)
+{
+    struct real *r = state;
+    if (renameat(r->directory, from, r->directory, to) != 0) return err_from_errno(errno);
+    return ERR_OK;
+}
+
+static enum err real_remove(void *state, const char *name)
+{
+    struct real *r = state;
+    if (unlinkat(r->directory, name, 0) != 0) return err_from_errno(errno);
+    return ERR_OK;
+}
+
+static enum err real_list(void *state, void (*each)(void *context, const char *name), void *context)
+{
+    struct real *r = state;
+    int copy = openat(r->directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (copy < 0) return err_from_errno(errno);
+    DIR *walk = fdopendir(copy);
+    if (walk == NULL) {
+        enum err err = err_from_errno(errno);
+        close(copy);
+        return err;
+    }
+    errno = 0;
+    for (struct dirent *entry; (entry = readdir(walk)) != NULL; errno = 0) {
+        if (entry->d_name[0] == '.' || strcmp(entry->d_name, lock_name) == 0) continue;
+        each(context, entry->d_name);
+    }
+    enum err err = errno == 0 ? ERR_OK : err_from_errno(errno);
+    closedir(walk);
+    return err;
+}
+
+/* As df counts: what is kept for root is neither free nor part of the whole. */
+static enum err real_free_bytes(void *state, uint64_t *ret_free, uint64_t *ret_total)
+{
+    struct real *r = state;
+    struct statvfs about;
+    if (fstatvfs(r->directory, &about) != 0) return err_from_errno(errno);
+    *ret_free = (uint64_t)about.f_bavail * about.f_frsize;
+    *ret_total = (uint64_t)(about.f_blocks - about.f_bfree + about.f_bavail) * about.f_frsize;
+    return ERR_OK;
+}
+
+static enum err real_lock(void *state)
+{
+    struct real *r = state;
+    if (r->lock_file >= 0) return ERR_EXISTS; /* this process holds it already */
+    int file = openat(r->directory, lock_name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (file < 0) return err_from_errno(errno);
+    int failed;
+    do failed = flock(file, LOCK_EX | LOCK_NB);
+    while (failed != 0 && errno == EINTR);
+    if (failed != 0) {
+        enum err err = errno == EWOULDBLOCK ? ERR_EXISTS : err_from_errno(errno);
+        close(file);
+        return err;
+    }
+    r->lock_file = file;
+    return ERR_OK;
+}
+
+static const struct disk real_operations = {
+    .open = real_open, .close = real_close, .size = real_size, .read = real_read,
+    .write = real_write, .sync = real_sync, .fill = real_fill,
+    .sync_directory = real_sync_directory, .rename = real_rename, .remove = real_remove,
+    .list = real_list, .free_bytes = real_free_bytes, .lock = real_lock,
+};
+
+enum err disk_real_create(const char *directory, struct disk **ret)
+{
+    if (mkdir(directory, 0700) != 0 && errno != EEXIST) return err_from_errno(errno);
+    int file = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (file < 0) return err_from_errno(errno);
+    struct real *r = calloc(1, sizeof *r);
+    check(r != NULL);
+    r->disk = real_operations;
+    r->disk.state = r;
+    r->directory = file;
+    r->lock_file = -1;
+    *ret = &r->disk;
+    return ERR_OK;
+}
+
+void disk_real_destroy(struct disk *d)
+{
+    if (d == NULL) return;
+    struct real *r = d->state;
+    if (r->lock_file >= 0) close(r->lock_file);
+    close(r->directory);
+    free(r);
+}

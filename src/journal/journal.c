@@ -1,0 +1,167 @@
+#include "journal/journal.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/world.h"
+#include "journal/inside.h"
+#include "journal/recover.h"
+
+enum { SEGMENT_ALIGN = 4096 };
+
+static struct journal_options with_defaults(const struct journal_options *options)
+{
+    struct journal_options o = *options;
+    check(o.disk != NULL && o.producers > 0);
+    if (o.segment_bytes == 0) o.segment_bytes = SEGMENT_DEFAULT_BYTES;
+    if (o.segment_bytes < SEGMENT_LEAST_BYTES) o.segment_bytes = SEGMENT_LEAST_BYTES;
+    o.segment_bytes = (o.segment_bytes + SEGMENT_ALIGN - 1) / SEGMENT_ALIGN * SEGMENT_ALIGN;
+    return o;
+}
+
+static enum err spare_from_recovery(struct scribe *s, const struct recovery *r)
+{
+    struct scribe_file spare = {.segment = r->spare, .bytes = r->spare_bytes, .file = -1};
+    char name[SEGMENT_NAME];
+    segment_write_name(spare.segment, name);
+    enum err err = s->disk->open(s->disk->state, name, false, &spare.file);
+    if (err == ERR_OK) scribe_take_spare(s, spare);
+    return err;
+}
+
+/* Recovered records are durable now, but no frame says so yet: damage to them would pass for a
+ * torn tail. So the first frame of this life says it. */
+static void begin_life(struct scribe *s, uint64_t now_ms)
+{
+    scribe_keep_step(s, now_ms);
+    if (scribe_claim_step(s, now_ms)) scribe_sync_step(s);
+}
+
+enum err journal_open_driven(const struct journal_options *options, const char *epoch, uint64_t now_ms,
+                             enum err (*replay)(void *context, const struct journal_record *record),
+                             void *replay_context, struct journal **ret, struct journal_report *ret_report,
+                             struct fault *f)
+{
+    struct journal_options o = with_defaults(options);
+    enum err err = o.disk->lock(o.disk->state);
+    if (err == ERR_EXISTS) return fault_set(f, err, "", "another process holds the journal's directory");
+    if (err != ERR_OK) return fault_set(f, err, "", "the journal's directory cannot be locked");
+
+    struct journal *j = aligned_alloc(64, sizeof *j);
+    check(j != NULL);
+    memset(j, 0, sizeof *j);
+    struct recovery found;
+    struct journal_report report;
+    shelf_init(&j->scribe.shelf);
+    err = recover_run(o.disk, o.segment_bytes, &j->scribe.shelf, &found, &report, f);
+    if (err == ERR_OK && replay != NULL)
+        err = recover_replay(o.disk, &j->scribe.shelf, &found.tail, replay, replay_context, f);
+    if (err != ERR_OK) {
+        shelf_fini(&j->scribe.shelf);
+        free(j);
+        return err;
+    }
+
+    err = scribe_init(&j->scribe, &o, epoch, found.tail, report.durable_seq_claimed);
+    if (err == ERR_OK && found.spare != 0) err = spare_from_recovery(&j->scribe, &found);
+    if (err != ERR_OK) {
+        journal_abandon(j);
+        return fault_set(f, err, "", "the journal's files cannot be opened");
+    }
+    begin_life(&j->scribe, now_ms);
+    memcpy(report.epoch, epoch, JOURNAL_EPOCH_TEXT);
+    *ret_report = report;
+    *ret = j;
+    return ERR_OK;
+}
+
+enum err journal_open(const struct journal_options *options,
+                      enum err (*replay)(void *context, const struct journal_record *record), void *replay_context,
+                      struct journal **ret, struct journal_report *ret_report, struct fault *f)
+{
+    uint8_t chance[JOURNAL_EPOCH_TEXT / 2];
+    char epoch[JOURNAL_EPOCH_TEXT];
+    world_random(chance, sizeof chance);
+    for (size_t i = 0; i < JOURNAL_EPOCH_TEXT; i++)
+        epoch[i] = "0123456789abcdef"[(chance[i / 2] >> (i % 2 == 0 ? 4 : 0)) & 15];
+
+    enum err err = journal_open_driven(options, epoch, world_now_ms(), replay, replay_context, ret, ret_report, f);
+    if (err == ERR_OK) scribe_start(&(*ret)->scribe);
+    return err;
+}
+
+void journal_abandon(struct journal *j)
+{
+    if (j == NULL) return;
+    scribe_fini(&j->scribe);
+    shelf_fini(&j->scribe.shelf);
+    free(j);
+}
+
+void journal_close_driven(struct journal *j, uint64_t now_ms)
+{
+    if (j == NULL) return;
+    struct scribe *s = &j->scribe;
+    while (scribe_write_step(s, now_ms)) {}
+    while (scribe_sync_step(s)) {}
+    if (scribe_claim_step(s, now_ms)) scribe_sync_step(s);
+    journal_abandon(j);
+}
+
+void journal_close(struct journal *j)
+{
+    if (j == NULL) return;
+    scribe_stop(&j->scribe);
+    journal_close_driven(j, world_now_ms());
+}
+
+/* ---- whole journal ---- */
+
+struct journal_producer *journal_producer(struct journal *j, unsigned index)
+{
+    check(index < j->scribe.options.producers);
+    return &j->scribe.producers[index];
+}
+
+uint64_t journal_durable_seq(const struct journal *j)
+{
+    return atomic_load_explicit(&j->scribe.durable_seq, memory_order_acquire);
+}
+
+uint64_t journal_written_seq(const struct journal *j)
+{
+    return atomic_load_explicit(&j->scribe.written_seq, memory_order_acquire);
+}
+
+const char *journal_epoch(const struct journal *j) { return j->scribe.epoch; }
+
+void journal_confirm(struct journal *j, uint64_t seq)
+{
+    uint64_t before = atomic_load(&j->scribe.confirmed_seq);
+    while (seq > before && !atomic_compare_exchange_weak(&j->scribe.confirmed_seq, &before, seq)) {}
+}
+
+bool journal_is_full(const struct journal *j)
+{
+    const struct scribe *s = &j->scribe;
+    if (atomic_load(&s->disk_full)) return true;
+    return atomic_load(&s->spare_fails) && atomic_load(&s->room) < s->reserve_bytes + FRAME_BYTES;
+}
+
+void journal_totals(const struct journal *j, struct journal_totals *ret)
+{
+    /* The lock of the shelf is the only thing that changes. */
+    struct scribe *s = &((struct journal *)(uintptr_t)j)->scribe;
+    *ret = (struct journal_totals){
+        .records = atomic_load_explicit(&s->records, memory_order_relaxed),
+        .frames = atomic_load_explicit(&s->frames, memory_order_relaxed),
+        .bytes = atomic_load_explicit(&s->bytes, memory_order_relaxed),
+        .syncs = atomic_load_explicit(&s->syncs, memory_order_relaxed),
+        .sync_ns = atomic_load_explicit(&s->sync_ns, memory_order_relaxed),
+        .free_bytes = atomic_load_explicit(&s->free_bytes, memory_order_relaxed),
+        .total_bytes = atomic_load_explicit(&s->total_bytes, memory_order_relaxed),
+    };
+    shelf_totals(&s->shelf, &ret->segments, &ret->segment_bytes, &ret->oldest_seq);
+}

@@ -1,0 +1,145 @@
+/* producer.c - one reactor's door to the journal: records into blocks, blocks to the scribe.
+ *
+ * Nothing here waits or takes a lock. A refusal is decided before anything changes, and leaves
+ * `starved` behind, so that the scribe rings when it is worth another try. */
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "journal/scribe.h"
+
+enum { BLOCK_ALIGN = 4096 };
+
+void producer_init(struct journal_producer *p, struct scribe *s, unsigned index)
+{
+    p->scribe = s;
+    p->index = index;
+    for (int i = 0; i < LIMIT_BLOCKS; i++) {
+        p->blocks[i].bytes = aligned_alloc(BLOCK_ALIGN, FRAME_BYTES);
+        check(p->blocks[i].bytes != NULL);
+    }
+}
+
+void producer_fini(struct journal_producer *p)
+{
+    for (int i = 0; i < LIMIT_BLOCKS; i++) free(p->blocks[i].bytes);
+}
+
+static struct block *filling(struct journal_producer *p)
+{
+    return &p->blocks[(p->sealed_own + 1) % LIMIT_BLOCKS];
+}
+
+static bool block_is_free(const struct journal_producer *p)
+{
+    return p->sealed_own - atomic_load(&p->freed) < LIMIT_BLOCKS;
+}
+
+/* A whole frame's room, leaving at least `least` bytes of it. */
+static bool room_take(struct scribe *s, int64_t least)
+{
+    int64_t room = atomic_load(&s->room);
+    while (room - FRAME_BYTES >= least)
+        if (atomic_compare_exchange_weak(&s->room, &room, room - FRAME_BYTES)) return true;
+    return false;
+}
+
+static enum err block_open(struct journal_producer *p, bool closing)
+{
+    struct scribe *s = p->scribe;
+    if (!block_is_free(p)) return ERR_FULL;
+    bool ordinary = room_take(s, s->reserve_bytes);
+    if (!ordinary && !(closing && room_take(s, 0)))
+        return atomic_load(&s->spare_fails) ? ERR_JOURNAL_FULL : ERR_FULL;
+
+    struct block *b = filling(p);
+    b->body_bytes = b->count = 0;
+    b->wants_sync = b->wants_written = false;
+    b->closing = !ordinary;
+    p->open = true;
+    return ERR_OK;
+}
+
+/* A block that got no record gives its room back. */
+static void block_drop(struct journal_producer *p)
+{
+    p->open = false;
+    atomic_fetch_add(&p->scribe->room, FRAME_BYTES);
+}
+
+static enum err try_reserve(struct journal_producer *p, size_t size, bool closing)
+{
+    if (!closing && atomic_load_explicit(&p->scribe->disk_full, memory_order_relaxed)) return ERR_JOURNAL_FULL;
+    if (p->open) {
+        const struct block *b = filling(p);
+        bool fits = b->body_bytes + FRAME_RECORD_HEADER_BYTES + size <= FRAME_BODY_BYTES;
+        if (fits && (closing || !b->closing)) return ERR_OK;
+        if (b->count > 0) journal_seal(p);
+        else block_drop(p);
+    }
+    return block_open(p, closing);
+}
+
+static char *reserve(struct journal_producer *p, size_t size, bool closing, enum err *ret_err)
+{
+    check(size <= LIMIT_RECORD_BYTES);
+    enum err err = try_reserve(p, size, closing);
+    if (err != ERR_OK) {
+        /* Whoever makes room looks at `starved` after making it, and we look for room after
+         * setting `starved`: one of the two sees the other. */
+        atomic_store(&p->starved, true);
+        err = try_reserve(p, size, closing);
+    }
+    if (err != ERR_OK) {
+        *ret_err = err;
+        return NULL;
+    }
+    struct block *b = filling(p);
+    p->reserved = size;
+    return b->bytes + FRAME_HEADER_BYTES + b->body_bytes + FRAME_RECORD_HEADER_BYTES;
+}
+
+char *journal_reserve(struct journal_producer *p, size_t size, enum err *ret_err)
+{
+    return reserve(p, size, false, ret_err);
+}
+
+char *journal_reserve_closing(struct journal_producer *p, size_t size, enum err *ret_err)
+{
+    return reserve(p, size, true, ret_err);
+}
+
+void journal_commit(struct journal_producer *p, size_t public_size, size_t private_size, bool wants_sync)
+{
+    check(p->open && public_size <= p->reserved && private_size <= p->reserved - public_size);
+    struct block *b = filling(p);
+    frame_put_record_header(b->bytes + FRAME_HEADER_BYTES + b->body_bytes, public_size, private_size);
+    b->body_bytes += (uint32_t)(FRAME_RECORD_HEADER_BYTES + public_size + private_size);
+    b->count++;
+    if (wants_sync) b->wants_sync = true;
+    else b->wants_written = true;
+    p->reserved = 0;
+    p->last_mark = p->sealed_own + 1;
+}
+
+uint64_t journal_mark(const struct journal_producer *p) { return p->last_mark; }
+
+void journal_seal(struct journal_producer *p)
+{
+    if (!p->open || filling(p)->count == 0) return;
+    p->open = false;
+    p->sealed_own++;
+    atomic_store(&p->sealed, p->sealed_own);
+    bell_ring(&p->scribe->writer_bell);
+}
+
+void journal_marks(const struct journal_producer *p, uint64_t *ret_written, uint64_t *ret_durable)
+{
+    *ret_written = atomic_load_explicit(&p->written, memory_order_acquire);
+    *ret_durable = atomic_load_explicit(&p->durable, memory_order_acquire);
+}
+
+unsigned journal_blocks_free(const struct journal_producer *p)
+{
+    uint64_t busy = p->sealed_own - atomic_load_explicit(&p->freed, memory_order_acquire) + (p->open ? 1 : 0);
+    return LIMIT_BLOCKS - (unsigned)busy;
+}

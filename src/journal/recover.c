@@ -1,0 +1,360 @@
+#include "journal/recover.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "base/check.h"
+
+struct found { /* a segment file on disk */
+    uint64_t id, bytes;
+    uint64_t first_seq, end_seq; /* of its whole frames; end_seq is the next one's */
+    uint64_t last_ms;
+    uint64_t used;               /* offset after the last whole frame */
+};
+
+struct survey {
+    struct disk *disk;
+    struct hasher *hasher;
+    struct segment_reader reader;
+    struct found *all;
+    size_t count, capacity;
+
+    /* How far whole frames go. */
+    size_t last;            /* index of the segment where they end */
+    uint64_t next_seq;      /* 0: not known yet */
+    struct sha256 previous;
+    uint64_t records;
+    char epoch[JOURNAL_EPOCH_TEXT];
+
+    uint64_t claimed_seq;   /* highest durable seq told by any header */
+    uint64_t torn_frames;   /* headers beyond the end */
+    uint64_t torn_bytes;    /* sectors beyond the end that are not zeros */
+    bool last_is_torn;      /* such sectors in all[last] */
+    size_t after_is_torn;   /* index of the first later segment with such sectors, or count */
+};
+
+/* ---- the files ---- */
+
+static void note_file(void *context, const char *name)
+{
+    struct survey *v = context;
+    uint64_t id;
+    if (!segment_read_name(name, &id)) return;
+    if (v->count == v->capacity) {
+        v->capacity = v->capacity == 0 ? 16 : 2 * v->capacity;
+        v->all = realloc(v->all, v->capacity * sizeof *v->all);
+        check(v->all != NULL);
+    }
+    v->all[v->count++] = (struct found){.id = id};
+}
+
+static int by_id(const void *a, const void *b)
+{
+    const struct found *x = a, *y = b;
+    return x->id < y->id ? -1 : x->id > y->id;
+}
+
+static enum err list_files(struct survey *v, struct fault *f)
+{
+    enum err err = v->disk->list(v->disk->state, note_file, v);
+    if (err != ERR_OK) return fault_set(f, err, "", "the journal's directory cannot be listed");
+    if (v->count == 0) return ERR_OK;
+    qsort(v->all, v->count, sizeof *v->all, by_id);
+    for (size_t i = 1; i < v->count; i++)
+        if (v->all[i].id != v->all[i - 1].id + 1)
+            return fault_set(f, ERR_CORRUPT, "", "segment %016" PRIx64 ".journal is missing: the next one is here",
+                             v->all[i - 1].id + 1);
+    return ERR_OK;
+}
+
+static enum err open_file(struct survey *v, size_t index, struct fault *f)
+{
+    enum err err = segment_reader_open(&v->reader, v->all[index].id);
+    if (err != ERR_OK)
+        return fault_set(f, err, "", "segment %016" PRIx64 ".journal cannot be opened", v->all[index].id);
+    v->all[index].bytes = v->reader.file_bytes;
+    return ERR_OK;
+}
+
+/* ---- whole frames ---- */
+
+/* ERR_END: no whole frame at `offset`; ERR_IO; else the frame and its bytes. */
+static enum err read_frame(struct survey *v, uint64_t offset, struct frame *ret, const char **ret_bytes)
+{
+    const char *bytes;
+    enum err err = segment_reader_view(&v->reader, offset, FRAME_HEADER_BYTES, &bytes);
+    if (err != ERR_OK) return err;
+    if (frame_read_header(bytes, v->reader.id, ret) != ERR_OK) return ERR_END;
+    err = segment_reader_view(&v->reader, offset, frame_size(ret), &bytes);
+    if (err != ERR_OK) return err;
+    *ret_bytes = bytes;
+    return frame_check(ret, bytes) == ERR_OK ? ERR_OK : ERR_END;
+}
+
+static bool follows(const struct survey *v, const struct frame *f)
+{
+    if (v->next_seq == 0) return true; /* the oldest kept: there is nothing to compare with */
+    return f->first_seq == v->next_seq && memcmp(&f->previous, &v->previous, sizeof v->previous) == 0;
+}
+
+static void claim(struct survey *v, uint64_t durable_seq)
+{
+    if (durable_seq > v->claimed_seq) v->claimed_seq = durable_seq;
+}
+
+/* The whole frames of one segment that follow each other. ERR_END: its first frame does not
+ * follow the segment before. */
+static enum err walk_segment(struct survey *v, size_t index, struct fault *f)
+{
+    struct found *s = &v->all[index];
+    for (;;) {
+        struct frame frame;
+        const char *bytes;
+        enum err err = read_frame(v, s->used, &frame, &bytes);
+        if (err == ERR_END) return s->used > 0 ? ERR_OK : ERR_END;
+        if (err != ERR_OK)
+            return fault_set(f, err, "", "segment %016" PRIx64 ".journal cannot be read at offset %" PRIu64, s->id, s->used);
+        if (!follows(v, &frame)) {
+            /* A lost frame leaves a hole, and a hole was found before this. So this is a whole
+             * frame in a place where no crash puts it. */
+            if (s->used > 0)
+                return fault_set(f, ERR_CORRUPT, "",
+                                 "segment %016" PRIx64 ".journal, offset %" PRIu64
+                                 ": the frame of seq %" PRIu64 " does not follow the one before it",
+                                 s->id, s->used, frame.first_seq);
+            return ERR_END;
+        }
+        if (s->used == 0) s->first_seq = frame.first_seq;
+        v->next_seq = s->end_seq = frame.first_seq + frame.count;
+        v->previous = frame_digest(&frame, bytes, v->hasher);
+        memcpy(v->epoch, frame.epoch, JOURNAL_EPOCH_TEXT);
+        claim(v, frame.durable_seq);
+        v->records += frame.count;
+        s->last_ms = frame.written_ms;
+        s->used += frame_size(&frame);
+    }
+}
+
+static enum err walk(struct survey *v, struct fault *f)
+{
+    if (v->all[0].id == 1) v->next_seq = 1; /* and `previous` is zeros */
+    for (size_t i = 0; i < v->count; i++) {
+        enum err err = open_file(v, i, f);
+        if (err == ERR_OK) err = walk_segment(v, i, f);
+        if (err == ERR_END) break;
+        if (err != ERR_OK) return err;
+        v->last = i;
+    }
+    return ERR_OK;
+}
+
+/* ---- beyond the whole frames ---- */
+
+static bool is_zeros(const char *bytes, size_t size)
+{
+    return size == 0 || (bytes[0] == 0 && memcmp(bytes, bytes + 1, size - 1) == 0);
+}
+
+/* What lies in a segment from `offset` on: headers, whose durable seq counts even where their
+ * bodies are torn, and sectors that are not zeros. */
+static enum err scan(struct survey *v, uint64_t offset, bool *ret_torn)
+{
+    while (offset < v->reader.file_bytes) {
+        uint64_t left = v->reader.file_bytes - offset;
+        size_t size = left < SEGMENT_READ_BYTES ? (size_t)left : SEGMENT_READ_BYTES;
+        const char *bytes;
+        enum err err = segment_reader_view(&v->reader, offset, size, &bytes);
+        if (err != ERR_OK) return err;
+        offset += size;
+        if (is_zeros(bytes, size)) continue;
+        *ret_torn = true;
+        for (size_t at = 0; at < size; at += FRAME_ALIGN_BYTES) {
+            size_t piece = size - at < FRAME_ALIGN_BYTES ? size - at : FRAME_ALIGN_BYTES;
+            if (is_zeros(bytes + at, piece)) continue;
+            v->torn_bytes += piece;
+            struct frame frame;
+            if (piece < FRAME_HEADER_BYTES || frame_read_header(bytes + at, v->reader.id, &frame) != ERR_OK) continue;
+            v->torn_frames++;
+            claim(v, frame.durable_seq);
+        }
+    }
+    return ERR_OK;
+}
+
+static enum err scan_rest(struct survey *v, struct fault *f)
+{
+    v->after_is_torn = v->count;
+    for (size_t i = v->last; i < v->count; i++) {
+        bool torn = false;
+        enum err err = open_file(v, i, f);
+        if (err != ERR_OK) return err;
+        err = scan(v, v->all[i].used, &torn);
+        if (err != ERR_OK)
+            return fault_set(f, err, "", "segment %016" PRIx64 ".journal cannot be read", v->all[i].id);
+        if (i == v->last) v->last_is_torn = torn;
+        else if (torn && v->after_is_torn == v->count) v->after_is_torn = i;
+    }
+    return ERR_OK;
+}
+
+/* Whether what is missing had been promised. */
+static enum err judge(const struct survey *v, struct fault *f)
+{
+    const struct found *s = &v->all[v->last];
+    if (v->next_seq == 0)
+        return fault_set(f, ERR_CORRUPT, "",
+                         "segment %016" PRIx64 ".journal, offset 0: the oldest kept segment has no whole frame,"
+                         " so the number of its records is lost", s->id);
+    if (v->claimed_seq < v->next_seq) return ERR_OK;
+    return fault_set(f, ERR_CORRUPT, "",
+                     "segment %016" PRIx64 ".journal, offset %" PRIu64 ": seq %" PRIu64
+                     " is damaged or missing, and everything up to seq %" PRIu64 " was durable",
+                     s->id, s->used, v->next_seq, v->claimed_seq);
+}
+
+/* ---- putting it right ---- */
+
+static enum err remove_after(struct survey *v, size_t from)
+{
+    /* Newest first and each durably, so that no gap can be found if this is cut short. */
+    while (v->count > from) {
+        char name[SEGMENT_NAME];
+        segment_write_name(v->all[v->count - 1].id, name);
+        enum err err = v->disk->remove(v->disk->state, name);
+        if (err == ERR_OK) err = v->disk->sync_directory(v->disk->state);
+        if (err != ERR_OK) return err;
+        v->count--;
+    }
+    return ERR_OK;
+}
+
+/* A fresh file where there is room for one. A full disk must not keep the journal shut, so else
+ * the same bytes are written over themselves: less good, because bad blocks stay in use. */
+static enum err copy_one(struct survey *v, size_t index, uint64_t segment_bytes)
+{
+    struct found *s = &v->all[index];
+    uint64_t bytes = s->used > segment_bytes ? s->used : segment_bytes;
+    enum err err = segment_copy(v->disk, s->id, bytes, s->used);
+    if (err == ERR_NO_SPACE) return segment_rewrite(v->disk, s->id, s->used);
+    if (err == ERR_OK) s->bytes = bytes;
+    return err;
+}
+
+static bool needs_copy(const struct survey *v, size_t index)
+{
+    const struct found *s = &v->all[index];
+    if (index < v->last) return s->end_seq > v->claimed_seq + 1;
+    return s->used > 0 || v->last_is_torn || s->bytes == 0; /* not a new one */
+}
+
+/* Later segments go first: were the cut one made whole before them, their frames would be found
+ * again after a crash in between. One empty segment of the right size stays as the spare. */
+static enum err repair(struct survey *v, uint64_t segment_bytes)
+{
+    size_t keep = v->after_is_torn < v->count ? v->last + 1 : v->last + 2;
+    if (keep > v->count) keep = v->count;
+    if (keep == v->last + 2 && v->all[keep - 1].bytes != segment_bytes) keep--;
+    enum err err = remove_after(v, keep);
+    if (err == ERR_OK) err = v->disk->sync_directory(v->disk->state);
+    for (size_t i = 0; err == ERR_OK && i <= v->last; i++)
+        if (needs_copy(v, i)) err = copy_one(v, i, segment_bytes);
+    return err;
+}
+
+static void give(struct survey *v, struct shelf *shelf, struct recovery *ret, struct journal_report *report)
+{
+    const struct found *last = &v->all[v->last];
+    for (size_t i = 0; i <= v->last; i++) {
+        const struct found *s = &v->all[i];
+        shelf_append(shelf, (struct segment){.id = s->id, .bytes = s->bytes, .first_seq = s->first_seq, .last_ms = s->last_ms});
+    }
+    *ret = (struct recovery){
+        .tail = {.segment = last->id, .segment_bytes = last->bytes, .offset = last->used,
+                 .next_seq = v->next_seq, .previous = v->previous},
+        .last_ms = last->last_ms};
+    if (v->last + 1 < v->count) {
+        ret->spare = v->all[v->last + 1].id;
+        ret->spare_bytes = v->all[v->last + 1].bytes;
+    }
+    *report = (struct journal_report){.last_seq = v->next_seq - 1, .durable_seq_claimed = v->claimed_seq,
+                                      .cut_frames = v->torn_frames, .cut_bytes = v->torn_bytes,
+                                      .records = v->records, .segments = v->last + 1};
+    memcpy(report->last_epoch, v->epoch, JOURNAL_EPOCH_TEXT);
+}
+
+static enum err begin_empty(struct survey *v, uint64_t segment_bytes, struct fault *f)
+{
+    enum err err = segment_make(v->disk, 1, segment_bytes);
+    if (err != ERR_OK) return fault_set(f, err, "", "the first segment cannot be made: %s", err_sentence(err));
+    note_file(v, "0000000000000001.journal");
+    return ERR_OK;
+}
+
+static enum err survey_run(struct survey *v, uint64_t segment_bytes, struct fault *f)
+{
+    enum err err = segment_remove_unready(v->disk);
+    if (err != ERR_OK) return fault_set(f, err, "", "the journal's directory cannot be put in order");
+    err = list_files(v, f);
+    if (err == ERR_OK && v->count == 0) err = begin_empty(v, segment_bytes, f);
+    if (err == ERR_OK) err = walk(v, f);
+    if (err == ERR_OK) err = scan_rest(v, f);
+    if (err == ERR_OK) err = judge(v, f);
+    if (err != ERR_OK) return err;
+    err = repair(v, segment_bytes);
+    if (err != ERR_OK) return fault_set(f, err, "", "the journal's tail cannot be copied: %s", err_sentence(err));
+    return ERR_OK;
+}
+
+enum err recover_run(struct disk *d, uint64_t segment_bytes, struct shelf *shelf, struct recovery *ret,
+                     struct journal_report *ret_report, struct fault *f)
+{
+    struct survey v = {.disk = d, .hasher = hasher_create()};
+    segment_reader_init(&v.reader, d);
+    enum err err = survey_run(&v, segment_bytes, f);
+    if (err == ERR_OK) give(&v, shelf, ret, ret_report);
+    segment_reader_fini(&v.reader);
+    hasher_destroy(v.hasher);
+    free(v.all);
+    return err;
+}
+
+/* ---- replay ---- */
+
+static enum err replay_segment(struct survey *v, uint64_t end,
+                               enum err (*replay)(void *context, const struct journal_record *record),
+                               void *context, struct fault *f)
+{
+    for (uint64_t offset = 0; offset < end;) {
+        struct frame frame;
+        const char *bytes;
+        if (read_frame(v, offset, &frame, &bytes) != ERR_OK) break; /* the end of a full segment */
+        struct journal_record record = {.seq = frame.first_seq};
+        memcpy(record.epoch, frame.epoch, JOURNAL_EPOCH_TEXT);
+        for (size_t at = 0; frame_next(&frame, bytes, &at, &record.public_bytes, &record.private_bytes); record.seq++) {
+            enum err err = replay(context, &record);
+            if (err != ERR_OK)
+                return fault_set(f, err, "", "seq %" PRIu64 " cannot be replayed: %s", record.seq, err_sentence(err));
+        }
+        offset += frame_size(&frame);
+        v->next_seq = frame.first_seq + frame.count;
+    }
+    return ERR_OK;
+}
+
+enum err recover_replay(struct disk *d, struct shelf *shelf, const struct tail *tail,
+                        enum err (*replay)(void *context, const struct journal_record *record), void *context,
+                        struct fault *f)
+{
+    struct survey v = {.disk = d, .next_seq = tail->next_seq};
+    segment_reader_init(&v.reader, d);
+    enum err err = ERR_OK;
+    for (size_t i = 0; err == ERR_OK && i < shelf->count; i++) {
+        bool last = shelf->all[i].id == tail->segment;
+        err = segment_reader_open(&v.reader, shelf->all[i].id);
+        if (err == ERR_OK) err = replay_segment(&v, last ? tail->offset : v.reader.file_bytes, replay, context, f);
+    }
+    if (err == ERR_OK && v.next_seq != tail->next_seq) /* it was whole a moment ago */
+        err = fault_set(f, ERR_CORRUPT, "", "the journal cannot be read a second time beyond seq %" PRIu64, v.next_seq);
+    segment_reader_fini(&v.reader);
+    return err;
+}

@@ -1,0 +1,386 @@
+/* scribe.c - the writer's and the syncer's steps, without threads.
+ *
+ * The writer owns the chain: it alone numbers records, hashes frames and knows the offset. The
+ * syncer owns the durable marks. What the syncer is about to promise it reads first (marks, then
+ * the list of files), so that everything it read was written before its fdatasync began. */
+#include "journal/scribe.h"
+
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/planted.h"
+#include "base/world.h"
+
+_Noreturn void scribe_die(const char *what, enum err err)
+{
+    log_text(LOG_ERROR, "journal_failed",
+             "%s: %s; what the kernel holds is unknown, so this process ends and recovery decides", what,
+             err_sentence(err));
+    abort();
+}
+
+/* What of a segment may be promised to frames: its end can be too short for the next one. */
+static int64_t usable(uint64_t bytes, uint64_t start)
+{
+    return bytes > start + FRAME_BYTES ? (int64_t)(bytes - start - FRAME_BYTES) : 0;
+}
+
+enum err scribe_init(struct scribe *s, const struct journal_options *options, const char *epoch,
+                     struct tail tail, uint64_t claimed_seq)
+{
+    s->disk = options->disk;
+    s->options = *options;
+    memcpy(s->epoch, epoch, JOURNAL_EPOCH_TEXT);
+    check(pthread_mutex_init(&s->files_lock, NULL) == 0);
+    s->spare.file = -1;
+    s->hasher = hasher_create();
+    s->claim_bytes = calloc(1, FRAME_ALIGN_BYTES);
+    check(s->claim_bytes != NULL);
+    s->producers = aligned_alloc(64, options->producers * sizeof *s->producers);
+    check(s->producers != NULL);
+    memset(s->producers, 0, options->producers * sizeof *s->producers);
+    for (unsigned i = 0; i < options->producers; i++) producer_init(&s->producers[i], s, i);
+
+    int64_t eighth = (int64_t)(options->segment_bytes / 8);
+    s->reserve_bytes = eighth > FRAME_BYTES ? eighth : FRAME_BYTES;
+    s->tail = tail;
+    s->tail_start = tail.offset;
+    s->claimed_seq = claimed_seq;
+    atomic_store(&s->written_seq, tail.next_seq - 1);
+    atomic_store(&s->durable_seq, tail.next_seq - 1);
+    atomic_store(&s->room, usable(tail.segment_bytes, tail.offset));
+
+    char name[SEGMENT_NAME];
+    segment_write_name(tail.segment, name);
+    s->current = (struct scribe_file){.segment = tail.segment, .bytes = tail.segment_bytes, .file = -1};
+    return s->disk->open(s->disk->state, name, false, &s->current.file);
+}
+
+static void file_close(struct scribe *s, struct scribe_file *f)
+{
+    if (f->file >= 0) s->disk->close(s->disk->state, f->file);
+    f->file = -1;
+}
+
+void scribe_fini(struct scribe *s)
+{
+    file_close(s, &s->current);
+    file_close(s, &s->spare);
+    for (unsigned i = 0; i < s->retired_count; i++) file_close(s, &s->retired[i]);
+    for (unsigned i = 0; i < s->options.producers; i++) producer_fini(&s->producers[i]);
+    free(s->producers);
+    free(s->claim_bytes);
+    hasher_destroy(s->hasher);
+    pthread_mutex_destroy(&s->files_lock);
+}
+
+void scribe_ring_starved(struct scribe *s)
+{
+    for (unsigned i = 0; i < s->options.producers; i++) {
+        struct journal_producer *p = &s->producers[i];
+        if (!atomic_load(&p->starved) || !atomic_exchange(&p->starved, false)) continue;
+        if (s->options.ring != NULL) s->options.ring(s->options.context, i);
+    }
+}
+
+/* ---- the writer ---- */
+
+static void rotate(struct scribe *s)
+{
+    pthread_mutex_lock(&s->files_lock);
+    check(s->spare.file >= 0); /* room was taken for this frame */
+    check(s->retired_count < SCRIBE_RETIRED);
+    s->retired[s->retired_count++] = s->current;
+    s->current = s->spare;
+    s->spare.file = -1;
+    atomic_store(&s->spare_ready, false);
+    struct scribe_file current = s->current;
+    pthread_mutex_unlock(&s->files_lock);
+
+    /* Frames that went into the end of the old segment, which was promised to none, took the
+     * room of the new one. */
+    int64_t taken = (int64_t)(s->tail.offset - s->tail_start);
+    atomic_fetch_add(&s->room, taken - usable(s->tail.segment_bytes, s->tail_start));
+
+    shelf_end_newest(&s->shelf, s->last_ms);
+    shelf_append(&s->shelf, (struct segment){.id = current.segment, .bytes = current.bytes});
+    s->tail.segment = current.segment;
+    s->tail.segment_bytes = current.bytes;
+    s->tail.offset = s->tail_start = 0;
+    bell_ring(&s->keeper_bell);
+}
+
+static void hash_last(struct scribe *s)
+{
+    if (s->unhashed_bytes == NULL) return;
+    s->tail.previous = frame_digest(&s->unhashed, s->unhashed_bytes, s->hasher);
+    s->unhashed_bytes = NULL;
+}
+
+/* One frame of `count` records, whose body lies in `bytes` behind the place for the header. Its
+ * digest is taken later (hash_last), when those who wait for the bytes have been told. */
+static void write_frame(struct scribe *s, char *bytes, uint32_t body_bytes, uint32_t count, uint64_t now_ms)
+{
+    hash_last(s);
+    struct frame f = {.first_seq = s->tail.next_seq, .count = count, .body_bytes = body_bytes,
+                      .previous = s->tail.previous, .written_ms = now_ms,
+                      .durable_seq = atomic_load_explicit(&s->durable_seq, memory_order_acquire)};
+    memcpy(f.epoch, s->epoch, JOURNAL_EPOCH_TEXT);
+    size_t size = frame_size(&f);
+    if (s->tail.offset + size > s->tail.segment_bytes) rotate(s);
+    f.segment = s->tail.segment;
+    frame_encode(&f, bytes);
+
+    /* ENOSPC here would mean that the file's blocks were not allocated after all: as bad as EIO. */
+    enum err err = s->disk->write(s->disk->state, s->current.file, bytes, size, s->tail.offset);
+    if (err != ERR_OK) scribe_die("a write to the journal failed", err);
+
+    if (s->tail.offset == 0) shelf_begin_newest(&s->shelf, f.first_seq);
+    s->tail.offset += size;
+    s->tail.next_seq += count;
+    s->claimed_seq = f.durable_seq;
+    s->last_ms = now_ms;
+    s->unhashed = f;
+    s->unhashed_bytes = bytes;
+    atomic_fetch_add_explicit(&s->records, count, memory_order_relaxed);
+    atomic_fetch_add_explicit(&s->frames, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&s->bytes, size, memory_order_relaxed);
+}
+
+/* Tells the syncer of one more frame. It is rung where someone waits for durable, and where it
+ * sleeps without a deadline, because then it does not know that a lazy sync will be due. */
+static void tell_syncer(struct scribe *s, bool wanted)
+{
+    uint64_t frames = atomic_load_explicit(&s->written_frames, memory_order_relaxed) + 1;
+    if (wanted) atomic_store_explicit(&s->wanted_frames, frames, memory_order_release);
+    atomic_store(&s->written_frames, frames);
+}
+
+static void ring_syncer(struct scribe *s, bool wanted)
+{
+    if (wanted || !atomic_load(&s->syncer_timed)) bell_ring(&s->syncer_bell);
+}
+
+/* All blocks that one producer has sealed. */
+static bool write_producer(struct scribe *s, struct journal_producer *p, uint64_t now_ms, bool *wanted)
+{
+    uint64_t sealed = atomic_load(&p->sealed);
+    if (p->taken == sealed) return false;
+    bool ring = false;
+    while (p->taken < sealed) {
+        struct block *b = &p->blocks[(p->taken + 1) % LIMIT_BLOCKS];
+        write_frame(s, b->bytes, b->body_bytes, b->count, now_ms);
+        p->taken++;
+        int64_t unused = FRAME_BYTES - (int64_t)frame_size(&s->unhashed);
+        atomic_fetch_add(&s->room, unused);
+        atomic_store_explicit(&p->written, p->taken, memory_order_release);
+        atomic_store_explicit(&s->written_seq, s->tail.next_seq - 1, memory_order_release);
+        ring |= b->wants_written;
+        *wanted |= b->wants_sync;
+        tell_syncer(s, b->wants_sync);
+    }
+    if (ring && s->options.ring != NULL) s->options.ring(s->options.context, p->index);
+    return true;
+}
+
+static bool sealed_blocks(void *context)
+{
+    struct scribe *s = context;
+    if (atomic_load(&s->stopping)) return true;
+    for (unsigned i = 0; i < s->options.producers; i++)
+        if (s->producers[i].taken != atomic_load(&s->producers[i].sealed)) return true;
+    return false;
+}
+
+bool scribe_write_step(struct scribe *s, uint64_t now_ms)
+{
+    bool any = false, wanted = false;
+    for (unsigned i = 0; i < s->options.producers; i++)
+        any |= write_producer(s, &s->producers[i], now_ms, &wanted);
+    if (!any) return false;
+    ring_syncer(s, wanted);
+
+    hash_last(s);
+    for (unsigned i = 0; i < s->options.producers; i++) {
+        struct journal_producer *p = &s->producers[i];
+        if (atomic_load_explicit(&p->freed, memory_order_relaxed) != p->taken) atomic_store(&p->freed, p->taken);
+    }
+    scribe_ring_starved(s);
+    return true;
+}
+
+bool scribe_claim_step(struct scribe *s, uint64_t now_ms)
+{
+    if (atomic_load(&s->durable_seq) <= s->claimed_seq) return false;
+    if (s->tail.offset + FRAME_ALIGN_BYTES > s->tail.segment_bytes) return false;
+    int64_t room = atomic_load(&s->room);
+    do {
+        if (room < FRAME_ALIGN_BYTES) return false;
+    } while (!atomic_compare_exchange_weak(&s->room, &room, room - FRAME_ALIGN_BYTES));
+
+    write_frame(s, s->claim_bytes, 0, 0, now_ms);
+    hash_last(s);
+    tell_syncer(s, false);
+    ring_syncer(s, false);
+    return true;
+}
+
+/* ---- the syncer ---- */
+
+static void publish_durable(struct scribe *s, uint64_t frames, uint64_t seq)
+{
+    bool moved = seq != atomic_load(&s->durable_seq);
+    atomic_store_explicit(&s->durable_seq, seq, memory_order_release);
+    for (unsigned i = 0; i < s->options.producers; i++) {
+        struct journal_producer *p = &s->producers[i];
+        if (p->syncing == atomic_load_explicit(&p->durable, memory_order_relaxed)) continue;
+        atomic_store_explicit(&p->durable, p->syncing, memory_order_release);
+        if (s->options.ring != NULL) s->options.ring(s->options.context, i);
+    }
+    atomic_store(&s->durable_frames, frames);
+    if (moved && s->options.ring_durable != NULL) s->options.ring_durable(s->options.context);
+}
+
+static void sync_file(struct scribe *s, int file)
+{
+    uint64_t begun = world_monotonic_ns();
+    enum err err = s->disk->sync(s->disk->state, file);
+    if (err != ERR_OK && !planted("sync_error_ignored")) scribe_die("a sync of the journal failed", err);
+    atomic_fetch_add_explicit(&s->sync_ns, world_monotonic_ns() - begun, memory_order_relaxed);
+    atomic_fetch_add_explicit(&s->syncs, 1, memory_order_relaxed);
+}
+
+/* Syncs what was retired and what is written now. Only the syncer takes from the list. */
+static void sync_files(struct scribe *s)
+{
+    struct scribe_file retired[SCRIBE_RETIRED];
+    pthread_mutex_lock(&s->files_lock);
+    unsigned count = s->retired_count;
+    memcpy(retired, s->retired, count * sizeof *retired);
+    int current = s->current.file;
+    pthread_mutex_unlock(&s->files_lock);
+
+    for (unsigned i = 0; i < count; i++) sync_file(s, retired[i].file);
+    sync_file(s, current);
+    if (count == 0) return;
+
+    pthread_mutex_lock(&s->files_lock);
+    s->retired_count -= count;
+    memmove(s->retired, s->retired + count, s->retired_count * sizeof *retired);
+    pthread_mutex_unlock(&s->files_lock);
+    for (unsigned i = 0; i < count; i++) file_close(s, &retired[i]);
+    bell_ring(&s->keeper_bell); /* it makes no spare while too many wait here */
+}
+
+bool scribe_sync_step(struct scribe *s)
+{
+    uint64_t frames = atomic_load(&s->written_frames);
+    if (frames == atomic_load_explicit(&s->durable_frames, memory_order_relaxed)) return false;
+    uint64_t seq = atomic_load_explicit(&s->written_seq, memory_order_acquire);
+    for (unsigned i = 0; i < s->options.producers; i++)
+        s->producers[i].syncing = atomic_load_explicit(&s->producers[i].written, memory_order_acquire);
+
+    if (planted("answer_before_sync")) publish_durable(s, frames, seq);
+    sync_files(s);
+    publish_durable(s, frames, seq);
+    return true;
+}
+
+/* ---- threads ---- */
+
+enum { CLAIM_AFTER_MS = 1000, KEEP_EVERY_MS = 1000 };
+
+static void *writer_run(void *context)
+{
+    struct scribe *s = context;
+    uint64_t idle_since = world_monotonic_ns();
+    for (;;) {
+        if (scribe_write_step(s, world_now_ms())) {
+            idle_since = world_monotonic_ns();
+            continue;
+        }
+        if (atomic_load(&s->stopping)) return NULL;
+        bool untold = s->claimed_seq < s->tail.next_seq - 1;
+        if (untold && world_monotonic_ns() - idle_since >= CLAIM_AFTER_MS * UINT64_C(1000000)) {
+            scribe_claim_step(s, world_now_ms());
+            idle_since = world_monotonic_ns();
+            untold = s->claimed_seq < s->tail.next_seq - 1;
+        }
+        bell_sleep(&s->writer_bell, untold ? CLAIM_AFTER_MS : UINT32_MAX, sealed_blocks, s);
+    }
+}
+
+static bool unsynced_frames(void *context)
+{
+    struct scribe *s = context;
+    return atomic_load(&s->stopping) || atomic_load(&s->written_frames) != atomic_load(&s->durable_frames);
+}
+
+static bool wanted_frames(void *context)
+{
+    struct scribe *s = context;
+    return atomic_load(&s->stopping) || atomic_load(&s->wanted_frames) > atomic_load(&s->durable_frames);
+}
+
+/* Sleeps until someone waits for durable, or the lazy sync of what is written is due. */
+static void syncer_linger(struct scribe *s)
+{
+    uint64_t due = world_monotonic_ns() + s->options.lazy_sync_ms * UINT64_C(1000000);
+    atomic_store(&s->syncer_timed, true);
+    for (;;) {
+        uint64_t now = world_monotonic_ns();
+        if (now >= due || wanted_frames(s)) break;
+        uint64_t left_ms = (due - now + 999999) / 1000000;
+        bell_sleep(&s->syncer_bell, (uint32_t)left_ms, wanted_frames, s);
+    }
+    atomic_store(&s->syncer_timed, false);
+}
+
+static void *syncer_run(void *context)
+{
+    struct scribe *s = context;
+    for (;;) {
+        if (!unsynced_frames(s)) bell_sleep(&s->syncer_bell, UINT32_MAX, unsynced_frames, s);
+        if (!wanted_frames(s) && unsynced_frames(s)) syncer_linger(s);
+        bool stopping = atomic_load(&s->stopping);
+        if (!scribe_sync_step(s) && stopping) return NULL;
+    }
+}
+
+static bool keeper_news(void *context)
+{
+    struct scribe *s = context;
+    return atomic_load(&s->stopping) || scribe_needs_spare(s);
+}
+
+static void *keeper_run(void *context)
+{
+    struct scribe *s = context;
+    while (!atomic_load(&s->stopping)) {
+        scribe_keep_step(s, world_now_ms());
+        bell_sleep(&s->keeper_bell, KEEP_EVERY_MS, keeper_news, s);
+    }
+    return NULL;
+}
+
+void scribe_start(struct scribe *s)
+{
+    check(pthread_create(&s->writer, NULL, writer_run, s) == 0);
+    check(pthread_create(&s->syncer, NULL, syncer_run, s) == 0);
+    check(pthread_create(&s->keeper, NULL, keeper_run, s) == 0);
+    s->running = true;
+}
+
+void scribe_stop(struct scribe *s)
+{
+    if (!s->running) return;
+    atomic_store(&s->stopping, true);
+    bell_ring(&s->writer_bell);
+    bell_ring(&s->syncer_bell);
+    bell_ring(&s->keeper_bell);
+    pthread_join(s->writer, NULL);
+    pthread_join(s->syncer, NULL);
+    pthread_join(s->keeper, NULL);
+    s->running = false;
+}

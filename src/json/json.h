@@ -1,0 +1,96 @@
+/* json.h - strict JSON in (RFC 8259), canonical JSON out (RFC 8785).
+ *
+ * The only door to jsmn (tokens) and to the C++ library's shortest number conversion. The reader
+ * takes one whole text and gives a tree in the caller's arena; views point into the text or the
+ * arena, so both must outlive the tree. Refused, with the byte offset: anything RFC 8259 forbids,
+ * duplicate keys (compared unescaped), lone surrogates, invalid UTF-8, trailing bytes, depth over
+ * the limit, numbers that cannot be held. Pure, any thread.
+ *
+ * Numbers are doubles, save that an integer literal which a double cannot hold exactly is kept
+ * as its digits (int64 or uint64). Beyond those it is ERR_NUMBER_PRECISION, as is a non-finite
+ * number, unless it is the very text that ECMAScript writes of a double: what we write we read. */
+#ifndef JSON_JSON_H
+#define JSON_JSON_H
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/fault.h"
+
+enum json_type { JSON_NULL, JSON_FALSE, JSON_TRUE, JSON_NUMBER, JSON_STRING, JSON_ARRAY, JSON_OBJECT };
+
+/* A number literal: what a double holds exactly, or an integer that it does not. */
+enum json_number { JSON_DOUBLE, JSON_INT64, JSON_UINT64 };
+
+/* One value, and where it is a member, its name. Zeroed memory is a null. A tree built by hand
+ * fills type, count, child and next, key and the value; raw and the plain flags may stay zero. */
+struct json {
+    enum json_type type : 8;
+    enum json_number number_kind : 8;
+    bool has_nul;             /* a string (or key) with U+0000 in it */
+    bool plain_key : 1;       /* known to need no escape when written */
+    bool plain_string : 1;
+    uint32_t count;           /* members or elements */
+    struct str key;           /* in an object: the member's name, unescaped */
+    struct str raw;           /* the value's bytes in the source text, quotes included */
+    union {
+        struct str string;    /* JSON_STRING: unescaped */
+        struct {
+            double number;    /* JSON_NUMBER, nearest double in every kind */
+            union {
+                int64_t int64;   /* JSON_INT64 */
+                uint64_t uint64; /* JSON_UINT64 */
+            };
+        };
+    };
+    struct json *child;       /* first member or element, in source order */
+    struct json *next;        /* following sibling */
+};
+
+enum { JSON_DEPTH_CAP = 64 }; /* the most that depth_max may ask for: the reader recurses */
+
+struct json_options {
+    unsigned depth_max;       /* 0 = LIMIT_JSON_DEPTH; the root object is depth 1 */
+    bool nul_anywhere;        /* else U+0000 only inside members named args, context, properties */
+};
+
+/* Reads one JSON text. On error *f says what and where (field: a JSON pointer where one value is
+ * at fault; the text names the byte offset), and nothing else is written. ERR_MALFORMED_JSON,
+ * ERR_DUPLICATE_KEY, ERR_TOO_DEEP, ERR_NUMBER_PRECISION, ERR_BODY_TOO_LARGE (arena full). */
+enum err json_read(struct str text, const struct json_options *options, struct arena *arena,
+                   struct json **ret_root, struct fault *f);
+
+struct json *json_get(const struct json *object, struct str key); /* NULL: absent or not an object */
+
+static inline bool json_is_string(const struct json *v) { return v != NULL && v->type == JSON_STRING; }
+static inline bool json_is_object(const struct json *v) { return v != NULL && v->type == JSON_OBJECT; }
+static inline bool json_is_array(const struct json *v) { return v != NULL && v->type == JSON_ARRAY; }
+static inline bool json_is_number(const struct json *v) { return v != NULL && v->type == JSON_NUMBER; }
+static inline bool json_is_bool(const struct json *v) { return v != NULL && (v->type == JSON_TRUE || v->type == JSON_FALSE); }
+
+/* The member's string, or absent where it is missing or of another type. */
+struct str json_text(const struct json *object, struct str key);
+/* The member as an unsigned integer, or `otherwise`. */
+uint64_t json_u64(const struct json *object, struct str key, uint64_t otherwise);
+
+/* Turns `v` (which stays where it is in its tree) into a string; for masking. */
+void json_become_string(struct json *v, struct str text);
+
+/* ---- out ---- */
+
+/* Appends the JCS form: keys in UTF-16 order, ECMAScript numbers, minimal escapes. Overflow
+ * shows in the buf. */
+void json_put_canonical(struct buf *out, const struct json *v);
+/* "text" with JCS escapes; `text` is well-formed UTF-8. */
+void json_put_string(struct buf *out, struct str text);
+/* The same for text whose bytes are known to need no escape (ids, hashes, times). */
+void json_put_plain(struct buf *out, struct str text);
+/* ECMAScript Number::toString; finite only. At most 25 bytes. */
+void json_put_number(struct buf *out, double number);
+
+/* The nearest double of a JSON number literal; false where it is not one or is not finite. */
+bool json_number_read(struct str literal, double *ret_number);
+
+/* RFC 8785 key order: by UTF-16 code units. <0, 0, >0. */
+int json_key_compare(struct str a, struct str b);
+
+#endif

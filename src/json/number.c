@@ -1,0 +1,272 @@
+/* number.c - numbers: literal to double, double to the text that ECMAScript gives.
+ *
+ *   number = [ "-" ] ( "0" / 1-9 *digit ) [ "." 1*digit ] [ ( "e" / "E" ) [ "+" / "-" ] 1*digit ]
+ *
+ * Reading: a literal is m * 10^e. Where m < 2^53 and |e| <= 22, both m and 10^|e| are doubles
+ * exactly, so that one multiplication or division rounds once and is the nearest double (Clinger
+ * 1990). That is nearly every number people send; others go to number.cc.
+ *
+ * Writing: an integer below 10^15 is its digits. Otherwise, if d is exactly what m / 10^6 rounds
+ * to for an integer m < 10^15, then m / 10^6 without its trailing zeros is the answer: every
+ * decimal of at most 15 digits has its own double (DBL_DIG), so no shorter decimal can read back
+ * as d. Others go to number.cc for their shortest digits and are laid out here.
+ *
+ * Integer literals: one that a double cannot hold exactly is kept as int64 or uint64. One beyond
+ * those is refused unless its nearest double is exactly it (100000000000000000000) or is written
+ * so: the double 2^64 is written 18446744073709552000, and what we write we must read. */
+#include "json/number.h"
+
+#include <math.h>
+
+#include "base/check.h"
+
+static const double power_of_ten[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                      1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
+                                      1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+
+enum {
+    EXACT_POWER = 22,           /* 5^22 < 2^53 */
+    MANTISSA_DIGITS = 19,       /* any 19 digits fit in 64 bits */
+    EXPONENT_CLAMP = 100000000, /* far beyond any double, far below an overflow of int */
+};
+
+#define EXACT_MAX ((uint64_t)1 << 53)
+#define PLAIN_MAX 1e15
+
+/* What a literal is made of. Digits beyond the 19th are counted, not kept. */
+struct parts {
+    uint64_t mantissa;
+    int kept;     /* digits in the mantissa, leading zeros not counted */
+    int dropped;  /* significant digits after those */
+    int exponent; /* of ten, for all those digits as one integer */
+    bool negative;
+    bool integer; /* no fraction, no exponent */
+};
+
+static inline bool is_digit(char c) { return (unsigned char)(c - '0') <= 9; }
+
+static inline void take_digit(struct parts *n, char c)
+{
+    if (n->kept < MANTISSA_DIGITS) {
+        n->mantissa = n->mantissa * 10 + (uint64_t)(c - '0');
+        n->kept += n->mantissa != 0;
+    } else if (n->dropped < EXPONENT_CLAMP) {
+        n->dropped++;
+    }
+}
+
+/* The exponent after its `e`; NULL where a digit is missing, else where it ends. */
+static const char *read_exponent(const char *p, const char *end, struct parts *n)
+{
+    bool negative = p < end && *p == '-';
+    if (p < end && (*p == '-' || *p == '+')) p++;
+    if (p == end || !is_digit(*p)) return NULL;
+    int value = 0;
+    for (; p < end && is_digit(*p); p++)
+        if (value < EXPONENT_CLAMP) value = value * 10 + (*p - '0');
+    n->exponent += negative ? -value : value;
+    return p;
+}
+
+/* The grammar; false with *ret_at where it breaks. */
+static bool read_parts(struct str literal, struct parts *n, size_t *ret_at)
+{
+    const char *p = literal.bytes, *end = p + literal.size;
+    *n = (struct parts){.integer = true};
+    if (p < end && *p == '-') n->negative = true, p++;
+    const char *first = p;
+    while (p < end && is_digit(*p)) take_digit(n, *p++);
+    bool ok = p > first && !(*first == '0' && p > first + 1);
+    if (!ok) p = p > first ? first + 1 : first; /* the digit after a leading zero, or none at all */
+    if (ok && p < end && *p == '.') {
+        n->integer = false;
+        const char *fraction = ++p;
+        for (; p < end && is_digit(*p); p++) {
+            if (n->exponent > -EXPONENT_CLAMP) n->exponent--;
+            take_digit(n, *p);
+        }
+        ok = p > fraction;
+    }
+    if (ok && p < end && (*p == 'e' || *p == 'E')) {
+        n->integer = false;
+        const char *stop = read_exponent(p + 1, end, n);
+        ok = stop != NULL;
+        p = ok ? stop : p + 1 + (p + 1 < end && (p[1] == '-' || p[1] == '+'));
+    }
+    *ret_at = (size_t)(p - literal.bytes);
+    return ok && p == end;
+}
+
+/* An integer beyond 64 bits is taken if its nearest double is exactly it, or is written so. */
+static enum number_result read_long_integer(struct str literal, struct json *v)
+{
+    char digits[NUMBER_FIXED_TEXT];
+    if (!number_nearest(literal.bytes, literal.size, &v->number)) return NUMBER_TOO_BIG;
+    if (str_equal(str_of(digits, number_digits(v->number, digits)), literal)) return NUMBER_OK;
+    return str_equal(str_of(digits, number_write(v->number, digits)), literal) ? NUMBER_OK
+                                                                               : NUMBER_TOO_BIG;
+}
+
+static enum number_result read_integer(struct str literal, const struct parts *n, struct json *v)
+{
+    uint64_t magnitude = n->mantissa;
+    if (n->dropped > 1) return read_long_integer(literal, v);
+    if (n->dropped == 1) {
+        uint64_t last = (uint64_t)(literal.bytes[literal.size - 1] - '0');
+        if (__builtin_mul_overflow(magnitude, (uint64_t)10, &magnitude) ||
+            __builtin_add_overflow(magnitude, last, &magnitude))
+            return read_long_integer(literal, v);
+    }
+    double nearest = (double)magnitude;
+    v->number = n->negative ? -nearest : nearest;
+    if (nearest < 0x1p64 && (uint64_t)nearest == magnitude) return NUMBER_OK;
+    if (n->negative) {
+        if (magnitude > (uint64_t)INT64_MAX) return read_long_integer(literal, v);
+        v->number_kind = JSON_INT64;
+        v->int64 = -(int64_t)magnitude;
+    } else if (magnitude <= (uint64_t)INT64_MAX) {
+        v->number_kind = JSON_INT64;
+        v->int64 = (int64_t)magnitude;
+    } else {
+        v->number_kind = JSON_UINT64;
+        v->uint64 = magnitude;
+    }
+    return NUMBER_OK;
+}
+
+enum number_result number_read(struct str literal, struct json *v, size_t *ret_at)
+{
+    struct parts n;
+    if (!read_parts(literal, &n, ret_at)) return NUMBER_SYNTAX;
+    v->number_kind = JSON_DOUBLE;
+    if (n.dropped == 0 && n.mantissa <= EXACT_MAX && n.exponent >= -EXACT_POWER &&
+        n.exponent <= EXACT_POWER) {
+        double m = (double)n.mantissa;
+        m = n.exponent < 0 ? m / power_of_ten[-n.exponent] : m * power_of_ten[n.exponent];
+        v->number = n.negative ? -m : m;
+        return NUMBER_OK;
+    }
+    if (n.integer) return read_integer(literal, &n, v);
+    if (number_nearest(literal.bytes, literal.size, &v->number)) return NUMBER_OK;
+    /* Out of range: too large is refused, too small is zero, as in ECMAScript. */
+    if (n.mantissa != 0 && n.exponent + n.kept + n.dropped > 0) return NUMBER_TOO_BIG;
+    v->number = n.negative ? -0.0 : 0.0;
+    return NUMBER_OK;
+}
+
+bool json_number_read(struct str literal, double *ret_number)
+{
+    struct json v = {0};
+    size_t at;
+    enum number_result result = number_read(literal, &v, &at);
+    if (result == NUMBER_SYNTAX) return false;
+    /* An integer too long to be kept may have a nearest double all the same. */
+    if (result == NUMBER_TOO_BIG && !number_nearest(literal.bytes, literal.size, &v.number))
+        return false;
+    *ret_number = v.number;
+    return true;
+}
+
+/* Decimal digits of `value`, at most 16; the count. */
+static size_t put_digits(uint64_t value, char *to)
+{
+    char digits[20];
+    size_t at = sizeof digits;
+    do {
+        digits[--at] = (char)('0' + value % 10);
+        value /= 10;
+    } while (value != 0);
+    memcpy(to, digits + at, sizeof digits - at);
+    return sizeof digits - at;
+}
+
+/* m / 10^6 with m not divisible by 10^6: at least one digit after the point stays. */
+static size_t put_millionths(uint64_t m, char *to)
+{
+    size_t size = put_digits(m / 1000000, to);
+    uint64_t fraction = m % 1000000;
+    to[size] = '.';
+    for (size_t i = 6; i > 0; i--) {
+        to[size + i] = (char)('0' + fraction % 10);
+        fraction /= 10;
+    }
+    size += 6;
+    while (to[size] == '0') size--;
+    return size + 1;
+}
+
+/* Lays out `count` digits whose decimal point stands after the first `point` of them (ECMA-262,
+ * Number::toString, step 6 on: k = count, n = point). */
+static size_t lay_out(const char *digits, int count, int point, char *to)
+{
+    char *p = to;
+    if (point > 21 || point < -5) {
+        *p++ = digits[0];
+        if (count > 1) {
+            *p++ = '.';
+            memcpy(p, digits + 1, (size_t)count - 1);
+            p += count - 1;
+        }
+        *p++ = 'e';
+        *p++ = point > 0 ? '+' : '-';
+        return (size_t)(p - to) + put_digits((uint64_t)(point > 0 ? point - 1 : 1 - point), p);
+    }
+    if (point <= 0) {
+        memcpy(p, "0.00000", (size_t)(2 - point));
+        memcpy(p + 2 - point, digits, (size_t)count);
+        return (size_t)(2 - point + count);
+    }
+    if (count <= point) {
+        memcpy(p, digits, (size_t)count);
+        memset(p + count, '0', (size_t)(point - count));
+        return (size_t)point;
+    }
+    memcpy(p, digits, (size_t)point);
+    p[point] = '.';
+    memcpy(p + point + 1, digits + point, (size_t)(count - point));
+    return (size_t)count + 1;
+}
+
+static size_t write_shortest(double number, char *to)
+{
+    char text[NUMBER_SCIENTIFIC_TEXT], digits[NUMBER_SCIENTIFIC_TEXT];
+    size_t size = number_shortest(number, text), i = 0;
+    check(size > 0);
+    int count = 0;
+    for (; text[i] != 'e'; i++)
+        if (text[i] != '.') digits[count++] = text[i];
+    bool negative = text[++i] == '-';
+    int exponent = 0;
+    while (++i < size) exponent = exponent * 10 + (text[i] - '0');
+    return lay_out(digits, count, (negative ? -exponent : exponent) + 1, to);
+}
+
+size_t number_write(double number, char to[NUMBER_TEXT])
+{
+    check(isfinite(number));
+    size_t sign = 0;
+    if (number < 0) {
+        to[sign++] = '-';
+        number = -number;
+    }
+    if (number < PLAIN_MAX) {
+        uint64_t whole = (uint64_t)number;
+        if ((double)whole == number) return sign + put_digits(whole, to + sign);
+        if (number < PLAIN_MAX / 1e6) {
+            uint64_t m = (uint64_t)(number * 1e6 + 0.5);
+            if ((double)m / 1e6 == number) return sign + put_millionths(m, to + sign);
+        }
+    }
+    return sign + write_shortest(number, to + sign);
+}
+
+void json_put_number(struct buf *out, double number)
+{
+    if (out->capacity - out->size >= NUMBER_TEXT && !out->overflow) {
+        out->size += number_write(number, out->bytes + out->size);
+        return;
+    }
+    char text[NUMBER_TEXT]; /* the longest would not fit, but this one may */
+    size_t size = number_write(number, text);
+    buf_put(out, str_of(text, size));
+}

@@ -1,0 +1,232 @@
+/* text.c - strings: scan, unescape, escape.
+ *
+ *   string = quote *char quote
+ *   char   = %x20-21 / %x23-5B / %x5D-10FFFF / "\" ( quote "\" "/" b f n r t / u 4HEXDIG )
+ *
+ * Reading refuses control bytes, unknown escapes, lone surrogates and ill-formed UTF-8, and says
+ * at which byte. Writing escapes what RFC 8785 section 3.2.2.2 says and nothing else: the two
+ * short forms of quote and backslash, b f n r t, and \u00xx in lowercase for other controls. */
+#include "json/text.h"
+
+#include "base/check.h"
+
+#define ONES 0x0101010101010101u
+#define HIGHS 0x8080808080808080u
+
+static inline uint64_t load8(const char *p)
+{
+    uint64_t word;
+    memcpy(&word, p, sizeof word);
+    return word;
+}
+
+/* Nonzero if a byte of the word is below 0x20, a quote or a backslash. A byte of 0x80 or more may
+ * not hide another: each term looks at its own byte, borrows only set bits above a true hit, and
+ * `& ~word` clears what a high byte itself would set. */
+static inline uint64_t has_special(uint64_t word)
+{
+    uint64_t control = word - ONES * 0x20;
+    uint64_t quote = (word ^ (ONES * '"')) - ONES;
+    uint64_t backslash = (word ^ (ONES * '\\')) - ONES;
+    return (control | quote | backslash) & ~word & HIGHS;
+}
+
+static inline bool is_special(unsigned char c) { return c < 0x20 || c == '"' || c == '\\'; }
+
+size_t text_plain_run(struct str s)
+{
+    size_t i = 0;
+    while (s.size - i >= 8 && has_special(load8(s.bytes + i)) == 0) i += 8;
+    while (i < s.size && !is_special((unsigned char)s.bytes[i])) i++;
+    return i;
+}
+
+bool text_is_plain(struct str s)
+{
+    uint64_t seen = 0;
+    size_t i = 0;
+    for (; s.size - i >= 8; i += 8) {
+        uint64_t word = load8(s.bytes + i);
+        seen |= (word - ONES * 0x20) | ((word ^ (ONES * '\\')) - ONES) | word;
+    }
+    if ((seen & HIGHS) != 0) return false;
+    for (; i < s.size; i++) {
+        unsigned char c = (unsigned char)s.bytes[i];
+        if (c < 0x20 || c == '\\' || c >= 0x80) return false;
+    }
+    return true;
+}
+
+/* ---- in ---- */
+
+static inline int hex_value(char c)
+{
+    if (c >= '0' && c <= '9') return c - '0';
+    char lower = (char)(c | 0x20);
+    return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
+}
+
+/* Four hex digits at `at`; -1 where there are not four. */
+static int32_t hex4(struct str s, size_t at)
+{
+    if (s.size - at < 4) return -1;
+    int32_t value = 0;
+    for (size_t i = at; i < at + 4; i++) {
+        int digit = hex_value(s.bytes[i]);
+        if (digit < 0) return -1;
+        value = value << 4 | digit;
+    }
+    return value;
+}
+
+static size_t put_utf8(char *to, uint32_t c)
+{
+    if (c < 0x80) {
+        to[0] = (char)c;
+        return 1;
+    }
+    if (c < 0x800) {
+        to[0] = (char)(0xC0 | c >> 6);
+        to[1] = (char)(0x80 | (c & 0x3F));
+        return 2;
+    }
+    if (c < 0x10000) {
+        to[0] = (char)(0xE0 | c >> 12);
+        to[1] = (char)(0x80 | (c >> 6 & 0x3F));
+        to[2] = (char)(0x80 | (c & 0x3F));
+        return 3;
+    }
+    to[0] = (char)(0xF0 | c >> 18);
+    to[1] = (char)(0x80 | (c >> 12 & 0x3F));
+    to[2] = (char)(0x80 | (c >> 6 & 0x3F));
+    to[3] = (char)(0x80 | (c & 0x3F));
+    return 4;
+}
+
+/* A \u escape whose digits begin at *at (a pair of them for what lies beyond U+FFFF); moves *at
+ * past it. NULL, or the problem. */
+static const char *read_unicode(struct str s, size_t *at, uint32_t *ret)
+{
+    int32_t first = hex4(s, *at);
+    if (first < 0) return "has a \\u escape without four hex digits";
+    if (first >= 0xDC00 && first <= 0xDFFF)
+        return "has a low surrogate without a high one before it";
+    *ret = (uint32_t)first;
+    *at += 4;
+    if (first < 0xD800 || first > 0xDBFF) return NULL;
+    int32_t second = -1;
+    if (s.size - *at >= 6 && s.bytes[*at] == '\\' && s.bytes[*at + 1] == 'u')
+        second = hex4(s, *at + 2);
+    if (second < 0xDC00 || second > 0xDFFF)
+        return "has a high surrogate without a low one after it";
+    *ret = 0x10000 + (((uint32_t)first - 0xD800) << 10) + ((uint32_t)second - 0xDC00);
+    *at += 6;
+    return NULL;
+}
+
+/* The character after a backslash at *at; moves *at past it. NULL, or the problem. */
+static const char *read_escape(struct str s, size_t *at, uint32_t *ret)
+{
+    static const char names[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
+    if (*at == s.size) return "ends within an escape";
+    char name = s.bytes[(*at)++];
+    if (name == 'u') return read_unicode(s, at, ret);
+    const char *found = memchr(names, name, sizeof names - 1);
+    if (found == NULL) return "has an unknown escape";
+    *ret = (unsigned char)values[found - names];
+    return NULL;
+}
+
+/* The general case; `to` holds inside.size bytes, and no escape is shorter than what it means. */
+static bool unescape(struct str inside, char *to, size_t *ret_size, bool *ret_nul,
+                     struct text_fault *f)
+{
+    size_t at = 0, size = 0;
+    while (at < inside.size) {
+        size_t run = text_plain_run(str_skip(inside, at));
+        memcpy(to + size, inside.bytes + at, run);
+        size += run;
+        at += run;
+        if (at == inside.size) break;
+        f->at = at;
+        if (inside.bytes[at] != '\\') {
+            f->problem = inside.bytes[at] == '"' ? "has a quote"
+                                                 : "has a control character that is not escaped";
+            return false;
+        }
+        uint32_t character = 0;
+        at++;
+        f->problem = read_escape(inside, &at, &character);
+        if (f->problem != NULL) return false;
+        if (character == 0) *ret_nul = true;
+        size += put_utf8(to + size, character);
+    }
+    *ret_size = size;
+    return true;
+}
+
+enum err text_read(struct str inside, struct arena *arena, struct str *ret, bool *ret_nul,
+                   struct text_fault *ret_fault)
+{
+    size_t ill_formed;
+    *ret_nul = false;
+    bool utf8 = str_is_utf8(inside, &ill_formed);
+    struct str checked = utf8 ? inside : str_of(inside.bytes, ill_formed);
+    *ret = inside;
+    if (text_plain_run(checked) < checked.size) {
+        char *to = arena_bytes(arena, checked.size);
+        if (to == NULL) return ERR_BODY_TOO_LARGE;
+        size_t size;
+        if (!unescape(checked, to, &size, ret_nul, ret_fault)) return ERR_MALFORMED_JSON;
+        arena_trim(arena, to, checked.size, size);
+        *ret = str_of(to, size);
+    }
+    if (utf8) return ERR_OK;
+    *ret_fault = (struct text_fault){.problem = "has bytes that are not UTF-8", .at = ill_formed};
+    return ERR_MALFORMED_JSON;
+}
+
+/* ---- out ---- */
+
+static void put_escaped(struct buf *out, unsigned char c)
+{
+    static const char digits[] = "0123456789abcdef";
+    static const char names[] = {
+        ['\b'] = 'b', ['\t'] = 't', ['\n'] = 'n', ['\f'] = 'f', ['\r'] = 'r', [31] = 0};
+    char text[6] = {'\\', 'u', '0', '0', digits[c >> 4 & 15], digits[c & 15]};
+    size_t size = 6;
+    if (c == '"' || c == '\\' || (c < 0x20 && names[c] != 0)) {
+        text[1] = c < 0x20 ? names[c] : (char)c;
+        size = 2;
+    }
+    buf_put(out, str_of(text, size));
+}
+
+void json_put_plain(struct buf *out, struct str text)
+{
+    if (!buf_room(out, text.size + 2)) return;
+    char *to = out->bytes + out->size;
+    to[0] = '"';
+    if (text.size > 0) memcpy(to + 1, text.bytes, text.size);
+    to[text.size + 1] = '"';
+    out->size += text.size + 2;
+}
+
+void json_put_string(struct buf *out, struct str text)
+{
+    size_t run = text_plain_run(text);
+    if (run == text.size) {
+        json_put_plain(out, text);
+        return;
+    }
+    buf_put_byte(out, '"');
+    for (;;) {
+        buf_put(out, str_of(text.bytes, run));
+        text = str_skip(text, run);
+        if (text.size == 0) break;
+        put_escaped(out, (unsigned char)text.bytes[0]);
+        text = str_skip(text, 1);
+        run = text_plain_run(text);
+    }
+    buf_put_byte(out, '"');
+}

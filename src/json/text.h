@@ -1,0 +1,30 @@
+/* text.h - the bytes of strings: what needs an escape, and what an escape means; this room only.
+ *
+ * Strings are mostly plain: no quote, backslash or control byte. The scans here step over plain
+ * bytes eight at a time (the SWAR tests of Mycroft 1987 and Lamport 1975), so that the common case
+ * costs about a cycle per eight bytes. */
+#ifndef JSON_TEXT_H
+#define JSON_TEXT_H
+
+#include "json/json.h"
+
+/* What is wrong with the inside of a string, and at which byte of it. */
+struct text_fault {
+    const char *problem; /* a clause: "has ..." */
+    size_t at;
+};
+
+/* Reads the inside of a string (between its quotes): *ret is the unescaped text, a view of
+ * `inside` where it has no escape, else in the arena. *ret_nul tells of a U+0000. On failure
+ * ERR_MALFORMED_JSON with *ret_fault, or ERR_BODY_TOO_LARGE where the arena is full. */
+enum err text_read(struct str inside, struct arena *arena, struct str *ret, bool *ret_nul,
+                   struct text_fault *ret_fault);
+
+/* Offset of the first byte that JCS escapes (quote, backslash, control), or s.size. */
+size_t text_plain_run(struct str s);
+
+/* Whether the whole text is ASCII without backslash or control bytes: then every string in it
+ * is its own bytes. */
+bool text_is_plain(struct str s);
+
+#endif

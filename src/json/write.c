@@ -1,0 +1,165 @@
+/* write.c - a tree to its canonical text (RFC 8785): the bytes that are hashed and stored.
+ *
+ * Members are sorted by UTF-16 code units. That is byte order but for one thing: U+E000 to U+FFFF
+ * (UTF-8 leads EE, EF) come after the surrogate pairs of U+10000 and beyond (leads F0 to F4).
+ * Small objects are sorted on the stack with the first eight bytes of each key as one integer;
+ * only objects of more than SORT_ON_STACK members touch the heap. */
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "json/number.h"
+#include "json/text.h"
+
+enum { SORT_ON_STACK = 32 };
+
+/* A byte's place in the order of UTF-16. Continuation bytes are below 0xC0 and stay as they are. */
+static inline unsigned rank_of(unsigned char c)
+{
+    if (c < 0xEE) return c;
+    return c < 0xF0 ? c + 0x10u : c - 2u;
+}
+
+int json_key_compare(struct str a, struct str b)
+{
+    size_t shorter = a.size < b.size ? a.size : b.size;
+    for (size_t i = 0; i < shorter; i++) {
+        unsigned char x = (unsigned char)a.bytes[i], y = (unsigned char)b.bytes[i];
+        if (x != y) return rank_of(x) < rank_of(y) ? -1 : 1;
+    }
+    return a.size < b.size ? -1 : a.size > b.size;
+}
+
+struct sortable {
+    uint64_t prefix; /* ranks of the first eight bytes, zeros beyond the end; ties ask the key */
+    const struct json *member;
+};
+
+static uint64_t prefix_of(struct str key)
+{
+    uint64_t word = 0;
+    if (key.size >= 8) {
+        memcpy(&word, key.bytes, 8);
+        word = __builtin_bswap64(word);
+    } else {
+        for (size_t i = 0; i < key.size; i++)
+            word |= (uint64_t)(unsigned char)key.bytes[i] << (56 - 8 * i);
+    }
+    if ((word & 0x8080808080808080u) == 0) return word;
+    uint64_t ranked = 0;
+    for (int i = 56; i >= 0; i -= 8) ranked |= (uint64_t)rank_of((unsigned char)(word >> i)) << i;
+    return ranked;
+}
+
+static inline bool comes_before(const struct sortable *a, const struct sortable *b)
+{
+    if (a->prefix != b->prefix) return a->prefix < b->prefix;
+    return json_key_compare(a->member->key, b->member->key) < 0;
+}
+
+static int compare_sortables(const void *a, const void *b)
+{
+    return comes_before(a, b) ? -1 : comes_before(b, a);
+}
+
+/* Insertion sort while the members are taken in: most objects are short and partly in order. */
+static size_t sort_few(const struct json *object, struct sortable *sorted)
+{
+    size_t count = 0;
+    for (const struct json *m = object->child; m != NULL; m = m->next) {
+        struct sortable entry = {prefix_of(m->key), m};
+        size_t at = count++;
+        for (; at > 0 && comes_before(&entry, &sorted[at - 1]); at--) sorted[at] = sorted[at - 1];
+        sorted[at] = entry;
+    }
+    return count;
+}
+
+static void put_members(struct buf *out, const struct sortable *sorted, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct json *m = sorted[i].member;
+        if (i > 0) buf_put_byte(out, ',');
+        if (m->plain_key)
+            json_put_plain(out, m->key);
+        else
+            json_put_string(out, m->key);
+        buf_put_byte(out, ':');
+        json_put_canonical(out, m);
+    }
+}
+
+static size_t members_of(const struct json *object)
+{
+    size_t count = 0;
+    for (const struct json *m = object->child; m != NULL; m = m->next) count++;
+    return count;
+}
+
+static void put_large_object(struct buf *out, const struct json *object, size_t count)
+{
+    struct sortable *sorted = malloc(count * sizeof *sorted);
+    if (sorted == NULL) {
+        out->overflow = true;
+        return;
+    }
+    size_t i = 0;
+    for (const struct json *m = object->child; m != NULL; m = m->next)
+        sorted[i++] = (struct sortable){prefix_of(m->key), m};
+    qsort(sorted, count, sizeof *sorted, compare_sortables);
+    put_members(out, sorted, count);
+    free(sorted);
+}
+
+static void put_object(struct buf *out, const struct json *object)
+{
+    buf_put_byte(out, '{');
+    size_t count = members_of(object);
+    if (count <= SORT_ON_STACK) {
+        struct sortable sorted[SORT_ON_STACK];
+        put_members(out, sorted, sort_few(object, sorted));
+    } else {
+        put_large_object(out, object, count);
+    }
+    buf_put_byte(out, '}');
+}
+
+static void put_array(struct buf *out, const struct json *array)
+{
+    buf_put_byte(out, '[');
+    for (const struct json *v = array->child; v != NULL; v = v->next) {
+        if (v != array->child) buf_put_byte(out, ',');
+        json_put_canonical(out, v);
+    }
+    buf_put_byte(out, ']');
+}
+
+static void put_number(struct buf *out, const struct json *v)
+{
+    if (v->number_kind == JSON_DOUBLE) {
+        json_put_number(out, v->number);
+    } else if (v->number_kind == JSON_UINT64) {
+        buf_put_u64(out, v->uint64);
+    } else {
+        if (v->int64 < 0) buf_put_byte(out, '-');
+        buf_put_u64(out, v->int64 < 0 ? 0 - (uint64_t)v->int64 : (uint64_t)v->int64);
+    }
+}
+
+void json_put_canonical(struct buf *out, const struct json *v)
+{
+    switch (v->type) {
+    case JSON_NULL: buf_put_literal(out, "null"); return;
+    case JSON_FALSE: buf_put_literal(out, "false"); return;
+    case JSON_TRUE: buf_put_literal(out, "true"); return;
+    case JSON_NUMBER: put_number(out, v); return;
+    case JSON_STRING:
+        if (v->plain_string)
+            json_put_plain(out, v->string);
+        else
+            json_put_string(out, v->string);
+        return;
+    case JSON_ARRAY: put_array(out, v); return;
+    case JSON_OBJECT: put_object(out, v); return;
+    }
+    check(false);
+}

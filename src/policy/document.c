@@ -1,0 +1,145 @@
+/* document.c - the life of a document: loaded and tested once, then shared and never changed. */
+#include "policy/document.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "policy/set.h"
+
+static const size_t document_bytes_max = (size_t)512 << 20; /* 1 MiB of text needs far less */
+
+const char *verdict_name(enum verdict v)
+{
+    switch (v) {
+    case VERDICT_DENY: return "deny";
+    case VERDICT_HUMAN_REVIEW: return "human_review";
+    case VERDICT_COMPUTE: return "compute";
+    case VERDICT_ALLOW: return "allow";
+    }
+    return "deny";
+}
+
+static struct policy_document *document_new(struct str name)
+{
+    struct policy_document *d = calloc(1, sizeof *d);
+    if (d == NULL) return NULL;
+    atomic_init(&d->references, 1);
+    arena_init(&d->arena, 8192, document_bytes_max);
+    d->name = arena_copy(&d->arena, name);
+    return d;
+}
+
+struct policy_document *policy_document_share(struct policy_document *d)
+{
+    atomic_fetch_add_explicit(&d->references, 1, memory_order_relaxed);
+    return d;
+}
+
+void policy_document_release(struct policy_document *d)
+{
+    if (d == NULL) return;
+    /* Release what this thread did with it, acquire what the others did, before it is freed. */
+    if (atomic_fetch_sub_explicit(&d->references, 1, memory_order_acq_rel) != 1) return;
+    arena_fini(&d->arena);
+    free(d);
+}
+
+/* The document's own tests as problems. */
+struct test_report {
+    const struct policy_document *document;
+    struct policy_problems *problems;
+};
+
+static void report_test(void *context, const struct policy_test_result *r)
+{
+    struct test_report *t = context;
+    if (r->passed) return;
+    const struct policy_test *test = &t->document->tests[r->index];
+    struct place list = {.key = STR("tests")}, item = {.parent = &list, .index = r->index};
+    problem_add(t->problems, &item, test->line, test->column, "%s", r->message);
+}
+
+static enum err load(struct policy_document *d, struct str text, struct policy_problems *problems)
+{
+    struct arena scratch;
+    arena_init(&scratch, 64 << 10, document_bytes_max);
+    struct node *root = node_read(text, &scratch, problems);
+    if (root != NULL) document_read(d, root, problems);
+    arena_fini(&scratch);
+    if (d->arena.overflow) return ERR_FULL;
+    if (problems->count > 0) return ERR_INVALID_POLICY;
+
+    size_t failed = 0;
+    struct test_report report = {.document = d, .problems = problems};
+    if (!document_run_tests(d, &failed, report_test, &report)) return ERR_FULL;
+    return failed == 0 ? ERR_OK : ERR_INVALID_POLICY;
+}
+
+enum err policy_load(struct str name, struct str text, struct policy_document **ret, struct policy_problems *problems)
+{
+    *problems = (struct policy_problems){0};
+    struct policy_document *d = document_new(name);
+    if (d == NULL) return ERR_FULL;
+    d->is_json = node_text_is_json(text);
+    d->digest = sha256_once(text);
+    enum err err = load(d, text, problems);
+    problems_sort(problems);
+    if (err != ERR_OK) {
+        policy_document_release(d);
+        return err;
+    }
+    *ret = d;
+    return ERR_OK;
+}
+
+struct str policy_document_name(const struct policy_document *d) { return d->name; }
+struct str policy_document_description(const struct policy_document *d) { return d->description; }
+struct sha256 policy_document_digest(const struct policy_document *d) { return d->digest; }
+bool policy_document_is_json(const struct policy_document *d) { return d->is_json; }
+size_t policy_document_rules(const struct policy_document *d) { return d->rule_count; }
+
+/* ---- tests ---- */
+
+static void run_test(const struct policy_set *set, const struct policy_test *test, struct arena *arena,
+                     struct policy_test_result *r)
+{
+    struct policy_outcome outcome;
+    policy_evaluate(set, &test->request, arena, NULL, &outcome);
+    bool same_rule = str_is_absent(test->rule) || str_equal(test->rule, str_from(outcome.rule));
+    r->passed = outcome.verdict == test->expect && same_rule;
+    snprintf(r->message, sizeof r->message, "expected %s%s%.*s, got %s by %s", verdict_name(test->expect),
+             str_is_absent(test->rule) ? "" : " by ", STR_FORMAT(test->rule), verdict_name(outcome.verdict),
+             outcome.rule);
+}
+
+bool document_run_tests(const struct policy_document *d, size_t *ret_failed,
+                        void (*each)(void *context, const struct policy_test_result *r), void *context)
+{
+    *ret_failed = 0;
+    if (d->test_count == 0) return true;
+    struct policy_set *set = NULL;
+    /* A set counts its references; the document itself is not changed by that. */
+    struct policy_set_entry entry = {.document = (struct policy_document *)(uintptr_t)d, .version = 1};
+    if (set_build(&entry, 1, true, &set) != ERR_OK) return false;
+    struct arena arena;
+    arena_init(&arena, 16 << 10, LIMIT_REQUEST_ARENA_BYTES);
+    for (size_t i = 0; i < d->test_count; i++) {
+        struct policy_test_result r = {.index = i};
+        run_test(set, &d->tests[i], &arena, &r);
+        *ret_failed += !r.passed;
+        each(context, &r);
+        arena_reset(&arena);
+    }
+    arena_fini(&arena);
+    policy_set_destroy(set);
+    return true;
+}
+
+size_t policy_document_tests(const struct policy_document *d, void (*each)(void *context, const struct policy_test_result *r),
+                             void *context)
+{
+    size_t failed = 0;
+    check(document_run_tests(d, &failed, each, context));
+    return failed;
+}

@@ -1,0 +1,122 @@
+/* document.h - inside of the room: what a loaded document is made of.
+ *
+ * Everything a document holds lies in its own arena and never changes after policy_load(), so
+ * any number of sets and threads share it. What depends on the other documents of a tenant (who
+ * has which role, the index) is in the set, not here. */
+#ifndef POLICY_DOCUMENT_H
+#define POLICY_DOCUMENT_H
+
+#include <stdatomic.h>
+
+#include "base/limits.h"
+#include "policy/glob.h"
+#include "policy/index.h"
+#include "policy/node.h"
+#include "policy/policy.h"
+
+enum {
+    DOCUMENT_GLOBS_MAX = 100000, /* patterns of one document together */
+    SELECTOR_GLOBS_MAX = 10000,  /* patterns of one selector */
+    SELECTOR_INDEX_AT = 16,      /* longer selectors get an index of their own */
+    ROLES_MAX = 1000,
+    MASKS_MAX = 200,
+    MASK_SEGMENTS_MAX = 16,
+    TESTS_MAX = 1000,
+    APPROVALS_MAX = 16,
+    REVIEW_ROLES_MAX = 16,
+    TEXT_CHARACTERS_MAX = 1000,  /* descriptions and reasons */
+    RULE_ID_MAX = 64,
+};
+
+/* One selector: any of its patterns will do. No patterns: the rule does not have it. */
+struct selector {
+    struct glob *globs;
+    size_t count;
+    const struct index *index; /* of the patterns' numbers; NULL: few, look at each */
+};
+
+struct gate {
+    double allow_at, review_at;
+    enum verdict missing;
+    struct str allow_at_text, review_at_text; /* as written, for reasons */
+};
+
+struct review_terms {
+    unsigned approvals;
+    uint64_t expires_in_ms, good_for_ms;
+    struct str *by;
+    size_t by_count;
+    struct str by_text; /* "finance, support" */
+};
+
+struct rule {
+    struct str id;
+    enum verdict decision;
+    bool folds;                 /* deny and human_review ignore ASCII case */
+    bool names_subject;         /* has agents, users or roles */
+    struct selector agents, users, actions, resources;
+    struct str *roles;
+    size_t role_count;
+    struct str reason;          /* the author's, or one made at load */
+    const struct gate *gate;    /* the rule's own or the document's; NULL: none */
+    bool has_own_gate, has_review;
+    struct review_terms review;
+    struct str safe_tool;       /* compute */
+    const struct json *safe_args;
+    const struct policy_document *document;
+    unsigned line, column;
+};
+
+/* Patterns of people who have a role: one pair each, because a deny by role ignores case. */
+struct role_member {
+    struct glob exact, folding;
+};
+
+struct role {
+    struct str name;
+    struct role_member *members;
+    size_t count;
+};
+
+struct mask {
+    struct str *segments; /* the first is args, context or resource */
+    size_t count;
+};
+
+struct policy_test {
+    struct policy_request request;
+    enum verdict expect;
+    struct str rule; /* absent: any */
+    unsigned line, column;
+};
+
+struct policy_document {
+    _Atomic size_t references;
+    struct arena arena;
+    struct str name, description;
+    struct sha256 digest;
+    bool is_json, is_shadow;
+    const struct gate *gate;
+    struct role *roles;
+    size_t role_count;
+    struct mask *masks;
+    size_t mask_count;
+    struct rule *rules;
+    size_t rule_count;
+    struct policy_test *tests;
+    size_t test_count;
+};
+
+bool selector_match(const struct selector *s, const struct name *n, bool folds);
+
+/* Reads the tree into `d`; what is wrong goes to `problems`. */
+void document_read(struct policy_document *d, const struct node *root, struct policy_problems *problems);
+
+/* Runs all tests with this document alone, as if it were enforced. `each` gets every result.
+ * False: memory ran out. */
+bool document_run_tests(const struct policy_document *d, size_t *ret_failed,
+                        void (*each)(void *context, const struct policy_test_result *r), void *context);
+
+bool verdict_read(struct str text, enum verdict *ret);
+
+#endif

@@ -1,0 +1,490 @@
+/* evaluate.c - one request, one set, one outcome.
+ *
+ *   scope → votes of the rules the index proposes, each with its gate → the strictest vote
+ *         → compute: votes on the safe call → outcome, with what shadow documents would change
+ *
+ * Votes are kept as the smallest rule number for each verdict: numbers follow (document name,
+ * position), so the order in which rules are looked at cannot be seen in the outcome. A rule may
+ * be proposed twice (two of its patterns match); voting twice changes nothing. */
+#include "policy/evaluate.h"
+
+#include <stdlib.h>
+
+#include "base/check.h"
+
+/* ---- does a rule apply? ---- */
+
+struct selector_search {
+    const struct selector *selector;
+    const struct name *name;
+    bool folds, found;
+};
+
+static void search_visit(void *context, const uint32_t *values, size_t count)
+{
+    struct selector_search *s = context;
+    for (size_t i = 0; i < count && !s->found; i++)
+        s->found = glob_match(&s->selector->globs[values[i]], s->name, s->folds);
+}
+
+bool selector_match(const struct selector *s, const struct name *n, bool folds)
+{
+    if (s->index != NULL) {
+        struct selector_search search = {.selector = s, .name = n, .folds = folds};
+        index_lookup(s->index, n, search_visit, &search);
+        return search.found;
+    }
+    for (size_t i = 0; i < s->count; i++)
+        if (glob_match(&s->globs[i], n, folds)) return true;
+    return false;
+}
+
+static void member_visit(void *context, const uint32_t *values, size_t count)
+{
+    struct ballot *b = context;
+    for (size_t i = 0; i < count; i++) {
+        const struct set_member *m = &b->set->members[values[i]];
+        bool folding = glob_match(&m->patterns->folding, b->subject, true);
+        if (folding && !b->roles_folding[m->role]) b->roles[b->role_count++] = m->role;
+        b->roles_folding[m->role] |= folding;
+        b->roles_exact[m->role] |= glob_match(&m->patterns->exact, b->subject, false);
+    }
+}
+
+/* Whoever matches exactly matches ignoring case too, so the folding roles are all there are. */
+static bool roles_find(struct ballot *b)
+{
+    if (b->roles_ready) return true;
+    size_t count = b->set->role_count + 1;
+    b->roles_exact = arena_array(b->arena, bool, count);
+    b->roles_folding = arena_array(b->arena, bool, count);
+    b->roles = arena_array(b->arena, uint32_t, count);
+    if (b->roles_exact == NULL || b->roles_folding == NULL || b->roles == NULL) {
+        b->failed = true;
+        return false;
+    }
+    index_lookup(b->set->member_index, b->subject, member_visit, b);
+    b->roles_ready = true;
+    return true;
+}
+
+bool rule_matches_subject(struct ballot *b, const struct set_rule *r)
+{
+    const struct rule *rule = r->rule;
+    if (!rule->names_subject) return true;
+    if (b->request->kind == SUBJECT_AGENT) return selector_match(&rule->agents, b->subject, rule->folds);
+    if (selector_match(&rule->users, b->subject, rule->folds)) return true;
+    if (r->role_count == 0 || !roles_find(b)) return false;
+    const bool *has = rule->folds ? b->roles_folding : b->roles_exact;
+    for (size_t i = 0; i < r->role_count; i++)
+        if (has[r->roles[i]]) return true;
+    return false;
+}
+
+bool rule_matches_action(const struct ballot *b, const struct rule *rule)
+{
+    return selector_match(&rule->actions, b->action, rule->folds);
+}
+
+/* A rule that restricts cannot be escaped by leaving the resource out. */
+bool rule_matches_resource(struct ballot *b, const struct rule *rule)
+{
+    if (rule->resources.count == 0) return true;
+    if (str_is_absent(b->request->resource)) return rule->folds;
+    if (!b->resource_ready) {
+        b->resource_ready = name_prepare(b->resource, b->request->resource, b->arena);
+        b->failed |= !b->resource_ready;
+        if (b->failed) return rule->folds;
+    }
+    return selector_match(&rule->resources, b->resource, rule->folds);
+}
+
+/* ---- votes ---- */
+
+static void reviewer_note(struct ballot *b, uint32_t number)
+{
+    if (!b->collecting) {
+        b->several_reviewers |= b->reviewer != NO_RULE && b->reviewer != number;
+        b->reviewer = number;
+        return;
+    }
+    if (b->reviewer_count == b->reviewer_room) {
+        size_t room = b->reviewer_room * 2 + 16;
+        uint32_t *larger = arena_array(b->arena, uint32_t, room);
+        if (larger == NULL) {
+            b->failed = true;
+            return;
+        }
+        if (b->reviewer_count > 0) memcpy(larger, b->reviewers, b->reviewer_count * sizeof *larger);
+        b->reviewers = larger;
+        b->reviewer_room = room;
+    }
+    b->reviewers[b->reviewer_count++] = number;
+}
+
+bool gate_votes(const struct ballot *b, const struct rule *rule, enum verdict *ret)
+{
+    const struct policy_request *q = b->request;
+    if (rule->gate == NULL || q->kind != SUBJECT_AGENT || rule->decision == VERDICT_DENY) return false;
+    if (!q->has_confidence)
+        *ret = rule->gate->missing;
+    else if (q->confidence >= rule->gate->allow_at)
+        *ret = VERDICT_ALLOW;
+    else if (q->confidence >= rule->gate->review_at)
+        *ret = VERDICT_HUMAN_REVIEW;
+    else
+        *ret = VERDICT_DENY; /* also for what is no number */
+    return true;
+}
+
+static void vote(struct ballot *b, struct tally *t, uint32_t number, bool gate, enum verdict v)
+{
+    uint32_t key = number * 2 + gate;
+    if (key < t->first[v]) t->first[v] = key;
+    if (v == VERDICT_HUMAN_REVIEW && t == &b->enforced) reviewer_note(b, number);
+}
+
+static void consider(struct ballot *b, uint32_t number)
+{
+    const struct set_rule *r = &b->set->rules[number];
+    const struct rule *rule = r->rule;
+    if (!rule_matches_action(b, rule) || !rule_matches_subject(b, r) || !rule_matches_resource(b, rule)) return;
+    struct tally *t = r->shadow ? &b->shadow : &b->enforced;
+    enum verdict gate;
+    vote(b, t, number, false, rule->decision);
+    if (!gate_votes(b, rule, &gate)) return;
+    vote(b, t, number, true, gate);
+    b->confidence_used |= b->request->has_confidence && !r->shadow;
+}
+
+static void consider_visit(void *context, const uint32_t *values, size_t count)
+{
+    for (size_t i = 0; i < count; i++) consider(context, values[i]);
+}
+
+static void consider_role(struct ballot *b, const struct subject_index *x, uint32_t role)
+{
+    size_t low = 0, high = x->by_role_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (x->by_role[middle].role < role)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (; low < x->by_role_count && x->by_role[low].role == role; low++) consider(b, x->by_role[low].rule);
+}
+
+static void consider_subjects(struct ballot *b, const struct subject_index *x)
+{
+    consider_visit(b, x->anyone, x->anyone_count);
+    if (b->request->kind == SUBJECT_AGENT) {
+        if (x->agents != NULL) index_lookup(x->agents, b->subject, consider_visit, b);
+        return;
+    }
+    if (x->users != NULL) index_lookup(x->users, b->subject, consider_visit, b);
+    if (x->by_role_count == 0 || !roles_find(b)) return;
+    for (size_t i = 0; i < b->role_count; i++) consider_role(b, x, b->roles[i]);
+}
+
+static void group_visit(void *context, const uint32_t *values, size_t count)
+{
+    struct ballot *b = context;
+    for (size_t i = 0; i < count; i++) {
+        const struct group *g = &b->set->groups[values[i]];
+        if (g->pattern.kind == GLOB_GENERAL && !glob_match(&g->pattern, b->action, true)) continue;
+        if (g->subjects != NULL)
+            consider_subjects(b, g->subjects);
+        else
+            consider_visit(b, g->rules, g->count);
+    }
+}
+
+static void take_votes(struct ballot *b)
+{
+    for (size_t v = 0; v < 4; v++) b->enforced.first[v] = b->shadow.first[v] = NO_VOTE;
+    b->reviewer = NO_RULE;
+    b->several_reviewers = false;
+    index_lookup(b->set->actions, b->action, group_visit, b);
+}
+
+/* The strictest verdict that has a vote; false: none has. */
+static bool strictest(const struct tally *t, enum verdict *ret)
+{
+    for (int v = VERDICT_DENY; v <= VERDICT_ALLOW; v++) {
+        if (t->first[v] == NO_VOTE) continue;
+        *ret = (enum verdict)v;
+        return true;
+    }
+    return false;
+}
+
+static struct tally joined(const struct tally *a, const struct tally *b)
+{
+    struct tally t = *a;
+    for (size_t v = 0; v < 4; v++)
+        if (b->first[v] < t.first[v]) t.first[v] = b->first[v];
+    return t;
+}
+
+/* ---- sentences ---- */
+
+/* Puts the parts one behind the other in the arena, without printf: this is on the hot path. */
+static struct str sentence(struct ballot *b, const struct str *parts, size_t count)
+{
+    size_t size = 0;
+    for (size_t i = 0; i < count; i++) size += parts[i].size;
+    char *bytes = arena_bytes(b->arena, size + 1);
+    if (bytes == NULL) {
+        b->failed = true;
+        return STR("");
+    }
+    struct buf out = buf_over(bytes, size + 1);
+    for (size_t i = 0; i < count; i++) buf_put(&out, parts[i]);
+    return buf_view(&out);
+}
+
+struct str gate_reason(struct ballot *b, const struct rule *rule, enum verdict vote)
+{
+    const struct gate *g = rule->gate;
+    if (!b->request->has_confidence) {
+        struct str parts[] = {STR("No confidence was given, and rule "), rule->id, STR(" asks for one.")};
+        return sentence(b, parts, 3);
+    }
+    bool review = vote == VERDICT_HUMAN_REVIEW, allow = vote == VERDICT_ALLOW;
+    struct str parts[] = {
+        allow ? STR("The confidence reaches allow_at ") : STR("The confidence is below "),
+        allow ? STR("(") : review ? STR("allow_at (") : STR("review_at ("),
+        review || allow ? g->allow_at_text : g->review_at_text, STR(") of rule "), rule->id, STR(".")};
+    return sentence(b, parts, 6);
+}
+
+static void rule_text(char to[POLICY_RULE_TEXT], struct str kind, struct str id)
+{
+    check(kind.size + id.size < POLICY_RULE_TEXT);
+    memcpy(to, kind.bytes, kind.size);
+    memcpy(to + kind.size, id.bytes, id.size);
+    to[kind.size + id.size] = '\0';
+}
+
+static struct str kind_of(enum verdict v, bool gate)
+{
+    if (gate) return STR("gate:");
+    switch (v) {
+    case VERDICT_DENY: return STR("deny:");
+    case VERDICT_HUMAN_REVIEW: return STR("review:");
+    case VERDICT_COMPUTE: return STR("compute:");
+    case VERDICT_ALLOW: return STR("allow:");
+    }
+    return STR("deny:");
+}
+
+/* ---- from votes to an outcome ---- */
+
+/* What a tally comes to, before it is told to anyone. */
+struct result {
+    enum verdict verdict;
+    uint32_t key;        /* the vote that decides, or NO_VOTE: default:deny */
+    bool unsafe;         /* a compute whose safe call is not permitted: deny */
+    uint32_t unsafe_key; /* by this vote */
+};
+
+/* The safe call of the first compute vote is asked about once, as the same subject, on the same
+ * resource; silence is consent here, because the compute rule has spoken for it.
+ *
+ * A compute whose safe call is not permitted counts as a deny beside a human_review, too: else a
+ * gate that asks a person at a low confidence would be looser than the deny at a high one. (And
+ * a person's approval could not make the call safe.) */
+static void check_safe_call(struct ballot *b, uint32_t key, bool with_shadow, struct result *r)
+{
+    const struct rule *rule = b->set->rules[key / 2].rule;
+    struct name tool;
+    if (!name_prepare(&tool, rule->safe_tool, b->arena)) {
+        b->failed = true;
+        return;
+    }
+    struct policy_request request = *b->request;
+    request.action = rule->safe_tool;
+    request.args = rule->safe_args;
+    struct ballot safe = *b;
+    safe.request = &request;
+    safe.action = &tool;
+    take_votes(&safe);
+    struct tally t = with_shadow ? joined(&safe.enforced, &safe.shadow) : safe.enforced;
+    enum verdict v;
+    if (strictest(&t, &v) && v <= VERDICT_HUMAN_REVIEW)
+        *r = (struct result){.verdict = VERDICT_DENY, .key = key, .unsafe = true, .unsafe_key = t.first[v]};
+    b->failed |= safe.failed;
+    if (!with_shadow) b->confidence_used |= safe.confidence_used;
+}
+
+static struct result result_of(struct ballot *b, const struct tally *t, bool with_shadow)
+{
+    struct result r = {.verdict = VERDICT_DENY, .key = NO_VOTE};
+    if (!strictest(t, &r.verdict)) return r;
+    r.key = t->first[r.verdict];
+    uint32_t compute = t->first[VERDICT_COMPUTE];
+    if (compute != NO_VOTE && r.verdict != VERDICT_DENY) check_safe_call(b, compute, with_shadow, &r);
+    return r;
+}
+
+static void result_rule(const struct policy_set *s, const struct result *r, char to[POLICY_RULE_TEXT], struct str *ret_policy)
+{
+    if (r->key == NO_VOTE) {
+        rule_text(to, STR("default:"), STR("deny"));
+        *ret_policy = (struct str){0};
+        return;
+    }
+    const struct set_rule *rule = &s->rules[r->key / 2];
+    rule_text(to, r->unsafe ? STR("compute:") : kind_of(r->verdict, r->key & 1), rule->rule->id);
+    *ret_policy = rule->rule->document->name;
+}
+
+static struct str result_reason(struct ballot *b, const struct result *r)
+{
+    if (r->key == NO_VOTE) return STR("No rule of any policy applies, so it is denied.");
+    const struct rule *rule = b->set->rules[r->key / 2].rule;
+    if (r->unsafe) {
+        const struct rule *by = b->set->rules[r->unsafe_key / 2].rule;
+        struct str parts[] = {STR("The safe call "), rule->safe_tool, STR(" is not permitted either: "),
+                              r->unsafe_key & 1 ? STR("gate of rule ") : STR("rule "), by->id, STR(" of policy "),
+                              by->document->name, STR(".")};
+        return sentence(b, parts, sizeof parts / sizeof parts[0]);
+    }
+    return r->key & 1 ? gate_reason(b, rule, r->verdict) : rule->reason;
+}
+
+static int number_compare(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+static void join_terms(struct policy_review *into, const struct review_terms *t)
+{
+    if (t->approvals > into->approvals) into->approvals = t->approvals;
+    if (t->expires_in_ms < into->expires_in_ms) into->expires_in_ms = t->expires_in_ms;
+    if (t->good_for_ms < into->good_for_ms) into->good_for_ms = t->good_for_ms;
+}
+
+/* Several rules ask for a person: every one's terms hold, and the shortest times. */
+static void join_reviews(struct ballot *b, struct policy_review *ret)
+{
+    b->collecting = true;
+    index_lookup(b->set->actions, b->action, group_visit, b);
+    b->collecting = false;
+    if (b->failed) return;
+    qsort(b->reviewers, b->reviewer_count, sizeof *b->reviewers, number_compare);
+    size_t size = 0;
+    for (size_t i = 0; i < b->reviewer_count; i++)
+        size += b->set->rules[b->reviewers[i]].rule->review.by_text.size + 2;
+    char *bytes = arena_bytes(b->arena, size + 1);
+    if (bytes == NULL) {
+        b->failed = true;
+        return;
+    }
+    struct buf by = buf_over(bytes, size + 1);
+    struct str last = {0};
+    for (size_t i = 0; i < b->reviewer_count; i++) {
+        if (i > 0 && b->reviewers[i] == b->reviewers[i - 1]) continue;
+        const struct review_terms *t = &b->set->rules[b->reviewers[i]].rule->review;
+        join_terms(ret, t);
+        if (str_is_absent(t->by_text) || str_equal(t->by_text, last)) continue;
+        if (by.size > 0) buf_put_literal(&by, "; ");
+        buf_put(&by, t->by_text);
+        last = t->by_text;
+    }
+    if (by.size > 0) ret->by = buf_view(&by);
+}
+
+static void outcome_review(struct ballot *b, const struct result *r, struct policy_review *ret)
+{
+    const struct review_terms *t = &b->set->rules[r->key / 2].rule->review;
+    *ret = (struct policy_review){.approvals = t->approvals, .expires_in_ms = t->expires_in_ms,
+                                  .good_for_ms = t->good_for_ms, .by = t->by_text};
+    if (b->several_reviewers) join_reviews(b, ret);
+}
+
+static void outcome_clear(struct policy_outcome *o)
+{
+    *o = (struct policy_outcome){.verdict = VERDICT_DENY};
+}
+
+static void outcome_failed(struct policy_outcome *o)
+{
+    outcome_clear(o);
+    rule_text(o->rule, STR("default:"), STR("deny"));
+    o->reason = STR("There was not enough memory to decide, so it is denied.");
+}
+
+static void outcome_shadow(struct ballot *b, const struct result *enforced, struct policy_outcome *o)
+{
+    struct tally both = joined(&b->enforced, &b->shadow);
+    struct result r = result_of(b, &both, true);
+    bool same_call = r.verdict != VERDICT_COMPUTE || r.key == enforced->key;
+    if (r.verdict == enforced->verdict && same_call) return;
+    o->has_would_have = true;
+    o->would_have = r.verdict;
+    result_rule(b->set, &r, o->would_have_rule, &o->would_have_policy);
+}
+
+static void decide(struct ballot *b, struct policy_outcome *o)
+{
+    take_votes(b);
+    struct result r = result_of(b, &b->enforced, false);
+    o->verdict = r.verdict;
+    result_rule(b->set, &r, o->rule, &o->policy_name);
+    o->reason = result_reason(b, &r);
+    if (r.key != NO_VOTE) {
+        const struct set_rule *rule = &b->set->rules[r.key / 2];
+        o->policy_version = b->set->documents[rule->document].version;
+        if (r.verdict == VERDICT_HUMAN_REVIEW) outcome_review(b, &r, &o->review);
+        if (r.verdict == VERDICT_COMPUTE) {
+            o->safe_tool = rule->rule->safe_tool;
+            o->safe_args = rule->rule->safe_args;
+        }
+    }
+    o->confidence_used = b->confidence_used;
+    if (b->set->has_shadow) outcome_shadow(b, &r, o);
+}
+
+/* A scope permits, so its patterns are exact. */
+static bool scope_covers(struct ballot *b)
+{
+    const struct policy_request *q = b->request;
+    for (size_t i = 0; i < q->scope_count; i++) {
+        struct glob g;
+        if (!glob_compile(b->arena, q->scope[i], false, &g)) {
+            b->failed = true;
+            return false;
+        }
+        if (glob_match(&g, b->action, false)) return true;
+    }
+    return false;
+}
+
+void policy_evaluate(const struct policy_set *s, const struct policy_request *request, struct arena *arena,
+                     const struct policy_explain *explain, struct policy_outcome *ret)
+{
+    struct name action, subject, resource;
+    struct ballot b = {.set = s, .request = request, .arena = arena, .action = &action, .subject = &subject, .resource = &resource};
+    outcome_clear(ret);
+    if (s->closed_rule[0] != '\0') {
+        memcpy(ret->rule, s->closed_rule, sizeof ret->rule);
+        ret->reason = s->closed_reason;
+        return;
+    }
+    struct str who = request->kind == SUBJECT_AGENT ? request->actor : request->user;
+    if (!name_prepare(&action, request->action, arena) || !name_prepare(&subject, who, arena)) {
+        outcome_failed(ret);
+        return;
+    }
+    if (request->has_scope && !scope_covers(&b)) {
+        rule_text(ret->rule, STR("token:"), STR("scope"));
+        ret->reason = STR("The action is outside the scope that was granted.");
+    } else {
+        decide(&b, ret);
+    }
+    if (b.failed) outcome_failed(ret);
+    if (explain != NULL) explain_rules(&b, explain);
+}

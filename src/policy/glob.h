@@ -1,0 +1,58 @@
+/* glob.h - names of a request, and the patterns that select them.
+ *
+ * A pattern is anchored; only `*` is special (any run of bytes, also none). It is compiled for
+ * one of two ways of matching:
+ *
+ *   folding (deny, human_review): ASCII case is ignored; so nobody slips past `drop_*` by DROP_.
+ *   exact   (allow, compute): bytes as they are; and a name that has characters outside
+ *           [A-Za-z0-9._:/@+-] matches only a pattern without `*` that spells the whole name.
+ *           So `get_*` is no permission for "get_x; rm -rf /", whatever a tool makes of it.
+ *
+ * Pure, any thread. */
+#ifndef POLICY_GLOB_H
+#define POLICY_GLOB_H
+
+#include "base/arena.h"
+
+enum {
+    GLOB_BYTES_MAX = 512,     /* a tool's name of 128 characters */
+    GLOB_STARS_MAX = 8,       /* bounds the matcher's backtracking */
+    NAME_INLINE = 120,        /* longer names take from the arena */
+    NAME_PADDING = 8,         /* zeros behind the folded bytes, so that whole words can be read */
+};
+
+enum glob_kind { GLOB_EXACT, GLOB_ANY, GLOB_PREFIX, GLOB_SUFFIX, GLOB_GENERAL };
+
+struct glob {
+    struct str written; /* as the author wrote it */
+    struct str text;    /* runs of `*` collapsed; folded where it is matched so */
+    enum glob_kind kind;
+};
+
+/* False: the arena is full. Views into `written` are kept. */
+bool glob_compile(struct arena *arena, struct str written, bool folds, struct glob *ret);
+
+/* One name of a request, prepared once for any number of comparisons. */
+struct name {
+    struct str text;     /* as given; absent where the request has none */
+    struct str folded;   /* NAME_PADDING readable zeros behind it */
+    struct str reversed; /* the folded bytes from the end */
+    uint64_t hash;       /* of the folded bytes */
+    bool odd;            /* has characters outside [A-Za-z0-9._:/@+-] */
+    char space[2 * (NAME_INLINE + NAME_PADDING)];
+};
+
+/* False: the arena is full. `n` must not move afterwards. */
+bool name_prepare(struct name *n, struct str text, struct arena *arena);
+
+/* An absent name matches no exact pattern; for a folding one it is "". */
+bool glob_match(const struct glob *g, const struct name *n, bool folds);
+
+/* Hash of bytes that have NAME_PADDING zeros behind them. Not keyed: what is stored under it
+ * comes from policies, never from requests, so nobody outside can make its chains long. */
+uint64_t name_hash(const char *padded, size_t size);
+
+char glob_fold(char byte);
+bool glob_is_odd(struct str text); /* any character outside the plain set */
+
+#endif

@@ -1,0 +1,266 @@
+/* node_yaml.c - the only door to libyaml: its events become a tree of nodes.
+ *
+ * Events, not libyaml's own tree: that one resolves aliases and forgets where things stand. A
+ * stack of open containers is kept here, so nesting is bounded by DEPTH_MAX and not by the C
+ * stack. libyaml gives scalars as text; typing them is ours (YAML 1.2 core schema: `yes` and `on`
+ * are strings). */
+#include <stdlib.h>
+#include <yaml.h>
+
+#include "base/limits.h"
+#include "policy/node.h"
+
+enum { DEPTH_MAX = LIMIT_POLICY_DEPTH };
+
+struct open_container {
+    struct node *node;
+    struct json **tail;   /* where the next child goes */
+    struct node *pending; /* a map's key that waits for its value */
+};
+
+struct builder {
+    struct arena *arena;
+    struct policy_problems *problems;
+    struct open_container stack[DEPTH_MAX];
+    size_t depth;
+    struct node *root;
+    size_t nodes, documents;
+    bool stopped; /* a problem after which nothing that follows would make sense */
+};
+
+static void stop(struct builder *b, yaml_mark_t mark, const char *message)
+{
+    problem_add(b->problems, NULL, (unsigned)mark.line + 1, (unsigned)mark.column + 1, "%s", message);
+    b->stopped = true;
+}
+
+static void complain(struct builder *b, struct node *n, yaml_mark_t mark, const char *message)
+{
+    problem_add(b->problems, NULL, (unsigned)mark.line + 1, (unsigned)mark.column + 1, "%s", message);
+    n->bad = true;
+}
+
+static struct node *node_new(struct builder *b, yaml_mark_t mark)
+{
+    struct node *n = b->nodes < NODES_MAX ? arena_new(b->arena, struct node) : NULL;
+    if (n == NULL) {
+        stop(b, mark, "the document has too many values");
+        return NULL;
+    }
+    b->nodes++;
+    n->line = (unsigned)mark.line + 1;
+    n->column = (unsigned)mark.column + 1;
+    return n;
+}
+
+/* A scalar in key position: it waits on the stack until its value comes. */
+static void key_take(struct builder *b, struct open_container *top, struct node *n, yaml_mark_t mark)
+{
+    if (n->json.type != JSON_STRING && !n->bad)
+        complain(b, n, mark, "a key has to be a string: quote it, or write a plain word");
+    top->pending = n;
+}
+
+/* Hangs a value where it belongs. */
+static void place_value(struct builder *b, struct node *n)
+{
+    if (b->depth == 0) {
+        b->root = n;
+        return;
+    }
+    struct open_container *top = &b->stack[b->depth - 1];
+    if (top->pending != NULL) {
+        struct node *key = top->pending;
+        n->json.key = key->json.type == JSON_STRING ? key->json.string : key->json.raw;
+        if (str_is_absent(n->json.key)) n->json.key = STR("");
+        n->key_line = key->line;
+        n->key_column = key->column;
+        n->bad |= key->bad;
+        top->pending = NULL;
+    }
+    *top->tail = &n->json;
+    top->tail = &n->json.next;
+    top->node->json.count++;
+}
+
+static bool is_key_position(const struct builder *b)
+{
+    if (b->depth == 0) return false;
+    const struct open_container *top = &b->stack[b->depth - 1];
+    return top->node->json.type == JSON_OBJECT && top->pending == NULL;
+}
+
+static void on_scalar(struct builder *b, const yaml_event_t *e)
+{
+    struct node *n = node_new(b, e->start_mark);
+    if (n == NULL) return;
+    struct str text = arena_copy(b->arena, str_of((const char *)e->data.scalar.value, e->data.scalar.length));
+    if (str_is_absent(text)) {
+        stop(b, e->start_mark, "the document is too large");
+        return;
+    }
+    n->json.raw = text;
+    n->json.type = JSON_STRING;
+    n->json.string = text;
+    n->json.has_nul = memchr(text.bytes, '\0', text.size) != NULL;
+    if (e->data.scalar.anchor != NULL) complain(b, n, e->start_mark, "anchors are not allowed");
+    if (e->data.scalar.tag != NULL) complain(b, n, e->start_mark, "tags are not allowed");
+    if (e->data.scalar.style == YAML_PLAIN_SCALAR_STYLE && !n->bad &&
+        !node_resolve_plain(&n->json, text, b->arena)) {
+        n->json.type = JSON_STRING;
+        n->json.string = text;
+        complain(b, n, e->start_mark, "this number cannot be held exactly enough; quote it if it is text");
+    }
+    if (is_key_position(b))
+        key_take(b, &b->stack[b->depth - 1], n, e->start_mark);
+    else
+        place_value(b, n);
+}
+
+static void on_container(struct builder *b, enum json_type type, const yaml_char_t *anchor,
+                         const yaml_char_t *tag, yaml_mark_t mark)
+{
+    if (is_key_position(b)) {
+        stop(b, mark, "a key has to be a string, not a list or a map");
+        return;
+    }
+    if (b->depth == DEPTH_MAX) {
+        stop(b, mark, "nested deeper than 16 levels");
+        return;
+    }
+    struct node *n = node_new(b, mark);
+    if (n == NULL) return;
+    n->json.type = type;
+    if (anchor != NULL) complain(b, n, mark, "anchors are not allowed");
+    if (tag != NULL) complain(b, n, mark, "tags are not allowed");
+    place_value(b, n);
+    b->stack[b->depth++] = (struct open_container){.node = n, .tail = &n->json.child};
+}
+
+static int key_compare(const void *a, const void *b)
+{
+    const struct node *const *x = a, *const *y = b;
+    int order = str_compare((*x)->json.key, (*y)->json.key);
+    if (order != 0) return order;
+    if ((*x)->key_line != (*y)->key_line) return (*x)->key_line < (*y)->key_line ? -1 : 1;
+    return (*x)->key_column < (*y)->key_column ? -1 : (*x)->key_column > (*y)->key_column;
+}
+
+/* Sorting makes this O(n log n) also for a map of a hundred thousand keys. */
+static void find_duplicates(struct builder *b, const struct node *map)
+{
+    size_t count = map->json.count, i = 0;
+    if (count < 2) return;
+    struct node **members = malloc(count * sizeof(struct node *));
+    if (members == NULL) {
+        b->stopped = true;
+        problem_add(b->problems, NULL, map->line, map->column, "out of memory");
+        return;
+    }
+    for (struct node *n = node_first(map); n != NULL; n = node_next(n)) members[i++] = n;
+    qsort(members, count, sizeof(struct node *), key_compare);
+    for (i = 1; i < count; i++) {
+        if (!str_equal(members[i - 1]->json.key, members[i]->json.key)) continue;
+        problem_add(b->problems, NULL, members[i]->key_line, members[i]->key_column,
+                    "the key \"%.60s\" is here twice; it is on line %u already", members[i]->json.key.bytes,
+                    members[i - 1]->key_line);
+        members[i]->bad = true;
+    }
+    free(members);
+}
+
+static void on_end(struct builder *b)
+{
+    struct node *n = b->stack[--b->depth].node;
+    if (n->json.type == JSON_OBJECT) find_duplicates(b, n);
+}
+
+static void on_alias(struct builder *b, const yaml_event_t *e)
+{
+    struct node *n = node_new(b, e->start_mark);
+    if (n == NULL) return;
+    n->json.type = JSON_STRING;
+    n->json.string = n->json.raw = STR("");
+    complain(b, n, e->start_mark, "aliases are not allowed (quote a value that starts with *)");
+    if (is_key_position(b))
+        key_take(b, &b->stack[b->depth - 1], n, e->start_mark);
+    else
+        place_value(b, n);
+}
+
+static void on_document(struct builder *b, const yaml_event_t *e)
+{
+    bool tags = e->data.document_start.tag_directives.start != e->data.document_start.tag_directives.end;
+    if (b->documents++ > 0) stop(b, e->start_mark, "more than one YAML document in one text");
+    if (tags) stop(b, e->start_mark, "%TAG directives are not allowed");
+}
+
+/* False at the end of the stream. */
+static bool on_event(struct builder *b, const yaml_event_t *e)
+{
+    switch (e->type) {
+    case YAML_DOCUMENT_START_EVENT: on_document(b, e); break;
+    case YAML_ALIAS_EVENT: on_alias(b, e); break;
+    case YAML_SCALAR_EVENT: on_scalar(b, e); break;
+    case YAML_SEQUENCE_START_EVENT:
+        on_container(b, JSON_ARRAY, e->data.sequence_start.anchor, e->data.sequence_start.tag, e->start_mark);
+        break;
+    case YAML_MAPPING_START_EVENT:
+        on_container(b, JSON_OBJECT, e->data.mapping_start.anchor, e->data.mapping_start.tag, e->start_mark);
+        break;
+    case YAML_SEQUENCE_END_EVENT:
+    case YAML_MAPPING_END_EVENT: on_end(b); break;
+    case YAML_STREAM_END_EVENT: return false;
+    case YAML_NO_EVENT:
+    case YAML_STREAM_START_EVENT:
+    case YAML_DOCUMENT_END_EVENT: break;
+    }
+    return !b->stopped;
+}
+
+static void on_syntax_error(struct builder *b, const yaml_parser_t *p, struct str text)
+{
+    b->stopped = true;
+    const char *what = p->problem != NULL ? p->problem : "not well-formed";
+    if (p->error == YAML_READER_ERROR) {
+        struct text_cursor cursor;
+        text_cursor_init(&cursor, text);
+        text_cursor_move(&cursor, p->problem_offset);
+        problem_add(b->problems, NULL, cursor.line, cursor.column, "not YAML: %s", what);
+        return;
+    }
+    if (p->error == YAML_MEMORY_ERROR) {
+        problem_add(b->problems, NULL, 0, 0, "out of memory");
+        return;
+    }
+    const char *context = p->context != NULL ? p->context : "";
+    const char *hint = strstr(context, "alias") != NULL ? " (quote a value that starts with *)" : "";
+    problem_add(b->problems, NULL, (unsigned)p->problem_mark.line + 1, (unsigned)p->problem_mark.column + 1,
+                "not YAML: %s%s%s%s", what, *context != '\0' ? " " : "", context, hint);
+}
+
+struct node *node_read_yaml(struct str text, struct arena *arena, struct policy_problems *problems)
+{
+    struct builder b = {.arena = arena, .problems = problems};
+    yaml_parser_t parser;
+    if (!yaml_parser_initialize(&parser)) {
+        problem_add(problems, NULL, 0, 0, "out of memory");
+        return NULL;
+    }
+    yaml_parser_set_encoding(&parser, YAML_UTF8_ENCODING);
+    yaml_parser_set_input_string(&parser, (const unsigned char *)text.bytes, text.size);
+    bool more = true;
+    while (more) {
+        yaml_event_t event;
+        if (!yaml_parser_parse(&parser, &event)) {
+            on_syntax_error(&b, &parser, text);
+            break;
+        }
+        more = on_event(&b, &event);
+        yaml_event_delete(&event);
+    }
+    yaml_parser_delete(&parser);
+    if (b.stopped) return NULL;
+    if (b.root == NULL) problem_add(problems, NULL, 1, 1, "the document is empty");
+    return b.root;
+}

@@ -1,0 +1,158 @@
+/* policy.h - documents in, decisions out.
+ *
+ * A document is checked and compiled once (policy_load); all active documents of a tenant are
+ * joined into an immutable `struct policy_set` with an index on action and subject; evaluation is
+ * pure: it reads no clock, does no I/O and allocates only from its arena. Compiled objects may be
+ * shared by all threads; nothing that outlives an evaluation points into one, so an outcome's
+ * strings are valid only while its set lives: copy them.
+ *
+ *   strictest vote wins:  allow < compute < human_review < deny
+ *   no vote at all:       deny, default:deny
+ *
+ * The language is specified in schemas/policy.md. */
+#ifndef POLICY_POLICY_H
+#define POLICY_POLICY_H
+
+#include "base/arena.h"
+#include "base/fault.h"
+#include "crypto/crypto.h"
+#include "json/json.h"
+
+/* Zero is deny: zeroed memory and missed cases come out closed. Ordered from strict to loose. */
+enum verdict { VERDICT_DENY, VERDICT_HUMAN_REVIEW, VERDICT_COMPUTE, VERDICT_ALLOW };
+const char *verdict_name(enum verdict v); /* "deny", "human_review", "compute", "allow" */
+
+/* ---- documents ---- */
+
+struct policy_problem { /* one mistake, told to its author */
+    char path[128];     /* "rules[2].decision" */
+    unsigned line, column; /* 1-based; 0 = unknown */
+    char message[256];
+};
+
+enum { POLICY_PROBLEMS_MAX = 20 };
+
+struct policy_problems {
+    size_t count;
+    struct policy_problem list[POLICY_PROBLEMS_MAX];
+};
+
+struct policy_document; /* immutable once loaded; reference counted, thread safe */
+
+/* Text is YAML, or strict JSON where it starts with `{`. Runs the document's own `tests`.
+ * ERR_INVALID_POLICY with at least one problem; ERR_FULL where memory ran out. */
+enum err policy_load(struct str name, struct str text, struct policy_document **ret, struct policy_problems *problems);
+struct policy_document *policy_document_share(struct policy_document *d);
+void policy_document_release(struct policy_document *d);
+
+/* Lints: legal and probably wrong. */
+void policy_lint(const struct policy_document *d, struct policy_problems *ret);
+
+struct str policy_document_name(const struct policy_document *d);
+struct str policy_document_description(const struct policy_document *d);
+struct sha256 policy_document_digest(const struct policy_document *d); /* of its text */
+bool policy_document_is_json(const struct policy_document *d);
+size_t policy_document_rules(const struct policy_document *d);
+
+/* Runs the document's tests again, telling each: for `writ policy test`. */
+struct policy_test_result {
+    size_t index;
+    bool passed;
+    char message[256]; /* what was expected and what came */
+};
+size_t policy_document_tests(const struct policy_document *d, void (*each)(void *context, const struct policy_test_result *r), void *context);
+
+/* ---- sets ---- */
+
+struct policy_set; /* immutable; owned by its creator */
+
+struct policy_set_entry {
+    struct policy_document *document; /* shared: the set takes its own reference */
+    uint64_t version;
+};
+
+/* Joins the active documents of one tenant (none at all is legal: everything is denied). */
+enum err policy_set_create(const struct policy_set_entry *entries, size_t count, struct policy_set **ret, struct fault *f);
+void policy_set_destroy(struct policy_set *s);
+struct sha256 policy_set_digest(const struct policy_set *s);
+struct str policy_set_digest_hex(const struct policy_set *s); /* 64 characters */
+size_t policy_set_rules(const struct policy_set *s);
+
+/* A set that denies everything with this rule ("default:policy_unloadable") and reason. */
+enum err policy_set_closed(const char *rule, const char *reason, struct policy_set **ret);
+
+/* ---- evaluation ---- */
+
+enum subject_kind { SUBJECT_AGENT, SUBJECT_USER };
+
+struct policy_request {
+    enum subject_kind kind;
+    struct str tenant;
+    struct str actor;          /* agents; absent for people */
+    struct str user;           /* people */
+    struct str acting_for;
+    struct str action;         /* = tool */
+    struct str resource;       /* "type:id" (or the id alone), or absent where the request names none */
+    bool resource_partial;     /* type or id is missing or empty: deny and human_review rules with
+                                * `resources` match, as where none is named; others see the text */
+    const struct json *resource_object; /* or NULL */
+    const struct json *args;            /* or NULL */
+    const struct json *context;         /* object or string, or NULL */
+    bool has_confidence;
+    double confidence;         /* in [0, 1], checked by the caller */
+    bool has_scope;            /* the request's or token's scope: action globs */
+    const struct str *scope;
+    size_t scope_count;
+    uint64_t now_ms;
+};
+
+enum { POLICY_RULE_TEXT = 80 };
+
+struct policy_review {         /* what a human_review asks for: all votes joined */
+    unsigned approvals;
+    uint64_t expires_in_ms, good_for_ms;
+    struct str by;             /* one of "finance, support"; where several rules ask, "finance; legal" is one of each */
+};
+
+struct policy_outcome {
+    enum verdict verdict;
+    char rule[POLICY_RULE_TEXT]; /* "<kind>:<id>", NUL-terminated */
+    struct str reason;           /* in the arena; never absent */
+    struct str policy_name;      /* absent: no document (default:deny) */
+    uint64_t policy_version;     /* 0: none */
+    struct str safe_tool;        /* compute */
+    const struct json *safe_args;/* compute; in the arena or the set */
+    struct policy_review review; /* human_review */
+    bool confidence_used;        /* a gate looked at it */
+    bool has_would_have;         /* shadow documents would have changed the outcome */
+    enum verdict would_have;
+    char would_have_rule[POLICY_RULE_TEXT];
+    struct str would_have_policy;
+};
+
+/* Decides. Never fails: an arena that is full comes out as deny (`default:deny` with that reason).
+ * `explain` (NULL: none) is called for each rule considered. */
+struct policy_considered {
+    struct str policy_name, rule_id;
+    enum verdict verdict;
+    bool applies, shadow;
+    struct str why;            /* "agents: invoice_bot does not match [coder]" */
+};
+struct policy_explain {
+    void (*considered)(void *context, const struct policy_considered *c);
+    void *context;
+};
+void policy_evaluate(const struct policy_set *s, const struct policy_request *request, struct arena *arena,
+                     const struct policy_explain *explain, struct policy_outcome *ret);
+
+/* Masks (in place) what the tenant's documents mask. `root_name` is the first path segment:
+ * "args", "context", "resource". A masked root itself becomes a string. */
+void policy_mask(const struct policy_set *s, struct str root_name, struct json *root);
+bool policy_masks(const struct policy_set *s); /* false: policy_mask does nothing */
+
+/* The same on a copy, for values that are shared (an outcome's safe_args): `root` itself where
+ * nothing in it is masked, else a masked copy in the arena; NULL: the arena is full. */
+const struct json *policy_masked_copy(const struct policy_set *s, struct str root_name, const struct json *root,
+                                      struct arena *arena);
+
+#endif

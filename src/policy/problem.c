@@ -1,0 +1,143 @@
+/* problem.c - problems with their paths, and guesses at what a misspelt word was meant to be. */
+#include "policy/problem.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/buf.h"
+
+/* "rules[2].review.by[0]" */
+static void path_put(struct buf *out, const struct place *place)
+{
+    if (place == NULL) return;
+    path_put(out, place->parent);
+    if (str_is_absent(place->key)) {
+        buf_printf(out, "[%zu]", place->index);
+        return;
+    }
+    if (out->size > 0) buf_put_byte(out, '.');
+    buf_put(out, place->key);
+}
+
+/* What the message begins with: the last named step and what follows it, as in "by[0]". */
+static const struct place *path_tail(const struct place *place)
+{
+    const struct place *tail = place;
+    while (tail != NULL && str_is_absent(tail->key) && tail->parent != NULL) tail = tail->parent;
+    return tail;
+}
+
+/* An overlong path or message is cut at a character boundary: it stays well-formed UTF-8. */
+static void cut_text(char *text, size_t size)
+{
+    size_t wrong;
+    if (!str_is_utf8(str_of(text, size), &wrong)) size = wrong;
+    text[size] = '\0';
+}
+
+void problem_add(struct policy_problems *problems, const struct place *place, unsigned line,
+                 unsigned column, const char *format, ...)
+{
+    if (problems->count == POLICY_PROBLEMS_MAX) return;
+    struct policy_problem *p = &problems->list[problems->count++];
+    *p = (struct policy_problem){.line = line, .column = column};
+
+    char long_path[1024];
+    struct buf path = buf_over(long_path, sizeof long_path);
+    path_put(&path, place);
+    size_t kept = path.size < sizeof p->path - 1 ? path.size : sizeof p->path - 1;
+    memcpy(p->path, path.bytes, kept);
+    cut_text(p->path, kept);
+
+    char long_name[512];
+    struct buf name = buf_over(long_name, sizeof long_name);
+    const struct place *tail = path_tail(place);
+    if (tail != NULL) {
+        struct place cut = *tail;
+        cut.parent = NULL;
+        buf_put(&name, cut.key);
+        if (tail != place) { /* elements below the named step */
+            char shown[512];
+            struct buf whole = buf_over(shown, sizeof shown), head = buf_over(long_path, sizeof long_path);
+            path_put(&whole, place);
+            path_put(&head, tail);
+            if (!whole.overflow) buf_put(&name, str_skip(buf_view(&whole), head.size));
+        }
+    }
+
+    char text[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    if (length < 0) text[0] = '\0';
+    char whole[sizeof text + sizeof long_name];
+    length = name.size > 0 ? snprintf(whole, sizeof whole, "%.*s: %s", STR_FORMAT(buf_view(&name)), text)
+                           : snprintf(whole, sizeof whole, "%s", text);
+    size_t size = length < 0 ? 0 : (size_t)length < sizeof whole ? (size_t)length : sizeof whole - 1;
+    if (size > sizeof p->message - 1) size = sizeof p->message - 1;
+    memcpy(p->message, whole, size);
+    cut_text(p->message, size);
+}
+
+static int problem_compare(const void *a, const void *b)
+{
+    const struct policy_problem *x = a, *y = b;
+    if (x->line != y->line) return x->line < y->line ? -1 : 1;
+    if (x->column != y->column) return x->column < y->column ? -1 : 1;
+    return strcmp(x->message, y->message); /* qsort is not stable, the answer has to be */
+}
+
+void problems_sort(struct policy_problems *problems)
+{
+    qsort(problems->list, problems->count, sizeof problems->list[0], problem_compare);
+}
+
+enum { WORD_MAX = 32 };
+
+static unsigned smallest(unsigned a, unsigned b, unsigned c)
+{
+    unsigned least = a < b ? a : b;
+    return least < c ? least : c;
+}
+
+/* Insertions, deletions, replacements and swaps of neighbours that turn a into b. */
+static unsigned edit_distance(struct str a, struct str b)
+{
+    unsigned rows[WORD_MAX + 1][WORD_MAX + 1];
+    for (unsigned i = 0; i <= a.size; i++) rows[i][0] = i;
+    for (unsigned j = 0; j <= b.size; j++) rows[0][j] = j;
+    for (unsigned i = 1; i <= a.size; i++) {
+        for (unsigned j = 1; j <= b.size; j++) {
+            unsigned differs = a.bytes[i - 1] != b.bytes[j - 1];
+            rows[i][j] = smallest(rows[i - 1][j] + 1, rows[i][j - 1] + 1, rows[i - 1][j - 1] + differs);
+            bool swapped = i > 1 && j > 1 && a.bytes[i - 1] == b.bytes[j - 2] &&
+                           a.bytes[i - 2] == b.bytes[j - 1];
+            if (swapped && rows[i - 2][j - 2] + 1 < rows[i][j]) rows[i][j] = rows[i - 2][j - 2] + 1;
+        }
+    }
+    return rows[a.size][b.size];
+}
+
+const char *nearest_word(struct str word, const char *const *candidates, size_t count)
+{
+    if (word.size < 2 || word.size > WORD_MAX) return NULL;
+    const char *best = NULL;
+    unsigned best_distance = word.size < 5 ? 2 : 3; /* must be under this */
+    for (size_t i = 0; i < count; i++) {
+        struct str candidate = str_from(candidates[i]);
+        if (candidate.size > WORD_MAX) continue;
+        unsigned distance = edit_distance(word, candidate);
+        if (distance < best_distance) {
+            best = candidates[i];
+            best_distance = distance;
+        }
+    }
+    for (size_t i = 0; best == NULL && i < count; i++) {
+        struct str candidate = str_from(candidates[i]);
+        if (str_starts(candidate, word) || (candidate.size >= 3 && str_starts(word, candidate)))
+            best = candidates[i];
+    }
+    return best;
+}

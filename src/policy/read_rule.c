@@ -1,0 +1,211 @@
+/* read_rule.c - one rule: who, what, on what, and the decision with what belongs to it. */
+#include "policy/reader.h"
+
+#include "base/map.h"
+
+static const char *const rule_keys[] = {"id",       "agents", "users",  "roles",      "actions", "resources", "decision",
+                                        "reason",   "review", "compute", "confidence", "when",    "limit"};
+
+/* Answers use these words where a rule's id would stand ("review:pending", "token:scope"). */
+static const char *const reserved_ids[] = {"pending",  "approved", "denied", "expired", "cancelled",
+                                           "redeemed", "binding",  "record", "uses",    "scope"};
+
+static const enum verdict word_verdicts[4] = {VERDICT_ALLOW, VERDICT_COMPUTE, VERDICT_HUMAN_REVIEW, VERDICT_DENY};
+
+bool verdict_read(struct str text, enum verdict *ret)
+{
+    for (size_t i = 0; i < COUNT_OF(verdict_words); i++) {
+        if (!str_equal(text, str_from(verdict_words[i]))) continue;
+        *ret = word_verdicts[i];
+        return true;
+    }
+    return false;
+}
+
+static void read_id(struct reader *r, const struct value *map, struct rule *rule)
+{
+    struct value v = member(map, "id");
+    if (!require(r, map, &v) || !want_name(r, &v, RULE_ID_MAX, &rule->id)) return;
+    for (size_t i = 0; i < COUNT_OF(reserved_ids); i++)
+        if (str_equal(rule->id, str_from(reserved_ids[i])))
+            complain(r, &v, "\"%s\" is a word of the service's own answers; choose another id", reserved_ids[i]);
+}
+
+static bool read_decision(struct reader *r, const struct value *map, struct rule *rule)
+{
+    struct value v = member(map, "decision");
+    size_t word;
+    if (!require(r, map, &v) || !want_word(r, &v, verdict_words, COUNT_OF(verdict_words), &word)) return false;
+    rule->decision = word_verdicts[word];
+    rule->folds = rule->decision == VERDICT_DENY || rule->decision == VERDICT_HUMAN_REVIEW;
+    return true;
+}
+
+/* Names of roles; *ret_text (may be NULL) is them with commas between. */
+static bool read_role_names(struct reader *r, const struct value *v, size_t most, struct str **ret, size_t *ret_count)
+{
+    if (!want_list(r, v, most)) return false;
+    if (v->node->json.count == 0) {
+        complain(r, v, "is empty; leave it out or name a role");
+        return false;
+    }
+    struct str *names = reader_take(r, v->node->json.count * sizeof *names);
+    size_t count = 0, index = 0;
+    for (const struct node *n = node_first(v->node); n != NULL && names != NULL; n = node_next(n), index++) {
+        struct value item = element(v, n, index);
+        if (want_name(r, &item, RULE_ID_MAX, &names[count])) count++;
+    }
+    *ret = names;
+    *ret_count = count;
+    return names != NULL && count == v->node->json.count;
+}
+
+static void read_subjects(struct reader *r, const struct value *map, struct rule *rule, bool decided)
+{
+    struct value agents = member(map, "agents"), users = member(map, "users"), roles = member(map, "roles");
+    if (agents.node != NULL) read_globs(r, &agents, rule->folds, &rule->agents);
+    if (users.node != NULL) read_globs(r, &users, rule->folds, &rule->users);
+    if (roles.node != NULL) read_role_names(r, &roles, ROLES_MAX, &rule->roles, &rule->role_count);
+    rule->names_subject = agents.node != NULL || users.node != NULL || roles.node != NULL;
+    if (decided && !rule->names_subject && !rule->folds) {
+        complain(r, &(struct value){.node = map->node, .place = map->place},
+                 "%s: a rule that permits has to name a subject: agents, users or roles",
+                 verdict_name(rule->decision));
+    }
+}
+
+static void by_text(struct reader *r, struct review_terms *t)
+{
+    size_t size = 0;
+    for (size_t i = 0; i < t->by_count; i++) size += t->by[i].size + 2;
+    char *bytes = reader_take(r, size + 1);
+    if (bytes == NULL) return;
+    struct buf out = buf_over(bytes, size + 1);
+    for (size_t i = 0; i < t->by_count; i++) {
+        if (i > 0) buf_put_literal(&out, ", ");
+        buf_put(&out, t->by[i]);
+    }
+    t->by_text = buf_view(&out);
+}
+
+static void read_review(struct reader *r, const struct value *v, struct rule *rule)
+{
+    static const char *const keys[] = {"by", "approvals", "expires_in", "good_for"};
+    const uint64_t day_ms = 24 * 60 * 60 * 1000;
+    if (!want_map(r, v)) return;
+    check_keys(r, v, keys, COUNT_OF(keys));
+    struct review_terms *t = &rule->review;
+    rule->has_review = true;
+    struct value m;
+    if ((m = member(v, "by")).node != NULL && read_role_names(r, &m, REVIEW_ROLES_MAX, &t->by, &t->by_count))
+        by_text(r, t);
+    if ((m = member(v, "approvals")).node != NULL) want_count(r, &m, 1, APPROVALS_MAX, &t->approvals);
+    if ((m = member(v, "expires_in")).node != NULL) want_duration(r, &m, 30 * day_ms, "30d", &t->expires_in_ms);
+    if ((m = member(v, "good_for")).node != NULL) want_duration(r, &m, day_ms, "24h", &t->good_for_ms);
+    if (rule->decision == VERDICT_DENY) complain_at_key(r, v, "a deny asks nobody, so it has no review");
+}
+
+static void read_compute(struct reader *r, const struct value *v, struct rule *rule)
+{
+    static const char *const keys[] = {"tool", "args"};
+    if (!want_map(r, v)) return;
+    check_keys(r, v, keys, COUNT_OF(keys));
+    struct value tool = member(v, "tool"), args = member(v, "args");
+    struct str name;
+    if (require(r, v, &tool) && want_text(r, &tool, LIMIT_TOOL_CHARACTERS, &name)) {
+        if (memmem(name.bytes, name.size, "${", 2) != NULL)
+            complain(r, &tool, "a safe tool is a name; expressions (${…}) are not supported here");
+        rule->safe_tool = name;
+    }
+    if (args.node == NULL) {
+        struct json *none = reader_take(r, sizeof *none);
+        if (none != NULL) none->type = JSON_OBJECT;
+        rule->safe_args = none;
+    } else if (want_map(r, &args)) {
+        rule->safe_args = read_json(r, &args, true);
+    }
+}
+
+static void refuse_unsupported(struct reader *r, const struct value *map)
+{
+    struct value when = member(map, "when"), limit = member(map, "limit");
+    if (when.node != NULL) complain_at_key(r, &when, "conditions are not supported yet");
+    if (limit.node != NULL) complain_at_key(r, &limit, "limits are not supported yet");
+}
+
+static void default_reason(struct reader *r, struct rule *rule)
+{
+    static const char *const verbs[] = {"denies", "sends to a person", "replaces", "allows"};
+    if (!str_is_absent(rule->reason)) return;
+    rule->reason = arena_printf(&r->document->arena, "Rule %.*s of policy %.*s %s this.", STR_FORMAT(rule->id),
+                                STR_FORMAT(r->document->name), verbs[rule->decision]);
+    if (str_is_absent(rule->reason)) r->full = true;
+}
+
+static void read_terms(struct reader *r, const struct value *map, struct rule *rule, bool decided)
+{
+    struct value v;
+    rule->review = (struct review_terms){.approvals = 1, .expires_in_ms = 30 * 60 * 1000, .good_for_ms = 15 * 60 * 1000};
+    if ((v = member(map, "reason")).node != NULL) want_text(r, &v, TEXT_CHARACTERS_MAX, &rule->reason);
+    if ((v = member(map, "review")).node != NULL) read_review(r, &v, rule);
+    rule->gate = r->document->gate;
+    if ((v = member(map, "confidence")).node != NULL) {
+        rule->gate = read_gate(r, &v);
+        rule->has_own_gate = true;
+    }
+    v = member(map, "compute");
+    if (decided && rule->decision == VERDICT_COMPUTE && require(r, map, &v)) read_compute(r, &v, rule);
+    if (decided && rule->decision != VERDICT_COMPUTE && v.node != NULL)
+        complain_at_key(r, &v, "belongs to decision: compute only");
+}
+
+static void read_rule(struct reader *r, const struct value *v, struct rule *rule)
+{
+    rule->document = r->document;
+    rule->line = v->node->line;
+    rule->column = v->node->column;
+    if (!want_map(r, v)) return;
+    check_keys(r, v, rule_keys, COUNT_OF(rule_keys));
+    refuse_unsupported(r, v);
+    read_id(r, v, rule);
+    bool decided = read_decision(r, v, rule);
+    struct value actions = member(v, "actions"), resources = member(v, "resources");
+    if (require(r, v, &actions)) read_globs(r, &actions, rule->folds, &rule->actions);
+    if (resources.node != NULL) read_globs(r, &resources, rule->folds, &rule->resources);
+    read_subjects(r, v, rule, decided);
+    read_terms(r, v, rule, decided);
+    default_reason(r, rule);
+}
+
+static void check_unique(struct reader *r, struct map *ids, const struct value *v, struct rule *rule)
+{
+    if (str_is_absent(rule->id)) return;
+    struct rule *other = map_get(ids, rule->id);
+    if (other != NULL) {
+        struct value id = member(v, "id");
+        complain(r, &id, "\"%.64s\" is the id of the rule on line %u already", rule->id.bytes, other->line);
+    } else if (!map_put(ids, rule->id, rule)) {
+        r->full = true;
+    }
+}
+
+void read_rules(struct reader *r, const struct value *v)
+{
+    if (!want_list(r, v, LIMIT_RULES_PER_DOCUMENT)) return;
+    struct policy_document *d = r->document;
+    if (v->node->json.count == 0 && d->role_count == 0 && d->mask_count == 0) {
+        complain(r, v, "is empty, so the document says nothing");
+        return;
+    }
+    d->rules = reader_take(r, v->node->json.count * sizeof(struct rule));
+    if (d->rules == NULL) return;
+    struct map ids = {0};
+    size_t index = 0;
+    for (const struct node *n = node_first(v->node); n != NULL && !r->full; n = node_next(n), index++) {
+        struct value item = element(v, n, index);
+        struct rule *rule = &d->rules[d->rule_count++];
+        read_rule(r, &item, rule);
+        check_unique(r, &ids, &item, rule);
+    }
+    map_fini(&ids);
+}

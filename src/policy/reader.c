@@ -1,0 +1,262 @@
+/* reader.c - typed access to nodes. The sentences are for people who write policies: they name
+ * the member, show what was found, and say what would be right. */
+#include "policy/reader.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+struct value member(const struct value *map, const char *key)
+{
+    struct node *n = map->node == NULL ? NULL : node_get(map->node, key);
+    return (struct value){.node = n, .place = {.parent = &map->place, .key = str_from(key)}};
+}
+
+struct value element(const struct value *list, const struct node *node, size_t index)
+{
+    return (struct value){.node = node, .place = {.parent = &list->place, .index = index}};
+}
+
+/* The root's own place has no key and no parent: paths begin below it. */
+static const struct place *below_root(const struct place *place, struct place *copies, size_t *used)
+{
+    if (place == NULL || (place->parent == NULL && str_is_absent(place->key))) return NULL;
+    struct place *copy = &copies[(*used)++];
+    *copy = *place;
+    copy->parent = *used < 16 ? below_root(place->parent, copies, used) : NULL;
+    return copy;
+}
+
+static void complain_at(struct reader *r, const struct value *v, unsigned line, unsigned column,
+                        const char *format, va_list arguments)
+{
+    char text[512];
+    struct place copies[20];
+    size_t used = 0;
+    vsnprintf(text, sizeof text, format, arguments);
+    problem_add(r->problems, below_root(&v->place, copies, &used), line, column, "%s", text);
+}
+
+void complain(struct reader *r, const struct value *v, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    complain_at(r, v, v->node == NULL ? 0 : v->node->line, v->node == NULL ? 0 : v->node->column, format,
+                arguments);
+    va_end(arguments);
+}
+
+void complain_at_key(struct reader *r, const struct value *v, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    complain_at(r, v, v->node->key_line, v->node->key_column, format, arguments);
+    va_end(arguments);
+}
+
+const char *type_name(const struct json *v)
+{
+    switch (v->type) {
+    case JSON_NULL: return "null";
+    case JSON_FALSE:
+    case JSON_TRUE: return "a boolean";
+    case JSON_NUMBER: return "a number";
+    case JSON_STRING: return "a string";
+    case JSON_ARRAY: return "a list";
+    case JSON_OBJECT: return "a map";
+    }
+    return "a value";
+}
+
+void *reader_take(struct reader *r, size_t size)
+{
+    void *taken = arena_take(&r->document->arena, size == 0 ? 1 : size);
+    if (taken == NULL) r->full = true;
+    return taken;
+}
+
+struct str reader_copy(struct reader *r, struct str s)
+{
+    struct str copy = arena_copy(&r->document->arena, s);
+    if (str_is_absent(copy)) r->full = true;
+    return str_is_absent(copy) ? STR("") : copy;
+}
+
+bool want_map(struct reader *r, const struct value *v)
+{
+    if (v->node->bad) return false;
+    if (v->node->json.type == JSON_OBJECT) return true;
+    complain(r, v, "has to be a map, not %s", type_name(&v->node->json));
+    return false;
+}
+
+bool want_list(struct reader *r, const struct value *v, size_t count_max)
+{
+    if (v->node->bad) return false;
+    if (v->node->json.type != JSON_ARRAY) {
+        complain(r, v, "has to be a list, not %s", type_name(&v->node->json));
+        return false;
+    }
+    if (v->node->json.count <= count_max) return true;
+    complain(r, v, "has %u entries; %zu are the most", v->node->json.count, count_max);
+    return false;
+}
+
+bool want_text(struct reader *r, const struct value *v, size_t characters_max, struct str *ret)
+{
+    const struct json *j = &v->node->json;
+    if (v->node->bad) return false;
+    if (j->type != JSON_STRING) {
+        bool scalar = j->type != JSON_ARRAY && j->type != JSON_OBJECT && !str_is_empty(j->raw);
+        if (scalar)
+            complain(r, v, "has to be a string; %.*s is %s: write \"%.*s\"", (int)(j->raw.size > 40 ? 40 : j->raw.size),
+                     j->raw.bytes, type_name(j), (int)(j->raw.size > 40 ? 40 : j->raw.size), j->raw.bytes);
+        else
+            complain(r, v, "has to be a string, not %s", type_name(j));
+        return false;
+    }
+    if (j->string.size == 0) {
+        complain(r, v, "must not be empty");
+        return false;
+    }
+    if (j->has_nul) {
+        complain(r, v, "must not contain U+0000");
+        return false;
+    }
+    size_t characters = str_code_points(j->string);
+    if (characters > characters_max) {
+        complain(r, v, "has %zu characters; %zu are the most", characters, characters_max);
+        return false;
+    }
+    *ret = reader_copy(r, j->string);
+    return true;
+}
+
+bool want_name(struct reader *r, const struct value *v, size_t size_max, struct str *ret)
+{
+    struct str text;
+    if (!want_text(r, v, size_max, &text)) return false;
+    if (!str_is_name(text)) {
+        complain(r, v, "\"%.64s\" may only have letters, digits, '.', '_' and '-'", text.bytes);
+        return false;
+    }
+    *ret = text;
+    return true;
+}
+
+bool want_number(struct reader *r, const struct value *v, double least, double most, double *ret)
+{
+    if (v->node->bad) return false;
+    if (v->node->json.type != JSON_NUMBER) {
+        complain(r, v, "has to be a number, not %s", type_name(&v->node->json));
+        return false;
+    }
+    double number = v->node->json.number;
+    if (!(number >= least && number <= most)) {
+        complain(r, v, "%g is out of range [%g, %g]", number, least, most);
+        return false;
+    }
+    *ret = number;
+    return true;
+}
+
+bool want_count(struct reader *r, const struct value *v, unsigned least, unsigned most, unsigned *ret)
+{
+    double number;
+    if (!want_number(r, v, least, most, &number)) return false;
+    if (number != (double)(unsigned)number) {
+        complain(r, v, "%g is not a whole number", number);
+        return false;
+    }
+    *ret = (unsigned)number;
+    return true;
+}
+
+static uint64_t unit_ms(char unit)
+{
+    switch (unit) {
+    case 's': return 1000;
+    case 'm': return 60 * 1000;
+    case 'h': return 60 * 60 * 1000;
+    case 'd': return 24 * 60 * 60 * 1000;
+    default: return 0;
+    }
+}
+
+bool want_duration(struct reader *r, const struct value *v, uint64_t most_ms, const char *most, uint64_t *ret_ms)
+{
+    struct str text;
+    const struct json *j = &v->node->json;
+    if (j->type == JSON_NUMBER && !v->node->bad) {
+        complain(r, v, "has to say its unit, as in 90s, 30m, 1h or 2d");
+        return false;
+    }
+    if (!want_text(r, v, 32, &text)) return false;
+    uint64_t number = 0, unit = unit_ms(text.bytes[text.size - 1]);
+    if (unit == 0 || !str_to_u64(str_of(text.bytes, text.size - 1), &number)) {
+        complain(r, v, "\"%s\" is not a duration like 90s, 30m, 1h or 2d", text.bytes);
+        return false;
+    }
+    if (number == 0 || number > most_ms / unit) {
+        complain(r, v, "\"%s\" is out of range: more than 0 and at most %s", text.bytes, most);
+        return false;
+    }
+    *ret_ms = number * unit;
+    return true;
+}
+
+static void words_put(struct buf *out, const char *const *words, size_t count)
+{
+    for (size_t i = 0; i < count; i++) buf_printf(out, "%s%s", i == 0 ? "" : ", ", words[i]);
+}
+
+bool want_word(struct reader *r, const struct value *v, const char *const *words, size_t count, size_t *ret)
+{
+    struct str text;
+    if (!want_text(r, v, 200, &text)) return false;
+    for (size_t i = 0; i < count; i++) {
+        if (!str_equal(text, str_from(words[i]))) continue;
+        *ret = i;
+        return true;
+    }
+    char list[200];
+    struct buf out = buf_over(list, sizeof list - 1);
+    words_put(&out, words, count);
+    list[out.size] = '\0';
+    const char *near = nearest_word(text, words, count);
+    complain(r, v, "\"%.60s\" is not one of %s%s%s%s", text.bytes, list, near == NULL ? "" : "; did you mean ",
+             near == NULL ? "" : near, near == NULL ? "" : "?");
+    return false;
+}
+
+static bool is_known(struct str key, const char *const *keys, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (str_equal(key, str_from(keys[i]))) return true;
+    return false;
+}
+
+void check_keys(struct reader *r, const struct value *map, const char *const *keys, size_t count)
+{
+    for (const struct node *n = node_first(map->node); n != NULL; n = node_next(n)) {
+        if (n->bad || is_known(n->json.key, keys, count)) continue;
+        struct value v = {.node = n, .place = {.parent = &map->place, .key = n->json.key}};
+        const char *near = nearest_word(n->json.key, keys, count);
+        char list[256];
+        struct buf out = buf_over(list, sizeof list - 1);
+        words_put(&out, keys, count);
+        list[out.size] = '\0';
+        if (near != NULL)
+            complain_at_key(r, &v, "unknown key; did you mean %s?", near);
+        else
+            complain_at_key(r, &v, "unknown key; known here are %s", list);
+    }
+}
+
+bool require(struct reader *r, const struct value *map, const struct value *v)
+{
+    if (v->node != NULL) return true;
+    struct value missing = *v;
+    missing.node = map->node;
+    complain(r, &missing, "is required here");
+    return false;
+}

@@ -1,0 +1,71 @@
+/* reader.h - typed access to a document's nodes; what does not fit becomes a problem.
+ *
+ * Every function returns false after it has complained (or where a node has been complained
+ * about before), and then leaves its result alone; callers go on with the next member, so that
+ * an author gets all problems at once. A `value` is a node with the place where it is. */
+#ifndef POLICY_READER_H
+#define POLICY_READER_H
+
+#include "policy/document.h"
+
+struct reader {
+    struct policy_document *document; /* its arena holds what is read */
+    struct policy_problems *problems;
+    size_t globs;                     /* compiled so far */
+    bool full;                        /* memory ran out */
+};
+
+struct value {
+    const struct node *node; /* NULL: not there */
+    struct place place;
+};
+
+/* The member `key` of a map; its node is NULL where there is none. The result points at `map`. */
+struct value member(const struct value *map, const char *key);
+struct value element(const struct value *list, const struct node *node, size_t index);
+
+void complain(struct reader *r, const struct value *v, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* At the member's key instead of its value. */
+void complain_at_key(struct reader *r, const struct value *v, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* "a string", "a list", … */
+const char *type_name(const struct json *v);
+
+bool want_map(struct reader *r, const struct value *v);
+bool want_list(struct reader *r, const struct value *v, size_t count_max);
+/* Not empty, no U+0000, at most that many characters. The result is a copy in the document. */
+bool want_text(struct reader *r, const struct value *v, size_t characters_max, struct str *ret);
+bool want_name(struct reader *r, const struct value *v, size_t size_max, struct str *ret);
+bool want_number(struct reader *r, const struct value *v, double least, double most, double *ret);
+bool want_count(struct reader *r, const struct value *v, unsigned least, unsigned most, unsigned *ret);
+/* "90s", "30m", "1h", "2d" */
+bool want_duration(struct reader *r, const struct value *v, uint64_t most_ms, const char *most,
+                   uint64_t *ret_ms);
+/* One of `words`; ret is its number. */
+bool want_word(struct reader *r, const struct value *v, const char *const *words, size_t count,
+               size_t *ret);
+
+/* Complains of members that are not among `keys`, with a guess at what was meant. */
+void check_keys(struct reader *r, const struct value *map, const char *const *keys, size_t count);
+/* False, with a complaint, where the member is missing. */
+bool require(struct reader *r, const struct value *map, const struct value *v);
+
+void *reader_take(struct reader *r, size_t size); /* NULL and r->full */
+struct str reader_copy(struct reader *r, struct str s);
+
+#define COUNT_OF(array) (sizeof(array) / sizeof(array)[0])
+
+/* ---- the parts of a document (read_*.c) ---- */
+
+void read_rules(struct reader *r, const struct value *v);
+void read_tests(struct reader *r, const struct value *v);
+const struct gate *read_gate(struct reader *r, const struct value *v); /* NULL: bad */
+/* A copy of a value in the document; `expressions`: `${` is refused and `$${` becomes `${`. */
+struct json *read_json(struct reader *r, const struct value *v, bool expressions);
+bool read_globs(struct reader *r, const struct value *v, bool folds, struct selector *ret);
+
+extern const char *const verdict_words[4]; /* from loose to strict, as authors list them */
+
+#endif

@@ -1,0 +1,181 @@
+/* set.c - joining documents: order, digest, roles, masks. The index over rules is in groups.c. */
+#include "policy/set.h"
+
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "base/map.h"
+
+static const size_t set_bytes_max = (size_t)8 << 30; /* bounds nothing real; the arena wants a bound */
+
+static int document_compare(const void *a, const void *b)
+{
+    const struct set_document *x = a, *y = b;
+    return str_compare(x->document->name, y->document->name);
+}
+
+static bool take_documents(struct policy_set *s, const struct policy_set_entry *entries, size_t count, bool as_enforced)
+{
+    s->documents = arena_array(&s->arena, struct set_document, count + 1);
+    if (s->documents == NULL) return false;
+    for (size_t i = 0; i < count; i++) {
+        struct set_document *d = &s->documents[s->document_count++];
+        d->document = policy_document_share(entries[i].document);
+        d->version = entries[i].version;
+        d->shadow = d->document->is_shadow && !as_enforced;
+        s->rule_count += d->document->rule_count;
+        s->mask_count += d->document->mask_count;
+        s->has_shadow |= d->shadow;
+    }
+    qsort(s->documents, count, sizeof *s->documents, document_compare);
+    return true;
+}
+
+/* SHA-256 over "<name> <digest in hex>\n" of every document, sorted by name. */
+static void make_digest(struct policy_set *s)
+{
+    struct hasher *h = hasher_create();
+    hasher_begin(h);
+    for (size_t i = 0; i < s->document_count; i++) {
+        char hex[SHA256_HEX];
+        sha256_write_hex(s->documents[i].document->digest, hex);
+        hasher_add(h, s->documents[i].document->name);
+        hasher_add(h, STR(" "));
+        hasher_add(h, str_of(hex, sizeof hex));
+        hasher_add(h, STR("\n"));
+    }
+    s->digest = hasher_end(h);
+    hasher_destroy(h);
+    sha256_write_hex(s->digest, s->digest_hex);
+}
+
+/* Numbers every role that an enforced document defines: *numbers holds number + 1. */
+static bool number_roles(struct policy_set *s, struct map *numbers)
+{
+    for (size_t i = 0; i < s->document_count; i++) {
+        const struct policy_document *d = s->documents[i].document;
+        if (s->documents[i].shadow) continue;
+        for (size_t k = 0; k < d->role_count; k++) {
+            s->member_count += d->roles[k].count;
+            if (map_get(numbers, d->roles[k].name) != NULL) continue;
+            if (!map_put(numbers, d->roles[k].name, (void *)(uintptr_t)(s->role_count + 1))) return false;
+            s->role_count++;
+        }
+    }
+    return true;
+}
+
+static bool role_number(const struct map *numbers, struct str name, uint32_t *ret)
+{
+    uintptr_t number = (uintptr_t)map_get(numbers, name);
+    *ret = (uint32_t)number - 1;
+    return number != 0;
+}
+
+static bool collect_members(struct policy_set *s, const struct map *numbers)
+{
+    struct index_entry *entries = calloc(s->member_count + 1, sizeof *entries);
+    s->members = arena_array(&s->arena, struct set_member, s->member_count + 1);
+    size_t filled = 0;
+    for (size_t i = 0; i < s->document_count && entries != NULL && s->members != NULL; i++) {
+        const struct policy_document *d = s->documents[i].document;
+        for (size_t k = 0; k < d->role_count && !s->documents[i].shadow; k++) {
+            for (size_t m = 0; m < d->roles[k].count; m++, filled++) {
+                check(role_number(numbers, d->roles[k].name, &s->members[filled].role));
+                s->members[filled].patterns = &d->roles[k].members[m];
+                entries[filled].pattern = d->roles[k].members[m].folding.text;
+                entries[filled].value = (uint32_t)filled;
+            }
+        }
+    }
+    if (entries != NULL && s->members != NULL) s->member_index = index_build(&s->arena, entries, filled);
+    free(entries);
+    return s->member_index != NULL;
+}
+
+/* The roles a rule selects, as numbers; a role that nobody defines selects nobody. */
+static bool resolve_roles(struct policy_set *s, const struct map *numbers, struct set_rule *r)
+{
+    if (r->rule->role_count == 0) return true;
+    uint32_t *roles = arena_array(&s->arena, uint32_t, r->rule->role_count);
+    if (roles == NULL) return false;
+    for (size_t i = 0; i < r->rule->role_count; i++)
+        if (role_number(numbers, r->rule->roles[i], &roles[r->role_count])) r->role_count++;
+    r->roles = roles;
+    return true;
+}
+
+static bool collect_rules(struct policy_set *s, const struct map *numbers)
+{
+    s->rules = arena_array(&s->arena, struct set_rule, s->rule_count + 1);
+    s->masks = arena_array(&s->arena, const struct mask *, s->mask_count + 1);
+    if (s->rules == NULL || s->masks == NULL) return false;
+    size_t rule = 0, mask = 0;
+    for (size_t i = 0; i < s->document_count; i++) {
+        const struct policy_document *d = s->documents[i].document;
+        for (size_t k = 0; k < d->mask_count; k++) s->masks[mask++] = &d->masks[k];
+        for (size_t k = 0; k < d->rule_count; k++) {
+            struct set_rule *r = &s->rules[rule++];
+            *r = (struct set_rule){.rule = &d->rules[k], .document = (uint32_t)i, .shadow = s->documents[i].shadow};
+            if (!resolve_roles(s, numbers, r)) return false;
+        }
+    }
+    return true;
+}
+
+static struct policy_set *set_new(void)
+{
+    struct policy_set *s = calloc(1, sizeof *s);
+    if (s != NULL) arena_init(&s->arena, 4096, set_bytes_max);
+    return s;
+}
+
+enum err set_build(const struct policy_set_entry *entries, size_t count, bool as_enforced, struct policy_set **ret)
+{
+    struct policy_set *s = set_new();
+    struct map numbers = {0};
+    if (s == NULL) return ERR_FULL;
+    bool built = take_documents(s, entries, count, as_enforced) && number_roles(s, &numbers) &&
+                 collect_members(s, &numbers) && collect_rules(s, &numbers) && set_build_groups(s);
+    map_fini(&numbers);
+    if (!built) {
+        policy_set_destroy(s);
+        return ERR_FULL;
+    }
+    make_digest(s);
+    *ret = s;
+    return ERR_OK;
+}
+
+enum err policy_set_create(const struct policy_set_entry *entries, size_t count, struct policy_set **ret, struct fault *f)
+{
+    enum err err = set_build(entries, count, false, ret);
+    return err == ERR_OK ? ERR_OK : fault_plain(f, err);
+}
+
+enum err policy_set_closed(const char *rule, const char *reason, struct policy_set **ret)
+{
+    struct policy_set *s = NULL;
+    check(strlen(rule) > 0 && strlen(rule) < sizeof s->closed_rule);
+    enum err err = set_build(NULL, 0, false, &s);
+    if (err != ERR_OK) return err;
+    memcpy(s->closed_rule, rule, strlen(rule) + 1);
+    s->closed_reason = arena_copy(&s->arena, str_from(reason));
+    s->digest = sha256_once(str_from(rule)); /* differs from the empty set's */
+    sha256_write_hex(s->digest, s->digest_hex);
+    *ret = s;
+    return ERR_OK;
+}
+
+void policy_set_destroy(struct policy_set *s)
+{
+    if (s == NULL) return;
+    for (size_t i = 0; i < s->document_count; i++) policy_document_release(s->documents[i].document);
+    arena_fini(&s->arena);
+    free(s);
+}
+
+struct sha256 policy_set_digest(const struct policy_set *s) { return s->digest; }
+struct str policy_set_digest_hex(const struct policy_set *s) { return str_of(s->digest_hex, SHA256_HEX); }
+size_t policy_set_rules(const struct policy_set *s) { return s->rule_count; }
+bool policy_masks(const struct policy_set *s) { return s->mask_count > 0; }

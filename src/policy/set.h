@@ -1,0 +1,90 @@
+/* set.h - inside of the room: the joined documents of a tenant, with the index over their rules.
+ *
+ * Rules are numbered in the order that breaks ties: document name in byte order, then position.
+ * So evaluation may look at them in any order and keep, for each verdict, the smallest number.
+ *
+ *   action ──index──▶ group (all rules with one action pattern)
+ *                       ├─ few rules:  look at each
+ *                       └─ many rules: anyone | agents ──index──▶ rules
+ *                                             | users  ──index──▶ rules
+ *                                             | each role of the user ──▶ rules
+ *
+ * Shadow documents' rules are in the same index and carry a mark; their roles are left out. */
+#ifndef POLICY_SET_H
+#define POLICY_SET_H
+
+#include "policy/document.h"
+
+enum {
+    GROUP_INDEX_AT = 8, /* more rules than this under one action pattern are told apart by subject */
+    NO_RULE = UINT32_MAX,
+};
+
+struct set_document {
+    struct policy_document *document;
+    uint64_t version;
+    bool shadow;
+};
+
+struct set_rule {
+    const struct rule *rule;
+    const uint32_t *roles; /* numbers of the roles it selects that exist in this tenant */
+    uint32_t role_count;
+    uint32_t document;
+    bool shadow;
+};
+
+struct role_rule { /* sorted by role */
+    uint32_t role, rule;
+};
+
+struct subject_index {
+    const uint32_t *anyone;
+    size_t anyone_count;
+    const struct index *agents, *users; /* NULL: none */
+    const struct role_rule *by_role;
+    size_t by_role_count;
+};
+
+struct group {
+    struct glob pattern; /* folded */
+    const uint32_t *rules;
+    uint32_t count;
+    const struct subject_index *subjects; /* NULL: look at each rule */
+};
+
+struct set_member {
+    uint32_t role;
+    const struct role_member *patterns;
+};
+
+struct policy_set {
+    struct arena arena;
+    struct set_document *documents;
+    size_t document_count;
+    struct set_rule *rules;
+    size_t rule_count;
+    struct group *groups;
+    size_t group_count;
+    const struct index *actions;
+    size_t role_count;
+    struct set_member *members;
+    size_t member_count;
+    const struct index *member_index;
+    const struct mask **masks;
+    size_t mask_count;
+    bool has_shadow;
+    struct sha256 digest;
+    char digest_hex[SHA256_HEX];
+    char closed_rule[POLICY_RULE_TEXT]; /* "": open */
+    struct str closed_reason;
+};
+
+/* `as_enforced` counts shadow documents as if they were enforced: for a document's tests. */
+enum err set_build(const struct policy_set_entry *entries, size_t count, bool as_enforced,
+                   struct policy_set **ret);
+
+/* groups.c: fills groups and the action index from s->rules. False: out of memory. */
+bool set_build_groups(struct policy_set *s);
+
+#endif

@@ -1,0 +1,510 @@
+/* load.c - a load generator: one thread, epoll, keep-alive connections, fixed pipelining depth.
+ *
+ *   load --address HOST:PORT|unix:PATH --path /v1/agent/authorize --file BODIES [--key-file FILE]
+ *        [--connections N] [--pipeline N] [--seconds S | --requests N]
+ *
+ * BODIES holds one request body a line. All requests are built once, head and body, side by side
+ * in one buffer; each connection walks round it from a place of its own. Since they lie side by
+ * side, any run of them is one send() of bytes that are never touched again, and a reply costs
+ * the search for its length and its decision. So at depth 16 the generator needs a fraction of
+ * what the server needs, and may share its core with the other program.
+ *
+ * A connection always has `pipeline` requests under way (a closed loop): for each batch of
+ * replies it sends as many new requests, in one call. Latency is from that send to the read that
+ * brought the reply; it goes into a histogram with 1.6 % steps. At the end nothing is sent any
+ * more and what is under way is awaited. The result is one line of JSON on standard output. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    CONNECTIONS_MAX = 4096,
+    PIPELINE_MAX = 256,
+    REPLY_MAX = 256 << 10,     /* one reply, head and body */
+    STEPS_PER_OCTAVE_BITS = 6, /* 64 steps per doubling */
+    STEPS_PER_OCTAVE = 1 << STEPS_PER_OCTAVE_BITS,
+    HISTOGRAM_BUCKETS = 64 * STEPS_PER_OCTAVE,
+    SILENCE_MS = 10000, /* a server that says nothing this long is given up */
+};
+
+enum outcome { OUTCOME_ALLOW, OUTCOME_DENY, OUTCOME_HUMAN_REVIEW, OUTCOME_COMPUTE, OUTCOME_COUNT };
+static const char *const outcome_names[OUTCOME_COUNT] = {"allow", "deny", "human_review", "compute"};
+
+struct settings {
+    const char *address, *path, *file, *key_file;
+    unsigned connections, pipeline;
+    double seconds;
+    uint64_t requests; /* 0: by time */
+};
+
+/* All requests, side by side: request i is bytes[starts[i]] to bytes[starts[i + 1]]. */
+struct requests {
+    char *bytes;
+    size_t *starts;
+    size_t count;
+};
+
+struct connection {
+    int fd;
+    size_t next;        /* request to send next */
+    size_t unsent_from; /* bytes of the buffer that a full socket did not take yet */
+    size_t unsent_to;
+    uint64_t *sent_ns;  /* ring of `pipeline` send times, oldest first */
+    unsigned oldest, under_way;
+    char *partial;      /* the beginning of a reply whose end has not come */
+    size_t partial_size;
+    bool waits_to_write;
+};
+
+struct load {
+    const struct settings *settings;
+    struct requests requests;
+    struct connection *connections;
+    int epoll;
+    uint64_t sent, replies, reply_bytes, body_bytes, failures;
+    uint64_t statuses[600];
+    uint64_t outcomes[OUTCOME_COUNT];
+    uint64_t *histogram;
+    uint64_t latency_max_ns;
+    uint64_t start_ns, end_ns; /* end: when sending stops */
+    bool stopping;
+    char *buffer; /* shared: what one read brings */
+};
+
+static void die(const char *what)
+{
+    fprintf(stderr, "load: %s: %s\n", what, strerror(errno));
+    exit(1);
+}
+
+static void refuse(const char *what)
+{
+    fprintf(stderr, "load: %s\n", what);
+    exit(2);
+}
+
+static void *allocate(size_t count, size_t size)
+{
+    void *memory = calloc(count, size);
+    if (memory == NULL) die("memory");
+    return memory;
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* ---- histogram: exact below 64 ns, then 64 linear steps in each octave ---- */
+
+static unsigned bucket_of(uint64_t ns)
+{
+    if (ns < STEPS_PER_OCTAVE) return (unsigned)ns;
+    unsigned octave = 63u - (unsigned)__builtin_clzll(ns);
+    unsigned step = (unsigned)(ns >> (octave - STEPS_PER_OCTAVE_BITS)) & (STEPS_PER_OCTAVE - 1);
+    return ((octave - STEPS_PER_OCTAVE_BITS + 1) << STEPS_PER_OCTAVE_BITS) + step;
+}
+
+static double bucket_middle_ns(unsigned bucket)
+{
+    if (bucket < STEPS_PER_OCTAVE) return bucket;
+    unsigned octave = (bucket >> STEPS_PER_OCTAVE_BITS) - 1 + STEPS_PER_OCTAVE_BITS;
+    double width = (double)(UINT64_C(1) << (octave - STEPS_PER_OCTAVE_BITS));
+    return (double)(UINT64_C(1) << octave) + ((double)(bucket & (STEPS_PER_OCTAVE - 1)) + 0.5) * width;
+}
+
+static double quantile_ms(const struct load *l, double quantile)
+{
+    uint64_t wanted = (uint64_t)((double)l->replies * quantile), seen = 0;
+    for (unsigned i = 0; i < HISTOGRAM_BUCKETS; i++) {
+        seen += l->histogram[i];
+        if (seen > wanted) return bucket_middle_ns(i) / 1e6;
+    }
+    return (double)l->latency_max_ns / 1e6;
+}
+
+/* ---- requests ---- */
+
+static char *file_read(const char *path, size_t *ret_size)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat st;
+    if (fd < 0 || fstat(fd, &st) != 0) die(path);
+    size_t size = (size_t)st.st_size, got = 0;
+    char *text = allocate(size + 1, 1);
+    while (got < size) {
+        ssize_t n = read(fd, text + got, size - got);
+        if (n <= 0) die(path);
+        got += (size_t)n;
+    }
+    close(fd);
+    *ret_size = size;
+    return text;
+}
+
+static char *authorization(const char *key_file)
+{
+    char *line = allocate(512, 1);
+    if (key_file == NULL) return line;
+    size_t size;
+    char *key = file_read(key_file, &size);
+    key[strcspn(key, "\r\n")] = '\0';
+    snprintf(line, 512, "Authorization: Bearer %s\r\n", key);
+    free(key);
+    return line;
+}
+
+static void requests_build(struct requests *r, const struct settings *s)
+{
+    size_t size;
+    char *text = file_read(s->file, &size);
+    size_t lines = 0;
+    for (size_t i = 0; i < size; i++) lines += text[i] == '\n';
+
+    char *auth = authorization(s->key_file);
+    size_t head_max = strlen(s->path) + strlen(auth) + 160;
+    r->bytes = allocate(size + lines * head_max + 1, 1);
+    r->starts = allocate(lines + 1, sizeof *r->starts);
+    size_t used = 0;
+    for (char *line = text; line < text + size;) {
+        char *end = memchr(line, '\n', (size_t)(text + size - line));
+        if (end == NULL) break; /* a last line must end as the others do */
+        size_t length = (size_t)(end - line);
+        if (length > 0) {
+            r->starts[r->count++] = used;
+            int head = snprintf(r->bytes + used, head_max,
+                                "POST %s HTTP/1.1\r\nHost: localhost\r\n%sContent-Type: application/json\r\n"
+                                "Content-Length: %zu\r\n\r\n",
+                                s->path, auth, length);
+            if (head < 0 || (size_t)head >= head_max) refuse("a request's head is too long");
+            used += (size_t)head;
+            memcpy(r->bytes + used, line, length);
+            used += length;
+        }
+        line = end + 1;
+    }
+    if (r->count == 0) refuse("--file holds no line");
+    r->starts[r->count] = used;
+    free(auth);
+    free(text);
+}
+
+/* ---- connections ---- */
+
+static int connect_unix(const char *path)
+{
+    struct sockaddr_un to = {.sun_family = AF_UNIX};
+    if (strlen(path) >= sizeof to.sun_path) refuse("--address: the socket's path is too long");
+    memcpy(to.sun_path, path, strlen(path) + 1);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || connect(fd, (struct sockaddr *)&to, sizeof to) != 0) die(path);
+    return fd;
+}
+
+static int connect_tcp(const char *address)
+{
+    char host[64];
+    const char *colon = strrchr(address, ':');
+    if (colon == NULL || (size_t)(colon - address) >= sizeof host) refuse("--address must be HOST:PORT or unix:PATH");
+    memcpy(host, address, (size_t)(colon - address));
+    host[colon - address] = '\0';
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)strtoul(colon + 1, NULL, 10))};
+    if (inet_pton(AF_INET, host, &to.sin_addr) != 1) refuse("--address: HOST must be an IPv4 address");
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
+    if (fd < 0 || connect(fd, (struct sockaddr *)&to, sizeof to) != 0) die(address);
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    return fd;
+}
+
+static void connection_open(struct load *l, struct connection *c)
+{
+    const char *address = l->settings->address;
+    c->fd = strncmp(address, "unix:", 5) == 0 ? connect_unix(address + 5) : connect_tcp(address);
+    fcntl(c->fd, F_SETFL, O_NONBLOCK);
+    struct epoll_event e = {.events = EPOLLIN, .data.ptr = c};
+    if (epoll_ctl(l->epoll, EPOLL_CTL_ADD, c->fd, &e) != 0) die("epoll_ctl");
+    c->oldest = c->under_way = 0;
+    c->partial_size = c->unsent_from = c->unsent_to = 0;
+    c->waits_to_write = false;
+}
+
+static void connection_watch(struct load *l, struct connection *c, bool to_write)
+{
+    if (c->waits_to_write == to_write) return;
+    struct epoll_event e = {.events = EPOLLIN | (to_write ? EPOLLOUT : 0u), .data.ptr = c};
+    if (epoll_ctl(l->epoll, EPOLL_CTL_MOD, c->fd, &e) != 0) die("epoll_ctl");
+    c->waits_to_write = to_write;
+}
+
+/* The server went away: whatever was under way has failed, and a fresh connection takes over. */
+static void connection_replace(struct load *l, struct connection *c)
+{
+    l->failures += c->under_way;
+    close(c->fd);
+    connection_open(l, c);
+}
+
+/* Sends what is left of the run of requests; false if the connection broke. */
+static bool connection_flush(struct load *l, struct connection *c)
+{
+    while (c->unsent_from < c->unsent_to) {
+        ssize_t n = send(c->fd, l->requests.bytes + c->unsent_from, c->unsent_to - c->unsent_from, MSG_NOSIGNAL);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+            connection_watch(l, c, true);
+            return true;
+        }
+        if (n < 0) return false;
+        c->unsent_from += (size_t)n;
+    }
+    connection_watch(l, c, false);
+    return true;
+}
+
+static bool may_send(const struct load *l)
+{
+    if (l->stopping) return false;
+    return l->settings->requests == 0 || l->sent < l->settings->requests;
+}
+
+/* Fills the connection up to its depth, one run of side-by-side requests at a time. */
+static bool connection_fill(struct load *l, struct connection *c, uint64_t now)
+{
+    unsigned depth = l->settings->pipeline;
+    while (c->under_way < depth && c->unsent_from == c->unsent_to && may_send(l)) {
+        size_t run = depth - c->under_way;
+        if (run > l->requests.count - c->next) run = l->requests.count - c->next;
+        if (l->settings->requests > 0 && run > l->settings->requests - l->sent) run = l->settings->requests - l->sent;
+        c->unsent_from = l->requests.starts[c->next];
+        c->unsent_to = l->requests.starts[c->next + run];
+        c->next = (c->next + run) % l->requests.count;
+        for (size_t i = 0; i < run; i++) c->sent_ns[(c->oldest + c->under_way++) % depth] = now;
+        l->sent += run;
+        if (!connection_flush(l, c)) return false;
+    }
+    return true;
+}
+
+/* ---- replies ---- */
+
+static void count_reply(struct load *l, struct connection *c, const char *head, const char *body, size_t body_size, uint64_t now)
+{
+    unsigned status = (unsigned)(head[9] - '0') * 100 + (unsigned)(head[10] - '0') * 10 + (unsigned)(head[11] - '0');
+    if (status < 600) l->statuses[status]++;
+    static const char member[] = "\"decision\":\"";
+    const char *decision = memmem(body, body_size, member, sizeof member - 1);
+    if (decision != NULL) {
+        switch (decision[sizeof member - 1]) {
+        case 'a': l->outcomes[OUTCOME_ALLOW]++; break;
+        case 'd': l->outcomes[OUTCOME_DENY]++; break;
+        case 'h': l->outcomes[OUTCOME_HUMAN_REVIEW]++; break;
+        case 'c': l->outcomes[OUTCOME_COMPUTE]++; break;
+        default: break;
+        }
+    }
+    uint64_t latency = now - c->sent_ns[c->oldest];
+    c->oldest = (c->oldest + 1) % l->settings->pipeline;
+    c->under_way--;
+    l->histogram[bucket_of(latency)]++;
+    if (latency > l->latency_max_ns) l->latency_max_ns = latency;
+    l->replies++;
+    l->body_bytes += body_size;
+}
+
+/* The body's length as the head says; SIZE_MAX where it does not. */
+static size_t content_length(const char *head, const char *head_end)
+{
+    for (const char *line = head; line < head_end;) {
+        const char *end = memchr(line, '\n', (size_t)(head_end - line));
+        if (end == NULL) break;
+        if ((line[0] == 'C' || line[0] == 'c') && end - line > 16 && strncasecmp(line, "content-length:", 15) == 0) {
+            return strtoul(line + 15, NULL, 10);
+        }
+        line = end + 1;
+    }
+    return SIZE_MAX;
+}
+
+/* Takes every whole reply off the front; the bytes that it used, or SIZE_MAX: not HTTP. */
+static size_t take_replies(struct load *l, struct connection *c, const char *bytes, size_t size, uint64_t now)
+{
+    size_t used = 0;
+    while (used < size) {
+        const char *head = bytes + used;
+        const char *blank = memmem(head, size - used, "\r\n\r\n", 4);
+        if (blank == NULL) break;
+        const char *body = blank + 4;
+        size_t length = content_length(head, body);
+        if (length > REPLY_MAX || c->under_way == 0 || body - head < 16) return SIZE_MAX;
+        if ((size_t)(bytes + size - body) < length) break;
+        count_reply(l, c, head, body, length, now);
+        used = (size_t)(body - bytes) + length;
+    }
+    return used;
+}
+
+/* One read and what it brought; false if the connection is no good any more. */
+static bool connection_read(struct load *l, struct connection *c)
+{
+    memcpy(l->buffer, c->partial, c->partial_size);
+    ssize_t n = recv(c->fd, l->buffer + c->partial_size, 2 * REPLY_MAX - c->partial_size, 0);
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return true;
+    if (n <= 0) return false;
+
+    l->reply_bytes += (uint64_t)n;
+    uint64_t now = now_ns();
+    size_t size = c->partial_size + (size_t)n;
+    size_t used = take_replies(l, c, l->buffer, size, now);
+    if (used == SIZE_MAX || size - used > REPLY_MAX) return false;
+    c->partial_size = size - used;
+    memcpy(c->partial, l->buffer + used, c->partial_size);
+    return connection_fill(l, c, now);
+}
+
+/* ---- the run ---- */
+
+static void load_start(struct load *l, const struct settings *s)
+{
+    l->settings = s;
+    requests_build(&l->requests, s);
+    l->histogram = allocate(HISTOGRAM_BUCKETS, sizeof *l->histogram);
+    l->buffer = allocate(2 * REPLY_MAX, 1);
+    l->connections = allocate(s->connections, sizeof *l->connections);
+    l->epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (l->epoll < 0) die("epoll_create1");
+    for (unsigned i = 0; i < s->connections; i++) {
+        struct connection *c = &l->connections[i];
+        c->sent_ns = allocate(s->pipeline, sizeof *c->sent_ns);
+        c->partial = allocate(REPLY_MAX, 1);
+        c->next = (size_t)((uint64_t)l->requests.count * i / s->connections);
+        connection_open(l, c);
+    }
+}
+
+static bool anything_under_way(const struct load *l)
+{
+    for (unsigned i = 0; i < l->settings->connections; i++) {
+        if (l->connections[i].under_way > 0) return true;
+    }
+    return false;
+}
+
+static void load_run(struct load *l)
+{
+    const struct settings *s = l->settings;
+    l->start_ns = now_ns();
+    uint64_t stop_ns = l->start_ns + (uint64_t)(s->seconds * 1e9);
+    for (unsigned i = 0; i < s->connections; i++) {
+        if (!connection_fill(l, &l->connections[i], l->start_ns)) connection_replace(l, &l->connections[i]);
+    }
+    struct epoll_event events[256];
+    for (;;) {
+        int n = epoll_wait(l->epoll, events, 256, SILENCE_MS);
+        if (n < 0 && errno != EINTR) die("epoll_wait");
+        if (n == 0) refuse("the server has said nothing for ten seconds");
+        for (int i = 0; i < n; i++) {
+            struct connection *c = events[i].data.ptr;
+            bool good = true;
+            if (events[i].events & EPOLLOUT) good = connection_flush(l, c) && connection_fill(l, c, now_ns());
+            if (good && events[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR)) good = connection_read(l, c);
+            if (good) continue;
+            connection_replace(l, c);
+            if (!connection_fill(l, c, now_ns())) refuse("a fresh connection broke at once");
+        }
+        if (!l->stopping && s->requests == 0 && now_ns() >= stop_ns) l->stopping = true;
+        if (!may_send(l) && !anything_under_way(l)) break;
+    }
+    l->end_ns = now_ns();
+}
+
+static void load_print(const struct load *l)
+{
+    double seconds = (double)(l->end_ns - l->start_ns) / 1e9;
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    double cpu = (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+                 (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
+    printf("{\"requests\":%" PRIu64 ",\"replies\":%" PRIu64 ",\"failures\":%" PRIu64 ",\"seconds\":%.6f,\"req_s\":%.1f,", l->sent,
+           l->replies, l->failures, seconds, (double)l->replies / seconds);
+    printf("\"p50_ms\":%.4f,\"p99_ms\":%.4f,\"p999_ms\":%.4f,\"max_ms\":%.4f,", quantile_ms(l, 0.5), quantile_ms(l, 0.99),
+           quantile_ms(l, 0.999), (double)l->latency_max_ns / 1e6);
+    printf("\"reply_bytes\":%" PRIu64 ",\"body_bytes\":%" PRIu64 ",\"load_cpu_s\":%.3f,\"statuses\":{", l->reply_bytes, l->body_bytes,
+           cpu);
+    const char *comma = "";
+    for (unsigned i = 0; i < 600; i++) {
+        if (l->statuses[i] == 0) continue;
+        printf("%s\"%u\":%" PRIu64, comma, i, l->statuses[i]);
+        comma = ",";
+    }
+    printf("},\"decisions\":{");
+    for (unsigned i = 0; i < OUTCOME_COUNT; i++) {
+        printf("%s\"%s\":%" PRIu64, i > 0 ? "," : "", outcome_names[i], l->outcomes[i]);
+    }
+    printf("}}\n");
+}
+
+static unsigned count_argument(const char *text, unsigned most, const char *name)
+{
+    char *end;
+    unsigned long value = strtoul(text, &end, 10);
+    if (*end != '\0' || value < 1 || value > most) {
+        fprintf(stderr, "load: %s must be 1 to %u\n", name, most);
+        exit(2);
+    }
+    return (unsigned)value;
+}
+
+static void settings_read(struct settings *s, int argc, char **argv)
+{
+    static const struct option options[] = {
+        {"address", required_argument, NULL, 'a'},  {"path", required_argument, NULL, 'u'},
+        {"file", required_argument, NULL, 'f'},     {"key-file", required_argument, NULL, 'k'},
+        {"connections", required_argument, NULL, 'c'}, {"pipeline", required_argument, NULL, 'p'},
+        {"seconds", required_argument, NULL, 's'},  {"requests", required_argument, NULL, 'n'},
+        {NULL, 0, NULL, 0},
+    };
+    *s = (struct settings){.path = "/v1/agent/authorize", .connections = 64, .pipeline = 1, .seconds = 5};
+    for (int o; (o = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+        switch (o) {
+        case 'a': s->address = optarg; break;
+        case 'u': s->path = optarg; break;
+        case 'f': s->file = optarg; break;
+        case 'k': s->key_file = optarg; break;
+        case 'c': s->connections = count_argument(optarg, CONNECTIONS_MAX, "--connections"); break;
+        case 'p': s->pipeline = count_argument(optarg, PIPELINE_MAX, "--pipeline"); break;
+        case 's': s->seconds = strtod(optarg, NULL); break;
+        case 'n': s->requests = strtoull(optarg, NULL, 10); break;
+        default: refuse("see the top of load.c for its options");
+        }
+    }
+    if (s->address == NULL || s->file == NULL) refuse("--address and --file are needed");
+}
+
+int main(int argc, char **argv)
+{
+    struct settings settings;
+    settings_read(&settings, argc, argv);
+    static struct load load;
+    load_start(&load, &settings);
+    load_run(&load);
+    load_print(&load);
+    return load.failures == 0 ? 0 : 1;
+}

@@ -1,0 +1,106 @@
+"""RFC 8785 and the contract's hashes, written a second time so that the programs are checked by
+other code than their own.
+
+Numbers follow ECMAScript's Number::toString (ECMA-262 6.1.6.1.20); an integer literal that a
+double cannot hold exactly keeps its digits, as the contract says.
+"""
+
+import hashlib
+import json
+
+ESCAPES = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r", '"': '\\"', "\\": "\\\\"}
+
+OUTCOME = ("action actor decision expires_at input_hash key_id kind mode policy_digest reason request_id "
+           "review_id rule safe_args safe_tool tenant_id timestamp trace_id user_id").split()
+
+
+def text(value):
+    out = []
+    for character in value:
+        if character in ESCAPES:
+            out.append(ESCAPES[character])
+        elif character < " ":
+            out.append(f"\\u{ord(character):04x}")
+        else:
+            out.append(character)
+    return '"' + "".join(out) + '"'
+
+
+def number(value):
+    """A float as ECMAScript writes it."""
+    if value == 0:
+        return "0"
+    if value < 0:
+        return "-" + number(-value)
+    digits, _, exponent = repr(value).partition("e")
+    whole, _, fraction = digits.partition(".")
+    point = len(whole) + int(exponent or 0)
+    all_digits = whole + (fraction if fraction != "0" else "")
+    stripped = all_digits.lstrip("0")
+    point -= len(all_digits) - len(stripped)
+    digits = stripped.rstrip("0")
+    count = len(digits)
+    if count <= point <= 21:
+        return digits + "0" * (point - count)
+    if 0 < point <= 21:
+        return digits[:point] + "." + digits[point:]
+    if -6 < point <= 0:
+        return "0." + "0" * -point + digits
+    sign = "+" if point > 0 else "-"
+    mantissa = digits[0] + ("." + digits[1:] if count > 1 else "")
+    return f"{mantissa}e{sign}{abs(point - 1)}"
+
+
+class Integer(int):
+    """An integer literal that no double holds exactly."""
+
+
+def _integer(literal):
+    value = int(literal)
+    try:
+        exact = int(float(literal)) == value
+    except OverflowError:
+        raise ValueError(f"{literal[:40]} is beyond what can be held") from None
+    return float(literal) if exact else Integer(value)
+
+
+def loads(data):
+    if isinstance(data, bytes):
+        data = data.decode()
+    return json.loads(data, parse_int=_integer)
+
+
+def canonical(value):
+    """The canonical text of a value from loads() or json.loads()."""
+    if value is None:
+        return "null"
+    if value is True:
+        return "true"
+    if value is False:
+        return "false"
+    if isinstance(value, str):
+        return text(value)
+    if isinstance(value, Integer):
+        return str(int(value))
+    if isinstance(value, int):
+        return canonical(_integer(str(value)))
+    if isinstance(value, float):
+        return number(value)
+    if isinstance(value, list):
+        return "[" + ",".join(canonical(item) for item in value) + "]"
+    members = sorted(value.items(), key=lambda member: member[0].encode("utf-16-be", "surrogatepass"))
+    return "{" + ",".join(f"{text(key)}:{canonical(item)}" for key, item in members) + "}"
+
+
+def digest(value):
+    return hashlib.sha256(canonical(value).encode()).hexdigest()
+
+
+def input_hash(body):
+    """inputHash of a request body as it was sent (bytes or text)."""
+    return digest(loads(body))
+
+
+def output_hash(event):
+    """outputHash recomputed from a stored decision event (as queried: "" stands for absent)."""
+    return digest({name: event[name] for name in OUTCOME if event.get(name) not in (None, "")})

@@ -1,0 +1,215 @@
+"""What the policy language means, seen through the engine: gate, compute, mask, shadow, people, dry runs."""
+
+import re
+
+import pytest
+
+import canonical
+from test_contract import refused
+
+AGENT = "/v1/agent/authorize"
+
+
+def test_the_strictest_vote_wins_and_silence_denies(tenant):
+    tenant.policy("""
+rules:
+  - {id: a, agents: ["*"], actions: [a, ab, ac, ad], decision: allow}
+  - {id: b, agents: ["*"], actions: [ab], decision: compute, compute: {tool: a, args: {}}}
+  - {id: c, actions: [ac], decision: human_review}
+  - {id: d, actions: [ad, D2], decision: deny, reason: No.}
+""")
+    assert [tenant.ask(x)["decision"] for x in ("a", "ab", "ac", "ad", "e")] == ["allow", "compute", "human_review", "deny", "deny"]
+    answer = tenant.ask("ad")
+    assert (answer["rule"], answer["reason"], answer["policy_name"]) == ("deny:d", "No.", "base")
+    assert tenant.ask("e")["rule"] == "default:deny"
+    assert tenant.ask("d2")["rule"] == "deny:d", "deny patterns ignore ASCII case"
+    assert tenant.ask("A")["rule"] == "default:deny", "allow patterns do not"
+
+
+def test_strange_names_are_allowed_only_literally(tenant):
+    tenant.policy('rules:\n  - {id: a, agents: ["*"], actions: ["get_*", "lies größe"], decision: allow}\n')
+    assert tenant.ask("get_x")["decision"] == "allow"
+    assert tenant.ask("get_größe")["decision"] == "deny"
+    assert tenant.ask("get_x y")["decision"] == "deny"
+    assert tenant.ask("lies größe")["decision"] == "allow"
+
+
+def test_ties_are_broken_by_document_then_position(tenant):
+    rules = 'rules:\n  - {{id: {}, actions: [x], decision: deny}}\n  - {{id: {}, actions: [x], decision: deny}}\n'
+    tenant.policy(rules.format("b1", "b2"), name="b")
+    tenant.policy(rules.format("a1", "a2"), name="a")
+    assert (answer := tenant.ask("x"))["rule"] == "deny:a1" and answer["policy_name"] == "a"
+
+
+def test_resources_select(tenant):
+    tenant.policy("""
+rules:
+  - {id: reads, agents: ["*"], actions: [read], resources: ["db:test-*"], decision: allow}
+  - {id: prod, actions: [drop], resources: ["db:prod-*"], decision: deny}
+  - {id: drops, agents: ["*"], actions: [drop], decision: allow}
+""")
+    assert tenant.ask("read", resource="db:test-1")["decision"] == "allow"
+    assert tenant.ask("read", resource={"type": "db", "id": "test-1"})["decision"] == "allow"
+    assert tenant.ask("read", resource="db:live-1")["decision"] == "deny"
+    assert tenant.ask("read")["decision"] == "deny"
+    assert tenant.ask("drop", resource="db:test-1")["decision"] == "allow"
+    assert tenant.ask("drop", resource="db:PROD-1")["decision"] == "deny"
+    assert tenant.ask("drop")["rule"] == "deny:prod", "a deny rule with resources matches a request that names none"
+
+
+GATED = """
+confidence: {allow_at: 0.9, review_at: 0.7}
+rules:
+  - {id: a, agents: ["*"], actions: ["get_*"], decision: allow}
+  - {id: strict, agents: ["*"], actions: [strict], decision: allow, confidence: {allow_at: 0.99, review_at: 0.95, missing: deny}}
+  - {id: people, users: ["*"], actions: ["get_*"], decision: allow}
+"""
+
+
+def test_the_gate(tenant):
+    tenant.policy(GATED)
+    for confidence, decision, rule in ((1, "allow", "allow:a"), (0.9, "allow", "allow:a"), (0.89999, "human_review", "gate:a"),
+                                       (0.7, "human_review", "gate:a"), (0.69999, "deny", "gate:a"), (0, "deny", "gate:a")):
+        answer = tenant.ask("get_x", confidence=confidence)
+        assert (answer["decision"], answer["rule"]) == (decision, rule), confidence
+        assert answer["confidence_used"] == confidence
+    missing = tenant.ask("get_x")
+    assert (missing["decision"], missing["rule"]) == ("human_review", "gate:a") and "confidence_used" not in missing
+    assert tenant.ask("strict")["decision"] == "deny" and tenant.ask("strict", confidence=0.96)["decision"] == "human_review"
+    assert tenant.ask_user("carol", "get_x")["decision"] == "allow", "people have no confidence"
+    tool = tenant.ask("get_x", route="/api/v1/authorize", context={"confidence": 0.95})
+    assert tool["decision"] == "allow"
+
+
+def test_compute_answers_the_safe_call_unless_that_is_not_safe(tenant):
+    tenant.policy("""
+rules:
+  - {id: c, agents: ["*"], actions: [write], decision: compute, compute: {tool: draft, args: {to: "$${literal}", n: 1, deep: {a: [true]}}}}
+  - {id: e, agents: ["*"], actions: [erase], decision: compute, compute: {tool: drop, args: {}}}
+  - {id: d, actions: [drop], decision: deny}
+  - {id: f, agents: ["*"], actions: [forge], decision: compute, compute: {tool: sign, args: {}}}
+  - {id: s, actions: [sign], decision: human_review}
+""")
+    answer = tenant.ask("write", args={"x": 1})
+    assert (answer["decision"], answer["rule"], answer["allowed"], answer["compute"]) == ("compute", "compute:c", False, True)
+    assert answer["safe_tool"] == "draft" and answer["safe_args"] == {"to": "${literal}", "n": 1, "deep": {"a": [True]}}
+    tool = tenant.ask("write", route="/api/v1/authorize")
+    assert tool["safeTool"] == "draft" and tool["safeArgs"]["n"] == 1
+    for action in ("erase", "forge"):
+        answer = tenant.ask(action)
+        assert answer["decision"] == "deny" and "safe_tool" not in answer and answer["reason"], answer
+
+
+def test_human_review_is_two_records_under_one_review_id(tenant):
+    tenant.policy("""
+rules:
+  - {id: h, actions: [pay], decision: human_review, reason: Ask finance., review: {expires_in: 2h}}
+""")
+    answer = tenant.ask("pay", args={"sum": 5})
+    assert (answer["decision"], answer["requires_human_review"], answer["allowed"]) == ("human_review", True, False)
+    events = tenant.trace(answer["trace_id"], 2)
+    assert [e["kind"] for e in events] == ["decision", "review.enqueued"]
+    assert {e["review_id"] for e in events} == {answer["review_id"]}
+    assert events[0]["expires_at"] == answer["expires_at"]
+    import datetime
+    begin, end = (datetime.datetime.fromisoformat(answer[name].replace("Z", "+00:00")) for name in ("timestamp", "expires_at"))
+    assert end - begin == datetime.timedelta(hours=2)
+    assert events[0]["source"]["seq"] + 1 == events[1]["source"]["seq"]
+
+
+def test_masked_values_are_in_no_record(tenant):
+    tenant.policy("""
+mask: [args.card, args.people.*.ssn, context.token]
+rules:
+  - {id: a, agents: ["*"], actions: [a], decision: allow}
+""")
+    tenant.policy('mask: [resource.properties.secret]\nrules: []\n', name="more")
+    body = {"args": {"card": "4111-SECRET", "note": "plain", "people": [{"ssn": "SECRET-1", "n": 1}, {"ssn": {"x": "SECRET-2"}}]},
+            "context": {"token": "SECRET-3"}, "resource": {"type": "t", "id": "i", "properties": {"secret": "SECRET-4", "p": 1}}}
+    answer = tenant.ask("a", **body)
+    event = tenant.trace(answer["trace_id"])[0]
+    assert event["args"] == {"card": "[masked]", "note": "plain", "people": [{"ssn": "[masked]", "n": 1}, {"ssn": "[masked]"}]}
+    assert event["context"] == {"token": "[masked]"} and event["resource_properties"] == {"secret": "[masked]", "p": 1}
+    assert "SECRET" not in canonical.canonical(event)
+    assert answer["input_hash"] == canonical.digest({"action": "a", **body}), "the input hash is of what was received"
+
+
+def test_shadow_votes_are_told_and_do_not_count(tenant):
+    tenant.policy('rules:\n  - {id: a, agents: ["*"], actions: ["*_x"], decision: allow}\n')
+    tenant.policy('mode: shadow\nrules:\n  - {id: s, actions: [get_x], decision: deny}\n', name="shadow")
+    answer = tenant.ask("get_x")
+    assert answer["decision"] == "allow" and answer["would_have"]["decision"] == "deny", answer
+    assert answer["would_have"]["rule"] == "deny:s" and answer["would_have"]["policy_name"] == "shadow"
+    assert tenant.trace(answer["trace_id"])[0]["would_have"]["decision"] == "deny"
+    assert "would_have" not in tenant.ask("put_x")
+    tool = tenant.ask("get_x", route="/api/v1/authorize")
+    assert tool["wouldHave"] == {"decision": "deny", "rule": "deny:s", "policyName": "shadow"}
+
+
+def test_people_are_selected_by_name_and_role(tenant):
+    tenant.policy("""
+roles: {support: [carol, "*@support.example"]}
+rules:
+  - {id: t, roles: [support], actions: [view], decision: allow}
+  - {id: u, users: ["dan"], actions: [view], decision: allow}
+""")
+    for user, decision in (("carol", "allow"), ("eve@support.example", "allow"), ("dan", "allow"), ("mallory", "deny")):
+        answer = tenant.ask_user(user, "view")
+        assert answer["decision"] == decision, user
+    event = tenant.trace(answer["trace_id"])[0]
+    assert event["user_id"] == "mallory" and event["actor"] == ""
+    assert tenant.ask("view", actor="carol")["decision"] == "deny", "an agent named carol is not carol"
+
+
+def test_an_action_outside_the_scope_is_denied(tenant):
+    tenant.policy('rules:\n  - {id: a, agents: ["*"], actions: ["*"], decision: allow}\n')
+    assert tenant.ask("get_x", scope="get_* list_*")["decision"] == "allow"
+    answer = tenant.ask("put_x", scope="get_* list_*")
+    assert (answer["decision"], answer["rule"]) == ("deny", "token:scope")
+    assert tenant.ask("put_x", context={"scope": "get_*"})["rule"] == "token:scope"
+
+
+def test_a_dry_run_is_marked_and_never_allows(tenant):
+    tenant.policy('rules:\n  - {id: a, agents: ["*"], actions: [a], decision: allow}\n  - {id: h, actions: [h], decision: human_review}\n')
+    answer = tenant.ask("a", key=tenant.admin, query="?dry_run=true", actor="bot")
+    assert (answer["mode"], answer["decision"], answer["allowed"]) == ("dry_run", "allow", False)
+    events = tenant.trace(answer["trace_id"])
+    assert [(e["kind"], e["mode"]) for e in events] == [("decision", "dry_run")]
+    review = tenant.ask("h", key=tenant.admin, query="?dry_run=true", actor="bot")
+    assert review["decision"] == "human_review"
+    assert [e["kind"] for e in tenant.trace(review["trace_id"])] == ["decision"], "a dry run enqueues nothing"
+
+
+def test_explain_tells_every_rule_and_why(tenant):
+    tenant.policy("""
+rules:
+  - {id: a, agents: ["*"], actions: [get_x], decision: allow}
+  - {id: b, agents: [other], actions: [get_x], decision: allow}
+  - {id: c, actions: [put_x], decision: deny}
+""")
+    answer = tenant.ask("get_x", key=tenant.auditor, query="?dry_run=true&explain=true", actor="bot")
+    told = {entry["rule"].split(":")[-1]: entry for entry in answer["explain"]}
+    assert set(told) == {"a", "b", "c"}, answer["explain"]
+    assert [told[name]["applies"] for name in "abc"] == [True, False, False]
+    assert all(entry["why"] and entry["policy"] == "base" for entry in answer["explain"])
+
+
+def test_explain_of_a_live_request_is_refused_to_agents(tenant):
+    with tenant.stack.at_engine(tenant.agent) as wire:
+        refused(wire.post(AGENT + "?explain=true", {"action": "x"}), 403, "missing_role")
+
+
+def test_the_policy_digest_names_the_whole_active_set(tenant):
+    tenant.policy('rules:\n  - {id: a, agents: ["*"], actions: [a], decision: allow}\n')
+    first = tenant.ask("a")["policy_digest"]
+    tenant.policy('rules: []\n', name="other")
+    second = tenant.ask("a")["policy_digest"]
+    assert first != second and re.match("^[0-9a-f]{64}$", second)
+    tenant.policy('rules: []\n', name="other", is_active=False)
+    assert tenant.ask("a")["policy_digest"] == first
+
+
+@pytest.mark.parametrize("context", ["free text", {"a": {"b": [1]}}])
+def test_context_is_recorded_as_it_was(tenant, context):
+    answer = tenant.ask("x", context=context)
+    assert tenant.trace(answer["trace_id"])[0]["context"] == context

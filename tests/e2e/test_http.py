@@ -1,0 +1,281 @@
+"""HTTP/1.1 byte by byte: what a library would never send, and what a slow or large client may."""
+
+import socket
+import time
+
+import pytest
+
+AGENT = "/v1/agent/authorize"
+BODY = b'{"action":"get_x"}'
+
+
+@pytest.fixture(params=["engine", "platform"])
+def door(request, stack):
+    """Either program; `door.good` is a request that it answers with 200."""
+    class Door:
+        program = stack.engine if request.param == "engine" else stack.platform
+
+        @staticmethod
+        def wire(**options):
+            return stack.at_engine(**options) if request.param == "engine" else stack.at_platform(**options)
+
+        good = b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n"
+    return Door
+
+
+BAD_HEADS = [
+    ("a header that is folded", b"GET /livez HTTP/1.1\r\nHost: a\r\nX: b\r\n c\r\n\r\n", {400}),
+    ("a folded header by a tab", b"GET /livez HTTP/1.1\r\nHost: a\r\nX: b\r\n\tc\r\n\r\n", {400}),
+    ("a first line ending in LF", b"GET /livez HTTP/1.1\nHost: a\r\n\r\n", {400}),
+    ("a header ending in LF", b"GET /livez HTTP/1.1\r\nHost: a\nX: b\r\n\r\n", {400}),
+    ("a head ending in LF", b"GET /livez HTTP/1.1\r\nHost: a\r\n\n", {400}),
+    ("LF only", b"GET /livez HTTP/1.1\nHost: a\n\n", {400}),
+    ("a bare CR", b"GET /livez HTTP/1.1\r\nHost: a\rX: b\r\n\r\n", {400}),
+    ("an empty header name", b"GET /livez HTTP/1.1\r\nHost: a\r\n: b\r\n\r\n", {400}),
+    ("a blank before the colon", b"GET /livez HTTP/1.1\r\nHost : a\r\n\r\n", {400}),
+    ("a blank in a name", b"GET /livez HTTP/1.1\r\nHost: a\r\nX Y: b\r\n\r\n", {400}),
+    ("a NUL in a value", b"GET /livez HTTP/1.1\r\nHost: a\r\nX: b\0c\r\n\r\n", {400}),
+    ("a control character in a value", b"GET /livez HTTP/1.1\r\nHost: a\r\nX: b\x01c\r\n\r\n", {400}),
+    ("no colon", b"GET /livez HTTP/1.1\r\nHost: a\r\nnonsense\r\n\r\n", {400}),
+    ("no Host", b"GET /livez HTTP/1.1\r\n\r\n", {400}),
+    ("two Hosts", b"GET /livez HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n", {400}),
+    ("a Host that is none", b"GET /livez HTTP/1.1\r\nHost: a b\r\n\r\n", {400}),
+    ("no version", b"GET /livez\r\nHost: a\r\n\r\n", {400, 505}),
+    ("version 2.0", b"GET /livez HTTP/2.0\r\nHost: a\r\n\r\n", {400, 505}),
+    ("version 1.9", b"GET /livez HTTP/1.9\r\nHost: a\r\n\r\n", {400, 505}),
+    ("another protocol", b"SSH-2.0-OpenSSH\r\n\r\n", {400}),
+    ("a TLS hello", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\0" * 30, {400}),
+    ("a blank in the target", b"GET /li vez HTTP/1.1\r\nHost: a\r\n\r\n", {400}),
+    ("a high byte in the target", b"GET /livez\xff HTTP/1.1\r\nHost: a\r\n\r\n", {400}),
+    ("bad percent-encoding", b"GET /api/v1/audit/trace/%zz HTTP/1.1\r\nHost: a\r\n\r\n", {400, 404}),
+    ("two lengths", b"POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\n{}", {400}),
+    ("two different lengths", b"POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}", {400}),
+    ("a list of lengths", b"POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 2, 2\r\n\r\n{}", {400}),
+    ("a signed length", b"POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: +2\r\n\r\n{}", {400}),
+    ("a negative length", b"POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: -2\r\n\r\n{}", {400}),
+    ("a hexadecimal length", b"POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 0x2\r\n\r\n{}", {400}),
+    ("an empty length", b"POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: \r\n\r\n{}", {400}),
+    ("a length beyond 64 bits", b"POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999999999999999\r\n\r\n{}", {400, 413}),
+    ("length and chunks", b"POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", {400}),
+    ("chunks and length", b"POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nContent-Length: 2\r\n\r\n0\r\n\r\n", {400}),
+    ("an unknown coding", b"POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip\r\n\r\n", {400, 501}),
+    ("a coding after chunked", b"POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked, gzip\r\n\r\n", {400, 501}),
+    ("chunked twice", b"POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n", {400, 501}),
+    ("chunks in HTTP/1.0", b"POST /x HTTP/1.0\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", {400, 501}),
+    ("a target of five KiB", b"GET /" + b"a" * 5000 + b" HTTP/1.1\r\nHost: a\r\n\r\n", {414}),
+    ("a head of 20 KiB", b"GET /livez HTTP/1.1\r\nHost: a\r\nX: " + b"a" * 20000 + b"\r\n\r\n", {431}),
+    ("100 headers", b"GET /livez HTTP/1.1\r\nHost: a\r\n" + b"X: a\r\n" * 100 + b"\r\n", {431}),
+]
+
+
+@pytest.mark.parametrize("data, statuses", [case[1:] for case in BAD_HEADS], ids=[case[0] for case in BAD_HEADS])
+def test_a_head_that_is_not_http_is_refused_and_ends_the_connection(door, data, statuses):
+    with door.wire(timeout=10) as wire:
+        # What follows a bad request must never be taken for another one (request smuggling).
+        wire.send(data + door.good)
+        reply = wire.read_reply()
+        assert reply.status in statuses, reply
+        assert reply.json["code"] and reply.json["error"]
+        assert (reply.header("connection") or "").lower() == "close"
+        assert wire.buffer == b"" and wire.is_closed_by_server()
+
+
+def post(headers, body, path=AGENT, version=b"1.1"):
+    return b"POST " + path.encode() + b" HTTP/" + version + b"\r\nHost: a\r\n" + headers + b"\r\n" + body
+
+
+def authorized(stack, *lines):
+    head = [f"Authorization: Bearer {stack.keys['agent']}", "Content-Type: application/json", *lines]
+    return "".join(line + "\r\n" for line in head).encode()
+
+
+CHUNKED = [
+    ("one chunk", b"12\r\n" + BODY + b"\r\n0\r\n\r\n", 200),
+    ("many chunks", b"".join(b"1\r\n" + bytes([byte]) + b"\r\n" for byte in BODY) + b"0\r\n\r\n", 200),
+    ("leading zeros", b"0012\r\n" + BODY + b"\r\n000\r\n\r\n", 200),
+    ("a trailer", b"12\r\n" + BODY + b"\r\n0\r\nX-Sum: 1\r\n\r\n", 200),
+    ("an extension", b"12;name=value\r\n" + BODY + b"\r\n0\r\n\r\n", 200),
+    ("no size", b"\r\n" + BODY + b"\r\n0\r\n\r\n", 400),
+    ("a size that is none", b"zz\r\n" + BODY + b"\r\n0\r\n\r\n", 400),
+    ("a negative size", b"-12\r\n" + BODY + b"\r\n0\r\n\r\n", 400),
+    ("a prefixed size", b"0x12\r\n" + BODY + b"\r\n0\r\n\r\n", 400),
+    ("a size beyond 64 bits", b"fffffffffffffffff\r\n" + BODY, 400),
+    ("a chunk longer than said", b"5\r\n" + BODY + b"\r\n0\r\n\r\n", 400),
+    ("a chunk line ending in LF", b"12\n" + BODY + b"\r\n0\r\n\r\n", 400),
+    ("more than the limit", b"fffff\r\n" + b" " * 70000, 413),
+]
+
+
+@pytest.mark.parametrize("chunks, status", [case[1:] for case in CHUNKED], ids=[case[0] for case in CHUNKED])
+def test_chunked_bodies(stack, chunks, status):
+    with stack.at_engine(timeout=10) as wire:
+        wire.send(post(authorized(stack, "Transfer-Encoding: chunked"), chunks))
+        reply = wire.read_reply()
+        assert reply.status == status, reply
+        if status == 200:
+            assert wire.get("/livez").status == 200, "the connection goes on"
+
+
+def test_expect_100_continue_is_answered_before_the_body(stack):
+    with stack.at_engine() as wire:
+        wire.send(post(authorized(stack, "Expect: 100-continue", f"Content-Length: {len(BODY)}"), b""))
+        assert wire.read_reply().status == 100
+        wire.send(BODY)
+        assert wire.read_reply().status == 200
+
+
+def test_expect_of_too_large_a_body_is_refused_at_once(stack):
+    with stack.at_engine() as wire:
+        wire.send(post(authorized(stack, "Expect: 100-continue", "Content-Length: 99999999"), b""))
+        assert wire.read_reply().status == 413
+
+
+def test_another_expectation_fails(stack):
+    with stack.at_engine() as wire:
+        wire.send(post(authorized(stack, "Expect: a-miracle", f"Content-Length: {len(BODY)}"), BODY))
+        assert wire.read_reply().status == 417
+
+
+def test_a_request_in_single_bytes_is_a_request(stack):
+    with stack.at_engine() as wire:
+        for byte in post(authorized(stack, f"Content-Length: {len(BODY)}"), BODY):
+            wire.send(bytes([byte]))
+        assert wire.read_reply().status == 200
+
+
+def test_a_half_closed_client_still_gets_its_replies(stack):
+    with stack.at_engine() as wire:
+        one = post(authorized(stack, f"Content-Length: {len(BODY)}"), BODY)
+        wire.send(one * 3)
+        wire.socket.shutdown(socket.SHUT_WR)
+        assert [wire.read_reply().status for _ in range(3)] == [200] * 3
+        assert wire.is_closed_by_server()
+
+
+def test_connection_close_is_honoured(door):
+    with door.wire(timeout=10) as wire:
+        wire.send(b"GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n" + door.good)
+        assert wire.read_reply().status == 200
+        assert wire.buffer == b"" and wire.is_closed_by_server()
+
+
+def test_http_1_0_is_closed_unless_it_asks_to_stay(door):
+    with door.wire(timeout=10) as wire:
+        wire.send(b"GET /livez HTTP/1.0\r\n\r\n")
+        assert wire.read_reply().status == 200 and wire.is_closed_by_server()
+    with door.wire(timeout=10) as wire:
+        wire.send(b"GET /livez HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
+        reply = wire.read_reply()
+        assert reply.status == 200 and reply.header("connection").lower() == "keep-alive"
+        wire.send(door.good)
+        assert wire.read_reply().status == 200
+
+
+def test_an_error_of_a_whole_request_keeps_the_connection(stack):
+    with stack.at_engine() as wire:
+        wire.send(wire.encode("POST", AGENT, b"{") + wire.encode("GET", "/nothing") + wire.encode("POST", AGENT, BODY))
+        assert [wire.read_reply().status for _ in range(3)] == [400, 404, 200]
+
+
+def test_blank_lines_before_a_request_are_skipped(door):
+    with door.wire(timeout=10) as wire:
+        wire.send(b"\r\n\r\n" + door.good)
+        assert wire.read_reply().status == 200
+
+
+def test_a_path_is_percent_decoded_by_segment(stack):
+    with stack.at_engine() as wire:
+        trace = wire.post(AGENT, {"action": "get_x", "trace_id": "seg:ment"}).json["trace_id"]
+    stack.trace("seg%3Ament")
+    with stack.at_platform() as wire:
+        assert wire.get("/api/v1/audit/tr%61ce/" + trace).status in (200, 404)
+        assert wire.get("/api/v1/audit/trace/seg%2Fment").status in (200, 404)
+
+
+# ---- time ----
+
+
+@pytest.fixture(scope="module")
+def hasty():
+    """A stack with short timeouts and few connections."""
+    import harness
+    hurry = ["--http.head.timeout", "400ms", "--http.body.timeout", "400ms", "--http.idle.timeout", "700ms",
+             "--http.connections", "8"]
+    with harness.Stack(engine=[*hurry, "--reactors", "1"]) as running:
+        yield running
+
+
+def test_a_slow_head_is_408(hasty):
+    with hasty.at_engine(timeout=10) as wire:
+        wire.send(b"GET /livez HTTP/1.1\r\nHo")
+        start = time.monotonic()
+        reply = wire.read_reply()
+        assert reply.status == 408 and reply.json["code"] == "request_timeout"
+        assert time.monotonic() - start < 5 and wire.is_closed_by_server()
+
+
+def test_a_trickling_head_is_408_all_the_same(hasty):
+    with hasty.at_engine(timeout=0.1) as wire:
+        wire.send(b"GET /livez HTTP/1.1\r\nHost: a\r\nX: ")
+        deadline = time.monotonic() + 8
+        while time.monotonic() < deadline:
+            try:
+                wire.send(b"a")
+                if wire.read_reply().status == 408:
+                    return
+            except socket.timeout:
+                continue
+        raise AssertionError("a byte now and then keeps the head open for ever")
+
+
+def test_a_slow_body_is_408(hasty):
+    with hasty.at_engine(timeout=10) as wire:
+        wire.send(post(authorized(hasty, "Content-Length: 100"), b"{"))
+        reply = wire.read_reply()
+        assert reply.status == 408 and reply.json["code"] == "request_timeout" and wire.is_closed_by_server()
+
+
+def test_an_idle_connection_is_closed_without_a_word(hasty):
+    with hasty.at_engine(timeout=10) as wire:
+        assert wire.get("/livez").status == 200
+        assert wire.is_closed_by_server() and wire.buffer == b""
+
+
+def test_a_connection_too_many_is_503_and_room_comes_back(hasty):
+    held = []
+    try:
+        statuses = []
+        for _ in range(12):
+            wire = hasty.at_engine(timeout=10)
+            held.append(wire)
+            try:
+                statuses.append(wire.get("/livez").status)
+            except (ConnectionError, Exception) as fault:  # the server may close before it reads
+                statuses.append(type(fault).__name__)
+        assert statuses[0] == 200 and 503 in statuses and statuses.count(200) <= 8, statuses
+    finally:
+        for wire in held:
+            wire.close()
+    import harness
+
+    def room():
+        with hasty.at_engine(timeout=5) as wire:
+            try:
+                return wire.get("/livez").status == 200
+            except Exception:
+                return False
+    harness.eventually(room, "there is room again", 10)
+
+
+def test_a_unix_socket_serves_as_tcp_does(fresh, tmp_path):
+    path = tmp_path / "engine.sock"
+    stack = fresh(engine=["--listen.unix", str(path)])
+    stack.start()
+    import wire as wires
+    with wires.Wire(str(path), stack.keys["agent"]) as wire:
+        reply = wire.post(AGENT, {"action": "get_x"})
+    assert reply.status == 200
+    assert oct(path.stat().st_mode & 0o777) == "0o660"
+    stack.trace(reply.json["trace_id"])
+    stack.engine.stop()
+    assert not path.exists(), "a clean stop takes its socket away"

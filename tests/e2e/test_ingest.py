@@ -1,0 +1,207 @@
+"""POST /api/v1/audit/ingest, positions and the bundle, as an engine or another system uses them."""
+
+import json
+import os
+import random
+import threading
+import time
+
+import pytest
+
+from test_contract import refused
+
+INGEST, POSITIONS, BUNDLE = "/api/v1/audit/ingest", "/api/v1/audit/positions", "/api/v1/bundle"
+CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+
+
+def identifier(prefix):
+    return prefix + "_0" + "".join(random.choice(CROCKFORD) for _ in range(25))
+
+
+def event(tenant="default", **members):
+    return {"event_id": identifier("evt"), "kind": "decision", "tenant_id": tenant, "timestamp": "2026-11-20T09:30:00.123Z",
+            "trace_id": os.urandom(16).hex(), "action": "get_x", "actor": "bot", "decision": "allow", "mode": "live", **members}
+
+
+def ndjson(events):
+    return "".join((e if isinstance(e, str) else json.dumps(e)) + "\n" for e in events)
+
+
+class Stream:
+    """An engine's side of one stream, made up."""
+
+    def __init__(self, stack, node=None):
+        self.stack, self.node, self.epoch = stack, node or f"node-{os.urandom(4).hex()}", os.urandom(8).hex()
+        self.next = 1
+
+    def started(self, previous=None):
+        return event(kind="engine.started", tenant_id="default", previous=previous or {"epoch": "", "seq": 0})
+
+    def post(self, events, first=None, epoch=None, key="engine"):
+        with self.stack.at_platform(key) as wire:
+            return wire.post(INGEST, ndjson(events), headers={
+                "Content-Type": "application/x-ndjson", "Writ-Node": self.node, "Writ-Journal": "0",
+                "Writ-Epoch": epoch or self.epoch, "Writ-First-Seq": str(first if first is not None else self.next)})
+
+    def position(self):
+        with self.stack.at_platform("engine") as wire:
+            reply = wire.get(f"{POSITIONS}?node={self.node}")
+        assert reply.status == 200 and reply.json["log_id"], reply
+        return reply.json["streams"]
+
+
+@pytest.fixture
+def stream(stack):
+    return Stream(stack)
+
+
+def test_one_event_an_array_and_ndjson_are_taken_once(stack):
+    with stack.at_platform("engine") as wire:
+        one = event()
+        first = wire.post(INGEST, one)
+        assert first.status == 201 and first.json["id"], first
+        again = wire.post(INGEST, one)
+        assert again.status in (200, 201), again
+        many = [event() for _ in range(5)]
+        reply = wire.post(INGEST, many)
+        assert reply.status == 201 and reply.json["accepted"] == 5 and reply.json["duplicates"] == 0, reply
+        assert len(reply.json["ids"]) == 5
+        lines = wire.post(INGEST, ndjson(many[3:] + [event()]), headers={"Content-Type": "application/x-ndjson"})
+        assert lines.status == 201 and lines.json["accepted"] == 1 and lines.json["duplicates"] == 2, lines
+    assert len(stack.trace(one["trace_id"])) == 1
+    assert "source" not in stack.trace(one["trace_id"])[0]
+
+
+def test_the_same_id_with_other_bytes_is_a_conflict_and_nothing_is_stored(stack):
+    one, other = event(), event()
+    with stack.at_platform("engine") as wire:
+        assert wire.post(INGEST, one).status == 201
+        refused(wire.post(INGEST, [other, {**one, "decision": "deny"}]), 409, "event_conflict")
+        found = wire.post(INGEST, other)
+        assert found.status == 201 and found.json.get("duplicates", 0) == 0, "all or nothing"
+    assert stack.trace(one["trace_id"])[0]["decision"] == "allow"
+
+
+@pytest.mark.parametrize("change, field", [
+    ({"event_id": None}, "event_id"), ({"kind": None}, "kind"), ({"kind": "decision.made"}, "kind"), ({"tenant_id": None}, "tenant_id"),
+    ({"timestamp": "yesterday"}, "timestamp"), ({"timestamp": None}, "timestamp"), ({"args": []}, "args"), ({"colour": "red"}, "colour"),
+    ({"confidence": "x"}, "confidence"), ({"event_id": "evt_1"}, "event_id"),
+])
+def test_a_wrong_event_is_named_and_nothing_is_stored(stack, change, field):
+    good = event()
+    with stack.at_platform("engine") as wire:
+        reply = wire.post(INGEST, [good, event(**change)])
+        assert reply.status == 400 and field in reply.json["error"], reply
+        assert wire.post(INGEST, good).json.get("duplicates", 0) == 0
+
+
+def test_ingest_is_for_the_tenants_of_the_key(stack, tenant):
+    with stack.at_platform("root") as wire:
+        key = wire.post("/api/v1/keys", {"name": "importer", "owner": "i", "tenant": "*", "roles": ["ingest"], "tenants": ["tenant-*"],
+                                         "nodes": ["edge-*"]}).json["key"]
+    with stack.at_platform(key) as wire:
+        assert wire.post(INGEST, event(tenant=tenant.name)).status == 201
+        refused(wire.post(INGEST, [event(tenant=tenant.name), event()]), 403, "wrong_tenant")
+    refused(Stream(stack, "edge-1").post([event()], key=tenant.agent), 403, "missing_role")
+    refused(Stream(stack, "core-1").post([Stream(stack).started()], key=key), 403, "wrong_node")
+    with stack.at_platform(key) as wire:
+        refused(wire.get(f"{POSITIONS}?node=core-1"), 403, "wrong_node")
+        assert wire.get(f"{POSITIONS}?node=edge-1").status == 200
+
+
+def test_an_idempotency_key_holds_its_body(stack):
+    one, key = event(), {"Idempotency-Key": os.urandom(8).hex()}
+    with stack.at_platform("engine") as wire:
+        first, again = wire.post(INGEST, one, headers=key), wire.post(INGEST, one, headers=key)
+        assert first.status == again.status == 201 and first.json == again.json
+        refused(wire.post(INGEST, event(), headers=key), 422, "idempotency_mismatch")
+
+
+def test_a_stream_moves_on_and_takes_its_overlap_as_duplicates(stream):
+    records = [stream.started()] + [event() for _ in range(9)]
+    reply = stream.post(records[:5])
+    assert reply.status == 201 and reply.json == {"accepted": 5, "duplicates": 0, "clashes": 0, "next_seq": 6}, reply
+    reply = stream.post(records[2:], first=3)
+    assert reply.json == {"accepted": 5, "duplicates": 3, "clashes": 0, "next_seq": 11}, reply
+    position = stream.position()
+    assert len(position) == 1 and position[0]["next_seq"] == 11 and position[0]["epoch"] == stream.epoch
+    stored = stream.stack.trace(records[7]["trace_id"])[0]
+    assert stored["source"] == {"node": stream.node, "journal": stored["source"]["journal"], "epoch": stream.epoch, "seq": 8}
+
+
+def test_a_gap_is_refused_with_where_to_go_on(stream):
+    stream.post([stream.started(), event()])
+    reply = stream.post([event()], first=9)
+    assert refused(reply, 409, "stream_gap")["want_from"] == 3
+    refused(Stream(stream.stack).post([event()], first=5), 409, ("stream_gap", "epoch_unknown"))
+
+
+def test_other_bytes_at_the_same_place_are_a_clash_and_stop_nothing(stream):
+    first = [stream.started(), event(), event()]
+    stream.post(first)
+    before = stream.stack.metrics(stream.stack.platform)["writ_platform_ingest_clashes_total"]
+    later = [event(), event(), event()]
+    reply = stream.post(later, first=3)
+    assert reply.status == 201 and reply.json == {"accepted": 2, "duplicates": 0, "clashes": 1, "next_seq": 6}, reply
+    assert stream.stack.metrics(stream.stack.platform)["writ_platform_ingest_clashes_total"] == before + 1
+    assert len(stream.stack.trace(first[2]["trace_id"])) == 1
+    with stream.stack.at_platform() as wire:
+        reply = wire.get(f"/api/v1/audit/trace/{later[0]['trace_id']}")
+        assert reply.status == 404 or reply.json["count"] == 0
+
+
+def test_a_record_that_is_no_event_does_not_stop_the_stream(stream):
+    reply = stream.post([stream.started(), "{this is not json", event(), json.dumps({"kind": "nonsense"}), event()])
+    assert reply.status == 201 and reply.json["next_seq"] == 6 and reply.json["accepted"] >= 3, reply
+
+
+def test_a_new_epoch_must_follow_the_old_one(stream):
+    stream.post([stream.started(), event(), event()])
+    following = os.urandom(8).hex()
+    wrong = [{"epoch": stream.epoch, "seq": 2}, {"epoch": "0" * 16, "seq": 3}, {"epoch": "", "seq": 0}]
+    for previous in wrong:
+        refused(stream.post([stream.started(previous)], first=4, epoch=following), 409, "epoch_unknown")
+    refused(stream.post([event()], first=4, epoch=following), 409, "epoch_unknown")
+    reply = stream.post([stream.started({"epoch": stream.epoch, "seq": 3}), event()], first=4, epoch=following)
+    assert reply.status == 201 and reply.json["next_seq"] == 6, reply
+    assert stream.position()[0]["epoch"] == following
+
+
+@pytest.mark.parametrize("headers", [
+    {"Writ-First-Seq": "0"}, {"Writ-First-Seq": "x"}, {"Writ-First-Seq": None}, {"Writ-Epoch": "short"}, {"Writ-Epoch": None},
+    {"Writ-Journal": None}, {"Writ-First-Seq": "99999999999999999999"},
+])
+def test_a_wrong_stream_header_is_refused(stack, headers):
+    full = {"Content-Type": "application/x-ndjson", "Writ-Node": "n", "Writ-Journal": "0", "Writ-Epoch": "0" * 16, "Writ-First-Seq": "1"}
+    with stack.at_platform("engine") as wire:
+        reply = wire.post(INGEST, ndjson([event()]), headers={**full, **headers})
+    assert reply.status == 400 and reply.json["code"], reply
+
+
+def test_the_bundle_waits_for_a_change_and_answers_at_once(stack, tenant):
+    with stack.at_platform("engine", timeout=40) as wire:
+        now = wire.get(BUNDLE)
+        assert now.status == 200 and set(now.json) >= {"revision", "log_id", "policies", "keys"}
+        etag = now.header("etag")
+        assert all(key.get("mac") for key in now.json["keys"])
+        same = wire.get(f"{BUNDLE}?wait=0", headers={"If-None-Match": etag})
+        assert same.status == 304 and same.body == b""
+        start = time.monotonic()
+        assert wire.get(f"{BUNDLE}?wait=1", headers={"If-None-Match": etag}).status == 304
+        assert 0.8 < time.monotonic() - start < 5
+
+        answered = {}
+
+        def wait():
+            answered["reply"] = wire.get(f"{BUNDLE}?wait=30", headers={"If-None-Match": etag})
+            answered["at"] = time.monotonic()
+        waiter = threading.Thread(target=wait)
+        waiter.start()
+        reply = tenant.put("base", "rules: []\n")
+        put_at = time.monotonic()
+        waiter.join(20)
+        assert reply.status == 201 and answered["reply"].status == 200
+        assert answered["at"] - put_at < 0.5, "the change was not told at once"
+        assert answered["reply"].json["revision"] > now.json["revision"]
+        assert any(p["tenant_id"] == tenant.name for p in answered["reply"].json["policies"])
+        assert wire.get(f"{BUNDLE}?wait=61").status == 400

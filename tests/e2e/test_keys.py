@@ -1,0 +1,195 @@
+"""Keys: who may make which, for whom a key may speak, and that a revoked one is dead in the engine."""
+
+import time
+
+import pytest
+
+from test_contract import refused
+
+AGENT, USER = "/v1/agent/authorize", "/v1/authorize"
+
+
+def made(tenant, key=None, **body):
+    with tenant.stack.at_platform(key or tenant.admin) as wire:
+        return wire.post("/api/v1/keys", {"name": "n", "owner": "o", "roles": ["agent"], **body})
+
+
+def test_a_key_is_shown_once(tenant):
+    reply = made(tenant, name="bot", actors=["bot-*"])
+    assert reply.status == 201, reply
+    key = reply.json
+    assert len(key["key"]) == 80 and key["key"].startswith("wk_")
+    assert key["id"].startswith("key_") and key["id"][4:] in key["key"]
+    assert "mac" not in key
+    with tenant.stack.at_platform(tenant.admin) as wire:
+        listing = wire.get("/api/v1/keys")
+    assert key["key"] not in listing.body.decode() and "mac" not in listing.body.decode()
+    row = next(row for row in listing.json["keys"] if row["id"] == key["id"])
+    assert row["name"] == "bot" and row["owner"] == "o" and row["roles"] == ["agent"] and row["actors"] == ["bot-*"]
+    assert row["tenant"] == tenant.name and row["reviewers"] == ["o"]
+
+
+def test_a_key_works_in_the_engine_within_a_second(tenant):
+    key = made(tenant, name="bot").json["key"]
+    start = time.monotonic()
+    with tenant.stack.at_engine(key) as wire:
+        while wire.post(AGENT, {"action": "get_x"}).status != 200:
+            assert time.monotonic() - start < 1
+
+
+def test_a_revoked_key_is_dead_in_the_engine_when_the_answer_says_so(tenant):
+    key = made(tenant, name="bot").json
+    tenant.stack.wait_followed()
+    with tenant.stack.at_engine(key["key"]) as wire, tenant.stack.at_platform(tenant.admin) as admin:
+        assert wire.post(AGENT, {"action": "get_x"}).status == 200
+        reply = admin.delete(f"/api/v1/keys/{key['id']}")
+        assert reply.status == 200 and reply.json == {"revoked": True, "behind": []}, reply
+        refused(wire.post(AGENT, {"action": "get_x"}), 401, ("credential_revoked", "unauthenticated"))
+        refused(admin.delete("/api/v1/keys/key_00000000000000000000000000"), 404, "not_found")
+
+
+def test_rotation_overlaps(tenant):
+    old = made(tenant, name="bot").json
+    tenant.stack.wait_followed()
+    with tenant.stack.at_platform(tenant.admin) as wire:
+        new = wire.post(f"/api/v1/keys/{old['id']}/rotate", {"overlap_seconds": 2})
+    assert new.status in (200, 201) and new.json["key"] != old["key"], new
+    tenant.stack.wait_followed()
+    for key in (old["key"], new.json["key"]):
+        with tenant.stack.at_engine(key) as wire:
+            assert wire.post(AGENT, {"action": "get_x"}).status == 200
+    deadline = time.monotonic() + 8
+    with tenant.stack.at_engine(old["key"]) as wire:
+        while wire.post(AGENT, {"action": "get_x"}).status == 200:
+            assert time.monotonic() < deadline, "the old key outlives its overlap"
+            time.sleep(0.05)
+    with tenant.stack.at_engine(new.json["key"]) as wire:
+        reply = wire.post(AGENT, {"action": "get_x"})
+        assert reply.status == 200
+    assert tenant.trace(reply.json["trace_id"])[0]["actor"] == "bot", "the principal stays the same"
+
+
+def test_an_expired_key_is_401(tenant):
+    soon = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime(time.time() + 3))
+    key = made(tenant, name="bot", expires_at=soon).json["key"]
+    tenant.stack.wait_followed()
+    deadline = time.monotonic() + 10
+    with tenant.stack.at_engine(key) as wire:
+        while (reply := wire.post(AGENT, {"action": "get_x"})).status == 200:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+    refused(reply, 401, ("credential_expired", "unauthenticated"))
+
+
+def test_a_key_speaks_only_for_whom_it_names(tenant):
+    key = made(tenant, name="bot", roles=["agent", "app"], actors=["bot", "sub-*"], users=["carol", "*@a.example"]).json["key"]
+    tenant.stack.wait_followed()
+    with tenant.stack.at_engine(key) as wire:
+        for actor in ("bot", "sub-7"):
+            assert wire.post(AGENT, {"action": "x", "actor": actor}).status == 200
+        refused(wire.post(AGENT, {"action": "x", "actor": "other"}), 403, "wrong_actor", "/actor")
+        assert wire.post(AGENT, {"action": "x", "acting_for": "dan@a.example"}).status == 200
+        refused(wire.post(AGENT, {"action": "x", "acting_for": "eve"}), 403, "wrong_user", "/acting_for")
+        assert wire.post(USER, {"action": "x", "user_id": "carol"}).status == 200
+        refused(wire.post(USER, {"action": "x", "user_id": "Carol"}), 403, "wrong_user", "/user_id")
+        refused(wire.post(AGENT, {"action": "x", "tenant_id": "default"}), 403, "wrong_tenant", "/tenant_id")
+        assert wire.post(AGENT, {"action": "x", "tenant_id": tenant.name}).status == 200
+
+
+def test_by_default_a_key_speaks_for_its_name_and_no_user(tenant):
+    key = made(tenant, name="bot", roles=["agent", "app"]).json["key"]
+    tenant.stack.wait_followed()
+    with tenant.stack.at_engine(key) as wire:
+        assert wire.post(AGENT, {"action": "x"}).status == 200
+        refused(wire.post(AGENT, {"action": "x", "actor": "other"}), 403, "wrong_actor")
+        refused(wire.post(USER, {"action": "x", "user_id": "carol"}), 403, "wrong_user")
+
+
+def test_a_key_of_every_tenant_names_one_in_each_request(tenant, stack):
+    with stack.at_platform("root") as wire:
+        reply = wire.post("/api/v1/keys", {"name": "global", "owner": "g", "tenant": "*", "roles": ["agent"]})
+    assert reply.status == 201, reply
+    stack.wait_followed()
+    with stack.at_engine(reply.json["key"]) as wire:
+        refused(wire.post(AGENT, {"action": "x"}), 400, "tenant_required")
+        answer = wire.post(AGENT, {"action": "x", "tenant_id": tenant.name})
+        assert answer.status == 200
+        assert wire.post(f"{AGENT}?tenant_id={tenant.name}", {"action": "x"}).status == 200
+    assert tenant.trace(answer.json["trace_id"])[0]["tenant_id"] == tenant.name
+
+
+@pytest.mark.parametrize("body, code, field", [
+    ({"name": None}, "missing_member", "/name"), ({"name": 5}, "wrong_type", "/name"), ({"owner": None}, "missing_member", "/owner"),
+    ({"roles": None}, "missing_member", "/roles"), ({"roles": "agent"}, "wrong_type", "/roles"),
+    ({"roles": ["emperor"]}, "bad_value", "/roles/0"), ({"actors": "x"}, "wrong_type", "/actors"),
+    ({"actors": [5]}, "wrong_type", "/actors/0"), ({"expires_at": "soon"}, "bad_value", "/expires_at"),
+    ({"name": "a" * 257}, "out_of_range", "/name"),
+])
+def test_a_wrong_key_is_named(tenant, body, code, field):
+    document = refused(made(tenant, **body), 400, (code, "bad_value", "out_of_range") if code in ("bad_value", "out_of_range") else code)
+    assert document["field"].startswith(field.rsplit("/0", 1)[0]), document
+
+
+def test_an_admin_makes_keys_of_its_own_tenant_only(tenant):
+    refused(made(tenant, tenant="default"), 403, "wrong_tenant")
+    refused(made(tenant, tenant="*"), 403, ("wrong_tenant", "missing_role"))
+    refused(made(tenant, roles=["ingest"]), 403, ("missing_role", "wrong_tenant"))
+    assert made(tenant, roles=["admin"]).status == 201
+    auditor = made(tenant, key=tenant.auditor)
+    refused(auditor, 403, "missing_role")
+
+
+def test_making_and_revoking_keys_is_audited(tenant):
+    key = made(tenant, name="watched").json
+    with tenant.stack.at_platform(tenant.admin) as wire:
+        wire.delete(f"/api/v1/keys/{key['id']}")
+    kinds = [event["kind"] for event in tenant.events() if event["kind"].startswith("key.")]
+    assert kinds[:2] == ["key.revoked", "key.created"]
+
+
+def test_refused_credentials_are_audited_by_source_and_second(tenant, stack):
+    key = made(tenant, name="bot").json
+    stack.wait_followed()
+    wrong = key["key"][:31] + ("A" if key["key"][31] != "A" else "B") + key["key"][32:]
+    for _ in range(20):
+        with stack.at_engine(key["key"]) as wire:
+            assert wire.post(AGENT, {"action": "x"}).status == 200
+        with stack.at_engine(wrong) as wire:
+            refused(wire.post(AGENT, {"action": "x"}), 401, "unauthenticated")
+    with stack.at_platform(tenant.admin) as wire:
+        wire.delete(f"/api/v1/keys/{key['id']}")
+    with stack.at_engine(key["key"]) as wire:
+        for _ in range(20):
+            assert wire.post(AGENT, {"action": "x"}).status == 401
+    import harness
+
+    def told():
+        with stack.at_platform("root") as wire:
+            found = []
+            for name in (tenant.name, "default"):
+                found += wire.get(f"/api/v1/audit?tenant_id={name}&kind=auth.failed&limit=500").json["events"]
+        mine = [event for event in found if event.get("key_id") == key["id"]]
+        return mine if sum(event.get("count", 1) for event in mine) >= 20 else None
+    events = harness.eventually(told, "auth.failed events of the revoked key", 10)
+    assert len(events) <= 6, "they are aggregated"
+
+
+def test_each_program_forwards_the_others_paths(tenant, stack):
+    """One address serves a client, with the caller's own credential only."""
+    tenant.policy('rules:\n  - {id: r, agents: ["*"], actions: ["get_*"], decision: allow}\n')
+    with stack.at_platform(tenant.agent) as wire:
+        reply = wire.post(AGENT, {"action": "get_x"})
+        assert reply.status == 200 and reply.json["decision"] == "allow", reply
+        assert wire.post("/api/v1/authorize", {"tool": "get_x"}).json["decision"] == "allow"
+        refused(wire.post(AGENT, {"action": 5}), 400, "wrong_type", "/action")
+        refused(wire.get(AGENT), 405, "method_not_allowed")
+    with stack.at_platform(None) as wire:
+        reply = refused(wire.post(AGENT, {"action": "get_x"}), 401, "unauthenticated")
+    with stack.at_engine(tenant.admin) as wire:
+        assert wire.get("/api/v1/policies").json["count"] == 1
+        refused(wire.get("/api/v1/policies?colour=red"), 400, "unknown_parameter")
+        got = wire.get("/api/v1/policies/base")
+        assert got.header("etag")
+    with stack.at_engine(tenant.auditor) as wire:
+        assert wire.get("/api/v1/audit").status == 200
+        refused(wire.get("/api/v1/keys"), 403, "missing_role")

@@ -1,0 +1,226 @@
+"""kill -9 at random moments, a platform that is away, a disk that is full, a drain: nothing is lost.
+
+WRIT_LONG=1 kills at least 100 times; otherwise 10. WRIT_SEED repeats a run.
+"""
+
+import os
+import random
+import subprocess
+import time
+
+import pytest
+
+import harness
+from conftest import BASE_POLICY
+from survivors import AGENT, Traffic, wait_for_unanswered
+
+KILLS = 104 if harness.LONG else 10
+SEED = int(os.environ.get("WRIT_SEED") or random.SystemRandom().randrange(1 << 32))
+
+
+def started(fresh, **options):
+    stack = fresh(**options)
+    stack.start()
+    stack.policy("base", BASE_POLICY)
+    return stack
+
+
+def test_every_answered_decision_is_stored_exactly_once_after_kills(fresh):
+    chance = random.Random(SEED)
+    print(f"\nseed {SEED} (WRIT_SEED repeats it)")
+    stack = started(fresh)
+    kills, unanswered, answered, unseen = 0, [], 0, 0
+    rounds = 0
+    while kills < KILLS:
+        rounds += 1
+        traffic = Traffic(stack, f"kill{rounds}").start()
+        for _ in range(4):
+            time.sleep(chance.uniform(0.01, 0.3))  # the random moment
+            engine = chance.random() < 0.6
+            if engine:
+                unanswered.append(wait_for_unanswered(traffic, 32))
+                assert stack.engine.kill() == -9
+                stack.engine.start(ready=chance.random() < 0.5)
+                stack.engine.wait_ready()
+            else:
+                unanswered.append(wait_for_unanswered(traffic, 32))
+                assert stack.platform.kill() == -9
+                time.sleep(chance.uniform(0, 0.2))
+                stack.platform.start()
+            kills += 1
+        traffic.stop()
+        stack.wait_published()
+        held, extra = traffic.check_store()
+        answered, unseen = answered + held, unseen + extra
+    stack.engine.stop()
+    stack.platform.stop()
+    print(f"{kills} kills, at least {min(unanswered)} requests unanswered at each; {answered} answered decisions stored "
+          f"exactly once, {unseen} more that were recorded and not answered")
+    assert min(unanswered) >= 32 and answered > 100
+
+
+def test_both_killed_at_once_come_back(fresh):
+    stack = started(fresh)
+    traffic = Traffic(stack, "both").start()
+    for _ in range(3):
+        wait_for_unanswered(traffic, 32)
+        time.sleep(0.1)
+        stack.platform.kill()
+        stack.engine.kill()
+        stack.engine.start(ready=False)
+        stack.platform.start()
+        stack.engine.wait_ready()
+    traffic.stop()
+    stack.wait_published()
+    assert traffic.check_store()[0] > 0
+
+
+def test_a_platform_that_is_away_costs_only_lag(fresh):
+    stack = started(fresh)
+    traffic = Traffic(stack, "away").start()
+    wait_for_unanswered(traffic, 32)
+    stack.platform.kill()
+    before = len(traffic.answered)
+    harness.eventually(lambda: len(traffic.answered) > before + 500, "decisions go on without the platform")
+    assert not traffic.refused, "nothing is refused because the platform is away"
+    metrics = stack.metrics(stack.engine)
+    assert metrics["writ_engine_publish_lag_records"] > 0
+    with stack.at_engine(None) as wire:
+        assert wire.get("/readyz").status == 200
+        harness.eventually(lambda: wire.get("/healthz").json["status"] == "degraded", "it says that it is degraded", 20)
+    stack.platform.start()
+    traffic.stop()
+    stack.wait_published()
+    traffic.check_store()
+    with stack.at_engine(None) as wire:
+        harness.eventually(lambda: wire.get("/healthz").json["status"] == "ok", "it says that all is well", 20)
+
+
+def test_an_engine_starts_from_its_last_good_bundle_while_the_platform_is_away(fresh):
+    stack = started(fresh)
+    stack.platform.kill()
+    stack.engine.kill()
+    stack.engine.start()
+    with stack.at_engine() as wire:
+        reply = wire.post(AGENT, {"action": "get_x"})
+        assert reply.status == 200 and reply.json["decision"] == "allow", reply
+    stack.platform.start()
+    stack.trace(reply.json["trace_id"])
+
+
+def test_a_drain_answers_what_was_received_and_loses_nothing(fresh):
+    stack = started(fresh)
+    traffic = Traffic(stack, "drain").start()
+    wait_for_unanswered(traffic, 32)
+    harness.eventually(lambda: len(traffic.answered) > 200, "traffic flows")
+    start = time.monotonic()
+    stack.engine.stop()
+    assert time.monotonic() - start < 15
+    stack.engine.start()
+    traffic.stop()
+    stack.wait_published()
+    traffic.check_store()
+    assert set(traffic.refused.values()) <= {503}, traffic.refused
+    assert stack.metrics(stack.engine)["writ_engine_journal_durable_seq"] > 200
+
+
+def test_engine_started_names_what_came_before(fresh):
+    stack = started(fresh)
+    with stack.at_engine() as wire:
+        first = stack.trace(wire.post(AGENT, {"action": "get_x"}).json["trace_id"])[0]["source"]
+    stack.engine.stop()
+    stack.engine.start()
+    with stack.at_engine() as wire:
+        second = stack.trace(wire.post(AGENT, {"action": "get_x"}).json["trace_id"])[0]["source"]
+    assert second["epoch"] != first["epoch"] and second["node"] == first["node"] and second["seq"] > first["seq"] + 1
+
+
+def test_a_second_engine_on_the_same_data_refuses_to_start(fresh):
+    stack = started(fresh)
+    other = harness.Program("writ-engine", harness.free_port(), list(stack.engine.arguments), stack.folder / "second.log")
+    other.arguments[other.arguments.index("--listen") + 1] = f"127.0.0.1:{other.port}"
+    other.start(ready=False)
+    assert other.wait() != 0 and other.tail(), "it says why"
+    with stack.at_engine() as wire:
+        assert wire.post(AGENT, {"action": "get_x"}).status == 200
+
+
+def test_damage_below_the_durable_mark_is_refused_with_its_place(fresh):
+    stack = started(fresh)
+    with stack.at_engine() as wire:
+        for _ in range(50):
+            assert wire.post(AGENT, {"action": "get_x", "args": {"pad": "x" * 200}}).status == 200
+    stack.engine.kill()
+    segments = sorted(p for p in stack.engine_data.rglob("*") if p.is_file() and p.stat().st_size >= 1 << 20)
+    assert segments, "no segment was found"
+    hit = None
+    for path in segments:
+        place = path.read_bytes().find(b'"get_x"')
+        if place >= 0:
+            hit = (path, place)
+            break
+    assert hit, "no record was found in the segments"
+    with open(hit[0], "r+b") as file:
+        file.seek(hit[1])
+        file.write(b'"got_x"')
+    stack.engine.start(ready=False)
+    assert stack.engine.wait() != 0
+    log = stack.engine.tail()
+    assert hit[0].name in log and "seq" in log, log
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of 24 MiB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    if os.geteuid() != 0:
+        pytest.skip("mounting a small file system needs root")
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", folder], capture_output=True).returncode != 0:
+        pytest.skip("this machine does not allow mounts")
+    yield folder
+    subprocess.run(["umount", "-l", folder], check=True)
+
+
+def test_a_full_disk_is_503_and_recovers_by_itself(fresh, small_disk):
+    stack = started(fresh, engine=["--journal.segment", "1MiB"], engine_data=small_disk)
+    with stack.at_engine() as wire:
+        assert wire.post(AGENT, {"action": "get_x"}).status == 200
+    filler = small_disk / "filler"
+    free = os.statvfs(small_disk)
+    filler.write_bytes(b"\0" * (free.f_bavail * free.f_bsize))
+    answered = []
+    with stack.at_engine(timeout=60) as wire:
+        def refused():
+            reply = wire.post(AGENT, {"action": "get_x", "args": {"pad": "x" * 20000}})
+            if reply.status == 200:
+                answered.append(reply.json["trace_id"])
+                return None
+            return reply
+        reply = harness.eventually(refused, "a full disk refuses", 60)
+        assert reply.status == 503 and reply.json["code"] == "journal_full" and reply.header("retry-after"), reply
+        assert wire.get("/livez").status == 200
+        assert wire.get("/healthz").json["status"] == "degraded"
+        assert stack.metrics(stack.engine)["writ_engine_journal_full"] == 1
+        filler.unlink()
+        harness.eventually(lambda: wire.post(AGENT, {"action": "get_x"}).status == 200, "it recovers by itself", 20)
+    stack.wait_published()
+    stored = {e["trace_id"] for e in stack.events(kind="decision")}
+    assert set(answered) <= stored
+    stack.engine.stop()
+    stack.engine.start()
+
+
+def test_sigterm_to_the_platform_under_load_loses_nothing(fresh):
+    stack = started(fresh)
+    traffic = Traffic(stack, "pterm").start()
+    for _ in range(3):
+        wait_for_unanswered(traffic, 32)
+        time.sleep(0.1)
+        stack.platform.stop()
+        stack.platform.start()
+    traffic.stop()
+    stack.wait_published()
+    traffic.check_store()
+
+

@@ -1,0 +1,273 @@
+"""Structure, tested like behaviour: arrows between rooms, doors to foreign libraries, headers that
+compile alone, documents that name every option, metric, error and route, calls that are banned.
+"""
+
+import concurrent.futures
+import os
+import pathlib
+import re
+import subprocess
+
+import pytest
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("WRIT_BUILD", TOP / "build" / "dev"))
+WRIT = BUILD / "bin" / "writ"
+ROOTS = ["src", "shards", "pipeline"]
+DOORS = {  # foreign header: the one room that may include it
+    r"jsmn\.h": "json", r"openssl/.*": "crypto", r"yaml\.h": "policy", r"llhttp(/.*)?\.h": "http",
+    r"sqlite3\.h": "ingest", r"ev\.h": "loop", r"hiredis.*": "shards", r"librdkafka/.*": "publish",
+}
+BANNED = "strcpy strcat strncpy strncat sprintf vsprintf gets strtok atoi atol atof alloca system".split()
+LINES_MAX = 900
+
+
+def sources(*suffixes, roots=ROOTS):
+    found = []
+    for root in roots:
+        found += [path for path in sorted((TOP / root).rglob("*")) if path.suffix in suffixes]
+    return found
+
+
+def relative(path):
+    return str(path.relative_to(TOP))
+
+
+def rooms():
+    """{room: (folder, rooms it may include)}, from CMakeLists.txt: its DEPENDS lists are the law."""
+    text = (TOP / "CMakeLists.txt").read_text()
+    found = {}
+    for kind, name, path, rest in re.findall(r"^(room|program)\((\S+)\s+PATH (\S+)(.*)\)$", text, re.M):
+        depends = re.search(r"DEPENDS ([a-z0-9_ ]+)", rest)
+        room = name if kind == "room" else pathlib.Path(path).name
+        found[room] = (path, set(depends[1].split()) if depends else set())
+    assert {"base", "json", "engine", "platform", "cli"} <= set(found), "CMakeLists.txt was not understood"
+    return found
+
+
+def room_of(path, known):
+    """The room that a file of the tree is in: the longest folder that holds it."""
+    text = relative(path)
+    holding = [(len(folder), room) for room, (folder, _) in known.items() if text.startswith(folder + "/")]
+    return max(holding)[1] if holding else None
+
+
+def includes(path):
+    return re.findall(r'^\s*#\s*include\s+(["<])([^">]+)[">]', path.read_text(), re.M)
+
+
+def strip(text):
+    """C without comments, strings and character constants."""
+    pattern = r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\''
+    return re.sub(pattern, lambda match: "\n" * match[0].count("\n"), text, flags=re.S)
+
+
+# ---- arrows and doors ----
+
+
+def test_includes_follow_the_arrows():
+    known = rooms()
+    wrong = []
+    for path in sources(".c", ".cc", ".h"):
+        room = room_of(path, known)
+        assert room, f"{relative(path)} is in no room"
+        for quote, name in includes(path):
+            if quote != '"':
+                continue
+            target = next((base / name for base in (path.parent, TOP / "src", TOP) if (base / name).is_file()), None)
+            if target is None:
+                wrong.append(f"{relative(path)}: {name} is nowhere")
+                continue
+            other = room_of(target.resolve(), known)
+            if other != room and other not in known[room][1]:
+                wrong.append(f"{relative(path)}: room {room} may not include {name} (room {other})")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_arrows_have_no_circle():
+    known, order = rooms(), []
+    while len(order) < len(known):
+        ready = [room for room, (_, depends) in known.items() if room not in order and depends <= set(order)]
+        assert ready, f"a circle among {sorted(set(known) - set(order))}"
+        order += ready
+
+
+def test_a_foreign_library_is_included_by_its_door_only():
+    known = rooms()
+    wrong = []
+    for path in sources(".c", ".cc", ".h"):
+        for quote, name in includes(path):
+            for pattern, room in DOORS.items():
+                if quote == "<" and re.fullmatch(pattern, name) and room_of(path, known) != room:
+                    wrong.append(f"{relative(path)}: <{name}> belongs to room {room}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_a_foreign_librarys_types_are_in_no_header_of_a_room():
+    public = [relative(path) for path in sources(".h")
+              for quote, name in includes(path)
+              if quote == "<" and any(re.fullmatch(pattern, name) for pattern in DOORS) and path.stem == path.parent.name]
+    assert not public, f"a room's own header shows a foreign library: {public}"
+
+
+# ---- headers ----
+
+
+def test_headers_compile_alone():
+    flags = ["-std=gnu17", "-D_GNU_SOURCE", '-DWRIT_VERSION="0"', "-Wall", "-Wextra", "-Wno-unused-function", "-Werror",
+             f"-I{TOP}/src", f"-I{TOP}", "-isystem", "/usr/share/include/llhttp", "-isystem", "/usr/share/include",
+             "-fsyntax-only", "-x", "c", "-"]
+
+    def compile_alone(path):
+        done = subprocess.run(["cc", *flags], input=f'#include "{path}"\n', capture_output=True, text=True)
+        return None if done.returncode == 0 else f"{relative(path)}:\n{done.stderr}"
+
+    headers = sources(".h", roots=[*ROOTS, "tests"])
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        wrong = [fault for fault in pool.map(compile_alone, headers) if fault]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_headers_are_guarded_by_their_own_name():
+    wrong = []
+    for path in sources(".h"):
+        match = re.search(r"^#ifndef (\w+)\n#define (\w+)\n", path.read_text(), re.M)
+        if not match or match[1] != match[2] or path.stem.upper().replace("-", "_") not in match[1]:
+            wrong.append(relative(path))
+    assert not wrong, wrong
+
+
+# ---- documents ----
+
+
+def table(path, macro, place):
+    """The strings at one place of a table of macro lines."""
+    rows = re.findall(rf"^{macro}\((.*)\)\s*$", (TOP / path).read_text(), re.M)
+    assert rows, f"{path} was not understood"
+    return [re.findall(r'"((?:\\.|[^"\\])*)"', row)[place] for row in rows]
+
+
+NAMES = {
+    "config": table("src/config/options.def", "OPTION", 0),
+    "metrics": table("src/metrics/metrics.def", "(?:COUNTER|GAUGE|HISTOGRAM)", 0),
+    "errors": [name for name in table("src/base/err.def", "ERR", 0) if name != "ok"],
+}
+
+
+@pytest.mark.parametrize("document", sorted(NAMES))
+def test_every_name_of_a_table_is_documented(document):
+    text = (TOP / "schemas" / f"{document}.md").read_text()
+    internal = {"full", "io", "no_space", "corrupt", "closed", "timeout", "exists", "end"} if document == "errors" else set()
+    missing = [name for name in NAMES[document] if f"`{name}`" not in text and name not in internal]
+    assert not missing, f"schemas/{document}.md does not name {missing}"
+
+
+@pytest.mark.parametrize("document", sorted(NAMES))
+def test_a_reference_document_is_what_the_program_prints(document):
+    assert WRIT.exists(), f"{WRIT} is not built"
+    printed = subprocess.run([WRIT, "docs", document], capture_output=True, text=True, check=True).stdout
+    assert printed == (TOP / "schemas" / f"{document}.md").read_text(), \
+        f"schemas/{document}.md is stale: writ docs {document} > schemas/{document}.md"
+
+
+def routes_of(folder):
+    """{(method, path)} of a program's route table, without what it only forwards.
+
+    A row is written out, or by a macro: one that fixes the method, or takes it first.
+    """
+    found = set()
+    for path in sources(".c", ".h", ".def", roots=[folder]):
+        text = path.read_text().replace("\\\n", " ")
+        defined = dict(re.findall(r"^#define (\w+)\(.*?\).*?\.method = (\w+)", text, re.M))
+        rows = [line for line in text.splitlines() if not line.lstrip().startswith(("#define", "FORWARD("))]
+        table = "\n".join(rows)
+        found |= set(re.findall(r'\.method = HTTP_(\w+),\s*\.pattern = "(/[^"]*)"', table))
+        found |= set(re.findall(r'\w+\(\s*HTTP_(\w+),\s*"(/[^"]*)"', table))
+        found |= set(re.findall(r'\{\s*HTTP_(\w+),\s*"(/[^"]*)"', table))
+        for macro, method in defined.items():
+            if method.startswith("HTTP_"):
+                found |= {(method[5:], target) for target in re.findall(rf'\b{macro}\(\s*"(/[^"]*)"', table)}
+    return found
+
+
+def routes_of_openapi(path):
+    found, target = set(), None
+    inside = False
+    for line in path.read_text().splitlines():
+        if re.match(r"^\S", line):
+            inside = line.startswith("paths:")
+        elif inside and (match := re.match(r"""^  ["']?(/[^"':]*)["']?:""", line)):
+            target = match[1]
+        elif inside and target and (match := re.match(r"^    (get|post|put|delete):", line)):
+            found.add((match[1].upper(), target))
+    return found
+
+
+@pytest.mark.parametrize("program", ["engine", "platform"])
+def test_every_route_is_in_the_openapi_document_and_the_other_way_round(program):
+    def shape(routes):
+        return {(method, re.sub(r"\{[^}]*\}", "{}", target)) for method, target in routes}
+
+    served = shape(routes_of(f"src/{program}"))
+    assert len(served) > 5, f"the route table of src/{program} was not found"
+    told = shape(routes_of_openapi(TOP / "schemas" / f"openapi.{program}.yaml"))
+    assert served == told, f"only served: {sorted(served - told)}; only documented: {sorted(told - served)}"
+
+
+# ---- the code ----
+
+
+def test_banned_calls_are_not_made():
+    wrong = []
+    for path in sources(".c", ".cc", ".h", roots=[*ROOTS, "tests"]):
+        for number, line in enumerate(strip(path.read_text()).splitlines(), 1):
+            for match in re.finditer(rf"(?<![\w.>])({'|'.join(BANNED)})\s*\(", line):
+                wrong.append(f"{relative(path)}:{number}: {match[1]}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_every_source_says_at_its_top_what_it_is():
+    """A source whose header teaches it may leave that to the header."""
+    wrong = [relative(path) for path in sources(".c", ".cc", ".h")
+             if (path.suffix == ".h" or not path.with_suffix(".h").exists())
+             and not re.match(rf"/\* {re.escape(path.name)} - ", path.read_text())]
+    assert not wrong, "no top comment `/* name - …`: " + ", ".join(wrong)
+
+
+def test_no_file_is_too_long():
+    wrong = {relative(path): lines for path in sources(".c", ".cc", ".h", ".py", roots=[*ROOTS, "tests", "ops"])
+             if (lines := len(path.read_text().splitlines())) > LINES_MAX}
+    assert not wrong, wrong
+
+
+def tracked():
+    """Every text file of the project, as git sees it (new ones included)."""
+    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=TOP, capture_output=True, text=True, check=True)
+    for name in listed.stdout.splitlines():
+        path = TOP / name
+        if path.is_file() and "corpus" not in path.parts:
+            data = path.read_bytes()
+            if b"\0" not in data:
+                yield name, data.decode(errors="replace")
+
+
+def test_no_file_names_a_machine_or_says_that_it_is_unfinished():
+    # Written so that this file does not match itself.
+    places = re.compile(r"(?<![\w.}])/(work|root|home)" + r"/[a-z]")
+    in_documents = re.compile(r"(?<![\w.}])/(tmp|work|root|home)" + r"/[a-z]")
+    unfinished = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|XX" + r"X|HA" + r"CK)\b|\bplace" + r"holder\b")
+    wrong = []
+    for name, text in tracked():
+        pattern = in_documents if name.endswith(".md") else places
+        for number, line in enumerate(text.splitlines(), 1):
+            match = pattern.search(line) or unfinished.search(line)
+            if match:
+                wrong.append(f"{name}:{number}: {match[0]}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_scripts_can_be_run_and_parse():
+    scripts = [TOP / "ops" / name for name in ("setup", "run", "test", "bench")] + [TOP / ".ci" / "run"]
+    for path in scripts:
+        assert os.access(path, os.X_OK), f"{relative(path)} has no run bit"
+        subprocess.run(["bash", "-n", path], check=True)

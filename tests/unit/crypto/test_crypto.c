@@ -1,0 +1,224 @@
+/* test_crypto.c - digests and MACs against published vectors, and against themselves in parts. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdlib.h>
+
+#include "crypto/crypto.h"
+
+static struct hasher *hasher;
+
+static int set_up(void **state)
+{
+    (void)state;
+    hasher = hasher_create();
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    hasher_destroy(hasher);
+    hasher_destroy(NULL);
+    return 0;
+}
+
+static void digest_is(struct sha256 digest, const char *hex)
+{
+    char text[SHA256_HEX];
+    sha256_write_hex(digest, text);
+    if (memcmp(text, hex, SHA256_HEX) != 0) fail_msg("%.64s where %s is right", text, hex);
+}
+
+/* FIPS 180-4 examples. */
+static void sha256_gives_the_published_digests(void **state)
+{
+    (void)state;
+    digest_is(hasher_sha256(hasher, STR("")),
+              "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+    digest_is(hasher_sha256(hasher, STR("abc")),
+              "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    digest_is(sha256_once(STR("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq")),
+              "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
+    digest_is(hasher_sha256(hasher, (struct str){0}),
+              "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+}
+
+static void a_digest_in_parts_is_the_digest_of_the_whole(void **state)
+{
+    (void)state;
+    char bytes[1000];
+    for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (char)(i * 7);
+    struct sha256 whole = hasher_sha256(hasher, str_of(bytes, sizeof bytes));
+    for (size_t cut = 0; cut <= sizeof bytes; cut += 37) {
+        hasher_begin(hasher);
+        hasher_add(hasher, str_of(bytes, cut));
+        hasher_add(hasher, (struct str){0});
+        hasher_add(hasher, str_of(bytes + cut, sizeof bytes - cut));
+        struct sha256 parts = hasher_end(hasher);
+        assert_memory_equal(parts.bytes, whole.bytes, SHA256_BYTES);
+    }
+}
+
+/* RFC 4231, cases 1, 2, 3, 4, 6 and 7. */
+static void hmac_gives_the_published_codes(void **state)
+{
+    (void)state;
+    char key[131], data[50];
+    memset(key, 0x0b, 20);
+    digest_is(hasher_hmac(hasher, str_of(key, 20), STR("Hi There")),
+              "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7");
+    digest_is(hmac_once(STR("Jefe"), STR("what do ya want for nothing?")),
+              "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
+    memset(key, 0xaa, sizeof key);
+    memset(data, 0xdd, sizeof data);
+    digest_is(hasher_hmac(hasher, str_of(key, 20), str_of(data, 50)),
+              "773ea91e36800e46854db8ebd09181a72959098b3ef8c122d9635514ced565fe");
+    digest_is(hasher_hmac(hasher, str_of(key, 131),
+                          STR("Test Using Larger Than Block-Size Key - Hash Key First")),
+              "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
+    digest_is(
+        hasher_hmac(hasher, str_of(key, 131),
+                    STR("This is a test using a larger than block-size key and a larger than "
+                        "block-size data. "
+                        "The key needs to be hashed before being used by the HMAC algorithm.")),
+        "9b09ffa71b942fcb27635fbcd5b0e944bfdc63644f0713938a7f51535c3a35e2");
+    for (int i = 0; i < 25; i++) key[i] = (char)(i + 1);
+    memset(data, 0xcd, sizeof data);
+    digest_is(hasher_hmac(hasher, str_of(key, 25), str_of(data, 50)),
+              "82558a389a443c0ea4cc819899f2083a85f0faa3e578f8077a2e3ff46729665b");
+}
+
+static void hex_is_read_back_and_only_in_lowercase(void **state)
+{
+    (void)state;
+    struct sha256 digest = sha256_once(STR("x")), back;
+    char text[SHA256_HEX];
+    sha256_write_hex(digest, text);
+    assert_true(sha256_read_hex(str_of(text, sizeof text), &back));
+    assert_memory_equal(back.bytes, digest.bytes, SHA256_BYTES);
+    assert_false(sha256_read_hex(str_of(text, sizeof text - 1), &back));
+    text[5] = 'A';
+    assert_false(sha256_read_hex(str_of(text, sizeof text), &back));
+    text[5] = 'g';
+    assert_false(sha256_read_hex(str_of(text, sizeof text), &back));
+    assert_false(sha256_read_hex((struct str){0}, &back));
+}
+
+/* RFC 3720 B.4. */
+static void crc32c_gives_the_published_values(void **state)
+{
+    (void)state;
+    uint8_t bytes[32] = {0};
+    assert_int_equal(crc32c(0, bytes, 32), 0x8a9136aau);
+    memset(bytes, 0xff, 32);
+    assert_int_equal(crc32c(0, bytes, 32), 0x62a8ab43u);
+    for (uint8_t i = 0; i < 32; i++) bytes[i] = i;
+    assert_int_equal(crc32c(0, bytes, 32), 0x46dd794eu);
+    for (uint8_t i = 0; i < 32; i++) bytes[i] = (uint8_t)(31 - i);
+    assert_int_equal(crc32c(0, bytes, 32), 0x113fdb5cu);
+    assert_int_equal(crc32c(0, "123456789", 9), 0xe3069283u);
+    assert_int_equal(crc32c(0, "", 0), 0);
+}
+
+static void crc32c_chains_and_agrees_with_its_table(void **state)
+{
+    (void)state;
+    uint8_t bytes[300];
+    for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (uint8_t)(i * 31 + (i >> 3));
+    for (size_t from = 0; from < 9; from++) {
+        for (size_t size = 0; from + size <= sizeof bytes; size++) {
+            uint32_t whole = crc32c(7, bytes + from, size);
+            assert_int_equal(whole, crc32c_portable(7, bytes + from, size));
+            size_t cut = size / 3;
+            assert_int_equal(whole,
+                             crc32c(crc32c(7, bytes + from, cut), bytes + from + cut, size - cut));
+        }
+    }
+}
+
+static void secrets_are_compared_by_every_byte(void **state)
+{
+    (void)state;
+    uint8_t a[40], b[40];
+    memset(a, 5, sizeof a);
+    memset(b, 5, sizeof b);
+    assert_true(bytes_equal_secret(a, b, sizeof a));
+    assert_true(bytes_equal_secret(a, b, 0));
+    for (size_t i = 0; i < sizeof a; i++) {
+        b[i] ^= 0x80;
+        assert_false(bytes_equal_secret(a, b, sizeof a));
+        b[i] ^= 0x80;
+    }
+    memory_wipe(a, sizeof a);
+    for (size_t i = 0; i < sizeof a; i++) assert_int_equal(a[i], 0);
+}
+
+static void base64url_round_trips_every_length(void **state)
+{
+    (void)state;
+    uint8_t bytes[70], back[70];
+    char text[100];
+    for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (uint8_t)(i * 77 + 250);
+    for (size_t size = 0; size <= sizeof bytes; size++) {
+        struct buf out = buf_over(text, sizeof text);
+        base64url_put(&out, bytes, size);
+        assert_false(out.overflow);
+        assert_int_equal(out.size, (size * 4 + 2) / 3);
+        size_t got;
+        assert_true(base64url_read(buf_view(&out), back, &got));
+        assert_int_equal(got, size);
+        assert_memory_equal(back, bytes, size);
+        struct buf tight = buf_over(text, out.size == 0 ? 0 : out.size - 1);
+        base64url_put(&tight, bytes, size);
+        assert_int_equal(tight.overflow, size > 0);
+    }
+}
+
+/* RFC 4648, section 10. */
+static void base64url_gives_the_published_texts(void **state)
+{
+    (void)state;
+    char text[32];
+    struct buf out = buf_over(text, sizeof text);
+    base64url_put(&out, "foob", 4);
+    base64url_put(&out, "fooba", 5);
+    base64url_put(&out, "\xfb\xff\xfe", 3);
+    assert_true(str_equal(buf_view(&out), STR("Zm9vYgZm9vYmE-__-")));
+}
+
+static void base64url_has_one_spelling(void **state)
+{
+    (void)state;
+    uint8_t back[16];
+    size_t size;
+    assert_true(base64url_read(STR("Zg"), back, &size));
+    assert_false(base64url_read(STR("Zh"), back, &size)); /* bits beyond the byte */
+    assert_false(base64url_read(STR("Zm_"), back, &size));
+    assert_false(base64url_read(STR("Zg=="), back, &size)); /* padding */
+    assert_false(base64url_read(STR("Zg+/"), back, &size)); /* the other alphabet */
+    assert_false(base64url_read(STR("Z"), back, &size));
+    assert_false(base64url_read(STR("Zg\n"), back, &size));
+    assert_true(base64url_read((struct str){0}, back, &size));
+    assert_int_equal(size, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sha256_gives_the_published_digests),
+        cmocka_unit_test(a_digest_in_parts_is_the_digest_of_the_whole),
+        cmocka_unit_test(hmac_gives_the_published_codes),
+        cmocka_unit_test(hex_is_read_back_and_only_in_lowercase),
+        cmocka_unit_test(crc32c_gives_the_published_values),
+        cmocka_unit_test(crc32c_chains_and_agrees_with_its_table),
+        cmocka_unit_test(secrets_are_compared_by_every_byte),
+        cmocka_unit_test(base64url_round_trips_every_length),
+        cmocka_unit_test(base64url_gives_the_published_texts),
+        cmocka_unit_test(base64url_has_one_spelling),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

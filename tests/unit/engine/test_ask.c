@@ -1,0 +1,232 @@
+/* What the three routes understand of a request, and what they refuse. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "engine/ask.h"
+
+struct scene {
+    struct arena arena;
+    struct chance chance;
+    struct key key;
+    struct caller caller;
+    struct ask ask;
+    struct fault fault;
+};
+
+static struct str any_user[] = {STR("*")};
+static struct str bots[] = {STR("*_bot"), STR("coder")};
+
+static int set_up(void **state)
+{
+    struct scene *s = calloc(1, sizeof *s);
+    arena_init(&s->arena, 1 << 16, 16 << 20);
+    s->key.name = STR("fleet_bot");
+    s->key.owner = STR("erin");
+    s->key.tenant = STR("acme");
+    s->key.actors = (struct globs){bots, 2};
+    s->key.users = (struct globs){any_user, 1};
+    *state = s;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct scene *s = *state;
+    arena_fini(&s->arena);
+    free(s);
+    return 0;
+}
+
+static enum err ask_with(struct scene *s, enum ask_form form, const char *text, const char *traceparent)
+{
+    static const struct json_options options = {0};
+    struct json *body;
+    arena_reset(&s->arena);
+    s->fault = (struct fault){0};
+    s->caller = (struct caller){.key = &s->key};
+    if (!str_equal(s->key.tenant, STR("*"))) s->caller.tenant = s->key.tenant;
+    struct str source = arena_copy(&s->arena, str_from(text));
+    assert_int_equal(json_read(source, &options, &s->arena, &body, &s->fault), ERR_OK);
+    struct ask_source from = {.form = form, .chance = &s->chance, .arena = &s->arena, .traceparent = str_from(traceparent)};
+    return ask_read(&from, &s->caller, body, &s->ask, &s->fault);
+}
+
+static enum err ask(struct scene *s, enum ask_form form, const char *text) { return ask_with(s, form, text, NULL); }
+
+static void assert_text(struct str s, const char *expected)
+{
+    assert_int_equal(s.size, strlen(expected));
+    assert_memory_equal(s.bytes, expected, s.size);
+}
+
+static void refused(struct scene *s, enum ask_form form, const char *text, enum err err, const char *field)
+{
+    assert_string_equal(err_code(ask(s, form, text)), err_code(err));
+    assert_string_equal(s->fault.field, field);
+    const char *name = strrchr(field, '/');
+    assert_non_null(strstr(s->fault.text, name + 1)); /* the sentence names the member */
+}
+
+static void both_agent_routes_read_the_same_ask(void **state)
+{
+    struct scene *s = *state;
+    assert_int_equal(ask(s, ASK_AGENT, "{\"action\":\"pay\",\"actor\":\"invoice_bot\",\"confidence\":0.5,\"acting_for\":\"carol\","
+                                       "\"scope\":\"pay get_*\",\"trace_id\":\"t-1\",\"args\":{\"a\":1}}"), ERR_OK);
+    struct policy_request first = s->ask.policy;
+    assert_text(s->ask.trace_id, "t-1");
+    assert_text(first.tenant, "acme");
+    assert_text(first.actor, "invoice_bot");
+    assert_int_equal(first.scope_count, 2);
+    assert_int_equal(ask(s, ASK_TOOL, "{\"tool\":\"pay\",\"actor\":\"invoice_bot\",\"args\":{\"a\":1},\"context\":{\"confidence\":0.5,"
+                                      "\"actingFor\":\"carol\",\"scope\":[\"pay\",\"get_*\"],\"traceId\":\"t-1\",\"mood\":\"calm\"}}"), ERR_OK);
+    const struct policy_request *second = &s->ask.policy;
+    assert_text(second->action, "pay");
+    assert_text(second->acting_for, "carol");
+    assert_true(second->has_confidence && second->confidence > 0.49 && second->confidence < 0.51);
+    assert_int_equal(second->scope_count, 2);
+    assert_text(s->ask.trace_id, "t-1");
+    /* Conditions see the context without what was told apart; the record sees all of it. */
+    assert_int_equal(second->context->count, 1);
+    assert_int_equal(s->ask.context->count, 5);
+}
+
+static void defaults_come_from_the_credential(void **state)
+{
+    struct scene *s = *state;
+    assert_int_equal(ask(s, ASK_AGENT, "{\"action\":\"pay\",\"actor\":\"\",\"tenant_id\":null,\"args\":null}"), ERR_OK);
+    assert_text(s->ask.policy.actor, "fleet_bot");
+    assert_text(s->ask.policy.tenant, "acme");
+    assert_null(s->ask.policy.args);
+    assert_false(s->ask.policy.has_confidence);
+    assert_int_equal(s->ask.trace_id.size, 32);
+}
+
+static void a_credential_speaks_only_for_whom_it_may(void **state)
+{
+    struct scene *s = *state;
+    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"actor\":\"mallory\"}", ERR_WRONG_ACTOR, "/actor");
+    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"tenant_id\":\"other\"}", ERR_WRONG_TENANT, "/tenant_id");
+    s->key.users = (struct globs){bots, 2};
+    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"acting_for\":\"carol\"}", ERR_WRONG_USER, "/acting_for");
+    refused(s, ASK_USER, "{\"action\":\"view\",\"user_id\":\"carol\"}", ERR_WRONG_USER, "/user_id");
+    s->key.tenant = STR("*");
+    refused(s, ASK_AGENT, "{\"action\":\"pay\"}", ERR_TENANT_REQUIRED, "/tenant_id");
+    assert_int_equal(ask(s, ASK_AGENT, "{\"action\":\"pay\",\"tenant_id\":\"other\"}"), ERR_OK);
+    assert_text(s->ask.policy.tenant, "other");
+}
+
+static void bad_members_are_named(void **state)
+{
+    struct scene *s = *state;
+    refused(s, ASK_AGENT, "{}", ERR_MISSING_MEMBER, "/action");
+    refused(s, ASK_TOOL, "{\"tool\":\"\"}", ERR_OUT_OF_RANGE, "/tool");
+    refused(s, ASK_TOOL, "{\"tool\":7}", ERR_WRONG_TYPE, "/tool");
+    refused(s, ASK_USER, "{\"action\":\"view\"}", ERR_MISSING_MEMBER, "/user_id");
+    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"args\":[]}", ERR_WRONG_TYPE, "/args");
+    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"context\":3}", ERR_WRONG_TYPE, "/context");
+    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"confidence\":\"0.9\"}", ERR_WRONG_TYPE, "/confidence");
+    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"confidence\":1.2}", ERR_OUT_OF_RANGE, "/confidence");
+    assert_string_equal(s->fault.text, "confidence: 1.2 is out of range [0, 1]");
+    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"confidence\":-0.0001}", ERR_OUT_OF_RANGE, "/confidence");
+    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"context\":{\"confidence\":2}}", ERR_OUT_OF_RANGE, "/context/confidence");
+    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"scope\":[1]}", ERR_WRONG_TYPE, "/scope");
+    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"resource\":4}", ERR_WRONG_TYPE, "/resource");
+    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"resource\":{\"id\":4}}", ERR_WRONG_TYPE, "/resource");
+    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"resource\":{\"properties\":[]}}", ERR_WRONG_TYPE, "/resource/properties");
+    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"trace_id\":\"-x\"}", ERR_BAD_VALUE, "/trace_id");
+    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"trace_id\":\"req_1\"}", ERR_BAD_VALUE, "/trace_id");
+}
+
+static void the_other_routes_casing_is_refused(void **state)
+{
+    struct scene *s = *state;
+    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"actingFor\":\"carol\"}", ERR_WRONG_CASE, "/actingFor");
+    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"context\":{\"traceId\":\"x\"}}", ERR_WRONG_CASE, "/context/traceId");
+    refused(s, ASK_TOOL, "{\"tool\":\"pay\",\"context\":{\"acting_for\":\"carol\"}}", ERR_WRONG_CASE, "/context/acting_for");
+    refused(s, ASK_TOOL, "{\"tool\":\"pay\",\"tenant_id\":\"acme\"}", ERR_WRONG_CASE, "/tenant_id");
+    refused(s, ASK_USER, "{\"action\":\"view\",\"userId\":\"carol\"}", ERR_WRONG_CASE, "/userId");
+}
+
+static void the_same_thing_twice_must_be_the_same(void **state)
+{
+    struct scene *s = *state;
+    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"confidence\":0.9,\"context\":{\"confidence\":0.8}}", ERR_CONFLICTING_MEMBER, "/confidence");
+    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"scope\":\"a b\",\"context\":{\"scope\":\"a\"}}", ERR_CONFLICTING_MEMBER, "/scope");
+    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"acting_for\":\"a\",\"context\":{\"acting_for\":\"b\"}}", ERR_CONFLICTING_MEMBER, "/acting_for");
+    assert_int_equal(ask(s, ASK_AGENT, "{\"action\":\"pay\",\"confidence\":0.9,\"context\":{\"confidence\":9e-1}}"), ERR_OK);
+}
+
+static void a_resource_is_read_in_both_forms(void **state)
+{
+    struct scene *s = *state;
+    assert_int_equal(ask(s, ASK_AGENT, "{\"action\":\"drop\",\"resource\":\"db:prod-1\"}"), ERR_OK);
+    assert_text(s->ask.policy.resource, "db:prod-1");
+    assert_false(s->ask.policy.resource_partial);
+    assert_int_equal(ask(s, ASK_AGENT, "{\"action\":\"drop\",\"resource\":{\"id\":\"prod-1\",\"type\":\"db\",\"zone\":null,"
+                                       "\"properties\":{\"n\":[1]}}}"), ERR_OK);
+    assert_text(s->ask.policy.resource, "db:prod-1");
+    assert_int_equal(s->ask.resource->count, 2);
+    assert_non_null(s->ask.properties);
+    /* Leaving the type out must not slip past a rule on `db:*`. */
+    assert_int_equal(ask(s, ASK_AGENT, "{\"action\":\"drop\",\"resource\":\"prod-1\"}"), ERR_OK);
+    assert_text(s->ask.policy.resource, "prod-1");
+    assert_true(s->ask.policy.resource_partial);
+}
+
+static void a_trace_id_comes_from_the_body_then_the_header(void **state)
+{
+    struct scene *s = *state;
+    static const char header[] = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    assert_int_equal(ask_with(s, ASK_AGENT, "{\"action\":\"pay\"}", header), ERR_OK);
+    assert_text(s->ask.trace_id, "4bf92f3577b34da6a3ce929d0e0e4736");
+    assert_int_equal(ask_with(s, ASK_AGENT, "{\"action\":\"pay\",\"trace_id\":\"mine\"}", header), ERR_OK);
+    assert_text(s->ask.trace_id, "mine");
+    static const char *const malformed[] = {
+        "00-00000000000000000000000000000000-00f067aa0ba902b7-01", "ff-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+        "00-4BF92F3577B34DA6A3CE929D0E0E4736-00f067aa0ba902b7-01", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-x", "x"};
+    for (size_t i = 0; i < sizeof malformed / sizeof *malformed; i++) {
+        assert_int_equal(ask_with(s, ASK_AGENT, "{\"action\":\"pay\"}", malformed[i]), ERR_OK);
+        assert_int_equal(s->ask.trace_id.size, 32);
+        assert_false(str_equal(s->ask.trace_id, STR("4bf92f3577b34da6a3ce929d0e0e4736")));
+    }
+}
+
+static struct str binding(struct scene *s)
+{
+    static char bytes[4096];
+    struct buf b = buf_over(bytes, sizeof bytes);
+    ask_put_binding(&b, &s->ask);
+    assert_false(b.overflow);
+    return buf_view(&b);
+}
+
+static void what_an_approval_is_bound_to_leaves_confidence_and_trace_out(void **state)
+{
+    struct scene *s = *state;
+    assert_int_equal(ask(s, ASK_AGENT, "{\"trace_id\":\"t\",\"scope\":\"pay\",\"resource\":\"db:x\",\"confidence\":0.1,\"action\":\"pay\","
+                                       "\"args\":{\"b\":1,\"a\":[]},\"context\":{\"confidence\":0.1,\"k\":\"v\"}}"), ERR_OK);
+    assert_text(binding(s), "{\"action\":\"pay\",\"actor\":\"fleet_bot\",\"args\":{\"a\":[],\"b\":1},\"context\":{\"k\":\"v\"},"
+                            "\"kind\":\"agent\",\"resource\":{\"id\":\"x\",\"type\":\"db\"},\"scope\":[\"pay\"],\"tenant_id\":\"acme\"}");
+    assert_int_equal(ask(s, ASK_AGENT, "{\"action\":\"pay\",\"args\":{}}"), ERR_OK);
+    assert_text(binding(s), "{\"action\":\"pay\",\"actor\":\"fleet_bot\",\"args\":{},\"kind\":\"agent\",\"tenant_id\":\"acme\"}");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(both_agent_routes_read_the_same_ask, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(defaults_come_from_the_credential, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_credential_speaks_only_for_whom_it_may, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(bad_members_are_named, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_other_routes_casing_is_refused, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_same_thing_twice_must_be_the_same, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_resource_is_read_in_both_forms, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_trace_id_comes_from_the_body_then_the_header, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_an_approval_is_bound_to_leaves_confidence_and_trace_out, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,576 @@
+/* The client: on a loop against our own server, and blocking against a peer that does as its
+ * script says (also what no server should do). */
+#include "unit/http/rig.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/un.h>
+
+#include "http/client.h"
+
+/* -- a scripted peer in a thread --------------------------------------------------------- */
+
+/* For each connection one line of the script: answers to successive requests, separated by `|`.
+ * After the last one it closes. An empty answer closes without a word; "~" never answers. */
+struct script {
+    const char *const *lines;
+    size_t count;
+    int listener;
+    _Atomic size_t connections, requests;
+    char address[64];
+    char last_request[4096];
+    pthread_t thread;
+};
+
+static bool request_is_whole(const char *text, size_t size)
+{
+    const char *end = strstr(text, "\r\n\r\n"), *length = strstr(text, "Content-Length: ");
+    if (end == NULL) return false;
+    size_t body = length != NULL && length < end ? strtoul(length + 16, NULL, 10) : 0;
+    return size >= (size_t)(end + 4 - text) + body;
+}
+
+static bool read_request(struct script *s, int fd)
+{
+    size_t size = 0;
+    for (;;) {
+        ssize_t got = recv(fd, s->last_request + size, sizeof s->last_request - 1 - size, 0);
+        if (got <= 0) return false;
+        size += (size_t)got;
+        s->last_request[size] = '\0';
+        if (request_is_whole(s->last_request, size)) return true;
+    }
+}
+
+static void wait_for_end(int fd)
+{
+    char byte;
+    while (recv(fd, &byte, 1, 0) > 0) continue;
+}
+
+static void serve_line(struct script *s, int fd, const char *line)
+{
+    struct str rest = str_from(line), answer;
+    while (str_split(&rest, '|', &answer)) {
+        if (!read_request(s, fd)) return;
+        atomic_fetch_add(&s->requests, 1);
+        if (str_equal(answer, STR("~"))) {
+            wait_for_end(fd);
+            return;
+        }
+        if (answer.size > 0) send(fd, answer.bytes, answer.size, MSG_NOSIGNAL);
+    }
+}
+
+static void *serve_script(void *argument)
+{
+    struct script *s = argument;
+    for (size_t i = 0; i < s->count; i++) {
+        int fd = accept(s->listener, NULL, NULL);
+        if (fd < 0) break;
+        atomic_fetch_add(&s->connections, 1);
+        serve_line(s, fd, s->lines[i]);
+        close(fd);
+    }
+    return NULL;
+}
+
+static void script_start(struct script *s, const char *const *lines, size_t count)
+{
+    *s = (struct script){.lines = lines, .count = count};
+    struct sockaddr_in at;
+    s->listener = rig_listen(&at);
+    snprintf(s->address, sizeof s->address, "http://127.0.0.1:%d", ntohs(at.sin_port));
+    assert_int_equal(pthread_create(&s->thread, NULL, serve_script, s), 0);
+}
+
+static void script_stop(struct script *s)
+{
+    shutdown(s->listener, SHUT_RDWR);
+    pthread_join(s->thread, NULL);
+    close(s->listener);
+}
+
+static struct http_client *client_of(const char *address)
+{
+    struct http_client *c = NULL;
+    assert_int_equal(http_client_create(str_from(address), &c, NULL), ERR_OK);
+    return c;
+}
+
+static struct http_call get(const char *target)
+{
+    return (struct http_call){
+        .method = "GET", .target = str_from(target), .timeout_ms = 10000, .reply_max = 1 << 20};
+}
+
+/* One GET against a peer that says `answer`. */
+static enum err call_once(const char *answer, size_t reply_max, struct http_answer *ret,
+                          char *ret_body, struct fault *f)
+{
+    struct script s;
+    script_start(&s, &answer, 1);
+    struct http_client *c = client_of(s.address);
+    struct http_call call = get("/x");
+    call.reply_max = reply_max;
+    enum err err = http_call(c, &call, false, ret, f);
+    if (err == ERR_OK) snprintf(ret_body, 100, "%.*s", STR_FORMAT(ret->body));
+    http_client_destroy(c);
+    script_stop(&s);
+    return err;
+}
+
+static void answers_of_every_framing_are_read(void **state)
+{
+    (void)state;
+    static const char *const answers[] = {
+        "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhe\r\n3;x\r\nllo\r\n0\r\nT: x\r\n\r\n",
+        "HTTP/1.0 200 OK\r\n\r\nhello",
+        "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nhello",
+        "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Hints\r\nA: b\r\n\r\n"
+        "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",
+        "HTTP/1.1 200 \r\nContent-Length: 5\r\n\r\nhello",
+    };
+    for (size_t i = 0; i < sizeof answers / sizeof *answers; i++) {
+        struct http_answer answer;
+        struct fault f = {0};
+        char body[100];
+        enum err err = call_once(answers[i], 100, &answer, body, &f);
+        if (err != ERR_OK) fail_msg("%s: %s", answers[i], f.text);
+        assert_int_equal(answer.status, 200);
+        assert_string_equal(body, "hello");
+    }
+}
+
+static void a_peer_that_speaks_no_http_is_found_out(void **state)
+{
+    (void)state;
+    static const char *const answers[] = {
+        "SSH-2.0-OpenSSH\r\n",
+        "HTTP/1.1 200 OK\nContent-Length: 5\n\nhello",
+        "HTTP/1.1 20 OK\r\nContent-Length: 5\r\n\r\nhello",
+        "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 5\r\n\r\nhello",
+        "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\nhello",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n",
+        "HTTP/1.1 200 OK\r\nA: b\r\n c\r\n\r\n",
+        "HTTP/1.1 101 Switching\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n",
+        "HTTP/2.0 200 OK\r\nContent-Length: 0\r\n\r\n",
+    };
+    for (size_t i = 0; i < sizeof answers / sizeof *answers; i++) {
+        struct http_answer answer;
+        char body[100];
+        enum err err = call_once(answers[i], 100, &answer, body, NULL);
+        if (err != ERR_BAD_REQUEST && err != ERR_NOT_IMPLEMENTED)
+            fail_msg("%s: %s", answers[i], err_code(err));
+    }
+}
+
+static void an_answer_that_breaks_off_is_no_answer(void **state)
+{
+    (void)state;
+    static const char *const answers[] = {
+        "",
+        "HTTP/1.1 200",
+        "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nhello",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n",
+        "HTTP/1.1 100 Continue\r\n\r\n",
+    };
+    for (size_t i = 0; i < sizeof answers / sizeof *answers; i++) {
+        struct http_answer answer;
+        char body[100];
+        assert_int_equal(call_once(answers[i], 100, &answer, body, NULL), ERR_CLOSED);
+    }
+}
+
+static void an_answer_over_the_callers_limit_is_refused(void **state)
+{
+    (void)state;
+    static const char *const answers[] = {
+        "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+        "HTTP/1.0 200 OK\r\n\r\nhello",
+    };
+    for (size_t i = 0; i < sizeof answers / sizeof *answers; i++) {
+        struct http_answer answer;
+        char body[100];
+        assert_int_equal(call_once(answers[i], 4, &answer, body, NULL), ERR_BODY_TOO_LARGE);
+        assert_int_equal(call_once(answers[i], 5, &answer, body, NULL), ERR_OK);
+    }
+}
+
+#define OK "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n"
+
+static void a_connection_is_kept_for_the_next_call(void **state)
+{
+    (void)state;
+    static const char *const lines[] = {OK "1|" OK "2|" OK "3"};
+    struct script s;
+    script_start(&s, lines, 1);
+    struct http_client *c = client_of(s.address);
+    struct http_answer answer;
+    for (char i = '1'; i <= '3'; i++) {
+        struct http_call call = get("/x");
+        assert_int_equal(http_call(c, &call, false, &answer, NULL), ERR_OK);
+        assert_int_equal(answer.body.bytes[0], i);
+    }
+    assert_int_equal(atomic_load(&s.connections), 1);
+    http_client_destroy(c);
+    script_stop(&s);
+}
+
+static void a_connection_that_went_stale_is_replaced_where_that_is_safe(void **state)
+{
+    (void)state;
+    /* The peer takes a second request and closes without a word: whether it acted, nobody knows. */
+    static const char *const lines[] = {OK "1|", OK "2|", OK "3|", OK "4"};
+    struct script s;
+    script_start(&s, lines, 4);
+    struct http_client *c = client_of(s.address);
+    struct http_answer answer;
+    struct http_call call = get("/x"), post = get("/x");
+    post.method = "POST";
+    assert_int_equal(http_call(c, &call, false, &answer, NULL), ERR_OK);
+    assert_int_equal(http_call(c, &call, false, &answer, NULL), ERR_OK); /* GET: again */
+    assert_int_equal(answer.body.bytes[0], '2');
+    assert_int_equal(http_call(c, &post, true, &answer, NULL), ERR_OK); /* de-duplicated: again */
+    assert_int_equal(answer.body.bytes[0], '3');
+    assert_int_equal(http_call(c, &post, false, &answer, NULL), ERR_CLOSED); /* a POST is not */
+    assert_int_equal(atomic_load(&s.connections), 3);
+    assert_int_equal(http_call(c, &post, false, &answer, NULL), ERR_OK);
+    http_client_destroy(c);
+    script_stop(&s);
+}
+
+static void a_silent_peer_times_out(void **state)
+{
+    (void)state;
+    static const char *const lines[] = {"~"};
+    struct script s;
+    script_start(&s, lines, 1);
+    struct http_client *c = client_of(s.address);
+    struct http_call call = get("/x");
+    call.timeout_ms = 50;
+    struct http_answer answer;
+    uint64_t start_ns = world_monotonic_ns();
+    assert_int_equal(http_call(c, &call, false, &answer, NULL), ERR_TIMEOUT);
+    uint64_t took_ms = (world_monotonic_ns() - start_ns) / 1000000;
+    assert_true(took_ms >= 45 && took_ms < 5000);
+    http_client_destroy(c);
+    script_stop(&s);
+}
+
+static void *interrupt_when_asked(void *argument)
+{
+    struct script *s = ((void **)argument)[0];
+    while (atomic_load(&s->requests) == 0) sched_yield();
+    http_client_interrupt(((void **)argument)[1]);
+    return NULL;
+}
+
+static void an_interrupt_ends_the_running_call_or_the_next(void **state)
+{
+    (void)state;
+    static const char *const lines[] = {"~", OK "1"};
+    struct script s;
+    script_start(&s, lines, 2);
+    struct http_client *c = client_of(s.address);
+    void *both[] = {&s, c};
+    pthread_t thread;
+    pthread_create(&thread, NULL, interrupt_when_asked, both);
+    struct http_call call = get("/x");
+    struct http_answer answer;
+    assert_int_equal(http_call(c, &call, false, &answer, NULL), ERR_CLOSED);
+    pthread_join(thread, NULL);
+    http_client_interrupt(c);
+    assert_int_equal(http_call(c, &call, false, &answer, NULL), ERR_CLOSED);
+    assert_int_equal(http_call(c, &call, false, &answer, NULL), ERR_OK);
+    http_client_destroy(c);
+    script_stop(&s);
+}
+
+static void a_refused_connection_says_so(void **state)
+{
+    (void)state;
+    struct sockaddr_in at;
+    close(rig_listen(&at)); /* a port where nobody listens any more */
+    char address[64];
+    snprintf(address, sizeof address, "http://127.0.0.1:%d/", ntohs(at.sin_port));
+    struct http_client *c = client_of(address);
+    struct http_call call = get("/x");
+    struct http_answer answer;
+    struct fault f;
+    assert_int_equal(http_call(c, &call, false, &answer, &f), ERR_CLOSED);
+    assert_string_equal(f.text, "Connection refused");
+    http_client_destroy(c);
+    c = client_of("unix:/nowhere/at/all");
+    assert_int_equal(http_call(c, &call, false, &answer, &f), ERR_CLOSED);
+    http_client_destroy(c);
+}
+
+static void what_is_no_address_is_refused(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"",          "localhost:80",  "http://",       "http://:80",
+                                      "https://a", "http://a:0",    "http://a:x",    "http://a:65536",
+                                      "http://a/b", "http://[::1",  "http://[::1]x", "unix:",
+                                      "unix:a",    "http://a b",    "http://a@b"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct http_client *c;
+        struct fault f;
+        if (http_client_create(str_from(bad[i]), &c, &f) != ERR_BAD_VALUE) fail_msg("%s", bad[i]);
+    }
+}
+
+static void what_would_end_the_head_is_not_sent(void **state)
+{
+    (void)state;
+    struct http_client *c = client_of("http://127.0.0.1:1");
+    struct http_answer answer;
+    struct http_call call = get("/x y");
+    assert_int_equal(http_call(c, &call, false, &answer, NULL), ERR_BAD_VALUE);
+    call = get("x");
+    assert_int_equal(http_call(c, &call, false, &answer, NULL), ERR_BAD_VALUE);
+    call = get("/x");
+    call.headers[call.header_count++] = (struct http_header){STR("A"), STR("b\r\nC: d")};
+    assert_int_equal(http_call(c, &call, false, &answer, NULL), ERR_BAD_VALUE);
+    http_client_destroy(c);
+}
+
+static void a_request_carries_what_the_call_says(void **state)
+{
+    (void)state;
+    static const char *const lines[] = {"HTTP/1.1 201 Created\r\nX-Y: z\r\nContent-Length: 0\r\n\r\n"};
+    struct script s;
+    script_start(&s, lines, 1);
+    struct http_client *c = client_of(s.address);
+    struct http_call call = get("/x?y=1");
+    call.method = "POST";
+    call.content_type = STR("application/json");
+    call.body = STR("{}");
+    call.headers[call.header_count++] = (struct http_header){STR("Authorization"), STR("Bearer k")};
+    struct http_answer answer;
+    assert_int_equal(http_call(c, &call, false, &answer, NULL), ERR_OK);
+    assert_int_equal(answer.status, 201);
+    assert_true(str_equal(http_answer_header(&answer, STR("x-y")), STR("z")));
+    assert_true(str_is_absent(http_answer_header(&answer, STR("y"))));
+    char expected[400];
+    snprintf(expected, sizeof expected,
+             "POST /x?y=1 HTTP/1.1\r\nHost: %.60s\r\nAuthorization: Bearer k\r\n"
+             "Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}",
+             s.address + strlen("http://"));
+    assert_string_equal(s.last_request, expected);
+    http_client_destroy(c);
+    script_stop(&s);
+}
+
+static void names_are_resolved(void **state)
+{
+    (void)state;
+    static const char *const lines[] = {OK "1"};
+    struct script s;
+    script_start(&s, lines, 1);
+    char address[80];
+    snprintf(address, sizeof address, "http://localhost:%s", strrchr(s.address, ':') + 1);
+    struct http_client *c = client_of(address);
+    struct http_call call = get("/x");
+    struct http_answer answer;
+    assert_int_equal(http_call(c, &call, false, &answer, NULL), ERR_OK);
+    http_client_destroy(c);
+    script_stop(&s);
+
+    struct buf out;
+    buf_init(&out, 0, 1000);
+    assert_int_equal(http_address_resolve(STR("http://127.0.0.1:81"), &out, NULL), ERR_OK);
+    assert_true(str_equal(buf_view(&out), STR("http://127.0.0.1:81")));
+    buf_clear(&out);
+    assert_int_equal(http_address_resolve(STR("http://[0:0::1]"), &out, NULL), ERR_OK);
+    assert_true(str_equal(buf_view(&out), STR("http://[::1]:80")));
+    buf_fini(&out);
+}
+
+/* -- on a loop --------------------------------------------------------------------------- */
+
+struct outcome {
+    int calls;
+    enum err err;
+    int status;
+    char body[100];
+    size_t body_size;
+};
+
+static void outcome_note(void *context, enum err err, const struct http_answer *answer)
+{
+    struct outcome *o = context;
+    o->calls++;
+    o->err = err;
+    if (answer == NULL) return;
+    o->status = answer->status;
+    o->body_size = answer->body.size;
+    snprintf(o->body, sizeof o->body, "%.*s", (int)(answer->body.size > 90 ? 90 : answer->body.size),
+             answer->body.bytes);
+}
+
+static void await(struct rig *rig, const struct outcome *o)
+{
+    uint64_t until_ns = world_monotonic_ns() + RIG_PATIENCE_MS * 1000000ull;
+    while (o->calls == 0 && world_monotonic_ns() < until_ns) loop_beat(rig->loop, true);
+    assert_int_equal(o->calls, 1);
+}
+
+/* The rig's server behind a Unix socket of this process. */
+struct door {
+    struct loop_fd watch;
+    struct rig *rig;
+    char address[120];
+};
+
+static void door_ready(struct loop_fd *w, int events)
+{
+    (void)events;
+    struct door *d = (struct door *)(void *)w;
+    int fd = accept4(w->fd, NULL, NULL, SOCK_NONBLOCK);
+    if (fd >= 0) http_server_take(d->rig->server, fd, true);
+}
+
+static void door_open(struct door *d, struct rig *rig)
+{
+    *d = (struct door){.rig = rig};
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    snprintf(d->address, sizeof d->address, "unix:%s/writ-test-%d",
+             getenv("TMPDIR") != NULL ? getenv("TMPDIR") : "/tmp", (int)getpid());
+    snprintf(at.sun_path, sizeof at.sun_path, "%.100s", d->address + 5);
+    unlink(at.sun_path);
+    int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0);
+    assert_int_equal(bind(listener, (struct sockaddr *)&at, sizeof at), 0);
+    assert_int_equal(listen(listener, 16), 0);
+    loop_fd_start(rig->loop, &d->watch, listener, LOOP_READ, door_ready);
+}
+
+static void door_close(struct door *d)
+{
+    loop_fd_stop(d->rig->loop, &d->watch);
+    close(d->watch.fd);
+    unlink(d->address + 5);
+}
+
+static void calls_on_a_loop_run_side_by_side(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_create();
+    struct door door;
+    door_open(&door, rig);
+    struct outcome a = {0}, b = {0}, c = {0};
+    struct http_call call = get("/things/7?q=1"), flood = get("/flood?bytes=900000"), head = call;
+    head.method = "HEAD";
+    http_call_start(rig->loop, str_from(door.address), &flood, outcome_note, &a);
+    http_call_start(rig->loop, str_from(door.address), &call, outcome_note, &b);
+    http_call_start(rig->loop, str_from(door.address), &head, outcome_note, &c);
+    await(rig, &a);
+    await(rig, &b);
+    await(rig, &c);
+    assert_int_equal(a.err, ERR_OK);
+    assert_int_equal(a.body_size, 900000);
+    assert_string_equal(b.body, "GET id=7 q=1");
+    assert_int_equal(c.status, 200);
+    assert_int_equal(c.body_size, 0);
+    door_close(&door);
+    rig_destroy(rig);
+}
+
+static void a_large_request_is_sent_whole(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_create();
+    struct door door;
+    door_open(&door, rig);
+    struct http_call call = get("/big");
+    enum { SIZE = 3 << 20 };
+    char *body = calloc(1, SIZE);
+    call.method = "PUT";
+    call.content_type = STR("application/json");
+    call.body = str_of(body, SIZE);
+    struct outcome o = {0};
+    http_call_start(rig->loop, str_from(door.address), &call, outcome_note, &o);
+    free(body); /* it was copied */
+    await(rig, &o);
+    assert_string_equal(o.body, "3145728 0");
+    door_close(&door);
+    rig_destroy(rig);
+}
+
+static void a_failure_is_told_later_and_once(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_create();
+    static const char *const bad[] = {"nonsense", "http://example.invalid:1", "unix:/nowhere/at/all"};
+    for (size_t i = 0; i < 3; i++) {
+        struct outcome o = {0};
+        struct http_call call = get("/x");
+        http_call_start(rig->loop, str_from(bad[i]), &call, outcome_note, &o);
+        assert_int_equal(o.calls, 0);
+        await(rig, &o);
+        assert_int_equal(o.err, i < 2 ? ERR_BAD_VALUE : ERR_CLOSED);
+    }
+    rig_destroy(rig);
+}
+
+static void a_cancelled_call_is_not_told(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_create();
+    struct door door;
+    door_open(&door, rig);
+    struct outcome o = {0};
+    struct http_call call = get("/later"), quick = get("/x");
+    struct http_outgoing *out =
+        http_call_start(rig->loop, str_from(door.address), &call, outcome_note, &o);
+    while (rig->token_count == 0) loop_beat(rig->loop, true);
+    http_call_cancel(out);
+    while (http_server_connections(rig->server) > 0) loop_beat(rig->loop, true);
+    assert_false(http_token_alive(rig->server, rig->tokens[0]));
+    http_call_cancel(http_call_start(rig->loop, STR("nonsense"), &quick, outcome_note, &o));
+    rig_beat(rig);
+    assert_int_equal(o.calls, 0);
+
+    call.timeout_ms = 40; /* and one that nobody answers ends by itself */
+    http_call_start(rig->loop, str_from(door.address), &call, outcome_note, &o);
+    await(rig, &o);
+    assert_int_equal(o.err, ERR_TIMEOUT);
+    door_close(&door);
+    rig_destroy(rig);
+}
+
+static void text_is_percent_encoded(void **state)
+{
+    (void)state;
+    char bytes[100];
+    struct buf b = buf_over(bytes, sizeof bytes);
+    http_put_encoded(&b, STR("aZ09-._~ /?%\xc3\xa9"));
+    assert_true(str_equal(buf_view(&b), STR("aZ09-._~%20%2F%3F%25%C3%A9")));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(answers_of_every_framing_are_read),
+        cmocka_unit_test(a_peer_that_speaks_no_http_is_found_out),
+        cmocka_unit_test(an_answer_that_breaks_off_is_no_answer),
+        cmocka_unit_test(an_answer_over_the_callers_limit_is_refused),
+        cmocka_unit_test(a_connection_is_kept_for_the_next_call),
+        cmocka_unit_test(a_connection_that_went_stale_is_replaced_where_that_is_safe),
+        cmocka_unit_test(a_silent_peer_times_out),
+        cmocka_unit_test(an_interrupt_ends_the_running_call_or_the_next),
+        cmocka_unit_test(a_refused_connection_says_so),
+        cmocka_unit_test(what_is_no_address_is_refused),
+        cmocka_unit_test(what_would_end_the_head_is_not_sent),
+        cmocka_unit_test(a_request_carries_what_the_call_says),
+        cmocka_unit_test(names_are_resolved),
+        cmocka_unit_test(calls_on_a_loop_run_side_by_side),
+        cmocka_unit_test(a_large_request_is_sent_whole),
+        cmocka_unit_test(a_failure_is_told_later_and_once),
+        cmocka_unit_test(a_cancelled_call_is_not_told),
+        cmocka_unit_test(text_is_percent_encoded),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,386 @@
+/* Every request that must not be served: the answer's status, and whether the connection lives. */
+#include "unit/http/rig.h"
+
+/* The request is answered with `status`; then the server closes, or (lives) serves another. */
+static void expect_refusal(const char *request, size_t size, int status, bool lives)
+{
+    struct rig *rig = rig_create();
+    struct peer *p = rig_connect(rig);
+    rig_say_bytes(rig, p, request, size);
+    if (rig_hear(rig, p, 1) != 1 || heard_status(p) != status)
+        fail_msg("expected %d, heard: %s, for: %.200s", status, p->heard, request);
+    assert_int_equal(rig->handled, 0);
+    if (lives) {
+        assert_false(heard(p, "Connection: close"));
+        rig_say(rig, p, "GET /things/7 HTTP/1.1\r\nHost: a\r\n\r\n");
+        assert_int_equal(rig_hear(rig, p, 2), 2);
+        assert_true(heard(p, "GET id=7"));
+    } else {
+        assert_true(heard(p, "Connection: close\r\n"));
+        rig_hear_end(rig, p);
+    }
+    peer_close(p);
+    rig_beat(rig);
+    assert_int_equal(http_server_connections(rig->server), 0);
+    assert_int_equal(http_server_waiting(rig->server), 0);
+    rig_destroy(rig);
+}
+
+static void closes(const char *request, int status)
+{
+    expect_refusal(request, strlen(request), status, false);
+}
+
+static void lives(const char *request, int status)
+{
+    expect_refusal(request, strlen(request), status, true);
+}
+
+#define H "Host: a\r\n"
+#define JSON "Content-Type: application/json\r\n"
+
+static void a_folded_header_is_refused(void **state)
+{
+    (void)state;
+    closes("GET /things/1 HTTP/1.1\r\n" H "X: a\r\n b\r\n\r\n", 400);
+    closes("GET /things/1 HTTP/1.1\r\n" H "X: a\r\n\tb\r\n\r\n", 400);
+    closes("GET /things/1 HTTP/1.1\r\n X: a\r\n" H "\r\n", 400);
+}
+
+static void a_bare_line_feed_is_refused_anywhere_in_the_head(void **state)
+{
+    (void)state;
+    closes("GET /things/1 HTTP/1.1\n" H "\r\n", 400);
+    closes("GET /things/1 HTTP/1.1\r\nHost: a\n\r\n", 400);
+    closes("GET /things/1 HTTP/1.1\r\n" H "\n", 400);
+    closes("GET /things/1 HTTP/1.1\r\n" H "X: a\nY: b\r\n\r\n", 400);
+    closes("\nGET /things/1 HTTP/1.1\r\n" H "\r\n", 400);
+}
+
+static void a_bare_carriage_return_is_refused(void **state)
+{
+    (void)state;
+    closes("GET /things/1 HTTP/1.1\r\n" H "X: a\rb\r\n\r\n", 400);
+    closes("GET /things/1 HTTP/1.1\r\n" H "X: a\r\r\n\r\n", 400);
+}
+
+static void a_bad_header_name_is_refused(void **state)
+{
+    (void)state;
+    closes("GET /things/1 HTTP/1.1\r\n" H ": a\r\n\r\n", 400);
+    closes("GET /things/1 HTTP/1.1\r\nHost : a\r\n\r\n", 400);
+    closes("GET /things/1 HTTP/1.1\r\n" H "X Y: a\r\n\r\n", 400);
+    closes("GET /things/1 HTTP/1.1\r\n" H "X\r\n\r\n", 400);
+    closes("GET /things/1 HTTP/1.1\r\n" H "X\x01: a\r\n\r\n", 400);
+    closes("GET /things/1 HTTP/1.1\r\n" H "X\xc3\xa9: a\r\n\r\n", 400);
+}
+
+static void a_control_byte_in_a_header_value_is_refused(void **state)
+{
+    (void)state;
+    closes("GET /things/1 HTTP/1.1\r\n" H "X: a\x01\r\n\r\n", 400);
+    closes("GET /things/1 HTTP/1.1\r\n" H "X: a\x7f\r\n\r\n", 400);
+    static const char nul[] = "GET /things/1 HTTP/1.1\r\n" H "X: a\0b\r\n\r\n";
+    expect_refusal(nul, sizeof nul - 1, 400, false);
+}
+
+static void exactly_one_host_is_wanted(void **state)
+{
+    (void)state;
+    closes("GET /things/1 HTTP/1.1\r\n\r\n", 400);
+    closes("GET /things/1 HTTP/1.1\r\n" H H "\r\n", 400);
+    closes("GET /things/1 HTTP/1.0\r\n" H "hOST: b\r\n\r\n", 400);
+    closes("GET /things/1 HTTP/1.1\r\nHost: a b\r\n\r\n", 400);
+    closes("GET /things/1 HTTP/1.1\r\nHost: a, b\r\n\r\n", 400);
+    closes("GET /things/1 HTTP/1.1\r\nHost: a/b\r\n\r\n", 400);
+    closes("GET /things/1 HTTP/1.1\r\nHost: u@a\r\n\r\n", 400);
+}
+
+static void an_ambiguous_length_is_refused(void **state)
+{
+    (void)state;
+    closes("POST /echo HTTP/1.1\r\n" H JSON "Content-Length: 2\r\nContent-Length: 2\r\n\r\n{}", 400);
+    closes("POST /echo HTTP/1.1\r\n" H JSON "Content-Length: 2, 2\r\n\r\n{}", 400);
+    closes("POST /echo HTTP/1.1\r\n" H JSON
+           "Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n{}", 400);
+    closes("POST /echo HTTP/1.1\r\n" H JSON
+           "Transfer-Encoding: chunked\r\nContent-Length: 2\r\n\r\n{}", 400);
+    closes("POST /echo HTTP/1.1\r\n" H JSON "Content-Length: +2\r\n\r\n{}", 400);
+    closes("POST /echo HTTP/1.1\r\n" H JSON "Content-Length: 0x2\r\n\r\n{}", 400);
+    closes("POST /echo HTTP/1.1\r\n" H JSON "Content-Length: \r\n\r\n", 400);
+    closes("POST /echo HTTP/1.1\r\n" H JSON "Content-Length: 99999999999999999999\r\n\r\n", 400);
+    closes("POST /echo HTTP/1.1\r\n" H JSON
+           "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400);
+    closes("POST /echo HTTP/1.0\r\n" H JSON "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400);
+}
+
+static void an_unknown_transfer_coding_is_not_implemented(void **state)
+{
+    (void)state;
+    closes("POST /echo HTTP/1.1\r\n" H JSON "Transfer-Encoding: gzip\r\n\r\n", 501);
+    closes("POST /echo HTTP/1.1\r\n" H JSON "Transfer-Encoding: gzip, chunked\r\n\r\n", 501);
+    closes("POST /echo HTTP/1.1\r\n" H JSON "Transfer-Encoding: chunked, gzip\r\n\r\n", 501);
+    closes("POST /echo HTTP/1.1\r\n" H JSON "Transfer-Encoding: xchunked\r\n\r\n", 501);
+    closes("POST /echo HTTP/1.1\r\n" H JSON "Transfer-Encoding:\r\n\r\n", 501);
+}
+
+static void a_bad_chunk_is_refused(void **state)
+{
+    (void)state;
+    static const char *const bodies[] = {
+        "g\r\n",          "\r\n",        "-1\r\n",           "0x2\r\n{}\r\n",
+        "2\n{}\r\n",      "2 \r\n{}\r\n", " 2\r\n{}\r\n",     "2\r\n{}x",
+        "2\r\n{}\n",      "2\r\n{}\r0",  "2;a\x01\r\n{}\r\n", "11111111111111111\r\n",
+        "0\r\n: x\r\n\r\n", "0\r\n X: y\r\n\r\n", "0\r\nX\r\n\r\n", "0\r\nX: y\n\r\n",
+        "0\r\n\n",
+    };
+    for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
+        char request[400];
+        snprintf(request, sizeof request,
+                 "POST /echo HTTP/1.1\r\n" H JSON "Transfer-Encoding: chunked\r\n\r\n%s", bodies[i]);
+        closes(request, 400);
+    }
+}
+
+static void a_bad_byte_in_the_target_is_refused(void **state)
+{
+    (void)state;
+    closes("GET /things/\xc3\xa9 HTTP/1.1\r\n" H "\r\n", 400);
+    closes("GET /things/\x01 HTTP/1.1\r\n" H "\r\n", 400);
+    closes("GET /things/\x7f HTTP/1.1\r\n" H "\r\n", 400);
+    closes("GET /things/a#b HTTP/1.1\r\n" H "\r\n", 400);
+    closes("GET things HTTP/1.1\r\n" H "\r\n", 400);
+    closes("GET  /things/1 HTTP/1.1\r\n" H "\r\n", 400);
+    closes("GET /things/1  HTTP/1.1\r\n" H "\r\n", 400);
+    closes("GET /things/1 HTTP/1.1 \r\n" H "\r\n", 400);
+    closes("GET\t/things/1 HTTP/1.1\r\n" H "\r\n", 400);
+    closes("GET /things/1\r\n\r\n", 400);
+    closes("CONNECT a:80 HTTP/1.1\r\n" H "\r\n", 400);
+}
+
+static void a_bad_percent_encoding_in_the_path_is_refused(void **state)
+{
+    (void)state;
+    lives("GET /things/%zz HTTP/1.1\r\n" H "\r\n", 400);
+    lives("GET /things/%4 HTTP/1.1\r\n" H "\r\n", 400);
+    lives("GET /things/% HTTP/1.1\r\n" H "\r\n", 400);
+    lives("GET /things/%00 HTTP/1.1\r\n" H "\r\n", 400);
+    lives("GET /things/a%2fb HTTP/1.1\r\n" H "\r\n", 400);
+    lives("GET /things/a%2Fb HTTP/1.1\r\n" H "\r\n", 400);
+    lives("GET /things/%ff HTTP/1.1\r\n" H "\r\n", 400);
+    lives("GET /things/%ed%a0%80 HTTP/1.1\r\n" H "\r\n", 400);
+}
+
+static void another_protocol_is_refused_at_once(void **state)
+{
+    (void)state;
+    static const char hello[] = "\x16\x03\x01\x02\x00\x01\x00\x01";
+    expect_refusal(hello, sizeof hello - 1, 400, false);
+    closes("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505);
+    closes("GET / RTSP/1.0\r\n" H "\r\n", 400);
+    closes("SOURCE / ICE/1.0\r\n" H "\r\n", 400);
+}
+
+static void another_version_is_refused(void **state)
+{
+    (void)state;
+    closes("GET /things/1 HTTP/2.0\r\n" H "\r\n", 505);
+    closes("GET /things/1 HTTP/1.2\r\n" H "\r\n", 505);
+    closes("GET /things/1 HTTP/0.9\r\n" H "\r\n", 505);
+    closes("GET /things/1 HTTP/3.7\r\n" H "\r\n", 505);
+    closes("GET /things/1 HTTP/11\r\n" H "\r\n", 400);
+    closes("GET /things/1 http/1.1\r\n" H "\r\n", 400);
+}
+
+static void an_unknown_path_is_not_found(void **state)
+{
+    (void)state;
+    lives("GET /nowhere HTTP/1.1\r\n" H "\r\n", 404);
+    lives("GET /things/ HTTP/1.1\r\n" H "\r\n", 404);
+    lives("GET /things/1/ HTTP/1.1\r\n" H "\r\n", 404);
+    lives("GET //things/1 HTTP/1.1\r\n" H "\r\n", 404);
+    lives("GET /things/../things/1 HTTP/1.1\r\n" H "\r\n", 404);
+    lives("OPTIONS * HTTP/1.1\r\n" H "\r\n", 404);
+    lives("POST /nowhere HTTP/1.1\r\n" H "Content-Length: 2\r\n\r\n{}", 404);
+    closes("POST /nowhere HTTP/1.1\r\n" H "Content-Length: 20\r\n\r\n{}", 404);
+}
+
+static void another_method_is_not_allowed_and_allow_says_which(void **state)
+{
+    (void)state;
+    lives("GET /echo HTTP/1.1\r\n" H "\r\n", 405);
+    lives("PATCH /things/1 HTTP/1.1\r\n" H "\r\n", 405);
+    lives("DELETE /things/all HTTP/1.1\r\n" H "\r\n", 405);
+    closes("BREW /echo HTTP/1.1\r\n" H "\r\n", 501);
+
+    struct rig *rig = rig_create();
+    struct peer *p = rig_connect(rig);
+    rig_say(rig, p, "POST /things/1 HTTP/1.1\r\n" H "\r\n");
+    assert_int_equal(rig_hear(rig, p, 1), 1);
+    assert_true(heard(p, "\r\nAllow: GET, HEAD, DELETE\r\n"));
+    peer_close(p);
+    rig_destroy(rig);
+}
+
+static void an_unknown_query_parameter_is_named(void **state)
+{
+    (void)state;
+    lives("GET /things/1?q=1&r=2 HTTP/1.1\r\n" H "\r\n", 400);
+    lives("DELETE /things/1?q=1 HTTP/1.1\r\n" H "\r\n", 400);
+    lives("GET /things/1?=1 HTTP/1.1\r\n" H "\r\n", 400);
+    lives("GET /things/1?%zz=1 HTTP/1.1\r\n" H "\r\n", 400);
+
+    struct rig *rig = rig_create();
+    struct peer *p = rig_connect(rig);
+    rig_say(rig, p, "GET /things/1?q=1&li%6Dit=2 HTTP/1.1\r\n" H "\r\n");
+    assert_int_equal(rig_hear(rig, p, 1), 1);
+    assert_int_equal(rig->fault.err, ERR_UNKNOWN_PARAMETER);
+    assert_non_null(strstr(rig->fault.text, "limit"));
+    peer_close(p);
+    rig_destroy(rig);
+}
+
+static void another_content_type_is_refused(void **state)
+{
+    (void)state;
+    lives("POST /echo HTTP/1.1\r\n" H "Content-Length: 2\r\n\r\n{}", 415);
+    lives("POST /echo HTTP/1.1\r\n" H "Content-Type: text/plain\r\nContent-Length: 2\r\n\r\n{}", 415);
+    lives("POST /echo HTTP/1.1\r\n" H "Content-Type: application/jsonx\r\nContent-Length: 2\r\n\r\n{}", 415);
+    lives("POST /echo HTTP/1.1\r\n" H
+          "Content-Type: application/x-ndjson\r\nContent-Length: 2\r\n\r\n{}", 415);
+    lives("POST /echo HTTP/1.1\r\n" H "Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n", 415);
+    lives("POST /lines HTTP/1.1\r\n" H
+          "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 1\r\n\r\na", 415);
+}
+
+static void another_expectation_fails(void **state)
+{
+    (void)state;
+    lives("POST /echo HTTP/1.1\r\n" H JSON "Expect: tea\r\nContent-Length: 2\r\n\r\n{}", 417);
+}
+
+static void a_body_over_the_limit_is_refused_before_it_is_sent(void **state)
+{
+    (void)state;
+    closes("POST /echo HTTP/1.1\r\n" H JSON "Content-Length: 65537\r\n\r\n", 413);
+    closes("POST /echo HTTP/1.1\r\n" H JSON
+           "Expect: 100-continue\r\nContent-Length: 65537\r\n\r\n", 413);
+    closes("POST /echo HTTP/1.1\r\n" H JSON "Transfer-Encoding: chunked\r\n\r\n10001\r\n", 413);
+    closes("PUT /big HTTP/1.1\r\n" H JSON "Content-Length: 3145729\r\n\r\n", 413);
+}
+
+static void chunks_over_the_limit_are_refused_by_count(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_create();
+    struct peer *p = rig_connect(rig);
+    rig_say(rig, p, "POST /size HTTP/1.1\r\n" H JSON "Transfer-Encoding: chunked\r\n\r\n");
+    char chunk[1024 + 8] = "400\r\n";
+    memset(chunk + 5, '1', 1024);
+    memcpy(chunk + 5 + 1024, "\r\n", 2);
+    for (int i = 0; i < 64; i++) rig_say_bytes(rig, p, chunk, 5 + 1024 + 2);
+    rig_beat(rig);
+    peer_listen(p);
+    assert_int_equal(p->size, 0); /* 64 KiB is the limit, so not over it */
+    rig_say(rig, p, "1\r\n");
+    assert_int_equal(rig_hear(rig, p, 1), 1);
+    assert_int_equal(heard_status(p), 413);
+    rig_hear_end(rig, p);
+    peer_close(p);
+    rig_destroy(rig);
+}
+
+static void a_long_target_is_refused(void **state)
+{
+    (void)state;
+    char *request = malloc(20000);
+    int at = snprintf(request, 20000, "GET /things/");
+    memset(request + at, 'a', 5000);
+    request[at + 5000] = '\0';
+    closes(request, 414); /* the line need not even end */
+    snprintf(request + at + 4097 - 8, 100, " HTTP/1.1\r\n" H "\r\n");
+    closes(request, 414);
+    free(request);
+}
+
+static void a_long_head_is_refused(void **state)
+{
+    (void)state;
+    char *request = malloc(40000);
+    int at = snprintf(request, 40000, "GET /things/1 HTTP/1.1\r\n" H "X: ");
+    memset(request + at, 'a', 17000);
+    request[at + 17000] = '\0';
+    closes(request, 431);
+    snprintf(request + at + 17000, 100, "\r\n\r\n");
+    closes(request, 431);
+
+    at = snprintf(request, 40000, "GET /things/1 HTTP/1.1\r\n" H);
+    for (int i = 0; i < 64; i++) at += snprintf(request + at, 20, "X-%d: 1\r\n", i);
+    snprintf(request + at, 20, "\r\n");
+    closes(request, 431);
+    free(request);
+}
+
+static void what_cannot_be_admitted_is_not_read(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_create();
+    rig->deny_admission = true;
+    struct peer *p = rig_connect(rig);
+    rig_say(rig, p, "POST /echo HTTP/1.1\r\n" H JSON
+                    "Expect: 100-continue\r\nContent-Length: 20\r\n\r\n");
+    assert_int_equal(rig_hear(rig, p, 1), 1);
+    assert_int_equal(heard_status(p), 401);
+    assert_false(heard(p, "100 Continue"));
+    rig_hear_end(rig, p);
+    assert_int_equal(rig->handled, 0);
+    assert_int_equal(rig->admitted, 1);
+    peer_close(p);
+    rig_destroy(rig);
+}
+
+static void the_answer_reaches_a_client_that_is_still_sending(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_create();
+    struct peer *p = rig_connect_tcp(rig);
+    rig_say(rig, p, "PUT /big HTTP/1.1\r\n" H JSON "Content-Length: 9000000\r\n\r\n");
+    char *body = calloc(1, 2000000);
+    rig_say_bytes(rig, p, body, 2000000); /* the server reads this only to drop it */
+    assert_int_equal(rig_hear(rig, p, 1), 1);
+    assert_int_equal(heard_status(p), 413);
+    free(body);
+    peer_close(p);
+    rig_destroy(rig);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_folded_header_is_refused),
+        cmocka_unit_test(a_bare_line_feed_is_refused_anywhere_in_the_head),
+        cmocka_unit_test(a_bare_carriage_return_is_refused),
+        cmocka_unit_test(a_bad_header_name_is_refused),
+        cmocka_unit_test(a_control_byte_in_a_header_value_is_refused),
+        cmocka_unit_test(exactly_one_host_is_wanted),
+        cmocka_unit_test(an_ambiguous_length_is_refused),
+        cmocka_unit_test(an_unknown_transfer_coding_is_not_implemented),
+        cmocka_unit_test(a_bad_chunk_is_refused),
+        cmocka_unit_test(a_bad_byte_in_the_target_is_refused),
+        cmocka_unit_test(a_bad_percent_encoding_in_the_path_is_refused),
+        cmocka_unit_test(another_protocol_is_refused_at_once),
+        cmocka_unit_test(another_version_is_refused),
+        cmocka_unit_test(an_unknown_path_is_not_found),
+        cmocka_unit_test(another_method_is_not_allowed_and_allow_says_which),
+        cmocka_unit_test(an_unknown_query_parameter_is_named),
+        cmocka_unit_test(another_content_type_is_refused),
+        cmocka_unit_test(another_expectation_fails),
+        cmocka_unit_test(a_body_over_the_limit_is_refused_before_it_is_sent),
+        cmocka_unit_test(chunks_over_the_limit_are_refused_by_count),
+        cmocka_unit_test(a_long_target_is_refused),
+        cmocka_unit_test(a_long_head_is_refused),
+        cmocka_unit_test(what_cannot_be_admitted_is_not_read),
+        cmocka_unit_test(the_answer_reaches_a_client_that_is_still_sending),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,361 @@
+/* The server as its clients and its service see it: what is served, and in which order. */
+#include "unit/http/rig.h"
+
+#define H "Host: a\r\n"
+#define JSON "Content-Type: application/json\r\n"
+
+/* One request on a fresh connection is answered with 200 and this body. */
+static void serves(const char *request, const char *body)
+{
+    struct rig *rig = rig_create();
+    struct peer *p = rig_connect(rig);
+    rig_say(rig, p, request);
+    assert_int_equal(rig_hear(rig, p, 1), 1);
+    const char *start = strstr(p->heard, "\r\n\r\n");
+    if (heard_status(p) != 200 || start == NULL || strcmp(start + 4, body) != 0)
+        fail_msg("for %s heard %s", request, p->heard);
+    peer_close(p);
+    rig_destroy(rig);
+}
+
+static void a_request_is_answered(void **state)
+{
+    (void)state;
+    serves("POST /echo HTTP/1.1\r\n" H JSON "Content-Length: 2\r\n\r\n{}", "{}");
+    serves("POST /echo HTTP/1.1\r\n" H "content-TYPE: Application/JSON ; charset=utf-8\r\n"
+           "CONTENT-length: 2\r\n\r\n{}", "{}");
+    serves("\r\nGET /things/7 HTTP/1.1\r\n" H "\r\n", "GET id=7 q=");
+    serves("GET http://a:80/things/7?q=x HTTP/1.1\r\n" H "\r\n", "GET id=7 q=x");
+    serves("GET /things/7 HTTP/1.1\r\nHost: [::1]:8080\r\n\r\n", "GET id=7 q=");
+    serves("GET /things/7 HTTP/1.0\r\n\r\n", "GET id=7 q=");
+    serves("GET /things/7 HTTP/1.1\r\n" H "Upgrade: h2c\r\nConnection: upgrade\r\n\r\n", "GET id=7 q=");
+    serves("DELETE /things/7 HTTP/1.1\r\n" H "\r\n", "DELETE id=7 q=");
+    serves("GET /header HTTP/1.1\r\n" H "x-question: \t why \t\r\n\r\n", "why");
+}
+
+static void a_path_is_matched_after_decoding(void **state)
+{
+    (void)state;
+    serves("GET /things/a%20b%C3%A9 HTTP/1.1\r\n" H "\r\n", "GET id=a b\xc3\xa9 q=");
+    serves("GET /t%68ings/7 HTTP/1.1\r\n" H "\r\n", "GET id=7 q=");
+    serves("GET /things/all HTTP/1.1\r\n" H "\r\n", "GET id= q=");
+    serves("GET /things/%61ll HTTP/1.1\r\n" H "\r\n", "GET id= q=");
+    serves("GET /things/.. HTTP/1.1\r\n" H "\r\n", "GET id=.. q=");
+    serves("POST /things/a/parts/b HTTP/1.1\r\n" H "\r\n", "POST id=a q=");
+}
+
+static void query_parameters_are_decoded(void **state)
+{
+    (void)state;
+    serves("GET /things/7?q=a+b%2Bc HTTP/1.1\r\n" H "\r\n", "GET id=7 q=a b+c");
+    serves("GET /things/7?&q HTTP/1.1\r\n" H "\r\n", "GET id=7 q=");
+    serves("GET /things/7? HTTP/1.1\r\n" H "\r\n", "GET id=7 q=");
+    serves("GET /things/7?%71=1 HTTP/1.1\r\n" H "\r\n", "GET id=7 q=1");
+}
+
+static void a_parameter_given_twice_or_badly_is_the_services_to_refuse(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"q=1&q=2", "q=%", "q=%ff", "q=%00"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct rig *rig = rig_create();
+        struct peer *p = rig_connect(rig);
+        char request[200];
+        snprintf(request, sizeof request, "GET /things/7?%s HTTP/1.1\r\n" H "\r\n", bad[i]);
+        rig_say(rig, p, request);
+        assert_int_equal(rig_hear(rig, p, 1), 1);
+        assert_int_equal(heard_status(p), 400);
+        assert_true(heard(p, "\r\n\r\nq: "));
+        peer_close(p);
+        rig_destroy(rig);
+    }
+}
+
+static void bodies_of_the_routes_kind_are_taken(void **state)
+{
+    (void)state;
+    serves("POST /lines HTTP/1.1\r\n" H "Content-Type: application/x-ndjson\r\n"
+           "Content-Length: 1\r\n\r\n1", "1 49");
+    serves("POST /lines HTTP/1.1\r\n" H JSON "Content-Length: 1\r\n\r\n1", "1 49");
+    serves("POST /form HTTP/1.1\r\n" H "Content-Type: application/x-www-form-urlencoded\r\n"
+           "Content-Length: 1\r\n\r\n1", "1 49");
+    serves("POST /form HTTP/1.1\r\n" H JSON "Content-Length: 1\r\n\r\n1", "1 49");
+    serves("POST /ignores HTTP/1.1\r\n" H "Content-Length: 1\r\n\r\n1", "1 49");
+    serves("POST /size HTTP/1.1\r\n" H "Content-Type: text/plain\r\nContent-Length: 0\r\n\r\n", "0 0");
+    serves("POST /size HTTP/1.1\r\n" H "Content-Type: text/plain\r\n\r\n", "0 0");
+    serves("POST /size HTTP/1.1\r\n" H "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "0 0");
+}
+
+static void chunks_are_joined(void **state)
+{
+    (void)state;
+    serves("POST /echo HTTP/1.1\r\n" H JSON "Transfer-Encoding: Chunked\r\n\r\n"
+           "3\r\n{\"a\r\n01;x=y\r\n\"\r\nB\r\n:[1,2,3,4]}\r\n0\r\nX: y\r\nZ:\r\n\r\n",
+           "{\"a\":[1,2,3,4]}");
+}
+
+static void head_has_the_gets_head_and_no_body(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_create();
+    struct peer *p = rig_connect(rig);
+    rig_say(rig, p, "HEAD /things/7 HTTP/1.1\r\n" H "\r\nHEAD /nowhere HTTP/1.1\r\n" H "\r\n"
+                    "GET /nothing HTTP/1.1\r\n" H "\r\n");
+    while (!heard(p, "204 No Content")) {
+        peer_listen(p);
+        loop_beat(rig->loop, true);
+    }
+    assert_non_null(strstr(p->heard, "Content-Length: 12\r\n")); /* "HEAD id=7 q=" */
+    assert_null(strstr(p->heard, "id=7"));
+    assert_null(strstr(p->heard, "not_found"));
+    assert_null(strstr(strstr(p->heard, "204"), "Content-"));
+    peer_close(p);
+    rig_destroy(rig);
+}
+
+static void a_header_with_a_line_end_is_not_sent(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_create();
+    struct peer *p = rig_connect(rig);
+    rig_say(rig, p, "GET /header HTTP/1.1\r\n" H "\r\n");
+    assert_int_equal(rig_hear(rig, p, 1), 1);
+    assert_true(heard(p, "\r\nX-Good: fine\r\n"));
+    assert_false(heard(p, "Injected"));
+    assert_true(heard(p, "\r\nDate: "));
+    peer_close(p);
+    rig_destroy(rig);
+}
+
+static void connections_persist_as_the_version_says(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *request;
+        bool persists, says_so;
+    } cases[] = {
+        {"GET /things/7 HTTP/1.1\r\n" H "\r\n", true, false},
+        {"GET /things/7 HTTP/1.1\r\n" H "Connection: x, Close\r\n\r\n", false, false},
+        {"GET /things/7 HTTP/1.1\r\n" H "Connection: x\r\nConnection: close\r\n\r\n", false, false},
+        {"GET /things/7 HTTP/1.0\r\n\r\n", false, false},
+        {"GET /things/7 HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", true, true},
+        {"POST /echo?close=1 HTTP/1.1\r\n" H "\r\n", false, false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct rig *rig = rig_create();
+        struct peer *p = rig_connect(rig);
+        rig_say(rig, p, cases[i].request);
+        rig_say(rig, p, "GET /things/8 HTTP/1.1\r\n" H "\r\n");
+        if (cases[i].persists) assert_int_equal(rig_hear(rig, p, 2), 2);
+        else rig_hear_end(rig, p);
+        assert_int_equal(heard(p, "id=8"), cases[i].persists);
+        assert_int_equal(heard(p, "Connection: close\r\n"), !cases[i].persists);
+        assert_int_equal(heard(p, "Connection: keep-alive\r\n"), cases[i].says_so);
+        peer_close(p);
+        rig_destroy(rig);
+    }
+}
+
+static void pipelined_requests_are_answered_in_order(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_create();
+    struct peer *p = rig_connect(rig);
+    enum { COUNT = 500 };
+    for (int i = 0; i < COUNT; i++) {
+        char request[120];
+        if (i % 3 == 0) snprintf(request, sizeof request, "GET /nowhere/%d HTTP/1.1\r\n" H "\r\n", i);
+        else snprintf(request, sizeof request, "GET /things/%d HTTP/1.1\r\n" H "\r\n", i);
+        rig_say(rig, p, request);
+    }
+    assert_int_equal(rig_hear(rig, p, COUNT), COUNT);
+    const char *at = p->heard;
+    for (int i = 0; i < COUNT; i++) {
+        char mark[40];
+        snprintf(mark, sizeof mark, i % 3 == 0 ? "not_found" : "id=%d q=", i);
+        at = strstr(at, mark);
+        assert_non_null(at);
+        at++;
+    }
+    peer_close(p);
+    rig_destroy(rig);
+}
+
+static void bytes_may_come_one_by_one(void **state)
+{
+    (void)state;
+    static const char requests[] =
+        "\r\nPOST /echo HTTP/1.1\r\n" H JSON "Content-Length: 9\r\n\r\n[1, 2, 3]"
+        "POST /echo HTTP/1.1\r\n" H JSON "Transfer-Encoding: chunked\r\n\r\n"
+        "5;a=b\r\n[1, 2\r\n00004\r\n, 3]\r\n0\r\nX: y\r\n\r\n"
+        "GET /things/9 HTTP/1.1\r\n" H "\r\n";
+    struct rig *rig = rig_create();
+    struct peer *p = rig_connect_tcp(rig);
+    for (size_t i = 0; i + 1 < sizeof requests; i++) {
+        rig_say_bytes(rig, p, requests + i, 1);
+        loop_beat(rig->loop, true);
+    }
+    assert_int_equal(rig_hear(rig, p, 3), 3);
+    const char *second = strstr(p->heard, "[1, 2, 3]");
+    assert_non_null(second);
+    assert_non_null(strstr(second + 1, "[1, 2, 3]"));
+    assert_true(heard(p, "id=9"));
+    assert_int_equal(rig->refused, 0);
+    peer_close(p);
+    rig_destroy(rig);
+}
+
+static void a_large_body_arrives_whole(void **state)
+{
+    (void)state;
+    enum { SIZE = 3 << 20 };
+    char *body = malloc(SIZE), head[200], expected[64];
+    uint64_t sum = 0;
+    for (size_t i = 0; i < SIZE; i++) {
+        body[i] = (char)(i * 7 + i / 1000);
+        sum = sum * 31 + (unsigned char)body[i];
+    }
+    snprintf(expected, sizeof expected, "\r\n\r\n%d %llu", SIZE, (unsigned long long)sum);
+    struct rig *rig = rig_create();
+    struct peer *p = rig_connect_tcp(rig);
+    snprintf(head, sizeof head, "PUT /big HTTP/1.1\r\n" H JSON "Content-Length: %d\r\n\r\n", SIZE);
+    rig_say(rig, p, head);
+    rig_say_bytes(rig, p, body, SIZE);
+    assert_int_equal(rig_hear(rig, p, 1), 1);
+    assert_true(heard(p, expected));
+
+    peer_forget(p); /* again in chunks of odd sizes */
+    rig_say(rig, p, "PUT /big HTTP/1.1\r\n" H JSON "Transfer-Encoding: chunked\r\n\r\n");
+    for (size_t at = 0, size = 1; at < SIZE; at += size, size = size * 3 % 50021 + 1) {
+        if (size > SIZE - at) size = SIZE - at;
+        snprintf(head, sizeof head, "%zx\r\n", size);
+        rig_say(rig, p, head);
+        rig_say_bytes(rig, p, body + at, size);
+        rig_say(rig, p, "\r\n");
+    }
+    rig_say(rig, p, "0\r\n\r\n");
+    assert_int_equal(rig_hear(rig, p, 1), 1);
+    assert_true(heard(p, expected));
+    free(body);
+    peer_close(p);
+    rig_destroy(rig);
+}
+
+static void a_client_that_asks_first_is_told_to_go_on(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_create();
+    struct peer *p = rig_connect(rig);
+    rig_say(rig, p, "POST /echo HTTP/1.1\r\n" H JSON "Expect: 100-Continue\r\nContent-Length: 2\r\n\r\n");
+    while (!heard(p, "\r\n\r\n")) {
+        peer_listen(p);
+        loop_beat(rig->loop, true);
+    }
+    assert_string_equal(p->heard, "HTTP/1.1 100 Continue\r\n\r\n");
+    assert_int_equal(rig->admitted, 1);
+    peer_forget(p);
+    rig_say(rig, p, "{}");
+    assert_int_equal(rig_hear(rig, p, 1), 1);
+    assert_int_equal(heard_status(p), 200);
+
+    /* Not where the body is there already, nor for HTTP/1.0. */
+    peer_forget(p);
+    rig_say(rig, p, "POST /echo HTTP/1.1\r\n" H JSON "Expect: 100-continue\r\nContent-Length: 2\r\n\r\n{}");
+    rig_say(rig, p, "POST /echo HTTP/1.0\r\n" JSON "Expect: 100-continue\r\nContent-Length: 2\r\n\r\n");
+    assert_int_equal(rig_hear(rig, p, 1), 1);
+    rig_beat(rig);
+    rig_say(rig, p, "{}");
+    assert_int_equal(rig_hear(rig, p, 2), 2);
+    assert_false(heard(p, "100 Continue"));
+    peer_close(p);
+    rig_destroy(rig);
+}
+
+static void a_client_that_ends_its_side_still_gets_its_answers(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_create();
+    struct peer *p = rig_connect_tcp(rig);
+    rig_say(rig, p, "GET /things/1 HTTP/1.1\r\n" H "\r\nPOST /echo?lane=1&mark=5 HTTP/1.1\r\n" H
+                    "\r\nGET /later HTTP/1.1\r\n" H "\r\nGET /things/4 HTTP/1.1\r\n" H "\r\nGET /thi");
+    shutdown(p->fd, SHUT_WR);
+    assert_int_equal(rig_hear(rig, p, 1), 1);
+    while (rig->token_count < 1) loop_beat(rig->loop, true);
+    rig_beat(rig);
+    http_server_release(rig->server, 5, 0);
+    assert_true(http_token_alive(rig->server, rig->tokens[0]));
+    assert_true(http_resume(rig->server, rig->tokens[0],
+                            &(struct http_reply){.status = 200, .body = STR("third")}));
+    rig_hear_end(rig, p);
+    assert_int_equal(rig_hear(rig, p, 4), 4);
+    assert_true(heard(p, "third") && heard(p, "id=4"));
+    assert_int_equal(http_server_connections(rig->server), 0);
+    peer_close(p);
+    rig_destroy(rig);
+}
+
+static void one_too_many_is_told_so(void **state)
+{
+    (void)state;
+    struct http_limits limits = rig_limits();
+    limits.connections_max = 2;
+    struct rig *rig = rig_create_limited(limits);
+    struct peer *a = rig_connect_tcp(rig), *b = rig_connect_tcp(rig), *c = rig_connect_tcp(rig);
+    assert_int_equal(rig_hear(rig, c, 1), 1);
+    assert_int_equal(heard_status(c), 503);
+    rig_hear_end(rig, c);
+    peer_close(c);
+    while (http_server_connections(rig->server) > 2) loop_beat(rig->loop, true);
+
+    peer_close(a); /* a place is free again */
+    while (http_server_connections(rig->server) > 1) loop_beat(rig->loop, true);
+    c = rig_connect_tcp(rig);
+    rig_say(rig, c, "GET /things/1 HTTP/1.1\r\n" H "\r\n");
+    assert_int_equal(rig_hear(rig, c, 1), 1);
+    assert_int_equal(heard_status(c), 200);
+    peer_close(b);
+    peer_close(c);
+    rig_destroy(rig);
+}
+
+static void a_flood_of_connections_is_cut_off(void **state)
+{
+    (void)state;
+    struct http_limits limits = rig_limits();
+    limits.connections_max = 1;
+    struct rig *rig = rig_create_limited(limits);
+    enum { COUNT = 40 };
+    struct peer *peers[COUNT];
+    for (int i = 0; i < COUNT; i++) peers[i] = rig_connect(rig);
+    assert_true(http_server_connections(rig->server) < COUNT);
+    rig_say(rig, peers[0], "GET /things/1 HTTP/1.1\r\n" H "\r\n");
+    assert_int_equal(rig_hear(rig, peers[0], 1), 1);
+    assert_int_equal(heard_status(peers[0]), 200);
+    for (int i = 0; i < COUNT; i++) peer_close(peers[i]);
+    rig_beat(rig);
+    assert_int_equal(http_server_connections(rig->server), 0);
+    rig_destroy(rig);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_request_is_answered),
+        cmocka_unit_test(a_path_is_matched_after_decoding),
+        cmocka_unit_test(query_parameters_are_decoded),
+        cmocka_unit_test(a_parameter_given_twice_or_badly_is_the_services_to_refuse),
+        cmocka_unit_test(bodies_of_the_routes_kind_are_taken),
+        cmocka_unit_test(chunks_are_joined),
+        cmocka_unit_test(head_has_the_gets_head_and_no_body),
+        cmocka_unit_test(a_header_with_a_line_end_is_not_sent),
+        cmocka_unit_test(connections_persist_as_the_version_says),
+        cmocka_unit_test(pipelined_requests_are_answered_in_order),
+        cmocka_unit_test(bytes_may_come_one_by_one),
+        cmocka_unit_test(a_large_body_arrives_whole),
+        cmocka_unit_test(a_client_that_asks_first_is_told_to_go_on),
+        cmocka_unit_test(a_client_that_ends_its_side_still_gets_its_answers),
+        cmocka_unit_test(one_too_many_is_told_so),
+        cmocka_unit_test(a_flood_of_connections_is_cut_off),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

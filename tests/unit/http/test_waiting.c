@@ -1,0 +1,438 @@
+/* Replies that wait (gates, deferrals, holds, slow readers), clocks, and the drain. */
+#include "unit/http/rig.h"
+
+#define H "Host: a\r\n"
+#define JSON "Content-Type: application/json\r\n"
+
+static void say_gated(struct rig *rig, struct peer *p, int lane, int mark)
+{
+    char request[200], body[40];
+    int size = snprintf(body, sizeof body, "{\"at\":\"%d/%d\"}", lane, mark);
+    snprintf(request, sizeof request,
+             "POST /echo?lane=%d&mark=%d HTTP/1.1\r\n" H JSON "Content-Length: %d\r\n\r\n%s", lane,
+             mark, size, body);
+    rig_say(rig, p, request);
+}
+
+/* Lets the server do all it can, then says how many replies have come. */
+static size_t heard_now(struct rig *rig, struct peer *p)
+{
+    rig_beat(rig);
+    return rig_hear(rig, p, 0);
+}
+
+static void a_gated_reply_waits_for_its_mark(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_create();
+    struct peer *p = rig_connect(rig);
+    say_gated(rig, p, 1, 7);
+    assert_int_equal(heard_now(rig, p), 0);
+    assert_int_equal(rig->handled, 1);
+    assert_int_equal(http_server_waiting(rig->server), 1);
+    http_server_release(rig->server, 6, 100); /* not yet, and another lane's */
+    assert_int_equal(heard_now(rig, p), 0);
+    http_server_release(rig->server, 7, 100);
+    assert_int_equal(heard_now(rig, p), 1);
+    assert_int_equal(http_server_waiting(rig->server), 0);
+
+    say_gated(rig, p, 1, 7); /* reached already: no waiting */
+    say_gated(rig, p, 2, 100);
+    assert_int_equal(rig_hear(rig, p, 3), 3);
+    peer_close(p);
+    rig_destroy(rig);
+}
+
+static void gates_of_one_connection_open_in_order(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_create();
+    struct peer *p = rig_connect(rig);
+    say_gated(rig, p, 0, 0);
+    say_gated(rig, p, 2, 10);
+    say_gated(rig, p, 1, 5);
+    say_gated(rig, p, 0, 0);
+    say_gated(rig, p, 1, 6);
+    assert_int_equal(heard_now(rig, p), 1);
+    assert_int_equal(http_server_waiting(rig->server), 4);
+    http_server_release(rig->server, 6, 9);
+    assert_int_equal(heard_now(rig, p), 1); /* all behind the first */
+    http_server_release(rig->server, 6, 10);
+    assert_int_equal(heard_now(rig, p), 5);
+    const char *first = strstr(p->heard, "2/10"), *second = strstr(p->heard, "1/5");
+    assert_true(first != NULL && second != NULL && first < second);
+    assert_int_equal(http_server_waiting(rig->server), 0);
+    peer_close(p);
+    rig_destroy(rig);
+}
+
+static void a_release_opens_only_what_was_reached(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_create();
+    enum { COUNT = 9 };
+    static const int marks[COUNT] = {5, 3, 8, 1, 9, 2, 7, 4, 6};
+    struct peer *peers[COUNT];
+    for (int i = 0; i < COUNT; i++) {
+        peers[i] = rig_connect(rig);
+        say_gated(rig, peers[i], 1, marks[i]);
+        rig_beat(rig);
+    }
+    for (int mark = 0; mark <= COUNT; mark++) {
+        http_server_release(rig->server, (uint64_t)mark, 0);
+        for (int i = 0; i < COUNT; i++)
+            assert_int_equal(heard_now(rig, peers[i]), marks[i] <= mark);
+        assert_int_equal(http_server_waiting(rig->server), COUNT - mark);
+    }
+    for (int i = 0; i < COUNT; i++) peer_close(peers[i]);
+    rig_destroy(rig);
+}
+
+static void many_gates_make_the_next_request_wait(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_create();
+    struct peer *p = rig_connect(rig);
+    enum { COUNT = 60 };
+    for (int i = 0; i < COUNT; i++) say_gated(rig, p, 1 + i % 2, 10 + i);
+    assert_int_equal(heard_now(rig, p), 0);
+    assert_true(rig->handled >= 16 && rig->handled < COUNT);
+    for (uint64_t mark = 0; mark < 80; mark += 4) {
+        http_server_release(rig->server, mark, mark);
+        rig_beat(rig);
+    }
+    assert_int_equal(rig_hear(rig, p, COUNT), COUNT);
+    for (int i = 0; i < COUNT; i++) {
+        char text[20];
+        snprintf(text, sizeof text, "%d/%d", 1 + i % 2, 10 + i);
+        assert_true(heard(p, text));
+    }
+    assert_int_equal(http_server_waiting(rig->server), 0);
+    peer_close(p);
+    rig_destroy(rig);
+}
+
+static void a_client_that_goes_away_behind_a_gate_is_forgotten(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_create();
+    struct peer *p = rig_connect_tcp(rig), *q = rig_connect_tcp(rig);
+    say_gated(rig, p, 1, 5);
+    say_gated(rig, p, 2, 6);
+    say_gated(rig, q, 1, 5);
+    assert_int_equal(heard_now(rig, p), 0);
+    assert_int_equal(http_server_waiting(rig->server), 3);
+    peer_reset(p);
+    while (http_server_connections(rig->server) > 1) loop_beat(rig->loop, true);
+    assert_int_equal(http_server_waiting(rig->server), 1);
+    http_server_release(rig->server, 5, 6);
+    assert_int_equal(heard_now(rig, q), 1);
+    peer_close(q);
+    rig_destroy(rig);
+}
+
+static const struct http_reply done = {.status = 200, .body = {"done", 4}};
+
+static struct http_token say_later(struct rig *rig, struct peer *p)
+{
+    size_t before = rig->token_count;
+    rig_say(rig, p, "GET /later HTTP/1.1\r\n" H "\r\n");
+    while (rig->token_count == before) loop_beat(rig->loop, true);
+    return rig->tokens[before];
+}
+
+static void a_deferred_exchange_is_resumed_once(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_create();
+    struct peer *p = rig_connect(rig);
+    struct http_token token = say_later(rig, p);
+    assert_true(http_token_alive(rig->server, token));
+    assert_int_equal(http_server_waiting(rig->server), 1);
+    rig_say(rig, p, "GET /things/2 HTTP/1.1\r\n" H "\r\n"); /* waits behind it */
+    assert_int_equal(heard_now(rig, p), 0);
+    assert_int_equal(rig->handled, 1);
+
+    assert_true(http_resume(rig->server, token, &done));
+    assert_false(http_resume(rig->server, token, &done));
+    assert_int_equal(rig->handled, 1); /* handlers do not nest */
+    assert_int_equal(rig_hear(rig, p, 2), 2);
+    assert_true(strstr(p->heard, "done") < strstr(p->heard, "id=2"));
+    assert_int_equal(http_server_waiting(rig->server), 0);
+
+    struct http_token next = say_later(rig, p);
+    assert_false(http_resume(rig->server, token, &done)); /* the old one names nobody */
+    assert_true(http_resume(rig->server, next, &done));
+    peer_close(p);
+    rig_destroy(rig);
+}
+
+static void a_resumed_reply_may_wait_at_a_gate(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_create();
+    struct peer *p = rig_connect(rig);
+    struct http_token token = say_later(rig, p);
+    struct http_reply gated = done;
+    gated.gate = (struct http_gate){.lane = 2, .mark = 3};
+    assert_true(http_resume(rig->server, token, &gated));
+    assert_int_equal(heard_now(rig, p), 0);
+    http_server_release(rig->server, 0, 3);
+    assert_int_equal(heard_now(rig, p), 1);
+    peer_close(p);
+    rig_destroy(rig);
+}
+
+static void a_token_dies_with_its_client(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_create();
+    struct peer *unix_peer = rig_connect(rig), *tcp_peer = rig_connect_tcp(rig);
+    struct http_token a = say_later(rig, unix_peer), b = say_later(rig, tcp_peer);
+    peer_close(unix_peer);
+    peer_reset(tcp_peer);
+    while (http_server_connections(rig->server) > 0) loop_beat(rig->loop, true);
+    assert_false(http_token_alive(rig->server, a));
+    assert_false(http_resume(rig->server, a, &done));
+    assert_false(http_resume(rig->server, b, &done));
+    assert_int_equal(http_server_waiting(rig->server), 0);
+
+    struct peer *p = rig_connect(rig); /* in the same place */
+    struct http_token c = say_later(rig, p);
+    assert_false(http_token_alive(rig->server, a));
+    assert_false(http_token_alive(rig->server, b));
+    assert_true(http_resume(rig->server, c, &done));
+    assert_int_equal(rig_hear(rig, p, 1), 1);
+    peer_close(p);
+    rig_destroy(rig);
+}
+
+static void a_zeroed_token_names_nobody(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_create();
+    struct peer *p = rig_connect(rig);
+    say_later(rig, p);
+    assert_false(http_token_alive(rig->server, (struct http_token){0}));
+    assert_false(http_token_alive(rig->server, (struct http_token){.place = 99, .generation = 2}));
+    peer_close(p);
+    rig_destroy(rig);
+}
+
+static struct rig *hasty_rig(void)
+{
+    struct http_limits limits = rig_limits();
+    limits.head_ms = limits.body_ms = limits.idle_ms = limits.write_ms = 60;
+    return rig_create_limited(limits);
+}
+
+static void an_idle_client_is_let_go_silently(void **state)
+{
+    (void)state;
+    struct rig *rig = hasty_rig();
+    struct peer *fresh = rig_connect(rig), *served = rig_connect(rig);
+    rig_say(rig, served, "GET /things/1 HTTP/1.1\r\n" H "\r\n");
+    rig_hear_end(rig, fresh);
+    rig_hear_end(rig, served);
+    assert_int_equal(fresh->size, 0);
+    assert_int_equal(rig_hear(rig, served, 1), 1);
+    assert_int_equal(rig->refused, 0);
+    peer_close(fresh);
+    peer_close(served);
+    rig_destroy(rig);
+}
+
+static void a_request_that_does_not_come_in_time_is_refused(void **state)
+{
+    (void)state;
+    static const char *const starts[] = {
+        "GET /things/1 HTTP/1.1\r\nHo",
+        "POST /echo HTTP/1.1\r\n" H JSON "Content-Length: 20\r\n\r\n{",
+        "POST /echo HTTP/1.1\r\n" H JSON "Transfer-Encoding: chunked\r\n\r\n3\r\n{",
+        "GET /things/1 HTTP/1.1\r\n" H "\r\nG",
+    };
+    for (size_t i = 0; i < sizeof starts / sizeof *starts; i++) {
+        struct rig *rig = hasty_rig();
+        struct peer *p = rig_connect(rig);
+        rig_say(rig, p, starts[i]);
+        rig_hear_end(rig, p);
+        assert_true(heard(p, "HTTP/1.1 408 Request Timeout\r\n"));
+        assert_true(heard(p, "Connection: close\r\n"));
+        assert_int_equal(rig->refused, 1);
+        peer_close(p);
+        rig_destroy(rig);
+    }
+}
+
+static void dripping_bytes_do_not_stretch_the_time_for_a_head(void **state)
+{
+    (void)state;
+    struct rig *rig = hasty_rig();
+    struct peer *p = rig_connect(rig);
+    rig_say(rig, p, "GET /things/1 HTTP/1.1\r\nX: ");
+    uint64_t start_ns = world_monotonic_ns();
+    while (!p->ended && world_monotonic_ns() - start_ns < 5000000000ull) {
+        rig_say(rig, p, "x");
+        loop_beat(rig->loop, true);
+        peer_listen(p);
+    }
+    assert_true(p->ended);
+    assert_int_equal(heard_status(p), 408);
+    peer_close(p);
+    rig_destroy(rig);
+}
+
+static void no_clock_runs_while_the_answer_is_ours_to_give(void **state)
+{
+    (void)state;
+    struct rig *rig = hasty_rig();
+    struct peer *deferred = rig_connect(rig), *gated = rig_connect(rig);
+    struct http_token token = say_later(rig, deferred);
+    say_gated(rig, gated, 1, 5);
+    /* Another client's idle time passes four times meanwhile. */
+    for (int i = 0; i < 4; i++) {
+        struct peer *p = rig_connect(rig);
+        rig_hear_end(rig, p);
+        peer_close(p);
+    }
+    http_server_release(rig->server, 5, 0);
+    assert_true(http_resume(rig->server, token, &done));
+    assert_int_equal(rig_hear(rig, deferred, 1), 1);
+    assert_int_equal(rig_hear(rig, gated, 1), 1);
+    peer_close(deferred);
+    peer_close(gated);
+    rig_destroy(rig);
+}
+
+static void a_client_that_reads_nothing_is_dropped(void **state)
+{
+    (void)state;
+    struct rig *rig = hasty_rig();
+    struct peer *p = rig_connect(rig);
+    rig_say(rig, p, "GET /flood?bytes=4000000 HTTP/1.1\r\n" H "\r\n");
+    while (http_server_connections(rig->server) > 0) loop_beat(rig->loop, true);
+    rig_hear_end(rig, p);
+    assert_true(p->size < 4000000);
+    peer_close(p);
+    rig_destroy(rig);
+}
+
+static void a_slow_reader_gets_everything_and_holds_little(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_create();
+    struct peer *p = rig_connect(rig);
+    enum { COUNT = 30, BYTES = 100000 };
+    for (int i = 0; i < COUNT; i++)
+        rig_say(rig, p, "GET /flood?bytes=100000 HTTP/1.1\r\n" H "\r\n");
+    rig_beat(rig);
+    /* 256 KiB is the mark, a socket takes some more: most requests are not begun yet. */
+    assert_true(rig->handled < 12);
+    assert_int_equal(rig_hear(rig, p, COUNT), COUNT);
+    assert_int_equal(rig->handled, COUNT);
+    peer_close(p);
+    rig_destroy(rig);
+}
+
+static void nothing_is_begun_while_held(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_create();
+    struct peer *p = rig_connect(rig), *q = rig_connect(rig);
+    rig_say(rig, p, "POST /echo HTTP/1.1\r\n" H JSON "Content-Length: 2\r\n\r\n{");
+    say_gated(rig, q, 1, 5);
+    rig_beat(rig);
+    http_server_hold(rig->server, true);
+    rig_say(rig, p, "}");
+    rig_say(rig, q, "GET /things/2 HTTP/1.1\r\n" H "\r\n");
+    assert_int_equal(heard_now(rig, p), 0);
+    http_server_release(rig->server, 5, 0); /* what was decided still leaves */
+    assert_int_equal(heard_now(rig, q), 1);
+    assert_int_equal(rig->handled, 1);
+    http_server_hold(rig->server, false);
+    assert_int_equal(rig_hear(rig, p, 1), 1);
+    assert_int_equal(rig_hear(rig, q, 2), 2);
+    peer_close(p);
+    peer_close(q);
+    rig_destroy(rig);
+}
+
+static void what_is_buffered_is_begun_when_the_hold_ends(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_create();
+    struct peer *p = rig_connect(rig);
+    struct http_token token = say_later(rig, p);
+    rig_say(rig, p, "GET /things/2 HTTP/1.1\r\n" H "\r\nGET /things/3 HTTP/1.1\r\n" H "\r\n");
+    rig_beat(rig);
+    http_server_hold(rig->server, true);
+    assert_true(http_resume(rig->server, token, &done));
+    assert_int_equal(heard_now(rig, p), 1);
+    http_server_hold(rig->server, false);
+    assert_int_equal(rig_hear(rig, p, 3), 3);
+    peer_close(p);
+    rig_destroy(rig);
+}
+
+static void a_drain_finishes_what_was_begun(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_create();
+    struct peer *idle = rig_connect(rig), *gated = rig_connect(rig), *deferred = rig_connect(rig);
+    struct peer *half = rig_connect(rig);
+    say_gated(rig, gated, 1, 5);
+    struct http_token token = say_later(rig, deferred);
+    rig_say(rig, half, "GET /things/1 HTT");
+    rig_beat(rig);
+
+    http_server_drain(rig->server);
+    rig_hear_end(rig, idle);
+    assert_int_equal(idle->size, 0);
+    assert_int_equal(http_server_connections(rig->server), 3);
+    assert_int_equal(http_server_waiting(rig->server), 2);
+    rig_say(rig, half, "P/1.1\r\n" H "\r\n");
+    rig_hear_end(rig, half);
+    assert_true(heard(half, "Connection: close\r\n") && heard(half, "id=1"));
+    http_server_release(rig->server, 5, 0);
+    rig_hear_end(rig, gated);
+    assert_int_equal(rig_hear(rig, gated, 1), 1);
+    assert_true(http_resume(rig->server, token, &done));
+    rig_hear_end(rig, deferred);
+    assert_int_equal(rig_hear(rig, deferred, 1), 1);
+    assert_int_equal(http_server_connections(rig->server), 0);
+
+    struct peer *late = rig_connect(rig);
+    rig_hear_end(rig, late);
+    assert_int_equal(heard_status(late), 503);
+    peer_close(idle);
+    peer_close(gated);
+    peer_close(deferred);
+    peer_close(half);
+    peer_close(late);
+    rig_destroy(rig);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_gated_reply_waits_for_its_mark),
+        cmocka_unit_test(gates_of_one_connection_open_in_order),
+        cmocka_unit_test(a_release_opens_only_what_was_reached),
+        cmocka_unit_test(many_gates_make_the_next_request_wait),
+        cmocka_unit_test(a_client_that_goes_away_behind_a_gate_is_forgotten),
+        cmocka_unit_test(a_deferred_exchange_is_resumed_once),
+        cmocka_unit_test(a_resumed_reply_may_wait_at_a_gate),
+        cmocka_unit_test(a_token_dies_with_its_client),
+        cmocka_unit_test(a_zeroed_token_names_nobody),
+        cmocka_unit_test(an_idle_client_is_let_go_silently),
+        cmocka_unit_test(a_request_that_does_not_come_in_time_is_refused),
+        cmocka_unit_test(dripping_bytes_do_not_stretch_the_time_for_a_head),
+        cmocka_unit_test(no_clock_runs_while_the_answer_is_ours_to_give),
+        cmocka_unit_test(a_client_that_reads_nothing_is_dropped),
+        cmocka_unit_test(a_slow_reader_gets_everything_and_holds_little),
+        cmocka_unit_test(nothing_is_begun_while_held),
+        cmocka_unit_test(what_is_buffered_is_begun_when_the_hold_ends),
+        cmocka_unit_test(a_drain_finishes_what_was_begun),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

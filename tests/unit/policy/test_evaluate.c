@@ -1,0 +1,402 @@
+/* Tests of the evaluator: selectors, votes, gate, compute, scope, shadow, review terms. */
+#include "support.h"
+
+static void nothing_is_allowed_by_silence(void **state)
+{
+    (void)state;
+    struct tenant t;
+    tenant_init(&t, 0, NULL, NULL);
+    assert_int_equal(ask_agent(&t, "bot", "get_x"), VERDICT_DENY);
+    assert_string_equal(t.outcome.rule, "default:deny");
+    assert_true(str_is_absent(t.outcome.policy_name));
+    assert_false(str_is_empty(t.outcome.reason));
+    tenant_fini(&t);
+}
+
+static void the_smallest_document_allows_reads(void **state)
+{
+    (void)state;
+    struct tenant t;
+    tenant_init_one(&t, "rules:\n  - {id: reads, agents: [\"*\"], actions: [\"get_*\", \"list_*\"], decision: allow}\n");
+    assert_int_equal(ask_agent(&t, "bot", "get_user"), VERDICT_ALLOW);
+    assert_string_equal(t.outcome.rule, "allow:reads");
+    assert_true(str_is(t.outcome.policy_name, "doc"));
+    assert_int_equal(t.outcome.policy_version, 1);
+    assert_true(str_is(t.outcome.reason, "Rule reads of policy doc allows this."));
+    assert_int_equal(ask_agent(&t, "bot", "get_"), VERDICT_ALLOW);
+    assert_int_equal(ask_agent(&t, "bot", "put_user"), VERDICT_DENY);
+    assert_string_equal(t.outcome.rule, "default:deny");
+    assert_int_equal(ask_user(&t, "bot", "get_user"), VERDICT_DENY);
+    tenant_fini(&t);
+}
+
+static void the_strictest_vote_wins(void **state)
+{
+    (void)state;
+    struct tenant t;
+    tenant_init_one(&t, "rules:\n"
+                        "  - {id: a, agents: [bot], actions: [\"*\"], decision: allow}\n"
+                        "  - {id: c, agents: [bot], actions: [\"c*\", \"h*\", \"d*\"], decision: compute, compute: {tool: safe}}\n"
+                        "  - {id: h, actions: [\"h*\", \"d*\"], decision: human_review}\n"
+                        "  - {id: d, actions: [\"d*\"], decision: deny, reason: Never.}\n");
+    assert_int_equal(ask_agent(&t, "bot", "a1"), VERDICT_ALLOW);
+    assert_int_equal(ask_agent(&t, "bot", "c1"), VERDICT_COMPUTE);
+    assert_string_equal(t.outcome.rule, "compute:c");
+    assert_int_equal(ask_agent(&t, "bot", "h1"), VERDICT_HUMAN_REVIEW);
+    assert_string_equal(t.outcome.rule, "review:h");
+    assert_int_equal(ask_agent(&t, "bot", "d1"), VERDICT_DENY);
+    assert_string_equal(t.outcome.rule, "deny:d");
+    assert_true(str_is(t.outcome.reason, "Never."));
+    tenant_fini(&t);
+}
+
+static void ties_go_to_the_first_document_name_then_to_the_first_position(void **state)
+{
+    (void)state;
+    const char *const names[] = {"b", "a", "B"};
+    const char *const texts[] = {"rules: [{id: r1, actions: [x, y], decision: deny}]",
+                                 "rules: [{id: r2, actions: [x], decision: deny}, {id: r3, actions: [\"*\"], decision: deny}]",
+                                 "rules: [{id: r4, actions: [y], decision: deny}]"};
+    struct tenant t;
+    tenant_init(&t, 3, names, texts);
+    ask_agent(&t, "bot", "x");
+    assert_string_equal(t.outcome.rule, "deny:r2"); /* a before b */
+    assert_int_equal(t.outcome.policy_version, 2);
+    ask_agent(&t, "bot", "y");
+    assert_string_equal(t.outcome.rule, "deny:r4"); /* byte order: B before a */
+    ask_agent(&t, "bot", "z");
+    assert_string_equal(t.outcome.rule, "deny:r3");
+    tenant_fini(&t);
+}
+
+static void deny_and_review_patterns_ignore_case_and_permissions_do_not(void **state)
+{
+    (void)state;
+    struct tenant t;
+    tenant_init_one(&t, "rules:\n"
+                        "  - {id: any, agents: [bot], actions: [\"*\"], decision: allow}\n"
+                        "  - {id: drop, actions: [\"Drop_*\"], decision: deny}\n"
+                        "  - {id: ask, agents: [BOT], actions: [\"*_ASK\"], decision: human_review}\n");
+    assert_int_equal(ask_agent(&t, "bot", "DROP_table"), VERDICT_DENY);
+    assert_string_equal(t.outcome.rule, "deny:drop");
+    assert_int_equal(ask_agent(&t, "other", "dROP_"), VERDICT_DENY);
+    assert_int_equal(ask_agent(&t, "bot", "please_ask"), VERDICT_HUMAN_REVIEW);
+    assert_int_equal(ask_agent(&t, "Bot", "read"), VERDICT_DENY);
+    assert_string_equal(t.outcome.rule, "default:deny");
+    tenant_fini(&t);
+}
+
+static void a_permission_matches_strange_names_only_where_they_are_spelled_out(void **state)
+{
+    (void)state;
+    struct tenant t;
+    tenant_init_one(&t, "rules:\n"
+                        "  - {id: globs, agents: [\"*\"], actions: [\"get_*\", \"*\"], decision: allow}\n"
+                        "  - {id: spelled, agents: [\"my bot\"], actions: [\"say hello\", \"w\\u00e4hle\"], decision: allow}\n"
+                        "  - {id: no, actions: [\"rm *\"], decision: deny}\n");
+    assert_int_equal(ask_agent(&t, "bot", "get_x; rm -rf /"), VERDICT_DENY);
+    assert_string_equal(t.outcome.rule, "default:deny");
+    assert_int_equal(ask_agent(&t, "bot", "get_\xC3\xA9"), VERDICT_DENY);
+    assert_int_equal(ask_agent(&t, "my bot", "get_x"), VERDICT_DENY); /* the subject is strange too */
+    assert_int_equal(ask_agent(&t, "my bot", "say hello"), VERDICT_ALLOW);
+    assert_int_equal(ask_agent(&t, "my bot", "w\xC3\xA4hle"), VERDICT_ALLOW);
+    assert_int_equal(ask_agent(&t, "bot", "get_*"), VERDICT_DENY); /* a star in a name is strange */
+    assert_int_equal(ask_agent(&t, "bot", "RM \xE2\x98\x83"), VERDICT_DENY);
+    assert_string_equal(t.outcome.rule, "deny:no");
+    assert_int_equal(ask_agent(&t, "b.o_t:1/@+-", "get_A.b:c/d@e+f-g"), VERDICT_ALLOW);
+    tenant_fini(&t);
+}
+
+static void restricting_rules_match_a_request_without_a_resource(void **state)
+{
+    (void)state;
+    struct tenant t;
+    tenant_init_one(&t, "rules:\n"
+                        "  - {id: some, agents: [bot], actions: [w, r], resources: [\"db:*\"], decision: allow}\n"
+                        "  - {id: all, agents: [bot], actions: [w], decision: allow}\n"
+                        "  - {id: prod, actions: [w], resources: [\"db:PROD-*\"], decision: deny}\n");
+    struct policy_request q = agent_request("bot", "w");
+    assert_int_equal(ask(&t, &q), VERDICT_DENY);
+    assert_string_equal(t.outcome.rule, "deny:prod");
+    q.resource = STR("db:test");
+    assert_int_equal(ask(&t, &q), VERDICT_ALLOW);
+    q.resource = STR("db:prod-1");
+    assert_int_equal(ask(&t, &q), VERDICT_DENY);
+    q = agent_request("bot", "r");
+    assert_int_equal(ask(&t, &q), VERDICT_DENY); /* a permission for resources needs one */
+    assert_string_equal(t.outcome.rule, "default:deny");
+    tenant_fini(&t);
+}
+
+static void people_are_selected_by_name_or_role_and_agents_are_not(void **state)
+{
+    (void)state;
+    const char *const names[] = {"roles", "rules"};
+    const char *const texts[] = {
+        "roles: {finance: [carol, \"dan@*\"], support: [\"*@support.example\"]}",
+        "rules:\n"
+        "  - {id: pay, roles: [finance], actions: [pay], decision: allow}\n"
+        "  - {id: view, users: [eve], roles: [support, nobody], actions: [view], decision: allow}\n"
+        "  - {id: stop, roles: [support], actions: [pay], decision: deny}\n"};
+    struct tenant t;
+    tenant_init(&t, 2, names, texts);
+    assert_int_equal(ask_user(&t, "carol", "pay"), VERDICT_ALLOW);
+    assert_int_equal(ask_user(&t, "dan@home", "pay"), VERDICT_ALLOW);
+    assert_int_equal(ask_user(&t, "Carol", "pay"), VERDICT_DENY);
+    assert_int_equal(ask_user(&t, "dan@home sweet", "pay"), VERDICT_DENY);
+    assert_int_equal(ask_agent(&t, "carol", "pay"), VERDICT_DENY);
+    assert_string_equal(t.outcome.rule, "default:deny");
+    assert_int_equal(ask_user(&t, "eve", "view"), VERDICT_ALLOW);
+    assert_int_equal(ask_user(&t, "x@support.example", "view"), VERDICT_ALLOW);
+    assert_int_equal(ask_user(&t, "X@SUPPORT.example", "pay"), VERDICT_DENY);
+    assert_string_equal(t.outcome.rule, "deny:stop"); /* a deny by role ignores case */
+    tenant_fini(&t);
+}
+
+static void roles_of_shadow_documents_do_not_count(void **state)
+{
+    (void)state;
+    const char *const names[] = {"a", "b"};
+    const char *const texts[] = {"mode: shadow\nroles: {finance: [carol]}",
+                                 "rules: [{id: pay, roles: [finance], actions: [pay], decision: allow}]"};
+    struct tenant t;
+    tenant_init(&t, 2, names, texts);
+    assert_int_equal(ask_user(&t, "carol", "pay"), VERDICT_DENY);
+    tenant_fini(&t);
+}
+
+static enum verdict ask_sure(struct tenant *t, const char *action, double confidence)
+{
+    struct policy_request q = agent_request("bot", action);
+    q.has_confidence = true;
+    q.confidence = confidence;
+    return ask(t, &q);
+}
+
+static void the_gate_votes_beside_the_rule(void **state)
+{
+    (void)state;
+    struct tenant t;
+    tenant_init_one(&t, "confidence: {allow_at: 0.90, review_at: 0.70}\n"
+                        "rules:\n"
+                        "  - {id: a, agents: [bot], actions: [a], decision: allow}\n"
+                        "  - {id: h, actions: [h], decision: human_review}\n"
+                        "  - {id: own, agents: [bot], actions: [own], decision: allow, confidence: {allow_at: 0.5, review_at: 0.1, missing: deny}}\n"
+                        "  - {id: people, users: [u], actions: [a], decision: allow}\n");
+    assert_int_equal(ask_sure(&t, "a", 1), VERDICT_ALLOW);
+    assert_string_equal(t.outcome.rule, "allow:a");
+    assert_true(t.outcome.confidence_used);
+    assert_int_equal(ask_sure(&t, "a", 0.9), VERDICT_ALLOW);
+    assert_int_equal(ask_sure(&t, "a", 0.89), VERDICT_HUMAN_REVIEW);
+    assert_string_equal(t.outcome.rule, "gate:a");
+    assert_true(str_is(t.outcome.reason, "The confidence is below allow_at (0.90) of rule a."));
+    assert_int_equal(t.outcome.review.approvals, 1);
+    assert_int_equal(t.outcome.review.expires_in_ms, 30 * 60 * 1000);
+    assert_int_equal(t.outcome.review.good_for_ms, 15 * 60 * 1000);
+    assert_int_equal(ask_sure(&t, "a", 0.7), VERDICT_HUMAN_REVIEW);
+    assert_int_equal(ask_sure(&t, "a", 0.69), VERDICT_DENY);
+    assert_true(str_is(t.outcome.reason, "The confidence is below review_at (0.70) of rule a."));
+    assert_int_equal(ask_agent(&t, "bot", "a"), VERDICT_HUMAN_REVIEW);
+    assert_string_equal(t.outcome.rule, "gate:a");
+    assert_false(t.outcome.confidence_used);
+    assert_true(str_is(t.outcome.reason, "No confidence was given, and rule a asks for one."));
+    assert_int_equal(ask_sure(&t, "h", 1), VERDICT_HUMAN_REVIEW);
+    assert_string_equal(t.outcome.rule, "review:h");
+    assert_int_equal(ask_sure(&t, "h", 0), VERDICT_DENY);
+    assert_string_equal(t.outcome.rule, "gate:h");
+    assert_int_equal(ask_sure(&t, "own", 0.5), VERDICT_ALLOW);
+    assert_int_equal(ask_agent(&t, "bot", "own"), VERDICT_DENY);
+    assert_int_equal(ask_user(&t, "u", "a"), VERDICT_ALLOW); /* people have no gate */
+    tenant_fini(&t);
+}
+
+static void a_confidence_that_is_no_number_is_denied_by_the_gate(void **state)
+{
+    (void)state;
+    struct tenant t;
+    tenant_init_one(&t, "confidence: {allow_at: 0, review_at: 0}\n"
+                        "rules: [{id: a, agents: [bot], actions: [a], decision: allow}]\n");
+    assert_int_equal(ask_sure(&t, "a", 0), VERDICT_ALLOW);
+    assert_int_equal(ask_sure(&t, "a", __builtin_nan("")), VERDICT_DENY);
+    tenant_fini(&t);
+}
+
+static void compute_answers_with_the_safe_call(void **state)
+{
+    (void)state;
+    struct tenant t;
+    tenant_init_one(&t, "rules:\n"
+                        "  - {id: c, agents: [coder], actions: [\"write_*_prod\"], decision: compute,\n"
+                        "     compute: {tool: write_file, args: {path: \"$${HOME}/x\", n: 3, deep: [true, null]}}}\n");
+    assert_int_equal(ask_agent(&t, "coder", "write_db_prod"), VERDICT_COMPUTE);
+    assert_true(str_is(t.outcome.safe_tool, "write_file"));
+    assert_true(str_is(json_text(t.outcome.safe_args, STR("path")), "${HOME}/x"));
+    assert_int_equal(json_u64(t.outcome.safe_args, STR("n"), 0), 3);
+    assert_int_equal(json_get(t.outcome.safe_args, STR("deep"))->count, 2);
+    tenant_fini(&t);
+}
+
+static void a_safe_call_that_is_not_permitted_is_a_deny(void **state)
+{
+    (void)state;
+    struct tenant t;
+    tenant_init_one(&t, "rules:\n"
+                        "  - {id: c1, agents: [a, b, c], actions: [x], decision: compute, compute: {tool: safe}}\n"
+                        "  - {id: d, agents: [b], actions: [SAFE], decision: deny}\n"
+                        "  - {id: h, agents: [c], actions: [safe], decision: human_review}\n"
+                        "  - {id: loop, agents: [a], actions: [safe], decision: compute, compute: {tool: safer}}\n"
+                        "  - {id: worse, agents: [a], actions: [safer], decision: deny}\n");
+    assert_int_equal(ask_agent(&t, "a", "x"), VERDICT_COMPUTE); /* asked once, not followed */
+    assert_int_equal(ask_agent(&t, "b", "x"), VERDICT_DENY);
+    assert_string_equal(t.outcome.rule, "compute:c1");
+    assert_true(str_is(t.outcome.reason, "The safe call safe is not permitted either: rule d of policy doc."));
+    assert_true(str_is_absent(t.outcome.safe_tool));
+    assert_int_equal(ask_agent(&t, "c", "x"), VERDICT_DENY);
+    assert_string_equal(t.outcome.rule, "compute:c1");
+    tenant_fini(&t);
+}
+
+static void an_action_outside_the_scope_is_denied(void **state)
+{
+    (void)state;
+    struct tenant t;
+    tenant_init_one(&t, "rules: [{id: a, agents: [\"*\"], actions: [\"*\"], decision: allow}]");
+    const struct str scope[] = {STR("get_*"), STR("send email")};
+    struct policy_request q = agent_request("bot", "get_x");
+    q.has_scope = true;
+    q.scope = scope;
+    q.scope_count = 2;
+    assert_int_equal(ask(&t, &q), VERDICT_ALLOW);
+    q.action = STR("put_x");
+    assert_int_equal(ask(&t, &q), VERDICT_DENY);
+    assert_string_equal(t.outcome.rule, "token:scope");
+    q.action = STR("GET_x");
+    assert_int_equal(ask(&t, &q), VERDICT_DENY);
+    q.action = STR("get_x y");
+    assert_int_equal(ask(&t, &q), VERDICT_DENY);
+    q.action = STR("get_x");
+    q.scope_count = 0; /* an empty scope grants nothing */
+    assert_int_equal(ask(&t, &q), VERDICT_DENY);
+    tenant_fini(&t);
+}
+
+static void review_terms_of_all_votes_hold(void **state)
+{
+    (void)state;
+    struct tenant t;
+    tenant_init_one(&t, "rules:\n"
+                        "  - {id: r1, actions: [x, y], decision: human_review, review: {by: [finance, cfo], expires_in: 2d, good_for: 90s}}\n"
+                        "  - {id: r2, actions: [\"x*\", x], decision: human_review, review: {by: [legal], approvals: 2, expires_in: 1h}}\n"
+                        "  - {id: r3, actions: [x], decision: human_review}\n");
+    assert_int_equal(ask_agent(&t, "bot", "y"), VERDICT_HUMAN_REVIEW);
+    assert_true(str_is(t.outcome.review.by, "finance, cfo"));
+    assert_int_equal(t.outcome.review.expires_in_ms, 2 * 24 * 60 * 60 * 1000);
+    assert_int_equal(ask_agent(&t, "bot", "x"), VERDICT_HUMAN_REVIEW);
+    assert_string_equal(t.outcome.rule, "review:r1");
+    assert_true(str_is(t.outcome.review.by, "finance, cfo; legal"));
+    assert_int_equal(t.outcome.review.approvals, 2);
+    assert_int_equal(t.outcome.review.expires_in_ms, 30 * 60 * 1000);
+    assert_int_equal(t.outcome.review.good_for_ms, 90 * 1000);
+    tenant_fini(&t);
+}
+
+static void shadow_documents_report_what_they_would_change(void **state)
+{
+    (void)state;
+    const char *const names[] = {"live", "next"};
+    const char *const texts[] = {"rules: [{id: a, agents: [bot], actions: [\"*\"], decision: allow}]",
+                                 "mode: shadow\n"
+                                 "rules:\n"
+                                 "  - {id: no, actions: [\"drop_*\"], decision: deny}\n"
+                                 "  - {id: yes, agents: [bot, new], actions: [\"get_*\"], decision: allow}\n"};
+    struct tenant t;
+    tenant_init(&t, 2, names, texts);
+    assert_int_equal(ask_agent(&t, "bot", "drop_x"), VERDICT_ALLOW);
+    assert_true(t.outcome.has_would_have);
+    assert_int_equal(t.outcome.would_have, VERDICT_DENY);
+    assert_string_equal(t.outcome.would_have_rule, "deny:no");
+    assert_true(str_is(t.outcome.would_have_policy, "next"));
+    assert_int_equal(ask_agent(&t, "bot", "get_x"), VERDICT_ALLOW);
+    assert_false(t.outcome.has_would_have);
+    assert_int_equal(ask_agent(&t, "new", "get_x"), VERDICT_DENY);
+    assert_string_equal(t.outcome.rule, "default:deny");
+    assert_true(t.outcome.has_would_have);
+    assert_int_equal(t.outcome.would_have, VERDICT_ALLOW);
+    tenant_fini(&t);
+}
+
+static void a_closed_set_denies_everything_with_its_reason(void **state)
+{
+    (void)state;
+    struct tenant t;
+    assert_int_equal(policy_set_closed("default:policy_unloadable", "The newest bundle cannot be loaded.", &t.set), ERR_OK);
+    arena_init(&t.arena, 4096, 8192);
+    assert_int_equal(ask_agent(&t, "bot", "x"), VERDICT_DENY);
+    assert_string_equal(t.outcome.rule, "default:policy_unloadable");
+    assert_true(str_is(t.outcome.reason, "The newest bundle cannot be loaded."));
+    tenant_fini(&t);
+}
+
+static void a_full_arena_is_a_deny(void **state)
+{
+    (void)state;
+    struct tenant t;
+    tenant_init_one(&t, "confidence: {allow_at: 0.9, review_at: 0.5}\n"
+                        "rules: [{id: a, agents: [\"*\"], actions: [\"*\"], decision: allow}]");
+    arena_fini(&t.arena);
+    arena_init(&t.arena, 16, 16);
+    char actor[300];
+    memset(actor, 'a', sizeof actor);
+    struct policy_request q = agent_request("bot", "x");
+    q.actor = str_of(actor, sizeof actor);
+    assert_int_equal(ask(&t, &q), VERDICT_DENY);
+    assert_string_equal(t.outcome.rule, "default:deny");
+    assert_non_null(strstr(t.outcome.reason.bytes, "memory"));
+    assert_int_equal(ask_agent(&t, "bot", "x"), VERDICT_DENY); /* no room for the gate's sentence */
+    assert_string_equal(t.outcome.rule, "default:deny");
+    tenant_fini(&t);
+}
+
+static void digests_name_documents_and_texts_whatever_their_order(void **state)
+{
+    (void)state;
+    const char *const names[] = {"a", "b"}, *const swapped[] = {"b", "a"};
+    const char *const texts[] = {"rules: [{id: x, actions: [x], decision: deny}]", "mask: [args.x]"};
+    const char *const swapped_texts[] = {texts[1], texts[0]};
+    struct tenant one, other, third;
+    tenant_init(&one, 2, names, texts);
+    tenant_init(&other, 2, swapped, swapped_texts);
+    tenant_init(&third, 2, names, swapped_texts);
+    assert_true(str_equal(policy_set_digest_hex(one.set), policy_set_digest_hex(other.set)));
+    assert_false(str_equal(policy_set_digest_hex(one.set), policy_set_digest_hex(third.set)));
+    assert_int_equal(policy_set_rules(one.set), 1);
+    tenant_fini(&one);
+    tenant_fini(&other);
+    tenant_fini(&third);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_is_allowed_by_silence),
+        cmocka_unit_test(the_smallest_document_allows_reads),
+        cmocka_unit_test(the_strictest_vote_wins),
+        cmocka_unit_test(ties_go_to_the_first_document_name_then_to_the_first_position),
+        cmocka_unit_test(deny_and_review_patterns_ignore_case_and_permissions_do_not),
+        cmocka_unit_test(a_permission_matches_strange_names_only_where_they_are_spelled_out),
+        cmocka_unit_test(restricting_rules_match_a_request_without_a_resource),
+        cmocka_unit_test(people_are_selected_by_name_or_role_and_agents_are_not),
+        cmocka_unit_test(roles_of_shadow_documents_do_not_count),
+        cmocka_unit_test(the_gate_votes_beside_the_rule),
+        cmocka_unit_test(a_confidence_that_is_no_number_is_denied_by_the_gate),
+        cmocka_unit_test(compute_answers_with_the_safe_call),
+        cmocka_unit_test(a_safe_call_that_is_not_permitted_is_a_deny),
+        cmocka_unit_test(an_action_outside_the_scope_is_denied),
+        cmocka_unit_test(review_terms_of_all_votes_hold),
+        cmocka_unit_test(shadow_documents_report_what_they_would_change),
+        cmocka_unit_test(a_closed_set_denies_everything_with_its_reason),
+        cmocka_unit_test(a_full_arena_is_a_deny),
+        cmocka_unit_test(digests_name_documents_and_texts_whatever_their_order),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

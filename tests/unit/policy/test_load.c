@@ -1,0 +1,307 @@
+/* Tests of the loader: YAML and JSON as trees, and every complaint at its place. */
+#include "support.h"
+
+#define RULE "{id: a, agents: [b], actions: [c], decision: allow}"
+
+static void a_document_with_everything_loads(void **state)
+{
+    (void)state;
+    struct policy_document *d = load_named(
+        "payments",
+        "description: Payments team\n"
+        "mode: enforce\n"
+        "confidence: {allow_at: 0.90, review_at: .7, missing: human_review}\n"
+        "roles: {finance: [carol, \"dan@*\"], support: [\"*@support.example\"]}\n"
+        "mask: [args.card_number, \"args.cards.*.number\", context]\n"
+        "rules:\n"
+        "  - id: refunds\n"
+        "    actions: [issue_refund]\n"
+        "    decision: human_review\n"
+        "    reason: Refunds need finance.\n"
+        "    review: {by: [finance], approvals: 1, expires_in: 30m, good_for: 15m}\n"
+        "  - id: sandbox\n"
+        "    agents: [coder]\n"
+        "    actions: [\"write_*_prod\"]\n"
+        "    decision: compute\n"
+        "    compute: {tool: write_file, args: {path: /sandbox, sandboxed: true}}\n"
+        "tests:\n"
+        "  - {request: {actor: bot, action: issue_refund, args: {amount: 501}, confidence: 1}, expect: human_review, rule: \"review:refunds\"}\n"
+        "  - {request: {actor: coder, tool: write_x_prod, confidence: 0.95, resource: {type: db, id: prod, properties: {a: 1}}}, expect: compute}\n"
+        "  - {request: {user_id: carol, action: x, scope: \"y z\", context: free text}, expect: deny, rule: \"token:scope\"}\n");
+    assert_int_equal(policy_document_rules(d), 2);
+    assert_true(str_is(policy_document_name(d), "payments"));
+    assert_true(str_is(policy_document_description(d), "Payments team"));
+    assert_false(policy_document_is_json(d));
+    policy_document_release(d);
+}
+
+static void strict_json_loads_too(void **state)
+{
+    (void)state;
+    struct policy_document *d = load_named("j", "\n {\"rules\": [{\"id\": \"a\", \"actions\": [\"\\u0063\"], \"decision\": \"deny\"}],\n"
+                                                "  \"tests\": [{\"request\": {\"actor\": \"x\", \"action\": \"C\"}, \"expect\": \"deny\", \"rule\": \"deny:a\"}]}");
+    assert_true(policy_document_is_json(d));
+    policy_document_release(d);
+}
+
+static void json_is_strict_and_its_problems_have_places(void **state)
+{
+    (void)state;
+    assert_refused_at("{\"rules\": [],\n \"rules\": []}", 2, 11, "", "/rules is given twice");
+    assert_refused_at("{\"rules\": [\n  {\"id\": \"a\",}\n]}", 2, 14, "", "");
+    assert_refused_at("{rules: []}", 1, 2, "", "");
+    assert_refused_at("{\"rules\": [{\"id\": \"a\", \"agents\": [\"b\"], \"actions\": [\"c\"],\n  \"decision\": \"alow\"}]}", 2, 15,
+                      "rules[0].decision", "decision: \"alow\" is not one of allow, compute, human_review, deny; did you mean allow?");
+    assert_refused_at("{\"mask\": [\"args.x\"],\n \"ru\\\"les\" : []}", 2, 2, "ru\"les", "did you mean rules?");
+}
+
+static void unknown_keys_are_refused_with_a_guess(void **state)
+{
+    (void)state;
+    assert_refused_at("rules:\n  - {id: a, agents: [b], actions: [c], decison: allow, decision: allow}\n", 2, 40,
+                      "rules[0].decison", "decison: unknown key; did you mean decision?");
+    assert_refused_at("rules: [" RULE "]\nmodus: enforce\n", 2, 1, "modus", "did you mean mode?");
+    assert_refused_at("rules: [" RULE "]\nzzz: 1\n", 2, 1, "zzz", "known here are description, mode,");
+    assert_refused_at("rules: [" RULE "]\ntests: [{request: {actor: a, action: c, user: x}, expect: allow}]", 2, 41,
+                      "tests[0].request.user", "did you mean user_id?");
+}
+
+static void duplicate_keys_are_refused(void **state)
+{
+    (void)state;
+    assert_refused_at("rules: [" RULE "]\nmode: enforce\n\"mode\": shadow\n", 3, 1, "", "\"mode\" is here twice; it is on line 2");
+    assert_refused_at("rules:\n - id: a\n   agents: [b]\n   actions: [c]\n   decision: deny\n   decision: allow\n", 6, 4, "", "twice");
+}
+
+static void aliases_anchors_and_tags_are_refused(void **state)
+{
+    (void)state;
+    struct policy_problems p = refused("description: &a text\nmode: *a\nrules: [!x " RULE "]\n");
+    assert_int_equal(p.count, 3);
+    assert_true(has_problem(&p, "anchors are not allowed"));
+    assert_true(has_problem(&p, "aliases are not allowed"));
+    assert_true(has_problem(&p, "tags are not allowed"));
+    assert_refused_at("description: !!str text\nrules: [" RULE "]\n", 1, 14, "", "tags");
+    assert_refused_at("description: ! text\nrules: [" RULE "]\n", 1, 14, "", "tags");
+    assert_refused_at("%TAG ! tag:x,2000:\n---\nrules: [" RULE "]\n", 1, 1, "", "%TAG");
+    assert_refused_at("rules: [{id: a, agents: [*], actions: [c], decision: deny}]", 1, 27, "", "quote a value that starts with *");
+}
+
+static void more_than_one_document_and_none_are_refused(void **state)
+{
+    (void)state;
+    assert_refused_at("rules: [" RULE "]\n---\nrules: []\n", 2, 1, "", "more than one");
+    assert_refused_at("", 1, 1, "", "empty");
+    assert_refused_at("# only a comment\n", 1, 1, "", "empty");
+    assert_refused_at("- a\n", 1, 1, "", "has to be a map, not a list");
+    assert_refused_at("{}", 1, 1, "rules", "rules: is required here");
+    assert_refused_at("rules: []", 1, 8, "rules", "says nothing");
+}
+
+static void scalars_have_core_schema_types(void **state)
+{
+    (void)state;
+    assert_refused_at("rules: [{id: a, agents: [yes, 12], actions: [c], decision: allow}]", 1, 31, "rules[0].agents[1]",
+                      "agents[1]: has to be a string; 12 is a number: write \"12\"");
+    assert_refused_at("rules: [{id: a, agents: [~], actions: [c], decision: allow}]", 1, 26, "rules[0].agents[0]", "null");
+    assert_refused_at("rules: [{id: true, agents: [x], actions: [c], decision: allow}]", 1, 14, "rules[0].id", "true is a boolean");
+    assert_refused_at("confidence: {allow_at: .nan, review_at: 0}\nrules: [" RULE "]", 1, 24, "", "number cannot be held");
+    assert_refused_at("rules: [{id: a, agents: [x], actions: [c], decision: compute, compute: {tool: t, args: {n: 18446744073709551616}}}]",
+                      1, 92, "", "number cannot be held");
+    struct policy_document *d = load_named("n", "confidence: {allow_at: +1., review_at: 0x0}\nrules: [{id: a, agents: [x], actions: [c], decision: compute, "
+                                                "compute: {tool: t, args: {a: 0o17, b: -.5e1, c: 18446744073709551615, d: 1_000, e: 012, f: on}}}]");
+    policy_document_release(d);
+}
+
+static void numbers_keep_their_values(void **state)
+{
+    (void)state;
+    struct tenant t;
+    tenant_init_one(&t, "rules: [{id: a, agents: [x], actions: [c], decision: compute, compute: {tool: t, args: "
+                        "{a: 0o17, b: -.5e1, c: 18446744073709551615, d: 1_000, e: 012, f: on, g: -9223372036854775807, h: 1e3}}}]");
+    assert_int_equal(ask_agent(&t, "x", "c"), VERDICT_COMPUTE);
+    const struct json *args = t.outcome.safe_args;
+    assert_true(json_get(args, STR("a"))->number == 15);
+    assert_true(json_get(args, STR("b"))->number == -5);
+    assert_int_equal(json_get(args, STR("c"))->number_kind, JSON_UINT64);
+    assert_true(json_get(args, STR("c"))->uint64 == UINT64_MAX);
+    assert_true(str_is(json_text(args, STR("d")), "1_000"));
+    assert_true(json_get(args, STR("e"))->number == 12);
+    assert_true(str_is(json_text(args, STR("f")), "on"));
+    assert_true(json_get(args, STR("g"))->int64 == -INT64_MAX);
+    assert_true(json_get(args, STR("h"))->number == 1000);
+    tenant_fini(&t);
+}
+
+static void several_problems_are_told_at_once_in_order(void **state)
+{
+    (void)state;
+    struct policy_problems p = refused("mode: on\n"
+                                       "rules:\n"
+                                       "  - {id: a b, agents: [], actions: [c], decision: allow}\n"
+                                       "  - {id: pending, actions: [c], decision: allow}\n"
+                                       "  - {id: c, decision: maybe}\n"
+                                       "confidence: {allow_at: 0.5, review_at: 0.7}\n");
+    for (size_t i = 1; i < p.count; i++) assert_true(p.list[i - 1].line <= p.list[i].line);
+    assert_true(has_problem(&p, "mode: \"on\" is not one of enforce, shadow"));
+    assert_true(has_problem(&p, "id: \"a b\" may only have letters"));
+    assert_true(has_problem(&p, "agents: is empty"));
+    assert_true(has_problem(&p, "\"pending\" is a word of the service's own answers"));
+    assert_true(has_problem(&p, "a rule that permits has to name a subject"));
+    assert_true(has_problem(&p, "actions: is required here"));
+    assert_true(has_problem(&p, "decision: \"maybe\" is not one of"));
+    assert_true(has_problem(&p, "review_at: 0.7 is above allow_at (0.5)"));
+    assert_int_equal(p.count, 8);
+}
+
+static void at_most_twenty_problems_are_told(void **state)
+{
+    (void)state;
+    char text[4000] = "rules:\n";
+    for (int i = 0; i < 40; i++) strncat(text, "  - {id: 1}\n", sizeof text - strlen(text) - 1);
+    assert_int_equal(refused(text).count, POLICY_PROBLEMS_MAX);
+}
+
+static void what_is_not_supported_yet_says_so(void **state)
+{
+    (void)state;
+    assert_refused_at("rules:\n  - {id: a, agents: [b], actions: [c], decision: allow,\n     when: args.x > 1}\n", 3, 6,
+                      "rules[0].when", "when: conditions are not supported yet");
+    assert_refused_at("rules:\n  - {id: a, agents: [b], actions: [c], decision: allow,\n     limit: {count: 1}}\n", 3, 6,
+                      "rules[0].limit", "limit: limits are not supported yet");
+    assert_refused_at("rules:\n  - {id: a, agents: [b], actions: [c], decision: compute,\n     compute: {tool: t, args: {p: [\"x${args.y}\"]}}}\n",
+                      3, 36, "rules[0].compute.args.p[0]", "not supported yet");
+}
+
+static void rule_ids_are_unique(void **state)
+{
+    (void)state;
+    assert_refused_at("rules:\n  - " RULE "\n  - " RULE "\n", 3, 10, "rules[1].id", "the id of the rule on line 2 already");
+}
+
+static void durations_and_counts_have_ranges(void **state)
+{
+    (void)state;
+#define REVIEW(text) "rules: [{id: a, actions: [c], decision: human_review, review: {" text "}}]"
+    struct policy_problems p = refused(REVIEW("expires_in: 31d"));
+    assert_true(has_problem(&p, "at most 30d"));
+    p = refused(REVIEW("good_for: 25h"));
+    assert_true(has_problem(&p, "at most 24h"));
+    p = refused(REVIEW("expires_in: 30"));
+    assert_true(has_problem(&p, "has to say its unit"));
+    p = refused(REVIEW("expires_in: 0s"));
+    assert_true(has_problem(&p, "out of range"));
+    p = refused(REVIEW("expires_in: 1w"));
+    assert_true(has_problem(&p, "is not a duration"));
+    p = refused(REVIEW("expires_in: 99999999999999999999d"));
+    assert_true(has_problem(&p, "is not a duration"));
+    p = refused(REVIEW("approvals: 0"));
+    assert_true(has_problem(&p, "out of range"));
+    p = refused(REVIEW("approvals: 1.5"));
+    assert_true(has_problem(&p, "whole number"));
+    p = refused(REVIEW("by: []"));
+    assert_true(has_problem(&p, "by: is empty"));
+    p = refused("rules: [{id: a, actions: [c], decision: deny, review: {by: [x]}}]");
+    assert_true(has_problem(&p, "a deny asks nobody"));
+    p = refused("rules: [{id: a, actions: [c], decision: deny, compute: {tool: x}}]");
+    assert_true(has_problem(&p, "belongs to decision: compute only"));
+    p = refused("rules: [{id: a, agents: [x], actions: [c], decision: compute}]");
+    assert_true(has_problem(&p, "compute: is required here"));
+}
+
+static void failing_tests_refuse_the_document(void **state)
+{
+    (void)state;
+    assert_refused_at("rules: [" RULE "]\ntests:\n  - {request: {actor: b, action: c}, expect: allow}\n"
+                      "  - {request: {actor: b, action: d}, expect: allow, rule: \"allow:a\"}\n",
+                      4, 5, "tests[1]", "expected allow by allow:a, got deny by default:deny");
+    assert_refused_at("rules: [" RULE "]\ntests: [{request: {actor: b, action: c}, expect: allow, rule: \"allow:b\"}]", 2, 9,
+                      "tests[0]", "got allow by allow:a");
+    assert_refused_at("rules: [" RULE "]\ntests: [{request: {action: c}, expect: allow}]", 2, 19, "tests[0].request", "neither");
+}
+
+static void tests_of_a_shadow_document_see_it_enforced(void **state)
+{
+    (void)state;
+    policy_document_release(load_named("s", "mode: shadow\nroles: {r: [u]}\nrules: [{id: a, roles: [r], actions: [c], decision: allow}]\n"
+                                            "tests: [{request: {user_id: u, action: c}, expect: allow}]\n"));
+}
+
+static void masks_are_paths_below_the_request(void **state)
+{
+    (void)state;
+    struct policy_problems p = refused("mask: [card, args..x, 5, \"\"]");
+    assert_true(has_problem(&p, "mask[0]: \"card\" has to begin with args, context or resource"));
+    assert_true(has_problem(&p, "mask[1]: \"args..x\" is not a path"));
+    assert_true(has_problem(&p, "mask[2]: has to be a string"));
+    assert_true(has_problem(&p, "mask[3]: must not be empty"));
+}
+
+static void limits_bound_a_document(void **state)
+{
+    (void)state;
+    static char large[(1 << 20) + 2];
+    memset(large, ' ', sizeof large - 1);
+    struct policy_problems p = refused(large);
+    assert_true(has_problem(&p, "more than 1 MiB"));
+    memset(large, '[', 400);
+    large[400] = '\0';
+    p = refused(large);
+    assert_true(has_problem(&p, "deeper than 16 levels"));
+    p = refused("{\"rules\": [[[[[[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]]]]]}");
+    assert_true(p.list[0].line == 1);
+    p = refused("rules: [{id: a, actions: [\"*a*b*c*d*e*f*g*h*i\"], decision: deny}]");
+    assert_true(has_problem(&p, "9 stars"));
+    strcpy(large, "rules: [{id: a, actions: [\"");
+    memset(large + 27, 'x', 513);
+    memcpy(large + 27 + 513, "\"], decision: deny}]", 21);
+    p = refused(large);
+    assert_true(has_problem(&p, "513 characters"));
+}
+
+static void a_large_flat_document_is_bounded_in_time_and_memory(void **state)
+{
+    (void)state;
+    static char large[1 << 20];
+    for (size_t i = 0; i + 2 < sizeof large; i += 2) memcpy(large + i, i == 0 ? " [" : "a,", 2);
+    struct policy_problems p = refused(large);
+    assert_true(has_problem(&p, "too many values"));
+}
+
+static void bytes_that_are_not_utf8_are_refused(void **state)
+{
+    (void)state;
+    assert_refused_at("description: \xC3\xA9\n# \xFF\n", 2, 3, "", "UTF-8");
+    assert_refused_at("rules: [{id: a, actions: [\"a\\0b\"], decision: deny}]", 1, 27, "rules[0].actions[0]", "U+0000");
+    assert_refused_at("rules:\n  - \x01\n", 2, 5, "", "not YAML");
+    assert_refused_at("rules: [a, b\nmode: x\n", 2, 5, "", "not YAML");
+    assert_refused_at("? [a]\n: b\n", 1, 3, "", "a key has to be a string");
+    assert_refused_at("1: b\n", 1, 1, "", "a key has to be a string");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_document_with_everything_loads),
+        cmocka_unit_test(strict_json_loads_too),
+        cmocka_unit_test(json_is_strict_and_its_problems_have_places),
+        cmocka_unit_test(unknown_keys_are_refused_with_a_guess),
+        cmocka_unit_test(duplicate_keys_are_refused),
+        cmocka_unit_test(aliases_anchors_and_tags_are_refused),
+        cmocka_unit_test(more_than_one_document_and_none_are_refused),
+        cmocka_unit_test(scalars_have_core_schema_types),
+        cmocka_unit_test(numbers_keep_their_values),
+        cmocka_unit_test(several_problems_are_told_at_once_in_order),
+        cmocka_unit_test(at_most_twenty_problems_are_told),
+        cmocka_unit_test(what_is_not_supported_yet_says_so),
+        cmocka_unit_test(rule_ids_are_unique),
+        cmocka_unit_test(durations_and_counts_have_ranges),
+        cmocka_unit_test(failing_tests_refuse_the_document),
+        cmocka_unit_test(tests_of_a_shadow_document_see_it_enforced),
+        cmocka_unit_test(masks_are_paths_below_the_request),
+        cmocka_unit_test(limits_bound_a_document),
+        cmocka_unit_test(a_large_flat_document_is_bounded_in_time_and_memory),
+        cmocka_unit_test(bytes_that_are_not_utf8_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,198 @@
+/* rig.h - a real journal in a directory of its own, and a platform of ours that lies on request. */
+#ifndef TESTS_PUBLISH_RIG_H
+#define TESTS_PUBLISH_RIG_H
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "pipeline/publish/publish.h"
+#include "pipeline/publish/transport.h"
+
+enum { FAKE_RECORDS = 4096, PATIENCE_S = 20 };
+
+struct fake { /* a platform with one stream; all under `lock` */
+    struct transport door;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    char log_id[16];
+    uint64_t next_seq;
+    char epoch[EPOCH_TEXT];
+    uint64_t wants_from;     /* not 0: the next send is a gap that wants this */
+    int failing_finds, failing_sends;
+    bool blocks;             /* sends wait until interrupted */
+    size_t takes_bytes;      /* not 0: larger batches are too large */
+    uint64_t answers_next;   /* not 0: the next accepted batch is answered with it */
+    uint64_t clashes;        /* told with each accepted batch */
+    /* What came. */
+    uint64_t finds, sends, stored, batches, interrupted;
+    char lines[FAKE_RECORDS][64];
+    char epochs[FAKE_RECORDS][EPOCH_TEXT];
+    bool out_of_order;
+};
+
+static inline enum err fake_find(void *state, struct stream_report *ret, struct fault *f)
+{
+    struct fake *k = state;
+    pthread_mutex_lock(&k->lock);
+    k->finds++;
+    pthread_cond_broadcast(&k->changed);
+    enum err e = ERR_OK;
+    if (k->failing_finds != 0) {
+        if (k->failing_finds > 0) k->failing_finds--;
+        e = fault_set(f, ERR_CLOSED, "", "the platform is away");
+    } else {
+        *ret = (struct stream_report){.known = k->next_seq > 1, .next_seq = k->next_seq, .want_from = k->next_seq};
+        memcpy(ret->log_id, k->log_id, sizeof k->log_id);
+        memcpy(ret->epoch, k->epoch, EPOCH_TEXT);
+    }
+    pthread_mutex_unlock(&k->lock);
+    return e;
+}
+
+/* Stores the batch's lines under their numbers. */
+static inline void fake_store(struct fake *k, const struct batch *b)
+{
+    struct str rest = b->lines, line;
+    for (uint64_t i = 0; i < b->count && str_split(&rest, '\n', &line); i++) {
+        uint64_t seq = b->first_seq + i;
+        if (seq >= FAKE_RECORDS) abort();
+        snprintf(k->lines[seq], sizeof k->lines[seq], "%.*s", STR_FORMAT(line));
+        memcpy(k->epochs[seq], b->epoch, EPOCH_TEXT);
+        k->stored++;
+    }
+    k->next_seq = b->first_seq + b->count;
+    memcpy(k->epoch, b->epoch, EPOCH_TEXT);
+    k->batches++;
+}
+
+static inline enum sent fake_send(void *state, const struct batch *b, struct send_answer *ret, struct fault *f)
+{
+    struct fake *k = state;
+    pthread_mutex_lock(&k->lock);
+    k->sends++;
+    pthread_cond_broadcast(&k->changed);
+    uint64_t interrupted = k->interrupted;
+    while (k->blocks && k->interrupted == interrupted) pthread_cond_wait(&k->changed, &k->lock);
+
+    enum sent answer = SENT_ACCEPTED;
+    if (k->blocks || k->failing_sends != 0) {
+        if (k->failing_sends > 0) k->failing_sends--;
+        fault_set(f, ERR_CLOSED, "", "the platform is away");
+        answer = SENT_FAILED;
+    } else if (k->takes_bytes != 0 && b->lines.size > k->takes_bytes) {
+        fault_set(f, ERR_BODY_TOO_LARGE, "", "too large");
+        answer = SENT_TOO_LARGE;
+    } else if (k->wants_from != 0) {
+        ret->want_from = k->wants_from;
+        k->next_seq = k->wants_from;
+        k->wants_from = 0;
+        answer = SENT_GAP;
+    } else {
+        if (b->first_seq != k->next_seq) k->out_of_order = true;
+        fake_store(k, b);
+        ret->next_seq = k->answers_next != 0 ? k->answers_next : k->next_seq;
+        ret->clashes = k->clashes;
+        k->answers_next = 0;
+    }
+    pthread_cond_broadcast(&k->changed);
+    pthread_mutex_unlock(&k->lock);
+    return answer;
+}
+
+static inline void fake_interrupt(void *state)
+{
+    struct fake *k = state;
+    pthread_mutex_lock(&k->lock);
+    k->interrupted++;
+    pthread_cond_broadcast(&k->changed);
+    pthread_mutex_unlock(&k->lock);
+}
+
+static inline void fake_destroy(struct transport *t) { (void)t; }
+
+static inline struct fake *fake_create(void)
+{
+    struct fake *k = calloc(1, sizeof *k);
+    if (k == NULL) abort();
+    k->door = (struct transport){k, fake_find, fake_send, fake_interrupt, fake_destroy};
+    pthread_mutex_init(&k->lock, NULL);
+    pthread_cond_init(&k->changed, NULL);
+    k->next_seq = 1;
+    snprintf(k->log_id, sizeof k->log_id, "log-a");
+    return k;
+}
+
+/* Waits (with patience, under the lock) until the condition holds; leaves the lock taken. */
+#define FAKE_UNTIL(k, condition)                                                                   \
+    do {                                                                                           \
+        struct timespec at_;                                                                       \
+        clock_gettime(CLOCK_REALTIME, &at_);                                                       \
+        at_.tv_sec += PATIENCE_S;                                                                  \
+        pthread_mutex_lock(&(k)->lock);                                                            \
+        while (!(condition))                                                                       \
+            if (pthread_cond_timedwait(&(k)->changed, &(k)->lock, &at_) == ETIMEDOUT)              \
+                fail_msg("never came true: " #condition);                                          \
+    } while (0)
+#define FAKE_DONE(k) pthread_mutex_unlock(&(k)->lock)
+
+/* ---- the journal ---- */
+
+struct rig {
+    char folder[64];
+    struct disk *disk;
+    struct journal *journal;
+    struct journal_producer *producer;
+    uint64_t appended; /* over all boots */
+    _Atomic(struct publisher *) publisher;
+    struct fake *platform;
+};
+
+static inline void rig_ring_durable(void *context) { publish_wake(((struct rig *)context)->publisher); }
+
+static inline void rig_boot(struct rig *r)
+{
+    struct fault f;
+    struct journal_report report;
+    struct journal_options options = {.disk = r->disk, .producers = 1, .segment_bytes = 1 << 20, .lazy_sync_ms = 1,
+                                      .keep_ms = 0, .ring_durable = rig_ring_durable, .context = r};
+    if (journal_open(&options, NULL, NULL, &r->journal, &report, &f) != ERR_OK) {
+        printf("journal: %s\n", f.text);
+        abort();
+    }
+    r->producer = journal_producer(r->journal, 0);
+}
+
+static inline struct rig *rig_create(void)
+{
+    struct rig *r = calloc(1, sizeof *r);
+    if (r == NULL) abort();
+    snprintf(r->folder, sizeof r->folder, "/tmp/writ-publish-XXXXXX");
+    if (mkdtemp(r->folder) == NULL || disk_real_create(r->folder, &r->disk) != ERR_OK) abort();
+    rig_boot(r);
+    r->platform = fake_create();
+    return r;
+}
+
+static inline void rig_publish(struct rig *r)
+{
+    struct publish_options options = {.journal = r->journal, .node = "n1", .transport = &r->platform->door};
+    struct publisher *p;
+    struct fault f;
+    if (publish_start(&options, &p, &f) != ERR_OK) abort();
+    r->publisher = p;
+}
+
+/* Ends the publisher; the journal may ring for a moment yet, so it is unhooked first. */
+static inline bool rig_unpublish(struct rig *r, uint32_t drain_ms)
+{
+    struct publisher *p = r->publisher;
+    journal_close(r->journal_to_close_first);
+    r->publisher = NULL;
+    return publish_stop(p, drain_ms);
+}
+
+#endif

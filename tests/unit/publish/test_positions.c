@@ -1,0 +1,204 @@
+/* Where the stream stands after each thing that the platform may say. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "pipeline/publish/positions.h"
+
+static struct stream_report report(const char *log_id, uint64_t next_seq, uint64_t want_from)
+{
+    struct stream_report r = {.known = true, .next_seq = next_seq, .want_from = want_from};
+    snprintf(r.log_id, sizeof r.log_id, "%s", log_id);
+    memcpy(r.epoch, "0123456789abcdef", EPOCH_TEXT);
+    return r;
+}
+
+/* A stream in step with log "a", confirmed up to `confirmed`. */
+static struct positions in_step_at(uint64_t confirmed)
+{
+    struct positions p = {0};
+    struct stream_report r = report("a", confirmed + 1, confirmed + 1);
+    assert_int_equal(positions_found(&p, &r, confirmed + 1000), POSITION_FINE);
+    return p;
+}
+
+static void a_stream_that_the_platform_never_heard_of_begins_at_one(void **state)
+{
+    (void)state;
+    struct positions p = {0};
+    struct stream_report r = {.log_id = "a"};
+    assert_int_equal(positions_found(&p, &r, 10), POSITION_FINE);
+    assert_int_equal(p.next, 1);
+    assert_int_equal(p.confirmed, 0);
+}
+
+static void a_known_stream_goes_on_where_the_platform_stands(void **state)
+{
+    (void)state;
+    struct positions p = {0};
+    struct stream_report r = report("a", 8, 8);
+    assert_int_equal(positions_found(&p, &r, 10), POSITION_FINE);
+    assert_int_equal(p.next, 8);
+    assert_int_equal(p.confirmed, 7);
+}
+
+static void a_platform_that_has_everything_is_not_ahead(void **state)
+{
+    (void)state;
+    struct positions p = {0};
+    struct stream_report r = report("a", 11, 11);
+    assert_int_equal(positions_found(&p, &r, 10), POSITION_FINE);
+    assert_int_equal(p.next, 11);
+}
+
+static void a_platform_beyond_the_journals_end_is_ahead_and_moves_nothing(void **state)
+{
+    (void)state;
+    struct positions p = in_step_at(4), before = p;
+    struct stream_report r = report("a", 12, 12);
+    assert_int_equal(positions_found(&p, &r, 10), POSITION_AHEAD);
+    assert_memory_equal(&p, &before, sizeof p);
+}
+
+static void a_wanted_replay_begins_where_it_is_wanted(void **state)
+{
+    (void)state;
+    struct positions p = {0};
+    struct stream_report r = report("a", 9, 5);
+    assert_int_equal(positions_found(&p, &r, 10), POSITION_FINE);
+    assert_int_equal(p.next, 5);
+    assert_int_equal(p.confirmed, 4);
+}
+
+static void a_lower_position_than_was_confirmed_is_a_replay(void **state)
+{
+    (void)state;
+    struct positions p = in_step_at(9);
+    struct stream_report r = report("a", 6, 6);
+    assert_int_equal(positions_found(&p, &r, 10), POSITION_REPLAY);
+    assert_int_equal(p.next, 6);
+    assert_int_equal(p.confirmed, 5);
+}
+
+static void another_log_id_is_another_database(void **state)
+{
+    (void)state;
+    struct positions p = in_step_at(9);
+    struct stream_report r = {.log_id = "b"};
+    assert_int_equal(positions_found(&p, &r, 10), POSITION_NEW_LOG);
+    assert_int_equal(p.next, 1);
+    assert_int_equal(p.confirmed, 0);
+    assert_string_equal(p.log_id, "b");
+}
+
+static void reports_that_contradict_themselves_move_nothing(void **state)
+{
+    (void)state;
+    const struct stream_report wrong[] = {report("a", 0, 0), report("a", 5, 6), report("a", 5, 0), report("", 5, 5)};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        struct positions p = in_step_at(3), before = p;
+        assert_int_equal(positions_found(&p, &wrong[i], 10), POSITION_NONSENSE);
+        assert_memory_equal(&p, &before, sizeof p);
+    }
+}
+
+static void an_accepted_batch_moves_past_itself(void **state)
+{
+    (void)state;
+    struct positions p = in_step_at(4);
+    assert_int_equal(positions_accepted(&p, 5, 3, 8, 20), POSITION_FINE);
+    assert_int_equal(p.next, 8);
+    assert_int_equal(p.confirmed, 7);
+}
+
+static void an_answer_beyond_the_batch_is_followed(void **state)
+{
+    (void)state;
+    struct positions p = in_step_at(4);
+    assert_int_equal(positions_accepted(&p, 5, 3, 12, 20), POSITION_FINE);
+    assert_int_equal(p.next, 12);
+}
+
+static void an_answer_within_the_batch_is_nonsense(void **state)
+{
+    (void)state;
+    struct positions p = in_step_at(4), before = p;
+    assert_int_equal(positions_accepted(&p, 5, 3, 7, 20), POSITION_NONSENSE);
+    assert_int_equal(positions_accepted(&p, 5, 3, 0, 20), POSITION_NONSENSE);
+    assert_memory_equal(&p, &before, sizeof p);
+}
+
+static void an_answer_beyond_the_journals_end_is_ahead(void **state)
+{
+    (void)state;
+    struct positions p = in_step_at(4), before = p;
+    assert_int_equal(positions_accepted(&p, 5, 3, 22, 20), POSITION_AHEAD);
+    assert_memory_equal(&p, &before, sizeof p);
+}
+
+static void a_gap_goes_back_to_what_is_wanted(void **state)
+{
+    (void)state;
+    struct positions p = in_step_at(9);
+    assert_int_equal(positions_gap(&p, 10, 3, 20), POSITION_REPLAY);
+    assert_int_equal(p.next, 3);
+    assert_int_equal(p.confirmed, 2);
+}
+
+static void a_gap_that_wants_what_was_sent_is_nonsense(void **state)
+{
+    (void)state;
+    struct positions p = in_step_at(9), before = p;
+    assert_int_equal(positions_gap(&p, 10, 10, 20), POSITION_NONSENSE);
+    assert_int_equal(positions_gap(&p, 10, 0, 20), POSITION_NONSENSE);
+    assert_int_equal(positions_gap(&p, 10, 30, 20), POSITION_AHEAD);
+    assert_memory_equal(&p, &before, sizeof p);
+}
+
+static void waiting_doubles_from_fifty_ms_to_five_seconds(void **state)
+{
+    (void)state;
+    static const uint32_t most[] = {50, 100, 200, 400, 800, 1600, 3200, 5000, 5000};
+    for (uint64_t failures = 1; failures <= 9; failures++) {
+        for (uint32_t chance = 0; chance < 20000; chance += 7) {
+            uint32_t ms = backoff_ms(failures, chance);
+            assert_in_range(ms, most[failures - 1] / 2, most[failures - 1]);
+        }
+    }
+    assert_in_range(backoff_ms(UINT64_MAX, UINT32_MAX), 2500, 5000);
+    assert_in_range(backoff_ms(0, 3), 25, 50);
+}
+
+static void waiting_uses_all_of_its_range(void **state)
+{
+    (void)state;
+    assert_int_equal(backoff_ms(8, 0), 2500);
+    assert_int_equal(backoff_ms(8, 2500), 5000);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_stream_that_the_platform_never_heard_of_begins_at_one),
+        cmocka_unit_test(a_known_stream_goes_on_where_the_platform_stands),
+        cmocka_unit_test(a_platform_that_has_everything_is_not_ahead),
+        cmocka_unit_test(a_platform_beyond_the_journals_end_is_ahead_and_moves_nothing),
+        cmocka_unit_test(a_wanted_replay_begins_where_it_is_wanted),
+        cmocka_unit_test(a_lower_position_than_was_confirmed_is_a_replay),
+        cmocka_unit_test(another_log_id_is_another_database),
+        cmocka_unit_test(reports_that_contradict_themselves_move_nothing),
+        cmocka_unit_test(an_accepted_batch_moves_past_itself),
+        cmocka_unit_test(an_answer_beyond_the_batch_is_followed),
+        cmocka_unit_test(an_answer_within_the_batch_is_nonsense),
+        cmocka_unit_test(an_answer_beyond_the_journals_end_is_ahead),
+        cmocka_unit_test(a_gap_goes_back_to_what_is_wanted),
+        cmocka_unit_test(a_gap_that_wants_what_was_sent_is_nonsense),
+        cmocka_unit_test(waiting_doubles_from_fifty_ms_to_five_seconds),
+        cmocka_unit_test(waiting_uses_all_of_its_range),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
