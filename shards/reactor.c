@@ -43,7 +43,7 @@ static void *reactor_run(void *argument)
     while (!r->stopping) {
         take_messages(r);
         r->ports->begin(r->context);
-        loop_beat(r->loop, true);
+        loop_beat(r->loop, !r->stopping); /* the bell of what was just taken has been heard already */
         r->ports->end(r->context);
         uint64_t beats = atomic_load_explicit(&r->beats, memory_order_relaxed);
         atomic_store_explicit(&r->beats, beats + 1, memory_order_relaxed);

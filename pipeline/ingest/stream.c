@@ -228,7 +228,7 @@ static enum err check_batch(const struct ingest_batch *b, struct fault *f)
         if (names[i].size == 0 || names[i].size > LIMIT_ID_CHARACTERS || !str_is_utf8(names[i], &(size_t){0}))
             return fault_set(f, ERR_BAD_HEADER, "", "%s: must be 1 to %d bytes of UTF-8", headers[i], LIMIT_ID_CHARACTERS);
     bool is_epoch = b->epoch.size == EPOCH_TEXT;
-    for (size_t i = 0; i < b->epoch.size && is_epoch; i++) is_epoch = strchr("0123456789abcdef", b->epoch.bytes[i]) != NULL;
+    for (size_t i = 0; i < b->epoch.size && is_epoch; i++) is_epoch = memchr("0123456789abcdef", b->epoch.bytes[i], 16) != NULL;
     if (!is_epoch) return fault_set(f, ERR_BAD_HEADER, "", "Writ-Epoch: must be %d lowercase hex digits", EPOCH_TEXT);
     if (b->first_seq > INT64_MAX - LIMIT_INGEST_BODY_BYTES)
         return fault_set(f, ERR_BAD_HEADER, "", "Writ-First-Seq: out of range");

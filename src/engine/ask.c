@@ -104,6 +104,13 @@ static enum err refuse(const struct reader *r, enum err err, enum member m, bool
                      STR_FORMAT(spelling_of(r->from->form, m)), what);
 }
 
+/* The reader lets U+0000 pass anywhere inside `context`; what is taken out of there to be compared
+ * and recorded as a name may not have it: the store would refuse the event. */
+static enum err refuse_nul(const struct reader *r, enum member m, bool inner)
+{
+    return refuse(r, ERR_BAD_VALUE, m, inner, "must not hold U+0000");
+}
+
 /* A string of at most `most` characters; absent where the member is, or is "" and may be. */
 static enum err text_of(const struct reader *r, enum member m, bool inner, size_t most, bool empty_is_absent,
                         struct str *ret)
@@ -112,6 +119,7 @@ static enum err text_of(const struct reader *r, enum member m, bool inner, size_
     *ret = (struct str){0};
     if (v == NULL) return ERR_OK;
     if (v->type != JSON_STRING) return refuse(r, ERR_WRONG_TYPE, m, inner, "must be a string");
+    if (v->has_nul) return refuse_nul(r, m, inner);
     if (v->string.size == 0 && empty_is_absent) return ERR_OK;
     if (v->string.size == 0) return refuse(r, ERR_OUT_OF_RANGE, m, inner, "must not be empty");
     if (v->string.size > most && str_code_points(v->string) > most) {
@@ -196,6 +204,7 @@ static enum err scope_of(const struct reader *r, bool inner, struct scopes *ret)
     const struct json *v = inner ? r->inner.at[MEMBER_SCOPE] : r->top.at[MEMBER_SCOPE];
     *ret = (struct scopes){0};
     if (v == NULL || (v->type == JSON_STRING && v->string.size == 0)) return ERR_OK;
+    if (v->has_nul) return refuse_nul(r, MEMBER_SCOPE, inner);
     ret->given = true;
     ret->list = arena_array(r->from->arena, struct str, ASK_SCOPES_MAX);
     if (ret->list == NULL) return fault_plain(r->fault, ERR_BODY_TOO_LARGE);
@@ -210,6 +219,7 @@ static enum err scope_of(const struct reader *r, bool inner, struct scopes *ret)
         return refuse(r, ERR_WRONG_TYPE, MEMBER_SCOPE, inner, "must be a string of action globs, or an array of them");
     for (const struct json *e = v->child; e != NULL && err == ERR_OK; e = e->next) {
         if (e->type != JSON_STRING) return refuse(r, ERR_WRONG_TYPE, MEMBER_SCOPE, inner, "must hold strings only");
+        if (e->has_nul) return refuse_nul(r, MEMBER_SCOPE, inner);
         err = scope_add(r, inner, ret, e->string);
     }
     return err;
@@ -284,7 +294,7 @@ static enum err read_trace_id(const struct reader *r, struct str *ret)
     if (err != ERR_OK) return err;
     if (!str_is_absent(*ret)) {
         if (is_trace_id(*ret)) return ERR_OK;
-        return refuse(r, ERR_BAD_VALUE, MEMBER_TRACE, false,
+        return refuse(r, ERR_BAD_VALUE, MEMBER_TRACE, r->top.at[MEMBER_TRACE] == NULL,
                       "must be up to 128 of [A-Za-z0-9._:-], start with a letter or digit, and not look like one of our ids");
     }
     if (traceparent_read(r->from->traceparent, ret)) return ERR_OK;
@@ -358,7 +368,7 @@ static enum err resource_from_text(const struct reader *r, struct json *v, struc
     struct json *object = arena_new(arena, struct json);
     struct json *id = string_node(arena, STR("id"), has_type ? str_skip(text, colon + 1) : text);
     struct json *type = has_type ? string_node(arena, STR("type"), str_of(text.bytes, colon)) : NULL;
-    if (object == NULL || id == NULL) return fault_plain(r->fault, ERR_BODY_TOO_LARGE);
+    if (object == NULL || id == NULL || (has_type && type == NULL)) return fault_plain(r->fault, ERR_BODY_TOO_LARGE);
     object->type = JSON_OBJECT;
     object->raw = v->raw;
     object->child = id;
@@ -366,6 +376,21 @@ static enum err resource_from_text(const struct reader *r, struct json *v, struc
     id->next = type;
     ret->resource = object;
     return ERR_OK;
+}
+
+static enum err refuse_resource(const struct reader *r, struct str key)
+{
+    char field[sizeof r->fault->field];
+    struct buf b = buf_over(field, sizeof field - 1);
+    buf_put_literal(&b, "/resource/");
+    for (size_t i = 0; i < key.size && !b.overflow; i++) { /* RFC 6901: ~ and / are escaped */
+        if (key.bytes[i] == '~') buf_put_literal(&b, "~0");
+        else if (key.bytes[i] == '/') buf_put_literal(&b, "~1");
+        else buf_put_byte(&b, key.bytes[i]);
+    }
+    field[b.overflow ? 0 : b.size] = '\0';
+    return fault_set(r->fault, ERR_WRONG_TYPE, field, "resource.%.*s: must be a string (`properties` takes anything else)",
+                     STR_FORMAT(key));
 }
 
 static enum err resource_from_object(const struct reader *r, struct json *v, struct ask *ret)
@@ -380,7 +405,8 @@ static enum err resource_from_object(const struct reader *r, struct json *v, str
             continue;
         }
         if (m->type != JSON_STRING)
-            return refuse(r, ERR_WRONG_TYPE, MEMBER_RESOURCE, false, "holds strings, and `properties` for everything else");
+            return refuse_resource(r, m->key);
+        if (m->has_nul) return refuse(r, ERR_BAD_VALUE, MEMBER_RESOURCE, false, "must not hold U+0000 outside `properties`");
         if (++strings > ASK_RESOURCE_STRINGS_MAX)
             return refuse(r, ERR_OUT_OF_RANGE, MEMBER_RESOURCE, false, "has more than 32 strings");
     }

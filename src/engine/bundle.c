@@ -77,7 +77,8 @@ void bundle_destroy(struct bundle *b)
 
 static enum err read_keys(struct bundle *b, const struct json *rows, struct fault *f)
 {
-    size_t count = 0, capacity = json_is_array(rows) ? rows->count : 0;
+    if (!json_is_array(rows)) return fault_set(f, ERR_BAD_VALUE, "/keys", "keys: must be an array");
+    size_t count = 0, capacity = rows->count;
     if (capacity > LIMIT_KEYS) return fault_set(f, ERR_BAD_VALUE, "/keys", "keys: more than %d", LIMIT_KEYS);
     struct key **keys = calloc(capacity + 1, sizeof(struct key *));
     if (keys == NULL) return fault_plain(f, ERR_FULL);
@@ -87,8 +88,13 @@ static enum err read_keys(struct bundle *b, const struct json *rows, struct faul
         else log_line(LOG_ERROR, "key_unreadable", "why", why.text, NULL); /* that key is unknown: it opens nothing */
     }
     enum err err = key_table_create(keys, count, &b->keys);
+    if (err != ERR_OK) { /* it took none of them */
+        for (size_t i = 0; i < count; i++) key_destroy(keys[i]);
+        count = 0;
+    }
     free(keys);
     b->facts.keys = count;
+    if (err == ERR_EXISTS) return fault_set(f, ERR_BAD_VALUE, "/keys", "keys: two of them have the same id");
     return err == ERR_OK ? ERR_OK : fault_plain(f, err);
 }
 
@@ -111,7 +117,11 @@ static enum err document_of(struct bundle *b, const struct bundle *before, struc
 {
     struct str name = json_text(row, STR("name")), content = json_text(row, STR("content"));
     struct str key = document_key(&b->arena, tenant, name);
-    if (str_is_absent(key) || str_is_absent(name) || str_is_absent(content)) return ERR_BAD_VALUE;
+    if (str_is_absent(key) || str_is_absent(name) || str_is_absent(content) || map_get(&b->documents, key) != NULL) {
+        log_text(LOG_ERROR, "policy_unloadable", "tenant %.*s: a policy without name or content, or twice in the bundle",
+                 STR_FORMAT(tenant));
+        return ERR_BAD_VALUE;
+    }
 
     struct policy_document *document = NULL, *held = before == NULL ? NULL : map_get(&before->documents, key);
     struct sha256 digest;

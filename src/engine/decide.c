@@ -6,7 +6,7 @@
 
 enum {
     EVENT_FIXED_BYTES = 16 << 10,  /* everything in an event but the payload: ids, hashes, escaped names */
-    ANSWER_FIXED_BYTES = 8 << 10,
+    ANSWER_FIXED_BYTES = 12 << 10, /* tool, reason and safe tool escaped, ids, hashes */
 };
 
 struct work { /* one decision in the making */
@@ -179,21 +179,54 @@ static void describe_ask(struct work *w)
     e->input_hash = hash_canonical(w, a->body);
 }
 
+static struct str omitted(struct work *w, struct str payload)
+{
+    return arena_printf(w->arena, "{\"bytes\":%zu,\"omitted\":true}", payload.size);
+}
+
+/* The strings are in a tree of their own; the properties are where they came. Where all of the
+ * resource is masked, so are they. */
+static void mask_resource(struct work *w)
+{
+    struct ask *a = w->ask;
+    policy_mask(w->tools->policies, STR("resource"), a->resource);
+    if (a->properties == NULL) return;
+    struct json *whole = json_get(a->body, STR("resource"));
+    policy_mask(w->tools->policies, STR("resource"), whole);
+    if (whole->type == JSON_STRING) json_become_string(a->properties, whole->string);
+}
+
+/* What the store takes for an object only stays one, however much of it is masked. */
+static struct str canonical_object(struct work *w, const struct json *v)
+{
+    return v != NULL && v->type != JSON_OBJECT ? STR("{\"masked\":true}") : canonical(w, v);
+}
+
+/* A tenant whose policies do not load has masks that nobody knows, so nothing of what came is
+ * written down. */
+static void withhold_payload(struct work *w)
+{
+    struct event *e = &w->d->event;
+    struct str *all[] = {&e->args, &e->context, &e->resource, &e->resource_properties};
+    if (strcmp(w->d->outcome.rule, "default:policy_unloadable") != 0) return;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (!str_is_absent(*all[i])) *all[i] = omitted(w, *all[i]);
+}
+
 static void describe_payload(struct work *w)
 {
     struct event *e = &w->d->event;
     struct ask *a = w->ask;
-    const struct policy_set *s = w->tools->policies;
-    if (policy_masks(s)) {
-        if (a->policy.args != NULL) policy_mask(s, STR("args"), json_get(a->body, STR("args")));
-        if (a->context != NULL) policy_mask(s, STR("context"), a->context);
-        if (a->resource != NULL) policy_mask(s, STR("resource"), a->resource);
-        if (a->properties != NULL) policy_mask(s, STR("resource"), json_get(a->body, STR("resource")));
+    if (policy_masks(w->tools->policies)) {
+        if (a->policy.args != NULL) policy_mask(w->tools->policies, STR("args"), json_get(a->body, STR("args")));
+        policy_mask(w->tools->policies, STR("context"), a->context);
+        mask_resource(w);
     }
-    e->args = canonical(w, a->policy.args);
+    e->args = canonical_object(w, a->policy.args);
     e->context = canonical(w, a->context);
     e->resource = canonical(w, a->resource);
-    e->resource_properties = canonical(w, a->properties);
+    e->resource_properties = canonical_object(w, a->properties);
+    withhold_payload(w);
 }
 
 /* A tree of the policy's own: its size is known only by writing it. */
@@ -208,16 +241,14 @@ static struct str canonical_of_policy(struct work *w, const struct json *v)
     return copy;
 }
 
-/* The client gets the safe arguments as they are; records get them masked. The policy's tree is
- * shared, so the mask is laid over a copy. */
-static struct str masked_args(struct work *w, struct str args)
+/* The client gets the safe arguments as they are; records get them masked. */
+static struct str masked_args(struct work *w)
 {
-    static const struct json_options options = {.nul_anywhere = true};
-    struct json *copy;
-    struct fault f;
-    if (json_read(args, &options, w->arena, &copy, &f) != ERR_OK) return STR("\"[masked]\"");
-    policy_mask(w->tools->policies, STR("args"), copy);
-    return canonical(w, copy);
+    const struct json *args = w->d->outcome.safe_args;
+    const struct json *masked = policy_masked_copy(w->tools->policies, STR("args"), args, w->arena);
+    if (masked == args) return w->d->safe_args;
+    if (masked == NULL) return (struct str){0}; /* the arena is full: decide() refuses */
+    return masked->type == JSON_OBJECT ? canonical_of_policy(w, masked) : STR("{\"masked\":true}");
 }
 
 static void describe_outcome(struct work *w)
@@ -232,14 +263,14 @@ static void describe_outcome(struct work *w)
     e->has_policy_version = o->policy_version != 0;
     e->policy_digest = policy_set_digest_hex(w->tools->policies);
     e->confidence_used = w->ask->policy.confidence;
-    e->has_confidence_used = o->confidence_used && w->ask->policy.has_confidence;
+    e->has_confidence_used = w->ask->policy.has_confidence; /* tells 0 from none given */
     e->would_have = would_have_json(w);
     e->safe_tool = (struct str){0};
     e->safe_args = w->d->safe_args = (struct str){0};
     if (o->verdict != VERDICT_COMPUTE) return;
     e->safe_tool = o->safe_tool;
     w->d->safe_args = o->safe_args == NULL ? STR("{}") : canonical_of_policy(w, o->safe_args);
-    e->safe_args = policy_masks(w->tools->policies) ? masked_args(w, w->d->safe_args) : w->d->safe_args;
+    e->safe_args = policy_masks(w->tools->policies) ? masked_args(w) : w->d->safe_args;
 }
 
 /* A review gets its id, its deadline and the hash that an approval is bound to. */
@@ -290,11 +321,6 @@ static struct str encode(struct work *w, const struct event *e)
     return work_keep(w, &b);
 }
 
-static struct str omitted(struct work *w, struct str payload)
-{
-    return arena_printf(w->arena, "{\"bytes\":%zu,\"omitted\":true}", payload.size);
-}
-
 /* What cannot be recorded whole cannot be reviewed, nor handed on as a safe call. */
 static void deny_unrecordable(struct work *w)
 {
@@ -315,7 +341,10 @@ static struct str encode_within_limit(struct work *w)
     struct event *e = &w->d->event;
     struct str record = encode(w, e);
     if (record.size <= LIMIT_EVENT_BYTES) return record;
-    if (w->d->outcome.verdict == VERDICT_HUMAN_REVIEW || e->safe_args.size > LIMIT_EVENT_BYTES / 2) deny_unrecordable(w);
+    if (w->d->outcome.verdict == VERDICT_HUMAN_REVIEW || e->safe_args.size > LIMIT_EVENT_BYTES / 2) {
+        deny_unrecordable(w);
+        record = encode(w, e);
+    }
     struct str *largest_first[] = {&e->args, &e->context, &e->resource_properties};
     for (size_t i = 0; i < 3 && record.size > LIMIT_EVENT_BYTES; i++) {
         if (str_is_absent(*largest_first[i])) continue;
@@ -365,7 +394,9 @@ enum err decide(const struct decide_tools *tools, const struct caller *caller, s
     ret->record = encode_within_limit(&w);
     ret->enqueued = encode_enqueued(&w);
     ret->answer = encode_answer(&w);
-    if (arena->overflow || str_is_absent(ret->answer) || ret->record.size > LIMIT_EVENT_BYTES)
+    if (arena->overflow || str_is_absent(ret->answer))
         return fault_set(f, ERR_BODY_TOO_LARGE, "", "the request needs more memory than one request may use");
+    if (ret->record.size > LIMIT_EVENT_BYTES)
+        return fault_set(f, ERR_BODY_TOO_LARGE, "", "the request is too large to be recorded, even without args, context and properties");
     return ERR_OK;
 }

@@ -197,9 +197,11 @@ static enum err judge_llhttp(const char *bytes, size_t size, const struct readin
 /* A host and a port have none of these; a proxy might read them otherwise than we do. */
 static bool host_is_plausible(struct str host)
 {
+    static const bool bad[128] = {[' '] = true, ['\t'] = true, ['/'] = true,  ['\\'] = true,
+                                  ['@'] = true, [','] = true,  ['?'] = true,  ['#'] = true,
+                                  ['<'] = true, ['>'] = true,  ['"'] = true};
     for (size_t i = 0; i < host.size; i++)
-        if ((unsigned char)host.bytes[i] >= 0x7f || strchr(" \t/\\@,?#<>\"", host.bytes[i]) != NULL)
-            return false;
+        if ((unsigned char)host.bytes[i] >= 0x7f || bad[(unsigned char)host.bytes[i]]) return false;
     return true;
 }
 

@@ -29,6 +29,7 @@ static bool media_is(struct str value, struct str type)
 static bool media_fits(enum http_body body, struct str type)
 {
     if (body == HTTP_BODY_NONE) return true;
+    if (str_equal(type, STR("application/json"))) return true; /* as nearly everybody writes it */
     if (str_is_absent(type)) return false;
     if (media_is(type, STR("application/json"))) return true;
     if (body == HTTP_BODY_NDJSON) return media_is(type, STR("application/x-ndjson"));

@@ -505,19 +505,18 @@ enum err json_read(struct str text, const struct json_options *options, struct a
 {
     jsmntok_t on_stack[TOKENS_ON_STACK];
     struct tokens tokens = {.list = on_stack, .capacity = TOKENS_ON_STACK};
-    struct reader r = {.cursor = text.bytes,
-                       .begin = text.bytes,
-                       .end = text.bytes + text.size,
-                       .arena = arena,
-                       .fault = f,
-                       .depth_max = LIMIT_JSON_DEPTH};
+    struct reader r = {.arena = arena, .fault = f, .depth_max = LIMIT_JSON_DEPTH};
     if (options != NULL) {
         check(options->depth_max <= JSON_DEPTH_CAP);
         if (options->depth_max != 0) r.depth_max = options->depth_max;
         r.nul_allowed = options->nul_anywhere;
     }
     if (text.size > INT_MAX / 2) return arena_fault(&r); /* jsmn counts in int */
-    skip_space(&r);
+    if (text.size > 0) {
+        r.cursor = r.begin = text.bytes;
+        r.end = text.bytes + text.size;
+        skip_space(&r);
+    }
     if (r.cursor == r.end)
         return fault_set(f, ERR_MALFORMED_JSON, "",
                          "the body is empty where a JSON text is expected");

@@ -76,7 +76,8 @@ static enum err load(struct policy_document *d, struct str text, struct policy_p
     return failed == 0 ? ERR_OK : ERR_INVALID_POLICY;
 }
 
-enum err policy_load(struct str name, struct str text, struct policy_document **ret, struct policy_problems *problems)
+enum err policy_load(struct str name, struct str text, struct policy_document **ret,
+                     struct policy_problems *problems)
 {
     *problems = (struct policy_problems){0};
     struct policy_document *d = document_new(name);
@@ -101,26 +102,28 @@ size_t policy_document_rules(const struct policy_document *d) { return d->rule_c
 
 /* ---- tests ---- */
 
-static void run_test(const struct policy_set *set, const struct policy_test *test, struct arena *arena,
-                     struct policy_test_result *r)
+static void run_test(const struct policy_set *set, const struct policy_test *test,
+                     struct arena *arena, struct policy_test_result *r)
 {
     struct policy_outcome outcome;
     policy_evaluate(set, &test->request, arena, NULL, &outcome);
     bool same_rule = str_is_absent(test->rule) || str_equal(test->rule, str_from(outcome.rule));
     r->passed = outcome.verdict == test->expect && same_rule;
-    snprintf(r->message, sizeof r->message, "expected %s%s%.*s, got %s by %s", verdict_name(test->expect),
-             str_is_absent(test->rule) ? "" : " by ", STR_FORMAT(test->rule), verdict_name(outcome.verdict),
-             outcome.rule);
+    snprintf(r->message, sizeof r->message, "expected %s%s%.*s, got %s by %s",
+             verdict_name(test->expect), str_is_absent(test->rule) ? "" : " by ",
+             STR_FORMAT(test->rule), verdict_name(outcome.verdict), outcome.rule);
 }
 
 bool document_run_tests(const struct policy_document *d, size_t *ret_failed,
-                        void (*each)(void *context, const struct policy_test_result *r), void *context)
+                        void (*each)(void *context, const struct policy_test_result *r),
+                        void *context)
 {
     *ret_failed = 0;
     if (d->test_count == 0) return true;
     struct policy_set *set = NULL;
     /* A set counts its references; the document itself is not changed by that. */
-    struct policy_set_entry entry = {.document = (struct policy_document *)(uintptr_t)d, .version = 1};
+    struct policy_set_entry entry = {.document = (struct policy_document *)(uintptr_t)d,
+                                     .version = 1};
     if (set_build(&entry, 1, true, &set) != ERR_OK) return false;
     struct arena arena;
     arena_init(&arena, 16 << 10, LIMIT_REQUEST_ARENA_BYTES);
@@ -136,7 +139,8 @@ bool document_run_tests(const struct policy_document *d, size_t *ret_failed,
     return true;
 }
 
-size_t policy_document_tests(const struct policy_document *d, void (*each)(void *context, const struct policy_test_result *r),
+size_t policy_document_tests(const struct policy_document *d,
+                             void (*each)(void *context, const struct policy_test_result *r),
                              void *context)
 {
     size_t failed = 0;

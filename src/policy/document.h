@@ -24,7 +24,7 @@ enum {
     TESTS_MAX = 1000,
     APPROVALS_MAX = 16,
     REVIEW_ROLES_MAX = 16,
-    TEXT_CHARACTERS_MAX = 1000,  /* descriptions and reasons */
+    TEXT_CHARACTERS_MAX = 1000, /* descriptions and reasons */
     RULE_ID_MAX = 64,
 };
 
@@ -52,16 +52,16 @@ struct review_terms {
 struct rule {
     struct str id;
     enum verdict decision;
-    bool folds;                 /* deny and human_review ignore ASCII case */
-    bool names_subject;         /* has agents, users or roles */
+    bool folds;         /* deny and human_review ignore ASCII case */
+    bool names_subject; /* has agents, users or roles */
     struct selector agents, users, actions, resources;
     struct str *roles;
     size_t role_count;
-    struct str reason;          /* the author's, or one made at load */
-    const struct gate *gate;    /* the rule's own or the document's; NULL: none */
+    struct str reason;       /* the author's, or one made at load */
+    const struct gate *gate; /* the rule's own or the document's; NULL: none */
     bool has_own_gate, has_review;
     struct review_terms review;
-    struct str safe_tool;       /* compute */
+    struct str safe_tool; /* compute */
     const struct json *safe_args;
     const struct policy_document *document;
     unsigned line, column;
@@ -110,12 +110,14 @@ struct policy_document {
 bool selector_match(const struct selector *s, const struct name *n, bool folds);
 
 /* Reads the tree into `d`; what is wrong goes to `problems`. */
-void document_read(struct policy_document *d, const struct node *root, struct policy_problems *problems);
+void document_read(struct policy_document *d, const struct node *root,
+                   struct policy_problems *problems);
 
 /* Runs all tests with this document alone, as if it were enforced. `each` gets every result.
  * False: memory ran out. */
 bool document_run_tests(const struct policy_document *d, size_t *ret_failed,
-                        void (*each)(void *context, const struct policy_test_result *r), void *context);
+                        void (*each)(void *context, const struct policy_test_result *r),
+                        void *context);
 
 bool verdict_read(struct str text, enum verdict *ret);
 

@@ -70,12 +70,11 @@ static bool roles_find(struct ballot *b)
 
 bool rule_matches_subject(struct ballot *b, const struct set_rule *r)
 {
-    const struct rule *rule = r->rule;
-    if (!rule->names_subject) return true;
-    if (b->request->kind == SUBJECT_AGENT) return selector_match(&rule->agents, b->subject, rule->folds);
-    if (selector_match(&rule->users, b->subject, rule->folds)) return true;
+    if (!r->names_subject) return true;
+    if (b->request->kind == SUBJECT_AGENT) return selector_match(r->agents, b->subject, r->folds);
+    if (selector_match(r->users, b->subject, r->folds)) return true;
     if (r->role_count == 0 || !roles_find(b)) return false;
-    const bool *has = rule->folds ? b->roles_folding : b->roles_exact;
+    const bool *has = r->folds ? b->roles_folding : b->roles_exact;
     for (size_t i = 0; i < r->role_count; i++)
         if (has[r->roles[i]]) return true;
     return false;
@@ -122,15 +121,15 @@ static void reviewer_note(struct ballot *b, uint32_t number)
     b->reviewers[b->reviewer_count++] = number;
 }
 
-bool gate_votes(const struct ballot *b, const struct rule *rule, enum verdict *ret)
+bool gate_votes(const struct ballot *b, const struct set_rule *r, enum verdict *ret)
 {
     const struct policy_request *q = b->request;
-    if (rule->gate == NULL || q->kind != SUBJECT_AGENT || rule->decision == VERDICT_DENY) return false;
+    if (r->gate == NULL || q->kind != SUBJECT_AGENT) return false;
     if (!q->has_confidence)
-        *ret = rule->gate->missing;
-    else if (q->confidence >= rule->gate->allow_at)
+        *ret = r->gate->missing;
+    else if (q->confidence >= r->gate->allow_at)
         *ret = VERDICT_ALLOW;
-    else if (q->confidence >= rule->gate->review_at)
+    else if (q->confidence >= r->gate->review_at)
         *ret = VERDICT_HUMAN_REVIEW;
     else
         *ret = VERDICT_DENY; /* also for what is no number */
@@ -144,15 +143,23 @@ static void vote(struct ballot *b, struct tally *t, uint32_t number, bool gate, 
     if (v == VERDICT_HUMAN_REVIEW && t == &b->enforced) reviewer_note(b, number);
 }
 
+/* The group's pattern has matched ignoring case. That is all a folding rule asks; for an exact
+ * one it is the same where neither side has capitals and the name is plain. */
+static bool action_is_sure(const struct ballot *b, const struct set_rule *r)
+{
+    return r->folds || (r->small_letters && !b->action->has_capitals && !b->action->odd);
+}
+
 static void consider(struct ballot *b, uint32_t number)
 {
     const struct set_rule *r = &b->set->rules[number];
-    const struct rule *rule = r->rule;
-    if (!rule_matches_action(b, rule) || !rule_matches_subject(b, r) || !rule_matches_resource(b, rule)) return;
+    if (!action_is_sure(b, r) && !rule_matches_action(b, r->rule)) return;
+    if (!rule_matches_subject(b, r) || (r->has_resources && !rule_matches_resource(b, r->rule)))
+        return;
     struct tally *t = r->shadow ? &b->shadow : &b->enforced;
     enum verdict gate;
-    vote(b, t, number, false, rule->decision);
-    if (!gate_votes(b, rule, &gate)) return;
+    vote(b, t, number, false, (enum verdict)r->decision);
+    if (!gate_votes(b, r, &gate)) return;
     vote(b, t, number, true, gate);
     b->confidence_used |= b->request->has_confidence && !r->shadow;
 }
@@ -172,7 +179,8 @@ static void consider_role(struct ballot *b, const struct subject_index *x, uint3
         else
             high = middle;
     }
-    for (; low < x->by_role_count && x->by_role[low].role == role; low++) consider(b, x->by_role[low].rule);
+    for (; low < x->by_role_count && x->by_role[low].role == role; low++)
+        consider(b, x->by_role[low].rule);
 }
 
 static void consider_subjects(struct ballot *b, const struct subject_index *x)
@@ -192,9 +200,11 @@ static void group_visit(void *context, const uint32_t *values, size_t count)
     struct ballot *b = context;
     for (size_t i = 0; i < count; i++) {
         const struct group *g = &b->set->groups[values[i]];
-        if (g->pattern.kind == GLOB_GENERAL && !glob_match(&g->pattern, b->action, true)) continue;
+        if (!glob_match_text((enum glob_kind)g->kind, g->pattern, b->action->folded)) continue;
         if (g->subjects != NULL)
             consider_subjects(b, g->subjects);
+        else if (g->count == 1)
+            consider(b, g->first_rule);
         else
             consider_visit(b, g->rules, g->count);
     }
@@ -248,14 +258,20 @@ struct str gate_reason(struct ballot *b, const struct rule *rule, enum verdict v
 {
     const struct gate *g = rule->gate;
     if (!b->request->has_confidence) {
-        struct str parts[] = {STR("No confidence was given, and rule "), rule->id, STR(" asks for one.")};
+        struct str parts[] = {STR("No confidence was given, and rule "), rule->id,
+                              STR(" asks for one.")};
         return sentence(b, parts, 3);
     }
     bool review = vote == VERDICT_HUMAN_REVIEW, allow = vote == VERDICT_ALLOW;
-    struct str parts[] = {
-        allow ? STR("The confidence reaches allow_at ") : STR("The confidence is below "),
-        allow ? STR("(") : review ? STR("allow_at (") : STR("review_at ("),
-        review || allow ? g->allow_at_text : g->review_at_text, STR(") of rule "), rule->id, STR(".")};
+    struct str parts[] = {allow ? STR("The confidence reaches allow_at ")
+                                : STR("The confidence is below "),
+                          allow    ? STR("(")
+                          : review ? STR("allow_at (")
+                                   : STR("review_at ("),
+                          review || allow ? g->allow_at_text : g->review_at_text,
+                          STR(") of rule "),
+                          rule->id,
+                          STR(".")};
     return sentence(b, parts, 6);
 }
 
@@ -313,7 +329,8 @@ static void check_safe_call(struct ballot *b, uint32_t key, bool with_shadow, st
     struct tally t = with_shadow ? joined(&safe.enforced, &safe.shadow) : safe.enforced;
     enum verdict v;
     if (strictest(&t, &v) && v <= VERDICT_HUMAN_REVIEW)
-        *r = (struct result){.verdict = VERDICT_DENY, .key = key, .unsafe = true, .unsafe_key = t.first[v]};
+        *r = (struct result){
+            .verdict = VERDICT_DENY, .key = key, .unsafe = true, .unsafe_key = t.first[v]};
     b->failed |= safe.failed;
     if (!with_shadow) b->confidence_used |= safe.confidence_used;
 }
@@ -324,11 +341,13 @@ static struct result result_of(struct ballot *b, const struct tally *t, bool wit
     if (!strictest(t, &r.verdict)) return r;
     r.key = t->first[r.verdict];
     uint32_t compute = t->first[VERDICT_COMPUTE];
-    if (compute != NO_VOTE && r.verdict != VERDICT_DENY) check_safe_call(b, compute, with_shadow, &r);
+    if (compute != NO_VOTE && r.verdict != VERDICT_DENY)
+        check_safe_call(b, compute, with_shadow, &r);
     return r;
 }
 
-static void result_rule(const struct policy_set *s, const struct result *r, char to[POLICY_RULE_TEXT], struct str *ret_policy)
+static void result_rule(const struct policy_set *s, const struct result *r,
+                        char to[POLICY_RULE_TEXT], struct str *ret_policy)
 {
     if (r->key == NO_VOTE) {
         rule_text(to, STR("default:"), STR("deny"));
@@ -346,9 +365,14 @@ static struct str result_reason(struct ballot *b, const struct result *r)
     const struct rule *rule = b->set->rules[r->key / 2].rule;
     if (r->unsafe) {
         const struct rule *by = b->set->rules[r->unsafe_key / 2].rule;
-        struct str parts[] = {STR("The safe call "), rule->safe_tool, STR(" is not permitted either: "),
-                              r->unsafe_key & 1 ? STR("gate of rule ") : STR("rule "), by->id, STR(" of policy "),
-                              by->document->name, STR(".")};
+        struct str parts[] = {STR("The safe call "),
+                              rule->safe_tool,
+                              STR(" is not permitted either: "),
+                              r->unsafe_key & 1 ? STR("gate of rule ") : STR("rule "),
+                              by->id,
+                              STR(" of policy "),
+                              by->document->name,
+                              STR(".")};
         return sentence(b, parts, sizeof parts / sizeof parts[0]);
     }
     return r->key & 1 ? gate_reason(b, rule, r->verdict) : rule->reason;
@@ -400,8 +424,10 @@ static void join_reviews(struct ballot *b, struct policy_review *ret)
 static void outcome_review(struct ballot *b, const struct result *r, struct policy_review *ret)
 {
     const struct review_terms *t = &b->set->rules[r->key / 2].rule->review;
-    *ret = (struct policy_review){.approvals = t->approvals, .expires_in_ms = t->expires_in_ms,
-                                  .good_for_ms = t->good_for_ms, .by = t->by_text};
+    *ret = (struct policy_review){.approvals = t->approvals,
+                                  .expires_in_ms = t->expires_in_ms,
+                                  .good_for_ms = t->good_for_ms,
+                                  .by = t->by_text};
     if (b->several_reviewers) join_reviews(b, ret);
 }
 
@@ -417,7 +443,8 @@ static void outcome_failed(struct policy_outcome *o)
     o->reason = STR("There was not enough memory to decide, so it is denied.");
 }
 
-static void outcome_shadow(struct ballot *b, const struct result *enforced, struct policy_outcome *o)
+static void outcome_shadow(struct ballot *b, const struct result *enforced,
+                           struct policy_outcome *o)
 {
     struct tally both = joined(&b->enforced, &b->shadow);
     struct result r = result_of(b, &both, true);
@@ -463,11 +490,17 @@ static bool scope_covers(struct ballot *b)
     return false;
 }
 
-void policy_evaluate(const struct policy_set *s, const struct policy_request *request, struct arena *arena,
-                     const struct policy_explain *explain, struct policy_outcome *ret)
+void policy_evaluate(const struct policy_set *s, const struct policy_request *request,
+                     struct arena *arena, const struct policy_explain *explain,
+                     struct policy_outcome *ret)
 {
     struct name action, subject, resource;
-    struct ballot b = {.set = s, .request = request, .arena = arena, .action = &action, .subject = &subject, .resource = &resource};
+    struct ballot b = {.set = s,
+                       .request = request,
+                       .arena = arena,
+                       .action = &action,
+                       .subject = &subject,
+                       .resource = &resource};
     outcome_clear(ret);
     if (s->closed_rule[0] != '\0') {
         memcpy(ret->rule, s->closed_rule, sizeof ret->rule);

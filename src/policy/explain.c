@@ -18,21 +18,25 @@ static struct str patterns_text(struct ballot *b, const struct selector *s)
     if (s->count > PATTERNS_SHOWN) buf_printf(&out, " and %zu more", s->count - PATTERNS_SHOWN);
     size_t wrong;
     struct str shown = buf_view(&out);
-    if (!str_is_utf8(shown, &wrong)) shown.size = wrong; /* a name cut in the middle of a character */
+    if (!str_is_utf8(shown, &wrong))
+        shown.size = wrong; /* a name cut in the middle of a character */
     return arena_copy(b->arena, shown);
 }
 
-static struct str mismatch(struct ballot *b, const char *selector, struct str name, const struct selector *s)
+static struct str mismatch(struct ballot *b, const char *selector, struct str name,
+                           const struct selector *s)
 {
     struct str shown = patterns_text(b, s);
-    return arena_printf(b->arena, "%s: %.*s does not match [%.*s]", selector, STR_FORMAT(name), STR_FORMAT(shown));
+    return arena_printf(b->arena, "%s: %.*s does not match [%.*s]", selector, STR_FORMAT(name),
+                        STR_FORMAT(shown));
 }
 
 static struct str role_names(struct ballot *b, const struct rule *rule)
 {
     struct str list = STR("");
     for (size_t i = 0; i < rule->role_count && i < PATTERNS_SHOWN; i++)
-        list = arena_printf(b->arena, "%.*s%s%.*s", STR_FORMAT(list), i == 0 ? "" : ", ", STR_FORMAT(rule->roles[i]));
+        list = arena_printf(b->arena, "%.*s%s%.*s", STR_FORMAT(list), i == 0 ? "" : ", ",
+                            STR_FORMAT(rule->roles[i]));
     return list;
 }
 
@@ -44,7 +48,8 @@ static struct str why_not_subject(struct ballot *b, const struct rule *rule)
         return STR("the rule is for people only");
     }
     if (rule->role_count > 0)
-        return arena_printf(b->arena, "roles: %.*s has none of [%.*s]", STR_FORMAT(q->user), STR_FORMAT(role_names(b, rule)));
+        return arena_printf(b->arena, "roles: %.*s has none of [%.*s]", STR_FORMAT(q->user),
+                            STR_FORMAT(role_names(b, rule)));
     if (rule->users.count > 0) return mismatch(b, "users", q->user, &rule->users);
     return STR("the rule is for agents only");
 }
@@ -55,23 +60,27 @@ static struct str why_not_resource(struct ballot *b, const struct rule *rule)
     return mismatch(b, "resources", b->request->resource, &rule->resources);
 }
 
-static struct str why_applies(struct ballot *b, const struct rule *rule)
+static struct str why_applies(struct ballot *b, const struct set_rule *r)
 {
+    const struct rule *rule = r->rule;
     enum verdict gate;
     const char *missing = rule->resources.count > 0 && str_is_absent(b->request->resource)
                               ? "applies, because the request names no resource"
                               : "applies";
-    if (!gate_votes(b, rule, &gate)) return str_from(missing);
+    if (!gate_votes(b, r, &gate)) return str_from(missing);
     struct str reason = gate_reason(b, rule, gate);
-    return arena_printf(b->arena, "%s; its gate votes %s: %.*s", missing, verdict_name(gate), STR_FORMAT(reason));
+    return arena_printf(b->arena, "%s; its gate votes %s: %.*s", missing, verdict_name(gate),
+                        STR_FORMAT(reason));
 }
 
 void explain_rules(struct ballot *b, const struct policy_explain *explain)
 {
     for (size_t i = 0; i < b->set->rule_count; i++) {
         const struct set_rule *r = &b->set->rules[i];
-        struct policy_considered c = {.policy_name = r->rule->document->name, .rule_id = r->rule->id,
-                                      .verdict = r->rule->decision, .shadow = r->shadow};
+        struct policy_considered c = {.policy_name = r->rule->document->name,
+                                      .rule_id = r->rule->id,
+                                      .verdict = r->rule->decision,
+                                      .shadow = r->shadow};
         if (!rule_matches_action(b, r->rule)) {
             c.why = mismatch(b, "actions", b->request->action, &r->rule->actions);
         } else if (!rule_matches_subject(b, r)) {
@@ -80,7 +89,7 @@ void explain_rules(struct ballot *b, const struct policy_explain *explain)
             c.why = why_not_resource(b, r->rule);
         } else {
             c.applies = true;
-            c.why = why_applies(b, r->rule);
+            c.why = why_applies(b, r);
         }
         if (str_is_absent(c.why)) c.why = STR("there was not enough memory to say why");
         explain->considered(explain->context, &c);

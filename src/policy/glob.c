@@ -62,35 +62,33 @@ bool name_prepare(struct name *n, struct str text, struct arena *arena)
     if (size > NAME_INLINE) space = arena_bytes(arena, 2 * (size + NAME_PADDING));
     if (space == NULL) return false;
     char *folded = space, *reversed = space + size + NAME_PADDING;
-    bool odd = false;
+    bool odd = false, capitals = false;
     for (size_t i = 0; i < size; i++) {
         char byte = text.bytes[i], small = glob_fold(byte);
         folded[i] = small;
         reversed[size - 1 - i] = small;
         odd |= !plain[(unsigned char)byte];
+        capitals |= small != byte;
     }
     memset(folded + size, 0, NAME_PADDING);
     n->text = text;
     n->folded = str_of(folded, size);
     n->reversed = str_of(reversed, size);
     n->odd = odd;
+    n->has_capitals = capitals;
     n->hash = name_hash(folded, size);
     return true;
 }
 
 static bool ends_with(struct str text, struct str end)
 {
-    return text.size >= end.size && memcmp(text.bytes + text.size - end.size, end.bytes, end.size) == 0;
+    return text.size >= end.size &&
+           memcmp(text.bytes + text.size - end.size, end.bytes, end.size) == 0;
 }
 
-bool glob_match(const struct glob *g, const struct name *n, bool folds)
+bool glob_match_text(enum glob_kind kind, struct str literal, struct str text)
 {
-    struct str text = n->folded, literal = g->text;
-    if (!folds) {
-        if (str_is_absent(n->text) || (n->odd && g->kind != GLOB_EXACT)) return false;
-        text = n->text;
-    }
-    switch (g->kind) {
+    switch (kind) {
     case GLOB_EXACT: return str_equal(literal, text);
     case GLOB_ANY: return true;
     case GLOB_PREFIX: return str_starts(text, str_of(literal.bytes, literal.size - 1));
@@ -98,4 +96,11 @@ bool glob_match(const struct glob *g, const struct name *n, bool folds)
     case GLOB_GENERAL: return str_glob(literal, text, false);
     }
     return false;
+}
+
+bool glob_match(const struct glob *g, const struct name *n, bool folds)
+{
+    if (folds) return glob_match_text(g->kind, g->text, n->folded);
+    if (str_is_absent(n->text) || (n->odd && g->kind != GLOB_EXACT)) return false;
+    return glob_match_text(g->kind, g->text, n->text);
 }

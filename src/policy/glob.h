@@ -15,10 +15,10 @@
 #include "base/arena.h"
 
 enum {
-    GLOB_BYTES_MAX = 512,     /* a tool's name of 128 characters */
-    GLOB_STARS_MAX = 8,       /* bounds the matcher's backtracking */
-    NAME_INLINE = 120,        /* longer names take from the arena */
-    NAME_PADDING = 8,         /* zeros behind the folded bytes, so that whole words can be read */
+    GLOB_BYTES_MAX = 512, /* a tool's name of 128 characters */
+    GLOB_STARS_MAX = 8,   /* bounds the matcher's backtracking */
+    NAME_INLINE = 120,    /* longer names take from the arena */
+    NAME_PADDING = 8,     /* zeros behind the folded bytes, so that whole words can be read */
 };
 
 enum glob_kind { GLOB_EXACT, GLOB_ANY, GLOB_PREFIX, GLOB_SUFFIX, GLOB_GENERAL };
@@ -39,11 +39,15 @@ struct name {
     struct str reversed; /* the folded bytes from the end */
     uint64_t hash;       /* of the folded bytes */
     bool odd;            /* has characters outside [A-Za-z0-9._:/@+-] */
+    bool has_capitals;   /* else folded matching is exact matching, for patterns without capitals */
     char space[2 * (NAME_INLINE + NAME_PADDING)];
 };
 
 /* False: the arena is full. `n` must not move afterwards. */
 bool name_prepare(struct name *n, struct str text, struct arena *arena);
+
+/* One literal text with its kind against one text, byte by byte. */
+bool glob_match_text(enum glob_kind kind, struct str literal, struct str text);
 
 /* An absent name matches no exact pattern; for a folding one it is "". */
 bool glob_match(const struct glob *g, const struct name *n, bool folds);

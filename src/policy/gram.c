@@ -22,7 +22,10 @@ uint64_t gram_hash(uint64_t gram)
 }
 
 /* Two bits of the filter word that the hash names. */
-static uint64_t filter_bits(uint64_t hash) { return (uint64_t)1 << (hash >> 40 & 63) | (uint64_t)1 << (hash >> 46 & 63); }
+static uint64_t filter_bits(uint64_t hash)
+{
+    return (uint64_t)1 << (hash >> 40 & 63) | (uint64_t)1 << (hash >> 46 & 63);
+}
 
 static size_t power_of_two(size_t at_least)
 {
@@ -58,12 +61,14 @@ bool grams_build(struct grams *g, struct arena *arena, const struct gram_key *ke
     *g = (struct grams){0};
     size_t counts[GRAM_SIZES] = {0};
     for (size_t i = 0; i < count; i++)
-        for (size_t table = 0; table < GRAM_SIZES; table++) counts[table] += keys[i].size == gram_size(table);
+        for (size_t table = 0; table < GRAM_SIZES; table++)
+            counts[table] += keys[i].size == gram_size(table);
     for (size_t table = 0; table < GRAM_SIZES; table++) {
         if (counts[table] == 0) continue;
         if (!table_init(&g->tables[table], arena, counts[table])) return false;
         for (size_t i = 0; i < count; i++)
-            if (keys[i].size == gram_size(table)) table_put(&g->tables[table], keys[i].bytes, keys[i].value);
+            if (keys[i].size == gram_size(table))
+                table_put(&g->tables[table], keys[i].bytes, keys[i].value);
     }
     return true;
 }

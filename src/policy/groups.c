@@ -4,6 +4,13 @@
 
 #include <stdlib.h>
 
+/* Zeroed memory that begins at the start of a cache line. */
+void *arena_lines(struct arena *arena, size_t size)
+{
+    char *bytes = arena_take(arena, size + 64);
+    return bytes == NULL ? NULL : bytes + (-(uintptr_t)bytes & 63);
+}
+
 struct filing { /* one action pattern of one rule */
     struct str pattern;
     uint32_t rule;
@@ -17,7 +24,8 @@ static int filing_compare(const void *a, const void *b)
     return x->rule < y->rule ? -1 : x->rule > y->rule;
 }
 
-static bool folded_text(struct policy_set *s, const struct rule *rule, const struct glob *g, struct str *ret)
+static bool folded_text(struct policy_set *s, const struct rule *rule, const struct glob *g,
+                        struct str *ret)
 {
     struct glob folded;
     if (!rule->folds && !glob_compile(&s->arena, g->text, true, &folded)) return false;
@@ -39,7 +47,8 @@ static const struct selector *agents_of(const struct rule *rule) { return &rule-
 static const struct selector *users_of(const struct rule *rule) { return &rule->users; }
 
 /* An index from the patterns of one selector to the group's rules that have them. */
-static bool index_subjects(struct policy_set *s, const struct group *g, selector_of *of, const struct index **ret)
+static bool index_subjects(struct policy_set *s, const struct group *g, selector_of *of,
+                           const struct index **ret)
 {
     size_t count = 0, filled = 0;
     for (size_t i = 0; i < g->count; i++) count += of(s->rules[g->rules[i]].rule)->count;
@@ -85,8 +94,8 @@ static bool index_group(struct policy_set *s, struct group *g)
         if (!s->rules[g->rules[i]].rule->names_subject) anyone[x->anyone_count++] = g->rules[i];
     x->anyone = anyone;
     g->subjects = x;
-    return index_subjects(s, g, agents_of, &x->agents) && index_subjects(s, g, users_of, &x->users) &&
-           collect_roles(s, g, x);
+    return index_subjects(s, g, agents_of, &x->agents) &&
+           index_subjects(s, g, users_of, &x->users) && collect_roles(s, g, x);
 }
 
 /* ---- groups ---- */
@@ -103,10 +112,23 @@ static bool collect_filings(struct policy_set *s, struct filing **ret, size_t *r
         const struct rule *rule = s->rules[i].rule;
         for (size_t k = 0; k < rule->actions.count; k++, filled++) {
             filings[filled].rule = (uint32_t)i;
-            if (!folded_text(s, rule, &rule->actions.globs[k], &filings[filled].pattern)) return false;
+            if (!folded_text(s, rule, &rule->actions.globs[k], &filings[filled].pattern))
+                return false;
         }
     }
     qsort(filings, count, sizeof *filings, filing_compare);
+    return true;
+}
+
+static bool group_pattern(struct policy_set *s, struct group *g, struct str pattern)
+{
+    struct glob compiled;
+    if (!glob_compile(&s->arena, pattern, true, &compiled)) return false;
+    g->kind = (uint32_t)compiled.kind;
+    g->pattern = compiled.text;
+    if (compiled.text.size > sizeof g->text) return true;
+    memcpy(g->text, compiled.text.bytes, compiled.text.size);
+    g->pattern.bytes = g->text;
     return true;
 }
 
@@ -114,14 +136,15 @@ static bool collect_filings(struct policy_set *s, struct filing **ret, size_t *r
 static bool make_groups(struct policy_set *s, const struct filing *filings, size_t count)
 {
     uint32_t *rules = arena_array(&s->arena, uint32_t, count + 1);
-    s->groups = arena_array(&s->arena, struct group, count + 1);
+    s->groups = arena_lines(&s->arena, (count + 1) * sizeof(struct group));
     if (rules == NULL || s->groups == NULL) return false;
     for (size_t i = 0; i < count; i++) {
         bool same = i > 0 && str_equal(filings[i - 1].pattern, filings[i].pattern);
         if (!same) {
             struct group *fresh = &s->groups[s->group_count++];
             fresh->rules = rules + i;
-            if (!glob_compile(&s->arena, filings[i].pattern, true, &fresh->pattern)) return false;
+            fresh->first_rule = filings[i].rule;
+            if (!group_pattern(s, fresh, filings[i].pattern)) return false;
         }
         struct group *g = &s->groups[s->group_count - 1];
         if (same && filings[i - 1].rule == filings[i].rule) continue;
@@ -135,7 +158,7 @@ static bool index_groups(struct policy_set *s)
     struct index_entry *entries = calloc(s->group_count + 1, sizeof *entries);
     bool good = entries != NULL;
     for (size_t i = 0; i < s->group_count && good; i++) {
-        entries[i] = (struct index_entry){.pattern = s->groups[i].pattern.text, .value = (uint32_t)i};
+        entries[i] = (struct index_entry){.pattern = s->groups[i].pattern, .value = (uint32_t)i};
         good = index_group(s, &s->groups[i]);
     }
     if (good) s->actions = index_build(&s->arena, entries, s->group_count);
@@ -147,7 +170,8 @@ bool set_build_groups(struct policy_set *s)
 {
     struct filing *filings = NULL;
     size_t count = 0;
-    bool built = collect_filings(s, &filings, &count) && make_groups(s, filings, count) && index_groups(s);
+    bool built =
+        collect_filings(s, &filings, &count) && make_groups(s, filings, count) && index_groups(s);
     free(filings);
     return built;
 }

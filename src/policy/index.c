@@ -24,9 +24,12 @@ struct value_list {
 };
 
 struct exact_slot {
-    uint64_t hash; /* the whole key: a wrong proposal once in 2^64 does no harm */
+    uint32_t tag;  /* the hash's upper half stands for the key: a wrong proposal does no harm */
     uint32_t list; /* TRIE_NONE: free */
 };
+
+/* Most lists have one value, so that a list's number can be the value itself, marked. */
+static const uint32_t one_value = 0x80000000u;
 
 struct index {
     struct exact_slot *exact; /* NULL: none */
@@ -48,7 +51,8 @@ struct counters {
 static uint32_t *counter_of(const struct counters *c, enum anchor_kind kind, struct str piece)
 {
     uint64_t hash = (uint64_t)kind + 1;
-    for (size_t i = 0; i < piece.size; i++) hash = (hash ^ (unsigned char)piece.bytes[i]) * 0x100000001B3u;
+    for (size_t i = 0; i < piece.size; i++)
+        hash = (hash ^ (unsigned char)piece.bytes[i]) * 0x100000001B3u;
     return &c->counts[(hash ^ hash >> 31) & c->mask];
 }
 
@@ -176,13 +180,17 @@ static size_t lists_make(struct index *x, struct anchor *anchors, size_t count)
         }
         x->lists[lists] = (struct value_list){.first = (uint32_t)i, .count = 1};
         anchors[lists] = anchors[i];
-        anchors[lists].value = (uint32_t)lists;
         lists++;
+    }
+    for (size_t i = 0; i < lists; i++) {
+        bool one = x->lists[i].count == 1 && anchors[i].value < one_value - 1;
+        anchors[i].value = one ? anchors[i].value | one_value : (uint32_t)i;
     }
     return lists;
 }
 
-static bool exact_file(struct index *x, struct arena *arena, const struct anchor *anchors, size_t count)
+static bool exact_file(struct index *x, struct arena *arena, const struct anchor *anchors,
+                       size_t count)
 {
     if (count == 0) return true;
     size_t slots = 4;
@@ -198,12 +206,13 @@ static bool exact_file(struct index *x, struct arena *arena, const struct anchor
         uint64_t hash = name_hash(padded, anchors[i].piece.size);
         size_t at = hash & x->exact_mask;
         while (x->exact[at].list != TRIE_NONE) at = (at + 1) & x->exact_mask;
-        x->exact[at] = (struct exact_slot){.hash = hash, .list = anchors[i].value};
+        x->exact[at] = (struct exact_slot){.tag = (uint32_t)(hash >> 32), .list = anchors[i].value};
     }
     return true;
 }
 
-static bool trie_file(struct trie *t, struct arena *arena, const struct anchor *anchors, size_t count)
+static bool trie_file(struct trie *t, struct arena *arena, const struct anchor *anchors,
+                      size_t count)
 {
     if (count == 0) return true;
     struct trie_key *keys = calloc(count, sizeof *keys);
@@ -215,7 +224,8 @@ static bool trie_file(struct trie *t, struct arena *arena, const struct anchor *
     return built;
 }
 
-static bool gram_file(struct index *x, struct arena *arena, const struct anchor *anchors, size_t count)
+static bool gram_file(struct index *x, struct arena *arena, const struct anchor *anchors,
+                      size_t count)
 {
     if (count == 0) return true;
     struct gram_key *keys = calloc(count, sizeof *keys);
@@ -231,7 +241,8 @@ static bool gram_file(struct index *x, struct arena *arena, const struct anchor 
     return built;
 }
 
-static bool file_all(struct index *x, struct arena *arena, const struct anchor *anchors, size_t count)
+static bool file_all(struct index *x, struct arena *arena, const struct anchor *anchors,
+                     size_t count)
 {
     size_t ends[ANCHOR_GRAM + 2] = {0}; /* where each kind's run begins, and the end of all */
     for (size_t kind = 0, i = 0; kind <= ANCHOR_GRAM; kind++) {
@@ -270,26 +281,34 @@ struct index *index_build(struct arena *arena, struct index_entry *entries, size
 
 static void visit_list(const struct index *x, uint32_t list, index_visit *visit, void *context)
 {
+    if (list & one_value) {
+        uint32_t value = list & ~one_value;
+        visit(context, &value, 1);
+        return;
+    }
     visit(context, x->values + x->lists[list].first, x->lists[list].count);
 }
 
-static void lookup_exact(const struct index *x, const struct name *n, index_visit *visit, void *context)
+static void lookup_exact(const struct index *x, const struct name *n, index_visit *visit,
+                         void *context)
 {
-    for (size_t at = n->hash & x->exact_mask; x->exact[at].list != TRIE_NONE; at = (at + 1) & x->exact_mask) {
-        if (x->exact[at].hash != n->hash) continue;
-        visit_list(x, x->exact[at].list, visit, context);
-        return;
+    for (size_t at = n->hash & x->exact_mask; x->exact[at].list != TRIE_NONE;
+         at = (at + 1) & x->exact_mask) {
+        if (x->exact[at].tag == (uint32_t)(n->hash >> 32))
+            visit_list(x, x->exact[at].list, visit, context);
     }
 }
 
-static void lookup_trie(const struct index *x, const struct trie *t, struct str text, index_visit *visit,
-                        void *context)
+static void lookup_trie(const struct index *x, const struct trie *t, struct str text,
+                        index_visit *visit, void *context)
 {
     struct trie_walk walk = trie_walk_begin(t, text);
-    for (uint32_t list; (list = trie_walk_next(&walk)) != TRIE_NONE;) visit_list(x, list, visit, context);
+    for (uint32_t list; (list = trie_walk_next(&walk)) != TRIE_NONE;)
+        visit_list(x, list, visit, context);
 }
 
-static void lookup_grams(const struct index *x, const struct name *n, index_visit *visit, void *context)
+static void lookup_grams(const struct index *x, const struct name *n, index_visit *visit,
+                         void *context)
 {
     for (size_t table = 0; table < GRAM_SIZES; table++) {
         const struct gram_table *t = &x->grams.tables[table];

@@ -6,8 +6,8 @@
 
 static const struct place rules_place = {.key = {.bytes = "rules", .size = 5}};
 
-static void warn(struct policy_problems *problems, const struct policy_document *d, const struct rule *rule,
-                 const char *member, const char *message)
+static void warn(struct policy_problems *problems, const struct policy_document *d,
+                 const struct rule *rule, const char *member, const char *message)
 {
     struct place item = {.parent = &rules_place, .index = (size_t)(rule - d->rules)};
     struct place at = {.parent = &item, .key = str_from(member)};
@@ -21,38 +21,47 @@ static bool has_bare_star(const struct selector *s)
     return false;
 }
 
-static void lint_bare_stars(const struct policy_document *d, const struct rule *rule, struct policy_problems *ret)
+static void lint_bare_stars(const struct policy_document *d, const struct rule *rule,
+                            struct policy_problems *ret)
 {
     if (rule->decision != VERDICT_ALLOW) return;
-    if (has_bare_star(&rule->actions)) warn(ret, d, rule, "actions", "a bare * allows every action there will ever be");
-    if (has_bare_star(&rule->agents)) warn(ret, d, rule, "agents", "a bare * allows every agent, also those to come");
-    if (has_bare_star(&rule->users)) warn(ret, d, rule, "users", "a bare * allows every user, also those to come");
+    if (has_bare_star(&rule->actions))
+        warn(ret, d, rule, "actions", "a bare * allows every action there will ever be");
+    if (has_bare_star(&rule->agents))
+        warn(ret, d, rule, "agents", "a bare * allows every agent, also those to come");
+    if (has_bare_star(&rule->users))
+        warn(ret, d, rule, "users", "a bare * allows every user, also those to come");
 }
 
 /* A permitting pattern with `*` never matches a name with other characters than the plain ones,
  * so one that demands such a character never matches at all. */
-static void lint_unmatchable(const struct policy_document *d, const struct rule *rule, const char *member,
-                             const struct selector *s, struct policy_problems *ret)
+static void lint_unmatchable(const struct policy_document *d, const struct rule *rule,
+                             const char *member, const struct selector *s,
+                             struct policy_problems *ret)
 {
     if (rule->folds) return;
     for (size_t i = 0; i < s->count; i++) {
         bool odd = false;
         for (size_t k = 0; k < s->globs[i].text.size; k++)
-            odd |= s->globs[i].text.bytes[k] != '*' && glob_is_odd(str_of(s->globs[i].text.bytes + k, 1));
+            odd |= s->globs[i].text.bytes[k] != '*' &&
+                   glob_is_odd(str_of(s->globs[i].text.bytes + k, 1));
         if (odd && s->globs[i].kind != GLOB_EXACT)
             warn(ret, d, rule, member,
-                 "never matches: a permitting pattern with * matches only names of [A-Za-z0-9._:/@+-]");
+                 "never matches: a permitting pattern with * matches only names of "
+                 "[A-Za-z0-9._:/@+-]");
     }
 }
 
-static void lint_without_effect(const struct policy_document *d, const struct rule *rule, struct policy_problems *ret)
+static void lint_without_effect(const struct policy_document *d, const struct rule *rule,
+                                struct policy_problems *ret)
 {
     bool permits = rule->decision == VERDICT_ALLOW || rule->decision == VERDICT_COMPUTE;
     bool agents = rule->agents.count > 0 || !rule->names_subject;
     if (rule->has_own_gate && rule->decision == VERDICT_DENY)
         warn(ret, d, rule, "confidence", "has no effect: a deny has no gate");
     if (rule->has_own_gate && !agents)
-        warn(ret, d, rule, "confidence", "has no effect: gates are for agents, and the rule is for people");
+        warn(ret, d, rule, "confidence",
+             "has no effect: gates are for agents, and the rule is for people");
     if (rule->has_review && permits && (rule->gate == NULL || !agents))
         warn(ret, d, rule, "review", "has no effect: nothing in this rule asks a person");
 }
@@ -81,12 +90,16 @@ static void lint_beaten(const struct policy_document *d, struct policy_problems 
     size_t looked_at = 0;
     for (size_t i = 0; i < d->rule_count; i++) {
         const struct rule *deny = &d->rules[i];
-        if (deny->decision != VERDICT_DENY || deny->names_subject || deny->resources.count > 0) continue;
-        for (size_t k = 0; k < d->rule_count && looked_at < 1000000; k++, looked_at += d->rules[k - 1].actions.count) {
-            if (k == i || d->rules[k].decision == VERDICT_DENY || !covered_by(deny, &d->rules[k])) continue;
+        if (deny->decision != VERDICT_DENY || deny->names_subject || deny->resources.count > 0)
+            continue;
+        for (size_t k = 0; k < d->rule_count && looked_at < 1000000;
+             k++, looked_at += d->rules[k - 1].actions.count) {
+            if (k == i || d->rules[k].decision == VERDICT_DENY || !covered_by(deny, &d->rules[k]))
+                continue;
             char message[160];
             struct buf out = buf_over(message, sizeof message - 1);
-            buf_printf(&out, "never decides: rule %.*s denies all of it to everyone", STR_FORMAT(deny->id));
+            buf_printf(&out, "never decides: rule %.*s denies all of it to everyone",
+                       STR_FORMAT(deny->id));
             message[out.size] = '\0';
             warn(ret, d, &d->rules[k], NULL, message);
         }

@@ -6,7 +6,8 @@
 
 #define MASKED STR("[masked]")
 
-static bool segment_matches(struct str segment, const struct json *parent, const struct json *child, size_t index)
+static bool segment_matches(struct str segment, const struct json *parent, const struct json *child,
+                            size_t index)
 {
     if (str_equal(segment, STR("*"))) return true;
     if (parent->type == JSON_OBJECT) return str_equal(segment, child->key);
@@ -25,18 +26,21 @@ static bool mask_below(const struct mask *m, size_t at, struct json *v, bool onl
     bool found = false;
     size_t index = 0;
     for (struct json *child = v->child; child != NULL; child = child->next, index++)
-        if (segment_matches(m->segments[at], v, child, index)) found |= mask_below(m, at + 1, child, only_look);
+        if (segment_matches(m->segments[at], v, child, index))
+            found |= mask_below(m, at + 1, child, only_look);
     return found;
 }
 
 /* A context that is a string reads as {"text": …}, so that path masks the string. */
 static bool masks_text(const struct mask *m, const struct json *root)
 {
-    return m->count == 2 && root->type == JSON_STRING && str_equal(m->segments[0], STR("context")) &&
+    return m->count == 2 && root->type == JSON_STRING &&
+           str_equal(m->segments[0], STR("context")) &&
            (str_equal(m->segments[1], STR("text")) || str_equal(m->segments[1], STR("*")));
 }
 
-static bool mask_all(const struct policy_set *s, struct str root_name, struct json *root, bool only_look)
+static bool mask_all(const struct policy_set *s, struct str root_name, struct json *root,
+                     bool only_look)
 {
     bool found = false;
     for (size_t i = 0; i < s->mask_count; i++) {
@@ -67,8 +71,8 @@ static struct json *copy(const struct json *from, struct arena *arena)
     return to;
 }
 
-const struct json *policy_masked_copy(const struct policy_set *s, struct str root_name, const struct json *root,
-                                      struct arena *arena)
+const struct json *policy_masked_copy(const struct policy_set *s, struct str root_name,
+                                      const struct json *root, struct arena *arena)
 {
     /* Looking alone changes nothing, so the cast takes no liberty. */
     if (root == NULL || !mask_all(s, root_name, (struct json *)(uintptr_t)root, true)) return root;

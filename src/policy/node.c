@@ -29,7 +29,8 @@ struct node *node_read(struct str text, struct arena *arena, struct policy_probl
         struct text_cursor cursor;
         text_cursor_init(&cursor, text);
         text_cursor_move(&cursor, wrong);
-        problem_add(problems, NULL, cursor.line, cursor.column, "the document is not well-formed UTF-8");
+        problem_add(problems, NULL, cursor.line, cursor.column,
+                    "the document is not well-formed UTF-8");
         return NULL;
     }
     if (node_text_is_json(text)) return node_read_json(text, arena, problems);
@@ -154,7 +155,8 @@ static bool float_keep(struct json *v, struct str text, struct arena *arena)
     if (text.bytes[at] == '.') literal[out++] = '0';
     for (; at < text.size; at++) {
         literal[out++] = text.bytes[at];
-        bool bare_point = text.bytes[at] == '.' && (at + 1 == text.size || !is_digit(text.bytes[at + 1]));
+        bool bare_point =
+            text.bytes[at] == '.' && (at + 1 == text.size || !is_digit(text.bytes[at + 1]));
         if (bare_point) literal[out++] = '0';
     }
     v->type = JSON_NUMBER;
@@ -167,8 +169,9 @@ bool node_resolve_plain(struct json *v, struct str text, struct arena *arena)
     static const char *const nulls[] = {"", "~", "null", "Null", "NULL", NULL};
     static const char *const trues[] = {"true", "True", "TRUE", NULL};
     static const char *const falses[] = {"false", "False", "FALSE", NULL};
-    static const char *const strange[] = {".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF", "-.inf",
-                                          "-.Inf", "-.INF", ".nan", ".NaN", ".NAN", NULL};
+    static const char *const strange[] = {".inf",  ".Inf",  ".INF",  "+.inf", "+.Inf",
+                                          "+.INF", "-.inf", "-.Inf", "-.INF", ".nan",
+                                          ".NaN",  ".NAN",  NULL};
     if (is_one_of(text, nulls)) return v->type = JSON_NULL, true;
     if (is_one_of(text, trues)) return v->type = JSON_TRUE, true;
     if (is_one_of(text, falses)) return v->type = JSON_FALSE, true;

@@ -20,10 +20,10 @@ enum {
 };
 
 struct node {
-    struct json json;          /* first, so that a json pointer into the tree is a node pointer */
-    unsigned line, column;     /* of the value, 1-based, in characters */
+    struct json json;      /* first, so that a json pointer into the tree is a node pointer */
+    unsigned line, column; /* of the value, 1-based, in characters */
     unsigned key_line, key_column;
-    bool bad;                  /* has been complained about already */
+    bool bad; /* has been complained about already */
 };
 
 static inline struct node *node_of(struct json *v) { return (struct node *)(void *)v; }

@@ -67,7 +67,8 @@ static bool offset_in_sentence(const char *sentence, size_t *ret_offset)
     for (const char *at = strstr(sentence, "byte "); at != NULL; at = strstr(at + 1, "byte ")) {
         struct str digits = str_from(at + 5);
         size_t count = 0;
-        while (count < digits.size && digits.bytes[count] >= '0' && digits.bytes[count] <= '9') count++;
+        while (count < digits.size && digits.bytes[count] >= '0' && digits.bytes[count] <= '9')
+            count++;
         uint64_t offset;
         if (!str_to_u64(str_of(digits.bytes, count), &offset)) continue;
         *ret_offset = offset;
@@ -87,7 +88,8 @@ struct node *node_read_json(struct str text, struct arena *arena, struct policy_
         size_t offset;
         bool known = offset_in_sentence(fault.text, &offset);
         if (known) text_cursor_move(&c.cursor, offset);
-        problem_add(problems, NULL, known ? c.cursor.line : 0, known ? c.cursor.column : 0, "%s", fault.text);
+        problem_add(problems, NULL, known ? c.cursor.line : 0, known ? c.cursor.column : 0, "%s",
+                    fault.text);
         return NULL;
     }
     struct node *n = node_copy(&c, root, false);

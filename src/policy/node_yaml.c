@@ -30,13 +30,15 @@ struct builder {
 
 static void stop(struct builder *b, yaml_mark_t mark, const char *message)
 {
-    problem_add(b->problems, NULL, (unsigned)mark.line + 1, (unsigned)mark.column + 1, "%s", message);
+    problem_add(b->problems, NULL, (unsigned)mark.line + 1, (unsigned)mark.column + 1, "%s",
+                message);
     b->stopped = true;
 }
 
 static void complain(struct builder *b, struct node *n, yaml_mark_t mark, const char *message)
 {
-    problem_add(b->problems, NULL, (unsigned)mark.line + 1, (unsigned)mark.column + 1, "%s", message);
+    problem_add(b->problems, NULL, (unsigned)mark.line + 1, (unsigned)mark.column + 1, "%s",
+                message);
     n->bad = true;
 }
 
@@ -54,7 +56,8 @@ static struct node *node_new(struct builder *b, yaml_mark_t mark)
 }
 
 /* A scalar in key position: it waits on the stack until its value comes. */
-static void key_take(struct builder *b, struct open_container *top, struct node *n, yaml_mark_t mark)
+static void key_take(struct builder *b, struct open_container *top, struct node *n,
+                     yaml_mark_t mark)
 {
     if (n->json.type != JSON_STRING && !n->bad)
         complain(b, n, mark, "a key has to be a string: quote it, or write a plain word");
@@ -94,7 +97,8 @@ static void on_scalar(struct builder *b, const yaml_event_t *e)
 {
     struct node *n = node_new(b, e->start_mark);
     if (n == NULL) return;
-    struct str text = arena_copy(b->arena, str_of((const char *)e->data.scalar.value, e->data.scalar.length));
+    struct str text =
+        arena_copy(b->arena, str_of((const char *)e->data.scalar.value, e->data.scalar.length));
     if (str_is_absent(text)) {
         stop(b, e->start_mark, "the document is too large");
         return;
@@ -109,7 +113,8 @@ static void on_scalar(struct builder *b, const yaml_event_t *e)
         !node_resolve_plain(&n->json, text, b->arena)) {
         n->json.type = JSON_STRING;
         n->json.string = text;
-        complain(b, n, e->start_mark, "this number cannot be held exactly enough; quote it if it is text");
+        complain(b, n, e->start_mark,
+                 "this number cannot be held exactly enough; quote it if it is text");
     }
     if (is_key_position(b))
         key_take(b, &b->stack[b->depth - 1], n, e->start_mark);
@@ -162,8 +167,8 @@ static void find_duplicates(struct builder *b, const struct node *map)
     for (i = 1; i < count; i++) {
         if (!str_equal(members[i - 1]->json.key, members[i]->json.key)) continue;
         problem_add(b->problems, NULL, members[i]->key_line, members[i]->key_column,
-                    "the key \"%.60s\" is here twice; it is on line %u already", members[i]->json.key.bytes,
-                    members[i - 1]->key_line);
+                    "the key \"%.60s\" is here twice; it is on line %u already",
+                    members[i]->json.key.bytes, members[i - 1]->key_line);
         members[i]->bad = true;
     }
     free(members);
@@ -190,7 +195,8 @@ static void on_alias(struct builder *b, const yaml_event_t *e)
 
 static void on_document(struct builder *b, const yaml_event_t *e)
 {
-    bool tags = e->data.document_start.tag_directives.start != e->data.document_start.tag_directives.end;
+    bool tags =
+        e->data.document_start.tag_directives.start != e->data.document_start.tag_directives.end;
     if (b->documents++ > 0) stop(b, e->start_mark, "more than one YAML document in one text");
     if (tags) stop(b, e->start_mark, "%TAG directives are not allowed");
 }
@@ -203,10 +209,12 @@ static bool on_event(struct builder *b, const yaml_event_t *e)
     case YAML_ALIAS_EVENT: on_alias(b, e); break;
     case YAML_SCALAR_EVENT: on_scalar(b, e); break;
     case YAML_SEQUENCE_START_EVENT:
-        on_container(b, JSON_ARRAY, e->data.sequence_start.anchor, e->data.sequence_start.tag, e->start_mark);
+        on_container(b, JSON_ARRAY, e->data.sequence_start.anchor, e->data.sequence_start.tag,
+                     e->start_mark);
         break;
     case YAML_MAPPING_START_EVENT:
-        on_container(b, JSON_OBJECT, e->data.mapping_start.anchor, e->data.mapping_start.tag, e->start_mark);
+        on_container(b, JSON_OBJECT, e->data.mapping_start.anchor, e->data.mapping_start.tag,
+                     e->start_mark);
         break;
     case YAML_SEQUENCE_END_EVENT:
     case YAML_MAPPING_END_EVENT: on_end(b); break;
@@ -234,9 +242,11 @@ static void on_syntax_error(struct builder *b, const yaml_parser_t *p, struct st
         return;
     }
     const char *context = p->context != NULL ? p->context : "";
-    const char *hint = strstr(context, "alias") != NULL ? " (quote a value that starts with *)" : "";
-    problem_add(b->problems, NULL, (unsigned)p->problem_mark.line + 1, (unsigned)p->problem_mark.column + 1,
-                "not YAML: %s%s%s%s", what, *context != '\0' ? " " : "", context, hint);
+    const char *hint =
+        strstr(context, "alias") != NULL ? " (quote a value that starts with *)" : "";
+    problem_add(b->problems, NULL, (unsigned)p->problem_mark.line + 1,
+                (unsigned)p->problem_mark.column + 1, "not YAML: %s%s%s%s", what,
+                *context != '\0' ? " " : "", context, hint);
 }
 
 struct node *node_read_yaml(struct str text, struct arena *arena, struct policy_problems *problems)

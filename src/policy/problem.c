@@ -59,7 +59,8 @@ void problem_add(struct policy_problems *problems, const struct place *place, un
         buf_put(&name, cut.key);
         if (tail != place) { /* elements below the named step */
             char shown[512];
-            struct buf whole = buf_over(shown, sizeof shown), head = buf_over(long_path, sizeof long_path);
+            struct buf whole = buf_over(shown, sizeof shown),
+                       head = buf_over(long_path, sizeof long_path);
             path_put(&whole, place);
             path_put(&head, tail);
             if (!whole.overflow) buf_put(&name, str_skip(buf_view(&whole), head.size));
@@ -73,9 +74,12 @@ void problem_add(struct policy_problems *problems, const struct place *place, un
     va_end(arguments);
     if (length < 0) text[0] = '\0';
     char whole[sizeof text + sizeof long_name];
-    length = name.size > 0 ? snprintf(whole, sizeof whole, "%.*s: %s", STR_FORMAT(buf_view(&name)), text)
-                           : snprintf(whole, sizeof whole, "%s", text);
-    size_t size = length < 0 ? 0 : (size_t)length < sizeof whole ? (size_t)length : sizeof whole - 1;
+    length = name.size > 0
+                 ? snprintf(whole, sizeof whole, "%.*s: %s", STR_FORMAT(buf_view(&name)), text)
+                 : snprintf(whole, sizeof whole, "%s", text);
+    size_t size = length < 0                      ? 0
+                  : (size_t)length < sizeof whole ? (size_t)length
+                                                  : sizeof whole - 1;
     if (size > sizeof p->message - 1) size = sizeof p->message - 1;
     memcpy(p->message, whole, size);
     cut_text(p->message, size);
@@ -111,7 +115,8 @@ static unsigned edit_distance(struct str a, struct str b)
     for (unsigned i = 1; i <= a.size; i++) {
         for (unsigned j = 1; j <= b.size; j++) {
             unsigned differs = a.bytes[i - 1] != b.bytes[j - 1];
-            rows[i][j] = smallest(rows[i - 1][j] + 1, rows[i][j - 1] + 1, rows[i - 1][j - 1] + differs);
+            rows[i][j] =
+                smallest(rows[i - 1][j] + 1, rows[i][j - 1] + 1, rows[i - 1][j - 1] + differs);
             bool swapped = i > 1 && j > 1 && a.bytes[i - 1] == b.bytes[j - 2] &&
                            a.bytes[i - 2] == b.bytes[j - 1];
             if (swapped && rows[i - 2][j - 2] + 1 < rows[i][j]) rows[i][j] = rows[i - 2][j - 2] + 1;

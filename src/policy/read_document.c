@@ -2,11 +2,13 @@
  * and tests are in read_rule.c and read_test.c. */
 #include "policy/reader.h"
 
-static const char *const document_keys[] = {"description", "mode", "confidence", "roles", "mask", "rules", "tests"};
+static const char *const document_keys[] = {"description", "mode",  "confidence", "roles",
+                                            "mask",        "rules", "tests"};
 
 const char *const verdict_words[4] = {"allow", "compute", "human_review", "deny"};
 
-static bool gate_number(struct reader *r, const struct value *map, const char *key, double *ret, struct str *ret_text)
+static bool gate_number(struct reader *r, const struct value *map, const char *key, double *ret,
+                        struct str *ret_text)
 {
     struct value v = member(map, key);
     if (!require(r, map, &v) || !want_number(r, &v, 0, 1, ret)) return false;
@@ -26,12 +28,15 @@ const struct gate *read_gate(struct reader *r, const struct value *v)
     bool has_review = gate_number(r, v, "review_at", &g->review_at, &g->review_at_text);
     if (has_allow && has_review && g->review_at > g->allow_at) {
         struct value at = member(v, "review_at");
-        complain(r, &at, "%g is above allow_at (%g); the thresholds must descend", g->review_at, g->allow_at);
+        complain(r, &at, "%g is above allow_at (%g); the thresholds must descend", g->review_at,
+                 g->allow_at);
         has_review = false;
     }
     struct value missing = member(v, "missing");
     size_t word = 0;
-    if (missing.node != NULL && !want_word(r, &missing, missing_words, COUNT_OF(missing_words), &word)) return NULL;
+    if (missing.node != NULL &&
+        !want_word(r, &missing, missing_words, COUNT_OF(missing_words), &word))
+        return NULL;
     g->missing = word == 0 ? VERDICT_HUMAN_REVIEW : VERDICT_DENY;
     return has_allow && has_review ? g : NULL;
 }
@@ -49,7 +54,8 @@ static bool glob_is_usable(struct reader *r, const struct value *v, struct str t
         complain(r, v, "has %zu stars; %d are the most", stars, GLOB_STARS_MAX);
         return false;
     }
-    if (r->globs == DOCUMENT_GLOBS_MAX) complain(r, v, "the document has more than %d patterns", DOCUMENT_GLOBS_MAX);
+    if (r->globs == DOCUMENT_GLOBS_MAX)
+        complain(r, v, "the document has more than %d patterns", DOCUMENT_GLOBS_MAX);
     return r->globs++ < DOCUMENT_GLOBS_MAX;
 }
 
@@ -119,7 +125,8 @@ static void read_roles(struct reader *r, const struct value *v)
         return;
     }
     r->document->roles = reader_take(r, v->node->json.count * sizeof(struct role));
-    for (const struct node *n = node_first(v->node); n != NULL && r->document->roles != NULL; n = node_next(n)) {
+    for (const struct node *n = node_first(v->node); n != NULL && r->document->roles != NULL;
+         n = node_next(n)) {
         struct value role = {.node = n, .place = {.parent = &v->place, .key = n->json.key}};
         read_role(r, &role, &r->document->roles[r->document->role_count++]);
     }
@@ -134,13 +141,15 @@ static void read_mask(struct reader *r, const struct value *v, struct mask *mask
     size_t count = 0;
     for (struct str rest = path; str_split(&rest, '.', &segment); count++) {
         if (segment.size == 0 || count == MASK_SEGMENTS_MAX) {
-            complain(r, v, "\"%.100s\" is not a path of 1 to %d names with dots between", path.bytes, MASK_SEGMENTS_MAX);
+            complain(r, v, "\"%.100s\" is not a path of 1 to %d names with dots between",
+                     path.bytes, MASK_SEGMENTS_MAX);
             return;
         }
         segments[count] = segment;
     }
     struct str root = segments[0];
-    if (!str_equal(root, STR("args")) && !str_equal(root, STR("context")) && !str_equal(root, STR("resource"))) {
+    if (!str_equal(root, STR("args")) && !str_equal(root, STR("context")) &&
+        !str_equal(root, STR("resource"))) {
         complain(r, v, "\"%.100s\" has to begin with args, context or resource", path.bytes);
         return;
     }
@@ -155,7 +164,8 @@ static void read_masks(struct reader *r, const struct value *v)
     if (!want_list(r, v, MASKS_MAX)) return;
     r->document->masks = reader_take(r, v->node->json.count * sizeof(struct mask));
     size_t index = 0;
-    for (const struct node *n = node_first(v->node); n != NULL && r->document->masks != NULL; n = node_next(n), index++) {
+    for (const struct node *n = node_first(v->node); n != NULL && r->document->masks != NULL;
+         n = node_next(n), index++) {
         struct value item = element(v, n, index);
         read_mask(r, &item, &r->document->masks[r->document->mask_count++]);
     }
@@ -168,14 +178,16 @@ static void read_mode(struct reader *r, const struct value *v)
     if (want_word(r, v, modes, COUNT_OF(modes), &mode)) r->document->is_shadow = mode == 1;
 }
 
-void document_read(struct policy_document *d, const struct node *root, struct policy_problems *problems)
+void document_read(struct policy_document *d, const struct node *root,
+                   struct policy_problems *problems)
 {
     struct reader r = {.document = d, .problems = problems};
     struct value top = {.node = root};
     if (!want_map(&r, &top)) return;
     check_keys(&r, &top, document_keys, COUNT_OF(document_keys));
     struct value v;
-    if ((v = member(&top, "description")).node != NULL) want_text(&r, &v, TEXT_CHARACTERS_MAX, &d->description);
+    if ((v = member(&top, "description")).node != NULL)
+        want_text(&r, &v, TEXT_CHARACTERS_MAX, &d->description);
     if ((v = member(&top, "mode")).node != NULL) read_mode(&r, &v);
     if ((v = member(&top, "confidence")).node != NULL) d->gate = read_gate(&r, &v);
     if ((v = member(&top, "roles")).node != NULL) read_roles(&r, &v);

@@ -3,14 +3,16 @@
 
 #include "base/map.h"
 
-static const char *const rule_keys[] = {"id",       "agents", "users",  "roles",      "actions", "resources", "decision",
-                                        "reason",   "review", "compute", "confidence", "when",    "limit"};
+static const char *const rule_keys[] = {"id",         "agents",   "users",  "roles",  "actions",
+                                        "resources",  "decision", "reason", "review", "compute",
+                                        "confidence", "when",     "limit"};
 
 /* Answers use these words where a rule's id would stand ("review:pending", "token:scope"). */
 static const char *const reserved_ids[] = {"pending",  "approved", "denied", "expired", "cancelled",
                                            "redeemed", "binding",  "record", "uses",    "scope"};
 
-static const enum verdict word_verdicts[4] = {VERDICT_ALLOW, VERDICT_COMPUTE, VERDICT_HUMAN_REVIEW, VERDICT_DENY};
+static const enum verdict word_verdicts[4] = {VERDICT_ALLOW, VERDICT_COMPUTE, VERDICT_HUMAN_REVIEW,
+                                              VERDICT_DENY};
 
 bool verdict_read(struct str text, enum verdict *ret)
 {
@@ -28,21 +30,24 @@ static void read_id(struct reader *r, const struct value *map, struct rule *rule
     if (!require(r, map, &v) || !want_name(r, &v, RULE_ID_MAX, &rule->id)) return;
     for (size_t i = 0; i < COUNT_OF(reserved_ids); i++)
         if (str_equal(rule->id, str_from(reserved_ids[i])))
-            complain(r, &v, "\"%s\" is a word of the service's own answers; choose another id", reserved_ids[i]);
+            complain(r, &v, "\"%s\" is a word of the service's own answers; choose another id",
+                     reserved_ids[i]);
 }
 
 static bool read_decision(struct reader *r, const struct value *map, struct rule *rule)
 {
     struct value v = member(map, "decision");
     size_t word;
-    if (!require(r, map, &v) || !want_word(r, &v, verdict_words, COUNT_OF(verdict_words), &word)) return false;
+    if (!require(r, map, &v) || !want_word(r, &v, verdict_words, COUNT_OF(verdict_words), &word))
+        return false;
     rule->decision = word_verdicts[word];
     rule->folds = rule->decision == VERDICT_DENY || rule->decision == VERDICT_HUMAN_REVIEW;
     return true;
 }
 
 /* Names of roles; *ret_text (may be NULL) is them with commas between. */
-static bool read_role_names(struct reader *r, const struct value *v, size_t most, struct str **ret, size_t *ret_count)
+static bool read_role_names(struct reader *r, const struct value *v, size_t most, struct str **ret,
+                            size_t *ret_count)
 {
     if (!want_list(r, v, most)) return false;
     if (v->node->json.count == 0) {
@@ -51,7 +56,8 @@ static bool read_role_names(struct reader *r, const struct value *v, size_t most
     }
     struct str *names = reader_take(r, v->node->json.count * sizeof *names);
     size_t count = 0, index = 0;
-    for (const struct node *n = node_first(v->node); n != NULL && names != NULL; n = node_next(n), index++) {
+    for (const struct node *n = node_first(v->node); n != NULL && names != NULL;
+         n = node_next(n), index++) {
         struct value item = element(v, n, index);
         if (want_name(r, &item, RULE_ID_MAX, &names[count])) count++;
     }
@@ -60,9 +66,11 @@ static bool read_role_names(struct reader *r, const struct value *v, size_t most
     return names != NULL && count == v->node->json.count;
 }
 
-static void read_subjects(struct reader *r, const struct value *map, struct rule *rule, bool decided)
+static void read_subjects(struct reader *r, const struct value *map, struct rule *rule,
+                          bool decided)
 {
-    struct value agents = member(map, "agents"), users = member(map, "users"), roles = member(map, "roles");
+    struct value agents = member(map, "agents"), users = member(map, "users"),
+                 roles = member(map, "roles");
     if (agents.node != NULL) read_globs(r, &agents, rule->folds, &rule->agents);
     if (users.node != NULL) read_globs(r, &users, rule->folds, &rule->users);
     if (roles.node != NULL) read_role_names(r, &roles, ROLES_MAX, &rule->roles, &rule->role_count);
@@ -97,12 +105,17 @@ static void read_review(struct reader *r, const struct value *v, struct rule *ru
     struct review_terms *t = &rule->review;
     rule->has_review = true;
     struct value m;
-    if ((m = member(v, "by")).node != NULL && read_role_names(r, &m, REVIEW_ROLES_MAX, &t->by, &t->by_count))
+    if ((m = member(v, "by")).node != NULL &&
+        read_role_names(r, &m, REVIEW_ROLES_MAX, &t->by, &t->by_count))
         by_text(r, t);
-    if ((m = member(v, "approvals")).node != NULL) want_count(r, &m, 1, APPROVALS_MAX, &t->approvals);
-    if ((m = member(v, "expires_in")).node != NULL) want_duration(r, &m, 30 * day_ms, "30d", &t->expires_in_ms);
-    if ((m = member(v, "good_for")).node != NULL) want_duration(r, &m, day_ms, "24h", &t->good_for_ms);
-    if (rule->decision == VERDICT_DENY) complain_at_key(r, v, "a deny asks nobody, so it has no review");
+    if ((m = member(v, "approvals")).node != NULL)
+        want_count(r, &m, 1, APPROVALS_MAX, &t->approvals);
+    if ((m = member(v, "expires_in")).node != NULL)
+        want_duration(r, &m, 30 * day_ms, "30d", &t->expires_in_ms);
+    if ((m = member(v, "good_for")).node != NULL)
+        want_duration(r, &m, day_ms, "24h", &t->good_for_ms);
+    if (rule->decision == VERDICT_DENY)
+        complain_at_key(r, v, "a deny asks nobody, so it has no review");
 }
 
 static void read_compute(struct reader *r, const struct value *v, struct rule *rule)
@@ -137,16 +150,19 @@ static void default_reason(struct reader *r, struct rule *rule)
 {
     static const char *const verbs[] = {"denies", "sends to a person", "replaces", "allows"};
     if (!str_is_absent(rule->reason)) return;
-    rule->reason = arena_printf(&r->document->arena, "Rule %.*s of policy %.*s %s this.", STR_FORMAT(rule->id),
-                                STR_FORMAT(r->document->name), verbs[rule->decision]);
+    rule->reason =
+        arena_printf(&r->document->arena, "Rule %.*s of policy %.*s %s this.", STR_FORMAT(rule->id),
+                     STR_FORMAT(r->document->name), verbs[rule->decision]);
     if (str_is_absent(rule->reason)) r->full = true;
 }
 
 static void read_terms(struct reader *r, const struct value *map, struct rule *rule, bool decided)
 {
     struct value v;
-    rule->review = (struct review_terms){.approvals = 1, .expires_in_ms = 30 * 60 * 1000, .good_for_ms = 15 * 60 * 1000};
-    if ((v = member(map, "reason")).node != NULL) want_text(r, &v, TEXT_CHARACTERS_MAX, &rule->reason);
+    rule->review = (struct review_terms){
+        .approvals = 1, .expires_in_ms = 30 * 60 * 1000, .good_for_ms = 15 * 60 * 1000};
+    if ((v = member(map, "reason")).node != NULL)
+        want_text(r, &v, TEXT_CHARACTERS_MAX, &rule->reason);
     if ((v = member(map, "review")).node != NULL) read_review(r, &v, rule);
     rule->gate = r->document->gate;
     if ((v = member(map, "confidence")).node != NULL) {
@@ -154,7 +170,8 @@ static void read_terms(struct reader *r, const struct value *map, struct rule *r
         rule->has_own_gate = true;
     }
     v = member(map, "compute");
-    if (decided && rule->decision == VERDICT_COMPUTE && require(r, map, &v)) read_compute(r, &v, rule);
+    if (decided && rule->decision == VERDICT_COMPUTE && require(r, map, &v))
+        read_compute(r, &v, rule);
     if (decided && rule->decision != VERDICT_COMPUTE && v.node != NULL)
         complain_at_key(r, &v, "belongs to decision: compute only");
 }
@@ -177,13 +194,15 @@ static void read_rule(struct reader *r, const struct value *v, struct rule *rule
     default_reason(r, rule);
 }
 
-static void check_unique(struct reader *r, struct map *ids, const struct value *v, struct rule *rule)
+static void check_unique(struct reader *r, struct map *ids, const struct value *v,
+                         struct rule *rule)
 {
     if (str_is_absent(rule->id)) return;
     struct rule *other = map_get(ids, rule->id);
     if (other != NULL) {
         struct value id = member(v, "id");
-        complain(r, &id, "\"%.64s\" is the id of the rule on line %u already", rule->id.bytes, other->line);
+        complain(r, &id, "\"%.64s\" is the id of the rule on line %u already", rule->id.bytes,
+                 other->line);
     } else if (!map_put(ids, rule->id, rule)) {
         r->full = true;
     }
@@ -201,7 +220,8 @@ void read_rules(struct reader *r, const struct value *v)
     if (d->rules == NULL) return;
     struct map ids = {0};
     size_t index = 0;
-    for (const struct node *n = node_first(v->node); n != NULL && !r->full; n = node_next(n), index++) {
+    for (const struct node *n = node_first(v->node); n != NULL && !r->full;
+         n = node_next(n), index++) {
         struct value item = element(v, n, index);
         struct rule *rule = &d->rules[d->rule_count++];
         read_rule(r, &item, rule);

@@ -40,8 +40,8 @@ void complain(struct reader *r, const struct value *v, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    complain_at(r, v, v->node == NULL ? 0 : v->node->line, v->node == NULL ? 0 : v->node->column, format,
-                arguments);
+    complain_at(r, v, v->node == NULL ? 0 : v->node->line, v->node == NULL ? 0 : v->node->column,
+                format, arguments);
     va_end(arguments);
 }
 
@@ -108,8 +108,9 @@ bool want_text(struct reader *r, const struct value *v, size_t characters_max, s
     if (j->type != JSON_STRING) {
         bool scalar = j->type != JSON_ARRAY && j->type != JSON_OBJECT && !str_is_empty(j->raw);
         if (scalar)
-            complain(r, v, "has to be a string; %.*s is %s: write \"%.*s\"", (int)(j->raw.size > 40 ? 40 : j->raw.size),
-                     j->raw.bytes, type_name(j), (int)(j->raw.size > 40 ? 40 : j->raw.size), j->raw.bytes);
+            complain(r, v, "has to be a string; %.*s is %s: write \"%.*s\"",
+                     (int)(j->raw.size > 40 ? 40 : j->raw.size), j->raw.bytes, type_name(j),
+                     (int)(j->raw.size > 40 ? 40 : j->raw.size), j->raw.bytes);
         else
             complain(r, v, "has to be a string, not %s", type_name(j));
         return false;
@@ -159,7 +160,8 @@ bool want_number(struct reader *r, const struct value *v, double least, double m
     return true;
 }
 
-bool want_count(struct reader *r, const struct value *v, unsigned least, unsigned most, unsigned *ret)
+bool want_count(struct reader *r, const struct value *v, unsigned least, unsigned most,
+                unsigned *ret)
 {
     double number;
     if (!want_number(r, v, least, most, &number)) return false;
@@ -182,7 +184,8 @@ static uint64_t unit_ms(char unit)
     }
 }
 
-bool want_duration(struct reader *r, const struct value *v, uint64_t most_ms, const char *most, uint64_t *ret_ms)
+bool want_duration(struct reader *r, const struct value *v, uint64_t most_ms, const char *most,
+                   uint64_t *ret_ms)
 {
     struct str text;
     const struct json *j = &v->node->json;
@@ -209,7 +212,8 @@ static void words_put(struct buf *out, const char *const *words, size_t count)
     for (size_t i = 0; i < count; i++) buf_printf(out, "%s%s", i == 0 ? "" : ", ", words[i]);
 }
 
-bool want_word(struct reader *r, const struct value *v, const char *const *words, size_t count, size_t *ret)
+bool want_word(struct reader *r, const struct value *v, const char *const *words, size_t count,
+               size_t *ret)
 {
     struct str text;
     if (!want_text(r, v, 200, &text)) return false;
@@ -223,8 +227,9 @@ bool want_word(struct reader *r, const struct value *v, const char *const *words
     words_put(&out, words, count);
     list[out.size] = '\0';
     const char *near = nearest_word(text, words, count);
-    complain(r, v, "\"%.60s\" is not one of %s%s%s%s", text.bytes, list, near == NULL ? "" : "; did you mean ",
-             near == NULL ? "" : near, near == NULL ? "" : "?");
+    complain(r, v, "\"%.60s\" is not one of %s%s%s%s", text.bytes, list,
+             near == NULL ? "" : "; did you mean ", near == NULL ? "" : near,
+             near == NULL ? "" : "?");
     return false;
 }
 

@@ -11,8 +11,8 @@
 struct reader {
     struct policy_document *document; /* its arena holds what is read */
     struct policy_problems *problems;
-    size_t globs;                     /* compiled so far */
-    bool full;                        /* memory ran out */
+    size_t globs; /* compiled so far */
+    bool full;    /* memory ran out */
 };
 
 struct value {
@@ -39,7 +39,8 @@ bool want_list(struct reader *r, const struct value *v, size_t count_max);
 bool want_text(struct reader *r, const struct value *v, size_t characters_max, struct str *ret);
 bool want_name(struct reader *r, const struct value *v, size_t size_max, struct str *ret);
 bool want_number(struct reader *r, const struct value *v, double least, double most, double *ret);
-bool want_count(struct reader *r, const struct value *v, unsigned least, unsigned most, unsigned *ret);
+bool want_count(struct reader *r, const struct value *v, unsigned least, unsigned most,
+                unsigned *ret);
 /* "90s", "30m", "1h", "2d" */
 bool want_duration(struct reader *r, const struct value *v, uint64_t most_ms, const char *most,
                    uint64_t *ret_ms);

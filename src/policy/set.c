@@ -6,7 +6,8 @@
 #include "base/check.h"
 #include "base/map.h"
 
-static const size_t set_bytes_max = (size_t)8 << 30; /* bounds nothing real; the arena wants a bound */
+static const size_t set_bytes_max = (size_t)8
+                                    << 30; /* bounds nothing real; the arena wants a bound */
 
 static int document_compare(const void *a, const void *b)
 {
@@ -14,7 +15,8 @@ static int document_compare(const void *a, const void *b)
     return str_compare(x->document->name, y->document->name);
 }
 
-static bool take_documents(struct policy_set *s, const struct policy_set_entry *entries, size_t count, bool as_enforced)
+static bool take_documents(struct policy_set *s, const struct policy_set_entry *entries,
+                           size_t count, bool as_enforced)
 {
     s->documents = arena_array(&s->arena, struct set_document, count + 1);
     if (s->documents == NULL) return false;
@@ -58,7 +60,8 @@ static bool number_roles(struct policy_set *s, struct map *numbers)
         for (size_t k = 0; k < d->role_count; k++) {
             s->member_count += d->roles[k].count;
             if (map_get(numbers, d->roles[k].name) != NULL) continue;
-            if (!map_put(numbers, d->roles[k].name, (void *)(uintptr_t)(s->role_count + 1))) return false;
+            if (!map_put(numbers, d->roles[k].name, (void *)(uintptr_t)(s->role_count + 1)))
+                return false;
             s->role_count++;
         }
     }
@@ -88,7 +91,8 @@ static bool collect_members(struct policy_set *s, const struct map *numbers)
             }
         }
     }
-    if (entries != NULL && s->members != NULL) s->member_index = index_build(&s->arena, entries, filled);
+    if (entries != NULL && s->members != NULL)
+        s->member_index = index_build(&s->arena, entries, filled);
     free(entries);
     return s->member_index != NULL;
 }
@@ -105,9 +109,49 @@ static bool resolve_roles(struct policy_set *s, const struct map *numbers, struc
     return true;
 }
 
-static bool collect_rules(struct policy_set *s, const struct map *numbers)
+static void rule_init(struct set_rule *r, const struct rule *rule)
 {
-    s->rules = arena_array(&s->arena, struct set_rule, s->rule_count + 1);
+    *r = (struct set_rule){.rule = rule,
+                           .agents = &rule->agents,
+                           .users = &rule->users,
+                           .gate = rule->gate,
+                           .decision = (uint8_t)rule->decision,
+                           .folds = rule->folds,
+                           .names_subject = rule->names_subject,
+                           .has_resources = rule->resources.count > 0,
+                           .small_letters = true};
+    if (rule->decision == VERDICT_DENY) r->gate = NULL;
+    for (size_t i = 0; i < rule->actions.count; i++)
+        for (size_t k = 0; k < rule->actions.globs[i].text.size; k++)
+            r->small_letters &= glob_fold(rule->actions.globs[i].text.bytes[k]) ==
+                                rule->actions.globs[i].text.bytes[k];
+}
+
+static bool selector_same(const struct selector *a, const struct selector *b)
+{
+    if (a->count != b->count) return false;
+    for (size_t i = 0; i < a->count; i++)
+        if (!str_equal(a->globs[i].text, b->globs[i].text)) return false;
+    return true;
+}
+
+/* Selectors that say the same become one, found by their first pattern: the last of that beginning
+ * is remembered, which is enough for the usual run of rules for one agent. */
+static bool intern(struct map selectors[2], bool folds, const struct selector **selector)
+{
+    const struct selector *mine = *selector;
+    if (mine->count == 0) return true;
+    const struct selector *other = map_get(&selectors[folds], mine->globs[0].text);
+    if (other != NULL && selector_same(mine, other)) {
+        *selector = other;
+        return true;
+    }
+    return map_put(&selectors[folds], mine->globs[0].text, (void *)(uintptr_t)mine);
+}
+
+static bool collect_rules(struct policy_set *s, const struct map *numbers, struct map selectors[2])
+{
+    s->rules = arena_lines(&s->arena, (s->rule_count + 1) * sizeof(struct set_rule));
     s->masks = arena_array(&s->arena, const struct mask *, s->mask_count + 1);
     if (s->rules == NULL || s->masks == NULL) return false;
     size_t rule = 0, mask = 0;
@@ -116,8 +160,12 @@ static bool collect_rules(struct policy_set *s, const struct map *numbers)
         for (size_t k = 0; k < d->mask_count; k++) s->masks[mask++] = &d->masks[k];
         for (size_t k = 0; k < d->rule_count; k++) {
             struct set_rule *r = &s->rules[rule++];
-            *r = (struct set_rule){.rule = &d->rules[k], .document = (uint32_t)i, .shadow = s->documents[i].shadow};
+            rule_init(r, &d->rules[k]);
+            r->document = (uint32_t)i;
+            r->shadow = s->documents[i].shadow;
             if (!resolve_roles(s, numbers, r)) return false;
+            if (!intern(selectors, r->folds, &r->agents) || !intern(selectors, r->folds, &r->users))
+                return false;
         }
     }
     return true;
@@ -130,14 +178,18 @@ static struct policy_set *set_new(void)
     return s;
 }
 
-enum err set_build(const struct policy_set_entry *entries, size_t count, bool as_enforced, struct policy_set **ret)
+enum err set_build(const struct policy_set_entry *entries, size_t count, bool as_enforced,
+                   struct policy_set **ret)
 {
     struct policy_set *s = set_new();
-    struct map numbers = {0};
+    struct map numbers = {0}, selectors[2] = {{0}};
     if (s == NULL) return ERR_FULL;
     bool built = take_documents(s, entries, count, as_enforced) && number_roles(s, &numbers) &&
-                 collect_members(s, &numbers) && collect_rules(s, &numbers) && set_build_groups(s);
+                 collect_members(s, &numbers) && collect_rules(s, &numbers, selectors) &&
+                 set_build_groups(s);
     map_fini(&numbers);
+    map_fini(&selectors[0]);
+    map_fini(&selectors[1]);
     if (!built) {
         policy_set_destroy(s);
         return ERR_FULL;
@@ -147,7 +199,8 @@ enum err set_build(const struct policy_set_entry *entries, size_t count, bool as
     return ERR_OK;
 }
 
-enum err policy_set_create(const struct policy_set_entry *entries, size_t count, struct policy_set **ret, struct fault *f)
+enum err policy_set_create(const struct policy_set_entry *entries, size_t count,
+                           struct policy_set **ret, struct fault *f)
 {
     enum err err = set_build(entries, count, false, ret);
     return err == ERR_OK ? ERR_OK : fault_plain(f, err);
@@ -170,12 +223,16 @@ enum err policy_set_closed(const char *rule, const char *reason, struct policy_s
 void policy_set_destroy(struct policy_set *s)
 {
     if (s == NULL) return;
-    for (size_t i = 0; i < s->document_count; i++) policy_document_release(s->documents[i].document);
+    for (size_t i = 0; i < s->document_count; i++)
+        policy_document_release(s->documents[i].document);
     arena_fini(&s->arena);
     free(s);
 }
 
 struct sha256 policy_set_digest(const struct policy_set *s) { return s->digest; }
-struct str policy_set_digest_hex(const struct policy_set *s) { return str_of(s->digest_hex, SHA256_HEX); }
+struct str policy_set_digest_hex(const struct policy_set *s)
+{
+    return str_of(s->digest_hex, SHA256_HEX);
+}
 size_t policy_set_rules(const struct policy_set *s) { return s->rule_count; }
 bool policy_masks(const struct policy_set *s) { return s->mask_count > 0; }

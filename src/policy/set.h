@@ -16,7 +16,8 @@
 #include "policy/document.h"
 
 enum {
-    GROUP_INDEX_AT = 8, /* more rules than this under one action pattern are told apart by subject */
+    GROUP_INDEX_AT =
+        8, /* more rules than this under one action pattern are told apart by subject */
     NO_RULE = UINT32_MAX,
 };
 
@@ -26,13 +27,19 @@ struct set_document {
     bool shadow;
 };
 
+/* What evaluation needs of a rule in one cache line; the rest is asked of the winner only. */
 struct set_rule {
-    const struct rule *rule;
+    _Alignas(64) const struct rule *rule;
+    const struct selector *agents, *users; /* rules that select the same share one: it stays warm */
+    const struct gate *gate;               /* NULL: none, or a deny */
     const uint32_t *roles; /* numbers of the roles it selects that exist in this tenant */
     uint32_t role_count;
     uint32_t document;
-    bool shadow;
+    uint8_t decision; /* enum verdict */
+    bool folds, shadow, names_subject, has_resources;
+    bool small_letters; /* no action pattern has capitals */
 };
+_Static_assert(sizeof(struct set_rule) == 64, "one cache line");
 
 struct role_rule { /* sorted by role */
     uint32_t role, rule;
@@ -46,12 +53,18 @@ struct subject_index {
     size_t by_role_count;
 };
 
+enum { GROUP_TEXT = 16 };
+
 struct group {
-    struct glob pattern; /* folded */
+    struct str pattern; /* folded; short ones lie in `text` */
     const uint32_t *rules;
-    uint32_t count;
     const struct subject_index *subjects; /* NULL: look at each rule */
+    uint32_t count;
+    uint32_t first_rule; /* = rules[0] */
+    uint32_t kind;       /* enum glob_kind */
+    char text[GROUP_TEXT];
 };
+_Static_assert(sizeof(struct group) == 64, "one cache line");
 
 struct set_member {
     uint32_t role;
@@ -83,6 +96,9 @@ struct policy_set {
 /* `as_enforced` counts shadow documents as if they were enforced: for a document's tests. */
 enum err set_build(const struct policy_set_entry *entries, size_t count, bool as_enforced,
                    struct policy_set **ret);
+
+/* Zeroed memory that begins at the start of a cache line; NULL: the arena is full. */
+void *arena_lines(struct arena *arena, size_t size);
 
 /* groups.c: fills groups and the action index from s->rules. False: out of memory. */
 bool set_build_groups(struct policy_set *s);

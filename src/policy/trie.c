@@ -61,7 +61,8 @@ static size_t child_number(const struct trie_node *n, unsigned char byte)
 
 /* Fills node `number` with keys that agree in their first `depth` bytes. Depth of recursion is
  * bounded by the length of a key (GLOB_BYTES_MAX). */
-static void fill(struct growing *g, uint32_t number, const struct trie_key *keys, size_t count, size_t depth)
+static void fill(struct growing *g, uint32_t number, const struct trie_key *keys, size_t count,
+                 size_t depth)
 {
     size_t label = common_prefix(keys[0].bytes, keys[count - 1].bytes, depth);
     if (label > TRIE_LABEL) label = TRIE_LABEL;

@@ -11,10 +11,10 @@
 enum { TRIE_LABEL = 19, TRIE_NONE = UINT32_MAX };
 
 struct trie_node {
-    uint64_t leads[4];    /* which bytes have a child */
+    uint64_t leads[4]; /* which bytes have a child */
     uint32_t first_child;
-    uint32_t value;       /* TRIE_NONE: no key ends here */
-    uint8_t below[4];     /* children before each word of `leads` */
+    uint32_t value;   /* TRIE_NONE: no key ends here */
+    uint8_t below[4]; /* children before each word of `leads` */
     uint8_t label_size;
     char label[TRIE_LABEL];
 };
@@ -43,7 +43,8 @@ struct trie_walk {
 
 static inline struct trie_walk trie_walk_begin(const struct trie *t, struct str text)
 {
-    return (struct trie_walk){.nodes = t->nodes, .node = t->nodes == NULL ? TRIE_NONE : 0, .text = text};
+    return (struct trie_walk){
+        .nodes = t->nodes, .node = t->nodes == NULL ? TRIE_NONE : 0, .text = text};
 }
 
 /* The value of the next key, or TRIE_NONE at the end. */

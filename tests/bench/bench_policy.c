@@ -16,17 +16,23 @@ enum { REQUESTS = 4096, RULES_PER_DOCUMENT = 10000, ROUNDS = 60 };
 
 struct shape {
     const char *name;
-    const char *rule;    /* %zu: the rule's number */
+    const char *rule;           /* %zu: the rule's number */
     const char *actor, *action; /* %zu: a number of a rule, or one beyond all */
 };
 
 static const struct shape shapes[] = {
-    {"exact", "{id: r%zu, agents: [invoice_bot], actions: [tool_%05zu], decision: allow}", "invoice_bot", "tool_%05zu"},
-    {"prefix", "{id: r%zu, agents: [invoice_bot], actions: [\"svc%05zu_*\"], decision: allow}", "invoice_bot", "svc%05zu_get"},
-    {"suffix", "{id: r%zu, agents: [invoice_bot], actions: [\"*_of_%05zu\"], decision: allow}", "invoice_bot", "get_of_%05zu"},
-    {"inner", "{id: r%zu, agents: [invoice_bot], actions: [\"*_x%05zuy_*\"], decision: deny}", "invoice_bot", "get_x%05zuy_all"},
-    {"two ends", "{id: r%zu, agents: [invoice_bot], actions: [\"write_*_%05zu\"], decision: allow}", "invoice_bot", "write_a_%05zu"},
-    {"subject", "{id: r%zu, agents: [bot_%05zu], actions: [read_file], decision: allow}", "bot_%05zu", "read_file"},
+    {"exact", "{id: r%zu, agents: [invoice_bot], actions: [tool_%05zu], decision: allow}",
+     "invoice_bot", "tool_%05zu"},
+    {"prefix", "{id: r%zu, agents: [invoice_bot], actions: [\"svc%05zu_*\"], decision: allow}",
+     "invoice_bot", "svc%05zu_get"},
+    {"suffix", "{id: r%zu, agents: [invoice_bot], actions: [\"*_of_%05zu\"], decision: allow}",
+     "invoice_bot", "get_of_%05zu"},
+    {"inner", "{id: r%zu, agents: [invoice_bot], actions: [\"*_x%05zuy_*\"], decision: deny}",
+     "invoice_bot", "get_x%05zuy_all"},
+    {"two ends", "{id: r%zu, agents: [invoice_bot], actions: [\"write_*_%05zu\"], decision: allow}",
+     "invoice_bot", "write_a_%05zu"},
+    {"subject", "{id: r%zu, agents: [bot_%05zu], actions: [read_file], decision: allow}",
+     "bot_%05zu", "read_file"},
 };
 
 /* `count` rules of a shape in documents of at most RULES_PER_DOCUMENT, with a deny and a gate. */
@@ -49,7 +55,8 @@ static struct policy_set *set_make(const struct shape *shape, size_t count)
         char name[16];
         snprintf(name, sizeof name, "d%03zu", documents);
         struct policy_problems problems;
-        if (policy_load(str_from(name), buf_view(&text), &entries[documents].document, &problems) != ERR_OK) {
+        if (policy_load(str_from(name), buf_view(&text), &entries[documents].document, &problems) !=
+            ERR_OK) {
             fprintf(stderr, "%s: %s\n", shape->name, problems.list[0].message);
             exit(1);
         }
@@ -77,8 +84,12 @@ static void requests_make(const struct shape *shape, size_t count)
         snprintf(names[i][0], sizeof names[i][0], shape->actor, number);
         snprintf(names[i][1], sizeof names[i][1], shape->action, number);
 #pragma GCC diagnostic pop
-        requests[i] = (struct policy_request){.kind = SUBJECT_AGENT, .tenant = STR("default"), .actor = str_from(names[i][0]),
-                                              .action = str_from(names[i][1]), .has_confidence = true, .confidence = 0.95};
+        requests[i] = (struct policy_request){.kind = SUBJECT_AGENT,
+                                              .tenant = STR("default"),
+                                              .actor = str_from(names[i][0]),
+                                              .action = str_from(names[i][1]),
+                                              .has_confidence = true,
+                                              .confidence = 0.95};
     }
 }
 
@@ -110,7 +121,8 @@ int main(int argc, char **argv)
 {
     static const size_t counts[] = {10, 1000, 10000, 100000};
     bool json = argc > 1 && strcmp(argv[1], "--json") == 0;
-    printf(json ? "{\"rows\": [" : "%-9s %8s %8s %10s %8s %9s\n", "shape", "rules", "matched", "build ms", "ns", "to ten");
+    printf(json ? "{\"rows\": [" : "%-9s %8s %8s %10s %8s %9s\n", "shape", "rules", "matched",
+           "build ms", "ns", "to ten");
     const char *separator = "";
     for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
         double first = 0;
@@ -122,7 +134,8 @@ int main(int argc, char **argv)
             requests_make(&shapes[s], counts[c]);
             double ns = measure(set, &matched);
             if (c == 0) first = ns;
-            printf(json ? "%s{\"shape\": \"%s\", \"rules\": %zu, \"matched\": %zu, \"build_ms\": %.1f, \"ns\": %.0f, \"ratio\": %.2f}"
+            printf(json ? "%s{\"shape\": \"%s\", \"rules\": %zu, \"matched\": %zu, \"build_ms\": "
+                          "%.1f, \"ns\": %.0f, \"ratio\": %.2f}"
                         : "%s%-9s %8zu %8zu %10.1f %8.0f %9.2f\n",
                    separator, shapes[s].name, counts[c], matched, build_ms, ns, ns / first);
             if (json) separator = ", ";

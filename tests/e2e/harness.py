@@ -139,7 +139,7 @@ class Program:
 class Stack:
     """Platform and engine, their data, their keys.
 
-    Data of the platform is in data/, of the engine in data/engine/, as ops/run lays it out.
+    Both keep their data in data/, as under ops/run; `engine_data` gives the engine another place.
     """
 
     TENANT = "default"
@@ -149,8 +149,9 @@ class Stack:
         self.own_folder = folder is None
         self.folder = pathlib.Path(folder or tempfile.mkdtemp(prefix="writ-test-"))
         self.data = self.folder / "data"
-        self.engine_data = pathlib.Path(engine_data) if engine_data else self.data / "engine"
-        self.engine_data.mkdir(parents=True, exist_ok=True)
+        self.engine_data = pathlib.Path(engine_data or self.data)
+        self.data.mkdir(parents=True, exist_ok=True)
+        self.key_file = self.folder / "platform.key"
         self.keys = {}
         self.engine_options = list(engine)
         self.platform = Program("writ-platform", free_port(), [], self.folder / "platform.log", platform_environment,
@@ -161,7 +162,7 @@ class Stack:
                                    "--engine.url", self.engine.url, *platform]
         self.engine.arguments = ["--data", str(self.engine_data), "--pepper.file", str(self.data / "pepper"),
                                  "--listen", f"127.0.0.1:{self.engine.port}", "--platform.url", self.platform.url,
-                                 "--platform.key.file", str(self.engine_data / "platform.key"),
+                                 "--platform.key.file", str(self.key_file),
                                  "--reactors", REACTORS, *engine]
 
     # ---- life ----
@@ -213,9 +214,8 @@ class Stack:
             "admin": self.bootstrap_key("admins", "admin-owner", "admin"),
             "auditor": self.bootstrap_key("auditors", "auditor-owner", "auditor"),
         }
-        key_file = self.engine_data / "platform.key"
-        key_file.write_text(self.keys["engine"] + "\n")
-        key_file.chmod(0o600)
+        self.key_file.write_text(self.keys["engine"] + "\n")
+        self.key_file.chmod(0o600)
 
     def key(self, name, roles, owner=None, tenant=TENANT, wait=True, **more):
         """Makes a key through the API and waits until the engine knows it."""

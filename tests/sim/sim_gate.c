@@ -68,7 +68,10 @@ struct ref_document {
     char name[TEXT];
     bool shadow, as_json;
     struct ref_gate gate;
-    struct { char name[TEXT]; struct globs members; } roles[2];
+    struct {
+        char name[TEXT];
+        struct globs members;
+    } roles[2];
     size_t role_count;
     struct ref_rule rules[RULES];
     size_t rule_count;
@@ -89,7 +92,8 @@ static void add(struct globs *g, const char *glob) { put(g->list[g->count++], gl
 
 /* ---- making names and patterns ---- */
 
-static const char *const words[] = {"get", "put", "drop", "user", "db", "prod", "x", "table", "All", "a"};
+static const char *const words[] = {"get",  "put", "drop",  "user", "db",
+                                    "prod", "x",   "table", "All",  "a"};
 static const char *const people[] = {"ann", "bob@x", "Eve", "carl", "dora@y", "fay"};
 static const char *const bots[] = {"bot", "coder", "Helper", "bot2", "b", "robot-7"};
 
@@ -99,7 +103,8 @@ static void make_name(char to[TEXT])
     size_t parts = 1 + below(3);
     for (size_t i = 0; i < parts; i++) {
         size_t used = strlen(text);
-        snprintf(text + used, sizeof text - used, "%s%s", i == 0 ? "" : "_", words[below(sizeof words / sizeof *words)]);
+        snprintf(text + used, sizeof text - used, "%s%s", i == 0 ? "" : "_",
+                 words[below(sizeof words / sizeof *words)]);
     }
     put(to, text);
 }
@@ -112,7 +117,7 @@ static void strange(char text[TEXT]) /* case and characters that folding and pla
     }
     if (percent(4)) text[below(strlen(text))] = ' ';
     if (percent(2)) text[below(strlen(text))] = '*';
-    if (percent(2) && strlen(text) < 20) strcat(text, "\xC3\xA9");
+    if (percent(2) && strlen(text) < 20) memcpy(text + strlen(text), "\xC3\xA9", 3);
 }
 
 /* A pattern from a name: whole, or with stars for some of its parts. */
@@ -126,7 +131,10 @@ static void make_pattern(char text[TEXT])
     case 2: snprintf(out, sizeof out, "*%s", text + from); break;
     case 3: snprintf(out, sizeof out, "%.*s*%s", (int)from, text, text + to); break;
     case 4: snprintf(out, sizeof out, "*%.*s*", (int)(to - from), text + from); break;
-    case 5: snprintf(out, sizeof out, "%.*s*%.*s*", (int)(from / 2), text, (int)(to - from), text + from); break;
+    case 5:
+        snprintf(out, sizeof out, "%.*s*%.*s*", (int)(from / 2), text, (int)(to - from),
+                 text + from);
+        break;
     default: put(out, text); break;
     }
     put(text, out);
@@ -177,7 +185,8 @@ static size_t pattern_count(void) { return percent(5) ? 17 + below(GLOBS - 17) :
 
 static void make_rule(struct ref_rule *r, size_t document, size_t number, const char *crowded)
 {
-    static const enum verdict decisions[] = {VERDICT_ALLOW, VERDICT_ALLOW, VERDICT_ALLOW, VERDICT_COMPUTE, VERDICT_HUMAN_REVIEW, VERDICT_DENY};
+    static const enum verdict decisions[] = {VERDICT_ALLOW,   VERDICT_ALLOW,        VERDICT_ALLOW,
+                                             VERDICT_COMPUTE, VERDICT_HUMAN_REVIEW, VERDICT_DENY};
     memset(r, 0, sizeof *r);
     snprintf(r->id, TEXT, "r%zu", number);
     r->document = document;
@@ -262,8 +271,9 @@ static void put_globs(struct buf *b, const char *key, const struct globs *g)
 static void put_gate(struct buf *b, const char *before, const struct ref_gate *g)
 {
     if (!g->there) return;
-    buf_printf(b, "%s{\"allow_at\": %u.%02u, \"review_at\": %u.%02u%s}", before, g->allow_at / 100, g->allow_at % 100,
-               g->review_at / 100, g->review_at % 100, g->missing_denies ? ", \"missing\": \"deny\"" : "");
+    buf_printf(b, "%s{\"allow_at\": %u.%02u, \"review_at\": %u.%02u%s}", before, g->allow_at / 100,
+               g->allow_at % 100, g->review_at / 100, g->review_at % 100,
+               g->missing_denies ? ", \"missing\": \"deny\"" : "");
 }
 
 static void put_rule(struct buf *b, const struct ref_rule *r)
@@ -276,18 +286,22 @@ static void put_rule(struct buf *b, const struct ref_rule *r)
     put_globs(b, "resources", &r->resources);
     put_gate(b, ", \"confidence\": ", &r->gate);
     if (r->has_review) {
-        buf_printf(b, ", \"review\": {\"approvals\": %u, \"expires_in\": \"%us\", \"good_for\": \"%us\"", r->approvals, r->expires_s, r->good_s);
+        buf_printf(
+            b, ", \"review\": {\"approvals\": %u, \"expires_in\": \"%us\", \"good_for\": \"%us\"",
+            r->approvals, r->expires_s, r->good_s);
         if (r->by_count == 1) buf_printf(b, ", \"by\": [\"%s\"]", r->by[0]);
         if (r->by_count == 2) buf_printf(b, ", \"by\": [\"%s\", \"%s\"]", r->by[0], r->by[1]);
         buf_put_literal(b, "}");
     }
-    if (r->decision == VERDICT_COMPUTE) buf_printf(b, ", \"compute\": {\"tool\": \"%s\"}", r->safe_tool);
+    if (r->decision == VERDICT_COMPUTE)
+        buf_printf(b, ", \"compute\": {\"tool\": \"%s\"}", r->safe_tool);
     buf_put_literal(b, "}");
 }
 
 static void put_document(struct buf *b, const struct ref_document *d)
 {
-    buf_printf(b, d->as_json ? "{\"mode\": \"%s\"" : "mode: %s\n", d->shadow ? "shadow" : "enforce");
+    buf_printf(b, d->as_json ? "{\"mode\": \"%s\"" : "mode: %s\n",
+               d->shadow ? "shadow" : "enforce");
     put_gate(b, d->as_json ? ", \"confidence\": " : "confidence: ", &d->gate);
     if (d->role_count > 0) {
         buf_printf(b, d->as_json ? ", \"roles\": {" : "\nroles: {");
@@ -316,18 +330,24 @@ static int small(int c) { return c >= 'A' && c <= 'Z' ? c + 32 : c; }
 static bool like(const char *pattern, const char *text, bool fold)
 {
     if (*pattern == '\0') return *text == '\0';
-    if (*pattern == '*') return like(pattern + 1, text, fold) || (*text != '\0' && like(pattern, text + 1, fold));
+    if (*pattern == '*')
+        return like(pattern + 1, text, fold) || (*text != '\0' && like(pattern, text + 1, fold));
     if (*text == '\0') return false;
-    bool same = fold ? small((unsigned char)*pattern) == small((unsigned char)*text) : *pattern == *text;
+    bool same =
+        fold ? small((unsigned char)*pattern) == small((unsigned char)*text) : *pattern == *text;
     return same && like(pattern + 1, text + 1, fold);
 }
 
 static bool matches(const struct globs *g, const char *name, bool strict)
 {
-    bool is_plain = strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:/@+-") == strlen(name);
+    bool is_plain =
+        strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:/@+-") ==
+        strlen(name);
     for (size_t i = 0; i < g->count; i++) {
         bool spelled = strchr(g->list[i], '*') == NULL;
-        if (strict ? like(g->list[i], name, true) : (is_plain || spelled) && like(g->list[i], name, false)) return true;
+        if (strict ? like(g->list[i], name, true)
+                   : (is_plain || spelled) && like(g->list[i], name, false))
+            return true;
     }
     return false;
 }
@@ -336,7 +356,9 @@ static bool has_role(const char *role, const char *person, bool strict)
 {
     for (size_t i = 0; i < document_count; i++)
         for (size_t k = 0; k < documents[i].role_count && !documents[i].shadow; k++)
-            if (strcmp(documents[i].roles[k].name, role) == 0 && matches(&documents[i].roles[k].members, person, strict)) return true;
+            if (strcmp(documents[i].roles[k].name, role) == 0 &&
+                matches(&documents[i].roles[k].members, person, strict))
+                return true;
     return false;
 }
 
@@ -346,9 +368,11 @@ static bool applies(const struct ref_rule *r, const struct ref_request *q, const
     bool who = r->agents.count + r->users.count + r->roles.count == 0;
     if (!q->person) who |= matches(&r->agents, q->subject, strict);
     if (q->person) who |= matches(&r->users, q->subject, strict);
-    for (size_t i = 0; q->person && i < r->roles.count; i++) who |= has_role(r->roles.list[i], q->subject, strict);
+    for (size_t i = 0; q->person && i < r->roles.count; i++)
+        who |= has_role(r->roles.list[i], q->subject, strict);
     bool what = matches(&r->actions, action, strict);
-    bool where = r->resources.count == 0 || (q->has_resource ? matches(&r->resources, q->resource, strict) : strict);
+    bool where = r->resources.count == 0 ||
+                 (q->has_resource ? matches(&r->resources, q->resource, strict) : strict);
     return who && what && where;
 }
 
@@ -368,7 +392,8 @@ struct ref_outcome {
 
 static bool stricter(enum verdict v, const struct ref_vote *had, enum verdict than)
 {
-    static const int rank[] = {[VERDICT_ALLOW] = 0, [VERDICT_COMPUTE] = 1, [VERDICT_HUMAN_REVIEW] = 2, [VERDICT_DENY] = 3};
+    static const int rank[] = {
+        [VERDICT_ALLOW] = 0, [VERDICT_COMPUTE] = 1, [VERDICT_HUMAN_REVIEW] = 2, [VERDICT_DENY] = 3};
     return had->rule == NULL || rank[v] > rank[than];
 }
 
@@ -385,7 +410,9 @@ static void join_review(struct ref_outcome *o, const struct ref_rule *r, char la
     if (o->expires_s == 0 || r->expires_s < o->expires_s) o->expires_s = r->expires_s;
     if (o->good_s == 0 || r->good_s < o->good_s) o->good_s = r->good_s;
     char by[2 * TEXT + 2] = "";
-    if (r->by_count > 0) snprintf(by, sizeof by, "%s%s%s", r->by[0], r->by_count > 1 ? ", " : "", r->by_count > 1 ? r->by[1] : "");
+    if (r->by_count > 0)
+        snprintf(by, sizeof by, "%s%s%s", r->by[0], r->by_count > 1 ? ", " : "",
+                 r->by_count > 1 ? r->by[1] : "");
     if (by[0] == '\0' || strcmp(by, last) == 0) return;
     size_t used = strlen(o->by);
     snprintf(o->by + used, sizeof o->by - used, "%s%s", used > 0 ? "; " : "", by);
@@ -393,7 +420,8 @@ static void join_review(struct ref_outcome *o, const struct ref_rule *r, char la
 }
 
 /* One walk over all rules, in order. Says the strictest vote. */
-static struct ref_vote walk(const struct ref_request *q, const char *action, bool with_shadow, struct ref_outcome *o)
+static struct ref_vote walk(const struct ref_request *q, const char *action, bool with_shadow,
+                            struct ref_outcome *o)
 {
     struct ref_vote best = {0};
     char last[2 * TEXT + 2] = "";
@@ -404,12 +432,14 @@ static struct ref_vote walk(const struct ref_request *q, const char *action, boo
             if (!applies(r, q, action)) continue;
             const struct ref_gate *g = r->gate.there ? &r->gate : &d->gate;
             bool reviews = r->decision == VERDICT_HUMAN_REVIEW;
-            if (stricter(r->decision, &best, o->verdict)) best = (struct ref_vote){r, false}, o->verdict = r->decision;
+            if (stricter(r->decision, &best, o->verdict))
+                best = (struct ref_vote){r, false}, o->verdict = r->decision;
             o->allow_vote |= r->decision == VERDICT_ALLOW;
             if (o->compute == NULL && r->decision == VERDICT_COMPUTE) o->compute = r;
             if (g->there && !q->person && r->decision != VERDICT_DENY) {
                 enum verdict v = gate_of(g, q);
-                if (stricter(v, &best, o->verdict)) best = (struct ref_vote){r, true}, o->verdict = v;
+                if (stricter(v, &best, o->verdict))
+                    best = (struct ref_vote){r, true}, o->verdict = v;
                 reviews |= v == VERDICT_HUMAN_REVIEW;
                 o->gated = true;
                 o->used |= q->has_confidence;
@@ -420,7 +450,10 @@ static struct ref_vote walk(const struct ref_request *q, const char *action, boo
     return best;
 }
 
-static bool in_scope(const struct ref_request *q) { return !q->has_scope || matches(&q->scope, q->action, false); }
+static bool in_scope(const struct ref_request *q)
+{
+    return !q->has_scope || matches(&q->scope, q->action, false);
+}
 
 static struct ref_outcome reference(const struct ref_request *q, bool with_shadow)
 {
@@ -456,7 +489,8 @@ static struct ref_outcome reference(const struct ref_request *q, bool with_shado
 static uint64_t round_seed;
 static struct policy_set *set;
 static struct arena arena;
-static uint64_t outcomes[4], strictened, gate_decided, shadow_told, scope_denied, unsafe_denied, reviews_joined;
+static uint64_t outcomes[4], strictened, gate_decided, shadow_told, scope_denied, unsafe_denied,
+    reviews_joined;
 
 static void tell_tenant(void)
 {
@@ -468,17 +502,20 @@ static void tell_tenant(void)
     }
 }
 
-static void fail(const struct ref_request *q, const char *what, const char *expected, const char *got)
+static void fail(const struct ref_request *q, const char *what, const char *expected,
+                 const char *got)
 {
     tell_tenant();
-    fprintf(stderr, "%s \"%s\" does \"%s\" on \"%s\", confidence %s%g\n", q->person ? "user" : "agent", q->subject, q->action,
-            q->resource, q->has_confidence ? "" : "none ", q->confidence);
-    fprintf(stderr, "FAIL %s: expected %s, got %s; repeat with --seed %llu --count 1\n", what, expected, got,
-            (unsigned long long)round_seed);
+    fprintf(stderr, "%s \"%s\" does \"%s\" on \"%s\", confidence %s%g\n",
+            q->person ? "user" : "agent", q->subject, q->action, q->resource,
+            q->has_confidence ? "" : "none ", q->confidence);
+    fprintf(stderr, "FAIL %s: expected %s, got %s; repeat with --seed %llu --count 1\n", what,
+            expected, got, (unsigned long long)round_seed);
     exit(1);
 }
 
-static void same_text(const struct ref_request *q, const char *what, const char *expected, struct str got)
+static void same_text(const struct ref_request *q, const char *what, const char *expected,
+                      struct str got)
 {
     if (str_equal(str_from(expected), got)) return;
     char text[512];
@@ -486,7 +523,8 @@ static void same_text(const struct ref_request *q, const char *what, const char 
     fail(q, what, expected, text);
 }
 
-static void same_number(const struct ref_request *q, const char *what, uint64_t expected, uint64_t got)
+static void same_number(const struct ref_request *q, const char *what, uint64_t expected,
+                        uint64_t got)
 {
     char a[32], b[32];
     snprintf(a, sizeof a, "%llu", (unsigned long long)expected);
@@ -503,14 +541,16 @@ struct explanation {
 static void on_considered(void *context, const struct policy_considered *c)
 {
     struct explanation *e = context;
-    while (e->document < document_count && e->rule == documents[e->document].rule_count) e->document++, e->rule = 0;
+    while (e->document < document_count && e->rule == documents[e->document].rule_count)
+        e->document++, e->rule = 0;
     if (e->document == document_count) fail(e->request, "explanation", "its end", "one more rule");
     const struct ref_document *d = &documents[e->document];
     const struct ref_rule *r = &d->rules[e->rule++];
     same_text(e->request, "explained policy", d->name, c->policy_name);
     same_text(e->request, "explained rule", r->id, c->rule_id);
     same_number(e->request, "explained shadow", d->shadow, c->shadow);
-    same_number(e->request, "explained applies", applies(r, e->request, e->request->action), c->applies);
+    same_number(e->request, "explained applies", applies(r, e->request, e->request->action),
+                c->applies);
     if (str_is_empty(c->why)) fail(e->request, "explanation", "a reason", "none");
     e->allow_vote |= c->applies && !c->shadow && c->verdict == VERDICT_ALLOW;
 }
@@ -519,9 +559,14 @@ static void evaluate(const struct ref_request *q, struct policy_outcome *o, stru
 {
     struct str scope[GLOBS];
     for (size_t i = 0; i < q->scope.count; i++) scope[i] = str_from(q->scope.list[i]);
-    struct policy_request p = {.kind = q->person ? SUBJECT_USER : SUBJECT_AGENT, .tenant = STR("t"), .action = str_from(q->action),
-                               .has_confidence = q->has_confidence, .confidence = q->confidence,
-                               .has_scope = q->has_scope, .scope = scope, .scope_count = q->scope.count};
+    struct policy_request p = {.kind = q->person ? SUBJECT_USER : SUBJECT_AGENT,
+                               .tenant = STR("t"),
+                               .action = str_from(q->action),
+                               .has_confidence = q->has_confidence,
+                               .confidence = q->confidence,
+                               .has_scope = q->has_scope,
+                               .scope = scope,
+                               .scope_count = q->scope.count};
     *(q->person ? &p.user : &p.actor) = str_from(q->subject);
     if (q->has_resource) p.resource = str_from(q->resource);
     struct policy_explain explain = {.considered = on_considered, .context = e};
@@ -529,7 +574,8 @@ static void evaluate(const struct ref_request *q, struct policy_outcome *o, stru
     policy_evaluate(set, &p, &arena, e == NULL ? NULL : &explain, o);
 }
 
-static void compare(const struct ref_request *q, const struct policy_outcome *o, enum verdict *ret_joint)
+static void compare(const struct ref_request *q, const struct policy_outcome *o,
+                    enum verdict *ret_joint)
 {
     struct ref_outcome r = reference(q, false), both = reference(q, true);
     same_text(q, "decision", verdict_name(r.verdict), str_from(verdict_name(o->verdict)));
@@ -546,9 +592,12 @@ static void compare(const struct ref_request *q, const struct policy_outcome *o,
         reviews_joined += strstr(r.by, ";") != NULL;
     }
     bool differs = r.verdict != both.verdict ||
-                   (r.verdict == VERDICT_COMPUTE && (strcmp(r.rule, both.rule) != 0 || strcmp(r.policy, both.policy) != 0));
+                   (r.verdict == VERDICT_COMPUTE &&
+                    (strcmp(r.rule, both.rule) != 0 || strcmp(r.policy, both.policy) != 0));
     same_number(q, "would_have", differs, o->has_would_have);
-    if (differs) same_text(q, "would_have decision", verdict_name(both.verdict), str_from(verdict_name(o->would_have)));
+    if (differs)
+        same_text(q, "would_have decision", verdict_name(both.verdict),
+                  str_from(verdict_name(o->would_have)));
     if (differs) same_text(q, "would_have rule", both.rule, str_from(o->would_have_rule));
     *ret_joint = both.verdict;
     outcomes[o->verdict]++;
@@ -579,12 +628,15 @@ static void try_pair(void)
     struct explanation e = {.request = &q};
     evaluate(&q, &low, &e);
     compare(&q, &low, &joint_low);
-    if (low.verdict == VERDICT_ALLOW && !e.allow_vote) fail(&q, "allow", "an explained allow vote", "none");
+    if (low.verdict == VERDICT_ALLOW && !e.allow_vote)
+        fail(&q, "allow", "an explained allow vote", "none");
     q.confidence = c1 < c2 ? c2 : c1;
     evaluate(&q, &high, NULL);
     compare(&q, &high, &joint_high);
-    if (low.verdict > high.verdict) fail(&q, "gate", "never looser at lower confidence", verdict_name(low.verdict));
-    if (joint_low > joint_high) fail(&q, "gate with shadow", "never looser at lower confidence", verdict_name(joint_low));
+    if (low.verdict > high.verdict)
+        fail(&q, "gate", "never looser at lower confidence", verdict_name(low.verdict));
+    if (joint_low > joint_high)
+        fail(&q, "gate with shadow", "never looser at lower confidence", verdict_name(joint_low));
     strictened += low.verdict < high.verdict;
     q.has_confidence = false;
     evaluate(&q, &none, NULL);
@@ -606,9 +658,12 @@ static void tenant_make(void)
         struct policy_problems problems;
         struct buf b = buf_over(text, sizeof text);
         put_document(&b, &documents[i]);
-        if (policy_load(str_from(documents[i].name), buf_view(&b), &entries[i].document, &problems) == ERR_OK) continue;
-        fprintf(stderr, "FAIL %s at %u:%u in\n%.*s\n--seed %llu\n", problems.list[0].message, problems.list[0].line,
-                problems.list[0].column, STR_FORMAT(buf_view(&b)), (unsigned long long)round_seed);
+        if (policy_load(str_from(documents[i].name), buf_view(&b), &entries[i].document,
+                        &problems) == ERR_OK)
+            continue;
+        fprintf(stderr, "FAIL %s at %u:%u in\n%.*s\n--seed %llu\n", problems.list[0].message,
+                problems.list[0].line, problems.list[0].column, STR_FORMAT(buf_view(&b)),
+                (unsigned long long)round_seed);
         exit(1);
     }
     for (size_t i = 0; i < document_count; i++) entries[i].version = i + 1;
@@ -627,26 +682,34 @@ int main(int argc, char **argv)
         if (strcmp(argv[i], "--count") == 0) count = strtoull(argv[i + 1], NULL, 10);
         if (strcmp(argv[i], "--seed") == 0) seed = strtoull(argv[i + 1], NULL, 10);
     }
-    printf("sim_gate: seed %llu, %llu pairs\n", (unsigned long long)seed, (unsigned long long)count);
+    printf("sim_gate: seed %llu, %llu pairs\n", (unsigned long long)seed,
+           (unsigned long long)count);
     arena_init(&arena, 64 << 10, 1 << 20);
     uint64_t tenants = 0;
     for (uint64_t done = 0; done < count; tenants++) {
         round_seed = state = seed + tenants;
         tenant_make();
-        uint64_t pairs = count == 1 ? PAIRS_PER_TENANT : PAIRS_PER_TENANT < count - done ? PAIRS_PER_TENANT : count - done;
+        uint64_t pairs = count == 1                        ? PAIRS_PER_TENANT
+                         : PAIRS_PER_TENANT < count - done ? PAIRS_PER_TENANT
+                                                           : count - done;
         for (uint64_t i = 0; i < pairs; i++) try_pair();
         done += pairs;
         policy_set_destroy(set);
     }
     arena_fini(&arena);
-    printf("%llu tenants; allow %llu, compute %llu, human_review %llu, deny %llu; stricter at lower confidence %llu; decided by "
-           "a gate %llu, by scope %llu, by an unsafe call %llu; shadow would change %llu; reviews joined %llu\n",
-           (unsigned long long)tenants, (unsigned long long)outcomes[VERDICT_ALLOW], (unsigned long long)outcomes[VERDICT_COMPUTE],
-           (unsigned long long)outcomes[VERDICT_HUMAN_REVIEW], (unsigned long long)outcomes[VERDICT_DENY],
-           (unsigned long long)strictened, (unsigned long long)gate_decided, (unsigned long long)scope_denied,
-           (unsigned long long)unsafe_denied, (unsigned long long)shadow_told, (unsigned long long)reviews_joined);
-    bool all = outcomes[0] && outcomes[1] && outcomes[2] && outcomes[3] && strictened && gate_decided && scope_denied &&
-               unsafe_denied && shadow_told && reviews_joined;
+    printf("%llu tenants; allow %llu, compute %llu, human_review %llu, deny %llu; stricter at "
+           "lower confidence %llu; decided by "
+           "a gate %llu, by scope %llu, by an unsafe call %llu; shadow would change %llu; reviews "
+           "joined %llu\n",
+           (unsigned long long)tenants, (unsigned long long)outcomes[VERDICT_ALLOW],
+           (unsigned long long)outcomes[VERDICT_COMPUTE],
+           (unsigned long long)outcomes[VERDICT_HUMAN_REVIEW],
+           (unsigned long long)outcomes[VERDICT_DENY], (unsigned long long)strictened,
+           (unsigned long long)gate_decided, (unsigned long long)scope_denied,
+           (unsigned long long)unsafe_denied, (unsigned long long)shadow_told,
+           (unsigned long long)reviews_joined);
+    bool all = outcomes[0] && outcomes[1] && outcomes[2] && outcomes[3] && strictened &&
+               gate_decided && scope_denied && unsafe_denied && shadow_told && reviews_joined;
     if (count >= 20000 && !all) {
         printf("FAIL: something was never tried\n");
         return 1;

@@ -135,10 +135,23 @@ static void bad_members_are_named(void **state)
     refused(s, ASK_AGENT, "{\"action\":\"pay\",\"context\":{\"confidence\":2}}", ERR_OUT_OF_RANGE, "/context/confidence");
     refused(s, ASK_AGENT, "{\"action\":\"pay\",\"scope\":[1]}", ERR_WRONG_TYPE, "/scope");
     refused(s, ASK_AGENT, "{\"action\":\"pay\",\"resource\":4}", ERR_WRONG_TYPE, "/resource");
-    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"resource\":{\"id\":4}}", ERR_WRONG_TYPE, "/resource");
+    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"resource\":{\"id\":4}}", ERR_WRONG_TYPE, "/resource/id");
     refused(s, ASK_AGENT, "{\"action\":\"pay\",\"resource\":{\"properties\":[]}}", ERR_WRONG_TYPE, "/resource/properties");
     refused(s, ASK_AGENT, "{\"action\":\"pay\",\"trace_id\":\"-x\"}", ERR_BAD_VALUE, "/trace_id");
     refused(s, ASK_AGENT, "{\"action\":\"pay\",\"trace_id\":\"req_1\"}", ERR_BAD_VALUE, "/trace_id");
+}
+
+/* The reader lets it pass in context and properties, which are handed on; names are recorded. */
+static void a_nul_never_gets_into_a_name(void **state)
+{
+    struct scene *s = *state;
+    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"context\":{\"acting_for\":\"a\\u0000\"}}", ERR_BAD_VALUE, "/context/acting_for");
+    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"context\":{\"scope\":\"pay\\u0000\"}}", ERR_BAD_VALUE, "/context/scope");
+    refused(s, ASK_TOOL, "{\"tool\":\"pay\",\"context\":{\"scope\":[\"pay\",\"\\u0000\"]}}", ERR_BAD_VALUE, "/context/scope");
+    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"context\":{\"trace_id\":\"t\\u0000\"}}", ERR_BAD_VALUE, "/context/trace_id");
+    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"resource\":{\"args\":\"\\u0000\"}}", ERR_BAD_VALUE, "/resource");
+    assert_int_equal(ask(s, ASK_AGENT, "{\"action\":\"pay\",\"args\":{\"k\\u0000\":\"\\u0000\"},\"context\":\"\\u0000\","
+                                       "\"resource\":{\"properties\":{\"p\":\"\\u0000\"}}}"), ERR_OK);
 }
 
 static void the_other_routes_casing_is_refused(void **state)
@@ -222,6 +235,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(defaults_come_from_the_credential, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_credential_speaks_only_for_whom_it_may, set_up, tear_down),
         cmocka_unit_test_setup_teardown(bad_members_are_named, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_nul_never_gets_into_a_name, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_other_routes_casing_is_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_same_thing_twice_must_be_the_same, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_resource_is_read_in_both_forms, set_up, tear_down),

@@ -38,12 +38,13 @@ static inline struct policy_problems refused(const char *text)
 }
 
 /* The first problem is at that place and says that. */
-static inline void assert_refused_at(const char *text, unsigned line, unsigned column, const char *path,
-                                     const char *message)
+static inline void assert_refused_at(const char *text, unsigned line, unsigned column,
+                                     const char *path, const char *message)
 {
     struct policy_problems problems = refused(text);
     const struct policy_problem *p = &problems.list[0];
-    if (p->line != line || p->column != column || strcmp(p->path, path) != 0 || strstr(p->message, message) == NULL)
+    if (p->line != line || p->column != column || strcmp(p->path, path) != 0 ||
+        strstr(p->message, message) == NULL)
         print_error("got %u:%u %s | %s\n", p->line, p->column, p->path, p->message);
     assert_int_equal(p->line, line);
     assert_int_equal(p->column, column);
@@ -65,11 +66,13 @@ struct tenant {
     struct policy_outcome outcome;
 };
 
-static inline void tenant_init(struct tenant *t, size_t count, const char *const names[], const char *const texts[])
+static inline void tenant_init(struct tenant *t, size_t count, const char *const names[],
+                               const char *const texts[])
 {
     struct policy_set_entry entries[8] = {{0}};
     for (size_t i = 0; i < count; i++)
-        entries[i] = (struct policy_set_entry){.document = load_named(names[i], texts[i]), .version = i + 1};
+        entries[i] =
+            (struct policy_set_entry){.document = load_named(names[i], texts[i]), .version = i + 1};
     struct fault fault;
     assert_int_equal(policy_set_create(entries, count, &t->set, &fault), ERR_OK);
     for (size_t i = 0; i < count; i++) policy_document_release(entries[i].document);
@@ -96,13 +99,17 @@ static inline enum verdict ask(struct tenant *t, const struct policy_request *q)
 
 static inline struct policy_request agent_request(const char *actor, const char *action)
 {
-    return (struct policy_request){.kind = SUBJECT_AGENT, .tenant = STR("default"), .actor = str_from(actor),
+    return (struct policy_request){.kind = SUBJECT_AGENT,
+                                   .tenant = STR("default"),
+                                   .actor = str_from(actor),
                                    .action = str_from(action)};
 }
 
 static inline struct policy_request user_request(const char *user, const char *action)
 {
-    return (struct policy_request){.kind = SUBJECT_USER, .tenant = STR("default"), .user = str_from(user),
+    return (struct policy_request){.kind = SUBJECT_USER,
+                                   .tenant = STR("default"),
+                                   .user = str_from(user),
                                    .action = str_from(action)};
 }
 

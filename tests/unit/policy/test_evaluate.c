@@ -17,7 +17,8 @@ static void the_smallest_document_allows_reads(void **state)
 {
     (void)state;
     struct tenant t;
-    tenant_init_one(&t, "rules:\n  - {id: reads, agents: [\"*\"], actions: [\"get_*\", \"list_*\"], decision: allow}\n");
+    tenant_init_one(&t, "rules:\n  - {id: reads, agents: [\"*\"], actions: [\"get_*\", "
+                        "\"list_*\"], decision: allow}\n");
     assert_int_equal(ask_agent(&t, "bot", "get_user"), VERDICT_ALLOW);
     assert_string_equal(t.outcome.rule, "allow:reads");
     assert_true(str_is(t.outcome.policy_name, "doc"));
@@ -36,7 +37,8 @@ static void the_strictest_vote_wins(void **state)
     struct tenant t;
     tenant_init_one(&t, "rules:\n"
                         "  - {id: a, agents: [bot], actions: [\"*\"], decision: allow}\n"
-                        "  - {id: c, agents: [bot], actions: [\"c*\", \"h*\", \"d*\"], decision: compute, compute: {tool: safe}}\n"
+                        "  - {id: c, agents: [bot], actions: [\"c*\", \"h*\", \"d*\"], decision: "
+                        "compute, compute: {tool: safe}}\n"
                         "  - {id: h, actions: [\"h*\", \"d*\"], decision: human_review}\n"
                         "  - {id: d, actions: [\"d*\"], decision: deny, reason: Never.}\n");
     assert_int_equal(ask_agent(&t, "bot", "a1"), VERDICT_ALLOW);
@@ -55,7 +57,8 @@ static void ties_go_to_the_first_document_name_then_to_the_first_position(void *
     (void)state;
     const char *const names[] = {"b", "a", "B"};
     const char *const texts[] = {"rules: [{id: r1, actions: [x, y], decision: deny}]",
-                                 "rules: [{id: r2, actions: [x], decision: deny}, {id: r3, actions: [\"*\"], decision: deny}]",
+                                 "rules: [{id: r2, actions: [x], decision: deny}, {id: r3, "
+                                 "actions: [\"*\"], decision: deny}]",
                                  "rules: [{id: r4, actions: [y], decision: deny}]"};
     struct tenant t;
     tenant_init(&t, 3, names, texts);
@@ -73,10 +76,11 @@ static void deny_and_review_patterns_ignore_case_and_permissions_do_not(void **s
 {
     (void)state;
     struct tenant t;
-    tenant_init_one(&t, "rules:\n"
-                        "  - {id: any, agents: [bot], actions: [\"*\"], decision: allow}\n"
-                        "  - {id: drop, actions: [\"Drop_*\"], decision: deny}\n"
-                        "  - {id: ask, agents: [BOT], actions: [\"*_ASK\"], decision: human_review}\n");
+    tenant_init_one(&t,
+                    "rules:\n"
+                    "  - {id: any, agents: [bot], actions: [\"*\"], decision: allow}\n"
+                    "  - {id: drop, actions: [\"Drop_*\"], decision: deny}\n"
+                    "  - {id: ask, agents: [BOT], actions: [\"*_ASK\"], decision: human_review}\n");
     assert_int_equal(ask_agent(&t, "bot", "DROP_table"), VERDICT_DENY);
     assert_string_equal(t.outcome.rule, "deny:drop");
     assert_int_equal(ask_agent(&t, "other", "dROP_"), VERDICT_DENY);
@@ -90,14 +94,17 @@ static void a_permission_matches_strange_names_only_where_they_are_spelled_out(v
 {
     (void)state;
     struct tenant t;
-    tenant_init_one(&t, "rules:\n"
-                        "  - {id: globs, agents: [\"*\"], actions: [\"get_*\", \"*\"], decision: allow}\n"
-                        "  - {id: spelled, agents: [\"my bot\"], actions: [\"say hello\", \"w\\u00e4hle\"], decision: allow}\n"
-                        "  - {id: no, actions: [\"rm *\"], decision: deny}\n");
+    tenant_init_one(
+        &t, "rules:\n"
+            "  - {id: globs, agents: [\"*\"], actions: [\"get_*\", \"*\"], decision: allow}\n"
+            "  - {id: spelled, agents: [\"my bot\"], actions: [\"say hello\", \"w\\u00e4hle\"], "
+            "decision: allow}\n"
+            "  - {id: no, actions: [\"rm *\"], decision: deny}\n");
     assert_int_equal(ask_agent(&t, "bot", "get_x; rm -rf /"), VERDICT_DENY);
     assert_string_equal(t.outcome.rule, "default:deny");
     assert_int_equal(ask_agent(&t, "bot", "get_\xC3\xA9"), VERDICT_DENY);
-    assert_int_equal(ask_agent(&t, "my bot", "get_x"), VERDICT_DENY); /* the subject is strange too */
+    assert_int_equal(ask_agent(&t, "my bot", "get_x"),
+                     VERDICT_DENY); /* the subject is strange too */
     assert_int_equal(ask_agent(&t, "my bot", "say hello"), VERDICT_ALLOW);
     assert_int_equal(ask_agent(&t, "my bot", "w\xC3\xA4hle"), VERDICT_ALLOW);
     assert_int_equal(ask_agent(&t, "bot", "get_*"), VERDICT_DENY); /* a star in a name is strange */
@@ -111,10 +118,12 @@ static void restricting_rules_match_a_request_without_a_resource(void **state)
 {
     (void)state;
     struct tenant t;
-    tenant_init_one(&t, "rules:\n"
-                        "  - {id: some, agents: [bot], actions: [w, r], resources: [\"db:*\"], decision: allow}\n"
-                        "  - {id: all, agents: [bot], actions: [w], decision: allow}\n"
-                        "  - {id: prod, actions: [w], resources: [\"db:PROD-*\"], decision: deny}\n");
+    tenant_init_one(
+        &t,
+        "rules:\n"
+        "  - {id: some, agents: [bot], actions: [w, r], resources: [\"db:*\"], decision: allow}\n"
+        "  - {id: all, agents: [bot], actions: [w], decision: allow}\n"
+        "  - {id: prod, actions: [w], resources: [\"db:PROD-*\"], decision: deny}\n");
     struct policy_request q = agent_request("bot", "w");
     assert_int_equal(ask(&t, &q), VERDICT_DENY);
     assert_string_equal(t.outcome.rule, "deny:prod");
@@ -157,8 +166,9 @@ static void roles_of_shadow_documents_do_not_count(void **state)
 {
     (void)state;
     const char *const names[] = {"a", "b"};
-    const char *const texts[] = {"mode: shadow\nroles: {finance: [carol]}",
-                                 "rules: [{id: pay, roles: [finance], actions: [pay], decision: allow}]"};
+    const char *const texts[] = {
+        "mode: shadow\nroles: {finance: [carol]}",
+        "rules: [{id: pay, roles: [finance], actions: [pay], decision: allow}]"};
     struct tenant t;
     tenant_init(&t, 2, names, texts);
     assert_int_equal(ask_user(&t, "carol", "pay"), VERDICT_DENY);
@@ -181,7 +191,8 @@ static void the_gate_votes_beside_the_rule(void **state)
                         "rules:\n"
                         "  - {id: a, agents: [bot], actions: [a], decision: allow}\n"
                         "  - {id: h, actions: [h], decision: human_review}\n"
-                        "  - {id: own, agents: [bot], actions: [own], decision: allow, confidence: {allow_at: 0.5, review_at: 0.1, missing: deny}}\n"
+                        "  - {id: own, agents: [bot], actions: [own], decision: allow, confidence: "
+                        "{allow_at: 0.5, review_at: 0.1, missing: deny}}\n"
                         "  - {id: people, users: [u], actions: [a], decision: allow}\n");
     assert_int_equal(ask_sure(&t, "a", 1), VERDICT_ALLOW);
     assert_string_equal(t.outcome.rule, "allow:a");
@@ -225,9 +236,11 @@ static void compute_answers_with_the_safe_call(void **state)
 {
     (void)state;
     struct tenant t;
-    tenant_init_one(&t, "rules:\n"
-                        "  - {id: c, agents: [coder], actions: [\"write_*_prod\"], decision: compute,\n"
-                        "     compute: {tool: write_file, args: {path: \"$${HOME}/x\", n: 3, deep: [true, null]}}}\n");
+    tenant_init_one(&t,
+                    "rules:\n"
+                    "  - {id: c, agents: [coder], actions: [\"write_*_prod\"], decision: compute,\n"
+                    "     compute: {tool: write_file, args: {path: \"$${HOME}/x\", n: 3, deep: "
+                    "[true, null]}}}\n");
     assert_int_equal(ask_agent(&t, "coder", "write_db_prod"), VERDICT_COMPUTE);
     assert_true(str_is(t.outcome.safe_tool, "write_file"));
     assert_true(str_is(json_text(t.outcome.safe_args, STR("path")), "${HOME}/x"));
@@ -240,16 +253,19 @@ static void a_safe_call_that_is_not_permitted_is_a_deny(void **state)
 {
     (void)state;
     struct tenant t;
-    tenant_init_one(&t, "rules:\n"
-                        "  - {id: c1, agents: [a, b, c], actions: [x], decision: compute, compute: {tool: safe}}\n"
-                        "  - {id: d, agents: [b], actions: [SAFE], decision: deny}\n"
-                        "  - {id: h, agents: [c], actions: [safe], decision: human_review}\n"
-                        "  - {id: loop, agents: [a], actions: [safe], decision: compute, compute: {tool: safer}}\n"
-                        "  - {id: worse, agents: [a], actions: [safer], decision: deny}\n");
+    tenant_init_one(
+        &t,
+        "rules:\n"
+        "  - {id: c1, agents: [a, b, c], actions: [x], decision: compute, compute: {tool: safe}}\n"
+        "  - {id: d, agents: [b], actions: [SAFE], decision: deny}\n"
+        "  - {id: h, agents: [c], actions: [safe], decision: human_review}\n"
+        "  - {id: loop, agents: [a], actions: [safe], decision: compute, compute: {tool: safer}}\n"
+        "  - {id: worse, agents: [a], actions: [safer], decision: deny}\n");
     assert_int_equal(ask_agent(&t, "a", "x"), VERDICT_COMPUTE); /* asked once, not followed */
     assert_int_equal(ask_agent(&t, "b", "x"), VERDICT_DENY);
     assert_string_equal(t.outcome.rule, "compute:c1");
-    assert_true(str_is(t.outcome.reason, "The safe call safe is not permitted either: rule d of policy doc."));
+    assert_true(str_is(t.outcome.reason,
+                       "The safe call safe is not permitted either: rule d of policy doc."));
     assert_true(str_is_absent(t.outcome.safe_tool));
     assert_int_equal(ask_agent(&t, "c", "x"), VERDICT_DENY);
     assert_string_equal(t.outcome.rule, "compute:c1");
@@ -285,8 +301,10 @@ static void review_terms_of_all_votes_hold(void **state)
     (void)state;
     struct tenant t;
     tenant_init_one(&t, "rules:\n"
-                        "  - {id: r1, actions: [x, y], decision: human_review, review: {by: [finance, cfo], expires_in: 2d, good_for: 90s}}\n"
-                        "  - {id: r2, actions: [\"x*\", x], decision: human_review, review: {by: [legal], approvals: 2, expires_in: 1h}}\n"
+                        "  - {id: r1, actions: [x, y], decision: human_review, review: {by: "
+                        "[finance, cfo], expires_in: 2d, good_for: 90s}}\n"
+                        "  - {id: r2, actions: [\"x*\", x], decision: human_review, review: {by: "
+                        "[legal], approvals: 2, expires_in: 1h}}\n"
                         "  - {id: r3, actions: [x], decision: human_review}\n");
     assert_int_equal(ask_agent(&t, "bot", "y"), VERDICT_HUMAN_REVIEW);
     assert_true(str_is(t.outcome.review.by, "finance, cfo"));
@@ -304,11 +322,12 @@ static void shadow_documents_report_what_they_would_change(void **state)
 {
     (void)state;
     const char *const names[] = {"live", "next"};
-    const char *const texts[] = {"rules: [{id: a, agents: [bot], actions: [\"*\"], decision: allow}]",
-                                 "mode: shadow\n"
-                                 "rules:\n"
-                                 "  - {id: no, actions: [\"drop_*\"], decision: deny}\n"
-                                 "  - {id: yes, agents: [bot, new], actions: [\"get_*\"], decision: allow}\n"};
+    const char *const texts[] = {
+        "rules: [{id: a, agents: [bot], actions: [\"*\"], decision: allow}]",
+        "mode: shadow\n"
+        "rules:\n"
+        "  - {id: no, actions: [\"drop_*\"], decision: deny}\n"
+        "  - {id: yes, agents: [bot, new], actions: [\"get_*\"], decision: allow}\n"};
     struct tenant t;
     tenant_init(&t, 2, names, texts);
     assert_int_equal(ask_agent(&t, "bot", "drop_x"), VERDICT_ALLOW);
@@ -329,7 +348,9 @@ static void a_closed_set_denies_everything_with_its_reason(void **state)
 {
     (void)state;
     struct tenant t;
-    assert_int_equal(policy_set_closed("default:policy_unloadable", "The newest bundle cannot be loaded.", &t.set), ERR_OK);
+    assert_int_equal(policy_set_closed("default:policy_unloadable",
+                                       "The newest bundle cannot be loaded.", &t.set),
+                     ERR_OK);
     arena_init(&t.arena, 4096, 8192);
     assert_int_equal(ask_agent(&t, "bot", "x"), VERDICT_DENY);
     assert_string_equal(t.outcome.rule, "default:policy_unloadable");
@@ -361,7 +382,8 @@ static void digests_name_documents_and_texts_whatever_their_order(void **state)
 {
     (void)state;
     const char *const names[] = {"a", "b"}, *const swapped[] = {"b", "a"};
-    const char *const texts[] = {"rules: [{id: x, actions: [x], decision: deny}]", "mask: [args.x]"};
+    const char *const texts[] = {"rules: [{id: x, actions: [x], decision: deny}]",
+                                 "mask: [args.x]"};
     const char *const swapped_texts[] = {texts[1], texts[0]};
     struct tenant one, other, third;
     tenant_init(&one, 2, names, texts);

@@ -7,27 +7,29 @@ static void a_document_with_everything_loads(void **state)
 {
     (void)state;
     struct policy_document *d = load_named(
-        "payments",
-        "description: Payments team\n"
-        "mode: enforce\n"
-        "confidence: {allow_at: 0.90, review_at: .7, missing: human_review}\n"
-        "roles: {finance: [carol, \"dan@*\"], support: [\"*@support.example\"]}\n"
-        "mask: [args.card_number, \"args.cards.*.number\", context]\n"
-        "rules:\n"
-        "  - id: refunds\n"
-        "    actions: [issue_refund]\n"
-        "    decision: human_review\n"
-        "    reason: Refunds need finance.\n"
-        "    review: {by: [finance], approvals: 1, expires_in: 30m, good_for: 15m}\n"
-        "  - id: sandbox\n"
-        "    agents: [coder]\n"
-        "    actions: [\"write_*_prod\"]\n"
-        "    decision: compute\n"
-        "    compute: {tool: write_file, args: {path: /sandbox, sandboxed: true}}\n"
-        "tests:\n"
-        "  - {request: {actor: bot, action: issue_refund, args: {amount: 501}, confidence: 1}, expect: human_review, rule: \"review:refunds\"}\n"
-        "  - {request: {actor: coder, tool: write_x_prod, confidence: 0.95, resource: {type: db, id: prod, properties: {a: 1}}}, expect: compute}\n"
-        "  - {request: {user_id: carol, action: x, scope: \"y z\", context: free text}, expect: deny, rule: \"token:scope\"}\n");
+        "payments", "description: Payments team\n"
+                    "mode: enforce\n"
+                    "confidence: {allow_at: 0.90, review_at: .7, missing: human_review}\n"
+                    "roles: {finance: [carol, \"dan@*\"], support: [\"*@support.example\"]}\n"
+                    "mask: [args.card_number, \"args.cards.*.number\", context]\n"
+                    "rules:\n"
+                    "  - id: refunds\n"
+                    "    actions: [issue_refund]\n"
+                    "    decision: human_review\n"
+                    "    reason: Refunds need finance.\n"
+                    "    review: {by: [finance], approvals: 1, expires_in: 30m, good_for: 15m}\n"
+                    "  - id: sandbox\n"
+                    "    agents: [coder]\n"
+                    "    actions: [\"write_*_prod\"]\n"
+                    "    decision: compute\n"
+                    "    compute: {tool: write_file, args: {path: /sandbox, sandboxed: true}}\n"
+                    "tests:\n"
+                    "  - {request: {actor: bot, action: issue_refund, args: {amount: 501}, "
+                    "confidence: 1}, expect: human_review, rule: \"review:refunds\"}\n"
+                    "  - {request: {actor: coder, tool: write_x_prod, confidence: 0.95, resource: "
+                    "{type: db, id: prod, properties: {a: 1}}}, expect: compute}\n"
+                    "  - {request: {user_id: carol, action: x, scope: \"y z\", context: free "
+                    "text}, expect: deny, rule: \"token:scope\"}\n");
     assert_int_equal(policy_document_rules(d), 2);
     assert_true(str_is(policy_document_name(d), "payments"));
     assert_true(str_is(policy_document_description(d), "Payments team"));
@@ -38,8 +40,11 @@ static void a_document_with_everything_loads(void **state)
 static void strict_json_loads_too(void **state)
 {
     (void)state;
-    struct policy_document *d = load_named("j", "\n {\"rules\": [{\"id\": \"a\", \"actions\": [\"\\u0063\"], \"decision\": \"deny\"}],\n"
-                                                "  \"tests\": [{\"request\": {\"actor\": \"x\", \"action\": \"C\"}, \"expect\": \"deny\", \"rule\": \"deny:a\"}]}");
+    struct policy_document *d = load_named(
+        "j",
+        "\n {\"rules\": [{\"id\": \"a\", \"actions\": [\"\\u0063\"], \"decision\": \"deny\"}],\n"
+        "  \"tests\": [{\"request\": {\"actor\": \"x\", \"action\": \"C\"}, \"expect\": \"deny\", "
+        "\"rule\": \"deny:a\"}]}");
     assert_true(policy_document_is_json(d));
     policy_document_release(d);
 }
@@ -50,27 +55,37 @@ static void json_is_strict_and_its_problems_have_places(void **state)
     assert_refused_at("{\"rules\": [],\n \"rules\": []}", 2, 11, "", "/rules is given twice");
     assert_refused_at("{\"rules\": [\n  {\"id\": \"a\",}\n]}", 2, 14, "", "");
     assert_refused_at("{rules: []}", 1, 2, "", "");
-    assert_refused_at("{\"rules\": [{\"id\": \"a\", \"agents\": [\"b\"], \"actions\": [\"c\"],\n  \"decision\": \"alow\"}]}", 2, 15,
-                      "rules[0].decision", "decision: \"alow\" is not one of allow, compute, human_review, deny; did you mean allow?");
-    assert_refused_at("{\"mask\": [\"args.x\"],\n \"ru\\\"les\" : []}", 2, 2, "ru\"les", "did you mean rules?");
+    assert_refused_at(
+        "{\"rules\": [{\"id\": \"a\", \"agents\": [\"b\"], \"actions\": [\"c\"],\n  \"decision\": "
+        "\"alow\"}]}",
+        2, 15, "rules[0].decision",
+        "decision: \"alow\" is not one of allow, compute, human_review, deny; did you mean allow?");
+    assert_refused_at("{\"mask\": [\"args.x\"],\n \"ru\\\"les\" : []}", 2, 2, "ru\"les",
+                      "did you mean rules?");
 }
 
 static void unknown_keys_are_refused_with_a_guess(void **state)
 {
     (void)state;
-    assert_refused_at("rules:\n  - {id: a, agents: [b], actions: [c], decison: allow, decision: allow}\n", 2, 40,
-                      "rules[0].decison", "decison: unknown key; did you mean decision?");
+    assert_refused_at(
+        "rules:\n  - {id: a, agents: [b], actions: [c], decison: allow, decision: allow}\n", 2, 40,
+        "rules[0].decison", "decison: unknown key; did you mean decision?");
     assert_refused_at("rules: [" RULE "]\nmodus: enforce\n", 2, 1, "modus", "did you mean mode?");
-    assert_refused_at("rules: [" RULE "]\nzzz: 1\n", 2, 1, "zzz", "known here are description, mode,");
-    assert_refused_at("rules: [" RULE "]\ntests: [{request: {actor: a, action: c, user: x}, expect: allow}]", 2, 41,
-                      "tests[0].request.user", "did you mean user_id?");
+    assert_refused_at("rules: [" RULE "]\nzzz: 1\n", 2, 1, "zzz",
+                      "known here are description, mode,");
+    assert_refused_at("rules: [" RULE
+                      "]\ntests: [{request: {actor: a, action: c, user: x}, expect: allow}]",
+                      2, 41, "tests[0].request.user", "did you mean user_id?");
 }
 
 static void duplicate_keys_are_refused(void **state)
 {
     (void)state;
-    assert_refused_at("rules: [" RULE "]\nmode: enforce\n\"mode\": shadow\n", 3, 1, "", "\"mode\" is here twice; it is on line 2");
-    assert_refused_at("rules:\n - id: a\n   agents: [b]\n   actions: [c]\n   decision: deny\n   decision: allow\n", 6, 4, "", "twice");
+    assert_refused_at("rules: [" RULE "]\nmode: enforce\n\"mode\": shadow\n", 3, 1, "",
+                      "\"mode\" is here twice; it is on line 2");
+    assert_refused_at("rules:\n - id: a\n   agents: [b]\n   actions: [c]\n   decision: deny\n   "
+                      "decision: allow\n",
+                      6, 4, "", "twice");
 }
 
 static void aliases_anchors_and_tags_are_refused(void **state)
@@ -84,7 +99,8 @@ static void aliases_anchors_and_tags_are_refused(void **state)
     assert_refused_at("description: !!str text\nrules: [" RULE "]\n", 1, 14, "", "tags");
     assert_refused_at("description: ! text\nrules: [" RULE "]\n", 1, 14, "", "tags");
     assert_refused_at("%TAG ! tag:x,2000:\n---\nrules: [" RULE "]\n", 1, 1, "", "%TAG");
-    assert_refused_at("rules: [{id: a, agents: [*], actions: [c], decision: deny}]", 1, 27, "", "quote a value that starts with *");
+    assert_refused_at("rules: [{id: a, agents: [*], actions: [c], decision: deny}]", 1, 27, "",
+                      "quote a value that starts with *");
 }
 
 static void more_than_one_document_and_none_are_refused(void **state)
@@ -101,15 +117,23 @@ static void more_than_one_document_and_none_are_refused(void **state)
 static void scalars_have_core_schema_types(void **state)
 {
     (void)state;
-    assert_refused_at("rules: [{id: a, agents: [yes, 12], actions: [c], decision: allow}]", 1, 31, "rules[0].agents[1]",
+    assert_refused_at("rules: [{id: a, agents: [yes, 12], actions: [c], decision: allow}]", 1, 31,
+                      "rules[0].agents[1]",
                       "agents[1]: has to be a string; 12 is a number: write \"12\"");
-    assert_refused_at("rules: [{id: a, agents: [~], actions: [c], decision: allow}]", 1, 26, "rules[0].agents[0]", "null");
-    assert_refused_at("rules: [{id: true, agents: [x], actions: [c], decision: allow}]", 1, 14, "rules[0].id", "true is a boolean");
-    assert_refused_at("confidence: {allow_at: .nan, review_at: 0}\nrules: [" RULE "]", 1, 24, "", "number cannot be held");
-    assert_refused_at("rules: [{id: a, agents: [x], actions: [c], decision: compute, compute: {tool: t, args: {n: 18446744073709551616}}}]",
+    assert_refused_at("rules: [{id: a, agents: [~], actions: [c], decision: allow}]", 1, 26,
+                      "rules[0].agents[0]", "null");
+    assert_refused_at("rules: [{id: true, agents: [x], actions: [c], decision: allow}]", 1, 14,
+                      "rules[0].id", "true is a boolean");
+    assert_refused_at("confidence: {allow_at: .nan, review_at: 0}\nrules: [" RULE "]", 1, 24, "",
+                      "number cannot be held");
+    assert_refused_at("rules: [{id: a, agents: [x], actions: [c], decision: compute, compute: "
+                      "{tool: t, args: {n: 18446744073709551616}}}]",
                       1, 92, "", "number cannot be held");
-    struct policy_document *d = load_named("n", "confidence: {allow_at: +1., review_at: 0x0}\nrules: [{id: a, agents: [x], actions: [c], decision: compute, "
-                                                "compute: {tool: t, args: {a: 0o17, b: -.5e1, c: 18446744073709551615, d: 1_000, e: 012, f: on}}}]");
+    struct policy_document *d =
+        load_named("n", "confidence: {allow_at: +1., review_at: 0x0}\nrules: [{id: a, agents: [x], "
+                        "actions: [c], decision: compute, "
+                        "compute: {tool: t, args: {a: 0o17, b: -.5e1, c: 18446744073709551615, d: "
+                        "1_000, e: 012, f: on}}}]");
     policy_document_release(d);
 }
 
@@ -117,8 +141,11 @@ static void numbers_keep_their_values(void **state)
 {
     (void)state;
     struct tenant t;
-    tenant_init_one(&t, "rules: [{id: a, agents: [x], actions: [c], decision: compute, compute: {tool: t, args: "
-                        "{a: 0o17, b: -.5e1, c: 18446744073709551615, d: 1_000, e: 012, f: on, g: -9223372036854775807, h: 1e3}}}]");
+    tenant_init_one(
+        &t,
+        "rules: [{id: a, agents: [x], actions: [c], decision: compute, compute: {tool: t, args: "
+        "{a: 0o17, b: -.5e1, c: 18446744073709551615, d: 1_000, e: 012, f: on, g: "
+        "-9223372036854775807, h: 1e3}}}]");
     assert_int_equal(ask_agent(&t, "x", "c"), VERDICT_COMPUTE);
     const struct json *args = t.outcome.safe_args;
     assert_true(json_get(args, STR("a"))->number == 15);
@@ -165,18 +192,22 @@ static void at_most_twenty_problems_are_told(void **state)
 static void what_is_not_supported_yet_says_so(void **state)
 {
     (void)state;
-    assert_refused_at("rules:\n  - {id: a, agents: [b], actions: [c], decision: allow,\n     when: args.x > 1}\n", 3, 6,
-                      "rules[0].when", "when: conditions are not supported yet");
-    assert_refused_at("rules:\n  - {id: a, agents: [b], actions: [c], decision: allow,\n     limit: {count: 1}}\n", 3, 6,
-                      "rules[0].limit", "limit: limits are not supported yet");
-    assert_refused_at("rules:\n  - {id: a, agents: [b], actions: [c], decision: compute,\n     compute: {tool: t, args: {p: [\"x${args.y}\"]}}}\n",
+    assert_refused_at(
+        "rules:\n  - {id: a, agents: [b], actions: [c], decision: allow,\n     when: args.x > 1}\n",
+        3, 6, "rules[0].when", "when: conditions are not supported yet");
+    assert_refused_at("rules:\n  - {id: a, agents: [b], actions: [c], decision: allow,\n     "
+                      "limit: {count: 1}}\n",
+                      3, 6, "rules[0].limit", "limit: limits are not supported yet");
+    assert_refused_at("rules:\n  - {id: a, agents: [b], actions: [c], decision: compute,\n     "
+                      "compute: {tool: t, args: {p: [\"x${args.y}\"]}}}\n",
                       3, 36, "rules[0].compute.args.p[0]", "not supported yet");
 }
 
 static void rule_ids_are_unique(void **state)
 {
     (void)state;
-    assert_refused_at("rules:\n  - " RULE "\n  - " RULE "\n", 3, 10, "rules[1].id", "the id of the rule on line 2 already");
+    assert_refused_at("rules:\n  - " RULE "\n  - " RULE "\n", 3, 10, "rules[1].id",
+                      "the id of the rule on line 2 already");
 }
 
 static void durations_and_counts_have_ranges(void **state)
@@ -212,19 +243,25 @@ static void durations_and_counts_have_ranges(void **state)
 static void failing_tests_refuse_the_document(void **state)
 {
     (void)state;
-    assert_refused_at("rules: [" RULE "]\ntests:\n  - {request: {actor: b, action: c}, expect: allow}\n"
+    assert_refused_at("rules: [" RULE
+                      "]\ntests:\n  - {request: {actor: b, action: c}, expect: allow}\n"
                       "  - {request: {actor: b, action: d}, expect: allow, rule: \"allow:a\"}\n",
                       4, 5, "tests[1]", "expected allow by allow:a, got deny by default:deny");
-    assert_refused_at("rules: [" RULE "]\ntests: [{request: {actor: b, action: c}, expect: allow, rule: \"allow:b\"}]", 2, 9,
-                      "tests[0]", "got allow by allow:a");
-    assert_refused_at("rules: [" RULE "]\ntests: [{request: {action: c}, expect: allow}]", 2, 19, "tests[0].request", "neither");
+    assert_refused_at(
+        "rules: [" RULE
+        "]\ntests: [{request: {actor: b, action: c}, expect: allow, rule: \"allow:b\"}]",
+        2, 9, "tests[0]", "got allow by allow:a");
+    assert_refused_at("rules: [" RULE "]\ntests: [{request: {action: c}, expect: allow}]", 2, 19,
+                      "tests[0].request", "neither");
 }
 
 static void tests_of_a_shadow_document_see_it_enforced(void **state)
 {
     (void)state;
-    policy_document_release(load_named("s", "mode: shadow\nroles: {r: [u]}\nrules: [{id: a, roles: [r], actions: [c], decision: allow}]\n"
-                                            "tests: [{request: {user_id: u, action: c}, expect: allow}]\n"));
+    policy_document_release(
+        load_named("s", "mode: shadow\nroles: {r: [u]}\nrules: [{id: a, roles: [r], actions: [c], "
+                        "decision: allow}]\n"
+                        "tests: [{request: {user_id: u, action: c}, expect: allow}]\n"));
 }
 
 static void masks_are_paths_below_the_request(void **state)
@@ -252,7 +289,7 @@ static void limits_bound_a_document(void **state)
     assert_true(p.list[0].line == 1);
     p = refused("rules: [{id: a, actions: [\"*a*b*c*d*e*f*g*h*i\"], decision: deny}]");
     assert_true(has_problem(&p, "9 stars"));
-    strcpy(large, "rules: [{id: a, actions: [\"");
+    memcpy(large, "rules: [{id: a, actions: [\"", 27);
     memset(large + 27, 'x', 513);
     memcpy(large + 27 + 513, "\"], decision: deny}]", 21);
     p = refused(large);
@@ -272,7 +309,8 @@ static void bytes_that_are_not_utf8_are_refused(void **state)
 {
     (void)state;
     assert_refused_at("description: \xC3\xA9\n# \xFF\n", 2, 3, "", "UTF-8");
-    assert_refused_at("rules: [{id: a, actions: [\"a\\0b\"], decision: deny}]", 1, 27, "rules[0].actions[0]", "U+0000");
+    assert_refused_at("rules: [{id: a, actions: [\"a\\0b\"], decision: deny}]", 1, 27,
+                      "rules[0].actions[0]", "U+0000");
     assert_refused_at("rules:\n  - \x01\n", 2, 5, "", "not YAML");
     assert_refused_at("rules: [a, b\nmode: x\n", 2, 5, "", "not YAML");
     assert_refused_at("? [a]\n: b\n", 1, 3, "", "a key has to be a string");

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -146,19 +147,32 @@ struct rig {
     struct disk *disk;
     struct journal *journal;
     struct journal_producer *producer;
-    uint64_t appended; /* over all boots */
-    _Atomic(struct publisher *) publisher;
+    pthread_mutex_t lock;
+    struct publisher *publisher; /* under `lock`: the journal rings while it ends */
     struct fake *platform;
 };
 
-static inline void rig_ring_durable(void *context) { publish_wake(((struct rig *)context)->publisher); }
+static inline void rig_ring_durable(void *context)
+{
+    struct rig *r = context;
+    pthread_mutex_lock(&r->lock);
+    publish_wake(r->publisher);
+    pthread_mutex_unlock(&r->lock);
+}
 
+static inline void rig_ring(void *context, unsigned producer)
+{
+    (void)context;
+    (void)producer;
+}
+
+/* Opens the journal: a new epoch each time. */
 static inline void rig_boot(struct rig *r)
 {
-    struct fault f;
+    struct fault f = {0};
     struct journal_report report;
     struct journal_options options = {.disk = r->disk, .producers = 1, .segment_bytes = 1 << 20, .lazy_sync_ms = 1,
-                                      .keep_ms = 0, .ring_durable = rig_ring_durable, .context = r};
+                                      .ring = rig_ring, .ring_durable = rig_ring_durable, .context = r};
     if (journal_open(&options, NULL, NULL, &r->journal, &report, &f) != ERR_OK) {
         printf("journal: %s\n", f.text);
         abort();
@@ -166,15 +180,67 @@ static inline void rig_boot(struct rig *r)
     r->producer = journal_producer(r->journal, 0);
 }
 
+static inline void rig_shut(struct rig *r)
+{
+    journal_close(r->journal);
+    r->journal = NULL;
+}
+
+static inline void rig_restart(struct rig *r)
+{
+    rig_shut(r);
+    disk_real_destroy(r->disk); /* and with it the lock of the folder */
+    if (disk_real_create(r->folder, &r->disk) != ERR_OK) abort();
+    rig_boot(r);
+}
+
 static inline struct rig *rig_create(void)
 {
     struct rig *r = calloc(1, sizeof *r);
     if (r == NULL) abort();
+    pthread_mutex_init(&r->lock, NULL);
     snprintf(r->folder, sizeof r->folder, "/tmp/writ-publish-XXXXXX");
     if (mkdtemp(r->folder) == NULL || disk_real_create(r->folder, &r->disk) != ERR_OK) abort();
     rig_boot(r);
     r->platform = fake_create();
     return r;
+}
+
+static inline void rig_remove_file(void *context, const char *name)
+{
+    char path[400];
+    snprintf(path, sizeof path, "%s/%s", (const char *)context, name);
+    unlink(path);
+}
+
+static inline void rig_destroy(struct rig *r)
+{
+    journal_close(r->journal);
+    r->disk->list(r->disk->state, rig_remove_file, r->folder);
+    disk_real_destroy(r->disk);
+    rig_remove_file(r->folder, "lock");
+    rmdir(r->folder);
+    free(r->platform);
+    free(r);
+}
+
+/* One block with `count` records "<first>", "<first + 1>", … of `padding` more bytes each. */
+static inline void rig_append(struct rig *r, uint64_t first, unsigned count, size_t padding)
+{
+    for (unsigned i = 0; i < count; i++) {
+        char *to;
+        enum err e;
+        while ((to = journal_reserve(r->producer, 32 + padding, &e)) == NULL) sched_yield();
+        int size = snprintf(to, 32, "%llu", (unsigned long long)(first + i));
+        memset(to + size, ' ', padding);
+        journal_commit(r->producer, (size_t)size + padding, 0, true);
+        journal_seal(r->producer);
+    }
+    uint64_t written, durable = 0, mark = journal_mark(r->producer);
+    while (durable < mark) {
+        journal_marks(r->producer, &written, &durable);
+        sched_yield();
+    }
 }
 
 static inline void rig_publish(struct rig *r)
@@ -183,15 +249,17 @@ static inline void rig_publish(struct rig *r)
     struct publisher *p;
     struct fault f;
     if (publish_start(&options, &p, &f) != ERR_OK) abort();
+    pthread_mutex_lock(&r->lock);
     r->publisher = p;
+    pthread_mutex_unlock(&r->lock);
 }
 
-/* Ends the publisher; the journal may ring for a moment yet, so it is unhooked first. */
 static inline bool rig_unpublish(struct rig *r, uint32_t drain_ms)
 {
+    pthread_mutex_lock(&r->lock);
     struct publisher *p = r->publisher;
-    journal_close(r->journal_to_close_first);
     r->publisher = NULL;
+    pthread_mutex_unlock(&r->lock);
     return publish_stop(p, drain_ms);
 }
 

@@ -1,0 +1,206 @@
+/* call.c - one request to one of the two programs, and its failures told once. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "access/key.h"
+#include "base/check.h"
+#include "cli/cli.h"
+#include "http/client.h"
+
+enum { CALL_MS = 30000, REPLY_MAX = 16 << 20, KEY_FILE_MAX = 512, TARGET_MAX = 4096 };
+
+static const char *const program[] = {[SIDE_ENGINE] = "writ-engine", [SIDE_PLATFORM] = "writ-platform"};
+
+struct str side_address(const struct cli *c, enum side side) { return side == SIDE_ENGINE ? c->engine : c->platform; }
+
+/* ---- the key ---- */
+
+static bool is_open_to_others(const char *path)
+{
+    struct stat s;
+    return stat(path, &s) == 0 && S_ISREG(s.st_mode) && (s.st_mode & (S_IRGRP | S_IROTH)) != 0;
+}
+
+int credential(struct cli *c, struct str *ret)
+{
+    struct str text = environment_value(c, "WRIT_KEY");
+    if (!str_is_absent(c->key_file)) {
+        if (is_open_to_others(c->key_file.bytes))
+            return complain(c, USAGE, "%s can be read by other users: chmod 600 it, and rotate the key",
+                            c->key_file.bytes);
+        int code = file_text(c, c->key_file, KEY_FILE_MAX, &text);
+        if (code != DONE) return code;
+    }
+    while (text.size > 0 && (unsigned char)text.bytes[text.size - 1] <= ' ') text.size--;
+    struct id id;
+    if (text.size == 0)
+        return complain(c, USAGE, "no API key: put one in WRIT_KEY, or in a file and name that with --key-file");
+    if (!credential_read(text, &id))
+        return complain(c, USAGE, "the API key in %s is not one, or was cut or mistyped: it is wk_ and 77 more "
+                                  "characters", str_is_absent(c->key_file) ? "WRIT_KEY" : c->key_file.bytes);
+    *ret = text;
+    return DONE;
+}
+
+/* ---- targets ---- */
+
+struct buf scratch(struct cli *c, size_t size)
+{
+    char *bytes = arena_bytes(&c->arena, size);
+    check(bytes != NULL); /* the arena is far larger than what one run asks for */
+    return buf_over(bytes, size);
+}
+
+void target_init(struct cli *c, struct target *t, const char *path)
+{
+    *t = (struct target){.text = scratch(c, TARGET_MAX)};
+    buf_put(&t->text, str_from(path));
+}
+
+void target_segment(struct target *t, struct str segment)
+{
+    buf_put_byte(&t->text, '/');
+    http_put_encoded(&t->text, segment);
+}
+
+void target_query(struct target *t, const char *name, struct str value)
+{
+    if (str_is_absent(value)) return;
+    buf_put_byte(&t->text, t->has_query ? '&' : '?');
+    t->has_query = true;
+    buf_put(&t->text, str_from(name));
+    buf_put_byte(&t->text, '=');
+    http_put_encoded(&t->text, value);
+}
+
+void target_tenant(struct target *t, const struct cli *c)
+{
+    /* "*" is nobody's tenant: a key for all names one per request, or none. */
+    if (!str_equal(c->tenant, STR("*"))) target_query(t, "tenant_id", c->tenant);
+}
+
+struct str target_text(const struct target *t) { return buf_view(&t->text); }
+
+/* ---- bodies ---- */
+
+static void put_name(struct buf *out, const char *name)
+{
+    if (out->size > 1) buf_put_byte(out, ',');
+    json_put_string(out, str_from(name));
+    buf_put_byte(out, ':');
+}
+
+void put_text_member(struct buf *out, const char *name, struct str text)
+{
+    if (str_is_absent(text)) return;
+    put_name(out, name);
+    json_put_string(out, text);
+}
+
+void put_raw_member(struct buf *out, const char *name, struct str json)
+{
+    if (str_is_absent(json)) return;
+    put_name(out, name);
+    buf_put(out, json);
+}
+
+void put_list_member(struct buf *out, const char *name, struct str list)
+{
+    if (str_is_absent(list)) return;
+    put_name(out, name);
+    buf_put_byte(out, '[');
+    bool first = true;
+    for (struct str item; str_split(&list, ',', &item);) {
+        while (item.size > 0 && item.bytes[0] == ' ') item = str_skip(item, 1);
+        while (item.size > 0 && item.bytes[item.size - 1] == ' ') item.size--;
+        if (item.size == 0) continue;
+        if (!first) buf_put_byte(out, ',');
+        json_put_string(out, item);
+        first = false;
+    }
+    buf_put_byte(out, ']');
+}
+
+/* ---- the call ---- */
+
+static int cannot_reach(struct cli *c, const struct request *r, struct reply *ret)
+{
+    struct str address = side_address(c, r->side);
+    if (!r->quiet)
+        complain(c, UNREACHABLE, "%s at %.*s cannot be reached: %s", program[r->side], STR_FORMAT(address),
+                 ret->fault.text);
+    ret->status = 0;
+    return UNREACHABLE;
+}
+
+static int client_for(struct cli *c, const struct request *r, struct reply *ret)
+{
+    if (c->clients[r->side] != NULL) return DONE;
+    enum err e = http_client_create(side_address(c, r->side), &c->clients[r->side], &ret->fault);
+    if (e == ERR_OK) return DONE;
+    if (e == ERR_BAD_VALUE && !r->quiet)
+        return complain(c, USAGE, "--%s: %s", r->side == SIDE_ENGINE ? "engine" : "platform", ret->fault.text);
+    return cannot_reach(c, r, ret);
+}
+
+static void tell_details(struct cli *c, const struct json *details)
+{
+    if (!json_is_array(details)) return;
+    for (const struct json *d = details->child; d != NULL; d = d->next) {
+        struct str path = member_shown(c, d, "path"), message = member_shown(c, d, "message");
+        fprintf(c->err, "  line %llu, column %llu: ", (unsigned long long)json_u64(d, STR("line"), 0),
+                (unsigned long long)json_u64(d, STR("column"), 0));
+        if (path.size > 0) fprintf(c->err, "%.*s: ", STR_FORMAT(path));
+        fprintf(c->err, "%.*s\n", STR_FORMAT(message));
+    }
+}
+
+static int was_refused(struct cli *c, const struct request *r, const struct reply *ret)
+{
+    if (r->quiet) return REFUSED;
+    struct str error = member_shown(c, ret->root, "error"), code = member_shown(c, ret->root, "code");
+    if (c->json) print_json(c, ret->body);
+    if (error.size == 0) return complain(c, REFUSED, "%s answered %d", program[r->side], ret->status);
+    complain(c, REFUSED, "%.*s (%d %.*s)", STR_FORMAT(error), ret->status, STR_FORMAT(code));
+    tell_details(c, json_get(ret->root, STR("details")));
+    return REFUSED;
+}
+
+static void answer_keep(struct cli *c, const struct http_answer *a, struct reply *ret)
+{
+    *ret = (struct reply){.status = a->status, .body = arena_copy(&c->arena, a->body)};
+    ret->date = arena_copy(&c->arena, http_answer_header(a, STR("Date")));
+    ret->etag = arena_copy(&c->arena, http_answer_header(a, STR("ETag")));
+    struct fault ignored;
+    struct json_options options = {.depth_max = JSON_DEPTH_CAP, .nul_anywhere = true};
+    if (json_read(ret->body, &options, &c->arena, &ret->root, &ignored) != ERR_OK) ret->root = NULL;
+}
+
+int call(struct cli *c, const struct request *r, struct reply *ret)
+{
+    *ret = (struct reply){0};
+    struct str key = {0};
+    int code = r->without_key ? DONE : credential(c, &key);
+    if (code == DONE) code = client_for(c, r, ret);
+    if (code != DONE) return code;
+
+    struct buf bearer = scratch(c, 128);
+    buf_put_literal(&bearer, "Bearer ");
+    buf_put(&bearer, key);
+    struct http_call what = {.method = r->method, .target = r->target, .body = r->body, .timeout_ms = CALL_MS,
+                             .reply_max = REPLY_MAX};
+    const struct http_header headers[] = {{STR("Authorization"), r->without_key ? (struct str){0} : buf_view(&bearer)},
+                                          {STR("If-Match"), r->if_match},
+                                          {STR("If-None-Match"), r->if_none_match}};
+    for (size_t i = 0; i < sizeof headers / sizeof headers[0]; i++)
+        if (!str_is_absent(headers[i].value)) what.headers[what.header_count++] = headers[i];
+    if (!str_is_absent(r->body)) what.content_type = STR("application/json");
+
+    struct http_answer answer;
+    if (http_call(c->clients[r->side], &what, false, &answer, &ret->fault) != ERR_OK) return cannot_reach(c, r, ret);
+    answer_keep(c, &answer, ret);
+    return ret->status >= 200 && ret->status < 300 ? DONE : was_refused(c, r, ret);
+}

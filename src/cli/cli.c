@@ -1,0 +1,162 @@
+/* cli.c - from the words to the command. */
+#include "cli/cli.h"
+
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "http/client.h"
+
+enum { ARENA_FIRST = 64 << 10, ARENA_MOST = 512 << 20 };
+
+static const struct command *find_command(struct str group, struct str name)
+{
+    const struct command *k;
+    for (size_t i = 0; (k = command_at(i)) != NULL; i++) {
+        bool same_group = k->group == NULL ? str_is_absent(group) : str_equal(group, str_from(k->group));
+        if (same_group && str_equal(name, str_from(k->name))) return k;
+    }
+    return NULL;
+}
+
+static bool is_group(struct str word)
+{
+    const struct command *k;
+    for (size_t i = 0; (k = command_at(i)) != NULL; i++)
+        if (k->group != NULL && str_equal(word, str_from(k->group))) return true;
+    return false;
+}
+
+/* The first word that `word` may have been meant for: a group, or a name within `group`. */
+static const char *nearest_word(struct str group, struct str word)
+{
+    const struct command *k;
+    const char *best = NULL;
+    unsigned least = word.size < 4 ? 2 : 3;
+    for (size_t i = 0; (k = command_at(i)) != NULL; i++) {
+        bool inside = k->group != NULL && str_equal(group, str_from(k->group));
+        if (!str_is_absent(group) && !inside) continue;
+        const char *candidate = str_is_absent(group) && k->group != NULL ? k->group : k->name;
+        unsigned distance = word_distance(word, str_from(candidate));
+        if (distance >= least) continue;
+        least = distance;
+        best = candidate;
+    }
+    return best;
+}
+
+static int unknown_command(struct cli *c, struct str group, struct str word)
+{
+    const char *near = nearest_word(group, word);
+    word = text_shown(&c->arena, word.size > 40 ? str_of(word.bytes, 40) : word);
+    const char *blank = group.size > 0 ? " " : "";
+    if (near != NULL)
+        return complain(c, USAGE, "there is no command \"%.*s%s%.*s\"; did you mean writ %.*s%s%s?",
+                        STR_FORMAT(group), blank, STR_FORMAT(word), STR_FORMAT(group), blank, near);
+    return complain(c, USAGE, "there is no command \"%.*s%s%.*s\"; writ --help lists all", STR_FORMAT(group), blank,
+                    STR_FORMAT(word));
+}
+
+static struct str first_of(struct str a, struct str b, struct str otherwise)
+{
+    return !str_is_empty(a) ? a : !str_is_absent(b) ? b : otherwise;
+}
+
+static void take_globals(struct cli *c, const struct arguments *a)
+{
+    c->engine = first_of(argument(a, "engine"), environment_value(c, "WRIT_ENGINE"), STR("http://127.0.0.1:8080"));
+    c->platform = first_of(argument(a, "platform"), environment_value(c, "WRIT_PLATFORM"), STR("http://127.0.0.1:9090"));
+    c->key_file = argument(a, "key-file");
+    c->tenant = argument(a, "tenant");
+    c->json = argument_given(a, "json");
+}
+
+static int check_words(struct cli *c, const struct command *k, const struct arguments *a)
+{
+    const char *group = k->group == NULL ? "" : k->group, *blank = k->group == NULL ? "" : " ";
+    if (a->positional_count < k->words_least)
+        return complain(c, USAGE, "something is missing: writ %s%s%s %s", group, blank, k->name, k->usage);
+    if (a->positional_count > k->words_most)
+        return complain(c, USAGE, "\"%s\" is one word too many: writ %s%s%s %s", a->positionals[k->words_most], group,
+                        blank, k->name, k->usage);
+    return DONE;
+}
+
+/* The rest of the line, read against the command's own flags and the global ones. */
+static int run_command(struct cli *c, const struct command *k, struct arguments *a, int argc, char **argv, int at)
+{
+    struct fault f;
+    arguments_know(a, k->flags);
+    a->positional_count = 0; /* the command's own words are behind us */
+    if (arguments_read(a, argc, argv, &at, false, &f) != ERR_OK) return complain_fault(c, USAGE, &f);
+    if (argument_given(a, "help")) {
+        help_command(c->out, k);
+        return DONE;
+    }
+    int code = check_words(c, k, a);
+    if (code != DONE) return code;
+    take_globals(c, a);
+    return k->run(c, a);
+}
+
+static int no_command(struct cli *c, const struct arguments *a)
+{
+    if (argument_given(a, "version")) {
+        fprintf(c->out, "writ %s\n", WRIT_VERSION);
+        return DONE;
+    }
+    bool asked = argument_given(a, "help");
+    help_all(asked ? c->out : c->err);
+    return asked ? DONE : USAGE;
+}
+
+static int run(struct cli *c, int argc, char **argv)
+{
+    struct arguments a = {0};
+    struct fault f;
+    int at = 1;
+    arguments_know(&a, global_flags);
+    if (arguments_read(&a, argc, argv, &at, true, &f) != ERR_OK) return complain_fault(c, USAGE, &f);
+    struct str word = positional(&a, 0);
+    if (str_equal(word, STR("help"))) { /* writ help key create = writ key create --help */
+        a.positional_count = 0;
+        arguments_give(&a, "help");
+        if (arguments_read(&a, argc, argv, &at, true, &f) != ERR_OK) return complain_fault(c, USAGE, &f);
+        word = positional(&a, 0);
+    }
+    if (str_is_absent(word)) return no_command(c, &a);
+    if (!is_group(word)) {
+        const struct command *k = find_command((struct str){0}, word);
+        return k == NULL ? unknown_command(c, (struct str){0}, word) : run_command(c, k, &a, argc, argv, at);
+    }
+    if (arguments_read(&a, argc, argv, &at, true, &f) != ERR_OK) return complain_fault(c, USAGE, &f);
+    struct str name = positional(&a, 1);
+    if (str_is_absent(name)) {
+        bool asked = argument_given(&a, "help");
+        help_group(asked ? c->out : c->err, word);
+        return asked ? DONE : USAGE;
+    }
+    const struct command *k = find_command(word, name);
+    return k == NULL ? unknown_command(c, word, name) : run_command(c, k, &a, argc, argv, at);
+}
+
+static unsigned terminal_width(FILE *out)
+{
+    struct winsize size;
+    int fd = fileno(out);
+    if (fd < 0 || !isatty(fd)) return 0;
+    return ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col >= 40 ? size.ws_col : 80;
+}
+
+int cli_run(int argc, char **argv, char **environment, FILE *out, FILE *err)
+{
+    struct cli c = {.out = out, .err = err, .environment = environment, .width = terminal_width(out)};
+    c.colours = c.width > 0 && str_is_absent(environment_value(&c, "NO_COLOR"));
+    arena_init(&c.arena, ARENA_FIRST, ARENA_MOST);
+    int code = run(&c, argc, argv);
+    if (fflush(out) != 0 && code == DONE) code = complain(&c, REFUSED, "the output could not be written");
+    http_client_destroy(c.clients[SIDE_ENGINE]);
+    http_client_destroy(c.clients[SIDE_PLATFORM]);
+    arena_fini(&c.arena);
+    return code;
+}

@@ -1,0 +1,137 @@
+/* cli.h - `writ`, the command line: what its commands share.
+ *
+ * A command is a row: its words, its flags, its text for people, its function. The function gets
+ * the global options resolved and its own arguments, writes to c->out, complains to c->err, and
+ * returns what the shell shall see:
+ *
+ *   0  done, allowed, valid      2  the command line is wrong
+ *   1  refused, denied, invalid  3  a program cannot be reached */
+#ifndef CLI_CLI_H
+#define CLI_CLI_H
+
+#include <stdio.h>
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/fault.h"
+#include "cli/arguments.h"
+#include "cli/table.h"
+#include "json/json.h"
+
+enum { DONE = 0, REFUSED = 1, USAGE = 2, UNREACHABLE = 3 };
+
+struct cli {
+    FILE *out, *err;
+    char **environment;
+    unsigned width;      /* of the terminal; 0: not one */
+    bool colours;
+    bool json;
+    struct str engine, platform;
+    struct str tenant;   /* absent: not named */
+    struct str key_file; /* absent: WRIT_KEY */
+    struct arena arena;  /* this run's */
+    struct http_client *clients[2]; /* by enum side, made when needed */
+};
+
+struct command {
+    const char *group;   /* "key"; NULL: stands alone */
+    const char *name;    /* "create" */
+    const char *usage;   /* "NAME [FILE]" */
+    const char *summary; /* one line */
+    const char *text;    /* what else one needs to know; may be NULL */
+    const struct flag *flags;
+    size_t words_least, words_most;
+    int (*run)(struct cli *c, const struct arguments *a);
+};
+
+/* Each file's commands, ended by a row without a name. */
+extern const struct command key_commands[], policy_commands[], authorize_commands[], audit_commands[],
+    doctor_commands[], docs_commands[];
+
+/* The whole program. */
+int cli_run(int argc, char **argv, char **environment, FILE *out, FILE *err);
+
+/* ---- help (help.c) ---- */
+
+extern const struct flag global_flags[];
+const struct command *command_at(size_t index);     /* all, in the order of help; NULL at the end */
+void help_all(FILE *out);
+void help_group(FILE *out, struct str group);
+void help_command(FILE *out, const struct command *command);
+
+/* ---- talking (talk.c) ---- */
+
+/* "writ: <text>" on c->err; returns `code`. */
+int complain(struct cli *c, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+int complain_fault(struct cli *c, int code, const struct fault *f);
+void print_str(FILE *out, struct str s);
+/* One line of JSON. */
+void print_json(struct cli *c, struct str json);
+/* In colour where the terminal has it: "allow" green, "deny" red, … */
+void print_verdict(struct cli *c, struct str verdict);
+/* A JSON value as one cell: strings bare, lists with commas, times and numbers as they are. */
+struct str value_shown(struct cli *c, const struct json *v);
+struct str member_shown(struct cli *c, const struct json *object, const char *name);
+/* "name   value" lines, aligned; an absent value prints nothing. */
+void print_field(struct cli *c, const char *name, struct str value);
+
+struct str environment_value(const struct cli *c, const char *name); /* absent: unset or empty */
+
+/* The file's text ("-": standard input), at most `most` bytes, in the arena. Complains itself: DONE
+ * or USAGE. */
+int file_text(struct cli *c, struct str path, size_t most, struct str *ret);
+/* Now less a span ("1h") or an RFC 3339 time, as RFC 3339. */
+bool time_or_ago(struct cli *c, struct str text, struct str *ret);
+/* Now plus a span, or an RFC 3339 time. */
+bool time_or_in(struct cli *c, struct str text, struct str *ret);
+
+/* ---- calling (call.c) ---- */
+
+enum side { SIDE_ENGINE, SIDE_PLATFORM };
+
+struct request {
+    enum side side;
+    const char *method;
+    struct str target, body;       /* body absent: none */
+    struct str if_match, if_none_match;
+    bool without_key;
+    bool quiet;                    /* says nothing about failures: the caller does */
+};
+
+struct reply {
+    int status;                    /* 0: not reached */
+    struct str body;               /* in the arena */
+    struct json *root;             /* NULL: not JSON */
+    struct str date, etag;         /* headers; absent: not sent */
+    struct fault fault;            /* why it was not reached */
+};
+
+/* DONE: 2xx, an answer to read. Else it has been told: REFUSED, USAGE (no key), UNREACHABLE. */
+int call(struct cli *c, const struct request *r, struct reply *ret);
+
+struct str side_address(const struct cli *c, enum side side);
+
+/* The credential: WRIT_KEY, or the file. Complains itself. */
+int credential(struct cli *c, struct str *ret);
+
+/* A target under construction, percent-encoded. */
+struct target {
+    struct buf text;
+    bool has_query;
+};
+void target_init(struct cli *c, struct target *t, const char *path);
+void target_segment(struct target *t, struct str segment); /* "/" + it */
+void target_query(struct target *t, const char *name, struct str value); /* absent: nothing */
+void target_tenant(struct target *t, const struct cli *c);
+struct str target_text(const struct target *t);
+
+/* A buffer that lives as long as the run. */
+struct buf scratch(struct cli *c, size_t size);
+
+/* `,"name":"text"` into an object under construction that begins with "{"; absent: nothing. */
+void put_text_member(struct buf *out, const char *name, struct str text);
+void put_raw_member(struct buf *out, const char *name, struct str json);
+/* "a,b,c" as a list of strings. */
+void put_list_member(struct buf *out, const char *name, struct str list);
+
+#endif

@@ -1,0 +1,220 @@
+/* key.c - `writ key`: API keys, through the platform, or straight into its data directory for the
+ * very first one, when nobody has a key yet to ask with. */
+#include "pipeline/ingest/key_store.h"
+
+#include <errno.h>
+#include <sys/stat.h>
+
+#include "access/key.h"
+#include "cli/cli.h"
+#include "config/config.h"
+
+enum { BODY_MAX = 64 << 10 };
+
+static int refuse_time(struct cli *c, const char *flag)
+{
+    return complain(c, USAGE, "--%s: that is neither a span such as 30d nor a time such as 2027-01-01T00:00:00Z", flag);
+}
+
+/* The body of POST /api/v1/keys. */
+static int key_body(struct cli *c, const struct arguments *a, struct str tenant, struct buf *out)
+{
+    static const char *const lists[] = {"roles", "actors", "users", "reviewers", "nodes", "tenants"};
+    struct str expires = argument(a, "expires");
+    if (str_is_empty(argument(a, "name")) || str_is_empty(argument(a, "owner")) || str_is_empty(argument(a, "roles")))
+        return complain(c, USAGE, "--name, --owner and --roles are needed: writ key create --help");
+    if (!str_is_absent(expires) && !time_or_in(c, expires, &expires)) return refuse_time(c, "expires");
+    struct str roles = argument(a, "roles");
+    for (struct str role; str_split(&roles, ',', &role);) {
+        enum role known;
+        while (role.size > 0 && role.bytes[0] == ' ') role = str_skip(role, 1);
+        if (!role_read(role, &known))
+            return complain(c, USAGE, "--roles: \"%.*s\" is not one of agent, app, reviewer, policy_admin, auditor, "
+                                      "ingest, metrics, admin", STR_FORMAT(role));
+    }
+    buf_put_byte(out, '{');
+    put_text_member(out, "name", argument(a, "name"));
+    put_text_member(out, "owner", argument(a, "owner"));
+    put_text_member(out, "tenant", tenant);
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) put_list_member(out, lists[i], argument(a, lists[i]));
+    put_text_member(out, "expires_at", expires);
+    buf_put_byte(out, '}');
+    return out->overflow ? complain(c, USAGE, "that is too long for a key") : DONE;
+}
+
+static void print_new_key(struct cli *c, const struct json *root, struct str body)
+{
+    if (c->json) {
+        print_json(c, body);
+        return;
+    }
+    fprintf(c->out, "%.*s\n", STR_FORMAT(json_text(root, STR("key"))));
+    fprintf(c->err, "This is %.*s, for %.*s (%.*s). Keep it now: it is shown once and stored nowhere.\n",
+            STR_FORMAT(member_shown(c, root, "id")), STR_FORMAT(member_shown(c, root, "name")),
+            STR_FORMAT(member_shown(c, root, "roles")));
+}
+
+/* ---- without a platform ---- */
+
+static int make_folder(struct cli *c, struct str data)
+{
+    if (mkdir(data.bytes, 0700) == 0 || errno == EEXIST) return DONE;
+    return complain(c, REFUSED, "%s cannot be made: %s", data.bytes, strerror(errno));
+}
+
+static int bootstrap(struct cli *c, const struct arguments *a, struct str data)
+{
+    struct buf body = scratch(c, BODY_MAX), store = scratch(c, data.size + 32), pepper = scratch(c, data.size + 32);
+    struct str tenant = str_is_absent(c->tenant) ? STR("default") : c->tenant;
+    int code = data.size == 0 ? complain(c, USAGE, "--data needs a directory") : key_body(c, a, tenant, &body);
+    if (code == DONE) code = make_folder(c, data);
+    if (code != DONE) return code;
+    buf_printf(&store, "%s/platform.db", data.bytes);
+    buf_printf(&pepper, "%s/pepper", data.bytes);
+
+    struct json *request, *root;
+    struct fault f;
+    struct buf answer;
+    buf_init(&answer, 1024, 1 << 20);
+    enum err e = json_read(buf_view(&body), NULL, &c->arena, &request, &f);
+    if (e == ERR_OK) e = key_store_bootstrap(store.bytes, pepper.bytes, request, &answer, &f);
+    if (e == ERR_OK) e = json_read(buf_view(&answer), NULL, &c->arena, &root, &f);
+    if (e == ERR_OK) print_new_key(c, root, buf_view(&answer));
+    else code = complain_fault(c, REFUSED, &f);
+    if (answer.bytes != NULL) memory_wipe(answer.bytes, answer.size);
+    buf_fini(&answer);
+    return code;
+}
+
+static int key_create(struct cli *c, const struct arguments *a)
+{
+    if (argument_given(a, "data")) return bootstrap(c, a, argument(a, "data"));
+    struct buf body = scratch(c, BODY_MAX);
+    struct target target;
+    struct reply reply;
+    int code = key_body(c, a, c->tenant, &body);
+    if (code != DONE) return code;
+    target_init(c, &target, "/api/v1/keys");
+    target_tenant(&target, c);
+    struct request r = {SIDE_PLATFORM, "POST", target_text(&target), .body = buf_view(&body)};
+    code = call(c, &r, &reply);
+    if (code == DONE) print_new_key(c, reply.root, reply.body);
+    return code;
+}
+
+/* ---- list, revoke, rotate ---- */
+
+static struct str key_state(struct cli *c, const struct json *k)
+{
+    struct str expires = member_shown(c, k, "expires_at"), now;
+    if (member_shown(c, k, "revoked_at").size > 0) return STR("revoked");
+    /* Both are RFC 3339 UTC with milliseconds, so their bytes are in the order of time. */
+    if (expires.size > 0 && time_or_ago(c, STR("0"), &now) && str_compare(expires, now) <= 0) return STR("expired");
+    return expires.size > 0 ? expires : STR("valid");
+}
+
+static int key_list(struct cli *c, const struct arguments *a)
+{
+    static const char *const heads[] = {"ID", "*NAME", "*OWNER", "TENANT", "*ROLES", "*SPEAKS FOR", "VALID UNTIL", NULL};
+    struct target target;
+    struct reply reply;
+    target_init(c, &target, "/api/v1/keys");
+    target_tenant(&target, c);
+    target_query(&target, "limit", argument_given(a, "limit") ? argument(a, "limit") : STR("500"));
+    target_query(&target, "cursor", argument(a, "cursor"));
+    struct request r = {SIDE_PLATFORM, "GET", target_text(&target)};
+    int code = call(c, &r, &reply);
+    if (code != DONE) return code;
+    if (c->json) {
+        print_json(c, reply.body);
+        return DONE;
+    }
+    struct table t;
+    table_init(&t, &c->arena, heads);
+    const struct json *keys = json_get(reply.root, STR("keys"));
+    for (const struct json *k = json_is_array(keys) ? keys->child : NULL; k != NULL; k = k->next) {
+        static const char *const members[] = {"id", "name", "owner", "tenant", "roles"};
+        for (size_t i = 0; i < 5; i++) table_add(&t, member_shown(c, k, members[i]));
+        struct str actors = member_shown(c, k, "actors"), users = member_shown(c, k, "users");
+        table_add(&t, users.size > 0 ? arena_printf(&c->arena, "%.*s; users %.*s", STR_FORMAT(actors), STR_FORMAT(users))
+                                     : actors);
+        table_add(&t, key_state(c, k));
+    }
+    table_print(&t, c->out, c->width);
+    uint64_t next = json_u64(reply.root, STR("next_cursor"), 0);
+    if (next != 0) fprintf(c->err, "More: --cursor %llu\n", (unsigned long long)next);
+    return DONE;
+}
+
+static int key_revoke(struct cli *c, const struct arguments *a)
+{
+    struct target target;
+    struct reply reply;
+    target_init(c, &target, "/api/v1/keys");
+    target_segment(&target, positional(a, 0));
+    target_tenant(&target, c);
+    struct request r = {SIDE_PLATFORM, "DELETE", target_text(&target)};
+    int code = call(c, &r, &reply);
+    if (code != DONE) return code;
+    if (c->json) {
+        print_json(c, reply.body);
+        return DONE;
+    }
+    struct str behind = member_shown(c, reply.root, "behind");
+    fprintf(c->out, "%s is revoked", a->positionals[0]);
+    if (behind.size == 0) fputs(", and every engine knows.\n", c->out);
+    else fprintf(c->out, ". These engines have not seen that yet: %.*s. Until they do, they take the key.\n",
+                 STR_FORMAT(behind));
+    return DONE;
+}
+
+static int key_rotate(struct cli *c, const struct arguments *a)
+{
+    struct buf body = scratch(c, 128);
+    struct target target;
+    struct reply reply;
+    uint64_t overlap_ms = 0;
+    struct str overlap = argument(a, "overlap");
+    if (!str_is_absent(overlap) && !config_span(overlap, &overlap_ms))
+        return complain(c, USAGE, "--overlap: \"%.*s\" is not a span such as 30m or 24h", STR_FORMAT(overlap));
+    target_init(c, &target, "/api/v1/keys");
+    target_segment(&target, positional(a, 0));
+    buf_put_literal(&target.text, "/rotate");
+    target_tenant(&target, c);
+    buf_printf(&body, "{\"overlap_seconds\":%llu}", (unsigned long long)(overlap_ms / 1000));
+    struct request r = {SIDE_PLATFORM, "POST", target_text(&target), .body = buf_view(&body)};
+    int code = call(c, &r, &reply);
+    if (code == DONE) print_new_key(c, reply.root, reply.body);
+    return code;
+}
+
+/* ---- the rows ---- */
+
+static const struct flag create_flags[] = {
+    {"name", "NAME", "the key's name: the principal that acts with it"},
+    {"owner", "OWNER", "the person or service that answers for it"},
+    {"roles", "LIST", "agent, app, reviewer, policy_admin, auditor, ingest, metrics, admin"},
+    {"actors", "GLOBS", "agents that it may speak for (default: its name)"},
+    {"users", "GLOBS", "people that it may ask for, or act for (default: none)"},
+    {"reviewers", "GLOBS", "people that may review with it (default: its owner)"},
+    {"nodes", "GLOBS", "engines that may publish with it (role ingest)"},
+    {"tenants", "GLOBS", "tenants whose records it may publish (role ingest)"},
+    {"expires", "SPAN|TIME", "when it ends: 90d, 2027-01-01T00:00:00Z (default: never)"},
+    {"data", "DIR", "make it in this data directory, without a running platform"},
+    {NULL, NULL, NULL}};
+static const struct flag list_flags[] = {{"limit", "N", "at most so many (default 500)"},
+                                         {"cursor", "N", "go on where an earlier page ended"},
+                                         {NULL, NULL, NULL}};
+static const struct flag rotate_flags[] = {{"overlap", "SPAN", "how long the old key still works (default: it ends now)"},
+                                           {NULL, NULL, NULL}};
+
+const struct command key_commands[] = {
+    {"key", "create", "", "make an API key and print it, once",
+     "Lists are separated by commas. With --data the key is written into the platform's store in that\n"
+     "directory: for the first key of a new installation. A running platform notices it.",
+     create_flags, 0, 0, key_create},
+    {"key", "list", "", "show keys: whose they are, what they may do", NULL, list_flags, 0, 0, key_list},
+    {"key", "revoke", "ID", "end a key now",
+     "Tells which engines have not followed yet.", NULL, 1, 1, key_revoke},
+    {"key", "rotate", "ID", "replace a key by a new one with the same rights", NULL, rotate_flags, 1, 1, key_rotate},
+    {NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, NULL}};

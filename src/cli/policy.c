@@ -1,0 +1,222 @@
+/* policy.c - `writ policy`: documents at the platform. What needs no platform is in lint.c; explain
+ * is a decision asked about, in authorize.c. */
+#include "cli/policy.h"
+
+#include "base/limits.h"
+
+enum { BODY_MAX = 4 << 20 }; /* a document of 1 MiB, every byte escaped, would not be taken anyway */
+
+static void policy_target(struct cli *c, struct target *t, struct str name, const char *more)
+{
+    target_init(c, t, "/api/v1/policies");
+    if (!str_is_absent(name)) target_segment(t, name);
+    buf_put(&t->text, str_from(more));
+    target_tenant(t, c);
+}
+
+struct str policy_name_of(struct str path)
+{
+    size_t from = path.size;
+    while (from > 0 && path.bytes[from - 1] != '/') from--;
+    struct str name = str_skip(path, from);
+    static const char *const ends[] = {".yaml", ".yml", ".json"};
+    for (size_t i = 0; i < 3; i++) {
+        struct str end = str_from(ends[i]);
+        if (name.size > end.size && str_equal(str_skip(name, name.size - end.size), end)) name.size -= end.size;
+    }
+    return name;
+}
+
+/* ---- put ---- */
+
+static void put_text(struct cli *c, const struct reply *reply, bool dry_run)
+{
+    struct str name = member_shown(c, reply->root, "name"), version = member_shown(c, reply->root, "version");
+    if (dry_run) {
+        fprintf(c->out, "%.*s is valid; nothing was changed.\n", STR_FORMAT(name));
+        struct str effect = member_shown(c, reply->root, "effect");
+        print_field(c, "would be", effect);
+        print_field(c, "version", version);
+        return;
+    }
+    bool created = reply->status == 201;
+    fprintf(c->out, "%.*s is %s version %.*s%s.\n", STR_FORMAT(name), created ? "new:" : "now", STR_FORMAT(version),
+            json_get(reply->root, STR("is_active")) != NULL && json_get(reply->root, STR("is_active"))->type == JSON_FALSE
+                ? ", not active" : "");
+}
+
+static int put_body(struct cli *c, const struct arguments *a, struct str content, struct buf *out)
+{
+    size_t offset;
+    if (!str_is_utf8(content, &offset)) return complain(c, REFUSED, "byte %zu of the document is not UTF-8", offset);
+    buf_put_byte(out, '{');
+    put_text_member(out, "content", content);
+    put_text_member(out, "description", argument(a, "description"));
+    if (argument_given(a, "inactive")) put_raw_member(out, "is_active", STR("false"));
+    if (argument_given(a, "active")) put_raw_member(out, "is_active", STR("true"));
+    buf_put_byte(out, '}');
+    return out->overflow ? complain(c, REFUSED, "the document is too large") : DONE;
+}
+
+static int policy_put(struct cli *c, const struct arguments *a)
+{
+    struct str file = a->positional_count == 2 ? positional(a, 1) : positional(a, 0), content;
+    struct str name = a->positional_count == 2 ? positional(a, 0) : policy_name_of(file);
+    if (argument_given(a, "active") && argument_given(a, "inactive"))
+        return complain(c, USAGE, "--active and --inactive exclude each other");
+    int code = file_text(c, file, LIMIT_POLICY_BODY_BYTES, &content);
+    if (code != DONE) return code;
+    struct buf body = scratch(c, BODY_MAX);
+    code = put_body(c, a, content, &body);
+    if (code != DONE) return code;
+
+    struct target target;
+    struct reply reply;
+    policy_target(c, &target, name, "");
+    bool dry_run = argument_given(a, "dry-run");
+    if (dry_run) target_query(&target, "dry_run", STR("true"));
+    struct request r = {SIDE_PLATFORM, "PUT", target_text(&target), .body = buf_view(&body),
+                        .if_match = argument(a, "if-match"),
+                        .if_none_match = argument_given(a, "new") ? STR("*") : (struct str){0}};
+    code = call(c, &r, &reply);
+    if (code != DONE) return code;
+    if (c->json) print_json(c, reply.body);
+    else put_text(c, &reply, dry_run);
+    return DONE;
+}
+
+/* ---- get, list, versions ---- */
+
+static int fetch(struct cli *c, const char *method, struct str name, const char *more, struct str body,
+                 struct reply *reply)
+{
+    struct target target;
+    policy_target(c, &target, name, more);
+    struct request r = {SIDE_PLATFORM, method, target_text(&target), .body = body};
+    return call(c, &r, reply);
+}
+
+static int policy_get(struct cli *c, const struct arguments *a)
+{
+    struct reply reply;
+    struct buf more = scratch(c, 64);
+    struct str version = argument(a, "version-number");
+    uint64_t number;
+    if (!str_is_absent(version) && !str_to_u64(version, &number))
+        return complain(c, USAGE, "--version-number: it must be a number, as writ policy versions shows it");
+    if (!str_is_absent(version)) buf_printf(&more, "/versions/%llu", (unsigned long long)number);
+    buf_put_byte(&more, '\0');
+    int code = fetch(c, "GET", positional(a, 0), more.bytes, (struct str){0}, &reply);
+    if (code != DONE) return code;
+    if (c->json) {
+        print_json(c, reply.body);
+        return DONE;
+    }
+    /* The document as it is, so that it can go into a file; no other word on this stream. */
+    struct str content = json_text(reply.root, STR("content"));
+    print_str(c->out, content);
+    if (content.size == 0 || content.bytes[content.size - 1] != '\n') fputc('\n', c->out);
+    if (reply.etag.size > 0 && c->width > 0) fprintf(c->err, "ETag: %.*s\n", STR_FORMAT(reply.etag));
+    return DONE;
+}
+
+static struct str shortened_digest(struct str digest) { return digest.size > 12 ? str_of(digest.bytes, 12) : digest; }
+
+static void print_documents(struct cli *c, const struct json *list, const char *const *heads, const char *const *members)
+{
+    struct table t;
+    table_init(&t, &c->arena, heads);
+    for (const struct json *p = json_is_array(list) ? list->child : NULL; p != NULL; p = p->next) {
+        for (size_t i = 0; members[i] != NULL; i++) {
+            struct str cell = member_shown(c, p, members[i]);
+            table_add(&t, strcmp(members[i], "digest") == 0 ? shortened_digest(cell) : cell);
+        }
+    }
+    table_print(&t, c->out, c->width);
+}
+
+static int policy_list(struct cli *c, const struct arguments *a)
+{
+    static const char *const heads[] = {"NAME", "VERSION", "ACTIVE", "UPDATED", "*BY", "DIGEST", "*DESCRIPTION", NULL};
+    static const char *const members[] = {"name", "version", "is_active", "updated_at", "updated_by", "digest",
+                                          "description", NULL};
+    (void)a;
+    struct reply reply;
+    int code = fetch(c, "GET", (struct str){0}, "", (struct str){0}, &reply);
+    if (code != DONE) return code;
+    if (c->json) print_json(c, reply.body);
+    else print_documents(c, json_get(reply.root, STR("policies")), heads, members);
+    return DONE;
+}
+
+static int policy_versions(struct cli *c, const struct arguments *a)
+{
+    static const char *const heads[] = {"VERSION", "MADE", "*BY", "DIGEST", "*DESCRIPTION", NULL};
+    static const char *const members[] = {"version", "created_at", "updated_by", "digest", "description", NULL};
+    struct reply reply;
+    int code = fetch(c, "GET", positional(a, 0), "/versions", (struct str){0}, &reply);
+    if (code != DONE) return code;
+    if (c->json) print_json(c, reply.body);
+    else print_documents(c, json_get(reply.root, STR("versions")), heads, members);
+    return DONE;
+}
+
+/* ---- rollback, delete ---- */
+
+static int policy_rollback(struct cli *c, const struct arguments *a)
+{
+    struct reply reply;
+    struct buf body = scratch(c, 64);
+    uint64_t version;
+    if (!str_to_u64(positional(a, 1), &version))
+        return complain(c, USAGE, "\"%s\" is not a version; writ policy versions NAME shows them", a->positionals[1]);
+    buf_printf(&body, "{\"version\":%llu}", (unsigned long long)version);
+    int code = fetch(c, "POST", positional(a, 0), "/rollback", buf_view(&body), &reply);
+    if (code != DONE) return code;
+    if (c->json) print_json(c, reply.body);
+    else fprintf(c->out, "%s is now version %.*s, with the text of version %llu.\n", a->positionals[0],
+                 STR_FORMAT(member_shown(c, reply.root, "version")), (unsigned long long)version);
+    return DONE;
+}
+
+static int policy_delete(struct cli *c, const struct arguments *a)
+{
+    struct reply reply;
+    int code = fetch(c, "DELETE", positional(a, 0), "", (struct str){0}, &reply);
+    if (code != DONE) return code;
+    if (c->json) print_json(c, reply.body);
+    else fprintf(c->out, "%s is deleted. What only it allowed is denied now.\n", a->positionals[0]);
+    return DONE;
+}
+
+/* ---- the rows ---- */
+
+static const struct flag put_flags[] = {
+    {"description", "TEXT", "what it is for"},
+    {"active", NULL, "put it in force"},
+    {"inactive", NULL, "store it without putting it in force"},
+    {"new", NULL, "only if there is none of that name"},
+    {"if-match", "ETAG", "only if it is still the one with this ETag"},
+    {"dry-run", NULL, "validate, and tell what would change"},
+    {NULL, NULL, NULL}};
+static const struct flag get_flags[] = {{"version-number", "N", "an old version"}, {NULL, NULL, NULL}};
+
+const struct command policy_commands[] = {
+    {"policy", "put", "[NAME] FILE", "put a document in force",
+     "FILE is YAML or JSON; - is standard input. Without NAME it is the file's name without its ending.\n"
+     "An invalid document changes nothing; every mistake is told with line and column.",
+     put_flags, 1, 2, policy_put},
+    {"policy", "get", "NAME", "print a document", NULL, get_flags, 1, 1, policy_get},
+    {"policy", "list", "", "show all documents of the tenant", NULL, NULL, 0, 0, policy_list},
+    {"policy", "check", "FILE …", "validate documents, without a platform",
+     "Runs their tests, and warns of what is legal and probably wrong.", NULL, 1, POSITIONALS_MAX, policy_check},
+    {"policy", "test", "FILE …", "run the documents' own tests, without a platform", NULL, NULL, 1, POSITIONALS_MAX,
+     policy_test},
+    {"policy", "versions", "NAME", "show a document's history", NULL, NULL, 1, 1, policy_versions},
+    {"policy", "rollback", "NAME VERSION", "put the text of an old version in force again", NULL, NULL, 2, 2,
+     policy_rollback},
+    {"policy", "delete", "NAME", "take a document out of force; its history stays", NULL, NULL, 1, 1, policy_delete},
+    {"policy", "explain", "[ACTION]", "show every rule that a request meets, and why it applies or not",
+     "Asks the engine without deciding anything. Needs a key with policy_admin, auditor or admin.", ask_flags, 0, 1,
+     policy_explain},
+    {NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, NULL}};

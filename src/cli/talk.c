@@ -1,0 +1,154 @@
+/* talk.c - what the commands say, and what they read. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/time.h"
+#include "base/world.h"
+#include "cli/cli.h"
+#include "config/config.h"
+
+int complain(struct cli *c, int code, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    fputs("writ: ", c->err);
+    vfprintf(c->err, format, arguments);
+    fputc('\n', c->err);
+    va_end(arguments);
+    return code;
+}
+
+int complain_fault(struct cli *c, int code, const struct fault *f) { return complain(c, code, "%s", f->text); }
+
+void print_str(FILE *out, struct str s)
+{
+    if (s.size > 0) fwrite(s.bytes, 1, s.size, out);
+}
+
+void print_json(struct cli *c, struct str json)
+{
+    print_str(c->out, json);
+    fputc('\n', c->out);
+}
+
+void print_verdict(struct cli *c, struct str verdict)
+{
+    static const struct {
+        const char *word, *colour;
+    } colours[] = {{"allow", "32"}, {"deny", "31"}, {"human_review", "33"}, {"compute", "36"}};
+    for (size_t i = 0; c->colours && i < sizeof colours / sizeof colours[0]; i++) {
+        if (!str_equal(verdict, str_from(colours[i].word))) continue;
+        fprintf(c->out, "\033[1;%sm%s\033[0m", colours[i].colour, colours[i].word);
+        return;
+    }
+    print_str(c->out, verdict);
+}
+
+/* ---- JSON for people ---- */
+
+static void put_value(struct buf *out, const struct json *v)
+{
+    if (v->type == JSON_STRING) {
+        buf_put(out, v->string);
+        return;
+    }
+    if (v->type != JSON_ARRAY) {
+        json_put_canonical(out, v);
+        return;
+    }
+    for (const struct json *item = v->child; item != NULL; item = item->next) {
+        put_value(out, item);
+        if (item->next != NULL) buf_put_byte(out, ',');
+    }
+}
+
+struct str value_shown(struct cli *c, const struct json *v)
+{
+    if (v == NULL || v->type == JSON_NULL) return (struct str){0};
+    struct buf out;
+    buf_init(&out, 256, 1 << 20);
+    put_value(&out, v);
+    struct str shown = text_shown(&c->arena, buf_view(&out));
+    buf_fini(&out);
+    return shown;
+}
+
+struct str member_shown(struct cli *c, const struct json *object, const char *name)
+{
+    return value_shown(c, json_get(object, str_from(name)));
+}
+
+void print_field(struct cli *c, const char *name, struct str value)
+{
+    if (str_is_empty(value)) return;
+    fprintf(c->out, "  %-13s %.*s\n", name, STR_FORMAT(value));
+}
+
+/* ---- what is read ---- */
+
+struct str environment_value(const struct cli *c, const char *name)
+{
+    size_t size = strlen(name);
+    for (size_t i = 0; c->environment != NULL && c->environment[i] != NULL; i++) {
+        const char *entry = c->environment[i];
+        if (strncmp(entry, name, size) == 0 && entry[size] == '=' && entry[size + 1] != '\0')
+            return str_from(entry + size + 1);
+    }
+    return (struct str){0};
+}
+
+int file_text(struct cli *c, struct str path, size_t most, struct str *ret)
+{
+    bool is_input = str_equal(path, STR("-"));
+    int fd = is_input ? STDIN_FILENO : open(path.bytes, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return complain(c, USAGE, "%s cannot be opened: %s", path.bytes, strerror(errno));
+    char *bytes = arena_bytes(&c->arena, most + 1);
+    size_t size = 0;
+    ssize_t got = bytes == NULL ? -1 : 1;
+    while (got > 0 && size <= most) {
+        got = read(fd, bytes + size, most + 1 - size);
+        if (got > 0) size += (size_t)got;
+        else if (got < 0 && errno == EINTR) got = 1;
+    }
+    if (!is_input) close(fd);
+    if (got < 0) return complain(c, USAGE, "%s cannot be read: %s", path.bytes, strerror(errno));
+    if (size > most) return complain(c, USAGE, "%s is larger than %zu bytes", path.bytes, most);
+    arena_trim(&c->arena, bytes, most + 1, size);
+    *ret = str_of(bytes, size);
+    return DONE;
+}
+
+static struct str time_text(struct cli *c, uint64_t ms)
+{
+    char *to = arena_bytes(&c->arena, TIME_TEXT);
+    if (to == NULL) return (struct str){0};
+    time_write(ms, to);
+    return str_of(to, TIME_TEXT);
+}
+
+bool time_or_ago(struct cli *c, struct str text, struct str *ret)
+{
+    uint64_t ms;
+    if (config_span(text, &ms)) {
+        uint64_t now = world_now_ms();
+        *ret = time_text(c, ms < now ? now - ms : 0);
+        return true;
+    }
+    *ret = text;
+    return time_read(text, &ms);
+}
+
+bool time_or_in(struct cli *c, struct str text, struct str *ret)
+{
+    uint64_t ms;
+    if (config_span(text, &ms)) {
+        if (ms > 3153600000000) return false; /* a century is as good as never */
+        *ret = time_text(c, world_now_ms() + ms);
+        return true;
+    }
+    *ret = text;
+    return time_read(text, &ms);
+}

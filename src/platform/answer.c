@@ -1,0 +1,67 @@
+/* answer.c - a job's outcome becomes its client's reply. */
+#include "platform/platform.h"
+
+#include "base/limits.h"
+#include "json/json.h"
+
+static void add_header(struct http_reply *r, struct str name, struct str value)
+{
+    if (r->header_count < HTTP_REPLY_HEADERS_MAX)
+        r->headers[r->header_count++] = (struct http_header){.name = name, .value = value};
+}
+
+/* What a client may have echoed: printable ASCII of a bounded length. */
+static bool is_echoable(struct str id)
+{
+    if (id.size == 0 || id.size > LIMIT_TRACE_ID_BYTES) return false;
+    for (size_t i = 0; i < id.size; i++)
+        if (id.bytes[i] < 0x21 || id.bytes[i] > 0x7e) return false;
+    return true;
+}
+
+static void send(struct job *j, struct http_reply *r)
+{
+    struct platform *p = j->platform;
+    add_header(r, STR("X-Request-ID"), is_echoable(j->echo_id) ? j->echo_id : str_of(j->request_id, ID_TEXT));
+    if (j->etag[0] != '\0') add_header(r, STR("ETag"), str_from(j->etag));
+    if (r->status == 503) add_header(r, STR("Retry-After"), STR("1"));
+    metric_add(p->sheet, METRIC_PLATFORM_REPLIES_2XX + (r->status < 400 ? 0u : r->status < 500 ? 1u : 2u), 1);
+    if (j->has_token) http_resume(p->server, j->token, r);
+    job_destroy(j);
+}
+
+static void send_fault(struct job *j)
+{
+    char bytes[4096];
+    struct buf head = buf_over(bytes, sizeof bytes);
+    buf_put_byte(&head, '{');
+    api_put_fault(&head, &j->fault, (struct str){0});
+    struct buf body;
+    buf_init(&body, sizeof bytes, JOB_REPLY_MAX);
+    buf_put(&body, buf_view(&head));
+    buf_put(&body, buf_view(&j->reply));
+    buf_put_byte(&body, '}');
+    struct http_reply r = {.status = err_status(j->err), .body = buf_view(&body)};
+    j->etag[0] = '\0';
+    send(j, &r);
+    buf_fini(&body);
+}
+
+void job_answer(struct job *j)
+{
+    if (j->err == ERR_OK && j->reply.overflow) j->err = fault_set(&j->fault, ERR_FULL, "", "the answer is too large");
+    if (j->err != ERR_OK) {
+        j->fault.err = j->err;
+        send_fault(j);
+        return;
+    }
+    struct http_reply r = {.status = j->status, .body = buf_view(&j->reply)};
+    send(j, &r);
+}
+
+void job_refuse(struct job *j, enum err err, const char *text)
+{
+    j->err = fault_set(&j->fault, err, "", "%s", text);
+    buf_clear(&j->reply);
+    job_answer(j);
+}

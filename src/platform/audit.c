@@ -1,0 +1,235 @@
+/* audit.c - GET /api/v1/audit and /api/v1/audit/trace/{id}: what was recorded, for one tenant.
+ *
+ * An event is told with its stored bytes as they are; before them go what the store knows (id,
+ * source, when it was stored) and those members that existing clients expect even where they
+ * have no value. */
+#include "pipeline/ingest/audit_store.h"
+
+#include "base/limits.h"
+#include "base/time.h"
+#include "platform/platform.h"
+
+enum { TRACE_EVENTS_MAX = 500, EVENT_ARENA_FIRST = 64 << 10, EVENT_ARENA_LIMIT = 16 << 20 };
+
+struct audit_detail {
+    struct audit_query query;
+    bool is_trace;
+    /* On the reader: */
+    struct job *job;
+    struct arena arena; /* of the event in hand */
+    uint64_t count, last_id;
+};
+
+/* ---- on a reader ---- */
+
+static void put_time(struct buf *out, const char *name, uint64_t ms)
+{
+    char text[TIME_TEXT];
+    time_write(ms, text);
+    buf_printf(out, "\"%s\":\"%.*s\",", name, TIME_TEXT, text);
+}
+
+static void put_source(struct buf *out, const struct audit_source *s)
+{
+    if (str_is_absent(s->node)) return;
+    buf_put_literal(out, "\"source\":{\"epoch\":");
+    json_put_string(out, s->epoch);
+    buf_put_literal(out, ",\"journal\":");
+    json_put_string(out, s->journal);
+    buf_put_literal(out, ",\"node\":");
+    json_put_string(out, s->node);
+    buf_printf(out, ",\"seq\":%llu},", (unsigned long long)s->seq);
+}
+
+static void put_blanks(struct buf *out, const struct event *e)
+{
+    const struct {
+        const char *name;
+        bool missing;
+    } texts[] = {
+        {"action", str_is_absent(e->action)}, {"actor", str_is_absent(e->actor)},   {"decision", str_is_absent(e->decision)},
+        {"mode", str_is_absent(e->mode)},     {"reason", str_is_absent(e->reason)}, {"rule", str_is_absent(e->rule)},
+        {"trace_id", str_is_absent(e->trace_id)},
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        if (texts[i].missing) buf_printf(out, "\"%s\":\"\",", texts[i].name);
+    if (!e->has_confidence) buf_put_literal(out, "\"confidence\":0,");
+    if (!e->has_latency_ms) buf_put_literal(out, "\"latency_ms\":0,");
+}
+
+static bool put_row(void *context, const struct audit_stored *row)
+{
+    struct audit_detail *d = context;
+    struct buf *out = &d->job->reply;
+    if (d->count == d->query.limit - 1) return false; /* one more was asked for, to know of it */
+    if (d->count++ > 0) buf_put_byte(out, ',');
+    buf_printf(out, "{\"id\":%llu,", (unsigned long long)row->id);
+    put_time(out, "created_at", row->created_at);
+    put_source(out, &row->source);
+    struct event event;
+    arena_reset(&d->arena);
+    if (event_read(row->bytes, &d->arena, &event, NULL) == ERR_OK) put_blanks(out, &event);
+    buf_put(out, str_skip(row->bytes, str_find(row->bytes, '{') + 1));
+    d->last_id = row->id;
+    return true;
+}
+
+static void put_end(struct audit_detail *d, bool more, uint64_t cursor)
+{
+    struct buf *out = &d->job->reply;
+    buf_printf(out, "],\"count\":%llu", (unsigned long long)d->count);
+    if (d->is_trace) {
+        buf_put_literal(out, ",\"trace_id\":");
+        json_put_string(out, d->query.trace_id);
+        buf_put_byte(out, '}');
+        return;
+    }
+    buf_printf(out, ",\"cursor\":%llu,\"limit\":%llu,\"next_cursor\":%llu}", (unsigned long long)cursor,
+               (unsigned long long)d->query.limit - 1, (unsigned long long)(more ? d->last_id : 0));
+}
+
+/* Counts the row that was asked for beyond the page, without telling it. */
+struct page {
+    struct audit_detail *detail;
+    bool more;
+};
+
+static bool page_row(void *context, const struct audit_stored *row)
+{
+    struct page *page = context;
+    page->more = !put_row(page->detail, row);
+    return !page->more;
+}
+
+static void audit_work(struct job *j, struct store *s)
+{
+    struct audit_detail *d = j->detail;
+    struct audit_store *audit = store_audit(s);
+    struct page page = {.detail = d};
+    uint64_t begin_ns = world_monotonic_ns();
+    d->job = j;
+    arena_init(&d->arena, EVENT_ARENA_FIRST, EVENT_ARENA_LIMIT);
+    buf_put_literal(&j->reply, "{\"events\":[");
+    j->err = audit->ops->query(audit->state, &d->query, page_row, &page);
+    arena_fini(&d->arena);
+    if (j->err == ERR_OK) {
+        put_end(d, page.more, d->query.before_id);
+        metric_observe(j->sheet, HISTOGRAM_QUERY, world_monotonic_ns() - begin_ns);
+        return;
+    }
+    buf_clear(&j->reply);
+    if (j->err == ERR_TIMEOUT)
+        fault_set(&j->fault, ERR_TIMEOUT, "", "the query looked at too many events: narrow it by from and to, or by another member");
+    else fault_plain(&j->fault, j->err);
+}
+
+/* ---- on the reactor ---- */
+
+static enum err bad(struct fault *f, const char *name, struct str value, const char *what)
+{
+    if (value.size > 80) value.size = 80;
+    return fault_set(f, ERR_BAD_PARAMETER, "", "%s: \"%.*s\" %s", name, STR_FORMAT(value), what);
+}
+
+/* A text parameter, copied; an empty one counts as absent. */
+static enum err text_parameter(struct job *j, const struct http_exchange *x, const char *name, struct str *ret)
+{
+    struct str value;
+    enum err err = http_parameter(x, str_from(name), &value, &j->fault);
+    if (err != ERR_OK || str_is_empty(value)) return err;
+    if (str_code_points(value) > LIMIT_ID_CHARACTERS) return bad(&j->fault, name, value, "is longer than 256 characters");
+    *ret = job_copy(j, value);
+    return ERR_OK;
+}
+
+/* Fractions finer than a millisecond: events have whole ones, so that both bounds round up. */
+static uint64_t finer_digits(struct str text)
+{
+    size_t dot = str_find(text, '.');
+    for (size_t i = dot + 4; i < text.size && text.bytes[i] >= '0' && text.bytes[i] <= '9'; i++)
+        if (text.bytes[i] != '0') return 1;
+    return 0;
+}
+
+static enum err time_parameter(struct job *j, const struct http_exchange *x, const char *name, bool *ret_has, uint64_t *ret_ms)
+{
+    struct str value;
+    enum err err = http_parameter(x, str_from(name), &value, &j->fault);
+    if (err != ERR_OK || str_is_absent(value)) return err;
+    char text[64];
+    struct str time = str_of(text, value.size);
+    if (value.size < sizeof text) {
+        memcpy(text, value.bytes, value.size);
+        /* A plus sign that nobody encoded arrives as a blank; in an offset it can be nothing else. */
+        if (value.size > 6 && text[value.size - 6] == ' ') text[value.size - 6] = '+';
+    }
+    if (value.size >= sizeof text || !time_read(time, ret_ms))
+        return bad(&j->fault, name, value, "is not an RFC 3339 time, like 2026-11-20T09:30:00Z");
+    *ret_ms += finer_digits(time);
+    *ret_has = true;
+    return ERR_OK;
+}
+
+static enum err decision_parameter(struct job *j, const struct http_exchange *x, struct str *ret)
+{
+    static const char *const words[][2] = {{"allow", "allow"}, {"allowed", "allow"}, {"deny", "deny"}, {"denied", "deny"},
+                                           {"human_review", "human_review"}, {"compute", "compute"}};
+    struct str value = {0};
+    enum err err = text_parameter(j, x, "decision", &value);
+    if (err != ERR_OK || str_is_absent(value)) return err;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if (!str_equal(value, str_from(words[i][0]))) continue;
+        *ret = str_from(words[i][1]);
+        return ERR_OK;
+    }
+    return bad(&j->fault, "decision", value, "is not one of allow, deny, human_review, compute");
+}
+
+static enum err kind_parameter(struct job *j, const struct http_exchange *x, struct str *ret)
+{
+    enum err err = text_parameter(j, x, "kind", ret);
+    if (err != ERR_OK || str_is_absent(*ret) || event_kind_is_known(*ret)) return err;
+    return bad(&j->fault, "kind", *ret, "is not a kind of event");
+}
+
+static enum err read_query(struct job *j, const struct http_exchange *x, struct audit_query *q)
+{
+    enum err err = settle_tenant(j->platform, NULL, &j->fault);
+    if (err == ERR_OK) err = text_parameter(j, x, "actor", &q->actor);
+    if (err == ERR_OK) err = text_parameter(j, x, "action", &q->action);
+    if (err == ERR_OK) err = text_parameter(j, x, "trace_id", &q->trace_id);
+    if (err == ERR_OK) err = text_parameter(j, x, "rule", &q->rule);
+    if (err == ERR_OK) err = text_parameter(j, x, "user_id", &q->user_id);
+    if (err == ERR_OK) err = kind_parameter(j, x, &q->kind);
+    if (err == ERR_OK) err = decision_parameter(j, x, &q->decision);
+    if (err == ERR_OK) err = time_parameter(j, x, "from", &q->has_from, &q->from_ms);
+    if (err == ERR_OK) err = time_parameter(j, x, "to", &q->has_to, &q->to_ms);
+    if (err == ERR_OK) err = api_page(x, &q->limit, &q->before_id, &j->fault);
+    q->limit++; /* one more, to know whether there is a following page */
+    q->tenant = j->tenant;
+    return err;
+}
+
+void audit_query_handle(void *context, struct http_exchange *x)
+{
+    struct platform *p = context;
+    struct job *j = job_create(p, x, audit_work);
+    struct audit_detail *d = job_detail(j, struct audit_detail);
+    if (platform_failed(p, x, read_query(j, x, &d->query), &j->fault)) job_destroy(j);
+    else job_send(j, x, QUEUE_READER);
+}
+
+void audit_trace_handle(void *context, struct http_exchange *x)
+{
+    struct platform *p = context;
+    struct job *j = job_create(p, x, audit_work);
+    struct audit_detail *d = job_detail(j, struct audit_detail);
+    enum err err = settle_tenant(p, NULL, &j->fault);
+    d->is_trace = true;
+    d->query = (struct audit_query){.tenant = j->tenant, .trace_id = job_copy(j, x->params[0]), .oldest_first = true,
+                                    .limit = TRACE_EVENTS_MAX + 1};
+    if (err == ERR_OK && str_code_points(x->params[0]) > LIMIT_ID_CHARACTERS)
+        err = fault_set(&j->fault, ERR_NOT_FOUND, "", "a trace id has at most %d characters", LIMIT_TRACE_ID_BYTES);
+    if (platform_failed(p, x, err, &j->fault)) job_destroy(j);
+    else job_send(j, x, QUEUE_READER);
+}

@@ -1,0 +1,265 @@
+/* follow.c - GET /api/v1/bundle, the engines that follow it, and revocations that wait for them.
+ *
+ *   engine asks with what it runs (If-None-Match) ─┬─ something newer: the bundle, at once
+ *                                                  └─ nothing newer: waits on bundle_waits until
+ *                                                     a change (the bundle) or its time (304)
+ *
+ * That an engine asks with revision r says that all its reactors run r: so a revocation knows who
+ * is behind, and answers as soon as nobody is, or after REVOKE_WAIT_MS with their names. */
+#include "pipeline/ingest/bundle.h"
+
+#include <stdio.h>
+
+#include "base/check.h"
+#include "base/limits.h"
+#include "platform/platform.h"
+
+enum {
+    WAIT_SECONDS_MAX = 60,
+    BUNDLE_WAITS_MAX = 1024,
+    FOLLOWER_SEEN_MS = 60000,  /* an engine that has not asked for so long is not waited for */
+    REVOKE_WAIT_MS = 1000,
+    LOG_ID_SHOWN = 8,          /* of the log id, in the entity tag: another database is another tag */
+};
+
+struct bundle_detail {
+    struct id key_id;
+    struct globs tenants;
+    char node[NODE_BYTES_MAX];
+    size_t node_size;
+    char known[80]; /* the entity tag that the engine runs */
+};
+
+/* ---- entity tags ---- */
+
+static void etag_write(const char *log_id, uint64_t revision, char to[80])
+{
+    snprintf(to, 80, "\"%llu-%.*s\"", (unsigned long long)revision, LOG_ID_SHOWN, log_id);
+}
+
+/* The revision that a tag of this database names; 0: none. */
+static uint64_t etag_revision(const struct platform *p, struct str tag)
+{
+    char again[80];
+    uint64_t revision;
+    if (tag.size < 3 || tag.bytes[0] != '"') return 0;
+    struct str digits = str_skip(tag, 1);
+    digits.size = str_find(digits, '-');
+    if (!str_to_u64(digits, &revision)) return 0;
+    etag_write(p->log_id, revision, again);
+    return str_equal(tag, str_from(again)) ? revision : 0;
+}
+
+/* ---- followers ---- */
+
+static struct follower *follower_of(struct platform *p, struct str node)
+{
+    for (size_t i = 0; i < p->follower_count; i++)
+        if (str_equal(str_of(p->followers[i].node, p->followers[i].node_size), node)) return &p->followers[i];
+    struct follower *f = &p->followers[0];
+    if (p->follower_count < FOLLOWERS_MAX) f = &p->followers[p->follower_count++];
+    else /* whoever was silent the longest makes room */
+        for (size_t i = 1; i < FOLLOWERS_MAX; i++)
+            if (p->followers[i].seen_ms < f->seen_ms) f = &p->followers[i];
+    *f = (struct follower){.node_size = node.size};
+    memcpy(f->node, node.bytes, node.size);
+    return f;
+}
+
+static bool is_waiting(const struct platform *p, const struct follower *f)
+{
+    for (const struct link *k = p->bundle_waits.head.next; k != &p->bundle_waits.head; k = k->next) {
+        const struct job *j = link_owner(k, struct job, link);
+        const struct bundle_detail *d = j->detail;
+        if (str_equal(str_of(d->node, d->node_size), str_of(f->node, f->node_size))) return true;
+    }
+    return false;
+}
+
+static bool is_behind(const struct platform *p, const struct follower *f, uint64_t revision)
+{
+    if (f->revision >= revision) return false;
+    return loop_now_ms(p->loop) - f->seen_ms <= FOLLOWER_SEEN_MS || is_waiting(p, f);
+}
+
+/* Appends the names of who is behind; how many there are. */
+static size_t put_behind(const struct platform *p, uint64_t revision, struct buf *out)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < p->follower_count; i++) {
+        const struct follower *f = &p->followers[i];
+        if (!is_behind(p, f, revision)) continue;
+        if (count++ > 0) buf_put_byte(out, ',');
+        json_put_string(out, str_of(f->node, f->node_size));
+    }
+    return count;
+}
+
+/* ---- revocations ---- */
+
+static void revoke_answer(struct job *j)
+{
+    link_remove(&j->link);
+    loop_timer_stop(j->platform->loop, &j->timer);
+    buf_put_literal(&j->reply, "{\"behind\":[");
+    put_behind(j->platform, j->revision, &j->reply);
+    buf_put_literal(&j->reply, "],\"revoked\":true}");
+    job_answer(j);
+}
+
+static void revoke_due(struct loop_timer *t)
+{
+    revoke_answer((struct job *)(void *)((char *)t - offsetof(struct job, timer)));
+}
+
+static bool revoke_is_seen(struct job *j)
+{
+    struct buf nowhere = {0};
+    return put_behind(j->platform, j->revision, &nowhere) == 0;
+}
+
+void follow_await(struct job *j)
+{
+    struct platform *p = j->platform;
+    list_append(&p->revoke_waits, &j->link);
+    loop_timer_start(p->loop, &j->timer, REVOKE_WAIT_MS, revoke_due);
+    if (p->draining || revoke_is_seen(j)) revoke_answer(j);
+}
+
+static void follower_note(struct platform *p, struct str node, uint64_t revision)
+{
+    struct follower *f = follower_of(p, node);
+    f->revision = revision;
+    f->seen_ms = loop_now_ms(p->loop);
+    list_each (&p->revoke_waits, k, following) {
+        struct job *j = link_owner(k, struct job, link);
+        if (revoke_is_seen(j)) revoke_answer(j);
+    }
+}
+
+/* ---- the bundle ---- */
+
+static void bundle_work(struct job *j, struct store *s)
+{
+    struct bundle_detail *d = j->detail;
+    uint64_t revision;
+    j->err = bundle_put(s, &d->tenants, &j->reply, &revision, &j->fault);
+    if (j->err != ERR_OK) {
+        buf_clear(&j->reply);
+        return;
+    }
+    etag_write(store_log_id(s), revision, j->etag);
+    if (strcmp(j->etag, d->known) != 0) return;
+    j->status = 304;
+    buf_clear(&j->reply);
+}
+
+static void wait_leave(struct job *j)
+{
+    struct platform *p = j->platform;
+    const struct bundle_detail *d = j->detail;
+    link_remove(&j->link);
+    loop_timer_stop(p->loop, &j->timer);
+    p->bundle_wait_count--;
+    if (d->node_size > 0) follower_of(p, str_of(d->node, d->node_size))->seen_ms = loop_now_ms(p->loop);
+}
+
+static void wait_due(struct loop_timer *t)
+{
+    struct job *j = (struct job *)(void *)((char *)t - offsetof(struct job, timer));
+    const struct bundle_detail *d = j->detail;
+    wait_leave(j);
+    j->status = 304;
+    memcpy(j->etag, d->known, sizeof d->known);
+    job_answer(j);
+}
+
+/* What the waiting engine's key may still do was asked long ago: it may have been revoked since. */
+static bool key_holds(struct platform *p, const struct bundle_detail *d)
+{
+    const struct key *k = key_table_get(p->keys, d->key_id);
+    return k != NULL && k->revoked_at == 0 && (k->expires_at == 0 || world_now_ms() < k->expires_at);
+}
+
+void follow_changed(struct platform *p)
+{
+    list_each (&p->bundle_waits, k, following) {
+        struct job *j = link_owner(k, struct job, link);
+        wait_leave(j);
+        if (!http_token_alive(p->server, j->token)) job_destroy(j);
+        else if (!key_holds(p, j->detail)) job_refuse(j, ERR_CREDENTIAL_REVOKED, "the key has ended while it waited");
+        else if (!job_queue(j, QUEUE_READER)) job_refuse(j, ERR_OVERLOADED, "too many requests wait for the store already");
+    }
+}
+
+void follow_drain(struct platform *p)
+{
+    list_each (&p->bundle_waits, k, following) {
+        struct job *j = link_owner(k, struct job, link);
+        wait_leave(j);
+        job_refuse(j, ERR_DRAINING, err_sentence(ERR_DRAINING));
+    }
+    list_each (&p->revoke_waits, m, after) revoke_answer(link_owner(m, struct job, link));
+}
+
+static bool copy_globs(struct job *j, const struct globs *from, struct globs *to)
+{
+    to->count = from->count;
+    to->list = arena_array(&j->arena, struct str, from->count + 1);
+    if (to->list == NULL) return false;
+    for (size_t i = 0; i < from->count; i++) to->list[i] = job_copy(j, from->list[i]);
+    return !j->arena.overflow;
+}
+
+static enum err read_wait(const struct http_exchange *x, uint64_t *ret_seconds, struct fault *f)
+{
+    struct str text;
+    *ret_seconds = 0;
+    enum err err = http_parameter(x, STR("wait"), &text, f);
+    if (err != ERR_OK || str_is_absent(text)) return err;
+    if (str_to_u64(text, ret_seconds) && *ret_seconds <= WAIT_SECONDS_MAX) return ERR_OK;
+    return fault_set(f, ERR_BAD_PARAMETER, "", "wait: must be a whole number of seconds from 0 to %d", WAIT_SECONDS_MAX);
+}
+
+static enum err read_bundle(struct job *j, struct bundle_detail *d, const struct http_exchange *x)
+{
+    const struct key *k = j->platform->caller.key;
+    struct str node = http_header_get(x, STR("writ-node")), known = http_header_get(x, STR("if-none-match"));
+    if (!str_is_absent(node)) {
+        if (node.size == 0 || node.size > NODE_BYTES_MAX || !str_is_utf8(node, &(size_t){0}))
+            return fault_set(&j->fault, ERR_BAD_HEADER, "", "Writ-Node: must be 1 to %d bytes of UTF-8", NODE_BYTES_MAX);
+        if (!globs_match(&k->nodes, node))
+            return fault_set(&j->fault, ERR_WRONG_NODE, "", "this key may not speak for node %.*s", (int)(node.size > 64 ? 64 : node.size), node.bytes);
+        memcpy(d->node, node.bytes, node.size);
+        d->node_size = node.size;
+    }
+    if (known.size < sizeof d->known) memcpy(d->known, known.size == 0 ? "" : known.bytes, known.size);
+    d->key_id = k->id;
+    return copy_globs(j, &k->tenants, &d->tenants) ? ERR_OK : fault_plain(&j->fault, ERR_FULL);
+}
+
+void bundle_handle(void *context, struct http_exchange *x)
+{
+    struct platform *p = context;
+    uint64_t seconds;
+    struct job *j = job_create(p, x, bundle_work);
+    struct bundle_detail *d = job_detail(j, struct bundle_detail);
+    enum err err = read_wait(x, &seconds, &j->fault);
+    if (err == ERR_OK) err = read_bundle(j, d, x);
+    if (platform_failed(p, x, err, &j->fault)) {
+        job_destroy(j);
+        return;
+    }
+    uint64_t revision = etag_revision(p, str_from(d->known));
+    if (d->node_size > 0) follower_note(p, str_of(d->node, d->node_size), revision);
+    bool waits = revision != 0 && revision == p->revision && seconds > 0 && !p->draining && p->bundle_wait_count < BUNDLE_WAITS_MAX;
+    if (!waits) {
+        job_send(j, x, QUEUE_READER);
+        return;
+    }
+    j->token = http_defer(x);
+    j->has_token = true;
+    list_append(&p->bundle_waits, &j->link);
+    p->bundle_wait_count++;
+    loop_timer_start(p->loop, &j->timer, seconds * 1000, wait_due);
+}

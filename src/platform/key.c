@@ -1,0 +1,224 @@
+/* key.c - /api/v1/keys: who may make which, and when a revoked key is dead everywhere.
+ *
+ * An admin makes keys of its own tenant, with any role but `ingest`; keys of tenant `*` and
+ * `ingest` keys (which write for others) are made by an admin of tenant `*` only. */
+#include "pipeline/ingest/key_store.h"
+
+#include "base/limits.h"
+#include "platform/platform.h"
+
+enum { OVERLAP_SECONDS = 3600, OVERLAP_SECONDS_MAX = 30 * 86400 };
+
+struct key_detail {
+    struct key *draft;     /* owned; freed on the writer, which always runs */
+    struct id id;
+    struct str tenant;     /* whose keys may be touched; absent: any */
+    uint64_t overlap_ms;
+    uint64_t limit, cursor;
+};
+
+static bool is_everywhere(const struct platform *p) { return str_equal(p->caller.key->tenant, STR("*")); }
+
+static void send_or_refuse(struct job *j, struct http_exchange *x, enum err err, enum job_queue q)
+{
+    if (platform_failed(j->platform, x, err, &j->fault)) job_destroy(j);
+    else job_send(j, x, q);
+}
+
+/* ---- create ---- */
+
+static void create_work(struct job *j, struct store *s)
+{
+    struct key_detail *d = j->detail;
+    struct key_result result;
+    j->err = key_store_create(s, &j->platform->pepper, d->draft, &j->actor, &j->reply, &result, &j->fault);
+    if (j->err != ERR_OK) return;
+    j->status = 201;
+    j->revision = result.revision;
+    j->keys_changed = true;
+}
+
+/* The draft is the job's: freed when the job is back, whatever came of it. */
+static void create_done(struct job *j)
+{
+    struct key_detail *d = j->detail;
+    key_destroy(d->draft);
+    d->draft = NULL;
+    job_answer(j);
+}
+
+static enum err check_rights(struct platform *p, const struct key *draft, struct fault *f)
+{
+    if (is_everywhere(p)) return ERR_OK;
+    if (!str_equal(draft->tenant, p->caller.key->tenant))
+        return fault_set(f, ERR_WRONG_TENANT, "/tenant", "tenant: this key may make keys of its own tenant only");
+    if ((draft->roles & ROLE_INGEST) != 0)
+        return fault_set(f, ERR_MISSING_ROLE, "/roles", "roles: only an admin of every tenant may make ingest keys");
+    return ERR_OK;
+}
+
+static bool is_absent(const struct json *v)
+{
+    return v == NULL || v->type == JSON_NULL || (v->type == JSON_STRING && v->string.size == 0);
+}
+
+/* The body names the key's tenant; where it does not, it is the caller's. */
+static enum err fill_tenant(struct platform *p, struct json *body, struct json *own, struct fault *f)
+{
+    struct json *given = json_get(body, STR("tenant"));
+    if (!is_absent(given)) return ERR_OK;
+    enum err err = settle_tenant(p, body, f);
+    if (err == ERR_TENANT_REQUIRED)
+        return fault_set(f, ERR_TENANT_REQUIRED, "/tenant", "tenant: this key speaks for every tenant, so say whose key it shall be");
+    if (err != ERR_OK) return err;
+    if (given == NULL) {
+        *own = (struct json){.key = STR("tenant"), .next = body->child};
+        body->child = given = own;
+        body->count++;
+    }
+    given->type = JSON_STRING;
+    given->string = p->caller.tenant;
+    return ERR_OK;
+}
+
+/* What only the store may say. */
+static void drop_members(struct json *body)
+{
+    static const char *const ours[] = {"id", "mac", "created_at", "revoked_at"};
+    for (size_t i = 0; i < sizeof ours / sizeof *ours; i++) {
+        struct json *v = json_get(body, str_from(ours[i]));
+        if (v != NULL) v->type = JSON_NULL;
+    }
+}
+
+static enum err read_create(struct job *j, struct key_detail *d, const struct http_exchange *x)
+{
+    static const char *const members[] = {"expires_at", "tenant_id"};
+    struct platform *p = j->platform;
+    struct json *body, tenant;
+    enum err err = api_body(x, &body, &j->fault);
+    if (err == ERR_OK) err = check_case(body, members, 2, &j->fault);
+    if (err == ERR_OK) err = fill_tenant(p, body, &tenant, &j->fault);
+    if (err != ERR_OK) return err;
+    drop_members(body);
+    err = key_read(body, &d->draft, &j->fault);
+    if (err == ERR_OK) err = check_rights(p, d->draft, &j->fault);
+    if (err == ERR_OK && d->draft->expires_at != 0 && d->draft->expires_at <= j->actor.now_ms)
+        err = fault_set(&j->fault, ERR_OUT_OF_RANGE, "/expires_at", "expires_at: is in the past");
+    return err;
+}
+
+void key_create_handle(void *context, struct http_exchange *x)
+{
+    struct platform *p = context;
+    struct job *j = job_create(p, x, create_work);
+    struct key_detail *d = job_detail(j, struct key_detail);
+    enum err err = read_create(j, d, x);
+    if (err == ERR_OK && !work_has_room(p->work, QUEUE_WRITER, 0))
+        err = fault_plain(&j->fault, ERR_OVERLOADED); /* asked here, because the draft must be freed */
+    if (err != ERR_OK) key_destroy(d->draft);
+    j->done = create_done;
+    send_or_refuse(j, x, err, QUEUE_WRITER);
+}
+
+/* ---- one key, by its id ---- */
+
+static enum err one_key(struct job *j, const struct http_exchange *x)
+{
+    struct platform *p = j->platform;
+    struct key_detail *d = job_detail(j, struct key_detail);
+    /* An id names its tenant; an admin of every tenant need not. */
+    d->tenant = job_copy(j, p->caller.tenant);
+    if (id_read("key_", x->params[0], &d->id)) return ERR_OK;
+    return fault_set(&j->fault, ERR_NOT_FOUND, "", "there is no such key: an id is key_ and 26 digits");
+}
+
+static void revoke_work(struct job *j, struct store *s)
+{
+    struct key_detail *d = j->detail;
+    struct key_result result;
+    j->err = key_store_revoke(s, d->tenant, d->id, &j->actor, &j->keys_changed, &result, &j->fault);
+    if (j->err == ERR_OK) j->revision = result.revision;
+}
+
+static void revoke_done(struct job *j)
+{
+    if (j->err != ERR_OK) job_answer(j);
+    else follow_await(j);
+}
+
+void key_revoke_handle(void *context, struct http_exchange *x)
+{
+    struct job *j = job_create(context, x, revoke_work);
+    j->done = revoke_done;
+    send_or_refuse(j, x, one_key(j, x), QUEUE_WRITER);
+}
+
+static void rotate_work(struct job *j, struct store *s)
+{
+    struct key_detail *d = j->detail;
+    struct key_result result;
+    j->err = key_store_rotate(s, &j->platform->pepper, d->tenant, d->id, d->overlap_ms, &j->actor, &j->reply, &result, &j->fault);
+    if (j->err != ERR_OK) return;
+    j->status = 201;
+    j->revision = result.revision;
+    j->keys_changed = true;
+}
+
+static enum err read_overlap(struct job *j, const struct http_exchange *x)
+{
+    static const char *const members[] = {"overlap_seconds"};
+    struct key_detail *d = j->detail;
+    struct json *body;
+    d->overlap_ms = (uint64_t)OVERLAP_SECONDS * 1000;
+    if (x->body.size == 0) return ERR_OK;
+    enum err err = api_body(x, &body, &j->fault);
+    if (err == ERR_OK) err = check_case(body, members, 1, &j->fault);
+    if (err != ERR_OK) return err;
+    const struct json *v = json_get(body, STR("overlap_seconds"));
+    if (v == NULL || v->type == JSON_NULL) return ERR_OK;
+    if (!json_is_number(v)) return fault_set(&j->fault, ERR_WRONG_TYPE, "/overlap_seconds", "overlap_seconds: must be a whole number");
+    uint64_t seconds = json_u64(body, STR("overlap_seconds"), UINT64_MAX);
+    if (seconds > OVERLAP_SECONDS_MAX)
+        return fault_set(&j->fault, ERR_OUT_OF_RANGE, "/overlap_seconds", "overlap_seconds: must be a whole number from 0 to %d", OVERLAP_SECONDS_MAX);
+    d->overlap_ms = seconds * 1000;
+    return ERR_OK;
+}
+
+/* A new credential of the old key's rights: whoever may not make such a key may not rotate it. */
+static enum err check_rotation(struct job *j)
+{
+    struct platform *p = j->platform;
+    const struct key *old = key_table_get(p->keys, ((struct key_detail *)j->detail)->id);
+    if (old == NULL || is_everywhere(p) || !str_equal(old->tenant, p->caller.key->tenant)) return ERR_OK; /* the store says 404 */
+    return check_rights(p, old, &j->fault);
+}
+
+void key_rotate_handle(void *context, struct http_exchange *x)
+{
+    struct job *j = job_create(context, x, rotate_work);
+    enum err err = one_key(j, x);
+    if (err == ERR_OK) err = check_rotation(j);
+    if (err == ERR_OK) err = read_overlap(j, x);
+    send_or_refuse(j, x, err, QUEUE_WRITER);
+}
+
+/* ---- list ---- */
+
+static void list_work(struct job *j, struct store *s)
+{
+    struct key_detail *d = j->detail;
+    j->err = key_store_list(s, j->tenant, d->limit, d->cursor, &j->reply, &j->fault);
+    if (j->err != ERR_OK) buf_clear(&j->reply);
+}
+
+void key_list_handle(void *context, struct http_exchange *x)
+{
+    struct platform *p = context;
+    struct job *j = job_create(p, x, list_work);
+    struct key_detail *d = job_detail(j, struct key_detail);
+    enum err err = settle_tenant(p, NULL, &j->fault);
+    j->tenant = job_copy(j, p->caller.tenant);
+    if (err == ERR_OK) err = api_page(x, &d->limit, &d->cursor, &j->fault);
+    send_or_refuse(j, x, err, QUEUE_READER);
+}

@@ -1,0 +1,73 @@
+/* main.c - writ-platform: options in, signals in, one platform between. */
+#include <signal.h>
+#include <stdio.h>
+#include <sys/resource.h>
+
+#include "base/log.h"
+#include "platform/platform.h"
+
+enum { DESCRIPTORS_WANTED = 65536 };
+
+static struct platform *running;
+
+/* platform_stop() is one store and one write to a pipe: a handler may call it. */
+static void signalled(int number)
+{
+    (void)number;
+    platform_stop(running);
+}
+
+static void take_signals(void)
+{
+    struct sigaction stop = {.sa_handler = signalled, .sa_flags = SA_RESTART};
+    sigaction(SIGINT, &stop, NULL);
+    sigaction(SIGTERM, &stop, NULL);
+    signal(SIGPIPE, SIG_IGN);
+}
+
+static void raise_descriptor_limit(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+    limit.rlim_cur = limit.rlim_max < DESCRIPTORS_WANTED ? limit.rlim_max : DESCRIPTORS_WANTED;
+    setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+static enum log_level level_of(const char *name)
+{
+    static const char *const names[] = {"debug", "info", "warning", "error"};
+    for (unsigned i = 0; i < 4; i++)
+        if (strcmp(name, names[i]) == 0) return (enum log_level)i;
+    return LOG_INFO;
+}
+
+int main(int argc, char **argv)
+{
+    extern char **environ;
+    static struct config config;
+    struct fault f;
+    log_init("writ-platform", LOG_INFO);
+    enum err err = config_read(PROGRAM_PLATFORM, argc, argv, environ, &config, &f);
+    if (err == ERR_END) return 0;
+    if (err != ERR_OK) {
+        fprintf(stderr, "writ-platform: %s\n", f.text);
+        return 2;
+    }
+    log_init("writ-platform", level_of(config.log_level));
+    raise_descriptor_limit();
+    signal(SIGPIPE, SIG_IGN);
+    if (platform_create(&config, &running, &f) != ERR_OK) {
+        log_line(LOG_ERROR, "cannot_start", "why", f.text, NULL);
+        config_fini(&config);
+        return 1;
+    }
+    take_signals();
+    log_line(LOG_INFO, "listening", "address", platform_address(running), "unix", config.listen_unix, "store", config.store, NULL);
+    platform_run(running);
+    signal(SIGINT, SIG_IGN);
+    signal(SIGTERM, SIG_IGN);
+    platform_destroy(running);
+    config_fini(&config);
+    log_line(LOG_INFO, "stopped", NULL);
+    return 0;
+}

@@ -1,0 +1,190 @@
+/* platform.c - the platform's life: boot, serve, drain.
+ *
+ *   pepper → store (made, migrated) → keys and revision → writer and readers → listen → serve
+ *   … platform_stop → stop accepting → answer who waits → finish what is in hand → join → close
+ *
+ * The store is opened once before the threads start, so that a store that cannot be used ends the
+ * boot with its own sentence. */
+#include "platform/platform.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "pipeline/ingest/key_store.h"
+
+enum { KEY_CACHE_ENTRIES = 1024, TICK_MS = 1000, DRAIN_MS = 10000 };
+
+/* ---- boot ---- */
+
+static enum err read_pepper(struct platform *p, struct fault *f)
+{
+    const char *path = p->config->pepper_file;
+    enum err err = pepper_read(path, &p->pepper, f);
+    if (err != ERR_NOT_FOUND) return err;
+    err = pepper_make(path, f);
+    return err == ERR_OK ? pepper_read(path, &p->pepper, f) : err;
+}
+
+static enum err read_store(struct platform *p, struct fault *f)
+{
+    struct store *s;
+    enum err err = store_open(p->config->store, true, &s, f);
+    if (err != ERR_OK) return err;
+    err = store_revision(s, &p->revision, f);
+    if (err == ERR_OK) err = key_store_table(s, &p->keys, f);
+    snprintf(p->log_id, sizeof p->log_id, "%s", store_log_id(s));
+    store_close(s);
+    if (err == ERR_OK && key_table_count(p->keys) == 0)
+        log_line(LOG_WARNING, "no_keys", "text", "there is no API key yet: make the first one with writ key create --data DIR", NULL);
+    return err;
+}
+
+static void tick(struct loop_timer *t)
+{
+    struct platform *p = (struct platform *)(void *)((char *)t - offsetof(struct platform, tick));
+    world_time_discipline();
+    auth_failed_record(p);
+    metric_set(p->sheet, METRIC_PLATFORM_CONNECTIONS, http_server_connections(p->server));
+    loop_timer_start(p->loop, &p->tick, TICK_MS, tick);
+}
+
+static void woken(struct loop_bell *b) { (void)b; } /* being awake is all it is for */
+
+static void make_api(struct platform *p)
+{
+    p->sheet = metrics_sheet_create();
+    p->api.keys = p->keys;
+    p->api.pepper = &p->pepper;
+    p->api.cache = key_cache_create(KEY_CACHE_ENTRIES);
+    p->api.hasher = hasher_create();
+    p->api.sheet = p->sheet;
+    p->api.replies_2xx = METRIC_PLATFORM_REPLIES_2XX;
+    p->api.auth_failed = METRIC_PLATFORM_AUTH_FAILED;
+    p->api.on_auth_failed = auth_failed_note;
+    p->api.context = p;
+    metric_set(p->sheet, METRIC_PLATFORM_REVISION, p->revision);
+}
+
+static void make_server(struct platform *p)
+{
+    const struct config *c = p->config;
+    routes_make(p);
+    const struct http_service service = {.routes = p->routes, .route_count = p->route_count, .context = p,
+                                         .admit = route_admit, .handle = route_handle, .refuse = route_refuse};
+    const struct http_limits limits = {.connections_max = (uint32_t)c->connections_max, .head_ms = (uint32_t)c->head_ms,
+                                       .body_ms = (uint32_t)c->body_ms, .idle_ms = (uint32_t)c->idle_ms,
+                                       .write_ms = (uint32_t)c->write_ms};
+    p->server = http_server_create(p->loop, &service, &limits);
+    if (c->engine_url[0] != '\0') p->forward = forward_create(&p->api, p->loop, &p->server, c->engine_url);
+}
+
+static void accepted(void *context, int fd, bool is_unix)
+{
+    struct platform *p = context;
+    http_server_take(p->server, fd, is_unix);
+}
+
+static enum err listen_all(struct platform *p, struct fault *f)
+{
+    const struct config *c = p->config;
+    enum err err = listen_start(p->loop, str_from(c->listen), accepted, p, &p->listeners[0], f);
+    if (err == ERR_OK && c->listen_unix[0] != '\0')
+        err = listen_start(p->loop, str_from(c->listen_unix), accepted, p, &p->listeners[1], f);
+    return err;
+}
+
+static enum err boot(struct platform *p, struct fault *f)
+{
+    const struct config *c = p->config;
+    if (mkdir(c->data, 0700) != 0 && errno != EEXIST)
+        return fault_set(f, ERR_IO, "", "data: cannot make %s: %s", c->data, strerror(errno));
+    enum err err = read_pepper(p, f);
+    if (err == ERR_OK) err = read_store(p, f);
+    if (err != ERR_OK) return err;
+    make_api(p);
+    make_server(p);
+    err = work_create(p, c->store, (unsigned)c->readers, &p->work, f);
+    return err == ERR_OK ? listen_all(p, f) : err;
+}
+
+enum err platform_create(const struct config *c, struct platform **ret, struct fault *f)
+{
+    struct platform *p = calloc(1, sizeof *p);
+    check(p != NULL);
+    p->config = c;
+    p->loop = loop_create();
+    list_init(&p->bundle_waits);
+    list_init(&p->revoke_waits);
+    bell_start(p->loop, &p->wake, woken);
+    enum err err = boot(p, f);
+    if (err != ERR_OK) {
+        platform_destroy(p);
+        return err;
+    }
+    loop_timer_start(p->loop, &p->tick, TICK_MS, tick);
+    *ret = p;
+    return ERR_OK;
+}
+
+const char *platform_address(const struct platform *p) { return listen_address(p->listeners[0]); }
+
+/* ---- the end ---- */
+
+void platform_stop(struct platform *p)
+{
+    atomic_store(&p->stopping, true);
+    bell_ring(&p->wake);
+}
+
+static void look_again(struct loop_timer *t) { (void)t; }
+
+/* Stop accepting → answer who waits → finish what is in hand. */
+static void drain(struct platform *p)
+{
+    p->draining = true;
+    for (size_t i = 0; i < 2; i++) {
+        listen_stop(p->listeners[i]);
+        p->listeners[i] = NULL;
+    }
+    auth_failed_record(p);
+    http_server_drain(p->server);
+    uint64_t deadline_ns = world_monotonic_ns() + (uint64_t)DRAIN_MS * 1000000;
+    loop_timer_start(p->loop, &p->tick, DRAIN_MS, look_again);
+    for (;;) {
+        follow_drain(p); /* jobs that come back now may begin to wait */
+        bool busy = http_server_connections(p->server) > 0 || work_under_way(p->work) > 0;
+        if (!busy || world_monotonic_ns() >= deadline_ns) break;
+        loop_beat(p->loop, true);
+    }
+}
+
+void platform_run(struct platform *p)
+{
+    while (!atomic_load(&p->stopping)) loop_beat(p->loop, true);
+    drain(p);
+}
+
+void platform_destroy(struct platform *p)
+{
+    if (p == NULL) return;
+    for (size_t i = 0; i < 2; i++)
+        if (p->listeners[i] != NULL) listen_stop(p->listeners[i]);
+    work_stop(p->work);
+    work_destroy(p->work);
+    if (p->server != NULL) follow_drain(p);
+    forward_destroy(p->forward);
+    if (p->server != NULL) http_server_destroy(p->server);
+    loop_timer_stop(p->loop, &p->tick);
+    bell_stop(&p->wake);
+    loop_destroy(p->loop);
+    key_cache_destroy(p->api.cache);
+    hasher_destroy(p->api.hasher);
+    key_table_destroy(p->keys);
+    memory_wipe(&p->pepper, sizeof p->pepper);
+    free(p->routes);
+    free(p);
+}

@@ -1,0 +1,132 @@
+/* platform.h - what the platform's threads share.
+ *
+ *   reactor    sockets, admission, long-polls; never blocks (the thread that calls platform_run)
+ *   writer     one thread: every change of the store, in the order of arrival
+ *   readers    queries, each on a snapshot of its own
+ *
+ * The reactor hands jobs to the others (work.h) and answers when they come back. Everything here
+ * belongs to the reactor but where said otherwise. */
+#ifndef PLATFORM_PLATFORM_H
+#define PLATFORM_PLATFORM_H
+
+#include <stdatomic.h>
+
+#include "api/api.h"
+#include "base/list.h"
+#include "config/config.h"
+#include "http/listen.h"
+#include "platform/work.h"
+
+enum { AUTH_SOURCES_MAX = 64, FOLLOWERS_MAX = 256, NODE_BYTES_MAX = 256 };
+
+/* Refused credentials of this second, one entry per source, until they are recorded. */
+struct auth_source {
+    bool known_key;
+    struct id key_id;  /* where the credential had the form of a key */
+    enum err err;      /* the latest reason */
+    uint64_t count;
+};
+
+/* An engine that asks for the bundle. */
+struct follower {
+    char node[NODE_BYTES_MAX];
+    size_t node_size;
+    uint64_t revision; /* that it said it runs; 0 = none */
+    uint64_t seen_ms;  /* when it last asked, or was last waiting (loop time) */
+};
+
+struct platform {
+    const struct config *config;
+    struct pepper pepper;
+    struct loop *loop;
+    struct listener *listeners[2];
+    struct http_server *server;
+    struct http_route *routes;
+    size_t route_count;
+    struct api api;
+    struct forward *forward;      /* NULL: no engine is configured */
+    struct work *work;
+    struct metrics_sheet *sheet;  /* the reactor's */
+    struct key_table *keys;       /* replaced whole when keys change */
+    uint64_t revision;            /* newest known */
+    char log_id[40];
+    struct caller caller;         /* of the request in hand */
+    struct loop_timer tick;       /* each second */
+    struct loop_bell wake;        /* rung by platform_stop */
+    atomic_bool stopping;         /* set by any thread */
+    bool draining;
+
+    struct auth_source failures[AUTH_SOURCES_MAX];
+    size_t failure_count;
+
+    struct follower followers[FOLLOWERS_MAX];
+    size_t follower_count;
+    struct list bundle_waits;     /* of jobs: engines that wait for a change */
+    size_t bundle_wait_count;
+    struct list revoke_waits;     /* of jobs: revocations that wait for engines */
+};
+
+/* Opens the store (making and migrating it), starts the threads and listens. On failure nothing
+ * is left running. `c` outlives the platform. */
+enum err platform_create(const struct config *c, struct platform **ret, struct fault *f);
+const char *platform_address(const struct platform *p); /* "127.0.0.1:9090" */
+/* Serves on the calling thread until platform_stop(), then drains. */
+void platform_run(struct platform *p);
+/* Any thread, and signal handlers. */
+void platform_stop(struct platform *p);
+void platform_destroy(struct platform *p);
+
+/* ---- routes (routes.c): context is the platform ---- */
+
+void routes_make(struct platform *p);
+void route_admit(void *context, struct http_exchange *x);
+void route_handle(void *context, struct http_exchange *x);
+void route_refuse(void *context, struct http_exchange *x, const struct fault *f);
+
+/* ---- resources: one file each ---- */
+
+void healthz_handle(void *context, struct http_exchange *x);        /* operations.c */
+void livez_handle(void *context, struct http_exchange *x);
+void readyz_handle(void *context, struct http_exchange *x);
+void config_check_handle(void *context, struct http_exchange *x);
+void metrics_handle(void *context, struct http_exchange *x);
+void ingest_handle(void *context, struct http_exchange *x);         /* ingest.c */
+void positions_handle(void *context, struct http_exchange *x);
+void audit_query_handle(void *context, struct http_exchange *x);    /* audit.c */
+void audit_trace_handle(void *context, struct http_exchange *x);
+void policy_list_handle(void *context, struct http_exchange *x);    /* policy.c */
+void policy_get_handle(void *context, struct http_exchange *x);
+void policy_put_handle(void *context, struct http_exchange *x);
+void policy_delete_handle(void *context, struct http_exchange *x);
+void policy_versions_handle(void *context, struct http_exchange *x);
+void policy_version_handle(void *context, struct http_exchange *x);
+void policy_rollback_handle(void *context, struct http_exchange *x);
+void key_list_handle(void *context, struct http_exchange *x);       /* key.c */
+void key_create_handle(void *context, struct http_exchange *x);
+void key_revoke_handle(void *context, struct http_exchange *x);
+void key_rotate_handle(void *context, struct http_exchange *x);
+void bundle_handle(void *context, struct http_exchange *x);         /* follow.c */
+
+/* Refuses the exchange in hand with this fault. */
+void refuse(struct platform *p, struct http_exchange *x, const struct fault *f);
+/* Refuses the exchange and says so: `if (platform_failed(p, x, err, &f)) return;` */
+bool platform_failed(struct platform *p, struct http_exchange *x, enum err err, const struct fault *f);
+/* The caller's tenant, with the one that a body may name. */
+enum err settle_tenant(struct platform *p, const struct json *body, struct fault *f);
+/* Refuses a body that spells one of these members (given in snake_case) in camelCase. */
+enum err check_case(const struct json *body, const char *const *members, size_t count, struct fault *f);
+
+/* ---- engines that follow (follow.c) ---- */
+
+/* The revision (or what other threads of the store did) moved: answers who waits for that. */
+void follow_changed(struct platform *p);
+/* A revocation's job: answers when all known engines run its revision, or after a second. */
+void follow_await(struct job *j);
+void follow_drain(struct platform *p); /* answers all that wait */
+
+/* ---- refused credentials (auth_failed.c) ---- */
+
+void auth_failed_note(void *context, const struct http_exchange *x, enum err err);
+void auth_failed_record(struct platform *p);
+
+#endif

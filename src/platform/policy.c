@@ -1,0 +1,362 @@
+/* policy.c - /api/v1/policies: documents are checked on a reader, then stored by the writer.
+ *
+ * Checking (parsing, compiling, the document's own tests) may take long for a large document, so
+ * it does not hold up the writer; nothing of it depends on what is stored. A rollback checks the
+ * old text again, since it must load in today's engines. */
+#include "policy/policy.h"
+
+#include "base/limits.h"
+#include "pipeline/ingest/policy_store.h"
+#include "platform/platform.h"
+
+enum { POLICY_NAME_MAX = 64 };
+
+struct policy_detail {
+    struct policy_change change;
+    char digest[SHA256_HEX];
+    uint64_t version;         /* asked for */
+    uint64_t limit, cursor;
+    struct policy_problems problems; /* what is wrong, or what is worth a warning */
+    struct buf content;       /* of an old version, on its way back */
+};
+
+/* ---- telling problems ---- */
+
+static void put_problems(struct buf *out, const struct policy_problems *p)
+{
+    buf_put_byte(out, '[');
+    for (size_t i = 0; i < p->count; i++) {
+        const struct policy_problem *one = &p->list[i];
+        if (i > 0) buf_put_byte(out, ',');
+        buf_printf(out, "{\"column\":%u,\"line\":%u,\"message\":", one->column, one->line);
+        json_put_string(out, str_from(one->message));
+        buf_put_literal(out, ",\"path\":");
+        json_put_string(out, str_from(one->path));
+        buf_put_byte(out, '}');
+    }
+    buf_put_byte(out, ']');
+}
+
+static void tell_invalid(struct job *j, const struct policy_problems *p)
+{
+    const struct policy_problem *first = &p->list[0];
+    j->err = fault_set(&j->fault, ERR_INVALID_POLICY, "/content", "content: line %u, column %u: %s%s%s", first->line,
+                       first->column, first->path, first->path[0] == '\0' ? "" : ": ", first->message);
+    buf_put_literal(&j->reply, ",\"details\":");
+    put_problems(&j->reply, p);
+}
+
+/* ---- on a reader: is it a valid document? ---- */
+
+static void check_content(struct job *j, struct policy_detail *d, struct str content)
+{
+    struct policy_document *document;
+    enum err err = policy_load(d->change.name, content, &document, &d->problems);
+    if (err == ERR_INVALID_POLICY) {
+        tell_invalid(j, &d->problems);
+        return;
+    }
+    if (err != ERR_OK) {
+        j->err = fault_plain(&j->fault, err);
+        return;
+    }
+    d->problems.count = 0;
+    policy_lint(document, &d->problems);
+    sha256_write_hex(policy_document_digest(document), d->digest);
+    d->change.content = content;
+    d->change.digest = str_of(d->digest, SHA256_HEX);
+    d->change.is_json = policy_document_is_json(document);
+    policy_document_release(document);
+}
+
+static void put_check(struct job *j, struct store *s)
+{
+    (void)s;
+    struct policy_detail *d = j->detail;
+    check_content(j, d, d->change.content);
+}
+
+/* ---- on the writer ---- */
+
+/* {…policy} gets what is worth a warning, and where it was a dry run, what would have changed. */
+static void add_remarks(struct job *j, const struct policy_detail *d, const struct policy_result *r)
+{
+    static const char *const effects[] = {"unchanged", "updated", "created", "deleted"};
+    if (j->reply.size > 0 && !j->reply.overflow) j->reply.size--; /* the closing brace */
+    if (d->change.dry_run) buf_printf(&j->reply, ",\"change\":\"%s\",\"dry_run\":true", effects[r->effect]);
+    if (d->problems.count > 0) {
+        buf_put_literal(&j->reply, ",\"warnings\":");
+        put_problems(&j->reply, &d->problems);
+    }
+    buf_put_byte(&j->reply, '}');
+}
+
+static void changed(struct job *j, const struct policy_detail *d, const struct policy_result *r)
+{
+    memcpy(j->etag, r->etag, sizeof r->etag);
+    if (d->change.dry_run) return;
+    if (r->effect != POLICY_UNCHANGED) j->revision = r->revision;
+    if (r->effect == POLICY_CREATED) j->status = 201;
+}
+
+static void put_work(struct job *j, struct store *s)
+{
+    struct policy_detail *d = j->detail;
+    struct policy_result result;
+    j->err = policy_store_put(s, &d->change, &j->actor, &j->reply, &result, &j->fault);
+    if (j->err != ERR_OK) {
+        buf_clear(&j->reply);
+        return;
+    }
+    add_remarks(j, d, &result);
+    changed(j, d, &result);
+}
+
+/* A checked document goes on to the writer. */
+static void put_checked(struct job *j)
+{
+    j->done = NULL;
+    if (j->err != ERR_OK) {
+        job_answer(j);
+        return;
+    }
+    j->work = put_work;
+    if (!job_queue(j, QUEUE_WRITER)) job_refuse(j, ERR_OVERLOADED, "too many changes wait for the store already");
+}
+
+/* ---- on the reactor ---- */
+
+static enum err check_name(struct str name, struct fault *f)
+{
+    if (name.size > 0 && name.size <= POLICY_NAME_MAX && str_is_name(name)) return ERR_OK;
+    return fault_set(f, ERR_BAD_VALUE, "", "name: a policy's name is 1 to %d of [A-Za-z0-9._-]", POLICY_NAME_MAX);
+}
+
+/* A job for the policy that the path names, in the caller's tenant (settled with `body`). */
+static enum err policy_job(struct job *j, const struct http_exchange *x, const struct json *body)
+{
+    struct policy_detail *d = job_detail(j, struct policy_detail);
+    enum err err = settle_tenant(j->platform, body, &j->fault);
+    if (err == ERR_OK) err = check_name(x->params[0], &j->fault);
+    if (err != ERR_OK) return err;
+    j->tenant = job_copy(j, j->platform->caller.tenant);
+    d->change.tenant = j->tenant;
+    d->change.name = job_copy(j, x->params[0]);
+    d->change.condition = (struct policy_condition){.if_match = job_copy(j, http_header_get(x, STR("if-match"))),
+                                                    .if_none_match = job_copy(j, http_header_get(x, STR("if-none-match")))};
+    return ERR_OK;
+}
+
+/* Sends the job, or refuses where making it failed. */
+static void send_or_refuse(struct job *j, struct http_exchange *x, enum err err, enum job_queue q)
+{
+    if (platform_failed(j->platform, x, err, &j->fault)) job_destroy(j);
+    else job_send(j, x, q);
+}
+
+static const struct json *member(const struct json *body, const char *name)
+{
+    const struct json *v = json_get(body, str_from(name));
+    return v == NULL || v->type == JSON_NULL ? NULL : v;
+}
+
+static enum err read_content(struct job *j, struct policy_detail *d, const struct json *body)
+{
+    const struct json *content = member(body, "content");
+    if (content == NULL) return fault_set(&j->fault, ERR_MISSING_MEMBER, "/content", "content: is missing");
+    struct str text = json_is_string(content) ? content->string : json_is_object(content) ? content->raw : (struct str){0};
+    if (str_is_absent(text))
+        return fault_set(&j->fault, ERR_WRONG_TYPE, "/content", "content: must be YAML or JSON text, or the document as an object");
+    d->change.content = job_copy(j, text);
+    return ERR_OK;
+}
+
+static enum err read_put(struct job *j, struct policy_detail *d, const struct json *body)
+{
+    static const char *const members[] = {"is_active", "tenant_id"};
+    enum err err = check_case(body, members, 2, &j->fault);
+    if (err == ERR_OK) err = read_content(j, d, body);
+    if (err != ERR_OK) return err;
+    const struct json *description = member(body, "description"), *active = member(body, "is_active");
+    if (description != NULL && !json_is_string(description))
+        return fault_set(&j->fault, ERR_WRONG_TYPE, "/description", "description: must be a string");
+    if (description != NULL && str_code_points(description->string) > 4 * LIMIT_ID_CHARACTERS)
+        return fault_set(&j->fault, ERR_OUT_OF_RANGE, "/description", "description: longer than %d characters", 4 * LIMIT_ID_CHARACTERS);
+    if (active != NULL && !json_is_bool(active))
+        return fault_set(&j->fault, ERR_WRONG_TYPE, "/is_active", "is_active: must be true or false");
+    if (description != NULL) d->change.description = job_copy(j, description->string);
+    d->change.has_active = active != NULL;
+    d->change.is_active = active != NULL && active->type == JSON_TRUE;
+    return ERR_OK;
+}
+
+void policy_put_handle(void *context, struct http_exchange *x)
+{
+    struct platform *p = context;
+    struct job *j = job_create(p, x, put_check);
+    struct json *body;
+    bool dry_run;
+    enum err err = api_body(x, &body, &j->fault);
+    if (err == ERR_OK) err = policy_job(j, x, body);
+    if (err == ERR_OK) err = read_put(j, j->detail, body);
+    if (err == ERR_OK) err = api_flag(x, STR("dry_run"), &dry_run, &j->fault);
+    if (err == ERR_OK) ((struct policy_detail *)j->detail)->change.dry_run = dry_run;
+    j->done = put_checked;
+    send_or_refuse(j, x, err, QUEUE_READER);
+}
+
+/* ---- rollback ---- */
+
+static void rollback_check(struct job *j, struct store *s)
+{
+    struct policy_detail *d = j->detail;
+    struct buf content;
+    buf_init(&content, 4 << 10, LIMIT_POLICY_BODY_BYTES * 2);
+    j->err = policy_store_content(s, d->change.tenant, d->change.name, d->version, &content, &j->fault);
+    if (j->err == ERR_OK) check_content(j, d, buf_view(&content));
+    buf_fini(&content);
+}
+
+static void rollback_work(struct job *j, struct store *s)
+{
+    struct policy_detail *d = j->detail;
+    struct policy_result result;
+    j->err = policy_store_rollback(s, d->change.tenant, d->change.name, d->version, &d->change.condition, &j->actor,
+                                   &j->reply, &result, &j->fault);
+    if (j->err != ERR_OK) {
+        buf_clear(&j->reply);
+        return;
+    }
+    add_remarks(j, d, &result);
+    changed(j, d, &result);
+}
+
+static void rollback_checked(struct job *j)
+{
+    j->done = NULL;
+    if (j->err != ERR_OK) {
+        job_answer(j);
+        return;
+    }
+    j->work = rollback_work;
+    if (!job_queue(j, QUEUE_WRITER)) job_refuse(j, ERR_OVERLOADED, "too many changes wait for the store already");
+}
+
+static enum err read_version(struct job *j, const struct json *body)
+{
+    struct policy_detail *d = j->detail;
+    const struct json *v = member(body, "version");
+    if (v == NULL) return fault_set(&j->fault, ERR_MISSING_MEMBER, "/version", "version: is missing");
+    if (!json_is_number(v)) return fault_set(&j->fault, ERR_WRONG_TYPE, "/version", "version: must be a whole number");
+    d->version = json_u64(body, STR("version"), 0);
+    if (d->version == 0) return fault_set(&j->fault, ERR_OUT_OF_RANGE, "/version", "version: must be a whole number from 1 on");
+    return ERR_OK;
+}
+
+void policy_rollback_handle(void *context, struct http_exchange *x)
+{
+    struct platform *p = context;
+    struct job *j = job_create(p, x, rollback_check);
+    struct json *body;
+    enum err err = api_body(x, &body, &j->fault);
+    if (err == ERR_OK) err = policy_job(j, x, body);
+    if (err == ERR_OK) err = read_version(j, body);
+    j->done = rollback_checked;
+    send_or_refuse(j, x, err, QUEUE_READER);
+}
+
+/* ---- delete ---- */
+
+static void delete_work(struct job *j, struct store *s)
+{
+    struct policy_detail *d = j->detail;
+    struct policy_result result;
+    j->err = policy_store_delete(s, d->change.tenant, d->change.name, &d->change.condition, &j->actor, &result, &j->fault);
+    if (j->err != ERR_OK) return;
+    j->revision = result.revision;
+    buf_put_literal(&j->reply, "{\"deleted\":true}");
+}
+
+void policy_delete_handle(void *context, struct http_exchange *x)
+{
+    struct job *j = job_create(context, x, delete_work);
+    send_or_refuse(j, x, policy_job(j, x, NULL), QUEUE_WRITER);
+}
+
+/* ---- reading ---- */
+
+static void get_work(struct job *j, struct store *s)
+{
+    struct policy_detail *d = j->detail;
+    char etag[POLICY_ETAG_TEXT];
+    j->err = policy_store_get(s, d->change.tenant, d->change.name, &j->reply, etag, &j->fault);
+    if (j->err != ERR_OK) return;
+    memcpy(j->etag, etag, sizeof etag);
+    struct str known = d->change.condition.if_none_match;
+    if (str_is_absent(known) || !etag_matches(known, str_from(etag))) return;
+    j->status = 304;
+    buf_clear(&j->reply);
+}
+
+void policy_get_handle(void *context, struct http_exchange *x)
+{
+    struct job *j = job_create(context, x, get_work);
+    send_or_refuse(j, x, policy_job(j, x, NULL), QUEUE_READER);
+}
+
+static void versions_work(struct job *j, struct store *s)
+{
+    struct policy_detail *d = j->detail;
+    j->err = policy_store_versions(s, d->change.tenant, d->change.name, d->limit, d->cursor, &j->reply, &j->fault);
+    if (j->err != ERR_OK) buf_clear(&j->reply);
+}
+
+/* ?limit and ?cursor; without a limit a page is as large as it may be: few tenants have more. */
+static enum err read_page(struct job *j, const struct http_exchange *x)
+{
+    struct policy_detail *d = j->detail;
+    struct str limit;
+    enum err err = api_page(x, &d->limit, &d->cursor, &j->fault);
+    if (err == ERR_OK) err = http_parameter(x, STR("limit"), &limit, &j->fault);
+    if (err == ERR_OK && str_is_absent(limit)) d->limit = LIMIT_POLICIES_PER_TENANT;
+    return err;
+}
+
+void policy_versions_handle(void *context, struct http_exchange *x)
+{
+    struct job *j = job_create(context, x, versions_work);
+    enum err err = policy_job(j, x, NULL);
+    send_or_refuse(j, x, err == ERR_OK ? read_page(j, x) : err, QUEUE_READER);
+}
+
+static void version_work(struct job *j, struct store *s)
+{
+    struct policy_detail *d = j->detail;
+    j->err = policy_store_version(s, d->change.tenant, d->change.name, d->version, &j->reply, &j->fault);
+}
+
+void policy_version_handle(void *context, struct http_exchange *x)
+{
+    struct job *j = job_create(context, x, version_work);
+    enum err err = policy_job(j, x, NULL);
+    if (err == ERR_OK && !str_to_u64(x->params[1], &((struct policy_detail *)j->detail)->version))
+        err = fault_set(&j->fault, ERR_NOT_FOUND, "", "a version is a whole number");
+    send_or_refuse(j, x, err, QUEUE_READER);
+}
+
+static void list_work(struct job *j, struct store *s)
+{
+    struct policy_detail *d = j->detail;
+    j->err = policy_store_list(s, j->tenant, d->limit, d->cursor, &j->reply, &j->fault);
+    if (j->err != ERR_OK) buf_clear(&j->reply);
+}
+
+void policy_list_handle(void *context, struct http_exchange *x)
+{
+    struct platform *p = context;
+    struct job *j = job_create(p, x, list_work);
+    job_detail(j, struct policy_detail);
+    enum err err = settle_tenant(p, NULL, &j->fault);
+    j->tenant = job_copy(j, p->caller.tenant);
+    send_or_refuse(j, x, err == ERR_OK ? read_page(j, x) : err, QUEUE_READER);
+}

@@ -1,0 +1,384 @@
+#include "platform/work.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/check.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "pipeline/ingest/key_store.h"
+#include "platform/platform.h"
+
+enum {
+    WRITER_JOBS_MAX = 256,
+    READER_JOBS_MAX = 1024,
+    QUEUE_BYTES_MAX = 64 << 20,  /* bodies that wait: eight of the largest */
+    WATCH_MS = 200,              /* how often the writer looks for changes by others */
+    READERS_MAX = 64,
+    JOB_ARENA_FIRST = 2 << 10,
+    JOB_ARENA_LIMIT = 16 << 20,
+};
+
+struct queue {
+    pthread_mutex_t lock;
+    pthread_cond_t filled;
+    struct job *first, **last;
+    size_t count, count_max, bytes;
+    bool stopping;
+};
+
+struct worker {
+    struct work *work;
+    struct queue *queue;
+    struct store *store;
+    struct metrics_sheet *sheet;
+    pthread_t thread;
+    bool running;
+};
+
+struct work {
+    struct platform *platform;
+    struct queue queues[2];
+    struct worker writer, readers[READERS_MAX];
+    unsigned reader_count;
+    uint64_t revision_seen;      /* the writer's */
+    pthread_mutex_t back_lock;
+    struct job *back_first, **back_last; /* finished jobs */
+    struct loop_bell bell;
+    size_t under_way;            /* the reactor's count of jobs given and not yet back */
+};
+
+/* ---- queues: any thread ---- */
+
+static void queue_init(struct queue *q, size_t count_max)
+{
+    pthread_condattr_t monotonic;
+    pthread_mutex_init(&q->lock, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&q->filled, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    q->last = &q->first;
+    q->count_max = count_max;
+}
+
+static void queue_fini(struct queue *q)
+{
+    pthread_cond_destroy(&q->filled);
+    pthread_mutex_destroy(&q->lock);
+}
+
+static bool queue_room(struct queue *q, size_t bytes)
+{
+    return q->count < q->count_max && (bytes == 0 || q->bytes + bytes <= QUEUE_BYTES_MAX);
+}
+
+static bool queue_push(struct queue *q, struct job *j)
+{
+    pthread_mutex_lock(&q->lock);
+    bool taken = queue_room(q, j->body_size);
+    if (taken) {
+        j->next = NULL;
+        *q->last = j;
+        q->last = &j->next;
+        q->count++;
+        q->bytes += j->body_size;
+        pthread_cond_signal(&q->filled);
+    }
+    pthread_mutex_unlock(&q->lock);
+    return taken;
+}
+
+static struct timespec after_ms(uint64_t ms)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    uint64_t ns = (uint64_t)t.tv_nsec + ms * 1000000;
+    t.tv_sec += (time_t)(ns / 1000000000);
+    t.tv_nsec = (long)(ns % 1000000000);
+    return t;
+}
+
+/* The next job; NULL after `patience_ms` (0: none) without one, or at the end (*ret_end). */
+static struct job *queue_take(struct queue *q, uint64_t patience_ms, bool *ret_end)
+{
+    struct timespec until = after_ms(patience_ms);
+    pthread_mutex_lock(&q->lock);
+    while (q->first == NULL && !q->stopping) {
+        if (patience_ms == 0) pthread_cond_wait(&q->filled, &q->lock);
+        else if (pthread_cond_timedwait(&q->filled, &q->lock, &until) != 0) break;
+    }
+    struct job *j = q->first;
+    if (j != NULL) {
+        q->first = j->next;
+        if (q->first == NULL) q->last = &q->first;
+        q->count--;
+        q->bytes -= j->body_size;
+    }
+    *ret_end = j == NULL && q->stopping;
+    pthread_mutex_unlock(&q->lock);
+    return j;
+}
+
+static void queue_stop(struct queue *q)
+{
+    pthread_mutex_lock(&q->lock);
+    q->stopping = true;
+    pthread_cond_broadcast(&q->filled);
+    pthread_mutex_unlock(&q->lock);
+}
+
+/* ---- the other threads ---- */
+
+static void give_back(struct work *w, struct job *j)
+{
+    pthread_mutex_lock(&w->back_lock);
+    j->next = NULL;
+    *w->back_last = j;
+    w->back_last = &j->next;
+    pthread_mutex_unlock(&w->back_lock);
+    bell_ring(&w->bell);
+}
+
+static void read_keys(struct job *j, struct store *s)
+{
+    struct fault f;
+    if (key_store_table(s, &j->keys, &f) == ERR_OK) return;
+    /* The change is committed; the platform goes on with the keys that it knew and says so. */
+    log_line(LOG_ERROR, "keys_unreadable", "why", f.text, NULL);
+}
+
+static void work_on(struct worker *w, struct job *j)
+{
+    j->sheet = w->sheet;
+    j->work(j, w->store);
+    if (j->err == ERR_OK && j->keys_changed) read_keys(j, w->store);
+}
+
+/* Whether somebody else (the command line) changed policies or keys. */
+static void watch(struct worker *w)
+{
+    uint64_t revision;
+    struct fault f;
+    if (store_revision(w->store, &revision, &f) != ERR_OK || revision == w->work->revision_seen) return;
+    struct job *j = job_create(w->work->platform, NULL, NULL);
+    j->revision = revision;
+    read_keys(j, w->store);
+    if (j->keys == NULL) { /* again at the next look */
+        job_destroy(j);
+        return;
+    }
+    w->work->revision_seen = revision;
+    give_back(w->work, j);
+}
+
+static void *writer_run(void *argument)
+{
+    struct worker *w = argument;
+    uint64_t watched_ns = 0;
+    for (bool end = false; !end;) {
+        struct job *j = queue_take(w->queue, WATCH_MS, &end);
+        if (j != NULL) {
+            work_on(w, j);
+            /* A gap in the numbers is somebody else's change: the watch below finds it. */
+            if (j->revision != 0 && j->revision == w->work->revision_seen + 1) w->work->revision_seen = j->revision;
+            give_back(w->work, j);
+        }
+        uint64_t now_ns = world_monotonic_ns();
+        if (now_ns - watched_ns < (uint64_t)WATCH_MS * 1000000) continue;
+        watched_ns = now_ns;
+        watch(w);
+    }
+    return NULL;
+}
+
+static void *reader_run(void *argument)
+{
+    struct worker *w = argument;
+    for (bool end = false; !end;) {
+        struct job *j = queue_take(w->queue, 0, &end);
+        if (j == NULL) continue;
+        work_on(w, j);
+        give_back(w->work, j);
+    }
+    return NULL;
+}
+
+/* ---- back on the reactor ---- */
+
+static void job_back(struct job *j)
+{
+    struct platform *p = j->platform;
+    if (j->keys != NULL) { /* no caller of an earlier request is looked at any more */
+        key_table_destroy(p->keys);
+        p->keys = j->keys;
+        p->api.keys = p->keys;
+        key_cache_clear(p->api.cache);
+        j->keys = NULL;
+    }
+    bool changed = j->revision > p->revision;
+    if (changed) {
+        p->revision = j->revision;
+        metric_set(p->sheet, METRIC_PLATFORM_REVISION, p->revision);
+    }
+    if (j->done != NULL) j->done(j);
+    else if (j->has_token) job_answer(j);
+    else job_destroy(j);
+    if (changed) follow_changed(p);
+}
+
+static void bell_heard(struct loop_bell *b)
+{
+    struct work *w = (struct work *)(void *)((char *)b - offsetof(struct work, bell));
+    pthread_mutex_lock(&w->back_lock);
+    struct job *j = w->back_first;
+    w->back_first = NULL;
+    w->back_last = &w->back_first;
+    pthread_mutex_unlock(&w->back_lock);
+    while (j != NULL) {
+        struct job *next = j->next;
+        if (j->work != NULL) w->under_way--; /* the writer's own were never counted */
+        job_back(j);
+        j = next;
+    }
+}
+
+/* ---- life ---- */
+
+static enum err worker_start(struct work *w, struct worker *k, struct queue *q, const char *path, const char *name,
+                             void *(*run)(void *), struct fault *f)
+{
+    k->work = w;
+    k->queue = q;
+    k->sheet = metrics_sheet_create();
+    enum err err = store_open(path, run == writer_run, &k->store, f);
+    if (err != ERR_OK) return err;
+    if (pthread_create(&k->thread, NULL, run, k) != 0) return fault_set(f, ERR_FULL, "", "cannot start the thread %s", name);
+    pthread_setname_np(k->thread, name);
+    k->running = true;
+    return ERR_OK;
+}
+
+enum err work_create(struct platform *p, const char *store_path, unsigned readers, struct work **ret, struct fault *f)
+{
+    struct work *w = calloc(1, sizeof *w);
+    check(w != NULL && readers <= READERS_MAX);
+    w->platform = p;
+    w->revision_seen = p->revision; /* what boot read is what was seen */
+    w->reader_count = readers;
+    w->back_last = &w->back_first;
+    pthread_mutex_init(&w->back_lock, NULL);
+    queue_init(&w->queues[QUEUE_WRITER], WRITER_JOBS_MAX);
+    queue_init(&w->queues[QUEUE_READER], READER_JOBS_MAX);
+    bell_start(p->loop, &w->bell, bell_heard);
+    enum err err = worker_start(w, &w->writer, &w->queues[QUEUE_WRITER], store_path, "writer", writer_run, f);
+    for (unsigned i = 0; i < readers && err == ERR_OK; i++)
+        err = worker_start(w, &w->readers[i], &w->queues[QUEUE_READER], store_path, "reader", reader_run, f);
+    if (err != ERR_OK) {
+        work_stop(w);
+        work_destroy(w);
+        return err;
+    }
+    *ret = w;
+    return ERR_OK;
+}
+
+static void worker_join(struct worker *k)
+{
+    if (k->running) pthread_join(k->thread, NULL);
+    k->running = false;
+    store_close(k->store);
+    k->store = NULL;
+}
+
+void work_stop(struct work *w)
+{
+    if (w == NULL) return;
+    for (size_t i = 0; i < 2; i++) queue_stop(&w->queues[i]);
+    for (unsigned i = 0; i < w->reader_count; i++) worker_join(&w->readers[i]);
+    worker_join(&w->writer); /* last: closing it joins the WAL into the file */
+}
+
+void work_destroy(struct work *w)
+{
+    if (w == NULL) return;
+    bell_heard(&w->bell); /* what came back last is answered or freed */
+    bell_stop(&w->bell);
+    for (size_t i = 0; i < 2; i++) queue_fini(&w->queues[i]);
+    pthread_mutex_destroy(&w->back_lock);
+    free(w);
+}
+
+bool work_has_room(const struct work *w, enum job_queue q, size_t bytes)
+{
+    struct queue *queue = (struct queue *)(uintptr_t)&w->queues[q];
+    pthread_mutex_lock(&queue->lock);
+    bool room = queue_room(queue, bytes);
+    pthread_mutex_unlock(&queue->lock);
+    return room;
+}
+
+size_t work_under_way(const struct work *w) { return w->under_way; }
+
+/* ---- jobs ---- */
+
+struct job *job_create(struct platform *p, const struct http_exchange *x, void (*work)(struct job *, struct store *))
+{
+    struct job *j = calloc(1, sizeof *j);
+    check(j != NULL);
+    j->platform = p;
+    j->work = work;
+    j->status = 200;
+    arena_init(&j->arena, JOB_ARENA_FIRST, JOB_ARENA_LIMIT);
+    buf_init(&j->reply, 1 << 10, JOB_REPLY_MAX);
+    j->actor.now_ms = world_now_ms();
+    if (x == NULL) return j;
+    id_write("req_", id_make(j->actor.now_ms, &p->api.chance), j->request_id);
+    j->actor.request_id = str_of(j->request_id, ID_TEXT);
+    j->echo_id = job_copy(j, http_header_get(x, STR("x-request-id")));
+    const struct key *k = p->caller.key;
+    if (k == NULL) return j;
+    j->tenant = job_copy(j, p->caller.tenant);
+    j->actor.principal = job_copy(j, k->name);
+    j->actor.key_id = job_copy(j, str_of(k->id_text, ID_TEXT));
+    return j;
+}
+
+void job_destroy(struct job *j)
+{
+    if (j == NULL) return;
+    key_table_destroy(j->keys);
+    arena_fini(&j->arena);
+    buf_fini(&j->reply);
+    free(j->body);
+    free(j);
+}
+
+struct str job_copy(struct job *j, struct str s) { return arena_copy(&j->arena, s); }
+
+bool job_queue(struct job *j, enum job_queue q)
+{
+    struct work *w = j->platform->work;
+    w->under_way++; /* before the push: it may be back at once */
+    if (queue_push(&w->queues[q], j)) return true;
+    w->under_way--;
+    return false;
+}
+
+void job_send(struct job *j, struct http_exchange *x, enum job_queue q)
+{
+    struct fault f;
+    bool fits = !j->arena.overflow;
+    /* Only this thread fills the queues, so that room seen is room kept. */
+    if (fits && work_has_room(j->platform->work, q, j->body_size)) {
+        j->token = http_defer(x);
+        j->has_token = true;
+        check(job_queue(j, q));
+        return;
+    }
+    struct platform *p = j->platform;
+    job_destroy(j);
+    fault_set(&f, ERR_OVERLOADED, "", fits ? "too many requests wait for the store already" : "the request is too large to keep");
+    refuse(p, x, &f);
+}

@@ -1,0 +1,138 @@
+"""ops/run as a person uses it: first start, second start, Ctrl-C, and a program that dies."""
+
+import os
+import pathlib
+import re
+import signal
+import subprocess
+
+import pytest
+
+import harness
+from wire import Wire
+
+RUN = harness.TOP / "ops" / "run"
+
+
+class Run:
+    """ops/run on the programs under test."""
+
+    def __init__(self, data):
+        self.data = pathlib.Path(data)
+        self.engine_port, self.platform_port = harness.free_port(), harness.free_port()
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("WRIT_")}
+        self.process = subprocess.Popen(
+            [RUN, "--data", str(data), "--engine-port", str(self.engine_port), f"--platform-port={self.platform_port}"],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**environment, "WRIT_BIN": str(harness.BIN)})
+        self.printed = []
+        for line in self.process.stdout:
+            self.printed.append(line)
+            if "ready" in line:
+                break
+        assert self.printed and "ready" in self.printed[-1], self.process.communicate()[1]
+
+    def keys(self):
+        return dict(re.findall(r"^(WRIT_\w+)=(wk_\S+)$", (self.data / "dev-keys.env").read_text(), re.M))
+
+    def engine(self, key="WRIT_AGENT_KEY"):
+        return Wire(("127.0.0.1", self.engine_port), self.keys()[key])
+
+    def platform(self, key="WRIT_ADMIN_KEY"):
+        return Wire(("127.0.0.1", self.platform_port), self.keys()[key])
+
+    def children(self):
+        pid = self.process.pid
+        found = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        names = {pathlib.Path(f"/proc/{child}/comm").read_text().strip(): int(child) for child in found}
+        return {name: child for name, child in names.items() if name.startswith("writ-")}
+
+    def stop(self, number=signal.SIGINT):
+        self.process.send_signal(number)
+        return self.process.wait(30)
+
+    def ended(self):
+        for port in (self.engine_port, self.platform_port):
+            try:
+                Wire(("127.0.0.1", port), timeout=2).open()
+                return False
+            except OSError:
+                pass
+        return True
+
+
+@pytest.fixture
+def run(tmp_path):
+    made = []
+
+    def start(data="data"):
+        made.append(Run(tmp_path / data))
+        return made[-1]
+
+    yield start
+    for one in made:
+        if one.process.poll() is None:
+            one.process.terminate()
+            one.process.wait(30)
+
+
+def test_the_first_start_gives_keys_and_examples_and_the_second_keeps_them(run):
+    first = run()
+    text = "".join(first.printed)
+    assert f"http://127.0.0.1:{first.engine_port}" in text and f"http://127.0.0.1:{first.platform_port}" in text
+    env = first.data / "dev-keys.env"
+    assert oct(env.stat().st_mode & 0o777) == "0o600"
+    keys = first.keys()
+    assert set(keys) == {"WRIT_AGENT_KEY", "WRIT_REVIEWER_KEY", "WRIT_ADMIN_KEY", "WRIT_ENGINE_KEY"}
+    with first.platform() as wire:
+        rows = wire.get("/api/v1/keys").json["keys"]
+        assert len({row["owner"] for row in rows}) >= 3
+        names = {policy["name"] for policy in wire.get("/api/v1/policies").json["policies"]}
+        assert names == {path.stem for path in (harness.TOP / "ops" / "examples").glob("*.yaml")} and names
+        assert wire.delete(f"/api/v1/policies/{sorted(names)[0]}").status == 200
+    with first.engine() as wire:
+        reply = wire.post("/v1/agent/authorize", {"action": "no_such_tool", "actor": "any_bot"})
+        assert reply.status == 200 and reply.json["decision"] == "deny"
+        assert wire.post("/v1/authorize", {"action": "x", "user_id": "anybody"}).status == 200
+    with first.platform() as wire:
+        harness.eventually(lambda: wire.get(f"/api/v1/audit/trace/{reply.json['trace_id']}").json.get("count") == 1, "the trace", 10)
+    assert first.stop() == 0 and first.ended()
+
+    second = run()
+    assert second.keys() == keys
+    with second.platform() as wire:
+        now = {policy["name"] for policy in wire.get("/api/v1/policies").json["policies"]}
+        assert now == names - {sorted(names)[0]}, "what people changed stays changed"
+        assert wire.get(f"/api/v1/audit/trace/{reply.json['trace_id']}").json["count"] == 1
+    assert second.stop(signal.SIGTERM) == 0 and second.ended()
+
+
+@pytest.mark.parametrize("victim", ["writ-engine", "writ-platform"])
+def test_if_one_dies_the_other_is_stopped_and_the_status_says_so(run, victim):
+    one = run()
+    os.kill(one.children()[victim], signal.SIGKILL)
+    assert one.process.wait(30) != 0
+    assert victim in one.process.stderr.read() and one.ended()
+
+
+@pytest.mark.parametrize("arguments, said", [
+    (["--stack"], "real pipeline"), (["--engine-port", "0"], "not a port"), (["--engine-port", "x"], "not a port"),
+    (["--engine-port", "7", "--platform-port", "7"], "cannot share"), (["--data"], "needs a value"), (["--colour"], "--colour"),
+])
+def test_wrong_arguments_are_told(arguments, said):
+    done = subprocess.run([RUN, *arguments], capture_output=True, text=True)
+    assert done.returncode == 2 and said in done.stderr and not done.stdout
+
+
+def test_setup_is_quiet_where_nothing_is_missing():
+    done = subprocess.run([harness.TOP / "ops" / "setup"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_setup_says_what_it_would_do_where_it_may_not(tmp_path):
+    """dpkg-query that knows of nothing stands for a bare machine."""
+    tool = tmp_path / "dpkg-query"
+    tool.write_text("#!/bin/sh\nexit 1\n")
+    tool.chmod(0o755)
+    done = subprocess.run([harness.TOP / "ops" / "setup", "--check"], capture_output=True, text=True,
+                          env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"})
+    assert done.returncode == 1 and "apt-get install" in done.stderr and "libev-dev" in done.stderr and not done.stdout

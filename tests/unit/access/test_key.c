@@ -1,0 +1,418 @@
+/* Keys as rows, credentials as text, and the table that tells one from the other. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "access/key.h"
+#include "base/world.h"
+
+static const struct pepper pepper = {"0123456789abcdef0123456789abcde"};
+
+static struct arena arena;
+static struct fault fault;
+
+static int set_up(void **state)
+{
+    (void)state;
+    arena_init(&arena, 1 << 16, 4 << 20);
+    fault = (struct fault){0};
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    arena_fini(&arena);
+    return 0;
+}
+
+static enum err read_text(const char *text, struct key **ret)
+{
+    struct json *row;
+    assert_int_equal(json_read(str_from(text), NULL, &arena, &row, &fault), ERR_OK);
+    return key_read(row, ret, &fault);
+}
+
+static struct str shown(const struct key *k, bool with_mac)
+{
+    static char bytes[8192];
+    struct buf b = buf_over(bytes, sizeof bytes);
+    key_put(&b, k, with_mac);
+    assert_false(b.overflow);
+    return buf_view(&b);
+}
+
+static struct id fresh_id(void)
+{
+    static struct chance chance;
+    return id_make(world_now_ms(), &chance);
+}
+
+#define SMALL "{\"name\":\"bot\",\"owner\":\"ann\",\"tenant\":\"acme\",\"roles\":[\"agent\"]}"
+
+/* A key in force, with a credential of its own. */
+static struct key *armed(char credential[CREDENTIAL_TEXT])
+{
+    struct key *k;
+    assert_int_equal(read_text(SMALL, &k), ERR_OK);
+    k->id = fresh_id();
+    credential_make(k->id, credential);
+    k->mac = credential_mac(&pepper, str_of(credential, CREDENTIAL_TEXT));
+    return k;
+}
+
+static struct key_table *table_of(struct key *k)
+{
+    struct key_table *t;
+    assert_int_equal(key_table_create(&k, 1, &t), ERR_OK);
+    return t;
+}
+
+/* ---- rows ---- */
+
+static void absent_lists_take_their_defaults(void **state)
+{
+    (void)state;
+    struct key *k;
+    assert_int_equal(read_text(SMALL, &k), ERR_OK);
+    assert_int_equal(k->actors.count, 1);
+    assert_true(str_equal(k->actors.list[0], STR("bot")));
+    assert_true(str_equal(k->reviewers.list[0], STR("ann")));
+    assert_int_equal(k->users.count + k->nodes.count + k->tenants.count, 0);
+    key_destroy(k);
+}
+
+static void an_empty_list_is_not_an_absent_one(void **state)
+{
+    (void)state;
+    struct key *k;
+    assert_int_equal(read_text("{\"name\":\"a\",\"owner\":\"b\",\"tenant\":\"c\",\"roles\":[\"app\"],\"actors\":[]}", &k), ERR_OK);
+    assert_int_equal(k->actors.count, 0);
+    struct str text = arena_copy(&arena, shown(k, false));
+    struct key *again;
+    assert_int_equal(read_text(text.bytes, &again), ERR_OK);
+    assert_int_equal(again->actors.count, 0);
+    key_destroy(k);
+    key_destroy(again);
+}
+
+static void what_was_written_reads_back_the_same(void **state)
+{
+    (void)state;
+    struct key *k, *again;
+    const char *text =
+        "{\"actors\":[\"bot-*\",\"b\\\"x\"],\"created_at\":\"2026-11-20T09:30:00.123Z\",\"expires_at\":\"2027-01-01T00:00:00.000Z\","
+        "\"id\":\"key_01JD000000000000000000000A\",\"mac\":\"00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\","
+        "\"name\":\"bot\",\"nodes\":[\"*\"],\"owner\":\"ann\",\"reviewers\":[],\"revoked_at\":\"2026-12-01T00:00:00.000Z\","
+        "\"roles\":[\"agent\",\"ingest\",\"admin\"],\"tenant\":\"*\",\"tenants\":[\"a\",\"b\"],\"users\":[\"*@x\"]}";
+    assert_int_equal(read_text(text, &k), ERR_OK);
+    assert_string_equal(arena_copy(&arena, shown(k, true)).bytes, text);
+    assert_int_equal(read_text(arena_copy(&arena, shown(k, true)).bytes, &again), ERR_OK);
+    assert_memory_equal(&k->mac, &again->mac, sizeof k->mac);
+    key_destroy(k);
+    key_destroy(again);
+}
+
+static void the_mac_is_written_only_when_asked_for(void **state)
+{
+    (void)state;
+    struct key *k;
+    assert_int_equal(read_text(SMALL, &k), ERR_OK);
+    assert_null(strstr(arena_copy(&arena, shown(k, false)).bytes, "mac"));
+    assert_non_null(strstr(arena_copy(&arena, shown(k, true)).bytes, "mac"));
+    key_destroy(k);
+}
+
+static void a_wrong_member_is_named(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *member, *field;
+        enum err err;
+    } cases[] = {
+        {"\"name\":null", "/name", ERR_MISSING_MEMBER},
+        {"\"name\":\"\"", "/name", ERR_OUT_OF_RANGE},
+        {"\"name\":5", "/name", ERR_WRONG_TYPE},
+        {"\"owner\":{}", "/owner", ERR_WRONG_TYPE},
+        {"\"roles\":\"agent\"", "/roles", ERR_WRONG_TYPE},
+        {"\"roles\":[]", "/roles", ERR_OUT_OF_RANGE},
+        {"\"roles\":[\"emperor\"]", "/roles", ERR_BAD_VALUE},
+        {"\"roles\":[5]", "/roles", ERR_WRONG_TYPE},
+        {"\"actors\":\"x\"", "/actors", ERR_WRONG_TYPE},
+        {"\"actors\":[\"\"]", "/actors", ERR_OUT_OF_RANGE},
+        {"\"expires_at\":\"soon\"", "/expires_at", ERR_BAD_VALUE},
+        {"\"expires_at\":17", "/expires_at", ERR_WRONG_TYPE},
+        {"\"expires_at\":\"1970-01-01T00:00:00Z\"", "/expires_at", ERR_BAD_VALUE},
+        {"\"id\":\"key_1\"", "/id", ERR_BAD_VALUE},
+        {"\"mac\":\"00\"", "/mac", ERR_BAD_VALUE},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct json *row, *changed;
+        struct key *k;
+        char text[128];
+        snprintf(text, sizeof text, "{%s}", cases[i].member);
+        assert_int_equal(json_read(str_from(SMALL), NULL, &arena, &row, &fault), ERR_OK);
+        assert_int_equal(json_read(str_from(text), NULL, &arena, &changed, &fault), ERR_OK);
+        struct json *old = json_get(row, changed->child->key);
+        if (old != NULL) old->key = STR("was");
+        changed->child->next = row->child;
+        row->child = changed->child;
+        assert_int_equal(key_read(row, &k, &fault), cases[i].err);
+        assert_string_equal(fault.field, cases[i].field);
+        assert_non_null(strstr(fault.text, cases[i].field + 1));
+    }
+}
+
+static void too_many_globs_are_refused(void **state)
+{
+    (void)state;
+    struct buf b;
+    buf_init(&b, 1024, 1 << 20);
+    buf_put_literal(&b, "{\"name\":\"a\",\"owner\":\"b\",\"tenant\":\"c\",\"roles\":[\"app\"],\"users\":[\"x\"");
+    for (int i = 0; i < KEY_GLOBS_MAX; i++) buf_put_literal(&b, ",\"y\"");
+    buf_put_literal(&b, "]}");
+    buf_put_byte(&b, '\0');
+    struct key *k;
+    assert_int_equal(read_text(b.bytes, &k), ERR_OUT_OF_RANGE);
+    buf_fini(&b);
+}
+
+static void role_names_read_back(void **state)
+{
+    (void)state;
+    for (uint32_t bit = 1; bit <= ROLE_ADMIN; bit <<= 1) {
+        enum role r = 0;
+        assert_true(role_read(str_from(role_name((enum role)bit)), &r));
+        assert_int_equal(r, bit);
+    }
+    enum role r;
+    assert_false(role_read(STR("Admin"), &r));
+    assert_false(role_read(STR(""), &r));
+}
+
+static void globs_match_in_exact_case(void **state)
+{
+    (void)state;
+    struct str list[] = {STR("bot-*"), STR("ann")};
+    struct globs g = {list, 2};
+    assert_true(globs_match(&g, STR("bot-7")));
+    assert_true(globs_match(&g, STR("ann")));
+    assert_false(globs_match(&g, STR("Ann")));
+    assert_false(globs_match(&g, STR("robot-7")));
+    assert_false(globs_match(&(struct globs){0}, STR("ann")));
+}
+
+/* ---- credentials ---- */
+
+static void a_credential_says_its_id(void **state)
+{
+    (void)state;
+    char text[CREDENTIAL_TEXT], digits[ID_DIGITS];
+    struct id id = fresh_id(), read;
+    credential_make(id, text);
+    id_write_digits(id, digits);
+    assert_memory_equal(text, "wk_", 3);
+    assert_memory_equal(text + 3, digits, ID_DIGITS);
+    assert_true(credential_read(str_of(text, sizeof text), &read));
+    assert_memory_equal(&id, &read, sizeof id);
+}
+
+static void a_slip_anywhere_in_a_credential_is_seen(void **state)
+{
+    (void)state;
+    char text[CREDENTIAL_TEXT];
+    struct id id;
+    credential_make(fresh_id(), text);
+    for (size_t i = 0; i < sizeof text; i++) {
+        char was = text[i];
+        text[i] = was == '7' ? '8' : '7';
+        assert_false(credential_read(str_of(text, sizeof text), &id));
+        text[i] = was;
+    }
+    assert_true(credential_read(str_of(text, sizeof text), &id));
+    assert_false(credential_read(str_of(text, sizeof text - 1), &id));
+    assert_false(credential_read(STR(""), &id));
+}
+
+static void a_pepper_is_made_once_and_closed_to_others(void **state)
+{
+    (void)state;
+    char directory[] = "/tmp/writ-access-XXXXXX", path[64];
+    assert_non_null(mkdtemp(directory));
+    snprintf(path, sizeof path, "%s/pepper", directory);
+    struct pepper one, two;
+    assert_int_equal(pepper_read(path, &one, &fault), ERR_NOT_FOUND);
+    assert_int_equal(pepper_make(path, &fault), ERR_OK);
+    assert_int_equal(pepper_read(path, &one, &fault), ERR_OK);
+    assert_int_equal(pepper_make(path, &fault), ERR_OK);
+    assert_int_equal(pepper_read(path, &two, &fault), ERR_OK);
+    assert_memory_equal(&one, &two, sizeof one);
+    struct stat s;
+    assert_int_equal(stat(path, &s), 0);
+    assert_int_equal(s.st_mode & 0777, 0600);
+
+    assert_int_equal(chmod(path, 0640), 0);
+    assert_int_equal(pepper_read(path, &two, &fault), ERR_BAD_VALUE);
+    assert_int_equal(chmod(path, 0600), 0);
+    assert_int_equal(truncate(path, 63), 0);
+    assert_int_equal(pepper_read(path, &two, &fault), ERR_BAD_VALUE);
+    unlink(path);
+    assert_int_equal(rmdir(directory), 0); /* nothing is left beside it */
+}
+
+/* ---- the table ---- */
+
+static void the_right_credential_finds_its_key(void **state)
+{
+    (void)state;
+    char text[CREDENTIAL_TEXT];
+    struct key *k = armed(text);
+    struct key_table *t = table_of(k);
+    const struct key *found = NULL;
+    assert_int_equal(key_table_verify(t, &pepper, str_of(text, sizeof text), 1, &found), ERR_OK);
+    assert_ptr_equal(found, k);
+    assert_ptr_equal(key_table_get(t, k->id), k);
+    assert_int_equal(key_table_count(t), 1);
+    key_table_destroy(t);
+}
+
+static void another_secret_or_pepper_or_id_opens_nothing(void **state)
+{
+    (void)state;
+    char text[CREDENTIAL_TEXT], forged[CREDENTIAL_TEXT];
+    struct key *k = armed(text);
+    struct key_table *t = table_of(k);
+    const struct key *found;
+    credential_make(k->id, forged);
+    assert_int_equal(key_table_verify(t, &pepper, str_of(forged, sizeof forged), 1, &found), ERR_UNAUTHENTICATED);
+    credential_make(fresh_id(), forged);
+    assert_int_equal(key_table_verify(t, &pepper, str_of(forged, sizeof forged), 1, &found), ERR_UNAUTHENTICATED);
+    struct pepper other = pepper;
+    other.bytes[31] ^= 1;
+    assert_int_equal(key_table_verify(t, &other, str_of(text, sizeof text), 1, &found), ERR_UNAUTHENTICATED);
+    key_table_destroy(t);
+}
+
+static void a_revoked_or_expired_key_is_told_so(void **state)
+{
+    (void)state;
+    char text[CREDENTIAL_TEXT];
+    struct key *k = armed(text);
+    struct key_table *t = table_of(k);
+    const struct key *found;
+    k->expires_at = 1000;
+    assert_int_equal(key_table_verify(t, &pepper, str_of(text, sizeof text), 999, &found), ERR_OK);
+    assert_int_equal(key_table_verify(t, &pepper, str_of(text, sizeof text), 1000, &found), ERR_CREDENTIAL_EXPIRED);
+    k->revoked_at = 5000; /* whatever the clock says */
+    assert_int_equal(key_table_verify(t, &pepper, str_of(text, sizeof text), 1, &found), ERR_CREDENTIAL_REVOKED);
+    key_table_destroy(t);
+}
+
+static void the_same_id_twice_is_refused(void **state)
+{
+    (void)state;
+    char text[CREDENTIAL_TEXT];
+    struct key *two[] = {armed(text), armed(text)};
+    two[1]->id = two[0]->id;
+    struct key_table *t;
+    assert_int_equal(key_table_create(two, 2, &t), ERR_EXISTS);
+    key_destroy(two[0]);
+    key_destroy(two[1]);
+}
+
+/* ---- the cache ---- */
+
+static void the_cache_agrees_with_the_table(void **state)
+{
+    (void)state;
+    enum { KEYS = 40 };
+    struct key *keys[KEYS];
+    char texts[KEYS][CREDENTIAL_TEXT];
+    for (size_t i = 0; i < KEYS; i++) keys[i] = armed(texts[i]);
+    struct key_table *t;
+    assert_int_equal(key_table_create(keys, KEYS, &t), ERR_OK);
+    struct hasher *h = hasher_create();
+    struct key_cache *c = key_cache_create(8); /* fewer places than keys: they push each other out */
+    for (int round = 0; round < 3; round++)
+        for (size_t i = 0; i < KEYS; i++) {
+            const struct key *found = NULL;
+            assert_int_equal(key_cache_verify(c, h, t, &pepper, str_of(texts[i], CREDENTIAL_TEXT), 1, &found), ERR_OK);
+            assert_ptr_equal(found, keys[i]);
+        }
+    const struct key *found;
+    assert_int_equal(key_cache_verify(c, h, t, &pepper, STR("wk_"), 1, &found), ERR_UNAUTHENTICATED);
+    key_cache_destroy(c);
+    hasher_destroy(h);
+    key_table_destroy(t);
+}
+
+static void a_cached_key_still_expires(void **state)
+{
+    (void)state;
+    char text[CREDENTIAL_TEXT];
+    struct key *k = armed(text);
+    k->expires_at = 1000;
+    struct key_table *t = table_of(k);
+    struct hasher *h = hasher_create();
+    struct key_cache *c = key_cache_create(16);
+    const struct key *found;
+    struct str credential = str_of(text, sizeof text);
+    assert_int_equal(key_cache_verify(c, h, t, &pepper, credential, 1, &found), ERR_OK);
+    assert_int_equal(key_cache_verify(c, h, t, &pepper, credential, 1000, &found), ERR_CREDENTIAL_EXPIRED);
+    key_cache_destroy(c);
+    hasher_destroy(h);
+    key_table_destroy(t);
+}
+
+static void a_cleared_cache_asks_the_new_table(void **state)
+{
+    (void)state;
+    char text[CREDENTIAL_TEXT];
+    struct key *k = armed(text);
+    struct key_table *t = table_of(k), *empty;
+    assert_int_equal(key_table_create(NULL, 0, &empty), ERR_OK);
+    struct hasher *h = hasher_create();
+    struct key_cache *c = key_cache_create(16);
+    const struct key *found;
+    struct str credential = str_of(text, sizeof text);
+    assert_int_equal(key_cache_verify(c, h, t, &pepper, credential, 1, &found), ERR_OK);
+    key_cache_clear(c);
+    assert_int_equal(key_cache_verify(c, h, empty, &pepper, credential, 1, &found), ERR_UNAUTHENTICATED);
+    key_cache_destroy(c);
+    hasher_destroy(h);
+    key_table_destroy(t);
+    key_table_destroy(empty);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(absent_lists_take_their_defaults),
+        TEST(an_empty_list_is_not_an_absent_one),
+        TEST(what_was_written_reads_back_the_same),
+        TEST(the_mac_is_written_only_when_asked_for),
+        TEST(a_wrong_member_is_named),
+        TEST(too_many_globs_are_refused),
+        TEST(role_names_read_back),
+        TEST(globs_match_in_exact_case),
+        TEST(a_credential_says_its_id),
+        TEST(a_slip_anywhere_in_a_credential_is_seen),
+        TEST(a_pepper_is_made_once_and_closed_to_others),
+        TEST(the_right_credential_finds_its_key),
+        TEST(another_secret_or_pepper_or_id_opens_nothing),
+        TEST(a_revoked_or_expired_key_is_told_so),
+        TEST(the_same_id_twice_is_refused),
+        TEST(the_cache_agrees_with_the_table),
+        TEST(a_cached_key_still_expires),
+        TEST(a_cleared_cache_asks_the_new_table),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,163 @@
+/* decide_scene.h - one tenant with policies, one key, and decisions whose three texts are read back. */
+#ifndef TESTS_ENGINE_DECIDE_SCENE_H
+#define TESTS_ENGINE_DECIDE_SCENE_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+/* cmocka wants the four above first. */
+#include <cmocka.h>
+
+#include "base/limits.h"
+#include "base/time.h"
+#include "engine/decide.h"
+
+static const uint64_t scene_now_ms = 1795166400123; /* 2026-11-20T09:20:00.123Z */
+
+struct scene {
+    struct arena arena;          /* the request's */
+    struct arena reading;        /* what is read back */
+    struct chance chance;
+    struct hasher *hasher;
+    struct key key;
+    struct policy_set *set;
+    struct ask ask;
+    struct decision d;
+    struct fault fault;
+    char body[LIMIT_BODY_BYTES + 1024];
+    char binding[LIMIT_BODY_BYTES * 2];  /* what the binding hash is of, as it was before masking */
+    size_t binding_size;
+    struct json *record, *enqueued, *answer;
+    struct event event;          /* the record, read as the store reads it */
+};
+
+static struct str scene_anyone[] = {STR("*")};
+
+static inline void scene_policies(struct scene *s, const char *text)
+{
+    struct policy_problems problems = {0};
+    struct policy_document *document;
+    enum err err = policy_load(STR("payments"), str_from(text), &document, &problems);
+    if (err != ERR_OK) print_error("%s: %s\n", problems.list[0].path, problems.list[0].message);
+    assert_int_equal(err, ERR_OK);
+    struct policy_set_entry entry = {.document = document, .version = 7};
+    policy_set_destroy(s->set);
+    s->set = NULL;
+    assert_int_equal(policy_set_create(&entry, 1, &s->set, &s->fault), ERR_OK);
+    policy_document_release(document);
+}
+
+static inline int scene_set_up(void **state)
+{
+    struct scene *s = calloc(1, sizeof *s);
+    arena_init(&s->arena, 1 << 16, LIMIT_REQUEST_ARENA_BYTES);
+    arena_init(&s->reading, 1 << 16, LIMIT_REQUEST_ARENA_BYTES);
+    s->hasher = hasher_create();
+    s->key = (struct key){.name = STR("fleet"), .owner = STR("erin"), .tenant = STR("acme"), .roles = ROLE_AGENT | ROLE_APP};
+    s->key.actors = s->key.users = (struct globs){scene_anyone, 1};
+    id_write("key_", s->key.id, s->key.id_text);
+    *state = s;
+    return 0;
+}
+
+static inline int scene_tear_down(void **state)
+{
+    struct scene *s = *state;
+    policy_set_destroy(s->set);
+    hasher_destroy(s->hasher);
+    arena_fini(&s->arena);
+    arena_fini(&s->reading);
+    free(s);
+    return 0;
+}
+
+static inline struct json *scene_read(struct scene *s, struct str text)
+{
+    static const struct json_options options = {.nul_anywhere = true};
+    struct json *v = NULL;
+    enum err err = json_read(text, &options, &s->reading, &v, &s->fault);
+    if (err != ERR_OK) print_error("%s\n", s->fault.text);
+    assert_int_equal(err, ERR_OK);
+    return v;
+}
+
+struct how {
+    bool dry_run, explain;
+};
+
+static inline enum err scene_try(struct scene *s, enum ask_form form, struct str text, struct how how)
+{
+    static const struct json_options options = {0};
+    struct json *body;
+    struct caller caller = {.key = &s->key, .tenant = s->key.tenant};
+    arena_reset(&s->arena);
+    arena_reset(&s->reading);
+    assert_int_equal(json_read(text, &options, &s->arena, &body, &s->fault), ERR_OK);
+    struct ask_source from = {.form = form, .dry_run = how.dry_run, .chance = &s->chance, .arena = &s->arena};
+    enum err err = ask_read(&from, &caller, body, &s->ask, &s->fault);
+    if (err != ERR_OK) print_error("%s\n", s->fault.text);
+    assert_int_equal(err, ERR_OK);
+    struct buf binding = buf_over(s->binding, sizeof s->binding);
+    ask_put_binding(&binding, &s->ask);
+    assert_false(binding.overflow);
+    s->binding_size = binding.size;
+    struct decide_tools tools = {.hasher = s->hasher, .chance = &s->chance, .policies = s->set, .now_ms = scene_now_ms,
+                                 .started_ns = world_monotonic_ns(), .dry_run = how.dry_run, .explain = how.explain};
+    return decide(&tools, &caller, &s->ask, &s->arena, &s->d, &s->fault);
+}
+
+/* Decides, and reads back all that came out. Every record is one that the store takes. */
+static inline void scene_decide(struct scene *s, enum ask_form form, struct str text, struct how how)
+{
+    enum err err = scene_try(s, form, text, how);
+    if (err != ERR_OK) print_error("%s\n", s->fault.text);
+    assert_int_equal(err, ERR_OK);
+    s->record = scene_read(s, s->d.record);
+    s->answer = scene_read(s, s->d.answer);
+    s->enqueued = str_is_absent(s->d.enqueued) ? NULL : scene_read(s, s->d.enqueued);
+    err = event_read(s->d.record, &s->reading, &s->event, &s->fault);
+    if (err != ERR_OK) print_error("%s\n", s->fault.text);
+    assert_int_equal(err, ERR_OK);
+}
+
+static inline void scene_ask(struct scene *s, enum ask_form form, const char *text)
+{
+    scene_decide(s, form, str_from(text), (struct how){0});
+}
+
+static inline void assert_member(const struct json *object, const char *name, const char *expected)
+{
+    struct str text = json_text(object, str_from(name));
+    if (!str_equal(text, str_from(expected))) print_error("%s is %.*s, not %s\n", name, STR_FORMAT(text), expected);
+    assert_true(str_equal(text, str_from(expected)));
+}
+
+static inline void assert_no_member(const struct json *object, const char *name)
+{
+    if (json_get(object, str_from(name)) != NULL) print_error("%s is there\n", name);
+    assert_null(json_get(object, str_from(name)));
+}
+
+/* The member's bytes, as they stand in the text. */
+static inline void assert_raw(const struct json *object, const char *name, const char *expected)
+{
+    const struct json *v = json_get(object, str_from(name));
+    assert_non_null(v);
+    if (!str_equal(v->raw, str_from(expected))) print_error("%s is %.*s, not %s\n", name, STR_FORMAT(v->raw), expected);
+    assert_true(str_equal(v->raw, str_from(expected)));
+}
+
+static inline bool text_has(struct str text, const char *part)
+{
+    return memmem(text.bytes, text.size, part, strlen(part)) != NULL;
+}
+
+static inline void hex_of(struct str bytes, char to[SHA256_HEX + 1])
+{
+    sha256_write_hex(sha256_once(bytes), to);
+    to[SHA256_HEX] = '\0';
+}
+
+#endif

@@ -1,0 +1,164 @@
+/* Tests of globs, tries and the index: what must be proposed is proposed, and little else. */
+#include "support.h"
+
+#include <stdlib.h>
+
+#include "policy/index.h"
+#include "policy/trie.h"
+
+static bool glob_says(const char *pattern, const char *text, bool folds)
+{
+    struct arena arena;
+    arena_init(&arena, 4096, 65536);
+    struct glob g;
+    struct name n;
+    assert_true(glob_compile(&arena, str_from(pattern), folds, &g));
+    assert_true(name_prepare(&n, str_from(text), &arena));
+    bool matches = glob_match(&g, &n, folds);
+    arena_fini(&arena);
+    return matches;
+}
+
+static void globs_are_anchored_and_only_the_star_is_special(void **state)
+{
+    (void)state;
+    assert_true(glob_says("get_*", "get_", false));
+    assert_true(glob_says("get_*", "get_x", false));
+    assert_false(glob_says("get_*", "forget_x", false));
+    assert_true(glob_says("*_prod", "x_prod", false));
+    assert_false(glob_says("*_prod", "x_prod2", false));
+    assert_true(glob_says("a*b*c", "aXbXbYc", false));
+    assert_false(glob_says("a*b*c", "acb", false));
+    assert_false(glob_says("a*a", "a", false)); /* the ends may not overlap */
+    assert_true(glob_says("**", "x", false));
+    assert_false(glob_says("a.c", "abc", false));
+    assert_false(glob_says("a?c", "abc", false));
+    assert_false(glob_says("[ab]", "a", false));
+    assert_true(glob_says("DROP_*", "drop_x", true));
+    assert_false(glob_says("DROP_*", "drop_x", false));
+    assert_false(glob_says("\xC3\x84*", "\xC3\xA4x", true)); /* only ASCII is folded */
+}
+
+static void long_names_are_prepared_in_the_arena(void **state)
+{
+    (void)state;
+    char text[NAME_INLINE * 3 + 1];
+    memset(text, 'A', sizeof text - 1);
+    text[sizeof text - 1] = '\0';
+    assert_true(glob_says("a*", text, true));
+    assert_false(glob_says("a*", text, false));
+    assert_true(glob_says(text, text, false));
+}
+
+struct found {
+    uint8_t seen[20000];
+    size_t visits;
+};
+
+static void on_found(void *context, const uint32_t *values, size_t count)
+{
+    struct found *f = context;
+    for (size_t i = 0; i < count; i++, f->visits++) f->seen[values[i]] = 1;
+}
+
+/* Every pattern that matches is proposed; says how many were in all. */
+static size_t ask_index(const char *const *patterns, size_t count, const char *text)
+{
+    static struct found found;
+    memset(&found, 0, sizeof found);
+    struct arena arena;
+    arena_init(&arena, 4096, 64 << 20);
+    struct index_entry *entries = calloc(count + 1, sizeof *entries);
+    for (size_t i = 0; i < count; i++)
+        entries[i] = (struct index_entry){.pattern = str_from(patterns[i]), .value = (uint32_t)i};
+    struct index *x = index_build(&arena, entries, count);
+    assert_non_null(x);
+    free(entries);
+    struct name n;
+    assert_true(name_prepare(&n, str_from(text), &arena));
+    index_lookup(x, &n, on_found, &found);
+    for (size_t i = 0; i < count; i++) {
+        bool matches = str_glob(str_from(patterns[i]), n.folded, false);
+        if (matches && !found.seen[i])
+            print_error("%s was not proposed for %s\n", patterns[i], text);
+        assert_true(!matches || found.seen[i]);
+    }
+    arena_fini(&arena);
+    return found.visits;
+}
+
+static void every_kind_of_pattern_is_found(void **state)
+{
+    (void)state;
+    static const char *const patterns[] = {
+        "get_user",  "get_*",     "*_user",     "*t_u*",  "g*r",      "*",
+        "get_*er",   "g*_*r",     "*e*s*",      "",       "get_user", "*g*",
+        "get_user*", "*get_user", "a*get_user", "*_use*", "xget_user"};
+    static const char *const texts[] = {"get_user", "GET_USER",     "get_",      "user",      "g",
+                                        "",         "forget_users", "xget_user", "a_get_user"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        ask_index(patterns, sizeof patterns / sizeof *patterns, texts[i]);
+    assert_int_equal(ask_index(patterns, 0, "x"), 0);
+}
+
+static void ten_thousand_patterns_that_cannot_match_are_not_proposed(void **state)
+{
+    (void)state;
+    enum { MANY = 10000 };
+    static char texts[MANY][32];
+    static const char *patterns[MANY];
+    static const char *const shapes[] = {"tool_%05d",    "svc%05d_*",   "*_of_%05d",  "*_x%05dy_*",
+                                         "write_*_%05d", "w%05d_*_end", "a*_q%05d_*z"};
+    static const char *const asked[] = {"tool_00017",      "svc00017_get",  "get_of_00017",
+                                        "get_x00017y_all", "write_a_00017", "w00017_x_end",
+                                        "ab_q00017_cz"};
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+        for (int i = 0; i < MANY; i++) {
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+            snprintf(texts[i], sizeof texts[i], shapes[s], i);
+#pragma GCC diagnostic pop
+            patterns[i] = texts[i];
+        }
+        assert_in_range(ask_index(patterns, MANY, asked[s]), 1, 40);
+        assert_in_range(ask_index(patterns, MANY, "something_else"), 0, 40);
+    }
+}
+
+static void tries_find_all_keys_a_text_begins_with(void **state)
+{
+    (void)state;
+    struct arena arena;
+    arena_init(&arena, 4096, 65536);
+    const struct trie_key keys[] = {
+        {STR(""), 0},     {STR("a"), 1},
+        {STR("ab"), 2},   {STR("abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz"), 3},
+        {STR("abd"), 4},  {STR("b\xC3\xA9"), 5},
+        {STR("b\xFF"), 6}};
+    struct trie t;
+    assert_true(trie_build(&t, &arena, keys, 7));
+    struct trie_walk w =
+        trie_walk_begin(&t, STR("abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz!"));
+    for (uint32_t i = 0; i < 4; i++) assert_int_equal(trie_walk_next(&w), i);
+    assert_int_equal(trie_walk_next(&w), TRIE_NONE);
+    w = trie_walk_begin(&t, STR("b\xFFz"));
+    assert_int_equal(trie_walk_next(&w), 0);
+    assert_int_equal(trie_walk_next(&w), 6);
+    assert_int_equal(trie_walk_next(&w), TRIE_NONE);
+    w = trie_walk_begin(&t, STR("abcdefghijklmnopqrstuvwxyzabcdefghijklm"));
+    for (uint32_t i = 0; i < 3; i++) assert_int_equal(trie_walk_next(&w), i);
+    assert_int_equal(trie_walk_next(&w), TRIE_NONE);
+    arena_fini(&arena);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(globs_are_anchored_and_only_the_star_is_special),
+        cmocka_unit_test(long_names_are_prepared_in_the_arena),
+        cmocka_unit_test(every_kind_of_pattern_is_found),
+        cmocka_unit_test(ten_thousand_patterns_that_cannot_match_are_not_proposed),
+        cmocka_unit_test(tries_find_all_keys_a_text_begins_with),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,179 @@
+/* Tests of what is told about policies: explanations, lints, masks, test runs. */
+#include "support.h"
+
+struct told {
+    size_t count;
+    char whys[8][200];
+    bool applies[8];
+};
+
+static void on_considered(void *context, const struct policy_considered *c)
+{
+    struct told *t = context;
+    snprintf(t->whys[t->count], sizeof t->whys[0], "%.*s/%.*s: %.*s", STR_FORMAT(c->policy_name),
+             STR_FORMAT(c->rule_id), STR_FORMAT(c->why));
+    t->applies[t->count++] = c->applies;
+}
+
+static struct told explain(struct tenant *t, const struct policy_request *q)
+{
+    struct told told = {0};
+    struct policy_explain e = {.considered = on_considered, .context = &told};
+    arena_reset(&t->arena);
+    policy_evaluate(t->set, q, &t->arena, &e, &t->outcome);
+    return told;
+}
+
+static void every_rule_is_explained_whether_it_applies_or_not(void **state)
+{
+    (void)state;
+    struct tenant t;
+    tenant_init_one(
+        &t,
+        "confidence: {allow_at: 0.90, review_at: 0.70}\n"
+        "roles: {finance: [carol]}\n"
+        "rules:\n"
+        "  - {id: a, agents: [coder], actions: [get_x], decision: allow}\n"
+        "  - {id: b, agents: [bot], actions: [\"put_*\", del], decision: allow}\n"
+        "  - {id: c, agents: [bot], actions: [\"get_*\"], resources: [\"db:*\"], decision: allow}\n"
+        "  - {id: d, actions: [\"get_*\"], resources: [\"db:*\"], decision: deny}\n"
+        "  - {id: e, agents: [bot], actions: [get_x], decision: allow}\n"
+        "  - {id: f, roles: [finance], actions: [get_x], decision: allow}\n");
+    struct policy_request q = agent_request("bot", "get_x");
+    struct told told = explain(&t, &q);
+    assert_int_equal(told.count, 6);
+    assert_string_equal(told.whys[0], "doc/a: agents: bot does not match [coder]");
+    assert_string_equal(told.whys[1], "doc/b: actions: get_x does not match [put_*, del]");
+    assert_string_equal(told.whys[2], "doc/c: resources: the request names none");
+    assert_string_equal(told.whys[3], "doc/d: applies, because the request names no resource");
+    assert_string_equal(told.whys[4], "doc/e: applies; its gate votes human_review: No confidence "
+                                      "was given, and rule e asks for one.");
+    assert_string_equal(told.whys[5], "doc/f: the rule is for people only");
+    assert_true(told.applies[3] && told.applies[4] && !told.applies[2]);
+    q = user_request("dave", "get_x");
+    q.resource = STR("file:1");
+    told = explain(&t, &q);
+    assert_string_equal(told.whys[0], "doc/a: the rule is for agents only");
+    assert_string_equal(told.whys[3], "doc/d: resources: file:1 does not match [db:*]");
+    assert_string_equal(told.whys[5], "doc/f: roles: dave has none of [finance]");
+    tenant_fini(&t);
+}
+
+static void masks_hide_values_wherever_the_path_leads(void **state)
+{
+    (void)state;
+    struct tenant t;
+    const char *const names[] = {"a", "b"};
+    const char *const texts[] = {
+        "mask: [args.card_number, \"args.cards.*.number\", \"args.list.1\", context.text]",
+        "mode: shadow\nmask: [resource.properties]"};
+    tenant_init(&t, 2, names, texts);
+    assert_true(policy_masks(t.set));
+    struct json *args = NULL, *context = NULL, *resource = NULL;
+    struct fault f;
+    struct json_options options = {0};
+    assert_int_equal(
+        json_read(STR("{\"card_number\": {\"x\": 1}, \"cards\": [{\"number\": 4111, \"cvv\": 1}, "
+                      "{\"number\": \"5\"}], \"list\": [1, 2, 3], \"other\": \"card_number\"}"),
+                  &options, &t.arena, &args, &f),
+        ERR_OK);
+    const struct json *copy = policy_masked_copy(t.set, STR("args"), args, &t.arena);
+    assert_ptr_not_equal(copy, args);
+    assert_true(str_is(json_text(copy, STR("card_number")), "[masked]"));
+    assert_int_equal(json_get(args, STR("card_number"))->type, JSON_OBJECT);
+    policy_mask(t.set, STR("args"), args);
+    assert_true(str_is(json_text(args, STR("card_number")), "[masked]"));
+    const struct json *cards = json_get(args, STR("cards"));
+    assert_true(str_is(json_text(cards->child, STR("number")), "[masked]"));
+    assert_int_equal(json_u64(cards->child, STR("cvv"), 0), 1);
+    assert_true(str_is(json_text(cards->child->next, STR("number")), "[masked]"));
+    const struct json *list = json_get(args, STR("list"));
+    assert_int_equal(list->child->type, JSON_NUMBER);
+    assert_true(str_is(list->child->next->string, "[masked]"));
+    assert_int_equal(list->child->next->next->type, JSON_NUMBER);
+    assert_true(str_is(json_text(args, STR("other")), "card_number"));
+    assert_int_equal(json_read(STR("\"free text\""), &options, &t.arena, &context, &f), ERR_OK);
+    policy_mask(t.set, STR("context"), context);
+    assert_true(str_is(context->string, "[masked]"));
+    assert_int_equal(json_read(STR("{\"properties\": [1]}"), &options, &t.arena, &resource, &f),
+                     ERR_OK);
+    policy_mask(t.set, STR("resource"), resource);
+    assert_true(str_is(json_text(resource, STR("properties")), "[masked]"));
+    struct json *other = NULL;
+    assert_int_equal(json_read(STR("{\"x\": 1}"), &options, &t.arena, &other, &f), ERR_OK);
+    assert_ptr_equal(policy_masked_copy(t.set, STR("args"), other, &t.arena), other);
+    tenant_fini(&t);
+}
+
+static void lints_tell_what_is_probably_wrong(void **state)
+{
+    (void)state;
+    struct policy_document *d = load_named(
+        "d", "rules:\n"
+             "  - {id: wide, agents: [\"*\"], actions: [\"*\"], decision: allow}\n"
+             "  - {id: odd, agents: [bot], actions: [\"say *\"], decision: allow}\n"
+             "  - {id: no, actions: [\"drop_*\"], decision: deny, confidence: {allow_at: 1, "
+             "review_at: 1}}\n"
+             "  - {id: beaten, agents: [bot], actions: [drop_x, \"Drop_y*\"], decision: allow, "
+             "review: {approvals: 2}}\n"
+             "  - {id: people, users: [u], actions: [x], decision: allow, confidence: {allow_at: "
+             "1, review_at: 1}}\n"
+             "  - {id: fine, agents: [bot], actions: [\"get_*\", \"say hi\"], decision: allow}\n");
+    struct policy_problems p;
+    policy_lint(d, &p);
+    assert_true(has_problem(&p, "actions: a bare * allows every action"));
+    assert_true(has_problem(&p, "agents: a bare * allows every agent"));
+    assert_true(has_problem(&p, "actions: never matches"));
+    assert_true(has_problem(&p, "confidence: has no effect: a deny has no gate"));
+    assert_true(has_problem(&p, "rules[3]: never decides: rule no denies all of it to everyone"));
+    assert_true(has_problem(&p, "review: has no effect"));
+    assert_true(has_problem(&p, "gates are for agents"));
+    assert_int_equal(p.count, 7);
+    assert_int_equal(p.list[0].line, 2);
+    for (size_t i = 0; i < p.count; i++) assert_int_not_equal(p.list[i].line, 7);
+    policy_document_release(d);
+}
+
+static void on_result(void *context, const struct policy_test_result *r)
+{
+    assert_true(r->passed);
+    *(size_t *)context += r->index + 1;
+}
+
+static void tests_can_be_run_again(void **state)
+{
+    (void)state;
+    struct policy_document *d =
+        load_named("d", "rules: [{id: a, actions: [x], decision: deny}]\n"
+                        "tests: [{request: {actor: b, action: x}, expect: deny}, {request: "
+                        "{user_id: b, action: X}, expect: deny, rule: \"deny:a\"}]");
+    size_t sum = 0;
+    assert_int_equal(policy_document_tests(d, on_result, &sum), 0);
+    assert_int_equal(sum, 3);
+    policy_document_release(d);
+}
+
+static void documents_are_shared_until_the_last_lets_go(void **state)
+{
+    (void)state;
+    struct policy_document *d = load_named("d", "rules: [{id: a, actions: [x], decision: deny}]");
+    struct policy_document *again = policy_document_share(d);
+    assert_ptr_equal(d, again);
+    policy_document_release(d);
+    assert_int_equal(policy_document_rules(again), 1);
+    policy_document_release(again);
+    policy_document_release(NULL);
+    policy_set_destroy(NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_rule_is_explained_whether_it_applies_or_not),
+        cmocka_unit_test(masks_hide_values_wherever_the_path_leads),
+        cmocka_unit_test(lints_tell_what_is_probably_wrong),
+        cmocka_unit_test(tests_can_be_run_again),
+        cmocka_unit_test(documents_are_shared_until_the_last_lets_go),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
