@@ -21,12 +21,10 @@ static const char writer_settings[] = "PRAGMA page_size = 8192;"
                                       "PRAGMA synchronous = FULL;"
                                       "PRAGMA foreign_keys = ON;"
                                       "PRAGMA cache_size = -65536;"
-                                      "PRAGMA journal_size_limit = 268435456;"
-                                      "PRAGMA trusted_schema = OFF;";
+                                      "PRAGMA journal_size_limit = 268435456;";
 static const char reader_settings[] = "PRAGMA query_only = ON;"
                                       "PRAGMA cache_size = -16384;"
-                                      "PRAGMA mmap_size = 1073741824;"
-                                      "PRAGMA trusted_schema = OFF;";
+                                      "PRAGMA mmap_size = 1073741824;";
 
 static enum err err_from_sqlite(int code)
 {

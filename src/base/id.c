@@ -10,15 +10,22 @@ struct id id_make(uint64_t now_ms, struct chance *chance)
     return id;
 }
 
+static uint64_t big_endian(const uint8_t *bytes)
+{
+    uint64_t value = 0;
+    for (int i = 0; i < 8; i++) value = value << 8 | bytes[i];
+    return value;
+}
+
 void id_write_digits(struct id id, char *to)
 {
-    /* 26 digits hold 130 bits; the two spare ones lead and are zero. */
-    unsigned __int128 value = 0;
-    for (int i = 0; i < ID_BYTES; i++) value = value << 8 | id.bytes[i];
-    for (int i = ID_DIGITS - 1; i >= 0; i--) {
-        to[i] = digits[value & 31];
-        value >>= 5;
-    }
+    /* 26 digits hold 130 bits; the two spare ones lead and are zero. From the right: twelve digits
+     * of the lower half, one across both halves, thirteen of the upper. */
+    uint64_t high = big_endian(id.bytes), low = big_endian(id.bytes + 8);
+    for (int i = ID_DIGITS - 1; i > 13; i--, low >>= 5) to[i] = digits[low & 31];
+    to[13] = digits[(high & 1) << 4 | low];
+    high >>= 1;
+    for (int i = 12; i >= 0; i--, high >>= 5) to[i] = digits[high & 31];
 }
 
 void id_write(const char prefix[4], struct id id, char *to)

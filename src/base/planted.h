@@ -7,7 +7,9 @@
  *   answer_before_sync   the journal publishes its durable mark before it syncs
  *   no_crc               frames are believed without looking at their checksums
  *   sync_error_ignored   a sync that fails counts as done
- *   short_write_ignored  a short pwrite counts as complete */
+ *   short_write_ignored  a short pwrite counts as complete
+ *   position_apart       ingest commits a stream's position before the rows that it stands for
+ *   no_dedupe            ingest stores again what it has stored before */
 #ifndef BASE_PLANTED_H
 #define BASE_PLANTED_H
 

@@ -24,27 +24,28 @@ static void civil_from_days(int64_t days, unsigned *year, unsigned *month, unsig
     *year = (unsigned)(year_of_era + era * 400) + (*month <= 2);
 }
 
-static void put_digits(char *to, unsigned value, int width)
+static inline void put_two(char *to, unsigned value)
 {
-    while (width-- > 0) {
-        to[width] = (char)('0' + value % 10);
-        value /= 10;
-    }
+    to[0] = (char)('0' + value / 10);
+    to[1] = (char)('0' + value % 10);
 }
 
 void time_write(uint64_t ms, char *to)
 {
     unsigned year, month, day;
     unsigned of_day = (unsigned)(ms % 86400000);
+    unsigned second = of_day / 1000, milli = of_day % 1000;
     civil_from_days((int64_t)(ms / 86400000), &year, &month, &day);
     memcpy(to, "0000-00-00T00:00:00.000Z", TIME_TEXT);
-    put_digits(to, year, 4);
-    put_digits(to + 5, month, 2);
-    put_digits(to + 8, day, 2);
-    put_digits(to + 11, of_day / 3600000, 2);
-    put_digits(to + 14, of_day / 60000 % 60, 2);
-    put_digits(to + 17, of_day / 1000 % 60, 2);
-    put_digits(to + 20, of_day % 1000, 3);
+    put_two(to, year / 100);
+    put_two(to + 2, year % 100);
+    put_two(to + 5, month);
+    put_two(to + 8, day);
+    put_two(to + 11, second / 3600);
+    put_two(to + 14, second / 60 % 60);
+    put_two(to + 17, second % 60);
+    to[20] = (char)('0' + milli / 100);
+    put_two(to + 21, milli % 100);
 }
 
 static bool get_digits(struct str text, size_t at, size_t width, unsigned *ret)

@@ -40,9 +40,9 @@ static int query_target(struct cli *c, const struct arguments *a, struct target 
 {
     struct str from = argument(a, "from"), to = argument(a, "to");
     if (!str_is_absent(from) && !time_or_ago(c, from, &from))
-        return complain(c, USAGE, "--from: that is neither a span such as 1h nor a time such as 2026-11-20T09:30:00Z");
+        return cli_complain(c, USAGE, "--from: that is neither a span such as 1h nor a time such as 2026-11-20T09:30:00Z");
     if (!str_is_absent(to) && !time_or_ago(c, to, &to))
-        return complain(c, USAGE, "--to: that is neither a span such as 1h nor a time such as 2026-11-20T09:30:00Z");
+        return cli_complain(c, USAGE, "--to: that is neither a span such as 1h nor a time such as 2026-11-20T09:30:00Z");
     target_init(c, t, "/api/v1/audit");
     target_tenant(t, c);
     for (size_t i = 0; i < sizeof filters / sizeof filters[0]; i++) {
@@ -64,7 +64,7 @@ static int query_page(struct cli *c, const struct target *base, uint64_t limit, 
     struct target t = *base; /* what is added now is overwritten by the next page */
     target_query(&t, "limit", arena_printf(&c->arena, "%llu", (unsigned long long)limit));
     if (cursor != 0) target_query(&t, "cursor", arena_printf(&c->arena, "%llu", (unsigned long long)cursor));
-    struct request r = {SIDE_PLATFORM, "GET", target_text(&t)};
+    struct request r = {.side = SIDE_PLATFORM, .method = "GET", .target = target_text(&t)};
     int code = call(c, &r, reply);
     if (code == DONE) *ret_next = json_u64(reply->root, STR("next_cursor"), 0);
     return code;
@@ -82,9 +82,9 @@ static int audit_query(struct cli *c, const struct arguments *a)
     struct target target;
     uint64_t limit = 20, cursor = 0, told = 0;
     if (argument_given(a, "limit") && (!str_to_u64(argument(a, "limit"), &limit) || limit == 0 || limit > 100000))
-        return complain(c, USAGE, "--limit: it must be a number from 1 to 100000");
+        return cli_complain(c, USAGE, "--limit: it must be a number from 1 to 100000");
     if (argument_given(a, "cursor") && !str_to_u64(argument(a, "cursor"), &cursor))
-        return complain(c, USAGE, "--cursor: it must be a number, as an earlier page gave it");
+        return cli_complain(c, USAGE, "--cursor: it must be a number, as an earlier page gave it");
     int code = query_target(c, a, &target);
     if (code != DONE) return code;
 
@@ -143,7 +143,7 @@ static int audit_trace(struct cli *c, const struct arguments *a)
     target_init(c, &target, "/api/v1/audit/trace");
     target_segment(&target, positional(a, 0));
     target_tenant(&target, c);
-    struct request r = {SIDE_PLATFORM, "GET", target_text(&target)};
+    struct request r = {.side = SIDE_PLATFORM, .method = "GET", .target = target_text(&target)};
     int code = call(c, &r, &reply);
     if (code != DONE) return code;
     if (c->json) {
@@ -152,7 +152,7 @@ static int audit_trace(struct cli *c, const struct arguments *a)
     }
     const struct json *e = first_event(&reply);
     if (e == NULL)
-        return complain(c, REFUSED, "nothing is recorded under this trace id (yet: a record takes a moment to arrive)");
+        return cli_complain(c, REFUSED, "nothing is recorded under this trace id (yet: a record takes a moment to arrive)");
     for (; e != NULL; e = e->next) print_event(c, e);
     return DONE;
 }

@@ -40,7 +40,7 @@ static int json_given(struct cli *c, const struct arguments *a, const char *name
     }
     *ret_text = text;
     if (json_read(text, &(struct json_options){.nul_anywhere = true}, &c->arena, ret, &f) != ERR_OK)
-        return complain(c, USAGE, "--%s: %s", name, f.text);
+        return cli_complain(c, USAGE, "--%s: %s", name, f.text);
     return DONE;
 }
 
@@ -49,7 +49,7 @@ static int args_given(struct cli *c, const struct arguments *a, struct str *ret)
     struct json *args;
     int code = json_given(c, a, "args", ret, &args);
     if (code != DONE || args == NULL || json_is_object(args)) return code;
-    return complain(c, USAGE, "--args: it must be a JSON object, such as '{\"amount\": 120}'");
+    return cli_complain(c, USAGE, "--args: it must be a JSON object, such as '{\"amount\": 120}'");
 }
 
 /* An object where it starts with `{` (or comes from a file), else a text. */
@@ -62,7 +62,7 @@ static int context_given(struct cli *c, const struct arguments *a, struct str *r
     if (str_starts(text, STR("{")) || str_starts(text, STR("@"))) {
         int code = json_given(c, a, "context", ret, ret_object);
         if (code != DONE || json_is_object(*ret_object)) return code;
-        return complain(c, USAGE, "--context: the file must hold a JSON object");
+        return cli_complain(c, USAGE, "--context: the file must hold a JSON object");
     }
     struct buf quoted = scratch(c, text.size * 6 + 2);
     json_put_string(&quoted, text);
@@ -89,7 +89,7 @@ static int confidence_given(struct cli *c, const struct arguments *a, struct str
     *ret = argument(a, "confidence");
     if (str_is_absent(*ret)) return DONE;
     if (json_number_read(*ret, &number) && number >= 0 && number <= 1) return DONE;
-    return complain(c, USAGE, "--confidence: \"%.*s\" is not a number from 0 to 1", STR_FORMAT(*ret));
+    return cli_complain(c, USAGE, "--confidence: \"%.*s\" is not a number from 0 to 1", STR_FORMAT(*ret));
 }
 
 /* ---- bodies ---- */
@@ -108,7 +108,7 @@ static int tool_context(struct cli *c, const struct arguments *a, const struct a
     if (!extras || str_is_absent(q->context)) {
         if (!extras) buf_put(out, q->context);
     } else if (q->context_object == NULL) {
-        return complain(c, USAGE, "--context: with --tool, --confidence, --acting-for, --scope and --trace-id go into "
+        return cli_complain(c, USAGE, "--context: with --tool, --confidence, --acting-for, --scope and --trace-id go into "
                                   "the context, so that must be a JSON object and not a text");
     }
     if (!extras) return DONE;
@@ -158,12 +158,12 @@ static void named_body(const struct arguments *a, const struct asked *q, struct 
 static int check_form(struct cli *c, const struct arguments *a, const struct asked *q)
 {
     bool tool = argument_given(a, "tool"), user = argument_given(a, "user");
-    if (tool && user) return complain(c, USAGE, "--tool and --user exclude each other: agents call tools");
-    if (tool && !str_is_absent(q->action)) return complain(c, USAGE, "--tool names the action already");
-    if (!tool && str_is_empty(q->action)) return complain(c, USAGE, "what is to be done? writ authorize ACTION, or --tool NAME");
+    if (tool && user) return cli_complain(c, USAGE, "--tool and --user exclude each other: agents call tools");
+    if (tool && !str_is_absent(q->action)) return cli_complain(c, USAGE, "--tool names the action already");
+    if (!tool && str_is_empty(q->action)) return cli_complain(c, USAGE, "what is to be done? writ authorize ACTION, or --tool NAME");
     static const char *const agents_only[] = {"actor", "confidence", "acting-for", "scope"};
     for (size_t i = 0; user && i < 4; i++)
-        if (argument_given(a, agents_only[i])) return complain(c, USAGE, "--%s is for agents; people have none", agents_only[i]);
+        if (argument_given(a, agents_only[i])) return cli_complain(c, USAGE, "--%s is for agents; people have none", agents_only[i]);
     return DONE;
 }
 
@@ -171,7 +171,7 @@ static int body(struct cli *c, const struct arguments *a, struct buf *out)
 {
     struct asked q = {.action = argument(a, "action"), .trace_id = argument(a, "trace-id")};
     if (!str_is_absent(positional(a, 0))) {
-        if (!str_is_absent(q.action)) return complain(c, USAGE, "the action is given twice");
+        if (!str_is_absent(q.action)) return cli_complain(c, USAGE, "the action is given twice");
         q.action = positional(a, 0);
     }
     int code = check_form(c, a, &q);
@@ -184,7 +184,7 @@ static int body(struct cli *c, const struct arguments *a, struct buf *out)
     if (argument_given(a, "tool")) code = tool_body(c, a, &q, out);
     else named_body(a, &q, out);
     buf_put_byte(out, '}');
-    if (code == DONE && out->overflow) return complain(c, USAGE, "the request is larger than 64 KiB");
+    if (code == DONE && out->overflow) return cli_complain(c, USAGE, "the request is larger than 64 KiB");
     return code;
 }
 
@@ -200,7 +200,7 @@ static int ask(struct cli *c, const struct arguments *a, bool dry_run, bool expl
     if (dry_run) target_query(&target, "dry_run", STR("true"));
     if (explain) target_query(&target, "explain", STR("true"));
     target_tenant(&target, c);
-    struct request r = {SIDE_ENGINE, "POST", target_text(&target), .body = buf_view(&out)};
+    struct request r = {.side = SIDE_ENGINE, .method = "POST", .target = target_text(&target), .body = buf_view(&out)};
     return call(c, &r, reply);
 }
 

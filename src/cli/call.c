@@ -29,7 +29,7 @@ int credential(struct cli *c, struct str *ret)
     struct str text = environment_value(c, "WRIT_KEY");
     if (!str_is_absent(c->key_file)) {
         if (is_open_to_others(c->key_file.bytes))
-            return complain(c, USAGE, "%s can be read by other users: chmod 600 it, and rotate the key",
+            return cli_complain(c, USAGE, "%s can be read by other users: chmod 600 it, and rotate the key",
                             c->key_file.bytes);
         int code = file_text(c, c->key_file, KEY_FILE_MAX, &text);
         if (code != DONE) return code;
@@ -37,9 +37,9 @@ int credential(struct cli *c, struct str *ret)
     while (text.size > 0 && (unsigned char)text.bytes[text.size - 1] <= ' ') text.size--;
     struct id id;
     if (text.size == 0)
-        return complain(c, USAGE, "no API key: put one in WRIT_KEY, or in a file and name that with --key-file");
+        return cli_complain(c, USAGE, "no API key: put one in WRIT_KEY, or in a file and name that with --key-file");
     if (!credential_read(text, &id))
-        return complain(c, USAGE, "the API key in %s is not one, or was cut or mistyped: it is wk_ and 77 more "
+        return cli_complain(c, USAGE, "the API key in %s is not one, or was cut or mistyped: it is wk_ and 77 more "
                                   "characters", str_is_absent(c->key_file) ? "WRIT_KEY" : c->key_file.bytes);
     *ret = text;
     return DONE;
@@ -130,7 +130,7 @@ static int cannot_reach(struct cli *c, const struct request *r, struct reply *re
 {
     struct str address = side_address(c, r->side);
     if (!r->quiet)
-        complain(c, UNREACHABLE, "%s at %.*s cannot be reached: %s", program[r->side], STR_FORMAT(address),
+        cli_complain(c, UNREACHABLE, "%s at %.*s cannot be reached: %s", program[r->side], STR_FORMAT(address),
                  ret->fault.text);
     ret->status = 0;
     return UNREACHABLE;
@@ -142,7 +142,7 @@ static int client_for(struct cli *c, const struct request *r, struct reply *ret)
     enum err e = http_client_create(side_address(c, r->side), &c->clients[r->side], &ret->fault);
     if (e == ERR_OK) return DONE;
     if (e == ERR_BAD_VALUE && !r->quiet)
-        return complain(c, USAGE, "--%s: %s", r->side == SIDE_ENGINE ? "engine" : "platform", ret->fault.text);
+        return cli_complain(c, USAGE, "--%s: %s", r->side == SIDE_ENGINE ? "engine" : "platform", ret->fault.text);
     return cannot_reach(c, r, ret);
 }
 
@@ -163,8 +163,8 @@ static int was_refused(struct cli *c, const struct request *r, const struct repl
     if (r->quiet) return REFUSED;
     struct str error = member_shown(c, ret->root, "error"), code = member_shown(c, ret->root, "code");
     if (c->json) print_json(c, ret->body);
-    if (error.size == 0) return complain(c, REFUSED, "%s answered %d", program[r->side], ret->status);
-    complain(c, REFUSED, "%.*s (%d %.*s)", STR_FORMAT(error), ret->status, STR_FORMAT(code));
+    if (error.size == 0) return cli_complain(c, REFUSED, "%s answered %d", program[r->side], ret->status);
+    cli_complain(c, REFUSED, "%.*s (%d %.*s)", STR_FORMAT(error), ret->status, STR_FORMAT(code));
     tell_details(c, json_get(ret->root, STR("details")));
     return REFUSED;
 }

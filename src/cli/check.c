@@ -47,7 +47,7 @@ static struct policy_document *load(struct cli *c, struct buf *json, const char 
     if (strcmp(file, "-") == 0) name = STR("stdin");
     enum err e = policy_load(name, text, &document, &problems);
     if (e == ERR_OK) return document;
-    if (problems.count == 0) complain(c, REFUSED, "%s: %s", file, err_sentence(e));
+    if (problems.count == 0) cli_complain(c, REFUSED, "%s: %s", file, err_sentence(e));
     put_problems(c, json, file, "error", &problems);
     if (*ret_code == DONE) *ret_code = REFUSED;
     return NULL;

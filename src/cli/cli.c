@@ -51,9 +51,9 @@ static int unknown_command(struct cli *c, struct str group, struct str word)
     word = text_shown(&c->arena, word.size > 40 ? str_of(word.bytes, 40) : word);
     const char *blank = group.size > 0 ? " " : "";
     if (near != NULL)
-        return complain(c, USAGE, "there is no command \"%.*s%s%.*s\"; did you mean writ %.*s%s%s?",
+        return cli_complain(c, USAGE, "there is no command \"%.*s%s%.*s\"; did you mean writ %.*s%s%s?",
                         STR_FORMAT(group), blank, STR_FORMAT(word), STR_FORMAT(group), blank, near);
-    return complain(c, USAGE, "there is no command \"%.*s%s%.*s\"; writ --help lists all", STR_FORMAT(group), blank,
+    return cli_complain(c, USAGE, "there is no command \"%.*s%s%.*s\"; writ --help lists all", STR_FORMAT(group), blank,
                     STR_FORMAT(word));
 }
 
@@ -75,28 +75,11 @@ static int check_words(struct cli *c, const struct command *k, const struct argu
 {
     const char *group = k->group == NULL ? "" : k->group, *blank = k->group == NULL ? "" : " ";
     if (a->positional_count < k->words_least)
-        return complain(c, USAGE, "something is missing: writ %s%s%s %s", group, blank, k->name, k->usage);
+        return cli_complain(c, USAGE, "something is missing: writ %s%s%s %s", group, blank, k->name, k->usage);
     if (a->positional_count > k->words_most)
-        return complain(c, USAGE, "\"%s\" is one word too many: writ %s%s%s %s", a->positionals[k->words_most], group,
+        return cli_complain(c, USAGE, "\"%s\" is one word too many: writ %s%s%s %s", a->positionals[k->words_most], group,
                         blank, k->name, k->usage);
     return DONE;
-}
-
-/* The rest of the line, read against the command's own flags and the global ones. */
-static int run_command(struct cli *c, const struct command *k, struct arguments *a, int argc, char **argv, int at)
-{
-    struct fault f;
-    arguments_know(a, k->flags);
-    a->positional_count = 0; /* the command's own words are behind us */
-    if (arguments_read(a, argc, argv, &at, false, &f) != ERR_OK) return complain_fault(c, USAGE, &f);
-    if (argument_given(a, "help")) {
-        help_command(c->out, k);
-        return DONE;
-    }
-    int code = check_words(c, k, a);
-    if (code != DONE) return code;
-    take_globals(c, a);
-    return k->run(c, a);
 }
 
 static int no_command(struct cli *c, const struct arguments *a)
@@ -110,18 +93,36 @@ static int no_command(struct cli *c, const struct arguments *a)
     return asked ? DONE : USAGE;
 }
 
+/* The rest of the line, read against the command's own flags and the global ones. */
+static int run_command(struct cli *c, const struct command *k, struct arguments *a, int argc, char **argv, int at)
+{
+    struct fault f;
+    arguments_know(a, k->flags);
+    a->positional_count = 0; /* the command's own words are behind us */
+    if (arguments_read(a, argc, argv, &at, false, &f) != ERR_OK) return cli_complain_fault(c, USAGE, &f);
+    if (argument_given(a, "help")) {
+        help_command(c->out, k);
+        return DONE;
+    }
+    if (argument_given(a, "version")) return no_command(c, a);
+    int code = check_words(c, k, a);
+    if (code != DONE) return code;
+    take_globals(c, a);
+    return k->run(c, a);
+}
+
 static int run(struct cli *c, int argc, char **argv)
 {
     struct arguments a = {0};
     struct fault f;
     int at = 1;
     arguments_know(&a, global_flags);
-    if (arguments_read(&a, argc, argv, &at, true, &f) != ERR_OK) return complain_fault(c, USAGE, &f);
+    if (arguments_read(&a, argc, argv, &at, true, &f) != ERR_OK) return cli_complain_fault(c, USAGE, &f);
     struct str word = positional(&a, 0);
     if (str_equal(word, STR("help"))) { /* writ help key create = writ key create --help */
         a.positional_count = 0;
         arguments_give(&a, "help");
-        if (arguments_read(&a, argc, argv, &at, true, &f) != ERR_OK) return complain_fault(c, USAGE, &f);
+        if (arguments_read(&a, argc, argv, &at, true, &f) != ERR_OK) return cli_complain_fault(c, USAGE, &f);
         word = positional(&a, 0);
     }
     if (str_is_absent(word)) return no_command(c, &a);
@@ -129,7 +130,7 @@ static int run(struct cli *c, int argc, char **argv)
         const struct command *k = find_command((struct str){0}, word);
         return k == NULL ? unknown_command(c, (struct str){0}, word) : run_command(c, k, &a, argc, argv, at);
     }
-    if (arguments_read(&a, argc, argv, &at, true, &f) != ERR_OK) return complain_fault(c, USAGE, &f);
+    if (arguments_read(&a, argc, argv, &at, true, &f) != ERR_OK) return cli_complain_fault(c, USAGE, &f);
     struct str name = positional(&a, 1);
     if (str_is_absent(name)) {
         bool asked = argument_given(&a, "help");
@@ -154,7 +155,7 @@ int cli_run(int argc, char **argv, char **environment, FILE *out, FILE *err)
     c.colours = c.width > 0 && str_is_absent(environment_value(&c, "NO_COLOR"));
     arena_init(&c.arena, ARENA_FIRST, ARENA_MOST);
     int code = run(&c, argc, argv);
-    if (fflush(out) != 0 && code == DONE) code = complain(&c, REFUSED, "the output could not be written");
+    if (fflush(out) != 0 && code == DONE) code = cli_complain(&c, REFUSED, "the output could not be written");
     http_client_destroy(c.clients[SIDE_ENGINE]);
     http_client_destroy(c.clients[SIDE_PLATFORM]);
     arena_fini(&c.arena);

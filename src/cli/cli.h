@@ -62,8 +62,8 @@ void help_command(FILE *out, const struct command *command);
 /* ---- talking (talk.c) ---- */
 
 /* "writ: <text>" on c->err; returns `code`. */
-int complain(struct cli *c, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
-int complain_fault(struct cli *c, int code, const struct fault *f);
+int cli_complain(struct cli *c, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+int cli_complain_fault(struct cli *c, int code, const struct fault *f);
 void print_str(FILE *out, struct str s);
 /* One line of JSON. */
 void print_json(struct cli *c, struct str json);

@@ -37,7 +37,7 @@ static int docs(struct cli *c, const struct arguments *a)
         buf_fini(&page);
         return DONE;
     }
-    return complain(c, USAGE, "\"%s\" is not one of config, metrics, errors", a->positionals[0]);
+    return cli_complain(c, USAGE, "\"%s\" is not one of config, metrics, errors", a->positionals[0]);
 }
 
 const struct command docs_commands[] = {

@@ -13,7 +13,7 @@ enum { BODY_MAX = 64 << 10 };
 
 static int refuse_time(struct cli *c, const char *flag)
 {
-    return complain(c, USAGE, "--%s: that is neither a span such as 30d nor a time such as 2027-01-01T00:00:00Z", flag);
+    return cli_complain(c, USAGE, "--%s: that is neither a span such as 30d nor a time such as 2027-01-01T00:00:00Z", flag);
 }
 
 /* The body of POST /api/v1/keys. */
@@ -22,14 +22,14 @@ static int key_body(struct cli *c, const struct arguments *a, struct str tenant,
     static const char *const lists[] = {"roles", "actors", "users", "reviewers", "nodes", "tenants"};
     struct str expires = argument(a, "expires");
     if (str_is_empty(argument(a, "name")) || str_is_empty(argument(a, "owner")) || str_is_empty(argument(a, "roles")))
-        return complain(c, USAGE, "--name, --owner and --roles are needed: writ key create --help");
+        return cli_complain(c, USAGE, "--name, --owner and --roles are needed: writ key create --help");
     if (!str_is_absent(expires) && !time_or_in(c, expires, &expires)) return refuse_time(c, "expires");
     struct str roles = argument(a, "roles");
     for (struct str role; str_split(&roles, ',', &role);) {
         enum role known;
         while (role.size > 0 && role.bytes[0] == ' ') role = str_skip(role, 1);
         if (!role_read(role, &known))
-            return complain(c, USAGE, "--roles: \"%.*s\" is not one of agent, app, reviewer, policy_admin, auditor, "
+            return cli_complain(c, USAGE, "--roles: \"%.*s\" is not one of agent, app, reviewer, policy_admin, auditor, "
                                       "ingest, metrics, admin", STR_FORMAT(role));
     }
     buf_put_byte(out, '{');
@@ -39,7 +39,7 @@ static int key_body(struct cli *c, const struct arguments *a, struct str tenant,
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) put_list_member(out, lists[i], argument(a, lists[i]));
     put_text_member(out, "expires_at", expires);
     buf_put_byte(out, '}');
-    return out->overflow ? complain(c, USAGE, "that is too long for a key") : DONE;
+    return out->overflow ? cli_complain(c, USAGE, "that is too long for a key") : DONE;
 }
 
 static void print_new_key(struct cli *c, const struct json *root, struct str body)
@@ -59,14 +59,14 @@ static void print_new_key(struct cli *c, const struct json *root, struct str bod
 static int make_folder(struct cli *c, struct str data)
 {
     if (mkdir(data.bytes, 0700) == 0 || errno == EEXIST) return DONE;
-    return complain(c, REFUSED, "%s cannot be made: %s", data.bytes, strerror(errno));
+    return cli_complain(c, REFUSED, "%s cannot be made: %s", data.bytes, strerror(errno));
 }
 
 static int bootstrap(struct cli *c, const struct arguments *a, struct str data)
 {
     struct buf body = scratch(c, BODY_MAX), store = scratch(c, data.size + 32), pepper = scratch(c, data.size + 32);
     struct str tenant = str_is_absent(c->tenant) ? STR("default") : c->tenant;
-    int code = data.size == 0 ? complain(c, USAGE, "--data needs a directory") : key_body(c, a, tenant, &body);
+    int code = data.size == 0 ? cli_complain(c, USAGE, "--data needs a directory") : key_body(c, a, tenant, &body);
     if (code == DONE) code = make_folder(c, data);
     if (code != DONE) return code;
     buf_printf(&store, "%s/platform.db", data.bytes);
@@ -80,7 +80,7 @@ static int bootstrap(struct cli *c, const struct arguments *a, struct str data)
     if (e == ERR_OK) e = key_store_bootstrap(store.bytes, pepper.bytes, request, &answer, &f);
     if (e == ERR_OK) e = json_read(buf_view(&answer), NULL, &c->arena, &root, &f);
     if (e == ERR_OK) print_new_key(c, root, buf_view(&answer));
-    else code = complain_fault(c, REFUSED, &f);
+    else code = cli_complain_fault(c, REFUSED, &f);
     if (answer.bytes != NULL) memory_wipe(answer.bytes, answer.size);
     buf_fini(&answer);
     return code;
@@ -96,7 +96,7 @@ static int key_create(struct cli *c, const struct arguments *a)
     if (code != DONE) return code;
     target_init(c, &target, "/api/v1/keys");
     target_tenant(&target, c);
-    struct request r = {SIDE_PLATFORM, "POST", target_text(&target), .body = buf_view(&body)};
+    struct request r = {.side = SIDE_PLATFORM, .method = "POST", .target = target_text(&target), .body = buf_view(&body)};
     code = call(c, &r, &reply);
     if (code == DONE) print_new_key(c, reply.root, reply.body);
     return code;
@@ -122,7 +122,7 @@ static int key_list(struct cli *c, const struct arguments *a)
     target_tenant(&target, c);
     target_query(&target, "limit", argument_given(a, "limit") ? argument(a, "limit") : STR("500"));
     target_query(&target, "cursor", argument(a, "cursor"));
-    struct request r = {SIDE_PLATFORM, "GET", target_text(&target)};
+    struct request r = {.side = SIDE_PLATFORM, .method = "GET", .target = target_text(&target)};
     int code = call(c, &r, &reply);
     if (code != DONE) return code;
     if (c->json) {
@@ -153,7 +153,7 @@ static int key_revoke(struct cli *c, const struct arguments *a)
     target_init(c, &target, "/api/v1/keys");
     target_segment(&target, positional(a, 0));
     target_tenant(&target, c);
-    struct request r = {SIDE_PLATFORM, "DELETE", target_text(&target)};
+    struct request r = {.side = SIDE_PLATFORM, .method = "DELETE", .target = target_text(&target)};
     int code = call(c, &r, &reply);
     if (code != DONE) return code;
     if (c->json) {
@@ -176,13 +176,13 @@ static int key_rotate(struct cli *c, const struct arguments *a)
     uint64_t overlap_ms = 0;
     struct str overlap = argument(a, "overlap");
     if (!str_is_absent(overlap) && !config_span(overlap, &overlap_ms))
-        return complain(c, USAGE, "--overlap: \"%.*s\" is not a span such as 30m or 24h", STR_FORMAT(overlap));
+        return cli_complain(c, USAGE, "--overlap: \"%.*s\" is not a span such as 30m or 24h", STR_FORMAT(overlap));
     target_init(c, &target, "/api/v1/keys");
     target_segment(&target, positional(a, 0));
     buf_put_literal(&target.text, "/rotate");
     target_tenant(&target, c);
     buf_printf(&body, "{\"overlap_seconds\":%llu}", (unsigned long long)(overlap_ms / 1000));
-    struct request r = {SIDE_PLATFORM, "POST", target_text(&target), .body = buf_view(&body)};
+    struct request r = {.side = SIDE_PLATFORM, .method = "POST", .target = target_text(&target), .body = buf_view(&body)};
     int code = call(c, &r, &reply);
     if (code == DONE) print_new_key(c, reply.root, reply.body);
     return code;

@@ -33,10 +33,9 @@ static void put_text(struct cli *c, const struct reply *reply, bool dry_run)
 {
     struct str name = member_shown(c, reply->root, "name"), version = member_shown(c, reply->root, "version");
     if (dry_run) {
-        fprintf(c->out, "%.*s is valid; nothing was changed.\n", STR_FORMAT(name));
-        struct str effect = member_shown(c, reply->root, "effect");
-        print_field(c, "would be", effect);
-        print_field(c, "version", version);
+        struct str change = member_shown(c, reply->root, "change");
+        fprintf(c->out, "%.*s is valid. It would be %.*s, as version %.*s; nothing was changed.\n", STR_FORMAT(name),
+                STR_FORMAT(change), STR_FORMAT(version));
         return;
     }
     bool created = reply->status == 201;
@@ -48,14 +47,14 @@ static void put_text(struct cli *c, const struct reply *reply, bool dry_run)
 static int put_body(struct cli *c, const struct arguments *a, struct str content, struct buf *out)
 {
     size_t offset;
-    if (!str_is_utf8(content, &offset)) return complain(c, REFUSED, "byte %zu of the document is not UTF-8", offset);
+    if (!str_is_utf8(content, &offset)) return cli_complain(c, REFUSED, "byte %zu of the document is not UTF-8", offset);
     buf_put_byte(out, '{');
     put_text_member(out, "content", content);
     put_text_member(out, "description", argument(a, "description"));
     if (argument_given(a, "inactive")) put_raw_member(out, "is_active", STR("false"));
     if (argument_given(a, "active")) put_raw_member(out, "is_active", STR("true"));
     buf_put_byte(out, '}');
-    return out->overflow ? complain(c, REFUSED, "the document is too large") : DONE;
+    return out->overflow ? cli_complain(c, REFUSED, "the document is too large") : DONE;
 }
 
 static int policy_put(struct cli *c, const struct arguments *a)
@@ -63,7 +62,7 @@ static int policy_put(struct cli *c, const struct arguments *a)
     struct str file = a->positional_count == 2 ? positional(a, 1) : positional(a, 0), content;
     struct str name = a->positional_count == 2 ? positional(a, 0) : policy_name_of(file);
     if (argument_given(a, "active") && argument_given(a, "inactive"))
-        return complain(c, USAGE, "--active and --inactive exclude each other");
+        return cli_complain(c, USAGE, "--active and --inactive exclude each other");
     int code = file_text(c, file, LIMIT_POLICY_BODY_BYTES, &content);
     if (code != DONE) return code;
     struct buf body = scratch(c, BODY_MAX);
@@ -75,7 +74,7 @@ static int policy_put(struct cli *c, const struct arguments *a)
     policy_target(c, &target, name, "");
     bool dry_run = argument_given(a, "dry-run");
     if (dry_run) target_query(&target, "dry_run", STR("true"));
-    struct request r = {SIDE_PLATFORM, "PUT", target_text(&target), .body = buf_view(&body),
+    struct request r = {.side = SIDE_PLATFORM, .method = "PUT", .target = target_text(&target), .body = buf_view(&body),
                         .if_match = argument(a, "if-match"),
                         .if_none_match = argument_given(a, "new") ? STR("*") : (struct str){0}};
     code = call(c, &r, &reply);
@@ -92,18 +91,22 @@ static int fetch(struct cli *c, const char *method, struct str name, const char 
 {
     struct target target;
     policy_target(c, &target, name, more);
-    struct request r = {SIDE_PLATFORM, method, target_text(&target), .body = body};
+    struct request r = {.side = SIDE_PLATFORM, .method = method, .target = target_text(&target), .body = body};
     return call(c, &r, reply);
+}
+
+static int not_a_version(struct cli *c, struct str word)
+{
+    return cli_complain(c, USAGE, "\"%.*s\" is not a version; writ policy versions NAME shows them", STR_FORMAT(word));
 }
 
 static int policy_get(struct cli *c, const struct arguments *a)
 {
     struct reply reply;
     struct buf more = scratch(c, 64);
-    struct str version = argument(a, "version-number");
+    struct str version = positional(a, 1);
     uint64_t number;
-    if (!str_is_absent(version) && !str_to_u64(version, &number))
-        return complain(c, USAGE, "--version-number: it must be a number, as writ policy versions shows it");
+    if (!str_is_absent(version) && !str_to_u64(version, &number)) return not_a_version(c, version);
     if (!str_is_absent(version)) buf_printf(&more, "/versions/%llu", (unsigned long long)number);
     buf_put_byte(&more, '\0');
     int code = fetch(c, "GET", positional(a, 0), more.bytes, (struct str){0}, &reply);
@@ -151,8 +154,8 @@ static int policy_list(struct cli *c, const struct arguments *a)
 
 static int policy_versions(struct cli *c, const struct arguments *a)
 {
-    static const char *const heads[] = {"VERSION", "MADE", "*BY", "DIGEST", "*DESCRIPTION", NULL};
-    static const char *const members[] = {"version", "created_at", "updated_by", "digest", "description", NULL};
+    static const char *const heads[] = {"VERSION", "MADE", "*BY", "FORMAT", "DIGEST", NULL};
+    static const char *const members[] = {"version", "created_at", "created_by", "format", "digest", NULL};
     struct reply reply;
     int code = fetch(c, "GET", positional(a, 0), "/versions", (struct str){0}, &reply);
     if (code != DONE) return code;
@@ -168,8 +171,7 @@ static int policy_rollback(struct cli *c, const struct arguments *a)
     struct reply reply;
     struct buf body = scratch(c, 64);
     uint64_t version;
-    if (!str_to_u64(positional(a, 1), &version))
-        return complain(c, USAGE, "\"%s\" is not a version; writ policy versions NAME shows them", a->positionals[1]);
+    if (!str_to_u64(positional(a, 1), &version)) return not_a_version(c, positional(a, 1));
     buf_printf(&body, "{\"version\":%llu}", (unsigned long long)version);
     int code = fetch(c, "POST", positional(a, 0), "/rollback", buf_view(&body), &reply);
     if (code != DONE) return code;
@@ -199,14 +201,13 @@ static const struct flag put_flags[] = {
     {"if-match", "ETAG", "only if it is still the one with this ETag"},
     {"dry-run", NULL, "validate, and tell what would change"},
     {NULL, NULL, NULL}};
-static const struct flag get_flags[] = {{"version-number", "N", "an old version"}, {NULL, NULL, NULL}};
 
 const struct command policy_commands[] = {
     {"policy", "put", "[NAME] FILE", "put a document in force",
      "FILE is YAML or JSON; - is standard input. Without NAME it is the file's name without its ending.\n"
      "An invalid document changes nothing; every mistake is told with line and column.",
      put_flags, 1, 2, policy_put},
-    {"policy", "get", "NAME", "print a document", NULL, get_flags, 1, 1, policy_get},
+    {"policy", "get", "NAME [VERSION]", "print a document", NULL, NULL, 1, 2, policy_get},
     {"policy", "list", "", "show all documents of the tenant", NULL, NULL, 0, 0, policy_list},
     {"policy", "check", "FILE …", "validate documents, without a platform",
      "Runs their tests, and warns of what is legal and probably wrong.", NULL, 1, POSITIONALS_MAX, policy_check},

@@ -10,7 +10,7 @@
 #include "cli/cli.h"
 #include "config/config.h"
 
-int complain(struct cli *c, int code, const char *format, ...)
+int cli_complain(struct cli *c, int code, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -21,7 +21,7 @@ int complain(struct cli *c, int code, const char *format, ...)
     return code;
 }
 
-int complain_fault(struct cli *c, int code, const struct fault *f) { return complain(c, code, "%s", f->text); }
+int cli_complain_fault(struct cli *c, int code, const struct fault *f) { return cli_complain(c, code, "%s", f->text); }
 
 void print_str(FILE *out, struct str s)
 {
@@ -104,7 +104,7 @@ int file_text(struct cli *c, struct str path, size_t most, struct str *ret)
 {
     bool is_input = str_equal(path, STR("-"));
     int fd = is_input ? STDIN_FILENO : open(path.bytes, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return complain(c, USAGE, "%s cannot be opened: %s", path.bytes, strerror(errno));
+    if (fd < 0) return cli_complain(c, USAGE, "%s cannot be opened: %s", path.bytes, strerror(errno));
     char *bytes = arena_bytes(&c->arena, most + 1);
     size_t size = 0;
     ssize_t got = bytes == NULL ? -1 : 1;
@@ -114,8 +114,8 @@ int file_text(struct cli *c, struct str path, size_t most, struct str *ret)
         else if (got < 0 && errno == EINTR) got = 1;
     }
     if (!is_input) close(fd);
-    if (got < 0) return complain(c, USAGE, "%s cannot be read: %s", path.bytes, strerror(errno));
-    if (size > most) return complain(c, USAGE, "%s is larger than %zu bytes", path.bytes, most);
+    if (got < 0) return cli_complain(c, USAGE, "%s cannot be read: %s", path.bytes, strerror(errno));
+    if (size > most) return cli_complain(c, USAGE, "%s is larger than %zu bytes", path.bytes, most);
     arena_trim(&c->arena, bytes, most + 1, size);
     *ret = str_of(bytes, size);
     return DONE;

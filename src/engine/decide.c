@@ -121,6 +121,16 @@ static struct str put_id(struct work *w, unsigned place, const char *prefix)
     return str_of(w->d->ids[place], ID_TEXT);
 }
 
+/* One decision, one set of digits: evt_X is the record of req_X. */
+static void put_request_ids(struct work *w)
+{
+    struct event *e = &w->d->event;
+    e->request_id = put_id(w, 0, "req_");
+    memcpy(w->d->ids[1], "evt_", 4);
+    memcpy(w->d->ids[1] + 4, w->d->ids[0] + 4, ID_DIGITS);
+    e->event_id = str_of(w->d->ids[1], ID_TEXT);
+}
+
 static struct str scope_json(struct work *w)
 {
     const struct policy_request *p = &w->ask->policy;
@@ -163,8 +173,7 @@ static void describe_ask(struct work *w)
     e->kind = STR("decision");
     e->mode = w->tools->dry_run ? STR("dry_run") : STR("live");
     e->timestamp = w->tools->now_ms;
-    e->request_id = put_id(w, 0, "req_");
-    e->event_id = put_id(w, 1, "evt_");
+    put_request_ids(w);
     e->trace_id = a->trace_id;
     e->tenant_id = p->tenant;
     e->key_id = str_of(w->caller->key->id_text, ID_TEXT);

@@ -210,7 +210,6 @@ static bool take_head(struct http_connection *c)
     if (head_size > LIMIT_HEAD_BYTES) return refuse_plainly(c, ERR_HEADERS_TOO_LARGE);
 
     c->head_size = (uint32_t)head_size;
-    c->phase_restart = true;
     struct fault f;
     if (request_understand(c, &f) != ERR_OK) refuse_head(c, &f);
     else c->stage = STAGE_BODY;

@@ -240,10 +240,12 @@ static enum err copy_one(struct survey *v, size_t index, uint64_t segment_bytes)
     return err;
 }
 
+/* The last frames of a segment may hold no records, and then no durable seq speaks of them. They
+ * are surely synced only when the record after them is, because a sync leaves out nothing older. */
 static bool needs_copy(const struct survey *v, size_t index)
 {
     const struct found *s = &v->all[index];
-    if (index < v->last) return s->end_seq > v->claimed_seq + 1;
+    if (index < v->last) return v->claimed_seq < s->end_seq;
     return s->used > 0 || v->last_is_torn || s->bytes == 0; /* not a new one */
 }
 

@@ -62,7 +62,7 @@ struct platform {
     struct follower followers[FOLLOWERS_MAX];
     size_t follower_count;
     struct list bundle_waits;     /* of jobs: engines that wait for a change */
-    size_t bundle_wait_count;
+    _Atomic size_t bundle_wait_count; /* written by the reactor alone */
     struct list revoke_waits;     /* of jobs: revocations that wait for engines */
 };
 

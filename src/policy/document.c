@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/check.h"
 #include "policy/set.h"
 
 static const size_t document_bytes_max = (size_t)512 << 20; /* 1 MiB of text needs far less */
@@ -144,6 +143,6 @@ size_t policy_document_tests(const struct policy_document *d,
                              void *context)
 {
     size_t failed = 0;
-    check(document_run_tests(d, &failed, each, context));
-    return failed;
+    /* A test that could not be run has not passed. */
+    return document_run_tests(d, &failed, each, context) ? failed : d->test_count;
 }

@@ -38,7 +38,7 @@ static const struct shape shapes[] = {
 /* `count` rules of a shape in documents of at most RULES_PER_DOCUMENT, with a deny and a gate. */
 static struct policy_set *set_make(const struct shape *shape, size_t count)
 {
-    struct policy_set_entry entries[32];
+    struct policy_set_entry entries[32] = {{0}};
     size_t documents = 0;
     for (size_t from = 0; from < count; from += RULES_PER_DOCUMENT, documents++) {
         struct buf text;

@@ -202,10 +202,11 @@ def test_explain_of_a_live_request_is_refused_to_agents(tenant):
 def test_the_policy_digest_names_the_whole_active_set(tenant):
     tenant.policy('rules:\n  - {id: a, agents: ["*"], actions: [a], decision: allow}\n')
     first = tenant.ask("a")["policy_digest"]
-    tenant.policy('rules: []\n', name="other")
+    other = 'rules:\n  - {id: b, actions: [b], decision: deny}\n'
+    tenant.policy(other, name="other")
     second = tenant.ask("a")["policy_digest"]
     assert first != second and re.match("^[0-9a-f]{64}$", second)
-    tenant.policy('rules: []\n', name="other", is_active=False)
+    tenant.policy(other, name="other", is_active=False)
     assert tenant.ask("a")["policy_digest"] == first
 
 

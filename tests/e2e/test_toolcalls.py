@@ -67,8 +67,8 @@ def test_every_call_is_answered_and_found_with_the_hashes_it_had(stack):
     assert len(calls) == 2458
     items = []
     for call in calls:
-        items.append(("/api/v1/authorize", {"tool": call["tool"], "actor": call["agent"], "args": call["args"]}))
-        items.append(("/v1/agent/authorize", {"action": call["tool"], "actor": call["agent"], "args": call["args"]}))
+        items.append(("/api/v1/authorize", {"tool": call["tool"], "actor": call.get("agent", "assistant"), "args": call["args"]}))
+        items.append(("/v1/agent/authorize", {"action": call["tool"], "actor": call.get("agent", "assistant"), "args": call["args"]}))
     answers = in_parallel(decide, stack.at_engine, items)
     assert len(answers) == 2 * len(calls)
     stack.wait_published()

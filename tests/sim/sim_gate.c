@@ -651,7 +651,7 @@ static int name_compare(const void *a, const void *b)
 static void tenant_make(void)
 {
     static char text[1 << 20];
-    struct policy_set_entry entries[DOCUMENTS];
+    struct policy_set_entry entries[DOCUMENTS] = {{0}};
     document_count = 1 + below(DOCUMENTS);
     for (size_t i = 0; i < document_count; i++) make_document(&documents[i], i);
     for (size_t i = 0; i < document_count; i++) { /* given to the set in this order, unsorted */

@@ -27,7 +27,7 @@ struct scene {
     struct decision d;
     struct fault fault;
     char body[LIMIT_BODY_BYTES + 1024];
-    char binding[LIMIT_BODY_BYTES * 2];  /* what the binding hash is of, as it was before masking */
+    char binding[LIMIT_BODY_BYTES * 8];  /* what the binding hash is of, as it was before masking */
     size_t binding_size;
     struct json *record, *enqueued, *answer;
     struct event event;          /* the record, read as the store reads it */

@@ -1,6 +1,6 @@
 /* What a decision leaves behind: the record, the queue's record and the answer, read back and held
  * against the contract. Hashes are taken again from what was written. */
-#include "engine/decide_scene.h"
+#include "unit/engine/decide_scene.h"
 
 static const char *const policies =
     "mask: [args.card, args.list.*.pin, context.secret, resource.zone, resource.properties.owner]\n"

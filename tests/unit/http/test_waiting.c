@@ -282,6 +282,25 @@ static void dripping_bytes_do_not_stretch_the_time_for_a_head(void **state)
     rig_destroy(rig);
 }
 
+static void each_request_has_its_own_time(void **state)
+{
+    (void)state;
+    struct http_limits limits = rig_limits();
+    limits.head_ms = 1000;
+    struct rig *rig = rig_create_limited(limits);
+    struct peer *p = rig_connect(rig);
+    rig_say(rig, p, "GET /things/1 HT");
+    for (size_t i = 1; i <= 5; i++) { /* never between requests, 1.5 seconds in all */
+        uint64_t start_ns = world_monotonic_ns();
+        while (world_monotonic_ns() - start_ns < 300000000ull) loop_beat(rig->loop, true);
+        rig_say(rig, p, "TP/1.1\r\n" H "\r\nGET /things/2 HT");
+        assert_int_equal(rig_hear(rig, p, i), i);
+    }
+    assert_int_equal(rig->refused, 0);
+    peer_close(p);
+    rig_destroy(rig);
+}
+
 static void no_clock_runs_while_the_answer_is_ours_to_give(void **state)
 {
     (void)state;
@@ -427,6 +446,7 @@ int main(void)
         cmocka_unit_test(an_idle_client_is_let_go_silently),
         cmocka_unit_test(a_request_that_does_not_come_in_time_is_refused),
         cmocka_unit_test(dripping_bytes_do_not_stretch_the_time_for_a_head),
+        cmocka_unit_test(each_request_has_its_own_time),
         cmocka_unit_test(no_clock_runs_while_the_answer_is_ours_to_give),
         cmocka_unit_test(a_client_that_reads_nothing_is_dropped),
         cmocka_unit_test(a_slow_reader_gets_everything_and_holds_little),

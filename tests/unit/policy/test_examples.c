@@ -40,7 +40,7 @@ static struct policy_document *example_load(const char *file)
 
 static struct policy_set *examples_join(void)
 {
-    struct policy_set_entry entries[32];
+    struct policy_set_entry entries[32] = {{0}};
     size_t count = 0;
     DIR *folder = opendir("ops/examples");
     if (folder == NULL) return NULL;

@@ -37,6 +37,9 @@ static void globs_are_anchored_and_only_the_star_is_special(void **state)
     assert_true(glob_says("DROP_*", "drop_x", true));
     assert_false(glob_says("DROP_*", "drop_x", false));
     assert_false(glob_says("\xC3\x84*", "\xC3\xA4x", true)); /* only ASCII is folded */
+    struct str end = str_skip(STR("x_prod"), 1); /* what lies before a view is not part of it */
+    assert_false(glob_match_text(GLOB_SUFFIX, STR("*x_prod"), end));
+    assert_true(glob_match_text(GLOB_SUFFIX, STR("*_prod"), end));
 }
 
 static void long_names_are_prepared_in_the_arena(void **state)

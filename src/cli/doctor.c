@@ -1,0 +1,263 @@
+/* doctor.c - `writ doctor`: is everything well, and if not, what to do about it.
+ *
+ * Each finding is one sentence that ends in an action. Nothing is changed, and nothing is assumed:
+ * what cannot be looked at (no key, no right) is said to be so. */
+#include <stdarg.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <time.h>
+
+#include "access/key.h"
+#include "base/world.h"
+#include "cli/cli.h"
+
+enum { CLOCK_SECONDS_MAX = 5, DISK_FREE_LEAST_PERCENT = 20, LEFT_HOURS_LEAST = 24, LAG_RECORDS_MAX = 10000 };
+enum finding { FINE, NOTE, BAD };
+
+struct visit {
+    struct cli *c;
+    struct table table;
+    struct buf json;
+    size_t bad;
+    bool reached[2];      /* by enum side */
+    bool has_key;
+    struct str metrics[2]; /* the scrape, or absent */
+};
+
+static const char *const program[] = {[SIDE_ENGINE] = "engine", [SIDE_PLATFORM] = "platform"};
+
+/* ---- findings ---- */
+
+static void found(struct visit *v, enum finding finding, const char *what, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+static void found(struct visit *v, enum finding finding, const char *what, const char *format, ...)
+{
+    static const char *const words[] = {"ok", "note", "BAD"};
+    char text[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    v->bad += finding == BAD;
+    struct str shown = text_shown(&v->c->arena, str_from(text));
+    if (!v->c->json) {
+        fprintf(v->c->out, "%-4s  %-9s %.*s\n", words[finding], what, STR_FORMAT(shown));
+        return;
+    }
+    struct buf one = scratch(v->c, 4096);
+    buf_put_byte(&one, '{');
+    put_text_member(&one, "check", str_from(what));
+    put_raw_member(&one, "ok", finding == BAD ? STR("false") : STR("true"));
+    put_text_member(&one, "text", str_from(text));
+    buf_put_byte(&one, '}');
+    if (v->json.size > 0) buf_put_byte(&v->json, ',');
+    buf_put(&v->json, buf_view(&one));
+}
+
+static int get(struct visit *v, enum side side, const char *path, bool without_key, struct reply *reply)
+{
+    struct target t;
+    target_init(v->c, &t, path);
+    if (!without_key) target_tenant(&t, v->c);
+    struct request r = {.side = side, .method = "GET", .target = target_text(&t), .without_key = without_key, .quiet = true};
+    return call(v->c, &r, reply);
+}
+
+/* ---- the programs ---- */
+
+static void look_at_clock(struct visit *v, enum side side, struct str date)
+{
+    struct tm t = {0};
+    if (date.size == 0 || strptime(date.bytes, "%a, %d %b %Y %H:%M:%S", &t) == NULL) return;
+    int64_t theirs = (int64_t)timegm(&t), ours = (int64_t)(world_now_ms() / 1000);
+    long long apart = llabs(theirs - ours);
+    if (apart <= CLOCK_SECONDS_MAX) found(v, FINE, "clock", "%s and this machine agree on the time", program[side]);
+    else
+        found(v, BAD, "clock", "the %s's clock is %lld seconds %s this machine's: expiries and audit times will be "
+                               "wrong. Let both follow the same NTP servers", program[side], apart,
+              theirs > ours ? "ahead of" : "behind");
+}
+
+static void look_at_checks(struct visit *v, enum side side, const struct json *checks)
+{
+    for (const struct json *k = json_is_object(checks) ? checks->child : NULL; k != NULL; k = k->next) {
+        struct str value = value_shown(v->c, k);
+        if (str_equal(value, STR("ok"))) continue;
+        found(v, BAD, program[side], "its check `%.*s` says: %.*s", STR_FORMAT(k->key), STR_FORMAT(value));
+    }
+}
+
+static void look_at_program(struct visit *v, enum side side)
+{
+    struct reply reply;
+    struct str address = side_address(v->c, side);
+    int code = get(v, side, "/healthz", true, &reply);
+    v->reached[side] = reply.status != 0;
+    if (!v->reached[side]) {
+        found(v, BAD, program[side], "nothing answers at %.*s (%s). Start writ-%s there, or say where it is with "
+                                     "--%s URL", STR_FORMAT(address), reply.fault.text, program[side], program[side]);
+        return;
+    }
+    struct str service = member_shown(v->c, reply.root, "service"), version = member_shown(v->c, reply.root, "version");
+    if (code != DONE || service.size == 0) {
+        found(v, BAD, program[side], "what answers at %.*s is not writ-%s (status %d). Look at --%s",
+              STR_FORMAT(address), program[side], reply.status, program[side]);
+        return;
+    }
+    bool right = str_is_empty(service) || str_find(service, '-') == service.size ||
+                 str_equal(str_skip(service, str_find(service, '-') + 1), str_from(program[side]));
+    if (!right)
+        found(v, NOTE, program[side], "%.*s answers at %.*s: it forwards what is not its own", STR_FORMAT(service),
+              STR_FORMAT(address));
+    bool well = str_equal(member_shown(v->c, reply.root, "status"), STR("ok"));
+    found(v, FINE, program[side], "%.*s %.*s answers at %.*s%s", STR_FORMAT(service), STR_FORMAT(version),
+          STR_FORMAT(address), well ? ", and is well" : "");
+    look_at_checks(v, side, json_get(reply.root, STR("checks")));
+    look_at_clock(v, side, reply.date);
+    code = get(v, side, "/readyz", true, &reply);
+    if (code != DONE)
+        found(v, BAD, program[side], "it is not ready: %.*s", STR_FORMAT(member_shown(v->c, reply.root, "error")));
+}
+
+/* ---- the key ---- */
+
+static void look_at_key(struct visit *v)
+{
+    struct str text = environment_value(v->c, "WRIT_KEY"), ignored;
+    if (str_is_absent(v->c->key_file) && str_is_absent(text)) {
+        found(v, NOTE, "key", "no API key is given, so nothing more can be asked. Put one in WRIT_KEY or --key-file");
+        return;
+    }
+    if (credential(v->c, &ignored) != DONE) { /* it has said why */
+        found(v, BAD, "key", "the API key cannot be used; see above");
+        return;
+    }
+    v->has_key = true;
+    for (int side = 0; side < 2; side++) {
+        struct reply reply;
+        if (!v->reached[side]) continue;
+        get(v, (enum side)side, "/metrics", false, &reply);
+        struct str code = member_shown(v->c, reply.root, "code");
+        if (reply.status == 200) v->metrics[side] = reply.body;
+        if (reply.status == 401)
+            found(v, BAD, "key", "the %s does not take the key (%.*s). Make one with writ key create, and see that "
+                                 "both programs have the same pepper file", program[side], STR_FORMAT(code));
+        else if (reply.status == 200 || reply.status == 403)
+            found(v, FINE, "key", "the %s knows the key", program[side]);
+        if (reply.status == 403)
+            found(v, NOTE, "key", "it may not read the %s's metrics (%.*s), so disk and lag are not looked at; a key "
+                                  "with role metrics or admin may", program[side], STR_FORMAT(code));
+    }
+}
+
+/* ---- figures ---- */
+
+/* The value of a metric without labels; false where the scrape has none. */
+static bool figure(struct str scrape, const char *name, double *ret)
+{
+    for (struct str rest = scrape, line; str_split(&rest, '\n', &line);) {
+        if (!str_starts(line, str_from(name)) || line.size <= strlen(name) || line.bytes[strlen(name)] != ' ') continue;
+        return json_number_read(str_skip(line, strlen(name) + 1), ret);
+    }
+    return false;
+}
+
+static void look_at_engine_figures(struct visit *v)
+{
+    struct str scrape = v->metrics[SIDE_ENGINE];
+    double lag, left_seconds, full, stale;
+    if (str_is_absent(scrape)) return;
+    if (figure(scrape, "writ_engine_journal_full", &full) && full != 0)
+        found(v, BAD, "disk", "the engine's journal is full, and every decision is refused. Free space on its file "
+                              "system; it goes on by itself");
+    if (figure(scrape, "writ_engine_journal_left_seconds", &left_seconds) && left_seconds > 0) {
+        bool low = left_seconds < LEFT_HOURS_LEAST * 3600.0;
+        found(v, low ? BAD : FINE, "disk", "at the present rate the engine's disk lasts %.0f hours%s", left_seconds / 3600,
+              low ? ". Give it a larger one, or lower journal.keep" : "");
+    }
+    if (figure(scrape, "writ_engine_publish_lag_records", &lag)) {
+        bool high = lag > LAG_RECORDS_MAX;
+        found(v, high ? BAD : FINE, "lag", "%.0f records wait for the platform%s", lag,
+              high ? ". If that grows, look at the platform's log and its disk" : "");
+    }
+    if (figure(scrape, "writ_engine_bundle_stale", &stale) && stale != 0)
+        found(v, BAD, "bundle", "the engine cannot reach the platform: it decides by the policies that it has. Look at "
+                                "its platform.url and platform.key.file");
+}
+
+static void look_at_revisions(struct visit *v)
+{
+    double engine, platform;
+    if (str_is_absent(v->metrics[0]) || str_is_absent(v->metrics[1])) return;
+    if (!figure(v->metrics[SIDE_ENGINE], "writ_engine_bundle_revision", &engine) ||
+        !figure(v->metrics[SIDE_PLATFORM], "writ_platform_bundle_revision", &platform))
+        return;
+    if (engine >= platform) found(v, FINE, "bundle", "the engine has the newest policies and keys (revision %.0f)", engine);
+    else
+        found(v, BAD, "bundle", "the engine has revision %.0f of policies and keys, the platform %.0f. It follows within "
+                                "a second; if this stays, look at the engine's log", engine, platform);
+}
+
+/* ---- a data directory on this machine ---- */
+
+static void look_at_pepper(struct visit *v, const char *data)
+{
+    struct buf path = scratch(v->c, strlen(data) + 16);
+    struct pepper pepper;
+    struct fault f;
+    buf_printf(&path, "%s/pepper", data);
+    enum err e = pepper_read(path.bytes, &pepper, &f);
+    memory_wipe(&pepper, sizeof pepper);
+    if (e == ERR_OK) found(v, FINE, "pepper", "%s is there, and only its owner can read it", path.bytes);
+    else found(v, BAD, "pepper", "%s. Both programs need the same one; writ key create --data makes it", f.text);
+}
+
+static void look_at_data(struct visit *v, const char *data)
+{
+    struct statvfs fs;
+    struct stat s;
+    if (stat(data, &s) != 0 || !S_ISDIR(s.st_mode)) {
+        found(v, BAD, "data", "%s is not a directory that can be looked at: %m", data);
+        return;
+    }
+    if ((s.st_mode & (S_IRWXG | S_IRWXO)) != 0)
+        found(v, BAD, "data", "other users can enter %s. chmod 700 it: it holds the pepper", data);
+    look_at_pepper(v, data);
+    if (statvfs(data, &fs) != 0 || fs.f_blocks == 0) return;
+    unsigned percent = (unsigned)((double)fs.f_bavail * 100 / (double)fs.f_blocks);
+    bool low = percent < DISK_FREE_LEAST_PERCENT;
+    found(v, low ? BAD : FINE, "disk", "%u %% of the file system of %s is free%s", percent, data,
+          low ? ". At 5 % decisions are refused: make room" : "");
+}
+
+/* ---- the visit ---- */
+
+static int doctor(struct cli *c, const struct arguments *a)
+{
+    struct visit v = {.c = c};
+    buf_init(&v.json, 0, 1 << 20);
+    look_at_program(&v, SIDE_ENGINE);
+    look_at_program(&v, SIDE_PLATFORM);
+    look_at_key(&v);
+    look_at_engine_figures(&v);
+    look_at_revisions(&v);
+    if (argument_given(a, "data")) look_at_data(&v, argument(a, "data").bytes);
+
+    bool none = !v.reached[SIDE_ENGINE] && !v.reached[SIDE_PLATFORM];
+    if (c->json) fprintf(c->out, "{\"ok\":%s,\"checks\":[%.*s]}\n", v.bad == 0 ? "true" : "false",
+                         STR_FORMAT(buf_view(&v.json)));
+    else if (v.bad == 0) fputs("All is well.\n", c->out);
+    else fprintf(c->out, "%zu thing%s to look at.\n", v.bad, v.bad == 1 ? "" : "s");
+    buf_fini(&v.json);
+    return none ? UNREACHABLE : v.bad > 0 ? REFUSED : DONE;
+}
+
+static const struct flag doctor_flags[] = {{"data", "DIR", "look at this data directory of the platform as well"},
+                                           {NULL, NULL, NULL}};
+
+const struct command doctor_commands[] = {
+    {NULL, "doctor", "", "look at both programs, the key, clocks, disk and lag, and say what to do",
+     "A key with role admin sees most.", doctor_flags, 0, 0, doctor},
+    {NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, NULL}};

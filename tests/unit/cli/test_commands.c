@@ -1,0 +1,593 @@
+/* The commands through their public door: words in, request out, answer told, exit status. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+
+#include <cmocka.h>
+
+#include "access/key.h"
+#include "unit/cli/rig.h"
+
+struct rig *rig_create(void)
+{
+    struct rig *r = calloc(1, sizeof *r);
+    struct id id = {{1, 2, 3}};
+    assert_non_null(r);
+    r->peer = peer_create();
+    memcpy(r->key, "WRIT_KEY=", 9);
+    credential_make(id, r->key + 9);
+    snprintf(r->engine, sizeof r->engine, "WRIT_ENGINE=%s", r->peer->address);
+    snprintf(r->platform, sizeof r->platform, "WRIT_PLATFORM=%s", r->peer->address);
+    return r;
+}
+
+void rig_destroy(struct rig *r)
+{
+    peer_destroy(r->peer);
+    free(r->out);
+    free(r->err);
+    free(r);
+}
+
+int rig_run(struct rig *r, bool without_key, ...)
+{
+    char *argv[32] = {(char *)(uintptr_t) "writ"};
+    int argc = 1;
+    va_list words;
+    va_start(words, without_key);
+    for (char *word; (word = va_arg(words, char *)) != NULL; argv[argc++] = word) assert_true(argc < 31);
+    va_end(words);
+    char *environment[] = {r->engine, r->platform, without_key ? NULL : r->key, NULL};
+    free(r->out);
+    free(r->err);
+    size_t out_size, err_size;
+    FILE *out = open_memstream(&r->out, &out_size), *err = open_memstream(&r->err, &err_size);
+    int code = cli_run(argc, argv, environment, out, err);
+    fclose(out);
+    fclose(err);
+    return code;
+}
+
+static void assert_has(const char *text, const char *part)
+{
+    if (text == NULL || strstr(text, part) == NULL) fail_msg("\"%s\" is not in: %s", part, text == NULL ? "(nothing)" : text);
+}
+
+/* The body of the peer's request number `index`. */
+static const char *body_of(const struct rig *r, size_t index)
+{
+    assert_non_null(r->peer->requests[index]);
+    return strstr(r->peer->requests[index], "\r\n\r\n") + 4;
+}
+
+/* ---- words ---- */
+
+static void help_is_printed_for_all_for_groups_and_for_commands(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    assert_int_equal(RUN(r, "--help"), DONE);
+    assert_has(r->out, "policy rollback");
+    assert_has(r->out, "never written on a command line");
+    assert_int_equal(RUN(r, "key", "--help"), DONE);
+    assert_has(r->out, "key rotate");
+    assert_null(strstr(r->out, "policy put"));
+    assert_int_equal(RUN(r, "key", "create", "--help"), DONE);
+    assert_has(r->out, "--owner OWNER");
+    assert_int_equal(RUN(r, "help", "audit", "query"), DONE);
+    assert_has(r->out, "--decision WORD");
+    assert_int_equal(RUN(r, "authorize", "-h"), DONE);
+    assert_has(r->out, "--acting-for NAME");
+    assert_int_equal(RUN(r, "--version"), DONE);
+    assert_has(r->out, "writ 0.");
+    assert_int_equal(r->peer->request_count, 0);
+    rig_destroy(r);
+}
+
+static void every_help_line_fits_a_terminal(void **state)
+{
+    (void)state;
+    for (size_t i = 0; command_at(i) != NULL; i++) {
+        char *text;
+        size_t size;
+        FILE *out = open_memstream(&text, &size);
+        help_command(out, command_at(i));
+        fclose(out);
+        for (struct str rest = str_of(text, size), line; str_split(&rest, '\n', &line);)
+            if (text_columns(line) > 100) fail_msg("too wide: %.*s", STR_FORMAT(line));
+        free(text);
+    }
+}
+
+static void a_command_line_that_makes_no_sense_is_told_what_would(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    assert_int_equal(rig_run(r, false, NULL), USAGE);
+    assert_has(r->err, "Usage: writ COMMAND");
+    assert_int_equal(RUN(r, "polcy", "list"), USAGE);
+    assert_has(r->err, "did you mean writ policy?");
+    assert_int_equal(RUN(r, "policy", "lst"), USAGE);
+    assert_has(r->err, "did you mean writ policy list?");
+    assert_int_equal(RUN(r, "frobnicate"), USAGE);
+    assert_has(r->err, "writ --help lists all");
+    assert_int_equal(RUN(r, "policy", "list", "--jsn"), USAGE);
+    assert_has(r->err, "did you mean --json?");
+    assert_int_equal(RUN(r, "policy", "list", "more"), USAGE);
+    assert_has(r->err, "one word too many");
+    assert_int_equal(RUN(r, "policy", "rollback", "x"), USAGE);
+    assert_has(r->err, "writ policy rollback NAME VERSION");
+    assert_int_equal(RUN(r, "audit", "query", "--actor"), USAGE);
+    assert_has(r->err, "--actor needs a value");
+    assert_int_equal(RUN(r, "audit", "query", "--actor", "--json"), USAGE);
+    assert_int_equal(RUN(r, "audit", "query", "--actor", "a", "--actor=b"), USAGE);
+    assert_has(r->err, "given twice");
+    assert_int_equal(RUN(r, "policy", "list", "--json=yes"), USAGE);
+    assert_has(r->err, "takes no value");
+    assert_int_equal(RUN(r, "policy", "list", "-v"), USAGE);
+    assert_has(r->err, "two dashes");
+    assert_int_equal(r->peer->request_count, 0);
+    rig_destroy(r);
+}
+
+static void a_key_on_the_command_line_is_refused_with_the_reason(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    assert_int_equal(RUN(r, "policy", "list", "--key", "wk_x"), USAGE);
+    assert_has(r->err, "where other users of the machine can read it");
+    assert_int_equal(RUN(r, "--key=wk_x", "policy", "list"), USAGE);
+    assert_has(r->err, "WRIT_KEY");
+    rig_destroy(r);
+}
+
+static void without_a_key_nothing_is_asked(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    assert_int_equal(RUN_WITHOUT_KEY(r, "policy", "list"), USAGE);
+    assert_has(r->err, "put one in WRIT_KEY");
+    r->key[20] ^= 1; /* a slip of the finger: the sum at its end does not match */
+    assert_int_equal(RUN(r, "policy", "list"), USAGE);
+    assert_has(r->err, "cut or mistyped");
+    assert_int_equal(r->peer->request_count, 0);
+    rig_destroy(r);
+}
+
+static void a_key_file_is_used_but_not_where_others_can_read_it(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    char path[128];
+    snprintf(path, sizeof path, "%s/key", r->peer->folder);
+    FILE *file = fopen(path, "w");
+    fprintf(file, "%s\n", r->key + 9);
+    fclose(file);
+    chmod(path, 0644);
+    peer_will_answer(r->peer, 200, NULL, "{\"policies\":[]}");
+    assert_int_equal(RUN_WITHOUT_KEY(r, "policy", "list", "--key-file", path), USAGE);
+    assert_has(r->err, "chmod 600");
+    chmod(path, 0600);
+    assert_int_equal(RUN_WITHOUT_KEY(r, "--key-file", path, "policy", "list"), DONE);
+    assert_has(r->peer->requests[0], r->key + 9);
+    unlink(path);
+    rig_destroy(r);
+}
+
+static void a_program_that_is_not_there_is_status_three(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    assert_int_equal(RUN(r, "policy", "list", "--platform", "unix:/nowhere/socket"), UNREACHABLE);
+    assert_has(r->err, "writ-platform at unix:/nowhere/socket cannot be reached");
+    assert_int_equal(RUN(r, "policy", "list", "--platform", "ftp://x"), USAGE);
+    rig_destroy(r);
+}
+
+static void a_refusal_is_told_in_the_programs_own_words(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    peer_will_answer(r->peer, 403, NULL, "{\"error\":\"the key has no role for this\",\"code\":\"missing_role\"}");
+    assert_int_equal(RUN(r, "policy", "list"), REFUSED);
+    assert_string_equal(r->err, "writ: the key has no role for this (403 missing_role)\n");
+    assert_string_equal(r->out, "");
+    assert_int_equal(RUN(r, "policy", "list", "--json"), REFUSED);
+    assert_has(r->out, "\"code\":\"missing_role\"");
+    rig_destroy(r);
+}
+
+/* ---- authorize ---- */
+
+#define ALLOW "{\"decision\":\"allow\",\"rule\":\"allow:r\",\"reason\":\"why not\",\"trace_id\":\"t1\",\"policy_name\":\"p\",\"policy_version\":3}"
+
+static void the_agent_form_writes_snake_case_and_keeps_args_as_typed(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    peer_will_answer(r->peer, 200, NULL, ALLOW);
+    assert_int_equal(RUN(r, "authorize", "pay", "--actor", "bot", "--args", "{\"b\": 1.0, \"a\":[]}", "--confidence",
+                         "0.90", "--acting-for", "ann", "--scope", "pay get_*", "--resource", "invoice:1", "--context",
+                         "late", "--trace-id", "t1"), DONE);
+    assert_has(r->peer->requests[0], "POST /v1/agent/authorize HTTP/1.1\r\n");
+    assert_has(r->peer->requests[0], "Content-Type: application/json\r\n");
+    assert_string_equal(body_of(r, 0), "{\"action\":\"pay\",\"actor\":\"bot\",\"resource\":\"invoice:1\","
+                                       "\"args\":{\"b\": 1.0, \"a\":[]},\"context\":\"late\",\"confidence\":0.90,"
+                                       "\"acting_for\":\"ann\",\"scope\":\"pay get_*\",\"trace_id\":\"t1\"}");
+    assert_has(r->out, "allow\n");
+    assert_has(r->out, "reason        why not\n");
+    assert_has(r->out, "policy        p, version 3\n");
+    rig_destroy(r);
+}
+
+static void the_tool_form_puts_its_extras_into_the_context(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    peer_will_answer(r->peer, 200, NULL, ALLOW);
+    assert_int_equal(RUN(r, "authorize", "--tool", "pay", "--context", "{\"why\":\"x\"}", "--confidence", "1",
+                         "--acting-for", "ann", "--tenant", "acme"), DONE);
+    assert_has(r->peer->requests[0], "POST /api/v1/authorize?tenant_id=acme HTTP/1.1\r\n");
+    assert_string_equal(body_of(r, 0), "{\"tool\":\"pay\",\"context\":{\"why\":\"x\",\"confidence\":1,\"actingFor\":\"ann\"}}");
+    assert_int_equal(RUN(r, "authorize", "--tool", "pay", "--context", "plain"), DONE);
+    assert_string_equal(body_of(r, 1), "{\"tool\":\"pay\",\"context\":\"plain\"}");
+    assert_int_equal(RUN(r, "authorize", "--tool", "pay", "--context", "plain", "--confidence", "1"), USAGE);
+    assert_has(r->err, "must be a JSON object");
+    rig_destroy(r);
+}
+
+static void the_user_form_is_for_people(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    peer_will_answer(r->peer, 200, NULL, ALLOW);
+    assert_int_equal(RUN(r, "authorize", "--user", "sam@x", "--action", "view", "--dry-run"), DONE);
+    assert_has(r->peer->requests[0], "POST /v1/authorize?dry_run=true HTTP/1.1\r\n");
+    assert_string_equal(body_of(r, 0), "{\"user_id\":\"sam@x\",\"action\":\"view\"}");
+    assert_int_equal(RUN(r, "authorize", "--user", "sam@x", "view", "--confidence", "1"), USAGE);
+    assert_int_equal(RUN(r, "authorize", "--user", "sam@x", "--tool", "view"), USAGE);
+    rig_destroy(r);
+}
+
+static void only_a_plain_allow_is_status_zero(void **state)
+{
+    (void)state;
+    static const char *const others[] = {"deny", "human_review", "compute", ""};
+    for (size_t i = 0; i < 4; i++) {
+        struct rig *r = rig_create();
+        char answer[96];
+        snprintf(answer, sizeof answer, "{\"decision\":\"%s\"}", others[i]);
+        peer_will_answer(r->peer, 200, NULL, answer);
+        assert_int_equal(RUN(r, "authorize", "x"), REFUSED);
+        rig_destroy(r);
+    }
+}
+
+static void bad_args_are_refused_before_anything_is_sent(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    static const char *const wrong[][2] = {
+        {"--args", "{"},       {"--args", "[1]"},      {"--args", "{\"a\":1,\"a\":2}"}, {"--args", "@/nowhere"},
+        {"--confidence", "2"}, {"--confidence", "x"},  {"--confidence", "0.5,"},        {"--context", "{x}"}};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        assert_int_equal(RUN(r, "authorize", "x", wrong[i][0], wrong[i][1]), USAGE);
+        assert_true(strlen(r->err) > 10);
+    }
+    assert_int_equal(RUN(r, "authorize"), USAGE);
+    assert_int_equal(RUN(r, "authorize", "a", "--action", "b"), USAGE);
+    assert_int_equal(r->peer->request_count, 0);
+    rig_destroy(r);
+}
+
+static void args_may_come_from_a_file(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    char path[128], at[136];
+    snprintf(path, sizeof path, "%s/args", r->peer->folder);
+    snprintf(at, sizeof at, "@%s", path);
+    FILE *file = fopen(path, "w");
+    fputs("{\"amount\": 12}", file);
+    fclose(file);
+    peer_will_answer(r->peer, 200, NULL, ALLOW);
+    assert_int_equal(RUN(r, "authorize", "x", "--args", at), DONE);
+    assert_has(body_of(r, 0), "\"args\":{\"amount\": 12}");
+    unlink(path);
+    rig_destroy(r);
+}
+
+static void explain_shows_every_rule(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    peer_will_answer(r->peer, 200, NULL,
+                     "{\"decision\":\"deny\",\"mode\":\"dry_run\",\"explain\":[{\"policy\":\"p\",\"rule\":\"r1\",\"verdict\":"
+                     "\"allow\",\"applies\":false,\"shadow\":true,\"why\":\"agents: no match\"}]}");
+    assert_int_equal(RUN(r, "policy", "explain", "pay"), DONE);
+    assert_has(r->peer->requests[0], "POST /v1/agent/authorize?dry_run=true&explain=true HTTP/1.1\r\n");
+    assert_has(r->out, "POLICY  RULE  VOTE   APPLIES  SHADOW  WHY\np       r1    allow  no       yes     agents: no match\n");
+    rig_destroy(r);
+}
+
+/* ---- policies ---- */
+
+static void a_file_is_put_under_its_own_name_or_a_given_one(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    char path[128];
+    snprintf(path, sizeof path, "%s/pay-ments.yaml", r->peer->folder);
+    FILE *file = fopen(path, "w");
+    fputs("rules: [] # \"x\"\n", file);
+    fclose(file);
+    peer_will_answer(r->peer, 201, NULL, "{\"name\":\"pay-ments\",\"version\":1,\"is_active\":false}");
+    assert_int_equal(RUN(r, "policy", "put", path, "--inactive", "--new", "--description", "d"), DONE);
+    assert_has(r->peer->requests[0], "PUT /api/v1/policies/pay-ments HTTP/1.1\r\n");
+    assert_has(r->peer->requests[0], "If-None-Match: *\r\n");
+    assert_string_equal(body_of(r, 0), "{\"content\":\"rules: [] # \\\"x\\\"\\n\",\"description\":\"d\",\"is_active\":false}");
+    assert_string_equal(r->out, "pay-ments is new: version 1, not active.\n");
+    assert_int_equal(RUN(r, "policy", "put", "other name", path, "--if-match", "\"e\""), DONE);
+    assert_has(r->peer->requests[1], "PUT /api/v1/policies/other%20name HTTP/1.1\r\n");
+    assert_has(r->peer->requests[1], "If-Match: \"e\"\r\n");
+    unlink(path);
+    rig_destroy(r);
+}
+
+static void mistakes_in_a_document_are_told_with_line_and_column(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    peer_will_answer(r->peer, 400, NULL,
+                     "{\"error\":\"not valid\",\"code\":\"invalid_policy\",\"details\":[{\"path\":\"rules[2].decision\","
+                     "\"line\":7,\"column\":9,\"message\":\"no\\u001b[31m\"}]}");
+    assert_int_equal(RUN(r, "policy", "put", "x", "/dev/null"), REFUSED);
+    assert_has(r->err, "  line 7, column 9: rules[2].decision: no\\u001b[31m\n");
+    rig_destroy(r);
+}
+
+static void check_and_test_need_no_program(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    char good[128], bad[128];
+    snprintf(good, sizeof good, "%s/good.yaml", r->peer->folder);
+    snprintf(bad, sizeof bad, "%s/bad.yaml", r->peer->folder);
+    FILE *file = fopen(good, "w");
+    fputs("rules:\n  - {id: a, agents: [b], actions: [x], decision: allow}\n"
+          "tests:\n  - {request: {actor: b, action: x}, expect: allow}\n", file);
+    fclose(file);
+    file = fopen(bad, "w");
+    fputs("rules:\n  - {id: a, agents: [b], actions: [x], decision: alow}\n", file);
+    fclose(file);
+    assert_int_equal(RUN_WITHOUT_KEY(r, "policy", "check", good), DONE);
+    assert_has(r->out, "good.yaml: valid, 1 rule\n");
+    assert_int_equal(RUN_WITHOUT_KEY(r, "policy", "check", good, bad), REFUSED);
+    assert_has(r->out, "bad.yaml:2:");
+    assert_int_equal(RUN_WITHOUT_KEY(r, "policy", "test", good), DONE);
+    assert_has(r->out, "1 passed, 0 failed\n");
+    assert_int_equal(RUN_WITHOUT_KEY(r, "policy", "check", "--json", bad), REFUSED);
+    assert_has(r->out, "\"line\":2");
+    assert_int_equal(RUN_WITHOUT_KEY(r, "policy", "check", "/nowhere.yaml"), USAGE);
+    assert_int_equal(r->peer->request_count, 0);
+    unlink(good);
+    unlink(bad);
+    rig_destroy(r);
+}
+
+static void a_document_is_printed_as_it_is(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    peer_will_answer(r->peer, 200, "ETag: \"e1\"\r\n", "{\"content\":\"a: 1\\n\",\"name\":\"n\"}");
+    assert_int_equal(RUN(r, "policy", "get", "n"), DONE);
+    assert_string_equal(r->out, "a: 1\n");
+    assert_int_equal(RUN(r, "policy", "get", "n", "2"), DONE);
+    assert_has(r->peer->requests[1], "GET /api/v1/policies/n/versions/2 HTTP/1.1\r\n");
+    assert_int_equal(RUN(r, "policy", "get", "n", "two"), USAGE);
+    assert_int_equal(RUN(r, "policy", "rollback", "n", "2"), DONE);
+    assert_has(r->peer->requests[2], "POST /api/v1/policies/n/rollback HTTP/1.1\r\n");
+    assert_string_equal(body_of(r, 2), "{\"version\":2}");
+    assert_int_equal(RUN(r, "policy", "delete", "n", "--tenant", "a b"), DONE);
+    assert_has(r->peer->requests[3], "DELETE /api/v1/policies/n?tenant_id=a%20b HTTP/1.1\r\n");
+    rig_destroy(r);
+}
+
+/* ---- keys ---- */
+
+static void a_key_is_made_from_lists_and_spans_and_printed_alone(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    peer_will_answer(r->peer, 201, NULL, "{\"key\":\"wk_new\",\"id\":\"key_1\",\"name\":\"n\",\"roles\":[\"agent\",\"app\"]}");
+    assert_int_equal(RUN(r, "key", "create", "--name", "n", "--owner", "o", "--roles", "agent, app", "--actors", "a,b*",
+                         "--tenant", "t", "--expires", "2030-01-01T00:00:00Z"), DONE);
+    assert_string_equal(r->out, "wk_new\n");
+    assert_has(r->err, "shown once");
+    assert_string_equal(body_of(r, 0), "{\"name\":\"n\",\"owner\":\"o\",\"tenant\":\"t\",\"roles\":[\"agent\",\"app\"],"
+                                       "\"actors\":[\"a\",\"b*\"],\"expires_at\":\"2030-01-01T00:00:00Z\"}");
+    assert_int_equal(RUN(r, "key", "create", "--name", "n", "--owner", "o", "--roles", "king"), USAGE);
+    assert_has(r->err, "policy_admin");
+    assert_int_equal(RUN(r, "key", "create", "--name", "n", "--roles", "agent"), USAGE);
+    assert_int_equal(RUN(r, "key", "create", "--name", "n", "--owner", "o", "--roles", "agent", "--expires", "soon"), USAGE);
+    assert_int_equal(r->peer->request_count, 1);
+    rig_destroy(r);
+}
+
+static void the_first_key_is_made_in_a_data_directory(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    char data[128], path[160];
+    snprintf(data, sizeof data, "%s/data", r->peer->folder);
+    assert_int_equal(RUN_WITHOUT_KEY(r, "key", "create", "--json", "--data", data, "--name", "root", "--owner", "o",
+                                     "--roles", "admin", "--tenant", "*"), DONE);
+    struct arena a;
+    struct json *root;
+    struct fault f;
+    struct id id;
+    arena_init(&a, 4096, 1 << 20);
+    assert_int_equal(json_read(str_from(r->out).size > 0 ? str_of(r->out, strlen(r->out) - 1) : STR(""), NULL, &a, &root, &f), ERR_OK);
+    assert_true(credential_read(json_text(root, STR("key")), &id));
+    assert_true(str_equal(json_text(root, STR("tenant")), STR("*")));
+    arena_fini(&a);
+    struct stat s;
+    snprintf(path, sizeof path, "%s/pepper", data);
+    assert_int_equal(stat(path, &s), 0);
+    assert_int_equal(s.st_mode & 0777, 0600);
+    assert_int_equal(stat(data, &s), 0);
+    assert_int_equal(s.st_mode & 0777, 0700);
+    static const char *const files[] = {"pepper", "platform.db", "platform.db-wal", "platform.db-shm"};
+    for (size_t i = 0; i < 4; i++) {
+        snprintf(path, sizeof path, "%s/%s", data, files[i]);
+        unlink(path);
+    }
+    rmdir(data);
+    rig_destroy(r);
+}
+
+static void revoking_tells_which_engines_are_behind(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    peer_will_answer(r->peer, 200, NULL, "{\"revoked\":true,\"behind\":[\"n1\",\"n2\"]}");
+    peer_will_answer(r->peer, 200, NULL, "{\"revoked\":true,\"behind\":[]}");
+    assert_int_equal(RUN(r, "key", "revoke", "key_1"), DONE);
+    assert_has(r->peer->requests[0], "DELETE /api/v1/keys/key_1 HTTP/1.1\r\n");
+    assert_has(r->out, "have not seen that yet: n1,n2.");
+    assert_int_equal(RUN(r, "key", "revoke", "key_1"), DONE);
+    assert_has(r->out, "every engine knows");
+    rig_destroy(r);
+}
+
+static void rotating_keeps_the_old_key_for_the_overlap(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    peer_will_answer(r->peer, 201, NULL, "{\"key\":\"wk_new\",\"id\":\"key_2\"}");
+    assert_int_equal(RUN(r, "key", "rotate", "key_1", "--overlap", "30m"), DONE);
+    assert_has(r->peer->requests[0], "POST /api/v1/keys/key_1/rotate HTTP/1.1\r\n");
+    assert_string_equal(body_of(r, 0), "{\"overlap_seconds\":1800}");
+    assert_int_equal(RUN(r, "key", "rotate", "key_1", "--overlap", "long"), USAGE);
+    rig_destroy(r);
+}
+
+/* ---- audit ---- */
+
+#define EVENT(id) "{\"timestamp\":\"2026-11-20T09:30:00.123Z\",\"kind\":\"decision\",\"actor\":\"b\\u001b[2Jot\",\"action\":\"pay\"," \
+                  "\"resource\":{\"type\":\"invoice\",\"id\":\"1\"},\"decision\":\"allow\",\"rule\":\"allow:r\",\"trace_id\":\"t" id "\"}"
+
+static void a_query_is_a_table_that_obeys_no_escape_sequences(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    peer_will_answer(r->peer, 200, NULL, "{\"events\":[" EVENT("1") "],\"count\":1,\"next_cursor\":77}");
+    assert_int_equal(RUN(r, "audit", "query", "--actor", "a&b", "--user-id", "u", "--decision", "denied", "--from",
+                         "2026-11-20T00:00:00Z", "--limit", "1"), DONE);
+    assert_has(r->peer->requests[0], "GET /api/v1/audit?actor=a%26b&decision=denied&user_id=u&from=2026-11-20T00%3A00%3A00Z&limit=1 HTTP/1.1");
+    assert_has(r->out, "b\\u001b[2Jot  pay on invoice:1  allow     allow:r  t1\n");
+    assert_null(strchr(r->out, '\033'));
+    assert_has(r->err, "--cursor 77");
+    assert_int_equal(RUN(r, "audit", "query", "--from", "2h", "--limit", "1"), DONE);
+    assert_has(r->peer->requests[1], "?from=20");
+    assert_int_equal(RUN(r, "audit", "query", "--from", "then"), USAGE);
+    assert_int_equal(RUN(r, "audit", "query", "--limit", "0"), USAGE);
+    rig_destroy(r);
+}
+
+static void a_long_query_walks_the_pages(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    peer_will_answer(r->peer, 200, NULL, "{\"events\":[" EVENT("1") "],\"next_cursor\":9}");
+    peer_will_answer(r->peer, 200, NULL, "{\"events\":[" EVENT("2") "],\"next_cursor\":0}");
+    assert_int_equal(RUN(r, "audit", "query", "--limit", "1000", "--json"), DONE);
+    assert_has(r->peer->requests[0], "?limit=500 HTTP");
+    assert_has(r->peer->requests[1], "?limit=500&cursor=9 HTTP");
+    assert_string_equal(r->out, EVENT("1") "\n" EVENT("2") "\n");
+    rig_destroy(r);
+}
+
+static void a_trace_is_told_event_by_event(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    peer_will_answer(r->peer, 200, NULL, "{\"trace_id\":\"t1\",\"events\":[" EVENT("1") "],\"count\":1}");
+    peer_will_answer(r->peer, 200, NULL, "{\"trace_id\":\"t1\",\"events\":[],\"count\":0}");
+    assert_int_equal(RUN(r, "audit", "trace", "t/1"), DONE);
+    assert_has(r->peer->requests[0], "GET /api/v1/audit/trace/t%2F1 HTTP/1.1\r\n");
+    assert_has(r->out, "2026-11-20T09:30:00.123Z  decision  pay on invoice:1  allow\n");
+    assert_int_equal(RUN(r, "audit", "trace", "t1"), REFUSED);
+    rig_destroy(r);
+}
+
+/* ---- doctor, docs ---- */
+
+static void the_doctor_finds_what_is_wrong_and_says_what_to_do(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    peer_will_answer(r->peer, 200, "Date: Thu, 01 Jan 2026 00:00:00 GMT\r\n",
+                     "{\"status\":\"degraded\",\"service\":\"writ-engine\",\"version\":\"9\",\"checks\":{\"feed\":\"is away\"}}");
+    assert_int_equal(RUN_WITHOUT_KEY(r, "doctor"), REFUSED);
+    assert_has(r->out, "its check `feed` says: is away");
+    assert_has(r->out, "behind this machine's");
+    assert_has(r->out, "no API key is given");
+    assert_int_equal(RUN_WITHOUT_KEY(r, "doctor", "--engine", "unix:/nowhere", "--platform", "unix:/nowhere"), UNREACHABLE);
+    assert_has(r->out, "Start writ-engine there");
+    assert_int_equal(RUN_WITHOUT_KEY(r, "doctor", "--json"), REFUSED);
+    assert_has(r->out, "{\"ok\":false,\"checks\":[{\"check\":\"engine\"");
+    rig_destroy(r);
+}
+
+static void reference_pages_are_printed(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    assert_int_equal(RUN_WITHOUT_KEY(r, "docs", "errors"), DONE);
+    assert_has(r->out, "| 409 | `stream_gap` |");
+    assert_null(strstr(r->out, "`ok`"));
+    assert_int_equal(RUN_WITHOUT_KEY(r, "docs", "config"), DONE);
+    assert_has(r->out, "| `journal.keep` | `WRIT_JOURNAL_KEEP` | `72h` |");
+    assert_int_equal(RUN_WITHOUT_KEY(r, "docs", "metrics"), DONE);
+    assert_has(r->out, "writ_engine_publish_lag_records");
+    assert_int_equal(RUN_WITHOUT_KEY(r, "docs", "nothing"), USAGE);
+    rig_destroy(r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(help_is_printed_for_all_for_groups_and_for_commands),
+        cmocka_unit_test(every_help_line_fits_a_terminal),
+        cmocka_unit_test(a_command_line_that_makes_no_sense_is_told_what_would),
+        cmocka_unit_test(a_key_on_the_command_line_is_refused_with_the_reason),
+        cmocka_unit_test(without_a_key_nothing_is_asked),
+        cmocka_unit_test(a_key_file_is_used_but_not_where_others_can_read_it),
+        cmocka_unit_test(a_program_that_is_not_there_is_status_three),
+        cmocka_unit_test(a_refusal_is_told_in_the_programs_own_words),
+        cmocka_unit_test(the_agent_form_writes_snake_case_and_keeps_args_as_typed),
+        cmocka_unit_test(the_tool_form_puts_its_extras_into_the_context),
+        cmocka_unit_test(the_user_form_is_for_people),
+        cmocka_unit_test(only_a_plain_allow_is_status_zero),
+        cmocka_unit_test(bad_args_are_refused_before_anything_is_sent),
+        cmocka_unit_test(args_may_come_from_a_file),
+        cmocka_unit_test(explain_shows_every_rule),
+        cmocka_unit_test(a_file_is_put_under_its_own_name_or_a_given_one),
+        cmocka_unit_test(mistakes_in_a_document_are_told_with_line_and_column),
+        cmocka_unit_test(check_and_test_need_no_program),
+        cmocka_unit_test(a_document_is_printed_as_it_is),
+        cmocka_unit_test(a_key_is_made_from_lists_and_spans_and_printed_alone),
+        cmocka_unit_test(the_first_key_is_made_in_a_data_directory),
+        cmocka_unit_test(revoking_tells_which_engines_are_behind),
+        cmocka_unit_test(rotating_keeps_the_old_key_for_the_overlap),
+        cmocka_unit_test(a_query_is_a_table_that_obeys_no_escape_sequences),
+        cmocka_unit_test(a_long_query_walks_the_pages),
+        cmocka_unit_test(a_trace_is_told_event_by_event),
+        cmocka_unit_test(the_doctor_finds_what_is_wrong_and_says_what_to_do),
+        cmocka_unit_test(reference_pages_are_printed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

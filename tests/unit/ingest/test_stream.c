@@ -1,0 +1,282 @@
+/* Engine streams: order, overlap, clashes, epochs; rows and position in one transaction. */
+#include "rig.h"
+
+static void a_stream_begins_with_engine_started(void **state)
+{
+    struct rig *r = *state;
+    fill_batch(r, NULL, 1, 3);
+    assert_int_equal(send(r, EPOCH_1, 1), ERR_EPOCH_UNKNOWN);
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM events"), 0);
+    fill_batch(r, NOTHING_BEFORE, 1, 3);
+    assert_int_equal(send(r, EPOCH_1, 1), ERR_OK);
+    assert_result(r, 4, 0, 0, 5);
+    assert_int_equal(rig_number(r, "SELECT next_seq FROM streams WHERE node = 'node-1' AND epoch = '" EPOCH_1 "'"), 5);
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM events WHERE node = 'node-1' AND journal = '0' AND seq BETWEEN 1 AND 4"), 4);
+}
+
+static void the_first_record_of_all_names_no_previous(void **state)
+{
+    struct rig *r = *state;
+    fill_batch(r, "{\"epoch\":\"" EPOCH_2 "\",\"seq\":7}", 1, 1);
+    assert_int_equal(send(r, EPOCH_1, 1), ERR_EPOCH_UNKNOWN);
+}
+
+static void a_repeated_batch_is_all_duplicates(void **state)
+{
+    struct rig *r = *state;
+    fill_batch(r, NOTHING_BEFORE, 1, 9);
+    assert_int_equal(send(r, EPOCH_1, 1), ERR_OK);
+    assert_int_equal(send(r, EPOCH_1, 1), ERR_OK);
+    assert_result(r, 0, 10, 0, 11);
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM events"), 10);
+}
+
+static void an_overlap_is_compared_and_the_rest_is_stored(void **state)
+{
+    struct rig *r = *state;
+    fill_batch(r, NOTHING_BEFORE, 1, 4); /* seqs 1 … 5 */
+    assert_int_equal(send(r, EPOCH_1, 1), ERR_OK);
+    fill_batch(r, NULL, 3, 5); /* events 3 … 7 are seqs 4 … 8 */
+    assert_int_equal(send(r, EPOCH_1, 4), ERR_OK);
+    assert_result(r, 3, 2, 0, 9);
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM events"), 8);
+}
+
+static void a_batch_ahead_is_a_gap_that_says_where_to_go_on(void **state)
+{
+    struct rig *r = *state;
+    fill_batch(r, NOTHING_BEFORE, 1, 4);
+    assert_int_equal(send(r, EPOCH_1, 2), ERR_STREAM_GAP);
+    assert_int_equal(r->result.next_seq, 1);
+    assert_int_equal(send(r, EPOCH_1, 1), ERR_OK);
+    fill_batch(r, NULL, 9, 1);
+    assert_int_equal(send(r, EPOCH_1, 7), ERR_STREAM_GAP);
+    assert_result(r, 0, 0, 0, 6);
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM events"), 5);
+}
+
+static void other_bytes_at_a_stored_place_are_a_clash_that_stops_nothing(void **state)
+{
+    struct rig *r = *state;
+    fill_batch(r, NOTHING_BEFORE, 1, 2); /* seqs 1 … 3 */
+    assert_int_equal(send(r, EPOCH_1, 1), ERR_OK);
+    fill_batch(r, NULL, 50, 3);
+    assert_int_equal(send(r, EPOCH_1, 3), ERR_OK);
+    assert_result(r, 2, 0, 1, 6);
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM quarantine WHERE reason = 'clash' AND seq = 3"), 1);
+    assert_int_equal(rig_number(r, "SELECT event LIKE '%evt_%02%' FROM events WHERE seq = 3"), 1); /* the first one stays */
+    /* Sent again it is a clash again, but kept once. */
+    assert_int_equal(send(r, EPOCH_1, 3), ERR_OK);
+    assert_result(r, 0, 2, 1, 6);
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM quarantine"), 1);
+}
+
+static void what_is_no_event_is_quarantined_and_the_stream_goes_on(void **state)
+{
+    struct rig *r = *state;
+    fill_batch(r, NOTHING_BEFORE, 1, 1);
+    buf_put_literal(&r->body, "{this is not json\n\n");
+    buf_put(&r->body, str_of("\xff\x00\xfe\n", 4));
+    put_event(&r->body, 2, "default");
+    assert_int_equal(send(r, EPOCH_1, 1), ERR_OK);
+    assert_result(r, 3, 0, 0, 7);
+    assert_int_equal(r->result.invalid, 3);
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM quarantine WHERE reason = 'invalid'"), 3);
+    assert_int_equal(rig_number(r, "SELECT length(event) FROM quarantine WHERE seq = 5"), 3);
+    assert_int_equal(rig_number(r, "SELECT seq FROM events WHERE event_id LIKE '%2'"), 6);
+    /* Again, they are what they were. */
+    assert_int_equal(send(r, EPOCH_1, 1), ERR_OK);
+    assert_result(r, 0, 6, 0, 7);
+}
+
+static void a_new_epoch_must_name_the_stored_one_and_its_last_record(void **state)
+{
+    struct rig *r = *state;
+    static const char *const wrong[] = {
+        NOTHING_BEFORE,
+        "{\"epoch\":\"" EPOCH_1 "\",\"seq\":3}",
+        "{\"epoch\":\"" EPOCH_1 "\",\"seq\":5}",
+        "{\"epoch\":\"" EPOCH_2 "\",\"seq\":4}",
+        "{\"epoch\":\"" EPOCH_1 "\"}",
+    };
+    fill_batch(r, NOTHING_BEFORE, 1, 3); /* seqs 1 … 4 */
+    assert_int_equal(send(r, EPOCH_1, 1), ERR_OK);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        fill_batch(r, wrong[i], 100 + (unsigned)i, 2);
+        assert_int_equal(send(r, EPOCH_2, 5), ERR_EPOCH_UNKNOWN);
+        assert_int_equal(r->result.next_seq, 5);
+    }
+    fill_batch(r, NULL, 10, 2);
+    assert_int_equal(send(r, EPOCH_2, 5), ERR_EPOCH_UNKNOWN);
+    fill_batch(r, "{\"epoch\":\"" EPOCH_1 "\",\"seq\":4}", 10, 2);
+    assert_int_equal(send(r, EPOCH_2, 5), ERR_OK);
+    assert_result(r, 3, 0, 0, 8);
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM events WHERE epoch = '" EPOCH_2 "'"), 3);
+    /* The old epoch has ended. */
+    fill_batch(r, NULL, 20, 1);
+    assert_int_equal(send(r, EPOCH_1, 8), ERR_EPOCH_UNKNOWN);
+}
+
+static void the_tail_of_the_old_epoch_may_come_again(void **state)
+{
+    struct rig *r = *state;
+    fill_batch(r, NOTHING_BEFORE, 1, 3);
+    assert_int_equal(send(r, EPOCH_1, 1), ERR_OK);
+    fill_batch(r, "{\"epoch\":\"" EPOCH_1 "\",\"seq\":4}", 10, 1);
+    assert_int_equal(send(r, EPOCH_2, 5), ERR_OK);
+    fill_batch(r, NULL, 2, 2); /* seqs 3 and 4, of epoch 1 */
+    assert_int_equal(send(r, EPOCH_1, 3), ERR_OK);
+    assert_result(r, 0, 2, 0, 7);
+}
+
+static void a_tail_and_the_new_epochs_start_may_be_one_batch(void **state)
+{
+    struct rig *r = *state;
+    fill_batch(r, NOTHING_BEFORE, 1, 3);
+    assert_int_equal(send(r, EPOCH_1, 1), ERR_OK);
+    fill_batch(r, NULL, 3, 1); /* seq 4 */
+    put_started(&r->body, 77, "{\"epoch\":\"" EPOCH_1 "\",\"seq\":4}");
+    assert_int_equal(send(r, EPOCH_2, 4), ERR_OK);
+    assert_result(r, 1, 1, 0, 6);
+}
+
+static void streams_of_other_nodes_do_not_touch_each_other(void **state)
+{
+    struct rig *r = *state;
+    fill_batch(r, NOTHING_BEFORE, 1, 3);
+    assert_int_equal(send_from(r, "node-1", EPOCH_1, 1), ERR_OK);
+    fill_batch(r, NOTHING_BEFORE, 11, 1);
+    assert_int_equal(send_from(r, "node-2", EPOCH_2, 1), ERR_OK);
+    assert_result(r, 2, 0, 0, 3);
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM streams"), 2);
+}
+
+static void an_event_id_of_another_stream_is_a_clash(void **state)
+{
+    struct rig *r = *state;
+    fill_batch(r, NOTHING_BEFORE, 1, 3);
+    assert_int_equal(send_from(r, "node-1", EPOCH_1, 1), ERR_OK);
+    assert_int_equal(send_from(r, "node-2", EPOCH_1, 1), ERR_OK); /* a disk that was copied */
+    assert_result(r, 0, 0, 4, 5);
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM events"), 4);
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM quarantine WHERE reason = 'event_id clash'"), 4);
+}
+
+static void a_row_that_people_posted_learns_its_place(void **state)
+{
+    struct rig *r = *state;
+    buf_clear(&r->body);
+    put_event(&r->body, 1, "default");
+    buf_put_byte(&r->body, '\0');
+    assert_int_equal(post(r, r->body.bytes, false), ERR_OK);
+    fill_batch(r, NOTHING_BEFORE, 1, 1);
+    assert_int_equal(send(r, EPOCH_1, 1), ERR_OK);
+    assert_result(r, 1, 1, 0, 3);
+    assert_int_equal(rig_number(r, "SELECT seq FROM events WHERE id = 1"), 2);
+}
+
+static void a_tenant_that_the_key_may_not_write_for_refuses_the_batch(void **state)
+{
+    struct rig *r = *state;
+    struct str only[] = {STR("acme")};
+    const struct globs tenants = {only, 1};
+    fill_batch(r, NOTHING_BEFORE, 1, 3);
+    const struct ingest_batch batch = {.node = STR("node-1"), .journal = STR("0"), .epoch = STR(EPOCH_1), .first_seq = 1,
+                                       .body = buf_view(&r->body), .tenants = &tenants, .now_ms = 1};
+    assert_int_equal(ingest_stream(r->store, &batch, &r->result, &r->fault), ERR_WRONG_TENANT);
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM events") + rig_number(r, "SELECT count(*) FROM streams"), 0);
+}
+
+static void wrong_headers_are_refused(void **state)
+{
+    struct rig *r = *state;
+    fill_batch(r, NOTHING_BEFORE, 1, 1);
+    assert_int_equal(send(r, EPOCH_1, 0), ERR_BAD_HEADER);
+    assert_int_equal(send(r, EPOCH_1, UINT64_MAX), ERR_BAD_HEADER);
+    assert_int_equal(send(r, "short", 1), ERR_BAD_HEADER);
+    assert_int_equal(send(r, "ABCDEFABCDEFABCD", 1), ERR_BAD_HEADER);
+    assert_int_equal(send_from(r, "", EPOCH_1, 1), ERR_BAD_HEADER);
+    assert_int_equal(send_from(r, "\xff", EPOCH_1, 1), ERR_BAD_HEADER);
+}
+
+static void an_empty_batch_changes_nothing(void **state)
+{
+    struct rig *r = *state;
+    buf_clear(&r->body);
+    assert_int_equal(send(r, EPOCH_1, 1), ERR_OK);
+    assert_result(r, 0, 0, 0, 1);
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM streams"), 0);
+}
+
+static void a_store_that_cannot_be_written_takes_nothing(void **state)
+{
+    struct rig *r = *state;
+    fill_batch(r, NOTHING_BEFORE, 1, 3);
+    rig_sql(r, "CREATE TRIGGER no BEFORE UPDATE ON streams BEGIN SELECT RAISE(ABORT, 'no'); END");
+    assert_int_equal(send(r, EPOCH_1, 1), ERR_OK);
+    fill_batch(r, NULL, 10, 3);
+    assert_int_not_equal(send(r, EPOCH_1, 5), ERR_OK); /* the position cannot move, so no row stays */
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM events"), 4);
+    assert_int_equal(r->result.accepted, 0);
+    rig_sql(r, "DROP TRIGGER no");
+    assert_int_equal(send(r, EPOCH_1, 5), ERR_OK);
+    assert_result(r, 3, 0, 0, 8);
+}
+
+/* The child is killed somewhere within its batches; afterwards position and rows must agree. */
+static void a_kill_leaves_rows_and_position_together(void **state)
+{
+    struct rig *r = *state;
+    for (int round = 0; round < 6; round++) {
+        int pipes[2];
+        assert_int_equal(pipe(pipes), 0);
+        store_close(r->store);
+        r->store = NULL;
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            rig_open(r);
+            uint64_t next = (uint64_t)rig_number(r, "SELECT ifnull(max(next_seq), 1) FROM streams");
+            for (unsigned n = 0;; n++) {
+                fill_batch(r, next == 1 ? NOTHING_BEFORE : NULL, 1000 * (unsigned)round + 20 * n + 1, 20);
+                if (send(r, EPOCH_1, next) != ERR_OK) _exit(2);
+                next = r->result.next_seq;
+                if (write(pipes[1], "x", 1) != 1) _exit(3);
+            }
+        }
+        char byte;
+        for (int i = 0; i < 3 + round; i++) assert_int_equal(read(pipes[0], &byte, 1), 1);
+        kill(child, SIGKILL);
+        assert_int_equal(waitpid(child, NULL, 0), child);
+        close(pipes[0]);
+        close(pipes[1]);
+        rig_open(r);
+        assert_int_equal(rig_number(r, "SELECT count(*) FROM events"), rig_number(r, "SELECT next_seq - 1 FROM streams"));
+        assert_int_equal(rig_number(r, "SELECT max(seq) FROM events"), rig_number(r, "SELECT next_seq - 1 FROM streams"));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_stream_begins_with_engine_started),
+        TEST(the_first_record_of_all_names_no_previous),
+        TEST(a_repeated_batch_is_all_duplicates),
+        TEST(an_overlap_is_compared_and_the_rest_is_stored),
+        TEST(a_batch_ahead_is_a_gap_that_says_where_to_go_on),
+        TEST(other_bytes_at_a_stored_place_are_a_clash_that_stops_nothing),
+        TEST(what_is_no_event_is_quarantined_and_the_stream_goes_on),
+        TEST(a_new_epoch_must_name_the_stored_one_and_its_last_record),
+        TEST(the_tail_of_the_old_epoch_may_come_again),
+        TEST(a_tail_and_the_new_epochs_start_may_be_one_batch),
+        TEST(streams_of_other_nodes_do_not_touch_each_other),
+        TEST(an_event_id_of_another_stream_is_a_clash),
+        TEST(a_row_that_people_posted_learns_its_place),
+        TEST(a_tenant_that_the_key_may_not_write_for_refuses_the_batch),
+        TEST(wrong_headers_are_refused),
+        TEST(an_empty_batch_changes_nothing),
+        TEST(a_store_that_cannot_be_written_takes_nothing),
+        TEST(a_kill_leaves_rows_and_position_together),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

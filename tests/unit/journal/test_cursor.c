@@ -1,0 +1,164 @@
+#include "support.h"
+
+struct reading {
+    struct rig *rig;
+    struct journal_cursor *cursor;
+    struct journal_record record;
+    struct fault fault;
+};
+
+static struct reading begin(struct rig *r, uint64_t seq)
+{
+    struct reading g = {.rig = r};
+    assert_int_equal(journal_cursor_open(r->journal, seq, &g.cursor, &g.fault), ERR_OK);
+    return g;
+}
+
+static enum err next(struct reading *g) { return journal_cursor_next(g->cursor, &g->record, &g->fault); }
+
+static void a_cursor_gives_what_is_durable_and_no_more(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    struct reading g = begin(r, 1);
+    assert_int_equal(next(&g), ERR_END);
+    rig_append(r, "one", true);
+    rig_append(r, "two", true);
+    rig_write(r);
+    assert_int_equal(next(&g), ERR_END);
+    rig_sync(r);
+    rig_append(r, "three", true);
+    rig_write(r);
+    assert_int_equal(next(&g), ERR_OK);
+    assert_int_equal(g.record.seq, 1);
+    assert_true(str_equal(g.record.public_bytes, STR("one")));
+    assert_true(str_equal(g.record.private_bytes, STR("private")));
+    assert_memory_equal(g.record.epoch, test_epoch, JOURNAL_EPOCH_TEXT);
+    assert_int_equal(next(&g), ERR_OK);
+    assert_int_equal(next(&g), ERR_END);
+    assert_int_equal(next(&g), ERR_END);
+    rig_sync(r);
+    assert_int_equal(next(&g), ERR_OK);
+    assert_int_equal(g.record.seq, 3);
+    journal_cursor_close(g.cursor);
+    rig_destroy(r);
+}
+
+static void a_cursor_begins_anywhere(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    for (int i = 0; i < 10; i++) {
+        rig_append(r, "a", true);
+        rig_append(r, "b", true);
+        rig_append(r, "c", true);
+        rig_write(r);
+        rig_sync(r);
+        if (i == 4) scribe_claim_step(&r->journal->scribe, TEST_NOW);
+    }
+    for (uint64_t seq = 1; seq <= 30; seq++) {
+        struct reading g = begin(r, seq);
+        for (uint64_t at = seq; at <= 30; at++) {
+            assert_int_equal(next(&g), ERR_OK);
+            assert_int_equal(g.record.seq, at);
+            assert_int_equal(g.record.public_bytes.bytes[0], "abc"[(at - 1) % 3]);
+        }
+        assert_int_equal(next(&g), ERR_END);
+        journal_cursor_close(g.cursor);
+    }
+    struct reading end = begin(r, 31);
+    assert_int_equal(next(&end), ERR_END);
+    rig_put(r, "later");
+    assert_int_equal(next(&end), ERR_OK);
+    assert_int_equal(end.record.seq, 31);
+    journal_cursor_close(end.cursor);
+
+    struct journal_cursor *c;
+    assert_int_equal(journal_cursor_open(r->journal, 40, &c, &end.fault), ERR_NOT_FOUND);
+    assert_int_equal(journal_cursor_open(r->journal, 0, &c, &end.fault), ERR_NOT_FOUND);
+    rig_destroy(r);
+}
+
+static void fill(struct rig *r, uint64_t until_segment)
+{
+    while (r->journal->scribe.tail.segment < until_segment) {
+        rig_append_size(r, 20000);
+        rig_append_size(r, 60000);
+        rig_write(r);
+        rig_sync(r);
+        rig_keep(r);
+    }
+}
+
+static void a_cursor_follows_across_segments(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    struct reading early = begin(r, 1);
+    fill(r, 4);
+    uint64_t last = journal_durable_seq(r->journal);
+    for (uint64_t seq = 1; seq <= last; seq++) {
+        assert_int_equal(next(&early), ERR_OK);
+        assert_int_equal(early.record.seq, seq);
+        assert_int_equal(early.record.public_bytes.size, seq % 2 == 1 ? 20000 : 60000);
+    }
+    assert_int_equal(next(&early), ERR_END);
+    fill(r, 5);
+    assert_int_equal(next(&early), ERR_OK);
+    assert_int_equal(early.record.seq, last + 1);
+    journal_cursor_close(early.cursor);
+    rig_destroy(r);
+}
+
+static void what_is_no_longer_kept_is_not_found(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    struct reading behind = begin(r, 1);
+    fill(r, 3);
+    journal_confirm(r->journal, journal_durable_seq(r->journal));
+    rig_keep(r);
+    struct journal_cursor *c;
+    struct fault f;
+    assert_int_equal(journal_cursor_open(r->journal, 1, &c, &f), ERR_NOT_FOUND);
+    enum err err;
+    while ((err = next(&behind)) == ERR_OK) {} /* its first segment is open still, the next is gone */
+    assert_int_equal(err, ERR_NOT_FOUND);
+    journal_cursor_close(behind.cursor);
+    rig_destroy(r);
+}
+
+static void a_damaged_frame_is_not_given(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    rig_put(r, "one");
+    rig_put(r, "two");
+    rig_flip(r, test_first_segment, 512 + 140);
+    struct reading g = begin(r, 1);
+    assert_int_equal(next(&g), ERR_OK);
+    assert_int_equal(next(&g), ERR_CORRUPT);
+    assert_non_null(strstr(g.fault.text, test_first_segment));
+    assert_non_null(strstr(g.fault.text, "seq 2"));
+    journal_cursor_close(g.cursor);
+
+    rig_flip(r, test_first_segment, 512 + 140);
+    rig_flip(r, test_first_segment, 512); /* its magic: looks like the end of the segment */
+    g = begin(r, 1);
+    assert_int_equal(next(&g), ERR_OK);
+    assert_int_equal(next(&g), ERR_CORRUPT);
+    journal_cursor_close(g.cursor);
+    rig_destroy(r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_cursor_gives_what_is_durable_and_no_more),
+        cmocka_unit_test(a_cursor_begins_anywhere),
+        cmocka_unit_test(a_cursor_follows_across_segments),
+        cmocka_unit_test(what_is_no_longer_kept_is_not_found),
+        cmocka_unit_test(a_damaged_frame_is_not_given),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,148 @@
+#include "journal/disk.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+struct place {
+    char directory[64];
+    struct disk *disk;
+};
+
+static int make_place(void **state)
+{
+    struct place *p = calloc(1, sizeof *p);
+    const char template[] = "build/test_disk_XXXXXX";
+    memcpy(p->directory, template, sizeof template);
+    if (mkdtemp(p->directory) == NULL) return -1;
+    if (disk_real_create(p->directory, &p->disk) != ERR_OK) return -1;
+    *state = p;
+    return 0;
+}
+
+static int remove_place(void **state)
+{
+    struct place *p = *state;
+    disk_real_destroy(p->disk);
+    DIR *d = opendir(p->directory);
+    for (struct dirent *e; d != NULL && (e = readdir(d)) != NULL;)
+        if (e->d_name[0] != '.') unlinkat(dirfd(d), e->d_name, 0);
+    if (d != NULL) closedir(d);
+    rmdir(p->directory);
+    free(p);
+    return 0;
+}
+
+static void bytes_come_back_and_the_end_is_told(void **state)
+{
+    struct disk *d = ((struct place *)*state)->disk;
+    int file;
+    assert_int_equal(d->open(d->state, "a", false, &file), ERR_NOT_FOUND);
+    assert_int_equal(d->open(d->state, "a", true, &file), ERR_OK);
+    assert_int_equal(d->fill(d->state, file, 1 << 20), ERR_OK);
+    assert_int_equal(d->write(d->state, file, "hello", 5, 70000), ERR_OK);
+    assert_int_equal(d->sync(d->state, file), ERR_OK);
+    char bytes[8] = "xxxxxxx";
+    assert_int_equal(d->read(d->state, file, bytes, 7, 69999), ERR_OK);
+    assert_memory_equal(bytes, "\0hello\0", 7);
+    uint64_t size;
+    assert_int_equal(d->size(d->state, file, &size), ERR_OK);
+    assert_int_equal(size, 1 << 20);
+    assert_int_equal(d->read(d->state, file, bytes, 2, (1 << 20) - 1), ERR_END);
+    d->close(d->state, file);
+    assert_int_equal(d->open(d->state, "a", true, &file), ERR_EXISTS);
+}
+
+static void a_filled_file_has_all_its_blocks(void **state)
+{
+    struct place *p = *state;
+    int file;
+    assert_int_equal(p->disk->open(p->disk->state, "a", true, &file), ERR_OK);
+    assert_int_equal(p->disk->fill(p->disk->state, file, (1 << 20) + 4096), ERR_OK);
+    p->disk->close(p->disk->state, file);
+    char path[128];
+    snprintf(path, sizeof path, "%s/a", p->directory);
+    struct stat about;
+    assert_int_equal(stat(path, &about), 0);
+    assert_true(about.st_blocks * 512 >= (1 << 20) + 4096);
+    assert_int_equal(about.st_mode & 0777, 0600);
+}
+
+static void note(void *context, const char *name)
+{
+    char *to = context;
+    memcpy(to + strlen(to), name, strlen(name) + 1);
+}
+
+static void names_are_listed_renamed_and_removed(void **state)
+{
+    struct disk *d = ((struct place *)*state)->disk;
+    int file;
+    assert_int_equal(d->lock(d->state), ERR_OK);
+    assert_int_equal(d->open(d->state, "a", true, &file), ERR_OK);
+    d->close(d->state, file);
+    assert_int_equal(d->rename(d->state, "a", "b"), ERR_OK);
+    assert_int_equal(d->sync_directory(d->state), ERR_OK);
+    char names[256] = "";
+    assert_int_equal(d->list(d->state, note, names), ERR_OK);
+    assert_string_equal(names, "b"); /* the lock is not one of them */
+    assert_int_equal(d->remove(d->state, "b"), ERR_OK);
+    assert_int_equal(d->remove(d->state, "b"), ERR_NOT_FOUND);
+}
+
+static void only_one_process_holds_the_lock(void **state)
+{
+    struct place *p = *state;
+    assert_int_equal(p->disk->lock(p->disk->state), ERR_OK);
+    struct disk *second;
+    assert_int_equal(disk_real_create(p->directory, &second), ERR_OK);
+    assert_int_equal(second->lock(second->state), ERR_EXISTS);
+    disk_real_destroy(p->disk);
+    assert_int_equal(second->lock(second->state), ERR_OK);
+    p->disk = second;
+}
+
+static void a_new_directory_is_for_its_owner_alone(void **state)
+{
+    struct place *p = *state;
+    char path[128];
+    snprintf(path, sizeof path, "%s/sub", p->directory);
+    struct disk *sub;
+    assert_int_equal(disk_real_create(path, &sub), ERR_OK);
+    struct stat about;
+    assert_int_equal(stat(path, &about), 0);
+    assert_int_equal(about.st_mode & 0777, 0700);
+    disk_real_destroy(sub);
+    rmdir(path);
+    assert_int_equal(disk_real_create("build/no/such/place", &sub), ERR_NOT_FOUND);
+}
+
+static void the_room_on_the_disk_is_told(void **state)
+{
+    struct disk *d = ((struct place *)*state)->disk;
+    uint64_t free_bytes, total_bytes;
+    assert_int_equal(d->free_bytes(d->state, &free_bytes, &total_bytes), ERR_OK);
+    assert_true(free_bytes > 0 && total_bytes >= free_bytes);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(bytes_come_back_and_the_end_is_told, make_place, remove_place),
+        cmocka_unit_test_setup_teardown(a_filled_file_has_all_its_blocks, make_place, remove_place),
+        cmocka_unit_test_setup_teardown(names_are_listed_renamed_and_removed, make_place, remove_place),
+        cmocka_unit_test_setup_teardown(only_one_process_holds_the_lock, make_place, remove_place),
+        cmocka_unit_test_setup_teardown(a_new_directory_is_for_its_owner_alone, make_place, remove_place),
+        cmocka_unit_test_setup_teardown(the_room_on_the_disk_is_told, make_place, remove_place),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,355 @@
+#include "journal/frame.h"
+#include "support.h"
+
+static void a_new_directory_is_empty(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    assert_int_equal(r->report.last_seq, 0);
+    assert_int_equal(r->report.records, 0);
+    assert_int_equal(r->report.segments, 1);
+    assert_memory_equal(r->report.epoch, test_epoch, JOURNAL_EPOCH_TEXT);
+    assert_memory_equal(r->report.last_epoch, "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", JOURNAL_EPOCH_TEXT);
+    rig_destroy(r);
+}
+
+static void records_come_back_after_a_clean_close(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    rig_put(r, "one");
+    rig_put(r, "two");
+    rig_close(r);
+    assert_int_equal(rig_open(r), ERR_OK);
+    assert_int_equal(r->replayed, 2);
+    assert_string_equal(r->last_public, "two");
+    assert_int_equal(r->report.last_seq, 2);
+    assert_int_equal(r->report.durable_seq_claimed, 2);
+    assert_int_equal(r->report.cut_bytes, 0);
+    assert_memory_equal(r->report.last_epoch, test_epoch, JOURNAL_EPOCH_TEXT);
+    rig_destroy(r);
+}
+
+static void what_was_only_written_survives_a_kill(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    rig_append(r, "one", false);
+    rig_write(r);
+    rig_die(r, false);
+    assert_int_equal(rig_open(r), ERR_OK);
+    assert_int_equal(r->replayed, 1);
+    rig_destroy(r);
+}
+
+/* Recovery must not trust pages that read well: it writes them anew. */
+static void what_a_kill_left_unsynced_is_durable_after_recovery(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    for (int i = 0; i < 20; i++) {
+        rig_append(r, "only written", false);
+        rig_write(r);
+        rig_die(r, false);
+        assert_int_equal(rig_open(r), ERR_OK);
+        rig_die(r, true);
+        assert_int_equal(rig_open(r), ERR_OK);
+        assert_int_equal(r->replayed, i + 1);
+    }
+    rig_destroy(r);
+}
+
+static void a_torn_tail_is_cut_and_counted(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    rig_put(r, "one");
+    uint64_t offset = r->journal->scribe.tail.offset;
+    rig_append(r, "two", false);
+    rig_write(r);
+    rig_die(r, false);
+    rig_flip(r, test_first_segment, offset + FRAME_HEADER_BYTES + 9); /* the body of the last frame */
+    assert_int_equal(rig_open(r), ERR_OK);
+    assert_int_equal(r->replayed, 1);
+    assert_int_equal(r->report.cut_frames, 1);
+    assert_int_equal(r->report.cut_bytes, 512);
+    rig_put(r, "two again");
+    rig_close(r);
+    assert_int_equal(rig_open(r), ERR_OK);
+    assert_int_equal(r->replayed, 2);
+    assert_string_equal(r->last_public, "two again");
+    rig_destroy(r);
+}
+
+static void damage_below_the_durable_mark_is_refused_and_told(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    uint64_t offset = r->journal->scribe.tail.offset;
+    rig_put(r, "one");
+    rig_put(r, "two"); /* tells that "one" is durable */
+    rig_die(r, false);
+    rig_flip(r, test_first_segment, offset + FRAME_HEADER_BYTES + 9);
+    assert_int_equal(rig_open(r), ERR_CORRUPT);
+    assert_non_null(strstr(r->fault.text, test_first_segment));
+    assert_non_null(strstr(r->fault.text, "offset 0"));
+    assert_non_null(strstr(r->fault.text, "seq 1"));
+    rig_destroy(r);
+}
+
+static void a_refusal_changes_nothing(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    rig_put(r, "one");
+    rig_put(r, "two");
+    rig_die(r, false);
+    uint64_t size;
+    rig_flip(r, test_first_segment, 200);
+    char *before = malloc(TEST_SEGMENT);
+    memcpy(before, sim_disk_bytes(r->disk, test_first_segment, &size), TEST_SEGMENT);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(rig_open(r), ERR_CORRUPT);
+        sim_disk_kill(r->disk);
+    }
+    assert_memory_equal(before, sim_disk_bytes(r->disk, test_first_segment, &size), TEST_SEGMENT);
+    free(before);
+    rig_destroy(r);
+}
+
+static void the_last_record_is_guarded_after_a_clean_close(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    rig_put(r, "one");
+    rig_close(r);
+    rig_flip(r, test_first_segment, FRAME_HEADER_BYTES);
+    assert_int_equal(rig_open(r), ERR_CORRUPT);
+    rig_destroy(r);
+}
+
+static void the_last_record_is_guarded_once_recovery_promised_it(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    rig_append(r, "one", false);
+    rig_write(r);
+    rig_die(r, false);
+    assert_int_equal(rig_open(r), ERR_OK);
+    rig_die(r, true);
+    rig_flip(r, test_first_segment, FRAME_HEADER_BYTES);
+    assert_int_equal(rig_open(r), ERR_CORRUPT);
+    rig_destroy(r);
+}
+
+/* The header's word counts, though the frame that says it is torn itself. */
+static void a_torn_frame_still_tells_what_was_durable(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    rig_put(r, "one");
+    uint64_t offset = r->journal->scribe.tail.offset;
+    rig_put(r, "two");
+    rig_die(r, false);
+    rig_flip(r, test_first_segment, FRAME_HEADER_BYTES + 9);
+    rig_flip(r, test_first_segment, offset + FRAME_HEADER_BYTES + 9);
+    assert_int_equal(rig_open(r), ERR_CORRUPT);
+    rig_destroy(r);
+}
+
+static void fill_first_segment(struct rig *r)
+{
+    while (r->journal->scribe.tail.segment == 1) {
+        rig_append_size(r, 60000);
+        rig_write(r);
+        rig_sync(r);
+        rig_keep(r);
+    }
+}
+
+static void segments_follow_each_other(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    fill_first_segment(r);
+    uint64_t written = journal_written_seq(r->journal);
+    rig_die(r, true);
+    assert_int_equal(rig_open(r), ERR_OK);
+    assert_int_equal(r->replayed, written);
+    assert_int_equal(r->report.segments, 2);
+    rig_destroy(r);
+}
+
+/* A frame of no records at the end of a full segment, written and not synced, then a kill, and
+ * only then a power cut: the chain needs that frame, though no record is in it. */
+static void an_unsynced_frame_of_no_records_is_not_forgotten(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 10; seed++) {
+        struct rig *r = rig_create_seeded(seed);
+        while (r->journal->scribe.tail.offset < TEST_SEGMENT - 3 * 65536) {
+            rig_append_size(r, 60000);
+            rig_write(r);
+            rig_sync(r);
+            rig_keep(r);
+        }
+        assert_true(scribe_claim_step(&r->journal->scribe, TEST_NOW));
+        for (int i = 0; i < 4; i++) rig_append_size(r, 60000);
+        rig_write(r);
+        assert_int_equal(r->journal->scribe.tail.segment, 2);
+        uint64_t written = journal_written_seq(r->journal);
+        rig_die(r, false);
+        assert_int_equal(rig_open(r), ERR_OK);
+        rig_die(r, true);
+        assert_int_equal(rig_open(r), ERR_OK);
+        assert_int_equal(r->replayed, written);
+        rig_destroy(r);
+    }
+}
+
+static void a_missing_segment_is_refused(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    fill_first_segment(r);
+    while (r->journal->scribe.tail.segment == 2) {
+        rig_append_size(r, 60000);
+        rig_write(r);
+        rig_sync(r);
+        rig_keep(r);
+    }
+    rig_die(r, true);
+    assert_true(sim_disk_forget(r->disk, test_second_segment));
+    assert_int_equal(rig_open(r), ERR_CORRUPT);
+    assert_non_null(strstr(r->fault.text, test_second_segment));
+    rig_destroy(r);
+}
+
+static void a_segment_cut_short_is_refused(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    fill_first_segment(r);
+    rig_die(r, true);
+    assert_true(sim_disk_truncate(r->disk, test_first_segment, TEST_SEGMENT / 2));
+    assert_int_equal(rig_open(r), ERR_CORRUPT);
+    rig_destroy(r);
+}
+
+static void frames_of_another_segment_are_not_believed(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    rig_put(r, "one");
+    uint64_t size, offset = r->journal->scribe.tail.offset;
+    rig_put(r, "two");
+    fill_first_segment(r);
+    rig_put(r, "last");
+    uint64_t end = r->journal->scribe.tail.offset;
+    rig_close(r);
+    assert_true(sim_disk_damage(r->disk, test_second_segment, end + 512,
+                                sim_disk_bytes(r->disk, test_first_segment, &size) + offset, 512));
+    assert_int_equal(rig_open(r), ERR_OK);
+    assert_int_equal(r->report.cut_frames, 0);
+    assert_int_equal(r->report.cut_bytes, 512);
+    assert_string_equal(r->last_public, "last");
+    rig_destroy(r);
+}
+
+/* The same epoch, segment and seq, but not what was there: only the chain can know. */
+static void a_frame_exchanged_for_a_well_summed_one_is_refused(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    rig_put(r, "one");
+    rig_put(r, "two");
+    rig_put(r, "three");
+    rig_close(r);
+    uint64_t size;
+    char other[512];
+    struct frame f;
+    memcpy(other, sim_disk_bytes(r->disk, test_first_segment, &size), sizeof other);
+    assert_int_equal(frame_read_header(other, 1, &f), ERR_OK);
+    other[FRAME_HEADER_BYTES + 8] = 'O';
+    frame_encode(&f, other);
+    assert_true(sim_disk_damage(r->disk, test_first_segment, 0, other, sizeof other));
+    assert_int_equal(rig_open(r), ERR_CORRUPT);
+    assert_non_null(strstr(r->fault.text, "does not follow"));
+    rig_destroy(r);
+}
+
+static void a_full_disk_does_not_keep_the_journal_shut(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    rig_put(r, "one");
+    uint64_t offset = r->journal->scribe.tail.offset;
+    rig_append(r, "torn", false);
+    rig_write(r);
+    rig_die(r, false);
+    rig_flip(r, test_first_segment, offset + FRAME_HEADER_BYTES + 9);
+    sim_disk_set_capacity(r->disk, 2 * TEST_SEGMENT); /* the segment and its spare */
+    assert_int_equal(rig_open(r), ERR_OK);
+    assert_int_equal(r->replayed, 1);
+    assert_int_equal(r->report.cut_frames, 1);
+    rig_die(r, true);
+    assert_int_equal(rig_open(r), ERR_OK);
+    assert_int_equal(r->replayed, 1);
+    assert_int_equal(r->report.cut_bytes, 0);
+    rig_destroy(r);
+}
+
+static enum err refuse_record(void *context, const struct journal_record *record)
+{
+    (void)context;
+    return record->seq == 2 ? ERR_BAD_VALUE : ERR_OK;
+}
+
+static void a_replay_that_fails_ends_the_opening(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    rig_put(r, "one");
+    rig_put(r, "two");
+    rig_close(r);
+    assert_int_equal(journal_open_driven(&r->options, test_epoch, TEST_NOW, refuse_record, NULL, &r->journal,
+                                         &r->report, &r->fault), ERR_BAD_VALUE);
+    assert_non_null(strstr(r->fault.text, "seq 2"));
+    rig_destroy(r);
+}
+
+static void a_second_opening_of_the_same_directory_is_refused(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    struct journal *first = r->journal;
+    assert_int_equal(rig_open(r), ERR_EXISTS);
+    r->journal = first;
+    rig_destroy(r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_new_directory_is_empty),
+        cmocka_unit_test(records_come_back_after_a_clean_close),
+        cmocka_unit_test(what_was_only_written_survives_a_kill),
+        cmocka_unit_test(what_a_kill_left_unsynced_is_durable_after_recovery),
+        cmocka_unit_test(a_torn_tail_is_cut_and_counted),
+        cmocka_unit_test(damage_below_the_durable_mark_is_refused_and_told),
+        cmocka_unit_test(a_refusal_changes_nothing),
+        cmocka_unit_test(the_last_record_is_guarded_after_a_clean_close),
+        cmocka_unit_test(the_last_record_is_guarded_once_recovery_promised_it),
+        cmocka_unit_test(a_torn_frame_still_tells_what_was_durable),
+        cmocka_unit_test(segments_follow_each_other),
+        cmocka_unit_test(an_unsynced_frame_of_no_records_is_not_forgotten),
+        cmocka_unit_test(a_missing_segment_is_refused),
+        cmocka_unit_test(a_segment_cut_short_is_refused),
+        cmocka_unit_test(frames_of_another_segment_are_not_believed),
+        cmocka_unit_test(a_frame_exchanged_for_a_well_summed_one_is_refused),
+        cmocka_unit_test(a_full_disk_does_not_keep_the_journal_shut),
+        cmocka_unit_test(a_replay_that_fails_ends_the_opening),
+        cmocka_unit_test(a_second_opening_of_the_same_directory_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

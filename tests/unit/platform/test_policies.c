@@ -1,0 +1,332 @@
+/* /api/v1/policies and /api/v1/bundle over real sockets. */
+#include "rig.h"
+
+#define ALLOW "rules:\\n  - {id: reads, agents: [\\\"*\\\"], actions: [\\\"get_*\\\"], decision: allow}\\n"
+#define DENY "rules:\\n  - {id: reads, actions: [\\\"get_*\\\"], decision: deny}\\n"
+#define BASE "/api/v1/policies/base"
+
+static int put(struct rig *r, const char *content) /* the JSON string's inside */
+{
+    struct str body = arena_printf(&r->arena, "{\"content\":\"%s\"}", content);
+    return call_with(r, r->keys[ADMIN], "PUT", BASE, body, NULL);
+}
+
+static void a_policy_is_put_and_got(void **state)
+{
+    struct rig *r = *state;
+    put(r, ALLOW);
+    assert_status(r, 201);
+    assert_int_equal(number(r, "version"), 1);
+    char etag[96];
+    snprintf(etag, sizeof etag, "%s", r->etag);
+    assert_int_not_equal(etag[0], '\0');
+    get(r, ADMIN, BASE);
+    assert_status(r, 200);
+    assert_string_equal(r->etag, etag);
+    assert_text(r, "name", "base");
+    assert_text(r, "tenant_id", "default");
+    assert_text(r, "format", "yaml");
+    assert_text(r, "updated_by", "admin");
+    assert_true(str_starts(json_text(r->json, STR("content")), STR("rules:\n")));
+    assert_int_equal(call_with(r, r->keys[ADMIN], "GET", BASE, (struct str){0}, &(struct extra){{"If-None-Match"}, {etag}, NULL}), 304);
+}
+
+static void the_same_content_makes_no_new_version(void **state)
+{
+    struct rig *r = *state;
+    put(r, ALLOW);
+    uint64_t version = number(r, "version");
+    put(r, ALLOW);
+    assert_status(r, 200);
+    assert_int_equal(number(r, "version"), version);
+    put(r, DENY);
+    assert_status(r, 200);
+    assert_int_equal(number(r, "version"), 2);
+    /* What is not content is no version either. */
+    send_json(r, ADMIN, "PUT", BASE, "{\"content\":\"" DENY "\",\"description\":\"d\",\"is_active\":false}");
+    assert_int_equal(number(r, "version"), 2);
+    assert_text(r, "description", "d");
+    assert_int_equal(json_get(r->json, STR("is_active"))->type, JSON_FALSE);
+    put(r, DENY); /* absent members keep what is there */
+    assert_text(r, "description", "d");
+    assert_int_equal(json_get(r->json, STR("is_active"))->type, JSON_FALSE);
+}
+
+static void an_invalid_document_says_where_and_changes_nothing(void **state)
+{
+    struct rig *r = *state;
+    put(r, ALLOW);
+    put(r, "rules:\\n  - {id: a, agents: [b], actions: [x], decision: alow}\\n");
+    assert_refused(r, 400, "invalid_policy", "/content");
+    const struct json *details = json_get(r->json, STR("details"));
+    assert_int_equal(details->type, JSON_ARRAY);
+    assert_int_equal(json_u64(details->child, STR("line"), 0), 2);
+    assert_non_null(strstr(arena_copy(&r->arena, json_text(details->child, STR("message"))).bytes, "alow"));
+    get(r, ADMIN, BASE);
+    assert_int_equal(number(r, "version"), 1);
+}
+
+static void an_object_is_a_document_too(void **state)
+{
+    struct rig *r = *state;
+    send_json(r, ADMIN, "PUT", BASE, "{\"content\":{\"rules\":[{\"id\":\"a\",\"actions\":[\"x\"],\"decision\":\"deny\"}]}}");
+    assert_status(r, 201);
+    assert_text(r, "format", "json");
+    assert_text(r, "content", "{\"rules\":[{\"id\":\"a\",\"actions\":[\"x\"],\"decision\":\"deny\"}]}");
+}
+
+static void conditions_are_held(void **state)
+{
+    struct rig *r = *state;
+    const struct str allow = STR("{\"content\":\"" ALLOW "\"}"), deny = STR("{\"content\":\"" DENY "\"}");
+    struct extra fresh = {{"If-None-Match"}, {"*"}, NULL}, match = {{"If-Match"}, {r->etag}, NULL}, wrong = {{"If-Match"}, {"\"x\""}, NULL};
+    char etag[96];
+    call_with(r, r->keys[ADMIN], "PUT", BASE, allow, &wrong);
+    assert_refused(r, 412, "precondition_failed", NULL);
+    assert_int_equal(call_with(r, r->keys[ADMIN], "PUT", BASE, allow, &fresh), 201);
+    snprintf(etag, sizeof etag, "%s", r->etag);
+    match.values[0] = etag;
+    call_with(r, r->keys[ADMIN], "PUT", BASE, deny, &fresh);
+    assert_refused(r, 412, "precondition_failed", NULL);
+    assert_int_equal(call_with(r, r->keys[ADMIN], "PUT", BASE, deny, &match), 200);
+    call_with(r, r->keys[ADMIN], "PUT", BASE, allow, &match);
+    assert_refused(r, 412, "precondition_failed", NULL);
+    call_with(r, r->keys[ADMIN], "DELETE", BASE, (struct str){0}, &match);
+    assert_refused(r, 412, "precondition_failed", NULL);
+}
+
+static void a_dry_run_changes_nothing(void **state)
+{
+    struct rig *r = *state;
+    send_json(r, ADMIN, "PUT", BASE "?dry_run=true", "{\"content\":\"" ALLOW "\"}");
+    assert_status(r, 200);
+    assert_text(r, "change", "created");
+    assert_int_equal(get(r, ADMIN, BASE), 404);
+    get(r, ADMIN, "/api/v1/audit?kind=policy.put");
+    assert_int_equal(number(r, "count"), 0);
+    send_json(r, ADMIN, "PUT", BASE "?dry_run=yes", "{\"content\":\"" ALLOW "\"}");
+    assert_refused(r, 400, "bad_parameter", NULL);
+}
+
+static void versions_stay_and_come_back(void **state)
+{
+    struct rig *r = *state;
+    put(r, ALLOW);
+    put(r, DENY);
+    get(r, ADMIN, BASE "/versions");
+    assert_int_equal(number(r, "count"), 2);
+    assert_int_equal(json_u64(json_get(r->json, STR("versions"))->child, STR("version"), 0), 2);
+    get(r, ADMIN, BASE "/versions/1");
+    assert_true(str_starts(json_text(r->json, STR("content")), STR("rules:\n")));
+    assert_int_equal(get(r, ADMIN, BASE "/versions/9"), 404);
+    assert_int_equal(get(r, ADMIN, BASE "/versions/x"), 404);
+    send_json(r, ADMIN, "POST", BASE "/rollback", "{\"version\":1}");
+    assert_status(r, 200);
+    assert_int_equal(number(r, "version"), 3);
+    send_json(r, ADMIN, "POST", BASE "/rollback", "{\"version\":9}");
+    assert_refused(r, 404, "not_found", NULL);
+    send_json(r, ADMIN, "POST", BASE "/rollback", "{}");
+    assert_refused(r, 400, "missing_member", "/version");
+    send_json(r, ADMIN, "POST", BASE "/rollback", "{\"version\":\"1\"}");
+    assert_refused(r, 400, "wrong_type", "/version");
+    /* A document that is deleted and made again goes on counting. */
+    assert_int_equal(call_with(r, r->keys[ADMIN], "DELETE", BASE, (struct str){0}, NULL), 200);
+    assert_int_equal(get(r, ADMIN, BASE), 404);
+    assert_int_equal(call_with(r, r->keys[ADMIN], "DELETE", BASE, (struct str){0}, NULL), 404);
+    put(r, DENY);
+    assert_status(r, 201);
+    assert_int_equal(number(r, "version"), 4);
+}
+
+static void a_wrong_put_is_named(void **state)
+{
+    struct rig *r = *state;
+    static const struct {
+        const char *body, *code, *field;
+    } cases[] = {
+        {"{}", "missing_member", "/content"},
+        {"{\"content\":null}", "missing_member", "/content"},
+        {"{\"content\":5}", "wrong_type", "/content"},
+        {"{\"content\":\"" ALLOW "\",\"is_active\":\"yes\"}", "wrong_type", "/is_active"},
+        {"{\"content\":\"" ALLOW "\",\"description\":5}", "wrong_type", "/description"},
+        {"{\"content\":\"" ALLOW "\",\"isActive\":true}", "wrong_case", "/isActive"},
+        {"{\"content\":\"" ALLOW "\",\"tenant_id\":5}", "wrong_type", "/tenant_id"},
+        {"[]", "wrong_type", NULL},
+        {"{", "malformed_json", NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        send_json(r, ADMIN, "PUT", BASE, cases[i].body);
+        assert_refused(r, 400, cases[i].code, cases[i].field);
+    }
+    send_json(r, ADMIN, "PUT", "/api/v1/policies/a%20b", "{\"content\":\"" ALLOW "\"}");
+    assert_refused(r, 400, "bad_value", NULL);
+    send_json(r, ADMIN, "PUT", BASE, "{\"content\":\"" ALLOW "\",\"tenant_id\":\"acme\"}");
+    assert_refused(r, 403, "wrong_tenant", "/tenant_id");
+}
+
+static void tenants_do_not_see_each_other(void **state)
+{
+    struct rig *r = *state;
+    put(r, ALLOW);
+    assert_int_equal(get(r, OTHER, BASE), 404);
+    get(r, OTHER, "/api/v1/policies");
+    assert_string_equal(r->body.bytes, "{\"policies\":[],\"count\":0}");
+    get(r, OTHER, "/api/v1/policies?tenant_id=default");
+    assert_refused(r, 403, "wrong_tenant", NULL);
+    get(r, ROOT, "/api/v1/policies");
+    assert_refused(r, 400, "tenant_required", NULL);
+    get(r, ROOT, "/api/v1/policies?tenant_id=default");
+    assert_int_equal(number(r, "count"), 1);
+    assert_int_equal(get(r, AUDITOR, BASE), 403);
+    assert_int_equal(call_with(r, NULL, "GET", BASE, (struct str){0}, NULL), 401);
+}
+
+static void changes_are_audited_without_a_source(void **state)
+{
+    struct rig *r = *state;
+    put(r, ALLOW);
+    put(r, DENY);
+    send_json(r, ADMIN, "POST", BASE "/rollback", "{\"version\":1}");
+    call_with(r, r->keys[ADMIN], "DELETE", BASE, (struct str){0}, NULL);
+    get(r, AUDITOR, "/api/v1/audit?action=policy.put");
+    assert_int_equal(number(r, "count"), 2);
+    get(r, AUDITOR, "/api/v1/audit?kind=policy.rolled_back");
+    assert_int_equal(number(r, "count"), 1);
+    const struct json *e = json_get(r->json, STR("events"))->child;
+    assert_int_equal(json_u64(e, STR("policy_version"), 0), 3);
+    assert_true(str_equal(json_text(e, STR("actor")), STR("admin")));
+    assert_true(str_starts(json_text(e, STR("key_id")), STR("key_")));
+    assert_true(str_starts(json_text(e, STR("request_id")), STR("req_")));
+    assert_null(json_get(e, STR("source")));
+    get(r, AUDITOR, "/api/v1/audit?kind=policy.deleted");
+    assert_int_equal(number(r, "count"), 1);
+}
+
+/* ---- the bundle ---- */
+
+static void the_bundle_holds_active_policies_and_keys(void **state)
+{
+    struct rig *r = *state;
+    put(r, ALLOW);
+    send_json(r, ADMIN, "PUT", "/api/v1/policies/off", "{\"content\":\"" ALLOW "\",\"is_active\":false}");
+    get(r, ENGINE, "/api/v1/bundle");
+    assert_status(r, 200);
+    const struct json *policies = json_get(r->json, STR("policies"));
+    assert_int_equal(policies->count, 1);
+    assert_true(str_equal(json_text(policies->child, STR("name")), STR("base")));
+    assert_int_equal(json_text(policies->child, STR("digest")).size, 64);
+    const struct json *keys = json_get(r->json, STR("keys"));
+    assert_int_equal(keys->count, 6);
+    for (const struct json *k = keys->child; k != NULL; k = k->next) assert_int_equal(json_text(k, STR("mac")).size, 64);
+    assert_int_equal(json_text(r->json, STR("log_id")).size, 32);
+    assert_int_equal(get(r, ADMIN, "/api/v1/bundle"), 403);
+    assert_int_equal(get(r, ENGINE, "/api/v1/bundle?wait=61"), 400);
+}
+
+static void an_unchanged_bundle_is_304_after_its_wait(void **state)
+{
+    struct rig *r = *state;
+    char etag[96];
+    get(r, ENGINE, "/api/v1/bundle");
+    snprintf(etag, sizeof etag, "%s", r->etag);
+    const struct extra known = {{"If-None-Match"}, {etag}, NULL};
+    assert_int_equal(call_with(r, r->keys[ENGINE], "GET", "/api/v1/bundle", (struct str){0}, &known), 304);
+    assert_int_equal(r->body.size, 0);
+    uint64_t begin = world_monotonic_ns();
+    assert_int_equal(call_with(r, r->keys[ENGINE], "GET", "/api/v1/bundle?wait=1", (struct str){0}, &known), 304);
+    assert_string_equal(r->etag, etag);
+    uint64_t took_ms = (world_monotonic_ns() - begin) / 1000000;
+    assert_in_range(took_ms, 900, 4000);
+}
+
+struct waiter {
+    struct rig *r;
+    struct http_client *client;
+    struct extra known;
+    int status;
+    uint64_t at_ns;
+    char etag[96];
+};
+
+static void *wait_for_change(void *argument)
+{
+    struct waiter *w = argument;
+    struct http_call call = {.method = "GET", .target = STR("/api/v1/bundle?wait=30"), .timeout_ms = 40000, .reply_max = RIG_REPLY_MAX,
+                             .header_count = 3};
+    char bearer[128];
+    struct http_answer answer;
+    snprintf(bearer, sizeof bearer, "Bearer %s", w->r->keys[ENGINE]);
+    call.headers[0] = (struct http_header){STR("Authorization"), str_from(bearer)};
+    call.headers[1] = (struct http_header){STR("If-None-Match"), str_from(w->known.values[0])};
+    call.headers[2] = (struct http_header){STR("Writ-Node"), STR("node-1")};
+    struct fault f;
+    if (http_call(w->client, &call, false, &answer, &f) == ERR_OK) w->status = answer.status;
+    w->at_ns = world_monotonic_ns();
+    struct str etag = http_answer_header(&answer, STR("etag"));
+    snprintf(w->etag, sizeof w->etag, "%.*s", STR_FORMAT(etag));
+    return NULL;
+}
+
+/* Until the platform knows that an engine waits: revoking nothing tells who is behind. */
+static void wait_until_it_waits(struct rig *r)
+{
+    for (int i = 0; i < 2000 && atomic_load(&r->platform->bundle_wait_count) == 0; i++) usleep(1000);
+    assert_int_not_equal(atomic_load(&r->platform->bundle_wait_count), 0);
+}
+
+static void a_waiting_engine_is_told_of_a_change_at_once(void **state)
+{
+    struct rig *r = *state;
+    char etag[96];
+    get(r, ENGINE, "/api/v1/bundle");
+    snprintf(etag, sizeof etag, "%s", r->etag);
+    struct waiter w = {.r = r, .client = rig_connect(r), .known = {{"If-None-Match"}, {etag}, NULL}};
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, wait_for_change, &w), 0);
+    wait_until_it_waits(r);
+    put(r, ALLOW);
+    uint64_t put_ns = world_monotonic_ns();
+    pthread_join(thread, NULL);
+    assert_int_equal(w.status, 200);
+    assert_true(strcmp(w.etag, etag) != 0);
+    assert_true(w.at_ns < put_ns + 300000000u);
+    http_client_destroy(w.client);
+}
+
+static void a_drain_answers_who_waits(void **state)
+{
+    struct rig *r = *state;
+    char etag[96];
+    get(r, ENGINE, "/api/v1/bundle");
+    snprintf(etag, sizeof etag, "%s", r->etag);
+    struct waiter w = {.r = r, .client = rig_connect(r), .known = {{"If-None-Match"}, {etag}, NULL}};
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, wait_for_change, &w), 0);
+    wait_until_it_waits(r);
+    rig_stop(r);
+    pthread_join(thread, NULL);
+    assert_int_equal(w.status, 503);
+    http_client_destroy(w.client);
+    rig_start(r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_policy_is_put_and_got),
+        TEST(the_same_content_makes_no_new_version),
+        TEST(an_invalid_document_says_where_and_changes_nothing),
+        TEST(an_object_is_a_document_too),
+        TEST(conditions_are_held),
+        TEST(a_dry_run_changes_nothing),
+        TEST(versions_stay_and_come_back),
+        TEST(a_wrong_put_is_named),
+        TEST(tenants_do_not_see_each_other),
+        TEST(changes_are_audited_without_a_source),
+        TEST(the_bundle_holds_active_policies_and_keys),
+        TEST(an_unchanged_bundle_is_304_after_its_wait),
+        TEST(a_waiting_engine_is_told_of_a_change_at_once),
+        TEST(a_drain_answers_who_waits),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,239 @@
+/* Batches over HTTP: what goes out, and what each answer is taken for. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+
+#include <cmocka.h>
+
+#include "pipeline/publish/transport.h"
+#include "unit/publish/peer.h"
+
+#define KEY "wk_0000000000000000000000000_secret"
+
+struct wire {
+    struct peer *peer;
+    struct transport *transport;
+    char key_file[96];
+};
+
+static void write_key(const struct wire *w, const char *text)
+{
+    FILE *file = fopen(w->key_file, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+static struct wire wire_create(void)
+{
+    struct wire w = {.peer = peer_create()};
+    struct fault f;
+    snprintf(w.key_file, sizeof w.key_file, "%s/key", w.peer->folder);
+    write_key(&w, KEY "\n");
+    assert_int_equal(transport_http_create(w.peer->address, w.key_file, "node 1", &w.transport, &f), ERR_OK);
+    return w;
+}
+
+static void wire_destroy(struct wire *w)
+{
+    w->transport->destroy(w->transport);
+    unlink(w->key_file);
+    peer_destroy(w->peer);
+}
+
+static enum err find(struct wire *w, struct stream_report *ret, struct fault *f)
+{
+    *ret = (struct stream_report){0};
+    return w->transport->find(w->transport->state, ret, f);
+}
+
+static const struct batch two_records = {.first_seq = 41, .count = 2, .epoch = "0123456789abcdef",
+                                         .lines = {"{\"a\":1}\n{\"b\":2}\n", 16}};
+
+static enum sent send_two(struct wire *w, struct send_answer *ret, struct fault *f)
+{
+    struct stream_report ignored;
+    assert_int_equal(find(w, &ignored, f), ERR_OK); /* as the publisher does first */
+    return w->transport->send(w->transport->state, &two_records, ret, f);
+}
+
+#define POSITIONS "{\"log_id\":\"l1\",\"streams\":[]}"
+
+static void assert_has(const char *text, const char *part)
+{
+    if (text == NULL || strstr(text, part) == NULL) fail_msg("\"%s\" is not in: %s", part, text == NULL ? "(nothing)" : text);
+}
+
+static void positions_are_asked_for_with_the_key_and_the_encoded_node(void **state)
+{
+    (void)state;
+    struct wire w = wire_create();
+    struct stream_report r;
+    struct fault f;
+    peer_will_answer(w.peer, 200, NULL, POSITIONS);
+    assert_int_equal(find(&w, &r, &f), ERR_OK);
+    assert_false(r.known);
+    assert_string_equal(r.log_id, "l1");
+    assert_has(w.peer->requests[0], "GET /api/v1/audit/positions?node=node%201 HTTP/1.1\r\n");
+    assert_has(w.peer->requests[0], "Authorization: Bearer " KEY "\r\n");
+    wire_destroy(&w);
+}
+
+static void the_stream_of_journal_zero_is_the_one_that_counts(void **state)
+{
+    (void)state;
+    struct wire w = wire_create();
+    struct stream_report r;
+    struct fault f;
+    peer_will_answer(w.peer, 200, NULL,
+                     "{\"log_id\":\"l1\",\"streams\":[{\"journal\":\"1\",\"epoch\":\"ffffffffffffffff\",\"next_seq\":7},"
+                     "{\"journal\":\"0\",\"epoch\":\"0123456789abcdef\",\"next_seq\":42,\"want_from\":40}]}");
+    assert_int_equal(find(&w, &r, &f), ERR_OK);
+    assert_true(r.known);
+    assert_int_equal(r.next_seq, 42);
+    assert_int_equal(r.want_from, 40);
+    assert_memory_equal(r.epoch, "0123456789abcdef", EPOCH_TEXT);
+    wire_destroy(&w);
+}
+
+static void positions_that_are_not_as_they_should_be_are_a_failure(void **state)
+{
+    (void)state;
+    static const char *const wrong[] = {"", "[]", "{}", "{\"log_id\":\"l\"}", "{\"log_id\":5,\"streams\":[]}",
+                                        "{\"log_id\":\"l\",\"streams\":[{\"journal\":\"0\",\"epoch\":\"short\",\"next_seq\":2}]}"};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        struct wire w = wire_create();
+        struct stream_report r;
+        struct fault f = {0};
+        peer_will_answer(w.peer, 200, NULL, wrong[i]);
+        assert_int_equal(find(&w, &r, &f), ERR_UPSTREAM_FAILED);
+        assert_has(f.text, "the platform");
+        wire_destroy(&w);
+    }
+}
+
+static void a_refusal_is_told_with_its_code_and_without_the_key(void **state)
+{
+    (void)state;
+    struct wire w = wire_create();
+    struct stream_report r;
+    struct fault f = {0};
+    peer_will_answer(w.peer, 401, NULL, "{\"error\":\"no valid credential\",\"code\":\"unauthenticated\"}");
+    assert_int_equal(find(&w, &r, &f), ERR_UPSTREAM_FAILED);
+    assert_has(f.text, "401 unauthenticated: no valid credential");
+    assert_null(strstr(f.text, "secret"));
+    wire_destroy(&w);
+}
+
+static void a_key_that_was_replaced_is_taken_up_at_the_next_find(void **state)
+{
+    (void)state;
+    struct wire w = wire_create();
+    struct stream_report r;
+    struct fault f;
+    peer_will_answer(w.peer, 200, NULL, POSITIONS);
+    assert_int_equal(find(&w, &r, &f), ERR_OK);
+    write_key(&w, "wk_other");
+    assert_int_equal(find(&w, &r, &f), ERR_OK);
+    assert_has(w.peer->requests[1], "Authorization: Bearer wk_other\r\n");
+    wire_destroy(&w);
+}
+
+static void a_batch_says_whose_records_it_has(void **state)
+{
+    (void)state;
+    struct wire w = wire_create();
+    struct send_answer a = {0};
+    struct fault f;
+    peer_will_answer(w.peer, 200, NULL, POSITIONS);
+    peer_will_answer(w.peer, 201, NULL, "{\"accepted\":1,\"duplicates\":1,\"clashes\":3,\"next_seq\":43}");
+    assert_int_equal(send_two(&w, &a, &f), SENT_ACCEPTED);
+    assert_int_equal(a.accepted, 1);
+    assert_int_equal(a.duplicates, 1);
+    assert_int_equal(a.clashes, 3);
+    assert_int_equal(a.next_seq, 43);
+    const char *request = w.peer->requests[1];
+    static const char *const parts[] = {"POST /api/v1/audit/ingest HTTP/1.1\r\n", "Content-Type: application/x-ndjson\r\n",
+                                        "Authorization: Bearer " KEY "\r\n", "Writ-Node: node 1\r\n",
+                                        "Writ-Journal: 0\r\n", "Writ-Epoch: 0123456789abcdef\r\n",
+                                        "Writ-First-Seq: 41\r\n", "\r\n\r\n{\"a\":1}\n{\"b\":2}\n"};
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) assert_has(request, parts[i]);
+    wire_destroy(&w);
+}
+
+static void each_refusal_of_a_batch_is_told_apart(void **state)
+{
+    (void)state;
+    static const struct { int status; const char *body; enum sent sent; uint64_t want_from; } cases[] = {
+        {409, "{\"error\":\"e\",\"code\":\"stream_gap\",\"want_from\":12}", SENT_GAP, 12},
+        {409, "{\"error\":\"e\",\"code\":\"epoch_unknown\"}", SENT_DIVERGED, 0},
+        {409, "{\"error\":\"e\",\"code\":\"event_conflict\"}", SENT_FAILED, 0},
+        {409, "nothing", SENT_FAILED, 0},
+        {413, "{\"error\":\"e\",\"code\":\"body_too_large\"}", SENT_TOO_LARGE, 0},
+        {403, "{\"error\":\"e\",\"code\":\"wrong_node\"}", SENT_FAILED, 0},
+        {503, "{\"error\":\"e\",\"code\":\"overloaded\"}", SENT_FAILED, 0},
+        {200, "{\"next_seq\":43}", SENT_FAILED, 0},
+        {201, "{}", SENT_FAILED, 0},
+        {201, "<html>", SENT_FAILED, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct wire w = wire_create();
+        struct send_answer a = {0};
+        struct fault f = {0};
+        peer_will_answer(w.peer, 200, NULL, POSITIONS);
+        peer_will_answer(w.peer, cases[i].status, NULL, cases[i].body);
+        assert_int_equal(send_two(&w, &a, &f), cases[i].sent);
+        assert_int_equal(a.want_from, cases[i].want_from);
+        assert_true(cases[i].sent == SENT_GAP || f.text[0] != '\0');
+        wire_destroy(&w);
+    }
+}
+
+static void a_platform_that_is_not_there_is_a_failure(void **state)
+{
+    (void)state;
+    struct wire w = wire_create();
+    struct stream_report r;
+    struct fault f = {0};
+    unlink(w.peer->address + 5);
+    assert_int_not_equal(find(&w, &r, &f), ERR_OK);
+    assert_true(f.text[0] != '\0');
+    wire_destroy(&w);
+}
+
+static void a_key_file_that_holds_no_key_is_refused_by_name(void **state)
+{
+    (void)state;
+    struct wire w = wire_create();
+    struct transport *t;
+    struct fault f;
+    static const char *const wrong[] = {"", "\n", "two words\n", "a\nb\n"};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        write_key(&w, wrong[i]);
+        assert_int_equal(transport_http_create(w.peer->address, w.key_file, "n", &t, &f), ERR_BAD_VALUE);
+        assert_has(f.text, "platform.key.file");
+    }
+    assert_int_equal(transport_http_create(w.peer->address, "/nowhere/key", "n", &t, &f), ERR_NOT_FOUND);
+    assert_has(f.text, "/nowhere/key");
+    write_key(&w, KEY);
+    assert_int_not_equal(transport_http_create("ftp://x", w.key_file, "n", &t, &f), ERR_OK);
+    wire_destroy(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(positions_are_asked_for_with_the_key_and_the_encoded_node),
+        cmocka_unit_test(the_stream_of_journal_zero_is_the_one_that_counts),
+        cmocka_unit_test(positions_that_are_not_as_they_should_be_are_a_failure),
+        cmocka_unit_test(a_refusal_is_told_with_its_code_and_without_the_key),
+        cmocka_unit_test(a_key_that_was_replaced_is_taken_up_at_the_next_find),
+        cmocka_unit_test(a_batch_says_whose_records_it_has),
+        cmocka_unit_test(each_refusal_of_a_batch_is_told_apart),
+        cmocka_unit_test(a_platform_that_is_not_there_is_a_failure),
+        cmocka_unit_test(a_key_file_that_holds_no_key_is_refused_by_name),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
