@@ -1,77 +1,37 @@
-/* audit_query.c - audit events in SQLite: finding them.
+/* audit_query.c - audit events in SQLite: finding them. audit_index.h says how it is known where to
+ * look; here it is looked, segment by segment, newest or oldest first, until the page is full.
  *
- * A query walks one index in the order of ids, so that a page costs what it shows: the index of
- * the narrowest member that the query names (a trace before a user, a user before a rule, …), or
- * the tenant's own. What else it names is looked at row by row. `from` and `to` become bounds on
- * the id, by the table of minutes, and are then checked exactly. A query that finds little in
- * much is stopped after QUERY_MS, with ERR_TIMEOUT, so that it cannot keep a reader from others. */
+ * Every record that is told was compared with all that the query names: the index only says where
+ * it may be worth reading. A query that finds little in much is stopped after QUERY_MS with
+ * ERR_TIMEOUT, so that it cannot keep a reader from others. */
 #include "pipeline/ingest/audit_sqlite.h"
 
 #include "base/check.h"
 
-enum { QUERY_MS = 5000, PROGRESS_STEPS = 20000, MINUTE_MS = 60000 };
+enum { QUERY_MS = 5000, PROGRESS_STEPS = 20000 };
 
-/* Every statement binds the same parameters; an absent one is NULL and narrows nothing. */
-#define FILTERS                                                                                   \
-    " AND id >= ?2 AND id <= ?3 AND timestamp >= ?4 AND timestamp < ?5"                           \
-    " AND (?6 IS NULL OR actor = ?6) AND (?7 IS NULL OR action = ?7) AND (?8 IS NULL OR decision = ?8)" \
-    " AND (?9 IS NULL OR trace_id = ?9) AND (?10 IS NULL OR kind = ?10) AND (?11 IS NULL OR rule = ?11)" \
-    " AND (?12 IS NULL OR user_id = ?12)"
-#define COLUMNS "SELECT id, event, node, journal, epoch, seq, created_at FROM events INDEXED BY "
-#define BY(index, condition)                                                                      \
-    {COLUMNS index " WHERE tenant_id = ?1" condition FILTERS " ORDER BY id DESC LIMIT ?13",        \
-     COLUMNS index " WHERE tenant_id = ?1" condition FILTERS " ORDER BY id ASC LIMIT ?13"}
-
-enum walk { WALK_TRACE, WALK_USER, WALK_RULE, WALK_ACTOR, WALK_ACTION, WALK_KIND, WALK_DECISION, WALK_TENANT };
-
-static const char *const walks[][2] = {
-    [WALK_TRACE] = BY("events_trace", " AND trace_id = ?9"),
-    [WALK_USER] = BY("events_user", " AND user_id = ?12"),
-    [WALK_RULE] = BY("events_rule", " AND rule = ?11"),
-    [WALK_ACTOR] = BY("events_actor", " AND actor = ?6"),
-    [WALK_ACTION] = BY("events_action", " AND action = ?7"),
-    [WALK_KIND] = BY("events_kind", " AND kind = ?10 AND kind <> 'decision'"),
-    [WALK_DECISION] = BY("events_decision", " AND decision = ?8"),
-    [WALK_TENANT] = BY("events_tenant", ""),
+/* One query under way. */
+struct walk {
+    struct database *database;
+    const struct audit_query *query;
+    audit_each *each;
+    void *context;
+    uint64_t low, high;    /* ids, both inclusive */
+    uint64_t told;
+    uint64_t deadline_ns;
+    bool done;             /* the page is full */
 };
 
-static enum walk walk_of(const struct audit_query *q)
-{
-    if (!str_is_absent(q->trace_id)) return WALK_TRACE;
-    if (!str_is_absent(q->user_id)) return WALK_USER;
-    if (!str_is_absent(q->rule)) return WALK_RULE;
-    /* Decisions are most of what there is, so their kind narrows nothing; any other kind does. */
-    if (!str_is_absent(q->kind) && !str_equal(q->kind, STR("decision"))) return WALK_KIND;
-    if (!str_is_absent(q->actor)) return WALK_ACTOR;
-    if (!str_is_absent(q->action)) return WALK_ACTION;
-    if (!str_is_absent(q->decision)) return WALK_DECISION;
-    return WALK_TENANT;
-}
+#define COLUMNS "SELECT id, event, node, journal, epoch, seq, created_at FROM records "
+/* An absent parameter is NULL and narrows nothing. */
+#define NAMED                                                                                     \
+    " AND tenant_id = ?3 AND timestamp >= ?4 AND timestamp < ?5 AND (?6 IS NULL OR actor = ?6)"    \
+    " AND (?7 IS NULL OR action = ?7) AND (?8 IS NULL OR decision = ?8) AND (?9 IS NULL OR trace_id = ?9)" \
+    " AND (?10 IS NULL OR kind = ?10) AND (?11 IS NULL OR rule = ?11) AND (?12 IS NULL OR user_id = ?12)"
 
-/* The ids between which all events of the asked time lie. False: there are none. */
-static enum err ids_of_time(struct database *d, const struct audit_query *q, uint64_t *low, uint64_t *high, bool *ret_any)
+static void bind_named(sqlite3_stmt *s, const struct audit_query *q)
 {
-    sqlite3_stmt *s = database_statement(
-        d, "SELECT min(first_id), max(last_id) FROM minutes WHERE tenant_id = ?1 AND minute >= ?2 AND minute <= ?3");
-    bind_text(s, 1, q->tenant);
-    bind_u64(s, 2, q->has_from ? q->from_ms / MINUTE_MS : 0);
-    bind_u64(s, 3, q->has_to ? q->to_ms / MINUTE_MS : INT64_MAX);
-    enum err err = statement_step(s);
-    if (err == ERR_OK) {
-        *ret_any = sqlite3_column_type(s, 0) != SQLITE_NULL;
-        if (*low < column_u64(s, 0)) *low = column_u64(s, 0);
-        if (*high > column_u64(s, 1)) *high = column_u64(s, 1);
-    }
-    sqlite3_reset(s);
-    return err;
-}
-
-static sqlite3_stmt *query_prepare(struct database *d, const struct audit_query *q, uint64_t low, uint64_t high)
-{
-    sqlite3_stmt *s = database_statement(d, walks[walk_of(q)][q->oldest_first ? 1 : 0]);
-    bind_text(s, 1, q->tenant);
-    bind_u64(s, 2, low);
-    bind_u64(s, 3, high);
+    bind_text(s, 3, q->tenant);
     bind_u64(s, 4, q->has_from ? q->from_ms : 0);
     bind_u64(s, 5, q->has_to ? q->to_ms : INT64_MAX);
     bind_text(s, 6, q->actor);
@@ -81,38 +41,164 @@ static sqlite3_stmt *query_prepare(struct database *d, const struct audit_query 
     bind_text(s, 10, q->kind);
     bind_text(s, 11, q->rule);
     bind_text(s, 12, q->user_id);
-    bind_u64(s, 13, q->limit);
-    return s;
 }
 
-static int is_late(void *deadline_ns) { return world_monotonic_ns() > *(const uint64_t *)deadline_ns; }
-
-static enum err query_walk(struct database *d, const struct audit_query *q, audit_each *each, void *context)
+/* Tells the rows of a statement that stands before its first one. */
+static enum err tell_rows(struct walk *w, sqlite3_stmt *s)
 {
-    uint64_t low = 0, high = q->before_id > 0 ? q->before_id - 1 : INT64_MAX;
-    bool any = true;
-    enum err err = q->has_from || q->has_to ? ids_of_time(d, q, &low, &high, &any) : ERR_OK;
-    if (err != ERR_OK || !any || low > high) return err;
-
-    sqlite3_stmt *s = query_prepare(d, q, low, high);
+    enum err err;
     while ((err = statement_step(s)) == ERR_OK) {
         struct audit_stored row;
         audit_stored_read(s, &row);
-        if (!each(context, &row)) break;
+        w->done = !w->each(w->context, &row) || ++w->told == w->query->limit;
+        if (w->done) break;
     }
     sqlite3_reset(s);
     return err == ERR_END ? ERR_OK : err;
 }
 
+/* ---- by blocks ---- */
+
+static enum err read_block(struct walk *w, uint64_t block)
+{
+    static const char newest[] = COLUMNS "WHERE id >= ?1 AND id <= ?2" NAMED " ORDER BY id DESC";
+    static const char oldest[] = COLUMNS "WHERE id >= ?1 AND id <= ?2" NAMED " ORDER BY id ASC";
+    uint64_t first = block << AUDIT_BLOCK_BITS, last = first + (1u << AUDIT_BLOCK_BITS) - 1;
+    sqlite3_stmt *s = database_statement(w->database, w->query->oldest_first ? oldest : newest);
+    bind_u64(s, 1, first > w->low ? first : w->low);
+    bind_u64(s, 2, last < w->high ? last : w->high);
+    bind_named(s, w->query);
+    return tell_rows(w, s);
+}
+
+/* The blocks of a segment that may hold what the query names. */
+static enum err blocks_of(struct walk *w, uint64_t segment, uint64_t *ret_blocks)
+{
+    const struct audit_query *q = w->query;
+    const struct str values[AUDIT_MEMBERS] = {
+        [AUDIT_TENANT] = STR(""), [AUDIT_ACTOR] = q->actor, [AUDIT_ACTION] = q->action, [AUDIT_DECISION] = q->decision,
+        [AUDIT_KIND] = q->kind,   [AUDIT_RULE] = q->rule,   [AUDIT_USER] = q->user_id,
+    };
+    *ret_blocks = ~0ull;
+    enum err err = ERR_OK;
+    for (int m = 0; m < AUDIT_MEMBERS && err == ERR_OK && *ret_blocks != 0; m++) {
+        if (str_is_absent(values[m])) continue;
+        uint64_t blocks;
+        err = audit_index_blocks(w->database, segment, q->tenant, (enum audit_member)m, values[m], &blocks);
+        *ret_blocks &= blocks;
+    }
+    return err;
+}
+
+static enum err read_segment(struct walk *w, uint64_t segment)
+{
+    uint64_t blocks;
+    enum err err = blocks_of(w, segment, &blocks);
+    while (err == ERR_OK && blocks != 0 && !w->done) {
+        unsigned at = w->query->oldest_first ? (unsigned)__builtin_ctzll(blocks) : 63u - (unsigned)__builtin_clzll(blocks);
+        blocks &= ~(1ull << at);
+        uint64_t block = (segment << (AUDIT_SEGMENT_BITS - AUDIT_BLOCK_BITS)) + at;
+        if ((block + 1) << AUDIT_BLOCK_BITS <= w->low || block << AUDIT_BLOCK_BITS > w->high) continue;
+        err = read_block(w, block);
+    }
+    return err;
+}
+
+/* ---- by trace ---- */
+
+static enum err read_trace(struct walk *w, uint64_t segment)
+{
+    static const char newest[] = COLUMNS "WHERE id IN (SELECT id FROM traces WHERE segment = ?1 AND hash = ?2) AND id >= ?13"
+                                         " AND id <= ?14" NAMED " ORDER BY id DESC";
+    static const char oldest[] = COLUMNS "WHERE id IN (SELECT id FROM traces WHERE segment = ?1 AND hash = ?2) AND id >= ?13"
+                                         " AND id <= ?14" NAMED " ORDER BY id ASC";
+    static const char any[] = "SELECT 1 FROM traces WHERE segment = ?1 AND hash = ?2";
+    uint32_t hash = audit_trace_hash(w->query->trace_id);
+    sqlite3_stmt *s = database_statement(w->database, any); /* most segments have none: one seek */
+    bind_u64(s, 1, segment);
+    bind_u64(s, 2, hash);
+    enum err err = statement_step(s);
+    sqlite3_reset(s);
+    if (err != ERR_OK) return err == ERR_END ? ERR_OK : err;
+
+    s = database_statement(w->database, w->query->oldest_first ? oldest : newest);
+    bind_u64(s, 1, segment);
+    bind_u64(s, 2, hash);
+    bind_u64(s, 13, w->low);
+    bind_u64(s, 14, w->high);
+    bind_named(s, w->query);
+    return tell_rows(w, s);
+}
+
+/* ---- the whole ---- */
+
+static enum err newest_id(struct database *d, uint64_t *ret)
+{
+    sqlite3_stmt *s = database_statement(d, "SELECT max(id) FROM records");
+    enum err err = statement_step(s);
+    if (err == ERR_OK) *ret = column_u64(s, 0);
+    sqlite3_reset(s);
+    return err;
+}
+
+/* Narrows the ids to those between which all events of the asked time lie. */
+static enum err narrow_by_time(struct walk *w)
+{
+    const struct audit_query *q = w->query;
+    if (!q->has_from && !q->has_to) return ERR_OK;
+    sqlite3_stmt *s = database_statement(
+        w->database, "SELECT min(first_id), max(last_id) FROM minutes WHERE tenant_id = ?1 AND minute >= ?2 AND minute <= ?3");
+    bind_text(s, 1, q->tenant);
+    bind_u64(s, 2, q->has_from ? q->from_ms / AUDIT_MINUTE_MS : 0);
+    bind_u64(s, 3, q->has_to ? q->to_ms / AUDIT_MINUTE_MS : INT64_MAX);
+    enum err err = statement_step(s);
+    if (err == ERR_OK) { /* where no minute has any, both are NULL: 0, and no id is */
+        uint64_t first = column_u64(s, 0), last = column_u64(s, 1);
+        if (w->low < first) w->low = first;
+        if (w->high > last) w->high = last;
+    }
+    sqlite3_reset(s);
+    return err;
+}
+
+static enum err walk_segments(struct walk *w)
+{
+    bool up = w->query->oldest_first;
+    bool by_trace = !str_is_absent(w->query->trace_id);
+    uint64_t first = w->low >> AUDIT_SEGMENT_BITS, last = w->high >> AUDIT_SEGMENT_BITS;
+    enum err err = ERR_OK;
+    for (uint64_t i = 0; i <= last - first && err == ERR_OK && !w->done; i++) {
+        uint64_t segment = up ? first + i : last - i;
+        err = by_trace ? read_trace(w, segment) : read_segment(w, segment);
+        if (err == ERR_OK && !w->done && world_monotonic_ns() > w->deadline_ns) err = ERR_TIMEOUT;
+    }
+    return err;
+}
+
+static enum err walk_run(struct walk *w)
+{
+    enum err err = newest_id(w->database, &w->high);
+    if (w->query->before_id > 0 && w->query->before_id - 1 < w->high) w->high = w->query->before_id - 1;
+    if (err == ERR_OK) err = narrow_by_time(w);
+    if (err != ERR_OK || w->high == 0 || w->low > w->high) return err;
+    return walk_segments(w);
+}
+
+static int is_late(void *walk) { return world_monotonic_ns() > ((const struct walk *)walk)->deadline_ns; }
+
 enum err audit_sqlite_query(void *state, const struct audit_query *q, audit_each *each, void *context)
 {
     struct audit_sqlite *a = state;
     struct database *d = a->database;
-    check(!str_is_absent(q->tenant));
-    uint64_t deadline = world_monotonic_ns() + (uint64_t)QUERY_MS * 1000000;
-    sqlite3_progress_handler(d->handle, PROGRESS_STEPS, is_late, &deadline);
-    enum err err = query_walk(d, q, each, context);
+    check(!str_is_absent(q->tenant) && q->limit > 0);
+    struct walk w = {.database = d, .query = q, .each = each, .context = context, .low = 1,
+                     .deadline_ns = world_monotonic_ns() + (uint64_t)QUERY_MS * 1000000};
+    enum err err = database_begin_read(d); /* one snapshot for all segments */
+    if (err != ERR_OK) return err;
+    sqlite3_progress_handler(d->handle, PROGRESS_STEPS, is_late, &w);
+    err = walk_run(&w);
     sqlite3_progress_handler(d->handle, 0, NULL, NULL);
-    if (err == ERR_STORE_UNAVAILABLE && world_monotonic_ns() > deadline) err = ERR_TIMEOUT;
+    if (err == ERR_STORE_UNAVAILABLE && world_monotonic_ns() > w.deadline_ns) err = ERR_TIMEOUT;
+    database_rollback(d); /* it only read */
     return err;
 }

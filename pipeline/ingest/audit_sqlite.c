@@ -1,79 +1,28 @@
-/* audit_sqlite.c - audit events in SQLite: writing. The queries are in audit_query.c.
+/* audit_sqlite.c - audit events in SQLite: rows, streams, quarantine. How they are found is
+ * audit_index.c and audit_query.c.
  *
  * Inserts go through one prepared statement with borrowed views: what SQLite copies into its
- * pages is the only copy made. Beside the rows, `minutes` keeps for each tenant and minute of
- * event time the first and last id in it, so that a query by time is a query by id and needs no
- * index of its own; a batch touches few minutes, so they are joined in memory and written once,
- * before the commit. */
+ * pages is the only copy made. */
 #include "pipeline/ingest/audit_sqlite.h"
 
 #include <stdlib.h>
 
 #include "base/check.h"
-#include "base/limits.h"
 #include "crypto/crypto.h"
-
-enum { MINUTE_MS = 60000 };
-
-struct audit_minute {
-    char tenant[LIMIT_ID_CHARACTERS * 4]; /* bytes of UTF-8 */
-    size_t tenant_size;
-    uint64_t minute, first_id, last_id;
-};
-
-static enum err minute_write(struct database *d, const struct audit_minute *m)
-{
-    sqlite3_stmt *s = database_statement(
-        d, "INSERT INTO minutes (tenant_id, minute, first_id, last_id) VALUES (?1, ?2, ?3, ?4)"
-           " ON CONFLICT (tenant_id, minute) DO UPDATE SET first_id = min(first_id, excluded.first_id),"
-           " last_id = max(last_id, excluded.last_id)");
-    bind_text(s, 1, str_of(m->tenant, m->tenant_size));
-    bind_u64(s, 2, m->minute);
-    bind_u64(s, 3, m->first_id);
-    bind_u64(s, 4, m->last_id);
-    return statement_run(s);
-}
-
-static enum err minutes_flush(struct audit_sqlite *a)
-{
-    enum err err = ERR_OK;
-    for (size_t i = 0; i < a->minute_count && err == ERR_OK; i++) err = minute_write(a->database, &a->minutes[i]);
-    a->minute_count = 0;
-    return err;
-}
-
-static enum err minutes_note(struct audit_sqlite *a, const struct event *e, uint64_t id)
-{
-    uint64_t minute = e->timestamp / MINUTE_MS;
-    for (size_t i = a->minute_count; i-- > 0;) {
-        struct audit_minute *m = &a->minutes[i];
-        if (m->minute != minute || !str_equal(str_of(m->tenant, m->tenant_size), e->tenant_id)) continue;
-        m->last_id = id; /* ids only rise */
-        return ERR_OK;
-    }
-    enum err err = a->minute_count == AUDIT_MINUTES ? minutes_flush(a) : ERR_OK;
-    struct audit_minute *m = &a->minutes[a->minute_count++];
-    check(e->tenant_id.size <= sizeof m->tenant);
-    memcpy(m->tenant, e->tenant_id.bytes, e->tenant_id.size);
-    m->tenant_size = e->tenant_id.size;
-    m->minute = minute;
-    m->first_id = m->last_id = id;
-    return err;
-}
 
 /* ---- transactions ---- */
 
 static enum err begin(void *state)
 {
     struct audit_sqlite *a = state;
-    a->minute_count = 0;
+    audit_index_clear(a->index);
     return database_begin(a->database);
 }
 
 static enum err commit(void *state)
 {
     struct audit_sqlite *a = state;
-    enum err err = minutes_flush(a);
+    enum err err = audit_index_flush(a->index);
     if (err != ERR_OK) {
         database_rollback(a->database);
         return err;
@@ -84,7 +33,7 @@ static enum err commit(void *state)
 static void rollback(void *state)
 {
     struct audit_sqlite *a = state;
-    a->minute_count = 0;
+    audit_index_clear(a->index);
     database_rollback(a->database);
 }
 
@@ -95,7 +44,7 @@ static enum err insert(void *state, const struct audit_row *row, uint64_t *ret_i
     struct audit_sqlite *a = state;
     const struct event *e = row->event;
     sqlite3_stmt *s = database_statement(
-        a->database, "INSERT OR ABORT INTO events (created_at, node, journal, epoch, seq, event_id, kind, tenant_id, trace_id,"
+        a->database, "INSERT OR ABORT INTO records (created_at, node, journal, epoch, seq, event_id, kind, tenant_id, trace_id,"
                      " timestamp, actor, user_id, action, decision, rule, event)"
                      " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)");
     bind_u64(s, 1, row->created_at);
@@ -117,7 +66,7 @@ static enum err insert(void *state, const struct audit_row *row, uint64_t *ret_i
     enum err err = statement_run(s);
     if (err != ERR_OK) return err;
     *ret_id = database_last_id(a->database);
-    return minutes_note(a, e, *ret_id);
+    return audit_index_note(a->index, e, *ret_id);
 }
 
 #define STORED "id, event, node, journal, epoch, seq, created_at"
@@ -143,7 +92,7 @@ static enum err by_seq(void *state, const struct audit_source *source, struct au
 {
     struct audit_sqlite *a = state;
     sqlite3_stmt *s = database_statement(
-        a->database, "SELECT " STORED " FROM events WHERE node = ?1 AND journal = ?2 AND seq = ?3");
+        a->database, "SELECT " STORED " FROM records WHERE node = ?1 AND journal = ?2 AND seq = ?3");
     bind_text(s, 1, source->node);
     bind_text(s, 2, source->journal);
     bind_u64(s, 3, source->seq);
@@ -153,7 +102,7 @@ static enum err by_seq(void *state, const struct audit_source *source, struct au
 static enum err by_event_id(void *state, struct str event_id, struct audit_stored *ret)
 {
     struct audit_sqlite *a = state;
-    sqlite3_stmt *s = database_statement(a->database, "SELECT " STORED " FROM events WHERE event_id = ?1");
+    sqlite3_stmt *s = database_statement(a->database, "SELECT " STORED " FROM records WHERE event_id = ?1");
     bind_text(s, 1, event_id);
     return one_row(s, ret);
 }
@@ -162,7 +111,7 @@ static enum err adopt(void *state, uint64_t id, const struct audit_source *sourc
 {
     struct audit_sqlite *a = state;
     sqlite3_stmt *s = database_statement(
-        a->database, "UPDATE events SET node = ?2, journal = ?3, epoch = ?4, seq = ?5 WHERE id = ?1 AND node IS NULL");
+        a->database, "UPDATE records SET node = ?2, journal = ?3, epoch = ?4, seq = ?5 WHERE id = ?1 AND node IS NULL");
     bind_u64(s, 1, id);
     bind_text(s, 2, source->node);
     bind_text(s, 3, source->journal);
@@ -273,7 +222,7 @@ static enum err count(void *state, uint64_t *ret)
 {
     struct audit_sqlite *a = state;
     /* Rows are never deleted, so the highest id tells; counting would read the whole table. */
-    sqlite3_stmt *s = database_statement(a->database, "SELECT max(id) FROM events");
+    sqlite3_stmt *s = database_statement(a->database, "SELECT max(id) FROM records");
     enum err err = statement_step(s);
     if (err == ERR_OK) *ret = column_u64(s, 0);
     sqlite3_reset(s);
@@ -291,15 +240,14 @@ struct audit_sqlite *audit_sqlite_create(struct database *d)
 {
     struct audit_sqlite *a = calloc(1, sizeof *a);
     check(a != NULL);
-    a->minutes = calloc(AUDIT_MINUTES, sizeof *a->minutes);
-    check(a->minutes != NULL);
     a->database = d;
+    a->index = audit_index_create(d);
     return a;
 }
 
 void audit_sqlite_destroy(struct audit_sqlite *a)
 {
     if (a == NULL) return;
-    free(a->minutes);
+    audit_index_destroy(a->index);
     free(a);
 }

@@ -3,17 +3,13 @@
 #define INGEST_AUDIT_SQLITE_H
 
 #include "base/world.h"
+#include "pipeline/ingest/audit_index.h"
 #include "pipeline/ingest/audit_store.h"
 #include "pipeline/ingest/database.h"
 
-enum { AUDIT_MINUTES = 32 }; /* (tenant, minute) pairs joined in memory */
-
-struct audit_minute;
-
 struct audit_sqlite {
     struct database *database; /* borrowed */
-    struct audit_minute *minutes;
-    size_t minute_count;
+    struct audit_index *index;
 };
 
 struct audit_sqlite *audit_sqlite_create(struct database *d);

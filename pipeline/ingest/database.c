@@ -139,6 +139,13 @@ void bind_u64(sqlite3_stmt *s, int at, uint64_t value)
     check(s == NULL || sqlite3_bind_int64(s, at, (int64_t)value) == SQLITE_OK);
 }
 
+void bind_bits(sqlite3_stmt *s, int at, uint64_t bits)
+{
+    check(s == NULL || sqlite3_bind_int64(s, at, (int64_t)bits) == SQLITE_OK);
+}
+
+uint64_t column_bits(sqlite3_stmt *s, int at) { return (uint64_t)sqlite3_column_int64(s, at); }
+
 void bind_time(sqlite3_stmt *s, int at, uint64_t ms)
 {
     if (ms != 0) bind_u64(s, at, ms);

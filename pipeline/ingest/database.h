@@ -41,6 +41,9 @@ enum err statement_run(sqlite3_stmt *s);
 void bind_text(sqlite3_stmt *s, int at, struct str text);
 void bind_blob(sqlite3_stmt *s, int at, struct str bytes);
 void bind_u64(sqlite3_stmt *s, int at, uint64_t value);
+/* All 64 bits, as a signed number. */
+void bind_bits(sqlite3_stmt *s, int at, uint64_t bits);
+uint64_t column_bits(sqlite3_stmt *s, int at);
 /* 0 is NULL. */
 void bind_time(sqlite3_stmt *s, int at, uint64_t ms);
 /* Valid until the statement's next step or reset; NULL is absent. */

@@ -16,37 +16,38 @@ static const char step_1[] =
     " created_at INTEGER NOT NULL);"
 
     /* What queries select by is kept in columns of its own; the rest is read out of the event's
-     * JSON when somebody asks for it, so that it costs nothing to store. */
-    "CREATE TABLE events (id INTEGER PRIMARY KEY, created_at INTEGER NOT NULL,"
+     * JSON when somebody asks for it (by the view below), so that it costs nothing to store. */
+    "CREATE TABLE records (id INTEGER PRIMARY KEY, created_at INTEGER NOT NULL,"
     " node TEXT, journal TEXT, epoch TEXT, seq INTEGER,"
     " event_id TEXT NOT NULL, kind TEXT NOT NULL, tenant_id TEXT NOT NULL, trace_id TEXT, timestamp INTEGER NOT NULL,"
     " actor TEXT, user_id TEXT, action TEXT, decision TEXT, rule TEXT, event TEXT NOT NULL,"
-    " acting_for TEXT AS (json_extract(event, '$.acting_for')), args TEXT AS (json_extract(event, '$.args')),"
-    " binding_hash TEXT AS (json_extract(event, '$.binding_hash')), confidence REAL AS (json_extract(event, '$.confidence')),"
-    " confidence_used REAL AS (json_extract(event, '$.confidence_used')), context TEXT AS (json_extract(event, '$.context')),"
-    " count INTEGER AS (json_extract(event, '$.count')), engine_version TEXT AS (json_extract(event, '$.engine_version')),"
-    " expires_at TEXT AS (json_extract(event, '$.expires_at')), input_hash TEXT AS (json_extract(event, '$.input_hash')),"
-    " key_id TEXT AS (json_extract(event, '$.key_id')), latency_ms REAL AS (json_extract(event, '$.latency_ms')),"
-    " mode TEXT AS (json_extract(event, '$.mode')), output_hash TEXT AS (json_extract(event, '$.output_hash')),"
-    " policy_digest TEXT AS (json_extract(event, '$.policy_digest')), policy_name TEXT AS (json_extract(event, '$.policy_name')),"
-    " policy_version INTEGER AS (json_extract(event, '$.policy_version')), previous TEXT AS (json_extract(event, '$.previous')),"
-    " reason TEXT AS (json_extract(event, '$.reason')), redemption_id TEXT AS (json_extract(event, '$.redemption_id')),"
-    " request_id TEXT AS (json_extract(event, '$.request_id')), resolution_note TEXT AS (json_extract(event, '$.resolution_note')),"
-    " resolved_by TEXT AS (json_extract(event, '$.resolved_by')), resource TEXT AS (json_extract(event, '$.resource')),"
-    " resource_properties TEXT AS (json_extract(event, '$.resource_properties')), review_id TEXT AS (json_extract(event, '$.review_id')),"
-    " safe_args TEXT AS (json_extract(event, '$.safe_args')), safe_tool TEXT AS (json_extract(event, '$.safe_tool')),"
-    " scope TEXT AS (json_extract(event, '$.scope')), token_id TEXT AS (json_extract(event, '$.token_id')),"
-    " would_have TEXT AS (json_extract(event, '$.would_have')),"
     " CHECK ((node IS NULL) = (seq IS NULL)));"
 
-    "CREATE INDEX events_trace ON events (tenant_id, trace_id) WHERE trace_id IS NOT NULL;"
-    "CREATE INDEX events_tenant ON events (tenant_id);"
-    "CREATE INDEX events_actor ON events (tenant_id, actor) WHERE actor IS NOT NULL;"
-    "CREATE INDEX events_user ON events (tenant_id, user_id) WHERE user_id IS NOT NULL;"
-    "CREATE INDEX events_action ON events (tenant_id, action) WHERE action IS NOT NULL;"
-    "CREATE INDEX events_rule ON events (tenant_id, rule) WHERE rule IS NOT NULL;"
-    "CREATE INDEX events_decision ON events (tenant_id, decision) WHERE decision IS NOT NULL;"
-    "CREATE INDEX events_kind ON events (tenant_id, kind) WHERE kind <> 'decision';"
+    "CREATE VIEW events AS SELECT id,"
+    " strftime('%Y-%m-%dT%H:%M:%fZ', created_at / 1000.0, 'unixepoch') AS created_at, node, journal, epoch, seq,"
+    " json_extract(event, '$.acting_for') AS acting_for, action, actor, json_extract(event, '$.args') AS args,"
+    " json_extract(event, '$.binding_hash') AS binding_hash, json_extract(event, '$.confidence') AS confidence,"
+    " json_extract(event, '$.confidence_used') AS confidence_used, json_extract(event, '$.context') AS context,"
+    " json_extract(event, '$.count') AS count, decision, json_extract(event, '$.engine_version') AS engine_version,"
+    " event_id, json_extract(event, '$.expires_at') AS expires_at, json_extract(event, '$.input_hash') AS input_hash,"
+    " json_extract(event, '$.key_id') AS key_id, kind, json_extract(event, '$.latency_ms') AS latency_ms,"
+    " json_extract(event, '$.mode') AS mode, json_extract(event, '$.output_hash') AS output_hash,"
+    " json_extract(event, '$.policy_digest') AS policy_digest, json_extract(event, '$.policy_name') AS policy_name,"
+    " json_extract(event, '$.policy_version') AS policy_version, json_extract(event, '$.previous') AS previous,"
+    " json_extract(event, '$.reason') AS reason, json_extract(event, '$.redemption_id') AS redemption_id,"
+    " json_extract(event, '$.request_id') AS request_id, json_extract(event, '$.resolution_note') AS resolution_note,"
+    " json_extract(event, '$.resolved_by') AS resolved_by, json_extract(event, '$.resource') AS resource,"
+    " json_extract(event, '$.resource_properties') AS resource_properties,"
+    " json_extract(event, '$.review_id') AS review_id, rule, json_extract(event, '$.safe_args') AS safe_args,"
+    " json_extract(event, '$.safe_tool') AS safe_tool, json_extract(event, '$.scope') AS scope, tenant_id,"
+    " json_extract(event, '$.timestamp') AS timestamp, json_extract(event, '$.token_id') AS token_id, trace_id, user_id,"
+    " json_extract(event, '$.would_have') AS would_have, event FROM records;"
+
+    "CREATE TABLE places (segment INTEGER NOT NULL, tenant_id TEXT NOT NULL, member INTEGER NOT NULL,"
+    " value TEXT NOT NULL, blocks INTEGER NOT NULL, PRIMARY KEY (segment, tenant_id, member, value)) WITHOUT ROWID;"
+
+    "CREATE TABLE traces (segment INTEGER NOT NULL, hash INTEGER NOT NULL, id INTEGER NOT NULL,"
+    " PRIMARY KEY (segment, hash, id)) WITHOUT ROWID;"
 
     "CREATE TABLE minutes (tenant_id TEXT NOT NULL, minute INTEGER NOT NULL, first_id INTEGER NOT NULL,"
     " last_id INTEGER NOT NULL, PRIMARY KEY (tenant_id, minute)) WITHOUT ROWID;"
@@ -79,11 +80,11 @@ static const char step_1[] =
     "CREATE INDEX idempotency_age ON idempotency (created_at);";
 
 /* The two identities of an event. */
-static const char step_1_identity[] = "CREATE UNIQUE INDEX events_event_id ON events (event_id);"
-                                      "CREATE UNIQUE INDEX events_source ON events (node, journal, seq)"
+static const char step_1_identity[] = "CREATE UNIQUE INDEX records_event_id ON records (event_id);"
+                                      "CREATE UNIQUE INDEX records_source ON records (node, journal, seq)"
                                       " WHERE node IS NOT NULL;";
-static const char step_1_no_identity[] = "CREATE INDEX events_event_id ON events (event_id);"
-                                         "CREATE INDEX events_source ON events (node, journal, seq)"
+static const char step_1_no_identity[] = "CREATE INDEX records_event_id ON records (event_id);"
+                                         "CREATE INDEX records_source ON records (node, journal, seq)"
                                          " WHERE node IS NOT NULL;";
 
 static enum err run(struct database *d, const char *sql, struct fault *f)

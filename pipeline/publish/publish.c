@@ -43,6 +43,7 @@ struct publisher {
     _Alignas(64) _Atomic uint32_t rings; /* what the listener sleeps on */
     _Atomic uint32_t listening;
     _Atomic uint32_t stopping;           /* what a pause sleeps on; 1: drain, 2: at once */
+    _Atomic uint32_t ended;              /* what publish_stop() sleeps on; 1: the thread is done */
     _Atomic uint64_t drain_until_ms;
     pthread_mutex_t lock;                /* of what follows */
     struct publish_status status;
@@ -373,6 +374,8 @@ static void *run(void *context)
     struct publisher *p = context;
     pthread_setname_np(pthread_self(), "publisher");
     while (!is_done(p)) step(p);
+    atomic_store(&p->ended, 1);
+    futex_wake(&p->ended);
     return NULL;
 }
 
@@ -399,15 +402,11 @@ enum err publish_start(const struct publish_options *options, struct publisher *
 }
 
 /* Waits for the thread's end until `until_ms`; true: it ended. */
-static bool join_until(struct publisher *p, uint64_t until_ms)
+static bool ended_by(struct publisher *p, uint64_t until_ms)
 {
-    uint64_t now = monotonic_ms(), left = until_ms > now ? until_ms - now : 0;
-    struct timespec at;
-    clock_gettime(CLOCK_MONOTONIC, &at);
-    uint64_t ns = (uint64_t)at.tv_nsec + left % 1000 * 1000000;
-    at.tv_sec += (time_t)(left / 1000 + ns / 1000000000);
-    at.tv_nsec = (long)(ns % 1000000000);
-    return pthread_clockjoin_np(p->thread, NULL, CLOCK_MONOTONIC, &at) == 0;
+    uint64_t now;
+    while (atomic_load(&p->ended) == 0 && (now = monotonic_ms()) < until_ms) futex_sleep(&p->ended, 0, until_ms - now);
+    return atomic_load(&p->ended) != 0;
 }
 
 bool publish_stop(struct publisher *p, uint32_t drain_ms)
@@ -418,12 +417,13 @@ bool publish_stop(struct publisher *p, uint32_t drain_ms)
     atomic_store(&p->stopping, 1);
     futex_wake(&p->stopping);
     publish_wake(p);
-    bool ended = join_until(p, until);
+    bool ended = ended_by(p, until);
     while (!ended) { /* in a call, as it seems: cut that short, again if it was just before one */
         atomic_store(&p->stopping, 2);
         p->transport->interrupt(p->transport->state);
-        ended = join_until(p, monotonic_ms() + DRAIN_RETRY_MS);
+        ended = ended_by(p, monotonic_ms() + DRAIN_RETRY_MS);
     }
+    pthread_join(p->thread, NULL);
     bool all = all_confirmed(p);
     batch_filler_fini(&p->filler);
     p->transport->destroy(p->transport);

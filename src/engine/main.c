@@ -41,7 +41,6 @@ struct boot { /* what only the main thread needs */
     unsigned next_worker;       /* where looking for the least loaded one begins */
     uint64_t bytes_before;      /* of the journal, at the last housekeeping */
     double bytes_per_second;
-    struct str newest_record;   /* the last one replayed; heap */
 };
 
 /* ---- identity and secrets ---- */
@@ -121,30 +120,6 @@ static void durable_moved(void *context)
     pthread_mutex_unlock(&e->publisher_lock);
 }
 
-/* No shard holds state yet: of what is replayed only the newest time matters. */
-static enum err replay(void *context, const struct journal_record *r)
-{
-    struct boot *b = context;
-    char *bytes = realloc((void *)(uintptr_t)b->newest_record.bytes, r->public_bytes.size + 1);
-    check(bytes != NULL);
-    memcpy(bytes, r->public_bytes.bytes, r->public_bytes.size);
-    b->newest_record = str_of(bytes, r->public_bytes.size);
-    return ERR_OK;
-}
-
-/* Time never goes behind what was recorded. */
-static void settle_time(struct boot *b)
-{
-    struct arena arena;
-    struct event e;
-    struct fault f;
-    arena_init(&arena, 64 << 10, 16 << 20);
-    if (b->newest_record.size > 0 && event_read(b->newest_record, &arena, &e, &f) == ERR_OK) world_time_floor(e.timestamp);
-    arena_fini(&arena);
-    free((void *)(uintptr_t)b->newest_record.bytes);
-    b->newest_record = (struct str){0};
-}
-
 static enum err open_journal(struct boot *b, struct fault *f)
 {
     struct engine *e = &b->engine;
@@ -157,9 +132,9 @@ static enum err open_journal(struct boot *b, struct fault *f)
                                       .keep_ms = c->keep_ms, .keep_bytes = c->keep_bytes, .lazy_sync_ms = (uint32_t)c->lazy_sync_ms,
                                       .ring = scribe_rang, .ring_durable = durable_moved, .context = e};
     struct journal_report report;
-    err = journal_open(&options, replay, b, &e->journal, &report, f);
+    err = journal_open(&options, NULL, NULL, &e->journal, &report, f); /* no shard holds state to rebuild yet */
     if (err != ERR_OK) return err;
-    settle_time(b);
+    world_time_floor(report.last_ms);
     snprintf(seq, sizeof seq, "%llu", (unsigned long long)report.last_seq);
     snprintf(cut, sizeof cut, "%llu", (unsigned long long)report.cut_bytes);
     log_line(report.cut_frames > 0 ? LOG_WARNING : LOG_INFO, "journal_recovered", "last_seq", seq, "torn_bytes_cut", cut, NULL);

@@ -10,8 +10,10 @@
 
 static enum err bad_address(struct str text, struct fault *f)
 {
-    return fault_set(f, ERR_BAD_VALUE, "", "\"%.*s\" is not an address like http://host:port or "
-                     "unix:/path", (int)(text.size > 100 ? 100 : text.size), text.bytes);
+    return fault_set(f, ERR_BAD_VALUE, "",
+                     "\"%.*s\" is not an address like http://host:port or "
+                     "unix:/path",
+                     (int)(text.size > 100 ? 100 : text.size), text.bytes);
 }
 
 static bool keep(char *to, size_t capacity, struct str text)
@@ -25,8 +27,8 @@ static bool keep(char *to, size_t capacity, struct str text)
 
 static bool host_byte(char c)
 {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           c == '.' || c == '-' || c == '_' || c == ':';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '-' || c == '_' || c == ':';
 }
 
 static bool keep_port(struct address *a, struct str text)

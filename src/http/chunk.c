@@ -23,7 +23,7 @@ enum {
     END_LF,
     DONE,
 
-    LINE_MAX_BYTES = 256,     /* of a size with its extensions: nobody sends any */
+    LINE_MAX_BYTES = 256, /* of a size with its extensions: nobody sends any */
     TRAILERS_MAX_BYTES = 4096,
     DIGITS_MAX = 16,
 };
@@ -108,7 +108,8 @@ enum chunk chunk_decode(struct chunk_decoder *d, char *bytes, size_t *from, size
         d->state = (uint8_t)next;
         *from += 1;
         if (next == DATA && (*to > limit || d->left > limit - *to)) return CHUNK_TOO_LARGE;
-        if (++d->overhead > (next >= TRAILER ? TRAILERS_MAX_BYTES : LINE_MAX_BYTES)) return CHUNK_BAD;
+        if (++d->overhead > (next >= TRAILER ? TRAILERS_MAX_BYTES : LINE_MAX_BYTES))
+            return CHUNK_BAD;
     }
     return CHUNK_DONE;
 }

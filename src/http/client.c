@@ -190,10 +190,10 @@ static void told_later(struct loop_timer *timer)
     outgoing_done(t, t->failed_early);
 }
 
-struct http_outgoing *http_call_start(struct loop *l, struct str address, const struct http_call *call,
-                                      void (*done)(void *context, enum err err,
-                                                   const struct http_answer *answer),
-                                      void *context)
+struct http_outgoing *
+http_call_start(struct loop *l, struct str address, const struct http_call *call,
+                void (*done)(void *context, enum err err, const struct http_answer *answer),
+                void *context)
 {
     struct http_outgoing *o = calloc(1, sizeof *o);
     check(o != NULL);

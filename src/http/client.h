@@ -15,19 +15,19 @@
 struct http_client; /* one peer, one kept-alive connection; one thread */
 
 struct http_call {
-    const char *method;      /* "GET" */
-    struct str target;       /* path and query, already encoded */
+    const char *method; /* "GET" */
+    struct str target;  /* path and query, already encoded */
     struct http_header headers[12];
     size_t header_count;
     struct str content_type; /* absent: none */
     struct str body;
-    uint32_t timeout_ms;     /* for the whole call */
-    size_t reply_max;        /* body bytes */
+    uint32_t timeout_ms; /* for the whole call */
+    size_t reply_max;    /* body bytes */
 };
 
 struct http_answer {
     int status;
-    struct str body;                  /* valid until the next call on this client */
+    struct str body; /* valid until the next call on this client */
     struct http_header headers[HTTP_HEADERS_MAX];
     size_t header_count;
 };
@@ -38,9 +38,9 @@ void http_client_destroy(struct http_client *c);
 
 /* ERR_OK with any status; ERR_TIMEOUT, ERR_CLOSED (unknown, refused, reset, interrupted),
  * ERR_BODY_TOO_LARGE, ERR_BAD_REQUEST (the peer speaks no HTTP), ERR_BAD_VALUE (a target or
- * header that cannot be sent); f says more and may be NULL. A kept-alive connection that the peer closed before
- * a byte of the answer came is tried once afresh, for GET, HEAD, PUT and DELETE, and for POST
- * where `again` says that the peer de-duplicates. */
+ * header that cannot be sent); f says more and may be NULL. A kept-alive connection that the peer
+ * closed before a byte of the answer came is tried once afresh, for GET, HEAD, PUT and DELETE, and
+ * for POST where `again` says that the peer de-duplicates. */
 enum err http_call(struct http_client *c, const struct http_call *call, bool again,
                    struct http_answer *ret, struct fault *f);
 /* From another thread: a running http_call ends with ERR_CLOSED soon; where none runs, the next
@@ -52,9 +52,10 @@ void http_client_interrupt(struct http_client *c);
  * `call` points at is copied. Never blocks, so the host must be a numeric address or "localhost"
  * (else ERR_BAD_VALUE): see http_address_resolve(). */
 struct http_outgoing;
-struct http_outgoing *http_call_start(struct loop *l, struct str address, const struct http_call *call,
-                                      void (*done)(void *context, enum err err, const struct http_answer *answer),
-                                      void *context);
+struct http_outgoing *
+http_call_start(struct loop *l, struct str address, const struct http_call *call,
+                void (*done)(void *context, enum err err, const struct http_answer *answer),
+                void *context);
 void http_call_cancel(struct http_outgoing *o); /* done is not called */
 
 /* Looks the address's host up (this blocks) and appends the same address with a numeric host.

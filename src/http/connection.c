@@ -73,8 +73,10 @@ static bool input_prepare(struct http_connection *c)
 static bool input_settle(struct http_connection *c)
 {
     if (c->in.bytes == NULL) return true;
-    if (input_size(c) == 0) input_drop(c);
-    else if (input_is_scratch(c)) return input_move(c, input_size(c));
+    if (input_size(c) == 0)
+        input_drop(c);
+    else if (input_is_scratch(c))
+        return input_move(c, input_size(c));
     return true;
 }
 
@@ -126,9 +128,7 @@ static void put_reply(struct http_connection *c, const struct http_reply *r, boo
         connection_break(c);
         return;
     }
-    enum persistence persistence = last          ? PERSIST_NOT
-                                   : c->http_1_0 ? PERSIST_SAID
-                                                 : PERSIST;
+    enum persistence persistence = last ? PERSIST_NOT : c->http_1_0 ? PERSIST_SAID : PERSIST;
     char *end = reply_write(r, c->head_only, persistence, server_date(s), to);
     output_wrote(&c->out, (size_t)(end - to));
 }
@@ -211,8 +211,10 @@ static bool take_head(struct http_connection *c)
 
     c->head_size = (uint32_t)head_size;
     struct fault f;
-    if (request_understand(c, &f) != ERR_OK) refuse_head(c, &f);
-    else c->stage = STAGE_BODY;
+    if (request_understand(c, &f) != ERR_OK)
+        refuse_head(c, &f);
+    else
+        c->stage = STAGE_BODY;
     return true;
 }
 
@@ -283,8 +285,7 @@ static bool take_chunks(struct http_connection *c)
     size_t limit = c->head_size + (size_t)c->body_max;
     enum chunk outcome = chunk_decode(&c->chunk, bytes, &from, input_size(c), &to, limit);
     c->decoded = to - c->head_size;
-    if (outcome == CHUNK_DONE)
-        return hand_over(c, str_of(bytes + c->head_size, c->decoded), from);
+    if (outcome == CHUNK_DONE) return hand_over(c, str_of(bytes + c->head_size, c->decoded), from);
     if (outcome == CHUNK_BAD) return refuse_plainly(c, ERR_BAD_REQUEST);
     if (outcome == CHUNK_TOO_LARGE) return refuse_plainly(c, ERR_BODY_TOO_LARGE);
     c->in.to = c->in.from + to; /* the framing is dropped: the next bytes join the body */
@@ -430,9 +431,12 @@ static void receive(struct http_connection *c)
     }
     struct input *in = &c->in;
     ssize_t got = recv(c->watch.fd, in->bytes + in->to, in->capacity - in->to, 0);
-    if (got > 0) in->to += (size_t)got;
-    else if (got == 0) c->ended = true;
-    else if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) c->broken = true;
+    if (got > 0)
+        in->to += (size_t)got;
+    else if (got == 0)
+        c->ended = true;
+    else if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)
+        c->broken = true;
 }
 
 void connection_ready(struct loop_fd *w, int events)

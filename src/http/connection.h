@@ -73,13 +73,13 @@ struct http_connection {
     struct head_scan scan;
     uint32_t head_size; /* 0 until the head is whole */
     uint32_t body_max;
-    uint64_t length;    /* Content-Length */
-    size_t decoded;     /* bytes of a chunked body, right after the head */
+    uint64_t length; /* Content-Length */
+    size_t decoded;  /* bytes of a chunked body, right after the head */
     struct chunk_decoder chunk;
-    bool framed;        /* head_size, chunked and length can be relied on */
+    bool framed; /* head_size, chunked and length can be relied on */
     bool chunked, expects_continue, announced, skipped_blank_line;
     bool head_only, keep_alive, http_1_0;
-    bool close_after;   /* refused before its body was read */
+    bool close_after; /* refused before its body was read */
 
     struct input in;
     struct output out;

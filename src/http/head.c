@@ -184,7 +184,8 @@ static enum err judge_llhttp(const char *bytes, size_t size, const struct readin
         find_special(r->head, &s);
         return s.codings > 1 || s.lengths > 0 ? fault_ambiguous(f) : fault_coding(f);
     case HPE_INVALID_URL:
-        return fault_set(f, ERR_BAD_REQUEST, "", "the request target has a byte that none may have");
+        return fault_set(f, ERR_BAD_REQUEST, "",
+                         "the request target has a byte that none may have");
     case HPE_UNEXPECTED_CONTENT_LENGTH: return fault_ambiguous(f);
     case HPE_INVALID_CONTENT_LENGTH:
         return fault_set(f, ERR_BAD_REQUEST, "", "Content-Length is not a number of bytes");
@@ -197,9 +198,9 @@ static enum err judge_llhttp(const char *bytes, size_t size, const struct readin
 /* A host and a port have none of these; a proxy might read them otherwise than we do. */
 static bool host_is_plausible(struct str host)
 {
-    static const bool bad[128] = {[' '] = true, ['\t'] = true, ['/'] = true,  ['\\'] = true,
-                                  ['@'] = true, [','] = true,  ['?'] = true,  ['#'] = true,
-                                  ['<'] = true, ['>'] = true,  ['"'] = true};
+    static const bool bad[128] = {
+        [' '] = true, ['\t'] = true, ['/'] = true, ['\\'] = true, ['@'] = true, [','] = true,
+        ['?'] = true, ['#'] = true,  ['<'] = true, ['>'] = true,  ['"'] = true};
     for (size_t i = 0; i < host.size; i++)
         if ((unsigned char)host.bytes[i] >= 0x7f || bad[(unsigned char)host.bytes[i]]) return false;
     return true;

@@ -33,8 +33,7 @@ bool output_wait(struct output *o, struct http_gate gate, const uint64_t reached
 {
     check(gate.lane <= HTTP_LANES);
     struct output_gate *last =
-        o->gate_count == 0 ? NULL
-                           : &o->gates[(o->gate_first + o->gate_count - 1) % OUTPUT_GATES];
+        o->gate_count == 0 ? NULL : &o->gates[(o->gate_first + o->gate_count - 1) % OUTPUT_GATES];
     bool covered = last != NULL && last->lane == gate.lane && gate.mark <= last->mark;
     if (covered || is_reached(gate.lane, gate.mark, reached)) {
         if (last == NULL) return false;
@@ -42,11 +41,8 @@ bool output_wait(struct output *o, struct http_gate gate, const uint64_t reached
         return true;
     }
     check(output_has_gate_room(o));
-    o->gates[(o->gate_first + o->gate_count++) % OUTPUT_GATES] =
-        (struct output_gate){.mark = gate.mark,
-                             .offset = o->sent + output_pending(o),
-                             .lane = gate.lane,
-                             .replies = 1};
+    o->gates[(o->gate_first + o->gate_count++) % OUTPUT_GATES] = (struct output_gate){
+        .mark = gate.mark, .offset = o->sent + output_pending(o), .lane = gate.lane, .replies = 1};
     return true;
 }
 

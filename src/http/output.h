@@ -15,7 +15,7 @@ enum { OUTPUT_GATES = 16, HTTP_LANES = 2 };
 
 struct output_gate {
     uint64_t mark;
-    uint64_t offset;  /* of the stream's byte that it holds back */
+    uint64_t offset; /* of the stream's byte that it holds back */
     uint32_t lane;
     uint32_t replies; /* behind it, before the next gate */
 };

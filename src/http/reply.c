@@ -3,7 +3,8 @@
 
 #include "base/check.h"
 
-#define STATUS(number, reason) case number: return STR("HTTP/1.1 " #number " " reason "\r\n")
+#define STATUS(number, reason)                                                                     \
+    case number: return STR("HTTP/1.1 " #number " " reason "\r\n")
 
 static struct str status_line(int status)
 {
@@ -161,8 +162,10 @@ char *reply_write(const struct http_reply *r, bool head_only, enum persistence p
         to = put_literal(to, "\r\n");
     }
     to = put(to, str_of(date, HTTP_DATE_BYTES));
-    if (persistence == PERSIST_NOT) to = put_literal(to, "Connection: close\r\n");
-    else if (persistence == PERSIST_SAID) to = put_literal(to, "Connection: keep-alive\r\n");
+    if (persistence == PERSIST_NOT)
+        to = put_literal(to, "Connection: close\r\n");
+    else if (persistence == PERSIST_SAID)
+        to = put_literal(to, "Connection: keep-alive\r\n");
     to = put_headers(to, r);
     to = put_literal(to, "\r\n");
     return bodiless || head_only ? to : put(to, r->body);

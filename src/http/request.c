@@ -21,7 +21,8 @@ static enum http_method method_of(struct str text)
 static bool media_is(struct str value, struct str type)
 {
     value.size = str_find(value, ';');
-    while (value.size > 0 && (value.bytes[value.size - 1] == ' ' || value.bytes[value.size - 1] == '\t'))
+    while (value.size > 0 &&
+           (value.bytes[value.size - 1] == ' ' || value.bytes[value.size - 1] == '\t'))
         value.size--;
     return str_equal_ignoring_case(value, type);
 }
@@ -93,8 +94,8 @@ static enum err judge_body(struct http_connection *c, const struct head *h, stru
         if (err != ERR_OK) return err;
     }
     if (c->length > c->body_max)
-        return fault_set(f, ERR_BODY_TOO_LARGE, "", "the body is over this route's limit of %u bytes",
-                         c->body_max);
+        return fault_set(f, ERR_BODY_TOO_LARGE, "",
+                         "the body is over this route's limit of %u bytes", c->body_max);
     return ERR_OK;
 }
 

@@ -100,8 +100,10 @@ static void entry_finish(struct routes *r, struct entry *e)
     allow_add(e, HTTP_POST, "POST");
     allow_add(e, HTTP_PUT, "PUT");
     allow_add(e, HTTP_DELETE, "DELETE");
-    if (e->shape.param_count == 0) check(map_put(&r->exact, e->pattern, e));
-    else r->with_params[r->with_params_count++] = e;
+    if (e->shape.param_count == 0)
+        check(map_put(&r->exact, e->pattern, e));
+    else
+        r->with_params[r->with_params_count++] = e;
 }
 
 struct routes *routes_create(const struct http_route *table, size_t count)

@@ -257,7 +257,8 @@ struct http_server *http_server_create(struct loop *l, const struct http_service
                                        const struct http_limits *limits)
 {
     check(service->handle != NULL && service->refuse != NULL);
-    check(limits->head_ms > 0 && limits->body_ms > 0 && limits->idle_ms > 0 && limits->write_ms > 0);
+    check(limits->head_ms > 0 && limits->body_ms > 0 && limits->idle_ms > 0 &&
+          limits->write_ms > 0);
     struct http_server *s = calloc(1, sizeof *s);
     check(s != NULL);
     s->loop = l;

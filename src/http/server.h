@@ -41,13 +41,13 @@ enum http_body {
  * params[] in order. HEAD is served by the GET route without a body. */
 struct http_route {
     enum http_method method;
-    const char *pattern;        /* "/v1/queue/{id}/approve" */
-    enum http_body body;        /* NONE: a body is read (to its limit) and ignored */
-    uint32_t body_max;          /* bytes; 0 = LIMIT_BODY_BYTES */
-    const char *parameters;     /* known query parameters, space-separated; NULL = any */
-    uint32_t roles;             /* meaning is the service's (access/key.h); 0 = public */
+    const char *pattern;    /* "/v1/queue/{id}/approve" */
+    enum http_body body;    /* NONE: a body is read (to its limit) and ignored */
+    uint32_t body_max;      /* bytes; 0 = LIMIT_BODY_BYTES */
+    const char *parameters; /* known query parameters, space-separated; NULL = any */
+    uint32_t roles;         /* meaning is the service's (access/key.h); 0 = public */
     void (*handle)(void *context, struct http_exchange *x); /* the service's */
-    const void *extra;          /* the service's own */
+    const void *extra;                                      /* the service's own */
 };
 
 struct http_service {
@@ -75,16 +75,16 @@ struct http_limits {
 struct http_exchange {
     enum http_method method;
     struct str method_text;
-    struct str target;           /* as sent */
-    struct str path;             /* before `?`, as sent */
-    struct str query;            /* after it, as sent; absent where there is no `?` */
+    struct str target; /* as sent */
+    struct str path;   /* before `?`, as sent */
+    struct str query;  /* after it, as sent; absent where there is no `?` */
     const struct http_route *route;
     struct str params[HTTP_PARAMS_MAX];
     const struct http_header *headers;
     size_t header_count;
     struct str body;
-    struct str allow;            /* for refuse() of 405: "GET, POST" */
-    struct arena *arena;         /* this exchange's; reset before the next one on this thread */
+    struct str allow;    /* for refuse() of 405: "GET, POST" */
+    struct arena *arena; /* this exchange's; reset before the next one on this thread */
     bool over_unix_socket;
     struct http_connection *connection; /* the server's own */
 };
@@ -94,7 +94,8 @@ struct str http_header_get(const struct http_exchange *x, struct str name);
 /* The query parameter, percent-decoded (`+` is a blank) into the arena; absent where not given.
  * ERR_BAD_PARAMETER: given twice, bad percent-encoding, not UTF-8. The server has refused
  * parameters that the route does not know before handle() is called. */
-enum err http_parameter(const struct http_exchange *x, struct str name, struct str *ret, struct fault *f);
+enum err http_parameter(const struct http_exchange *x, struct str name, struct str *ret,
+                        struct fault *f);
 
 struct http_gate {
     uint32_t lane; /* 0: none; else index into the marks given to release, less one */
@@ -103,12 +104,12 @@ struct http_gate {
 
 struct http_reply {
     int status;
-    struct str content_type;     /* absent: application/json; not sent where there is no body */
-    struct str body;             /* copied before http_reply() returns */
+    struct str content_type; /* absent: application/json; not sent where there is no body */
+    struct str body;         /* copied before http_reply() returns */
     struct http_header headers[HTTP_REPLY_HEADERS_MAX];
     size_t header_count;
     struct http_gate gate;
-    bool close;                  /* close after it */
+    bool close; /* close after it */
 };
 
 /* Once per exchange. Adds Content-Length, Date, Connection as needed; a HEAD's body is left out.
@@ -141,6 +142,7 @@ void http_server_hold(struct http_server *s, bool held);
 /* No further requests: idle connections close now, others after their reply. */
 void http_server_drain(struct http_server *s);
 size_t http_server_connections(const struct http_server *s);
-size_t http_server_waiting(const struct http_server *s); /* exchanges not yet answered, gated replies included */
+/* Exchanges not yet answered; replies behind a gate count as unanswered. */
+size_t http_server_waiting(const struct http_server *s);
 
 #endif

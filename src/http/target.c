@@ -110,8 +110,7 @@ enum err query_decode(struct str text, struct arena *arena, struct str *ret, str
     if (to == NULL) return fault_plain(f, ERR_FULL);
     size_t size = 0;
     const char *wrong = decode(text, true, to, &size);
-    if (wrong != NULL)
-        return fault_set(f, ERR_BAD_PARAMETER, "", "a query parameter %s", wrong);
+    if (wrong != NULL) return fault_set(f, ERR_BAD_PARAMETER, "", "a query parameter %s", wrong);
     *ret = str_of(to, size);
     return ERR_OK;
 }

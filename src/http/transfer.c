@@ -27,8 +27,8 @@ static void put_header(struct buf *b, struct str name, struct str value)
     buf_put_literal(b, "\r\n");
 }
 
-enum err transfer_prepare(struct transfer *t, const struct address *to, const struct http_call *call,
-                          bool keep_alive, struct fault *f)
+enum err transfer_prepare(struct transfer *t, const struct address *to,
+                          const struct http_call *call, bool keep_alive, struct fault *f)
 {
     struct str method = str_from(call->method);
     if (!str_starts(call->target, STR("/")) || !is_plain(call->target, '!'))
@@ -171,8 +171,8 @@ static void frame_body(struct transfer *t)
 static enum err take_chunks(struct transfer *t)
 {
     size_t start = t->head_from + t->head_size, from = start + t->body_size, to = from;
-    enum chunk outcome = chunk_decode(&t->chunk, t->reply.bytes, &from, t->reply.size, &to,
-                                      start + t->reply_max);
+    enum chunk outcome =
+        chunk_decode(&t->chunk, t->reply.bytes, &from, t->reply.size, &to, start + t->reply_max);
     t->body_size = to - start;
     if (outcome == CHUNK_BAD) return malformed(t, "has malformed chunks");
     if (outcome == CHUNK_TOO_LARGE) return too_large(t);
@@ -229,8 +229,8 @@ static enum err transmit(struct transfer *t)
 {
     int events = LOOP_READ;
     while (t->sent < t->request.size) {
-        ssize_t sent = send(t->fd, t->request.bytes + t->sent, t->request.size - t->sent,
-                            MSG_NOSIGNAL);
+        ssize_t sent =
+            send(t->fd, t->request.bytes + t->sent, t->request.size - t->sent, MSG_NOSIGNAL);
         if (sent >= 0) {
             t->sent += (size_t)sent;
         } else if (errno == EAGAIN || errno == EWOULDBLOCK) {

@@ -46,8 +46,8 @@ struct transfer {
 };
 
 /* Writes the request's bytes into t->request. ERR_BAD_VALUE, ERR_FULL. */
-enum err transfer_prepare(struct transfer *t, const struct address *to, const struct http_call *call,
-                          bool keep_alive, struct fault *f);
+enum err transfer_prepare(struct transfer *t, const struct address *to,
+                          const struct http_call *call, bool keep_alive, struct fault *f);
 /* Begins, over `fd` if that is connected, else over a new connection to t->places. */
 void transfer_begin(struct transfer *t, struct loop *l, int fd, uint32_t timeout_ms,
                     void (*done)(struct transfer *, enum err));

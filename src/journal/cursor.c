@@ -72,6 +72,7 @@ static enum err hop(struct journal_cursor *c, struct fault *f)
         return fault_set(f, ERR_NOT_FOUND, "", "seq %" PRIu64 " is no longer kept", c->want);
     }
     if (next.first_seq == 0 || (c->next_seq != 0 && next.first_seq != c->next_seq)) return damaged(c, f);
+    c->scribe->disk->uncache(c->scribe->disk->state, c->reader.file);
     enum err err = segment_reader_open(&c->reader, next.id);
     if (err != ERR_OK) return fault_set(f, err, "", "segment %016" PRIx64 ".journal cannot be opened", next.id);
     c->offset = 0;

@@ -27,6 +27,8 @@ struct disk {
     /* Gives a new file `size` zero bytes, allocated, written and synced with their metadata, so
      * that no later sync has to write more than data. ERR_NO_SPACE leaves a useless file. */
     enum err (*fill)(void *state, int file, uint64_t size);
+    /* Nobody will read this synced file soon: its memory may serve another. Only a hint. */
+    void (*uncache)(void *state, int file);
     enum err (*sync_directory)(void *state);
     enum err (*rename)(void *state, const char *from, const char *to);
     enum err (*remove)(void *state, const char *name);

@@ -55,6 +55,7 @@ struct journal_report {
     uint64_t last_seq;                   /* 0: empty */
     char last_epoch[JOURNAL_EPOCH_TEXT]; /* of that record; zeros when empty */
     char epoch[JOURNAL_EPOCH_TEXT];      /* this boot's */
+    uint64_t last_ms;                    /* when its last frame was written; time never goes behind it */
     uint64_t durable_seq_claimed;        /* highest durable seq in any valid frame */
     uint64_t cut_frames, cut_bytes;      /* torn tail that was cut */
     uint64_t records, segments;

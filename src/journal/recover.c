@@ -278,7 +278,7 @@ static void give(struct survey *v, struct shelf *shelf, struct recovery *ret, st
         ret->spare = v->all[v->last + 1].id;
         ret->spare_bytes = v->all[v->last + 1].bytes;
     }
-    *report = (struct journal_report){.last_seq = v->next_seq - 1, .durable_seq_claimed = v->claimed_seq,
+    *report = (struct journal_report){.last_seq = v->next_seq - 1, .last_ms = last->last_ms, .durable_seq_claimed = v->claimed_seq,
                                       .cut_frames = v->torn_frames, .cut_bytes = v->torn_bytes,
                                       .records = v->records, .segments = v->last + 1};
     memcpy(report->last_epoch, v->epoch, JOURNAL_EPOCH_TEXT);

@@ -33,7 +33,7 @@ enum err scribe_init(struct scribe *s, const struct journal_options *options, co
     s->options = *options;
     memcpy(s->epoch, epoch, JOURNAL_EPOCH_TEXT);
     check(pthread_mutex_init(&s->files_lock, NULL) == 0);
-    s->spare.file = -1;
+    s->spare.file = s->cooling.file = -1;
     s->hasher = hasher_create();
     s->claim_bytes = calloc(1, FRAME_ALIGN_BYTES);
     check(s->claim_bytes != NULL);
@@ -67,6 +67,7 @@ void scribe_fini(struct scribe *s)
 {
     file_close(s, &s->current);
     file_close(s, &s->spare);
+    file_close(s, &s->cooling);
     for (unsigned i = 0; i < s->retired_count; i++) file_close(s, &s->retired[i]);
     for (unsigned i = 0; i < s->options.producers; i++) producer_fini(&s->producers[i]);
     free(s->producers);
@@ -251,6 +252,14 @@ static void sync_file(struct scribe *s, int file)
     atomic_fetch_add_explicit(&s->syncs, 1, memory_order_relaxed);
 }
 
+/* The segment before the last is no longer read by those who keep up: its memory may go. */
+static void cool_down(struct scribe *s, struct scribe_file next)
+{
+    if (s->cooling.file >= 0) s->disk->uncache(s->disk->state, s->cooling.file);
+    file_close(s, &s->cooling);
+    s->cooling = next;
+}
+
 /* Syncs what was retired and what is written now. Only the syncer takes from the list. */
 static void sync_files(struct scribe *s)
 {
@@ -269,7 +278,7 @@ static void sync_files(struct scribe *s)
     s->retired_count -= count;
     memmove(s->retired, s->retired + count, s->retired_count * sizeof *retired);
     pthread_mutex_unlock(&s->files_lock);
-    for (unsigned i = 0; i < count; i++) file_close(s, &retired[i]);
+    for (unsigned i = 0; i < count; i++) cool_down(s, retired[i]);
     bell_ring(&s->keeper_bell); /* it makes no spare while too many wait here */
 }
 
@@ -369,6 +378,9 @@ void scribe_start(struct scribe *s)
     check(pthread_create(&s->writer, NULL, writer_run, s) == 0);
     check(pthread_create(&s->syncer, NULL, syncer_run, s) == 0);
     check(pthread_create(&s->keeper, NULL, keeper_run, s) == 0);
+    pthread_setname_np(s->writer, "journal-writer"); /* for top and perf */
+    pthread_setname_np(s->syncer, "journal-syncer");
+    pthread_setname_np(s->keeper, "journal-keeper");
     s->running = true;
 }
 

@@ -93,6 +93,8 @@ struct scribe {
     struct scribe_file retired[SCRIBE_RETIRED]; /* full, not yet synced */
     unsigned retired_count;
 
+    struct scribe_file cooling;   /* the syncer's own: the last one retired, which may be read still */
+
     /* Published. */
     _Alignas(64) _Atomic int64_t room;
     _Atomic bool spare_ready;

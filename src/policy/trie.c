@@ -115,23 +115,38 @@ bool trie_build(struct trie *t, struct arena *arena, const struct trie_key *keys
     return nodes != NULL;
 }
 
+/* A loop, not memcmp: most labels are empty or a few bytes, and the call would cost more. */
+static inline bool label_follows(const struct trie_node *n, struct str text, size_t at)
+{
+    if (n->label_size > text.size - at) return false;
+    for (size_t i = 0; i < n->label_size; i++)
+        if (n->label[i] != text.bytes[at + i]) return false;
+    return true;
+}
+
 uint32_t trie_walk_next(struct trie_walk *w)
 {
-    while (w->node != TRIE_NONE) {
-        const struct trie_node *n = &w->nodes[w->node];
-        w->node = TRIE_NONE;
-        if (n->label_size > w->text.size - w->at ||
-            memcmp(n->label, w->text.bytes + w->at, n->label_size) != 0)
-            return TRIE_NONE;
-        w->at += n->label_size;
-        if (w->at < w->text.size) {
-            unsigned char byte = (unsigned char)w->text.bytes[w->at];
+    const struct trie_node *nodes = w->nodes;
+    struct str text = w->text;
+    uint32_t node = w->node;
+    size_t at = w->at;
+    while (node != TRIE_NONE) {
+        const struct trie_node *n = &nodes[node];
+        node = TRIE_NONE;
+        if (!label_follows(n, text, at)) break;
+        at += n->label_size;
+        if (at < text.size) {
+            unsigned char byte = (unsigned char)text.bytes[at];
             if (n->leads[byte >> 6] >> (byte & 63) & 1) {
-                w->node = n->first_child + (uint32_t)child_number(n, byte);
-                w->at++;
+                node = n->first_child + (uint32_t)child_number(n, byte);
+                at++;
             }
         }
-        if (n->value != TRIE_NONE) return n->value;
+        if (n->value == TRIE_NONE) continue;
+        w->node = node;
+        w->at = at;
+        return n->value;
     }
+    w->node = TRIE_NONE;
     return TRIE_NONE;
 }

@@ -99,8 +99,11 @@ int main(int count, char **arguments)
     };
     struct http_service service = {
         .routes = routes, .route_count = 2, .handle = handle, .refuse = refuse};
-    struct http_limits limits = {.connections_max = 1024, .head_ms = 10000, .body_ms = 10000,
-                                 .idle_ms = 60000, .write_ms = 10000};
+    struct http_limits limits = {.connections_max = 1024,
+                                 .head_ms = 10000,
+                                 .body_ms = 10000,
+                                 .idle_ms = 60000,
+                                 .write_ms = 10000};
     struct loop *loop = loop_create();
     struct door door = {.server = http_server_create(loop, &service, &limits)};
     loop_fd_start(loop, &door.watch, listen_on((uint16_t)port), LOOP_READ, door_ready);

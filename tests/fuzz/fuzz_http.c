@@ -100,9 +100,12 @@ static void handle(void *context, struct http_exchange *x)
     struct str value;
     if (http_parameter(x, STR("q"), &value, NULL) == ERR_OK) touch(value);
     static uint64_t mark = 1;
-    if (x->method == HTTP_GET) token = http_defer(x);
-    else if (x->method == HTTP_PUT) reply(x, (struct http_gate){.lane = 1, .mark = mark++});
-    else reply(x, (struct http_gate){0});
+    if (x->method == HTTP_GET)
+        token = http_defer(x);
+    else if (x->method == HTTP_PUT)
+        reply(x, (struct http_gate){.lane = 1, .mark = mark++});
+    else
+        reply(x, (struct http_gate){0});
 }
 
 static void refuse(void *context, struct http_exchange *x, const struct fault *f)
@@ -124,8 +127,11 @@ static void begin(void)
     };
     struct http_service service = {
         .routes = routes, .route_count = 4, .handle = handle, .refuse = refuse};
-    struct http_limits limits = {.connections_max = 4, .head_ms = 60000, .body_ms = 60000,
-                                 .idle_ms = 60000, .write_ms = 60000};
+    struct http_limits limits = {.connections_max = 4,
+                                 .head_ms = 60000,
+                                 .body_ms = 60000,
+                                 .idle_ms = 60000,
+                                 .write_ms = 60000};
     loop = loop_create();
     server = http_server_create(loop, &service, &limits);
 }

@@ -148,6 +148,10 @@ static void append_driven(struct driver *d, uint64_t records)
         if (serial % 40 == 0) confirm(d);
         if (serial % 20 == 0) scribe_keep_step(s, world_now_ms());
     }
+    journal_seal(journal_producer(d->journal, 0));
+    scribe_write_step(s, world_now_ms());
+    scribe_sync_step(s);
+    tell(d);
 }
 
 /* A thousand tries of a millisecond: the maker of spares looks once a second. */

@@ -325,6 +325,12 @@ static enum err sim_fill(void *state, int file, uint64_t size)
     return ERR_OK;
 }
 
+static void sim_uncache(void *state, int file)
+{
+    (void)state;
+    (void)file;
+}
+
 static enum err sim_sync_directory(void *state)
 {
     struct sim_disk *s = state;
@@ -386,7 +392,7 @@ static enum err sim_lock(void *state)
 
 static const struct disk sim_operations = {
     .open = sim_open, .close = sim_close, .size = sim_size, .read = sim_read, .write = sim_write,
-    .sync = sim_sync, .fill = sim_fill, .sync_directory = sim_sync_directory, .rename = sim_rename,
+    .sync = sim_sync, .fill = sim_fill, .uncache = sim_uncache, .sync_directory = sim_sync_directory, .rename = sim_rename,
     .remove = sim_remove, .list = sim_list, .free_bytes = sim_free_bytes, .lock = sim_lock,
 };
 

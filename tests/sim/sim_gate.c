@@ -95,7 +95,7 @@ static void add(struct globs *g, const char *glob) { put(g->list[g->count++], gl
 static const char *const words[] = {"get",  "put", "drop",  "user", "db",
                                     "prod", "x",   "table", "All",  "a"};
 static const char *const people[] = {"ann", "bob@x", "Eve", "carl", "dora@y", "fay"};
-static const char *const bots[] = {"bot", "coder", "Helper", "bot2", "b", "robot-7"};
+static const char *const bots[] = {"bot", "coder", "Walker", "bot2", "b", "robot-7"};
 
 static void make_name(char to[TEXT])
 {

@@ -58,8 +58,8 @@ static void assert_has(const char *text, const char *part)
 /* The body of the peer's request number `index`. */
 static const char *body_of(const struct rig *r, size_t index)
 {
-    assert_non_null(r->peer->requests[index]);
-    return strstr(r->peer->requests[index], "\r\n\r\n") + 4;
+    assert_non_null(peer_request(r->peer, index));
+    return strstr(peer_request(r->peer, index), "\r\n\r\n") + 4;
 }
 
 /* ---- words ---- */
@@ -82,7 +82,7 @@ static void help_is_printed_for_all_for_groups_and_for_commands(void **state)
     assert_has(r->out, "--acting-for NAME");
     assert_int_equal(RUN(r, "--version"), DONE);
     assert_has(r->out, "writ 0.");
-    assert_int_equal(r->peer->request_count, 0);
+    assert_int_equal(peer_request_count(r->peer), 0);
     rig_destroy(r);
 }
 
@@ -128,7 +128,7 @@ static void a_command_line_that_makes_no_sense_is_told_what_would(void **state)
     assert_has(r->err, "takes no value");
     assert_int_equal(RUN(r, "policy", "list", "-v"), USAGE);
     assert_has(r->err, "two dashes");
-    assert_int_equal(r->peer->request_count, 0);
+    assert_int_equal(peer_request_count(r->peer), 0);
     rig_destroy(r);
 }
 
@@ -152,7 +152,7 @@ static void without_a_key_nothing_is_asked(void **state)
     r->key[20] ^= 1; /* a slip of the finger: the sum at its end does not match */
     assert_int_equal(RUN(r, "policy", "list"), USAGE);
     assert_has(r->err, "cut or mistyped");
-    assert_int_equal(r->peer->request_count, 0);
+    assert_int_equal(peer_request_count(r->peer), 0);
     rig_destroy(r);
 }
 
@@ -171,7 +171,7 @@ static void a_key_file_is_used_but_not_where_others_can_read_it(void **state)
     assert_has(r->err, "chmod 600");
     chmod(path, 0600);
     assert_int_equal(RUN_WITHOUT_KEY(r, "--key-file", path, "policy", "list"), DONE);
-    assert_has(r->peer->requests[0], r->key + 9);
+    assert_has(peer_request(r->peer, 0), r->key + 9);
     unlink(path);
     rig_destroy(r);
 }
@@ -211,8 +211,8 @@ static void the_agent_form_writes_snake_case_and_keeps_args_as_typed(void **stat
     assert_int_equal(RUN(r, "authorize", "pay", "--actor", "bot", "--args", "{\"b\": 1.0, \"a\":[]}", "--confidence",
                          "0.90", "--acting-for", "ann", "--scope", "pay get_*", "--resource", "invoice:1", "--context",
                          "late", "--trace-id", "t1"), DONE);
-    assert_has(r->peer->requests[0], "POST /v1/agent/authorize HTTP/1.1\r\n");
-    assert_has(r->peer->requests[0], "Content-Type: application/json\r\n");
+    assert_has(peer_request(r->peer, 0), "POST /v1/agent/authorize HTTP/1.1\r\n");
+    assert_has(peer_request(r->peer, 0), "Content-Type: application/json\r\n");
     assert_string_equal(body_of(r, 0), "{\"action\":\"pay\",\"actor\":\"bot\",\"resource\":\"invoice:1\","
                                        "\"args\":{\"b\": 1.0, \"a\":[]},\"context\":\"late\",\"confidence\":0.90,"
                                        "\"acting_for\":\"ann\",\"scope\":\"pay get_*\",\"trace_id\":\"t1\"}");
@@ -229,7 +229,7 @@ static void the_tool_form_puts_its_extras_into_the_context(void **state)
     peer_will_answer(r->peer, 200, NULL, ALLOW);
     assert_int_equal(RUN(r, "authorize", "--tool", "pay", "--context", "{\"why\":\"x\"}", "--confidence", "1",
                          "--acting-for", "ann", "--tenant", "acme"), DONE);
-    assert_has(r->peer->requests[0], "POST /api/v1/authorize?tenant_id=acme HTTP/1.1\r\n");
+    assert_has(peer_request(r->peer, 0), "POST /api/v1/authorize?tenant_id=acme HTTP/1.1\r\n");
     assert_string_equal(body_of(r, 0), "{\"tool\":\"pay\",\"context\":{\"why\":\"x\",\"confidence\":1,\"actingFor\":\"ann\"}}");
     assert_int_equal(RUN(r, "authorize", "--tool", "pay", "--context", "plain"), DONE);
     assert_string_equal(body_of(r, 1), "{\"tool\":\"pay\",\"context\":\"plain\"}");
@@ -244,7 +244,7 @@ static void the_user_form_is_for_people(void **state)
     struct rig *r = rig_create();
     peer_will_answer(r->peer, 200, NULL, ALLOW);
     assert_int_equal(RUN(r, "authorize", "--user", "sam@x", "--action", "view", "--dry-run"), DONE);
-    assert_has(r->peer->requests[0], "POST /v1/authorize?dry_run=true HTTP/1.1\r\n");
+    assert_has(peer_request(r->peer, 0), "POST /v1/authorize?dry_run=true HTTP/1.1\r\n");
     assert_string_equal(body_of(r, 0), "{\"user_id\":\"sam@x\",\"action\":\"view\"}");
     assert_int_equal(RUN(r, "authorize", "--user", "sam@x", "view", "--confidence", "1"), USAGE);
     assert_int_equal(RUN(r, "authorize", "--user", "sam@x", "--tool", "view"), USAGE);
@@ -278,7 +278,7 @@ static void bad_args_are_refused_before_anything_is_sent(void **state)
     }
     assert_int_equal(RUN(r, "authorize"), USAGE);
     assert_int_equal(RUN(r, "authorize", "a", "--action", "b"), USAGE);
-    assert_int_equal(r->peer->request_count, 0);
+    assert_int_equal(peer_request_count(r->peer), 0);
     rig_destroy(r);
 }
 
@@ -307,7 +307,7 @@ static void explain_shows_every_rule(void **state)
                      "{\"decision\":\"deny\",\"mode\":\"dry_run\",\"explain\":[{\"policy\":\"p\",\"rule\":\"r1\",\"verdict\":"
                      "\"allow\",\"applies\":false,\"shadow\":true,\"why\":\"agents: no match\"}]}");
     assert_int_equal(RUN(r, "policy", "explain", "pay"), DONE);
-    assert_has(r->peer->requests[0], "POST /v1/agent/authorize?dry_run=true&explain=true HTTP/1.1\r\n");
+    assert_has(peer_request(r->peer, 0), "POST /v1/agent/authorize?dry_run=true&explain=true HTTP/1.1\r\n");
     assert_has(r->out, "POLICY  RULE  VOTE   APPLIES  SHADOW  WHY\np       r1    allow  no       yes     agents: no match\n");
     rig_destroy(r);
 }
@@ -325,13 +325,13 @@ static void a_file_is_put_under_its_own_name_or_a_given_one(void **state)
     fclose(file);
     peer_will_answer(r->peer, 201, NULL, "{\"name\":\"pay-ments\",\"version\":1,\"is_active\":false}");
     assert_int_equal(RUN(r, "policy", "put", path, "--inactive", "--new", "--description", "d"), DONE);
-    assert_has(r->peer->requests[0], "PUT /api/v1/policies/pay-ments HTTP/1.1\r\n");
-    assert_has(r->peer->requests[0], "If-None-Match: *\r\n");
+    assert_has(peer_request(r->peer, 0), "PUT /api/v1/policies/pay-ments HTTP/1.1\r\n");
+    assert_has(peer_request(r->peer, 0), "If-None-Match: *\r\n");
     assert_string_equal(body_of(r, 0), "{\"content\":\"rules: [] # \\\"x\\\"\\n\",\"description\":\"d\",\"is_active\":false}");
     assert_string_equal(r->out, "pay-ments is new: version 1, not active.\n");
     assert_int_equal(RUN(r, "policy", "put", "other name", path, "--if-match", "\"e\""), DONE);
-    assert_has(r->peer->requests[1], "PUT /api/v1/policies/other%20name HTTP/1.1\r\n");
-    assert_has(r->peer->requests[1], "If-Match: \"e\"\r\n");
+    assert_has(peer_request(r->peer, 1), "PUT /api/v1/policies/other%20name HTTP/1.1\r\n");
+    assert_has(peer_request(r->peer, 1), "If-Match: \"e\"\r\n");
     unlink(path);
     rig_destroy(r);
 }
@@ -371,7 +371,7 @@ static void check_and_test_need_no_program(void **state)
     assert_int_equal(RUN_WITHOUT_KEY(r, "policy", "check", "--json", bad), REFUSED);
     assert_has(r->out, "\"line\":2");
     assert_int_equal(RUN_WITHOUT_KEY(r, "policy", "check", "/nowhere.yaml"), USAGE);
-    assert_int_equal(r->peer->request_count, 0);
+    assert_int_equal(peer_request_count(r->peer), 0);
     unlink(good);
     unlink(bad);
     rig_destroy(r);
@@ -385,13 +385,13 @@ static void a_document_is_printed_as_it_is(void **state)
     assert_int_equal(RUN(r, "policy", "get", "n"), DONE);
     assert_string_equal(r->out, "a: 1\n");
     assert_int_equal(RUN(r, "policy", "get", "n", "2"), DONE);
-    assert_has(r->peer->requests[1], "GET /api/v1/policies/n/versions/2 HTTP/1.1\r\n");
+    assert_has(peer_request(r->peer, 1), "GET /api/v1/policies/n/versions/2 HTTP/1.1\r\n");
     assert_int_equal(RUN(r, "policy", "get", "n", "two"), USAGE);
     assert_int_equal(RUN(r, "policy", "rollback", "n", "2"), DONE);
-    assert_has(r->peer->requests[2], "POST /api/v1/policies/n/rollback HTTP/1.1\r\n");
+    assert_has(peer_request(r->peer, 2), "POST /api/v1/policies/n/rollback HTTP/1.1\r\n");
     assert_string_equal(body_of(r, 2), "{\"version\":2}");
     assert_int_equal(RUN(r, "policy", "delete", "n", "--tenant", "a b"), DONE);
-    assert_has(r->peer->requests[3], "DELETE /api/v1/policies/n?tenant_id=a%20b HTTP/1.1\r\n");
+    assert_has(peer_request(r->peer, 3), "DELETE /api/v1/policies/n?tenant_id=a%20b HTTP/1.1\r\n");
     rig_destroy(r);
 }
 
@@ -412,7 +412,7 @@ static void a_key_is_made_from_lists_and_spans_and_printed_alone(void **state)
     assert_has(r->err, "policy_admin");
     assert_int_equal(RUN(r, "key", "create", "--name", "n", "--roles", "agent"), USAGE);
     assert_int_equal(RUN(r, "key", "create", "--name", "n", "--owner", "o", "--roles", "agent", "--expires", "soon"), USAGE);
-    assert_int_equal(r->peer->request_count, 1);
+    assert_int_equal(peer_request_count(r->peer), 1);
     rig_destroy(r);
 }
 
@@ -455,7 +455,7 @@ static void revoking_tells_which_engines_are_behind(void **state)
     peer_will_answer(r->peer, 200, NULL, "{\"revoked\":true,\"behind\":[\"n1\",\"n2\"]}");
     peer_will_answer(r->peer, 200, NULL, "{\"revoked\":true,\"behind\":[]}");
     assert_int_equal(RUN(r, "key", "revoke", "key_1"), DONE);
-    assert_has(r->peer->requests[0], "DELETE /api/v1/keys/key_1 HTTP/1.1\r\n");
+    assert_has(peer_request(r->peer, 0), "DELETE /api/v1/keys/key_1 HTTP/1.1\r\n");
     assert_has(r->out, "have not seen that yet: n1,n2.");
     assert_int_equal(RUN(r, "key", "revoke", "key_1"), DONE);
     assert_has(r->out, "every engine knows");
@@ -468,7 +468,7 @@ static void rotating_keeps_the_old_key_for_the_overlap(void **state)
     struct rig *r = rig_create();
     peer_will_answer(r->peer, 201, NULL, "{\"key\":\"wk_new\",\"id\":\"key_2\"}");
     assert_int_equal(RUN(r, "key", "rotate", "key_1", "--overlap", "30m"), DONE);
-    assert_has(r->peer->requests[0], "POST /api/v1/keys/key_1/rotate HTTP/1.1\r\n");
+    assert_has(peer_request(r->peer, 0), "POST /api/v1/keys/key_1/rotate HTTP/1.1\r\n");
     assert_string_equal(body_of(r, 0), "{\"overlap_seconds\":1800}");
     assert_int_equal(RUN(r, "key", "rotate", "key_1", "--overlap", "long"), USAGE);
     rig_destroy(r);
@@ -486,12 +486,12 @@ static void a_query_is_a_table_that_obeys_no_escape_sequences(void **state)
     peer_will_answer(r->peer, 200, NULL, "{\"events\":[" EVENT("1") "],\"count\":1,\"next_cursor\":77}");
     assert_int_equal(RUN(r, "audit", "query", "--actor", "a&b", "--user-id", "u", "--decision", "denied", "--from",
                          "2026-11-20T00:00:00Z", "--limit", "1"), DONE);
-    assert_has(r->peer->requests[0], "GET /api/v1/audit?actor=a%26b&decision=denied&user_id=u&from=2026-11-20T00%3A00%3A00Z&limit=1 HTTP/1.1");
+    assert_has(peer_request(r->peer, 0), "GET /api/v1/audit?actor=a%26b&decision=denied&user_id=u&from=2026-11-20T00%3A00%3A00Z&limit=1 HTTP/1.1");
     assert_has(r->out, "b\\u001b[2Jot  pay on invoice:1  allow     allow:r  t1\n");
     assert_null(strchr(r->out, '\033'));
     assert_has(r->err, "--cursor 77");
     assert_int_equal(RUN(r, "audit", "query", "--from", "2h", "--limit", "1"), DONE);
-    assert_has(r->peer->requests[1], "?from=20");
+    assert_has(peer_request(r->peer, 1), "?from=20");
     assert_int_equal(RUN(r, "audit", "query", "--from", "then"), USAGE);
     assert_int_equal(RUN(r, "audit", "query", "--limit", "0"), USAGE);
     rig_destroy(r);
@@ -504,8 +504,8 @@ static void a_long_query_walks_the_pages(void **state)
     peer_will_answer(r->peer, 200, NULL, "{\"events\":[" EVENT("1") "],\"next_cursor\":9}");
     peer_will_answer(r->peer, 200, NULL, "{\"events\":[" EVENT("2") "],\"next_cursor\":0}");
     assert_int_equal(RUN(r, "audit", "query", "--limit", "1000", "--json"), DONE);
-    assert_has(r->peer->requests[0], "?limit=500 HTTP");
-    assert_has(r->peer->requests[1], "?limit=500&cursor=9 HTTP");
+    assert_has(peer_request(r->peer, 0), "?limit=500 HTTP");
+    assert_has(peer_request(r->peer, 1), "?limit=500&cursor=9 HTTP");
     assert_string_equal(r->out, EVENT("1") "\n" EVENT("2") "\n");
     rig_destroy(r);
 }
@@ -517,7 +517,7 @@ static void a_trace_is_told_event_by_event(void **state)
     peer_will_answer(r->peer, 200, NULL, "{\"trace_id\":\"t1\",\"events\":[" EVENT("1") "],\"count\":1}");
     peer_will_answer(r->peer, 200, NULL, "{\"trace_id\":\"t1\",\"events\":[],\"count\":0}");
     assert_int_equal(RUN(r, "audit", "trace", "t/1"), DONE);
-    assert_has(r->peer->requests[0], "GET /api/v1/audit/trace/t%2F1 HTTP/1.1\r\n");
+    assert_has(peer_request(r->peer, 0), "GET /api/v1/audit/trace/t%2F1 HTTP/1.1\r\n");
     assert_has(r->out, "2026-11-20T09:30:00.123Z  decision  pay on invoice:1  allow\n");
     assert_int_equal(RUN(r, "audit", "trace", "t1"), REFUSED);
     rig_destroy(r);

@@ -125,7 +125,8 @@ static void answers_of_every_framing_are_read(void **state)
     (void)state;
     static const char *const answers[] = {
         "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",
-        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhe\r\n3;x\r\nllo\r\n0\r\nT: x\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhe\r\n3;x\r\nllo\r\n0\r\nT: "
+        "x\r\n\r\n",
         "HTTP/1.0 200 OK\r\n\r\nhello",
         "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nhello",
         "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Hints\r\nA: b\r\n\r\n"
@@ -311,10 +312,10 @@ static void a_refused_connection_says_so(void **state)
 static void what_is_no_address_is_refused(void **state)
 {
     (void)state;
-    static const char *const bad[] = {"",          "localhost:80",  "http://",       "http://:80",
-                                      "https://a", "http://a:0",    "http://a:x",    "http://a:65536",
-                                      "http://a/b", "http://[::1",  "http://[::1]x", "unix:",
-                                      "unix:a",    "http://a b",    "http://a@b"};
+    static const char *const bad[] = {
+        "",           "localhost:80",   "http://",    "http://:80",  "https://a",     "http://a:0",
+        "http://a:x", "http://a:65536", "http://a/b", "http://[::1", "http://[::1]x", "unix:",
+        "unix:a",     "http://a b",     "http://a@b"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct http_client *c;
         struct fault f;
@@ -340,7 +341,8 @@ static void what_would_end_the_head_is_not_sent(void **state)
 static void a_request_carries_what_the_call_says(void **state)
 {
     (void)state;
-    static const char *const lines[] = {"HTTP/1.1 201 Created\r\nX-Y: z\r\nContent-Length: 0\r\n\r\n"};
+    static const char *const lines[] = {
+        "HTTP/1.1 201 Created\r\nX-Y: z\r\nContent-Length: 0\r\n\r\n"};
     struct script s;
     script_start(&s, lines, 1);
     struct http_client *c = client_of(s.address);
@@ -407,8 +409,8 @@ static void outcome_note(void *context, enum err err, const struct http_answer *
     if (answer == NULL) return;
     o->status = answer->status;
     o->body_size = answer->body.size;
-    snprintf(o->body, sizeof o->body, "%.*s", (int)(answer->body.size > 90 ? 90 : answer->body.size),
-             answer->body.bytes);
+    snprintf(o->body, sizeof o->body, "%.*s",
+             (int)(answer->body.size > 90 ? 90 : answer->body.size), answer->body.bytes);
 }
 
 static void await(struct rig *rig, const struct outcome *o)
@@ -503,7 +505,8 @@ static void a_failure_is_told_later_and_once(void **state)
 {
     (void)state;
     struct rig *rig = rig_create();
-    static const char *const bad[] = {"nonsense", "http://example.invalid:1", "unix:/nowhere/at/all"};
+    static const char *const bad[] = {"nonsense", "http://example.invalid:1",
+                                      "unix:/nowhere/at/all"};
     for (size_t i = 0; i < 3; i++) {
         struct outcome o = {0};
         struct http_call call = get("/x");

@@ -71,7 +71,8 @@ static enum chunk decode_in_steps(const char *text, size_t step, char *bytes, si
 static void chunks_are_decoded_in_any_pieces(void **state)
 {
     (void)state;
-    static const char text[] = "4\r\nabcd\r\n01;x=\"y\"\r\ne\r\nA\r\n0123456789\r\n0;z\r\nA: b\r\n\r\nrest";
+    static const char text[] =
+        "4\r\nabcd\r\n01;x=\"y\"\r\ne\r\nA\r\n0123456789\r\n0;z\r\nA: b\r\n\r\nrest";
     char bytes[200];
     size_t size, rest;
     for (size_t step = 1; step < sizeof text; step++) {
@@ -134,9 +135,9 @@ static void routes_are_found_by_path_and_method(void **state)
     assert_true(str_equal(p[3], STR("4")));
     assert_true(str_equal(routes_find(r, STR("/a/q/only"), p)->allow, STR("HEAD")));
 
-    static const char *const unknown[] = {"",     "a",      "/b",      "/a/",       "//a",
-                                          "/a//", "/1/2/3", "/1//3/4", "/1/2/3/4/5",
-                                          "/1/2/3/4/5/6/7/8/9/10/11/12/13/14/15/16/17/18"};
+    static const char *const unknown[] = {
+        "",     "a",      "/b",      "/a/",        "//a",
+        "/a//", "/1/2/3", "/1//3/4", "/1/2/3/4/5", "/1/2/3/4/5/6/7/8/9/10/11/12/13/14/15/16/17/18"};
     for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++)
         assert_null(routes_find(r, str_from(unknown[i]), p));
     routes_destroy(r);
@@ -237,7 +238,8 @@ static void a_reply_never_passes_its_bound(void **state)
     char date[HTTP_DATE_BYTES], bytes[2000];
     reply_write_date(0, date);
     for (int status = 200; status < 600; status++) {
-        struct http_reply r = {.status = status, .body = STR("body"), .content_type = STR("text/plain")};
+        struct http_reply r = {
+            .status = status, .body = STR("body"), .content_type = STR("text/plain")};
         for (int i = 0; i < HTTP_REPLY_HEADERS_MAX; i++)
             r.headers[r.header_count++] = (struct http_header){STR("X-Name"), STR("value")};
         for (enum persistence p = PERSIST; p <= PERSIST_NOT; p++) {
@@ -260,10 +262,18 @@ static void targets_are_split(void **state)
     static const struct {
         const char *target, *path, *query;
     } cases[] = {
-        {"/a/b?c=d", "/a/b", "c=d"}, {"/a?", "/a", ""},          {"/a", "/a", NULL},
-        {"/a?b?c", "/a", "b?c"},     {"http://h/a", "/a", NULL}, {"HTTPS://h:1/a?b", "/a", "b"},
-        {"http://h", "/", NULL},     {"http://h?q", "/", "q"},   {"*", "*", NULL},
-        {"http:///a", NULL, NULL},   {"ftp://h/a", NULL, NULL},  {"a", NULL, NULL},
+        {"/a/b?c=d", "/a/b", "c=d"},
+        {"/a?", "/a", ""},
+        {"/a", "/a", NULL},
+        {"/a?b?c", "/a", "b?c"},
+        {"http://h/a", "/a", NULL},
+        {"HTTPS://h:1/a?b", "/a", "b"},
+        {"http://h", "/", NULL},
+        {"http://h?q", "/", "q"},
+        {"*", "*", NULL},
+        {"http:///a", NULL, NULL},
+        {"ftp://h/a", NULL, NULL},
+        {"a", NULL, NULL},
         {"", NULL, NULL},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -99,18 +99,22 @@ static void exactly_one_host_is_wanted(void **state)
 static void an_ambiguous_length_is_refused(void **state)
 {
     (void)state;
-    closes("POST /echo HTTP/1.1\r\n" H JSON "Content-Length: 2\r\nContent-Length: 2\r\n\r\n{}", 400);
+    closes("POST /echo HTTP/1.1\r\n" H JSON "Content-Length: 2\r\nContent-Length: 2\r\n\r\n{}",
+           400);
     closes("POST /echo HTTP/1.1\r\n" H JSON "Content-Length: 2, 2\r\n\r\n{}", 400);
     closes("POST /echo HTTP/1.1\r\n" H JSON
-           "Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n{}", 400);
+           "Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n{}",
+           400);
     closes("POST /echo HTTP/1.1\r\n" H JSON
-           "Transfer-Encoding: chunked\r\nContent-Length: 2\r\n\r\n{}", 400);
+           "Transfer-Encoding: chunked\r\nContent-Length: 2\r\n\r\n{}",
+           400);
     closes("POST /echo HTTP/1.1\r\n" H JSON "Content-Length: +2\r\n\r\n{}", 400);
     closes("POST /echo HTTP/1.1\r\n" H JSON "Content-Length: 0x2\r\n\r\n{}", 400);
     closes("POST /echo HTTP/1.1\r\n" H JSON "Content-Length: \r\n\r\n", 400);
     closes("POST /echo HTTP/1.1\r\n" H JSON "Content-Length: 99999999999999999999\r\n\r\n", 400);
     closes("POST /echo HTTP/1.1\r\n" H JSON
-           "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400);
+           "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+           400);
     closes("POST /echo HTTP/1.0\r\n" H JSON "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400);
 }
 
@@ -128,16 +132,29 @@ static void a_bad_chunk_is_refused(void **state)
 {
     (void)state;
     static const char *const bodies[] = {
-        "g\r\n",          "\r\n",        "-1\r\n",           "0x2\r\n{}\r\n",
-        "2\n{}\r\n",      "2 \r\n{}\r\n", " 2\r\n{}\r\n",     "2\r\n{}x",
-        "2\r\n{}\n",      "2\r\n{}\r0",  "2;a\x01\r\n{}\r\n", "11111111111111111\r\n",
-        "0\r\n: x\r\n\r\n", "0\r\n X: y\r\n\r\n", "0\r\nX\r\n\r\n", "0\r\nX: y\n\r\n",
+        "g\r\n",
+        "\r\n",
+        "-1\r\n",
+        "0x2\r\n{}\r\n",
+        "2\n{}\r\n",
+        "2 \r\n{}\r\n",
+        " 2\r\n{}\r\n",
+        "2\r\n{}x",
+        "2\r\n{}\n",
+        "2\r\n{}\r0",
+        "2;a\x01\r\n{}\r\n",
+        "11111111111111111\r\n",
+        "0\r\n: x\r\n\r\n",
+        "0\r\n X: y\r\n\r\n",
+        "0\r\nX\r\n\r\n",
+        "0\r\nX: y\n\r\n",
         "0\r\n\n",
     };
     for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
         char request[400];
         snprintf(request, sizeof request,
-                 "POST /echo HTTP/1.1\r\n" H JSON "Transfer-Encoding: chunked\r\n\r\n%s", bodies[i]);
+                 "POST /echo HTTP/1.1\r\n" H JSON "Transfer-Encoding: chunked\r\n\r\n%s",
+                 bodies[i]);
         closes(request, 400);
     }
 }
@@ -244,13 +261,19 @@ static void another_content_type_is_refused(void **state)
 {
     (void)state;
     lives("POST /echo HTTP/1.1\r\n" H "Content-Length: 2\r\n\r\n{}", 415);
-    lives("POST /echo HTTP/1.1\r\n" H "Content-Type: text/plain\r\nContent-Length: 2\r\n\r\n{}", 415);
-    lives("POST /echo HTTP/1.1\r\n" H "Content-Type: application/jsonx\r\nContent-Length: 2\r\n\r\n{}", 415);
+    lives("POST /echo HTTP/1.1\r\n" H "Content-Type: text/plain\r\nContent-Length: 2\r\n\r\n{}",
+          415);
     lives("POST /echo HTTP/1.1\r\n" H
-          "Content-Type: application/x-ndjson\r\nContent-Length: 2\r\n\r\n{}", 415);
-    lives("POST /echo HTTP/1.1\r\n" H "Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n", 415);
+          "Content-Type: application/jsonx\r\nContent-Length: 2\r\n\r\n{}",
+          415);
+    lives("POST /echo HTTP/1.1\r\n" H
+          "Content-Type: application/x-ndjson\r\nContent-Length: 2\r\n\r\n{}",
+          415);
+    lives("POST /echo HTTP/1.1\r\n" H "Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
+          415);
     lives("POST /lines HTTP/1.1\r\n" H
-          "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 1\r\n\r\na", 415);
+          "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 1\r\n\r\na",
+          415);
 }
 
 static void another_expectation_fails(void **state)
@@ -263,8 +286,8 @@ static void a_body_over_the_limit_is_refused_before_it_is_sent(void **state)
 {
     (void)state;
     closes("POST /echo HTTP/1.1\r\n" H JSON "Content-Length: 65537\r\n\r\n", 413);
-    closes("POST /echo HTTP/1.1\r\n" H JSON
-           "Expect: 100-continue\r\nContent-Length: 65537\r\n\r\n", 413);
+    closes("POST /echo HTTP/1.1\r\n" H JSON "Expect: 100-continue\r\nContent-Length: 65537\r\n\r\n",
+           413);
     closes("POST /echo HTTP/1.1\r\n" H JSON "Transfer-Encoding: chunked\r\n\r\n10001\r\n", 413);
     closes("PUT /big HTTP/1.1\r\n" H JSON "Content-Length: 3145729\r\n\r\n", 413);
 }
@@ -327,8 +350,8 @@ static void what_cannot_be_admitted_is_not_read(void **state)
     struct rig *rig = rig_create();
     rig->deny_admission = true;
     struct peer *p = rig_connect(rig);
-    rig_say(rig, p, "POST /echo HTTP/1.1\r\n" H JSON
-                    "Expect: 100-continue\r\nContent-Length: 20\r\n\r\n");
+    rig_say(rig, p,
+            "POST /echo HTTP/1.1\r\n" H JSON "Expect: 100-continue\r\nContent-Length: 20\r\n\r\n");
     assert_int_equal(rig_hear(rig, p, 1), 1);
     assert_int_equal(heard_status(p), 401);
     assert_false(heard(p, "100 Continue"));

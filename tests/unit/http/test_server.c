@@ -23,12 +23,14 @@ static void a_request_is_answered(void **state)
     (void)state;
     serves("POST /echo HTTP/1.1\r\n" H JSON "Content-Length: 2\r\n\r\n{}", "{}");
     serves("POST /echo HTTP/1.1\r\n" H "content-TYPE: Application/JSON ; charset=utf-8\r\n"
-           "CONTENT-length: 2\r\n\r\n{}", "{}");
+           "CONTENT-length: 2\r\n\r\n{}",
+           "{}");
     serves("\r\nGET /things/7 HTTP/1.1\r\n" H "\r\n", "GET id=7 q=");
     serves("GET http://a:80/things/7?q=x HTTP/1.1\r\n" H "\r\n", "GET id=7 q=x");
     serves("GET /things/7 HTTP/1.1\r\nHost: [::1]:8080\r\n\r\n", "GET id=7 q=");
     serves("GET /things/7 HTTP/1.0\r\n\r\n", "GET id=7 q=");
-    serves("GET /things/7 HTTP/1.1\r\n" H "Upgrade: h2c\r\nConnection: upgrade\r\n\r\n", "GET id=7 q=");
+    serves("GET /things/7 HTTP/1.1\r\n" H "Upgrade: h2c\r\nConnection: upgrade\r\n\r\n",
+           "GET id=7 q=");
     serves("DELETE /things/7 HTTP/1.1\r\n" H "\r\n", "DELETE id=7 q=");
     serves("GET /header HTTP/1.1\r\n" H "x-question: \t why \t\r\n\r\n", "why");
 }
@@ -75,13 +77,16 @@ static void bodies_of_the_routes_kind_are_taken(void **state)
 {
     (void)state;
     serves("POST /lines HTTP/1.1\r\n" H "Content-Type: application/x-ndjson\r\n"
-           "Content-Length: 1\r\n\r\n1", "1 49");
+           "Content-Length: 1\r\n\r\n1",
+           "1 49");
     serves("POST /lines HTTP/1.1\r\n" H JSON "Content-Length: 1\r\n\r\n1", "1 49");
     serves("POST /form HTTP/1.1\r\n" H "Content-Type: application/x-www-form-urlencoded\r\n"
-           "Content-Length: 1\r\n\r\n1", "1 49");
+           "Content-Length: 1\r\n\r\n1",
+           "1 49");
     serves("POST /form HTTP/1.1\r\n" H JSON "Content-Length: 1\r\n\r\n1", "1 49");
     serves("POST /ignores HTTP/1.1\r\n" H "Content-Length: 1\r\n\r\n1", "1 49");
-    serves("POST /size HTTP/1.1\r\n" H "Content-Type: text/plain\r\nContent-Length: 0\r\n\r\n", "0 0");
+    serves("POST /size HTTP/1.1\r\n" H "Content-Type: text/plain\r\nContent-Length: 0\r\n\r\n",
+           "0 0");
     serves("POST /size HTTP/1.1\r\n" H "Content-Type: text/plain\r\n\r\n", "0 0");
     serves("POST /size HTTP/1.1\r\n" H "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "0 0");
 }
@@ -99,8 +104,9 @@ static void head_has_the_gets_head_and_no_body(void **state)
     (void)state;
     struct rig *rig = rig_create();
     struct peer *p = rig_connect(rig);
-    rig_say(rig, p, "HEAD /things/7 HTTP/1.1\r\n" H "\r\nHEAD /nowhere HTTP/1.1\r\n" H "\r\n"
-                    "GET /nothing HTTP/1.1\r\n" H "\r\n");
+    rig_say(rig, p,
+            "HEAD /things/7 HTTP/1.1\r\n" H "\r\nHEAD /nowhere HTTP/1.1\r\n" H "\r\n"
+            "GET /nothing HTTP/1.1\r\n" H "\r\n");
     while (!heard(p, "204 No Content")) {
         peer_listen(p);
         loop_beat(rig->loop, true);
@@ -146,8 +152,10 @@ static void connections_persist_as_the_version_says(void **state)
         struct peer *p = rig_connect(rig);
         rig_say(rig, p, cases[i].request);
         rig_say(rig, p, "GET /things/8 HTTP/1.1\r\n" H "\r\n");
-        if (cases[i].persists) assert_int_equal(rig_hear(rig, p, 2), 2);
-        else rig_hear_end(rig, p);
+        if (cases[i].persists)
+            assert_int_equal(rig_hear(rig, p, 2), 2);
+        else
+            rig_hear_end(rig, p);
         assert_int_equal(heard(p, "id=8"), cases[i].persists);
         assert_int_equal(heard(p, "Connection: close\r\n"), !cases[i].persists);
         assert_int_equal(heard(p, "Connection: keep-alive\r\n"), cases[i].says_so);
@@ -164,8 +172,10 @@ static void pipelined_requests_are_answered_in_order(void **state)
     enum { COUNT = 500 };
     for (int i = 0; i < COUNT; i++) {
         char request[120];
-        if (i % 3 == 0) snprintf(request, sizeof request, "GET /nowhere/%d HTTP/1.1\r\n" H "\r\n", i);
-        else snprintf(request, sizeof request, "GET /things/%d HTTP/1.1\r\n" H "\r\n", i);
+        if (i % 3 == 0)
+            snprintf(request, sizeof request, "GET /nowhere/%d HTTP/1.1\r\n" H "\r\n", i);
+        else
+            snprintf(request, sizeof request, "GET /things/%d HTTP/1.1\r\n" H "\r\n", i);
         rig_say(rig, p, request);
     }
     assert_int_equal(rig_hear(rig, p, COUNT), COUNT);
@@ -246,7 +256,8 @@ static void a_client_that_asks_first_is_told_to_go_on(void **state)
     (void)state;
     struct rig *rig = rig_create();
     struct peer *p = rig_connect(rig);
-    rig_say(rig, p, "POST /echo HTTP/1.1\r\n" H JSON "Expect: 100-Continue\r\nContent-Length: 2\r\n\r\n");
+    rig_say(rig, p,
+            "POST /echo HTTP/1.1\r\n" H JSON "Expect: 100-Continue\r\nContent-Length: 2\r\n\r\n");
     while (!heard(p, "\r\n\r\n")) {
         peer_listen(p);
         loop_beat(rig->loop, true);
@@ -260,8 +271,10 @@ static void a_client_that_asks_first_is_told_to_go_on(void **state)
 
     /* Not where the body is there already, nor for HTTP/1.0. */
     peer_forget(p);
-    rig_say(rig, p, "POST /echo HTTP/1.1\r\n" H JSON "Expect: 100-continue\r\nContent-Length: 2\r\n\r\n{}");
-    rig_say(rig, p, "POST /echo HTTP/1.0\r\n" JSON "Expect: 100-continue\r\nContent-Length: 2\r\n\r\n");
+    rig_say(rig, p,
+            "POST /echo HTTP/1.1\r\n" H JSON "Expect: 100-continue\r\nContent-Length: 2\r\n\r\n{}");
+    rig_say(rig, p,
+            "POST /echo HTTP/1.0\r\n" JSON "Expect: 100-continue\r\nContent-Length: 2\r\n\r\n");
     assert_int_equal(rig_hear(rig, p, 1), 1);
     rig_beat(rig);
     rig_say(rig, p, "{}");
@@ -276,8 +289,9 @@ static void a_client_that_ends_its_side_still_gets_its_answers(void **state)
     (void)state;
     struct rig *rig = rig_create();
     struct peer *p = rig_connect_tcp(rig);
-    rig_say(rig, p, "GET /things/1 HTTP/1.1\r\n" H "\r\nPOST /echo?lane=1&mark=5 HTTP/1.1\r\n" H
-                    "\r\nGET /later HTTP/1.1\r\n" H "\r\nGET /things/4 HTTP/1.1\r\n" H "\r\nGET /thi");
+    rig_say(rig, p,
+            "GET /things/1 HTTP/1.1\r\n" H "\r\nPOST /echo?lane=1&mark=5 HTTP/1.1\r\n" H
+            "\r\nGET /later HTTP/1.1\r\n" H "\r\nGET /things/4 HTTP/1.1\r\n" H "\r\nGET /thi");
     shutdown(p->fd, SHUT_WR);
     assert_int_equal(rig_hear(rig, p, 1), 1);
     while (rig->token_count < 1) loop_beat(rig->loop, true);

@@ -171,7 +171,10 @@ struct belled {
     _Atomic int heard;
 };
 
-static void bell_heard(struct loop_bell *b) { atomic_fetch_add(&((struct belled *)(void *)b)->heard, 1); }
+static void bell_heard(struct loop_bell *b)
+{
+    atomic_fetch_add(&((struct belled *)(void *)b)->heard, 1);
+}
 
 static void *ring_many(void *argument)
 {

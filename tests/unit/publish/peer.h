@@ -61,11 +61,12 @@ static inline void peer_answer(struct peer *p, int fd, char *request)
     size_t i = p->request_count < p->answer_count ? p->request_count : p->answer_count - 1;
     if (p->request_count < PEER_REQUESTS) p->requests[p->request_count] = strdup(request);
     p->request_count++;
-    pthread_mutex_unlock(&p->lock);
     const char *body = p->answers[i].body == NULL ? "" : p->answers[i].body;
     const char *headers = p->answers[i].headers == NULL ? "" : p->answers[i].headers;
-    dprintf(fd, "HTTP/1.1 %d X\r\nContent-Type: application/json\r\n%sContent-Length: %zu\r\n\r\n%s",
-            p->answers[i].status, headers, strlen(body), body);
+    int status = p->answers[i].status;
+    pthread_mutex_unlock(&p->lock);
+    dprintf(fd, "HTTP/1.1 %d X\r\nConnection: close\r\nContent-Type: application/json\r\n%sContent-Length: %zu\r\n\r\n%s",
+            status, headers, strlen(body), body);
 }
 
 static inline void *peer_run(void *context)
@@ -76,7 +77,7 @@ static inline void *peer_run(void *context)
         struct pollfd wait[2] = {{p->listener, POLLIN, 0}, {p->stop[0], POLLIN, 0}};
         if (poll(wait, 2, -1) < 0 || (wait[1].revents & (POLLIN | POLLHUP)) != 0) break;
         int fd = accept(p->listener, NULL, NULL);
-        while (fd >= 0 && peer_read(p, fd, bytes)) peer_answer(p, fd, bytes);
+        if (fd >= 0 && peer_read(p, fd, bytes)) peer_answer(p, fd, bytes);
         if (fd >= 0) close(fd);
     }
     free(bytes);
@@ -102,10 +103,29 @@ static inline struct peer *peer_create(void)
 /* The next request without an answer gets this; told before it comes. */
 static inline void peer_will_answer(struct peer *p, int status, const char *headers, const char *body)
 {
+    pthread_mutex_lock(&p->lock);
     if (p->answer_count == PEER_ANSWERS) abort();
     p->answers[p->answer_count].status = status;
     p->answers[p->answer_count].headers = headers;
     p->answers[p->answer_count++].body = body;
+    pthread_mutex_unlock(&p->lock);
+}
+
+/* What was asked, and how often; a request is noted before its answer leaves. */
+static inline const char *peer_request(struct peer *p, size_t index)
+{
+    pthread_mutex_lock(&p->lock);
+    const char *request = p->requests[index];
+    pthread_mutex_unlock(&p->lock);
+    return request;
+}
+
+static inline size_t peer_request_count(struct peer *p)
+{
+    pthread_mutex_lock(&p->lock);
+    size_t count = p->request_count;
+    pthread_mutex_unlock(&p->lock);
+    return count;
 }
 
 static inline void peer_destroy(struct peer *p)

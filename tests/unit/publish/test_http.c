@@ -76,8 +76,8 @@ static void positions_are_asked_for_with_the_key_and_the_encoded_node(void **sta
     assert_int_equal(find(&w, &r, &f), ERR_OK);
     assert_false(r.known);
     assert_string_equal(r.log_id, "l1");
-    assert_has(w.peer->requests[0], "GET /api/v1/audit/positions?node=node%201 HTTP/1.1\r\n");
-    assert_has(w.peer->requests[0], "Authorization: Bearer " KEY "\r\n");
+    assert_has(peer_request(w.peer, 0), "GET /api/v1/audit/positions?node=node%201 HTTP/1.1\r\n");
+    assert_has(peer_request(w.peer, 0), "Authorization: Bearer " KEY "\r\n");
     wire_destroy(&w);
 }
 
@@ -137,7 +137,7 @@ static void a_key_that_was_replaced_is_taken_up_at_the_next_find(void **state)
     assert_int_equal(find(&w, &r, &f), ERR_OK);
     write_key(&w, "wk_other");
     assert_int_equal(find(&w, &r, &f), ERR_OK);
-    assert_has(w.peer->requests[1], "Authorization: Bearer wk_other\r\n");
+    assert_has(peer_request(w.peer, 1), "Authorization: Bearer wk_other\r\n");
     wire_destroy(&w);
 }
 
@@ -154,7 +154,7 @@ static void a_batch_says_whose_records_it_has(void **state)
     assert_int_equal(a.duplicates, 1);
     assert_int_equal(a.clashes, 3);
     assert_int_equal(a.next_seq, 43);
-    const char *request = w.peer->requests[1];
+    const char *request = peer_request(w.peer, 1);
     static const char *const parts[] = {"POST /api/v1/audit/ingest HTTP/1.1\r\n", "Content-Type: application/x-ndjson\r\n",
                                         "Authorization: Bearer " KEY "\r\n", "Writ-Node: node 1\r\n",
                                         "Writ-Journal: 0\r\n", "Writ-Epoch: 0123456789abcdef\r\n",

@@ -1,0 +1,202 @@
+-- The platform's store: SQLite 3.38 or later, WAL, one file (platform.db), readable while the
+-- platform runs. PRAGMA user_version = 1. The program makes and migrates it by itself
+-- (pipeline/ingest/migrations.c); a test holds this text against what it makes.
+--
+-- For analysts: read the view `events`, one column per member of the audit event
+-- (event.schema.json), beside where it came from and its exact bytes. Everything else says how the
+-- program works. Open it read-only (`sqlite3 -readonly platform.db`): a second writer would stop
+-- ingest for as long as it holds the lock.
+--
+--   SELECT decision, count(*) FROM events WHERE tenant_id = 'default' GROUP BY decision;
+--   SELECT timestamp, actor, action, rule FROM events WHERE trace_id = '4bf9…' ORDER BY id;
+
+-- One row: which database this is.
+CREATE TABLE store (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    log_id TEXT NOT NULL,          -- random; an engine notices by it that a database was replaced
+    revision INTEGER NOT NULL,     -- raised by one with every change of policies or keys
+    created_at INTEGER NOT NULL    -- milliseconds since 1970 UTC, as all integer times here
+);
+
+-- Audit events as they are kept: what queries select by, and the exact bytes.
+CREATE TABLE records (
+    id INTEGER PRIMARY KEY,        -- in the order of arrival; the cursor of GET /api/v1/audit
+    created_at INTEGER NOT NULL,   -- when it was stored
+    -- Where it came from; NULL for the platform's own events and for those that people post.
+    node TEXT,                     -- the engine
+    journal TEXT,                  -- which of its journals
+    epoch TEXT,                    -- which of its boots
+    seq INTEGER,                   -- the record's number in the journal, over all epochs
+    event_id TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    tenant_id TEXT NOT NULL,
+    trace_id TEXT,
+    timestamp INTEGER NOT NULL,    -- when it happened
+    actor TEXT,
+    user_id TEXT,
+    action TEXT,
+    decision TEXT,
+    rule TEXT,
+    event TEXT NOT NULL,           -- the JSON, byte for byte as it was recorded
+    CHECK ((node IS NULL) = (seq IS NULL))
+);
+
+-- An event's two identities. The same identity with other bytes goes to quarantine.
+CREATE UNIQUE INDEX records_event_id ON records (event_id);
+CREATE UNIQUE INDEX records_source ON records (node, journal, seq) WHERE node IS NOT NULL;
+
+-- The audit events, one column per member.
+CREATE VIEW events AS SELECT
+    id,
+    strftime('%Y-%m-%dT%H:%M:%fZ', created_at / 1000.0, 'unixepoch') AS created_at,
+    node, journal, epoch, seq,
+    json_extract(event, '$.acting_for') AS acting_for,
+    action, actor,
+    json_extract(event, '$.args') AS args,
+    json_extract(event, '$.binding_hash') AS binding_hash,
+    json_extract(event, '$.confidence') AS confidence,
+    json_extract(event, '$.confidence_used') AS confidence_used,
+    json_extract(event, '$.context') AS context,
+    json_extract(event, '$.count') AS count,
+    decision,
+    json_extract(event, '$.engine_version') AS engine_version,
+    event_id,
+    json_extract(event, '$.expires_at') AS expires_at,
+    json_extract(event, '$.input_hash') AS input_hash,
+    json_extract(event, '$.key_id') AS key_id,
+    kind,
+    json_extract(event, '$.latency_ms') AS latency_ms,
+    json_extract(event, '$.mode') AS mode,
+    json_extract(event, '$.output_hash') AS output_hash,
+    json_extract(event, '$.policy_digest') AS policy_digest,
+    json_extract(event, '$.policy_name') AS policy_name,
+    json_extract(event, '$.policy_version') AS policy_version,
+    json_extract(event, '$.previous') AS previous,
+    json_extract(event, '$.reason') AS reason,
+    json_extract(event, '$.redemption_id') AS redemption_id,
+    json_extract(event, '$.request_id') AS request_id,
+    json_extract(event, '$.resolution_note') AS resolution_note,
+    json_extract(event, '$.resolved_by') AS resolved_by,
+    json_extract(event, '$.resource') AS resource,
+    json_extract(event, '$.resource_properties') AS resource_properties,
+    json_extract(event, '$.review_id') AS review_id,
+    rule,
+    json_extract(event, '$.safe_args') AS safe_args,
+    json_extract(event, '$.safe_tool') AS safe_tool,
+    json_extract(event, '$.scope') AS scope,
+    tenant_id,
+    json_extract(event, '$.timestamp') AS timestamp,
+    json_extract(event, '$.token_id') AS token_id,
+    trace_id, user_id,
+    json_extract(event, '$.would_have') AS would_have,
+    event
+FROM records;
+
+-- Where to look (pipeline/ingest/audit_index.h). 1,024 records are a block, 64 blocks a segment:
+-- segment = id >> 16, block = (id >> 10) & 63.
+CREATE TABLE places (
+    segment INTEGER NOT NULL,
+    tenant_id TEXT NOT NULL,
+    member INTEGER NOT NULL,       -- 0 the tenant itself, 1 actor, 2 action, 3 decision, 4 kind, 5 rule, 6 user_id
+    value TEXT NOT NULL,
+    blocks INTEGER NOT NULL,       -- one bit per block that has such a record
+    PRIMARY KEY (segment, tenant_id, member, value)
+) WITHOUT ROWID;
+
+CREATE TABLE traces (
+    segment INTEGER NOT NULL,
+    hash INTEGER NOT NULL,         -- CRC-32C of the trace id
+    id INTEGER NOT NULL,
+    PRIMARY KEY (segment, hash, id)
+) WITHOUT ROWID;
+
+CREATE TABLE minutes (             -- of event time: which ids it has
+    tenant_id TEXT NOT NULL,
+    minute INTEGER NOT NULL,       -- since 1970
+    first_id INTEGER NOT NULL,
+    last_id INTEGER NOT NULL,
+    PRIMARY KEY (tenant_id, minute)
+) WITHOUT ROWID;
+
+-- How far each engine's journal has come; moved in the transaction of its rows.
+CREATE TABLE streams (
+    node TEXT NOT NULL,
+    journal TEXT NOT NULL,
+    epoch TEXT NOT NULL,           -- of record next_seq - 1
+    next_seq INTEGER NOT NULL,     -- all below it are in records, or in quarantine
+    updated_at INTEGER NOT NULL,
+    PRIMARY KEY (node, journal)
+) WITHOUT ROWID;
+
+-- What arrived and could not be a row. A row here wants a person's look.
+CREATE TABLE quarantine (
+    id INTEGER PRIMARY KEY,
+    created_at INTEGER NOT NULL,
+    reason TEXT NOT NULL,          -- clash, event_id clash, invalid
+    node TEXT NOT NULL,
+    journal TEXT NOT NULL,
+    epoch TEXT NOT NULL,
+    seq INTEGER NOT NULL,
+    digest TEXT NOT NULL,          -- SHA-256 of the bytes, hex
+    event BLOB NOT NULL,           -- the bytes as they came
+    UNIQUE (node, journal, seq, digest)
+);
+
+-- Policy documents as they stand; the text is in policy_versions.
+CREATE TABLE policies (
+    number INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    tenant_id TEXT NOT NULL,
+    name TEXT NOT NULL,
+    description TEXT,
+    is_active INTEGER NOT NULL,
+    version INTEGER NOT NULL,
+    revision INTEGER NOT NULL,     -- of the store, when it last changed
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL,
+    updated_by TEXT NOT NULL,      -- the key's name
+    UNIQUE (tenant_id, name),
+    FOREIGN KEY (tenant_id, name, version) REFERENCES policy_versions (tenant_id, name, version)
+);
+
+-- Every text there ever was; never changed, never deleted.
+CREATE TABLE policy_versions (
+    tenant_id TEXT NOT NULL,
+    name TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    format TEXT NOT NULL,          -- yaml, json
+    digest TEXT NOT NULL,          -- SHA-256 of the content, hex
+    content TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    created_by TEXT NOT NULL,
+    PRIMARY KEY (tenant_id, name, version)
+);
+
+-- API keys. Of the credential only an HMAC is kept, within `key`.
+CREATE TABLE keys (
+    number INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    tenant_id TEXT NOT NULL,       -- or *
+    key TEXT NOT NULL,             -- all of it, as JSON
+    name TEXT AS (json_extract(key, '$.name')),
+    owner TEXT AS (json_extract(key, '$.owner')),
+    roles TEXT AS (json_extract(key, '$.roles')),
+    created_at TEXT AS (json_extract(key, '$.created_at')),
+    expires_at TEXT AS (json_extract(key, '$.expires_at')),
+    revoked_at TEXT AS (json_extract(key, '$.revoked_at'))
+);
+CREATE INDEX keys_tenant ON keys (tenant_id);
+
+-- Answers to ingest requests with an Idempotency-Key, for 24 hours.
+CREATE TABLE idempotency (
+    tenant_id TEXT NOT NULL,
+    key_id TEXT NOT NULL,
+    route TEXT NOT NULL,
+    name TEXT NOT NULL,            -- the Idempotency-Key
+    digest TEXT NOT NULL,          -- of the body
+    status INTEGER NOT NULL,
+    answer TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    PRIMARY KEY (tenant_id, key_id, route, name)
+) WITHOUT ROWID;
+CREATE INDEX idempotency_age ON idempotency (created_at);

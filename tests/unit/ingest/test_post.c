@@ -1,0 +1,123 @@
+/* What people post: one event, an array, NDJSON; all or nothing, once. */
+#include "rig.h"
+
+#define EVENT(id, more)                                                                           \
+    "{\"event_id\":\"" id "\",\"kind\":\"decision\",\"tenant_id\":\"t\",\"timestamp\":\"2026-11-20T09:30:00.123Z\"" more "}"
+
+static int64_t rows(const struct rig *r) { return rig_number(r, "SELECT count(*) FROM records"); }
+
+static void one_event_answers_its_id(void **state)
+{
+    struct rig *r = *state;
+    assert_int_equal(post(r, EVENT("a", ""), false), ERR_OK);
+    assert_string_equal(out_text(r), "{\"id\":1}");
+    assert_int_equal(post(r, EVENT("b", ""), false), ERR_OK);
+    assert_string_equal(out_text(r), "{\"id\":2}");
+    assert_int_equal(post(r, EVENT("a", ""), false), ERR_OK);
+    assert_string_equal(out_text(r), "{\"id\":1}");
+    assert_int_equal(rows(r), 2);
+}
+
+static void an_array_and_lines_answer_all_ids(void **state)
+{
+    struct rig *r = *state;
+    assert_int_equal(post(r, " [ " EVENT("a", "") " ,\n" EVENT("b", ",\"reason\":\"], [\\\"x\\\\\"") "] ", false), ERR_OK);
+    assert_string_equal(out_text(r), "{\"accepted\":2,\"duplicates\":0,\"ids\":[1,2]}");
+    assert_int_equal(post(r, EVENT("c", "") "\r\n\n" EVENT("a", "") "\n", true), ERR_OK);
+    assert_string_equal(out_text(r), "{\"accepted\":1,\"duplicates\":1,\"ids\":[3,1]}");
+    assert_int_equal(post(r, "[]", false), ERR_OK);
+    assert_string_equal(out_text(r), "{\"accepted\":0,\"duplicates\":0,\"ids\":[]}");
+    assert_int_equal(rig_number(r, "SELECT length(event) FROM records WHERE id = 1"), sizeof EVENT("a", "") - 1);
+}
+
+static void other_bytes_under_the_same_id_are_a_conflict(void **state)
+{
+    struct rig *r = *state;
+    assert_int_equal(post(r, EVENT("a", ""), false), ERR_OK);
+    assert_int_equal(post(r, EVENT("a", ",\"reason\":\"other\""), false), ERR_EVENT_CONFLICT);
+    assert_string_equal(r->fault.field, "/event_id");
+    assert_int_equal(post(r, "[" EVENT("b", "") "," EVENT("a", " ") "]", false), ERR_EVENT_CONFLICT);
+    assert_string_equal(r->fault.field, "/1/event_id");
+    assert_int_equal(rows(r), 1); /* all or nothing */
+}
+
+static void one_bad_event_refuses_all(void **state)
+{
+    struct rig *r = *state;
+    assert_int_equal(post(r, "[" EVENT("a", "") ",{\"kind\":\"decision\"}]", false), ERR_MISSING_MEMBER);
+    assert_true(strncmp(r->fault.field, "/1/", 3) == 0);
+    assert_int_equal(post(r, EVENT("a", "") "\n{\"x\n", true), ERR_MALFORMED_JSON);
+    assert_int_equal(post(r, EVENT("a", ",\"colour\":\"red\""), false), ERR_BAD_VALUE);
+    assert_int_equal(post(r, EVENT("a", ",\"count\":-1"), false) == ERR_OK, 0);
+    assert_int_equal(rows(r), 0);
+}
+
+static void what_is_no_array_of_events_is_refused(void **state)
+{
+    struct rig *r = *state;
+    static const char *const bodies[] = {
+        "[", "[,]", "[" EVENT("a", "") ",]", "[" EVENT("a", "") "]]", "[" EVENT("a", "") "] x", "[" EVENT("a", "") " " EVENT("b", "") "]",
+        "[" EVENT("a", ""), "[1]", "", "null", "\"x\"", "[[" EVENT("a", "") "]]", "[" EVENT("a", "") ";]", "[\"", "[{\"a\":\"\\",
+    };
+    for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++)
+        if (post(r, bodies[i], false) == ERR_OK) fail_msg("was taken: %s", bodies[i]);
+    assert_int_equal(rows(r), 0);
+}
+
+static void a_key_writes_for_its_tenants_only(void **state)
+{
+    struct rig *r = *state;
+    struct str list[] = {STR("t"), STR("acme-*")};
+    const struct globs tenants = {list, 2};
+    struct ingest_post p = {.body = STR("[" EVENT("a", "") "]"), .tenants = &tenants, .now_ms = 1};
+    assert_int_equal(ingest_post(r->store, &p, &r->out, &r->result, &r->fault), ERR_OK);
+    list[0] = STR("u");
+    p.body = STR(EVENT("b", ""));
+    assert_int_equal(ingest_post(r->store, &p, &r->out, &r->result, &r->fault), ERR_WRONG_TENANT);
+    assert_string_equal(r->fault.field, "/tenant_id");
+    assert_int_equal(rows(r), 1);
+}
+
+static enum err post_with_key(struct rig *r, const char *key, const char *body, uint64_t now_ms)
+{
+    const struct ingest_post p = {.body = str_from(body), .tenants = &rig_all, .now_ms = now_ms, .tenant = STR("*"),
+                                  .key_id = STR("key_1"), .idempotency_key = str_from(key)};
+    buf_clear(&r->out);
+    return ingest_post(r->store, &p, &r->out, &r->result, &r->fault);
+}
+
+static void an_idempotency_key_holds_its_body_for_a_day(void **state)
+{
+    struct rig *r = *state;
+    enum { DAY_MS = 24 * 3600 * 1000 };
+    assert_int_equal(post_with_key(r, "k", "[" EVENT("a", "") "]", 1000), ERR_OK);
+    assert_string_equal(out_text(r), "{\"accepted\":1,\"duplicates\":0,\"ids\":[1]}");
+    assert_int_equal(post_with_key(r, "k", "[" EVENT("a", "") "]", 999 + DAY_MS), ERR_OK);
+    assert_string_equal(out_text(r), "{\"accepted\":1,\"duplicates\":0,\"ids\":[1]}"); /* the same answer */
+    assert_int_equal(post_with_key(r, "k", EVENT("b", ""), 999 + DAY_MS), ERR_IDEMPOTENCY_MISMATCH);
+    assert_int_equal(post_with_key(r, "other", EVENT("b", ""), 2000), ERR_OK);
+    assert_int_equal(post_with_key(r, "k", EVENT("c", ""), 1000 + DAY_MS), ERR_OK); /* forgotten */
+    assert_int_equal(rows(r), 3);
+}
+
+static void a_refused_body_leaves_its_idempotency_key_free(void **state)
+{
+    struct rig *r = *state;
+    assert_int_equal(post_with_key(r, "k", "{}", 1000), ERR_MISSING_MEMBER);
+    assert_int_equal(post_with_key(r, "k", EVENT("a", ""), 1000), ERR_OK);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(one_event_answers_its_id),
+        TEST(an_array_and_lines_answer_all_ids),
+        TEST(other_bytes_under_the_same_id_are_a_conflict),
+        TEST(one_bad_event_refuses_all),
+        TEST(what_is_no_array_of_events_is_refused),
+        TEST(a_key_writes_for_its_tenants_only),
+        TEST(an_idempotency_key_holds_its_body_for_a_day),
+        TEST(a_refused_body_leaves_its_idempotency_key_free),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

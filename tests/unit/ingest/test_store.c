@@ -1,0 +1,173 @@
+/* The store as a file: its schema, its identity, and who may open it. */
+#include "rig.h"
+
+#include <sys/stat.h>
+
+#include "base/map.h"
+
+/* The text without comments and blanks. */
+static void squeeze(struct buf *out, struct str text)
+{
+    bool in_comment = false;
+    for (size_t i = 0; i < text.size; i++) {
+        if (!in_comment && text.bytes[i] == '-' && i + 1 < text.size && text.bytes[i + 1] == '-') in_comment = true;
+        if (text.bytes[i] == '\n') in_comment = false;
+        if (!in_comment && strchr(" \n\t", text.bytes[i]) == NULL) buf_put_byte(out, text.bytes[i]);
+    }
+}
+
+/* Every object of a database, squeezed, in the order of names. */
+static void put_schema(struct buf *out, sqlite3 *d)
+{
+    sqlite3_stmt *s;
+    assert_int_equal(sqlite3_prepare_v2(d, "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name", -1, &s, NULL), SQLITE_OK);
+    while (sqlite3_step(s) == SQLITE_ROW) {
+        squeeze(out, str_from((const char *)sqlite3_column_text(s, 0)));
+        buf_put_byte(out, '\n');
+    }
+    sqlite3_finalize(s);
+}
+
+static void read_file(struct buf *out, const char *path)
+{
+    FILE *file = fopen(path, "re");
+    if (file == NULL) fail_msg("%s: run me in the project's root", path);
+    for (int c; (c = fgetc(file)) != EOF;) buf_put_byte(out, (char)c);
+    buf_put_byte(out, '\0');
+    fclose(file);
+}
+
+static void the_documented_schema_is_the_programs_own(void **state)
+{
+    struct rig *r = *state;
+    struct buf text, documented, real;
+    sqlite3 *d;
+    buf_init(&text, 1 << 12, 1 << 20);
+    buf_init(&documented, 1 << 12, 1 << 20);
+    buf_init(&real, 1 << 12, 1 << 20);
+    read_file(&text, "schemas/store.sql");
+    assert_int_equal(sqlite3_open(":memory:", &d), SQLITE_OK);
+    if (sqlite3_exec(d, text.bytes, NULL, NULL, NULL) != SQLITE_OK) fail_msg("%s", sqlite3_errmsg(d));
+    put_schema(&documented, d);
+    sqlite3_close(d);
+    assert_int_equal(sqlite3_open(r->path, &d), SQLITE_OK);
+    put_schema(&real, d);
+    sqlite3_close(d);
+    buf_put_byte(&documented, '\0');
+    buf_put_byte(&real, '\0');
+    assert_string_equal(documented.bytes, real.bytes);
+    buf_fini(&text);
+    buf_fini(&documented);
+    buf_fini(&real);
+}
+
+static void the_view_has_every_member_of_the_event(void **state)
+{
+    struct rig *r = *state;
+    static const char *const members[] = {
+#define EVENT(name, type) #name,
+#include "event/event.def"
+#undef EVENT
+    };
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
+        char sql[128];
+        snprintf(sql, sizeof sql, "SELECT count(*) FROM pragma_table_info('events') WHERE name = '%s'", members[i]);
+        if (rig_number(r, sql) != 1) fail_msg("the view has no column %s", members[i]);
+    }
+}
+
+static void the_view_shows_what_was_stored(void **state)
+{
+    struct rig *r = *state;
+    assert_int_equal(post(r, "{\"args\":{\"a\":[1,2]},\"confidence\":0.5,\"event_id\":\"evt_1\",\"kind\":\"decision\",\"reason\":\"so\","
+                             "\"tenant_id\":\"t\",\"timestamp\":\"2026-11-20T09:30:00.123Z\"}", false), ERR_OK);
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM events WHERE args = '{\"a\":[1,2]}' AND confidence = 0.5 AND reason = 'so'"
+                                   " AND timestamp = '2026-11-20T09:30:00.123Z' AND node IS NULL AND length(created_at) = 24"), 1);
+}
+
+static void a_store_keeps_its_identity(void **state)
+{
+    struct rig *r = *state;
+    char before[STORE_LOG_ID_TEXT + 1];
+    snprintf(before, sizeof before, "%s", store_log_id(r->store));
+    assert_int_equal(strlen(before), STORE_LOG_ID_TEXT);
+    store_close(r->store);
+    rig_open(r);
+    assert_string_equal(store_log_id(r->store), before);
+    struct rig *other;
+    rig_set_up((void **)&other);
+    assert_string_not_equal(store_log_id(other->store), before);
+    rig_tear_down((void **)&other);
+}
+
+static void a_store_is_closed_to_others(void **state)
+{
+    struct rig *r = *state;
+    fill_batch(r, NOTHING_BEFORE, 1, 1);
+    assert_int_equal(send(r, EPOCH_1, 1), ERR_OK);
+    static const char *const suffixes[] = {"", "-wal", "-shm"};
+    for (size_t i = 0; i < 3; i++) {
+        char path[128];
+        struct stat s;
+        snprintf(path, sizeof path, "%s%s", r->path, suffixes[i]);
+        assert_int_equal(stat(path, &s), 0);
+        assert_int_equal(s.st_mode & 077, 0);
+    }
+}
+
+static void a_store_of_a_newer_program_is_refused(void **state)
+{
+    struct rig *r = *state;
+    store_close(r->store);
+    rig_sql(r, "PRAGMA user_version = 99");
+    assert_int_equal(store_open(r->path, true, &r->store, &r->fault), ERR_BAD_VALUE);
+    assert_non_null(strstr(r->fault.text, "newer"));
+    rig_sql(r, "PRAGMA user_version = 1");
+    rig_open(r);
+}
+
+static void a_file_that_is_no_database_is_refused(void **state)
+{
+    struct rig *r = *state;
+    store_close(r->store);
+    r->store = NULL;
+    FILE *file = fopen(r->path, "we");
+    for (int i = 0; i < 2000; i++) fputs("this is no database ", file);
+    fclose(file);
+    assert_int_equal(store_open(r->path, true, &r->store, &r->fault), ERR_CORRUPT);
+    r->store = NULL;
+}
+
+static void another_writer_waits_and_readers_go_on(void **state)
+{
+    struct rig *r = *state;
+    struct store *reader, *second;
+    uint64_t revision;
+    assert_int_equal(store_open(r->path, false, &reader, &r->fault), ERR_OK);
+    assert_int_equal(store_open(r->path, true, &second, &r->fault), ERR_OK);
+    struct audit_store *audit = store_audit(r->store);
+    assert_int_equal(audit->ops->begin(audit->state), ERR_OK);
+    assert_int_equal(store_revision(reader, &revision, &r->fault), ERR_OK);
+    assert_int_equal(revision, 1);
+    audit->ops->rollback(audit->state);
+    struct audit_store *its = store_audit(second);
+    assert_int_equal(its->ops->begin(its->state), ERR_OK);
+    assert_int_equal(its->ops->commit(its->state), ERR_OK);
+    store_close(second);
+    store_close(reader);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(the_documented_schema_is_the_programs_own),
+        TEST(the_view_has_every_member_of_the_event),
+        TEST(the_view_shows_what_was_stored),
+        TEST(a_store_keeps_its_identity),
+        TEST(a_store_is_closed_to_others),
+        TEST(a_store_of_a_newer_program_is_refused),
+        TEST(a_file_that_is_no_database_is_refused),
+        TEST(another_writer_waits_and_readers_go_on),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
