@@ -137,16 +137,22 @@ def load_policies(stack, calls, from_corpus, chance):
 # ---- measuring ----
 
 
-def cpu_ns(pids):
-    """CPU time so far of all threads of these processes."""
-    total = 0
+def cpu_by_thread(pids):
+    """CPU time so far in ns, {name of thread: sum over those of that name}."""
+    spent = {}
     for pid in pids:
         for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
             try:
-                total += int((task / "schedstat").read_text().split()[0])
+                name = (task / "comm").read_text().strip()
+                spent[name] = spent.get(name, 0) + int((task / "schedstat").read_text().split()[0])
             except FileNotFoundError:
                 pass
-    return total
+    return spent
+
+
+def cpu_ns(pids):
+    """CPU time so far of all threads of these processes."""
+    return sum(cpu_by_thread(pids).values())
 
 
 class Nginx:
@@ -235,11 +241,12 @@ class Bench:
         address = f"unix:{stack.folder}/engine.sock" if unix else f"127.0.0.1:{stack.engine.port}"
         stack.wait_published()
         syncs = stack.metrics(stack.engine)["writ_engine_journal_syncs_total"]
-        before = cpu_ns([stack.engine.pid])
+        before = cpu_by_thread([stack.engine.pid])
         result = run_load(address, row, seconds, self.bodies, stack.folder / "agent.key")
         stack.wait_published()
-        spent = cpu_ns([stack.engine.pid]) - before
-        result["cpu_us"] = spent / 1000 / result["replies"]
+        after = cpu_by_thread([stack.engine.pid])
+        result["threads"] = {name: (ns - before.get(name, 0)) / 1000 / result["replies"] for name, ns in after.items()}
+        result["cpu_us"] = sum(result["threads"].values())
         result["syncs"] = stack.metrics(stack.engine)["writ_engine_journal_syncs_total"] - syncs
         return result
 
@@ -299,6 +306,8 @@ class Bench:
             "syncs_per_s": round(statistics.median(r["syncs"] / r["seconds"] for r in ours)),
             "requests": replies, "rounds": len(ours), "gate": ROWS[row][4],
             "body_bytes": round(sum(r["body_bytes"] for r in ours) / replies),
+            "threads_cpu_us": {name: round(statistics.median(r["threads"].get(name, 0) for r in ours), 2)
+                               for name in sorted({name for r in ours for name in r["threads"]})},
             "outcomes": {name: round(count / replies, 3) for name, count in decisions.items()},
         }
 
@@ -327,6 +336,15 @@ def print_table(rows):
         print(f"{r['name']:<14}{r['durability']:>11}{r['req_s']:>9}{r['p50_ms']:>9.3f}{r['p99_ms']:>9.3f}{r['cpu_us']:>8.2f}"
               f"{r['nginx_cpu_us']:>9.2f}{r['vs_nginx']:>9.2f}{r['vs_nginx_min']:>7.2f}-{r['vs_nginx_max']:<6.2f}{gate:>6}"
               f"{r['nginx_req_s']:>11}{r['syncs_per_s']:>9}  {shares}")
+
+
+def print_threads(rows):
+    """Where the engine's CPU time per request went."""
+    names = sorted({name for r in rows for name in r["threads_cpu_us"]})
+    print("\nCPU us a request, by thread")
+    print(f"{'row':<14}" + "".join(f"{name:>17}" for name in names))
+    for r in rows:
+        print(f"{r['name']:<14}" + "".join(f"{r['threads_cpu_us'].get(name, 0):>17.2f}" for name in names))
 
 
 def micro_benchmarks():
@@ -374,6 +392,7 @@ def main():
     print(f"\n{about['processor']}, {about['cores']} cores, Linux {about['kernel']}; journal on {kind}; {bench.rules} rules; "
           f"traffic: {about['traffic']}; medians of {options.rounds} rounds of {options.seconds} s")
     print_table(rows)
+    print_threads(rows)
     micro = {} if options.no_micro else micro_benchmarks()
     print(f"\n{time.monotonic() - start:.0f} seconds", file=sys.stderr)
     shutil.rmtree(options.data / "stack", ignore_errors=True)

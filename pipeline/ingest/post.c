@@ -215,7 +215,7 @@ static enum err post_take(struct posting *p, struct buf *out)
     char hex[SHA256_HEX];
     sha256_write_hex(sha256_once(p->post->body), hex);
     struct str digest = str_of(hex, sizeof hex);
-    bool found;
+    bool found = false;
     size_t before = out->size;
     enum err err = answer_before(p, digest, out, &found);
     if (err != ERR_OK || found) return err;

@@ -347,6 +347,7 @@ static bool is_done(struct publisher *p)
 {
     uint32_t stopping = is_stopping(p);
     if (stopping == 0) return false;
+    if (publish_state_is_alarm(p->status.state)) return true; /* only this thread writes it; waiting heals nothing */
     return stopping == 2 || all_confirmed(p) || monotonic_ms() >= atomic_load(&p->drain_until_ms);
 }
 

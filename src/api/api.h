@@ -56,6 +56,9 @@ void api_put_fault(struct buf *out, const struct fault *f, struct str trace_id);
 void api_reply(struct api *a, struct http_exchange *x, int status, struct str body, struct str request_id);
 void api_reply_gated(struct api *a, struct http_exchange *x, int status, struct str body, struct str request_id, struct http_gate gate);
 
+/* Counts a reply that was not made by the functions above. */
+void api_count_reply(struct api *a, int status);
+
 /* Reads the body as one JSON object into x->arena. ERR_MISSING_MEMBER…: as json_read; a body that
  * is not an object is ERR_WRONG_TYPE. */
 enum err api_body(const struct http_exchange *x, struct json **ret, struct fault *f);

@@ -9,15 +9,20 @@
 #include "base/check.h"
 #include "base/limits.h"
 #include "base/list.h"
+#include "base/log.h"
 #include "http/client.h"
 
-enum { UNDER_WAY_MAX = 256, FORWARD_TIMEOUT_MS = 75000 /* longer than the longest wait (60 s) */ };
+enum {
+    UNDER_WAY_MAX = 256,
+    FORWARD_TIMEOUT_MS = 75000, /* longer than the longest wait (60 s) */
+    ADDRESS_BYTES_MAX = 512,
+};
 
 struct forward {
     struct api *api;
     struct loop *loop;
     struct http_server *const *server;
-    struct str address;
+    struct buf address;   /* with a numeric host: names are looked up once, at boot, because that blocks */
     struct list under_way;
     size_t count;
 };
@@ -32,11 +37,17 @@ struct passage { /* one request on its way */
 struct forward *forward_create(struct api *a, struct loop *l, struct http_server *const *server, const char *address)
 {
     struct forward *f = calloc(1, sizeof *f);
-    check(f != NULL);
+    check(f != NULL && address != NULL);
     f->api = a;
     f->loop = l;
     f->server = server;
-    f->address = str_from(address);
+    buf_init(&f->address, 64, ADDRESS_BYTES_MAX);
+    struct fault fault;
+    if (http_address_resolve(str_from(address), &f->address, &fault) != ERR_OK) {
+        log_text(LOG_WARNING, "not_forwarding", "%s: %s", address, fault.text);
+        buf_clear(&f->address);
+        buf_put(&f->address, str_from(address)); /* each forward will say so too */
+    }
     list_init(&f->under_way);
     return f;
 }
@@ -56,6 +67,7 @@ void forward_destroy(struct forward *f)
         if (p->outgoing != NULL) http_call_cancel(p->outgoing);
         passage_end(p);
     }
+    buf_fini(&f->address);
     free(f);
 }
 
@@ -79,6 +91,7 @@ static void passage_done(void *context, enum err err, const struct http_answer *
         if (!str_is_absent(value))
             reply.headers[reply.header_count++] = (struct http_header){.name = str_from(passed_on[i]), .value = value};
     }
+    api_count_reply(f->api, answer->status);
     http_resume(*f->server, token, &reply);
 }
 
@@ -121,5 +134,5 @@ void forward_exchange(struct forward *f, struct http_exchange *x)
     list_append(&f->under_way, &p->link);
     f->count++;
     p->token = http_defer(x);
-    p->outgoing = http_call_start(f->loop, f->address, &call, passage_done, p);
+    p->outgoing = http_call_start(f->loop, buf_view(&f->address), &call, passage_done, p);
 }

@@ -6,7 +6,7 @@
 
 enum { REQUEST_ID_BYTES_MAX = 128, FAULT_BYTES = 4096 };
 
-static void count_reply(struct api *a, int status)
+void api_count_reply(struct api *a, int status)
 {
     metric_add(a->sheet, a->replies_2xx + (status < 400 ? 0u : status < 500 ? 1u : 2u), 1);
 }
@@ -38,7 +38,7 @@ void api_reply_gated(struct api *a, struct http_exchange *x, int status, struct 
 {
     struct http_reply reply = {.status = status, .body = body, .gate = gate};
     add_request_id(x, &reply, request_id);
-    count_reply(a, status);
+    api_count_reply(a, status);
     http_reply(x, &reply);
 }
 
@@ -102,7 +102,7 @@ void api_refuse(struct api *a, struct http_exchange *x, const struct fault *f, s
     add_fault_headers(&reply);
     if (f->err == ERR_METHOD_NOT_ALLOWED) add_header(&reply, STR("Allow"), x->allow);
     add_request_id(x, &reply, (struct str){0});
-    count_reply(a, reply.status);
+    api_count_reply(a, reply.status);
     http_reply(x, &reply);
 }
 
@@ -112,6 +112,6 @@ bool api_refuse_later(struct api *a, struct http_server *s, struct http_token to
     struct buf b = buf_over(bytes, sizeof bytes);
     struct http_reply reply = {.status = err_status(f->err), .body = fault_body(&b, f, (struct str){0})};
     add_fault_headers(&reply);
-    count_reply(a, reply.status);
+    api_count_reply(a, reply.status);
     return http_resume(s, token, &reply);
 }

@@ -23,6 +23,7 @@ enum {
     /* What one record may be. */
     LIMIT_EVENT_BYTES = 60 << 10,         /* public bytes; four fit in a block with room to spare */
     LIMIT_RECORD_BYTES = 63 << 10,        /* public bytes and private delta */
+    LIMIT_RESERVE_BYTES = 128 << 10,      /* two records that are written together or not at all */
 
     /* What one reactor holds. */
     LIMIT_BLOCK_BYTES = 256 << 10,        /* one frame of the journal: one pwrite */

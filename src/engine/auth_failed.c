@@ -17,14 +17,23 @@ static bool same_source(const struct auth_source *s, bool known, const struct id
     return s->known_key == known && (!known || memcmp(s->key_id.bytes, id->bytes, ID_BYTES) == 0);
 }
 
+static size_t find_source(const struct auth_failures *all, bool known, const struct id *id)
+{
+    size_t at = 0;
+    while (at < all->count && !same_source(&all->sources[at], known, id)) at++;
+    return at;
+}
+
 void auth_failed_note(void *worker, const struct http_exchange *x, enum err err)
 {
     struct auth_failures *all = &((struct worker *)worker)->failures;
     struct id id = {0};
     bool known = claimed_id(x, &id);
-    if (all->count == AUTH_SOURCES_MAX - 1) known = false; /* the last place is everybody else's */
-    size_t at = 0;
-    while (at < all->count && !same_source(&all->sources[at], known, &id)) at++;
+    size_t at = find_source(all, known, &id);
+    if (at == all->count && all->count >= AUTH_SOURCES_MAX - 1) { /* the last place is everybody else's */
+        known = false;
+        at = find_source(all, known, &id);
+    }
     if (at == all->count) all->sources[all->count++] = (struct auth_source){.known_key = known, .key_id = id};
     all->sources[at].count++;
     all->sources[at].err = err;

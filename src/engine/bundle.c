@@ -264,7 +264,9 @@ enum err bundle_create(struct str text, const struct bundle *before, uint64_t no
     if (err == ERR_OK && root->type != JSON_OBJECT) err = fault_set(f, ERR_BAD_VALUE, "", "the bundle is not an object");
     if (err == ERR_OK) err = policy_set_create(NULL, 0, &b->nothing, f);
     if (err == ERR_OK) {
+        struct str log_id = json_text(root, STR("log_id"));
         b->facts.revision = json_u64(root, STR("revision"), 0);
+        if (log_id.size > 0 && log_id.size <= LOG_ID_TEXT_MAX) memcpy(b->facts.log_id, log_id.bytes, log_id.size);
         err = read_keys(b, json_get(root, STR("keys")), f);
     }
     if (err == ERR_OK) err = read_policies(b, before, json_get(root, STR("policies")), now_ms, f);

@@ -12,8 +12,11 @@
 
 struct bundle;
 
+enum { LOG_ID_TEXT_MAX = 64 };
+
 struct bundle_facts {
     uint64_t revision;
+    char log_id[LOG_ID_TEXT_MAX + 1]; /* of the platform's database that gave it; "" = none */
     size_t tenants, documents, rules, keys;
     size_t tenants_unloadable;    /* of those, how many run on an older set or are closed */
     uint64_t close_at_ms;         /* when the next of them must be closed; 0 = none */

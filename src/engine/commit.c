@@ -16,11 +16,8 @@ enum err commit_events(struct commit *c, const struct str *events, size_t count,
     synced = synced || c->always_synced;
     enum err err = ERR_OK;
     char *to;
-    if (count > 1) { /* Room for all before any: then none of the single reserves can fail. */
-        if (journal_reserve(c->producer, total, &err) == NULL) return err;
-    }
-    for (size_t i = 0; i < count; i++) {
-        to = journal_reserve(c->producer, events[i].size, &err);
+    for (size_t i = 0; i < count; i++) { /* Room for all before any: then nothing can come between. */
+        to = i == 0 ? journal_reserve(c->producer, total, &err) : journal_reserved(c->producer, events[i].size);
         check(to != NULL || i == 0);
         if (to == NULL) return err;
         memcpy(to, events[i].bytes, events[i].size);

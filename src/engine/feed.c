@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -105,14 +106,27 @@ static void swap(struct feed *feed, struct bundle *next)
     bundle_destroy(before);
 }
 
-/* Builds what feed->text says and puts it in force. */
-static enum err apply(struct feed *feed, struct fault *f)
+/* Revisions of one database only rise: an older one may be looser, or know a revoked key. Another
+ * database (another log_id) is an operator's decision, and begins anew. */
+static bool is_older(const struct bundle_facts *next, const struct bundle_facts *now)
+{
+    return next->revision < now->revision && strcmp(next->log_id, now->log_id) == 0;
+}
+
+/* Builds what the text says and puts it in force. */
+static enum err apply(struct feed *feed, struct str text, struct fault *f)
 {
     struct engine *e = feed->engine;
-    struct bundle *next;
-    enum err err = bundle_create(buf_view(&feed->text), atomic_load(&e->bundle), world_now_ms(), &next, f);
+    struct bundle *next, *now = atomic_load(&e->bundle);
+    enum err err = bundle_create(text, now, world_now_ms(), &next, f);
     if (err != ERR_OK) return err;
     const struct bundle_facts *facts = bundle_facts(next);
+    if (is_older(facts, bundle_facts(now))) {
+        err = fault_set(f, ERR_BAD_VALUE, "", "the platform's revision %llu is older than %llu, which is in force: its database was restored",
+                        (unsigned long long)facts->revision, (unsigned long long)bundle_facts(now)->revision);
+        bundle_destroy(next);
+        return err;
+    }
     log_text(LOG_INFO, "bundle", "revision %llu: %zu tenants, %zu policies, %zu rules, %zu keys", (unsigned long long)facts->revision,
              facts->tenants, facts->documents, facts->rules, facts->keys);
     swap(feed, next);
@@ -161,7 +175,7 @@ static unsigned wait_seconds(struct feed *feed)
     uint64_t now_ms = world_now_ms();
     if (facts->close_at_ms == 0) return WAIT_SECONDS;
     if (facts->close_at_ms <= now_ms) return 0;
-    uint64_t left = (facts->close_at_ms - now_ms) / 1000;
+    uint64_t left = (facts->close_at_ms - now_ms + 999) / 1000;
     return left < WAIT_SECONDS ? (unsigned)left : WAIT_SECONDS;
 }
 
@@ -170,17 +184,17 @@ static void close_what_is_due(struct feed *feed)
     const struct bundle_facts *facts = bundle_facts(atomic_load(&feed->engine->bundle));
     struct fault f;
     if (facts->close_at_ms == 0 || world_now_ms() < facts->close_at_ms) return;
-    if (apply(feed, &f) != ERR_OK) log_text(LOG_ERROR, "bundle_refused", "%s", f.text);
+    if (apply(feed, buf_view(&feed->text), &f) != ERR_OK) log_text(LOG_ERROR, "bundle_refused", "%s", f.text);
 }
 
 static enum err take(struct feed *feed, const struct http_answer *answer, struct fault *f)
 {
+    struct str etag = http_answer_header(answer, STR("etag"));
+    enum err err = apply(feed, answer->body, f);
+    if (err != ERR_OK) return err; /* feed->text stays what is in force: a tenant may have to be closed by it */
     buf_clear(&feed->text);
     buf_put(&feed->text, answer->body);
-    if (feed->text.overflow) return fault_plain(f, ERR_BODY_TOO_LARGE);
-    struct str etag = http_answer_header(answer, STR("etag"));
-    enum err err = apply(feed, f);
-    if (err != ERR_OK) return err;
+    check(!feed->text.overflow); /* no answer is longer than its limit */
     keep_on_disk(feed->engine, buf_view(&feed->text));
     snprintf(feed->etag, sizeof feed->etag, "%.*s", STR_FORMAT(etag));
     return ERR_OK;
@@ -258,7 +272,7 @@ enum err feed_load(struct engine *e, struct fault *f)
     e->feed = feed_create(e);
     if (read_from_disk(e->feed) != ERR_OK) return ERR_OK;
     struct fault why;
-    if (apply(e->feed, &why) != ERR_OK) log_text(LOG_ERROR, "bundle_refused", "the copy on disk: %s", why.text);
+    if (apply(e->feed, buf_view(&e->feed->text), &why) != ERR_OK) log_text(LOG_ERROR, "bundle_refused", "the copy on disk: %s", why.text);
     return ERR_OK;
 }
 
@@ -284,15 +298,21 @@ void feed_status(const struct engine *e, struct feed_status *ret)
 void feed_stop(struct engine *e)
 {
     struct feed *feed = e->feed;
+    if (feed == NULL || !feed->running) return;
+    pthread_mutex_lock(&feed->mutex);
+    atomic_store(&feed->stopping, true);
+    pthread_cond_signal(&feed->wake);
+    pthread_mutex_unlock(&feed->mutex);
+    http_client_interrupt(feed->client);
+    pthread_join(feed->thread, NULL);
+    feed->running = false;
+}
+
+void feed_destroy(struct engine *e)
+{
+    struct feed *feed = e->feed;
     if (feed == NULL) return;
-    if (feed->running) {
-        pthread_mutex_lock(&feed->mutex);
-        atomic_store(&feed->stopping, true);
-        pthread_cond_signal(&feed->wake);
-        pthread_mutex_unlock(&feed->mutex);
-        http_client_interrupt(feed->client);
-        pthread_join(feed->thread, NULL);
-    }
+    check(!feed->running);
     http_client_destroy(feed->client);
     buf_fini(&feed->text);
     memory_wipe(feed->authorization, sizeof feed->authorization);

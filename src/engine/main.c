@@ -317,6 +317,7 @@ static void drain(struct boot *b)
         worker_tell(&e->workers[i], REACTOR_STOP, -1, false);
         reactor_join(e->workers[i].reactor);
     }
+    feed_destroy(e);
     if (lifecycle_record(e, STR("engine.stopped"), NULL) != ERR_OK) log_line(LOG_WARNING, "stop_not_recorded", NULL);
     struct publisher *publisher = set_publisher(e, NULL);
     if (publisher != NULL && !publish_stop(publisher, PUBLISH_DRAIN_MS))

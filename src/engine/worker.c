@@ -4,6 +4,7 @@
  *   (sockets and timers: requests are decided and recorded, replies parked)
  *   end     seal the block → marks → release replies → hold sockets while no block is free
  */
+#include <sched.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -131,8 +132,12 @@ enum err worker_start(struct engine *e, unsigned index)
 void worker_tell(struct worker *w, enum reactor_message_kind kind, int fd, bool is_unix)
 {
     struct reactor_message m = {.kind = kind, .fd = fd, .is_unix = is_unix};
-    if (reactor_tell(w->reactor, &m) == ERR_OK) return;
-    check(kind == REACTOR_SOCKET); /* the inbox holds thousands: only sockets can fill it */
-    close(fd);
-    log_line(LOG_WARNING, "connection_refused", "why", "the reactor's inbox is full", NULL);
+    while (reactor_tell(w->reactor, &m) != ERR_OK) {
+        if (kind == REACTOR_SOCKET) {
+            close(fd);
+            log_line(LOG_WARNING, "connection_refused", "why", "the reactor's inbox is full", NULL);
+            return;
+        }
+        sched_yield(); /* it is full of sockets, and emptied each beat */
+    }
 }

@@ -19,8 +19,10 @@ void bell_sleep(struct bell *b, uint32_t timeout_ms, bool (*news)(void *context)
 {
     atomic_store(&b->asleep, 1);
     if (!news(context)) {
-        struct timespec timeout = {.tv_sec = timeout_ms / 1000, .tv_nsec = (long)(timeout_ms % 1000) * 1000000};
-        syscall(SYS_futex, word(b), FUTEX_WAIT_PRIVATE, 1, timeout_ms == UINT32_MAX ? NULL : &timeout, NULL, 0);
+        struct timespec timeout = {.tv_sec = timeout_ms / 1000,
+                                   .tv_nsec = (long)(timeout_ms % 1000) * 1000000};
+        syscall(SYS_futex, word(b), FUTEX_WAIT_PRIVATE, 1,
+                timeout_ms == UINT32_MAX ? NULL : &timeout, NULL, 0);
     }
     atomic_store(&b->asleep, 0);
 }

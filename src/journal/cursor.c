@@ -13,23 +13,25 @@
 struct journal_cursor {
     struct scribe *scribe;
     struct segment_reader reader;
-    uint64_t offset;     /* of the frame at hand, or of the next one */
-    uint64_t next_seq;   /* the first of the frame at `offset`; 0: not known */
-    uint64_t want;       /* the record to be given next */
-    uint64_t as_of_seq;  /* durable when what the reader holds was read */
-    bool inside;         /* a checked frame is being walked */
+    uint64_t offset;    /* of the frame at hand, or of the next one */
+    uint64_t next_seq;  /* the first of the frame at `offset`; 0: not known */
+    uint64_t want;      /* the record to be given next */
+    uint64_t as_of_seq; /* durable when what the reader holds was read */
+    bool inside;        /* a checked frame is being walked */
     struct frame frame;
     const char *bytes;
     size_t record_offset;
     uint64_t record_seq;
 };
 
-enum err journal_cursor_open(struct journal *j, uint64_t seq, struct journal_cursor **ret, struct fault *f)
+enum err journal_cursor_open(struct journal *j, uint64_t seq, struct journal_cursor **ret,
+                             struct fault *f)
 {
     struct scribe *s = &j->scribe;
     uint64_t written = atomic_load(&s->written_seq);
     if (seq == 0 || seq > written + 1)
-        return fault_set(f, ERR_NOT_FOUND, "", "seq %" PRIu64 " is beyond the journal's last, %" PRIu64, seq, written);
+        return fault_set(f, ERR_NOT_FOUND, "",
+                         "seq %" PRIu64 " is beyond the journal's last, %" PRIu64, seq, written);
     struct segment segment;
     if (!shelf_find(&s->shelf, seq, &segment))
         return fault_set(f, ERR_NOT_FOUND, "", "seq %" PRIu64 " is no longer kept", seq);
@@ -60,7 +62,8 @@ static enum err damaged(const struct journal_cursor *c, struct fault *f)
 {
     return fault_set(f, ERR_CORRUPT, "",
                      "segment %016" PRIx64 ".journal, offset %" PRIu64 ": the frame of seq %" PRIu64
-                     ", which was durable, is damaged", c->reader.id, c->offset, c->want);
+                     ", which was durable, is damaged",
+                     c->reader.id, c->offset, c->want);
 }
 
 /* To the segment after this one, which must go on where this one ended. */
@@ -71,10 +74,12 @@ static enum err hop(struct journal_cursor *c, struct fault *f)
         if (shelf_find(&c->scribe->shelf, c->want, &next)) return damaged(c, f);
         return fault_set(f, ERR_NOT_FOUND, "", "seq %" PRIu64 " is no longer kept", c->want);
     }
-    if (next.first_seq == 0 || (c->next_seq != 0 && next.first_seq != c->next_seq)) return damaged(c, f);
+    if (next.first_seq == 0 || (c->next_seq != 0 && next.first_seq != c->next_seq))
+        return damaged(c, f);
     c->scribe->disk->uncache(c->scribe->disk->state, c->reader.file);
     enum err err = segment_reader_open(&c->reader, next.id);
-    if (err != ERR_OK) return fault_set(f, err, "", "segment %016" PRIx64 ".journal cannot be opened", next.id);
+    if (err != ERR_OK)
+        return fault_set(f, err, "", "segment %016" PRIx64 ".journal cannot be opened", next.id);
     c->offset = 0;
     c->next_seq = next.first_seq;
     return ERR_OK;
@@ -109,7 +114,8 @@ enum err journal_cursor_next(struct journal_cursor *c, struct journal_record *re
     for (;;) {
         if (c->inside) {
             struct journal_record record;
-            while (frame_next(&c->frame, c->bytes, &c->record_offset, &record.public_bytes, &record.private_bytes)) {
+            while (frame_next(&c->frame, c->bytes, &c->record_offset, &record.public_bytes,
+                              &record.private_bytes)) {
                 record.seq = c->record_seq++;
                 if (record.seq < c->want) continue;
                 memcpy(record.epoch, c->frame.epoch, JOURNAL_EPOCH_TEXT);

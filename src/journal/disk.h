@@ -16,6 +16,7 @@
 
 struct disk {
     void *state;
+    /* ERR_NO_SPACE: no file can be opened or made now. */
     enum err (*open)(void *state, const char *name, bool create_new, int *ret_file);
     void (*close)(void *state, int file);
     enum err (*size)(void *state, int file, uint64_t *ret_size);
@@ -23,7 +24,7 @@ struct disk {
      * makes a file longer: fill() did. */
     enum err (*read)(void *state, int file, void *to, size_t size, uint64_t offset);
     enum err (*write)(void *state, int file, const void *from, size_t size, uint64_t offset);
-    enum err (*sync)(void *state, int file);        /* fdatasync */
+    enum err (*sync)(void *state, int file); /* fdatasync */
     /* Gives a new file `size` zero bytes, allocated, written and synced with their metadata, so
      * that no later sync has to write more than data. ERR_NO_SPACE leaves a useless file. */
     enum err (*fill)(void *state, int file, uint64_t size);
@@ -35,7 +36,7 @@ struct disk {
     /* Calls `each` with every file name, in no order. */
     enum err (*list)(void *state, void (*each)(void *context, const char *name), void *context);
     enum err (*free_bytes)(void *state, uint64_t *ret_free, uint64_t *ret_total);
-    enum err (*lock)(void *state);                  /* ERR_EXISTS: another process holds it; until destroy */
+    enum err (*lock)(void *state); /* ERR_EXISTS: another process holds it; until destroy */
 };
 
 /* Opens (making it, 0700) the directory and gives its disk. */

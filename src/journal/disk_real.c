@@ -46,6 +46,8 @@ static enum err real_open(void *state, const char *name, bool create_new, int *r
     int file;
     do file = openat(r->directory, name, flags, 0600);
     while (file < 0 && errno == EINTR);
+    /* Too many connections are no fault of the disk: there is no room now, later there is. */
+    if (file < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM)) return ERR_NO_SPACE;
     if (file < 0) return err_from_errno(errno);
     *ret_file = file;
     return ERR_OK;
@@ -210,10 +212,20 @@ static enum err real_lock(void *state)
 }
 
 static const struct disk real_operations = {
-    .open = real_open, .close = real_close, .size = real_size, .read = real_read,
-    .write = real_write, .sync = real_sync, .fill = real_fill,
-    .uncache = real_uncache, .sync_directory = real_sync_directory, .rename = real_rename, .remove = real_remove,
-    .list = real_list, .free_bytes = real_free_bytes, .lock = real_lock,
+    .open = real_open,
+    .close = real_close,
+    .size = real_size,
+    .read = real_read,
+    .write = real_write,
+    .sync = real_sync,
+    .fill = real_fill,
+    .uncache = real_uncache,
+    .sync_directory = real_sync_directory,
+    .rename = real_rename,
+    .remove = real_remove,
+    .list = real_list,
+    .free_bytes = real_free_bytes,
+    .lock = real_lock,
 };
 
 enum err disk_real_create(const char *directory, struct disk **ret)

@@ -77,7 +77,8 @@ enum err frame_read_header(const char *bytes, uint64_t segment, struct frame *re
 {
     if (memcmp(bytes, frame_magic, sizeof frame_magic) != 0) return ERR_END;
     if (get_u64(bytes + AT_SEGMENT) != segment) return ERR_CORRUPT;
-    if (get_u32(bytes + AT_HEADER_CRC) != crc32c(crc_seed(bytes), bytes, AT_HEADER_CRC) && !planted("no_crc"))
+    if (get_u32(bytes + AT_HEADER_CRC) != crc32c(crc_seed(bytes), bytes, AT_HEADER_CRC) &&
+        !planted("no_crc"))
         return ERR_CORRUPT;
 
     struct frame f = {

@@ -10,10 +10,11 @@ struct journal {
 
 /* journal_open without threads: whoever drives calls the scribe's steps. `epoch` and `now_ms` are
  * arguments, so that one seed makes one history. */
-enum err journal_open_driven(const struct journal_options *options, const char *epoch, uint64_t now_ms,
+enum err journal_open_driven(const struct journal_options *options, const char *epoch,
+                             uint64_t now_ms,
                              enum err (*replay)(void *context, const struct journal_record *record),
-                             void *replay_context, struct journal **ret, struct journal_report *ret_report,
-                             struct fault *f);
+                             void *replay_context, struct journal **ret,
+                             struct journal_report *ret_report, struct fault *f);
 /* Writes and syncs what was sealed, tells that it is durable, and frees. */
 void journal_close_driven(struct journal *j, uint64_t now_ms);
 /* Frees; the disk sees nothing of it but closed files. As a killed process would leave it. */

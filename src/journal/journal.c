@@ -39,14 +39,16 @@ static void begin_life(struct scribe *s, uint64_t now_ms)
     if (scribe_claim_step(s, now_ms)) scribe_sync_step(s);
 }
 
-enum err journal_open_driven(const struct journal_options *options, const char *epoch, uint64_t now_ms,
+enum err journal_open_driven(const struct journal_options *options, const char *epoch,
+                             uint64_t now_ms,
                              enum err (*replay)(void *context, const struct journal_record *record),
-                             void *replay_context, struct journal **ret, struct journal_report *ret_report,
-                             struct fault *f)
+                             void *replay_context, struct journal **ret,
+                             struct journal_report *ret_report, struct fault *f)
 {
     struct journal_options o = with_defaults(options);
     enum err err = o.disk->lock(o.disk->state);
-    if (err == ERR_EXISTS) return fault_set(f, err, "", "another process holds the journal's directory");
+    if (err == ERR_EXISTS)
+        return fault_set(f, err, "", "another process holds the journal's directory");
     if (err != ERR_OK) return fault_set(f, err, "", "the journal's directory cannot be locked");
 
     struct journal *j = aligned_alloc(64, sizeof *j);
@@ -78,8 +80,9 @@ enum err journal_open_driven(const struct journal_options *options, const char *
 }
 
 enum err journal_open(const struct journal_options *options,
-                      enum err (*replay)(void *context, const struct journal_record *record), void *replay_context,
-                      struct journal **ret, struct journal_report *ret_report, struct fault *f)
+                      enum err (*replay)(void *context, const struct journal_record *record),
+                      void *replay_context, struct journal **ret, struct journal_report *ret_report,
+                      struct fault *f)
 {
     uint8_t chance[JOURNAL_EPOCH_TEXT / 2];
     char epoch[JOURNAL_EPOCH_TEXT];
@@ -87,7 +90,8 @@ enum err journal_open(const struct journal_options *options,
     for (size_t i = 0; i < JOURNAL_EPOCH_TEXT; i++)
         epoch[i] = "0123456789abcdef"[(chance[i / 2] >> (i % 2 == 0 ? 4 : 0)) & 15];
 
-    enum err err = journal_open_driven(options, epoch, world_now_ms(), replay, replay_context, ret, ret_report, f);
+    enum err err = journal_open_driven(options, epoch, world_now_ms(), replay, replay_context, ret,
+                                       ret_report, f);
     if (err == ERR_OK) scribe_start(&(*ret)->scribe);
     return err;
 }
@@ -104,8 +108,10 @@ void journal_close_driven(struct journal *j, uint64_t now_ms)
 {
     if (j == NULL) return;
     struct scribe *s = &j->scribe;
-    while (scribe_write_step(s, now_ms)) {}
-    while (scribe_sync_step(s)) {}
+    while (scribe_write_step(s, now_ms)) {
+    }
+    while (scribe_sync_step(s)) {
+    }
     if (scribe_claim_step(s, now_ms)) scribe_sync_step(s);
     journal_abandon(j);
 }
@@ -140,7 +146,8 @@ const char *journal_epoch(const struct journal *j) { return j->scribe.epoch; }
 void journal_confirm(struct journal *j, uint64_t seq)
 {
     uint64_t before = atomic_load(&j->scribe.confirmed_seq);
-    while (seq > before && !atomic_compare_exchange_weak(&j->scribe.confirmed_seq, &before, seq)) {}
+    while (seq > before && !atomic_compare_exchange_weak(&j->scribe.confirmed_seq, &before, seq)) {
+    }
 }
 
 bool journal_is_full(const struct journal *j)

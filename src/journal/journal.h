@@ -30,12 +30,17 @@ struct journal_producer;
 enum { JOURNAL_EPOCH_TEXT = 16 };
 
 struct journal_options {
-    struct disk *disk;            /* borrowed */
+    struct disk *disk; /* borrowed */
     unsigned producers;
-    uint64_t segment_bytes;       /* 0 = 64 MiB; at least 1 MiB */
-    uint64_t keep_ms, keep_bytes; /* a confirmed segment stays at least this long, at most this large; 0 = none */
-    uint32_t lazy_sync_ms;        /* blocks that nobody waits for are synced after this long */
-    /* Called by the scribe's threads when a producer's marks moved, or NULL. Must only wake. */
+    uint64_t segment_bytes; /* 0 = 64 MiB; at least 1 MiB */
+    /* Confirmed segments stay for keep_ms (0: not at all), unless all segments together are over
+     * keep_bytes (0: no bound) or the disk is getting full. */
+    uint64_t keep_ms, keep_bytes;
+    uint32_t lazy_sync_ms; /* blocks that nobody waits for are synced after this long */
+    /* Called by the scribe's threads, or NULL. Must only wake. It is called for each producer whose
+     * durable mark moved; whose written mark moved over a record that was committed without
+     * wants_sync (who waits for durable is not woken for less); and that was refused by
+     * journal_reserve and may try again. */
     void (*ring)(void *context, unsigned producer);
     /* Called when the durable seq moved (for the publisher), or NULL. Must only wake. */
     void (*ring_durable)(void *context);
@@ -46,8 +51,8 @@ struct journal_options {
 struct journal_record {
     uint64_t seq;
     char epoch[JOURNAL_EPOCH_TEXT];
-    struct str public_bytes;   /* the event's JSON */
-    struct str private_bytes;  /* the delta that rebuilds state; never published */
+    struct str public_bytes;  /* the event's JSON */
+    struct str private_bytes; /* the delta that rebuilds state; never published */
 };
 
 /* What was found when opening. */
@@ -55,36 +60,41 @@ struct journal_report {
     uint64_t last_seq;                   /* 0: empty */
     char last_epoch[JOURNAL_EPOCH_TEXT]; /* of that record; zeros when empty */
     char epoch[JOURNAL_EPOCH_TEXT];      /* this boot's */
-    uint64_t last_ms;                    /* when its last frame was written; time never goes behind it */
-    uint64_t durable_seq_claimed;        /* highest durable seq in any valid frame */
-    uint64_t cut_frames, cut_bytes;      /* torn tail that was cut */
+    uint64_t last_ms;               /* when its last frame was written; time never goes behind it */
+    uint64_t durable_seq_claimed;   /* highest durable seq in any valid frame */
+    uint64_t cut_frames, cut_bytes; /* torn tail that was cut */
     uint64_t records, segments;
 };
 
 /* Opens, verifies, cuts a torn tail, replays all kept records in order through `replay` (NULL:
- * none; an error from it ends the opening), makes the spare segment and starts the scribe's threads.
- * ERR_CORRUPT (damage at or below the durable mark: *f says segment, offset, seq), ERR_EXISTS
- * (another process has this directory), ERR_NO_SPACE, ERR_IO. */
+ * none; an error from it ends the opening), makes the spare segment and starts the scribe's
+ * threads. ERR_CORRUPT (damage at or below the durable mark: *f says segment, offset, seq),
+ * ERR_EXISTS (another process has this directory), ERR_NO_SPACE, ERR_IO. */
 enum err journal_open(const struct journal_options *options,
-                      enum err (*replay)(void *context, const struct journal_record *record), void *replay_context,
-                      struct journal **ret, struct journal_report *ret_report, struct fault *f);
+                      enum err (*replay)(void *context, const struct journal_record *record),
+                      void *replay_context, struct journal **ret, struct journal_report *ret_report,
+                      struct fault *f);
 
-/* Seals nothing: producers must have sealed and stopped. Writes and syncs what was sealed, then
- * stops the threads. */
+/* Seals nothing: producers must have sealed and stopped, cursors be closed. Writes and syncs what
+ * was sealed, then stops the threads. */
 void journal_close(struct journal *j);
 
 /* ---- producers: each belongs to one thread ---- */
 
 struct journal_producer *journal_producer(struct journal *j, unsigned index);
 
-/* Room for `size` contiguous bytes (at most LIMIT_RECORD_BYTES) in the block now being filled;
+/* Room for `size` contiguous bytes (one record, or several: at most LIMIT_RESERVE_BYTES) in the block now being filled;
  * valid until the next reserve or seal. NULL: no block is free (*ret_err ERR_FULL: stop reading
  * sockets, a bell will ring) or the disk is full (ERR_JOURNAL_FULL). */
 char *journal_reserve(struct journal_producer *p, size_t size, enum err *ret_err);
+/* The rest of a reservation of several records: where the next one goes, after a commit; NULL where
+ * `size` is more than is left. Each record but the first takes 8 bytes more than its size. */
+char *journal_reserved(struct journal_producer *p, size_t size);
 /* For records that close something (revoke, deny, expire): may use the reserve kept for them. */
 char *journal_reserve_closing(struct journal_producer *p, size_t size, enum err *ret_err);
 /* The reserved bytes now hold a record: public, then private. */
-void journal_commit(struct journal_producer *p, size_t public_size, size_t private_size, bool wants_sync);
+void journal_commit(struct journal_producer *p, size_t public_size, size_t private_size,
+                    bool wants_sync);
 /* The mark of the block that the last committed record is in: what its reply waits for. */
 uint64_t journal_mark(const struct journal_producer *p);
 /* Hands the filled block (if any) to the scribe. */
@@ -112,7 +122,8 @@ void journal_totals(const struct journal *j, struct journal_totals *ret);
 
 struct journal_cursor;
 /* The next record given will be `seq` (1-based). ERR_NOT_FOUND: it is no longer kept. */
-enum err journal_cursor_open(struct journal *j, uint64_t seq, struct journal_cursor **ret, struct fault *f);
+enum err journal_cursor_open(struct journal *j, uint64_t seq, struct journal_cursor **ret,
+                             struct fault *f);
 void journal_cursor_close(struct journal_cursor *c);
 /* Next durable record; views valid until the next call. ERR_END: none yet. */
 enum err journal_cursor_next(struct journal_cursor *c, struct journal_record *ret, struct fault *f);

@@ -26,8 +26,8 @@ static void look_at_disk(struct scribe *s, bool *ret_full)
     *ret_full = (total_bytes - free_bytes) / 100 >= total_bytes / 10000 * FULL_PERCENT;
 }
 
-static bool may_go(struct scribe *s, const struct segment *oldest, const struct segment *next, bool pressed,
-                   uint64_t now_ms)
+static bool may_go(struct scribe *s, const struct segment *oldest, const struct segment *next,
+                   bool pressed, uint64_t now_ms)
 {
     if (next->first_seq == 0) return false;
     if (atomic_load(&s->durable_seq) < next->first_seq) return false;
@@ -39,7 +39,8 @@ static bool may_go(struct scribe *s, const struct segment *oldest, const struct 
     return pressed || old || large;
 }
 
-/* True: something went. Oldest first and each durably, so that the ids on disk stay without gaps. */
+/* True: something went. Oldest first and each durably, so that the ids on disk stay without gaps.
+ */
 static bool remove_old(struct scribe *s, bool pressed, uint64_t now_ms)
 {
     bool any = false;
@@ -82,7 +83,8 @@ void scribe_take_spare(struct scribe *s, struct scribe_file spare)
 static enum err make_spare(struct scribe *s)
 {
     pthread_mutex_lock(&s->files_lock);
-    struct scribe_file spare = {.segment = s->current.segment + 1, .bytes = s->options.segment_bytes, .file = -1};
+    struct scribe_file spare = {
+        .segment = s->current.segment + 1, .bytes = s->options.segment_bytes, .file = -1};
     pthread_mutex_unlock(&s->files_lock);
 
     char name[SEGMENT_NAME];
@@ -104,15 +106,19 @@ bool scribe_keep_step(struct scribe *s, uint64_t now_ms)
     bool made = false;
     if (scribe_needs_spare(s)) {
         enum err err = make_spare(s);
-        if (err == ERR_NO_SPACE) atomic_store(&s->spare_fails, true);
-        else if (err != ERR_OK) scribe_die("making a segment failed", err);
+        if (err == ERR_NO_SPACE)
+            atomic_store(&s->spare_fails, true);
+        else if (err != ERR_OK)
+            scribe_die("making a segment failed", err);
         made = err == ERR_OK;
     }
     atomic_store(&s->disk_full, full);
 
     bool fails = atomic_load(&s->spare_fails);
-    if (fails && !failed) log_line(LOG_ERROR, "journal_has_no_spare", "text", "the disk has no room for one", NULL);
-    if (full && !was_full) log_line(LOG_ERROR, "journal_disk_full", "text", "95 % of it are used", NULL);
+    if (fails && !failed)
+        log_line(LOG_ERROR, "journal_has_no_spare", "text", "the disk has no room for one", NULL);
+    if (full && !was_full)
+        log_line(LOG_ERROR, "journal_disk_full", "text", "95 % of it are used", NULL);
     if (failed && !fails) log_line(LOG_INFO, "journal_has_spare", NULL);
     if (was_full && !full) log_line(LOG_INFO, "journal_disk_has_room", NULL);
     if (made || (was_full && !full)) scribe_ring_starved(s);

@@ -68,20 +68,23 @@ static void block_drop(struct journal_producer *p)
 
 static enum err try_reserve(struct journal_producer *p, size_t size, bool closing)
 {
-    if (!closing && atomic_load_explicit(&p->scribe->disk_full, memory_order_relaxed)) return ERR_JOURNAL_FULL;
+    if (!closing && atomic_load_explicit(&p->scribe->disk_full, memory_order_relaxed))
+        return ERR_JOURNAL_FULL;
     if (p->open) {
         const struct block *b = filling(p);
         bool fits = b->body_bytes + FRAME_RECORD_HEADER_BYTES + size <= FRAME_BODY_BYTES;
         if (fits && (closing || !b->closing)) return ERR_OK;
-        if (b->count > 0) journal_seal(p);
-        else block_drop(p);
+        if (b->count > 0)
+            journal_seal(p);
+        else
+            block_drop(p);
     }
     return block_open(p, closing);
 }
 
 static char *reserve(struct journal_producer *p, size_t size, bool closing, enum err *ret_err)
 {
-    check(size <= LIMIT_RECORD_BYTES);
+    check(size <= LIMIT_RESERVE_BYTES);
     enum err err = try_reserve(p, size, closing);
     if (err != ERR_OK) {
         /* Whoever makes room looks at `starved` after making it, and we look for room after
@@ -108,16 +111,28 @@ char *journal_reserve_closing(struct journal_producer *p, size_t size, enum err 
     return reserve(p, size, true, ret_err);
 }
 
-void journal_commit(struct journal_producer *p, size_t public_size, size_t private_size, bool wants_sync)
+char *journal_reserved(struct journal_producer *p, size_t size)
+{
+    if (size > p->reserved) return NULL;
+    struct block *b = filling(p);
+    return b->bytes + FRAME_HEADER_BYTES + b->body_bytes + FRAME_RECORD_HEADER_BYTES;
+}
+
+void journal_commit(struct journal_producer *p, size_t public_size, size_t private_size,
+                    bool wants_sync)
 {
     check(p->open && public_size <= p->reserved && private_size <= p->reserved - public_size);
     struct block *b = filling(p);
-    frame_put_record_header(b->bytes + FRAME_HEADER_BYTES + b->body_bytes, public_size, private_size);
+    frame_put_record_header(b->bytes + FRAME_HEADER_BYTES + b->body_bytes, public_size,
+                            private_size);
     b->body_bytes += (uint32_t)(FRAME_RECORD_HEADER_BYTES + public_size + private_size);
     b->count++;
-    if (wants_sync) b->wants_sync = true;
-    else b->wants_written = true;
-    p->reserved = 0;
+    if (wants_sync)
+        b->wants_sync = true;
+    else
+        b->wants_written = true;
+    size_t used = public_size + private_size + FRAME_RECORD_HEADER_BYTES;
+    p->reserved = p->reserved > used ? p->reserved - used : 0;
     p->last_mark = p->sealed_own + 1;
 }
 
@@ -140,6 +155,7 @@ void journal_marks(const struct journal_producer *p, uint64_t *ret_written, uint
 
 unsigned journal_blocks_free(const struct journal_producer *p)
 {
-    uint64_t busy = p->sealed_own - atomic_load_explicit(&p->freed, memory_order_acquire) + (p->open ? 1 : 0);
+    uint64_t busy =
+        p->sealed_own - atomic_load_explicit(&p->freed, memory_order_acquire) + (p->open ? 1 : 0);
     return LIMIT_BLOCKS - (unsigned)busy;
 }

@@ -9,7 +9,7 @@ struct found { /* a segment file on disk */
     uint64_t id, bytes;
     uint64_t first_seq, end_seq; /* of its whole frames; end_seq is the next one's */
     uint64_t last_ms;
-    uint64_t used;               /* offset after the last whole frame */
+    uint64_t used; /* offset after the last whole frame */
 };
 
 struct survey {
@@ -20,17 +20,17 @@ struct survey {
     size_t count, capacity;
 
     /* How far whole frames go. */
-    size_t last;            /* index of the segment where they end */
-    uint64_t next_seq;      /* 0: not known yet */
+    size_t last;       /* index of the segment where they end */
+    uint64_t next_seq; /* 0: not known yet */
     struct sha256 previous;
     uint64_t records;
     char epoch[JOURNAL_EPOCH_TEXT];
 
-    uint64_t claimed_seq;   /* highest durable seq told by any header */
-    uint64_t torn_frames;   /* headers beyond the end */
-    uint64_t torn_bytes;    /* sectors beyond the end that are not zeros */
-    bool last_is_torn;      /* such sectors in all[last] */
-    size_t after_is_torn;   /* index of the first later segment with such sectors, or count */
+    uint64_t claimed_seq; /* highest durable seq told by any header */
+    uint64_t torn_frames; /* headers beyond the end */
+    uint64_t torn_bytes;  /* sectors beyond the end that are not zeros */
+    bool last_is_torn;    /* such sectors in all[last] */
+    size_t after_is_torn; /* index of the first later segment with such sectors, or count */
 };
 
 /* ---- the files ---- */
@@ -62,7 +62,8 @@ static enum err list_files(struct survey *v, struct fault *f)
     qsort(v->all, v->count, sizeof *v->all, by_id);
     for (size_t i = 1; i < v->count; i++)
         if (v->all[i].id != v->all[i - 1].id + 1)
-            return fault_set(f, ERR_CORRUPT, "", "segment %016" PRIx64 ".journal is missing: the next one is here",
+            return fault_set(f, ERR_CORRUPT, "",
+                             "segment %016" PRIx64 ".journal is missing: the next one is here",
                              v->all[i - 1].id + 1);
     return ERR_OK;
 }
@@ -71,7 +72,8 @@ static enum err open_file(struct survey *v, size_t index, struct fault *f)
 {
     enum err err = segment_reader_open(&v->reader, v->all[index].id);
     if (err != ERR_OK)
-        return fault_set(f, err, "", "segment %016" PRIx64 ".journal cannot be opened", v->all[index].id);
+        return fault_set(f, err, "", "segment %016" PRIx64 ".journal cannot be opened",
+                         v->all[index].id);
     v->all[index].bytes = v->reader.file_bytes;
     return ERR_OK;
 }
@@ -79,7 +81,8 @@ static enum err open_file(struct survey *v, size_t index, struct fault *f)
 /* ---- whole frames ---- */
 
 /* ERR_END: no whole frame at `offset`; ERR_IO; else the frame and its bytes. */
-static enum err read_frame(struct survey *v, uint64_t offset, struct frame *ret, const char **ret_bytes)
+static enum err read_frame(struct survey *v, uint64_t offset, struct frame *ret,
+                           const char **ret_bytes)
 {
     const char *bytes;
     enum err err = segment_reader_view(&v->reader, offset, FRAME_HEADER_BYTES, &bytes);
@@ -94,7 +97,8 @@ static enum err read_frame(struct survey *v, uint64_t offset, struct frame *ret,
 static bool follows(const struct survey *v, const struct frame *f)
 {
     if (v->next_seq == 0) return true; /* the oldest kept: there is nothing to compare with */
-    return f->first_seq == v->next_seq && memcmp(&f->previous, &v->previous, sizeof v->previous) == 0;
+    return f->first_seq == v->next_seq &&
+           memcmp(&f->previous, &v->previous, sizeof v->previous) == 0;
 }
 
 static void claim(struct survey *v, uint64_t durable_seq)
@@ -113,7 +117,9 @@ static enum err walk_segment(struct survey *v, size_t index, struct fault *f)
         enum err err = read_frame(v, s->used, &frame, &bytes);
         if (err == ERR_END) return s->used > 0 ? ERR_OK : ERR_END;
         if (err != ERR_OK)
-            return fault_set(f, err, "", "segment %016" PRIx64 ".journal cannot be read at offset %" PRIu64, s->id, s->used);
+            return fault_set(f, err, "",
+                             "segment %016" PRIx64 ".journal cannot be read at offset %" PRIu64,
+                             s->id, s->used);
         if (!follows(v, &frame)) {
             /* A lost frame leaves a hole, and a hole was found before this. So this is a whole
              * frame in a place where no crash puts it. */
@@ -127,7 +133,7 @@ static enum err walk_segment(struct survey *v, size_t index, struct fault *f)
         if (s->used == 0) s->first_seq = frame.first_seq;
         v->next_seq = s->end_seq = frame.first_seq + frame.count;
         v->previous = frame_digest(&frame, bytes, v->hasher);
-        memcpy(v->epoch, frame.epoch, JOURNAL_EPOCH_TEXT);
+        if (frame.count > 0) memcpy(v->epoch, frame.epoch, JOURNAL_EPOCH_TEXT); /* a record's */
         claim(v, frame.durable_seq);
         v->records += frame.count;
         s->last_ms = frame.written_ms;
@@ -173,7 +179,9 @@ static enum err scan(struct survey *v, uint64_t offset, bool *ret_torn)
             if (is_zeros(bytes + at, piece)) continue;
             v->torn_bytes += piece;
             struct frame frame;
-            if (piece < FRAME_HEADER_BYTES || frame_read_header(bytes + at, v->reader.id, &frame) != ERR_OK) continue;
+            if (piece < FRAME_HEADER_BYTES ||
+                frame_read_header(bytes + at, v->reader.id, &frame) != ERR_OK)
+                continue;
             v->torn_frames++;
             claim(v, frame.durable_seq);
         }
@@ -190,9 +198,12 @@ static enum err scan_rest(struct survey *v, struct fault *f)
         if (err != ERR_OK) return err;
         err = scan(v, v->all[i].used, &torn);
         if (err != ERR_OK)
-            return fault_set(f, err, "", "segment %016" PRIx64 ".journal cannot be read", v->all[i].id);
-        if (i == v->last) v->last_is_torn = torn;
-        else if (torn && v->after_is_torn == v->count) v->after_is_torn = i;
+            return fault_set(f, err, "", "segment %016" PRIx64 ".journal cannot be read",
+                             v->all[i].id);
+        if (i == v->last)
+            v->last_is_torn = torn;
+        else if (torn && v->after_is_torn == v->count)
+            v->after_is_torn = i;
     }
     return ERR_OK;
 }
@@ -203,8 +214,10 @@ static enum err judge(const struct survey *v, struct fault *f)
     const struct found *s = &v->all[v->last];
     if (v->next_seq == 0)
         return fault_set(f, ERR_CORRUPT, "",
-                         "segment %016" PRIx64 ".journal, offset 0: the oldest kept segment has no whole frame,"
-                         " so the number of its records is lost", s->id);
+                         "segment %016" PRIx64
+                         ".journal, offset 0: the oldest kept segment has no whole frame,"
+                         " so the number of its records is lost",
+                         s->id);
     if (v->claimed_seq < v->next_seq) return ERR_OK;
     return fault_set(f, ERR_CORRUPT, "",
                      "segment %016" PRIx64 ".journal, offset %" PRIu64 ": seq %" PRIu64
@@ -263,31 +276,41 @@ static enum err repair(struct survey *v, uint64_t segment_bytes)
     return err;
 }
 
-static void give(struct survey *v, struct shelf *shelf, struct recovery *ret, struct journal_report *report)
+static void give(struct survey *v, struct shelf *shelf, struct recovery *ret,
+                 struct journal_report *report)
 {
     const struct found *last = &v->all[v->last];
     for (size_t i = 0; i <= v->last; i++) {
         const struct found *s = &v->all[i];
-        shelf_append(shelf, (struct segment){.id = s->id, .bytes = s->bytes, .first_seq = s->first_seq, .last_ms = s->last_ms});
+        shelf_append(shelf, (struct segment){.id = s->id,
+                                             .bytes = s->bytes,
+                                             .first_seq = s->first_seq,
+                                             .last_ms = s->last_ms});
     }
-    *ret = (struct recovery){
-        .tail = {.segment = last->id, .segment_bytes = last->bytes, .offset = last->used,
-                 .next_seq = v->next_seq, .previous = v->previous},
-        .last_ms = last->last_ms};
+    *ret = (struct recovery){.tail = {.segment = last->id,
+                                      .segment_bytes = last->bytes,
+                                      .offset = last->used,
+                                      .next_seq = v->next_seq,
+                                      .previous = v->previous}};
     if (v->last + 1 < v->count) {
         ret->spare = v->all[v->last + 1].id;
         ret->spare_bytes = v->all[v->last + 1].bytes;
     }
-    *report = (struct journal_report){.last_seq = v->next_seq - 1, .last_ms = last->last_ms, .durable_seq_claimed = v->claimed_seq,
-                                      .cut_frames = v->torn_frames, .cut_bytes = v->torn_bytes,
-                                      .records = v->records, .segments = v->last + 1};
+    *report = (struct journal_report){.last_seq = v->next_seq - 1,
+                                      .last_ms = last->last_ms,
+                                      .durable_seq_claimed = v->claimed_seq,
+                                      .cut_frames = v->torn_frames,
+                                      .cut_bytes = v->torn_bytes,
+                                      .records = v->records,
+                                      .segments = v->last + 1};
     memcpy(report->last_epoch, v->epoch, JOURNAL_EPOCH_TEXT);
 }
 
 static enum err begin_empty(struct survey *v, uint64_t segment_bytes, struct fault *f)
 {
     enum err err = segment_make(v->disk, 1, segment_bytes);
-    if (err != ERR_OK) return fault_set(f, err, "", "the first segment cannot be made: %s", err_sentence(err));
+    if (err != ERR_OK)
+        return fault_set(f, err, "", "the first segment cannot be made: %s", err_sentence(err));
     note_file(v, "0000000000000001.journal");
     return ERR_OK;
 }
@@ -295,7 +318,8 @@ static enum err begin_empty(struct survey *v, uint64_t segment_bytes, struct fau
 static enum err survey_run(struct survey *v, uint64_t segment_bytes, struct fault *f)
 {
     enum err err = segment_remove_unready(v->disk);
-    if (err != ERR_OK) return fault_set(f, err, "", "the journal's directory cannot be put in order");
+    if (err != ERR_OK)
+        return fault_set(f, err, "", "the journal's directory cannot be put in order");
     err = list_files(v, f);
     if (err == ERR_OK && v->count == 0) err = begin_empty(v, segment_bytes, f);
     if (err == ERR_OK) err = walk(v, f);
@@ -303,12 +327,13 @@ static enum err survey_run(struct survey *v, uint64_t segment_bytes, struct faul
     if (err == ERR_OK) err = judge(v, f);
     if (err != ERR_OK) return err;
     err = repair(v, segment_bytes);
-    if (err != ERR_OK) return fault_set(f, err, "", "the journal's tail cannot be copied: %s", err_sentence(err));
+    if (err != ERR_OK)
+        return fault_set(f, err, "", "the journal's tail cannot be copied: %s", err_sentence(err));
     return ERR_OK;
 }
 
-enum err recover_run(struct disk *d, uint64_t segment_bytes, struct shelf *shelf, struct recovery *ret,
-                     struct journal_report *ret_report, struct fault *f)
+enum err recover_run(struct disk *d, uint64_t segment_bytes, struct shelf *shelf,
+                     struct recovery *ret, struct journal_report *ret_report, struct fault *f)
 {
     struct survey v = {.disk = d, .hasher = hasher_create()};
     segment_reader_init(&v.reader, d);
@@ -323,7 +348,8 @@ enum err recover_run(struct disk *d, uint64_t segment_bytes, struct shelf *shelf
 /* ---- replay ---- */
 
 static enum err replay_segment(struct survey *v, uint64_t end,
-                               enum err (*replay)(void *context, const struct journal_record *record),
+                               enum err (*replay)(void *context,
+                                                  const struct journal_record *record),
                                void *context, struct fault *f)
 {
     for (uint64_t offset = 0; offset < end;) {
@@ -332,10 +358,13 @@ static enum err replay_segment(struct survey *v, uint64_t end,
         if (read_frame(v, offset, &frame, &bytes) != ERR_OK) break; /* the end of a full segment */
         struct journal_record record = {.seq = frame.first_seq};
         memcpy(record.epoch, frame.epoch, JOURNAL_EPOCH_TEXT);
-        for (size_t at = 0; frame_next(&frame, bytes, &at, &record.public_bytes, &record.private_bytes); record.seq++) {
+        for (size_t at = 0;
+             frame_next(&frame, bytes, &at, &record.public_bytes, &record.private_bytes);
+             record.seq++) {
             enum err err = replay(context, &record);
             if (err != ERR_OK)
-                return fault_set(f, err, "", "seq %" PRIu64 " cannot be replayed: %s", record.seq, err_sentence(err));
+                return fault_set(f, err, "", "seq %" PRIu64 " cannot be replayed: %s", record.seq,
+                                 err_sentence(err));
         }
         offset += frame_size(&frame);
         v->next_seq = frame.first_seq + frame.count;
@@ -344,8 +373,8 @@ static enum err replay_segment(struct survey *v, uint64_t end,
 }
 
 enum err recover_replay(struct disk *d, struct shelf *shelf, const struct tail *tail,
-                        enum err (*replay)(void *context, const struct journal_record *record), void *context,
-                        struct fault *f)
+                        enum err (*replay)(void *context, const struct journal_record *record),
+                        void *context, struct fault *f)
 {
     struct survey v = {.disk = d, .next_seq = tail->next_seq};
     segment_reader_init(&v.reader, d);
@@ -353,10 +382,12 @@ enum err recover_replay(struct disk *d, struct shelf *shelf, const struct tail *
     for (size_t i = 0; err == ERR_OK && i < shelf->count; i++) {
         bool last = shelf->all[i].id == tail->segment;
         err = segment_reader_open(&v.reader, shelf->all[i].id);
-        if (err == ERR_OK) err = replay_segment(&v, last ? tail->offset : v.reader.file_bytes, replay, context, f);
+        if (err == ERR_OK)
+            err = replay_segment(&v, last ? tail->offset : v.reader.file_bytes, replay, context, f);
     }
     if (err == ERR_OK && v.next_seq != tail->next_seq) /* it was whole a moment ago */
-        err = fault_set(f, ERR_CORRUPT, "", "the journal cannot be read a second time beyond seq %" PRIu64, v.next_seq);
+        err = fault_set(f, ERR_CORRUPT, "",
+                        "the journal cannot be read a second time beyond seq %" PRIu64, v.next_seq);
     segment_reader_fini(&v.reader);
     return err;
 }

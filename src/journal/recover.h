@@ -18,16 +18,15 @@
 struct recovery {
     struct tail tail;
     uint64_t spare, spare_bytes; /* an empty segment after the last, or 0 */
-    uint64_t last_ms;            /* written in the last whole frame */
 };
 
 /* Fills the shelf and the report (all but `epoch`); `segment_bytes` is for files made here. */
-enum err recover_run(struct disk *d, uint64_t segment_bytes, struct shelf *shelf, struct recovery *ret,
-                     struct journal_report *ret_report, struct fault *f);
+enum err recover_run(struct disk *d, uint64_t segment_bytes, struct shelf *shelf,
+                     struct recovery *ret, struct journal_report *ret_report, struct fault *f);
 
 /* Gives every record of the shelf to `replay`, in order. */
 enum err recover_replay(struct disk *d, struct shelf *shelf, const struct tail *tail,
-                        enum err (*replay)(void *context, const struct journal_record *record), void *context,
-                        struct fault *f);
+                        enum err (*replay)(void *context, const struct journal_record *record),
+                        void *context, struct fault *f);
 
 #endif

@@ -5,6 +5,7 @@
  * the list of files), so that everything it read was written before its fdatasync began. */
 #include "journal/scribe.h"
 
+#include <signal.h>
 #include <stdlib.h>
 
 #include "base/check.h"
@@ -15,8 +16,8 @@
 _Noreturn void scribe_die(const char *what, enum err err)
 {
     log_text(LOG_ERROR, "journal_failed",
-             "%s: %s; what the kernel holds is unknown, so this process ends and recovery decides", what,
-             err_sentence(err));
+             "%s: %s; what the kernel holds is unknown, so this process ends and recovery decides",
+             what, err_sentence(err));
     abort();
 }
 
@@ -53,7 +54,8 @@ enum err scribe_init(struct scribe *s, const struct journal_options *options, co
 
     char name[SEGMENT_NAME];
     segment_write_name(tail.segment, name);
-    s->current = (struct scribe_file){.segment = tail.segment, .bytes = tail.segment_bytes, .file = -1};
+    s->current =
+        (struct scribe_file){.segment = tail.segment, .bytes = tail.segment_bytes, .file = -1};
     return s->disk->open(s->disk->state, name, false, &s->current.file);
 }
 
@@ -121,11 +123,15 @@ static void hash_last(struct scribe *s)
 
 /* One frame of `count` records, whose body lies in `bytes` behind the place for the header. Its
  * digest is taken later (hash_last), when those who wait for the bytes have been told. */
-static void write_frame(struct scribe *s, char *bytes, uint32_t body_bytes, uint32_t count, uint64_t now_ms)
+static void write_frame(struct scribe *s, char *bytes, uint32_t body_bytes, uint32_t count,
+                        uint64_t now_ms)
 {
     hash_last(s);
-    struct frame f = {.first_seq = s->tail.next_seq, .count = count, .body_bytes = body_bytes,
-                      .previous = s->tail.previous, .written_ms = now_ms,
+    struct frame f = {.first_seq = s->tail.next_seq,
+                      .count = count,
+                      .body_bytes = body_bytes,
+                      .previous = s->tail.previous,
+                      .written_ms = now_ms,
                       .durable_seq = atomic_load_explicit(&s->durable_seq, memory_order_acquire)};
     memcpy(f.epoch, s->epoch, JOURNAL_EPOCH_TEXT);
     size_t size = frame_size(&f);
@@ -164,7 +170,8 @@ static void ring_syncer(struct scribe *s, bool wanted)
 }
 
 /* All blocks that one producer has sealed. */
-static bool write_producer(struct scribe *s, struct journal_producer *p, uint64_t now_ms, bool *wanted)
+static bool write_producer(struct scribe *s, struct journal_producer *p, uint64_t now_ms,
+                           bool *wanted)
 {
     uint64_t sealed = atomic_load(&p->sealed);
     if (p->taken == sealed) return false;
@@ -205,7 +212,8 @@ bool scribe_write_step(struct scribe *s, uint64_t now_ms)
     hash_last(s);
     for (unsigned i = 0; i < s->options.producers; i++) {
         struct journal_producer *p = &s->producers[i];
-        if (atomic_load_explicit(&p->freed, memory_order_relaxed) != p->taken) atomic_store(&p->freed, p->taken);
+        if (atomic_load_explicit(&p->freed, memory_order_relaxed) != p->taken)
+            atomic_store(&p->freed, p->taken);
     }
     scribe_ring_starved(s);
     return true;
@@ -247,7 +255,8 @@ static void sync_file(struct scribe *s, int file)
 {
     uint64_t begun = world_monotonic_ns();
     enum err err = s->disk->sync(s->disk->state, file);
-    if (err != ERR_OK && !planted("sync_error_ignored")) scribe_die("a sync of the journal failed", err);
+    if (err != ERR_OK && !planted("sync_error_ignored"))
+        scribe_die("a sync of the journal failed", err);
     atomic_fetch_add_explicit(&s->sync_ns, world_monotonic_ns() - begun, memory_order_relaxed);
     atomic_fetch_add_explicit(&s->syncs, 1, memory_order_relaxed);
 }
@@ -288,7 +297,8 @@ bool scribe_sync_step(struct scribe *s)
     if (frames == atomic_load_explicit(&s->durable_frames, memory_order_relaxed)) return false;
     uint64_t seq = atomic_load_explicit(&s->written_seq, memory_order_acquire);
     for (unsigned i = 0; i < s->options.producers; i++)
-        s->producers[i].syncing = atomic_load_explicit(&s->producers[i].written, memory_order_acquire);
+        s->producers[i].syncing =
+            atomic_load_explicit(&s->producers[i].written, memory_order_acquire);
 
     if (planted("answer_before_sync")) publish_durable(s, frames, seq);
     sync_files(s);
@@ -323,13 +333,15 @@ static void *writer_run(void *context)
 static bool unsynced_frames(void *context)
 {
     struct scribe *s = context;
-    return atomic_load(&s->stopping) || atomic_load(&s->written_frames) != atomic_load(&s->durable_frames);
+    return atomic_load(&s->stopping) ||
+           atomic_load(&s->written_frames) != atomic_load(&s->durable_frames);
 }
 
 static bool wanted_frames(void *context)
 {
     struct scribe *s = context;
-    return atomic_load(&s->stopping) || atomic_load(&s->wanted_frames) > atomic_load(&s->durable_frames);
+    return atomic_load(&s->stopping) ||
+           atomic_load(&s->wanted_frames) > atomic_load(&s->durable_frames);
 }
 
 /* Sleeps until someone waits for durable, or the lazy sync of what is written is due. */
@@ -375,9 +387,14 @@ static void *keeper_run(void *context)
 
 void scribe_start(struct scribe *s)
 {
+    /* Signals are for the program's own threads. */
+    sigset_t all, before;
+    sigfillset(&all);
+    check(pthread_sigmask(SIG_SETMASK, &all, &before) == 0);
     check(pthread_create(&s->writer, NULL, writer_run, s) == 0);
     check(pthread_create(&s->syncer, NULL, syncer_run, s) == 0);
     check(pthread_create(&s->keeper, NULL, keeper_run, s) == 0);
+    check(pthread_sigmask(SIG_SETMASK, &before, NULL) == 0);
     pthread_setname_np(s->writer, "journal-writer"); /* for top and perf */
     pthread_setname_np(s->syncer, "journal-syncer");
     pthread_setname_np(s->keeper, "journal-keeper");

@@ -42,14 +42,14 @@ struct journal_producer {
     /* The producer's own. */
     struct scribe *scribe;
     unsigned index;
-    bool open;               /* block number sealed_own + 1 is being filled */
+    bool open; /* block number sealed_own + 1 is being filled */
     uint64_t sealed_own;
-    uint64_t last_mark;      /* of the last committed record */
-    size_t reserved;         /* bytes of the record being written */
+    uint64_t last_mark; /* of the last committed record */
+    size_t reserved;    /* bytes of the record being written */
     struct block blocks[LIMIT_BLOCKS];
 
-    _Alignas(64) _Atomic uint64_t sealed; /* written by the producer */
-    _Atomic bool starved;                 /* was refused: ring when there is room */
+    _Alignas(64) _Atomic uint64_t sealed;  /* written by the producer */
+    _Atomic bool starved;                  /* was refused: ring when there is room */
     _Alignas(64) _Atomic uint64_t written; /* written by the writer */
     _Atomic uint64_t freed;
     uint64_t taken;                        /* the writer's own */
@@ -79,13 +79,13 @@ struct scribe {
 
     /* The writer's own. */
     struct tail tail;
-    uint64_t tail_start;          /* offset in this segment where room began to be counted */
+    uint64_t tail_start; /* offset in this segment where room began to be counted */
     struct hasher *hasher;
-    struct frame unhashed;        /* written, its digest not yet taken */
-    const char *unhashed_bytes;   /* NULL: tail.previous is right */
-    uint64_t claimed_seq;         /* the highest durable seq told by a frame */
-    uint64_t last_ms;             /* when the last frame was written */
-    char *claim_bytes;            /* FRAME_ALIGN_BYTES: a frame of no records */
+    struct frame unhashed;      /* written, its digest not yet taken */
+    const char *unhashed_bytes; /* NULL: tail.previous is right */
+    uint64_t claimed_seq;       /* the highest durable seq told by a frame */
+    uint64_t last_ms;           /* when the last frame was written */
+    char *claim_bytes;          /* FRAME_ALIGN_BYTES: a frame of no records */
 
     /* Between writer, syncer and keeper. */
     pthread_mutex_t files_lock;
@@ -93,7 +93,8 @@ struct scribe {
     struct scribe_file retired[SCRIBE_RETIRED]; /* full, not yet synced */
     unsigned retired_count;
 
-    struct scribe_file cooling;   /* the syncer's own: the last one retired, which may be read still */
+    struct scribe_file
+        cooling; /* the syncer's own: the last one retired, which may be read still */
 
     /* Published. */
     _Alignas(64) _Atomic int64_t room;
@@ -134,7 +135,8 @@ bool scribe_keep_step(struct scribe *s, uint64_t now_ms);
 /* There is no spare, and nothing speaks against making one now. */
 bool scribe_needs_spare(struct scribe *s);
 /* Writes a frame of no records that tells the durable seq, where that has moved; so that later
- * damage to the last records cannot pass for a torn tail. False: nothing new to tell, or no room. */
+ * damage to the last records cannot pass for a torn tail. False: nothing new to tell, or no room.
+ */
 bool scribe_claim_step(struct scribe *s, uint64_t now_ms);
 
 void scribe_start(struct scribe *s);

@@ -30,7 +30,10 @@ static bool read_name(const char *name, const char *suffix, uint64_t *ret_id)
 
 void segment_write_name(uint64_t id, char to[SEGMENT_NAME]) { write_name(id, segment_suffix, to); }
 
-bool segment_read_name(const char *name, uint64_t *ret_id) { return read_name(name, segment_suffix, ret_id); }
+bool segment_read_name(const char *name, uint64_t *ret_id)
+{
+    return read_name(name, segment_suffix, ret_id);
+}
 
 /* ---- making ---- */
 
@@ -51,7 +54,8 @@ static enum err copy_bytes(struct disk *d, uint64_t id, int to, uint64_t used)
 }
 
 /* Under its unready name: zeros, then the first `used` bytes of what the id names now. */
-static enum err make_unready(struct disk *d, uint64_t id, uint64_t bytes, uint64_t used, const char *name)
+static enum err make_unready(struct disk *d, uint64_t id, uint64_t bytes, uint64_t used,
+                             const char *name)
 {
     enum err err = d->remove(d->state, name);
     if (err != ERR_OK && err != ERR_NOT_FOUND) return err;
@@ -76,7 +80,10 @@ enum err segment_copy(struct disk *d, uint64_t id, uint64_t bytes, uint64_t used
     return err == ERR_OK ? d->sync_directory(d->state) : err;
 }
 
-enum err segment_make(struct disk *d, uint64_t id, uint64_t bytes) { return segment_copy(d, id, bytes, 0); }
+enum err segment_make(struct disk *d, uint64_t id, uint64_t bytes)
+{
+    return segment_copy(d, id, bytes, 0);
+}
 
 enum err segment_rewrite(struct disk *d, uint64_t id, uint64_t used)
 {
@@ -132,16 +139,10 @@ void segment_reader_init(struct segment_reader *r, struct disk *d)
     check(r->bytes != NULL);
 }
 
-static void reader_close(struct segment_reader *r)
+void segment_reader_fini(struct segment_reader *r)
 {
     if (r->file >= 0) r->disk->close(r->disk->state, r->file);
     r->file = -1;
-    r->held = 0;
-}
-
-void segment_reader_fini(struct segment_reader *r)
-{
-    reader_close(r);
     free(r->bytes);
     r->bytes = NULL;
 }
@@ -150,16 +151,25 @@ enum err segment_reader_open(struct segment_reader *r, uint64_t id)
 {
     char name[SEGMENT_NAME];
     write_name(id, segment_suffix, name);
-    reader_close(r);
     int file;
+    uint64_t bytes = 0;
     enum err err = r->disk->open(r->disk->state, name, false, &file);
     if (err != ERR_OK) return err;
+    err = r->disk->size(r->disk->state, file, &bytes);
+    if (err != ERR_OK) {
+        r->disk->close(r->disk->state, file);
+        return err;
+    }
+    if (r->file >= 0) r->disk->close(r->disk->state, r->file);
     r->file = file;
     r->id = id;
-    return r->disk->size(r->disk->state, file, &r->file_bytes);
+    r->file_bytes = bytes;
+    r->held = 0;
+    return ERR_OK;
 }
 
-enum err segment_reader_view(struct segment_reader *r, uint64_t offset, size_t size, const char **ret)
+enum err segment_reader_view(struct segment_reader *r, uint64_t offset, size_t size,
+                             const char **ret)
 {
     check(size <= SEGMENT_READ_BYTES && r->file >= 0);
     bool held = offset >= r->at && offset + size <= r->at + r->held;
@@ -267,7 +277,8 @@ void shelf_drop_oldest(struct shelf *s)
     pthread_mutex_unlock(&s->lock);
 }
 
-void shelf_totals(struct shelf *s, uint64_t *ret_count, uint64_t *ret_bytes, uint64_t *ret_oldest_seq)
+void shelf_totals(struct shelf *s, uint64_t *ret_count, uint64_t *ret_bytes,
+                  uint64_t *ret_oldest_seq)
 {
     pthread_mutex_lock(&s->lock);
     uint64_t bytes = 0;

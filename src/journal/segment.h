@@ -50,19 +50,21 @@ enum err segment_remove_unready(struct disk *d);
 struct segment_reader {
     struct disk *disk;
     uint64_t id;
-    int file;            /* -1: none open */
+    int file; /* -1: none open */
     uint64_t file_bytes;
-    char *bytes;         /* SEGMENT_READ_BYTES */
-    uint64_t at;         /* offset of bytes[0] */
+    char *bytes; /* SEGMENT_READ_BYTES */
+    uint64_t at; /* offset of bytes[0] */
     size_t held;
 };
 
 void segment_reader_init(struct segment_reader *r, struct disk *d);
 void segment_reader_fini(struct segment_reader *r);
-enum err segment_reader_open(struct segment_reader *r, uint64_t id); /* closes the one before */
+enum err segment_reader_open(struct segment_reader *r,
+                             uint64_t id); /* an error: the old one stays */
 /* `size` bytes (at most SEGMENT_READ_BYTES) at `offset`, valid until the next call. ERR_END:
  * the file ends before. */
-enum err segment_reader_view(struct segment_reader *r, uint64_t offset, size_t size, const char **ret);
+enum err segment_reader_view(struct segment_reader *r, uint64_t offset, size_t size,
+                             const char **ret);
 /* What is held may be older than the file. */
 static inline void segment_reader_forget(struct segment_reader *r) { r->held = 0; }
 
@@ -86,6 +88,7 @@ bool shelf_after(struct shelf *s, uint64_t id, struct segment *ret); /* the next
 /* The oldest two; false where there is one only. */
 bool shelf_oldest(struct shelf *s, struct segment *ret_oldest, struct segment *ret_next);
 void shelf_drop_oldest(struct shelf *s);
-void shelf_totals(struct shelf *s, uint64_t *ret_count, uint64_t *ret_bytes, uint64_t *ret_oldest_seq);
+void shelf_totals(struct shelf *s, uint64_t *ret_count, uint64_t *ret_bytes,
+                  uint64_t *ret_oldest_seq);
 
 #endif

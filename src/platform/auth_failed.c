@@ -18,14 +18,23 @@ static bool same_source(const struct auth_source *s, bool known, const struct id
     return s->known_key == known && (!known || memcmp(s->key_id.bytes, id->bytes, ID_BYTES) == 0);
 }
 
+static size_t find_source(const struct platform *p, bool known, const struct id *id)
+{
+    size_t at = 0;
+    while (at < p->failure_count && !same_source(&p->failures[at], known, id)) at++;
+    return at;
+}
+
 void auth_failed_note(void *context, const struct http_exchange *x, enum err err)
 {
     struct platform *p = context;
     struct id id = {0};
     bool known = claimed_id(x, &id);
-    if (p->failure_count == AUTH_SOURCES_MAX - 1) known = false; /* the last place is everybody else's */
-    size_t at = 0;
-    while (at < p->failure_count && !same_source(&p->failures[at], known, &id)) at++;
+    size_t at = find_source(p, known, &id);
+    if (at == p->failure_count && p->failure_count >= AUTH_SOURCES_MAX - 1) { /* the last place is everybody else's */
+        known = false;
+        at = find_source(p, known, &id);
+    }
     if (at == p->failure_count) p->failures[p->failure_count++] = (struct auth_source){.known_key = known, .key_id = id};
     p->failures[at].count++;
     p->failures[at].err = err;

@@ -16,7 +16,8 @@ static void put_right(char *bytes, size_t size)
     memcpy(&body, bytes + 60, sizeof body);
     struct frame f = {.body_bytes = body};
     if (body <= FRAME_BODY_BYTES && frame_size(&f) <= size) {
-        uint32_t crc = crc32c(seed, bytes + FRAME_HEADER_BYTES, frame_size(&f) - FRAME_HEADER_BYTES);
+        uint32_t crc =
+            crc32c(seed, bytes + FRAME_HEADER_BYTES, frame_size(&f) - FRAME_HEADER_BYTES);
         memcpy(bytes + 120, &crc, sizeof crc);
     }
     uint32_t crc = crc32c(seed, bytes, 124);
@@ -37,12 +38,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
 
     struct frame f;
-    if (frame_read_header(bytes, 1, &f) == ERR_OK && frame_size(&f) <= size && frame_check(&f, bytes) == ERR_OK) {
+    if (frame_read_header(bytes, 1, &f) == ERR_OK && frame_size(&f) <= size &&
+        frame_check(&f, bytes) == ERR_OK) {
         struct str public_bytes, private_bytes;
         size_t offset = 0;
         uint32_t count = 0;
         while (frame_next(&f, bytes, &offset, &public_bytes, &private_bytes)) {
-            check(public_bytes.bytes >= bytes && private_bytes.bytes + private_bytes.size <= bytes + FRAME_HEADER_BYTES + f.body_bytes);
+            check(public_bytes.bytes >= bytes && private_bytes.bytes + private_bytes.size <=
+                                                     bytes + FRAME_HEADER_BYTES + f.body_bytes);
             count++;
         }
         check(count == f.count && offset == f.body_bytes);
@@ -50,7 +53,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         struct frame again = f, read;
         frame_encode(&again, bytes);
         check(frame_read_header(bytes, 1, &read) == ERR_OK && frame_check(&read, bytes) == ERR_OK);
-        check(read.first_seq == f.first_seq && read.count == f.count && read.durable_seq == f.durable_seq);
+        check(read.first_seq == f.first_seq && read.count == f.count &&
+              read.durable_seq == f.durable_seq);
     }
     free(bytes);
     return 0;

@@ -33,7 +33,7 @@ struct driver {
     struct journal_report report;
     const char *tag;
     bool threads;
-    uint64_t count;         /* committed in this run */
+    uint64_t count;            /* committed in this run */
     uint64_t *marks, *serials; /* of each */
     bool *wants_sync;
     uint64_t told_written, told_durable;
@@ -58,7 +58,8 @@ static enum err print_record(void *context, const struct journal_record *record)
     if (context == NULL) return ERR_OK;
     size_t size = str_find(record->public_bytes, ' ');
     printf("have %.*s\n", (int)size, record->public_bytes.bytes);
-    for (size_t i = size + 1; i < record->public_bytes.size; i++) check(record->public_bytes.bytes[i] == 'x');
+    for (size_t i = size + 1; i < record->public_bytes.size; i++)
+        check(record->public_bytes.bytes[i] == 'x');
     return ERR_OK;
 }
 
@@ -67,12 +68,19 @@ static int open_driver(struct driver *d, const char *directory, bool print)
     struct fault f;
     sem_init(&d->rung, 0, 0);
     enum err err = disk_real_create(directory, &d->disk);
-    struct journal_options o = {.disk = d->disk, .producers = 1, .segment_bytes = SEGMENT, .lazy_sync_ms = 5,
-                                .ring = ring, .context = d};
-    if (err != ERR_OK) fault_plain(&f, err);
-    else if (d->threads) err = journal_open(&o, print_record, print ? d : NULL, &d->journal, &d->report, &f);
-    else err = journal_open_driven(&o, "0123456789abcdef", world_now_ms(), print_record, print ? d : NULL, &d->journal,
-                                   &d->report, &f);
+    struct journal_options o = {.disk = d->disk,
+                                .producers = 1,
+                                .segment_bytes = SEGMENT,
+                                .lazy_sync_ms = 5,
+                                .ring = ring,
+                                .context = d};
+    if (err != ERR_OK)
+        fault_plain(&f, err);
+    else if (d->threads)
+        err = journal_open(&o, print_record, print ? d : NULL, &d->journal, &d->report, &f);
+    else
+        err = journal_open_driven(&o, "0123456789abcdef", world_now_ms(), print_record,
+                                  print ? d : NULL, &d->journal, &d->report, &f);
     if (err == ERR_OK) return 0;
     fprintf(stderr, "not opened: %s: %s\n", err_code(err), f.text);
     disk_real_destroy(d->disk);
@@ -81,8 +89,10 @@ static int open_driver(struct driver *d, const char *directory, bool print)
 
 static void close_driver(struct driver *d)
 {
-    if (d->threads) journal_close(d->journal);
-    else journal_close_driven(d->journal, world_now_ms());
+    if (d->threads)
+        journal_close(d->journal);
+    else
+        journal_close_driven(d->journal, world_now_ms());
     disk_real_destroy(d->disk);
 }
 
@@ -98,7 +108,10 @@ static void tell(struct driver *d)
         say("ack", d->tag, d->serials[d->told_durable]);
 }
 
-static size_t record_size(uint64_t serial) { return serial % 9 == 0 ? 40000 : 100 + (size_t)(serial * 7919 % 2000); }
+static size_t record_size(uint64_t serial)
+{
+    return serial % 9 == 0 ? 40000 : 100 + (size_t)(serial * 7919 % 2000);
+}
 
 /* False: refused. */
 static bool append(struct driver *d, uint64_t serial)
@@ -197,8 +210,10 @@ static int run_append(const char *directory, const char *tag, uint64_t records, 
     check(d.marks != NULL && d.serials != NULL && d.wants_sync != NULL);
     int status = open_driver(&d, directory, false);
     if (status == 0) {
-        if (threads) append_threads(&d, records);
-        else append_driven(&d, records);
+        if (threads)
+            append_threads(&d, records);
+        else
+            append_driven(&d, records);
         close_driver(&d);
     }
     free(d.marks);
@@ -267,7 +282,8 @@ static void measure_pace(struct driver *d, uint64_t records, uint64_t pause_ns, 
         if (i % 30 != 29) continue;
         journal_seal(p);
         uint64_t until = world_monotonic_ns() + pause_ns;
-        while (pause_ns > 0 && world_monotonic_ns() < until) {}
+        while (pause_ns > 0 && world_monotonic_ns() < until) {
+        }
     }
     journal_seal(p);
     uint64_t written, durable;
@@ -277,7 +293,8 @@ static void measure_pace(struct driver *d, uint64_t records, uint64_t pause_ns, 
     own = thread_ns() - own;
     cpu = cpu_ns(RUSAGE_SELF) - cpu;
     journal_totals(d->journal, &after);
-    printf("%s, %s: scribe %.0f ns of CPU per record, producer %.0f (with its pauses), %.0f records/s, %" PRIu64 " syncs\n",
+    printf("%s, %s: scribe %.0f ns of CPU per record, producer %.0f (with its pauses), %.0f "
+           "records/s, %" PRIu64 " syncs\n",
            wants_sync ? "synced" : "written", pause_ns > 0 ? "one block each 300 us" : "flat out",
            (double)(cpu - own) / (double)records, (double)own / (double)records,
            (double)records / ((double)wall / 1e9), after.syncs - before.syncs);
@@ -289,7 +306,11 @@ static int run_measure(const char *directory, uint64_t records)
     struct fault f;
     sem_init(&d.rung, 0, 0);
     check(disk_real_create(directory, &d.disk) == ERR_OK);
-    struct journal_options o = {.disk = d.disk, .producers = 1, .lazy_sync_ms = 50, .ring = ring, .context = &d,
+    struct journal_options o = {.disk = d.disk,
+                                .producers = 1,
+                                .lazy_sync_ms = 50,
+                                .ring = ring,
+                                .context = &d,
                                 .keep_ms = UINT64_MAX};
     if (journal_open(&o, NULL, NULL, &d.journal, &d.report, &f) != ERR_OK) {
         fprintf(stderr, "not opened: %s\n", f.text);
@@ -310,9 +331,12 @@ int main(int count, char **arguments)
     uint64_t records = 0;
     if (count > 3 && !str_to_u64(str_from(arguments[count - 1]), &records)) mode = "";
     bool threads = strcmp(mode, "threads") == 0;
-    if (count == 5 && (threads || strcmp(mode, "append") == 0)) return run_append(arguments[2], arguments[3], records, threads);
+    if (count == 5 && (threads || strcmp(mode, "append") == 0))
+        return run_append(arguments[2], arguments[3], records, threads);
     if (count == 3 && strcmp(mode, "check") == 0) return run_check(arguments[2]);
     if (count == 4 && strcmp(mode, "measure") == 0) return run_measure(arguments[2], records);
-    fprintf(stderr, "usage: journal_driver append|threads DIR TAG RECORDS | check DIR | measure DIR RECORDS\n");
+    fprintf(
+        stderr,
+        "usage: journal_driver append|threads DIR TAG RECORDS | check DIR | measure DIR RECORDS\n");
     return USAGE;
 }

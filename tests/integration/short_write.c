@@ -37,7 +37,10 @@ ssize_t pwrite(int file, const void *bytes, size_t size, off_t offset)
     return syscall(SYS_pwrite64, file, bytes, less, offset);
 }
 
-ssize_t pwrite64(int file, const void *bytes, size_t size, off_t offset) { return pwrite(file, bytes, size, offset); }
+ssize_t pwrite64(int file, const void *bytes, size_t size, off_t offset)
+{
+    return pwrite(file, bytes, size, offset);
+}
 
 ssize_t pread(int file, void *bytes, size_t size, off_t offset)
 {
@@ -49,7 +52,10 @@ ssize_t pread(int file, void *bytes, size_t size, off_t offset)
     return syscall(SYS_pread64, file, bytes, less, offset);
 }
 
-ssize_t pread64(int file, void *bytes, size_t size, off_t offset) { return pread(file, bytes, size, offset); }
+ssize_t pread64(int file, void *bytes, size_t size, off_t offset)
+{
+    return pread(file, bytes, size, offset);
+}
 
 int fdatasync(int file)
 {

@@ -4,7 +4,14 @@
 
 #include "base/check.h"
 
-enum { SECTOR = 512, NAME_BYTES = 32, FILES_OPEN = 64, NAMES = 64, CHANGES = 256, DUMMY_FILE = 1000 };
+enum {
+    SECTOR = 512,
+    NAME_BYTES = 32,
+    FILES_OPEN = 64,
+    NAMES = 64,
+    CHANGES = 256,
+    DUMMY_FILE = 1000
+};
 
 struct node { /* a file, with or without a name */
     char *live, *durable;
@@ -391,9 +398,20 @@ static enum err sim_lock(void *state)
 }
 
 static const struct disk sim_operations = {
-    .open = sim_open, .close = sim_close, .size = sim_size, .read = sim_read, .write = sim_write,
-    .sync = sim_sync, .fill = sim_fill, .uncache = sim_uncache, .sync_directory = sim_sync_directory, .rename = sim_rename,
-    .remove = sim_remove, .list = sim_list, .free_bytes = sim_free_bytes, .lock = sim_lock,
+    .open = sim_open,
+    .close = sim_close,
+    .size = sim_size,
+    .read = sim_read,
+    .write = sim_write,
+    .sync = sim_sync,
+    .fill = sim_fill,
+    .uncache = sim_uncache,
+    .sync_directory = sim_sync_directory,
+    .rename = sim_rename,
+    .remove = sim_remove,
+    .list = sim_list,
+    .free_bytes = sim_free_bytes,
+    .lock = sim_lock,
 };
 
 /* ---- lives ---- */
@@ -443,7 +461,8 @@ struct sim_disk *sim_disk_copy(const struct sim_disk *s)
     return to;
 }
 
-void sim_disk_die_in(struct sim_disk *s, uint64_t operations, void (*died)(void *context), void *context)
+void sim_disk_die_in(struct sim_disk *s, uint64_t operations, void (*died)(void *context),
+                     void *context)
 {
     s->die_in = operations;
     s->died = died;
@@ -480,7 +499,8 @@ static void tear(struct sim_disk *s, struct node *n, uint64_t at)
     n->is_unsynced[at] = 0;
 }
 
-/* What becomes of one file's unsynced sectors: from "all kept" over "a prefix" to "each by chance". */
+/* What becomes of one file's unsynced sectors: from "all kept" over "a prefix" to "each by chance".
+ */
 static void node_power(struct sim_disk *s, struct node *n)
 {
     uint64_t manner = chance_below(&s->chance, 6);
@@ -488,7 +508,10 @@ static void node_power(struct sim_disk *s, struct node *n)
     bool any_lost = false;
     for (size_t i = 0; i < n->unsynced; i++) {
         uint64_t at = n->order[i];
-        uint64_t fate = manner == 0 ? 1 : manner == 1 ? 0 : manner == 2 ? i < prefix : chance_below(&s->chance, manner * 2);
+        uint64_t fate = manner == 0   ? 1
+                        : manner == 1 ? 0
+                        : manner == 2 ? i < prefix
+                                      : chance_below(&s->chance, manner * 2);
         if (manner == 5) fate = fate == 0 ? 0 : 1; /* holes in what was mostly kept */
         if (manner == 2 && i == prefix) fate = 2;
         if (fate == 0) {
@@ -531,7 +554,8 @@ static struct node *named(const struct sim_disk *s, const char *name)
     return e == NULL ? NULL : e->node;
 }
 
-bool sim_disk_damage(struct sim_disk *s, const char *name, uint64_t offset, const void *bytes, size_t size)
+bool sim_disk_damage(struct sim_disk *s, const char *name, uint64_t offset, const void *bytes,
+                     size_t size)
 {
     struct node *n = named(s, name);
     if (n == NULL || offset + size > n->size) return false;

@@ -24,13 +24,17 @@ static inline uint64_t chance_below(struct chance_source *c, uint64_t below)
 {
     return below == 0 ? 0 : chance_next(c) % below;
 }
-static inline bool chance_in(struct chance_source *c, unsigned in) { return chance_below(c, in) == 0; }
+static inline bool chance_in(struct chance_source *c, unsigned in)
+{
+    return chance_below(c, in) == 0;
+}
 
 struct sim_counts {
     uint64_t cuts, kills;
-    uint64_t kept, lost, torn, reordered; /* sectors; reordered: kept, though an earlier one was lost */
-    uint64_t names_lost;                  /* unsynced changes of the directory */
-    uint64_t no_space;                    /* fills refused */
+    uint64_t kept, lost, torn,
+        reordered;       /* sectors; reordered: kept, though an earlier one was lost */
+    uint64_t names_lost; /* unsynced changes of the directory */
+    uint64_t no_space;   /* fills refused */
 };
 
 struct sim_disk;
@@ -40,8 +44,10 @@ void sim_disk_destroy(struct sim_disk *s);
 struct sim_disk *sim_disk_copy(const struct sim_disk *s); /* the same bytes, no open files, alive */
 struct disk *sim_disk_door(struct sim_disk *s);
 
-/* Dies inside the `operations`-th change from now (1 is the next); 0: not. `died` is called then. */
-void sim_disk_die_in(struct sim_disk *s, uint64_t operations, void (*died)(void *context), void *context);
+/* Dies inside the `operations`-th change from now (1 is the next); 0: not. `died` is called then.
+ */
+void sim_disk_die_in(struct sim_disk *s, uint64_t operations, void (*died)(void *context),
+                     void *context);
 void sim_disk_die(struct sim_disk *s); /* now, between operations */
 bool sim_disk_is_dead(const struct sim_disk *s);
 
@@ -50,7 +56,8 @@ void sim_disk_power(struct sim_disk *s);
 void sim_disk_kill(struct sim_disk *s);
 
 /* Damage to what both images hold; false: no such file or offset. */
-bool sim_disk_damage(struct sim_disk *s, const char *name, uint64_t offset, const void *bytes, size_t size);
+bool sim_disk_damage(struct sim_disk *s, const char *name, uint64_t offset, const void *bytes,
+                     size_t size);
 bool sim_disk_truncate(struct sim_disk *s, const char *name, uint64_t size);
 bool sim_disk_forget(struct sim_disk *s, const char *name); /* the file is gone */
 void sim_disk_set_capacity(struct sim_disk *s, uint64_t bytes);

@@ -94,7 +94,8 @@ static void names_add(struct names *n, uint64_t name)
 
 static bool names_equal(const struct names *a, const struct names *b)
 {
-    return a->count == b->count && (a->count == 0 || memcmp(a->all, b->all, a->count * sizeof *a->all) == 0);
+    return a->count == b->count &&
+           (a->count == 0 || memcmp(a->all, b->all, a->count * sizeof *a->all) == 0);
 }
 
 /* ---- records: the name is in the first bytes, all others follow from it ---- */
@@ -132,11 +133,15 @@ static uint64_t record_name(const struct story *t, const struct journal_record *
     uint64_t name;
     must(t, r->public_bytes.size >= sizeof name, "a record too short to be ours came back");
     memcpy(&name, r->public_bytes.bytes, sizeof name);
-    must(t, name_public_size(name) == r->public_bytes.size && name_private_size(name) == r->private_bytes.size,
+    must(t,
+         name_public_size(name) == r->public_bytes.size &&
+             name_private_size(name) == r->private_bytes.size,
          "a record came back with another size");
     record_write(expected, name);
-    must(t, memcmp(expected, r->public_bytes.bytes, r->public_bytes.size) == 0 &&
-                memcmp(expected + r->public_bytes.size, r->private_bytes.bytes, r->private_bytes.size) == 0,
+    must(t,
+         memcmp(expected, r->public_bytes.bytes, r->public_bytes.size) == 0 &&
+             memcmp(expected + r->public_bytes.size, r->private_bytes.bytes,
+                    r->private_bytes.size) == 0,
          "a record came back with other bytes");
     return name;
 }
@@ -160,20 +165,24 @@ static enum err take_record(void *context, const struct journal_record *record)
 
 static struct journal_options options_for(const struct story *t, struct sim_disk *disk)
 {
-    return (struct journal_options){.disk = sim_disk_door(disk), .producers = t->producer_count, .segment_bytes = SEGMENT};
+    return (struct journal_options){
+        .disk = sim_disk_door(disk), .producers = t->producer_count, .segment_bytes = SEGMENT};
 }
 
-static enum err open_disk(struct story *t, struct sim_disk *disk, struct replayed *ret, struct journal **ret_journal,
-                          struct journal_report *ret_report, struct fault *f)
+static enum err open_disk(struct story *t, struct sim_disk *disk, struct replayed *ret,
+                          struct journal **ret_journal, struct journal_report *ret_report,
+                          struct fault *f)
 {
     char epoch[JOURNAL_EPOCH_TEXT];
-    for (int i = 0; i < JOURNAL_EPOCH_TEXT; i++) epoch[i] = "0123456789abcdef"[chance_below(&t->chance, 16)];
+    for (int i = 0; i < JOURNAL_EPOCH_TEXT; i++)
+        epoch[i] = "0123456789abcdef"[chance_below(&t->chance, 16)];
     struct journal_options o = options_for(t, disk);
     ret->story = t;
     ret->names.count = 0;
     ret->first = 0;
     sums.recoveries++;
-    return journal_open_driven(&o, epoch, t->clock_ms, take_record, ret, ret_journal, ret_report, f);
+    return journal_open_driven(&o, epoch, t->clock_ms, take_record, ret, ret_journal, ret_report,
+                               f);
 }
 
 /* ---- what recovery gave, against what was told ---- */
@@ -188,7 +197,8 @@ static size_t promised(const struct producer_story *s, bool power)
 
 /* The records of this life, from got->all[begin] on; `gone` before them were confirmed and removed
  * already: the first ones of each producer, we cannot know how many of which. */
-static void must_hold_new(struct story *t, const struct names *got, size_t begin, uint64_t gone, bool power)
+static void must_hold_new(struct story *t, const struct names *got, size_t begin, uint64_t gone,
+                          bool power)
 {
     size_t next[PRODUCERS], skipped_least = 0, skipped_most = 0;
     bool seen[PRODUCERS] = {false};
@@ -197,7 +207,9 @@ static void must_hold_new(struct story *t, const struct names *got, size_t begin
         must(t, p < t->producer_count, "a record came back that nobody wrote");
         struct producer_story *s = &t->producers[p];
         if (!seen[p]) {
-            for (next[p] = 0; gone > 0 && next[p] < s->count && s->all[next[p]].name != got->all[i];) next[p]++;
+            for (next[p] = 0;
+                 gone > 0 && next[p] < s->count && s->all[next[p]].name != got->all[i];)
+                next[p]++;
             must(t, next[p] <= promised(s, true), "a record is gone that was never durable");
             skipped_least += next[p];
             skipped_most += next[p];
@@ -218,16 +230,19 @@ static void must_hold_new(struct story *t, const struct names *got, size_t begin
             fail(t, power ? "a record is gone whose durable mark had moved"
                           : "a record is gone in a kill whose written mark had moved");
     }
-    must(t, gone == 0 || (skipped_least <= gone && gone <= skipped_most), "records went that were not removed");
+    must(t, gone == 0 || (skipped_least <= gone && gone <= skipped_most),
+         "records went that were not removed");
 }
 
 static void must_hold(struct story *t, const struct replayed *r, bool power)
 {
     const struct names *got = &r->names;
     uint64_t first = got->count == 0 ? t->base_first : r->first;
-    must(t, first >= t->base_first && first <= t->confirmed + 1, "records went that nobody had confirmed");
+    must(t, first >= t->base_first && first <= t->confirmed + 1,
+         "records went that nobody had confirmed");
     uint64_t gone = first - t->base_first;
-    size_t old_gone = gone < t->base.count ? (size_t)gone : t->base.count, old = t->base.count - old_gone;
+    size_t old_gone = gone < t->base.count ? (size_t)gone : t->base.count,
+           old = t->base.count - old_gone;
     must(t, got->count >= old, "a record of a former life is gone");
     must(t, old == 0 || memcmp(got->all, t->base.all + old_gone, old * sizeof *got->all) == 0,
          "a record of a former life has changed its place");
@@ -235,7 +250,8 @@ static void must_hold(struct story *t, const struct replayed *r, bool power)
     for (size_t i = 0; i < t->read.count; i++) {
         uint64_t seq = t->read_first + i;
         if (seq < first) continue;
-        must(t, seq - first < got->count && got->all[seq - first] == t->read.all[i], "what a cursor gave is gone");
+        must(t, seq - first < got->count && got->all[seq - first] == t->read.all[i],
+             "what a cursor gave is gone");
     }
 }
 
@@ -281,7 +297,8 @@ static size_t find_places(struct sim_disk *disk, struct place *to, size_t most)
     return count;
 }
 
-/* Of all headers that are left: a file cut off takes later frames along, and with them their word. */
+/* Of all headers that are left: a file cut off takes later frames along, and with them their word.
+ */
 static uint64_t highest_claim(struct sim_disk *disk)
 {
     uint64_t claimed = 0;
@@ -290,9 +307,11 @@ static uint64_t highest_claim(struct sim_disk *disk)
         uint64_t size;
         segment_write_name(id, name);
         const char *bytes = sim_disk_bytes(disk, name, &size);
-        for (uint64_t at = 0; bytes != NULL && at + FRAME_HEADER_BYTES <= size; at += FRAME_ALIGN_BYTES) {
+        for (uint64_t at = 0; bytes != NULL && at + FRAME_HEADER_BYTES <= size;
+             at += FRAME_ALIGN_BYTES) {
             struct frame f;
-            if (frame_read_header(bytes + at, id, &f) == ERR_OK && f.durable_seq > claimed) claimed = f.durable_seq;
+            if (frame_read_header(bytes + at, id, &f) == ERR_OK && f.durable_seq > claimed)
+                claimed = f.durable_seq;
         }
     }
     return claimed;
@@ -317,7 +336,8 @@ static void damage_place(struct story *t, struct sim_disk *disk, const struct pl
     case 1: {
         char sector[FRAME_ALIGN_BYTES];
         fill_bytes(sector, sizeof sector, chance_next(&t->chance));
-        sim_disk_damage(disk, place->name, at / FRAME_ALIGN_BYTES * FRAME_ALIGN_BYTES, sector, sizeof sector);
+        sim_disk_damage(disk, place->name, at / FRAME_ALIGN_BYTES * FRAME_ALIGN_BYTES, sector,
+                        sizeof sector);
         break;
     }
     case 2:
@@ -350,17 +370,22 @@ static void try_damage(struct story *t, const struct replayed *whole)
     struct fault f = {0};
     enum err err = open_disk(t, copy, &r, &j, &report, &f);
     sums.damages++;
-    if (err != ERR_OK && err != ERR_CORRUPT) fail(t, "recovery of a damaged disk ended otherwise than refusing it");
+    if (err != ERR_OK && err != ERR_CORRUPT)
+        fail(t, "recovery of a damaged disk ended otherwise than refusing it");
     if (is_promised && err != ERR_CORRUPT) fail(t, "damage below the durable mark was not refused");
-    if (err == ERR_CORRUPT) sums.refused++;
+    if (err == ERR_CORRUPT)
+        sums.refused++;
     else {
         sums.harmless++;
-        must(t, r.names.count == 0 || r.first == whole->first, "damage above the durable mark took old records");
+        must(t, r.names.count == 0 || r.first == whole->first,
+             "damage above the durable mark took old records");
         must(t, r.names.count <= whole->names.count, "damage invented a record");
         struct names same = {.all = whole->names.all, .count = r.names.count};
         must(t, names_equal(&r.names, &same), "damage changed a record");
-        must(t, whole->names.count == 0 || claimed < whole->first ||
-                    r.names.count >= claimed - whole->first + 1, "damage above the durable mark took records below it");
+        must(t,
+             whole->names.count == 0 || claimed < whole->first ||
+                 r.names.count >= claimed - whole->first + 1,
+             "damage above the durable mark took records below it");
         journal_abandon(j);
     }
     free(r.names.all);
@@ -373,19 +398,24 @@ static void append(struct story *t, unsigned p)
 {
     struct journal_producer *producer = journal_producer(t->journal, p);
     bool large = chance_in(&t->chance, t->heavy ? 4 : 80);
-    size_t size = large ? 1000 + chance_below(&t->chance, 58000) : 8 + chance_below(&t->chance, 900);
+    size_t size =
+        large ? 1000 + chance_below(&t->chance, 58000) : 8 + chance_below(&t->chance, 900);
     uint64_t name = name_make(++t->serial, p, size);
     bool closing = chance_in(&t->chance, 5);
     enum err err;
     uint64_t whole = size + name_private_size(name);
-    char *to = closing ? journal_reserve_closing(producer, whole, &err) : journal_reserve(producer, whole, &err);
+    char *to = closing ? journal_reserve_closing(producer, whole, &err)
+                       : journal_reserve(producer, whole, &err);
     struct producer_story *s = &t->producers[p];
     uint64_t sealed = atomic_load(&producer->sealed); /* a reserve may have sealed a full block */
-    for (size_t i = s->count; i > 0 && !s->all[i - 1].sealed; i--) s->all[i - 1].sealed = s->all[i - 1].mark <= sealed;
+    for (size_t i = s->count; i > 0 && !s->all[i - 1].sealed; i--)
+        s->all[i - 1].sealed = s->all[i - 1].mark <= sealed;
     if (to == NULL) {
         must(t, err == ERR_FULL || err == ERR_JOURNAL_FULL, "a reserve failed for no good reason");
-        if (err == ERR_FULL) sums.starved++;
-        else sums.full++;
+        if (err == ERR_FULL)
+            sums.starved++;
+        else
+            sums.full++;
         return;
     }
     record_write(to, name);
@@ -413,13 +443,15 @@ static void read_some(struct story *t, struct journal_cursor *c)
     for (uint64_t n = chance_below(&t->chance, 40); n > 0 && err == ERR_OK; n--) {
         err = journal_cursor_next(c, &record, &f);
         if (err != ERR_OK) break;
-        must(t, record.seq == t->read_first + t->read.count, "a cursor left out or doubled a record");
+        must(t, record.seq == t->read_first + t->read.count,
+             "a cursor left out or doubled a record");
         names_add(&t->read, record_name(t, &record));
         sums.read++;
     }
     uint64_t next = t->read_first + t->read.count;
     bool removed = err == ERR_NOT_FOUND && next <= t->confirmed;
-    must(t, err == ERR_OK || err == ERR_END || removed || sim_disk_is_dead(t->disk), "a cursor failed");
+    must(t, err == ERR_OK || err == ERR_END || removed || sim_disk_is_dead(t->disk),
+         "a cursor failed");
 }
 
 /* What the producers had been told at the very moment when the disk died. */
@@ -428,7 +460,8 @@ static void note_marks(void *context)
     struct story *t = context;
     if (t->journal == NULL) return;
     for (unsigned p = 0; p < t->producer_count; p++)
-        journal_marks(journal_producer(t->journal, p), &t->producers[p].written, &t->producers[p].durable);
+        journal_marks(journal_producer(t->journal, p), &t->producers[p].written,
+                      &t->producers[p].durable);
 }
 
 static void confirm(struct story *t)
@@ -445,13 +478,22 @@ static void act(struct story *t, struct journal_cursor *cursor)
     unsigned p = (unsigned)chance_below(&t->chance, t->producer_count);
     t->clock_ms += chance_below(&t->chance, 50);
     switch (chance_below(&t->chance, 16)) {
-    case 0: case 1: case 2: case 3: case 4: case 5:
+    case 0:
+    case 1:
+    case 2:
+    case 3:
+    case 4:
+    case 5:
         for (uint64_t n = 1 + chance_below(&t->chance, 12); n > 0; n--) append(t, p);
         if (chance_in(&t->chance, 2)) seal(t, p);
         break;
-    case 6: case 7: seal(t, p); break;
-    case 8: case 9: case 10: scribe_write_step(s, t->clock_ms); break;
-    case 11: case 12: scribe_sync_step(s); break;
+    case 6:
+    case 7: seal(t, p); break;
+    case 8:
+    case 9:
+    case 10: scribe_write_step(s, t->clock_ms); break;
+    case 11:
+    case 12: scribe_sync_step(s); break;
     case 13:
         confirm(t);
         scribe_keep_step(s, t->clock_ms);
@@ -472,7 +514,8 @@ static void live(struct story *t)
     uint64_t from = t->base_first + t->base.count;
     t->read_first = from;
     if (chance_in(&t->chance, 2))
-        must(t, journal_cursor_open(t->journal, from, &cursor, &f) == ERR_OK, "a cursor cannot be opened at the end");
+        must(t, journal_cursor_open(t->journal, from, &cursor, &f) == ERR_OK,
+             "a cursor cannot be opened at the end");
     for (uint64_t i = 0; i < actions && !sim_disk_is_dead(t->disk); i++) act(t, cursor);
     journal_cursor_close(cursor);
     struct journal_totals totals;
@@ -487,7 +530,8 @@ static void begin(struct story *t, struct replayed *got)
         struct journal_report report;
         struct fault f = {0};
         struct journal *j = NULL;
-        if (chance_in(&t->chance, 3)) sim_disk_die_in(t->disk, 1 + chance_below(&t->chance, 12), NULL, NULL);
+        if (chance_in(&t->chance, 3))
+            sim_disk_die_in(t->disk, 1 + chance_below(&t->chance, 12), NULL, NULL);
         enum err err = open_disk(t, t->disk, got, &j, &report, &f);
         if (!sim_disk_is_dead(t->disk)) {
             if (err != ERR_OK) printf("%s\n", f.text);
@@ -500,10 +544,13 @@ static void begin(struct story *t, struct replayed *got)
         if (err == ERR_OK) journal_abandon(j);
         sums.recoveries_cut++;
         bool power = chance_in(&t->chance, 2);
-        if (power) sim_disk_power(t->disk);
-        else sim_disk_kill(t->disk);
+        if (power)
+            sim_disk_power(t->disk);
+        else
+            sim_disk_kill(t->disk);
         /* A power cut after a kill also takes what the kill had spared. */
-        for (unsigned p = 0; power && p < PRODUCERS; p++) t->producers[p].written = t->producers[p].durable;
+        for (unsigned p = 0; power && p < PRODUCERS; p++)
+            t->producers[p].written = t->producers[p].durable;
     }
 }
 
@@ -523,8 +570,10 @@ static bool end(struct story *t)
     }
     t->journal = NULL;
     bool power = !chance_in(&t->chance, 5);
-    if (power) sim_disk_power(t->disk);
-    else sim_disk_kill(t->disk);
+    if (power)
+        sim_disk_power(t->disk);
+    else
+        sim_disk_kill(t->disk);
     return power;
 }
 
@@ -546,8 +595,10 @@ static void rehearse(struct story *t, struct replayed *ret, bool power)
 
 static void one_life(struct story *t)
 {
-    sim_disk_die_in(t->disk, chance_in(&t->chance, 8) ? 0 : 1 + chance_below(&t->chance, 40), note_marks, t);
-    if (chance_in(&t->chance, 10)) sim_disk_set_capacity(t->disk, chance_in(&t->chance, 2) ? 3 * SEGMENT : 40 * SEGMENT);
+    sim_disk_die_in(t->disk, chance_in(&t->chance, 8) ? 0 : 1 + chance_below(&t->chance, 40),
+                    note_marks, t);
+    if (chance_in(&t->chance, 10))
+        sim_disk_set_capacity(t->disk, chance_in(&t->chance, 2) ? 3 * SEGMENT : 40 * SEGMENT);
     t->heavy = chance_in(&t->chance, 6);
     live(t);
     bool power = end(t);
@@ -558,7 +609,8 @@ static void one_life(struct story *t)
     begin(t, &got);
     must_hold(t, &got, power);
     if (rehearsed && power)
-        must(t, names_equal(&got.names, &expected.names), "a recovery that died in between gave something else");
+        must(t, names_equal(&got.names, &expected.names),
+             "a recovery that died in between gave something else");
     accept(t, &got);
     free(expected.names.all);
     free(got.names.all);
@@ -603,8 +655,10 @@ int main(int count, char **arguments)
     from %= 1000000000;
     for (int i = 1; i + 1 < count; i += 2) {
         struct str name = str_from(arguments[i]), value = str_from(arguments[i + 1]);
-        uint64_t *to = str_equal(name, STR("--seeds")) ? &seeds : str_equal(name, STR("--from")) ? &from :
-                       str_equal(name, STR("--lives")) ? &lives : NULL;
+        uint64_t *to = str_equal(name, STR("--seeds"))   ? &seeds
+                       : str_equal(name, STR("--from"))  ? &from
+                       : str_equal(name, STR("--lives")) ? &lives
+                                                         : NULL;
         if (to == NULL || !str_to_u64(value, to)) {
             fprintf(stderr, "usage: sim_journal [--seeds N] [--from S] [--lives L]\n");
             return 2;
@@ -614,7 +668,8 @@ int main(int count, char **arguments)
     mallopt(M_MMAP_THRESHOLD, 1 << 30);
     mallopt(M_TRIM_THRESHOLD, 1 << 30);
     log_init("sim_journal", (enum log_level)(LOG_ERROR + 1)); /* full disks are part of the play */
-    printf("seeds %" PRIu64 " to %" PRIu64 ", %" PRIu64 " lives each\n", from, from + seeds - 1, lives);
+    printf("seeds %" PRIu64 " to %" PRIu64 ", %" PRIu64 " lives each\n", from, from + seeds - 1,
+           lives);
     for (uint64_t seed = from; seed < from + seeds; seed++) run(seed, lives);
 
     bool all = true;

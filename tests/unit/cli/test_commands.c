@@ -408,11 +408,15 @@ static void a_key_is_made_from_lists_and_spans_and_printed_alone(void **state)
     assert_has(r->err, "shown once");
     assert_string_equal(body_of(r, 0), "{\"name\":\"n\",\"owner\":\"o\",\"tenant\":\"t\",\"roles\":[\"agent\",\"app\"],"
                                        "\"actors\":[\"a\",\"b*\"],\"expires_at\":\"2030-01-01T00:00:00Z\"}");
+    assert_has(peer_request(r->peer, 0), "POST /api/v1/keys?tenant_id=t HTTP/1.1\r\n");
+    assert_int_equal(RUN(r, "key", "create", "--name", "n", "--owner", "o", "--roles", "ingest", "--tenant", "*"), DONE);
+    assert_has(peer_request(r->peer, 1), "POST /api/v1/keys HTTP/1.1\r\n");
+    assert_has(body_of(r, 1), "\"tenant\":\"*\"");
     assert_int_equal(RUN(r, "key", "create", "--name", "n", "--owner", "o", "--roles", "king"), USAGE);
     assert_has(r->err, "policy_admin");
     assert_int_equal(RUN(r, "key", "create", "--name", "n", "--roles", "agent"), USAGE);
     assert_int_equal(RUN(r, "key", "create", "--name", "n", "--owner", "o", "--roles", "agent", "--expires", "soon"), USAGE);
-    assert_int_equal(peer_request_count(r->peer), 1);
+    assert_int_equal(peer_request_count(r->peer), 2);
     rig_destroy(r);
 }
 

@@ -150,7 +150,7 @@ static void a_flag_beats_the_environment_which_beats_the_file(void **state)
 {
     (void)state;
     char path[64];
-    write_file(path, "# all three\nreactors = 1\nnode = from-file\nhttp.idle.timeout = 5s   # not long\n");
+    write_file(path, "# all three\nreactors = 1\nnode = from-file\nlisten.unix = /run/a#b\t# ends here\nhttp.idle.timeout = 5s   # not long\n");
     struct config c;
     struct fault f;
     char *environment[] = {(char *)(uintptr_t) "WRIT_REACTORS=2", (char *)(uintptr_t) "WRIT_NODE=from-environment", NULL};
@@ -160,6 +160,7 @@ static void a_flag_beats_the_environment_which_beats_the_file(void **state)
     assert_int_equal(c.reactors, 3);
     assert_string_equal(c.node, "from-environment");
     assert_int_equal(c.idle_ms, 5000);
+    assert_string_equal(c.listen_unix, "/run/a#b");
     config_fini(&c);
 }
 

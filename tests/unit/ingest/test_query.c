@@ -180,7 +180,7 @@ static void pages_are_not_shifted_by_new_events(void **state)
         for (size_t i = 0; i < page.count; i++) assert_int_equal(page.ids[i], all.ids[seen++]);
         if (page.count < q.limit) break;
         q.before_id = page.ids[page.count - 1];
-        snprintf(body, sizeof body, "{\"actor\":\"ann\",\"event_id\":\"late%d\",\"kind\":\"decision\",\"tenant_id\":\"default\",\"timestamp\":\"2026-11-20T09:30:00Z\"}", more);
+        snprintf(body, sizeof body, "{\"actor\":\"ann\",\"event_id\":\"late%d\",\"kind\":\"decision\",\"tenant_id\":\"default\",\"timestamp\":\"2026-11-20T09:30:00.000Z\"}", more);
         assert_int_equal(post(r, body, false), ERR_OK);
     }
     assert_int_equal(seen, all.count);

@@ -1,4 +1,5 @@
-/* support.h - what the journal's unit tests share: a journal over a simulated disk, driven by hand. */
+/* support.h - what the journal's unit tests share: a journal over a simulated disk, driven by hand.
+ */
 #ifndef TEST_JOURNAL_SUPPORT_H
 #define TEST_JOURNAL_SUPPORT_H
 
@@ -15,6 +16,7 @@
 enum { TEST_SEGMENT = 1 << 20, TEST_NOW = 1000 };
 
 static const char test_epoch[] = "0123456789abcdef";
+static const char test_other_epoch[] = "fedcba9876543210";
 
 struct rig {
     struct sim_counts counts;
@@ -49,7 +51,8 @@ static inline enum err rig_open(struct rig *r)
 {
     r->replayed = 0;
     r->journal = NULL;
-    return journal_open_driven(&r->options, test_epoch, TEST_NOW, rig_take, r, &r->journal, &r->report, &r->fault);
+    return journal_open_driven(&r->options, test_epoch, TEST_NOW, rig_take, r, &r->journal,
+                               &r->report, &r->fault);
 }
 
 /* `seed` decides what a power cut takes. */
@@ -58,8 +61,12 @@ static inline struct rig *rig_create_seeded(uint64_t seed)
     struct rig *r = calloc(1, sizeof *r);
     assert_non_null(r);
     r->disk = sim_disk_create(seed, UINT64_C(1) << 40, &r->counts);
-    r->options = (struct journal_options){.disk = sim_disk_door(r->disk), .producers = 2, .segment_bytes = TEST_SEGMENT,
-                                          .ring = rig_ring, .ring_durable = rig_ring_durable, .context = r};
+    r->options = (struct journal_options){.disk = sim_disk_door(r->disk),
+                                          .producers = 2,
+                                          .segment_bytes = TEST_SEGMENT,
+                                          .ring = rig_ring,
+                                          .ring_durable = rig_ring_durable,
+                                          .context = r};
     assert_int_equal(rig_open(r), ERR_OK);
     return r;
 }
@@ -73,7 +80,10 @@ static inline void rig_destroy(struct rig *r)
     free(r);
 }
 
-static inline struct journal_producer *rig_producer(struct rig *r) { return journal_producer(r->journal, 0); }
+static inline struct journal_producer *rig_producer(struct rig *r)
+{
+    return journal_producer(r->journal, 0);
+}
 
 /* Commits one record; its private part is "private". */
 static inline void rig_append(struct rig *r, const char *text, bool wants_sync)
@@ -118,8 +128,10 @@ static inline void rig_die(struct rig *r, bool power)
     sim_disk_die(r->disk);
     journal_abandon(r->journal);
     r->journal = NULL;
-    if (power) sim_disk_power(r->disk);
-    else sim_disk_kill(r->disk);
+    if (power)
+        sim_disk_power(r->disk);
+    else
+        sim_disk_kill(r->disk);
 }
 
 static inline void rig_close(struct rig *r)

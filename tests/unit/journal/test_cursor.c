@@ -14,7 +14,10 @@ static struct reading begin(struct rig *r, uint64_t seq)
     return g;
 }
 
-static enum err next(struct reading *g) { return journal_cursor_next(g->cursor, &g->record, &g->fault); }
+static enum err next(struct reading *g)
+{
+    return journal_cursor_next(g->cursor, &g->record, &g->fault);
+}
 
 static void a_cursor_gives_what_is_durable_and_no_more(void **state)
 {
@@ -122,7 +125,8 @@ static void what_is_no_longer_kept_is_not_found(void **state)
     struct fault f;
     assert_int_equal(journal_cursor_open(r->journal, 1, &c, &f), ERR_NOT_FOUND);
     enum err err;
-    while ((err = next(&behind)) == ERR_OK) {} /* its first segment is open still, the next is gone */
+    while ((err = next(&behind)) == ERR_OK) {
+    } /* its first segment is open still, the next is gone */
     assert_int_equal(err, ERR_NOT_FOUND);
     journal_cursor_close(behind.cursor);
     rig_destroy(r);

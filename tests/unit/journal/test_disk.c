@@ -23,6 +23,7 @@ static int make_place(void **state)
     struct place *p = calloc(1, sizeof *p);
     const char template[] = "build/test_disk_XXXXXX";
     memcpy(p->directory, template, sizeof template);
+    (void)mkdir("build", 0777); /* tests of a build elsewhere */
     if (mkdtemp(p->directory) == NULL) return -1;
     if (disk_real_create(p->directory, &p->disk) != ERR_OK) return -1;
     *state = p;
@@ -137,11 +138,14 @@ static void the_room_on_the_disk_is_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(bytes_come_back_and_the_end_is_told, make_place, remove_place),
+        cmocka_unit_test_setup_teardown(bytes_come_back_and_the_end_is_told, make_place,
+                                        remove_place),
         cmocka_unit_test_setup_teardown(a_filled_file_has_all_its_blocks, make_place, remove_place),
-        cmocka_unit_test_setup_teardown(names_are_listed_renamed_and_removed, make_place, remove_place),
+        cmocka_unit_test_setup_teardown(names_are_listed_renamed_and_removed, make_place,
+                                        remove_place),
         cmocka_unit_test_setup_teardown(only_one_process_holds_the_lock, make_place, remove_place),
-        cmocka_unit_test_setup_teardown(a_new_directory_is_for_its_owner_alone, make_place, remove_place),
+        cmocka_unit_test_setup_teardown(a_new_directory_is_for_its_owner_alone, make_place,
+                                        remove_place),
         cmocka_unit_test_setup_teardown(the_room_on_the_disk_is_told, make_place, remove_place),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

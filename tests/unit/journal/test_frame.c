@@ -14,8 +14,12 @@ struct sample {
 
 static struct sample make(void)
 {
-    struct sample s = {.frame = {.segment = 7, .epoch = "0123456789abcde", .first_seq = 100, .durable_seq = 98,
-                                 .written_ms = 1234567, .count = 2}};
+    struct sample s = {.frame = {.segment = 7,
+                                 .epoch = "0123456789abcde",
+                                 .first_seq = 100,
+                                 .durable_seq = 98,
+                                 .written_ms = 1234567,
+                                 .count = 2}};
     s.frame.epoch[15] = 'f';
     memset(s.frame.previous.bytes, 0x5a, SHA256_BYTES);
     char *to = s.bytes + FRAME_HEADER_BYTES;
@@ -79,7 +83,8 @@ static void every_single_flipped_bit_is_noticed(void **state)
     for (size_t bit = 0; bit < size * 8; bit++) {
         s.bytes[bit / 8] = (char)(s.bytes[bit / 8] ^ (1 << (bit % 8)));
         struct frame f;
-        bool taken = frame_read_header(s.bytes, 7, &f) == ERR_OK && frame_check(&f, s.bytes) == ERR_OK;
+        bool taken =
+            frame_read_header(s.bytes, 7, &f) == ERR_OK && frame_check(&f, s.bytes) == ERR_OK;
         if (taken) fail_msg("bit %zu was not noticed", bit);
         s.bytes[bit / 8] = (char)(s.bytes[bit / 8] ^ (1 << (bit % 8)));
     }
@@ -125,9 +130,12 @@ static void a_well_summed_header_that_makes_no_sense_is_refused(void **state)
     assert_int_equal(read_strange((struct frame){.first_seq = UINT64_MAX}), ERR_CORRUPT);
     assert_int_equal(read_strange((struct frame){.first_seq = 5, .durable_seq = 5}), ERR_CORRUPT);
     assert_int_equal(read_strange((struct frame){.first_seq = 5, .count = 1}), ERR_CORRUPT);
-    assert_int_equal(read_strange((struct frame){.first_seq = 5, .body_bytes = 16, .count = 1}), ERR_CORRUPT);
-    assert_int_equal(read_strange((struct frame){.first_seq = 5, .body_bytes = 16, .count = 2}), ERR_OK);
-    assert_int_equal(read_strange((struct frame){.first_seq = 5, .body_bytes = 20, .count = 2}), ERR_CORRUPT);
+    assert_int_equal(read_strange((struct frame){.first_seq = 5, .body_bytes = 16, .count = 1}),
+                     ERR_CORRUPT);
+    assert_int_equal(read_strange((struct frame){.first_seq = 5, .body_bytes = 16, .count = 2}),
+                     ERR_OK);
+    assert_int_equal(read_strange((struct frame){.first_seq = 5, .body_bytes = 20, .count = 2}),
+                     ERR_CORRUPT);
 }
 
 static void a_record_longer_than_its_frame_ends_the_walk(void **state)

@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -28,7 +29,10 @@ struct world {
     uint64_t replayed;
 };
 
-static void ring(void *context, unsigned producer) { sem_post(&((struct world *)context)->rung[producer]); }
+static void ring(void *context, unsigned producer)
+{
+    sem_post(&((struct world *)context)->rung[producer]);
+}
 static void ring_durable(void *context) { sem_post(&((struct world *)context)->durable); }
 
 /* "producer serial" in two numbers, then filling that follows from them. */
@@ -41,7 +45,8 @@ static enum err take(void *context, const struct journal_record *record)
     if (record->public_bytes.size < sizeof head) return ERR_CORRUPT;
     memcpy(head, record->public_bytes.bytes, sizeof head);
     if (head[0] >= PRODUCERS || head[1] != w->next[head[0]]) return ERR_CORRUPT;
-    if (record->public_bytes.size != record_size(head[1]) || record->private_bytes.size != 3) return ERR_CORRUPT;
+    if (record->public_bytes.size != record_size(head[1]) || record->private_bytes.size != 3)
+        return ERR_CORRUPT;
     w->next[head[0]]++;
     w->replayed++;
     return record->seq == w->replayed ? ERR_OK : ERR_CORRUPT;
@@ -69,11 +74,17 @@ static int make_world(void **state)
     struct world *w = calloc(1, sizeof *w);
     const char template[] = "build/test_journal_XXXXXX";
     memcpy(w->directory, template, sizeof template);
+    (void)mkdir("build", 0777); /* tests of a build elsewhere */
     if (mkdtemp(w->directory) == NULL) return -1;
     for (int i = 0; i < PRODUCERS; i++) sem_init(&w->rung[i], 0, 0);
     sem_init(&w->durable, 0, 0);
-    w->options = (struct journal_options){.producers = PRODUCERS, .segment_bytes = 4 << 20, .keep_ms = UINT64_MAX,
-                                          .lazy_sync_ms = 20, .ring = ring, .ring_durable = ring_durable, .context = w};
+    w->options = (struct journal_options){.producers = PRODUCERS,
+                                          .segment_bytes = 4 << 20,
+                                          .keep_ms = UINT64_MAX,
+                                          .lazy_sync_ms = 20,
+                                          .ring = ring,
+                                          .ring_durable = ring_durable,
+                                          .context = w};
     *state = w;
     return 0;
 }
@@ -140,9 +151,12 @@ static void many_producers_and_a_cursor_lose_and_double_nothing(void **state)
     while (w->replayed < (uint64_t)PRODUCERS * RECORDS) {
         struct journal_record record;
         enum err err = journal_cursor_next(cursor, &record, &f);
-        if (err == ERR_END) sem_wait(&w->durable);
-        else if (err != ERR_OK) fail_msg("%s", f.text);
-        else assert_int_equal(take(w, &record), ERR_OK);
+        if (err == ERR_END)
+            sem_wait(&w->durable);
+        else if (err != ERR_OK)
+            fail_msg("%s", f.text);
+        else
+            assert_int_equal(take(w, &record), ERR_OK);
     }
     for (unsigned i = 0; i < PRODUCERS; i++) pthread_join(threads[i], NULL);
     journal_cursor_close(cursor);
@@ -201,7 +215,8 @@ static void each_opening_has_its_own_epoch(void **state)
     open_world(w);
     char first[JOURNAL_EPOCH_TEXT];
     memcpy(first, journal_epoch(w->journal), JOURNAL_EPOCH_TEXT);
-    for (int i = 0; i < JOURNAL_EPOCH_TEXT; i++) assert_non_null(strchr("0123456789abcdef", first[i]));
+    for (int i = 0; i < JOURNAL_EPOCH_TEXT; i++)
+        assert_non_null(strchr("0123456789abcdef", first[i]));
     struct job job = {.world = w};
     append(&job, 0, true);
     journal_seal(journal_producer(w->journal, 0));
@@ -232,9 +247,11 @@ static void a_directory_in_use_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(many_producers_and_a_cursor_lose_and_double_nothing, make_world, remove_world),
+        cmocka_unit_test_setup_teardown(many_producers_and_a_cursor_lose_and_double_nothing,
+                                        make_world, remove_world),
         cmocka_unit_test_setup_teardown(every_wait_for_durable_ends, make_world, remove_world),
-        cmocka_unit_test_setup_teardown(what_nobody_waits_for_is_synced_all_the_same, make_world, remove_world),
+        cmocka_unit_test_setup_teardown(what_nobody_waits_for_is_synced_all_the_same, make_world,
+                                        remove_world),
         cmocka_unit_test_setup_teardown(each_opening_has_its_own_epoch, make_world, remove_world),
         cmocka_unit_test_setup_teardown(a_directory_in_use_is_refused, make_world, remove_world),
     };

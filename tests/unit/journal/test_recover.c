@@ -30,6 +30,26 @@ static void records_come_back_after_a_clean_close(void **state)
     rig_destroy(r);
 }
 
+/* A life that wrote frames but no record is not the last record's epoch. */
+static void the_last_epoch_is_that_of_the_last_record(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    rig_append(r, "one", false);
+    rig_write(r);
+    rig_die(r, false);
+    assert_int_equal(journal_open_driven(&r->options, test_other_epoch, TEST_NOW + 50, NULL, NULL,
+                                         &r->journal, &r->report, &r->fault),
+                     ERR_OK);
+    assert_int_equal(r->report.last_ms, TEST_NOW);
+    rig_close(r);
+    assert_int_equal(rig_open(r), ERR_OK);
+    assert_int_equal(r->report.last_seq, 1);
+    assert_memory_equal(r->report.last_epoch, test_epoch, JOURNAL_EPOCH_TEXT);
+    assert_int_equal(r->report.last_ms, TEST_NOW + 50); /* the frame that told "one" durable */
+    rig_destroy(r);
+}
+
 static void what_was_only_written_survives_a_kill(void **state)
 {
     (void)state;
@@ -68,7 +88,8 @@ static void a_torn_tail_is_cut_and_counted(void **state)
     rig_append(r, "two", false);
     rig_write(r);
     rig_die(r, false);
-    rig_flip(r, test_first_segment, offset + FRAME_HEADER_BYTES + 9); /* the body of the last frame */
+    rig_flip(r, test_first_segment,
+             offset + FRAME_HEADER_BYTES + 9); /* the body of the last frame */
     assert_int_equal(rig_open(r), ERR_OK);
     assert_int_equal(r->replayed, 1);
     assert_int_equal(r->report.cut_frames, 1);
@@ -312,8 +333,9 @@ static void a_replay_that_fails_ends_the_opening(void **state)
     rig_put(r, "one");
     rig_put(r, "two");
     rig_close(r);
-    assert_int_equal(journal_open_driven(&r->options, test_epoch, TEST_NOW, refuse_record, NULL, &r->journal,
-                                         &r->report, &r->fault), ERR_BAD_VALUE);
+    assert_int_equal(journal_open_driven(&r->options, test_epoch, TEST_NOW, refuse_record, NULL,
+                                         &r->journal, &r->report, &r->fault),
+                     ERR_BAD_VALUE);
     assert_non_null(strstr(r->fault.text, "seq 2"));
     rig_destroy(r);
 }
@@ -333,6 +355,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_new_directory_is_empty),
         cmocka_unit_test(records_come_back_after_a_clean_close),
+        cmocka_unit_test(the_last_epoch_is_that_of_the_last_record),
         cmocka_unit_test(what_was_only_written_survives_a_kill),
         cmocka_unit_test(what_a_kill_left_unsynced_is_durable_after_recovery),
         cmocka_unit_test(a_torn_tail_is_cut_and_counted),

@@ -89,7 +89,8 @@ static void the_stream_of_journal_zero_is_the_one_that_counts(void **state)
     struct fault f;
     peer_will_answer(w.peer, 200, NULL,
                      "{\"log_id\":\"l1\",\"streams\":[{\"journal\":\"1\",\"epoch\":\"ffffffffffffffff\",\"next_seq\":7},"
-                     "{\"journal\":\"0\",\"epoch\":\"0123456789abcdef\",\"next_seq\":42,\"want_from\":40}]}");
+                     "{\"journal\":\"0\",\"epoch\":\"0123456789abcdef\",\"next_seq\":42,\"want_from\":40},"
+                     "{\"journal\":\"2\",\"epoch\":\"eeeeeeeeeeeeeeee\",\"next_seq\":9}]}");
     assert_int_equal(find(&w, &r, &f), ERR_OK);
     assert_true(r.known);
     assert_int_equal(r.next_seq, 42);

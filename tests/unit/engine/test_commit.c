@@ -1,0 +1,110 @@
+/* Records of one decision go into the journal together or not at all, whatever their size. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+/* cmocka wants the four above first. */
+#include <cmocka.h>
+
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/limits.h"
+#include "engine/commit.h"
+
+struct scene {
+    char path[64];
+    struct disk *disk;
+    struct journal *journal;
+    struct commit commit;
+    char *bytes;
+    unsigned replayed;
+};
+
+static enum err count_record(void *context, const struct journal_record *r)
+{
+    struct scene *s = context;
+    s->replayed++;
+    assert_int_equal(r->public_bytes.size, LIMIT_EVENT_BYTES);
+    assert_int_equal(r->public_bytes.bytes[0], r->seq % 2 == 1 ? 'd' : 'q');
+    return ERR_OK;
+}
+
+static void open_journal(struct scene *s)
+{
+    struct journal_options o = {.disk = s->disk, .producers = 1, .lazy_sync_ms = 10};
+    struct journal_report report;
+    struct fault f;
+    enum err err = journal_open(&o, count_record, s, &s->journal, &report, &f);
+    if (err != ERR_OK) print_error("%s\n", f.text);
+    assert_int_equal(err, ERR_OK);
+    s->commit = (struct commit){.producer = journal_producer(s->journal, 0)};
+}
+
+static int set_up(void **state)
+{
+    struct scene *s = calloc(1, sizeof *s);
+    snprintf(s->path, sizeof s->path, "/tmp/test_commit_XXXXXX");
+    assert_non_null(mkdtemp(s->path));
+    assert_int_equal(disk_real_create(s->path, &s->disk), ERR_OK);
+    s->bytes = malloc(2 * LIMIT_EVENT_BYTES);
+    memset(s->bytes, 'd', LIMIT_EVENT_BYTES);
+    memset(s->bytes + LIMIT_EVENT_BYTES, 'q', LIMIT_EVENT_BYTES);
+    open_journal(s);
+    *state = s;
+    return 0;
+}
+
+static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *at)
+{
+    (void)st, (void)kind, (void)at;
+    return remove(path);
+}
+
+static int tear_down(void **state)
+{
+    struct scene *s = *state;
+    if (s->journal != NULL) journal_close(s->journal);
+    disk_real_destroy(s->disk);
+    nftw(s->path, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    free(s->bytes);
+    free(s);
+    return 0;
+}
+
+static void the_largest_review_is_recorded_with_its_decision(void **state)
+{
+    struct scene *s = *state;
+    struct str events[] = {str_of(s->bytes, LIMIT_EVENT_BYTES), str_of(s->bytes + LIMIT_EVENT_BYTES, LIMIT_EVENT_BYTES)};
+    struct http_gate gate;
+    for (int i = 0; i < 3; i++) /* three pairs are more than one block holds */
+        assert_int_equal(commit_events(&s->commit, events, 2, true, &gate), ERR_OK);
+    assert_int_equal(gate.lane, LANE_SYNCED);
+    assert_int_equal(gate.mark, journal_mark(s->commit.producer));
+    journal_seal(s->commit.producer);
+    journal_close(s->journal);
+    s->journal = NULL;
+    disk_real_destroy(s->disk); /* it holds the directory's lock */
+    assert_int_equal(disk_real_create(s->path, &s->disk), ERR_OK);
+    open_journal(s);
+    assert_int_equal(s->replayed, 6);
+}
+
+static void a_record_over_the_limit_is_refused(void **state)
+{
+    struct scene *s = *state;
+    struct str event = str_of(s->bytes, LIMIT_EVENT_BYTES + 1);
+    struct http_gate gate;
+    assert_int_equal(commit_events(&s->commit, &event, 1, false, &gate), ERR_OUT_OF_RANGE);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(the_largest_review_is_recorded_with_its_decision, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_record_over_the_limit_is_refused, set_up, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,253 @@
+/* /api/v1/keys over real sockets: rights, revocation, rotation, and the command line beside it. */
+#include "rig.h"
+
+#define KEYS "/api/v1/keys"
+
+/* The credential of the last answer. */
+static const char *credential(struct rig *r)
+{
+    assert_status(r, 201);
+    struct str key = json_text(r->json, STR("key"));
+    assert_int_equal(key.size, CREDENTIAL_TEXT);
+    return arena_copy(&r->arena, key).bytes;
+}
+
+static struct str last_id(struct rig *r) { return arena_copy(&r->arena, json_text(r->json, STR("id"))); }
+
+static int revoke_key(struct rig *r, int key, struct str id)
+{
+    struct str target = arena_printf(&r->arena, KEYS "/%.*s", STR_FORMAT(id));
+    return call_with(r, r->keys[key], "DELETE", target.bytes, (struct str){0}, NULL);
+}
+
+static void a_key_is_shown_once_and_works_at_once(void **state)
+{
+    struct rig *r = *state;
+    send_json(r, ADMIN, "POST", KEYS, "{\"name\":\"p\",\"owner\":\"o\",\"roles\":[\"policy_admin\"]}");
+    const char *key = credential(r);
+    struct str id = last_id(r);
+    assert_null(json_get(r->json, STR("mac")));
+    assert_text(r, "tenant", "default");
+    assert_int_equal(call_with(r, key, "GET", "/api/v1/policies", (struct str){0}, NULL), 200);
+    get(r, ADMIN, KEYS);
+    assert_null(memmem(r->body.bytes, r->body.size, key, CREDENTIAL_TEXT));
+    assert_null(memmem(r->body.bytes, r->body.size, "\"mac\"", 5));
+    assert_non_null(memmem(r->body.bytes, r->body.size, id.bytes, id.size));
+    assert_null(memmem(r->body.bytes, r->body.size, "acme", 4)); /* another tenant's */
+    assert_int_equal(number(r, "count"), json_get(r->json, STR("keys"))->count);
+}
+
+static void a_wrong_request_is_named(void **state)
+{
+    struct rig *r = *state;
+    static const struct {
+        const char *body, *code, *field;
+    } cases[] = {
+        {"{\"owner\":\"o\",\"roles\":[\"agent\"]}", "missing_member", "/name"},
+        {"{\"name\":\"n\",\"roles\":[\"agent\"]}", "missing_member", "/owner"},
+        {"{\"name\":\"n\",\"owner\":\"o\"}", "missing_member", "/roles"},
+        {"{\"name\":\"n\",\"owner\":\"o\",\"roles\":[\"emperor\"]}", "bad_value", "/roles"},
+        {"{\"name\":\"n\",\"owner\":\"o\",\"roles\":[\"agent\"],\"expiresAt\":\"x\"}", "wrong_case", "/expiresAt"},
+        {"{\"name\":\"n\",\"owner\":\"o\",\"roles\":[\"agent\"],\"expires_at\":\"2020-01-01T00:00:00Z\"}", "out_of_range", "/expires_at"},
+        {"{\"name\":\"n\",\"owner\":\"o\",\"roles\":[\"agent\"],\"tenant\":5}", "wrong_type", "/tenant"},
+        {"5", "wrong_type", NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        send_json(r, ADMIN, "POST", KEYS, cases[i].body);
+        assert_refused(r, 400, cases[i].code, cases[i].field);
+    }
+}
+
+static void an_admin_makes_keys_of_its_own_tenant_only(void **state)
+{
+    struct rig *r = *state;
+    send_json(r, ADMIN, "POST", KEYS, "{\"name\":\"n\",\"owner\":\"o\",\"tenant\":\"acme\",\"roles\":[\"agent\"]}");
+    assert_refused(r, 403, "wrong_tenant", "/tenant");
+    send_json(r, ADMIN, "POST", KEYS, "{\"name\":\"n\",\"owner\":\"o\",\"tenant\":\"*\",\"roles\":[\"agent\"]}");
+    assert_refused(r, 403, "wrong_tenant", "/tenant");
+    send_json(r, ADMIN, "POST", KEYS, "{\"name\":\"n\",\"owner\":\"o\",\"roles\":[\"ingest\"]}");
+    assert_refused(r, 403, "missing_role", "/roles");
+    send_json(r, ADMIN, "POST", KEYS, "{\"name\":\"n\",\"owner\":\"o\",\"roles\":[\"admin\",\"reviewer\"],\"tenant\":\"\"}");
+    assert_status(r, 201);
+    send_json(r, ROOT, "POST", KEYS, "{\"name\":\"n\",\"owner\":\"o\",\"roles\":[\"agent\"]}");
+    assert_refused(r, 400, "tenant_required", "/tenant");
+    send_json(r, ROOT, "POST", KEYS "?tenant_id=acme", "{\"name\":\"n\",\"owner\":\"o\",\"roles\":[\"agent\"]}");
+    assert_text(r, "tenant", "acme");
+    send_json(r, ROOT, "POST", KEYS, "{\"name\":\"n\",\"owner\":\"o\",\"tenant\":\"*\",\"roles\":[\"ingest\"],\"tenants\":[\"*\"],\"nodes\":[\"*\"]}");
+    assert_status(r, 201);
+    send_json(r, AUDITOR, "POST", KEYS, "{\"name\":\"n\",\"owner\":\"o\",\"roles\":[\"agent\"]}");
+    assert_refused(r, 403, "missing_role", NULL);
+}
+
+static void what_only_the_store_may_say_is_not_taken_from_a_request(void **state)
+{
+    struct rig *r = *state;
+    send_json(r, ADMIN, "POST", KEYS, "{\"name\":\"n\",\"owner\":\"o\",\"roles\":[\"auditor\"],\"id\":\"key_00000000000000000000000000\",\"mac\":\"00\","
+                                      "\"created_at\":\"2020-01-01T00:00:00Z\",\"revoked_at\":\"2020-01-01T00:00:00Z\"}");
+    const char *key = credential(r);
+    assert_true(!str_equal(last_id(r), STR("key_00000000000000000000000000")));
+    assert_null(json_get(r->json, STR("revoked_at")));
+    assert_int_equal(call_with(r, key, "GET", "/api/v1/audit", (struct str){0}, NULL), 200);
+}
+
+static void a_revoked_key_is_dead_with_the_answer(void **state)
+{
+    struct rig *r = *state;
+    send_json(r, ADMIN, "POST", KEYS, "{\"name\":\"p\",\"owner\":\"o\",\"roles\":[\"policy_admin\"]}");
+    const char *key = credential(r);
+    struct str id = last_id(r);
+    assert_int_equal(call_with(r, key, "GET", "/api/v1/policies", (struct str){0}, NULL), 200);
+    assert_int_equal(revoke_key(r, OTHER, id), 404);
+    assert_int_equal(revoke_key(r, ADMIN, id), 200);
+    assert_string_equal(r->body.bytes, "{\"behind\":[],\"revoked\":true}");
+    call_with(r, key, "GET", "/api/v1/policies", (struct str){0}, NULL);
+    assert_refused(r, 401, "credential_revoked", NULL);
+    assert_int_equal(revoke_key(r, ADMIN, id), 200); /* again: the same */
+    assert_int_equal(revoke_key(r, ADMIN, STR("key_00000000000000000000000000")), 404);
+    assert_int_equal(revoke_key(r, ADMIN, STR("x")), 404);
+    get(r, AUDITOR, "/api/v1/audit?kind=key.revoked");
+    assert_int_equal(number(r, "count"), 1);
+    get(r, AUDITOR, "/api/v1/audit?kind=key.created&limit=1");
+    assert_int_equal(number(r, "count"), 1);
+}
+
+static void a_revocation_names_engines_that_are_behind(void **state)
+{
+    struct rig *r = *state;
+    const struct extra node = {{"Writ-Node"}, {"node-1"}, NULL};
+    call_with(r, r->keys[ENGINE], "GET", "/api/v1/bundle", (struct str){0}, &node); /* it runs nothing yet */
+    send_json(r, ADMIN, "POST", KEYS, "{\"name\":\"p\",\"owner\":\"o\",\"roles\":[\"agent\"]}");
+    struct str id = last_id(r);
+    uint64_t begin = world_monotonic_ns();
+    assert_int_equal(revoke_key(r, ADMIN, id), 200);
+    assert_string_equal(r->body.bytes, "{\"behind\":[\"node-1\"],\"revoked\":true}");
+    assert_in_range((world_monotonic_ns() - begin) / 1000000, 900, 5000);
+    /* It has taken up the newest: now nobody is behind. */
+    get(r, ENGINE, "/api/v1/bundle");
+    char etag[96];
+    snprintf(etag, sizeof etag, "%s", r->etag);
+    const struct extra current = {{"Writ-Node", "If-None-Match"}, {"node-1", etag}, NULL};
+    assert_int_equal(call_with(r, r->keys[ENGINE], "GET", "/api/v1/bundle", (struct str){0}, &current), 304);
+    assert_int_equal(revoke_key(r, ADMIN, id), 200);
+    assert_string_equal(r->body.bytes, "{\"behind\":[],\"revoked\":true}");
+}
+
+struct engine {
+    struct rig *r;
+    struct http_client *client;
+    char etag[96];
+    atomic_bool stop;
+};
+
+/* Follows as an engine does: asks with what it runs, takes up what comes. */
+static void *follow(void *argument)
+{
+    struct engine *e = argument;
+    char bearer[128];
+    snprintf(bearer, sizeof bearer, "Bearer %s", e->r->keys[ENGINE]);
+    while (!atomic_load(&e->stop)) {
+        struct http_call call = {.method = "GET", .target = STR("/api/v1/bundle?wait=2"), .timeout_ms = 10000, .reply_max = RIG_REPLY_MAX,
+                                 .header_count = 3};
+        struct http_answer answer;
+        struct fault f;
+        call.headers[0] = (struct http_header){STR("Authorization"), str_from(bearer)};
+        call.headers[1] = (struct http_header){STR("Writ-Node"), STR("node-1")};
+        call.headers[2] = (struct http_header){STR("If-None-Match"), str_from(e->etag)};
+        if (http_call(e->client, &call, true, &answer, &f) != ERR_OK) break;
+        struct str etag = http_answer_header(&answer, STR("etag"));
+        if (answer.status == 200) snprintf(e->etag, sizeof e->etag, "%.*s", STR_FORMAT(etag));
+    }
+    return NULL;
+}
+
+static void a_revocation_waits_for_an_engine_that_follows(void **state)
+{
+    struct rig *r = *state;
+    struct engine e = {.r = r, .client = rig_connect(r), .etag = "\"0\""};
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, follow, &e), 0);
+    for (int i = 0; i < 20; i++) {
+        send_json(r, ADMIN, "POST", KEYS, "{\"name\":\"p\",\"owner\":\"o\",\"roles\":[\"agent\"]}");
+        assert_int_equal(revoke_key(r, ADMIN, last_id(r)), 200);
+        assert_string_equal(r->body.bytes, "{\"behind\":[],\"revoked\":true}");
+    }
+    atomic_store(&e.stop, true);
+    http_client_interrupt(e.client);
+    pthread_join(thread, NULL);
+    http_client_destroy(e.client);
+}
+
+static void a_rotated_key_overlaps_and_ends(void **state)
+{
+    struct rig *r = *state;
+    send_json(r, ADMIN, "POST", KEYS, "{\"name\":\"p\",\"owner\":\"o\",\"roles\":[\"policy_admin\"],\"actors\":[\"x-*\"]}");
+    const char *old = credential(r);
+    struct str id = last_id(r);
+    struct str target = arena_printf(&r->arena, KEYS "/%.*s/rotate", STR_FORMAT(id));
+    send_json(r, ADMIN, "POST", target.bytes, "{\"overlap_seconds\":1}");
+    const char *fresh = credential(r);
+    assert_text(r, "name", "p");
+    assert_true(str_equal(json_get(r->json, STR("actors"))->child->string, STR("x-*")));
+    assert_true(str_equal(json_text(json_get(r->json, STR("replaces")), STR("id")), id));
+    assert_int_equal(call_with(r, old, "GET", "/api/v1/policies", (struct str){0}, NULL), 200);
+    assert_int_equal(call_with(r, fresh, "GET", "/api/v1/policies", (struct str){0}, NULL), 200);
+    uint64_t begin = world_monotonic_ns();
+    while (call_with(r, old, "GET", "/api/v1/policies", (struct str){0}, NULL) == 200)
+        assert_true(world_monotonic_ns() - begin < 5000000000u);
+    assert_refused(r, 401, "credential_expired", NULL);
+    assert_int_equal(call_with(r, fresh, "GET", "/api/v1/policies", (struct str){0}, NULL), 200);
+    send_json(r, ADMIN, "POST", target.bytes, "{}"); /* what has ended cannot be rotated */
+    assert_int_equal(r->status, 409);
+
+    struct str last = arena_printf(&r->arena, KEYS "/%.*s/rotate", STR_FORMAT(id));
+    send_json(r, OTHER, "POST", last.bytes, "{}");
+    assert_refused(r, 404, "not_found", NULL);
+    send_json(r, ADMIN, "POST", last.bytes, "{\"overlap_seconds\":\"1\"}");
+    assert_refused(r, 400, "wrong_type", "/overlap_seconds");
+    send_json(r, ADMIN, "POST", last.bytes, "{\"overlap_seconds\":99999999}");
+    assert_refused(r, 400, "out_of_range", "/overlap_seconds");
+}
+
+static void without_an_overlap_the_old_key_ends_at_once(void **state)
+{
+    struct rig *r = *state;
+    send_json(r, ADMIN, "POST", KEYS, "{\"name\":\"p\",\"owner\":\"o\",\"roles\":[\"auditor\"]}");
+    const char *old = credential(r);
+    struct str target = arena_printf(&r->arena, KEYS "/%.*s/rotate", STR_FORMAT(last_id(r)));
+    send_json(r, ADMIN, "POST", target.bytes, "{\"overlap_seconds\":0}");
+    const char *fresh = credential(r);
+    call_with(r, old, "GET", "/api/v1/audit", (struct str){0}, NULL);
+    assert_refused(r, 401, "credential_revoked", NULL);
+    assert_int_equal(call_with(r, fresh, "GET", "/api/v1/audit", (struct str){0}, NULL), 200);
+}
+
+static void a_key_made_on_the_data_directory_is_noticed(void **state)
+{
+    struct rig *r = *state;
+    char key[CREDENTIAL_TEXT + 1];
+    rig_bootstrap(r, "{\"name\":\"late\",\"owner\":\"l\",\"tenant\":\"default\",\"roles\":[\"auditor\"]}", key);
+    uint64_t begin = world_monotonic_ns();
+    while (call_with(r, key, "GET", "/api/v1/audit", (struct str){0}, NULL) != 200) {
+        assert_true(world_monotonic_ns() - begin < 1000000000u);
+        usleep(5000);
+    }
+    get(r, AUDITOR, "/api/v1/audit?kind=key.created&actor=command-line");
+    assert_true(number(r, "count") >= 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_key_is_shown_once_and_works_at_once),
+        TEST(a_wrong_request_is_named),
+        TEST(an_admin_makes_keys_of_its_own_tenant_only),
+        TEST(what_only_the_store_may_say_is_not_taken_from_a_request),
+        TEST(a_revoked_key_is_dead_with_the_answer),
+        TEST(a_revocation_names_engines_that_are_behind),
+        TEST(a_revocation_waits_for_an_engine_that_follows),
+        TEST(a_rotated_key_overlaps_and_ends),
+        TEST(without_an_overlap_the_old_key_ends_at_once),
+        TEST(a_key_made_on_the_data_directory_is_noticed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
