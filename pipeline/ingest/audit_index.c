@@ -8,7 +8,7 @@
 #include "crypto/crypto.h"
 
 enum {
-    WORDS_MAX = 20000,          /* noted before they are written early */
+    WORDS_MAX = 20000, /* noted before they are written early */
     INDEX_ARENA_FIRST = 256 << 10,
     INDEX_ARENA_LIMIT = 256 << 20,
 };
@@ -69,7 +69,8 @@ uint32_t audit_trace_hash(struct str trace_id) { return crc32c(0, trace_id.bytes
 
 /* "number tag tenant 0 value", in the arena: what a map finds a word or a minute by. The caller
  * gives the end back where it was there already. */
-static struct str key_of(struct arena *a, uint64_t number, char tag, struct str tenant, struct str value)
+static struct str key_of(struct arena *a, uint64_t number, char tag, struct str tenant,
+                         struct str value)
 {
     size_t size = sizeof number + 1 + tenant.size + 1 + value.size;
     char *bytes = arena_bytes(a, size);
@@ -83,9 +84,13 @@ static struct str key_of(struct arena *a, uint64_t number, char tag, struct str 
     return buf_view(&b);
 }
 
-static void key_drop(struct arena *a, struct str key) { arena_trim(a, (char *)(uintptr_t)key.bytes, key.size, 0); }
+static void key_drop(struct arena *a, struct str key)
+{
+    arena_trim(a, (char *)(uintptr_t)key.bytes, key.size, 0);
+}
 
-static enum err note_word(struct audit_index *x, const struct event *e, enum audit_member member, struct str value, uint64_t id)
+static enum err note_word(struct audit_index *x, const struct event *e, enum audit_member member,
+                          struct str value, uint64_t id)
 {
     if (str_is_absent(value)) return ERR_OK;
     uint64_t segment = id >> AUDIT_SEGMENT_BITS;
@@ -100,7 +105,10 @@ static enum err note_word(struct audit_index *x, const struct event *e, enum aud
     }
     w = arena_new(&x->arena, struct word);
     if (w == NULL) return ERR_FULL;
-    *w = (struct word){.next = x->first_word, .member = member, .segment = segment, .blocks = bit,
+    *w = (struct word){.next = x->first_word,
+                       .member = member,
+                       .segment = segment,
+                       .blocks = bit,
                        .tenant = str_of(key.bytes + sizeof segment + 1, e->tenant_id.size),
                        .value = str_of(key.bytes + key.size - value.size, value.size)};
     if (!map_put(&x->words, key, w)) return ERR_FULL;
@@ -121,7 +129,10 @@ static enum err note_minute(struct audit_index *x, const struct event *e, uint64
     }
     m = arena_new(&x->arena, struct minute);
     if (m == NULL) return ERR_FULL;
-    *m = (struct minute){.next = x->first_minute, .minute = minute, .first_id = id, .last_id = id,
+    *m = (struct minute){.next = x->first_minute,
+                         .minute = minute,
+                         .first_id = id,
+                         .last_id = id,
                          .tenant = str_of(key.bytes + sizeof minute + 1, e->tenant_id.size)};
     if (!map_put(&x->minutes, key, m)) return ERR_FULL;
     x->first_minute = m;
@@ -131,7 +142,8 @@ static enum err note_minute(struct audit_index *x, const struct event *e, uint64
 static enum err add_trace(struct audit_index *x, struct str trace_id, uint64_t id)
 {
     if (str_is_absent(trace_id)) return ERR_OK;
-    sqlite3_stmt *s = database_statement(x->database, "INSERT INTO traces (segment, hash, id) VALUES (?1, ?2, ?3)");
+    sqlite3_stmt *s = database_statement(
+        x->database, "INSERT INTO traces (segment, hash, id) VALUES (?1, ?2, ?3)");
     bind_u64(s, 1, id >> AUDIT_SEGMENT_BITS);
     bind_u64(s, 2, audit_trace_hash(trace_id));
     bind_u64(s, 3, id);
@@ -141,11 +153,13 @@ static enum err add_trace(struct audit_index *x, struct str trace_id, uint64_t i
 enum err audit_index_note(struct audit_index *x, const struct event *e, uint64_t id)
 {
     const struct str values[AUDIT_MEMBERS] = {
-        [AUDIT_TENANT] = STR(""), [AUDIT_ACTOR] = e->actor, [AUDIT_ACTION] = e->action, [AUDIT_DECISION] = e->decision,
-        [AUDIT_KIND] = e->kind,   [AUDIT_RULE] = e->rule,   [AUDIT_USER] = e->user_id,
+        [AUDIT_TENANT] = STR(""),       [AUDIT_ACTOR] = e->actor, [AUDIT_ACTION] = e->action,
+        [AUDIT_DECISION] = e->decision, [AUDIT_KIND] = e->kind,   [AUDIT_RULE] = e->rule,
+        [AUDIT_USER] = e->user_id,
     };
     enum err err = x->words.count > WORDS_MAX ? audit_index_flush(x) : ERR_OK;
-    for (int m = 0; m < AUDIT_MEMBERS && err == ERR_OK; m++) err = note_word(x, e, (enum audit_member)m, values[m], id);
+    for (int m = 0; m < AUDIT_MEMBERS && err == ERR_OK; m++)
+        err = note_word(x, e, (enum audit_member)m, values[m], id);
     if (err == ERR_OK) err = note_minute(x, e, id);
     return err == ERR_OK ? add_trace(x, e->trace_id, id) : err;
 }
@@ -155,8 +169,10 @@ enum err audit_index_note(struct audit_index *x, const struct event *e, uint64_t
 static enum err write_word(struct database *d, const struct word *w)
 {
     sqlite3_stmt *s = database_statement(
-        d, "INSERT INTO places (segment, tenant_id, member, value, blocks) VALUES (?1, ?2, ?3, ?4, ?5)"
-           " ON CONFLICT (segment, tenant_id, member, value) DO UPDATE SET blocks = blocks | excluded.blocks");
+        d,
+        "INSERT INTO places (segment, tenant_id, member, value, blocks) VALUES (?1, ?2, ?3, ?4, ?5)"
+        " ON CONFLICT (segment, tenant_id, member, value) DO UPDATE SET blocks = blocks | "
+        "excluded.blocks");
     bind_u64(s, 1, w->segment);
     bind_text(s, 2, w->tenant);
     bind_u64(s, 3, w->member);
@@ -169,7 +185,8 @@ static enum err write_minute(struct database *d, const struct minute *m)
 {
     sqlite3_stmt *s = database_statement(
         d, "INSERT INTO minutes (tenant_id, minute, first_id, last_id) VALUES (?1, ?2, ?3, ?4)"
-           " ON CONFLICT (tenant_id, minute) DO UPDATE SET first_id = min(first_id, excluded.first_id),"
+           " ON CONFLICT (tenant_id, minute) DO UPDATE SET first_id = min(first_id, "
+           "excluded.first_id),"
            " last_id = max(last_id, excluded.last_id)");
     bind_text(s, 1, m->tenant);
     bind_u64(s, 2, m->minute);
@@ -181,19 +198,21 @@ static enum err write_minute(struct database *d, const struct minute *m)
 enum err audit_index_flush(struct audit_index *x)
 {
     enum err err = ERR_OK;
-    for (const struct word *w = x->first_word; w != NULL && err == ERR_OK; w = w->next) err = write_word(x->database, w);
-    for (const struct minute *m = x->first_minute; m != NULL && err == ERR_OK; m = m->next) err = write_minute(x->database, m);
+    for (const struct word *w = x->first_word; w != NULL && err == ERR_OK; w = w->next)
+        err = write_word(x->database, w);
+    for (const struct minute *m = x->first_minute; m != NULL && err == ERR_OK; m = m->next)
+        err = write_minute(x->database, m);
     audit_index_clear(x);
     return err;
 }
 
 /* ---- reading ---- */
 
-enum err audit_index_blocks(struct database *d, uint64_t segment, struct str tenant, enum audit_member member,
-                            struct str value, uint64_t *ret_blocks)
+enum err audit_index_blocks(struct database *d, uint64_t segment, struct str tenant,
+                            enum audit_member member, struct str value, uint64_t *ret_blocks)
 {
-    sqlite3_stmt *s = database_statement(
-        d, "SELECT blocks FROM places WHERE segment = ?1 AND tenant_id = ?2 AND member = ?3 AND value = ?4");
+    sqlite3_stmt *s = database_statement(d, "SELECT blocks FROM places WHERE segment = ?1 AND "
+                                            "tenant_id = ?2 AND member = ?3 AND value = ?4");
     bind_u64(s, 1, segment);
     bind_text(s, 2, tenant);
     bind_u64(s, 3, member);

@@ -45,8 +45,8 @@ enum err audit_index_flush(struct audit_index *x); /* before the commit */
 void audit_index_clear(struct audit_index *x);
 
 /* Of the segment, the blocks that have a record with this value. */
-enum err audit_index_blocks(struct database *d, uint64_t segment, struct str tenant, enum audit_member member,
-                            struct str value, uint64_t *ret_blocks);
+enum err audit_index_blocks(struct database *d, uint64_t segment, struct str tenant,
+                            enum audit_member member, struct str value, uint64_t *ret_blocks);
 uint32_t audit_trace_hash(struct str trace_id);
 
 #endif

@@ -16,18 +16,20 @@ struct walk {
     const struct audit_query *query;
     audit_each *each;
     void *context;
-    uint64_t low, high;    /* ids, both inclusive */
+    uint64_t low, high; /* ids, both inclusive */
     uint64_t told;
     uint64_t deadline_ns;
-    bool done;             /* the page is full */
+    bool done; /* the page is full */
 };
 
 #define COLUMNS "SELECT id, event, node, journal, epoch, seq, created_at FROM records "
 /* An absent parameter is NULL and narrows nothing. */
-#define NAMED                                                                                     \
+#define NAMED                                                                                      \
     " AND tenant_id = ?3 AND timestamp >= ?4 AND timestamp < ?5 AND (?6 IS NULL OR actor = ?6)"    \
-    " AND (?7 IS NULL OR action = ?7) AND (?8 IS NULL OR decision = ?8) AND (?9 IS NULL OR trace_id = ?9)" \
-    " AND (?10 IS NULL OR kind = ?10) AND (?11 IS NULL OR rule = ?11) AND (?12 IS NULL OR user_id = ?12)"
+    " AND (?7 IS NULL OR action = ?7) AND (?8 IS NULL OR decision = ?8) AND (?9 IS NULL OR "       \
+    "trace_id = ?9)"                                                                               \
+    " AND (?10 IS NULL OR kind = ?10) AND (?11 IS NULL OR rule = ?11) AND (?12 IS NULL OR "        \
+    "user_id = ?12)"
 
 static void bind_named(sqlite3_stmt *s, const struct audit_query *q)
 {
@@ -76,15 +78,17 @@ static enum err blocks_of(struct walk *w, uint64_t segment, uint64_t *ret_blocks
 {
     const struct audit_query *q = w->query;
     const struct str values[AUDIT_MEMBERS] = {
-        [AUDIT_TENANT] = STR(""), [AUDIT_ACTOR] = q->actor, [AUDIT_ACTION] = q->action, [AUDIT_DECISION] = q->decision,
-        [AUDIT_KIND] = q->kind,   [AUDIT_RULE] = q->rule,   [AUDIT_USER] = q->user_id,
+        [AUDIT_TENANT] = STR(""),       [AUDIT_ACTOR] = q->actor, [AUDIT_ACTION] = q->action,
+        [AUDIT_DECISION] = q->decision, [AUDIT_KIND] = q->kind,   [AUDIT_RULE] = q->rule,
+        [AUDIT_USER] = q->user_id,
     };
     *ret_blocks = ~0ull;
     enum err err = ERR_OK;
     for (int m = 0; m < AUDIT_MEMBERS && err == ERR_OK && *ret_blocks != 0; m++) {
         if (str_is_absent(values[m])) continue;
         uint64_t blocks;
-        err = audit_index_blocks(w->database, segment, q->tenant, (enum audit_member)m, values[m], &blocks);
+        err = audit_index_blocks(w->database, segment, q->tenant, (enum audit_member)m, values[m],
+                                 &blocks);
         *ret_blocks &= blocks;
     }
     return err;
@@ -95,10 +99,12 @@ static enum err read_segment(struct walk *w, uint64_t segment)
     uint64_t blocks;
     enum err err = blocks_of(w, segment, &blocks);
     while (err == ERR_OK && blocks != 0 && !w->done) {
-        unsigned at = w->query->oldest_first ? (unsigned)__builtin_ctzll(blocks) : 63u - (unsigned)__builtin_clzll(blocks);
+        unsigned at = w->query->oldest_first ? (unsigned)__builtin_ctzll(blocks)
+                                             : 63u - (unsigned)__builtin_clzll(blocks);
         blocks &= ~(1ull << at);
         uint64_t block = (segment << (AUDIT_SEGMENT_BITS - AUDIT_BLOCK_BITS)) + at;
-        if ((block + 1) << AUDIT_BLOCK_BITS <= w->low || block << AUDIT_BLOCK_BITS > w->high) continue;
+        if ((block + 1) << AUDIT_BLOCK_BITS <= w->low || block << AUDIT_BLOCK_BITS > w->high)
+            continue;
         err = read_block(w, block);
     }
     return err;
@@ -108,10 +114,12 @@ static enum err read_segment(struct walk *w, uint64_t segment)
 
 static enum err read_trace(struct walk *w, uint64_t segment)
 {
-    static const char newest[] = COLUMNS "WHERE id IN (SELECT id FROM traces WHERE segment = ?1 AND hash = ?2) AND id >= ?13"
-                                         " AND id <= ?14" NAMED " ORDER BY id DESC";
-    static const char oldest[] = COLUMNS "WHERE id IN (SELECT id FROM traces WHERE segment = ?1 AND hash = ?2) AND id >= ?13"
-                                         " AND id <= ?14" NAMED " ORDER BY id ASC";
+    static const char newest[] =
+        COLUMNS "WHERE id IN (SELECT id FROM traces WHERE segment = ?1 AND hash = ?2) AND id >= ?13"
+                " AND id <= ?14" NAMED " ORDER BY id DESC";
+    static const char oldest[] =
+        COLUMNS "WHERE id IN (SELECT id FROM traces WHERE segment = ?1 AND hash = ?2) AND id >= ?13"
+                " AND id <= ?14" NAMED " ORDER BY id ASC";
     static const char any[] = "SELECT 1 FROM traces WHERE segment = ?1 AND hash = ?2";
     uint32_t hash = audit_trace_hash(w->query->trace_id);
     sqlite3_stmt *s = database_statement(w->database, any); /* most segments have none: one seek */
@@ -146,8 +154,9 @@ static enum err narrow_by_time(struct walk *w)
 {
     const struct audit_query *q = w->query;
     if (!q->has_from && !q->has_to) return ERR_OK;
-    sqlite3_stmt *s = database_statement(
-        w->database, "SELECT min(first_id), max(last_id) FROM minutes WHERE tenant_id = ?1 AND minute >= ?2 AND minute <= ?3");
+    sqlite3_stmt *s =
+        database_statement(w->database, "SELECT min(first_id), max(last_id) FROM minutes WHERE "
+                                        "tenant_id = ?1 AND minute >= ?2 AND minute <= ?3");
     bind_text(s, 1, q->tenant);
     bind_u64(s, 2, q->has_from ? q->from_ms / AUDIT_MINUTE_MS : 0);
     bind_u64(s, 3, q->has_to ? q->to_ms / AUDIT_MINUTE_MS : INT64_MAX);
@@ -178,20 +187,29 @@ static enum err walk_segments(struct walk *w)
 static enum err walk_run(struct walk *w)
 {
     enum err err = newest_id(w->database, &w->high);
-    if (w->query->before_id > 0 && w->query->before_id - 1 < w->high) w->high = w->query->before_id - 1;
+    if (w->query->before_id > 0 && w->query->before_id - 1 < w->high)
+        w->high = w->query->before_id - 1;
     if (err == ERR_OK) err = narrow_by_time(w);
     if (err != ERR_OK || w->high == 0 || w->low > w->high) return err;
     return walk_segments(w);
 }
 
-static int is_late(void *walk) { return world_monotonic_ns() > ((const struct walk *)walk)->deadline_ns; }
+static int is_late(void *walk)
+{
+    return world_monotonic_ns() > ((const struct walk *)walk)->deadline_ns;
+}
 
-enum err audit_sqlite_query(void *state, const struct audit_query *q, audit_each *each, void *context)
+enum err audit_sqlite_query(void *state, const struct audit_query *q, audit_each *each,
+                            void *context)
 {
     struct audit_sqlite *a = state;
     struct database *d = a->database;
     check(!str_is_absent(q->tenant) && q->limit > 0);
-    struct walk w = {.database = d, .query = q, .each = each, .context = context, .low = 1,
+    struct walk w = {.database = d,
+                     .query = q,
+                     .each = each,
+                     .context = context,
+                     .low = 1,
                      .deadline_ns = world_monotonic_ns() + (uint64_t)QUERY_MS * 1000000};
     enum err err = database_begin_read(d); /* one snapshot for all segments */
     if (err != ERR_OK) return err;

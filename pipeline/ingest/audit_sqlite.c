@@ -44,9 +44,11 @@ static enum err insert(void *state, const struct audit_row *row, uint64_t *ret_i
     struct audit_sqlite *a = state;
     const struct event *e = row->event;
     sqlite3_stmt *s = database_statement(
-        a->database, "INSERT OR ABORT INTO records (created_at, node, journal, epoch, seq, event_id, kind, tenant_id, trace_id,"
-                     " timestamp, actor, user_id, action, decision, rule, event)"
-                     " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)");
+        a->database,
+        "INSERT OR ABORT INTO records (created_at, node, journal, epoch, seq, event_id, kind, "
+        "tenant_id, trace_id,"
+        " timestamp, actor, user_id, action, decision, rule, event)"
+        " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)");
     bind_u64(s, 1, row->created_at);
     bind_text(s, 2, row->source.node);
     bind_text(s, 3, row->source.journal);
@@ -75,8 +77,10 @@ void audit_stored_read(sqlite3_stmt *s, struct audit_stored *ret)
 {
     ret->id = column_u64(s, 0);
     ret->bytes = column_text(s, 1);
-    ret->source = (struct audit_source){.node = column_text(s, 2), .journal = column_text(s, 3),
-                                        .epoch = column_text(s, 4), .seq = column_u64(s, 5)};
+    ret->source = (struct audit_source){.node = column_text(s, 2),
+                                        .journal = column_text(s, 3),
+                                        .epoch = column_text(s, 4),
+                                        .seq = column_u64(s, 5)};
     ret->created_at = column_u64(s, 6);
 }
 
@@ -92,7 +96,8 @@ static enum err by_seq(void *state, const struct audit_source *source, struct au
 {
     struct audit_sqlite *a = state;
     sqlite3_stmt *s = database_statement(
-        a->database, "SELECT " STORED " FROM records WHERE node = ?1 AND journal = ?2 AND seq = ?3");
+        a->database,
+        "SELECT " STORED " FROM records WHERE node = ?1 AND journal = ?2 AND seq = ?3");
     bind_text(s, 1, source->node);
     bind_text(s, 2, source->journal);
     bind_u64(s, 3, source->seq);
@@ -102,7 +107,8 @@ static enum err by_seq(void *state, const struct audit_source *source, struct au
 static enum err by_event_id(void *state, struct str event_id, struct audit_stored *ret)
 {
     struct audit_sqlite *a = state;
-    sqlite3_stmt *s = database_statement(a->database, "SELECT " STORED " FROM records WHERE event_id = ?1");
+    sqlite3_stmt *s =
+        database_statement(a->database, "SELECT " STORED " FROM records WHERE event_id = ?1");
     bind_text(s, 1, event_id);
     return one_row(s, ret);
 }
@@ -110,8 +116,9 @@ static enum err by_event_id(void *state, struct str event_id, struct audit_store
 static enum err adopt(void *state, uint64_t id, const struct audit_source *source)
 {
     struct audit_sqlite *a = state;
-    sqlite3_stmt *s = database_statement(
-        a->database, "UPDATE records SET node = ?2, journal = ?3, epoch = ?4, seq = ?5 WHERE id = ?1 AND node IS NULL");
+    sqlite3_stmt *s =
+        database_statement(a->database, "UPDATE records SET node = ?2, journal = ?3, epoch = ?4, "
+                                        "seq = ?5 WHERE id = ?1 AND node IS NULL");
     bind_u64(s, 1, id);
     bind_text(s, 2, source->node);
     bind_text(s, 3, source->journal);
@@ -133,8 +140,10 @@ static enum err quarantine(void *state, const struct audit_quarantined *q)
     struct audit_sqlite *a = state;
     char hex[SHA256_HEX];
     sqlite3_stmt *s = database_statement(
-        a->database, "INSERT INTO quarantine (created_at, reason, node, journal, epoch, seq, digest, event)"
-                     " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT (node, journal, seq, digest) DO NOTHING");
+        a->database,
+        "INSERT INTO quarantine (created_at, reason, node, journal, epoch, seq, digest, event)"
+        " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT (node, journal, seq, digest) DO "
+        "NOTHING");
     bind_u64(s, 1, q->created_at);
     bind_text(s, 2, str_from(q->reason));
     bind_text(s, 3, q->source.node);
@@ -146,12 +155,14 @@ static enum err quarantine(void *state, const struct audit_quarantined *q)
     return statement_run(s);
 }
 
-static enum err is_quarantined(void *state, const struct audit_source *source, struct str bytes, bool *ret)
+static enum err is_quarantined(void *state, const struct audit_source *source, struct str bytes,
+                               bool *ret)
 {
     struct audit_sqlite *a = state;
     char hex[SHA256_HEX];
     sqlite3_stmt *s = database_statement(
-        a->database, "SELECT 1 FROM quarantine WHERE node = ?1 AND journal = ?2 AND seq = ?3 AND digest = ?4");
+        a->database,
+        "SELECT 1 FROM quarantine WHERE node = ?1 AND journal = ?2 AND seq = ?3 AND digest = ?4");
     bind_text(s, 1, source->node);
     bind_text(s, 2, source->journal);
     bind_u64(s, 3, source->seq);
@@ -165,27 +176,34 @@ static enum err is_quarantined(void *state, const struct audit_source *source, s
 
 /* ---- streams ---- */
 
-static enum err stream_get(void *state, struct str node, struct str journal, struct audit_stream *ret)
+static enum err stream_get(void *state, struct str node, struct str journal,
+                           struct audit_stream *ret)
 {
     struct audit_sqlite *a = state;
     sqlite3_stmt *s = database_statement(
-        a->database, "SELECT node, journal, epoch, next_seq FROM streams WHERE node = ?1 AND journal = ?2");
+        a->database,
+        "SELECT node, journal, epoch, next_seq FROM streams WHERE node = ?1 AND journal = ?2");
     bind_text(s, 1, node);
     bind_text(s, 2, journal);
     enum err err = statement_step(s);
     if (err != ERR_OK) return err == ERR_END ? ERR_NOT_FOUND : err;
-    *ret = (struct audit_stream){.node = column_text(s, 0), .journal = column_text(s, 1),
-                                 .epoch = column_text(s, 2), .next_seq = column_u64(s, 3)};
+    *ret = (struct audit_stream){.node = column_text(s, 0),
+                                 .journal = column_text(s, 1),
+                                 .epoch = column_text(s, 2),
+                                 .next_seq = column_u64(s, 3)};
     return ERR_OK;
 }
 
-static enum err stream_move(void *state, const struct audit_stream *from, const struct audit_stream *to)
+static enum err stream_move(void *state, const struct audit_stream *from,
+                            const struct audit_stream *to)
 {
     struct audit_sqlite *a = state;
-    static const char make[] = "INSERT INTO streams (node, journal, epoch, next_seq, updated_at) VALUES"
-                               " (?1, ?2, ?3, ?4, ?5) ON CONFLICT (node, journal) DO NOTHING";
-    static const char move[] = "UPDATE streams SET epoch = ?3, next_seq = ?4, updated_at = ?5 WHERE node = ?1"
-                               " AND journal = ?2 AND epoch = ?6 AND next_seq = ?7";
+    static const char make[] =
+        "INSERT INTO streams (node, journal, epoch, next_seq, updated_at) VALUES"
+        " (?1, ?2, ?3, ?4, ?5) ON CONFLICT (node, journal) DO NOTHING";
+    static const char move[] =
+        "UPDATE streams SET epoch = ?3, next_seq = ?4, updated_at = ?5 WHERE node = ?1"
+        " AND journal = ?2 AND epoch = ?6 AND next_seq = ?7";
     sqlite3_stmt *s = database_statement(a->database, from == NULL ? make : move);
     bind_text(s, 1, to->node);
     bind_text(s, 2, to->journal);
@@ -201,17 +219,20 @@ static enum err stream_move(void *state, const struct audit_stream *from, const 
     return database_changes(a->database) == 1 ? ERR_OK : ERR_PRECONDITION_FAILED;
 }
 
-static enum err streams_of(void *state, struct str node, void (*each)(void *context, const struct audit_stream *s),
-                           void *context)
+static enum err streams_of(void *state, struct str node,
+                           void (*each)(void *context, const struct audit_stream *s), void *context)
 {
     struct audit_sqlite *a = state;
     sqlite3_stmt *s = database_statement(
-        a->database, "SELECT node, journal, epoch, next_seq FROM streams WHERE node = ?1 ORDER BY journal");
+        a->database,
+        "SELECT node, journal, epoch, next_seq FROM streams WHERE node = ?1 ORDER BY journal");
     bind_text(s, 1, node);
     enum err err;
     while ((err = statement_step(s)) == ERR_OK) {
-        struct audit_stream stream = {.node = column_text(s, 0), .journal = column_text(s, 1),
-                                      .epoch = column_text(s, 2), .next_seq = column_u64(s, 3)};
+        struct audit_stream stream = {.node = column_text(s, 0),
+                                      .journal = column_text(s, 1),
+                                      .epoch = column_text(s, 2),
+                                      .next_seq = column_u64(s, 3)};
         each(context, &stream);
     }
     sqlite3_reset(s);
@@ -230,9 +251,19 @@ static enum err count(void *state, uint64_t *ret)
 }
 
 const struct audit_store_ops audit_sqlite_ops = {
-    .begin = begin, .commit = commit, .rollback = rollback, .insert = insert, .by_seq = by_seq,
-    .by_event_id = by_event_id, .adopt = adopt, .quarantine = quarantine, .is_quarantined = is_quarantined,
-    .stream_get = stream_get, .stream_move = stream_move, .streams_of = streams_of, .query = audit_sqlite_query,
+    .begin = begin,
+    .commit = commit,
+    .rollback = rollback,
+    .insert = insert,
+    .by_seq = by_seq,
+    .by_event_id = by_event_id,
+    .adopt = adopt,
+    .quarantine = quarantine,
+    .is_quarantined = is_quarantined,
+    .stream_get = stream_get,
+    .stream_move = stream_move,
+    .streams_of = streams_of,
+    .query = audit_sqlite_query,
     .count = count,
 };
 

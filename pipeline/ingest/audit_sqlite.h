@@ -20,6 +20,7 @@ extern const struct audit_store_ops audit_sqlite_ops;
 void audit_stored_read(sqlite3_stmt *s, struct audit_stored *ret);
 
 /* audit_query.c */
-enum err audit_sqlite_query(void *state, const struct audit_query *q, audit_each *each, void *context);
+enum err audit_sqlite_query(void *state, const struct audit_query *q, audit_each *each,
+                            void *context);
 
 #endif

@@ -25,9 +25,9 @@ struct audit_stream {
     uint64_t next_seq;
 };
 
-struct audit_row { /* to be stored */
-    struct str bytes;            /* the event's JSON, exactly */
-    const struct event *event;   /* the same, decoded */
+struct audit_row {             /* to be stored */
+    struct str bytes;          /* the event's JSON, exactly */
+    const struct event *event; /* the same, decoded */
     struct audit_source source;
     uint64_t created_at;
 };
@@ -46,7 +46,7 @@ struct audit_quarantined {
     uint64_t created_at;
 };
 
-struct audit_query { /* absent members do not narrow it */
+struct audit_query {   /* absent members do not narrow it */
     struct str tenant; /* required */
     struct str actor, action, decision, trace_id, kind, rule, user_id;
     bool has_from, has_to;
@@ -73,12 +73,16 @@ struct audit_store_ops {
     enum err (*adopt)(void *state, uint64_t id, const struct audit_source *source);
     /* Idempotent on (node, journal, seq, bytes). */
     enum err (*quarantine)(void *state, const struct audit_quarantined *q);
-    enum err (*is_quarantined)(void *state, const struct audit_source *source, struct str bytes, bool *ret);
+    enum err (*is_quarantined)(void *state, const struct audit_source *source, struct str bytes,
+                               bool *ret);
     /* ERR_NOT_FOUND: the stream is new. */
-    enum err (*stream_get)(void *state, struct str node, struct str journal, struct audit_stream *ret);
+    enum err (*stream_get)(void *state, struct str node, struct str journal,
+                           struct audit_stream *ret);
     /* Compares and sets; `from` NULL: makes it. ERR_PRECONDITION_FAILED: it was not there. */
-    enum err (*stream_move)(void *state, const struct audit_stream *from, const struct audit_stream *to);
-    enum err (*streams_of)(void *state, struct str node, void (*each)(void *context, const struct audit_stream *s),
+    enum err (*stream_move)(void *state, const struct audit_stream *from,
+                            const struct audit_stream *to);
+    enum err (*streams_of)(void *state, struct str node,
+                           void (*each)(void *context, const struct audit_stream *s),
                            void *context);
     enum err (*query)(void *state, const struct audit_query *q, audit_each *each, void *context);
     enum err (*count)(void *state, uint64_t *ret); /* cheap: about how many rows there are */

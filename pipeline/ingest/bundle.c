@@ -19,9 +19,10 @@ static void put_policy(struct buf *out, sqlite3_stmt *q)
 static enum err put_policies(struct store *s, const struct globs *tenants, struct buf *out)
 {
     sqlite3_stmt *q = database_statement(
-        s->database, "SELECT v.content, v.digest, v.format, p.name, p.tenant_id, p.version FROM policies p"
-                     " JOIN policy_versions v USING (tenant_id, name, version) WHERE p.is_active = 1"
-                     " ORDER BY p.tenant_id, p.name");
+        s->database,
+        "SELECT v.content, v.digest, v.format, p.name, p.tenant_id, p.version FROM policies p"
+        " JOIN policy_versions v USING (tenant_id, name, version) WHERE p.is_active = 1"
+        " ORDER BY p.tenant_id, p.name");
     enum err err;
     bool first = true;
     while ((err = statement_step(q)) == ERR_OK) {
@@ -36,7 +37,8 @@ static enum err put_policies(struct store *s, const struct globs *tenants, struc
 
 static enum err put_keys(struct store *s, const struct globs *tenants, struct buf *out)
 {
-    sqlite3_stmt *q = database_statement(s->database, "SELECT tenant_id, key FROM keys ORDER BY number");
+    sqlite3_stmt *q =
+        database_statement(s->database, "SELECT tenant_id, key FROM keys ORDER BY number");
     enum err err;
     bool first = true;
     while ((err = statement_step(q)) == ERR_OK) {
@@ -50,8 +52,8 @@ static enum err put_keys(struct store *s, const struct globs *tenants, struct bu
     return err == ERR_END ? ERR_OK : err;
 }
 
-static enum err put_all(struct store *s, const struct globs *tenants, struct buf *out, uint64_t *ret_revision,
-                        struct fault *f)
+static enum err put_all(struct store *s, const struct globs *tenants, struct buf *out,
+                        uint64_t *ret_revision, struct fault *f)
 {
     enum err err = store_revision(s, ret_revision, f);
     if (err != ERR_OK) return err;
@@ -61,11 +63,12 @@ static enum err put_all(struct store *s, const struct globs *tenants, struct buf
     if (err == ERR_OK) err = put_policies(s, tenants, out);
     buf_printf(out, "],\"revision\":%llu}", (unsigned long long)*ret_revision);
     if (err != ERR_OK) return database_fault(s->database, err, f);
-    return out->overflow ? fault_set(f, ERR_FULL, "", "the bundle is larger than can be sent") : ERR_OK;
+    return out->overflow ? fault_set(f, ERR_FULL, "", "the bundle is larger than can be sent")
+                         : ERR_OK;
 }
 
-enum err bundle_put(struct store *s, const struct globs *tenants, struct buf *out, uint64_t *ret_revision,
-                    struct fault *f)
+enum err bundle_put(struct store *s, const struct globs *tenants, struct buf *out,
+                    uint64_t *ret_revision, struct fault *f)
 {
     enum err err = database_begin_read(s->database);
     if (err != ERR_OK) return database_fault(s->database, err, f);

@@ -7,7 +7,7 @@
 
 /* Appends {revision, log_id, policies: […], keys: [… with mac]} of the tenants that the globs
  * match (keys of tenant `*` always), read in one snapshot. Blocking; any store. */
-enum err bundle_put(struct store *s, const struct globs *tenants, struct buf *out, uint64_t *ret_revision,
-                    struct fault *f);
+enum err bundle_put(struct store *s, const struct globs *tenants, struct buf *out,
+                    uint64_t *ret_revision, struct fault *f);
 
 #endif

@@ -12,8 +12,8 @@
 #include "base/check.h"
 
 enum {
-    BUSY_MS = 5000,            /* the command line may hold the write lock for a moment */
-    CHECKPOINT_PAGES = 8192,   /* 64 MiB of WAL */
+    BUSY_MS = 5000,          /* the command line may hold the write lock for a moment */
+    CHECKPOINT_PAGES = 8192, /* 64 MiB of WAL */
 };
 
 static const char writer_settings[] = "PRAGMA page_size = 8192;"
@@ -56,7 +56,8 @@ static enum err settle(struct database *d, bool writer, struct fault *f)
 {
     sqlite3_busy_timeout(d->handle, BUSY_MS);
     sqlite3_extended_result_codes(d->handle, 1);
-    int code = sqlite3_exec(d->handle, writer ? writer_settings : reader_settings, NULL, NULL, NULL);
+    int code =
+        sqlite3_exec(d->handle, writer ? writer_settings : reader_settings, NULL, NULL, NULL);
     if (code != SQLITE_OK) return database_fault(d, err_from_sqlite(code), f);
     if (!writer) return ERR_OK;
     sqlite3_wal_autocheckpoint(d->handle, CHECKPOINT_PAGES);
@@ -110,7 +111,10 @@ sqlite3_stmt *database_statement(struct database *d, const char *sql)
     return s;
 }
 
-enum err statement_step(sqlite3_stmt *s) { return s == NULL ? ERR_STORE_UNAVAILABLE : err_from_sqlite(sqlite3_step(s)); }
+enum err statement_step(sqlite3_stmt *s)
+{
+    return s == NULL ? ERR_STORE_UNAVAILABLE : err_from_sqlite(sqlite3_step(s));
+}
 
 enum err statement_run(sqlite3_stmt *s)
 {
@@ -124,13 +128,15 @@ enum err statement_run(sqlite3_stmt *s)
 void bind_text(sqlite3_stmt *s, int at, struct str text)
 {
     check(text.size <= INT_MAX);
-    check(s == NULL || sqlite3_bind_text(s, at, text.bytes, (int)text.size, SQLITE_STATIC) == SQLITE_OK);
+    check(s == NULL ||
+          sqlite3_bind_text(s, at, text.bytes, (int)text.size, SQLITE_STATIC) == SQLITE_OK);
 }
 
 void bind_blob(sqlite3_stmt *s, int at, struct str bytes)
 {
     check(bytes.size <= INT_MAX);
-    check(s == NULL || sqlite3_bind_blob(s, at, bytes.bytes, (int)bytes.size, SQLITE_STATIC) == SQLITE_OK);
+    check(s == NULL ||
+          sqlite3_bind_blob(s, at, bytes.bytes, (int)bytes.size, SQLITE_STATIC) == SQLITE_OK);
 }
 
 void bind_u64(sqlite3_stmt *s, int at, uint64_t value)
@@ -148,8 +154,10 @@ uint64_t column_bits(sqlite3_stmt *s, int at) { return (uint64_t)sqlite3_column_
 
 void bind_time(sqlite3_stmt *s, int at, uint64_t ms)
 {
-    if (ms != 0) bind_u64(s, at, ms);
-    else check(s == NULL || sqlite3_bind_null(s, at) == SQLITE_OK);
+    if (ms != 0)
+        bind_u64(s, at, ms);
+    else
+        check(s == NULL || sqlite3_bind_null(s, at) == SQLITE_OK);
 }
 
 struct str column_text(sqlite3_stmt *s, int at)
@@ -165,9 +173,15 @@ uint64_t column_u64(sqlite3_stmt *s, int at)
     return value < 0 ? 0 : (uint64_t)value;
 }
 
-enum err database_begin(struct database *d) { return statement_run(database_statement(d, "BEGIN IMMEDIATE")); }
+enum err database_begin(struct database *d)
+{
+    return statement_run(database_statement(d, "BEGIN IMMEDIATE"));
+}
 
-enum err database_begin_read(struct database *d) { return statement_run(database_statement(d, "BEGIN")); }
+enum err database_begin_read(struct database *d)
+{
+    return statement_run(database_statement(d, "BEGIN"));
+}
 
 enum err database_commit(struct database *d)
 {
@@ -181,9 +195,13 @@ enum err database_commit(struct database *d)
 void database_rollback(struct database *d)
 {
     for (size_t i = 0; i < d->statement_count; i++) sqlite3_reset(d->statements[i].prepared);
-    if (sqlite3_get_autocommit(d->handle) == 0) sqlite3_exec(d->handle, "ROLLBACK", NULL, NULL, NULL);
+    if (sqlite3_get_autocommit(d->handle) == 0)
+        sqlite3_exec(d->handle, "ROLLBACK", NULL, NULL, NULL);
 }
 
 uint64_t database_changes(struct database *d) { return (uint64_t)sqlite3_changes64(d->handle); }
 
-uint64_t database_last_id(struct database *d) { return (uint64_t)sqlite3_last_insert_rowid(d->handle); }
+uint64_t database_last_id(struct database *d)
+{
+    return (uint64_t)sqlite3_last_insert_rowid(d->handle);
+}

@@ -50,11 +50,11 @@ void bind_time(sqlite3_stmt *s, int at, uint64_t ms);
 struct str column_text(sqlite3_stmt *s, int at);
 uint64_t column_u64(sqlite3_stmt *s, int at); /* NULL is 0 */
 
-enum err database_begin(struct database *d);       /* write lock at once */
-enum err database_begin_read(struct database *d);  /* one snapshot for several reads */
-enum err database_commit(struct database *d);      /* rolls back where it fails */
+enum err database_begin(struct database *d);      /* write lock at once */
+enum err database_begin_read(struct database *d); /* one snapshot for several reads */
+enum err database_commit(struct database *d);     /* rolls back where it fails */
 void database_rollback(struct database *d);
-uint64_t database_changes(struct database *d);     /* rows that the last statement changed */
+uint64_t database_changes(struct database *d); /* rows that the last statement changed */
 uint64_t database_last_id(struct database *d);
 
 /* What the file's last failure says, for logs and faults. */

@@ -35,7 +35,8 @@ struct ingest_result {
 
 /* ERR_OK; ERR_STREAM_GAP, ERR_EPOCH_UNKNOWN, ERR_WRONG_TENANT, ERR_BAD_HEADER (epoch, numbers),
  * or the store's failure: nothing was stored. The body is read in place. */
-enum err ingest_stream(struct store *s, const struct ingest_batch *batch, struct ingest_result *ret, struct fault *f);
+enum err ingest_stream(struct store *s, const struct ingest_batch *batch, struct ingest_result *ret,
+                       struct fault *f);
 
 /* What people and other systems post: one event, an array, or NDJSON; all or nothing. */
 struct ingest_post {
@@ -50,7 +51,7 @@ struct ingest_post {
 /* Appends the answer ({"id"} or {"accepted", "duplicates", "ids"}). ERR_EVENT_CONFLICT,
  * ERR_WRONG_TENANT, ERR_IDEMPOTENCY_MISMATCH, or what is wrong with an event, its place in the
  * pointer: nothing was stored. */
-enum err ingest_post(struct store *s, const struct ingest_post *post, struct buf *out, struct ingest_result *ret,
-                     struct fault *f);
+enum err ingest_post(struct store *s, const struct ingest_post *post, struct buf *out,
+                     struct ingest_result *ret, struct fault *f);
 
 #endif

@@ -28,7 +28,9 @@ static enum err row_read(struct str text, struct key **ret, struct fault *f)
     enum err err = json_read(text, NULL, &a, &row, f);
     if (err == ERR_OK) err = key_read(row, ret, f);
     arena_fini(&a);
-    return err == ERR_OK ? ERR_OK : fault_set(f, ERR_CORRUPT, "", "store: a key's row cannot be read: %s", f->text);
+    return err == ERR_OK
+               ? ERR_OK
+               : fault_set(f, ERR_CORRUPT, "", "store: a key's row cannot be read: %s", f->text);
 }
 
 static enum err row_write(struct store *s, const char *sql, const struct key *k, struct fault *f)
@@ -59,17 +61,22 @@ static enum err row_change(struct store *s, const struct key *k, struct fault *f
 }
 
 /* The key of that id, if it is the tenant's. The caller owns it. */
-static enum err key_find(struct store *s, struct str tenant, struct id id, struct key **ret, struct fault *f)
+static enum err key_find(struct store *s, struct str tenant, struct id id, struct key **ret,
+                         struct fault *f)
 {
     char text[ID_TEXT];
     id_write("key_", id, text);
-    sqlite3_stmt *q = database_statement(s->database, "SELECT key FROM keys WHERE id = ?1 AND (?2 IS NULL OR tenant_id = ?2)");
+    sqlite3_stmt *q = database_statement(
+        s->database, "SELECT key FROM keys WHERE id = ?1 AND (?2 IS NULL OR tenant_id = ?2)");
     bind_text(q, 1, str_of(text, sizeof text));
     bind_text(q, 2, tenant);
     enum err err = statement_step(q);
-    if (err == ERR_OK) err = row_read(column_text(q, 0), ret, f);
-    else if (err == ERR_END) err = fault_set(f, ERR_NOT_FOUND, "", "there is no key %.*s in this tenant", ID_TEXT, text);
-    else store_fault(s, err, f);
+    if (err == ERR_OK)
+        err = row_read(column_text(q, 0), ret, f);
+    else if (err == ERR_END)
+        err = fault_set(f, ERR_NOT_FOUND, "", "there is no key %.*s in this tenant", ID_TEXT, text);
+    else
+        store_fault(s, err, f);
     sqlite3_reset(q);
     return err;
 }
@@ -82,14 +89,18 @@ static enum err check_room(struct store *s, struct fault *f)
     sqlite3_reset(q);
     if (err != ERR_OK) return store_fault(s, err, f);
     if (count < LIMIT_KEYS) return ERR_OK;
-    return fault_set(f, ERR_OUT_OF_RANGE, "", "there may be %d keys, revoked ones included", LIMIT_KEYS);
+    return fault_set(f, ERR_OUT_OF_RANGE, "", "there may be %d keys, revoked ones included",
+                     LIMIT_KEYS);
 }
 
-static enum err record(struct store *s, const char *kind, const struct key *k, struct str reason, const struct actor *by,
-                       struct fault *f)
+static enum err record(struct store *s, const char *kind, const struct key *k, struct str reason,
+                       const struct actor *by, struct fault *f)
 {
-    const struct own_event e = {.kind = kind, .tenant = k->tenant, .resource_type = "key",
-                                .resource_id = str_of(k->id_text, ID_TEXT), .reason = reason,
+    const struct own_event e = {.kind = kind,
+                                .tenant = k->tenant,
+                                .resource_type = "key",
+                                .resource_id = str_of(k->id_text, ID_TEXT),
+                                .reason = reason,
                                 .expires_at = k->expires_at};
     return own_event_store(s, by, &e, f);
 }
@@ -97,7 +108,8 @@ static enum err record(struct store *s, const char *kind, const struct key *k, s
 /* ---- making ---- */
 
 /* Gives the key an id and a credential; the credential is written once, to `to`. */
-static void key_arm(struct store *s, const struct pepper *p, struct key *k, uint64_t now_ms, char to[CREDENTIAL_TEXT])
+static void key_arm(struct store *s, const struct pepper *p, struct key *k, uint64_t now_ms,
+                    char to[CREDENTIAL_TEXT])
 {
     k->id = id_make(now_ms, &s->chance);
     id_write("key_", k->id, k->id_text);
@@ -108,7 +120,8 @@ static void key_arm(struct store *s, const struct pepper *p, struct key *k, uint
 }
 
 /* {…row, "key": credential: the row's own closing brace is opened again. */
-static void put_with_credential(struct buf *out, const struct key *k, const char credential[CREDENTIAL_TEXT])
+static void put_with_credential(struct buf *out, const struct key *k,
+                                const char credential[CREDENTIAL_TEXT])
 {
     key_put(out, k, false);
     if (out->size > 0 && !out->overflow) out->size--;
@@ -117,7 +130,8 @@ static void put_with_credential(struct buf *out, const struct key *k, const char
     buf_put_literal(out, "\"");
 }
 
-static enum err create_step(struct store *s, struct key *k, const struct actor *by, struct key_result *ret, struct fault *f)
+static enum err create_step(struct store *s, struct key *k, const struct actor *by,
+                            struct key_result *ret, struct fault *f)
 {
     enum err err = check_room(s, f);
     if (err == ERR_OK) err = row_add(s, k, f);
@@ -126,8 +140,9 @@ static enum err create_step(struct store *s, struct key *k, const struct actor *
     return err;
 }
 
-enum err key_store_create(struct store *s, const struct pepper *p, struct key *draft, const struct actor *by,
-                          struct buf *out, struct key_result *ret, struct fault *f)
+enum err key_store_create(struct store *s, const struct pepper *p, struct key *draft,
+                          const struct actor *by, struct buf *out, struct key_result *ret,
+                          struct fault *f)
 {
     char credential[CREDENTIAL_TEXT];
     key_arm(s, p, draft, by->now_ms, credential);
@@ -144,7 +159,8 @@ enum err key_store_create(struct store *s, const struct pepper *p, struct key *d
 
 /* ---- ending ---- */
 
-static enum err revoke_step(struct store *s, struct key *k, const struct actor *by, struct key_result *ret, struct fault *f)
+static enum err revoke_step(struct store *s, struct key *k, const struct actor *by,
+                            struct key_result *ret, struct fault *f)
 {
     k->revoked_at = by->now_ms;
     enum err err = row_change(s, k, f);
@@ -153,16 +169,18 @@ static enum err revoke_step(struct store *s, struct key *k, const struct actor *
     return err;
 }
 
-enum err key_store_revoke(struct store *s, struct str tenant, struct id id, const struct actor *by, bool *ret_changed,
-                          struct key_result *ret, struct fault *f)
+enum err key_store_revoke(struct store *s, struct str tenant, struct id id, const struct actor *by,
+                          bool *ret_changed, struct key_result *ret, struct fault *f)
 {
     struct key *k = NULL;
     enum err err = store_begin(s, f);
     if (err != ERR_OK) return err;
     err = key_find(s, tenant, id, &k, f);
     bool changes = err == ERR_OK && k->revoked_at == 0;
-    if (changes) err = revoke_step(s, k, by, ret, f);
-    else if (err == ERR_OK) err = store_revision(s, &ret->revision, f);
+    if (changes)
+        err = revoke_step(s, k, by, ret, f);
+    else if (err == ERR_OK)
+        err = store_revision(s, &ret->revision, f);
     err = store_end(s, err, f);
     if (err == ERR_OK) {
         ret->id = id;
@@ -190,11 +208,13 @@ static enum err copy_row(const struct key *k, struct key **ret, struct fault *f)
     return err;
 }
 
-static enum err rotate_step(struct store *s, const struct pepper *p, struct rotation *r, uint64_t overlap_ms,
-                            const struct actor *by, struct key_result *ret, struct fault *f)
+static enum err rotate_step(struct store *s, const struct pepper *p, struct rotation *r,
+                            uint64_t overlap_ms, const struct actor *by, struct key_result *ret,
+                            struct fault *f)
 {
     struct key *old = r->old;
-    if (old->revoked_at != 0) return fault_set(f, ERR_NAME_TAKEN, "", "the key was revoked: make a new one");
+    if (old->revoked_at != 0)
+        return fault_set(f, ERR_NAME_TAKEN, "", "the key was revoked: make a new one");
     if (old->expires_at != 0 && by->now_ms >= old->expires_at)
         return fault_set(f, ERR_NAME_TAKEN, "", "the key has expired: make a new one");
     enum err err = copy_row(old, &r->fresh, f);
@@ -204,8 +224,10 @@ static enum err rotate_step(struct store *s, const struct pepper *p, struct rota
 
     r->ends_at = by->now_ms + overlap_ms;
     if (old->expires_at != 0 && old->expires_at < r->ends_at) r->ends_at = old->expires_at;
-    if (overlap_ms == 0) old->revoked_at = r->ends_at;
-    else old->expires_at = r->ends_at;
+    if (overlap_ms == 0)
+        old->revoked_at = r->ends_at;
+    else
+        old->expires_at = r->ends_at;
 
     char text[64];
     struct buf reason = buf_over(text, sizeof text);
@@ -218,8 +240,9 @@ static enum err rotate_step(struct store *s, const struct pepper *p, struct rota
     return err;
 }
 
-enum err key_store_rotate(struct store *s, const struct pepper *p, struct str tenant, struct id id, uint64_t overlap_ms,
-                          const struct actor *by, struct buf *out, struct key_result *ret, struct fault *f)
+enum err key_store_rotate(struct store *s, const struct pepper *p, struct str tenant, struct id id,
+                          uint64_t overlap_ms, const struct actor *by, struct buf *out,
+                          struct key_result *ret, struct fault *f)
 {
     struct rotation r = {0};
     enum err err = store_begin(s, f);
@@ -232,7 +255,8 @@ enum err key_store_rotate(struct store *s, const struct pepper *p, struct str te
         ret->id = r.fresh->id;
         time_write(r.ends_at, time);
         put_with_credential(out, r.fresh, r.credential);
-        buf_printf(out, ",\"replaces\":{\"expires_at\":\"%.*s\",\"id\":\"%.*s\"}}", TIME_TEXT, time, ID_TEXT, r.old->id_text);
+        buf_printf(out, ",\"replaces\":{\"expires_at\":\"%.*s\",\"id\":\"%.*s\"}}", TIME_TEXT, time,
+                   ID_TEXT, r.old->id_text);
     }
     memory_wipe(r.credential, sizeof r.credential);
     key_destroy(r.fresh);
@@ -242,11 +266,12 @@ enum err key_store_rotate(struct store *s, const struct pepper *p, struct str te
 
 /* ---- reading ---- */
 
-enum err key_store_list(struct store *s, struct str tenant, uint64_t limit, uint64_t cursor, struct buf *out,
-                        struct fault *f)
+enum err key_store_list(struct store *s, struct str tenant, uint64_t limit, uint64_t cursor,
+                        struct buf *out, struct fault *f)
 {
-    sqlite3_stmt *q = database_statement(
-        s->database, "SELECT key, number FROM keys WHERE tenant_id = ?1 AND number > ?2 ORDER BY number LIMIT ?3");
+    sqlite3_stmt *q =
+        database_statement(s->database, "SELECT key, number FROM keys WHERE tenant_id = ?1 AND "
+                                        "number > ?2 ORDER BY number LIMIT ?3");
     bind_text(q, 1, tenant);
     bind_u64(q, 2, cursor);
     bind_u64(q, 3, limit + 1);
@@ -269,14 +294,16 @@ enum err key_store_list(struct store *s, struct str tenant, uint64_t limit, uint
     sqlite3_reset(q);
     if (err == ERR_CORRUPT) return err;
     if (err != ERR_OK && err != ERR_END) return store_fault(s, err, f);
-    buf_printf(out, "],\"count\":%llu,\"limit\":%llu,\"next_cursor\":%llu}", (unsigned long long)count,
-               (unsigned long long)limit, (unsigned long long)next);
+    buf_printf(out, "],\"count\":%llu,\"limit\":%llu,\"next_cursor\":%llu}",
+               (unsigned long long)count, (unsigned long long)limit, (unsigned long long)next);
     return out->overflow ? fault_plain(f, ERR_FULL) : ERR_OK;
 }
 
-static enum err keys_read(struct store *s, struct key **keys, size_t room, size_t *ret_count, struct fault *f)
+static enum err keys_read(struct store *s, struct key **keys, size_t room, size_t *ret_count,
+                          struct fault *f)
 {
-    sqlite3_stmt *q = database_statement(s->database, "SELECT key FROM keys ORDER BY number LIMIT ?1");
+    sqlite3_stmt *q =
+        database_statement(s->database, "SELECT key FROM keys ORDER BY number LIMIT ?1");
     bind_u64(q, 1, room);
     size_t count = 0;
     enum err err;
@@ -309,8 +336,8 @@ enum err key_store_table(struct store *s, struct key_table **ret, struct fault *
 
 /* ---- the first key ---- */
 
-enum err key_store_bootstrap(const char *path, const char *pepper_path, const struct json *request, struct buf *out,
-                             struct fault *f)
+enum err key_store_bootstrap(const char *path, const char *pepper_path, const struct json *request,
+                             struct buf *out, struct fault *f)
 {
     struct key *draft = NULL;
     struct store *s = NULL;

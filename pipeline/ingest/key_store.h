@@ -17,26 +17,28 @@ struct key_result {
 /* Makes a key of what `draft` says (its id, MAC and times are set here; draft->expires_at is
  * kept) and appends the row's JSON with one more member, `key`: the credential. ERR_OUT_OF_RANGE:
  * as many keys as there may be. */
-enum err key_store_create(struct store *s, const struct pepper *p, struct key *draft, const struct actor *by,
-                          struct buf *out, struct key_result *ret, struct fault *f);
+enum err key_store_create(struct store *s, const struct pepper *p, struct key *draft,
+                          const struct actor *by, struct buf *out, struct key_result *ret,
+                          struct fault *f);
 /* Appends {"id", …row}; revoking again changes nothing. ERR_NOT_FOUND. */
-enum err key_store_revoke(struct store *s, struct str tenant, struct id id, const struct actor *by, bool *ret_changed,
-                          struct key_result *ret, struct fault *f);
+enum err key_store_revoke(struct store *s, struct str tenant, struct id id, const struct actor *by,
+                          bool *ret_changed, struct key_result *ret, struct fault *f);
 /* A new key with everything of the old one, which ends after `overlap_ms` (0: now). Appends the
  * new row with `key`, and `replaces` {id, expires_at}. ERR_NOT_FOUND; ERR_CREDENTIAL_REVOKED and
  * ERR_CREDENTIAL_EXPIRED: the old one has ended already. */
-enum err key_store_rotate(struct store *s, const struct pepper *p, struct str tenant, struct id id, uint64_t overlap_ms,
-                          const struct actor *by, struct buf *out, struct key_result *ret, struct fault *f);
+enum err key_store_rotate(struct store *s, const struct pepper *p, struct str tenant, struct id id,
+                          uint64_t overlap_ms, const struct actor *by, struct buf *out,
+                          struct key_result *ret, struct fault *f);
 /* {keys, count, limit, next_cursor}, without MACs, in the order of their making. */
-enum err key_store_list(struct store *s, struct str tenant, uint64_t limit, uint64_t cursor, struct buf *out,
-                        struct fault *f);
+enum err key_store_list(struct store *s, struct str tenant, uint64_t limit, uint64_t cursor,
+                        struct buf *out, struct fault *f);
 /* All keys that the platform itself has to know. */
 enum err key_store_table(struct store *s, struct key_table **ret, struct fault *f);
 
 /* For the command line on a data directory: opens the store at `path` (making it), makes the
  * pepper where there is none, and creates the key. Safe while a platform runs on it. `request` is
  * as POST /api/v1/keys takes it; appends the same answer. */
-enum err key_store_bootstrap(const char *path, const char *pepper_path, const struct json *request, struct buf *out,
-                             struct fault *f);
+enum err key_store_bootstrap(const char *path, const char *pepper_path, const struct json *request,
+                             struct buf *out, struct fault *f);
 
 #endif

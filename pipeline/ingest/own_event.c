@@ -19,7 +19,8 @@ static struct str resource_json(struct buf *b, const struct own_event *e)
     return b->overflow ? (struct str){0} : buf_view(b);
 }
 
-enum err own_event_store(struct store *s, const struct actor *by, const struct own_event *e, struct fault *f)
+enum err own_event_store(struct store *s, const struct actor *by, const struct own_event *e,
+                         struct fault *f)
 {
     char id[ID_TEXT], resource[LIMIT_ID_CHARACTERS * 6 + 64], bytes[16 << 10];
     id_write("evt_", id_make(by->now_ms, &s->chance), id);
@@ -52,7 +53,8 @@ enum err own_event_store(struct store *s, const struct actor *by, const struct o
     return err == ERR_OK ? ERR_OK : database_fault(s->database, err, f);
 }
 
-enum err own_event_store_alone(struct store *s, const struct actor *by, const struct own_event *e, struct fault *f)
+enum err own_event_store_alone(struct store *s, const struct actor *by, const struct own_event *e,
+                               struct fault *f)
 {
     enum err err = store_begin(s, f);
     return err == ERR_OK ? store_end(s, own_event_store(s, by, e, f), f) : err;

@@ -27,14 +27,16 @@ static enum err store_fault(struct store *s, enum err err, struct fault *f)
 
 static enum err not_found(struct str name, struct fault *f)
 {
-    return fault_set(f, ERR_NOT_FOUND, "", "there is no policy %.*s in this tenant", STR_FORMAT(name));
+    return fault_set(f, ERR_NOT_FOUND, "", "there is no policy %.*s in this tenant",
+                     STR_FORMAT(name));
 }
 
 /* ---- entity tags ---- */
 
 static void etag_write(uint64_t version, uint64_t revision, char to[POLICY_ETAG_TEXT])
 {
-    snprintf(to, POLICY_ETAG_TEXT, "\"%llu-%llu\"", (unsigned long long)version, (unsigned long long)revision);
+    snprintf(to, POLICY_ETAG_TEXT, "\"%llu-%llu\"", (unsigned long long)version,
+             (unsigned long long)revision);
 }
 
 static struct str trim(struct str s)
@@ -53,44 +55,58 @@ bool etag_matches(struct str list, struct str etag)
     return false;
 }
 
-static enum err check_condition(const struct policy_condition *c, const struct current *now, struct fault *f)
+static enum err check_condition(const struct policy_condition *c, const struct current *now,
+                                struct fault *f)
 {
     char text[POLICY_ETAG_TEXT];
     etag_write(now->version, now->revision, text);
     struct str etag = str_from(text);
     if (!str_is_absent(c->if_match)) {
-        if (!now->exists) return fault_set(f, ERR_PRECONDITION_FAILED, "", "If-Match: there is no such policy");
+        if (!now->exists)
+            return fault_set(f, ERR_PRECONDITION_FAILED, "", "If-Match: there is no such policy");
         if (!etag_matches(c->if_match, etag))
-            return fault_set(f, ERR_PRECONDITION_FAILED, "", "If-Match: the policy is at %s now", text);
+            return fault_set(f, ERR_PRECONDITION_FAILED, "", "If-Match: the policy is at %s now",
+                             text);
     }
     if (!str_is_absent(c->if_none_match) && now->exists && etag_matches(c->if_none_match, etag))
-        return fault_set(f, ERR_PRECONDITION_FAILED, "", "If-None-Match: the policy is there, at %s", text);
+        return fault_set(f, ERR_PRECONDITION_FAILED, "",
+                         "If-None-Match: the policy is there, at %s", text);
     return ERR_OK;
 }
 
 /* ---- reading ---- */
 
-#define CURRENT                                                                                   \
-    "SELECT p.number, p.id, p.description, p.is_active, p.version, p.revision, p.created_at, p.updated_at," \
-    " p.updated_by, v.format, v.digest, v.content, p.tenant_id, p.name FROM policies p JOIN policy_versions v" \
+#define CURRENT                                                                                    \
+    "SELECT p.number, p.id, p.description, p.is_active, p.version, p.revision, p.created_at, "     \
+    "p.updated_at,"                                                                                \
+    " p.updated_by, v.format, v.digest, v.content, p.tenant_id, p.name FROM policies p JOIN "      \
+    "policy_versions v"                                                                            \
     " USING (tenant_id, name, version) "
 
-static enum err current_read(struct store *s, struct str tenant, struct str name, struct arena *a, struct current *ret,
-                             struct fault *f)
+static enum err current_read(struct store *s, struct str tenant, struct str name, struct arena *a,
+                             struct current *ret, struct fault *f)
 {
     *ret = (struct current){0};
-    sqlite3_stmt *q = database_statement(s->database, CURRENT "WHERE p.tenant_id = ?1 AND p.name = ?2");
+    sqlite3_stmt *q =
+        database_statement(s->database, CURRENT "WHERE p.tenant_id = ?1 AND p.name = ?2");
     bind_text(q, 1, tenant);
     bind_text(q, 2, name);
     enum err err = statement_step(q);
     if (err == ERR_OK)
-        *ret = (struct current){.exists = true, .number = column_u64(q, 0), .id = arena_copy(a, column_text(q, 1)),
-                                .description = arena_copy(a, column_text(q, 2)), .is_active = column_u64(q, 3) != 0,
-                                .version = column_u64(q, 4), .revision = column_u64(q, 5),
-                                .created_at = column_u64(q, 6), .format = arena_copy(a, column_text(q, 9)),
+        *ret = (struct current){.exists = true,
+                                .number = column_u64(q, 0),
+                                .id = arena_copy(a, column_text(q, 1)),
+                                .description = arena_copy(a, column_text(q, 2)),
+                                .is_active = column_u64(q, 3) != 0,
+                                .version = column_u64(q, 4),
+                                .revision = column_u64(q, 5),
+                                .created_at = column_u64(q, 6),
+                                .format = arena_copy(a, column_text(q, 9)),
                                 .digest = arena_copy(a, column_text(q, 10))};
-    else if (err == ERR_END) err = ERR_OK;
-    else store_fault(s, err, f);
+    else if (err == ERR_END)
+        err = ERR_OK;
+    else
+        store_fault(s, err, f);
     sqlite3_reset(q);
     return err;
 }
@@ -131,7 +147,8 @@ static void put_policy(struct buf *out, sqlite3_stmt *q)
 enum err policy_store_get(struct store *s, struct str tenant, struct str name, struct buf *out,
                           char ret_etag[POLICY_ETAG_TEXT], struct fault *f)
 {
-    sqlite3_stmt *q = database_statement(s->database, CURRENT "WHERE p.tenant_id = ?1 AND p.name = ?2");
+    sqlite3_stmt *q =
+        database_statement(s->database, CURRENT "WHERE p.tenant_id = ?1 AND p.name = ?2");
     bind_text(q, 1, tenant);
     bind_text(q, 2, name);
     enum err err = statement_step(q);
@@ -148,7 +165,8 @@ enum err policy_store_get(struct store *s, struct str tenant, struct str name, s
 }
 
 /* Ends a list; `next`, where the following page begins, is told only where there is one. */
-static enum err list_end(struct store *s, enum err err, struct buf *out, uint64_t count, uint64_t next, struct fault *f)
+static enum err list_end(struct store *s, enum err err, struct buf *out, uint64_t count,
+                         uint64_t next, struct fault *f)
 {
     if (err != ERR_END && err != ERR_OK) return store_fault(s, err, f);
     buf_printf(out, "],\"count\":%llu", (unsigned long long)count);
@@ -157,8 +175,8 @@ static enum err list_end(struct store *s, enum err err, struct buf *out, uint64_
     return out->overflow ? fault_plain(f, ERR_FULL) : ERR_OK;
 }
 
-enum err policy_store_list(struct store *s, struct str tenant, uint64_t limit, uint64_t cursor, struct buf *out,
-                           struct fault *f)
+enum err policy_store_list(struct store *s, struct str tenant, uint64_t limit, uint64_t cursor,
+                           struct buf *out, struct fault *f)
 {
     sqlite3_stmt *q = database_statement(
         s->database, CURRENT "WHERE p.tenant_id = ?1 AND p.number > ?2 ORDER BY p.number LIMIT ?3");
@@ -193,12 +211,13 @@ static void put_version(struct buf *out, sqlite3_stmt *q)
     buf_printf(out, "\"version\":%llu}", (unsigned long long)column_u64(q, 0));
 }
 
-enum err policy_store_versions(struct store *s, struct str tenant, struct str name, uint64_t limit, uint64_t before,
-                               struct buf *out, struct fault *f)
+enum err policy_store_versions(struct store *s, struct str tenant, struct str name, uint64_t limit,
+                               uint64_t before, struct buf *out, struct fault *f)
 {
     sqlite3_stmt *q = database_statement(
-        s->database, "SELECT version, format, digest, created_at, created_by, NULL FROM policy_versions"
-                     " WHERE tenant_id = ?1 AND name = ?2 AND version < ?3 ORDER BY version DESC LIMIT ?4");
+        s->database,
+        "SELECT version, format, digest, created_at, created_by, NULL FROM policy_versions"
+        " WHERE tenant_id = ?1 AND name = ?2 AND version < ?3 ORDER BY version DESC LIMIT ?4");
     bind_text(q, 1, tenant);
     bind_text(q, 2, name);
     bind_u64(q, 3, before == 0 ? INT64_MAX : before);
@@ -220,12 +239,13 @@ enum err policy_store_versions(struct store *s, struct str tenant, struct str na
     return list_end(s, err, out, count, next, f);
 }
 
-static const char select_version[] = "SELECT version, format, digest, created_at, created_by, content FROM policy_versions"
-                                     " WHERE tenant_id = ?1 AND name = ?2 AND version = ?3";
+static const char select_version[] =
+    "SELECT version, format, digest, created_at, created_by, content FROM policy_versions"
+    " WHERE tenant_id = ?1 AND name = ?2 AND version = ?3";
 
 /* Stands at the version's row, or ERR_NOT_FOUND. */
-static enum err version_find(struct store *s, struct str tenant, struct str name, uint64_t version, sqlite3_stmt **ret,
-                             struct fault *f)
+static enum err version_find(struct store *s, struct str tenant, struct str name, uint64_t version,
+                             sqlite3_stmt **ret, struct fault *f)
 {
     sqlite3_stmt *q = *ret = database_statement(s->database, select_version);
     if (version > INT64_MAX) version = INT64_MAX;
@@ -234,13 +254,14 @@ static enum err version_find(struct store *s, struct str tenant, struct str name
     bind_u64(q, 3, version);
     enum err err = statement_step(q);
     if (err == ERR_END)
-        return fault_set(f, ERR_NOT_FOUND, "", "there is no version %llu of policy %.*s in this tenant",
+        return fault_set(f, ERR_NOT_FOUND, "",
+                         "there is no version %llu of policy %.*s in this tenant",
                          (unsigned long long)version, STR_FORMAT(name));
     return err == ERR_OK ? ERR_OK : store_fault(s, err, f);
 }
 
-enum err policy_store_version(struct store *s, struct str tenant, struct str name, uint64_t version, struct buf *out,
-                              struct fault *f)
+enum err policy_store_version(struct store *s, struct str tenant, struct str name, uint64_t version,
+                              struct buf *out, struct fault *f)
 {
     sqlite3_stmt *q;
     enum err err = version_find(s, tenant, name, version, &q, f);
@@ -249,8 +270,8 @@ enum err policy_store_version(struct store *s, struct str tenant, struct str nam
     return err;
 }
 
-enum err policy_store_content(struct store *s, struct str tenant, struct str name, uint64_t version, struct buf *out,
-                              struct fault *f)
+enum err policy_store_content(struct store *s, struct str tenant, struct str name, uint64_t version,
+                              struct buf *out, struct fault *f)
 {
     sqlite3_stmt *q;
     enum err err = version_find(s, tenant, name, version, &q, f);
@@ -276,9 +297,11 @@ static enum err version_add(struct changing *c, uint64_t *ret_version)
 {
     const struct policy_change *p = c->change;
     sqlite3_stmt *s = database_statement(
-        c->store->database, "INSERT INTO policy_versions (tenant_id, name, version, format, digest, content, created_at,"
-                            " created_by) SELECT ?1, ?2, ifnull(max(version), 0) + 1, ?3, ?4, ?5, ?6, ?7"
-                            " FROM policy_versions WHERE tenant_id = ?1 AND name = ?2 RETURNING version");
+        c->store->database,
+        "INSERT INTO policy_versions (tenant_id, name, version, format, digest, content, "
+        "created_at,"
+        " created_by) SELECT ?1, ?2, ifnull(max(version), 0) + 1, ?3, ?4, ?5, ?6, ?7"
+        " FROM policy_versions WHERE tenant_id = ?1 AND name = ?2 RETURNING version");
     bind_text(s, 1, p->tenant);
     bind_text(s, 2, p->name);
     bind_text(s, 3, p->is_json ? STR("json") : STR("yaml"));
@@ -293,17 +316,19 @@ static enum err version_add(struct changing *c, uint64_t *ret_version)
     return err == ERR_OK ? ERR_OK : store_fault(c->store, err, c->fault);
 }
 
-static enum err row_write(struct changing *c, struct str description, bool is_active, const struct policy_result *to)
+static enum err row_write(struct changing *c, struct str description, bool is_active,
+                          const struct policy_result *to)
 {
     const struct policy_change *p = c->change;
     char id[ID_TEXT];
     id_write("pol_", id_make(c->by->now_ms, &c->store->chance), id);
     sqlite3_stmt *s = database_statement(
-        c->store->database, "INSERT INTO policies (id, tenant_id, name, description, is_active, version, revision,"
-                            " created_at, updated_at, updated_by) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?9)"
-                            " ON CONFLICT (tenant_id, name) DO UPDATE SET description = excluded.description,"
-                            " is_active = excluded.is_active, version = excluded.version, revision = excluded.revision,"
-                            " updated_at = excluded.updated_at, updated_by = excluded.updated_by");
+        c->store->database,
+        "INSERT INTO policies (id, tenant_id, name, description, is_active, version, revision,"
+        " created_at, updated_at, updated_by) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?9)"
+        " ON CONFLICT (tenant_id, name) DO UPDATE SET description = excluded.description,"
+        " is_active = excluded.is_active, version = excluded.version, revision = excluded.revision,"
+        " updated_at = excluded.updated_at, updated_by = excluded.updated_by");
     bind_text(s, 1, str_of(id, sizeof id));
     bind_text(s, 2, p->tenant);
     bind_text(s, 3, p->name);
@@ -319,25 +344,35 @@ static enum err row_write(struct changing *c, struct str description, bool is_ac
 
 static enum err check_room(struct changing *c)
 {
-    sqlite3_stmt *s = database_statement(c->store->database, "SELECT count(*) FROM policies WHERE tenant_id = ?1");
+    sqlite3_stmt *s = database_statement(c->store->database,
+                                         "SELECT count(*) FROM policies WHERE tenant_id = ?1");
     bind_text(s, 1, c->change->tenant);
     enum err err = statement_step(s);
     uint64_t count = err == ERR_OK ? column_u64(s, 0) : 0;
     sqlite3_reset(s);
     if (err != ERR_OK) return store_fault(c->store, err, c->fault);
     if (count < LIMIT_POLICIES_PER_TENANT) return ERR_OK;
-    return fault_set(c->fault, ERR_OUT_OF_RANGE, "", "a tenant may have %d policies", LIMIT_POLICIES_PER_TENANT);
+    return fault_set(c->fault, ERR_OUT_OF_RANGE, "", "a tenant may have %d policies",
+                     LIMIT_POLICIES_PER_TENANT);
 }
 
 static enum err record(struct changing *c, uint64_t version, struct str digest)
 {
-    const struct own_event e = {.kind = c->kind, .tenant = c->change->tenant, .resource_type = "policy",
-                                .resource_id = c->change->name, .reason = c->reason, .policy_name = c->change->name,
-                                .policy_digest = digest, .policy_version = version};
+    const struct own_event e = {.kind = c->kind,
+                                .tenant = c->change->tenant,
+                                .resource_type = "policy",
+                                .resource_id = c->change->name,
+                                .reason = c->reason,
+                                .policy_name = c->change->name,
+                                .policy_digest = digest,
+                                .policy_version = version};
     return own_event_store(c->store, c->by, &e, c->fault);
 }
 
-static bool same_text(struct str a, struct str b) { return str_is_empty(a) ? str_is_empty(b) : str_equal(a, b); }
+static bool same_text(struct str a, struct str b)
+{
+    return str_is_empty(a) ? str_is_empty(b) : str_equal(a, b);
+}
 
 static enum err change_apply(struct changing *c, struct policy_result *ret)
 {
@@ -349,7 +384,8 @@ static enum err change_apply(struct changing *c, struct policy_result *ret)
     ret->version = c->now.version;
     ret->revision = c->now.revision;
     ret->effect = POLICY_UNCHANGED;
-    if (same_content && is_active == c->now.is_active && same_text(description, c->now.description)) return ERR_OK;
+    if (same_content && is_active == c->now.is_active && same_text(description, c->now.description))
+        return ERR_OK;
 
     enum err err = c->now.exists ? ERR_OK : check_room(c);
     if (err == ERR_OK && !same_content) err = version_add(c, &ret->version);
@@ -360,13 +396,15 @@ static enum err change_apply(struct changing *c, struct policy_result *ret)
     return err;
 }
 
-static enum err put_step(struct changing *c, struct arena *a, struct buf *out, struct policy_result *ret)
+static enum err put_step(struct changing *c, struct arena *a, struct buf *out,
+                         struct policy_result *ret)
 {
     const struct policy_change *p = c->change;
     enum err err = current_read(c->store, p->tenant, p->name, a, &c->now, c->fault);
     if (err == ERR_OK) err = check_condition(&p->condition, &c->now, c->fault);
     if (err == ERR_OK) err = change_apply(c, ret);
-    if (err == ERR_OK) err = policy_store_get(c->store, p->tenant, p->name, out, ret->etag, c->fault);
+    if (err == ERR_OK)
+        err = policy_store_get(c->store, p->tenant, p->name, out, ret->etag, c->fault);
     return err;
 }
 
@@ -381,22 +419,26 @@ static enum err put(struct changing *c, struct buf *out, struct policy_result *r
     arena_init(&a, CURRENT_ARENA_FIRST, CURRENT_ARENA_LIMIT);
     err = put_step(c, &a, out, ret);
     /* A dry run does everything and then takes it back: it cannot differ from the real thing. */
-    if (err == ERR_OK && c->change->dry_run) store_end(c->store, ERR_END, c->fault);
-    else err = store_end(c->store, err, c->fault);
+    if (err == ERR_OK && c->change->dry_run)
+        store_end(c->store, ERR_END, c->fault);
+    else
+        err = store_end(c->store, err, c->fault);
     arena_fini(&a);
     return err;
 }
 
-enum err policy_store_put(struct store *s, const struct policy_change *change, const struct actor *by, struct buf *out,
-                          struct policy_result *ret, struct fault *f)
+enum err policy_store_put(struct store *s, const struct policy_change *change,
+                          const struct actor *by, struct buf *out, struct policy_result *ret,
+                          struct fault *f)
 {
     struct changing c = {.store = s, .change = change, .by = by, .kind = "policy.put", .fault = f};
     return put(&c, out, ret);
 }
 
-enum err policy_store_rollback(struct store *s, struct str tenant, struct str name, uint64_t version,
-                               const struct policy_condition *condition, const struct actor *by, struct buf *out,
-                               struct policy_result *ret, struct fault *f)
+enum err policy_store_rollback(struct store *s, struct str tenant, struct str name,
+                               uint64_t version, const struct policy_condition *condition,
+                               const struct actor *by, struct buf *out, struct policy_result *ret,
+                               struct fault *f)
 {
     struct buf content;
     buf_init(&content, 4 << 10, LIMIT_POLICY_BODY_BYTES * 2);
@@ -406,12 +448,18 @@ enum err policy_store_rollback(struct store *s, struct str tenant, struct str na
         /* Versions are immutable, so that the text may be read before the transaction. */
         sha256_write_hex(sha256_once(buf_view(&content)), digest);
         snprintf(reason, sizeof reason, "to version %llu", (unsigned long long)version);
-        const struct policy_change change = {.tenant = tenant, .name = name, .content = buf_view(&content),
+        const struct policy_change change = {.tenant = tenant,
+                                             .name = name,
+                                             .content = buf_view(&content),
                                              .digest = str_of(digest, sizeof digest),
                                              .is_json = content.size > 0 && content.bytes[0] == '{',
                                              .condition = *condition};
-        struct changing c = {.store = s, .change = &change, .by = by, .kind = "policy.rolled_back",
-                             .reason = str_from(reason), .fault = f};
+        struct changing c = {.store = s,
+                             .change = &change,
+                             .by = by,
+                             .kind = "policy.rolled_back",
+                             .reason = str_from(reason),
+                             .fault = f};
         err = put(&c, out, ret);
     }
     buf_fini(&content);
@@ -425,7 +473,8 @@ static enum err delete_step(struct changing *c, struct arena *a, struct policy_r
     if (err == ERR_OK) err = check_condition(&p->condition, &c->now, c->fault);
     if (err == ERR_OK && !c->now.exists) err = not_found(p->name, c->fault);
     if (err != ERR_OK) return err;
-    sqlite3_stmt *s = database_statement(c->store->database, "DELETE FROM policies WHERE number = ?1");
+    sqlite3_stmt *s =
+        database_statement(c->store->database, "DELETE FROM policies WHERE number = ?1");
     bind_u64(s, 1, c->now.number);
     err = statement_run(s);
     if (err != ERR_OK) return store_fault(c->store, err, c->fault);
@@ -441,7 +490,8 @@ enum err policy_store_delete(struct store *s, struct str tenant, struct str name
 {
     *ret = (struct policy_result){0};
     const struct policy_change change = {.tenant = tenant, .name = name, .condition = *condition};
-    struct changing c = {.store = s, .change = &change, .by = by, .kind = "policy.deleted", .fault = f};
+    struct changing c = {
+        .store = s, .change = &change, .by = by, .kind = "policy.deleted", .fault = f};
     enum err err = store_begin(s, f);
     if (err != ERR_OK) return err;
     struct arena a;

@@ -25,26 +25,28 @@ struct policy_change {
     struct str description;     /* absent: keeps what is there */
     bool has_active, is_active; /* absent: keeps; a new one is active */
     struct policy_condition condition;
-    bool dry_run;               /* tells what would happen */
+    bool dry_run; /* tells what would happen */
 };
 
 enum policy_effect { POLICY_UNCHANGED, POLICY_UPDATED, POLICY_CREATED, POLICY_DELETED };
 
 struct policy_result {
     enum policy_effect effect;
-    uint64_t version;  /* of the document after it */
-    uint64_t revision; /* of the store after it */
+    uint64_t version;            /* of the document after it */
+    uint64_t revision;           /* of the store after it */
     char etag[POLICY_ETAG_TEXT]; /* quoted, NUL-terminated */
 };
 
 /* Appends the policy's JSON. ERR_PRECONDITION_FAILED; ERR_OUT_OF_RANGE: the tenant has as many
  * as it may. */
-enum err policy_store_put(struct store *s, const struct policy_change *change, const struct actor *by, struct buf *out,
-                          struct policy_result *ret, struct fault *f);
+enum err policy_store_put(struct store *s, const struct policy_change *change,
+                          const struct actor *by, struct buf *out, struct policy_result *ret,
+                          struct fault *f);
 /* The text of an old version becomes a new one. ERR_NOT_FOUND. */
-enum err policy_store_rollback(struct store *s, struct str tenant, struct str name, uint64_t version,
-                               const struct policy_condition *condition, const struct actor *by, struct buf *out,
-                               struct policy_result *ret, struct fault *f);
+enum err policy_store_rollback(struct store *s, struct str tenant, struct str name,
+                               uint64_t version, const struct policy_condition *condition,
+                               const struct actor *by, struct buf *out, struct policy_result *ret,
+                               struct fault *f);
 enum err policy_store_delete(struct store *s, struct str tenant, struct str name,
                              const struct policy_condition *condition, const struct actor *by,
                              struct policy_result *ret, struct fault *f);
@@ -54,17 +56,18 @@ enum err policy_store_get(struct store *s, struct str tenant, struct str name, s
                           char ret_etag[POLICY_ETAG_TEXT], struct fault *f);
 /* {policies, count}, in the order of their making, and next_cursor where that is not all: after
  * `limit`, or sooner where the documents are many megabytes. */
-enum err policy_store_list(struct store *s, struct str tenant, uint64_t limit, uint64_t cursor, struct buf *out,
-                           struct fault *f);
-/* {versions, count} (and next_cursor), newest first, without content; `before` 0: from the newest. */
-enum err policy_store_versions(struct store *s, struct str tenant, struct str name, uint64_t limit, uint64_t before,
-                               struct buf *out, struct fault *f);
+enum err policy_store_list(struct store *s, struct str tenant, uint64_t limit, uint64_t cursor,
+                           struct buf *out, struct fault *f);
+/* {versions, count} (and next_cursor), newest first, without content; `before` 0: from the newest.
+ */
+enum err policy_store_versions(struct store *s, struct str tenant, struct str name, uint64_t limit,
+                               uint64_t before, struct buf *out, struct fault *f);
 /* One version with its content. ERR_NOT_FOUND. */
-enum err policy_store_version(struct store *s, struct str tenant, struct str name, uint64_t version, struct buf *out,
-                              struct fault *f);
+enum err policy_store_version(struct store *s, struct str tenant, struct str name, uint64_t version,
+                              struct buf *out, struct fault *f);
 /* Appends the text of a version, for checking it again. */
-enum err policy_store_content(struct store *s, struct str tenant, struct str name, uint64_t version, struct buf *out,
-                              struct fault *f);
+enum err policy_store_content(struct store *s, struct str tenant, struct str name, uint64_t version,
+                              struct buf *out, struct fault *f);
 
 /* Whether `etag` is in the list (or the list is "*"). */
 bool etag_matches(struct str list, struct str etag);

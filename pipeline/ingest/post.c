@@ -10,7 +10,11 @@
 #include "json/json.h"
 #include "pipeline/ingest/store_inside.h"
 
-enum { EVENT_ARENA_FIRST = 64 << 10, EVENT_ARENA_LIMIT = 16 << 20, IDEMPOTENT_MS = 24 * 3600 * 1000 };
+enum {
+    EVENT_ARENA_FIRST = 64 << 10,
+    EVENT_ARENA_LIMIT = 16 << 20,
+    IDEMPOTENT_MS = 24 * 3600 * 1000
+};
 
 struct posting {
     struct store *store;
@@ -20,8 +24,8 @@ struct posting {
     struct buf *ids; /* "1,2,3" */
     struct fault *fault;
     struct arena arena;
-    uint64_t index;  /* of the event in hand */
-    bool is_one;     /* a single object: no index in pointers */
+    uint64_t index; /* of the event in hand */
+    bool is_one;    /* a single object: no index in pointers */
 };
 
 static enum err store_fault(const struct posting *p, enum err err)
@@ -40,18 +44,20 @@ static enum err event_fault(struct posting *p, const struct fault *why)
     struct buf b = buf_over(field, sizeof field - 1);
     buf_printf(&b, "/%llu%s", (unsigned long long)p->index, why->field);
     field[b.size] = '\0';
-    return fault_set(p->fault, why->err, field, "event %llu: %s", (unsigned long long)p->index, why->text);
+    return fault_set(p->fault, why->err, field, "event %llu: %s", (unsigned long long)p->index,
+                     why->text);
 }
 
-static enum err event_again(struct posting *p, struct str bytes, const struct event *event, uint64_t *ret_id)
+static enum err event_again(struct posting *p, struct str bytes, const struct event *event,
+                            uint64_t *ret_id)
 {
     struct audit_stored stored;
     enum err err = p->audit->ops->by_event_id(p->audit->state, event->event_id, &stored);
     if (err != ERR_OK) return store_fault(p, err == ERR_NOT_FOUND ? ERR_IO : err);
     if (!str_equal(stored.bytes, bytes)) {
         struct fault why;
-        fault_set(&why, ERR_EVENT_CONFLICT, "/event_id", "event_id: %.*s is stored already with other bytes",
-                  STR_FORMAT(event->event_id));
+        fault_set(&why, ERR_EVENT_CONFLICT, "/event_id",
+                  "event_id: %.*s is stored already with other bytes", STR_FORMAT(event->event_id));
         return event_fault(p, &why);
     }
     *ret_id = stored.id;
@@ -66,18 +72,23 @@ static enum err event_take(struct posting *p, struct str bytes)
     arena_reset(&p->arena);
     enum err err = event_read(bytes, &p->arena, &event, &why);
     if (err == ERR_OK && bytes.size > LIMIT_EVENT_BYTES)
-        err = fault_set(&why, ERR_BODY_TOO_LARGE, "", "an event may have %d bytes", LIMIT_EVENT_BYTES);
+        err = fault_set(&why, ERR_BODY_TOO_LARGE, "", "an event may have %d bytes",
+                        LIMIT_EVENT_BYTES);
     if (err == ERR_OK && !globs_match(p->post->tenants, event.tenant_id))
-        err = fault_set(&why, ERR_WRONG_TENANT, "/tenant_id", "tenant_id: this key may not write for tenant %.*s",
+        err = fault_set(&why, ERR_WRONG_TENANT, "/tenant_id",
+                        "tenant_id: this key may not write for tenant %.*s",
                         STR_FORMAT(event.tenant_id));
     if (err != ERR_OK) return event_fault(p, &why);
 
     const struct audit_row row = {.bytes = bytes, .event = &event, .created_at = p->post->now_ms};
     uint64_t id;
     err = p->audit->ops->insert(p->audit->state, &row, &id);
-    if (err == ERR_OK) p->result->accepted++;
-    else if (err == ERR_EXISTS) err = event_again(p, bytes, &event, &id);
-    else err = store_fault(p, err);
+    if (err == ERR_OK)
+        p->result->accepted++;
+    else if (err == ERR_EXISTS)
+        err = event_again(p, bytes, &event, &id);
+    else
+        err = store_fault(p, err);
     if (err != ERR_OK) return err;
     if (p->index++ > 0) buf_put_byte(p->ids, ',');
     buf_put_u64(p->ids, id);
@@ -107,8 +118,10 @@ static size_t element_size(struct str s)
     for (bool in_string = false; i < s.size; i++) {
         char c = s.bytes[i];
         if (in_string) {
-            if (c == '\\') i++;
-            else if (c == '"') in_string = false;
+            if (c == '\\')
+                i++;
+            else if (c == '"')
+                in_string = false;
         } else if (c == '"') {
             in_string = true;
         } else if (c == '{' || c == '[') {
@@ -155,11 +168,15 @@ static enum err take_body(struct posting *p, struct buf *out)
 {
     struct str body = trim(p->post->body);
     p->is_one = !p->post->ndjson && !(body.size > 0 && body.bytes[0] == '[');
-    enum err err = p->post->ndjson ? take_lines(p, body) : p->is_one ? event_take(p, body) : take_array(p, body);
+    enum err err = p->post->ndjson ? take_lines(p, body)
+                   : p->is_one     ? event_take(p, body)
+                                   : take_array(p, body);
     if (err != ERR_OK) return err;
-    if (p->is_one) buf_put_literal(out, "{\"id\":");
+    if (p->is_one)
+        buf_put_literal(out, "{\"id\":");
     else
-        buf_printf(out, "{\"accepted\":%llu,\"duplicates\":%llu,\"ids\":[", (unsigned long long)p->result->accepted,
+        buf_printf(out, "{\"accepted\":%llu,\"duplicates\":%llu,\"ids\":[",
+                   (unsigned long long)p->result->accepted,
                    (unsigned long long)p->result->duplicates);
     buf_put(out, buf_view(p->ids));
     buf_put(out, p->is_one ? STR("}") : STR("]}"));
@@ -176,31 +193,38 @@ static void bind_identity(const struct posting *p, sqlite3_stmt *s)
 }
 
 /* The answer given before, if there is one. */
-static enum err answer_before(struct posting *p, struct str digest, struct buf *out, bool *ret_found)
+static enum err answer_before(struct posting *p, struct str digest, struct buf *out,
+                              bool *ret_found)
 {
     struct database *d = p->store->database;
     sqlite3_stmt *s = database_statement(d, "DELETE FROM idempotency WHERE created_at <= ?1");
     bind_u64(s, 1, p->post->now_ms < IDEMPOTENT_MS ? 0 : p->post->now_ms - IDEMPOTENT_MS);
     enum err err = statement_run(s);
     if (err != ERR_OK) return store_fault(p, err);
-    s = database_statement(d, "SELECT digest, answer FROM idempotency WHERE tenant_id = ?1 AND key_id = ?2"
-                              " AND route = 'ingest' AND name = ?3");
+    s = database_statement(
+        d, "SELECT digest, answer FROM idempotency WHERE tenant_id = ?1 AND key_id = ?2"
+           " AND route = 'ingest' AND name = ?3");
     bind_identity(p, s);
     err = statement_step(s);
     *ret_found = err == ERR_OK;
-    if (err == ERR_OK && !str_equal(column_text(s, 0), digest)) err = fault_plain(p->fault, ERR_IDEMPOTENCY_MISMATCH);
-    else if (err == ERR_OK) buf_put(out, column_text(s, 1));
-    else if (err == ERR_END) err = ERR_OK;
-    else store_fault(p, err);
+    if (err == ERR_OK && !str_equal(column_text(s, 0), digest))
+        err = fault_plain(p->fault, ERR_IDEMPOTENCY_MISMATCH);
+    else if (err == ERR_OK)
+        buf_put(out, column_text(s, 1));
+    else if (err == ERR_END)
+        err = ERR_OK;
+    else
+        store_fault(p, err);
     sqlite3_reset(s);
     return err;
 }
 
 static enum err answer_keep(struct posting *p, struct str digest, struct str answer)
 {
-    sqlite3_stmt *s = database_statement(
-        p->store->database, "INSERT INTO idempotency (tenant_id, key_id, route, name, digest, status, answer, created_at)"
-                            " VALUES (?1, ?2, 'ingest', ?3, ?4, 201, ?5, ?6)");
+    sqlite3_stmt *s =
+        database_statement(p->store->database, "INSERT INTO idempotency (tenant_id, key_id, route, "
+                                               "name, digest, status, answer, created_at)"
+                                               " VALUES (?1, ?2, 'ingest', ?3, ?4, 201, ?5, ?6)");
     bind_identity(p, s);
     bind_text(s, 4, digest);
     bind_text(s, 5, answer);
@@ -223,12 +247,13 @@ static enum err post_take(struct posting *p, struct buf *out)
     return err == ERR_OK ? answer_keep(p, digest, str_skip(buf_view(out), before)) : err;
 }
 
-enum err ingest_post(struct store *s, const struct ingest_post *post, struct buf *out, struct ingest_result *ret,
-                     struct fault *f)
+enum err ingest_post(struct store *s, const struct ingest_post *post, struct buf *out,
+                     struct ingest_result *ret, struct fault *f)
 {
     *ret = (struct ingest_result){0};
     struct buf ids;
-    struct posting p = {.store = s, .audit = store_audit(s), .post = post, .result = ret, .ids = &ids, .fault = f};
+    struct posting p = {
+        .store = s, .audit = store_audit(s), .post = post, .result = ret, .ids = &ids, .fault = f};
     enum err err = store_begin(s, f);
     if (err != ERR_OK) return err;
     buf_init(&ids, 256, 4 << 20);

@@ -16,8 +16,10 @@ static enum err read_log_id(struct store *s, struct fault *f)
     enum err err = statement_step(q);
     struct str id = err == ERR_OK ? column_text(q, 0) : (struct str){0};
     if (err == ERR_OK && id.size != STORE_LOG_ID_TEXT) err = ERR_CORRUPT;
-    if (err == ERR_OK) memcpy(s->log_id, id.bytes, STORE_LOG_ID_TEXT);
-    else database_fault(s->database, err == ERR_END ? ERR_CORRUPT : err, f);
+    if (err == ERR_OK)
+        memcpy(s->log_id, id.bytes, STORE_LOG_ID_TEXT);
+    else
+        database_fault(s->database, err == ERR_END ? ERR_CORRUPT : err, f);
     sqlite3_reset(q);
     return err == ERR_END ? ERR_CORRUPT : err;
 }
@@ -63,8 +65,10 @@ enum err store_revision(struct store *s, uint64_t *ret, struct fault *f)
 {
     sqlite3_stmt *q = database_statement(s->database, select_store);
     enum err err = statement_step(q);
-    if (err == ERR_OK) *ret = column_u64(q, 1);
-    else database_fault(s->database, err, f);
+    if (err == ERR_OK)
+        *ret = column_u64(q, 1);
+    else
+        database_fault(s->database, err, f);
     sqlite3_reset(q);
     return err;
 }
@@ -77,7 +81,8 @@ enum err store_probe(struct store *s, struct fault *f)
 
 enum err store_raise_revision(struct store *s, uint64_t *ret, struct fault *f)
 {
-    enum err err = statement_run(database_statement(s->database, "UPDATE store SET revision = revision + 1"));
+    enum err err =
+        statement_run(database_statement(s->database, "UPDATE store SET revision = revision + 1"));
     if (err != ERR_OK) return database_fault(s->database, err, f);
     return store_revision(s, ret, f);
 }

@@ -22,12 +22,12 @@ struct intake {
     const struct ingest_batch *batch;
     struct ingest_result *result;
     struct fault *fault;
-    struct arena arena;  /* of the event in hand */
-    uint64_t end_seq;    /* one past the batch's last record, once it was walked */
-    bool is_new;         /* the stream has no row yet */
-    uint64_t next_seq;   /* as stored */
+    struct arena arena; /* of the event in hand */
+    uint64_t end_seq;   /* one past the batch's last record, once it was walked */
+    bool is_new;        /* the stream has no row yet */
+    uint64_t next_seq;  /* as stored */
     char epoch_bytes[LIMIT_ID_CHARACTERS];
-    struct str epoch;    /* as stored; absent for a new stream */
+    struct str epoch; /* as stored; absent for a new stream */
 };
 
 static enum err store_fault(const struct intake *in, enum err err)
@@ -38,12 +38,15 @@ static enum err store_fault(const struct intake *in, enum err err)
 static struct audit_source source_of(const struct intake *in, uint64_t seq)
 {
     const struct ingest_batch *b = in->batch;
-    return (struct audit_source){.node = b->node, .journal = b->journal, .epoch = b->epoch, .seq = seq};
+    return (struct audit_source){
+        .node = b->node, .journal = b->journal, .epoch = b->epoch, .seq = seq};
 }
 
 static enum err quarantine(struct intake *in, uint64_t seq, struct str line, const char *reason)
 {
-    const struct audit_quarantined q = {.reason = reason, .source = source_of(in, seq), .bytes = line,
+    const struct audit_quarantined q = {.reason = reason,
+                                        .source = source_of(in, seq),
+                                        .bytes = line,
                                         .created_at = in->batch->now_ms};
     uint64_t so_far = in->result->clashes + in->result->invalid;
     if (so_far <= CLASHES_LOGGED)
@@ -67,7 +70,8 @@ static enum err line_again(struct intake *in, uint64_t seq, struct str line)
     struct audit_stored stored;
     enum err err = in->audit->ops->by_seq(in->audit->state, &source, &stored);
     bool same = err == ERR_OK && str_equal(stored.bytes, line);
-    if (err == ERR_NOT_FOUND) err = in->audit->ops->is_quarantined(in->audit->state, &source, line, &same);
+    if (err == ERR_NOT_FOUND)
+        err = in->audit->ops->is_quarantined(in->audit->state, &source, line, &same);
     if (err != ERR_OK) return store_fault(in, err);
     if (!same) return clash(in, seq, line, "clash");
     in->result->duplicates++;
@@ -76,13 +80,15 @@ static enum err line_again(struct intake *in, uint64_t seq, struct str line)
 
 /* Another row has this event_id. A row that came without a source (a person restored it) and has
  * the same bytes is this very record, and learns its place; anything else is a clash. */
-static enum err event_id_taken(struct intake *in, uint64_t seq, struct str line, const struct event *event)
+static enum err event_id_taken(struct intake *in, uint64_t seq, struct str line,
+                               const struct event *event)
 {
     const struct audit_source source = source_of(in, seq);
     struct audit_stored stored;
     enum err err = in->audit->ops->by_event_id(in->audit->state, event->event_id, &stored);
     if (err != ERR_OK && err != ERR_NOT_FOUND) return store_fault(in, err);
-    if (err == ERR_NOT_FOUND || !str_is_absent(stored.source.node) || !str_equal(stored.bytes, line))
+    if (err == ERR_NOT_FOUND || !str_is_absent(stored.source.node) ||
+        !str_equal(stored.bytes, line))
         return clash(in, seq, line, "event_id clash");
     err = in->audit->ops->adopt(in->audit->state, stored.id, &source);
     if (err != ERR_OK) return store_fault(in, err);
@@ -111,10 +117,11 @@ static enum err check_epoch(struct intake *in, const struct event *event)
     if (!in->is_new && str_equal(in->batch->epoch, in->epoch)) return ERR_OK;
     if (event != NULL && joins_epoch(in, event)) return ERR_OK;
     return fault_set(in->fault, ERR_EPOCH_UNKNOWN, "",
-                     "epoch %.*s does not follow what is stored: record %llu must be engine.started with previous "
+                     "epoch %.*s does not follow what is stored: record %llu must be "
+                     "engine.started with previous "
                      "{epoch: \"%.*s\", seq: %llu}",
-                     STR_FORMAT(in->batch->epoch), (unsigned long long)in->next_seq, STR_FORMAT(in->epoch),
-                     (unsigned long long)in->next_seq - 1);
+                     STR_FORMAT(in->batch->epoch), (unsigned long long)in->next_seq,
+                     STR_FORMAT(in->epoch), (unsigned long long)in->next_seq - 1);
 }
 
 static enum err line_new(struct intake *in, uint64_t seq, struct str line)
@@ -122,7 +129,8 @@ static enum err line_new(struct intake *in, uint64_t seq, struct str line)
     struct event event;
     arena_reset(&in->arena);
     struct fault why;
-    bool valid = line.size <= LIMIT_EVENT_BYTES && event_read(line, &in->arena, &event, &why) == ERR_OK;
+    bool valid =
+        line.size <= LIMIT_EVENT_BYTES && event_read(line, &in->arena, &event, &why) == ERR_OK;
     if (seq == in->next_seq) {
         enum err err = check_epoch(in, valid ? &event : NULL);
         if (err != ERR_OK) return err;
@@ -132,10 +140,13 @@ static enum err line_new(struct intake *in, uint64_t seq, struct str line)
         return quarantine(in, seq, line, "invalid");
     }
     if (!globs_match(in->batch->tenants, event.tenant_id))
-        return fault_set(in->fault, ERR_WRONG_TENANT, "", "record %llu: this key may not write for tenant %.*s",
+        return fault_set(in->fault, ERR_WRONG_TENANT, "",
+                         "record %llu: this key may not write for tenant %.*s",
                          (unsigned long long)seq, STR_FORMAT(event.tenant_id));
 
-    const struct audit_row row = {.bytes = line, .event = &event, .source = source_of(in, seq),
+    const struct audit_row row = {.bytes = line,
+                                  .event = &event,
+                                  .source = source_of(in, seq),
                                   .created_at = in->batch->now_ms};
     uint64_t id;
     enum err err = in->audit->ops->insert(in->audit->state, &row, &id);
@@ -148,7 +159,8 @@ static enum err line_new(struct intake *in, uint64_t seq, struct str line)
 static enum err read_position(struct intake *in)
 {
     struct audit_stream stream;
-    enum err err = in->audit->ops->stream_get(in->audit->state, in->batch->node, in->batch->journal, &stream);
+    enum err err =
+        in->audit->ops->stream_get(in->audit->state, in->batch->node, in->batch->journal, &stream);
     in->is_new = err == ERR_NOT_FOUND;
     in->next_seq = 1;
     if (in->is_new) return ERR_OK;
@@ -163,11 +175,14 @@ static enum err read_position(struct intake *in)
 static enum err move_position(struct intake *in, uint64_t next_seq)
 {
     const struct ingest_batch *b = in->batch;
-    const struct audit_stream from = {.node = b->node, .journal = b->journal, .epoch = in->epoch, .next_seq = in->next_seq};
-    const struct audit_stream to = {.node = b->node, .journal = b->journal, .epoch = b->epoch, .next_seq = next_seq};
+    const struct audit_stream from = {
+        .node = b->node, .journal = b->journal, .epoch = in->epoch, .next_seq = in->next_seq};
+    const struct audit_stream to = {
+        .node = b->node, .journal = b->journal, .epoch = b->epoch, .next_seq = next_seq};
     enum err err = in->audit->ops->stream_move(in->audit->state, in->is_new ? NULL : &from, &to);
     if (err == ERR_PRECONDITION_FAILED)
-        return fault_set(in->fault, ERR_STORE_UNAVAILABLE, "", "another ingester moved this stream meanwhile");
+        return fault_set(in->fault, ERR_STORE_UNAVAILABLE, "",
+                         "another ingester moved this stream meanwhile");
     return err == ERR_OK ? ERR_OK : store_fault(in, err);
 }
 
@@ -213,34 +228,43 @@ static enum err batch_take(struct intake *in)
     if (err != ERR_OK) return err;
     in->result->next_seq = in->next_seq;
     if (in->batch->first_seq > in->next_seq)
-        return fault_set(in->fault, ERR_STREAM_GAP, "", "the batch begins at %llu, but %llu is the next to come",
-                         (unsigned long long)in->batch->first_seq, (unsigned long long)in->next_seq);
+        return fault_set(
+            in->fault, ERR_STREAM_GAP, "", "the batch begins at %llu, but %llu is the next to come",
+            (unsigned long long)in->batch->first_seq, (unsigned long long)in->next_seq);
     err = position_apart(in);
     return err == ERR_OK ? take_lines(in) : err;
 }
 
 static enum err check_batch(const struct ingest_batch *b, struct fault *f)
 {
-    if (b->first_seq == 0) return fault_set(f, ERR_BAD_HEADER, "", "Writ-First-Seq: records are numbered from 1");
+    if (b->first_seq == 0)
+        return fault_set(f, ERR_BAD_HEADER, "", "Writ-First-Seq: records are numbered from 1");
     const struct str names[] = {b->node, b->journal, b->epoch};
     static const char *const headers[] = {"Writ-Node", "Writ-Journal", "Writ-Epoch"};
     for (size_t i = 0; i < 3; i++)
-        if (names[i].size == 0 || names[i].size > LIMIT_ID_CHARACTERS || !str_is_utf8(names[i], &(size_t){0}))
-            return fault_set(f, ERR_BAD_HEADER, "", "%s: must be 1 to %d bytes of UTF-8", headers[i], LIMIT_ID_CHARACTERS);
+        if (names[i].size == 0 || names[i].size > LIMIT_ID_CHARACTERS ||
+            !str_is_utf8(names[i], &(size_t){0}))
+            return fault_set(f, ERR_BAD_HEADER, "", "%s: must be 1 to %d bytes of UTF-8",
+                             headers[i], LIMIT_ID_CHARACTERS);
     bool is_epoch = b->epoch.size == EPOCH_TEXT;
-    for (size_t i = 0; i < b->epoch.size && is_epoch; i++) is_epoch = memchr("0123456789abcdef", b->epoch.bytes[i], 16) != NULL;
-    if (!is_epoch) return fault_set(f, ERR_BAD_HEADER, "", "Writ-Epoch: must be %d lowercase hex digits", EPOCH_TEXT);
+    for (size_t i = 0; i < b->epoch.size && is_epoch; i++)
+        is_epoch = memchr("0123456789abcdef", b->epoch.bytes[i], 16) != NULL;
+    if (!is_epoch)
+        return fault_set(f, ERR_BAD_HEADER, "", "Writ-Epoch: must be %d lowercase hex digits",
+                         EPOCH_TEXT);
     if (b->first_seq > INT64_MAX - LIMIT_INGEST_BODY_BYTES)
         return fault_set(f, ERR_BAD_HEADER, "", "Writ-First-Seq: out of range");
     return ERR_OK;
 }
 
-enum err ingest_stream(struct store *s, const struct ingest_batch *batch, struct ingest_result *ret, struct fault *f)
+enum err ingest_stream(struct store *s, const struct ingest_batch *batch, struct ingest_result *ret,
+                       struct fault *f)
 {
     *ret = (struct ingest_result){0};
     enum err err = check_batch(batch, f);
     if (err != ERR_OK) return err;
-    struct intake in = {.store = s, .audit = store_audit(s), .batch = batch, .result = ret, .fault = f};
+    struct intake in = {
+        .store = s, .audit = store_audit(s), .batch = batch, .result = ret, .fault = f};
     err = store_begin(s, f);
     if (err != ERR_OK) return err;
     arena_init(&in.arena, EVENT_ARENA_FIRST, EVENT_ARENA_LIMIT);

@@ -18,7 +18,14 @@
 #include "base/check.h"
 #include "base/world.h"
 
-enum { AT_ID = 3, AT_SECRET = AT_ID + ID_DIGITS + 1, SECRET_BYTES = 32, SECRET_TEXT = 43, AT_CRC = AT_SECRET + SECRET_TEXT + 1, CRC_TEXT = 6 };
+enum {
+    AT_ID = 3,
+    AT_SECRET = AT_ID + ID_DIGITS + 1,
+    SECRET_BYTES = 32,
+    SECRET_TEXT = 43,
+    AT_CRC = AT_SECRET + SECRET_TEXT + 1,
+    CRC_TEXT = 6
+};
 _Static_assert(AT_CRC + CRC_TEXT == CREDENTIAL_TEXT, "the layout above");
 
 static void crc_write(const char *credential, char to[CRC_TEXT])
@@ -52,7 +59,8 @@ bool credential_read(struct str text, struct id *ret_id)
     if (memcmp(crc, text.bytes + AT_CRC, CRC_TEXT) != 0) return false;
     uint8_t secret[SECRET_BYTES + 2];
     size_t size;
-    bool good = base64url_read(str_of(text.bytes + AT_SECRET, SECRET_TEXT), secret, &size) && size == SECRET_BYTES;
+    bool good = base64url_read(str_of(text.bytes + AT_SECRET, SECRET_TEXT), secret, &size) &&
+                size == SECRET_BYTES;
     memory_wipe(secret, sizeof secret);
     return good && id_read_digits(str_of(text.bytes + AT_ID, ID_DIGITS), ret_id);
 }
@@ -83,12 +91,15 @@ enum err pepper_read(const char *path, struct pepper *ret, struct fault *f)
     close(fd);
     if (err != ERR_OK) return err;
     if ((s.st_mode & 077) != 0)
-        return fault_set(f, ERR_BAD_VALUE, "", "pepper: %s is open to others (mode %03o): chmod 600 it, and think of "
-                         "its keys as known", path, (unsigned)s.st_mode & 0777);
+        return fault_set(f, ERR_BAD_VALUE, "",
+                         "pepper: %s is open to others (mode %03o): chmod 600 it, and think of "
+                         "its keys as known",
+                         path, (unsigned)s.st_mode & 0777);
     if (size == PEPPER_TEXT + 1 && text[PEPPER_TEXT] == '\n') size = PEPPER_TEXT;
     struct sha256 bytes; /* as many bytes, and the same digits */
     if (size != PEPPER_TEXT || !sha256_read_hex(str_of(text, PEPPER_TEXT), &bytes))
-        return fault_set(f, ERR_BAD_VALUE, "", "pepper: %s must hold 64 lowercase hex digits", path);
+        return fault_set(f, ERR_BAD_VALUE, "", "pepper: %s must hold 64 lowercase hex digits",
+                         path);
     memcpy(ret->bytes, bytes.bytes, sizeof ret->bytes);
     memory_wipe(text, sizeof text);
     memory_wipe(&bytes, sizeof bytes);
@@ -98,10 +109,13 @@ enum err pepper_read(const char *path, struct pepper *ret, struct fault *f)
 static enum err directory_sync(const char *path, struct fault *f)
 {
     const char *slash = strrchr(path, '/');
-    char *directory = slash == NULL ? strdup(".") : slash == path ? strdup("/") : strndup(path, (size_t)(slash - path));
+    char *directory = slash == NULL   ? strdup(".")
+                      : slash == path ? strdup("/")
+                                      : strndup(path, (size_t)(slash - path));
     check(directory != NULL);
     int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    enum err err = fd < 0 || fsync(fd) != 0 ? file_fault(f, "pepper: cannot sync", directory) : ERR_OK;
+    enum err err =
+        fd < 0 || fsync(fd) != 0 ? file_fault(f, "pepper: cannot sync", directory) : ERR_OK;
     if (fd >= 0) close(fd);
     free(directory);
     return err;
@@ -137,7 +151,8 @@ enum err pepper_make(const char *path, struct fault *f)
     char *fresh = NULL;
     check(asprintf(&fresh, "%s.%016llx", path, (unsigned long long)own) > 0);
     enum err err = file_fill(fresh, buf_view(&b), f);
-    if (err == ERR_OK && link(fresh, path) != 0 && errno != EEXIST) err = file_fault(f, "pepper: cannot create", path);
+    if (err == ERR_OK && link(fresh, path) != 0 && errno != EEXIST)
+        err = file_fault(f, "pepper: cannot create", path);
     unlink(fresh);
     free(fresh);
     memory_wipe(text, sizeof text);

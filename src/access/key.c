@@ -23,10 +23,10 @@ static const struct {
     enum role role;
     struct str name;
 } roles[] = {
-    {ROLE_AGENT, {"agent", 5}},         {ROLE_APP, {"app", 3}},
-    {ROLE_REVIEWER, {"reviewer", 8}},   {ROLE_POLICY_ADMIN, {"policy_admin", 12}},
-    {ROLE_AUDITOR, {"auditor", 7}},     {ROLE_INGEST, {"ingest", 6}},
-    {ROLE_METRICS, {"metrics", 7}},     {ROLE_ADMIN, {"admin", 5}},
+    {ROLE_AGENT, {"agent", 5}},       {ROLE_APP, {"app", 3}},
+    {ROLE_REVIEWER, {"reviewer", 8}}, {ROLE_POLICY_ADMIN, {"policy_admin", 12}},
+    {ROLE_AUDITOR, {"auditor", 7}},   {ROLE_INGEST, {"ingest", 6}},
+    {ROLE_METRICS, {"metrics", 7}},   {ROLE_ADMIN, {"admin", 5}},
 };
 enum { ROLES = sizeof roles / sizeof *roles };
 
@@ -64,9 +64,10 @@ static const struct json *member(const struct json *row, const char *name)
 }
 
 /* A fault of the member `name`: its pointer, and the sentence opened by its name. */
-static enum err member_fault(struct fault *f, enum err err, const char *name, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
-static enum err member_fault(struct fault *f, enum err err, const char *name, const char *format, ...)
+static enum err member_fault(struct fault *f, enum err err, const char *name, const char *format,
+                             ...) __attribute__((format(printf, 4, 5)));
+static enum err member_fault(struct fault *f, enum err err, const char *name, const char *format,
+                             ...)
 {
     char field[64], text[256];
     va_list arguments;
@@ -81,7 +82,8 @@ static enum err check_name(const char *what, struct str text, struct fault *f)
 {
     if (text.size == 0) return member_fault(f, ERR_OUT_OF_RANGE, what, "must not be empty");
     if (str_code_points(text) > LIMIT_ID_CHARACTERS)
-        return member_fault(f, ERR_OUT_OF_RANGE, what, "longer than %d characters", LIMIT_ID_CHARACTERS);
+        return member_fault(f, ERR_OUT_OF_RANGE, what, "longer than %d characters",
+                            LIMIT_ID_CHARACTERS);
     return ERR_OK;
 }
 
@@ -90,7 +92,8 @@ static enum err wrong_type(const char *name, const char *wanted, struct fault *f
     return member_fault(f, ERR_WRONG_TYPE, name, "must be %s", wanted);
 }
 
-static enum err read_name(const struct json *row, const char *name, struct arena *a, struct str *ret, struct fault *f)
+static enum err read_name(const struct json *row, const char *name, struct arena *a,
+                          struct str *ret, struct fault *f)
 {
     const struct json *v = member(row, name);
     if (v == NULL) return member_fault(f, ERR_MISSING_MEMBER, name, "is missing");
@@ -101,8 +104,8 @@ static enum err read_name(const struct json *row, const char *name, struct arena
 }
 
 /* A list of globs; `otherwise` (or nothing, where it is absent) is its default. */
-static enum err read_globs(const struct json *row, const char *name, struct str otherwise, struct arena *a,
-                           struct globs *ret, struct fault *f)
+static enum err read_globs(const struct json *row, const char *name, struct str otherwise,
+                           struct arena *a, struct globs *ret, struct fault *f)
 {
     const struct json *v = member(row, name);
     if (v == NULL) {
@@ -139,7 +142,8 @@ static enum err read_roles(const struct json *row, uint32_t *ret, struct fault *
         if (e->type != JSON_STRING) return wrong_type("roles", "an array of strings", f);
         if (!role_read(e->string, &role))
             return fault_set(f, ERR_BAD_VALUE, "/roles",
-                             "roles: \"%.*s\" is not one of agent, app, reviewer, policy_admin, auditor, ingest, "
+                             "roles: \"%.*s\" is not one of agent, app, reviewer, policy_admin, "
+                             "auditor, ingest, "
                              "metrics, admin",
                              STR_FORMAT(e->string));
         all |= (uint32_t)role;
@@ -156,7 +160,8 @@ static enum err read_time(const struct json *row, const char *name, uint64_t *re
     if (v->type != JSON_STRING) return wrong_type(name, "a string with an RFC 3339 time", f);
     /* Zero means never, so a time that came out as zero would make an expired key immortal. */
     if (time_read(v->string, ret) && *ret != 0) return ERR_OK;
-    return member_fault(f, ERR_BAD_VALUE, name, "\"%.*s\" is not an RFC 3339 time since 1970", STR_FORMAT(v->string));
+    return member_fault(f, ERR_BAD_VALUE, name, "\"%.*s\" is not an RFC 3339 time since 1970",
+                        STR_FORMAT(v->string));
 }
 
 static enum err read_identity(const struct json *row, struct key *k, struct fault *f)
@@ -183,7 +188,8 @@ static enum err key_fill(const struct json *row, struct key *k, struct fault *f)
     if ((err = read_globs(row, "users", (struct str){0}, a, &k->users, f)) != ERR_OK) return err;
     if ((err = read_globs(row, "reviewers", k->owner, a, &k->reviewers, f)) != ERR_OK) return err;
     if ((err = read_globs(row, "nodes", (struct str){0}, a, &k->nodes, f)) != ERR_OK) return err;
-    if ((err = read_globs(row, "tenants", (struct str){0}, a, &k->tenants, f)) != ERR_OK) return err;
+    if ((err = read_globs(row, "tenants", (struct str){0}, a, &k->tenants, f)) != ERR_OK)
+        return err;
     if ((err = read_time(row, "created_at", &k->created_at, f)) != ERR_OK) return err;
     if ((err = read_time(row, "expires_at", &k->expires_at, f)) != ERR_OK) return err;
     if ((err = read_time(row, "revoked_at", &k->revoked_at, f)) != ERR_OK) return err;
@@ -192,7 +198,8 @@ static enum err key_fill(const struct json *row, struct key *k, struct fault *f)
 
 enum err key_read(const struct json *row, struct key **ret, struct fault *f)
 {
-    if (row == NULL || row->type != JSON_OBJECT) return fault_set(f, ERR_WRONG_TYPE, "", "a key must be a JSON object");
+    if (row == NULL || row->type != JSON_OBJECT)
+        return fault_set(f, ERR_WRONG_TYPE, "", "a key must be a JSON object");
     struct key *k = calloc(1, sizeof *k);
     struct arena *arena = malloc(sizeof *arena);
     if (k == NULL || arena == NULL) {

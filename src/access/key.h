@@ -25,7 +25,7 @@ enum role {
     ROLE_METRICS = 64,
     ROLE_ADMIN = 128,
 };
-const char *role_name(enum role r);             /* "policy_admin" */
+const char *role_name(enum role r); /* "policy_admin" */
 bool role_read(struct str name, enum role *ret);
 
 enum { CREDENTIAL_TEXT = 80, KEY_GLOBS_MAX = 64 };
@@ -38,15 +38,15 @@ bool globs_match(const struct globs *g, struct str text); /* exact case */
 
 struct key {
     struct id id;
-    char id_text[ID_TEXT];   /* "key_…" */
-    struct str name;         /* its principal */
-    struct str owner;        /* who answers for it */
-    struct str tenant;       /* or "*" */
+    char id_text[ID_TEXT]; /* "key_…" */
+    struct str name;       /* its principal */
+    struct str owner;      /* who answers for it */
+    struct str tenant;     /* or "*" */
     uint32_t roles;
     struct globs actors, users, reviewers, nodes, tenants;
     uint64_t created_at, expires_at, revoked_at; /* ms; 0 = never */
-    struct sha256 mac;       /* HMAC of the credential */
-    struct arena *arena;     /* owns the strings */
+    struct sha256 mac;                           /* HMAC of the credential */
+    struct arena *arena;                         /* owns the strings */
 };
 
 /* A key from its row's JSON {id, name, owner, tenant, roles[], actors[], users[], reviewers[],
@@ -63,7 +63,8 @@ void key_put(struct buf *out, const struct key *k, bool with_mac);
 struct pepper {
     uint8_t bytes[32];
 };
-/* Reads the pepper file; ERR_NOT_FOUND, ERR_BAD_VALUE (not 64 hex digits, or readable by others). */
+/* Reads the pepper file; ERR_NOT_FOUND, ERR_BAD_VALUE (not 64 hex digits, or readable by others).
+ */
 enum err pepper_read(const char *path, struct pepper *ret, struct fault *f);
 /* Makes it where it does not exist (0600, synced); leaves an existing one alone. */
 enum err pepper_make(const char *path, struct fault *f);
@@ -77,15 +78,16 @@ struct sha256 credential_mac(const struct pepper *p, struct str credential);
 /* ---- the table ---- */
 
 struct key_table; /* by id; owns its keys */
-enum err key_table_create(struct key **keys, size_t count, struct key_table **ret); /* takes the keys */
+enum err key_table_create(struct key **keys, size_t count,
+                          struct key_table **ret); /* takes the keys */
 void key_table_destroy(struct key_table *t);
 const struct key *key_table_get(const struct key_table *t, struct id id);
 size_t key_table_count(const struct key_table *t);
 
 /* The key of this credential: ERR_UNAUTHENTICATED (unknown, or wrong secret: compared in constant
  * time), ERR_CREDENTIAL_REVOKED, ERR_CREDENTIAL_EXPIRED. */
-enum err key_table_verify(const struct key_table *t, const struct pepper *p, struct str credential, uint64_t now_ms,
-                          const struct key **ret);
+enum err key_table_verify(const struct key_table *t, const struct pepper *p, struct str credential,
+                          uint64_t now_ms, const struct key **ret);
 
 /* Credentials that were verified before, by SHA-256 of their text, so that a request costs one
  * short digest. Belongs to one thread and one table: clear it when the table changes. */
@@ -93,7 +95,8 @@ struct key_cache;
 struct key_cache *key_cache_create(size_t entries);
 void key_cache_destroy(struct key_cache *c);
 void key_cache_clear(struct key_cache *c);
-enum err key_cache_verify(struct key_cache *c, struct hasher *h, const struct key_table *t, const struct pepper *p,
-                          struct str credential, uint64_t now_ms, const struct key **ret);
+enum err key_cache_verify(struct key_cache *c, struct hasher *h, const struct key_table *t,
+                          const struct pepper *p, struct str credential, uint64_t now_ms,
+                          const struct key **ret);
 
 #endif

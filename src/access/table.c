@@ -24,8 +24,10 @@ enum err key_table_create(struct key **keys, size_t count, struct key_table **re
     enum err err = t->keys == NULL ? ERR_FULL : ERR_OK;
     for (size_t i = 0; i < count && err == ERR_OK; i++) {
         struct str id = str_of((const char *)keys[i]->id.bytes, ID_BYTES);
-        if (map_get(&t->by_id, id) != NULL) err = ERR_EXISTS;
-        else if (!map_put(&t->by_id, id, keys[i])) err = ERR_FULL;
+        if (map_get(&t->by_id, id) != NULL)
+            err = ERR_EXISTS;
+        else if (!map_put(&t->by_id, id, keys[i]))
+            err = ERR_FULL;
     }
     if (err != ERR_OK) {
         key_table_destroy(t); /* it owns no keys yet */
@@ -61,19 +63,21 @@ static enum err key_in_force(const struct key *k, uint64_t now_ms)
 }
 
 /* Proves the credential; whether its key is in force is not asked here. */
-static const struct key *key_proved(const struct key_table *t, const struct pepper *p, struct str credential)
+static const struct key *key_proved(const struct key_table *t, const struct pepper *p,
+                                    struct str credential)
 {
     struct id id;
     if (!credential_read(credential, &id)) return NULL;
     const struct key *k = key_table_get(t, id);
     static const struct sha256 nothing;
     struct sha256 shown = credential_mac(p, credential);
-    bool same = bytes_equal_secret(shown.bytes, (k == NULL ? &nothing : &k->mac)->bytes, SHA256_BYTES);
+    bool same =
+        bytes_equal_secret(shown.bytes, (k == NULL ? &nothing : &k->mac)->bytes, SHA256_BYTES);
     return same ? k : NULL;
 }
 
-enum err key_table_verify(const struct key_table *t, const struct pepper *p, struct str credential, uint64_t now_ms,
-                          const struct key **ret)
+enum err key_table_verify(const struct key_table *t, const struct pepper *p, struct str credential,
+                          uint64_t now_ms, const struct key **ret)
 {
     const struct key *k = key_proved(t, p, credential);
     if (k == NULL) return ERR_UNAUTHENTICATED;
@@ -122,8 +126,9 @@ void key_cache_destroy(struct key_cache *c)
 
 void key_cache_clear(struct key_cache *c) { memset(c->sets, 0, (c->mask + 1) * sizeof *c->sets); }
 
-enum err key_cache_verify(struct key_cache *c, struct hasher *h, const struct key_table *t, const struct pepper *p,
-                          struct str credential, uint64_t now_ms, const struct key **ret)
+enum err key_cache_verify(struct key_cache *c, struct hasher *h, const struct key_table *t,
+                          const struct pepper *p, struct str credential, uint64_t now_ms,
+                          const struct key **ret)
 {
     /* Anything of another length is no credential; it is refused before its bytes cost a digest. */
     if (credential.size != CREDENTIAL_TEXT) return ERR_UNAUTHENTICATED;
@@ -133,7 +138,8 @@ enum err key_cache_verify(struct key_cache *c, struct hasher *h, const struct ke
     struct key_cache_set *set = &c->sets[hash & c->mask];
     const struct key *k = NULL;
     for (unsigned i = 0; i < PLACES && k == NULL; i++)
-        if (set->places[i].key != NULL && bytes_equal_secret(set->places[i].digest.bytes, digest.bytes, SHA256_BYTES))
+        if (set->places[i].key != NULL &&
+            bytes_equal_secret(set->places[i].digest.bytes, digest.bytes, SHA256_BYTES))
             k = set->places[i].key;
     if (k == NULL) {
         k = key_proved(t, p, credential);

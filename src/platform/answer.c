@@ -2,6 +2,7 @@
 #include "platform/platform.h"
 
 #include "base/limits.h"
+#include "base/log.h"
 #include "json/json.h"
 
 static void add_header(struct http_reply *r, struct str name, struct str value)
@@ -22,10 +23,15 @@ static bool is_echoable(struct str id)
 static void send(struct job *j, struct http_reply *r)
 {
     struct platform *p = j->platform;
-    add_header(r, STR("X-Request-ID"), is_echoable(j->echo_id) ? j->echo_id : str_of(j->request_id, ID_TEXT));
+    add_header(r, STR("X-Request-ID"),
+               is_echoable(j->echo_id) ? j->echo_id : str_of(j->request_id, ID_TEXT));
     if (j->etag[0] != '\0') add_header(r, STR("ETag"), str_from(j->etag));
     if (r->status == 503) add_header(r, STR("Retry-After"), STR("1"));
-    metric_add(p->sheet, METRIC_PLATFORM_REPLIES_2XX + (r->status < 400 ? 0u : r->status < 500 ? 1u : 2u), 1);
+    metric_add(p->sheet,
+               METRIC_PLATFORM_REPLIES_2XX + (r->status < 400   ? 0u
+                                              : r->status < 500 ? 1u
+                                                                : 2u),
+               1);
     if (j->has_token) http_resume(p->server, j->token, r);
     job_destroy(j);
 }
@@ -47,10 +53,30 @@ static void send_fault(struct job *j)
     buf_fini(&body);
 }
 
+/* What the store says of itself, in the words of the contract; it is logged, being ours. */
+static enum err public_err(const struct job *j)
+{
+    enum err err = j->err;
+    switch (err) {
+    case ERR_IO:
+    case ERR_CORRUPT:
+    case ERR_EXISTS:
+    case ERR_END: err = ERR_INTERNAL; break;
+    case ERR_NO_SPACE:
+    case ERR_FULL: err = ERR_STORE_UNAVAILABLE; break;
+    case ERR_TIMEOUT: err = ERR_OVERLOADED; break;
+    default: return err;
+    }
+    log_line(LOG_ERROR, "request_failed", "code", err_code(j->err), "why", j->fault.text, NULL);
+    return err;
+}
+
 void job_answer(struct job *j)
 {
-    if (j->err == ERR_OK && j->reply.overflow) j->err = fault_set(&j->fault, ERR_FULL, "", "the answer is too large");
+    if (j->err == ERR_OK && j->reply.overflow)
+        j->err = fault_set(&j->fault, ERR_FULL, "", "the answer is too large");
     if (j->err != ERR_OK) {
+        j->err = public_err(j);
         j->fault.err = j->err;
         send_fault(j);
         return;

@@ -47,8 +47,9 @@ static void put_blanks(struct buf *out, const struct event *e)
         const char *name;
         bool missing;
     } texts[] = {
-        {"action", str_is_absent(e->action)}, {"actor", str_is_absent(e->actor)},   {"decision", str_is_absent(e->decision)},
-        {"mode", str_is_absent(e->mode)},     {"reason", str_is_absent(e->reason)}, {"rule", str_is_absent(e->rule)},
+        {"action", str_is_absent(e->action)},     {"actor", str_is_absent(e->actor)},
+        {"decision", str_is_absent(e->decision)}, {"mode", str_is_absent(e->mode)},
+        {"reason", str_is_absent(e->reason)},     {"rule", str_is_absent(e->rule)},
         {"trace_id", str_is_absent(e->trace_id)},
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
@@ -84,8 +85,9 @@ static void put_end(struct audit_detail *d, bool more, uint64_t cursor)
         buf_put_byte(out, '}');
         return;
     }
-    buf_printf(out, ",\"cursor\":%llu,\"limit\":%llu,\"next_cursor\":%llu}", (unsigned long long)cursor,
-               (unsigned long long)d->query.limit - 1, (unsigned long long)(more ? d->last_id : 0));
+    buf_printf(out, ",\"cursor\":%llu,\"limit\":%llu,\"next_cursor\":%llu}",
+               (unsigned long long)cursor, (unsigned long long)d->query.limit - 1,
+               (unsigned long long)(more ? d->last_id : 0));
 }
 
 /* Counts the row that was asked for beyond the page, without telling it. */
@@ -119,8 +121,11 @@ static void audit_work(struct job *j, struct store *s)
     }
     buf_clear(&j->reply);
     if (j->err == ERR_TIMEOUT)
-        fault_set(&j->fault, ERR_TIMEOUT, "", "the query looked at too many events: narrow it by from and to, or by another member");
-    else fault_plain(&j->fault, j->err);
+        fault_set(
+            &j->fault, ERR_TIMEOUT, "",
+            "the query looked at too many events: narrow it by from and to, or by another member");
+    else
+        fault_plain(&j->fault, j->err);
 }
 
 /* ---- on the reactor ---- */
@@ -132,12 +137,14 @@ static enum err bad(struct fault *f, const char *name, struct str value, const c
 }
 
 /* A text parameter, copied; an empty one counts as absent. */
-static enum err text_parameter(struct job *j, const struct http_exchange *x, const char *name, struct str *ret)
+static enum err text_parameter(struct job *j, const struct http_exchange *x, const char *name,
+                               struct str *ret)
 {
     struct str value;
     enum err err = http_parameter(x, str_from(name), &value, &j->fault);
     if (err != ERR_OK || str_is_empty(value)) return err;
-    if (str_code_points(value) > LIMIT_ID_CHARACTERS) return bad(&j->fault, name, value, "is longer than 256 characters");
+    if (str_code_points(value) > LIMIT_ID_CHARACTERS)
+        return bad(&j->fault, name, value, "is longer than 256 characters");
     *ret = job_copy(j, value);
     return ERR_OK;
 }
@@ -151,7 +158,8 @@ static uint64_t finer_digits(struct str text)
     return 0;
 }
 
-static enum err time_parameter(struct job *j, const struct http_exchange *x, const char *name, bool *ret_has, uint64_t *ret_ms)
+static enum err time_parameter(struct job *j, const struct http_exchange *x, const char *name,
+                               bool *ret_has, uint64_t *ret_ms)
 {
     struct str value;
     enum err err = http_parameter(x, str_from(name), &value, &j->fault);
@@ -160,7 +168,8 @@ static enum err time_parameter(struct job *j, const struct http_exchange *x, con
     struct str time = str_of(text, value.size);
     if (value.size < sizeof text) {
         memcpy(text, value.bytes, value.size);
-        /* A plus sign that nobody encoded arrives as a blank; in an offset it can be nothing else. */
+        /* A plus sign that nobody encoded arrives as a blank; in an offset it can be nothing else.
+         */
         if (value.size > 6 && text[value.size - 6] == ' ') text[value.size - 6] = '+';
     }
     if (value.size >= sizeof text || !time_read(time, ret_ms))
@@ -172,8 +181,12 @@ static enum err time_parameter(struct job *j, const struct http_exchange *x, con
 
 static enum err decision_parameter(struct job *j, const struct http_exchange *x, struct str *ret)
 {
-    static const char *const words[][2] = {{"allow", "allow"}, {"allowed", "allow"}, {"deny", "deny"}, {"denied", "deny"},
-                                           {"human_review", "human_review"}, {"compute", "compute"}};
+    static const char *const words[][2] = {{"allow", "allow"},
+                                           {"allowed", "allow"},
+                                           {"deny", "deny"},
+                                           {"denied", "deny"},
+                                           {"human_review", "human_review"},
+                                           {"compute", "compute"}};
     struct str value = {0};
     enum err err = text_parameter(j, x, "decision", &value);
     if (err != ERR_OK || str_is_absent(value)) return err;
@@ -215,8 +228,10 @@ void audit_query_handle(void *context, struct http_exchange *x)
     struct platform *p = context;
     struct job *j = job_create(p, x, audit_work);
     struct audit_detail *d = job_detail(j, struct audit_detail);
-    if (platform_failed(p, x, read_query(j, x, &d->query), &j->fault)) job_destroy(j);
-    else job_send(j, x, QUEUE_READER);
+    if (platform_failed(p, x, read_query(j, x, &d->query), &j->fault))
+        job_destroy(j);
+    else
+        job_send(j, x, QUEUE_READER);
 }
 
 void audit_trace_handle(void *context, struct http_exchange *x)
@@ -226,10 +241,15 @@ void audit_trace_handle(void *context, struct http_exchange *x)
     struct audit_detail *d = job_detail(j, struct audit_detail);
     enum err err = settle_tenant(p, NULL, &j->fault);
     d->is_trace = true;
-    d->query = (struct audit_query){.tenant = j->tenant, .trace_id = job_copy(j, x->params[0]), .oldest_first = true,
+    d->query = (struct audit_query){.tenant = j->tenant,
+                                    .trace_id = job_copy(j, x->params[0]),
+                                    .oldest_first = true,
                                     .limit = TRACE_EVENTS_MAX + 1};
     if (err == ERR_OK && str_code_points(x->params[0]) > LIMIT_ID_CHARACTERS)
-        err = fault_set(&j->fault, ERR_NOT_FOUND, "", "a trace id has at most %d characters", LIMIT_TRACE_ID_BYTES);
-    if (platform_failed(p, x, err, &j->fault)) job_destroy(j);
-    else job_send(j, x, QUEUE_READER);
+        err = fault_set(&j->fault, ERR_NOT_FOUND, "", "a trace id has at most %d characters",
+                        LIMIT_TRACE_ID_BYTES);
+    if (platform_failed(p, x, err, &j->fault))
+        job_destroy(j);
+    else
+        job_send(j, x, QUEUE_READER);
 }

@@ -31,11 +31,13 @@ void auth_failed_note(void *context, const struct http_exchange *x, enum err err
     struct id id = {0};
     bool known = claimed_id(x, &id);
     size_t at = find_source(p, known, &id);
-    if (at == p->failure_count && p->failure_count >= AUTH_SOURCES_MAX - 1) { /* the last place is everybody else's */
+    if (at == p->failure_count &&
+        p->failure_count >= AUTH_SOURCES_MAX - 1) { /* the last place is everybody else's */
         known = false;
         at = find_source(p, known, &id);
     }
-    if (at == p->failure_count) p->failures[p->failure_count++] = (struct auth_source){.known_key = known, .key_id = id};
+    if (at == p->failure_count)
+        p->failures[p->failure_count++] = (struct auth_source){.known_key = known, .key_id = id};
     p->failures[at].count++;
     p->failures[at].err = err;
 }
@@ -44,7 +46,8 @@ static void record(struct job *j, struct store *s)
 {
     const struct own_event *e = j->detail;
     struct fault f;
-    if (own_event_store_alone(s, &j->actor, e, &f) != ERR_OK) log_line(LOG_ERROR, "auth_failed_not_recorded", "why", f.text, NULL);
+    if (own_event_store_alone(s, &j->actor, e, &f) != ERR_OK)
+        log_line(LOG_ERROR, "auth_failed_not_recorded", "why", f.text, NULL);
 }
 
 static struct job *job_of(struct platform *p, const struct auth_source *source)

@@ -5,7 +5,9 @@
  *                                                     a change (the bundle) or its time (304)
  *
  * That an engine asks with revision r says that all its reactors run r: so a revocation knows who
- * is behind, and answers as soon as nobody is, or after REVOKE_WAIT_MS with their names. */
+ * is behind, and answers as soon as nobody is, or after REVOKE_WAIT_MS with their names. An entity
+ * tag is the revision and this process's own random mark: a tag of before a restart proves nothing
+ * (the database may have been restored from a backup), so each engine then asks once for all. */
 #include "pipeline/ingest/bundle.h"
 
 #include <stdio.h>
@@ -17,9 +19,8 @@
 enum {
     WAIT_SECONDS_MAX = 60,
     BUNDLE_WAITS_MAX = 1024,
-    FOLLOWER_SEEN_MS = 60000,  /* an engine that has not asked for so long is not waited for */
+    FOLLOWER_SEEN_MS = 60000, /* an engine that has not asked for so long is not waited for */
     REVOKE_WAIT_MS = 1000,
-    LOG_ID_SHOWN = 8,          /* of the log id, in the entity tag: another database is another tag */
 };
 
 struct bundle_detail {
@@ -32,12 +33,12 @@ struct bundle_detail {
 
 /* ---- entity tags ---- */
 
-static void etag_write(const char *log_id, uint64_t revision, char to[80])
+static void etag_write(const struct platform *p, uint64_t revision, char to[80])
 {
-    snprintf(to, 80, "\"%llu-%.*s\"", (unsigned long long)revision, LOG_ID_SHOWN, log_id);
+    snprintf(to, 80, "\"%llu-%s\"", (unsigned long long)revision, p->mark);
 }
 
-/* The revision that a tag of this database names; 0: none. */
+/* The revision that a tag of ours names; 0: none. */
 static uint64_t etag_revision(const struct platform *p, struct str tag)
 {
     char again[80];
@@ -46,7 +47,7 @@ static uint64_t etag_revision(const struct platform *p, struct str tag)
     struct str digits = str_skip(tag, 1);
     digits.size = str_find(digits, '-');
     if (!str_to_u64(digits, &revision)) return 0;
-    etag_write(p->log_id, revision, again);
+    etag_write(p, revision, again);
     return str_equal(tag, str_from(again)) ? revision : 0;
 }
 
@@ -55,9 +56,11 @@ static uint64_t etag_revision(const struct platform *p, struct str tag)
 static struct follower *follower_of(struct platform *p, struct str node)
 {
     for (size_t i = 0; i < p->follower_count; i++)
-        if (str_equal(str_of(p->followers[i].node, p->followers[i].node_size), node)) return &p->followers[i];
+        if (str_equal(str_of(p->followers[i].node, p->followers[i].node_size), node))
+            return &p->followers[i];
     struct follower *f = &p->followers[0];
-    if (p->follower_count < FOLLOWERS_MAX) f = &p->followers[p->follower_count++];
+    if (p->follower_count < FOLLOWERS_MAX)
+        f = &p->followers[p->follower_count++];
     else /* whoever was silent the longest makes room */
         for (size_t i = 1; i < FOLLOWERS_MAX; i++)
             if (p->followers[i].seen_ms < f->seen_ms) f = &p->followers[i];
@@ -68,7 +71,8 @@ static struct follower *follower_of(struct platform *p, struct str node)
 
 static bool is_waiting(const struct platform *p, const struct follower *f)
 {
-    for (const struct link *k = p->bundle_waits.head.next; k != &p->bundle_waits.head; k = k->next) {
+    for (const struct link *k = p->bundle_waits.head.next; k != &p->bundle_waits.head;
+         k = k->next) {
         const struct job *j = link_owner(k, struct job, link);
         const struct bundle_detail *d = j->detail;
         if (str_equal(str_of(d->node, d->node_size), str_of(f->node, f->node_size))) return true;
@@ -148,7 +152,7 @@ static void bundle_work(struct job *j, struct store *s)
         buf_clear(&j->reply);
         return;
     }
-    etag_write(store_log_id(s), revision, j->etag);
+    etag_write(j->platform, revision, j->etag); /* the mark never changes: any thread may read it */
     if (strcmp(j->etag, d->known) != 0) return;
     j->status = 304;
     buf_clear(&j->reply);
@@ -161,7 +165,8 @@ static void wait_leave(struct job *j)
     link_remove(&j->link);
     loop_timer_stop(p->loop, &j->timer);
     p->bundle_wait_count--;
-    if (d->node_size > 0) follower_of(p, str_of(d->node, d->node_size))->seen_ms = loop_now_ms(p->loop);
+    if (d->node_size > 0)
+        follower_of(p, str_of(d->node, d->node_size))->seen_ms = loop_now_ms(p->loop);
 }
 
 static void wait_due(struct loop_timer *t)
@@ -178,7 +183,8 @@ static void wait_due(struct loop_timer *t)
 static bool key_holds(struct platform *p, const struct bundle_detail *d)
 {
     const struct key *k = key_table_get(p->keys, d->key_id);
-    return k != NULL && k->revoked_at == 0 && (k->expires_at == 0 || world_now_ms() < k->expires_at);
+    return k != NULL && k->revoked_at == 0 &&
+           (k->expires_at == 0 || world_now_ms() < k->expires_at);
 }
 
 void follow_changed(struct platform *p)
@@ -186,9 +192,12 @@ void follow_changed(struct platform *p)
     list_each (&p->bundle_waits, k, following) {
         struct job *j = link_owner(k, struct job, link);
         wait_leave(j);
-        if (!http_token_alive(p->server, j->token)) job_destroy(j);
-        else if (!key_holds(p, j->detail)) job_refuse(j, ERR_CREDENTIAL_REVOKED, "the key has ended while it waited");
-        else if (!job_queue(j, QUEUE_READER)) job_refuse(j, ERR_OVERLOADED, "too many requests wait for the store already");
+        if (!http_token_alive(p->server, j->token))
+            job_destroy(j);
+        else if (!key_holds(p, j->detail))
+            job_refuse(j, ERR_CREDENTIAL_REVOKED, "the key has ended while it waited");
+        else if (!job_queue(j, QUEUE_READER))
+            job_refuse(j, ERR_OVERLOADED, "too many requests wait for the store already");
     }
 }
 
@@ -218,22 +227,27 @@ static enum err read_wait(const struct http_exchange *x, uint64_t *ret_seconds, 
     enum err err = http_parameter(x, STR("wait"), &text, f);
     if (err != ERR_OK || str_is_absent(text)) return err;
     if (str_to_u64(text, ret_seconds) && *ret_seconds <= WAIT_SECONDS_MAX) return ERR_OK;
-    return fault_set(f, ERR_BAD_PARAMETER, "", "wait: must be a whole number of seconds from 0 to %d", WAIT_SECONDS_MAX);
+    return fault_set(f, ERR_BAD_PARAMETER, "",
+                     "wait: must be a whole number of seconds from 0 to %d", WAIT_SECONDS_MAX);
 }
 
 static enum err read_bundle(struct job *j, struct bundle_detail *d, const struct http_exchange *x)
 {
     const struct key *k = j->platform->caller.key;
-    struct str node = http_header_get(x, STR("writ-node")), known = http_header_get(x, STR("if-none-match"));
+    struct str node = http_header_get(x, STR("writ-node")),
+               known = http_header_get(x, STR("if-none-match"));
     if (!str_is_absent(node)) {
         if (node.size == 0 || node.size > NODE_BYTES_MAX || !str_is_utf8(node, &(size_t){0}))
-            return fault_set(&j->fault, ERR_BAD_HEADER, "", "Writ-Node: must be 1 to %d bytes of UTF-8", NODE_BYTES_MAX);
+            return fault_set(&j->fault, ERR_BAD_HEADER, "",
+                             "Writ-Node: must be 1 to %d bytes of UTF-8", NODE_BYTES_MAX);
         if (!globs_match(&k->nodes, node))
-            return fault_set(&j->fault, ERR_WRONG_NODE, "", "this key may not speak for node %.*s", (int)(node.size > 64 ? 64 : node.size), node.bytes);
+            return fault_set(&j->fault, ERR_WRONG_NODE, "", "this key may not speak for node %.*s",
+                             (int)(node.size > 64 ? 64 : node.size), node.bytes);
         memcpy(d->node, node.bytes, node.size);
         d->node_size = node.size;
     }
-    if (known.size < sizeof d->known) memcpy(d->known, known.size == 0 ? "" : known.bytes, known.size);
+    if (known.size < sizeof d->known)
+        memcpy(d->known, known.size == 0 ? "" : known.bytes, known.size);
     d->key_id = k->id;
     return copy_globs(j, &k->tenants, &d->tenants) ? ERR_OK : fault_plain(&j->fault, ERR_FULL);
 }
@@ -252,7 +266,9 @@ void bundle_handle(void *context, struct http_exchange *x)
     }
     uint64_t revision = etag_revision(p, str_from(d->known));
     if (d->node_size > 0) follower_note(p, str_of(d->node, d->node_size), revision);
-    bool waits = revision != 0 && revision == p->revision && seconds > 0 && !p->draining && p->bundle_wait_count < BUNDLE_WAITS_MAX;
+    /* It may run what this thread has not heard of yet: then there is nothing newer either. */
+    bool waits = revision != 0 && revision >= p->revision && seconds > 0 && !p->draining &&
+                 p->bundle_wait_count < BUNDLE_WAITS_MAX;
     if (!waits) {
         job_send(j, x, QUEUE_READER);
         return;

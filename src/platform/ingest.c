@@ -36,16 +36,19 @@ static void count_result(struct job *j, const struct ingest_result *r, uint64_t 
     metric_add(j->sheet, METRIC_INGEST_CLASHES, r->clashes);
     metric_add(j->sheet, METRIC_INGEST_INVALID, r->invalid);
     if (j->err == ERR_STREAM_GAP) metric_add(j->sheet, METRIC_INGEST_GAPS, 1);
-    if (j->err == ERR_OK) metric_observe(j->sheet, HISTOGRAM_INGEST, world_monotonic_ns() - begin_ns);
+    if (j->err == ERR_OK)
+        metric_observe(j->sheet, HISTOGRAM_INGEST, world_monotonic_ns() - begin_ns);
 }
 
 static void put_stream_result(struct job *j, const struct ingest_result *r)
 {
     if (j->err == ERR_OK)
-        buf_printf(&j->reply, "{\"accepted\":%llu,\"clashes\":%llu,\"duplicates\":%llu,\"next_seq\":%llu}",
-                   (unsigned long long)r->accepted, (unsigned long long)r->clashes, (unsigned long long)r->duplicates,
-                   (unsigned long long)r->next_seq);
-    else if (j->err == ERR_STREAM_GAP || j->err == ERR_EPOCH_UNKNOWN) /* beside the error's own members */
+        buf_printf(&j->reply,
+                   "{\"accepted\":%llu,\"clashes\":%llu,\"duplicates\":%llu,\"next_seq\":%llu}",
+                   (unsigned long long)r->accepted, (unsigned long long)r->clashes,
+                   (unsigned long long)r->duplicates, (unsigned long long)r->next_seq);
+    else if (j->err == ERR_STREAM_GAP ||
+             j->err == ERR_EPOCH_UNKNOWN) /* beside the error's own members */
         buf_printf(&j->reply, ",\"want_from\":%llu", (unsigned long long)r->next_seq);
 }
 
@@ -53,7 +56,8 @@ static void count_rows(struct job *j, struct store *s)
 {
     uint64_t rows;
     struct audit_store *audit = store_audit(s);
-    if (audit->ops->count(audit->state, &rows) == ERR_OK) metric_set(j->sheet, METRIC_STORE_EVENTS, rows);
+    if (audit->ops->count(audit->state, &rows) == ERR_OK)
+        metric_set(j->sheet, METRIC_STORE_EVENTS, rows);
 }
 
 static void ingest_work(struct job *j, struct store *s)
@@ -78,16 +82,19 @@ static void ingest_work(struct job *j, struct store *s)
 static enum err check_node(const struct platform *p, struct str node, struct fault *f)
 {
     if (globs_match(&p->caller.key->nodes, node)) return ERR_OK;
-    return fault_set(f, ERR_WRONG_NODE, "", "this key may not speak for node %.*s", (int)(node.size > 64 ? 64 : node.size),
-                     node.bytes);
+    return fault_set(f, ERR_WRONG_NODE, "", "this key may not speak for node %.*s",
+                     (int)(node.size > 64 ? 64 : node.size), node.bytes);
 }
 
-static struct str stream_header(struct job *j, const struct http_exchange *x, const char *name, enum err *err)
+static struct str stream_header(struct job *j, const struct http_exchange *x, const char *name,
+                                enum err *err)
 {
     struct str value = http_header_get(x, str_from(name));
     if (str_is_absent(value) && *err == ERR_OK)
-        *err = fault_set(&j->fault, ERR_BAD_HEADER, "", "%s: is missing; a stream needs Writ-Node, Writ-Journal, "
-                         "Writ-Epoch and Writ-First-Seq", name);
+        *err = fault_set(&j->fault, ERR_BAD_HEADER, "",
+                         "%s: is missing; a stream needs Writ-Node, Writ-Journal, "
+                         "Writ-Epoch and Writ-First-Seq",
+                         name);
     return job_copy(j, value);
 }
 
@@ -95,7 +102,8 @@ static enum err read_stream(struct job *j, struct ingest_detail *d, const struct
 {
     enum err err = ERR_OK;
     d->is_stream = true;
-    d->batch = (struct ingest_batch){.body = str_of(j->body, j->body_size), .tenants = &d->tenants, .now_ms = j->actor.now_ms};
+    d->batch = (struct ingest_batch){
+        .body = str_of(j->body, j->body_size), .tenants = &d->tenants, .now_ms = j->actor.now_ms};
     d->batch.node = stream_header(j, x, "Writ-Node", &err);
     d->batch.journal = stream_header(j, x, "Writ-Journal", &err);
     d->batch.epoch = stream_header(j, x, "Writ-Epoch", &err);
@@ -109,25 +117,33 @@ static bool is_ndjson(const struct http_exchange *x)
 {
     struct str type = http_header_get(x, STR("content-type"));
     struct str ndjson = STR("application/x-ndjson");
-    return type.size >= ndjson.size && str_equal_ignoring_case(str_of(type.bytes, ndjson.size), ndjson);
+    return type.size >= ndjson.size &&
+           str_equal_ignoring_case(str_of(type.bytes, ndjson.size), ndjson);
 }
 
 static enum err read_post(struct job *j, struct ingest_detail *d, const struct http_exchange *x)
 {
-    d->post = (struct ingest_post){.body = str_of(j->body, j->body_size), .ndjson = is_ndjson(x), .tenants = &d->tenants,
-                                   .now_ms = j->actor.now_ms, .key_id = j->actor.key_id,
+    d->post = (struct ingest_post){.body = str_of(j->body, j->body_size),
+                                   .ndjson = is_ndjson(x),
+                                   .tenants = &d->tenants,
+                                   .now_ms = j->actor.now_ms,
+                                   .key_id = j->actor.key_id,
                                    .tenant = job_copy(j, j->platform->caller.key->tenant),
-                                   .idempotency_key = job_copy(j, http_header_get(x, STR("idempotency-key")))};
+                                   .idempotency_key =
+                                       job_copy(j, http_header_get(x, STR("idempotency-key")))};
     size_t bad;
     struct str key = d->post.idempotency_key;
-    if (!str_is_absent(key) && (key.size == 0 || key.size > LIMIT_ID_CHARACTERS || !str_is_utf8(key, &bad)))
-        return fault_set(&j->fault, ERR_BAD_HEADER, "", "Idempotency-Key: must be 1 to %d bytes", LIMIT_ID_CHARACTERS);
+    if (!str_is_absent(key) &&
+        (key.size == 0 || key.size > LIMIT_ID_CHARACTERS || !str_is_utf8(key, &bad)))
+        return fault_set(&j->fault, ERR_BAD_HEADER, "", "Idempotency-Key: must be 1 to %d bytes",
+                         LIMIT_ID_CHARACTERS);
     return ERR_OK;
 }
 
 static bool names_a_stream(const struct http_exchange *x)
 {
-    static const char *const headers[] = {"writ-node", "writ-journal", "writ-epoch", "writ-first-seq"};
+    static const char *const headers[] = {"writ-node", "writ-journal", "writ-epoch",
+                                          "writ-first-seq"};
     for (size_t i = 0; i < 4; i++)
         if (!str_is_absent(http_header_get(x, str_from(headers[i])))) return true;
     return false;
@@ -137,12 +153,14 @@ static enum err read_ingest(struct job *j, struct ingest_detail *d, const struct
 {
     /* Room first: a body that will be refused need not be copied. */
     if (!work_has_room(j->platform->work, QUEUE_WRITER, x->body.size))
-        return fault_set(&j->fault, ERR_OVERLOADED, "", "too many batches wait for the store already");
+        return fault_set(&j->fault, ERR_OVERLOADED, "",
+                         "too many batches wait for the store already");
     j->body = malloc(x->body.size + 1);
     if (j->body == NULL) return fault_plain(&j->fault, ERR_OVERLOADED);
     if (x->body.size > 0) memcpy(j->body, x->body.bytes, x->body.size);
     j->body_size = x->body.size;
-    if (!copy_globs(j, &j->platform->caller.key->tenants, &d->tenants)) return fault_plain(&j->fault, ERR_FULL);
+    if (!copy_globs(j, &j->platform->caller.key->tenants, &d->tenants))
+        return fault_plain(&j->fault, ERR_FULL);
     return names_a_stream(x) ? read_stream(j, d, x) : read_post(j, d, x);
 }
 
@@ -152,8 +170,10 @@ void ingest_handle(void *context, struct http_exchange *x)
     struct job *j = job_create(p, x, ingest_work);
     struct ingest_detail *d = job_detail(j, struct ingest_detail);
     enum err err = read_ingest(j, d, x);
-    if (platform_failed(p, x, err, &j->fault)) job_destroy(j);
-    else job_send(j, x, QUEUE_WRITER);
+    if (platform_failed(p, x, err, &j->fault))
+        job_destroy(j);
+    else
+        job_send(j, x, QUEUE_WRITER);
 }
 
 /* ---- positions ---- */
@@ -166,7 +186,8 @@ static void put_stream(void *context, const struct audit_stream *s)
     json_put_string(out, s->epoch);
     buf_put_literal(out, ",\"journal\":");
     json_put_string(out, s->journal);
-    buf_printf(out, ",\"next_seq\":%llu,\"want_from\":%llu}", (unsigned long long)s->next_seq, (unsigned long long)s->next_seq);
+    buf_printf(out, ",\"next_seq\":%llu,\"want_from\":%llu}", (unsigned long long)s->next_seq,
+               (unsigned long long)s->next_seq);
 }
 
 static void positions_work(struct job *j, struct store *s)
@@ -175,8 +196,10 @@ static void positions_work(struct job *j, struct store *s)
     struct audit_store *audit = store_audit(s);
     buf_printf(&j->reply, "{\"log_id\":\"%s\",\"streams\":[", store_log_id(s));
     j->err = audit->ops->streams_of(audit->state, *node, put_stream, &j->reply);
-    if (j->err != ERR_OK) fault_plain(&j->fault, j->err), buf_clear(&j->reply);
-    else buf_put_literal(&j->reply, "]}");
+    if (j->err != ERR_OK)
+        fault_plain(&j->fault, j->err), buf_clear(&j->reply);
+    else
+        buf_put_literal(&j->reply, "]}");
 }
 
 void positions_handle(void *context, struct http_exchange *x)
@@ -186,7 +209,8 @@ void positions_handle(void *context, struct http_exchange *x)
     struct str node;
     enum err err = http_parameter(x, STR("node"), &node, &f);
     if (err == ERR_OK && (node.size == 0 || node.size > LIMIT_ID_CHARACTERS))
-        err = fault_set(&f, ERR_BAD_PARAMETER, "", "node: must be the name of an engine, 1 to %d bytes", LIMIT_ID_CHARACTERS);
+        err = fault_set(&f, ERR_BAD_PARAMETER, "",
+                        "node: must be the name of an engine, 1 to %d bytes", LIMIT_ID_CHARACTERS);
     if (err == ERR_OK) err = check_node(p, node, &f);
     if (platform_failed(p, x, err, &f)) return;
     struct job *j = job_create(p, x, positions_work);

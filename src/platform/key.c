@@ -10,19 +10,24 @@
 enum { OVERLAP_SECONDS = 3600, OVERLAP_SECONDS_MAX = 30 * 86400 };
 
 struct key_detail {
-    struct key *draft;     /* owned; freed on the writer, which always runs */
+    struct key *draft; /* owned; freed on the writer, which always runs */
     struct id id;
-    struct str tenant;     /* whose keys may be touched; absent: any */
+    struct str tenant; /* whose keys may be touched; absent: any */
     uint64_t overlap_ms;
     uint64_t limit, cursor;
 };
 
-static bool is_everywhere(const struct platform *p) { return str_equal(p->caller.key->tenant, STR("*")); }
+static bool is_everywhere(const struct platform *p)
+{
+    return str_equal(p->caller.key->tenant, STR("*"));
+}
 
 static void send_or_refuse(struct job *j, struct http_exchange *x, enum err err, enum job_queue q)
 {
-    if (platform_failed(j->platform, x, err, &j->fault)) job_destroy(j);
-    else job_send(j, x, q);
+    if (platform_failed(j->platform, x, err, &j->fault))
+        job_destroy(j);
+    else
+        job_send(j, x, q);
 }
 
 /* ---- create ---- */
@@ -31,7 +36,8 @@ static void create_work(struct job *j, struct store *s)
 {
     struct key_detail *d = j->detail;
     struct key_result result;
-    j->err = key_store_create(s, &j->platform->pepper, d->draft, &j->actor, &j->reply, &result, &j->fault);
+    j->err = key_store_create(s, &j->platform->pepper, d->draft, &j->actor, &j->reply, &result,
+                              &j->fault);
     if (j->err != ERR_OK) return;
     j->status = 201;
     j->revision = result.revision;
@@ -51,9 +57,11 @@ static enum err check_rights(struct platform *p, const struct key *draft, struct
 {
     if (is_everywhere(p)) return ERR_OK;
     if (!str_equal(draft->tenant, p->caller.key->tenant))
-        return fault_set(f, ERR_WRONG_TENANT, "/tenant", "tenant: this key may make keys of its own tenant only");
+        return fault_set(f, ERR_WRONG_TENANT, "/tenant",
+                         "tenant: this key may make keys of its own tenant only");
     if ((draft->roles & ROLE_INGEST) != 0)
-        return fault_set(f, ERR_MISSING_ROLE, "/roles", "roles: only an admin of every tenant may make ingest keys");
+        return fault_set(f, ERR_MISSING_ROLE, "/roles",
+                         "roles: only an admin of every tenant may make ingest keys");
     return ERR_OK;
 }
 
@@ -63,13 +71,15 @@ static bool is_absent(const struct json *v)
 }
 
 /* The body names the key's tenant; where it does not, it is the caller's. */
-static enum err fill_tenant(struct platform *p, struct json *body, struct json *own, struct fault *f)
+static enum err fill_tenant(struct platform *p, struct json *body, struct json *own,
+                            struct fault *f)
 {
     struct json *given = json_get(body, STR("tenant"));
     if (!is_absent(given)) return ERR_OK;
     enum err err = settle_tenant(p, body, f);
     if (err == ERR_TENANT_REQUIRED)
-        return fault_set(f, ERR_TENANT_REQUIRED, "/tenant", "tenant: this key speaks for every tenant, so say whose key it shall be");
+        return fault_set(f, ERR_TENANT_REQUIRED, "/tenant",
+                         "tenant: this key speaks for every tenant, so say whose key it shall be");
     if (err != ERR_OK) return err;
     if (given == NULL) {
         *own = (struct json){.key = STR("tenant"), .next = body->child};
@@ -115,7 +125,8 @@ void key_create_handle(void *context, struct http_exchange *x)
     struct key_detail *d = job_detail(j, struct key_detail);
     enum err err = read_create(j, d, x);
     if (err == ERR_OK && !work_has_room(p->work, QUEUE_WRITER, 0))
-        err = fault_plain(&j->fault, ERR_OVERLOADED); /* asked here, because the draft must be freed */
+        err = fault_plain(&j->fault,
+                          ERR_OVERLOADED); /* asked here, because the draft must be freed */
     if (err != ERR_OK) key_destroy(d->draft);
     j->done = create_done;
     send_or_refuse(j, x, err, QUEUE_WRITER);
@@ -130,7 +141,8 @@ static enum err one_key(struct job *j, const struct http_exchange *x)
     /* An id names its tenant; an admin of every tenant need not. */
     d->tenant = job_copy(j, p->caller.tenant);
     if (id_read("key_", x->params[0], &d->id)) return ERR_OK;
-    return fault_set(&j->fault, ERR_NOT_FOUND, "", "there is no such key: an id is key_ and 26 digits");
+    return fault_set(&j->fault, ERR_NOT_FOUND, "",
+                     "there is no such key: an id is key_ and 26 digits");
 }
 
 static void revoke_work(struct job *j, struct store *s)
@@ -143,8 +155,10 @@ static void revoke_work(struct job *j, struct store *s)
 
 static void revoke_done(struct job *j)
 {
-    if (j->err != ERR_OK) job_answer(j);
-    else follow_await(j);
+    if (j->err != ERR_OK)
+        job_answer(j);
+    else
+        follow_await(j);
 }
 
 void key_revoke_handle(void *context, struct http_exchange *x)
@@ -158,7 +172,8 @@ static void rotate_work(struct job *j, struct store *s)
 {
     struct key_detail *d = j->detail;
     struct key_result result;
-    j->err = key_store_rotate(s, &j->platform->pepper, d->tenant, d->id, d->overlap_ms, &j->actor, &j->reply, &result, &j->fault);
+    j->err = key_store_rotate(s, &j->platform->pepper, d->tenant, d->id, d->overlap_ms, &j->actor,
+                              &j->reply, &result, &j->fault);
     if (j->err != ERR_OK) return;
     j->status = 201;
     j->revision = result.revision;
@@ -177,10 +192,14 @@ static enum err read_overlap(struct job *j, const struct http_exchange *x)
     if (err != ERR_OK) return err;
     const struct json *v = json_get(body, STR("overlap_seconds"));
     if (v == NULL || v->type == JSON_NULL) return ERR_OK;
-    if (!json_is_number(v)) return fault_set(&j->fault, ERR_WRONG_TYPE, "/overlap_seconds", "overlap_seconds: must be a whole number");
+    if (!json_is_number(v))
+        return fault_set(&j->fault, ERR_WRONG_TYPE, "/overlap_seconds",
+                         "overlap_seconds: must be a whole number");
     uint64_t seconds = json_u64(body, STR("overlap_seconds"), UINT64_MAX);
     if (seconds > OVERLAP_SECONDS_MAX)
-        return fault_set(&j->fault, ERR_OUT_OF_RANGE, "/overlap_seconds", "overlap_seconds: must be a whole number from 0 to %d", OVERLAP_SECONDS_MAX);
+        return fault_set(&j->fault, ERR_OUT_OF_RANGE, "/overlap_seconds",
+                         "overlap_seconds: must be a whole number from 0 to %d",
+                         OVERLAP_SECONDS_MAX);
     d->overlap_ms = seconds * 1000;
     return ERR_OK;
 }
@@ -190,7 +209,8 @@ static enum err check_rotation(struct job *j)
 {
     struct platform *p = j->platform;
     const struct key *old = key_table_get(p->keys, ((struct key_detail *)j->detail)->id);
-    if (old == NULL || is_everywhere(p) || !str_equal(old->tenant, p->caller.key->tenant)) return ERR_OK; /* the store says 404 */
+    if (old == NULL || is_everywhere(p) || !str_equal(old->tenant, p->caller.key->tenant))
+        return ERR_OK; /* the store says 404 */
     return check_rights(p, old, &j->fault);
 }
 

@@ -62,7 +62,8 @@ int main(int argc, char **argv)
         return 1;
     }
     take_signals();
-    log_line(LOG_INFO, "listening", "address", platform_address(running), "unix", config.listen_unix, "store", config.store, NULL);
+    log_line(LOG_INFO, "listening", "address", platform_address(running), "unix",
+             config.listen_unix, "store", config.store, NULL);
     platform_run(running);
     signal(SIGINT, SIG_IGN);
     signal(SIGTERM, SIG_IGN);

@@ -14,7 +14,10 @@ static void probe(struct job *j, struct store *s)
     buf_put_literal(&j->reply, ",\"version\":\"" WRIT_VERSION "\"}");
 }
 
-void healthz_handle(void *context, struct http_exchange *x) { job_send(job_create(context, x, probe), x, QUEUE_READER); }
+void healthz_handle(void *context, struct http_exchange *x)
+{
+    job_send(job_create(context, x, probe), x, QUEUE_READER);
+}
 
 void livez_handle(void *context, struct http_exchange *x)
 {
@@ -32,8 +35,10 @@ void readyz_handle(void *context, struct http_exchange *x)
 {
     struct platform *p = context;
     struct fault f;
-    if (p->draining) platform_failed(p, x, fault_plain(&f, ERR_DRAINING), &f);
-    else job_send(job_create(p, x, probe_ready), x, QUEUE_READER);
+    if (p->draining)
+        platform_failed(p, x, fault_plain(&f, ERR_DRAINING), &f);
+    else
+        job_send(job_create(p, x, probe_ready), x, QUEUE_READER);
 }
 
 void config_check_handle(void *context, struct http_exchange *x)
@@ -50,8 +55,10 @@ static void reply_metrics(struct platform *p, struct http_exchange *x)
     buf_init(&b, 16 << 10, METRICS_BYTES_MAX);
     metric_set(p->sheet, METRIC_PLATFORM_CONNECTIONS, http_server_connections(p->server));
     metrics_put(&b, STR("writ_platform_"));
-    const struct http_reply reply = {.status = 200, .body = buf_view(&b),
-                                     .content_type = STR("text/plain; version=0.0.4; charset=utf-8")};
+    const struct http_reply reply = {.status = 200,
+                                     .body = buf_view(&b),
+                                     .content_type =
+                                         STR("text/plain; version=0.0.4; charset=utf-8")};
     metric_add(p->sheet, METRIC_PLATFORM_REPLIES_2XX, 1);
     http_reply(x, &reply);
     buf_fini(&b);
@@ -61,8 +68,8 @@ void metrics_handle(void *context, struct http_exchange *x)
 {
     struct platform *p = context;
     struct fault f;
-    enum err err = p->config->metrics_public
-                       ? ERR_OK
-                       : api_admit(&p->api, x, ROLE_METRICS | ROLE_ADMIN, world_now_ms(), &p->caller, &f);
+    enum err err = p->config->metrics_public ? ERR_OK
+                                             : api_admit(&p->api, x, ROLE_METRICS | ROLE_ADMIN,
+                                                         world_now_ms(), &p->caller, &f);
     if (!platform_failed(p, x, err, &f)) reply_metrics(p, x);
 }

@@ -36,10 +36,11 @@ static enum err read_store(struct platform *p, struct fault *f)
     if (err != ERR_OK) return err;
     err = store_revision(s, &p->revision, f);
     if (err == ERR_OK) err = key_store_table(s, &p->keys, f);
-    snprintf(p->log_id, sizeof p->log_id, "%s", store_log_id(s));
     store_close(s);
     if (err == ERR_OK && key_table_count(p->keys) == 0)
-        log_line(LOG_WARNING, "no_keys", "text", "there is no API key yet: make the first one with writ key create --data DIR", NULL);
+        log_line(LOG_WARNING, "no_keys", "text",
+                 "there is no API key yet: make the first one with writ key create --data DIR",
+                 NULL);
     return err;
 }
 
@@ -73,13 +74,20 @@ static void make_server(struct platform *p)
 {
     const struct config *c = p->config;
     routes_make(p);
-    const struct http_service service = {.routes = p->routes, .route_count = p->route_count, .context = p,
-                                         .admit = route_admit, .handle = route_handle, .refuse = route_refuse};
-    const struct http_limits limits = {.connections_max = (uint32_t)c->connections_max, .head_ms = (uint32_t)c->head_ms,
-                                       .body_ms = (uint32_t)c->body_ms, .idle_ms = (uint32_t)c->idle_ms,
+    const struct http_service service = {.routes = p->routes,
+                                         .route_count = p->route_count,
+                                         .context = p,
+                                         .admit = route_admit,
+                                         .handle = route_handle,
+                                         .refuse = route_refuse};
+    const struct http_limits limits = {.connections_max = (uint32_t)c->connections_max,
+                                       .head_ms = (uint32_t)c->head_ms,
+                                       .body_ms = (uint32_t)c->body_ms,
+                                       .idle_ms = (uint32_t)c->idle_ms,
                                        .write_ms = (uint32_t)c->write_ms};
     p->server = http_server_create(p->loop, &service, &limits);
-    if (c->engine_url[0] != '\0') p->forward = forward_create(&p->api, p->loop, &p->server, c->engine_url);
+    if (c->engine_url[0] != '\0')
+        p->forward = forward_create(&p->api, p->loop, &p->server, c->engine_url);
 }
 
 static void accepted(void *context, int fd, bool is_unix)
@@ -119,6 +127,9 @@ enum err platform_create(const struct config *c, struct platform **ret, struct f
     p->loop = loop_create();
     list_init(&p->bundle_waits);
     list_init(&p->revoke_waits);
+    uint32_t mark;
+    world_random(&mark, sizeof mark);
+    snprintf(p->mark, sizeof p->mark, "%08x", mark);
     bell_start(p->loop, &p->wake, woken);
     enum err err = boot(p, f);
     if (err != ERR_OK) {

@@ -22,8 +22,8 @@ enum { AUTH_SOURCES_MAX = 64, FOLLOWERS_MAX = 256, NODE_BYTES_MAX = 256 };
 /* Refused credentials of this second, one entry per source, until they are recorded. */
 struct auth_source {
     bool known_key;
-    struct id key_id;  /* where the credential had the form of a key */
-    enum err err;      /* the latest reason */
+    struct id key_id; /* where the credential had the form of a key */
+    enum err err;     /* the latest reason */
     uint64_t count;
 };
 
@@ -44,16 +44,16 @@ struct platform {
     struct http_route *routes;
     size_t route_count;
     struct api api;
-    struct forward *forward;      /* NULL: no engine is configured */
+    struct forward *forward; /* NULL: no engine is configured */
     struct work *work;
-    struct metrics_sheet *sheet;  /* the reactor's */
-    struct key_table *keys;       /* replaced whole when keys change */
-    uint64_t revision;            /* newest known */
-    char log_id[40];
-    struct caller caller;         /* of the request in hand */
-    struct loop_timer tick;       /* each second */
-    struct loop_bell wake;        /* rung by platform_stop */
-    atomic_bool stopping;         /* set by any thread */
+    struct metrics_sheet *sheet; /* the reactor's */
+    struct key_table *keys;      /* replaced whole when keys change */
+    uint64_t revision;           /* newest known */
+    char mark[9];                /* random per process; in the bundle's entity tags */
+    struct caller caller;        /* of the request in hand */
+    struct loop_timer tick;      /* each second */
+    struct loop_bell wake;       /* rung by platform_stop */
+    atomic_bool stopping;        /* set by any thread */
     bool draining;
 
     struct auth_source failures[AUTH_SOURCES_MAX];
@@ -61,9 +61,9 @@ struct platform {
 
     struct follower followers[FOLLOWERS_MAX];
     size_t follower_count;
-    struct list bundle_waits;     /* of jobs: engines that wait for a change */
+    struct list bundle_waits;         /* of jobs: engines that wait for a change */
     _Atomic size_t bundle_wait_count; /* written by the reactor alone */
-    struct list revoke_waits;     /* of jobs: revocations that wait for engines */
+    struct list revoke_waits;         /* of jobs: revocations that wait for engines */
 };
 
 /* Opens the store (making and migrating it), starts the threads and listens. On failure nothing
@@ -85,36 +85,38 @@ void route_refuse(void *context, struct http_exchange *x, const struct fault *f)
 
 /* ---- resources: one file each ---- */
 
-void healthz_handle(void *context, struct http_exchange *x);        /* operations.c */
+void healthz_handle(void *context, struct http_exchange *x); /* operations.c */
 void livez_handle(void *context, struct http_exchange *x);
 void readyz_handle(void *context, struct http_exchange *x);
 void config_check_handle(void *context, struct http_exchange *x);
 void metrics_handle(void *context, struct http_exchange *x);
-void ingest_handle(void *context, struct http_exchange *x);         /* ingest.c */
+void ingest_handle(void *context, struct http_exchange *x); /* ingest.c */
 void positions_handle(void *context, struct http_exchange *x);
-void audit_query_handle(void *context, struct http_exchange *x);    /* audit.c */
+void audit_query_handle(void *context, struct http_exchange *x); /* audit.c */
 void audit_trace_handle(void *context, struct http_exchange *x);
-void policy_list_handle(void *context, struct http_exchange *x);    /* policy.c */
+void policy_list_handle(void *context, struct http_exchange *x); /* policy.c */
 void policy_get_handle(void *context, struct http_exchange *x);
 void policy_put_handle(void *context, struct http_exchange *x);
 void policy_delete_handle(void *context, struct http_exchange *x);
 void policy_versions_handle(void *context, struct http_exchange *x);
 void policy_version_handle(void *context, struct http_exchange *x);
 void policy_rollback_handle(void *context, struct http_exchange *x);
-void key_list_handle(void *context, struct http_exchange *x);       /* key.c */
+void key_list_handle(void *context, struct http_exchange *x); /* key.c */
 void key_create_handle(void *context, struct http_exchange *x);
 void key_revoke_handle(void *context, struct http_exchange *x);
 void key_rotate_handle(void *context, struct http_exchange *x);
-void bundle_handle(void *context, struct http_exchange *x);         /* follow.c */
+void bundle_handle(void *context, struct http_exchange *x); /* follow.c */
 
 /* Refuses the exchange in hand with this fault. */
 void refuse(struct platform *p, struct http_exchange *x, const struct fault *f);
 /* Refuses the exchange and says so: `if (platform_failed(p, x, err, &f)) return;` */
-bool platform_failed(struct platform *p, struct http_exchange *x, enum err err, const struct fault *f);
+bool platform_failed(struct platform *p, struct http_exchange *x, enum err err,
+                     const struct fault *f);
 /* The caller's tenant, with the one that a body may name. */
 enum err settle_tenant(struct platform *p, const struct json *body, struct fault *f);
 /* Refuses a body that spells one of these members (given in snake_case) in camelCase. */
-enum err check_case(const struct json *body, const char *const *members, size_t count, struct fault *f);
+enum err check_case(const struct json *body, const char *const *members, size_t count,
+                    struct fault *f);
 
 /* ---- engines that follow (follow.c) ---- */
 

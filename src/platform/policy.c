@@ -14,10 +14,10 @@ enum { POLICY_NAME_MAX = 64 };
 struct policy_detail {
     struct policy_change change;
     char digest[SHA256_HEX];
-    uint64_t version;         /* asked for */
+    uint64_t version; /* asked for */
     uint64_t limit, cursor;
     struct policy_problems problems; /* what is wrong, or what is worth a warning */
-    struct buf content;       /* of an old version, on its way back */
+    struct buf content;              /* of an old version, on its way back */
 };
 
 /* ---- telling problems ---- */
@@ -40,8 +40,10 @@ static void put_problems(struct buf *out, const struct policy_problems *p)
 static void tell_invalid(struct job *j, const struct policy_problems *p)
 {
     const struct policy_problem *first = &p->list[0];
-    j->err = fault_set(&j->fault, ERR_INVALID_POLICY, "/content", "content: line %u, column %u: %s%s%s", first->line,
-                       first->column, first->path, first->path[0] == '\0' ? "" : ": ", first->message);
+    j->err = fault_set(&j->fault, ERR_INVALID_POLICY, "/content",
+                       "content: line %u, column %u%s%s%s: %s", first->line, first->column,
+                       first->path[0] == '\0' ? "" : " (", first->path,
+                       first->path[0] == '\0' ? "" : ")", first->message);
     buf_put_literal(&j->reply, ",\"details\":");
     put_problems(&j->reply, p);
 }
@@ -83,7 +85,8 @@ static void add_remarks(struct job *j, const struct policy_detail *d, const stru
 {
     static const char *const effects[] = {"unchanged", "updated", "created", "deleted"};
     if (j->reply.size > 0 && !j->reply.overflow) j->reply.size--; /* the closing brace */
-    if (d->change.dry_run) buf_printf(&j->reply, ",\"change\":\"%s\",\"dry_run\":true", effects[r->effect]);
+    if (d->change.dry_run)
+        buf_printf(&j->reply, ",\"change\":\"%s\",\"dry_run\":true", effects[r->effect]);
     if (d->problems.count > 0) {
         buf_put_literal(&j->reply, ",\"warnings\":");
         put_problems(&j->reply, &d->problems);
@@ -121,7 +124,8 @@ static void put_checked(struct job *j)
         return;
     }
     j->work = put_work;
-    if (!job_queue(j, QUEUE_WRITER)) job_refuse(j, ERR_OVERLOADED, "too many changes wait for the store already");
+    if (!job_queue(j, QUEUE_WRITER))
+        job_refuse(j, ERR_OVERLOADED, "too many changes wait for the store already");
 }
 
 /* ---- on the reactor ---- */
@@ -129,7 +133,8 @@ static void put_checked(struct job *j)
 static enum err check_name(struct str name, struct fault *f)
 {
     if (name.size > 0 && name.size <= POLICY_NAME_MAX && str_is_name(name)) return ERR_OK;
-    return fault_set(f, ERR_BAD_VALUE, "", "name: a policy's name is 1 to %d of [A-Za-z0-9._-]", POLICY_NAME_MAX);
+    return fault_set(f, ERR_BAD_VALUE, "", "name: a policy's name is 1 to %d of [A-Za-z0-9._-]",
+                     POLICY_NAME_MAX);
 }
 
 /* A job for the policy that the path names, in the caller's tenant (settled with `body`). */
@@ -142,16 +147,19 @@ static enum err policy_job(struct job *j, const struct http_exchange *x, const s
     j->tenant = job_copy(j, j->platform->caller.tenant);
     d->change.tenant = j->tenant;
     d->change.name = job_copy(j, x->params[0]);
-    d->change.condition = (struct policy_condition){.if_match = job_copy(j, http_header_get(x, STR("if-match"))),
-                                                    .if_none_match = job_copy(j, http_header_get(x, STR("if-none-match")))};
+    d->change.condition = (struct policy_condition){
+        .if_match = job_copy(j, http_header_get(x, STR("if-match"))),
+        .if_none_match = job_copy(j, http_header_get(x, STR("if-none-match")))};
     return ERR_OK;
 }
 
 /* Sends the job, or refuses where making it failed. */
 static void send_or_refuse(struct job *j, struct http_exchange *x, enum err err, enum job_queue q)
 {
-    if (platform_failed(j->platform, x, err, &j->fault)) job_destroy(j);
-    else job_send(j, x, q);
+    if (platform_failed(j->platform, x, err, &j->fault))
+        job_destroy(j);
+    else
+        job_send(j, x, q);
 }
 
 static const struct json *member(const struct json *body, const char *name)
@@ -163,10 +171,14 @@ static const struct json *member(const struct json *body, const char *name)
 static enum err read_content(struct job *j, struct policy_detail *d, const struct json *body)
 {
     const struct json *content = member(body, "content");
-    if (content == NULL) return fault_set(&j->fault, ERR_MISSING_MEMBER, "/content", "content: is missing");
-    struct str text = json_is_string(content) ? content->string : json_is_object(content) ? content->raw : (struct str){0};
+    if (content == NULL)
+        return fault_set(&j->fault, ERR_MISSING_MEMBER, "/content", "content: is missing");
+    struct str text = json_is_string(content)   ? content->string
+                      : json_is_object(content) ? content->raw
+                                                : (struct str){0};
     if (str_is_absent(text))
-        return fault_set(&j->fault, ERR_WRONG_TYPE, "/content", "content: must be YAML or JSON text, or the document as an object");
+        return fault_set(&j->fault, ERR_WRONG_TYPE, "/content",
+                         "content: must be YAML or JSON text, or the document as an object");
     d->change.content = job_copy(j, text);
     return ERR_OK;
 }
@@ -177,13 +189,17 @@ static enum err read_put(struct job *j, struct policy_detail *d, const struct js
     enum err err = check_case(body, members, 2, &j->fault);
     if (err == ERR_OK) err = read_content(j, d, body);
     if (err != ERR_OK) return err;
-    const struct json *description = member(body, "description"), *active = member(body, "is_active");
+    const struct json *description = member(body, "description"),
+                      *active = member(body, "is_active");
     if (description != NULL && !json_is_string(description))
-        return fault_set(&j->fault, ERR_WRONG_TYPE, "/description", "description: must be a string");
+        return fault_set(&j->fault, ERR_WRONG_TYPE, "/description",
+                         "description: must be a string");
     if (description != NULL && str_code_points(description->string) > 4 * LIMIT_ID_CHARACTERS)
-        return fault_set(&j->fault, ERR_OUT_OF_RANGE, "/description", "description: longer than %d characters", 4 * LIMIT_ID_CHARACTERS);
+        return fault_set(&j->fault, ERR_OUT_OF_RANGE, "/description",
+                         "description: longer than %d characters", 4 * LIMIT_ID_CHARACTERS);
     if (active != NULL && !json_is_bool(active))
-        return fault_set(&j->fault, ERR_WRONG_TYPE, "/is_active", "is_active: must be true or false");
+        return fault_set(&j->fault, ERR_WRONG_TYPE, "/is_active",
+                         "is_active: must be true or false");
     if (description != NULL) d->change.description = job_copy(j, description->string);
     d->change.has_active = active != NULL;
     d->change.is_active = active != NULL && active->type == JSON_TRUE;
@@ -212,7 +228,8 @@ static void rollback_check(struct job *j, struct store *s)
     struct policy_detail *d = j->detail;
     struct buf content;
     buf_init(&content, 4 << 10, LIMIT_POLICY_BODY_BYTES * 2);
-    j->err = policy_store_content(s, d->change.tenant, d->change.name, d->version, &content, &j->fault);
+    j->err =
+        policy_store_content(s, d->change.tenant, d->change.name, d->version, &content, &j->fault);
     if (j->err == ERR_OK) check_content(j, d, buf_view(&content));
     buf_fini(&content);
 }
@@ -221,8 +238,8 @@ static void rollback_work(struct job *j, struct store *s)
 {
     struct policy_detail *d = j->detail;
     struct policy_result result;
-    j->err = policy_store_rollback(s, d->change.tenant, d->change.name, d->version, &d->change.condition, &j->actor,
-                                   &j->reply, &result, &j->fault);
+    j->err = policy_store_rollback(s, d->change.tenant, d->change.name, d->version,
+                                   &d->change.condition, &j->actor, &j->reply, &result, &j->fault);
     if (j->err != ERR_OK) {
         buf_clear(&j->reply);
         return;
@@ -239,17 +256,22 @@ static void rollback_checked(struct job *j)
         return;
     }
     j->work = rollback_work;
-    if (!job_queue(j, QUEUE_WRITER)) job_refuse(j, ERR_OVERLOADED, "too many changes wait for the store already");
+    if (!job_queue(j, QUEUE_WRITER))
+        job_refuse(j, ERR_OVERLOADED, "too many changes wait for the store already");
 }
 
 static enum err read_version(struct job *j, const struct json *body)
 {
     struct policy_detail *d = j->detail;
     const struct json *v = member(body, "version");
-    if (v == NULL) return fault_set(&j->fault, ERR_MISSING_MEMBER, "/version", "version: is missing");
-    if (!json_is_number(v)) return fault_set(&j->fault, ERR_WRONG_TYPE, "/version", "version: must be a whole number");
+    if (v == NULL)
+        return fault_set(&j->fault, ERR_MISSING_MEMBER, "/version", "version: is missing");
+    if (!json_is_number(v))
+        return fault_set(&j->fault, ERR_WRONG_TYPE, "/version", "version: must be a whole number");
     d->version = json_u64(body, STR("version"), 0);
-    if (d->version == 0) return fault_set(&j->fault, ERR_OUT_OF_RANGE, "/version", "version: must be a whole number from 1 on");
+    if (d->version == 0)
+        return fault_set(&j->fault, ERR_OUT_OF_RANGE, "/version",
+                         "version: must be a whole number from 1 on");
     return ERR_OK;
 }
 
@@ -271,7 +293,8 @@ static void delete_work(struct job *j, struct store *s)
 {
     struct policy_detail *d = j->detail;
     struct policy_result result;
-    j->err = policy_store_delete(s, d->change.tenant, d->change.name, &d->change.condition, &j->actor, &result, &j->fault);
+    j->err = policy_store_delete(s, d->change.tenant, d->change.name, &d->change.condition,
+                                 &j->actor, &result, &j->fault);
     if (j->err != ERR_OK) return;
     j->revision = result.revision;
     buf_put_literal(&j->reply, "{\"deleted\":true}");
@@ -307,7 +330,8 @@ void policy_get_handle(void *context, struct http_exchange *x)
 static void versions_work(struct job *j, struct store *s)
 {
     struct policy_detail *d = j->detail;
-    j->err = policy_store_versions(s, d->change.tenant, d->change.name, d->limit, d->cursor, &j->reply, &j->fault);
+    j->err = policy_store_versions(s, d->change.tenant, d->change.name, d->limit, d->cursor,
+                                   &j->reply, &j->fault);
     if (j->err != ERR_OK) buf_clear(&j->reply);
 }
 
@@ -332,7 +356,8 @@ void policy_versions_handle(void *context, struct http_exchange *x)
 static void version_work(struct job *j, struct store *s)
 {
     struct policy_detail *d = j->detail;
-    j->err = policy_store_version(s, d->change.tenant, d->change.name, d->version, &j->reply, &j->fault);
+    j->err =
+        policy_store_version(s, d->change.tenant, d->change.name, d->version, &j->reply, &j->fault);
 }
 
 void policy_version_handle(void *context, struct http_exchange *x)

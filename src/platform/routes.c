@@ -10,51 +10,114 @@
 
 #define POLICY_ROLES (ROLE_POLICY_ADMIN | ROLE_ADMIN)
 #define AUDIT_ROLES (ROLE_AUDITOR | ROLE_ADMIN)
-#define PUBLIC(path, function) {.method = HTTP_GET, .pattern = path, .handle = function, .parameters = ""}
+#define PUBLIC(path, function)                                                                     \
+    {                                                                                              \
+        .method = HTTP_GET, .pattern = path, .handle = function, .parameters = ""                  \
+    }
 
 static const struct http_route own_routes[] = {
     PUBLIC("/healthz", healthz_handle),
     PUBLIC("/livez", livez_handle),
     PUBLIC("/readyz", readyz_handle),
-    {.method = HTTP_GET, .pattern = "/metrics", .handle = metrics_handle, .parameters = "tenant_id"},
+    {.method = HTTP_GET,
+     .pattern = "/metrics",
+     .handle = metrics_handle,
+     .parameters = "tenant_id"},
 
-    {.method = HTTP_GET, .pattern = "/api/v1/policies", .handle = policy_list_handle, .roles = POLICY_ROLES,
+    {.method = HTTP_GET,
+     .pattern = "/api/v1/policies",
+     .handle = policy_list_handle,
+     .roles = POLICY_ROLES,
      .parameters = "tenant_id limit cursor"},
-    {.method = HTTP_GET, .pattern = "/api/v1/policies/{name}", .handle = policy_get_handle, .roles = POLICY_ROLES,
+    {.method = HTTP_GET,
+     .pattern = "/api/v1/policies/{name}",
+     .handle = policy_get_handle,
+     .roles = POLICY_ROLES,
      .parameters = "tenant_id"},
-    {.method = HTTP_PUT, .pattern = "/api/v1/policies/{name}", .handle = policy_put_handle, .roles = POLICY_ROLES,
-     .parameters = "tenant_id dry_run", .body = HTTP_BODY_JSON, .body_max = LIMIT_POLICY_BODY_BYTES},
-    {.method = HTTP_DELETE, .pattern = "/api/v1/policies/{name}", .handle = policy_delete_handle, .roles = POLICY_ROLES,
+    {.method = HTTP_PUT,
+     .pattern = "/api/v1/policies/{name}",
+     .handle = policy_put_handle,
+     .roles = POLICY_ROLES,
+     .parameters = "tenant_id dry_run",
+     .body = HTTP_BODY_JSON,
+     .body_max = LIMIT_POLICY_BODY_BYTES},
+    {.method = HTTP_DELETE,
+     .pattern = "/api/v1/policies/{name}",
+     .handle = policy_delete_handle,
+     .roles = POLICY_ROLES,
      .parameters = "tenant_id"},
-    {.method = HTTP_GET, .pattern = "/api/v1/policies/{name}/versions", .handle = policy_versions_handle,
-     .roles = POLICY_ROLES, .parameters = "tenant_id limit cursor"},
-    {.method = HTTP_GET, .pattern = "/api/v1/policies/{name}/versions/{n}", .handle = policy_version_handle,
-     .roles = POLICY_ROLES, .parameters = "tenant_id"},
-    {.method = HTTP_POST, .pattern = "/api/v1/policies/{name}/rollback", .handle = policy_rollback_handle,
-     .roles = POLICY_ROLES, .parameters = "tenant_id", .body = HTTP_BODY_JSON},
-
-    {.method = HTTP_GET, .pattern = "/api/v1/keys", .handle = key_list_handle, .roles = ROLE_ADMIN,
+    {.method = HTTP_GET,
+     .pattern = "/api/v1/policies/{name}/versions",
+     .handle = policy_versions_handle,
+     .roles = POLICY_ROLES,
      .parameters = "tenant_id limit cursor"},
-    {.method = HTTP_POST, .pattern = "/api/v1/keys", .handle = key_create_handle, .roles = ROLE_ADMIN,
-     .parameters = "tenant_id", .body = HTTP_BODY_JSON},
-    {.method = HTTP_DELETE, .pattern = "/api/v1/keys/{id}", .handle = key_revoke_handle, .roles = ROLE_ADMIN,
+    {.method = HTTP_GET,
+     .pattern = "/api/v1/policies/{name}/versions/{n}",
+     .handle = policy_version_handle,
+     .roles = POLICY_ROLES,
      .parameters = "tenant_id"},
-    {.method = HTTP_POST, .pattern = "/api/v1/keys/{id}/rotate", .handle = key_rotate_handle, .roles = ROLE_ADMIN,
-     .parameters = "tenant_id", .body = HTTP_BODY_OPTIONAL_JSON},
+    {.method = HTTP_POST,
+     .pattern = "/api/v1/policies/{name}/rollback",
+     .handle = policy_rollback_handle,
+     .roles = POLICY_ROLES,
+     .parameters = "tenant_id",
+     .body = HTTP_BODY_JSON},
 
-    {.method = HTTP_GET, .pattern = "/api/v1/audit", .handle = audit_query_handle, .roles = AUDIT_ROLES,
-     .parameters = "tenant_id actor action decision trace_id kind rule user_id from to limit cursor"},
-    {.method = HTTP_GET, .pattern = "/api/v1/audit/trace/{id}", .handle = audit_trace_handle, .roles = AUDIT_ROLES,
+    {.method = HTTP_GET,
+     .pattern = "/api/v1/keys",
+     .handle = key_list_handle,
+     .roles = ROLE_ADMIN,
+     .parameters = "tenant_id limit cursor"},
+    {.method = HTTP_POST,
+     .pattern = "/api/v1/keys",
+     .handle = key_create_handle,
+     .roles = ROLE_ADMIN,
+     .parameters = "tenant_id",
+     .body = HTTP_BODY_JSON},
+    {.method = HTTP_DELETE,
+     .pattern = "/api/v1/keys/{id}",
+     .handle = key_revoke_handle,
+     .roles = ROLE_ADMIN,
      .parameters = "tenant_id"},
-    {.method = HTTP_POST, .pattern = "/api/v1/audit/ingest", .handle = ingest_handle, .roles = ROLE_INGEST,
-     .parameters = "tenant_id", .body = HTTP_BODY_NDJSON, .body_max = LIMIT_INGEST_BODY_BYTES},
-    {.method = HTTP_GET, .pattern = "/api/v1/audit/positions", .handle = positions_handle, .roles = ROLE_INGEST,
+    {.method = HTTP_POST,
+     .pattern = "/api/v1/keys/{id}/rotate",
+     .handle = key_rotate_handle,
+     .roles = ROLE_ADMIN,
+     .parameters = "tenant_id",
+     .body = HTTP_BODY_OPTIONAL_JSON},
+
+    {.method = HTTP_GET,
+     .pattern = "/api/v1/audit",
+     .handle = audit_query_handle,
+     .roles = AUDIT_ROLES,
+     .parameters =
+         "tenant_id actor action decision trace_id kind rule user_id from to limit cursor"},
+    {.method = HTTP_GET,
+     .pattern = "/api/v1/audit/trace/{id}",
+     .handle = audit_trace_handle,
+     .roles = AUDIT_ROLES,
+     .parameters = "tenant_id"},
+    {.method = HTTP_POST,
+     .pattern = "/api/v1/audit/ingest",
+     .handle = ingest_handle,
+     .roles = ROLE_INGEST,
+     .parameters = "tenant_id",
+     .body = HTTP_BODY_NDJSON,
+     .body_max = LIMIT_INGEST_BODY_BYTES},
+    {.method = HTTP_GET,
+     .pattern = "/api/v1/audit/positions",
+     .handle = positions_handle,
+     .roles = ROLE_INGEST,
      .parameters = "node tenant_id"},
-    {.method = HTTP_GET, .pattern = "/api/v1/bundle", .handle = bundle_handle, .roles = ROLE_INGEST,
+    {.method = HTTP_GET,
+     .pattern = "/api/v1/bundle",
+     .handle = bundle_handle,
+     .roles = ROLE_INGEST,
      .parameters = "wait tenant_id"},
 };
 
-static const struct http_route config_check_route = PUBLIC("/api/config-check", config_check_handle);
+static const struct http_route config_check_route =
+    PUBLIC("/api/config-check", config_check_handle);
 
 static void forward_handle(void *context, struct http_exchange *x)
 {
@@ -62,10 +125,14 @@ static void forward_handle(void *context, struct http_exchange *x)
     forward_exchange(p->forward, x);
 }
 
-#define FORWARD(verb, path, kind) {.method = verb, .pattern = path, .body = kind, .handle = forward_handle}
-#define FORWARD_ALL(path)                                                                         \
-    FORWARD(HTTP_GET, path, HTTP_BODY_NONE), FORWARD(HTTP_POST, path, HTTP_BODY_OPTIONAL_JSON),   \
-        FORWARD(HTTP_PUT, path, HTTP_BODY_OPTIONAL_JSON), FORWARD(HTTP_DELETE, path, HTTP_BODY_NONE)
+#define FORWARD(verb, path, kind)                                                                  \
+    {                                                                                              \
+        .method = verb, .pattern = path, .body = kind, .handle = forward_handle                    \
+    }
+#define FORWARD_ALL(path)                                                                          \
+    FORWARD(HTTP_GET, path, HTTP_BODY_NONE), FORWARD(HTTP_POST, path, HTTP_BODY_OPTIONAL_JSON),    \
+        FORWARD(HTTP_PUT, path, HTTP_BODY_OPTIONAL_JSON),                                          \
+        FORWARD(HTTP_DELETE, path, HTTP_BODY_NONE)
 
 /* Whatever is below the engine's roots; it knows its paths and methods, and answers 404 and 405. */
 static const struct http_route engine_routes[] = {
@@ -80,7 +147,10 @@ static const struct http_route engine_routes[] = {
 
 void routes_make(struct platform *p)
 {
-    enum { OWN = sizeof own_routes / sizeof *own_routes, ENGINE = sizeof engine_routes / sizeof *engine_routes };
+    enum {
+        OWN = sizeof own_routes / sizeof *own_routes,
+        ENGINE = sizeof engine_routes / sizeof *engine_routes
+    };
     p->routes = calloc(OWN + ENGINE + 1, sizeof *p->routes);
     check(p->routes != NULL);
     memcpy(p->routes, own_routes, sizeof own_routes);
@@ -98,7 +168,8 @@ void refuse(struct platform *p, struct http_exchange *x, const struct fault *f)
     api_refuse(&p->api, x, f, (struct str){0});
 }
 
-bool platform_failed(struct platform *p, struct http_exchange *x, enum err err, const struct fault *f)
+bool platform_failed(struct platform *p, struct http_exchange *x, enum err err,
+                     const struct fault *f)
 {
     if (err == ERR_OK) return false;
     struct fault fault = *f;
@@ -113,7 +184,8 @@ static bool admit(struct platform *p, struct http_exchange *x)
     struct fault f;
     p->caller = (struct caller){0};
     if (x->route->roles == 0) return true;
-    return !platform_failed(p, x, api_admit(&p->api, x, x->route->roles, world_now_ms(), &p->caller, &f), &f);
+    return !platform_failed(
+        p, x, api_admit(&p->api, x, x->route->roles, world_now_ms(), &p->caller, &f), &f);
 }
 
 /* A body that is still on its way need not be read for who may not send it. */
@@ -126,13 +198,18 @@ void route_handle(void *context, struct http_exchange *x)
     x->route->handle(context, x);
 }
 
-void route_refuse(void *context, struct http_exchange *x, const struct fault *f) { refuse(context, x, f); }
+void route_refuse(void *context, struct http_exchange *x, const struct fault *f)
+{
+    refuse(context, x, f);
+}
 
 enum err settle_tenant(struct platform *p, const struct json *body, struct fault *f)
 {
     const struct json *asked = body == NULL ? NULL : json_get(body, STR("tenant_id"));
-    if (asked == NULL || asked->type == JSON_NULL) return api_settle_tenant(&p->caller, (struct str){0}, f);
-    if (asked->type != JSON_STRING) return fault_set(f, ERR_WRONG_TYPE, "/tenant_id", "tenant_id: must be a string");
+    if (asked == NULL || asked->type == JSON_NULL)
+        return api_settle_tenant(&p->caller, (struct str){0}, f);
+    if (asked->type != JSON_STRING)
+        return fault_set(f, ERR_WRONG_TYPE, "/tenant_id", "tenant_id: must be a string");
     return api_settle_tenant(&p->caller, asked->string, f);
 }
 
@@ -148,7 +225,8 @@ static struct str camel_case(const char *name, char *to, size_t size)
     return buf_view(&b);
 }
 
-enum err check_case(const struct json *body, const char *const *members, size_t count, struct fault *f)
+enum err check_case(const struct json *body, const char *const *members, size_t count,
+                    struct fault *f)
 {
     for (size_t i = 0; i < count; i++) {
         char text[64], field[72];
@@ -158,7 +236,8 @@ enum err check_case(const struct json *body, const char *const *members, size_t 
         buf_put_byte(&b, '/');
         buf_put(&b, camel);
         field[b.size] = '\0';
-        return fault_set(f, ERR_WRONG_CASE, field, "%.*s: is spelled %s here", STR_FORMAT(camel), members[i]);
+        return fault_set(f, ERR_WRONG_CASE, field, "%.*s: is spelled %s here", STR_FORMAT(camel),
+                         members[i]);
     }
     return ERR_OK;
 }

@@ -13,17 +13,23 @@
 enum {
     WRITER_JOBS_MAX = 256,
     READER_JOBS_MAX = 1024,
-    QUEUE_BYTES_MAX = 64 << 20,  /* bodies that wait: eight of the largest */
-    WATCH_MS = 200,              /* how often the writer looks for changes by others */
+    QUEUE_BYTES_MAX = 64 << 20, /* bodies that wait: eight of the largest */
+    WATCH_MS = 200,             /* how often the writer looks for changes by others */
     READERS_MAX = 64,
     JOB_ARENA_FIRST = 2 << 10,
     JOB_ARENA_LIMIT = 16 << 20,
 };
 
+/* First come, first served, but what carries no body (a change of a policy, a key) goes before
+ * batches: a revocation does not wait for megabytes of events. */
+struct lane {
+    struct job *first, **last;
+};
+
 struct queue {
     pthread_mutex_t lock;
     pthread_cond_t filled;
-    struct job *first, **last;
+    struct lane urgent, bulk;
     size_t count, count_max, bytes;
     bool stopping;
 };
@@ -42,11 +48,11 @@ struct work {
     struct queue queues[2];
     struct worker writer, readers[READERS_MAX];
     unsigned reader_count;
-    uint64_t revision_seen;      /* the writer's */
+    uint64_t revision_seen; /* the writer's */
     pthread_mutex_t back_lock;
     struct job *back_first, **back_last; /* finished jobs */
     struct loop_bell bell;
-    size_t under_way;            /* the reactor's count of jobs given and not yet back */
+    size_t under_way; /* the reactor's count of jobs given and not yet back */
 };
 
 /* ---- queues: any thread ---- */
@@ -59,7 +65,8 @@ static void queue_init(struct queue *q, size_t count_max)
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&q->filled, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    q->last = &q->first;
+    q->urgent.last = &q->urgent.first;
+    q->bulk.last = &q->bulk.first;
     q->count_max = count_max;
 }
 
@@ -74,14 +81,28 @@ static bool queue_room(struct queue *q, size_t bytes)
     return q->count < q->count_max && (bytes == 0 || q->bytes + bytes <= QUEUE_BYTES_MAX);
 }
 
+static void lane_push(struct lane *l, struct job *j)
+{
+    j->next = NULL;
+    *l->last = j;
+    l->last = &j->next;
+}
+
+static struct job *lane_pop(struct lane *l)
+{
+    struct job *j = l->first;
+    if (j == NULL) return NULL;
+    l->first = j->next;
+    if (l->first == NULL) l->last = &l->first;
+    return j;
+}
+
 static bool queue_push(struct queue *q, struct job *j)
 {
     pthread_mutex_lock(&q->lock);
     bool taken = queue_room(q, j->body_size);
     if (taken) {
-        j->next = NULL;
-        *q->last = j;
-        q->last = &j->next;
+        lane_push(j->body_size == 0 ? &q->urgent : &q->bulk, j);
         q->count++;
         q->bytes += j->body_size;
         pthread_cond_signal(&q->filled);
@@ -105,14 +126,15 @@ static struct job *queue_take(struct queue *q, uint64_t patience_ms, bool *ret_e
 {
     struct timespec until = after_ms(patience_ms);
     pthread_mutex_lock(&q->lock);
-    while (q->first == NULL && !q->stopping) {
-        if (patience_ms == 0) pthread_cond_wait(&q->filled, &q->lock);
-        else if (pthread_cond_timedwait(&q->filled, &q->lock, &until) != 0) break;
+    while (q->count == 0 && !q->stopping) {
+        if (patience_ms == 0)
+            pthread_cond_wait(&q->filled, &q->lock);
+        else if (pthread_cond_timedwait(&q->filled, &q->lock, &until) != 0)
+            break;
     }
-    struct job *j = q->first;
+    struct job *j = lane_pop(&q->urgent);
+    if (j == NULL) j = lane_pop(&q->bulk);
     if (j != NULL) {
-        q->first = j->next;
-        if (q->first == NULL) q->last = &q->first;
         q->count--;
         q->bytes -= j->body_size;
     }
@@ -161,7 +183,8 @@ static void watch(struct worker *w)
 {
     uint64_t revision;
     struct fault f;
-    if (store_revision(w->store, &revision, &f) != ERR_OK || revision == w->work->revision_seen) return;
+    if (store_revision(w->store, &revision, &f) != ERR_OK || revision == w->work->revision_seen)
+        return;
     struct job *j = job_create(w->work->platform, NULL, NULL);
     j->revision = revision;
     read_keys(j, w->store);
@@ -181,8 +204,11 @@ static void *writer_run(void *argument)
         struct job *j = queue_take(w->queue, WATCH_MS, &end);
         if (j != NULL) {
             work_on(w, j);
-            /* A gap in the numbers is somebody else's change: the watch below finds it. */
-            if (j->revision != 0 && j->revision == w->work->revision_seen + 1) w->work->revision_seen = j->revision;
+            /* A gap in the numbers is somebody else's change, and keys that could not be read are
+             * read again: the watch below sees to both. */
+            bool told_all = !j->keys_changed || j->keys != NULL;
+            if (told_all && j->revision != 0 && j->revision == w->work->revision_seen + 1)
+                w->work->revision_seen = j->revision;
             give_back(w->work, j);
         }
         uint64_t now_ns = world_monotonic_ns();
@@ -222,9 +248,12 @@ static void job_back(struct job *j)
         p->revision = j->revision;
         metric_set(p->sheet, METRIC_PLATFORM_REVISION, p->revision);
     }
-    if (j->done != NULL) j->done(j);
-    else if (j->has_token) job_answer(j);
-    else job_destroy(j);
+    if (j->done != NULL)
+        j->done(j);
+    else if (j->has_token)
+        job_answer(j);
+    else
+        job_destroy(j);
     if (changed) follow_changed(p);
 }
 
@@ -246,21 +275,27 @@ static void bell_heard(struct loop_bell *b)
 
 /* ---- life ---- */
 
-static enum err worker_start(struct work *w, struct worker *k, struct queue *q, const char *path, const char *name,
-                             void *(*run)(void *), struct fault *f)
+static enum err worker_start(struct work *w, struct worker *k, struct queue *q, const char *path,
+                             const char *name, void *(*run)(void *), struct fault *f)
 {
     k->work = w;
     k->queue = q;
     k->sheet = metrics_sheet_create();
     enum err err = store_open(path, run == writer_run, &k->store, f);
     if (err != ERR_OK) return err;
-    if (pthread_create(&k->thread, NULL, run, k) != 0) return fault_set(f, ERR_FULL, "", "cannot start the thread %s", name);
+    uint64_t rows;
+    struct audit_store *audit = store_audit(k->store);
+    if (run == writer_run && audit->ops->count(audit->state, &rows) == ERR_OK)
+        metric_set(k->sheet, METRIC_STORE_EVENTS, rows);
+    if (pthread_create(&k->thread, NULL, run, k) != 0)
+        return fault_set(f, ERR_FULL, "", "cannot start the thread %s", name);
     pthread_setname_np(k->thread, name);
     k->running = true;
     return ERR_OK;
 }
 
-enum err work_create(struct platform *p, const char *store_path, unsigned readers, struct work **ret, struct fault *f)
+enum err work_create(struct platform *p, const char *store_path, unsigned readers,
+                     struct work **ret, struct fault *f)
 {
     struct work *w = calloc(1, sizeof *w);
     check(w != NULL && readers <= READERS_MAX);
@@ -272,9 +307,11 @@ enum err work_create(struct platform *p, const char *store_path, unsigned reader
     queue_init(&w->queues[QUEUE_WRITER], WRITER_JOBS_MAX);
     queue_init(&w->queues[QUEUE_READER], READER_JOBS_MAX);
     bell_start(p->loop, &w->bell, bell_heard);
-    enum err err = worker_start(w, &w->writer, &w->queues[QUEUE_WRITER], store_path, "writer", writer_run, f);
+    enum err err =
+        worker_start(w, &w->writer, &w->queues[QUEUE_WRITER], store_path, "writer", writer_run, f);
     for (unsigned i = 0; i < readers && err == ERR_OK; i++)
-        err = worker_start(w, &w->readers[i], &w->queues[QUEUE_READER], store_path, "reader", reader_run, f);
+        err = worker_start(w, &w->readers[i], &w->queues[QUEUE_READER], store_path, "reader",
+                           reader_run, f);
     if (err != ERR_OK) {
         work_stop(w);
         work_destroy(w);
@@ -323,7 +360,8 @@ size_t work_under_way(const struct work *w) { return w->under_way; }
 
 /* ---- jobs ---- */
 
-struct job *job_create(struct platform *p, const struct http_exchange *x, void (*work)(struct job *, struct store *))
+struct job *job_create(struct platform *p, const struct http_exchange *x,
+                       void (*work)(struct job *, struct store *))
 {
     struct job *j = calloc(1, sizeof *j);
     check(j != NULL);
@@ -379,6 +417,8 @@ void job_send(struct job *j, struct http_exchange *x, enum job_queue q)
     }
     struct platform *p = j->platform;
     job_destroy(j);
-    fault_set(&f, ERR_OVERLOADED, "", fits ? "too many requests wait for the store already" : "the request is too large to keep");
+    fault_set(&f, ERR_OVERLOADED, "",
+              fits ? "too many requests wait for the store already"
+                   : "the request is too large to keep");
     refuse(p, x, &f);
 }

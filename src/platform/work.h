@@ -28,40 +28,41 @@ enum job_queue { QUEUE_WRITER, QUEUE_READER };
 enum { JOB_REPLY_MAX = 256 << 20 /* the largest bundle that an engine takes */ };
 
 struct job {
-    struct job *next;            /* in a queue */
-    struct link link;            /* on one of the platform's waiting lists */
+    struct job *next; /* in a queue */
+    struct link link; /* on one of the platform's waiting lists */
     struct platform *platform;
     /* On the writer or a reader. May block; must not touch the platform. */
     void (*work)(struct job *j, struct store *s);
     /* Back on the reactor; NULL: job_answer(). Whoever ends the job answers it or destroys it. */
     void (*done)(struct job *j);
-    void *detail;                /* the resource's own, in the arena */
+    void *detail; /* the resource's own, in the arena */
     struct arena arena;
 
     /* The request, copied. */
     bool has_token;
     struct http_token token;
-    struct str tenant;           /* settled; absent where the route needs none */
+    struct str tenant; /* settled; absent where the route needs none */
     struct actor actor;
     char request_id[ID_TEXT];
-    struct str echo_id;          /* the client's X-Request-ID */
-    char *body;                  /* malloced where there is one to keep, freed with the job */
+    struct str echo_id; /* the client's X-Request-ID */
+    char *body;         /* malloced where there is one to keep, freed with the job */
     size_t body_size;
     struct metrics_sheet *sheet; /* of the thread that works on it */
 
     /* The outcome. */
     enum err err;
     struct fault fault;
-    int status;                  /* where err is ERR_OK */
-    struct buf reply;            /* JSON; with a fault: more members for the error, "," first */
-    char etag[80];               /* "" = none */
-    uint64_t revision;           /* of the store after a change; 0 = none */
-    bool keys_changed;           /* the writer then reads the table anew, into: */
+    int status;        /* where err is ERR_OK */
+    struct buf reply;  /* JSON; with a fault: more members for the error, "," first */
+    char etag[80];     /* "" = none */
+    uint64_t revision; /* of the store after a change; 0 = none */
+    bool keys_changed; /* the writer then reads the table anew, into: */
     struct key_table *keys;
-    struct loop_timer timer;     /* while it is on a waiting list */
+    struct loop_timer timer; /* while it is on a waiting list */
 };
 
-enum err work_create(struct platform *p, const char *store_path, unsigned readers, struct work **ret, struct fault *f);
+enum err work_create(struct platform *p, const char *store_path, unsigned readers,
+                     struct work **ret, struct fault *f);
 /* Finishes what is queued, joins the threads. */
 void work_stop(struct work *w);
 void work_destroy(struct work *w);
@@ -70,7 +71,8 @@ bool work_has_room(const struct work *w, enum job_queue q, size_t bytes);
 size_t work_under_way(const struct work *w);
 
 /* A job for the exchange in hand and its caller. Never NULL. */
-struct job *job_create(struct platform *p, const struct http_exchange *x, void (*work)(struct job *, struct store *));
+struct job *job_create(struct platform *p, const struct http_exchange *x,
+                       void (*work)(struct job *, struct store *));
 /* One that nobody waits for; x NULL above means the same. */
 void job_destroy(struct job *j);
 /* A zeroed object in the job's arena, also its detail. */
@@ -79,7 +81,8 @@ struct str job_copy(struct job *j, struct str s);
 
 /* Defers the exchange and queues the job; refuses (and destroys) it where the queue is full. */
 void job_send(struct job *j, struct http_exchange *x, enum job_queue q);
-/* Queues a job that has its token, or none; false (and the job untouched) where the queue is full. */
+/* Queues a job that has its token, or none; false (and the job untouched) where the queue is full.
+ */
 bool job_queue(struct job *j, enum job_queue q);
 /* Sends the job's outcome to its client, and destroys it. */
 void job_answer(struct job *j);

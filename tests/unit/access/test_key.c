@@ -92,7 +92,11 @@ static void an_empty_list_is_not_an_absent_one(void **state)
 {
     (void)state;
     struct key *k;
-    assert_int_equal(read_text("{\"name\":\"a\",\"owner\":\"b\",\"tenant\":\"c\",\"roles\":[\"app\"],\"actors\":[]}", &k), ERR_OK);
+    assert_int_equal(
+        read_text(
+            "{\"name\":\"a\",\"owner\":\"b\",\"tenant\":\"c\",\"roles\":[\"app\"],\"actors\":[]}",
+            &k),
+        ERR_OK);
     assert_int_equal(k->actors.count, 0);
     struct str text = arena_copy(&arena, shown(k, false));
     struct key *again;
@@ -106,11 +110,14 @@ static void what_was_written_reads_back_the_same(void **state)
 {
     (void)state;
     struct key *k, *again;
-    const char *text =
-        "{\"actors\":[\"bot-*\",\"b\\\"x\"],\"created_at\":\"2026-11-20T09:30:00.123Z\",\"expires_at\":\"2027-01-01T00:00:00.000Z\","
-        "\"id\":\"key_01JD000000000000000000000A\",\"mac\":\"00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\","
-        "\"name\":\"bot\",\"nodes\":[\"*\"],\"owner\":\"ann\",\"reviewers\":[],\"revoked_at\":\"2026-12-01T00:00:00.000Z\","
-        "\"roles\":[\"agent\",\"ingest\",\"admin\"],\"tenant\":\"*\",\"tenants\":[\"a\",\"b\"],\"users\":[\"*@x\"]}";
+    const char *text = "{\"actors\":[\"bot-*\",\"b\\\"x\"],\"created_at\":\"2026-11-20T09:30:00."
+                       "123Z\",\"expires_at\":\"2027-01-01T00:00:00.000Z\","
+                       "\"id\":\"key_01JD000000000000000000000A\",\"mac\":"
+                       "\"00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\","
+                       "\"name\":\"bot\",\"nodes\":[\"*\"],\"owner\":\"ann\",\"reviewers\":[],"
+                       "\"revoked_at\":\"2026-12-01T00:00:00.000Z\","
+                       "\"roles\":[\"agent\",\"ingest\",\"admin\"],\"tenant\":\"*\",\"tenants\":["
+                       "\"a\",\"b\"],\"users\":[\"*@x\"]}";
     assert_int_equal(read_text(text, &k), ERR_OK);
     assert_string_equal(arena_copy(&arena, shown(k, true)).bytes, text);
     assert_int_equal(read_text(arena_copy(&arena, shown(k, true)).bytes, &again), ERR_OK);
@@ -174,7 +181,9 @@ static void too_many_globs_are_refused(void **state)
     (void)state;
     struct buf b;
     buf_init(&b, 1024, 1 << 20);
-    buf_put_literal(&b, "{\"name\":\"a\",\"owner\":\"b\",\"tenant\":\"c\",\"roles\":[\"app\"],\"users\":[\"x\"");
+    buf_put_literal(
+        &b,
+        "{\"name\":\"a\",\"owner\":\"b\",\"tenant\":\"c\",\"roles\":[\"app\"],\"users\":[\"x\"");
     for (int i = 0; i < KEY_GLOBS_MAX; i++) buf_put_literal(&b, ",\"y\"");
     buf_put_literal(&b, "]}");
     buf_put_byte(&b, '\0');
@@ -290,12 +299,15 @@ static void another_secret_or_pepper_or_id_opens_nothing(void **state)
     struct key_table *t = table_of(k);
     const struct key *found;
     credential_make(k->id, forged);
-    assert_int_equal(key_table_verify(t, &pepper, str_of(forged, sizeof forged), 1, &found), ERR_UNAUTHENTICATED);
+    assert_int_equal(key_table_verify(t, &pepper, str_of(forged, sizeof forged), 1, &found),
+                     ERR_UNAUTHENTICATED);
     credential_make(fresh_id(), forged);
-    assert_int_equal(key_table_verify(t, &pepper, str_of(forged, sizeof forged), 1, &found), ERR_UNAUTHENTICATED);
+    assert_int_equal(key_table_verify(t, &pepper, str_of(forged, sizeof forged), 1, &found),
+                     ERR_UNAUTHENTICATED);
     struct pepper other = pepper;
     other.bytes[31] ^= 1;
-    assert_int_equal(key_table_verify(t, &other, str_of(text, sizeof text), 1, &found), ERR_UNAUTHENTICATED);
+    assert_int_equal(key_table_verify(t, &other, str_of(text, sizeof text), 1, &found),
+                     ERR_UNAUTHENTICATED);
     key_table_destroy(t);
 }
 
@@ -308,9 +320,11 @@ static void a_revoked_or_expired_key_is_told_so(void **state)
     const struct key *found;
     k->expires_at = 1000;
     assert_int_equal(key_table_verify(t, &pepper, str_of(text, sizeof text), 999, &found), ERR_OK);
-    assert_int_equal(key_table_verify(t, &pepper, str_of(text, sizeof text), 1000, &found), ERR_CREDENTIAL_EXPIRED);
+    assert_int_equal(key_table_verify(t, &pepper, str_of(text, sizeof text), 1000, &found),
+                     ERR_CREDENTIAL_EXPIRED);
     k->revoked_at = 5000; /* whatever the clock says */
-    assert_int_equal(key_table_verify(t, &pepper, str_of(text, sizeof text), 1, &found), ERR_CREDENTIAL_REVOKED);
+    assert_int_equal(key_table_verify(t, &pepper, str_of(text, sizeof text), 1, &found),
+                     ERR_CREDENTIAL_REVOKED);
     key_table_destroy(t);
 }
 
@@ -338,15 +352,19 @@ static void the_cache_agrees_with_the_table(void **state)
     struct key_table *t;
     assert_int_equal(key_table_create(keys, KEYS, &t), ERR_OK);
     struct hasher *h = hasher_create();
-    struct key_cache *c = key_cache_create(8); /* fewer places than keys: they push each other out */
+    struct key_cache *c =
+        key_cache_create(8); /* fewer places than keys: they push each other out */
     for (int round = 0; round < 3; round++)
         for (size_t i = 0; i < KEYS; i++) {
             const struct key *found = NULL;
-            assert_int_equal(key_cache_verify(c, h, t, &pepper, str_of(texts[i], CREDENTIAL_TEXT), 1, &found), ERR_OK);
+            assert_int_equal(
+                key_cache_verify(c, h, t, &pepper, str_of(texts[i], CREDENTIAL_TEXT), 1, &found),
+                ERR_OK);
             assert_ptr_equal(found, keys[i]);
         }
     const struct key *found;
-    assert_int_equal(key_cache_verify(c, h, t, &pepper, STR("wk_"), 1, &found), ERR_UNAUTHENTICATED);
+    assert_int_equal(key_cache_verify(c, h, t, &pepper, STR("wk_"), 1, &found),
+                     ERR_UNAUTHENTICATED);
     key_cache_destroy(c);
     hasher_destroy(h);
     key_table_destroy(t);
@@ -364,7 +382,8 @@ static void a_cached_key_still_expires(void **state)
     const struct key *found;
     struct str credential = str_of(text, sizeof text);
     assert_int_equal(key_cache_verify(c, h, t, &pepper, credential, 1, &found), ERR_OK);
-    assert_int_equal(key_cache_verify(c, h, t, &pepper, credential, 1000, &found), ERR_CREDENTIAL_EXPIRED);
+    assert_int_equal(key_cache_verify(c, h, t, &pepper, credential, 1000, &found),
+                     ERR_CREDENTIAL_EXPIRED);
     key_cache_destroy(c);
     hasher_destroy(h);
     key_table_destroy(t);
@@ -383,7 +402,8 @@ static void a_cleared_cache_asks_the_new_table(void **state)
     struct str credential = str_of(text, sizeof text);
     assert_int_equal(key_cache_verify(c, h, t, &pepper, credential, 1, &found), ERR_OK);
     key_cache_clear(c);
-    assert_int_equal(key_cache_verify(c, h, empty, &pepper, credential, 1, &found), ERR_UNAUTHENTICATED);
+    assert_int_equal(key_cache_verify(c, h, empty, &pepper, credential, 1, &found),
+                     ERR_UNAUTHENTICATED);
     key_cache_destroy(c);
     hasher_destroy(h);
     key_table_destroy(t);

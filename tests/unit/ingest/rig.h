@@ -57,7 +57,8 @@ static inline int rig_tear_down(void **state)
 {
     struct rig *r = *state;
     store_close(r->store);
-    static const char *const files[] = {"platform.db", "platform.db-wal", "platform.db-shm", "pepper"};
+    static const char *const files[] = {"platform.db", "platform.db-wal", "platform.db-shm",
+                                        "pepper"};
     for (size_t i = 0; i < 4; i++) {
         char path[128];
         snprintf(path, sizeof path, "%s/%s", r->folder, files[i]);
@@ -77,7 +78,8 @@ static inline int64_t rig_number(const struct rig *r, const char *sql)
     sqlite3_stmt *s;
     assert_int_equal(sqlite3_open_v2(r->path, &d, SQLITE_OPEN_READWRITE, NULL), SQLITE_OK);
     sqlite3_busy_timeout(d, 5000);
-    if (sqlite3_prepare_v2(d, sql, -1, &s, NULL) != SQLITE_OK) fail_msg("%s: %s", sqlite3_errmsg(d), sql);
+    if (sqlite3_prepare_v2(d, sql, -1, &s, NULL) != SQLITE_OK)
+        fail_msg("%s: %s", sqlite3_errmsg(d), sql);
     assert_int_equal(sqlite3_step(s), SQLITE_ROW);
     int64_t value = sqlite3_column_int64(s, 0);
     sqlite3_finalize(s);
@@ -90,7 +92,8 @@ static inline void rig_sql(const struct rig *r, const char *sql)
     sqlite3 *d;
     assert_int_equal(sqlite3_open_v2(r->path, &d, SQLITE_OPEN_READWRITE, NULL), SQLITE_OK);
     sqlite3_busy_timeout(d, 5000);
-    if (sqlite3_exec(d, sql, NULL, NULL, NULL) != SQLITE_OK) fail_msg("%s: %s", sqlite3_errmsg(d), sql);
+    if (sqlite3_exec(d, sql, NULL, NULL, NULL) != SQLITE_OK)
+        fail_msg("%s: %s", sqlite3_errmsg(d), sql);
     sqlite3_close(d);
 }
 
@@ -99,8 +102,10 @@ static inline void rig_sql(const struct rig *r, const char *sql)
 static inline void put_event(struct buf *b, unsigned n, const char *tenant)
 {
     buf_printf(b,
-               "{\"action\":\"get_x\",\"actor\":\"bot\",\"decision\":\"allow\",\"event_id\":\"evt_%026u\",\"kind\":\"decision\","
-               "\"mode\":\"live\",\"rule\":\"allow:reads\",\"tenant_id\":\"%s\",\"timestamp\":\"2026-11-20T09:30:00.123Z\","
+               "{\"action\":\"get_x\",\"actor\":\"bot\",\"decision\":\"allow\",\"event_id\":\"evt_%"
+               "026u\",\"kind\":\"decision\","
+               "\"mode\":\"live\",\"rule\":\"allow:reads\",\"tenant_id\":\"%s\",\"timestamp\":"
+               "\"2026-11-20T09:30:00.123Z\","
                "\"trace_id\":\"trace-%u\"}",
                n, tenant, n);
 }
@@ -108,7 +113,8 @@ static inline void put_event(struct buf *b, unsigned n, const char *tenant)
 static inline void put_started(struct buf *b, unsigned n, const char *previous)
 {
     buf_printf(b,
-               "{\"event_id\":\"evt_%026u\",\"kind\":\"engine.started\",\"previous\":%s,\"tenant_id\":\"default\","
+               "{\"event_id\":\"evt_%026u\",\"kind\":\"engine.started\",\"previous\":%s,\"tenant_"
+               "id\":\"default\","
                "\"timestamp\":\"2026-11-20T09:30:00.123Z\"}",
                n, previous);
 }
@@ -127,17 +133,27 @@ static inline void fill_batch(struct rig *r, const char *previous, unsigned firs
     }
 }
 
-static inline enum err send_from(struct rig *r, const char *node, const char *epoch, uint64_t first_seq)
+static inline enum err send_from(struct rig *r, const char *node, const char *epoch,
+                                 uint64_t first_seq)
 {
-    const struct ingest_batch batch = {.node = str_from(node), .journal = STR("0"), .epoch = str_from(epoch), .first_seq = first_seq,
-                                       .body = buf_view(&r->body), .tenants = &rig_all, .now_ms = world_now_ms()};
+    const struct ingest_batch batch = {.node = str_from(node),
+                                       .journal = STR("0"),
+                                       .epoch = str_from(epoch),
+                                       .first_seq = first_seq,
+                                       .body = buf_view(&r->body),
+                                       .tenants = &rig_all,
+                                       .now_ms = world_now_ms()};
     r->fault.text[0] = '\0';
     return ingest_stream(r->store, &batch, &r->result, &r->fault);
 }
 
-static inline enum err send(struct rig *r, const char *epoch, uint64_t first_seq) { return send_from(r, "node-1", epoch, first_seq); }
+static inline enum err send(struct rig *r, const char *epoch, uint64_t first_seq)
+{
+    return send_from(r, "node-1", epoch, first_seq);
+}
 
-static inline void assert_result(const struct rig *r, uint64_t accepted, uint64_t duplicates, uint64_t clashes, uint64_t next_seq)
+static inline void assert_result(const struct rig *r, uint64_t accepted, uint64_t duplicates,
+                                 uint64_t clashes, uint64_t next_seq)
 {
     assert_int_equal(r->result.accepted, accepted);
     assert_int_equal(r->result.duplicates, duplicates);
@@ -147,8 +163,12 @@ static inline void assert_result(const struct rig *r, uint64_t accepted, uint64_
 
 static inline enum err post(struct rig *r, const char *body, bool ndjson)
 {
-    const struct ingest_post p = {.body = str_from(body), .ndjson = ndjson, .tenants = &rig_all, .now_ms = world_now_ms(),
-                                  .tenant = STR("*"), .key_id = STR("key_1")};
+    const struct ingest_post p = {.body = str_from(body),
+                                  .ndjson = ndjson,
+                                  .tenants = &rig_all,
+                                  .now_ms = world_now_ms(),
+                                  .tenant = STR("*"),
+                                  .key_id = STR("key_1")};
     buf_clear(&r->out);
     r->fault = (struct fault){0};
     return ingest_post(r->store, &p, &r->out, &r->result, &r->fault);

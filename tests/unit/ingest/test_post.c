@@ -1,8 +1,10 @@
 /* What people post: one event, an array, NDJSON; all or nothing, once. */
 #include "rig.h"
 
-#define EVENT(id, more)                                                                           \
-    "{\"event_id\":\"" id "\",\"kind\":\"decision\",\"tenant_id\":\"t\",\"timestamp\":\"2026-11-20T09:30:00.123Z\"" more "}"
+#define EVENT(id, more)                                                                            \
+    "{\"event_id\":\"" id                                                                          \
+    "\",\"kind\":\"decision\",\"tenant_id\":\"t\",\"timestamp\":\"2026-11-20T09:30:00.123Z\"" more \
+    "}"
 
 static int64_t rows(const struct rig *r) { return rig_number(r, "SELECT count(*) FROM records"); }
 
@@ -21,13 +23,17 @@ static void one_event_answers_its_id(void **state)
 static void an_array_and_lines_answer_all_ids(void **state)
 {
     struct rig *r = *state;
-    assert_int_equal(post(r, " [ " EVENT("a", "") " ,\n" EVENT("b", ",\"reason\":\"], [\\\"x\\\\\"") "] ", false), ERR_OK);
+    assert_int_equal(
+        post(r, " [ " EVENT("a", "") " ,\n" EVENT("b", ",\"reason\":\"], [\\\"x\\\\\"") "] ",
+             false),
+        ERR_OK);
     assert_string_equal(out_text(r), "{\"accepted\":2,\"duplicates\":0,\"ids\":[1,2]}");
     assert_int_equal(post(r, EVENT("c", "") "\r\n\n" EVENT("a", "") "\n", true), ERR_OK);
     assert_string_equal(out_text(r), "{\"accepted\":1,\"duplicates\":1,\"ids\":[3,1]}");
     assert_int_equal(post(r, "[]", false), ERR_OK);
     assert_string_equal(out_text(r), "{\"accepted\":0,\"duplicates\":0,\"ids\":[]}");
-    assert_int_equal(rig_number(r, "SELECT length(event) FROM records WHERE id = 1"), sizeof EVENT("a", "") - 1);
+    assert_int_equal(rig_number(r, "SELECT length(event) FROM records WHERE id = 1"),
+                     sizeof EVENT("a", "") - 1);
 }
 
 static void other_bytes_under_the_same_id_are_a_conflict(void **state)
@@ -36,7 +42,8 @@ static void other_bytes_under_the_same_id_are_a_conflict(void **state)
     assert_int_equal(post(r, EVENT("a", ""), false), ERR_OK);
     assert_int_equal(post(r, EVENT("a", ",\"reason\":\"other\""), false), ERR_EVENT_CONFLICT);
     assert_string_equal(r->fault.field, "/event_id");
-    assert_int_equal(post(r, "[" EVENT("b", "") "," EVENT("a", " ") "]", false), ERR_EVENT_CONFLICT);
+    assert_int_equal(post(r, "[" EVENT("b", "") "," EVENT("a", " ") "]", false),
+                     ERR_EVENT_CONFLICT);
     assert_string_equal(r->fault.field, "/1/event_id");
     assert_int_equal(rows(r), 1); /* all or nothing */
 }
@@ -44,7 +51,8 @@ static void other_bytes_under_the_same_id_are_a_conflict(void **state)
 static void one_bad_event_refuses_all(void **state)
 {
     struct rig *r = *state;
-    assert_int_equal(post(r, "[" EVENT("a", "") ",{\"kind\":\"decision\"}]", false), ERR_MISSING_MEMBER);
+    assert_int_equal(post(r, "[" EVENT("a", "") ",{\"kind\":\"decision\"}]", false),
+                     ERR_MISSING_MEMBER);
     assert_true(strncmp(r->fault.field, "/1/", 3) == 0);
     assert_int_equal(post(r, EVENT("a", "") "\n{\"x\n", true), ERR_MALFORMED_JSON);
     assert_int_equal(post(r, EVENT("a", ",\"colour\":\"red\""), false), ERR_BAD_VALUE);
@@ -56,8 +64,21 @@ static void what_is_no_array_of_events_is_refused(void **state)
 {
     struct rig *r = *state;
     static const char *const bodies[] = {
-        "[", "[,]", "[" EVENT("a", "") ",]", "[" EVENT("a", "") "]]", "[" EVENT("a", "") "] x", "[" EVENT("a", "") " " EVENT("b", "") "]",
-        "[" EVENT("a", ""), "[1]", "", "null", "\"x\"", "[[" EVENT("a", "") "]]", "[" EVENT("a", "") ";]", "[\"", "[{\"a\":\"\\",
+        "[",
+        "[,]",
+        "[" EVENT("a", "") ",]",
+        "[" EVENT("a", "") "]]",
+        "[" EVENT("a", "") "] x",
+        "[" EVENT("a", "") " " EVENT("b", "") "]",
+        "[" EVENT("a", ""),
+        "[1]",
+        "",
+        "null",
+        "\"x\"",
+        "[[" EVENT("a", "") "]]",
+        "[" EVENT("a", "") ";]",
+        "[\"",
+        "[{\"a\":\"\\",
     };
     for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++)
         if (post(r, bodies[i], false) == ERR_OK) fail_msg("was taken: %s", bodies[i]);
@@ -80,8 +101,12 @@ static void a_key_writes_for_its_tenants_only(void **state)
 
 static enum err post_with_key(struct rig *r, const char *key, const char *body, uint64_t now_ms)
 {
-    const struct ingest_post p = {.body = str_from(body), .tenants = &rig_all, .now_ms = now_ms, .tenant = STR("*"),
-                                  .key_id = STR("key_1"), .idempotency_key = str_from(key)};
+    const struct ingest_post p = {.body = str_from(body),
+                                  .tenants = &rig_all,
+                                  .now_ms = now_ms,
+                                  .tenant = STR("*"),
+                                  .key_id = STR("key_1"),
+                                  .idempotency_key = str_from(key)};
     buf_clear(&r->out);
     return ingest_post(r->store, &p, &r->out, &r->result, &r->fault);
 }
@@ -93,7 +118,8 @@ static void an_idempotency_key_holds_its_body_for_a_day(void **state)
     assert_int_equal(post_with_key(r, "k", "[" EVENT("a", "") "]", 1000), ERR_OK);
     assert_string_equal(out_text(r), "{\"accepted\":1,\"duplicates\":0,\"ids\":[1]}");
     assert_int_equal(post_with_key(r, "k", "[" EVENT("a", "") "]", 999 + DAY_MS), ERR_OK);
-    assert_string_equal(out_text(r), "{\"accepted\":1,\"duplicates\":0,\"ids\":[1]}"); /* the same answer */
+    assert_string_equal(out_text(r),
+                        "{\"accepted\":1,\"duplicates\":0,\"ids\":[1]}"); /* the same answer */
     assert_int_equal(post_with_key(r, "k", EVENT("b", ""), 999 + DAY_MS), ERR_IDEMPOTENCY_MISMATCH);
     assert_int_equal(post_with_key(r, "other", EVENT("b", ""), 2000), ERR_OK);
     assert_int_equal(post_with_key(r, "k", EVENT("c", ""), 1000 + DAY_MS), ERR_OK); /* forgotten */

@@ -22,12 +22,20 @@ static uint32_t roll(uint32_t sides)
 
 static struct made make(unsigned n)
 {
-    static const char *const actors[] = {"ann", "bob", "cyd", "dan", NULL}, *const actions[] = {"get", "put", "drop"},
-                            *const decisions[] = {"allow", "deny", "human_review", "compute"}, *const rules[] = {"allow:a", "deny:b", NULL},
-                            *const users[] = {"u1", "u2", NULL, NULL, NULL};
-    struct made m = {.tenant = roll(4) == 0 ? "acme" : "default", .actor = actors[roll(5)], .action = actions[roll(3)],
-                     .decision = decisions[roll(4)], .kind = roll(50) == 0 ? "review.enqueued" : "decision", .rule = rules[roll(3)],
-                     .user = users[roll(5)], .trace = roll(EVENTS / 2), .ms = 1700000000000u + n * 977 + roll(5000)};
+    static const char *const actors[] = {"ann", "bob", "cyd", "dan", NULL},
+                             *const actions[] = {"get", "put", "drop"},
+                             *const decisions[] = {"allow", "deny", "human_review", "compute"},
+                             *const rules[] = {"allow:a", "deny:b", NULL},
+                             *const users[] = {"u1", "u2", NULL, NULL, NULL};
+    struct made m = {.tenant = roll(4) == 0 ? "acme" : "default",
+                     .actor = actors[roll(5)],
+                     .action = actions[roll(3)],
+                     .decision = decisions[roll(4)],
+                     .kind = roll(50) == 0 ? "review.enqueued" : "decision",
+                     .rule = rules[roll(3)],
+                     .user = users[roll(5)],
+                     .trace = roll(EVENTS / 2),
+                     .ms = 1700000000000u + n * 977 + roll(5000)};
     if (roll(1000) == 0) m.actor = "rare"; /* in some blocks only */
     return m;
 }
@@ -51,8 +59,10 @@ static void put_made(struct buf *b, unsigned n, const struct made *m)
     put_text(b, "decision", m->decision);
     put_text(b, "rule", m->rule);
     put_text(b, "user_id", m->user);
-    buf_printf(b, "\"event_id\":\"e%u\",\"kind\":\"%s\",\"tenant_id\":\"%s\",\"timestamp\":\"%s.%03uZ\",\"trace_id\":\"t%u\"}\n", n, m->kind,
-               m->tenant, time, (unsigned)(m->ms % 1000), m->trace);
+    buf_printf(b,
+               "\"event_id\":\"e%u\",\"kind\":\"%s\",\"tenant_id\":\"%s\",\"timestamp\":\"%s.%"
+               "03uZ\",\"trace_id\":\"t%u\"}\n",
+               n, m->kind, m->tenant, time, (unsigned)(m->ms % 1000), m->trace);
 }
 
 static int fill_store(void **state)
@@ -61,7 +71,8 @@ static int fill_store(void **state)
     struct rig *r = *state;
     dice = 7;
     /* Ids begin late in a segment, so that the records lie in two of them. */
-    rig_sql(r, "INSERT INTO records (id, created_at, event_id, kind, tenant_id, timestamp, event) VALUES (65000, 1, 'x', 'decision', 'nobody', 1, '{}')");
+    rig_sql(r, "INSERT INTO records (id, created_at, event_id, kind, tenant_id, timestamp, event) "
+               "VALUES (65000, 1, 'x', 'decision', 'nobody', 1, '{}')");
     for (unsigned n = 0; n < EVENTS;) {
         buf_clear(&r->body);
         for (unsigned end = n + 500; n < end; n++) {
@@ -85,10 +96,12 @@ static bool fits(const struct audit_query *q, unsigned n)
     const struct made *m = &made[n];
     char trace[16];
     snprintf(trace, sizeof trace, "t%u", m->trace);
-    return text_fits(q->tenant, m->tenant) && text_fits(q->actor, m->actor) && text_fits(q->action, m->action) &&
-           text_fits(q->decision, m->decision) && text_fits(q->kind, m->kind) && text_fits(q->rule, m->rule) &&
-           text_fits(q->user_id, m->user) && text_fits(q->trace_id, trace) && (!q->has_from || m->ms >= q->from_ms) &&
-           (!q->has_to || m->ms < q->to_ms) && (q->before_id == 0 || n + 65001 < q->before_id);
+    return text_fits(q->tenant, m->tenant) && text_fits(q->actor, m->actor) &&
+           text_fits(q->action, m->action) && text_fits(q->decision, m->decision) &&
+           text_fits(q->kind, m->kind) && text_fits(q->rule, m->rule) &&
+           text_fits(q->user_id, m->user) && text_fits(q->trace_id, trace) &&
+           (!q->has_from || m->ms >= q->from_ms) && (!q->has_to || m->ms < q->to_ms) &&
+           (q->before_id == 0 || n + 65001 < q->before_id);
 }
 
 struct found {
@@ -113,7 +126,8 @@ static void compare(struct rig *r, const struct audit_query *q)
     for (unsigned i = 0; i < EVENTS && count < q->limit; i++) {
         unsigned n = q->oldest_first ? i : EVENTS - 1 - i;
         if (!fits(q, n)) continue;
-        if (count >= found.count || found.ids[count] != n + 65001) fail_msg("record %u is missing or out of order", n + 65001);
+        if (count >= found.count || found.ids[count] != n + 65001)
+            fail_msg("record %u is missing or out of order", n + 65001);
         count++;
     }
     assert_int_equal(found.count, count);
@@ -122,10 +136,14 @@ static void compare(struct rig *r, const struct audit_query *q)
 /* A query with some of everything. */
 static struct audit_query random_query(void)
 {
-    static const char *const actors[] = {"ann", "dan", "rare", "nobody"}, *const actions[] = {"get", "drop"}, *const decisions[] = {"allow", "deny"},
-                            *const rules[] = {"allow:a", "deny:b", "deny:none"}, *const users[] = {"u1", "u2"};
+    static const char
+        *const actors[] = {"ann", "dan", "rare", "nobody"},
+               *const actions[] = {"get", "drop"}, *const decisions[] = {"allow", "deny"},
+               *const rules[] = {"allow:a", "deny:b", "deny:none"}, *const users[] = {"u1", "u2"};
     static char trace[16];
-    struct audit_query q = {.tenant = roll(3) == 0 ? STR("acme") : STR("default"), .limit = 1 + roll(3) * 40, .oldest_first = roll(2) == 0};
+    struct audit_query q = {.tenant = roll(3) == 0 ? STR("acme") : STR("default"),
+                            .limit = 1 + roll(3) * 40,
+                            .oldest_first = roll(2) == 0};
     snprintf(trace, sizeof trace, "t%u", roll(EVENTS / 2));
     if (roll(3) == 0) q.actor = str_from(actors[roll(4)]);
     if (roll(3) == 0) q.action = str_from(actions[roll(2)]);
@@ -153,11 +171,20 @@ static void random_queries_find_what_a_naive_search_finds(void **state)
 static void bounds_of_time_are_exact(void **state)
 {
     for (unsigned n = 0; n < EVENTS; n += 611) {
-        struct audit_query q = {.tenant = str_from(made[n].tenant), .limit = EVENTS, .has_from = true, .from_ms = made[n].ms};
+        struct audit_query q = {.tenant = str_from(made[n].tenant),
+                                .limit = EVENTS,
+                                .has_from = true,
+                                .from_ms = made[n].ms};
         compare(*state, &q);
-        q = (struct audit_query){.tenant = q.tenant, .limit = EVENTS, .has_to = true, .to_ms = made[n].ms};
+        q = (struct audit_query){
+            .tenant = q.tenant, .limit = EVENTS, .has_to = true, .to_ms = made[n].ms};
         compare(*state, &q);
-        q = (struct audit_query){.tenant = q.tenant, .limit = EVENTS, .has_from = true, .has_to = true, .from_ms = made[n].ms, .to_ms = made[n].ms + 1};
+        q = (struct audit_query){.tenant = q.tenant,
+                                 .limit = EVENTS,
+                                 .has_from = true,
+                                 .has_to = true,
+                                 .from_ms = made[n].ms,
+                                 .to_ms = made[n].ms + 1};
         compare(*state, &q);
     }
 }
@@ -180,7 +207,10 @@ static void pages_are_not_shifted_by_new_events(void **state)
         for (size_t i = 0; i < page.count; i++) assert_int_equal(page.ids[i], all.ids[seen++]);
         if (page.count < q.limit) break;
         q.before_id = page.ids[page.count - 1];
-        snprintf(body, sizeof body, "{\"actor\":\"ann\",\"event_id\":\"late%d\",\"kind\":\"decision\",\"tenant_id\":\"default\",\"timestamp\":\"2026-11-20T09:30:00.000Z\"}", more);
+        snprintf(body, sizeof body,
+                 "{\"actor\":\"ann\",\"event_id\":\"late%d\",\"kind\":\"decision\",\"tenant_id\":"
+                 "\"default\",\"timestamp\":\"2026-11-20T09:30:00.000Z\"}",
+                 more);
         assert_int_equal(post(r, body, false), ERR_OK);
     }
     assert_int_equal(seen, all.count);
@@ -192,7 +222,8 @@ static void an_empty_store_and_an_unknown_tenant_have_nothing(void **state)
     struct audit_store *audit = store_audit(r->store);
     static struct found none;
     none.count = 0;
-    const struct audit_query q = {.tenant = STR("default"), .limit = 10}, timed = {.tenant = STR("default"), .limit = 10, .has_from = true};
+    const struct audit_query q = {.tenant = STR("default"), .limit = 10},
+                             timed = {.tenant = STR("default"), .limit = 10, .has_from = true};
     assert_int_equal(audit->ops->query(audit->state, &q, keep, &none), ERR_OK);
     assert_int_equal(audit->ops->query(audit->state, &timed, keep, &none), ERR_OK);
     assert_int_equal(none.count, 0);
@@ -201,9 +232,11 @@ static void an_empty_store_and_an_unknown_tenant_have_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(random_queries_find_what_a_naive_search_finds, fill_store, rig_tear_down),
+        cmocka_unit_test_setup_teardown(random_queries_find_what_a_naive_search_finds, fill_store,
+                                        rig_tear_down),
         cmocka_unit_test_setup_teardown(bounds_of_time_are_exact, fill_store, rig_tear_down),
-        cmocka_unit_test_setup_teardown(pages_are_not_shifted_by_new_events, fill_store, rig_tear_down),
+        cmocka_unit_test_setup_teardown(pages_are_not_shifted_by_new_events, fill_store,
+                                        rig_tear_down),
         TEST(an_empty_store_and_an_unknown_tenant_have_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,7 +10,8 @@ static void squeeze(struct buf *out, struct str text)
 {
     bool in_comment = false;
     for (size_t i = 0; i < text.size; i++) {
-        if (!in_comment && text.bytes[i] == '-' && i + 1 < text.size && text.bytes[i + 1] == '-') in_comment = true;
+        if (!in_comment && text.bytes[i] == '-' && i + 1 < text.size && text.bytes[i + 1] == '-')
+            in_comment = true;
         if (text.bytes[i] == '\n') in_comment = false;
         if (!in_comment && strchr(" \n\t", text.bytes[i]) == NULL) buf_put_byte(out, text.bytes[i]);
     }
@@ -20,7 +21,10 @@ static void squeeze(struct buf *out, struct str text)
 static void put_schema(struct buf *out, sqlite3 *d)
 {
     sqlite3_stmt *s;
-    assert_int_equal(sqlite3_prepare_v2(d, "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name", -1, &s, NULL), SQLITE_OK);
+    assert_int_equal(
+        sqlite3_prepare_v2(d, "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name",
+                           -1, &s, NULL),
+        SQLITE_OK);
     while (sqlite3_step(s) == SQLITE_ROW) {
         squeeze(out, str_from((const char *)sqlite3_column_text(s, 0)));
         buf_put_byte(out, '\n');
@@ -47,7 +51,8 @@ static void the_documented_schema_is_the_programs_own(void **state)
     buf_init(&real, 1 << 12, 1 << 20);
     read_file(&text, "schemas/store.sql");
     assert_int_equal(sqlite3_open(":memory:", &d), SQLITE_OK);
-    if (sqlite3_exec(d, text.bytes, NULL, NULL, NULL) != SQLITE_OK) fail_msg("%s", sqlite3_errmsg(d));
+    if (sqlite3_exec(d, text.bytes, NULL, NULL, NULL) != SQLITE_OK)
+        fail_msg("%s", sqlite3_errmsg(d));
     put_schema(&documented, d);
     sqlite3_close(d);
     assert_int_equal(sqlite3_open(r->path, &d), SQLITE_OK);
@@ -71,7 +76,8 @@ static void the_view_has_every_member_of_the_event(void **state)
     };
     for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
         char sql[128];
-        snprintf(sql, sizeof sql, "SELECT count(*) FROM pragma_table_info('events') WHERE name = '%s'", members[i]);
+        snprintf(sql, sizeof sql,
+                 "SELECT count(*) FROM pragma_table_info('events') WHERE name = '%s'", members[i]);
         if (rig_number(r, sql) != 1) fail_msg("the view has no column %s", members[i]);
     }
 }
@@ -79,10 +85,17 @@ static void the_view_has_every_member_of_the_event(void **state)
 static void the_view_shows_what_was_stored(void **state)
 {
     struct rig *r = *state;
-    assert_int_equal(post(r, "{\"args\":{\"a\":[1,2]},\"confidence\":0.5,\"event_id\":\"evt_1\",\"kind\":\"decision\",\"reason\":\"so\","
-                             "\"tenant_id\":\"t\",\"timestamp\":\"2026-11-20T09:30:00.123Z\"}", false), ERR_OK);
-    assert_int_equal(rig_number(r, "SELECT count(*) FROM events WHERE args = '{\"a\":[1,2]}' AND confidence = 0.5 AND reason = 'so'"
-                                   " AND timestamp = '2026-11-20T09:30:00.123Z' AND node IS NULL AND length(created_at) = 24"), 1);
+    assert_int_equal(post(r,
+                          "{\"args\":{\"a\":[1,2]},\"confidence\":0.5,\"event_id\":\"evt_1\","
+                          "\"kind\":\"decision\",\"reason\":\"so\","
+                          "\"tenant_id\":\"t\",\"timestamp\":\"2026-11-20T09:30:00.123Z\"}",
+                          false),
+                     ERR_OK);
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM events WHERE args = '{\"a\":[1,2]}' AND "
+                                   "confidence = 0.5 AND reason = 'so'"
+                                   " AND timestamp = '2026-11-20T09:30:00.123Z' AND node IS NULL "
+                                   "AND length(created_at) = 24"),
+                     1);
 }
 
 static void a_store_keeps_its_identity(void **state)

@@ -10,8 +10,13 @@ static void a_stream_begins_with_engine_started(void **state)
     fill_batch(r, NOTHING_BEFORE, 1, 3);
     assert_int_equal(send(r, EPOCH_1, 1), ERR_OK);
     assert_result(r, 4, 0, 0, 5);
-    assert_int_equal(rig_number(r, "SELECT next_seq FROM streams WHERE node = 'node-1' AND epoch = '" EPOCH_1 "'"), 5);
-    assert_int_equal(rig_number(r, "SELECT count(*) FROM events WHERE node = 'node-1' AND journal = '0' AND seq BETWEEN 1 AND 4"), 4);
+    assert_int_equal(
+        rig_number(r,
+                   "SELECT next_seq FROM streams WHERE node = 'node-1' AND epoch = '" EPOCH_1 "'"),
+        5);
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM events WHERE node = 'node-1' AND journal "
+                                   "= '0' AND seq BETWEEN 1 AND 4"),
+                     4);
 }
 
 static void the_first_record_of_all_names_no_previous(void **state)
@@ -63,8 +68,10 @@ static void other_bytes_at_a_stored_place_are_a_clash_that_stops_nothing(void **
     fill_batch(r, NULL, 50, 3);
     assert_int_equal(send(r, EPOCH_1, 3), ERR_OK);
     assert_result(r, 2, 0, 1, 6);
-    assert_int_equal(rig_number(r, "SELECT count(*) FROM quarantine WHERE reason = 'clash' AND seq = 3"), 1);
-    assert_int_equal(rig_number(r, "SELECT event LIKE '%evt_%02%' FROM events WHERE seq = 3"), 1); /* the first one stays */
+    assert_int_equal(
+        rig_number(r, "SELECT count(*) FROM quarantine WHERE reason = 'clash' AND seq = 3"), 1);
+    assert_int_equal(rig_number(r, "SELECT event LIKE '%evt_%02%' FROM events WHERE seq = 3"),
+                     1); /* the first one stays */
     /* Sent again it is a clash again, but kept once. */
     assert_int_equal(send(r, EPOCH_1, 3), ERR_OK);
     assert_result(r, 0, 2, 1, 6);
@@ -159,7 +166,8 @@ static void an_event_id_of_another_stream_is_a_clash(void **state)
     assert_int_equal(send_from(r, "node-2", EPOCH_1, 1), ERR_OK); /* a disk that was copied */
     assert_result(r, 0, 0, 4, 5);
     assert_int_equal(rig_number(r, "SELECT count(*) FROM events"), 4);
-    assert_int_equal(rig_number(r, "SELECT count(*) FROM quarantine WHERE reason = 'event_id clash'"), 4);
+    assert_int_equal(
+        rig_number(r, "SELECT count(*) FROM quarantine WHERE reason = 'event_id clash'"), 4);
 }
 
 static void a_row_that_people_posted_learns_its_place(void **state)
@@ -181,10 +189,17 @@ static void a_tenant_that_the_key_may_not_write_for_refuses_the_batch(void **sta
     struct str only[] = {STR("acme")};
     const struct globs tenants = {only, 1};
     fill_batch(r, NOTHING_BEFORE, 1, 3);
-    const struct ingest_batch batch = {.node = STR("node-1"), .journal = STR("0"), .epoch = STR(EPOCH_1), .first_seq = 1,
-                                       .body = buf_view(&r->body), .tenants = &tenants, .now_ms = 1};
+    const struct ingest_batch batch = {.node = STR("node-1"),
+                                       .journal = STR("0"),
+                                       .epoch = STR(EPOCH_1),
+                                       .first_seq = 1,
+                                       .body = buf_view(&r->body),
+                                       .tenants = &tenants,
+                                       .now_ms = 1};
     assert_int_equal(ingest_stream(r->store, &batch, &r->result, &r->fault), ERR_WRONG_TENANT);
-    assert_int_equal(rig_number(r, "SELECT count(*) FROM events") + rig_number(r, "SELECT count(*) FROM streams"), 0);
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM events") +
+                         rig_number(r, "SELECT count(*) FROM streams"),
+                     0);
 }
 
 static void wrong_headers_are_refused(void **state)
@@ -215,7 +230,8 @@ static void a_store_that_cannot_be_written_takes_nothing(void **state)
     rig_sql(r, "CREATE TRIGGER no BEFORE UPDATE ON streams BEGIN SELECT RAISE(ABORT, 'no'); END");
     assert_int_equal(send(r, EPOCH_1, 1), ERR_OK);
     fill_batch(r, NULL, 10, 3);
-    assert_int_not_equal(send(r, EPOCH_1, 5), ERR_OK); /* the position cannot move, so no row stays */
+    assert_int_not_equal(send(r, EPOCH_1, 5),
+                         ERR_OK); /* the position cannot move, so no row stays */
     assert_int_equal(rig_number(r, "SELECT count(*) FROM events"), 4);
     assert_int_equal(r->result.accepted, 0);
     rig_sql(r, "DROP TRIGGER no");
@@ -238,7 +254,8 @@ static void a_kill_leaves_rows_and_position_together(void **state)
             rig_open(r);
             uint64_t next = (uint64_t)rig_number(r, "SELECT ifnull(max(next_seq), 1) FROM streams");
             for (unsigned n = 0;; n++) {
-                fill_batch(r, next == 1 ? NOTHING_BEFORE : NULL, 1000 * (unsigned)round + 20 * n + 1, 20);
+                fill_batch(r, next == 1 ? NOTHING_BEFORE : NULL,
+                           1000 * (unsigned)round + 20 * n + 1, 20);
                 if (send(r, EPOCH_1, next) != ERR_OK) _exit(2);
                 next = r->result.next_seq;
                 if (write(pipes[1], "x", 1) != 1) _exit(3);
@@ -251,8 +268,10 @@ static void a_kill_leaves_rows_and_position_together(void **state)
         close(pipes[0]);
         close(pipes[1]);
         rig_open(r);
-        assert_int_equal(rig_number(r, "SELECT count(*) FROM events"), rig_number(r, "SELECT next_seq - 1 FROM streams"));
-        assert_int_equal(rig_number(r, "SELECT max(seq) FROM events"), rig_number(r, "SELECT next_seq - 1 FROM streams"));
+        assert_int_equal(rig_number(r, "SELECT count(*) FROM events"),
+                         rig_number(r, "SELECT next_seq - 1 FROM streams"));
+        assert_int_equal(rig_number(r, "SELECT max(seq) FROM events"),
+                         rig_number(r, "SELECT next_seq - 1 FROM streams"));
     }
 }
 

@@ -43,8 +43,10 @@ enum { ROOT, ADMIN, AUDITOR, ENGINE, AGENT, OTHER }; /* the keys */
 static const char *const rig_key_rows[] = {
     [ROOT] = "{\"name\":\"root\",\"owner\":\"r\",\"tenant\":\"*\",\"roles\":[\"admin\"]}",
     [ADMIN] = "{\"name\":\"admin\",\"owner\":\"a\",\"tenant\":\"default\",\"roles\":[\"admin\"]}",
-    [AUDITOR] = "{\"name\":\"auditor\",\"owner\":\"b\",\"tenant\":\"default\",\"roles\":[\"auditor\"]}",
-    [ENGINE] = "{\"name\":\"engines\",\"owner\":\"e\",\"tenant\":\"*\",\"roles\":[\"ingest\"],\"nodes\":[\"*\"],\"tenants\":[\"*\"]}",
+    [AUDITOR] =
+        "{\"name\":\"auditor\",\"owner\":\"b\",\"tenant\":\"default\",\"roles\":[\"auditor\"]}",
+    [ENGINE] = "{\"name\":\"engines\",\"owner\":\"e\",\"tenant\":\"*\",\"roles\":[\"ingest\"],"
+               "\"nodes\":[\"*\"],\"tenants\":[\"*\"]}",
     [AGENT] = "{\"name\":\"agent\",\"owner\":\"c\",\"tenant\":\"default\",\"roles\":[\"agent\"]}",
     [OTHER] = "{\"name\":\"other\",\"owner\":\"o\",\"tenant\":\"acme\",\"roles\":[\"admin\"]}",
 };
@@ -56,7 +58,8 @@ static inline void rig_bootstrap(struct rig *r, const char *row, char to[CREDENT
     struct buf out;
     buf_init(&out, 1024, 1 << 20);
     assert_int_equal(json_read(str_from(row), NULL, &r->arena, &request, &r->fault), ERR_OK);
-    if (key_store_bootstrap(r->store, r->pepper, request, &out, &r->fault) != ERR_OK) fail_msg("%s", r->fault.text);
+    if (key_store_bootstrap(r->store, r->pepper, request, &out, &r->fault) != ERR_OK)
+        fail_msg("%s", r->fault.text);
     assert_int_equal(json_read(buf_view(&out), NULL, &r->arena, &answer, &r->fault), ERR_OK);
     struct str key = json_text(answer, STR("key"));
     assert_int_equal(key.size, CREDENTIAL_TEXT);
@@ -82,7 +85,8 @@ static inline struct http_client *rig_connect(struct rig *r)
 
 static inline void rig_start(struct rig *r)
 {
-    if (platform_create(&r->config, &r->platform, &r->fault) != ERR_OK) fail_msg("%s", r->fault.text);
+    if (platform_create(&r->config, &r->platform, &r->fault) != ERR_OK)
+        fail_msg("%s", r->fault.text);
     assert_int_equal(pthread_create(&r->thread, NULL, rig_run, r->platform), 0);
     r->client = rig_connect(r);
 }
@@ -105,10 +109,21 @@ static inline int rig_set_up(void **state)
     snprintf(r->store, sizeof r->store, "%s/platform.db", r->folder);
     snprintf(r->pepper, sizeof r->pepper, "%s/pepper", r->folder);
     arena_init(&r->arena, 1 << 16, 512 << 20);
-    for (size_t i = 0; i < sizeof rig_key_rows / sizeof *rig_key_rows; i++) rig_bootstrap(r, rig_key_rows[i], r->keys[i]);
-    r->config = (struct config){.data = r->folder, .listen = "127.0.0.1:0", .listen_unix = "", .pepper_file = r->pepper,
-                                .log_level = "info", .connections_max = 100, .head_ms = 10000, .body_ms = 30000,
-                                .idle_ms = 60000, .write_ms = 30000, .engine_url = "", .store = r->store, .readers = 2};
+    for (size_t i = 0; i < sizeof rig_key_rows / sizeof *rig_key_rows; i++)
+        rig_bootstrap(r, rig_key_rows[i], r->keys[i]);
+    r->config = (struct config){.data = r->folder,
+                                .listen = "127.0.0.1:0",
+                                .listen_unix = "",
+                                .pepper_file = r->pepper,
+                                .log_level = "info",
+                                .connections_max = 100,
+                                .head_ms = 10000,
+                                .body_ms = 30000,
+                                .idle_ms = 60000,
+                                .write_ms = 30000,
+                                .engine_url = "",
+                                .store = r->store,
+                                .readers = 2};
     rig_start(r);
     *state = r;
     return 0;
@@ -118,7 +133,8 @@ static inline int rig_tear_down(void **state)
 {
     struct rig *r = *state;
     rig_stop(r);
-    static const char *const files[] = {"platform.db", "platform.db-wal", "platform.db-shm", "pepper"};
+    static const char *const files[] = {"platform.db", "platform.db-wal", "platform.db-shm",
+                                        "pepper"};
     for (size_t i = 0; i < 4; i++) {
         char path[128];
         snprintf(path, sizeof path, "%s/%s", r->folder, files[i]);
@@ -137,28 +153,36 @@ struct extra { /* more headers, and the content type where it is not JSON */
     const char *type;
 };
 
-static inline struct http_call rig_call(struct rig *r, const char *key, const char *method, const char *target, struct str body,
+static inline struct http_call rig_call(struct rig *r, const char *key, const char *method,
+                                        const char *target, struct str body,
                                         const struct extra *extra, struct str *bearer)
 {
-    struct http_call call = {.method = method, .target = str_from(target), .body = body, .timeout_ms = 30000,
+    struct http_call call = {.method = method,
+                             .target = str_from(target),
+                             .body = body,
+                             .timeout_ms = 30000,
                              .reply_max = RIG_REPLY_MAX,
-                             .content_type = str_is_absent(body) ? (struct str){0} : STR("application/json")};
+                             .content_type =
+                                 str_is_absent(body) ? (struct str){0} : STR("application/json")};
     *bearer = key == NULL ? (struct str){0} : arena_printf(&r->arena, "Bearer %s", key);
-    if (key != NULL) call.headers[call.header_count++] = (struct http_header){STR("Authorization"), *bearer};
+    if (key != NULL)
+        call.headers[call.header_count++] = (struct http_header){STR("Authorization"), *bearer};
     for (size_t i = 0; extra != NULL && i < 6 && extra->names[i] != NULL; i++)
-        call.headers[call.header_count++] = (struct http_header){str_from(extra->names[i]), str_from(extra->values[i])};
+        call.headers[call.header_count++] =
+            (struct http_header){str_from(extra->names[i]), str_from(extra->values[i])};
     if (extra != NULL && extra->type != NULL) call.content_type = str_from(extra->type);
     return call;
 }
 
 /* The status; body, json and etag are in the rig. `key` NULL: none. */
-static inline int call_with(struct rig *r, const char *key, const char *method, const char *target, struct str body,
-                            const struct extra *extra)
+static inline int call_with(struct rig *r, const char *key, const char *method, const char *target,
+                            struct str body, const struct extra *extra)
 {
     struct str bearer;
     const struct http_call call = rig_call(r, key, method, target, body, extra, &bearer);
     struct http_answer answer;
-    if (http_call(r->client, &call, true, &answer, &r->fault) != ERR_OK) fail_msg("%s %s: %s", method, target, r->fault.text);
+    if (http_call(r->client, &call, true, &answer, &r->fault) != ERR_OK)
+        fail_msg("%s %s: %s", method, target, r->fault.text);
     r->status = answer.status;
     r->body = arena_copy(&r->arena, answer.body);
     struct str etag = http_answer_header(&answer, STR("etag"));
@@ -174,7 +198,8 @@ static inline int get(struct rig *r, int key, const char *target)
     return call_with(r, r->keys[key], "GET", target, (struct str){0}, NULL);
 }
 
-static inline int send_json(struct rig *r, int key, const char *method, const char *target, const char *body)
+static inline int send_json(struct rig *r, int key, const char *method, const char *target,
+                            const char *body)
 {
     return call_with(r, r->keys[key], method, target, str_from(body), NULL);
 }
@@ -185,20 +210,26 @@ static inline void assert_refused(struct rig *r, int status, const char *code, c
     if (r->status != status || !str_equal(got, str_from(code)))
         fail_msg("wanted %d %s, got %d %.*s", status, code, r->status, STR_FORMAT(r->body));
     struct str at = json_text(r->json, STR("field"));
-    if (field != NULL && !str_equal(at, str_from(field))) fail_msg("wanted field %s, got %.*s", field, STR_FORMAT(r->body));
+    if (field != NULL && !str_equal(at, str_from(field)))
+        fail_msg("wanted field %s, got %.*s", field, STR_FORMAT(r->body));
 }
 
 static inline void assert_status(struct rig *r, int status)
 {
-    if (r->status != status) fail_msg("wanted %d, got %d %.*s", status, r->status, STR_FORMAT(r->body));
+    if (r->status != status)
+        fail_msg("wanted %d, got %d %.*s", status, r->status, STR_FORMAT(r->body));
 }
 
-static inline uint64_t number(const struct rig *r, const char *name) { return json_u64(r->json, str_from(name), UINT64_MAX); }
+static inline uint64_t number(const struct rig *r, const char *name)
+{
+    return json_u64(r->json, str_from(name), UINT64_MAX);
+}
 
 static inline void assert_text(const struct rig *r, const char *name, const char *value)
 {
     struct str text = json_text(r->json, str_from(name));
-    if (!str_equal(text, str_from(value))) fail_msg("%s is %.*s, not %s", name, STR_FORMAT(text), value);
+    if (!str_equal(text, str_from(value)))
+        fail_msg("%s is %.*s, not %s", name, STR_FORMAT(text), value);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, rig_set_up, rig_tear_down)

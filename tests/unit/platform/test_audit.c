@@ -6,8 +6,11 @@
 
 static void put_event(struct buf *b, unsigned n, const char *more)
 {
-    buf_printf(b, "{\"action\":\"get_x\",\"actor\":\"bot\",\"decision\":\"allow\",\"event_id\":\"evt_%u\",\"kind\":\"decision\",\"rule\":\"allow:r\","
-                  "\"tenant_id\":\"default\",\"timestamp\":\"2026-11-20T09:30:%02u.123Z\",\"trace_id\":\"trace-%u\"%s}\n",
+    buf_printf(b,
+               "{\"action\":\"get_x\",\"actor\":\"bot\",\"decision\":\"allow\",\"event_id\":\"evt_%"
+               "u\",\"kind\":\"decision\",\"rule\":\"allow:r\","
+               "\"tenant_id\":\"default\",\"timestamp\":\"2026-11-20T09:30:%02u.123Z\",\"trace_"
+               "id\":\"trace-%u\"%s}\n",
                n, n % 60, n, more);
 }
 
@@ -16,27 +19,35 @@ static struct str first_batch(struct rig *r, unsigned count)
 {
     struct buf b;
     buf_init(&b, 1 << 12, 16 << 20);
-    buf_put_literal(&b, "{\"event_id\":\"evt_start\",\"kind\":\"engine.started\",\"tenant_id\":\"default\",\"timestamp\":\"2026-11-20T09:30:00.000Z\"}\n");
+    buf_put_literal(&b, "{\"event_id\":\"evt_start\",\"kind\":\"engine.started\",\"tenant_id\":"
+                        "\"default\",\"timestamp\":\"2026-11-20T09:30:00.000Z\"}\n");
     for (unsigned n = 1; n <= count; n++) put_event(&b, n, "");
     struct str body = arena_copy(&r->arena, buf_view(&b));
     buf_fini(&b);
     return body;
 }
 
-static int stream_as(struct rig *r, const char *key, const char *node, const char *first, struct str body)
+static int stream_as(struct rig *r, const char *key, const char *node, const char *first,
+                     struct str body)
 {
-    const struct extra headers = {{"Writ-Node", "Writ-Journal", "Writ-Epoch", "Writ-First-Seq"}, {node, "0", EPOCH, first}, "application/x-ndjson"};
+    const struct extra headers = {{"Writ-Node", "Writ-Journal", "Writ-Epoch", "Writ-First-Seq"},
+                                  {node, "0", EPOCH, first},
+                                  "application/x-ndjson"};
     return call_with(r, key, "POST", INGEST, body, &headers);
 }
 
-static int stream(struct rig *r, const char *first, struct str body) { return stream_as(r, r->keys[ENGINE], "node-1", first, body); }
+static int stream(struct rig *r, const char *first, struct str body)
+{
+    return stream_as(r, r->keys[ENGINE], "node-1", first, body);
+}
 
 static void a_batch_is_stored_and_its_position_told(void **state)
 {
     struct rig *r = *state;
     stream(r, "1", first_batch(r, 9));
     assert_status(r, 201);
-    assert_string_equal(arena_copy(&r->arena, r->body).bytes, "{\"accepted\":10,\"clashes\":0,\"duplicates\":0,\"next_seq\":11}");
+    assert_string_equal(arena_copy(&r->arena, r->body).bytes,
+                        "{\"accepted\":10,\"clashes\":0,\"duplicates\":0,\"next_seq\":11}");
     get(r, ENGINE, "/api/v1/audit/positions?node=node-1");
     assert_status(r, 200);
     const struct json *s = json_get(r->json, STR("streams"))->child;
@@ -60,7 +71,8 @@ static void a_gap_says_where_to_go_on(void **state)
     assert_refused(r, 400, "bad_header", NULL);
     stream(r, "x", first_batch(r, 1));
     assert_refused(r, 400, "bad_header", NULL);
-    call_with(r, r->keys[ENGINE], "POST", INGEST, STR("{}\n"), &(struct extra){{"Writ-Node"}, {"n"}, "application/x-ndjson"});
+    call_with(r, r->keys[ENGINE], "POST", INGEST, STR("{}\n"),
+              &(struct extra){{"Writ-Node"}, {"n"}, "application/x-ndjson"});
     assert_refused(r, 400, "bad_header", NULL);
 }
 
@@ -68,7 +80,9 @@ static void a_key_speaks_for_its_nodes_only(void **state)
 {
     struct rig *r = *state;
     char edge[CREDENTIAL_TEXT + 1];
-    send_json(r, ROOT, "POST", "/api/v1/keys", "{\"name\":\"edge\",\"owner\":\"e\",\"tenant\":\"*\",\"roles\":[\"ingest\"],\"nodes\":[\"edge-*\"],\"tenants\":[\"default\"]}");
+    send_json(r, ROOT, "POST", "/api/v1/keys",
+              "{\"name\":\"edge\",\"owner\":\"e\",\"tenant\":\"*\",\"roles\":[\"ingest\"],"
+              "\"nodes\":[\"edge-*\"],\"tenants\":[\"default\"]}");
     assert_status(r, 201);
     snprintf(edge, sizeof edge, "%.*s", STR_FORMAT(json_text(r->json, STR("key"))));
     assert_int_equal(stream_as(r, edge, "core-1", "1", first_batch(r, 1)), 403);
@@ -76,7 +90,8 @@ static void a_key_speaks_for_its_nodes_only(void **state)
     assert_int_equal(stream_as(r, edge, "edge-1", "1", first_batch(r, 1)), 201);
     call_with(r, edge, "GET", "/api/v1/audit/positions?node=core-1", (struct str){0}, NULL);
     assert_refused(r, 403, "wrong_node", NULL);
-    call_with(r, edge, "GET", "/api/v1/bundle", (struct str){0}, &(struct extra){{"Writ-Node"}, {"core-1"}, NULL});
+    call_with(r, edge, "GET", "/api/v1/bundle", (struct str){0},
+              &(struct extra){{"Writ-Node"}, {"core-1"}, NULL});
     assert_refused(r, 403, "wrong_node", NULL);
     assert_int_equal(stream_as(r, r->keys[ADMIN], "edge-1", "1", first_batch(r, 1)), 403);
 }
@@ -84,15 +99,19 @@ static void a_key_speaks_for_its_nodes_only(void **state)
 static void what_people_post_is_taken_once(void **state)
 {
     struct rig *r = *state;
-    const char *event = "{\"event_id\":\"a\",\"kind\":\"decision\",\"tenant_id\":\"t\",\"timestamp\":\"2026-11-20T09:30:00.123Z\"}";
+    const char *event = "{\"event_id\":\"a\",\"kind\":\"decision\",\"tenant_id\":\"t\","
+                        "\"timestamp\":\"2026-11-20T09:30:00.123Z\"}";
     send_json(r, ENGINE, "POST", INGEST, event);
     assert_status(r, 201);
     uint64_t id = number(r, "id");
     send_json(r, ENGINE, "POST", INGEST, event);
     assert_int_equal(number(r, "id"), id);
-    call_with(r, r->keys[ENGINE], "POST", INGEST, str_from(event), &(struct extra){.type = "application/x-ndjson"});
+    call_with(r, r->keys[ENGINE], "POST", INGEST, str_from(event),
+              &(struct extra){.type = "application/x-ndjson"});
     assert_int_equal(number(r, "duplicates"), 1);
-    send_json(r, ENGINE, "POST", INGEST, "{\"event_id\":\"a\",\"kind\":\"decision\",\"tenant_id\":\"t\",\"timestamp\":\"2026-11-20T09:30:00.124Z\"}");
+    send_json(r, ENGINE, "POST", INGEST,
+              "{\"event_id\":\"a\",\"kind\":\"decision\",\"tenant_id\":\"t\",\"timestamp\":\"2026-"
+              "11-20T09:30:00.124Z\"}");
     assert_refused(r, 409, "event_conflict", "/event_id");
     send_json(r, ENGINE, "POST", INGEST, "[{\"kind\":\"decision\"}]");
     assert_int_equal(r->status, 400);
@@ -111,7 +130,8 @@ static void a_trace_is_found_with_its_source(void **state)
     assert_status(r, 200);
     assert_int_equal(number(r, "count"), 1);
     assert_text(r, "trace_id", "trace-7");
-    const struct json *e = json_get(r->json, STR("events"))->child, *source = json_get(e, STR("source"));
+    const struct json *e = json_get(r->json, STR("events"))->child,
+                      *source = json_get(e, STR("source"));
     assert_true(str_equal(json_text(source, STR("node")), STR("node-1")));
     assert_true(str_equal(json_text(source, STR("epoch")), STR(EPOCH)));
     assert_int_equal(json_u64(source, STR("seq"), 0), 8);
@@ -135,12 +155,14 @@ static void pages_hold_every_event_once_newest_first(void **state)
     stream(r, "1", first_batch(r, 45));
     uint64_t cursor = 0, seen = 0;
     do {
-        struct str target = arena_printf(&r->arena, "/api/v1/audit?actor=bot&limit=20&cursor=%llu", (unsigned long long)cursor);
+        struct str target = arena_printf(&r->arena, "/api/v1/audit?actor=bot&limit=20&cursor=%llu",
+                                         (unsigned long long)cursor);
         get(r, AUDITOR, target.bytes);
         assert_int_equal(number(r, "cursor"), cursor);
         assert_int_equal(number(r, "limit"), 20);
         assert_int_equal(number(r, "count"), json_get(r->json, STR("events"))->count);
-        for (const struct json *e = json_get(r->json, STR("events"))->child; e != NULL; e = e->next, seen++) {
+        for (const struct json *e = json_get(r->json, STR("events"))->child; e != NULL;
+             e = e->next, seen++) {
             struct str trace = arena_printf(&r->arena, "trace-%u", (unsigned)(45 - seen));
             assert_true(str_equal(json_text(e, STR("trace_id")), trace));
         }
@@ -158,29 +180,58 @@ static void every_parameter_narrows(void **state)
         const char *query;
         unsigned count;
     } cases[] = {
-        {"actor=bot", 5}, {"actor=Bot", 0}, {"action=get_x", 5}, {"decision=allow", 5}, {"decision=allowed", 5}, {"decision=denied", 0},
-        {"decision=human_review", 0}, {"trace_id=trace-3", 1}, {"kind=engine.started", 1}, {"kind=decision", 5}, {"rule=allow:r", 5},
-        {"rule=allow:s", 0}, {"user_id=u", 0}, {"actor=", 20}, {"actor=bot&trace_id=trace-2&rule=allow:r", 1},
-        {"actor=bot&from=2026-11-20T09:30:03.123Z", 3}, {"actor=bot&to=2026-11-20T09:30:03.123Z", 2},
-        {"actor=bot&from=2026-11-20T09:30:03.1230001Z", 2}, {"actor=bot&to=2026-11-20T09:30:03.123000001Z", 3},
-        {"actor=bot&from=2026-11-20T10:30:03.123%2B01:00", 3}, {"actor=bot&from=2026-11-20T10:30:03.123+01:00", 3},
-        {"actor=bot&from=2026-11-20T09:30:02Z&to=2026-11-20T09:30:04Z", 2}, {"from=2027-01-01T00:00:00Z", 0},
+        {"actor=bot", 5},
+        {"actor=Bot", 0},
+        {"action=get_x", 5},
+        {"decision=allow", 5},
+        {"decision=allowed", 5},
+        {"decision=denied", 0},
+        {"decision=human_review", 0},
+        {"trace_id=trace-3", 1},
+        {"kind=engine.started", 1},
+        {"kind=decision", 5},
+        {"rule=allow:r", 5},
+        {"rule=allow:s", 0},
+        {"user_id=u", 0},
+        {"actor=", 20},
+        {"actor=bot&trace_id=trace-2&rule=allow:r", 1},
+        {"actor=bot&from=2026-11-20T09:30:03.123Z", 3},
+        {"actor=bot&to=2026-11-20T09:30:03.123Z", 2},
+        {"actor=bot&from=2026-11-20T09:30:03.1230001Z", 2},
+        {"actor=bot&to=2026-11-20T09:30:03.123000001Z", 3},
+        {"actor=bot&from=2026-11-20T10:30:03.123%2B01:00", 3},
+        {"actor=bot&from=2026-11-20T10:30:03.123+01:00", 3},
+        {"actor=bot&from=2026-11-20T09:30:02Z&to=2026-11-20T09:30:04Z", 2},
+        {"from=2027-01-01T00:00:00Z", 0},
     };
     stream(r, "1", first_batch(r, 5));
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct str target = arena_printf(&r->arena, "/api/v1/audit?limit=500&%s", cases[i].query);
         get(r, AUDITOR, target.bytes);
         if (r->status != 200) fail_msg("%s: %.*s", cases[i].query, STR_FORMAT(r->body));
-        if (cases[i].count != 20 && number(r, "count") != cases[i].count) fail_msg("%s: %.*s", cases[i].query, STR_FORMAT(r->body));
+        if (cases[i].count != 20 && number(r, "count") != cases[i].count)
+            fail_msg("%s: %.*s", cases[i].query, STR_FORMAT(r->body));
     }
 }
 
 static void a_bad_query_is_named(void **state)
 {
     struct rig *r = *state;
-    static const char *const queries[] = {"limit=0", "limit=501", "limit=x", "limit=-1", "limit=", "limit=5&limit=6", "cursor=-1",
-                                          "cursor=99999999999999999999", "from=yesterday", "to=2026-01-01", "from=2026-02-30T00:00:00Z",
-                                          "decision=perhaps", "kind=nonsense", "actor=%ff", "from="};
+    static const char *const queries[] = {"limit=0",
+                                          "limit=501",
+                                          "limit=x",
+                                          "limit=-1",
+                                          "limit=",
+                                          "limit=5&limit=6",
+                                          "cursor=-1",
+                                          "cursor=99999999999999999999",
+                                          "from=yesterday",
+                                          "to=2026-01-01",
+                                          "from=2026-02-30T00:00:00Z",
+                                          "decision=perhaps",
+                                          "kind=nonsense",
+                                          "actor=%ff",
+                                          "from="};
     for (size_t i = 0; i < sizeof queries / sizeof *queries; i++) {
         struct str target = arena_printf(&r->arena, "/api/v1/audit?%s", queries[i]);
         get(r, AUDITOR, target.bytes);
@@ -205,15 +256,20 @@ static void refused_credentials_are_counted_per_source(void **state)
     assert_true(credential_read(str_from(r->keys[ADMIN]), &id));
     credential_make(id, wrong); /* the right id, another secret */
     wrong[CREDENTIAL_TEXT] = '\0';
-    for (int i = 0; i < 10; i++) assert_int_equal(call_with(r, wrong, "GET", "/api/v1/policies", (struct str){0}, NULL), 401);
-    for (int i = 0; i < 5; i++) assert_int_equal(call_with(r, "nonsense", "GET", "/api/v1/policies", (struct str){0}, NULL), 401);
+    for (int i = 0; i < 10; i++)
+        assert_int_equal(call_with(r, wrong, "GET", "/api/v1/policies", (struct str){0}, NULL),
+                         401);
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(call_with(r, "nonsense", "GET", "/api/v1/policies", (struct str){0}, NULL),
+                         401);
     uint64_t known = 0, unknown = 0, events = 0;
     for (int i = 0; i < 400 && known + unknown < 15; i++) {
         usleep(10000);
         known = unknown = 0;
         get(r, AUDITOR, "/api/v1/audit?kind=auth.failed");
         events = number(r, "count");
-        for (const struct json *e = json_get(r->json, STR("events"))->child; e != NULL; e = e->next) {
+        for (const struct json *e = json_get(r->json, STR("events"))->child; e != NULL;
+             e = e->next) {
             bool has_key = json_get(e, STR("key_id")) != NULL;
             *(has_key ? &known : &unknown) += json_u64(e, STR("count"), 0);
         }
@@ -227,7 +283,8 @@ static void operations_are_public_and_metrics_are_not(void **state)
 {
     struct rig *r = *state;
     static const char *const open[] = {"/healthz", "/livez", "/readyz", "/api/config-check"};
-    for (size_t i = 0; i < 4; i++) assert_int_equal(call_with(r, NULL, "GET", open[i], (struct str){0}, NULL), 200);
+    for (size_t i = 0; i < 4; i++)
+        assert_int_equal(call_with(r, NULL, "GET", open[i], (struct str){0}, NULL), 200);
     call_with(r, NULL, "GET", "/healthz", (struct str){0}, NULL);
     assert_text(r, "status", "ok");
     assert_text(r, "service", "writ-platform");

@@ -12,7 +12,10 @@ static const char *credential(struct rig *r)
     return arena_copy(&r->arena, key).bytes;
 }
 
-static struct str last_id(struct rig *r) { return arena_copy(&r->arena, json_text(r->json, STR("id"))); }
+static struct str last_id(struct rig *r)
+{
+    return arena_copy(&r->arena, json_text(r->json, STR("id")));
+}
 
 static int revoke_key(struct rig *r, int key, struct str id)
 {
@@ -23,7 +26,8 @@ static int revoke_key(struct rig *r, int key, struct str id)
 static void a_key_is_shown_once_and_works_at_once(void **state)
 {
     struct rig *r = *state;
-    send_json(r, ADMIN, "POST", KEYS, "{\"name\":\"p\",\"owner\":\"o\",\"roles\":[\"policy_admin\"]}");
+    send_json(r, ADMIN, "POST", KEYS,
+              "{\"name\":\"p\",\"owner\":\"o\",\"roles\":[\"policy_admin\"]}");
     const char *key = credential(r);
     struct str id = last_id(r);
     assert_null(json_get(r->json, STR("mac")));
@@ -47,9 +51,13 @@ static void a_wrong_request_is_named(void **state)
         {"{\"name\":\"n\",\"roles\":[\"agent\"]}", "missing_member", "/owner"},
         {"{\"name\":\"n\",\"owner\":\"o\"}", "missing_member", "/roles"},
         {"{\"name\":\"n\",\"owner\":\"o\",\"roles\":[\"emperor\"]}", "bad_value", "/roles"},
-        {"{\"name\":\"n\",\"owner\":\"o\",\"roles\":[\"agent\"],\"expiresAt\":\"x\"}", "wrong_case", "/expiresAt"},
-        {"{\"name\":\"n\",\"owner\":\"o\",\"roles\":[\"agent\"],\"expires_at\":\"2020-01-01T00:00:00Z\"}", "out_of_range", "/expires_at"},
-        {"{\"name\":\"n\",\"owner\":\"o\",\"roles\":[\"agent\"],\"tenant\":5}", "wrong_type", "/tenant"},
+        {"{\"name\":\"n\",\"owner\":\"o\",\"roles\":[\"agent\"],\"expiresAt\":\"x\"}", "wrong_case",
+         "/expiresAt"},
+        {"{\"name\":\"n\",\"owner\":\"o\",\"roles\":[\"agent\"],\"expires_at\":\"2020-01-01T00:00:"
+         "00Z\"}",
+         "out_of_range", "/expires_at"},
+        {"{\"name\":\"n\",\"owner\":\"o\",\"roles\":[\"agent\"],\"tenant\":5}", "wrong_type",
+         "/tenant"},
         {"5", "wrong_type", NULL},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -61,19 +69,26 @@ static void a_wrong_request_is_named(void **state)
 static void an_admin_makes_keys_of_its_own_tenant_only(void **state)
 {
     struct rig *r = *state;
-    send_json(r, ADMIN, "POST", KEYS, "{\"name\":\"n\",\"owner\":\"o\",\"tenant\":\"acme\",\"roles\":[\"agent\"]}");
+    send_json(r, ADMIN, "POST", KEYS,
+              "{\"name\":\"n\",\"owner\":\"o\",\"tenant\":\"acme\",\"roles\":[\"agent\"]}");
     assert_refused(r, 403, "wrong_tenant", "/tenant");
-    send_json(r, ADMIN, "POST", KEYS, "{\"name\":\"n\",\"owner\":\"o\",\"tenant\":\"*\",\"roles\":[\"agent\"]}");
+    send_json(r, ADMIN, "POST", KEYS,
+              "{\"name\":\"n\",\"owner\":\"o\",\"tenant\":\"*\",\"roles\":[\"agent\"]}");
     assert_refused(r, 403, "wrong_tenant", "/tenant");
     send_json(r, ADMIN, "POST", KEYS, "{\"name\":\"n\",\"owner\":\"o\",\"roles\":[\"ingest\"]}");
     assert_refused(r, 403, "missing_role", "/roles");
-    send_json(r, ADMIN, "POST", KEYS, "{\"name\":\"n\",\"owner\":\"o\",\"roles\":[\"admin\",\"reviewer\"],\"tenant\":\"\"}");
+    send_json(
+        r, ADMIN, "POST", KEYS,
+        "{\"name\":\"n\",\"owner\":\"o\",\"roles\":[\"admin\",\"reviewer\"],\"tenant\":\"\"}");
     assert_status(r, 201);
     send_json(r, ROOT, "POST", KEYS, "{\"name\":\"n\",\"owner\":\"o\",\"roles\":[\"agent\"]}");
     assert_refused(r, 400, "tenant_required", "/tenant");
-    send_json(r, ROOT, "POST", KEYS "?tenant_id=acme", "{\"name\":\"n\",\"owner\":\"o\",\"roles\":[\"agent\"]}");
+    send_json(r, ROOT, "POST", KEYS "?tenant_id=acme",
+              "{\"name\":\"n\",\"owner\":\"o\",\"roles\":[\"agent\"]}");
     assert_text(r, "tenant", "acme");
-    send_json(r, ROOT, "POST", KEYS, "{\"name\":\"n\",\"owner\":\"o\",\"tenant\":\"*\",\"roles\":[\"ingest\"],\"tenants\":[\"*\"],\"nodes\":[\"*\"]}");
+    send_json(r, ROOT, "POST", KEYS,
+              "{\"name\":\"n\",\"owner\":\"o\",\"tenant\":\"*\",\"roles\":[\"ingest\"],\"tenants\":"
+              "[\"*\"],\"nodes\":[\"*\"]}");
     assert_status(r, 201);
     send_json(r, AUDITOR, "POST", KEYS, "{\"name\":\"n\",\"owner\":\"o\",\"roles\":[\"agent\"]}");
     assert_refused(r, 403, "missing_role", NULL);
@@ -82,8 +97,10 @@ static void an_admin_makes_keys_of_its_own_tenant_only(void **state)
 static void what_only_the_store_may_say_is_not_taken_from_a_request(void **state)
 {
     struct rig *r = *state;
-    send_json(r, ADMIN, "POST", KEYS, "{\"name\":\"n\",\"owner\":\"o\",\"roles\":[\"auditor\"],\"id\":\"key_00000000000000000000000000\",\"mac\":\"00\","
-                                      "\"created_at\":\"2020-01-01T00:00:00Z\",\"revoked_at\":\"2020-01-01T00:00:00Z\"}");
+    send_json(r, ADMIN, "POST", KEYS,
+              "{\"name\":\"n\",\"owner\":\"o\",\"roles\":[\"auditor\"],\"id\":\"key_"
+              "00000000000000000000000000\",\"mac\":\"00\","
+              "\"created_at\":\"2020-01-01T00:00:00Z\",\"revoked_at\":\"2020-01-01T00:00:00Z\"}");
     const char *key = credential(r);
     assert_true(!str_equal(last_id(r), STR("key_00000000000000000000000000")));
     assert_null(json_get(r->json, STR("revoked_at")));
@@ -93,7 +110,8 @@ static void what_only_the_store_may_say_is_not_taken_from_a_request(void **state
 static void a_revoked_key_is_dead_with_the_answer(void **state)
 {
     struct rig *r = *state;
-    send_json(r, ADMIN, "POST", KEYS, "{\"name\":\"p\",\"owner\":\"o\",\"roles\":[\"policy_admin\"]}");
+    send_json(r, ADMIN, "POST", KEYS,
+              "{\"name\":\"p\",\"owner\":\"o\",\"roles\":[\"policy_admin\"]}");
     const char *key = credential(r);
     struct str id = last_id(r);
     assert_int_equal(call_with(r, key, "GET", "/api/v1/policies", (struct str){0}, NULL), 200);
@@ -115,7 +133,8 @@ static void a_revocation_names_engines_that_are_behind(void **state)
 {
     struct rig *r = *state;
     const struct extra node = {{"Writ-Node"}, {"node-1"}, NULL};
-    call_with(r, r->keys[ENGINE], "GET", "/api/v1/bundle", (struct str){0}, &node); /* it runs nothing yet */
+    call_with(r, r->keys[ENGINE], "GET", "/api/v1/bundle", (struct str){0},
+              &node); /* it runs nothing yet */
     send_json(r, ADMIN, "POST", KEYS, "{\"name\":\"p\",\"owner\":\"o\",\"roles\":[\"agent\"]}");
     struct str id = last_id(r);
     uint64_t begin = world_monotonic_ns();
@@ -127,7 +146,8 @@ static void a_revocation_names_engines_that_are_behind(void **state)
     char etag[96];
     snprintf(etag, sizeof etag, "%s", r->etag);
     const struct extra current = {{"Writ-Node", "If-None-Match"}, {"node-1", etag}, NULL};
-    assert_int_equal(call_with(r, r->keys[ENGINE], "GET", "/api/v1/bundle", (struct str){0}, &current), 304);
+    assert_int_equal(
+        call_with(r, r->keys[ENGINE], "GET", "/api/v1/bundle", (struct str){0}, &current), 304);
     assert_int_equal(revoke_key(r, ADMIN, id), 200);
     assert_string_equal(r->body.bytes, "{\"behind\":[],\"revoked\":true}");
 }
@@ -146,7 +166,10 @@ static void *follow(void *argument)
     char bearer[128];
     snprintf(bearer, sizeof bearer, "Bearer %s", e->r->keys[ENGINE]);
     while (!atomic_load(&e->stop)) {
-        struct http_call call = {.method = "GET", .target = STR("/api/v1/bundle?wait=2"), .timeout_ms = 10000, .reply_max = RIG_REPLY_MAX,
+        struct http_call call = {.method = "GET",
+                                 .target = STR("/api/v1/bundle?wait=2"),
+                                 .timeout_ms = 10000,
+                                 .reply_max = RIG_REPLY_MAX,
                                  .header_count = 3};
         struct http_answer answer;
         struct fault f;
@@ -180,7 +203,8 @@ static void a_revocation_waits_for_an_engine_that_follows(void **state)
 static void a_rotated_key_overlaps_and_ends(void **state)
 {
     struct rig *r = *state;
-    send_json(r, ADMIN, "POST", KEYS, "{\"name\":\"p\",\"owner\":\"o\",\"roles\":[\"policy_admin\"],\"actors\":[\"x-*\"]}");
+    send_json(r, ADMIN, "POST", KEYS,
+              "{\"name\":\"p\",\"owner\":\"o\",\"roles\":[\"policy_admin\"],\"actors\":[\"x-*\"]}");
     const char *old = credential(r);
     struct str id = last_id(r);
     struct str target = arena_printf(&r->arena, KEYS "/%.*s/rotate", STR_FORMAT(id));
@@ -225,7 +249,9 @@ static void a_key_made_on_the_data_directory_is_noticed(void **state)
 {
     struct rig *r = *state;
     char key[CREDENTIAL_TEXT + 1];
-    rig_bootstrap(r, "{\"name\":\"late\",\"owner\":\"l\",\"tenant\":\"default\",\"roles\":[\"auditor\"]}", key);
+    rig_bootstrap(
+        r, "{\"name\":\"late\",\"owner\":\"l\",\"tenant\":\"default\",\"roles\":[\"auditor\"]}",
+        key);
     uint64_t begin = world_monotonic_ns();
     while (call_with(r, key, "GET", "/api/v1/audit", (struct str){0}, NULL) != 200) {
         assert_true(world_monotonic_ns() - begin < 1000000000u);

@@ -1,7 +1,8 @@
 /* /api/v1/policies and /api/v1/bundle over real sockets. */
 #include "rig.h"
 
-#define ALLOW "rules:\\n  - {id: reads, agents: [\\\"*\\\"], actions: [\\\"get_*\\\"], decision: allow}\\n"
+#define ALLOW                                                                                      \
+    "rules:\\n  - {id: reads, agents: [\\\"*\\\"], actions: [\\\"get_*\\\"], decision: allow}\\n"
 #define DENY "rules:\\n  - {id: reads, actions: [\\\"get_*\\\"], decision: deny}\\n"
 #define BASE "/api/v1/policies/base"
 
@@ -28,7 +29,9 @@ static void a_policy_is_put_and_got(void **state)
     assert_text(r, "format", "yaml");
     assert_text(r, "updated_by", "admin");
     assert_true(str_starts(json_text(r->json, STR("content")), STR("rules:\n")));
-    assert_int_equal(call_with(r, r->keys[ADMIN], "GET", BASE, (struct str){0}, &(struct extra){{"If-None-Match"}, {etag}, NULL}), 304);
+    assert_int_equal(call_with(r, r->keys[ADMIN], "GET", BASE, (struct str){0},
+                               &(struct extra){{"If-None-Match"}, {etag}, NULL}),
+                     304);
 }
 
 static void the_same_content_makes_no_new_version(void **state)
@@ -43,7 +46,8 @@ static void the_same_content_makes_no_new_version(void **state)
     assert_status(r, 200);
     assert_int_equal(number(r, "version"), 2);
     /* What is not content is no version either. */
-    send_json(r, ADMIN, "PUT", BASE, "{\"content\":\"" DENY "\",\"description\":\"d\",\"is_active\":false}");
+    send_json(r, ADMIN, "PUT", BASE,
+              "{\"content\":\"" DENY "\",\"description\":\"d\",\"is_active\":false}");
     assert_int_equal(number(r, "version"), 2);
     assert_text(r, "description", "d");
     assert_int_equal(json_get(r->json, STR("is_active"))->type, JSON_FALSE);
@@ -61,7 +65,8 @@ static void an_invalid_document_says_where_and_changes_nothing(void **state)
     const struct json *details = json_get(r->json, STR("details"));
     assert_int_equal(details->type, JSON_ARRAY);
     assert_int_equal(json_u64(details->child, STR("line"), 0), 2);
-    assert_non_null(strstr(arena_copy(&r->arena, json_text(details->child, STR("message"))).bytes, "alow"));
+    assert_non_null(
+        strstr(arena_copy(&r->arena, json_text(details->child, STR("message"))).bytes, "alow"));
     get(r, ADMIN, BASE);
     assert_int_equal(number(r, "version"), 1);
 }
@@ -69,17 +74,22 @@ static void an_invalid_document_says_where_and_changes_nothing(void **state)
 static void an_object_is_a_document_too(void **state)
 {
     struct rig *r = *state;
-    send_json(r, ADMIN, "PUT", BASE, "{\"content\":{\"rules\":[{\"id\":\"a\",\"actions\":[\"x\"],\"decision\":\"deny\"}]}}");
+    send_json(
+        r, ADMIN, "PUT", BASE,
+        "{\"content\":{\"rules\":[{\"id\":\"a\",\"actions\":[\"x\"],\"decision\":\"deny\"}]}}");
     assert_status(r, 201);
     assert_text(r, "format", "json");
-    assert_text(r, "content", "{\"rules\":[{\"id\":\"a\",\"actions\":[\"x\"],\"decision\":\"deny\"}]}");
+    assert_text(r, "content",
+                "{\"rules\":[{\"id\":\"a\",\"actions\":[\"x\"],\"decision\":\"deny\"}]}");
 }
 
 static void conditions_are_held(void **state)
 {
     struct rig *r = *state;
-    const struct str allow = STR("{\"content\":\"" ALLOW "\"}"), deny = STR("{\"content\":\"" DENY "\"}");
-    struct extra fresh = {{"If-None-Match"}, {"*"}, NULL}, match = {{"If-Match"}, {r->etag}, NULL}, wrong = {{"If-Match"}, {"\"x\""}, NULL};
+    const struct str allow = STR("{\"content\":\"" ALLOW "\"}"),
+                     deny = STR("{\"content\":\"" DENY "\"}");
+    struct extra fresh = {{"If-None-Match"}, {"*"}, NULL}, match = {{"If-Match"}, {r->etag}, NULL},
+                 wrong = {{"If-Match"}, {"\"x\""}, NULL};
     char etag[96];
     call_with(r, r->keys[ADMIN], "PUT", BASE, allow, &wrong);
     assert_refused(r, 412, "precondition_failed", NULL);
@@ -208,7 +218,8 @@ static void the_bundle_holds_active_policies_and_keys(void **state)
 {
     struct rig *r = *state;
     put(r, ALLOW);
-    send_json(r, ADMIN, "PUT", "/api/v1/policies/off", "{\"content\":\"" ALLOW "\",\"is_active\":false}");
+    send_json(r, ADMIN, "PUT", "/api/v1/policies/off",
+              "{\"content\":\"" ALLOW "\",\"is_active\":false}");
     get(r, ENGINE, "/api/v1/bundle");
     assert_status(r, 200);
     const struct json *policies = json_get(r->json, STR("policies"));
@@ -217,7 +228,8 @@ static void the_bundle_holds_active_policies_and_keys(void **state)
     assert_int_equal(json_text(policies->child, STR("digest")).size, 64);
     const struct json *keys = json_get(r->json, STR("keys"));
     assert_int_equal(keys->count, 6);
-    for (const struct json *k = keys->child; k != NULL; k = k->next) assert_int_equal(json_text(k, STR("mac")).size, 64);
+    for (const struct json *k = keys->child; k != NULL; k = k->next)
+        assert_int_equal(json_text(k, STR("mac")).size, 64);
     assert_int_equal(json_text(r->json, STR("log_id")).size, 32);
     assert_int_equal(get(r, ADMIN, "/api/v1/bundle"), 403);
     assert_int_equal(get(r, ENGINE, "/api/v1/bundle?wait=61"), 400);
@@ -230,13 +242,40 @@ static void an_unchanged_bundle_is_304_after_its_wait(void **state)
     get(r, ENGINE, "/api/v1/bundle");
     snprintf(etag, sizeof etag, "%s", r->etag);
     const struct extra known = {{"If-None-Match"}, {etag}, NULL};
-    assert_int_equal(call_with(r, r->keys[ENGINE], "GET", "/api/v1/bundle", (struct str){0}, &known), 304);
+    assert_int_equal(
+        call_with(r, r->keys[ENGINE], "GET", "/api/v1/bundle", (struct str){0}, &known), 304);
     assert_int_equal(r->body.size, 0);
     uint64_t begin = world_monotonic_ns();
-    assert_int_equal(call_with(r, r->keys[ENGINE], "GET", "/api/v1/bundle?wait=1", (struct str){0}, &known), 304);
+    assert_int_equal(
+        call_with(r, r->keys[ENGINE], "GET", "/api/v1/bundle?wait=1", (struct str){0}, &known),
+        304);
     assert_string_equal(r->etag, etag);
     uint64_t took_ms = (world_monotonic_ns() - begin) / 1000000;
     assert_in_range(took_ms, 900, 4000);
+}
+
+static void a_bundle_of_megabytes_arrives_whole(void **state)
+{
+    struct rig *r = *state;
+    struct buf content;
+    buf_init(&content, 1 << 20, 4 << 20);
+    buf_put_literal(&content,
+                    "{\"content\":\"rules:\\n  - {id: a, actions: [x], decision: deny}\\n#");
+    while (content.size < 900000) buf_put_literal(&content, " a comment that goes on and on");
+    buf_put_literal(&content, "\"}");
+    for (int i = 0; i < 5; i++) {
+        struct str target = arena_printf(&r->arena, "/api/v1/policies/large-%d", i);
+        call_with(r, r->keys[ADMIN], "PUT", target.bytes, buf_view(&content), NULL);
+        assert_status(r, 201);
+    }
+    get(r, ENGINE, "/api/v1/bundle");
+    assert_status(r, 200);
+    assert_true(r->body.size > 5 * 900000 - 100);
+    assert_int_equal(json_get(r->json, STR("policies"))->count, 5);
+    get(r, ADMIN, "/api/v1/policies");
+    assert_int_equal(number(r, "count"), 5);
+    assert_null(json_get(r->json, STR("next_cursor")));
+    buf_fini(&content);
 }
 
 struct waiter {
@@ -251,7 +290,10 @@ struct waiter {
 static void *wait_for_change(void *argument)
 {
     struct waiter *w = argument;
-    struct http_call call = {.method = "GET", .target = STR("/api/v1/bundle?wait=30"), .timeout_ms = 40000, .reply_max = RIG_REPLY_MAX,
+    struct http_call call = {.method = "GET",
+                             .target = STR("/api/v1/bundle?wait=30"),
+                             .timeout_ms = 40000,
+                             .reply_max = RIG_REPLY_MAX,
                              .header_count = 3};
     char bearer[128];
     struct http_answer answer;
@@ -270,7 +312,8 @@ static void *wait_for_change(void *argument)
 /* Until the platform knows that an engine waits: revoking nothing tells who is behind. */
 static void wait_until_it_waits(struct rig *r)
 {
-    for (int i = 0; i < 2000 && atomic_load(&r->platform->bundle_wait_count) == 0; i++) usleep(1000);
+    for (int i = 0; i < 2000 && atomic_load(&r->platform->bundle_wait_count) == 0; i++)
+        usleep(1000);
     assert_int_not_equal(atomic_load(&r->platform->bundle_wait_count), 0);
 }
 
@@ -280,7 +323,8 @@ static void a_waiting_engine_is_told_of_a_change_at_once(void **state)
     char etag[96];
     get(r, ENGINE, "/api/v1/bundle");
     snprintf(etag, sizeof etag, "%s", r->etag);
-    struct waiter w = {.r = r, .client = rig_connect(r), .known = {{"If-None-Match"}, {etag}, NULL}};
+    struct waiter w = {
+        .r = r, .client = rig_connect(r), .known = {{"If-None-Match"}, {etag}, NULL}};
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, wait_for_change, &w), 0);
     wait_until_it_waits(r);
@@ -299,7 +343,8 @@ static void a_drain_answers_who_waits(void **state)
     char etag[96];
     get(r, ENGINE, "/api/v1/bundle");
     snprintf(etag, sizeof etag, "%s", r->etag);
-    struct waiter w = {.r = r, .client = rig_connect(r), .known = {{"If-None-Match"}, {etag}, NULL}};
+    struct waiter w = {
+        .r = r, .client = rig_connect(r), .known = {{"If-None-Match"}, {etag}, NULL}};
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, wait_for_change, &w), 0);
     wait_until_it_waits(r);
@@ -325,6 +370,7 @@ int main(void)
         TEST(changes_are_audited_without_a_source),
         TEST(the_bundle_holds_active_policies_and_keys),
         TEST(an_unchanged_bundle_is_304_after_its_wait),
+        TEST(a_bundle_of_megabytes_arrives_whole),
         TEST(a_waiting_engine_is_told_of_a_change_at_once),
         TEST(a_drain_answers_who_waits),
     };
