@@ -265,7 +265,7 @@ def fuzz_targets():
     return sorted(path.stem for path in (TOP / "tests" / "fuzz").glob("fuzz_*.c"))
 
 
-def long_fuzz(target, seconds=600):
+def long_fuzz(target, seconds=int(os.environ.get("WRIT_FUZZ_SECONDS", "600"))):
     """Fuzzes one target on a copy of its corpus: the repository keeps its small one."""
     folder = build("fuzz", [target])
     if folder is None:

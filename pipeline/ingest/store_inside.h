@@ -14,6 +14,8 @@ struct store {
     struct audit_sqlite *audit_state;
     struct chance chance;
     char log_id[STORE_LOG_ID_TEXT + 1];
+    uint64_t alarm_second; /* when it was last told of a quarantined record */
+    unsigned alarms;       /* in that second */
 };
 
 /* Raises the revision within the transaction. */

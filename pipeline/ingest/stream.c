@@ -11,7 +11,7 @@
 enum {
     EVENT_ARENA_FIRST = 64 << 10,
     EVENT_ARENA_LIMIT = 16 << 20, /* worst case of an event of one-byte values */
-    CLASHES_LOGGED = 10,          /* per batch; the rest is counted */
+    ALARMS_PER_SECOND = 10,
     EPOCH_TEXT = 16,
 };
 
@@ -42,16 +42,27 @@ static struct audit_source source_of(const struct intake *in, uint64_t seq)
         .node = b->node, .journal = b->journal, .epoch = b->epoch, .seq = seq};
 }
 
+/* Tells the log, at most ALARMS_PER_SECOND times a second; the metrics count them all. */
+static void alarm_log(struct intake *in, const struct audit_quarantined *q)
+{
+    struct store *s = in->store;
+    uint64_t second = in->batch->now_ms / 1000;
+    if (second != s->alarm_second) s->alarms = 0;
+    s->alarm_second = second;
+    if (++s->alarms > ALARMS_PER_SECOND) return;
+    log_text(LOG_ERROR, "ingest_quarantined", "%s: node %.*s journal %.*s seq %llu%s", q->reason,
+             STR_FORMAT(q->source.node), STR_FORMAT(q->source.journal),
+             (unsigned long long)q->source.seq,
+             s->alarms == ALARMS_PER_SECOND ? "; more in this second are only counted" : "");
+}
+
 static enum err quarantine(struct intake *in, uint64_t seq, struct str line, const char *reason)
 {
     const struct audit_quarantined q = {.reason = reason,
                                         .source = source_of(in, seq),
                                         .bytes = line,
                                         .created_at = in->batch->now_ms};
-    uint64_t so_far = in->result->clashes + in->result->invalid;
-    if (so_far <= CLASHES_LOGGED)
-        log_text(LOG_ERROR, "ingest_quarantined", "%s: node %.*s journal %.*s seq %llu", reason,
-                 STR_FORMAT(q.source.node), STR_FORMAT(q.source.journal), (unsigned long long)seq);
+    alarm_log(in, &q);
     enum err err = in->audit->ops->quarantine(in->audit->state, &q);
     return err == ERR_OK ? ERR_OK : store_fault(in, err);
 }

@@ -85,6 +85,13 @@ static bool code_is(struct http_transport *t, const struct http_answer *a, struc
     return answer_read(t, a, ret_root, &ignored) == ERR_OK && str_equal(json_text(*ret_root, STR("code")), code);
 }
 
+/* The call itself failed: what the client says ("Connection refused") needs its object. */
+static enum err not_reached(enum err e, struct fault *f)
+{
+    struct fault inner = *f;
+    return fault_set(f, e, "", "the platform cannot be reached: %s", inner.text);
+}
+
 /* ---- find ---- */
 
 static enum err report_read(const struct json *root, struct stream_report *ret, struct fault *f)
@@ -123,7 +130,7 @@ static enum err http_find(void *state, struct stream_report *ret, struct fault *
                              .reply_max = REPLY_BYTES_MAX};
     struct http_answer answer;
     e = http_call(t->client, &call, true, &answer, f);
-    if (e != ERR_OK) return e;
+    if (e != ERR_OK) return not_reached(e, f);
     if (answer.status != 200) {
         refused(t, &answer, f);
         return ERR_UPSTREAM_FAILED;
@@ -168,7 +175,11 @@ static enum sent http_send(void *state, const struct batch *b, struct send_answe
                              .timeout_ms = SEND_MS,
                              .reply_max = REPLY_BYTES_MAX};
     struct http_answer answer;
-    if (http_call(t->client, &call, true, &answer, f) != ERR_OK) return SENT_FAILED;
+    enum err e = http_call(t->client, &call, true, &answer, f);
+    if (e != ERR_OK) {
+        not_reached(e, f);
+        return SENT_FAILED;
+    }
     if (answer.status == 201) return accepted(t, &answer, ret, f);
 
     refused(t, &answer, f);

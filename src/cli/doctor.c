@@ -222,11 +222,15 @@ static void look_at_data(struct visit *v, const char *data)
         found(v, BAD, "data", "%s is not a directory that can be looked at: %m", data);
         return;
     }
-    if ((s.st_mode & (S_IRWXG | S_IRWXO)) != 0)
-        found(v, BAD, "data", "other users can enter %s. chmod 700 it: it holds the pepper", data);
+    if ((s.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+        found(v, BAD, "data", "other users can replace files in %s, the pepper among them. chmod 700 it", data);
+    else if ((s.st_mode & (S_IRWXG | S_IRWXO)) != 0)
+        found(v, NOTE, "data", "other users can look into %s. Its files are closed to them; chmod 700 is safer", data);
     look_at_pepper(v, data);
     if (statvfs(data, &fs) != 0 || fs.f_blocks == 0) return;
-    unsigned percent = (unsigned)((double)fs.f_bavail * 100 / (double)fs.f_blocks);
+    /* As df counts: of what is used or can be used; a quota or a reserve is neither. */
+    double used = (double)(fs.f_blocks - fs.f_bfree), room = (double)fs.f_bavail;
+    unsigned percent = (unsigned)(room * 100 / (used + room > 0 ? used + room : 1));
     bool low = percent < DISK_FREE_LEAST_PERCENT;
     found(v, low ? BAD : FINE, "disk", "%u %% of the file system of %s is free%s", percent, data,
           low ? ". At 5 % decisions are refused: make room" : "");

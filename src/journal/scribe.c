@@ -7,6 +7,7 @@
 
 #include <signal.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "base/check.h"
 #include "base/log.h"
@@ -308,7 +309,7 @@ bool scribe_sync_step(struct scribe *s)
 
 /* ---- threads ---- */
 
-enum { CLAIM_AFTER_MS = 1000, KEEP_EVERY_MS = 1000 };
+enum { CLAIM_AFTER_MS = 1000, KEEP_EVERY_MS = 1000, GATHER_RECORDS = 32, GATHER_MOST_NS = 2000000 };
 
 static void *writer_run(void *context)
 {
@@ -358,14 +359,28 @@ static void syncer_linger(struct scribe *s)
     atomic_store(&s->syncer_timed, false);
 }
 
+/* Group commit: where the last sync served much company, as much again will come while this one
+ * waits as long as that one took. That makes half as many syncs, and nobody who is alone waits. */
+static void syncer_gather(uint64_t last_records, uint64_t last_ns)
+{
+    if (last_records < GATHER_RECORDS) return;
+    struct timespec wait = {.tv_nsec = (long)(last_ns < GATHER_MOST_NS ? last_ns : GATHER_MOST_NS)};
+    nanosleep(&wait, NULL);
+}
+
 static void *syncer_run(void *context)
 {
     struct scribe *s = context;
+    uint64_t last_records = 0, last_ns = 0;
     for (;;) {
         if (!unsynced_frames(s)) bell_sleep(&s->syncer_bell, UINT32_MAX, unsynced_frames, s);
         if (!wanted_frames(s) && unsynced_frames(s)) syncer_linger(s);
+        else syncer_gather(last_records, last_ns);
         bool stopping = atomic_load(&s->stopping);
+        uint64_t before_seq = atomic_load(&s->durable_seq), before_ns = world_monotonic_ns();
         if (!scribe_sync_step(s) && stopping) return NULL;
+        last_records = atomic_load(&s->durable_seq) - before_seq;
+        last_ns = world_monotonic_ns() - before_ns;
     }
 }
 

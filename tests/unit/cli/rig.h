@@ -18,7 +18,7 @@ struct rig *rig_create(void);
 void rig_destroy(struct rig *r);
 /* Runs `writ` with these words (ended by NULL); its exit status. Engine and platform are the peer,
  * WRIT_KEY is set unless `without_key`. */
-int rig_run(struct rig *r, bool without_key, ...) __attribute__((sentinel));
+int rig_run(struct rig *r, int without_key, ...) __attribute__((sentinel));
 #define RUN(r, ...) rig_run((r), false, __VA_ARGS__, (char *)NULL)
 #define RUN_WITHOUT_KEY(r, ...) rig_run((r), true, __VA_ARGS__, (char *)NULL)
 

@@ -31,7 +31,7 @@ void rig_destroy(struct rig *r)
     free(r);
 }
 
-int rig_run(struct rig *r, bool without_key, ...)
+int rig_run(struct rig *r, int without_key, ...)
 {
     char *argv[32] = {(char *)(uintptr_t) "writ"};
     int argc = 1;

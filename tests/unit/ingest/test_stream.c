@@ -1,6 +1,8 @@
 /* Engine streams: order, overlap, clashes, epochs; rows and position in one transaction. */
 #include "rig.h"
 
+#include <sys/resource.h>
+
 static void a_stream_begins_with_engine_started(void **state)
 {
     struct rig *r = *state;
@@ -239,6 +241,46 @@ static void a_store_that_cannot_be_written_takes_nothing(void **state)
     assert_result(r, 3, 0, 0, 8);
 }
 
+static void a_position_moves_only_from_where_it_is(void **state)
+{
+    struct rig *r = *state;
+    struct audit_store *audit = store_audit(r->store);
+    const struct audit_stream at_5 = {STR("n"), STR("0"), STR(EPOCH_1), 5},
+                              at_9 = {STR("n"), STR("0"), STR(EPOCH_1), 9},
+                              other = {STR("n"), STR("0"), STR(EPOCH_2), 5};
+    assert_int_equal(audit->ops->begin(audit->state), ERR_OK);
+    assert_int_equal(audit->ops->stream_move(audit->state, &at_5, &at_9), ERR_PRECONDITION_FAILED);
+    assert_int_equal(audit->ops->stream_move(audit->state, NULL, &at_5), ERR_OK);
+    assert_int_equal(audit->ops->stream_move(audit->state, NULL, &at_5), ERR_PRECONDITION_FAILED);
+    assert_int_equal(audit->ops->stream_move(audit->state, &at_9, &at_5), ERR_PRECONDITION_FAILED);
+    assert_int_equal(audit->ops->stream_move(audit->state, &other, &at_9), ERR_PRECONDITION_FAILED);
+    assert_int_equal(audit->ops->stream_move(audit->state, &at_5, &at_9), ERR_OK);
+    assert_int_equal(audit->ops->commit(audit->state), ERR_OK);
+}
+
+/* A file size limit makes writes fail as a broken disk does, in the middle of a batch. */
+static void a_disk_that_fails_refuses_the_batch_and_recovers(void **state)
+{
+    struct rig *r = *state;
+    struct rlimit before, small;
+    fill_batch(r, NOTHING_BEFORE, 1, 3);
+    assert_int_equal(send(r, EPOCH_1, 1), ERR_OK);
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    small = before;
+    small.rlim_cur = 400 << 10;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    fill_batch(r, NULL, 10, 5000);
+    enum err err = send(r, EPOCH_1, 5);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    assert_true(err == ERR_IO || err == ERR_NO_SPACE);
+    assert_result(r, 0, 0, 0, 5);
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM records"), 4);
+    assert_int_equal(send(r, EPOCH_1, 5), ERR_OK);
+    assert_result(r, 5000, 0, 0, 5005);
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM records"), 5004);
+}
+
 /* The child is killed somewhere within its batches; afterwards position and rows must agree. */
 static void a_kill_leaves_rows_and_position_together(void **state)
 {
@@ -295,6 +337,8 @@ int main(void)
         TEST(wrong_headers_are_refused),
         TEST(an_empty_batch_changes_nothing),
         TEST(a_store_that_cannot_be_written_takes_nothing),
+        TEST(a_position_moves_only_from_where_it_is),
+        TEST(a_disk_that_fails_refuses_the_batch_and_recovers),
         TEST(a_kill_leaves_rows_and_position_together),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
