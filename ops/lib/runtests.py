@@ -13,6 +13,7 @@ The last line is always `N passed, N failed, N skipped`, over all runners.
 """
 
 import argparse
+import concurrent.futures
 import hashlib
 import json
 import os
@@ -20,12 +21,14 @@ import pathlib
 import re
 import subprocess
 import sys
+import threading
 import time
 import xml.etree.ElementTree as ElementTree
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 LONG = TOP / "build" / "long"
 JOBS = str(os.cpu_count() or 2)
+FUZZ_SECONDS = int(os.environ.get("WRIT_FUZZ_SECONDS", "600"))  # for each target
 
 
 class Counts:
@@ -183,14 +186,20 @@ def short(only, folder):
 # ---- the long run ----
 
 
-def program(folder, name, *arguments, environment=None):
-    """One program as one case, its output shown."""
+def program(folder, name, *arguments, count=None, least=0):
+    """One program as one case, its output shown; `count` finds the number that must reach `least`."""
     path = next((p for p in folder.rglob(name) if p.is_file() and os.access(p, os.X_OK)), None)
     if path is None:
         say(f"FAIL {name} was not built")
         return Counts(failed=1)
     say(f"== {name} {' '.join(arguments)}")
-    return one(run([path, *arguments], env={**os.environ, **(environment or {})}) == 0)
+    done = subprocess.run([path, *arguments], cwd=TOP, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    say(done.stdout[-6000:])
+    found = re.search(count, done.stdout) if count else None
+    if count and (found is None or int(found[1]) < least):
+        say(f"FAIL {name}: {found[1] if found else 'no'} of at least {least}")
+        return Counts(failed=1)
+    return one(done.returncode == 0)
 
 
 def long_everything_short():
@@ -214,12 +223,12 @@ def long_journal_faults():
 
 def long_power_cuts():
     folder = build("release")
-    return program(folder, "sim_sim_journal", "--seeds", "100000") if folder else Counts(failed=1)
+    return program(folder, "sim_sim_journal", "--seeds", "9500", count=r"power cuts +(\d+)", least=100000) if folder else Counts(failed=1)
 
 
 def long_gate():
     folder = build("release")
-    return program(folder, "sim_sim_gate", "--count", "1000000") if folder else Counts(failed=1)
+    return program(folder, "sim_sim_gate", "--count", "1000000", count=r"(\d+) pairs", least=1000000) if folder else Counts(failed=1)
 
 
 def long_tsan():
@@ -265,23 +274,19 @@ def fuzz_targets():
     return sorted(path.stem for path in (TOP / "tests" / "fuzz").glob("fuzz_*.c"))
 
 
-def long_fuzz(target, seconds=int(os.environ.get("WRIT_FUZZ_SECONDS", "600"))):
+def long_fuzz(folder, target):
     """Fuzzes one target on a copy of its corpus: the repository keeps its small one."""
-    folder = build("fuzz", [target])
-    if folder is None:
-        return Counts(failed=1)
     path = next(p for p in folder.rglob(target) if p.is_file() and os.access(p, os.X_OK))
     corpus = LONG / "corpus" / target
     corpus.mkdir(parents=True, exist_ok=True)
     known = TOP / "tests" / "fuzz" / "corpus" / target
-    say(f"== {target} for {seconds} s")
     log = LONG / f"{target}.log"
     with open(log, "w") as out:
-        status = run([path, f"-max_total_time={seconds}", "-timeout=10", "-rss_limit_mb=4096",
+        status = run([path, f"-max_total_time={FUZZ_SECONDS}", "-timeout=10", "-rss_limit_mb=4096",
                       f"-artifact_prefix={LONG}/{target}-", corpus, *([known] if known.is_dir() else [])],
                      stdout=out, stderr=subprocess.STDOUT)
     lines = log.read_text(errors="replace").splitlines()
-    say("\n".join(lines[-3:] if status == 0 else lines[-40:]))
+    say(f"== {target} for {FUZZ_SECONDS} s\n" + "\n".join(lines[-1:] if status == 0 else lines[-40:]))
     return one(status == 0)
 
 
@@ -307,29 +312,46 @@ def long():
             say("Sources changed since the last long run: starting afresh.")
         state = {"sources": now, "steps": {}}
 
-    steps = [("short", long_everything_short), ("kills", long_kills), ("journal_faults", long_journal_faults),
-             ("power_cuts", long_power_cuts), ("gate", long_gate), ("planted", long_planted),
-             ("valgrind", long_valgrind), ("tsan", long_tsan)]
-    steps += [(name, lambda name=name: long_fuzz(name)) for name in fuzz_targets()]
+    def is_done(name):
+        return name in state["steps"] and not state["steps"][name]["failed"]
 
-    total = Counts()
-    for name, step in steps:
-        done = state["steps"].get(name)
-        if done is None or done["failed"]:
-            start = time.monotonic()
-            counts = step()
-            done = {"passed": counts.passed, "failed": counts.failed, "skipped": counts.skipped,
-                    "seconds": round(time.monotonic() - start)}
-            state["steps"][name] = done
+    lock = threading.Lock()
+
+    def perform(name, step):
+        start = time.monotonic()
+        counts = step()
+        with lock:
+            state["steps"][name] = {"passed": counts.passed, "failed": counts.failed, "skipped": counts.skipped,
+                                    "seconds": round(time.monotonic() - start)}
             temporary = state_file.with_suffix(".new")
             temporary.write_text(json.dumps(state, indent=1))
             temporary.replace(state_file)
-        else:
+
+    steps = [("short", long_everything_short), ("kills", long_kills), ("journal_faults", long_journal_faults),
+             ("power_cuts", long_power_cuts), ("gate", long_gate), ("planted", long_planted),
+             ("valgrind", long_valgrind), ("tsan", long_tsan)]
+    for name, step in steps:
+        if is_done(name):
             say(f"{name}: done before")
+        else:
+            perform(name, step)
+
+    # Fuzz targets need a core each and nothing else, so as many run side by side as there are cores.
+    targets = fuzz_targets()
+    left = [name for name in targets if not is_done(name)]
+    folder = build("fuzz", left) if left else None
+    if folder:
+        with concurrent.futures.ThreadPoolExecutor(int(JOBS)) as pool:
+            list(pool.map(lambda name: perform(name, lambda: long_fuzz(folder, name)), left))
+
+    total = Counts()
+    names = [name for name, _ in steps] + targets
+    for name in names:
+        done = state["steps"].setdefault(name, {"passed": 0, "failed": 1, "skipped": 0, "seconds": 0})
         total.add(Counts(done["passed"], done["failed"], done["skipped"]))
 
     say(f"\n{'step':<24}{'passed':>8}{'failed':>8}{'skipped':>9}{'seconds':>9}")
-    for name, _ in steps:
+    for name in names:
         done = state["steps"][name]
         say(f"{name:<24}{done['passed']:>8}{done['failed']:>8}{done['skipped']:>9}{done['seconds']:>9}")
     return total

@@ -82,7 +82,7 @@ void chance_take(struct chance *c, void *bytes, size_t size)
 {
     check(size <= 64);
     if (c->left < size) {
-        world_random(c->pool, sizeof c->pool);
+        (c->refill == NULL ? world_random : c->refill)(c->pool, sizeof c->pool);
         c->left = sizeof c->pool;
     }
     c->left -= size;

@@ -20,10 +20,12 @@ void world_time_discipline(void);
 /* Cryptographic randomness from the kernel; ends the process where there is none. */
 void world_random(void *bytes, size_t size);
 
-/* A buffer of kernel randomness, so that an id costs no system call. Owned by one thread. */
+/* A buffer of randomness, so that an id costs no system call. Owned by one thread. A zeroed one
+ * is filled by the kernel; `refill` (crypto_random, as a rule) may fill it at less cost. */
 struct chance {
     uint8_t pool[1024];
     size_t left;
+    void (*refill)(void *bytes, size_t size);
 };
 void chance_take(struct chance *c, void *bytes, size_t size); /* size <= 64 */
 

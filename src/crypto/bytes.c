@@ -1,7 +1,10 @@
-/* bytes.c - texts of bytes (hex, base64url), comparison and wiping of secrets. */
+/* bytes.c - texts of bytes (hex, base64url), comparison and wiping of secrets, randomness. */
 #include "crypto/crypto.h"
 
 #include <openssl/crypto.h>
+#include <openssl/rand.h>
+
+#include "base/check.h"
 
 void sha256_write_hex(struct sha256 digest, char to[SHA256_HEX])
 {
@@ -86,4 +89,9 @@ bool base64url_read(struct str text, uint8_t *to, size_t *ret_size)
     if (held != 0) return false; /* a second spelling of the same bytes */
     *ret_size = size;
     return true;
+}
+
+void crypto_random(void *bytes, size_t size)
+{
+    check(size <= INT32_MAX && RAND_bytes(bytes, (int)size) == 1);
 }

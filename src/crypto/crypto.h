@@ -34,6 +34,10 @@ struct sha256 hmac_once(struct str key, struct str bytes);
 void sha256_write_hex(struct sha256 digest, char to[SHA256_HEX]); /* no NUL */
 bool sha256_read_hex(struct str hex, struct sha256 *ret);
 
+/* Randomness from OpenSSL's generator, which the kernel seeds: a tenth of the kernel's own cost for
+ * a kilobyte. Ends the process where there is none. Any thread. */
+void crypto_random(void *bytes, size_t size);
+
 /* Time depends on `size` alone. */
 bool bytes_equal_secret(const void *a, const void *b, size_t size);
 

@@ -51,6 +51,7 @@ static void worker_enter(void *context, struct loop *loop)
     w->api.pepper = &e->pepper;
     w->api.cache = key_cache_create(KEY_CACHE_ENTRIES);
     w->api.hasher = hasher_create();
+    w->api.chance.refill = crypto_random;
     w->api.sheet = w->sheet;
     w->api.replies_2xx = METRIC_ENGINE_REPLIES_2XX;
     w->api.auth_failed = METRIC_ENGINE_AUTH_FAILED;

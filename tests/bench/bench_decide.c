@@ -132,6 +132,7 @@ int main(int argc, char **argv)
     struct scene s = {.caller = {.key = &key, .tenant = STR("default")}};
     arena_init(&s.arena, 256 << 10, 16 << 20);
     s.tools.hasher = hasher_create();
+    s.chance.refill = crypto_random;
     s.tools.chance = &s.chance;
     s.tools.policies = set_make(argc - 1, argv + 1);
     bodies_make();
