@@ -62,6 +62,17 @@ uint64_t id_time_ms(struct id id)
     return ms;
 }
 
+void trace_write(struct chance *chance, char to[TRACE_TEXT])
+{
+    static const char hex[] = "0123456789abcdef";
+    uint8_t random[TRACE_TEXT / 2];
+    chance_take(chance, random, sizeof random);
+    for (size_t i = 0; i < sizeof random; i++) {
+        to[2 * i] = hex[random[i] >> 4];
+        to[2 * i + 1] = hex[random[i] & 15];
+    }
+}
+
 bool id_has_prefix(struct str text)
 {
     static const char *const prefixes[] = {"req_", "rev_", "tok_", "evt_", "key_"};

@@ -28,6 +28,10 @@ bool id_read_digits(struct str text, struct id *ret_id);
 
 uint64_t id_time_ms(struct id id);
 
+/* A trace id where the caller brought none: 32 random lowercase hex digits, no NUL. */
+enum { TRACE_TEXT = 32 };
+void trace_write(struct chance *chance, char to[TRACE_TEXT]);
+
 /* Whether `text` starts with one of our id prefixes (a trace id may not). */
 bool id_has_prefix(struct str text);
 

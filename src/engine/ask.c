@@ -298,13 +298,10 @@ static enum err read_trace_id(const struct reader *r, struct str *ret)
                       "must be up to 128 of [A-Za-z0-9._:-], start with a letter or digit, and not look like one of our ids");
     }
     if (traceparent_read(r->from->traceparent, ret)) return ERR_OK;
-    uint8_t random[16];
-    chance_take(r->from->chance, random, sizeof random);
-    char *hex = arena_bytes(r->from->arena, 2 * sizeof random);
-    if (hex == NULL) return fault_plain(r->fault, ERR_BODY_TOO_LARGE);
-    struct buf b = buf_over(hex, 2 * sizeof random);
-    buf_put_hex(&b, random, sizeof random);
-    *ret = buf_view(&b);
+    char *text = arena_bytes(r->from->arena, TRACE_TEXT);
+    if (text == NULL) return fault_plain(r->fault, ERR_BODY_TOO_LARGE);
+    trace_write(r->from->chance, text);
+    *ret = str_of(text, TRACE_TEXT);
     return ERR_OK;
 }
 

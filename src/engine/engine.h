@@ -14,6 +14,7 @@
 #include <stdatomic.h>
 
 #include "api/api.h"
+#include "api/refused.h"
 #include "config/config.h"
 #include "engine/bundle.h"
 #include "engine/commit.h"
@@ -23,20 +24,7 @@
 
 enum phase { PHASE_STARTING, PHASE_SERVING, PHASE_DRAINING };
 
-enum { NODE_TEXT_MAX = 64, AUTH_SOURCES_MAX = 64 };
-
-/* Refused credentials of this second, one entry per source, until they are recorded. */
-struct auth_source {
-    bool known_key;
-    struct id key_id;          /* where the credential had the form of a key */
-    enum err err;              /* the latest reason */
-    uint64_t count;
-};
-
-struct auth_failures {
-    struct auth_source sources[AUTH_SOURCES_MAX];
-    size_t count;
-};
+enum { NODE_TEXT_MAX = 64 };
 
 struct engine;
 
@@ -54,7 +42,7 @@ struct worker {
     const struct bundle *bundle;         /* this beat's */
     uint64_t sealed_ns;                  /* when the newest sealed block was sealed; 0 = it is synced */
     uint64_t sealed_mark;
-    struct auth_failures failures;
+    struct refused refused;              /* credentials of this second, until they are recorded */
     _Atomic(const struct bundle *) in_use; /* what this worker's steps may still point into */
     _Atomic size_t connections;          /* a moment's view, for the main thread */
 };

@@ -19,15 +19,12 @@ static void put_previous(struct buf *b, const struct journal_report *report)
 static struct str encode(struct buf *b, struct str kind, const struct journal_report *report, struct buf *previous)
 {
     struct chance chance = {0};
-    char id[ID_TEXT], trace[32];
-    uint8_t random[16];
+    char id[ID_TEXT], trace[TRACE_TEXT];
     struct event e = {.kind = kind, .tenant_id = STR("default"), .timestamp = world_now_ms(), .engine_version = STR(WRIT_VERSION)};
     id_write("evt_", id_make(e.timestamp, &chance), id);
     e.event_id = str_of(id, ID_TEXT);
-    chance_take(&chance, random, sizeof random);
-    struct buf hex = buf_over(trace, sizeof trace);
-    buf_put_hex(&hex, random, sizeof random);
-    e.trace_id = buf_view(&hex);
+    trace_write(&chance, trace);
+    e.trace_id = str_of(trace, TRACE_TEXT);
     if (report != NULL && report->last_seq != 0) {
         put_previous(previous, report);
         e.previous = buf_view(previous);

@@ -12,20 +12,13 @@
 #include <stdatomic.h>
 
 #include "api/api.h"
+#include "api/refused.h"
 #include "base/list.h"
 #include "config/config.h"
 #include "http/listen.h"
 #include "platform/work.h"
 
-enum { AUTH_SOURCES_MAX = 64, FOLLOWERS_MAX = 256, NODE_BYTES_MAX = 256 };
-
-/* Refused credentials of this second, one entry per source, until they are recorded. */
-struct auth_source {
-    bool known_key;
-    struct id key_id; /* where the credential had the form of a key */
-    enum err err;     /* the latest reason */
-    uint64_t count;
-};
+enum { FOLLOWERS_MAX = 256, NODE_BYTES_MAX = 256 };
 
 /* An engine that asks for the bundle. */
 struct follower {
@@ -56,8 +49,7 @@ struct platform {
     atomic_bool stopping;        /* set by any thread */
     bool draining;
 
-    struct auth_source failures[AUTH_SOURCES_MAX];
-    size_t failure_count;
+    struct refused refused; /* credentials of this second, until they are recorded */
 
     struct follower followers[FOLLOWERS_MAX];
     size_t follower_count;

@@ -23,7 +23,7 @@ static void note(struct worker *w, unsigned source, bool has_form)
 static uint64_t counted(const struct worker *w)
 {
     uint64_t sum = 0;
-    for (size_t i = 0; i < w->failures.count; i++) sum += w->failures.sources[i].count;
+    for (size_t i = 0; i < w->refused.count; i++) sum += w->refused.sources[i].count;
     return sum;
 }
 
@@ -32,11 +32,11 @@ static void more_sources_than_places_share_the_last(void **state)
     (void)state;
     struct worker *w = calloc(1, sizeof *w);
     for (unsigned i = 0; i < 300; i++) note(w, i, true);
-    assert_int_equal(w->failures.count, AUTH_SOURCES_MAX);
+    assert_int_equal(w->refused.count, REFUSED_SOURCES_MAX);
     assert_int_equal(counted(w), 300);
-    assert_false(w->failures.sources[AUTH_SOURCES_MAX - 1].known_key);
+    assert_false(w->refused.sources[REFUSED_SOURCES_MAX - 1].known_key);
     note(w, 7, true); /* whoever has a place keeps it */
-    assert_int_equal(w->failures.sources[7].count, 2);
+    assert_int_equal(w->refused.sources[7].count, 2);
     free(w);
 }
 
@@ -45,9 +45,9 @@ static void what_has_no_key_s_form_is_one_source(void **state)
     (void)state;
     struct worker *w = calloc(1, sizeof *w);
     for (unsigned i = 0; i < 300; i++) note(w, i, false);
-    assert_int_equal(w->failures.count, 1);
+    assert_int_equal(w->refused.count, 1);
     for (unsigned i = 0; i < 300; i++) note(w, i, true);
-    assert_int_equal(w->failures.count, AUTH_SOURCES_MAX - 1);
+    assert_int_equal(w->refused.count, REFUSED_SOURCES_MAX - 1);
     assert_int_equal(counted(w), 600);
     free(w);
 }

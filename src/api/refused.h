@@ -1,0 +1,31 @@
+/* refused.h - refused credentials, counted per source until they are recorded, so that a flood of
+ * them costs one record a second and not one each.
+ *
+ * A source is the id of a key where the credential has a key's form; all others are one source,
+ * and so is everybody who comes when the table is full. Belongs to one thread. */
+#ifndef API_REFUSED_H
+#define API_REFUSED_H
+
+#include "access/key.h"
+#include "http/server.h"
+
+enum { REFUSED_SOURCES_MAX = 64 };
+
+struct refused_source {
+    bool known_key;
+    struct id key_id; /* as claimed, where known_key */
+    enum err err;     /* the latest reason */
+    uint64_t count;
+};
+
+struct refused {
+    struct refused_source sources[REFUSED_SOURCES_MAX];
+    size_t count;
+};
+
+void refused_note(struct refused *r, const struct http_exchange *x, enum err err);
+
+/* The tenant that such a record is filed under: the claimed key's own, else `default`. */
+struct str refused_tenant(const struct refused_source *s, const struct key_table *keys);
+
+#endif
