@@ -227,7 +227,10 @@ class Bench:
         folder = self.folder / "stack"
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
-        stack = harness.Stack(folder, engine=["--durability", durability, "--listen.unix", folder / "engine.sock"],
+        between = folder / "platform.sock" # as ops/run connects them
+        stack = harness.Stack(folder, engine=["--durability", durability, "--listen.unix", folder / "engine.sock",
+                                              "--platform.url", f"unix:{between}"],
+                              platform=["--listen.unix", between],
                               engine_prefix=["taskset", "-c", "0"], platform_prefix=["taskset", "-c", "1"])
         stack.start()
         self.rules = load_policies(stack, self.calls, self.from_corpus, random.Random(SEED))
@@ -253,7 +256,7 @@ class Bench:
     def nginx_round(self, nginx, row, seconds):
         address = f"unix:{nginx.socket}" if ROWS[row][3] else f"127.0.0.1:{nginx.port}"
         before = cpu_ns(nginx.pids())
-        result = run_load(address, row, seconds, self.bodies, None)
+        result = run_load(address, row, seconds, self.bodies, self.folder / "stack" / "agent.key") # the same POSTs
         result["cpu_us"] = (cpu_ns(nginx.pids()) - before) / 1000 / result["replies"]
         return result
 
