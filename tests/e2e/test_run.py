@@ -17,13 +17,14 @@ RUN = harness.TOP / "ops" / "run"
 class Run:
     """ops/run on the programs under test."""
 
-    def __init__(self, data):
+    def __init__(self, data, ignoring_sigint=False):
         self.data = pathlib.Path(data)
         self.engine_port, self.platform_port = harness.free_port(), harness.free_port()
         environment = {k: v for k, v in os.environ.items() if not k.startswith("WRIT_")}
         self.process = subprocess.Popen(
             [RUN, "--data", str(data), "--engine-port", str(self.engine_port), f"--platform-port={self.platform_port}"],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**environment, "WRIT_BIN": str(harness.BIN)})
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**environment, "WRIT_BIN": str(harness.BIN)},
+            preexec_fn=(lambda: signal.signal(signal.SIGINT, signal.SIG_IGN)) if ignoring_sigint else None)
         self.printed = []
         for line in self.process.stdout:
             self.printed.append(line)
@@ -64,8 +65,8 @@ class Run:
 def run(tmp_path):
     made = []
 
-    def start(data="data"):
-        made.append(Run(tmp_path / data))
+    def start(data="data", **options):
+        made.append(Run(tmp_path / data, **options))
         return made[-1]
 
     yield start
@@ -104,6 +105,12 @@ def test_the_first_start_gives_keys_and_examples_and_the_second_keeps_them(run):
         assert now == names - {sorted(names)[0]}, "what people changed stays changed"
         assert wire.get(f"/api/v1/audit/trace/{reply.json['trace_id']}").json["count"] == 1
     assert second.stop(signal.SIGTERM) == 0 and second.ended()
+
+
+def test_a_script_that_started_it_in_the_background_can_stop_it_too(run):
+    """A shell starts what it puts behind with SIGINT ignored."""
+    one = run(ignoring_sigint=True)
+    assert one.stop(signal.SIGINT) == 0 and one.ended()
 
 
 @pytest.mark.parametrize("victim", ["writ-engine", "writ-platform"])

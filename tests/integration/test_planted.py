@@ -44,7 +44,7 @@ BUGS = {
 def catch(catcher, bug=None):
     """Whether the catcher fails with this bug planted."""
     environment = {key: value for key, value in os.environ.items() if key not in ("WRIT_BUG", "WRIT_LONG")}
-    environment |= {"WRIT_BUILD": str(BUILD), **({"WRIT_BUG": bug} if bug else {})}
+    environment |= {"WRIT_BUILD": str(BUILD), "WRIT_SEED": "1", **({"WRIT_BUG": bug} if bug else {})}
     done = subprocess.run(CATCHERS[catcher], cwd=TOP, env=environment, capture_output=True, text=True, timeout=900)
     output = done.stdout[-1500:] + done.stderr[-1500:]
     # pytest: 1 is a test that failed; 2 to 5 say that it could not look, which catches nothing.
