@@ -45,8 +45,8 @@ static const char *const rig_key_rows[] = {
     [ADMIN] = "{\"name\":\"admin\",\"owner\":\"a\",\"tenant\":\"default\",\"roles\":[\"admin\"]}",
     [AUDITOR] =
         "{\"name\":\"auditor\",\"owner\":\"b\",\"tenant\":\"default\",\"roles\":[\"auditor\"]}",
-    [ENGINE] = "{\"name\":\"engines\",\"owner\":\"e\",\"tenant\":\"*\",\"roles\":[\"ingest\"],"
-               "\"nodes\":[\"*\"],\"tenants\":[\"*\"]}",
+    [ENGINE] = ("{\"name\":\"engines\",\"owner\":\"e\",\"tenant\":\"*\",\"roles\":[\"ingest\"],"
+                "\"nodes\":[\"*\"],\"tenants\":[\"*\"]}"),
     [AGENT] = "{\"name\":\"agent\",\"owner\":\"c\",\"tenant\":\"default\",\"roles\":[\"agent\"]}",
     [OTHER] = "{\"name\":\"other\",\"owner\":\"o\",\"tenant\":\"acme\",\"roles\":[\"admin\"]}",
 };

@@ -1,0 +1,116 @@
+"""README.md is a test, too: its commands, as printed, give its answers, as printed.
+
+Only what differs from run to run may differ: ids, times, hashes, latency, the place of a record.
+Ports are replaced by the test's own, and the programs are those under test.
+"""
+
+import json
+import re
+import subprocess
+
+import pytest
+
+import harness
+from test_run import Run
+
+README = harness.TOP / "README.md"
+VOLATILE = re.compile(r"(^|_)(id|hash|digest|at|ms|timestamp|epoch|node|seq)$")
+
+
+def blocks():
+    """[(commands, the JSON printed under them or None)] of README.md, in order."""
+    found, shell, fence = [], [], None
+    for line in README.read_text().splitlines():
+        if fence is not None:
+            if line == "```":
+                if found and found[-1][1] is None:
+                    found[-1] = (found[-1][0], "\n".join(fence))
+                fence = None
+            else:
+                fence.append(line)
+        elif line.startswith("```json"):
+            fence = []
+        elif line.startswith("    "):
+            shell.append(line[4:])
+            continue
+        if shell and not line.startswith("    "):
+            if shell[0].strip():
+                found.append(("\n".join(shell), None))
+            shell = []
+    return found
+
+
+def steady(value, name=""):
+    """The value with what differs from run to run replaced by its kind; member order kept."""
+    if isinstance(value, dict):
+        return [(key, steady(member, re.sub("([A-Z])", r"_\1", key).lower())) for key, member in value.items()]
+    if isinstance(value, list):
+        return [steady(item, name) for item in value]
+    if VOLATILE.search(name) and not (name == "trace_id" and not re.fullmatch("[0-9a-f]{32}", str(value))):
+        return type(value).__name__ if not isinstance(value, (int, float)) else "number"
+    return value
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """A running ops/run, and a folder that looks like the clone it was started in."""
+    folder = tmp_path_factory.mktemp("clone")
+    for name in ("ops", "schemas", "README.md"):
+        (folder / name).symlink_to(harness.TOP / name)
+    (folder / "build" / "release").mkdir(parents=True)
+    (folder / "build" / "release" / "bin").symlink_to(harness.BIN)
+    (folder / "broken.yaml").write_text("rules: nothing\n")
+    run = Run(folder / "data")
+    yield folder, run
+    assert run.stop() == 0
+
+
+def shell(home, script):
+    folder, run = home
+    ports = {"127.0.0.1:8080": f"127.0.0.1:{run.engine_port}", "127.0.0.1:9090": f"127.0.0.1:{run.platform_port}"}
+    for old, new in ports.items():
+        script = script.replace(old, new)
+    environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(folder),
+                   "WRIT_ENGINE": f"http://127.0.0.1:{run.engine_port}", "WRIT_PLATFORM": f"http://127.0.0.1:{run.platform_port}"}
+    return subprocess.run(["bash", "-c", script], cwd=folder, env=environment, capture_output=True, text=True, timeout=60)
+
+
+def test_the_readmes_answers_are_the_answers(home):
+    """In the order of the page: what one block sets, a later one uses."""
+    before, shown, outcomes = [], 0, set()
+    for commands, printed in blocks():
+        if commands.startswith(("ops/", "writ ", "export WRIT_KEY")):
+            continue
+        if printed is None:
+            before.append(commands)
+            continue
+        done = shell(home, "\n".join([*before, commands]))
+        assert done.returncode == 0, (commands, done.stderr)
+        expected, answer = json.loads(printed), json.loads(done.stdout)
+        if "source" in expected:  # a query: its record may take a moment to arrive
+            answer = harness.eventually(lambda: json.loads(shell(home, "\n".join([*before, commands])).stdout or "null"), commands, 10)
+        assert steady(answer) == steady(expected), commands
+        outcomes.add(answer["decision"])
+        shown += 1
+    assert shown >= 5 and outcomes == {"allow", "deny", "human_review", "compute"}
+
+
+def test_the_readmes_writ_commands_are_commands(home):
+    """All do what they say; only the check of a broken document is meant to fail."""
+    lines = [line for commands, _ in blocks() for line in commands.splitlines()]
+    setting = "\n".join(line for line in lines if line.startswith((". ", "export ")))
+    asked = [line for line in lines if line.startswith("writ ")]
+    assert asked
+    wrong = []
+    for line in asked:
+        done = shell(home, f"{setting}\n{line}")
+        if done.returncode != (1 if "broken" in line else 0) or re.fullmatch(r"writ \S+\n", done.stdout):
+            wrong.append((line, done.returncode, done.stderr))
+    assert not wrong, wrong
+
+
+def test_the_readme_names_the_two_commands():
+    text = README.read_text()
+    assert "ops/run" in text and "ops/test" in text
+    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", text):
+        assert target.startswith("http") or (harness.TOP / target).exists(), f"README.md links to {target}, which is not there"
