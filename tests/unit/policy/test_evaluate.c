@@ -57,8 +57,8 @@ static void ties_go_to_the_first_document_name_then_to_the_first_position(void *
     (void)state;
     const char *const names[] = {"b", "a", "B"};
     const char *const texts[] = {"rules: [{id: r1, actions: [x, y], decision: deny}]",
-                                 "rules: [{id: r2, actions: [x], decision: deny}, {id: r3, "
-                                 "actions: [\"*\"], decision: deny}]",
+                                 ("rules: [{id: r2, actions: [x], decision: deny}, {id: r3, "
+                                  "actions: [\"*\"], decision: deny}]"),
                                  "rules: [{id: r4, actions: [y], decision: deny}]"};
     struct tenant t;
     tenant_init(&t, 3, names, texts);
