@@ -64,13 +64,9 @@ uint64_t id_time_ms(struct id id)
 
 void trace_write(struct chance *chance, char to[TRACE_TEXT])
 {
-    static const char hex[] = "0123456789abcdef";
     uint8_t random[TRACE_TEXT / 2];
     chance_take(chance, random, sizeof random);
-    for (size_t i = 0; i < sizeof random; i++) {
-        to[2 * i] = hex[random[i] >> 4];
-        to[2 * i + 1] = hex[random[i] & 15];
-    }
+    hex_write(to, random, sizeof random);
 }
 
 bool id_has_prefix(struct str text)

@@ -76,6 +76,9 @@ bool str_is_utf8(struct str s, size_t *ret_offset);
 /* Unicode code points of well-formed UTF-8. */
 size_t str_code_points(struct str s);
 
+/* Two lowercase hex digits for each byte; `to` holds 2 * size, no NUL. */
+void hex_write(char *to, const uint8_t *bytes, size_t size);
+
 /* Whether every byte is in [A-Za-z0-9._-]: what rule ids and policy names are made of. */
 bool str_is_name(struct str s);
 

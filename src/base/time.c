@@ -26,11 +26,14 @@ static void civil_from_days(int64_t days, unsigned *year, unsigned *month, unsig
 
 static inline void put_two(char *to, unsigned value)
 {
-    to[0] = (char)('0' + value / 10);
-    to[1] = (char)('0' + value % 10);
+    static const char pairs[] = "00010203040506070809" "10111213141516171819" "20212223242526272829"
+                                "30313233343536373839" "40414243444546474849" "50515253545556575859"
+                                "60616263646566676869" "70717273747576777879" "80818283848586878889"
+                                "90919293949596979899";
+    memcpy(to, pairs + 2 * value, 2);
 }
 
-void time_write(uint64_t ms, char *to)
+static void time_format(uint64_t ms, char *to)
 {
     unsigned year, month, day;
     unsigned of_day = (unsigned)(ms % 86400000);
@@ -46,6 +49,25 @@ void time_write(uint64_t ms, char *to)
     put_two(to + 17, second % 60);
     to[20] = (char)('0' + milli / 100);
     put_two(to + 21, milli % 100);
+}
+
+/* One decision writes its time three times, a review its deadline too, and many decisions fall in
+ * one millisecond: the two newest texts are kept. */
+void time_write(uint64_t ms, char *to)
+{
+    static _Thread_local struct {
+        uint64_t ms;
+        char text[TIME_TEXT];
+    } kept[2] = {{0, "1970-01-01T00:00:00.000Z"}, {0, "1970-01-01T00:00:00.000Z"}};
+    static _Thread_local unsigned newest;
+    if (ms != kept[newest].ms) {
+        newest ^= 1;
+        if (ms != kept[newest].ms) {
+            time_format(ms, kept[newest].text);
+            kept[newest].ms = ms;
+        }
+    }
+    memcpy(to, kept[newest].text, TIME_TEXT);
 }
 
 static bool get_digits(struct str text, size_t at, size_t width, unsigned *ret)

@@ -8,11 +8,7 @@
 
 void sha256_write_hex(struct sha256 digest, char to[SHA256_HEX])
 {
-    static const char digits[] = "0123456789abcdef";
-    for (size_t i = 0; i < SHA256_BYTES; i++) {
-        to[2 * i] = digits[digest.bytes[i] >> 4];
-        to[2 * i + 1] = digits[digest.bytes[i] & 15];
-    }
+    hex_write(to, digest.bytes, SHA256_BYTES);
 }
 
 /* Lowercase only: a hash has one spelling here. */

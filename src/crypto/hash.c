@@ -1,14 +1,16 @@
-/* hash.c - SHA-256 and HMAC-SHA-256 through OpenSSL's EVP, without its price.
+/* hash.c - SHA-256 and HMAC-SHA-256, without EVP's price.
  *
- * The one-shot calls look the algorithm up by name, allocate a context and free it: about as dear
- * as the digest itself. A hasher fetches the digest once and keeps one context, which is begun
- * anew for each digest: with the same algorithm that neither looks up nor allocates.
+ * EVP finds the implementation by name and hands each call on through tables, which for the short
+ * texts of a decision is as dear as a block of the digest itself. The direct functions run the same
+ * code underneath and keep their state where the caller wants it. OpenSSL 3 calls them deprecated,
+ * in favour of providers that may be chosen at run time, which is what we do not need; this is the
+ * one file that knows.
  *
- * HMAC is built here from its definition (RFC 2104) on the same context, because EVP_MAC would
- * need its key schedule set through a parameter list each time. */
+ * HMAC is built here from its definition (RFC 2104) on the same functions. */
+#define OPENSSL_SUPPRESS_DEPRECATED
 #include "crypto/crypto.h"
 
-#include <openssl/evp.h>
+#include <openssl/sha.h>
 #include <stdlib.h>
 
 #include "base/check.h"
@@ -16,8 +18,7 @@
 enum { SHA256_BLOCK = 64 };
 
 struct hasher {
-    EVP_MD *sha256;
-    EVP_MD_CTX *work;
+    SHA256_CTX work;
     bool begun; /* between hasher_begin() and hasher_end() */
 };
 
@@ -25,32 +26,27 @@ struct hasher *hasher_create(void)
 {
     struct hasher *h = calloc(1, sizeof *h);
     check(h != NULL);
-    h->sha256 = EVP_MD_fetch(NULL, "SHA256", NULL);
-    h->work = EVP_MD_CTX_new();
-    check(h->sha256 != NULL && h->work != NULL);
     return h;
 }
 
 void hasher_destroy(struct hasher *h)
 {
     if (h == NULL) return;
-    EVP_MD_CTX_free(h->work);
-    EVP_MD_free(h->sha256);
+    memory_wipe(h, sizeof *h);
     free(h);
 }
 
-static void start(struct hasher *h) { check(EVP_DigestInit_ex2(h->work, h->sha256, NULL) == 1); }
+static void start(struct hasher *h) { check(SHA256_Init(&h->work) == 1); }
 
 static void feed(struct hasher *h, const void *bytes, size_t size)
 {
-    check(EVP_DigestUpdate(h->work, bytes, size) == 1);
+    check(SHA256_Update(&h->work, bytes, size) == 1);
 }
 
 static struct sha256 finish(struct hasher *h)
 {
     struct sha256 digest;
-    unsigned size = 0;
-    check(EVP_DigestFinal_ex(h->work, digest.bytes, &size) == 1 && size == SHA256_BYTES);
+    check(SHA256_Final(digest.bytes, &h->work) == 1);
     return digest;
 }
 

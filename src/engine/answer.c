@@ -8,21 +8,22 @@ enum name {
     KEY_COUNT
 };
 
+/* Each with what stands before it; the request id is the first of all. */
 static const struct str keys[2][KEY_COUNT] = {
-    {[KEY_REQUEST_ID] = STR("\"request_id\":"), [KEY_TRACE_ID] = STR("\"trace_id\":"),
-     [KEY_POLICY_NAME] = STR("\"policy_name\":"), [KEY_POLICY_VERSION] = STR("\"policy_version\":"),
-     [KEY_POLICY_DIGEST] = STR("\"policy_digest\":"), [KEY_LATENCY] = STR("\"latency_ms\":"),
-     [KEY_REVIEW_ID] = STR("\"review_id\":"), [KEY_EXPIRES_AT] = STR("\"expires_at\":"),
-     [KEY_INPUT_HASH] = STR("\"input_hash\":"), [KEY_OUTPUT_HASH] = STR("\"output_hash\":"),
-     [KEY_SAFE_TOOL] = STR("\"safe_tool\":"), [KEY_SAFE_ARGS] = STR("\"safe_args\":"),
-     [KEY_WOULD_HAVE] = STR("\"would_have\":"), [KEY_CONFIDENCE_USED] = STR("\"confidence_used\":")},
-    {[KEY_REQUEST_ID] = STR("\"requestId\":"), [KEY_TRACE_ID] = STR("\"traceId\":"),
-     [KEY_POLICY_NAME] = STR("\"policyName\":"), [KEY_POLICY_VERSION] = STR("\"policyVersion\":"),
-     [KEY_POLICY_DIGEST] = STR("\"policyDigest\":"), [KEY_LATENCY] = STR("\"latencyMs\":"),
-     [KEY_REVIEW_ID] = STR("\"reviewId\":"), [KEY_EXPIRES_AT] = STR("\"expiresAt\":"),
-     [KEY_INPUT_HASH] = STR("\"inputHash\":"), [KEY_OUTPUT_HASH] = STR("\"outputHash\":"),
-     [KEY_SAFE_TOOL] = STR("\"safeTool\":"), [KEY_SAFE_ARGS] = STR("\"safeArgs\":"),
-     [KEY_WOULD_HAVE] = STR("\"wouldHave\":"), [KEY_CONFIDENCE_USED] = STR("\"confidenceUsed\":")},
+    {[KEY_REQUEST_ID] = STR("{\"request_id\":"), [KEY_TRACE_ID] = STR(",\"trace_id\":"),
+     [KEY_POLICY_NAME] = STR(",\"policy_name\":"), [KEY_POLICY_VERSION] = STR(",\"policy_version\":"),
+     [KEY_POLICY_DIGEST] = STR(",\"policy_digest\":"), [KEY_LATENCY] = STR(",\"latency_ms\":"),
+     [KEY_REVIEW_ID] = STR(",\"review_id\":"), [KEY_EXPIRES_AT] = STR(",\"expires_at\":"),
+     [KEY_INPUT_HASH] = STR(",\"input_hash\":"), [KEY_OUTPUT_HASH] = STR(",\"output_hash\":"),
+     [KEY_SAFE_TOOL] = STR(",\"safe_tool\":"), [KEY_SAFE_ARGS] = STR(",\"safe_args\":"),
+     [KEY_WOULD_HAVE] = STR(",\"would_have\":"), [KEY_CONFIDENCE_USED] = STR(",\"confidence_used\":")},
+    {[KEY_REQUEST_ID] = STR("{\"requestId\":"), [KEY_TRACE_ID] = STR(",\"traceId\":"),
+     [KEY_POLICY_NAME] = STR(",\"policyName\":"), [KEY_POLICY_VERSION] = STR(",\"policyVersion\":"),
+     [KEY_POLICY_DIGEST] = STR(",\"policyDigest\":"), [KEY_LATENCY] = STR(",\"latencyMs\":"),
+     [KEY_REVIEW_ID] = STR(",\"reviewId\":"), [KEY_EXPIRES_AT] = STR(",\"expiresAt\":"),
+     [KEY_INPUT_HASH] = STR(",\"inputHash\":"), [KEY_OUTPUT_HASH] = STR(",\"outputHash\":"),
+     [KEY_SAFE_TOOL] = STR(",\"safeTool\":"), [KEY_SAFE_ARGS] = STR(",\"safeArgs\":"),
+     [KEY_WOULD_HAVE] = STR(",\"wouldHave\":"), [KEY_CONFIDENCE_USED] = STR(",\"confidenceUsed\":")},
 };
 
 struct writer {
@@ -33,59 +34,45 @@ struct writer {
 static void put_plain(struct writer *w, enum name key, struct str value)
 {
     if (str_is_absent(value)) return;
-    buf_put_byte(w->out, ',');
-    buf_put(w->out, w->keys[key]);
-    json_put_plain(w->out, value);
+    json_put_plain_member(w->out, w->keys[key], value);
 }
 
 static void put_text(struct writer *w, enum name key, struct str value)
 {
     if (str_is_absent(value)) return;
-    buf_put_byte(w->out, ',');
-    buf_put(w->out, w->keys[key]);
-    json_put_string(w->out, value);
+    json_put_string_member(w->out, w->keys[key], value);
 }
 
 static void put_json(struct writer *w, enum name key, struct str value)
 {
     if (str_is_absent(value)) return;
-    buf_put_byte(w->out, ',');
-    buf_put(w->out, w->keys[key]);
-    buf_put(w->out, value);
+    buf_put_both(w->out, w->keys[key], value);
 }
 
 static void put_number(struct writer *w, enum name key, double value)
 {
-    buf_put_byte(w->out, ',');
-    buf_put(w->out, w->keys[key]);
-    json_put_number(w->out, value);
+    json_put_number_member(w->out, w->keys[key], value);
 }
 
 static void put_time(struct writer *w, struct str key, uint64_t ms)
 {
     char text[TIME_TEXT];
     time_write(ms, text);
-    buf_put_byte(w->out, ',');
-    buf_put(w->out, key);
-    json_put_plain(w->out, str_of(text, TIME_TEXT));
+    json_put_plain_member(w->out, key, str_of(text, TIME_TEXT));
 }
 
 static void put_bool(struct writer *w, struct str key, bool value)
 {
-    buf_put(w->out, key);
-    buf_put(w->out, value ? STR("true") : STR("false"));
+    buf_put_both(w->out, key, value ? STR("true") : STR("false"));
 }
 
 /* {"decision","rule","policyName"}: what shadow documents would have changed. */
 static void put_would_have(struct writer *w, const struct policy_outcome *o)
 {
     if (!o->has_would_have) return;
-    buf_put_byte(w->out, ',');
     buf_put(w->out, w->keys[KEY_WOULD_HAVE]);
-    buf_put_literal(w->out, "{\"decision\":");
-    json_put_plain(w->out, str_from(verdict_name(o->would_have)));
-    buf_put_literal(w->out, ",\"rule\":");
-    json_put_plain(w->out, str_from(o->would_have_rule));
+    json_put_plain_member(w->out, STR("{\"decision\":"), str_from(verdict_name(o->would_have)));
+    json_put_plain_member(w->out, STR(",\"rule\":"), str_from(o->would_have_rule));
     put_plain(w, KEY_POLICY_NAME, o->would_have_policy);
     buf_put_byte(w->out, '}');
 }
@@ -97,8 +84,7 @@ static void put_form(struct writer *w, const struct decision *d, enum ask_form f
     bool live = str_equal(e->mode, STR("live"));
     bool allowed = live && d->outcome.verdict == VERDICT_ALLOW;
     if (form == ASK_TOOL) {
-        buf_put_literal(w->out, ",\"tool\":");
-        json_put_string(w->out, e->action);
+        json_put_string_member(w->out, STR(",\"tool\":"), e->action);
         if (!live) put_bool(w, STR(",\"allowed\":"), allowed);
         return;
     }
@@ -111,28 +97,21 @@ void answer_put(struct buf *out, const struct decision *d, enum ask_form form, s
 {
     const struct event *e = &d->event;
     struct writer w = {.out = out, .keys = keys[form == ASK_TOOL]};
-    buf_put_byte(out, '{');
-    buf_put(out, w.keys[KEY_REQUEST_ID]);
-    json_put_plain(out, e->request_id);
+    json_put_plain_member(out, w.keys[KEY_REQUEST_ID], e->request_id);
     put_plain(&w, KEY_TRACE_ID, e->trace_id);
     put_form(&w, d, form);
-    buf_put_literal(out, ",\"decision\":");
-    json_put_plain(out, e->decision);
-    buf_put_literal(out, ",\"reason\":");
-    json_put_string(out, e->reason);
-    buf_put_literal(out, ",\"rule\":");
-    json_put_plain(out, e->rule);
+    json_put_plain_member(out, STR(",\"decision\":"), e->decision);
+    json_put_string_member(out, STR(",\"reason\":"), e->reason);
+    json_put_plain_member(out, STR(",\"rule\":"), e->rule);
     put_plain(&w, KEY_POLICY_NAME, e->policy_name);
     if (e->has_policy_version) {
-        buf_put_byte(out, ',');
         buf_put(out, w.keys[KEY_POLICY_VERSION]);
         buf_put_u64(out, e->policy_version);
     }
     put_plain(&w, KEY_POLICY_DIGEST, e->policy_digest);
     put_number(&w, KEY_LATENCY, e->latency_ms);
-    buf_put_literal(out, ",\"mode\":");
-    json_put_plain(out, e->mode);
-    put_time(&w, STR("\"timestamp\":"), e->timestamp);
+    json_put_plain_member(out, STR(",\"mode\":"), e->mode);
+    put_time(&w, STR(",\"timestamp\":"), e->timestamp);
     put_plain(&w, KEY_REVIEW_ID, e->review_id);
     if (e->expires_at != 0) put_time(&w, w.keys[KEY_EXPIRES_AT], e->expires_at);
     put_text(&w, KEY_SAFE_TOOL, e->safe_tool);
@@ -141,9 +120,6 @@ void answer_put(struct buf *out, const struct decision *d, enum ask_form form, s
     put_would_have(&w, &d->outcome);
     put_plain(&w, KEY_INPUT_HASH, e->input_hash);
     put_plain(&w, KEY_OUTPUT_HASH, e->output_hash);
-    if (!str_is_absent(explain)) {
-        buf_put_literal(out, ",\"explain\":");
-        buf_put(out, explain);
-    }
+    if (!str_is_absent(explain)) buf_put_both(out, STR(",\"explain\":"), explain);
     buf_put_byte(out, '}');
 }

@@ -56,8 +56,10 @@ static enum err members_read(enum ask_form form, unsigned wanted, struct json *o
                              struct members *ret, struct fault *f)
 {
     for (struct json *v = object->child; v != NULL; v = v->next) {
-        for (unsigned m = 0; m < MEMBER_COUNT; m++) {
-            if ((wanted & 1u << m) == 0) continue;
+        for (unsigned left = wanted; left != 0; left &= left - 1) {
+            unsigned m = (unsigned)__builtin_ctz(left);
+            /* Most names differ in length already. */
+            if (v->key.size != spellings[m].snake.size && v->key.size != spellings[m].camel.size) continue;
             struct str right = spelling_of(form, (enum member)m);
             if (str_equal(v->key, right)) {
                 ret->at[m] = v->type == JSON_NULL ? NULL : v;

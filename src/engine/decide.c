@@ -16,6 +16,7 @@ struct work { /* one decision in the making */
     struct arena *arena;
     struct decision *d;
     struct str explain;
+    struct str args, context; /* canonical, within the body's canonical form; absent where masks are in force */
 };
 
 /* A buffer in the arena of at most `most` bytes; work_keep() gives back what was not used. */
@@ -53,15 +54,23 @@ static struct str canonical(struct work *w, const struct json *v)
     return work_keep(w, &b);
 }
 
-/* The hash of the canonical form, of which nothing is kept. */
-static struct str hash_canonical(struct work *w, const struct json *v)
+/* The hash of the body's canonical form. That has args and context in it already as the record
+ * wants them, so where nothing is masked it is kept and they are views of it. */
+static struct str hash_body(struct work *w)
 {
-    struct buf b = work_buf(w, canonical_most(v));
-    json_put_canonical(&b, v);
+    const struct ask *a = w->ask;
+    bool keep = !policy_masks(w->tools->policies) && (a->policy.args != NULL || a->context != NULL);
+    struct json_part parts[] = {{.value = a->policy.args}, {.value = a->context}};
+    struct buf b = work_buf(w, canonical_most(a->body));
+    json_put_canonical_parts(&b, a->body, parts, sizeof parts / sizeof *parts);
     struct str hash = {0};
     if (b.bytes == NULL) return hash;
     struct sha256 digest = hasher_sha256(w->tools->hasher, buf_view(&b));
-    arena_trim(w->arena, b.bytes, b.capacity, 0);
+    arena_trim(w->arena, b.bytes, b.capacity, keep ? b.size : 0);
+    if (keep) {
+        w->args = parts[0].text;
+        w->context = parts[1].text;
+    }
     char *hex = arena_bytes(w->arena, SHA256_HEX);
     if (hex == NULL) return hash;
     sha256_write_hex(digest, hex);
@@ -185,7 +194,7 @@ static void describe_ask(struct work *w)
     e->confidence = p->confidence;
     e->has_confidence = p->has_confidence;
     e->engine_version = STR(WRIT_VERSION);
-    e->input_hash = hash_canonical(w, a->body);
+    e->input_hash = hash_body(w);
 }
 
 static struct str omitted(struct work *w, struct str payload)
@@ -231,8 +240,8 @@ static void describe_payload(struct work *w)
         policy_mask(w->tools->policies, STR("context"), a->context);
         mask_resource(w);
     }
-    e->args = canonical_object(w, a->policy.args);
-    e->context = canonical(w, a->context);
+    e->args = str_is_absent(w->args) ? canonical_object(w, a->policy.args) : w->args;
+    e->context = str_is_absent(w->context) ? canonical(w, a->context) : w->context;
     e->resource = canonical(w, a->resource);
     e->resource_properties = canonical_object(w, a->properties);
     withhold_payload(w);

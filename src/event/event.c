@@ -13,29 +13,24 @@
 static inline void put_text(struct buf *out, struct str name, struct str value)
 {
     if (str_is_absent(value)) return;
-    buf_put(out, name);
-    json_put_string(out, value);
+    json_put_string_member(out, name, value);
 }
 
 static inline void put_plain(struct buf *out, struct str name, struct str value)
 {
     if (str_is_absent(value)) return;
-    buf_put(out, name);
-    json_put_plain(out, value);
+    json_put_plain_member(out, name, value);
 }
 
 static inline void put_json(struct buf *out, struct str name, struct str value)
 {
     if (str_is_absent(value)) return;
-    buf_put(out, name);
-    buf_put(out, value);
+    buf_put_both(out, name, value);
 }
 
 static inline void put_number(struct buf *out, struct str name, double value, bool present)
 {
-    if (!present) return;
-    buf_put(out, name);
-    json_put_number(out, value);
+    if (present) json_put_number_member(out, name, value);
 }
 
 static inline void put_count(struct buf *out, struct str name, uint64_t value, bool present)
@@ -51,8 +46,7 @@ static inline void put_time(struct buf *out, struct str name, uint64_t ms)
     if (ms == 0) return;
     char text[TIME_TEXT];
     time_write(ms, text);
-    buf_put(out, name);
-    json_put_plain(out, str_of(text, sizeof text));
+    json_put_plain_member(out, name, str_of(text, sizeof text));
 }
 
 #define NAME(name) STR(",\"" #name "\":")

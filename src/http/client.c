@@ -205,6 +205,7 @@ http_call_start(struct loop *l, struct str address, const struct http_call *call
     enum err err = address_read(address, &a, NULL);
     if (err == ERR_OK) err = address_resolve(&a, false, t->places, &t->place_count, NULL);
     if (err == ERR_OK) err = transfer_prepare(t, &a, call, false, NULL);
+    if (err == ERR_OK) err = transfer_own_body(t, NULL);
     if (err == ERR_OK) {
         transfer_begin(t, l, -1, call->timeout_ms, outgoing_done);
     } else {

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/check.h"
@@ -25,6 +26,11 @@ static void put_header(struct buf *b, struct str name, struct str value)
     buf_put_literal(b, ": ");
     buf_put(b, value);
     buf_put_literal(b, "\r\n");
+}
+
+static enum err too_large_to_send(struct fault *f)
+{
+    return fault_set(f, ERR_FULL, "", "the request is too large to send");
 }
 
 enum err transfer_prepare(struct transfer *t, const struct address *to,
@@ -56,10 +62,18 @@ enum err transfer_prepare(struct transfer *t, const struct address *to,
         buf_put_literal(b, "\r\n");
     }
     buf_put_literal(b, "\r\n");
-    buf_put(b, call->body);
+    t->body = call->body;
     t->head_only = str_equal(method, STR("HEAD"));
     t->reply_max = call->reply_max;
-    return b->overflow ? fault_set(f, ERR_FULL, "", "the request is too large to send") : ERR_OK;
+    if (b->overflow || call->body.size > b->limit - b->size) return too_large_to_send(f);
+    return ERR_OK;
+}
+
+enum err transfer_own_body(struct transfer *t, struct fault *f)
+{
+    buf_put(&t->request, t->body);
+    t->body = str_of(NULL, 0);
+    return t->request.overflow ? too_large_to_send(f) : ERR_OK;
 }
 
 /* -- endings ----------------------------------------------------------------------------- */
@@ -130,7 +144,8 @@ static void deadline_due(struct loop_timer *timer)
 static enum err answer_whole(struct transfer *t, bool surplus)
 {
     /* Surplus bytes belong to nothing that was asked; early answers leave a request half sent. */
-    t->may_keep = t->head.keep_alive && !t->until_end && !surplus && t->sent == t->request.size;
+    bool all_sent = t->sent == t->request.size + t->body.size;
+    t->may_keep = t->head.keep_alive && !t->until_end && !surplus && all_sent;
     return ERR_OK;
 }
 
@@ -225,12 +240,27 @@ static enum err receive(struct transfer *t)
     return take_answer(t, got == 0);
 }
 
+/* What is left of head and body, in one call and without copying the one behind the other: a
+ * publisher's body is a megabyte. */
+static ssize_t send_rest(const struct transfer *t)
+{
+    size_t of_head = t->sent < t->request.size ? t->sent : t->request.size;
+    size_t of_body = t->sent - of_head;
+    struct iovec left[2] = {
+        {.iov_base = t->request.bytes + of_head, .iov_len = t->request.size - of_head},
+        /* sendmsg only reads, though its structure cannot say so. */
+        {.iov_base = (void *)((uintptr_t)t->body.bytes + of_body),
+         .iov_len = t->body.size - of_body},
+    };
+    struct msghdr message = {.msg_iov = left, .msg_iovlen = 2};
+    return sendmsg(t->fd, &message, MSG_NOSIGNAL);
+}
+
 static enum err transmit(struct transfer *t)
 {
     int events = LOOP_READ;
-    while (t->sent < t->request.size) {
-        ssize_t sent =
-            send(t->fd, t->request.bytes + t->sent, t->request.size - t->sent, MSG_NOSIGNAL);
+    while (t->sent < t->request.size + t->body.size) {
+        ssize_t sent = send_rest(t);
         if (sent >= 0) {
             t->sent += (size_t)sent;
         } else if (errno == EAGAIN || errno == EWOULDBLOCK) {

@@ -29,8 +29,9 @@ struct transfer {
     struct place places[ADDRESS_PLACES];
     size_t place_count, place_next;
 
-    struct buf request;
-    size_t sent;
+    struct buf request; /* the head, and the body where it had to be copied */
+    struct str body;    /* the caller's bytes, sent behind `request` from where they lie */
+    size_t sent;        /* of both together */
     bool head_only; /* HEAD: the answer has no body */
 
     struct buf reply;
@@ -45,9 +46,12 @@ struct transfer {
     struct fault fault;
 };
 
-/* Writes the request's bytes into t->request. ERR_BAD_VALUE, ERR_FULL. */
+/* Writes the request's head into t->request; the body is not copied: it must outlive the transfer,
+ * or transfer_own_body() follows. ERR_BAD_VALUE, ERR_FULL. */
 enum err transfer_prepare(struct transfer *t, const struct address *to,
                           const struct http_call *call, bool keep_alive, struct fault *f);
+/* Copies the body, for a caller that does not wait. ERR_FULL. */
+enum err transfer_own_body(struct transfer *t, struct fault *f);
 /* Begins, over `fd` if that is connected, else over a new connection to t->places. */
 void transfer_begin(struct transfer *t, struct loop *l, int fd, uint32_t timeout_ms,
                     void (*done)(struct transfer *, enum err));

@@ -103,6 +103,7 @@ struct scribe {
     _Atomic bool spare_fails; /* the last attempt met a full disk */
     _Alignas(64) _Atomic uint64_t written_seq, written_frames;
     _Atomic uint64_t wanted_frames; /* the last one that someone waits for */
+    _Atomic uint64_t gather_seq;    /* the syncer waits for it to be written; 0: it does not */
     _Atomic uint64_t records, frames, bytes;
     _Alignas(64) _Atomic uint64_t durable_seq, durable_frames;
     _Atomic uint64_t syncs, sync_ns;

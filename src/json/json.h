@@ -29,6 +29,7 @@ struct json {
     bool has_nul;             /* a string (or key) with U+0000 in it */
     bool plain_key : 1;       /* known to need no escape when written */
     bool plain_string : 1;
+    bool plain_number : 1;    /* raw is the canonical form already */
     uint32_t count;           /* members or elements */
     struct str key;           /* in an object: the member's name, unescaped */
     struct str raw;           /* the value's bytes in the source text, quotes included */
@@ -80,10 +81,23 @@ void json_become_string(struct json *v, struct str text);
 /* Appends the JCS form: keys in UTF-16 order, ECMAScript numbers, minimal escapes. Overflow
  * shows in the buf. */
 void json_put_canonical(struct buf *out, const struct json *v);
+
+/* The same for an object, and tells where in `out` the values of some of its own members stand, so
+ * that nobody need write them again; a view is good until the buf moves. Absent: not a member. */
+struct json_part {
+    const struct json *value; /* in; NULL = none */
+    struct str text;          /* out */
+};
+void json_put_canonical_parts(struct buf *out, const struct json *object, struct json_part *parts, size_t count);
 /* "text" with JCS escapes; `text` is well-formed UTF-8. */
 void json_put_string(struct buf *out, struct str text);
 /* The same for text whose bytes are known to need no escape (ids, hashes, times). */
 void json_put_plain(struct buf *out, struct str text);
+/* The same after `name`, which is put as it is (as a rule a comma, the quoted name and a colon):
+ * a whole member with one look at the room. */
+void json_put_string_member(struct buf *out, struct str name, struct str text);
+void json_put_plain_member(struct buf *out, struct str name, struct str text);
+void json_put_number_member(struct buf *out, struct str name, double number);
 /* ECMAScript Number::toString; finite only. At most 25 bytes. */
 void json_put_number(struct buf *out, double number);
 

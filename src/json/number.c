@@ -41,6 +41,7 @@ struct parts {
     int exponent; /* of ten, for all those digits as one integer */
     bool negative;
     bool integer; /* no fraction, no exponent */
+    bool scientific; /* an exponent */
 };
 
 static inline bool is_digit(char c) { return (unsigned char)(c - '0') <= 9; }
@@ -89,6 +90,7 @@ static bool read_parts(struct str literal, struct parts *n, size_t *ret_at)
     }
     if (ok && p < end && (*p == 'e' || *p == 'E')) {
         n->integer = false;
+        n->scientific = true;
         const char *stop = read_exponent(p + 1, end, n);
         ok = stop != NULL;
         p = ok ? stop : p + 1 + (p + 1 < end && (p[1] == '-' || p[1] == '+'));
@@ -134,6 +136,16 @@ static enum number_result read_integer(struct str literal, const struct parts *n
     return NUMBER_OK;
 }
 
+/* Whether a literal is what ECMAScript writes of its double. It is where it has at most 15 digits
+ * (no shorter decimal reads back as the same double), no exponent and needs none (ECMAScript has
+ * one below 10^-6), no zero that ends a fraction, and is not -0. */
+static inline bool is_canonical(struct str literal, const struct parts *n)
+{
+    if (n->kept > 15 || n->scientific) return false;
+    if (n->integer) return n->mantissa != 0 || !n->negative;
+    return literal.bytes[literal.size - 1] != '0' && n->kept + n->exponent >= -5;
+}
+
 enum number_result number_read(struct str literal, struct json *v, size_t *ret_at)
 {
     struct parts n;
@@ -144,6 +156,7 @@ enum number_result number_read(struct str literal, struct json *v, size_t *ret_a
         double m = (double)n.mantissa;
         m = n.exponent < 0 ? m / power_of_ten[-n.exponent] : m * power_of_ten[n.exponent];
         v->number = n.negative ? -m : m;
+        v->plain_number = is_canonical(literal, &n);
         return NUMBER_OK;
     }
     if (n.integer) return read_integer(literal, &n, v);
@@ -170,6 +183,10 @@ bool json_number_read(struct str literal, double *ret_number)
 /* Decimal digits of `value`, at most 16; the count. */
 static size_t put_digits(uint64_t value, char *to)
 {
+    if (value < 10) {
+        *to = (char)('0' + value);
+        return 1;
+    }
     char digits[20];
     size_t at = sizeof digits;
     do {
@@ -180,16 +197,21 @@ static size_t put_digits(uint64_t value, char *to)
     return sizeof digits - at;
 }
 
+static inline void put_two(char *to, unsigned value)
+{
+    to[0] = (char)('0' + value / 10);
+    to[1] = (char)('0' + value % 10);
+}
+
 /* m / 10^6 with m not divisible by 10^6: at least one digit after the point stays. */
 static size_t put_millionths(uint64_t m, char *to)
 {
     size_t size = put_digits(m / 1000000, to);
-    uint64_t fraction = m % 1000000;
+    unsigned fraction = (unsigned)(m % 1000000);
     to[size] = '.';
-    for (size_t i = 6; i > 0; i--) {
-        to[size + i] = (char)('0' + fraction % 10);
-        fraction /= 10;
-    }
+    put_two(to + size + 1, fraction / 10000);
+    put_two(to + size + 3, fraction / 100 % 100);
+    put_two(to + size + 5, fraction % 100);
     size += 6;
     while (to[size] == '0') size--;
     return size + 1;
@@ -269,4 +291,12 @@ void json_put_number(struct buf *out, double number)
     char text[NUMBER_TEXT]; /* the longest would not fit, but this one may */
     size_t size = number_write(number, text);
     buf_put(out, str_of(text, size));
+}
+
+void json_put_number_member(struct buf *out, struct str name, double number)
+{
+    char text[NUMBER_TEXT];
+    size_t size = number_write(number, text);
+    check(size <= sizeof text);
+    buf_put_both(out, name, str_of(text, size));
 }

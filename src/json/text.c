@@ -33,10 +33,23 @@ static inline uint64_t has_special(uint64_t word)
 
 static inline bool is_special(unsigned char c) { return c < 0x20 || c == '"' || c == '\\'; }
 
+/* Whether nothing is special in the last eight bytes, or in all where there are fewer: one word,
+ * part of which may have been looked at before, instead of up to seven bytes. */
+static inline bool is_plain_end(struct str s)
+{
+    uint32_t first, last;
+    if (s.size >= 8) return has_special(load8(s.bytes + s.size - 8)) == 0;
+    if (s.size < 4) return false; /* not known */
+    memcpy(&first, s.bytes, sizeof first);
+    memcpy(&last, s.bytes + s.size - sizeof last, sizeof last);
+    return has_special((uint64_t)first << 32 | last) == 0;
+}
+
 size_t text_plain_run(struct str s)
 {
     size_t i = 0;
     while (s.size - i >= 8 && has_special(load8(s.bytes + i)) == 0) i += 8;
+    if (s.size - i < 8 && is_plain_end(s)) return s.size;
     while (i < s.size && !is_special((unsigned char)s.bytes[i])) i++;
     return i;
 }
@@ -206,10 +219,30 @@ void json_put_plain(struct buf *out, struct str text)
 {
     if (!buf_room(out, text.size + 2)) return;
     char *to = out->bytes + out->size;
-    to[0] = '"';
-    if (text.size > 0) memcpy(to + 1, text.bytes, text.size);
-    to[text.size + 1] = '"';
+    *to++ = '"';
+    to = buf_copy(to, text.bytes, text.size);
+    *to = '"';
     out->size += text.size + 2;
+}
+
+void json_put_plain_member(struct buf *out, struct str name, struct str text)
+{
+    if (!buf_room(out, name.size + text.size + 2)) return;
+    char *to = buf_copy(out->bytes + out->size, name.bytes, name.size);
+    *to++ = '"';
+    to = buf_copy(to, text.bytes, text.size);
+    *to = '"';
+    out->size += name.size + text.size + 2;
+}
+
+void json_put_string_member(struct buf *out, struct str name, struct str text)
+{
+    if (text_plain_run(text) == text.size) {
+        json_put_plain_member(out, name, text);
+        return;
+    }
+    buf_put(out, name);
+    json_put_string(out, text);
 }
 
 void json_put_string(struct buf *out, struct str text)

@@ -40,6 +40,12 @@ static uint64_t prefix_of(struct str key)
     if (key.size >= 8) {
         memcpy(&word, key.bytes, 8);
         word = __builtin_bswap64(word);
+    } else if (key.size >= 4) { /* its first four bytes and its last four, which may overlap */
+        uint32_t first, last;
+        memcpy(&first, key.bytes, sizeof first);
+        memcpy(&last, key.bytes + key.size - sizeof last, sizeof last);
+        word = (uint64_t)__builtin_bswap32(first) << 32 |
+               (uint64_t)__builtin_bswap32(last) << (64 - 8 * key.size);
     } else {
         for (size_t i = 0; i < key.size; i++)
             word |= (uint64_t)(unsigned char)key.bytes[i] << (56 - 8 * i);
@@ -74,17 +80,44 @@ static size_t sort_few(const struct json *object, struct sortable *sorted)
     return count;
 }
 
-static void put_members(struct buf *out, const struct sortable *sorted, size_t count)
+/* What is to be told of an object's own members; most objects have none. */
+struct wanted {
+    struct json_part *parts;
+    size_t count;
+};
+
+static void put_key(struct buf *out, const struct json *m)
+{
+    if (!m->plain_key) {
+        json_put_string(out, m->key);
+        buf_put_byte(out, ':');
+        return;
+    }
+    if (!buf_room(out, m->key.size + 3)) return;
+    char *to = out->bytes + out->size;
+    *to++ = '"';
+    to = buf_copy(to, m->key.bytes, m->key.size);
+    *to++ = '"';
+    *to = ':';
+    out->size += m->key.size + 3;
+}
+
+static void tell_part(struct wanted w, const struct buf *out, const struct json *m, size_t begin)
+{
+    for (size_t i = 0; i < w.count; i++)
+        if (w.parts[i].value == m && !out->overflow)
+            w.parts[i].text = str_of(out->bytes + begin, out->size - begin);
+}
+
+static void put_members(struct buf *out, const struct sortable *sorted, size_t count, struct wanted w)
 {
     for (size_t i = 0; i < count; i++) {
         const struct json *m = sorted[i].member;
         if (i > 0) buf_put_byte(out, ',');
-        if (m->plain_key)
-            json_put_plain(out, m->key);
-        else
-            json_put_string(out, m->key);
-        buf_put_byte(out, ':');
+        put_key(out, m);
+        size_t begin = out->size;
         json_put_canonical(out, m);
+        if (w.count > 0) tell_part(w, out, m, begin);
     }
 }
 
@@ -95,7 +128,7 @@ static size_t members_of(const struct json *object)
     return count;
 }
 
-static void put_large_object(struct buf *out, const struct json *object, size_t count)
+static void put_large_object(struct buf *out, const struct json *object, size_t count, struct wanted w)
 {
     struct sortable *sorted = malloc(count * sizeof *sorted);
     if (sorted == NULL) {
@@ -106,19 +139,19 @@ static void put_large_object(struct buf *out, const struct json *object, size_t 
     for (const struct json *m = object->child; m != NULL; m = m->next)
         sorted[i++] = (struct sortable){prefix_of(m->key), m};
     qsort(sorted, count, sizeof *sorted, compare_sortables);
-    put_members(out, sorted, count);
+    put_members(out, sorted, count, w);
     free(sorted);
 }
 
-static void put_object(struct buf *out, const struct json *object)
+static void put_object(struct buf *out, const struct json *object, struct wanted w)
 {
     buf_put_byte(out, '{');
     size_t count = members_of(object);
     if (count <= SORT_ON_STACK) {
         struct sortable sorted[SORT_ON_STACK];
-        put_members(out, sorted, sort_few(object, sorted));
+        put_members(out, sorted, sort_few(object, sorted), w);
     } else {
-        put_large_object(out, object, count);
+        put_large_object(out, object, count, w);
     }
     buf_put_byte(out, '}');
 }
@@ -135,7 +168,9 @@ static void put_array(struct buf *out, const struct json *array)
 
 static void put_number(struct buf *out, const struct json *v)
 {
-    if (v->number_kind == JSON_DOUBLE) {
+    if (v->plain_number) {
+        buf_put(out, v->raw);
+    } else if (v->number_kind == JSON_DOUBLE) {
         json_put_number(out, v->number);
     } else if (v->number_kind == JSON_UINT64) {
         buf_put_u64(out, v->uint64);
@@ -159,7 +194,14 @@ void json_put_canonical(struct buf *out, const struct json *v)
             json_put_string(out, v->string);
         return;
     case JSON_ARRAY: put_array(out, v); return;
-    case JSON_OBJECT: put_object(out, v); return;
+    case JSON_OBJECT: put_object(out, v, (struct wanted){0}); return;
     }
     check(false);
+}
+
+void json_put_canonical_parts(struct buf *out, const struct json *object, struct json_part *parts, size_t count)
+{
+    check(object->type == JSON_OBJECT);
+    for (size_t i = 0; i < count; i++) parts[i].text = (struct str){0};
+    put_object(out, object, (struct wanted){parts, count});
 }

@@ -389,6 +389,27 @@ static void a_cached_key_still_expires(void **state)
     key_table_destroy(t);
 }
 
+static void a_credential_with_one_other_byte_is_refused_after_the_true_one(void **state)
+{
+    (void)state;
+    char text[CREDENTIAL_TEXT];
+    struct key_table *t = table_of(armed(text));
+    struct hasher *h = hasher_create();
+    struct key_cache *c = key_cache_create(16);
+    const struct key *found;
+    struct str credential = str_of(text, sizeof text);
+    for (size_t i = 0; i < sizeof text; i++) {
+        assert_int_equal(key_cache_verify(c, h, t, &pepper, credential, 1, &found), ERR_OK);
+        text[i] ^= 1;
+        assert_int_equal(key_cache_verify(c, h, t, &pepper, credential, 1, &found),
+                         ERR_UNAUTHENTICATED);
+        text[i] ^= 1;
+    }
+    key_cache_destroy(c);
+    hasher_destroy(h);
+    key_table_destroy(t);
+}
+
 static void a_cleared_cache_asks_the_new_table(void **state)
 {
     (void)state;
@@ -432,6 +453,7 @@ int main(void)
         TEST(the_same_id_twice_is_refused),
         TEST(the_cache_agrees_with_the_table),
         TEST(a_cached_key_still_expires),
+        TEST(a_credential_with_one_other_byte_is_refused_after_the_true_one),
         TEST(a_cleared_cache_asks_the_new_table),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,6 +5,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <stdlib.h>
+
 #include "base/arena.h"
 #include "base/buf.h"
 
@@ -176,6 +178,33 @@ static void a_long_printf_overflows_politely(void **state)
     assert_int_equal(b.size, 0);
 }
 
+static void a_short_copy_writes_its_bytes_and_no_other(void **state)
+{
+    (void)state;
+    for (size_t size = 0; size <= 200; size++) {
+        char *from = malloc(size + 1), *to = malloc(size + 2); /* exact, so that a sanitizer sees more */
+        for (size_t i = 0; i < size; i++) from[i] = (char)(i * 7 + 1);
+        to[size] = to[size + 1] = '#';
+        assert_ptr_equal(buf_copy(to, from, size), to + size);
+        assert_memory_equal(to, from, size);
+        assert_true(to[size] == '#' && to[size + 1] == '#');
+        free(from);
+        free(to);
+    }
+}
+
+static void two_texts_are_put_together_or_not_at_all(void **state)
+{
+    (void)state;
+    char bytes[5];
+    struct buf b = buf_over(bytes, sizeof bytes);
+    buf_put_both(&b, STR("abc"), STR("def"));
+    assert_true(b.overflow && b.size == 0);
+    b = buf_over(bytes, sizeof bytes);
+    buf_put_both(&b, STR("abc"), STR("de"));
+    assert_true(!b.overflow && str_equal(buf_view(&b), STR("abcde")));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -189,6 +218,8 @@ int main(void)
         cmocka_unit_test(a_growing_buf_stops_at_its_limit),
         cmocka_unit_test(numbers_and_hex_are_written),
         cmocka_unit_test(the_front_can_be_dropped),
+        cmocka_unit_test(a_short_copy_writes_its_bytes_and_no_other),
+        cmocka_unit_test(two_texts_are_put_together_or_not_at_all),
         cmocka_unit_test(a_long_printf_overflows_politely),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

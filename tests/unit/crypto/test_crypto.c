@@ -140,6 +140,24 @@ static void crc32c_chains_and_agrees_with_its_table(void **state)
     }
 }
 
+/* Long enough for several rounds of lanes, at every alignment and with every kind of rest. */
+static void crc32c_of_long_texts_agrees_with_its_table(void **state)
+{
+    (void)state;
+    static uint8_t bytes[16 << 10];
+    uint32_t chance = 1;
+    for (size_t i = 0; i < sizeof bytes; i++) {
+        chance = chance * 1664525u + 1013904223u;
+        bytes[i] = (uint8_t)(chance >> 24);
+    }
+    for (size_t from = 0; from < 9; from++)
+        for (size_t size = 3000; from + size <= sizeof bytes; size += 61) {
+            uint32_t whole = crc32c(7, bytes + from, size);
+            assert_int_equal(whole, crc32c_portable(7, bytes + from, size));
+            assert_int_equal(whole, crc32c(crc32c(7, bytes + from, 5), bytes + from + 5, size - 5));
+        }
+}
+
 static void secrets_are_compared_by_every_byte(void **state)
 {
     (void)state;
@@ -216,6 +234,7 @@ int main(void)
         cmocka_unit_test(hex_is_read_back_and_only_in_lowercase),
         cmocka_unit_test(crc32c_gives_the_published_values),
         cmocka_unit_test(crc32c_chains_and_agrees_with_its_table),
+        cmocka_unit_test(crc32c_of_long_texts_agrees_with_its_table),
         cmocka_unit_test(secrets_are_compared_by_every_byte),
         cmocka_unit_test(base64url_round_trips_every_length),
         cmocka_unit_test(base64url_gives_the_published_texts),
