@@ -459,6 +459,8 @@ __attribute__((flatten)) static bool tokens_take(struct tokens *t, struct str te
         if (result != JSMN_ERROR_NOMEM || chain_is_too_long(t, depth_max)) break;
         allowed += TOKENS_PER_BURST;
     }
+    /* A key that is an object or array is refused when its token was taken and not yet filled. */
+    while (t->count > 0 && t->list[t->count - 1].start < 0) t->count--;
     for (unsigned i = 0; i < t->count; i++)
         t->values += t->list[i].type != JSMN_STRING || t->list[i].size == 0;
     return true;
