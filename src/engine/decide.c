@@ -63,6 +63,7 @@ static struct str hash_body(struct work *w)
     struct json_part parts[] = {{.value = a->policy.args}, {.value = a->context}};
     struct buf b = work_buf(w, canonical_most(a->body));
     json_put_canonical_parts(&b, a->body, parts, sizeof parts / sizeof *parts);
+    check(!b.overflow || w->arena->overflow);
     struct str hash = {0};
     if (b.bytes == NULL) return hash;
     struct sha256 digest = hasher_sha256(w->tools->hasher, buf_view(&b));
@@ -306,6 +307,7 @@ static struct str hash_binding(struct work *w)
     const struct ask *a = w->ask;
     struct buf b = work_buf(w, canonical_most(a->body) + EVENT_FIXED_BYTES);
     ask_put_binding(&b, a);
+    if (b.overflow) w->arena->overflow = true; /* an approval bound to half a request fits others: decide() refuses */
     struct str bytes = work_keep(w, &b);
     return str_is_absent(bytes) ? bytes : work_hash(w, bytes);
 }
@@ -317,6 +319,7 @@ static void hash_outcome(struct work *w)
     struct event *e = &w->d->event;
     struct buf b = work_buf(w, EVENT_FIXED_BYTES + e->safe_args.size);
     event_put_outcome(&b, e);
+    if (b.overflow) w->arena->overflow = true; /* nor is the hash of half an outcome one */
     struct str bytes = buf_view(&b);
     struct sha256 digest = {0};
     if (b.bytes != NULL) {
