@@ -24,6 +24,9 @@ enum {
     TESTS_MAX = 1000,
     APPROVALS_MAX = 16,
     REVIEW_ROLES_MAX = 16,
+    LIMIT_COUNT_MAX = 1000000000,
+    LIMIT_SUM_CHARACTERS = 200, /* of the path */
+    LIMIT_SUM_SEGMENTS = 16,
     TEXT_CHARACTERS_MAX = 1000, /* descriptions and reasons */
     RULE_ID_MAX = 64,
 };
@@ -49,6 +52,20 @@ struct review_terms {
     struct str by_text; /* "finance, support" */
 };
 
+/* How much of what a rule applies to is let through, for whom, in how long a time. */
+struct limit_terms {
+    enum limit_per per;
+    uint64_t window_ms;
+    uint64_t count_max; /* 0: not bounded */
+    bool has_max;
+    int64_t amount_max;  /* in millionths */
+    struct str sum_text; /* "args.amount"; absent without a max */
+    struct str *sum;     /* its names; the first is args, context or resource */
+    size_t sum_count;
+    enum verdict over; /* deny or human_review */
+    struct str told;   /* "30 and a sum of args.amount of 5000 per actor in 1h", for reasons */
+};
+
 struct rule {
     struct str id;
     enum verdict decision;
@@ -61,7 +78,8 @@ struct rule {
     const struct gate *gate; /* the rule's own or the document's; NULL: none */
     bool has_own_gate, has_review;
     struct review_terms review;
-    struct str safe_tool; /* compute */
+    const struct limit_terms *limit; /* NULL: none */
+    struct str safe_tool;            /* compute */
     const struct json *safe_args;
     const struct policy_document *document;
     unsigned line, column;
@@ -120,5 +138,10 @@ bool document_run_tests(const struct policy_document *d, size_t *ret_failed,
                         void *context);
 
 bool verdict_read(struct str text, enum verdict *ret);
+
+/* A number as millionths: the fewest that are not less than it, or the most that are not more.
+ * -1: negative, above AMOUNT_MAX, or no number. */
+int64_t amount_round_up(double number);
+int64_t amount_round_down(double number);
 
 #endif

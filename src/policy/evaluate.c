@@ -1,7 +1,8 @@
 /* evaluate.c - one request, one set, one outcome.
  *
- *   scope → votes of the rules the index proposes, each with its gate → the strictest vote
- *         → compute: votes on the safe call → outcome, with what shadow documents would change
+ *   scopes → votes of the rules the index proposes, each with its gate → the strictest vote
+ *          → compute: votes on the safe call → outcome, with what it counts (limit.c), what people
+ *            are asked (review.c), and what shadow documents would change
  *
  * Votes are kept as the smallest rule number for each verdict: numbers follow (document name,
  * position), so the order in which rules are looked at cannot be seen in the outcome. A rule may
@@ -100,25 +101,57 @@ bool rule_matches_resource(struct ballot *b, const struct rule *rule)
 
 /* ---- votes ---- */
 
-static void reviewer_note(struct ballot *b, uint32_t number)
+void numbers_add(struct ballot *b, struct numbers *n, uint32_t number)
 {
-    if (!b->collecting) {
-        b->several_reviewers |= b->reviewer != NO_RULE && b->reviewer != number;
-        b->reviewer = number;
-        return;
-    }
-    if (b->reviewer_count == b->reviewer_room) {
-        size_t room = b->reviewer_room * 2 + 16;
+    if (n->count == n->room) {
+        size_t room = (size_t)n->room * 2 + 16;
         uint32_t *larger = arena_array(b->arena, uint32_t, room);
         if (larger == NULL) {
             b->failed = true;
             return;
         }
-        if (b->reviewer_count > 0) memcpy(larger, b->reviewers, b->reviewer_count * sizeof *larger);
-        b->reviewers = larger;
-        b->reviewer_room = room;
+        if (n->count > 0) memcpy(larger, n->list, n->count * sizeof *larger);
+        n->list = larger;
+        n->room = (uint32_t)room;
     }
-    b->reviewers[b->reviewer_count++] = number;
+    n->list[n->count++] = number;
+}
+
+static int number_compare(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+void numbers_sort(struct numbers *n)
+{
+    uint32_t kept = 0;
+    if (n->count > 1) qsort(n->list, n->count, sizeof *n->list, number_compare);
+    for (uint32_t i = 0; i < n->count; i++)
+        if (kept == 0 || n->list[i] != n->list[kept - 1]) n->list[kept++] = n->list[i];
+    n->count = kept;
+}
+
+bool is_approved(const struct policy_request *q, enum policy_vote_kind kind,
+                 const struct rule *rule)
+{
+    for (size_t i = 0; i < q->approved_count; i++) {
+        const struct policy_vote *v = &q->approved[i];
+        if (v->kind == kind && str_equal(v->rule_id, rule->id) &&
+            str_equal(v->policy_name, rule->document->name))
+            return true;
+    }
+    return false;
+}
+
+static void reviewer_note(struct ballot *b, uint32_t number)
+{
+    if (b->collecting) {
+        numbers_add(b, &b->reviewers, number);
+        return;
+    }
+    b->several_reviewers |= b->reviewer != NO_RULE && b->reviewer != number;
+    b->reviewer = number;
 }
 
 bool gate_votes(const struct ballot *b, const struct set_rule *r, enum verdict *ret)
@@ -136,11 +169,21 @@ bool gate_votes(const struct ballot *b, const struct set_rule *r, enum verdict *
     return true;
 }
 
+/* A vote for human_review that a person has approved counts as allow, at its own place. */
+static enum verdict review_vote(struct ballot *b, const struct tally *t, uint32_t number, bool gate)
+{
+    bool approved =
+        is_approved(b->request, gate ? VOTE_GATE : VOTE_RULE, b->set->rules[number].rule);
+    if (t == &b->enforced && approved) numbers_add(b, &b->approved, number);
+    if (t == &b->enforced && !approved) reviewer_note(b, number);
+    return approved ? VERDICT_ALLOW : VERDICT_HUMAN_REVIEW;
+}
+
 static void vote(struct ballot *b, struct tally *t, uint32_t number, bool gate, enum verdict v)
 {
     uint32_t key = number * 2 + gate;
+    if (v == VERDICT_HUMAN_REVIEW) v = review_vote(b, t, number, gate);
     if (key < t->first[v]) t->first[v] = key;
-    if (v == VERDICT_HUMAN_REVIEW && t == &b->enforced) reviewer_note(b, number);
 }
 
 /* The group's pattern has matched ignoring case. That is all a folding rule asks; for an exact
@@ -158,6 +201,7 @@ static void consider(struct ballot *b, uint32_t number)
         return;
     struct tally *t = r->shadow ? &b->shadow : &b->enforced;
     enum verdict gate;
+    if (r->has_limit) numbers_add(b, &b->limited, number);
     vote(b, t, number, false, (enum verdict)r->decision);
     if (!gate_votes(b, r, &gate)) return;
     vote(b, t, number, true, gate);
@@ -275,14 +319,6 @@ struct str gate_reason(struct ballot *b, const struct rule *rule, enum verdict v
     return sentence(b, parts, 6);
 }
 
-static void rule_text(char to[POLICY_RULE_TEXT], struct str kind, struct str id)
-{
-    check(kind.size + id.size < POLICY_RULE_TEXT);
-    memcpy(to, kind.bytes, kind.size);
-    memcpy(to + kind.size, id.bytes, id.size);
-    to[kind.size + id.size] = '\0';
-}
-
 static struct str kind_of(enum verdict v, bool gate)
 {
     if (gate) return STR("gate:");
@@ -322,9 +358,12 @@ static void check_safe_call(struct ballot *b, uint32_t key, bool with_shadow, st
     struct policy_request request = *b->request;
     request.action = rule->safe_tool;
     request.args = rule->safe_args;
+    request.approved_count = 0; /* people have approved what was asked for, not what replaces it */
     struct ballot safe = *b;
     safe.request = &request;
     safe.action = &tool;
+    safe.approved = safe.limited =
+        (struct numbers){0}; /* not the safe call's, and not to b's lists */
     take_votes(&safe);
     struct tally t = with_shadow ? joined(&safe.enforced, &safe.shadow) : safe.enforced;
     enum verdict v;
@@ -378,57 +417,32 @@ static struct str result_reason(struct ballot *b, const struct result *r)
     return r->key & 1 ? gate_reason(b, rule, r->verdict) : rule->reason;
 }
 
-static int number_compare(const void *a, const void *b)
-{
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    return x < y ? -1 : x > y;
-}
-
-static void join_terms(struct policy_review *into, const struct review_terms *t)
-{
-    if (t->approvals > into->approvals) into->approvals = t->approvals;
-    if (t->expires_in_ms < into->expires_in_ms) into->expires_in_ms = t->expires_in_ms;
-    if (t->good_for_ms < into->good_for_ms) into->good_for_ms = t->good_for_ms;
-}
-
-/* Several rules ask for a person: every one's terms hold, and the shortest times. */
-static void join_reviews(struct ballot *b, struct policy_review *ret)
+void collect_reviewers(struct ballot *b)
 {
     b->collecting = true;
     index_lookup(b->set->actions, b->action, group_visit, b);
     b->collecting = false;
-    if (b->failed) return;
-    qsort(b->reviewers, b->reviewer_count, sizeof *b->reviewers, number_compare);
-    size_t size = 0;
-    for (size_t i = 0; i < b->reviewer_count; i++)
-        size += b->set->rules[b->reviewers[i]].rule->review.by_text.size + 2;
-    char *bytes = arena_bytes(b->arena, size + 1);
-    if (bytes == NULL) {
-        b->failed = true;
-        return;
-    }
-    struct buf by = buf_over(bytes, size + 1);
-    struct str last = {0};
-    for (size_t i = 0; i < b->reviewer_count; i++) {
-        if (i > 0 && b->reviewers[i] == b->reviewers[i - 1]) continue;
-        const struct review_terms *t = &b->set->rules[b->reviewers[i]].rule->review;
-        join_terms(ret, t);
-        if (str_is_absent(t->by_text) || str_equal(t->by_text, last)) continue;
-        if (by.size > 0) buf_put_literal(&by, "; ");
-        buf_put(&by, t->by_text);
-        last = t->by_text;
-    }
-    if (by.size > 0) ret->by = buf_view(&by);
+    numbers_sort(&b->reviewers);
 }
 
-static void outcome_review(struct ballot *b, const struct result *r, struct policy_review *ret)
+static void outcome_reviewers(struct ballot *b, struct policy_outcome *o)
 {
-    const struct review_terms *t = &b->set->rules[r->key / 2].rule->review;
-    *ret = (struct policy_review){.approvals = t->approvals,
-                                  .expires_in_ms = t->expires_in_ms,
-                                  .good_for_ms = t->good_for_ms,
-                                  .by = t->by_text};
-    if (b->several_reviewers) join_reviews(b, ret);
+    struct numbers only = {.list = &b->reviewer, .count = 1};
+    if (b->several_reviewers) collect_reviewers(b);
+    outcome_review(b, b->several_reviewers ? &b->reviewers : &only, false, &o->review);
+}
+
+/* Of an allow or a compute by `rule`: what it counts, and who has been asked for it already. */
+static void outcome_conditions(struct ballot *b, const struct rule *rule, struct policy_outcome *o)
+{
+    if (b->limited.count > 0) outcome_limits(b, o);
+    if (b->approved.count == 0) return;
+    numbers_sort(&b->approved);
+    outcome_review(b, &b->approved, true, &o->review);
+    if (rule->decision != VERDICT_HUMAN_REVIEW) return;
+    struct str parts[] = {STR("A person has approved what rule "), rule->id, STR(" of policy "),
+                          rule->document->name, STR(" asks about.")};
+    o->reason = sentence(b, parts, sizeof parts / sizeof parts[0]);
 }
 
 static void outcome_clear(struct policy_outcome *o)
@@ -436,7 +450,7 @@ static void outcome_clear(struct policy_outcome *o)
     *o = (struct policy_outcome){.verdict = VERDICT_DENY};
 }
 
-static void outcome_failed(struct policy_outcome *o)
+void outcome_failed(struct policy_outcome *o)
 {
     outcome_clear(o);
     rule_text(o->rule, STR("default:"), STR("deny"));
@@ -465,7 +479,11 @@ static void decide(struct ballot *b, struct policy_outcome *o)
     if (r.key != NO_VOTE) {
         const struct set_rule *rule = &b->set->rules[r.key / 2];
         o->policy_version = b->set->documents[rule->document].version;
-        if (r.verdict == VERDICT_HUMAN_REVIEW) outcome_review(b, &r, &o->review);
+        if (r.verdict == VERDICT_HUMAN_REVIEW) {
+            outcome_reviewers(b, o);
+        } else if (r.verdict != VERDICT_DENY && (b->limited.count | b->approved.count) > 0) {
+            outcome_conditions(b, rule->rule, o);
+        }
         if (r.verdict == VERDICT_COMPUTE) {
             o->safe_tool = rule->rule->safe_tool;
             o->safe_args = rule->rule->safe_args;
@@ -476,18 +494,25 @@ static void decide(struct ballot *b, struct policy_outcome *o)
 }
 
 /* A scope permits, so its patterns are exact. */
-static bool scope_covers(struct ballot *b)
+static bool scope_covers(struct ballot *b, const struct str *scope, size_t count)
 {
-    const struct policy_request *q = b->request;
-    for (size_t i = 0; i < q->scope_count; i++) {
+    for (size_t i = 0; i < count; i++) {
         struct glob g;
-        if (!glob_compile(b->arena, q->scope[i], false, &g)) {
+        if (!glob_compile(b->arena, scope[i], false, &g)) {
             b->failed = true;
             return false;
         }
         if (glob_match(&g, b->action, false)) return true;
     }
     return false;
+}
+
+/* The request's scope narrows the token's: both have to cover the action. */
+static bool scopes_cover(struct ballot *b)
+{
+    const struct policy_request *q = b->request;
+    return (!q->has_scope || scope_covers(b, q->scope, q->scope_count)) &&
+           (!q->has_token_scope || scope_covers(b, q->token_scope, q->token_scope_count));
 }
 
 void policy_evaluate(const struct policy_set *s, const struct policy_request *request,
@@ -512,7 +537,7 @@ void policy_evaluate(const struct policy_set *s, const struct policy_request *re
         outcome_failed(ret);
         return;
     }
-    if (request->has_scope && !scope_covers(&b)) {
+    if (!scopes_cover(&b)) {
         rule_text(ret->rule, STR("token:"), STR("scope"));
         ret->reason = STR("The action is outside the scope that was granted.");
     } else {

@@ -2,6 +2,7 @@
 #ifndef POLICY_EVALUATE_H
 #define POLICY_EVALUATE_H
 
+#include "base/check.h"
 #include "policy/set.h"
 
 /* For each verdict the first vote: rule number × 2, plus 1 where its gate voted. */
@@ -10,6 +11,12 @@ struct tally {
 };
 
 enum { NO_VOTE = UINT32_MAX };
+
+/* Numbers of rules, collected in the arena in any order; a rule can be there more than once. */
+struct numbers {
+    uint32_t *list;
+    uint32_t count, room;
+};
 
 struct ballot {
     const struct policy_set *set;
@@ -24,9 +31,10 @@ struct ballot {
 
     uint32_t reviewer; /* the rule that voted human_review, or NO_RULE */
     bool several_reviewers;
-    uint32_t *reviewers; /* collected in a second pass, where there are several */
-    size_t reviewer_count, reviewer_room;
     bool collecting;
+    struct numbers reviewers; /* collected in a second pass, where there are several */
+    struct numbers approved;  /* with a vote or a limit that a person has let through */
+    struct numbers limited;   /* that apply and have a limit */
 
     bool roles_ready; /* the user's roles, found when the first rule asks */
     bool *roles_exact, *roles_folding;
@@ -43,6 +51,38 @@ bool rule_matches_resource(struct ballot *b, const struct rule *rule);
 bool gate_votes(const struct ballot *b, const struct set_rule *r, enum verdict *ret);
 /* Why: a sentence in the arena. */
 struct str gate_reason(struct ballot *b, const struct rule *rule, enum verdict vote);
+
+/* Asks the index again, now to have every reviewer in b->reviewers. */
+void collect_reviewers(struct ballot *b);
+
+void numbers_add(struct ballot *b, struct numbers *n, uint32_t number); /* or b->failed */
+void numbers_sort(struct numbers *n); /* each is there once then */
+
+/* Whether a person has approved this vote of the rule. */
+bool is_approved(const struct policy_request *q, enum policy_vote_kind kind,
+                 const struct rule *rule);
+
+static inline void rule_text(char to[POLICY_RULE_TEXT], struct str kind, struct str id)
+{
+    check(kind.size + id.size < POLICY_RULE_TEXT);
+    memcpy(to, kind.bytes, kind.size);
+    memcpy(to + kind.size, id.bytes, id.size);
+    to[kind.size + id.size] = '\0';
+}
+
+/* What an outcome is where the arena was full. */
+void outcome_failed(struct policy_outcome *o);
+
+/* review.c: what people are asked where the human_review votes of these (sorted) rules decide; or,
+ * with `approved`, what people have been asked already and would be asked again. */
+void outcome_review(struct ballot *b, const struct numbers *rules, bool approved,
+                    struct policy_review *ret);
+/* Adds a vote and what its rule asks; false: the arena is full. */
+bool review_add(struct policy_review *review, struct policy_vote vote,
+                const struct review_terms *terms, struct arena *arena);
+
+/* limit.c: what the outcome counts, of the rules in b->limited. */
+void outcome_limits(struct ballot *b, struct policy_outcome *o);
 
 void explain_rules(struct ballot *b, const struct policy_explain *explain);
 

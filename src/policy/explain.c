@@ -60,7 +60,7 @@ static struct str why_not_resource(struct ballot *b, const struct rule *rule)
     return mismatch(b, "resources", b->request->resource, &rule->resources);
 }
 
-static struct str why_applies(struct ballot *b, const struct set_rule *r)
+static struct str why_applies_unlimited(struct ballot *b, const struct set_rule *r)
 {
     const struct rule *rule = r->rule;
     enum verdict gate;
@@ -71,6 +71,14 @@ static struct str why_applies(struct ballot *b, const struct set_rule *r)
     struct str reason = gate_reason(b, rule, gate);
     return arena_printf(b->arena, "%s; its gate votes %s: %.*s", missing, verdict_name(gate),
                         STR_FORMAT(reason));
+}
+
+static struct str why_applies(struct ballot *b, const struct set_rule *r)
+{
+    struct str why = why_applies_unlimited(b, r);
+    if (r->rule->limit == NULL || str_is_absent(why)) return why;
+    return arena_printf(b->arena, "%.*s; its limit is %.*s", STR_FORMAT(why),
+                        STR_FORMAT(r->rule->limit->told));
 }
 
 void explain_rules(struct ballot *b, const struct policy_explain *explain)

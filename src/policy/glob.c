@@ -1,9 +1,11 @@
 /* glob.c - compiling patterns, preparing names, matching one with the other. */
 #include "policy/glob.h"
 
-static const bool plain[256] = {
-    ['A' ... 'Z'] = true, ['a' ... 'z'] = true, ['0' ... '9'] = true, ['.'] = true, ['_'] = true,
-    [':'] = true,         ['/'] = true,         ['@'] = true,         ['+'] = true, ['-'] = true,
+/* All but [A-Za-z0-9._:/@+-]. Said this way round, so that every byte of every request's names is
+ * one look and one `or`. */
+static const bool odd_bytes[256] = {
+    [0 ... '*'] = true,   [','] = true, [';' ... '?'] = true,
+    ['[' ... '^'] = true, ['`'] = true, ['{' ... 255] = true,
 };
 
 char glob_fold(char byte) { return (char)(byte >= 'A' && byte <= 'Z' ? byte + ('a' - 'A') : byte); }
@@ -11,7 +13,7 @@ char glob_fold(char byte) { return (char)(byte >= 'A' && byte <= 'Z' ? byte + ('
 bool glob_is_odd(struct str text)
 {
     for (size_t i = 0; i < text.size; i++)
-        if (!plain[(unsigned char)text.bytes[i]]) return true;
+        if (odd_bytes[(unsigned char)text.bytes[i]]) return true;
     return false;
 }
 
@@ -67,7 +69,7 @@ bool name_prepare(struct name *n, struct str text, struct arena *arena)
         char byte = text.bytes[i], small = glob_fold(byte);
         folded[i] = small;
         reversed[size - 1 - i] = small;
-        odd |= !plain[(unsigned char)byte];
+        odd |= odd_bytes[(unsigned char)byte];
         capitals |= small != byte;
     }
     memset(folded + size, 0, NAME_PADDING);

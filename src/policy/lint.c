@@ -62,8 +62,33 @@ static void lint_without_effect(const struct policy_document *d, const struct ru
     if (rule->has_own_gate && !agents)
         warn(ret, d, rule, "confidence",
              "has no effect: gates are for agents, and the rule is for people");
-    if (rule->has_review && permits && (rule->gate == NULL || !agents))
+    bool limit_asks = rule->limit != NULL && rule->limit->over == VERDICT_HUMAN_REVIEW;
+    if (rule->has_review && permits && !limit_asks && (rule->gate == NULL || !agents))
         warn(ret, d, rule, "review", "has no effect: nothing in this rule asks a person");
+}
+
+/* Limits that count something else than they seem to. */
+static void lint_limit(const struct policy_document *d, const struct rule *rule,
+                       struct policy_problems *ret)
+{
+    const struct limit_terms *t = rule->limit;
+    if (t == NULL) return;
+    bool agents = rule->agents.count > 0 || !rule->names_subject;
+    bool people = rule->users.count > 0 || rule->role_count > 0 || !rule->names_subject;
+    if (t->per == PER_ACTOR && !agents)
+        warn(
+            ret, d, rule, "limit",
+            "counts all people together: per actor tells agents apart, and the rule is for people; "
+            "per: user counts each");
+    if (t->per == PER_USER && !people)
+        warn(ret, d, rule, "limit",
+             "counts all agents together: per user tells people apart, and the rule is for agents; "
+             "per: actor counts each");
+    if (t->sum_count > 0 && str_equal(t->sum[0], STR("resource")) &&
+        (t->sum_count == 2 || !str_equal(t->sum[1], STR("properties"))))
+        warn(ret, d, rule, "limit",
+             "is over at once: a resource has numbers only in its properties, as in "
+             "resource.properties.amount");
 }
 
 /* Every name that `narrow` matches, `wide` matches too: read as a text, the `*` of the narrow one
@@ -117,6 +142,7 @@ void policy_lint(const struct policy_document *d, struct policy_problems *ret)
         lint_unmatchable(d, rule, "users", &rule->users, ret);
         lint_unmatchable(d, rule, "resources", &rule->resources, ret);
         lint_without_effect(d, rule, ret);
+        lint_limit(d, rule, ret);
     }
     lint_beaten(d, ret);
     problems_sort(ret);

@@ -100,18 +100,64 @@ struct policy_request {
     const struct json *context;         /* object or string, or NULL */
     bool has_confidence;
     double confidence;         /* in [0, 1], checked by the caller */
-    bool has_scope;            /* the request's or token's scope: action globs */
+    bool has_scope;            /* the request's own scope: action globs */
     const struct str *scope;
     size_t scope_count;
+    bool has_token_scope;      /* the token's: both have to cover the action */
+    const struct str *token_scope;
+    size_t token_scope_count;
+    const struct policy_vote *approved; /* human_review votes that a person has approved: they count as allow */
+    size_t approved_count;
     uint64_t now_ms;
 };
 
 enum { POLICY_RULE_TEXT = 80 };
 
-struct policy_review {         /* what a human_review asks for: all votes joined */
+/* One vote for human_review: whose approval it is that a redemption brings along. */
+enum policy_vote_kind { VOTE_RULE, VOTE_GATE, VOTE_LIMIT };
+struct policy_vote {
+    enum policy_vote_kind kind;
+    struct str policy_name, rule_id;
+};
+
+/* What one rule that votes human_review asks of people. */
+struct policy_requirement {
     unsigned approvals;
-    uint64_t expires_in_ms, good_for_ms;
+    const struct str *by;      /* names of roles, any of which will do; none: any reviewer */
+    size_t by_count;
+};
+
+struct policy_review {         /* what a human_review asks for: all votes joined */
+    unsigned approvals;        /* the largest of its requirements */
+    uint64_t expires_in_ms, good_for_ms; /* the shortest */
     struct str by;             /* one of "finance, support"; where several rules ask, "finance; legal" is one of each */
+    const struct policy_requirement *requirements; /* each has to be met; at least one */
+    size_t requirement_count;
+    const struct policy_vote *votes; /* every human_review vote, in the order that breaks ties; a limit's last */
+    size_t vote_count;
+};
+
+/* Amounts are counted in millionths, rounded up, so that sums are exact. */
+enum { AMOUNT_SCALE = 1000000 };
+#define AMOUNT_MAX INT64_C(9000000000000000000) /* nine million million */
+
+enum limit_per { PER_ACTOR, PER_USER, PER_ACTING_FOR, PER_TENANT, PER_RESOURCE };
+const char *limit_per_name(enum limit_per per);
+
+/* A limit of a rule that applied: what a live allow or compute counts, and what over means. */
+struct policy_limit {
+    struct str policy_name, rule_id;
+    uint64_t policy_version;
+    enum limit_per per;
+    struct str value;          /* whose counter; absent where the request names none: all such share one */
+    uint64_t window_ms;
+    uint64_t count_max;        /* 0: not bounded */
+    bool has_max;
+    int64_t amount_max;        /* of the sum, in millionths */
+    int64_t amount;            /* this request's; -1: missing, negative, too large or no number, which is over */
+    enum verdict over;         /* deny or human_review; allow: a person let it through, count it all the same */
+    const struct review_terms *review; /* of its rule, inside of the room */
+    const struct limit_terms *terms;   /* the same; both are good while the set lives */
 };
 
 struct policy_outcome {
@@ -122,7 +168,10 @@ struct policy_outcome {
     uint64_t policy_version;     /* 0: none */
     struct str safe_tool;        /* compute */
     const struct json *safe_args;/* compute; in the arena or the set */
-    struct policy_review review; /* human_review */
+    struct policy_review review; /* human_review; of an allow or compute: the `approved` votes that made it
+                                  * one, which a review for its limit has to cover again */
+    const struct policy_limit *limits; /* allow and compute: to be counted, all or none */
+    size_t limit_count;
     bool confidence_used;        /* a gate looked at it */
     bool has_would_have;         /* shadow documents would have changed the outcome */
     enum verdict would_have;
@@ -144,6 +193,16 @@ struct policy_explain {
 };
 void policy_evaluate(const struct policy_set *s, const struct policy_request *request, struct arena *arena,
                      const struct policy_explain *explain, struct policy_outcome *ret);
+
+/* Turns an allow or a compute into what its limit `l` (one of ret->limits) says when it is over:
+ * rule `limit:<id>`, its verdict, a reason that tells which bound; review terms are the rule's,
+ * joined with those of the votes that were approved already, so that one approval covers both.
+ * A limit that a person let through (over: allow) changes nothing. */
+void policy_over_limit(const struct policy_limit *l, struct arena *arena, struct policy_outcome *ret);
+
+/* Whether this person has one of the roles now (exact case; shadow documents' roles do not count). */
+bool policy_has_role(const struct policy_set *s, struct str person, const struct str *roles, size_t count,
+                     struct arena *arena);
 
 /* Masks (in place) what the tenant's documents mask. `root_name` is the first path segment:
  * "args", "context", "resource". A masked root itself becomes a string. */

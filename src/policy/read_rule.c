@@ -141,9 +141,8 @@ static void read_compute(struct reader *r, const struct value *v, struct rule *r
 
 static void refuse_unsupported(struct reader *r, const struct value *map)
 {
-    struct value when = member(map, "when"), limit = member(map, "limit");
+    struct value when = member(map, "when");
     if (when.node != NULL) complain_at_key(r, &when, "conditions are not supported yet");
-    if (limit.node != NULL) complain_at_key(r, &limit, "limits are not supported yet");
 }
 
 static void default_reason(struct reader *r, struct rule *rule)
@@ -168,6 +167,11 @@ static void read_terms(struct reader *r, const struct value *map, struct rule *r
     if ((v = member(map, "confidence")).node != NULL) {
         rule->gate = read_gate(r, &v);
         rule->has_own_gate = true;
+    }
+    if ((v = member(map, "limit")).node != NULL) {
+        rule->limit = read_limit(r, &v);
+        if (decided && rule->decision == VERDICT_DENY)
+            complain_at_key(r, &v, "a deny lets nothing through, so it has no limit");
     }
     v = member(map, "compute");
     if (decided && rule->decision == VERDICT_COMPUTE && require(r, map, &v))

@@ -62,7 +62,8 @@ struct str reader_copy(struct reader *r, struct str s);
 
 void read_rules(struct reader *r, const struct value *v);
 void read_tests(struct reader *r, const struct value *v);
-const struct gate *read_gate(struct reader *r, const struct value *v); /* NULL: bad */
+const struct gate *read_gate(struct reader *r, const struct value *v);         /* NULL: bad */
+const struct limit_terms *read_limit(struct reader *r, const struct value *v); /* NULL: bad */
 /* A copy of a value in the document; `expressions`: `${` is refused and `$${` becomes `${`. */
 struct json *read_json(struct reader *r, const struct value *v, bool expressions);
 bool read_globs(struct reader *r, const struct value *v, bool folds, struct selector *ret);

@@ -79,20 +79,24 @@ static bool collect_members(struct policy_set *s, const struct map *numbers)
 {
     struct index_entry *entries = calloc(s->member_count + 1, sizeof *entries);
     s->members = arena_array(&s->arena, struct set_member, s->member_count + 1);
+    s->role_names = arena_array(&s->arena, struct str, s->role_count + 1);
+    bool good = entries != NULL && s->members != NULL && s->role_names != NULL;
     size_t filled = 0;
-    for (size_t i = 0; i < s->document_count && entries != NULL && s->members != NULL; i++) {
+    for (size_t i = 0; i < s->document_count && good; i++) {
         const struct policy_document *d = s->documents[i].document;
         for (size_t k = 0; k < d->role_count && !s->documents[i].shadow; k++) {
+            uint32_t role;
+            check(role_number(numbers, d->roles[k].name, &role));
+            s->role_names[role] = d->roles[k].name;
             for (size_t m = 0; m < d->roles[k].count; m++, filled++) {
-                check(role_number(numbers, d->roles[k].name, &s->members[filled].role));
+                s->members[filled].role = role;
                 s->members[filled].patterns = &d->roles[k].members[m];
                 entries[filled].pattern = d->roles[k].members[m].folding.text;
                 entries[filled].value = (uint32_t)filled;
             }
         }
     }
-    if (entries != NULL && s->members != NULL)
-        s->member_index = index_build(&s->arena, entries, filled);
+    if (good) s->member_index = index_build(&s->arena, entries, filled);
     free(entries);
     return s->member_index != NULL;
 }
@@ -163,6 +167,7 @@ static bool collect_rules(struct policy_set *s, const struct map *numbers, struc
             rule_init(r, &d->rules[k]);
             r->document = (uint32_t)i;
             r->shadow = s->documents[i].shadow;
+            r->has_limit = d->rules[k].limit != NULL && !r->shadow;
             if (!resolve_roles(s, numbers, r)) return false;
             if (!intern(selectors, r->folds, &r->agents) || !intern(selectors, r->folds, &r->users))
                 return false;

@@ -38,6 +38,7 @@ struct set_rule {
     uint8_t decision; /* enum verdict */
     bool folds, shadow, names_subject, has_resources;
     bool small_letters; /* no action pattern has capitals */
+    bool has_limit;     /* and its document is enforced */
 };
 _Static_assert(sizeof(struct set_rule) == 64, "one cache line");
 
@@ -80,6 +81,7 @@ struct policy_set {
     struct group *groups;
     size_t group_count;
     const struct index *actions;
+    struct str *role_names; /* by number */
     size_t role_count;
     struct set_member *members;
     size_t member_count;

@@ -13,7 +13,7 @@
 #include "base/world.h"
 #include "policy/policy.h"
 
-enum { REQUESTS = 4096, HOT = 64, RULES_PER_DOCUMENT = 10000, ROUNDS = 60 };
+enum { REQUESTS = 4096, HOT = 64, RULES_PER_DOCUMENT = 7000, ROUNDS = 60 };
 
 struct shape {
     const char *name;
@@ -34,6 +34,10 @@ static const struct shape shapes[] = {
      "invoice_bot", "write_a_%05zu"},
     {"subject", "{id: r%zu, agents: [bot_%05zu], actions: [read_file], decision: allow}",
      "bot_%05zu", "read_file"},
+    {"limit",
+     "{id: r%zu, agents: [invoice_bot], actions: [tool_%05zu], decision: allow, limit: {window: "
+     "1h, count: 30, sum: args.amount, max: 5000}}",
+     "invoice_bot", "tool_%05zu"},
 };
 
 /* `count` rules of a shape in documents of at most RULES_PER_DOCUMENT, with a deny and a gate. */
@@ -73,6 +77,9 @@ static struct policy_set *set_make(const struct shape *shape, size_t count)
 static struct policy_request requests[REQUESTS];
 static char names[REQUESTS][2][48];
 
+static struct json amount = {.type = JSON_NUMBER, .number = 12.34, .key = STR("amount")};
+static const struct json args = {.type = JSON_OBJECT, .count = 1, .child = &amount};
+
 static void requests_make(const struct shape *shape, size_t count)
 {
     uint64_t state = 7;
@@ -89,6 +96,7 @@ static void requests_make(const struct shape *shape, size_t count)
                                               .tenant = STR("default"),
                                               .actor = str_from(names[i][0]),
                                               .action = str_from(names[i][1]),
+                                              .args = &args,
                                               .has_confidence = true,
                                               .confidence = 0.95};
     }

@@ -127,7 +127,7 @@ INVALID = [
     ("rules: !!seq []\n", 1, ""),
     ("rules:\n\t- x\n", 2, ""),
     ("rules:\n  - {id: a, agents: ['*'], actions: [x], decision: allow, when: 'true'}\n", 2, "not supported yet"),
-    ("rules:\n  - {id: a, agents: ['*'], actions: [x], decision: allow, limit: {per: actor, window: 1h, count: 3}}\n", 2, "not supported yet"),
+    ("rules:\n  - {id: a, agents: ['*'], actions: [x], decision: allow, limit: {per: actor, count: 3}}\n", 2, "window"),
     ("rules:\n  - id: a\n    agents: ['*']\n    actions: [x]\n    decision: compute\n    compute: {tool: y, args: {p: '${args.p}'}}\n", 6, "not supported yet"),
     ("confidence: {allow_at: 0.5, review_at: 0.7}\nrules: []\n", 1, ""),
     ("confidence: {allow_at: 1.5, review_at: 0.7}\nrules: []\n", 1, "1.5"),

@@ -3,8 +3,9 @@
  * The first line of the input, where there is one that begins with `#`, gives the names of the
  * requests (actor, action, resource, with spaces between), so that the fuzzer can bring both
  * sides together; YAML takes it for a comment. Checked: a refusal has a problem with well-formed
- * text; what loads can be joined, asked, explained, linted and masked; and an allow never comes
- * without a rule's name. */
+ * text; what loads can be joined, asked, explained, linted and masked; an allow never comes
+ * without a rule's name; every limit of an outcome can be over; and the votes that a review names
+ * are those that, approved, leave none to ask about. */
 #include <stdlib.h>
 
 #include "base/check.h"
@@ -33,6 +34,37 @@ static void considered(void *context, const struct policy_considered *c)
     ++*seen;
 }
 
+/* Each limit of the outcome, as if it were over. */
+static void go_over(const struct policy_outcome *was, struct arena *arena)
+{
+    check(was->limit_count == 0 || was->verdict >= VERDICT_COMPUTE);
+    for (size_t i = 0; i < was->limit_count; i++) {
+        const struct policy_limit *l = &was->limits[i];
+        struct policy_outcome o = *was;
+        check(l->count_max > 0 || l->has_max);
+        check(!l->has_max || (l->amount_max > 0 && l->amount_max <= AMOUNT_MAX));
+        check(l->amount >= -1 && l->amount <= AMOUNT_MAX && l->window_ms >= 1000);
+        policy_over_limit(l, arena, &o);
+        check(o.verdict == l->over || arena->overflow);
+        check(!str_is_absent(o.reason) && o.limit_count == 0);
+        check((o.review.vote_count > 0) == (o.verdict == VERDICT_HUMAN_REVIEW));
+    }
+}
+
+/* The outcome again, where people have approved all that it asks about. */
+static void approve(const struct policy_set *set, const struct policy_request *asked,
+                    const struct policy_outcome *was, struct arena *arena)
+{
+    struct policy_request q = *asked;
+    struct policy_outcome o;
+    check(was->review.vote_count > 0 && was->review.requirement_count > 0);
+    q.approved = was->review.votes;
+    q.approved_count = was->review.vote_count;
+    policy_evaluate(set, &q, arena, NULL, &o);
+    check(o.verdict >= VERDICT_COMPUTE || arena->overflow);
+    go_over(&o, arena);
+}
+
 static void ask(const struct policy_set *set, const struct policy_request *q, struct arena *arena)
 {
     struct policy_outcome plain, explained;
@@ -46,6 +78,8 @@ static void ask(const struct policy_set *set, const struct policy_request *q, st
     check(plain.verdict != VERDICT_ALLOW || strncmp(plain.rule, "allow:", 6) == 0);
     check((plain.verdict == VERDICT_COMPUTE) == (plain.safe_args != NULL));
     check(!str_is_absent(plain.reason) && plain.rule[0] != '\0');
+    if (plain.verdict == VERDICT_HUMAN_REVIEW) approve(set, q, &plain, arena);
+    go_over(&plain, arena);
 }
 
 static void ask_all(const struct policy_set *set, struct str names, struct arena *arena)
@@ -54,8 +88,12 @@ static void ask_all(const struct policy_set *set, struct str names, struct arena
     str_split(&names, ' ', &actor);
     str_split(&names, ' ', &action);
     str_split(&names, ' ', &resource);
+    struct json amount = {.type = JSON_NUMBER, .number = 12.34, .key = STR("amount")},
+                args = {.type = JSON_OBJECT, .count = 1, .child = &amount};
     for (int way = 0; way < 8; way++) {
         struct policy_request q = {.kind = way & 1 ? SUBJECT_USER : SUBJECT_AGENT,
+                                   .tenant = STR("default"),
+                                   .args = &args,
                                    .action = action};
         *(way & 1 ? &q.user : &q.actor) = actor;
         if (way & 2) q.resource = resource;
@@ -87,6 +125,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct arena arena;
     arena_init(&arena, 4096, LIMIT_REQUEST_ARENA_BYTES);
     ask_all(set, names, &arena);
+    policy_has_role(set, names, &(struct str){.bytes = "finance", .size = 7}, 1, &arena);
     struct json leaf = {.type = JSON_STRING, .string = STR("4111"), .key = STR("card")},
                 args = {.type = JSON_OBJECT, .count = 1, .child = &leaf};
     check(policy_masked_copy(set, STR("args"), &args, &arena) != NULL);

@@ -7,482 +7,18 @@
  *
  *   - a lower confidence is never looser, and a missing one, where a gate looks, at best a review;
  *   - nothing is allowed without an allow vote;
- *   - outcome and explanation equal those of the reference below: a plain walk over all rules
- *     that shares no code with the evaluator (own glob matcher, own order, own joining).
+ *   - an approval turns human_review votes and nothing else: none of them changes nothing, a deny
+ *     stays the deny it was, more of them are never stricter, and all of them leave no review;
+ *   - what is counted, and what over a limit means, is what the rules that apply say;
+ *   - outcome and explanation equal those of gate_reference.h: a plain walk over all rules that
+ *     shares no code with the evaluator (own glob matcher, own order, own joining).
  *
  * Names and patterns come from a small vocabulary, so that they meet often; some rules pile up
  * under one action, some selectors are long, some names have odd characters. A failure prints
  * the seed that repeats it. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/limits.h"
 #include "base/world.h"
-#include "policy/policy.h"
-
-/* ---- chance ---- */
-
-static uint64_t state;
-
-static uint64_t roll(void) /* splitmix64 (Steele, Lea, Flood 2014) */
-{
-    uint64_t z = state += 0x9E3779B97F4A7C15u;
-    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ z >> 27) * 0x94D049BB133111EBu;
-    return z ^ z >> 31;
-}
-
-static size_t below(size_t n) { return (size_t)(roll() % n); }
-static bool percent(unsigned p) { return below(100) < p; }
-
-/* ---- the reference's own picture of a tenant ---- */
-
-enum { TEXT = 48, GLOBS = 24, ROLE_GLOBS = 3, RULES = 40, DOCUMENTS = 4 };
-
-struct globs {
-    char list[GLOBS][TEXT];
-    size_t count;
-};
-
-struct ref_gate {
-    bool there;
-    unsigned allow_at, review_at; /* hundredths */
-    bool missing_denies;
-};
-
-struct ref_rule {
-    char id[TEXT];
-    enum verdict decision;
-    struct globs agents, users, roles, actions, resources;
-    struct ref_gate gate;
-    bool has_review;
-    unsigned approvals, expires_s, good_s;
-    char by[2][TEXT];
-    size_t by_count;
-    char safe_tool[TEXT];
-    size_t document;
-};
-
-struct ref_document {
-    char name[TEXT];
-    bool shadow, as_json;
-    struct ref_gate gate;
-    struct {
-        char name[TEXT];
-        struct globs members;
-    } roles[2];
-    size_t role_count;
-    struct ref_rule rules[RULES];
-    size_t rule_count;
-};
-
-static struct ref_document documents[DOCUMENTS];
-static size_t document_count;
-
-struct ref_request {
-    bool person, has_resource, has_confidence, has_scope;
-    char subject[TEXT], action[TEXT], resource[TEXT];
-    double confidence;
-    struct globs scope;
-};
-
-static void put(char *to, const char *from) { snprintf(to, TEXT, "%s", from); }
-static void add(struct globs *g, const char *glob) { put(g->list[g->count++], glob); }
-
-/* ---- making names and patterns ---- */
-
-static const char *const words[] = {"get",  "put", "drop",  "user", "db",
-                                    "prod", "x",   "table", "All",  "a"};
-static const char *const people[] = {"ann", "bob@x", "Eve", "carl", "dora@y", "fay"};
-static const char *const bots[] = {"bot", "coder", "Walker", "bot2", "b", "robot-7"};
-
-static void make_name(char to[TEXT])
-{
-    char text[TEXT] = "";
-    size_t parts = 1 + below(3);
-    for (size_t i = 0; i < parts; i++) {
-        size_t used = strlen(text);
-        snprintf(text + used, sizeof text - used, "%s%s", i == 0 ? "" : "_",
-                 words[below(sizeof words / sizeof *words)]);
-    }
-    put(to, text);
-}
-
-static void strange(char text[TEXT]) /* case and characters that folding and plainness are about */
-{
-    if (percent(12)) {
-        size_t at = below(strlen(text));
-        if (text[at] >= 'a' && text[at] <= 'z') text[at] = (char)(text[at] - 32);
-    }
-    if (percent(4)) text[below(strlen(text))] = ' ';
-    if (percent(2)) text[below(strlen(text))] = '*';
-    if (percent(2) && strlen(text) < 20) memcpy(text + strlen(text), "\xC3\xA9", 3);
-}
-
-/* A pattern from a name: whole, or with stars for some of its parts. */
-static void make_pattern(char text[TEXT])
-{
-    size_t size = strlen(text), from = below(size), to = from + below(size - from + 1);
-    char out[TEXT];
-    switch (below(7)) {
-    case 0: put(out, "*"); break;
-    case 1: snprintf(out, sizeof out, "%.*s*", (int)to, text); break;
-    case 2: snprintf(out, sizeof out, "*%s", text + from); break;
-    case 3: snprintf(out, sizeof out, "%.*s*%s", (int)from, text, text + to); break;
-    case 4: snprintf(out, sizeof out, "*%.*s*", (int)(to - from), text + from); break;
-    case 5:
-        snprintf(out, sizeof out, "%.*s*%.*s*", (int)(from / 2), text, (int)(to - from),
-                 text + from);
-        break;
-    default: put(out, text); break;
-    }
-    put(text, out);
-    if (percent(12)) {
-        size_t at = below(strlen(text));
-        if (text[at] >= 'a' && text[at] <= 'z') text[at] = (char)(text[at] - 32);
-    }
-}
-
-static void make_subject(char to[TEXT], bool person)
-{
-    if (person)
-        put(to, people[below(6)]);
-    else
-        put(to, bots[below(6)]);
-    if (percent(10)) snprintf(to + strlen(to), TEXT - strlen(to), "%zu", below(30));
-}
-
-static void make_resource(char to[TEXT])
-{
-    char name[TEXT];
-    make_name(name);
-    snprintf(to, TEXT, "%s:%.30s", percent(70) ? "db" : "file", name);
-}
-
-static void make_gate(struct ref_gate *g)
-{
-    g->there = true;
-    g->allow_at = (unsigned)below(101);
-    g->review_at = (unsigned)below(g->allow_at + 1);
-    g->missing_denies = percent(30);
-}
-
-static void make_patterns(struct globs *g, size_t count, void (*name)(char to[TEXT]))
-{
-    for (size_t i = 0; i < count; i++) {
-        char text[TEXT];
-        name(text);
-        make_pattern(text);
-        add(g, text);
-    }
-}
-
-static void name_bot(char to[TEXT]) { make_subject(to, false); }
-static void name_person(char to[TEXT]) { make_subject(to, true); }
-
-static size_t pattern_count(void) { return percent(5) ? 17 + below(GLOBS - 17) : 1 + below(3); }
-
-static void make_rule(struct ref_rule *r, size_t document, size_t number, const char *crowded)
-{
-    static const enum verdict decisions[] = {VERDICT_ALLOW,   VERDICT_ALLOW,        VERDICT_ALLOW,
-                                             VERDICT_COMPUTE, VERDICT_HUMAN_REVIEW, VERDICT_DENY};
-    memset(r, 0, sizeof *r);
-    snprintf(r->id, TEXT, "r%zu", number);
-    r->document = document;
-    r->decision = decisions[below(6)];
-    if (crowded != NULL)
-        add(&r->actions, crowded);
-    else
-        make_patterns(&r->actions, pattern_count(), make_name);
-    bool strict = r->decision == VERDICT_DENY || r->decision == VERDICT_HUMAN_REVIEW;
-    if (!strict || percent(60)) {
-        if (percent(70)) make_patterns(&r->agents, pattern_count(), name_bot);
-        if (percent(30)) make_patterns(&r->users, pattern_count(), name_person);
-        if (percent(30)) add(&r->roles, percent(80) ? (percent(50) ? "ops" : "fin") : "ghosts");
-        if (r->agents.count + r->users.count + r->roles.count == 0) add(&r->agents, "*");
-    }
-    if (percent(strict ? 50 : 20)) make_patterns(&r->resources, pattern_count(), make_resource);
-    if (percent(25)) make_gate(&r->gate);
-    r->approvals = 1, r->expires_s = 1800, r->good_s = 900;
-    if (r->decision != VERDICT_DENY && percent(50)) {
-        r->has_review = true;
-        r->approvals = 1 + (unsigned)below(3);
-        r->expires_s = 60 * (1 + (unsigned)below(90));
-        r->good_s = 1 + (unsigned)below(3600);
-        for (r->by_count = 0; r->by_count < 2 && percent(60); r->by_count++)
-            put(r->by[r->by_count], percent(50) ? "ops" : "legal");
-    }
-    if (r->decision == VERDICT_COMPUTE) make_name(r->safe_tool);
-}
-
-static void make_document(struct ref_document *d, size_t number)
-{
-    static const char *const names[] = {"alpha", "Beta", "beta", "zz.9"};
-    memset(d, 0, sizeof *d);
-    put(d->name, names[(number * 3 + 1) % 4]); /* not in byte order */
-    d->shadow = percent(25);
-    d->as_json = percent(50);
-    if (percent(40)) make_gate(&d->gate);
-    d->role_count = below(3);
-    for (size_t i = 0; i < d->role_count; i++) {
-        put(d->roles[i].name, i == 0 ? "ops" : "fin");
-        make_patterns(&d->roles[i].members, 1 + below(ROLE_GLOBS), name_person);
-    }
-    char crowded[TEXT];
-    make_name(crowded);
-    if (percent(50)) make_pattern(crowded);
-    bool crowd = percent(25);
-    d->rule_count = crowd ? 12 + below(RULES - 12) : 1 + below(8);
-    for (size_t i = 0; i < d->rule_count; i++)
-        make_rule(&d->rules[i], number, i, crowd && percent(80) ? crowded : NULL);
-}
-
-static void make_request(struct ref_request *q)
-{
-    memset(q, 0, sizeof *q);
-    q->person = percent(30);
-    make_subject(q->subject, q->person);
-    if (percent(70)) {
-        make_name(q->action);
-    } else { /* one that some rule spells */
-        const struct ref_document *d = &documents[below(document_count)];
-        const struct globs *g = &d->rules[below(d->rule_count)].actions;
-        put(q->action, g->list[below(g->count)]);
-    }
-    strange(q->action);
-    if (percent(10)) strange(q->subject);
-    q->has_resource = percent(60);
-    if (q->has_resource) make_resource(q->resource);
-    q->has_scope = percent(10);
-    if (q->has_scope) make_patterns(&q->scope, below(3), make_name);
-}
-
-/* ---- the documents as text ---- */
-
-static void put_globs(struct buf *b, const char *key, const struct globs *g)
-{
-    if (g->count == 0) return;
-    buf_printf(b, ", \"%s\": [", key);
-    for (size_t i = 0; i < g->count; i++) buf_printf(b, "%s\"%s\"", i == 0 ? "" : ", ", g->list[i]);
-    buf_put_literal(b, "]");
-}
-
-static void put_gate(struct buf *b, const char *before, const struct ref_gate *g)
-{
-    if (!g->there) return;
-    buf_printf(b, "%s{\"allow_at\": %u.%02u, \"review_at\": %u.%02u%s}", before, g->allow_at / 100,
-               g->allow_at % 100, g->review_at / 100, g->review_at % 100,
-               g->missing_denies ? ", \"missing\": \"deny\"" : "");
-}
-
-static void put_rule(struct buf *b, const struct ref_rule *r)
-{
-    buf_printf(b, "{\"id\": \"%s\", \"decision\": \"%s\"", r->id, verdict_name(r->decision));
-    put_globs(b, "agents", &r->agents);
-    put_globs(b, "users", &r->users);
-    put_globs(b, "roles", &r->roles);
-    put_globs(b, "actions", &r->actions);
-    put_globs(b, "resources", &r->resources);
-    put_gate(b, ", \"confidence\": ", &r->gate);
-    if (r->has_review) {
-        buf_printf(
-            b, ", \"review\": {\"approvals\": %u, \"expires_in\": \"%us\", \"good_for\": \"%us\"",
-            r->approvals, r->expires_s, r->good_s);
-        if (r->by_count == 1) buf_printf(b, ", \"by\": [\"%s\"]", r->by[0]);
-        if (r->by_count == 2) buf_printf(b, ", \"by\": [\"%s\", \"%s\"]", r->by[0], r->by[1]);
-        buf_put_literal(b, "}");
-    }
-    if (r->decision == VERDICT_COMPUTE)
-        buf_printf(b, ", \"compute\": {\"tool\": \"%s\"}", r->safe_tool);
-    buf_put_literal(b, "}");
-}
-
-static void put_document(struct buf *b, const struct ref_document *d)
-{
-    buf_printf(b, d->as_json ? "{\"mode\": \"%s\"" : "mode: %s\n",
-               d->shadow ? "shadow" : "enforce");
-    put_gate(b, d->as_json ? ", \"confidence\": " : "confidence: ", &d->gate);
-    if (d->role_count > 0) {
-        buf_printf(b, d->as_json ? ", \"roles\": {" : "\nroles: {");
-        for (size_t i = 0; i < d->role_count; i++) {
-            struct buf list = buf_over((char[2048]){0}, 2048);
-            put_globs(&list, d->roles[i].name, &d->roles[i].members);
-            struct str text = str_skip(buf_view(&list), i == 0 ? 2 : 0);
-            buf_put(b, text);
-        }
-        buf_put_literal(b, "}");
-    }
-    buf_printf(b, d->as_json ? ", \"rules\": [" : "\nrules:\n");
-    for (size_t i = 0; i < d->rule_count; i++) {
-        buf_printf(b, d->as_json ? (i == 0 ? "" : ",\n") : "  - ");
-        put_rule(b, &d->rules[i]);
-        if (!d->as_json) buf_put_literal(b, "\n");
-    }
-    if (d->as_json) buf_put_literal(b, "]}");
-}
-
-/* ---- the reference evaluator ---- */
-
-static int small(int c) { return c >= 'A' && c <= 'Z' ? c + 32 : c; }
-
-/* Tries everything, as the definition says. */
-static bool like(const char *pattern, const char *text, bool fold)
-{
-    if (*pattern == '\0') return *text == '\0';
-    if (*pattern == '*')
-        return like(pattern + 1, text, fold) || (*text != '\0' && like(pattern, text + 1, fold));
-    if (*text == '\0') return false;
-    bool same =
-        fold ? small((unsigned char)*pattern) == small((unsigned char)*text) : *pattern == *text;
-    return same && like(pattern + 1, text + 1, fold);
-}
-
-static bool matches(const struct globs *g, const char *name, bool strict)
-{
-    bool is_plain =
-        strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:/@+-") ==
-        strlen(name);
-    for (size_t i = 0; i < g->count; i++) {
-        bool spelled = strchr(g->list[i], '*') == NULL;
-        if (strict ? like(g->list[i], name, true)
-                   : (is_plain || spelled) && like(g->list[i], name, false))
-            return true;
-    }
-    return false;
-}
-
-static bool has_role(const char *role, const char *person, bool strict)
-{
-    for (size_t i = 0; i < document_count; i++)
-        for (size_t k = 0; k < documents[i].role_count && !documents[i].shadow; k++)
-            if (strcmp(documents[i].roles[k].name, role) == 0 &&
-                matches(&documents[i].roles[k].members, person, strict))
-                return true;
-    return false;
-}
-
-static bool applies(const struct ref_rule *r, const struct ref_request *q, const char *action)
-{
-    bool strict = r->decision == VERDICT_DENY || r->decision == VERDICT_HUMAN_REVIEW;
-    bool who = r->agents.count + r->users.count + r->roles.count == 0;
-    if (!q->person) who |= matches(&r->agents, q->subject, strict);
-    if (q->person) who |= matches(&r->users, q->subject, strict);
-    for (size_t i = 0; q->person && i < r->roles.count; i++)
-        who |= has_role(r->roles.list[i], q->subject, strict);
-    bool what = matches(&r->actions, action, strict);
-    bool where = r->resources.count == 0 ||
-                 (q->has_resource ? matches(&r->resources, q->resource, strict) : strict);
-    return who && what && where;
-}
-
-struct ref_vote {
-    const struct ref_rule *rule;
-    bool gate;
-};
-
-struct ref_outcome {
-    enum verdict verdict;
-    char rule[POLICY_RULE_TEXT], policy[TEXT], safe_tool[TEXT], by[4096];
-    unsigned approvals, expires_s, good_s;
-    bool used, gated; /* a gate saw a confidence; a gate voted at all */
-    bool allow_vote;
-    const struct ref_rule *compute; /* the first that voted so */
-};
-
-static bool stricter(enum verdict v, const struct ref_vote *had, enum verdict than)
-{
-    static const int rank[] = {
-        [VERDICT_ALLOW] = 0, [VERDICT_COMPUTE] = 1, [VERDICT_HUMAN_REVIEW] = 2, [VERDICT_DENY] = 3};
-    return had->rule == NULL || rank[v] > rank[than];
-}
-
-static enum verdict gate_of(const struct ref_gate *g, const struct ref_request *q)
-{
-    if (!q->has_confidence) return g->missing_denies ? VERDICT_DENY : VERDICT_HUMAN_REVIEW;
-    if (q->confidence >= g->allow_at / 100.0) return VERDICT_ALLOW;
-    return q->confidence >= g->review_at / 100.0 ? VERDICT_HUMAN_REVIEW : VERDICT_DENY;
-}
-
-static void join_review(struct ref_outcome *o, const struct ref_rule *r, char last[2 * TEXT + 2])
-{
-    if (r->approvals > o->approvals) o->approvals = r->approvals;
-    if (o->expires_s == 0 || r->expires_s < o->expires_s) o->expires_s = r->expires_s;
-    if (o->good_s == 0 || r->good_s < o->good_s) o->good_s = r->good_s;
-    char by[2 * TEXT + 2] = "";
-    if (r->by_count > 0)
-        snprintf(by, sizeof by, "%s%s%s", r->by[0], r->by_count > 1 ? ", " : "",
-                 r->by_count > 1 ? r->by[1] : "");
-    if (by[0] == '\0' || strcmp(by, last) == 0) return;
-    size_t used = strlen(o->by);
-    snprintf(o->by + used, sizeof o->by - used, "%s%s", used > 0 ? "; " : "", by);
-    snprintf(last, 2 * TEXT + 2, "%s", by);
-}
-
-/* One walk over all rules, in order. Says the strictest vote. */
-static struct ref_vote walk(const struct ref_request *q, const char *action, bool with_shadow,
-                            struct ref_outcome *o)
-{
-    struct ref_vote best = {0};
-    char last[2 * TEXT + 2] = "";
-    for (size_t i = 0; i < document_count; i++) {
-        const struct ref_document *d = &documents[i];
-        for (size_t k = 0; k < d->rule_count && (with_shadow || !d->shadow); k++) {
-            const struct ref_rule *r = &d->rules[k];
-            if (!applies(r, q, action)) continue;
-            const struct ref_gate *g = r->gate.there ? &r->gate : &d->gate;
-            bool reviews = r->decision == VERDICT_HUMAN_REVIEW;
-            if (stricter(r->decision, &best, o->verdict))
-                best = (struct ref_vote){r, false}, o->verdict = r->decision;
-            o->allow_vote |= r->decision == VERDICT_ALLOW;
-            if (o->compute == NULL && r->decision == VERDICT_COMPUTE) o->compute = r;
-            if (g->there && !q->person && r->decision != VERDICT_DENY) {
-                enum verdict v = gate_of(g, q);
-                if (stricter(v, &best, o->verdict))
-                    best = (struct ref_vote){r, true}, o->verdict = v;
-                reviews |= v == VERDICT_HUMAN_REVIEW;
-                o->gated = true;
-                o->used |= q->has_confidence;
-            }
-            if (reviews) join_review(o, r, last);
-        }
-    }
-    return best;
-}
-
-static bool in_scope(const struct ref_request *q)
-{
-    return !q->has_scope || matches(&q->scope, q->action, false);
-}
-
-static struct ref_outcome reference(const struct ref_request *q, bool with_shadow)
-{
-    static const char *const kinds[] = {"deny", "review", "compute", "allow"};
-    struct ref_outcome o = {.verdict = VERDICT_DENY};
-    if (!in_scope(q)) {
-        put(o.rule, "token:scope");
-        return o;
-    }
-    struct ref_vote best = walk(q, q->action, with_shadow, &o);
-    if (best.rule == NULL) {
-        put(o.rule, "default:deny");
-        return o;
-    }
-    put(o.policy, documents[best.rule->document].name);
-    snprintf(o.rule, sizeof o.rule, "%s:%s", best.gate ? "gate" : kinds[o.verdict], best.rule->id);
-    if (o.verdict == VERDICT_DENY || o.compute == NULL) return o;
-    struct ref_outcome safe = {.verdict = VERDICT_ALLOW};
-    walk(q, o.compute->safe_tool, with_shadow, &safe);
-    o.used |= safe.used;
-    if (safe.verdict == VERDICT_DENY || safe.verdict == VERDICT_HUMAN_REVIEW) {
-        o.verdict = VERDICT_DENY;
-        snprintf(o.rule, sizeof o.rule, "compute:%s", o.compute->id);
-        put(o.policy, documents[o.compute->document].name);
-    } else if (o.verdict == VERDICT_COMPUTE) {
-        put(o.safe_tool, o.compute->safe_tool);
-    }
-    return o;
-}
+#include "sim/gate_reference.h"
 
 /* ---- comparing ---- */
 
@@ -490,7 +26,7 @@ static uint64_t round_seed;
 static struct policy_set *set;
 static struct arena arena;
 static uint64_t outcomes[4], strictened, gate_decided, shadow_told, scope_denied, unsafe_denied,
-    reviews_joined;
+    reviews_joined, limits_seen, limits_lifted, limits_over, approvals_tried, approvals_turned;
 
 static void tell_tenant(void)
 {
@@ -555,10 +91,27 @@ static void on_considered(void *context, const struct policy_considered *c)
     e->allow_vote |= c->applies && !c->shadow && c->verdict == VERDICT_ALLOW;
 }
 
+static struct json *amount_tree(size_t which, const char *under)
+{
+    char text[100];
+    struct json *tree = NULL;
+    struct fault f;
+    struct json_options options = {0};
+    if (under == NULL)
+        snprintf(text, sizeof text, "%s", amounts[which].text);
+    else
+        snprintf(text, sizeof text, "{\"%s\": %s}", under, amounts[which].text);
+    struct str kept = arena_copy(&arena, str_from(text));
+    if (json_read(kept, &options, &arena, &tree, &f) != ERR_OK) exit(1);
+    return tree;
+}
+
 static void evaluate(const struct ref_request *q, struct policy_outcome *o, struct explanation *e)
 {
-    struct str scope[GLOBS];
+    struct str scope[GLOBS], token_scope[GLOBS];
     for (size_t i = 0; i < q->scope.count; i++) scope[i] = str_from(q->scope.list[i]);
+    for (size_t i = 0; i < q->token_scope.count; i++)
+        token_scope[i] = str_from(q->token_scope.list[i]);
     struct policy_request p = {.kind = q->person ? SUBJECT_USER : SUBJECT_AGENT,
                                .tenant = STR("t"),
                                .action = str_from(q->action),
@@ -566,25 +119,117 @@ static void evaluate(const struct ref_request *q, struct policy_outcome *o, stru
                                .confidence = q->confidence,
                                .has_scope = q->has_scope,
                                .scope = scope,
-                               .scope_count = q->scope.count};
+                               .scope_count = q->scope.count,
+                               .has_token_scope = q->has_token_scope,
+                               .token_scope = token_scope,
+                               .token_scope_count = q->token_scope.count,
+                               .approved = q->approved_count == 0 ? NULL : q->approved,
+                               .approved_count = q->approved_count};
+    if (q->acting_for[0] != '\0') p.acting_for = str_from(q->acting_for);
     *(q->person ? &p.user : &p.actor) = str_from(q->subject);
     if (q->has_resource) p.resource = str_from(q->resource);
     struct policy_explain explain = {.considered = on_considered, .context = e};
     arena_reset(&arena);
+    p.args = amount_tree(q->amount[0], NULL);
+    p.context = amount_tree(q->amount[1], NULL);
+    p.resource_object = amount_tree(q->amount[2], "properties");
     policy_evaluate(set, &p, &arena, e == NULL ? NULL : &explain, o);
+}
+
+static struct str or_empty(struct str s) { return str_is_absent(s) ? STR("") : s; }
+
+static void compare_review(const struct ref_request *q, const struct ref_outcome *r,
+                           const struct policy_review *v)
+{
+    same_number(q, "requirements", r->asking_count, v->requirement_count);
+    for (size_t i = 0; i < r->asking_count; i++) {
+        same_number(q, "required approvals", r->asking[i]->approvals, v->requirements[i].approvals);
+        same_number(q, "required roles", r->asking[i]->by_count, v->requirements[i].by_count);
+        for (size_t k = 0; k < r->asking[i]->by_count; k++)
+            same_text(q, "required role", r->asking[i]->by[k], v->requirements[i].by[k]);
+    }
+    same_number(q, "votes", r->vote_count, v->vote_count);
+    for (size_t i = 0; i < r->vote_count; i++) {
+        const struct ref_rule *by = r->votes[i].rule;
+        same_number(q, "vote's kind", r->votes[i].gate ? VOTE_GATE : VOTE_RULE, v->votes[i].kind);
+        same_text(q, "vote's rule", by->id, v->votes[i].rule_id);
+        same_text(q, "vote's policy", documents[by->document].name, v->votes[i].policy_name);
+    }
+}
+
+static void compare_limits(const struct ref_request *q, const struct ref_outcome *r,
+                           const struct policy_outcome *o)
+{
+    bool counts = r->verdict == VERDICT_ALLOW || r->verdict == VERDICT_COMPUTE;
+    same_number(q, "limits", counts ? r->limited_count : 0, o->limit_count);
+    for (size_t i = 0; i < o->limit_count; i++) {
+        const struct ref_limit *l = &r->limited[i]->limit;
+        const struct policy_limit *got = &o->limits[i];
+        const char *values[] = {q->person ? "" : q->subject, q->person ? q->subject : "",
+                                q->acting_for, "t", q->has_resource ? q->resource : ""};
+        enum verdict over = l->asks ? VERDICT_HUMAN_REVIEW : VERDICT_DENY;
+        if (l->asks && approved(q, VOTE_LIMIT, r->limited[i])) over = VERDICT_ALLOW;
+        same_text(q, "limit's rule", r->limited[i]->id, got->rule_id);
+        same_text(q, "limit's policy", documents[r->limited[i]->document].name, got->policy_name);
+        same_number(q, "limit's per", l->per, got->per);
+        same_text(q, "limit's value", values[l->per], or_empty(got->value));
+        same_number(q, "limit's window", l->window_s * 1000ull, got->window_ms);
+        same_number(q, "limit's count", l->has_count ? l->count : 0, got->count_max);
+        same_number(q, "limit has a max", l->has_max, got->has_max);
+        if (l->has_max) {
+            same_number(q, "limit's max", l->max_hundredths * 10000ull, (uint64_t)got->amount_max);
+            same_number(q, "limit's amount", (uint64_t)amounts[q->amount[l->root]].millionths,
+                        (uint64_t)got->amount);
+        }
+        same_text(q, "limit's over", verdict_name(over), str_from(verdict_name(got->over)));
+        limits_seen++;
+        limits_lifted += over == VERDICT_ALLOW;
+    }
+}
+
+/* Each limit of an outcome, as if it alone were over. */
+static void try_over(const struct ref_request *q, const struct policy_outcome *was)
+{
+    for (size_t i = 0; i < was->limit_count; i++) {
+        const struct policy_limit *l = &was->limits[i];
+        struct policy_outcome o = *was;
+        char rule[POLICY_RULE_TEXT];
+        policy_over_limit(l, &arena, &o);
+        if (l->over == VERDICT_ALLOW) {
+            same_text(q, "lifted limit", was->rule, str_from(o.rule));
+            continue;
+        }
+        snprintf(rule, sizeof rule, "limit:%.*s", STR_FORMAT(l->rule_id));
+        same_text(q, "over a limit", rule, str_from(o.rule));
+        same_number(q, "over", l->over, o.verdict);
+        same_number(q, "limits when over", 0, o.limit_count);
+        if (str_is_empty(o.reason)) fail(q, "reason when over", "a sentence", "none");
+        bool asks = l->over == VERDICT_HUMAN_REVIEW;
+        same_number(q, "votes when over", asks ? was->review.vote_count + 1 : 0,
+                    o.review.vote_count);
+        if (asks)
+            same_number(q, "kind of the last vote", VOTE_LIMIT,
+                        o.review.votes[o.review.vote_count - 1].kind);
+        limits_over++;
+    }
 }
 
 static void compare(const struct ref_request *q, const struct policy_outcome *o,
                     enum verdict *ret_joint)
 {
-    struct ref_outcome r = reference(q, false), both = reference(q, true);
+    static struct ref_outcome r, both; /* large */
+    r = reference(q, false);
+    both = reference(q, true);
     same_text(q, "decision", verdict_name(r.verdict), str_from(verdict_name(o->verdict)));
     same_text(q, "rule", r.rule, str_from(o->rule));
     same_text(q, "policy", r.policy, str_is_absent(o->policy_name) ? STR("") : o->policy_name);
     same_text(q, "safe tool", r.safe_tool, str_is_absent(o->safe_tool) ? STR("") : o->safe_tool);
     same_number(q, "confidence_used", r.used, o->confidence_used);
     if (str_is_empty(o->reason)) fail(q, "reason", "a sentence", "none");
+    compare_limits(q, &r, o);
+    try_over(q, o);
     if (r.verdict == VERDICT_HUMAN_REVIEW) {
+        compare_review(q, &r, &o->review);
         same_number(q, "approvals", r.approvals, o->review.approvals);
         same_number(q, "expires_in", r.expires_s * 1000ull, o->review.expires_in_ms);
         same_number(q, "good_for", r.good_s * 1000ull, o->review.good_for_ms);
@@ -606,8 +251,50 @@ static void compare(const struct ref_request *q, const struct policy_outcome *o,
     scope_denied += strcmp(o->rule, "token:scope") == 0;
     unsafe_denied += o->verdict == VERDICT_DENY && strncmp(o->rule, "compute:", 8) == 0;
     if (r.verdict == VERDICT_ALLOW && !r.allow_vote) fail(q, "allow", "an allow vote", "none");
-    if (!q->has_confidence && r.gated && o->verdict > VERDICT_HUMAN_REVIEW)
+    if (!q->has_confidence && r.gated && q->approved_count == 0 &&
+        o->verdict > VERDICT_HUMAN_REVIEW)
         fail(q, "missing confidence", "human_review at best", verdict_name(o->verdict));
+}
+
+/* The same request after people have approved some of its votes, then all of them. */
+static void try_approved(const struct ref_request *asked, const struct policy_outcome *was)
+{
+    static struct ref_request q;
+    struct policy_outcome some, all;
+    enum verdict joint;
+    char rule[POLICY_RULE_TEXT];
+    enum verdict verdict = was->verdict;
+    snprintf(rule, sizeof rule, "%s", was->rule);
+    q = *asked;
+    for (size_t i = 0; i < document_count; i++) {
+        for (size_t k = 0; k < documents[i].rule_count; k++) {
+            if (percent(50)) continue;
+            q.approved[q.approved_count++] =
+                (struct policy_vote){.kind = (enum policy_vote_kind)below(3),
+                                     .policy_name = str_from(documents[i].name),
+                                     .rule_id = str_from(documents[i].rules[k].id)};
+        }
+    }
+    evaluate(&q, &some, NULL);
+    compare(&q, &some, &joint);
+    enum verdict some_verdict = some.verdict;
+    if (verdict != VERDICT_HUMAN_REVIEW || some_verdict == VERDICT_DENY)
+        same_text(&q, "rule beside an approval", rule, str_from(some.rule));
+    if (some_verdict < verdict) fail(&q, "approval", "never stricter", verdict_name(some_verdict));
+    approvals_tried++;
+    approvals_turned += some_verdict != verdict;
+    if (verdict != VERDICT_HUMAN_REVIEW) return;
+    q.approved_count = 0;
+    evaluate(&q, &all, NULL);
+    same_text(&q, "rule without approvals", rule, str_from(all.rule));
+    if (all.review.vote_count > VOTES) fail(&q, "votes", "fewer", "too many");
+    q.approved_count = all.review.vote_count;
+    memcpy(q.approved, all.review.votes, all.review.vote_count * sizeof *q.approved);
+    evaluate(&q, &all, NULL);
+    compare(&q, &all, &joint);
+    if (all.verdict == VERDICT_HUMAN_REVIEW || all.verdict == VERDICT_DENY)
+        fail(&q, "approval of all", "allow or compute", verdict_name(all.verdict));
+    same_number(&q, "votes kept for a limit's review", q.approved_count, all.review.vote_count);
 }
 
 static double confidence(void)
@@ -617,7 +304,7 @@ static double confidence(void)
 
 static void try_pair(void)
 {
-    struct ref_request q;
+    static struct ref_request q;
     struct policy_outcome low, high, none;
     enum verdict joint_low, joint_high, joint_none;
     make_request(&q);
@@ -641,6 +328,13 @@ static void try_pair(void)
     q.has_confidence = false;
     evaluate(&q, &none, NULL);
     compare(&q, &none, &joint_none);
+    if (percent(50)) {
+        try_approved(&q, &none);
+        return;
+    }
+    q.has_confidence = true;
+    evaluate(&q, &high, NULL);
+    try_approved(&q, &high);
 }
 
 static int name_compare(const void *a, const void *b)
@@ -697,19 +391,24 @@ int main(int argc, char **argv)
         policy_set_destroy(set);
     }
     arena_fini(&arena);
-    printf("%llu tenants; allow %llu, compute %llu, human_review %llu, deny %llu; stricter at "
-           "lower confidence %llu; decided by "
-           "a gate %llu, by scope %llu, by an unsafe call %llu; shadow would change %llu; reviews "
-           "joined %llu\n",
-           (unsigned long long)tenants, (unsigned long long)outcomes[VERDICT_ALLOW],
-           (unsigned long long)outcomes[VERDICT_COMPUTE],
-           (unsigned long long)outcomes[VERDICT_HUMAN_REVIEW],
-           (unsigned long long)outcomes[VERDICT_DENY], (unsigned long long)strictened,
-           (unsigned long long)gate_decided, (unsigned long long)scope_denied,
-           (unsigned long long)unsafe_denied, (unsigned long long)shadow_told,
-           (unsigned long long)reviews_joined);
+    printf(
+        "%llu tenants; allow %llu, compute %llu, human_review %llu, deny %llu; stricter at "
+        "lower confidence %llu; decided by "
+        "a gate %llu, by scope %llu, by an unsafe call %llu; shadow would change %llu; reviews "
+        "joined %llu; limits %llu, let through by a person %llu, over %llu; approvals %llu, that "
+        "turned the outcome %llu\n",
+        (unsigned long long)tenants, (unsigned long long)outcomes[VERDICT_ALLOW],
+        (unsigned long long)outcomes[VERDICT_COMPUTE],
+        (unsigned long long)outcomes[VERDICT_HUMAN_REVIEW],
+        (unsigned long long)outcomes[VERDICT_DENY], (unsigned long long)strictened,
+        (unsigned long long)gate_decided, (unsigned long long)scope_denied,
+        (unsigned long long)unsafe_denied, (unsigned long long)shadow_told,
+        (unsigned long long)reviews_joined, (unsigned long long)limits_seen,
+        (unsigned long long)limits_lifted, (unsigned long long)limits_over,
+        (unsigned long long)approvals_tried, (unsigned long long)approvals_turned);
     bool all = outcomes[0] && outcomes[1] && outcomes[2] && outcomes[3] && strictened &&
-               gate_decided && scope_denied && unsafe_denied && shadow_told && reviews_joined;
+               gate_decided && scope_denied && unsafe_denied && shadow_told && reviews_joined &&
+               limits_seen && limits_lifted && limits_over && approvals_tried && approvals_turned;
     if (count >= 20000 && !all) {
         printf("FAIL: something was never tried\n");
         return 1;

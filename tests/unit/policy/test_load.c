@@ -195,9 +195,6 @@ static void what_is_not_supported_yet_says_so(void **state)
     assert_refused_at(
         "rules:\n  - {id: a, agents: [b], actions: [c], decision: allow,\n     when: args.x > 1}\n",
         3, 6, "rules[0].when", "when: conditions are not supported yet");
-    assert_refused_at("rules:\n  - {id: a, agents: [b], actions: [c], decision: allow,\n     "
-                      "limit: {count: 1}}\n",
-                      3, 6, "rules[0].limit", "limit: limits are not supported yet");
     assert_refused_at("rules:\n  - {id: a, agents: [b], actions: [c], decision: compute,\n     "
                       "compute: {tool: t, args: {p: [\"x${args.y}\"]}}}\n",
                       3, 36, "rules[0].compute.args.p[0]", "not supported yet");

@@ -1,0 +1,176 @@
+/* limit.c - what a rule's limit says of a request. Counting is not done here: an outcome carries
+ * what would have to be counted, and whoever owns the counters asks back when one is over.
+ *
+ * Amounts are whole millionths, so that a sum of many is exact. A request's number is rounded up
+ * and a limit's max down: rounding is never to the advantage of who asks. */
+#include "policy/evaluate.h"
+
+#include "base/check.h"
+
+const char *limit_per_name(enum limit_per per)
+{
+    switch (per) {
+    case PER_ACTOR: return "actor";
+    case PER_USER: return "user";
+    case PER_ACTING_FOR: return "acting_for";
+    case PER_TENANT: return "tenant";
+    case PER_RESOURCE: return "resource";
+    }
+    return "actor";
+}
+
+/* ---- amounts ---- */
+
+/* Below 2^33 all millionths are whole numbers below 2^53, and dividing one of them by a million
+ * gives the very double that its decimal form reads as. So 0.1 is 100000 millionths, although
+ * the double is a little more than a tenth. */
+static const double near_bound = 8589934592.0;
+
+static bool is_amount(double number)
+{
+    return number >= 0 && number <= (double)(AMOUNT_MAX / AMOUNT_SCALE); /* false for NaN */
+}
+
+/* From near_bound on a double has at most 19 bits behind its point, and all here is exact. */
+static int64_t far_amount(double number, bool up)
+{
+    int64_t whole = (int64_t)number;
+    double rest = (number - (double)whole) * AMOUNT_SCALE;
+    int64_t millionths = (int64_t)rest;
+    return whole * AMOUNT_SCALE + millionths + (up && (double)millionths < rest);
+}
+
+int64_t amount_round_up(double number)
+{
+    if (!is_amount(number)) return -1;
+    if (number >= near_bound) return far_amount(number, true);
+    int64_t n = (int64_t)(number * AMOUNT_SCALE);
+    return (double)n / AMOUNT_SCALE < number ? n + 1 : n;
+}
+
+int64_t amount_round_down(double number)
+{
+    if (!is_amount(number)) return -1;
+    if (number >= near_bound) return far_amount(number, false);
+    int64_t n = amount_round_up(number);
+    return (double)n / AMOUNT_SCALE > number ? n - 1 : n;
+}
+
+/* A context that is a string, and a resource's strings, are no numbers. */
+static int64_t amount_at(const struct limit_terms *t, const struct policy_request *q)
+{
+    const struct json *v = str_equal(t->sum[0], STR("args"))      ? q->args
+                           : str_equal(t->sum[0], STR("context")) ? q->context
+                                                                  : q->resource_object;
+    for (size_t i = 1; i < t->sum_count && v != NULL; i++) v = json_get(v, t->sum[i]);
+    return json_is_number(v) ? amount_round_up(v->number) : -1;
+}
+
+/* ---- what an outcome counts ---- */
+
+static struct str counted_for(enum limit_per per, const struct policy_request *q)
+{
+    switch (per) {
+    case PER_ACTOR: return q->actor;
+    case PER_USER: return q->user;
+    case PER_ACTING_FOR: return q->acting_for;
+    case PER_TENANT: return q->tenant;
+    case PER_RESOURCE: return q->resource;
+    }
+    return (struct str){0};
+}
+
+static struct policy_limit limit_of(const struct ballot *b, const struct set_rule *r)
+{
+    const struct limit_terms *t = r->rule->limit;
+    struct policy_limit l = {.policy_name = r->rule->document->name,
+                             .rule_id = r->rule->id,
+                             .policy_version = b->set->documents[r->document].version,
+                             .per = t->per,
+                             .value = counted_for(t->per, b->request),
+                             .window_ms = t->window_ms,
+                             .count_max = t->count_max,
+                             .has_max = t->has_max,
+                             .amount_max = t->amount_max,
+                             .over = t->over,
+                             .review = &r->rule->review,
+                             .terms = t};
+    if (t->has_max) l.amount = amount_at(t, b->request);
+    return l;
+}
+
+void outcome_limits(struct ballot *b, struct policy_outcome *o)
+{
+    numbers_sort(&b->limited);
+    size_t count = b->limited.count;
+    struct policy_limit *limits = arena_array(b->arena, struct policy_limit, count);
+    if (limits == NULL) {
+        b->failed = true;
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        const struct set_rule *r = &b->set->rules[b->limited.list[i]];
+        limits[i] = limit_of(b, r);
+        /* Who was asked may let a request over a limit through, but only where asking is what
+         * the limit says now. */
+        if (limits[i].over != VERDICT_HUMAN_REVIEW || !is_approved(b->request, VOTE_LIMIT, r->rule))
+            continue;
+        limits[i].over = VERDICT_ALLOW;
+        numbers_add(b, &b->approved, b->limited.list[i]);
+    }
+    o->limits = limits;
+    o->limit_count = count;
+}
+
+/* ---- over ---- */
+
+static struct str over_reason(const struct policy_limit *l, struct arena *arena)
+{
+    const struct limit_terms *t = l->terms;
+    if (l->has_max && l->amount < 0)
+        return arena_printf(arena,
+                            "The limit of rule %.*s adds up %.*s, which is missing, negative, too "
+                            "large or no number.",
+                            STR_FORMAT(l->rule_id), STR_FORMAT(t->sum_text));
+    if (l->has_max && l->amount > l->amount_max)
+        return arena_printf(arena,
+                            "%.*s alone is more than the limit of rule %.*s lets through: %.*s.",
+                            STR_FORMAT(t->sum_text), STR_FORMAT(l->rule_id), STR_FORMAT(t->told));
+    return arena_printf(arena, "The limit of rule %.*s is reached: %.*s.", STR_FORMAT(l->rule_id),
+                        STR_FORMAT(t->told));
+}
+
+/* Shadow documents would still change it only where they would have stopped it before it could
+ * be counted, and otherwise than the limit does. */
+static void keep_would_have(const struct policy_outcome *was, struct policy_outcome *o)
+{
+    bool stops = was->would_have == VERDICT_DENY || was->would_have == VERDICT_HUMAN_REVIEW;
+    if (!was->has_would_have || !stops || was->would_have == o->verdict) return;
+    o->has_would_have = true;
+    o->would_have = was->would_have;
+    memcpy(o->would_have_rule, was->would_have_rule, sizeof o->would_have_rule);
+    o->would_have_policy = was->would_have_policy;
+}
+
+void policy_over_limit(const struct policy_limit *l, struct arena *arena,
+                       struct policy_outcome *ret)
+{
+    check(ret->verdict == VERDICT_ALLOW || ret->verdict == VERDICT_COMPUTE);
+    if (l->over == VERDICT_ALLOW) return;
+    struct policy_outcome o = {.verdict = l->over,
+                               .reason = over_reason(l, arena),
+                               .policy_name = l->policy_name,
+                               .policy_version = l->policy_version,
+                               .confidence_used = ret->confidence_used};
+    rule_text(o.rule, STR("limit:"), l->rule_id);
+    keep_would_have(ret, &o);
+    bool full = str_is_absent(o.reason);
+    if (l->over == VERDICT_HUMAN_REVIEW) {
+        struct policy_vote vote = {
+            .kind = VOTE_LIMIT, .policy_name = l->policy_name, .rule_id = l->rule_id};
+        o.review = ret->review;
+        full |= !review_add(&o.review, vote, l->review, arena);
+    }
+    *ret = o;
+    if (full) outcome_failed(ret);
+}

@@ -1,0 +1,112 @@
+/* review.c - what people are asked where rules vote human_review.
+ *
+ * Every such vote is named, so that an approval can say later which votes it covers; every rule
+ * behind one states a requirement, and all of them have to be met; of the times the shortest
+ * hold. Rules that ask for the same roles one behind the other are told of once. */
+#include "policy/evaluate.h"
+
+static void join_times(struct policy_review *into, const struct review_terms *t)
+{
+    bool first = into->requirement_count == 0;
+    if (t->approvals > into->approvals) into->approvals = t->approvals;
+    if (first || t->expires_in_ms < into->expires_in_ms) into->expires_in_ms = t->expires_in_ms;
+    if (first || t->good_for_ms < into->good_for_ms) into->good_for_ms = t->good_for_ms;
+}
+
+static struct policy_requirement requirement_of(const struct review_terms *t)
+{
+    return (struct policy_requirement){
+        .approvals = t->approvals, .by = t->by, .by_count = t->by_count};
+}
+
+/* "finance, legal; cfo". False: the arena is full. */
+static bool join_by(struct ballot *b, const struct numbers *rules, struct str *ret)
+{
+    size_t size = 0;
+    for (size_t i = 0; i < rules->count; i++)
+        size += b->set->rules[rules->list[i]].rule->review.by_text.size + 2;
+    char *bytes = arena_bytes(b->arena, size + 1);
+    if (bytes == NULL) return false;
+    struct buf by = buf_over(bytes, size + 1);
+    struct str last = {0};
+    for (size_t i = 0; i < rules->count; i++) {
+        struct str text = b->set->rules[rules->list[i]].rule->review.by_text;
+        if (str_is_absent(text) || str_equal(text, last)) continue;
+        if (by.size > 0) buf_put_literal(&by, "; ");
+        buf_put(&by, text);
+        last = text;
+    }
+    if (by.size > 0) *ret = buf_view(&by);
+    return true;
+}
+
+/* The votes of one rule that a person has (or has not) approved. */
+static size_t votes_of(const struct ballot *b, const struct set_rule *r, bool approved,
+                       struct policy_vote votes[3])
+{
+    const struct rule *rule = r->rule;
+    struct policy_vote v = {.policy_name = rule->document->name, .rule_id = rule->id};
+    size_t count = 0;
+    enum verdict gate;
+    v.kind = VOTE_RULE;
+    if (rule->decision == VERDICT_HUMAN_REVIEW && is_approved(b->request, v.kind, rule) == approved)
+        votes[count++] = v;
+    v.kind = VOTE_GATE;
+    if (gate_votes(b, r, &gate) && gate == VERDICT_HUMAN_REVIEW &&
+        is_approved(b->request, v.kind, rule) == approved)
+        votes[count++] = v;
+    v.kind = VOTE_LIMIT;
+    if (approved && r->has_limit && is_approved(b->request, v.kind, rule)) votes[count++] = v;
+    return count;
+}
+
+void outcome_review(struct ballot *b, const struct numbers *rules, bool approved,
+                    struct policy_review *ret)
+{
+    size_t count = rules->count;
+    *ret = (struct policy_review){0};
+    struct policy_requirement *requirements =
+        arena_array(b->arena, struct policy_requirement, count);
+    struct policy_vote *votes = arena_array(b->arena, struct policy_vote, count * 3);
+    if (requirements == NULL || votes == NULL) {
+        b->failed = true;
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        const struct set_rule *r = &b->set->rules[rules->list[i]];
+        join_times(ret, &r->rule->review);
+        requirements[ret->requirement_count++] = requirement_of(&r->rule->review);
+        ret->vote_count += votes_of(b, r, approved, votes + ret->vote_count);
+    }
+    ret->requirements = requirements;
+    ret->votes = votes;
+    if (count == 1)
+        ret->by = b->set->rules[rules->list[0]].rule->review.by_text;
+    else
+        b->failed |= !join_by(b, rules, &ret->by);
+}
+
+bool review_add(struct policy_review *review, struct policy_vote vote,
+                const struct review_terms *terms, struct arena *arena)
+{
+    struct policy_requirement *requirements =
+        arena_array(arena, struct policy_requirement, review->requirement_count + 1);
+    struct policy_vote *votes = arena_array(arena, struct policy_vote, review->vote_count + 1);
+    struct str by = review->by;
+    if (str_is_absent(by))
+        by = terms->by_text;
+    else if (!str_is_absent(terms->by_text) && !str_equal(by, terms->by_text))
+        by = arena_printf(arena, "%.*s; %.*s", STR_FORMAT(by), STR_FORMAT(terms->by_text));
+    if (requirements == NULL || votes == NULL || arena->overflow) return false;
+    if (review->requirement_count > 0)
+        memcpy(requirements, review->requirements,
+               review->requirement_count * sizeof *requirements);
+    if (review->vote_count > 0) memcpy(votes, review->votes, review->vote_count * sizeof *votes);
+    join_times(review, terms);
+    requirements[review->requirement_count++] = requirement_of(terms);
+    votes[review->vote_count++] = vote;
+    review->requirements = requirements;
+    review->votes = votes;
+    review->by = by;
+    return true;
+}

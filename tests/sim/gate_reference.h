@@ -1,0 +1,204 @@
+/* gate_reference.h - the evaluator of sim_gate: what a tenant has to answer, found by a plain walk
+ * over all its rules. Shares no code with what it is held against. */
+#ifndef TESTS_SIM_GATE_REFERENCE_H
+#define TESTS_SIM_GATE_REFERENCE_H
+
+#include "sim/gate_tenant.h"
+
+static inline int small(int c) { return c >= 'A' && c <= 'Z' ? c + 32 : c; }
+
+/* Tries everything, as the definition says. */
+static inline bool like(const char *pattern, const char *text, bool fold)
+{
+    if (*pattern == '\0') return *text == '\0';
+    if (*pattern == '*')
+        return like(pattern + 1, text, fold) || (*text != '\0' && like(pattern, text + 1, fold));
+    if (*text == '\0') return false;
+    bool same =
+        fold ? small((unsigned char)*pattern) == small((unsigned char)*text) : *pattern == *text;
+    return same && like(pattern + 1, text + 1, fold);
+}
+
+static inline bool matches(const struct globs *g, const char *name, bool strict)
+{
+    bool is_plain =
+        strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:/@+-") ==
+        strlen(name);
+    for (size_t i = 0; i < g->count; i++) {
+        bool spelled = strchr(g->list[i], '*') == NULL;
+        if (strict ? like(g->list[i], name, true)
+                   : (is_plain || spelled) && like(g->list[i], name, false))
+            return true;
+    }
+    return false;
+}
+
+static inline bool has_role(const char *role, const char *person, bool strict)
+{
+    for (size_t i = 0; i < document_count; i++)
+        for (size_t k = 0; k < documents[i].role_count && !documents[i].shadow; k++)
+            if (strcmp(documents[i].roles[k].name, role) == 0 &&
+                matches(&documents[i].roles[k].members, person, strict))
+                return true;
+    return false;
+}
+
+static inline bool applies(const struct ref_rule *r, const struct ref_request *q,
+                           const char *action)
+{
+    bool strict = r->decision == VERDICT_DENY || r->decision == VERDICT_HUMAN_REVIEW;
+    bool who = r->agents.count + r->users.count + r->roles.count == 0;
+    if (!q->person) who |= matches(&r->agents, q->subject, strict);
+    if (q->person) who |= matches(&r->users, q->subject, strict);
+    for (size_t i = 0; q->person && i < r->roles.count; i++)
+        who |= has_role(r->roles.list[i], q->subject, strict);
+    bool what = matches(&r->actions, action, strict);
+    bool where = r->resources.count == 0 ||
+                 (q->has_resource ? matches(&r->resources, q->resource, strict) : strict);
+    return who && what && where;
+}
+
+struct ref_vote {
+    const struct ref_rule *rule;
+    bool gate;
+};
+
+struct ref_outcome {
+    const struct ref_rule *limited[RULES * DOCUMENTS]; /* that apply and have a limit, in order */
+    size_t limited_count;
+    const struct ref_rule *asking[RULES * DOCUMENTS]; /* with a vote for human_review, in order */
+    size_t asking_count;
+    struct ref_vote votes[VOTES]; /* those votes */
+    size_t vote_count;
+    enum verdict verdict;
+    char rule[POLICY_RULE_TEXT], policy[TEXT], safe_tool[TEXT], by[4096];
+    unsigned approvals, expires_s, good_s;
+    bool used, gated; /* a gate saw a confidence; a gate voted at all */
+    bool allow_vote;
+    const struct ref_rule *compute; /* the first that voted so */
+};
+
+static inline bool stricter(enum verdict v, const struct ref_vote *had, enum verdict than)
+{
+    static const int rank[] = {
+        [VERDICT_ALLOW] = 0, [VERDICT_COMPUTE] = 1, [VERDICT_HUMAN_REVIEW] = 2, [VERDICT_DENY] = 3};
+    return had->rule == NULL || rank[v] > rank[than];
+}
+
+static inline enum verdict gate_of(const struct ref_gate *g, const struct ref_request *q)
+{
+    if (!q->has_confidence) return g->missing_denies ? VERDICT_DENY : VERDICT_HUMAN_REVIEW;
+    if (q->confidence >= g->allow_at / 100.0) return VERDICT_ALLOW;
+    return q->confidence >= g->review_at / 100.0 ? VERDICT_HUMAN_REVIEW : VERDICT_DENY;
+}
+
+static inline void join_review(struct ref_outcome *o, const struct ref_rule *r,
+                               char last[2 * TEXT + 2])
+{
+    if (r->approvals > o->approvals) o->approvals = r->approvals;
+    if (o->expires_s == 0 || r->expires_s < o->expires_s) o->expires_s = r->expires_s;
+    if (o->good_s == 0 || r->good_s < o->good_s) o->good_s = r->good_s;
+    char by[2 * TEXT + 2] = "";
+    if (r->by_count > 0)
+        snprintf(by, sizeof by, "%s%s%s", r->by[0], r->by_count > 1 ? ", " : "",
+                 r->by_count > 1 ? r->by[1] : "");
+    if (by[0] == '\0' || strcmp(by, last) == 0) return;
+    size_t used = strlen(o->by);
+    snprintf(o->by + used, sizeof o->by - used, "%s%s", used > 0 ? "; " : "", by);
+    snprintf(last, 2 * TEXT + 2, "%s", by);
+}
+
+static inline bool approved(const struct ref_request *q, enum policy_vote_kind kind,
+                            const struct ref_rule *r)
+{
+    for (size_t i = 0; i < q->approved_count; i++)
+        if (q->approved[i].kind == kind && str_equal(q->approved[i].rule_id, str_from(r->id)) &&
+            str_equal(q->approved[i].policy_name, str_from(documents[r->document].name)))
+            return true;
+    return false;
+}
+
+static inline void note_review(struct ref_outcome *o, const struct ref_rule *r, bool gate)
+{
+    if (o->asking_count == 0 || o->asking[o->asking_count - 1] != r)
+        o->asking[o->asking_count++] = r;
+    o->votes[o->vote_count++] = (struct ref_vote){r, gate};
+}
+
+/* One walk over all rules, in order. Says the strictest vote. */
+static inline struct ref_vote walk(const struct ref_request *q, const char *action,
+                                   bool with_shadow, struct ref_outcome *o)
+{
+    struct ref_vote best = {0};
+    char last[2 * TEXT + 2] = "";
+    for (size_t i = 0; i < document_count; i++) {
+        const struct ref_document *d = &documents[i];
+        for (size_t k = 0; k < d->rule_count && (with_shadow || !d->shadow); k++) {
+            const struct ref_rule *r = &d->rules[k];
+            if (!applies(r, q, action)) continue;
+            const struct ref_gate *g = r->gate.there ? &r->gate : &d->gate;
+            enum verdict own = r->decision;
+            if (own == VERDICT_HUMAN_REVIEW && approved(q, VOTE_RULE, r)) own = VERDICT_ALLOW;
+            bool reviews = own == VERDICT_HUMAN_REVIEW;
+            if (reviews) note_review(o, r, false);
+            if (r->limit.there && !d->shadow) o->limited[o->limited_count++] = r;
+            if (stricter(own, &best, o->verdict))
+                best = (struct ref_vote){r, false}, o->verdict = own;
+            o->allow_vote |= own == VERDICT_ALLOW;
+            if (o->compute == NULL && r->decision == VERDICT_COMPUTE) o->compute = r;
+            if (g->there && !q->person && r->decision != VERDICT_DENY) {
+                enum verdict v = gate_of(g, q);
+                if (v == VERDICT_HUMAN_REVIEW && approved(q, VOTE_GATE, r)) v = VERDICT_ALLOW;
+                if (v == VERDICT_HUMAN_REVIEW) note_review(o, r, true);
+                if (stricter(v, &best, o->verdict))
+                    best = (struct ref_vote){r, true}, o->verdict = v;
+                reviews |= v == VERDICT_HUMAN_REVIEW;
+                o->gated = true;
+                o->used |= q->has_confidence;
+            }
+            if (reviews) join_review(o, r, last);
+        }
+    }
+    return best;
+}
+
+static inline bool in_scope(const struct ref_request *q)
+{
+    return (!q->has_scope || matches(&q->scope, q->action, false)) &&
+           (!q->has_token_scope || matches(&q->token_scope, q->action, false));
+}
+
+static inline struct ref_outcome reference(const struct ref_request *q, bool with_shadow)
+{
+    static const char *const kinds[] = {"deny", "review", "compute", "allow"};
+    struct ref_outcome o = {.verdict = VERDICT_DENY};
+    if (!in_scope(q)) {
+        put(o.rule, "token:scope");
+        return o;
+    }
+    struct ref_vote best = walk(q, q->action, with_shadow, &o);
+    if (best.rule == NULL) {
+        put(o.rule, "default:deny");
+        return o;
+    }
+    put(o.policy, documents[best.rule->document].name);
+    snprintf(o.rule, sizeof o.rule, "%s:%s", best.gate ? "gate" : kinds[o.verdict], best.rule->id);
+    if (o.verdict == VERDICT_DENY || o.compute == NULL) return o;
+    static struct ref_request unapproved; /* nobody was asked about the safe call */
+    static struct ref_outcome safe;
+    unapproved = *q;
+    unapproved.approved_count = 0;
+    safe = (struct ref_outcome){.verdict = VERDICT_ALLOW};
+    walk(&unapproved, o.compute->safe_tool, with_shadow, &safe);
+    o.used |= safe.used;
+    if (safe.verdict == VERDICT_DENY || safe.verdict == VERDICT_HUMAN_REVIEW) {
+        o.verdict = VERDICT_DENY;
+        snprintf(o.rule, sizeof o.rule, "compute:%s", o.compute->id);
+        put(o.policy, documents[o.compute->document].name);
+    } else if (o.verdict == VERDICT_COMPUTE) {
+        put(o.safe_tool, o.compute->safe_tool);
+    }
+    return o;
+}
+
+#endif

@@ -1,0 +1,246 @@
+/* Tests of reviews: who is asked for what, what an approval covers; scopes and roles beside it. */
+#include "support.h"
+
+static const char asking[] =
+    "confidence: {allow_at: 0.9, review_at: 0.5}\n"
+    "rules:\n"
+    "  - {id: pay, agents: [bot], actions: [\"p*\"], decision: allow, review: {by: [finance], "
+    "expires_in: 10m}}\n"
+    "  - {id: ask, actions: [pay], decision: human_review, review: {by: [legal, cfo], approvals: "
+    "2}, confidence: {allow_at: 0, review_at: 0}}\n"
+    "  - {id: both, actions: [pay], decision: human_review, review: {good_for: 90s}}\n"
+    "  - {id: no, actions: [pay], resources: [\"db:prod\"], decision: deny}\n"
+    "  - {id: swap, agents: [bot], actions: [pswap], decision: compute, compute: {tool: safe}}\n";
+
+static void assert_vote(const struct policy_vote *v, enum policy_vote_kind kind, const char *rule)
+{
+    assert_int_equal(v->kind, kind);
+    assert_true(str_is(v->rule_id, rule));
+    assert_true(str_is(v->policy_name, "doc"));
+}
+
+static struct policy_request pay_request(double confidence)
+{
+    struct policy_request q = agent_request("bot", "pay");
+    q.resource = STR("db:test");
+    q.has_confidence = true;
+    q.confidence = confidence;
+    return q;
+}
+
+static void every_rule_that_asks_states_a_requirement_and_its_votes(void **state)
+{
+    (void)state;
+    struct tenant t;
+    tenant_init_one(&t, asking);
+    struct policy_request q = pay_request(0.6);
+    assert_int_equal(ask(&t, &q), VERDICT_HUMAN_REVIEW);
+    assert_string_equal(t.outcome.rule, "gate:pay");
+    const struct policy_review *r = &t.outcome.review;
+    assert_int_equal(r->vote_count, 4);
+    assert_vote(&r->votes[0], VOTE_GATE, "pay");
+    assert_vote(&r->votes[1], VOTE_RULE, "ask");
+    assert_vote(&r->votes[2], VOTE_RULE, "both");
+    assert_vote(&r->votes[3], VOTE_GATE, "both");
+    assert_int_equal(r->requirement_count, 3);
+    assert_int_equal(r->requirements[0].approvals, 1);
+    assert_int_equal(r->requirements[0].by_count, 1);
+    assert_true(str_is(r->requirements[0].by[0], "finance"));
+    assert_int_equal(r->requirements[1].approvals, 2);
+    assert_int_equal(r->requirements[1].by_count, 2);
+    assert_true(str_is(r->requirements[1].by[1], "cfo"));
+    assert_int_equal(r->requirements[2].by_count, 0);
+    assert_int_equal(r->approvals, 2);
+    assert_int_equal(r->expires_in_ms, 10 * 60 * 1000);
+    assert_int_equal(r->good_for_ms, 90 * 1000);
+    assert_true(str_is(r->by, "finance; legal, cfo"));
+    tenant_fini(&t);
+}
+
+static void one_rule_that_asks_is_one_requirement(void **state)
+{
+    (void)state;
+    struct tenant t;
+    tenant_init_one(&t, asking);
+    struct policy_request q = pay_request(0.6);
+    q.action = STR("plain");
+    assert_int_equal(ask(&t, &q), VERDICT_HUMAN_REVIEW);
+    assert_int_equal(t.outcome.review.requirement_count, 1);
+    assert_int_equal(t.outcome.review.vote_count, 1);
+    assert_vote(&t.outcome.review.votes[0], VOTE_GATE, "pay");
+    assert_true(str_is(t.outcome.review.by, "finance"));
+    tenant_fini(&t);
+}
+
+static void what_a_person_approved_counts_as_allow(void **state)
+{
+    (void)state;
+    struct tenant t;
+    tenant_init_one(&t, asking);
+    struct policy_request q = pay_request(0.6);
+    assert_int_equal(ask(&t, &q), VERDICT_HUMAN_REVIEW);
+    struct policy_vote votes[4];
+    memcpy(votes, t.outcome.review.votes, sizeof votes); /* their strings are the set's */
+    q.approved = votes;
+    q.approved_count = 4;
+    assert_int_equal(ask(&t, &q), VERDICT_ALLOW);
+    assert_string_equal(t.outcome.rule, "allow:pay");
+    assert_true(str_is(t.outcome.reason, "Rule pay of policy doc allows this."));
+    q.approved_count = 3; /* the gate of `both` is not among them */
+    assert_int_equal(ask(&t, &q), VERDICT_HUMAN_REVIEW);
+    assert_string_equal(t.outcome.rule, "gate:both");
+    assert_int_equal(t.outcome.review.vote_count, 1);
+    assert_vote(&t.outcome.review.votes[0], VOTE_GATE, "both");
+    assert_int_equal(t.outcome.review.requirement_count, 1);
+    assert_true(str_is_absent(t.outcome.review.by));
+    q.actor = STR("stranger"); /* then only those who asked have voted */
+    q.approved_count = 4;
+    assert_int_equal(ask(&t, &q), VERDICT_ALLOW);
+    assert_string_equal(t.outcome.rule, "allow:ask");
+    assert_true(
+        str_is(t.outcome.reason, "A person has approved what rule ask of policy doc asks about."));
+    tenant_fini(&t);
+}
+
+static void an_approval_moves_no_other_vote(void **state)
+{
+    (void)state;
+    struct tenant t;
+    tenant_init_one(&t, asking);
+    struct policy_vote votes[] = {
+        {.kind = VOTE_GATE, .policy_name = STR("doc"), .rule_id = STR("pay")},
+        {.kind = VOTE_RULE, .policy_name = STR("doc"), .rule_id = STR("ask")},
+        {.kind = VOTE_RULE, .policy_name = STR("doc"), .rule_id = STR("both")},
+        {.kind = VOTE_GATE, .policy_name = STR("doc"), .rule_id = STR("both")},
+        {.kind = VOTE_RULE, .policy_name = STR("doc"), .rule_id = STR("no")},
+        {.kind = VOTE_RULE, .policy_name = STR("doc"), .rule_id = STR("swap")},
+        {.kind = VOTE_GATE, .policy_name = STR("doc"), .rule_id = STR("swap")},
+    };
+    struct policy_request q = pay_request(0.6);
+    q.approved = votes;
+    q.approved_count = 7;
+    q.resource = STR("db:prod");
+    assert_int_equal(ask(&t, &q), VERDICT_DENY); /* a deny is not asked about */
+    assert_string_equal(t.outcome.rule, "deny:no");
+    q = pay_request(0.4);
+    q.approved = votes;
+    q.approved_count = 7;
+    assert_int_equal(ask(&t, &q), VERDICT_DENY); /* nor a gate's */
+    assert_string_equal(t.outcome.rule, "gate:pay");
+    q = pay_request(0.6);
+    q.action = STR("pswap");
+    q.approved = votes;
+    q.approved_count = 7;
+    assert_int_equal(ask(&t, &q), VERDICT_COMPUTE); /* what is replaced stays replaced */
+    assert_string_equal(t.outcome.rule, "compute:swap");
+    q = pay_request(0.6);
+    q.approved = votes;
+    q.approved_count = 7;
+    for (size_t i = 0; i < 7; i++) votes[i].policy_name = STR("other");
+    assert_int_equal(ask(&t, &q), VERDICT_HUMAN_REVIEW); /* another policy's rule of that name */
+    for (size_t i = 0; i < 7; i++) votes[i].policy_name = STR("doc"), votes[i].kind = VOTE_LIMIT;
+    assert_int_equal(ask(&t, &q), VERDICT_HUMAN_REVIEW);
+    tenant_fini(&t);
+}
+
+static void an_approval_is_not_of_the_safe_call(void **state)
+{
+    (void)state;
+    struct tenant t;
+    tenant_init_one(
+        &t, "rules:\n"
+            "  - {id: swap, agents: [bot], actions: [x], decision: compute, compute: {tool: y}}\n"
+            "  - {id: ask, actions: [x, y], decision: human_review}\n");
+    struct policy_vote vote = {.kind = VOTE_RULE, .policy_name = STR("doc"), .rule_id = STR("ask")};
+    struct policy_request q = agent_request("bot", "x");
+    q.approved = &vote;
+    q.approved_count = 1;
+    assert_int_equal(ask(&t, &q), VERDICT_DENY);
+    assert_string_equal(t.outcome.rule, "compute:swap");
+    tenant_fini(&t);
+}
+
+static void both_scopes_have_to_cover_the_action(void **state)
+{
+    (void)state;
+    struct tenant t;
+    tenant_init_one(&t, "rules: [{id: a, agents: [\"*\"], actions: [\"*\"], decision: allow}]");
+    const struct str own[] = {STR("get_*")}, token[] = {STR("list_*"), STR("get_a*")};
+    struct policy_request q = agent_request("bot", "get_a");
+    q.has_token_scope = true;
+    q.token_scope = token;
+    q.token_scope_count = 2;
+    assert_int_equal(ask(&t, &q), VERDICT_ALLOW);
+    q.has_scope = true;
+    q.scope = own;
+    q.scope_count = 1;
+    assert_int_equal(ask(&t, &q), VERDICT_ALLOW);
+    q.action = STR("get_b");
+    assert_int_equal(ask(&t, &q), VERDICT_DENY);
+    assert_string_equal(t.outcome.rule, "token:scope");
+    q.action = STR("list_a");
+    assert_int_equal(ask(&t, &q), VERDICT_DENY);
+    assert_string_equal(t.outcome.rule, "token:scope");
+    q.has_scope = false;
+    assert_int_equal(ask(&t, &q), VERDICT_ALLOW);
+    q.token_scope_count = 0;
+    assert_int_equal(ask(&t, &q), VERDICT_DENY);
+    tenant_fini(&t);
+}
+
+static void a_person_has_the_roles_that_enforced_documents_give(void **state)
+{
+    (void)state;
+    struct tenant t;
+    const char *const names[] = {"a", "b", "c"};
+    const char *const texts[] = {"roles: {finance: [carol, \"dan@*\"], legal: [erin]}",
+                                 "roles: {finance: [frank]}",
+                                 "mode: shadow\nroles: {finance: [mallory], ghosts: [mallory]}"};
+    tenant_init(&t, 3, names, texts);
+    const struct str finance[] = {STR("finance")}, both[] = {STR("cfo"), STR("legal")};
+    const struct str other[] = {STR("Finance"), STR("ghosts")};
+    assert_true(policy_has_role(t.set, STR("carol"), finance, 1, &t.arena));
+    assert_true(policy_has_role(t.set, STR("frank"), finance, 1, &t.arena));
+    assert_true(policy_has_role(t.set, STR("dan@home"), finance, 1, &t.arena));
+    assert_true(policy_has_role(t.set, STR("erin"), both, 2, &t.arena));
+    assert_false(policy_has_role(t.set, STR("erin"), finance, 1, &t.arena));
+    assert_false(policy_has_role(t.set, STR("erin"), both, 1, &t.arena));
+    assert_false(policy_has_role(t.set, STR("Carol"), finance, 1, &t.arena));
+    assert_false(policy_has_role(t.set, STR("dan@my home"), finance, 1, &t.arena));
+    assert_false(policy_has_role(t.set, STR("mallory"), finance, 1, &t.arena));
+    assert_false(policy_has_role(t.set, STR("mallory"), other, 2, &t.arena));
+    assert_false(policy_has_role(t.set, STR("carol"), other, 2, &t.arena));
+    assert_false(policy_has_role(t.set, STR("carol"), NULL, 0, &t.arena));
+    assert_false(policy_has_role(t.set, (struct str){0}, finance, 1, &t.arena));
+    tenant_fini(&t);
+}
+
+static void nobody_has_a_role_by_an_empty_name_or_in_a_closed_set(void **state)
+{
+    (void)state;
+    struct tenant t;
+    const struct str all[] = {STR("all")};
+    tenant_init_one(&t, "roles: {all: [\"*\"]}");
+    assert_true(policy_has_role(t.set, STR("x"), all, 1, &t.arena));
+    assert_false(policy_has_role(t.set, STR(""), all, 1, &t.arena));
+    tenant_fini(&t);
+    assert_int_equal(policy_set_closed("default:policy_unloadable", "No.", &t.set), ERR_OK);
+    arena_init(&t.arena, 4096, 8192);
+    assert_false(policy_has_role(t.set, STR("x"), all, 1, &t.arena));
+    tenant_fini(&t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_rule_that_asks_states_a_requirement_and_its_votes),
+        cmocka_unit_test(one_rule_that_asks_is_one_requirement),
+        cmocka_unit_test(what_a_person_approved_counts_as_allow),
+        cmocka_unit_test(an_approval_moves_no_other_vote),
+        cmocka_unit_test(an_approval_is_not_of_the_safe_call),
+        cmocka_unit_test(both_scopes_have_to_cover_the_action),
+        cmocka_unit_test(a_person_has_the_roles_that_enforced_documents_give),
+        cmocka_unit_test(nobody_has_a_role_by_an_empty_name_or_in_a_closed_set),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
