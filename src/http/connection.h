@@ -10,6 +10,7 @@
 #include "base/list.h"
 #include "http/chunk.h"
 #include "http/head.h"
+#include "http/memo.h"
 #include "http/output.h"
 #include "http/reply.h"
 #include "http/route.h"
@@ -43,14 +44,14 @@ enum phase {
 };
 
 enum {
-    SCRATCH_BYTES = 64 << 10, /* one read: sixteen pipelined requests and more */
+    SCRATCH_BYTES = 64 << 10, /* reads of one beat, each of up to half of it or more */
     LINGER_MS = 1000,
     SPARE_CONNECTIONS = 16, /* beyond connections_max, to answer 503 and linger */
     OUT_PAUSE_BYTES = LIMIT_CONNECTION_OUT_BYTES / 4, /* no further request is begun above this */
 };
 
 struct input {
-    char *bytes; /* NULL: nothing held; the server's scratch: only within a turn */
+    char *bytes; /* NULL: nothing held; in the server's scratch: only within a beat */
     size_t capacity, from, to;
 };
 
@@ -70,6 +71,7 @@ struct http_connection {
     bool linger;        /* something may be unread when we close */
 
     /* The request that is being received or in hand. */
+    struct head_memo *memo; /* of the last request; NULL: none was kept alive yet */
     struct head_scan scan;
     uint32_t head_size; /* 0 until the head is whole */
     uint32_t body_max;
@@ -89,8 +91,23 @@ struct http_connection {
     uint64_t phase_since_ms;
     struct link phase_link; /* server->phases[phase] */
     struct link gate_link;  /* server->gated[lane - 1], by the first gate's mark */
+    struct link arrived_link; /* server->arrived: its input is in the scratch */
     struct link work_link;  /* server->work or server->held_back */
+
+    /* While deferred: who wants to know that the client went away. */
+    void (*on_gone)(void *context);
+    void *on_gone_context;
     struct http_connection *next_free;
+};
+
+enum {
+    SPARE_FIRST_BYTES = 128 << 10,
+    SPARES_KEPT = 256, /* only the pages that were used are held */
+};
+
+struct spares {
+    struct arena *kept[SPARES_KEPT];
+    size_t count;
 };
 
 struct http_server {
@@ -112,6 +129,7 @@ struct http_server {
     struct list gated[HTTP_LANES];
     uint64_t reached[HTTP_LANES];
 
+    struct list arrived;   /* a turn in this beat */
     struct list work;      /* a turn in the next beat */
     struct list held_back; /* a turn when the hold ends */
     struct loop_timer work_timer;
@@ -121,15 +139,22 @@ struct http_server {
     struct http_connection *understood;
     struct head head;
     struct http_exchange exchange;
-    struct arena arena;
+    struct arena *arena; /* of the request in hand; another once that one took it away */
+    struct spares spares;
 
     struct pool pool;
     char *scratch;
+    size_t scratch_used; /* by what has arrived */
     char date[HTTP_DATE_BYTES];
     uint64_t date_until_ms;
 };
 
 static inline size_t input_size(const struct http_connection *c) { return c->in.to - c->in.from; }
+
+static inline bool in_scratch(const struct http_server *s, const char *bytes)
+{
+    return (uintptr_t)bytes - (uintptr_t)s->scratch < SCRATCH_BYTES;
+}
 
 /* request.c: reads the head at the front of the input into server->head and ->exchange, finds the
  * route, and says what is wrong with it. Sets what the connection must know of the request. */
@@ -138,6 +163,11 @@ enum err request_understand(struct http_connection *c, struct fault *f);
 void request_blank(struct http_connection *c);
 /* Whether the body may be of the type that the head says. */
 enum err request_judge_type(const struct http_connection *c, struct fault *f);
+
+/* spare.c: an arena in its first state; the process ends where there is no memory. */
+struct arena *spare_take(struct spares *s);
+void spare_give(struct spares *s, struct arena *a);
+void spares_fini(struct spares *s);
 
 /* connection.c */
 void connection_ready(struct loop_fd *w, int events);
@@ -150,6 +180,7 @@ void connection_send(struct http_connection *c);
 void connection_eased(struct http_connection *c);
 
 /* server.c */
+void server_arrived(void *server); /* turns for all that arrived; the scratch is free again */
 void server_queue_work(struct http_connection *c);
 void server_phase(struct http_connection *c, enum phase phase);
 void server_gate(struct http_connection *c); /* puts c in the list of its first gate */

@@ -53,7 +53,7 @@ enum err request_judge_type(const struct http_connection *c, struct fault *f)
 static enum err find_route(struct http_server *s, struct http_exchange *x, struct fault *f)
 {
     struct str path;
-    enum err err = target_decode_path(x->path, &s->arena, &path, f);
+    enum err err = target_decode_path(x->path, s->arena, &path, f);
     if (err != ERR_OK) return err;
     const struct route_path *found = routes_find(s->routes, path, x->params);
     if (found == NULL) return fault_set(f, ERR_NOT_FOUND, "", "there is nothing at this path");
@@ -72,7 +72,7 @@ static enum err judge_parameters(struct http_server *s, const struct http_exchan
     struct str query = x->query, name, value;
     while (query_next(&query, &name, &value)) {
         struct str decoded;
-        enum err err = query_decode(name, &s->arena, &decoded, f);
+        enum err err = query_decode(name, s->arena, &decoded, f);
         if (err != ERR_OK) return err;
         if (!route_knows_parameter(x->route, decoded))
             return fault_set(f, ERR_UNKNOWN_PARAMETER, "",
@@ -102,14 +102,14 @@ static enum err judge_body(struct http_connection *c, const struct head *h, stru
 static void exchange_begin(struct http_connection *c)
 {
     struct http_server *s = c->server;
-    arena_reset(&s->arena);
+    arena_reset(s->arena);
     s->understood = c;
     s->exchange = (struct http_exchange){.method = HTTP_OTHER,
                                          .method_text = STR(""),
                                          .target = STR(""),
                                          .path = STR(""),
                                          .headers = s->head.fields,
-                                         .arena = &s->arena,
+                                         .arena = s->arena,
                                          .over_unix_socket = c->is_unix,
                                          .connection = c};
     c->head_only = c->keep_alive = c->http_1_0 = false;
@@ -124,6 +124,17 @@ void request_blank(struct http_connection *c)
     c->server->exchange.header_count = 0;
 }
 
+/* Most heads are the one before once more. */
+static enum err read_head(struct http_connection *c, struct fault *f)
+{
+    const char *bytes = c->in.bytes + c->in.from;
+    struct head *h = &c->server->head;
+    if (memo_recall(c->memo, bytes, c->head_size, h)) return ERR_OK;
+    enum err err = head_parse_request(bytes, c->head_size, h, f);
+    if (err == ERR_OK && h->keep_alive) memo_take(&c->memo, bytes, c->head_size, h);
+    return err;
+}
+
 enum err request_understand(struct http_connection *c, struct fault *f)
 {
     struct http_server *s = c->server;
@@ -131,7 +142,7 @@ enum err request_understand(struct http_connection *c, struct fault *f)
     struct http_exchange *x = &s->exchange;
     exchange_begin(c);
 
-    enum err err = head_parse_request(c->in.bytes + c->in.from, c->head_size, h, f);
+    enum err err = read_head(c, f);
     if (!str_is_absent(h->method)) x->method_text = h->method;
     if (!str_is_absent(h->target)) x->target = h->target;
     x->method = method_of(x->method_text);

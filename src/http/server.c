@@ -16,8 +16,6 @@
 #include "http/connection.h"
 #include "http/target.h"
 
-enum { ARENA_FIRST_BYTES = 128 << 10 };
-
 /* -- clocks ------------------------------------------------------------------------------ */
 
 static void phase_timer_due(struct loop_timer *t);
@@ -106,6 +104,17 @@ static void work_due(struct loop_timer *t)
     }
     link_remove(&last);
     if (!list_is_empty(&s->work)) loop_timer_start(s->loop, &s->work_timer, 0, work_due);
+}
+
+void server_arrived(void *server)
+{
+    struct http_server *s = server;
+    while (!list_is_empty(&s->arrived)) {
+        struct http_connection *c =
+            link_owner(s->arrived.head.next, struct http_connection, arrived_link);
+        connection_turn(c); /* which takes it off the list */
+    }
+    s->scratch_used = 0;
 }
 
 void server_queue_work(struct http_connection *c)
@@ -204,13 +213,18 @@ void connection_free(struct http_connection *c)
         c->out.gate_first = (c->out.gate_first + 1) % OUTPUT_GATES;
     }
     if (c->stage == STAGE_HAND || c->stage == STAGE_DEFERRED) s->waiting--;
+    bool gone = c->stage == STAGE_DEFERRED && c->on_gone != NULL;
     c->stage = STAGE_CLOSING; /* no token finds it */
+    if (gone) c->on_gone(c->on_gone_context);
     link_remove(&c->phase_link);
     link_remove(&c->gate_link);
     link_remove(&c->work_link);
-    if (c->in.bytes != s->scratch) pool_give(&s->pool, c->in.bytes, c->in.capacity);
+    link_remove(&c->arrived_link);
+    if (!in_scratch(s, c->in.bytes)) pool_give(&s->pool, c->in.bytes, c->in.capacity);
     c->in = (struct input){0};
     output_fini(&c->out, &s->pool);
+    memo_destroy(c->memo);
+    c->memo = NULL;
     if (s->understood == c) s->understood = NULL;
     c->next_free = s->free;
     s->free = c;
@@ -269,9 +283,11 @@ struct http_server *http_server_create(struct loop *l, const struct http_service
     s->slots = calloc(s->slot_count, sizeof(struct http_connection *));
     s->scratch = malloc(SCRATCH_BYTES);
     check(s->slots != NULL && s->scratch != NULL);
-    arena_init(&s->arena, ARENA_FIRST_BYTES, LIMIT_REQUEST_ARENA_BYTES);
+    s->arena = spare_take(&s->spares);
     for (int phase = 0; phase < PHASE_COUNT; phase++) list_init(&s->phases[phase]);
     for (int lane = 0; lane < HTTP_LANES; lane++) list_init(&s->gated[lane]);
+    list_init(&s->arrived);
+    loop_after(l, server_arrived, s);
     list_init(&s->work);
     list_init(&s->held_back);
     s->phase_ms[PHASE_IDLE] = limits->idle_ms;
@@ -292,9 +308,11 @@ void http_server_destroy(struct http_server *s)
     }
     loop_timer_stop(s->loop, &s->phase_timer);
     loop_timer_stop(s->loop, &s->work_timer);
+    loop_after(s->loop, NULL, NULL);
     routes_destroy(s->routes);
     pool_fini(&s->pool);
-    arena_fini(&s->arena);
+    spare_give(&s->spares, s->arena);
+    spares_fini(&s->spares);
     free(s->slots);
     free(s->scratch);
     free(s);
@@ -341,6 +359,7 @@ struct http_token http_defer(struct http_exchange *x)
     struct http_connection *c = x->connection;
     check(c->stage == STAGE_HAND);
     c->stage = STAGE_DEFERRED;
+    c->on_gone = NULL;
     c->generation++;
     return (struct http_token){.place = c->place, .generation = c->generation};
 }
@@ -350,6 +369,14 @@ bool http_token_alive(const struct http_server *s, struct http_token token)
     if (token.place >= s->slots_used) return false;
     const struct http_connection *c = s->slots[token.place];
     return c->generation == token.generation && c->stage == STAGE_DEFERRED && !c->broken;
+}
+
+bool http_when_gone(struct http_server *s, struct http_token token, void (*gone)(void *context), void *context)
+{
+    if (!http_token_alive(s, token)) return false;
+    s->slots[token.place]->on_gone = gone;
+    s->slots[token.place]->on_gone_context = context;
+    return true;
 }
 
 bool http_resume(struct http_server *s, struct http_token token, const struct http_reply *reply)

@@ -126,7 +126,19 @@ struct http_token {
 struct http_token http_defer(struct http_exchange *x);
 bool http_resume(struct http_server *s, struct http_token token, const struct http_reply *reply);
 bool http_token_alive(const struct http_server *s, struct http_token token);
+/* `gone` is called once if the client goes away before it is answered; not after http_resume(). It may call
+ * nothing of this server but the arenas' functions. False: it is gone already. */
+bool http_when_gone(struct http_server *s, struct http_token token, void (*gone)(void *context), void *context);
 
+/* The exchange's arena becomes the caller's, with all that is in it; the server goes on with another.
+ * Within handle(), once, and before it is deferred or after. */
+struct arena *http_arena_take(struct http_exchange *x);
+/* One more of these, empty. */
+struct arena *http_arena_spare(struct http_server *s);
+/* Back to the server that it came from; all in it is gone. Accepts NULL. */
+void http_arena_give(struct http_server *s, struct arena *a);
+
+/* One server for a loop: it takes loop_after(). */
 struct http_server *http_server_create(struct loop *l, const struct http_service *service,
                                        const struct http_limits *limits);
 void http_server_destroy(struct http_server *s);

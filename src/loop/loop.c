@@ -21,6 +21,9 @@ struct loop {
     struct ev_loop *ev;
     ev_check woken; /* runs first after each poll, to take the time once per beat */
     uint64_t now_ms;
+    ev_check last; /* runs after all else that a poll brought: libev goes by priority */
+    void (*after)(void *context);
+    void *after_context;
 };
 
 _Static_assert(sizeof(ev_io) <= sizeof(((struct loop_fd *)0)->opaque), "ev_io fits");
@@ -47,6 +50,21 @@ static void take_time(struct ev_loop *ev, ev_check *woken, int events)
     ((struct loop *)woken->data)->now_ms = monotonic_ms();
 }
 
+static void run_after(struct ev_loop *ev, ev_check *last, int events)
+{
+    (void)ev;
+    (void)events;
+    struct loop *l = last->data;
+    if (l->after != NULL) l->after(l->after_context);
+}
+
+void loop_after(struct loop *l, void (*after)(void *context), void *context)
+{
+    check(l->after == NULL || after == NULL);
+    l->after = after;
+    l->after_context = context;
+}
+
 struct loop *loop_create(void)
 {
     struct loop *l = calloc(1, sizeof *l);
@@ -59,6 +77,10 @@ struct loop *loop_create(void)
     ev_set_priority(&l->woken, EV_MAXPRI);
     l->woken.data = l;
     ev_check_start(l->ev, &l->woken);
+    ev_check_init(&l->last, run_after);
+    ev_set_priority(&l->last, EV_MINPRI);
+    l->last.data = l;
+    ev_check_start(l->ev, &l->last);
     return l;
 }
 
@@ -66,6 +88,7 @@ void loop_destroy(struct loop *l)
 {
     if (l == NULL) return;
     ev_check_stop(l->ev, &l->woken);
+    ev_check_stop(l->ev, &l->last);
     ev_loop_destroy(l->ev);
     free(l);
 }

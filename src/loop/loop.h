@@ -17,6 +17,10 @@ void loop_destroy(struct loop *l);
 /* Handles what is ready; with `wait`, first sleeps until something is. May also return early. */
 void loop_beat(struct loop *l, bool wait);
 
+/* `after` is called once in each beat, behind everything that was ready or due in it. One for a
+ * loop; NULL takes it away. */
+void loop_after(struct loop *l, void (*after)(void *context), void *context);
+
 enum { LOOP_READ = 1, LOOP_WRITE = 2 };
 
 struct loop_fd {

@@ -191,6 +191,67 @@ static void pipelined_requests_are_answered_in_order(void **state)
     rig_destroy(rig);
 }
 
+/* All that is ready in one beat is received before any of it is handled. */
+static void requests_of_one_beat_keep_their_bytes_apart(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_create();
+    enum { COUNT = 12, BODY = 9000 }; /* more than the scratch holds at once */
+    struct peer *peers[COUNT];
+    char head[200], body[BODY];
+    for (int i = 0; i < COUNT; i++) peers[i] = rig_connect(rig);
+    for (int i = 0; i < COUNT; i++) {
+        size_t size = (size_t)(i % 3 == 0 ? 40 : BODY - i); /* every third is small */
+        memset(body, 'a' + i, size);
+        int head_size = snprintf(head, sizeof head,
+                                 "POST /echo HTTP/1.1\r\n" H "Content-Type: application/json\r\n"
+                                 "Content-Length: %zu\r\n\r\n", size);
+        rig_say_bytes(rig, peers[i], head, (size_t)head_size);
+        if (i % 4 == 1) size -= 10; /* the end comes in another beat */
+        rig_say_bytes(rig, peers[i], body, size);
+    }
+    rig_beat(rig);
+    for (int i = 1; i < COUNT; i += 4) {
+        memset(body, 'a' + i, 10);
+        rig_say_bytes(rig, peers[i], body, 10);
+    }
+    for (int i = 0; i < COUNT; i++) {
+        assert_int_equal(rig_hear(rig, peers[i], 1), 1);
+        assert_int_equal(heard_status(peers[i]), 200);
+        const char *echo = strstr(peers[i]->heard, "\r\n\r\n") + 4;
+        size_t size = (size_t)(i % 3 == 0 ? 40 : BODY - i);
+        assert_int_equal(peers[i]->heard + peers[i]->size - echo, size);
+        for (size_t k = 0; k < size; k++) assert_int_equal(echo[k], 'a' + i);
+        peer_close(peers[i]);
+    }
+    rig_destroy(rig);
+}
+
+/* The second head is the first but for Content-Length, the third is not. */
+static void a_head_that_comes_again_means_the_same(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_create();
+    struct peer *p = rig_connect(rig);
+#define AGAIN(type, length, body)                                                                  \
+    "POST /echo HTTP/1.1\r\n" H "Content-Type: " type "\r\nContent-Length: " length "\r\n\r\n" body
+    static const char *const said[] = {
+        AGAIN("application/json", "2", "{}"), AGAIN("application/json", "11", "[1,2,3,4,5]"),
+        AGAIN("application/xsom", "2", "{}"), AGAIN("application/json", "007", "[1,2,3]")};
+#undef AGAIN
+    static const char *const heard[] = {"200 {}", "200 [1,2,3,4,5]", "415 ", "200 [1,2,3]"};
+    for (size_t i = 0; i < sizeof said / sizeof *said; i++) {
+        p->size = 0;
+        rig_say(rig, p, said[i]);
+        assert_int_equal(rig_hear(rig, p, 1), 1);
+        assert_int_equal(heard_status(p), strtol(heard[i], NULL, 10));
+        if (heard_status(p) != 200) continue;
+        assert_string_equal(strstr(p->heard, "\r\n\r\n") + 4, heard[i] + 4);
+    }
+    peer_close(p);
+    rig_destroy(rig);
+}
+
 static void bytes_may_come_one_by_one(void **state)
 {
     (void)state;
@@ -364,6 +425,8 @@ int main(void)
         cmocka_unit_test(a_header_with_a_line_end_is_not_sent),
         cmocka_unit_test(connections_persist_as_the_version_says),
         cmocka_unit_test(pipelined_requests_are_answered_in_order),
+        cmocka_unit_test(requests_of_one_beat_keep_their_bytes_apart),
+        cmocka_unit_test(a_head_that_comes_again_means_the_same),
         cmocka_unit_test(bytes_may_come_one_by_one),
         cmocka_unit_test(a_large_body_arrives_whole),
         cmocka_unit_test(a_client_that_asks_first_is_told_to_go_on),
