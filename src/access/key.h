@@ -24,6 +24,7 @@ enum role {
     ROLE_INGEST = 32,
     ROLE_METRICS = 64,
     ROLE_ADMIN = 128,
+    ROLE_TOKEN = 256, /* not a key's: in a route's roles it says that tokens may come too */
 };
 const char *role_name(enum role r); /* "policy_admin" */
 bool role_read(struct str name, enum role *ret);

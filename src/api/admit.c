@@ -1,17 +1,32 @@
 /* admit.c - who is calling, whether the route lets them, and for which tenant they speak.
  *
  * The order is fixed: credential (401), role (403), tenant (403 or 400). Nothing of the body is
- * believed before the first two hold. */
+ * believed before the first two hold. A Bearer that begins with wk_ is an API key, any other one a
+ * token. */
 #include "api/api.h"
 
 #include "base/limits.h"
 
+/* The one Authorization header. Two of them may mean one to us and the other to a proxy before us. */
+static enum err authorization_of(const struct http_exchange *x, struct str *ret, struct fault *f)
+{
+    *ret = (struct str){0};
+    for (size_t i = 0; i < x->header_count; i++) {
+        const struct http_header *h = &x->headers[i];
+        if (h->name.size != sizeof "authorization" - 1 || !str_equal_ignoring_case(h->name, STR("authorization"))) continue;
+        if (!str_is_absent(*ret)) return fault_set(f, ERR_UNAUTHENTICATED, "", "Authorization: was sent more than once");
+        *ret = h->value;
+    }
+    if (!str_is_absent(*ret)) return ERR_OK;
+    return fault_set(f, ERR_UNAUTHENTICATED, "",
+                     "no credential: send the header Authorization: Bearer <API key>");
+}
+
 static enum err bearer_of(const struct http_exchange *x, struct str *ret, struct fault *f)
 {
-    struct str value = http_header_get(x, STR("authorization"));
-    if (str_is_absent(value))
-        return fault_set(f, ERR_UNAUTHENTICATED, "",
-                         "no credential: send the header Authorization: Bearer <API key>");
+    struct str value;
+    enum err err = authorization_of(x, &value, f);
+    if (err != ERR_OK) return err;
     if (value.size < 7 || !str_equal_ignoring_case(str_of(value.bytes, 7), STR("bearer ")))
         return fault_set(f, ERR_UNAUTHENTICATED, "", "Authorization: only the Bearer scheme is known here");
     *ret = str_skip(value, 7);
@@ -30,6 +45,7 @@ static enum err unauthenticated(struct api *a, const struct http_exchange *x, en
 static void roles_put(struct buf *out, uint32_t roles)
 {
     bool first = true;
+    roles &= ROLE_ADMIN | (ROLE_ADMIN - 1); /* no key has the others */
     for (uint32_t bit = 1; bit <= ROLE_ADMIN; bit <<= 1) {
         if ((roles & bit) == 0) continue;
         roles &= ~bit;
@@ -39,17 +55,14 @@ static void roles_put(struct buf *out, uint32_t roles)
     }
 }
 
-enum err api_admit(struct api *a, const struct http_exchange *x, uint32_t roles, uint64_t now_ms,
-                   struct caller *ret, struct fault *f)
-{
-    struct str credential;
-    f->err = ERR_OK;
-    enum err err = bearer_of(x, &credential, f);
-    if (err != ERR_OK) return unauthenticated(a, x, err, f);
-    const struct key *key;
-    err = key_cache_verify(a->cache, a->hasher, a->keys, a->pepper, credential, now_ms, &key);
-    if (err != ERR_OK) return unauthenticated(a, x, err, f);
+static const char *caller_name(const struct caller *c) { return c->token == NULL ? "key" : "token"; }
 
+static enum err key_admit(struct api *a, const struct http_exchange *x, struct str credential, uint32_t roles,
+                          uint64_t now_ms, struct caller *ret, struct fault *f)
+{
+    const struct key *key;
+    enum err err = key_cache_verify(a->cache, a->hasher, a->keys, a->pepper, credential, now_ms, &key);
+    if (err != ERR_OK) return unauthenticated(a, x, err, f);
     if ((key->roles & roles) == 0) {
         char text[128];
         struct buf names = buf_over(text, sizeof text - 1);
@@ -57,9 +70,75 @@ enum err api_admit(struct api *a, const struct http_exchange *x, uint32_t roles,
         text[names.size] = '\0';
         return fault_set(f, ERR_MISSING_ROLE, "", "this needs a key with the role %s", text);
     }
+    *ret = (struct caller){.key = key};
+    if (!str_equal(key->tenant, STR("*"))) ret->tenant = key->tenant;
+    return ERR_OK;
+}
 
-    struct caller caller = {.key = key};
-    if (!str_equal(key->tenant, STR("*"))) caller.tenant = key->tenant;
+/* ---- tokens ---- */
+
+enum err api_token_alive(const struct api *a, const struct token_claims *t, uint64_t now_ms, const struct key **ret_key,
+                         struct fault *f)
+{
+    const struct key *key = key_table_get(a->keys, t->key);
+    bool speaks_for_it = key != NULL && (str_equal(key->tenant, STR("*")) || str_equal(key->tenant, t->tenant));
+    if (!speaks_for_it || key->revoked_at != 0 || (key->roles & ROLE_AGENT) == 0)
+        return fault_set(f, ERR_CREDENTIAL_REVOKED, "", "the API key that minted this token was revoked");
+    if (key->expires_at != 0 && now_ms >= key->expires_at)
+        return fault_set(f, ERR_CREDENTIAL_EXPIRED, "", "the API key that minted this token has expired");
+    if (a->token_is_dead != NULL && a->token_is_dead(a->context, t))
+        return fault_set(f, ERR_CREDENTIAL_REVOKED, "", "the token was revoked, or its actor suspended");
+    *ret_key = key;
+    return ERR_OK;
+}
+
+static enum err token_rejected(struct api *a, const struct http_exchange *x, const struct token_claims *t, enum err err,
+                               struct fault *f)
+{
+    if (a->on_token_rejected == NULL) return unauthenticated(a, x, err, f);
+    metric_add(a->sheet, a->auth_failed, 1);
+    a->on_token_rejected(a->context, t, err);
+    return err;
+}
+
+static enum err token_admit(struct api *a, const struct http_exchange *x, struct str credential, uint32_t roles,
+                            uint64_t now_ms, struct caller *ret, struct fault *f)
+{
+    const struct token_claims *known = NULL;
+    const struct key *key = NULL;
+    enum err err = token_cache_verify(a->tokens, a->signers, a->token_issuer, credential, now_ms, &known, f);
+    if (err == ERR_BODY_TOO_LARGE) return err;
+    if (err == ERR_UNAUTHENTICATED) return unauthenticated(a, x, err, f);
+    if (err == ERR_OK) err = api_token_alive(a, known, now_ms, &key, f);
+    if (err == ERR_OK && !str_equal(known->audience, a->token_audience))
+        err = fault_set(f, ERR_UNAUTHENTICATED, "", "the token is not for this service: its audience is another");
+    if (err != ERR_OK) return token_rejected(a, x, known, err, f);
+    if ((roles & ROLE_TOKEN) == 0)
+        return fault_set(f, ERR_MISSING_ROLE, "",
+                         "a token may authorize, and read, wait on and redeem its own reviews; this needs an API key");
+    /* The cache may forget it while its request is away. */
+    const struct token_claims *token = token_claims_copy(known, x->arena);
+    if (token == NULL) return fault_plain(f, ERR_BODY_TOO_LARGE);
+    *ret = (struct caller){.key = key, .token = token, .tenant = token->tenant};
+    return ERR_OK;
+}
+
+/* ---- both ---- */
+
+enum err api_admit(struct api *a, const struct http_exchange *x, uint32_t roles, uint64_t now_ms,
+                   struct caller *ret, struct fault *f)
+{
+    struct str credential;
+    struct caller caller;
+    f->err = ERR_OK;
+    enum err err = bearer_of(x, &credential, f);
+    if (err != ERR_OK) return unauthenticated(a, x, err, f);
+    if (a->signers == NULL || str_starts(credential, STR("wk_")))
+        err = key_admit(a, x, credential, roles, now_ms, &caller, f);
+    else
+        err = token_admit(a, x, credential, roles, now_ms, &caller, f);
+    if (err != ERR_OK) return err;
+
     struct str asked = {0};
     if (!str_is_absent(x->query)) {
         err = http_parameter(x, STR("tenant_id"), &asked, f);
@@ -67,7 +146,7 @@ enum err api_admit(struct api *a, const struct http_exchange *x, uint32_t roles,
     }
     if (!str_is_empty(asked)) {
         if (!str_is_absent(caller.tenant) && !str_equal(asked, caller.tenant))
-            return fault_set(f, ERR_WRONG_TENANT, "", "tenant_id: this key speaks for another tenant only");
+            return fault_set(f, ERR_WRONG_TENANT, "", "tenant_id: this %s speaks for another tenant only", caller_name(&caller));
         if (str_code_points(asked) > LIMIT_ID_CHARACTERS)
             return fault_set(f, ERR_OUT_OF_RANGE, "", "tenant_id: longer than %d characters", LIMIT_ID_CHARACTERS);
         caller.tenant = asked;
@@ -90,9 +169,9 @@ enum err api_settle_tenant(struct caller *c, struct str asked, struct fault *f)
         return ERR_OK;
     }
     if (str_equal(c->tenant, asked)) return ERR_OK;
-    if (str_equal(c->key->tenant, STR("*")))
+    if (c->token == NULL && str_equal(c->key->tenant, STR("*")))
         return fault_set(f, ERR_CONFLICTING_MEMBER, "/tenant_id", "tenant_id: the body and the query name different tenants");
-    return fault_set(f, ERR_WRONG_TENANT, "/tenant_id", "tenant_id: this key speaks for another tenant only");
+    return fault_set(f, ERR_WRONG_TENANT, "/tenant_id", "tenant_id: this %s speaks for another tenant only", caller_name(c));
 }
 
 static enum err number_parameter(const struct http_exchange *x, const char *name, uint64_t least, uint64_t most,

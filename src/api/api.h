@@ -7,6 +7,7 @@
 #define API_API_H
 
 #include "access/key.h"
+#include "access/token.h"
 #include "base/fault.h"
 #include "http/server.h"
 #include "metrics/metrics.h"
@@ -23,18 +24,35 @@ struct api {
     /* Told of each refused credential, for the audit trail; may be NULL. */
     void (*on_auth_failed)(void *context, const struct http_exchange *x, enum err err);
     void *context;
+
+    /* Tokens; with `signers` NULL only keys are taken. All but `tokens` may be shared by threads. */
+    const struct signers *signers;
+    struct token_cache *tokens;
+    struct str token_issuer, token_audience; /* who we are, as tokens call us */
+    /* Whether it was revoked or its actor suspended since; NULL: nobody knows of such. */
+    bool (*token_is_dead)(void *context, const struct token_claims *t);
+    /* Told of each token of ours that is refused all the same; NULL: on_auth_failed is told. */
+    void (*on_token_rejected)(void *context, const struct token_claims *t, enum err err);
 };
 
 struct caller {
     const struct key *key;
+    const struct token_claims *token; /* NULL: an API key; else the token that it minted, in the exchange's arena */
     struct str tenant;             /* the one it speaks for now; absent where a `*` key named none */
 };
 
-/* Who calls: 401 with WWW-Authenticate, or 403 `missing_role` where the key has none of `roles`.
- * The caller's tenant is the key's; a `*` key's is ?tenant_id, if given. Where a key with a fixed
- * tenant names another in ?tenant_id: ERR_WRONG_TENANT. */
+/* Who calls: 401 with WWW-Authenticate, or 403 `missing_role` where the key has none of `roles`. A
+ * token's caller has `token` and the key that minted it, and is let in by ROLE_TOKEN alone, whatever
+ * that key may do. The caller's tenant is the key's, or the token's; a `*` key's is ?tenant_id, if
+ * given. Where who has a fixed tenant names another in ?tenant_id: ERR_WRONG_TENANT. */
 enum err api_admit(struct api *a, const struct http_exchange *x, uint32_t roles, uint64_t now_ms, struct caller *ret,
                    struct fault *f);
+
+/* Whether a token that verifies is still good, whomever it is for: its key alive, not revoked, its
+ * actor not suspended since. *ret_key is the key that minted it. ERR_CREDENTIAL_REVOKED,
+ * ERR_CREDENTIAL_EXPIRED (the key). */
+enum err api_token_alive(const struct api *a, const struct token_claims *t, uint64_t now_ms, const struct key **ret_key,
+                         struct fault *f);
 
 /* Settles the caller's tenant with one that a body names (absent or "": none). ERR_WRONG_TENANT,
  * ERR_TENANT_REQUIRED (a `*` key, and nobody named one), ERR_CONFLICTING_MEMBER (the body and
@@ -55,6 +73,22 @@ void api_put_fault(struct buf *out, const struct fault *f, struct str trace_id);
 /* A JSON answer; echoes X-Request-ID where the client sent one (of at most 128 printable ASCII characters), else sets it to `request_id` (absent: none). */
 void api_reply(struct api *a, struct http_exchange *x, int status, struct str body, struct str request_id);
 void api_reply_gated(struct api *a, struct http_exchange *x, int status, struct str body, struct str request_id, struct http_gate gate);
+
+void api_refuse_gated(struct api *a, struct http_exchange *x, const struct fault *f, struct str trace_id, struct http_gate gate);
+
+/* The X-Request-ID that an answer will echo; absent: there is none, or not one to echo. */
+struct str api_request_id(const struct http_exchange *x);
+
+/* An exchange that was deferred, and what its answer needs of it. */
+struct api_deferred {
+    struct http_server *server;
+    struct http_token token;
+    struct str echo;             /* api_request_id(), copied */
+    struct http_gate gate;
+};
+/* The same answers and errors. False: the client is gone. */
+bool api_reply_deferred(struct api *a, const struct api_deferred *d, int status, struct str body, struct str request_id);
+bool api_refuse_deferred(struct api *a, const struct api_deferred *d, const struct fault *f, struct str trace_id);
 
 /* Counts a reply that was not made by the functions above. */
 void api_count_reply(struct api *a, int status);

@@ -1,12 +1,14 @@
 /* refused.h - refused credentials, counted per source until they are recorded, so that a flood of
  * them costs one record a second and not one each.
  *
- * A source is the id of a key where the credential has a key's form; all others are one source,
- * and so is everybody who comes when the table is full. Belongs to one thread. */
+ * A source is the id of a key where the credential has a key's form, or a token that we signed and
+ * refuse all the same (revoked, expired, for somebody else); all others are one source, and so is
+ * everybody who comes when the table is full. Belongs to one thread. */
 #ifndef API_REFUSED_H
 #define API_REFUSED_H
 
 #include "access/key.h"
+#include "access/token.h"
 #include "http/server.h"
 
 enum { REFUSED_SOURCES_MAX = 64 };
@@ -16,6 +18,7 @@ struct refused_source {
     struct id key_id; /* as claimed, where known_key */
     enum err err;     /* the latest reason */
     uint64_t count;
+    struct token_claims *token; /* or NULL: in one piece of the heap, with its strings */
 };
 
 struct refused {
@@ -24,6 +27,9 @@ struct refused {
 };
 
 void refused_note(struct refused *r, const struct http_exchange *x, enum err err);
+void refused_note_token(struct refused *r, const struct token_claims *t, enum err err);
+/* The last source is recorded. */
+void refused_drop(struct refused *r);
 
 /* The tenant that such a record is filed under: the claimed key's own, else `default`. */
 struct str refused_tenant(const struct refused_source *s, const struct key_table *keys);

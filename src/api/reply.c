@@ -26,10 +26,15 @@ static bool is_echoable(struct str id)
     return true;
 }
 
-static void add_request_id(const struct http_exchange *x, struct http_reply *r, struct str request_id)
+struct str api_request_id(const struct http_exchange *x)
 {
     struct str sent = http_header_get(x, STR("x-request-id"));
-    if (is_echoable(sent)) add_header(r, STR("X-Request-ID"), sent);
+    return is_echoable(sent) ? sent : (struct str){0};
+}
+
+static void add_request_id(struct http_reply *r, struct str sent, struct str request_id)
+{
+    if (!str_is_absent(sent)) add_header(r, STR("X-Request-ID"), sent);
     else if (!str_is_absent(request_id)) add_header(r, STR("X-Request-ID"), request_id);
 }
 
@@ -37,9 +42,17 @@ void api_reply_gated(struct api *a, struct http_exchange *x, int status, struct 
                      struct http_gate gate)
 {
     struct http_reply reply = {.status = status, .body = body, .gate = gate};
-    add_request_id(x, &reply, request_id);
+    add_request_id(&reply, api_request_id(x), request_id);
     api_count_reply(a, status);
     http_reply(x, &reply);
+}
+
+bool api_reply_deferred(struct api *a, const struct api_deferred *d, int status, struct str body, struct str request_id)
+{
+    struct http_reply reply = {.status = status, .body = body, .gate = d->gate};
+    add_request_id(&reply, d->echo, request_id);
+    api_count_reply(a, status);
+    return http_resume(d->server, d->token, &reply);
 }
 
 void api_reply(struct api *a, struct http_exchange *x, int status, struct str body, struct str request_id)
@@ -96,22 +109,34 @@ static void add_fault_headers(struct http_reply *r)
 
 void api_refuse(struct api *a, struct http_exchange *x, const struct fault *f, struct str trace_id)
 {
+    api_refuse_gated(a, x, f, trace_id, (struct http_gate){0});
+}
+
+void api_refuse_gated(struct api *a, struct http_exchange *x, const struct fault *f, struct str trace_id, struct http_gate gate)
+{
     char bytes[FAULT_BYTES];
     struct buf b = buf_over(bytes, sizeof bytes);
-    struct http_reply reply = {.status = err_status(f->err), .body = fault_body(&b, f, trace_id)};
+    struct http_reply reply = {.status = err_status(f->err), .body = fault_body(&b, f, trace_id), .gate = gate};
     add_fault_headers(&reply);
     if (f->err == ERR_METHOD_NOT_ALLOWED) add_header(&reply, STR("Allow"), x->allow);
-    add_request_id(x, &reply, (struct str){0});
+    add_request_id(&reply, api_request_id(x), (struct str){0});
     api_count_reply(a, reply.status);
     http_reply(x, &reply);
 }
 
-bool api_refuse_later(struct api *a, struct http_server *s, struct http_token token, const struct fault *f)
+bool api_refuse_deferred(struct api *a, const struct api_deferred *d, const struct fault *f, struct str trace_id)
 {
     char bytes[FAULT_BYTES];
     struct buf b = buf_over(bytes, sizeof bytes);
-    struct http_reply reply = {.status = err_status(f->err), .body = fault_body(&b, f, (struct str){0})};
+    struct http_reply reply = {.status = err_status(f->err), .body = fault_body(&b, f, trace_id), .gate = d->gate};
     add_fault_headers(&reply);
+    add_request_id(&reply, d->echo, (struct str){0});
     api_count_reply(a, reply.status);
-    return http_resume(s, token, &reply);
+    return http_resume(d->server, d->token, &reply);
+}
+
+bool api_refuse_later(struct api *a, struct http_server *s, struct http_token token, const struct fault *f)
+{
+    struct api_deferred d = {.server = s, .token = token};
+    return api_refuse_deferred(a, &d, f, (struct str){0});
 }

@@ -22,14 +22,27 @@ enum {
 
     /* What one record may be. */
     LIMIT_EVENT_BYTES = 60 << 10,         /* public bytes; four fit in a block with room to spare */
-    LIMIT_RECORD_BYTES = 63 << 10,        /* public bytes and private delta */
-    LIMIT_RESERVE_BYTES = 128 << 10,      /* two records that are written together or not at all */
+    LIMIT_DELTA_BYTES = 16 << 10,         /* the private part: names, terms, what was counted */
+    LIMIT_RECORD_BYTES = 76 << 10,        /* both */
+    LIMIT_RESERVE_BYTES = 160 << 10,      /* two records that are written together or not at all */
 
     /* What one reactor holds. */
     LIMIT_BLOCK_BYTES = 256 << 10,        /* one frame of the journal: one pwrite */
     LIMIT_BLOCKS = 8,                     /* in flight to the scribe: 2 MiB, then reading stops */
     LIMIT_REQUEST_ARENA_BYTES = 16 << 20, /* worst case of a 64 KiB body of one-byte values */
     LIMIT_CONNECTION_OUT_BYTES = 1 << 20, /* replies that a client does not read */
+
+    /* What one shard keeps (a shard is what one reactor owns). Full is refused politely. */
+    LIMIT_SLOTS = 1024,                   /* fixed for ever: the unit in which state moves */
+    LIMIT_TOKENS = 4000000,               /* live tokens; 1 GB at 256 bytes each */
+    LIMIT_REVIEWS = 400000,               /* pending and lately resolved */
+    LIMIT_REVIEW_BYTES = 1 << 30,         /* of their items */
+    LIMIT_PENDING_PER_ACTOR = 100,        /* people read them */
+    LIMIT_WAITERS_PER_REVIEW = 64,
+    LIMIT_COUNTERS = 1000000,             /* of policies' limits */
+    LIMIT_SUSPENDED = 100000,             /* actors, per engine */
+    LIMIT_VISITS = 4096,                  /* requests of one reactor that are away at other slots */
+    LIMIT_WAITS = 65536,                  /* clients of one reactor that wait for a review */
 
     LIMIT_REACTORS = 64,
     LIMIT_TENANTS = 4096,

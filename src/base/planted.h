@@ -8,6 +8,8 @@
  *   no_crc               frames are believed without looking at their checksums
  *   sync_error_ignored   a sync that fails counts as done
  *   short_write_ignored  a short pwrite counts as complete
+ *   offset_apart         the consumer commits Kafka's offsets before the rows that they stand for
+ *   zombie_commits       a platform that lost a partition commits for it all the same
  *   position_apart       ingest commits a stream's position before the rows that it stands for
  *   no_dedupe            ingest stores again what it has stored before */
 #ifndef BASE_PLANTED_H

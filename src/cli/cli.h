@@ -46,7 +46,7 @@ struct command {
 
 /* Each file's commands, ended by a row without a name. */
 extern const struct command key_commands[], policy_commands[], authorize_commands[], audit_commands[],
-    doctor_commands[], docs_commands[];
+    doctor_commands[], docs_commands[], cel_commands[], queue_commands[], token_commands[], actor_commands[];
 
 /* The whole program. */
 int cli_run(int argc, char **argv, char **environment, FILE *out, FILE *err);

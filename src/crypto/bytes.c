@@ -31,9 +31,20 @@ bool sha256_read_hex(struct str hex, struct sha256 *ret)
     return true;
 }
 
+/* The library looks at one byte after the other, which a token's half kilobyte would feel: words
+ * first, their differences gathered where the compiler cannot see what becomes of them. */
 bool bytes_equal_secret(const void *a, const void *b, size_t size)
 {
-    return CRYPTO_memcmp(a, b, size) == 0;
+    const char *one = a, *other = b;
+    uint64_t difference = 0;
+    for (; size >= 8; size -= 8, one += 8, other += 8) {
+        uint64_t x, y;
+        memcpy(&x, one, 8);
+        memcpy(&y, other, 8);
+        difference |= x ^ y;
+    }
+    __asm__ volatile("" : "+r"(difference));
+    return (CRYPTO_memcmp(one, other, size) | (difference != 0)) == 0;
 }
 
 void memory_wipe(void *bytes, size_t size) { OPENSSL_cleanse(bytes, size); }

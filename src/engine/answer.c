@@ -5,6 +5,7 @@
 enum name {
     KEY_REQUEST_ID, KEY_TRACE_ID, KEY_POLICY_NAME, KEY_POLICY_VERSION, KEY_POLICY_DIGEST, KEY_LATENCY, KEY_REVIEW_ID,
     KEY_EXPIRES_AT, KEY_INPUT_HASH, KEY_OUTPUT_HASH, KEY_SAFE_TOOL, KEY_SAFE_ARGS, KEY_WOULD_HAVE, KEY_CONFIDENCE_USED,
+    KEY_REDEMPTION_ID,
     KEY_COUNT
 };
 
@@ -16,14 +17,16 @@ static const struct str keys[2][KEY_COUNT] = {
      [KEY_REVIEW_ID] = STR(",\"review_id\":"), [KEY_EXPIRES_AT] = STR(",\"expires_at\":"),
      [KEY_INPUT_HASH] = STR(",\"input_hash\":"), [KEY_OUTPUT_HASH] = STR(",\"output_hash\":"),
      [KEY_SAFE_TOOL] = STR(",\"safe_tool\":"), [KEY_SAFE_ARGS] = STR(",\"safe_args\":"),
-     [KEY_WOULD_HAVE] = STR(",\"would_have\":"), [KEY_CONFIDENCE_USED] = STR(",\"confidence_used\":")},
+     [KEY_WOULD_HAVE] = STR(",\"would_have\":"), [KEY_CONFIDENCE_USED] = STR(",\"confidence_used\":"),
+     [KEY_REDEMPTION_ID] = STR(",\"redemption_id\":")},
     {[KEY_REQUEST_ID] = STR("{\"requestId\":"), [KEY_TRACE_ID] = STR(",\"traceId\":"),
      [KEY_POLICY_NAME] = STR(",\"policyName\":"), [KEY_POLICY_VERSION] = STR(",\"policyVersion\":"),
      [KEY_POLICY_DIGEST] = STR(",\"policyDigest\":"), [KEY_LATENCY] = STR(",\"latencyMs\":"),
      [KEY_REVIEW_ID] = STR(",\"reviewId\":"), [KEY_EXPIRES_AT] = STR(",\"expiresAt\":"),
      [KEY_INPUT_HASH] = STR(",\"inputHash\":"), [KEY_OUTPUT_HASH] = STR(",\"outputHash\":"),
      [KEY_SAFE_TOOL] = STR(",\"safeTool\":"), [KEY_SAFE_ARGS] = STR(",\"safeArgs\":"),
-     [KEY_WOULD_HAVE] = STR(",\"wouldHave\":"), [KEY_CONFIDENCE_USED] = STR(",\"confidenceUsed\":")},
+     [KEY_WOULD_HAVE] = STR(",\"wouldHave\":"), [KEY_CONFIDENCE_USED] = STR(",\"confidenceUsed\":"),
+     [KEY_REDEMPTION_ID] = STR(",\"redemptionId\":")},
 };
 
 struct writer {
@@ -114,6 +117,8 @@ void answer_put(struct buf *out, const struct decision *d, enum ask_form form, s
     put_time(&w, STR(",\"timestamp\":"), e->timestamp);
     put_plain(&w, KEY_REVIEW_ID, e->review_id);
     if (e->expires_at != 0) put_time(&w, w.keys[KEY_EXPIRES_AT], e->expires_at);
+    put_plain(&w, KEY_REDEMPTION_ID, e->redemption_id);
+    if (d->replayed) put_bool(&w, STR(",\"replayed\":"), true);
     put_text(&w, KEY_SAFE_TOOL, e->safe_tool);
     put_json(&w, KEY_SAFE_ARGS, d->safe_args);
     if (e->has_confidence_used) put_number(&w, KEY_CONFIDENCE_USED, e->confidence_used);

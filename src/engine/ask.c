@@ -300,6 +300,8 @@ static enum err read_trace_id(const struct reader *r, struct str *ret)
                       "must be up to 128 of [A-Za-z0-9._:-], start with a letter or digit, and not look like one of our ids");
     }
     if (traceparent_read(r->from->traceparent, ret)) return ERR_OK;
+    *ret = r->from->trace_id;
+    if (!str_is_absent(*ret)) return ERR_OK;
     char *text = arena_bytes(r->from->arena, TRACE_TEXT);
     if (text == NULL) return fault_plain(r->fault, ERR_BODY_TOO_LARGE);
     trace_write(r->from->chance, text);
@@ -455,26 +457,61 @@ static enum err read_resource(const struct reader *r, struct ask *ret)
 
 /* ---- who ---- */
 
-static enum err read_subject(const struct reader *r, const struct caller *caller, struct policy_request *p)
+/* One of the names that a token settles: the body may leave it out or repeat it. */
+static enum err settle_with_token(const struct reader *r, enum err wrong, enum member m, struct str of_token, struct str *name)
+{
+    if (!str_is_absent(*name) && !str_equal(*name, of_token))
+        return refuse(r, wrong, m, r->top.at[m] == NULL, "this token speaks for another, or for none");
+    *name = of_token;
+    return ERR_OK;
+}
+
+static enum err read_person(const struct reader *r, const struct caller *caller, struct policy_request *p)
+{
+    enum err err = text_of(r, MEMBER_USER, false, LIMIT_ID_CHARACTERS, false, &p->user);
+    if (err != ERR_OK) return err;
+    if (str_is_absent(p->user)) return refuse(r, ERR_MISSING_MEMBER, MEMBER_USER, false, "is required");
+    if (caller->token != NULL) return refuse(r, ERR_WRONG_USER, MEMBER_USER, false, "a token speaks for its actor only");
+    if (!r->from->dry_run && !globs_match(&caller->key->users, p->user))
+        return refuse(r, ERR_WRONG_USER, MEMBER_USER, false, "this key may not speak for this user");
+    return ERR_OK;
+}
+
+static enum err read_agent(const struct reader *r, const struct caller *caller, struct policy_request *p)
 {
     bool bound = !r->from->dry_run;
-    if (p->kind == SUBJECT_USER) {
-        enum err err = text_of(r, MEMBER_USER, false, LIMIT_ID_CHARACTERS, false, &p->user);
-        if (err != ERR_OK) return err;
-        if (str_is_absent(p->user)) return refuse(r, ERR_MISSING_MEMBER, MEMBER_USER, false, "is required");
-        if (bound && !globs_match(&caller->key->users, p->user))
-            return refuse(r, ERR_WRONG_USER, MEMBER_USER, false, "this key may not speak for this user");
-        return ERR_OK;
-    }
     enum err err = text_of(r, MEMBER_ACTOR, false, LIMIT_ID_CHARACTERS, true, &p->actor);
     if (err == ERR_OK) err = text_of_either(r, MEMBER_ACTING_FOR, LIMIT_ID_CHARACTERS, &p->acting_for);
     if (err != ERR_OK) return err;
+    if (caller->token != NULL) {
+        err = settle_with_token(r, ERR_WRONG_ACTOR, MEMBER_ACTOR, caller->token->actor, &p->actor);
+        if (err != ERR_OK) return err;
+        return settle_with_token(r, ERR_WRONG_USER, MEMBER_ACTING_FOR, caller->token->acting_for, &p->acting_for);
+    }
     if (str_is_absent(p->actor)) p->actor = caller->key->name;
     if (bound && !globs_match(&caller->key->actors, p->actor))
         return refuse(r, ERR_WRONG_ACTOR, MEMBER_ACTOR, false, "this key may not speak for this actor");
     if (bound && !str_is_absent(p->acting_for) && !globs_match(&caller->key->users, p->acting_for))
         return refuse(r, ERR_WRONG_USER, MEMBER_ACTING_FOR, false, "this key may not speak for this user");
     return ERR_OK;
+}
+
+/* The token's globs beside the request's own: both have to cover the action. */
+static enum err read_token_scope(const struct reader *r, const struct caller *caller, struct policy_request *p)
+{
+    struct str *list = arena_array(r->from->arena, struct str, TOKEN_SCOPES_MAX), rest = caller->token->scope, part;
+    if (list == NULL) return fault_plain(r->fault, ERR_BODY_TOO_LARGE);
+    p->has_token_scope = true;
+    p->token_scope = list;
+    while (p->token_scope_count < TOKEN_SCOPES_MAX && str_split(&rest, ' ', &part))
+        if (part.size > 0) list[p->token_scope_count++] = part;
+    return ERR_OK;
+}
+
+static enum err read_subject(const struct reader *r, const struct caller *caller, struct policy_request *p)
+{
+    enum err err = p->kind == SUBJECT_USER ? read_person(r, caller, p) : read_agent(r, caller, p);
+    return err == ERR_OK && caller->token != NULL ? read_token_scope(r, caller, p) : err;
 }
 
 static enum err read_action(const struct reader *r, struct policy_request *p)

@@ -32,6 +32,7 @@ struct ask_source {
     enum ask_form form;
     bool dry_run;                       /* then any actor and user of the tenant may be named */
     struct str traceparent;             /* the header, or absent */
+    struct str trace_id;                /* where neither the body nor the header has one; absent: a fresh one */
     struct chance *chance;
     struct arena *arena;
 };

@@ -1,5 +1,5 @@
-/* auth_failed.c - refused credentials into the journal, once a second. What cannot be recorded now is
- * kept and counted on. */
+/* auth_failed.c - refused credentials, and tokens of ours that are refused, into the journal, once a
+ * second. What cannot be recorded now is kept and counted on. */
 #include "engine/engine.h"
 #include "event/event.h"
 
@@ -8,9 +8,16 @@ void auth_failed_note(void *worker, const struct http_exchange *x, enum err err)
     refused_note(&((struct worker *)worker)->refused, x, err);
 }
 
+void token_rejected_note(void *worker, const struct token_claims *t, enum err err)
+{
+    refused_note_token(&((struct worker *)worker)->refused, t, err);
+}
+
+enum { EVENT_BYTES_MAX = 16 << 10 }; /* three names of 256 characters, each of them escaped */
+
 static enum err record_source(struct worker *w, const struct refused_source *s)
 {
-    char key_text[ID_TEXT], event_text[ID_TEXT], trace[TRACE_TEXT], bytes[2048];
+    char key_text[ID_TEXT], token_text[ID_TEXT], event_text[ID_TEXT], trace[TRACE_TEXT], bytes[EVENT_BYTES_MAX];
     uint64_t now_ms = world_now_ms();
     struct event e = {.kind = STR("auth.failed"), .timestamp = now_ms, .count = s->count,
                       .has_count = true, .reason = str_from(err_sentence(s->err)), .engine_version = STR(WRIT_VERSION)};
@@ -18,6 +25,13 @@ static enum err record_source(struct worker *w, const struct refused_source *s)
     if (s->known_key) {
         id_write("key_", s->key_id, key_text);
         e.key_id = str_of(key_text, ID_TEXT);
+    }
+    if (s->token != NULL) {
+        e.kind = STR("token.rejected");
+        e.actor = s->token->actor;
+        e.acting_for = s->token->acting_for;
+        id_write("tok_", s->token->id, token_text);
+        e.token_id = str_of(token_text, ID_TEXT);
     }
     id_write("evt_", id_make(now_ms, &w->api.chance), event_text);
     e.event_id = str_of(event_text, ID_TEXT);
@@ -36,6 +50,6 @@ void auth_failed_record(struct worker *w)
     struct refused *all = &w->refused;
     while (all->count > 0) {
         if (record_source(w, &all->sources[all->count - 1]) != ERR_OK) return;
-        all->count--;
+        refused_drop(all);
     }
 }

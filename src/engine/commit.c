@@ -5,24 +5,55 @@
 
 enum { RECORD_HEAD_BYTES = 16 }; /* no less than what the journal puts before each record */
 
-enum err commit_events(struct commit *c, const struct str *events, size_t count, bool synced, struct http_gate *ret)
+enum err commit_room(struct commit *c, size_t size, size_t count, bool closing)
+{
+    enum err err = ERR_OK;
+    size_t total = size + count * RECORD_HEAD_BYTES;
+    check(total <= LIMIT_RESERVE_BYTES);
+    char *to = closing ? journal_reserve_closing(c->producer, total, &err) : journal_reserve(c->producer, total, &err);
+    return to == NULL ? err : ERR_OK;
+}
+
+struct http_gate commit_put(struct commit *c, const struct effect_record *records, size_t count, bool synced)
+{
+    check(count > 0 && count <= COMMIT_EVENTS_MAX);
+    synced = synced || c->always_synced;
+    for (size_t i = 0; i < count; i++) {
+        struct str event = records[i].event, delta = records[i].delta;
+        check(event.size <= LIMIT_EVENT_BYTES && event.size + delta.size <= LIMIT_RECORD_BYTES);
+        char *to = journal_reserved(c->producer, event.size + delta.size);
+        check(to != NULL); /* who asked for the room said how much may come */
+        memcpy(to, event.bytes, event.size);
+        if (delta.size > 0) memcpy(to + event.size, delta.bytes, delta.size);
+        journal_commit(c->producer, event.size, delta.size, synced);
+    }
+    return (struct http_gate){.lane = synced ? LANE_SYNCED : LANE_WRITTEN, .mark = journal_mark(c->producer)};
+}
+
+enum err commit_records(struct commit *c, const struct effect_record *records, size_t count, bool synced,
+                        struct http_gate *ret)
 {
     check(count > 0 && count <= COMMIT_EVENTS_MAX);
     size_t total = 0;
     for (size_t i = 0; i < count; i++) {
-        if (events[i].size > LIMIT_EVENT_BYTES) return ERR_OUT_OF_RANGE;
-        total += events[i].size + RECORD_HEAD_BYTES;
+        size_t size = records[i].event.size + records[i].delta.size;
+        if (records[i].event.size > LIMIT_EVENT_BYTES || size > LIMIT_RECORD_BYTES) return ERR_OUT_OF_RANGE;
+        total += size;
     }
-    synced = synced || c->always_synced;
-    enum err err = ERR_OK;
-    char *to;
-    for (size_t i = 0; i < count; i++) { /* Room for all before any: then nothing can come between. */
-        to = i == 0 ? journal_reserve(c->producer, total, &err) : journal_reserved(c->producer, events[i].size);
-        check(to != NULL || i == 0);
-        if (to == NULL) return err;
-        memcpy(to, events[i].bytes, events[i].size);
-        journal_commit(c->producer, events[i].size, 0, synced);
-    }
-    *ret = (struct http_gate){.lane = synced ? LANE_SYNCED : LANE_WRITTEN, .mark = journal_mark(c->producer)};
-    return ERR_OK;
+    enum err err = commit_room(c, total, count, false); /* Room for all before any: then nothing can come between. */
+    if (err == ERR_OK) *ret = commit_put(c, records, count, synced);
+    return err;
+}
+
+enum err commit_events(struct commit *c, const struct str *events, size_t count, bool synced, struct http_gate *ret)
+{
+    struct effect_record records[COMMIT_EVENTS_MAX];
+    check(count <= COMMIT_EVENTS_MAX);
+    for (size_t i = 0; i < count; i++) records[i] = (struct effect_record){.event = events[i]};
+    return commit_records(c, records, count, synced, ret);
+}
+
+struct http_gate gate_stricter(struct http_gate a, struct http_gate b)
+{
+    return (struct http_gate){.lane = a.lane > b.lane ? a.lane : b.lane, .mark = a.mark > b.mark ? a.mark : b.mark};
 }

@@ -1,12 +1,16 @@
 /* decide.h - the life of one decision, in named steps.
  *
- *   read the ask → evaluate → bind (reviews) → mask → describe (the event) → hash → encode
+ *   begin → evaluate → (deny by token, suspension, limit: the caller's) → describe → settle
  *
- * Pure but for the arena and the hasher: what comes out are bytes, the event to record and the
- * answer to give; the caller commits the first and parks the second. An event that would be too
- * large loses its args, then its context, then its resource's properties (each becomes {bytes,
- * omitted}); a human_review that would be cut so is denied by `limit:record`, because nobody can
- * judge what they cannot see. */
+ *   evaluate   the tenant's policies give an outcome
+ *   describe   who asks for what: masked and hashed, once
+ *   settle     the outcome in bytes: hashed, the events to record, the answer to give. Again
+ *              where the owner of a slot says no and the outcome becomes another.
+ *
+ * Pure but for the arena and the hasher; the caller commits the records and parks the answer. An event
+ * that would be too large loses its args, then its context, then its resource's properties (each
+ * becomes {bytes, omitted}); a human_review that would be cut so is denied by `limit:record`,
+ * because nobody can judge what they cannot see. */
 #ifndef ENGINE_DECIDE_H
 #define ENGINE_DECIDE_H
 
@@ -22,19 +26,50 @@ struct decide_tools {        /* one reactor's */
     bool dry_run, explain;
 };
 
-struct decision {
+struct decision {            /* zeroed, then decide_begin() */
+    const struct decide_tools *tools;
+    const struct caller *caller;
+    struct ask *ask;
+    struct arena *arena;
+
+    /* Before settling, where they apply. */
     struct policy_outcome outcome;
+    unsigned slot;           /* of the subject: a review lives there */
+    bool is_pending_already; /* the same request waits for a person: its review is named, none is made */
+    uint64_t pending_expires_ms;
+    struct id review;        /* that review's, or the new one's */
+    struct str redeems;      /* the text of the review's id that is redeemed, or absent */
+    struct str redemption_id;
+    bool replayed;           /* the answer was given before */
+
+    /* Of settling. */
     struct event event;      /* views into the arena and the ask */
-    char ids[3][ID_TEXT];    /* request, event, review */
-    struct str safe_args;    /* compute: as the client gets them; the event's are masked */
     struct str record;       /* the event's JSON */
-    struct str enqueued;     /* `review.enqueued`'s JSON; absent: no review */
+    struct str beside;       /* `review.enqueued`'s, or `review.redeemed`'s; absent: neither */
     struct str answer;       /* the response's JSON */
+    struct str safe_args;    /* compute: as the client gets them; the event's are masked */
     uint64_t latency_ns;
+
+    /* Inside. */
+    char ids[3][ID_TEXT], token_id[ID_TEXT]; /* request, event, review */
+    struct sha256 binding;   /* of describing */
+    struct str binding_text;
+    struct str explain;
+    struct str args, context; /* canonical, within the body's canonical form; absent where masks are in force */
 };
 
-/* ERR_BODY_TOO_LARGE where the arena is full; otherwise there is a decision. */
-enum err decide(const struct decide_tools *tools, const struct caller *caller, struct ask *ask, struct arena *arena,
-                struct decision *ret, struct fault *f);
+void decide_begin(struct decision *d, const struct decide_tools *tools, const struct caller *caller, struct ask *ask,
+                  struct arena *arena);
+void decide_evaluate(struct decision *d);
+/* Makes it a deny of the service's own; both texts live as long as the decision. */
+void decide_deny(struct decision *d, const char *rule, const char *reason);
+/* What an approval of this request is bound to. Before describing, which masks. */
+struct sha256 decide_bind(struct decision *d);
+void decide_describe(struct decision *d);
+/* ERR_BODY_TOO_LARGE where the arena is full; otherwise there is a decision. It may have become a deny
+ * (`limit:record`): look at the outcome. */
+enum err decide_settle(struct decision *d, struct fault *f);
+/* The answer alone, where the event is there already. Absent: the arena is full. */
+void decide_answer(struct decision *d);
 
 #endif

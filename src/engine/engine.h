@@ -18,11 +18,17 @@
 #include "config/config.h"
 #include "engine/bundle.h"
 #include "engine/commit.h"
+#include "engine/owner.h"
 #include "journal/journal.h"
+#include "pipeline/keep/keep.h"
 #include "pipeline/publish/publish.h"
+#include "shards/mailbox.h"
 #include "shards/reactor.h"
+#include "shards/revoked.h"
+#include "shards/shard.h"
 
-enum phase { PHASE_STARTING, PHASE_SERVING, PHASE_DRAINING };
+/* LOST: another engine has taken over this one's Redis; nothing is decided any more. */
+enum phase { PHASE_STARTING, PHASE_SERVING, PHASE_DRAINING, PHASE_LOST };
 
 enum { NODE_TEXT_MAX = 64 };
 
@@ -45,9 +51,20 @@ struct worker {
     struct refused refused;              /* credentials of this second, until they are recorded */
     _Atomic(const struct bundle *) in_use; /* what this worker's steps may still point into */
     _Atomic size_t connections;          /* a moment's view, for the main thread */
+
+    /* Calls: its own slots' (owner.c), and its requests' to any slots (errand.c). */
+    struct owner owner;
+    struct revoked_view *revoked;        /* as of this beat's begin */
+    struct list away, waiting;           /* errands */
+    unsigned visits, waits;              /* how many */
+    unsigned pins, pins_before;          /* visits that began with `bundle`, and with the one before it */
+    struct loop_timer outbox;            /* a peer's ring was full */
+    bool draining;
+    _Atomic unsigned under_way;          /* visits and waits: a moment's view, for the main thread */
 };
 
 struct feed;
+struct signing; /* signing.h */
 
 struct engine {
     struct config config;
@@ -57,6 +74,14 @@ struct engine {
     struct publisher *publisher;         /* NULL: no platform, or not running now; held by publisher_lock */
     pthread_mutex_t publisher_lock;
     struct feed *feed;
+    struct signing *signing;             /* keys of tokens */
+    struct shard **shards;               /* by reactor; recovered before the workers start */
+    struct post *post;
+    struct revoked_log *revoked;
+    struct keep *keep;                   /* NULL: not running now; held by publisher_lock */
+    _Atomic uint64_t ordinal;            /* the next place in lists: rises over all that is minted and enqueued */
+    _Atomic uint64_t revoking;           /* workers (bit i: worker i) to be rung by who has read the revocation log */
+    pthread_barrier_t leaving;           /* no worker frees anything before none steps a call any more */
     struct worker *workers;
     unsigned worker_count;
     uint64_t started_ms;
@@ -70,6 +95,15 @@ struct engine {
 /* ---- workers (worker.c) ---- */
 
 enum err worker_start(struct engine *e, unsigned index);
+/* Nothing of this worker points into an older bundle than worker->bundle any more. */
+void worker_moved(struct worker *w);
+/* A block is free: what begins now will find room for its record. */
+bool worker_has_room(const struct worker *w);
+/* As of this beat. */
+bool worker_actor_is_suspended(const struct worker *w, struct str tenant, struct str actor);
+/* Revoked, or minted no later than its actor's last suspension. Its own expiry is not looked at. */
+bool worker_token_is_dead(void *worker, const struct token_claims *t);
+uint64_t worker_ordinal(struct worker *w);
 void worker_tell(struct worker *w, enum reactor_message_kind kind, int fd, bool is_unix);
 
 /* ---- routes (routes.c) ---- */
@@ -84,6 +118,22 @@ void route_forward(void *context, struct http_exchange *x);
 /* ---- resources: one file each ---- */
 
 void authorize_handle(void *context, struct http_exchange *x);   /* authorize.c */
+void queue_pending_handle(void *context, struct http_exchange *x); /* queue.c */
+void queue_list_handle(void *context, struct http_exchange *x);
+void queue_get_handle(void *context, struct http_exchange *x);
+void queue_wait_handle(void *context, struct http_exchange *x);
+void queue_approve_handle(void *context, struct http_exchange *x);
+void queue_deny_handle(void *context, struct http_exchange *x);
+void queue_cancel_handle(void *context, struct http_exchange *x);
+void queue_redeem_handle(void *context, struct http_exchange *x); /* redeem.c */
+void actor_list_handle(void *context, struct http_exchange *x);   /* actors.c */
+void actor_suspend_handle(void *context, struct http_exchange *x);
+void actor_resume_handle(void *context, struct http_exchange *x);
+void token_mint_handle(void *context, struct http_exchange *x);   /* mint.c */
+void token_revoke_handle(void *context, struct http_exchange *x); /* tokens.c */
+void token_list_handle(void *context, struct http_exchange *x);
+void jwks_handle(void *context, struct http_exchange *x);
+void token_introspect_handle(void *context, struct http_exchange *x); /* introspect.c */
 void healthz_handle(void *context, struct http_exchange *x);     /* health.c */
 void livez_handle(void *context, struct http_exchange *x);
 void readyz_handle(void *context, struct http_exchange *x);
@@ -93,6 +143,7 @@ void metrics_handle(void *context, struct http_exchange *x);
 /* ---- refused credentials (auth_failed.c) ---- */
 
 void auth_failed_note(void *worker, const struct http_exchange *x, enum err err);
+void token_rejected_note(void *worker, const struct token_claims *t, enum err err);
 void auth_failed_record(struct worker *w); /* puts what was noted into the journal, where there is room */
 
 /* ---- the feed (feed.c) ---- */

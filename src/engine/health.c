@@ -44,6 +44,9 @@ static void put_checks(struct checks *c, struct worker *w)
     }
     put_check(c, "journal", !journal_is_full(e->journal), "there is no room for records: decisions are refused");
     pthread_mutex_lock(&e->publisher_lock);
+    struct keep_status keep = {0};
+    bool keeping = e->keep != NULL;
+    if (keeping) keep_status(e->keep, &keep);
     struct publish_status publish = {0};
     bool publishing = e->publisher != NULL;
     if (publishing) publish_status(e->publisher, &publish);
@@ -51,6 +54,10 @@ static void put_checks(struct checks *c, struct worker *w)
     if (publishing)
         put_check(c, "publish", !publish_state_is_alarm(publish.state) && publish.silent_ms < PUBLISH_SILENT_MS,
                   publish.text[0] != '\0' ? publish.text : "records wait for the platform");
+    if (!keeping) return;
+    if (keep.redis_configured)
+        put_check(c, "redis", keep.redis_reachable && keep.text[0] == '\0', keep.text[0] != '\0' ? keep.text : "Redis was not reached yet");
+    put_check(c, "snapshot", !keep.snapshot_fails, keep.snapshot_text);
 }
 
 void healthz_handle(void *context, struct http_exchange *x)
@@ -81,7 +88,10 @@ void readyz_handle(void *context, struct http_exchange *x)
 {
     struct worker *w = context;
     struct fault f = {.err = ERR_OK};
-    if (atomic_load(&w->engine->phase) == PHASE_DRAINING) fault_plain(&f, ERR_DRAINING);
+    enum phase phase = atomic_load(&w->engine->phase);
+    if (phase == PHASE_DRAINING) fault_plain(&f, ERR_DRAINING);
+    else if (phase == PHASE_LOST)
+        fault_set(&f, ERR_STORE_UNAVAILABLE, "", "another engine has taken over this engine's state in Redis; this one ends");
     else if (bundle_facts(w->bundle)->revision == 0)
         fault_set(&f, ERR_STARTING, "", "no policies and keys have come from the platform yet");
     else if (journal_is_full(w->engine->journal)) fault_plain(&f, ERR_JOURNAL_FULL);

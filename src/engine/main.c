@@ -1,7 +1,8 @@
 /* main.c - the engine's boot story, and its end.
  *
- *   options → pepper, node → journal (recovery) → engine.started → last good bundle → workers →
- *   feed, publisher → listen → (signals, accepting, housekeeping) → drain → engine.stopped → exit
+ *   options → pepper, node → recovery (snapshot, journal, Redis) → engine.started → keeping the state →
+ *   last good bundle → workers → feed, publisher → listen → (signals, accepting, housekeeping) →
+ *   drain → engine.stopped → publish, snapshot, Redis → exit
  *
  * Nothing listens before the journal is recovered and its first record is on disk. */
 #include <errno.h>
@@ -18,6 +19,8 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "engine/engine.h"
+#include "engine/signing.h"
+#include "engine/recovery.h"
 #include "http/listen.h"
 
 enum {
@@ -25,6 +28,8 @@ enum {
     DRAIN_LOOK_MS = 20,         /* how often draining workers are looked at */
     DRAIN_MS = 15000,           /* what is in hand may take this long */
     PUBLISH_DRAIN_MS = 5000,    /* the journal keeps the rest */
+    KEEP_DRAIN_MS = 10000,      /* so it does of snapshot and Redis */
+    LOST_LINGER_MS = 1000,      /* who looks at /readyz shall see why before nobody answers */
     DESCRIPTORS_WANTED = 65536,
     LEFT_SECONDS_MAX = 10 * 365 * 86400, /* more is no news */
 };
@@ -35,7 +40,9 @@ struct boot { /* what only the main thread needs */
     struct loop *loop;
     struct listener *listeners[2];
     struct loop_fd signals;
-    struct loop_timer housekeeping;
+    struct loop_timer housekeeping, linger;
+    struct loop_bell lost;      /* rung when Redis belongs to another engine */
+    struct recovery recovery;
     int signal_fd;
     bool stopping;
     unsigned next_worker;       /* where looking for the least loaded one begins */
@@ -117,6 +124,7 @@ static void durable_moved(void *context)
     struct engine *e = context;
     pthread_mutex_lock(&e->publisher_lock);
     publish_wake(e->publisher);
+    keep_wake(e->keep);
     pthread_mutex_unlock(&e->publisher_lock);
 }
 
@@ -132,14 +140,37 @@ static enum err open_journal(struct boot *b, struct fault *f)
                                       .keep_ms = c->keep_ms, .keep_bytes = c->keep_bytes, .lazy_sync_ms = (uint32_t)c->lazy_sync_ms,
                                       .ring = scribe_rang, .ring_durable = durable_moved, .context = e};
     struct journal_report report;
-    err = journal_open(&options, NULL, NULL, &e->journal, &report, f); /* no shard holds state to rebuild yet */
+    err = recovery_run(e, &b->recovery, &options, &report, f);
     if (err != ERR_OK) return err;
-    world_time_floor(report.last_ms);
     snprintf(seq, sizeof seq, "%llu", (unsigned long long)report.last_seq);
     snprintf(cut, sizeof cut, "%llu", (unsigned long long)report.cut_bytes);
     log_line(report.cut_frames > 0 ? LOG_WARNING : LOG_INFO, "journal_recovered", "last_seq", seq, "torn_bytes_cut", cut, NULL);
     err = lifecycle_record(e, STR("engine.started"), &report);
-    return err == ERR_OK ? ERR_OK : fault_set(f, err, "", "the first record cannot be written: %s", err_sentence(err));
+    if (err != ERR_OK) return fault_set(f, err, "", "the first record cannot be written: %s", err_sentence(err));
+    return recovery_keep(e, &b->recovery, f);
+}
+
+/* ---- Redis is another engine's ---- */
+
+/* On the keep thread: from here on nothing is decided. */
+static void ownership_lost(void *context)
+{
+    struct boot *b = context;
+    atomic_store(&b->engine.phase, PHASE_LOST);
+    bell_ring(&b->lost);
+}
+
+static void lingered(struct loop_timer *t)
+{
+    struct boot *b = (struct boot *)(void *)((char *)t - offsetof(struct boot, linger));
+    b->stopping = true;
+}
+
+static void heard_lost(struct loop_bell *bell)
+{
+    struct boot *b = (struct boot *)(void *)((char *)bell - offsetof(struct boot, lost));
+    log_line(LOG_ERROR, "ownership_lost", "text", "another engine has this one's state in Redis: it stops serving and ends", NULL);
+    loop_timer_start(b->loop, &b->linger, LOST_LINGER_MS, lingered);
 }
 
 /* ---- accepting ---- */
@@ -187,6 +218,7 @@ static void housekeeping(struct loop_timer *t)
     struct boot *b = (struct boot *)(void *)((char *)t - offsetof(struct boot, housekeeping));
     world_time_discipline();
     measure_room(b);
+    signing_keep_up(b->engine.signing, world_now_ms());
     loop_timer_start(b->loop, &b->housekeeping, HOUSEKEEPING_MS, housekeeping);
 }
 
@@ -273,12 +305,20 @@ static enum err boot(struct boot *b, struct fault *f)
     sem_init(&e->bundle_seen, 0, 0);
     sem_init(&e->main_rung, 0, 0);
     pthread_mutex_init(&e->publisher_lock, NULL);
+    e->revoked = revoked_log_create(e->worker_count);
+    e->post = post_create(e->worker_count);
+    check(e->revoked != NULL && e->post != NULL);
+    check(pthread_barrier_init(&e->leaving, NULL, e->worker_count) == 0);
     b->loop = loop_create();
+    bell_start(b->loop, &b->lost, heard_lost);
+    b->recovery.lost_ownership = ownership_lost;
+    b->recovery.context = b;
     raise_descriptor_limit();
     take_signals(b);
     enum err err = make_directories(&e->config, f);
     if (err == ERR_OK) err = settle_node(e, f);
     if (err == ERR_OK) err = read_secrets(e, f);
+    if (err == ERR_OK) err = signing_create(&e->config, world_now_ms(), &e->signing, f);
     if (err == ERR_OK) err = open_journal(b, f);
     if (err == ERR_OK) err = feed_load(e, f);
     if (err == ERR_OK) err = start_workers(e, f);
@@ -289,11 +329,26 @@ static enum err boot(struct boot *b, struct fault *f)
 
 /* ---- the end ---- */
 
-static size_t connections_open(const struct engine *e)
+static struct keep *take_keep(struct engine *e)
 {
-    size_t open = 0;
-    for (unsigned i = 0; i < e->worker_count; i++) open += atomic_load_explicit(&e->workers[i].connections, memory_order_relaxed);
-    return open;
+    pthread_mutex_lock(&e->publisher_lock);
+    struct keep *before = e->keep;
+    e->keep = NULL;
+    pthread_mutex_unlock(&e->publisher_lock);
+    return before;
+}
+
+/* Connections, and requests that are away at other reactors, whose clients may have gone: where there are
+ * none of either on any worker, nothing is in a mailbox, and no worker will send anything to another. */
+static size_t in_hand(const struct engine *e)
+{
+    size_t count = 0;
+    for (unsigned i = 0; i < e->worker_count; i++) {
+        const struct worker *w = &e->workers[i];
+        count += atomic_load_explicit(&w->connections, memory_order_relaxed);
+        count += atomic_load_explicit(&w->under_way, memory_order_relaxed);
+    }
+    return count;
 }
 
 static void look_again(struct loop_timer *t) { (void)t; }
@@ -302,7 +357,8 @@ static void look_again(struct loop_timer *t) { (void)t; }
 static void drain(struct boot *b)
 {
     struct engine *e = &b->engine;
-    atomic_store(&e->phase, PHASE_DRAINING);
+    enum phase serving = PHASE_SERVING;
+    (void)atomic_compare_exchange_strong(&e->phase, &serving, PHASE_DRAINING); /* LOST stays */
     log_line(LOG_INFO, "draining", NULL);
     for (size_t i = 0; i < 2; i++) listen_stop(b->listeners[i]);
     for (unsigned i = 0; i < e->worker_count; i++) worker_tell(&e->workers[i], REACTOR_DRAIN, -1, false);
@@ -311,17 +367,16 @@ static void drain(struct boot *b)
         loop_timer_start(b->loop, &b->housekeeping, DRAIN_LOOK_MS, look_again);
         loop_beat(b->loop, true);
         for (unsigned i = 0; i < e->worker_count; i++) reactor_wake(e->workers[i].reactor);
-    } while (connections_open(e) > 0 && world_monotonic_ns() < deadline_ns);
+    } while (in_hand(e) > 0 && world_monotonic_ns() < deadline_ns);
     feed_stop(e); /* while the workers still beat: it waits for them */
-    for (unsigned i = 0; i < e->worker_count; i++) {
-        worker_tell(&e->workers[i], REACTOR_STOP, -1, false);
-        reactor_join(e->workers[i].reactor);
-    }
+    for (unsigned i = 0; i < e->worker_count; i++) worker_tell(&e->workers[i], REACTOR_STOP, -1, false);
+    for (unsigned i = 0; i < e->worker_count; i++) reactor_join(e->workers[i].reactor); /* they leave together */
     feed_destroy(e);
     if (lifecycle_record(e, STR("engine.stopped"), NULL) != ERR_OK) log_line(LOG_WARNING, "stop_not_recorded", NULL);
     struct publisher *publisher = set_publisher(e, NULL);
     if (publisher != NULL && !publish_stop(publisher, PUBLISH_DRAIN_MS))
         log_line(LOG_INFO, "not_all_published", "text", "the journal keeps the rest for the next start", NULL);
+    keep_stop(take_keep(e), KEEP_DRAIN_MS);
     journal_close(e->journal);
     /* The scribe's threads are gone: nobody wakes these any more. */
     for (unsigned i = 0; i < e->worker_count; i++) reactor_destroy(e->workers[i].reactor);
@@ -331,12 +386,20 @@ static void fini(struct boot *b)
 {
     struct engine *e = &b->engine;
     bundle_destroy(atomic_load(&e->bundle));
+    for (unsigned i = 0; i < e->worker_count; i++) shard_destroy(e->shards[i]);
+    free(e->shards);
+    post_destroy(e->post);
+    revoked_log_destroy(e->revoked);
+    recovery_fini(&b->recovery);
+    bell_stop(&b->lost);
+    loop_timer_stop(b->loop, &b->linger);
     loop_fd_stop(b->loop, &b->signals);
     loop_timer_stop(b->loop, &b->housekeeping);
     close(b->signal_fd);
     loop_destroy(b->loop);
     disk_real_destroy(b->disk);
     memory_wipe(&e->pepper, sizeof e->pepper);
+    signing_destroy(e->signing);
     free(e->workers);
     config_fini(&e->config);
 }
@@ -366,11 +429,13 @@ int main(int argc, char **argv)
         log_line(LOG_ERROR, "cannot_start", "why", f.text, NULL);
         _exit(1); /* threads may run already; what they recorded is on disk */
     }
-    atomic_store(&b.engine.phase, PHASE_SERVING);
+    enum phase starting = PHASE_STARTING;
+    (void)atomic_compare_exchange_strong(&b.engine.phase, &starting, PHASE_SERVING); /* or LOST already */
     loop_timer_start(b.loop, &b.housekeeping, HOUSEKEEPING_MS, housekeeping);
     while (!b.stopping) loop_beat(b.loop, true);
     drain(&b);
+    bool lost = atomic_load(&b.engine.phase) == PHASE_LOST;
     log_line(LOG_INFO, "stopped", NULL);
     fini(&b);
-    return 0;
+    return lost ? 1 : 0;
 }

@@ -11,14 +11,49 @@ static const enum ask_form agent_form = ASK_AGENT, tool_form = ASK_TOOL, user_fo
 #define DECIDES(path, form, role_bits)                                                            \
     {.method = HTTP_POST, .pattern = path, .body = HTTP_BODY_JSON, .handle = authorize_handle, .extra = &form, \
      .parameters = "dry_run explain tenant_id", .roles = role_bits}
+#define ASKS (ROLE_AGENT | ROLE_APP | ROLE_TOKEN) /* who may have asked for a review */
 #define OPEN(path, function) {.method = HTTP_GET, .pattern = path, .handle = function, .parameters = ""}
 #define FORWARD(verb, path, kind, most)                                                           \
     {.method = verb, .pattern = path, .body = kind, .body_max = most, .handle = route_forward}
 
 const struct http_route engine_routes[] = {
-    DECIDES("/api/v1/authorize", tool_form, ROLE_AGENT),
-    DECIDES("/v1/agent/authorize", agent_form, ROLE_AGENT),
+    DECIDES("/api/v1/authorize", tool_form, ROLE_AGENT | ROLE_TOKEN),
+    DECIDES("/v1/agent/authorize", agent_form, ROLE_AGENT | ROLE_TOKEN),
     DECIDES("/v1/authorize", user_form, ROLE_APP),
+    {.method = HTTP_GET, .pattern = "/v1/queue/pending", .handle = queue_pending_handle, .roles = ROLE_REVIEWER,
+     .parameters = "limit cursor actor action tenant_id"},
+    {.method = HTTP_GET, .pattern = "/v1/queue", .handle = queue_list_handle, .roles = ROLE_REVIEWER,
+     .parameters = "limit cursor actor action status tenant_id"},
+    {.method = HTTP_GET, .pattern = "/v1/queue/{id}", .handle = queue_get_handle, .roles = ASKS | ROLE_REVIEWER,
+     .parameters = "tenant_id"},
+    {.method = HTTP_GET, .pattern = "/v1/queue/{id}/wait", .handle = queue_wait_handle, .roles = ASKS | ROLE_REVIEWER,
+     .parameters = "timeout_ms tenant_id"},
+    {.method = HTTP_POST, .pattern = "/v1/queue/{id}/approve", .body = HTTP_BODY_OPTIONAL_JSON, .handle = queue_approve_handle,
+     .roles = ROLE_REVIEWER, .parameters = "tenant_id"},
+    {.method = HTTP_POST, .pattern = "/v1/queue/{id}/deny", .body = HTTP_BODY_OPTIONAL_JSON, .handle = queue_deny_handle,
+     .roles = ROLE_REVIEWER, .parameters = "tenant_id"},
+    {.method = HTTP_POST, .pattern = "/v1/queue/{id}/redeem", .body = HTTP_BODY_JSON, .handle = queue_redeem_handle,
+     .roles = ASKS, .parameters = "tenant_id"},
+    {.method = HTTP_POST, .pattern = "/v1/queue/{id}/cancel", .body = HTTP_BODY_OPTIONAL_JSON, .handle = queue_cancel_handle,
+     .roles = ROLE_AGENT | ROLE_APP, .parameters = "tenant_id"},
+
+    {.method = HTTP_GET, .pattern = "/v1/actors", .handle = actor_list_handle, .roles = ROLE_ADMIN,
+     .parameters = "limit cursor tenant_id"},
+    {.method = HTTP_POST, .pattern = "/v1/actors/{actor}/suspend", .body = HTTP_BODY_OPTIONAL_JSON,
+     .handle = actor_suspend_handle, .roles = ROLE_ADMIN, .parameters = "tenant_id"},
+    {.method = HTTP_POST, .pattern = "/v1/actors/{actor}/resume", .body = HTTP_BODY_OPTIONAL_JSON,
+     .handle = actor_resume_handle, .roles = ROLE_ADMIN, .parameters = "tenant_id"},
+
+    {.method = HTTP_POST, .pattern = "/v1/tokens/mint", .body = HTTP_BODY_JSON, .handle = token_mint_handle,
+     .roles = ROLE_AGENT, .parameters = "tenant_id"},
+    {.method = HTTP_GET, .pattern = "/v1/tokens", .handle = token_list_handle, .roles = ROLE_AGENT | ROLE_ADMIN,
+     .parameters = "limit cursor actor acting_for active tenant_id"},
+    {.method = HTTP_DELETE, .pattern = "/v1/tokens/{tokenID}", .handle = token_revoke_handle,
+     .roles = ROLE_AGENT | ROLE_ADMIN, .parameters = "tenant_id"},
+    {.method = HTTP_POST, .pattern = "/v1/tokens/introspect", .body = HTTP_BODY_FORM_OR_JSON,
+     .handle = token_introspect_handle, .roles = ROLE_AGENT | ROLE_APP | ROLE_ADMIN, .parameters = "tenant_id"},
+    OPEN("/.well-known/jwks.json", jwks_handle),
+
     OPEN("/healthz", healthz_handle),
     OPEN("/livez", livez_handle),
     OPEN("/readyz", readyz_handle),
@@ -74,6 +109,11 @@ void route_handle(void *context, struct http_exchange *x)
     struct fault f;
     if (x->route->roles != 0 && bundle_facts(w->bundle)->revision == 0) {
         fault_set(&f, ERR_STARTING, "", "no policies and keys have come from the platform yet");
+        api_refuse(&w->api, x, &f, (struct str){0});
+        return;
+    }
+    if (x->route->roles != 0 && atomic_load_explicit(&w->engine->phase, memory_order_relaxed) == PHASE_LOST) {
+        fault_set(&f, ERR_STORE_UNAVAILABLE, "", "another engine has taken over this engine's state in Redis; this one decides nothing any more");
         api_refuse(&w->api, x, &f, (struct str){0});
         return;
     }

@@ -1,9 +1,20 @@
 /* worker.c - one reactor of the engine: its beat, and what is plugged into it.
  *
- *   begin   the bundle in force
- *   (sockets and timers: requests are decided and recorded, replies parked)
- *   end     seal the block → marks → release replies → hold sockets while no block is free
- */
+ *   begin   revocations that are new → the bundle in force
+ *   (sleep; sockets and timers: requests are decided and recorded, replies parked)
+ *   end     calls that were held → mail → what is due by time → answers of our own go on
+ *           → seal the block → marks → release replies and parked answers → flush mail, ring
+ *           → hold sockets while no block is free
+ *
+ * Mail is taken after the sleep that its bell ended, so that its records leave with the same block as
+ * those of the sockets, and its answers with the same flush. What came after the taking has rung anew. A
+ * worker sleeps only where a bell or a timer will wake it for whatever is left.
+ *
+ * While no block is free neither sockets nor mail are read: whoever comes home may have a record to write,
+ * and a disk that is slow for a moment must not become an error. The scribe rings when there is room.
+ *
+ * The end: drain (no new requests, waits are answered 503) → the main thread sees that nothing is under way
+ * anywhere → stop → a barrier, behind which nobody steps a call any more → each frees its own. */
 #include <sched.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -11,8 +22,10 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "engine/engine.h"
+#include "engine/errand.h"
+#include "engine/signing.h"
 
-enum { KEY_CACHE_ENTRIES = 4096, TICK_MS = 1000 };
+enum { KEY_CACHE_ENTRIES = 4096, TOKEN_CACHE_ENTRIES = 32768, TICK_MS = 1000, OUTBOX_MS = 1 };
 
 static void gauges_set(struct worker *w)
 {
@@ -22,11 +35,34 @@ static void gauges_set(struct worker *w)
     metric_set(w->sheet, METRIC_ENGINE_REPLIES_PARKED, http_server_waiting(w->server));
 }
 
+static void state_gauges_set(struct worker *w)
+{
+    struct shard_totals totals;
+    shard_totals(w->owner.shard, &totals);
+    const struct {
+        enum metric metric;
+        uint64_t value;
+    } figures[] = {
+        {METRIC_MAILBOX_DEPTH, mailbox_depth(w->engine->post, w->index)},
+        {METRIC_ANSWERS_PARKED, w->owner.parked.count + w->owner.unseen.count},
+        {METRIC_CALLS_HELD, w->owner.held.count},
+        {METRIC_VISITS_AWAY, w->visits},
+        {METRIC_WAITS, w->waits},
+        {METRIC_TOKENS, totals.tokens},
+        {METRIC_REVIEWS_PENDING, totals.reviews_pending},
+        {METRIC_REVIEWS_KEPT, totals.reviews},
+        {METRIC_COUNTERS_KEPT, totals.counters},
+        {METRIC_ACTORS_SUSPENDED, totals.suspended},
+    };
+    for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) metric_set(w->sheet, figures[i].metric, figures[i].value);
+}
+
 static void tick(struct loop_timer *t)
 {
     struct worker *w = (struct worker *)(void *)((char *)t - offsetof(struct worker, tick));
     auth_failed_record(w);
     gauges_set(w);
+    state_gauges_set(w);
     loop_timer_start(w->loop, &w->tick, TICK_MS, tick);
 }
 
@@ -48,6 +84,11 @@ static void worker_enter(void *context, struct loop *loop)
                                  .idle_ms = (uint32_t)c->idle_ms, .write_ms = (uint32_t)c->write_ms};
     w->loop = loop;
     w->server = http_server_create(loop, &own, &limits);
+    list_init(&w->away);
+    list_init(&w->waiting);
+    w->revoked = revoked_view_create(e->revoked, w->index);
+    check(w->revoked != NULL);
+    owner_init(w, e->shards[w->index]);
     w->api.pepper = &e->pepper;
     w->api.cache = key_cache_create(KEY_CACHE_ENTRIES);
     w->api.hasher = hasher_create();
@@ -57,6 +98,12 @@ static void worker_enter(void *context, struct loop *loop)
     w->api.auth_failed = METRIC_ENGINE_AUTH_FAILED;
     w->api.on_auth_failed = auth_failed_note;
     w->api.context = w;
+    w->api.signers = signing_now(e->signing);
+    w->api.tokens = token_cache_create(TOKEN_CACHE_ENTRIES);
+    w->api.token_issuer = str_from(c->token_issuer);
+    w->api.token_audience = str_from(c->token_audience);
+    w->api.token_is_dead = worker_token_is_dead;
+    w->api.on_token_rejected = token_rejected_note;
     w->commit.producer = journal_producer(e->journal, w->index);
     w->commit.always_synced = str_equal(str_from(c->durability), STR("synced"));
     if (c->platform_url[0] != '\0') w->forward = forward_create(&w->api, loop, &w->server, c->platform_url);
@@ -66,33 +113,73 @@ static void worker_enter(void *context, struct loop *loop)
 static void worker_leave(void *context)
 {
     struct worker *w = context;
+    pthread_barrier_wait(&w->engine->leaving); /* calls of ours may be at others until here, and theirs with us */
+    errands_drop(w);
+    owner_fini(w);
+    revoked_view_destroy(w->revoked);
     auth_failed_record(w);
     journal_seal(w->commit.producer);
     loop_timer_stop(w->loop, &w->tick);
+    loop_timer_stop(w->loop, &w->outbox);
     forward_destroy(w->forward);
     http_server_destroy(w->server);
     key_cache_destroy(w->api.cache);
+    token_cache_destroy(w->api.tokens);
     hasher_destroy(w->api.hasher);
 }
 
-/* Steps of the last beat pointed into the old bundle; from here on they may only into the new. */
-static void worker_begin(void *context)
+static void wake_peer(void *context, unsigned peer)
 {
     struct worker *w = context;
+    reactor_wake(w->engine->workers[peer].reactor);
+}
+
+/* Whoever waits until all have seen its revocation is told that we have. */
+static void take_revocations(struct worker *w)
+{
+    if (!revoked_view_take(w->revoked, world_now_ms())) return;
+    for (uint64_t left = atomic_load(&w->engine->revoking); left != 0; left &= left - 1)
+        wake_peer(w, (unsigned)__builtin_ctzll(left)); /* ourselves too */
+}
+
+void worker_moved(struct worker *w)
+{
+    atomic_store_explicit(&w->in_use, w->bundle, memory_order_release);
+    sem_post(&w->engine->bundle_seen);
+}
+
+/* Steps of the last beat pointed into the old bundle; from here on they may only into the new. Errands
+ * that are away still do: then the last of them tells that we have moved. */
+static void take_bundle(struct worker *w)
+{
     const struct bundle *newest = atomic_load_explicit(&w->engine->bundle, memory_order_acquire);
     if (newest == w->bundle) return;
+    check(w->pins_before == 0); /* the feed waited for us the last time */
+    w->pins_before = w->pins;
+    w->pins = 0;
     w->bundle = newest;
     w->api.keys = bundle_keys(newest);
     key_cache_clear(w->api.cache);
-    atomic_store_explicit(&w->in_use, newest, memory_order_release);
-    sem_post(&w->engine->bundle_seen);
+    if (w->pins_before == 0) worker_moved(w);
+}
+
+static void worker_begin(void *context)
+{
+    struct worker *w = context;
+    w->api.signers = signing_now(w->engine->signing); /* sets that were replaced are kept */
+    take_revocations(w);
+    take_bundle(w);
 }
 
 static void worker_told(void *context, const struct reactor_message *m)
 {
     struct worker *w = context;
-    if (m->kind == REACTOR_SOCKET) http_server_take(w->server, m->fd, m->is_unix);
-    else http_server_drain(w->server);
+    if (m->kind == REACTOR_SOCKET) {
+        http_server_take(w->server, m->fd, m->is_unix);
+        return;
+    }
+    http_server_drain(w->server); /* before the waits are answered: their connections close then */
+    errands_drain(w);
 }
 
 static void observe_durable(struct worker *w, uint64_t durable)
@@ -102,10 +189,48 @@ static void observe_durable(struct worker *w, uint64_t durable)
     w->sealed_ns = 0;
 }
 
+bool worker_has_room(const struct worker *w) { return journal_blocks_free(w->commit.producer) > 0; }
+
+/* True: more has come than one beat takes. */
+static bool take_mail(struct worker *w)
+{
+    bool more = false;
+    struct call *c;
+    while (worker_has_room(w) && (c = mailbox_take(w->engine->post, w->index, &more)) != NULL) {
+        if (c->home == w->index) errand_home(w, c);
+        else owner_receive(w, c);
+    }
+    return more;
+}
+
+static void outbox_due(struct loop_timer *t) { (void)t; } /* the end of this beat flushes */
+
+/* One bell for each peer that has news, and one for all where there is a revocation. A ring that was
+ * full is tried again soon; its reader may be waiting for a disk, so not at once and at once again. */
+static void flush_mail(struct worker *w)
+{
+    if (mailbox_flush(w->engine->post, w->index, wake_peer, w)) loop_timer_start(w->loop, &w->outbox, OUTBOX_MS, outbox_due);
+    if (!w->owner.told) return;
+    w->owner.told = false;
+    for (unsigned i = 0; i < w->engine->worker_count; i++)
+        if (i != w->index) wake_peer(w, i);
+}
+
+/* True: something is left for the next beat, and no bell will ring for it. */
+static bool move_calls(struct worker *w)
+{
+    owner_retry(w);
+    bool more = take_mail(w);
+    more = owner_tick(w) || more;
+    owner_ready(w);
+    return more;
+}
+
 static void worker_end(void *context)
 {
     struct worker *w = context;
     struct journal_producer *p = w->commit.producer;
+    bool more = move_calls(w);
     journal_seal(p);
     if (w->sealed_ns == 0 && journal_mark(p) != w->sealed_mark) { /* one block at a time is timed */
         w->sealed_mark = journal_mark(p);
@@ -115,9 +240,29 @@ static void worker_end(void *context)
     journal_marks(p, &written, &durable);
     observe_durable(w, durable);
     http_server_release(w->server, written, durable);
-    http_server_hold(w->server, journal_blocks_free(p) == 0);
+    owner_durable(w, durable);
+    flush_mail(w);
+    http_server_hold(w->server, !worker_has_room(w));
     atomic_store_explicit(&w->connections, http_server_connections(w->server), memory_order_relaxed);
+    if (more) reactor_wake(w->reactor);
 }
+
+bool worker_actor_is_suspended(const struct worker *w, struct str tenant, struct str actor)
+{
+    uint64_t dead_before_ms;
+    return revoked_view_actor(w->revoked, tenant, actor, &dead_before_ms);
+}
+
+bool worker_token_is_dead(void *worker, const struct token_claims *t)
+{
+    const struct worker *w = worker;
+    uint64_t dead_before_ms;
+    if (revoked_view_token(w->revoked, t->id)) return true;
+    bool suspended = revoked_view_actor(w->revoked, t->tenant, t->actor, &dead_before_ms);
+    return suspended || id_time_ms(t->id) <= dead_before_ms;
+}
+
+uint64_t worker_ordinal(struct worker *w) { return atomic_fetch_add_explicit(&w->engine->ordinal, 1, memory_order_relaxed); }
 
 enum err worker_start(struct engine *e, unsigned index)
 {

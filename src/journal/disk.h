@@ -28,6 +28,9 @@ struct disk {
     /* Gives a new file `size` zero bytes, allocated, written and synced with their metadata, so
      * that no later sync has to write more than data. ERR_NO_SPACE leaves a useless file. */
     enum err (*fill)(void *state, int file, uint64_t size);
+    /* The same without the zeros' way to the disk, for a plain file that is written once from its
+     * begin to its end and then synced. What it holds before it is written is not promised. */
+    enum err (*reserve)(void *state, int file, uint64_t size);
     /* Nobody will read this synced file soon: its memory may serve another. Only a hint. */
     void (*uncache)(void *state, int file);
     enum err (*sync_directory)(void *state);

@@ -150,6 +150,15 @@ void journal_confirm(struct journal *j, uint64_t seq)
     }
 }
 
+/* UINT64_MAX is "nothing is held"; the first call puts a seq in its place, later ones raise that. */
+void journal_hold(struct journal *j, uint64_t seq)
+{
+    uint64_t before = atomic_load(&j->scribe.held_seq);
+    while ((before == UINT64_MAX || seq > before) &&
+           !atomic_compare_exchange_weak(&j->scribe.held_seq, &before, seq)) {
+    }
+}
+
 bool journal_is_full(const struct journal *j)
 {
     const struct scribe *s = &j->scribe;

@@ -109,6 +109,9 @@ uint64_t journal_written_seq(const struct journal *j);
 const char *journal_epoch(const struct journal *j); /* JOURNAL_EPOCH_TEXT bytes */
 /* All seqs up to here are confirmed by the platform: segments below may be removed. */
 void journal_confirm(struct journal *j, uint64_t seq);
+/* Recovery needs the records above seq (a durable snapshot includes those up to it): none of them is
+ * removed, confirmed or not. Only rises. Never called: nothing is held. */
+void journal_hold(struct journal *j, uint64_t seq);
 bool journal_is_full(const struct journal *j);
 
 struct journal_totals { /* a moment's view */

@@ -5,10 +5,11 @@
  * has taken the spare. A disk that has no room for a spare, or of which 95 % are used, is not a
  * fault: the journal says that it is full, and the next second looks again.
  *
- * A segment may go when the platform has confirmed all of it, when the one after it holds a
- * durable frame (so that the number of the next record can never be lost with it), and when it is
- * older than keep_ms or the segments together are larger than keep_bytes. A disk that is getting
- * full outweighs the last: what is kept for convenience must not stop decisions. */
+ * A segment may go when the platform has confirmed all of it, when a durable snapshot includes all
+ * of it (journal_hold), when the one after it holds a durable frame (so that the number of the next
+ * record can never be lost with it), and when it is older than keep_ms or the segments together are
+ * larger than keep_bytes. A disk that is getting full outweighs the last: what is kept for
+ * convenience must not stop decisions. */
 #include "base/check.h"
 #include "base/log.h"
 #include "journal/scribe.h"
@@ -32,6 +33,7 @@ static bool may_go(struct scribe *s, const struct segment *oldest, const struct 
     if (next->first_seq == 0) return false;
     if (atomic_load(&s->durable_seq) < next->first_seq) return false;
     if (atomic_load(&s->confirmed_seq) < next->first_seq - 1) return false;
+    if (atomic_load(&s->held_seq) < next->first_seq - 1) return false;
     uint64_t count, bytes, oldest_seq;
     shelf_totals(&s->shelf, &count, &bytes, &oldest_seq);
     bool old = now_ms >= oldest->last_ms && now_ms - oldest->last_ms >= s->options.keep_ms;

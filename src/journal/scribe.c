@@ -48,6 +48,7 @@ enum err scribe_init(struct scribe *s, const struct journal_options *options, co
     s->tail = tail;
     s->tail_start = tail.offset;
     s->claimed_seq = claimed_seq;
+    atomic_store(&s->held_seq, UINT64_MAX);
     atomic_store(&s->written_seq, tail.next_seq - 1);
     atomic_store(&s->durable_seq, tail.next_seq - 1);
     atomic_store(&s->room, usable(tail.segment_bytes, tail.offset));

@@ -108,6 +108,7 @@ struct scribe {
     _Alignas(64) _Atomic uint64_t durable_seq, durable_frames;
     _Atomic uint64_t syncs, sync_ns;
     _Alignas(64) _Atomic uint64_t confirmed_seq;
+    _Atomic uint64_t held_seq; /* recovery needs what is above it; UINT64_MAX: nothing */
     _Atomic uint64_t free_bytes, total_bytes;
     _Atomic bool stopping;
     _Atomic bool syncer_timed; /* it sleeps until a lazy sync is due: only a wanted one wakes it */

@@ -125,7 +125,11 @@ static void take(struct scene *s, enum step step, struct str text)
     }
     s->tools.now_ms = world_now_ms();
     s->tools.started_ns = world_monotonic_ns();
-    if (decide(&s->tools, &caller, &ask, &s->arena, &d, &f) != ERR_OK) exit(1);
+    memset(&d, 0, sizeof d);
+    decide_begin(&d, &s->tools, &caller, &ask, &s->arena);
+    decide_evaluate(&d);
+    decide_describe(&d);
+    if (decide_settle(&d, &f) != ERR_OK) exit(1);
     sink = d.record.size + d.answer.size;
 }
 

@@ -29,7 +29,7 @@ OUTCOMES = [
 
 
 def body_for(route, action):
-    args = {"id": 7, "note": "grüße\u2028", "deep": {"b": [1, 2.5, None], "a": 1e21}}
+    args = {"id": 7, "route": route, "note": "grüße\u2028", "deep": {"b": [1, 2.5, None], "a": 1e21}}
     if route == TOOL:
         return {"tool": action, "actor": "bot", "args": args, "resource": "invoice:7"}
     if route == AGENT:

@@ -405,6 +405,7 @@ static const struct disk sim_operations = {
     .write = sim_write,
     .sync = sim_sync,
     .fill = sim_fill,
+    .reserve = sim_fill,
     .uncache = sim_uncache,
     .sync_directory = sim_sync_directory,
     .rename = sim_rename,

@@ -15,8 +15,8 @@ BUILD = pathlib.Path(os.environ.get("WRIT_BUILD", TOP / "build" / "dev"))
 WRIT = BUILD / "bin" / "writ"
 ROOTS = ["src", "shards", "pipeline"]
 DOORS = {  # foreign header: the one room that may include it
-    r"jsmn\.h": "json", r"openssl/.*": "crypto", r"yaml\.h": "policy", r"llhttp(/.*)?\.h": "http",
-    r"sqlite3\.h": "ingest", r"ev\.h": "loop", r"hiredis.*": "shards", r"librdkafka/.*": "publish",
+    r"jsmn\.h": "json", r"openssl/.*": "crypto", r"yaml\.h": "policy", r"re2/.*": "policy", r"llhttp(/.*)?\.h": "http",
+    r"sqlite3\.h": "ingest", r"ev\.h": "loop", r"hiredis.*": "keep", r"librdkafka/.*": "publish",
 }
 BANNED = "strcpy strcat sprintf vsprintf gets strtok atoi atol atof alloca system".split()
 LINES_MAX = 900

@@ -169,6 +169,7 @@ static void secrets_are_compared_by_every_byte(void **state)
     for (size_t i = 0; i < sizeof a; i++) {
         b[i] ^= 0x80;
         assert_false(bytes_equal_secret(a, b, sizeof a));
+        for (size_t size = 0; size < sizeof a; size++) assert_int_equal(bytes_equal_secret(a, b, size), size <= i);
         b[i] ^= 0x80;
     }
     memory_wipe(a, sizeof a);
@@ -225,9 +226,104 @@ static void base64url_has_one_spelling(void **state)
     assert_int_equal(size, 0);
 }
 
+/* ---- Ed25519: RFC 8032, 7.1 ---- */
+
+struct ed25519_example {
+    const char *secret, *public, *message, *signature; /* hex */
+};
+
+static const struct ed25519_example examples[] = {
+    {"9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60",
+     "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a", "",
+     "e5564300c360ac729086e2cc806e828a84877f1eb8e5d974d873e065224901555fb8821590a33bacc61e39701cf9b46b"
+     "d25bf5f0595bbe24655141438e7a100b"},
+    {"4ccd089b28ff96da9db6c346ec114e0f5b8a319f35aba624da8cf6ed4fb8a6fb",
+     "3d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c", "72",
+     "92a009a9f0d4cab8720e820b5f642540a2b27b5416503f8fb3762223ebdb69da085ac1e43e15996e458f3613d0f11d8c"
+     "387b2eaeb4302aeeb00d291612bb0c00"},
+    {"c5aa8df43f9f837bedb7442f31dcb7b166d38535076f094b85ce3a2e0b4458f7",
+     "fc51cd8e6218a1a38da47ed00230f0580816ed13ba3303ac5deb911548908025", "af82",
+     "6291d657deec24024827e69c3abe01a30ce548a284743a445e3680d7db5ac3ac18ff9b538d16f290ae67f760984dc659"
+     "4a7c15e9716ed28dc027beceea1ec40a"},
+};
+
+static size_t from_hex(const char *hex, uint8_t *to)
+{
+    size_t size = strlen(hex) / 2;
+    for (size_t i = 0; i < size; i++) {
+        char digits[3] = {hex[2 * i], hex[2 * i + 1], '\0'};
+        to[i] = (uint8_t)strtoul(digits, NULL, 16);
+    }
+    return size;
+}
+
+static void ed25519_gives_the_published_signatures(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
+        uint8_t secret[32], public[32], message[2], right[64], got[64];
+        from_hex(examples[i].secret, secret);
+        from_hex(examples[i].public, public);
+        from_hex(examples[i].signature, right);
+        struct str text = str_of((const char *)message, from_hex(examples[i].message, message));
+        struct ed25519 *pair = ed25519_from_secret(secret);
+        ed25519_public(pair, got);
+        assert_memory_equal(got, public, sizeof public);
+        ed25519_sign(pair, text, got);
+        assert_memory_equal(got, right, sizeof right);
+        ed25519_destroy(pair);
+
+        struct ed25519 *alone = ed25519_from_public(public);
+        assert_true(ed25519_verify(alone, text, right));
+        ed25519_destroy(alone);
+    }
+    ed25519_destroy(NULL);
+}
+
+static void a_signature_with_any_bit_turned_is_refused(void **state)
+{
+    (void)state;
+    uint8_t secret[32] = {7}, signature[64];
+    struct ed25519 *pair = ed25519_from_secret(secret);
+    ed25519_sign(pair, STR("message"), signature);
+    assert_true(ed25519_verify(pair, STR("message"), signature));
+    assert_false(ed25519_verify(pair, STR("massage"), signature));
+    assert_false(ed25519_verify(pair, STR(""), signature));
+    for (unsigned bit = 0; bit < 512; bit++) {
+        signature[bit / 8] = (uint8_t)(signature[bit / 8] ^ 1u << bit % 8);
+        assert_false(ed25519_verify(pair, STR("message"), signature));
+        signature[bit / 8] = (uint8_t)(signature[bit / 8] ^ 1u << bit % 8);
+    }
+    ed25519_destroy(pair);
+}
+
+/* S + L verifies by the equation alone, and RFC 8032 (5.1.7) refuses it: a second signature that
+ * whoever has the first one could make. */
+static void a_signature_has_one_form(void **state)
+{
+    (void)state;
+    static const uint8_t order[32] = {0xed, 0xd3, 0xf5, 0x5c, 0x1a, 0x63, 0x12, 0x58, 0xd6, 0x9c, 0xf7,
+                                      0xa2, 0xde, 0xf9, 0xde, 0x14, [31] = 0x10};
+    uint8_t secret[32] = {7}, signature[64];
+    struct ed25519 *pair = ed25519_from_secret(secret);
+    ed25519_sign(pair, STR("message"), signature);
+    unsigned carry = 0;
+    for (unsigned i = 0; i < 32; i++) {
+        carry += (unsigned)signature[32 + i] + order[i];
+        signature[32 + i] = (uint8_t)carry;
+        carry >>= 8;
+    }
+    assert_int_equal(carry, 0);
+    assert_false(ed25519_verify(pair, STR("message"), signature));
+    ed25519_destroy(pair);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ed25519_gives_the_published_signatures),
+        cmocka_unit_test(a_signature_with_any_bit_turned_is_refused),
+        cmocka_unit_test(a_signature_has_one_form),
         cmocka_unit_test(sha256_gives_the_published_digests),
         cmocka_unit_test(a_digest_in_parts_is_the_digest_of_the_whole),
         cmocka_unit_test(hmac_gives_the_published_codes),

@@ -105,7 +105,11 @@ static inline enum err scene_try(struct scene *s, enum ask_form form, struct str
     s->binding_size = binding.size;
     struct decide_tools tools = {.hasher = s->hasher, .chance = &s->chance, .policies = s->set, .now_ms = scene_now_ms,
                                  .started_ns = world_monotonic_ns(), .dry_run = how.dry_run, .explain = how.explain};
-    return decide(&tools, &caller, &s->ask, &s->arena, &s->d, &s->fault);
+    s->d = (struct decision){0};
+    decide_begin(&s->d, &tools, &caller, &s->ask, &s->arena);
+    decide_evaluate(&s->d);
+    decide_describe(&s->d);
+    return decide_settle(&s->d, &s->fault);
 }
 
 /* Decides, and reads back all that came out. Every record is one that the store takes. */
@@ -116,7 +120,7 @@ static inline void scene_decide(struct scene *s, enum ask_form form, struct str 
     assert_int_equal(err, ERR_OK);
     s->record = scene_read(s, s->d.record);
     s->answer = scene_read(s, s->d.answer);
-    s->enqueued = str_is_absent(s->d.enqueued) ? NULL : scene_read(s, s->d.enqueued);
+    s->enqueued = str_is_absent(s->d.beside) ? NULL : scene_read(s, s->d.beside);
     err = event_read(s->d.record, &s->reading, &s->event, &s->fault);
     if (err != ERR_OK) print_error("%s\n", s->fault.text);
     assert_int_equal(err, ERR_OK);

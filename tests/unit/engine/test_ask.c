@@ -13,6 +13,7 @@ struct scene {
     struct chance chance;
     struct key key;
     struct caller caller;
+    const struct token_claims *token; /* NULL: the key itself asks */
     struct ask ask;
     struct fault fault;
 };
@@ -47,8 +48,9 @@ static enum err ask_with(struct scene *s, enum ask_form form, const char *text, 
     struct json *body;
     arena_reset(&s->arena);
     s->fault = (struct fault){0};
-    s->caller = (struct caller){.key = &s->key};
-    if (!str_equal(s->key.tenant, STR("*"))) s->caller.tenant = s->key.tenant;
+    s->caller = (struct caller){.key = &s->key, .token = s->token};
+    if (s->token != NULL) s->caller.tenant = s->token->tenant;
+    else if (!str_equal(s->key.tenant, STR("*"))) s->caller.tenant = s->key.tenant;
     struct str source = arena_copy(&s->arena, str_from(text));
     assert_int_equal(json_read(source, &options, &s->arena, &body, &s->fault), ERR_OK);
     struct ask_source from = {.form = form, .chance = &s->chance, .arena = &s->arena, .traceparent = str_from(traceparent)};
@@ -228,11 +230,72 @@ static void what_an_approval_is_bound_to_leaves_confidence_and_trace_out(void **
     assert_text(binding(s), "{\"action\":\"pay\",\"actor\":\"fleet_bot\",\"args\":{},\"kind\":\"agent\",\"tenant_id\":\"acme\"}");
 }
 
+/* ---- tokens ---- */
+
+static const struct token_claims token = {.tenant = STR("acme"), .actor = STR("invoice_bot"), .acting_for = STR("carol"),
+                                          .scope = STR("issue_*  get_invoice")};
+
+static void a_token_brings_its_names_and_its_scope(void **state)
+{
+    struct scene *s = *state;
+    static const char *const same[] = {
+        "{\"action\":\"pay\"}", "{\"action\":\"pay\",\"actor\":\"\",\"acting_for\":null}",
+        "{\"action\":\"pay\",\"actor\":\"invoice_bot\",\"acting_for\":\"carol\",\"tenant_id\":\"acme\"}",
+        "{\"action\":\"pay\",\"context\":{\"acting_for\":\"carol\"}}"};
+    s->token = &token;
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
+        assert_int_equal(ask(s, ASK_AGENT, same[i]), ERR_OK);
+        const struct policy_request *p = &s->ask.policy;
+        assert_text(p->tenant, "acme");
+        assert_text(p->actor, "invoice_bot");
+        assert_text(p->acting_for, "carol");
+        assert_true(p->has_token_scope && !p->has_scope);
+        assert_int_equal(p->token_scope_count, 2);
+        assert_text(p->token_scope[0], "issue_*");
+        assert_text(p->token_scope[1], "get_invoice");
+    }
+    s->token = NULL;
+    assert_int_equal(ask(s, ASK_AGENT, "{\"action\":\"pay\"}"), ERR_OK);
+    assert_false(s->ask.policy.has_token_scope);
+}
+
+/* Also where the key that minted it could: the key's right is not the token's. */
+static void a_token_speaks_for_nobody_else(void **state)
+{
+    struct scene *s = *state;
+    struct token_claims for_nobody = token;
+    for_nobody.acting_for = (struct str){0};
+    s->token = &token;
+    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"actor\":\"coder\"}", ERR_WRONG_ACTOR, "/actor");
+    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"actor\":\"Invoice_bot\"}", ERR_WRONG_ACTOR, "/actor");
+    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"acting_for\":\"dan\"}", ERR_WRONG_USER, "/acting_for");
+    refused(s, ASK_TOOL, "{\"tool\":\"pay\",\"context\":{\"actingFor\":\"dan\"}}", ERR_WRONG_USER, "/context/actingFor");
+    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"tenant_id\":\"globex\"}", ERR_WRONG_TENANT, "/tenant_id");
+    refused(s, ASK_USER, "{\"action\":\"pay\",\"user_id\":\"carol\"}", ERR_WRONG_USER, "/user_id");
+    s->token = &for_nobody;
+    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"acting_for\":\"carol\"}", ERR_WRONG_USER, "/acting_for");
+    assert_int_equal(ask(s, ASK_AGENT, "{\"action\":\"pay\"}"), ERR_OK);
+    assert_true(str_is_absent(s->ask.policy.acting_for));
+}
+
+/* A key for every tenant mints for one; the token is for that one alone. */
+static void a_token_of_a_key_for_every_tenant_has_one(void **state)
+{
+    struct scene *s = *state;
+    s->key.tenant = STR("*");
+    s->token = &token;
+    assert_int_equal(ask(s, ASK_AGENT, "{\"action\":\"pay\"}"), ERR_OK);
+    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"tenant_id\":\"globex\"}", ERR_WRONG_TENANT, "/tenant_id");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(both_agent_routes_read_the_same_ask, set_up, tear_down),
         cmocka_unit_test_setup_teardown(defaults_come_from_the_credential, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_token_brings_its_names_and_its_scope, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_token_speaks_for_nobody_else, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_token_of_a_key_for_every_tenant_has_one, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_credential_speaks_only_for_whom_it_may, set_up, tear_down),
         cmocka_unit_test_setup_teardown(bad_members_are_named, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_nul_never_gets_into_a_name, set_up, tear_down),

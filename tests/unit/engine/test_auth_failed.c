@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 /* cmocka wants the four above first. */
 #include <cmocka.h>
@@ -52,11 +53,72 @@ static void what_has_no_key_s_form_is_one_source(void **state)
     free(w);
 }
 
+static void note_token(struct worker *w, unsigned number, enum err err)
+{
+    char tenant[32];
+    struct token_claims t = {.id = {.bytes = {2, (uint8_t)(number >> 8), (uint8_t)number}}, .key = {.bytes = {3}},
+                             .actor = STR("bot"), .scope = STR("*")};
+    t.tenant = str_of(tenant, (size_t)snprintf(tenant, sizeof tenant, "tenant-%u", number));
+    token_rejected_note(w, &t, err);
+}
+
+static void forget_all(struct worker *w)
+{
+    while (w->refused.count > 0) refused_drop(&w->refused);
+    free(w);
+}
+
+static void a_rejected_token_is_a_source_of_its_own_and_keeps_its_names(void **state)
+{
+    (void)state;
+    struct worker *w = calloc(1, sizeof *w);
+    note_token(w, 1, ERR_CREDENTIAL_EXPIRED);
+    note_token(w, 2, ERR_CREDENTIAL_EXPIRED);
+    note_token(w, 1, ERR_CREDENTIAL_REVOKED);
+    assert_int_equal(w->refused.count, 2);
+    const struct refused_source *first = &w->refused.sources[0];
+    assert_int_equal(first->count, 2);
+    assert_int_equal(first->err, ERR_CREDENTIAL_REVOKED);
+    assert_int_equal(first->key_id.bytes[0], 3);
+    assert_true(str_equal(refused_tenant(first, NULL), STR("tenant-1")));
+    assert_true(str_equal(first->token->actor, STR("bot")));
+    forget_all(w);
+}
+
+/* The key that minted it is another source: its own credential was not refused. */
+static void a_token_and_its_key_are_counted_apart(void **state)
+{
+    (void)state;
+    struct worker *w = calloc(1, sizeof *w);
+    note(w, 0, true);
+    note_token(w, 1, ERR_CREDENTIAL_EXPIRED);
+    note(w, 0, true);
+    assert_int_equal(w->refused.count, 2);
+    assert_int_equal(w->refused.sources[0].count, 2);
+    assert_null(w->refused.sources[0].token);
+    forget_all(w);
+}
+
+static void more_tokens_than_places_share_the_last(void **state)
+{
+    (void)state;
+    struct worker *w = calloc(1, sizeof *w);
+    for (unsigned i = 0; i < 300; i++) note_token(w, i, ERR_CREDENTIAL_EXPIRED);
+    assert_int_equal(w->refused.count, REFUSED_SOURCES_MAX);
+    assert_int_equal(counted(w), 300);
+    assert_null(w->refused.sources[REFUSED_SOURCES_MAX - 1].token);
+    assert_false(w->refused.sources[REFUSED_SOURCES_MAX - 1].known_key);
+    forget_all(w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(more_sources_than_places_share_the_last),
         cmocka_unit_test(what_has_no_key_s_form_is_one_source),
+        cmocka_unit_test(a_rejected_token_is_a_source_of_its_own_and_keeps_its_names),
+        cmocka_unit_test(a_token_and_its_key_are_counted_apart),
+        cmocka_unit_test(more_tokens_than_places_share_the_last),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -182,7 +182,7 @@ static void a_review_has_an_id_a_deadline_and_a_record_of_its_own(void **state)
     assert_true(str_starts(json_text(s->enqueued, STR("event_id")), STR("evt_")));
     assert_raw(s->enqueued, "args", "{\"card\":\"[masked]\"}");
     struct event e;
-    assert_int_equal(event_read(s->d.enqueued, &s->reading, &e, &s->fault), ERR_OK);
+    assert_int_equal(event_read(s->d.beside, &s->reading, &e, &s->fault), ERR_OK);
 }
 
 static void a_gate_asks_for_a_review_too(void **state)
@@ -233,7 +233,7 @@ static void what_is_masked_is_in_no_record_and_in_the_input_hash(void **state)
     struct scene *s = *state;
     scene_ask(s, ASK_AGENT, body);
     assert_false(text_has(s->d.record, "SECRET"));
-    assert_false(text_has(s->d.enqueued, "SECRET"));
+    assert_false(text_has(s->d.beside, "SECRET"));
     assert_raw(s->record, "args", "{\"card\":\"[masked]\",\"list\":[{\"pin\":\"[masked]\"},{\"pin\":\"[masked]\"}],\"n\":1}");
     assert_raw(s->record, "context", "{\"confidence\":1,\"secret\":\"[masked]\"}");
     assert_raw(s->record, "resource", "{\"id\":\"x\",\"type\":\"db\",\"zone\":\"[masked]\"}");
@@ -424,7 +424,7 @@ static void a_review_that_fits_is_kept_whole(void **state)
     assert_member(s->record, "decision", "human_review");
     assert_non_null(s->enqueued);
     assert_false(is_omitted(s, "args") || is_omitted(s, "context"));
-    assert_true(s->d.enqueued.size <= LIMIT_EVENT_BYTES);
+    assert_true(s->d.beside.size <= LIMIT_EVENT_BYTES);
 }
 
 static void a_safe_call_too_large_to_be_recorded_is_denied(void **state)

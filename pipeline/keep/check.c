@@ -1,0 +1,179 @@
+/* check.c - before serving: whether this Redis may be used, and taking over what another node left.
+ *
+ *   owners found          our own journal        answer
+ *   none                  any                    yes (it is written anew); with --adopt: nothing is there to adopt
+ *   ours, epoch known     reaches its positions  yes
+ *   ours, epoch known     ends before them       no: the disk went back in time
+ *   ours, epoch unknown   any                    no: another history under our name (a lost disk: --adopt)
+ *   another node's        empty                  no, unless --adopt names it
+ *   another node's        has records            no: --adopt is for a new data directory
+ *   adopted already       any                    yes: a crash came between adopting and claiming */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "pipeline/keep/fold.h"
+#include "pipeline/keep/slots.h"
+
+struct found { /* by a look at all slots */
+    size_t owned;                   /* slots */
+    uint64_t position_max;          /* of slots that are ours */
+    char other[OWNER_TEXT];         /* an owner that is neither us nor adopted already; "" = none */
+    bool unknown;                   /* …and its node has our name */
+    char owners[KEEP_ADOPTED_TEXT]; /* all that are not ours, with commas */
+    bool too_many;
+    bool all_adopt;                 /* they are all nodes that --adopt names */
+};
+
+static void note_owner(struct found *r, const char *owner)
+{
+    size_t size = strlen(r->owners), more = strlen(owner);
+    if (list_has(r->owners, str_from(owner))) return;
+    if (size + more + 2 > sizeof r->owners) {
+        r->too_many = true;
+        return;
+    }
+    if (size > 0) r->owners[size++] = ',';
+    memcpy(r->owners + size, owner, more + 1);
+}
+
+static enum err look_over(const struct slot_seen *seen, const char *node, const char *adopt, const struct keep_past *past,
+                          struct found *ret, struct fault *f)
+{
+    *ret = (struct found){.all_adopt = true};
+    for (unsigned i = 0; i < LIMIT_SLOTS; i++) {
+        struct str owner = str_from(seen[i].owner), their_node, epoch;
+        if (owner.size == 0 && !seen[i].strange) continue;
+        ret->owned++;
+        if (seen[i].strange || !owner_read(owner, &their_node, &epoch))
+            return fault_set(f, ERR_EXISTS, "", "redis.url: slot %u holds what no engine wrote; this Redis is used by something else", i);
+        bool our_name = str_equal(their_node, str_from(node));
+        if (our_name && keep_past_knows(past, epoch)) {
+            if (seen[i].has_position && seen[i].position > ret->position_max) ret->position_max = seen[i].position;
+            continue;
+        }
+        if (list_has(past->adopted, owner)) continue;
+        memcpy(ret->other, seen[i].owner, OWNER_TEXT);
+        ret->unknown = our_name;
+        ret->all_adopt = ret->all_adopt && list_has(adopt, their_node);
+        note_owner(ret, seen[i].owner);
+    }
+    return ERR_OK;
+}
+
+/* A directory without any state. One that was stopped while it adopted is not new any more. */
+static bool is_new(const struct keep_past *past, uint64_t last_seq)
+{
+    return last_seq == 0 && past->position == 0 && past->adopted[0] == '\0';
+}
+
+/* ---- adopting ---- */
+
+struct giving {
+    enum err (*each)(void *context, unsigned slot, struct str entry);
+    void *context;
+};
+
+static enum err give(void *context, struct str entry)
+{
+    struct giving *g = context;
+    unsigned slot;
+    check(shard_entry_slot(entry, &slot));
+    return g->each(g->context, slot, entry);
+}
+
+static enum err adopt_all(struct redis_link *l, struct keep_past *past, const struct found *found, uint64_t now_ms,
+                          struct giving *g, struct fault *f)
+{
+    struct fold *fold = fold_create();
+    if (fold == NULL) return fault_set(f, ERR_FULL, "", "out of memory");
+    enum err err = ERR_OK;
+    for (unsigned i = 0; err == ERR_OK && i < LIMIT_SLOTS; i++) err = slot_take(l, i, fold->shard, f);
+    uint64_t tokens = 0, reviews = 0;
+    if (err == ERR_OK) {
+        shard_prune(fold->shard, now_ms);
+        shard_close_open(fold->shard, now_ms, &tokens, &reviews);
+        err = shard_save(fold->shard, give, g);
+        if (err != ERR_OK) fault_set(f, err, "", "what was adopted cannot be loaded: %s", err_sentence(err));
+    }
+    fold_destroy(fold);
+    if (err != ERR_OK) return err;
+    snprintf(past->adopted, sizeof past->adopted, "%s", found->owners);
+    log_text(LOG_ERROR, "adopted",
+             "the state of %s was taken from Redis: what it did last may be missing, so %" PRIu64 " counted tokens came back revoked "
+             "and %" PRIu64 " approved reviews expired",
+             past->adopted, tokens, reviews);
+    return ERR_OK;
+}
+
+static enum err refuse_other(const struct found *found, const char *node, uint64_t last_seq, struct fault *f)
+{
+    struct str other = str_from(found->other), their_node, epoch;
+    check(owner_read(other, &their_node, &epoch));
+    if (found->unknown && last_seq > 0)
+        return fault_set(f, ERR_EXISTS, "",
+                         "redis.url: this Redis holds the state of epoch %.*s of %s, which this journal does not know: another history "
+                         "under the same name. Give one of the two engines another Redis, or start with a new data directory and "
+                         "--adopt %.*s", STR_FORMAT(epoch), node, STR_FORMAT(their_node));
+    return fault_set(f, ERR_EXISTS, "",
+                     "redis.url: this Redis holds the state of engine %.*s, and this data directory is %s's. If %.*s is gone for good, "
+                     "start with a new data directory and --adopt %.*s; if not, give this engine a Redis of its own",
+                     STR_FORMAT(their_node), node, STR_FORMAT(their_node), STR_FORMAT(their_node));
+}
+
+static enum err adopt_or_refuse(struct redis_link *l, const struct keep_redis *redis, const char *node, struct keep_past *past,
+                                uint64_t last_seq, uint64_t now_ms, const struct found *found, struct giving *g, struct fault *f)
+{
+    if (redis->adopt[0] == '\0' || !found->all_adopt) return refuse_other(found, node, last_seq, f);
+    if (!is_new(past, last_seq))
+        return fault_set(f, ERR_BAD_VALUE, "", "adopt: this data directory has a state of its own, up to seq %" PRIu64
+                         "; --adopt is for a new one", last_seq);
+    if (found->too_many) return fault_set(f, ERR_BAD_VALUE, "", "adopt: this Redis has had too many owners: %s …", found->owners);
+    return adopt_all(l, past, found, now_ms, g, f);
+}
+
+/* ---- the check ---- */
+
+static enum err judge(struct redis_link *l, const struct keep_redis *redis, const char *node, struct keep_past *past,
+                      uint64_t last_seq, uint64_t now_ms, struct giving *g, struct fault *f)
+{
+    static struct slot_seen seen[LIMIT_SLOTS];
+    struct found found;
+    enum err err = slots_look(l, seen, f);
+    if (err == ERR_OK) err = look_over(seen, node, redis->adopt, past, &found, f);
+    if (err != ERR_OK) return err;
+    if (found.owned == 0 && redis->adopt[0] != '\0' && is_new(past, last_seq))
+        return fault_set(f, ERR_BAD_VALUE, "", "adopt: this Redis is empty; there is nothing of %s to take", redis->adopt);
+    if (found.position_max > last_seq)
+        return fault_set(f, ERR_BAD_VALUE, "",
+                         "redis.url: this Redis has records up to %" PRIu64 ", this journal ends at %" PRIu64 ": its disk went back in "
+                         "time. Keep this data directory read-only and start with a new one and --adopt %s", found.position_max,
+                         last_seq, node);
+    if (found.other[0] == '\0') return ERR_OK;
+    return adopt_or_refuse(l, redis, node, past, last_seq, now_ms, &found, g, f);
+}
+
+enum err keep_redis_check(const struct keep_redis *redis, const char *node, struct keep_past *past, uint64_t last_seq,
+                          uint64_t now_ms, enum err (*each)(void *context, unsigned slot, struct str entry),
+                          void *context, bool *ret_reached, struct fault *f)
+{
+    struct redis_link_options options = {.user = redis->user, .password_file = redis->password_file, .timeout_ms = redis->timeout_ms};
+    struct giving giving = {.each = each, .context = context};
+    *ret_reached = false;
+    if (redis->url[0] == '\0')
+        return redis->adopt[0] == '\0' ? ERR_OK : fault_set(f, ERR_BAD_VALUE, "", "adopt: needs redis.url, where that engine's state is");
+    enum err err = redis_address_read(str_from(redis->url), &options.address, f);
+    if (err != ERR_OK) return err;
+    options.loop = loop_create();
+    struct redis_link *l = redis_link_create(&options);
+    err = redis_link_open(l, f);
+    bool opened = err == ERR_OK;
+    if (opened) err = judge(l, redis, node, past, last_seq, now_ms, &giving, f);
+    *ret_reached = opened && err == ERR_OK;
+    redis_link_destroy(l);
+    loop_destroy(options.loop);
+    if (err != ERR_STORE_UNAVAILABLE || (redis->adopt[0] != '\0' && is_new(past, last_seq))) return err;
+    log_line(LOG_WARNING, "redis_away", "text", f->text, "then", "serving without its copy; it is written when it is back", NULL);
+    return ERR_OK;
+}

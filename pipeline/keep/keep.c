@@ -1,0 +1,511 @@
+/* keep.c - the keep thread: when to make a snapshot, and the mirror's steps.
+ *
+ * The thread beats its loop and does, each time it is awake, what there is to do: connect, follow,
+ * repair. Making a fold takes seconds where there is much state, and Redis' answers have deadlines; so a
+ * fold has a thread of its own, one at a time, and hands over what it made. With Redis configured a
+ * fold serves twice: it becomes the next snapshot, and the mirror rewrites from it what is unfit.
+ *
+ *   keep thread    loop: bell, timers, Redis            fold thread   load → follow → prune → write → (hand over)
+ *
+ * keep_wake() is called for every sync of the journal. It rings only when the thread listens, and after a ring the
+ * thread first waits a little for company: a busy engine pays one load per sync. */
+#include "pipeline/keep/keep.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/world.h"
+#include "pipeline/keep/mirror.h"
+#include "pipeline/keep/snapshot.h"
+
+enum {
+    COMPANY_MS = 20,          /* records that a round waits for */
+    TICK_MS = 1000,
+    PROBE_MS = 5000,
+    BACKOFF_LEAST_MS = 100,
+    BACKOFF_MOST_MS = 5000,
+    SNAPSHOT_RETRY_MS = 30000,
+    CLAIM_LOOK_MS = 5,
+    TEXT_BYTES = 320,
+};
+
+struct keep {
+    struct journal *journal;
+    struct disk *disk;
+    char node[65];
+    uint64_t snapshot_bytes, snapshot_ms;
+    struct metrics_sheet *sheet;
+    void (*lost_ownership)(void *context);
+    void *context;
+    pthread_t thread;
+
+    /* The keep thread's own. */
+    struct loop *loop;
+    struct loop_bell bell;
+    struct loop_timer tick, company, retry;
+    struct mirror *mirror;     /* NULL: no Redis is configured */
+    struct keep_past past;     /* what was known when this started, and this epoch */
+    uint64_t bytes_before;     /* of the journal, when the newest snapshot was begun */
+    uint64_t bytes_behind;     /* and what recovery applied behind it */
+    uint64_t snapshot_due_ms, probe_due_ms;
+    uint32_t backoff_ms;
+    bool may_connect, may_follow, wants_fold, wants_mark;
+    struct fold *fold;         /* handed over */
+
+    /* The fold thread's: filled before it starts, read after it ended. */
+    struct {
+        pthread_t thread;
+        bool running, give, told;
+        _Atomic bool ended;
+        enum err err;
+        struct fault fault;
+        struct fold *fold;
+        uint64_t position, bytes_begun;
+        uint32_t live[LIMIT_SLOTS];
+    } folding;
+
+    /* Between threads. */
+    _Atomic bool listening, stopping, given_up, claimed;
+    _Atomic uint64_t drain_until_ms;
+    pthread_mutex_t lock;      /* of the status */
+    struct keep_status status;
+};
+
+static uint64_t monotonic_ms(void) { return world_monotonic_ns() / 1000000; }
+
+#define KEEP_OF(pointer, member) ((struct keep *)(void *)((char *)(pointer)-offsetof(struct keep, member)))
+
+/* ---- status ---- */
+
+static void tell_redis(struct keep *k, bool reachable, bool lost, const char *text)
+{
+    bool was_reachable = k->status.redis_reachable;
+    bool is_new = strcmp(k->status.text, text) != 0;
+    pthread_mutex_lock(&k->lock);
+    k->status.redis_reachable = reachable;
+    k->status.redis_lost = lost;
+    snprintf(k->status.text, sizeof k->status.text, "%s", text);
+    pthread_mutex_unlock(&k->lock);
+    if (text[0] != '\0' && is_new) log_line(lost ? LOG_ERROR : LOG_WARNING, lost ? "redis_lost" : "redis_trouble", "text", text, NULL);
+    if (reachable && !was_reachable) log_line(LOG_INFO, "redis_in_use", NULL);
+    metric_set(k->sheet, METRIC_REDIS_UP, reachable);
+}
+
+static void tell_position(struct keep *k)
+{
+    uint64_t position = mirror_position(k->mirror), durable = journal_durable_seq(k->journal);
+    pthread_mutex_lock(&k->lock);
+    k->status.mirror_position = position;
+    pthread_mutex_unlock(&k->lock);
+    metric_set(k->sheet, METRIC_REDIS_POSITION, position);
+    metric_set(k->sheet, METRIC_REDIS_LAG, durable > position ? durable - position : 0);
+}
+
+void keep_status(const struct keep *k, struct keep_status *ret)
+{
+    struct keep *own = (struct keep *)(uintptr_t)k; /* the lock is the only thing that changes */
+    pthread_mutex_lock(&own->lock);
+    *ret = k->status;
+    pthread_mutex_unlock(&own->lock);
+}
+
+/* ---- folds ---- */
+
+static enum err make_fold(struct keep *k, struct fold **ret, struct fault *f)
+{
+    struct fold *fold = fold_create();
+    if (fold == NULL) return fault_set(f, ERR_FULL, "", "a snapshot needs as much memory as the state, and there is none");
+    enum err err = fold_load(fold, k->disk, f);
+    if (err == ERR_OK) err = fold_follow(fold, k->journal, journal_durable_seq(k->journal), &k->given_up, f);
+    if (err == ERR_OK) {
+        uint64_t now = world_now_ms();
+        shard_prune(fold->shard, now > FOLD_PRUNE_MARGIN_MS ? now - FOLD_PRUNE_MARGIN_MS : 0);
+        struct shard *shards[1] = {fold->shard};
+        memset(k->folding.live, 0, sizeof k->folding.live);
+        err = snapshot_write(k->disk, &fold->past, shards, 1, k->folding.live, &k->given_up, f);
+    }
+    if (err == ERR_OK) *ret = fold;
+    else fold_destroy(fold);
+    return err;
+}
+
+static void *fold_thread(void *context)
+{
+    struct keep *k = context;
+    struct fold *fold = NULL;
+    pthread_setname_np(pthread_self(), "fold");
+    uint64_t begun_ns = world_monotonic_ns();
+    k->folding.err = make_fold(k, &fold, &k->folding.fault);
+    if (k->folding.err == ERR_OK) {
+        k->folding.position = fold->past.position;
+        journal_hold(k->journal, fold->past.position);
+        enum err err = snapshot_drop_old(k->disk);
+        if (err != ERR_OK) log_text(LOG_WARNING, "old_snapshots_stay", "%s", err_sentence(err));
+        log_text(LOG_INFO, "snapshot", "as of seq %" PRIu64 ", made in %" PRIu64 " ms", fold->past.position,
+                 (world_monotonic_ns() - begun_ns) / 1000000);
+    }
+    k->folding.fold = NULL;
+    if (k->folding.give) k->folding.fold = fold;
+    else fold_destroy(fold);
+    atomic_store(&k->folding.ended, true);
+    bell_ring(&k->bell);
+    return NULL;
+}
+
+static void fold_begin(struct keep *k)
+{
+    struct journal_totals totals;
+    journal_totals(k->journal, &totals);
+    k->folding.running = true;
+    k->folding.give = k->mirror != NULL && (mirror_state(k->mirror) == MIRROR_REPAIRING || mirror_state(k->mirror) == MIRROR_FOLLOWING);
+    k->folding.bytes_begun = totals.bytes;
+    k->folding.fault = (struct fault){.err = ERR_OK};
+    k->folding.position = 0;
+    atomic_store(&k->folding.ended, false);
+    fold_destroy(k->fold);
+    k->fold = NULL;
+    if (pthread_create(&k->folding.thread, NULL, fold_thread, k) == 0) return;
+    k->folding.running = false;
+    k->snapshot_due_ms = monotonic_ms() + SNAPSHOT_RETRY_MS;
+}
+
+static void fold_failed(struct keep *k)
+{
+    const struct fault *f = &k->folding.fault;
+    if (k->folding.err != ERR_CLOSED) {
+        log_line(LOG_ERROR, "snapshot_failed", "text", f->text, NULL);
+        metric_add(k->sheet, METRIC_SNAPSHOT_FAILURES, 1);
+    }
+    pthread_mutex_lock(&k->lock);
+    k->status.snapshot_fails = k->folding.err != ERR_CLOSED;
+    snprintf(k->status.snapshot_text, sizeof k->status.snapshot_text, "%s", f->text);
+    pthread_mutex_unlock(&k->lock);
+    k->snapshot_due_ms = monotonic_ms() + SNAPSHOT_RETRY_MS;
+}
+
+/* What the fold thread made becomes ours. */
+static void fold_end(struct keep *k)
+{
+    if (!k->folding.running || !atomic_load(&k->folding.ended)) return;
+    check(pthread_join(k->folding.thread, NULL) == 0);
+    k->folding.running = false;
+    k->wants_fold = false;
+    if (k->folding.err != ERR_OK) {
+        fold_failed(k);
+        return;
+    }
+    k->fold = k->folding.fold;
+    k->bytes_before = k->folding.bytes_begun;
+    k->bytes_behind = 0;
+    k->snapshot_due_ms = monotonic_ms() + k->snapshot_ms;
+    k->wants_mark = true;
+    pthread_mutex_lock(&k->lock);
+    k->status.snapshot_position = k->folding.position;
+    k->status.snapshot_fails = false;
+    k->status.snapshot_text[0] = '\0';
+    pthread_mutex_unlock(&k->lock);
+    metric_add(k->sheet, METRIC_SNAPSHOTS, 1);
+    metric_set(k->sheet, METRIC_SNAPSHOT_POSITION, k->folding.position);
+}
+
+static bool snapshot_is_due(const struct keep *k)
+{
+    struct journal_totals totals;
+    if (journal_durable_seq(k->journal) <= k->status.snapshot_position) return false;
+    if (k->status.snapshot_fails && monotonic_ms() < k->snapshot_due_ms) return false;
+    journal_totals(k->journal, &totals);
+    return totals.bytes - k->bytes_before + k->bytes_behind >= k->snapshot_bytes || monotonic_ms() >= k->snapshot_due_ms;
+}
+
+static void begin_fold_if_due(struct keep *k)
+{
+    bool retry = !k->status.snapshot_fails || monotonic_ms() >= k->snapshot_due_ms;
+    if (!k->folding.running && (snapshot_is_due(k) || (k->wants_fold && retry))) fold_begin(k);
+}
+
+/* ---- the mirror ---- */
+
+static void retry_due(struct loop_timer *t) { KEEP_OF(t, retry)->may_connect = true; }
+static void company_came(struct loop_timer *t) { KEEP_OF(t, company)->may_follow = true; }
+
+static void lost(struct keep *k, const struct fault *f)
+{
+    tell_redis(k, false, true, f->text);
+    if (atomic_exchange(&k->claimed, true)) k->lost_ownership(k->context); /* before that, keep_start() tells */
+}
+
+/* Down: waits longer and longer. */
+static void away(struct keep *k, const struct fault *f)
+{
+    tell_redis(k, false, false, f->text);
+    metric_add(k->sheet, METRIC_REDIS_FAILURES, 1);
+    k->may_connect = false;
+    loop_timer_start(k->loop, &k->retry, k->backoff_ms, retry_due);
+    k->backoff_ms = k->backoff_ms * 2 < BACKOFF_MOST_MS ? k->backoff_ms * 2 : BACKOFF_MOST_MS;
+    atomic_store(&k->claimed, true); /* nobody waits for a Redis that is away */
+}
+
+static void connect_mirror(struct keep *k)
+{
+    struct fault f = {.err = ERR_OK};
+    enum err err = mirror_connect(k->mirror, &f);
+    if (err == ERR_OK) {
+        k->backoff_ms = BACKOFF_LEAST_MS;
+        k->may_follow = true;
+        k->probe_due_ms = monotonic_ms() + PROBE_MS;
+        atomic_store(&k->claimed, true);
+        if (mirror_state(k->mirror) == MIRROR_FOLLOWING) tell_redis(k, true, false, "");
+        else tell_redis(k, true, false, "Redis was empty or old; it is being written anew");
+    } else if (mirror_state(k->mirror) == MIRROR_LOST) {
+        lost(k, &f);
+    } else {
+        away(k, &f);
+    }
+}
+
+/* A step of the mirror failed: its state says what that means. */
+static void mirror_failed(struct keep *k, const struct fault *f)
+{
+    if (mirror_state(k->mirror) == MIRROR_AWAY) {
+        k->may_connect = true; /* once at once: it may only have to be looked at again */
+        if (k->backoff_ms > BACKOFF_LEAST_MS) away(k, f);
+        else k->backoff_ms *= 2;
+        tell_redis(k, false, false, f->text);
+    } else {
+        tell_redis(k, true, false, f->text);
+    }
+}
+
+static void repair(struct keep *k)
+{
+    struct fault f = {.err = ERR_OK};
+    k->wants_fold = k->fold == NULL;
+    if (k->fold == NULL) return; /* one is begun as soon as this step is over */
+    enum err err = mirror_repair(k->mirror, k->fold, &f);
+    if (err == ERR_OK) {
+        fold_destroy(k->fold);
+        k->fold = NULL;
+        k->may_follow = true;
+        tell_redis(k, true, false, "");
+    } else {
+        mirror_failed(k, &f);
+    }
+}
+
+/* Rounds until nothing is left, or it is time to look around; then it listens. */
+static void follow(struct keep *k)
+{
+    struct fault f = {.err = ERR_OK};
+    if (!k->may_follow) return;
+    enum err err = mirror_follow(k->mirror, &f);
+    if (err == ERR_OK) return; /* more may be there: again in the next beat */
+    if (err != ERR_END) {
+        mirror_failed(k, &f);
+        return;
+    }
+    k->may_follow = false;
+    atomic_store(&k->listening, true);
+    if (journal_durable_seq(k->journal) > mirror_position(k->mirror) && atomic_exchange(&k->listening, false)) k->may_follow = true;
+}
+
+static void look_after(struct keep *k)
+{
+    struct fault f = {.err = ERR_OK};
+    enum err err = ERR_OK;
+    if (k->fold != NULL && !mirror_wants_compaction(k->mirror, k->folding.live)) {
+        fold_destroy(k->fold);
+        k->fold = NULL;
+    }
+    if (mirror_state(k->mirror) != MIRROR_FOLLOWING) return;
+    if (k->wants_mark && mirror_position(k->mirror) >= k->status.snapshot_position) {
+        k->wants_mark = false;
+        err = mirror_mark(k->mirror, &f);
+    } else if (monotonic_ms() >= k->probe_due_ms) {
+        k->probe_due_ms = monotonic_ms() + PROBE_MS;
+        err = mirror_probe(k->mirror, &f);
+    }
+    if (err != ERR_OK) mirror_failed(k, &f);
+}
+
+static void step_mirror(struct keep *k)
+{
+    if (k->mirror == NULL) return;
+    if (mirror_state(k->mirror) == MIRROR_AWAY && k->may_connect) connect_mirror(k);
+    if (mirror_state(k->mirror) == MIRROR_REPAIRING) repair(k);
+    if (mirror_state(k->mirror) == MIRROR_FOLLOWING) follow(k);
+    if (mirror_state(k->mirror) == MIRROR_FOLLOWING) look_after(k);
+    if (mirror_state(k->mirror) == MIRROR_AWAY || mirror_state(k->mirror) == MIRROR_LOST) { /* it is as large as the state */
+        fold_destroy(k->fold);
+        k->fold = NULL;
+    }
+    tell_position(k);
+}
+
+/* ---- the thread ---- */
+
+static void heard(struct loop_bell *b)
+{
+    struct keep *k = KEEP_OF(b, bell);
+    if (k->mirror != NULL && !k->may_follow) loop_timer_start(k->loop, &k->company, COMPANY_MS, company_came);
+}
+
+/* So that the thread looks at the clock; while it drains, more often. */
+static void ticked(struct loop_timer *t)
+{
+    struct keep *k = KEEP_OF(t, tick);
+    loop_timer_start(k->loop, &k->tick, atomic_load(&k->stopping) ? COMPANY_MS : TICK_MS, ticked);
+}
+
+/* Something to do at once, or a sleep. */
+static bool may_sleep(const struct keep *k)
+{
+    if (k->mirror == NULL) return true;
+    enum mirror_state state = mirror_state(k->mirror);
+    return !(state == MIRROR_FOLLOWING && k->may_follow) && !(state == MIRROR_AWAY && k->may_connect) &&
+           !(state == MIRROR_REPAIRING && k->fold != NULL);
+}
+
+static bool is_time_up(const struct keep *k) { return monotonic_ms() >= atomic_load(&k->drain_until_ms); }
+
+/* The mirror's rest: a repair that was wanted, what is durable, and a mark for the next start. */
+static void drain_mirror(struct keep *k)
+{
+    struct fault f = {.err = ERR_OK};
+    enum err err = ERR_OK;
+    if (k->mirror == NULL) return;
+    if (mirror_state(k->mirror) == MIRROR_REPAIRING && k->fold != NULL && !is_time_up(k)) err = mirror_repair(k->mirror, k->fold, &f);
+    while (err == ERR_OK && mirror_state(k->mirror) == MIRROR_FOLLOWING && !is_time_up(k)) err = mirror_follow(k->mirror, &f);
+    if (err == ERR_END) err = mirror_mark(k->mirror, &f);
+    if (err != ERR_OK) log_line(LOG_INFO, "redis_not_all", "text", f.text, "then", "the next start writes the rest", NULL);
+}
+
+static void await_fold(struct keep *k)
+{
+    while (k->folding.running) {
+        if (is_time_up(k)) atomic_store(&k->given_up, true);
+        if (!atomic_load(&k->folding.ended)) loop_beat(k->loop, true); /* its end rings */
+        fold_end(k);
+    }
+}
+
+static void drain_snapshot(struct keep *k)
+{
+    await_fold(k);
+    bool wanted = k->mirror != NULL && mirror_state(k->mirror) == MIRROR_REPAIRING && k->fold == NULL;
+    if (is_time_up(k) || (!wanted && journal_durable_seq(k->journal) <= k->status.snapshot_position)) return;
+    fold_begin(k);
+    await_fold(k);
+}
+
+static void *run(void *context)
+{
+    struct keep *k = context;
+    pthread_setname_np(pthread_self(), "keep");
+    k->may_connect = true;
+    loop_timer_start(k->loop, &k->tick, TICK_MS, ticked);
+    while (!atomic_load(&k->stopping)) {
+        fold_end(k);
+        step_mirror(k); /* it may want a fold */
+        begin_fold_if_due(k);
+        if (!atomic_load(&k->stopping)) loop_beat(k->loop, may_sleep(k));
+    }
+    drain_snapshot(k);
+    drain_mirror(k);
+    return NULL;
+}
+
+void keep_wake(struct keep *k)
+{
+    if (k == NULL) return;
+    if (atomic_load(&k->listening) && atomic_exchange(&k->listening, false)) bell_ring(&k->bell);
+}
+
+/* The engine may serve only what it owns: waits until that is settled, or Redis went away. */
+static enum err await_claim(struct keep *k, struct fault *f)
+{
+    struct timespec pause = {.tv_nsec = CLAIM_LOOK_MS * 1000000};
+    struct keep_status status;
+    for (;;) {
+        keep_status(k, &status);
+        if (status.redis_lost) return fault_set(f, ERR_EXISTS, "", "redis.url: %s", status.text);
+        if (atomic_load(&k->claimed)) return ERR_OK;
+        nanosleep(&pause, NULL);
+    }
+}
+
+static enum err start_mirror(struct keep *k, const struct keep_options *o, struct fault *f)
+{
+    struct mirror_options m = {.loop = k->loop, .journal = o->journal, .node = k->node, .past = &k->past, .redis = o->redis,
+                               .sheet = o->sheet, .given_up = &k->given_up};
+    if (o->redis.url[0] == '\0') return ERR_OK;
+    k->status.redis_configured = true;
+    return mirror_create(&m, &k->mirror, f);
+}
+
+static void fini(struct keep *k)
+{
+    fold_destroy(k->fold);
+    mirror_destroy(k->mirror);
+    loop_timer_stop(k->loop, &k->tick);
+    loop_timer_stop(k->loop, &k->company);
+    loop_timer_stop(k->loop, &k->retry);
+    bell_stop(&k->bell);
+    loop_destroy(k->loop);
+    pthread_mutex_destroy(&k->lock);
+    free(k);
+}
+
+enum err keep_start(const struct keep_options *o, struct keep **ret, struct fault *f)
+{
+    struct keep *k = calloc(1, sizeof *k);
+    check(k != NULL); /* at boot */
+    k->journal = o->journal;
+    k->disk = o->disk;
+    snprintf(k->node, sizeof k->node, "%s", o->node);
+    k->snapshot_bytes = o->snapshot_bytes;
+    k->snapshot_ms = o->snapshot_ms;
+    k->sheet = o->sheet;
+    k->lost_ownership = o->lost_ownership;
+    k->context = o->context;
+    k->past = *o->past;
+    keep_past_add_epoch(&k->past, journal_epoch(o->journal));
+    k->bytes_behind = o->bytes_behind;
+    k->backoff_ms = BACKOFF_LEAST_MS;
+    k->snapshot_due_ms = monotonic_ms() + o->snapshot_ms;
+    k->status.snapshot_position = o->past->position;
+    atomic_store(&k->drain_until_ms, UINT64_MAX);
+    atomic_store(&k->claimed, !o->redis_reached);
+    pthread_mutex_init(&k->lock, NULL);
+    k->loop = loop_create();
+    bell_start(k->loop, &k->bell, heard);
+    enum err err = start_mirror(k, o, f);
+    if (err != ERR_OK) {
+        fini(k);
+        return err;
+    }
+    journal_hold(o->journal, o->past->position);
+    sigset_t all, before; /* signals are the main thread's */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    check(pthread_create(&k->thread, NULL, run, k) == 0);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    err = await_claim(k, f);
+    if (err != ERR_OK) keep_stop(k, 0);
+    else *ret = k;
+    return err;
+}
+
+void keep_stop(struct keep *k, uint32_t drain_ms)
+{
+    if (k == NULL) return;
+    atomic_store(&k->drain_until_ms, monotonic_ms() + drain_ms);
+    atomic_store(&k->stopping, true);
+    bell_ring(&k->bell);
+    check(pthread_join(k->thread, NULL) == 0);
+    fini(k);
+}

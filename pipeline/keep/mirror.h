@@ -1,0 +1,64 @@
+/* mirror.h - Redis as a follower of the durable journal: in step with it, or being repaired.
+ *
+ *            +-------------- connection lost, an error, an owner that is not us --------------+
+ *            v                                                                                |
+ *   AWAY --connect--> look at every slot --claim--> any slot unfit? --no--> FOLLOWING --------+
+ *                          |                             |                      |
+ *                          |                        yes: REPAIRING <------------+ a position that does not fit
+ *                          |                             | from a fold          ^
+ *                          +-- another engine's: LOST    +--------- done -------+
+ *
+ * For each slot Redis has a position: all entries of the slot up to that seq are in its hashes, and none
+ * after. A write says which position it expects, so it happens exactly once, however often it is
+ * sent. What was sent when the connection went is unknown until the position is read again: it is
+ * the old one or the new one; anything else means that Redis lost or never had what we wrote,
+ * and the slot is written anew.
+ *
+ * Reading may therefore begin again at any record: entries at or below a slot's position are skipped.
+ * All of it is straight code on the keep thread, which beats its loop while it waits. */
+#ifndef KEEP_MIRROR_H
+#define KEEP_MIRROR_H
+
+#include "pipeline/keep/fold.h"
+#include "pipeline/keep/slots.h"
+
+struct mirror;
+
+struct mirror_options {
+    struct loop *loop;
+    struct journal *journal;
+    const char *node;
+    const struct keep_past *past; /* borrowed: which epochs are ours, where the snapshot was */
+    struct keep_redis redis;
+    struct metrics_sheet *sheet;
+    const _Atomic bool *given_up; /* looked at while waiting */
+};
+
+enum mirror_state { MIRROR_AWAY, MIRROR_REPAIRING, MIRROR_FOLLOWING, MIRROR_LOST };
+
+enum err mirror_create(const struct mirror_options *options, struct mirror **ret, struct fault *f);
+void mirror_destroy(struct mirror *m);
+
+/* AWAY → another state: connects, looks, claims. ERR_EXISTS: LOST, *f says to whom; ERR_BAD_VALUE:
+ * LOST, Redis is ahead of this journal; ERR_STORE_UNAVAILABLE: still AWAY. */
+enum err mirror_connect(struct mirror *m, struct fault *f);
+
+/* FOLLOWING: writes the next durable records. ERR_END: there are none. Another error says that the state has changed. */
+enum err mirror_follow(struct mirror *m, struct fault *f);
+
+/* FOLLOWING: says in every slot that it is as far as the whole mirror, so that a later start need not
+ * read from long ago. Also asked from time to time to see whether Redis is still ours. */
+enum err mirror_mark(struct mirror *m, struct fault *f);
+/* FOLLOWING: one slot's owner and position are as they should be. */
+enum err mirror_probe(struct mirror *m, struct fault *f);
+
+/* REPAIRING: writes the unfit slots from this fold, then follows from its position on. */
+enum err mirror_repair(struct mirror *m, const struct fold *fold, struct fault *f);
+/* FOLLOWING: makes those slots unfit that hold mostly what no fold has any more; `live` counts a
+ * fold's entries by slot. True: there are some. */
+bool mirror_wants_compaction(struct mirror *m, const uint32_t live[LIMIT_SLOTS]);
+
+enum mirror_state mirror_state(const struct mirror *m);
+uint64_t mirror_position(const struct mirror *m); /* every durable record up to here is in Redis */
+
+#endif

@@ -1,0 +1,390 @@
+#include "pipeline/keep/redis.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <hiredis/async.h>
+#include <hiredis/hiredis.h>
+
+#include "base/check.h"
+#include "crypto/crypto.h"
+
+/* Debian's hiredis is 0.14 and knows no TLS; a newer one does where its library beside it was found. */
+#if HIREDIS_MAJOR >= 1 && defined(WRIT_REDIS_TLS)
+#include <hiredis/hiredis_ssl.h>
+#else
+#undef WRIT_REDIS_TLS
+#endif
+
+enum { ARGUMENTS_MAX = 4096, PASSWORD_BYTES = 4096, PORT_DEFAULT = 6379 };
+
+struct redis_link {
+    struct redis_link_options options;
+    redisAsyncContext *redis; /* NULL: down */
+    struct loop_fd fd;
+    struct loop_timer deadline;
+    bool watching;            /* fd is started */
+    bool connected, refused;
+    size_t owed;
+    char why[256];
+#ifdef WRIT_REDIS_TLS
+    redisSSLContext *tls;
+#endif
+};
+
+/* ---- addresses ---- */
+
+static enum err read_host_port(struct str rest, struct redis_address *a, struct fault *f)
+{
+    size_t colon = rest.size;
+    while (colon > 0 && rest.bytes[colon - 1] >= '0' && rest.bytes[colon - 1] <= '9') colon--;
+    bool has_port = colon > 1 && rest.bytes[colon - 1] == ':';
+    struct str host = has_port ? str_of(rest.bytes, colon - 1) : rest;
+    uint64_t port = PORT_DEFAULT;
+    bool ok = !has_port || (str_to_u64(str_skip(rest, colon), &port) && port >= 1 && port <= 65535);
+    if (host.size > 2 && host.bytes[0] == '[' && host.bytes[host.size - 1] == ']') host = str_of(host.bytes + 1, host.size - 2);
+    else ok = ok && str_find(host, ':') == host.size;
+    ok = ok && host.size > 0 && host.size < REDIS_HOST_TEXT && str_find(host, '/') == host.size && str_find(host, '@') == host.size;
+    if (!ok)
+        return fault_set(f, ERR_BAD_VALUE, "", "redis.url: \"%.*s\" is not host:port; a user and a password are options of their own",
+                         STR_FORMAT(rest));
+    memcpy(a->host, host.bytes, host.size);
+    a->port = (uint16_t)port;
+    return ERR_OK;
+}
+
+enum err redis_address_read(struct str url, struct redis_address *ret, struct fault *f)
+{
+    struct redis_address a = {0};
+    static const struct {
+        struct str prefix;
+        bool tls;
+    } forms[] = {{{"tcp://", 6}, false}, {{"redis://", 8}, false}, {{"rediss://", 9}, true}};
+    enum err err = ERR_BAD_VALUE;
+    if (str_starts(url, STR("unix:/"))) {
+        struct str path = str_skip(url, 5);
+        if (path.size < 2 || path.size >= REDIS_PATH_TEXT)
+            return fault_set(f, ERR_BAD_VALUE, "", "redis.url: a socket's path has 2 to %d bytes", REDIS_PATH_TEXT - 1);
+        a.is_unix = true;
+        memcpy(a.host, path.bytes, path.size);
+        *ret = a;
+        return ERR_OK;
+    }
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        if (!str_starts(url, forms[i].prefix)) continue;
+        a.tls = forms[i].tls;
+#ifndef WRIT_REDIS_TLS
+        if (a.tls)
+            return fault_set(f, ERR_BAD_VALUE, "",
+                             "redis.url: this program was built with a hiredis that has no TLS (it takes 1.0 or newer); "
+                             "use a Unix socket, or TCP on a network that is yours alone");
+#endif
+        err = read_host_port(str_skip(url, forms[i].prefix.size), &a, f);
+        if (err == ERR_OK) *ret = a;
+        return err;
+    }
+    return fault_set(f, err, "", "redis.url: \"%.*s\" is not right; it must be unix:/path, tcp://host:port or redis://host:port",
+                     STR_FORMAT(url));
+}
+
+/* ---- values ---- */
+
+static struct redis_value value_of(const redisReply *r)
+{
+    struct redis_value v = {.inside = r};
+    if (r == NULL) return v;
+    switch (r->type) {
+    case REDIS_REPLY_STRING:
+    case REDIS_REPLY_STATUS:
+        v.kind = REDIS_TEXT;
+        v.text = str_of(r->str, r->len);
+        break;
+    case REDIS_REPLY_ERROR:
+        v.kind = REDIS_ERROR;
+        v.text = str_of(r->str, r->len);
+        break;
+    case REDIS_REPLY_INTEGER:
+        v.kind = REDIS_INTEGER;
+        v.integer = r->integer;
+        break;
+    case REDIS_REPLY_ARRAY:
+        v.kind = REDIS_LIST;
+        v.count = r->elements;
+        break;
+    default: break;
+    }
+    return v;
+}
+
+struct redis_value redis_value_at(const struct redis_value *list, size_t index)
+{
+    check(list->kind == REDIS_LIST && index < list->count);
+    const redisReply *r = list->inside;
+    return value_of(r->element[index]);
+}
+
+/* ---- hiredis' hooks, on our loop ---- */
+
+static void fd_ready(struct loop_fd *w, int events)
+{
+    struct redis_link *l = (struct redis_link *)(void *)((char *)w - offsetof(struct redis_link, fd));
+    if ((events & LOOP_READ) && l->redis != NULL) redisAsyncHandleRead(l->redis);
+    if ((events & LOOP_WRITE) && l->redis != NULL && l->watching) redisAsyncHandleWrite(l->redis);
+}
+
+static void want(struct redis_link *l, int events)
+{
+    if (l->redis == NULL) return;
+    if (!l->watching) {
+        loop_fd_start(l->options.loop, &l->fd, l->redis->c.fd, events, fd_ready);
+        l->watching = true;
+        return;
+    }
+    loop_fd_change(l->options.loop, &l->fd, events);
+}
+
+static int wanted(const struct redis_link *l) { return l->watching ? l->fd.events : 0; }
+static void add_read(void *link) { want(link, wanted(link) | LOOP_READ); }
+static void del_read(void *link) { want(link, wanted(link) & ~LOOP_READ); }
+static void add_write(void *link) { want(link, wanted(link) | LOOP_WRITE); }
+static void del_write(void *link) { want(link, wanted(link) & ~LOOP_WRITE); }
+
+/* The library is about to close the descriptor and to free its context. */
+static void cleanup(void *link)
+{
+    struct redis_link *l = link;
+    if (l->watching) loop_fd_stop(l->options.loop, &l->fd);
+    l->watching = false;
+}
+
+static void remember_why(struct redis_link *l, const char *why)
+{
+    if (l->why[0] == '\0') snprintf(l->why, sizeof l->why, "%s", why == NULL || why[0] == '\0' ? "the connection was lost" : why);
+}
+
+static void forget(struct redis_link *l, const redisAsyncContext *redis)
+{
+    remember_why(l, redis->errstr);
+    l->redis = NULL;
+    l->connected = false;
+    loop_timer_stop(l->options.loop, &l->deadline);
+}
+
+/* On failure the library frees the context after this. */
+static void on_connect(const redisAsyncContext *redis, int status)
+{
+    struct redis_link *l = redis->data;
+    if (status == REDIS_OK) l->connected = true;
+    else forget(l, redis);
+}
+
+static void on_disconnect(const redisAsyncContext *redis, int status)
+{
+    (void)status;
+    forget(redis->data, redis);
+}
+
+void redis_link_fail(struct redis_link *l, const char *why)
+{
+    if (l->redis == NULL) return;
+    remember_why(l, why);
+    redisAsyncContext *redis = l->redis;
+    loop_timer_stop(l->options.loop, &l->deadline);
+    l->redis = NULL; /* so that callbacks which send are refused */
+    l->connected = false;
+    redisAsyncFree(redis); /* tells NULL to all that is owed */
+}
+
+static void deadline_due(struct loop_timer *t)
+{
+    struct redis_link *l = (struct redis_link *)(void *)((char *)t - offsetof(struct redis_link, deadline));
+    char why[64];
+    snprintf(why, sizeof why, "%s within %u ms", l->connected ? "it did not answer" : "it could not be connected", l->options.timeout_ms);
+    redis_link_fail(l, why);
+}
+
+/* ---- the link ---- */
+
+struct redis_link *redis_link_create(const struct redis_link_options *options)
+{
+    struct redis_link *l = calloc(1, sizeof *l);
+    check(l != NULL); /* at boot */
+    l->options = *options;
+    return l;
+}
+
+void redis_link_destroy(struct redis_link *l)
+{
+    if (l == NULL) return;
+    redis_link_fail(l, "");
+#ifdef WRIT_REDIS_TLS
+    if (l->tls != NULL) redisFreeSSLContext(l->tls);
+#endif
+    free(l);
+}
+
+bool redis_link_is_up(const struct redis_link *l) { return l->redis != NULL && l->connected; }
+const char *redis_link_why(const struct redis_link *l) { return l->why; }
+size_t redis_link_owed(const struct redis_link *l) { return l->owed; }
+
+struct owed {
+    struct redis_link *link;
+    void (*answered)(void *context, const struct redis_value *v);
+    void *context;
+};
+
+static void answer_came(redisAsyncContext *redis, void *reply, void *context)
+{
+    (void)redis;
+    struct owed o = *(struct owed *)context;
+    struct redis_link *l = o.link;
+    free(context);
+    l->owed--;
+    if (l->redis != NULL && l->owed == 0) loop_timer_stop(l->options.loop, &l->deadline);
+    else if (l->redis != NULL) loop_timer_start(l->options.loop, &l->deadline, l->options.timeout_ms, deadline_due);
+    struct redis_value v = value_of(reply);
+    o.answered(o.context, reply == NULL ? NULL : &v);
+}
+
+void redis_link_send(struct redis_link *l, const struct str *arguments, size_t count,
+                     void (*answered)(void *context, const struct redis_value *v), void *context)
+{
+    static _Thread_local const char *at[ARGUMENTS_MAX];
+    static _Thread_local size_t sizes[ARGUMENTS_MAX];
+    check(count >= 1 && count <= ARGUMENTS_MAX);
+    if (l->redis == NULL) {
+        answered(context, NULL);
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        at[i] = arguments[i].size == 0 ? "" : arguments[i].bytes;
+        sizes[i] = arguments[i].size;
+    }
+    struct owed *o = malloc(sizeof *o);
+    check(o != NULL);
+    *o = (struct owed){.link = l, .answered = answered, .context = context};
+    l->owed++;
+    if (redisAsyncCommandArgv(l->redis, answer_came, o, (int)count, at, sizes) != REDIS_OK) {
+        l->owed--;
+        free(o);
+        answered(context, NULL);
+        return;
+    }
+    if (l->owed == 1) loop_timer_start(l->options.loop, &l->deadline, l->options.timeout_ms, deadline_due);
+}
+
+bool redis_link_await(struct redis_link *l, size_t most)
+{
+    while (l->redis != NULL && l->owed > most) loop_beat(l->options.loop, true);
+    return redis_link_is_up(l);
+}
+
+/* ---- opening ---- */
+
+static void auth_answered(void *context, const struct redis_value *v)
+{
+    struct redis_link *l = context;
+    if (v == NULL || v->kind != REDIS_ERROR) return;
+    l->refused = true;
+    /* The server's words name no secret ("WRONGPASS invalid username-password pair…"). */
+    snprintf(l->why, sizeof l->why, "it does not take us: %.*s", (int)(v->text.size < 160 ? v->text.size : 160), v->text.bytes);
+}
+
+static enum err read_password(const struct redis_link *l, char *to, size_t *ret_size, struct fault *f)
+{
+    const char *path = l->options.password_file;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return fault_set(f, err_from_errno(errno), "", "redis.password_file: %s: %s", path, strerror(errno));
+    ssize_t n = read(fd, to, PASSWORD_BYTES);
+    close(fd);
+    if (n <= 0) return fault_set(f, ERR_IO, "", "redis.password_file: %s holds nothing", path);
+    size_t size = 0;
+    while (size < (size_t)n && to[size] != '\n' && to[size] != '\r') size++;
+    *ret_size = size;
+    return ERR_OK;
+}
+
+static enum err introduce(struct redis_link *l, struct fault *f)
+{
+    struct str ping = STR("PING");
+    if (l->options.password_file[0] != '\0') {
+        char password[PASSWORD_BYTES];
+        size_t size = 0;
+        enum err err = read_password(l, password, &size, f);
+        if (err != ERR_OK) return err;
+        struct str both[3] = {STR("AUTH"), str_from(l->options.user), str_of(password, size)};
+        struct str one[2] = {STR("AUTH"), str_of(password, size)};
+        if (l->options.user[0] != '\0') redis_link_send(l, both, 3, auth_answered, l);
+        else redis_link_send(l, one, 2, auth_answered, l);
+        memory_wipe(password, sizeof password);
+    }
+    redis_link_send(l, &ping, 1, auth_answered, l); /* NOAUTH, LOADING and the like show here */
+    if (redis_link_await(l, 0) && !l->refused) return ERR_OK;
+    return fault_set(f, ERR_STORE_UNAVAILABLE, "", "Redis cannot be used: %s", l->why);
+}
+
+#ifdef WRIT_REDIS_TLS
+static bool begin_tls(struct redis_link *l)
+{
+    redisSSLContextError why = REDIS_SSL_CTX_NONE;
+    if (l->tls == NULL) {
+        redisInitOpenSSL();
+        l->tls = redisCreateSSLContext(NULL, "/etc/ssl/certs", NULL, NULL, l->options.address.host, &why);
+    }
+    if (l->tls == NULL) remember_why(l, redisSSLContextGetError(why));
+    else if (redisInitiateSSLWithContext(&l->redis->c, l->tls) == REDIS_OK) return true;
+    else remember_why(l, l->redis->c.errstr);
+    return false;
+}
+#endif
+
+static bool begin(struct redis_link *l)
+{
+    const struct redis_address *a = &l->options.address;
+    l->redis = a->is_unix ? redisAsyncConnectUnix(a->host) : redisAsyncConnect(a->host, a->port);
+    check(l->redis != NULL);
+    l->redis->data = l;
+    l->redis->ev.data = l;
+    l->redis->ev.addRead = add_read;
+    l->redis->ev.delRead = del_read;
+    l->redis->ev.addWrite = add_write;
+    l->redis->ev.delWrite = del_write;
+    l->redis->ev.cleanup = cleanup;
+    if (l->redis->err == 0) return true;
+    remember_why(l, l->redis->errstr);
+    return false;
+}
+
+static void give_up(struct redis_link *l)
+{
+    redisAsyncContext *redis = l->redis;
+    l->redis = NULL;
+    if (redis != NULL) redisAsyncFree(redis);
+}
+
+enum err redis_link_open(struct redis_link *l, struct fault *f)
+{
+    check(l->redis == NULL && l->owed == 0);
+    l->why[0] = '\0';
+    l->connected = l->refused = false;
+    bool begun = begin(l);
+#ifdef WRIT_REDIS_TLS
+    begun = begun && (!l->options.address.tls || begin_tls(l));
+#endif
+    if (!begun) {
+        give_up(l);
+        return fault_set(f, ERR_STORE_UNAVAILABLE, "", "Redis cannot be reached: %s", l->why);
+    }
+    redisAsyncSetDisconnectCallback(l->redis, on_disconnect);
+    redisAsyncSetConnectCallback(l->redis, on_connect); /* and waits until it can be written */
+    loop_timer_start(l->options.loop, &l->deadline, l->options.timeout_ms, deadline_due);
+    while (l->redis != NULL && !l->connected) loop_beat(l->options.loop, true);
+    if (l->redis == NULL) return fault_set(f, ERR_STORE_UNAVAILABLE, "", "Redis cannot be reached: %s", l->why);
+    loop_timer_stop(l->options.loop, &l->deadline);
+    enum err err = introduce(l, f);
+    if (err != ERR_OK) redis_link_fail(l, l->why);
+    return err;
+}

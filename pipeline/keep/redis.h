@@ -1,0 +1,63 @@
+/* redis.h - the only door to hiredis: one connection on the caller's loop, with deadlines of our own.
+ *
+ * hiredis' asynchronous half knows no timeouts before 1.0 and no loop of ours at all: its hooks are
+ * turned into a loop_fd, and a timer is set whenever an answer is owed. Whoever uses a link writes straight
+ * code: send, then beat the loop until the answers are there or the link is down. Every callback is
+ * called exactly once. One thread. */
+#ifndef KEEP_REDIS_H
+#define KEEP_REDIS_H
+
+#include "base/fault.h"
+#include "loop/loop.h"
+
+enum { REDIS_HOST_TEXT = 256, REDIS_PATH_TEXT = 108 };
+
+struct redis_address {
+    bool is_unix, tls;
+    char host[REDIS_HOST_TEXT]; /* or the socket's path */
+    uint16_t port;
+};
+
+/* unix:/path, tcp://host[:port], redis://host[:port], rediss://host[:port] (TLS). ERR_BAD_VALUE: no such
+ * form, or TLS where the library has none. */
+enum err redis_address_read(struct str url, struct redis_address *ret, struct fault *f);
+
+enum redis_kind { REDIS_NOTHING, REDIS_TEXT, REDIS_INTEGER, REDIS_LIST, REDIS_ERROR };
+
+struct redis_value { /* valid during the callback */
+    enum redis_kind kind;
+    int64_t integer;
+    struct str text;     /* of TEXT and ERROR */
+    size_t count;        /* of LIST */
+    const void *inside;
+};
+struct redis_value redis_value_at(const struct redis_value *list, size_t index);
+
+struct redis_link;
+
+struct redis_link_options {
+    struct loop *loop;
+    struct redis_address address;
+    const char *user;          /* "" = none */
+    const char *password_file; /* "" = no AUTH; read again at each opening, so it may rotate */
+    uint32_t timeout_ms;       /* to connect, and for each answer */
+};
+
+struct redis_link *redis_link_create(const struct redis_link_options *options);
+void redis_link_destroy(struct redis_link *l);
+
+/* Connects and says who we are, beating the loop until that is done. ERR_STORE_UNAVAILABLE: it cannot be
+ * reached, or does not take us; *f says which. */
+enum err redis_link_open(struct redis_link *l, struct fault *f);
+bool redis_link_is_up(const struct redis_link *l);
+const char *redis_link_why(const struct redis_link *l); /* it is down; "" = nobody knows */
+void redis_link_fail(struct redis_link *l, const char *why); /* closes; what is owed is told NULL */
+
+/* `answered` gets NULL where the connection was lost. The arguments are copied. */
+void redis_link_send(struct redis_link *l, const struct str *arguments, size_t count,
+                     void (*answered)(void *context, const struct redis_value *v), void *context);
+size_t redis_link_owed(const struct redis_link *l); /* answers */
+/* Beats the loop until no more than `most` answers are owed. False: the link is down. */
+bool redis_link_await(struct redis_link *l, size_t most);
+
+#endif

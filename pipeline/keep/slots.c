@@ -1,0 +1,197 @@
+#include "pipeline/keep/slots.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/check.h"
+
+/* ---- names ---- */
+
+struct str slot_key_put(unsigned slot, unsigned name, char to[SLOT_KEY_TEXT])
+{
+    static const char *const names[SLOT_NAMES] = {"owner", "position", "tokens", "reviews", "counters", "actors",
+                                                  "next:tokens", "next:reviews", "next:counters", "next:actors"};
+    check(name < SLOT_NAMES && slot < LIMIT_SLOTS);
+    int size = snprintf(to, SLOT_KEY_TEXT, "writ:{slot-%u}:%s", slot, names[name]);
+    return str_of(to, (size_t)size);
+}
+
+bool owner_read(struct str owner, struct str *ret_node, struct str *ret_epoch)
+{
+    size_t colon = str_find(owner, ':');
+    if (colon == 0 || owner.size != colon + 1 + JOURNAL_EPOCH_TEXT || owner.size >= OWNER_TEXT) return false;
+    *ret_node = str_of(owner.bytes, colon);
+    *ret_epoch = str_skip(owner, colon + 1);
+    return true;
+}
+
+bool list_has(const char *list, struct str word)
+{
+    struct str rest = str_from(list), part;
+    while (str_split(&rest, ',', &part))
+        if (str_equal(part, word)) return word.size > 0;
+    return false;
+}
+
+/* ---- scripts ---- */
+
+/* Every script answers {word, what is there}: OK, or OWNER or POSITION where that is not what was
+ * expected, and then nothing was changed. */
+struct str script_text(enum script s)
+{
+    static const char *const texts[SCRIPTS] = {
+        [SCRIPT_CLAIM] = "local o = redis.call('GET', KEYS[1]) or ''\n"
+                         "if o ~= ARGV[1] then return {'OWNER', o} end\n"
+                         "redis.call('SET', KEYS[1], ARGV[2])\n"
+                         "if ARGV[3] == 'forget' then redis.call('DEL', KEYS[2]) end\n"
+                         "return {'OK', ARGV[2]}\n",
+        [SCRIPT_WRITE] = "local o = redis.call('GET', KEYS[1]) or ''\n"
+                         "if o ~= ARGV[1] then return {'OWNER', o} end\n"
+                         "local p = redis.call('GET', KEYS[2]) or ''\n"
+                         "if p ~= ARGV[2] then return {'POSITION', p} end\n"
+                         "for i = 4, #ARGV, 4 do\n"
+                         "  local key = KEYS[tonumber(ARGV[i + 1])]\n"
+                         "  if ARGV[i] == 'S' then redis.call('HSET', key, ARGV[i + 2], ARGV[i + 3])\n"
+                         "  elseif ARGV[i] == 'I' then redis.call('HINCRBY', key, ARGV[i + 2], ARGV[i + 3])\n"
+                         "  else redis.call('HDEL', key, ARGV[i + 2]) end\n"
+                         "end\n"
+                         "redis.call('SET', KEYS[2], ARGV[3])\n"
+                         "return {'OK', ARGV[3]}\n",
+        [SCRIPT_STAGE] = "local o = redis.call('GET', KEYS[1]) or ''\n"
+                         "if o ~= ARGV[1] then return {'OWNER', o} end\n"
+                         "if ARGV[2] == 'first' then redis.call('UNLINK', KEYS[2], KEYS[3], KEYS[4], KEYS[5]) end\n"
+                         "for i = 3, #ARGV, 3 do redis.call('HSET', KEYS[tonumber(ARGV[i])], ARGV[i + 1], ARGV[i + 2]) end\n"
+                         "return {'OK', ''}\n",
+        [SCRIPT_SWAP] = "local o = redis.call('GET', KEYS[1]) or ''\n"
+                        "if o ~= ARGV[1] then return {'OWNER', o} end\n"
+                        "for i = 3, 6 do\n"
+                        "  redis.call('UNLINK', KEYS[i])\n"
+                        "  if redis.call('EXISTS', KEYS[i + 4]) == 1 then redis.call('RENAME', KEYS[i + 4], KEYS[i]) end\n"
+                        "end\n"
+                        "redis.call('SET', KEYS[2], ARGV[2])\n"
+                        "return {'OK', ARGV[2]}\n",
+    };
+    return str_from(texts[s]);
+}
+
+struct loading {
+    struct scripts *scripts;
+    enum script script;
+};
+
+static void script_loaded(void *context, const struct redis_value *v)
+{
+    struct loading *l = context;
+    if (v == NULL || v->kind != REDIS_TEXT || v->text.size != SCRIPT_DIGEST_TEXT) {
+        l->scripts->failed = true;
+        return;
+    }
+    memcpy(l->scripts->digests[l->script], v->text.bytes, SCRIPT_DIGEST_TEXT);
+    l->scripts->loaded++;
+}
+
+enum err scripts_load(struct redis_link *l, struct scripts *s, struct fault *f)
+{
+    struct loading loading[SCRIPTS];
+    *s = (struct scripts){0};
+    for (unsigned i = 0; i < SCRIPTS; i++) {
+        struct str arguments[3] = {STR("SCRIPT"), STR("LOAD"), script_text((enum script)i)};
+        loading[i] = (struct loading){.scripts = s, .script = (enum script)i};
+        redis_link_send(l, arguments, 3, script_loaded, &loading[i]);
+    }
+    bool up = redis_link_await(l, 0);
+    if (up && !s->failed) return ERR_OK;
+    return fault_set(f, ERR_STORE_UNAVAILABLE, "", "Redis cannot be used: %s",
+                     up ? "it does not take scripts (this user needs EVALSHA and SCRIPT LOAD)" : redis_link_why(l));
+}
+
+void script_call_begin(struct script_call *c, enum script script, unsigned slot)
+{
+    static const struct {
+        size_t count;
+        unsigned names[10];
+    } keys[SCRIPTS] = {
+        [SCRIPT_CLAIM] = {2, {SLOT_OWNER, SLOT_POSITION}},
+        [SCRIPT_WRITE] = {6, {SLOT_OWNER, SLOT_POSITION, SLOT_HASH, SLOT_HASH + 1, SLOT_HASH + 2, SLOT_HASH + 3}},
+        [SCRIPT_STAGE] = {5, {SLOT_OWNER, SLOT_NEXT, SLOT_NEXT + 1, SLOT_NEXT + 2, SLOT_NEXT + 3}},
+        [SCRIPT_SWAP] = {10, {SLOT_OWNER, SLOT_POSITION, SLOT_HASH, SLOT_HASH + 1, SLOT_HASH + 2, SLOT_HASH + 3,
+                              SLOT_NEXT, SLOT_NEXT + 1, SLOT_NEXT + 2, SLOT_NEXT + 3}},
+    };
+    static const struct str counts[] = {{"0", 1}, {"1", 1}, {"2", 1}, {"3", 1}, {"4", 1}, {"5", 1},
+                                        {"6", 1}, {"7", 1}, {"8", 1}, {"9", 1}, {"10", 2}};
+    c->script = script;
+    c->slot = slot;
+    c->keys = keys[script].count;
+    c->count = 2; /* EVALSHA and the digest are put when it is sent */
+    script_call_add(c, counts[c->keys]);
+    for (size_t i = 0; i < c->keys; i++) script_call_add(c, slot_key_put(slot, keys[script].names[i], c->names[i]));
+}
+
+void script_call_add(struct script_call *c, struct str argument)
+{
+    check(c->count < CALL_ARGUMENTS_MAX);
+    c->arguments[c->count++] = argument;
+}
+
+void script_call_send(struct script_call *c, struct redis_link *l, const struct scripts *s, bool by_text,
+                      void (*answered)(void *context, const struct redis_value *v), void *context)
+{
+    c->arguments[0] = by_text ? STR("EVAL") : STR("EVALSHA");
+    c->arguments[1] = by_text ? script_text(c->script) : str_of(s->digests[c->script], SCRIPT_DIGEST_TEXT);
+    redis_link_send(l, c->arguments, c->count, answered, context);
+}
+
+/* ---- looking ---- */
+
+struct looking {
+    struct slot_seen *seen;
+    bool failed;
+    struct fault *fault;
+};
+
+struct look_at {
+    struct looking *all;
+    struct slot_seen *seen;
+    bool position;
+};
+
+static void read_position(struct slot_seen *s, struct str text)
+{
+    s->has_position = str_to_u64(text, &s->position);
+    s->strange = s->strange || !s->has_position;
+}
+
+static void looked(void *context, const struct redis_value *v)
+{
+    struct look_at *at = context;
+    struct slot_seen *s = at->seen;
+    if (v == NULL || v->kind == REDIS_ERROR) {
+        if (v != NULL && !at->all->failed)
+            fault_set(at->all->fault, ERR_STORE_UNAVAILABLE, "", "Redis cannot be used: %.*s", STR_FORMAT(v->text));
+        at->all->failed = true;
+        return;
+    }
+    if (v->kind == REDIS_NOTHING) return;
+    if (v->kind != REDIS_TEXT || (!at->position && v->text.size >= OWNER_TEXT)) {
+        s->strange = true;
+        return;
+    }
+    if (at->position) read_position(s, v->text);
+    else memcpy(s->owner, v->text.bytes, v->text.size);
+}
+
+enum err slots_look(struct redis_link *l, struct slot_seen seen[LIMIT_SLOTS], struct fault *f)
+{
+    static _Thread_local struct look_at at[2 * LIMIT_SLOTS];
+    struct looking all = {.seen = seen, .fault = f};
+    memset(seen, 0, LIMIT_SLOTS * sizeof *seen);
+    for (unsigned i = 0; i < 2 * LIMIT_SLOTS; i++) {
+        char name[SLOT_KEY_TEXT];
+        struct str arguments[2] = {STR("GET"), slot_key_put(i / 2, i % 2 == 0 ? SLOT_OWNER : SLOT_POSITION, name)};
+        at[i] = (struct look_at){.all = &all, .seen = &seen[i / 2], .position = i % 2 == 1};
+        redis_link_send(l, arguments, 2, looked, &at[i]);
+    }
+    bool up = redis_link_await(l, 0);
+    if (up && !all.failed) return ERR_OK;
+    return up ? ERR_STORE_UNAVAILABLE : fault_set(f, ERR_STORE_UNAVAILABLE, "", "Redis was lost: %s", redis_link_why(l));
+}

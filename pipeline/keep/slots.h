@@ -1,0 +1,89 @@
+/* slots.h - what the mirror keeps in Redis: names of keys, scripts, and who owns which slot.
+ *
+ * Everything of slot N is under keys with the hash tag {slot-N}, so a cluster keeps it together and one
+ * script may change it at once. schemas/redis.md is the reference; change both. */
+#ifndef KEEP_SLOTS_H
+#define KEEP_SLOTS_H
+
+#include "pipeline/keep/keep.h"
+#include "pipeline/keep/redis.h"
+#include "shards/keeping.h"
+#include "shards/slot.h"
+
+enum { OWNER_TEXT = 64 + 1 + JOURNAL_EPOCH_TEXT + 1, SLOT_KEY_TEXT = 48, SCRIPT_DIGEST_TEXT = 40 };
+
+enum slot_key_name { SLOT_OWNER, SLOT_POSITION, SLOT_HASH, SLOT_NEXT = SLOT_HASH + SHARD_OBJECTS, SLOT_NAMES = SLOT_NEXT + SHARD_OBJECTS };
+
+/* "writ:{slot-17}:tokens"; SLOT_HASH + an object, SLOT_NEXT + an object (being written anew). */
+struct str slot_key_put(unsigned slot, unsigned name, char to[SLOT_KEY_TEXT]);
+
+/* ---- scripts ---- */
+
+enum script { SCRIPT_CLAIM, SCRIPT_WRITE, SCRIPT_STAGE, SCRIPT_SWAP, SCRIPTS };
+
+struct scripts {
+    char digests[SCRIPTS][SCRIPT_DIGEST_TEXT];
+    unsigned loaded;
+    bool failed;
+};
+
+/* SCRIPT LOAD of all; ERR_STORE_UNAVAILABLE. */
+enum err scripts_load(struct redis_link *l, struct scripts *s, struct fault *f);
+struct str script_text(enum script s);
+
+/* A script call of one slot: arguments are views until it is sent. */
+enum { CALL_ARGUMENTS_MAX = 4000 };
+struct script_call {
+    enum script script;
+    unsigned slot;
+    size_t keys;
+    size_t count;        /* of arguments, from the command's own on */
+    char names[10][SLOT_KEY_TEXT];
+    struct str arguments[CALL_ARGUMENTS_MAX];
+};
+void script_call_begin(struct script_call *c, enum script script, unsigned slot);
+void script_call_add(struct script_call *c, struct str argument);
+/* By digest; or, where the server forgot the script, by its text. */
+void script_call_send(struct script_call *c, struct redis_link *l, const struct scripts *s, bool by_text,
+                      void (*answered)(void *context, const struct redis_value *v), void *context);
+
+/* ---- who owns what ---- */
+
+struct slot_seen {
+    char owner[OWNER_TEXT];  /* "" = nobody */
+    uint64_t position;
+    bool has_position;
+    bool strange;            /* there is something that we never write */
+};
+
+/* Reads owner and position of every slot. ERR_STORE_UNAVAILABLE. */
+enum err slots_look(struct redis_link *l, struct slot_seen seen[LIMIT_SLOTS], struct fault *f);
+
+/* "node:epoch" → both parts. False: not of this form. */
+bool owner_read(struct str owner, struct str *ret_node, struct str *ret_epoch);
+/* Whether `word` is one of a text's parts between commas. */
+bool list_has(const char *list, struct str word);
+
+/* ---- objects in hashes ---- */
+
+enum { FIELD_IMAGE = 'I', FIELD_DELTA = 'D' }; /* a value's first byte; other values are counters of HINCRBY */
+
+/* What one delta entry does to the hashes: at most two operations. */
+struct slot_op {
+    char code;               /* 'S' HSET, 'I' HINCRBY, 'D' HDEL */
+    enum shard_object object;
+    struct str field, value;
+};
+enum { SLOT_OPS_MAX = 2 };
+/* Texts are put into `out` (views into it, so it must not move: check room first). ERR_CORRUPT. */
+enum err slot_ops(const struct delta_entry *e, uint64_t seq, unsigned index, struct str event, struct buf *out,
+                  struct slot_op ops[SLOT_OPS_MAX], size_t *ret_count);
+/* No more bytes than this are put for one entry. */
+size_t slot_ops_most(const struct delta_entry *e, struct str event);
+/* The field that an image of this object has. */
+void slot_field_put(struct buf *out, const struct shard_entry *e);
+
+/* Everything of one slot into a shard. ERR_STORE_UNAVAILABLE, ERR_CORRUPT. */
+enum err slot_take(struct redis_link *l, unsigned slot, struct shard *into, struct fault *f);
+
+#endif

@@ -1,0 +1,135 @@
+/* call.h - one question to a shard, and its answer: the only form in which reactors talk.
+ *
+ * A call is made at home (the reactor that has the client), goes to the owner of its slot, is
+ * answered there by one shard_step(), and comes home. Whoever holds it may read and write all of
+ * it, its arena included; the mailbox hands it over. Time and chance are inside, so that the same
+ * call gives the same answer again. What the shard keeps it copies; what it answers it puts into
+ * the call's arena.
+ *
+ * Where a decision depends on the shard (enqueue, redeem, mint), home has already written the
+ * records that shall become history if the answer is yes: the owner journals them as they are,
+ * with its delta, or not at all; and home writes another where the answer is no. */
+#ifndef SHARDS_CALL_H
+#define SHARDS_CALL_H
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/wheel.h"
+#include "shards/limit.h"
+#include "shards/review.h"
+#include "shards/slot.h"
+#include "shards/token.h"
+
+enum call_kind {
+#define CALL(name, closing, text) CALL_##name,
+#include "shards/call.def"
+#undef CALL
+    CALL_KINDS
+};
+const char *call_name(enum call_kind k);
+bool call_closes(enum call_kind k); /* may use the journal's reserve: it makes nothing looser */
+
+enum { CALL_RECORDS_MAX = 3, CALL_IDS = 2, CALL_TRACES_MAX = 2 };
+
+/* Who asks about tokens and reviews, and how far they may look. */
+struct asker {
+    struct str principal, owner; /* of the key (a token's key) */
+    struct str key_id;           /* "key_…", for events */
+    struct str token_actor;      /* a token: the actor it was minted for; absent: a key */
+    bool sees_all;               /* reviewer, admin: whatever is in its tenant */
+};
+
+struct retry {                   /* an Idempotency-Key, digested with tenant, credential and route */
+    bool given;
+    struct review_digest key, body;
+};
+
+struct call {
+    struct call *next;           /* of whoever holds it: mailbox, parking, waiters */
+    struct call **previous;      /* while it waits on a review: so that it can be taken off */
+    struct wheel_entry timer;    /* while it waits: its deadline; the shard's */
+    void *sender;                /* home's own: what asks; nobody else looks at it */
+    struct call *forgets;        /* not a question but a message: the client of this waiting call is gone */
+    enum call_kind kind;
+    uint16_t home;               /* reactor */
+    uint16_t to;                 /* reactor it was sent to */
+    uint16_t slot;               /* CALL_*_ALL: not used */
+    bool answered;
+    uint64_t now_ms;
+    struct id ids[CALL_IDS];     /* chance: for the events that the shard makes */
+    struct arena *arena;
+    struct str tenant;
+    struct asker asker;
+    struct str records[CALL_RECORDS_MAX]; /* events that become history if the answer is yes */
+    struct str spent;            /* delta entries of home's (uses, counts) that go with them; or absent */
+    uint64_t mark;               /* the owner's block that has to be durable before the answer is told; 0: none */
+    uint64_t place;              /* of the revocation log, which all have to have seen before it is told; 0: none */
+
+    enum err err;                /* the answer: ERR_OK, or why nothing was changed */
+    union {
+        struct {
+            struct token_facts facts; /* in: what to mint. out: what there is (on a retry, what was) */
+            struct retry retry;
+            bool replayed;       /* out */
+        } mint;
+        struct {
+            struct id id;
+            bool any_of_tenant;  /* admin */
+            enum token_use use;  /* out, of spend */
+            struct token_facts facts; /* out */
+        } token;
+        struct {
+            struct limit_ask ask;
+            struct limit_told told; /* out of count; in of uncount */
+        } limit;
+        struct {
+            struct review_facts facts; /* in */
+            bool same;           /* out: this review was pending for the same request already: its facts.id, expires_ms */
+        } enqueue;
+        struct {
+            struct id id;
+            uint64_t deadline_ms; /* of a wait */
+            struct str note, by, owner, principal; /* of resolve */
+            bool approve;
+            uint32_t meets;      /* of an approval: bit i, it counts toward requirement i; 0: toward none */
+            struct review_digest binding; /* of redeem */
+            struct retry retry;  /* of redeem */
+            bool replayed;       /* out of redeem: facts.redemption is what was answered */
+            bool repeated;       /* out of resolve: the same principal's same outcome again */
+            struct review_facts facts; /* out: as it is now */
+        } review;
+        struct {                 /* what more than one shard is asked */
+            struct str actor, action, acting_for, trace_id; /* filters; absent: any */
+            bool any_state, active_only;
+            enum review_state state; /* unless any_state */
+            uint64_t after;      /* ordinals above this one only */
+            uint32_t limit;
+            uint64_t total;      /* out: how many match, beyond this page too */
+            uint32_t count;      /* out: of these: */
+            struct review_facts *reviews;
+            struct token_facts *tokens;
+            struct actor_facts *actors;
+        } list;
+        struct {
+            struct str actor, reason; /* reason: out too, where the actor is suspended already */
+            uint64_t ordinal;    /* of suspend: its place in lists */
+            uint64_t suspended_ms; /* out */
+        } actor;
+    };
+};
+
+/* An actor that is suspended. */
+struct actor_facts {
+    struct str tenant, actor, reason, by;
+    uint64_t ordinal;
+    uint64_t suspended_ms;
+};
+
+/* No more record bytes than this can come of one step of the call, private ones and what the journal puts
+ * before each record included: room for them is taken before the step. At most LIMIT_RESERVE_BYTES. */
+size_t call_record_most(const struct call *c);
+
+/* For the steps: the id of one more event, another each time. */
+struct id call_event_id(struct call *c);
+
+#endif

@@ -1,0 +1,428 @@
+/* delta.c - deltas as bytes: little-endian numbers, texts behind their size.
+ *
+ *   entry  := kind(1) slot(2) size(4) body
+ *   text   := size(4) bytes          0xFFFFFFFF: absent
+ *   id, digest, key := their bytes
+ *
+ * A body that is longer than what its kind reads is damaged, as one that is shorter. */
+#include "shards/delta.h"
+
+#define ABSENT UINT32_MAX
+
+/* No time or span that was ever written is beyond it, and what is reckoned with it cannot overflow. */
+static const uint64_t time_most_ms = UINT64_C(1) << 52;
+
+/* ---- out ---- */
+
+static void put_number(struct buf *out, uint64_t value, size_t bytes)
+{
+    char b[8];
+    for (size_t i = 0; i < bytes; i++) b[i] = (char)(value >> (8 * i));
+    buf_put(out, str_of(b, bytes));
+}
+
+static void put_u64(struct buf *out, uint64_t value) { put_number(out, value, 8); }
+static void put_u32(struct buf *out, uint32_t value) { put_number(out, value, 4); }
+
+static void put_text(struct buf *out, struct str text)
+{
+    put_u32(out, str_is_absent(text) ? ABSENT : (uint32_t)text.size);
+    buf_put(out, text);
+}
+
+static void put_bytes(struct buf *out, const void *bytes, size_t size) { buf_put(out, str_of(bytes, size)); }
+static void put_id(struct buf *out, struct id id) { put_bytes(out, id.bytes, sizeof id.bytes); }
+static void put_digest(struct buf *out, const struct review_digest *d) { put_bytes(out, d->bytes, sizeof d->bytes); }
+
+static size_t begin(struct buf *out, enum delta_kind kind, unsigned slot)
+{
+    put_number(out, kind, 1);
+    put_number(out, slot, 2);
+    put_u32(out, 0);
+    return out->size;
+}
+
+static void end(struct buf *out, size_t body)
+{
+    if (out->overflow) return;
+    uint32_t size = (uint32_t)(out->size - body);
+    for (size_t i = 0; i < 4; i++) out->bytes[body - 4 + i] = (char)(size >> (8 * i));
+}
+
+void delta_put_minted(struct buf *out, const struct token_facts *t, const struct retry *retry)
+{
+    size_t body = begin(out, DELTA_TOKEN_MINTED, slot_of_id(t->id));
+    put_id(out, t->id);
+    put_id(out, t->key);
+    put_text(out, t->tenant);
+    put_text(out, t->actor);
+    put_text(out, t->acting_for);
+    put_text(out, t->scope);
+    put_text(out, t->audience);
+    put_u32(out, t->signer);
+    put_u64(out, t->ordinal);
+    put_u64(out, t->issued_ms);
+    put_u64(out, t->expires_ms);
+    put_u64(out, t->revoked_ms);
+    put_u32(out, t->uses_max);
+    put_u32(out, t->uses);
+    put_number(out, retry->given, 1);
+    if (retry->given) {
+        put_digest(out, &retry->key);
+        put_digest(out, &retry->body);
+    }
+    end(out, body);
+}
+
+void delta_put_spent(struct buf *out, struct id token, uint32_t uses)
+{
+    size_t body = begin(out, DELTA_TOKEN_SPENT, slot_of_id(token));
+    put_id(out, token);
+    put_u32(out, uses);
+    end(out, body);
+}
+
+void delta_put_revoked(struct buf *out, struct id token, uint64_t at_ms)
+{
+    size_t body = begin(out, DELTA_TOKEN_REVOKED, slot_of_id(token));
+    put_id(out, token);
+    put_u64(out, at_ms);
+    end(out, body);
+}
+
+void delta_put_counted(struct buf *out, const struct limit_ask *ask, const struct limit_told *told)
+{
+    size_t body = begin(out, DELTA_COUNTED, slot_of_key(ask->key));
+    put_bytes(out, ask->key.bytes, sizeof ask->key.bytes);
+    put_u64(out, ask->window_ms);
+    put_u64(out, told->stamp_ms);
+    put_u64(out, (uint64_t)ask->amount);
+    end(out, body);
+}
+
+void delta_put_opened(struct buf *out, const struct review_facts *r)
+{
+    size_t body = begin(out, DELTA_REVIEW_OPENED, slot_of_id(r->id));
+    put_id(out, r->id);
+    put_u64(out, r->ordinal);
+    put_number(out, r->is_user, 1);
+    put_text(out, r->tenant);
+    put_text(out, r->subject);
+    put_text(out, r->principal);
+    put_text(out, r->owner);
+    put_text(out, r->acting_for);
+    put_text(out, r->action);
+    put_text(out, r->trace_id);
+    put_digest(out, &r->binding);
+    put_u64(out, r->enqueued_ms);
+    put_u64(out, r->expires_ms);
+    put_u64(out, r->good_for_ms);
+    put_text(out, r->requirements);
+    put_text(out, r->votes_approved);
+    end(out, body);
+}
+
+void delta_put_traced(struct buf *out, struct id review, struct str trace_id)
+{
+    size_t body = begin(out, DELTA_REVIEW_TRACED, slot_of_id(review));
+    put_id(out, review);
+    put_text(out, trace_id);
+    end(out, body);
+}
+
+void delta_put_voted(struct buf *out, struct id review, const struct review_vote *v)
+{
+    size_t body = begin(out, DELTA_REVIEW_VOTED, slot_of_id(review));
+    put_id(out, review);
+    put_text(out, v->principal);
+    put_text(out, v->owner);
+    put_text(out, v->by);
+    put_text(out, v->note);
+    put_u64(out, v->at_ms);
+    put_u32(out, v->meets);
+    end(out, body);
+}
+
+void delta_put_moved(struct buf *out, const struct review_facts *r)
+{
+    size_t body = begin(out, DELTA_REVIEW_MOVED, slot_of_id(r->id));
+    put_id(out, r->id);
+    put_number(out, r->state, 1);
+    put_u64(out, r->resolved_ms);
+    put_text(out, r->resolver);
+    put_text(out, r->resolver_owner);
+    put_text(out, r->resolved_by);
+    put_text(out, r->note);
+    put_u64(out, r->approval_expires_ms);
+    put_u64(out, r->redeemed_ms);
+    put_digest(out, &r->retry_key);
+    put_digest(out, &r->retry_body);
+    end(out, body);
+}
+
+void delta_put_suspended(struct buf *out, unsigned slot, const struct actor_facts *a)
+{
+    size_t body = begin(out, DELTA_ACTOR_SUSPENDED, slot);
+    put_text(out, a->tenant);
+    put_text(out, a->actor);
+    put_text(out, a->reason);
+    put_text(out, a->by);
+    put_u64(out, a->ordinal);
+    put_u64(out, a->suspended_ms);
+    end(out, body);
+}
+
+void delta_put_resumed(struct buf *out, unsigned slot, struct str tenant, struct str actor, uint64_t at_ms)
+{
+    size_t body = begin(out, DELTA_ACTOR_RESUMED, slot);
+    put_text(out, tenant);
+    put_text(out, actor);
+    put_u64(out, at_ms);
+    end(out, body);
+}
+
+/* ---- in: a reader that fails once and for all ---- */
+
+struct reader {
+    struct str rest;
+    bool failed;
+};
+
+static struct str take(struct reader *r, size_t size)
+{
+    if (r->failed || r->rest.size < size) {
+        r->failed = true;
+        return (struct str){0};
+    }
+    struct str taken = str_of(r->rest.bytes, size);
+    r->rest = str_skip(r->rest, size);
+    return taken;
+}
+
+static uint64_t take_number(struct reader *r, size_t bytes)
+{
+    struct str b = take(r, bytes);
+    uint64_t value = 0;
+    for (size_t i = 0; i < b.size; i++) value |= (uint64_t)(uint8_t)b.bytes[i] << (8 * i);
+    return value;
+}
+
+static uint64_t take_u64(struct reader *r) { return take_number(r, 8); }
+static uint32_t take_u32(struct reader *r) { return (uint32_t)take_number(r, 4); }
+
+static bool take_bool(struct reader *r)
+{
+    uint64_t value = take_number(r, 1);
+    if (value > 1) r->failed = true;
+    return value == 1;
+}
+
+static struct str take_text(struct reader *r)
+{
+    uint32_t size = take_u32(r);
+    if (r->failed || size == ABSENT) return (struct str){0};
+    return take(r, size);
+}
+
+static void take_bytes(struct reader *r, void *to, size_t size)
+{
+    struct str b = take(r, size);
+    if (b.size == size) memcpy(to, b.bytes, size);
+}
+
+static struct id take_id(struct reader *r)
+{
+    struct id id = {0};
+    take_bytes(r, id.bytes, sizeof id.bytes);
+    return id;
+}
+
+static bool done(const struct reader *r) { return !r->failed && r->rest.size == 0; }
+
+bool delta_next(struct str *rest, struct delta_entry *ret, enum err *ret_err)
+{
+    *ret_err = ERR_OK;
+    if (rest->size == 0) return false;
+    struct reader r = {.rest = *rest};
+    uint64_t kind = take_number(&r, 1), slot = take_number(&r, 2);
+    struct str body = take(&r, take_u32(&r));
+    bool known = false;
+#define DELTA(name, number, text) known |= kind == number;
+#include "shards/delta.def"
+#undef DELTA
+    if (r.failed || !known || slot >= LIMIT_SLOTS) {
+        *ret_err = ERR_CORRUPT;
+        return false;
+    }
+    *ret = (struct delta_entry){.kind = (enum delta_kind)kind, .slot = (unsigned)slot, .body = body};
+    *rest = r.rest;
+    return true;
+}
+
+bool delta_read_minted(struct str body, struct token_facts *ret, struct retry *ret_retry)
+{
+    struct reader r = {.rest = body};
+    struct token_facts t = {0};
+    struct retry retry = {0};
+    t.id = take_id(&r);
+    t.key = take_id(&r);
+    t.tenant = take_text(&r);
+    t.actor = take_text(&r);
+    t.acting_for = take_text(&r);
+    t.scope = take_text(&r);
+    t.audience = take_text(&r);
+    t.signer = take_u32(&r);
+    t.ordinal = take_u64(&r);
+    t.issued_ms = take_u64(&r);
+    t.expires_ms = take_u64(&r);
+    t.revoked_ms = take_u64(&r);
+    t.uses_max = take_u32(&r);
+    t.uses = take_u32(&r);
+    retry.given = take_bool(&r);
+    if (retry.given) {
+        take_bytes(&r, retry.key.bytes, sizeof retry.key.bytes);
+        take_bytes(&r, retry.body.bytes, sizeof retry.body.bytes);
+    }
+    if (!done(&r)) return false;
+    *ret = t;
+    *ret_retry = retry;
+    return true;
+}
+
+bool delta_read_spent(struct str body, struct id *ret_token, uint32_t *ret_uses)
+{
+    struct reader r = {.rest = body};
+    struct id token = take_id(&r);
+    uint32_t uses = take_u32(&r);
+    if (!done(&r)) return false;
+    *ret_token = token;
+    *ret_uses = uses;
+    return true;
+}
+
+bool delta_read_revoked(struct str body, struct id *ret_token, uint64_t *ret_at_ms)
+{
+    struct reader r = {.rest = body};
+    struct id token = take_id(&r);
+    uint64_t at_ms = take_u64(&r);
+    if (!done(&r)) return false;
+    *ret_token = token;
+    *ret_at_ms = at_ms;
+    return true;
+}
+
+bool delta_read_counted(struct str body, struct limit_ask *ret_ask, struct limit_told *ret_told)
+{
+    struct reader r = {.rest = body};
+    struct limit_ask ask = {0};
+    struct limit_told told = {.counted = true};
+    take_bytes(&r, ask.key.bytes, sizeof ask.key.bytes);
+    ask.window_ms = take_u64(&r);
+    told.stamp_ms = take_u64(&r);
+    ask.amount = (int64_t)take_u64(&r);
+    if (!done(&r) || ask.window_ms == 0 || ask.window_ms > time_most_ms || told.stamp_ms > time_most_ms) return false;
+    *ret_ask = ask;
+    *ret_told = told;
+    return true;
+}
+
+bool delta_read_opened(struct str body, struct review_facts *ret)
+{
+    struct reader r = {.rest = body};
+    struct review_facts f = {.state = REVIEW_PENDING};
+    f.id = take_id(&r);
+    f.ordinal = take_u64(&r);
+    f.is_user = take_bool(&r);
+    f.tenant = take_text(&r);
+    f.subject = take_text(&r);
+    f.principal = take_text(&r);
+    f.owner = take_text(&r);
+    f.acting_for = take_text(&r);
+    f.action = take_text(&r);
+    f.trace_id = take_text(&r);
+    take_bytes(&r, f.binding.bytes, sizeof f.binding.bytes);
+    f.enqueued_ms = take_u64(&r);
+    f.expires_ms = take_u64(&r);
+    f.good_for_ms = take_u64(&r);
+    f.requirements = take_text(&r);
+    f.votes_approved = take_text(&r);
+    if (!done(&r)) return false;
+    *ret = f;
+    return true;
+}
+
+bool delta_read_traced(struct str body, struct id *ret_review, struct str *ret_trace_id)
+{
+    struct reader r = {.rest = body};
+    struct id review = take_id(&r);
+    struct str trace_id = take_text(&r);
+    if (!done(&r) || str_is_absent(trace_id)) return false;
+    *ret_review = review;
+    *ret_trace_id = trace_id;
+    return true;
+}
+
+bool delta_read_voted(struct str body, struct id *ret_review, struct review_vote *ret)
+{
+    struct reader r = {.rest = body};
+    struct review_vote v = {0};
+    struct id review = take_id(&r);
+    v.principal = take_text(&r);
+    v.owner = take_text(&r);
+    v.by = take_text(&r);
+    v.note = take_text(&r);
+    v.at_ms = take_u64(&r);
+    v.meets = take_u32(&r);
+    if (!done(&r)) return false;
+    *ret_review = review;
+    *ret = v;
+    return true;
+}
+
+bool delta_read_moved(struct str body, struct review_facts *ret)
+{
+    struct reader r = {.rest = body};
+    struct review_facts f = {0};
+    f.id = take_id(&r);
+    uint64_t state = take_number(&r, 1);
+    f.resolved_ms = take_u64(&r);
+    f.resolver = take_text(&r);
+    f.resolver_owner = take_text(&r);
+    f.resolved_by = take_text(&r);
+    f.note = take_text(&r);
+    f.approval_expires_ms = take_u64(&r);
+    f.redeemed_ms = take_u64(&r);
+    take_bytes(&r, f.retry_key.bytes, sizeof f.retry_key.bytes);
+    take_bytes(&r, f.retry_body.bytes, sizeof f.retry_body.bytes);
+    if (!done(&r) || state > REVIEW_APPROVED) return false;
+    f.state = (enum review_state)state;
+    *ret = f;
+    return true;
+}
+
+bool delta_read_suspended(struct str body, struct actor_facts *ret)
+{
+    struct reader r = {.rest = body};
+    struct actor_facts a = {0};
+    a.tenant = take_text(&r);
+    a.actor = take_text(&r);
+    a.reason = take_text(&r);
+    a.by = take_text(&r);
+    a.ordinal = take_u64(&r);
+    a.suspended_ms = take_u64(&r);
+    if (!done(&r) || str_is_absent(a.tenant) || str_is_absent(a.actor)) return false;
+    *ret = a;
+    return true;
+}
+
+bool delta_read_resumed(struct str body, struct str *ret_tenant, struct str *ret_actor, uint64_t *ret_at_ms)
+{
+    struct reader r = {.rest = body};
+    struct str tenant = take_text(&r), actor = take_text(&r);
+    uint64_t at_ms = take_u64(&r);
+    if (!done(&r) || str_is_absent(tenant) || str_is_absent(actor)) return false;
+    *ret_tenant = tenant;
+    *ret_actor = actor;
+    *ret_at_ms = at_ms;
+    return true;
+}

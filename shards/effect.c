@@ -1,0 +1,39 @@
+#include "shards/effect.h"
+
+#include "base/check.h"
+
+void effects_reset(struct effects *e)
+{
+    struct arena *arena = e->arena;
+    arena_reset(arena);
+    *e = (struct effects){.arena = arena};
+    e->woken_tail = &e->woken;
+}
+
+void effects_record(struct effects *e, struct str event, struct str delta)
+{
+    check(e->record_count < EFFECT_RECORDS_MAX);
+    check(event.size > 0 && event.size <= LIMIT_EVENT_BYTES && delta.size <= LIMIT_DELTA_BYTES);
+    e->records[e->record_count++] = (struct effect_record){.event = event, .delta = delta};
+}
+
+void effects_notice(struct effects *e, const struct effect_notice *n)
+{
+    check(e->notice_count < EFFECT_NOTICES_MAX);
+    e->notices[e->notice_count++] = *n;
+}
+
+void effects_wake(struct effects *e, struct call *c)
+{
+    c->answered = true;
+    c->next = NULL;
+    *e->woken_tail = c;
+    e->woken_tail = &c->next;
+}
+
+void effects_reveal(struct effects *e, uint64_t mark)
+{
+    if (mark == 0) return;
+    e->reveals_unsynced = true;
+    if (mark > e->reveals_mark) e->reveals_mark = mark;
+}

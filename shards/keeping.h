@@ -1,0 +1,38 @@
+/* keeping.h - what those who keep a shard's state elsewhere have to know of it (pipeline/keep).
+ *
+ * A saved entry is opaque but for this: which slot it belongs to, and which object it is. A fold is a
+ * shard that nobody steps or ticks, so what time makes useless is dropped from it by
+ * shard_prune(), which records nothing and moves nothing. */
+#ifndef SHARDS_KEEPING_H
+#define SHARDS_KEEPING_H
+
+#include "shards/shard.h"
+
+enum shard_object { SHARD_TOKENS, SHARD_REVIEWS, SHARD_COUNTERS, SHARD_ACTORS, SHARD_OBJECTS };
+
+struct shard_entry {
+    unsigned slot;
+    enum shard_object object;
+    struct str key; /* its name among the objects of its kind and slot: bytes, borrowed from the entry */
+};
+
+/* False: damaged. */
+bool shard_entry_read(struct str entry, struct shard_entry *ret);
+static inline bool shard_entry_slot(struct str entry, unsigned *ret_slot)
+{
+    struct shard_entry e;
+    if (!shard_entry_read(entry, &e)) return false;
+    *ret_slot = e.slot;
+    return true;
+}
+
+/* Drops what a live shard would have dropped by `now_ms` without a record: tokens past their time,
+ * counters that a whole window passed over, reviews long resolved. Later records may still name
+ * them; shard_apply() takes that. */
+void shard_prune(struct shard *s, uint64_t now_ms);
+
+/* After images of unknown freshness were loaded: counted tokens are revoked and approved reviews
+ * expired, as of `now_ms`, because what was spent or redeemed last may be missing. */
+void shard_close_open(struct shard *s, uint64_t now_ms, uint64_t *ret_tokens, uint64_t *ret_reviews);
+
+#endif

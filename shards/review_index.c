@@ -1,0 +1,174 @@
+/* review_index.c - where a review is found by: its subject, its tenant's orders, its traces.
+ *
+ * Subjects come and go with their pending reviews; a tenant stays (there are few); traces belong to
+ * their reviews. What is put into an index here can be taken out again without memory. */
+#include "shards/review_index.h"
+
+#include <stdlib.h>
+
+#include "base/check.h"
+
+enum { KEY_BYTES_MAX = 4096 }; /* two names of 256 characters and a NUL */
+
+/* `first`, NUL, `second` in `to`; false: no room (and then nothing is filed under it). */
+static bool key_put(struct buf *to, char kind, struct str first, struct str second)
+{
+    if (kind != '\0') buf_put_byte(to, kind);
+    buf_put(to, first);
+    buf_put_byte(to, '\0');
+    buf_put(to, second);
+    return !to->overflow;
+}
+
+struct review *review_find(const struct review_table *t, struct id id)
+{
+    return map_get(&t->by_id, str_of((const char *)id.bytes, ID_BYTES));
+}
+
+struct review *review_find_same(const struct review_table *t, struct str tenant, struct str principal,
+                                const struct review_digest *binding)
+{
+    char bytes[KEY_BYTES_MAX];
+    struct buf key = buf_over(bytes, sizeof bytes);
+    buf_put(&key, str_of((const char *)binding->bytes, REVIEW_DIGEST_BYTES));
+    if (!key_put(&key, '\0', principal, tenant)) return NULL;
+    return map_get(&t->by_same, buf_view(&key));
+}
+
+/* ---- subjects ---- */
+
+struct review_subject *review_subject_find(const struct review_table *t, struct str tenant, bool is_user, struct str name)
+{
+    char bytes[KEY_BYTES_MAX];
+    struct buf key = buf_over(bytes, sizeof bytes);
+    if (!key_put(&key, is_user ? 'u' : 'a', tenant, name)) return NULL;
+    return map_get(&t->by_subject, buf_view(&key));
+}
+
+struct review_subject *review_subject_take(struct review_table *t, struct str tenant, bool is_user, struct str name)
+{
+    struct review_subject *s = review_subject_find(t, tenant, is_user, name);
+    if (s != NULL) return s;
+    size_t size = tenant.size + name.size + 2;
+    s = malloc(sizeof *s + size);
+    if (s == NULL) return NULL;
+    struct buf key = buf_over(s->bytes, size);
+    check(key_put(&key, is_user ? 'u' : 'a', tenant, name));
+    s->key = buf_view(&key);
+    s->count = 0;
+    list_init(&s->pending);
+    if (size > KEY_BYTES_MAX || !map_put(&t->by_subject, s->key, s)) {
+        free(s);
+        return NULL;
+    }
+    return s;
+}
+
+void review_subject_release(struct review_table *t, struct review_subject *s)
+{
+    if (s->count > 0) return;
+    map_remove(&t->by_subject, s->key);
+    free(s);
+}
+
+void review_subject_add(struct review_subject *s, struct review *r)
+{
+    struct link *before = s->pending.head.previous;
+    while (before != &s->pending.head && link_owner(before, struct review, of_subject)->facts.ordinal > r->facts.ordinal)
+        before = before->previous;
+    r->of_subject = (struct link){.previous = before, .next = before->next};
+    before->next->previous = &r->of_subject;
+    before->next = &r->of_subject;
+    r->subject = s;
+    s->count++;
+}
+
+void review_subject_remove(struct review_table *t, struct review *r)
+{
+    struct review_subject *s = r->subject;
+    link_remove(&r->of_subject);
+    r->subject = NULL;
+    s->count--;
+    review_subject_release(t, s);
+}
+
+/* ---- tenants ---- */
+
+struct review_tenant *review_tenant_find(const struct review_table *t, struct str name)
+{
+    return map_get(&t->tenants, name);
+}
+
+struct review_tenant *review_tenant_take(struct review_table *t, struct str name)
+{
+    struct review_tenant *found = review_tenant_find(t, name);
+    if (found != NULL) return found;
+    struct review_tenant *n = calloc(1, sizeof *n + name.size + 1);
+    if (n == NULL) return NULL;
+    memcpy(n->bytes, name.bytes, name.size);
+    n->name = str_of(n->bytes, name.size);
+    if (!map_put(&t->tenants, n->name, n)) {
+        free(n);
+        return NULL;
+    }
+    return n;
+}
+
+void review_tenant_destroy(struct review_tenant *n)
+{
+    for (unsigned i = 0; i < REVIEW_STATES; i++) order_fini(&n->states[i]);
+    free(n);
+}
+
+/* ---- traces ---- */
+
+struct review_trace *review_trace_find(const struct review_table *t, struct str tenant, struct str trace_id)
+{
+    char bytes[KEY_BYTES_MAX];
+    struct buf key = buf_over(bytes, sizeof bytes);
+    if (!key_put(&key, '\0', trace_id, tenant)) return NULL;
+    return map_get(&t->by_trace, buf_view(&key));
+}
+
+struct str review_trace_id(const struct review_trace *k)
+{
+    return str_of(k->key.bytes, k->key.size - k->review->facts.tenant.size - 1);
+}
+
+bool review_trace_file(struct review_table *t, struct review *r, struct review_trace *k)
+{
+    struct review_trace *head = map_get(&t->by_trace, k->key);
+    /* The map's key lies in the newest of them, so that a long row loses its older ones cheaply. */
+    if (head != NULL) check(map_remove(&t->by_trace, k->key) == head);
+    if (!map_put(&t->by_trace, k->key, k)) {
+        check(head == NULL); /* one was taken out just now: there is room */
+        return false;
+    }
+    k->review = r;
+    k->previous = NULL;
+    k->next = head;
+    if (head != NULL) head->previous = k;
+    k->of_review = r->traces;
+    r->traces = k;
+    r->trace_count++;
+    return true;
+}
+
+/* Out of its row; what is left of the row is found under the next one's bytes. */
+static void trace_remove(struct review_table *t, struct review_trace *k)
+{
+    if (k->next != NULL) k->next->previous = k->previous;
+    if (k->previous != NULL) {
+        k->previous->next = k->next;
+        return;
+    }
+    check(map_remove(&t->by_trace, k->key) == k);
+    if (k->next != NULL) check(map_put(&t->by_trace, k->next->key, k->next));
+}
+
+void review_traces_remove(struct review_table *t, struct review *r)
+{
+    for (struct review_trace *k = r->traces; k != NULL; k = k->of_review) trace_remove(t, k);
+    r->traces = NULL;
+    r->trace_count = 0;
+}

@@ -1,0 +1,20 @@
+/* review_index.h - how the table files a review; for review_table.c alone. */
+#ifndef SHARDS_REVIEW_INDEX_H
+#define SHARDS_REVIEW_INDEX_H
+
+#include "shards/review_table.h"
+
+/* The one that is there, or a new one without reviews (release it if none comes). NULL: out of memory. */
+struct review_subject *review_subject_take(struct review_table *t, struct str tenant, bool is_user, struct str name);
+void review_subject_release(struct review_table *t, struct review_subject *s); /* frees it where it has no reviews */
+void review_subject_add(struct review_subject *s, struct review *r);
+void review_subject_remove(struct review_table *t, struct review *r); /* and releases it */
+
+struct review_tenant *review_tenant_take(struct review_table *t, struct str name); /* NULL: out of memory */
+void review_tenant_destroy(struct review_tenant *n);
+
+/* k->key is set, and lives as long as the review. False: out of memory. */
+bool review_trace_file(struct review_table *t, struct review *r, struct review_trace *k);
+void review_traces_remove(struct review_table *t, struct review *r); /* all of the review's */
+
+#endif

@@ -1,0 +1,181 @@
+/* review_list.c - pages of reviews, and who was given a trace id.
+ *
+ * A page is read from the orders of the tenant: without filters its total is their size and the page
+ * begins by binary search; one actor's pending reviews are on their subject's list; any other
+ * filter reads the places of the whole order, by digests, and looks at a review only where they
+ * match. Nothing here changes or records anything: what is past its deadline does not count as
+ * pending, and shows as expired where all states are asked for. */
+#include "base/check.h"
+#include "shards/inside.h"
+
+enum { TRACE_WALK_MAX = 1024 }; /* reviews with one trace id that are looked at for one that the asker may see */
+
+struct page {
+    struct shard *shard;
+    struct call *call;
+    struct effects *effects;
+    bool filtered;
+    uint32_t actor, action;      /* digests of the filters; 0: none */
+    bool maybe_overdue;          /* something may be past its deadline: each has to be looked at */
+    uint32_t room;               /* of call->list.reviews */
+    bool full;                   /* the call's arena is */
+};
+
+static bool is_asked_for(const struct page *p, const struct review *r)
+{
+    const struct call *c = p->call;
+    const struct review_facts *f = &r->facts;
+    if (!str_is_absent(c->list.actor) && (f->is_user || !str_equal(f->subject, c->list.actor))) return false;
+    if (!str_is_absent(c->list.action) && !str_equal(f->action, c->list.action)) return false;
+    if (!str_is_absent(c->list.acting_for) && !str_equal(f->acting_for, c->list.acting_for)) return false;
+    return review_is_visible(r, c);
+}
+
+static bool place_matches(const struct page *p, const struct order_place *place)
+{
+    if (p->actor != 0 && place->actor != p->actor) return false;
+    if (p->action != 0 && place->action != p->action) return false;
+    return !p->filtered || is_asked_for(p, place->item);
+}
+
+/* In a list of one state, what is past it is left out. */
+static bool is_out_of_state(const struct page *p, const struct review *r)
+{
+    return p->maybe_overdue && !p->call->list.any_state && review_is_overdue(r, p->call->now_ms);
+}
+
+static void show(struct page *p, const struct review *r)
+{
+    struct call *c = p->call;
+    if (c->list.count == p->room) return;
+    if (review_show(r, c->now_ms, c->arena, &c->list.reviews[c->list.count]) != ERR_OK) {
+        p->full = true;
+        return;
+    }
+    c->list.count++;
+    effects_reveal(p->effects, r->mark);
+}
+
+/* ---- several orders as one ---- */
+
+struct merge {
+    const struct order *orders[REVIEW_STATES];
+    struct order_cursor cursors[REVIEW_STATES];
+    const struct order_place *heads[REVIEW_STATES];
+    unsigned count;
+};
+
+static void merge_add(struct merge *m, const struct order *o, uint64_t after)
+{
+    m->orders[m->count] = o;
+    m->cursors[m->count] = order_after(o, after);
+    m->heads[m->count] = order_next(o, &m->cursors[m->count]);
+    m->count++;
+}
+
+static const struct order_place *merge_next(struct merge *m)
+{
+    unsigned first = m->count;
+    for (unsigned i = 0; i < m->count; i++)
+        if (m->heads[i] != NULL && (first == m->count || m->heads[i]->ordinal < m->heads[first]->ordinal)) first = i;
+    if (first == m->count) return NULL;
+    const struct order_place *place = m->heads[first];
+    m->heads[first] = order_next(m->orders[first], &m->cursors[first]);
+    return place;
+}
+
+static struct merge merge_begin(const struct page *p, const struct review_tenant *n, uint64_t after)
+{
+    const struct call *c = p->call;
+    struct merge m = {0};
+    for (unsigned i = 0; i < REVIEW_STATES; i++)
+        if (c->list.any_state || i == (unsigned)c->list.state) merge_add(&m, &n->states[i], after);
+    return m;
+}
+
+/* ---- the ways to a page ---- */
+
+/* Every place is looked at: something filters. */
+static void read_all(struct page *p, const struct review_tenant *n)
+{
+    struct call *c = p->call;
+    struct merge m = merge_begin(p, n, 0);
+    for (const struct order_place *place; !p->full && (place = merge_next(&m)) != NULL;) {
+        if (!place_matches(p, place) || is_out_of_state(p, place->item)) continue;
+        c->list.total++;
+        if (place->ordinal > c->list.after) show(p, place->item);
+    }
+}
+
+/* No filter, nothing overdue: the totals are known, the page begins in the middle. */
+static void read_from(struct page *p, const struct review_tenant *n)
+{
+    struct call *c = p->call;
+    struct merge m = merge_begin(p, n, c->list.after);
+    for (unsigned i = 0; i < m.count; i++) c->list.total += m.orders[i]->size;
+    for (const struct order_place *place; !p->full && c->list.count < p->room && (place = merge_next(&m)) != NULL;)
+        show(p, place->item);
+}
+
+/* What is pending of one actor: at most a hundred. */
+static void read_subject(struct page *p)
+{
+    struct call *c = p->call;
+    const struct review_subject *subject = review_subject_find(&p->shard->reviews, c->tenant, false, c->list.actor);
+    if (subject == NULL) return;
+    for (const struct link *k = subject->pending.head.next; k != &subject->pending.head && !p->full; k = k->next) {
+        const struct review *r = link_owner(k, struct review, of_subject);
+        if (!is_asked_for(p, r) || is_out_of_state(p, r)) continue;
+        c->list.total++;
+        if (r->facts.ordinal > c->list.after) show(p, r);
+    }
+}
+
+static bool maybe_overdue(const struct review_table *t, uint64_t now_ms)
+{
+    return wheel_next_ms(&t->wheel) <= now_ms;
+}
+
+void review_list_step(struct shard *s, struct call *c, struct effects *e)
+{
+    struct page p = {.shard = s, .call = c, .effects = e, .maybe_overdue = maybe_overdue(&s->reviews, c->now_ms)};
+    const struct review_tenant *n = review_tenant_find(&s->reviews, c->tenant);
+    c->list.count = 0;
+    c->list.total = 0;
+    if (n == NULL) return;
+    if (!str_is_absent(c->list.actor)) p.actor = order_digest(c->list.actor);
+    if (!str_is_absent(c->list.action)) p.action = order_digest(c->list.action);
+    p.filtered = p.actor != 0 || p.action != 0 || !str_is_absent(c->list.acting_for) || !c->asker.sees_all;
+
+    size_t all = 0;
+    for (unsigned i = 0; i < REVIEW_STATES; i++) all += n->states[i].size;
+    p.room = c->list.limit < all ? c->list.limit : (uint32_t)all;
+    c->list.reviews = arena_array(c->arena, struct review_facts, p.room + 1);
+    p.full = c->list.reviews == NULL;
+
+    if (!c->list.any_state && c->list.state == REVIEW_PENDING && p.actor != 0) read_subject(&p);
+    else if (p.filtered || (p.maybe_overdue && !c->list.any_state)) read_all(&p, n);
+    else read_from(&p, n);
+    /* Half of a shard's page would hide its rest behind what other shards have later. */
+    if (p.full) c->err = ERR_OVERLOADED;
+}
+
+void review_find_step(struct shard *s, struct call *c, struct effects *e)
+{
+    struct page p = {.shard = s, .call = c, .effects = e, .room = c->list.limit < CALL_TRACES_MAX ? c->list.limit : CALL_TRACES_MAX};
+    c->list.count = 0;
+    c->list.total = 0;
+    c->list.reviews = arena_array(c->arena, struct review_facts, CALL_TRACES_MAX);
+    p.full = c->list.reviews == NULL;
+    const struct review_trace *k = review_trace_find(&s->reviews, c->tenant, c->list.trace_id);
+    for (unsigned steps = 0; k != NULL && !p.full && c->list.total < p.room; k = k->next) {
+        if (++steps > TRACE_WALK_MAX) { /* a trace id that so many share names nobody's review */
+            c->err = ERR_AMBIGUOUS_TRACE;
+            return;
+        }
+        if (!review_is_visible(k->review, c)) continue;
+        c->list.total++;
+        show(&p, k->review);
+    }
+    if (p.full) c->err = ERR_OVERLOADED;
+}

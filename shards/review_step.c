@@ -1,0 +1,436 @@
+/* review_step.c - what calls do to a review.
+ *
+ * Each step: find it and see whether the asker may; where its time is over, expire it first and come
+ * again (timers only hint); refuse what its state forbids; put event and delta together; change;
+ * tell. ERR_FULL of what is underneath becomes ERR_OVERLOADED: nothing was changed. */
+#include "base/check.h"
+#include "shards/inside.h"
+
+/* ---- looking ---- */
+
+bool review_is_visible(const struct review *r, const struct call *c)
+{
+    const struct review_facts *f = &r->facts;
+    const struct asker *who = &c->asker;
+    if (!str_equal(f->tenant, c->tenant)) return false;
+    if (who->sees_all) return true;
+    if (!str_equal(f->principal, who->principal)) return false;
+    return str_is_absent(who->token_actor) || (!f->is_user && str_equal(f->subject, who->token_actor));
+}
+
+static bool asked_for_it(const struct review *r, const struct call *c)
+{
+    struct call own = {.tenant = c->tenant, .asker = c->asker};
+    own.asker.sees_all = false;
+    return review_is_visible(r, &own);
+}
+
+static struct str text_copy(char **to, struct str text)
+{
+    if (str_is_absent(text)) return text;
+    char *at = *to;
+    if (text.size > 0) memcpy(at, text.bytes, text.size);
+    *to = at + text.size;
+    return str_of(at, text.size);
+}
+
+static bool votes_copy(struct arena *arena, struct review_facts *f)
+{
+    if (f->approval_count == 0) return true;
+    struct review_vote *votes = arena_array(arena, struct review_vote, f->approval_count);
+    if (votes == NULL) return false;
+    for (size_t i = 0; i < f->approval_count; i++) {
+        votes[i] = f->approvals[i];
+        votes[i].principal = arena_copy(arena, votes[i].principal);
+        votes[i].owner = arena_copy(arena, votes[i].owner);
+        votes[i].by = arena_copy(arena, votes[i].by);
+        votes[i].note = arena_copy(arena, votes[i].note);
+    }
+    f->approvals = votes;
+    return !arena->overflow;
+}
+
+enum err review_show(const struct review *r, uint64_t now_ms, struct arena *arena, struct review_facts *ret)
+{
+    struct review_facts f = r->facts;
+    struct str *texts[] = {&f.tenant, &f.subject, &f.principal, &f.owner, &f.acting_for, &f.action, &f.trace_id, &f.item,
+                           &f.requirements, &f.votes_approved, &f.resolver, &f.resolver_owner, &f.resolved_by, &f.note,
+                           &f.redemption};
+    size_t size = 0;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) size += texts[i]->size;
+    char *to = arena_bytes(arena, size);
+    if (to == NULL) return ERR_FULL;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) *texts[i] = text_copy(&to, *texts[i]);
+    if (!votes_copy(arena, &f)) return ERR_FULL;
+    if (review_is_overdue(r, now_ms)) {
+        if (f.state == REVIEW_PENDING) f.resolved_ms = now_ms;
+        f.state = REVIEW_EXPIRED;
+    }
+    *ret = f;
+    return ERR_OK;
+}
+
+/* The call's answer is `err`, and the review as it is now. */
+static void answer(struct review *r, struct call *c, enum err err, struct effects *e)
+{
+    enum err shown = review_show(r, c->now_ms, c->arena, &c->review.facts);
+    c->err = shown == ERR_OK ? err : ERR_OVERLOADED;
+    effects_reveal(e, r->mark);
+}
+
+/* ---- moving ---- */
+
+void review_answer_waiter(struct shard *s, struct review *r, struct call *c, uint64_t now_ms, struct effects *e)
+{
+    review_waiter_remove(&s->reviews, c);
+    c->err = review_show(r, now_ms, c->arena, &c->review.facts) == ERR_OK ? ERR_OK : ERR_OVERLOADED;
+    c->mark = r->mark;
+    effects_wake(e, c);
+}
+
+/* The record is made, the review in its new state, and whoever waited for that knows; or nothing is. */
+enum err review_record_move(struct shard *s, struct review *r, const struct review_facts *after, const struct review_happening *h,
+                            struct effects *e)
+{
+    const size_t most = DELTA_MOST_BYTES + after->note.size;
+    struct str event = review_event(s, e, r, h);
+    struct buf out = effects_buf(e, most);
+    delta_put_moved(&out, after);
+    struct str delta = effects_take(e, &out, most);
+    if (event.size == 0 || delta.size == 0 || delta.size > LIMIT_DELTA_BYTES) return ERR_FULL;
+    enum err err = review_move(&s->reviews, r, after);
+    if (err != ERR_OK) return err;
+    effects_record(e, event, delta);
+    shard_mark(s, &r->mark);
+    while (r->waiters != NULL) review_answer_waiter(s, r, r->waiters, h->at_ms, e);
+    return ERR_OK;
+}
+
+/* The same review without the names and texts of its resolution: those that do not change with a move
+ * need not be in its record. */
+static struct review_facts nameless(const struct review *r)
+{
+    struct review_facts f = r->facts;
+    f.resolver = f.resolver_owner = f.resolved_by = f.note = (struct str){0};
+    return f;
+}
+
+enum err review_expire(struct shard *s, struct review *r, uint64_t now_ms, struct id event, struct effects *e)
+{
+    struct review_facts after = nameless(r);
+    struct review_happening h = {.kind = STR("review.expired"), .event = event, .at_ms = now_ms};
+    check(review_is_overdue(r, now_ms));
+    if (after.state == REVIEW_PENDING) after.resolved_ms = now_ms;
+    after.state = REVIEW_EXPIRED;
+    return review_record_move(s, r, &after, &h, e);
+}
+
+/* Its time is over: that is recorded before the call is looked at again. */
+static bool expired_first(struct shard *s, struct review *r, struct call *c, struct effects *e)
+{
+    if (!review_is_overdue(r, c->now_ms)) return false;
+    if (review_expire(s, r, c->now_ms, call_event_id(c), e) == ERR_OK) e->again = true;
+    else c->err = ERR_OVERLOADED;
+    return true;
+}
+
+static enum err closed(enum err err) { return err == ERR_FULL ? ERR_OVERLOADED : err; }
+
+/* Whether what home wrote may be recorded with these deltas. */
+static bool records_fit(const struct call *c, size_t first_delta, size_t second_delta)
+{
+    check(c->records[0].size > 0 && c->records[1].size > 0);
+    return c->records[0].size <= LIMIT_EVENT_BYTES && first_delta <= LIMIT_DELTA_BYTES &&
+           c->records[1].size <= LIMIT_EVENT_BYTES && second_delta <= LIMIT_DELTA_BYTES;
+}
+
+/* ---- enqueue ---- */
+
+static size_t pending_now(const struct review_subject *subject, uint64_t now_ms)
+{
+    if (subject == NULL) return 0;
+    if (subject->count < LIMIT_PENDING_PER_ACTOR) return subject->count;
+    size_t count = 0;
+    for (const struct link *k = subject->pending.head.next; k != &subject->pending.head; k = k->next)
+        count += !review_is_overdue(link_owner(k, struct review, of_subject), now_ms);
+    return count;
+}
+
+static void enqueue_same(struct shard *s, struct review *r, struct call *c, struct effects *e)
+{
+    struct str trace_id = c->enqueue.facts.trace_id;
+    enum err err = review_trace_add(&s->reviews, r, trace_id);
+    if (err == ERR_OK) err = review_show(r, c->now_ms, c->arena, &c->enqueue.facts);
+    c->err = closed(err);
+    c->enqueue.same = err == ERR_OK;
+    effects_reveal(e, r->mark);
+}
+
+/* Whether the actor may have one more review now. */
+static enum err enqueue_admit(struct shard *s, const struct review_facts *f, uint64_t now_ms)
+{
+    if (pending_now(review_subject_find(&s->reviews, f->tenant, f->is_user, f->subject), now_ms) >= LIMIT_PENDING_PER_ACTOR)
+        return ERR_PENDING_LIMIT;
+    return review_make_room(&s->reviews, review_size(f)) ? ERR_OK : ERR_OVERLOADED;
+}
+
+static void enqueue(struct shard *s, struct call *c, struct effects *e)
+{
+    struct review_facts f = c->enqueue.facts;
+    c->enqueue.same = false;
+    f.item = c->records[1];
+    f.state = REVIEW_PENDING;
+    if (!f.is_user && actor_is_suspended(&s->actors, f.tenant, f.subject)) {
+        c->err = ERR_ACTOR_SUSPENDED;
+        return;
+    }
+    struct review *same = review_find_same(&s->reviews, f.tenant, f.principal, &f.binding);
+    if (same != NULL) {
+        if (!expired_first(s, same, c, e)) enqueue_same(s, same, c, e);
+        return;
+    }
+    c->err = enqueue_admit(s, &f, c->now_ms);
+    if (c->err != ERR_OK) return;
+
+    struct review *r;
+    size_t most = review_opened_most(&f);
+    struct buf out = effects_buf(e, most);
+    delta_put_opened(&out, &f);
+    struct str delta = effects_take(e, &out, most);
+    if (slot_of_id(f.id) != c->slot || delta.size == 0) {
+        c->err = ERR_INTERNAL;
+    } else if (!records_fit(c, c->spent.size, delta.size)) {
+        c->err = ERR_OUT_OF_RANGE;
+    } else {
+        enum err err = review_open(&s->reviews, &f, &r);
+        c->err = err == ERR_CORRUPT ? ERR_INTERNAL : closed(err);
+        if (err != ERR_OK) return;
+        effects_record(e, c->records[0], c->spent);
+        effects_record(e, c->records[1], delta);
+        shard_mark(s, &r->mark);
+    }
+}
+
+/* ---- get, wait ---- */
+
+static void wait(struct shard *s, struct review *r, struct call *c, struct effects *e)
+{
+    if (r->facts.state != REVIEW_PENDING || c->now_ms >= c->review.deadline_ms) answer(r, c, ERR_OK, e);
+    else if (r->waiter_count == LIMIT_WAITERS_PER_REVIEW) c->err = ERR_OVERLOADED;
+    else review_waiter_add(&s->reviews, r, c);
+}
+
+/* ---- approve, deny ---- */
+
+/* Separation of duties: whoever asked, or is asked for, in whatever spelling, may not answer. */
+static bool is_self(const struct review_facts *f, const struct call *c)
+{
+    const struct str askers[] = {f->principal, f->owner, f->subject, f->acting_for};
+    const struct str resolvers[] = {c->review.principal, c->review.owner, c->review.by};
+    for (size_t i = 0; i < sizeof askers / sizeof *askers; i++)
+        for (size_t k = 0; k < sizeof resolvers / sizeof *resolvers; k++)
+            if (askers[i].size > 0 && str_equal_ignoring_case(askers[i], resolvers[k])) return true;
+    return false;
+}
+
+static const struct review_vote *vote_of_principal(const struct review *r, struct str principal)
+{
+    for (size_t i = 0; i < r->facts.approval_count; i++)
+        if (str_equal(r->votes[i].principal, principal)) return &r->votes[i];
+    return NULL;
+}
+
+static bool owner_has_voted(const struct review *r, struct str owner)
+{
+    for (size_t i = 0; i < r->facts.approval_count; i++)
+        if (str_equal_ignoring_case(r->votes[i].owner, owner)) return true;
+    return false;
+}
+
+/* Whether this outcome is what the same principal brought about before. */
+static bool repeats(const struct review *r, const struct call *c)
+{
+    const struct review_facts *f = &r->facts;
+    if (c->kind == CALL_APPROVE)
+        return (f->state == REVIEW_PENDING || f->state == REVIEW_APPROVED || f->state == REVIEW_REDEEMED) &&
+               vote_of_principal(r, c->review.principal) != NULL;
+    return f->state == REVIEW_DENIED && str_equal(f->resolver, c->review.principal);
+}
+
+/* Whether this person may resolve it, as it is. */
+static enum err resolve_admit(const struct review *r, const struct call *c)
+{
+    if (r->facts.state != REVIEW_PENDING) return ERR_ALREADY_RESOLVED;
+    if (is_self(&r->facts, c)) return ERR_SELF_REVIEW;
+    if (owner_has_voted(r, c->review.owner)) return ERR_ALREADY_VOTED;
+    if (c->kind == CALL_APPROVE && review_meets(r, c->review.meets) == 0) return ERR_WRONG_REVIEWER;
+    if (c->review.principal.size == 0 || c->review.owner.size == 0) return ERR_INTERNAL;
+    if (c->review.principal.size > NAME_BYTES_MAX || c->review.owner.size > NAME_BYTES_MAX ||
+        c->review.by.size > NAME_BYTES_MAX || c->review.note.size > NOTE_BYTES_MAX)
+        return ERR_OUT_OF_RANGE;
+    return ERR_OK;
+}
+
+/* As it is when this person has ended its waiting. */
+static struct review_facts resolved(const struct review *r, const struct call *c, enum review_state state)
+{
+    struct review_facts after = nameless(r);
+    after.state = state;
+    after.resolved_ms = c->now_ms;
+    if (state == REVIEW_APPROVED) { /* the vote has the names */
+        after.approval_expires_ms = c->now_ms + r->facts.good_for_ms;
+        return after;
+    }
+    after.resolver = c->review.principal;
+    after.resolver_owner = c->review.owner;
+    after.resolved_by = c->review.by;
+    after.note = c->review.note;
+    return after;
+}
+
+/* The vote is kept and recorded, and where it is the last that was needed, so is the approval. */
+static enum err vote(struct shard *s, struct review *r, struct call *c, struct effects *e)
+{
+    const struct review_vote v = {.principal = c->review.principal, .owner = c->review.owner, .by = c->review.by,
+                                  .note = c->review.note, .at_ms = c->now_ms, .meets = review_meets(r, c->review.meets)};
+    const struct review_happening h = {.kind = STR("review.approved"), .event = call_event_id(c), .at_ms = c->now_ms,
+                                       .key_id = c->asker.key_id, .resolved_by = v.by, .note = v.note,
+                                       .count = r->facts.approval_count + 1};
+    const struct review_facts after = resolved(r, c, REVIEW_APPROVED);
+    const bool completes = review_has_quorum(r, &v);
+    const size_t most = 2 * DELTA_MOST_BYTES + v.note.size;
+    struct str event = review_event(s, e, r, &h);
+    struct buf out = effects_buf(e, most);
+    delta_put_voted(&out, r->facts.id, &v);
+    if (completes) delta_put_moved(&out, &after);
+    struct str delta = effects_take(e, &out, most);
+    if (event.size == 0 || delta.size == 0 || delta.size > LIMIT_DELTA_BYTES) return ERR_FULL;
+
+    enum err err = review_vote(&s->reviews, r, &v);
+    if (err != ERR_OK) return err;
+    if (completes) err = review_move(&s->reviews, r, &after);
+    if (err != ERR_OK) {
+        r->facts.approval_count--; /* not recorded, so not cast */
+        return err;
+    }
+    effects_record(e, event, delta);
+    shard_mark(s, &r->mark);
+    while (completes && r->waiters != NULL) review_answer_waiter(s, r, r->waiters, c->now_ms, e);
+    return ERR_OK;
+}
+
+static void resolve(struct shard *s, struct review *r, struct call *c, struct effects *e)
+{
+    c->review.repeated = repeats(r, c);
+    if (c->review.repeated) {
+        answer(r, c, ERR_OK, e);
+        return;
+    }
+    enum err err = resolve_admit(r, c);
+    if (err == ERR_OK && c->kind == CALL_APPROVE) {
+        err = vote(s, r, c, e);
+    } else if (err == ERR_OK) {
+        struct review_facts after = resolved(r, c, REVIEW_DENIED);
+        struct review_happening h = {.kind = STR("review.denied"), .event = call_event_id(c), .at_ms = c->now_ms,
+                                     .key_id = c->asker.key_id, .resolved_by = c->review.by, .note = c->review.note};
+        err = review_record_move(s, r, &after, &h, e);
+    }
+    answer(r, c, closed(err), e);
+}
+
+/* ---- cancel ---- */
+
+static void cancel(struct shard *s, struct review *r, struct call *c, struct effects *e)
+{
+    c->review.repeated = r->facts.state == REVIEW_CANCELLED;
+    if (r->facts.state != REVIEW_PENDING) {
+        answer(r, c, c->review.repeated ? ERR_OK : ERR_ALREADY_RESOLVED, e);
+        return;
+    }
+    c->review.principal = c->asker.principal;
+    c->review.owner = c->review.by = c->asker.owner;
+    c->review.note = (struct str){0};
+    struct review_facts after = resolved(r, c, REVIEW_CANCELLED);
+    struct review_happening h = {.kind = STR("review.cancelled"), .event = call_event_id(c), .at_ms = c->now_ms,
+                                 .key_id = c->asker.key_id, .resolved_by = c->asker.owner};
+    answer(r, c, closed(review_record_move(s, r, &after, &h, e)), e);
+}
+
+/* ---- redeem ---- */
+
+static bool digest_equal(const struct review_digest *a, const struct review_digest *b)
+{
+    return memcmp(a->bytes, b->bytes, REVIEW_DIGEST_BYTES) == 0;
+}
+
+/* The spend, the redemption and the decision are one record: there is no moment at which one is there
+ * without the others. */
+static enum err spend(struct shard *s, struct review *r, struct call *c, struct effects *e)
+{
+    struct review_facts after = nameless(r);
+    after.state = REVIEW_REDEEMED;
+    after.redeemed_ms = c->now_ms;
+    after.redemption = c->records[0];
+    if (c->review.retry.given) {
+        after.retry_key = c->review.retry.key;
+        after.retry_body = c->review.retry.body;
+    }
+    const size_t most = c->spent.size + DELTA_MOST_BYTES;
+    struct buf out = effects_buf(e, most);
+    buf_put(&out, c->spent);
+    delta_put_moved(&out, &after);
+    struct str delta = effects_take(e, &out, most);
+    if (delta.size == 0) return ERR_FULL;
+    if (!records_fit(c, delta.size, 0)) return ERR_OUT_OF_RANGE;
+    enum err err = review_move(&s->reviews, r, &after);
+    if (err != ERR_OK) return err;
+    effects_record(e, c->records[0], delta);
+    effects_record(e, c->records[1], (struct str){0});
+    shard_mark(s, &r->mark);
+    return ERR_OK;
+}
+
+static void redeem(struct shard *s, struct review *r, struct call *c, struct effects *e)
+{
+    const struct review_facts *f = &r->facts;
+    const struct retry *retry = &c->review.retry;
+    c->review.replayed = false;
+    if (retry->given && f->redemption.size > 0 && digest_equal(&retry->key, &f->retry_key)) {
+        c->review.replayed = digest_equal(&retry->body, &f->retry_body);
+        answer(r, c, c->review.replayed ? ERR_OK : ERR_IDEMPOTENCY_MISMATCH, e);
+    } else if (f->state != REVIEW_APPROVED || !digest_equal(&f->binding, &c->review.binding)) {
+        answer(r, c, ERR_NOT_REDEEMABLE, e);
+    } else if (!f->is_user && actor_is_suspended(&s->actors, f->tenant, f->subject)) {
+        answer(r, c, ERR_ACTOR_SUSPENDED, e); /* home looked before the kill switch was thrown */
+    } else {
+        enum err err = closed(spend(s, r, c, e));
+        answer(r, c, err, e);
+        c->err = err; /* what is recorded is so, whether there is room to show it or not */
+    }
+}
+
+/* ---- all of them ---- */
+
+void review_step(struct shard *s, struct call *c, struct effects *e)
+{
+    if (c->kind == CALL_ENQUEUE) {
+        enqueue(s, c, e);
+        return;
+    }
+    struct review *r = review_find(&s->reviews, c->review.id);
+    bool is_theirs = c->kind == CALL_CANCEL || c->kind == CALL_REDEEM;
+    if (r == NULL || !(is_theirs ? asked_for_it(r, c) : review_is_visible(r, c))) {
+        c->err = ERR_NOT_FOUND;
+        return;
+    }
+    if (expired_first(s, r, c, e)) return;
+    switch (c->kind) {
+    case CALL_REVIEW_GET: answer(r, c, ERR_OK, e); return;
+    case CALL_REVIEW_WAIT: wait(s, r, c, e); return;
+    case CALL_APPROVE:
+    case CALL_DENY: resolve(s, r, c, e); return;
+    case CALL_CANCEL: cancel(s, r, c, e); return;
+    case CALL_REDEEM: redeem(s, r, c, e); return;
+    default: check(false);
+    }
+}

@@ -1,0 +1,323 @@
+/* revoked.c - one log under a lock, and a table per reactor that needs none.
+ *
+ *   append (lock) ──> oldest … newest ──take (lock, only where there is news)──> view
+ *                       \── freed when the slowest cursor has passed it
+ *
+ * Whether there is news costs a beat one load. Revocations are rare and short, so a lock around the
+ * list is plainer than a list without one, and its holders never do more than copy.
+ *
+ * A view keeps tokens by id until they have expired anyway, and actors for as long as one of the
+ * tokens that were minted before their suspension might live. */
+#include "shards/revoked.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/limits.h"
+#include "base/map.h"
+
+enum {
+    TABLE_FIRST = 64,                        /* entries; a power of two */
+    ACTOR_KEPT_MS = (86400 + 60) * 1000,     /* after a resume: longer than any token lives */
+};
+
+struct entry {
+    struct entry *next;
+    uint64_t place;
+    struct effect_notice notice;             /* its texts are in bytes */
+    char bytes[];
+};
+
+struct cursor {
+    _Alignas(64) _Atomic uint64_t place;     /* all up to here was taken */
+};
+
+struct revoked_log {
+    pthread_mutex_t lock;
+    struct entry *oldest, *last;             /* under the lock */
+    _Atomic uint64_t newest;                 /* place of `last`, or what it was when that was freed */
+    unsigned readers;
+    struct cursor *cursors;
+};
+
+/* ---- the log ---- */
+
+struct revoked_log *revoked_log_create(unsigned readers)
+{
+    check(readers > 0 && readers <= LIMIT_REACTORS);
+    struct revoked_log *l = calloc(1, sizeof *l);
+    struct cursor *cursors = aligned_alloc(64, readers * sizeof *cursors);
+    if (l == NULL || cursors == NULL) {
+        free(l);
+        free(cursors);
+        return NULL;
+    }
+    for (unsigned i = 0; i < readers; i++) atomic_init(&cursors[i].place, 0);
+    l->readers = readers;
+    l->cursors = cursors;
+    pthread_mutex_init(&l->lock, NULL);
+    return l;
+}
+
+void revoked_log_destroy(struct revoked_log *l)
+{
+    if (l == NULL) return;
+    for (struct entry *e = l->oldest, *next; e != NULL; e = next) {
+        next = e->next;
+        free(e);
+    }
+    pthread_mutex_destroy(&l->lock);
+    free(l->cursors);
+    free(l);
+}
+
+static struct str put(char **to, struct str s)
+{
+    if (str_is_absent(s)) return s;
+    memcpy(*to, s.bytes, s.size);
+    struct str copy = str_of(*to, s.size);
+    *to += s.size;
+    return copy;
+}
+
+uint64_t revoked_log_append(struct revoked_log *l, const struct effect_notice *n)
+{
+    struct entry *e = malloc(sizeof *e + n->tenant.size + n->actor.size);
+    check(e != NULL); /* the kill switch may not fail quietly */
+    char *at = e->bytes;
+    e->next = NULL;
+    e->notice = *n;
+    e->notice.tenant = put(&at, n->tenant);
+    e->notice.actor = put(&at, n->actor);
+    pthread_mutex_lock(&l->lock);
+    uint64_t place = e->place = atomic_load_explicit(&l->newest, memory_order_relaxed) + 1;
+    if (l->oldest == NULL) l->oldest = e;
+    else l->last->next = e;
+    l->last = e;
+    atomic_store_explicit(&l->newest, place, memory_order_release);
+    pthread_mutex_unlock(&l->lock);
+    return place;
+}
+
+static uint64_t slowest(const struct revoked_log *l)
+{
+    uint64_t least = UINT64_MAX;
+    for (unsigned i = 0; i < l->readers; i++) {
+        uint64_t place = atomic_load_explicit(&l->cursors[i].place, memory_order_acquire);
+        if (place < least) least = place;
+    }
+    return least;
+}
+
+bool revoked_log_seen(const struct revoked_log *l, uint64_t place) { return slowest(l) >= place; }
+
+static void free_passed(struct revoked_log *l)
+{
+    uint64_t passed = slowest(l);
+    while (l->oldest != NULL && l->oldest->place <= passed) {
+        struct entry *e = l->oldest;
+        l->oldest = e->next;
+        free(e);
+    }
+    if (l->oldest == NULL) l->last = NULL;
+}
+
+/* ---- a view: tokens by id, actors by tenant and name ---- */
+
+struct dead_token {
+    struct id id;
+    uint64_t expires_ms;                     /* 0: this place is free */
+};
+
+struct stopped {
+    uint64_t hash;
+    struct str tenant, actor;
+    bool suspended;
+    uint64_t dead_before_ms;
+    uint64_t changed_ms;
+    char bytes[];
+};
+
+struct revoked_view {
+    struct revoked_log *log;
+    unsigned reader;
+    const struct entry *last;                /* the newest that was taken; there as long as the log's oldest is not newer */
+    struct dead_token *tokens;
+    size_t token_places, token_count;
+    struct stopped **actors;                 /* NULL: this place is free */
+    size_t actor_places, actor_count;
+};
+
+struct revoked_view *revoked_view_create(struct revoked_log *l, unsigned reader)
+{
+    check(reader < l->readers);
+    struct revoked_view *v = calloc(1, sizeof *v);
+    if (v == NULL) return NULL;
+    v->log = l;
+    v->reader = reader;
+    v->token_places = v->actor_places = TABLE_FIRST;
+    v->tokens = calloc(TABLE_FIRST, sizeof *v->tokens);
+    v->actors = calloc(TABLE_FIRST, sizeof(struct stopped *));
+    if (v->tokens != NULL && v->actors != NULL) return v;
+    revoked_view_destroy(v);
+    return NULL;
+}
+
+void revoked_view_destroy(struct revoked_view *v)
+{
+    if (v == NULL) return;
+    for (size_t i = 0; v->actors != NULL && i < v->actor_places; i++) free(v->actors[i]);
+    free(v->actors);
+    free(v->tokens);
+    free(v);
+}
+
+/* Half full at the most afterwards: as large as what is left asks for. */
+static size_t places_for(size_t count)
+{
+    size_t places = TABLE_FIRST;
+    while (places < count * 4) places *= 2;
+    return places;
+}
+
+static bool crowded(size_t count, size_t places) { return count >= places / 4 * 3; }
+
+/* Where this id is, or where it would go. Ids end in 80 bits of chance, of which ten say the slot. */
+static struct dead_token *token_place(const struct revoked_view *v, struct id id)
+{
+    size_t mask = v->token_places - 1;
+    uint64_t hash;
+    memcpy(&hash, id.bytes + ID_BYTES - sizeof hash, sizeof hash);
+    for (size_t i = (size_t)hash & mask;; i = (i + 1) & mask) {
+        struct dead_token *t = &v->tokens[i];
+        if (t->expires_ms == 0 || memcmp(t->id.bytes, id.bytes, ID_BYTES) == 0) return t;
+    }
+}
+
+static void tokens_rebuild(struct revoked_view *v, uint64_t now_ms)
+{
+    struct dead_token *before = v->tokens;
+    size_t places = v->token_places, kept = 0;
+    for (size_t i = 0; i < places; i++)
+        if (before[i].expires_ms > now_ms) kept++;
+    v->token_places = places_for(kept + 1);
+    v->token_count = kept;
+    v->tokens = calloc(v->token_places, sizeof *v->tokens);
+    check(v->tokens != NULL);
+    for (size_t i = 0; i < places; i++)
+        if (before[i].expires_ms > now_ms) *token_place(v, before[i].id) = before[i];
+    free(before);
+}
+
+static void take_token(struct revoked_view *v, const struct effect_notice *n, uint64_t now_ms)
+{
+    if (n->expires_ms <= now_ms) return; /* nobody takes it any more */
+    if (crowded(v->token_count, v->token_places)) tokens_rebuild(v, now_ms);
+    struct dead_token *t = token_place(v, n->token);
+    if (t->expires_ms == 0) v->token_count++;
+    t->id = n->token;
+    t->expires_ms = n->expires_ms;
+}
+
+static uint64_t actor_hash(struct str tenant, struct str actor)
+{
+    uint64_t hash = hash_bytes(tenant.bytes, tenant.size);
+    return (hash << 1 | hash >> 63) ^ hash_bytes(actor.bytes, actor.size);
+}
+
+static struct stopped **actor_place(const struct revoked_view *v, uint64_t hash, struct str tenant, struct str actor)
+{
+    size_t mask = v->actor_places - 1;
+    for (size_t i = (size_t)hash & mask;; i = (i + 1) & mask) {
+        struct stopped *a = v->actors[i];
+        if (a == NULL || (a->hash == hash && str_equal(a->actor, actor) && str_equal(a->tenant, tenant))) return &v->actors[i];
+    }
+}
+
+static bool is_over(const struct stopped *a, uint64_t now_ms)
+{
+    return !a->suspended && now_ms > a->changed_ms && now_ms - a->changed_ms > ACTOR_KEPT_MS;
+}
+
+static void actors_rebuild(struct revoked_view *v, uint64_t now_ms)
+{
+    struct stopped **before = v->actors;
+    size_t places = v->actor_places, kept = 0;
+    for (size_t i = 0; i < places; i++)
+        if (before[i] != NULL && !is_over(before[i], now_ms)) kept++;
+    v->actor_places = places_for(kept + 1);
+    v->actor_count = kept;
+    v->actors = calloc(v->actor_places, sizeof(struct stopped *));
+    check(v->actors != NULL);
+    for (size_t i = 0; i < places; i++) {
+        struct stopped *a = before[i];
+        if (a == NULL) continue;
+        if (is_over(a, now_ms)) free(a);
+        else *actor_place(v, a->hash, a->tenant, a->actor) = a;
+    }
+    free(before);
+}
+
+static struct stopped *actor_new(struct revoked_view *v, uint64_t hash, const struct effect_notice *n)
+{
+    struct stopped *a = calloc(1, sizeof *a + n->tenant.size + n->actor.size);
+    check(a != NULL);
+    char *at = a->bytes;
+    a->hash = hash;
+    a->tenant = put(&at, n->tenant);
+    a->actor = put(&at, n->actor);
+    v->actor_count++;
+    return a;
+}
+
+/* A resume lets the actor go on, and none of its older tokens: those stay dead as of the suspension. One that
+ * comes without its suspension (it was before this process) says itself when that was. */
+static void take_actor(struct revoked_view *v, const struct effect_notice *n, uint64_t now_ms)
+{
+    if (crowded(v->actor_count, v->actor_places)) actors_rebuild(v, now_ms);
+    uint64_t hash = actor_hash(n->tenant, n->actor);
+    struct stopped **place = actor_place(v, hash, n->tenant, n->actor);
+    bool is_new = *place == NULL;
+    if (is_new) *place = actor_new(v, hash, n);
+    struct stopped *a = *place;
+    a->suspended = n->kind == NOTICE_ACTOR_SUSPENDED;
+    a->changed_ms = now_ms;
+    if ((a->suspended || is_new) && n->at_ms > a->dead_before_ms) a->dead_before_ms = n->at_ms;
+}
+
+bool revoked_view_take(struct revoked_view *v, uint64_t now_ms)
+{
+    struct revoked_log *l = v->log;
+    _Atomic uint64_t *cursor = &l->cursors[v->reader].place;
+    uint64_t passed = atomic_load_explicit(cursor, memory_order_relaxed);
+    if (atomic_load_explicit(&l->newest, memory_order_acquire) == passed) return false;
+    pthread_mutex_lock(&l->lock);
+    bool last_is_there = l->oldest != NULL && l->oldest->place <= passed;
+    for (const struct entry *e = last_is_there ? v->last->next : l->oldest; e != NULL; e = e->next) {
+        v->last = e;
+        if (e->notice.kind == NOTICE_TOKEN_REVOKED) take_token(v, &e->notice, now_ms);
+        else take_actor(v, &e->notice, now_ms);
+    }
+    atomic_store_explicit(cursor, atomic_load_explicit(&l->newest, memory_order_relaxed), memory_order_release);
+    free_passed(l);
+    pthread_mutex_unlock(&l->lock);
+    return true;
+}
+
+bool revoked_view_token(const struct revoked_view *v, struct id token)
+{
+    return v->token_count > 0 && token_place(v, token)->expires_ms != 0;
+}
+
+bool revoked_view_actor(const struct revoked_view *v, struct str tenant, struct str actor, uint64_t *ret_dead_before_ms)
+{
+    *ret_dead_before_ms = 0;
+    if (v->actor_count == 0) return false;
+    const struct stopped *a = *actor_place(v, actor_hash(tenant, actor), tenant, actor);
+    if (a == NULL) return false;
+    *ret_dead_before_ms = a->dead_before_ms;
+    return a->suspended;
+}

@@ -1,0 +1,196 @@
+/* shard.c - one reactor's state: calls are dispatched, time is let pass, marks are kept.
+ *
+ * A shard is four tables that know nothing of each other; what a call means across them is in the step
+ * files. Nothing here reads a clock or waits. */
+#include "shards/shard.h"
+
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "shards/inside.h"
+
+enum {
+    SCRATCH_FIRST_BYTES = 64 << 10,
+    TICK_OBJECTS_MAX = 256,       /* dropped in one tick, so that none takes long */
+    TICK_WAITS_MAX = 32,          /* answered in one tick */
+    TICK_RETRY_MS = 1000,         /* after there was no memory to record an expiry */
+};
+
+static size_t share(size_t given, size_t limit, unsigned count)
+{
+    if (given > 0) return given;
+    return limit / count > 0 ? limit / count : 1;
+}
+
+struct shard *shard_create(const struct shard_options *options)
+{
+    check(options->count > 0 && options->index < options->count);
+    struct shard *s = calloc(1, sizeof *s);
+    if (s == NULL) return NULL;
+    const unsigned count = options->count;
+    s->index = options->index;
+    s->count = count;
+    token_table_init(&s->tokens, share(options->tokens_max, LIMIT_TOKENS, count));
+    limit_table_init(&s->limits, share(options->counters_max, LIMIT_COUNTERS, count));
+    review_table_init(&s->reviews, share(options->reviews_max, LIMIT_REVIEWS, count), LIMIT_REVIEW_BYTES / count);
+    actor_table_init(&s->actors, share(0, LIMIT_SUSPENDED, count));
+    arena_init(&s->scratch, SCRATCH_FIRST_BYTES, LIMIT_REQUEST_ARENA_BYTES);
+    return s;
+}
+
+void shard_destroy(struct shard *s)
+{
+    if (s == NULL) return;
+    token_table_fini(&s->tokens);
+    limit_table_fini(&s->limits);
+    review_table_fini(&s->reviews);
+    actor_table_fini(&s->actors);
+    arena_fini(&s->scratch);
+    free(s);
+}
+
+/* ---- calls ---- */
+
+static void dispatch(struct shard *s, struct call *c, struct effects *e)
+{
+    switch (c->kind) {
+    case CALL_MINT:
+    case CALL_SPEND:
+    case CALL_UNSPEND:
+    case CALL_TOKEN_GET:
+    case CALL_TOKEN_LIST:
+    case CALL_REVOKE: token_step(s, c, e); return;
+    case CALL_COUNT:
+    case CALL_UNCOUNT: limit_step(s, c); return;
+    case CALL_ENQUEUE:
+    case CALL_REVIEW_GET:
+    case CALL_REVIEW_WAIT:
+    case CALL_APPROVE:
+    case CALL_DENY:
+    case CALL_CANCEL:
+    case CALL_REDEEM: review_step(s, c, e); return;
+    case CALL_REVIEW_LIST: review_list_step(s, c, e); return;
+    case CALL_REVIEW_FIND: review_find_step(s, c, e); return;
+    case CALL_SUSPEND:
+    case CALL_RESUME: actor_step(s, c, e); return;
+    case CALL_ACTOR_LIST: actor_list_step(s, c, e); return;
+    case CALL_KINDS: break;
+    }
+    check(false);
+}
+
+static bool asks_every_shard(enum call_kind k)
+{
+    return k == CALL_TOKEN_LIST || k == CALL_REVIEW_LIST || k == CALL_REVIEW_FIND || k == CALL_ACTOR_LIST;
+}
+
+void shard_step(struct shard *s, struct call *c, struct effects *ret)
+{
+    check(asks_every_shard(c->kind) || shard_owns(s, c->slot));
+    check(c->previous == NULL);
+    effects_reset(ret);
+    s->mark_count = 0;
+    c->answered = false;
+    c->err = ERR_OK;
+    c->mark = 0;
+    dispatch(s, c, ret);
+    c->answered = !ret->again && c->previous == NULL;
+}
+
+void shard_recorded(struct shard *s, uint64_t mark)
+{
+    for (size_t i = 0; i < s->mark_count; i++) *s->marks[i] = mark;
+    s->mark_count = 0;
+}
+
+bool shard_forget(struct shard *s, struct call *c)
+{
+    if (c->previous == NULL) return false;
+    review_waiter_remove(&s->reviews, c);
+    return true;
+}
+
+/* ---- time ---- */
+
+#define timer_owner(e, type, field) ((type *)(void *)((char *)(e)-offsetof(type, field)))
+
+/* Waits that end without a resolution. */
+static bool tick_waits(struct shard *s, uint64_t now_ms, struct effects *e)
+{
+    struct wheel_entry *due;
+    unsigned count = 0;
+    while (count < TICK_WAITS_MAX && (due = wheel_due(&s->reviews.waits, now_ms)) != NULL) {
+        struct call *c = timer_owner(due, struct call, timer);
+        review_answer_waiter(s, review_find(&s->reviews, c->review.id), c, now_ms, e);
+        count++;
+    }
+    return count > 0;
+}
+
+/* Pending reviews of suspended actors that a crash or a lack of memory left behind. */
+static bool tick_denials(struct shard *s, uint64_t now_ms, struct chance *chance, struct effects *e)
+{
+    while (!list_is_empty(&s->actors.to_deny)) {
+        struct actor *a = link_owner(s->actors.to_deny.head.next, struct actor, to_deny);
+        enum err err = actor_deny_next(s, a, now_ms, id_make(now_ms, chance), (struct str){0}, e);
+        if (err != ERR_END) return err == ERR_OK;
+    }
+    return false;
+}
+
+static bool tick_expiry(struct shard *s, uint64_t now_ms, struct chance *chance, struct effects *e)
+{
+    struct wheel_entry *due;
+    while ((due = wheel_due(&s->reviews.wheel, now_ms)) != NULL) {
+        struct review *r = timer_owner(due, struct review, timer);
+        if (review_is_overdue(r, now_ms) && review_expire(s, r, now_ms, id_make(now_ms, chance), e) == ERR_OK) return true;
+        wheel_add(&s->reviews.wheel, &r->timer, now_ms + TICK_RETRY_MS);
+    }
+    return false;
+}
+
+static uint64_t sooner(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+static uint64_t next_due(const struct shard *s, uint64_t now_ms)
+{
+    uint64_t next = sooner(wheel_next_ms(&s->reviews.wheel), wheel_next_ms(&s->reviews.waits));
+    next = sooner(next, review_forget_ms(&s->reviews));
+    next = sooner(next, wheel_next_ms(&s->actors.wheel));
+    next = sooner(next, token_table_next_ms(&s->tokens));
+    next = sooner(next, limit_table_next_ms(&s->limits));
+    if (!list_is_empty(&s->actors.to_deny)) next = sooner(next, now_ms + TICK_RETRY_MS);
+    return next;
+}
+
+bool shard_tick(struct shard *s, uint64_t now_ms, struct chance *chance, struct effects *ret, uint64_t *ret_next_ms)
+{
+    effects_reset(ret);
+    s->mark_count = 0;
+    bool more = token_table_prune(&s->tokens, now_ms, TICK_OBJECTS_MAX);
+    limit_table_prune(&s->limits, now_ms);
+    actor_table_prune(&s->actors, now_ms);
+    review_table_prune(&s->reviews, now_ms, TICK_OBJECTS_MAX);
+    bool did = tick_waits(s, now_ms, ret);
+    did = more || did;
+    did = (tick_denials(s, now_ms, chance, ret) || tick_expiry(s, now_ms, chance, ret)) || did;
+    if (!did) *ret_next_ms = next_due(s, now_ms);
+    return did;
+}
+
+/* ---- totals ---- */
+
+uint64_t shard_ordinal_max(const struct shard *s)
+{
+    uint64_t most = s->tokens.ordinal_max;
+    if (s->reviews.ordinal_max > most) most = s->reviews.ordinal_max;
+    return s->actors.ordinal_max > most ? s->actors.ordinal_max : most;
+}
+
+void shard_totals(const struct shard *s, struct shard_totals *ret)
+{
+    *ret = (struct shard_totals){
+        .reviews = s->reviews.count, .reviews_pending = s->reviews.count_by_state[REVIEW_PENDING],
+        .review_bytes = s->reviews.bytes, .waiters = s->reviews.waiter_count, .suspended = s->actors.suspended,
+        .tokens = s->tokens.count, .counted_tokens = s->tokens.counted, .token_bytes = s->tokens.bytes,
+        .counters = s->limits.by_key.count};
+}

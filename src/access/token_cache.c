@@ -1,0 +1,144 @@
+/* token_cache.c - tokens that were verified before.
+ *
+ * Entries are a ring in the order of their arrival, so that the oldest goes first, and are found by
+ * chains from buckets. What chooses the bucket are some digits of the signature: they are as good as
+ * random, nobody can choose them but whoever mints, and no digest has to be taken of half a
+ * kilobyte for each request. What proves the token is the whole text, compared with the one that was
+ * verified, every byte of it whatever the first ones say. The heap is asked when a token comes the
+ * first time, never for one that is known. */
+#include "access/signers.h"
+
+#include <stdlib.h>
+
+#include "base/check.h"
+
+enum { SCRATCH_FIRST_BYTES = 16 << 10, SCRATCH_BYTES_MAX = 1 << 20, TAG_FROM_END = 48 };
+
+struct entry {
+    uint64_t tag;                /* the digits that chose its bucket */
+    uint32_t next;               /* in its bucket, plus 1; 0: none */
+    uint32_t text_size;
+    struct token_claims *claims; /* in one piece of the heap, with its strings and then its text; NULL: free */
+    const char *text;
+};
+
+struct token_cache {
+    struct entry *entries;
+    uint32_t *buckets;           /* the first entry of each, plus 1 */
+    uint32_t capacity, place;    /* where the next one goes */
+    uint32_t mask;
+    const struct signers *signers;
+    struct arena scratch;        /* of a verification */
+    struct token_claims shown;   /* one that is not kept; views into scratch */
+};
+
+struct token_cache *token_cache_create(size_t entries)
+{
+    check(entries > 0 && entries <= UINT32_MAX / 4);
+    uint32_t buckets = 1;
+    while (buckets < entries) buckets *= 2;
+    struct token_cache *c = calloc(1, sizeof *c);
+    check(c != NULL);
+    c->entries = calloc(entries, sizeof *c->entries);
+    c->buckets = calloc(buckets, sizeof *c->buckets);
+    check(c->entries != NULL && c->buckets != NULL);
+    c->capacity = (uint32_t)entries;
+    c->mask = buckets - 1;
+    arena_init(&c->scratch, SCRATCH_FIRST_BYTES, SCRATCH_BYTES_MAX);
+    return c;
+}
+
+void token_cache_clear(struct token_cache *c)
+{
+    for (uint32_t i = 0; i < c->capacity; i++) {
+        free(c->entries[i].claims);
+        c->entries[i].claims = NULL;
+    }
+    memset(c->buckets, 0, ((size_t)c->mask + 1) * sizeof *c->buckets);
+    c->place = 0;
+}
+
+void token_cache_destroy(struct token_cache *c)
+{
+    if (c == NULL) return;
+    token_cache_clear(c);
+    arena_fini(&c->scratch);
+    free(c->entries);
+    free(c->buckets);
+    free(c);
+}
+
+/* Eight digits from the middle of the signature: 48 bits. */
+static uint64_t tag_of(struct str text)
+{
+    uint64_t tag;
+    memcpy(&tag, text.bytes + text.size - TAG_FROM_END, sizeof tag);
+    return tag;
+}
+
+static uint32_t *bucket_of(struct token_cache *c, uint64_t tag)
+{
+    return &c->buckets[(tag * UINT64_C(0x9E3779B97F4A7C15)) >> 32 & c->mask]; /* Fibonacci hashing: Knuth 1973, 6.4 */
+}
+
+static const struct entry *find(struct token_cache *c, struct str text)
+{
+    uint64_t tag = tag_of(text);
+    for (uint32_t at = *bucket_of(c, tag); at != 0; at = c->entries[at - 1].next) {
+        const struct entry *e = &c->entries[at - 1];
+        if (e->tag == tag && e->text_size == text.size && bytes_equal_secret(e->text, text.bytes, text.size)) return e;
+    }
+    return NULL;
+}
+
+static void drop(struct token_cache *c, struct entry *e)
+{
+    if (e->claims == NULL) return;
+    uint32_t self = (uint32_t)(e - c->entries) + 1, *link = bucket_of(c, e->tag);
+    while (*link != self) {
+        check(*link != 0);
+        link = &c->entries[*link - 1].next;
+    }
+    *link = e->next;
+    free(e->claims);
+    e->claims = NULL;
+}
+
+static const struct entry *keep(struct token_cache *c, struct str text, const struct token_claims *claims)
+{
+    size_t strings = claims_strings(claims);
+    struct token_claims *copy = malloc(sizeof *copy + strings + text.size);
+    if (copy == NULL) return NULL;
+    char *at = (char *)(copy + 1);
+    *copy = *claims;
+    claims_move(copy, at);
+    memcpy(at + strings, text.bytes, text.size);
+
+    struct entry *e = &c->entries[c->place];
+    drop(c, e);
+    uint64_t tag = tag_of(text);
+    uint32_t *bucket = bucket_of(c, tag);
+    *e = (struct entry){.tag = tag, .next = *bucket, .text_size = (uint32_t)text.size, .claims = copy, .text = at + strings};
+    *bucket = c->place + 1;
+    c->place = (c->place + 1) % c->capacity;
+    return e;
+}
+
+enum err token_cache_verify(struct token_cache *c, const struct signers *s, struct str issuer, struct str text,
+                            uint64_t now_ms, const struct token_claims **ret, struct fault *f)
+{
+    if (s != c->signers) { /* whoever is gone signs nothing that is still believed */
+        token_cache_clear(c);
+        c->signers = s;
+    }
+    const struct entry *known = text.size < TAG_FROM_END ? NULL : find(c, text);
+    if (known != NULL) {
+        *ret = known->claims;
+        return claims_in_time(known->claims, now_ms, f);
+    }
+    arena_reset(&c->scratch);
+    enum err err = token_verify(s, issuer, text, now_ms, &c->scratch, &c->shown, f);
+    if (err == ERR_OK) known = keep(c, text, &c->shown);
+    if (err == ERR_OK || err == ERR_CREDENTIAL_EXPIRED) *ret = known == NULL ? &c->shown : known->claims;
+    return err;
+}

@@ -1,0 +1,72 @@
+/* actor.c - `writ actor`: the kill switch. */
+#include "cli/cli.h"
+
+enum { BODY_MAX = 64 << 10 };
+
+static int post(struct cli *c, const struct arguments *a, const char *what, struct str reason, const char *done)
+{
+    struct target target;
+    struct reply reply;
+    struct buf body = scratch(c, BODY_MAX);
+    target_init(c, &target, "/v1/actors");
+    target_segment(&target, positional(a, 0));
+    buf_put(&target.text, str_from(what));
+    target_tenant(&target, c);
+    buf_put_byte(&body, '{');
+    put_text_member(&body, "reason", reason);
+    buf_put_byte(&body, '}');
+    struct request r = {.side = SIDE_ENGINE, .method = "POST", .target = target_text(&target), .body = buf_view(&body)};
+    int code = call(c, &r, &reply);
+    if (code != DONE) return code;
+    if (c->json) print_json(c, reply.body);
+    else fprintf(c->out, "%.*s %s\n", STR_FORMAT(text_shown(&c->arena, positional(a, 0))), done);
+    return DONE;
+}
+
+static int actor_suspend(struct cli *c, const struct arguments *a)
+{
+    return post(c, a, "/suspend", argument(a, "reason"),
+                "is suspended: nothing it asks is allowed, its tokens are dead, its pending reviews denied.");
+}
+
+static int actor_resume(struct cli *c, const struct arguments *a)
+{
+    return post(c, a, "/resume", (struct str){0}, "may go on. Tokens from before the suspension stay dead.");
+}
+
+static int actor_list(struct cli *c, const struct arguments *a)
+{
+    static const char *const heads[] = {"*ACTOR", "SINCE", "*BY", "*REASON", NULL};
+    static const char *const members[] = {"actor", "suspended_at", "suspended_by", "reason"};
+    struct target target;
+    struct reply reply;
+    target_init(c, &target, "/v1/actors");
+    target_tenant(&target, c);
+    target_query(&target, "limit", STR("500"));
+    target_query(&target, "cursor", argument(a, "cursor"));
+    struct request r = {.side = SIDE_ENGINE, .method = "GET", .target = target_text(&target)};
+    int code = call(c, &r, &reply);
+    if (code != DONE) return code;
+    if (c->json) {
+        print_json(c, reply.body);
+        return DONE;
+    }
+    struct table t;
+    table_init(&t, &c->arena, heads);
+    const struct json *actors = json_get(reply.root, STR("actors"));
+    for (const struct json *one = json_is_array(actors) ? actors->child : NULL; one != NULL; one = one->next)
+        for (size_t i = 0; i < sizeof members / sizeof *members; i++) table_add(&t, member_shown(c, one, members[i]));
+    table_print(&t, c->out, c->width);
+    uint64_t next = json_u64(reply.root, STR("next_cursor"), 0);
+    if (next != 0) fprintf(c->err, "More: --cursor %llu\n", (unsigned long long)next);
+    return DONE;
+}
+
+static const struct flag suspend_flags[] = {{"reason", "TEXT", "why, for the record"}, {NULL, NULL, NULL}};
+static const struct flag list_flags[] = {{"cursor", "N", "go on where an earlier page ended"}, {NULL, NULL, NULL}};
+
+const struct command actor_commands[] = {
+    {"actor", "suspend", "ACTOR", "stop an agent, everywhere, now", NULL, suspend_flags, 1, 1, actor_suspend},
+    {"actor", "resume", "ACTOR", "let it go on", NULL, NULL, 1, 1, actor_resume},
+    {"actor", "list", "", "show who is suspended", NULL, list_flags, 0, 0, actor_list},
+    {NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, NULL}};

@@ -1,0 +1,504 @@
+#include "engine/authorization.h"
+
+#include "base/check.h"
+#include "base/limits.h"
+#include "engine/place.h"
+#include "shards/delta.h"
+
+enum {
+    LIMITS_PER_REQUEST_MAX = 64, /* each is a visit, and a line in the record */
+    SPENT_BYTES_MAX = LIMIT_DELTA_BYTES, /* their lines */
+    TERMS_BYTES_MAX = LIMIT_DELTA_BYTES - (8 << 10), /* of a review, beside the names in its delta */
+};
+
+static struct authorization *of(struct errand *e) { return (struct authorization *)(void *)e; }
+
+/* ---- beginning ---- */
+
+struct authorization *authorization_begin_sized(struct worker *w, struct http_exchange *x, size_t size)
+{
+    struct authorization *a = (struct authorization *)(void *)errand_begin(w, x, size);
+    if (a == NULL) {
+        struct fault f;
+        fault_set(&f, ERR_BODY_TOO_LARGE, "", "the request needs more memory than one request may use");
+        api_refuse(&w->api, x, &f, (struct str){0});
+        return NULL;
+    }
+    a->tools = (struct decide_tools){.hasher = w->api.hasher, .chance = &w->api.chance, .now_ms = world_now_ms(),
+                                     .started_ns = world_monotonic_ns()};
+    return a;
+}
+
+struct authorization *authorization_begin(struct worker *w, struct http_exchange *x)
+{
+    return authorization_begin_sized(w, x, sizeof(struct authorization));
+}
+
+enum err authorization_read(struct authorization *a, enum ask_form form, struct json *body, struct str traceparent,
+                            struct str trace_id, struct fault *f)
+{
+    struct ask_source source = {.form = form, .dry_run = a->tools.dry_run, .arena = a->errand.arena,
+                                .chance = &a->errand.worker->api.chance, .traceparent = traceparent, .trace_id = trace_id};
+    enum err err = ask_read(&source, &a->caller, body, &a->ask, f);
+    if (err != ERR_OK) return err;
+    a->tools.policies = bundle_policies(a->errand.bundle, a->caller.tenant);
+    decide_begin(&a->d, &a->tools, &a->caller, &a->ask, a->errand.arena);
+    return ERR_OK;
+}
+
+/* ---- ending ---- */
+
+static void count_outcome(struct authorization *a)
+{
+    static const enum metric outcomes[] = {
+        [VERDICT_DENY] = METRIC_DECISIONS_DENY, [VERDICT_HUMAN_REVIEW] = METRIC_DECISIONS_HUMAN_REVIEW,
+        [VERDICT_COMPUTE] = METRIC_DECISIONS_COMPUTE, [VERDICT_ALLOW] = METRIC_DECISIONS_ALLOW};
+    struct metrics_sheet *sheet = a->errand.worker->sheet;
+    metric_add(sheet, a->tools.dry_run ? METRIC_DRY_RUNS : outcomes[a->d.outcome.verdict], 1);
+    metric_observe(sheet, HISTOGRAM_DECIDE, a->d.latency_ns);
+}
+
+static void answer(struct authorization *a)
+{
+    count_outcome(a);
+    errand_reply(&a->errand, 200, a->d.answer, a->d.event.request_id);
+}
+
+void authorization_refuse(struct authorization *a, const struct fault *f)
+{
+    errand_refuse(&a->errand, f, a->ask.trace_id);
+}
+
+/* ---- giving back ---- */
+
+static void give_back_on(struct errand *e);
+static void settle(struct authorization *a);
+
+/* One thing after the other, counters first; then on with whatever the giving back was for. A use of
+ * a token stays spent where there is a decision, whichever it is. */
+static void give_back(struct authorization *a, void (*then)(struct authorization *a))
+{
+    struct call *c = &a->errand.call;
+    a->given_back = then;
+    if (a->counted > 0) {
+        a->counted--;
+        c->limit.ask = a->asked[a->counted];
+        c->limit.told = a->told[a->counted];
+        errand_visit(&a->errand, CALL_UNCOUNT, slot_of_key(c->limit.ask.key), give_back_on);
+    } else if (a->token_spent && a->recording_failed) {
+        a->token_spent = false;
+        c->token.id = a->caller.token->id;
+        errand_visit(&a->errand, CALL_UNSPEND, slot_of_id(c->token.id), give_back_on);
+    } else {
+        then(a);
+    }
+}
+
+static void give_back_on(struct errand *e) { give_back(of(e), of(e)->given_back); }
+
+static void refuse_kept_fault(struct authorization *a) { authorization_refuse(a, &a->fault); }
+
+/* No decision can be made or recorded: nothing of it may stay counted. */
+static void fail(struct authorization *a, enum err err)
+{
+    a->recording_failed = true;
+    if (err == ERR_FULL || err == ERR_OVERLOADED)
+        fault_set(&a->fault, ERR_OVERLOADED, "", "records wait for the disk, and no more may wait now");
+    else if (err == ERR_JOURNAL_FULL || err == ERR_NO_SPACE)
+        fault_plain(&a->fault, ERR_JOURNAL_FULL);
+    else if (err_status(err) == 503 || err_status(err) == 401)
+        fault_plain(&a->fault, err);
+    else
+        fault_plain(&a->fault, ERR_INTERNAL);
+    give_back(a, refuse_kept_fault);
+}
+
+/* The outcome is another than what was counted for. */
+static void settle_anew(struct authorization *a) { give_back(a, settle); }
+
+/* ---- recording ---- */
+
+static void recorded_here(struct authorization *a, const struct effect_record *record)
+{
+    struct worker *w = a->errand.worker;
+    struct http_gate gate;
+    bool spends = record->delta.size > 0; /* what changes a token or a limit is always synced */
+    enum err err = commit_records(&w->commit, record, 1, spends, &gate);
+    if (journal_blocks_free(w->commit.producer) == 0) http_server_hold(w->server, true);
+    if (err != ERR_OK) {
+        fail(a, err);
+        return;
+    }
+    errand_gate(&a->errand, gate);
+    answer(a);
+}
+
+/* What the decision spent in other places, for its record. */
+static struct str spent_delta(struct authorization *a)
+{
+    if (!a->token_spent && a->counted == 0) return (struct str){0};
+    char *bytes = arena_bytes(a->errand.arena, SPENT_BYTES_MAX);
+    if (bytes == NULL) return (struct str){0};
+    struct buf b = buf_over(bytes, SPENT_BYTES_MAX);
+    if (a->token_spent) delta_put_spent(&b, a->caller.token->id, 1);
+    for (size_t i = 0; i < a->counted; i++) delta_put_counted(&b, &a->asked[i], &a->told[i]);
+    check(!b.overflow);
+    return buf_view(&b);
+}
+
+static struct asker asker_of(const struct authorization *a)
+{
+    const struct key *key = a->caller.key;
+    struct asker who = {.principal = key->name, .owner = key->owner, .key_id = str_of(key->id_text, ID_TEXT)};
+    if (a->caller.token != NULL) who.token_actor = a->caller.token->actor;
+    return who;
+}
+
+static void record(struct authorization *a);
+
+/* A person has this very request before them already: it gets the same review. */
+static void share_pending(struct authorization *a)
+{
+    const struct review_facts *pending = &a->errand.call.enqueue.facts;
+    a->d.is_pending_already = true;
+    a->d.review = pending->id;
+    a->d.pending_expires_ms = pending->expires_ms;
+    enum err err = decide_settle(&a->d, &a->fault);
+    if (err == ERR_OK) record(a);
+    else authorization_refuse(a, &a->fault);
+}
+
+static void enqueued(struct errand *e)
+{
+    struct authorization *a = of(e);
+    switch (e->call.err) {
+    case ERR_OK:
+        if (e->call.enqueue.same) share_pending(a);
+        else answer(a);
+        return;
+    case ERR_PENDING_LIMIT:
+        decide_deny(&a->d, "limit:pending", "As many requests of this subject wait for a person as may; resolve some first.");
+        settle(a);
+        return;
+    case ERR_ACTOR_SUSPENDED:
+        decide_deny(&a->d, "actor:suspended", "This actor is suspended.");
+        settle(a);
+        return;
+    default: fail(a, e->call.err);
+    }
+}
+
+/* [["review","payments","large-refunds"], …]: what an approval will cover. */
+static struct str votes_json(struct authorization *a)
+{
+    static const char *const kinds[] = {[VOTE_RULE] = "review", [VOTE_GATE] = "gate", [VOTE_LIMIT] = "limit"};
+    const struct policy_review *r = &a->d.outcome.review;
+    size_t most = 2;
+    for (size_t i = 0; i < r->vote_count; i++) most += 32 + r->votes[i].policy_name.size + r->votes[i].rule_id.size;
+    char *bytes = arena_bytes(a->errand.arena, most);
+    if (bytes == NULL) return (struct str){0};
+    struct buf b = buf_over(bytes, most);
+    buf_put_byte(&b, '[');
+    for (size_t i = 0; i < r->vote_count; i++) {
+        buf_put(&b, i > 0 ? STR(",[") : STR("["));
+        json_put_plain(&b, str_from(kinds[r->votes[i].kind]));
+        buf_put_byte(&b, ',');
+        json_put_plain(&b, r->votes[i].policy_name);
+        buf_put_byte(&b, ',');
+        json_put_plain(&b, r->votes[i].rule_id);
+        buf_put_byte(&b, ']');
+    }
+    buf_put_byte(&b, ']');
+    check(!b.overflow);
+    return buf_view(&b);
+}
+
+/* [{"approvals":1,"by":["finance"]}, …]: whose approval it needs. */
+static struct str requirements_json(struct authorization *a)
+{
+    const struct policy_review *r = &a->d.outcome.review;
+    size_t most = 2;
+    for (size_t i = 0; i < r->requirement_count; i++) {
+        most += 48;
+        for (size_t k = 0; k < r->requirements[i].by_count; k++) most += r->requirements[i].by[k].size + 3;
+    }
+    char *bytes = arena_bytes(a->errand.arena, most);
+    if (bytes == NULL) return (struct str){0};
+    struct buf b = buf_over(bytes, most);
+    buf_put_byte(&b, '[');
+    for (size_t i = 0; i < r->requirement_count; i++) {
+        const struct policy_requirement *one = &r->requirements[i];
+        buf_put(&b, i > 0 ? STR(",{\"approvals\":") : STR("{\"approvals\":"));
+        buf_put_u64(&b, one->approvals);
+        for (size_t k = 0; k < one->by_count; k++) {
+            buf_put(&b, k == 0 ? STR(",\"by\":[") : STR(","));
+            json_put_plain(&b, one->by[k]);
+        }
+        buf_put(&b, one->by_count > 0 ? STR("]}") : STR("}"));
+    }
+    buf_put_byte(&b, ']');
+    check(!b.overflow);
+    return buf_view(&b);
+}
+
+static void enqueue(struct authorization *a)
+{
+    const struct policy_request *p = &a->ask.policy;
+    const struct decision *d = &a->d;
+    struct call *c = &a->errand.call;
+    bool is_user = p->kind == SUBJECT_USER;
+    c->tenant = p->tenant;
+    c->asker = asker_of(a);
+    c->records[0] = d->record;
+    c->records[1] = d->beside;
+    c->spent = spent_delta(a);
+    c->enqueue.same = false;
+    c->enqueue.facts = (struct review_facts){
+        .id = d->review, .ordinal = worker_ordinal(a->errand.worker), .tenant = p->tenant, .is_user = is_user,
+        .subject = is_user ? p->user : p->actor, .principal = c->asker.principal, .owner = c->asker.owner,
+        .acting_for = p->acting_for, .action = p->action, .trace_id = a->ask.trace_id, .enqueued_ms = a->tools.now_ms,
+        .expires_ms = d->event.expires_at, .good_for_ms = d->outcome.review.good_for_ms, .item = d->beside,
+        .requirements = requirements_json(a), .votes_approved = votes_json(a), .state = REVIEW_PENDING};
+    memcpy(c->enqueue.facts.binding.bytes, d->binding.bytes, sizeof c->enqueue.facts.binding.bytes);
+    if (a->errand.arena->overflow) {
+        fail(a, ERR_INTERNAL);
+        return;
+    }
+    size_t terms = c->enqueue.facts.requirements.size + c->enqueue.facts.votes_approved.size;
+    if (terms > TERMS_BYTES_MAX || d->outcome.review.requirement_count > REVIEW_REQUIREMENTS_MAX) {
+        decide_deny(&a->d, "limit:record", "More rules ask for a person than one review can hold.");
+        settle(a);
+        return;
+    }
+    errand_visit(&a->errand, CALL_ENQUEUE, d->slot, enqueued);
+}
+
+void authorization_replay(struct authorization *a)
+{
+    struct decision *d = &a->d;
+    struct event e;
+    enum err err = event_read(a->review.redemption, a->errand.arena, &e, &a->fault);
+    if (err != ERR_OK) {
+        fail(a, ERR_INTERNAL);
+        return;
+    }
+    d->event = e;
+    d->safe_args = e.safe_args;
+    d->outcome.verdict = str_equal(e.decision, STR("compute")) ? VERDICT_COMPUTE : VERDICT_ALLOW;
+    d->outcome.has_would_have = false;
+    d->replayed = true;
+    decide_answer(d);
+    if (str_is_absent(d->answer)) fail(a, ERR_INTERNAL);
+    else errand_reply(&a->errand, 200, d->answer, d->event.request_id);
+}
+
+
+static void redeemed(struct errand *e)
+{
+    struct authorization *a = of(e);
+    const struct call *c = &e->call;
+    if (c->err == ERR_OK && !c->review.replayed) {
+        answer(a);
+        return;
+    }
+    if (c->err == ERR_OK) {
+        a->review = c->review.facts;
+        give_back(a, authorization_replay);
+        return;
+    }
+    if (c->err == ERR_NOT_REDEEMABLE) {
+        a->review = c->review.facts;
+        authorization_conclude(a);
+        return;
+    }
+    fail(a, c->err);
+}
+
+static void redeem(struct authorization *a)
+{
+    struct call *c = &a->errand.call;
+    c->tenant = a->ask.policy.tenant;
+    c->asker = asker_of(a);
+    c->records[0] = a->d.record;
+    c->records[1] = a->d.beside;
+    c->spent = spent_delta(a);
+    c->review.id = a->review.id;
+    memcpy(c->review.binding.bytes, a->d.binding.bytes, sizeof c->review.binding.bytes);
+    c->review.retry = a->retry;
+    c->review.replayed = false;
+    errand_visit(&a->errand, CALL_REDEEM, slot_of_id(a->review.id), redeemed);
+}
+
+/* Whoever was away may have been overtaken by the kill switch: looked at again where it is recorded. */
+static bool stopped_meanwhile(const struct authorization *a)
+{
+    const struct worker *w = a->errand.worker;
+    const struct policy_request *p = &a->ask.policy;
+    return a->errand.x == NULL && !a->tools.dry_run && p->kind == SUBJECT_AGENT &&
+           worker_actor_is_suspended(w, p->tenant, p->actor);
+}
+
+static void record(struct authorization *a)
+{
+    enum verdict v = a->d.outcome.verdict;
+    if (v != VERDICT_DENY && stopped_meanwhile(a)) {
+        decide_deny(&a->d, "actor:suspended", "This actor is suspended.");
+        settle_anew(a);
+        return;
+    }
+    if (!a->tools.dry_run && v == VERDICT_HUMAN_REVIEW && !a->d.is_pending_already) {
+        enqueue(a);
+        return;
+    }
+    if (a->redeeming && (v == VERDICT_ALLOW || v == VERDICT_COMPUTE)) {
+        redeem(a);
+        return;
+    }
+    struct effect_record one = {.event = a->d.record, .delta = spent_delta(a)};
+    if (a->d.is_pending_already && v == VERDICT_HUMAN_REVIEW) {
+        char *bytes = arena_bytes(a->errand.arena, SPENT_BYTES_MAX);
+        struct buf b = buf_over(bytes, bytes == NULL ? 0 : SPENT_BYTES_MAX);
+        buf_put(&b, one.delta);
+        delta_put_traced(&b, a->d.review, a->ask.trace_id);
+        one.delta = buf_view(&b);
+    }
+    if (a->errand.arena->overflow) fail(a, ERR_INTERNAL);
+    else recorded_here(a, &one);
+}
+
+/* ---- deciding ---- */
+
+static void settle(struct authorization *a)
+{
+    if (!a->described) decide_describe(&a->d);
+    a->described = true;
+    if (a->d.outcome.verdict == VERDICT_HUMAN_REVIEW)
+        a->d.slot = place_subject(a->tools.hasher, a->ask.policy.tenant, a->ask.policy.kind == SUBJECT_USER,
+                                  a->ask.policy.kind == SUBJECT_USER ? a->ask.policy.user : a->ask.policy.actor);
+    enum err err = decide_settle(&a->d, &a->fault);
+    if (err != ERR_OK) {
+        a->recording_failed = true;
+        give_back(a, refuse_kept_fault);
+        return;
+    }
+    bool permits = a->d.outcome.verdict == VERDICT_ALLOW || a->d.outcome.verdict == VERDICT_COMPUTE;
+    if (a->counted > 0 && !permits) settle_anew(a); /* it became a deny that counts nothing */
+    else record(a);
+}
+
+static void count_limits(struct authorization *a);
+
+static void limit_counted(struct errand *e)
+{
+    struct authorization *a = of(e);
+    if (e->call.err != ERR_OK) {
+        fail(a, e->call.err);
+        return;
+    }
+    if (!e->call.limit.told.counted) {
+        policy_over_limit(&a->limits[a->counted], e->arena, &a->d.outcome);
+        settle_anew(a);
+        return;
+    }
+    a->asked[a->counted] = e->call.limit.ask;
+    a->told[a->counted] = e->call.limit.told;
+    a->counted++;
+    count_limits(a);
+}
+
+static void count_limits(struct authorization *a)
+{
+    if (a->counted == a->limit_count) {
+        settle(a);
+        return;
+    }
+    const struct policy_limit *l = &a->limits[a->counted];
+    struct limit_ask *ask = &a->errand.call.limit.ask;
+    *ask = (struct limit_ask){.key = place_limit(a->tools.hasher, a->ask.policy.tenant, l), .window_ms = l->window_ms,
+                              .count_max = l->count_max, .has_max = l->has_max, .amount_max = l->amount_max,
+                              .amount = l->amount, .let_through = l->over == VERDICT_ALLOW};
+    errand_visit(&a->errand, CALL_COUNT, slot_of_key(ask->key), limit_counted);
+}
+
+static void evaluate(struct authorization *a)
+{
+    decide_evaluate(&a->d);
+    const struct policy_outcome *o = &a->d.outcome;
+    bool permits = o->verdict == VERDICT_ALLOW || o->verdict == VERDICT_COMPUTE;
+    if (a->tools.dry_run || !permits || o->limit_count == 0) {
+        settle(a);
+        return;
+    }
+    a->limits = o->limits;
+    a->limit_count = o->limit_count;
+    a->asked = arena_array(a->errand.arena, struct limit_ask, a->limit_count);
+    a->told = arena_array(a->errand.arena, struct limit_told, a->limit_count);
+    if (a->limit_count > LIMITS_PER_REQUEST_MAX || a->asked == NULL || a->told == NULL) {
+        decide_deny(&a->d, "limit:record", "More limits apply to this request than may be counted at once.");
+        settle(a);
+        return;
+    }
+    count_limits(a);
+}
+
+static void token_used(struct errand *e)
+{
+    struct authorization *a = of(e);
+    if (e->call.err != ERR_OK) {
+        fail(a, e->call.err);
+        return;
+    }
+    switch (e->call.token.use) {
+    case TOKEN_SPENT:
+        a->token_spent = true;
+        evaluate(a);
+        return;
+    case TOKEN_NONE_LEFT:
+        decide_deny(&a->d, "token:uses", "No use of this token is left.");
+        settle(a);
+        return;
+    case TOKEN_DEAD:
+        fault_plain(&a->fault, ERR_CREDENTIAL_REVOKED);
+        authorization_refuse(a, &a->fault);
+    }
+}
+
+void authorization_start(struct authorization *a)
+{
+    const struct policy_request *p = &a->ask.policy;
+    const struct token_claims *token = a->caller.token;
+    if (p->kind == SUBJECT_AGENT && worker_actor_is_suspended(a->errand.worker, p->tenant, p->actor)) {
+        decide_deny(&a->d, "actor:suspended", "This actor is suspended.");
+        settle(a);
+        return;
+    }
+    /* A redemption is the end of a request whose use was spent when it was asked. */
+    if (token != NULL && token->counted && !a->tools.dry_run && !a->redeeming) {
+        a->errand.call.token.id = token->id;
+        a->errand.call.tenant = p->tenant;
+        errand_visit(&a->errand, CALL_SPEND, slot_of_id(token->id), token_used);
+        return;
+    }
+    evaluate(a);
+}
+
+/* ---- a redemption that cannot be ---- */
+
+void authorization_conclude(struct authorization *a)
+{
+    static const struct {
+        const char *rule, *reason;
+    } states[] = {
+        [REVIEW_PENDING] = {"review:pending", "Nobody has resolved this review yet."},
+        [REVIEW_DENIED] = {"review:denied", "A person has denied this."},
+        [REVIEW_EXPIRED] = {"review:expired", "The time to approve it, or to use the approval, is over."},
+        [REVIEW_CANCELLED] = {"review:cancelled", "Whoever asked has cancelled this review."},
+        [REVIEW_REDEEMED] = {"review:redeemed", "The approval was used already."},
+    };
+    a->d.redemption_id = (struct str){0};
+    if (a->review.state == REVIEW_APPROVED)
+        decide_deny(&a->d, "review:binding", "The approval was given for another request than this one.");
+    else
+        decide_deny(&a->d, states[a->review.state].rule, states[a->review.state].reason);
+    settle_anew(a);
+}

@@ -1,0 +1,328 @@
+/* mint.c - a new token: what it may be, its text, its record.
+ *
+ *   read → sign → (its slot keeps it, and journals token.minted) → 201
+ *
+ * The text is made before the token is kept, so that whatever is too long is refused while nothing has
+ * happened; it is told only after the slot's record. Without an Idempotency-Key the id is chosen to
+ * belong to a slot of this very reactor, so that minting never leaves it; with one, the key's digest
+ * chooses, so that a retry meets the first attempt wherever it comes in. A retry is answered with the
+ * facts that were kept, signed again: Ed25519 gives the same text. */
+#include "base/limits.h"
+#include "engine/place.h"
+#include "engine/tokens.h"
+
+enum {
+    TTL_DEFAULT_SECONDS = 60,
+    USES_MOST = 1000000000,
+    EVENT_BYTES_MAX = 24 << 10, /* claims are at most 3 KiB, and their escapes are counted in that */
+    ANSWER_BYTES_MAX = 16 << 10,
+};
+
+struct mint {
+    struct token_trip trip;      /* first */
+    struct token_facts facts;
+    struct str text;             /* the token, signed */
+    char event_id[ID_TEXT], token_id[ID_TEXT], key_id[ID_TEXT];
+};
+
+static struct mint *of(struct errand *e) { return (struct mint *)(void *)e; }
+
+/* ---- members ---- */
+
+static enum err check_spelling(const struct json *body, struct fault *f)
+{
+    static const struct {
+        const char *wrong, *right;
+    } names[] = {{"actingFor", "acting_for"}, {"ttlSeconds", "ttl_seconds"}, {"maxUses", "max_uses"}, {"tenantId", "tenant_id"}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (json_get(body, str_from(names[i].wrong)) == NULL) continue;
+        char what[64];
+        struct buf b = buf_over(what, sizeof what - 1);
+        buf_put_literal(&b, "this route spells it ");
+        buf_put(&b, str_from(names[i].right));
+        what[b.size] = '\0';
+        return token_member_fault(f, ERR_WRONG_CASE, names[i].wrong, what);
+    }
+    return ERR_OK;
+}
+
+/* A whole number from 1 to `most`; `otherwise` where it is missing or null. */
+static enum err whole_member(const struct json *body, const char *name, uint64_t most, uint64_t otherwise, uint64_t *ret,
+                             struct fault *f)
+{
+    const struct json *v = json_get(body, str_from(name));
+    *ret = otherwise;
+    if (v == NULL || v->type == JSON_NULL) return ERR_OK;
+    char what[64];
+    struct buf b = buf_over(what, sizeof what - 1);
+    buf_put_literal(&b, "must be a whole number from 1 to ");
+    buf_put_u64(&b, most);
+    what[b.size] = '\0';
+    if (v->type != JSON_NUMBER) return token_member_fault(f, ERR_WRONG_TYPE, name, what);
+    if (!(v->number >= 1.0 && v->number <= (double)most) || v->number_kind != JSON_DOUBLE)
+        return token_member_fault(f, ERR_OUT_OF_RANGE, name, what);
+    *ret = (uint64_t)v->number;
+    return (double)*ret < v->number ? token_member_fault(f, ERR_OUT_OF_RANGE, name, what) : ERR_OK;
+}
+
+/* One glob of a scope onto the others. A blank would make two of it, where the token is read. */
+static enum err scope_add(struct buf *out, unsigned *count, struct str glob, struct fault *f)
+{
+    for (size_t i = 0; i < glob.size; i++)
+        if ((unsigned char)glob.bytes[i] <= ' ' || glob.bytes[i] == 0x7f)
+            return token_member_fault(f, ERR_BAD_VALUE, "scope", "an entry must not hold blanks or control characters");
+    if (glob.size == 0) return token_member_fault(f, ERR_BAD_VALUE, "scope", "an entry must not be empty");
+    if (str_code_points(glob) > LIMIT_ID_CHARACTERS)
+        return token_member_fault(f, ERR_OUT_OF_RANGE, "scope", "has an entry longer than 256 characters");
+    if (++*count > TOKEN_SCOPES_MAX) return token_member_fault(f, ERR_OUT_OF_RANGE, "scope", "has more than 64 entries");
+    if (out->size > 0) buf_put_byte(out, ' ');
+    buf_put(out, glob);
+    return ERR_OK;
+}
+
+static enum err scope_read(const struct json *v, struct buf *out, struct fault *f)
+{
+    unsigned count = 0;
+    enum err err = ERR_OK;
+    if (v->type == JSON_STRING) {
+        struct str rest = v->string, part;
+        while (err == ERR_OK && str_split(&rest, ' ', &part))
+            if (part.size > 0) err = scope_add(out, &count, part, f);
+    } else if (v->type == JSON_ARRAY) {
+        for (const struct json *e = v->child; e != NULL && err == ERR_OK; e = e->next)
+            err = e->type == JSON_STRING ? scope_add(out, &count, e->string, f)
+                                         : token_member_fault(f, ERR_WRONG_TYPE, "scope", "must hold strings only");
+    } else {
+        return token_member_fault(f, ERR_WRONG_TYPE, "scope", "must be a string of action globs, or an array of them");
+    }
+    if (err == ERR_OK && count == 0) return token_member_fault(f, ERR_OUT_OF_RANGE, "scope", "must name at least one action");
+    return err;
+}
+
+static enum err scope_member(struct mint *m, const struct json *body, struct fault *f)
+{
+    const struct json *v = json_get(body, STR("scope"));
+    if (v == NULL || v->type == JSON_NULL || (v->type == JSON_STRING && v->string.size == 0))
+        return token_member_fault(f, ERR_MISSING_MEMBER, "scope", "is required");
+    size_t most = v->raw.size + 1;
+    char *bytes = arena_bytes(m->trip.errand.arena, most);
+    if (bytes == NULL) return fault_plain(f, ERR_BODY_TOO_LARGE);
+    struct buf b = buf_over(bytes, most);
+    enum err err = scope_read(v, &b, f);
+    m->facts.scope = buf_view(&b);
+    return err;
+}
+
+static enum err audience_member(struct mint *m, const struct json *body, struct fault *f)
+{
+    const struct json *v = json_get(body, STR("audience"));
+    if (json_is_string(v) && v->string.size == 0)
+        return token_member_fault(f, ERR_OUT_OF_RANGE, "audience", "must not be empty");
+    enum err err = token_text_member(body, "audience", &m->facts.audience, f);
+    if (str_is_absent(m->facts.audience)) m->facts.audience = m->trip.errand.worker->api.token_audience;
+    return err;
+}
+
+/* For whom the token may speak: nobody for whom its key may not. */
+static enum err names_read(struct mint *m, const struct json *body, struct fault *f)
+{
+    const struct key *key = m->trip.caller.key;
+    struct token_facts *t = &m->facts;
+    enum err err = token_text_member(body, "actor", &t->actor, f);
+    if (err == ERR_OK) err = token_text_member(body, "acting_for", &t->acting_for, f);
+    if (err != ERR_OK) return err;
+    if (str_is_absent(t->actor)) t->actor = key->name;
+    if (!globs_match(&key->actors, t->actor))
+        return token_member_fault(f, ERR_WRONG_ACTOR, "actor", "this key may not speak for this actor");
+    if (!str_is_absent(t->acting_for) && !globs_match(&key->users, t->acting_for))
+        return token_member_fault(f, ERR_WRONG_USER, "acting_for", "this key may not speak for this user");
+    if (worker_actor_is_suspended(m->trip.errand.worker, t->tenant, t->actor))
+        return token_member_fault(f, ERR_ACTOR_SUSPENDED, "actor", "is suspended");
+    return ERR_OK;
+}
+
+/* A token never outlives its key. */
+static enum err times_settle(struct mint *m, uint64_t ttl, uint64_t now_ms, struct fault *f)
+{
+    const struct key *key = m->trip.caller.key;
+    uint64_t issued = now_ms / 1000, expires = issued + ttl;
+    if (key->expires_at != 0 && key->expires_at / 1000 < expires) expires = key->expires_at / 1000;
+    if (expires <= issued) return fault_set(f, ERR_CREDENTIAL_EXPIRED, "", "the key expires in less than a second");
+    m->facts.issued_ms = now_ms;
+    m->facts.expires_ms = expires * 1000;
+    return ERR_OK;
+}
+
+static enum err read_request(struct mint *m, const struct json *body, uint64_t now_ms, struct fault *f)
+{
+    struct token_facts *t = &m->facts;
+    uint64_t ttl = 0, uses = 0;
+    t->tenant = m->trip.caller.tenant;
+    t->key = m->trip.caller.key->id;
+    enum err err = check_spelling(body, f);
+    if (err == ERR_OK) err = scope_member(m, body, f);
+    if (err == ERR_OK) err = whole_member(body, "ttl_seconds", TOKEN_TTL_SECONDS_MAX, TTL_DEFAULT_SECONDS, &ttl, f);
+    if (err == ERR_OK) err = whole_member(body, "max_uses", USES_MOST, 0, &uses, f);
+    if (err == ERR_OK) err = audience_member(m, body, f);
+    if (err == ERR_OK) err = names_read(m, body, f);
+    if (err == ERR_OK) err = times_settle(m, ttl, now_ms, f);
+    t->uses_max = (uint32_t)uses;
+    return err;
+}
+
+/* ---- the text ---- */
+
+static enum err sign(struct mint *m, const struct token_facts *t, struct fault *f)
+{
+    const struct api *api = &m->trip.errand.worker->api;
+    struct token_claims c = {.id = t->id, .key = t->key, .subject = m->trip.caller.key->name, .tenant = t->tenant,
+                             .actor = t->actor, .acting_for = t->acting_for, .audience = t->audience, .scope = t->scope,
+                             .issued_at = t->issued_ms / 1000, .not_before = t->issued_ms / 1000,
+                             .expires_at = t->expires_ms / 1000, .counted = t->uses_max > 0, .signer = t->signer};
+    char *bytes = arena_bytes(m->trip.errand.arena, TOKEN_TEXT_MAX);
+    if (bytes == NULL) return fault_plain(f, ERR_BODY_TOO_LARGE);
+    struct buf b = buf_over(bytes, TOKEN_TEXT_MAX);
+    enum err err = token_sign(api->signers, api->token_issuer, &c, &b);
+    if (err == ERR_NOT_FOUND) { /* somebody removed the file: another signature is as good */
+        c.signer = signers_current(api->signers, world_now_ms());
+        err = token_sign(api->signers, api->token_issuer, &c, &b);
+    }
+    if (err != ERR_OK)
+        return token_member_fault(f, ERR_OUT_OF_RANGE, "scope", "the token would be longer than 4096 bytes; name fewer actions");
+    m->text = buf_view(&b);
+    return ERR_OK;
+}
+
+/* ---- the record ---- */
+
+static void put_scope(struct buf *b, struct str scope)
+{
+    struct str part;
+    bool first = true;
+    buf_put_byte(b, '[');
+    while (str_split(&scope, ' ', &part)) {
+        if (!first) buf_put_byte(b, ',');
+        json_put_string(b, part);
+        first = false;
+    }
+    buf_put_byte(b, ']');
+}
+
+static enum err record(struct mint *m, struct fault *f)
+{
+    struct errand *e = &m->trip.errand;
+    const struct token_facts *t = &m->facts;
+    char *bytes = arena_bytes(e->arena, EVENT_BYTES_MAX), *scope_bytes = arena_bytes(e->arena, EVENT_BYTES_MAX);
+    if (bytes == NULL || scope_bytes == NULL) return fault_plain(f, ERR_BODY_TOO_LARGE);
+    struct buf b = buf_over(bytes, EVENT_BYTES_MAX), scope = buf_over(scope_bytes, EVENT_BYTES_MAX);
+    put_scope(&scope, t->scope);
+    id_write("evt_", id_make(t->issued_ms, &e->worker->api.chance), m->event_id);
+    id_write("tok_", t->id, m->token_id);
+    id_write("key_", t->key, m->key_id);
+    struct event event = {.event_id = str_of(m->event_id, ID_TEXT), .kind = STR("token.minted"), .tenant_id = t->tenant,
+                          .timestamp = t->issued_ms, .actor = t->actor, .acting_for = t->acting_for,
+                          .scope = buf_view(&scope), .token_id = str_of(m->token_id, ID_TEXT),
+                          .key_id = str_of(m->key_id, ID_TEXT), .expires_at = t->expires_ms, .mode = STR("live"),
+                          .engine_version = STR(WRIT_VERSION), .count = t->uses_max, .has_count = t->uses_max > 0};
+    event_put(&b, &event);
+    if (b.overflow || scope.overflow) return fault_plain(f, ERR_INTERNAL);
+    e->call.records[0] = buf_view(&b);
+    return ERR_OK;
+}
+
+/* ---- its place ---- */
+
+static enum err read_retry(struct mint *m, const struct json *body, struct str header, struct retry *ret, struct fault *f)
+{
+    *ret = (struct retry){0};
+    if (str_is_absent(header)) return ERR_OK;
+    struct errand *e = &m->trip.errand;
+    size_t most = body->raw.size * 6 + 64;
+    char *bytes = arena_bytes(e->arena, most);
+    if (bytes == NULL) return fault_plain(f, ERR_BODY_TOO_LARGE);
+    struct buf b = buf_over(bytes, most);
+    json_put_canonical(&b, body);
+    struct sha256 digest = hasher_sha256(e->worker->api.hasher, buf_view(&b));
+    return place_retry(e->worker->api.hasher, header, m->facts.tenant, str_of(m->trip.caller.key->id_text, ID_TEXT),
+                       STR("mint"), digest, ret, f);
+}
+
+/* A slot of this reactor's, by the id's own chance. */
+static unsigned local_slot(const struct worker *w, struct id id)
+{
+    unsigned count = w->engine->worker_count, slot = slot_of_id(id);
+    slot = slot - slot % count + w->index;
+    return slot < LIMIT_SLOTS ? slot : slot - count;
+}
+
+static unsigned settle_slot(const struct worker *w, struct id id, const struct retry *retry)
+{
+    struct slot_key key;
+    if (!retry->given) return local_slot(w, id);
+    memcpy(key.bytes, retry->key.bytes, sizeof key.bytes);
+    return slot_of_key(key);
+}
+
+/* ---- the answer ---- */
+
+static void answer(struct mint *m, const struct token_facts *t, bool replayed)
+{
+    char *bytes = arena_bytes(m->trip.errand.arena, ANSWER_BYTES_MAX), id[ID_TEXT];
+    struct buf b = buf_over(bytes, bytes == NULL ? 0 : ANSWER_BYTES_MAX);
+    id_write("tok_", t->id, id);
+    buf_put_literal(&b, "{\"token\":");
+    json_put_plain(&b, m->text);
+    buf_put_literal(&b, ",\"token_id\":");
+    json_put_plain(&b, str_of(id, ID_TEXT));
+    buf_put_literal(&b, ",\"token_type\":\"Bearer\",\"expires_at\":");
+    buf_put_u64(&b, t->expires_ms / 1000);
+    buf_put_literal(&b, ",\"scope\":");
+    json_put_string(&b, t->scope);
+    if (replayed) buf_put_literal(&b, ",\"replayed\":true");
+    buf_put_byte(&b, '}');
+    if (b.overflow) token_trip_fail(&m->trip, ERR_INTERNAL);
+    else errand_reply(&m->trip.errand, 201, buf_view(&b), (struct str){0});
+}
+
+static void minted(struct errand *e)
+{
+    struct mint *m = of(e);
+    const struct call *c = &e->call;
+    struct fault f;
+    if (c->err != ERR_OK) token_trip_fail(&m->trip, c->err);
+    else if (!c->mint.replayed) answer(m, &m->facts, false);
+    else if (sign(m, &c->mint.facts, &f) != ERR_OK) token_trip_fail(&m->trip, ERR_INTERNAL);
+    else answer(m, &c->mint.facts, true);
+}
+
+void token_mint_handle(void *context, struct http_exchange *x)
+{
+    struct worker *w = context;
+    struct json *body;
+    struct mint *m = (struct mint *)(void *)token_trip_begin(w, x, sizeof *m, &body);
+    if (m == NULL) return;
+    struct errand *e = &m->trip.errand;
+    struct token_facts *t = &m->facts;
+    struct retry retry;
+    struct fault f;
+    uint64_t now_ms = world_now_ms();
+    enum err err = read_request(m, body, now_ms, &f);
+    if (err == ERR_OK) err = read_retry(m, body, http_header_get(x, STR("idempotency-key")), &retry, &f);
+    if (err == ERR_OK) {
+        t->id = id_make(now_ms, &w->api.chance);
+        t->id = slot_id(t->id, settle_slot(w, t->id, &retry));
+        t->signer = signers_current(w->api.signers, now_ms);
+        t->ordinal = worker_ordinal(w);
+        err = sign(m, t, &f);
+    }
+    if (err == ERR_OK) err = record(m, &f);
+    if (err != ERR_OK) {
+        token_trip_refuse(&m->trip, &f);
+        return;
+    }
+    e->call.mint.facts = *t;
+    e->call.mint.retry = retry;
+    e->call.mint.replayed = false;
+    e->call.spent = (struct str){0};
+    errand_visit(e, CALL_MINT, slot_of_id(t->id), minted);
+}

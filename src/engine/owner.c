@@ -1,0 +1,264 @@
+#include "engine/owner.h"
+
+#include "base/check.h"
+#include "base/limits.h"
+#include "engine/engine.h"
+#include "engine/errand.h"
+
+enum {
+    EFFECT_ARENA_FIRST = 64 << 10,
+    EFFECT_ARENA_MOST = 4 << 20,   /* all the events and deltas of one step */
+    TICKS_PER_BEAT = 64,           /* expiries; each may be a record */
+    ROOM_MOST = LIMIT_RESERVE_BYTES - EFFECT_RECORDS_MAX * 16,
+};
+
+/* ---- queues ---- */
+
+static void put(struct call_queue *q, struct call *c)
+{
+    c->next = NULL;
+    if (q->first == NULL) q->first = c;
+    else q->last->next = c;
+    q->last = c;
+    q->count++;
+}
+
+static struct call *take(struct call_queue *q)
+{
+    struct call *c = q->first;
+    if (c == NULL) return NULL;
+    q->first = c->next;
+    q->count--;
+    return c;
+}
+
+/* ---- answers ---- */
+
+static void go_home(struct worker *w, struct call *c)
+{
+    metric_add(w->sheet, METRIC_CALLS_CROSSED, 1);
+    mailbox_send(w->engine->post, w->index, c->home, c);
+}
+
+/* An answer that nobody waits for in this very moment. What waits for an older block than the last one
+ * parked waits for that one too: the sync that makes it durable is coming anyway. */
+static void answer(struct worker *w, struct call *c)
+{
+    struct owner *o = &w->owner;
+    if (c->home == w->index) {
+        put(&o->ready, c);
+    } else if (c->mark > o->durable) {
+        if (o->parked.count > 0 && c->mark < o->parked.last->mark) c->mark = o->parked.last->mark;
+        put(&o->parked, c);
+    } else {
+        go_home(w, c);
+    }
+}
+
+/* Whether the answer may be given as far as the revocation log is concerned. */
+static bool is_seen(const struct worker *w, const struct call *c)
+{
+    return c->place == 0 || revoked_log_seen(w->engine->revoked, c->place);
+}
+
+void owner_durable(struct worker *w, uint64_t durable)
+{
+    struct owner *o = &w->owner;
+    o->durable = durable;
+    while (o->parked.count > 0 && o->parked.first->mark <= durable) go_home(w, take(&o->parked));
+}
+
+static void release_seen(struct worker *w)
+{
+    struct owner *o = &w->owner;
+    while (o->unseen.count > 0 && is_seen(w, o->unseen.first)) answer(w, take(&o->unseen));
+    if (o->place == 0 || !revoked_log_seen(w->engine->revoked, o->place)) return;
+    o->place = 0;
+    atomic_fetch_and(&w->engine->revoking, ~(UINT64_C(1) << w->index));
+}
+
+void owner_ready(struct worker *w)
+{
+    release_seen(w);
+    while (w->owner.ready.count > 0 && worker_has_room(w)) errand_home(w, take(&w->owner.ready));
+}
+
+/* ---- steps ---- */
+
+/* Before it is in the log, our bit says that we want to be rung by whoever has read it. */
+static void tell_all(struct worker *w, const struct effect_notice *n)
+{
+    struct owner *o = &w->owner;
+    atomic_fetch_or(&w->engine->revoking, UINT64_C(1) << w->index);
+    o->place = revoked_log_append(w->engine->revoked, n);
+    o->told = true;
+}
+
+static uint64_t later(uint64_t a, uint64_t b) { return a > b ? a : b; }
+
+/* What a step or a tick wants done. Its records' block; 0: it made none. */
+static uint64_t perform(struct worker *w)
+{
+    struct owner *o = &w->owner;
+    struct effects *e = &o->effects;
+    uint64_t mark = 0;
+    if (e->record_count > 0) {
+        mark = commit_put(&w->commit, e->records, e->record_count, true).mark;
+        shard_recorded(o->shard, mark);
+        if (!worker_has_room(w)) http_server_hold(w->server, true); /* no further request in this beat */
+    }
+    for (size_t i = 0; i < e->notice_count; i++) tell_all(w, &e->notices[i]);
+    for (struct call *c = e->woken, *next; c != NULL; c = next) {
+        next = c->next;
+        c->mark = later(mark, c->mark);
+        answer(w, c);
+    }
+    o->stepped = true;
+    return mark;
+}
+
+static enum err step(struct worker *w, struct call *c)
+{
+    struct owner *o = &w->owner;
+    size_t most = call_record_most(c);
+    if (most > 0) {
+        enum err err = commit_room(&w->commit, most < ROOM_MOST ? most : ROOM_MOST, EFFECT_RECORDS_MAX, call_closes(c->kind));
+        if (err != ERR_OK) return err;
+    }
+    uint64_t before = c->mark; /* of this call's earlier steps, where one was not enough */
+    shard_step(o->shard, c, &o->effects);
+    check(most > 0 || o->effects.record_count == 0);
+    uint64_t mark = perform(w);
+    if (o->effects.reveals_unsynced) mark = later(mark, o->effects.reveals_mark);
+    c->mark = later(later(before, c->mark), mark);
+    return ERR_OK;
+}
+
+static bool is_about_revocation(enum call_kind k) { return k == CALL_REVOKE || k == CALL_SUSPEND || k == CALL_RESUME; }
+
+/* True: answered, and nothing but its block may keep the answer. */
+static bool run(struct worker *w, struct call *c)
+{
+    struct owner *o = &w->owner;
+    enum err err;
+    do err = step(w, c);
+    while (err == ERR_OK && !c->answered && o->effects.again);
+    if (err == ERR_FULL) {
+        put(&o->held, c);
+        return false;
+    }
+    if (err != ERR_OK) { /* nothing was changed by this step */
+        c->err = err;
+        c->answered = true;
+    }
+    if (!c->answered) return false;
+    /* Whoever repeats a revocation is told no earlier than whoever made it. */
+    if (is_about_revocation(c->kind)) c->place = o->place;
+    if (is_seen(w, c)) return true;
+    put(&o->unseen, c);
+    return false;
+}
+
+bool owner_ask(struct worker *w, struct call *c) { return run(w, c); }
+
+static bool take_out(struct call_queue *q, const struct call *wanted)
+{
+    struct call *last = NULL;
+    for (struct call **at = &q->first; *at != NULL; last = *at, at = &(*at)->next) {
+        if (*at != wanted) continue;
+        *at = wanted->next;
+        if (q->last == wanted) q->last = last;
+        q->count--;
+        return true;
+    }
+    return false;
+}
+
+bool owner_forget(struct worker *w, struct call *c)
+{
+    struct owner *o = &w->owner;
+    return take_out(&o->held, c) || shard_forget(o->shard, c);
+}
+
+void owner_receive(struct worker *w, struct call *c)
+{
+    if (c->forgets != NULL) {
+        if (owner_forget(w, c->forgets)) go_home(w, c->forgets);
+        go_home(w, c);
+    } else if (run(w, c)) {
+        answer(w, c);
+    }
+}
+
+/* In the order in which they came; but what closes something does not stand behind what may not yet
+ * use the reserve. */
+void owner_retry(struct worker *w)
+{
+    struct owner *o = &w->owner;
+    if (o->held.count == 0) return;
+    struct call_queue before = o->held;
+    bool stuck[2] = {false, false}; /* [call_closes] */
+    o->held = (struct call_queue){0};
+    for (struct call *c; (c = take(&before)) != NULL;) {
+        bool closes = call_closes(c->kind);
+        size_t held = o->held.count;
+        if (stuck[closes]) put(&o->held, c);
+        else if (run(w, c)) answer(w, c);
+        if (o->held.count > held) stuck[closes] = true;
+    }
+}
+
+/* ---- time ---- */
+
+static void timer_due(struct loop_timer *t)
+{
+    struct owner *o = (struct owner *)(void *)((char *)t - offsetof(struct owner, timer));
+    o->stepped = true; /* the end of this beat looks */
+    o->timer_ms = 0;
+}
+
+static void timer_set(struct worker *w, uint64_t due_ms, uint64_t now_ms)
+{
+    struct owner *o = &w->owner;
+    if (due_ms == UINT64_MAX || (o->timer_ms != 0 && o->timer_ms <= due_ms)) return; /* an early look does no harm */
+    o->timer_ms = due_ms;
+    loop_timer_start(w->loop, &o->timer, due_ms > now_ms ? due_ms - now_ms : 0, timer_due);
+}
+
+bool owner_tick(struct worker *w)
+{
+    struct owner *o = &w->owner;
+    if (!o->stepped) return false;
+    uint64_t now_ms = world_now_ms(), next_ms = UINT64_MAX;
+    for (unsigned i = 0; i < TICKS_PER_BEAT; i++) {
+        if (commit_room(&w->commit, shard_tick_record_most(), EFFECT_RECORDS_MAX, true) != ERR_OK) {
+            timer_set(w, now_ms + 1000, now_ms); /* a bell rings earlier, as soon as there is room */
+            return false;
+        }
+        if (!shard_tick(o->shard, now_ms, &w->api.chance, &o->effects, &next_ms)) {
+            o->stepped = false;
+            timer_set(w, next_ms, now_ms);
+            return false;
+        }
+        perform(w);
+    }
+    return true;
+}
+
+/* ---- life ---- */
+
+void owner_init(struct worker *w, struct shard *shard)
+{
+    struct owner *o = &w->owner;
+    o->shard = shard;
+    arena_init(&o->arena, EFFECT_ARENA_FIRST, EFFECT_ARENA_MOST);
+    o->effects.arena = &o->arena;
+    o->stepped = true; /* what came due while nobody ran */
+}
+
+void owner_fini(struct worker *w)
+{
+    struct owner *o = &w->owner;
+    loop_timer_stop(w->loop, &o->timer);
+    arena_fini(&o->arena);
+}

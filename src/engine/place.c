@@ -1,0 +1,64 @@
+#include "engine/place.h"
+
+enum { RETRY_KEY_MAX = 255 };
+
+static void add(struct hasher *h, struct str part)
+{
+    uint8_t size[4] = {(uint8_t)part.size, (uint8_t)(part.size >> 8), (uint8_t)(part.size >> 16), (uint8_t)(part.size >> 24)};
+    hasher_add(h, str_of((const char *)size, sizeof size));
+    hasher_add(h, part);
+}
+
+static struct slot_key half_of(struct sha256 digest)
+{
+    struct slot_key k;
+    memcpy(k.bytes, digest.bytes, sizeof k.bytes);
+    return k;
+}
+
+unsigned place_subject(struct hasher *h, struct str tenant, bool is_user, struct str subject)
+{
+    hasher_begin(h);
+    add(h, is_user ? STR("user") : STR("actor"));
+    add(h, tenant);
+    add(h, subject);
+    return slot_of_key(half_of(hasher_end(h)));
+}
+
+struct slot_key place_limit(struct hasher *h, struct str tenant, const struct policy_limit *l)
+{
+    char window[24];
+    struct buf b = buf_over(window, sizeof window);
+    buf_put_u64(&b, l->window_ms);
+    hasher_begin(h);
+    add(h, STR("limit"));
+    add(h, tenant);
+    add(h, l->policy_name);
+    add(h, l->rule_id);
+    add(h, str_from(limit_per_name(l->per)));
+    add(h, buf_view(&b));
+    add(h, l->value);
+    return half_of(hasher_end(h));
+}
+
+enum err place_retry(struct hasher *h, struct str header, struct str tenant, struct str credential, struct str route,
+                     struct sha256 body, struct retry *ret, struct fault *f)
+{
+    *ret = (struct retry){0};
+    if (str_is_absent(header)) return ERR_OK;
+    bool printable = header.size > 0 && header.size <= RETRY_KEY_MAX;
+    for (size_t i = 0; printable && i < header.size; i++) printable = header.bytes[i] >= 0x20 && header.bytes[i] <= 0x7e;
+    if (!printable)
+        return fault_set(f, ERR_BAD_HEADER, "", "Idempotency-Key: must be 1 to %d printable ASCII characters", RETRY_KEY_MAX);
+    hasher_begin(h);
+    add(h, STR("retry"));
+    add(h, tenant);
+    add(h, credential);
+    add(h, route);
+    add(h, header);
+    struct sha256 key = hasher_end(h);
+    ret->given = true;
+    memcpy(ret->key.bytes, key.bytes, sizeof ret->key.bytes);
+    memcpy(ret->body.bytes, body.bytes, sizeof ret->body.bytes);
+    return ERR_OK;
+}

@@ -1,0 +1,452 @@
+/* queue.c - the review queue's routes: list, read, wait, approve, deny, cancel.
+ *
+ * A review is named by its `rev_` id or, where it is only looked at, by the trace id of any decision
+ * that was given it. Whoever asked sees their own; a reviewer sees the tenant's. Redemption is a
+ * decision and has a file of its own (redeem.c). */
+#include "base/limits.h"
+#include "engine/engine.h"
+#include "engine/errand.h"
+#include "engine/item.h"
+#include "engine/queue.h"
+
+enum {
+    NOTE_CHARACTERS_MAX = 2000,
+    WAIT_DEFAULT_MS = 30000,
+    WAIT_MOST_MS = 60000,
+    ITEM_BYTES_MAX = 256 << 10,  /* an event with every string escaped, and its votes */
+    PAGE_BYTES_MAX = 32 << 20,   /* 500 items */
+};
+
+struct look { /* an errand on one review, or on a page of them */
+    struct errand errand;        /* first */
+    struct caller caller;        /* not after a wait: its views are the bundle's */
+    struct id review;
+    bool approve;
+    struct str note, by;
+    uint64_t timeout_ms;
+    uint64_t limit;
+};
+
+static struct look *of(struct errand *e) { return (struct look *)(void *)e; }
+
+static void refuse(struct look *l, enum err err, const char *text)
+{
+    struct fault f;
+    if (text == NULL) fault_plain(&f, err);
+    else fault_set(&f, err, "", "%s", text);
+    errand_refuse(&l->errand, &f, (struct str){0});
+}
+
+/* ---- who asks ---- */
+
+struct asker queue_asker(const struct caller *c)
+{
+    const struct key *key = c->key;
+    struct asker who = {.principal = key->name, .owner = key->owner, .key_id = str_of(key->id_text, ID_TEXT)};
+    if (c->token != NULL) who.token_actor = c->token->actor;
+    else who.sees_all = (key->roles & ROLE_REVIEWER) != 0;
+    return who;
+}
+
+/* The errand of a queue route, with its caller and tenant settled; NULL: refused already. */
+static struct look *look_begin(struct worker *w, struct http_exchange *x, struct json *body)
+{
+    struct look *l = (struct look *)(void *)errand_begin(w, x, sizeof *l);
+    struct fault f;
+    if (l == NULL) {
+        fault_set(&f, ERR_BODY_TOO_LARGE, "", "the request needs more memory than one request may use");
+        api_refuse(&w->api, x, &f, (struct str){0});
+        return NULL;
+    }
+    enum err err = api_admit(&w->api, x, x->route->roles, world_now_ms(), &l->caller, &f);
+    if (err == ERR_OK) err = api_settle_tenant(&l->caller, body == NULL ? (struct str){0} : json_text(body, STR("tenant_id")), &f);
+    if (err != ERR_OK) {
+        errand_refuse(&l->errand, &f, (struct str){0});
+        return NULL;
+    }
+    l->errand.call.tenant = l->caller.tenant;
+    l->errand.call.asker = queue_asker(&l->caller);
+    return l;
+}
+
+/* ---- answers ---- */
+
+/* 409 with the winner. */
+static void refuse_resolved(struct look *l)
+{
+    const struct review_facts *r = &l->errand.call.review.facts;
+    char bytes[4096];
+    struct buf b = buf_over(bytes, sizeof bytes);
+    struct fault f;
+    if (r->resolved_by.size > 0)
+        fault_set(&f, ERR_ALREADY_RESOLVED, "", "the review is %s already, by %.*s", review_state_name(r->state), STR_FORMAT(r->resolved_by));
+    else
+        fault_set(&f, ERR_ALREADY_RESOLVED, "", "the review is %s already", review_state_name(r->state));
+    buf_put_byte(&b, '{');
+    api_put_fault(&b, &f, r->trace_id);
+    buf_put_literal(&b, ",\"resolved_by\":");
+    json_put_string(&b, r->resolved_by.size > 0 ? r->resolved_by : STR(""));
+    buf_put_literal(&b, ",\"status\":");
+    json_put_plain(&b, str_from(review_state_name(r->state)));
+    buf_put_byte(&b, '}');
+    if (b.overflow) errand_refuse(&l->errand, &f, (struct str){0});
+    else errand_reply(&l->errand, 409, buf_view(&b), (struct str){0});
+}
+
+static void answer_item(struct errand *e, const struct review_facts *r, struct str before)
+{
+    struct buf b;
+    struct fault f;
+    buf_init(&b, 4096, ITEM_BYTES_MAX);
+    buf_put_byte(&b, '{');
+    buf_put(&b, before);
+    enum err err = item_put_members(&b, r, e->arena);
+    buf_put_byte(&b, '}');
+    if (err == ERR_OK && !b.overflow) {
+        errand_reply(e, 200, buf_view(&b), (struct str){0});
+    } else {
+        fault_plain(&f, ERR_INTERNAL);
+        errand_refuse(e, &f, (struct str){0});
+    }
+    buf_fini(&b);
+}
+
+static void answer_review(struct errand *e)
+{
+    struct fault f;
+    if (e->call.err == ERR_OK) {
+        answer_item(e, &e->call.review.facts, (struct str){0});
+        return;
+    }
+    if (e->call.err == ERR_NOT_FOUND) fault_set(&f, ERR_NOT_FOUND, "", "there is no such review here");
+    else fault_plain(&f, e->call.err);
+    errand_refuse(e, &f, (struct str){0});
+}
+
+/* ---- which review ---- */
+
+static enum err no_such_review(struct fault *f)
+{
+    return fault_set(f, ERR_NOT_FOUND, "", "there is no such review here");
+}
+
+bool queue_named(struct errand *e, struct str name, struct id *ret, void (*then)(struct errand *e), struct fault *f)
+{
+    f->err = ERR_OK;
+    if (id_read("rev_", name, ret)) return true;
+    if (id_has_prefix(name) || name.size > LIMIT_TRACE_ID_BYTES) {
+        no_such_review(f);
+        return false;
+    }
+    struct call *c = &e->call;
+    c->list.trace_id = arena_copy(e->arena, name);
+    c->list.limit = CALL_TRACES_MAX;
+    c->list.any_state = true;
+    errand_gather(e, CALL_REVIEW_FIND, then);
+    return false;
+}
+
+/* A trace id was asked of every shard: one review in all, or a refusal. */
+enum err queue_found(struct errand *e, struct id *ret, struct fault *f)
+{
+    uint64_t total = 0;
+    for (unsigned i = 0; i < e->gathered_count; i++) {
+        const struct call *c = e->gathered[i];
+        if (c->err != ERR_OK) return fault_plain(f, c->err);
+        total += c->list.count;
+        if (c->list.count > 0) *ret = c->list.reviews[0].id;
+    }
+    if (total > 1) return fault_plain(f, ERR_AMBIGUOUS_TRACE);
+    return total == 1 ? ERR_OK : no_such_review(f);
+}
+
+/* The same with the refusal given: true where l->review is settled. */
+static bool named(struct look *l, struct str name, void (*then)(struct errand *e))
+{
+    struct fault f;
+    bool is_settled = queue_named(&l->errand, name, &l->review, then, &f);
+    if (f.err != ERR_OK) errand_refuse(&l->errand, &f, (struct str){0});
+    return is_settled;
+}
+
+static bool found(struct look *l)
+{
+    struct fault f;
+    if (queue_found(&l->errand, &l->review, &f) == ERR_OK) return true;
+    errand_refuse(&l->errand, &f, (struct str){0});
+    return false;
+}
+
+/* ---- read and wait ---- */
+
+static void get(struct look *l)
+{
+    l->errand.call.review.id = l->review;
+    errand_visit(&l->errand, CALL_REVIEW_GET, slot_of_id(l->review), answer_review);
+}
+
+static void get_found(struct errand *e)
+{
+    if (found(of(e))) get(of(e));
+}
+
+void queue_get_handle(void *context, struct http_exchange *x)
+{
+    struct look *l = look_begin(context, x, NULL);
+    if (l != NULL && named(l, x->params[0], get_found)) get(l);
+}
+
+static void wait(struct look *l)
+{
+    struct call *c = &l->errand.call;
+    c->review.id = l->review;
+    c->review.deadline_ms = world_now_ms() + l->timeout_ms;
+    errand_wait(&l->errand, sizeof *l, slot_of_id(l->review), answer_review);
+}
+
+static void wait_found(struct errand *e)
+{
+    if (found(of(e))) wait(of(e));
+}
+
+void queue_wait_handle(void *context, struct http_exchange *x)
+{
+    struct look *l = look_begin(context, x, NULL);
+    struct fault f;
+    struct str text;
+    if (l == NULL) return;
+    l->timeout_ms = WAIT_DEFAULT_MS;
+    enum err err = http_parameter(x, STR("timeout_ms"), &text, &f);
+    if (err == ERR_OK && !str_is_absent(text) && (!str_to_u64(text, &l->timeout_ms) || l->timeout_ms > WAIT_MOST_MS))
+        err = fault_set(&f, ERR_BAD_PARAMETER, "", "timeout_ms: %.*s is not a whole number from 0 to %d", STR_FORMAT(text), WAIT_MOST_MS);
+    if (err != ERR_OK) errand_refuse(&l->errand, &f, (struct str){0});
+    else if (named(l, x->params[0], wait_found)) wait(l);
+}
+
+/* ---- approve, deny, cancel ---- */
+
+/* Toward which of the review's requirements this person counts: bit i for requirement i. */
+static uint32_t meets(struct look *l, struct str requirements)
+{
+    static const struct json_options options = {0};
+    struct arena *arena = l->errand.arena;
+    const struct policy_set *policies = bundle_policies(l->errand.bundle, l->caller.tenant);
+    struct json *list;
+    struct fault f;
+    uint32_t bits = 0;
+    if (json_read(requirements, &options, arena, &list, &f) != ERR_OK) return 0;
+    unsigned i = 0;
+    for (const struct json *one = list->child; one != NULL && i < REVIEW_REQUIREMENTS_MAX; one = one->next, i++) {
+        const struct json *by = json_get(one, STR("by"));
+        size_t count = by == NULL ? 0 : by->count;
+        struct str *roles = arena_array(arena, struct str, count + 1);
+        if (roles == NULL) return 0;
+        size_t n = 0;
+        for (const struct json *role = by == NULL ? NULL : by->child; role != NULL; role = role->next) roles[n++] = role->string;
+        if (n == 0 || policy_has_role(policies, l->by, roles, n, arena)) bits |= UINT32_C(1) << i;
+    }
+    return bits;
+}
+
+static void resolved(struct errand *e)
+{
+    struct look *l = of(e);
+    switch (e->call.err) {
+    case ERR_OK: answer_item(e, &e->call.review.facts, STR("\"success\":true,")); return;
+    case ERR_ALREADY_RESOLVED: refuse_resolved(l); return;
+    case ERR_NOT_FOUND: refuse(l, ERR_NOT_FOUND, "there is no such review here"); return;
+    case ERR_SELF_REVIEW: refuse(l, ERR_SELF_REVIEW, "whoever asked, and whoever it was asked for, may not resolve the review"); return;
+    case ERR_WRONG_REVIEWER:
+        refuse(l, ERR_WRONG_REVIEWER, "resolved_by: has none of the roles that this review asks for");
+        return;
+    default: refuse(l, e->call.err, NULL);
+    }
+}
+
+static void looked_at(struct errand *e)
+{
+    struct look *l = of(e);
+    if (e->call.err != ERR_OK) {
+        resolved(e);
+        return;
+    }
+    const struct review_facts r = e->call.review.facts;
+    uint32_t bits = meets(l, r.requirements);
+    if (bits == 0 && r.state == REVIEW_PENDING) {
+        e->call.err = ERR_WRONG_REVIEWER;
+        resolved(e);
+        return;
+    }
+    e->call.review.id = l->review;
+    e->call.review.approve = l->approve;
+    e->call.review.meets = bits;
+    e->call.review.note = l->note;
+    e->call.review.by = l->by;
+    e->call.review.owner = l->caller.key->owner;
+    e->call.review.principal = l->caller.key->name;
+    errand_visit(e, l->approve ? CALL_APPROVE : CALL_DENY, slot_of_id(l->review), resolved);
+}
+
+static enum err text_member(const struct json *body, const char *key, size_t most, struct str *ret, struct fault *f)
+{
+    char field[64];
+    struct buf b = buf_over(field, sizeof field - 1);
+    buf_put_byte(&b, '/');
+    buf_put(&b, str_from(key));
+    field[b.size] = '\0';
+    const struct json *v = body == NULL ? NULL : json_get(body, str_from(key));
+    *ret = (struct str){0};
+    if (v == NULL || v->type == JSON_NULL) return ERR_OK;
+    if (v->type != JSON_STRING) return fault_set(f, ERR_WRONG_TYPE, field, "%s: must be a string", key);
+    if (v->has_nul) return fault_set(f, ERR_BAD_VALUE, field, "%s: must not hold U+0000", key);
+    if (v->string.size > most && str_code_points(v->string) > most)
+        return fault_set(f, ERR_OUT_OF_RANGE, field, "%s: is longer than %zu characters", key, most);
+    if (v->string.size > 0) *ret = v->string;
+    return ERR_OK;
+}
+
+static enum err read_resolution(struct look *l, const struct json *body, struct fault *f)
+{
+    enum err err = text_member(body, "note", NOTE_CHARACTERS_MAX, &l->note, f);
+    if (err == ERR_OK) err = text_member(body, "resolved_by", LIMIT_ID_CHARACTERS, &l->by, f);
+    if (err != ERR_OK) return err;
+    if (str_is_absent(l->by)) l->by = l->caller.key->owner;
+    if (!globs_match(&l->caller.key->reviewers, l->by))
+        return fault_set(f, ERR_WRONG_REVIEWER, "/resolved_by", "resolved_by: this key may not resolve reviews as %.*s", STR_FORMAT(l->by));
+    return ERR_OK;
+}
+
+static enum err optional_body(const struct http_exchange *x, struct json **ret, struct fault *f)
+{
+    *ret = NULL;
+    return x->body.size == 0 ? ERR_OK : api_body(x, ret, f);
+}
+
+static void resolve(struct worker *w, struct http_exchange *x, bool approve)
+{
+    struct json *body;
+    struct fault f;
+    enum err err = optional_body(x, &body, &f);
+    if (err != ERR_OK) {
+        struct caller caller; /* a bad body is not told to whom nothing is told */
+        struct fault why;
+        if (api_admit(&w->api, x, x->route->roles, world_now_ms(), &caller, &why) != ERR_OK) f = why;
+        api_refuse(&w->api, x, &f, (struct str){0});
+        return;
+    }
+    struct look *l = look_begin(w, x, body);
+    if (l == NULL) return;
+    l->approve = approve;
+    err = read_resolution(l, body, &f);
+    if (err == ERR_OK && !id_read("rev_", x->params[0], &l->review))
+        err = fault_set(&f, ERR_NOT_FOUND, "", "there is no such review here; approve and deny take rev_ ids only");
+    if (err != ERR_OK) {
+        errand_refuse(&l->errand, &f, (struct str){0});
+        return;
+    }
+    l->errand.call.review.id = l->review;
+    errand_visit(&l->errand, CALL_REVIEW_GET, slot_of_id(l->review), looked_at);
+}
+
+void queue_approve_handle(void *context, struct http_exchange *x) { resolve(context, x, true); }
+void queue_deny_handle(void *context, struct http_exchange *x) { resolve(context, x, false); }
+
+void queue_cancel_handle(void *context, struct http_exchange *x)
+{
+    struct look *l = look_begin(context, x, NULL);
+    if (l == NULL) return;
+    if (!id_read("rev_", x->params[0], &l->review)) {
+        refuse(l, ERR_NOT_FOUND, "there is no such review here; cancel takes rev_ ids only");
+        return;
+    }
+    l->errand.call.review.id = l->review;
+    errand_visit(&l->errand, CALL_CANCEL, slot_of_id(l->review), resolved);
+}
+
+/* ---- pages ---- */
+
+/* The next of all shards' answers by ordinal; NULL: none is left. */
+static const struct review_facts *next_of(struct errand *e, uint32_t *taken)
+{
+    const struct review_facts *first = NULL;
+    unsigned from = 0;
+    for (unsigned i = 0; i < e->gathered_count; i++) {
+        const struct call *c = e->gathered[i];
+        if (taken[i] == c->list.count) continue;
+        const struct review_facts *r = &c->list.reviews[taken[i]];
+        if (first != NULL && first->ordinal <= r->ordinal) continue;
+        first = r;
+        from = i;
+    }
+    if (first != NULL) taken[from]++;
+    return first;
+}
+
+static enum err put_page(struct buf *b, struct errand *e, uint64_t limit)
+{
+    uint32_t *taken = arena_array(e->arena, uint32_t, e->gathered_count + 1);
+    if (taken == NULL) return ERR_BODY_TOO_LARGE;
+    uint64_t total = 0, count = 0, last = 0;
+    for (unsigned i = 0; i < e->gathered_count; i++) {
+        if (e->gathered[i]->err != ERR_OK) return e->gathered[i]->err;
+        total += e->gathered[i]->list.total;
+    }
+    buf_put_literal(b, "{\"items\":[");
+    const struct review_facts *r = NULL;
+    for (; count < limit && (r = next_of(e, taken)) != NULL; count++) {
+        buf_put(b, count > 0 ? STR(",{") : STR("{"));
+        enum err err = item_put_members(b, r, e->arena);
+        if (err != ERR_OK) return err;
+        buf_put_byte(b, '}');
+        last = r->ordinal;
+    }
+    bool more = count == limit && next_of(e, taken) != NULL;
+    buf_put_literal(b, "],\"count\":");
+    buf_put_u64(b, count);
+    buf_put_literal(b, ",\"limit\":");
+    buf_put_u64(b, limit);
+    buf_put_literal(b, ",\"total\":");
+    buf_put_u64(b, total);
+    buf_put_literal(b, ",\"next_cursor\":");
+    buf_put_u64(b, more ? last : 0);
+    buf_put_byte(b, '}');
+    return b->overflow ? ERR_INTERNAL : ERR_OK;
+}
+
+static void answer_page(struct errand *e)
+{
+    struct buf b;
+    buf_init(&b, 16 << 10, PAGE_BYTES_MAX);
+    enum err err = put_page(&b, e, of(e)->limit);
+    if (err == ERR_OK) errand_reply(e, 200, buf_view(&b), (struct str){0});
+    else refuse(of(e), err == ERR_CORRUPT ? ERR_INTERNAL : err, NULL);
+    buf_fini(&b);
+}
+
+static enum err read_filters(struct look *l, struct http_exchange *x, bool pending, struct fault *f)
+{
+    struct call *c = &l->errand.call;
+    struct str status = {0};
+    enum err err = api_page(x, &l->limit, &c->list.after, f);
+    if (err == ERR_OK) err = http_parameter(x, STR("actor"), &c->list.actor, f);
+    if (err == ERR_OK) err = http_parameter(x, STR("action"), &c->list.action, f);
+    if (err == ERR_OK && !pending) err = http_parameter(x, STR("status"), &status, f);
+    if (err != ERR_OK) return err;
+    c->list.limit = (uint32_t)l->limit + 1; /* one more tells whether there is a next page */
+    c->list.state = REVIEW_PENDING;
+    c->list.any_state = !pending && str_is_empty(status);
+    if (str_is_empty(status) || review_state_read(status, &c->list.state)) return ERR_OK;
+    return fault_set(f, ERR_BAD_PARAMETER, "", "status: must be one of pending, approved, denied, expired, cancelled, redeemed");
+}
+
+static void list(struct worker *w, struct http_exchange *x, bool pending)
+{
+    struct look *l = look_begin(w, x, NULL);
+    struct fault f;
+    if (l == NULL) return;
+    if (read_filters(l, x, pending, &f) != ERR_OK) errand_refuse(&l->errand, &f, (struct str){0});
+    else errand_gather(&l->errand, CALL_REVIEW_LIST, answer_page);
+}
+
+void queue_pending_handle(void *context, struct http_exchange *x) { list(context, x, true); }
+void queue_list_handle(void *context, struct http_exchange *x) { list(context, x, false); }

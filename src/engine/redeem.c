@@ -1,0 +1,171 @@
+/* redeem.c - an approval is used: the same request comes again and is decided again, now.
+ *
+ *   which review → is it approved, and for this very request? → decide with its votes as allow
+ *                → [count limits] → the owner spends it and records the decision, or says it is spent
+ *
+ * The human_review votes that the approval covered count as allow; every other vote stands. A review that cannot
+ * be redeemed is a deny `review:<state>` that tells nothing of what was approved. */
+#include "base/limits.h"
+#include "engine/authorization.h"
+#include "engine/place.h"
+#include "engine/queue.h"
+
+struct redemption {
+    struct authorization a;      /* first */
+    struct json *body;
+    enum ask_form form;
+    struct str name;             /* of the review, as given */
+    struct str traceparent, retry_header;
+    struct id review;
+    char redemption_text[ID_TEXT], review_text[ID_TEXT];
+};
+
+static struct redemption *of(struct errand *e) { return (struct redemption *)(void *)e; }
+
+static enum ask_form form_of(const struct json *body)
+{
+    if (json_get(body, STR("tool")) != NULL) return ASK_TOOL;
+    return json_get(body, STR("user_id")) != NULL ? ASK_USER : ASK_AGENT;
+}
+
+static void refuse(struct redemption *r, enum err err, const char *text)
+{
+    struct fault f;
+    if (text == NULL) fault_plain(&f, err);
+    else fault_set(&f, err, "", "%s", text);
+    authorization_refuse(&r->a, &f);
+}
+
+/* [["review","payments","large-refunds"], …], as authorization.c wrote it. */
+static enum err read_votes(struct redemption *r, struct str text)
+{
+    static const struct json_options options = {0};
+    static const char *const kinds[] = {[VOTE_RULE] = "review", [VOTE_GATE] = "gate", [VOTE_LIMIT] = "limit"};
+    struct policy_request *p = &r->a.ask.policy;
+    struct arena *arena = r->a.errand.arena;
+    struct json *list;
+    if (str_is_absent(text)) return ERR_OK;
+    enum err err = json_read(text, &options, arena, &list, &r->a.fault);
+    if (err != ERR_OK) return err;
+    struct policy_vote *votes = arena_array(arena, struct policy_vote, list->count + 1);
+    if (votes == NULL) return ERR_BODY_TOO_LARGE;
+    size_t count = 0;
+    for (const struct json *v = list->child; v != NULL; v = v->next) {
+        if (v->count != 3) return ERR_CORRUPT;
+        const struct json *kind = v->child, *policy = kind->next, *rule = policy->next;
+        for (unsigned k = 0; k < 3; k++)
+            if (str_equal(kind->string, str_from(kinds[k])))
+                votes[count++] = (struct policy_vote){.kind = (enum policy_vote_kind)k, .policy_name = policy->string, .rule_id = rule->string};
+    }
+    p->approved = votes;
+    p->approved_count = count;
+    return ERR_OK;
+}
+
+static bool same_retry(const struct redemption *r)
+{
+    const struct retry *now = &r->a.retry;
+    const struct review_facts *before = &r->a.review;
+    return now->given && !str_is_absent(before->redemption) &&
+           memcmp(now->key.bytes, before->retry_key.bytes, sizeof now->key.bytes) == 0;
+}
+
+static enum err read_retry(struct redemption *r, struct fault *f)
+{
+    struct authorization *a = &r->a;
+    if (str_is_absent(r->retry_header)) return ERR_OK;
+    struct arena *arena = a->errand.arena;
+    size_t most = r->body->raw.size * 6 + 64;
+    char *bytes = arena_bytes(arena, most);
+    if (bytes == NULL) return fault_plain(f, ERR_BODY_TOO_LARGE);
+    struct buf b = buf_over(bytes, most);
+    json_put_canonical(&b, r->body);
+    struct sha256 body = hasher_sha256(a->tools.hasher, buf_view(&b));
+    struct str route = arena_printf(arena, "redeem %.*s", ID_TEXT, r->review_text);
+    return place_retry(a->tools.hasher, r->retry_header, a->caller.tenant, str_of(a->caller.key->id_text, ID_TEXT), route, body,
+                       &a->retry, f);
+}
+
+/* The review is here as its asker may see it. */
+static void looked_at(struct errand *e)
+{
+    struct redemption *r = of(e);
+    struct authorization *a = &r->a;
+    struct fault f;
+    if (e->call.err != ERR_OK) {
+        refuse(r, e->call.err, e->call.err == ERR_NOT_FOUND ? "there is no such review here" : NULL);
+        return;
+    }
+    a->review = e->call.review.facts;
+    enum err err = authorization_read(a, r->form, r->body, r->traceparent, a->review.trace_id, &f);
+    if (err == ERR_OK) err = read_retry(r, &f);
+    if (err == ERR_OK && read_votes(r, a->review.votes_approved) != ERR_OK) err = fault_plain(&f, ERR_INTERNAL);
+    if (err != ERR_OK) {
+        authorization_refuse(a, &f);
+        return;
+    }
+    a->redeeming = true;
+    a->d.redeems = str_of(r->review_text, ID_TEXT);
+    struct sha256 binding = decide_bind(&a->d);
+    bool same = memcmp(binding.bytes, a->review.binding.bytes, sizeof a->review.binding.bytes) == 0;
+    if (same_retry(r)) {
+        if (memcmp(a->retry.body.bytes, a->review.retry_body.bytes, sizeof a->retry.body.bytes) == 0) authorization_replay(a);
+        else refuse(r, ERR_IDEMPOTENCY_MISMATCH, NULL);
+    } else if (a->review.state != REVIEW_APPROVED || !same) {
+        authorization_conclude(a);
+    } else {
+        id_write("evt_", id_make(a->tools.now_ms, a->tools.chance), r->redemption_text);
+        a->d.redemption_id = str_of(r->redemption_text, ID_TEXT);
+        authorization_start(a);
+    }
+}
+
+static void look(struct redemption *r)
+{
+    struct call *c = &r->a.errand.call;
+    id_write("rev_", r->review, r->review_text);
+    c->review.id = r->review;
+    errand_visit(&r->a.errand, CALL_REVIEW_GET, slot_of_id(r->review), looked_at);
+}
+
+static void found(struct errand *e)
+{
+    struct redemption *r = of(e);
+    struct fault f;
+    if (queue_found(e, &r->review, &f) == ERR_OK) look(r);
+    else authorization_refuse(&r->a, &f);
+}
+
+/* A redemption's credential is checked like the decision's: an agent's request takes an agent. */
+static enum err admit(struct redemption *r, struct worker *w, struct http_exchange *x, struct fault *f)
+{
+    struct authorization *a = &r->a;
+    enum err err = api_admit(&w->api, x, x->route->roles, a->tools.now_ms, &a->caller, f);
+    if (err == ERR_OK) err = api_body(x, &r->body, f);
+    if (err != ERR_OK) return err;
+    r->form = form_of(r->body);
+    uint32_t needed = r->form == ASK_USER ? ROLE_APP : ROLE_AGENT;
+    bool may = a->caller.token != NULL ? r->form != ASK_USER : (a->caller.key->roles & needed) != 0;
+    if (!may) return fault_set(f, ERR_MISSING_ROLE, "", "this needs a key with the role %s", role_name((enum role)needed));
+    return api_settle_tenant(&a->caller, json_text(r->body, r->form == ASK_TOOL ? STR("tenantId") : STR("tenant_id")), f);
+}
+
+void queue_redeem_handle(void *context, struct http_exchange *x)
+{
+    struct worker *w = context;
+    struct redemption *r = (struct redemption *)(void *)authorization_begin_sized(w, x, sizeof *r);
+    struct fault f;
+    if (r == NULL) return;
+    if (admit(r, w, x, &f) != ERR_OK) {
+        authorization_refuse(&r->a, &f);
+        return;
+    }
+    struct errand *e = &r->a.errand;
+    r->traceparent = arena_copy(e->arena, http_header_get(x, STR("traceparent")));
+    r->retry_header = arena_copy(e->arena, http_header_get(x, STR("idempotency-key")));
+    e->call.tenant = r->a.caller.tenant;
+    e->call.asker = queue_asker(&r->a.caller);
+    e->call.asker.sees_all = false; /* only who asked may redeem */
+    if (queue_named(e, x->params[0], &r->review, found, &f)) look(r);
+    else if (f.err != ERR_OK) authorization_refuse(&r->a, &f);
+}

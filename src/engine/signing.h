@@ -1,0 +1,21 @@
+/* signing.h - the engine's signing keys, and their rotation.
+ *
+ * The main thread rotates; workers take up what is current at the begin of a beat. Sets that were
+ * replaced are kept until the end: a rotation a month leaves a few kilobytes, and so nobody has to
+ * know who may still be looking at one. */
+#ifndef ENGINE_SIGNING_H
+#define ENGINE_SIGNING_H
+
+#include "access/token.h"
+#include "config/config.h"
+
+struct signing;
+
+/* Opens DATA/engine/signers, making the first pair where there is none. */
+enum err signing_create(const struct config *c, uint64_t now_ms, struct signing **ret, struct fault *f);
+void signing_destroy(struct signing *s);
+const struct signers *signing_now(const struct signing *s); /* any thread; good until signing_destroy() */
+/* Rotates and drops what is due; main thread, about each second. What fails is logged and tried again. */
+void signing_keep_up(struct signing *s, uint64_t now_ms);
+
+#endif

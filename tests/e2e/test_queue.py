@@ -1,0 +1,368 @@
+"""The review queue through the real programs: ask, wait, resolve, redeem, and every way to be refused."""
+
+import json
+import threading
+import time
+
+import pytest
+
+AGENT = "/v1/agent/authorize"
+TOOL = "/api/v1/authorize"
+
+POLICY = """
+roles: {finance: [carol, "dan@*"], legal: [lena]}
+mask: [args.card]
+rules:
+  - {id: reads, agents: ["*"], users: ["*"], actions: ["get_*"], decision: allow}
+  - {id: refunds, actions: [refund], decision: human_review, reason: Refunds need a person.}
+  - {id: quick, actions: [quick], decision: human_review, review: {expires_in: 1s}}
+  - {id: brief, actions: [brief], decision: human_review, review: {good_for: 1s}}
+  - {id: by-finance, actions: [pay], decision: human_review, review: {by: [finance]}}
+  - {id: two, actions: [launch], decision: human_review, review: {approvals: 2}}
+  - {id: both-a, actions: [merge], decision: human_review, review: {by: [finance]}}
+  - {id: both-b, actions: [merge], decision: human_review, review: {by: [legal]}}
+"""
+
+
+class Queue:
+    """A tenant with a queue, its agent and its reviewers."""
+
+    def __init__(self, tenant):
+        self.tenant, self.stack = tenant, tenant.stack
+        tenant.policy(POLICY)
+        self.carol = tenant.key("carol-laptop", ["reviewer"], owner_is="carol", wait=False)
+        self.rita = tenant.key("rita-laptop", ["reviewer"], owner_is="rita", reviewers=["*"])
+
+    def ask(self, action, **members):
+        return self.tenant.ask(action, **members)
+
+    def call(self, method, path, key, body=None, headers=None):
+        with self.stack.at_engine(key) as wire:
+            return wire.request(method, path, body=body, headers=headers)
+
+    def get(self, review, key=None):
+        return self.call("GET", f"/v1/queue/{review}", key or self.rita)
+
+    def approve(self, review, key=None, **body):
+        return self.call("POST", f"/v1/queue/{review}/approve", key or self.rita, body or None)
+
+    def deny(self, review, key=None, **body):
+        return self.call("POST", f"/v1/queue/{review}/deny", key or self.rita, body or None)
+
+    def redeem(self, review, body, key=None, headers=None):
+        return self.call("POST", f"/v1/queue/{review}/redeem", key or self.tenant.agent, body, headers)
+
+    def pending(self, query=""):
+        reply = self.call("GET", f"/v1/queue/pending{query}", self.rita)
+        assert reply.status == 200, reply
+        return reply.json
+
+
+@pytest.fixture
+def queue(tenant):
+    original = tenant.key
+
+    def key(name, roles, wait=True, owner_is=None, **more):
+        if owner_is is None:
+            return original(name, roles, wait=wait, **more)
+        body = {"name": name, "owner": owner_is, "tenant": tenant.name, "roles": roles, **more}
+        with tenant.stack.at_platform("root") as wire:
+            reply = wire.post(f"/api/v1/keys?tenant_id={tenant.name}", body)
+        assert reply.status == 201, reply
+        if wait:
+            tenant.stack.wait_followed()
+        return reply.json["key"]
+
+    tenant.key = key
+    return Queue(tenant)
+
+
+def refused(reply, status, code):
+    assert reply.status == status, reply
+    assert reply.json["code"] == code, reply
+    return reply.json
+
+
+def test_an_approval_is_good_once_for_the_request_that_was_asked(queue):
+    asked = {"action": "refund", "actor": "bot", "args": {"amount": 501, "card": "4111"}, "confidence": 0.9}
+    first = queue.ask(**asked)
+    assert first["decision"] == "human_review" and first["requires_human_review"] is True and first["allowed"] is False
+    review = first["review_id"]
+    item = queue.get(review).json
+    assert item["status"] == "pending" and item["kind"] == "agent" and item["actor"] == "bot" and item["action"] == "refund"
+    assert item["args"] == {"amount": 501, "card": "[masked]"}
+    assert item["confidence_score"] == 0.9 and item["approvals_required"] == 1 and item["approvals"] == []
+    assert item["trace_id"] == first["trace_id"] and item["expires_at"] == first["expires_at"]
+
+    early = queue.redeem(review, asked).json
+    assert (early["decision"], early["rule"], early["allowed"]) == ("deny", "review:pending", False)
+    done = queue.approve(review, note="fine").json
+    assert done["success"] is True and done["status"] == "approved" and done["resolved_by"] == "rita"
+    assert done["resolution_note"] == "fine" and done["approval_expires_at"] > done["resolved_at"]
+
+    other = queue.redeem(review, {**asked, "args": {"amount": 502, "card": "4111"}}).json
+    assert (other["decision"], other["rule"]) == ("deny", "review:binding")
+    spent = queue.redeem(review, {**asked, "confidence": 0.2}).json
+    assert spent["decision"] == "allow" and spent["allowed"] is True and spent["redemption_id"]
+    assert spent["trace_id"] == first["trace_id"]
+    again = queue.redeem(review, asked).json
+    assert (again["decision"], again["rule"]) == ("deny", "review:redeemed")
+    assert queue.get(review).json["status"] == "redeemed"
+
+    events = queue.tenant.trace(first["trace_id"], 8)
+    kinds = [event["kind"] for event in events]
+    assert kinds.count("review.enqueued") == kinds.count("review.approved") == kinds.count("review.redeemed") == 1
+    assert kinds.count("decision") == 5
+    assert all("4111" not in json.dumps(event) for event in events)
+    approved = next(event for event in events if event["kind"] == "review.approved")
+    assert approved["resolved_by"] == "rita" and approved["review_id"] == review and approved["resolution_note"] == "fine"
+
+
+def test_a_repeated_redemption_with_its_idempotency_key_gets_the_same_answer(queue):
+    asked = {"action": "refund", "args": {"n": 1}}
+    review = queue.ask(**asked)["review_id"]
+    queue.approve(review)
+    headers = {"Idempotency-Key": "pay-7"}
+    first = queue.redeem(review, asked, headers=headers).json
+    assert first["decision"] == "allow" and "replayed" not in first
+    second = queue.redeem(review, asked, headers=headers).json
+    assert second.pop("replayed") is True
+    assert second == first
+    refused(queue.redeem(review, {**asked, "confidence": 1}, headers=headers), 422, "idempotency_mismatch")
+    assert queue.redeem(review, asked, headers={"Idempotency-Key": "pay-8"}).json["rule"] == "review:redeemed"
+
+
+def test_the_tool_route_and_people_redeem_in_their_own_form(queue):
+    with queue.stack.at_engine(queue.tenant.agent) as wire:
+        first = wire.post(TOOL, {"tool": "refund", "args": {"a": 1}}).json
+        assert first["decision"] == "human_review" and first["reviewId"].startswith("rev_") and first["expiresAt"]
+        queue.approve(first["reviewId"])
+        spent = wire.post(f"/v1/queue/{first['reviewId']}/redeem", {"tool": "refund", "args": {"a": 1}}).json
+    assert spent["decision"] == "allow" and spent["tool"] == "refund" and spent["redemptionId"] and spent["traceId"] == first["traceId"]
+
+    person = queue.tenant.ask_user("ursula", "refund")
+    assert queue.get(person["review_id"]).json["kind"] == "user"
+    queue.approve(person["review_id"])
+    spent = queue.redeem(person["review_id"], {"user_id": "ursula", "action": "refund"}).json
+    assert spent["decision"] == "allow"
+
+
+def test_a_policy_that_became_stricter_wins_over_an_approval(queue):
+    asked = {"action": "refund", "args": {"n": 2}}
+    review = queue.ask(**asked)["review_id"]
+    queue.approve(review)
+    queue.tenant.policy("rules:\n  - {id: stop, actions: [refund], decision: deny}\n", name="stricter")
+    denied = queue.redeem(review, asked).json
+    assert (denied["decision"], denied["rule"]) == ("deny", "deny:stop")
+    assert queue.get(review).json["status"] == "approved", "a denial spends nothing"
+
+
+def test_the_same_request_gets_the_same_review_while_it_is_pending(queue):
+    asked = {"action": "refund", "args": {"same": True}}
+    first, second = queue.ask(**asked), queue.ask(**asked, confidence=0.3)
+    assert first["review_id"] == second["review_id"] and first["expires_at"] == second["expires_at"]
+    assert first["trace_id"] != second["trace_id"]
+    for trace in (first["trace_id"], second["trace_id"]):
+        assert queue.get(trace).json["id"] == first["review_id"], "either trace id finds it"
+    assert queue.ask("refund", args={"same": False})["review_id"] != first["review_id"]
+    queue.deny(first["review_id"])
+    third = queue.ask(**asked)
+    assert third["review_id"] != first["review_id"], "a resolved review is not given again"
+
+
+def test_a_trace_id_with_several_reviews_is_ambiguous(queue):
+    for n in (1, 2):
+        queue.ask("refund", args={"n": n}, trace_id="trip-1")
+    refused(queue.get("trip-1"), 409, "ambiguous_trace")
+    refused(queue.get("no-such-trace"), 404, "not_found")
+    refused(queue.approve("trip-1"), 404, "not_found")
+
+
+def test_nobody_resolves_their_own_request(queue):
+    tenant = queue.tenant
+    both = tenant.key("worker", ["agent", "reviewer"], actors=["*"], users=["*"], owner_is="wendy", reviewers=["*"])
+    other = tenant.key("second", ["reviewer"], owner_is="wendy", reviewers=["*"])
+    review = tenant.ask("refund", key=both, actor="bot", acting_for="carol")["review_id"]
+    refused(queue.approve(review, both), 403, "self_review")
+    refused(queue.approve(review, other, resolved_by="someone"), 403, "self_review")
+    for name in ("bot", "carol", "wendy", "worker"):
+        refused(queue.approve(review, resolved_by=name), 403, "self_review")
+        refused(queue.deny(review, resolved_by=name.upper()), 403, "self_review")
+    assert queue.approve(review).status == 200
+    person = tenant.ask_user("ursula", "refund")["review_id"]
+    refused(queue.approve(person, resolved_by="ursula"), 403, "self_review")
+
+
+def test_only_whom_the_rule_names_may_resolve(queue):
+    review = queue.ask("pay")["review_id"]
+    refused(queue.approve(review), 403, "wrong_reviewer")
+    refused(queue.deny(review), 403, "wrong_reviewer")
+    refused(queue.approve(review, queue.carol, resolved_by="mallory"), 403, "wrong_reviewer")
+    assert queue.approve(review, queue.carol).json["resolved_by"] == "carol"
+    other = queue.ask("pay", args={"n": 1})["review_id"]
+    assert queue.approve(other, resolved_by="dan@example.org").json["status"] == "approved"
+
+
+def test_every_rule_that_asked_has_to_be_met(queue):
+    review = queue.ask("merge")["review_id"]
+    half = queue.approve(review, queue.carol).json
+    assert half["status"] == "pending" and [vote["resolved_by"] for vote in half["approvals"]] == ["carol"]
+    whole = queue.approve(review, resolved_by="lena").json
+    assert whole["status"] == "approved" and len(whole["approvals"]) == 2
+
+
+def test_a_quorum_counts_owners_and_votes_are_final(queue):
+    review = queue.ask("launch")["review_id"]
+    first = queue.approve(review).json
+    assert first["status"] == "pending" and first["approvals_required"] == 2 and len(first["approvals"]) == 1
+    twin = queue.tenant.key("rita-phone", ["reviewer"], owner_is="rita", reviewers=["*"])
+    refused(queue.approve(review, twin, resolved_by="somebody"), 409, "already_voted")
+    refused(queue.deny(review), 409, "already_voted")
+    assert queue.approve(review).status == 200, "the same principal repeats its own vote"
+    assert queue.get(review).json["status"] == "pending"
+    assert queue.approve(review, queue.carol).json["status"] == "approved"
+
+
+def test_a_resolution_is_final_and_names_its_winner(queue):
+    review = queue.ask("refund", args={"n": 5})["review_id"]
+    assert queue.deny(review, queue.carol, note="no").json["status"] == "denied"
+    assert queue.deny(review, queue.carol).status == 200, "repeating one's own outcome"
+    lost = refused(queue.approve(review), 409, "already_resolved")
+    assert "carol" in lost["error"] and lost["resolved_by"] == "carol" and lost["status"] == "denied"
+    refused(queue.approve(review, queue.carol), 409, "already_resolved")
+    assert queue.redeem(review, {"action": "refund", "args": {"n": 5}}).json["rule"] == "review:denied"
+
+
+def test_reviews_and_approvals_expire(queue):
+    quick = queue.ask("quick")["review_id"]
+    brief = queue.ask("brief")["review_id"]
+    queue.approve(brief)
+    time.sleep(1.2)
+    assert queue.get(quick).json["status"] == "expired"
+    refused(queue.approve(quick), 409, "already_resolved")
+    assert queue.redeem(brief, {"action": "brief"}).json["rule"] == "review:expired"
+    assert queue.get(brief).json["status"] == "expired"
+    kinds = [event["kind"] for event in queue.tenant.events(kind="review.expired")]
+    assert queue.stack.wait_published() is None
+    assert len(queue.tenant.events(kind="review.expired")) == 2, kinds
+
+
+def test_who_waits_is_woken_by_the_resolution(queue):
+    review = queue.ask("refund", args={"n": 6})["review_id"]
+    woken = {}
+
+    def wait():
+        started = time.monotonic()
+        woken["reply"] = queue.call("GET", f"/v1/queue/{review}/wait?timeout_ms=20000", queue.tenant.agent)
+        woken["after"] = time.monotonic() - started
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    time.sleep(0.3)
+    queue.approve(review)
+    thread.join(10)
+    assert woken["reply"].status == 200 and woken["reply"].json["status"] == "approved"
+    assert 0.2 < woken["after"] < 10
+
+
+def test_a_wait_that_is_over_tells_that_it_is_pending(queue):
+    first = queue.ask("refund", args={"n": 7})
+    reply = queue.call("GET", f"/v1/queue/{first['trace_id']}/wait?timeout_ms=100", queue.tenant.agent)
+    assert reply.status == 200 and reply.json["status"] == "pending"
+    refused(queue.call("GET", f"/v1/queue/{first['review_id']}/wait?timeout_ms=60001", queue.tenant.agent), 400, "bad_parameter")
+    refused(queue.call("GET", f"/v1/queue/{first['review_id']}/wait?timeout_ms=x", queue.tenant.agent), 400, "bad_parameter")
+
+
+def test_who_asked_may_cancel_and_nobody_else(queue):
+    asked = {"action": "refund", "args": {"n": 8}}
+    review = queue.ask(**asked)["review_id"]
+    refused(queue.call("POST", f"/v1/queue/{review}/cancel", queue.rita), 403, "missing_role")
+    other = queue.tenant.key("other-agents", ["agent"], actors=["*"])
+    refused(queue.call("POST", f"/v1/queue/{review}/cancel", other), 404, "not_found")
+    refused(queue.redeem(review, asked, key=other), 404, "not_found")
+    refused(queue.get(review, other), 404, "not_found")
+    reply = queue.call("POST", f"/v1/queue/{review}/cancel", queue.tenant.agent)
+    assert reply.status == 200 and reply.json["status"] == "cancelled", reply
+    assert queue.redeem(review, asked).json["rule"] == "review:cancelled"
+
+
+def test_pages_are_oldest_first_and_never_shift(queue):
+    reviews = [queue.ask("refund", args={"n": n}, actor=f"bot-{n % 3}")["review_id"] for n in range(9)]
+    page = queue.pending("?limit=4")
+    assert [item["id"] for item in page["items"]] == reviews[:4]
+    assert (page["count"], page["total"]) == (4, 9) and page["next_cursor"] > 0
+    queue.deny(reviews[1])
+    queue.ask("refund", args={"n": 99}, actor="bot-9")
+    rest = queue.pending(f"?limit=500&cursor={page['next_cursor']}")
+    assert [item["id"] for item in rest["items"]][:5] == reviews[4:] and rest["count"] == 6 and rest["next_cursor"] == 0
+    assert queue.pending()["total"] == 9
+    assert {item["actor"] for item in queue.pending("?actor=bot-2")["items"]} == {"bot-2"}
+    assert queue.pending("?action=none")["total"] == 0
+    denied = queue.call("GET", "/v1/queue?status=denied", queue.rita).json
+    assert [item["id"] for item in denied["items"]] == [reviews[1]]
+    refused(queue.call("GET", "/v1/queue?status=odd", queue.rita), 400, "bad_parameter")
+    refused(queue.call("GET", "/v1/queue/pending", queue.tenant.agent), 403, "missing_role")
+
+
+def test_a_flood_of_reviews_of_one_actor_ends_in_a_limit(queue):
+    with queue.stack.at_engine(queue.tenant.agent) as wire:
+        answers = [wire.post(AGENT, {"action": "refund", "actor": "flood", "args": {"n": n}}).json for n in range(103)]
+    assert [answer["decision"] for answer in answers[:100]] == ["human_review"] * 100
+    assert {(answer["decision"], answer["rule"]) for answer in answers[100:]} == {("deny", "limit:pending")}
+    assert queue.ask("refund", actor="another")["decision"] == "human_review"
+
+
+def test_another_tenants_review_is_not_there(queue, stack):
+    review = queue.ask("refund", args={"n": 10})["review_id"]
+    stranger = stack.key("strangers", ["reviewer", "agent"], reviewers=["*"])
+    for method, path in (("GET", ""), ("GET", "/wait"), ("POST", "/approve"), ("POST", "/deny"), ("POST", "/cancel")):
+        refused(queue.call(method, f"/v1/queue/{review}{path}", stranger), 404, "not_found")
+    refused(queue.redeem(review, {"action": "refund"}, key=stranger), 404, "not_found")
+
+
+def test_a_suspended_actor_is_stopped_everywhere(queue):
+    asked = {"action": "refund", "actor": "rogue", "args": {"n": 11}}
+    pending, approved = queue.ask(**asked)["review_id"], queue.ask("pay", actor="rogue")["review_id"]
+    queue.approve(approved, queue.carol)
+    admin = queue.tenant.admin
+    refused(queue.call("POST", "/v1/actors/rogue/suspend", queue.rita), 403, "missing_role")
+    reply = queue.call("POST", "/v1/actors/rogue/suspend", admin, {"reason": "it drops tables"})
+    assert reply.status == 200 and reply.json["suspended"] is True and reply.json["actor"] == "rogue", reply
+    stopped = queue.ask("get_x", actor="rogue")
+    assert (stopped["decision"], stopped["rule"], stopped["allowed"]) == ("deny", "actor:suspended", False)
+    assert queue.get(pending).json["status"] == "denied"
+    assert queue.redeem(approved, {"action": "pay", "actor": "rogue"}).json["rule"] == "actor:suspended"
+    listed = queue.call("GET", "/v1/actors", admin).json
+    assert [(one["actor"], one["reason"]) for one in listed["actors"]] == [("rogue", "it drops tables")]
+    assert queue.ask("get_x", actor="honest")["decision"] == "allow"
+    assert queue.call("POST", "/v1/actors/rogue/resume", admin).json["suspended"] is False
+    assert queue.ask("get_x", actor="rogue")["decision"] == "allow"
+    refused(queue.call("POST", "/v1/actors/rogue/resume", admin), 404, "not_found")
+
+
+def test_what_was_answered_is_still_true_after_a_crash(fresh):
+    stack = fresh()
+    stack.start()
+    rita = stack.key("rita-laptop", ["reviewer"], owner="rita", reviewers=["*"])
+    stack.policy("base", POLICY)
+    asked = [{"action": "refund", "args": {"n": n}} for n in range(6)]
+    with stack.at_engine("agent") as wire:
+        reviews = [wire.post(AGENT, body).json["review_id"] for body in asked]
+    with stack.at_engine(rita) as wire:
+        assert wire.post(f"/v1/queue/{reviews[0]}/approve").status == 200
+        assert wire.post(f"/v1/queue/{reviews[1]}/deny").status == 200
+        assert wire.post(f"/v1/queue/{reviews[2]}/approve").status == 200
+    with stack.at_engine("agent") as wire:
+        assert wire.post(f"/v1/queue/{reviews[2]}/redeem", asked[2]).json["decision"] == "allow"
+        assert wire.post(f"/v1/queue/{reviews[3]}/cancel").status == 200
+    for _ in range(3):
+        stack.engine.kill()
+        stack.engine.start()
+    with stack.at_engine(rita) as wire:
+        states = [wire.get(f"/v1/queue/{review}").json["status"] for review in reviews]
+        assert states == ["approved", "denied", "redeemed", "cancelled", "pending", "pending"]
+        assert wire.get("/v1/queue/pending").json["total"] == 2
+    with stack.at_engine("agent") as wire:
+        assert wire.post(f"/v1/queue/{reviews[2]}/redeem", asked[2]).json["rule"] == "review:redeemed"
+        assert wire.post(f"/v1/queue/{reviews[0]}/redeem", asked[0]).json["decision"] == "allow"
+        assert wire.post(AGENT, asked[4]).json["review_id"] == reviews[4]

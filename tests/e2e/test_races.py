@@ -1,0 +1,247 @@
+"""Many clients at once, on four reactors: one winner, exact counts, and nothing after the answer.
+
+The short form runs in every ops/test; WRIT_LONG=1 runs the full counts.
+"""
+
+import collections
+import concurrent.futures
+import os
+import random
+import threading
+import time
+
+import harness
+import pytest
+
+AGENT = "/v1/agent/authorize"
+CLIENTS = 64 if harness.LONG else 24
+SEED = int(os.environ.get("WRIT_SEED", time.time_ns() % 1_000_000_000))
+
+POLICY = """
+rules:
+  - {id: reads, agents: ["*"], actions: ["get_*"], decision: allow}
+  - {id: refunds, actions: [refund], decision: human_review, reason: A person decides.}
+  - {id: counted, agents: ["*"], actions: [counted], decision: allow, limit: {per: actor, window: 1h, count: 30}}
+  - {id: brief, agents: ["*"], actions: [brief], decision: allow, limit: {per: actor, window: 2s, count: 30}}
+  - {id: summed, agents: ["*"], actions: [pay], decision: allow, limit: {per: actor, window: 1h, sum: args.amount, max: 5000}}
+"""
+
+
+@pytest.fixture
+def racing(fresh):
+    """A stack on four reactors with a reviewer and the policy above."""
+    print(f"seed {SEED}")
+    stack = fresh(engine=["--reactors", "4"])
+    stack.start()
+    stack.reviewers = [stack.key(f"reviewer-{n}", ["reviewer"], owner=f"person-{n}", reviewers=["*"], wait=False) for n in range(4)]
+    stack.policy("base", POLICY)
+    yield stack
+    crossed = stack.metrics(stack.engine)["writ_engine_calls_crossed_total"]
+    assert crossed > 0, "no message crossed between two reactors"
+    stack.engine.stop()
+    stack.platform.stop()
+
+
+def at_once(count, work):
+    """Runs work(n, wire-less) for n in range(count) on CLIENTS threads; gives the results in order."""
+    with concurrent.futures.ThreadPoolExecutor(CLIENTS) as pool:
+        return list(pool.map(work, range(count)))
+
+
+def wires(stack, key):
+    """A connection of each thread's own, so that requests come from all reactors."""
+    own = threading.local()
+
+    def wire():
+        if not hasattr(own, "wire"):
+            own.wire = stack.at_engine(key)
+            own.wire.open()
+        return own.wire
+    return wire
+
+
+def test_one_winner_and_one_redemption_for_each_review(racing):
+    stack, reviews_total = racing, 10_000 if harness.LONG else 200
+    agent = wires(stack, "agent")
+    reviewers = [wires(stack, key) for key in stack.reviewers]
+
+    def ask(n):
+        reply = agent().post(AGENT, {"action": "refund", "actor": f"bot-{n % 200}", "args": {"n": n}, "trace_id": f"race-{n}"})
+        assert reply.json["decision"] == "human_review", reply
+        return reply.json["review_id"]
+
+    told = collections.defaultdict(list)
+    lock = threading.Lock()
+    batch = 2000
+    for first in range(0, reviews_total, batch):
+        numbers = range(first, min(first + batch, reviews_total))
+        reviews = dict(zip(numbers, at_once(len(numbers), lambda i: ask(first + i))))
+        jobs = [(n, job) for n in numbers for job in ("approve", "approve", "deny", "redeem", "redeem", "redeem")]
+        random.Random(SEED + first).shuffle(jobs)
+
+        def act(i):
+            n, job = jobs[i]
+            if job == "redeem":
+                reply = agent().post(f"/v1/queue/{reviews[n]}/redeem", {"action": "refund", "actor": f"bot-{n % 200}", "args": {"n": n}})
+                assert reply.status == 200, reply
+                outcome = reply.json["decision"] + " " + reply.json["rule"]
+            else:
+                reply = reviewers[i % 4]().post(f"/v1/queue/{reviews[n]}/{job}")
+                assert reply.status in (200, 409), reply
+                outcome = str(reply.status)
+            with lock:
+                told[n].append((job, outcome, i % 4))
+        at_once(len(jobs), act)
+
+    for n, outcomes in told.items():
+        won = {(job, who) for job, outcome, who in outcomes if job != "redeem" and outcome == "200"}
+        assert len({job for job, _ in won}) == 1, f"review {n}: {outcomes}"
+        assert len({who for _, who in won}) == 1, f"review {n} has two winners: {outcomes}"
+        allowed = [outcome for job, outcome, _ in outcomes if job == "redeem" and outcome.startswith("allow")]
+        assert len(allowed) <= 1, f"review {n} was redeemed twice: {outcomes}"
+        if ("deny" in {job for job, _ in won}):
+            assert not allowed, f"review {n} was denied and redeemed: {outcomes}"
+    stack.wait_published()
+    kinds = collections.Counter(event["kind"] for event in stack.events() if event.get("review_id"))
+    approved = sum(1 for outcomes in told.values() if any(job == "approve" and o == "200" for job, o, _ in outcomes))
+    redeemed = sum(1 for outcomes in told.values() if any(job == "redeem" and o.startswith("allow") for job, o, _ in outcomes))
+    assert kinds["review.enqueued"] == reviews_total
+    assert kinds["review.approved"] == approved and kinds["review.denied"] == reviews_total - approved
+    assert kinds["review.redeemed"] == redeemed
+    print(f"{reviews_total} reviews: {approved} approved, {reviews_total - approved} denied, {redeemed} redeemed")
+
+
+def mint(stack, **body):
+    with stack.at_engine("agent") as wire:
+        reply = wire.post("/v1/tokens/mint", {"scope": "get_*", "actor": "bot", **body})
+    assert reply.status == 201, reply
+    return reply.json
+
+
+def test_a_counted_token_is_spent_exactly_as_often_as_it_may(racing):
+    stack = racing
+    for _ in range(1000 if harness.LONG else 8):
+        token = mint(stack, max_uses=100, ttl_seconds=600)["token"]
+        wire = wires(stack, token)
+        answers = at_once(132, lambda n: wire().post(AGENT, {"action": "get_x"}).json)
+        rules = collections.Counter(answer["rule"] for answer in answers)
+        assert rules["allow:reads"] == 100 and rules["token:uses"] == 32, rules
+
+
+def test_a_crash_in_the_middle_gives_back_nothing(racing):
+    stack = racing
+    for _ in range(20 if harness.LONG else 2):
+        minted = mint(stack, max_uses=100, ttl_seconds=600)
+        answered, lock = [], threading.Lock()
+
+        def use(n):
+            try:
+                with stack.at_engine(minted["token"]) as wire:
+                    answer = wire.post(AGENT, {"action": "get_x"}).json
+                with lock:
+                    answered.append(answer["rule"])
+            except Exception:  # the engine is dead: that request was not answered
+                pass
+        killer = threading.Timer(0.05, stack.engine.kill)
+        killer.start()
+        at_once(90, use)
+        killer.join()
+        stack.engine.start()
+        told = answered.count("allow:reads")
+        with stack.at_engine("agent") as wire:
+            left = wire.post("/v1/tokens/introspect", {"token": minted["token"]}).json["uses_left"]
+        spent = 100 - left
+        assert told <= spent <= 100
+        wire = wires(stack, minted["token"])
+        more = at_once(left + 20, lambda n: wire().post(AGENT, {"action": "get_x"}).json["rule"])
+        assert more.count("allow:reads") == left and more.count("token:uses") == 20
+        stack.wait_published()
+        stored = [event for event in stack.events(decision="allow") if event.get("token_id") == minted["token_id"]]
+        assert told + left <= len(stored) <= 100
+
+
+def test_nothing_is_accepted_after_a_revocation_was_answered(racing):
+    stack = racing
+    for round_number in range(10_000 if harness.LONG else 40):
+        minted = mint(stack, ttl_seconds=600)
+        stop, late, lock = threading.Event(), [], threading.Lock()
+        revoked_at = [None]
+
+        def hammer():
+            with stack.at_engine(minted["token"]) as wire:
+                while not stop.is_set():
+                    began = time.monotonic()
+                    status = wire.post(AGENT, {"action": "get_x"}).status
+                    if revoked_at[0] is not None and began > revoked_at[0] and status != 401:
+                        with lock:
+                            late.append(status)
+        threads = [threading.Thread(target=hammer) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        with stack.at_engine("agent") as wire:
+            reply = wire.delete(f"/v1/tokens/{minted['token_id']}")
+            revoked_at[0] = time.monotonic()
+            again = wire.delete(f"/v1/tokens/{minted['token_id']}")
+        time.sleep(0.02)
+        stop.set()
+        for thread in threads:
+            thread.join()
+        assert reply.status == again.status == 200 and reply.json["revoked_at"] == again.json["revoked_at"]
+        assert late == [], f"round {round_number}: accepted after the revocation was answered"
+        if round_number % 20 == 0:
+            stack.engine.kill()
+            stack.engine.start()
+            with stack.at_engine(minted["token"]) as wire:
+                assert wire.post(AGENT, {"action": "get_x"}).status == 401, "a revoked token is alive after a crash"
+
+
+def test_nothing_is_allowed_after_a_suspension_was_answered(racing):
+    stack = racing
+    for round_number in range(200 if harness.LONG else 10):
+        actor = f"rogue-{round_number}"
+        token = mint(stack, actor=actor, ttl_seconds=600)["token"]
+        with stack.at_engine("agent") as wire, stack.at_engine(token) as own:
+            assert own.post(AGENT, {"action": "get_x"}).json["decision"] == "allow"
+            with stack.at_engine("admin") as admin:
+                assert admin.post(f"/v1/actors/{actor}/suspend").status == 200
+            assert wire.post(AGENT, {"action": "get_x", "actor": actor}).json["rule"] == "actor:suspended"
+            assert own.post(AGENT, {"action": "get_x"}).status == 401
+            with stack.at_engine("admin") as admin:
+                assert admin.post(f"/v1/actors/{actor}/resume").status == 200
+            assert wire.post(AGENT, {"action": "get_x", "actor": actor}).json["decision"] == "allow"
+            assert own.post(AGENT, {"action": "get_x"}).status == 401, "tokens from before stay dead"
+
+
+def test_a_limit_is_never_exceeded_and_survives_a_restart(racing):
+    stack = racing
+    wire = wires(stack, "agent")
+    answers = at_once(100, lambda n: wire().post(AGENT, {"action": "counted", "actor": "one"}).json)
+    rules = collections.Counter(answer["rule"] for answer in answers)
+    assert rules["allow:counted"] == 30 and rules["limit:counted"] == 70, rules
+    amounts = at_once(120, lambda n: wire().post(AGENT, {"action": "pay", "actor": "one", "args": {"amount": 100}}).json["rule"])
+    assert amounts.count("allow:summed") == 50 and amounts.count("limit:summed") == 70
+    for restart in (stack.engine.kill, stack.engine.stop):
+        restart()
+        stack.engine.start()
+        with stack.at_engine("agent") as again:
+            assert again.post(AGENT, {"action": "counted", "actor": "one"}).json["rule"] == "limit:counted"
+            assert again.post(AGENT, {"action": "counted", "actor": "another"}).json["rule"] == "allow:counted"
+            assert again.post(AGENT, {"action": "pay", "actor": "one", "args": {"amount": 1}}).json["rule"] == "limit:summed"
+            for amount in (-1, "5", None):
+                assert again.post(AGENT, {"action": "pay", "actor": "two", "args": {"amount": amount}}).json["rule"] == "limit:summed"
+
+
+def test_a_window_slides(racing):
+    stack = racing
+    wire = wires(stack, "agent")
+    started = time.monotonic()
+    allowed = []
+    while time.monotonic() - started < (20 if harness.LONG else 6):
+        answers = at_once(CLIENTS, lambda n: (wire().post(AGENT, {"action": "brief", "actor": "s"}).json))
+        allowed += sorted(answer["timestamp"] for answer in answers if answer["decision"] == "allow")
+    import datetime
+    times = sorted(datetime.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp() for text in allowed)
+    for first in range(len(times)):
+        within = sum(1 for at in times[first:] if at - times[first] < 2.0)
+        assert within <= 30, f"{within} in two seconds"
+    assert len(times) > 60, "the window never slid"

@@ -1,0 +1,602 @@
+"""Tokens through the real programs: minted, used, counted, revoked, asked about, forged."""
+
+import base64
+import hashlib
+import hmac
+import json
+import subprocess
+import threading
+import time
+
+import pytest
+
+from harness import REACTORS, eventually
+from test_contract import refused
+
+AGENT, TOOL, USER = "/v1/agent/authorize", "/api/v1/authorize", "/v1/authorize"
+MINT, INTROSPECT, JWKS = "/v1/tokens/mint", "/v1/tokens/introspect", "/.well-known/jwks.json"
+
+POLICY = """
+rules:
+  - {id: reads, agents: ["*"], users: ["*"], actions: ["get_*"], decision: allow}
+  - {id: refunds, actions: [refund], decision: human_review, reason: Refunds need a person.}
+"""
+
+
+class Tokens:
+    """A tenant with an agent's key that may speak for bots and a few people."""
+
+    def __init__(self, tenant):
+        self.tenant, self.stack = tenant, tenant.stack
+        tenant.policy(POLICY)
+        self.key = tenant.key("fleet_bot", ["agent"], actors=["*_bot"], users=["carol", "dan"])
+
+    def call(self, method, path, key, body=None, headers=None):
+        with self.stack.at_engine(key) as wire:
+            return wire.request(method, path, body=body, headers=headers)
+
+    def try_mint(self, key=None, headers=None, **body):
+        return self.call("POST", MINT, key or self.key, body, headers)
+
+    def mint(self, scope="get_* refund", key=None, **body):
+        reply = self.try_mint(key, scope=scope, **body)
+        assert reply.status == 201, reply
+        return reply.json
+
+    def ask(self, token, action="get_x", **body):
+        return self.call("POST", AGENT, token, {"action": action, **body})
+
+    def decided(self, token, action="get_x", **body):
+        reply = self.ask(token, action, **body)
+        assert reply.status == 200, reply
+        return reply.json
+
+    def revoke(self, token_id, key=None):
+        return self.call("DELETE", f"/v1/tokens/{token_id}", key or self.key)
+
+    def introspect(self, token, key=None):
+        reply = self.call("POST", INTROSPECT, key or self.key, {"token": token})
+        assert reply.status == 200, reply
+        return reply.json
+
+    def list(self, query="", key=None):
+        reply = self.call("GET", f"/v1/tokens{query}", key or self.key)
+        assert reply.status == 200, reply
+        return reply.json
+
+
+@pytest.fixture
+def tokens(tenant):
+    return Tokens(tenant)
+
+
+def unbase64(text):
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+
+
+def tobase64(data):
+    if not isinstance(data, bytes):
+        data = json.dumps(data, separators=(",", ":")).encode()
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def parts(token):
+    header, claims, _ = token.split(".")
+    return json.loads(unbase64(header)), json.loads(unbase64(claims))
+
+
+def inactive(document):
+    return document == {"active": False}
+
+
+# ---- mint ----
+
+
+def test_a_token_says_what_was_asked_and_anybody_can_verify_it(tokens, tmp_path):
+    minted = tokens.mint(["get_*", "refund"], actor="invoice_bot", acting_for="carol", ttl_seconds=300)
+    assert set(minted) == {"token", "token_id", "token_type", "expires_at", "scope"}
+    assert minted["token_type"] == "Bearer" and minted["scope"] == "get_* refund"
+    header, claims = parts(minted["token"])
+    with tokens.stack.at_engine(None) as wire:
+        reply = wire.get(JWKS)
+    assert reply.status == 200 and reply.header("cache-control") == "public, max-age=300"
+    found = [key for key in reply.json["keys"] if key["kid"] == header["kid"]]
+    assert len(found) == 1 and found[0]["kty"] == "OKP" and found[0]["crv"] == "Ed25519" and "d" not in found[0]
+    assert header == {"alg": "EdDSA", "kid": found[0]["kid"], "typ": "at+jwt"}
+    assert claims["iss"] == "writ" and claims["aud"] == "writ" and claims["sub"] == "fleet_bot"
+    assert claims["tenant"] == tokens.tenant.name and claims["actor"] == "invoice_bot" and claims["acting_for"] == "carol"
+    assert claims["jti"] == minted["token_id"] and claims["scope"] == "get_* refund"
+    assert claims["exp"] == minted["expires_at"] == claims["iat"] + 300 and claims["nbf"] == claims["iat"]
+
+    # Ed25519's SubjectPublicKeyInfo is a fixed head before the 32 bytes (RFC 8410).
+    (tmp_path / "key").write_bytes(bytes.fromhex("302a300506032b6570032100") + unbase64(found[0]["x"]))
+    signed, _, signature = minted["token"].rpartition(".")
+    (tmp_path / "text").write_text(signed)
+    (tmp_path / "signature").write_bytes(unbase64(signature))
+    done = subprocess.run(["openssl", "pkeyutl", "-verify", "-pubin", "-keyform", "DER", "-inkey", tmp_path / "key", "-rawin",
+                           "-in", tmp_path / "text", "-sigfile", tmp_path / "signature"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_what_is_left_out_has_its_default(tokens):
+    for nothing in ({}, {"actor": "", "acting_for": None, "ttl_seconds": None, "max_uses": None, "audience": None}):
+        _, claims = parts(tokens.mint("get_*", **nothing)["token"])
+        assert claims["actor"] == "fleet_bot" and "acting_for" not in claims
+        assert claims["exp"] - claims["iat"] == 60 and "counted" not in claims
+
+
+@pytest.mark.parametrize("body, code, field", [
+    ({}, "missing_member", "/scope"),
+    ({"scope": None}, "missing_member", "/scope"),
+    ({"scope": ""}, "missing_member", "/scope"),
+    ({"scope": "  "}, "out_of_range", "/scope"),
+    ({"scope": []}, "out_of_range", "/scope"),
+    ({"scope": 5}, "wrong_type", "/scope"),
+    ({"scope": ["a", 5]}, "wrong_type", "/scope"),
+    ({"scope": ["a b"]}, "bad_value", "/scope"),
+    ({"scope": [""]}, "bad_value", "/scope"),
+    ({"scope": "a\tb"}, "bad_value", "/scope"),
+    ({"scope": "x" * 257}, "out_of_range", "/scope"),
+    ({"scope": ["x"] * 65}, "out_of_range", "/scope"),
+    ({"scope": ["x" * 250] * 20}, "out_of_range", "/scope"),
+    ({"ttl_seconds": 0}, "out_of_range", "/ttl_seconds"),
+    ({"ttl_seconds": 86401}, "out_of_range", "/ttl_seconds"),
+    ({"ttl_seconds": 1.5}, "out_of_range", "/ttl_seconds"),
+    ({"ttl_seconds": -1}, "out_of_range", "/ttl_seconds"),
+    ({"ttl_seconds": 2**64 - 1}, "out_of_range", "/ttl_seconds"),
+    ({"ttl_seconds": "60"}, "wrong_type", "/ttl_seconds"),
+    ({"max_uses": 0}, "out_of_range", "/max_uses"),
+    ({"max_uses": 1000000001}, "out_of_range", "/max_uses"),
+    ({"max_uses": True}, "wrong_type", "/max_uses"),
+    ({"audience": ""}, "out_of_range", "/audience"),
+    ({"audience": "x" * 257}, "out_of_range", "/audience"),
+    ({"audience": ["x"]}, "wrong_type", "/audience"),
+    ({"actor": 5}, "wrong_type", "/actor"),
+    ({"actor": "x" * 257}, "out_of_range", "/actor"),
+    ({"acting_for": {}}, "wrong_type", "/acting_for"),
+    ({"tenant_id": 5}, "wrong_type", "/tenant_id"),
+    ({"actingFor": "carol"}, "wrong_case", "/actingFor"),
+    ({"ttlSeconds": 5}, "wrong_case", "/ttlSeconds"),
+    ({"maxUses": 5}, "wrong_case", "/maxUses"),
+    ({"tenantId": "x"}, "wrong_case", "/tenantId"),
+])
+def test_what_is_wrong_with_a_request_is_told_by_name(tokens, body, code, field):
+    if not body or "scope" not in body:
+        body = {"scope": "get_*", **body} if body else {}
+    refused(tokens.try_mint(**body), 400, code, field)
+
+
+def test_a_key_mints_only_for_whom_it_may_speak(tokens):
+    refused(tokens.try_mint(scope="x", actor="coder"), 403, "wrong_actor", "/actor")
+    refused(tokens.try_mint(scope="x", acting_for="erin"), 403, "wrong_user", "/acting_for")
+    refused(tokens.try_mint(scope="x", tenant_id="default"), 403, "wrong_tenant", "/tenant_id")
+    refused(tokens.try_mint(tokens.tenant.admin, scope="x"), 403, "missing_role")
+    refused(tokens.try_mint(tokens.mint()["token"], scope="x"), 403, "missing_role")
+    refused(tokens.call("POST", MINT, None, {"scope": "x"}), 401, "unauthenticated")
+
+
+def test_a_token_never_outlives_its_key(tokens):
+    ends = int(time.time()) + 30
+    text = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(ends))
+    key = tokens.tenant.key("short_bot", ["agent"], expires_at=text)
+    assert tokens.mint(key=key, ttl_seconds=86400)["expires_at"] == ends
+
+
+def test_a_retry_gets_the_same_token(tokens):
+    headers = {"Idempotency-Key": "job 4711"}
+    body = {"scope": "get_*", "actor": "invoice_bot", "ttl_seconds": 300}
+    first = tokens.try_mint(headers=headers, **body)
+    assert first.status == 201 and "replayed" not in first.json, first
+    for _ in range(8):  # whichever reactor the connection meets
+        again = tokens.try_mint(headers=headers, **body)
+        assert again.status == 201 and again.json == {**first.json, "replayed": True}
+    refused(tokens.try_mint(headers=headers, **{**body, "ttl_seconds": 301}), 422, "idempotency_mismatch")
+    other = tokens.try_mint(headers={"Idempotency-Key": "job 4712"}, **body)
+    assert other.json["token_id"] != first.json["token_id"]
+    refused(tokens.try_mint(headers={"Idempotency-Key": "x" * 256}, **body), 400, "bad_header")
+    second_key = tokens.tenant.key("other_bot", ["agent"], actors=["*_bot"])
+    assert "replayed" not in tokens.try_mint(second_key, headers=headers, **body).json
+    assert tokens.list()["count"] == 2
+
+
+# ---- as a credential ----
+
+
+def test_a_token_authorizes_within_its_scope(tokens):
+    token = tokens.mint("get_* refund", actor="invoice_bot", acting_for="carol")["token"]
+    allowed = tokens.decided(token)
+    assert allowed["decision"] == "allow" and allowed["allowed"] is True
+    outside = tokens.decided(token, "list_x")
+    assert outside["decision"] == "deny" and outside["rule"] == "token:scope"
+    tool = tokens.call("POST", TOOL, token, {"tool": "get_x"})
+    assert tool.status == 200 and tool.json["decision"] == "allow"
+    event = tokens.tenant.trace(allowed["trace_id"])[0]
+    assert event["actor"] == "invoice_bot" and event["acting_for"] == "carol" and event["token_id"].startswith("tok_")
+    assert event["key_id"] == parts(token)[1]["key"]
+
+
+def test_a_token_speaks_for_its_own_names_only(tokens):
+    token = tokens.mint(actor="invoice_bot", acting_for="carol")["token"]
+    assert tokens.decided(token, actor="invoice_bot", acting_for="carol", tenant_id=tokens.tenant.name)["allowed"]
+    refused(tokens.ask(token, actor="other_bot"), 403, "wrong_actor", "/actor")
+    refused(tokens.ask(token, acting_for="dan"), 403, "wrong_user", "/acting_for")
+    refused(tokens.ask(token, tenant_id="default"), 403, "wrong_tenant", "/tenant_id")
+    alone = tokens.mint(actor="invoice_bot")["token"]
+    refused(tokens.ask(alone, acting_for="carol"), 403, "wrong_user", "/acting_for")
+
+
+def test_a_token_may_do_nothing_else(tokens):
+    token = tokens.mint()["token"]
+    for method, path, body in [("POST", USER, {"user_id": "carol", "action": "get_x"}), ("GET", "/v1/tokens", None),
+                               ("POST", INTROSPECT, {"token": token}), ("GET", "/v1/queue/pending", None),
+                               ("GET", "/v1/actors", None), ("POST", "/v1/actors/x/suspend", {}),
+                               ("DELETE", "/v1/tokens/" + parts(token)[1]["jti"], None),
+                               ("POST", AGENT + "?dry_run=true", {"action": "get_x"}), ("GET", "/metrics", None)]:
+        document = refused(tokens.call(method, path, token, body), 403, "missing_role")
+        assert "token" in document["error"]
+    assert tokens.call("GET", "/api/v1/policies", token).status == 401  # the platform takes keys only
+
+
+def test_a_token_follows_its_own_review_and_no_others(tokens):
+    token = tokens.mint(actor="invoice_bot")["token"]
+    other = tokens.mint(actor="other_bot")["token"]
+    review = tokens.decided(token, "refund")["review_id"]
+    assert tokens.call("GET", f"/v1/queue/{review}", token).json["status"] == "pending"
+    assert tokens.call("GET", f"/v1/queue/{review}", other).status == 404
+    reply = tokens.call("GET", f"/v1/queue/{review}/wait?timeout_ms=10", token)
+    assert reply.status == 200 and reply.json["status"] == "pending"
+
+
+def test_uses_are_counted_exactly(tokens):
+    minted = tokens.mint("get_*", max_uses=100)
+    crossed = tokens.stack.metrics(tokens.stack.engine)["writ_engine_calls_crossed_total"]
+    outcomes = []
+
+    def client():
+        with tokens.stack.at_engine(minted["token"]) as wire:
+            mine = [wire.post(AGENT, {"action": "get_x"}).json for _ in range(20)]
+        outcomes.extend(mine)
+    threads = [threading.Thread(target=client) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    rules = [outcome["rule"] for outcome in outcomes]
+    assert REACTORS == "1" or tokens.stack.metrics(tokens.stack.engine)["writ_engine_calls_crossed_total"] > crossed
+    assert len(rules) == 160 and rules.count("allow:reads") == 100 and rules.count("token:uses") == 60
+    assert inactive(tokens.introspect(minted["token"]))
+    assert tokens.list()["tokens"][0]["uses_left"] == 0
+
+
+def test_a_revocation_is_complete_when_it_is_answered(tokens):
+    """Clients keep asking on connections of all reactors; whoever asks after the answer is refused."""
+    for _ in range(10):
+        minted = tokens.mint(ttl_seconds=600)
+        answered, late, asked = threading.Event(), [], []
+
+        def client():
+            with tokens.stack.at_engine(minted["token"]) as wire:
+                while True:
+                    after = answered.is_set()
+                    status = wire.post(AGENT, {"action": "get_x"}).status
+                    asked.append(status)
+                    if after and status == 200:
+                        late.append(status)
+                    if after:
+                        return
+        threads = [threading.Thread(target=client) for _ in range(16)]
+        for thread in threads:
+            thread.start()
+        eventually(lambda: asked.count(200) >= 32, "they are under way")
+        assert tokens.revoke(minted["token_id"]).status == 200
+        answered.set()
+        for thread in threads:
+            thread.join()
+        assert not late and asked.count(401) >= 16
+
+
+# ---- the end of a token ----
+
+
+def test_a_revoked_token_is_dead_on_every_connection(tokens):
+    minted = tokens.mint()
+    wires = [tokens.stack.at_engine(minted["token"]).open() for _ in range(8)]
+    assert all(wire.post(AGENT, {"action": "get_x"}).status == 200 for wire in wires)
+    first = tokens.revoke(minted["token_id"])
+    assert first.status == 200 and first.json["success"] is True and first.json["token_id"] == minted["token_id"]
+    for wire in wires:
+        refused(wire.post(AGENT, {"action": "get_x"}), 401, "credential_revoked")
+        wire.close()
+    assert tokens.revoke(minted["token_id"]).json == first.json
+    assert inactive(tokens.introspect(minted["token"]))
+
+
+def test_who_may_revoke(tokens):
+    minted, another = tokens.mint(), tokens.mint()
+    second_key = tokens.tenant.key("second_bot", ["agent"])
+    refused(tokens.revoke(minted["token_id"], second_key), 403, "missing_role")
+    refused(tokens.revoke(minted["token_id"], tokens.stack.keys["agent"]), 404, "not_found")
+    refused(tokens.revoke("tok_00000000000000000000000000"), 404, "not_found")
+    refused(tokens.revoke("rev_00000000000000000000000000"), 404, "not_found")
+    refused(tokens.revoke("x"), 404, "not_found")
+    assert tokens.decided(minted["token"])["allowed"]
+    assert tokens.revoke(minted["token_id"], tokens.tenant.admin).status == 200
+    assert tokens.revoke(another["token_id"]).status == 200
+
+
+def test_a_token_dies_with_its_key(tokens):
+    key = tokens.tenant.key("brief_bot", ["agent"])
+    token = tokens.mint(key=key)["token"]
+    assert tokens.decided(token)["allowed"]
+    with tokens.stack.at_platform(tokens.tenant.admin) as wire:
+        reply = wire.delete("/api/v1/keys/" + parts(token)[1]["key"])
+    assert reply.status == 200 and reply.json["behind"] == [], reply
+    refused(tokens.ask(token), 401, "credential_revoked")
+    assert inactive(tokens.introspect(token))
+
+
+def test_a_token_expires(tokens):
+    minted = tokens.mint(ttl_seconds=1)
+    eventually(lambda: tokens.ask(minted["token"]).status == 401, "it expires", 5)
+    refused(tokens.ask(minted["token"]), 401, "credential_expired")
+    assert inactive(tokens.introspect(minted["token"]))
+
+
+def test_a_suspended_actor_has_no_tokens(tokens):
+    admin = tokens.tenant.admin
+    old = tokens.mint(actor="invoice_bot")["token"]
+    other = tokens.mint(actor="other_bot")["token"]
+    assert tokens.call("POST", "/v1/actors/invoice_bot/suspend", admin, {"reason": "odd"}).status == 200
+    refused(tokens.ask(old), 401, "credential_revoked")
+    assert inactive(tokens.introspect(old))
+    refused(tokens.try_mint(scope="x", actor="invoice_bot"), 403, "actor_suspended", "/actor")
+    assert tokens.decided(other)["allowed"]
+    assert tokens.call("POST", "/v1/actors/invoice_bot/resume", admin, {}).status == 200
+    refused(tokens.ask(old), 401, "credential_revoked")  # for ever
+    assert tokens.decided(tokens.mint(actor="invoice_bot")["token"])["allowed"]
+
+
+# ---- forgeries ----
+
+
+def test_a_forged_token_is_nobody_s(tokens):
+    token = tokens.mint()["token"]
+    header, claims = parts(token)
+    head, body, signature = token.split(".")
+    with tokens.stack.at_engine(None) as wire:
+        public = unbase64(wire.get(JWKS).json["keys"][0]["x"])
+
+    def hs256(**more):
+        text = tobase64({**header, "alg": "HS256", **more}) + "." + body
+        return text + "." + tobase64(hmac.new(public, text.encode(), hashlib.sha256).digest())
+
+    more = tobase64({**claims, "scope": "*"})
+    twice = tobase64(json.dumps(claims)[:-1].encode() + b',"scope":"*"}')
+    forged = [
+        "x", "..", token[:-1], token[:-10], head + "." + body + ".", head + "." + body, token + ".", token + "=", token + ".x",
+        head + "." + more + "." + signature, head + "." + twice + "." + signature, hs256(), hs256(kid="1"),
+        tobase64({**header, "alg": "none"}) + "." + body + ".", tobase64({**header, "alg": "none"}) + "." + body + "." + signature,
+        tobase64({**header, "kid": "1"}) + "." + body + "." + signature,
+        tobase64({**header, "jwk": {"kty": "OKP"}}) + "." + body + "." + signature,
+        tobase64(json.dumps(header)[:-1].encode() + b',"alg":"none"}') + "." + body + "." + signature,
+        head + "." + tobase64({**claims, "exp": claims["exp"] + 1000}) + "." + signature, "A" * 5000,
+        token[:-1] + ("A" if token[-1] != "A" else "Q"), token.replace(".", "..", 1), token.upper(),
+    ]
+    for text in forged:
+        reply = refused(tokens.ask(text), 401, "unauthenticated")
+        assert inactive(tokens.introspect(text)), (text, reply)
+    reply = tokens.ask("x")
+    assert reply.header("www-authenticate") == "Bearer"
+    assert tokens.decided(token)["allowed"]
+
+
+def test_two_authorization_headers_are_refused(tokens):
+    token = tokens.mint()["token"]
+    body = b'{"action":"get_x"}'
+    for second in (token, "x", tokens.key):
+        with tokens.stack.at_engine(None) as wire:
+            reply = wire.raw((f"POST {AGENT} HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer {token}\r\nauthorization: Bearer {second}\r\n"
+                              f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n").encode() + body)
+        refused(reply, 401, "unauthenticated")
+
+
+def test_a_token_for_somebody_else_is_refused_here(tokens):
+    minted = tokens.mint("get_*", audience="payments")
+    refused(tokens.ask(minted["token"]), 401, "unauthenticated")
+    assert tokens.introspect(minted["token"])["aud"] == "payments"  # who it is for may ask
+
+
+# ---- introspection and lists ----
+
+
+def test_introspection_tells_what_a_token_is_good_for(tokens):
+    minted = tokens.mint("get_* refund", actor="invoice_bot", acting_for="dan", ttl_seconds=300, max_uses=5)
+    _, claims = parts(minted["token"])
+    right = {"active": True, "scope": "get_* refund", "client_id": claims["key"], "sub": "fleet_bot", "aud": "writ", "iss": "writ",
+             "exp": claims["exp"], "iat": claims["iat"], "nbf": claims["nbf"], "jti": minted["token_id"], "token_type": "Bearer",
+             "tenant": tokens.tenant.name, "actor": "invoice_bot", "acting_for": "dan", "uses_left": 5}
+    assert tokens.introspect(minted["token"]) == right
+    assert tokens.decided(minted["token"])["allowed"]
+    assert tokens.introspect(minted["token"])["uses_left"] == 4
+    assert tokens.introspect(minted["token"], tokens.tenant.admin)["active"] is True
+    form = tokens.call("POST", INTROSPECT, tokens.key, f"token={minted['token']}&token_type_hint=access_token",
+                       {"Content-Type": "application/x-www-form-urlencoded; charset=utf-8"})
+    assert form.status == 200 and form.json == {**right, "uses_left": 4}
+    assert inactive(tokens.introspect(minted["token"], tokens.stack.keys["agent"]))  # another tenant
+
+
+def test_introspection_wants_a_token(tokens):
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    refused(tokens.call("POST", INTROSPECT, tokens.key, {}), 400, "missing_member", "/token")
+    refused(tokens.call("POST", INTROSPECT, tokens.key, {"token": 5}), 400, "wrong_type", "/token")
+    refused(tokens.call("POST", INTROSPECT, tokens.key, "hint=x", form), 400, "missing_member", "/token")
+    refused(tokens.call("POST", INTROSPECT, tokens.key, "token=a&token=b", form), 400, "bad_parameter")
+    refused(tokens.call("POST", INTROSPECT, tokens.key, "token=%zz", form), 400, "bad_parameter")
+    refused(tokens.call("POST", INTROSPECT, tokens.key, "x", {"Content-Type": "text/plain"}), 415, "unsupported_media_type")
+    refused(tokens.call("POST", INTROSPECT, tokens.tenant.auditor, {"token": "x"}), 403, "missing_role")
+
+
+def test_lists_are_pages_in_the_order_of_minting(tokens):
+    minted = [tokens.mint(actor=f"{'odd' if i % 2 else 'even'}_bot", ttl_seconds=600, **({"acting_for": "carol"} if i < 3 else {}))
+              for i in range(11)]
+    ids = [one["token_id"] for one in minted]
+    found, cursor = [], 0
+    while True:
+        page = tokens.list(f"?limit=4&cursor={cursor}")
+        assert page["count"] == len(page["tokens"]) <= 4 and page["limit"] == 4
+        found += page["tokens"]
+        cursor = page["next_cursor"]
+        if cursor == 0:
+            break
+    assert [one["token_id"] for one in found] == ids
+    first = found[0]
+    assert first["actor"] == "even_bot" and first["acting_for"] == "carol" and first["scope"] == "get_* refund"
+    assert first["active"] is True and first["tenant_id"] == tokens.tenant.name and "token" not in first
+    assert [one["token_id"] for one in tokens.list("?actor=odd_bot")["tokens"]] == ids[1::2]
+    assert [one["token_id"] for one in tokens.list("?acting_for=carol")["tokens"]] == ids[:3]
+    tokens.revoke(ids[5])
+    assert [one["token_id"] for one in tokens.list("?active=true&limit=500")["tokens"]] == ids[:5] + ids[6:]
+    dead = tokens.list("?limit=500")["tokens"][5]
+    assert dead["active"] is False and "revoked_at" in dead
+    second_key = tokens.tenant.key("second_bot", ["agent"])
+    assert tokens.list(key=second_key) == {"tokens": [], "count": 0, "limit": 20, "next_cursor": 0}
+    assert tokens.list("?limit=500", key=tokens.tenant.admin)["count"] == 11
+    refused(tokens.call("GET", "/v1/tokens?active=1", tokens.key), 400, "bad_parameter")
+    refused(tokens.call("GET", "/v1/tokens?colour=1", tokens.key), 400, "unknown_parameter")
+    refused(tokens.call("GET", "/v1/tokens?limit=0", tokens.key), 400, "bad_parameter")
+
+
+# ---- records ----
+
+
+def test_a_token_s_life_is_in_the_audit_trail(tokens):
+    minted = tokens.mint(["get_*", "refund"], actor="invoice_bot", acting_for="carol", max_uses=7)
+    tokens.revoke(minted["token_id"])
+    with tokens.stack.at_engine(minted["token"]) as wire:
+        for _ in range(10):
+            assert wire.post(AGENT, {"action": "get_x"}).status == 401
+    refused(tokens.ask(minted["token"][:-5] + "AAAAA"), 401, "unauthenticated")
+
+    def told():
+        found = [event for event in tokens.tenant.events() if event.get("token_id") == minted["token_id"]]
+        rejected = [event for event in found if event["kind"] == "token.rejected"]
+        return found if sum(event["count"] for event in rejected) == 10 else None
+    found = eventually(told, "the token's events", 10)
+    kinds = [event["kind"] for event in reversed(found)]
+    assert kinds[:2] == ["token.minted", "token.revoked"] and set(kinds[2:]) == {"token.rejected"} and len(kinds) <= 5
+    birth = found[-1]
+    assert birth["actor"] == "invoice_bot" and birth["acting_for"] == "carol" and birth["scope"] == ["get_*", "refund"]
+    assert birth["count"] == 7 and birth["key_id"] == parts(minted["token"])[1]["key"]
+    assert not any(minted["token"][-40:] in json.dumps(event) for event in found)
+
+
+SECRETS = ["9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60",
+           "4ccd089b28ff96da9db6c346ec114e0f5b8a319f35aba624da8cf6ed4fb8a6fb"]
+
+
+def put_signer(stack, number, active_seconds_ago):
+    folder = stack.engine_data / "engine" / "signers"
+    for directory in (folder.parent, folder):
+        directory.mkdir(mode=0o700, exist_ok=True)
+    path = folder / f"signer-{number:010}.key"
+    path.write_text(f"writ-signer 1\nactive_ms {int((time.time() - active_seconds_ago) * 1000)}\nsecret {SECRETS[number - 1]}\n")
+    path.chmod(0o600)
+    return path
+
+
+def kids(stack):
+    with stack.at_engine(None) as wire:
+        return [key["kid"] for key in wire.get(JWKS).json["keys"]]
+
+
+def mint_at(stack, key):
+    with stack.at_engine(key) as wire:
+        return wire.post(MINT, {"scope": "get_*", "ttl_seconds": 600}).json["token"]
+
+
+def works(stack, token):
+    with stack.at_engine(token) as wire:
+        return wire.post(AGENT, {"action": "get_x"}).status == 200
+
+
+def test_a_signing_key_is_replaced_in_time_and_verifies_on(fresh):
+    stack = fresh()
+    put_signer(stack, 1, 30 * 86400)
+    stack.start()
+    stack.policy("base", POLICY)
+    key = stack.key("fleet_bot", ["agent"])
+    newest_first = eventually(lambda: (now := kids(stack)) and len(now) == 2 and now, "a new key is told", 10)
+    token = mint_at(stack, key)  # ten minutes before it signs
+    assert parts(token)[0]["kid"] == newest_first[1] and works(stack, token)
+    stack.engine.stop()
+
+
+def test_a_key_takes_over_when_its_time_has_come(fresh):
+    stack = fresh()
+    put_signer(stack, 1, 86400)
+    put_signer(stack, 2, -6)
+    stack.start()
+    stack.policy("base", POLICY)
+    key = stack.key("fleet_bot", ["agent"])
+    before = mint_at(stack, key)
+    second, first = kids(stack)
+    assert parts(before)[0]["kid"] == first
+    eventually(lambda: parts(mint_at(stack, key))[0]["kid"] == second, "the second key signs", 15)
+    assert works(stack, before) and works(stack, mint_at(stack, key))
+    stack.engine.stop()
+
+
+def test_a_key_goes_when_nothing_of_it_can_live(fresh):
+    stack = fresh()
+    path = put_signer(stack, 1, 60 * 86400)
+    put_signer(stack, 2, 26 * 3600)
+    stack.start()
+    assert len(kids(stack)) == 1 and not path.exists()
+    stack.engine.stop()
+
+
+def test_a_damaged_signer_ends_the_start_with_its_name(fresh):
+    stack = fresh()
+    path = put_signer(stack, 1, 86400)
+    path.write_text("writ-signer 1\n")
+    stack.make_first_keys()
+    stack.platform.start()
+    stack.engine.start(ready=False)
+    assert stack.engine.wait() == 1
+    assert path.name in stack.engine.tail() and "damaged" in stack.engine.tail()
+
+
+def test_tokens_outlive_the_engine(fresh):
+    """Clean stop and kill -9: what was minted works, what was revoked or spent stays so, keys are the same."""
+    stack = fresh().start()
+    stack.policy("base", POLICY)
+    key = stack.key("fleet_bot", ["agent"], actors=["*_bot"])
+    jwks = None
+    with stack.at_engine(key) as wire:
+        live = wire.post(MINT, {"scope": "get_*", "ttl_seconds": 3600}).json
+        dead = wire.post(MINT, {"scope": "get_*", "ttl_seconds": 3600}).json
+        few = wire.post(MINT, {"scope": "get_*", "ttl_seconds": 3600, "max_uses": 3}).json
+        retry = {"Idempotency-Key": "k"}
+        kept = wire.post(MINT, {"scope": "get_*"}, headers=retry).json
+        assert wire.delete(f"/v1/tokens/{dead['token_id']}").status == 200
+        jwks = wire.get(JWKS).json
+    with stack.at_engine(few["token"]) as wire:
+        assert wire.post(AGENT, {"action": "get_x"}).json["allowed"]
+    for turn, ended in enumerate((stack.engine.kill, stack.engine.stop)):
+        ended()
+        stack.engine.start()
+        with stack.at_engine(None) as wire:
+            assert wire.get(JWKS).json == jwks
+        with stack.at_engine(live["token"]) as wire:
+            assert wire.post(AGENT, {"action": "get_x"}).json["allowed"]
+        with stack.at_engine(dead["token"]) as wire:
+            refused(wire.post(AGENT, {"action": "get_x"}), 401, "credential_revoked")
+        with stack.at_engine(few["token"]) as wire:
+            assert wire.post(AGENT, {"action": "get_x"}).json["allowed"]
+        with stack.at_engine(key) as wire:
+            assert wire.post(INTROSPECT, {"token": few["token"]}).json.get("uses_left", 0) == 1 - turn
+            again = wire.post(MINT, {"scope": "get_*"}, headers=retry).json
+            assert again == {**kept, "replayed": True}
+    with stack.at_engine(few["token"]) as wire:
+        assert wire.post(AGENT, {"action": "get_x"}).json["rule"] == "token:uses"
+    stack.engine.stop()

@@ -1,0 +1,317 @@
+/* calls_rig.h - an engine without a main thread's loop: four real workers with the real routes, shards and
+ * journal, spoken to through socket pairs, so that a test chooses the reactor that a request comes to.
+ *
+ * The test's own thread plays the main thread: it starts, drains and stops the workers as main.c does. */
+#ifndef TESTS_CALLS_RIG_H
+#define TESTS_CALLS_RIG_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+/* cmocka wants the four above first. */
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "engine/engine.h"
+#include "engine/recovery.h"
+#include "engine/signing.h"
+
+enum { RIG_WORKERS = 4, RIG_ANSWER_BYTES = 256 << 10 };
+
+enum rig_key { RIG_AGENT, RIG_REVIEWER, RIG_OTHER_REVIEWER, RIG_ADMIN, RIG_KEYS };
+
+struct rig {
+    struct engine engine;
+    struct recovery recovery;
+    char path[64];
+    struct disk *disk;
+    struct disk slow;                    /* what the journal uses: the real one, that can be made to wait */
+    _Atomic bool sync_stopped, write_stopped;
+    char credentials[RIG_KEYS][CREDENTIAL_TEXT + 1];
+    char bundle_text[16 << 10];
+    bool is_running;
+};
+
+/* ---- the disk: a sync, or a write, can be made to wait ---- */
+
+static struct rig *rig_now; /* one at a time */
+
+static enum err rig_sync(void *state, int file)
+{
+    while (atomic_load(&rig_now->sync_stopped)) sched_yield();
+    return rig_now->disk->sync(state, file);
+}
+
+static enum err rig_write(void *state, int file, const void *from, size_t size, uint64_t offset)
+{
+    while (atomic_load(&rig_now->write_stopped)) sched_yield();
+    return rig_now->disk->write(state, file, from, size, offset);
+}
+
+/* ---- the bundle ---- */
+
+static const char rig_policy[] =
+    "rules:\n"
+    "  - {id: reads, agents: ['*'], actions: ['get_*'], decision: allow}\n"
+    "  - {id: refunds, agents: ['*'], actions: [refund], decision: human_review}\n"
+    "  - {id: few, agents: ['*'], actions: [pay], decision: allow, limit: {per: tenant, window: 1h, count: 30}}\n"
+    "  - {id: each, agents: ['*'], actions: [send], decision: allow, limit: {per: actor, window: 1h, count: 1000000}}\n";
+
+static void rig_put_key(struct rig *r, struct buf *b, enum rig_key k, const char *name, const char *roles)
+{
+    struct id id = {{1}};
+    char text[ID_TEXT], hex[SHA256_HEX];
+    id.bytes[ID_BYTES - 1] = (uint8_t)(k + 1);
+    if (r->credentials[k][0] == '\0') credential_make(id, r->credentials[k]);
+    sha256_write_hex(credential_mac(&r->engine.pepper, str_from(r->credentials[k])), hex);
+    id_write("key_", id, text);
+    buf_printf(b, "%s{\"id\":\"%.*s\",\"name\":\"%s\",\"owner\":\"%s-owner\",\"tenant\":\"acme\",\"roles\":[%s],\"actors\":[\"*\"],\"mac\":\"%.*s\"}",
+               k == 0 ? "" : ",", ID_TEXT, text, name, name, roles, SHA256_HEX, hex);
+}
+
+static struct bundle *rig_bundle(struct rig *r, unsigned revision)
+{
+    struct buf b = buf_over(r->bundle_text, sizeof r->bundle_text);
+    struct bundle *bundle;
+    struct fault f;
+    char hex[SHA256_HEX];
+    buf_printf(&b, "{\"revision\":%u,\"keys\":[", revision);
+    rig_put_key(r, &b, RIG_AGENT, "agent", "\"agent\"");
+    rig_put_key(r, &b, RIG_REVIEWER, "rita", "\"reviewer\"");
+    rig_put_key(r, &b, RIG_OTHER_REVIEWER, "carol", "\"reviewer\"");
+    rig_put_key(r, &b, RIG_ADMIN, "admin", "\"admin\"");
+    sha256_write_hex(sha256_once(str_from(rig_policy)), hex);
+    buf_printf(&b, "],\"policies\":[{\"tenant_id\":\"acme\",\"name\":\"base\",\"version\":%u,\"digest\":\"%.*s\",\"content\":", revision,
+               SHA256_HEX, hex);
+    json_put_string(&b, str_from(rig_policy));
+    buf_put_literal(&b, "}]}");
+    assert_false(b.overflow);
+    enum err err = bundle_create(buf_view(&b), NULL, world_now_ms(), &bundle, &f);
+    if (err != ERR_OK) print_error("%s\n", f.text);
+    assert_int_equal(err, ERR_OK);
+    return bundle;
+}
+
+/* As the feed does: another bundle, and the one before it is freed when all have moved. */
+static void rig_swap(struct rig *r, struct bundle *next)
+{
+    struct engine *e = &r->engine;
+    struct bundle *before = atomic_exchange(&e->bundle, next);
+    for (unsigned i = 0; i < RIG_WORKERS; i++) reactor_wake(e->workers[i].reactor);
+    for (unsigned i = 0; i < RIG_WORKERS; i++)
+        while (atomic_load_explicit(&e->workers[i].in_use, memory_order_acquire) != next) sem_wait(&e->bundle_seen);
+    bundle_destroy(before);
+}
+
+/* ---- start and end ---- */
+
+static void rig_rang(void *context, unsigned producer)
+{
+    struct engine *e = context;
+    if (producer < e->worker_count && e->workers[producer].reactor != NULL) reactor_wake(e->workers[producer].reactor);
+}
+
+static void rig_open_journal(struct rig *r)
+{
+    struct engine *e = &r->engine;
+    struct journal_report report;
+    struct fault f;
+    char path[128];
+    snprintf(path, sizeof path, "%s/engine/journal", r->path);
+    assert_int_equal(disk_real_create(path, &r->disk), ERR_OK);
+    r->slow = *r->disk;
+    r->slow.sync = rig_sync;
+    r->slow.write = rig_write;
+    struct journal_options options = {.disk = &r->slow, .producers = RIG_WORKERS + 1, .segment_bytes = 16 << 20, .lazy_sync_ms = 10,
+                                      .ring = rig_rang, .context = e};
+    enum err err = recovery_run(e, &r->recovery, &options, &report, &f);
+    if (err != ERR_OK) print_error("%s\n", f.text);
+    assert_int_equal(err, ERR_OK);
+}
+
+static struct rig *rig_create(void)
+{
+    struct rig *r = calloc(1, sizeof *r);
+    struct engine *e = &r->engine;
+    struct fault f;
+    rig_now = r;
+    snprintf(r->path, sizeof r->path, "/tmp/test_calls_XXXXXX");
+    assert_non_null(mkdtemp(r->path));
+    char engine_path[128], *arguments[] = {"writ-engine", "--data", r->path, "--node", "rig", NULL}, *environment[] = {NULL};
+    snprintf(engine_path, sizeof engine_path, "%s/engine", r->path);
+    assert_int_equal(mkdir(engine_path, 0700), 0);
+    assert_int_equal(config_read(PROGRAM_ENGINE, 5, arguments, environment, &e->config, &f), ERR_OK);
+    e->worker_count = RIG_WORKERS;
+    e->workers = calloc(RIG_WORKERS, sizeof *e->workers);
+    sem_init(&e->bundle_seen, 0, 0);
+    sem_init(&e->main_rung, 0, 0);
+    pthread_mutex_init(&e->publisher_lock, NULL);
+    assert_int_equal(pthread_barrier_init(&e->leaving, NULL, RIG_WORKERS), 0);
+    e->revoked = revoked_log_create(RIG_WORKERS);
+    e->post = post_create(RIG_WORKERS);
+    world_random(&e->pepper, sizeof e->pepper);
+    assert_int_equal(signing_create(&e->config, world_now_ms(), &e->signing, &f), ERR_OK);
+    rig_open_journal(r);
+    atomic_store(&e->bundle, rig_bundle(r, 1));
+    atomic_store(&e->phase, PHASE_SERVING);
+    for (unsigned i = 0; i < RIG_WORKERS; i++) assert_int_equal(worker_start(e, i), ERR_OK);
+    r->is_running = true;
+    return r;
+}
+
+static size_t rig_under_way(struct rig *r)
+{
+    size_t count = 0;
+    for (unsigned i = 0; i < RIG_WORKERS; i++) count += atomic_load(&r->engine.workers[i].under_way);
+    return count;
+}
+
+static size_t rig_connections(struct rig *r)
+{
+    size_t count = 0;
+    for (unsigned i = 0; i < RIG_WORKERS; i++) count += atomic_load(&r->engine.workers[i].connections);
+    return count;
+}
+
+static void rig_drain(struct rig *r)
+{
+    for (unsigned i = 0; i < RIG_WORKERS; i++) worker_tell(&r->engine.workers[i], REACTOR_DRAIN, -1, false);
+}
+
+static void rig_stop(struct rig *r)
+{
+    for (unsigned i = 0; i < RIG_WORKERS; i++) worker_tell(&r->engine.workers[i], REACTOR_STOP, -1, false);
+    for (unsigned i = 0; i < RIG_WORKERS; i++) reactor_join(r->engine.workers[i].reactor);
+    r->is_running = false;
+}
+
+static int rig_remove(const char *path, const struct stat *st, int kind, struct FTW *at)
+{
+    (void)st, (void)kind, (void)at;
+    return remove(path);
+}
+
+static void rig_destroy(struct rig *r)
+{
+    struct engine *e = &r->engine;
+    if (r->is_running) rig_stop(r);
+    journal_close(e->journal);
+    for (unsigned i = 0; i < RIG_WORKERS; i++) reactor_destroy(e->workers[i].reactor);
+    for (unsigned i = 0; i < RIG_WORKERS; i++) shard_destroy(e->shards[i]);
+    free(e->shards);
+    bundle_destroy(atomic_load(&e->bundle));
+    signing_destroy(e->signing);
+    post_destroy(e->post);
+    revoked_log_destroy(e->revoked);
+    recovery_fini(&r->recovery);
+    disk_real_destroy(r->disk);
+    pthread_barrier_destroy(&e->leaving);
+    free(e->workers);
+    config_fini(&e->config);
+    nftw(r->path, rig_remove, 8, FTW_DEPTH | FTW_PHYS);
+    free(r);
+}
+
+/* ---- a client of one worker ---- */
+
+struct client {
+    int fd;
+    struct rig *rig;
+    char answer[RIG_ANSWER_BYTES];       /* of the last request, NUL-terminated: head and body */
+    size_t size;
+    int status;
+    const char *body;
+};
+
+static struct client *client_of(struct rig *r, unsigned worker)
+{
+    int pair[2];
+    struct client *c = calloc(1, sizeof *c);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    fcntl(pair[1], F_SETFL, O_NONBLOCK);
+    c->fd = pair[0];
+    c->rig = r;
+    worker_tell(&r->engine.workers[worker], REACTOR_SOCKET, pair[1], true);
+    return c;
+}
+
+static void client_close(struct client *c)
+{
+    close(c->fd);
+    free(c);
+}
+
+static void client_say(struct client *c, const char *method, const char *target, enum rig_key key, const char *token, const char *body)
+{
+    char text[80 << 10];
+    int size = snprintf(text, sizeof text,
+                        "%s %s HTTP/1.1\r\nHost: rig\r\nAuthorization: Bearer %s\r\nX-Request-ID: echo-7\r\n"
+                        "Content-Type: application/json\r\nContent-Length: %zu\r\n\r\n%s",
+                        method, target, token != NULL ? token : c->rig->credentials[key], strlen(body), body);
+    check(size > 0 && (size_t)size < sizeof text);
+    for (int at = 0; at < size;) {
+        ssize_t n = send(c->fd, text + at, (size_t)(size - at), MSG_NOSIGNAL);
+        check(n > 0);
+        at += (int)n;
+    }
+}
+
+static bool client_is_whole(struct client *c)
+{
+    const char *end = strstr(c->answer, "\r\n\r\n"), *length = strstr(c->answer, "Content-Length: ");
+    if (end == NULL || length == NULL) return false;
+    c->status = atoi(c->answer + strlen("HTTP/1.1 "));
+    c->body = end + 4;
+    return strlen(c->body) >= strtoul(length + strlen("Content-Length: "), NULL, 10);
+}
+
+/* The whole answer; 0: the connection was closed without one. */
+static int client_hear(struct client *c)
+{
+    c->size = 0;
+    c->answer[0] = '\0';
+    while (!client_is_whole(c)) {
+        ssize_t n = recv(c->fd, c->answer + c->size, sizeof c->answer - 1 - c->size, 0);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) return 0;
+        c->size += (size_t)n;
+        c->answer[c->size] = '\0';
+    }
+    return c->status;
+}
+
+static int client_call(struct client *c, const char *method, const char *target, enum rig_key key, const char *body)
+{
+    client_say(c, method, target, key, NULL, body);
+    return client_hear(c);
+}
+
+/* The text of a member of the last answer; "": it is not there. */
+static const char *client_member(struct client *c, const char *name, char *to, size_t size)
+{
+    char quoted[64];
+    snprintf(quoted, sizeof quoted, "\"%s\":\"", name);
+    const char *at = strstr(c->body, quoted);
+    to[0] = '\0';
+    if (at == NULL) return to;
+    at += strlen(quoted);
+    snprintf(to, size, "%.*s", (int)strcspn(at, "\""), at);
+    return to;
+}
+
+static bool client_says(struct client *c, const char *text) { return strstr(c->body, text) != NULL; }
+
+#endif

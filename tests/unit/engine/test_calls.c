@@ -1,0 +1,453 @@
+/* Calls between four real reactors: requests whose slots are elsewhere, waits, revocations, the drain.
+ * Nothing sleeps to let something happen; a call that is lost would hang, so the program has a time limit. */
+#include "calls_rig.h"
+
+enum { HANG_SECONDS = 240 };
+
+static int set_up(void **state)
+{
+    *state = rig_create();
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    rig_destroy(*state);
+    return 0;
+}
+
+static void ask(struct client *c, const char *actor, const char *action, int n)
+{
+    char body[256];
+    snprintf(body, sizeof body, "{\"action\":\"%s\",\"actor\":\"%s\",\"args\":{\"n\":%d}}", action, actor, n);
+    client_say(c, "POST", "/v1/agent/authorize", RIG_AGENT, NULL, body);
+}
+
+static bool decided(struct client *c, const char *decision)
+{
+    char text[64];
+    snprintf(text, sizeof text, "\"decision\":\"%s\"", decision);
+    return client_hear(c) == 200 && client_says(c, text);
+}
+
+static int resolve(struct client *c, const char *review, const char *how, enum rig_key key)
+{
+    char target[128];
+    snprintf(target, sizeof target, "/v1/queue/%s/%s", review, how);
+    return client_call(c, "POST", target, key, "");
+}
+
+/* A review of that actor, asked for at worker `i`. */
+static void asked_review(struct client *c, const char *actor, int n, char to[64])
+{
+    ask(c, actor, "refund", n);
+    assert_true(decided(c, "human_review"));
+    client_member(c, "review_id", to, 64);
+    assert_int_equal(strlen(to), ID_TEXT);
+}
+
+static void clients_of_all(struct rig *r, struct client *all[RIG_WORKERS])
+{
+    for (unsigned i = 0; i < RIG_WORKERS; i++) all[i] = client_of(r, i);
+}
+
+static void clients_close(struct client *all[RIG_WORKERS])
+{
+    for (unsigned i = 0; i < RIG_WORKERS; i++) client_close(all[i]);
+}
+
+static void under_way_becomes(struct rig *r, size_t count)
+{
+    while (rig_under_way(r) != count) sched_yield();
+}
+
+static void a_review_is_one_and_the_same_from_every_reactor(void **state)
+{
+    struct rig *r = *state;
+    struct client *all[RIG_WORKERS];
+    char actor[32], target[128], review[64], same[64];
+    clients_of_all(r, all);
+    for (int n = 0; n < 24; n++) {
+        snprintf(actor, sizeof actor, "bot-%d", n);
+        asked_review(all[n % RIG_WORKERS], actor, n, review);
+        assert_non_null(strstr(all[n % RIG_WORKERS]->answer, "X-Request-ID: echo-7\r\n"));
+        for (unsigned i = 0; i < RIG_WORKERS; i++) {
+            asked_review(all[i], actor, n, same); /* still pending: the same again */
+            assert_string_equal(same, review);
+            snprintf(target, sizeof target, "/v1/queue/%s", review);
+            assert_int_equal(client_call(all[i], "GET", target, RIG_REVIEWER, ""), 200);
+            assert_true(client_says(all[i], "\"status\":\"pending\""));
+            assert_non_null(strstr(all[i]->answer, "X-Request-ID: echo-7\r\n"));
+        }
+        assert_int_equal(resolve(all[(n + 1) % RIG_WORKERS], review, "approve", RIG_REVIEWER), 200);
+        assert_int_equal(resolve(all[(n + 2) % RIG_WORKERS], review, "deny", RIG_OTHER_REVIEWER), 409);
+        assert_true(client_says(all[(n + 2) % RIG_WORKERS], "\"status\":\"approved\""));
+    }
+    assert_true(mailbox_crossed(r->engine.post) > 0);
+    under_way_becomes(r, 0);
+    clients_close(all);
+}
+
+static void a_list_is_gathered_from_all_shards_in_order(void **state)
+{
+    struct rig *r = *state;
+    struct client *all[RIG_WORKERS];
+    char actor[32], review[64], first[64];
+    enum { COUNT = 40 };
+    char asked[COUNT][64];
+    clients_of_all(r, all);
+    for (int n = 0; n < COUNT; n++) {
+        snprintf(actor, sizeof actor, "bot-%d", n);
+        asked_review(all[n % RIG_WORKERS], actor, n, asked[n]);
+    }
+    for (unsigned i = 0; i < RIG_WORKERS; i++) {
+        assert_int_equal(client_call(all[i], "GET", "/v1/queue/pending?limit=100", RIG_REVIEWER, ""), 200);
+        assert_true(client_says(all[i], "\"total\":40"));
+        const char *at = all[i]->body;
+        for (int n = 0; n < COUNT; n++) {
+            snprintf(review, sizeof review, "\"id\":\"%.*s\"", 40, asked[n]);
+            at = strstr(at, review);
+            assert_non_null(at); /* oldest first: each behind the one before */
+        }
+    }
+    /* A trace id is looked for everywhere, too. */
+    char trace[160], target[256];
+    asked_review(all[0], "tracer", 1, first);
+    client_member(all[0], "trace_id", trace, sizeof trace);
+    snprintf(target, sizeof target, "/v1/queue/%s", trace);
+    for (unsigned i = 0; i < RIG_WORKERS; i++) {
+        assert_int_equal(client_call(all[i], "GET", target, RIG_REVIEWER, ""), 200);
+        assert_true(client_says(all[i], first));
+    }
+    clients_close(all);
+}
+
+static void whoever_waits_is_woken_wherever_it_waits(void **state)
+{
+    struct rig *r = *state;
+    struct client *all[RIG_WORKERS], *resolver = client_of(r, 0);
+    char actor[32], target[128], review[64];
+    clients_of_all(r, all);
+    for (int n = 0; n < 8; n++) {
+        snprintf(actor, sizeof actor, "bot-%d", n);
+        asked_review(resolver, actor, n, review);
+        snprintf(target, sizeof target, "/v1/queue/%s/wait?timeout_ms=60000", review);
+        for (unsigned i = 0; i < RIG_WORKERS; i++) client_say(all[i], "GET", target, RIG_REVIEWER, NULL, "");
+        under_way_becomes(r, RIG_WORKERS);
+        assert_int_equal(resolve(resolver, review, n % 2 == 0 ? "approve" : "deny", RIG_REVIEWER), 200);
+        for (unsigned i = 0; i < RIG_WORKERS; i++) {
+            assert_int_equal(client_hear(all[i]), 200);
+            assert_true(client_says(all[i], n % 2 == 0 ? "\"status\":\"approved\"" : "\"status\":\"denied\""));
+            assert_non_null(strstr(all[i]->answer, "X-Request-ID: echo-7\r\n"));
+        }
+        under_way_becomes(r, 0);
+        for (unsigned i = 0; i < RIG_WORKERS; i++) { /* and now nobody has to wait */
+            assert_int_equal(client_call(all[i], "GET", target, RIG_REVIEWER, ""), 200);
+            assert_false(client_says(all[i], "\"status\":\"pending\""));
+        }
+    }
+    client_close(resolver);
+    clients_close(all);
+}
+
+static void a_wait_ends_with_its_time(void **state)
+{
+    struct rig *r = *state;
+    struct client *all[RIG_WORKERS];
+    char target[128], review[64];
+    clients_of_all(r, all);
+    asked_review(all[0], "bot", 1, review);
+    snprintf(target, sizeof target, "/v1/queue/%s/wait?timeout_ms=20", review);
+    for (unsigned i = 0; i < RIG_WORKERS; i++) client_say(all[i], "GET", target, RIG_REVIEWER, NULL, "");
+    for (unsigned i = 0; i < RIG_WORKERS; i++) {
+        assert_int_equal(client_hear(all[i]), 200);
+        assert_true(client_says(all[i], "\"status\":\"pending\""));
+    }
+    under_way_becomes(r, 0);
+    clients_close(all);
+}
+
+static void a_client_that_went_away_while_waiting_is_forgotten(void **state)
+{
+    struct rig *r = *state;
+    struct client *resolver = client_of(r, 0);
+    char actor[32], target[128], review[64];
+    for (int n = 0; n < 40; n++) {
+        struct client *waiters[RIG_WORKERS];
+        clients_of_all(r, waiters);
+        snprintf(actor, sizeof actor, "bot-%d", n);
+        asked_review(resolver, actor, n, review);
+        snprintf(target, sizeof target, "/v1/queue/%s/wait?timeout_ms=60000", review);
+        for (unsigned i = 0; i < RIG_WORKERS; i++) client_say(waiters[i], "GET", target, RIG_REVIEWER, NULL, "");
+        if (n % 3 != 0) under_way_becomes(r, RIG_WORKERS);
+        if (n % 2 != 0) { /* the answer may be on its way while the client goes */
+            client_say(resolver, "POST", (snprintf(target, sizeof target, "/v1/queue/%s/approve", review), target), RIG_REVIEWER, NULL, "");
+            clients_close(waiters);
+            assert_int_equal(client_hear(resolver), 200);
+        } else {
+            clients_close(waiters);
+        }
+        under_way_becomes(r, 0);
+    }
+    client_close(resolver);
+}
+
+static void answers_of_a_drain_are_503_and_everybody_leaves(void **state)
+{
+    struct rig *r = *state;
+    enum { EACH = 5 };
+    struct client *waiters[RIG_WORKERS][EACH], *asker = client_of(r, 1);
+    char target[128], review[64];
+    asked_review(asker, "bot", 1, review);
+    snprintf(target, sizeof target, "/v1/queue/%s/wait", review);
+    for (int k = 0; k < EACH; k++) {
+        for (unsigned i = 0; i < RIG_WORKERS; i++) {
+            waiters[i][k] = client_of(r, i);
+            client_say(waiters[i][k], "GET", target, RIG_REVIEWER, NULL, "");
+        }
+    }
+    under_way_becomes(r, RIG_WORKERS * EACH);
+    rig_drain(r);
+    for (unsigned i = 0; i < RIG_WORKERS; i++)
+        for (int k = 0; k < EACH; k++) {
+            assert_int_equal(client_hear(waiters[i][k]), 503);
+            assert_true(client_says(waiters[i][k], "\"code\":\"draining\""));
+            client_close(waiters[i][k]);
+        }
+    under_way_becomes(r, 0);
+    assert_int_equal(client_hear(asker), 0);
+    client_close(asker);
+    while (rig_connections(r) > 0) sched_yield();
+    for (unsigned i = 0; i < RIG_WORKERS; i++) assert_int_equal(mailbox_depth(r->engine.post, i), 0);
+    rig_stop(r);
+}
+
+/* The main thread's patience may end before the requests do. */
+static void whoever_leaves_with_requests_under_way_leaves_nothing_behind(void **state)
+{
+    struct rig *r = *state;
+    struct client *all[RIG_WORKERS], *asker = client_of(r, 2);
+    char target[128], review[64], actor[32];
+    asked_review(asker, "bot", 1, review);
+    snprintf(target, sizeof target, "/v1/queue/%s/wait", review);
+    clients_of_all(r, all);
+    for (unsigned i = 0; i < RIG_WORKERS; i++) client_say(all[i], "GET", target, RIG_REVIEWER, NULL, "");
+    under_way_becomes(r, RIG_WORKERS);
+    atomic_store(&r->sync_stopped, true);
+    struct client *stuck[16];
+    for (int n = 0; n < 16; n++) {
+        stuck[n] = client_of(r, (unsigned)n % RIG_WORKERS);
+        snprintf(actor, sizeof actor, "other-%d", n);
+        ask(stuck[n], actor, "refund", n);
+    }
+    while (rig_under_way(r) == RIG_WORKERS) sched_yield(); /* at least one of them is away */
+    rig_stop(r);
+    atomic_store(&r->sync_stopped, false);
+    for (int n = 0; n < 16; n++) client_close(stuck[n]);
+    clients_close(all);
+    client_close(asker);
+}
+
+static void no_answer_of_another_reactor_comes_before_its_record_is_durable(void **state)
+{
+    struct rig *r = *state;
+    struct client *all[RIG_WORKERS];
+    char actor[32], review[64];
+    clients_of_all(r, all);
+    asked_review(all[0], "first", 0, review); /* everything is warm, and its block is synced */
+    atomic_store(&r->sync_stopped, true);
+    for (unsigned i = 0; i < RIG_WORKERS; i++) {
+        snprintf(actor, sizeof actor, "bot-%u", i);
+        ask(all[i], actor, "refund", (int)i);
+    }
+    struct client *other = client_of(r, 3);
+    client_say(other, "POST", "/v1/actors/first/suspend", RIG_ADMIN, NULL, "");
+    struct pollfd heard[RIG_WORKERS + 1];
+    for (unsigned i = 0; i < RIG_WORKERS; i++) heard[i] = (struct pollfd){.fd = all[i]->fd, .events = POLLIN};
+    heard[RIG_WORKERS] = (struct pollfd){.fd = other->fd, .events = POLLIN};
+    assert_int_equal(poll(heard, RIG_WORKERS + 1, 200), 0);
+    atomic_store(&r->sync_stopped, false);
+    for (unsigned i = 0; i < RIG_WORKERS; i++) assert_true(decided(all[i], "human_review"));
+    assert_int_equal(client_hear(other), 200);
+    client_close(other);
+    clients_close(all);
+}
+
+/* All blocks of all reactors are full, and the writer stands still: sockets and mail wait, and nobody is
+ * refused. A plain decision that has to come home for its record is among them. */
+static void a_disk_that_stands_still_delays_and_refuses_nobody(void **state)
+{
+    struct rig *r = *state;
+    enum { CLIENTS = 160, FILL = 50000 };
+    struct client *all[CLIENTS];
+    static char body[FILL + 200];
+    atomic_store(&r->write_stopped, true);
+    for (unsigned i = 0; i < CLIENTS; i++) {
+        all[i] = client_of(r, i % RIG_WORKERS);
+        int head = snprintf(body, sizeof body, "{\"action\":\"%s\",\"actor\":\"bot-%u\",\"args\":{\"fill\":\"", i % 4 == 3 ? "send" : "refund", i);
+        memset(body + head, 'x', FILL);
+        snprintf(body + head + FILL, 8, "\"}}");
+        client_say(all[i], "POST", "/v1/agent/authorize", RIG_AGENT, NULL, body);
+    }
+    while (metrics_total(METRIC_MAILBOX_DEPTH) + metrics_total(METRIC_CALLS_HELD) == 0) sched_yield(); /* told each second */
+    atomic_store(&r->write_stopped, false);
+    for (unsigned i = 0; i < CLIENTS; i++) {
+        assert_true(decided(all[i], i % 4 == 3 ? "allow" : "human_review"));
+        client_close(all[i]);
+    }
+    under_way_becomes(r, 0);
+}
+
+static void after_the_answer_of_a_suspension_every_reactor_denies(void **state)
+{
+    struct rig *r = *state;
+    struct client *all[RIG_WORKERS];
+    char actor[32], target[128];
+    clients_of_all(r, all);
+    for (int n = 0; n < 60; n++) {
+        snprintf(actor, sizeof actor, "bot-%d", n);
+        ask(all[(n + 1) % RIG_WORKERS], actor, "get_order", n);
+        assert_true(decided(all[(n + 1) % RIG_WORKERS], "allow"));
+        snprintf(target, sizeof target, "/v1/actors/%s/suspend", actor);
+        assert_int_equal(client_call(all[n % RIG_WORKERS], "POST", target, RIG_ADMIN, "{\"reason\":\"drill\"}"), 200);
+        for (unsigned i = 0; i < RIG_WORKERS; i++) ask(all[i], actor, "get_order", n);
+        for (unsigned i = 0; i < RIG_WORKERS; i++) {
+            assert_true(decided(all[i], "deny"));
+            assert_true(client_says(all[i], "\"rule\":\"actor:suspended\""));
+        }
+        if (n % 2 == 0) continue;
+        snprintf(target, sizeof target, "/v1/actors/%s/resume", actor);
+        assert_int_equal(client_call(all[n % RIG_WORKERS], "POST", target, RIG_ADMIN, ""), 200);
+        for (unsigned i = 0; i < RIG_WORKERS; i++) ask(all[i], actor, "get_order", n);
+        for (unsigned i = 0; i < RIG_WORKERS; i++) assert_true(decided(all[i], "allow"));
+    }
+    clients_close(all);
+}
+
+static void after_the_answer_of_a_revocation_no_reactor_takes_the_token(void **state)
+{
+    struct rig *r = *state;
+    struct client *all[RIG_WORKERS];
+    char token[TOKEN_TEXT_MAX + 1], id[64], target[128];
+    const char *use = "{\"action\":\"get_order\"}";
+    clients_of_all(r, all);
+    for (int n = 0; n < 60; n++) {
+        unsigned minter = (unsigned)n % RIG_WORKERS, revoker = (unsigned)(n / 4) % RIG_WORKERS;
+        assert_int_equal(client_call(all[minter], "POST", "/v1/tokens/mint", RIG_AGENT, "{\"scope\":\"get_*\"}"), 201);
+        client_member(all[minter], "token", token, sizeof token);
+        client_member(all[minter], "token_id", id, sizeof id);
+        for (unsigned i = 0; i < RIG_WORKERS; i++) client_say(all[i], "POST", "/v1/agent/authorize", RIG_AGENT, token, use);
+        for (unsigned i = 0; i < RIG_WORKERS; i++) assert_true(decided(all[i], "allow"));
+        snprintf(target, sizeof target, "/v1/tokens/%s", id);
+        assert_int_equal(client_call(all[revoker], "DELETE", target, RIG_AGENT, ""), 200);
+        for (unsigned i = 0; i < RIG_WORKERS; i++) client_say(all[i], "POST", "/v1/agent/authorize", RIG_AGENT, token, use);
+        for (unsigned i = 0; i < RIG_WORKERS; i++) assert_int_equal(client_hear(all[i]), 401);
+    }
+    clients_close(all);
+}
+
+static void uses_of_a_token_are_exact_over_all_reactors(void **state)
+{
+    struct rig *r = *state;
+    struct client *all[16];
+    char token[TOKEN_TEXT_MAX + 1];
+    unsigned allowed = 0, refused = 0;
+    for (unsigned i = 0; i < 16; i++) all[i] = client_of(r, i % RIG_WORKERS);
+    assert_int_equal(client_call(all[0], "POST", "/v1/tokens/mint", RIG_AGENT, "{\"scope\":\"get_*\",\"max_uses\":100}"), 201);
+    client_member(all[0], "token", token, sizeof token);
+    for (int n = 0; n < 10; n++) {
+        for (unsigned i = 0; i < 16; i++) client_say(all[i], "POST", "/v1/agent/authorize", RIG_AGENT, token, "{\"action\":\"get_order\"}");
+        for (unsigned i = 0; i < 16; i++) {
+            if (decided(all[i], "allow")) allowed++;
+            else if (client_says(all[i], "\"rule\":\"token:uses\"")) refused++;
+        }
+    }
+    assert_int_equal(allowed, 100);
+    assert_int_equal(refused, 60);
+    for (unsigned i = 0; i < 16; i++) client_close(all[i]);
+}
+
+static void a_limit_is_exact_over_all_reactors(void **state)
+{
+    struct rig *r = *state;
+    struct client *all[16];
+    unsigned allowed = 0;
+    for (unsigned i = 0; i < 16; i++) all[i] = client_of(r, i % RIG_WORKERS);
+    for (int n = 0; n < 5; n++) {
+        for (unsigned i = 0; i < 16; i++) ask(all[i], "payer", "pay", n);
+        for (unsigned i = 0; i < 16; i++)
+            if (decided(all[i], "allow")) allowed++;
+    }
+    assert_int_equal(allowed, 30);
+    for (unsigned i = 0; i < 16; i++) client_close(all[i]);
+}
+
+/* Requests that visit other reactors, while the bundle that they point into is replaced again and again. */
+static void a_bundle_lives_as_long_as_whoever_is_away_with_it(void **state)
+{
+    struct rig *r = *state;
+    enum { CLIENTS = 16, ROUNDS = 60 };
+    struct client *all[CLIENTS];
+    char actor[32];
+    for (unsigned i = 0; i < CLIENTS; i++) all[i] = client_of(r, i % RIG_WORKERS);
+    for (unsigned n = 0; n < ROUNDS; n++) {
+        for (unsigned i = 0; i < CLIENTS; i++) {
+            snprintf(actor, sizeof actor, "bot-%u-%u", n, i);
+            ask(all[i], actor, i % 2 == 0 ? "refund" : "send", (int)n);
+        }
+        rig_swap(r, rig_bundle(r, n + 2));
+        for (unsigned i = 0; i < CLIENTS; i++) assert_true(decided(all[i], i % 2 == 0 ? "human_review" : "allow"));
+    }
+    for (unsigned i = 0; i < CLIENTS; i++) client_close(all[i]);
+}
+
+static void of_many_resolutions_at_once_one_wins(void **state)
+{
+    struct rig *r = *state;
+    enum { CLIENTS = 12 };
+    struct client *asker = client_of(r, 0), *all[CLIENTS];
+    char actor[32], target[128], review[64];
+    for (unsigned i = 0; i < CLIENTS; i++) all[i] = client_of(r, i % RIG_WORKERS);
+    for (int n = 0; n < 50; n++) {
+        unsigned approved = 0, denied = 0;
+        snprintf(actor, sizeof actor, "bot-%d", n);
+        asked_review(asker, actor, n, review);
+        for (unsigned i = 0; i < CLIENTS; i++) {
+            snprintf(target, sizeof target, "/v1/queue/%s/%s", review, i % 2 == 0 ? "approve" : "deny");
+            client_say(all[i], "POST", target, i % 2 == 0 ? RIG_REVIEWER : RIG_OTHER_REVIEWER, NULL, "");
+        }
+        for (unsigned i = 0; i < CLIENTS; i++) {
+            int status = client_hear(all[i]);
+            assert_true(status == 200 || status == 409);
+            if (status == 200) (*(i % 2 == 0 ? &approved : &denied))++; /* the winner's repetitions are 200 too */
+        }
+        assert_true((approved == CLIENTS / 2) != (denied == CLIENTS / 2));
+        assert_true(approved == 0 || denied == 0);
+    }
+    client_close(asker);
+    for (unsigned i = 0; i < CLIENTS; i++) client_close(all[i]);
+}
+
+int main(void)
+{
+    alarm(HANG_SECONDS);
+    const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+        TEST(a_review_is_one_and_the_same_from_every_reactor),
+        TEST(a_list_is_gathered_from_all_shards_in_order),
+        TEST(whoever_waits_is_woken_wherever_it_waits),
+        TEST(a_wait_ends_with_its_time),
+        TEST(a_client_that_went_away_while_waiting_is_forgotten),
+        TEST(answers_of_a_drain_are_503_and_everybody_leaves),
+        TEST(whoever_leaves_with_requests_under_way_leaves_nothing_behind),
+        TEST(no_answer_of_another_reactor_comes_before_its_record_is_durable),
+        TEST(a_disk_that_stands_still_delays_and_refuses_nobody),
+        TEST(after_the_answer_of_a_suspension_every_reactor_denies),
+        TEST(after_the_answer_of_a_revocation_no_reactor_takes_the_token),
+        TEST(uses_of_a_token_are_exact_over_all_reactors),
+        TEST(a_limit_is_exact_over_all_reactors),
+        TEST(a_bundle_lives_as_long_as_whoever_is_away_with_it),
+        TEST(of_many_resolutions_at_once_one_wins),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

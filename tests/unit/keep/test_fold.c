@@ -1,0 +1,224 @@
+/* Folds and the keep thread without Redis: snapshot and journal always amount to what happened. */
+#include "scene.h"
+#include "journal/inside.h"
+
+static struct keep_options options_of(struct scene *s)
+{
+    return (struct keep_options){.journal = s->journal, .disk = s->snapshots, .node = "node-a", .past = &s->past,
+                                 .snapshot_bytes = UINT64_MAX, .snapshot_ms = 3600000,
+                                 .redis = {.url = "", .user = "", .password_file = "", .adopt = "", .timeout_ms = 1000},
+                                 .sheet = s->sheet, .lost_ownership = scene_lost, .context = s};
+}
+
+static void keep_begin(struct scene *s, struct keep_options o)
+{
+    struct fault f;
+    struct keep *keep;
+    assert_int_equal(keep_start(&o, &keep, &f), ERR_OK);
+    scene_set_keep(s, keep);
+}
+
+static uint64_t newest_snapshot(struct scene *s)
+{
+    struct keep_status status;
+    keep_status(s->keep, &status);
+    return status.snapshot_position;
+}
+
+/* One turn of waiting for the keep thread; a wait that is in vain ends the test. */
+static void nap(uint64_t *begun_ns)
+{
+    struct timespec t = {.tv_nsec = 5000000};
+    if (*begun_ns == 0) *begun_ns = world_monotonic_ns();
+    assert_true(world_monotonic_ns() - *begun_ns < UINT64_C(60000000000));
+    nanosleep(&t, NULL);
+}
+
+static void a_fold_of_the_journal_is_what_happened(void **state)
+{
+    (void)state;
+    struct scene *s = scene_create();
+    scene_play(s, 40);
+    struct fold *fold = scene_fold(s);
+    assert_int_equal(fold->past.position, s->seq);
+    assert_same_state(fold->shard, s->truth);
+    fold_destroy(fold);
+    scene_destroy(s);
+}
+
+static void a_snapshot_and_what_is_behind_it_are_what_happened(void **state)
+{
+    (void)state;
+    struct scene *s = scene_create();
+    struct fault f;
+    scene_play(s, 20);
+    struct fold *fold = scene_fold(s);
+    assert_int_equal(keep_snapshot(s->snapshots, &fold->past, &fold->shard, 1, &f), ERR_OK);
+    uint64_t position = fold->past.position;
+    fold_destroy(fold);
+    scene_play(s, 15);
+    fold = fold_create();
+    assert_int_equal(fold_load(fold, s->snapshots, &f), ERR_OK);
+    assert_int_equal(fold->past.position, position);
+    assert_int_equal(fold_follow(fold, s->journal, s->seq, NULL, &f), ERR_OK);
+    assert_same_state(fold->shard, s->truth);
+    fold_destroy(fold);
+    scene_destroy(s);
+}
+
+static void the_last_snapshot_is_made_at_the_end_and_begins_the_next_life(void **state)
+{
+    (void)state;
+    struct scene *s = scene_create();
+    keep_begin(s, options_of(s));
+    scene_play(s, 30);
+    struct image before = image_of(s->truth);
+    uint64_t seq = s->seq;
+    scene_close(s);
+    scene_open(s);
+    assert_int_equal(s->past.position, seq);
+    struct image after = image_of(s->truth);
+    assert_int_equal(before.count, after.count);
+    for (size_t i = 0; i < before.count; i++) assert_true(str_equal(before.entries[i], after.entries[i]));
+    image_fini(&before);
+    image_fini(&after);
+    scene_destroy(s);
+}
+
+static void a_snapshot_is_made_after_so_much_journal(void **state)
+{
+    (void)state;
+    struct scene *s = scene_create();
+    struct keep_options o = options_of(s);
+    o.snapshot_bytes = 20000;
+    keep_begin(s, o);
+    scene_play(s, 40);
+    uint64_t begun_ns = 0;
+    while (newest_snapshot(s) == 0) nap(&begun_ns);
+    assert_true(newest_snapshot(s) <= s->seq);
+    scene_destroy(s);
+}
+
+static void no_snapshot_is_made_where_nothing_changed(void **state)
+{
+    (void)state;
+    struct scene *s = scene_create();
+    struct keep_options o = options_of(s);
+    scene_play(s, 3);
+    o.snapshot_bytes = 0;
+    o.snapshot_ms = 0;
+    keep_begin(s, o);
+    uint64_t begun_ns = 0;
+    while (newest_snapshot(s) == 0) nap(&begun_ns);
+    uint64_t made = metrics_total(METRIC_SNAPSHOTS);
+    for (unsigned i = 0; i < 3; i++) { /* each a tick of the thread, at least */
+        struct timespec t = {.tv_sec = 1};
+        nanosleep(&t, NULL);
+    }
+    assert_int_equal(metrics_total(METRIC_SNAPSHOTS), made);
+    scene_destroy(s);
+}
+
+static void a_segment_stays_until_a_durable_snapshot_includes_it(void **state)
+{
+    (void)state;
+    struct scene *s = scene_create();
+    struct journal_totals totals;
+    struct fault f;
+    static char large[40000];
+    memset(large, 'x', sizeof large);
+    journal_hold(s->journal, 0);
+    journal_confirm(s->journal, UINT64_MAX);
+    scene_play(s, 5);
+    for (unsigned i = 0; i < 80; i++) { /* three segments of a megabyte */
+        scene_record(s, str_of(large, sizeof large), (struct str){0});
+        if (i % 5 == 4) scene_sync(s);
+    }
+    scene_sync(s);
+    for (unsigned i = 0; i < 2; i++) {
+        struct timespec t = {.tv_sec = 1, .tv_nsec = 200000000}; /* the keeper looks once a second */
+        nanosleep(&t, NULL);
+    }
+    journal_totals(s->journal, &totals);
+    assert_int_equal(totals.oldest_seq, 1);
+
+    struct fold *fold = scene_fold(s);
+    assert_int_equal(keep_snapshot(s->snapshots, &fold->past, &fold->shard, 1, &f), ERR_OK);
+    journal_hold(s->journal, fold->past.position);
+    fold_destroy(fold);
+    uint64_t begun_ns = 0;
+    do { /* keep is 0: what is confirmed and held no more goes */
+        nap(&begun_ns);
+        journal_totals(s->journal, &totals);
+    } while (totals.oldest_seq == 1);
+    fold = scene_fold(s);
+    assert_same_state(fold->shard, s->truth);
+    fold_destroy(fold);
+    scene_destroy(s);
+}
+
+static void a_fold_whose_records_are_gone_says_so(void **state)
+{
+    (void)state;
+    struct scene *s = scene_create();
+    struct fault f = {.err = ERR_OK};
+    scene_play(s, 3);
+    struct fold *fold = fold_create();
+    assert_int_equal(fold_follow(fold, s->journal, s->seq + 5, NULL, &f), ERR_CORRUPT);
+    fold_destroy(fold);
+    scene_destroy(s);
+}
+
+static void a_damaged_delta_is_refused_with_its_seq(void **state)
+{
+    (void)state;
+    struct scene *s = scene_create();
+    struct fault f = {.err = ERR_OK};
+    scene_play(s, 1);
+    struct journal_producer *p = journal_producer(s->journal, 0);
+    enum err err;
+    char *to = journal_reserve(p, 6, &err);
+    memcpy(to, "{}\xff\x01\x02\x03", 6);
+    journal_commit(p, 2, 4, true);
+    s->seq++;
+    scene_sync(s);
+    struct fold *fold = fold_create();
+    assert_int_equal(fold_follow(fold, s->journal, s->seq, NULL, &f), ERR_CORRUPT);
+    char seq[32];
+    snprintf(seq, sizeof seq, "seq %llu", (unsigned long long)s->seq);
+    assert_non_null(strstr(f.text, seq));
+    fold_destroy(fold);
+    scene_destroy(s);
+}
+
+static void expired_tokens_are_in_no_later_snapshot(void **state)
+{
+    (void)state;
+    struct scene *s = scene_create();
+    s->now_ms -= 7200000; /* what is minted now expired an hour ago */
+    for (unsigned i = 0; i < 50; i++) (void)scene_mint(s, 0);
+    scene_sync(s);
+    keep_begin(s, options_of(s));
+    scene_close(s);
+    scene_open(s);
+    struct image left = image_of(s->truth);
+    assert_int_equal(left.count, 0);
+    image_fini(&left);
+    scene_destroy(s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_fold_of_the_journal_is_what_happened),
+        cmocka_unit_test(a_snapshot_and_what_is_behind_it_are_what_happened),
+        cmocka_unit_test(the_last_snapshot_is_made_at_the_end_and_begins_the_next_life),
+        cmocka_unit_test(a_snapshot_is_made_after_so_much_journal),
+        cmocka_unit_test(no_snapshot_is_made_where_nothing_changed),
+        cmocka_unit_test(a_segment_stays_until_a_durable_snapshot_includes_it),
+        cmocka_unit_test(a_fold_whose_records_are_gone_says_so),
+        cmocka_unit_test(a_damaged_delta_is_refused_with_its_seq),
+        cmocka_unit_test(expired_tokens_are_in_no_later_snapshot),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

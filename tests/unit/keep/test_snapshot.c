@@ -1,0 +1,285 @@
+/* Snapshots: what is saved comes back, whatever is damaged or cut short. */
+#include "scene.h"
+#include "sim/sim_disk.h"
+
+static struct shard *state_of(unsigned tokens, uint64_t now_ms)
+{
+    struct shard *s = scene_shard();
+    struct fault f;
+    for (unsigned n = 1; n <= tokens; n++) {
+        struct happening h;
+        put_minted(happening_begin(&h), now_ms, n, n % 3);
+        struct journal_record r = {.seq = n, .public_bytes = scene_event, .private_bytes = buf_view(&h.delta)};
+        assert_int_equal(keep_apply(&s, 1, &r, &f), ERR_OK);
+    }
+    return s;
+}
+
+struct rig {
+    struct sim_counts counts;
+    struct sim_disk *sim;
+    struct disk *disk;
+    struct shard *loaded;
+    unsigned wrong_slots;
+};
+
+static struct rig *rig_create(uint64_t capacity)
+{
+    struct rig *r = calloc(1, sizeof *r);
+    assert_non_null(r);
+    r->sim = sim_disk_create(11, capacity, &r->counts);
+    r->disk = sim_disk_door(r->sim);
+    return r;
+}
+
+static void rig_destroy(struct rig *r)
+{
+    shard_destroy(r->loaded);
+    sim_disk_destroy(r->sim);
+    free(r);
+}
+
+static enum err write_as_of(struct rig *r, struct shard *s, uint64_t position)
+{
+    struct keep_past past = {.position = position};
+    struct fault f;
+    keep_past_add_epoch(&past, "0123456789abcdef");
+    return keep_snapshot(r->disk, &past, &s, 1, &f);
+}
+
+static enum err load(void *context, unsigned slot, struct str entry)
+{
+    struct rig *r = context;
+    struct fault f;
+    unsigned own;
+    r->wrong_slots += !shard_entry_slot(entry, &own) || own != slot;
+    return shard_load(r->loaded, entry, &f);
+}
+
+static enum err read_back(struct rig *r, struct keep_past *past)
+{
+    struct fault f;
+    shard_destroy(r->loaded);
+    r->loaded = scene_shard();
+    return snapshot_read(r->disk, load, r, past, &f);
+}
+
+static void an_empty_directory_has_no_snapshot(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create(1 << 30);
+    struct keep_past past;
+    assert_int_equal(read_back(r, &past), ERR_OK);
+    assert_int_equal(past.position, 0);
+    assert_int_equal(past.epoch_count, 0);
+    rig_destroy(r);
+}
+
+static void what_was_saved_comes_back(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create(1 << 30);
+    struct shard *s = state_of(500, 1000000);
+    struct keep_past past = {0};
+    assert_int_equal(write_as_of(r, s, 77), ERR_OK);
+    assert_int_equal(read_back(r, &past), ERR_OK);
+    assert_int_equal(past.position, 77);
+    assert_true(keep_past_knows(&past, STR("0123456789abcdef")));
+    assert_false(keep_past_knows(&past, STR("fedcba9876543210")));
+    assert_int_equal(r->wrong_slots, 0);
+    assert_same_state(s, r->loaded);
+    shard_destroy(s);
+    rig_destroy(r);
+}
+
+static void whose_images_began_it_is_remembered(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create(1 << 30);
+    struct shard *s = state_of(3, 1000000);
+    struct keep_past past = {.adopted = "old-node:0123456789abcdef"}, back;
+    struct fault f;
+    assert_int_equal(keep_snapshot(r->disk, &past, &s, 1, &f), ERR_OK);
+    assert_int_equal(read_back(r, &back), ERR_OK);
+    assert_string_equal(back.adopted, "old-node:0123456789abcdef");
+    assert_same_state(s, r->loaded);
+    shard_destroy(s);
+    rig_destroy(r);
+}
+
+static unsigned files_of(struct rig *r);
+
+static void only_the_newest_two_are_kept(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create(1 << 30);
+    struct keep_past past;
+    for (unsigned i = 1; i <= 5; i++) {
+        struct shard *s = state_of(i * 10, 1000000);
+        assert_int_equal(write_as_of(r, s, i * 100), ERR_OK);
+        shard_destroy(s);
+    }
+    assert_int_equal(files_of(r), 2);
+    assert_int_equal(read_back(r, &past), ERR_OK);
+    assert_int_equal(past.position, 500);
+    rig_destroy(r);
+}
+
+static void count_name(void *context, const char *name)
+{
+    (void)name;
+    ++*(unsigned *)context;
+}
+
+static unsigned files_of(struct rig *r)
+{
+    unsigned count = 0;
+    assert_int_equal(r->disk->list(r->disk->state, count_name, &count), ERR_OK);
+    return count;
+}
+
+static void flip(struct rig *r, const char *name, uint64_t offset)
+{
+    uint64_t size;
+    const char *bytes = sim_disk_bytes(r->sim, name, &size);
+    assert_non_null(bytes);
+    char flipped = (char)(bytes[offset] ^ 16);
+    assert_true(sim_disk_damage(r->sim, name, offset, &flipped, 1));
+}
+
+static void a_flipped_byte_anywhere_is_noticed_and_the_one_before_serves(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create(1 << 30);
+    struct shard *old = state_of(10, 1000000), *new = state_of(20, 1000000);
+    struct keep_past past;
+    uint64_t size;
+    assert_int_equal(write_as_of(r, old, 10), ERR_OK);
+    assert_int_equal(write_as_of(r, new, 20), ERR_OK);
+    assert_non_null(sim_disk_bytes(r->sim, "snapshot-0000000000000014", &size));
+    for (uint64_t at = 0; at < size; at += 53) {
+        flip(r, "snapshot-0000000000000014", at);
+        assert_int_equal(read_back(r, &past), ERR_OK);
+        assert_int_equal(past.position, 10);
+        assert_same_state(old, r->loaded);
+        flip(r, "snapshot-0000000000000014", at); /* and back */
+    }
+    assert_int_equal(read_back(r, &past), ERR_OK);
+    assert_int_equal(past.position, 20);
+    shard_destroy(old);
+    shard_destroy(new);
+    rig_destroy(r);
+}
+
+static void a_shorter_file_is_damaged(void **state)
+{
+    (void)state;
+    struct shard *s = state_of(10, 1000000);
+    struct rig *whole = rig_create(1 << 30);
+    uint64_t size;
+    assert_int_equal(write_as_of(whole, s, 10), ERR_OK);
+    assert_non_null(sim_disk_bytes(whole->sim, "snapshot-000000000000000a", &size));
+    for (uint64_t cut = 0; cut < size; cut += 97) {
+        struct rig *r = rig_create(1 << 30);
+        struct keep_past past;
+        assert_int_equal(write_as_of(r, s, 10), ERR_OK);
+        assert_true(sim_disk_truncate(r->sim, "snapshot-000000000000000a", cut));
+        assert_int_equal(read_back(r, &past), ERR_CORRUPT);
+        rig_destroy(r);
+    }
+    shard_destroy(s);
+    rig_destroy(whole);
+}
+
+static void where_none_verifies_nothing_is_given(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create(1 << 30);
+    struct shard *s = state_of(10, 1000000), *empty = scene_shard();
+    struct keep_past past;
+    assert_int_equal(write_as_of(r, s, 10), ERR_OK);
+    flip(r, "snapshot-000000000000000a", 700);
+    assert_int_equal(read_back(r, &past), ERR_CORRUPT);
+    assert_int_equal(past.position, 0);
+    assert_same_state(empty, r->loaded);
+    shard_destroy(s);
+    shard_destroy(empty);
+    rig_destroy(r);
+}
+
+static void a_power_cut_at_any_operation_leaves_the_old_or_the_new_one(void **state)
+{
+    (void)state;
+    struct shard *old = state_of(10, 1000000), *new = state_of(2000, 1000000);
+    unsigned olds = 0, news = 0;
+    for (unsigned at = 1; at < 40; at++) {
+        struct rig *r = rig_create(1 << 30);
+        struct keep_past past;
+        assert_int_equal(write_as_of(r, old, 10), ERR_OK);
+        sim_disk_die_in(r->sim, at, NULL, NULL);
+        (void)write_as_of(r, new, 20);
+        sim_disk_die(r->sim);
+        sim_disk_power(r->sim);
+        assert_int_equal(read_back(r, &past), ERR_OK);
+        assert_true(past.position == 10 || past.position == 20);
+        assert_same_state(past.position == 10 ? old : new, r->loaded);
+        olds += past.position == 10;
+        news += past.position == 20;
+        assert_int_equal(write_as_of(r, new, 30), ERR_OK); /* what was left half made is in nobody's way */
+        assert_int_equal(read_back(r, &past), ERR_OK);
+        assert_int_equal(past.position, 30);
+        rig_destroy(r);
+    }
+    assert_true(olds > 0 && news > 0);
+    shard_destroy(old);
+    shard_destroy(new);
+}
+
+static void a_full_disk_is_met_before_the_first_byte(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create(2000);
+    struct shard *s = state_of(500, 1000000);
+    struct keep_past past;
+    assert_int_equal(write_as_of(r, s, 10), ERR_NO_SPACE);
+    assert_int_equal(files_of(r), 0);
+    assert_int_equal(read_back(r, &past), ERR_OK);
+    assert_int_equal(past.position, 0);
+    shard_destroy(s);
+    rig_destroy(r);
+}
+
+static void the_newest_epochs_are_remembered(void **state)
+{
+    (void)state;
+    struct keep_past *p = calloc(1, sizeof *p);
+    char epoch[JOURNAL_EPOCH_TEXT + 1];
+    assert_non_null(p);
+    for (unsigned i = 0; i < KEEP_EPOCHS_MAX + 10; i++) {
+        snprintf(epoch, sizeof epoch, "%016x", i);
+        keep_past_add_epoch(p, epoch);
+        keep_past_add_epoch(p, epoch);
+    }
+    assert_int_equal(p->epoch_count, KEEP_EPOCHS_MAX);
+    assert_false(keep_past_knows(p, STR("0000000000000009")));
+    assert_true(keep_past_knows(p, STR("000000000000000a")));
+    assert_true(keep_past_knows(p, str_from(epoch)));
+    free(p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_empty_directory_has_no_snapshot),
+        cmocka_unit_test(what_was_saved_comes_back),
+        cmocka_unit_test(whose_images_began_it_is_remembered),
+        cmocka_unit_test(only_the_newest_two_are_kept),
+        cmocka_unit_test(a_flipped_byte_anywhere_is_noticed_and_the_one_before_serves),
+        cmocka_unit_test(a_shorter_file_is_damaged),
+        cmocka_unit_test(where_none_verifies_nothing_is_given),
+        cmocka_unit_test(a_power_cut_at_any_operation_leaves_the_old_or_the_new_one),
+        cmocka_unit_test(a_full_disk_is_met_before_the_first_byte),
+        cmocka_unit_test(the_newest_epochs_are_remembered),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,715 @@
+/* test_token.c - tokens in the shard: minted, spent, revoked, listed, forgotten. */
+#include "shard_scene.h"
+
+#include "shards/token_table.h"
+
+static const struct str key_a = {.bytes = "key_01JD0000000000000000000000", .size = ID_TEXT};
+static const struct str key_b = {.bytes = "key_01JD0000000000000000000001", .size = ID_TEXT};
+static const uint64_t day_ms = 24 * 3600 * 1000;
+
+static struct id key_id(struct str text)
+{
+    struct id id;
+    assert_true(id_read("key_", text, &id));
+    return id;
+}
+
+struct wish {                    /* what differs from the usual; zeros: as usual */
+    struct str actor, acting_for, scope, audience, tenant, key;
+    uint64_t ttl_ms;
+    uint32_t uses_max;
+    uint8_t retry_key, retry_body;
+    struct id id;
+};
+
+static struct call *mint_call(struct scene *s, struct wish w)
+{
+    static const struct id none;
+    struct call *c = scene_call(s, CALL_MINT, STR("fleet"));
+    c->slot = SCENE_SLOT;
+    c->tenant = scene_or(w.tenant, c->tenant);
+    c->asker.key_id = scene_or(w.key, key_a);
+    bool has_id = memcmp(w.id.bytes, none.bytes, sizeof none.bytes) != 0;
+    c->mint.facts = (struct token_facts){
+        .id = has_id ? w.id : slot_id(id_make(s->now_ms, &s->chance), SCENE_SLOT), .key = key_id(c->asker.key_id), .tenant = c->tenant,
+        .actor = scene_or(w.actor, STR("invoice_bot")), .acting_for = w.acting_for, .scope = scene_or(w.scope, STR("get_* list_*")),
+        .audience = w.audience, .signer = 3, .ordinal = ++s->ordinal, .issued_ms = s->now_ms,
+        .expires_ms = s->now_ms + (w.ttl_ms > 0 ? w.ttl_ms : 60000), .uses_max = w.uses_max};
+    c->mint.retry.given = w.retry_key != 0;
+    memset(c->mint.retry.key.bytes, w.retry_key, REVIEW_DIGEST_BYTES);
+    memset(c->mint.retry.body.bytes, w.retry_body, REVIEW_DIGEST_BYTES);
+    const struct event e = {.tenant_id = c->tenant, .timestamp = s->now_ms, .actor = c->mint.facts.actor, .mode = STR("live")};
+    c->records[0] = scene_event_text(s, "token.minted", &e, c->arena);
+    return c;
+}
+
+static struct token_facts mint(struct scene *s, struct wish w)
+{
+    struct call *c = mint_call(s, w);
+    scene_ask(s, c);
+    assert_int_equal(c->err, ERR_OK);
+    assert_true(c->answered);
+    assert_false(c->mint.replayed);
+    return c->mint.facts;
+}
+
+static struct call *on_token(struct scene *s, enum call_kind kind, struct id id)
+{
+    struct call *c = scene_call(s, kind, STR("fleet"));
+    c->slot = (uint16_t)slot_of_id(id);
+    c->token.id = id;
+    return c;
+}
+
+static struct call *do_token(struct scene *s, enum call_kind kind, struct id id)
+{
+    struct call *c = on_token(s, kind, id);
+    scene_ask(s, c);
+    return c;
+}
+
+static enum token_use spend(struct scene *s, struct id id)
+{
+    struct call *c = do_token(s, CALL_SPEND, id);
+    assert_int_equal(c->err, ERR_OK);
+    return c->token.use;
+}
+
+static enum err look(struct scene *s, struct id id, struct str key, struct str tenant, bool any, struct token_facts *ret)
+{
+    struct call *c = on_token(s, CALL_TOKEN_GET, id);
+    c->asker.key_id = key;
+    c->tenant = tenant;
+    c->token.any_of_tenant = any;
+    scene_ask(s, c);
+    *ret = c->token.facts;
+    return c->err;
+}
+
+static void assert_same_facts(const struct token_facts *a, const struct token_facts *b)
+{
+    assert_memory_equal(a->id.bytes, b->id.bytes, ID_BYTES);
+    assert_memory_equal(a->key.bytes, b->key.bytes, ID_BYTES);
+    assert_true(str_equal(a->tenant, b->tenant) && str_equal(a->actor, b->actor) && str_equal(a->acting_for, b->acting_for));
+    assert_true(str_equal(a->scope, b->scope) && str_equal(a->audience, b->audience));
+    assert_true(str_is_absent(a->acting_for) == str_is_absent(b->acting_for));
+    assert_int_equal(a->signer, b->signer);
+    assert_int_equal(a->ordinal, b->ordinal);
+    assert_int_equal(a->issued_ms, b->issued_ms);
+    assert_int_equal(a->expires_ms, b->expires_ms);
+    assert_int_equal(a->revoked_ms, b->revoked_ms);
+    assert_int_equal(a->uses_max, b->uses_max);
+    assert_int_equal(a->uses, b->uses);
+}
+
+/* ---- mint ---- */
+
+static void a_minted_token_is_recorded_and_found_with_all_its_facts(void **state)
+{
+    struct scene *s = *state;
+    struct token_facts found, made = mint(s, (struct wish){.acting_for = STR("ann"), .audience = STR("billing"), .uses_max = 5});
+    assert_int_equal(s->record_count, 1);
+    assert_last_kinds(s, "token.minted");
+    assert_int_equal(look(s, made.id, key_a, STR("acme"), false, &found), ERR_OK);
+    assert_same_facts(&made, &found);
+    struct token_facts bare = mint(s, (struct wish){0});
+    assert_int_equal(look(s, bare.id, key_a, STR("acme"), false, &found), ERR_OK);
+    assert_true(str_is_absent(found.acting_for) && str_is_absent(found.audience));
+    assert_int_equal(scene_compare(s->shard, s->twin), 2);
+}
+
+static void what_home_spent_for_the_minting_is_in_its_record(void **state)
+{
+    struct scene *s = *state;
+    struct token_facts counted = mint(s, (struct wish){.uses_max = 5});
+    char bytes[64];
+    struct buf spent = buf_over(bytes, sizeof bytes);
+    struct call *c = mint_call(s, (struct wish){0});
+    delta_put_spent(&spent, counted.id, 1);
+    c->spent = buf_view(&spent);
+    assert_int_equal(spend(s, counted.id), TOKEN_SPENT);
+    scene_ask(s, c);
+    assert_int_equal(c->err, ERR_OK);
+    assert_int_equal(scene_compare(s->shard, s->twin), 2);
+}
+
+static void an_id_that_is_there_already_is_refused_and_recorded_nowhere(void **state)
+{
+    struct scene *s = *state;
+    struct token_facts made = mint(s, (struct wish){0});
+    struct call *c = mint_call(s, (struct wish){.id = made.id, .actor = STR("other")});
+    scene_ask(s, c);
+    assert_int_equal(c->err, ERR_EXISTS);
+    assert_int_equal(s->record_count, 1);
+    assert_int_equal(scene_compare(s->shard, s->twin), 1);
+}
+
+static void a_full_shard_mints_nothing_until_a_token_has_expired(void **state)
+{
+    struct scene *s = *state;
+    scene_restart(s, &(struct shard_options){.count = 1, .tokens_max = 2});
+    mint(s, (struct wish){.ttl_ms = 1000});
+    mint(s, (struct wish){.ttl_ms = day_ms});
+    struct call *c = mint_call(s, (struct wish){0});
+    scene_ask(s, c);
+    assert_int_equal(c->err, ERR_OVERLOADED);
+    assert_int_equal(s->record_count, 2);
+    scene_tick(s, 61000);
+    mint(s, (struct wish){0});
+    assert_int_equal(scene_compare(s->shard, s->twin), 2);
+}
+
+static void a_scope_too_large_for_a_record_is_refused_and_the_shard_lives(void **state)
+{
+    static char scope[LIMIT_DELTA_BYTES];
+    struct scene *s = *state;
+    memset(scope, 'x', sizeof scope);
+    struct call *c = mint_call(s, (struct wish){.scope = str_of(scope, sizeof scope)});
+    scene_ask(s, c);
+    assert_int_equal(c->err, ERR_OUT_OF_RANGE);
+    assert_int_equal(s->record_count, 0);
+    mint(s, (struct wish){.scope = str_of(scope, 3000)});
+}
+
+/* ---- mint again ---- */
+
+static void the_same_key_and_body_get_the_same_token_and_no_second_record(void **state)
+{
+    struct scene *s = *state;
+    struct token_facts first = mint(s, (struct wish){.retry_key = 1, .retry_body = 2, .acting_for = STR("ann"), .uses_max = 9});
+    struct call *c = mint_call(s, (struct wish){.retry_key = 1, .retry_body = 2});
+    shard_recorded(s->shard, s->mark);
+    scene_ask(s, c);
+    assert_int_equal(c->err, ERR_OK);
+    assert_true(c->mint.replayed);
+    assert_same_facts(&first, &c->mint.facts);
+    assert_int_equal(s->record_count, 1);
+    /* Who is told of it is told of a record that may not be durable yet. */
+    assert_true(s->effects.reveals_unsynced);
+    assert_int_equal(s->effects.reveals_mark, s->mark);
+}
+
+static void the_same_key_with_another_body_is_a_mismatch(void **state)
+{
+    struct scene *s = *state;
+    mint(s, (struct wish){.retry_key = 1, .retry_body = 2});
+    struct call *c = mint_call(s, (struct wish){.retry_key = 1, .retry_body = 3});
+    scene_ask(s, c);
+    assert_int_equal(c->err, ERR_IDEMPOTENCY_MISMATCH);
+    assert_int_equal(s->record_count, 1);
+}
+
+static void an_expired_token_is_still_what_its_retry_gets_for_a_day(void **state)
+{
+    struct scene *s = *state;
+    struct token_facts found, first = mint(s, (struct wish){.retry_key = 1, .retry_body = 2, .ttl_ms = 1000});
+    scene_tick(s, day_ms - 1);
+    assert_int_equal(look(s, first.id, key_a, STR("acme"), false, &found), ERR_NOT_FOUND);
+    struct call *c = mint_call(s, (struct wish){.retry_key = 1, .retry_body = 2});
+    scene_ask(s, c);
+    assert_int_equal(c->err, ERR_OK);
+    assert_true(c->mint.replayed);
+    assert_same_facts(&first, &c->mint.facts);
+    assert_int_equal(scene_compare(s->shard, s->twin), 1);
+}
+
+/* Time decides, not the tick that drops the old one a little later. */
+static void after_a_day_the_key_mints_anew_and_the_new_token_holds_it(void **state)
+{
+    struct scene *s = *state;
+    struct token_facts first = mint(s, (struct wish){.retry_key = 1, .retry_body = 2, .ttl_ms = day_ms});
+    s->now_ms += day_ms;
+    struct token_facts second = mint(s, (struct wish){.retry_key = 1, .retry_body = 3, .ttl_ms = 1000});
+    assert_memory_not_equal(first.id.bytes, second.id.bytes, ID_BYTES);
+    assert_int_equal(scene_compare(s->shard, s->twin), 2);
+    scene_tick(s, 120000); /* the old one goes, and does not take the key with it */
+    struct call *c = mint_call(s, (struct wish){.retry_key = 1, .retry_body = 3});
+    scene_ask(s, c);
+    assert_true(c->mint.replayed);
+    assert_same_facts(&second, &c->mint.facts);
+    assert_int_equal(scene_compare(s->shard, s->twin), 1);
+    scene_tick(s, day_ms + 60000);
+    assert_int_equal(scene_compare(s->shard, s->twin), 0);
+}
+
+/* ---- uses ---- */
+
+static void a_token_is_spent_as_often_as_it_may_be_and_not_once_more(void **state)
+{
+    struct scene *s = *state;
+    struct id id = mint(s, (struct wish){.uses_max = 3}).id;
+    for (int i = 0; i < 3; i++) assert_int_equal(spend(s, id), TOKEN_SPENT);
+    assert_int_equal(spend(s, id), TOKEN_NONE_LEFT);
+    assert_int_equal(s->record_count, 1); /* in memory: the decision's record says it */
+}
+
+static void a_use_that_was_given_back_may_be_spent_again(void **state)
+{
+    struct scene *s = *state;
+    struct token_facts found;
+    struct id id = mint(s, (struct wish){.uses_max = 1}).id;
+    assert_int_equal(spend(s, id), TOKEN_SPENT);
+    do_token(s, CALL_UNSPEND, id);
+    assert_int_equal(spend(s, id), TOKEN_SPENT);
+    assert_int_equal(spend(s, id), TOKEN_NONE_LEFT);
+    do_token(s, CALL_UNSPEND, id);
+    do_token(s, CALL_UNSPEND, id); /* more than was spent: never below nothing */
+    assert_int_equal(look(s, id, key_a, STR("acme"), false, &found), ERR_OK);
+    assert_int_equal(found.uses, 0);
+}
+
+static void a_token_that_is_unknown_revoked_or_past_its_time_is_dead(void **state)
+{
+    struct scene *s = *state;
+    struct id revoked = mint(s, (struct wish){.uses_max = 3}).id, expired = mint(s, (struct wish){.uses_max = 3, .ttl_ms = 500}).id;
+    struct id unknown = slot_id(id_make(s->now_ms, &s->chance), SCENE_SLOT);
+    do_token(s, CALL_REVOKE, revoked);
+    assert_int_equal(spend(s, unknown), TOKEN_DEAD);
+    assert_int_equal(spend(s, revoked), TOKEN_DEAD);
+    s->now_ms += 499;
+    assert_int_equal(spend(s, expired), TOKEN_SPENT);
+    s->now_ms += 1;
+    assert_int_equal(spend(s, expired), TOKEN_DEAD);
+    do_token(s, CALL_UNSPEND, unknown);
+}
+
+static void spent_uses_come_back_with_the_decisions_record(void **state)
+{
+    struct scene *s = *state;
+    struct id id = mint(s, (struct wish){.uses_max = 3}).id;
+    char bytes[64];
+    struct buf delta = buf_over(bytes, sizeof bytes);
+    assert_int_equal(spend(s, id), TOKEN_SPENT);
+    assert_int_equal(spend(s, id), TOKEN_SPENT);
+    delta_put_spent(&delta, id, 2);
+    scene_apply(s->twin, STR("{}"), buf_view(&delta));
+    assert_int_equal(scene_compare(s->shard, s->twin), 1);
+}
+
+/* ---- who may see and revoke it ---- */
+
+static void a_token_is_seen_by_the_key_that_minted_it_and_by_who_sees_all_of_its_tenant(void **state)
+{
+    struct scene *s = *state;
+    struct token_facts found;
+    struct id id = mint(s, (struct wish){0}).id;
+    assert_int_equal(look(s, id, key_a, STR("acme"), false, &found), ERR_OK);
+    assert_int_equal(look(s, id, key_b, STR("acme"), false, &found), ERR_NOT_FOUND);
+    assert_int_equal(look(s, id, key_b, STR("acme"), true, &found), ERR_OK);
+    assert_int_equal(look(s, id, key_a, STR("globex"), true, &found), ERR_NOT_FOUND);
+    assert_int_equal(look(s, id, STR("key_nonsense"), STR("acme"), false, &found), ERR_NOT_FOUND);
+}
+
+static enum err revoke_by(struct scene *s, struct id id, struct str key, struct str tenant, bool any)
+{
+    struct call *c = on_token(s, CALL_REVOKE, id);
+    c->asker.key_id = key;
+    c->tenant = tenant;
+    c->token.any_of_tenant = any;
+    scene_ask(s, c);
+    return c->err;
+}
+
+static void others_may_not_revoke_it_and_other_tenants_do_not_find_it(void **state)
+{
+    struct scene *s = *state;
+    struct id id = mint(s, (struct wish){.uses_max = 1}).id;
+    assert_int_equal(revoke_by(s, id, key_b, STR("acme"), false), ERR_MISSING_ROLE);
+    assert_int_equal(revoke_by(s, id, key_a, STR("globex"), false), ERR_NOT_FOUND);
+    assert_int_equal(revoke_by(s, id, key_a, STR("globex"), true), ERR_NOT_FOUND);
+    assert_int_equal(s->record_count, 1);
+    assert_int_equal(s->notice_count, 0);
+    assert_int_equal(spend(s, id), TOKEN_SPENT);
+    assert_int_equal(revoke_by(s, id, key_b, STR("acme"), true), ERR_OK);
+    do_token(s, CALL_UNSPEND, id);
+    assert_int_equal(spend(s, id), TOKEN_DEAD);
+}
+
+static void revoking_records_tells_everybody_and_is_the_same_when_repeated(void **state)
+{
+    struct scene *s = *state;
+    struct token_facts made = mint(s, (struct wish){.acting_for = STR("ann")});
+    char text[ID_TEXT];
+    s->now_ms += 1234;
+    uint64_t at_ms = s->now_ms;
+    struct call *c = do_token(s, CALL_REVOKE, made.id);
+    assert_int_equal(c->err, ERR_OK);
+    assert_int_equal(c->token.facts.revoked_ms, at_ms);
+    assert_last_kinds(s, "token.minted", "token.revoked");
+    struct event e = scene_event(s, -1);
+    id_write("tok_", made.id, text);
+    assert_true(str_equal(e.token_id, str_of(text, ID_TEXT)));
+    assert_text(e.tenant_id, "acme");
+    assert_text(e.actor, "invoice_bot");
+    assert_text(e.acting_for, "ann");
+    assert_text(e.mode, "live");
+    assert_true(str_equal(e.key_id, key_a));
+    assert_true(str_equal(e.engine_version, STR(WRIT_VERSION)));
+    assert_int_equal(e.timestamp, at_ms);
+    id_write("evt_", c->ids[0], text);
+    assert_int_equal(s->notice_count, 1);
+    assert_int_equal(s->notice.kind, NOTICE_TOKEN_REVOKED);
+    assert_memory_equal(s->notice.token.bytes, made.id.bytes, ID_BYTES);
+    assert_int_equal(s->notice.expires_ms, made.expires_ms);
+
+    s->now_ms += 1000;
+    c = do_token(s, CALL_REVOKE, made.id);
+    assert_int_equal(c->err, ERR_OK);
+    assert_int_equal(c->token.facts.revoked_ms, at_ms);
+    assert_int_equal(s->record_count, 2);
+    assert_int_equal(s->notice_count, 2); /* so that the answer waits until everybody knows, too */
+    assert_true(s->effects.reveals_unsynced);
+    assert_int_equal(s->effects.reveals_mark, s->mark);
+    assert_int_equal(scene_compare(s->shard, s->twin), 1);
+}
+
+static void a_token_past_its_time_is_not_there_whether_or_not_a_tick_came(void **state)
+{
+    struct scene *s = *state;
+    struct token_facts found;
+    struct id id = mint(s, (struct wish){.ttl_ms = 1000}).id;
+    s->now_ms += 1000;
+    assert_int_equal(look(s, id, key_a, STR("acme"), true, &found), ERR_NOT_FOUND);
+    assert_int_equal(revoke_by(s, id, key_a, STR("acme"), true), ERR_NOT_FOUND);
+    scene_tick(s, 60000);
+    assert_int_equal(look(s, id, key_a, STR("acme"), true, &found), ERR_NOT_FOUND);
+    assert_int_equal(revoke_by(s, id, key_a, STR("acme"), true), ERR_NOT_FOUND);
+    assert_int_equal(s->record_count, 1);
+}
+
+/* ---- lists ---- */
+
+static struct call *list_call(struct scene *s, uint32_t limit, uint64_t after)
+{
+    struct call *c = scene_call(s, CALL_TOKEN_LIST, STR("root"));
+    c->asker.sees_all = true;
+    c->list.limit = limit;
+    c->list.after = after;
+    return c;
+}
+
+static void a_list_is_in_the_order_of_minting_and_pages_do_not_shift(void **state)
+{
+    struct scene *s = *state;
+    uint64_t ordinals[10], after = 0, seen = 0;
+    for (size_t i = 0; i < 10; i++) ordinals[i] = mint(s, (struct wish){0}).ordinal;
+    mint(s, (struct wish){.tenant = STR("globex")});
+    for (;;) {
+        struct call *c = list_call(s, 3, after);
+        scene_ask(s, c);
+        assert_int_equal(c->err, ERR_OK);
+        for (uint32_t i = 0; i < c->list.count; i++) assert_int_equal(c->list.tokens[i].ordinal, ordinals[seen++]);
+        if (c->list.count < 3) break;
+        after = c->list.tokens[2].ordinal;
+        if (seen == 3) ordinals[9] = ordinals[9] + 0, mint(s, (struct wish){.tenant = STR("globex")});
+    }
+    assert_int_equal(seen, 10);
+}
+
+static uint32_t listed(struct scene *s, struct call *c)
+{
+    scene_ask(s, c);
+    assert_int_equal(c->err, ERR_OK);
+    return c->list.count;
+}
+
+static void filters_narrow_a_list(void **state)
+{
+    struct scene *s = *state;
+    struct call *c;
+    mint(s, (struct wish){.actor = STR("a"), .acting_for = STR("ann")});
+    mint(s, (struct wish){.actor = STR("a"), .acting_for = STR("bob")});
+    mint(s, (struct wish){.actor = STR("b"), .acting_for = STR("ann")});
+    mint(s, (struct wish){.actor = STR("b"), .key = key_b});
+    assert_int_equal(listed(s, list_call(s, 10, 0)), 4);
+    c = list_call(s, 10, 0);
+    c->list.actor = STR("a");
+    assert_int_equal(listed(s, c), 2);
+    c = list_call(s, 10, 0);
+    c->list.acting_for = STR("ann");
+    assert_int_equal(listed(s, c), 2);
+    assert_text(c->list.tokens[1].actor, "b");
+    c->list.actor = STR("b");
+    assert_int_equal(listed(s, c), 1);
+    c->list.actor = STR("c");
+    assert_int_equal(listed(s, c), 0);
+}
+
+static void who_may_not_see_all_sees_what_its_own_key_minted(void **state)
+{
+    struct scene *s = *state;
+    mint(s, (struct wish){.acting_for = STR("ann")});
+    mint(s, (struct wish){.key = key_b, .actor = STR("mine")});
+    struct call *c = list_call(s, 10, 0);
+    c->asker.sees_all = false;
+    c->asker.key_id = key_b;
+    assert_int_equal(listed(s, c), 1);
+    assert_text(c->list.tokens[0].actor, "mine");
+    c = list_call(s, 10, 0);
+    c->asker.sees_all = false;
+    c->asker.key_id = STR("key_nonsense");
+    scene_ask(s, c);
+    assert_int_equal(c->err, ERR_NOT_FOUND);
+}
+
+static void active_ones_are_neither_revoked_nor_spent_and_expired_ones_are_in_no_list(void **state)
+{
+    struct scene *s = *state;
+    mint(s, (struct wish){.actor = STR("good")});
+    struct id revoked = mint(s, (struct wish){0}).id, spent = mint(s, (struct wish){.uses_max = 1}).id;
+    mint(s, (struct wish){.ttl_ms = 1000, .retry_key = 4}); /* kept for its retry, and yet gone */
+    do_token(s, CALL_REVOKE, revoked);
+    spend(s, spent);
+    s->now_ms += 1000;
+    struct call *c = list_call(s, 10, 0);
+    assert_int_equal(listed(s, c), 3);
+    c = list_call(s, 10, 0);
+    c->list.active_only = true;
+    assert_int_equal(listed(s, c), 1);
+    assert_text(c->list.tokens[0].actor, "good");
+}
+
+/* ---- forgetting ---- */
+
+static void ticks_drop_what_has_expired_and_nothing_else(void **state)
+{
+    struct scene *s = *state;
+    struct shard_totals totals;
+    uint64_t chance = 99, end_ms[400];
+    size_t count = sizeof end_ms / sizeof *end_ms;
+    uint64_t start_ms = s->now_ms;
+    for (size_t i = 0; i < count; i++) {
+        chance ^= chance << 13, chance ^= chance >> 7, chance ^= chance << 17;
+        uint64_t ttl_ms = 1000 + chance % (i % 2 == 0 ? 600000 : day_ms);
+        end_ms[i] = start_ms + ttl_ms;
+        mint(s, (struct wish){.ttl_ms = ttl_ms, .uses_max = i % 3 == 0 ? 5 : 0});
+    }
+    while (s->now_ms < start_ms + day_ms + 120000) {
+        size_t here = 0, just = 0;
+        chance ^= chance << 13, chance ^= chance >> 7, chance ^= chance << 17;
+        scene_tick(s, chance % 3000000);
+        for (size_t i = 0; i < count; i++) {
+            here += end_ms[i] > s->now_ms;
+            just += end_ms[i] <= s->now_ms && end_ms[i] + 60000 > s->now_ms;
+        }
+        shard_totals(s->shard, &totals);
+        assert_true(totals.tokens >= here && totals.tokens <= here + just);
+        assert_true(totals.tokens == 0 || (s->next_ms > s->now_ms && s->next_ms <= s->now_ms + 60000));
+        assert_int_equal(listed(s, list_call(s, 500, 0)), here);
+    }
+    shard_totals(s->shard, &totals);
+    assert_int_equal(totals.tokens, 0);
+    assert_int_equal(totals.counted_tokens, 0);
+    assert_int_equal(scene_compare(s->shard, s->twin), 0);
+}
+
+static void a_tick_after_years_of_silence_drops_all(void **state)
+{
+    struct scene *s = *state;
+    mint(s, (struct wish){.ttl_ms = 1000});
+    mint(s, (struct wish){.ttl_ms = day_ms, .retry_key = 3});
+    scene_tick(s, 900 * day_ms);
+    assert_int_equal(scene_compare(s->shard, s->twin), 0);
+    mint(s, (struct wish){.ttl_ms = 1000});
+    scene_tick(s, 61000);
+    assert_int_equal(scene_compare(s->shard, s->twin), 0);
+}
+
+/* The bound of issue 4: at most 256 bytes with strings of 24, the index and the order included. */
+static void a_token_takes_at_most_256_bytes(void **state)
+{
+    struct scene *s = *state;
+    struct shard_totals totals;
+    struct wish w = {.actor = STR("abcdefghijklmnopqrstuvwx"), .acting_for = STR("abcdefghijklmnopqrstuvwx"),
+                     .scope = STR("abcdefghijklmnopqrstuvwx"), .audience = STR("abcdefghijklmnopqrstuvwx"),
+                     .tenant = STR("abcdefghijklmnopqrstuvwx")};
+    /* Just after the index has grown it is at its largest for a token. */
+    for (size_t i = 0; i < 3 * 1024 + 1; i++) mint(s, w);
+    shard_totals(s->shard, &totals);
+    assert_int_equal(totals.tokens, 3 * 1024 + 1);
+    assert_true(totals.token_bytes / totals.tokens <= 256);
+    assert_true(totals.token_bytes / totals.tokens >= 96 + 100);
+}
+
+/* ---- the journal and snapshots ---- */
+
+static void many_random_calls_leave_the_twin_equal(void **state)
+{
+    struct scene *s = *state;
+    static struct id ids[600];
+    size_t count = 0;
+    uint64_t chance = 7;
+    for (int step = 0; step < 2500; step++) {
+        chance ^= chance << 13, chance ^= chance >> 7, chance ^= chance << 17;
+        struct id id = count > 0 ? ids[(chance >> 8) % count] : (struct id){0};
+        switch (chance % 5) {
+        case 0:
+        case 1: {
+            struct call *c = mint_call(s, (struct wish){.ttl_ms = 1 + (chance >> 20) % 400000, .uses_max = (uint32_t)(chance >> 30) % 3,
+                                                        .retry_key = (uint8_t)((chance >> 40) % 8 * 9), .retry_body = (chance >> 50) % 4 == 0,
+                                                        .key = chance >> 60 & 1 ? key_a : key_b});
+            scene_ask(s, c);
+            if (c->err == ERR_OK && !c->mint.replayed && count < 600) ids[count++] = c->mint.facts.id;
+            break;
+        }
+        case 2:
+            if (count > 0 && spend(s, id) == TOKEN_SPENT) {
+                char bytes[64];
+                struct buf delta = buf_over(bytes, sizeof bytes);
+                delta_put_spent(&delta, id, 1);
+                scene_apply(s->twin, STR("{}"), buf_view(&delta));
+            }
+            break;
+        case 3: revoke_by(s, id, key_a, STR("acme"), (chance >> 20) % 2 == 0); break;
+        case 4: scene_tick(s, (chance >> 20) % 4000); break;
+        }
+    }
+    assert_true(scene_compare(s->shard, s->twin) > 20);
+}
+
+static void what_is_saved_is_loaded_and_saved_the_same(void **state)
+{
+    struct scene *s = *state;
+    struct scene_saved saved;
+    struct fault f;
+    struct token_facts found, retried = mint(s, (struct wish){.retry_key = 9, .retry_body = 8, .acting_for = STR("ann"), .uses_max = 4});
+    struct id revoked = mint(s, (struct wish){.key = key_b, .audience = STR("")}).id;
+    do_token(s, CALL_REVOKE, mint(s, (struct wish){0}).id);
+    revoke_by(s, revoked, key_b, STR("acme"), false);
+    spend(s, retried.id);
+    retried.uses = 1;
+    scene_save(s->shard, &saved);
+    assert_int_equal(saved.count, 3);
+    shard_destroy(s->twin);
+    s->twin = shard_create(&(struct shard_options){.count = 1});
+    for (size_t i = 0; i < saved.count; i++) assert_int_equal(shard_load(s->twin, saved.entries[i], &f), ERR_OK);
+    assert_int_equal(scene_compare(s->shard, s->twin), 3);
+    assert_int_equal(shard_ordinal_max(s->twin), s->ordinal);
+    assert_int_equal(shard_load(s->twin, saved.entries[0], &f), ERR_CORRUPT);
+    for (size_t i = 0; i < saved.count; i++)
+        for (size_t size = 0; size < saved.entries[i].size; size++)
+            assert_int_equal(shard_load(s->twin, str_of(saved.entries[i].bytes, size), &f), ERR_CORRUPT);
+    assert_int_equal(scene_compare(s->shard, s->twin), 3);
+
+    struct shard *swapped = s->shard;
+    s->shard = s->twin;
+    s->twin = swapped;
+    struct call *c = mint_call(s, (struct wish){.retry_key = 9, .retry_body = 8});
+    scene_ask(s, c);
+    assert_true(c->mint.replayed);
+    assert_same_facts(&retried, &c->mint.facts);
+    assert_int_equal(look(s, revoked, key_b, STR("acme"), false, &found), ERR_OK);
+    assert_true(found.revoked_ms > 0);
+    scene_saved_drop(&saved);
+}
+
+static void keep_notice(void *context, const struct effect_notice *n)
+{
+    struct scene *s = context;
+    s->notice = *n;
+    s->notice_count++;
+}
+
+static void after_recovery_the_revoked_ones_are_told_to_all(void **state)
+{
+    struct scene *s = *state;
+    mint(s, (struct wish){0});
+    struct token_facts dead = mint(s, (struct wish){0});
+    do_token(s, CALL_REVOKE, dead.id);
+    s->notice_count = 0;
+    shard_notices(s->twin, keep_notice, s);
+    assert_int_equal(s->notice_count, 1);
+    assert_int_equal(s->notice.kind, NOTICE_TOKEN_REVOKED);
+    assert_memory_equal(s->notice.token.bytes, dead.id.bytes, ID_BYTES);
+    assert_int_equal(s->notice.expires_ms, dead.expires_ms);
+}
+
+static void closing_what_is_open_revokes_counted_tokens_alone(void **state)
+{
+    struct scene *s = *state;
+    struct token_facts found;
+    uint64_t tokens, reviews;
+    struct id free_one = mint(s, (struct wish){0}).id, counted = mint(s, (struct wish){.uses_max = 3}).id;
+    do_token(s, CALL_REVOKE, mint(s, (struct wish){.uses_max = 3}).id);
+    s->now_ms += 10;
+    shard_close_open(s->shard, s->now_ms, &tokens, &reviews);
+    assert_int_equal(tokens, 1);
+    assert_int_equal(spend(s, counted), TOKEN_DEAD);
+    assert_int_equal(look(s, free_one, key_a, STR("acme"), false, &found), ERR_OK);
+    assert_int_equal(found.revoked_ms, 0);
+    assert_int_equal(look(s, counted, key_a, STR("acme"), false, &found), ERR_OK);
+    assert_int_equal(found.revoked_ms, s->now_ms);
+}
+
+static enum err apply_one(struct shard *to, struct buf *delta)
+{
+    struct str rest = buf_view(delta);
+    struct delta_entry e;
+    struct fault f;
+    enum err err;
+    assert_true(delta_next(&rest, &e, &err));
+    return shard_apply(to, &e, STR("{}"), &f);
+}
+
+static void records_that_contradict_the_state_are_damage_and_forgotten_tokens_are_not(void **state)
+{
+    struct scene *s = *state;
+    char bytes[512];
+    struct buf delta = buf_over(bytes, sizeof bytes);
+    const struct retry none = {0};
+    struct token_facts made = mint(s, (struct wish){.uses_max = 1});
+    struct id unknown = slot_id(id_make(s->now_ms, &s->chance), SCENE_SLOT);
+    delta_put_minted(&delta, &made, &none);
+    assert_int_equal(apply_one(s->twin, &delta), ERR_CORRUPT); /* twice */
+    buf_clear(&delta);
+    delta_put_revoked(&delta, made.id, 0);
+    assert_int_equal(apply_one(s->twin, &delta), ERR_CORRUPT); /* at no time */
+    buf_clear(&delta);
+    delta_put_spent(&delta, made.id, UINT32_MAX);
+    assert_int_equal(apply_one(s->twin, &delta), ERR_OK);
+    assert_int_equal(apply_one(s->twin, &delta), ERR_CORRUPT); /* more than can be counted */
+    buf_clear(&delta);
+    delta_put_spent(&delta, unknown, 1);
+    assert_int_equal(apply_one(s->twin, &delta), ERR_OK);
+    buf_clear(&delta);
+    delta_put_revoked(&delta, unknown, 77);
+    assert_int_equal(apply_one(s->twin, &delta), ERR_OK);
+    bytes[1] = SCENE_SLOT + 1; /* an entry in another slot than its token's */
+    assert_int_equal(apply_one(s->twin, &delta), ERR_CORRUPT);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        scene_test(a_minted_token_is_recorded_and_found_with_all_its_facts),
+        scene_test(what_home_spent_for_the_minting_is_in_its_record),
+        scene_test(an_id_that_is_there_already_is_refused_and_recorded_nowhere),
+        scene_test(a_full_shard_mints_nothing_until_a_token_has_expired),
+        scene_test(a_scope_too_large_for_a_record_is_refused_and_the_shard_lives),
+        scene_test(the_same_key_and_body_get_the_same_token_and_no_second_record),
+        scene_test(the_same_key_with_another_body_is_a_mismatch),
+        scene_test(an_expired_token_is_still_what_its_retry_gets_for_a_day),
+        scene_test(after_a_day_the_key_mints_anew_and_the_new_token_holds_it),
+        scene_test(a_token_is_spent_as_often_as_it_may_be_and_not_once_more),
+        scene_test(a_use_that_was_given_back_may_be_spent_again),
+        scene_test(a_token_that_is_unknown_revoked_or_past_its_time_is_dead),
+        scene_test(spent_uses_come_back_with_the_decisions_record),
+        scene_test(a_token_is_seen_by_the_key_that_minted_it_and_by_who_sees_all_of_its_tenant),
+        scene_test(others_may_not_revoke_it_and_other_tenants_do_not_find_it),
+        scene_test(revoking_records_tells_everybody_and_is_the_same_when_repeated),
+        scene_test(a_token_past_its_time_is_not_there_whether_or_not_a_tick_came),
+        scene_test(a_list_is_in_the_order_of_minting_and_pages_do_not_shift),
+        scene_test(filters_narrow_a_list),
+        scene_test(who_may_not_see_all_sees_what_its_own_key_minted),
+        scene_test(active_ones_are_neither_revoked_nor_spent_and_expired_ones_are_in_no_list),
+        scene_test(ticks_drop_what_has_expired_and_nothing_else),
+        scene_test(a_tick_after_years_of_silence_drops_all),
+        scene_test(a_token_takes_at_most_256_bytes),
+        scene_test(many_random_calls_leave_the_twin_equal),
+        scene_test(what_is_saved_is_loaded_and_saved_the_same),
+        scene_test(after_recovery_the_revoked_ones_are_told_to_all),
+        scene_test(closing_what_is_open_revokes_counted_tokens_alone),
+        scene_test(records_that_contradict_the_state_are_damage_and_forgotten_tokens_are_not),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
