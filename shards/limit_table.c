@@ -110,6 +110,8 @@ static bool is_over(const struct counter *c, const struct limit_ask *ask)
 
 enum err limit_count(struct limit_table *t, const struct limit_ask *ask, uint64_t now_ms, struct limit_told *ret)
 {
+    /* Counters were dropped by a later clock than this: one made anew may not count in what they knew. */
+    if (now_ms < t->wheel.now_ms) now_ms = t->wheel.now_ms;
     struct counter *c = counter_take(t, ask, now_ms);
     if (c == NULL) return ERR_FULL;
     uint64_t bucket = limit_bucket(now_ms, c->window_ms);

@@ -4,6 +4,7 @@
  * again (timers only hint); refuse what its state forbids; put event and delta together; change;
  * tell. ERR_FULL of what is underneath becomes ERR_OVERLOADED: nothing was changed. */
 #include "base/check.h"
+#include "base/planted.h"
 #include "shards/inside.h"
 
 /* ---- looking ---- */
@@ -128,7 +129,7 @@ enum err review_expire(struct shard *s, struct review *r, uint64_t now_ms, struc
 /* Its time is over: that is recorded before the call is looked at again. */
 static bool expired_first(struct shard *s, struct review *r, struct call *c, struct effects *e)
 {
-    if (!review_is_overdue(r, c->now_ms)) return false;
+    if (!review_is_overdue(r, c->now_ms) || planted("timer_trusted")) return false;
     if (review_expire(s, r, c->now_ms, call_event_id(c), e) == ERR_OK) e->again = true;
     else c->err = ERR_OVERLOADED;
     return true;
@@ -327,6 +328,10 @@ static void resolve(struct shard *s, struct review *r, struct call *c, struct ef
         return;
     }
     enum err err = resolve_admit(r, c);
+    if (planted("two_winners") && err == ERR_ALREADY_RESOLVED) {
+        answer(r, c, ERR_OK, e);
+        return;
+    }
     if (err == ERR_OK && c->kind == CALL_APPROVE) {
         err = vote(s, r, c, e);
     } else if (err == ERR_OK) {

@@ -1,5 +1,6 @@
 /* token_step.c - what calls do to a token: mint, spend, give back, look, list, revoke. */
 #include "base/check.h"
+#include "base/planted.h"
 #include "shards/inside.h"
 
 static bool is_same(struct id a, struct id b) { return memcmp(a.bytes, b.bytes, sizeof a.bytes) == 0; }
@@ -56,7 +57,7 @@ static void spend(struct shard *s, struct call *c)
     if (k == NULL || k->revoked_ms != 0 || c->now_ms >= k->expires_ms) return;
     c->token.use = TOKEN_NONE_LEFT;
     if (k->uses_max != 0 && k->uses >= k->uses_max) return;
-    k->uses++;
+    if (!planted("spend_after_answer")) k->uses++;
     c->token.use = TOKEN_SPENT;
 }
 

@@ -11,7 +11,12 @@
  *   offset_apart         the consumer commits Kafka's offsets before the rows that they stand for
  *   zombie_commits       a platform that lost a partition commits for it all the same
  *   position_apart       ingest commits a stream's position before the rows that it stands for
- *   no_dedupe            ingest stores again what it has stored before */
+ *   no_dedupe            ingest stores again what it has stored before
+ *   two_winners          who resolves a review that is resolved already is told that it worked
+ *   spend_after_answer   a use of a token is counted by its record alone, after others were let through
+ *   revocation_not_awaited  a revocation is answered before every reactor has seen it
+ *   timer_trusted        a deadline holds only once its timer has fired
+ *   image_believed       recovery takes a snapshot or a mirror's image for the newest state */
 #ifndef BASE_PLANTED_H
 #define BASE_PLANTED_H
 
