@@ -14,9 +14,9 @@ TOP = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("WRIT_BUILD", TOP / "build" / "dev"))
 WRIT = BUILD / "bin" / "writ"
 ROOTS = ["src", "shards", "pipeline"]
-DOORS = {  # foreign header: the one room that may include it
+DOORS = {  # foreign header: the room that may include it (Kafka's client has a door on each side)
     r"jsmn\.h": "json", r"openssl/.*": "crypto", r"yaml\.h": "policy", r"re2/.*": "policy", r"llhttp(/.*)?\.h": "http",
-    r"sqlite3\.h": "ingest", r"ev\.h": "loop", r"hiredis.*": "keep", r"librdkafka/.*": "publish",
+    r"sqlite3\.h": "ingest", r"ev\.h": "loop", r"hiredis.*": "keep", r"librdkafka/.*": "publish ingest",
 }
 BANNED = "strcpy strcat sprintf vsprintf gets strtok atoi atol atof alloca system".split()
 LINES_MAX = 900
@@ -98,7 +98,7 @@ def test_a_foreign_library_is_included_by_its_door_only():
     for path in sources(".c", ".cc", ".h"):
         for quote, name in includes(path):
             for pattern, room in DOORS.items():
-                if quote == "<" and re.fullmatch(pattern, name) and room_of(path, known) != room:
+                if quote == "<" and re.fullmatch(pattern, name) and room_of(path, known) not in room.split():
                     wrong.append(f"{relative(path)}: <{name}> belongs to room {room}")
     assert not wrong, "\n".join(wrong)
 

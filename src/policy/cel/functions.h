@@ -1,0 +1,56 @@
+/* functions.h - the table of functions (functions.def) and what the code behind them has in common.
+ *
+ * A function gets its arguments (the receiver first) and looks at their kinds itself, because the
+ * checker cannot know what is behind a `dyn`: a kind that it does not take is CEL_FAULT_OVERLOAD.
+ * Functions are pure, which is what lets the compiler run them on constants. */
+#ifndef POLICY_CEL_FUNCTIONS_H
+#define POLICY_CEL_FUNCTIONS_H
+
+#include "policy/cel/types.h"
+#include "policy/cel/value.h"
+
+typedef struct cel_value cel_function_code(struct cel_meter *m, const struct cel_value *a,
+                                           uint32_t count);
+
+enum cel_function_id {
+#define FUNCTION(id, name, code, prepares, overloads) FUNCTION_##id,
+#include "policy/cel/functions.def"
+#undef FUNCTION
+    FUNCTIONS,
+};
+
+enum cel_prepares { PREPARES_NONE, PREPARES_REGEX, PREPARES_ZONE, PREPARES_CIDR };
+
+struct cel_function {
+    struct str name;
+    cel_function_code *code;
+    enum cel_prepares prepares;
+    const char *overloads;
+};
+
+extern const struct cel_function cel_functions[FUNCTIONS];
+
+/* The function of that name, or FUNCTIONS. */
+enum cel_function_id cel_function_find(struct str name);
+
+/* Whether some overload has that style and count of arguments (the receiver counts). */
+bool cel_function_takes(enum cel_function_id id, bool has_receiver, uint32_t count);
+
+/* The type of a call with arguments of these types; NULL: no overload fits. Binds variables. */
+const struct cel_type *cel_function_result(struct cel_types *types, enum cel_function_id id,
+                                           bool has_receiver,
+                                           const struct cel_type *const *arguments, uint32_t count);
+
+#define FUNCTION(id, name, code, prepares, overloads) cel_function_code code;
+#include "policy/cel/functions.def"
+#undef FUNCTION
+
+/* ---- for the code behind them ---- */
+
+static inline struct cel_value cel_no_overload(void) { return cel_fail(CEL_FAULT_OVERLOAD, NULL); }
+static inline bool cel_is(struct cel_value v, enum cel_kind kind) { return v.kind == kind; }
+
+/* An error that tells of a text of the run (copied). */
+struct cel_value cel_fail_text(struct cel_meter *m, enum cel_fault fault, struct str about);
+
+#endif

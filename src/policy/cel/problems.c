@@ -1,0 +1,50 @@
+/* problems.c - see problems.h. */
+#include "policy/cel/problems.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+void cel_place(struct str text, uint32_t offset, uint32_t *ret_line, uint32_t *ret_column)
+{
+    uint32_t line = 1, column = 1;
+    for (uint32_t i = 0; i < offset && i < text.size; i++) {
+        if (text.bytes[i] == '\n') {
+            line++;
+            column = 1;
+        } else if (((unsigned char)text.bytes[i] & 0xC0) != 0x80) {
+            column++;
+        }
+    }
+    *ret_line = line;
+    *ret_column = column;
+}
+
+void cel_problem_add(struct cel_problems *problems, struct str text, uint32_t offset,
+                     const char *format, ...)
+{
+    for (size_t i = 0; i < problems->count; i++)
+        if (problems->list[i].offset == offset) return;
+    if (problems->count == CEL_PROBLEMS_MAX) return;
+    struct cel_problem *p = &problems->list[problems->count++];
+    p->offset = offset;
+    cel_place(text, offset, &p->line, &p->column);
+
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(p->message, sizeof p->message, format, arguments);
+    va_end(arguments);
+    size_t wrong;
+    if (length >= (int)sizeof p->message && !str_is_utf8(str_from(p->message), &wrong))
+        p->message[wrong] = '\0';
+}
+
+void cel_problems_sort(struct cel_problems *problems)
+{
+    for (size_t i = 1; i < problems->count; i++) {
+        struct cel_problem moved = problems->list[i];
+        size_t at = i;
+        for (; at > 0 && problems->list[at - 1].offset > moved.offset; at--)
+            problems->list[at] = problems->list[at - 1];
+        problems->list[at] = moved;
+    }
+}

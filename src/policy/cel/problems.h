@@ -1,0 +1,18 @@
+/* problems.h - mistakes in an expression, collected with their places; this room only. */
+#ifndef POLICY_CEL_PROBLEMS_H
+#define POLICY_CEL_PROBLEMS_H
+
+#include "policy/cel/cel.h"
+
+/* Adds one at this byte of the text. A second one at the same place is dropped: it follows from the
+ * first. Beyond CEL_PROBLEMS_MAX all are. */
+void cel_problem_add(struct cel_problems *problems, struct str text, uint32_t offset,
+                     const char *format, ...) __attribute__((format(printf, 4, 5)));
+
+/* Line and column (code points), 1-based, of a byte of the text. */
+void cel_place(struct str text, uint32_t offset, uint32_t *ret_line, uint32_t *ret_column);
+
+/* Into the order of the text. */
+void cel_problems_sort(struct cel_problems *problems);
+
+#endif

@@ -1,0 +1,65 @@
+/* regex.cc - see regex.h. */
+#include "policy/cel/regex.h"
+
+#include <cstdint>
+#include <cstring>
+#include <new>
+#include <string>
+
+#include <re2/re2.h>
+
+struct cel_regex {
+    re2::RE2 compiled;
+    cel_regex(const re2::StringPiece &pattern, const re2::RE2::Options &options)
+        : compiled(pattern, options)
+    {
+    }
+};
+
+struct cel_regex *cel_regex_create(const char *pattern, size_t size, char *ret_error)
+{
+    re2::RE2::Options options;
+    options.set_log_errors(false);
+    options.set_max_mem(REGEX_MEMORY_BYTES);
+    const char *why = "the pattern is too long";
+    std::string error;
+    if (size <= REGEX_PATTERN_MAX) {
+        auto *regex = new (std::nothrow) cel_regex(re2::StringPiece(pattern, size), options);
+        if (regex != nullptr && regex->compiled.ok()) return regex;
+        if (regex != nullptr) error = regex->compiled.error();
+        why = error.c_str();
+        delete regex;
+    }
+    if (ret_error != nullptr) {
+        size_t shown = strnlen(why, REGEX_ERROR_TEXT - 1);
+        while (shown > 0 && shown < strlen(why) &&
+               (static_cast<unsigned char>(why[shown]) & 0xC0) == 0x80)
+            shown--;
+        memcpy(ret_error, why, shown);
+        ret_error[shown] = '\0';
+    }
+    return nullptr;
+}
+
+void cel_regex_destroy(struct cel_regex *regex) { delete regex; }
+
+bool cel_regex_search(const struct cel_regex *regex, const char *text, size_t size,
+                      size_t *ret_from, size_t *ret_to)
+{
+    re2::StringPiece found;
+    bool wants_place = ret_from != nullptr;
+    if (!regex->compiled.Match(re2::StringPiece(text, size), 0, size, re2::RE2::UNANCHORED,
+                               wants_place ? &found : nullptr, wants_place ? 1 : 0))
+        return false;
+    if (wants_place) {
+        *ret_from = static_cast<size_t>(found.data() - text);
+        *ret_to = *ret_from + found.size();
+    }
+    return true;
+}
+
+size_t cel_regex_size(const struct cel_regex *regex)
+{
+    int size = regex->compiled.ProgramSize();
+    return size < 0 ? SIZE_MAX / 4096 : static_cast<size_t>(size);
+}

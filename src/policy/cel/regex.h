@@ -1,0 +1,39 @@
+/* regex.h - the only door to RE2: patterns compiled once, matched in time linear in the text.
+ *
+ * A compiled pattern is immutable for its users and may be matched by many threads. It lives on the
+ * heap, and RE2 builds its automaton lazily in a cache; both are bounded by REGEX_MEMORY_BYTES. No
+ * exceptions leave: an allocation that fails ends the process, as it does everywhere in C++. */
+#ifndef POLICY_CEL_REGEX_H
+#define POLICY_CEL_REGEX_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+    REGEX_PATTERN_MAX = 1024,       /* bytes; a longer one is a program, not a pattern */
+    REGEX_MEMORY_BYTES = 256 << 10, /* of one pattern: program and caches */
+    REGEX_ERROR_TEXT = 120,
+};
+
+struct cel_regex;
+
+/* NULL: the pattern is not one; `ret_error` (REGEX_ERROR_TEXT bytes, may be NULL) says why. */
+struct cel_regex *cel_regex_create(const char *pattern, size_t size, char *ret_error);
+void cel_regex_destroy(struct cel_regex *regex); /* NULL is fine */
+
+/* Whether some part of the text matches; the leftmost first one's place where asked for. */
+bool cel_regex_search(const struct cel_regex *regex, const char *text, size_t size,
+                      size_t *ret_from, size_t *ret_to);
+
+/* Instructions of the compiled pattern: what a byte of text costs at worst. */
+size_t cel_regex_size(const struct cel_regex *regex);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,186 @@
+/* test_bounds.c - what an expression or an input is not allowed to cost. */
+#include "cel_scene.h"
+
+static const struct cel_limits small = {.cost = 10000, .memory_bytes = 64 << 10};
+
+#define bounded(expression, expected)                                                              \
+    cel_gives(expression, cel_outcome_with(expression, false, &small), expected)
+
+static void nested_loops_end_at_the_cost_limit(void **state)
+{
+    (void)state;
+    bounded("[1,2,3,4,5,6,7,8,9].all(a, [1,2,3,4,5,6,7,8,9].all(b, [1,2,3,4,5,6,7,8,9].all(c, "
+            "[1,2,3,4,5,6,7,8,9].all(d, [1,2,3,4,5,6,7,8,9].all(e, a + b + c + d + e > 0)))))",
+            "error: the cost limit is reached (at column 129)");
+}
+
+static void a_limit_is_not_absorbed(void **state)
+{
+    (void)state;
+    bounded(
+        "[1,2,3,4,5,6,7,8,9].all(a, [1,2,3,4,5,6,7,8,9].all(b, [1,2,3,4,5,6,7,8,9].all(c, "
+        "[1,2,3,4,5,6,7,8,9].all(d, [1,2,3,4,5,6,7,8,9].all(e, a + b + c + d + e > 0))))) || true",
+        "true"); /* folded: a constant decides before anything is run */
+    bounded("[1,2,3,4,5,6,7,8,9].all(a, [1,2,3,4,5,6,7,8,9].all(b, [1,2,3,4,5,6,7,8,9].all(c, "
+            "[1,2,3,4,5,6,7,8,9].all(d, [1,2,3,4,5,6,7,8,9].all(e, a + b + c + d + e > 0))))) || "
+            "args.yes",
+            "error: the cost limit is reached (at column 129)");
+}
+
+static void texts_that_double_end_at_the_memory_limit(void **state)
+{
+    (void)state;
+    bounded("cel.bind(a, args.name + args.name, cel.bind(b, a + a + a + a + a + a + a + a, "
+            "cel.bind(c, b + b + b + b + b + b + b + b, "
+            "cel.bind(d, c + c + c + c + c + c + c + c, cel.bind(e, d + d + d + d + d + d + d + d, "
+            "size(e + e) > 0)))))",
+            "error: the memory limit is reached (at column 183)");
+    bounded("args.name.replace('', args.name).replace('', args.name).replace('', "
+            "args.name).replace('', args.name)"
+            ".replace('', args.name).replace('', args.name).size() > 0",
+            "error: the cost limit is reached (at column 103)");
+    bounded("['a', 'b'].map(x, [x + x, x + x]).map(x, [x, x, x, x]).map(x, [x, x, x, x]).map(x, "
+            "[x, x]).size() == 2",
+            "true");
+}
+
+static void comparing_what_is_shared_is_paid_for_each_time(void **state)
+{
+    char text[4096];
+    struct buf out = buf_over(text, sizeof text - 1);
+    (void)state;
+    buf_put_literal(&out, "cel.bind(x0, [args], ");
+    for (int i = 1; i < 30; i++) buf_printf(&out, "cel.bind(x%d, [x%d, x%d], ", i, i - 1, i - 1);
+    buf_put_literal(&out, "x29 == x29");
+    for (int i = 0; i < 30; i++) buf_put_byte(&out, ')');
+    text[out.size] = '\0';
+    bounded(text, "error: the cost limit is reached (at column 751)");
+}
+
+static void a_computed_pattern_pays_for_its_compilation(void **state)
+{
+    (void)state;
+    bounded("[1,2,3,4,5,6,7,8,9].exists(i, args.name.matches('x' + string(i)))",
+            "error: the cost limit is reached (at column 41)");
+    gives("args.name.matches('a'.replace('', 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa').replace('', "
+          "'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa'))",
+          "1:19: this is no regular expression: the pattern is too long");
+}
+
+/* Each of them looks at a long text without making anything of it. */
+static void long_texts_are_paid_for_by_who_looks_at_them(void **state)
+{
+    static const char *const looks[] = {"x.startsWith(x)", "x.endsWith(x)",   "x == x",
+                                        "x <= x",          "x.contains('z')", "x.size() > 0",
+                                        "x in {x: 1}",     "x.matches('^b')", "x.glob('*a')"};
+    (void)state;
+    for (size_t i = 0; i < sizeof looks / sizeof looks[0]; i++) {
+        char expression[256];
+        snprintf(expression, sizeof expression,
+                 "cel.bind(x, 'a'.replace('', 'aaaaaaaaaaaaaaaa').replace('', "
+                 "'aaaaaaaaaaaaaaaa').replace('', "
+                 "'aaaaaaaaaaaaaa'), [1,2,3,4,5,6,7,8,9,10].map(i, [1,2,3,4,5,6,7,8,9,10].map(j, "
+                 "%s)).size() > 0)",
+                 looks[i]);
+        struct str got = cel_outcome_with(expression, false, &small);
+        if (!str_starts(got, STR("error: the cost limit is reached")))
+            cel_gives(expression, got, "the cost limit");
+    }
+}
+
+static void a_full_arena_is_an_error_and_no_crash(void **state)
+{
+    (void)state;
+    struct cel_environment environment = cel_policy_environment();
+    struct cel_value variables[CEL_POLICY_VARIABLES], value;
+    struct cel_problems problems;
+    struct cel_program *program;
+    struct arena tiny;
+    arena_reset(&cel_arena);
+    cel_request(variables);
+    assert_int_equal(cel_compile(STR("[args.name, args.name].map(x, x + x).size() == 2"),
+                                 &environment, &cel_arena, &program, &problems),
+                     ERR_OK);
+    for (size_t size = 16; size < 256; size += 16) {
+        arena_init(&tiny, 16, size);
+        bool fine = cel_run(program, variables, &tiny, NULL, &value);
+        assert_true(fine ? cel_is_true(value)
+                         : value.kind == CEL_ERROR && value.form == CEL_FAULT_MEMORY);
+        arena_fini(&tiny);
+    }
+    cel_program_fini(program);
+    bool was_made = false;
+    for (size_t size = 64; !was_made; size += 64) {
+        assert_true(size < 16384);
+        arena_init(&tiny, 64, size);
+        program = NULL;
+        enum err e = cel_compile(STR("args.name.matches('^a') || [1, {'a': 'b'}] == args.list"),
+                                 &environment, &tiny, &program, &problems);
+        was_made = e == ERR_OK;
+        assert_true(was_made ? program != NULL : e == ERR_FULL && program == NULL);
+        cel_program_fini(program);
+        arena_fini(&tiny);
+    }
+}
+
+static void constants_do_not_grow_when_they_are_folded(void **state)
+{
+    (void)state;
+    struct cel_environment environment = cel_policy_environment();
+    struct cel_problems problems;
+    struct cel_program *program;
+    struct arena arena;
+    arena_init(&arena, 1 << 10, 1 << 20);
+    assert_int_equal(
+        cel_compile(
+            STR("'aaaaaaaaaaaaaaaa'.replace('', 'bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb').replace('', "
+                "'cccccccccccccccccccccccccc')"
+                ".replace('', 'dddddddddddddddddddddddddddddddddddddddddd').replace('', "
+                "'eeeeeeeeeeeeeeeeeeeee').size() > 1"),
+            &environment, &arena, &program, &problems),
+        ERR_OK);
+    cel_program_fini(program);
+    assert_true(arena.taken_bytes < 256 << 10);
+    arena_fini(&arena);
+}
+
+static void a_large_json_list_is_searched_within_its_cost(void **state)
+{
+    char text[40000];
+    struct buf out = buf_over(text, sizeof text - 1);
+    (void)state;
+    buf_put_literal(&out, "{\"list\":[0");
+    for (int i = 1; i < 5000; i++) buf_printf(&out, ",%d", i);
+    buf_put_literal(&out, "]}");
+    struct json *args;
+    struct cel_environment environment = cel_policy_environment();
+    struct cel_value variables[CEL_POLICY_VARIABLES], value;
+    struct cel_problems problems;
+    struct cel_program *program;
+    arena_reset(&cel_arena);
+    cel_request(variables);
+    assert_int_equal(json_read(buf_view(&out), NULL, &cel_arena, &args, NULL), ERR_OK);
+    variables[CEL_ARGS] = cel_of_json(args);
+    assert_int_equal(cel_compile(STR("args.list.all(x, x in args.list)"), &environment, &cel_arena,
+                                 &program, &problems),
+                     ERR_OK);
+    assert_false(cel_run(program, variables, &cel_arena, NULL, &value));
+    assert_int_equal(value.form, CEL_FAULT_COST);
+    cel_program_fini(program);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nested_loops_end_at_the_cost_limit),
+        cmocka_unit_test(a_limit_is_not_absorbed),
+        cmocka_unit_test(texts_that_double_end_at_the_memory_limit),
+        cmocka_unit_test(comparing_what_is_shared_is_paid_for_each_time),
+        cmocka_unit_test(a_computed_pattern_pays_for_its_compilation),
+        cmocka_unit_test(long_texts_are_paid_for_by_who_looks_at_them),
+        cmocka_unit_test(a_full_arena_is_an_error_and_no_crash),
+        cmocka_unit_test(constants_do_not_grow_when_they_are_folded),
+        cmocka_unit_test(a_large_json_list_is_searched_within_its_cost),
+    };
+    return cmocka_run_group_tests(tests, cel_set_up, cel_tear_down);
+}
