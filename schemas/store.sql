@@ -1,5 +1,5 @@
 -- The platform's store: SQLite 3.38 or later, WAL, one file (platform.db), readable while the
--- platform runs. PRAGMA user_version = 1. The program makes and migrates it by itself
+-- platform runs. PRAGMA user_version = 2. The program makes and migrates it by itself
 -- (pipeline/ingest/migrations.c); a test holds this text against what it makes.
 --
 -- For analysts: read the view `events`, one column per member of the audit event
@@ -132,7 +132,7 @@ CREATE TABLE streams (
 CREATE TABLE quarantine (
     id INTEGER PRIMARY KEY,
     created_at INTEGER NOT NULL,
-    reason TEXT NOT NULL,          -- clash, event_id clash, invalid
+    reason TEXT NOT NULL,          -- clash, event_id clash, invalid, epoch unknown, poison
     node TEXT NOT NULL,
     journal TEXT NOT NULL,
     epoch TEXT NOT NULL,
@@ -141,6 +141,35 @@ CREATE TABLE quarantine (
     event BLOB NOT NULL,           -- the bytes as they came
     UNIQUE (node, journal, seq, digest)
 );
+
+-- Where Kafka is used: the platforms that read the audit topic. One whose beat stands still for five
+-- seconds, by another's clock, is taken for dead.
+CREATE TABLE consumers (
+    topic TEXT NOT NULL,
+    owner TEXT NOT NULL,           -- random per process
+    beat INTEGER NOT NULL,         -- raised each second
+    seen_at INTEGER NOT NULL,      -- when; for people only
+    PRIMARY KEY (topic, owner)
+) WITHOUT ROWID;
+
+-- How far each partition was read; moved in the transaction of its rows, by its owner only.
+CREATE TABLE offsets (
+    topic TEXT NOT NULL,
+    partition INTEGER NOT NULL,
+    next_offset INTEGER NOT NULL,  -- 0: nothing was read yet
+    owner TEXT NOT NULL,           -- the consumer that reads it; '' = nobody
+    updated_at INTEGER NOT NULL,
+    PRIMARY KEY (topic, partition)
+) WITHOUT ROWID;
+
+-- Streams of which records were missing in the topic: their engine is asked for them again.
+CREATE TABLE replays (
+    node TEXT NOT NULL,
+    journal TEXT NOT NULL,
+    from_seq INTEGER NOT NULL,
+    asked_at INTEGER NOT NULL,     -- also the request's number
+    PRIMARY KEY (node, journal)
+) WITHOUT ROWID;
 
 -- Policy documents as they stand; the text is in policy_versions.
 CREATE TABLE policies (

@@ -1,7 +1,7 @@
 /* actor_step.c - the kill switch in the shard: suspend, resume, who is suspended.
  *
- * Suspending records it at once and tells everybody (a notice); then the actor's pending reviews are
- * denied, SUSPEND_DENIALS a step, and the call is stepped again until none is left. Should the
+ * Suspending records it at once and tells everybody (a notice); then the actor's pending reviews
+ * are denied, SUSPEND_DENIALS a step, and the call is stepped again until none is left. Should the
  * process end in between, the ticks after recovery deny the rest. */
 #include "base/check.h"
 #include "shards/inside.h"
@@ -12,10 +12,16 @@ static struct str actor_event(struct call *c, struct effects *e, struct str kind
 {
     char event_id[ID_TEXT];
     id_write("evt_", call_event_id(c), event_id);
-    const struct event happened = {
-        .event_id = str_of(event_id, ID_TEXT), .kind = kind, .tenant_id = c->tenant, .timestamp = c->now_ms,
-        .actor = c->actor.actor, .reason = reason.size > 0 ? reason : (struct str){0}, .resolved_by = c->asker.owner,
-        .key_id = c->asker.key_id, .mode = STR("live"), .engine_version = STR(WRIT_VERSION)};
+    const struct event happened = {.event_id = str_of(event_id, ID_TEXT),
+                                   .kind = kind,
+                                   .tenant_id = c->tenant,
+                                   .timestamp = c->now_ms,
+                                   .actor = c->actor.actor,
+                                   .reason = reason.size > 0 ? reason : (struct str){0},
+                                   .resolved_by = c->asker.owner,
+                                   .key_id = c->asker.key_id,
+                                   .mode = STR("live"),
+                                   .engine_version = STR(WRIT_VERSION)};
     const size_t most = EVENT_MOST_BYTES + ESCAPE_GROWTH * reason.size;
     struct buf out = effects_buf(e, most);
     event_put(&out, &happened);
@@ -25,8 +31,12 @@ static struct str actor_event(struct call *c, struct effects *e, struct str kind
 
 static void tell(struct effects *e, enum notice_kind kind, const struct actor *a, uint64_t at_ms)
 {
-    effects_notice(e, &(struct effect_notice){.kind = kind, .tenant = a->facts.tenant, .actor = a->facts.actor, .at_ms = at_ms,
-                                              .expires_ms = a->facts.suspended_ms + ACTOR_REMEMBERED_MS});
+    effects_notice(
+        e, &(struct effect_notice){.kind = kind,
+                                   .tenant = a->facts.tenant,
+                                   .actor = a->facts.actor,
+                                   .at_ms = at_ms,
+                                   .expires_ms = a->facts.suspended_ms + ACTOR_REMEMBERED_MS});
 }
 
 /* ---- suspend ---- */
@@ -34,8 +44,9 @@ static void tell(struct effects *e, enum notice_kind kind, const struct actor *a
 static enum err suspend_admit(const struct shard *s, const struct call *c)
 {
     if (s->actors.suspended >= s->actors.suspended_max) return ERR_OVERLOADED;
-    bool fits = c->actor.actor.size > 0 && c->actor.actor.size <= NAME_BYTES_MAX && c->tenant.size > 0 &&
-                c->tenant.size <= NAME_BYTES_MAX && c->asker.owner.size <= NAME_BYTES_MAX && c->actor.reason.size <= NOTE_BYTES_MAX;
+    bool fits = c->actor.actor.size > 0 && c->actor.actor.size <= NAME_BYTES_MAX &&
+                c->tenant.size > 0 && c->tenant.size <= NAME_BYTES_MAX &&
+                c->asker.owner.size <= NAME_BYTES_MAX && c->actor.reason.size <= NOTE_BYTES_MAX;
     return fits ? ERR_OK : ERR_OUT_OF_RANGE;
 }
 
@@ -43,8 +54,12 @@ static enum err suspend(struct shard *s, struct call *c, struct effects *e, stru
 {
     enum err err = suspend_admit(s, c);
     if (err != ERR_OK) return err;
-    const struct actor_facts f = {.tenant = c->tenant, .actor = c->actor.actor, .reason = c->actor.reason, .by = c->asker.owner,
-                                  .ordinal = c->actor.ordinal, .suspended_ms = c->now_ms};
+    const struct actor_facts f = {.tenant = c->tenant,
+                                  .actor = c->actor.actor,
+                                  .reason = c->actor.reason,
+                                  .by = c->asker.owner,
+                                  .ordinal = c->actor.ordinal,
+                                  .suspended_ms = c->now_ms};
     const size_t most = DELTA_MOST_BYTES + f.reason.size;
     struct str event = actor_event(c, e, STR("actor.suspended"), f.reason);
     struct buf out = effects_buf(e, most);
@@ -58,28 +73,36 @@ static enum err suspend(struct shard *s, struct call *c, struct effects *e, stru
     return ERR_OK;
 }
 
-static enum err deny(struct shard *s, struct review *r, const struct actor *a, uint64_t now_ms, struct id event,
-                     struct str key_id, struct effects *e)
+static enum err deny(struct shard *s, struct review *r, const struct actor *a, uint64_t now_ms,
+                     struct id event, struct str key_id, struct effects *e)
 {
     struct review_facts after = r->facts;
     after.state = REVIEW_DENIED;
     after.resolved_ms = now_ms;
     after.resolver = after.resolver_owner = after.resolved_by = a->facts.by;
-    const struct review_happening h = {.kind = STR("review.denied"), .event = event, .at_ms = now_ms, .key_id = key_id,
-                                       .resolved_by = a->facts.by, .rule = STR("actor:suspended")};
+    const struct review_happening h = {.kind = STR("review.denied"),
+                                       .event = event,
+                                       .at_ms = now_ms,
+                                       .key_id = key_id,
+                                       .resolved_by = a->facts.by,
+                                       .rule = STR("actor:suspended")};
     return review_record_move(s, r, &after, &h, e);
 }
 
-enum err actor_deny_next(struct shard *s, struct actor *a, uint64_t now_ms, struct id event, struct str key_id, struct effects *e)
+enum err actor_deny_next(struct shard *s, struct actor *a, uint64_t now_ms, struct id event,
+                         struct str key_id, struct effects *e)
 {
-    struct review_subject *subject = review_subject_find(&s->reviews, a->facts.tenant, false, a->facts.actor);
+    struct review_subject *subject =
+        review_subject_find(&s->reviews, a->facts.tenant, false, a->facts.actor);
     if (subject == NULL) {
         link_remove(&a->to_deny);
         return ERR_END;
     }
     struct review *r = link_owner(subject->pending.head.next, struct review, of_subject);
-    enum err err = review_is_overdue(r, now_ms) ? review_expire(s, r, now_ms, event, e) : deny(s, r, a, now_ms, event, key_id, e);
-    if (err == ERR_OK) shard_mark(s, &a->mark); /* who is told that it is suspended is told of this too */
+    enum err err = review_is_overdue(r, now_ms) ? review_expire(s, r, now_ms, event, e)
+                                                : deny(s, r, a, now_ms, event, key_id, e);
+    if (err == ERR_OK)
+        shard_mark(s, &a->mark); /* who is told that it is suspended is told of this too */
     return err;
 }
 
@@ -141,8 +164,10 @@ static void resume_step(struct shard *s, struct call *c, struct effects *e)
 
 void actor_step(struct shard *s, struct call *c, struct effects *e)
 {
-    if (c->kind == CALL_SUSPEND) suspend_step(s, c, e);
-    else resume_step(s, c, e);
+    if (c->kind == CALL_SUSPEND)
+        suspend_step(s, c, e);
+    else
+        resume_step(s, c, e);
 }
 
 /* ---- who is suspended ---- */
@@ -156,7 +181,8 @@ void actor_list_step(struct shard *s, struct call *c, struct effects *e)
     size_t room = c->list.limit < c->list.total ? c->list.limit : (size_t)c->list.total;
     c->list.actors = arena_array(c->arena, struct actor_facts, room + 1);
     struct order_cursor at = order_after(&n->suspended, c->list.after);
-    for (const struct order_place *place; c->list.count < room && (place = order_next(&n->suspended, &at)) != NULL;) {
+    for (const struct order_place *place;
+         c->list.count < room && (place = order_next(&n->suspended, &at)) != NULL;) {
         if (c->arena->overflow) break;
         const struct actor *a = place->item;
         struct actor_facts *to = &c->list.actors[c->list.count++];

@@ -112,7 +112,8 @@ static struct str text_keep(char *to, struct str text)
     return str_of(to, text.size);
 }
 
-enum err actor_suspend(struct actor_table *t, unsigned slot, const struct actor_facts *f, struct actor **ret)
+enum err actor_suspend(struct actor_table *t, unsigned slot, const struct actor_facts *f,
+                       struct actor **ret)
 {
     struct actor_tenant *n = tenant_take(t, f->tenant);
     if (n == NULL || !order_ready(&n->suspended, &t->spare)) return ERR_FULL;

@@ -1,4 +1,5 @@
-/* call.c - what is known of a call without its shard: its name, whether it closes, how much it records.
+/* call.c - what is known of a call without its shard: its name, whether it closes, how much it
+ * records.
  *
  * The bounds are generous where the exact size is known only in the step; room that is not used
  * goes back to the block. Whatever would be larger than its bound is refused in the step. */
@@ -32,7 +33,8 @@ bool call_closes(enum call_kind k)
 struct id call_event_id(struct call *c)
 {
     struct id given = c->ids[0];
-    /* The next is one more, within the 80 bits of chance: a step may need several, and be repeated. */
+    /* The next is one more, within the 80 bits of chance: a step may need several, and be repeated.
+     */
     for (unsigned i = ID_BYTES; i-- > 6;)
         if (++c->ids[0].bytes[i] != 0) break;
     return given;
@@ -51,9 +53,12 @@ static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 
 size_t call_record_most(const struct call *c)
 {
-    const size_t small = shard_tick_record_most(); /* an expiry, a revocation, a denial by suspension */
+    const size_t small =
+        shard_tick_record_most(); /* an expiry, a revocation, a denial by suspension */
     switch (c->kind) {
-    case CALL_MINT: return record_most(c->records[0].size, c->spent.size + DELTA_MOST_BYTES + c->mint.facts.scope.size);
+    case CALL_MINT:
+        return record_most(c->records[0].size,
+                           c->spent.size + DELTA_MOST_BYTES + c->mint.facts.scope.size);
     case CALL_REVOKE: return small;
     case CALL_SPEND:
     case CALL_UNSPEND:
@@ -68,8 +73,9 @@ size_t call_record_most(const struct call *c)
     case CALL_REVIEW_WAIT:
     case CALL_CANCEL: return small;
     case CALL_ENQUEUE:
-        return larger(small, record_most(c->records[0].size, c->spent.size) +
-                                  record_most(c->records[1].size, review_opened_most(&c->enqueue.facts)));
+        return larger(small,
+                      record_most(c->records[0].size, c->spent.size) +
+                          record_most(c->records[1].size, review_opened_most(&c->enqueue.facts)));
     case CALL_APPROVE:
     case CALL_DENY: {
         size_t note = c->review.note.size;
@@ -77,12 +83,15 @@ size_t call_record_most(const struct call *c)
     }
     case CALL_REDEEM:
         return larger(small, record_most(c->records[0].size, c->spent.size + DELTA_MOST_BYTES) +
-                                  record_most(c->records[1].size, 0));
+                                 record_most(c->records[1].size, 0));
     case CALL_SUSPEND: {
         size_t reason = c->actor.reason.size;
-        return record_most(EVENT_MOST_BYTES + ESCAPE_GROWTH * reason, DELTA_MOST_BYTES + reason) + SUSPEND_DENIALS * small;
+        return record_most(EVENT_MOST_BYTES + ESCAPE_GROWTH * reason, DELTA_MOST_BYTES + reason) +
+               SUSPEND_DENIALS * small;
     }
-    case CALL_RESUME: return record_most(EVENT_MOST_BYTES + ESCAPE_GROWTH * c->actor.reason.size, DELTA_MOST_BYTES);
+    case CALL_RESUME:
+        return record_most(EVENT_MOST_BYTES + ESCAPE_GROWTH * c->actor.reason.size,
+                           DELTA_MOST_BYTES);
     case CALL_KINDS: break;
     }
     check(false);

@@ -9,7 +9,8 @@
 
 #define ABSENT UINT32_MAX
 
-/* No time or span that was ever written is beyond it, and what is reckoned with it cannot overflow. */
+/* No time or span that was ever written is beyond it, and what is reckoned with it cannot overflow.
+ */
 static const uint64_t time_most_ms = UINT64_C(1) << 52;
 
 /* ---- out ---- */
@@ -30,9 +31,15 @@ static void put_text(struct buf *out, struct str text)
     buf_put(out, text);
 }
 
-static void put_bytes(struct buf *out, const void *bytes, size_t size) { buf_put(out, str_of(bytes, size)); }
+static void put_bytes(struct buf *out, const void *bytes, size_t size)
+{
+    buf_put(out, str_of(bytes, size));
+}
 static void put_id(struct buf *out, struct id id) { put_bytes(out, id.bytes, sizeof id.bytes); }
-static void put_digest(struct buf *out, const struct review_digest *d) { put_bytes(out, d->bytes, sizeof d->bytes); }
+static void put_digest(struct buf *out, const struct review_digest *d)
+{
+    put_bytes(out, d->bytes, sizeof d->bytes);
+}
 
 static size_t begin(struct buf *out, enum delta_kind kind, unsigned slot)
 {
@@ -172,7 +179,8 @@ void delta_put_suspended(struct buf *out, unsigned slot, const struct actor_fact
     end(out, body);
 }
 
-void delta_put_resumed(struct buf *out, unsigned slot, struct str tenant, struct str actor, uint64_t at_ms)
+void delta_put_resumed(struct buf *out, unsigned slot, struct str tenant, struct str actor,
+                       uint64_t at_ms)
 {
     size_t body = begin(out, DELTA_ACTOR_RESUMED, slot);
     put_text(out, tenant);
@@ -254,7 +262,8 @@ bool delta_next(struct str *rest, struct delta_entry *ret, enum err *ret_err)
         *ret_err = ERR_CORRUPT;
         return false;
     }
-    *ret = (struct delta_entry){.kind = (enum delta_kind)kind, .slot = (unsigned)slot, .body = body};
+    *ret =
+        (struct delta_entry){.kind = (enum delta_kind)kind, .slot = (unsigned)slot, .body = body};
     *rest = r.rest;
     return true;
 }
@@ -320,7 +329,9 @@ bool delta_read_counted(struct str body, struct limit_ask *ret_ask, struct limit
     ask.window_ms = take_u64(&r);
     told.stamp_ms = take_u64(&r);
     ask.amount = (int64_t)take_u64(&r);
-    if (!done(&r) || ask.window_ms == 0 || ask.window_ms > time_most_ms || told.stamp_ms > time_most_ms) return false;
+    if (!done(&r) || ask.window_ms == 0 || ask.window_ms > time_most_ms ||
+        told.stamp_ms > time_most_ms)
+        return false;
     *ret_ask = ask;
     *ret_told = told;
     return true;
@@ -415,7 +426,8 @@ bool delta_read_suspended(struct str body, struct actor_facts *ret)
     return true;
 }
 
-bool delta_read_resumed(struct str body, struct str *ret_tenant, struct str *ret_actor, uint64_t *ret_at_ms)
+bool delta_read_resumed(struct str body, struct str *ret_tenant, struct str *ret_actor,
+                        uint64_t *ret_at_ms)
 {
     struct reader r = {.rest = body};
     struct str tenant = take_text(&r), actor = take_text(&r);

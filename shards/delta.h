@@ -4,10 +4,10 @@
  * state of a slot is the fold of its entries in the journal's order, and of nothing else: recovery,
  * snapshots and the mirror in Redis all read them by delta_next() and apply them by shard_apply().
  *
- * TOKEN_SPENT, COUNTED and REVIEW_TRACED commute, so they may ride in the record of a decision, whoever
- * journals it. Everything else about a slot is journaled by its owner alone, hence in the order in
- * which it happened. Unknown kinds are refused (ERR_CORRUPT): an older program must not drop what a
- * newer one wrote. Pure. */
+ * TOKEN_SPENT, COUNTED and REVIEW_TRACED commute, so they may ride in the record of a decision,
+ * whoever journals it. Everything else about a slot is journaled by its owner alone, hence in the
+ * order in which it happened. Unknown kinds are refused (ERR_CORRUPT): an older program must not
+ * drop what a newer one wrote. Pure. */
 #ifndef SHARDS_DELTA_H
 #define SHARDS_DELTA_H
 
@@ -39,7 +39,8 @@ void delta_put_voted(struct buf *out, struct id review, const struct review_vote
 /* Any move of a review; `r` is how it is after it. A redemption's record is the public bytes. */
 void delta_put_moved(struct buf *out, const struct review_facts *r);
 void delta_put_suspended(struct buf *out, unsigned slot, const struct actor_facts *a);
-void delta_put_resumed(struct buf *out, unsigned slot, struct str tenant, struct str actor, uint64_t at_ms);
+void delta_put_resumed(struct buf *out, unsigned slot, struct str tenant, struct str actor,
+                       uint64_t at_ms);
 
 /* The next entry of `rest`, which moves on; false: the end, or (*ret_err) damage. */
 bool delta_next(struct str *rest, struct delta_entry *ret, enum err *ret_err);
@@ -52,8 +53,10 @@ bool delta_read_counted(struct str body, struct limit_ask *ret_ask, struct limit
 bool delta_read_opened(struct str body, struct review_facts *ret);
 bool delta_read_traced(struct str body, struct id *ret_review, struct str *ret_trace_id);
 bool delta_read_voted(struct str body, struct id *ret_review, struct review_vote *ret);
-bool delta_read_moved(struct str body, struct review_facts *ret); /* id, state and the times and names of the move */
+bool delta_read_moved(struct str body,
+                      struct review_facts *ret); /* id, state and the times and names of the move */
 bool delta_read_suspended(struct str body, struct actor_facts *ret);
-bool delta_read_resumed(struct str body, struct str *ret_tenant, struct str *ret_actor, uint64_t *ret_at_ms);
+bool delta_read_resumed(struct str body, struct str *ret_tenant, struct str *ret_actor,
+                        uint64_t *ret_at_ms);
 
 #endif

@@ -85,7 +85,8 @@ void token_step(struct shard *s, struct call *c, struct effects *e);   /* MINT â
 void limit_step(struct shard *s, struct call *c);                      /* COUNT, UNCOUNT */
 enum err token_apply(struct shard *s, const struct delta_entry *e, struct fault *f);
 /* Each object as one entry: save_begin(out, â€¦), its body, put(). */
-enum err token_save(const struct shard *s, struct buf *out, enum err (*put)(void *context, struct str entry), void *context);
+enum err token_save(const struct shard *s, struct buf *out, enum err (*put)(void *context, struct str entry),
+                    void *context);
 enum err token_load(struct shard *s, const struct shard_entry *head, struct str body, struct fault *f);
 void token_notices(const struct shard *s, void (*each)(void *context, const struct effect_notice *n), void *context);
 /* Counted tokens are revoked, as of `now_ms`; how many. */
@@ -106,6 +107,7 @@ enum err review_expire(struct shard *s, struct review *r, uint64_t now_ms, struc
 /* A wait that ends as the review is now. */
 void review_answer_waiter(struct shard *s, struct review *r, struct call *c, uint64_t now_ms, struct effects *e);
 /* The actor's next pending review is denied (or expired), recorded. ERR_END: there is none. */
-enum err actor_deny_next(struct shard *s, struct actor *a, uint64_t now_ms, struct id event, struct str key_id, struct effects *e);
+enum err actor_deny_next(struct shard *s, struct actor *a, uint64_t now_ms, struct id event, struct str key_id,
+                         struct effects *e);
 
 #endif

@@ -19,16 +19,23 @@ void limit_table_fini(struct limit_table *t)
 
 /* ---- one counter ---- */
 
-static struct str key_text(const struct slot_key *k) { return str_of((const char *)k->bytes, sizeof k->bytes); }
+static struct str key_text(const struct slot_key *k)
+{
+    return str_of((const char *)k->bytes, sizeof k->bytes);
+}
 
 static size_t place_of(uint64_t bucket) { return (size_t)(bucket % LIMIT_BUCKETS); }
 
-static bool is_live(const struct counter *c, uint64_t bucket) { return bucket <= c->head && c->head - bucket < LIMIT_BUCKETS; }
+static bool is_live(const struct counter *c, uint64_t bucket)
+{
+    return bucket <= c->head && c->head - bucket < LIMIT_BUCKETS;
+}
 
 /* Long enough after its newest bucket that no window can hold both that and now. */
 static void keep_a_while(struct limit_table *t, struct counter *c)
 {
-    wheel_add(&t->wheel, &c->timer, limit_bucket_begin_ms(c->head + LIMIT_BUCKETS + 1, c->window_ms));
+    wheel_add(&t->wheel, &c->timer,
+              limit_bucket_begin_ms(c->head + LIMIT_BUCKETS + 1, c->window_ms));
 }
 
 static void drop(struct limit_table *t, struct counter *c)
@@ -39,7 +46,8 @@ static void drop(struct limit_table *t, struct counter *c)
     slab_give(&t->counters, c);
 }
 
-static struct counter *counter_make(struct limit_table *t, struct slot_key key, uint64_t window_ms, uint64_t head)
+static struct counter *counter_make(struct limit_table *t, struct slot_key key, uint64_t window_ms,
+                                    uint64_t head)
 {
     struct counter *c = slab_take(&t->counters);
     if (c == NULL) return NULL;
@@ -55,10 +63,12 @@ static struct counter *counter_make(struct limit_table *t, struct slot_key key, 
 }
 
 /* Room for what is to be counted at `stamp_ms`, so that counting it cannot fail. NULL: none. */
-static struct counter *counter_take(struct limit_table *t, const struct limit_ask *ask, uint64_t stamp_ms)
+static struct counter *counter_take(struct limit_table *t, const struct limit_ask *ask,
+                                    uint64_t stamp_ms)
 {
     struct counter *c = map_get(&t->by_key, key_text(&ask->key));
-    if (c == NULL) c = counter_make(t, ask->key, ask->window_ms, limit_bucket(stamp_ms, ask->window_ms));
+    if (c == NULL)
+        c = counter_make(t, ask->key, ask->window_ms, limit_bucket(stamp_ms, ask->window_ms));
     if (c == NULL || ask->amount <= 0 || c->sums != NULL) return c;
     c->sums = slab_take(&t->sums);
     return c->sums == NULL ? NULL : c;
@@ -82,8 +92,8 @@ static void advance(struct limit_table *t, struct counter *c, uint64_t bucket)
     keep_a_while(t, c);
 }
 
-/* The sum of all buckets stays within an int64 by its last addition being cut: sums that are bounded
- * never come near, but what a person let through is not bounded. */
+/* The sum of all buckets stays within an int64 by its last addition being cut: sums that are
+ * bounded never come near, but what a person let through is not bounded. */
 static void add(struct counter *c, uint64_t bucket, int64_t amount)
 {
     size_t at = place_of(bucket);
@@ -105,27 +115,33 @@ static bool is_over(const struct counter *c, const struct limit_ask *ask)
     if (ask->let_through) return false;
     if (ask->count_max != 0 && c->count >= ask->count_max) return true;
     if (!ask->has_max) return false;
-    return ask->amount < 0 || __builtin_add_overflow(c->sum, ask->amount, &whole) || whole > ask->amount_max;
+    return ask->amount < 0 || __builtin_add_overflow(c->sum, ask->amount, &whole) ||
+           whole > ask->amount_max;
 }
 
-enum err limit_count(struct limit_table *t, const struct limit_ask *ask, uint64_t now_ms, struct limit_told *ret)
+enum err limit_count(struct limit_table *t, const struct limit_ask *ask, uint64_t now_ms,
+                     struct limit_told *ret)
 {
-    /* Counters were dropped by a later clock than this: one made anew may not count in what they knew. */
+    /* Counters were dropped by a later clock than this: one made anew may not count in what they
+     * knew. */
     if (now_ms < t->wheel.now_ms) now_ms = t->wheel.now_ms;
     struct counter *c = counter_take(t, ask, now_ms);
     if (c == NULL) return ERR_FULL;
     uint64_t bucket = limit_bucket(now_ms, c->window_ms);
-    bool is_behind = bucket < c->head; /* the clock of another reactor: it is as late as the newest here */
+    bool is_behind =
+        bucket < c->head; /* the clock of another reactor: it is as late as the newest here */
     if (is_behind) bucket = c->head;
     advance(t, c, bucket);
-    *ret = (struct limit_told){.stamp_ms = is_behind ? limit_bucket_begin_ms(bucket, c->window_ms) : now_ms};
+    *ret = (struct limit_told){.stamp_ms = is_behind ? limit_bucket_begin_ms(bucket, c->window_ms)
+                                                     : now_ms};
     if (is_over(c, ask)) return ERR_OK;
     ret->counted = true;
     add(c, bucket, ask->amount);
     return ERR_OK;
 }
 
-void limit_uncount(struct limit_table *t, const struct limit_ask *ask, const struct limit_told *told)
+void limit_uncount(struct limit_table *t, const struct limit_ask *ask,
+                   const struct limit_told *told)
 {
     struct counter *c = map_get(&t->by_key, key_text(&ask->key));
     if (c == NULL || !told->counted) return;
@@ -134,14 +150,16 @@ void limit_uncount(struct limit_table *t, const struct limit_ask *ask, const str
     if (!is_live(c, bucket) || c->counts[at] == 0) return;
     c->counts[at]--;
     c->count--;
-    /* Of a sum that was cut nobody knows how much of it was this one's: it stays until it is old. */
+    /* Of a sum that was cut nobody knows how much of it was this one's: it stays until it is old.
+     */
     if (ask->amount <= 0 || c->sums == NULL || c->sum == INT64_MAX) return;
     int64_t amount = ask->amount < c->sums[at] ? ask->amount : c->sums[at];
     c->sums[at] -= amount;
     c->sum -= amount;
 }
 
-enum err limit_apply(struct limit_table *t, const struct limit_ask *ask, const struct limit_told *told)
+enum err limit_apply(struct limit_table *t, const struct limit_ask *ask,
+                     const struct limit_told *told)
 {
     struct counter *c = counter_take(t, ask, told->stamp_ms);
     if (c == NULL) return ERR_FULL;
@@ -151,17 +169,20 @@ enum err limit_apply(struct limit_table *t, const struct limit_ask *ask, const s
     return ERR_OK;
 }
 
-void limit_table_prune(struct limit_table *t, uint64_t now_ms)
+bool limit_table_prune(struct limit_table *t, uint64_t now_ms, size_t most)
 {
-    for (struct wheel_entry *due; (due = wheel_due(&t->wheel, now_ms)) != NULL;)
+    size_t dropped = 0;
+    for (struct wheel_entry *due; dropped < most && (due = wheel_due(&t->wheel, now_ms)) != NULL;
+         dropped++)
         drop(t, (struct counter *)(void *)((char *)due - offsetof(struct counter, timer)));
+    return dropped > 0;
 }
 
 uint64_t limit_table_next_ms(const struct limit_table *t) { return wheel_next_ms(&t->wheel); }
 
-/* ---- snapshots: key, window, head, then how far behind head, count and sum of each bucket that is not
- * empty, oldest first; little-endian. Head is the newest of these, so that two counters which were
- * counted alike are saved alike, however often they refused in between. ---- */
+/* ---- snapshots: key, window, head, then how far behind head, count and sum of each bucket that is
+ * not empty, oldest first; little-endian. Head is the newest of these, so that two counters which
+ * were counted alike are saved alike, however often they refused in between. ---- */
 
 enum { COUNTER_HEAD = SLOT_KEY_BYTES + 16, COUNTER_BUCKET = 13 };
 static const uint64_t time_most_ms = UINT64_C(1) << 52;
@@ -178,9 +199,15 @@ static uint64_t number_at(const char *from, size_t bytes)
     return value;
 }
 
-static int64_t sum_at(const struct counter *c, size_t at) { return c->sums == NULL ? 0 : c->sums[at]; }
+static int64_t sum_at(const struct counter *c, size_t at)
+{
+    return c->sums == NULL ? 0 : c->sums[at];
+}
 
-static bool is_filled(const struct counter *c, size_t at) { return c->counts[at] > 0 || sum_at(c, at) > 0; }
+static bool is_filled(const struct counter *c, size_t at)
+{
+    return c->counts[at] > 0 || sum_at(c, at) > 0;
+}
 
 struct counter *limit_table_next(const struct limit_table *t, size_t *cursor)
 {
@@ -196,7 +223,8 @@ struct counter *limit_table_next(const struct limit_table *t, size_t *cursor)
 void counter_put(struct buf *out, const struct counter *c)
 {
     uint64_t newest = c->head;
-    while (newest > 0 && c->head - newest < LIMIT_BUCKETS - 1 && !is_filled(c, place_of(newest))) newest--;
+    while (newest > 0 && c->head - newest < LIMIT_BUCKETS - 1 && !is_filled(c, place_of(newest)))
+        newest--;
     buf_put(out, key_text(&c->key));
     put_number(out, c->window_ms, 8);
     put_number(out, newest, 8);
@@ -218,19 +246,24 @@ struct saved_bucket {
 static struct saved_bucket bucket_at(struct str bytes, size_t i)
 {
     const char *from = bytes.bytes + i;
-    return (struct saved_bucket){.back = (uint8_t)from[0], .count = (uint32_t)number_at(from + 1, 4),
+    return (struct saved_bucket){.back = (uint8_t)from[0],
+                                 .count = (uint32_t)number_at(from + 1, 4),
                                  .sum = (int64_t)number_at(from + 5, 8)};
 }
 
 /* *ret_has_sums: some bucket has one. */
 static bool is_sound(struct str bytes, uint64_t window_ms, uint64_t head, bool *ret_has_sums)
 {
-    if (window_ms == 0 || window_ms > time_most_ms || head / (LIMIT_BUCKETS - 1) > time_most_ms / limit_window(window_ms)) return false;
+    if (window_ms == 0 || window_ms > time_most_ms ||
+        head / (LIMIT_BUCKETS - 1) > time_most_ms / limit_window(window_ms))
+        return false;
     uint64_t before = LIMIT_BUCKETS; /* they come oldest first, each once */
     int64_t sum = 0;
     for (size_t i = COUNTER_HEAD; i < bytes.size; i += COUNTER_BUCKET) {
         struct saved_bucket b = bucket_at(bytes, i);
-        if (b.back >= before || b.back > head || b.sum < 0 || __builtin_add_overflow(sum, b.sum, &sum)) return false;
+        if (b.back >= before || b.back > head || b.sum < 0 ||
+            __builtin_add_overflow(sum, b.sum, &sum))
+            return false;
         before = b.back;
     }
     *ret_has_sums = sum > 0;
@@ -241,9 +274,11 @@ enum err counter_load(struct limit_table *t, struct str bytes)
 {
     struct slot_key key;
     bool has_sums;
-    if (bytes.size < COUNTER_HEAD || (bytes.size - COUNTER_HEAD) % COUNTER_BUCKET != 0) return ERR_CORRUPT;
+    if (bytes.size < COUNTER_HEAD || (bytes.size - COUNTER_HEAD) % COUNTER_BUCKET != 0)
+        return ERR_CORRUPT;
     memcpy(key.bytes, bytes.bytes, sizeof key.bytes);
-    uint64_t window_ms = number_at(bytes.bytes + SLOT_KEY_BYTES, 8), head = number_at(bytes.bytes + SLOT_KEY_BYTES + 8, 8);
+    uint64_t window_ms = number_at(bytes.bytes + SLOT_KEY_BYTES, 8),
+             head = number_at(bytes.bytes + SLOT_KEY_BYTES + 8, 8);
     if (!is_sound(bytes, window_ms, head, &has_sums)) return ERR_CORRUPT;
     if (map_get(&t->by_key, key_text(&key)) != NULL) return ERR_EXISTS;
     struct counter *c = counter_make(t, key, window_ms, head);

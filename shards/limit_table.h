@@ -1,10 +1,11 @@
-/* limit_table.h - the counters of a shard. Inside of this room only. See limit.h for how a window is cut.
+/* limit_table.h - the counters of a shard. Inside of this room only. See limit.h for how a window
+ * is cut.
  *
- * A counter's buckets lie at their number modulo LIMIT_BUCKETS. `head` is the newest one that was looked
- * at; those LIMIT_BUCKETS behind it are gone. A stamp from before head counts at head when it asks (time
- * does not go back within a counter), and in its own bucket when a record says so.
- * Most limits bound a count and no sum, so the sums are a second allocation: 380 bytes without them,
- * 870 with, and the index. */
+ * A counter's buckets lie at their number modulo LIMIT_BUCKETS. `head` is the newest one that was
+ * looked at; those LIMIT_BUCKETS behind it are gone. A stamp from before head counts at head when
+ * it asks (time does not go back within a counter), and in its own bucket when a record says so.
+ * Most limits bound a count and no sum, so the sums are a second allocation: 380 bytes without
+ * them, 870 with, and the index. */
 #ifndef SHARDS_LIMIT_TABLE_H
 #define SHARDS_LIMIT_TABLE_H
 
@@ -18,10 +19,10 @@
 struct counter {
     struct slot_key key;
     uint64_t window_ms, head;
-    uint64_t count;              /* of all live buckets */
-    int64_t sum;                 /* INT64_MAX: that, or more */
-    int64_t *sums;               /* of each bucket; NULL: no amount was counted yet */
-    struct wheel_entry timer;    /* when a whole window has passed */
+    uint64_t count;           /* of all live buckets */
+    int64_t sum;              /* INT64_MAX: that, or more */
+    int64_t *sums;            /* of each bucket; NULL: no amount was counted yet */
+    struct wheel_entry timer; /* when a whole window has passed */
     uint32_t counts[LIMIT_BUCKETS];
 };
 
@@ -35,14 +36,19 @@ void limit_table_init(struct limit_table *t, size_t count_max);
 void limit_table_fini(struct limit_table *t);
 
 /* ERR_FULL: no room for a new counter; nothing was counted. */
-enum err limit_count(struct limit_table *t, const struct limit_ask *ask, uint64_t now_ms, struct limit_told *ret);
+enum err limit_count(struct limit_table *t, const struct limit_ask *ask, uint64_t now_ms,
+                     struct limit_told *ret);
 /* Takes back what was counted at told->stamp_ms. */
-void limit_uncount(struct limit_table *t, const struct limit_ask *ask, const struct limit_told *told);
+void limit_uncount(struct limit_table *t, const struct limit_ask *ask,
+                   const struct limit_told *told);
 /* What a record says was counted. ERR_FULL: no memory. */
-enum err limit_apply(struct limit_table *t, const struct limit_ask *ask, const struct limit_told *told);
-/* Drops counters that a whole window has passed over. */
-void limit_table_prune(struct limit_table *t, uint64_t now_ms);
-uint64_t limit_table_next_ms(const struct limit_table *t); /* when to prune again; UINT64_MAX: empty */
+enum err limit_apply(struct limit_table *t, const struct limit_ask *ask,
+                     const struct limit_told *told);
+/* Drops counters that a whole window has passed over, at most `most`; false: there was nothing to
+ * drop. Those of one limit end together, where a bucket does. */
+bool limit_table_prune(struct limit_table *t, uint64_t now_ms, size_t most);
+uint64_t
+limit_table_next_ms(const struct limit_table *t); /* when to prune again; UINT64_MAX: empty */
 
 /* ---- snapshots ---- */
 

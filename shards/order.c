@@ -27,8 +27,10 @@ static size_t chunk_of(const struct order *o, uint64_t ordinal)
     size_t low = 0, high = o->count;
     while (high - low > 1) {
         size_t middle = low + (high - low) / 2;
-        if (o->chunks[middle]->places[0].ordinal <= ordinal) low = middle;
-        else high = middle;
+        if (o->chunks[middle]->places[0].ordinal <= ordinal)
+            low = middle;
+        else
+            high = middle;
     }
     return low;
 }
@@ -40,8 +42,10 @@ static size_t places_before(const struct order_chunk *k, uint64_t ordinal, bool 
     while (low < high) {
         size_t middle = (low + high) / 2;
         uint64_t there = k->places[middle].ordinal;
-        if (there < ordinal || (with_equal && there == ordinal)) low = middle + 1;
-        else high = middle;
+        if (there < ordinal || (with_equal && there == ordinal))
+            low = middle + 1;
+        else
+            high = middle;
     }
     return low;
 }
@@ -64,8 +68,10 @@ static void chunk_remove(struct order *o, struct order_spare *spare, size_t at)
     struct order_chunk *gone = o->chunks[at];
     o->count--;
     memmove(o->chunks + at, o->chunks + at + 1, (o->count - at) * sizeof(*o->chunks));
-    if (spare->chunk == NULL) spare->chunk = gone;
-    else free(gone);
+    if (spare->chunk == NULL)
+        spare->chunk = gone;
+    else
+        free(gone);
 }
 
 /* Upper half into a chunk of its own, save at the very end, where arrivals in order would leave
@@ -118,7 +124,8 @@ static void place_find(const struct order *o, uint64_t ordinal, const void *item
 {
     for (size_t at = chunk_of(o, ordinal);; at--) {
         const struct order_chunk *k = o->chunks[at];
-        for (size_t place = places_before(k, ordinal, false); place < k->count && k->places[place].ordinal == ordinal; place++) {
+        for (size_t place = places_before(k, ordinal, false);
+             place < k->count && k->places[place].ordinal == ordinal; place++) {
             if (k->places[place].item != item) continue;
             *ret_chunk = at;
             *ret_place = place;

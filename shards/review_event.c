@@ -1,8 +1,8 @@
 /* review_event.c - what happens to a review, as events of the audit trail.
  *
- * Most of what such an event says was said when the review was enqueued: it is read out of the item.
- * An item that cannot be read must not keep anybody from denying, so then the event says what is
- * known without it. */
+ * Most of what such an event says was said when the review was enqueued: it is read out of the
+ * item. An item that cannot be read must not keep anybody from denying, so then the event says what
+ * is known without it. */
 #include "shards/inside.h"
 
 struct buf effects_buf(struct effects *e, size_t most)
@@ -25,17 +25,28 @@ static struct event asked_for(struct shard *s, const struct review *r)
     struct fault ignored;
     arena_reset(&s->scratch);
     if (event_read(f->item, &s->scratch, &item, &ignored) != ERR_OK) item = (struct event){0};
-    e = (struct event){
-        .acting_for = f->acting_for, .action = f->action, .actor = item.actor, .user_id = item.user_id,
-        .policy_digest = item.policy_digest, .policy_name = item.policy_name, .policy_version = item.policy_version,
-        .has_policy_version = item.has_policy_version, .request_id = item.request_id, .rule = item.rule,
-        .tenant_id = f->tenant, .trace_id = f->trace_id, .key_id = item.key_id};
-    if (f->is_user) e.user_id = f->subject;
-    else e.actor = f->subject;
+    e = (struct event){.acting_for = f->acting_for,
+                       .action = f->action,
+                       .actor = item.actor,
+                       .user_id = item.user_id,
+                       .policy_digest = item.policy_digest,
+                       .policy_name = item.policy_name,
+                       .policy_version = item.policy_version,
+                       .has_policy_version = item.has_policy_version,
+                       .request_id = item.request_id,
+                       .rule = item.rule,
+                       .tenant_id = f->tenant,
+                       .trace_id = f->trace_id,
+                       .key_id = item.key_id};
+    if (f->is_user)
+        e.user_id = f->subject;
+    else
+        e.actor = f->subject;
     return e;
 }
 
-struct str review_event(struct shard *s, struct effects *e, const struct review *r, const struct review_happening *h)
+struct str review_event(struct shard *s, struct effects *e, const struct review *r,
+                        const struct review_happening *h)
 {
     struct event happened = asked_for(s, r);
     char event_id[ID_TEXT], review_id[ID_TEXT], binding[2 * REVIEW_DIGEST_BYTES];
@@ -65,6 +76,7 @@ struct str review_event(struct shard *s, struct effects *e, const struct review 
 
 size_t review_opened_most(const struct review_facts *f)
 {
-    return DELTA_MOST_BYTES / 4 + f->tenant.size + f->subject.size + f->principal.size + f->owner.size + f->acting_for.size +
-           f->action.size + f->trace_id.size + f->requirements.size + f->votes_approved.size;
+    return DELTA_MOST_BYTES / 4 + f->tenant.size + f->subject.size + f->principal.size +
+           f->owner.size + f->acting_for.size + f->action.size + f->trace_id.size +
+           f->requirements.size + f->votes_approved.size;
 }

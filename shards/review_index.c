@@ -25,8 +25,8 @@ struct review *review_find(const struct review_table *t, struct id id)
     return map_get(&t->by_id, str_of((const char *)id.bytes, ID_BYTES));
 }
 
-struct review *review_find_same(const struct review_table *t, struct str tenant, struct str principal,
-                                const struct review_digest *binding)
+struct review *review_find_same(const struct review_table *t, struct str tenant,
+                                struct str principal, const struct review_digest *binding)
 {
     char bytes[KEY_BYTES_MAX];
     struct buf key = buf_over(bytes, sizeof bytes);
@@ -37,7 +37,8 @@ struct review *review_find_same(const struct review_table *t, struct str tenant,
 
 /* ---- subjects ---- */
 
-struct review_subject *review_subject_find(const struct review_table *t, struct str tenant, bool is_user, struct str name)
+struct review_subject *review_subject_find(const struct review_table *t, struct str tenant,
+                                           bool is_user, struct str name)
 {
     char bytes[KEY_BYTES_MAX];
     struct buf key = buf_over(bytes, sizeof bytes);
@@ -45,7 +46,8 @@ struct review_subject *review_subject_find(const struct review_table *t, struct 
     return map_get(&t->by_subject, buf_view(&key));
 }
 
-struct review_subject *review_subject_take(struct review_table *t, struct str tenant, bool is_user, struct str name)
+struct review_subject *review_subject_take(struct review_table *t, struct str tenant, bool is_user,
+                                           struct str name)
 {
     struct review_subject *s = review_subject_find(t, tenant, is_user, name);
     if (s != NULL) return s;
@@ -74,7 +76,8 @@ void review_subject_release(struct review_table *t, struct review_subject *s)
 void review_subject_add(struct review_subject *s, struct review *r)
 {
     struct link *before = s->pending.head.previous;
-    while (before != &s->pending.head && link_owner(before, struct review, of_subject)->facts.ordinal > r->facts.ordinal)
+    while (before != &s->pending.head &&
+           link_owner(before, struct review, of_subject)->facts.ordinal > r->facts.ordinal)
         before = before->previous;
     r->of_subject = (struct link){.previous = before, .next = before->next};
     before->next->previous = &r->of_subject;
@@ -122,7 +125,8 @@ void review_tenant_destroy(struct review_tenant *n)
 
 /* ---- traces ---- */
 
-struct review_trace *review_trace_find(const struct review_table *t, struct str tenant, struct str trace_id)
+struct review_trace *review_trace_find(const struct review_table *t, struct str tenant,
+                                       struct str trace_id)
 {
     char bytes[KEY_BYTES_MAX];
     struct buf key = buf_over(bytes, sizeof bytes);
@@ -138,12 +142,9 @@ struct str review_trace_id(const struct review_trace *k)
 bool review_trace_file(struct review_table *t, struct review *r, struct review_trace *k)
 {
     struct review_trace *head = map_get(&t->by_trace, k->key);
-    /* The map's key lies in the newest of them, so that a long row loses its older ones cheaply. */
-    if (head != NULL) check(map_remove(&t->by_trace, k->key) == head);
-    if (!map_put(&t->by_trace, k->key, k)) {
-        check(head == NULL); /* one was taken out just now: there is room */
-        return false;
-    }
+    /* The newest heads the row, and the map's key lies in it: a long row loses its older ones
+     * cheaply. */
+    if (!map_put(&t->by_trace, k->key, k)) return false;
     k->review = r;
     k->previous = NULL;
     k->next = head;

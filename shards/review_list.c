@@ -1,33 +1,37 @@
 /* review_list.c - pages of reviews, and who was given a trace id.
  *
- * A page is read from the orders of the tenant: without filters its total is their size and the page
- * begins by binary search; one actor's pending reviews are on their subject's list; any other
+ * A page is read from the orders of the tenant: without filters its total is their size and the
+ * page begins by binary search; one actor's pending reviews are on their subject's list; any other
  * filter reads the places of the whole order, by digests, and looks at a review only where they
  * match. Nothing here changes or records anything: what is past its deadline does not count as
  * pending, and shows as expired where all states are asked for. */
 #include "base/check.h"
 #include "shards/inside.h"
 
-enum { TRACE_WALK_MAX = 1024 }; /* reviews with one trace id that are looked at for one that the asker may see */
+enum {
+    TRACE_WALK_MAX = 1024
+}; /* reviews with one trace id that are looked at for one that the asker may see */
 
 struct page {
     struct shard *shard;
     struct call *call;
     struct effects *effects;
     bool filtered;
-    uint32_t actor, action;      /* digests of the filters; 0: none */
-    bool maybe_overdue;          /* something may be past its deadline: each has to be looked at */
-    uint32_t room;               /* of call->list.reviews */
-    bool full;                   /* the call's arena is */
+    uint32_t actor, action; /* digests of the filters; 0: none */
+    bool maybe_overdue;     /* something may be past its deadline: each has to be looked at */
+    uint32_t room;          /* of call->list.reviews */
+    bool full;              /* the call's arena is */
 };
 
 static bool is_asked_for(const struct page *p, const struct review *r)
 {
     const struct call *c = p->call;
     const struct review_facts *f = &r->facts;
-    if (!str_is_absent(c->list.actor) && (f->is_user || !str_equal(f->subject, c->list.actor))) return false;
+    if (!str_is_absent(c->list.actor) && (f->is_user || !str_equal(f->subject, c->list.actor)))
+        return false;
     if (!str_is_absent(c->list.action) && !str_equal(f->action, c->list.action)) return false;
-    if (!str_is_absent(c->list.acting_for) && !str_equal(f->acting_for, c->list.acting_for)) return false;
+    if (!str_is_absent(c->list.acting_for) && !str_equal(f->acting_for, c->list.acting_for))
+        return false;
     return review_is_visible(r, c);
 }
 
@@ -77,7 +81,9 @@ static const struct order_place *merge_next(struct merge *m)
 {
     unsigned first = m->count;
     for (unsigned i = 0; i < m->count; i++)
-        if (m->heads[i] != NULL && (first == m->count || m->heads[i]->ordinal < m->heads[first]->ordinal)) first = i;
+        if (m->heads[i] != NULL &&
+            (first == m->count || m->heads[i]->ordinal < m->heads[first]->ordinal))
+            first = i;
     if (first == m->count) return NULL;
     const struct order_place *place = m->heads[first];
     m->heads[first] = order_next(m->orders[first], &m->cursors[first]);
@@ -113,7 +119,8 @@ static void read_from(struct page *p, const struct review_tenant *n)
     struct call *c = p->call;
     struct merge m = merge_begin(p, n, c->list.after);
     for (unsigned i = 0; i < m.count; i++) c->list.total += m.orders[i]->size;
-    for (const struct order_place *place; !p->full && c->list.count < p->room && (place = merge_next(&m)) != NULL;)
+    for (const struct order_place *place;
+         !p->full && c->list.count < p->room && (place = merge_next(&m)) != NULL;)
         show(p, place->item);
 }
 
@@ -121,9 +128,11 @@ static void read_from(struct page *p, const struct review_tenant *n)
 static void read_subject(struct page *p)
 {
     struct call *c = p->call;
-    const struct review_subject *subject = review_subject_find(&p->shard->reviews, c->tenant, false, c->list.actor);
+    const struct review_subject *subject =
+        review_subject_find(&p->shard->reviews, c->tenant, false, c->list.actor);
     if (subject == NULL) return;
-    for (const struct link *k = subject->pending.head.next; k != &subject->pending.head && !p->full; k = k->next) {
+    for (const struct link *k = subject->pending.head.next; k != &subject->pending.head && !p->full;
+         k = k->next) {
         const struct review *r = link_owner(k, struct review, of_subject);
         if (!is_asked_for(p, r) || is_out_of_state(p, r)) continue;
         c->list.total++;
@@ -138,14 +147,18 @@ static bool maybe_overdue(const struct review_table *t, uint64_t now_ms)
 
 void review_list_step(struct shard *s, struct call *c, struct effects *e)
 {
-    struct page p = {.shard = s, .call = c, .effects = e, .maybe_overdue = maybe_overdue(&s->reviews, c->now_ms)};
+    struct page p = {.shard = s,
+                     .call = c,
+                     .effects = e,
+                     .maybe_overdue = maybe_overdue(&s->reviews, c->now_ms)};
     const struct review_tenant *n = review_tenant_find(&s->reviews, c->tenant);
     c->list.count = 0;
     c->list.total = 0;
     if (n == NULL) return;
     if (!str_is_absent(c->list.actor)) p.actor = order_digest(c->list.actor);
     if (!str_is_absent(c->list.action)) p.action = order_digest(c->list.action);
-    p.filtered = p.actor != 0 || p.action != 0 || !str_is_absent(c->list.acting_for) || !c->asker.sees_all;
+    p.filtered =
+        p.actor != 0 || p.action != 0 || !str_is_absent(c->list.acting_for) || !c->asker.sees_all;
 
     size_t all = 0;
     for (unsigned i = 0; i < REVIEW_STATES; i++) all += n->states[i].size;
@@ -153,16 +166,22 @@ void review_list_step(struct shard *s, struct call *c, struct effects *e)
     c->list.reviews = arena_array(c->arena, struct review_facts, p.room + 1);
     p.full = c->list.reviews == NULL;
 
-    if (!c->list.any_state && c->list.state == REVIEW_PENDING && p.actor != 0) read_subject(&p);
-    else if (p.filtered || (p.maybe_overdue && !c->list.any_state)) read_all(&p, n);
-    else read_from(&p, n);
+    if (!c->list.any_state && c->list.state == REVIEW_PENDING && p.actor != 0)
+        read_subject(&p);
+    else if (p.filtered || (p.maybe_overdue && !c->list.any_state))
+        read_all(&p, n);
+    else
+        read_from(&p, n);
     /* Half of a shard's page would hide its rest behind what other shards have later. */
     if (p.full) c->err = ERR_OVERLOADED;
 }
 
 void review_find_step(struct shard *s, struct call *c, struct effects *e)
 {
-    struct page p = {.shard = s, .call = c, .effects = e, .room = c->list.limit < CALL_TRACES_MAX ? c->list.limit : CALL_TRACES_MAX};
+    struct page p = {.shard = s,
+                     .call = c,
+                     .effects = e,
+                     .room = c->list.limit < CALL_TRACES_MAX ? c->list.limit : CALL_TRACES_MAX};
     c->list.count = 0;
     c->list.total = 0;
     c->list.reviews = arena_array(c->arena, struct review_facts, CALL_TRACES_MAX);

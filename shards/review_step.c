@@ -1,8 +1,8 @@
 /* review_step.c - what calls do to a review.
  *
- * Each step: find it and see whether the asker may; where its time is over, expire it first and come
- * again (timers only hint); refuse what its state forbids; put event and delta together; change;
- * tell. ERR_FULL of what is underneath becomes ERR_OVERLOADED: nothing was changed. */
+ * Each step: find it and see whether the asker may; where its time is over, expire it first and
+ * come again (timers only hint); refuse what its state forbids; put event and delta together;
+ * change; tell. ERR_FULL of what is underneath becomes ERR_OVERLOADED: nothing was changed. */
 #include "base/check.h"
 #include "base/planted.h"
 #include "shards/inside.h"
@@ -16,7 +16,8 @@ bool review_is_visible(const struct review *r, const struct call *c)
     if (!str_equal(f->tenant, c->tenant)) return false;
     if (who->sees_all) return true;
     if (!str_equal(f->principal, who->principal)) return false;
-    return str_is_absent(who->token_actor) || (!f->is_user && str_equal(f->subject, who->token_actor));
+    return str_is_absent(who->token_actor) ||
+           (!f->is_user && str_equal(f->subject, who->token_actor));
 }
 
 static bool asked_for_it(const struct review *r, const struct call *c)
@@ -51,12 +52,14 @@ static bool votes_copy(struct arena *arena, struct review_facts *f)
     return !arena->overflow;
 }
 
-enum err review_show(const struct review *r, uint64_t now_ms, struct arena *arena, struct review_facts *ret)
+enum err review_show(const struct review *r, uint64_t now_ms, struct arena *arena,
+                     struct review_facts *ret)
 {
     struct review_facts f = r->facts;
-    struct str *texts[] = {&f.tenant, &f.subject, &f.principal, &f.owner, &f.acting_for, &f.action, &f.trace_id, &f.item,
-                           &f.requirements, &f.votes_approved, &f.resolver, &f.resolver_owner, &f.resolved_by, &f.note,
-                           &f.redemption};
+    struct str *texts[] = {&f.tenant,       &f.subject,        &f.principal, &f.owner,
+                           &f.acting_for,   &f.action,         &f.trace_id,  &f.item,
+                           &f.requirements, &f.votes_approved, &f.resolver,  &f.resolver_owner,
+                           &f.resolved_by,  &f.note,           &f.redemption};
     size_t size = 0;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) size += texts[i]->size;
     char *to = arena_bytes(arena, size);
@@ -81,7 +84,8 @@ static void answer(struct review *r, struct call *c, enum err err, struct effect
 
 /* ---- moving ---- */
 
-void review_answer_waiter(struct shard *s, struct review *r, struct call *c, uint64_t now_ms, struct effects *e)
+void review_answer_waiter(struct shard *s, struct review *r, struct call *c, uint64_t now_ms,
+                          struct effects *e)
 {
     review_waiter_remove(&s->reviews, c);
     c->err = review_show(r, now_ms, c->arena, &c->review.facts) == ERR_OK ? ERR_OK : ERR_OVERLOADED;
@@ -89,9 +93,10 @@ void review_answer_waiter(struct shard *s, struct review *r, struct call *c, uin
     effects_wake(e, c);
 }
 
-/* The record is made, the review in its new state, and whoever waited for that knows; or nothing is. */
-enum err review_record_move(struct shard *s, struct review *r, const struct review_facts *after, const struct review_happening *h,
-                            struct effects *e)
+/* The record is made, the review in its new state, and whoever waited for that knows; or nothing
+ * is. */
+enum err review_record_move(struct shard *s, struct review *r, const struct review_facts *after,
+                            const struct review_happening *h, struct effects *e)
 {
     const size_t most = DELTA_MOST_BYTES + after->note.size;
     struct str event = review_event(s, e, r, h);
@@ -107,8 +112,8 @@ enum err review_record_move(struct shard *s, struct review *r, const struct revi
     return ERR_OK;
 }
 
-/* The same review without the names and texts of its resolution: those that do not change with a move
- * need not be in its record. */
+/* The same review without the names and texts of its resolution: those that do not change with a
+ * move need not be in its record. */
 static struct review_facts nameless(const struct review *r)
 {
     struct review_facts f = r->facts;
@@ -116,7 +121,8 @@ static struct review_facts nameless(const struct review *r)
     return f;
 }
 
-enum err review_expire(struct shard *s, struct review *r, uint64_t now_ms, struct id event, struct effects *e)
+enum err review_expire(struct shard *s, struct review *r, uint64_t now_ms, struct id event,
+                       struct effects *e)
 {
     struct review_facts after = nameless(r);
     struct review_happening h = {.kind = STR("review.expired"), .event = event, .at_ms = now_ms};
@@ -130,8 +136,10 @@ enum err review_expire(struct shard *s, struct review *r, uint64_t now_ms, struc
 static bool expired_first(struct shard *s, struct review *r, struct call *c, struct effects *e)
 {
     if (!review_is_overdue(r, c->now_ms) || planted("timer_trusted")) return false;
-    if (review_expire(s, r, c->now_ms, call_event_id(c), e) == ERR_OK) e->again = true;
-    else c->err = ERR_OVERLOADED;
+    if (review_expire(s, r, c->now_ms, call_event_id(c), e) == ERR_OK)
+        e->again = true;
+    else
+        c->err = ERR_OVERLOADED;
     return true;
 }
 
@@ -152,7 +160,8 @@ static size_t pending_now(const struct review_subject *subject, uint64_t now_ms)
     if (subject == NULL) return 0;
     if (subject->count < LIMIT_PENDING_PER_ACTOR) return subject->count;
     size_t count = 0;
-    for (const struct link *k = subject->pending.head.next; k != &subject->pending.head; k = k->next)
+    for (const struct link *k = subject->pending.head.next; k != &subject->pending.head;
+         k = k->next)
         count += !review_is_overdue(link_owner(k, struct review, of_subject), now_ms);
     return count;
 }
@@ -170,7 +179,8 @@ static void enqueue_same(struct shard *s, struct review *r, struct call *c, stru
 /* Whether the actor may have one more review now. */
 static enum err enqueue_admit(struct shard *s, const struct review_facts *f, uint64_t now_ms)
 {
-    if (pending_now(review_subject_find(&s->reviews, f->tenant, f->is_user, f->subject), now_ms) >= LIMIT_PENDING_PER_ACTOR)
+    if (pending_now(review_subject_find(&s->reviews, f->tenant, f->is_user, f->subject), now_ms) >=
+        LIMIT_PENDING_PER_ACTOR)
         return ERR_PENDING_LIMIT;
     return review_make_room(&s->reviews, review_size(f)) ? ERR_OK : ERR_OVERLOADED;
 }
@@ -216,9 +226,12 @@ static void enqueue(struct shard *s, struct call *c, struct effects *e)
 
 static void wait(struct shard *s, struct review *r, struct call *c, struct effects *e)
 {
-    if (r->facts.state != REVIEW_PENDING || c->now_ms >= c->review.deadline_ms) answer(r, c, ERR_OK, e);
-    else if (r->waiter_count == LIMIT_WAITERS_PER_REVIEW) c->err = ERR_OVERLOADED;
-    else review_waiter_add(&s->reviews, r, c);
+    if (r->facts.state != REVIEW_PENDING || c->now_ms >= c->review.deadline_ms)
+        answer(r, c, ERR_OK, e);
+    else if (r->waiter_count == LIMIT_WAITERS_PER_REVIEW)
+        c->err = ERR_OVERLOADED;
+    else
+        review_waiter_add(&s->reviews, r, c);
 }
 
 /* ---- approve, deny ---- */
@@ -253,7 +266,8 @@ static bool repeats(const struct review *r, const struct call *c)
 {
     const struct review_facts *f = &r->facts;
     if (c->kind == CALL_APPROVE)
-        return (f->state == REVIEW_PENDING || f->state == REVIEW_APPROVED || f->state == REVIEW_REDEEMED) &&
+        return (f->state == REVIEW_PENDING || f->state == REVIEW_APPROVED ||
+                f->state == REVIEW_REDEEMED) &&
                vote_of_principal(r, c->review.principal) != NULL;
     return f->state == REVIEW_DENIED && str_equal(f->resolver, c->review.principal);
 }
@@ -273,7 +287,8 @@ static enum err resolve_admit(const struct review *r, const struct call *c)
 }
 
 /* As it is when this person has ended its waiting. */
-static struct review_facts resolved(const struct review *r, const struct call *c, enum review_state state)
+static struct review_facts resolved(const struct review *r, const struct call *c,
+                                    enum review_state state)
 {
     struct review_facts after = nameless(r);
     after.state = state;
@@ -292,10 +307,18 @@ static struct review_facts resolved(const struct review *r, const struct call *c
 /* The vote is kept and recorded, and where it is the last that was needed, so is the approval. */
 static enum err vote(struct shard *s, struct review *r, struct call *c, struct effects *e)
 {
-    const struct review_vote v = {.principal = c->review.principal, .owner = c->review.owner, .by = c->review.by,
-                                  .note = c->review.note, .at_ms = c->now_ms, .meets = review_meets(r, c->review.meets)};
-    const struct review_happening h = {.kind = STR("review.approved"), .event = call_event_id(c), .at_ms = c->now_ms,
-                                       .key_id = c->asker.key_id, .resolved_by = v.by, .note = v.note,
+    const struct review_vote v = {.principal = c->review.principal,
+                                  .owner = c->review.owner,
+                                  .by = c->review.by,
+                                  .note = c->review.note,
+                                  .at_ms = c->now_ms,
+                                  .meets = review_meets(r, c->review.meets)};
+    const struct review_happening h = {.kind = STR("review.approved"),
+                                       .event = call_event_id(c),
+                                       .at_ms = c->now_ms,
+                                       .key_id = c->asker.key_id,
+                                       .resolved_by = v.by,
+                                       .note = v.note,
                                        .count = r->facts.approval_count + 1};
     const struct review_facts after = resolved(r, c, REVIEW_APPROVED);
     const bool completes = review_has_quorum(r, &v);
@@ -336,8 +359,12 @@ static void resolve(struct shard *s, struct review *r, struct call *c, struct ef
         err = vote(s, r, c, e);
     } else if (err == ERR_OK) {
         struct review_facts after = resolved(r, c, REVIEW_DENIED);
-        struct review_happening h = {.kind = STR("review.denied"), .event = call_event_id(c), .at_ms = c->now_ms,
-                                     .key_id = c->asker.key_id, .resolved_by = c->review.by, .note = c->review.note};
+        struct review_happening h = {.kind = STR("review.denied"),
+                                     .event = call_event_id(c),
+                                     .at_ms = c->now_ms,
+                                     .key_id = c->asker.key_id,
+                                     .resolved_by = c->review.by,
+                                     .note = c->review.note};
         err = review_record_move(s, r, &after, &h, e);
     }
     answer(r, c, closed(err), e);
@@ -356,8 +383,11 @@ static void cancel(struct shard *s, struct review *r, struct call *c, struct eff
     c->review.owner = c->review.by = c->asker.owner;
     c->review.note = (struct str){0};
     struct review_facts after = resolved(r, c, REVIEW_CANCELLED);
-    struct review_happening h = {.kind = STR("review.cancelled"), .event = call_event_id(c), .at_ms = c->now_ms,
-                                 .key_id = c->asker.key_id, .resolved_by = c->asker.owner};
+    struct review_happening h = {.kind = STR("review.cancelled"),
+                                 .event = call_event_id(c),
+                                 .at_ms = c->now_ms,
+                                 .key_id = c->asker.key_id,
+                                 .resolved_by = c->asker.owner};
     answer(r, c, closed(review_record_move(s, r, &after, &h, e)), e);
 }
 
@@ -368,8 +398,8 @@ static bool digest_equal(const struct review_digest *a, const struct review_dige
     return memcmp(a->bytes, b->bytes, REVIEW_DIGEST_BYTES) == 0;
 }
 
-/* The spend, the redemption and the decision are one record: there is no moment at which one is there
- * without the others. */
+/* The spend, the redemption and the decision are one record: there is no moment at which one is
+ * there without the others. */
 static enum err spend(struct shard *s, struct review *r, struct call *c, struct effects *e)
 {
     struct review_facts after = nameless(r);

@@ -2,8 +2,8 @@
  *
  *   memory first, then change: whatever can fail is done before anything is filed anew
  *
- * A review and all strings it was opened with are one allocation; votes, resolutions, redemptions and
- * further traces are pieces in a list of its own, and all go with it. */
+ * A review and all strings it was opened with are one allocation; votes, resolutions, redemptions
+ * and further traces are pieces in a list of its own, and all go with it. */
 #include "shards/review_table.h"
 
 #include <stdlib.h>
@@ -14,10 +14,10 @@
 
 enum {
     SCRATCH_FIRST_BYTES = 8 << 10,
-    SCRATCH_BYTES_MAX = 1 << 20,   /* a requirements list as JSON nodes */
-    NAME_BYTES_MAX = 1024,         /* 256 characters */
-    FILING_BYTES = 320,            /* about what maps and orders spend on one review */
-    ENDED_WALK_MAX = 64,           /* images loaded in no order are filed nearly by age */
+    SCRATCH_BYTES_MAX = 1 << 20, /* a requirements list as JSON nodes */
+    NAME_BYTES_MAX = 1024,       /* 256 characters */
+    FILING_BYTES = 320,          /* about what maps and orders spend on one review */
+    ENDED_WALK_MAX = 64,         /* images loaded in no order are filed nearly by age */
 };
 
 struct review_piece {
@@ -99,12 +99,16 @@ static bool needs_read(struct review_table *t, struct str requirements, struct r
     struct review_needs needs = {0};
     arena_reset(&t->scratch);
     if (requirements.size > 0) {
-        if (json_read(requirements, &options, &t->scratch, &list, &f) != ERR_OK || !json_is_array(list)) return false;
+        if (json_read(requirements, &options, &t->scratch, &list, &f) != ERR_OK ||
+            !json_is_array(list))
+            return false;
         for (const struct json *one = list->child; one != NULL; one = one->next) {
             uint64_t approvals = json_u64(one, STR("approvals"), 1);
             const struct json *by = json_get(one, STR("by"));
             if (!json_is_object(one) || needs.count == REVIEW_REQUIREMENTS_MAX) return false;
-            if (approvals == 0 || approvals > REVIEW_VOTES_MAX || (by != NULL && !json_is_array(by))) return false;
+            if (approvals == 0 || approvals > REVIEW_VOTES_MAX ||
+                (by != NULL && !json_is_array(by)))
+                return false;
             if (by == NULL || by->count == 0) needs.open |= UINT32_C(1) << needs.count;
             needs.approvals[needs.count++] = (uint8_t)approvals;
         }
@@ -137,7 +141,8 @@ uint64_t review_ended_ms(const struct review_facts *f)
     switch (f->state) {
     case REVIEW_DENIED:
     case REVIEW_CANCELLED: return f->resolved_ms;
-    case REVIEW_EXPIRED: return f->approval_expires_ms > 0 ? f->approval_expires_ms : f->resolved_ms;
+    case REVIEW_EXPIRED:
+        return f->approval_expires_ms > 0 ? f->approval_expires_ms : f->resolved_ms;
     case REVIEW_REDEEMED: return f->redeemed_ms;
     case REVIEW_PENDING:
     case REVIEW_APPROVED: return 0;
@@ -161,7 +166,8 @@ static void ended_file(struct review_table *t, struct review *r)
 {
     uint64_t at = review_ended_ms(&r->facts);
     struct link *before = t->ended.head.previous;
-    for (unsigned steps = 0; steps < ENDED_WALK_MAX && before != &t->ended.head; steps++, before = before->previous)
+    for (unsigned steps = 0; steps < ENDED_WALK_MAX && before != &t->ended.head;
+         steps++, before = before->previous)
         if (review_ended_ms(&link_owner(before, struct review, ended)->facts) <= at) break;
     r->ended = (struct link){.previous = before, .next = before->next};
     before->next->previous = &r->ended;
@@ -173,7 +179,9 @@ static void ended_file(struct review_table *t, struct review *r)
 static struct order_place place_of(struct review *r)
 {
     const struct review_facts *f = &r->facts;
-    return (struct order_place){.ordinal = f->ordinal, .item = r, .actor = f->is_user ? 0 : order_digest(f->subject),
+    return (struct order_place){.ordinal = f->ordinal,
+                                .item = r,
+                                .actor = f->is_user ? 0 : order_digest(f->subject),
                                 .action = order_digest(f->action)};
 }
 
@@ -184,8 +192,10 @@ static void state_file(struct review_table *t, struct review *r, struct review_s
     order_put(&r->tenant->states[r->facts.state], &t->spare, &place);
     t->count_by_state[r->facts.state]++;
     if (r->facts.state == REVIEW_PENDING) review_subject_add(s, r);
-    if (review_state_is_end(r->facts.state)) ended_file(t, r);
-    else wheel_add(&t->wheel, &r->timer, deadline_of(&r->facts));
+    if (review_state_is_end(r->facts.state))
+        ended_file(t, r);
+    else
+        wheel_add(&t->wheel, &r->timer, deadline_of(&r->facts));
 }
 
 static void state_unfile(struct review_table *t, struct review *r)
@@ -204,12 +214,16 @@ static void state_unfile(struct review_table *t, struct review *r)
 
 static size_t texts_size(const struct review_facts *f)
 {
-    return REVIEW_DIGEST_BYTES + f->principal.size + 1 + f->tenant.size + f->trace_id.size + 1 + f->tenant.size + f->subject.size +
-           f->owner.size + f->acting_for.size + f->action.size + f->item.size + f->requirements.size + f->votes_approved.size +
-           f->resolver.size + f->resolver_owner.size + f->resolved_by.size + f->note.size + f->redemption.size;
+    return REVIEW_DIGEST_BYTES + f->principal.size + 1 + f->tenant.size + f->trace_id.size + 1 +
+           f->tenant.size + f->subject.size + f->owner.size + f->acting_for.size + f->action.size +
+           f->item.size + f->requirements.size + f->votes_approved.size + f->resolver.size +
+           f->resolver_owner.size + f->resolved_by.size + f->note.size + f->redemption.size;
 }
 
-size_t review_size(const struct review_facts *f) { return sizeof(struct review) + texts_size(f) + FILING_BYTES; }
+size_t review_size(const struct review_facts *f)
+{
+    return sizeof(struct review) + texts_size(f) + FILING_BYTES;
+}
 
 /* `first`, NUL, the tenant; the tenant's bytes are told too. */
 static struct str keyed(char **to, struct str first, struct str tenant, struct str *ret_tenant)
@@ -233,7 +247,8 @@ static void texts_keep(struct review *r, const struct review_facts *f, char *to)
     own->principal = f->principal.size > 0 ? str_of(principal, f->principal.size) : (struct str){0};
     r->same_key = str_of(start, (size_t)(to - start));
     r->trace.key = keyed(&to, f->trace_id, f->tenant, &ignored);
-    own->trace_id = f->trace_id.size > 0 ? str_of(r->trace.key.bytes, f->trace_id.size) : (struct str){0};
+    own->trace_id =
+        f->trace_id.size > 0 ? str_of(r->trace.key.bytes, f->trace_id.size) : (struct str){0};
     own->subject = text_keep(&to, f->subject);
     own->owner = text_keep(&to, f->owner);
     own->acting_for = text_keep(&to, f->acting_for);
@@ -250,10 +265,12 @@ static void texts_keep(struct review *r, const struct review_facts *f, char *to)
 
 static bool facts_are_sound(const struct review_facts *f)
 {
-    const struct str names[] = {f->tenant, f->subject, f->principal, f->owner, f->acting_for, f->action, f->trace_id};
+    const struct str names[] = {f->tenant,     f->subject, f->principal, f->owner,
+                                f->acting_for, f->action,  f->trace_id};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (names[i].size > NAME_BYTES_MAX) return false;
-    return f->tenant.size > 0 && f->subject.size > 0 && f->principal.size > 0 && (unsigned)f->state < REVIEW_STATES;
+    return f->tenant.size > 0 && f->subject.size > 0 && f->principal.size > 0 &&
+           (unsigned)f->state < REVIEW_STATES;
 }
 
 /* Everything that finds it but its state; what was filed is taken back where memory runs out. */
@@ -293,7 +310,9 @@ enum err review_open(struct review_table *t, const struct review_facts *f, struc
     struct review_needs needs;
     if (!facts_are_sound(f) || !needs_read(t, f->requirements, &needs)) return ERR_CORRUPT;
     if (review_find(t, f->id) != NULL) return ERR_CORRUPT;
-    if (f->state == REVIEW_PENDING && review_find_same(t, f->tenant, f->principal, &f->binding) != NULL) return ERR_CORRUPT;
+    if (f->state == REVIEW_PENDING &&
+        review_find_same(t, f->tenant, f->principal, &f->binding) != NULL)
+        return ERR_CORRUPT;
 
     size_t size = sizeof(struct review) + texts_size(f);
     struct review *r = malloc(size);
@@ -346,7 +365,8 @@ void review_table_prune(struct review_table *t, uint64_t now_ms, size_t most)
 uint64_t review_forget_ms(const struct review_table *t)
 {
     if (list_is_empty(&t->ended)) return UINT64_MAX;
-    return review_ended_ms(&link_owner(t->ended.head.next, struct review, ended)->facts) + REVIEW_KEPT_MS;
+    return review_ended_ms(&link_owner(t->ended.head.next, struct review, ended)->facts) +
+           REVIEW_KEPT_MS;
 }
 
 /* ---- votes ---- */
@@ -380,7 +400,9 @@ enum err review_vote(struct review_table *t, struct review *r, const struct revi
 static bool arrow_exists(enum review_state from, enum review_state to)
 {
     switch (from) {
-    case REVIEW_PENDING: return to == REVIEW_APPROVED || to == REVIEW_DENIED || to == REVIEW_EXPIRED || to == REVIEW_CANCELLED;
+    case REVIEW_PENDING:
+        return to == REVIEW_APPROVED || to == REVIEW_DENIED || to == REVIEW_EXPIRED ||
+               to == REVIEW_CANCELLED;
     case REVIEW_APPROVED: return to == REVIEW_REDEEMED || to == REVIEW_EXPIRED;
     default: return false;
     }
@@ -409,8 +431,9 @@ enum err review_move(struct review_table *t, struct review *r, const struct revi
     struct review_facts *own = &r->facts;
     if (!arrow_exists(own->state, after->state)) return ERR_CORRUPT;
     if (after->state == REVIEW_APPROVED && own->approval_count == 0) return ERR_CORRUPT;
-    char *to = piece_take(t, r, after->resolver.size + after->resolver_owner.size + after->resolved_by.size + after->note.size +
-                                    after->redemption.size);
+    char *to = piece_take(t, r,
+                          after->resolver.size + after->resolver_owner.size +
+                              after->resolved_by.size + after->note.size + after->redemption.size);
     if (to == NULL || !order_ready(&r->tenant->states[after->state], &t->spare)) return ERR_FULL;
 
     if (own->state == REVIEW_PENDING) resolver_keep(r, after, &to);
@@ -430,7 +453,8 @@ enum err review_move(struct review_table *t, struct review *r, const struct revi
 
 enum err review_trace_add(struct review_table *t, struct review *r, struct str trace_id)
 {
-    if (trace_id.size == 0 || trace_id.size > NAME_BYTES_MAX || r->trace_count >= REVIEW_TRACES_MAX) return ERR_OK;
+    if (trace_id.size == 0 || trace_id.size > NAME_BYTES_MAX || r->trace_count >= REVIEW_TRACES_MAX)
+        return ERR_OK;
     for (const struct review_trace *k = r->traces; k != NULL; k = k->of_review)
         if (str_equal(review_trace_id(k), trace_id)) return ERR_OK;
     struct review_trace *k = piece_take(t, r, sizeof *k + trace_id.size + 1 + r->facts.tenant.size);

@@ -127,7 +127,8 @@ size_t review_size(const struct review_facts *f); /* about: what opening it take
 enum err review_open(struct review_table *t, const struct review_facts *f, struct review **ret);
 enum err review_vote(struct review_table *t, struct review *r, const struct review_vote *v);
 /* To after->state, with its times, redemption and retry. Who resolved it is told by the last vote where
- * it is approved, by `after` where it ends another way, and stays when an approval ends. ERR_CORRUPT: there is no such arrow in review.h. */
+ * it is approved, by `after` where it ends another way, and stays when an approval ends. ERR_CORRUPT:
+ * there is no such arrow in review.h. */
 enum err review_move(struct review_table *t, struct review *r, const struct review_facts *after);
 /* One more trace id; kept once, and no more than REVIEW_TRACES_MAX of them. */
 enum err review_trace_add(struct review_table *t, struct review *r, struct str trace_id);

@@ -1,7 +1,7 @@
 /* shard.c - one reactor's state: calls are dispatched, time is let pass, marks are kept.
  *
- * A shard is four tables that know nothing of each other; what a call means across them is in the step
- * files. Nothing here reads a clock or waits. */
+ * A shard is four tables that know nothing of each other; what a call means across them is in the
+ * step files. Nothing here reads a clock or waits. */
 #include "shards/shard.h"
 
 #include <stdlib.h>
@@ -11,9 +11,9 @@
 
 enum {
     SCRATCH_FIRST_BYTES = 64 << 10,
-    TICK_OBJECTS_MAX = 256,       /* dropped in one tick, so that none takes long */
-    TICK_WAITS_MAX = 32,          /* answered in one tick */
-    TICK_RETRY_MS = 1000,         /* after there was no memory to record an expiry */
+    TICK_OBJECTS_MAX = 256, /* dropped in one tick, so that none takes long */
+    TICK_WAITS_MAX = 32,    /* answered in one tick */
+    TICK_RETRY_MS = 1000,   /* after there was no memory to record an expiry */
 };
 
 static size_t share(size_t given, size_t limit, unsigned count)
@@ -32,7 +32,8 @@ struct shard *shard_create(const struct shard_options *options)
     s->count = count;
     token_table_init(&s->tokens, share(options->tokens_max, LIMIT_TOKENS, count));
     limit_table_init(&s->limits, share(options->counters_max, LIMIT_COUNTERS, count));
-    review_table_init(&s->reviews, share(options->reviews_max, LIMIT_REVIEWS, count), LIMIT_REVIEW_BYTES / count);
+    review_table_init(&s->reviews, share(options->reviews_max, LIMIT_REVIEWS, count),
+                      LIMIT_REVIEW_BYTES / count);
     actor_table_init(&s->actors, share(0, LIMIT_SUSPENDED, count));
     arena_init(&s->scratch, SCRATCH_FIRST_BYTES, LIMIT_REQUEST_ARENA_BYTES);
     return s;
@@ -81,7 +82,8 @@ static void dispatch(struct shard *s, struct call *c, struct effects *e)
 
 static bool asks_every_shard(enum call_kind k)
 {
-    return k == CALL_TOKEN_LIST || k == CALL_REVIEW_LIST || k == CALL_REVIEW_FIND || k == CALL_ACTOR_LIST;
+    return k == CALL_TOKEN_LIST || k == CALL_REVIEW_LIST || k == CALL_REVIEW_FIND ||
+           k == CALL_ACTOR_LIST;
 }
 
 void shard_step(struct shard *s, struct call *c, struct effects *ret)
@@ -143,7 +145,9 @@ static bool tick_expiry(struct shard *s, uint64_t now_ms, struct chance *chance,
     struct wheel_entry *due;
     while ((due = wheel_due(&s->reviews.wheel, now_ms)) != NULL) {
         struct review *r = timer_owner(due, struct review, timer);
-        if (review_is_overdue(r, now_ms) && review_expire(s, r, now_ms, id_make(now_ms, chance), e) == ERR_OK) return true;
+        if (review_is_overdue(r, now_ms) &&
+            review_expire(s, r, now_ms, id_make(now_ms, chance), e) == ERR_OK)
+            return true;
         wheel_add(&s->reviews.wheel, &r->timer, now_ms + TICK_RETRY_MS);
     }
     return false;
@@ -162,12 +166,13 @@ static uint64_t next_due(const struct shard *s, uint64_t now_ms)
     return next;
 }
 
-bool shard_tick(struct shard *s, uint64_t now_ms, struct chance *chance, struct effects *ret, uint64_t *ret_next_ms)
+bool shard_tick(struct shard *s, uint64_t now_ms, struct chance *chance, struct effects *ret,
+                uint64_t *ret_next_ms)
 {
     effects_reset(ret);
     s->mark_count = 0;
     bool more = token_table_prune(&s->tokens, now_ms, TICK_OBJECTS_MAX);
-    limit_table_prune(&s->limits, now_ms);
+    more = limit_table_prune(&s->limits, now_ms, TICK_OBJECTS_MAX) || more;
     actor_table_prune(&s->actors, now_ms);
     review_table_prune(&s->reviews, now_ms, TICK_OBJECTS_MAX);
     bool did = tick_waits(s, now_ms, ret);
@@ -188,9 +193,13 @@ uint64_t shard_ordinal_max(const struct shard *s)
 
 void shard_totals(const struct shard *s, struct shard_totals *ret)
 {
-    *ret = (struct shard_totals){
-        .reviews = s->reviews.count, .reviews_pending = s->reviews.count_by_state[REVIEW_PENDING],
-        .review_bytes = s->reviews.bytes, .waiters = s->reviews.waiter_count, .suspended = s->actors.suspended,
-        .tokens = s->tokens.count, .counted_tokens = s->tokens.counted, .token_bytes = s->tokens.bytes,
-        .counters = s->limits.by_key.count};
+    *ret = (struct shard_totals){.reviews = s->reviews.count,
+                                 .reviews_pending = s->reviews.count_by_state[REVIEW_PENDING],
+                                 .review_bytes = s->reviews.bytes,
+                                 .waiters = s->reviews.waiter_count,
+                                 .suspended = s->actors.suspended,
+                                 .tokens = s->tokens.count,
+                                 .counted_tokens = s->tokens.counted,
+                                 .token_bytes = s->tokens.bytes,
+                                 .counters = s->limits.by_key.count};
 }

@@ -1,12 +1,12 @@
 /* shard_keep.c - how a shard is rebuilt and kept elsewhere: apply, save, load, prune.
  *
  *   saved entry   object (1 byte), slot (2), size of the key (2), key, body
- *   review        item (size 4, bytes), redemption (size 4, bytes), count of delta entries (2), these: OPENED,
- *                 MOVED unless it is pending, VOTED and TRACED as often as there are any
- *   actor         count of delta entries (1), these: SUSPENDED, and RESUMED where it was
+ *   review        item (size 4, bytes), redemption (size 4, bytes), count of delta entries (2),
+ * these: OPENED, MOVED unless it is pending, VOTED and TRACED as often as there are any actor count
+ * of delta entries (1), these: SUSPENDED, and RESUMED where it was
  *
- * Little-endian. Bodies of tokens and counters are their tables' own. An entry is loaded whole or not
- * at all; what contradicts what is there already is ERR_CORRUPT. */
+ * Little-endian. Bodies of tokens and counters are their tables' own. An entry is loaded whole or
+ * not at all; what contradicts what is there already is ERR_CORRUPT. */
 #include "base/check.h"
 #include "shards/inside.h"
 
@@ -25,7 +25,10 @@ static void put_sized(struct buf *out, struct str text)
     buf_put(out, text);
 }
 
-static unsigned u16_at(const char *bytes) { return (unsigned)(uint8_t)bytes[0] | (unsigned)(uint8_t)bytes[1] << 8; }
+static unsigned u16_at(const char *bytes)
+{
+    return (unsigned)(uint8_t)bytes[0] | (unsigned)(uint8_t)bytes[1] << 8;
+}
 
 static bool take_sized(struct str *rest, struct str *ret)
 {
@@ -49,9 +52,13 @@ void save_begin(struct buf *out, enum shard_object object, unsigned slot, struct
 bool save_read(struct str entry, struct shard_entry *ret, struct str *ret_body)
 {
     if (entry.size < SAVE_HEAD_BYTES) return false;
-    unsigned object = (uint8_t)entry.bytes[0], slot = u16_at(entry.bytes + 1), key = u16_at(entry.bytes + 3);
-    if (object >= SHARD_OBJECTS || slot >= LIMIT_SLOTS || entry.size - SAVE_HEAD_BYTES < key) return false;
-    *ret = (struct shard_entry){.object = (enum shard_object)object, .slot = slot, .key = str_of(entry.bytes + SAVE_HEAD_BYTES, key)};
+    unsigned object = (uint8_t)entry.bytes[0], slot = u16_at(entry.bytes + 1),
+             key = u16_at(entry.bytes + 3);
+    if (object >= SHARD_OBJECTS || slot >= LIMIT_SLOTS || entry.size - SAVE_HEAD_BYTES < key)
+        return false;
+    *ret = (struct shard_entry){.object = (enum shard_object)object,
+                                .slot = slot,
+                                .key = str_of(entry.bytes + SAVE_HEAD_BYTES, key)};
     *ret_body = str_skip(entry, SAVE_HEAD_BYTES + key);
     return true;
 }
@@ -62,9 +69,15 @@ bool shard_entry_read(struct str entry, struct shard_entry *ret)
     return save_read(entry, ret, &body);
 }
 
-static enum err damaged(struct fault *f, const char *what) { return fault_set(f, ERR_CORRUPT, "", "%s", what); }
+static enum err damaged(struct fault *f, const char *what)
+{
+    return fault_set(f, ERR_CORRUPT, "", "%s", what);
+}
 
-static enum err no_memory(struct fault *f) { return fault_set(f, ERR_FULL, "", "there is not enough memory for the state"); }
+static enum err no_memory(struct fault *f)
+{
+    return fault_set(f, ERR_FULL, "", "there is not enough memory for the state");
+}
 
 static enum err settled(enum err err, struct fault *f, const char *what)
 {
@@ -74,7 +87,8 @@ static enum err settled(enum err err, struct fault *f, const char *what)
 
 /* ---- apply ---- */
 
-static enum err apply_opened(struct shard *s, const struct delta_entry *e, struct str event, struct fault *f)
+static enum err apply_opened(struct shard *s, const struct delta_entry *e, struct str event,
+                             struct fault *f)
 {
     struct review_facts facts;
     struct review *r;
@@ -82,13 +96,11 @@ static enum err apply_opened(struct shard *s, const struct delta_entry *e, struc
         return damaged(f, "a review's opening is damaged");
     facts.item = event;
     facts.state = REVIEW_PENDING;
-    /* What ended gives way as it did in the step; should that not be enough, it was recorded all the same. */
+    /* What ended gives way as it did in the step; should that not be enough, it was recorded all
+     * the same. */
     (void)review_make_room(&s->reviews, review_size(&facts));
     enum err err = review_open(&s->reviews, &facts, &r);
-    if (err != ERR_OK) return settled(err, f, "a review is opened that is there already, or whose terms are damaged");
-    struct actor *a = facts.is_user ? NULL : actor_find(&s->actors, facts.tenant, facts.subject);
-    if (a != NULL && a->resumed_ms == 0) actor_deny(&s->actors, a);
-    return ERR_OK;
+    return settled(err, f, "a review is opened that is there already, or whose terms are damaged");
 }
 
 static enum err apply_traced(struct shard *s, const struct delta_entry *e, struct fault *f)
@@ -106,21 +118,27 @@ static enum err apply_voted(struct shard *s, const struct delta_entry *e, struct
 {
     struct id id;
     struct review_vote vote;
-    if (!delta_read_voted(e->body, &id, &vote) || slot_of_id(id) != e->slot) return damaged(f, "a vote is damaged");
+    if (!delta_read_voted(e->body, &id, &vote) || slot_of_id(id) != e->slot)
+        return damaged(f, "a vote is damaged");
     struct review *r = review_find(&s->reviews, id);
-    if (r == NULL || r->facts.state != REVIEW_PENDING) return damaged(f, "a vote was cast on a review that is not pending");
-    if (r->facts.approval_count == REVIEW_VOTES_MAX) return damaged(f, "a review has more votes than can be");
+    if (r == NULL || r->facts.state != REVIEW_PENDING)
+        return damaged(f, "a vote was cast on a review that is not pending");
+    if (r->facts.approval_count == REVIEW_VOTES_MAX)
+        return damaged(f, "a review has more votes than can be");
     return settled(review_vote(&s->reviews, r, &vote), f, "");
 }
 
-static enum err apply_moved(struct shard *s, const struct delta_entry *e, struct str event, struct fault *f)
+static enum err apply_moved(struct shard *s, const struct delta_entry *e, struct str event,
+                            struct fault *f)
 {
     struct review_facts after;
-    if (!delta_read_moved(e->body, &after) || slot_of_id(after.id) != e->slot) return damaged(f, "a review's move is damaged");
+    if (!delta_read_moved(e->body, &after) || slot_of_id(after.id) != e->slot)
+        return damaged(f, "a review's move is damaged");
     struct review *r = review_find(&s->reviews, after.id);
     if (r == NULL) return damaged(f, "a review was moved that is not there");
     after.redemption = after.state == REVIEW_REDEEMED ? event : (struct str){0};
-    return settled(review_move(&s->reviews, r, &after), f, "a review was moved as no review can be");
+    return settled(review_move(&s->reviews, r, &after), f,
+                   "a review was moved as no review can be");
 }
 
 static enum err apply_suspended(struct shard *s, const struct delta_entry *e, struct fault *f)
@@ -128,7 +146,8 @@ static enum err apply_suspended(struct shard *s, const struct delta_entry *e, st
     struct actor_facts facts;
     struct actor *a;
     if (!delta_read_suspended(e->body, &facts)) return damaged(f, "a suspension is damaged");
-    if (facts.tenant.size == 0 || facts.actor.size == 0) return damaged(f, "a suspension names nobody");
+    if (facts.tenant.size == 0 || facts.actor.size == 0)
+        return damaged(f, "a suspension names nobody");
     if (actor_is_suspended(&s->actors, facts.tenant, facts.actor))
         return damaged(f, "an actor was suspended that is suspended already");
     return settled(actor_suspend(&s->actors, e->slot, &facts, &a), f, "");
@@ -138,9 +157,11 @@ static enum err apply_resumed(struct shard *s, const struct delta_entry *e, stru
 {
     struct str tenant, name;
     uint64_t at_ms;
-    if (!delta_read_resumed(e->body, &tenant, &name, &at_ms)) return damaged(f, "a resumption is damaged");
+    if (!delta_read_resumed(e->body, &tenant, &name, &at_ms))
+        return damaged(f, "a resumption is damaged");
     struct actor *a = actor_find(&s->actors, tenant, name);
-    if (a == NULL || a->resumed_ms > 0) return damaged(f, "an actor was resumed that is not suspended");
+    if (a == NULL || a->resumed_ms > 0)
+        return damaged(f, "an actor was resumed that is not suspended");
     actor_resume(&s->actors, a, at_ms);
     return ERR_OK;
 }
@@ -149,11 +170,14 @@ static enum err apply_counted(struct shard *s, const struct delta_entry *e, stru
 {
     struct limit_ask ask;
     struct limit_told told;
-    if (!delta_read_counted(e->body, &ask, &told) || slot_of_key(ask.key) != e->slot) return damaged(f, "a limit's count is damaged");
-    return settled(limit_apply(&s->limits, &ask, &told), f, "a limit's count is not what can be counted");
+    if (!delta_read_counted(e->body, &ask, &told) || slot_of_key(ask.key) != e->slot)
+        return damaged(f, "a limit's count is damaged");
+    return settled(limit_apply(&s->limits, &ask, &told), f,
+                   "a limit's count is not what can be counted");
 }
 
-enum err shard_apply(struct shard *s, const struct delta_entry *e, struct str event, struct fault *f)
+enum err shard_apply(struct shard *s, const struct delta_entry *e, struct str event,
+                     struct fault *f)
 {
     if (e->slot >= LIMIT_SLOTS) return damaged(f, "an entry names a slot that cannot be");
     if (!shard_owns(s, e->slot)) return ERR_OK;
@@ -180,7 +204,8 @@ static void put_review(struct buf *out, const struct review *r)
     save_begin(out, SHARD_REVIEWS, slot_of_id(f->id), str_of((const char *)f->id.bytes, ID_BYTES));
     put_sized(out, f->item);
     put_sized(out, f->redemption);
-    const size_t moved = f->state == REVIEW_PENDING ? 0 : 1, own_trace = str_is_absent(f->trace_id) ? 0 : 1;
+    const size_t moved = f->state == REVIEW_PENDING ? 0 : 1,
+                 own_trace = str_is_absent(f->trace_id) ? 0 : 1;
     put_u16(out, (unsigned)(1 + moved + f->approval_count + r->trace_count - own_trace));
     delta_put_opened(out, f);
     if (f->state != REVIEW_PENDING) delta_put_moved(out, f);
@@ -197,23 +222,38 @@ static void put_traces(struct buf *out, const struct review *r)
     while (count > 0) delta_put_traced(out, r->facts.id, review_trace_id(newest_first[--count]));
 }
 
-static enum err save_review(struct buf *out, const struct review *r, enum err (*put)(void *context, struct str entry), void *context)
+static enum err save_review(struct buf *out, const struct review *r,
+                            enum err (*put)(void *context, struct str entry), void *context)
 {
     put_review(out, r);
     put_traces(out, r);
     return out->overflow ? ERR_FULL : put(context, buf_view(out));
 }
 
-/* Those that ended come last and oldest first, so that they are loaded in the order in which they go. */
-static enum err save_reviews(const struct shard *s, struct buf *out, enum err (*put)(void *context, struct str entry), void *context)
+/* In the order of their ordinals, in which they are loaded with the least search. */
+static enum err save_order(const struct order *o, struct buf *out,
+                           enum err (*put)(void *context, struct str entry), void *context)
+{
+    struct order_cursor at = order_after(o, 0);
+    enum err err = ERR_OK;
+    for (const struct order_place *place; err == ERR_OK && (place = order_next(o, &at)) != NULL;)
+        err = save_review(out, place->item, put, context);
+    return err;
+}
+
+/* Those that ended come last and oldest first, so that they are loaded in the order in which they
+ * go. */
+static enum err save_reviews(const struct shard *s, struct buf *out,
+                             enum err (*put)(void *context, struct str entry), void *context)
 {
     size_t at = 0;
     struct str key;
     void *value;
     enum err err = ERR_OK;
-    while (err == ERR_OK && map_next(&s->reviews.by_id, &at, &key, &value)) {
-        const struct review *r = value;
-        if (!review_state_is_end(r->facts.state)) err = save_review(out, r, put, context);
+    while (err == ERR_OK && map_next(&s->reviews.tenants, &at, &key, &value)) {
+        const struct review_tenant *n = value;
+        err = save_order(&n->states[REVIEW_PENDING], out, put, context);
+        if (err == ERR_OK) err = save_order(&n->states[REVIEW_APPROVED], out, put, context);
     }
     const struct list *ended = &s->reviews.ended;
     for (const struct link *k = ended->head.next; err == ERR_OK && k != &ended->head; k = k->next)
@@ -221,19 +261,23 @@ static enum err save_reviews(const struct shard *s, struct buf *out, enum err (*
     return err;
 }
 
-static enum err save_counters(const struct shard *s, struct buf *out, enum err (*put)(void *context, struct str entry), void *context)
+static enum err save_counters(const struct shard *s, struct buf *out,
+                              enum err (*put)(void *context, struct str entry), void *context)
 {
     enum err err = ERR_OK;
     size_t cursor = 0;
-    for (const struct counter *c; err == ERR_OK && (c = limit_table_next(&s->limits, &cursor)) != NULL;) {
-        save_begin(out, SHARD_COUNTERS, slot_of_key(c->key), str_of((const char *)c->key.bytes, SLOT_KEY_BYTES));
+    for (const struct counter *c;
+         err == ERR_OK && (c = limit_table_next(&s->limits, &cursor)) != NULL;) {
+        save_begin(out, SHARD_COUNTERS, slot_of_key(c->key),
+                   str_of((const char *)c->key.bytes, SLOT_KEY_BYTES));
         counter_put(out, c);
         err = out->overflow ? ERR_FULL : put(context, buf_view(out));
     }
     return err;
 }
 
-static enum err save_actors(const struct shard *s, struct buf *out, enum err (*put)(void *context, struct str entry), void *context)
+static enum err save_actors(const struct shard *s, struct buf *out,
+                            enum err (*put)(void *context, struct str entry), void *context)
 {
     size_t at = 0;
     struct str key;
@@ -244,13 +288,15 @@ static enum err save_actors(const struct shard *s, struct buf *out, enum err (*p
         save_begin(out, SHARD_ACTORS, a->slot, a->key);
         buf_put_byte(out, a->resumed_ms > 0 ? 2 : 1);
         delta_put_suspended(out, a->slot, &a->facts);
-        if (a->resumed_ms > 0) delta_put_resumed(out, a->slot, a->facts.tenant, a->facts.actor, a->resumed_ms);
+        if (a->resumed_ms > 0)
+            delta_put_resumed(out, a->slot, a->facts.tenant, a->facts.actor, a->resumed_ms);
         err = out->overflow ? ERR_FULL : put(context, buf_view(out));
     }
     return err;
 }
 
-enum err shard_save(const struct shard *s, enum err (*put)(void *context, struct str entry), void *context)
+enum err shard_save(const struct shard *s, enum err (*put)(void *context, struct str entry),
+                    void *context)
 {
     struct buf out;
     buf_init(&out, 4 << 10, SAVE_ENTRY_BYTES_MAX);
@@ -303,11 +349,14 @@ static bool load_facts(struct str *rest, struct str redemption, struct review_fa
     struct delta_entry e;
     struct review_facts moved;
     enum err err = ERR_OK;
-    if (!delta_next(rest, &e, &err) || e.kind != DELTA_REVIEW_OPENED || !delta_read_opened(e.body, ret)) return false;
+    if (!delta_next(rest, &e, &err) || e.kind != DELTA_REVIEW_OPENED ||
+        !delta_read_opened(e.body, ret))
+        return false;
     ret->state = REVIEW_PENDING;
     struct str behind = *rest;
     if (!delta_next(&behind, &e, &err) || e.kind != DELTA_REVIEW_MOVED) return err == ERR_OK;
-    if (!delta_read_moved(e.body, &moved) || memcmp(moved.id.bytes, ret->id.bytes, ID_BYTES) != 0) return false;
+    if (!delta_read_moved(e.body, &moved) || memcmp(moved.id.bytes, ret->id.bytes, ID_BYTES) != 0)
+        return false;
     if (moved.state == REVIEW_PENDING) return false;
     *rest = behind;
     ret->state = moved.state;
@@ -324,30 +373,34 @@ static bool load_facts(struct str *rest, struct str redemption, struct review_fa
     return true;
 }
 
-static enum err load_review(struct shard *s, const struct shard_entry *entry, struct str body, struct fault *f)
+static enum err load_review(struct shard *s, const struct shard_entry *entry, struct str body,
+                            struct fault *f)
 {
     struct review_facts facts;
     struct review *r;
     struct str item, redemption;
-    if (!take_sized(&body, &item) || !take_sized(&body, &redemption) || body.size < 2) return damaged(f, "a saved review is damaged");
+    if (!take_sized(&body, &item) || !take_sized(&body, &redemption) || body.size < 2)
+        return damaged(f, "a saved review is damaged");
     unsigned count = u16_at(body.bytes);
     body = str_skip(body, 2);
-    if (!has_entries(body, count) || !load_facts(&body, redemption, &facts)) return damaged(f, "a saved review is damaged");
-    if (slot_of_id(facts.id) != entry->slot) return damaged(f, "a saved review is in another slot than its own");
+    if (!has_entries(body, count) || !load_facts(&body, redemption, &facts))
+        return damaged(f, "a saved review is damaged");
+    if (slot_of_id(facts.id) != entry->slot)
+        return damaged(f, "a saved review is in another slot than its own");
     facts.item = item;
     enum err err = review_open(&s->reviews, &facts, &r);
-    if (err != ERR_OK) return settled(err, f, "a saved review is there twice, or its terms are damaged");
+    if (err != ERR_OK)
+        return settled(err, f, "a saved review is there twice, or its terms are damaged");
     err = load_review_rest(s, r, body);
     if (err != ERR_OK) {
         review_drop(&s->reviews, r);
         return settled(err, f, "a saved review's votes or trace ids are damaged");
     }
-    struct actor *a = facts.is_user ? NULL : actor_find(&s->actors, facts.tenant, facts.subject);
-    if (facts.state == REVIEW_PENDING && a != NULL && a->resumed_ms == 0) actor_deny(&s->actors, a);
     return ERR_OK;
 }
 
-static enum err load_actor(struct shard *s, const struct shard_entry *entry, struct str body, struct fault *f)
+static enum err load_actor(struct shard *s, const struct shard_entry *entry, struct str body,
+                           struct fault *f)
 {
     struct delta_entry suspended, resumed;
     struct actor_facts facts;
@@ -357,22 +410,31 @@ static enum err load_actor(struct shard *s, const struct shard_entry *entry, str
     const unsigned count = body.size > 0 ? (uint8_t)body.bytes[0] : 0;
     if (body.size > 0) body = str_skip(body, 1);
     if (!has_entries(body, count)) return damaged(f, "a saved actor is damaged");
-    if (!delta_next(&body, &suspended, &err) || suspended.kind != DELTA_ACTOR_SUSPENDED || suspended.slot != entry->slot ||
-        !delta_read_suspended(suspended.body, &facts))
+    if (!delta_next(&body, &suspended, &err) || suspended.kind != DELTA_ACTOR_SUSPENDED ||
+        suspended.slot != entry->slot || !delta_read_suspended(suspended.body, &facts))
         return damaged(f, "a saved actor is damaged");
     bool was_resumed = delta_next(&body, &resumed, &err);
     if (err != ERR_OK || body.size > 0) return damaged(f, "a saved actor is damaged");
-    if (was_resumed && (resumed.kind != DELTA_ACTOR_RESUMED || !delta_read_resumed(resumed.body, &tenant, &name, &at_ms) ||
+    if (was_resumed && (resumed.kind != DELTA_ACTOR_RESUMED ||
+                        !delta_read_resumed(resumed.body, &tenant, &name, &at_ms) ||
                         !str_equal(tenant, facts.tenant) || !str_equal(name, facts.actor)))
         return damaged(f, "a saved actor is damaged");
-    if (actor_find(&s->actors, facts.tenant, facts.actor) != NULL) return damaged(f, "a saved actor is there twice");
+    if (actor_find(&s->actors, facts.tenant, facts.actor) != NULL)
+        return damaged(f, "a saved actor is there twice");
     err = apply_suspended(s, &suspended, f);
-    if (err == ERR_OK && was_resumed) actor_resume(&s->actors, actor_find(&s->actors, facts.tenant, facts.actor), at_ms);
+    if (err == ERR_OK && was_resumed)
+        actor_resume(&s->actors, actor_find(&s->actors, facts.tenant, facts.actor), at_ms);
     return err;
 }
 
-static enum err load_counter(struct shard *s, struct str body, struct fault *f)
+static enum err load_counter(struct shard *s, const struct shard_entry *entry, struct str body,
+                             struct fault *f)
 {
+    struct slot_key key;
+    bool is_named = entry->key.size == sizeof key.bytes && str_starts(body, entry->key);
+    if (is_named) memcpy(key.bytes, entry->key.bytes, sizeof key.bytes);
+    if (!is_named || slot_of_key(key) != entry->slot)
+        return damaged(f, "a saved counter is another than its entry says");
     return settled(counter_load(&s->limits, body), f, "a saved counter is damaged, or there twice");
 }
 
@@ -384,7 +446,7 @@ enum err shard_load(struct shard *s, struct str entry, struct fault *f)
     if (!shard_owns(s, head.slot)) return ERR_OK;
     switch (head.object) {
     case SHARD_TOKENS: return token_load(s, &head, body, f);
-    case SHARD_COUNTERS: return load_counter(s, body, f);
+    case SHARD_COUNTERS: return load_counter(s, &head, body, f);
     case SHARD_REVIEWS: return load_review(s, &head, body, f);
     case SHARD_ACTORS: return load_actor(s, &head, body, f);
     case SHARD_OBJECTS: break;
@@ -394,7 +456,8 @@ enum err shard_load(struct shard *s, struct str entry, struct fault *f)
 
 /* ---- after recovery ---- */
 
-void shard_notices(const struct shard *s, void (*each)(void *context, const struct effect_notice *n), void *context)
+void shard_notices(const struct shard *s,
+                   void (*each)(void *context, const struct effect_notice *n), void *context)
 {
     size_t at = 0;
     struct str key;
@@ -402,8 +465,11 @@ void shard_notices(const struct shard *s, void (*each)(void *context, const stru
     token_notices(s, each, context);
     while (map_next(&s->actors.by_name, &at, &key, &value)) {
         const struct actor *a = value;
-        struct effect_notice n = {.kind = NOTICE_ACTOR_SUSPENDED, .tenant = a->facts.tenant, .actor = a->facts.actor,
-                                  .at_ms = a->facts.suspended_ms, .expires_ms = a->facts.suspended_ms + ACTOR_REMEMBERED_MS};
+        struct effect_notice n = {.kind = NOTICE_ACTOR_SUSPENDED,
+                                  .tenant = a->facts.tenant,
+                                  .actor = a->facts.actor,
+                                  .at_ms = a->facts.suspended_ms,
+                                  .expires_ms = a->facts.suspended_ms + ACTOR_REMEMBERED_MS};
         each(context, &n);
         if (a->resumed_ms == 0) continue;
         n.kind = NOTICE_ACTOR_RESUMED;
@@ -415,7 +481,7 @@ void shard_notices(const struct shard *s, void (*each)(void *context, const stru
 void shard_prune(struct shard *s, uint64_t now_ms)
 {
     while (token_table_prune(&s->tokens, now_ms, SIZE_MAX)) continue;
-    limit_table_prune(&s->limits, now_ms);
+    limit_table_prune(&s->limits, now_ms, SIZE_MAX);
     actor_table_prune(&s->actors, now_ms);
     review_table_prune(&s->reviews, now_ms, SIZE_MAX);
 }
@@ -433,7 +499,8 @@ void shard_close_open(struct shard *s, uint64_t now_ms, uint64_t *ret_tokens, ui
         struct review_facts after = r->facts;
         after.state = REVIEW_EXPIRED;
         after.approval_expires_ms = now_ms;
-        check(review_move(&s->reviews, r, &after) == ERR_OK); /* at boot, and it takes a few bytes */
+        check(review_move(&s->reviews, r, &after) ==
+              ERR_OK); /* at boot, and it takes a few bytes */
         ++*ret_reviews;
     }
 }

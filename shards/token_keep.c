@@ -4,12 +4,16 @@
 #include "shards/inside.h"
 #include "shards/save.h"
 
-static enum err damaged(struct fault *f, const char *what) { return fault_set(f, ERR_CORRUPT, "", "%s", what); }
+static enum err damaged(struct fault *f, const char *what)
+{
+    return fault_set(f, ERR_CORRUPT, "", "%s", what);
+}
 
 static enum err added(enum err err, struct fault *f, const char *twice)
 {
     if (err == ERR_OK) return ERR_OK;
-    if (err == ERR_FULL) return fault_set(f, ERR_FULL, "", "there is not enough memory for the state");
+    if (err == ERR_FULL)
+        return fault_set(f, ERR_FULL, "", "there is not enough memory for the state");
     return damaged(f, twice);
 }
 
@@ -18,7 +22,8 @@ static enum err apply_minted(struct token_table *t, const struct delta_entry *e,
     struct token_facts facts;
     struct retry retry;
     struct token *k;
-    if (!delta_read_minted(e->body, &facts, &retry) || slot_of_id(facts.id) != e->slot) return damaged(f, "a minted token is damaged");
+    if (!delta_read_minted(e->body, &facts, &retry) || slot_of_id(facts.id) != e->slot)
+        return damaged(f, "a minted token is damaged");
     return added(token_add(t, &facts, &retry, &k), f, "a token was minted twice");
 }
 
@@ -32,9 +37,11 @@ enum err token_apply(struct shard *s, const struct delta_entry *e, struct fault 
     struct token *k;
     if (e->kind == DELTA_TOKEN_MINTED) return apply_minted(t, e, f);
     if (e->kind == DELTA_TOKEN_SPENT) {
-        if (!delta_read_spent(e->body, &id, &uses) || slot_of_id(id) != e->slot) return damaged(f, "a token's use is damaged");
+        if (!delta_read_spent(e->body, &id, &uses) || slot_of_id(id) != e->slot)
+            return damaged(f, "a token's use is damaged");
         k = token_find(t, id);
-        if (k != NULL && __builtin_add_overflow(k->uses, uses, &k->uses)) return damaged(f, "a token was used more often than can be");
+        if (k != NULL && __builtin_add_overflow(k->uses, uses, &k->uses))
+            return damaged(f, "a token was used more often than can be");
         return ERR_OK;
     }
     if (!delta_read_revoked(e->body, &id, &at_ms) || slot_of_id(id) != e->slot || at_ms == 0)
@@ -44,7 +51,8 @@ enum err token_apply(struct shard *s, const struct delta_entry *e, struct fault 
     return ERR_OK;
 }
 
-enum err token_save(const struct shard *s, struct buf *out, enum err (*put)(void *context, struct str entry), void *context)
+enum err token_save(const struct shard *s, struct buf *out,
+                    enum err (*put)(void *context, struct str entry), void *context)
 {
     const struct token_table *t = &s->tokens;
     size_t cursor = 0;
@@ -54,29 +62,36 @@ enum err token_save(const struct shard *s, struct buf *out, enum err (*put)(void
         const struct token_retry *kept = token_retry_of(k);
         struct retry retry = {0};
         token_facts_of(k, &facts);
-        if (kept != NULL) retry = (struct retry){.given = true, .key = kept->key, .body = kept->body};
-        save_begin(out, SHARD_TOKENS, slot_of_id(k->id), str_of((const char *)k->id.bytes, ID_BYTES));
+        if (kept != NULL)
+            retry = (struct retry){.given = true, .key = kept->key, .body = kept->body};
+        save_begin(out, SHARD_TOKENS, slot_of_id(k->id),
+                   str_of((const char *)k->id.bytes, ID_BYTES));
         delta_put_minted(out, &facts, &retry);
         err = out->overflow ? ERR_FULL : put(context, buf_view(out));
     }
     return err;
 }
 
-enum err token_load(struct shard *s, const struct shard_entry *entry, struct str body, struct fault *f)
+enum err token_load(struct shard *s, const struct shard_entry *entry, struct str body,
+                    struct fault *f)
 {
     struct delta_entry e;
     enum err err;
-    if (!delta_next(&body, &e, &err) || e.kind != DELTA_TOKEN_MINTED || e.slot != entry->slot || body.size > 0)
+    if (!delta_next(&body, &e, &err) || e.kind != DELTA_TOKEN_MINTED || e.slot != entry->slot ||
+        body.size > 0)
         return damaged(f, "a saved token is damaged");
     return apply_minted(&s->tokens, &e, f);
 }
 
-void token_notices(const struct shard *s, void (*each)(void *context, const struct effect_notice *n), void *context)
+void token_notices(const struct shard *s,
+                   void (*each)(void *context, const struct effect_notice *n), void *context)
 {
     size_t cursor = 0;
     for (const struct token *k; (k = token_table_next(&s->tokens, &cursor)) != NULL;) {
         if (k->revoked_ms == 0) continue;
-        each(context, &(struct effect_notice){.kind = NOTICE_TOKEN_REVOKED, .token = k->id, .expires_ms = k->expires_ms,
+        each(context, &(struct effect_notice){.kind = NOTICE_TOKEN_REVOKED,
+                                              .token = k->id,
+                                              .expires_ms = k->expires_ms,
                                               .at_ms = k->revoked_ms});
     }
 }

@@ -3,13 +3,17 @@
 #include "base/planted.h"
 #include "shards/inside.h"
 
-static bool is_same(struct id a, struct id b) { return memcmp(a.bytes, b.bytes, sizeof a.bytes) == 0; }
+static bool is_same(struct id a, struct id b)
+{
+    return memcmp(a.bytes, b.bytes, sizeof a.bytes) == 0;
+}
 
 /* The token as it is now, its texts in the call's arena. */
 static enum err show(const struct token *k, struct arena *arena, struct token_facts *ret)
 {
     token_facts_of(k, ret);
-    struct str *texts[] = {&ret->tenant, &ret->actor, &ret->acting_for, &ret->scope, &ret->audience};
+    struct str *texts[] = {&ret->tenant, &ret->actor, &ret->acting_for, &ret->scope,
+                           &ret->audience};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         if (str_is_absent(*texts[i])) continue;
         *texts[i] = arena_copy(arena, *texts[i]);
@@ -22,7 +26,8 @@ static enum err show(const struct token *k, struct arena *arena, struct token_fa
 
 static enum err mint_again(const struct token *k, struct call *c, struct effects *e)
 {
-    if (memcmp(token_retry_of(k)->body.bytes, c->mint.retry.body.bytes, REVIEW_DIGEST_BYTES) != 0) return ERR_IDEMPOTENCY_MISMATCH;
+    if (memcmp(token_retry_of(k)->body.bytes, c->mint.retry.body.bytes, REVIEW_DIGEST_BYTES) != 0)
+        return ERR_IDEMPOTENCY_MISMATCH;
     enum err err = show(k, c->arena, &c->mint.facts);
     if (err != ERR_OK) return err;
     c->mint.replayed = true;
@@ -32,14 +37,17 @@ static enum err mint_again(const struct token *k, struct call *c, struct effects
 
 static enum err mint(struct shard *s, struct call *c, struct effects *e)
 {
-    const struct token *before = c->mint.retry.given ? token_find_retry(&s->tokens, &c->mint.retry.key) : NULL;
-    if (before != NULL && c->now_ms < before->issued_ms + TOKEN_RETRY_MS) return mint_again(before, c, e);
+    const struct token *before =
+        c->mint.retry.given ? token_find_retry(&s->tokens, &c->mint.retry.key) : NULL;
+    if (before != NULL && c->now_ms < before->issued_ms + TOKEN_RETRY_MS)
+        return mint_again(before, c, e);
     const size_t most = DELTA_MOST_BYTES + c->spent.size + c->mint.facts.scope.size;
     struct buf out = effects_buf(e, most);
     buf_put(&out, c->spent);
     delta_put_minted(&out, &c->mint.facts, &c->mint.retry);
     struct str delta = effects_take(e, &out, most);
-    if (delta.size == 0 || delta.size > LIMIT_DELTA_BYTES || c->records[0].size > LIMIT_EVENT_BYTES) return ERR_OUT_OF_RANGE;
+    if (delta.size == 0 || delta.size > LIMIT_DELTA_BYTES || c->records[0].size > LIMIT_EVENT_BYTES)
+        return ERR_OUT_OF_RANGE;
     struct token *k;
     enum err err = token_add(&s->tokens, &c->mint.facts, &c->mint.retry, &k);
     if (err != ERR_OK) return err == ERR_FULL ? ERR_OVERLOADED : err;
@@ -69,12 +77,13 @@ static void unspend(struct shard *s, struct call *c)
 
 /* ---- look, revoke ---- */
 
-/* Its tenant's, and the asker's own, or anyone's to who may see them all. One past its time is not there,
- * whether or not a tick has dropped it already. */
+/* Its tenant's, and the asker's own, or anyone's to who may see them all. One past its time is not
+ * there, whether or not a tick has dropped it already. */
 static enum err find_visible(struct shard *s, const struct call *c, struct token **ret)
 {
     struct token *k = token_find(&s->tokens, c->token.id);
-    if (k == NULL || c->now_ms >= k->expires_ms || !str_equal(k->minter->tenant->name, c->tenant)) return ERR_NOT_FOUND;
+    if (k == NULL || c->now_ms >= k->expires_ms || !str_equal(k->minter->tenant->name, c->tenant))
+        return ERR_NOT_FOUND;
     struct id asking;
     bool own = id_read("key_", c->asker.key_id, &asking) && is_same(asking, k->minter->key);
     if (!own && !c->token.any_of_tenant) return ERR_MISSING_ROLE;
@@ -98,10 +107,17 @@ static struct str revoked_event(const struct token *k, struct call *c, struct ef
     token_facts_of(k, &f);
     id_write("evt_", call_event_id(c), event_id);
     id_write("tok_", k->id, token_id);
-    const struct event happened = {.event_id = str_of(event_id, ID_TEXT), .kind = STR("token.revoked"), .tenant_id = f.tenant,
-                                   .timestamp = c->now_ms, .actor = f.actor, .acting_for = f.acting_for,
-                                   .token_id = str_of(token_id, ID_TEXT), .key_id = c->asker.key_id,
-                                   .resolved_by = c->asker.owner, .mode = STR("live"), .engine_version = STR(WRIT_VERSION)};
+    const struct event happened = {.event_id = str_of(event_id, ID_TEXT),
+                                   .kind = STR("token.revoked"),
+                                   .tenant_id = f.tenant,
+                                   .timestamp = c->now_ms,
+                                   .actor = f.actor,
+                                   .acting_for = f.acting_for,
+                                   .token_id = str_of(token_id, ID_TEXT),
+                                   .key_id = c->asker.key_id,
+                                   .resolved_by = c->asker.owner,
+                                   .mode = STR("live"),
+                                   .engine_version = STR(WRIT_VERSION)};
     struct buf out = effects_buf(e, EVENT_MOST_BYTES);
     event_put(&out, &happened);
     return effects_take(e, &out, EVENT_MOST_BYTES);
@@ -124,7 +140,9 @@ static enum err revoke(struct shard *s, struct call *c, struct effects *e)
     }
     effects_reveal(e, k->mark);
     /* Told again where it was told before: whoever repeats the call waits for the same. */
-    effects_notice(e, &(struct effect_notice){.kind = NOTICE_TOKEN_REVOKED, .token = k->id, .expires_ms = k->expires_ms,
+    effects_notice(e, &(struct effect_notice){.kind = NOTICE_TOKEN_REVOKED,
+                                              .token = k->id,
+                                              .expires_ms = k->expires_ms,
                                               .at_ms = k->revoked_ms});
     return show(k, c->arena, &c->token.facts);
 }
@@ -132,14 +150,16 @@ static enum err revoke(struct shard *s, struct call *c, struct effects *e)
 /* ---- list ---- */
 
 struct token_filter {
-    struct id key;               /* unless any_key */
+    struct id key; /* unless any_key */
     bool any_key;
     uint32_t actor, digest, digest_mask; /* what places that match have */
 };
 
 static struct token_filter filter_of(const struct call *c, struct id asking)
 {
-    struct token_filter f = {.key = asking, .any_key = c->asker.sees_all, .digest = token_digest(asking, c->list.acting_for)};
+    struct token_filter f = {.key = asking,
+                             .any_key = c->asker.sees_all,
+                             .digest = token_digest(asking, c->list.acting_for)};
     if (!f.any_key) f.digest_mask |= TOKEN_DIGEST_OF_KEY;
     if (!str_is_empty(c->list.acting_for)) f.digest_mask |= TOKEN_DIGEST_OF_ACTING_FOR;
     if (!str_is_empty(c->list.actor)) f.actor = order_digest(c->list.actor);
@@ -153,7 +173,10 @@ static bool may_match(const struct order_place *p, const struct token_filter *f)
     return (f->actor == 0 || f->actor == p->actor) && (p->action & f->digest_mask) == f->digest;
 }
 
-static bool is_active(const struct token *k) { return k->revoked_ms == 0 && (k->uses_max == 0 || k->uses < k->uses_max); }
+static bool is_active(const struct token *k)
+{
+    return k->revoked_ms == 0 && (k->uses_max == 0 || k->uses < k->uses_max);
+}
 
 static bool matches(const struct token *k, const struct call *c, const struct token_filter *filter)
 {
@@ -165,7 +188,8 @@ static bool matches(const struct token *k, const struct call *c, const struct to
     return str_is_empty(c->list.acting_for) || str_equal(f.acting_for, c->list.acting_for);
 }
 
-/* `total` is that of the page: to tell how many of a million tokens are still good would take a look at each. */
+/* `total` is that of the page: to tell how many of a million tokens are still good would take a
+ * look at each. */
 static enum err list(struct shard *s, struct call *c, struct effects *e)
 {
     const struct token_tenant *tenant = map_get(&s->tokens.tenants, c->tenant);
@@ -178,7 +202,8 @@ static enum err list(struct shard *s, struct call *c, struct effects *e)
     if (tenant == NULL) return ERR_OK;
     const struct token_filter filter = filter_of(c, asking);
     struct order_cursor cursor = order_after(&tenant->all, c->list.after);
-    for (const struct order_place *p; c->list.count < c->list.limit && (p = order_next(&tenant->all, &cursor)) != NULL;) {
+    for (const struct order_place *p;
+         c->list.count < c->list.limit && (p = order_next(&tenant->all, &cursor)) != NULL;) {
         const struct token *k = p->item;
         if (!may_match(p, &filter) || !matches(k, c, &filter)) continue;
         enum err err = show(k, c->arena, &c->list.tokens[c->list.count]);
@@ -203,18 +228,4 @@ void token_step(struct shard *s, struct call *c, struct effects *e)
     case CALL_REVOKE: c->err = revoke(s, c, e); return;
     default: check(false);
     }
-}
-
-/* ---- counters ---- */
-
-void limit_step(struct shard *s, struct call *c)
-{
-    c->err = ERR_OK;
-    c->answered = true;
-    if (c->kind == CALL_UNCOUNT) {
-        limit_uncount(&s->limits, &c->limit.ask, &c->limit.told);
-        return;
-    }
-    enum err err = limit_count(&s->limits, &c->limit.ask, c->now_ms, &c->limit.told);
-    if (err != ERR_OK) c->err = ERR_OVERLOADED;
 }

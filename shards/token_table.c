@@ -7,7 +7,10 @@
 enum { FIRST_PLACES = 64, TEXT_MOST = UINT16_MAX - 1 };
 #define ABSENT UINT16_MAX
 
-void token_table_init(struct token_table *t, size_t count_max) { *t = (struct token_table){.count_max = count_max}; }
+void token_table_init(struct token_table *t, size_t count_max)
+{
+    *t = (struct token_table){.count_max = count_max};
+}
 
 void token_table_fini(struct token_table *t)
 {
@@ -37,12 +40,16 @@ static size_t home_of(const struct token_table *t, struct id id)
     return (size_t)(hash * UINT64_C(0x9E3779B97F4A7C15) >> 20) & (t->capacity - 1);
 }
 
-static bool is_same(struct id a, struct id b) { return memcmp(a.bytes, b.bytes, sizeof a.bytes) == 0; }
+static bool is_same(struct id a, struct id b)
+{
+    return memcmp(a.bytes, b.bytes, sizeof a.bytes) == 0;
+}
 
 static size_t place_of(const struct token_table *t, struct id id)
 {
     size_t at = home_of(t, id);
-    while (t->places[at] != NULL && !is_same(t->places[at]->id, id)) at = (at + 1) & (t->capacity - 1);
+    while (t->places[at] != NULL && !is_same(t->places[at]->id, id))
+        at = (at + 1) & (t->capacity - 1);
     return at;
 }
 
@@ -87,7 +94,10 @@ const struct token_retry *token_retry_of(const struct token *k)
     return k->retry == TOKEN_RETRY_HELD ? (const struct token_retry *)(const void *)k->bytes : NULL;
 }
 
-static size_t retry_bytes(const struct token *k) { return k->retry == TOKEN_RETRY_NONE ? 0 : sizeof(struct token_retry); }
+static size_t retry_bytes(const struct token *k)
+{
+    return k->retry == TOKEN_RETRY_NONE ? 0 : sizeof(struct token_retry);
+}
 
 static struct str text_at(const char **at, uint16_t size)
 {
@@ -100,9 +110,16 @@ static struct str text_at(const char **at, uint16_t size)
 void token_facts_of(const struct token *k, struct token_facts *ret)
 {
     const char *at = k->bytes + retry_bytes(k);
-    *ret = (struct token_facts){.id = k->id, .key = k->minter->key, .tenant = k->minter->tenant->name,
-                                .signer = k->signer, .ordinal = k->ordinal, .issued_ms = k->issued_ms, .expires_ms = k->expires_ms, .revoked_ms = k->revoked_ms,
-                                .uses_max = k->uses_max, .uses = k->uses};
+    *ret = (struct token_facts){.id = k->id,
+                                .key = k->minter->key,
+                                .tenant = k->minter->tenant->name,
+                                .signer = k->signer,
+                                .ordinal = k->ordinal,
+                                .issued_ms = k->issued_ms,
+                                .expires_ms = k->expires_ms,
+                                .revoked_ms = k->revoked_ms,
+                                .uses_max = k->uses_max,
+                                .uses = k->uses};
     ret->actor = text_at(&at, k->actor_size);
     ret->acting_for = text_at(&at, k->acting_for_size);
     ret->scope = text_at(&at, k->scope_size);
@@ -156,9 +173,13 @@ static struct token_tenant *tenant_take(struct token_table *t, struct str name)
     return NULL;
 }
 
-static struct str minter_name(const struct token_minter *m) { return str_of((const char *)m, offsetof(struct token_minter, count)); }
+static struct str minter_name(const struct token_minter *m)
+{
+    return str_of((const char *)m, offsetof(struct token_minter, count));
+}
 
-static struct token_minter *minter_take(struct token_table *t, struct token_tenant *tenant, struct id key)
+static struct token_minter *minter_take(struct token_table *t, struct token_tenant *tenant,
+                                        struct id key)
 {
     const struct token_minter wanted = {.key = key, .tenant = tenant};
     struct token_minter *m = map_get(&t->minters, minter_name(&wanted));
@@ -189,10 +210,17 @@ static uint16_t put_text(char **at, struct str text)
 static struct token *token_make(const struct token_facts *f, const struct retry *retry)
 {
     bool has_retry = retry != NULL && retry->given;
-    struct token *k = malloc(token_size((has_retry ? sizeof(struct token_retry) : 0) + text_bytes(f)));
+    struct token *k =
+        malloc(token_size((has_retry ? sizeof(struct token_retry) : 0) + text_bytes(f)));
     if (k == NULL) return NULL;
-    *k = (struct token){.id = f->id, .ordinal = f->ordinal, .issued_ms = f->issued_ms, .expires_ms = f->expires_ms,
-                        .revoked_ms = f->revoked_ms, .signer = f->signer, .uses_max = f->uses_max, .uses = f->uses,
+    *k = (struct token){.id = f->id,
+                        .ordinal = f->ordinal,
+                        .issued_ms = f->issued_ms,
+                        .expires_ms = f->expires_ms,
+                        .revoked_ms = f->revoked_ms,
+                        .signer = f->signer,
+                        .uses_max = f->uses_max,
+                        .uses = f->uses,
                         .retry = has_retry ? TOKEN_RETRY_HELD : TOKEN_RETRY_NONE};
     char *at = k->bytes;
     if (has_retry) {
@@ -210,7 +238,8 @@ static struct token *token_make(const struct token_facts *f, const struct retry 
 static void bucket_put(struct token_table *t, struct token *k)
 {
     uint64_t minute = end_of(k) / TOKEN_BUCKET_MS;
-    if (minute < t->pruned_minute) minute = t->pruned_minute; /* long over: the next tick drops it */
+    if (minute < t->pruned_minute)
+        minute = t->pruned_minute; /* long over: the next tick drops it */
     struct token **bucket = &t->buckets[minute % TOKEN_BUCKETS];
     k->next_in_bucket = *bucket;
     *bucket = k;
@@ -218,8 +247,10 @@ static void bucket_put(struct token_table *t, struct token *k)
 
 uint32_t token_digest(struct id key, struct str acting_for)
 {
-    uint32_t of_key = order_digest(str_of((const char *)key.bytes, sizeof key.bytes)) & TOKEN_DIGEST_OF_KEY;
-    return of_key | (str_is_empty(acting_for) ? 0 : order_digest(acting_for) & TOKEN_DIGEST_OF_ACTING_FOR);
+    uint32_t of_key =
+        order_digest(str_of((const char *)key.bytes, sizeof key.bytes)) & TOKEN_DIGEST_OF_KEY;
+    return of_key |
+           (str_is_empty(acting_for) ? 0 : order_digest(acting_for) & TOKEN_DIGEST_OF_ACTING_FOR);
 }
 
 /* Whoever held the Idempotency-Key before is a day old: it is the other's now. */
@@ -228,19 +259,24 @@ static bool retry_put(struct token_table *t, struct token *k)
     const struct token_retry *kept = token_retry_of(k);
     if (kept == NULL) return true;
     struct token *before = token_find_retry(t, &kept->key);
-    if (!map_put(&t->retries, str_of((const char *)kept->key.bytes, sizeof kept->key.bytes), k)) return false;
+    if (!map_put(&t->retries, str_of((const char *)kept->key.bytes, sizeof kept->key.bytes), k))
+        return false;
     if (before != NULL) before->retry = TOKEN_RETRY_OVER;
     return true;
 }
 
 /* All that may fail is done: it is put where it belongs. */
-static void token_put(struct token_table *t, struct token *k, struct token_minter *m, const struct token_facts *f)
+static void token_put(struct token_table *t, struct token *k, struct token_minter *m,
+                      const struct token_facts *f)
 {
     k->minter = m;
     m->count++;
     t->places[place_of(t, k->id)] = k;
-    order_put(&m->tenant->all, &t->spare, &(struct order_place){.ordinal = k->ordinal, .item = k, .actor = order_digest(f->actor),
-                                                                .action = token_digest(f->key, f->acting_for)});
+    order_put(&m->tenant->all, &t->spare,
+              &(struct order_place){.ordinal = k->ordinal,
+                                    .item = k,
+                                    .actor = order_digest(f->actor),
+                                    .action = token_digest(f->key, f->acting_for)});
     bucket_put(t, k);
     t->count++;
     t->counted += k->uses_max != 0;
@@ -248,10 +284,11 @@ static void token_put(struct token_table *t, struct token *k, struct token_minte
     if (k->ordinal > t->ordinal_max) t->ordinal_max = k->ordinal;
 }
 
-enum err token_add(struct token_table *t, const struct token_facts *f, const struct retry *retry, struct token **ret)
+enum err token_add(struct token_table *t, const struct token_facts *f, const struct retry *retry,
+                   struct token **ret)
 {
-    if (f->actor.size > TEXT_MOST || f->acting_for.size > TEXT_MOST || f->scope.size > TEXT_MOST || f->audience.size > TEXT_MOST ||
-        str_is_empty(f->tenant))
+    if (f->actor.size > TEXT_MOST || f->acting_for.size > TEXT_MOST || f->scope.size > TEXT_MOST ||
+        f->audience.size > TEXT_MOST || str_is_empty(f->tenant))
         return ERR_OUT_OF_RANGE;
     if (token_find(t, f->id) != NULL) return ERR_EXISTS;
     if (t->count >= t->count_max || !make_place(t)) return ERR_FULL;
@@ -275,7 +312,8 @@ enum err token_add(struct token_table *t, const struct token_facts *f, const str
 static void token_drop(struct token_table *t, struct token *k)
 {
     const struct token_retry *kept = token_retry_of(k);
-    if (kept != NULL) map_remove(&t->retries, str_of((const char *)kept->key.bytes, sizeof kept->key.bytes));
+    if (kept != NULL)
+        map_remove(&t->retries, str_of((const char *)kept->key.bytes, sizeof kept->key.bytes));
     order_remove(&k->minter->tenant->all, &t->spare, k->ordinal, k);
     place_clear(t, k->id);
     t->count--;
@@ -287,7 +325,8 @@ static void token_drop(struct token_table *t, struct token *k)
 }
 
 /* Drops from one bucket; false: `most` was reached. */
-static bool bucket_prune(struct token_table *t, struct token **bucket, uint64_t now_ms, size_t *most)
+static bool bucket_prune(struct token_table *t, struct token **bucket, uint64_t now_ms,
+                         size_t *most)
 {
     for (struct token **at = bucket; *at != NULL;) {
         struct token *k = *at;
@@ -311,9 +350,11 @@ bool token_table_prune(struct token_table *t, uint64_t now_ms, size_t most)
         t->pruned_minute = minute;
         return false;
     }
-    if (minute - t->pruned_minute > TOKEN_BUCKETS && t->pruned_minute < minute) t->pruned_minute = minute - TOKEN_BUCKETS;
+    if (minute - t->pruned_minute > TOKEN_BUCKETS && t->pruned_minute < minute)
+        t->pruned_minute = minute - TOKEN_BUCKETS;
     for (; t->pruned_minute < minute; t->pruned_minute++)
-        if (!bucket_prune(t, &t->buckets[t->pruned_minute % TOKEN_BUCKETS], now_ms, &left)) return true;
+        if (!bucket_prune(t, &t->buckets[t->pruned_minute % TOKEN_BUCKETS], now_ms, &left))
+            return true;
     return left < most;
 }
 

@@ -5,10 +5,10 @@
  *   by tenant   in the order of ordinals: pages
  *   by time     buckets of a minute, since a million tokens need no timer each
  *
- * A token is one allocation with its strings; which key minted it, and in which tenant, is shared by all of
- * that key's. With strings of 24 bytes that is 208 bytes of the heap, 24 of its tenant's order and 11 to 21
- * of the index. It is kept until it has expired (and while its Idempotency-Key may come again); what
- * is revoked stays until then, so that it is known to be dead. */
+ * A token is one allocation with its strings; which key minted it, and in which tenant, is shared
+ * by all of that key's. With strings of 24 bytes that is 208 bytes of the heap, 24 of its tenant's
+ * order and 11 to 21 of the index. It is kept until it has expired (and while its Idempotency-Key
+ * may come again); what is revoked stays until then, so that it is known to be dead. */
 #ifndef SHARDS_TOKEN_TABLE_H
 #define SHARDS_TOKEN_TABLE_H
 
@@ -18,13 +18,13 @@
 #include "shards/order.h"
 
 enum {
-    TOKEN_BUCKETS = 2048,         /* minutes: more than a token's longest life and a retry's */
+    TOKEN_BUCKETS = 2048, /* minutes: more than a token's longest life and a retry's */
     TOKEN_BUCKET_MS = 60000,
     TOKEN_RETRY_MS = 24 * 3600 * 1000,
 };
 
 struct token_tenant {
-    struct order all;             /* places: actor is the actor's digest, action is token_digest() */
+    struct order all; /* places: actor is the actor's digest, action is token_digest() */
     struct str name;
     char bytes[];
 };
@@ -33,34 +33,39 @@ struct token_retry {
     struct review_digest key, body;
 };
 
-struct token_minter {             /* looked up by its first two members' bytes */
+struct token_minter { /* looked up by its first two members' bytes */
     struct id key;
     struct token_tenant *tenant;
-    size_t count;                 /* of its tokens */
+    size_t count; /* of its tokens */
 };
 
-enum token_retry_state { TOKEN_RETRY_NONE, TOKEN_RETRY_HELD, TOKEN_RETRY_OVER /* its key was used anew */ };
+enum token_retry_state {
+    TOKEN_RETRY_NONE,
+    TOKEN_RETRY_HELD,
+    TOKEN_RETRY_OVER /* its key was used anew */
+};
 
 struct token {
     struct id id;
     struct token_minter *minter;
     struct token *next_in_bucket;
     uint64_t ordinal, issued_ms, expires_ms, revoked_ms;
-    uint64_t mark;                /* of the block with its newest record; 0: it was recovered */
+    uint64_t mark; /* of the block with its newest record; 0: it was recovered */
     uint32_t signer, uses_max, uses;
-    uint16_t actor_size, acting_for_size, scope_size, audience_size; /* of bytes, in this order; ABSENT below */
-    uint8_t retry;                /* but for NONE, struct token_retry comes first in bytes */
+    uint16_t actor_size, acting_for_size, scope_size,
+        audience_size; /* of bytes, in this order; ABSENT below */
+    uint8_t retry;     /* but for NONE, struct token_retry comes first in bytes */
     char bytes[];
 };
 
 struct token_table {
-    struct token **places;        /* a power of two of them */
+    struct token **places; /* a power of two of them */
     size_t capacity, count, count_max, counted;
-    size_t bytes;                 /* of tokens, their places in orders, the index by id */
+    size_t bytes; /* of tokens, their places in orders, the index by id */
     struct map tenants, minters, retries;
     struct order_spare spare;
     struct token *buckets[TOKEN_BUCKETS];
-    uint64_t pruned_minute;       /* all buckets before it are empty */
+    uint64_t pruned_minute; /* all buckets before it are empty */
     uint64_t ordinal_max;
 };
 
@@ -70,19 +75,22 @@ void token_table_fini(struct token_table *t);
 struct token *token_find(const struct token_table *t, struct id id);
 struct token *token_find_retry(const struct token_table *t, const struct review_digest *key);
 const struct token_retry *token_retry_of(const struct token *k); /* NULL: none that is still held */
-/* What a place in a tenant's order says in `action`: of a key's tokens, or of those for one person. Two that are
- * equal in the half that is asked for are probably so, two that differ are not. */
+/* What a place in a tenant's order says in `action`: of a key's tokens, or of those for one person.
+ * Two that are equal in the half that is asked for are probably so, two that differ are not. */
 uint32_t token_digest(struct id key, struct str acting_for);
 enum { TOKEN_DIGEST_OF_KEY = 0x7fff0000, TOKEN_DIGEST_OF_ACTING_FOR = 0xffff };
 /* Views into the token. */
 void token_facts_of(const struct token *k, struct token_facts *ret);
 
-/* Copies. ERR_FULL: the table is, or memory; ERR_EXISTS; ERR_OUT_OF_RANGE: a text is too long. Nothing
- * is changed then. `retry` may be NULL; where another token was minted under it, this one takes it over. */
-enum err token_add(struct token_table *t, const struct token_facts *f, const struct retry *retry, struct token **ret);
+/* Copies. ERR_FULL: the table is, or memory; ERR_EXISTS; ERR_OUT_OF_RANGE: a text is too long.
+ * Nothing is changed then. `retry` may be NULL; where another token was minted under it, this one
+ * takes it over. */
+enum err token_add(struct token_table *t, const struct token_facts *f, const struct retry *retry,
+                   struct token **ret);
 /* Drops what nobody can use any more, at most `most`; false: there was nothing to drop. */
 bool token_table_prune(struct token_table *t, uint64_t now_ms, size_t most);
-uint64_t token_table_next_ms(const struct token_table *t); /* when to prune again; UINT64_MAX: empty */
+uint64_t
+token_table_next_ms(const struct token_table *t); /* when to prune again; UINT64_MAX: empty */
 /* Walks all: start with *cursor = 0; NULL at the end. No changes meanwhile. */
 struct token *token_table_next(const struct token_table *t, size_t *cursor);
 

@@ -231,6 +231,23 @@ def long_gate():
     return program(folder, "sim_sim_gate", "--count", "1000000", count=r"(\d+) pairs", least=1000000) if folder else Counts(failed=1)
 
 
+def long_state():
+    """A million lives of the state, over late mail and power cuts."""
+    folder = build("release")
+    return program(folder, "sim_sim_state", "--seeds", "1000000", count=r"(\d+) seeds", least=1000000) if folder else Counts(failed=1)
+
+
+def long_races():
+    folder = build("dev")
+    return pytest(folder, "races", ["tests/e2e/test_races.py"], {"WRIT_LONG": "1"}, ["-s"]) if folder else Counts(failed=1)
+
+
+def long_races_tsan():
+    folder = build("tsan")
+    options = {"TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1", "WRIT_LONG": "1"}
+    return pytest(folder, "races-tsan", ["tests/e2e/test_races.py"], options, ["-s", "-k", "winner"]) if folder else Counts(failed=1)
+
+
 def long_tsan():
     folder = build("tsan")
     if folder is None:
@@ -329,6 +346,7 @@ def long():
 
     steps = [("short", long_everything_short), ("kills", long_kills), ("journal_faults", long_journal_faults),
              ("power_cuts", long_power_cuts), ("gate", long_gate), ("planted", long_planted),
+             ("state", long_state), ("races", long_races), ("races_tsan", long_races_tsan),
              ("valgrind", long_valgrind), ("tsan", long_tsan)]
     for name, step in steps:
         if is_done(name):

@@ -436,7 +436,7 @@ static enum err read_resource(const struct reader *r, struct ask *ret)
     err = check_resource_strings(r, ret->resource);
     if (err != ERR_OK) return err;
 
-    ret->policy.resource_object = v;
+    ret->policy.resource_object = v->type == JSON_STRING ? ret->resource : v;
     struct str type = json_text(ret->resource, STR("type")), id = json_text(ret->resource, STR("id"));
     if (str_is_absent(type) && str_is_absent(id)) return ERR_OK;
     ret->policy.resource_partial = str_is_empty(type) || str_is_empty(id);

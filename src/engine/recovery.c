@@ -113,7 +113,7 @@ static void derive(struct engine *e)
 static struct keep_redis redis_of(const struct config *c)
 {
     return (struct keep_redis){.url = c->redis_url, .user = c->redis_user, .password_file = c->redis_password_file,
-                               .adopt = c->adopt, .timeout_ms = (uint32_t)c->redis_timeout_ms};
+                               .ca_file = c->redis_ca_file, .adopt = c->adopt, .timeout_ms = (uint32_t)c->redis_timeout_ms};
 }
 
 /* What was adopted is in no journal: it is a snapshot before anything else happens. */

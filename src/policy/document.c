@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "policy/condition.h"
 #include "policy/set.h"
 
 static const size_t document_bytes_max = (size_t)512 << 20; /* 1 MiB of text needs far less */
@@ -40,6 +41,7 @@ void policy_document_release(struct policy_document *d)
     if (d == NULL) return;
     /* Release what this thread did with it, acquire what the others did, before it is freed. */
     if (atomic_fetch_sub_explicit(&d->references, 1, memory_order_acq_rel) != 1) return;
+    conditions_fini(d->conditions);
     arena_fini(&d->arena);
     free(d);
 }

@@ -52,6 +52,9 @@ struct review_terms {
     struct str by_text; /* "finance, support" */
 };
 
+struct condition; /* condition.h */
+struct template;
+
 /* How much of what a rule applies to is let through, for whom, in how long a time. */
 struct limit_terms {
     enum limit_per per;
@@ -61,7 +64,8 @@ struct limit_terms {
     int64_t amount_max;  /* in millionths */
     struct str sum_text; /* "args.amount"; absent without a max */
     struct str *sum;     /* its names; the first is args, context or resource */
-    size_t sum_count;
+    size_t sum_count;    /* 0: it is an expression */
+    const struct condition *sum_value;
     enum verdict over; /* deny or human_review */
     struct str told;   /* "30 and a sum of args.amount of 5000 per actor in 1h", for reasons */
 };
@@ -81,6 +85,8 @@ struct rule {
     const struct limit_terms *limit; /* NULL: none */
     struct str safe_tool;            /* compute */
     const struct json *safe_args;
+    const struct template *templates; /* its strings that hold expressions */
+    const struct condition *when;     /* NULL: always */
     const struct policy_document *document;
     unsigned line, column;
 };
@@ -111,6 +117,7 @@ struct policy_test {
 struct policy_document {
     _Atomic size_t references;
     struct arena arena;
+    struct condition *conditions; /* all of them: compiled patterns live on the heap */
     struct str name, description;
     struct sha256 digest;
     bool is_json, is_shadow;

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "policy/condition.h"
 
 /* ---- does a rule apply? ---- */
 
@@ -53,7 +54,7 @@ static void member_visit(void *context, const uint32_t *values, size_t count)
 }
 
 /* Whoever matches exactly matches ignoring case too, so the folding roles are all there are. */
-static bool roles_find(struct ballot *b)
+bool roles_find(struct ballot *b)
 {
     if (b->roles_ready) return true;
     size_t count = b->set->role_count + 1;
@@ -193,6 +194,16 @@ static bool action_is_sure(const struct ballot *b, const struct set_rule *r)
     return r->folds || (r->small_letters && !b->action->has_capitals && !b->action->odd);
 }
 
+/* A condition that cannot be evaluated fails closed: what restricts applies, a replacement is a deny,
+ * what permits is left out. */
+static bool holds(struct ballot *b, struct tally *t, uint32_t number, const struct set_rule *r)
+{
+    enum condition_result result = condition_holds(b, r->rule->when, NULL);
+    if (result != CONDITION_FAILED) return result == CONDITION_TRUE;
+    if (r->decision == VERDICT_COMPUTE) vote(b, t, number, false, VERDICT_DENY);
+    return r->decision == VERDICT_DENY || r->decision == VERDICT_HUMAN_REVIEW;
+}
+
 static void consider(struct ballot *b, uint32_t number)
 {
     const struct set_rule *r = &b->set->rules[number];
@@ -201,6 +212,7 @@ static void consider(struct ballot *b, uint32_t number)
         return;
     struct tally *t = r->shadow ? &b->shadow : &b->enforced;
     enum verdict gate;
+    if (r->has_when && !holds(b, t, number, r)) return;
     if (r->has_limit) numbers_add(b, &b->limited, number);
     vote(b, t, number, false, (enum verdict)r->decision);
     if (!gate_votes(b, r, &gate)) return;
@@ -338,6 +350,8 @@ struct result {
     enum verdict verdict;
     uint32_t key;        /* the vote that decides, or NO_VOTE: default:deny */
     bool unsafe;         /* a compute whose safe call is not permitted: deny */
+    struct str broken;   /* or whose safe arguments cannot be made, and why; absent: they can */
+    const struct json *safe_args; /* of a compute */
     uint32_t unsafe_key; /* by this vote */
 };
 
@@ -355,13 +369,21 @@ static void check_safe_call(struct ballot *b, uint32_t key, bool with_shadow, st
         b->failed = true;
         return;
     }
+    struct str why;
+    const struct json *args = template_args(b, rule, &why);
+    if (args == NULL) {
+        *r = (struct result){.verdict = VERDICT_DENY, .key = key, .unsafe = true, .broken = why};
+        return;
+    }
+    r->safe_args = args;
     struct policy_request request = *b->request;
     request.action = rule->safe_tool;
-    request.args = rule->safe_args;
+    request.args = args;
     request.approved_count = 0; /* people have approved what was asked for, not what replaces it */
     struct ballot safe = *b;
     safe.request = &request;
     safe.action = &tool;
+    safe.variables = NULL; /* other arguments, other conditions */
     safe.approved = safe.limited =
         (struct numbers){0}; /* not the safe call's, and not to b's lists */
     take_votes(&safe);
@@ -394,7 +416,9 @@ static void result_rule(const struct policy_set *s, const struct result *r,
         return;
     }
     const struct set_rule *rule = &s->rules[r->key / 2];
-    rule_text(to, r->unsafe ? STR("compute:") : kind_of(r->verdict, r->key & 1), rule->rule->id);
+    /* A compute that denies could not be evaluated, or its safe call is not permitted. */
+    bool replaced = rule->decision == VERDICT_COMPUTE && r->verdict == VERDICT_DENY && (r->key & 1) == 0;
+    rule_text(to, replaced ? STR("compute:") : kind_of(r->verdict, r->key & 1), rule->rule->id);
     *ret_policy = rule->rule->document->name;
 }
 
@@ -402,6 +426,16 @@ static struct str result_reason(struct ballot *b, const struct result *r)
 {
     if (r->key == NO_VOTE) return STR("No rule of any policy applies, so it is denied.");
     const struct rule *rule = b->set->rules[r->key / 2].rule;
+    struct str why;
+    if (!str_is_absent(r->broken)) {
+        struct str parts[] = {STR("The safe arguments of rule "), rule->id, STR(" cannot be made, so it is denied: "), r->broken, STR(".")};
+        return sentence(b, parts, 5);
+    }
+    if ((r->key & 1) == 0 && !r->unsafe && rule->when != NULL && condition_holds(b, rule->when, &why) == CONDITION_FAILED) {
+        struct str parts[] = {STR("The condition of rule "), rule->id, STR(" cannot be evaluated, so it "),
+                              rule->decision == VERDICT_COMPUTE ? STR("is denied: ") : STR("applies: "), why, STR(".")};
+        return sentence(b, parts, 6);
+    }
     if (r->unsafe) {
         const struct rule *by = b->set->rules[r->unsafe_key / 2].rule;
         struct str parts[] = {STR("The safe call "),
@@ -486,7 +520,7 @@ static void decide(struct ballot *b, struct policy_outcome *o)
         }
         if (r.verdict == VERDICT_COMPUTE) {
             o->safe_tool = rule->rule->safe_tool;
-            o->safe_args = rule->rule->safe_args;
+            o->safe_args = r.safe_args;
         }
     }
     o->confidence_used = b->confidence_used;

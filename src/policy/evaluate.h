@@ -18,6 +18,8 @@ struct numbers {
     uint32_t count, room;
 };
 
+struct cel_value;
+
 struct ballot {
     const struct policy_set *set;
     const struct policy_request *request;
@@ -36,6 +38,8 @@ struct ballot {
     struct numbers approved;  /* with a vote or a limit that a person has let through */
     struct numbers limited;   /* that apply and have a limit */
 
+    struct cel_value *variables; /* of conditions, made when the first one asks */
+
     bool roles_ready; /* the user's roles, found when the first rule asks */
     bool *roles_exact, *roles_folding;
     uint32_t *roles; /* numbers of those in roles_folding */
@@ -46,6 +50,7 @@ struct ballot {
 bool rule_matches_subject(struct ballot *b, const struct set_rule *r);
 bool rule_matches_action(const struct ballot *b, const struct rule *rule);
 bool rule_matches_resource(struct ballot *b, const struct rule *rule);
+bool roles_find(struct ballot *b); /* b->roles…; false: memory ran out */
 
 /* Whether the gate of a rule that applies votes, and what. */
 bool gate_votes(const struct ballot *b, const struct set_rule *r, enum verdict *ret);

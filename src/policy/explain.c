@@ -2,6 +2,7 @@
  *
  * Walks all rules, not what the index proposes: it is asked by people, who want to know why a
  * rule stayed silent. The outcome itself comes from the same evaluation as ever. */
+#include "policy/condition.h"
 #include "policy/evaluate.h"
 
 enum { PATTERNS_SHOWN = 8 };
@@ -81,6 +82,31 @@ static struct str why_applies(struct ballot *b, const struct set_rule *r)
                         STR_FORMAT(r->rule->limit->told));
 }
 
+/* `when: args.amount > 500 is false`, or why it could not be evaluated and what that means. */
+static void explain_condition(struct ballot *b, const struct set_rule *r, struct policy_considered *c)
+{
+    const struct rule *rule = r->rule;
+    struct str text = rule->when->text, failure;
+    if (text.size > 200) text.size = 200;
+    size_t wrong;
+    if (!str_is_utf8(text, &wrong)) text.size = wrong;
+    switch (condition_holds(b, rule->when, &failure)) {
+    case CONDITION_FALSE: c->why = arena_printf(b->arena, "when: %.*s is false", STR_FORMAT(text)); return;
+    case CONDITION_TRUE: {
+        struct str why = why_applies(b, r);
+        c->applies = true;
+        c->why = arena_printf(b->arena, "when: %.*s is true; %.*s", STR_FORMAT(text), STR_FORMAT(why));
+        return;
+    }
+    case CONDITION_FAILED: break;
+    }
+    c->applies = rule->decision != VERDICT_ALLOW;
+    const char *meaning = rule->decision == VERDICT_ALLOW     ? "so the rule is left out"
+                          : rule->decision == VERDICT_COMPUTE ? "so it is a deny"
+                                                              : "so the rule applies";
+    c->why = arena_printf(b->arena, "when: %.*s cannot be evaluated (%.*s), %s", STR_FORMAT(text), STR_FORMAT(failure), meaning);
+}
+
 void explain_rules(struct ballot *b, const struct policy_explain *explain)
 {
     for (size_t i = 0; i < b->set->rule_count; i++) {
@@ -95,6 +121,8 @@ void explain_rules(struct ballot *b, const struct policy_explain *explain)
             c.why = why_not_subject(b, r->rule);
         } else if (!rule_matches_resource(b, r->rule)) {
             c.why = why_not_resource(b, r->rule);
+        } else if (r->rule->when != NULL) {
+            explain_condition(b, r, &c);
         } else {
             c.applies = true;
             c.why = why_applies(b, r);

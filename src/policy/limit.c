@@ -6,6 +6,7 @@
 #include "policy/evaluate.h"
 
 #include "base/check.h"
+#include "policy/condition.h"
 
 const char *limit_per_name(enum limit_per per)
 {
@@ -56,9 +57,23 @@ int64_t amount_round_down(double number)
     return (double)n / AMOUNT_SCALE > number ? n - 1 : n;
 }
 
-/* A context that is a string, and a resource's strings, are no numbers. */
-static int64_t amount_at(const struct limit_terms *t, const struct policy_request *q)
+static int64_t amount_of_value(struct ballot *b, const struct limit_terms *t)
 {
+    struct cel_value v;
+    if (!condition_value(b, t->sum_value, &v, NULL)) return -1;
+    switch (v.kind) {
+    case CEL_DOUBLE: return amount_round_up(v.number);
+    case CEL_INT: return v.integer < 0 ? -1 : amount_round_up((double)v.integer);
+    case CEL_UINT: return amount_round_up((double)v.natural);
+    default: return -1;
+    }
+}
+
+/* A context that is a string, and a resource's strings, are no numbers. */
+static int64_t amount_at(struct ballot *b, const struct limit_terms *t)
+{
+    const struct policy_request *q = b->request;
+    if (t->sum_count == 0) return amount_of_value(b, t);
     const struct json *v = str_equal(t->sum[0], STR("args"))      ? q->args
                            : str_equal(t->sum[0], STR("context")) ? q->context
                                                                   : q->resource_object;
@@ -80,7 +95,7 @@ static struct str counted_for(enum limit_per per, const struct policy_request *q
     return (struct str){0};
 }
 
-static struct policy_limit limit_of(const struct ballot *b, const struct set_rule *r)
+static struct policy_limit limit_of(struct ballot *b, const struct set_rule *r)
 {
     const struct limit_terms *t = r->rule->limit;
     struct policy_limit l = {.policy_name = r->rule->document->name,
@@ -95,7 +110,7 @@ static struct policy_limit limit_of(const struct ballot *b, const struct set_rul
                              .over = t->over,
                              .review = &r->rule->review,
                              .terms = t};
-    if (t->has_max) l.amount = amount_at(t, b->request);
+    if (t->has_max) l.amount = amount_at(b, t);
     return l;
 }
 

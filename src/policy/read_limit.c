@@ -5,10 +5,9 @@
  *   path = ("args" | "context" | "resource") 1*("." name)
  *   name = [A-Za-z_][A-Za-z0-9_]*, not true, false, null or in
  *
- * The path is an expression of the condition language in its plainest form, so a document that
- * loads today means the same once any expression may stand there. For the same reason positions
- * in lists and names with other characters are refused. */
-#include "policy/reader.h"
+ * The path is an expression of the condition language in its plainest form, and read without it;
+ * whatever else stands there is compiled (condition.h). */
+#include "policy/condition.h"
 
 enum { PER_WORDS = PER_RESOURCE + 1 };
 
@@ -31,6 +30,14 @@ static bool is_root(struct str s)
            str_equal(s, STR("resource"));
 }
 
+/* What is no plain path: its value has to be a number when it is asked. */
+static bool read_sum_expression(struct reader *r, const struct value *v, struct str text, struct limit_terms *t)
+{
+    t->sum_value = read_condition(r, v, text, false);
+    t->sum_text = text;
+    return t->sum_value != NULL;
+}
+
 static bool read_sum(struct reader *r, const struct value *v, struct limit_terms *t)
 {
     struct str text, segment, segments[LIMIT_SUM_SEGMENTS];
@@ -41,13 +48,7 @@ static bool read_sum(struct reader *r, const struct value *v, struct limit_terms
             complain(r, v, "\"%.100s\" has more than %d names", text.bytes, LIMIT_SUM_SEGMENTS);
             return false;
         }
-        if (!is_identifier(segment)) {
-            complain(r, v,
-                     "\"%.100s\" is not a plain path like args.amount; expressions are not "
-                     "supported yet",
-                     text.bytes);
-            return false;
-        }
+        if (!is_identifier(segment)) return read_sum_expression(r, v, text, t);
         segments[count] = segment;
     }
     if (!is_root(segments[0])) {

@@ -2,6 +2,7 @@
 #include "policy/reader.h"
 
 #include "base/map.h"
+#include "policy/condition.h"
 
 static const char *const rule_keys[] = {"id",         "agents",   "users",  "roles",  "actions",
                                         "resources",  "decision", "reason", "review", "compute",
@@ -127,7 +128,7 @@ static void read_compute(struct reader *r, const struct value *v, struct rule *r
     struct str name;
     if (require(r, v, &tool) && want_text(r, &tool, LIMIT_TOOL_CHARACTERS, &name)) {
         if (memmem(name.bytes, name.size, "${", 2) != NULL)
-            complain(r, &tool, "a safe tool is a name; expressions (${…}) are not supported here");
+            complain(r, &tool, "a safe tool is a name: it takes no expressions (${…})");
         rule->safe_tool = name;
     }
     if (args.node == NULL) {
@@ -135,14 +136,16 @@ static void read_compute(struct reader *r, const struct value *v, struct rule *r
         if (none != NULL) none->type = JSON_OBJECT;
         rule->safe_args = none;
     } else if (want_map(r, &args)) {
-        rule->safe_args = read_json(r, &args, true);
+        rule->safe_args = read_json(r, &args, &rule->templates);
     }
 }
 
-static void refuse_unsupported(struct reader *r, const struct value *map)
+static void read_when(struct reader *r, const struct value *map, struct rule *rule)
 {
     struct value when = member(map, "when");
-    if (when.node != NULL) complain_at_key(r, &when, "conditions are not supported yet");
+    struct str text;
+    if (when.node == NULL || !want_text(r, &when, CONDITION_CHARACTERS_MAX, &text)) return;
+    rule->when = read_condition(r, &when, text, true);
 }
 
 static void default_reason(struct reader *r, struct rule *rule)
@@ -187,9 +190,9 @@ static void read_rule(struct reader *r, const struct value *v, struct rule *rule
     rule->column = v->node->column;
     if (!want_map(r, v)) return;
     check_keys(r, v, rule_keys, COUNT_OF(rule_keys));
-    refuse_unsupported(r, v);
     read_id(r, v, rule);
     bool decided = read_decision(r, v, rule);
+    read_when(r, v, rule);
     struct value actions = member(v, "actions"), resources = member(v, "resources");
     if (require(r, v, &actions)) read_globs(r, &actions, rule->folds, &rule->actions);
     if (resources.node != NULL) read_globs(r, &resources, rule->folds, &rule->resources);

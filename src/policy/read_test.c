@@ -23,7 +23,7 @@ static void read_resource(struct reader *r, const struct value *v, struct policy
     struct str type = {0}, id = {0};
     optional_text(r, v, "type", LIMIT_ID_CHARACTERS, &type);
     optional_text(r, v, "id", LIMIT_ID_CHARACTERS, &id);
-    q->resource_object = read_json(r, v, false);
+    q->resource_object = read_json(r, v, NULL);
     if (str_is_absent(type)) {
         q->resource = id;
         return;
@@ -73,8 +73,8 @@ static void read_request(struct reader *r, const struct value *map, struct polic
     if (require(r, map, &action)) want_text(r, &action, LIMIT_TOOL_CHARACTERS, &q->action);
     if ((v = member(map, "resource")).node != NULL) read_resource(r, &v, q);
     if ((v = member(map, "args")).node != NULL && want_map(r, &v))
-        q->args = read_json(r, &v, false);
-    if ((v = member(map, "context")).node != NULL) q->context = read_json(r, &v, false);
+        q->args = read_json(r, &v, NULL);
+    if ((v = member(map, "context")).node != NULL) q->context = read_json(r, &v, NULL);
     if ((v = member(map, "scope")).node != NULL) read_scope(r, &v, q);
     if ((v = member(map, "confidence")).node != NULL)
         q->has_confidence = want_number(r, &v, 0, 1, &q->confidence);

@@ -64,8 +64,9 @@ void read_rules(struct reader *r, const struct value *v);
 void read_tests(struct reader *r, const struct value *v);
 const struct gate *read_gate(struct reader *r, const struct value *v);         /* NULL: bad */
 const struct limit_terms *read_limit(struct reader *r, const struct value *v); /* NULL: bad */
-/* A copy of a value in the document; `expressions`: `${` is refused and `$${` becomes `${`. */
-struct json *read_json(struct reader *r, const struct value *v, bool expressions);
+/* A copy of a value in the document. `templates`: strings with `${…}` in them are put before this
+ * list, and `$${` becomes `${`; NULL: strings are what they are. */
+struct json *read_json(struct reader *r, const struct value *v, const struct template **templates);
 bool read_globs(struct reader *r, const struct value *v, bool folds, struct selector *ret);
 
 extern const char *const verdict_words[4]; /* from loose to strict, as authors list them */

@@ -123,6 +123,7 @@ static void rule_init(struct set_rule *r, const struct rule *rule)
                            .folds = rule->folds,
                            .names_subject = rule->names_subject,
                            .has_resources = rule->resources.count > 0,
+                           .has_when = rule->when != NULL,
                            .small_letters = true};
     if (rule->decision == VERDICT_DENY) r->gate = NULL;
     for (size_t i = 0; i < rule->actions.count; i++)

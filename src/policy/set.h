@@ -37,6 +37,7 @@ struct set_rule {
     uint32_t document;
     uint8_t decision; /* enum verdict */
     bool folds, shadow, names_subject, has_resources;
+    bool has_when;
     bool small_letters; /* no action pattern has capitals */
     bool has_limit;     /* and its document is enforced */
 };

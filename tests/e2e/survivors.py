@@ -62,7 +62,8 @@ class Traffic:
                             self.unanswered += 1
                         pending.append(trace)
                         action = "issue_refund" if self.number % 7 == 0 else "get_x"
-                        wire.send(wire.encode("POST", AGENT, {"action": action, "trace_id": trace, "args": {"n": self.number}}))
+                        actor = f"{self.name}-{self.number // 600}"  # a hundred reviews of one actor may be pending
+                        wire.send(wire.encode("POST", AGENT, {"action": action, "actor": actor, "trace_id": trace, "args": {"n": self.number}}))
                     if not pending:
                         return
                     reply = wire.read_reply()

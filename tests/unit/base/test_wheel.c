@@ -74,8 +74,8 @@ static void change(struct wheel *w, struct timer *timers, uint64_t now_ms, uint6
     }
 }
 
-/* Every deadline comes when it is reached, none before, none is lost, and no one who sleeps as long as
- * the wheel says oversleeps. */
+/* Every deadline comes when it is reached, none before, none is lost, and no one who sleeps as long
+ * as the wheel says oversleeps. */
 static void walk(uint64_t seed, uint64_t start_ms, unsigned jump_bits)
 {
     static struct timer timers[TIMERS];
@@ -84,12 +84,16 @@ static void walk(uint64_t seed, uint64_t start_ms, unsigned jump_bits)
     memset(timers, 0, sizeof timers);
     wheel_init(&w, now_ms);
     for (int step = 0; step < STEPS; step++) {
-        for (unsigned n = (unsigned)(random_next(&chance) % 3); n > 0; n--) change(&w, timers, now_ms, &chance);
+        for (unsigned n = (unsigned)(random_next(&chance) % 3); n > 0; n--)
+            change(&w, timers, now_ms, &chance);
         uint64_t next_ms = wheel_next_ms(&w);
         if (set_count(timers) == 0) assert_true(next_ms == UINT64_MAX);
         assert_true(next_ms <= earliest(timers));
-        if (step % 2 == 0) now_ms += random_next(&chance) & ((UINT64_C(1) << random_next(&chance) % jump_bits) - 1);
-        else if (next_ms != UINT64_MAX && next_ms > now_ms) now_ms = next_ms;
+        if (step % 2 == 0)
+            now_ms +=
+                random_next(&chance) & ((UINT64_C(1) << random_next(&chance) % jump_bits) - 1);
+        else if (next_ms != UINT64_MAX && next_ms > now_ms)
+            now_ms = next_ms;
         take_due(&w, timers, now_ms);
     }
     while (wheel_next_ms(&w) != UINT64_MAX) {
@@ -111,7 +115,8 @@ static void every_deadline_comes_in_time_and_none_early(void **state)
 static void deadlines_on_both_sides_of_every_carry_are_kept(void **state)
 {
     (void)state;
-    for (unsigned bits = 6; bits <= 42; bits += 6) walk(bits * 77777777777, (UINT64_C(1) << bits) - 3, 5);
+    for (unsigned bits = 6; bits <= 42; bits += 6)
+        walk(bits * 77777777777, (UINT64_C(1) << bits) - 3, 5);
 }
 
 /* The shards' wheels begin at 0, and the first tick is in this century. */

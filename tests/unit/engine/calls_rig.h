@@ -49,13 +49,13 @@ struct rig {
 
 static struct rig *rig_now; /* one at a time */
 
-static enum err rig_sync(void *state, int file)
+static inline enum err rig_sync(void *state, int file)
 {
     while (atomic_load(&rig_now->sync_stopped)) sched_yield();
     return rig_now->disk->sync(state, file);
 }
 
-static enum err rig_write(void *state, int file, const void *from, size_t size, uint64_t offset)
+static inline enum err rig_write(void *state, int file, const void *from, size_t size, uint64_t offset)
 {
     while (atomic_load(&rig_now->write_stopped)) sched_yield();
     return rig_now->disk->write(state, file, from, size, offset);
@@ -70,7 +70,7 @@ static const char rig_policy[] =
     "  - {id: few, agents: ['*'], actions: [pay], decision: allow, limit: {per: tenant, window: 1h, count: 30}}\n"
     "  - {id: each, agents: ['*'], actions: [send], decision: allow, limit: {per: actor, window: 1h, count: 1000000}}\n";
 
-static void rig_put_key(struct rig *r, struct buf *b, enum rig_key k, const char *name, const char *roles)
+static inline void rig_put_key(struct rig *r, struct buf *b, enum rig_key k, const char *name, const char *roles)
 {
     struct id id = {{1}};
     char text[ID_TEXT], hex[SHA256_HEX];
@@ -82,7 +82,7 @@ static void rig_put_key(struct rig *r, struct buf *b, enum rig_key k, const char
                k == 0 ? "" : ",", ID_TEXT, text, name, name, roles, SHA256_HEX, hex);
 }
 
-static struct bundle *rig_bundle(struct rig *r, unsigned revision)
+static inline struct bundle *rig_bundle(struct rig *r, unsigned revision)
 {
     struct buf b = buf_over(r->bundle_text, sizeof r->bundle_text);
     struct bundle *bundle;
@@ -106,7 +106,7 @@ static struct bundle *rig_bundle(struct rig *r, unsigned revision)
 }
 
 /* As the feed does: another bundle, and the one before it is freed when all have moved. */
-static void rig_swap(struct rig *r, struct bundle *next)
+static inline void rig_swap(struct rig *r, struct bundle *next)
 {
     struct engine *e = &r->engine;
     struct bundle *before = atomic_exchange(&e->bundle, next);
@@ -118,13 +118,13 @@ static void rig_swap(struct rig *r, struct bundle *next)
 
 /* ---- start and end ---- */
 
-static void rig_rang(void *context, unsigned producer)
+static inline void rig_rang(void *context, unsigned producer)
 {
     struct engine *e = context;
     if (producer < e->worker_count && e->workers[producer].reactor != NULL) reactor_wake(e->workers[producer].reactor);
 }
 
-static void rig_open_journal(struct rig *r)
+static inline void rig_open_journal(struct rig *r)
 {
     struct engine *e = &r->engine;
     struct journal_report report;
@@ -142,7 +142,7 @@ static void rig_open_journal(struct rig *r)
     assert_int_equal(err, ERR_OK);
 }
 
-static struct rig *rig_create(void)
+static inline struct rig *rig_create(void)
 {
     struct rig *r = calloc(1, sizeof *r);
     struct engine *e = &r->engine;
@@ -172,41 +172,43 @@ static struct rig *rig_create(void)
     return r;
 }
 
-static size_t rig_under_way(struct rig *r)
+static inline size_t rig_under_way(struct rig *r)
 {
     size_t count = 0;
     for (unsigned i = 0; i < RIG_WORKERS; i++) count += atomic_load(&r->engine.workers[i].under_way);
     return count;
 }
 
-static size_t rig_connections(struct rig *r)
+static inline size_t rig_connections(struct rig *r)
 {
     size_t count = 0;
     for (unsigned i = 0; i < RIG_WORKERS; i++) count += atomic_load(&r->engine.workers[i].connections);
     return count;
 }
 
-static void rig_drain(struct rig *r)
+static inline void rig_drain(struct rig *r)
 {
     for (unsigned i = 0; i < RIG_WORKERS; i++) worker_tell(&r->engine.workers[i], REACTOR_DRAIN, -1, false);
 }
 
-static void rig_stop(struct rig *r)
+static inline void rig_stop(struct rig *r)
 {
     for (unsigned i = 0; i < RIG_WORKERS; i++) worker_tell(&r->engine.workers[i], REACTOR_STOP, -1, false);
     for (unsigned i = 0; i < RIG_WORKERS; i++) reactor_join(r->engine.workers[i].reactor);
     r->is_running = false;
 }
 
-static int rig_remove(const char *path, const struct stat *st, int kind, struct FTW *at)
+static inline int rig_remove(const char *path, const struct stat *st, int kind, struct FTW *at)
 {
     (void)st, (void)kind, (void)at;
     return remove(path);
 }
 
-static void rig_destroy(struct rig *r)
+static inline void rig_destroy(struct rig *r)
 {
     struct engine *e = &r->engine;
+    atomic_store(&r->sync_stopped, false);
+    atomic_store(&r->write_stopped, false);
     if (r->is_running) rig_stop(r);
     journal_close(e->journal);
     for (unsigned i = 0; i < RIG_WORKERS; i++) reactor_destroy(e->workers[i].reactor);
@@ -236,7 +238,7 @@ struct client {
     const char *body;
 };
 
-static struct client *client_of(struct rig *r, unsigned worker)
+static inline struct client *client_of(struct rig *r, unsigned worker)
 {
     int pair[2];
     struct client *c = calloc(1, sizeof *c);
@@ -248,13 +250,13 @@ static struct client *client_of(struct rig *r, unsigned worker)
     return c;
 }
 
-static void client_close(struct client *c)
+static inline void client_close(struct client *c)
 {
     close(c->fd);
     free(c);
 }
 
-static void client_say(struct client *c, const char *method, const char *target, enum rig_key key, const char *token, const char *body)
+static inline void client_say(struct client *c, const char *method, const char *target, enum rig_key key, const char *token, const char *body)
 {
     char text[80 << 10];
     int size = snprintf(text, sizeof text,
@@ -269,17 +271,17 @@ static void client_say(struct client *c, const char *method, const char *target,
     }
 }
 
-static bool client_is_whole(struct client *c)
+static inline bool client_is_whole(struct client *c)
 {
     const char *end = strstr(c->answer, "\r\n\r\n"), *length = strstr(c->answer, "Content-Length: ");
     if (end == NULL || length == NULL) return false;
-    c->status = atoi(c->answer + strlen("HTTP/1.1 "));
+    c->status = (int)strtol(c->answer + strlen("HTTP/1.1 "), NULL, 10);
     c->body = end + 4;
     return strlen(c->body) >= strtoul(length + strlen("Content-Length: "), NULL, 10);
 }
 
 /* The whole answer; 0: the connection was closed without one. */
-static int client_hear(struct client *c)
+static inline int client_hear(struct client *c)
 {
     c->size = 0;
     c->answer[0] = '\0';
@@ -293,14 +295,14 @@ static int client_hear(struct client *c)
     return c->status;
 }
 
-static int client_call(struct client *c, const char *method, const char *target, enum rig_key key, const char *body)
+static inline int client_call(struct client *c, const char *method, const char *target, enum rig_key key, const char *body)
 {
     client_say(c, method, target, key, NULL, body);
     return client_hear(c);
 }
 
 /* The text of a member of the last answer; "": it is not there. */
-static const char *client_member(struct client *c, const char *name, char *to, size_t size)
+static inline const char *client_member(struct client *c, const char *name, char *to, size_t size)
 {
     char quoted[64];
     snprintf(quoted, sizeof quoted, "\"%s\":\"", name);
@@ -312,6 +314,6 @@ static const char *client_member(struct client *c, const char *name, char *to, s
     return to;
 }
 
-static bool client_says(struct client *c, const char *text) { return strstr(c->body, text) != NULL; }
+static inline bool client_says(struct client *c, const char *text) { return strstr(c->body, text) != NULL; }
 
 #endif

@@ -346,6 +346,22 @@ static void after_the_answer_of_a_revocation_no_reactor_takes_the_token(void **s
     clients_close(all);
 }
 
+/* Suspending once more records nothing, so the answer waits for the other reactors alone, and no disk rings;
+ * whoever saw it last has to, or the answer would come with some timer's next second. */
+static void the_last_to_see_a_revocation_rings_whoever_waits_for_it(void **state)
+{
+    struct rig *r = *state;
+    enum { ROUNDS = 60, MOST_SECONDS = 15 };
+    struct client *admin = client_of(r, 0);
+    uint64_t begun_ns = world_monotonic_ns();
+    for (int n = 0; n < ROUNDS; n++) {
+        const char *target = n % 2 == 0 ? "/v1/actors/bot/suspend" : "/v1/actors/other/suspend";
+        assert_int_equal(client_call(admin, "POST", target, RIG_ADMIN, ""), 200);
+    }
+    assert_true(world_monotonic_ns() - begun_ns < (uint64_t)MOST_SECONDS * 1000000000u);
+    client_close(admin);
+}
+
 static void uses_of_a_token_are_exact_over_all_reactors(void **state)
 {
     struct rig *r = *state;
@@ -444,6 +460,7 @@ int main(void)
         TEST(a_disk_that_stands_still_delays_and_refuses_nobody),
         TEST(after_the_answer_of_a_suspension_every_reactor_denies),
         TEST(after_the_answer_of_a_revocation_no_reactor_takes_the_token),
+        TEST(the_last_to_see_a_revocation_rings_whoever_waits_for_it),
         TEST(uses_of_a_token_are_exact_over_all_reactors),
         TEST(a_limit_is_exact_over_all_reactors),
         TEST(a_bundle_lives_as_long_as_whoever_is_away_with_it),

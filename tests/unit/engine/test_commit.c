@@ -92,6 +92,33 @@ static void the_largest_review_is_recorded_with_its_decision(void **state)
     assert_int_equal(s->replayed, 6);
 }
 
+/* What the room was taken for comes later, and may be less. */
+static void room_that_was_taken_is_there_for_several_records(void **state)
+{
+    struct scene *s = *state;
+    struct effect_record records[3];
+    for (int round = 0; round < 5; round++) {
+        assert_int_equal(commit_room(&s->commit, 2 * LIMIT_EVENT_BYTES, EFFECT_RECORDS_MAX, round % 2 == 0), ERR_OK);
+        for (int i = 0; i < 2; i++)
+            records[i] = (struct effect_record){.event = str_of(s->bytes + i * LIMIT_EVENT_BYTES, LIMIT_EVENT_BYTES)};
+        struct http_gate gate = commit_put(&s->commit, records, 2, false);
+        assert_int_equal(gate.lane, LANE_WRITTEN);
+        assert_int_equal(gate.mark, journal_mark(s->commit.producer));
+        assert_int_equal(commit_room(&s->commit, LIMIT_EVENT_BYTES, 1, false), ERR_OK); /* and nothing of it is used */
+    }
+}
+
+static void the_stricter_of_two_gates_holds_back_what_either_did(void **state)
+{
+    (void)state;
+    struct http_gate none = {0}, written = {.lane = LANE_WRITTEN, .mark = 9}, synced = {.lane = LANE_SYNCED, .mark = 3};
+    struct http_gate both = gate_stricter(written, synced);
+    assert_int_equal(both.lane, LANE_SYNCED);
+    assert_int_equal(both.mark, 9);
+    assert_int_equal(gate_stricter(none, written).lane, LANE_WRITTEN);
+    assert_int_equal(gate_stricter(synced, none).mark, 3);
+}
+
 static void a_record_over_the_limit_is_refused(void **state)
 {
     struct scene *s = *state;
@@ -104,6 +131,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(the_largest_review_is_recorded_with_its_decision, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(room_that_was_taken_is_there_for_several_records, set_up, tear_down),
+        cmocka_unit_test(the_stricter_of_two_gates_holds_back_what_either_did),
         cmocka_unit_test_setup_teardown(a_record_over_the_limit_is_refused, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

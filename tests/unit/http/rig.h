@@ -31,6 +31,9 @@ struct rig {
     struct loop_timer tick;
     struct http_token tokens[RIG_TOKENS];
     size_t token_count;
+    bool keep_arenas;           /* of what is answered later; with the path in each */
+    struct arena *arenas[RIG_TOKENS];
+    struct str texts[RIG_TOKENS];
     size_t handled, refused, admitted;
     bool deny_admission;
     struct fault fault; /* the latest refusal's */
@@ -87,6 +90,10 @@ static void serve_later(void *context, struct http_exchange *x)
 {
     struct rig *rig = context;
     assert_true(rig->token_count < RIG_TOKENS);
+    if (rig->keep_arenas) {
+        rig->texts[rig->token_count] = arena_copy(x->arena, x->path);
+        rig->arenas[rig->token_count] = http_arena_take(x);
+    }
     rig->tokens[rig->token_count++] = http_defer(x);
 }
 

@@ -167,6 +167,58 @@ static void a_deferred_exchange_is_resumed_once(void **state)
     rig_destroy(rig);
 }
 
+static void an_arena_that_was_taken_lives_until_it_is_given_back(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_create();
+    struct peer *p = rig_connect(rig), *q = rig_connect(rig);
+    rig->keep_arenas = true;
+    struct http_token first = say_later(rig, p), second = say_later(rig, q);
+    assert_ptr_not_equal(rig->arenas[0], rig->arenas[1]);
+    assert_true(http_resume(rig->server, second, &done));
+    for (int i = 0; i < 20; i++) rig_say(rig, q, "GET /things/4711?q=of-others HTTP/1.1\r\n" H "\r\n");
+    assert_int_equal(rig_hear(rig, q, 21), 21); /* they have arenas of their own */
+    assert_true(str_equal(rig->texts[0], STR("/later")));
+    assert_true(str_equal(rig->texts[1], STR("/later")));
+    http_arena_give(rig->server, rig->arenas[0]);
+    struct arena *again = http_arena_spare(rig->server);
+    assert_ptr_equal(again, rig->arenas[0]); /* last given, first taken, and empty */
+    assert_true(again->next != again->end && !again->overflow);
+    http_arena_give(rig->server, again);
+    http_arena_give(rig->server, rig->arenas[1]);
+    http_arena_give(rig->server, NULL);
+    assert_true(http_resume(rig->server, first, &done));
+    peer_close(p);
+    peer_close(q);
+    rig_destroy(rig);
+}
+
+static void count_gone(void *context) { ++*(unsigned *)context; }
+
+static void whoever_asks_is_told_once_that_the_client_is_gone(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_create();
+    struct peer *p = rig_connect(rig), *q = rig_connect(rig), *answered = rig_connect(rig);
+    unsigned gone = 0, not_asked = 0, resumed = 0;
+    struct http_token a = say_later(rig, p), b = say_later(rig, q), c = say_later(rig, answered);
+    assert_true(http_when_gone(rig->server, a, count_gone, &gone));
+    assert_true(http_when_gone(rig->server, b, count_gone, &not_asked));
+    assert_true(http_when_gone(rig->server, b, NULL, NULL)); /* taken back */
+    assert_true(http_when_gone(rig->server, c, count_gone, &resumed));
+    assert_true(http_resume(rig->server, c, &done));
+    say_later(rig, answered); /* another request on the same connection: nobody asked about that */
+    peer_close(p);
+    peer_close(q);
+    peer_close(answered);
+    while (http_server_connections(rig->server) > 0) loop_beat(rig->loop, true);
+    assert_int_equal(gone, 1);
+    assert_int_equal(not_asked, 0);
+    assert_int_equal(resumed, 0);
+    assert_false(http_when_gone(rig->server, a, count_gone, &gone));
+    rig_destroy(rig);
+}
+
 static void a_resumed_reply_may_wait_at_a_gate(void **state)
 {
     (void)state;
@@ -444,6 +496,8 @@ int main(void)
         cmocka_unit_test(many_gates_make_the_next_request_wait),
         cmocka_unit_test(a_client_that_goes_away_behind_a_gate_is_forgotten),
         cmocka_unit_test(a_deferred_exchange_is_resumed_once),
+        cmocka_unit_test(an_arena_that_was_taken_lives_until_it_is_given_back),
+        cmocka_unit_test(whoever_asks_is_told_once_that_the_client_is_gone),
         cmocka_unit_test(a_resumed_reply_may_wait_at_a_gate),
         cmocka_unit_test(a_token_dies_with_its_client),
         cmocka_unit_test(a_zeroed_token_names_nobody),

@@ -135,8 +135,21 @@ static void a_store_of_a_newer_program_is_refused(void **state)
     rig_sql(r, "PRAGMA user_version = 99");
     assert_int_equal(store_open(r->path, true, &r->store, &r->fault), ERR_BAD_VALUE);
     assert_non_null(strstr(r->fault.text, "newer"));
-    rig_sql(r, "PRAGMA user_version = 1");
+    rig_sql(r, "PRAGMA user_version = 2");
     rig_open(r);
+}
+
+static void a_store_of_an_older_program_is_brought_up_to_date_and_keeps_its_rows(void **state)
+{
+    struct rig *r = *state;
+    fill_batch(r, NOTHING_BEFORE, 1, 3);
+    assert_int_equal(send(r, EPOCH_1, 1), ERR_OK);
+    store_close(r->store);
+    rig_sql(r, "DROP TABLE consumers; DROP TABLE offsets; DROP TABLE replays; PRAGMA user_version = 1");
+    rig_open(r);
+    assert_int_equal(rig_number(r, "PRAGMA user_version"), 2);
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM records"), 4);
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM replays"), 0);
 }
 
 static void a_file_that_is_no_database_is_refused(void **state)
@@ -179,6 +192,7 @@ int main(void)
         TEST(a_store_keeps_its_identity),
         TEST(a_store_is_closed_to_others),
         TEST(a_store_of_a_newer_program_is_refused),
+        TEST(a_store_of_an_older_program_is_brought_up_to_date_and_keeps_its_rows),
         TEST(a_file_that_is_no_database_is_refused),
         TEST(another_writer_waits_and_readers_go_on),
     };

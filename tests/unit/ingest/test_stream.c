@@ -245,9 +245,9 @@ static void a_position_moves_only_from_where_it_is(void **state)
 {
     struct rig *r = *state;
     struct audit_store *audit = store_audit(r->store);
-    const struct audit_stream at_5 = {STR("n"), STR("0"), STR(EPOCH_1), 5},
-                              at_9 = {STR("n"), STR("0"), STR(EPOCH_1), 9},
-                              other = {STR("n"), STR("0"), STR(EPOCH_2), 5};
+    const struct audit_stream at_5 = {STR("n"), STR("0"), STR(EPOCH_1), 5, 0},
+                              at_9 = {STR("n"), STR("0"), STR(EPOCH_1), 9, 0},
+                              other = {STR("n"), STR("0"), STR(EPOCH_2), 5, 0};
     assert_int_equal(audit->ops->begin(audit->state), ERR_OK);
     assert_int_equal(audit->ops->stream_move(audit->state, &at_5, &at_9), ERR_PRECONDITION_FAILED);
     assert_int_equal(audit->ops->stream_move(audit->state, NULL, &at_5), ERR_OK);

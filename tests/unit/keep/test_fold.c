@@ -6,7 +6,7 @@ static struct keep_options options_of(struct scene *s)
 {
     return (struct keep_options){.journal = s->journal, .disk = s->snapshots, .node = "node-a", .past = &s->past,
                                  .snapshot_bytes = UINT64_MAX, .snapshot_ms = 3600000,
-                                 .redis = {.url = "", .user = "", .password_file = "", .adopt = "", .timeout_ms = 1000},
+                                 .redis = {.url = "", .user = "", .password_file = "", .ca_file = "", .adopt = "", .timeout_ms = 1000},
                                  .sheet = s->sheet, .lost_ownership = scene_lost, .context = s};
 }
 

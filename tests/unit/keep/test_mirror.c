@@ -1,12 +1,10 @@
 /* The mirror against a real Redis server, which each test starts, kills, empties and restores. */
 #include "scene.h"
 
-#include <spawn.h>
+#include <sys/prctl.h>
 
 #include "pipeline/keep/redis.h"
 #include "pipeline/keep/slots.h"
-
-extern char **environ;
 
 /* ---- a server ---- */
 
@@ -33,8 +31,14 @@ static void server_start(struct server *r)
 {
     char *argv[] = {"redis-server", "--port", "0", "--unixsocket", r->socket, "--dir", r->directory, "--appendonly", "no",
                     "--save", "", "--logfile", "log", NULL};
-    assert_int_equal(posix_spawn(&r->pid, "/usr/bin/redis-server", NULL, NULL, argv, environ), 0);
-    struct redis_link_options o = {.loop = r->loop, .user = "", .password_file = "", .timeout_ms = 5000};
+    r->pid = fork();
+    assert_true(r->pid >= 0);
+    if (r->pid == 0) { /* it ends with this process, however that ends */
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        execv("/usr/bin/redis-server", argv);
+        _exit(127);
+    }
+    struct redis_link_options o = {.loop = r->loop, .user = "", .password_file = "", .ca_file = "", .timeout_ms = 5000};
     struct fault f;
     assert_int_equal(redis_address_read(str_from(r->url), &o.address, &f), ERR_OK);
     r->link = redis_link_create(&o);
@@ -104,7 +108,7 @@ static struct answer_text ask(struct server *r, const char *a, const char *b, co
 
 static struct keep_redis redis_of(struct server *r, const char *adopt)
 {
-    return (struct keep_redis){.url = r->url, .user = "", .password_file = "", .adopt = adopt, .timeout_ms = 3000};
+    return (struct keep_redis){.url = r->url, .user = "", .password_file = "", .ca_file = "", .adopt = adopt, .timeout_ms = 3000};
 }
 
 static enum err check_redis(struct scene *s, struct server *r, const char *node, const char *adopt, bool *ret_reached, struct fault *f)
@@ -379,6 +383,95 @@ static void yesterdays_redis_at_a_start_is_not_believed(void **state)
     server_destroy(r);
 }
 
+struct script_answer {
+    char word[32], there[64];
+};
+
+static void keep_script_answer(void *context, const struct redis_value *v)
+{
+    struct script_answer *a = context;
+    assert_non_null(v);
+    assert_int_equal(v->kind, REDIS_LIST);
+    snprintf(a->word, sizeof a->word, "%.*s", STR_FORMAT(redis_value_at(v, 0).text));
+    snprintf(a->there, sizeof a->there, "%.*s", STR_FORMAT(redis_value_at(v, 1).text));
+}
+
+/* One call of a script for slot 5, with arguments up to a NULL. */
+static struct script_answer run_script(struct server *r, enum script script, ...)
+{
+    static struct script_call call;
+    struct scripts scripts;
+    struct fault f;
+    struct script_answer answer = {.word = ""};
+    va_list arguments;
+    assert_int_equal(scripts_load(r->link, &scripts, &f), ERR_OK);
+    script_call_begin(&call, script, 5);
+    va_start(arguments, script);
+    for (const char *a; (a = va_arg(arguments, const char *)) != NULL;) script_call_add(&call, str_from(a));
+    va_end(arguments);
+    script_call_send(&call, r->link, &scripts, false, keep_script_answer, &answer);
+    assert_true(redis_link_await(r->link, 0));
+    return answer;
+}
+
+static const char counters_key[] = "writ:{slot-5}:counters";
+
+static void the_same_write_sent_twice_happens_once(void **state)
+{
+    (void)state;
+    SKIP_WITHOUT_REDIS();
+    struct server *r = server_create();
+    assert_string_equal(run_script(r, SCRIPT_CLAIM, "", "n:1", "keep", NULL).word, "OK");
+    ask(r, "SET", "writ:{slot-5}:position", "10");
+    assert_string_equal(run_script(r, SCRIPT_WRITE, "n:1", "10", "11", "I", "5", "k", "3", NULL).word, "OK");
+    struct script_answer again = run_script(r, SCRIPT_WRITE, "n:1", "10", "11", "I", "5", "k", "3", NULL);
+    assert_string_equal(again.word, "POSITION");
+    assert_string_equal(again.there, "11");
+    assert_string_equal(ask(r, "HGET", counters_key, "k").text, "3");
+    server_destroy(r);
+}
+
+static void a_write_or_a_swap_by_another_than_the_owner_changes_nothing(void **state)
+{
+    (void)state;
+    SKIP_WITHOUT_REDIS();
+    struct server *r = server_create();
+    assert_string_equal(run_script(r, SCRIPT_CLAIM, "", "n:1", "keep", NULL).word, "OK");
+    assert_string_equal(run_script(r, SCRIPT_CLAIM, "", "n:2", "keep", NULL).word, "OWNER"); /* not nobody's any more */
+    ask(r, "SET", "writ:{slot-5}:position", "10");
+    assert_string_equal(run_script(r, SCRIPT_WRITE, "n:2", "10", "11", "S", "5", "k", "v", NULL).word, "OWNER");
+    assert_string_equal(run_script(r, SCRIPT_STAGE, "n:2", "first", "4", "k", "v", NULL).word, "OWNER");
+    assert_string_equal(run_script(r, SCRIPT_SWAP, "n:2", "99", NULL).word, "OWNER");
+    assert_string_equal(ask(r, "GET", "writ:{slot-5}:position", NULL).text, "10");
+    assert_true(ask(r, "HGET", counters_key, "k").is_nothing);
+    assert_string_equal(run_script(r, SCRIPT_CLAIM, "n:1", "n:2", "forget", NULL).word, "OK");
+    assert_true(ask(r, "GET", "writ:{slot-5}:position", NULL).is_nothing);
+    server_destroy(r);
+}
+
+static void what_is_staged_takes_the_old_ones_place_at_once(void **state)
+{
+    (void)state;
+    SKIP_WITHOUT_REDIS();
+    struct server *r = server_create();
+    assert_string_equal(run_script(r, SCRIPT_CLAIM, "", "n:1", "keep", NULL).word, "OK");
+    assert_string_equal(run_script(r, SCRIPT_STAGE, "n:1", "first", "4", "old", "1", "2", "t", "1", NULL).word, "OK");
+    assert_string_equal(run_script(r, SCRIPT_SWAP, "n:1", "7", NULL).word, "OK");
+    assert_string_equal(ask(r, "HGET", counters_key, "old").text, "1");
+    assert_string_equal(run_script(r, SCRIPT_STAGE, "n:1", "first", "4", "lost", "1", NULL).word, "OK");
+    assert_string_equal(run_script(r, SCRIPT_STAGE, "n:1", "first", "4", "a", "1", NULL).word, "OK"); /* begins anew */
+    assert_string_equal(run_script(r, SCRIPT_STAGE, "n:1", "more", "4", "b", "2", NULL).word, "OK");
+    assert_string_equal(ask(r, "HGET", counters_key, "old").text, "1"); /* not before the swap */
+    assert_string_equal(run_script(r, SCRIPT_SWAP, "n:1", "9", NULL).word, "OK");
+    assert_string_equal(ask(r, "HGET", counters_key, "a").text, "1");
+    assert_string_equal(ask(r, "HGET", counters_key, "b").text, "2");
+    assert_true(ask(r, "HGET", counters_key, "old").is_nothing);
+    assert_true(ask(r, "HGET", counters_key, "lost").is_nothing);
+    assert_true(ask(r, "HGET", "writ:{slot-5}:tokens", "t").is_nothing); /* an object that is no more */
+    assert_string_equal(ask(r, "GET", "writ:{slot-5}:position", NULL).text, "9");
+    server_destroy(r);
+}
+
 /* ---- who owns it ---- */
 
 static void another_nodes_redis_is_refused_with_a_sentence(void **state)
@@ -570,6 +663,9 @@ int main(void)
         cmocka_unit_test(a_lost_connection_counts_nothing_twice),
         cmocka_unit_test(yesterdays_redis_is_not_believed),
         cmocka_unit_test(yesterdays_redis_at_a_start_is_not_believed),
+        cmocka_unit_test(the_same_write_sent_twice_happens_once),
+        cmocka_unit_test(a_write_or_a_swap_by_another_than_the_owner_changes_nothing),
+        cmocka_unit_test(what_is_staged_takes_the_old_ones_place_at_once),
         cmocka_unit_test(another_nodes_redis_is_refused_with_a_sentence),
         cmocka_unit_test(a_new_directory_under_the_old_name_is_refused),
         cmocka_unit_test(a_disk_that_went_back_in_time_is_refused),

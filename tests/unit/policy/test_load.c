@@ -189,17 +189,6 @@ static void at_most_twenty_problems_are_told(void **state)
     assert_int_equal(refused(text).count, POLICY_PROBLEMS_MAX);
 }
 
-static void what_is_not_supported_yet_says_so(void **state)
-{
-    (void)state;
-    assert_refused_at(
-        "rules:\n  - {id: a, agents: [b], actions: [c], decision: allow,\n     when: args.x > 1}\n",
-        3, 6, "rules[0].when", "when: conditions are not supported yet");
-    assert_refused_at("rules:\n  - {id: a, agents: [b], actions: [c], decision: compute,\n     "
-                      "compute: {tool: t, args: {p: [\"x${args.y}\"]}}}\n",
-                      3, 36, "rules[0].compute.args.p[0]", "not supported yet");
-}
-
 static void rule_ids_are_unique(void **state)
 {
     (void)state;
@@ -328,7 +317,6 @@ int main(void)
         cmocka_unit_test(numbers_keep_their_values),
         cmocka_unit_test(several_problems_are_told_at_once_in_order),
         cmocka_unit_test(at_most_twenty_problems_are_told),
-        cmocka_unit_test(what_is_not_supported_yet_says_so),
         cmocka_unit_test(rule_ids_are_unique),
         cmocka_unit_test(durations_and_counts_have_ranges),
         cmocka_unit_test(failing_tests_refuse_the_document),

@@ -119,7 +119,7 @@ static inline struct fake *fake_create(void)
 {
     struct fake *k = calloc(1, sizeof *k);
     if (k == NULL) abort();
-    k->door = (struct transport){k, fake_find, fake_send, fake_interrupt, fake_destroy};
+    k->door = (struct transport){k, fake_find, fake_send, fake_interrupt, fake_destroy, NULL};
     pthread_mutex_init(&k->lock, NULL);
     pthread_cond_init(&k->changed, NULL);
     k->next_seq = 1;

@@ -180,6 +180,73 @@ static void waiting_uses_all_of_its_range(void **state)
     assert_int_equal(backoff_ms(8, 2500), 5000);
 }
 
+/* ---- behind a relay ---- */
+
+static void behind_a_relay_what_is_on_its_way_is_not_sent_again(void **state)
+{
+    (void)state;
+    struct positions p = in_step_at(7);
+    p.next = 100;
+    struct stream_report r = report("a", 20, 20);
+    assert_int_equal(positions_relayed(&p, &r, 200), POSITION_FINE);
+    assert_int_equal(p.next, 100);
+    assert_int_equal(p.confirmed, 19);
+}
+
+static void behind_a_relay_the_first_answer_says_where_to_begin(void **state)
+{
+    (void)state;
+    struct positions p = {0};
+    struct stream_report r = report("a", 20, 20);
+    r.replay = 5; /* an old request: beginning at the position is all that it asks for */
+    assert_int_equal(positions_relayed(&p, &r, 200), POSITION_FINE);
+    assert_int_equal(p.next, 20);
+    assert_int_equal(p.replay, 5);
+}
+
+static void a_replay_is_honoured_once_for_each_request(void **state)
+{
+    (void)state;
+    struct positions p = in_step_at(7);
+    p.next = 100;
+    struct stream_report r = report("a", 20, 20);
+    r.replay = 5;
+    assert_int_equal(positions_relayed(&p, &r, 200), POSITION_ASKED);
+    assert_int_equal(p.next, 20);
+    p.next = 100; /* sent again */
+    assert_int_equal(positions_relayed(&p, &r, 200), POSITION_FINE);
+    assert_int_equal(p.next, 100);
+    r.replay = 6;
+    assert_int_equal(positions_relayed(&p, &r, 200), POSITION_ASKED);
+    assert_int_equal(p.next, 20);
+}
+
+static void behind_a_relay_a_restored_database_reads_again_by_itself(void **state)
+{
+    (void)state;
+    struct positions p = in_step_at(50);
+    p.next = 100;
+    struct stream_report r = report("a", 20, 20);
+    assert_int_equal(positions_relayed(&p, &r, 200), POSITION_REPLAY);
+    assert_int_equal(p.next, 100);
+    assert_int_equal(p.confirmed, 19);
+    r = report("b", 1, 1);
+    assert_int_equal(positions_relayed(&p, &r, 200), POSITION_NEW_LOG);
+    assert_int_equal(p.next, 100);
+    assert_int_equal(p.confirmed, 0);
+}
+
+static void behind_a_relay_too_a_platform_beyond_the_end_moves_nothing(void **state)
+{
+    (void)state;
+    struct positions p = in_step_at(7);
+    struct stream_report r = report("a", 20, 20);
+    r.replay = 9;
+    assert_int_equal(positions_relayed(&p, &r, 10), POSITION_AHEAD);
+    assert_int_equal(p.confirmed, 7);
+    assert_int_equal(p.replay, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -199,6 +266,11 @@ int main(void)
         cmocka_unit_test(a_gap_that_wants_what_was_sent_is_nonsense),
         cmocka_unit_test(waiting_doubles_from_fifty_ms_to_five_seconds),
         cmocka_unit_test(waiting_uses_all_of_its_range),
+        cmocka_unit_test(behind_a_relay_what_is_on_its_way_is_not_sent_again),
+        cmocka_unit_test(behind_a_relay_the_first_answer_says_where_to_begin),
+        cmocka_unit_test(a_replay_is_honoured_once_for_each_request),
+        cmocka_unit_test(behind_a_relay_a_restored_database_reads_again_by_itself),
+        cmocka_unit_test(behind_a_relay_too_a_platform_beyond_the_end_moves_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

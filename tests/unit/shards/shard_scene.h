@@ -1,8 +1,9 @@
 /* shard_scene.h - one shard that is stepped, and its twin that is told of it by records alone.
  *
- * scene_ask() does what an engine does with a call: step it (again, while it wants that), append the records
- * to a journal, tell the shard their mark, and keep what was woken. The twin applies each record's
- * delta as recovery does; scene_compare() holds both against each other by what they save. */
+ * scene_ask() does what an engine does with a call: step it (again, while it wants that), append
+ * the records to a journal, tell the shard their mark, and keep what was woken. The twin applies
+ * each record's delta as recovery does; scene_compare() holds both against each other by what they
+ * save. */
 #ifndef TESTS_SHARDS_SHARD_SCENE_H
 #define TESTS_SHARDS_SHARD_SCENE_H
 
@@ -37,10 +38,10 @@ struct scene {
     size_t record_count;
     struct call *woken[SCENE_CALLS_MAX];
     size_t woken_count;
-    struct effect_notice notice;  /* the newest */
+    struct effect_notice notice; /* the newest */
     size_t notice_count;
-    unsigned steps;               /* of the last call */
-    struct arena arenas[64];      /* of calls, in turn */
+    unsigned steps;          /* of the last call */
+    struct arena arenas[64]; /* of calls, in turn */
     unsigned arena_next;
     struct call *calls[SCENE_CALLS_MAX];
     size_t call_count;
@@ -59,7 +60,8 @@ static inline int scene_set_up(void **state)
     arena_init(&s->effect_arena, 1 << 16, 4 << 20);
     arena_init(&s->kept, 1 << 16, 256 << 20);
     arena_init(&s->reading, 1 << 16, 16 << 20);
-    for (size_t i = 0; i < sizeof s->arenas / sizeof *s->arenas; i++) arena_init(&s->arenas[i], 1 << 12, 16 << 20);
+    for (size_t i = 0; i < sizeof s->arenas / sizeof *s->arenas; i++)
+        arena_init(&s->arenas[i], 1 << 12, 16 << 20);
     s->effects.arena = &s->effect_arena;
     effects_reset(&s->effects);
     s->now_ms = scene_start_ms;
@@ -169,7 +171,8 @@ static inline void scene_assert_last_kinds(struct scene *s, const char **kinds)
     size_t count = 0;
     while (kinds[count] != NULL) count++;
     assert_true(s->record_count >= count);
-    for (size_t i = 0; i < count; i++) assert_string_equal(s->records[s->record_count - count + i].kind, kinds[i]);
+    for (size_t i = 0; i < count; i++)
+        assert_string_equal(s->records[s->record_count - count + i].kind, kinds[i]);
 }
 
 /* ---- calls ---- */
@@ -182,7 +185,9 @@ static inline struct call *scene_call(struct scene *s, enum call_kind kind, stru
     arena_reset(c->arena);
     c->kind = kind;
     c->tenant = STR("acme");
-    c->asker = (struct asker){.principal = principal, .owner = principal, .key_id = STR("key_01JD0000000000000000000000")};
+    c->asker = (struct asker){.principal = principal,
+                              .owner = principal,
+                              .key_id = STR("key_01JD0000000000000000000000")};
     c->ids[0] = id_make(s->now_ms, &s->chance);
     return c;
 }
@@ -197,7 +202,9 @@ static inline void scene_ask(struct scene *s, struct call *c)
         assert_true(most <= LIMIT_RESERVE_BYTES);
         shard_step(s->shard, c, &s->effects);
         size_t bytes = scene_perform(s);
-        if (bytes > most) print_error("%s recorded %zu bytes, at most %zu were promised\n", call_name(c->kind), bytes, most);
+        if (bytes > most)
+            print_error("%s recorded %zu bytes, at most %zu were promised\n", call_name(c->kind),
+                        bytes, most);
         assert_true(bytes <= most);
         s->steps++;
         assert_true(s->steps < 1000);
@@ -277,8 +284,9 @@ static inline size_t scene_compare(const struct shard *a, const struct shard *b)
 
 enum { SCENE_SLOT = 77 };
 
-struct scene_review {             /* what differs from the usual; zeros: as usual */
-    struct str actor, user, principal, owner, acting_for, action, trace_id, requirements, tenant, token_actor;
+struct scene_review { /* what differs from the usual; zeros: as usual */
+    struct str actor, user, principal, owner, acting_for, action, trace_id, requirements, tenant,
+        token_actor;
     uint64_t expires_in_ms, good_for_ms;
     uint8_t binding;
     size_t args_bytes;
@@ -289,7 +297,8 @@ static inline struct str scene_or(struct str given, struct str otherwise)
     return str_is_absent(given) ? otherwise : given;
 }
 
-static inline struct str scene_event_text(struct scene *s, const char *kind, const struct event *like, struct arena *arena)
+static inline struct str scene_event_text(struct scene *s, const char *kind,
+                                          const struct event *like, struct arena *arena)
 {
     char id[ID_TEXT];
     struct event e = *like;
@@ -308,30 +317,53 @@ static inline struct call *scene_enqueue_call(struct scene *s, struct scene_revi
 {
     char args[LIMIT_EVENT_BYTES];
     char id[ID_TEXT];
-    struct str actor = scene_or(r.actor, STR("invoice_bot")), principal = scene_or(r.principal, STR("fleet"));
+    struct str actor = scene_or(r.actor, STR("invoice_bot")),
+               principal = scene_or(r.principal, STR("fleet"));
     struct call *c = scene_call(s, CALL_ENQUEUE, principal);
     c->slot = SCENE_SLOT;
     c->tenant = scene_or(r.tenant, c->tenant);
     c->asker.owner = scene_or(r.owner, STR("erin"));
     c->asker.token_actor = r.token_actor;
-    struct review_facts f = {
-        .id = slot_id(id_make(s->now_ms, &s->chance), SCENE_SLOT), .ordinal = ++s->ordinal, .tenant = c->tenant,
-        .subject = str_is_absent(r.user) ? actor : r.user, .is_user = !str_is_absent(r.user), .principal = principal,
-        .owner = c->asker.owner, .acting_for = r.acting_for, .action = scene_or(r.action, STR("issue_refund")),
-        .trace_id = scene_or(r.trace_id, STR("trace-1")), .enqueued_ms = s->now_ms,
-        .expires_ms = s->now_ms + (r.expires_in_ms > 0 ? r.expires_in_ms : 1800000),
-        .good_for_ms = r.good_for_ms > 0 ? r.good_for_ms : 900000,
-        .requirements = scene_or(r.requirements, STR("[{\"approvals\":1}]")),
-        .votes_approved = STR("[[\"review\",\"payments\",\"large\"]]"), .state = REVIEW_PENDING};
+    struct review_facts f = {.id = slot_id(id_make(s->now_ms, &s->chance), SCENE_SLOT),
+                             .ordinal = ++s->ordinal,
+                             .tenant = c->tenant,
+                             .subject = str_is_absent(r.user) ? actor : r.user,
+                             .is_user = !str_is_absent(r.user),
+                             .principal = principal,
+                             .owner = c->asker.owner,
+                             .acting_for = r.acting_for,
+                             .action = scene_or(r.action, STR("issue_refund")),
+                             .trace_id = scene_or(r.trace_id, STR("trace-1")),
+                             .enqueued_ms = s->now_ms,
+                             .expires_ms =
+                                 s->now_ms + (r.expires_in_ms > 0 ? r.expires_in_ms : 1800000),
+                             .good_for_ms = r.good_for_ms > 0 ? r.good_for_ms : 900000,
+                             .requirements = scene_or(r.requirements, STR("[{\"approvals\":1}]")),
+                             .votes_approved = STR("[[\"review\",\"payments\",\"large\"]]"),
+                             .state = REVIEW_PENDING};
     memset(f.binding.bytes, r.binding, sizeof f.binding.bytes);
-    f.binding.bytes[0] = (uint8_t)(f.subject.size + (uint8_t)f.subject.bytes[f.subject.size - 1]); /* it is of the subject too */
+    f.binding.bytes[0] =
+        (uint8_t)(f.subject.size +
+                  (uint8_t)f.subject.bytes[f.subject.size - 1]); /* it is of the subject too */
     id_write("rev_", f.id, id);
-    struct event e = {.tenant_id = f.tenant, .timestamp = s->now_ms, .action = f.action, .acting_for = f.acting_for,
-                      .trace_id = f.trace_id, .review_id = str_of(id, ID_TEXT), .request_id = STR("req_01JD0000000000000000000000"),
-                      .rule = STR("review:large"), .policy_name = STR("payments"), .policy_version = 7, .has_policy_version = true,
-                      .key_id = STR("key_01JD0000000000000000000000"), .mode = STR("live"), .decision = STR("human_review")};
-    if (f.is_user) e.user_id = f.subject;
-    else e.actor = f.subject;
+    struct event e = {.tenant_id = f.tenant,
+                      .timestamp = s->now_ms,
+                      .action = f.action,
+                      .acting_for = f.acting_for,
+                      .trace_id = f.trace_id,
+                      .review_id = str_of(id, ID_TEXT),
+                      .request_id = STR("req_01JD0000000000000000000000"),
+                      .rule = STR("review:large"),
+                      .policy_name = STR("payments"),
+                      .policy_version = 7,
+                      .has_policy_version = true,
+                      .key_id = STR("key_01JD0000000000000000000000"),
+                      .mode = STR("live"),
+                      .decision = STR("human_review")};
+    if (f.is_user)
+        e.user_id = f.subject;
+    else
+        e.actor = f.subject;
     if (r.args_bytes > 0) {
         memset(args, 'x', r.args_bytes);
         memcpy(args, "{\"a\":\"", 6);
@@ -354,7 +386,8 @@ static inline struct id scene_enqueue(struct scene *s, struct scene_review r)
 }
 
 /* A call on one review by a key of that name, which is its owner's too. */
-static inline struct call *scene_on(struct scene *s, enum call_kind kind, struct id id, struct str principal)
+static inline struct call *scene_on(struct scene *s, enum call_kind kind, struct id id,
+                                    struct str principal)
 {
     struct call *c = scene_call(s, kind, principal);
     c->slot = (uint16_t)slot_of_id(id);
@@ -365,11 +398,19 @@ static inline struct call *scene_on(struct scene *s, enum call_kind kind, struct
     return c;
 }
 
-static inline struct call *scene_do(struct scene *s, enum call_kind kind, struct id id, struct str principal)
+static inline struct call *scene_do(struct scene *s, enum call_kind kind, struct id id,
+                                    struct str principal)
 {
     struct call *c = scene_on(s, kind, id, principal);
     scene_ask(s, c);
     return c;
+}
+
+static inline struct id scene_approved(struct scene *s)
+{
+    struct id id = scene_enqueue(s, (struct scene_review){0});
+    assert_int_equal(scene_do(s, CALL_APPROVE, id, STR("rita"))->err, ERR_OK);
+    return id;
 }
 
 /* As a reviewer sees it. */
@@ -382,11 +423,16 @@ static inline struct review_facts scene_look(struct scene *s, struct id id)
     return c->review.facts;
 }
 
-static inline struct call *scene_redeem_call(struct scene *s, struct id id, struct str principal, uint8_t retry_key, uint8_t retry_body)
+static inline struct call *scene_redeem_call(struct scene *s, struct id id, struct str principal,
+                                             uint8_t retry_key, uint8_t retry_body)
 {
     struct call *c = scene_on(s, CALL_REDEEM, id, principal);
-    struct event e = {.tenant_id = c->tenant, .timestamp = s->now_ms, .action = STR("issue_refund"), .decision = STR("allow"),
-                      .actor = STR("invoice_bot"), .mode = STR("live")};
+    struct event e = {.tenant_id = c->tenant,
+                      .timestamp = s->now_ms,
+                      .action = STR("issue_refund"),
+                      .decision = STR("allow"),
+                      .actor = STR("invoice_bot"),
+                      .mode = STR("live")};
     c->records[0] = scene_event_text(s, "decision", &e, c->arena);
     c->records[1] = scene_event_text(s, "review.redeemed", &e, c->arena);
     memset(c->review.binding.bytes, 0, REVIEW_DIGEST_BYTES);

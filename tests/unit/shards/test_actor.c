@@ -1,4 +1,5 @@
-/* The kill switch in a shard: what suspending does at once, step by step, and after a crash in between. */
+/* The kill switch in a shard: what suspending does at once, step by step, and after a crash in
+ * between. */
 #include "shard_scene.h"
 
 static struct call *suspend_call(struct scene *s, struct str actor, struct str reason)
@@ -63,7 +64,8 @@ static void suspending_twice_keeps_the_first_reason_and_records_nothing(void **s
     assert_text(second->actor.reason, "one");
     assert_int_equal(s->record_count, 1);
     assert_int_equal(s->effects.reveals_mark, 1);
-    assert_int_equal(s->notice_count, 2); /* whoever repeats it is answered when everybody knows, too */
+    assert_int_equal(s->notice_count,
+                     2); /* whoever repeats it is answered when everybody knows, too */
     assert_int_equal(s->notice.at_ms, scene_start_ms);
 }
 
@@ -71,9 +73,12 @@ static void all_pending_reviews_of_the_actor_are_denied_a_few_a_step(void **stat
 {
     struct scene *s = *state;
     struct id ids[10];
-    for (unsigned i = 0; i < 10; i++) ids[i] = scene_enqueue(s, (struct scene_review){.binding = (uint8_t)i});
-    struct id other = scene_enqueue(s, (struct scene_review){.actor = STR("other_bot"), .binding = 20});
-    struct id of_user = scene_enqueue(s, (struct scene_review){.user = STR("invoice_bot"), .binding = 21});
+    for (unsigned i = 0; i < 10; i++)
+        ids[i] = scene_enqueue(s, (struct scene_review){.binding = (uint8_t)i});
+    struct id other =
+        scene_enqueue(s, (struct scene_review){.actor = STR("other_bot"), .binding = 20});
+    struct id of_user =
+        scene_enqueue(s, (struct scene_review){.user = STR("invoice_bot"), .binding = 21});
     struct call *waiter = scene_on(s, CALL_REVIEW_WAIT, ids[9], STR("fleet"));
     waiter->review.deadline_ms = s->now_ms + 30000;
     scene_ask(s, waiter);
@@ -90,7 +95,8 @@ static void all_pending_reviews_of_the_actor_are_denied_a_few_a_step(void **stat
     assert_text(e.resolved_by, "root");
     assert_true(waiter->answered);
     assert_int_equal(waiter->review.facts.state, REVIEW_DENIED);
-    for (unsigned i = 0; i < 10; i++) assert_int_equal(scene_look(s, ids[i]).state, i == 3 ? REVIEW_APPROVED : REVIEW_DENIED);
+    for (unsigned i = 0; i < 10; i++)
+        assert_int_equal(scene_look(s, ids[i]).state, i == 3 ? REVIEW_APPROVED : REVIEW_DENIED);
     assert_int_equal(scene_look(s, other).state, REVIEW_PENDING);
     assert_int_equal(scene_look(s, of_user).state, REVIEW_PENDING);
     scene_compare(s->shard, s->twin);
@@ -99,7 +105,7 @@ static void all_pending_reviews_of_the_actor_are_denied_a_few_a_step(void **stat
 static void the_answer_reveals_the_last_denial(void **state)
 {
     struct scene *s = *state;
-    for (unsigned i = 0; i < 4; i++) scene_enqueue(s, (struct scene_review){.binding = (uint8_t)i});
+    for (unsigned i = 0; i < 8; i++) scene_enqueue(s, (struct scene_review){.binding = (uint8_t)i});
     struct call *c = suspend_call(s, STR("invoice_bot"), STR("why"));
     scene_ask(s, c);
     assert_int_equal(s->effects.record_count, 0); /* the last step only answered */
@@ -109,7 +115,8 @@ static void the_answer_reveals_the_last_denial(void **state)
 static void an_event_id_is_never_given_twice(void **state)
 {
     struct scene *s = *state;
-    for (unsigned i = 0; i < 100; i++) scene_enqueue(s, (struct scene_review){.binding = (uint8_t)i});
+    for (unsigned i = 0; i < 100; i++)
+        scene_enqueue(s, (struct scene_review){.binding = (uint8_t)i});
     scene_ask(s, suspend_call(s, STR("invoice_bot"), STR("why")));
     char ids[SCENE_RECORDS_MAX][ID_TEXT];
     for (size_t i = 0; i < s->record_count; i++) {
@@ -123,7 +130,8 @@ static void after_a_crash_in_between_the_ticks_deny_the_rest(void **state)
 {
     struct scene *s = *state;
     struct id ids[10];
-    for (unsigned i = 0; i < 10; i++) ids[i] = scene_enqueue(s, (struct scene_review){.binding = (uint8_t)i});
+    for (unsigned i = 0; i < 10; i++)
+        ids[i] = scene_enqueue(s, (struct scene_review){.binding = (uint8_t)i});
     struct call *c = suspend_call(s, STR("invoice_bot"), STR("why"));
     c->now_ms = s->now_ms;
     shard_step(s->shard, c, &s->effects); /* the first step only */
@@ -133,7 +141,8 @@ static void after_a_crash_in_between_the_ticks_deny_the_rest(void **state)
     shard_destroy(s->shard); /* what the records say is all there is */
     s->shard = s->twin;
     s->twin = shard_create(&(struct shard_options){.count = 1});
-    for (size_t i = 0; i < s->record_count; i++) scene_apply(s->twin, s->records[i].event, s->records[i].delta);
+    for (size_t i = 0; i < s->record_count; i++)
+        scene_apply(s->twin, s->records[i].event, s->records[i].delta);
     size_t before = s->record_count;
     scene_tick(s, 0);
     assert_int_equal(s->record_count - before, 6);
@@ -143,6 +152,30 @@ static void after_a_crash_in_between_the_ticks_deny_the_rest(void **state)
         assert_int_equal(f.state, REVIEW_DENIED);
         assert_text(f.resolved_by, "root");
     }
+    scene_compare(s->shard, s->twin);
+}
+
+static enum err load_into(void *context, struct str entry)
+{
+    struct fault f;
+    return shard_load(context, entry, &f);
+}
+
+static void a_snapshot_in_between_knows_that_some_are_left(void **state)
+{
+    struct scene *s = *state;
+    for (unsigned i = 0; i < 10; i++)
+        scene_enqueue(s, (struct scene_review){.binding = (uint8_t)i});
+    struct call *c = suspend_call(s, STR("invoice_bot"), STR("why"));
+    c->now_ms = s->now_ms;
+    shard_step(s->shard, c, &s->effects);
+    scene_perform(s);
+    struct shard *loaded = shard_create(&(struct shard_options){.count = 1});
+    assert_int_equal(shard_save(s->shard, load_into, loaded), ERR_OK);
+    shard_destroy(s->shard);
+    s->shard = loaded;
+    assert_int_equal(scene_tick(s, 0), 6);
+    assert_last_kinds(s, "review.denied");
     scene_compare(s->shard, s->twin);
 }
 
@@ -182,6 +215,7 @@ static void an_actor_may_be_suspended_again(void **state)
     scene_ask(s, c);
     assert_int_equal(c->actor.suspended_ms, s->now_ms);
     assert_text(c->actor.reason, "again");
+    scene_tick(s, 48 * 3600 * 1000);
     assert_int_equal(list(s, 0, 10)->list.total, 1);
     assert_int_equal(scene_compare(s->shard, s->twin), 1);
 }
@@ -197,7 +231,9 @@ static void tell(void *context, const struct effect_notice *n)
     struct told *t = context;
     assert_true(t->count < 15);
     t->at_ms[t->count] = n->at_ms;
-    t->text[t->count++] = n->kind == NOTICE_ACTOR_SUSPENDED ? 'S' : n->kind == NOTICE_ACTOR_RESUMED ? 'R' : 'T';
+    t->text[t->count++] = n->kind == NOTICE_ACTOR_SUSPENDED ? 'S'
+                          : n->kind == NOTICE_ACTOR_RESUMED ? 'R'
+                                                            : 'T';
 }
 
 static void after_recovery_everybody_is_told_of_who_is_and_who_was_suspended(void **state)
@@ -252,13 +288,34 @@ static void suspended_actors_are_listed_in_pages_by_tenant(void **state)
     assert_int_equal(totals.suspended, 26);
 }
 
+static void no_more_than_so_many_may_be_suspended(void **state)
+{
+    struct scene *s = *state;
+    scene_restart(
+        s, &(struct shard_options){.index = SCENE_SLOT % LIMIT_REACTORS, .count = LIMIT_REACTORS});
+    char name[16];
+    struct buf b = buf_over(name, sizeof name);
+    for (unsigned i = 0; i < LIMIT_SUSPENDED / LIMIT_REACTORS; i++) {
+        buf_clear(&b);
+        buf_printf(&b, "bot-%u", i);
+        scene_suspend(s, buf_view(&b));
+    }
+    struct call *c = suspend_call(s, STR("one-more"), STR("why"));
+    scene_ask(s, c);
+    assert_int_equal(c->err, ERR_OVERLOADED);
+    c = suspend_call(s, STR("bot-1"), STR("again"));
+    scene_ask(s, c);
+    assert_int_equal(c->err, ERR_OK);
+}
+
 static void a_long_reason_is_kept_and_fits_its_record(void **state)
 {
     struct scene *s = *state;
     char reason[4000];
     memset(reason, 'r', sizeof reason);
     memset(reason, 0x01, 1000);
-    for (unsigned i = 0; i < 5; i++) scene_enqueue(s, (struct scene_review){.actor = STR("bot"), .binding = (uint8_t)i});
+    for (unsigned i = 0; i < 5; i++)
+        scene_enqueue(s, (struct scene_review){.actor = STR("bot"), .binding = (uint8_t)i});
     struct call *c = suspend_call(s, STR("bot"), str_of(reason, sizeof reason));
     scene_ask(s, c);
     assert_int_equal(c->err, ERR_OK);
@@ -275,11 +332,13 @@ int main(void)
         scene_test(the_answer_reveals_the_last_denial),
         scene_test(an_event_id_is_never_given_twice),
         scene_test(after_a_crash_in_between_the_ticks_deny_the_rest),
+        scene_test(a_snapshot_in_between_knows_that_some_are_left),
         scene_test(what_is_overdue_expires_rather_than_be_denied),
         scene_test(resuming_is_recorded_and_leaves_older_tokens_dead),
         scene_test(an_actor_may_be_suspended_again),
         scene_test(after_recovery_everybody_is_told_of_who_is_and_who_was_suspended),
         scene_test(suspended_actors_are_listed_in_pages_by_tenant),
+        scene_test(no_more_than_so_many_may_be_suspended),
         scene_test(a_long_reason_is_kept_and_fits_its_record),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

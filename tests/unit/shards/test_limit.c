@@ -30,7 +30,8 @@ static bool count_at(struct limit_table *t, const struct limit_ask *ask, uint64_
 static void a_bucket_begins_where_the_one_before_it_ends(void **state)
 {
     (void)state;
-    static const uint64_t windows[] = {1, 59, 60, 61, 1000, 7000, 60000, 3600000, 86400000, UINT64_C(30) * 86400000};
+    static const uint64_t windows[] = {1,    59,    60,      61,       1000,
+                                       7000, 60000, 3600000, 86400000, UINT64_C(30) * 86400000};
     for (size_t i = 0; i < sizeof windows / sizeof *windows; i++) {
         uint64_t w = windows[i], first = limit_bucket(now_2026, w);
         for (uint64_t b = first; b < first + 200; b++) {
@@ -59,7 +60,8 @@ struct history {
 };
 
 /* What was counted from `from_ms` on. */
-static void history_since(const struct history *h, uint64_t from_ms, uint64_t *ret_count, int64_t *ret_sum)
+static void history_since(const struct history *h, uint64_t from_ms, uint64_t *ret_count,
+                          int64_t *ret_sum)
 {
     *ret_count = 0;
     *ret_sum = 0;
@@ -78,7 +80,8 @@ static uint64_t random_pause(uint64_t window_ms, uint64_t *chance)
     return random_next(chance) % (window_ms / 100 + 1);
 }
 
-static void judge(const struct history *h, const struct limit_ask *ask, const struct limit_told *told, uint64_t at_ms)
+static void judge(const struct history *h, const struct limit_ask *ask,
+                  const struct limit_told *told, uint64_t at_ms)
 {
     uint64_t count, w = ask->window_ms;
     int64_t sum;
@@ -94,8 +97,8 @@ static void judge(const struct history *h, const struct limit_ask *ask, const st
     }
 }
 
-/* `back_ms`: how far the clock goes back now and then. Windows are judged by the time at which something was
- * told to be counted, which never goes back. */
+/* `back_ms`: how far the clock goes back now and then. Windows are judged by the time at which
+ * something was told to be counted, which never goes back. */
 static void count_at_random(uint64_t seed, uint64_t window_ms, uint64_t back_ms)
 {
     static struct history h;
@@ -113,27 +116,34 @@ static void count_at_random(uint64_t seed, uint64_t window_ms, uint64_t back_ms)
         now_ms = latest_ms;
         if (back_ms > 0 && random_next(&chance) % 4 == 0) now_ms -= random_next(&chance) % back_ms;
         ask.amount = (int64_t)(random_next(&chance) % 6000);
-        if (random_next(&chance) % 50 == 0) limit_table_prune(&t, now_ms);
+        if (random_next(&chance) % 50 == 0) limit_table_prune(&t, now_ms, SIZE_MAX);
         assert_int_equal(limit_count(&t, &ask, now_ms, &told), ERR_OK);
-        if (h.count > 0) assert_true(told.stamp_ms + window_ms / 60 + 1 >= h.all[h.count - 1].stamp_ms);
-        uint64_t at_ms = h.count > 0 && told.stamp_ms < h.all[h.count - 1].stamp_ms ? h.all[h.count - 1].stamp_ms : told.stamp_ms;
+        if (h.count > 0)
+            assert_true(told.stamp_ms + window_ms / 60 + 1 >= h.all[h.count - 1].stamp_ms);
+        uint64_t at_ms = h.count > 0 && told.stamp_ms < h.all[h.count - 1].stamp_ms
+                             ? h.all[h.count - 1].stamp_ms
+                             : told.stamp_ms;
         if (back_ms == 0) assert_true(told.stamp_ms == now_ms);
         if (told.counted || back_ms == 0) judge(&h, &ask, &told, at_ms);
         refused += !told.counted;
         if (!told.counted) continue;
-        if (random_next(&chance) % 8 == 0) limit_uncount(&t, &ask, &told);
-        else h.all[h.count++] = (struct counted){.stamp_ms = at_ms, .amount = ask.amount};
+        if (random_next(&chance) % 8 == 0)
+            limit_uncount(&t, &ask, &told);
+        else
+            h.all[h.count++] = (struct counted){.stamp_ms = at_ms, .amount = ask.amount};
     }
     assert_true(h.count > 500 && refused > 100);
     limit_table_fini(&t);
 }
 
-static void in_no_window_is_more_let_through_and_none_is_stricter_by_more_than_a_sixtieth(void **state)
+static void
+in_no_window_is_more_let_through_and_none_is_stricter_by_more_than_a_sixtieth(void **state)
 {
     (void)state;
     static const uint64_t windows[] = {1000, 1001, 7000, 60000, 61234, 3600000, 86400000};
     for (uint64_t seed = 1; seed <= 3; seed++)
-        for (size_t i = 0; i < sizeof windows / sizeof *windows; i++) count_at_random(seed * 1234567, windows[i], 0);
+        for (size_t i = 0; i < sizeof windows / sizeof *windows; i++)
+            count_at_random(seed * 1234567, windows[i], 0);
 }
 
 static void a_clock_that_goes_back_lets_no_more_through(void **state)
@@ -251,7 +261,7 @@ static void a_full_table_counts_nothing_for_a_newcomer_and_goes_on_for_the_other
     assert_true(count_at(&t, &first, now_2026));
     assert_int_equal(limit_count(&t, &second, now_2026, &told), ERR_FULL);
     assert_true(count_at(&t, &first, now_2026));
-    limit_table_prune(&t, now_2026 + 5000);
+    limit_table_prune(&t, now_2026 + 5000, SIZE_MAX);
     assert_true(count_at(&t, &second, now_2026 + 5000));
     limit_table_fini(&t);
 }
@@ -309,9 +319,9 @@ static void a_record_from_before_counts_in_its_own_bucket(void **state)
     ask.count_max = 3;
     struct limit_told told = {.counted = true, .stamp_ms = newest_ms};
     assert_int_equal(limit_apply(&t, &ask, &told), ERR_OK);
-    told.stamp_ms = newest_ms - 60000;   /* the oldest bucket that still counts */
+    told.stamp_ms = newest_ms - 60000; /* the oldest bucket that still counts */
     assert_int_equal(limit_apply(&t, &ask, &told), ERR_OK);
-    told.stamp_ms = newest_ms - 60001;   /* gone */
+    told.stamp_ms = newest_ms - 60001; /* gone */
     assert_int_equal(limit_apply(&t, &ask, &told), ERR_OK);
     assert_true(count_at(&t, &ask, newest_ms));
     assert_false(count_at(&t, &ask, newest_ms + 999));
@@ -334,7 +344,8 @@ static void what_was_refused_or_is_long_gone_gives_nothing_back(void **state)
     assert_false(count_at(&t, &ask, now_2026));
     /* 61 buckets later the old one's place is another's. */
     uint64_t later_ms = now_2026 + 61000;
-    assert_true(limit_bucket(later_ms, ask.window_ms) % LIMIT_BUCKETS == limit_bucket(now_2026, ask.window_ms) % LIMIT_BUCKETS);
+    assert_true(limit_bucket(later_ms, ask.window_ms) % LIMIT_BUCKETS ==
+                limit_bucket(now_2026, ask.window_ms) % LIMIT_BUCKETS);
     assert_true(count_at(&t, &ask, later_ms));
     limit_uncount(&t, &ask, &old);
     assert_false(count_at(&t, &ask, later_ms));
@@ -350,15 +361,53 @@ static void a_counter_is_dropped_when_a_whole_window_has_passed_over_it_and_not_
     ask.count_max = 5;
     assert_true(limit_table_next_ms(&t) == UINT64_MAX);
     count_at(&t, &ask, now_2026);
-    limit_table_prune(&t, now_2026 + 60000);
+    limit_table_prune(&t, now_2026 + 60000, SIZE_MAX);
     assert_int_equal(t.by_key.count, 1);
     count_at(&t, &ask, now_2026 + 60000);
-    limit_table_prune(&t, now_2026 + 120000);
+    limit_table_prune(&t, now_2026 + 120000, SIZE_MAX);
     assert_int_equal(t.by_key.count, 1);
-    limit_table_prune(&t, now_2026 + 120000 + 2100);
+    limit_table_prune(&t, now_2026 + 120000 + 2100, SIZE_MAX);
     assert_int_equal(t.by_key.count, 0);
     assert_int_equal(t.counters.count, 0);
     assert_true(limit_table_next_ms(&t) == UINT64_MAX);
+    limit_table_fini(&t);
+}
+
+static void counters_that_end_together_are_dropped_a_few_at_a_time(void **state)
+{
+    (void)state;
+    struct limit_table t;
+    limit_table_init(&t, 20);
+    for (uint8_t i = 0; i < 20; i++) {
+        struct limit_ask ask = ask_of(i, 60000);
+        count_at(&t, &ask, now_2026);
+    }
+    for (size_t left = 20; left > 0; left -= left < 7 ? left : 7) {
+        assert_int_equal(t.by_key.count, left);
+        assert_true(limit_table_next_ms(&t) <= now_2026 + 70000);
+        assert_true(limit_table_prune(&t, now_2026 + 70000, 7));
+    }
+    assert_int_equal(t.by_key.count, 0);
+    assert_false(limit_table_prune(&t, now_2026 + 70000, 7));
+    limit_table_fini(&t);
+}
+
+/* By the clock of who let time pass the counter was over; by the one that asks now it would not be.
+ */
+static void a_dropped_counter_is_not_counted_anew_in_the_time_before(void **state)
+{
+    (void)state;
+    struct limit_table t;
+    struct limit_ask ask = ask_of(1, 60000);
+    struct limit_told told;
+    uint64_t dropped_ms = now_2026 + 63000;
+    ask.count_max = 1;
+    limit_table_init(&t, 10);
+    assert_true(count_at(&t, &ask, now_2026));
+    assert_true(limit_table_prune(&t, dropped_ms, SIZE_MAX));
+    assert_int_equal(limit_count(&t, &ask, now_2026 + 10, &told), ERR_OK);
+    assert_true(told.counted && told.stamp_ms >= dropped_ms);
+    assert_false(count_at(&t, &ask, dropped_ms + 59000));
     limit_table_fini(&t);
 }
 
@@ -373,11 +422,12 @@ static void a_counter_without_amounts_takes_no_memory_for_sums(void **state)
     count_at(&t, &ask, now_2026);
     assert_int_equal(t.sums.count, 0);
     assert_true(sizeof(struct counter) <= 384);
-    assert_true(sizeof(struct counter) + LIMIT_BUCKETS * sizeof(int64_t) <= 896); /* and the index: under 1 KB */
+    assert_true(sizeof(struct counter) + LIMIT_BUCKETS * sizeof(int64_t) <=
+                896); /* and the index: under 1 KB */
     ask.amount = 3;
     count_at(&t, &ask, now_2026);
     assert_int_equal(t.sums.count, 1);
-    limit_table_prune(&t, now_2026 + 600000);
+    limit_table_prune(&t, now_2026 + 600000, SIZE_MAX);
     assert_int_equal(t.sums.count, 0);
     limit_table_fini(&t);
 }
@@ -422,7 +472,7 @@ static void records_alone_rebuild_every_counter(void **state)
         ask.amount_max = 10000;
         ask.amount = ask.has_max ? (int64_t)(random_next(&chance) % 2000) : 0;
         shard_counts(s, &ask, &told);
-        if (step % 3 == 0) {        /* counted, and no record came of it */
+        if (step % 3 == 0) { /* counted, and no record came of it */
             struct call *c = limit_call(s, CALL_COUNT, &ask);
             scene_ask(s, c);
             if (c->limit.told.counted) {
@@ -455,15 +505,22 @@ static void a_loaded_counter_refuses_what_the_saved_one_would(void **state)
     scene_save(s->shard, &saved);
     assert_int_equal(saved.count, 1);
     scene_restart(s, &(struct shard_options){.count = 1});
-    for (size_t i = 0; i < saved.count; i++) assert_int_equal(shard_load(s->shard, saved.entries[i], &f), ERR_OK);
+    for (size_t i = 0; i < saved.count; i++)
+        assert_int_equal(shard_load(s->shard, saved.entries[i], &f), ERR_OK);
     assert_int_equal(shard_load(s->shard, saved.entries[0], &f), ERR_CORRUPT); /* twice */
+    char other[1024];
+    memcpy(other, saved.entries[0].bytes, saved.entries[0].size);
+    other[1] ^= 1; /* in another slot than its own */
+    struct shard *empty = shard_create(&(struct shard_options){.count = 1});
+    assert_int_equal(shard_load(empty, str_of(other, saved.entries[0].size), &f), ERR_CORRUPT);
+    shard_destroy(empty);
     ask.amount = 41;
     assert_false(shard_counts(s, &ask, &told));
     ask.amount = 40;
     assert_true(shard_counts(s, &ask, &told));
     ask.amount = 0;
     assert_false(shard_counts(s, &ask, &told));
-    s->now_ms += 47000;              /* the first of them is older than a window */
+    s->now_ms += 47000; /* the first of them is older than a window */
     assert_true(shard_counts(s, &ask, &told));
     assert_false(shard_counts(s, &ask, &told));
     scene_saved_drop(&saved);
@@ -484,19 +541,21 @@ static void a_damaged_saved_counter_is_refused_and_changes_nothing(void **state)
     for (unsigned i = 0; i < 100; i++) count_at(&from, &ask, now_2026 + UINT64_C(700) * i);
     counter_put(&out, limit_table_next(&from, &cursor));
     assert_false(out.overflow);
-    for (size_t size = 0; size < out.size; size++) /* cut short: within a bucket, or with fewer of them */
+    for (size_t size = 0; size < out.size;
+         size++) /* cut short: within a bucket, or with fewer of them */
         if ((size - SLOT_KEY_BYTES - 16) % 13 != 0 || size < SLOT_KEY_BYTES + 16)
             assert_int_equal(counter_load(&to, str_of(bytes, size)), ERR_CORRUPT);
     for (size_t at = SLOT_KEY_BYTES; at < out.size; at++) {
         bytes[at] = (char)(bytes[at] ^ 0x80);
         enum err err = counter_load(&to, buf_view(&out));
         refused += err == ERR_CORRUPT;
-        if (err == ERR_OK) limit_table_prune(&to, UINT64_MAX / 2);
+        if (err == ERR_OK) limit_table_prune(&to, UINT64_MAX / 2, SIZE_MAX);
         assert_int_equal(to.by_key.count, 0);
         assert_int_equal(to.sums.count, 0);
         bytes[at] = (char)(bytes[at] ^ 0x80);
     }
-    assert_true(refused > 120);     /* how far behind, and signs of sums, of each bucket; window and head */
+    assert_true(refused >
+                120); /* how far behind, and signs of sums, of each bucket; window and head */
     assert_int_equal(counter_load(&to, buf_view(&out)), ERR_OK);
     limit_table_fini(&from);
     limit_table_fini(&to);
@@ -508,7 +567,7 @@ static void a_saved_counter_that_names_a_bucket_twice_is_refused(void **state)
     struct limit_table t;
     char bytes[SLOT_KEY_BYTES + 16 + 2 * 13] = {0};
     limit_table_init(&t, 10);
-    bytes[SLOT_KEY_BYTES + 1] = bytes[SLOT_KEY_BYTES + 9] = 1;       /* window and head: 256 */
+    bytes[SLOT_KEY_BYTES + 1] = bytes[SLOT_KEY_BYTES + 9] = 1;        /* window and head: 256 */
     bytes[SLOT_KEY_BYTES + 16] = bytes[SLOT_KEY_BYTES + 16 + 13] = 5; /* how far behind head */
     assert_int_equal(counter_load(&t, str_of(bytes, sizeof bytes)), ERR_CORRUPT);
     bytes[SLOT_KEY_BYTES + 16 + 13] = 4;
@@ -552,7 +611,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_bucket_begins_where_the_one_before_it_ends),
-        cmocka_unit_test(in_no_window_is_more_let_through_and_none_is_stricter_by_more_than_a_sixtieth),
+        cmocka_unit_test(
+            in_no_window_is_more_let_through_and_none_is_stricter_by_more_than_a_sixtieth),
         cmocka_unit_test(a_clock_that_goes_back_lets_no_more_through),
         cmocka_unit_test(the_bound_itself_is_let_through_and_one_more_is_not),
         cmocka_unit_test(an_amount_that_could_not_be_read_is_over),
@@ -564,7 +624,10 @@ int main(void)
         cmocka_unit_test(giving_back_an_amount_that_could_not_be_read_changes_no_sum),
         cmocka_unit_test(a_record_from_before_counts_in_its_own_bucket),
         cmocka_unit_test(what_was_refused_or_is_long_gone_gives_nothing_back),
-        cmocka_unit_test(a_counter_is_dropped_when_a_whole_window_has_passed_over_it_and_not_before),
+        cmocka_unit_test(
+            a_counter_is_dropped_when_a_whole_window_has_passed_over_it_and_not_before),
+        cmocka_unit_test(counters_that_end_together_are_dropped_a_few_at_a_time),
+        cmocka_unit_test(a_dropped_counter_is_not_counted_anew_in_the_time_before),
         cmocka_unit_test(a_counter_without_amounts_takes_no_memory_for_sums),
         scene_test(records_alone_rebuild_every_counter),
         scene_test(a_loaded_counter_refuses_what_the_saved_one_would),

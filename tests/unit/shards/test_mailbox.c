@@ -96,11 +96,13 @@ static void sending_never_fails_and_a_full_ring_fills_up_again(void **state)
     struct call *calls = calls_make(MANY);
     unsigned rung[2] = {0};
     size_t taken = 0;
+    unsigned flushes = 0;
     bool more, left;
     for (int i = 0; i < MANY; i++) mailbox_send(p, 1, 0, &calls[i]);
     assert_int_equal(mailbox_depth(p, 0), MAILBOX_PLACES);
     do {
         left = mailbox_flush(p, 1, note_ring, rung);
+        assert_int_equal(rung[0], left ? ++flushes : rung[0]); /* each moved some from the outbox */
         for (struct call *c; (c = mailbox_take(p, 0, &more)) != NULL; taken++) assert_ptr_equal(c, &calls[taken]);
     } while (left || more);
     assert_int_equal(taken, MANY);

@@ -85,8 +85,10 @@ static void it_is_what_a_sorted_array_is(void **state)
     for (unsigned step = 0; step < 30000; step++) {
         uint64_t ordinal = random_next(&seed) % (THINGS_MAX - 1) + 1;
         bool grows = step % 6000 < 4000;
-        if (model_has(&m, ordinal)) take(&o, &spare, &m, ordinal);
-        else if (grows) put(&o, &spare, &m, ordinal);
+        if (model_has(&m, ordinal))
+            take(&o, &spare, &m, ordinal);
+        else if (grows)
+            put(&o, &spare, &m, ordinal);
         if (step % 500 == 0) {
             compare_after(&o, &m, 0);
             compare_after(&o, &m, random_next(&seed) % THINGS_MAX);

@@ -1,0 +1,350 @@
+#include "policy/condition.h"
+
+#include "policy/evaluate.h"
+
+/* ---- at load ---- */
+
+static void complain_of(struct reader *r, const struct value *v, const struct cel_problem *p)
+{
+    if (p->line > 1) complain(r, v, "%s (at line %u, column %u of the expression)", p->message, p->line, p->column);
+    else complain(r, v, "%s (at column %u of the expression)", p->message, p->column);
+}
+
+const struct condition *read_condition(struct reader *r, const struct value *v, struct str text, bool wants_bool)
+{
+    struct cel_environment environment = cel_policy_environment();
+    struct cel_problems problems = {0};
+    struct condition *c = reader_take(r, sizeof *c);
+    if (c == NULL) return NULL;
+    if (wants_bool) environment.wants = cel_type_bool();
+    enum err err = cel_compile(text, &environment, &r->document->arena, &c->program, &problems);
+    for (size_t i = 0; i < problems.count; i++) complain_of(r, v, &problems.list[i]);
+    if (err == ERR_FULL) r->full = true;
+    if (err != ERR_OK) return NULL;
+    c->text = text;
+    c->next = r->document->conditions;
+    r->document->conditions = c;
+    return c;
+}
+
+void conditions_fini(struct condition *all)
+{
+    for (struct condition *c = all; c != NULL; c = c->next) cel_program_fini(c->program);
+}
+
+/* Behind `${`: where the `}` is that closes it; braces and strings within are CEL's own. */
+static size_t expression_end(struct str text)
+{
+    unsigned depth = 0;
+    char quote = '\0';
+    for (size_t i = 0; i < text.size; i++) {
+        char c = text.bytes[i];
+        if (quote != '\0') {
+            if (c == '\\') i++;
+            else if (c == quote) quote = '\0';
+        } else if (c == '"' || c == '\'') {
+            quote = c;
+        } else if (c == '{') {
+            depth++;
+        } else if (c == '}' && depth-- == 0) {
+            return i;
+        }
+    }
+    return text.size;
+}
+
+bool read_template(struct reader *r, const struct value *v, struct str text, struct str *ret_plain,
+                   const struct template_part **ret_parts, size_t *ret_count)
+{
+    struct template_part parts[TEMPLATE_PARTS_MAX], *kept;
+    char *bytes = reader_take(r, text.size + 1);
+    size_t size = 0, begin = 0, count = 0, values = 0;
+    if (bytes == NULL) return false;
+    for (size_t i = 0; i < text.size;) {
+        struct str rest = str_skip(text, i);
+        if (str_starts(rest, STR("$${"))) {
+            memcpy(bytes + size, "${", 2);
+            size += 2;
+            i += 3;
+        } else if (str_starts(rest, STR("${"))) {
+            struct str inner = str_skip(rest, 2);
+            size_t end = expression_end(inner);
+            if (end == inner.size) {
+                complain(r, v, "${ is not closed by }; write $${ for a literal ${");
+                return false;
+            }
+            if (count + 3 > TEMPLATE_PARTS_MAX) {
+                complain(r, v, "has more than %d expressions", TEMPLATE_PARTS_MAX / 2 - 1);
+                return false;
+            }
+            if (size > begin) parts[count++] = (struct template_part){.literal = str_of(bytes + begin, size - begin)};
+            const struct condition *c = read_condition(r, v, reader_copy(r, str_of(inner.bytes, end)), false);
+            if (c == NULL) return false;
+            parts[count++] = (struct template_part){.value = c};
+            values++;
+            begin = size;
+            i += 2 + end + 1;
+        } else {
+            bytes[size++] = text.bytes[i++];
+        }
+    }
+    *ret_plain = str_of(bytes, size);
+    *ret_parts = NULL;
+    *ret_count = 0;
+    if (values == 0) return true;
+    if (size > begin) parts[count++] = (struct template_part){.literal = str_of(bytes + begin, size - begin)};
+    kept = reader_take(r, count * sizeof *kept);
+    if (kept == NULL) return false;
+    memcpy(kept, parts, count * sizeof *kept);
+    *ret_parts = kept;
+    *ret_count = count;
+    return true;
+}
+
+/* ---- the variables of a request ---- */
+
+static struct json *member_new(struct ballot *b, struct json *object, struct str key)
+{
+    struct json *m = arena_new(b->arena, struct json);
+    if (m == NULL) {
+        b->failed = true;
+        return NULL;
+    }
+    m->key = key;
+    m->next = object->child;
+    object->child = m;
+    object->count++;
+    return m;
+}
+
+static void put_text(struct ballot *b, struct json *object, struct str key, struct str text)
+{
+    struct json *m = str_is_absent(text) ? NULL : member_new(b, object, key);
+    if (m == NULL) return;
+    m->type = JSON_STRING;
+    m->string = text;
+}
+
+static void put_tree(struct ballot *b, struct json *object, struct str key, const struct json *v)
+{
+    struct json *m = v == NULL ? NULL : member_new(b, object, key);
+    if (m == NULL) return;
+    struct json *next = m->next;
+    *m = *v; /* its children are shared: nobody changes them */
+    m->key = key;
+    m->next = next;
+}
+
+static struct json *object_new(struct ballot *b)
+{
+    struct json *object = arena_new(b->arena, struct json);
+    if (object == NULL) b->failed = true;
+    else object->type = JSON_OBJECT;
+    return object;
+}
+
+static void put_scope(struct ballot *b, struct json *object)
+{
+    const struct policy_request *q = b->request;
+    struct json *list = q->has_scope ? member_new(b, object, STR("scope")) : NULL;
+    if (list == NULL) return;
+    list->type = JSON_ARRAY;
+    struct json **tail = &list->child;
+    for (size_t i = 0; i < q->scope_count; i++) {
+        struct json *one = arena_new(b->arena, struct json);
+        if (one == NULL) {
+            b->failed = true;
+            return;
+        }
+        one->type = JSON_STRING;
+        one->string = q->scope[i];
+        *tail = one;
+        tail = &one->next;
+        list->count++;
+    }
+}
+
+/* What an approval would be bound to, as one map. */
+static struct json *request_object(struct ballot *b)
+{
+    const struct policy_request *q = b->request;
+    struct json *object = object_new(b);
+    if (object == NULL) return NULL;
+    put_text(b, object, STR("action"), q->action);
+    put_text(b, object, STR("actor"), q->actor);
+    put_text(b, object, STR("acting_for"), q->acting_for);
+    put_text(b, object, STR("user_id"), q->user);
+    put_text(b, object, STR("tenant_id"), q->tenant);
+    put_text(b, object, STR("kind"), q->kind == SUBJECT_USER ? STR("user") : STR("agent"));
+    put_tree(b, object, STR("args"), q->args);
+    put_tree(b, object, STR("context"), q->context);
+    put_tree(b, object, STR("resource"), q->resource_object);
+    put_scope(b, object);
+    return object;
+}
+
+static const struct json *context_object(struct ballot *b)
+{
+    const struct json *context = b->request->context;
+    if (context == NULL || context->type == JSON_OBJECT) return context;
+    struct json *object = object_new(b);
+    if (object != NULL) put_tree(b, object, STR("text"), context);
+    return object;
+}
+
+static struct str present(struct str text) { return str_is_absent(text) ? STR("") : text; }
+
+/* The people's roles; agents have none. */
+static struct cel_value roles_value(struct ballot *b)
+{
+    if (b->request->kind != SUBJECT_USER || !roles_find(b)) return cel_of_strs(NULL, 0);
+    struct str *names = arena_array(b->arena, struct str, b->set->role_count + 1);
+    size_t count = 0;
+    if (names == NULL) b->failed = true;
+    for (size_t i = 0; names != NULL && i < b->set->role_count; i++)
+        if (b->roles_exact[i]) names[count++] = b->set->role_names[i];
+    return cel_of_strs(names, count);
+}
+
+static bool variables_make(struct ballot *b)
+{
+    const struct policy_request *q = b->request;
+    if (b->variables != NULL) return true;
+    struct cel_value *v = arena_array(b->arena, struct cel_value, CEL_POLICY_VARIABLES);
+    if (v == NULL) return false;
+    v[CEL_ACTION] = v[CEL_TOOL] = cel_of_str(present(q->action));
+    v[CEL_ARGS] = cel_of_json(q->args);
+    v[CEL_RESOURCE] = cel_of_json(q->resource_object);
+    v[CEL_CONTEXT] = cel_of_json(context_object(b));
+    v[CEL_ACTOR] = cel_of_str(present(q->actor));
+    v[CEL_USER] = cel_of_str(present(q->user));
+    v[CEL_ACTING_FOR] = cel_of_str(present(q->acting_for));
+    v[CEL_TENANT] = cel_of_str(present(q->tenant));
+    v[CEL_SCOPE] = cel_of_strs(q->scope, q->has_scope ? q->scope_count : 0);
+    v[CEL_NOW] = cel_of_ms(q->now_ms);
+    b->variables = v;
+    return !b->failed;
+}
+
+/* The two that cost something are made when a program reads them. */
+static bool variables_complete(struct ballot *b, const struct cel_program *program)
+{
+    if (!variables_make(b)) return false;
+    struct cel_value *v = b->variables;
+    if (v[CEL_REQUEST].kind == CEL_ABSENT && cel_program_reads(program, CEL_REQUEST)) v[CEL_REQUEST] = cel_of_json(request_object(b));
+    if (v[CEL_ROLES].kind == CEL_ABSENT && cel_program_reads(program, CEL_ROLES)) v[CEL_ROLES] = roles_value(b);
+    return !b->failed;
+}
+
+/* ---- with a request ---- */
+
+bool condition_value(struct ballot *b, const struct condition *c, struct cel_value *ret, struct str *ret_why)
+{
+    static const struct cel_limits limits = {.cost = CONDITION_COST_MAX};
+    if (!variables_complete(b, c->program)) {
+        if (ret_why != NULL) *ret_why = STR("there is not enough memory");
+        return false;
+    }
+    if (cel_run(c->program, b->variables, b->arena, &limits, ret)) return true;
+    if (ret_why == NULL) return false;
+    char text[256];
+    struct buf out = buf_over(text, sizeof text);
+    cel_put_error(&out, c->program, *ret);
+    size_t wrong;
+    struct str why = buf_view(&out);
+    if (!str_is_utf8(why, &wrong)) why.size = wrong;
+    *ret_why = arena_copy(b->arena, why);
+    if (str_is_absent(*ret_why)) *ret_why = STR("it cannot be evaluated");
+    return false;
+}
+
+enum condition_result condition_holds(struct ballot *b, const struct condition *c, struct str *ret_why)
+{
+    struct cel_value value;
+    if (!condition_value(b, c, &value, ret_why)) return CONDITION_FAILED;
+    if (value.kind == CEL_BOOL) return value.boolean ? CONDITION_TRUE : CONDITION_FALSE;
+    if (ret_why != NULL) *ret_why = STR("its value is not true or false"); /* what the checker let pass as dyn */
+    return CONDITION_FAILED;
+}
+
+/* ---- safe arguments ---- */
+
+enum { TEMPLATE_TEXT_MAX = 32 << 10 };
+
+static bool value_json(struct ballot *b, struct cel_value v, struct json **ret, struct str *ret_why)
+{
+    if (cel_to_json(v, LIMIT_JSON_DEPTH, b->arena, ret) == ERR_OK) return true;
+    *ret_why = STR("its value has no form in JSON");
+    return false;
+}
+
+/* Several parts make one text: strings as they are, all else as JSON. */
+static bool template_text(struct ballot *b, const struct template *t, struct str *ret, struct str *ret_why)
+{
+    struct buf out;
+    buf_init(&out, 256, TEMPLATE_TEXT_MAX);
+    bool good = true;
+    for (size_t i = 0; i < t->count && good; i++) {
+        struct cel_value v;
+        struct json *json;
+        if (t->parts[i].value == NULL) {
+            buf_put(&out, t->parts[i].literal);
+            continue;
+        }
+        good = condition_value(b, t->parts[i].value, &v, ret_why) && value_json(b, v, &json, ret_why);
+        if (good && json->type == JSON_STRING) buf_put(&out, json->string);
+        else if (good) json_put_canonical(&out, json);
+    }
+    if (good && out.overflow) {
+        *ret_why = STR("its text is too long");
+        good = false;
+    }
+    if (good) *ret = out.size == 0 ? STR("") : arena_copy(b->arena, buf_view(&out));
+    if (good && str_is_absent(*ret)) good = false;
+    buf_fini(&out);
+    return good;
+}
+
+static const struct template *template_at(const struct rule *rule, const struct json *v)
+{
+    for (const struct template *t = rule->templates; t != NULL; t = t->next)
+        if (t->at == v) return t;
+    return NULL;
+}
+
+static struct json *filled(struct ballot *b, const struct rule *rule, const struct json *v, struct str *ret_why)
+{
+    struct json *copy = NULL;
+    const struct template *t = v->type == JSON_STRING ? template_at(rule, v) : NULL;
+    if (t != NULL && t->count == 1) {
+        struct cel_value value;
+        struct json *made;
+        if (!condition_value(b, t->parts[0].value, &value, ret_why) || !value_json(b, value, &made, ret_why)) return NULL;
+        copy = arena_new(b->arena, struct json);
+        if (copy != NULL) *copy = *made;
+    } else {
+        copy = arena_new(b->arena, struct json);
+        if (copy != NULL) *copy = *v;
+    }
+    if (copy == NULL) return NULL;
+    copy->key = v->key;
+    copy->next = NULL;
+    copy->raw = (struct str){0};
+    if (t != NULL && t->count == 1) return copy;
+    if (t != NULL) return template_text(b, t, &copy->string, ret_why) ? copy : NULL;
+    struct json **tail = &copy->child;
+    *tail = NULL;
+    for (const struct json *m = v->child; m != NULL; m = m->next) {
+        struct json *child = filled(b, rule, m, ret_why);
+        if (child == NULL) return NULL;
+        *tail = child;
+        tail = &child->next;
+    }
+    return copy;
+}
+
+const struct json *template_args(struct ballot *b, const struct rule *rule, struct str *ret_why)
+{
+    *ret_why = STR("there is not enough memory");
+    return rule->templates == NULL ? rule->safe_args : filled(b, rule, rule->safe_args, ret_why);
+}

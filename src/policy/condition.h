@@ -1,0 +1,57 @@
+/* condition.h - inside of the room: CEL in documents (`when`, `${…}`, `sum`), compiled at load and run
+ * with a request.
+ *
+ * A condition that cannot be evaluated is not false: what it means is decided by the rule's decision
+ * (a deny or human_review applies, a compute is a deny, an allow is skipped). The variables are made
+ * once for a request, when the first condition asks. */
+#ifndef POLICY_CONDITION_H
+#define POLICY_CONDITION_H
+
+#include "policy/cel/cel.h"
+#include "policy/reader.h"
+
+enum {
+    CONDITION_CHARACTERS_MAX = 8000,
+    CONDITION_COST_MAX = 100000, /* about a millisecond */
+    TEMPLATE_PARTS_MAX = 16,
+};
+
+struct ballot;
+
+struct condition {
+    struct cel_program *program;
+    struct str text;
+    struct condition *next;      /* of the document: programs are freed with it */
+};
+
+/* A string of a safe call's arguments with `${…}` in it. */
+struct template_part {
+    struct str literal;          /* absent: `value` stands here */
+    const struct condition *value;
+};
+
+struct template {
+    const struct json *at;       /* the string that it replaces */
+    const struct template_part *parts;
+    size_t count;
+    const struct template *next; /* of the rule */
+};
+
+/* The text compiled into the document, or NULL after complaints at `v`. `wants_bool`: it has to be one. */
+const struct condition *read_condition(struct reader *r, const struct value *v, struct str text, bool wants_bool);
+/* Splits a string at its expressions; false after complaints. *ret_parts NULL: it has none. `$${` is `${`. */
+bool read_template(struct reader *r, const struct value *v, struct str text, struct str *ret_plain,
+                   const struct template_part **ret_parts, size_t *ret_count);
+void conditions_fini(struct condition *all);
+
+enum condition_result { CONDITION_FAILED, CONDITION_FALSE, CONDITION_TRUE };
+
+/* `when`. Of a failure `ret_why` (may be NULL) tells, in the arena. */
+enum condition_result condition_holds(struct ballot *b, const struct condition *c, struct str *ret_why);
+/* Any value; false: it failed, *ret_why as above. */
+bool condition_value(struct ballot *b, const struct condition *c, struct cel_value *ret, struct str *ret_why);
+
+/* The rule's safe arguments for this request; NULL: an expression failed, *ret_why tells. */
+const struct json *template_args(struct ballot *b, const struct rule *rule, struct str *ret_why);
+
+#endif

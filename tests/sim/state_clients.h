@@ -1,0 +1,372 @@
+/* state_clients.h - what clients ask for in sim_state.c, and the model that holds each answer against what
+ * was told before. */
+#ifndef TESTS_STATE_CLIENTS_H
+#define TESTS_STATE_CLIENTS_H
+
+#include "sim/state_world.h"
+
+/* ---- clients ---- */
+
+static void op_free(struct story *t, struct op *o)
+{
+    for (struct op **at = &t->ops; *at != NULL; at = &(*at)->all_next) {
+        if (*at != o) continue;
+        *at = o->all_next;
+        break;
+    }
+    arena_fini(&o->arena);
+    free(o);
+}
+
+static void send(struct story *t, struct op *o, enum call_kind kind, unsigned slot)
+{
+    struct call *c = &o->call;
+    c->kind = kind;
+    c->slot = (uint16_t)slot;
+    c->to = (uint16_t)slot_owner(slot, t->shard_count);
+    c->now_ms = t->clock_ms;
+    c->arena = &o->arena;
+    c->tenant = tenant();
+    for (int i = 0; i < CALL_IDS; i++) c->ids[i] = new_id(t);
+    c->err = ERR_OK;
+    c->mark = 0;
+    o->at_home = false;
+    if (c->to != c->home) sums.crossed++;
+    queue_put(&t->mail[c->home][c->to], o);
+}
+
+static struct op *op_new(struct story *t, enum op_kind kind)
+{
+    struct op *o = calloc(1, sizeof *o);
+    check(o != NULL);
+    arena_init(&o->arena, 4096, ARENA_BYTES);
+    o->kind = kind;
+    o->call.home = (uint16_t)below(t, t->shard_count);
+    o->all_next = t->ops;
+    t->ops = o;
+    return o;
+}
+
+static void begin_mint(struct story *t, struct op *o)
+{
+    o->about = (unsigned)below(t, TOKENS);
+    struct token_story *k = &t->tokens[o->about];
+    if (k->told_minted && k->expires_ms > t->clock_ms) {
+        op_free(t, o);
+        return;
+    }
+    unsigned slot = (unsigned)(below(t, LIMIT_SLOTS / t->shard_count) * t->shard_count + o->call.home) % LIMIT_SLOTS;
+    struct token_facts *f = &o->call.mint.facts;
+    o->call.asker = agent();
+    *f = (struct token_facts){.id = slot_id(new_id(t), slot), .tenant = tenant(), .actor = str_from(actor_names[o->about % ACTORS]),
+                              .scope = STR("get_* refund"), .ordinal = ++t->ordinal, .issued_ms = t->clock_ms,
+                              .expires_ms = t->clock_ms + 1000 + below(t, 3600000), .uses_max = (uint32_t)below(t, 4)};
+    o->call.records[0] = event_of(t, &o->arena, "token.minted", o->about % ACTORS, "mint", f->id);
+    send(t, o, CALL_MINT, slot_of_id(f->id));
+}
+
+static void begin_use(struct story *t, struct op *o)
+{
+    o->about = (unsigned)below(t, TOKENS);
+    const struct token_story *k = &t->tokens[o->about];
+    uint64_t dead_before;
+    bool is_dead = revoked_view_token(t->views[o->call.home], k->id);
+    bool is_stopped = revoked_view_actor(t->views[o->call.home], tenant(), str_from(actor_names[k->actor]), &dead_before);
+    if (k->told_minted && k->expires_ms > t->clock_ms) must(t, !k->told_revoked || is_dead, "a reactor takes a token whose revocation was answered");
+    if (k->told_minted && t->actors[k->actor].changing == 0)
+        must(t, !t->actors[k->actor].told_suspended || is_stopped, "a reactor takes an actor whose suspension was answered");
+    if (!k->told_minted || is_dead || is_stopped || k->max == 0 || k->expires_ms <= t->clock_ms) {
+        op_free(t, o);
+        return;
+    }
+    o->call.token.id = k->id;
+    send(t, o, CALL_SPEND, slot_of_id(k->id));
+}
+
+static void begin_revoke(struct story *t, struct op *o)
+{
+    o->about = (unsigned)below(t, TOKENS);
+    if (!t->tokens[o->about].told_minted || !chance_in(&t->chance, 3)) {
+        op_free(t, o);
+        return;
+    }
+    o->call.asker = agent();
+    o->call.token.id = t->tokens[o->about].id;
+    o->call.token.any_of_tenant = true;
+    send(t, o, CALL_REVOKE, slot_of_id(o->call.token.id));
+}
+
+static void begin_enqueue(struct story *t, struct op *o)
+{
+    unsigned actor = (unsigned)below(t, ACTORS), wish = (unsigned)below(t, 4);
+    struct call *c = &o->call;
+    char *action = arena_bytes(&o->arena, 16);
+    snprintf(action, 16, "wish-%u", wish);
+    if (t->review_count == REVIEWS) {
+        op_free(t, o);
+        return;
+    }
+    o->about = actor;
+    o->suspended_when_asked = t->actors[actor].told_suspended && t->actors[actor].changing == 0;
+    o->changes_when_asked = t->actors[actor].changes;
+    struct id id = slot_id(new_id(t), actor_slot(actor));
+    c->asker = agent();
+    c->records[0] = event_of(t, &o->arena, "decision", actor, action, id);
+    c->records[1] = event_of(t, &o->arena, "review.enqueued", actor, action, id);
+    bool brief = chance_in(&t->chance, 3);
+    c->enqueue.facts = (struct review_facts){
+        .id = id, .ordinal = ++t->ordinal, .tenant = tenant(), .subject = str_from(actor_names[actor]), .principal = c->asker.principal,
+        .owner = c->asker.owner, .action = str_from(action), .trace_id = STR("trace-of-it"), .enqueued_ms = t->clock_ms,
+        .expires_ms = t->clock_ms + (brief ? 500 : 1800000), .good_for_ms = brief ? 500 : 900000, .item = c->records[1],
+        .requirements = STR("[{\"approvals\":1}]"), .votes_approved = STR("[[\"review\",\"p\",\"r\"]]"), .state = REVIEW_PENDING};
+    c->enqueue.facts.binding.bytes[0] = (uint8_t)(wish + 1);
+    c->enqueue.facts.binding.bytes[1] = (uint8_t)(actor + 1); /* a binding covers who asked */
+    send(t, o, CALL_ENQUEUE, actor_slot(actor));
+}
+
+static void begin_on_review(struct story *t, struct op *o)
+{
+    if (t->review_count == 0) {
+        op_free(t, o);
+        return;
+    }
+    o->about = (unsigned)below(t, t->review_count);
+    const struct review_story *r = &t->reviews[o->about];
+    struct call *c = &o->call;
+    unsigned who = (unsigned)below(t, 3);
+    c->review.id = r->id;
+    c->asker = o->kind == OP_CANCEL || o->kind == OP_REDEEM || o->kind == OP_WAIT ? agent() : reviewer(who);
+    c->review.principal = c->review.owner = c->review.by = c->asker.principal;
+    c->review.meets = 1;
+    c->review.approve = o->kind == OP_APPROVE;
+    c->review.deadline_ms = t->clock_ms + below(t, 20000);
+    c->review.binding.bytes[0] = (uint8_t)((chance_in(&t->chance, 8) ? 77 : r->wish) + 1);
+    c->review.binding.bytes[1] = (uint8_t)(r->actor + 1);
+    if (o->kind == OP_REDEEM) {
+        o->retry = 1 + below(t, 3);
+        c->review.retry.given = true;
+        c->review.retry.key.bytes[0] = (uint8_t)o->retry;
+        c->records[0] = event_of(t, &o->arena, "decision", r->actor, "wish", r->id);
+        c->records[1] = event_of(t, &o->arena, "review.redeemed", r->actor, "wish", r->id);
+    }
+    static const enum call_kind kinds[OP_KINDS] = {[OP_APPROVE] = CALL_APPROVE, [OP_DENY] = CALL_DENY, [OP_CANCEL] = CALL_CANCEL,
+                                                   [OP_REDEEM] = CALL_REDEEM, [OP_WAIT] = CALL_REVIEW_WAIT};
+    send(t, o, kinds[o->kind], slot_of_id(r->id));
+}
+
+static void begin_count(struct story *t, struct op *o)
+{
+    o->about = (unsigned)below(t, COUNTERS);
+    struct limit_ask *ask = &o->call.limit.ask;
+    *ask = (struct limit_ask){.window_ms = WINDOW_MS, .count_max = COUNT_MAX};
+    ask->key.bytes[1] = (uint8_t)(o->about * 91);
+    ask->key.bytes[5] = 7;
+    send(t, o, CALL_COUNT, slot_of_key(ask->key));
+}
+
+static void begin_actor(struct story *t, struct op *o)
+{
+    o->about = (unsigned)below(t, ACTORS);
+    if (t->actors[o->about].changing > 0 || !chance_in(&t->chance, 4)) {
+        op_free(t, o);
+        return;
+    }
+    t->actors[o->about].changing++;
+    t->actors[o->about].changes++;
+    o->call.asker = reviewer(0);
+    o->call.actor.actor = str_from(actor_names[o->about]);
+    o->call.actor.reason = STR("because");
+    send(t, o, o->kind == OP_SUSPEND ? CALL_SUSPEND : CALL_RESUME, actor_slot(o->about));
+}
+
+static void begin(struct story *t)
+{
+    static void (*const beginnings[OP_KINDS])(struct story *t, struct op *o) = {
+        [OP_MINT] = begin_mint, [OP_USE] = begin_use, [OP_REVOKE] = begin_revoke, [OP_ENQUEUE] = begin_enqueue,
+        [OP_APPROVE] = begin_on_review, [OP_DENY] = begin_on_review, [OP_CANCEL] = begin_on_review, [OP_REDEEM] = begin_on_review,
+        [OP_WAIT] = begin_on_review, [OP_COUNT] = begin_count, [OP_SUSPEND] = begin_actor, [OP_RESUME] = begin_actor};
+    struct op *o = op_new(t, (enum op_kind)below(t, OP_KINDS));
+    beginnings[o->kind](t, o);
+}
+
+/* ---- what a client is told ---- */
+
+/* Home's own record of a decision, with what it spent elsewhere; the client waits for its block. */
+static void record_at_home(struct story *t, struct op *o, struct str delta)
+{
+    unsigned p = o->call.home;
+    struct str event = event_of(t, &o->arena, "decision", 0, "get_x", new_id(t));
+    char *to = reserve(t, p, event.size + delta.size, false);
+    o->stage = 1;
+    if (to == NULL || chance_in(&t->chance, 10)) { /* no record came of it: it is given back */
+        o->stage = 2;
+        send(t, o, o->kind == OP_USE ? CALL_UNSPEND : CALL_UNCOUNT,
+             o->kind == OP_USE ? slot_of_id(o->call.token.id) : slot_of_key(o->call.limit.ask.key));
+        return;
+    }
+    memcpy(to, event.bytes, event.size);
+    memcpy(to + event.size, delta.bytes, delta.size);
+    struct journal_producer *producer = journal_producer(t->journal, p);
+    journal_commit(producer, event.size, delta.size, true);
+    park(t, p, o, journal_mark(producer));
+}
+
+static bool told_use(struct story *t, struct op *o)
+{
+    struct token_story *k = &t->tokens[o->about];
+    if (o->stage == 2) return true; /* given back */
+    if (o->stage == 1) {
+        if (!(memcmp(k->id.bytes, o->call.token.id.bytes, sizeof k->id.bytes) == 0)) return true; /* a token of before */
+        k->told_spent++;
+        must(t, k->told_spent <= k->max, "a token was spent more often than it may be");
+        return true;
+    }
+    if (o->call.err != ERR_OK) return true;
+    if (o->call.token.use == TOKEN_NONE_LEFT) sums.none_left++;
+    if (o->call.token.use == TOKEN_DEAD) sums.dead++;
+    if (o->call.token.use != TOKEN_SPENT) return true;
+    char *bytes = arena_bytes(&o->arena, 64);
+    struct buf b = buf_over(bytes, 64);
+    delta_put_spent(&b, o->call.token.id, 1);
+    record_at_home(t, o, buf_view(&b));
+    return false;
+}
+
+static bool told_count(struct story *t, struct op *o)
+{
+    struct counter_story *k = &t->counters[o->about];
+    if (o->stage == 2) return true;
+    if (o->stage == 1) {
+        uint64_t at = o->call.limit.told.stamp_ms;
+        size_t within = 1;
+        for (size_t i = 0; i < k->count; i++) {
+            uint64_t other = k->times[i], apart = other > at ? other - at : at - other;
+            within += apart < WINDOW_MS && other <= at;
+        }
+        must(t, within <= COUNT_MAX, "more was counted in a window than the limit");
+        if (k->count == TIMES) memmove(k->times, k->times + 1, (--k->count) * sizeof *k->times);
+        k->times[k->count++] = at;
+        return true;
+    }
+    if (o->call.err != ERR_OK) return true;
+    if (!o->call.limit.told.counted) {
+        sums.over++;
+        return true;
+    }
+    char *bytes = arena_bytes(&o->arena, 256);
+    struct buf b = buf_over(bytes, 256);
+    delta_put_counted(&b, &o->call.limit.ask, &o->call.limit.told);
+    record_at_home(t, o, buf_view(&b));
+    return false;
+}
+
+static void told_mint(struct story *t, const struct op *o)
+{
+    const struct token_facts *f = &o->call.mint.facts;
+    if (o->call.err != ERR_OK) return;
+    t->tokens[o->about] = (struct token_story){.id = f->id, .told_minted = true, .max = f->uses_max, .actor = o->about % ACTORS,
+                                               .expires_ms = f->expires_ms};
+}
+
+static void told_revoke(struct story *t, const struct op *o)
+{
+    struct token_story *k = &t->tokens[o->about];
+    bool same = memcmp(k->id.bytes, o->call.token.id.bytes, sizeof k->id.bytes) == 0;
+    if (same && o->call.err == ERR_OK) k->told_revoked = true;
+}
+
+static void told_enqueue(struct story *t, const struct op *o)
+{
+    const struct review_facts *f = &o->call.enqueue.facts;
+    if (o->call.err != ERR_OK) return;
+    must(t, !o->suspended_when_asked || o->changes_when_asked != t->actors[o->about].changes, "a review was taken of an actor whose suspension was answered");
+    if (o->call.enqueue.same) {
+        sums.self_dedupe++;
+        return;
+    }
+    if (t->review_count == REVIEWS) return;
+    t->reviews[t->review_count++] = (struct review_story){.id = f->id, .actor = o->about, .wish = f->binding.bytes[0] - 1u,
+                                                          .told_pending = true, .expires_ms = f->expires_ms};
+}
+
+static void told_resolution(struct story *t, const struct op *o)
+{
+    struct review_story *r = &t->reviews[o->about];
+    const struct review_facts *f = &o->call.review.facts;
+    if (o->call.err == ERR_ALREADY_RESOLVED) sums.already++;
+    if (o->call.err != ERR_OK) return;
+    bool repeated = o->call.review.repeated;
+    if (o->kind == OP_APPROVE) {
+        must(t, !r->told_denied && !r->told_cancelled, "an approval after another outcome was told");
+        must(t, repeated || o->call.now_ms < r->expires_ms, "an approval after the deadline");
+        must(t, f->state == REVIEW_APPROVED || f->state == REVIEW_REDEEMED || f->state == REVIEW_EXPIRED, "approved, and it is not");
+        r->told_approved = true;
+        r->approval_expires_ms = f->approval_expires_ms;
+    } else if (o->kind == OP_DENY) {
+        must(t, !r->told_approved && !r->told_cancelled, "a denial after another outcome was told");
+        r->told_denied = true;
+    } else {
+        must(t, !r->told_approved && !r->told_denied, "a cancellation after another outcome was told");
+        r->told_cancelled = true;
+    }
+    r->wins += !repeated;
+    must(t, r->wins <= 1, "a review has two winners");
+}
+
+static void told_redeem(struct story *t, const struct op *o)
+{
+    struct review_story *r = &t->reviews[o->about];
+    if (o->call.err == ERR_NOT_REDEEMABLE) sums.not_redeemable++;
+    if (o->call.err != ERR_OK) return;
+    must(t, !r->told_denied && !r->told_cancelled, "a redemption of what was denied");
+    if (o->call.review.replayed) {
+        sums.replayed++;
+        must(t, r->retry == 0 || r->retry == o->retry, "a redemption was replayed under another key");
+        return;
+    }
+    must(t, o->call.review.binding.bytes[0] == r->wish + 1u, "a redemption of another request");
+    must(t, !r->told_redeemed, "an approval was redeemed twice");
+    must(t, r->approval_expires_ms == 0 || o->call.now_ms < r->approval_expires_ms, "a redemption after the approval's end");
+    r->told_redeemed = true;
+    r->retry = o->retry;
+}
+
+static void told_actor(struct story *t, const struct op *o)
+{
+    struct actor_story *a = &t->actors[o->about];
+    a->changing--;
+    if (o->call.err != ERR_OK) return;
+    a->told_suspended = o->kind == OP_SUSPEND;
+    sums.suspended += a->told_suspended;
+}
+
+/* The client's answer; false: the request goes on. */
+static bool tell(struct story *t, struct op *o)
+{
+    switch (o->kind) {
+    case OP_USE: return told_use(t, o);
+    case OP_COUNT: return told_count(t, o);
+    case OP_MINT: told_mint(t, o); return true;
+    case OP_REVOKE: told_revoke(t, o); return true;
+    case OP_ENQUEUE: told_enqueue(t, o); return true;
+    case OP_APPROVE:
+    case OP_DENY:
+    case OP_CANCEL: told_resolution(t, o); return true;
+    case OP_REDEEM: told_redeem(t, o); return true;
+    case OP_SUSPEND:
+    case OP_RESUME: told_actor(t, o); return true;
+    case OP_WAIT:
+    case OP_KINDS: return true;
+    }
+    return true;
+}
+
+static void come_home(struct story *t, struct op *o)
+{
+    if (!tell(t, o)) return;
+    sums.told[o->kind]++;
+    sums.answers++;
+    op_free(t, o);
+}
+
+#endif

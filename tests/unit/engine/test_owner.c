@@ -1,0 +1,195 @@
+/* What a reactor does with calls on its own slots, step by step, without its thread: the test is the beat. */
+#include "calls_rig.h"
+
+struct scene {
+    struct rig *rig;
+    struct worker *w;
+    struct arena arena;
+};
+
+static void never_handled(void *context, struct http_exchange *x)
+{
+    (void)context, (void)x;
+    check(false);
+}
+
+static void never_refused(void *context, struct http_exchange *x, const struct fault *f)
+{
+    (void)context, (void)x, (void)f;
+    check(false);
+}
+
+/* The first worker of an engine whose threads were stopped again; its journal goes on. */
+static int set_up(void **state)
+{
+    struct scene *s = calloc(1, sizeof *s);
+    s->rig = rig_create();
+    rig_stop(s->rig);
+    s->w = &s->rig->engine.workers[0];
+    s->w->revoked = revoked_view_create(s->rig->engine.revoked, 0);
+    s->w->owner = (struct owner){0};
+    static const struct http_service service = {.handle = never_handled, .refuse = never_refused};
+    static const struct http_limits limits = {.connections_max = 1, .head_ms = 1, .body_ms = 1, .idle_ms = 1, .write_ms = 1};
+    s->w->server = http_server_create(s->w->loop, &service, &limits);
+    owner_init(s->w, s->rig->engine.shards[0]);
+    arena_init(&s->arena, 64 << 10, 1 << 20);
+    *state = s;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct scene *s = *state;
+    revoked_view_destroy(s->w->revoked);
+    http_server_destroy(s->w->server);
+    owner_fini(s->w);
+    arena_fini(&s->arena);
+    rig_destroy(s->rig);
+    free(s);
+    return 0;
+}
+
+static struct call suspension(struct scene *s, const char *actor, unsigned home)
+{
+    struct call c = {.kind = CALL_SUSPEND, .home = (uint16_t)home, .now_ms = world_now_ms(), .arena = &s->arena, .tenant = STR("acme")};
+    c.asker.principal = c.asker.owner = STR("admin");
+    c.asker.key_id = STR("key_00000000000000000000000001");
+    c.actor.actor = str_from(actor);
+    for (unsigned i = 0; i < CALL_IDS; i++) c.ids[i] = id_make(c.now_ms, &s->w->api.chance);
+    return c;
+}
+
+static void fill_all_blocks(struct scene *s)
+{
+    static char bytes[LIMIT_EVENT_BYTES];
+    struct str event = str_of(bytes, sizeof bytes);
+    struct http_gate gate;
+    memset(bytes, 'x', sizeof bytes);
+    atomic_store(&s->rig->write_stopped, true);
+    while (commit_events(&s->w->commit, &event, 1, true, &gate) == ERR_OK) {
+    }
+    assert_false(worker_has_room(s->w));
+}
+
+static void until_durable(struct scene *s, uint64_t mark)
+{
+    uint64_t written, durable = 0;
+    while (durable < mark) {
+        journal_seal(s->w->commit.producer);
+        journal_marks(s->w->commit.producer, &written, &durable);
+        sched_yield();
+    }
+}
+
+static void a_call_without_room_for_its_record_is_held_and_changes_nothing(void **state)
+{
+    struct scene *s = *state;
+    struct owner *o = &s->w->owner;
+    struct shard_totals totals;
+    struct call c = suspension(s, "bot", 0);
+    fill_all_blocks(s);
+    assert_false(owner_ask(s->w, &c));
+    assert_int_equal(o->held.count, 1);
+    owner_retry(s->w); /* still none */
+    assert_int_equal(o->held.count, 1);
+    shard_totals(o->shard, &totals);
+    assert_int_equal(totals.suspended, 0);
+
+    atomic_store(&s->rig->write_stopped, false);
+    while (!worker_has_room(s->w)) sched_yield();
+    owner_retry(s->w);
+    assert_int_equal(o->held.count, 0);
+    shard_totals(o->shard, &totals);
+    assert_int_equal(totals.suspended, 1);
+    assert_true(c.answered);
+    assert_int_equal(c.err, ERR_OK);
+}
+
+static void a_held_call_can_be_taken_back(void **state)
+{
+    struct scene *s = *state;
+    struct call first = suspension(s, "one", 0), second = suspension(s, "two", 0), third = suspension(s, "three", 0);
+    fill_all_blocks(s);
+    assert_false(owner_ask(s->w, &first));
+    assert_false(owner_ask(s->w, &second));
+    assert_true(owner_forget(s->w, &second));
+    assert_false(owner_forget(s->w, &second));
+    assert_false(owner_ask(s->w, &third)); /* the queue's end is still its end */
+    assert_int_equal(s->w->owner.held.count, 3 - 1);
+    assert_true(owner_forget(s->w, &third));
+    assert_true(owner_forget(s->w, &first));
+    assert_int_equal(s->w->owner.held.count, 0);
+    assert_null(s->w->owner.held.first);
+}
+
+static void see_all(struct scene *s, unsigned from, unsigned to)
+{
+    for (unsigned i = from; i < to; i++) {
+        struct revoked_view *v = revoked_view_create(s->rig->engine.revoked, i);
+        revoked_view_take(v, world_now_ms());
+        revoked_view_destroy(v);
+    }
+}
+
+/* Synced is not enough, and neither is seen. */
+static void a_suspension_is_answered_when_it_is_durable_and_all_have_seen_it(void **state)
+{
+    struct scene *s = *state;
+    struct owner *o = &s->w->owner;
+    struct post *post = s->rig->engine.post;
+    struct call c = suspension(s, "bot", 1);
+    bool more;
+    atomic_store(&s->rig->sync_stopped, true);
+    owner_receive(s->w, &c);
+    assert_true(c.answered);
+    assert_int_equal(o->unseen.count, 1);
+    assert_true(o->told);
+    see_all(s, 0, RIG_WORKERS - 1);
+    owner_ready(s->w);
+    assert_int_equal(o->unseen.count, 1); /* one has not */
+    see_all(s, RIG_WORKERS - 1, RIG_WORKERS);
+    assert_true(atomic_load(&s->rig->engine.revoking) & 1);
+    owner_ready(s->w);
+    assert_false(atomic_load(&s->rig->engine.revoking) & 1);
+    assert_int_equal(o->unseen.count, 0);
+    assert_int_equal(o->parked.count, 1); /* not durable */
+    owner_durable(s->w, c.mark - 1);
+    assert_int_equal(mailbox_depth(post, 1), 0);
+    atomic_store(&s->rig->sync_stopped, false);
+    until_durable(s, c.mark);
+    owner_durable(s->w, c.mark);
+    assert_ptr_equal(mailbox_take(post, 1, &more), &c);
+}
+
+static void whoever_repeats_a_suspension_is_told_no_earlier(void **state)
+{
+    struct scene *s = *state;
+    struct owner *o = &s->w->owner;
+    struct call first = suspension(s, "bot", 1), again = suspension(s, "bot", 2);
+    bool more;
+    owner_receive(s->w, &first);
+    owner_receive(s->w, &again); /* no new record */
+    assert_int_equal(first.actor.suspended_ms, again.actor.suspended_ms);
+    see_all(s, 0, RIG_WORKERS - 1);
+    owner_ready(s->w);
+    assert_int_equal(o->unseen.count, 2);
+    see_all(s, RIG_WORKERS - 1, RIG_WORKERS);
+    owner_ready(s->w);
+    assert_int_equal(o->unseen.count, 0);
+    until_durable(s, again.mark);
+    owner_durable(s->w, again.mark);
+    assert_ptr_equal(mailbox_take(s->rig->engine.post, 1, &more), &first);
+    assert_ptr_equal(mailbox_take(s->rig->engine.post, 2, &more), &again);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+        TEST(a_call_without_room_for_its_record_is_held_and_changes_nothing),
+        TEST(a_held_call_can_be_taken_back),
+        TEST(a_suspension_is_answered_when_it_is_durable_and_all_have_seen_it),
+        TEST(whoever_repeats_a_suspension_is_told_no_earlier),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

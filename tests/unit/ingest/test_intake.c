@@ -1,0 +1,320 @@
+/* Messages into rows and offsets: one transaction, whatever is among them. */
+#include "unit/ingest/rig.h"
+
+#include "pipeline/ingest/consumer_store.h"
+#include "pipeline/ingest/intake.h"
+
+#define ME "aaaaaaaaaaaaaaaa"
+#define OTHER "bbbbbbbbbbbbbbbb"
+#define TOPIC STR("t")
+
+enum { MESSAGES_MAX = 64 };
+
+struct scene {
+    struct rig *rig;
+    struct message_intake intake;
+    struct lease lease;
+    struct message messages[MESSAGES_MAX];
+    char numbers[MESSAGES_MAX][24];
+    size_t count;
+    uint64_t next_offset; /* of partition 0 */
+};
+
+/* `owner` owns the only partition. */
+static void own(struct scene *s, const char *owner)
+{
+    lease_init(&s->lease, owner);
+    s->lease.partition_count = 1;
+    for (uint64_t beat = 0; beat < 2; beat++)
+        assert_int_equal(consumer_store_beat(s->rig->store, TOPIC, &s->lease, beat * 2 * LEASE_MS, 1, &s->rig->fault), ERR_OK);
+    assert_true(lease_is_mine(&s->lease, 0));
+}
+
+static void begin(struct scene *s, struct rig *r)
+{
+    *s = (struct scene){.rig = r, .intake = {.store = r->store, .topic = TOPIC, .owner = STR(ME), .sheet = metrics_sheet_create()}};
+    buf_init(&s->intake.run, 1 << 12, 32 << 20);
+    own(s, ME);
+}
+
+static void end(struct scene *s) { buf_fini(&s->intake.run); }
+
+static struct message *add(struct scene *s, const char *node, const char *epoch, uint64_t seq, struct str value)
+{
+    struct message *m = &s->messages[s->count];
+    snprintf(s->numbers[s->count], sizeof s->numbers[0], "%llu", (unsigned long long)seq);
+    *m = (struct message){.offset = s->next_offset + s->count, .value = value,
+                          .headers = {.node = str_from(node), .journal = STR("0"), .epoch = str_from(epoch),
+                                      .seq = str_from(s->numbers[s->count]), .schema = STR("writ.audit/1")}};
+    s->count++;
+    return m;
+}
+
+/* Lines of r->body as the records first, first + 1, … of a node. */
+static void add_body(struct scene *s, const char *node, const char *epoch, uint64_t first)
+{
+    struct str rest = buf_view(&s->rig->body), line;
+    while (rest.size > 0 && str_split(&rest, '\n', &line)) add(s, node, epoch, first++, line);
+}
+
+static enum err store(struct scene *s)
+{
+    struct intake_step step = {.from = s->next_offset, .to = s->next_offset + s->count};
+    uint32_t lost = 99;
+    enum err err = message_intake_store(&s->intake, s->messages, s->count, &step, 1, world_now_ms(), &lost, &s->rig->fault);
+    if (err == ERR_OK) s->next_offset = step.to;
+    s->count = 0;
+    return err;
+}
+
+static void assert_offset(const struct scene *s, int64_t offset)
+{
+    assert_int_equal(rig_number(s->rig, "SELECT next_offset FROM offsets WHERE partition = 0"), offset);
+}
+
+static void rows_and_offset_are_there_together(void **state)
+{
+    struct scene s;
+    begin(&s, *state);
+    fill_batch(s.rig, NOTHING_BEFORE, 1, 5);
+    add_body(&s, "node-1", EPOCH_1, 1);
+    assert_int_equal(store(&s), ERR_OK);
+    assert_int_equal(rig_number(s.rig, "SELECT count(*) FROM records WHERE node = 'node-1'"), 6);
+    assert_int_equal(rig_number(s.rig, "SELECT next_seq FROM streams"), 7);
+    assert_offset(&s, 6);
+    end(&s);
+}
+
+static void what_comes_again_is_a_duplicate_and_moves_the_offset(void **state)
+{
+    struct scene s;
+    begin(&s, *state);
+    uint64_t before = metrics_total(METRIC_INGEST_DUPLICATES);
+    for (int i = 0; i < 3; i++) {
+        fill_batch(s.rig, NOTHING_BEFORE, 1, 5);
+        add_body(&s, "node-1", EPOCH_1, 1);
+        assert_int_equal(store(&s), ERR_OK);
+    }
+    assert_int_equal(rig_number(s.rig, "SELECT count(*) FROM records WHERE node = 'node-1'"), 6);
+    assert_int_equal(metrics_total(METRIC_INGEST_DUPLICATES) - before, 12);
+    assert_int_equal(rig_number(s.rig, "SELECT count(*) FROM quarantine"), 0);
+    assert_offset(&s, 18);
+    end(&s);
+}
+
+static void a_platform_that_lost_its_partition_commits_nothing(void **state)
+{
+    struct scene s;
+    begin(&s, *state);
+    rig_sql(s.rig, "UPDATE offsets SET owner = '" OTHER "'");
+    fill_batch(s.rig, NOTHING_BEFORE, 1, 5);
+    add_body(&s, "node-1", EPOCH_1, 1);
+    assert_int_equal(store(&s), ERR_PRECONDITION_FAILED);
+    assert_int_equal(rig_number(s.rig, "SELECT count(*) FROM records WHERE node = 'node-1'"), 0);
+    assert_int_equal(rig_number(s.rig, "SELECT count(*) FROM streams"), 0);
+    assert_offset(&s, 0);
+    end(&s);
+}
+
+static void an_offset_that_somebody_moved_is_not_moved_again(void **state)
+{
+    struct scene s;
+    begin(&s, *state);
+    rig_sql(s.rig, "UPDATE offsets SET next_offset = 3"); /* lost, read on by another, and won back */
+    fill_batch(s.rig, NOTHING_BEFORE, 1, 5);
+    add_body(&s, "node-1", EPOCH_1, 1);
+    assert_int_equal(store(&s), ERR_PRECONDITION_FAILED);
+    assert_offset(&s, 3);
+    end(&s);
+}
+
+static void a_gap_is_asked_for_once_and_holds_up_nobody_else(void **state)
+{
+    struct scene s;
+    begin(&s, *state);
+    fill_batch(s.rig, NOTHING_BEFORE, 1, 2);
+    add_body(&s, "node-1", EPOCH_1, 1);
+    assert_int_equal(store(&s), ERR_OK);
+    fill_batch(s.rig, NULL, 50, 2);
+    add_body(&s, "node-1", EPOCH_1, 9); /* 4 … 8 are missing */
+    struct buf other;
+    buf_init(&other, 0, 1 << 16);
+    put_started(&other, 77, NOTHING_BEFORE);
+    add(&s, "node-2", EPOCH_2, 1, buf_view(&other));
+    assert_int_equal(store(&s), ERR_OK);
+    assert_int_equal(rig_number(s.rig, "SELECT next_seq FROM streams WHERE node = 'node-1'"), 4);
+    assert_int_equal(rig_number(s.rig, "SELECT next_seq FROM streams WHERE node = 'node-2'"), 2);
+    assert_int_equal(rig_number(s.rig, "SELECT from_seq FROM replays WHERE node = 'node-1'"), 4);
+    int64_t asked = rig_number(s.rig, "SELECT asked_at FROM replays WHERE node = 'node-1'");
+    fill_batch(s.rig, NULL, 60, 2);
+    add_body(&s, "node-1", EPOCH_1, 11);
+    assert_int_equal(store(&s), ERR_OK);
+    assert_int_equal(rig_number(s.rig, "SELECT asked_at FROM replays WHERE node = 'node-1'"), asked);
+    assert_offset(&s, 8);
+    buf_fini(&other);
+    end(&s);
+}
+
+static void replay_of(void *context, const struct audit_stream *s) { *(uint64_t *)context = s->replay; }
+
+static uint64_t told_replay(struct scene *s, struct str node)
+{
+    uint64_t replay = 0;
+    struct audit_store *a = store_audit(s->rig->store);
+    assert_int_equal(a->ops->streams_of(a->state, node, replay_of, &replay), ERR_OK);
+    return replay;
+}
+
+static void a_replay_is_told_until_the_stream_moves_on(void **state)
+{
+    struct scene s;
+    begin(&s, *state);
+    fill_batch(s.rig, NULL, 5, 1);
+    add_body(&s, "node-1", EPOCH_1, 5); /* nothing of the stream is known yet */
+    assert_int_equal(store(&s), ERR_OK);
+    assert_true(told_replay(&s, STR("node-1")) != 0);
+    fill_batch(s.rig, NOTHING_BEFORE, 1, 3);
+    add_body(&s, "node-1", EPOCH_1, 1);
+    fill_batch(s.rig, NOTHING_BEFORE, 1, 3);
+    assert_int_equal(store(&s), ERR_OK);
+    assert_int_equal(told_replay(&s, STR("node-1")), 0);
+    end(&s);
+}
+
+static void poison_goes_to_quarantine_and_the_rest_goes_on(void **state)
+{
+    struct scene s;
+    begin(&s, *state);
+    fill_batch(s.rig, NOTHING_BEFORE, 1, 1);
+    add_body(&s, "node-1", EPOCH_1, 1);
+    add(&s, "node-1", EPOCH_1, 3, STR("x"))->headers.schema = STR("another");
+    add(&s, "node-1", EPOCH_1, 3, (struct str){0}); /* a tombstone */
+    add(&s, "node-1", EPOCH_1, 3, STR("two\nlines"));
+    add(&s, "node-1", EPOCH_1, 3, STR("{\"no\":\"event\"}")); /* a place, but no event: the stream goes on behind it */
+    assert_int_equal(store(&s), ERR_OK);
+    assert_int_equal(rig_number(s.rig, "SELECT count(*) FROM quarantine WHERE reason = 'poison'"), 3);
+    assert_int_equal(rig_number(s.rig, "SELECT count(*) FROM quarantine WHERE reason = 'invalid'"), 1);
+    assert_int_equal(rig_number(s.rig, "SELECT next_seq FROM streams"), 4);
+    assert_offset(&s, 6);
+    end(&s);
+}
+
+static void other_bytes_under_a_known_place_are_a_clash(void **state)
+{
+    struct scene s;
+    begin(&s, *state);
+    fill_batch(s.rig, NOTHING_BEFORE, 1, 3);
+    add_body(&s, "node-1", EPOCH_1, 1);
+    add(&s, "node-1", EPOCH_1, 2, STR("{\"another\":1}"));
+    assert_int_equal(store(&s), ERR_OK);
+    assert_int_equal(rig_number(s.rig, "SELECT count(*) FROM quarantine WHERE reason = 'clash'"), 1);
+    assert_int_equal(rig_number(s.rig, "SELECT next_seq FROM streams"), 5);
+    end(&s);
+}
+
+static void another_history_is_kept_aside_and_the_true_one_goes_on(void **state)
+{
+    struct scene s;
+    begin(&s, *state);
+    fill_batch(s.rig, NOTHING_BEFORE, 1, 1);
+    add_body(&s, "node-1", EPOCH_1, 1);
+    add(&s, "node-1", EPOCH_2, 3, STR("{\"false\":3}"));
+    add(&s, "node-1", EPOCH_2, 4, STR("{\"false\":4}"));
+    assert_int_equal(store(&s), ERR_OK);
+    fill_batch(s.rig, NULL, 7, 2);
+    add_body(&s, "node-1", EPOCH_1, 3);
+    assert_int_equal(store(&s), ERR_OK);
+    assert_int_equal(rig_number(s.rig, "SELECT count(*) FROM quarantine WHERE reason = 'epoch unknown'"), 2);
+    assert_int_equal(rig_number(s.rig, "SELECT next_seq FROM streams"), 5);
+    end(&s);
+}
+
+static void an_offset_never_moves_without_its_rows(void **state)
+{
+    struct scene s;
+    begin(&s, *state);
+    rig_sql(s.rig, "CREATE TRIGGER full BEFORE INSERT ON quarantine BEGIN SELECT RAISE(ABORT, 'full'); END");
+    fill_batch(s.rig, NOTHING_BEFORE, 1, 3);
+    add_body(&s, "node-1", EPOCH_1, 1);
+    add(&s, "node-1", EPOCH_1, 5, STR("x"))->headers.schema = STR("poison");
+    assert_int_not_equal(store(&s), ERR_OK);
+    assert_int_equal(rig_number(s.rig, "SELECT count(*) FROM records WHERE node = 'node-1'"), 0);
+    assert_offset(&s, 0);
+    rig_sql(s.rig, "DROP TRIGGER full");
+    end(&s);
+}
+
+static void all_streams_of_a_partition_can_be_asked_for(void **state)
+{
+    struct scene s;
+    uint64_t asked = 0;
+    begin(&s, *state);
+    /* More than are looked at together. */
+    rig_sql(s.rig, "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 600)"
+                   " INSERT INTO streams SELECT 'n' || i, '0', '" EPOCH_1 "', 5, 1 FROM n");
+    struct audit_store *a = store_audit(s.rig->store);
+    assert_int_equal(a->ops->begin(a->state), ERR_OK);
+    uint64_t total = 0;
+    for (uint32_t partition = 0; partition < 4; partition++) {
+        assert_int_equal(consumer_store_ask_all(s.rig->store, partition, 4, 1000, &asked, &s.rig->fault), ERR_OK);
+        total += asked;
+    }
+    assert_int_equal(a->ops->commit(a->state), ERR_OK);
+    assert_int_equal(total, 600);
+    assert_int_equal(rig_number(s.rig, "SELECT count(*) FROM replays WHERE from_seq = 5"), 600);
+    end(&s);
+}
+
+static void who_leaves_frees_its_partitions_at_once(void **state)
+{
+    struct scene s;
+    begin(&s, *state);
+    assert_int_equal(consumer_store_leave(s.rig->store, TOPIC, &s.lease, &s.rig->fault), ERR_OK);
+    assert_int_equal(rig_number(s.rig, "SELECT count(*) FROM consumers"), 0);
+    lease_init(&s.lease, OTHER);
+    s.lease.partition_count = 1;
+    assert_int_equal(consumer_store_beat(s.rig->store, TOPIC, &s.lease, 1, 1, &s.rig->fault), ERR_OK);
+    assert_true(lease_is_mine(&s.lease, 0));
+    end(&s);
+}
+
+static void a_second_writer_leaves_the_first_ones_locks_alone(void **state)
+{
+    struct rig *r = *state;
+    struct store *second;
+    char log[128];
+    snprintf(log, sizeof log, "%s-wal", r->path);
+    assert_int_equal(store_open(r->path, true, &second, &r->fault), ERR_OK);
+    store_close(second);
+    pid_t child = fork();
+    if (child == 0) { /* the last one to close a database deletes its log: this is not the last */
+        struct store *s;
+        if (store_open(r->path, true, &s, &r->fault) != ERR_OK) _exit(1);
+        store_close(s);
+        _exit(0);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_int_equal(access(log, F_OK), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(rows_and_offset_are_there_together),
+        TEST(what_comes_again_is_a_duplicate_and_moves_the_offset),
+        TEST(a_platform_that_lost_its_partition_commits_nothing),
+        TEST(an_offset_that_somebody_moved_is_not_moved_again),
+        TEST(a_gap_is_asked_for_once_and_holds_up_nobody_else),
+        TEST(a_replay_is_told_until_the_stream_moves_on),
+        TEST(poison_goes_to_quarantine_and_the_rest_goes_on),
+        TEST(other_bytes_under_a_known_place_are_a_clash),
+        TEST(another_history_is_kept_aside_and_the_true_one_goes_on),
+        TEST(an_offset_never_moves_without_its_rows),
+        TEST(all_streams_of_a_partition_can_be_asked_for),
+        TEST(who_leaves_frees_its_partitions_at_once),
+        TEST(a_second_writer_leaves_the_first_ones_locks_alone),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,193 @@
+/* Tests of conditions in documents: `when`, `${…}`, `sum`, and what a failure means. */
+#include "support.h"
+
+#include "json/json.h"
+
+static struct json *json_in(struct tenant *t, const char *text)
+{
+    struct json *v = NULL;
+    struct fault f;
+    if (text == NULL) return NULL;
+    assert_int_equal(json_read(arena_copy(&t->arena, str_from(text)), NULL, &t->arena, &v, &f), ERR_OK);
+    return v;
+}
+
+/* What comes of this request; args and context are JSON texts or NULL. */
+static enum verdict ask_with(struct tenant *t, const char *action, const char *args, const char *context)
+{
+    struct policy_request q = agent_request("bot", action);
+    arena_reset(&t->arena);
+    q.args = json_in(t, args);
+    q.context = json_in(t, context);
+    q.now_ms = 1795255200000; /* 2026-11-21T10:00:00Z */
+    policy_evaluate(t->set, &q, &t->arena, NULL, &t->outcome);
+    return t->outcome.verdict;
+}
+
+static void a_rule_applies_only_where_its_condition_is_true(void **state)
+{
+    (void)state;
+    struct tenant t;
+    tenant_init_one(&t, "rules:\n"
+                        "  - {id: small, agents: [bot], actions: [pay], when: args.amount > 0 && args.amount <= 500, decision: allow}\n"
+                        "  - {id: large, actions: [pay], when: args.amount > 500, decision: human_review}\n"
+                        "  - {id: night, actions: [pay], when: now.getHours('Europe/Berlin') < 6, decision: deny}\n");
+    assert_int_equal(ask_with(&t, "pay", "{\"amount\":500}", NULL), VERDICT_ALLOW);
+    assert_string_equal(t.outcome.rule, "allow:small");
+    assert_int_equal(ask_with(&t, "pay", "{\"amount\":500.5}", NULL), VERDICT_HUMAN_REVIEW);
+    assert_string_equal(t.outcome.rule, "review:large");
+    assert_int_equal(ask_with(&t, "pay", "{\"amount\":0}", NULL), VERDICT_DENY);
+    assert_string_equal(t.outcome.rule, "default:deny");
+    tenant_fini(&t);
+}
+
+static void a_condition_that_fails_fails_closed(void **state)
+{
+    (void)state;
+    struct tenant t;
+    tenant_init_one(&t, "rules:\n"
+                        "  - {id: a, agents: [bot], actions: [a, ah, ad], when: args.x > 1, decision: allow}\n"
+                        "  - {id: base, agents: [bot], actions: [h, d, c], decision: allow}\n"
+                        "  - {id: h, actions: [h], when: args.x > 1, decision: human_review}\n"
+                        "  - {id: d, actions: [d], when: args.x > 1, decision: deny}\n"
+                        "  - {id: c, agents: [bot], actions: [c], when: args.x > 1, decision: compute, compute: {tool: t}}\n");
+    static const char *const broken[] = {NULL, "{}", "{\"x\":\"2\"}", "{\"x\":null}", "{\"x\":{}}"};
+    for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {
+        assert_int_equal(ask_with(&t, "a", broken[i], NULL), VERDICT_DENY);
+        assert_string_equal(t.outcome.rule, "default:deny");
+        assert_int_equal(ask_with(&t, "h", broken[i], NULL), VERDICT_HUMAN_REVIEW);
+        assert_string_equal(t.outcome.rule, "review:h");
+        assert_non_null(memmem(t.outcome.reason.bytes, t.outcome.reason.size, "cannot be evaluated, so it applies", 34));
+        assert_int_equal(ask_with(&t, "d", broken[i], NULL), VERDICT_DENY);
+        assert_string_equal(t.outcome.rule, "deny:d");
+        assert_int_equal(ask_with(&t, "c", broken[i], NULL), VERDICT_DENY);
+        assert_string_equal(t.outcome.rule, "compute:c");
+    }
+    assert_int_equal(ask_with(&t, "h", "{\"x\":1}", NULL), VERDICT_ALLOW);
+    assert_int_equal(ask_with(&t, "c", "{\"x\":2}", NULL), VERDICT_COMPUTE);
+    tenant_fini(&t);
+}
+
+static void the_variables_are_what_the_request_says(void **state)
+{
+    (void)state;
+    struct tenant t;
+    tenant_init_one(&t, "roles: {finance: [carol]}\n"
+                        "rules:\n"
+                        "  - id: all\n"
+                        "    agents: [bot]\n"
+                        "    actions: [x]\n"
+                        "    when: >-\n"
+                        "      action == 'x' && tool == action && actor == 'bot' && user == '' && acting_for == ''\n"
+                        "      && tenant == 'default' && scope == [] && roles == [] && resource == {}\n"
+                        "      && context.text == 'hello' && request.kind == 'agent' && request.args.n == 1.0\n"
+                        "      && !has(request.scope) && now == timestamp('2026-11-21T10:00:00Z')\n"
+                        "    decision: allow\n"
+                        "  - {id: people, users: [carol], actions: [x], when: \"'finance' in roles && user == 'carol'\", decision: allow}\n");
+    assert_int_equal(ask_with(&t, "x", "{\"n\":1}", "\"hello\""), VERDICT_ALLOW);
+    struct policy_request q = user_request("carol", "x");
+    assert_int_equal(ask(&t, &q), VERDICT_ALLOW);
+    tenant_fini(&t);
+}
+
+static void safe_arguments_are_computed(void **state)
+{
+    (void)state;
+    struct tenant t;
+    tenant_init_one(&t, "rules:\n"
+                        "  - id: sandbox\n"
+                        "    agents: [bot]\n"
+                        "    actions: [write]\n"
+                        "    decision: compute\n"
+                        "    compute:\n"
+                        "      tool: safe_write\n"
+                        "      args: {path: '${path_under(\"/sandbox\", args.path)}', n: '${args.n}', text: 'for ${actor}: ${args.n}', cost: 'a $${literal}', list: ['${args.path}', 1]}\n"
+                        "  - {id: no-passwd, actions: [safe_write], when: args.path.endsWith('passwd'), decision: deny}\n");
+    assert_int_equal(ask_with(&t, "write", "{\"path\":\"a/../b.txt\",\"n\":2.5}", NULL), VERDICT_COMPUTE);
+    const struct json *args = t.outcome.safe_args;
+    assert_true(str_equal(json_text(args, STR("path")), STR("/sandbox/b.txt")));
+    assert_true(json_is_number(json_get(args, STR("n"))));
+    assert_true(str_equal(json_text(args, STR("text")), STR("for bot: 2.5")));
+    assert_true(str_equal(json_text(args, STR("cost")), STR("a ${literal}")));
+    assert_int_equal(ask_with(&t, "write", "{\"path\":\"../etc/passwd\",\"n\":1}", NULL), VERDICT_DENY);
+    assert_string_equal(t.outcome.rule, "compute:sandbox");
+    assert_non_null(memmem(t.outcome.reason.bytes, t.outcome.reason.size, "safe arguments", 14));
+    assert_int_equal(ask_with(&t, "write", "{\"path\":\"passwd\",\"n\":1}", NULL), VERDICT_DENY); /* by the rule on the safe call */
+    assert_string_equal(t.outcome.rule, "compute:sandbox");
+    assert_int_equal(ask_with(&t, "write", "{\"n\":1}", NULL), VERDICT_DENY);
+    tenant_fini(&t);
+}
+
+static void a_limit_adds_up_what_an_expression_gives(void **state)
+{
+    (void)state;
+    struct tenant t;
+    tenant_init_one(&t, "rules:\n"
+                        "  - {id: a, agents: [bot], actions: [x], decision: allow, limit: {window: 1h, max: 10, sum: \"args.price * args.count\"}}\n");
+    assert_int_equal(ask_with(&t, "x", "{\"price\":1.5,\"count\":4}", NULL), VERDICT_ALLOW);
+    assert_int_equal(t.outcome.limit_count, 1);
+    assert_int_equal(t.outcome.limits[0].amount, 6000000);
+    assert_int_equal(ask_with(&t, "x", "{\"price\":1.5}", NULL), VERDICT_ALLOW);
+    assert_int_equal(t.outcome.limits[0].amount, -1);
+    assert_int_equal(ask_with(&t, "x", "{\"price\":-1.5,\"count\":1}", NULL), VERDICT_ALLOW);
+    assert_int_equal(t.outcome.limits[0].amount, -1);
+    tenant_fini(&t);
+}
+
+static void faults_name_what_is_wrong_and_where(void **state)
+{
+    (void)state;
+    assert_refused_at("rules:\n  - {id: a, agents: [b], actions: [c], decision: allow,\n     when: args.x >}\n", 3, 12, "rules[0].when",
+                      "at column");
+    assert_refused_at("rules:\n  - {id: a, agents: [b], actions: [c], decision: allow,\n     when: agrs.x > 1}\n", 3, 12, "rules[0].when",
+                      "agrs");
+    assert_refused_at("rules:\n  - {id: a, agents: [b], actions: [c], decision: allow,\n     when: \"1 + 1\"}\n", 3, 12, "rules[0].when",
+                      "bool");
+    assert_refused_at("rules:\n  - {id: a, agents: [b], actions: [c], decision: allow,\n     when: actor + 1 == ''}\n", 3, 12, "rules[0].when",
+                      "at column");
+    assert_refused_at("rules:\n  - {id: a, agents: [b], actions: [c], decision: allow,\n     when: actor.matches('(')}\n", 3, 12, "rules[0].when",
+                      "at column");
+    assert_refused_at("rules:\n  - {id: a, agents: [b], actions: [c], decision: compute,\n     compute: {tool: t, args: {p: [\"x${args.y\"]}}}\n", 3,
+                      36, "rules[0].compute.args.p[0]", "not closed");
+    assert_refused_at("rules:\n  - {id: a, agents: [b], actions: [c], decision: compute,\n     compute: {tool: t, args: {p: [\"x${args.}\"]}}}\n", 3,
+                      36, "rules[0].compute.args.p[0]", "at column");
+}
+
+struct told {
+    bool seen;
+};
+
+static void look(void *context, const struct policy_considered *c)
+{
+    struct told *t = context;
+    if (!str_equal(c->rule_id, STR("large"))) return;
+    t->seen = !c->applies && memmem(c->why.bytes, c->why.size, "args.amount > 500 is false", 26) != NULL;
+}
+
+static void an_explanation_tells_of_the_condition(void **state)
+{
+    (void)state;
+    struct tenant t;
+    tenant_init_one(&t, "rules:\n  - {id: large, actions: [pay], when: args.amount > 500, decision: human_review}\n");
+    struct policy_request q = agent_request("bot", "pay");
+    struct told told = {0};
+    struct policy_explain explain = {.considered = look, .context = &told};
+    q.args = json_in(&t, "{\"amount\":3}");
+    policy_evaluate(t.set, &q, &t.arena, &explain, &t.outcome);
+    assert_true(told.seen);
+    tenant_fini(&t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_rule_applies_only_where_its_condition_is_true),
+        cmocka_unit_test(a_condition_that_fails_fails_closed),
+        cmocka_unit_test(the_variables_are_what_the_request_says),
+        cmocka_unit_test(safe_arguments_are_computed),
+        cmocka_unit_test(a_limit_adds_up_what_an_expression_gives),
+        cmocka_unit_test(faults_name_what_is_wrong_and_where),
+        cmocka_unit_test(an_explanation_tells_of_the_condition),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

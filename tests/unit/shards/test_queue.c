@@ -1,0 +1,473 @@
+/* The queue around the reviews: waits, deadlines, pages and traces. */
+#include "shard_scene.h"
+
+static const struct scene_review usual = {0};
+
+static void same_as_twin(struct scene *s) { scene_compare(s->shard, s->twin); }
+
+/* ---- wait ---- */
+
+static struct call *wait_on(struct scene *s, struct id id, uint64_t ms)
+{
+    struct call *c = scene_on(s, CALL_REVIEW_WAIT, id, STR("fleet"));
+    c->review.deadline_ms = s->now_ms + ms;
+    scene_ask(s, c);
+    return c;
+}
+
+static void a_wait_ends_with_the_resolution(void **state)
+{
+    struct scene *s = *state;
+    struct id id = scene_enqueue(s, usual);
+    struct call *first = wait_on(s, id, 30000), *second = wait_on(s, id, 60000);
+    assert_false(first->answered);
+    assert_false(second->answered);
+    scene_do(s, CALL_APPROVE, id, STR("rita"));
+    assert_int_equal(s->woken_count, 2);
+    assert_true(first->answered && second->answered);
+    assert_int_equal(first->err, ERR_OK);
+    assert_int_equal(first->review.facts.state, REVIEW_APPROVED);
+    assert_text(second->review.facts.resolved_by, "rita");
+    assert_false(shard_forget(s->shard, first));
+    scene_tick(s, 60000);
+    assert_int_equal(s->woken_count, 2); /* once */
+}
+
+static void a_vote_that_is_not_the_last_wakes_nobody(void **state)
+{
+    struct scene *s = *state;
+    struct id id =
+        scene_enqueue(s, (struct scene_review){.requirements = STR("[{\"approvals\":2}]")});
+    struct call *c = wait_on(s, id, 30000);
+    scene_do(s, CALL_APPROVE, id, STR("rita"));
+    assert_false(c->answered);
+    scene_do(s, CALL_APPROVE, id, STR("carol"));
+    assert_true(c->answered);
+}
+
+static void a_wait_ends_with_its_time_and_shows_what_is_pending(void **state)
+{
+    struct scene *s = *state;
+    struct id id = scene_enqueue(s, usual);
+    struct call *c = wait_on(s, id, 30000);
+    scene_tick(s, 29999);
+    assert_false(c->answered);
+    assert_true(s->next_ms <= s->now_ms + 1);
+    assert_int_equal(scene_tick(s, 1), 0);
+    assert_true(c->answered);
+    assert_int_equal(c->err, ERR_OK);
+    assert_int_equal(c->review.facts.state, REVIEW_PENDING);
+    assert_int_equal(c->mark, 1); /* it reveals the enqueueing */
+}
+
+static void a_wait_ends_when_the_review_expires(void **state)
+{
+    struct scene *s = *state;
+    struct id id = scene_enqueue(s, (struct scene_review){.expires_in_ms = 5000});
+    struct call *c = wait_on(s, id, 30000);
+    scene_tick(s, 5000);
+    assert_true(c->answered);
+    assert_int_equal(c->review.facts.state, REVIEW_EXPIRED);
+}
+
+static void a_wait_on_what_is_resolved_is_answered_at_once(void **state)
+{
+    struct scene *s = *state;
+    struct id id = scene_approved(s);
+    struct call *c = wait_on(s, id, 30000);
+    assert_true(c->answered);
+    assert_int_equal(c->review.facts.state, REVIEW_APPROVED);
+    struct id pending = scene_enqueue(s, (struct scene_review){.binding = 4});
+    assert_true(wait_on(s, pending, 0)->answered);
+}
+
+static void a_forgotten_wait_is_never_answered(void **state)
+{
+    struct scene *s = *state;
+    struct id id = scene_enqueue(s, usual);
+    struct call *first = wait_on(s, id, 30000), *second = wait_on(s, id, 30000),
+                *third = wait_on(s, id, 30000);
+    assert_true(shard_forget(s->shard, second));
+    assert_false(shard_forget(s->shard, second));
+    scene_do(s, CALL_DENY, id, STR("rita"));
+    assert_true(first->answered && third->answered);
+    assert_false(second->answered);
+    struct shard_totals totals;
+    shard_totals(s->shard, &totals);
+    assert_int_equal(totals.waiters, 0);
+}
+
+static void too_many_may_not_wait_on_one_review(void **state)
+{
+    struct scene *s = *state;
+    struct id id = scene_enqueue(s, usual);
+    for (unsigned i = 0; i < LIMIT_WAITERS_PER_REVIEW; i++)
+        assert_false(wait_on(s, id, 30000)->answered);
+    struct call *c = wait_on(s, id, 30000);
+    assert_true(c->answered);
+    assert_int_equal(c->err, ERR_OVERLOADED);
+}
+
+/* ---- time ---- */
+
+static void time_alone_expires_what_is_pending_and_what_is_approved(void **state)
+{
+    struct scene *s = *state;
+    struct id id = scene_approved(s),
+              pending = scene_enqueue(s, (struct scene_review){.binding = 1});
+    assert_int_equal(scene_tick(s, 899999), 0);
+    assert_int_equal(scene_tick(s, 1), 1);
+    assert_last_kinds(s, "review.expired");
+    assert_int_equal(scene_look(s, id).state, REVIEW_EXPIRED);
+    assert_int_equal(scene_tick(s, 899999), 0);
+    assert_true(s->next_ms <= s->now_ms + 1);
+    assert_int_equal(scene_tick(s, 1), 1);
+    assert_int_equal(scene_look(s, pending).state, REVIEW_EXPIRED);
+    same_as_twin(s);
+}
+
+static void many_that_expire_together_are_recorded_one_by_one(void **state)
+{
+    struct scene *s = *state;
+    for (unsigned i = 0; i < 100; i++)
+        scene_enqueue(s, (struct scene_review){.binding = (uint8_t)i});
+    assert_int_equal(scene_tick(s, 1800000), 100);
+    struct shard_totals totals;
+    shard_totals(s->shard, &totals);
+    assert_int_equal(totals.reviews_pending, 0);
+    assert_int_equal(totals.reviews, 100);
+    same_as_twin(s);
+}
+
+static void what_ended_is_forgotten_after_a_day(void **state)
+{
+    struct scene *s = *state;
+    struct id id = scene_enqueue(s, usual);
+    scene_do(s, CALL_DENY, id, STR("rita"));
+    scene_tick(s, 24 * 3600 * 1000 - 1);
+    assert_int_equal(scene_look(s, id).state, REVIEW_DENIED);
+    assert_true(s->next_ms <= s->now_ms + 1);
+    scene_tick(s, 1);
+    assert_int_equal(scene_do(s, CALL_REVIEW_GET, id, STR("fleet"))->err, ERR_NOT_FOUND);
+    assert_int_equal(s->next_ms, UINT64_MAX);
+    assert_int_equal(scene_compare(s->shard, s->twin), 0);
+    struct shard_totals totals;
+    shard_totals(s->shard, &totals);
+    assert_int_equal(totals.reviews, 0);
+    assert_int_equal(totals.review_bytes, 0);
+}
+
+/* ---- lists ---- */
+
+static struct call *list(struct scene *s, uint64_t after, uint32_t limit)
+{
+    struct call *c = scene_call(s, CALL_REVIEW_LIST, STR("rita"));
+    c->asker.sees_all = true;
+    c->list.state = REVIEW_PENDING;
+    c->list.after = after;
+    c->list.limit = limit;
+    return c;
+}
+
+static void pages_are_oldest_first_and_meet_without_a_gap(void **state)
+{
+    struct scene *s = *state;
+    for (unsigned i = 0; i < 50; i++)
+        scene_enqueue(s, (struct scene_review){.actor = i % 2 ? STR("odd") : STR("even"),
+                                               .binding = (uint8_t)i});
+    uint64_t after = 0, seen = 0;
+    for (unsigned page = 0; page < 6; page++) {
+        struct call *c = list(s, after, 10);
+        scene_ask(s, c);
+        assert_int_equal(c->err, ERR_OK);
+        assert_int_equal(c->list.total, 50);
+        assert_int_equal(c->list.count, page < 5 ? 10 : 0);
+        for (uint32_t i = 0; i < c->list.count; i++)
+            assert_int_equal(c->list.reviews[i].ordinal, ++seen);
+        if (c->list.count > 0) after = c->list.reviews[c->list.count - 1].ordinal;
+    }
+    struct call *c = list(s, 0, 10);
+    c->tenant = STR("nobody");
+    scene_ask(s, c);
+    assert_int_equal(c->list.total, 0);
+}
+
+static void a_page_reveals_the_newest_record_of_all_it_shows(void **state)
+{
+    struct scene *s = *state;
+    struct id first =
+        scene_enqueue(s, (struct scene_review){.requirements = STR("[{\"approvals\":2}]")});
+    scene_enqueue(s, (struct scene_review){.binding = 1});
+    scene_do(s, CALL_APPROVE, first, STR("rita"));
+    struct call *c = list(s, 0, 10);
+    scene_ask(s, c);
+    assert_int_equal(s->effects.reveals_mark, 3);
+    c = list(s, 1, 10);
+    scene_ask(s, c);
+    assert_int_equal(s->effects.reveals_mark, 2);
+}
+
+static void what_arrives_out_of_order_is_listed_in_order(void **state)
+{
+    struct scene *s = *state;
+    for (unsigned i = 0; i < 20; i++) {
+        s->ordinal = 100 - 3 * (i % 7) - i; /* scene_enqueue adds one */
+        scene_enqueue(s, (struct scene_review){.binding = (uint8_t)i});
+    }
+    for (unsigned filtered = 0; filtered < 2; filtered++) {
+        struct call *c = list(s, 0, 20);
+        if (filtered) c->list.actor = STR("invoice_bot");
+        scene_ask(s, c);
+        assert_int_equal(c->list.count, 20);
+        for (unsigned i = 1; i < 20; i++)
+            assert_true(c->list.reviews[i - 1].ordinal <= c->list.reviews[i].ordinal);
+    }
+}
+
+static void lists_are_filtered_by_actor_action_and_state(void **state)
+{
+    struct scene *s = *state;
+    struct id ids[12];
+    for (unsigned i = 0; i < 12; i++)
+        ids[i] =
+            scene_enqueue(s, (struct scene_review){.actor = i % 2 ? STR("odd") : STR("even"),
+                                                   .binding = (uint8_t)i,
+                                                   .action = i % 3 ? STR("pay") : STR("drop")});
+    scene_enqueue(s, (struct scene_review){.user = STR("odd"), .binding = 20});
+    scene_do(s, CALL_DENY, ids[1], STR("rita"));
+
+    struct call *c = list(s, 0, 3);
+    c->list.actor = STR("odd");
+    scene_ask(s, c);
+    assert_int_equal(c->list.total, 5);
+    assert_int_equal(c->list.count, 3);
+    assert_int_equal(c->list.reviews[0].ordinal, 4);
+
+    c = list(s, 4, 3);
+    c->list.actor = STR("odd");
+    scene_ask(s, c);
+    assert_int_equal(c->list.total, 5);
+    assert_int_equal(c->list.reviews[0].ordinal, 6);
+
+    c = list(s, 0, 30);
+    c->list.action = STR("drop");
+    scene_ask(s, c);
+    assert_int_equal(c->list.total, 4);
+    assert_int_equal(c->list.reviews[1].ordinal, 4);
+
+    c = list(s, 0, 30);
+    c->list.state = REVIEW_DENIED;
+    scene_ask(s, c);
+    assert_int_equal(c->list.total, 1);
+    assert_int_equal(c->list.reviews[0].ordinal, 2);
+
+    c = list(s, 0, 30);
+    c->list.any_state = true;
+    scene_ask(s, c);
+    assert_int_equal(c->list.total, 13);
+    for (uint32_t i = 0; i < 13; i++) assert_int_equal(c->list.reviews[i].ordinal, i + 1);
+
+    c = list(s, 0, 30);
+    c->list.any_state = true;
+    c->list.actor = STR("odd");
+    scene_ask(s, c);
+    assert_int_equal(c->list.total, 6);
+}
+
+static void who_is_no_reviewer_lists_their_own_only(void **state)
+{
+    struct scene *s = *state;
+    scene_enqueue(s, (struct scene_review){.acting_for = STR("dan")});
+    scene_enqueue(s, (struct scene_review){
+                         .principal = STR("squad"), .binding = 1, .acting_for = STR("eve")});
+    struct call *c = list(s, 0, 10);
+    c->asker = (struct asker){.principal = STR("squad")};
+    scene_ask(s, c);
+    assert_int_equal(c->list.total, 1);
+    assert_text(c->list.reviews[0].principal, "squad");
+    c = list(s, 0, 10);
+    c->list.acting_for = STR("dan");
+    scene_ask(s, c);
+    assert_int_equal(c->list.total, 1);
+    assert_text(c->list.reviews[0].acting_for, "dan");
+}
+
+static void what_is_overdue_is_not_listed_as_pending(void **state)
+{
+    struct scene *s = *state;
+    scene_enqueue(s, (struct scene_review){.expires_in_ms = 1000});
+    scene_enqueue(s, (struct scene_review){.expires_in_ms = 9000, .binding = 1});
+    scene_tick(s, 0);
+    s->now_ms += 1000;
+    struct call *c = list(s, 0, 30);
+    scene_ask(s, c);
+    assert_int_equal(c->list.total, 1);
+    assert_int_equal(c->list.reviews[0].ordinal, 2);
+    c = list(s, 0, 30);
+    c->list.actor = STR("invoice_bot");
+    scene_ask(s, c);
+    assert_int_equal(c->list.total, 1);
+    c = list(s, 0, 30);
+    c->list.any_state = true;
+    scene_ask(s, c);
+    assert_int_equal(c->list.total, 2);
+    assert_int_equal(c->list.reviews[0].state, REVIEW_EXPIRED);
+}
+
+static void a_page_that_does_not_fit_is_refused_whole(void **state)
+{
+    struct scene *s = *state;
+    for (unsigned i = 0; i < 8; i++)
+        scene_enqueue(s, (struct scene_review){.binding = (uint8_t)i, .args_bytes = 50000});
+    struct arena small;
+    arena_init(&small, 1 << 12, 200 << 10);
+    struct call *c = list(s, 0, 8);
+    c->arena = &small;
+    scene_ask(s, c);
+    assert_int_equal(c->err, ERR_OVERLOADED);
+    arena_reset(&small);
+    c = list(s, 0, 2);
+    c->arena = &small;
+    scene_ask(s, c);
+    assert_int_equal(c->err, ERR_OK);
+    assert_int_equal(c->list.count, 2);
+    arena_fini(&small);
+}
+
+/* ---- traces ---- */
+
+static struct call *find(struct scene *s, struct str trace_id, struct str principal)
+{
+    struct call *c = scene_call(s, CALL_REVIEW_FIND, principal);
+    c->list.trace_id = trace_id;
+    c->list.limit = CALL_TRACES_MAX;
+    c->list.any_state = true;
+    scene_ask(s, c);
+    assert_int_equal(c->err, ERR_OK);
+    return c;
+}
+
+static void a_review_is_found_by_every_trace_id_that_was_given_it(void **state)
+{
+    struct scene *s = *state;
+    struct id id = scene_enqueue(s, usual);
+    for (unsigned i = 0; i < 3; i++) {
+        struct call *c = scene_enqueue_call(
+            s, (struct scene_review){.trace_id = i == 0 ? STR("t-a") : STR("t-b")});
+        scene_ask(s, c);
+        assert_true(c->enqueue.same);
+    }
+    const struct str traces[] = {STR("trace-1"), STR("t-a"), STR("t-b")};
+    for (size_t i = 0; i < 3; i++) {
+        struct call *c = find(s, traces[i], STR("fleet"));
+        assert_int_equal(c->list.count, 1);
+        assert_memory_equal(c->list.reviews[0].id.bytes, id.bytes, ID_BYTES);
+    }
+    assert_int_equal(find(s, STR("t-c"), STR("fleet"))->list.count, 0);
+    scene_do(s, CALL_DENY, id, STR("rita"));
+    assert_int_equal(find(s, STR("t-a"), STR("fleet"))->list.count, 1);
+    scene_tick(s, 24 * 3600 * 1000);
+    assert_int_equal(find(s, STR("t-a"), STR("fleet"))->list.count, 0);
+}
+
+static void one_trace_id_may_have_been_given_several_reviews(void **state)
+{
+    struct scene *s = *state;
+    struct id ids[3];
+    for (unsigned i = 0; i < 3; i++)
+        ids[i] = scene_enqueue(s, (struct scene_review){.binding = (uint8_t)i});
+    assert_int_equal(find(s, STR("trace-1"), STR("fleet"))->list.count, 2);
+    assert_int_equal(find(s, STR("trace-1"), STR("squad"))->list.count, 0); /* not theirs to see */
+    scene_enqueue(s, (struct scene_review){.principal = STR("squad"), .binding = 9});
+    assert_int_equal(find(s, STR("trace-1"), STR("squad"))->list.count, 1);
+    s->now_ms++;
+    for (unsigned i = 0; i < 3; i++) scene_do(s, CALL_DENY, ids[(i + 1) % 3], STR("rita"));
+    scene_tick(s, 24 * 3600 * 1000);
+    assert_int_equal(find(s, STR("trace-1"), STR("fleet"))->list.count, 0);
+    assert_int_equal(find(s, STR("trace-1"), STR("squad"))->list.count,
+                     1); /* expired, and remembered */
+}
+
+static void a_trace_id_that_everybody_shares_names_nothing(void **state)
+{
+    struct scene *s = *state;
+    char name[16];
+    struct buf b = buf_over(name, sizeof name);
+    scene_enqueue(s, usual);
+    for (unsigned i = 0; i < 1100; i++) {
+        buf_clear(&b);
+        buf_printf(&b, "bot-%04u", i);
+        scene_enqueue(s, (struct scene_review){.principal = STR("squad"),
+                                               .actor = buf_view(&b),
+                                               .binding = (uint8_t)(i / 10)});
+    }
+    struct call *c = scene_call(s, CALL_REVIEW_FIND, STR("fleet"));
+    c->list.trace_id = STR("trace-1");
+    c->list.limit = CALL_TRACES_MAX;
+    scene_ask(s, c);
+    assert_int_equal(c->err, ERR_AMBIGUOUS_TRACE);
+}
+
+static void a_trace_id_finds_the_older_review_when_the_newer_is_forgotten(void **state)
+{
+    struct scene *s = *state;
+    const uint64_t long_ms = (uint64_t)72 * 3600 * 1000;
+    struct id ids[3];
+    for (unsigned i = 0; i < 3; i++)
+        ids[i] = scene_enqueue(
+            s, (struct scene_review){.binding = (uint8_t)i, .expires_in_ms = long_ms});
+    scene_do(s, CALL_DENY, ids[2], STR("rita"));
+    scene_tick(s, 24 * 3600 * 1000);
+    assert_int_equal(find(s, STR("trace-1"), STR("fleet"))->list.count, 2);
+    scene_do(s, CALL_DENY, ids[0], STR("rita"));
+    scene_tick(s, 24 * 3600 * 1000);
+    struct call *c = find(s, STR("trace-1"), STR("fleet"));
+    assert_int_equal(c->list.count, 1);
+    assert_memory_equal(c->list.reviews[0].id.bytes, ids[1].bytes, ID_BYTES);
+}
+
+static void no_more_than_so_many_trace_ids_are_remembered_of_one_review(void **state)
+{
+    struct scene *s = *state;
+    scene_enqueue(s, usual);
+    for (unsigned i = 0; i < 300; i++) {
+        char text[16];
+        struct buf b = buf_over(text, sizeof text);
+        buf_printf(&b, "more-%u", i);
+        struct call *c = scene_enqueue_call(s, (struct scene_review){.trace_id = buf_view(&b)});
+        scene_ask(s, c);
+        assert_int_equal(c->err, ERR_OK);
+        assert_true(c->enqueue.same);
+    }
+    assert_int_equal(find(s, STR("more-254"), STR("fleet"))->list.count, 1);
+    assert_int_equal(find(s, STR("more-255"), STR("fleet"))->list.count, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        scene_test(a_wait_ends_with_the_resolution),
+        scene_test(a_vote_that_is_not_the_last_wakes_nobody),
+        scene_test(a_wait_ends_with_its_time_and_shows_what_is_pending),
+        scene_test(a_wait_ends_when_the_review_expires),
+        scene_test(a_wait_on_what_is_resolved_is_answered_at_once),
+        scene_test(a_forgotten_wait_is_never_answered),
+        scene_test(too_many_may_not_wait_on_one_review),
+        scene_test(time_alone_expires_what_is_pending_and_what_is_approved),
+        scene_test(many_that_expire_together_are_recorded_one_by_one),
+        scene_test(what_ended_is_forgotten_after_a_day),
+        scene_test(pages_are_oldest_first_and_meet_without_a_gap),
+        scene_test(a_page_reveals_the_newest_record_of_all_it_shows),
+        scene_test(what_arrives_out_of_order_is_listed_in_order),
+        scene_test(lists_are_filtered_by_actor_action_and_state),
+        scene_test(who_is_no_reviewer_lists_their_own_only),
+        scene_test(what_is_overdue_is_not_listed_as_pending),
+        scene_test(a_page_that_does_not_fit_is_refused_whole),
+        scene_test(a_review_is_found_by_every_trace_id_that_was_given_it),
+        scene_test(one_trace_id_may_have_been_given_several_reviews),
+        scene_test(a_trace_id_that_everybody_shares_names_nothing),
+        scene_test(a_trace_id_finds_the_older_review_when_the_newer_is_forgotten),
+        scene_test(no_more_than_so_many_trace_ids_are_remembered_of_one_review),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,192 @@
+/* What a message says of its record, and what a record's event lends to its headers. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "pipeline/topic/topic.h"
+
+static void a_stream_has_one_partition_for_ever(void **state)
+{
+    (void)state;
+    /* Computed apart from this program, from what schemas/kafka.md says. */
+    assert_int_equal(topic_partition(STR("node-1"), STR("0"), 4), 1);
+    assert_int_equal(topic_partition(STR("node-2"), STR("0"), 4), 0);
+    assert_int_equal(topic_partition(STR("node-1"), STR("0"), 1), 0);
+    assert_int_equal(topic_partition(STR("engine-a"), STR("0"), 12), 4);
+}
+
+static void node_and_journal_do_not_run_together(void **state)
+{
+    (void)state;
+    bool differ = false;
+    for (uint32_t n = 2; n < 64; n++) differ = differ || topic_partition(STR("a1"), STR("2"), n) != topic_partition(STR("a"), STR("12"), n);
+    assert_true(differ);
+}
+
+static const struct topic_headers good = {.node = STR("n"), .journal = STR("0"), .epoch = STR("0123456789abcdef"),
+                                          .seq = STR("7"), .schema = STR("writ.audit/1")};
+
+static void a_place_needs_all_of_its_headers(void **state)
+{
+    (void)state;
+    struct topic_place p;
+    const char *why = NULL;
+    assert_true(topic_place_read(&good, &p, &why));
+    assert_int_equal(p.seq, 7);
+    struct topic_headers bad[] = {good, good, good, good, good, good, good, good, good, good};
+    bad[0].schema = STR("writ.audit/2");
+    bad[1].node = (struct str){0};
+    bad[2].node = STR("\xff");
+    bad[3].journal = STR("");
+    bad[4].epoch = STR("0123456789ABCDEF");
+    bad[5].epoch = STR("0123456789abcde");
+    bad[6].seq = STR("0");
+    bad[7].seq = STR("-1");
+    bad[8].seq = STR("18446744073709551615");
+    bad[9].node = STR("a\0b");
+    for (size_t i = 0; i < 10; i++) {
+        why = NULL;
+        if (topic_place_read(&bad[i], &p, &why)) fail_msg("case %zu was taken", i);
+        assert_non_null(why);
+    }
+}
+
+static void find(const char *json, struct topic_event *ret, bool expected)
+{
+    static struct arena arena;
+    arena_init(&arena, 1 << 10, 1 << 16);
+    if (topic_event_find(str_from(json), &arena, ret) != expected) fail_msg("%s", json);
+    arena_fini(&arena);
+}
+
+#define assert_text(s, literal) assert_true(str_equal((s), STR(literal)))
+
+static void members_are_found_among_others_and_not_inside_them(void **state)
+{
+    (void)state;
+    struct topic_event e;
+    find("{\"action\":\"a\\\"}\",\"args\":{\"event_id\":\"no\",\"x\":[\"]\",{}]},\"count\":3,\"event_id\":\"evt_1\",\"kind\":\"decision\","
+         "\"reason\":\"{[\\\\\",\"tenant_id\":\"t\",\"trace_id\":\"abc\",\"zero\":[]}", &e, true);
+    assert_text(e.event_id, "evt_1");
+    assert_text(e.kind, "decision");
+    assert_text(e.tenant_id, "t");
+    assert_text(e.trace_id, "abc");
+    find("{\"event_id\":\"evt_2\"}", &e, true);
+    assert_true(str_is_absent(e.trace_id));
+    find("{}", &e, true);
+}
+
+static void a_tenant_with_escapes_is_told_without_them(void **state)
+{
+    (void)state;
+    struct arena arena;
+    struct topic_event e;
+    arena_init(&arena, 1 << 10, 1 << 16);
+    assert_true(topic_event_find(STR("{\"tenant_id\":\"a\\\"b\\n\"}"), &arena, &e));
+    assert_text(e.tenant_id, "a\"b\n");
+    arena_fini(&arena);
+}
+
+static void what_is_no_object_gives_nothing(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"", "{", "[]", "1", "{\"a\"}", "{\"a\":}", "{\"a\":1", "{\"a\":1}}", "{\"a\":\"x", "{\"a\":{\"b\":1}",
+                                        "{\"event_id\":\"x\",}", "{\"event_id\":\"x\"} ", "{\"a\":\"\\"};
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        struct topic_event e;
+        find(texts[i], &e, false);
+        assert_true(str_is_absent(e.event_id));
+    }
+}
+
+static void a_w3c_trace_id_makes_a_traceparent_and_no_other_does(void **state)
+{
+    (void)state;
+    char text[TOPIC_TRACEPARENT_TEXT], again[TOPIC_TRACEPARENT_TEXT];
+    struct topic_place p = {STR("n"), STR("0"), STR("0123456789abcdef"), 7}, q = p;
+    assert_true(topic_traceparent(STR("4bf92f3577b34da6a3ce929d0e0e4736"), &p, text));
+    assert_memory_equal(text, "00-4bf92f3577b34da6a3ce929d0e0e4736-", 36);
+    assert_memory_equal(text + 52, "-00", 3);
+    assert_true(topic_traceparent(STR("4bf92f3577b34da6a3ce929d0e0e4736"), &p, again));
+    assert_memory_equal(text, again, sizeof text);
+    q.seq = 8;
+    assert_true(topic_traceparent(STR("4bf92f3577b34da6a3ce929d0e0e4736"), &q, again));
+    assert_true(memcmp(text, again, sizeof text) != 0);
+    assert_false(topic_traceparent(STR("00000000000000000000000000000000"), &p, text));
+    assert_false(topic_traceparent(STR("my-trace"), &p, text));
+    assert_false(topic_traceparent((struct str){0}, &p, text));
+}
+
+static struct topic_access plain(void)
+{
+    return (struct topic_access){.brokers = "b:1", .topic = "writ.audit.v1", .security = "plaintext", .mechanism = "PLAIN",
+                                 .user = "", .password_file = "", .ca_file = ""};
+}
+
+static const char *setting(const struct topic_settings *s, const char *name)
+{
+    for (size_t i = 0; i < s->count; i++)
+        if (strcmp(s->list[i].name, name) == 0) return s->list[i].value;
+    return NULL;
+}
+
+static void options_that_contradict_each_other_are_refused_by_name(void **state)
+{
+    (void)state;
+    struct topic_settings s;
+    struct fault f;
+    struct topic_access bad[] = {plain(), plain(), plain(), plain(), plain(), plain()};
+    bad[0].topic = "a/b";
+    bad[1].ca_file = "ca.pem";
+    bad[2].user = "u";
+    bad[3].security = "sasl_ssl";
+    bad[4].security = "sasl_ssl", bad[4].user = "u", bad[4].password_file = "nowhere/at/all";
+    bad[5].topic = "";
+    static const char *const said[] = {"kafka.topic", "kafka.ca_file", "kafka.user", "kafka.user", "kafka.password_file", "kafka.topic"};
+    for (size_t i = 0; i < 6; i++) {
+        assert_int_not_equal(topic_settings_make(&bad[i], &s, &f), ERR_OK);
+        assert_non_null(strstr(f.text, said[i]));
+    }
+}
+
+static void a_password_is_read_wiped_and_never_told(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/writ-topic-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0 && write(fd, "s3cret word\n", 12) == 12);
+    close(fd);
+    struct topic_settings s;
+    struct fault f;
+    struct topic_access a = plain();
+    a.security = "sasl_ssl", a.user = "u", a.password_file = path, a.mechanism = "SCRAM-SHA-512";
+    assert_int_equal(topic_settings_make(&a, &s, &f), ERR_OK);
+    assert_string_equal(setting(&s, "sasl.password"), "s3cret word");
+    assert_string_equal(setting(&s, "sasl.mechanism"), "SCRAM-SHA-512");
+    assert_string_equal(setting(&s, "ssl.endpoint.identification.algorithm"), "https");
+    topic_settings_wipe(&s);
+    assert_string_equal(s.secret, "");
+    unlink(path);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_stream_has_one_partition_for_ever),
+        cmocka_unit_test(node_and_journal_do_not_run_together),
+        cmocka_unit_test(a_place_needs_all_of_its_headers),
+        cmocka_unit_test(members_are_found_among_others_and_not_inside_them),
+        cmocka_unit_test(a_tenant_with_escapes_is_told_without_them),
+        cmocka_unit_test(what_is_no_object_gives_nothing),
+        cmocka_unit_test(a_w3c_trace_id_makes_a_traceparent_and_no_other_does),
+        cmocka_unit_test(options_that_contradict_each_other_are_refused_by_name),
+        cmocka_unit_test(a_password_is_read_wiped_and_never_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
