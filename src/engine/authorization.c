@@ -168,6 +168,12 @@ static void share_pending(struct authorization *a)
     else authorization_refuse(a, &a->fault);
 }
 
+/* The record would have to say more of who asked, who decides and what was counted than it can. */
+static void deny_unrecordable(struct authorization *a)
+{
+    decide_deny(&a->d, "limit:record", "More belongs to this request than one record can hold, so it cannot be kept for a person.");
+}
+
 static void enqueued(struct errand *e)
 {
     struct authorization *a = of(e);
@@ -182,6 +188,10 @@ static void enqueued(struct errand *e)
         return;
     case ERR_ACTOR_SUSPENDED:
         decide_deny(&a->d, "actor:suspended", "This actor is suspended.");
+        settle(a);
+        return;
+    case ERR_OUT_OF_RANGE:
+        deny_unrecordable(a);
         settle(a);
         return;
     default: fail(a, e->call.err);
@@ -266,7 +276,7 @@ static void enqueue(struct authorization *a)
     }
     size_t terms = c->enqueue.facts.requirements.size + c->enqueue.facts.votes_approved.size;
     if (terms > TERMS_BYTES_MAX || d->outcome.review.requirement_count > REVIEW_REQUIREMENTS_MAX) {
-        decide_deny(&a->d, "limit:record", "More rules ask for a person than one review can hold.");
+        deny_unrecordable(a);
         settle(a);
         return;
     }
@@ -306,12 +316,23 @@ static void redeemed(struct errand *e)
         give_back(a, authorization_replay);
         return;
     }
-    if (c->err == ERR_NOT_REDEEMABLE) {
+    switch (c->err) {
+    case ERR_NOT_REDEEMABLE:
         a->review = c->review.facts;
         authorization_conclude(a);
         return;
+    case ERR_ACTOR_SUSPENDED:
+        a->d.redemption_id = (struct str){0};
+        decide_deny(&a->d, "actor:suspended", "This actor is suspended.");
+        settle_anew(a);
+        return;
+    case ERR_OUT_OF_RANGE:
+        a->d.redemption_id = (struct str){0};
+        deny_unrecordable(a);
+        settle_anew(a);
+        return;
+    default: fail(a, c->err);
     }
-    fail(a, c->err);
 }
 
 static void redeem(struct authorization *a)
