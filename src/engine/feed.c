@@ -56,6 +56,16 @@ static bool write_whole(int fd, struct str bytes)
     return true;
 }
 
+static bool sync_folder(const struct engine *e)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/engine", e->config.data);
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    bool ok = fd >= 0 && fsync(fd) == 0;
+    if (fd >= 0) close(fd);
+    return ok;
+}
+
 /* Written beside, synced, renamed: a crash leaves the old one or the new one. A disk that is full
  * costs the copy, not the bundle. */
 static void keep_on_disk(const struct engine *e, struct str text)
@@ -66,7 +76,7 @@ static void keep_on_disk(const struct engine *e, struct str text)
     int fd = open(beside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     bool ok = fd >= 0 && write_whole(fd, text) && fsync(fd) == 0;
     if (fd >= 0) close(fd);
-    if (ok && rename(beside, path) == 0) return;
+    if (ok && rename(beside, path) == 0 && sync_folder(e)) return;
     log_text(LOG_WARNING, "bundle_not_kept", "%s: %s", path, strerror(errno));
 }
 
@@ -113,8 +123,9 @@ static bool is_older(const struct bundle_facts *next, const struct bundle_facts 
     return next->revision < now->revision && strcmp(next->log_id, now->log_id) == 0;
 }
 
-/* Builds what the text says and puts it in force. */
-static enum err apply(struct feed *feed, struct str text, struct fault *f)
+/* Builds what the text says and puts it in force; `fresh` text is on disk before, so that no crash brings
+ * back policies and keys from before what was decided by. */
+static enum err apply(struct feed *feed, struct str text, bool fresh, struct fault *f)
 {
     struct engine *e = feed->engine;
     struct bundle *next, *now = atomic_load(&e->bundle);
@@ -129,6 +140,7 @@ static enum err apply(struct feed *feed, struct str text, struct fault *f)
     }
     log_text(LOG_INFO, "bundle", "revision %llu: %zu tenants, %zu policies, %zu rules, %zu keys", (unsigned long long)facts->revision,
              facts->tenants, facts->documents, facts->rules, facts->keys);
+    if (fresh) keep_on_disk(e, text);
     swap(feed, next);
     return ERR_OK;
 }
@@ -184,18 +196,17 @@ static void close_what_is_due(struct feed *feed)
     const struct bundle_facts *facts = bundle_facts(atomic_load(&feed->engine->bundle));
     struct fault f;
     if (facts->close_at_ms == 0 || world_now_ms() < facts->close_at_ms) return;
-    if (apply(feed, buf_view(&feed->text), &f) != ERR_OK) log_text(LOG_ERROR, "bundle_refused", "%s", f.text);
+    if (apply(feed, buf_view(&feed->text), false, &f) != ERR_OK) log_text(LOG_ERROR, "bundle_refused", "%s", f.text);
 }
 
 static enum err take(struct feed *feed, const struct http_answer *answer, struct fault *f)
 {
     struct str etag = http_answer_header(answer, STR("etag"));
-    enum err err = apply(feed, answer->body, f);
+    enum err err = apply(feed, answer->body, true, f);
     if (err != ERR_OK) return err; /* feed->text stays what is in force: a tenant may have to be closed by it */
     buf_clear(&feed->text);
     buf_put(&feed->text, answer->body);
     check(!feed->text.overflow); /* no answer is longer than its limit */
-    keep_on_disk(feed->engine, buf_view(&feed->text));
     snprintf(feed->etag, sizeof feed->etag, "%.*s", STR_FORMAT(etag));
     return ERR_OK;
 }
@@ -272,7 +283,7 @@ enum err feed_load(struct engine *e, struct fault *f)
     e->feed = feed_create(e);
     if (read_from_disk(e->feed) != ERR_OK) return ERR_OK;
     struct fault why;
-    if (apply(e->feed, buf_view(&e->feed->text), &why) != ERR_OK) log_text(LOG_ERROR, "bundle_refused", "the copy on disk: %s", why.text);
+    if (apply(e->feed, buf_view(&e->feed->text), false, &why) != ERR_OK) log_text(LOG_ERROR, "bundle_refused", "the copy on disk: %s", why.text);
     return ERR_OK;
 }
 

@@ -65,42 +65,69 @@ def home(tmp_path_factory):
     assert run.stop() == 0
 
 
-def shell(home, script):
+def started(home, script):
     folder, run = home
     ports = {"127.0.0.1:8080": f"127.0.0.1:{run.engine_port}", "127.0.0.1:9090": f"127.0.0.1:{run.platform_port}"}
     for old, new in ports.items():
         script = script.replace(old, new)
     environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(folder),
                    "WRIT_ENGINE": f"http://127.0.0.1:{run.engine_port}", "WRIT_PLATFORM": f"http://127.0.0.1:{run.platform_port}"}
-    return subprocess.run(["bash", "-c", script], cwd=folder, env=environment, capture_output=True, text=True, timeout=60)
+    return subprocess.Popen(["bash", "-c", script], cwd=folder, env=environment, stdin=subprocess.DEVNULL,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def ended(process):
+    out, err = process.communicate(timeout=60)
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+
+def shell(home, script):
+    return ended(started(home, script))
+
+
+def answer_of(done, commands):
+    assert done.returncode == 0 and done.stdout, (commands, done.stdout, done.stderr)
+    return json.loads(done.stdout)
+
+
+def waits(home):
+    """How many clients wait for a review, as the engine tells."""
+    with home[1].engine("WRIT_ADMIN_KEY") as wire:
+        return int(re.search(rb"^writ_engine_waits (\d+)", wire.get("/metrics").body, re.M)[1])
 
 
 def test_the_readmes_answers_are_the_answers(home):
-    """In the order of the page: what one block sets, a later one uses."""
-    before, shown, outcomes = [], 0, set()
+    """In the order of the page: what one block sets, a later one uses; who waits is left waiting."""
+    before, waiting, answers = [], [], {}
     for commands, printed in blocks():
         if commands.startswith(("ops/", "writ ", "export WRIT_KEY")):
             continue
         if printed is None:
             before.append(commands)
             continue
-        done = shell(home, "\n".join([*before, commands]))
-        assert done.returncode == 0, (commands, done.stderr)
-        expected, answer = json.loads(printed), json.loads(done.stdout)
-        if "source" in expected:  # a query: its record may take a moment to arrive
-            answer = harness.eventually(lambda: json.loads(shell(home, "\n".join([*before, commands])).stdout or "null"), commands, 10)
+        script, expected = "\n".join([*before, commands]), json.loads(printed)
+        if "/wait?" in commands:
+            waiting.append((commands, expected, started(home, script)))
+            harness.eventually(lambda: waits(home) == len(waiting), "the client waits", 10)
+            continue
+        answer = answer_of(shell(home, script), commands)
+        if "/audit/" in commands:  # what was done may take a moment to arrive
+            answer = harness.eventually(lambda: (now := answer_of(shell(home, script), commands)) == expected and now, commands, 10)
         assert steady(answer) == steady(expected), commands
-        outcomes.add(answer["decision"])
-        shown += 1
-    assert shown >= 5 and outcomes == {"allow", "deny", "human_review", "compute"}
+        answers[commands] = answer
+    for commands, expected, process in waiting:
+        assert steady(answer_of(ended(process), commands)) == steady(expected), commands
+    assert len(answers) + len(waiting) >= 18 and len(waiting) == 1
+    assert {answer["decision"] for answer in answers.values() if "decision" in answer} == {"allow", "deny", "human_review", "compute"}
 
 
 def test_the_readmes_writ_commands_are_commands(home):
     """All do what they say; only the check of a broken document is meant to fail."""
     lines = [line for commands, _ in blocks() for line in commands.splitlines()]
     setting = "\n".join(line for line in lines if line.startswith((". ", "export ")))
-    asked = [line for line in lines if line.startswith("writ ")]
-    assert asked
+    asked = [line for line in lines if re.match(r"(WRIT_KEY=\S+ )?writ ", line)]
+    for command in ("queue list", "queue show", "token mint", "actor list", "top --once", "audit trace", "policy put"):
+        assert any(f"writ {command}" in line for line in asked), f"README.md does not show writ {command}"
     wrong = []
     for line in asked:
         done = shell(home, f"{setting}\n{line}")

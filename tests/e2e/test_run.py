@@ -122,7 +122,7 @@ def test_if_one_dies_the_other_is_stopped_and_the_status_says_so(run, victim):
 
 
 @pytest.mark.parametrize("arguments, said", [
-    (["--stack"], "real pipeline"), (["--engine-port", "0"], "not a port"), (["--engine-port", "x"], "not a port"),
+    (["--engine-port", "0"], "not a port"), (["--engine-port", "x"], "not a port"),
     (["--engine-port", "7", "--platform-port", "7"], "cannot share"), (["--data"], "needs a value"), (["--colour"], "--colour"),
 ])
 def test_wrong_arguments_are_told(arguments, said):
