@@ -4,8 +4,8 @@
  * A counter's buckets lie at their number modulo LIMIT_BUCKETS. `head` is the newest one that was
  * looked at; those LIMIT_BUCKETS behind it are gone. A stamp from before head counts at head when
  * it asks (time does not go back within a counter), and in its own bucket when a record says so.
- * Most limits bound a count and no sum, so the sums are a second allocation: 380 bytes without
- * them, 870 with, and the index. */
+ * Most limits bound a count and no sum, so the sums are a second allocation: with its place in the
+ * index a counter takes 400 bytes without them and 900 with. */
 #ifndef SHARDS_LIMIT_TABLE_H
 #define SHARDS_LIMIT_TABLE_H
 

@@ -31,7 +31,8 @@ void wheel_remove(struct wheel *w, struct wheel_entry *e)
 {
     if (!link_is_on(&e->link)) return;
     link_remove(&e->link);
-    if (e->level != DUE && list_is_empty(&w->places[e->level][e->place])) w->occupied[e->level] &= ~(UINT64_C(1) << e->place);
+    if (e->level != DUE && list_is_empty(&w->places[e->level][e->place]))
+        w->occupied[e->level] &= ~(UINT64_C(1) << e->place);
 }
 
 void wheel_add(struct wheel *w, struct wheel_entry *e, uint64_t deadline_ms)
@@ -53,7 +54,7 @@ static uint64_t passed(uint64_t from, uint64_t to)
 
 static void take_all(struct wheel *w, unsigned level, unsigned place, struct list *into)
 {
-    list_each(&w->places[level][place], k, following) {
+    list_each (&w->places[level][place], k, following) {
         link_remove(k);
         list_append(into, k);
     }
@@ -73,7 +74,7 @@ static void advance(struct wheel *w, uint64_t now_ms)
             take_all(w, l, (unsigned)__builtin_ctzll(hit), &moving);
     }
     w->now_ms = now_ms;
-    list_each(&moving, k, following) {
+    list_each (&moving, k, following) {
         link_remove(k);
         put(w, link_owner(k, struct wheel_entry, link));
     }
@@ -96,7 +97,8 @@ uint64_t wheel_next_ms(const struct wheel *w)
         if (w->occupied[l] == 0) continue;
         uint64_t tick = w->now_ms >> (BITS * l);
         unsigned at = (unsigned)((tick + 1) & (WHEEL_PLACES - 1));
-        uint64_t turned = at == 0 ? w->occupied[l] : w->occupied[l] >> at | w->occupied[l] << (WHEEL_PLACES - at);
+        uint64_t turned =
+            at == 0 ? w->occupied[l] : w->occupied[l] >> at | w->occupied[l] << (WHEEL_PLACES - at);
         uint64_t when = (tick + 1 + (uint64_t)__builtin_ctzll(turned)) << (BITS * l);
         if (when < next) next = when;
     }

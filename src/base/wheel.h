@@ -1,9 +1,9 @@
 /* wheel.h - a hierarchical timer wheel (Varghese, Lauck 1987): many deadlines, constant cost each.
  *
- * Six levels of 64 places, a millisecond at the lowest; an entry lies at the level of the highest six
- * bits in which its deadline differs from now, and moves down as they come near. Intrusive: nothing is
- * allocated. A zeroed entry is in no wheel. Deadlines beyond two years are looked at again and
- * again, and still kept. Time never goes back. Owned by one thread. */
+ * Six levels of 64 places, a millisecond at the lowest; an entry lies at the level of the highest
+ * six bits in which its deadline differs from now, and moves down as they come near. Intrusive:
+ * nothing is allocated. A zeroed entry is in no wheel. Deadlines beyond two years are looked at
+ * again and again, and still kept. Time never goes back. Owned by one thread. */
 #ifndef BASE_WHEEL_H
 #define BASE_WHEEL_H
 
