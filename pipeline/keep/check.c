@@ -158,12 +158,14 @@ enum err keep_redis_check(const struct keep_redis *redis, const char *node, stru
                           uint64_t now_ms, enum err (*each)(void *context, unsigned slot, struct str entry),
                           void *context, bool *ret_reached, struct fault *f)
 {
-    struct redis_link_options options = {.user = redis->user, .password_file = redis->password_file, .timeout_ms = redis->timeout_ms};
+    struct redis_link_options options = {.user = redis->user, .password_file = redis->password_file,
+                                         .ca_file = redis->ca_file, .timeout_ms = redis->timeout_ms};
     struct giving giving = {.each = each, .context = context};
     *ret_reached = false;
     if (redis->url[0] == '\0')
         return redis->adopt[0] == '\0' ? ERR_OK : fault_set(f, ERR_BAD_VALUE, "", "adopt: needs redis.url, where that engine's state is");
     enum err err = redis_address_read(str_from(redis->url), &options.address, f);
+    if (err == ERR_OK) err = redis_link_check(&options, f);
     if (err != ERR_OK) return err;
     options.loop = loop_create();
     struct redis_link *l = redis_link_create(&options);

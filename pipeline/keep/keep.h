@@ -54,6 +54,7 @@ enum err keep_snapshot(struct disk *disk, const struct keep_past *past, struct s
 struct keep_redis {
     const char *url;             /* "unix:/path", "tcp://host:port" (or redis://), "" = none */
     const char *user, *password_file; /* "" = none */
+    const char *ca_file;         /* of TLS (rediss://); "" = none */
     const char *adopt;           /* --adopt NODE, or several with commas, or "" */
     uint32_t timeout_ms;
 };

@@ -68,8 +68,10 @@ struct mirror {
 enum err mirror_create(const struct mirror_options *options, struct mirror **ret, struct fault *f)
 {
     struct redis_link_options link = {.loop = options->loop, .user = options->redis.user,
-                                      .password_file = options->redis.password_file, .timeout_ms = options->redis.timeout_ms};
+                                      .password_file = options->redis.password_file,
+                                      .ca_file = options->redis.ca_file, .timeout_ms = options->redis.timeout_ms};
     enum err err = redis_address_read(str_from(options->redis.url), &link.address, f);
+    if (err == ERR_OK) err = redis_link_check(&link, f);
     if (err != ERR_OK) return err;
     struct mirror *m = calloc(1, sizeof *m);
     check(m != NULL); /* at boot */

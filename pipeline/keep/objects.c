@@ -116,19 +116,12 @@ static bool review_op(const struct delta_entry *e, uint64_t seq, unsigned index,
     return true;
 }
 
-/* As a shard's counters cut it: sixty of them are never less than the window. */
-static uint64_t bucket_ms(uint64_t window_ms)
-{
-    uint64_t width = (window_ms + LIMIT_BUCKETS - 2) / (LIMIT_BUCKETS - 1);
-    return width == 0 ? 1 : width;
-}
-
 static bool counter_ops(const struct delta_entry *e, struct buf *out, struct slot_op ops[SLOT_OPS_MAX], size_t *ret_count)
 {
     struct limit_ask ask;
     struct limit_told told;
     if (!delta_read_counted(e->body, &ask, &told)) return false;
-    uint64_t from_ms = told.stamp_ms - told.stamp_ms % bucket_ms(ask.window_ms);
+    uint64_t from_ms = limit_bucket_begin_ms(limit_bucket(told.stamp_ms, ask.window_ms), ask.window_ms);
     size_t from = out->size;
     buf_put_hex(out, ask.key.bytes, SLOT_KEY_BYTES);
     buf_printf(out, ":%" PRIu64 ":%" PRIu64, ask.window_ms, from_ms);

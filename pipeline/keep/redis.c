@@ -284,6 +284,14 @@ bool redis_link_await(struct redis_link *l, size_t most)
 
 /* ---- opening ---- */
 
+enum err redis_link_check(const struct redis_link_options *options, struct fault *f)
+{
+    if (!options->address.tls || options->ca_file[0] != '\0') return ERR_OK;
+    return fault_set(f, ERR_BAD_VALUE, "",
+                     "redis.url: TLS needs redis.ca_file, a CA of your own: names are not compared, so with a public one anybody's "
+                     "certificate would do");
+}
+
 static void auth_answered(void *context, const struct redis_value *v)
 {
     struct redis_link *l = context;
@@ -332,7 +340,7 @@ static bool begin_tls(struct redis_link *l)
     redisSSLContextError why = REDIS_SSL_CTX_NONE;
     if (l->tls == NULL) {
         redisInitOpenSSL();
-        l->tls = redisCreateSSLContext(NULL, "/etc/ssl/certs", NULL, NULL, l->options.address.host, &why);
+        l->tls = redisCreateSSLContext(l->options.ca_file, NULL, NULL, NULL, l->options.address.host, &why);
     }
     if (l->tls == NULL) remember_why(l, redisSSLContextGetError(why));
     else if (redisInitiateSSLWithContext(&l->redis->c, l->tls) == REDIS_OK) return true;

@@ -40,11 +40,16 @@ struct redis_link_options {
     struct redis_address address;
     const char *user;          /* "" = none */
     const char *password_file; /* "" = no AUTH; read again at each opening, so it may rotate */
+    const char *ca_file;       /* for TLS, which needs one */
     uint32_t timeout_ms;       /* to connect, and for each answer */
 };
 
 struct redis_link *redis_link_create(const struct redis_link_options *options);
 void redis_link_destroy(struct redis_link *l);
+
+/* TLS without a CA file is ERR_BAD_VALUE: the library compares no names, so only a CA of one's own says
+ * that this is the right server. */
+enum err redis_link_check(const struct redis_link_options *options, struct fault *f);
 
 /* Connects and says who we are, beating the loop until that is done. ERR_STORE_UNAVAILABLE: it cannot be
  * reached, or does not take us; *f says which. */

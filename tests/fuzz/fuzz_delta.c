@@ -2,8 +2,8 @@
  *
  * The first byte chooses: a list of delta entries, or one saved entry. Whatever is read from a
  * delta's body is put again and has to give the same body, byte for byte: no two spellings mean the
- * same. Then all of it is applied to (or loaded into) a shard, which refuses or takes it, lets a month pass, and
- * saves what is left. */
+ * same. Then all of it is applied to (or loaded into) a shard, which refuses or takes it, lets a
+ * month pass, and saves what is left. */
 #include <stdlib.h>
 
 #include "base/check.h"
@@ -20,9 +20,12 @@ static void put_tokens(const struct delta_entry *e, struct buf *out)
     struct id id;
     uint32_t uses;
     uint64_t at_ms;
-    if (e->kind == DELTA_TOKEN_MINTED && delta_read_minted(e->body, &t, &retry)) delta_put_minted(out, &t, &retry);
-    if (e->kind == DELTA_TOKEN_SPENT && delta_read_spent(e->body, &id, &uses)) delta_put_spent(out, id, uses);
-    if (e->kind == DELTA_TOKEN_REVOKED && delta_read_revoked(e->body, &id, &at_ms)) delta_put_revoked(out, id, at_ms);
+    if (e->kind == DELTA_TOKEN_MINTED && delta_read_minted(e->body, &t, &retry))
+        delta_put_minted(out, &t, &retry);
+    if (e->kind == DELTA_TOKEN_SPENT && delta_read_spent(e->body, &id, &uses))
+        delta_put_spent(out, id, uses);
+    if (e->kind == DELTA_TOKEN_REVOKED && delta_read_revoked(e->body, &id, &at_ms))
+        delta_put_revoked(out, id, at_ms);
 }
 
 static void put_reviews(const struct delta_entry *e, struct buf *out)
@@ -32,8 +35,10 @@ static void put_reviews(const struct delta_entry *e, struct buf *out)
     struct id id;
     struct str trace_id;
     if (e->kind == DELTA_REVIEW_OPENED && delta_read_opened(e->body, &r)) delta_put_opened(out, &r);
-    if (e->kind == DELTA_REVIEW_TRACED && delta_read_traced(e->body, &id, &trace_id)) delta_put_traced(out, id, trace_id);
-    if (e->kind == DELTA_REVIEW_VOTED && delta_read_voted(e->body, &id, &v)) delta_put_voted(out, id, &v);
+    if (e->kind == DELTA_REVIEW_TRACED && delta_read_traced(e->body, &id, &trace_id))
+        delta_put_traced(out, id, trace_id);
+    if (e->kind == DELTA_REVIEW_VOTED && delta_read_voted(e->body, &id, &v))
+        delta_put_voted(out, id, &v);
     if (e->kind == DELTA_REVIEW_MOVED && delta_read_moved(e->body, &r)) delta_put_moved(out, &r);
 }
 
@@ -44,8 +49,10 @@ static void put_others(const struct delta_entry *e, struct buf *out)
     struct actor_facts a;
     struct str tenant, actor;
     uint64_t at_ms;
-    if (e->kind == DELTA_COUNTED && delta_read_counted(e->body, &ask, &told)) delta_put_counted(out, &ask, &told);
-    if (e->kind == DELTA_ACTOR_SUSPENDED && delta_read_suspended(e->body, &a)) delta_put_suspended(out, e->slot, &a);
+    if (e->kind == DELTA_COUNTED && delta_read_counted(e->body, &ask, &told))
+        delta_put_counted(out, &ask, &told);
+    if (e->kind == DELTA_ACTOR_SUSPENDED && delta_read_suspended(e->body, &a))
+        delta_put_suspended(out, e->slot, &a);
     if (e->kind == DELTA_ACTOR_RESUMED && delta_read_resumed(e->body, &tenant, &actor, &at_ms))
         delta_put_resumed(out, e->slot, tenant, actor, at_ms);
 }
@@ -101,8 +108,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct shard *s = make_shard(), *copy = make_shard();
     struct str bytes = str_of((const char *)data + 1, size - 1);
     struct fault f;
-    if (data[0] % 2 == 0) apply_all(s, bytes);
-    else shard_load(s, bytes, &f);
+    if (data[0] % 2 == 0)
+        apply_all(s, bytes);
+    else
+        shard_load(s, bytes, &f);
     check(shard_save(s, load_into, copy) == ERR_OK); /* what is held can be kept, and come back */
     shard_prune(s, now_2026);
     shard_prune(s, now_2026 + UINT64_C(30) * 86400000);

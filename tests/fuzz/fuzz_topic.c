@@ -27,7 +27,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size < 1) return 0;
     struct str text = str_of((const char *)data + 1, size - 1);
     struct arena arena;
-    arena_init(&arena, 0, 1 << 20);
+    arena_init(&arena, 1 << 10, 1 << 20);
     if (data[0] % 2 == 0) {
         struct topic_event e;
         if (topic_event_find(text, &arena, &e)) compare(text, &arena, &e);

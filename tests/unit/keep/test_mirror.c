@@ -3,6 +3,7 @@
 
 #include <sys/prctl.h>
 
+#include "pipeline/keep/mirror.h"
 #include "pipeline/keep/redis.h"
 #include "pipeline/keep/slots.h"
 
@@ -472,6 +473,60 @@ static void what_is_staged_takes_the_old_ones_place_at_once(void **state)
     server_destroy(r);
 }
 
+static void follow_to_the_end(struct mirror *m)
+{
+    struct fault f;
+    enum err err;
+    while ((err = mirror_follow(m, &f)) == ERR_OK) {
+    }
+    assert_int_equal(err, ERR_END);
+}
+
+static void slots_written_anew_from_an_older_fold_count_nothing_twice(void **state)
+{
+    (void)state;
+    SKIP_WITHOUT_REDIS();
+    static const uint32_t nothing_lives[LIMIT_SLOTS];
+    struct server *r = server_create();
+    struct scene *s = scene_create();
+    _Atomic bool given_up = false;
+    struct loop *loop = loop_create();
+    struct mirror_options o = {.loop = loop, .journal = s->journal, .node = "node-a", .past = &s->past, .redis = redis_of(r, ""),
+                               .sheet = s->sheet, .given_up = &given_up};
+    struct mirror *m;
+    struct fault f;
+    scene_play(s, 5);
+    assert_int_equal(mirror_create(&o, &m, &f), ERR_OK);
+    assert_int_equal(mirror_connect(m, &f), ERR_OK);
+    assert_int_equal(mirror_state(m), MIRROR_REPAIRING);
+    struct fold *fold = scene_fold(s);
+    assert_int_equal(mirror_repair(m, fold, &f), ERR_OK);
+    fold_destroy(fold);
+    struct id busy = scene_mint(s, 1000), calm = scene_mint(s, 1000);
+    for (unsigned i = 0; i < 300; i++) scene_spend(s, busy, 1);
+    scene_sync(s);
+    follow_to_the_end(m);
+
+    fold = scene_fold(s); /* and then Redis goes on, beyond this fold */
+    scene_play(s, 10);
+    scene_spend(s, busy, 7);
+    scene_spend(s, calm, 11);
+    scene_sync(s);
+    follow_to_the_end(m);
+    assert_true(mirror_wants_compaction(m, nothing_lives));
+    assert_int_equal(mirror_repair(m, fold, &f), ERR_OK);
+    scene_spend(s, calm, 13); /* in one round with what its slot has already */
+    scene_sync(s);
+    follow_to_the_end(m);
+    assert_redis_is_the_truth(s, r);
+    assert_false(mirror_wants_compaction(m, nothing_lives));
+    fold_destroy(fold);
+    mirror_destroy(m);
+    loop_destroy(loop);
+    scene_destroy(s);
+    server_destroy(r);
+}
+
 /* ---- who owns it ---- */
 
 static void another_nodes_redis_is_refused_with_a_sentence(void **state)
@@ -627,6 +682,45 @@ static void an_adopted_state_comes_back_closed_and_lives_on(void **state)
     server_destroy(r);
 }
 
+/* Between claiming and writing anew, the old node's positions must mean nothing to the next start. */
+static void a_crash_right_after_claiming_an_adopted_redis_is_no_loss(void **state)
+{
+    (void)state;
+    SKIP_WITHOUT_REDIS();
+    struct server *r = server_create();
+    struct scene *first = scene_create(), *second = scene_create();
+    _Atomic bool given_up = false;
+    struct fault f;
+    bool reached;
+    begin(first, r, "node-a");
+    scene_play(first, 30);
+    await_mirror(first);
+    scene_destroy(first);
+    assert_int_equal(check_redis(second, r, "node-b", "node-a", &reached, &f), ERR_OK);
+    assert_int_equal(keep_snapshot(second->snapshots, &second->past, &second->truth, 1, &f), ERR_OK);
+    scene_record(second, scene_event, (struct str){0});
+    scene_sync(second);
+    keep_past_add_epoch(&second->past, journal_epoch(second->journal));
+
+    struct loop *loop = loop_create();
+    struct mirror_options o = {.loop = loop, .journal = second->journal, .node = "node-b", .past = &second->past, .redis = redis_of(r, ""),
+                               .sheet = second->sheet, .given_up = &given_up};
+    struct mirror *m;
+    assert_int_equal(mirror_create(&o, &m, &f), ERR_OK);
+    assert_int_equal(mirror_connect(m, &f), ERR_OK);
+    mirror_destroy(m);
+    loop_destroy(loop);
+    scene_close(second);
+    scene_open(second);
+    second->rounds = second->next = 1000;
+    begin(second, r, "node-b");
+    scene_play(second, 2);
+    await_mirror(second);
+    assert_redis_is_the_truth(second, r);
+    scene_destroy(second);
+    server_destroy(r);
+}
+
 static void what_cannot_be_adopted_is_refused(void **state)
 {
     (void)state;
@@ -663,6 +757,7 @@ int main(void)
         cmocka_unit_test(a_lost_connection_counts_nothing_twice),
         cmocka_unit_test(yesterdays_redis_is_not_believed),
         cmocka_unit_test(yesterdays_redis_at_a_start_is_not_believed),
+        cmocka_unit_test(slots_written_anew_from_an_older_fold_count_nothing_twice),
         cmocka_unit_test(the_same_write_sent_twice_happens_once),
         cmocka_unit_test(a_write_or_a_swap_by_another_than_the_owner_changes_nothing),
         cmocka_unit_test(what_is_staged_takes_the_old_ones_place_at_once),
@@ -672,6 +767,7 @@ int main(void)
         cmocka_unit_test(the_one_that_was_taken_over_stops),
         cmocka_unit_test(an_idle_engine_notices_too_that_it_was_taken_over),
         cmocka_unit_test(an_adopted_state_comes_back_closed_and_lives_on),
+        cmocka_unit_test(a_crash_right_after_claiming_an_adopted_redis_is_no_loss),
         cmocka_unit_test(what_cannot_be_adopted_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,498 @@
+"""State beyond the process, with the real programs: snapshots, and the mirror in a real Redis.
+
+A redis-server of the test's own listens on a socket in the test's directory. Each test tells the engine a
+story (tokens, reviews, a suspended actor), lets something be lost, and asks whether all of it still
+stands: no token revived, no review lost, no approval spent twice.
+"""
+
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
+
+import harness  # noqa: E402
+from harness import eventually  # noqa: E402
+
+pytestmark = pytest.mark.skipif(shutil.which("redis-server") is None, reason="redis-server is not installed")
+
+AGENT = "/v1/agent/authorize"
+POLICY = """
+rules:
+  - {id: reads, agents: ["*"], actions: ["get_*"], decision: allow}
+  - {id: refunds, agents: ["*"], actions: ["refund"], decision: human_review, reason: Refunds need a person.}
+  - {id: counted, agents: ["*"], actions: ["count"], decision: allow, limit: {per: actor, window: 1h, count: 5}}
+"""
+
+
+class Redis:
+    """One redis-server: this process is its parent and waits for it."""
+
+    def __init__(self, folder, configuration=()):
+        self.folder = pathlib.Path(folder)
+        self.folder.mkdir()
+        self.socket = self.folder / "sock"
+        self.url = f"unix:{self.socket}"
+        self.configuration = list(configuration)
+        self.user = ()
+        self.process = None
+
+    def start(self):
+        self.process = subprocess.Popen(
+            ["redis-server", "--port", "0", "--unixsocket", "sock", "--dir", str(self.folder), "--save", "",
+             "--logfile", "log", *self.configuration], cwd=self.folder, stdin=subprocess.DEVNULL)
+        eventually(lambda: "PONG" in self.ask("PING", check=False), "Redis answers")
+        return self
+
+    def ask(self, *words, check=True):
+        done = subprocess.run(["redis-cli", "-s", str(self.socket), *self.user, *[str(w) for w in words]],
+                              capture_output=True, text=True, timeout=30)
+        assert not check or done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+        self.process = None
+
+    def end(self):
+        if self.process is not None:
+            self.process.send_signal(signal.SIGCONT)
+            self.kill()
+
+    def save_as(self, name):
+        self.ask("SAVE")
+        shutil.copy(self.folder / "dump.rdb", self.folder / name)
+
+    def restore(self, name):
+        """What a restored backup is: the server comes back with an old file."""
+        self.kill()
+        shutil.copy(self.folder / name, self.folder / "dump.rdb")
+        self.start()
+
+
+@pytest.fixture
+def redis(tmp_path):
+    server = Redis(tmp_path / "r").start()
+    yield server
+    server.end()
+
+
+@pytest.fixture
+def fresh(tmp_path):
+    made = []
+
+    def make(name="s", redis=None, **options):
+        folder = tmp_path / f"{name}{len(made)}"
+        folder.mkdir()
+        engine = [*(["--redis.url", redis.url, "--redis.timeout_ms", "1000"] if redis else []), *options.pop("engine", [])]
+        made.append(harness.Stack(folder, engine=engine, **options))
+        return made[-1]
+
+    yield make
+    for stack in made:
+        stack.close()
+
+
+class Story:
+    """What one engine was told, and what must be true of it ever after."""
+
+    def __init__(self, stack):
+        self.stack = stack
+        self.reviewer = stack.key("rita-laptop", ["reviewer"], owner="rita", reviewers=["*"], wait=False)
+        stack.policy("base", POLICY)
+        self.number = 0
+        self.revoked, self.plain, self.counted = [], [], []  # tokens; counted: (token, uses left)
+        self.pending, self.approved, self.redeemed, self.denied = [], [], [], []  # (review, body)
+        self.suspended = []
+
+    def call(self, method, path, key="agent", body=None):
+        with self.stack.at_engine(key) as wire:
+            return wire.request(method, path, body=body)
+
+    def mint(self, **more):
+        reply = self.call("POST", "/v1/tokens/mint", body={"scope": "get_*", "actor": "bot", "ttl_seconds": 3600, **more})
+        assert reply.status == 201, reply
+        return reply.json
+
+    def use(self, token):
+        return self.call("POST", AGENT, token["token"], {"action": "get_x"})
+
+    def enqueue(self):
+        self.number += 1
+        body = {"action": "refund", "actor": f"bot-{self.number}", "args": {"n": self.number}}
+        reply = self.call("POST", AGENT, body=body)
+        assert reply.status == 200 and reply.json["decision"] == "human_review", reply
+        return reply.json["review_id"], body
+
+    def resolve(self, review, verb):
+        reply = self.call("POST", f"/v1/queue/{review[0]}/{verb}", self.reviewer)
+        assert reply.status == 200, reply
+
+    def redeem(self, review):
+        reply = self.call("POST", f"/v1/queue/{review[0]}/redeem", body=review[1])
+        assert reply.status == 200, reply
+        return reply.json
+
+    def tell(self, rounds=3):
+        """One chapter more."""
+        for _ in range(rounds):
+            self.plain.append(self.mint())
+            counted = self.mint(max_uses=3)
+            assert self.use(counted).json["decision"] == "allow"
+            self.counted.append([counted, 2])
+            dead = self.mint()
+            assert self.call("DELETE", f"/v1/tokens/{dead['token_id']}").status == 200
+            self.revoked.append(dead)
+            self.pending.append(self.enqueue())
+            for verb, shelf in (("approve", self.approved), ("deny", self.denied), ("approve", self.redeemed)):
+                shelf.append(self.enqueue())
+                self.resolve(shelf[-1], verb)
+            assert self.redeem(self.redeemed[-1])["allowed"] is True
+        actor = f"mallory-{len(self.suspended)}"
+        assert self.call("POST", f"/v1/actors/{actor}/suspend", "admin", {"reason": "odd"}).status == 200
+        self.suspended.append(actor)
+        return self
+
+    def status(self, review):
+        reply = self.call("GET", f"/v1/queue/{review[0]}", self.reviewer)
+        assert reply.status == 200, reply
+        return reply.json["status"]
+
+    def check(self):
+        """Nothing revived, nothing lost, nothing spent twice. Uses one approval and one use of each token up."""
+        for token in self.revoked:
+            assert self.use(token).status == 401, "a revoked token lives"
+        for token in self.plain:
+            assert self.use(token).json["decision"] == "allow"
+        for entry in self.counted:
+            if entry[1] > 0:
+                assert self.use(entry[0]).json["decision"] == "allow"
+                entry[1] -= 1
+            if entry[1] == 0:
+                assert self.use(entry[0]).json["rule"] == "token:uses", "a use too many"
+        for review in self.pending:
+            assert self.status(review) == "pending"
+        for review in self.denied:
+            assert self.status(review) == "denied"
+        for review in self.redeemed:
+            again = self.redeem(review)
+            assert (again["allowed"], again["rule"]) == (False, "review:redeemed"), "an approval spent twice"
+        if self.approved:
+            review = self.approved.pop()
+            assert self.redeem(review)["allowed"] is True, "an approval lost"
+            self.redeemed.append(review)
+        for actor in self.suspended:
+            answer = self.call("POST", AGENT, body={"action": "get_x", "actor": actor}).json
+            assert (answer["decision"], answer["rule"]) == ("deny", "actor:suspended")
+
+    def wait_mirrored(self):
+        def done():
+            now = self.stack.metrics(self.stack.engine)
+            return now["writ_engine_redis_up"] == 1 and now["writ_engine_redis_lag_records"] == 0 and \
+                now["writ_engine_redis_position"] >= now["writ_engine_journal_durable_seq"]
+        eventually(done, "everything is in Redis")
+
+
+def health(stack):
+    with stack.at_engine(None) as wire:
+        return wire.get("/healthz").json
+
+
+def refused_start(program):
+    """Starts a program that must refuse; its last words."""
+    size = program.log.stat().st_size if program.log.exists() else 0
+    program.start(ready=False)
+    assert program.wait() == 1
+    return program.log.read_text(errors="replace")[size:]
+
+
+def positions(redis):
+    return {redis.ask("GET", f"writ:{{slot-{n}}}:position") for n in range(0, 1024, 37)}
+
+
+# ---- snapshots alone ----
+
+
+def test_all_state_survives_kills_and_another_number_of_reactors(fresh):
+    stack = fresh(engine=["--snapshot.seconds", "1"]).start()
+    story = Story(stack).tell()
+    story.check()
+    for reactors, crash in (("1", True), ("4", True), ("3", False), ("2", True)):
+        stack.engine.kill() if crash else stack.engine.stop()
+        at = stack.engine.arguments.index("--reactors")
+        stack.engine.arguments[at + 1] = reactors
+        stack.engine.start()
+        story.check()
+        story.tell(1)
+    stack.engine.stop()
+
+
+def snapshots(stack):
+    return sorted((stack.engine_data / "engine" / "snapshots").glob("snapshot-*"))
+
+
+def test_a_damaged_snapshot_is_noticed_and_the_one_before_it_serves(fresh):
+    stack = fresh().start()
+    story = Story(stack).tell()
+    stack.engine.stop()
+    stack.engine.start()
+    story.tell(1)
+    stack.engine.stop()
+    newest = snapshots(stack)[-1]
+    assert len(snapshots(stack)) == 2
+    whole = newest.read_bytes()
+    newest.write_bytes(whole[:700] + bytes([whole[700] ^ 1]) + whole[701:])
+    stack.engine.start()
+    story.check()
+    assert newest.name in stack.engine.tail(), "nobody was told"
+    stack.engine.stop()
+    for file in snapshots(stack):
+        file.write_bytes(file.read_bytes()[:-1])
+    assert "none of the 2 snapshots verifies" in refused_start(stack.engine)
+
+
+def test_a_journal_that_lost_its_end_is_refused(fresh):
+    stack = fresh().start()
+    Story(stack).tell(1)
+    stack.engine.stop()
+    shutil.rmtree(stack.engine_data / "engine" / "journal")
+    assert "the end of the journal is lost" in refused_start(stack.engine)
+
+
+def test_records_missing_behind_the_snapshot_are_refused_with_their_place(fresh):
+    stack = fresh(engine=["--journal.segment", "1MiB"]).start()
+    story = Story(stack)
+    big = {"action": "get_x", "args": {"text": "x" * 40000}}
+    for _ in range(60):
+        assert story.call("POST", AGENT, body=big).status == 200
+    stack.engine.stop()
+    for file in snapshots(stack):
+        file.unlink()
+    first = sorted((stack.engine_data / "engine" / "journal").glob("*.journal"))[0]
+    first.unlink()
+    words = refused_start(stack.engine)
+    assert "there is no snapshot" in words and "begins with seq" in words, words
+
+
+def test_healthz_and_metrics_tell_of_snapshots(fresh):
+    stack = fresh(engine=["--snapshot.seconds", "1"]).start()
+    Story(stack).tell(1)
+    eventually(lambda: stack.metrics(stack.engine)["writ_engine_snapshots_total"] >= 1, "a snapshot is made")
+    assert health(stack)["checks"]["snapshot"] == "ok"
+    assert "redis" not in health(stack)["checks"]
+    # A fold cannot be made of damage: degraded, and the engine goes on.
+    for file in snapshots(stack):
+        file.write_bytes(b"x" * 5000)
+    with stack.at_engine() as wire:
+        assert wire.post(AGENT, {"action": "get_x"}).status == 200
+    told = eventually(lambda: (words := health(stack)["checks"]["snapshot"]) != "ok" and words, "it is told that no snapshot can be made")
+    assert "verifies" in told
+    assert health(stack)["status"] == "degraded"
+    assert stack.metrics(stack.engine)["writ_engine_snapshot_failures_total"] >= 1
+    with stack.at_engine() as wire:
+        assert wire.post(AGENT, {"action": "get_x"}).status == 200
+
+
+# ---- the mirror ----
+
+
+def test_the_mirror_follows_from_start_to_end(fresh, redis):
+    stack = fresh(redis=redis).start()
+    story = Story(stack).tell()
+    story.wait_mirrored()
+    assert health(stack)["checks"]["redis"] == "ok"
+    keys = redis.ask("--scan", "--pattern", "writ:*").split()
+    assert all(key.startswith("writ:{slot-") for key in keys)
+    assert sum(key.endswith(":owner") for key in keys) == 1024
+    assert any(key.endswith(":tokens") for key in keys) and any(key.endswith(":reviews") for key in keys)
+    assert not any(":next:" in key for key in keys)
+    stack.engine.stop()
+    assert len(positions(redis)) == 1, "the end is marked in every slot"
+    stack.engine.start()
+    story.tell(1)
+    story.wait_mirrored()
+    assert stack.metrics(stack.engine)["writ_engine_redis_repaired_slots_total"] == 0
+    story.check()
+
+
+def test_an_emptied_a_killed_and_a_restored_redis_change_nothing(fresh, redis):
+    stack = fresh(redis=redis, engine=["--reactors", "1"]).start()
+    story = Story(stack).tell()
+    story.wait_mirrored()
+    redis.save_as("yesterday.rdb")
+    story.tell()
+    redis.ask("FLUSHALL")
+    story.tell(1)
+    story.wait_mirrored()
+    story.check()
+    redis.restore("yesterday.rdb")
+    story.tell(1)
+    story.wait_mirrored()
+    story.check()
+    for reactors in ("4", "3"):
+        stack.engine.kill()
+        redis.restore("yesterday.rdb")
+        at = len(stack.engine.arguments) - 1 - stack.engine.arguments[::-1].index("--reactors")
+        stack.engine.arguments[at + 1] = reactors
+        stack.engine.start()
+        story.check()
+        story.tell(1)
+        story.wait_mirrored()
+    assert stack.metrics(stack.engine)["writ_engine_redis_repaired_slots_total"] > 0
+    redis.kill()
+    story.tell(1)
+    story.check()
+    stack.engine.stop()
+
+
+def test_a_redis_that_is_away_or_hangs_is_degraded_and_not_down(fresh, redis):
+    redis.kill()
+    stack = fresh(redis=redis).start()
+    story = Story(stack).tell(1)
+    assert health(stack)["status"] == "degraded" and "Redis" in health(stack)["checks"]["redis"]
+    redis.start()
+    story.wait_mirrored()
+    assert health(stack)["checks"]["redis"] == "ok"
+    redis.process.send_signal(signal.SIGSTOP)
+    begun = time.monotonic()
+    story.tell(1)
+    story.check()
+    eventually(lambda: health(stack)["checks"]["redis"] != "ok", "it is told that Redis does not answer")
+    assert time.monotonic() - begun < 30
+    redis.process.send_signal(signal.SIGCONT)
+    story.tell(1)
+    story.wait_mirrored()
+    story.check()
+    stack.engine.stop()
+
+
+def test_a_second_engine_on_the_same_redis_refuses_to_start(fresh, redis):
+    stack = fresh(redis=redis).start()
+    story = Story(stack).tell(1)
+    story.wait_mirrored()
+    second = fresh(redis=redis, engine=["--node", "second"])
+    second.make_first_keys()
+    words = refused_start(second.engine)
+    node = health(stack)["node"]
+    assert f"engine {node}" in words and f"--adopt {node}" in words, words
+    story.tell(1)
+    story.check()
+    story.wait_mirrored()
+    stack.engine.stop()
+
+
+def test_a_lost_disk_is_adopted_and_what_was_open_comes_back_closed(fresh, redis):
+    stack = fresh(redis=redis, engine=["--node", "first"]).start()
+    story = Story(stack).tell()
+    story.wait_mirrored()
+    stack.engine.kill()
+    lost = stack.engine_data / "engine"
+    lost.rename(stack.engine_data / "lost")
+
+    assert "--adopt first" in refused_start(stack.engine)
+    lost_again = stack.engine_data / "engine"
+    assert not list((lost_again / "snapshots").glob("*")), "a refused start leaves no state"
+    shutil.copytree(stack.engine_data / "lost" / "signers", lost_again / "signers", dirs_exist_ok=True)
+    stack.engine.arguments += ["--adopt", "first"]
+    stack.engine.start()
+    assert "adopted" in stack.engine.tail(20000)
+    for token in story.revoked:
+        assert story.use(token).status == 401
+    for token, _ in story.counted:
+        assert story.use(token).status == 401, "a counted token came back open"
+    for token in story.plain:
+        assert story.use(token).json["decision"] == "allow"
+    for review in story.approved:
+        assert story.redeem(review)["rule"] == "review:expired", "an approval came back open"
+    for review in story.redeemed:
+        assert story.redeem(review)["rule"] == "review:redeemed"
+    for review in story.pending:
+        assert story.status(review) == "pending"
+    for actor in story.suspended:
+        assert story.call("POST", AGENT, body={"action": "get_x", "actor": actor}).json["rule"] == "actor:suspended"
+    story.counted, story.approved = [], []
+    story.tell(1)
+    story.wait_mirrored()
+    stack.engine.kill()
+    stack.engine.start()  # the option stays, and does nothing any more
+    story.check()
+    story.wait_mirrored()
+    stack.engine.stop()
+
+
+def test_the_engine_that_was_taken_over_says_so_and_ends(fresh, redis):
+    stack = fresh(redis=redis, engine=["--node", "first"]).start()
+    story = Story(stack).tell(1)
+    story.wait_mirrored()
+    other = fresh(redis=redis, engine=["--node", "second", "--adopt", "first"])
+    other.make_first_keys()
+    other.platform.start()
+    with stack.at_engine() as wire:
+        wire.open()
+        other.engine.start(ready=False)
+        refusal = eventually(lambda: (r := wire.post(AGENT, {"action": "get_x"})).status == 503 and r, "the first one stops deciding")
+        assert "another engine" in refusal.json["error"]
+    assert stack.engine.wait() == 1
+    assert "second" in stack.engine.tail()
+    other.engine.wait_ready()
+    other.engine.stop()
+
+
+def test_a_user_and_a_password_from_a_file(fresh, tmp_path):
+    server = Redis(tmp_path / "r", ["--user", "default", "off", "--user", "writ", "on", ">open sesame", "~writ:*", "+@all"])
+    server.user = ("--user", "writ", "--pass", "open sesame", "--no-auth-warning")
+    server.start()
+    try:
+        secret = tmp_path / "secret"
+        secret.write_text("open sesame\n")
+        stack = fresh(redis=server, engine=["--redis.user", "writ", "--redis.password_file", str(secret)]).start()
+        story = Story(stack).tell(1)
+        story.wait_mirrored()
+        stack.engine.stop()
+        secret.write_text("wrong\n")
+        stack.engine.start()
+        eventually(lambda: "does not take us" in health(stack)["checks"]["redis"], "a wrong password is told")
+        assert "sesame" not in stack.engine.tail(100000) and "wrong\\n" not in stack.engine.tail(100000)
+        secret.write_text("open sesame\n")  # it is read again at each attempt
+        story.wait_mirrored()
+        stack.engine.stop()
+    finally:
+        server.end()
+
+
+def test_what_cannot_be_is_refused_at_the_start(fresh, tmp_path):
+    for option, value, words in (("--redis.url", "rediss://cache:6379", "TLS"), ("--redis.url", "http://cache:6379", "redis.url"),
+                                 ("--adopt", "first", "needs redis.url")):
+        stack = fresh(engine=[option, value])
+        stack.make_first_keys()
+        assert words in refused_start(stack.engine)
+
+
+# ---- ops/stack ----
+
+
+def test_ops_stack_starts_stops_and_tells(tmp_path):
+    environment = {**os.environ, "WRIT_STACK": str(tmp_path / "st"), "WRIT_REDIS_PORT": str(harness.free_port())}
+
+    def run(*words):
+        done = subprocess.run([str(harness.TOP / "ops" / "stack"), *words], capture_output=True, text=True, env=environment, timeout=60)
+        return done.returncode, done.stdout + done.stderr
+
+    try:
+        assert run("status")[0] == 1
+        status, words = run("up", "redis")
+        assert status == 0 and "redis: running" in words
+        assert run("up")[0] == 0  # again is no fault
+        assert run("kill9", "redis")[0] == 0 and run("status", "redis")[0] == 1
+        assert run("start", "redis")[0] == 0
+        assert run("down")[0] == 0 and run("status")[0] == 1
+        assert run("up", "nothing")[0] == 2 and run("dance")[0] == 2
+    finally:
+        run("down")
