@@ -19,6 +19,13 @@ the same round: above 1 the engine is the cheaper one. Every figure is the media
   synced_c1      synced        1           1
   pipelined_x16  synced       64          16      3
   unix_c64       written      64           1      (both over a Unix socket)
+
+Each request is a new one: its actor and its arguments carry a serial number, so that no review is
+shared with an earlier request and no actor has a hundred of them pending. A dry run of every call
+tells its outcome beforehand, and one in 16 of what is sent is a call that a person has to look at.
+
+Rows of state (mint, token_c64, enqueue, wake, limited_local, limited_remote, recovery) have no
+nginx beside them; ops/lib/bench_state.py says what they are.
 """
 
 import argparse
@@ -37,6 +44,7 @@ import time
 TOP = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(TOP / "tests" / "e2e"))
 
+import bench_state  # noqa: E402
 import harness  # noqa: E402
 
 ROWS = {  # name: durability, connections, depth, over a Unix socket, gate
@@ -50,6 +58,10 @@ ROWS = {  # name: durability, connections, depth, over a Unix socket, gate
 SEED = 20261120
 BODIES = 20000
 OUTCOME_SHARE = 0.05
+SNAPSHOT_THREADS = ("fold",) # they live while they make one
+QUIET_SECONDS = 0.3
+PROCESS_CLOCK = 2 # of another process: clock_getcpuclockid(3) makes it so from the pid
+REVIEW_EVERY = 16  # one in so many requests; they stay pending and are state that a row piles up
 OUTCOMES = ("allow", "deny", "human_review", "compute")
 
 
@@ -93,12 +105,21 @@ def generated_calls(chance):
     return calls
 
 
-def write_bodies(path, calls, chance):
-    """Every line is another request: the calls in random order, confidence and context varied."""
+def write_bodies(path, calls, outcomes, chance, count=BODIES, actor_of=None):
+    """Every line is another request: the calls in random order, confidence and context varied.
+
+    The load generator writes a serial number over the @s and a 64th of it over the ~s.
+    """
+    asked = [call for call, outcome in zip(calls, outcomes) if outcome == "human_review"]
+    others = [call for call, outcome in zip(calls, outcomes) if outcome != "human_review"]
+    review_at = 0
     with open(path, "w") as out:
-        for _ in range(BODIES):
-            action, actor, args = chance.choice(calls)
-            body = {"action": action, "actor": actor, "args": args}
+        for number in range(count):
+            if number % REVIEW_EVERY == 0:
+                review_at = number + chance.randrange(REVIEW_EVERY)
+            action, actor, args = chance.choice(asked if number == review_at else others)
+            actor = actor_of(number) if actor_of else f"{actor}-~~~~~~~~"
+            body = {"action": action, "actor": actor, "args": {**args, "ref": "@@@@@@@@"}}
             if chance.random() < 0.7:
                 body["confidence"] = round(chance.uniform(0.6, 1), chance.randint(1, 3))
             if chance.random() < 0.3:
@@ -108,6 +129,29 @@ def write_bodies(path, calls, chance):
             members = list(body.items())
             chance.shuffle(members)
             out.write(json.dumps(dict(members), separators=chance.choice([(",", ":"), (", ", ": ")])) + "\n")
+
+
+def outcomes_of(stack, calls):
+    """What each call comes to, by a dry run."""
+    outcomes = []
+    with stack.at_engine("admin") as wire:
+        for action, actor, args in calls:
+            reply = wire.post("/v1/agent/authorize?dry_run=true",
+                              {"action": action, "actor": f"{actor}-0", "args": args, "confidence": 0.9})
+            if reply.status != 200:
+                fail(f"a dry run of {action}: {reply}")
+            outcomes.append(reply.json["decision"])
+    return outcomes
+
+
+def load_examples(stack):
+    """ops/examples, where the rules for one actor are for its numbered ones as well."""
+    for file in sorted((TOP / "ops" / "examples").glob("*.yaml")):
+        text = file.read_text()
+        for actor in ("assistant", "user"):
+            text = text.replace(f"agents: [{actor}", f'agents: [{actor}, "{actor}-*"')
+        stack.policy(file.stem, text, wait=False)
+    stack.wait_followed()
 
 
 def filler(number, actions, chance):
@@ -125,7 +169,7 @@ def filler(number, actions, chance):
 
 def load_policies(stack, calls, from_corpus, chance):
     if from_corpus:
-        stack.examples()
+        load_examples(stack)
     else:
         stack.policy("generated", GENERATED_POLICY)
     actions = sorted({action for action, _, _ in calls})
@@ -138,7 +182,7 @@ def load_policies(stack, calls, from_corpus, chance):
 
 
 def cpu_by_thread(pids):
-    """CPU time so far in ns, {name of thread: sum over those of that name}."""
+    """CPU time so far in ns of the threads that live, {name of thread: sum over those of that name}."""
     spent = {}
     for pid in pids:
         for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
@@ -151,8 +195,18 @@ def cpu_by_thread(pids):
 
 
 def cpu_ns(pids):
-    """CPU time so far of all threads of these processes."""
-    return sum(cpu_by_thread(pids).values())
+    """CPU time so far of these processes, with that of threads that have ended, as those that fold snapshots."""
+    return sum(time.clock_gettime_ns(~pid << 3 | PROCESS_CLOCK) for pid in pids)
+
+
+def wait_folded(pid):
+    """Until no snapshot is being made, and none begins for a moment: it belongs to earlier requests."""
+    quiet_since = time.monotonic()
+    deadline = quiet_since + 120
+    while time.monotonic() < min(quiet_since + QUIET_SECONDS, deadline):
+        if any(name in cpu_by_thread([pid]) for name in SNAPSHOT_THREADS):
+            quiet_since = time.monotonic()
+        time.sleep(0.02)
 
 
 class Nginx:
@@ -198,18 +252,24 @@ def signal_all(pids, number):
         os.kill(pid, number)
 
 
-def run_load(address, row, seconds, bodies, key_file):
-    _, connections, depth, _, _ = ROWS[row]
-    command = ["taskset", "-c", "1", str(harness.BIN / "load"), "--address", address, "--file", str(bodies),
-               "--connections", str(connections), "--pipeline", str(depth), "--seconds", str(seconds)]
+def run_load(address, bodies, connections, depth=1, seconds=None, requests=None, key_file=None, serial=0, path=None,
+             statuses=("200",), more=()):
+    """One run of the load generator over one or two files of bodies; what it printed."""
+    command = ["taskset", "-c", "1", str(harness.BIN / "load"), "--address", address,
+               "--connections", str(connections), "--pipeline", str(depth), "--serial", str(serial), *map(str, more)]
+    for file in [bodies] if isinstance(bodies, pathlib.Path) else bodies:
+        command += ["--file", str(file)]
+    command += ["--requests", str(requests)] if requests else ["--seconds", str(seconds)]
     if key_file:
         command += ["--key-file", str(key_file)]
+    if path:
+        command += ["--path", path]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         fail(f"the load generator failed ({done.returncode}): {done.stdout}{done.stderr}")
     result = json.loads(done.stdout)
-    if set(result["statuses"]) != {"200"}:
-        fail(f"not every answer was a 200: {result['statuses']}")
+    if set(result["statuses"]) != set(statuses):
+        fail(f"not every answer was a {' or '.join(statuses)}: {result['statuses']}")
     return result
 
 
@@ -220,43 +280,62 @@ class Bench:
         calls = corpus_calls()
         self.from_corpus = calls is not None
         self.calls = calls or generated_calls(self.chance)
-        self.bodies = folder / "bodies.ndjson"
-        write_bodies(self.bodies, self.calls, self.chance)
+        self.bodies, self.outcomes = folder / "bodies.ndjson", None
+        self.serial = 0
+        self.rules = 0 # until a stack has started
 
-    def start(self, durability):
+    def start(self, durability, *engine):
         folder = self.folder / "stack"
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
         between = folder / "platform.sock" # as ops/run connects them
         stack = harness.Stack(folder, engine=["--durability", durability, "--listen.unix", folder / "engine.sock",
-                                              "--platform.url", f"unix:{between}"],
+                                              "--platform.url", f"unix:{between}", *engine],
                               platform=["--listen.unix", between],
                               engine_prefix=["taskset", "-c", "0"], platform_prefix=["taskset", "-c", "1"])
         stack.start()
         self.rules = load_policies(stack, self.calls, self.from_corpus, random.Random(SEED))
         if self.rules < 1000:
             fail(f"only {self.rules} rules are loaded")
+        if self.outcomes is None:
+            self.outcomes = outcomes_of(stack, self.calls)
+            write_bodies(self.bodies, self.calls, self.outcomes, self.chance)
         (folder / "agent.key").write_text(stack.keys["agent"] + "\n")
+        self.serial = 0
         return stack
+
+    def engine_turn(self, stack, address, bodies, *arguments, **options):
+        """One run against the engine, until everything is published: what the generator said, and CPU."""
+        stack.wait_published()
+        wait_folded(stack.engine.pid)
+        metrics = stack.metrics(stack.engine)
+        before, spent = cpu_by_thread([stack.engine.pid]), cpu_ns([stack.engine.pid])
+        result = run_load(address, bodies, *arguments, serial=self.serial, **options)
+        self.serial += result["requests"]
+        stack.wait_published()
+        after, spent = cpu_by_thread([stack.engine.pid]), cpu_ns([stack.engine.pid]) - spent
+        result["threads"] = {name: (ns - before.get(name, 0)) / 1000 / result["replies"] for name, ns in after.items()}
+        result["cpu_us"] = spent / 1000 / result["replies"]
+        result["threads"]["ended"] = max(0, result["cpu_us"] - sum(result["threads"].values()))
+        result["snapshots_us"] = result["threads"]["ended"] + sum(result["threads"].get(name, 0) for name in SNAPSHOT_THREADS)
+        result["steady_us"] = result["cpu_us"] - result["snapshots_us"]
+        now = stack.metrics(stack.engine)
+        result["syncs"] = now["writ_engine_journal_syncs_total"] - metrics["writ_engine_journal_syncs_total"]
+        result["crossed"] = now["writ_engine_calls_crossed_total"] - metrics["writ_engine_calls_crossed_total"]
+        return result
 
     def engine_round(self, stack, row, seconds):
         unix = ROWS[row][3]
         address = f"unix:{stack.folder}/engine.sock" if unix else f"127.0.0.1:{stack.engine.port}"
-        stack.wait_published()
-        syncs = stack.metrics(stack.engine)["writ_engine_journal_syncs_total"]
-        before = cpu_by_thread([stack.engine.pid])
-        result = run_load(address, row, seconds, self.bodies, stack.folder / "agent.key")
-        stack.wait_published()
-        after = cpu_by_thread([stack.engine.pid])
-        result["threads"] = {name: (ns - before.get(name, 0)) / 1000 / result["replies"] for name, ns in after.items()}
-        result["cpu_us"] = sum(result["threads"].values())
-        result["syncs"] = stack.metrics(stack.engine)["writ_engine_journal_syncs_total"] - syncs
-        return result
+        _, connections, depth, _, _ = ROWS[row]
+        return self.engine_turn(stack, address, self.bodies, connections, depth, seconds, key_file=stack.folder / "agent.key")
 
     def nginx_round(self, nginx, row, seconds):
         address = f"unix:{nginx.socket}" if ROWS[row][3] else f"127.0.0.1:{nginx.port}"
         before = cpu_ns(nginx.pids())
-        result = run_load(address, row, seconds, self.bodies, self.folder / "stack" / "agent.key") # the same POSTs
+        _, connections, depth, _, _ = ROWS[row]
+        result = run_load(address, self.bodies, connections, depth, seconds,
+                          key_file=self.folder / "stack" / "agent.key", serial=self.serial) # the same POSTs
         result["cpu_us"] = (cpu_ns(nginx.pids()) - before) / 1000 / result["replies"]
         return result
 
@@ -279,6 +358,9 @@ class Bench:
                         signal_all([stack.engine.pid], signal.SIGSTOP)
                         theirs.append(self.nginx_round(nginx, row, seconds))
                         signal_all([stack.engine.pid], signal.SIGCONT)
+            asked = sum(r["decisions"]["human_review"] for r in (warm, *ours))
+            harness.eventually(lambda: stack.metrics(stack.engine)["writ_engine_reviews_pending"] == asked,
+                               f"each of {asked} human_reviews is a fresh review", 10)
             stack.engine.stop()
             stack.platform.stop()
         finally:
@@ -302,6 +384,8 @@ class Bench:
             "name": row, "durability": ROWS[row][0], "connections": ROWS[row][1], "depth": ROWS[row][2],
             "req_s": round(median(ours, "req_s")), "p50_ms": round(median(ours, "p50_ms"), 3),
             "p99_ms": round(median(ours, "p99_ms"), 3), "cpu_us": round(median(ours, "cpu_us"), 2),
+            "steady_us": round(median(ours, "steady_us"), 2),
+            "cpu_us_mean": round(sum(r["cpu_us"] * r["replies"] for r in ours) / replies, 2),
             "vs_nginx": round(statistics.median(ratios), 3),
             "vs_nginx_min": round(min(ratios), 3), "vs_nginx_max": round(max(ratios), 3),
             "nginx_req_s": round(median(theirs, "req_s")), "nginx_p50_ms": round(median(theirs, "p50_ms"), 3),
@@ -348,13 +432,14 @@ def print_threads(rows):
     print(f"{'row':<14}" + "".join(f"{name:>17}" for name in names))
     for r in rows:
         print(f"{r['name']:<14}" + "".join(f"{r['threads_cpu_us'].get(name, 0):>17.2f}" for name in names))
+    print("medians; over all requests together: " + ", ".join(f"{r['name']} {r['cpu_us_mean']:.2f}" for r in rows))
 
 
 def micro_benchmarks():
     """The in-process ones, on core 0, as they print themselves."""
     printed = {}
     for path in sorted(harness.BIN.glob("bench_*")):
-        if not os.access(path, os.X_OK):
+        if not os.access(path, os.X_OK) or path.name == "bench_recovery": # a row of its own
             continue
         done = subprocess.run(["taskset", "-c", "0", str(path)], capture_output=True, text=True, cwd=TOP, timeout=120)
         printed[path.name] = done.stdout.strip().splitlines()
@@ -365,9 +450,12 @@ def micro_benchmarks():
 
 def main():
     parser = argparse.ArgumentParser(prog="ops/bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--row", action="append", choices=list(ROWS), help="only this row (may be repeated)")
+    parser.add_argument("--row", action="append", choices=[*ROWS, *bench_state.ROWS],
+                        help="only this row (may be repeated)")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=1.5, help="of load in each turn")
+    parser.add_argument("--state-size", type=int, default=1_000_000, metavar="N",
+                        help="live tokens under the rows of state; a tenth of that are pending reviews")
     parser.add_argument("--quick", action="store_true", help="one round of half a second a row: a smoke test, not a measurement")
     parser.add_argument("--data", type=pathlib.Path, default=TOP / "build" / "bench", help="where the programs keep their data")
     parser.add_argument("--json", nargs="?", const="-", metavar="FILE", help="print JSON instead of the table, or also write it to FILE")
@@ -375,6 +463,9 @@ def main():
     options = parser.parse_args()
     if options.quick:
         options.rounds, options.seconds = 1, 0.5
+        options.state_size = min(options.state_size, 20_000)
+    if "WRIT_BUILD" not in os.environ or harness.REACTORS != "1":
+        fail("start it by ops/bench, which builds what it measures; other builds carry sanitizers, and one reactor is measured")
     if len(os.sched_getaffinity(0)) < 2:
         fail("two cores are needed: one for what is measured, one for the rest")
     options.data.mkdir(parents=True, exist_ok=True)
@@ -386,26 +477,31 @@ def main():
     bench = Bench(options, options.data.resolve())
     start = time.monotonic()
     rows = []
-    for row in options.row or ROWS:
+    wanted = options.row or [*ROWS, *bench_state.ROWS]
+    for row in (name for name in ROWS if name in wanted):
         rows.append(bench.measure(row))
         print(f"{row}: {rows[-1]['cpu_us']} us of CPU a request, {rows[-1]['vs_nginx']} of nginx's", file=sys.stderr)
+    state_rows, memory = bench_state.measure(bench, [name for name in bench_state.ROWS if name in wanted], sys.modules[__name__])
     about = {"processor": processor(), "cores": os.cpu_count(), "kernel": machine.release(), "file_system": kind,
-             "rules": bench.rules, "traffic": "corpus of tool calls" if bench.from_corpus else "seeded generator",
+             "rules": bench.rules, "state_size": options.state_size, "traffic": "corpus of tool calls" if bench.from_corpus else "seeded generator",
              "rounds": options.rounds, "seconds_a_turn": options.seconds}
     print(f"\n{about['processor']}, {about['cores']} cores, Linux {about['kernel']}; journal on {kind}; {bench.rules} rules; "
           f"traffic: {about['traffic']}; medians of {options.rounds} rounds of {options.seconds} s")
-    print_table(rows)
-    print_threads(rows)
+    if rows:
+        print_table(rows)
+        print_threads(rows)
+    bench_state.print_table(state_rows, memory)
     micro = {} if options.no_micro else micro_benchmarks()
     print(f"\n{time.monotonic() - start:.0f} seconds", file=sys.stderr)
     shutil.rmtree(options.data / "stack", ignore_errors=True)
 
-    document = json.dumps({"rows": rows, "machine": about, "micro": micro}, indent=1)
+    document = json.dumps({"rows": rows + state_rows, "state": memory, "machine": about, "micro": micro}, indent=1)
     if quiet:
         print(document, file=stdout)
     elif options.json:
         pathlib.Path(options.json).write_text(document + "\n")
     missed = [r["name"] for r in rows if r["gate"] and r["vs_nginx"] < r["gate"]]
+    missed += [r["name"] for r in state_rows if r["goal_met"] is False]
     if missed and not options.quick:
         print(f"below their gate: {', '.join(missed)}", file=sys.stderr)
         return 1

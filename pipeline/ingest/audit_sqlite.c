@@ -225,14 +225,19 @@ static enum err streams_of(void *state, struct str node,
     struct audit_sqlite *a = state;
     sqlite3_stmt *s = database_statement(
         a->database,
-        "SELECT node, journal, epoch, next_seq FROM streams WHERE node = ?1 ORDER BY journal");
+        "SELECT node, journal, epoch, next_seq, iif(from_seq = next_seq, asked_at, 0) FROM streams"
+        " LEFT JOIN replays USING (node, journal) WHERE node = ?1"
+        " UNION ALL SELECT node, journal, '', 1, asked_at FROM replays WHERE node = ?1 AND NOT EXISTS"
+        " (SELECT 1 FROM streams WHERE streams.node = replays.node AND streams.journal = "
+        "replays.journal) ORDER BY 2");
     bind_text(s, 1, node);
     enum err err;
     while ((err = statement_step(s)) == ERR_OK) {
         struct audit_stream stream = {.node = column_text(s, 0),
                                       .journal = column_text(s, 1),
                                       .epoch = column_text(s, 2),
-                                      .next_seq = column_u64(s, 3)};
+                                      .next_seq = column_u64(s, 3),
+                                      .replay = column_u64(s, 4)};
         each(context, &stream);
     }
     sqlite3_reset(s);

@@ -23,6 +23,7 @@ struct audit_source {
 struct audit_stream {
     struct str node, journal, epoch;
     uint64_t next_seq;
+    uint64_t replay; /* told by streams_of: records from next_seq on were asked for again; the request's number */
 };
 
 struct audit_row {             /* to be stored */
@@ -81,6 +82,7 @@ struct audit_store_ops {
     /* Compares and sets; `from` NULL: makes it. ERR_PRECONDITION_FAILED: it was not there. */
     enum err (*stream_move)(void *state, const struct audit_stream *from,
                             const struct audit_stream *to);
+    /* Also those of which nothing is stored yet but a replay was asked for: next_seq 1, no epoch. */
     enum err (*streams_of)(void *state, struct str node,
                            void (*each)(void *context, const struct audit_stream *s),
                            void *context);

@@ -38,6 +38,14 @@ struct ingest_result {
 enum err ingest_stream(struct store *s, const struct ingest_batch *batch, struct ingest_result *ret,
                        struct fault *f);
 
+/* The same within a transaction that the caller has begun and ends. ERR_STREAM_GAP and
+ * ERR_EPOCH_UNKNOWN leave it fit to be committed: nothing was stored of the batch but what was
+ * quarantined. After any other error it must be rolled back. */
+enum err ingest_stream_within(struct store *s, const struct ingest_batch *batch, struct ingest_result *ret,
+                              struct fault *f);
+/* Within a transaction: these bytes go to quarantine and to the log. */
+enum err ingest_quarantine(struct store *s, const struct audit_quarantined *q, struct fault *f);
+
 /* What people and other systems post: one event, an array, or NDJSON; all or nothing. */
 struct ingest_post {
     struct str body;

@@ -122,6 +122,18 @@ static const char step_1_no_identity[] =
     "CREATE INDEX records_source ON records (node, journal, seq)"
     " WHERE node IS NOT NULL;";
 
+/* Readers of Kafka's audit topic. */
+static const char step_2[] =
+    "CREATE TABLE consumers (topic TEXT NOT NULL, owner TEXT NOT NULL, beat INTEGER NOT NULL, seen_at "
+    "INTEGER NOT NULL,"
+    " PRIMARY KEY (topic, owner)) WITHOUT ROWID;"
+    "CREATE TABLE offsets (topic TEXT NOT NULL, partition INTEGER NOT NULL, next_offset INTEGER NOT "
+    "NULL,"
+    " owner TEXT NOT NULL, updated_at INTEGER NOT NULL, PRIMARY KEY (topic, partition)) WITHOUT ROWID;"
+    "CREATE TABLE replays (node TEXT NOT NULL, journal TEXT NOT NULL, from_seq INTEGER NOT NULL,"
+    " asked_at INTEGER NOT NULL, PRIMARY KEY (node, journal)) WITHOUT ROWID;"
+    "PRAGMA user_version = 2;";
+
 static enum err run(struct database *d, const char *sql, struct fault *f)
 {
     if (sqlite3_exec(d->handle, sql, NULL, NULL, NULL) == SQLITE_OK) return ERR_OK;
@@ -155,6 +167,7 @@ static enum err step_up(struct database *d, uint64_t version, struct fault *f)
         if (err == ERR_OK)
             err = run(d, "PRAGMA application_id = 0x77726974; PRAGMA user_version = 1;", f);
     }
+    if (version < 2 && err == ERR_OK) err = run(d, step_2, f);
     return err;
 }
 
@@ -168,7 +181,7 @@ static enum err pragma_u64(struct database *d, const char *sql, uint64_t *ret, s
     return ERR_OK;
 }
 
-enum { NEWEST = 1 };
+enum { NEWEST = 2 };
 
 enum err database_migrate(struct database *d, struct fault *f)
 {

@@ -25,10 +25,12 @@ static enum err read_log_id(struct store *s, struct fault *f)
 }
 
 /* SQLite makes files with the umask; ours holds MACs and people's arguments, so it is made first,
- * closed to others (WAL and index files take their mode from it). */
+ * closed to others (WAL and index files take their mode from it). One that is there is not touched:
+ * to close any descriptor of a file takes away the locks that this process's other connections have
+ * on it, and then another process deletes the log that they write to. */
 static void make_private(const char *path)
 {
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd >= 0) close(fd);
 }
 

@@ -43,10 +43,9 @@ static struct audit_source source_of(const struct intake *in, uint64_t seq)
 }
 
 /* Tells the log, at most ALARMS_PER_SECOND times a second; the metrics count them all. */
-static void alarm_log(struct intake *in, const struct audit_quarantined *q)
+static void alarm_log(struct store *s, const struct audit_quarantined *q)
 {
-    struct store *s = in->store;
-    uint64_t second = in->batch->now_ms / 1000;
+    uint64_t second = q->created_at / 1000;
     if (second != s->alarm_second) s->alarms = 0;
     s->alarm_second = second;
     if (++s->alarms > ALARMS_PER_SECOND) return;
@@ -56,15 +55,21 @@ static void alarm_log(struct intake *in, const struct audit_quarantined *q)
              s->alarms == ALARMS_PER_SECOND ? "; more in this second are only counted" : "");
 }
 
+enum err ingest_quarantine(struct store *s, const struct audit_quarantined *q, struct fault *f)
+{
+    const struct audit_store *audit = store_audit(s);
+    alarm_log(s, q);
+    enum err err = audit->ops->quarantine(audit->state, q);
+    return err == ERR_OK ? ERR_OK : database_fault(s->database, err, f);
+}
+
 static enum err quarantine(struct intake *in, uint64_t seq, struct str line, const char *reason)
 {
     const struct audit_quarantined q = {.reason = reason,
                                         .source = source_of(in, seq),
                                         .bytes = line,
                                         .created_at = in->batch->now_ms};
-    alarm_log(in, &q);
-    enum err err = in->audit->ops->quarantine(in->audit->state, &q);
-    return err == ERR_OK ? ERR_OK : store_fault(in, err);
+    return ingest_quarantine(in->store, &q, in->fault);
 }
 
 static enum err clash(struct intake *in, uint64_t seq, struct str line, const char *reason)
@@ -268,23 +273,39 @@ static enum err check_batch(const struct ingest_batch *b, struct fault *f)
     return ERR_OK;
 }
 
+/* *ret_before: where the stream stood. */
+static enum err take_within(struct store *s, const struct ingest_batch *batch, struct ingest_result *ret,
+                            uint64_t *ret_before, struct fault *f)
+{
+    struct intake in = {
+        .store = s, .audit = store_audit(s), .batch = batch, .result = ret, .fault = f};
+    arena_init(&in.arena, EVENT_ARENA_FIRST, EVENT_ARENA_LIMIT);
+    enum err err = batch_take(&in);
+    arena_fini(&in.arena);
+    *ret_before = ret->next_seq;
+    if (err == ERR_OK && in.end_seq > ret->next_seq) ret->next_seq = in.end_seq;
+    return err;
+}
+
+enum err ingest_stream_within(struct store *s, const struct ingest_batch *batch, struct ingest_result *ret,
+                              struct fault *f)
+{
+    uint64_t before;
+    *ret = (struct ingest_result){0};
+    enum err err = check_batch(batch, f);
+    return err == ERR_OK ? take_within(s, batch, ret, &before, f) : err;
+}
+
 enum err ingest_stream(struct store *s, const struct ingest_batch *batch, struct ingest_result *ret,
                        struct fault *f)
 {
+    uint64_t before = 0;
     *ret = (struct ingest_result){0};
     enum err err = check_batch(batch, f);
+    if (err == ERR_OK) err = store_begin(s, f);
     if (err != ERR_OK) return err;
-    struct intake in = {
-        .store = s, .audit = store_audit(s), .batch = batch, .result = ret, .fault = f};
-    err = store_begin(s, f);
-    if (err != ERR_OK) return err;
-    arena_init(&in.arena, EVENT_ARENA_FIRST, EVENT_ARENA_LIMIT);
-    err = store_end(s, batch_take(&in), f);
-    arena_fini(&in.arena);
-    if (err != ERR_OK) { /* nothing was stored, whatever was counted */
-        *ret = (struct ingest_result){.next_seq = ret->next_seq};
-        return err;
-    }
-    if (in.end_seq > ret->next_seq) ret->next_seq = in.end_seq;
-    return ERR_OK;
+    err = store_end(s, take_within(s, batch, ret, &before, f), f);
+    /* Nothing was stored, whatever was counted. */
+    if (err != ERR_OK) *ret = (struct ingest_result){.next_seq = before};
+    return err;
 }

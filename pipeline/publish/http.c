@@ -112,6 +112,7 @@ static enum err report_read(const struct json *root, struct stream_report *ret, 
         r.known = true;
         r.next_seq = json_u64(s, STR("next_seq"), 0);
         r.want_from = json_u64(s, STR("want_from"), r.next_seq);
+        r.replay = json_u64(s, STR("replay"), 0);
     }
     *ret = r;
     return ERR_OK;
@@ -213,7 +214,7 @@ enum err transport_http_create(const char *url, const char *key_file, const char
 {
     struct http_transport *t = calloc(1, sizeof *t);
     check(t != NULL); /* at boot */
-    t->door = (struct transport){t, http_find, http_send, http_interrupt, http_destroy};
+    t->door = (struct transport){t, http_find, http_send, http_interrupt, http_destroy, NULL};
     t->key_file = strdup(key_file);
     t->node = strdup(node);
     check(t->key_file != NULL && t->node != NULL);

@@ -23,6 +23,20 @@ enum position_news positions_found(struct positions *p, const struct stream_repo
     return other ? POSITION_NEW_LOG : news;
 }
 
+enum position_news positions_relayed(struct positions *p, const struct stream_report *r, uint64_t end)
+{
+    struct positions moved = *p;
+    enum position_news news = positions_found(&moved, r, end);
+    if (news == POSITION_AHEAD || news == POSITION_NONSENSE) return news;
+    /* The first answer says where to begin, which is what any earlier request was about. */
+    bool asked = p->next != 0 && r->replay != 0 && r->replay != p->replay;
+    bool stays = p->next > moved.next && !asked;
+    if (stays) moved.next = p->next;
+    if (r->replay != 0) moved.replay = r->replay;
+    *p = moved;
+    return asked ? POSITION_ASKED : news;
+}
+
 enum position_news positions_accepted(struct positions *p, uint64_t first, uint64_t count, uint64_t next_seq,
                                       uint64_t end)
 {

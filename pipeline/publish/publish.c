@@ -22,7 +22,7 @@
 #include "metrics/metrics.h"
 #include "pipeline/publish/batch.h"
 
-enum { BATCH_BYTES_LEAST = 64 << 10, DRAIN_RETRY_MS = 50, RELOG_EVERY = 100 };
+enum { BATCH_BYTES_LEAST = 64 << 10, DRAIN_RETRY_MS = 50, RELOG_EVERY = 100, SETTLE_MS = 50 };
 
 struct publisher {
     /* Set before the thread starts. */
@@ -38,6 +38,9 @@ struct publisher {
     size_t batch_bytes;
     uint64_t poll_due_ms;
     struct chance chance;
+    struct relay_report relay;            /* of a relay, as last told */
+    uint64_t progress_ms, stall_ms;       /* when the platform last came closer to it; how long it may not */
+    uint64_t quiet_finds;                 /* positions that a relay did without, in a row */
 
     /* Between threads. */
     _Alignas(64) _Atomic uint32_t rings; /* what the listener sleeps on */
@@ -49,6 +52,8 @@ struct publisher {
     struct publish_status status;
     uint64_t answered_ms;
 };
+
+static bool is_relayed(const struct publisher *p) { return p->transport->settle != NULL; }
 
 static uint64_t monotonic_ms(void) { return world_monotonic_ns() / 1000000; }
 
@@ -95,13 +100,13 @@ static void rest(struct publisher *p, uint64_t ms)
 
 const char *publish_state_name(enum publish_state s)
 {
-    static const char *const names[] = {"finding", "sending", "ahead", "diverged", "gap", "broken", "stopped"};
+    static const char *const names[] = {"finding", "sending", "ahead", "diverged", "gap", "broken", "misfit", "stopped"};
     return names[s];
 }
 
 bool publish_state_is_alarm(enum publish_state s)
 {
-    return s == PUBLISH_AHEAD || s == PUBLISH_DIVERGED || s == PUBLISH_GAP || s == PUBLISH_BROKEN;
+    return s == PUBLISH_AHEAD || s == PUBLISH_DIVERGED || s == PUBLISH_GAP || s == PUBLISH_BROKEN || s == PUBLISH_MISFIT;
 }
 
 static uint64_t lag_of(const struct publisher *p, uint64_t confirmed)
@@ -114,6 +119,11 @@ static void set_gauges(struct publisher *p)
 {
     metric_set(p->sheet, METRIC_PUBLISH_CONFIRMED_SEQ, p->positions.confirmed);
     metric_set(p->sheet, METRIC_PUBLISH_LAG, lag_of(p, p->positions.confirmed));
+    if (!is_relayed(p)) return;
+    uint64_t delivered = p->relay.delivered == 0 ? p->positions.confirmed : p->relay.delivered - 1;
+    metric_set(p->sheet, METRIC_PUBLISH_DELIVERED_SEQ, delivered);
+    metric_set(p->sheet, METRIC_PUBLISH_DELIVERY_LAG, lag_of(p, delivered));
+    metric_set(p->sheet, METRIC_PUBLISH_UNDER_WAY, p->relay.under_way);
 }
 
 void publish_status(const struct publisher *p, struct publish_status *ret)
@@ -133,13 +143,16 @@ static void in_step(struct publisher *p)
     pthread_mutex_lock(&p->lock);
     enum publish_state before = p->status.state;
     bool had_trouble = p->status.failures_in_a_row > 0 || publish_state_is_alarm(before);
-    p->status = (struct publish_status){.state = PUBLISH_SENDING, .confirmed_seq = p->positions.confirmed};
+    p->status = (struct publish_status){.state = PUBLISH_SENDING, .confirmed_seq = p->positions.confirmed,
+                                        .delivered_seq = p->relay.delivered == 0 ? 0 : p->relay.delivered - 1};
     p->answered_ms = monotonic_ms();
     pthread_mutex_unlock(&p->lock);
 
     journal_confirm(p->journal, p->positions.confirmed);
     set_gauges(p);
-    p->poll_due_ms = monotonic_ms() + PUBLISH_POLL_MS;
+    bool waits = is_relayed(p) && p->positions.confirmed + 1 < p->positions.next;
+    p->poll_due_ms = monotonic_ms() + (waits ? PUBLISH_RELAY_POLL_MS : PUBLISH_POLL_MS);
+    p->quiet_finds = 0;
     if (had_trouble || before == PUBLISH_FINDING)
         log_text(LOG_INFO, "publishing", "in step with the platform from seq %llu on",
                  (unsigned long long)p->positions.next);
@@ -206,7 +219,18 @@ static bool news_are_good(struct publisher *p, enum position_news news, uint64_t
 {
     switch (news) {
     case POSITION_FINE: return true;
+    case POSITION_ASKED:
+        metric_add(p->sheet, METRIC_PUBLISH_REPLAYS, 1);
+        log_text(LOG_WARNING, "publish_asked_again",
+                 "records are missing behind Kafka, and the platform asks for them; sending again from seq %llu",
+                 (unsigned long long)p->positions.next);
+        return true;
     case POSITION_REPLAY:
+        if (is_relayed(p)) {
+            log_text(LOG_WARNING, "publish_replay",
+                     "the platform lost records it had confirmed (a restored database?); it reads them from the topic again");
+            return true;
+        }
         log_text(LOG_WARNING, "publish_replay",
                  "the platform lost records it had confirmed (a restored database?); sending again from seq %llu",
                  (unsigned long long)p->positions.next);
@@ -222,6 +246,49 @@ static bool news_are_good(struct publisher *p, enum position_news news, uint64_t
 }
 
 /* ---- find ---- */
+
+/* What a relay needs the platform for can wait: records go on to it meanwhile. */
+static void find_failed(struct publisher *p, const struct fault *f)
+{
+    if (!is_relayed(p) || p->positions.next == 0) {
+        failed(p, f);
+        return;
+    }
+    metric_add(p->sheet, METRIC_PUBLISH_FAILURES, 1);
+    p->must_find = false;
+    uint64_t failures = ++p->quiet_finds;
+    pthread_mutex_lock(&p->lock);
+    bool is_new = strcmp(p->status.text, f->text) != 0;
+    snprintf(p->status.text, sizeof p->status.text, "%s", f->text);
+    pthread_mutex_unlock(&p->lock);
+    if (is_stopping(p) == 0 && (is_new || failures % RELOG_EVERY == 0))
+        log_text(LOG_WARNING, "publish_unconfirmed", "records go to Kafka, unconfirmed: %s", f->text);
+    uint32_t chance;
+    chance_take(&p->chance, &chance, sizeof chance);
+    p->poll_due_ms = monotonic_ms() + backoff_ms(failures, chance);
+}
+
+/* Behind a relay: whether the platform still comes closer to what the relay has. Where it does not,
+ * the relay may have lost what it had acknowledged (its topic was deleted, or truncated). */
+static void watch_progress(struct publisher *p, uint64_t confirmed_before)
+{
+    uint64_t now = monotonic_ms();
+    bool all_read = p->positions.confirmed + 1 >= p->relay.delivered;
+    if (p->progress_ms == 0 || all_read || p->positions.confirmed != confirmed_before) {
+        p->progress_ms = now;
+        p->stall_ms = PUBLISH_STALL_MS;
+        return;
+    }
+    if (p->relay.under_way > 0 || now - p->progress_ms < p->stall_ms) return;
+    p->progress_ms = now;
+    p->stall_ms = p->stall_ms * 2 < PUBLISH_STALL_MOST_MS ? p->stall_ms * 2 : PUBLISH_STALL_MOST_MS;
+    p->positions.next = p->positions.confirmed + 1;
+    metric_add(p->sheet, METRIC_PUBLISH_REPLAYS, 1);
+    log_text(LOG_WARNING, "publish_stalled",
+             "the platform's position stays at %llu, though Kafka has more (is kafka.brokers set there? was the topic "
+             "deleted?); sending again from there",
+             (unsigned long long)p->positions.confirmed);
+}
 
 /* False, with the alarm raised: the record before the platform's next is not the one that we have
  * there. A record that is no longer kept cannot be compared. */
@@ -245,22 +312,31 @@ static bool history_is_ours(struct publisher *p, const struct stream_report *r)
     return false;
 }
 
+/* Whether the answer tells what was known: then the history need not be compared again. */
+static bool is_no_news(const struct publisher *p, const struct stream_report *r)
+{
+    if (p->must_find || !r->known) return false;
+    if (is_relayed(p)) return strcmp(p->positions.log_id, r->log_id) == 0 && r->next_seq - 1 >= p->positions.confirmed;
+    return r->next_seq == p->positions.next && r->want_from == r->next_seq;
+}
+
 static void find(struct publisher *p)
 {
     struct stream_report r = {0};
     struct fault f = {0};
     if (p->transport->find(p->transport->state, &r, &f) != ERR_OK) {
-        failed(p, &f);
+        find_failed(p, &f);
         return;
     }
-    bool unchanged = r.known && r.next_seq == p->positions.next && r.want_from == r.next_seq && !p->must_find;
     struct positions moved = p->positions;
-    enum position_news news = positions_found(&moved, &r, journal_durable_seq(p->journal));
+    uint64_t end = journal_durable_seq(p->journal), before = moved.confirmed;
+    enum position_news news = is_relayed(p) ? positions_relayed(&moved, &r, end) : positions_found(&moved, &r, end);
     bool good = news != POSITION_AHEAD && news != POSITION_NONSENSE;
-    if (good && !unchanged && !history_is_ours(p, &r)) return;
+    if (good && !is_no_news(p, &r) && !history_is_ours(p, &r)) return;
     p->positions = moved;
     if (!news_are_good(p, news, r.next_seq - 1, "position")) return;
     p->must_find = false;
+    if (is_relayed(p)) watch_progress(p, before);
     in_step(p);
 }
 
@@ -295,6 +371,37 @@ static void too_large(struct publisher *p, const struct batch *b, const struct f
     failed(p, f);
 }
 
+/* A relay took some of the batch, or none of it for a while; then it may have said why. */
+static void queued(struct publisher *p, const struct batch *b, const struct send_answer *a, const struct fault *f)
+{
+    p->positions.next = a->next_seq;
+    if (a->next_seq > b->first_seq) {
+        metric_add(p->sheet, METRIC_PUBLISH_BATCHES, 1);
+        uint64_t soon = monotonic_ms() + PUBLISH_RELAY_POLL_MS;
+        if (p->poll_due_ms > soon) p->poll_due_ms = soon;
+        return;
+    }
+    if (f->text[0] == '\0') return;
+    pthread_mutex_lock(&p->lock);
+    bool is_new = strcmp(p->status.text, f->text) != 0;
+    snprintf(p->status.text, sizeof p->status.text, "%s", f->text);
+    pthread_mutex_unlock(&p->lock);
+    if (is_new) log_text(LOG_WARNING, "publish_waits", "%s", f->text);
+}
+
+static void settle(struct publisher *p, uint64_t ms)
+{
+    struct fault f = {0};
+    enum err e = p->transport->settle(p->transport->state, (uint32_t)ms, &p->relay, &f);
+    set_gauges(p);
+    pthread_mutex_lock(&p->lock);
+    p->status.delivered_seq = p->relay.delivered == 0 ? 0 : p->relay.delivered - 1;
+    pthread_mutex_unlock(&p->lock);
+    if (e == ERR_OK) return;
+    p->positions.next = p->relay.delivered;
+    failed(p, &f);
+}
+
 static void send_batch(struct publisher *p, const struct batch *b)
 {
     struct send_answer a = {0};
@@ -304,6 +411,8 @@ static void send_batch(struct publisher *p, const struct batch *b)
     case SENT_GAP: gap(p, b, &a); break;
     case SENT_DIVERGED: alarm_raise(p, PUBLISH_DIVERGED, f.text); break;
     case SENT_TOO_LARGE: too_large(p, b, &f); break;
+    case SENT_QUEUED: queued(p, b, &a, &f); break;
+    case SENT_MISFIT: alarm_raise(p, PUBLISH_MISFIT, f.text); break;
     case SENT_FAILED: failed(p, &f); break;
     }
 }
@@ -343,12 +452,19 @@ static bool all_confirmed(struct publisher *p)
     return p->positions.next != 0 && p->positions.confirmed >= journal_durable_seq(p->journal);
 }
 
+/* All of it is where a stop may leave it: confirmed, or kept safe by the relay. */
+static bool all_safe(struct publisher *p)
+{
+    uint64_t durable = journal_durable_seq(p->journal);
+    return all_confirmed(p) || (is_relayed(p) && p->positions.next > durable && p->relay.delivered > durable);
+}
+
 static bool is_done(struct publisher *p)
 {
     uint32_t stopping = is_stopping(p);
     if (stopping == 0) return false;
     if (publish_state_is_alarm(p->status.state)) return true; /* only this thread writes it; waiting heals nothing */
-    return stopping == 2 || all_confirmed(p) || monotonic_ms() >= atomic_load(&p->drain_until_ms);
+    return stopping == 2 || all_safe(p) || monotonic_ms() >= atomic_load(&p->drain_until_ms);
 }
 
 static void step(struct publisher *p)
@@ -358,10 +474,13 @@ static void step(struct publisher *p)
         find(p);
         return;
     }
+    if (is_relayed(p)) settle(p, 0);
     uint64_t durable = journal_durable_seq(p->journal);
     if (durable < p->positions.next) {
         set_gauges(p);
-        listen_for(p, p->poll_due_ms - now);
+        uint64_t left = p->poll_due_ms - now;
+        if (p->relay.under_way > 0) settle(p, left < SETTLE_MS ? left : SETTLE_MS);
+        else listen_for(p, left);
         durable = journal_durable_seq(p->journal);
         if (durable < p->positions.next) return;
     }
@@ -385,6 +504,8 @@ enum err publish_start(const struct publish_options *options, struct publisher *
     struct transport *transport = options->transport;
     if (transport == NULL) {
         enum err e = transport_http_create(options->url, options->key_file, options->node, &transport, f);
+        if (e == ERR_OK && options->kafka != NULL)
+            e = transport_kafka_create(options->kafka, options->node, transport, &transport, f);
         if (e != ERR_OK) return e;
     }
     struct publisher *p = aligned_alloc(64, (sizeof(struct publisher) + 63) / 64 * 64);
@@ -425,7 +546,7 @@ bool publish_stop(struct publisher *p, uint32_t drain_ms)
         ended = ended_by(p, monotonic_ms() + DRAIN_RETRY_MS);
     }
     pthread_join(p->thread, NULL);
-    bool all = all_confirmed(p);
+    bool all = all_safe(p);
     batch_filler_fini(&p->filler);
     p->transport->destroy(p->transport);
     pthread_mutex_destroy(&p->lock);

@@ -1,8 +1,8 @@
 /* publish.h - the engine's records on their way to the platform, in order, without end.
  *
- * One thread tails the journal up to its durable seq and sends batches; whatever the platform
- * answers or does not answer, nothing else in the engine waits for it. A platform that is away
- * costs lag, never a decision.
+ * One thread tails the journal up to its durable seq and sends batches, over HTTP or by Kafka;
+ * whatever the platform or the brokers answer or do not answer, nothing else in the engine waits for
+ * it. A platform that is away costs lag, never a decision.
  *
  *            +------------- any failure: wait 50 ms … 5 s ------------+
  *            v                                                        |
@@ -12,6 +12,13 @@
  *            +→ AHEAD     the platform has records that this journal never had (the disk went back)
  *            +→ DIVERGED  the platform's last record is of another history than ours
  *            +→ GAP       the platform wants records that are no longer kept
+ *            +→ MISFIT    Kafka's topic is not what it should be
+ *
+ * By Kafka, records are under way until the brokers have acknowledged them, and then until the
+ * platform has read them; its positions, asked for a few times a second, are what confirms, so a
+ * journal segment is kept until the platform has it. The platform may ask for a replay; and where its
+ * position has stood for PUBLISH_STALL_MS behind what the topic has, the records between are sent
+ * again unasked (twice as late each time): a topic that lost them loses nothing.
  *
  * The platform's answer is the position: it is kept in no file here. A batch has one epoch, at
  * most PUBLISH_BATCH_BYTES and PUBLISH_BATCH_RECORDS. Records that nobody hurries wait up to
@@ -21,6 +28,7 @@
 
 #include "base/fault.h"
 #include "journal/journal.h"
+#include "pipeline/topic/topic.h"
 
 struct publisher;
 struct transport; /* publish/transport.h */
@@ -33,6 +41,15 @@ enum {
     PUBLISH_BATCH_RECORDS = 1000,
     PUBLISH_DELAY_MS = 20,
     PUBLISH_POLL_MS = 5000,         /* positions are asked for at least this often */
+    PUBLISH_RELAY_POLL_MS = 250,    /* and this often while a relay has what the platform has not */
+    PUBLISH_STALL_MS = 30000,
+    PUBLISH_STALL_MOST_MS = 600000,
+};
+
+struct publish_kafka { /* texts are copied */
+    struct topic_access access;
+    uint32_t partitions;     /* of the topic, 1 … TOPIC_PARTITIONS_MAX */
+    const char *compression; /* lz4, zstd, none */
 };
 
 struct publish_options {
@@ -40,6 +57,7 @@ struct publish_options {
     const char *node;            /* this engine's name; copied */
     const char *url;             /* the platform, http://host:port or unix:/path; copied */
     const char *key_file;        /* its API key; read again after a failure, so a key can rotate; copied */
+    const struct publish_kafka *kafka; /* NULL: records go over HTTP. Else by Kafka, and url is for positions */
     struct transport *transport; /* NULL: HTTP to url. Else taken, and url and key_file are not read */
 };
 
@@ -50,6 +68,7 @@ enum publish_state {
     PUBLISH_DIVERGED,
     PUBLISH_GAP,
     PUBLISH_BROKEN,   /* the journal cannot be read back */
+    PUBLISH_MISFIT,   /* the topic */
     PUBLISH_STOPPED
 };
 const char *publish_state_name(enum publish_state s); /* "finding" */
@@ -58,6 +77,7 @@ bool publish_state_is_alarm(enum publish_state s);    /* a person must look */
 struct publish_status {
     enum publish_state state;
     uint64_t confirmed_seq, durable_seq, lag_records;
+    uint64_t delivered_seq; /* by Kafka: acknowledged by the brokers */
     uint64_t failures_in_a_row;
     uint64_t silent_ms;     /* since the platform last answered as it should; since the start if never */
     char text[320];         /* what is wrong, for people; "" = nothing */
@@ -71,7 +91,8 @@ void publish_wake(struct publisher *p);
 
 void publish_status(const struct publisher *p, struct publish_status *ret); /* any thread */
 
-/* Tries for `drain_ms` to have everything confirmed, then stops and frees. True: all of it was. */
+/* Tries for `drain_ms` to have everything confirmed (by Kafka: acknowledged by the brokers), then stops
+ * and frees. True: all of it was. */
 bool publish_stop(struct publisher *p, uint32_t drain_ms);
 
 #endif

@@ -6,11 +6,12 @@
 #include <unistd.h>
 
 #include "access/key.h"
+#include "access/token.h"
 #include "base/check.h"
 #include "cli/cli.h"
 #include "http/client.h"
 
-enum { CALL_MS = 30000, REPLY_MAX = 16 << 20, KEY_FILE_MAX = 512, TARGET_MAX = 4096 };
+enum { CALL_MS = 30000, REPLY_MAX = 16 << 20, CREDENTIAL_MAX = TOKEN_TEXT_MAX + 2, TARGET_MAX = 4096 };
 
 static const char *const program[] = {[SIDE_ENGINE] = "writ-engine", [SIDE_PLATFORM] = "writ-platform"};
 
@@ -24,6 +25,18 @@ static bool is_open_to_others(const char *path)
     return stat(path, &s) == 0 && S_ISREG(s.st_mode) && (s.st_mode & (S_IRGRP | S_IROTH)) != 0;
 }
 
+bool is_token_text(struct str text)
+{
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    size_t dots = 0;
+    if (!str_starts(text, STR("ey")) || text.size > TOKEN_TEXT_MAX) return false;
+    for (size_t i = 0; i < text.size; i++) {
+        if (text.bytes[i] == '.') dots++;
+        else if (text.bytes[i] == '\0' || strchr(letters, text.bytes[i]) == NULL) return false;
+    }
+    return dots == 2;
+}
+
 int credential(struct cli *c, struct str *ret)
 {
     struct str text = environment_value(c, "WRIT_KEY");
@@ -31,16 +44,16 @@ int credential(struct cli *c, struct str *ret)
         if (is_open_to_others(c->key_file.bytes))
             return cli_complain(c, USAGE, "%s can be read by other users: chmod 600 it, and rotate the key",
                             c->key_file.bytes);
-        int code = file_text(c, c->key_file, KEY_FILE_MAX, &text);
+        int code = file_text(c, c->key_file, CREDENTIAL_MAX, &text);
         if (code != DONE) return code;
     }
     while (text.size > 0 && (unsigned char)text.bytes[text.size - 1] <= ' ') text.size--;
     struct id id;
     if (text.size == 0)
         return cli_complain(c, USAGE, "no API key: put one in WRIT_KEY, or in a file and name that with --key-file");
-    if (!credential_read(text, &id))
+    if (!credential_read(text, &id) && !is_token_text(text))
         return cli_complain(c, USAGE, "the API key in %s is not one, or was cut or mistyped: it is wk_ and 77 more "
-                                  "characters", str_is_absent(c->key_file) ? "WRIT_KEY" : c->key_file.bytes);
+                                  "characters, or what writ token mint printed", str_is_absent(c->key_file) ? "WRIT_KEY" : c->key_file.bytes);
     *ret = text;
     return DONE;
 }
@@ -165,6 +178,7 @@ static int was_refused(struct cli *c, const struct request *r, const struct repl
     if (c->json) print_json(c, ret->body);
     if (error.size == 0) return cli_complain(c, REFUSED, "%s answered %d", program[r->side], ret->status);
     cli_complain(c, REFUSED, "%.*s (%d %.*s)", STR_FORMAT(error), ret->status, STR_FORMAT(code));
+    if (r->hint != NULL && str_equal(code, str_from(r->hint_code))) fprintf(c->err, "  %s\n", r->hint);
     tell_details(c, json_get(ret->root, STR("details")));
     return REFUSED;
 }
@@ -187,11 +201,11 @@ int call(struct cli *c, const struct request *r, struct reply *ret)
     if (code == DONE) code = client_for(c, r, ret);
     if (code != DONE) return code;
 
-    struct buf bearer = scratch(c, 128);
+    struct buf bearer = scratch(c, TOKEN_TEXT_MAX + 16);
     buf_put_literal(&bearer, "Bearer ");
     buf_put(&bearer, key);
-    struct http_call what = {.method = r->method, .target = r->target, .body = r->body, .timeout_ms = CALL_MS,
-                             .reply_max = REPLY_MAX};
+    struct http_call what = {.method = r->method, .target = r->target, .body = r->body,
+                             .timeout_ms = r->timeout_ms == 0 ? CALL_MS : r->timeout_ms, .reply_max = REPLY_MAX};
     const struct http_header headers[] = {{STR("Authorization"), r->without_key ? (struct str){0} : buf_view(&bearer)},
                                           {STR("If-Match"), r->if_match},
                                           {STR("If-None-Match"), r->if_none_match}};

@@ -46,7 +46,8 @@ struct command {
 
 /* Each file's commands, ended by a row without a name. */
 extern const struct command key_commands[], policy_commands[], authorize_commands[], audit_commands[],
-    doctor_commands[], docs_commands[], cel_commands[], queue_commands[], token_commands[], actor_commands[];
+    doctor_commands[], docs_commands[], cel_commands[], queue_commands[], token_commands[], actor_commands[],
+    top_commands[];
 
 /* The whole program. */
 int cli_run(int argc, char **argv, char **environment, FILE *out, FILE *err);
@@ -84,6 +85,8 @@ int file_text(struct cli *c, struct str path, size_t most, struct str *ret);
 bool time_or_ago(struct cli *c, struct str text, struct str *ret);
 /* Now plus a span, or an RFC 3339 time. */
 bool time_or_in(struct cli *c, struct str text, struct str *ret);
+/* The value of a metric, named with its labels, in the text of /metrics; false where it is not in it. */
+bool metric_find(struct str scrape, const char *name, double *ret);
 
 /* ---- calling (call.c) ---- */
 
@@ -96,6 +99,8 @@ struct request {
     struct str if_match, if_none_match;
     bool without_key;
     bool quiet;                    /* says nothing about failures: the caller does */
+    unsigned timeout_ms;           /* 0: half a minute */
+    const char *hint_code, *hint;  /* what else to say where it is refused with that code; NULL: nothing */
 };
 
 struct reply {
@@ -111,7 +116,10 @@ int call(struct cli *c, const struct request *r, struct reply *ret);
 
 struct str side_address(const struct cli *c, enum side side);
 
-/* The credential: WRIT_KEY, or the file. Complains itself. */
+/* Whether it looks like a minted token (three parts of base64url). */
+bool is_token_text(struct str text);
+
+/* The credential, an API key or a token: WRIT_KEY, or the file. Complains itself. */
 int credential(struct cli *c, struct str *ret);
 
 /* A target under construction, percent-encoded. */

@@ -154,35 +154,25 @@ static void look_at_key(struct visit *v)
 
 /* ---- figures ---- */
 
-/* The value of a metric without labels; false where the scrape has none. */
-static bool figure(struct str scrape, const char *name, double *ret)
-{
-    for (struct str rest = scrape, line; str_split(&rest, '\n', &line);) {
-        if (!str_starts(line, str_from(name)) || line.size <= strlen(name) || line.bytes[strlen(name)] != ' ') continue;
-        return json_number_read(str_skip(line, strlen(name) + 1), ret);
-    }
-    return false;
-}
-
 static void look_at_engine_figures(struct visit *v)
 {
     struct str scrape = v->metrics[SIDE_ENGINE];
     double lag, left_seconds, full, stale;
     if (str_is_absent(scrape)) return;
-    if (figure(scrape, "writ_engine_journal_full", &full) && full != 0)
+    if (metric_find(scrape, "writ_engine_journal_full", &full) && full != 0)
         found(v, BAD, "disk", "the engine's journal is full, and every decision is refused. Free space on its file "
                               "system; it goes on by itself");
-    if (figure(scrape, "writ_engine_journal_left_seconds", &left_seconds) && left_seconds > 0) {
+    if (metric_find(scrape, "writ_engine_journal_left_seconds", &left_seconds) && left_seconds > 0) {
         bool low = left_seconds < LEFT_HOURS_LEAST * 3600.0;
         found(v, low ? BAD : FINE, "disk", "at the present rate the engine's disk lasts %.0f hours%s", left_seconds / 3600,
               low ? ". Give it a larger one, or lower journal.keep" : "");
     }
-    if (figure(scrape, "writ_engine_publish_lag_records", &lag)) {
+    if (metric_find(scrape, "writ_engine_publish_lag_records", &lag)) {
         bool high = lag > LAG_RECORDS_MAX;
         found(v, high ? BAD : FINE, "lag", "%.0f records wait for the platform%s", lag,
               high ? ". If that grows, look at the platform's log and its disk" : "");
     }
-    if (figure(scrape, "writ_engine_bundle_stale", &stale) && stale != 0)
+    if (metric_find(scrape, "writ_engine_bundle_stale", &stale) && stale != 0)
         found(v, BAD, "bundle", "the engine cannot reach the platform: it decides by the policies that it has. Look at "
                                 "its platform.url and platform.key.file");
 }
@@ -191,8 +181,8 @@ static void look_at_revisions(struct visit *v)
 {
     double engine, platform;
     if (str_is_absent(v->metrics[0]) || str_is_absent(v->metrics[1])) return;
-    if (!figure(v->metrics[SIDE_ENGINE], "writ_engine_bundle_revision", &engine) ||
-        !figure(v->metrics[SIDE_PLATFORM], "writ_platform_bundle_revision", &platform))
+    if (!metric_find(v->metrics[SIDE_ENGINE], "writ_engine_bundle_revision", &engine) ||
+        !metric_find(v->metrics[SIDE_PLATFORM], "writ_platform_bundle_revision", &platform))
         return;
     if (engine >= platform) found(v, FINE, "bundle", "the engine has the newest policies and keys (revision %.0f)", engine);
     else

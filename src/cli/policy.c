@@ -209,10 +209,30 @@ const struct command policy_commands[] = {
      put_flags, 1, 2, policy_put},
     {"policy", "get", "NAME [VERSION]", "print a document", NULL, NULL, 1, 2, policy_get},
     {"policy", "list", "", "show all documents of the tenant", NULL, NULL, 0, 0, policy_list},
-    {"policy", "check", "FILE …", "validate documents, without a platform",
+    {"policy", "check", "FILE|DIR …", "validate documents, without a platform",
      "Runs their tests, and warns of what is legal and probably wrong.", NULL, 1, POSITIONALS_MAX, policy_check},
-    {"policy", "test", "FILE …", "run the documents' own tests, without a platform", NULL, NULL, 1, POSITIONALS_MAX,
-     policy_test},
+    {"policy", "test", "FILE|DIR …", "run the documents' own tests, without a platform",
+     "Each document's tests run with it alone. A directory stands for all documents in it and below.\n"
+     "Warns of rules that apply to no test's request. Exit status 1 where a test fails.",
+     policy_test_flags, 1, POSITIONALS_MAX, policy_test},
+    {"policy", "diff", "OLD NEW --against FILE", "show which recorded requests other policies would decide otherwise",
+     "OLD and NEW are documents or directories of them. FILE has one request a line: events of the audit trail\n"
+     "(decisions; others are passed over), or requests as they are sent:\n\n"
+     "  writ audit query --kind decision --limit 100000 --json > corpus.jsonl\n"
+     "  writ policy diff policies/ changed/ --against corpus.jsonl\n\n"
+     "Decision, safe call and who is asked are compared. Limits are not counted, and what the record does not\n"
+     "have is not asked again: a token's scope, approvals, masked values. Exit status 1 where any would change.",
+     policy_diff_flags, 2, 2, policy_diff},
+    {"policy", "import", "--from lelu FILE", "turn another system's policies into a document",
+     "Prints the document; nothing is put in force. From lelu's auth.yaml it takes\n\n"
+     "  roles          allow and deny, as rules for people with that role\n"
+     "  agent_scopes   inherits, deny and compute, as rules for that agent\n"
+     "  constraints    the three confidence thresholds as a gate, max_refund_amount as a human_review\n"
+     "  rules          match, decision, reason, safe_tool and safe_args\n\n"
+     "and not: who has which role (the file does not say), can_delegate, the downgrade to reading (it is a\n"
+     "deny), agents without a role, members that are not known, anchors and aliases of YAML. What cannot\n"
+     "be carried over comes out stricter, never looser, and a comment says so (NOT TAKEN, CHECK).",
+     policy_import_flags, 1, 1, policy_import},
     {"policy", "versions", "NAME", "show a document's history", NULL, NULL, 1, 1, policy_versions},
     {"policy", "rollback", "NAME VERSION", "put the text of an old version in force again", NULL, NULL, 2, 2,
      policy_rollback},

@@ -3,14 +3,50 @@
 #define CLI_POLICY_H
 
 #include "cli/cli.h"
+#include "policy/policy.h"
 
 /* "a/payments.yaml" → "payments". */
 struct str policy_name_of(struct str path);
 
 int policy_check(struct cli *c, const struct arguments *a);   /* check.c */
-int policy_test(struct cli *c, const struct arguments *a);
+int policy_test(struct cli *c, const struct arguments *a);    /* policy_test.c */
+int policy_diff(struct cli *c, const struct arguments *a);    /* policy_diff.c */
+int policy_import(struct cli *c, const struct arguments *a);  /* policy_import.c */
 int policy_explain(struct cli *c, const struct arguments *a); /* authorize.c */
 
 extern const struct flag ask_flags[]; /* what describes a request to decide */
+extern const struct flag policy_test_flags[], policy_diff_flags[], policy_import_flags[];
+
+/* ---- documents in files (policy_files.c) ---- */
+
+struct policy_files {
+    const char **paths; /* in the run's arena */
+    size_t count, room;
+};
+
+/* Adds FILE, or all documents in the folder of that name and below. Complains itself: DONE or a code. */
+int policy_files_add(struct cli *c, const char *path, struct policy_files *files);
+
+/* The document of a file ("-": standard input), to be released. REFUSED: it is none, its problems say why
+ * (or it has been told); USAGE: it cannot be read, which has been told. */
+int policy_file_load(struct cli *c, const char *file, bool tested, struct policy_document **ret,
+                     struct policy_problems *problems);
+
+/* One problem or warning as FILE:LINE:COLUMN, or as an element of a JSON list in `json` (check.c). */
+void policy_put_problem(struct cli *c, struct buf *json, const char *file, const char *kind,
+                        const struct policy_problem *p);
+
+/* ---- recorded requests (policy_corpus.c) ---- */
+
+struct policy_recorded {
+    struct policy_request request; /* views of the line and the arena */
+    bool is_cut;                   /* masked, or left out for its size */
+};
+
+enum recorded { RECORDED_REQUEST, RECORDED_OTHER, RECORDED_WRONG };
+
+/* One line of a corpus as a question. OTHER: an event that is no decision; WRONG: the fault says why. */
+enum recorded policy_recorded_read(const struct json *line, struct arena *arena, struct policy_recorded *ret,
+                                   struct fault *f);
 
 #endif

@@ -8,7 +8,7 @@
 #include "base/check.h"
 #include "cli/cli.h"
 
-enum { PAGE_MAX = 500, BODY_MAX = 64 << 10, TREE_DEPTH_MAX = 64 };
+enum { PAGE_MAX = 100, BODY_MAX = 64 << 10, TREE_DEPTH_MAX = 64 };
 
 /* ---- layout ---- */
 
@@ -75,7 +75,7 @@ static void print_item(struct cli *c, const struct json *item)
     print_field(c, "wants to", member_shown(c, item, "action"));
     print_field(c, "on", resource_shown(c, item));
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) print_field(c, fields[i][0], member_shown(c, item, fields[i][1]));
-    if (json_u64(item, STR("approvals_required"), 1) > 1) print_field(c, "approvals needed", member_shown(c, item, "approvals_required"));
+    if (json_u64(item, STR("approvals_required"), 1) > 1) print_field(c, "votes needed", member_shown(c, item, "approvals_required"));
     print_approvals(c, item);
     print_field(c, "resolved by", member_shown(c, item, "resolved_by"));
     print_field(c, "note", member_shown(c, item, "resolution_note"));
@@ -96,17 +96,17 @@ static int print_answer(struct cli *c, const struct reply *reply)
 
 /* ---- list ---- */
 
-static int list_page(struct cli *c, const struct arguments *a, struct str limit, struct reply *ret)
+static int list_page(struct cli *c, const struct arguments *a, struct str status, struct str cursor, struct str limit,
+                     struct reply *ret)
 {
     struct target t;
-    struct str status = argument(a, "status");
     bool pending = str_is_empty(status) || str_equal(status, STR("pending"));
     target_init(c, &t, pending ? "/v1/queue/pending" : "/v1/queue");
     target_tenant(&t, c);
     if (!pending && !str_equal(status, STR("all"))) target_query(&t, "status", status);
     target_query(&t, "actor", argument(a, "actor"));
     target_query(&t, "action", argument(a, "action"));
-    target_query(&t, "cursor", argument(a, "cursor"));
+    target_query(&t, "cursor", cursor);
     target_query(&t, "limit", limit);
     struct request r = {.side = SIDE_ENGINE, .method = "GET", .target = target_text(&t)};
     return call(c, &r, ret);
@@ -116,7 +116,8 @@ static int queue_list(struct cli *c, const struct arguments *a)
 {
     static const char *const heads[] = {"REVIEW", "*WHO", "*WANTS TO", "*ON", "STATUS", "UNTIL", "*REASON", NULL};
     struct reply reply;
-    int code = list_page(c, a, argument_given(a, "limit") ? argument(a, "limit") : STR("50"), &reply);
+    int code = list_page(c, a, argument(a, "status"), argument(a, "cursor"),
+                         argument_given(a, "limit") ? argument(a, "limit") : STR("50"), &reply);
     if (code != DONE) return code;
     if (c->json) {
         print_json(c, reply.body);
@@ -188,7 +189,9 @@ static int post(struct cli *c, const struct arguments *a, const char *what)
     put_text_member(&body, "note", argument(a, "note"));
     put_text_member(&body, "resolved_by", argument(a, "by"));
     buf_put_byte(&body, '}');
-    struct request r = {.side = SIDE_ENGINE, .method = "POST", .target = target_text(&t), .body = buf_view(&body)};
+    struct request r = {.side = SIDE_ENGINE, .method = "POST", .target = target_text(&t), .body = buf_view(&body),
+                        .hint_code = "wrong_reviewer",
+                        .hint = "--by NAME says which person resolves it; the key's reviewers and the rule's review.by say who may."};
     int code = call(c, &r, &reply);
     if (code != DONE) return code;
     if (c->json) return print_answer(c, &reply);
@@ -256,19 +259,27 @@ static void print_arrivals(struct cli *c, const struct json *items, struct seen 
     fflush(c->out);
 }
 
-/* Looks once a second at the page of reviews that have waited longest. */
+/* Looks once a second at the youngest page. What comes later comes behind it, so a page that was
+ * full once need not be looked at again, however many wait. */
 static int queue_watch(struct cli *c, const struct arguments *a)
 {
     struct seen seen = {0};
     struct timespec pause = {.tv_sec = 1};
+    uint64_t cursor = 0;
     int code;
     for (;;) {
         struct reply reply;
-        code = list_page(c, a, STR("500"), &reply);
+        struct str from = cursor == 0 ? (struct str){0} : arena_printf(&c->arena, "%llu", (unsigned long long)cursor);
+        code = list_page(c, a, STR("pending"), from, STR("100"), &reply);
         if (code != DONE) break;
         print_arrivals(c, json_get(reply.root, STR("items")), &seen);
-        if (argument_given(a, "once")) break;
+        uint64_t next = json_u64(reply.root, STR("next_cursor"), 0);
         arena_reset(&c->arena);
+        if (next != 0) {
+            cursor = next;
+            continue;
+        }
+        if (argument_given(a, "once")) break;
         nanosleep(&pause, NULL);
     }
     free(seen.ids);
@@ -286,11 +297,9 @@ static const struct flag list_flags[] = {{"status", "WORD", "pending (default), 
 static const struct flag resolve_flags[] = {{"note", "TEXT", "why, for the record"},
                                             {"by", "NAME", "who resolves it (default: the key's owner)"},
                                             {NULL, NULL, NULL}};
-static const struct flag watch_flags[] = {{"status", "WORD", "as for list"},
-                                          {"actor", "NAME", "only what this agent asks"},
+static const struct flag watch_flags[] = {{"actor", "NAME", "only what this agent asks"},
                                           {"action", "NAME", "only this action"},
-                                          {"cursor", "N", "as for list"},
-                                          {"once", NULL, "look once and end"},
+                                          {"once", NULL, "print what waits now and end"},
                                           {NULL, NULL, NULL}};
 
 const struct command queue_commands[] = {

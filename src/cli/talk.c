@@ -152,3 +152,12 @@ bool time_or_in(struct cli *c, struct str text, struct str *ret)
     *ret = text;
     return time_read(text, &ms);
 }
+
+bool metric_find(struct str scrape, const char *name, double *ret)
+{
+    for (struct str rest = scrape, line; str_split(&rest, '\n', &line);) {
+        if (!str_starts(line, str_from(name)) || line.size <= strlen(name) || line.bytes[strlen(name)] != ' ') continue;
+        return json_number_read(str_skip(line, strlen(name) + 1), ret);
+    }
+    return false;
+}

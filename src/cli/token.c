@@ -1,8 +1,32 @@
 /* token.c - `writ token`: short-lived credentials for agents. */
+#include "access/token.h"
+#include "base/time.h"
 #include "cli/cli.h"
 #include "config/config.h"
 
 enum { BODY_MAX = 64 << 10 };
+
+/* The interfaces tell a token's end in Unix seconds; people get the time. */
+static struct str seconds_shown(struct cli *c, const struct json *object, const char *name)
+{
+    uint64_t seconds = json_u64(object, str_from(name), 0);
+    char *to = arena_bytes(&c->arena, TIME_TEXT);
+    if (seconds == 0 || seconds > 253402300799 || to == NULL) return member_shown(c, object, name); /* the year 9999 */
+    time_write(seconds * 1000, to);
+    return str_of(to, TIME_TEXT);
+}
+
+static int read_ttl(struct cli *c, struct str text, uint64_t *ret_seconds)
+{
+    uint64_t ms = 0;
+    *ret_seconds = 0;
+    if (str_is_absent(text)) return DONE;
+    if (!config_span(text, &ms) || ms == 0 || ms % 1000 != 0 || ms / 1000 > TOKEN_TTL_SECONDS_MAX)
+        return cli_complain(c, USAGE, "--ttl: \"%.*s\" is not a span of whole seconds from 1s to 24h, such as 5m",
+                            STR_FORMAT(text_shown(&c->arena, text)));
+    *ret_seconds = ms / 1000;
+    return DONE;
+}
 
 static int read_count(struct cli *c, const struct arguments *a, const char *flag, uint64_t *ret)
 {
@@ -24,11 +48,11 @@ static int token_mint(struct cli *c, const struct arguments *a)
 {
     struct buf body = scratch(c, BODY_MAX);
     struct reply reply;
-    uint64_t ttl_ms = 0, uses;
-    struct str ttl = argument(a, "ttl");
-    if (!str_is_absent(ttl) && !config_span(ttl, &ttl_ms))
-        return cli_complain(c, USAGE, "--ttl: \"%.*s\" is not a span such as 60s or 1h", STR_FORMAT(text_shown(&c->arena, ttl)));
-    int code = read_count(c, a, "uses", &uses);
+    uint64_t ttl_seconds, uses;
+    if (str_is_empty(argument(a, "scope")))
+        return cli_complain(c, USAGE, "--scope is needed: the actions that the token may be used for, such as \"get_* send_reminder\"");
+    int code = read_ttl(c, argument(a, "ttl"), &ttl_seconds);
+    if (code == DONE) code = read_count(c, a, "uses", &uses);
     if (code != DONE) return code;
     buf_put_byte(&body, '{');
     put_text_member(&body, "scope", argument(a, "scope"));
@@ -36,7 +60,7 @@ static int token_mint(struct cli *c, const struct arguments *a)
     put_text_member(&body, "acting_for", argument(a, "acting-for"));
     put_text_member(&body, "audience", argument(a, "audience"));
     put_text_member(&body, "tenant_id", c->tenant);
-    put_number_member(&body, "ttl_seconds", ttl_ms / 1000);
+    put_number_member(&body, "ttl_seconds", ttl_seconds);
     put_number_member(&body, "max_uses", uses);
     buf_put_byte(&body, '}');
     struct request r = {.side = SIDE_ENGINE, .method = "POST", .target = STR("/v1/tokens/mint"), .body = buf_view(&body)};
@@ -47,8 +71,8 @@ static int token_mint(struct cli *c, const struct arguments *a)
         return DONE;
     }
     fprintf(c->out, "%.*s\n", STR_FORMAT(json_text(reply.root, STR("token"))));
-    fprintf(c->err, "This is %.*s, for %.*s; it ends at %.*s (Unix seconds).\n", STR_FORMAT(member_shown(c, reply.root, "token_id")),
-            STR_FORMAT(member_shown(c, reply.root, "scope")), STR_FORMAT(member_shown(c, reply.root, "expires_at")));
+    fprintf(c->err, "This is %.*s, for %.*s; it ends at %.*s.\n", STR_FORMAT(member_shown(c, reply.root, "token_id")),
+            STR_FORMAT(member_shown(c, reply.root, "scope")), STR_FORMAT(seconds_shown(c, reply.root, "expires_at")));
     return DONE;
 }
 
@@ -83,21 +107,28 @@ static int token_list(struct cli *c, const struct arguments *a)
     return DONE;
 }
 
+/* Whoever reads a token may use it: as a key, it has no place on a command line. */
+static int refuse_token(struct cli *c, const char *instead)
+{
+    return cli_complain(c, USAGE, "a token is not taken on the command line, where other users of the machine can read it; %s",
+                        instead);
+}
+
 static int token_show(struct cli *c, const struct arguments *a)
 {
     struct buf body = scratch(c, BODY_MAX);
-    struct str text = positional(a, 0);
+    struct str text, path = positional(a, 0);
     struct reply reply;
-    if (str_equal(text, STR("-"))) { /* a secret need not stand on the command line */
-        int code = file_text(c, text, BODY_MAX / 2, &text);
-        if (code != DONE) return code;
-        while (text.size > 0 && (text.bytes[text.size - 1] == '\n' || text.bytes[text.size - 1] == '\r')) text.size--;
-    }
+    if (is_token_text(path)) return refuse_token(c, "give it on standard input, or name a file that holds it");
+    int code = file_text(c, str_is_absent(path) ? STR("-") : path, TOKEN_TEXT_MAX + 2, &text);
+    if (code != DONE) return code;
+    while (text.size > 0 && (unsigned char)text.bytes[text.size - 1] <= ' ') text.size--;
+    if (!is_token_text(text)) return cli_complain(c, USAGE, "what was given is no token: it is three parts of letters with dots between");
     buf_put_byte(&body, '{');
     put_text_member(&body, "token", text);
     buf_put_byte(&body, '}');
     struct request r = {.side = SIDE_ENGINE, .method = "POST", .target = STR("/v1/tokens/introspect"), .body = buf_view(&body)};
-    int code = call(c, &r, &reply);
+    code = call(c, &r, &reply);
     if (code != DONE) return code;
     const struct json *active = json_get(reply.root, STR("active"));
     bool is_active = active != NULL && active->type == JSON_TRUE;
@@ -105,8 +136,9 @@ static int token_show(struct cli *c, const struct arguments *a)
         print_json(c, reply.body);
     } else {
         static const char *const members[] = {"active", "jti", "actor", "acting_for", "scope", "client_id", "tenant", "aud",
-                                              "exp", "uses_left"};
+                                              "uses_left"};
         for (size_t i = 0; i < sizeof members / sizeof *members; i++) print_field(c, members[i], member_shown(c, reply.root, members[i]));
+        print_field(c, "expires", seconds_shown(c, reply.root, "exp"));
     }
     return is_active ? DONE : REFUSED;
 }
@@ -115,6 +147,7 @@ static int token_revoke(struct cli *c, const struct arguments *a)
 {
     struct target target;
     struct reply reply;
+    if (is_token_text(positional(a, 0))) return refuse_token(c, "name it by its id (tok_…), which writ token list and show tell");
     target_init(c, &target, "/v1/tokens");
     target_segment(&target, positional(a, 0));
     target_tenant(&target, c);
@@ -143,8 +176,12 @@ static const struct flag list_flags[] = {{"actor", "NAME", "only this agent's"},
                                          {NULL, NULL, NULL}};
 
 const struct command token_commands[] = {
-    {"token", "mint", "", "make a short-lived token and print it, once", NULL, mint_flags, 0, 0, token_mint},
+    {"token", "mint", "", "make a short-lived token and print it, once",
+     "The token is the only thing on standard output; its id, for revoking, goes to standard error.", mint_flags, 0, 0, token_mint},
     {"token", "list", "", "show tokens: whose they are, what is left of them", NULL, list_flags, 0, 0, token_list},
-    {"token", "show", "TOKEN", "what a token says and whether it is good; - reads it from standard input", NULL, NULL, 1, 1, token_show},
-    {"token", "revoke", "ID", "end a token now, on every core", NULL, NULL, 1, 1, token_revoke},
+    {"token", "show", "[FILE]", "what a token says, and whether it is good",
+     "Reads the token from FILE or from standard input. Exit status 0: it is good.", NULL, 0, 1, token_show},
+    {"token", "revoke", "ID", "end a token now, on every core",
+     "Once this has answered, no request with the token is accepted, whatever happens. Who checks tokens\n"
+     "offline, by the published keys alone, does not see it.", NULL, 1, 1, token_revoke},
     {NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, NULL}};

@@ -287,8 +287,15 @@ static enum err start_following(struct engine *e, struct fault *f)
         return ERR_OK;
     }
     enum err err = feed_start(e, f);
-    struct publish_options options = {.journal = e->journal, .node = e->node, .url = e->config.platform_url,
-                                      .key_file = e->config.platform_key_file};
+    const struct config *c = &e->config;
+    const struct publish_kafka kafka = {
+        .access = {.brokers = c->kafka_brokers, .topic = c->kafka_topic, .security = c->kafka_security,
+                   .mechanism = c->kafka_sasl_mechanism, .user = c->kafka_user, .password_file = c->kafka_password_file,
+                   .ca_file = c->kafka_ca_file},
+        .partitions = (uint32_t)c->kafka_partitions, .compression = c->kafka_compression};
+    struct publish_options options = {.journal = e->journal, .node = e->node, .url = c->platform_url,
+                                      .key_file = c->platform_key_file,
+                                      .kafka = c->kafka_brokers[0] == '\0' ? NULL : &kafka};
     struct publisher *publisher = NULL;
     if (err == ERR_OK) err = publish_start(&options, &publisher, f);
     set_publisher(e, publisher);

@@ -186,8 +186,9 @@ static void put_stream(void *context, const struct audit_stream *s)
     json_put_string(out, s->epoch);
     buf_put_literal(out, ",\"journal\":");
     json_put_string(out, s->journal);
-    buf_printf(out, ",\"next_seq\":%llu,\"want_from\":%llu}", (unsigned long long)s->next_seq,
-               (unsigned long long)s->next_seq);
+    buf_printf(out, ",\"next_seq\":%llu", (unsigned long long)s->next_seq);
+    if (s->replay != 0) buf_printf(out, ",\"replay\":%llu", (unsigned long long)s->replay);
+    buf_printf(out, ",\"want_from\":%llu}", (unsigned long long)s->next_seq);
 }
 
 static void positions_work(struct job *j, struct store *s)

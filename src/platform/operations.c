@@ -7,8 +7,17 @@ static void probe(struct job *j, struct store *s)
 {
     struct fault f = {.text = ""};
     bool ok = store_probe(s, &f) == ERR_OK;
-    buf_put_literal(&j->reply, "{\"checks\":{\"store\":");
-    json_put_string(&j->reply, ok ? STR("ok") : str_from(f.text));
+    buf_put_literal(&j->reply, "{\"checks\":{");
+    if (j->platform->consumer != NULL) { /* never changes: any thread may read it */
+        struct consumer_status consumer;
+        consumer_status(j->platform->consumer, &consumer);
+        buf_put_literal(&j->reply, "\"kafka\":");
+        json_put_string(&j->reply, consumer.is_well ? STR("ok") : str_from(consumer.text));
+        buf_put_byte(&j->reply, ',');
+        ok = ok && consumer.is_well;
+    }
+    buf_put_literal(&j->reply, "\"store\":");
+    json_put_string(&j->reply, f.text[0] == '\0' ? STR("ok") : str_from(f.text));
     buf_put_literal(&j->reply, "},\"service\":\"writ-platform\",\"status\":");
     json_put_plain(&j->reply, ok ? STR("ok") : STR("degraded"));
     buf_put_literal(&j->reply, ",\"version\":\"" WRIT_VERSION "\"}");

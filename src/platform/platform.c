@@ -105,6 +105,22 @@ static enum err listen_all(struct platform *p, struct fault *f)
     return err;
 }
 
+static enum err start_consuming(struct platform *p, struct fault *f)
+{
+    const struct config *c = p->config;
+    if (c->kafka_brokers[0] == '\0') return ERR_OK;
+    const struct topic_access access = {.brokers = c->kafka_brokers,
+                                        .topic = c->kafka_topic,
+                                        .security = c->kafka_security,
+                                        .mechanism = c->kafka_sasl_mechanism,
+                                        .user = c->kafka_user,
+                                        .password_file = c->kafka_password_file,
+                                        .ca_file = c->kafka_ca_file};
+    struct consumer_options options = {.store = c->store, .topic = c->kafka_topic};
+    enum err err = kafka_source_create(&access, &options.source, f);
+    return err == ERR_OK ? consumer_start(&options, &p->consumer, f) : err;
+}
+
 static enum err boot(struct platform *p, struct fault *f)
 {
     const struct config *c = p->config;
@@ -115,6 +131,8 @@ static enum err boot(struct platform *p, struct fault *f)
     if (err != ERR_OK) return err;
     make_api(p);
     make_server(p);
+    err = start_consuming(p, f);
+    if (err != ERR_OK) return err;
     err = work_create(p, c->store, (unsigned)c->readers, &p->work, f);
     return err == ERR_OK ? listen_all(p, f) : err;
 }
@@ -186,6 +204,7 @@ void platform_destroy(struct platform *p)
         if (p->listeners[i] != NULL) listen_stop(p->listeners[i]);
     work_stop(p->work);
     work_destroy(p->work);
+    consumer_stop(p->consumer);
     if (p->server != NULL) follow_drain(p);
     forward_destroy(p->forward);
     if (p->server != NULL) http_server_destroy(p->server);

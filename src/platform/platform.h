@@ -16,6 +16,7 @@
 #include "base/list.h"
 #include "config/config.h"
 #include "http/listen.h"
+#include "pipeline/ingest/consume.h"
 #include "platform/work.h"
 
 enum { FOLLOWERS_MAX = 256, NODE_BYTES_MAX = 256 };
@@ -39,6 +40,7 @@ struct platform {
     struct api api;
     struct forward *forward; /* NULL: no engine is configured */
     struct work *work;
+    struct consumer *consumer; /* of Kafka's topic; NULL: not configured. Set before the threads that ask it */
     struct metrics_sheet *sheet; /* the reactor's */
     struct key_table *keys;      /* replaced whole when keys change */
     uint64_t revision;           /* newest known */

@@ -61,7 +61,8 @@ static void report_test(void *context, const struct policy_test_result *r)
     problem_add(t->problems, &item, test->line, test->column, "%s", r->message);
 }
 
-static enum err load(struct policy_document *d, struct str text, struct policy_problems *problems)
+static enum err load(struct policy_document *d, struct str text, bool tested,
+                     struct policy_problems *problems)
 {
     struct arena scratch;
     arena_init(&scratch, 64 << 10, document_bytes_max);
@@ -70,6 +71,7 @@ static enum err load(struct policy_document *d, struct str text, struct policy_p
     arena_fini(&scratch);
     if (d->arena.overflow) return ERR_FULL;
     if (problems->count > 0) return ERR_INVALID_POLICY;
+    if (!tested) return ERR_OK;
 
     size_t failed = 0;
     struct test_report report = {.document = d, .problems = problems};
@@ -77,15 +79,15 @@ static enum err load(struct policy_document *d, struct str text, struct policy_p
     return failed == 0 ? ERR_OK : ERR_INVALID_POLICY;
 }
 
-enum err policy_load(struct str name, struct str text, struct policy_document **ret,
-                     struct policy_problems *problems)
+static enum err load_named(struct str name, struct str text, bool tested,
+                           struct policy_document **ret, struct policy_problems *problems)
 {
     *problems = (struct policy_problems){0};
     struct policy_document *d = document_new(name);
     if (d == NULL) return ERR_FULL;
     d->is_json = node_text_is_json(text);
     d->digest = sha256_once(text);
-    enum err err = load(d, text, problems);
+    enum err err = load(d, text, tested, problems);
     problems_sort(problems);
     if (err != ERR_OK) {
         policy_document_release(d);
@@ -93,6 +95,18 @@ enum err policy_load(struct str name, struct str text, struct policy_document **
     }
     *ret = d;
     return ERR_OK;
+}
+
+enum err policy_load(struct str name, struct str text, struct policy_document **ret,
+                     struct policy_problems *problems)
+{
+    return load_named(name, text, true, ret, problems);
+}
+
+enum err policy_load_untested(struct str name, struct str text, struct policy_document **ret,
+                              struct policy_problems *problems)
+{
+    return load_named(name, text, false, ret, problems);
 }
 
 struct str policy_document_name(const struct policy_document *d) { return d->name; }
@@ -103,16 +117,30 @@ size_t policy_document_rules(const struct policy_document *d) { return d->rule_c
 
 /* ---- tests ---- */
 
+/* Names may be long, and a character of several bytes may stand where a text was cut. */
+static void cut_to_utf8(char *text)
+{
+    size_t wrong;
+    if (!str_is_utf8(str_from(text), &wrong)) text[wrong] = '\0';
+}
+
 static void run_test(const struct policy_set *set, const struct policy_test *test,
                      struct arena *arena, struct policy_test_result *r)
 {
     struct policy_outcome outcome;
-    policy_evaluate(set, &test->request, arena, NULL, &outcome);
+    const struct policy_request *q = &test->request;
+    policy_evaluate(set, q, arena, NULL, &outcome);
+    r->line = test->line;
+    r->column = test->column;
+    snprintf(r->about, sizeof r->about, "%.*s by %.*s", STR_FORMAT(q->action),
+             STR_FORMAT(q->kind == SUBJECT_USER ? q->user : q->actor));
+    cut_to_utf8(r->about);
     bool same_rule = str_is_absent(test->rule) || str_equal(test->rule, str_from(outcome.rule));
     r->passed = outcome.verdict == test->expect && same_rule;
     snprintf(r->message, sizeof r->message, "expected %s%s%.*s, got %s by %s",
              verdict_name(test->expect), str_is_absent(test->rule) ? "" : " by ",
              STR_FORMAT(test->rule), verdict_name(outcome.verdict), outcome.rule);
+    cut_to_utf8(r->message);
 }
 
 bool document_run_tests(const struct policy_document *d, size_t *ret_failed,

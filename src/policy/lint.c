@@ -2,7 +2,10 @@
  *
  * Warnings only: a document with them loads. Each is something that an author would want to be
  * asked about: a permission wider than it looks, or words that have no effect. */
-#include "policy/document.h"
+#include <stdio.h>
+
+#include "policy/cel/lint.h"
+#include "policy/condition.h"
 
 static const struct place rules_place = {.key = {.bytes = "rules", .size = 5}};
 
@@ -109,14 +112,20 @@ static bool covered_by(const struct rule *deny, const struct rule *rule)
     return true;
 }
 
+/* Whatever its actions are asked with, by whom and on what. */
+static bool denies_everyone(const struct rule *rule)
+{
+    return rule->decision == VERDICT_DENY && !rule->names_subject && rule->resources.count == 0 &&
+           rule->when == NULL;
+}
+
 /* Rules that a deny for everyone in the same document always beats. Bounded: this is quadratic. */
 static void lint_beaten(const struct policy_document *d, struct policy_problems *ret)
 {
     size_t looked_at = 0;
     for (size_t i = 0; i < d->rule_count; i++) {
         const struct rule *deny = &d->rules[i];
-        if (deny->decision != VERDICT_DENY || deny->names_subject || deny->resources.count > 0)
-            continue;
+        if (!denies_everyone(deny)) continue;
         for (size_t k = 0; k < d->rule_count && looked_at < 1000000;
              k++, looked_at += d->rules[k - 1].actions.count) {
             if (k == i || d->rules[k].decision == VERDICT_DENY || !covered_by(deny, &d->rules[k]))
@@ -131,6 +140,127 @@ static void lint_beaten(const struct policy_document *d, struct policy_problems 
     }
 }
 
+/* A safe call that is denied to everyone makes the compute a deny. */
+static void lint_safe_calls(const struct policy_document *d, struct policy_problems *ret)
+{
+    size_t looked_at = 0;
+    for (size_t i = 0; i < d->rule_count; i++) {
+        const struct rule *deny = &d->rules[i];
+        if (!denies_everyone(deny)) continue;
+        for (size_t k = 0; k < d->rule_count && looked_at < 1000000; k++, looked_at += deny->actions.count) {
+            const struct rule *rule = &d->rules[k];
+            if (rule->decision != VERDICT_COMPUTE) continue;
+            bool denied = false;
+            for (size_t g = 0; g < deny->actions.count && !denied; g++)
+                denied = str_glob(deny->actions.globs[g].text, rule->safe_tool, true);
+            if (!denied) continue;
+            char message[160];
+            struct buf out = buf_over(message, sizeof message - 1);
+            buf_printf(&out, "always a deny: rule %.*s denies the safe tool to everyone", STR_FORMAT(deny->id));
+            message[out.size] = '\0';
+            warn(ret, d, rule, "compute", message);
+        }
+    }
+}
+
+/* ---- expressions ---- */
+
+struct expression {
+    const struct policy_document *document;
+    const struct rule *rule;
+    const char *member; /* "when" */
+    struct policy_problems *problems;
+};
+
+static void warn_at(const struct expression *e, const struct cel_remark *r, const char *more)
+{
+    char message[320];
+    if (r->line > 1)
+        snprintf(message, sizeof message, "%s%s (at line %u, column %u of the expression)", r->message, more, r->line, r->column);
+    else
+        snprintf(message, sizeof message, "%s%s (at column %u of the expression)", r->message, more, r->column);
+    warn(e->problems, e->document, e->rule, e->member, message);
+}
+
+/* Whether a name can get past a selector; one that the rule does not have lets all pass. */
+static bool lets_pass(const struct selector *s, struct str text, bool folds)
+{
+    struct arena arena;
+    struct name name;
+    if (s->count == 0) return true;
+    arena_init(&arena, 1024, 1 << 20);
+    bool passes = !name_prepare(&name, text, &arena) || selector_match(s, &name, folds);
+    arena_fini(&arena);
+    return passes;
+}
+
+/* What the condition demands of a name, against the rule's own selectors. */
+static bool can_be(const struct rule *rule, enum cel_policy_variable variable, struct str wanted)
+{
+    bool agents = rule->agents.count > 0 || !rule->names_subject;
+    bool people = rule->users.count > 0 || rule->role_count > 0 || !rule->names_subject;
+    switch (variable) {
+    case CEL_ACTION:
+    case CEL_TOOL: return lets_pass(&rule->actions, wanted, rule->folds);
+    case CEL_ACTOR:
+        if (wanted.size == 0 || !agents) return wanted.size == 0 ? people : false;
+        return lets_pass(&rule->agents, wanted, rule->folds);
+    case CEL_USER:
+        if (wanted.size == 0 || !people) return wanted.size == 0 ? agents : false;
+        return rule->role_count > 0 || lets_pass(&rule->users, wanted, rule->folds);
+    case CEL_ROLES: return people;
+    default: return true;
+    }
+}
+
+static void tell_demand(const struct expression *e, const struct cel_remark *r)
+{
+    static const char *const names[CEL_POLICY_VARIABLES] = {
+        [CEL_ACTION] = "action", [CEL_TOOL] = "tool", [CEL_ACTOR] = "actor", [CEL_USER] = "user", [CEL_ROLES] = "roles"};
+    struct cel_remark told = *r;
+    if (can_be(e->rule, r->variable, r->wanted)) return;
+    int shown = r->wanted.size > 60 ? 60 : (int)r->wanted.size;
+    snprintf(told.message, sizeof told.message, "can never be true: the rule's selectors leave no %s \"%.*s\"",
+             names[r->variable], shown, r->wanted.bytes);
+    warn_at(e, &told, "");
+}
+
+static void take_remark(void *context, const struct cel_remark *r)
+{
+    const struct expression *e = context;
+    bool is_when = strcmp(e->member, "when") == 0, allows = e->rule->decision == VERDICT_ALLOW;
+    switch (r->kind) {
+    case CEL_REMARK_NEGATION:
+        if (is_when && allows) warn_at(e, r, "");
+        return;
+    case CEL_REMARK_ARITHMETIC: warn_at(e, r, ""); return;
+    case CEL_REMARK_NEVER:
+        if (is_when) warn_at(e, r, allows ? ", so the rule never applies" : "");
+        return;
+    case CEL_REMARK_DEMAND:
+        if (is_when) tell_demand(e, r);
+        return;
+    }
+}
+
+static void lint_expression(const struct expression *e, const struct condition *c)
+{
+    /* A look costs about as much as compiling it: no more of them than can be told. */
+    if (c != NULL && e->problems->count < POLICY_PROBLEMS_MAX) cel_lint(c->text, take_remark, (void *)(uintptr_t)e);
+}
+
+static void lint_expressions(const struct policy_document *d, const struct rule *rule, struct policy_problems *ret)
+{
+    struct expression e = {.document = d, .rule = rule, .problems = ret};
+    e.member = "when";
+    lint_expression(&e, rule->when);
+    e.member = "limit";
+    if (rule->limit != NULL) lint_expression(&e, rule->limit->sum_value);
+    e.member = "compute";
+    for (const struct template *t = rule->templates; t != NULL; t = t->next)
+        for (size_t i = 0; i < t->count; i++) lint_expression(&e, t->parts[i].value);
+}
+
 void policy_lint(const struct policy_document *d, struct policy_problems *ret)
 {
     *ret = (struct policy_problems){0};
@@ -143,7 +273,9 @@ void policy_lint(const struct policy_document *d, struct policy_problems *ret)
         lint_unmatchable(d, rule, "resources", &rule->resources, ret);
         lint_without_effect(d, rule, ret);
         lint_limit(d, rule, ret);
+        lint_expressions(d, rule, ret);
     }
     lint_beaten(d, ret);
+    lint_safe_calls(d, ret);
     problems_sort(ret);
 }

@@ -45,6 +45,10 @@ enum err policy_load(struct str name, struct str text, struct policy_document **
 struct policy_document *policy_document_share(struct policy_document *d);
 void policy_document_release(struct policy_document *d);
 
+/* The same without running its tests, for those who want to hear of each: it must not get into force. */
+enum err policy_load_untested(struct str name, struct str text, struct policy_document **ret,
+                              struct policy_problems *problems);
+
 /* Lints: legal and probably wrong. */
 void policy_lint(const struct policy_document *d, struct policy_problems *ret);
 
@@ -58,9 +62,30 @@ size_t policy_document_rules(const struct policy_document *d);
 struct policy_test_result {
     size_t index;
     bool passed;
+    unsigned line, column;
+    char about[160];   /* "issue_refund by invoice_bot" */
     char message[256]; /* what was expected and what came */
 };
 size_t policy_document_tests(const struct policy_document *d, void (*each)(void *context, const struct policy_test_result *r), void *context);
+
+/* Tells of each rule that applies to no test's request, in the order of the document; how many. */
+struct policy_unmatched {
+    size_t index;
+    struct str rule_id;
+    unsigned line, column;
+};
+size_t policy_document_unmatched(const struct policy_document *d,
+                                 void (*each)(void *context, const struct policy_unmatched *u), void *context);
+
+/* The text of a document that says what lelu's auth.yaml (agent_scopes, constraints, roles, rules) says,
+ * as near as it can be and never looser where it cannot; comments tell what was not taken. It has been
+ * loaded once. ERR_INVALID_POLICY: the problems tell what is wrong with `text`; ERR_FULL: no room. */
+struct policy_import {
+    size_t rules;     /* in the document */
+    size_t not_taken; /* comments that begin with NOT TAKEN */
+};
+enum err policy_import_lelu(struct str text, struct buf *out, struct policy_import *ret,
+                            struct policy_problems *problems);
 
 /* ---- sets ---- */
 

@@ -1,13 +1,20 @@
 /* load.c - a load generator: one thread, epoll, keep-alive connections, fixed pipelining depth.
  *
- *   load --address HOST:PORT|unix:PATH --path /v1/agent/authorize --file BODIES [--key-file FILE]
- *        [--connections N] [--pipeline N] [--seconds S | --requests N]
+ *   load --address HOST:PORT|unix:PATH --path /v1/agent/authorize --file BODIES [--file BODIES]
+ *        [--key-file FILE] [--connections N] [--pipeline N] [--seconds S | --requests N]
+ *        [--serial N] [--member NAME --save FILE] [--open-slowly]
  *
  * BODIES holds one request body a line. All requests are built once, head and body, side by side
  * in one buffer; each connection walks round it from a place of its own. Since they lie side by
- * side, any run of them is one send() of bytes that are never touched again, and a reply costs
- * the search for its length and its decision. So at depth 16 the generator needs a fraction of
- * what the server needs, and may share its core with the other program.
+ * side, any run of them is one send(), and a reply costs the search for its length and its
+ * decision. So at depth 16 the generator needs a fraction of what the server needs, and may share
+ * its core with the other program. With two files every other connection sends from the second.
+ * A key file of many lines gives each request the next one as its credential.
+ *
+ * Requests may differ each time they are sent: in a body, @@@@@@@@ becomes the request's serial
+ * number (from --serial on) and ~~~~~~~~ a 64th of that, eight digits written over the buffer just
+ * before the send. (Where a full socket took half a request, its rest may get a later number: it is
+ * a good request all the same.) --save writes a string member of each reply, one a line.
  *
  * A connection always has `pipeline` requests under way (a closed loop): for each batch of
  * replies it sends as many new requests, in one call. Latency is from that send to the read that
@@ -36,8 +43,12 @@
 enum {
     CONNECTIONS_MAX = 4096,
     PIPELINE_MAX = 256,
-    REPLY_MAX = 256 << 10,     /* one reply, head and body */
-    STEPS_PER_OCTAVE_BITS = 6, /* 64 steps per doubling */
+    REPLY_MAX = 256 << 10, /* one reply, head and body */
+    FILES_MAX = 2,
+    SERIAL_DIGITS = 8,
+    ACTOR_SHIFT = 6,             /* 64 requests of an actor, of which a hundred might be pending */
+    OPENING_PAUSE_NS = 10000000, /* between two connections, that the server may count them */
+    STEPS_PER_OCTAVE_BITS = 6,   /* 64 steps per doubling */
     STEPS_PER_OCTAVE = 1 << STEPS_PER_OCTAVE_BITS,
     HISTOGRAM_BUCKETS = 64 * STEPS_PER_OCTAVE,
     SILENCE_MS = 10000, /* a server that says nothing this long is given up */
@@ -47,21 +58,39 @@ enum outcome { OUTCOME_ALLOW, OUTCOME_DENY, OUTCOME_HUMAN_REVIEW, OUTCOME_COMPUT
 static const char *const outcome_names[OUTCOME_COUNT] = {"allow", "deny", "human_review", "compute"};
 
 struct settings {
-    const char *address, *path, *file, *key_file;
-    unsigned connections, pipeline;
+    const char *address, *path, *files[FILES_MAX], *key_file, *member, *save;
+    unsigned connections, pipeline, file_count;
     double seconds;
     uint64_t requests; /* 0: by time */
+    uint64_t serial;   /* of the first request */
+    bool opens_slowly;
 };
 
-/* All requests, side by side: request i is bytes[starts[i]] to bytes[starts[i + 1]]. */
+/* Where a number goes. */
+struct mark {
+    size_t at;
+    unsigned shift;
+};
+
+/* All requests, side by side: request i is bytes[starts[i]] to bytes[starts[i + 1]], and has the
+ * marks[marked[i]] to marks[marked[i + 1]]. */
 struct requests {
     char *bytes;
-    size_t *starts;
+    size_t *starts, *marked;
+    struct mark *marks;
+    size_t count, mark_count;
+};
+
+/* The lines of --key-file. */
+struct keys {
+    char *text;
+    const char **lines;
     size_t count;
 };
 
 struct connection {
     int fd;
+    struct requests *requests;
     size_t next;        /* request to send next */
     size_t unsent_from; /* bytes of the buffer that a full socket did not take yet */
     size_t unsent_to;
@@ -74,9 +103,10 @@ struct connection {
 
 struct load {
     const struct settings *settings;
-    struct requests requests;
+    struct requests requests[FILES_MAX];
     struct connection *connections;
     int epoll;
+    FILE *save;
     uint64_t sent, replies, reply_bytes, body_bytes, failures;
     uint64_t statuses[600];
     uint64_t outcomes[OUTCOME_COUNT];
@@ -160,51 +190,110 @@ static char *file_read(const char *path, size_t *ret_size)
     return text;
 }
 
-static char *authorization(const char *key_file)
+static void keys_read(struct keys *k, const char *path)
 {
-    char *line = allocate(512, 1);
-    if (key_file == NULL) return line;
+    if (path == NULL) return;
     size_t size;
-    char *key = file_read(key_file, &size);
-    key[strcspn(key, "\r\n")] = '\0';
-    snprintf(line, 512, "Authorization: Bearer %s\r\n", key);
-    free(key);
-    return line;
+    k->text = file_read(path, &size);
+    for (size_t i = 0; i < size; i++) k->count += k->text[i] == '\n';
+    k->lines = allocate(k->count + 1, sizeof *k->lines);
+    char *line = k->text;
+    for (size_t i = 0; i < k->count; i++) {
+        k->lines[i] = line;
+        line += strcspn(line, "\r\n");
+        *line++ = '\0';
+    }
+    if (k->count == 0) refuse("--key-file holds no whole line");
 }
 
-static void requests_build(struct requests *r, const struct settings *s)
+static void marks_add(struct requests *r, size_t from, size_t to)
+{
+    static const struct {
+        const char text[SERIAL_DIGITS + 1];
+        unsigned shift;
+    } kinds[] = {{"@@@@@@@@", 0}, {"~~~~~~~~", ACTOR_SHIFT}};
+    for (size_t kind = 0; kind < sizeof kinds / sizeof *kinds; kind++) {
+        size_t at = from;
+        for (char *found;
+             (found = memmem(r->bytes + at, to - at, kinds[kind].text, SERIAL_DIGITS)) != NULL;) {
+            at = (size_t)(found - r->bytes);
+            if ((r->mark_count & (r->mark_count - 1)) == 0) { /* full at every power of two */
+                size_t room = r->mark_count == 0 ? 1 : 2 * r->mark_count;
+                r->marks = realloc(r->marks, room * sizeof *r->marks);
+                if (r->marks == NULL) die("memory");
+            }
+            r->marks[r->mark_count++] = (struct mark){.at = at, .shift = kinds[kind].shift};
+            at += SERIAL_DIGITS;
+        }
+    }
+}
+
+/* Writes one request to `to`, where `room` bytes are; its size. */
+static size_t request_write(char *to, size_t room, const char *path, const char *key,
+                            const char *body, size_t body_size)
+{
+    int head =
+        snprintf(to, room,
+                 "POST %s HTTP/1.1\r\nHost: localhost\r\n%s%s%sContent-Type: application/json\r\n"
+                 "Content-Length: %zu\r\n\r\n",
+                 path, key != NULL ? "Authorization: Bearer " : "", key != NULL ? key : "",
+                 key != NULL ? "\r\n" : "", body_size);
+    if (head < 0 || (size_t)head + body_size > room) refuse("a request's head is too long");
+    memcpy(to + head, body, body_size);
+    return (size_t)head + body_size;
+}
+
+static size_t longest(const struct keys *k)
+{
+    size_t most = 0;
+    for (size_t i = 0; i < k->count; i++) {
+        if (strlen(k->lines[i]) > most) most = strlen(k->lines[i]);
+    }
+    return most;
+}
+
+static void requests_build(struct requests *r, const char *file, const char *path,
+                           const struct keys *k)
 {
     size_t size;
-    char *text = file_read(s->file, &size);
+    char *text = file_read(file, &size);
     size_t lines = 0;
     for (size_t i = 0; i < size; i++) lines += text[i] == '\n';
 
-    char *auth = authorization(s->key_file);
-    size_t head_max = strlen(s->path) + strlen(auth) + 160;
-    r->bytes = allocate(size + lines * head_max + 1, 1);
+    size_t room = size + lines * (strlen(path) + longest(k) + 160) + 1;
+    r->bytes = allocate(room, 1);
     r->starts = allocate(lines + 1, sizeof *r->starts);
+    r->marked = allocate(lines + 1, sizeof *r->marked);
     size_t used = 0;
     for (char *line = text; line < text + size;) {
         char *end = memchr(line, '\n', (size_t)(text + size - line));
         if (end == NULL) break; /* a last line must end as the others do */
-        size_t length = (size_t)(end - line);
-        if (length > 0) {
-            r->starts[r->count++] = used;
-            int head = snprintf(r->bytes + used, head_max,
-                                "POST %s HTTP/1.1\r\nHost: localhost\r\n%sContent-Type: application/json\r\n"
-                                "Content-Length: %zu\r\n\r\n",
-                                s->path, auth, length);
-            if (head < 0 || (size_t)head >= head_max) refuse("a request's head is too long");
-            used += (size_t)head;
-            memcpy(r->bytes + used, line, length);
-            used += length;
+        if (end > line) {
+            const char *key = k->count > 0 ? k->lines[r->count % k->count] : NULL;
+            r->starts[r->count] = used;
+            r->marked[r->count++] = r->mark_count;
+            size_t whole =
+                request_write(r->bytes + used, room - used, path, key, line, (size_t)(end - line));
+            size_t body_at = used + whole - (size_t)(end - line);
+            used += whole;
+            marks_add(r, body_at, used);
         }
         line = end + 1;
     }
     if (r->count == 0) refuse("--file holds no line");
     r->starts[r->count] = used;
-    free(auth);
+    r->marked[r->count] = r->mark_count;
     free(text);
+}
+
+/* The number of this sending into the request. */
+static void request_number(struct requests *r, size_t index, uint64_t serial)
+{
+    for (size_t i = r->marked[index]; i < r->marked[index + 1]; i++) {
+        uint64_t left = serial >> r->marks[i].shift;
+        for (unsigned digit = SERIAL_DIGITS; digit-- > 0; left /= 10)
+            r->bytes[r->marks[i].at + digit] = (char)('0' + left % 10);
+    }
 }
 
 /* ---- connections ---- */
@@ -266,7 +355,8 @@ static void connection_replace(struct load *l, struct connection *c)
 static bool connection_flush(struct load *l, struct connection *c)
 {
     while (c->unsent_from < c->unsent_to) {
-        ssize_t n = send(c->fd, l->requests.bytes + c->unsent_from, c->unsent_to - c->unsent_from, MSG_NOSIGNAL);
+        ssize_t n = send(c->fd, c->requests->bytes + c->unsent_from, c->unsent_to - c->unsent_from,
+                         MSG_NOSIGNAL);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
             connection_watch(l, c, true);
@@ -291,11 +381,14 @@ static bool connection_fill(struct load *l, struct connection *c, uint64_t now)
     unsigned depth = l->settings->pipeline;
     while (c->under_way < depth && c->unsent_from == c->unsent_to && may_send(l)) {
         size_t run = depth - c->under_way;
-        if (run > l->requests.count - c->next) run = l->requests.count - c->next;
+        struct requests *r = c->requests;
+        if (run > r->count - c->next) run = r->count - c->next;
         if (l->settings->requests > 0 && run > l->settings->requests - l->sent) run = l->settings->requests - l->sent;
-        c->unsent_from = l->requests.starts[c->next];
-        c->unsent_to = l->requests.starts[c->next + run];
-        c->next = (c->next + run) % l->requests.count;
+        c->unsent_from = r->starts[c->next];
+        c->unsent_to = r->starts[c->next + run];
+        for (size_t i = 0; i < run; i++)
+            request_number(r, c->next + i, l->settings->serial + l->sent + i);
+        c->next = (c->next + run) % r->count;
         for (size_t i = 0; i < run; i++) c->sent_ns[(c->oldest + c->under_way++) % depth] = now;
         l->sent += run;
         if (!connection_flush(l, c)) return false;
@@ -304,6 +397,22 @@ static bool connection_fill(struct load *l, struct connection *c, uint64_t now)
 }
 
 /* ---- replies ---- */
+
+/* The string that the reply has as this member, without its quotes; escapes stay as they are. */
+static void member_save(struct load *l, const char *body, size_t body_size)
+{
+    const char *name = l->settings->member, *end = body + body_size;
+    for (const char *at = body; (at = memmem(at, (size_t)(end - at), name, strlen(name))) != NULL;
+         at++) {
+        const char *value = at + strlen(name) + 3; /* "name":"value" */
+        if (at == body || at[-1] != '"' || value >= end || memcmp(value - 3, "\":\"", 3) != 0)
+            continue;
+        const char *quote = memchr(value, '"', (size_t)(end - value));
+        if (quote == NULL) return;
+        fprintf(l->save, "%.*s\n", (int)(quote - value), value);
+        return;
+    }
+}
 
 static void count_reply(struct load *l, struct connection *c, const char *head, const char *body, size_t body_size, uint64_t now)
 {
@@ -320,6 +429,7 @@ static void count_reply(struct load *l, struct connection *c, const char *head, 
         default: break;
         }
     }
+    if (l->save != NULL) member_save(l, body, body_size);
     uint64_t latency = now - c->sent_ns[c->oldest];
     c->oldest = (c->oldest + 1) % l->settings->pipeline;
     c->under_way--;
@@ -384,7 +494,13 @@ static bool connection_read(struct load *l, struct connection *c)
 static void load_start(struct load *l, const struct settings *s)
 {
     l->settings = s;
-    requests_build(&l->requests, s);
+    struct keys keys = {0};
+    keys_read(&keys, s->key_file);
+    for (unsigned i = 0; i < s->file_count; i++)
+        requests_build(&l->requests[i], s->files[i], s->path, &keys);
+    free(keys.text);
+    free(keys.lines);
+    if (s->save != NULL && (l->save = fopen(s->save, "w")) == NULL) die(s->save);
     l->histogram = allocate(HISTOGRAM_BUCKETS, sizeof *l->histogram);
     l->buffer = allocate(2 * REPLY_MAX, 1);
     l->connections = allocate(s->connections, sizeof *l->connections);
@@ -394,8 +510,10 @@ static void load_start(struct load *l, const struct settings *s)
         struct connection *c = &l->connections[i];
         c->sent_ns = allocate(s->pipeline, sizeof *c->sent_ns);
         c->partial = allocate(REPLY_MAX, 1);
-        c->next = (size_t)((uint64_t)l->requests.count * i / s->connections);
+        c->requests = &l->requests[i % s->file_count];
+        c->next = (size_t)((uint64_t)c->requests->count * i / s->connections);
         connection_open(l, c);
+        if (s->opens_slowly) nanosleep(&(struct timespec){.tv_nsec = OPENING_PAUSE_NS}, NULL);
     }
 }
 
@@ -475,10 +593,18 @@ static unsigned count_argument(const char *text, unsigned most, const char *name
 static void settings_read(struct settings *s, int argc, char **argv)
 {
     static const struct option options[] = {
-        {"address", required_argument, NULL, 'a'},  {"path", required_argument, NULL, 'u'},
-        {"file", required_argument, NULL, 'f'},     {"key-file", required_argument, NULL, 'k'},
-        {"connections", required_argument, NULL, 'c'}, {"pipeline", required_argument, NULL, 'p'},
-        {"seconds", required_argument, NULL, 's'},  {"requests", required_argument, NULL, 'n'},
+        {"address", required_argument, NULL, 'a'},
+        {"path", required_argument, NULL, 'u'},
+        {"file", required_argument, NULL, 'f'},
+        {"key-file", required_argument, NULL, 'k'},
+        {"connections", required_argument, NULL, 'c'},
+        {"pipeline", required_argument, NULL, 'p'},
+        {"seconds", required_argument, NULL, 's'},
+        {"requests", required_argument, NULL, 'n'},
+        {"serial", required_argument, NULL, 'i'},
+        {"member", required_argument, NULL, 'm'},
+        {"save", required_argument, NULL, 'w'},
+        {"open-slowly", no_argument, NULL, 'o'},
         {NULL, 0, NULL, 0},
     };
     *s = (struct settings){.path = "/v1/agent/authorize", .connections = 64, .pipeline = 1, .seconds = 5};
@@ -486,16 +612,24 @@ static void settings_read(struct settings *s, int argc, char **argv)
         switch (o) {
         case 'a': s->address = optarg; break;
         case 'u': s->path = optarg; break;
-        case 'f': s->file = optarg; break;
+        case 'f':
+            if (s->file_count == FILES_MAX) refuse("--file may be given twice at most");
+            s->files[s->file_count++] = optarg;
+            break;
         case 'k': s->key_file = optarg; break;
         case 'c': s->connections = count_argument(optarg, CONNECTIONS_MAX, "--connections"); break;
         case 'p': s->pipeline = count_argument(optarg, PIPELINE_MAX, "--pipeline"); break;
         case 's': s->seconds = strtod(optarg, NULL); break;
         case 'n': s->requests = strtoull(optarg, NULL, 10); break;
+        case 'i': s->serial = strtoull(optarg, NULL, 10); break;
+        case 'm': s->member = optarg; break;
+        case 'w': s->save = optarg; break;
+        case 'o': s->opens_slowly = true; break;
         default: refuse("see the top of load.c for its options");
         }
     }
-    if (s->address == NULL || s->file == NULL) refuse("--address and --file are needed");
+    if (s->address == NULL || s->file_count == 0) refuse("--address and --file are needed");
+    if ((s->save == NULL) != (s->member == NULL)) refuse("--save and --member go together");
 }
 
 int main(int argc, char **argv)
@@ -505,6 +639,7 @@ int main(int argc, char **argv)
     static struct load load;
     load_start(&load, &settings);
     load_run(&load);
+    if (load.save != NULL && fclose(load.save) != 0) die(settings.save);
     load_print(&load);
     return load.failures == 0 ? 0 : 1;
 }

@@ -115,6 +115,129 @@ def test_key_create_list_rotate_and_revoke(writ):
         "credential" in writ("authorize", "get_x", key=rotated["key"], check=1).stderr
 
 
+REVIEW = """rules:
+  - {id: pays, agents: ["*"], actions: [pay], decision: human_review, reason: Money., review: {by: [finance]}}
+  - {id: reads, agents: ["*"], actions: ["get_*"], decision: allow}
+roles: {finance: [carol]}
+mask: [args.card]
+"""
+
+
+@pytest.fixture
+def queue(writ):
+    """`writ` for a tenant whose payments wait for carol, with a reviewer's key."""
+    writ.tenant.policy(REVIEW)
+    writ.reviewer = writ.tenant.key("reviewers", ["reviewer"], reviewers=["carol", "dan"])
+    return writ
+
+
+def test_queue_list_show_approve_and_deny(queue):
+    tenant = queue.tenant
+    asked = [tenant.ask("pay", actor="bot", args={"n": n, "card": "4111"}, resource="invoice:1") for n in range(2)]
+    first, second = (answer["review_id"] for answer in asked)
+    listed = queue("queue", "list", key=queue.reviewer, check=0)
+    assert first in listed.stdout and second in listed.stdout and "2 of 2" in listed.stderr
+    one = queue("queue", "list", "--limit", "1", key=queue.reviewer, check=0)
+    cursor = re.search(r"--cursor (\d+)", one.stderr)[1]
+    assert second in queue("queue", "list", "--cursor", cursor, key=queue.reviewer, check=0).stdout
+    shown = queue("queue", "show", asked[0]["trace_id"], key=queue.reviewer, check=0).stdout
+    assert first in shown and "invoice:1" in shown and "[masked]" in shown and "4111" not in shown
+    assert re.search(r"^  args\.n +0$", shown, re.M)
+
+    refused = queue("queue", "approve", first, key=queue.reviewer, check=1)
+    assert "wrong_reviewer" in refused.stderr and "--by NAME" in refused.stderr
+    assert "missing_role" in queue("queue", "approve", first, "--by", "carol", key=tenant.agent, check=1).stderr
+    approved = queue("queue", "approve", first, "--by", "carol", "--note", "Seen.", key=queue.reviewer, check=0)
+    assert approved.stdout == f"{first} is approved.\n"
+    assert "already_resolved" in queue("queue", "deny", first, "--by", "carol", key=queue.reviewer, check=1).stderr
+    assert json.loads(queue("queue", "deny", second, "--by", "carol", "--json", key=queue.reviewer, check=0).stdout)["status"] == "denied"
+    assert "rev_ ids" in queue("queue", "approve", asked[0]["trace_id"], "--by", "carol", key=queue.reviewer, check=1).stderr
+    assert second in queue("queue", "list", "--status", "denied", key=queue.reviewer, check=0).stdout
+    assert {row["id"] for row in json.loads(queue("queue", "list", "--status", "all", "--json", key=queue.reviewer, check=0).stdout)["items"]} \
+        == {first, second}
+    assert "pending, approved" in queue("queue", "list", "--status", "odd", key=queue.reviewer, check=1).stderr
+
+
+def test_queue_wait_ends_with_the_resolution_and_cancel_takes_back(queue):
+    tenant, stack = queue.tenant, queue.tenant.stack
+    review = tenant.ask("pay", actor="bot", args={"n": 1})["review_id"]
+    before = stack.metrics(stack.engine)["writ_engine_waits"]
+    waiting = subprocess.Popen([harness.BIN / "writ", "queue", "wait", review, "--engine", stack.engine.url], text=True,
+                               stdout=subprocess.PIPE, env={"WRIT_KEY": tenant.agent, "PATH": os.environ["PATH"]})
+    harness.eventually(lambda: stack.metrics(stack.engine)["writ_engine_waits"] > before, "it waits")
+    queue("queue", "approve", review, "--by", "carol", key=queue.reviewer, check=0)
+    out, _ = waiting.communicate(timeout=harness.PATIENCE)
+    assert waiting.returncode == 0 and "carol" in out and "approved" in out
+    other = tenant.ask("pay", actor="bot", args={"n": 2})["review_id"]
+    assert "cancelled" in queue("queue", "cancel", other, key=tenant.agent, check=0).stdout
+    assert "cancelled" in queue("queue", "wait", other, key=tenant.agent, check=1).stdout
+
+
+def test_queue_watch_shows_more_than_a_page_once_each(queue):
+    tenant = queue.tenant
+    ids = [tenant.ask("pay", actor=f"bot{n % 2}", args={"n": n})["review_id"] for n in range(120)]
+    lines = queue("queue", "watch", "--once", key=queue.reviewer, check=0).stdout.splitlines()
+    assert [line.split()[1] for line in lines] == ids
+
+
+def test_token_mint_show_use_list_and_revoke(writ, tmp_path):
+    tenant = writ.tenant
+    tenant.policy(ALLOW)
+    minted = writ("token", "mint", "--scope", "get_*", "--actor", "bot", "--ttl", "5m", "--uses", "2", key=tenant.agent, check=0)
+    token, name = minted.stdout.strip(), re.search(r"tok_\w+", minted.stderr)[0]
+    assert minted.stdout.count("\n") == 1 and re.search(r"ends at \d{4}-\d\d-\d\dT", minted.stderr)
+    shown = writ("token", "show", key=tenant.agent, stdin=minted.stdout, check=0).stdout
+    assert name in shown and "get_*" in shown and re.search(r"uses_left +2\n", shown)
+    assert writ("authorize", "get_x", key=token, check=0).stdout.startswith("allow")
+    assert "token:scope" in writ("authorize", "put_x", key=token, check=1).stdout
+    assert writ("token", "mint", "--scope", "x", key=token, check=1).stderr
+    assert "command line" in writ("token", "show", token, key=tenant.agent, check=2).stderr
+    assert "tok_…" in writ("token", "revoke", token, key=tenant.agent, check=2).stderr
+    assert name in writ("token", "list", "--all", key=tenant.admin, check=0).stdout
+    file = tmp_path / "token"
+    file.write_text(token + "\n")
+    file.chmod(0o600)
+    assert writ("token", "revoke", name, key=tenant.agent, check=0).stdout == writ("token", "revoke", name, key=tenant.agent, check=0).stdout
+    assert "active        false" in writ("token", "show", file, key=tenant.agent, check=1).stdout
+    assert "revoked" in writ("authorize", "get_x", "--key-file", file, check=1).stderr
+    assert name not in writ("token", "list", key=tenant.admin, check=0).stdout
+    assert "--scope" in writ("token", "mint", key=tenant.agent, check=2).stderr
+
+
+def test_actor_suspend_list_and_resume(writ):
+    tenant = writ.tenant
+    tenant.policy(ALLOW)
+    assert "is suspended" in writ("actor", "suspend", "bad@bot", "--reason", "It repeats itself.", check=0).stdout
+    assert "It repeats itself." in writ("actor", "list", check=0).stdout
+    assert "actor:suspended" in writ("authorize", "get_x", "--actor", "bad@bot", key=tenant.agent, check=1).stdout
+    assert "may go on" in writ("actor", "resume", "bad@bot", check=0).stdout
+    writ("authorize", "get_x", "--actor", "bad@bot", key=tenant.agent, check=0)
+    assert "not suspended" in writ("actor", "resume", "bad@bot", check=1).stderr
+    assert "missing_role" in writ("actor", "suspend", "bot", key=tenant.agent, check=1).stderr
+
+
+def test_top_counts_what_happens_and_says_what_it_may_not_see(queue):
+    tenant, stack = queue.tenant, queue.tenant.stack
+    tenant.ask("pay", actor="bot")
+    before = stack.metrics(stack.engine)
+    for _ in range(5):
+        tenant.ask("get_x", actor="bot")
+    sample = json.loads(queue("top", "--once", "--json", "--every", "100ms", check=0).stdout)
+    assert sample["decisions"]["allow"]["total"] >= before['writ_engine_decisions_total{decision="allow"}'] + 5
+    assert {"lag_records", "stored"} <= set(sample["publish"]) and "mailboxes" in sample["queues"]
+    assert sample["problems"] == [] and "reviews_pending_in_tenant" not in sample["state"]
+    page = queue("top", "--once", "--every", "100ms", check=0).stdout
+    assert "per second" in page and "records not confirmed yet" in page and "\033" not in page
+    seen = json.loads(queue("top", "--once", "--json", "--every", "100ms", key=queue.reviewer, check=0).stdout)
+    assert seen["state"] == {"reviews_pending_in_tenant": 1} and len(seen["problems"]) == 2
+    assert "metrics or admin" in queue("top", "--once", key=tenant.agent, check=1).stderr
+    nowhere = f"http://127.0.0.1:{harness.free_port()}"
+    half = stack.cli("top", "--once", "--every", "100ms", "--engine", nowhere, "--platform", stack.platform.url, key=tenant.admin)
+    assert nowhere in half.stdout and "events stored" in half.stdout
+    none = stack.cli("top", "--engine", nowhere, "--platform", nowhere, key=tenant.admin, check=False)
+    assert none.returncode == 3 and nowhere in none.stderr
+
+
 def test_doctor_finds_all_well_and_says_what_is_not(writ):
     done = writ("doctor", check=0)
     assert done.stdout
@@ -127,6 +250,8 @@ def test_doctor_finds_all_well_and_says_what_is_not(writ):
 @pytest.mark.parametrize("words, status", [
     ((), 2), (("nonsense",), 2), (("policy", "nonsense"), 2), (("policy", "get"), 2), (("authorize", "x", "--colour"), 2),
     (("--help",), 0), (("policy", "--help"), 0), (("policy", "put", "--help"), 0), (("--version",), 0), (("docs", "config"), 0),
+    (("queue",), 2), (("queue", "aprove", "x"), 2), (("queue", "watch", "--status", "x"), 2), (("token", "revoke"), 2),
+    (("actor", "suspend"), 2), (("top", "--every", "0"), 2), (("queue", "wait", "--help"), 0), (("top", "--help"), 0),
 ])
 def test_wrong_words_are_2_and_help_is_0(stack, words, status):
     done = stack.cli(*words, check=False)

@@ -111,7 +111,7 @@ static inline int rig_set_up(void **state)
     arena_init(&r->arena, 1 << 16, 512 << 20);
     for (size_t i = 0; i < sizeof rig_key_rows / sizeof *rig_key_rows; i++)
         rig_bootstrap(r, rig_key_rows[i], r->keys[i]);
-    r->config = (struct config){.data = r->folder,
+    r->config = (struct config){.data = r->folder, .kafka_brokers = "",
                                 .listen = "127.0.0.1:0",
                                 .listen_unix = "",
                                 .pepper_file = r->pepper,

@@ -315,6 +315,195 @@ static void an_unknown_publisher_may_be_woken_and_stopped(void **state)
     assert_true(publish_stop(NULL, 100));
 }
 
+/* ---- behind a relay ---- */
+
+struct relay { /* takes everything, and delivers it when told; under the platform's lock */
+    struct transport door;
+    struct fake *platform;
+    uint64_t delivered, end, first_sent, sends, replay;
+    bool fails; /* the next settle: what is not delivered is lost */
+    bool misfit;
+};
+
+static enum err relay_find(void *state, struct stream_report *ret, struct fault *f)
+{
+    struct relay *y = state;
+    enum err e = fake_find(y->platform, ret, f);
+    pthread_mutex_lock(&y->platform->lock);
+    ret->replay = y->replay;
+    pthread_mutex_unlock(&y->platform->lock);
+    return e;
+}
+
+static enum sent relay_send(void *state, const struct batch *b, struct send_answer *ret, struct fault *f)
+{
+    struct relay *y = state;
+    pthread_mutex_lock(&y->platform->lock);
+    enum sent answer = SENT_QUEUED;
+    if (y->misfit) {
+        fault_set(f, ERR_BAD_VALUE, "", "three partitions, not four");
+        answer = SENT_MISFIT;
+    } else {
+        if (b->first_seq < y->end || y->sends == 0) y->first_sent = b->first_seq; /* begins, or goes back */
+        if (b->first_seq < y->end) y->delivered = b->first_seq;
+        y->end = ret->next_seq = b->first_seq + b->count;
+    }
+    y->sends++;
+    pthread_cond_broadcast(&y->platform->changed);
+    pthread_mutex_unlock(&y->platform->lock);
+    return answer;
+}
+
+static enum err relay_settle(void *state, uint32_t ms, struct relay_report *ret, struct fault *f)
+{
+    struct relay *y = state;
+    enum err e = ERR_OK;
+    if (ms > 0) sched_yield();
+    pthread_mutex_lock(&y->platform->lock);
+    if (y->fails) {
+        y->fails = false;
+        y->end = y->delivered;
+        e = fault_set(f, ERR_UPSTREAM_FAILED, "", "the client gave up");
+    }
+    *ret = (struct relay_report){.delivered = y->delivered, .under_way = y->end - y->delivered};
+    pthread_mutex_unlock(&y->platform->lock);
+    return e;
+}
+
+static void relay_interrupt(void *state) { fake_interrupt(((struct relay *)state)->platform); }
+
+static void relay_publish(struct rig *r, struct relay *y)
+{
+    *y = (struct relay){.platform = r->platform, .delivered = 1, .end = 1};
+    y->door = (struct transport){y, relay_find, relay_send, relay_interrupt, fake_destroy, relay_settle};
+    struct publish_options options = {.journal = r->journal, .node = "n1", .transport = &y->door};
+    struct publisher *p;
+    struct fault f;
+    if (publish_start(&options, &p, &f) != ERR_OK) abort();
+    pthread_mutex_lock(&r->lock);
+    r->publisher = p;
+    pthread_mutex_unlock(&r->lock);
+}
+
+static void wait_confirmed(struct rig *r, uint64_t seq)
+{
+    struct publish_status s;
+    time_t until = time(NULL) + PATIENCE_S;
+    for (publish_status(r->publisher, &s); s.confirmed_seq != seq; publish_status(r->publisher, &s)) {
+        if (time(NULL) > until) fail_msg("confirmed %llu: %s", (unsigned long long)s.confirmed_seq, s.text);
+        sched_yield();
+    }
+}
+
+static void behind_a_relay_only_the_platform_confirms(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    struct relay y;
+    rig_append(r, 1, 20, 0);
+    relay_publish(r, &y);
+    FAKE_UNTIL(r->platform, y.end == 21);
+    y.delivered = 21;
+    uint64_t finds = r->platform->finds;
+    FAKE_DONE(r->platform);
+    FAKE_UNTIL(r->platform, r->platform->finds >= finds + 2); /* asked again and again, and still nothing */
+    FAKE_DONE(r->platform);
+    struct publish_status s;
+    publish_status(r->publisher, &s);
+    assert_int_equal(s.confirmed_seq, 0);
+    assert_int_equal(s.lag_records, 20);
+    pthread_mutex_lock(&r->platform->lock);
+    memcpy(r->platform->epoch, journal_epoch(r->journal), EPOCH_TEXT);
+    r->platform->next_seq = 21;
+    pthread_mutex_unlock(&r->platform->lock);
+    wait_confirmed(r, 20);
+    assert_int_equal(y.sends, 1);
+    assert_true(rig_unpublish(r, 1000));
+    rig_destroy(r);
+}
+
+static void a_replay_goes_back_once_for_each_request(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    struct relay y;
+    rig_append(r, 1, 20, 0);
+    relay_publish(r, &y);
+    FAKE_UNTIL(r->platform, y.end == 21);
+    y.delivered = 21;
+    memcpy(r->platform->epoch, journal_epoch(r->journal), EPOCH_TEXT);
+    r->platform->next_seq = 8;
+    y.replay = 77;
+    FAKE_DONE(r->platform);
+    FAKE_UNTIL(r->platform, y.sends == 2 && y.end == 21);
+    assert_int_equal(y.first_sent, 8);
+    y.delivered = 21;
+    uint64_t finds = r->platform->finds;
+    FAKE_DONE(r->platform);
+    FAKE_UNTIL(r->platform, r->platform->finds >= finds + 2);
+    assert_int_equal(y.sends, 2);
+    FAKE_DONE(r->platform);
+    assert_true(rig_unpublish(r, 1000));
+    rig_destroy(r);
+}
+
+static void what_a_relay_lost_is_sent_again_from_what_it_delivered(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    struct relay y;
+    rig_append(r, 1, 20, 0);
+    relay_publish(r, &y);
+    FAKE_UNTIL(r->platform, y.end == 21);
+    y.delivered = 6;
+    y.fails = true;
+    y.sends = 0;
+    FAKE_DONE(r->platform);
+    FAKE_UNTIL(r->platform, y.sends == 1 && y.end == 21);
+    assert_int_equal(y.first_sent, 6);
+    FAKE_DONE(r->platform);
+    rig_unpublish(r, 0);
+    rig_destroy(r);
+}
+
+static void a_platform_that_is_away_does_not_hold_up_the_relay(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    struct relay y;
+    rig_append(r, 1, 5, 0);
+    relay_publish(r, &y);
+    FAKE_UNTIL(r->platform, y.end == 6);
+    r->platform->failing_finds = -1;
+    uint64_t finds = r->platform->finds;
+    FAKE_DONE(r->platform);
+    FAKE_UNTIL(r->platform, r->platform->finds > finds + 1);
+    FAKE_DONE(r->platform);
+    rig_append(r, 6, 20, 0);
+    FAKE_UNTIL(r->platform, y.end == 26);
+    y.delivered = 26;
+    FAKE_DONE(r->platform);
+    assert_true(rig_unpublish(r, 5000)); /* what the relay keeps safe need not be waited for */
+    rig_destroy(r);
+}
+
+static void a_relay_that_is_not_what_it_should_be_is_an_alarm(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    struct relay y;
+    relay_publish(r, &y);
+    pthread_mutex_lock(&r->platform->lock);
+    y.misfit = true;
+    pthread_mutex_unlock(&r->platform->lock);
+    rig_append(r, 1, 5, 0);
+    struct publish_status s = wait_for_state(r, PUBLISH_MISFIT);
+    assert_true(publish_state_is_alarm(s.state));
+    assert_non_null(strstr(s.text, "three partitions"));
+    rig_unpublish(r, 0);
+    rig_destroy(r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -336,6 +525,11 @@ int main(void)
         cmocka_unit_test(stopping_waits_no_longer_than_asked_for_a_platform_that_is_away),
         cmocka_unit_test(stopping_interrupts_a_call_that_hangs),
         cmocka_unit_test(an_unknown_publisher_may_be_woken_and_stopped),
+        cmocka_unit_test(behind_a_relay_only_the_platform_confirms),
+        cmocka_unit_test(a_replay_goes_back_once_for_each_request),
+        cmocka_unit_test(what_a_relay_lost_is_sent_again_from_what_it_delivered),
+        cmocka_unit_test(a_platform_that_is_away_does_not_hold_up_the_relay),
+        cmocka_unit_test(a_relay_that_is_not_what_it_should_be_is_an_alarm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,367 @@
+/* consume.c - the consumer's thread: beat, take, store; and what to do when one of them fails.
+ *
+ * A partition is read from the offset that the store has when it becomes ours. It is stopped and begun
+ * again, from the store's offset, whenever something is wrong with it: so there is one way to recover,
+ * used all the time. Messages that were fetched for a partition that is no longer ours, or before the
+ * offset that is expected, are dropped here. */
+#include "pipeline/ingest/consume.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/world.h"
+#include "pipeline/ingest/consumer_store.h"
+#include "pipeline/ingest/intake.h"
+#include "pipeline/ingest/store_inside.h"
+
+enum {
+    TAKE_MS = 100,
+    AGAIN_MS = 1000,       /* a partition in trouble is begun again after so long */
+    LOOK_MS = 10000,       /* how often the topic's partitions are counted */
+    STORE_WAIT_FIRST_MS = 20,
+    STORE_WAIT_MOST_MS = 1000,
+};
+
+struct reading { /* of one partition that is ours */
+    bool started;
+    bool gone;         /* its offset is: the bounds are to be asked */
+    uint64_t next;     /* the next offset to store, as the store has it */
+    uint64_t again_ms; /* not before */
+};
+
+struct consumer {
+    struct message_source *source;
+    struct message_intake intake;
+    char *topic;
+    struct lease lease;
+    struct reading readings[LEASE_PARTITIONS_MAX];
+    struct message messages[CONSUME_MESSAGES_MAX];
+    struct metrics_sheet *sheet;
+    uint64_t beat_due_ms, look_due_ms;
+    bool topic_is_there; /* at the last look */
+    pthread_t thread;
+    _Atomic bool stopping;
+    pthread_mutex_t lock; /* of what follows */
+    struct consumer_status status;
+};
+
+static uint64_t monotonic_ms(void) { return world_monotonic_ns() / 1000000; }
+
+static void rest(struct consumer *c, uint64_t ms)
+{
+    for (uint64_t until = monotonic_ms() + ms; !atomic_load(&c->stopping) && monotonic_ms() < until;) {
+        struct timespec t = {.tv_nsec = 5000000};
+        nanosleep(&t, NULL);
+    }
+}
+
+/* ---- status ---- */
+
+/* What is wrong, or "" = nothing any more. Logged when it is news. */
+static void say(struct consumer *c, const char *text)
+{
+    pthread_mutex_lock(&c->lock);
+    bool is_new = strcmp(c->status.text, text) != 0;
+    snprintf(c->status.text, sizeof c->status.text, "%s", text);
+    c->status.is_well = text[0] == '\0';
+    pthread_mutex_unlock(&c->lock);
+    if (is_new && text[0] != '\0') log_line(LOG_WARNING, "consume_failed", "text", text, NULL);
+    if (is_new && text[0] == '\0') log_line(LOG_INFO, "consuming", "topic", c->topic, NULL);
+}
+
+static void failed(struct consumer *c, const char *text)
+{
+    metric_add(c->sheet, METRIC_CONSUMER_FAILURES, 1);
+    say(c, text);
+}
+
+void consumer_status(const struct consumer *c, struct consumer_status *ret)
+{
+    struct consumer *unlocked = (struct consumer *)(uintptr_t)c; /* the lock is not part of its value */
+    pthread_mutex_lock(&unlocked->lock);
+    *ret = c->status;
+    pthread_mutex_unlock(&unlocked->lock);
+}
+
+static void tell_numbers(struct consumer *c)
+{
+    uint32_t owned = 0;
+    uint64_t lag = 0;
+    bool all_read = true;
+    for (uint32_t i = 0; i < c->lease.partition_count; i++) {
+        if (!lease_is_mine(&c->lease, i)) continue;
+        uint64_t end = c->source->heard_end(c->source->state, i);
+        owned++;
+        all_read = all_read && c->readings[i].started;
+        if (end > c->readings[i].next) lag += end - c->readings[i].next;
+    }
+    metric_set(c->sheet, METRIC_CONSUMER_PARTITIONS, owned);
+    metric_set(c->sheet, METRIC_CONSUMER_LAG, lag);
+    pthread_mutex_lock(&c->lock);
+    c->status.partitions = c->lease.partition_count;
+    c->status.owned = owned;
+    c->status.lag = lag;
+    bool was_ill = !c->status.is_well;
+    pthread_mutex_unlock(&c->lock);
+    if (was_ill && all_read && c->topic_is_there) say(c, "");
+}
+
+/* ---- partitions ---- */
+
+static void stop_reading(struct consumer *c, uint32_t partition)
+{
+    struct reading *r = &c->readings[partition];
+    if (r->started) c->source->stop(c->source->state, partition);
+    *r = (struct reading){0};
+}
+
+/* The offset is gone: read on from the earliest there is, and have the streams send what they can. */
+static enum err start_over(struct consumer *c, uint32_t partition, struct fault *f)
+{
+    struct reading *r = &c->readings[partition];
+    uint64_t low, high, asked = 0;
+    enum err err = c->source->bounds(c->source->state, partition, &low, &high, f);
+    if (err != ERR_OK) return err;
+    struct store *s = c->intake.store;
+    err = store_begin(s, f);
+    if (err != ERR_OK) return err;
+    err = consumer_store_move(s, c->intake.topic, partition, c->intake.owner, r->next, low, world_now_ms(), f);
+    if (err == ERR_OK) err = consumer_store_ask_all(s, partition, c->lease.partition_count, world_now_ms(), &asked, f);
+    err = store_end(s, err, f);
+    if (err != ERR_OK) return err;
+    metric_add(c->sheet, METRIC_CONSUMER_RESETS, 1);
+    metric_add(c->sheet, METRIC_CONSUMER_REPLAYS, asked);
+    log_text(LOG_ERROR, "consume_offset_gone",
+             "partition %u of %s has offsets %llu to %llu, but %llu is the next to read: the topic was deleted, truncated or has "
+             "expired. Reading on from %llu; %llu streams are asked for what may be missing",
+             partition, c->topic, (unsigned long long)low, (unsigned long long)high, (unsigned long long)r->next,
+             (unsigned long long)low, (unsigned long long)asked);
+    r->next = low;
+    r->gone = false;
+    return ERR_OK;
+}
+
+static void start_reading(struct consumer *c, uint32_t partition)
+{
+    struct reading *r = &c->readings[partition];
+    struct fault f = {0};
+    enum err err = ERR_OK;
+    if (r->gone) err = start_over(c, partition, &f);
+    else r->next = c->lease.partitions[partition].next_offset;
+    if (err == ERR_OK) err = c->source->start(c->source->state, partition, r->next, &f);
+    if (err == ERR_OK) {
+        r->started = true;
+        return;
+    }
+    r->again_ms = monotonic_ms() + AGAIN_MS;
+    failed(c, f.text);
+}
+
+/* Reads what is ours and nothing else. */
+static void follow_lease(struct consumer *c)
+{
+    uint64_t now = monotonic_ms();
+    for (uint32_t i = 0; i < LEASE_PARTITIONS_MAX; i++) {
+        struct reading *r = &c->readings[i];
+        if (!lease_is_mine(&c->lease, i)) stop_reading(c, i);
+        else if (!r->started && now >= r->again_ms) start_reading(c, i);
+    }
+}
+
+static void count_partitions(struct consumer *c)
+{
+    struct fault f = {0};
+    uint32_t count = 0;
+    uint64_t now = monotonic_ms();
+    if (now < c->look_due_ms) return;
+    enum err err = c->source->partitions(c->source->state, &count, &f);
+    c->look_due_ms = now + (err == ERR_OK ? LOOK_MS : AGAIN_MS);
+    c->topic_is_there = err == ERR_OK;
+    if (err != ERR_OK) {
+        failed(c, f.text);
+        return;
+    }
+    if (count > LEASE_PARTITIONS_MAX) count = LEASE_PARTITIONS_MAX;
+    c->lease.partition_count = count; /* a topic that is away keeps what was known of it */
+}
+
+static void beat(struct consumer *c)
+{
+    struct fault f = {0};
+    uint64_t now = monotonic_ms();
+    if (now < c->beat_due_ms) return;
+    count_partitions(c);
+    enum err err = consumer_store_beat(c->intake.store, c->intake.topic, &c->lease, monotonic_ms(), world_now_ms(), &f);
+    c->beat_due_ms = monotonic_ms() + LEASE_BEAT_MS;
+    if (err != ERR_OK) {
+        failed(c, f.text);
+        return;
+    }
+    follow_lease(c);
+    tell_numbers(c);
+}
+
+/* ---- messages ---- */
+
+static void in_trouble(struct consumer *c, const struct message *m)
+{
+    struct reading *r = &c->readings[m->partition];
+    if (!r->started) return;
+    uint64_t next = r->next;
+    stop_reading(c, m->partition);
+    if (m->kind == MESSAGE_OFFSET_GONE) {
+        r->gone = true;
+        r->next = next;
+        return;
+    }
+    char text[320];
+    snprintf(text, sizeof text, "partition %u of Kafka's topic %s cannot be read: %s", m->partition, c->topic, m->why);
+    r->again_ms = monotonic_ms() + AGAIN_MS;
+    c->look_due_ms = 0;
+    failed(c, text);
+}
+
+static struct intake_step *step_of(struct intake_step *steps, size_t *count, uint32_t partition, uint64_t from)
+{
+    for (size_t i = 0; i < *count; i++)
+        if (steps[i].partition == partition) return &steps[i];
+    steps[*count] = (struct intake_step){.partition = partition, .from = from, .to = from};
+    return &steps[(*count)++];
+}
+
+/* Keeps what is to be stored, in order, at the front of the messages; and says how far offsets move. */
+static size_t sift(struct consumer *c, size_t count, struct intake_step *steps, size_t *ret_steps)
+{
+    size_t kept = 0;
+    *ret_steps = 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct message *m = &c->messages[i];
+        if (m->partition >= LEASE_PARTITIONS_MAX || !c->readings[m->partition].started) continue;
+        struct intake_step *s = step_of(steps, ret_steps, m->partition, c->readings[m->partition].next);
+        if (m->offset < s->to) continue;
+        s->to = m->offset + 1;
+        c->messages[kept++] = *m;
+    }
+    size_t moved = 0;
+    for (size_t i = 0; i < *ret_steps; i++)
+        if (steps[i].to > steps[i].from) steps[moved++] = steps[i];
+    *ret_steps = moved;
+    return kept;
+}
+
+static void lost(struct consumer *c, uint32_t partition, const struct fault *f)
+{
+    metric_add(c->sheet, METRIC_CONSUMER_FENCED, 1);
+    log_text(LOG_WARNING, "consume_fenced", "%s", f->text);
+    stop_reading(c, partition);
+    c->lease.partitions[partition].is_owned = false;
+    c->beat_due_ms = 0;
+}
+
+/* Until they are stored, are somebody else's, or the end has come. */
+static void store_messages(struct consumer *c, size_t count)
+{
+    struct intake_step steps[LEASE_PARTITIONS_MAX];
+    size_t step_count;
+    uint64_t wait_ms = STORE_WAIT_FIRST_MS;
+    while ((count = sift(c, count, steps, &step_count)) > 0 && !atomic_load(&c->stopping)) {
+        struct fault f = {0};
+        uint32_t partition = 0;
+        enum err err = message_intake_store(&c->intake, c->messages, count, steps, step_count, world_now_ms(), &partition, &f);
+        if (err == ERR_OK) {
+            for (size_t i = 0; i < step_count; i++) c->readings[steps[i].partition].next = steps[i].to;
+            return;
+        }
+        if (err == ERR_PRECONDITION_FAILED) {
+            lost(c, partition, &f);
+            continue;
+        }
+        failed(c, f.text);
+        rest(c, wait_ms);
+        wait_ms = wait_ms * 2 < STORE_WAIT_MOST_MS ? wait_ms * 2 : STORE_WAIT_MOST_MS;
+        beat(c); /* so that the lease holds, if it can */
+    }
+}
+
+static void take(struct consumer *c)
+{
+    size_t count = c->source->take(c->source->state, TAKE_MS, c->messages, CONSUME_MESSAGES_MAX), records = 0;
+    /* What was read before the trouble is good, and comes first. */
+    struct message troubles[64];
+    size_t trouble_count = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (c->messages[i].kind == MESSAGE_RECORD) c->messages[records++] = c->messages[i];
+        else if (trouble_count < 64) troubles[trouble_count++] = c->messages[i];
+    }
+    if (records > 0) store_messages(c, records);
+    for (size_t i = 0; i < trouble_count; i++) in_trouble(c, &troubles[i]);
+}
+
+/* ---- life ---- */
+
+static void *run(void *context)
+{
+    struct consumer *c = context;
+    pthread_setname_np(pthread_self(), "consumer");
+    while (!atomic_load(&c->stopping)) {
+        beat(c);
+        follow_lease(c);
+        take(c);
+    }
+    return NULL;
+}
+
+static void destroy(struct consumer *c)
+{
+    if (c->source != NULL) c->source->destroy(c->source);
+    store_close(c->intake.store);
+    buf_fini(&c->intake.run);
+    pthread_mutex_destroy(&c->lock);
+    free(c->topic);
+    free(c);
+}
+
+enum err consumer_start(const struct consumer_options *o, struct consumer **ret, struct fault *f)
+{
+    struct consumer *c = calloc(1, sizeof *c);
+    char me[LEASE_OWNER_TEXT];
+    uint8_t random[LEASE_OWNER_TEXT / 2];
+    check(c != NULL); /* at boot */
+    world_random(random, sizeof random);
+    hex_write(me, random, sizeof random);
+    lease_init(&c->lease, me);
+    c->source = o->source;
+    c->topic = strdup(o->topic);
+    check(c->topic != NULL);
+    pthread_mutex_init(&c->lock, NULL);
+    c->sheet = metrics_sheet_create();
+    snprintf(c->status.text, sizeof c->status.text, "the topic was not read yet");
+    c->intake = (struct message_intake){.topic = str_from(c->topic), .owner = str_of(c->lease.me, LEASE_OWNER_TEXT), .sheet = c->sheet};
+    buf_init(&c->intake.run, 64 << 10, CONSUME_BYTES_MAX * 2);
+    enum err err = store_open(o->store, true, &c->intake.store, f);
+    if (err != ERR_OK) {
+        destroy(c);
+        return err;
+    }
+    check(pthread_create(&c->thread, NULL, run, c) == 0);
+    *ret = c;
+    return ERR_OK;
+}
+
+void consumer_stop(struct consumer *c)
+{
+    if (c == NULL) return;
+    struct fault f;
+    atomic_store(&c->stopping, true);
+    pthread_join(c->thread, NULL);
+    for (uint32_t i = 0; i < LEASE_PARTITIONS_MAX; i++) stop_reading(c, i);
+    /* If this fails, the others wait until the lease is over. */
+    if (consumer_store_leave(c->intake.store, c->intake.topic, &c->lease, &f) != ERR_OK)
+        log_text(LOG_WARNING, "consume_not_left", "%s", f.text);
+    destroy(c);
+}

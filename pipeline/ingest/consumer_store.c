@@ -1,0 +1,232 @@
+/* consumer_store.c - the consumer's three tables in SQLite. See consumer_store.h. */
+#include "pipeline/ingest/consumer_store.h"
+
+#include "base/check.h"
+#include "base/planted.h"
+#include "pipeline/ingest/store_inside.h"
+#include "pipeline/topic/topic.h"
+
+enum { ASK_AGAIN_MS = 15000 };
+
+static enum err fault_of(struct store *s, enum err err, struct fault *f)
+{
+    return err == ERR_OK ? ERR_OK : database_fault(s->database, err, f);
+}
+
+static struct str owner_text(const char owner[LEASE_OWNER_TEXT]) { return str_of(owner, LEASE_OWNER_TEXT); }
+
+/* ---- the beat ---- */
+
+static enum err raise_beat(struct store *s, struct str topic, const struct lease *l, uint64_t now_ms)
+{
+    sqlite3_stmt *q = database_statement(s->database,
+                                         "INSERT INTO consumers (topic, owner, beat, seen_at) VALUES (?1, ?2, ?3, ?4)"
+                                         " ON CONFLICT (topic, owner) DO UPDATE SET beat = ?3, seen_at = ?4");
+    bind_text(q, 1, topic);
+    bind_text(q, 2, owner_text(l->me));
+    bind_u64(q, 3, l->beat);
+    bind_u64(q, 4, now_ms);
+    return statement_run(q);
+}
+
+static enum err look_at_members(struct store *s, struct str topic, struct lease *l, uint64_t monotonic_ms)
+{
+    sqlite3_stmt *q = database_statement(s->database, "SELECT owner, beat FROM consumers WHERE topic = ?1");
+    enum err err;
+    bind_text(q, 1, topic);
+    lease_look_begin(l);
+    while ((err = statement_step(q)) == ERR_OK) lease_saw_member(l, column_text(q, 0), column_u64(q, 1), monotonic_ms);
+    sqlite3_reset(q);
+    if (err != ERR_END) return err;
+    lease_look_end(l);
+    return ERR_OK;
+}
+
+static enum err look_at_partitions(struct store *s, struct str topic, struct lease *l)
+{
+    sqlite3_stmt *q = database_statement(s->database, "SELECT partition, next_offset, owner FROM offsets WHERE topic = ?1");
+    enum err err;
+    bind_text(q, 1, topic);
+    for (uint32_t i = 0; i < l->partition_count; i++) l->partitions[i] = (struct lease_partition){0};
+    while ((err = statement_step(q)) == ERR_OK) {
+        uint64_t partition = column_u64(q, 0);
+        struct str owner = column_text(q, 2);
+        if (partition >= l->partition_count) continue;
+        struct lease_partition *p = &l->partitions[partition];
+        p->next_offset = column_u64(q, 1);
+        p->is_owned = owner.size == LEASE_OWNER_TEXT;
+        if (p->is_owned) memcpy(p->owner, owner.bytes, LEASE_OWNER_TEXT);
+    }
+    sqlite3_reset(q);
+    return err == ERR_END ? ERR_OK : err;
+}
+
+static enum err write_owner(struct store *s, struct str topic, uint32_t partition, const struct lease_partition *p, uint64_t now_ms)
+{
+    sqlite3_stmt *q = database_statement(s->database,
+                                         "INSERT INTO offsets (topic, partition, next_offset, owner, updated_at)"
+                                         " VALUES (?1, ?2, 0, ?3, ?4)"
+                                         " ON CONFLICT (topic, partition) DO UPDATE SET owner = ?3, updated_at = ?4");
+    bind_text(q, 1, topic);
+    bind_u64(q, 2, partition);
+    bind_text(q, 3, p->is_owned ? owner_text(p->owner) : STR(""));
+    bind_u64(q, 4, now_ms);
+    return statement_run(q);
+}
+
+/* A consumer that is taken for dead is forgotten when it owns nothing more; should it live, its next
+ * beat makes it known again. */
+static enum err forget_dead(struct store *s, struct str topic, const struct lease *l, uint64_t monotonic_ms)
+{
+    for (uint32_t i = 0; i < l->member_count; i++) {
+        if (lease_is_alive(l, l->members[i].owner, monotonic_ms)) continue;
+        sqlite3_stmt *q = database_statement(s->database,
+                                             "DELETE FROM consumers WHERE topic = ?1 AND owner = ?2 AND beat = ?3 AND NOT EXISTS"
+                                             " (SELECT 1 FROM offsets WHERE topic = ?1 AND owner = ?2)");
+        bind_text(q, 1, topic);
+        bind_text(q, 2, owner_text(l->members[i].owner));
+        bind_u64(q, 3, l->members[i].beat);
+        enum err err = statement_run(q);
+        if (err != ERR_OK) return err;
+    }
+    return ERR_OK;
+}
+
+static enum err beat_within(struct store *s, struct str topic, struct lease *l, uint64_t monotonic_ms, uint64_t now_ms)
+{
+    l->beat++;
+    enum err err = raise_beat(s, topic, l, now_ms);
+    if (err == ERR_OK) err = look_at_members(s, topic, l, monotonic_ms);
+    if (err == ERR_OK) err = look_at_partitions(s, topic, l);
+    if (err != ERR_OK || !lease_decide(l, monotonic_ms)) return err;
+    for (uint32_t i = 0; i < l->partition_count && err == ERR_OK; i++) /* few, and only when something moves */
+        err = write_owner(s, topic, i, &l->partitions[i], now_ms);
+    return err == ERR_OK ? forget_dead(s, topic, l, monotonic_ms) : err;
+}
+
+enum err consumer_store_beat(struct store *s, struct str topic, struct lease *l, uint64_t monotonic_ms, uint64_t now_ms,
+                             struct fault *f)
+{
+    enum err err = store_begin(s, f);
+    if (err != ERR_OK) return err;
+    err = fault_of(s, beat_within(s, topic, l, monotonic_ms, now_ms), f);
+    return store_end(s, err, f);
+}
+
+enum err consumer_store_leave(struct store *s, struct str topic, struct lease *l, struct fault *f)
+{
+    enum err err = store_begin(s, f);
+    if (err != ERR_OK) return err;
+    sqlite3_stmt *q = database_statement(s->database, "UPDATE offsets SET owner = '' WHERE topic = ?1 AND owner = ?2");
+    bind_text(q, 1, topic);
+    bind_text(q, 2, owner_text(l->me));
+    err = statement_run(q);
+    if (err == ERR_OK) {
+        q = database_statement(s->database, "DELETE FROM consumers WHERE topic = ?1 AND owner = ?2");
+        bind_text(q, 1, topic);
+        bind_text(q, 2, owner_text(l->me));
+        err = statement_run(q);
+    }
+    return store_end(s, fault_of(s, err, f), f);
+}
+
+/* ---- offsets ---- */
+
+enum err consumer_store_move(struct store *s, struct str topic, uint32_t partition, struct str owner, uint64_t from,
+                             uint64_t to, uint64_t now_ms, struct fault *f)
+{
+    static const char move[] = "UPDATE offsets SET next_offset = ?3, updated_at = ?4 WHERE topic = ?1 AND partition = ?2"
+                               " AND owner = ?5 AND next_offset = ?6";
+    static const char move_anyhow[] = "UPDATE offsets SET next_offset = ?3, updated_at = ?4 WHERE topic = ?1 AND partition = ?2"
+                                      " AND ?5 = ?5 AND ?6 = ?6";
+    sqlite3_stmt *q = database_statement(s->database, planted("zombie_commits") ? move_anyhow : move);
+    bind_text(q, 1, topic);
+    bind_u64(q, 2, partition);
+    bind_u64(q, 3, to);
+    bind_u64(q, 4, now_ms);
+    bind_text(q, 5, owner);
+    bind_u64(q, 6, from);
+    enum err err = statement_run(q);
+    if (err != ERR_OK) return fault_of(s, err, f);
+    if (database_changes(s->database) == 1) return ERR_OK;
+    return fault_set(f, ERR_PRECONDITION_FAILED, "", "partition %u was taken over by another platform", partition);
+}
+
+/* ---- replays ---- */
+
+enum err consumer_store_ask(struct store *s, struct str node, struct str journal, uint64_t from_seq, uint64_t now_ms,
+                            bool *ret_asked, struct fault *f)
+{
+    /* The time is also the request's number: another time, another request. */
+    sqlite3_stmt *q = database_statement(
+        s->database, "INSERT INTO replays (node, journal, from_seq, asked_at) VALUES (?1, ?2, ?3, ?4)"
+                     " ON CONFLICT (node, journal) DO UPDATE SET from_seq = ?3, asked_at = max(?4, asked_at + 1)"
+                     " WHERE from_seq <> ?3 OR abs(?4 - asked_at) > ?5");
+    bind_text(q, 1, node);
+    bind_text(q, 2, journal);
+    bind_u64(q, 3, from_seq);
+    bind_u64(q, 4, now_ms);
+    bind_u64(q, 5, ASK_AGAIN_MS);
+    enum err err = statement_run(q);
+    *ret_asked = err == ERR_OK && database_changes(s->database) == 1;
+    return fault_of(s, err, f);
+}
+
+enum { ASK_AT_ONCE = 256 };
+
+struct asked {
+    struct arena arena;
+    struct audit_stream streams[ASK_AT_ONCE];
+    size_t count;
+};
+
+static enum err streams_after(struct store *s, const struct audit_stream *last, struct asked *a)
+{
+    sqlite3_stmt *q = database_statement(s->database,
+                                         "SELECT node, journal, next_seq FROM streams WHERE (node, journal) > (?1, ?2)"
+                                         " ORDER BY node, journal LIMIT ?3");
+    struct audit_stream after = last == NULL ? (struct audit_stream){.node = STR(""), .journal = STR("")} : *last;
+    enum err err;
+    bind_text(q, 1, after.node);
+    bind_text(q, 2, after.journal);
+    bind_u64(q, 3, ASK_AT_ONCE);
+    a->count = 0;
+    while ((err = statement_step(q)) == ERR_OK)
+        a->streams[a->count++] = (struct audit_stream){.node = arena_copy(&a->arena, column_text(q, 0)),
+                                                       .journal = arena_copy(&a->arena, column_text(q, 1)),
+                                                       .next_seq = column_u64(q, 2)};
+    sqlite3_reset(q);
+    if (a->arena.overflow) return ERR_FULL;
+    return err == ERR_END ? ERR_OK : err;
+}
+
+static enum err ask_each(struct store *s, const struct asked *a, uint32_t partition, uint32_t partition_count,
+                         uint64_t now_ms, uint64_t *ret_asked, struct fault *f)
+{
+    enum err err = ERR_OK;
+    for (size_t i = 0; i < a->count && err == ERR_OK; i++) {
+        const struct audit_stream *stream = &a->streams[i];
+        bool asked = false;
+        if (topic_partition(stream->node, stream->journal, partition_count) != partition) continue;
+        err = consumer_store_ask(s, stream->node, stream->journal, stream->next_seq, now_ms, &asked, f);
+        *ret_asked += asked;
+    }
+    return err;
+}
+
+enum err consumer_store_ask_all(struct store *s, uint32_t partition, uint32_t partition_count, uint64_t now_ms,
+                                uint64_t *ret_asked, struct fault *f)
+{
+    struct asked a = {.count = ASK_AT_ONCE};
+    struct audit_stream last;
+    enum err err = ERR_OK;
+    *ret_asked = 0;
+    arena_init(&a.arena, 64 << 10, 64 << 20);
+    for (bool first = true; err == ERR_OK && a.count == ASK_AT_ONCE; first = false) {
+        if (!first) last = a.streams[a.count - 1];
+        err = fault_of(s, streams_after(s, first ? NULL : &last, &a), f);
+        if (err == ERR_OK) err = ask_each(s, &a, partition, partition_count, now_ms, ret_asked, f);
+    }
+    arena_fini(&a.arena);
+    return err;
+}

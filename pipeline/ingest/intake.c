@@ -1,0 +1,186 @@
+/* intake.c - messages into rows: runs, gaps, poison. See consume.h for what each becomes.
+ *
+ * The offsets are compared and set first: a platform that lost a partition finds out before it writes
+ * a row. Neighbours of one stream (same node, journal and epoch, numbers without a gap) make a run,
+ * which is ingested like a batch that an engine posts. */
+#include "pipeline/ingest/intake.h"
+
+#include <stdio.h>
+
+#include "base/log.h"
+#include "base/planted.h"
+#include "pipeline/ingest/consumer_store.h"
+#include "pipeline/ingest/ingest.h"
+#include "pipeline/ingest/store_inside.h"
+
+struct run {
+    struct topic_place first;
+    uint64_t count;
+};
+
+struct tally { /* counted when the transaction has held */
+    uint64_t accepted, duplicates, clashes, invalid, poison, gaps, replays;
+};
+
+struct taking {
+    struct message_intake *in;
+    uint64_t now_ms;
+    struct run run;
+    struct tally tally;
+    struct fault *fault;
+};
+
+static struct str every[] = {STR("*")};
+static const struct globs all_tenants = {every, 1}; /* who may write to the topic may write for all */
+
+/* ---- runs ---- */
+
+static enum err ask_again(struct taking *t, uint64_t from_seq)
+{
+    bool asked;
+    const struct topic_place *p = &t->run.first;
+    t->tally.gaps++;
+    enum err err = consumer_store_ask(t->in->store, p->node, p->journal, from_seq, t->now_ms, &asked, t->fault);
+    if (err != ERR_OK || !asked) return err;
+    t->tally.replays++;
+    log_text(LOG_WARNING, "consume_gap", "node %.*s journal %.*s: record %llu came where %llu is due; its engine is asked for them again",
+             STR_FORMAT(p->node), STR_FORMAT(p->journal), (unsigned long long)p->seq, (unsigned long long)from_seq);
+    return ERR_OK;
+}
+
+/* Another history under the stream's name: its records are kept, where somebody must look. */
+static enum err keep_aside(struct taking *t, uint64_t from_seq)
+{
+    struct str rest = buf_view(&t->in->run), line;
+    enum err err = ERR_OK;
+    for (uint64_t seq = t->run.first.seq; err == ERR_OK && rest.size > 0 && str_split(&rest, '\n', &line); seq++) {
+        if (seq < from_seq) continue; /* compared already */
+        const struct topic_place *p = &t->run.first;
+        struct audit_quarantined q = {.reason = "epoch unknown", .bytes = line, .created_at = t->now_ms,
+                                      .source = {.node = p->node, .journal = p->journal, .epoch = p->epoch, .seq = seq}};
+        t->tally.clashes++;
+        err = ingest_quarantine(t->in->store, &q, t->fault);
+    }
+    return err;
+}
+
+static enum err run_end(struct taking *t)
+{
+    if (t->run.count == 0) return ERR_OK;
+    const struct topic_place *p = &t->run.first;
+    struct ingest_batch batch = {.node = p->node, .journal = p->journal, .epoch = p->epoch, .first_seq = p->seq,
+                                 .body = buf_view(&t->in->run), .tenants = &all_tenants, .now_ms = t->now_ms};
+    struct ingest_result r;
+    enum err err = ingest_stream_within(t->in->store, &batch, &r, t->fault);
+    t->tally.accepted += r.accepted;
+    t->tally.duplicates += r.duplicates;
+    t->tally.clashes += r.clashes;
+    t->tally.invalid += r.invalid;
+    if (err == ERR_STREAM_GAP) err = ask_again(t, r.next_seq);
+    if (err == ERR_EPOCH_UNKNOWN) err = keep_aside(t, r.next_seq);
+    t->run.count = 0;
+    buf_clear(&t->in->run);
+    return err;
+}
+
+static bool continues(const struct run *r, const struct topic_place *p)
+{
+    return r->count > 0 && p->seq == r->first.seq + r->count && str_equal(p->epoch, r->first.epoch) &&
+           str_equal(p->node, r->first.node) && str_equal(p->journal, r->first.journal);
+}
+
+/* ---- messages ---- */
+
+/* It says of no record that it is it: kept under its own place in the topic. */
+static enum err poison(struct taking *t, const struct message *m, const char *why)
+{
+    char partition[16];
+    snprintf(partition, sizeof partition, "%u", m->partition);
+    log_text(LOG_ERROR, "consume_poison", "partition %u offset %llu: %s", m->partition, (unsigned long long)m->offset, why);
+    struct audit_quarantined q = {.reason = "poison", .bytes = str_is_absent(m->value) ? STR("") : m->value,
+                                  .created_at = t->now_ms,
+                                  .source = {.node = t->in->topic, .journal = str_from(partition), .epoch = STR(""), .seq = m->offset}};
+    t->tally.poison++;
+    return ingest_quarantine(t->in->store, &q, t->fault);
+}
+
+static enum err take(struct taking *t, const struct message *m)
+{
+    struct topic_place place;
+    const char *why = NULL;
+    bool fine = topic_place_read(&m->headers, &place, &why);
+    if (fine && (m->value.size == 0 || m->value.size > CONSUME_BYTES_MAX || memchr(m->value.bytes, '\n', m->value.size) != NULL)) {
+        fine = false;
+        why = "the value is no line of JSON";
+    }
+    if (!fine) {
+        enum err err = run_end(t);
+        return err == ERR_OK ? poison(t, m, why) : err;
+    }
+    if (!continues(&t->run, &place) || t->in->run.size + m->value.size >= CONSUME_BYTES_MAX) {
+        enum err err = run_end(t);
+        if (err != ERR_OK) return err;
+        t->run = (struct run){.first = place};
+    }
+    buf_put_both(&t->in->run, m->value, STR("\n"));
+    t->run.count++;
+    return t->in->run.overflow ? fault_plain(t->fault, ERR_FULL) : ERR_OK;
+}
+
+static enum err move_offsets(struct taking *t, const struct intake_step *steps, size_t count, uint32_t *ret_lost)
+{
+    for (size_t i = 0; i < count; i++) {
+        enum err err = consumer_store_move(t->in->store, t->in->topic, steps[i].partition, t->in->owner, steps[i].from,
+                                           steps[i].to, t->now_ms, t->fault);
+        if (err == ERR_PRECONDITION_FAILED) *ret_lost = steps[i].partition;
+        if (err != ERR_OK) return err;
+    }
+    return ERR_OK;
+}
+
+static void count(struct message_intake *in, const struct tally *y, size_t messages, uint64_t begin_ns)
+{
+    metric_add(in->sheet, METRIC_CONSUMER_MESSAGES, messages);
+    metric_add(in->sheet, METRIC_CONSUMER_POISON, y->poison);
+    metric_add(in->sheet, METRIC_CONSUMER_REPLAYS, y->replays);
+    metric_add(in->sheet, METRIC_INGEST_EVENTS, y->accepted);
+    metric_add(in->sheet, METRIC_INGEST_DUPLICATES, y->duplicates);
+    metric_add(in->sheet, METRIC_INGEST_CLASHES, y->clashes);
+    metric_add(in->sheet, METRIC_INGEST_INVALID, y->invalid);
+    metric_add(in->sheet, METRIC_INGEST_GAPS, y->gaps);
+    metric_observe(in->sheet, HISTOGRAM_INGEST, world_monotonic_ns() - begin_ns);
+}
+
+#ifdef WRIT_PLANTED_BUGS
+/* The bug: offsets are committed before the rows that they stand for. */
+static enum err offset_apart(struct taking *t)
+{
+    if (!planted("offset_apart")) return ERR_OK;
+    enum err err = store_end(t->in->store, ERR_OK, t->fault);
+    return err == ERR_OK ? store_begin(t->in->store, t->fault) : err;
+}
+#else
+static enum err offset_apart(struct taking *t)
+{
+    (void)t;
+    return ERR_OK;
+}
+#endif
+
+enum err message_intake_store(struct message_intake *in, const struct message *messages, size_t message_count,
+                              const struct intake_step *steps, size_t step_count, uint64_t now_ms, uint32_t *ret_lost,
+                              struct fault *f)
+{
+    struct taking t = {.in = in, .now_ms = now_ms, .fault = f};
+    uint64_t begin_ns = world_monotonic_ns();
+    buf_clear(&in->run);
+    enum err err = store_begin(in->store, f);
+    if (err != ERR_OK) return err;
+    err = move_offsets(&t, steps, step_count, ret_lost);
+    if (err == ERR_OK) err = offset_apart(&t);
+    for (size_t i = 0; i < message_count && err == ERR_OK; i++) err = take(&t, &messages[i]);
+    if (err == ERR_OK) err = run_end(&t);
+    err = store_end(in->store, err, f);
+    if (err == ERR_OK) count(in, &t.tally, message_count, begin_ns);
+    return err;
+}

@@ -1,0 +1,82 @@
+/* topic.h - what a message of the audit topic is, for the side that writes it and the one that reads.
+ *
+ *   value      the event's JSON, exactly as journaled
+ *   key        trace_id, or none
+ *   headers    event_id, kind, tenant_id, schema, traceparent (where there is one), and the
+ *              record's place: node, journal, epoch, seq
+ *   partition  topic_partition(node, journal): one engine's history is in order
+ *
+ * schemas/kafka.md tells the same to everybody else. Also here: what both sides say to the client
+ * library about security, so that an option means one thing. Pure but for the password's file. */
+#ifndef TOPIC_TOPIC_H
+#define TOPIC_TOPIC_H
+
+#include "base/arena.h"
+#include "base/fault.h"
+
+#define TOPIC_SCHEMA "writ.audit/1"
+
+enum {
+    TOPIC_EPOCH_TEXT = 16,
+    TOPIC_TRACEPARENT_TEXT = 55,
+    TOPIC_NAME_MAX = 249,      /* Kafka's own bound */
+    TOPIC_PARTITIONS_MAX = 1024,
+    TOPIC_SETTINGS_MAX = 16,
+    TOPIC_SECRET_MAX = 256,
+};
+
+/* ---- places ---- */
+
+struct topic_place { /* which record a message is */
+    struct str node, journal, epoch;
+    uint64_t seq;
+};
+
+/* Where a stream goes: FNV-1a (64 bits) of node, a zero byte and journal, its upper half folded
+ * into its lower, modulo `partitions` (at least 1). Never changes: order depends on it. */
+uint32_t topic_partition(struct str node, struct str journal, uint32_t partitions);
+
+struct topic_headers { /* as they came; absent: not there */
+    struct str node, journal, epoch, seq, schema;
+};
+
+/* False: the message says of no record that it is it; *ret_why is a phrase for people. */
+bool topic_place_read(const struct topic_headers *h, struct topic_place *ret, const char **ret_why);
+
+/* ---- what headers repeat of the event ---- */
+
+struct topic_event { /* absent: not in the event */
+    struct str event_id, kind, tenant_id, trace_id;
+};
+
+/* Finds them among the members of a canonical JSON object without reading the rest. Views of `json`;
+ * a tenant_id with escapes is unescaped into the arena. False: it is no such object (*ret is
+ * zeroed). */
+bool topic_event_find(struct str json, struct arena *arena, struct topic_event *ret);
+
+/* Writes the W3C traceparent of a record whose trace_id is a W3C trace id; else false. Its span id
+ * is made of epoch and seq, so that a record always has the same. */
+bool topic_traceparent(struct str trace_id, const struct topic_place *place, char to[TOPIC_TRACEPARENT_TEXT]);
+
+/* ---- access ---- */
+
+struct topic_access { /* texts are borrowed and never NULL; "" is unset */
+    const char *brokers, *topic;
+    const char *security;  /* plaintext, ssl, sasl_ssl, sasl_plaintext */
+    const char *mechanism; /* of SASL */
+    const char *user, *password_file, *ca_file;
+};
+
+struct topic_settings { /* for the client library: names of ours, values that live as long as the access and this */
+    struct {
+        const char *name, *value;
+    } list[TOPIC_SETTINGS_MAX];
+    size_t count;
+    char secret[TOPIC_SECRET_MAX + 1];
+};
+
+/* ERR_BAD_VALUE, ERR_NOT_FOUND: an option, named in *f. Secrets never enter *f. */
+enum err topic_settings_make(const struct topic_access *a, struct topic_settings *ret, struct fault *f);
+void topic_settings_wipe(struct topic_settings *s);
+
+#endif

@@ -1,0 +1,404 @@
+/* lint.c - see lint.h. Three walks over the typed tree.
+ *
+ * The walk of tests goes down the parts of the condition that are true or false and knows at each whether
+ * it stands under an odd number of negations; only there can leaving something out make the whole true.
+ * The order comparisons are no such tests: !(args.n > 5) needs an n as much as args.n <= 5 does.
+ *
+ * Variables of macros and binds stand for what they go over: `chosen` has the slots that hold what an agent
+ * chose, `json` those that hold any part of the request. */
+#include "policy/cel/lint.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "policy/cel/check.h"
+#include "policy/cel/compile.h"
+#include "policy/cel/parse.h"
+
+enum { SCRATCH_FIRST = 32 << 10, SCRATCH_MOST = 32 << 20, SLOTS = 64, BOUNDS = 16, EXCERPT = 48 };
+
+/* What is demanded of one number so far. */
+struct bound {
+    struct str path; /* as written */
+    double low, high;
+    bool above, below; /* low, high themselves do not do */
+};
+
+struct linter {
+    struct str text;
+    void (*each)(void *context, const struct cel_remark *remark);
+    void *context;
+    uint64_t chosen, json; /* locals, by slot */
+    struct bound bounds[BOUNDS];
+    size_t bound_count;
+};
+
+/* ---- telling ---- */
+
+struct excerpt {
+    char text[EXCERPT + 4];
+};
+
+/* The node as it is written, on one line and cut. */
+static struct excerpt excerpt_of(const struct linter *l, const struct cel_node *n)
+{
+    struct excerpt e;
+    size_t size = n->end > n->offset && n->end <= l->text.size ? n->end - n->offset : 0, wrong;
+    bool cut = size > EXCERPT;
+    if (cut) size = EXCERPT;
+    memcpy(e.text, l->text.bytes + n->offset, size);
+    if (!str_is_utf8(str_of(e.text, size), &wrong)) size = wrong;
+    for (size_t i = 0; i < size; i++)
+        if ((unsigned char)e.text[i] < ' ') e.text[i] = ' ';
+    memcpy(e.text + size, cut ? "…" : "", cut ? sizeof "…" : 1);
+    return e;
+}
+
+static struct cel_remark remark_at(const struct linter *l, enum cel_remark_kind kind, uint32_t offset)
+{
+    struct cel_remark r = {.kind = kind, .line = 1, .column = 1};
+    for (uint32_t i = 0; i < offset && i < l->text.size; i++) {
+        if (l->text.bytes[i] == '\n') {
+            r.line++;
+            r.column = 1;
+        } else if (((unsigned char)l->text.bytes[i] & 0xc0) != 0x80) {
+            r.column++;
+        }
+    }
+    return r;
+}
+
+static void __attribute__((format(printf, 4, 5)))
+tell(struct linter *l, enum cel_remark_kind kind, const struct cel_node *at, const char *format, ...)
+{
+    struct cel_remark r = remark_at(l, kind, at->offset);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(r.message, sizeof r.message, format, arguments);
+    va_end(arguments);
+    l->each(l->context, &r);
+}
+
+/* ---- what a node is ---- */
+
+static bool is_call(const struct cel_node *n, enum cel_function_id id)
+{
+    return n->kind == NODE_CALL && n->function == id;
+}
+
+static bool is_variable(const struct cel_node *n, enum cel_policy_variable variable)
+{
+    return n->reference == REFERENCE_VARIABLE && n->slot == variable;
+}
+
+static bool is_literal_bool(const struct cel_node *n, bool value)
+{
+    return n->kind == NODE_LITERAL && n->value.kind == CEL_BOOL && n->value.boolean == value;
+}
+
+static bool is_literal_text(const struct cel_node *n)
+{
+    return n->kind == NODE_LITERAL && n->value.kind == CEL_STRING;
+}
+
+static bool has_slot(uint64_t set, uint32_t slot) { return slot < SLOTS && (set >> slot & 1) != 0; }
+
+/* The step of a path to children[0]: its name, or its key where that is a literal; absent: another. */
+static struct str step_of(const struct cel_node *n)
+{
+    if (n->kind == NODE_SELECT || n->kind == NODE_HAS) return n->name;
+    const struct cel_node *key = n->children[1];
+    return is_literal_text(key) ? str_of(key->value.bytes, key->value.size) : (struct str){0};
+}
+
+static bool is_step(const struct cel_node *n)
+{
+    return n->kind == NODE_SELECT || n->kind == NODE_HAS || (is_call(n, FUNCTION_INDEX) && n->count == 2);
+}
+
+/* A path into args or context. */
+static bool is_chosen(const struct linter *l, const struct cel_node *n)
+{
+    if (n->kind == NODE_NAME && n->reference == REFERENCE_LOCAL) return has_slot(l->chosen, n->slot);
+    if (n->kind == NODE_NAME) return is_variable(n, CEL_ARGS) || is_variable(n, CEL_CONTEXT);
+    if (!is_step(n)) return false;
+    const struct cel_node *of = n->children[0];
+    if (of->kind != NODE_NAME || !is_variable(of, CEL_REQUEST)) return is_chosen(l, of);
+    struct str step = step_of(n);
+    return str_equal(step, STR("args")) || str_equal(step, STR("context"));
+}
+
+/* A path into anything that came as JSON. */
+static bool is_json(const struct linter *l, const struct cel_node *n)
+{
+    if (n->kind == NODE_NAME && n->reference == REFERENCE_LOCAL) return has_slot(l->json, n->slot);
+    if (n->kind == NODE_NAME)
+        return is_variable(n, CEL_ARGS) || is_variable(n, CEL_CONTEXT) || is_variable(n, CEL_RESOURCE) ||
+               is_variable(n, CEL_REQUEST);
+    return n->kind != NODE_HAS && is_step(n) && is_json(l, n->children[0]);
+}
+
+static bool has_chosen(const struct linter *l, const struct cel_node *n)
+{
+    if (is_chosen(l, n)) return true;
+    for (uint32_t i = 0; i < n->count; i++)
+        if (n->children[i] != NULL && has_chosen(l, n->children[i])) return true;
+    return false;
+}
+
+/* The locals of a macro or a bind stand for (parts of) children[0]. */
+static void note_locals(struct linter *l, const struct cel_node *n)
+{
+    bool chosen = is_chosen(l, n->children[0]), json = is_json(l, n->children[0]);
+    for (uint32_t slot = n->slot; slot < n->slot + 2 && slot < SLOTS; slot++) {
+        uint64_t bit = UINT64_C(1) << slot;
+        l->chosen = chosen ? l->chosen | bit : l->chosen & ~bit;
+        l->json = json ? l->json | bit : l->json & ~bit;
+    }
+}
+
+/* ---- negated tests ---- */
+
+static void walk_test(struct linter *l, const struct cel_node *n, bool negated);
+
+static void tell_absent(struct linter *l, const struct cel_node *n)
+{
+    tell(l, CEL_REMARK_NEGATION, n,
+         "%s is negated: it permits what leaves that out, and an agent chooses its args and context",
+         excerpt_of(l, n).text);
+}
+
+static void tell_negated(struct linter *l, const struct cel_node *n, bool by_operator)
+{
+    tell(l, CEL_REMARK_NEGATION, n,
+         "%s is %s: an agent chooses its args and context and can write anything else; say what it has to be",
+         excerpt_of(l, n).text, by_operator ? "a negated test" : "negated");
+}
+
+/* `test == false` is !test. A bare path beside a literal is a comparison: it has to be there. */
+static bool walk_bool_comparison(struct linter *l, const struct cel_node *n, bool negated)
+{
+    for (uint32_t i = 0; i < 2; i++) {
+        const struct cel_node *literal = n->children[i], *test = n->children[1 - i];
+        bool is_false = is_literal_bool(literal, false);
+        if (!is_false && !is_literal_bool(literal, true)) continue;
+        if (test->kind != NODE_HAS && is_chosen(l, test)) return false;
+        walk_test(l, test, negated ^ is_false ^ is_call(n, FUNCTION_UNEQUAL));
+        return true;
+    }
+    return false;
+}
+
+static void walk_call(struct linter *l, const struct cel_node *n, bool negated)
+{
+    if (is_call(n, FUNCTION_NOT)) {
+        walk_test(l, n->children[0], !negated);
+        return;
+    }
+    bool unequal = is_call(n, FUNCTION_UNEQUAL), equal = is_call(n, FUNCTION_EQUAL);
+    if ((unequal || equal) && walk_bool_comparison(l, n, negated)) return;
+    bool is_order = is_call(n, FUNCTION_LESS) || is_call(n, FUNCTION_LESS_EQUAL) ||
+                    is_call(n, FUNCTION_GREATER) || is_call(n, FUNCTION_GREATER_EQUAL);
+    if (is_order || negated == unequal || !has_chosen(l, n)) return;
+    if (is_call(n, FUNCTION_IN) && is_chosen(l, n->children[1]) && !has_chosen(l, n->children[0]))
+        tell_absent(l, n);
+    else
+        tell_negated(l, n, unequal);
+}
+
+/* What stands before `?` also permits by being false, where the third part can be true. */
+static void walk_choice(struct linter *l, const struct cel_node *n, bool negated)
+{
+    const struct cel_node *yes = n->children[1], *no = n->children[2];
+    if (!is_literal_bool(no, negated)) walk_test(l, n->children[0], true);
+    else if (!is_literal_bool(yes, negated)) walk_test(l, n->children[0], false);
+    walk_test(l, yes, negated);
+    walk_test(l, no, negated);
+}
+
+static void walk_test(struct linter *l, const struct cel_node *n, bool negated)
+{
+    switch ((enum cel_node_kind)n->kind) {
+    case NODE_AND:
+    case NODE_OR:
+        walk_test(l, n->children[0], negated);
+        walk_test(l, n->children[1], negated);
+        return;
+    case NODE_CHOICE: walk_choice(l, n, negated); return;
+    case NODE_HAS:
+        if (negated && is_chosen(l, n)) tell_absent(l, n);
+        return;
+    case NODE_NAME:
+    case NODE_SELECT:
+        if (negated && is_chosen(l, n)) tell_negated(l, n, false);
+        return;
+    case NODE_CALL: walk_call(l, n, negated); return;
+    case NODE_MACRO:
+        note_locals(l, n);
+        if (n->macro == MACRO_ALL || n->macro == MACRO_EXISTS || n->macro == MACRO_ONE)
+            walk_test(l, n->children[1], negated);
+        return;
+    case NODE_BIND:
+        note_locals(l, n);
+        walk_test(l, n->children[1], negated);
+        return;
+    default: return;
+    }
+}
+
+/* ---- arithmetic ---- */
+
+static bool is_arithmetic(const struct cel_node *n)
+{
+    return n->kind == NODE_CALL && n->count == 2 && n->function <= FUNCTION_MODULUS; /* ADD is the first */
+}
+
+static bool is_int(const struct cel_node *n)
+{
+    return n->type != NULL && (n->type->tag == CEL_INT || n->type->tag == CEL_UINT);
+}
+
+/* A number of the request, or what doubles make of some: a double, or the run has failed before. */
+static bool is_json_number(const struct linter *l, const struct cel_node *n)
+{
+    if (is_call(n, FUNCTION_NEGATE)) return is_json_number(l, n->children[0]);
+    if (is_arithmetic(n)) return is_json_number(l, n->children[0]) || is_json_number(l, n->children[1]);
+    return is_json(l, n);
+}
+
+static void tell_arithmetic(struct linter *l, const struct cel_node *n, const struct cel_node *json,
+                            const struct cel_node *whole)
+{
+    struct excerpt all = excerpt_of(l, n), other = excerpt_of(l, whole);
+    if (is_call(n, FUNCTION_MODULUS))
+        tell(l, CEL_REMARK_ARITHMETIC, n, "%s always fails: a number of JSON is a double, which has no %%; write int(%s)",
+             all.text, excerpt_of(l, json).text);
+    else if (whole->kind == NODE_LITERAL && whole->value.kind == CEL_INT)
+        tell(l, CEL_REMARK_ARITHMETIC, n, "%s always fails: a number of JSON is a double, and %s is an int; write %s.0",
+             all.text, other.text, other.text);
+    else
+        tell(l, CEL_REMARK_ARITHMETIC, n, "%s always fails: a number of JSON is a double, and %s is none; write double(%s)",
+             all.text, other.text, other.text);
+}
+
+static void walk_arithmetic(struct linter *l, const struct cel_node *n)
+{
+    if (n->kind == NODE_MACRO || n->kind == NODE_BIND) note_locals(l, n);
+    for (uint32_t i = 0; i < n->count; i++)
+        if (n->children[i] != NULL) walk_arithmetic(l, n->children[i]);
+    if (!is_arithmetic(n)) return;
+    for (uint32_t i = 0; i < 2; i++) {
+        const struct cel_node *json = n->children[i], *whole = n->children[1 - i];
+        /* What is made of both has been told of where it is made. */
+        if (!is_json_number(l, json) || !is_int(whole) || is_json_number(l, whole)) continue;
+        tell_arithmetic(l, n, json, whole);
+        return;
+    }
+}
+
+/* ---- what can never be ---- */
+
+static bool number_of(const struct cel_node *n, double *ret)
+{
+    if (n->kind != NODE_LITERAL) return false;
+    switch (n->value.kind) {
+    case CEL_INT: *ret = (double)n->value.integer; return true;
+    case CEL_UINT: *ret = (double)n->value.natural; return true;
+    case CEL_DOUBLE: *ret = n->value.number; return true;
+    default: return false;
+    }
+}
+
+static struct bound *bound_of(struct linter *l, const struct cel_node *path)
+{
+    struct str written = str_of(l->text.bytes + path->offset, path->end - path->offset);
+    for (size_t i = 0; i < l->bound_count; i++)
+        if (str_equal(l->bounds[i].path, written)) return &l->bounds[i];
+    if (l->bound_count == BOUNDS) return NULL;
+    l->bounds[l->bound_count] = (struct bound){.path = written, .low = -__builtin_inf(), .high = __builtin_inf()};
+    return &l->bounds[l->bound_count++];
+}
+
+static void raise_low(struct bound *b, double number, bool above)
+{
+    if (number < b->low || (number <= b->low && b->above)) return;
+    b->low = number;
+    b->above = above;
+}
+
+static void lower_high(struct bound *b, double number, bool below)
+{
+    if (number > b->high || (number >= b->high && b->below)) return;
+    b->high = number;
+    b->below = below;
+}
+
+/* One more demand on a number; tells where nothing is left. */
+static void narrow(struct linter *l, const struct cel_node *n)
+{
+    double number;
+    bool turned = number_of(n->children[0], &number);
+    if (!turned && !number_of(n->children[1], &number)) return;
+    const struct cel_node *path = n->children[turned ? 1 : 0];
+    if (!is_json(l, path)) return;
+    struct bound *b = bound_of(l, path);
+    if (b == NULL) return;
+    enum cel_function_id id = (enum cel_function_id)n->function;
+    bool strict = id == FUNCTION_LESS || id == FUNCTION_GREATER, equal = id == FUNCTION_EQUAL;
+    bool less = id == FUNCTION_LESS || id == FUNCTION_LESS_EQUAL;
+    if (equal || less == turned) raise_low(b, number, strict);
+    if (equal || less != turned) lower_high(b, number, strict);
+    if (b->low < b->high || (b->low <= b->high && !b->above && !b->below)) return;
+    tell(l, CEL_REMARK_NEVER, n, "can never be true: nothing that %s can be is left by %s", excerpt_of(l, path).text,
+         excerpt_of(l, n).text);
+    *b = (struct bound){.path = b->path, .low = -__builtin_inf(), .high = __builtin_inf()}; /* told once */
+}
+
+static void tell_demand(struct linter *l, const struct cel_node *name, struct str wanted)
+{
+    struct cel_remark r = remark_at(l, CEL_REMARK_DEMAND, name->offset);
+    r.variable = (enum cel_policy_variable)name->slot;
+    r.wanted = wanted;
+    l->each(l->context, &r);
+}
+
+/* The parts that all have to be true. */
+static void walk_demands(struct linter *l, const struct cel_node *n)
+{
+    if (n->kind == NODE_AND) {
+        walk_demands(l, n->children[0]);
+        walk_demands(l, n->children[1]);
+        return;
+    }
+    if (n->kind != NODE_CALL || n->count != 2) return;
+    if (n->function >= FUNCTION_EQUAL && n->function <= FUNCTION_GREATER_EQUAL && n->function != FUNCTION_UNEQUAL) narrow(l, n);
+    for (uint32_t i = 0; i < 2; i++) {
+        const struct cel_node *name = n->children[i], *text = n->children[1 - i];
+        bool fits = is_call(n, FUNCTION_EQUAL) || (i == 1 && is_call(n, FUNCTION_IN));
+        if (!fits || name->kind != NODE_NAME || name->reference != REFERENCE_VARIABLE || !is_literal_text(text)) continue;
+        tell_demand(l, name, str_of(text->value.bytes, text->value.size));
+    }
+}
+
+/* ---- the whole ---- */
+
+void cel_lint(struct str text, void (*each)(void *context, const struct cel_remark *remark), void *context)
+{
+    struct cel_environment environment = cel_policy_environment();
+    struct cel_problems problems = {0};
+    struct linter l = {.text = text, .each = each, .context = context};
+    struct arena scratch;
+    size_t wrong;
+    if (text.size > CEL_TEXT_MAX || !str_is_utf8(text, &wrong)) return;
+    arena_init(&scratch, SCRATCH_FIRST, SCRATCH_MOST);
+    struct cel_node *root = cel_parse(text, &scratch, &problems);
+    if (root != NULL) cel_check(root, text, &environment, &scratch, &problems);
+    if (root != NULL && problems.count == 0 && !scratch.overflow) {
+        walk_test(&l, root, false);
+        walk_arithmetic(&l, root);
+        walk_demands(&l, root);
+        if (is_literal_bool(cel_fold(root, &scratch), false)) /* last: it changes the tree */
+            tell(&l, CEL_REMARK_NEVER, root, "is always false");
+    }
+    arena_fini(&scratch);
+}

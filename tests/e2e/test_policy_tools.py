@@ -1,0 +1,231 @@
+"""`writ policy test`, `check`, `diff` and `import`: tools that need neither engine nor platform."""
+
+import json
+import subprocess
+import xml.etree.ElementTree
+
+import harness
+
+GOOD = """rules:
+  - {id: small, agents: [bot], actions: [pay], when: args.n < 5, decision: allow}
+  - {id: never-drop, actions: ["drop_*"], decision: deny}
+tests:
+  - {request: {actor: bot, action: pay, args: {n: 4}}, expect: allow}
+"""
+
+WRONG = """rules:
+  - {id: small, agents: [bot], actions: [pay], decision: allow}
+tests:
+  - {request: {actor: bot, action: pay}, expect: allow}
+  - {request: {actor: bot, action: 'a#<b'}, expect: allow}
+"""
+
+
+def policy(*words, text=""):
+    return subprocess.run([harness.BIN / "writ", "policy", *map(str, words)], input=text, capture_output=True, text=True,
+                          timeout=60)
+
+
+def write(folder, **texts):
+    for name, text in texts.items():
+        (folder / f"{name}.yaml").write_text(text)
+
+
+# ---- test ----
+
+def test_all_documents_of_a_directory_are_tested(tmp_path):
+    (tmp_path / "team").mkdir()
+    write(tmp_path, b=GOOD, a=GOOD)
+    write(tmp_path / "team", c=GOOD)
+    (tmp_path / "notes.txt").write_text("no document")
+    (tmp_path / ".hidden.yaml").write_text("no document either")
+    done = policy("test", tmp_path)
+    tests = [line for line in done.stdout.splitlines() if line.startswith("ok")]
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [line.split(":")[0].removeprefix("ok    ") for line in tests] == [str(tmp_path / n) for n in ("a.yaml", "b.yaml", "team/c.yaml")]
+    assert "3 passed, 0 failed\n" in done.stdout
+
+
+def test_a_failing_test_is_told_with_its_place_and_the_others_run(tmp_path):
+    write(tmp_path, a=WRONG, b=GOOD)
+    done = policy("test", tmp_path)
+    assert done.returncode == 1
+    assert f"FAIL  {tmp_path}/a.yaml:5:5: tests[1]: expected allow, got deny by default:deny\n" in done.stdout
+    assert "2 passed, 1 failed\n" in done.stdout
+
+
+def test_a_document_that_does_not_load_fails_and_the_others_run(tmp_path):
+    write(tmp_path, a="rules: 1\n", b=GOOD)
+    done = policy("test", tmp_path)
+    assert done.returncode == 1
+    assert f"{tmp_path}/a.yaml:1:8: error: " in done.stdout
+    assert "1 passed, 0 failed; a document does not load, see above\n" in done.stdout
+
+
+def test_rules_that_no_test_meets_are_a_warning_or_a_failure(tmp_path):
+    write(tmp_path, a=GOOD)
+    warned, failed = policy("test", tmp_path), policy("test", tmp_path, "--require-coverage")
+    assert (warned.returncode, failed.returncode) == (0, 1)
+    assert f"{tmp_path}/a.yaml:3:5: warning: rules[1]: never matched by any test: never-drop\n" in warned.stdout
+    assert f"{tmp_path}/a.yaml:3:5: error: rules[1]: never matched by any test: never-drop\n" in failed.stdout
+    covered = GOOD + "  - {request: {actor: bot, action: DROP_x}, expect: deny}\n"
+    write(tmp_path, a=covered)
+    assert policy("test", tmp_path, "--require-coverage").returncode == 0
+
+
+def test_tap(tmp_path):
+    write(tmp_path, a=WRONG, b="rules: 1\n", c=GOOD)
+    done = policy("test", tmp_path, "--format", "tap")
+    lines = done.stdout.splitlines()
+    points = [line for line in lines if line.startswith(("ok", "not ok"))]
+    assert done.returncode == 1
+    assert lines[:2] == ["TAP version 14", "1..4"]
+    assert points == [f"ok 1 - {tmp_path}/a.yaml tests[0]: pay by bot", f"not ok 2 - {tmp_path}/a.yaml tests[1]: a\\#<b by bot",
+                      f"not ok 3 - {tmp_path}/b.yaml loads", f"ok 4 - {tmp_path}/c.yaml tests[0]: pay by bot"]
+    assert '  message: "expected allow, got deny by default:deny"' in lines
+    assert f"# {tmp_path}/c.yaml:3:5: never matched by any test: never-drop" in lines
+    required = policy("test", tmp_path, "--format=tap", "--require-coverage").stdout.splitlines()
+    assert required[1] == "1..6"
+    assert f"ok 3 - {tmp_path}/a.yaml: each rule is matched by a test" in required
+    assert f"not ok 6 - {tmp_path}/c.yaml: each rule is matched by a test" in required
+
+
+def test_junit(tmp_path):
+    write(tmp_path, a=WRONG, b="rules: 1\n", c=GOOD)
+    done = policy("test", tmp_path, "--format", "junit", "--require-coverage")
+    root = xml.etree.ElementTree.fromstring(done.stdout)
+    assert done.returncode == 1
+    assert (root.get("tests"), root.get("failures"), root.get("errors")) == ("5", "2", "1")
+    cases = {(s.get("name"), c.get("name")): [child.tag for child in c] for s in root for c in s.iter("testcase")}
+    assert cases == {(f"{tmp_path}/a.yaml", "tests[0]: pay by bot"): [], (f"{tmp_path}/a.yaml", "tests[1]: a#<b by bot"): ["failure"],
+                     (f"{tmp_path}/b.yaml", "loads"): ["error"], (f"{tmp_path}/c.yaml", "tests[0]: pay by bot"): [],
+                     (f"{tmp_path}/c.yaml", "rules[1]: is matched by a test"): ["failure"]}
+    for suite in root:
+        assert int(suite.get("tests")) == len(suite.findall("testcase"))
+
+
+def test_results_can_be_json(tmp_path):
+    write(tmp_path, a=WRONG)
+    done = policy("test", tmp_path, "--json")
+    assert [r["passed"] for r in json.loads(done.stdout)] == [True, False]
+
+
+def test_a_wrong_command_line_is_told(tmp_path):
+    for words, why in ([(tmp_path,), "holds no documents"], [("/nowhere.yaml",), "cannot be opened"],
+                       [(tmp_path, "--format", "x"), "text, tap or junit"], [(tmp_path, "--format=tap", "--json"), "exclude"]):
+        done = policy("test", *words)
+        assert (done.returncode, why in done.stderr) == (2, True), (words, done.stderr)
+
+
+# ---- check ----
+
+def test_lints_are_told_with_their_place(tmp_path):
+    write(tmp_path, a="""rules:
+  - {id: a, agents: [bot], actions: [pay], when: "!has(args.force) && args.amount * 2 < 5", decision: allow}
+""")
+    done = policy("check", tmp_path)
+    assert done.returncode == 0
+    assert f"{tmp_path}/a.yaml:2:5: warning: rules[0].when: when: has(args.force) is negated" in done.stdout
+    assert "args.amount * 2 always fails: a number of JSON is a double, and 2 is an int; write 2.0 (at column 21 of the expression)" in done.stdout
+
+
+# ---- diff ----
+
+OLD = """rules:
+  - {id: pay, agents: [bot], actions: [pay], decision: allow}
+  - {id: get, agents: [bot], actions: ["get_*"], decision: allow}
+  - {id: write, agents: [bot], actions: [write], decision: compute, compute: {tool: safe, args: {path: "${args.path}"}}}
+  - {id: ask, actions: [ask], decision: human_review}
+"""
+
+NEW = """rules:
+  - {id: pay, agents: [bot], actions: [pay], when: args.n < 5, decision: allow}
+  - {id: large, actions: [pay], when: args.n >= 5, decision: human_review, review: {by: [finance]}}
+  - {id: reads, agents: [bot], actions: ["get_*", list], decision: allow}
+  - {id: write, agents: [bot], actions: [write], decision: compute, compute: {tool: safe, args: {path: "/s${args.path}"}}}
+  - {id: ask, actions: [ask], decision: human_review, review: {approvals: 2}}
+"""
+
+CORPUS = """{"kind":"decision","actor":"bot","action":"pay","args":{"n":4},"decision":"allow","timestamp":"2026-11-20T09:30:00.000Z"}
+{"kind":"decision","actor":"bot","action":"pay","args":{"n":9},"resource":{"type":"db","id":"x"},"resource_properties":{"k":1}}
+{"kind":"token.minted","actor":"admin"}
+{"tool":"pay","actor":"bot","args":{"n":"[masked]"},"context":{"actingFor":"z","confidence":0.5}}
+{"request":{"user_id":"carol","action":"ask"},"expect":"human_review"}
+{"actor":"bot","action":"write","args":{"path":"/a"}}
+
+{"events":[{"kind":"decision","actor":"bot","action":"get_x"},{"kind":"decision","actor":"bot","action":"list"}]}
+"""
+
+
+def diff(tmp_path, *words, old=OLD, new=NEW, corpus=CORPUS):
+    (tmp_path / "old").mkdir(exist_ok=True)
+    write(tmp_path / "old", a=old)
+    write(tmp_path, new=new)
+    return policy("diff", tmp_path / "old", tmp_path / "new.yaml", "--against", "-", *words, text=corpus)
+
+
+def test_requests_that_would_change_are_told_and_counted(tmp_path):
+    done = diff(tmp_path)
+    assert (done.returncode, done.stderr) == (1, "")
+    assert done.stdout.splitlines() == [
+        "-:2: pay on db:x by bot: allow by allow:pay → human_review by review:large (1 of finance)",
+        "-:4: pay by bot: allow by allow:pay → human_review by review:large (1 of finance)",
+        "-:5: ask by carol: human_review by review:ask → human_review by review:ask (2 of anyone who may)",
+        '-:6: write by bot: compute by compute:write (safe {"path":"/a"}) → compute by compute:write (safe {"path":"/s/a"})',
+        "-:8: list by bot: deny by default:deny → allow by allow:reads",
+        "5 of 7 requests would change: 1 looser, 2 stricter, 2 otherwise",
+        "         2  allow → human_review",
+        "         1  compute → compute",
+        "         1  human_review → human_review",
+        "         1  deny → allow",
+        "1 come to the same by another rule",
+        "1 were recorded with values masked or left out: conditions on those may read otherwise",
+        "1 events that are no decisions were passed over",
+    ]
+
+
+def test_the_same_policies_change_nothing(tmp_path):
+    done = diff(tmp_path, new=OLD)
+    assert done.returncode == 0
+    assert "0 of 7 requests would change" in done.stdout
+
+
+def test_the_report_can_be_json_and_be_short(tmp_path):
+    report = json.loads(diff(tmp_path, "--json", "--limit", "1").stdout)
+    assert (report["requests"], report["changed"], report["looser"], report["stricter"]) == (7, 5, 1, 2)
+    assert report["changes"] == [{"line": 2, "actor": "bot", "action": "pay", "resource": "db:x",
+                                  "old": {"decision": "allow", "rule": "allow:pay", "policy_name": "a"},
+                                  "new": {"decision": "human_review", "rule": "review:large", "policy_name": "new",
+                                          "by": "finance", "approvals": 1}}]
+    assert {"old": "deny", "new": "allow", "count": 1} in report["counts"]
+    assert "… and 4 more" in diff(tmp_path, "--limit", "1").stdout
+
+
+def test_what_a_request_carries_reaches_the_rules(tmp_path):
+    rule = "rules:\n  - {id: r, agents: [bot], actions: [x], decision: allow, when: '%s'}\n"
+    carried = {"actor": "bot", "action": "x", "acting_for": "dan", "confidence": 0.5, "scope": "x y*", "tenant_id": "t",
+               "timestamp": "2026-11-20T09:30:00Z", "context": {"text": "a", "confidence": 0.5}, "args": {"n": 1},
+               "resource": {"type": "db", "id": "x"}, "resource_properties": {"k": 1}}
+    for when in ('acting_for == "dan"', 'scope == ["x", "y*"]', 'tenant == "t"', "now.getHours() == 9 && now.getFullYear() == 2026",
+                 'context == {"text": "a"}', "args.n == 1", 'resource.type == "db" && resource.properties.k == 1'):
+        done = diff(tmp_path, old=OLD, new=rule % when, corpus=json.dumps(carried))
+        assert "deny by default:deny → allow by allow:r" in done.stdout, when
+    outside = diff(tmp_path, new=rule % "true", corpus=json.dumps(carried | {"scope": ["y"]}))
+    assert outside.returncode == 0
+    assert "1 requests" in outside.stdout
+
+
+def test_a_corpus_that_is_none_is_refused(tmp_path):
+    for corpus, why in (("", "holds no requests"), ('{"kind":"token.minted"}\n', "holds no requests"), ("{", "-:1: "),
+                        ('\n{"actor":"a"}', "-:2: names no action"), ('{"action":"a"}', "names neither actor nor user_id"),
+                        ('{"actor":"a","action":"b","confidence":2}', "confidence"), ('{"actor":"a","action":"b","args":[]}', "args"),
+                        ("[1]", "no JSON object"), ('{"actor":"a","action":"b","timestamp":"noon"}', "timestamp")):
+        done = diff(tmp_path, corpus=corpus)
+        assert (done.returncode, why in done.stderr) == (2, True), (corpus, done.stderr)
+
+
+def test_documents_that_are_invalid_are_no_set(tmp_path):
+    done = diff(tmp_path, new="rules: 1\n")
+    assert done.returncode == 2
+    assert f"{tmp_path}/new.yaml:1:8: " in done.stderr
+    assert policy("diff", tmp_path / "old", tmp_path / "old").returncode == 2

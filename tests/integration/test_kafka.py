@@ -1,0 +1,271 @@
+"""Records by way of a real Kafka: published, read, stored once, whatever dies on the way."""
+
+import json
+import signal
+import time
+
+import pytest
+
+from kafka_rig import BUILD, Broker, Rig, Stack, eventually
+
+
+@pytest.fixture(scope="module")
+def broker():
+    for name in ("bin/writ-platform", "bin/writ", "tests/kafka_driver"):
+        assert (BUILD / name).exists(), f"{name} is not built in {BUILD}"
+    one = Broker()
+    why = one.up()
+    if why:
+        one.close()
+        pytest.skip(f"SKIP: {why}")
+    yield one
+    one.close()
+
+
+@pytest.fixture
+def rig(broker, tmp_path):
+    one = Rig(broker, tmp_path)
+    yield one
+    one.close()
+
+
+def test_what_is_published_is_in_the_topic_and_in_the_store_once(rig):
+    rig.platform.start()
+    driver = rig.driver().start()
+    driver.append(2000)
+    driver.wait_confirmed()
+    rig.check(driver)
+    ends = rig.broker.ends(rig.topic)
+    assert len(ends) == 4 and sorted(ends.values()) == [0, 0, 0, len(driver.acked)], "one engine, one partition"
+    assert driver.stop() == "stopped drained"
+    rig.platform.stop()
+
+
+def test_a_message_is_what_the_contract_says(rig):
+    rig.platform.start()
+    driver = rig.driver().start()
+    driver.append(5)
+    driver.wait_confirmed()
+    messages = rig.broker.read(rig.topic, 6)
+    assert len(messages) == 6 and len({message["partition"] for message in messages}) == 1
+    stored = dict(rig.rows("SELECT seq, event FROM records"))
+    for seq, message in enumerate(messages, 1):
+        headers, event = message["headers"], json.loads(message["value"])
+        assert message["value"] == stored[seq], "the value is the event's JSON, byte for byte"
+        assert message["key"] == event.get("trace_id", "null")
+        assert headers["event_id"] == event["event_id"] == driver.acked[seq]
+        assert (headers["kind"], headers["tenant_id"], headers["schema"]) == (event["kind"], "default", "writ.audit/1")
+        assert (headers["node"], headers["journal"], headers["seq"]) == ("node-1", "0", str(seq))
+        assert len(headers["epoch"]) == 16
+        if "trace_id" in event:
+            assert headers["traceparent"].startswith(f"00-{event['trace_id']}-")
+        else:
+            assert "traceparent" not in headers
+
+
+def test_a_broker_that_is_killed_costs_nothing_but_time(rig):
+    rig.platform.start()
+    driver = rig.driver().start()
+    for _ in range(2):
+        driver.append(3000)
+        rig.broker.kill()
+        driver.append(3000)
+        assert driver.status()["state"] != "misfit"
+        rig.broker.start()
+    driver.append(1000)
+    driver.wait_confirmed()
+    rig.check(driver)
+    assert eventually(lambda: rig.health()["status"] == "ok", "the platform is well again")
+
+
+def test_a_platform_that_is_killed_goes_on_where_its_store_stands(rig):
+    rig.platform.start()
+    drivers = [rig.driver(f"node-{number}").start() for number in range(3)]
+    for _ in range(3):
+        for driver in drivers:
+            driver.append(2000)
+        rig.platform.kill()
+        for driver in drivers:
+            driver.append(500)
+        rig.platform.start()
+    for driver in drivers:
+        driver.wait_confirmed()
+    rig.check(*drivers)
+
+
+def test_redelivery_is_harmless(rig):
+    rig.consume(False)
+    rig.platform.start()  # answers positions, and reads nothing
+    driver = rig.driver()
+    for _ in range(3):
+        driver.start()
+        driver.append(400)
+        driver.wait_delivered()
+        assert driver.stop() == "stopped drained"
+    in_topic = sum(rig.broker.ends(rig.topic).values())
+    doubled = in_topic - len(driver.acked)
+    assert doubled > 0, "nothing was delivered twice: this test shows nothing"
+    rig.platform.stop()
+    rig.consume(True)
+    rig.platform.start()
+    rig.wait_stored(driver)
+    eventually(lambda: rig.metric("consumer_messages_total") == in_topic, "the whole topic is read")
+    rig.check(driver)
+    assert rig.metric("ingest_duplicates_total") == doubled
+    print(f"{doubled} duplicates in the topic, 0 in the store")
+
+
+def test_a_topic_that_is_truncated_is_told_and_its_records_come_again(rig):
+    rig.platform.start()
+    driver = rig.driver().start()
+    driver.append(1000)
+    driver.wait_confirmed()
+    rig.platform.kill()
+    driver.append(1000)
+    driver.wait_delivered()
+    rig.broker.truncate(rig.topic, {partition: end for partition, end in rig.broker.ends(rig.topic).items() if end})
+    rig.platform.start()
+    rig.wait_stored(driver)
+    rig.check(driver)
+    assert rig.logged("consume_offset_gone"), "nobody was told"
+    assert rig.metric("consumer_resets_total") == 1
+    assert driver.replays() >= 1
+
+
+def test_a_topic_that_is_deleted_under_everybody_is_made_again_and_loses_nothing(rig):
+    rig.platform.start()
+    driver = rig.driver().start()
+    driver.append(1000)
+    driver.wait_confirmed()
+    rig.broker.delete(rig.topic)
+    eventually(lambda: rig.health()["status"] == "degraded", "the platform says that its topic is gone")
+    driver.append(1000)
+    rig.wait_stored(driver, 90)
+    rig.check(driver)
+    eventually(lambda: rig.health()["status"] == "ok", "the platform is well again")
+
+
+def test_records_missing_within_the_topic_are_asked_for(rig):
+    """Deleted and made again with more in it than was read before: no offset is out of range."""
+    rig.platform.start()
+    driver = rig.driver().start()
+    driver.append(500)
+    driver.wait_confirmed()
+    rig.platform.kill()
+    driver.append(300)
+    driver.wait_delivered()
+    ends = rig.broker.ends(rig.topic)
+    partition = max(ends, key=ends.get)
+    rig.broker.truncate(rig.topic, {partition: ends[partition] - 100})
+    # The store's offset as if it had been read that far: only the numbers of the records can tell.
+    import sqlite3
+    with sqlite3.connect(rig.stack.data / "platform.db") as database:
+        database.execute("UPDATE offsets SET next_offset = ? WHERE partition = ?", (ends[partition] - 50, partition))
+    rig.platform.start()
+    rig.wait_stored(driver)
+    rig.check(driver)
+    assert rig.metric("consumer_replays_total") >= 1 and driver.replays() >= 1
+    assert rig.logged("consume_gap")
+
+
+def test_poison_and_clashes_are_put_aside_and_stop_nobody(rig):
+    rig.platform.start()
+    driver = rig.driver().start()
+    driver.append(100)
+    driver.wait_confirmed()
+    epoch = rig.rows("SELECT epoch FROM streams")[0][0]
+    place = "schema:writ.audit/1,node:node-1,journal:0"
+    rig.broker.put(rig.topic, [
+        "a:b\tno place at all",
+        f"{place},epoch:{epoch},seq:none\tno number",
+        f"{place},epoch:{epoch},seq:7\t{{\"another\":\"record 7\"}}",
+        f"{place},epoch:0123456789abcdef,seq:{len(driver.acked) + 1}\t{{\"of\":\"another history\"}}",
+        "schema:writ.audit/1,node:node-9,journal:0,epoch:0123456789abcdef,seq:1\tno json"])
+    eventually(lambda: len(rig.rows("SELECT 1 FROM quarantine")) == 5, "all five are in quarantine")
+    driver.append(100)
+    driver.wait_confirmed()
+    reasons = sorted(reason for reason, in rig.rows("SELECT reason FROM quarantine"))
+    assert reasons == ["clash", "epoch unknown", "epoch unknown", "poison", "poison"], rig.rows("SELECT * FROM quarantine")
+    assert len(rig.stored("node-1")) == len(driver.acked)
+    assert rig.metric("consumer_poison_total") == 2
+
+
+def test_two_platforms_share_the_partitions_and_one_takes_over(rig):
+    rig.platform.start()
+    other = rig.other_platform().start()
+    eventually(lambda: [rig.metric("consumer_partitions", program) for program in (rig.platform, other)] == [0, 0], "no topic yet", 5)
+    drivers = [rig.driver(f"node-{number}").start() for number in range(4)]
+    for driver in drivers:
+        driver.append(500)
+    eventually(lambda: [rig.metric("consumer_partitions", program) for program in (rig.platform, other)] == [2, 2], "two each")
+    other.kill()
+    killed = time.monotonic()
+    for driver in drivers:
+        driver.append(500)
+    eventually(lambda: rig.metric("consumer_partitions") == 4, "the other's partitions are taken over", 10)
+    print(f"taken over after {time.monotonic() - killed:.1f} s")
+    for driver in drivers:
+        driver.wait_confirmed()
+    rig.check(*drivers)
+
+
+def test_a_platform_that_was_asleep_cannot_commit_what_it_lost(rig):
+    rig.platform.start()
+    driver = rig.driver().start()
+    driver.append(500)
+    driver.wait_confirmed()
+    other = rig.other_platform().start()
+    rig.platform.signal(signal.SIGSTOP)
+    driver.append(2000)
+    driver.wait_delivered()
+    eventually(lambda: rig.metric("consumer_partitions", other) == 4, "the other has taken over", 20)
+    rig.wait_stored(driver)
+    rig.platform.signal(signal.SIGCONT)
+    driver.append(2000)
+    driver.wait_confirmed()
+    rig.check(driver)
+
+
+def test_a_topic_that_is_not_what_it_should_be_is_refused_with_a_sentence(rig):
+    rig.platform.start()
+    rig.broker.create(rig.topic, 3)
+    driver = rig.driver().start()
+    driver.append(10)
+    eventually(lambda: driver.status()["state"] == "misfit", f"the topic is refused: {driver.status()}")
+    assert "has 3 partitions, kafka.partitions says 4" in driver.status()["text"]
+    driver.end()
+    rig.partitions = driver.partitions = 3
+    driver.start()
+    driver.wait_confirmed()
+    assert len(rig.stored("node-1")) == len(driver.acked)
+
+
+def test_a_compacted_topic_is_refused(rig):
+    rig.platform.start()
+    rig.broker.create(rig.topic, 4, cleanup_policy="compact")
+    driver = rig.driver().start()
+    eventually(lambda: driver.status()["state"] == "misfit", "the topic is refused")
+    assert "compacted" in driver.status()["text"]
+
+
+@pytest.fixture
+def stack(broker, tmp_path):
+    topic = broker.new_topic()
+    options = ["--kafka.brokers", broker.address, "--kafka.topic", topic]
+    with Stack(tmp_path, engine=options, platform=options) as one:
+        one.topic = topic
+        yield one
+
+
+def test_an_engine_publishes_its_decisions_by_kafka(broker, stack):
+    stack.policy("base", "rules:\n  - {id: reads, agents: [\"*\"], actions: [\"get_*\"], decision: allow}\n")
+    with stack.at_engine() as wire:
+        traces = [wire.post("/v1/agent/authorize", {"action": "get_x"}).json["trace_id"] for _ in range(50)]
+    for trace in traces:
+        assert [event["kind"] for event in stack.trace(trace)] == ["decision"]
+    stack.wait_published()
+    told = stack.metrics(stack.engine)
+    assert told["writ_engine_publish_delivered_seq"] == told["writ_engine_journal_seq"]
+    assert sum(broker.ends(stack.topic).values()) == told["writ_engine_journal_seq"]
+    stack.engine.stop()
+    stack.platform.stop()

@@ -1,0 +1,305 @@
+/* The consumer's thread over a real store, before a source that does what brokers do. */
+#include "unit/ingest/rig.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <time.h>
+
+#include "metrics/metrics.h"
+#include "pipeline/ingest/consume.h"
+
+enum { RECORDS_MAX = 256, PATIENCE_S = 30 };
+
+struct fake { /* a topic with one partition; all under `lock` */
+    struct message_source door;
+    pthread_mutex_t lock;
+    bool is_missing; /* the topic */
+    uint64_t low, end, at;
+    bool started, owes; /* a message about the partition */
+    struct message owed;
+    char lines[RECORDS_MAX][512], numbers[RECORDS_MAX][24];
+    const char *epoch;
+    unsigned starts, stops;
+};
+
+static enum err fake_partitions(void *state, uint32_t *ret, struct fault *f)
+{
+    struct fake *k = state;
+    pthread_mutex_lock(&k->lock);
+    bool missing = k->is_missing;
+    pthread_mutex_unlock(&k->lock);
+    if (missing) return fault_set(f, ERR_NOT_FOUND, "", "there is no topic");
+    *ret = 1;
+    return ERR_OK;
+}
+
+static enum err fake_start(void *state, uint32_t partition, uint64_t offset, struct fault *f)
+{
+    struct fake *k = state;
+    (void)f;
+    pthread_mutex_lock(&k->lock);
+    k->starts++;
+    k->started = true;
+    k->at = offset == 0 ? k->low : offset;
+    k->owes = offset != 0 && (offset < k->low || offset > k->end);
+    k->owed = (struct message){.kind = MESSAGE_OFFSET_GONE, .partition = partition};
+    pthread_mutex_unlock(&k->lock);
+    return ERR_OK;
+}
+
+static void fake_stop(void *state, uint32_t partition)
+{
+    struct fake *k = state;
+    (void)partition;
+    pthread_mutex_lock(&k->lock);
+    k->stops++;
+    k->started = k->owes = false;
+    pthread_mutex_unlock(&k->lock);
+}
+
+static size_t fake_take(void *state, uint32_t ms, struct message *to, size_t max)
+{
+    struct fake *k = state;
+    size_t count = 0;
+    (void)ms;
+    pthread_mutex_lock(&k->lock);
+    if (k->owes) to[count++] = k->owed;
+    bool reads = k->started && !k->owes;
+    k->owes = false;
+    for (; reads && k->at < k->end && count < max && count < 10; k->at++)
+        to[count++] = (struct message){.offset = k->at, .value = str_from(k->lines[k->at]),
+                                       .headers = {.node = STR("node-1"), .journal = STR("0"), .epoch = STR(EPOCH_1),
+                                                   .seq = str_from(k->numbers[k->at]), .schema = STR("writ.audit/1")}};
+    pthread_mutex_unlock(&k->lock);
+    if (count == 0) sched_yield();
+    return count;
+}
+
+static enum err fake_bounds(void *state, uint32_t partition, uint64_t *ret_low, uint64_t *ret_high, struct fault *f)
+{
+    struct fake *k = state;
+    (void)partition;
+    (void)f;
+    pthread_mutex_lock(&k->lock);
+    *ret_low = k->low;
+    *ret_high = k->end;
+    pthread_mutex_unlock(&k->lock);
+    return ERR_OK;
+}
+
+static uint64_t fake_heard_end(void *state, uint32_t partition)
+{
+    uint64_t low, high = 0;
+    fake_bounds(state, partition, &low, &high, NULL);
+    return high;
+}
+
+static void fake_destroy(struct message_source *s) { (void)s; }
+
+/* ---- scenes ---- */
+
+static struct fake *fake_create(void)
+{
+    struct fake *k = calloc(1, sizeof *k);
+    assert_non_null(k);
+    k->door = (struct message_source){k, fake_partitions, fake_start, fake_stop, fake_take, fake_bounds, fake_heard_end, fake_destroy};
+    pthread_mutex_init(&k->lock, NULL);
+    return k;
+}
+
+/* The stream's records first_seq, … into the topic; record 1 is engine.started. */
+static void put_records(struct fake *k, uint64_t first_seq, unsigned count)
+{
+    pthread_mutex_lock(&k->lock);
+    for (uint64_t seq = first_seq; seq < first_seq + count; seq++, k->end++) {
+        struct buf line = buf_over(k->lines[k->end], sizeof k->lines[0] - 1);
+        assert_true(k->end < RECORDS_MAX);
+        if (seq == 1) put_started(&line, 900000, NOTHING_BEFORE);
+        else put_event(&line, (unsigned)seq, "default");
+        line.bytes[line.size] = '\0';
+        snprintf(k->numbers[k->end], sizeof k->numbers[0], "%llu", (unsigned long long)seq);
+    }
+    pthread_mutex_unlock(&k->lock);
+}
+
+static struct consumer *begin(struct rig *r, struct fake *k)
+{
+    struct consumer *c;
+    const struct consumer_options o = {.store = r->path, .topic = "t", .source = &k->door};
+    if (consumer_start(&o, &c, &r->fault) != ERR_OK) fail_msg("%s", r->fault.text);
+    return c;
+}
+
+static void until(const struct rig *r, const char *sql, int64_t expected)
+{
+    time_t end = time(NULL) + PATIENCE_S;
+    for (int64_t now; (now = rig_number(r, sql)) != expected; sched_yield())
+        if (time(NULL) > end) fail_msg("%s is %lld, not %lld", sql, (long long)now, (long long)expected);
+}
+
+static const char next_seq[] = "SELECT coalesce(max(next_seq), 1) FROM streams";
+static const char next_offset[] = "SELECT coalesce(max(next_offset), 0) FROM offsets";
+
+static void finish(struct consumer *c, struct fake *k)
+{
+    consumer_stop(c);
+    pthread_mutex_destroy(&k->lock);
+    free(k);
+}
+
+/* ---- tests ---- */
+
+static void what_is_in_the_topic_is_stored_and_the_partition_is_given_back(void **state)
+{
+    struct rig *r = *state;
+    struct fake *k = fake_create();
+    put_records(k, 1, 35);
+    struct consumer *c = begin(r, k);
+    until(r, next_seq, 36);
+    put_records(k, 36, 20);
+    until(r, next_seq, 56);
+    until(r, next_offset, 55);
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM offsets WHERE owner <> ''"), 1);
+    finish(c, k);
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM offsets WHERE owner <> ''"), 0);
+}
+
+static void reading_goes_on_where_the_store_stands(void **state)
+{
+    struct rig *r = *state;
+    struct fake *k = fake_create();
+    put_records(k, 1, 20);
+    struct consumer *c = begin(r, k);
+    until(r, next_offset, 20);
+    consumer_stop(c);
+    put_records(k, 21, 20);
+    uint64_t duplicates = metrics_total(METRIC_INGEST_DUPLICATES);
+    c = begin(r, k);
+    until(r, next_seq, 41);
+    assert_true(metrics_total(METRIC_INGEST_DUPLICATES) == duplicates);
+    finish(c, k);
+}
+
+static void an_offset_that_is_gone_is_told_and_reading_goes_on_from_the_earliest(void **state)
+{
+    struct rig *r = *state;
+    struct fake *k = fake_create();
+    put_records(k, 1, 20);
+    struct consumer *c = begin(r, k);
+    until(r, next_offset, 20);
+    consumer_stop(c);
+    put_records(k, 21, 30);
+    k->low = 50; /* all of them expired unread: no message tells of the gap */
+    uint64_t resets = metrics_total(METRIC_CONSUMER_RESETS);
+    c = begin(r, k);
+    until(r, next_offset, 50);
+    assert_true(metrics_total(METRIC_CONSUMER_RESETS) == resets + 1);
+    assert_int_equal(rig_number(r, "SELECT from_seq FROM replays"), 21);
+    put_records(k, 21, 40); /* the engine sends them again */
+    until(r, next_seq, 61);
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM records WHERE node = 'node-1'"), 60);
+    finish(c, k);
+}
+
+static void a_topic_that_was_made_again_is_read_from_its_beginning(void **state)
+{
+    struct rig *r = *state;
+    struct fake *k = fake_create();
+    put_records(k, 1, 20);
+    struct consumer *c = begin(r, k);
+    until(r, next_offset, 20);
+    consumer_stop(c);
+    k->end = 0;
+    put_records(k, 21, 5); /* fewer than were read of the one before */
+    c = begin(r, k);
+    until(r, next_seq, 26);
+    until(r, next_offset, 5);
+    finish(c, k);
+}
+
+static void a_partition_in_trouble_is_begun_again(void **state)
+{
+    struct rig *r = *state;
+    struct fake *k = fake_create();
+    put_records(k, 1, 20);
+    struct consumer *c = begin(r, k);
+    until(r, next_offset, 20);
+    pthread_mutex_lock(&k->lock);
+    k->owes = true;
+    k->owed = (struct message){.kind = MESSAGE_TROUBLE, .why = "not now"};
+    pthread_mutex_unlock(&k->lock);
+    put_records(k, 21, 20);
+    until(r, next_seq, 41);
+    assert_true(k->starts >= 2 && k->stops >= 1);
+    finish(c, k);
+}
+
+static void a_store_that_refuses_holds_everything_up_and_loses_nothing(void **state)
+{
+    struct rig *r = *state;
+    struct fake *k = fake_create();
+    rig_sql(r, "CREATE TRIGGER full BEFORE UPDATE ON offsets WHEN NEW.next_offset > 0 BEGIN SELECT RAISE(ABORT, 'full'); END");
+    uint64_t failures = metrics_total(METRIC_CONSUMER_FAILURES), fenced = metrics_total(METRIC_CONSUMER_FENCED);
+    put_records(k, 1, 20);
+    struct consumer *c = begin(r, k);
+    time_t end = time(NULL) + PATIENCE_S;
+    while (metrics_total(METRIC_CONSUMER_FAILURES) < failures + 3 && time(NULL) < end) sched_yield();
+    assert_int_equal(rig_number(r, next_seq), 1);
+    rig_sql(r, "DROP TRIGGER full");
+    until(r, next_seq, 21);
+    until(r, next_offset, 20);
+    assert_true(metrics_total(METRIC_CONSUMER_FENCED) == fenced); /* its own messages, not read anew */
+    finish(c, k);
+}
+
+static void a_topic_that_is_missing_is_waited_for_and_said_to_be(void **state)
+{
+    struct rig *r = *state;
+    struct fake *k = fake_create();
+    struct consumer_status s;
+    k->is_missing = true;
+    struct consumer *c = begin(r, k);
+    time_t end = time(NULL) + PATIENCE_S;
+    for (consumer_status(c, &s); strstr(s.text, "there is no topic") == NULL && time(NULL) < end; consumer_status(c, &s)) sched_yield();
+    assert_false(s.is_well);
+    assert_non_null(strstr(s.text, "there is no topic"));
+    put_records(k, 1, 5);
+    pthread_mutex_lock(&k->lock);
+    k->is_missing = false;
+    pthread_mutex_unlock(&k->lock);
+    until(r, next_seq, 6);
+    for (consumer_status(c, &s); !s.is_well && time(NULL) < end; consumer_status(c, &s)) sched_yield();
+    assert_true(s.is_well);
+    finish(c, k);
+}
+
+static void a_platform_that_loses_its_partition_stops_reading_it(void **state)
+{
+    struct rig *r = *state;
+    struct fake *k = fake_create();
+    put_records(k, 1, 10);
+    struct consumer *c = begin(r, k);
+    until(r, next_offset, 10);
+    rig_sql(r, "INSERT INTO consumers VALUES ('t', '0000000000000000', 1, 1); UPDATE offsets SET owner = '0000000000000000'");
+    put_records(k, 11, 10);
+    /* The other never beats: after its lease the partition comes back, and nothing is lost or doubled. */
+    until(r, next_seq, 21);
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM records WHERE node = 'node-1'"), 20);
+    assert_true(k->stops >= 1);
+    finish(c, k);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(what_is_in_the_topic_is_stored_and_the_partition_is_given_back),
+        TEST(reading_goes_on_where_the_store_stands),
+        TEST(an_offset_that_is_gone_is_told_and_reading_goes_on_from_the_earliest),
+        TEST(a_topic_that_was_made_again_is_read_from_its_beginning),
+        TEST(a_partition_in_trouble_is_begun_again),
+        TEST(a_store_that_refuses_holds_everything_up_and_loses_nothing),
+        TEST(a_topic_that_is_missing_is_waited_for_and_said_to_be),
+        TEST(a_platform_that_loses_its_partition_stops_reading_it),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

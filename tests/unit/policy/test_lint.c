@@ -1,0 +1,222 @@
+/* Tests of the lints of expressions, and of rules that can never apply. */
+#include "unit/policy/support.h"
+
+static struct policy_problems lint(const char *text)
+{
+    struct policy_problems p;
+    struct policy_document *d = load_named("doc", text);
+    policy_lint(d, &p);
+    policy_document_release(d);
+    return p;
+}
+
+/* The lints of one rule with that condition. */
+static struct policy_problems lint_when(const char *decision, const char *when)
+{
+    char text[1024];
+    snprintf(text, sizeof text, "rules:\n  - {id: a, agents: [bot], actions: [pay, 'get_*'], decision: %s, when: '%s'}\n",
+             decision, when);
+    return lint(text);
+}
+
+static void show(const struct policy_problems *p)
+{
+    for (size_t i = 0; i < p->count; i++) print_error("got %s: %s\n", p->list[i].path, p->list[i].message);
+}
+
+/* Exactly one lint, about `when`, that says this. */
+static void assert_lint(const char *decision, const char *when, const char *message)
+{
+    struct policy_problems p = lint_when(decision, when);
+    if (p.count != 1 || !has_problem(&p, message)) {
+        print_error("%s\n", when);
+        show(&p);
+    }
+    assert_int_equal(p.count, 1);
+    assert_string_equal(p.list[0].path, "rules[0].when");
+    assert_int_equal(p.list[0].line, 2);
+    assert_true(has_problem(&p, message));
+}
+
+static void assert_clean(const char *decision, const char *when)
+{
+    struct policy_problems p = lint_when(decision, when);
+    if (p.count > 0) {
+        print_error("%s\n", when);
+        show(&p);
+    }
+    assert_int_equal(p.count, 0);
+}
+
+/* ---- negated tests ---- */
+
+static void an_allow_that_rests_on_something_being_left_out_is_told(void **state)
+{
+    (void)state;
+    assert_lint("allow", "!has(args.force)", "has(args.force) is negated: it permits what leaves that out");
+    assert_lint("allow", "args.n < 5 && !has(context.force)", "has(context.force) is negated");
+    assert_lint("allow", "!(has(args.force) || args.n > 5)", "has(args.force) is negated");
+    assert_lint("allow", "!(\"force\" in args)", "\"force\" in args is negated");
+    assert_lint("allow", "has(args.force) == false", "has(args.force) is negated");
+    assert_lint("allow", "has(args.force) != true", "has(args.force) is negated");
+    assert_lint("allow", "!has(request.args.force)", "is negated");
+    assert_lint("allow", "!has(request[\"context\"].force)", "is negated");
+    assert_lint("allow", "has(args.n) ? args.n < 5 : true", "has(args.n) is negated");
+    assert_lint("allow", "has(args.force) ? false : args.n < 5", "has(args.force) is negated");
+    assert_lint("allow", "args.items.all(i, !has(i.force))", "has(i.force) is negated");
+    assert_lint("allow", "cel.bind(a, args.inner, !has(a.force))", "has(a.force) is negated");
+}
+
+static void an_allow_that_says_what_something_is_not_is_told(void **state)
+{
+    (void)state;
+    assert_lint("allow", "!args.force", "args.force is negated: an agent chooses its args and context");
+    assert_lint("allow", "args.env != \"prod\"", "args.env != \"prod\" is a negated test");
+    assert_lint("allow", "!(args.env == \"prod\")", "args.env == \"prod\" is negated");
+    assert_lint("allow", "!(args.env in [\"prod\", \"live\"])", "is negated");
+    assert_lint("allow", "!args.path.startsWith(\"/etc\")", "args.path.startsWith(\"/etc\") is negated");
+    assert_lint("allow", "!args.path.matches(\"^/etc\")", "is negated");
+    assert_lint("allow", "args.list.all(x, x != \"prod\")", "x != \"prod\" is a negated test");
+    assert_lint("allow", "!args.list.exists(x, x == \"prod\")", "x == \"prod\" is negated");
+    assert_lint("allow", "args.path.lowerAscii() != \"prod\"", "is a negated test");
+    assert_lint("allow", "args[\"env\"] != \"prod\"", "is a negated test");
+}
+
+static void what_has_to_be_there_is_no_negated_test(void **state)
+{
+    (void)state;
+    assert_clean("allow", "has(args.ticket) && args.ticket.startsWith(\"T-\")");
+    assert_clean("allow", "args.force == false");
+    assert_clean("allow", "!(args.force != false)");
+    assert_clean("allow", "!(args.n > 5)");
+    assert_clean("allow", "!(args.n > 5 || args.n < 1)");
+    assert_clean("allow", "!!has(args.ticket)");
+    assert_clean("allow", "has(args.n) ? args.n < 5 : false");
+    assert_clean("allow", "!has(resource.id)");
+    assert_clean("allow", "actor != \"root\" && tenant != \"prod\"");
+    assert_clean("allow", "now.getHours() != 3");
+    assert_clean("allow", "args.list.exists(x, x == \"a\")");
+}
+
+static void what_restricts_may_rest_on_absence(void **state)
+{
+    (void)state;
+    assert_clean("deny", "!has(args.ticket)");
+    assert_clean("human_review", "args.env != \"test\"");
+}
+
+/* ---- arithmetic ---- */
+
+static void a_number_of_json_with_an_int_is_told(void **state)
+{
+    (void)state;
+    assert_lint("allow", "args.amount * 2 < 500", "args.amount * 2 always fails: a number of JSON is a double, and 2 is an int; write 2.0");
+    assert_lint("deny", "100 - args.amount > 5.0", "100 is an int; write 100.0");
+    assert_lint("deny", "args.a * args.b + 1 > 5.0", "1 is an int; write 1.0");
+    assert_lint("deny", "args.n % 2 == 0", "write int(args.n)");
+    assert_lint("deny", "args.n * size(args.list) > 5.0", "write double(size(args.list))");
+    assert_lint("deny", "args.n * -1 > 5.0", "write -1.0");
+    assert_lint("deny", "context.n / 2u > 5.0", "write double(2u)");
+    assert_lint("deny", "args.items.exists(i, i.price * 2 > 9.0)", "i.price * 2 always fails");
+    assert_lint("deny", "resource.properties.n + 1 > 5.0", "write 1.0");
+}
+
+static void sums_and_safe_arguments_are_looked_at_too(void **state)
+{
+    (void)state;
+    struct policy_problems p = lint("rules:\n"
+                                    "  - id: a\n    agents: [bot]\n    actions: [pay]\n    decision: human_review\n"
+                                    "    limit: {per: actor, window: 1h, sum: args.n * 2, max: 5}\n"
+                                    "  - id: b\n    agents: [bot]\n    actions: [write]\n    decision: compute\n"
+                                    "    compute: {tool: safe, args: {n: '${args.n + 1}', deep: {x: ['a ${args.m * 3} b']}}}\n");
+    if (p.count != 3) show(&p);
+    assert_int_equal(p.count, 3);
+    assert_string_equal(p.list[0].path, "rules[0].limit");
+    assert_true(has_problem(&p, "args.n * 2 always fails"));
+    assert_true(has_problem(&p, "args.n + 1 always fails"));
+    assert_true(has_problem(&p, "args.m * 3 always fails"));
+}
+
+static void arithmetic_that_works_is_not_told(void **state)
+{
+    (void)state;
+    assert_clean("allow", "args.amount * 2.0 < 500");
+    assert_clean("allow", "int(args.n) % 2 == 0");
+    assert_clean("allow", "args.a * args.b < 5.0");
+    assert_clean("allow", "size(args.list) + 1 < 5");
+    assert_clean("allow", "now.getHours() + 1 < 5");
+    assert_clean("allow", "args.list[0] == \"a\" && args.name + \"x\" == \"yx\"");
+    assert_clean("allow", "args.list.map(i, size(string(i)) * 2).exists(n, n == 4)");
+}
+
+/* ---- never ---- */
+
+static void a_condition_that_is_never_true_is_told(void **state)
+{
+    (void)state;
+    assert_lint("allow", "1 > 2", "is always false, so the rule never applies");
+    assert_lint("allow", "args.n < 5 && false", "is always false");
+    assert_lint("allow", "args.n > 500 && args.n < 100", "nothing that args.n can be is left by args.n < 100, so the rule never applies");
+    assert_lint("deny", "args.n > 5 && args.m > 1 && 5 >= args.n", "nothing that args.n can be is left");
+    assert_lint("deny", "args.n == 5 && args.n == 6", "nothing that args.n can be");
+    assert_lint("deny", "args.n >= 5.0 && args.n < 5", "nothing that args.n can be");
+    assert_clean("allow", "args.n >= 5 && args.n <= 5");
+    assert_clean("allow", "args.n > 500 || args.n < 100");
+    assert_clean("allow", "args.n > 5 && args.m < 5");
+    assert_clean("allow", "args.n > 1 && args.n > 5 && args.n < 6 && 3 < args.n");
+}
+
+static void a_condition_that_its_selectors_exclude_is_told(void **state)
+{
+    (void)state;
+    assert_lint("allow", "action == \"refund\" && args.n < 5", "the rule's selectors leave no action \"refund\"");
+    assert_lint("allow", "\"bob\" == actor", "leave no actor \"bob\"");
+    assert_lint("allow", "user == \"carol\"", "leave no user \"carol\"");
+    assert_lint("allow", "\"finance\" in roles", "leave no roles \"finance\"");
+    assert_clean("allow", "action == \"get_x\" && actor == \"bot\" && user == \"\"");
+    assert_clean("allow", "tool == \"pay\"");
+    assert_clean("allow", "action == \"refund\" || args.n < 5");
+    assert_clean("allow", "tenant == \"x\" && acting_for == \"y\"");
+}
+
+static void a_deny_with_a_condition_beats_nothing_always(void **state)
+{
+    (void)state;
+    struct policy_problems p = lint("rules:\n"
+                                    "  - {id: a, agents: [bot], actions: [pay], decision: allow}\n"
+                                    "  - {id: b, actions: ['*'], when: args.n > 5, decision: deny}\n");
+    assert_int_equal(p.count, 0);
+    p = lint("rules:\n"
+             "  - {id: a, agents: [bot], actions: [pay], decision: allow}\n"
+             "  - {id: b, actions: ['*'], decision: deny}\n");
+    assert_true(has_problem(&p, "never decides: rule b denies all of it to everyone"));
+}
+
+static void a_safe_tool_that_is_denied_to_everyone_is_told(void **state)
+{
+    (void)state;
+    struct policy_problems p = lint("rules:\n"
+                                    "  - {id: a, agents: [bot], actions: [w], decision: compute, compute: {tool: Drop_x}}\n"
+                                    "  - {id: b, actions: ['drop_*'], decision: deny}\n");
+    assert_int_equal(p.count, 1);
+    assert_string_equal(p.list[0].path, "rules[0].compute");
+    assert_true(has_problem(&p, "always a deny: rule b denies the safe tool to everyone"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_allow_that_rests_on_something_being_left_out_is_told),
+        cmocka_unit_test(an_allow_that_says_what_something_is_not_is_told),
+        cmocka_unit_test(what_has_to_be_there_is_no_negated_test),
+        cmocka_unit_test(what_restricts_may_rest_on_absence),
+        cmocka_unit_test(a_number_of_json_with_an_int_is_told),
+        cmocka_unit_test(sums_and_safe_arguments_are_looked_at_too),
+        cmocka_unit_test(arithmetic_that_works_is_not_told),
+        cmocka_unit_test(a_condition_that_is_never_true_is_told),
+        cmocka_unit_test(a_condition_that_its_selectors_exclude_is_told),
+        cmocka_unit_test(a_deny_with_a_condition_beats_nothing_always),
+        cmocka_unit_test(a_safe_tool_that_is_denied_to_everyone_is_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
