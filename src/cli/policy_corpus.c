@@ -1,0 +1,295 @@
+/* policy_corpus.c - requests as they were recorded, one JSON object a line, turned back into questions.
+ *
+ * A line is an event of the audit trail (`writ audit query --json`; also a whole page of them), or a request
+ * as it is sent on any of the three routes, or one as it stands in a document's tests ({"request": …}).
+ * Events that are no decisions are passed over. Members that say nothing about the request are too.
+ *
+ * What the record does not have cannot be asked again: a token's own scope, approvals, and values that were
+ * masked or left out for their size; of those the reader is told. */
+#include "base/limits.h"
+#include "base/time.h"
+#include "base/world.h"
+#include "cli/policy.h"
+
+enum { SCOPES_MAX = 64 };
+
+struct reading {
+    struct arena *arena;
+    const struct json *line;
+    const struct json *context; /* an object, or NULL */
+    struct fault *fault;
+};
+
+/* The member in either casing; null counts as absent. */
+static const struct json *member_of(const struct json *object, const char *snake, const char *camel)
+{
+    const struct json *v = json_get(object, str_from(snake));
+    if (v == NULL && camel != NULL) v = json_get(object, str_from(camel));
+    return v == NULL || v->type == JSON_NULL ? NULL : v;
+}
+
+/* The same, or from within the context. */
+static const struct json *member_of_either(const struct reading *r, const char *snake, const char *camel)
+{
+    const struct json *v = member_of(r->line, snake, camel);
+    return v == NULL && r->context != NULL ? member_of(r->context, snake, camel) : v;
+}
+
+static bool read_text(const struct reading *r, const struct json *v, const char *name, struct str *ret)
+{
+    *ret = (struct str){0};
+    if (v == NULL || (json_is_string(v) && v->string.size == 0)) return true;
+    if (json_is_string(v)) {
+        *ret = v->string;
+        return true;
+    }
+    fault_set(r->fault, ERR_WRONG_TYPE, name, "%s: has to be a string", name);
+    return false;
+}
+
+static bool read_map(const struct reading *r, const char *name, const struct json **ret)
+{
+    const struct json *v = member_of(r->line, name, NULL);
+    *ret = v;
+    if (v == NULL || v->type == JSON_OBJECT) return true;
+    fault_set(r->fault, ERR_WRONG_TYPE, name, "%s: has to be an object", name);
+    return false;
+}
+
+static bool no_memory(const struct reading *r)
+{
+    fault_set(r->fault, ERR_FULL, "", "there is no memory");
+    return false;
+}
+
+/* ---- context ---- */
+
+static bool is_told_apart(struct str key)
+{
+    static const char *const names[] = {"confidence", "scope", "acting_for", "actingFor", "trace_id", "traceId"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (str_equal(key, str_from(names[i]))) return true;
+    return false;
+}
+
+static struct json *copy_of(struct arena *arena, const struct json *v)
+{
+    struct json *copy = arena_new(arena, struct json);
+    if (copy == NULL) return NULL;
+    *copy = *v;
+    copy->next = NULL;
+    return copy;
+}
+
+/* As conditions see it: without what is read out of it. */
+static bool read_context(struct reading *r, struct policy_request *q)
+{
+    const struct json *v = member_of(r->line, "context", NULL);
+    if (v != NULL && v->type != JSON_OBJECT && v->type != JSON_STRING) {
+        fault_set(r->fault, ERR_WRONG_TYPE, "context", "context: has to be an object or a string");
+        return false;
+    }
+    q->context = v;
+    if (!json_is_object(v)) return true;
+    r->context = v;
+    struct json *whole = copy_of(r->arena, v);
+    if (whole == NULL) return no_memory(r);
+    struct json **tail = &whole->child;
+    whole->child = NULL;
+    whole->count = 0;
+    for (const struct json *m = v->child; m != NULL; m = m->next) {
+        if (q->kind == SUBJECT_AGENT && is_told_apart(m->key)) continue;
+        if ((*tail = copy_of(r->arena, m)) == NULL) return no_memory(r);
+        tail = &(*tail)->next;
+        whole->count++;
+    }
+    q->context = whole;
+    return true;
+}
+
+/* ---- what agents have ---- */
+
+static bool read_confidence(const struct reading *r, struct policy_request *q)
+{
+    const struct json *v = member_of_either(r, "confidence", NULL);
+    if (v == NULL) return true;
+    if (json_is_number(v) && v->number >= 0 && v->number <= 1) {
+        q->has_confidence = true;
+        q->confidence = v->number;
+        return true;
+    }
+    fault_set(r->fault, ERR_OUT_OF_RANGE, "confidence", "confidence: has to be a number from 0 to 1");
+    return false;
+}
+
+static bool add_scope(const struct reading *r, struct str *list, struct policy_request *q, struct str glob)
+{
+    if (glob.size == 0) return true;
+    if (q->scope_count == SCOPES_MAX) {
+        fault_set(r->fault, ERR_OUT_OF_RANGE, "scope", "scope: has more than %d entries", SCOPES_MAX);
+        return false;
+    }
+    list[q->scope_count++] = glob;
+    return true;
+}
+
+/* Globs with spaces between, or a list of them. */
+static bool read_scope(const struct reading *r, struct policy_request *q)
+{
+    const struct json *v = member_of_either(r, "scope", NULL);
+    if (v == NULL || (json_is_string(v) && v->string.size == 0)) return true;
+    struct str *list = arena_array(r->arena, struct str, SCOPES_MAX);
+    if (list == NULL) return no_memory(r);
+    q->has_scope = true;
+    q->scope = list;
+    bool good = json_is_string(v) || json_is_array(v);
+    if (json_is_string(v)) {
+        struct str rest = v->string, part;
+        while (str_split(&rest, ' ', &part))
+            if (!add_scope(r, list, q, part)) return false;
+    } else if (good) {
+        for (const struct json *e = v->child; e != NULL && good; e = e->next) {
+            good = json_is_string(e);
+            if (good && !add_scope(r, list, q, e->string)) return false;
+        }
+    }
+    if (!good) fault_set(r->fault, ERR_WRONG_TYPE, "scope", "scope: has to be a string or a list of strings");
+    return good;
+}
+
+/* ---- resource ---- */
+
+static struct json *text_node(struct arena *arena, struct str key, struct str text)
+{
+    struct json *v = arena_new(arena, struct json);
+    if (v != NULL) *v = (struct json){.type = JSON_STRING, .key = key, .string = text};
+    return v;
+}
+
+/* "type:id" as the object that conditions see. */
+static const struct json *object_of_text(struct arena *arena, struct str text)
+{
+    size_t colon = str_find(text, ':');
+    bool has_type = colon < text.size;
+    struct json *object = arena_new(arena, struct json);
+    struct json *id = text_node(arena, STR("id"), has_type ? str_skip(text, colon + 1) : text);
+    struct json *type = has_type ? text_node(arena, STR("type"), str_of(text.bytes, colon)) : NULL;
+    if (object == NULL || id == NULL || (has_type && type == NULL)) return NULL;
+    id->next = type;
+    *object = (struct json){.type = JSON_OBJECT, .child = id, .count = has_type ? 2 : 1};
+    return object;
+}
+
+/* An event has the properties apart. */
+static const struct json *with_properties(struct arena *arena, const struct json *object, const struct json *properties)
+{
+    if (properties == NULL || json_get(object, STR("properties")) != NULL) return object;
+    struct json *whole = copy_of(arena, object), *member = copy_of(arena, properties);
+    if (whole == NULL || member == NULL) return NULL;
+    member->key = STR("properties");
+    member->next = whole->child;
+    whole->child = member;
+    whole->count++;
+    return whole;
+}
+
+static bool read_resource(const struct reading *r, struct policy_request *q)
+{
+    const struct json *v = member_of(r->line, "resource", NULL), *properties = member_of(r->line, "resource_properties", NULL);
+    if (v == NULL && !json_is_object(properties)) return true;
+    static const struct json empty = {.type = JSON_OBJECT};
+    if (v == NULL) v = &empty;
+    if (!json_is_object(v) && (!json_is_string(v) || v->string.size == 0)) {
+        fault_set(r->fault, ERR_WRONG_TYPE, "resource", "resource: has to be \"type:id\" or an object");
+        return false;
+    }
+    q->resource_object = json_is_string(v) ? object_of_text(r->arena, v->string) : v;
+    if (q->resource_object != NULL && json_is_object(properties))
+        q->resource_object = with_properties(r->arena, q->resource_object, properties);
+    if (q->resource_object == NULL) return no_memory(r);
+    struct str type = json_text(q->resource_object, STR("type")), id = json_text(q->resource_object, STR("id"));
+    if (str_is_absent(type) && str_is_absent(id)) return true;
+    q->resource_partial = str_is_empty(type) || str_is_empty(id);
+    q->resource = id;
+    if (!str_is_absent(type)) q->resource = arena_printf(r->arena, "%.*s:%.*s", STR_FORMAT(type), STR_FORMAT(id));
+    return !str_is_absent(q->resource) || no_memory(r);
+}
+
+/* ---- the whole ---- */
+
+static bool read_subject(const struct reading *r, struct policy_request *q)
+{
+    if (!read_text(r, member_of(r->line, "actor", NULL), "actor", &q->actor) ||
+        !read_text(r, member_of(r->line, "user_id", "userId"), "user_id", &q->user))
+        return false;
+    if (str_is_absent(q->actor) == str_is_absent(q->user)) {
+        fault_set(r->fault, ERR_MISSING_MEMBER, "actor", "names %s",
+                  str_is_absent(q->actor) ? "neither actor nor user_id" : "both actor and user_id");
+        return false;
+    }
+    q->kind = str_is_absent(q->actor) ? SUBJECT_USER : SUBJECT_AGENT;
+    return true;
+}
+
+static bool read_action(const struct reading *r, struct policy_request *q)
+{
+    if (!read_text(r, member_of(r->line, "action", "tool"), "action", &q->action)) return false;
+    if (!str_is_absent(q->action)) return true;
+    fault_set(r->fault, ERR_MISSING_MEMBER, "action", "names no action");
+    return false;
+}
+
+static bool read_when(const struct reading *r, struct policy_request *q)
+{
+    struct str text;
+    q->now_ms = world_now_ms();
+    if (!read_text(r, member_of(r->line, "timestamp", NULL), "timestamp", &text)) return false;
+    if (str_is_absent(text) || time_read(text, &q->now_ms)) return true;
+    fault_set(r->fault, ERR_BAD_VALUE, "timestamp", "timestamp: has to be a time such as 2026-11-20T09:30:00Z");
+    return false;
+}
+
+/* What the engine wrote in the place of something. */
+static bool is_cut(const struct json *v)
+{
+    if (v == NULL) return false;
+    if (json_is_string(v)) return str_equal(v->string, STR("[masked]"));
+    const struct json *omitted = json_get(v, STR("omitted")), *masked = json_get(v, STR("masked"));
+    if (v->type == JSON_OBJECT && v->count == 2 && json_is_bool(omitted) && json_is_number(json_get(v, STR("bytes")))) return true;
+    if (v->type == JSON_OBJECT && v->count == 1 && json_is_bool(masked)) return true;
+    for (const struct json *m = v->child; m != NULL; m = m->next)
+        if (is_cut(m)) return true;
+    return false;
+}
+
+static bool is_other_event(const struct json *line)
+{
+    struct str kind = json_text(line, STR("kind"));
+    return !str_is_absent(kind) && !str_equal(kind, STR("decision")) && !str_equal(kind, STR("agent")) &&
+           !str_equal(kind, STR("user"));
+}
+
+enum recorded policy_recorded_read(const struct json *line, struct arena *arena, struct policy_recorded *ret,
+                                   struct fault *f)
+{
+    *ret = (struct policy_recorded){0};
+    if (!json_is_object(line)) {
+        fault_set(f, ERR_WRONG_TYPE, "", "is no JSON object");
+        return RECORDED_WRONG;
+    }
+    const struct json *inner = json_get(line, STR("request"));
+    if (is_other_event(line)) return RECORDED_OTHER;
+    struct reading r = {.arena = arena, .line = json_is_object(inner) ? inner : line, .fault = f};
+    struct policy_request *q = &ret->request;
+    struct str tenant;
+    bool good = read_subject(&r, q) && read_action(&r, q) && read_map(&r, "args", &q->args) && read_context(&r, q) &&
+                read_resource(&r, q) && read_when(&r, q) &&
+                read_text(&r, member_of(r.line, "tenant_id", "tenantId"), "tenant_id", &tenant);
+    if (good && q->kind == SUBJECT_AGENT)
+        good = read_confidence(&r, q) && read_scope(&r, q) &&
+               read_text(&r, member_of_either(&r, "acting_for", "actingFor"), "acting_for", &q->acting_for);
+    if (!good) return RECORDED_WRONG;
+    q->tenant = str_is_absent(tenant) ? STR("default") : tenant;
+    ret->is_cut = is_cut(q->args) || is_cut(q->context) || is_cut(q->resource_object);
+    return RECORDED_REQUEST;
+}
