@@ -16,10 +16,6 @@ static int post(struct cli *c, const struct arguments *a, const char *what, stru
     put_text_member(&body, "reason", reason);
     buf_put_byte(&body, '}');
     struct request r = {.side = SIDE_ENGINE, .method = "POST", .target = target_text(&target), .body = buf_view(&body)};
-    if (memchr(positional(a, 0).bytes, '/', positional(a, 0).size) != NULL) {
-        r.hint_code = "bad_request"; /* paths with an encoded / are refused, whatever is behind them */
-        r.hint = "An actor with a / in its name cannot be named in a path: revoke the key that speaks for it (writ key revoke).";
-    }
     int code = call(c, &r, &reply);
     if (code != DONE) return code;
     if (c->json) print_json(c, reply.body);

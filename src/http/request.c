@@ -62,6 +62,7 @@ static enum err find_route(struct http_server *s, struct http_exchange *x, struc
         return fault_plain(f, ERR_METHOD_NOT_ALLOWED);
     }
     x->route = found->by_method[x->method];
+    for (size_t i = 0; i < HTTP_PARAMS_MAX; i++) target_put_slashes(x->params[i]);
     return ERR_OK;
 }
 

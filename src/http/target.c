@@ -47,8 +47,8 @@ static int hex_digit(char c)
     return -1;
 }
 
-/* What is wrong, for the sentence; NULL: nothing. */
-static const char *decode(struct str text, bool plus_is_blank, char *to, size_t *ret_size)
+/* What is wrong, for the sentence; NULL: nothing. A `/` that was encoded becomes `slash`. */
+static const char *decode(struct str text, bool plus_is_blank, char slash, char *to, size_t *ret_size)
 {
     size_t size = 0;
     for (size_t i = 0; i < text.size; i++) {
@@ -60,6 +60,7 @@ static const char *decode(struct str text, bool plus_is_blank, char *to, size_t 
             if (high < 0 || low < 0) return "has a % without two hexadecimal digits";
             c = (char)(high << 4 | low);
             if (c == '\0') return "has a NUL";
+            if (c == '/') c = slash;
             i += 2;
         }
         to[size++] = c;
@@ -79,16 +80,16 @@ enum err target_decode_path(struct str path, struct arena *arena, struct str *re
     char *to = arena_bytes(arena, path.size);
     if (to == NULL) return fault_plain(f, ERR_FULL);
     size_t size = 0;
-    const char *wrong = decode(path, false, to, &size);
+    const char *wrong = decode(path, false, TARGET_SLASH, to, &size);
     if (wrong != NULL) return fault_set(f, ERR_BAD_REQUEST, "", "the path %s", wrong);
 
-    size_t slashes = 0, decoded_slashes = 0;
-    for (size_t i = 0; i < path.size; i++) slashes += path.bytes[i] == '/';
-    for (size_t i = 0; i < size; i++) decoded_slashes += to[i] == '/';
-    if (slashes != decoded_slashes)
-        return fault_set(f, ERR_BAD_REQUEST, "", "the path has an encoded /");
     *ret = str_of(to, size);
     return ERR_OK;
+}
+
+void target_put_slashes(struct str segment)
+{
+    for (char *at; segment.size > 0 && (at = memchr(segment.bytes, TARGET_SLASH, segment.size)) != NULL;) *at = '/';
 }
 
 bool query_next(struct str *query, struct str *ret_name, struct str *ret_value)
@@ -109,7 +110,7 @@ enum err query_decode(struct str text, struct arena *arena, struct str *ret, str
     char *to = arena_bytes(arena, text.size + 1);
     if (to == NULL) return fault_plain(f, ERR_FULL);
     size_t size = 0;
-    const char *wrong = decode(text, true, to, &size);
+    const char *wrong = decode(text, true, '/', to, &size);
     if (wrong != NULL) return fault_set(f, ERR_BAD_PARAMETER, "", "a query parameter %s", wrong);
     *ret = str_of(to, size);
     return ERR_OK;
