@@ -216,12 +216,13 @@ const struct command policy_commands[] = {
      "Warns of rules that apply to no test's request. Exit status 1 where a test fails.",
      policy_test_flags, 1, POSITIONALS_MAX, policy_test},
     {"policy", "diff", "OLD NEW --against FILE", "show which recorded requests other policies would decide otherwise",
-     "OLD and NEW are documents or directories of them. FILE has one request a line: events of the audit trail\n"
-     "(decisions; others are passed over), or requests as they are sent:\n\n"
+     "OLD and NEW are documents or directories of them. FILE has one request a line: events of the\n"
+     "audit trail (decisions; others are passed over), or requests as they are sent:\n\n"
      "  writ audit query --kind decision --limit 100000 --json > corpus.jsonl\n"
      "  writ policy diff policies/ changed/ --against corpus.jsonl\n\n"
-     "Decision, safe call and who is asked are compared. Limits are not counted, and what the record does not\n"
-     "have is not asked again: a token's scope, approvals, masked values. Exit status 1 where any would change.",
+     "Decision, safe call and who is asked are compared. Limits are not counted, and what the record\n"
+     "does not have is not asked again: a token's scope, approvals, masked values. Exit status 1 where\n"
+     "any would change.",
      policy_diff_flags, 2, 2, policy_diff},
     {"policy", "import", "--from lelu FILE", "turn another system's policies into a document",
      "Prints the document; nothing is put in force. From lelu's auth.yaml it takes\n\n"
