@@ -1,11 +1,13 @@
-/* policy_corpus.c - requests as they were recorded, one JSON object a line, turned back into questions.
+/* policy_corpus.c - requests as they were recorded, one JSON object a line, turned back into
+ * questions.
  *
- * A line is an event of the audit trail (`writ audit query --json`; also a whole page of them), or a request
- * as it is sent on any of the three routes, or one as it stands in a document's tests ({"request": …}).
- * Events that are no decisions are passed over. Members that say nothing about the request are too.
+ * A line is an event of the audit trail (`writ audit query --json`; also a whole page of them), or
+ * a request as it is sent on any of the three routes, or one as it stands in a document's tests
+ * ({"request": …}). Events that are no decisions are passed over. Members that say nothing about
+ * the request are too.
  *
- * What the record does not have cannot be asked again: a token's own scope, approvals, and values that were
- * masked or left out for their size; of those the reader is told. */
+ * What the record does not have cannot be asked again: a token's own scope, approvals, and values
+ * that were masked or left out for their size; of those the reader is told. */
 #include "base/limits.h"
 #include "base/time.h"
 #include "base/world.h"
@@ -29,13 +31,15 @@ static const struct json *member_of(const struct json *object, const char *snake
 }
 
 /* The same, or from within the context. */
-static const struct json *member_of_either(const struct reading *r, const char *snake, const char *camel)
+static const struct json *member_of_either(const struct reading *r, const char *snake,
+                                           const char *camel)
 {
     const struct json *v = member_of(r->line, snake, camel);
     return v == NULL && r->context != NULL ? member_of(r->context, snake, camel) : v;
 }
 
-static bool read_text(const struct reading *r, const struct json *v, const char *name, struct str *ret)
+static bool read_text(const struct reading *r, const struct json *v, const char *name,
+                      struct str *ret)
 {
     *ret = (struct str){0};
     if (v == NULL || (json_is_string(v) && v->string.size == 0)) return true;
@@ -66,7 +70,8 @@ static bool no_memory(const struct reading *r)
 
 static bool is_told_apart(struct str key)
 {
-    static const char *const names[] = {"confidence", "scope", "acting_for", "actingFor", "trace_id", "traceId"};
+    static const char *const names[] = {"confidence", "scope",    "acting_for",
+                                        "actingFor",  "trace_id", "traceId"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (str_equal(key, str_from(names[i]))) return true;
     return false;
@@ -118,15 +123,18 @@ static bool read_confidence(const struct reading *r, struct policy_request *q)
         q->confidence = v->number;
         return true;
     }
-    fault_set(r->fault, ERR_OUT_OF_RANGE, "confidence", "confidence: has to be a number from 0 to 1");
+    fault_set(r->fault, ERR_OUT_OF_RANGE, "confidence",
+              "confidence: has to be a number from 0 to 1");
     return false;
 }
 
-static bool add_scope(const struct reading *r, struct str *list, struct policy_request *q, struct str glob)
+static bool add_scope(const struct reading *r, struct str *list, struct policy_request *q,
+                      struct str glob)
 {
     if (glob.size == 0) return true;
     if (q->scope_count == SCOPES_MAX) {
-        fault_set(r->fault, ERR_OUT_OF_RANGE, "scope", "scope: has more than %d entries", SCOPES_MAX);
+        fault_set(r->fault, ERR_OUT_OF_RANGE, "scope", "scope: has more than %d entries",
+                  SCOPES_MAX);
         return false;
     }
     list[q->scope_count++] = glob;
@@ -153,7 +161,9 @@ static bool read_scope(const struct reading *r, struct policy_request *q)
             if (good && !add_scope(r, list, q, e->string)) return false;
         }
     }
-    if (!good) fault_set(r->fault, ERR_WRONG_TYPE, "scope", "scope: has to be a string or a list of strings");
+    if (!good)
+        fault_set(r->fault, ERR_WRONG_TYPE, "scope",
+                  "scope: has to be a string or a list of strings");
     return good;
 }
 
@@ -181,7 +191,8 @@ static const struct json *object_of_text(struct arena *arena, struct str text)
 }
 
 /* An event has the properties apart. */
-static const struct json *with_properties(struct arena *arena, const struct json *object, const struct json *properties)
+static const struct json *with_properties(struct arena *arena, const struct json *object,
+                                          const struct json *properties)
 {
     if (properties == NULL || json_get(object, STR("properties")) != NULL) return object;
     struct json *whole = copy_of(arena, object), *member = copy_of(arena, properties);
@@ -195,23 +206,27 @@ static const struct json *with_properties(struct arena *arena, const struct json
 
 static bool read_resource(const struct reading *r, struct policy_request *q)
 {
-    const struct json *v = member_of(r->line, "resource", NULL), *properties = member_of(r->line, "resource_properties", NULL);
+    const struct json *v = member_of(r->line, "resource", NULL),
+                      *properties = member_of(r->line, "resource_properties", NULL);
     if (v == NULL && !json_is_object(properties)) return true;
     static const struct json empty = {.type = JSON_OBJECT};
     if (v == NULL) v = &empty;
     if (!json_is_object(v) && (!json_is_string(v) || v->string.size == 0)) {
-        fault_set(r->fault, ERR_WRONG_TYPE, "resource", "resource: has to be \"type:id\" or an object");
+        fault_set(r->fault, ERR_WRONG_TYPE, "resource",
+                  "resource: has to be \"type:id\" or an object");
         return false;
     }
     q->resource_object = json_is_string(v) ? object_of_text(r->arena, v->string) : v;
     if (q->resource_object != NULL && json_is_object(properties))
         q->resource_object = with_properties(r->arena, q->resource_object, properties);
     if (q->resource_object == NULL) return no_memory(r);
-    struct str type = json_text(q->resource_object, STR("type")), id = json_text(q->resource_object, STR("id"));
+    struct str type = json_text(q->resource_object, STR("type")),
+               id = json_text(q->resource_object, STR("id"));
     if (str_is_absent(type) && str_is_absent(id)) return true;
     q->resource_partial = str_is_empty(type) || str_is_empty(id);
     q->resource = id;
-    if (!str_is_absent(type)) q->resource = arena_printf(r->arena, "%.*s:%.*s", STR_FORMAT(type), STR_FORMAT(id));
+    if (!str_is_absent(type))
+        q->resource = arena_printf(r->arena, "%.*s:%.*s", STR_FORMAT(type), STR_FORMAT(id));
     return !str_is_absent(q->resource) || no_memory(r);
 }
 
@@ -245,7 +260,8 @@ static bool read_when(const struct reading *r, struct policy_request *q)
     q->now_ms = world_now_ms();
     if (!read_text(r, member_of(r->line, "timestamp", NULL), "timestamp", &text)) return false;
     if (str_is_absent(text) || time_read(text, &q->now_ms)) return true;
-    fault_set(r->fault, ERR_BAD_VALUE, "timestamp", "timestamp: has to be a time such as 2026-11-20T09:30:00Z");
+    fault_set(r->fault, ERR_BAD_VALUE, "timestamp",
+              "timestamp: has to be a time such as 2026-11-20T09:30:00Z");
     return false;
 }
 
@@ -255,7 +271,9 @@ static bool is_cut(const struct json *v)
     if (v == NULL) return false;
     if (json_is_string(v)) return str_equal(v->string, STR("[masked]"));
     const struct json *omitted = json_get(v, STR("omitted")), *masked = json_get(v, STR("masked"));
-    if (v->type == JSON_OBJECT && v->count == 2 && json_is_bool(omitted) && json_is_number(json_get(v, STR("bytes")))) return true;
+    if (v->type == JSON_OBJECT && v->count == 2 && json_is_bool(omitted) &&
+        json_is_number(json_get(v, STR("bytes"))))
+        return true;
     if (v->type == JSON_OBJECT && v->count == 1 && json_is_bool(masked)) return true;
     for (const struct json *m = v->child; m != NULL; m = m->next)
         if (is_cut(m)) return true;
@@ -265,12 +283,12 @@ static bool is_cut(const struct json *v)
 static bool is_other_event(const struct json *line)
 {
     struct str kind = json_text(line, STR("kind"));
-    return !str_is_absent(kind) && !str_equal(kind, STR("decision")) && !str_equal(kind, STR("agent")) &&
-           !str_equal(kind, STR("user"));
+    return !str_is_absent(kind) && !str_equal(kind, STR("decision")) &&
+           !str_equal(kind, STR("agent")) && !str_equal(kind, STR("user"));
 }
 
-enum recorded policy_recorded_read(const struct json *line, struct arena *arena, struct policy_recorded *ret,
-                                   struct fault *f)
+enum recorded policy_recorded_read(const struct json *line, struct arena *arena,
+                                   struct policy_recorded *ret, struct fault *f)
 {
     *ret = (struct policy_recorded){0};
     if (!json_is_object(line)) {
@@ -282,12 +300,13 @@ enum recorded policy_recorded_read(const struct json *line, struct arena *arena,
     struct reading r = {.arena = arena, .line = json_is_object(inner) ? inner : line, .fault = f};
     struct policy_request *q = &ret->request;
     struct str tenant;
-    bool good = read_subject(&r, q) && read_action(&r, q) && read_map(&r, "args", &q->args) && read_context(&r, q) &&
-                read_resource(&r, q) && read_when(&r, q) &&
+    bool good = read_subject(&r, q) && read_action(&r, q) && read_map(&r, "args", &q->args) &&
+                read_context(&r, q) && read_resource(&r, q) && read_when(&r, q) &&
                 read_text(&r, member_of(r.line, "tenant_id", "tenantId"), "tenant_id", &tenant);
     if (good && q->kind == SUBJECT_AGENT)
         good = read_confidence(&r, q) && read_scope(&r, q) &&
-               read_text(&r, member_of_either(&r, "acting_for", "actingFor"), "acting_for", &q->acting_for);
+               read_text(&r, member_of_either(&r, "acting_for", "actingFor"), "acting_for",
+                         &q->acting_for);
     if (!good) return RECORDED_WRONG;
     q->tenant = str_is_absent(tenant) ? STR("default") : tenant;
     ret->is_cut = is_cut(q->args) || is_cut(q->context) || is_cut(q->resource_object);

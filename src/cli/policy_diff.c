@@ -1,22 +1,27 @@
-/* policy_diff.c - `writ policy diff OLD NEW --against corpus.jsonl`: what a change of policies would have
- * done to requests that were made.
+/* policy_diff.c - `writ policy diff OLD NEW --against corpus.jsonl`: what a change of policies
+ * would have done to requests that were made.
  *
- * Both sets decide each request, at the time when it was made, and the outcomes are held beside each other:
- * decision, safe call, and who is asked. Another rule that comes to the same is counted, but is no change.
- * Limits are not counted, because what they let through depends on all the requests before. */
+ * Both sets decide each request, at the time when it was made, and the outcomes are held beside
+ * each other: decision, safe call, and who is asked. Another rule that comes to the same is
+ * counted, but is no change. Limits are not counted, because what they let through depends on all
+ * the requests before. */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "base/limits.h"
 #include "cli/policy.h"
 
-enum { LINE_MOST = 32 << 20, /* a page of 500 events */
-       TOLD_DEFAULT = 50, TOLD_MOST = 100000, VERDICTS = 4 };
+enum {
+    LINE_MOST = 32 << 20, /* a page of 500 events */
+    TOLD_DEFAULT = 50,
+    TOLD_MOST = 100000,
+    VERDICTS = 4
+};
 
 struct diff {
     struct cli *c;
     struct policy_set *before, *after;
-    struct str corpus; /* its name */
+    struct str corpus;  /* its name */
     struct arena arena; /* of one line */
     struct buf json;    /* the list of changes */
     uint64_t told_most, line;
@@ -26,7 +31,8 @@ struct diff {
 
 /* ---- sets ---- */
 
-static int load_documents(struct cli *c, const struct policy_files *files, struct policy_set_entry *entries)
+static int load_documents(struct cli *c, const struct policy_files *files,
+                          struct policy_set_entry *entries)
 {
     int code = DONE;
     for (size_t i = 0; i < files->count; i++) {
@@ -36,8 +42,8 @@ static int load_documents(struct cli *c, const struct policy_files *files, struc
         /* Told beside the report, not in it. */
         for (size_t k = 0; one != DONE && k < problems.count; k++) {
             struct str message = text_shown(&c->arena, str_from(problems.list[k].message));
-            fprintf(c->err, "%s:%u:%u: %.*s\n", files->paths[i], problems.list[k].line, problems.list[k].column,
-                    STR_FORMAT(message));
+            fprintf(c->err, "%s:%u:%u: %.*s\n", files->paths[i], problems.list[k].line,
+                    problems.list[k].column, STR_FORMAT(message));
         }
         if (one != DONE) code = USAGE;
     }
@@ -53,7 +59,8 @@ static int load_set(struct cli *c, const char *path, struct policy_set **ret)
     struct policy_set_entry *entries = arena_array(&c->arena, struct policy_set_entry, files.count);
     if (entries == NULL) return cli_complain(c, USAGE, "there is no memory");
     code = load_documents(c, &files, entries);
-    if (code == DONE && policy_set_create(entries, files.count, ret, &f) != ERR_OK) code = cli_complain_fault(c, USAGE, &f);
+    if (code == DONE && policy_set_create(entries, files.count, ret, &f) != ERR_OK)
+        code = cli_complain_fault(c, USAGE, &f);
     for (size_t i = 0; i < files.count; i++) policy_document_release(entries[i].document);
     return code;
 }
@@ -118,13 +125,14 @@ static void put_outcome(struct buf *out, const char *name, const struct policy_o
     buf_put_byte(out, '}');
 }
 
-static void tell_change(struct diff *d, const struct policy_request *q, const struct policy_outcome *before,
-                        const struct policy_outcome *after)
+static void tell_change(struct diff *d, const struct policy_request *q,
+                        const struct policy_outcome *before, const struct policy_outcome *after)
 {
     struct cli *c = d->c;
     bool person = q->kind == SUBJECT_USER;
     if (c->json) {
-        buf_printf(&d->json, "%s{\"line\":%llu", d->changed > 1 ? "," : "", (unsigned long long)d->line);
+        buf_printf(&d->json, "%s{\"line\":%llu", d->changed > 1 ? "," : "",
+                   (unsigned long long)d->line);
         put_text_member(&d->json, person ? "user_id" : "actor", person ? q->user : q->actor);
         put_text_member(&d->json, "action", q->action);
         put_text_member(&d->json, "resource", q->resource);
@@ -133,10 +141,12 @@ static void tell_change(struct diff *d, const struct policy_request *q, const st
         buf_put_byte(&d->json, '}');
         return;
     }
-    struct str action = text_shown(&d->arena, q->action), who = text_shown(&d->arena, person ? q->user : q->actor);
+    struct str action = text_shown(&d->arena, q->action),
+               who = text_shown(&d->arena, person ? q->user : q->actor);
     struct str on = text_shown(&d->arena, q->resource);
-    fprintf(c->out, "%.*s:%llu: %.*s%s%.*s by %.*s: ", STR_FORMAT(d->corpus), (unsigned long long)d->line,
-            STR_FORMAT(action), on.size > 0 ? " on " : "", STR_FORMAT(on), STR_FORMAT(who));
+    fprintf(c->out, "%.*s:%llu: %.*s%s%.*s by %.*s: ", STR_FORMAT(d->corpus),
+            (unsigned long long)d->line, STR_FORMAT(action), on.size > 0 ? " on " : "",
+            STR_FORMAT(on), STR_FORMAT(who));
     print_outcome(c, before);
     fputs(" → ", c->out);
     print_outcome(c, after);
@@ -165,7 +175,8 @@ static void compare(struct diff *d, const struct policy_recorded *recorded)
 static int complain_line(struct diff *d, const struct fault *f)
 {
     struct str text = text_shown(&d->c->arena, str_from(f->text));
-    return cli_complain(d->c, USAGE, "%.*s:%llu: %.*s", STR_FORMAT(d->corpus), (unsigned long long)d->line, STR_FORMAT(text));
+    return cli_complain(d->c, USAGE, "%.*s:%llu: %.*s", STR_FORMAT(d->corpus),
+                        (unsigned long long)d->line, STR_FORMAT(text));
 }
 
 static int take_request(struct diff *d, const struct json *v)
@@ -185,14 +196,17 @@ static int take_line(struct diff *d, struct str text)
     const struct json_options options = {.depth_max = JSON_DEPTH_CAP, .nul_anywhere = true};
     struct json *root;
     struct fault f;
-    while (text.size > 0 && (text.bytes[text.size - 1] == '\n' || text.bytes[text.size - 1] == '\r')) text.size--;
+    while (text.size > 0 &&
+           (text.bytes[text.size - 1] == '\n' || text.bytes[text.size - 1] == '\r'))
+        text.size--;
     if (text.size == 0) return DONE;
     arena_reset(&d->arena);
     if (json_read(text, &options, &d->arena, &root, &f) != ERR_OK) return complain_line(d, &f);
     const struct json *events = json_get(root, STR("events"));
     if (!json_is_array(events)) return take_request(d, root);
     int code = DONE; /* a page of the audit trail */
-    for (const struct json *e = events->child; e != NULL && code == DONE; e = e->next) code = take_request(d, e);
+    for (const struct json *e = events->child; e != NULL && code == DONE; e = e->next)
+        code = take_request(d, e);
     return code;
 }
 
@@ -201,18 +215,21 @@ static int take_lines(struct diff *d, FILE *file)
     char *line = malloc(LINE_MOST);
     int code = line == NULL ? cli_complain(d->c, USAGE, "there is no memory") : DONE;
     while (code == DONE && fgets(line, LINE_MOST, file) != NULL) {
-        /* A line that fills the buffer has no end in it; a NUL would hide what is behind it, and is no JSON. */
+        /* A line that fills the buffer has no end in it; a NUL would hide what is behind it, and is
+         * no JSON. */
         size_t size = strlen(line);
         d->line++;
         if (size == LINE_MOST - 1)
-            code = cli_complain(d->c, USAGE, "%.*s:%llu: is longer than %d bytes", STR_FORMAT(d->corpus),
-                                (unsigned long long)d->line, LINE_MOST);
+            code = cli_complain(d->c, USAGE, "%.*s:%llu: is longer than %d bytes",
+                                STR_FORMAT(d->corpus), (unsigned long long)d->line, LINE_MOST);
         else if (size == 0 || (line[size - 1] != '\n' && !feof(file)))
-            code = cli_complain(d->c, USAGE, "%.*s:%llu: has a NUL in it", STR_FORMAT(d->corpus), (unsigned long long)d->line);
+            code = cli_complain(d->c, USAGE, "%.*s:%llu: has a NUL in it", STR_FORMAT(d->corpus),
+                                (unsigned long long)d->line);
         else
             code = take_line(d, str_of(line, size));
     }
-    if (code == DONE && ferror(file)) code = cli_complain(d->c, USAGE, "%.*s cannot be read", STR_FORMAT(d->corpus));
+    if (code == DONE && ferror(file))
+        code = cli_complain(d->c, USAGE, "%.*s cannot be read", STR_FORMAT(d->corpus));
     free(line);
     return code;
 }
@@ -221,7 +238,9 @@ static int take_corpus(struct diff *d)
 {
     bool is_input = str_equal(d->corpus, STR("-"));
     FILE *file = is_input ? stdin : fopen(d->corpus.bytes, "re");
-    if (file == NULL) return cli_complain(d->c, USAGE, "%s cannot be opened: %s", d->corpus.bytes, strerror(errno));
+    if (file == NULL)
+        return cli_complain(d->c, USAGE, "%s cannot be opened: %s", d->corpus.bytes,
+                            strerror(errno));
     int code = take_lines(d, file);
     if (!is_input) fclose(file);
     if (code == DONE && d->requests == 0)
@@ -245,21 +264,28 @@ static void print_counts(const struct diff *d)
     FILE *out = d->c->out;
     uint64_t looser = changed_to(d, true), stricter = changed_to(d, false);
     if (d->changed > d->told_most)
-        fprintf(out, "… and %llu more; --limit shows more of them\n", (unsigned long long)(d->changed - d->told_most));
+        fprintf(out, "… and %llu more; --limit shows more of them\n",
+                (unsigned long long)(d->changed - d->told_most));
     fprintf(out, "%llu of %llu requests would change: %llu looser, %llu stricter, %llu otherwise\n",
-            (unsigned long long)d->changed, (unsigned long long)d->requests, (unsigned long long)looser,
-            (unsigned long long)stricter, (unsigned long long)(d->changed - looser - stricter));
+            (unsigned long long)d->changed, (unsigned long long)d->requests,
+            (unsigned long long)looser, (unsigned long long)stricter,
+            (unsigned long long)(d->changed - looser - stricter));
     for (int from = VERDICTS - 1; from >= 0; from--)
         for (int to = VERDICTS - 1; to >= 0; to--)
             if (d->counts[from][to] > 0)
-                fprintf(out, "%10llu  %s → %s\n", (unsigned long long)d->counts[from][to], verdict_name((enum verdict)from),
-                        verdict_name((enum verdict)to));
+                fprintf(out, "%10llu  %s → %s\n", (unsigned long long)d->counts[from][to],
+                        verdict_name((enum verdict)from), verdict_name((enum verdict)to));
     if (d->same_by_other > 0)
-        fprintf(out, "%llu come to the same by another rule\n", (unsigned long long)d->same_by_other);
+        fprintf(out, "%llu come to the same by another rule\n",
+                (unsigned long long)d->same_by_other);
     if (d->cut > 0)
-        fprintf(out, "%llu were recorded with values masked or left out: conditions on those may read otherwise\n",
+        fprintf(out,
+                "%llu were recorded with values masked or left out: conditions on those may read "
+                "otherwise\n",
                 (unsigned long long)d->cut);
-    if (d->others > 0) fprintf(out, "%llu events that are no decisions were passed over\n", (unsigned long long)d->others);
+    if (d->others > 0)
+        fprintf(out, "%llu events that are no decisions were passed over\n",
+                (unsigned long long)d->others);
 }
 
 static int print_json_report(struct diff *d)
@@ -267,10 +293,12 @@ static int print_json_report(struct diff *d)
     uint64_t looser = changed_to(d, true), stricter = changed_to(d, false);
     struct buf out = scratch(d->c, d->json.size + 4096);
     buf_printf(&out,
-               "{\"requests\":%llu,\"changed\":%llu,\"looser\":%llu,\"stricter\":%llu,\"same_by_other_rule\":%llu,"
+               "{\"requests\":%llu,\"changed\":%llu,\"looser\":%llu,\"stricter\":%llu,\"same_by_"
+               "other_rule\":%llu,"
                "\"masked\":%llu,\"other_events\":%llu,\"counts\":[",
-               (unsigned long long)d->requests, (unsigned long long)d->changed, (unsigned long long)looser,
-               (unsigned long long)stricter, (unsigned long long)d->same_by_other, (unsigned long long)d->cut,
+               (unsigned long long)d->requests, (unsigned long long)d->changed,
+               (unsigned long long)looser, (unsigned long long)stricter,
+               (unsigned long long)d->same_by_other, (unsigned long long)d->cut,
                (unsigned long long)d->others);
     bool first = true;
     for (int from = VERDICTS - 1; from >= 0; from--)
@@ -284,7 +312,8 @@ static int print_json_report(struct diff *d)
     buf_printf(&out, "],\"changes\":[");
     buf_put(&out, buf_view(&d->json));
     buf_printf(&out, "]}");
-    if (out.overflow || d->json.overflow) return cli_complain(d->c, USAGE, "the report is too long; --limit shortens it");
+    if (out.overflow || d->json.overflow)
+        return cli_complain(d->c, USAGE, "the report is too long; --limit shortens it");
     print_json(d->c, buf_view(&out));
     return DONE;
 }
@@ -300,8 +329,10 @@ static int run(struct diff *d, const struct arguments *a)
     if (code == DONE) code = load_set(d->c, a->positionals[1], &d->after);
     if (code == DONE) code = take_corpus(d);
     if (code != DONE) return code;
-    if (d->c->json) code = print_json_report(d);
-    else print_counts(d);
+    if (d->c->json)
+        code = print_json_report(d);
+    else
+        print_counts(d);
     return code != DONE ? code : d->changed > 0 ? REFUSED : DONE;
 }
 
@@ -309,8 +340,11 @@ int policy_diff(struct cli *c, const struct arguments *a)
 {
     struct diff d = {.c = c, .corpus = argument(a, "against"), .told_most = TOLD_DEFAULT};
     if (str_is_absent(d.corpus))
-        return cli_complain(c, USAGE, "against which requests? --against FILE; writ audit query --json makes such a file");
-    if (argument_given(a, "limit") && (!str_to_u64(argument(a, "limit"), &d.told_most) || d.told_most > TOLD_MOST))
+        return cli_complain(
+            c, USAGE,
+            "against which requests? --against FILE; writ audit query --json makes such a file");
+    if (argument_given(a, "limit") &&
+        (!str_to_u64(argument(a, "limit"), &d.told_most) || d.told_most > TOLD_MOST))
         return cli_complain(c, USAGE, "--limit: it must be a number up to %d", TOLD_MOST);
     arena_init(&d.arena, 64 << 10, (size_t)512 << 20);
     buf_init(&d.json, 4096, 128 << 20);

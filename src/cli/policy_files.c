@@ -1,7 +1,8 @@
-/* policy_files.c - documents that lie in files: which there are, and the set that they make together.
+/* policy_files.c - documents that lie in files: which there are, and the set that they make
+ * together.
  *
- * A directory stands for all documents in it and below, in byte order of their paths; names that begin
- * with a point are left out, as git and editors keep their own things there. */
+ * A directory stands for all documents in it and below, in byte order of their paths; names that
+ * begin with a point are left out, as git and editors keep their own things there. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -21,7 +22,8 @@ static bool is_document(struct str path)
 
 static int add(struct cli *c, struct policy_files *files, const char *path)
 {
-    if (files->count == FILES_MAX) return cli_complain(c, USAGE, "these are more than %d documents", FILES_MAX);
+    if (files->count == FILES_MAX)
+        return cli_complain(c, USAGE, "these are more than %d documents", FILES_MAX);
     if (files->count == files->room) {
         size_t room = files->room * 2 + 64;
         const char **larger = arena_array(&c->arena, const char *, room);
@@ -44,30 +46,37 @@ static int compare_names(const void *a, const void *b)
 static int list_folder(struct cli *c, const char *path, struct policy_files *ret)
 {
     DIR *folder = opendir(path);
-    if (folder == NULL) return cli_complain(c, USAGE, "%s cannot be opened: %s", path, strerror(errno));
+    if (folder == NULL)
+        return cli_complain(c, USAGE, "%s cannot be opened: %s", path, strerror(errno));
     size_t size = strlen(path);
     const char *slash = size > 0 && path[size - 1] == '/' ? "" : "/";
     int code = DONE;
     for (struct dirent *entry; code == DONE && (entry = readdir(folder)) != NULL;) {
         if (entry->d_name[0] == '.') continue;
         struct str one = arena_printf(&c->arena, "%s%s%s", path, slash, entry->d_name);
-        code = str_is_absent(one) ? cli_complain(c, REFUSED, "there is no memory") : add(c, ret, one.bytes);
+        code = str_is_absent(one) ? cli_complain(c, REFUSED, "there is no memory")
+                                  : add(c, ret, one.bytes);
     }
     closedir(folder);
-    if (code == DONE && ret->count > 0) qsort(ret->paths, ret->count, sizeof *ret->paths, compare_names);
+    if (code == DONE && ret->count > 0)
+        qsort(ret->paths, ret->count, sizeof *ret->paths, compare_names);
     return code;
 }
 
 static int add_folder(struct cli *c, const char *path, unsigned depth, struct policy_files *files)
 {
     struct policy_files found = {0};
-    if (depth == FOLDERS_DEEP) return cli_complain(c, USAGE, "%s: folders are nested too deeply", path);
+    if (depth == FOLDERS_DEEP)
+        return cli_complain(c, USAGE, "%s: folders are nested too deeply", path);
     int code = list_folder(c, path, &found);
     for (size_t i = 0; i < found.count && code == DONE; i++) {
         struct stat about;
-        if (stat(found.paths[i], &about) != 0) code = cli_complain(c, USAGE, "%s: %s", found.paths[i], strerror(errno));
-        else if (S_ISDIR(about.st_mode)) code = add_folder(c, found.paths[i], depth + 1, files);
-        else if (is_document(str_from(found.paths[i]))) code = add(c, files, found.paths[i]);
+        if (stat(found.paths[i], &about) != 0)
+            code = cli_complain(c, USAGE, "%s: %s", found.paths[i], strerror(errno));
+        else if (S_ISDIR(about.st_mode))
+            code = add_folder(c, found.paths[i], depth + 1, files);
+        else if (is_document(str_from(found.paths[i])))
+            code = add(c, files, found.paths[i]);
     }
     return code;
 }
@@ -76,7 +85,8 @@ int policy_files_add(struct cli *c, const char *path, struct policy_files *files
 {
     struct stat about;
     size_t before = files->count;
-    if (strcmp(path, "-") == 0 || stat(path, &about) != 0 || !S_ISDIR(about.st_mode)) return add(c, files, path);
+    if (strcmp(path, "-") == 0 || stat(path, &about) != 0 || !S_ISDIR(about.st_mode))
+        return add(c, files, path);
     int code = add_folder(c, path, 0, files);
     if (code == DONE && files->count == before)
         return cli_complain(c, USAGE, "%s holds no documents (*.yaml, *.yml, *.json)", path);
@@ -90,7 +100,8 @@ int policy_file_load(struct cli *c, const char *file, bool tested, struct policy
     *problems = (struct policy_problems){0};
     int code = file_text(c, str_from(file), LIMIT_POLICY_BODY_BYTES, &text);
     if (code != DONE) return code;
-    enum err e = tested ? policy_load(name, text, ret, problems) : policy_load_untested(name, text, ret, problems);
+    enum err e = tested ? policy_load(name, text, ret, problems)
+                        : policy_load_untested(name, text, ret, problems);
     if (e == ERR_OK) return DONE;
     if (problems->count == 0) cli_complain(c, REFUSED, "%s: %s", file, err_sentence(e));
     return REFUSED;

@@ -1,18 +1,18 @@
-/* policy_import.c - `writ policy import`: another system's policies as a document of ours, on standard
- * output. What was not taken is told in its comments; how much of that there is, on standard error. */
+/* policy_import.c - `writ policy import`: another system's policies as a document of ours, on
+ * standard output. What was not taken is told in its comments; how much of that there is, on
+ * standard error. */
 #include "base/limits.h"
 #include "cli/policy.h"
 
-const struct flag policy_import_flags[] = {
-    {"from", "SYSTEM", "lelu"},
-    {NULL, NULL, NULL}};
+const struct flag policy_import_flags[] = {{"from", "SYSTEM", "lelu"}, {NULL, NULL, NULL}};
 
 int policy_import(struct cli *c, const struct arguments *a)
 {
     struct policy_import done;
     struct policy_problems problems;
     struct str text, from = argument(a, "from");
-    if (!str_equal(from, STR("lelu"))) return cli_complain(c, USAGE, "from which system? --from lelu");
+    if (!str_equal(from, STR("lelu")))
+        return cli_complain(c, USAGE, "from which system? --from lelu");
     int code = file_text(c, positional(a, 0), LIMIT_POLICY_BODY_BYTES, &text);
     if (code != DONE) return code;
     struct buf out = scratch(c, LIMIT_POLICY_BODY_BYTES);
@@ -20,11 +20,12 @@ int policy_import(struct cli *c, const struct arguments *a)
     if (e != ERR_OK) {
         for (size_t i = 0; i < problems.count; i++) {
             struct str message = text_shown(&c->arena, str_from(problems.list[i].message));
-            fprintf(c->err, "%s:%u:%u: %.*s\n", a->positionals[0], problems.list[i].line, problems.list[i].column,
-                    STR_FORMAT(message));
+            fprintf(c->err, "%s:%u:%u: %.*s\n", a->positionals[0], problems.list[i].line,
+                    problems.list[i].column, STR_FORMAT(message));
         }
         return problems.count > 0 ? REFUSED
-                                  : cli_complain(c, REFUSED, "%s: the document would be too large", a->positionals[0]);
+                                  : cli_complain(c, REFUSED, "%s: the document would be too large",
+                                                 a->positionals[0]);
     }
     print_str(c->out, buf_view(&out));
     fprintf(c->err, "%zu rule%s; %zu thing%s not taken: look for NOT TAKEN and CHECK\n", done.rules,

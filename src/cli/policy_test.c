@@ -1,11 +1,11 @@
 /* policy_test.c - `writ policy test`: the documents' own tests, told to people or to a machine.
  *
- * All is run first and told afterwards, because JUnit wants to know how many there are before it hears
- * of the first. A document that does not load is a failure of its own, and so is, where that is asked
- * for, a rule that no test meets.
+ * All is run first and told afterwards, because JUnit wants to know how many there are before it
+ * hears of the first. A document that does not load is a failure of its own, and so is, where that
+ * is asked for, a rule that no test meets.
  *
- * TAP is version 14 (testanything.org); JUnit is the XML that build servers read: a suite for each file,
- * a case for each test. */
+ * TAP is version 14 (testanything.org); JUnit is the XML that build servers read: a suite for each
+ * file, a case for each test. */
 #include "cli/policy.h"
 
 struct test_case {
@@ -61,8 +61,10 @@ static void take_case(void *context, const struct policy_test_result *result)
     struct run *run = context;
     struct suite *s = run->suite;
     struct test_case *list = grown(run->report, s->cases, s->count, &s->room, sizeof *list);
-    if (result->passed) run->report->passed++;
-    else run->report->failed++;
+    if (result->passed)
+        run->report->passed++;
+    else
+        run->report->failed++;
     s->failed += !result->passed;
     if (list == NULL) return;
     s->cases = list;
@@ -87,7 +89,8 @@ static void take_unmatched(void *context, const struct policy_unmatched *u)
     struct policy_problem *p = &list[s->unmatched_count++];
     *p = (struct policy_problem){.line = u->line, .column = u->column};
     snprintf(p->path, sizeof p->path, "rules[%zu]", u->index);
-    snprintf(p->message, sizeof p->message, "never matched by any test: %.*s", STR_FORMAT(u->rule_id));
+    snprintf(p->message, sizeof p->message, "never matched by any test: %.*s",
+             STR_FORMAT(u->rule_id));
 }
 
 static int run_suite(struct report *r, struct suite *s)
@@ -113,19 +116,23 @@ static int run_suite(struct report *r, struct suite *s)
 
 /* ---- for people, and as JSON ---- */
 
-static const char *coverage_kind(const struct report *r) { return r->require_coverage ? "error" : "warning"; }
+static const char *coverage_kind(const struct report *r)
+{
+    return r->require_coverage ? "error" : "warning";
+}
 
-static void put_text_case(struct report *r, struct buf *json, const struct suite *s, const struct test_case *t)
+static void put_text_case(struct report *r, struct buf *json, const struct suite *s,
+                          const struct test_case *t)
 {
     if (!r->c->json) {
-        fprintf(r->c->out, "%s  %s:%u:%u: tests[%zu]: %.*s\n", t->passed ? "ok  " : "FAIL", s->file, t->line, t->column,
-                t->index, STR_FORMAT(t->message));
+        fprintf(r->c->out, "%s  %s:%u:%u: tests[%zu]: %.*s\n", t->passed ? "ok  " : "FAIL", s->file,
+                t->line, t->column, t->index, STR_FORMAT(t->message));
         return;
     }
     buf_printf(json, "%s{\"file\":", json->size > 1 ? "," : "");
     json_put_string(json, str_from(s->file));
-    buf_printf(json, ",\"line\":%u,\"column\":%u,\"test\":%zu,\"passed\":%s", t->line, t->column, t->index,
-               t->passed ? "true" : "false");
+    buf_printf(json, ",\"line\":%u,\"column\":%u,\"test\":%zu,\"passed\":%s", t->line, t->column,
+               t->index, t->passed ? "true" : "false");
     put_text_member(json, "about", t->about);
     put_text_member(json, "message", t->message);
     buf_put_byte(json, '}');
@@ -152,7 +159,8 @@ static void tell_text(struct report *r)
         fprintf(r->c->out, "%zu passed, %zu failed%s\n", r->passed, r->failed,
                 r->broken == 0 ? "" : "; a document does not load, see above");
         if (r->unmatched > 0)
-            fprintf(r->c->out, "%zu of %zu rules are never matched by any test\n", r->unmatched, r->rules);
+            fprintf(r->c->out, "%zu of %zu rules are never matched by any test\n", r->unmatched,
+                    r->rules);
     }
     buf_fini(&json);
 }
@@ -188,13 +196,14 @@ static void put_tap_problems(struct report *r, const struct policy_problem *list
     for (size_t i = 0; i < count; i++) {
         struct buf out = scratch(r->c, 4096);
         json_put_string(&out, text_shown(&r->c->arena, str_from(list[i].message)));
-        fprintf(r->c->out, "    - {line: %u, column: %u, message: %.*s}\n", list[i].line, list[i].column,
-                STR_FORMAT(buf_view(&out)));
+        fprintf(r->c->out, "    - {line: %u, column: %u, message: %.*s}\n", list[i].line,
+                list[i].column, STR_FORMAT(buf_view(&out)));
     }
     fputs("  ...\n", r->c->out);
 }
 
-static void put_tap_case(struct report *r, size_t number, const struct suite *s, const struct test_case *t)
+static void put_tap_case(struct report *r, size_t number, const struct suite *s,
+                         const struct test_case *t)
 {
     put_tap_point(r, t->passed, number, s->file);
     fprintf(r->c->out, " tests[%zu]: ", t->index);
@@ -222,8 +231,8 @@ static void tell_tap(struct report *r)
         }
         for (size_t k = 0; k < s->count; k++) put_tap_case(r, ++number, s, &s->cases[k]);
         for (size_t k = 0; k < s->unmatched_count && !r->require_coverage; k++)
-            fprintf(r->c->out, "# %s:%u:%u: %s\n", s->file, s->unmatched[k].line, s->unmatched[k].column,
-                    s->unmatched[k].message);
+            fprintf(r->c->out, "# %s:%u:%u: %s\n", s->file, s->unmatched[k].line,
+                    s->unmatched[k].column, s->unmatched[k].message);
         if (!r->require_coverage) continue;
         put_tap_point(r, s->unmatched_count == 0, ++number, s->file);
         fputs(": each rule is matched by a test\n", r->c->out);
@@ -275,13 +284,15 @@ static void close_case(struct report *r) { fputs("    </testcase>\n", r->c->out)
 
 static void put_junit_case(struct report *r, const struct suite *s, const struct test_case *t)
 {
-    struct str name = arena_printf(&r->c->arena, "tests[%zu]: %.*s", t->index, STR_FORMAT(t->about));
+    struct str name =
+        arena_printf(&r->c->arena, "tests[%zu]: %.*s", t->index, STR_FORMAT(t->about));
     open_case(r, s, name, t->line);
     if (!t->passed) put_unfit(r, "failure", t->message);
     close_case(r);
 }
 
-static void put_problem_lines(struct report *r, const struct suite *s, const struct policy_problem *list, size_t count)
+static void put_problem_lines(struct report *r, const struct suite *s,
+                              const struct policy_problem *list, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         put_xml(r->c->out, text_shown(&r->c->arena, str_from(s->file)));
@@ -331,7 +342,8 @@ static void tell_junit(struct report *r)
     size_t extra = r->require_coverage ? r->unmatched : 0;
     fprintf(r->c->out,
             "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
-            "<testsuites name=\"writ policy test\" tests=\"%zu\" failures=\"%zu\" errors=\"%zu\" time=\"0\">\n",
+            "<testsuites name=\"writ policy test\" tests=\"%zu\" failures=\"%zu\" errors=\"%zu\" "
+            "time=\"0\">\n",
             r->passed + r->failed + r->broken + extra, r->failed + extra, r->broken);
     for (size_t i = 0; i < r->count; i++) put_suite(r, &r->suites[i]);
     fputs("</testsuites>\n", r->c->out);
@@ -359,7 +371,8 @@ int policy_test(struct cli *c, const struct arguments *a)
     struct policy_files files = {0};
     teller *tell = teller_named(argument(a, "format"));
     if (tell == NULL) return cli_complain(c, USAGE, "--format: it must be text, tap or junit");
-    if (c->json && tell != tell_text) return cli_complain(c, USAGE, "--json and --format exclude each other");
+    if (c->json && tell != tell_text)
+        return cli_complain(c, USAGE, "--json and --format exclude each other");
     int code = DONE;
     for (size_t i = 0; i < a->positional_count && code == DONE; i++)
         code = policy_files_add(c, a->positionals[i], &files);
@@ -375,5 +388,7 @@ int policy_test(struct cli *c, const struct arguments *a)
     if (r.full) return cli_complain(c, REFUSED, "there is not enough memory for all of these");
     tell(&r);
     if (r.full) return cli_complain(c, REFUSED, "there is not enough memory for all of these");
-    return code != DONE ? code : r.failed > 0 || (r.require_coverage && r.unmatched > 0) ? REFUSED : DONE;
+    return code != DONE                                              ? code
+           : r.failed > 0 || (r.require_coverage && r.unmatched > 0) ? REFUSED
+                                                                     : DONE;
 }

@@ -1,9 +1,10 @@
 /* coverage.c - which rules no test has ever met.
  *
- * A test meets a rule that applies to its request: the selectors match and the condition is true, or
- * fails in the way that makes the rule apply. Whether its vote decided does not matter, since an allow
- * beside a deny has been looked at as well. A request outside its own scope meets none, and the safe call
- * of a compute is the rule's own doing. Each rule is asked until one test has met it. */
+ * A test meets a rule that applies to its request: the selectors match and the condition is true,
+ * or fails in the way that makes the rule apply. Whether its vote decided does not matter, since an
+ * allow beside a deny has been looked at as well. A request outside its own scope meets none, and
+ * the safe call of a compute is the rule's own doing. Each rule is asked until one test has met it.
+ */
 #include "policy/condition.h"
 #include "policy/evaluate.h"
 #include "policy/set.h"
@@ -11,17 +12,26 @@
 static bool applies(struct ballot *b, const struct set_rule *r)
 {
     const struct rule *rule = r->rule;
-    if (!rule_matches_action(b, rule) || !rule_matches_subject(b, r) || !rule_matches_resource(b, rule)) return false;
+    if (!rule_matches_action(b, rule) || !rule_matches_subject(b, r) ||
+        !rule_matches_resource(b, rule))
+        return false;
     if (rule->when == NULL) return true;
     enum condition_result result = condition_holds(b, rule->when, NULL);
-    return result == CONDITION_TRUE || (result == CONDITION_FAILED && rule->decision != VERDICT_ALLOW);
+    return result == CONDITION_TRUE ||
+           (result == CONDITION_FAILED && rule->decision != VERDICT_ALLOW);
 }
 
 /* Marks the rules that apply to one test's request. */
-static void mark(const struct policy_set *set, const struct policy_request *q, struct arena *arena, bool *met)
+static void mark(const struct policy_set *set, const struct policy_request *q, struct arena *arena,
+                 bool *met)
 {
     struct name action, subject, resource;
-    struct ballot b = {.set = set, .request = q, .arena = arena, .action = &action, .subject = &subject, .resource = &resource};
+    struct ballot b = {.set = set,
+                       .request = q,
+                       .arena = arena,
+                       .action = &action,
+                       .subject = &subject,
+                       .resource = &resource};
     struct policy_outcome outcome;
     if (q->has_scope) {
         policy_evaluate(set, q, arena, NULL, &outcome);
@@ -49,16 +59,19 @@ static void mark_all(const struct policy_document *d, const struct policy_set *s
 }
 
 size_t policy_document_unmatched(const struct policy_document *d,
-                                 void (*each)(void *context, const struct policy_unmatched *u), void *context)
+                                 void (*each)(void *context, const struct policy_unmatched *u),
+                                 void *context)
 {
     struct policy_set *set = NULL;
     struct arena arena;
     /* A set counts its references; the document itself is not changed by that. */
-    struct policy_set_entry entry = {.document = (struct policy_document *)(uintptr_t)d, .version = 1};
+    struct policy_set_entry entry = {.document = (struct policy_document *)(uintptr_t)d,
+                                     .version = 1};
     arena_init(&arena, 4096, 1 << 20);
     bool *met = arena_array(&arena, bool, d->rule_count + 1);
     /* Where memory runs out no rule counts as met. */
-    if (d->test_count > 0 && met != NULL && set_build(&entry, 1, true, &set) == ERR_OK) mark_all(d, set, met);
+    if (d->test_count > 0 && met != NULL && set_build(&entry, 1, true, &set) == ERR_OK)
+        mark_all(d, set, met);
     size_t count = 0;
     for (size_t i = 0; i < d->rule_count; i++) {
         const struct rule *rule = &d->rules[i];

@@ -5,19 +5,20 @@
  *                           compute: [{action, safe_tool, safe_args}], can_delegate: [...]}}
  *   rules:         [{id, match, decision, reason, safe_tool, safe_args}]
  *
- * There an agent may do what its role allows, unless its own `deny` names it, and confidence decides the
- * rest: below hard_deny… denied, below downgrade… denied with the hint to try reading, below
- * require_human_approval… a person. No confidence counts as none at all. That is a gate of ours:
+ * There an agent may do what its role allows, unless its own `deny` names it, and confidence
+ * decides the rest: below hard_deny… denied, below downgrade… denied with the hint to try reading,
+ * below require_human_approval… a person. No confidence counts as none at all. That is a gate of
+ * ours:
  *
  *   allow_at = require_human_approval…    review_at = the higher of the other two    missing: deny
  *
- * Where something has no equal here the outcome is stricter, never looser: a restriction that is not
- * known makes the agent's allow a human_review, a permission that is not clear is left out, and both are
- * told in comments. Not taken at all: delegation, an agent without a role (there it may do everything), who
- * of the people has which role (there everyone has all).
+ * Where something has no equal here the outcome is stricter, never looser than the file says: a
+ * restriction that is not known makes the agent's allow a human_review, a permission that is not
+ * clear is left out, and both are told in comments. Not taken at all: delegation, an agent without
+ * a role (there it may do everything), who of the people has which role (there everyone has all).
  *
- * Names come from outside: in comments they are shown in plain ASCII on one line, elsewhere as quoted YAML,
- * so that none can become anything but a name. */
+ * Names come from outside: in comments they are shown in plain ASCII on one line, elsewhere as
+ * quoted YAML, so that none can become anything but a name. */
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -41,17 +42,23 @@ struct import {
 
 static bool is_map(const struct node *n) { return n != NULL && n->json.type == JSON_OBJECT; }
 static bool is_list(const struct node *n) { return n != NULL && n->json.type == JSON_ARRAY; }
-static bool is_text(const struct node *n) { return n != NULL && n->json.type == JSON_STRING && n->json.string.size > 0; }
+static bool is_text(const struct node *n)
+{
+    return n != NULL && n->json.type == JSON_STRING && n->json.string.size > 0;
+}
 static bool is_nothing(const struct node *n) { return n == NULL || n->json.type == JSON_NULL; }
 
 static void complain_of(struct import *im, const struct node *n, const char *what)
 {
     struct place at = {.key = n->json.key};
-    if (!n->bad) problem_add(im->problems, str_is_absent(at.key) ? NULL : &at, n->line, n->column, "%s", what);
+    if (!n->bad)
+        problem_add(im->problems, str_is_absent(at.key) ? NULL : &at, n->line, n->column, "%s",
+                    what);
 }
 
 /* The member, which has to be a map or a list, or absent. */
-static const struct node *want(struct import *im, const struct node *map, const char *key, enum json_type type)
+static const struct node *want(struct import *im, const struct node *map, const char *key,
+                               enum json_type type)
 {
     const struct node *n = node_get(map, key);
     if (is_nothing(n)) return NULL;
@@ -89,12 +96,14 @@ static struct shown show(struct str text)
 {
     struct shown s;
     size_t size = text.size < SHOWN_MAX ? text.size : SHOWN_MAX;
-    for (size_t i = 0; i < size; i++) s.text[i] = text.bytes[i] >= ' ' && text.bytes[i] <= '~' ? text.bytes[i] : '?';
+    for (size_t i = 0; i < size; i++)
+        s.text[i] = text.bytes[i] >= ' ' && text.bytes[i] <= '~' ? text.bytes[i] : '?';
     memcpy(s.text + size, text.size > SHOWN_MAX ? "..." : "", text.size > SHOWN_MAX ? 4 : 1);
     return s;
 }
 
-static void __attribute__((format(printf, 2, 3))) comment(struct import *im, const char *format, ...)
+static void __attribute__((format(printf, 2, 3)))
+comment(struct import *im, const char *format, ...)
 {
     char text[512];
     va_list arguments;
@@ -109,24 +118,28 @@ static void __attribute__((format(printf, 2, 3))) comment(struct import *im, con
 /* Words that YAML reads as something else than themselves. */
 static bool is_plain(struct str text)
 {
-    static const char *const words[] = {"true", "false", "null", "yes", "no", "on", "off", "y", "n"};
+    static const char *const words[] = {"true", "false", "null", "yes", "no",
+                                        "on",   "off",   "y",    "n"};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
         if (str_equal_ignoring_case(text, str_from(words[i]))) return false;
     char first = text.size > 0 ? text.bytes[0] : '-';
     return str_is_name(text) && ((first >= 'a' && first <= 'z') || (first >= 'A' && first <= 'Z'));
 }
 
-/* A double-quoted scalar; bytes beyond ASCII are well-formed, and those that YAML takes for a line's end or
- * does not print are escaped. `dollars`: `${` is a literal one. */
+/* A double-quoted scalar; bytes beyond ASCII are well-formed, and those that YAML takes for a
+ * line's end or does not print are escaped. `dollars`: `${` is a literal one. */
 static void put_quoted(struct buf *out, struct str text, bool dollars)
 {
     buf_put_byte(out, '"');
     for (size_t i = 0; i < text.size; i++) {
         unsigned char c = (unsigned char)text.bytes[i];
         struct str rest = str_skip(text, i);
-        if (c == '"' || c == '\\') buf_printf(out, "\\%c", c);
-        else if (c < ' ' || c == 0x7f) buf_printf(out, "\\x%02x", c);
-        else if (c == 0xc2 && rest.size > 1 && (unsigned char)rest.bytes[1] < 0xa0) buf_printf(out, "\\x%02x", (unsigned char)text.bytes[++i]);
+        if (c == '"' || c == '\\')
+            buf_printf(out, "\\%c", c);
+        else if (c < ' ' || c == 0x7f)
+            buf_printf(out, "\\x%02x", c);
+        else if (c == 0xc2 && rest.size > 1 && (unsigned char)rest.bytes[1] < 0xa0)
+            buf_printf(out, "\\x%02x", (unsigned char)text.bytes[++i]);
         else if (str_starts(rest, STR("\xe2\x80\xa8")) || str_starts(rest, STR("\xe2\x80\xa9"))) {
             buf_printf(out, "\\u20%02x", (unsigned)(unsigned char)rest.bytes[2] - 0x80);
             i += 2;
@@ -143,8 +156,10 @@ static void put_quoted(struct buf *out, struct str text, bool dollars)
 
 static void put_name(struct buf *out, struct str text)
 {
-    if (is_plain(text)) buf_put(out, text);
-    else put_quoted(out, text, false);
+    if (is_plain(text))
+        buf_put(out, text);
+    else
+        put_quoted(out, text, false);
 }
 
 /* A value in flow form. */
@@ -176,12 +191,15 @@ struct names {
     size_t count;
 };
 
-static void names_add(struct import *im, struct names *names, struct str name, const struct node *at)
+static void names_add(struct import *im, struct names *names, struct str name,
+                      const struct node *at)
 {
     for (size_t i = 0; i < names->count; i++)
         if (str_equal(names->list[i], name)) return;
-    if (names->count < NAMES_MAX) names->list[names->count++] = name;
-    else if (im->problems->count == 0) complain_of(im, at, "these are too many names");
+    if (names->count < NAMES_MAX)
+        names->list[names->count++] = name;
+    else if (im->problems->count == 0)
+        complain_of(im, at, "these are too many names");
 }
 
 static void names_add_all(struct import *im, struct names *names, const struct node *list)
@@ -196,8 +214,10 @@ static void put_actions(struct import *im, const struct names *names)
     bool is_short = names->count <= SHORT_LIST;
     buf_put_literal(out, "    actions:");
     for (size_t i = 0; i < names->count; i++) {
-        if (is_short) buf_put(out, i == 0 ? STR(" [") : STR(", "));
-        else buf_put_literal(out, "\n      - ");
+        if (is_short)
+            buf_put(out, i == 0 ? STR(" [") : STR(", "));
+        else
+            buf_put_literal(out, "\n      - ");
         put_name(out, names->list[i]);
     }
     buf_put(out, is_short ? STR("]\n") : STR("\n"));
@@ -206,9 +226,10 @@ static void put_actions(struct import *im, const struct names *names)
 /* Words that are no ids of rules count as used. */
 static void reserve_ids(struct import *im)
 {
-    static const char *const words[] = {"pending", "approved", "denied",  "expired", "cancelled",
+    static const char *const words[] = {"pending",  "approved", "denied", "expired", "cancelled",
                                         "redeemed", "binding",  "record", "uses",    "scope"};
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) map_put(&im->ids, str_from(words[i]), im);
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        map_put(&im->ids, str_from(words[i]), im);
 }
 
 /* An id that nothing has yet, made of what may stand in one. */
@@ -217,10 +238,12 @@ static struct str id_new(struct import *im, struct str base, const char *suffix)
     char clean[BASE_MAX];
     if (base.size == 0) base = STR("unnamed");
     size_t size = base.size < BASE_MAX ? base.size : BASE_MAX;
-    for (size_t i = 0; i < size; i++) clean[i] = str_is_name(str_skip(str_of(base.bytes, i + 1), i)) ? base.bytes[i] : '_';
+    for (size_t i = 0; i < size; i++)
+        clean[i] = str_is_name(str_skip(str_of(base.bytes, i + 1), i)) ? base.bytes[i] : '_';
     for (unsigned number = 1;; number++) {
-        struct str id = number == 1 ? arena_printf(&im->arena, "%.*s%s", (int)size, clean, suffix)
-                                    : arena_printf(&im->arena, "%.*s%s-%u", (int)size, clean, suffix, number);
+        struct str id =
+            number == 1 ? arena_printf(&im->arena, "%.*s%s", (int)size, clean, suffix)
+                        : arena_printf(&im->arena, "%.*s%s-%u", (int)size, clean, suffix, number);
         if (str_is_absent(id)) return STR("full");
         if (map_get(&im->ids, id) != NULL) continue;
         map_put(&im->ids, id, im);
@@ -243,13 +266,18 @@ static void put_selector(struct import *im, const char *selector, struct str nam
     buf_put_literal(im->out, "]\n");
 }
 
-static void put_decision(struct import *im, const char *decision) { buf_printf(im->out, "    decision: %s\n", decision); }
+static void put_decision(struct import *im, const char *decision)
+{
+    buf_printf(im->out, "    decision: %s\n", decision);
+}
 
 static void note_stars(struct import *im, const struct names *names)
 {
     for (size_t i = 0; i < names->count; i++)
         if (has_star(names->list[i])) {
-            comment(im, "CHECK: %s is a pattern here; not every version of the peer reads it as one.", show(names->list[i]).text);
+            comment(im,
+                    "CHECK: %s is a pattern here; not every version of the peer reads it as one.",
+                    show(names->list[i]).text);
             return;
         }
 }
@@ -262,7 +290,8 @@ static bool is_known(struct str key, const char *const *known)
     return false;
 }
 
-static bool note_unknown(struct import *im, const struct node *map, const char *what, const char *const *known)
+static bool note_unknown(struct import *im, const struct node *map, const char *what,
+                         const char *const *known)
 {
     bool found = false;
     for (const struct node *n = node_first(map); n != NULL; n = node_next(n)) {
@@ -282,7 +311,8 @@ struct constraints {
 
 static bool read_threshold(const struct node *n, double most, double *ret)
 {
-    if (n->json.type != JSON_NUMBER || !(n->json.number >= 0 && n->json.number <= most)) return false;
+    if (n->json.type != JSON_NUMBER || !(n->json.number >= 0 && n->json.number <= most))
+        return false;
     *ret = n->json.number;
     return true;
 }
@@ -292,13 +322,17 @@ static void read_constraint(struct import *im, const struct node *n, struct cons
     struct str key = n->json.key;
     bool *has = NULL;
     double *value = NULL, most = 1, number;
-    if (str_equal(key, STR("require_human_approval_if_confidence_below"))) has = &c->has_human, value = &c->human;
-    else if (str_equal(key, STR("downgrade_to_read_only_if_confidence_below"))) has = &c->has_downgrade, value = &c->downgrade;
-    else if (str_equal(key, STR("hard_deny_if_confidence_below"))) has = &c->has_deny, value = &c->deny;
-    else if (str_equal(key, STR("max_refund_amount"))) has = &c->has_refund, value = &c->refund, most = 1e12;
+    if (str_equal(key, STR("require_human_approval_if_confidence_below")))
+        has = &c->has_human, value = &c->human;
+    else if (str_equal(key, STR("downgrade_to_read_only_if_confidence_below")))
+        has = &c->has_downgrade, value = &c->downgrade;
+    else if (str_equal(key, STR("hard_deny_if_confidence_below")))
+        has = &c->has_deny, value = &c->deny;
+    else if (str_equal(key, STR("max_refund_amount")))
+        has = &c->has_refund, value = &c->refund, most = 1e12;
     if (has == NULL || !read_threshold(n, most, &number)) {
-        not_taken(im, "the constraint %s is %s; what the agent may do asks a person instead.", show(key).text,
-                  has == NULL ? "not known here" : "no number that it can be");
+        not_taken(im, "the constraint %s is %s; what the agent may do asks a person instead.",
+                  show(key).text, has == NULL ? "not known here" : "no number that it can be");
         c->unclear = true;
         return;
     }
@@ -321,16 +355,23 @@ static struct constraints read_constraints(struct import *im, const struct node 
     const struct node *first = is_map(all) ? all : node_first(all);
     for (const struct node *one = first; one != NULL; one = is_map(all) ? NULL : node_next(one)) {
         if (!is_map(one)) complain_of(im, one, "has to be a constraint and its value");
-        for (const struct node *n = is_map(one) ? node_first(one) : NULL; n != NULL; n = node_next(n))
+        for (const struct node *n = is_map(one) ? node_first(one) : NULL; n != NULL;
+             n = node_next(n))
             read_constraint(im, n, &c);
     }
     return c;
 }
 
+/* Where the file names no threshold, the peer's own hold: a person below 0.9, reading only below
+ * 0.7. */
 static void put_gate(struct import *im, const struct constraints *c)
 {
-    if (!c->has_human && !c->has_downgrade && !c->has_deny) return;
     double review_at = 0;
+    if (!c->has_human && !c->has_downgrade && !c->has_deny) {
+        buf_put_literal(im->out, "    confidence: {allow_at: 0.9, review_at: 0.7, missing: deny} # "
+                                 "CHECK: the peer's defaults\n");
+        return;
+    }
     if (c->has_downgrade) review_at = c->downgrade;
     if (c->has_deny && c->deny > review_at) review_at = c->deny;
     double allow_at = c->has_human && c->human > review_at ? c->human : review_at;
@@ -338,7 +379,8 @@ static void put_gate(struct import *im, const struct constraints *c)
     json_put_number(im->out, allow_at);
     buf_put_literal(im->out, ", review_at: ");
     json_put_number(im->out, review_at);
-    buf_printf(im->out, ", missing: %s}\n", c->has_downgrade || c->has_deny ? "deny" : "human_review");
+    buf_printf(im->out, ", missing: %s}\n",
+               c->has_downgrade || c->has_deny ? "deny" : "human_review");
 }
 
 /* ---- agents ---- */
@@ -346,7 +388,8 @@ static void put_gate(struct import *im, const struct constraints *c)
 static void put_refund_rule(struct import *im, struct str agent, const struct constraints *c)
 {
     if (!c->has_refund) return;
-    comment(im, "CHECK: the peer does not say which argument the amount is in, nor which actions are refunds.");
+    comment(im, "CHECK: the peer does not say which argument the amount is in, nor which actions "
+                "are refunds.");
     open_rule(im, id_new(im, agent, "-large-refunds"));
     put_selector(im, "agents", agent);
     buf_put_literal(im->out, "    actions: [\"*refund*\"]\n    when: args.amount > ");
@@ -367,7 +410,8 @@ static void put_safe_call(struct import *im, const struct node *from)
     buf_put_byte(im->out, '\n');
 }
 
-static void put_agent_compute(struct import *im, struct str agent, const struct node *n, const struct constraints *c)
+static void put_agent_compute(struct import *im, struct str agent, const struct node *n,
+                              const struct constraints *c)
 {
     static const char *const known[] = {"action", "safe_tool", "safe_args", "reason", NULL};
     const struct node *action = node_get(n, "action"), *tool = node_get(n, "safe_tool");
@@ -376,7 +420,8 @@ static void put_agent_compute(struct import *im, struct str agent, const struct 
         return;
     }
     if (note_unknown(im, n, "a compute", known)) {
-        not_taken(im, "the compute of %s, because it may be narrower than it looks.", show(action->json.string).text);
+        not_taken(im, "the compute of %s, because it may be narrower than it looks.",
+                  show(action->json.string).text);
         return;
     }
     struct names names = {.count = 1};
@@ -390,7 +435,8 @@ static void put_agent_compute(struct import *im, struct str agent, const struct 
     put_safe_call(im, n);
 }
 
-static void put_agent_denies(struct import *im, struct str agent, const struct node *scope, const struct node *role)
+static void put_agent_denies(struct import *im, struct str agent, const struct node *scope,
+                             const struct node *role)
 {
     struct names names = {.count = 0};
     names_add_all(im, &names, want_names(im, scope, "deny"));
@@ -402,13 +448,17 @@ static void put_agent_denies(struct import *im, struct str agent, const struct n
     put_decision(im, "deny");
 }
 
-static void put_agent_allows(struct import *im, struct str agent, const struct node *scope, const struct node *role,
-                             const struct constraints *c)
+static void put_agent_allows(struct import *im, struct str agent, const struct node *scope,
+                             const struct node *role, const struct constraints *c)
 {
     const struct node *inherits = node_get(scope, "inherits");
     struct names names = {.count = 0};
-    if (is_nothing(inherits) || (inherits->json.type == JSON_STRING && inherits->json.string.size == 0)) {
-        not_taken(im, "%s inherits no role, and there it may do everything that is not denied; name its actions.", show(agent).text);
+    if (is_nothing(inherits) ||
+        (inherits->json.type == JSON_STRING && inherits->json.string.size == 0)) {
+        not_taken(im,
+                  "%s inherits no role, and there it may do everything that is not denied; name "
+                  "its actions.",
+                  show(agent).text);
         return;
     }
     if (!is_text(inherits)) {
@@ -416,15 +466,16 @@ static void put_agent_allows(struct import *im, struct str agent, const struct n
         return;
     }
     if (!is_map(role)) {
-        not_taken(im, "%s inherits %s, which is no role here, so there it may do nothing.", show(agent).text,
-                  show(inherits->json.string).text);
+        not_taken(im, "%s inherits %s, which is no role here, so there it may do nothing.",
+                  show(agent).text, show(inherits->json.string).text);
         return;
     }
     names_add_all(im, &names, want_names(im, role, "allow"));
     if (names.count == 0) return;
     note_stars(im, &names);
     if (c->has_downgrade)
-        not_taken(im, "below %g there is no downgrade to reading here: that is denied.", c->downgrade);
+        not_taken(im, "below %g there is no downgrade to reading here: that is denied.",
+                  c->downgrade);
     open_rule(im, id_new(im, agent, "-allow"));
     put_selector(im, "agents", agent);
     put_actions(im, &names);
@@ -434,7 +485,8 @@ static void put_agent_allows(struct import *im, struct str agent, const struct n
 
 static void put_agent(struct import *im, const struct node *scope)
 {
-    static const char *const known[] = {"inherits", "constraints", "deny", "compute", "can_delegate", NULL};
+    static const char *const known[] = {"inherits", "constraints",  "deny",
+                                        "compute",  "can_delegate", NULL};
     struct str agent = scope->json.key;
     buf_put_byte(im->out, '\n');
     comment(im, "The agent %s.", show(agent).text);
@@ -446,12 +498,13 @@ static void put_agent(struct import *im, const struct node *scope)
         complain_of(im, scope, "has to be a map");
         return;
     }
-    if (has_star(agent) || agent.size == 0) {
-        not_taken(im, "all of it: here the name would be a pattern for other agents.");
-        return;
-    }
     const struct node *inherits = node_get(scope, "inherits"), *roles = node_get(im->root, "roles");
     const struct node *role = is_text(inherits) ? node_named(roles, inherits->json.string) : NULL;
+    if (has_star(agent) || agent.size == 0) {
+        not_taken(im, "what it may do: here the name would be a pattern for other agents.");
+        if (agent.size > 0) put_agent_denies(im, agent, scope, role);
+        return;
+    }
     struct constraints c = read_constraints(im, scope);
     if (note_unknown(im, scope, "the agent", known)) c.unclear = true;
     if (!is_nothing(node_get(scope, "can_delegate")))
@@ -459,14 +512,16 @@ static void put_agent(struct import *im, const struct node *scope)
     put_agent_denies(im, agent, scope, role);
     put_refund_rule(im, agent, &c);
     const struct node *computes = want(im, scope, "compute", JSON_ARRAY);
-    for (const struct node *n = computes == NULL ? NULL : node_first(computes); n != NULL; n = node_next(n))
+    for (const struct node *n = computes == NULL ? NULL : node_first(computes); n != NULL;
+         n = node_next(n))
         put_agent_compute(im, agent, n, &c);
     put_agent_allows(im, agent, scope, role, &c);
 }
 
 /* ---- people ---- */
 
-static void put_role_rule(struct import *im, const struct node *role, struct str name, const char *key)
+static void put_role_rule(struct import *im, const struct node *role, struct str name,
+                          const char *key)
 {
     struct names names = {.count = 0};
     char suffix[16];
@@ -494,26 +549,33 @@ static void put_role(struct import *im, const struct node *role)
     struct str name = id_new(im, role->json.key, "");
     if (!str_equal(name, role->json.key)) comment(im, "Here it is called %.*s.", STR_FORMAT(name));
     put_role_rule(im, role, name, "deny");
-    if (unknown) not_taken(im, "what the role allows, because it may be narrower than it looks.");
-    else put_role_rule(im, role, name, "allow");
+    if (unknown)
+        not_taken(im, "what the role allows, because it may be narrower than it looks.");
+    else
+        put_role_rule(im, role, name, "allow");
 }
 
 /* ---- rules for all ---- */
 
 static void put_rule(struct import *im, const struct node *rule)
 {
-    static const char *const known[] = {"id", "match", "decision", "reason", "safe_tool", "safe_args", NULL};
-    const struct node *match = node_get(rule, "match"), *word = node_get(rule, "decision"), *id = node_get(rule, "id"),
-                      *reason = node_get(rule, "reason");
+    static const char *const known[] = {"id",        "match",     "decision", "reason",
+                                        "safe_tool", "safe_args", NULL};
+    const struct node *match = node_get(rule, "match"), *word = node_get(rule, "decision"),
+                      *id = node_get(rule, "id"), *reason = node_get(rule, "reason");
     enum verdict verdict;
     buf_put_byte(im->out, '\n');
-    if (!is_map(rule) || !is_text(match) || !is_text(word) || !verdict_read(word->json.string, &verdict)) {
-        complain_of(im, rule, "has to be a map with match and a decision (allow, compute, human_review, deny)");
+    if (!is_map(rule) || !is_text(match) || !is_text(word) ||
+        !verdict_read(word->json.string, &verdict)) {
+        complain_of(
+            im, rule,
+            "has to be a map with match and a decision (allow, compute, human_review, deny)");
         return;
     }
     bool permits = verdict == VERDICT_ALLOW || verdict == VERDICT_COMPUTE;
     if (note_unknown(im, rule, "the next rule", known) && permits) {
-        not_taken(im, "the rule for %s, because it may be narrower than it looks.", show(match->json.string).text);
+        not_taken(im, "the rule for %s, because it may be narrower than it looks.",
+                  show(match->json.string).text);
         return;
     }
     if (verdict == VERDICT_COMPUTE && !is_text(node_get(rule, "safe_tool"))) {
@@ -523,9 +585,11 @@ static void put_rule(struct import *im, const struct node *rule)
     struct names names = {.count = 1};
     names.list[0] = match->json.string;
     if (permits) note_stars(im, &names);
-    open_rule(im, id_new(im, is_text(id) ? id->json.string : match->json.string, is_text(id) ? "" : "-rule"));
+    open_rule(im, id_new(im, is_text(id) ? id->json.string : match->json.string,
+                         is_text(id) ? "" : "-rule"));
     if (permits) buf_put_literal(im->out, "    agents: [\"*\"]\n");
     put_actions(im, &names);
+    if (permits) put_gate(im, &(struct constraints){0});
     put_decision(im, verdict_name(verdict));
     if (is_text(reason)) {
         buf_put_literal(im->out, "    reason: ");
@@ -539,21 +603,24 @@ static void put_rule(struct import *im, const struct node *rule)
 
 static void put_head(struct import *im)
 {
-    buf_put_literal(im->out,
-                    "# Made from lelu's auth.yaml. Read the lines with NOT TAKEN and CHECK, give it tests, and look at\n"
-                    "# `writ policy check`. Here the strictest vote wins and what no rule allows is denied, whatever the\n"
-                    "# order. What the peer does beside the file (risk scores, rate limits, its detectors) is not here.\n"
-                    "description: Imported from lelu's auth.yaml\n");
+    buf_put_literal(im->out, "# Made from lelu's auth.yaml. Read the lines with NOT TAKEN and "
+                             "CHECK, give it tests, and look at\n"
+                             "# `writ policy check`. Here the strictest vote wins and what no rule "
+                             "allows is denied, whatever the\n"
+                             "# order. What the peer does beside the file (risk scores, rate "
+                             "limits, its detectors) is not here.\n"
+                             "description: Imported from lelu's auth.yaml\n");
 }
 
 static void put_role_hint(struct import *im, const struct node *roles)
 {
     if (roles == NULL || roles->json.count == 0) return;
     im->not_taken++;
-    buf_put_literal(im->out,
-                    "# NOT TAKEN: who of the people has which role; the file does not say it, and the peer gives everyone the\n"
-                    "# rights of all roles. Until they are named, the rules by role apply to nobody:\n"
-                    "# roles: {some_role: [carol, \"*@finance.example\"]}\n");
+    buf_put_literal(
+        im->out, "# NOT TAKEN: who of the people has which role; the file does not say it, and the "
+                 "peer gives everyone the\n"
+                 "# rights of all roles. Until they are named, the rules by role apply to nobody:\n"
+                 "# roles: {some_role: [carol, \"*@finance.example\"]}\n");
 }
 
 static void put_document(struct import *im)
@@ -567,11 +634,18 @@ static void put_document(struct import *im)
     put_role_hint(im, roles);
     buf_put_literal(im->out, "rules:\n");
     note_unknown(im, im->root, "the file", known);
-    for (const struct node *n = rules == NULL ? NULL : node_first(rules); n != NULL; n = node_next(n)) put_rule(im, n);
-    for (const struct node *n = scopes == NULL ? NULL : node_first(scopes); n != NULL; n = node_next(n)) put_agent(im, n);
-    for (const struct node *n = roles == NULL ? NULL : node_first(roles); n != NULL; n = node_next(n)) put_role(im, n);
+    for (const struct node *n = rules == NULL ? NULL : node_first(rules); n != NULL;
+         n = node_next(n))
+        put_rule(im, n);
+    for (const struct node *n = scopes == NULL ? NULL : node_first(scopes); n != NULL;
+         n = node_next(n))
+        put_agent(im, n);
+    for (const struct node *n = roles == NULL ? NULL : node_first(roles); n != NULL;
+         n = node_next(n))
+        put_role(im, n);
     if (im->rules == 0 && im->problems->count == 0)
-        problem_add(im->problems, NULL, 1, 1, "there is nothing in it that could become a rule (roles, agent_scopes, rules)");
+        problem_add(im->problems, NULL, 1, 1,
+                    "there is nothing in it that could become a rule (roles, agent_scopes, rules)");
 }
 
 /* What comes out has to be a document: names may be too long, or too many. */
@@ -582,14 +656,16 @@ static enum err check_result(struct import *im)
     enum err e = policy_load(STR("imported"), buf_view(im->out), &d, &wrong);
     policy_document_release(d);
     if (e == ERR_INVALID_POLICY)
-        problem_add(im->problems, NULL, 0, 0, "what comes of it is no valid document: %s: %s", wrong.list[0].path, wrong.list[0].message);
+        problem_add(im->problems, NULL, 0, 0, "what comes of it is no valid document: %s: %s",
+                    wrong.list[0].path, wrong.list[0].message);
     return e;
 }
 
 static enum err import(struct import *im, struct str text)
 {
     im->root = node_read(text, &im->arena, im->problems);
-    if (im->root != NULL && !is_map(im->root)) problem_add(im->problems, NULL, 1, 1, "has to be a map with roles and agent_scopes");
+    if (im->root != NULL && !is_map(im->root))
+        problem_add(im->problems, NULL, 1, 1, "has to be a map with roles and agent_scopes");
     if (im->arena.overflow) return ERR_FULL;
     if (im->problems->count > 0) return ERR_INVALID_POLICY;
     put_document(im);

@@ -147,7 +147,8 @@ static void lint_safe_calls(const struct policy_document *d, struct policy_probl
     for (size_t i = 0; i < d->rule_count; i++) {
         const struct rule *deny = &d->rules[i];
         if (!denies_everyone(deny)) continue;
-        for (size_t k = 0; k < d->rule_count && looked_at < 1000000; k++, looked_at += deny->actions.count) {
+        for (size_t k = 0; k < d->rule_count && looked_at < 1000000;
+             k++, looked_at += deny->actions.count) {
             const struct rule *rule = &d->rules[k];
             if (rule->decision != VERDICT_COMPUTE) continue;
             bool denied = false;
@@ -156,7 +157,8 @@ static void lint_safe_calls(const struct policy_document *d, struct policy_probl
             if (!denied) continue;
             char message[160];
             struct buf out = buf_over(message, sizeof message - 1);
-            buf_printf(&out, "always a deny: rule %.*s denies the safe tool to everyone", STR_FORMAT(deny->id));
+            buf_printf(&out, "always a deny: rule %.*s denies the safe tool to everyone",
+                       STR_FORMAT(deny->id));
             message[out.size] = '\0';
             warn(ret, d, rule, "compute", message);
         }
@@ -176,9 +178,11 @@ static void warn_at(const struct expression *e, const struct cel_remark *r, cons
 {
     char message[320];
     if (r->line > 1)
-        snprintf(message, sizeof message, "%s%s (at line %u, column %u of the expression)", r->message, more, r->line, r->column);
+        snprintf(message, sizeof message, "%s%s (at line %u, column %u of the expression)",
+                 r->message, more, r->line, r->column);
     else
-        snprintf(message, sizeof message, "%s%s (at column %u of the expression)", r->message, more, r->column);
+        snprintf(message, sizeof message, "%s%s (at column %u of the expression)", r->message, more,
+                 r->column);
     warn(e->problems, e->document, e->rule, e->member, message);
 }
 
@@ -215,13 +219,17 @@ static bool can_be(const struct rule *rule, enum cel_policy_variable variable, s
 
 static void tell_demand(const struct expression *e, const struct cel_remark *r)
 {
-    static const char *const names[CEL_POLICY_VARIABLES] = {
-        [CEL_ACTION] = "action", [CEL_TOOL] = "tool", [CEL_ACTOR] = "actor", [CEL_USER] = "user", [CEL_ROLES] = "roles"};
+    static const char *const names[CEL_POLICY_VARIABLES] = {[CEL_ACTION] = "action",
+                                                            [CEL_TOOL] = "tool",
+                                                            [CEL_ACTOR] = "actor",
+                                                            [CEL_USER] = "user",
+                                                            [CEL_ROLES] = "roles"};
     struct cel_remark told = *r;
     if (can_be(e->rule, r->variable, r->wanted)) return;
     int shown = r->wanted.size > 60 ? 60 : (int)r->wanted.size;
-    snprintf(told.message, sizeof told.message, "can never be true: the rule's selectors leave no %s \"%.*s\"",
-             names[r->variable], shown, r->wanted.bytes);
+    snprintf(told.message, sizeof told.message,
+             "can never be true: the rule's selectors leave no %s \"%.*s\"", names[r->variable],
+             shown, r->wanted.bytes);
     warn_at(e, &told, "");
 }
 
@@ -246,10 +254,12 @@ static void take_remark(void *context, const struct cel_remark *r)
 static void lint_expression(const struct expression *e, const struct condition *c)
 {
     /* A look costs about as much as compiling it: no more of them than can be told. */
-    if (c != NULL && e->problems->count < POLICY_PROBLEMS_MAX) cel_lint(c->text, take_remark, (void *)(uintptr_t)e);
+    if (c != NULL && e->problems->count < POLICY_PROBLEMS_MAX)
+        cel_lint(c->text, take_remark, (void *)(uintptr_t)e);
 }
 
-static void lint_expressions(const struct policy_document *d, const struct rule *rule, struct policy_problems *ret)
+static void lint_expressions(const struct policy_document *d, const struct rule *rule,
+                             struct policy_problems *ret)
 {
     struct expression e = {.document = d, .rule = rule, .problems = ret};
     e.member = "when";

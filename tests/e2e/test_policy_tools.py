@@ -229,3 +229,43 @@ def test_documents_that_are_invalid_are_no_set(tmp_path):
     assert done.returncode == 2
     assert f"{tmp_path}/new.yaml:1:8: " in done.stderr
     assert policy("diff", tmp_path / "old", tmp_path / "old").returncode == 2
+
+
+# ---- import ----
+
+PEER = """version: "1.0"
+roles:
+  finance_manager: {allow: [view_invoices, approve_refunds], deny: [delete_invoices]}
+agent_scopes:
+  invoice_bot:
+    inherits: finance_manager
+    constraints:
+      - require_human_approval_if_confidence_below: 0.90
+      - hard_deny_if_confidence_below: 0.50
+    deny: [delete_invoices]
+    can_delegate: [{to: research_bot, scoped_to: [view_invoices]}]
+"""
+
+
+def test_a_peers_policies_become_a_document(tmp_path):
+    done = policy("import", "--from", "lelu", "-", text=PEER)
+    assert done.returncode == 0
+    assert done.stderr == "4 rules; 2 things were not taken: look for NOT TAKEN and CHECK\n"
+    assert "# NOT TAKEN: can_delegate" in done.stdout
+    tests = """tests:
+  - {request: {actor: invoice_bot, action: view_invoices, confidence: 0.95}, expect: allow}
+  - {request: {actor: invoice_bot, action: view_invoices, confidence: 0.6}, expect: human_review}
+  - {request: {actor: invoice_bot, action: view_invoices, confidence: 0.4}, expect: deny}
+  - {request: {actor: invoice_bot, action: delete_invoices, confidence: 1}, expect: deny, rule: "deny:invoice_bot-deny"}
+"""
+    write(tmp_path, imported=done.stdout + tests)
+    assert policy("check", tmp_path).stdout == f"{tmp_path}/imported.yaml: valid, 4 rules\n"
+    assert policy("test", tmp_path).returncode == 0
+
+
+def test_what_cannot_be_imported_is_told(tmp_path):
+    done = policy("import", "--from", "lelu", "-", text="roles:\n  m: {allow: x}\n")
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", "-:2:14: allow: has to be a list\n")
+    for words in (("-",), ("--from", "opa", "-"), ("--from", "lelu", "/nowhere.yaml")):
+        assert policy("import", *words, text="").returncode == 2
+    assert "agent_scopes" in policy("import", "--help").stdout

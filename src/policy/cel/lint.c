@@ -1,11 +1,12 @@
 /* lint.c - see lint.h. Three walks over the typed tree.
  *
- * The walk of tests goes down the parts of the condition that are true or false and knows at each whether
- * it stands under an odd number of negations; only there can leaving something out make the whole true.
- * The order comparisons are no such tests: !(args.n > 5) needs an n as much as args.n <= 5 does.
+ * The walk of tests goes down the parts of the condition that are true or false and knows at each
+ * whether it stands under an odd number of negations; only there can leaving something out make the
+ * whole true. The order comparisons are no such tests: !(args.n > 5) needs an n as much as args.n
+ * <= 5 does.
  *
- * Variables of macros and binds stand for what they go over: `chosen` has the slots that hold what an agent
- * chose, `json` those that hold any part of the request. */
+ * Variables of macros and binds stand for what they go over: `chosen` has the slots that hold what
+ * an agent chose, `json` those that hold any part of the request. */
 #include "policy/cel/lint.h"
 
 #include <stdarg.h>
@@ -54,7 +55,8 @@ static struct excerpt excerpt_of(const struct linter *l, const struct cel_node *
     return e;
 }
 
-static struct cel_remark remark_at(const struct linter *l, enum cel_remark_kind kind, uint32_t offset)
+static struct cel_remark remark_at(const struct linter *l, enum cel_remark_kind kind,
+                                   uint32_t offset)
 {
     struct cel_remark r = {.kind = kind, .line = 1, .column = 1};
     for (uint32_t i = 0; i < offset && i < l->text.size; i++) {
@@ -69,7 +71,8 @@ static struct cel_remark remark_at(const struct linter *l, enum cel_remark_kind 
 }
 
 static void __attribute__((format(printf, 4, 5)))
-tell(struct linter *l, enum cel_remark_kind kind, const struct cel_node *at, const char *format, ...)
+tell(struct linter *l, enum cel_remark_kind kind, const struct cel_node *at, const char *format,
+     ...)
 {
     struct cel_remark r = remark_at(l, kind, at->offset);
     va_list arguments;
@@ -103,7 +106,8 @@ static bool is_literal_text(const struct cel_node *n)
 
 static bool has_slot(uint64_t set, uint32_t slot) { return slot < SLOTS && (set >> slot & 1) != 0; }
 
-/* The step of a path to children[0]: its name, or its key where that is a literal; absent: another. */
+/* The step of a path to children[0]: its name, or its key where that is a literal; absent: another.
+ */
 static struct str step_of(const struct cel_node *n)
 {
     if (n->kind == NODE_SELECT || n->kind == NODE_HAS) return n->name;
@@ -113,13 +117,15 @@ static struct str step_of(const struct cel_node *n)
 
 static bool is_step(const struct cel_node *n)
 {
-    return n->kind == NODE_SELECT || n->kind == NODE_HAS || (is_call(n, FUNCTION_INDEX) && n->count == 2);
+    return n->kind == NODE_SELECT || n->kind == NODE_HAS ||
+           (is_call(n, FUNCTION_INDEX) && n->count == 2);
 }
 
 /* A path into args or context. */
 static bool is_chosen(const struct linter *l, const struct cel_node *n)
 {
-    if (n->kind == NODE_NAME && n->reference == REFERENCE_LOCAL) return has_slot(l->chosen, n->slot);
+    if (n->kind == NODE_NAME && n->reference == REFERENCE_LOCAL)
+        return has_slot(l->chosen, n->slot);
     if (n->kind == NODE_NAME) return is_variable(n, CEL_ARGS) || is_variable(n, CEL_CONTEXT);
     if (!is_step(n)) return false;
     const struct cel_node *of = n->children[0];
@@ -133,8 +139,8 @@ static bool is_json(const struct linter *l, const struct cel_node *n)
 {
     if (n->kind == NODE_NAME && n->reference == REFERENCE_LOCAL) return has_slot(l->json, n->slot);
     if (n->kind == NODE_NAME)
-        return is_variable(n, CEL_ARGS) || is_variable(n, CEL_CONTEXT) || is_variable(n, CEL_RESOURCE) ||
-               is_variable(n, CEL_REQUEST);
+        return is_variable(n, CEL_ARGS) || is_variable(n, CEL_CONTEXT) ||
+               is_variable(n, CEL_RESOURCE) || is_variable(n, CEL_REQUEST);
     return n->kind != NODE_HAS && is_step(n) && is_json(l, n->children[0]);
 }
 
@@ -163,15 +169,17 @@ static void walk_test(struct linter *l, const struct cel_node *n, bool negated);
 
 static void tell_absent(struct linter *l, const struct cel_node *n)
 {
-    tell(l, CEL_REMARK_NEGATION, n,
-         "%s is negated: it permits what leaves that out, and an agent chooses its args and context",
-         excerpt_of(l, n).text);
+    tell(
+        l, CEL_REMARK_NEGATION, n,
+        "%s is negated: it permits what leaves that out, and an agent chooses its args and context",
+        excerpt_of(l, n).text);
 }
 
 static void tell_negated(struct linter *l, const struct cel_node *n, bool by_operator)
 {
     tell(l, CEL_REMARK_NEGATION, n,
-         "%s is %s: an agent chooses its args and context and can write anything else; say what it has to be",
+         "%s is %s: an agent chooses its args and context and can write anything else; say what it "
+         "has to be",
          excerpt_of(l, n).text, by_operator ? "a negated test" : "negated");
 }
 
@@ -210,8 +218,10 @@ static void walk_call(struct linter *l, const struct cel_node *n, bool negated)
 static void walk_choice(struct linter *l, const struct cel_node *n, bool negated)
 {
     const struct cel_node *yes = n->children[1], *no = n->children[2];
-    if (!is_literal_bool(no, negated)) walk_test(l, n->children[0], true);
-    else if (!is_literal_bool(yes, negated)) walk_test(l, n->children[0], false);
+    if (!is_literal_bool(no, negated))
+        walk_test(l, n->children[0], true);
+    else if (!is_literal_bool(yes, negated))
+        walk_test(l, n->children[0], false);
     walk_test(l, yes, negated);
     walk_test(l, no, negated);
 }
@@ -250,7 +260,8 @@ static void walk_test(struct linter *l, const struct cel_node *n, bool negated)
 
 static bool is_arithmetic(const struct cel_node *n)
 {
-    return n->kind == NODE_CALL && n->count == 2 && n->function <= FUNCTION_MODULUS; /* ADD is the first */
+    return n->kind == NODE_CALL && n->count == 2 &&
+           n->function <= FUNCTION_MODULUS; /* ADD is the first */
 }
 
 static bool is_int(const struct cel_node *n)
@@ -262,7 +273,8 @@ static bool is_int(const struct cel_node *n)
 static bool is_json_number(const struct linter *l, const struct cel_node *n)
 {
     if (is_call(n, FUNCTION_NEGATE)) return is_json_number(l, n->children[0]);
-    if (is_arithmetic(n)) return is_json_number(l, n->children[0]) || is_json_number(l, n->children[1]);
+    if (is_arithmetic(n))
+        return is_json_number(l, n->children[0]) || is_json_number(l, n->children[1]);
     return is_json(l, n);
 }
 
@@ -271,13 +283,16 @@ static void tell_arithmetic(struct linter *l, const struct cel_node *n, const st
 {
     struct excerpt all = excerpt_of(l, n), other = excerpt_of(l, whole);
     if (is_call(n, FUNCTION_MODULUS))
-        tell(l, CEL_REMARK_ARITHMETIC, n, "%s always fails: a number of JSON is a double, which has no %%; write int(%s)",
+        tell(l, CEL_REMARK_ARITHMETIC, n,
+             "%s always fails: a number of JSON is a double, which has no %%; write int(%s)",
              all.text, excerpt_of(l, json).text);
     else if (whole->kind == NODE_LITERAL && whole->value.kind == CEL_INT)
-        tell(l, CEL_REMARK_ARITHMETIC, n, "%s always fails: a number of JSON is a double, and %s is an int; write %s.0",
+        tell(l, CEL_REMARK_ARITHMETIC, n,
+             "%s always fails: a number of JSON is a double, and %s is an int; write %s.0",
              all.text, other.text, other.text);
     else
-        tell(l, CEL_REMARK_ARITHMETIC, n, "%s always fails: a number of JSON is a double, and %s is none; write double(%s)",
+        tell(l, CEL_REMARK_ARITHMETIC, n,
+             "%s always fails: a number of JSON is a double, and %s is none; write double(%s)",
              all.text, other.text, other.text);
 }
 
@@ -315,7 +330,8 @@ static struct bound *bound_of(struct linter *l, const struct cel_node *path)
     for (size_t i = 0; i < l->bound_count; i++)
         if (str_equal(l->bounds[i].path, written)) return &l->bounds[i];
     if (l->bound_count == BOUNDS) return NULL;
-    l->bounds[l->bound_count] = (struct bound){.path = written, .low = -__builtin_inf(), .high = __builtin_inf()};
+    l->bounds[l->bound_count] =
+        (struct bound){.path = written, .low = -__builtin_inf(), .high = __builtin_inf()};
     return &l->bounds[l->bound_count++];
 }
 
@@ -333,14 +349,15 @@ static void lower_high(struct bound *b, double number, bool below)
     b->below = below;
 }
 
-/* One more demand on a number; tells where nothing is left. */
+/* One more demand on a number; tells where nothing is left. Functions are pure, so what is written
+ * the same is the same. */
 static void narrow(struct linter *l, const struct cel_node *n)
 {
     double number;
     bool turned = number_of(n->children[0], &number);
     if (!turned && !number_of(n->children[1], &number)) return;
     const struct cel_node *path = n->children[turned ? 1 : 0];
-    if (!is_json(l, path)) return;
+    if (path->kind == NODE_LITERAL) return;
     struct bound *b = bound_of(l, path);
     if (b == NULL) return;
     enum cel_function_id id = (enum cel_function_id)n->function;
@@ -349,9 +366,10 @@ static void narrow(struct linter *l, const struct cel_node *n)
     if (equal || less == turned) raise_low(b, number, strict);
     if (equal || less != turned) lower_high(b, number, strict);
     if (b->low < b->high || (b->low <= b->high && !b->above && !b->below)) return;
-    tell(l, CEL_REMARK_NEVER, n, "can never be true: nothing that %s can be is left by %s", excerpt_of(l, path).text,
-         excerpt_of(l, n).text);
-    *b = (struct bound){.path = b->path, .low = -__builtin_inf(), .high = __builtin_inf()}; /* told once */
+    tell(l, CEL_REMARK_NEVER, n, "can never be true: nothing that %s can be is left by %s",
+         excerpt_of(l, path).text, excerpt_of(l, n).text);
+    *b = (struct bound){
+        .path = b->path, .low = -__builtin_inf(), .high = __builtin_inf()}; /* told once */
 }
 
 static void tell_demand(struct linter *l, const struct cel_node *name, struct str wanted)
@@ -371,18 +389,23 @@ static void walk_demands(struct linter *l, const struct cel_node *n)
         return;
     }
     if (n->kind != NODE_CALL || n->count != 2) return;
-    if (n->function >= FUNCTION_EQUAL && n->function <= FUNCTION_GREATER_EQUAL && n->function != FUNCTION_UNEQUAL) narrow(l, n);
+    if (n->function >= FUNCTION_EQUAL && n->function <= FUNCTION_GREATER_EQUAL &&
+        n->function != FUNCTION_UNEQUAL)
+        narrow(l, n);
     for (uint32_t i = 0; i < 2; i++) {
         const struct cel_node *name = n->children[i], *text = n->children[1 - i];
         bool fits = is_call(n, FUNCTION_EQUAL) || (i == 1 && is_call(n, FUNCTION_IN));
-        if (!fits || name->kind != NODE_NAME || name->reference != REFERENCE_VARIABLE || !is_literal_text(text)) continue;
+        if (!fits || name->kind != NODE_NAME || name->reference != REFERENCE_VARIABLE ||
+            !is_literal_text(text))
+            continue;
         tell_demand(l, name, str_of(text->value.bytes, text->value.size));
     }
 }
 
 /* ---- the whole ---- */
 
-void cel_lint(struct str text, void (*each)(void *context, const struct cel_remark *remark), void *context)
+void cel_lint(struct str text, void (*each)(void *context, const struct cel_remark *remark),
+              void *context)
 {
     struct cel_environment environment = cel_policy_environment();
     struct cel_problems problems = {0};

@@ -3,20 +3,26 @@
  * A look at the typed tree of a text that compiles in the environment of policies
  * (cel_policy_environment); nothing is run. Four things are remarked:
  *
- *   NEGATION    a test of args or context that is negated: !has(args.x), !args.x, args.x != …, and the
- *               same through !(… && …), ?:, macros and cel.bind. An agent chooses both, so it can leave a
- *               thing out or write another one there. It matters where the condition permits.
- *   ARITHMETIC  a number of JSON with an int, as in args.amount * 2: there is no such overload, because
- *               JSON's numbers are doubles, so it always fails.
- *   NEVER       it is false whatever the request is: a constant, or two bounds that exclude each other.
- *   DEMAND      no mistake: it is true only where `variable` is exactly the text `wanted`. Who knows the
- *               rule's selectors can tell whether that can be. */
+ *   NEGATION    a test of args or context that is negated: !has(args.x), !args.x, args.x != …,
+ *               and the same through !(… && …), ?:, macros and cel.bind. An agent chooses both, so
+ *               it can leave a thing out or write another. It matters where the condition permits.
+ *   ARITHMETIC  a number of JSON with an int, as in args.amount * 2: there is no such overload,
+ *               because JSON's numbers are doubles, so it always fails.
+ *   NEVER       it is false whatever the request is: a constant, or two bounds that exclude each
+ *               other.
+ *   DEMAND      no mistake: it is true only where `variable` is exactly the text `wanted`. Who
+ *               knows the rule's selectors can tell whether that can be. */
 #ifndef POLICY_CEL_LINT_H
 #define POLICY_CEL_LINT_H
 
 #include "policy/cel/cel.h"
 
-enum cel_remark_kind { CEL_REMARK_NEGATION, CEL_REMARK_ARITHMETIC, CEL_REMARK_NEVER, CEL_REMARK_DEMAND };
+enum cel_remark_kind {
+    CEL_REMARK_NEGATION,
+    CEL_REMARK_ARITHMETIC,
+    CEL_REMARK_NEVER,
+    CEL_REMARK_DEMAND
+};
 
 struct cel_remark {
     enum cel_remark_kind kind;

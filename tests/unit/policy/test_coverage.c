@@ -1,4 +1,5 @@
-/* Tests of what is told about a document's own tests: each result, and the rules that none has met. */
+/* Tests of what is told about a document's own tests: each result, and the rules that none has met.
+ */
 #include "unit/policy/support.h"
 
 struct told {
@@ -60,47 +61,51 @@ static void a_rule_that_is_outvoted_has_been_met(void **state)
 static void a_condition_has_to_be_true_or_fail_closed(void **state)
 {
     (void)state;
-    assert_unmatched("rules:\n"
-                     "  - {id: small, agents: [bot], actions: [pay], when: args.n < 5, decision: allow}\n"
-                     "  - {id: large, agents: [bot], actions: [pay], when: args.n >= 5, decision: allow}\n"
-                     "  - {id: odd, actions: [pay], when: args.m == 1, decision: deny}\n"
-                     "  - {id: lax, agents: [bot], actions: [pay], when: args.m == 1, decision: allow}\n"
-                     "tests:\n"
-                     "  - {request: {actor: bot, action: pay, args: {n: 4}}, expect: deny, rule: 'deny:odd'}\n",
-                     "1:large@3 3:lax@5");
+    assert_unmatched(
+        "rules:\n"
+        "  - {id: small, agents: [bot], actions: [pay], when: args.n < 5, decision: allow}\n"
+        "  - {id: large, agents: [bot], actions: [pay], when: args.n >= 5, decision: allow}\n"
+        "  - {id: odd, actions: [pay], when: args.m == 1, decision: deny}\n"
+        "  - {id: lax, agents: [bot], actions: [pay], when: args.m == 1, decision: allow}\n"
+        "tests:\n"
+        "  - {request: {actor: bot, action: pay, args: {n: 4}}, expect: deny, rule: 'deny:odd'}\n",
+        "1:large@3 3:lax@5");
 }
 
 static void subjects_and_resources_have_to_match(void **state)
 {
     (void)state;
-    assert_unmatched("roles: {finance: [carol]}\n"
-                     "rules:\n"
-                     "  - {id: people, roles: [finance], actions: [view], decision: allow}\n"
-                     "  - {id: agents, agents: [bot], actions: [view], decision: allow}\n"
-                     "  - {id: prod, resources: ['db:*'], actions: [view], decision: deny}\n"
-                     "tests:\n"
-                     "  - {request: {user_id: carol, action: view, resource: 'file:x'}, expect: allow}\n",
-                     "1:agents@4 2:prod@5");
+    assert_unmatched(
+        "roles: {finance: [carol]}\n"
+        "rules:\n"
+        "  - {id: people, roles: [finance], actions: [view], decision: allow}\n"
+        "  - {id: agents, agents: [bot], actions: [view], decision: allow}\n"
+        "  - {id: prod, resources: ['db:*'], actions: [view], decision: deny}\n"
+        "tests:\n"
+        "  - {request: {user_id: carol, action: view, resource: 'file:x'}, expect: allow}\n",
+        "1:agents@4 2:prod@5");
 }
 
 static void a_request_outside_its_scope_meets_no_rule(void **state)
 {
     (void)state;
-    assert_unmatched("rules:\n"
-                     "  - {id: a, agents: [bot], actions: [x], decision: allow}\n"
-                     "tests:\n"
-                     "  - {request: {actor: bot, action: x, scope: 'y'}, expect: deny, rule: 'token:scope'}\n",
-                     "0:a@2");
+    assert_unmatched(
+        "rules:\n"
+        "  - {id: a, agents: [bot], actions: [x], decision: allow}\n"
+        "tests:\n"
+        "  - {request: {actor: bot, action: x, scope: 'y'}, expect: deny, rule: 'token:scope'}\n",
+        "0:a@2");
 }
 
-static void the_rules_of_a_shadow_document_count(void **state)
+static void the_rules_and_roles_of_a_shadow_document_count(void **state)
 {
     (void)state;
     assert_unmatched("mode: shadow\n"
+                     "roles: {finance: [carol]}\n"
                      "rules:\n"
-                     "  - {id: a, agents: [bot], actions: [x], decision: allow}\n"
+                     "  - {id: a, roles: [finance], actions: [x], decision: allow}\n"
                      "tests:\n"
-                     "  - {request: {actor: bot, action: x}, expect: allow}\n",
+                     "  - {request: {user_id: carol, action: x}, expect: allow}\n",
                      "");
 }
 
@@ -146,7 +151,8 @@ static void what_is_wrong_otherwise_is_refused_untested_too(void **state)
     (void)state;
     struct policy_problems problems;
     struct policy_document *d = NULL;
-    assert_int_equal(policy_load_untested(STR("doc"), STR("rules: [{id: a}]"), &d, &problems), ERR_INVALID_POLICY);
+    assert_int_equal(policy_load_untested(STR("doc"), STR("rules: [{id: a}]"), &d, &problems),
+                     ERR_INVALID_POLICY);
     assert_true(problems.count > 0);
     assert_null(d);
 }
@@ -158,7 +164,8 @@ static void a_long_name_is_cut_between_characters(void **state)
     for (size_t i = 0; i < 254; i += 2) memcpy(name + i, "\xc3\xa9", 3); /* é */
     snprintf(text, sizeof text,
              "rules:\n  - {id: a, agents: [bot], actions: [x], decision: allow}\n"
-             "tests:\n  - {request: {actor: %s, action: x}, expect: deny}\n",
+             "tests:\n  - {request: {actor: %s, action: xx}, expect: deny}\n", /* an odd place to
+                                                                                  cut at */
              name);
     struct policy_document *d = load_named("doc", text);
     struct results results = {0};
@@ -177,7 +184,7 @@ int main(void)
         cmocka_unit_test(a_condition_has_to_be_true_or_fail_closed),
         cmocka_unit_test(subjects_and_resources_have_to_match),
         cmocka_unit_test(a_request_outside_its_scope_meets_no_rule),
-        cmocka_unit_test(the_rules_of_a_shadow_document_count),
+        cmocka_unit_test(the_rules_and_roles_of_a_shadow_document_count),
         cmocka_unit_test(a_document_with_failing_tests_can_be_loaded_to_hear_of_each),
         cmocka_unit_test(what_is_wrong_otherwise_is_refused_untested_too),
         cmocka_unit_test(a_long_name_is_cut_between_characters),

@@ -14,14 +14,17 @@ static struct policy_problems lint(const char *text)
 static struct policy_problems lint_when(const char *decision, const char *when)
 {
     char text[1024];
-    snprintf(text, sizeof text, "rules:\n  - {id: a, agents: [bot], actions: [pay, 'get_*'], decision: %s, when: '%s'}\n",
-             decision, when);
+    snprintf(
+        text, sizeof text,
+        "rules:\n  - {id: a, agents: [bot], actions: [pay, 'get_*'], decision: %s, when: '%s'}\n",
+        decision, when);
     return lint(text);
 }
 
 static void show(const struct policy_problems *p)
 {
-    for (size_t i = 0; i < p->count; i++) print_error("got %s: %s\n", p->list[i].path, p->list[i].message);
+    for (size_t i = 0; i < p->count; i++)
+        print_error("got %s: %s\n", p->list[i].path, p->list[i].message);
 }
 
 /* Exactly one lint, about `when`, that says this. */
@@ -53,7 +56,8 @@ static void assert_clean(const char *decision, const char *when)
 static void an_allow_that_rests_on_something_being_left_out_is_told(void **state)
 {
     (void)state;
-    assert_lint("allow", "!has(args.force)", "has(args.force) is negated: it permits what leaves that out");
+    assert_lint("allow", "!has(args.force)",
+                "has(args.force) is negated: it permits what leaves that out");
     assert_lint("allow", "args.n < 5 && !has(context.force)", "has(context.force) is negated");
     assert_lint("allow", "!(has(args.force) || args.n > 5)", "has(args.force) is negated");
     assert_lint("allow", "!(\"force\" in args)", "\"force\" in args is negated");
@@ -70,11 +74,13 @@ static void an_allow_that_rests_on_something_being_left_out_is_told(void **state
 static void an_allow_that_says_what_something_is_not_is_told(void **state)
 {
     (void)state;
-    assert_lint("allow", "!args.force", "args.force is negated: an agent chooses its args and context");
+    assert_lint("allow", "!args.force",
+                "args.force is negated: an agent chooses its args and context");
     assert_lint("allow", "args.env != \"prod\"", "args.env != \"prod\" is a negated test");
     assert_lint("allow", "!(args.env == \"prod\")", "args.env == \"prod\" is negated");
     assert_lint("allow", "!(args.env in [\"prod\", \"live\"])", "is negated");
-    assert_lint("allow", "!args.path.startsWith(\"/etc\")", "args.path.startsWith(\"/etc\") is negated");
+    assert_lint("allow", "!args.path.startsWith(\"/etc\")",
+                "args.path.startsWith(\"/etc\") is negated");
     assert_lint("allow", "!args.path.matches(\"^/etc\")", "is negated");
     assert_lint("allow", "args.list.all(x, x != \"prod\")", "x != \"prod\" is a negated test");
     assert_lint("allow", "!args.list.exists(x, x == \"prod\")", "x == \"prod\" is negated");
@@ -110,9 +116,12 @@ static void what_restricts_may_rest_on_absence(void **state)
 static void a_number_of_json_with_an_int_is_told(void **state)
 {
     (void)state;
-    assert_lint("allow", "args.amount * 2 < 500", "args.amount * 2 always fails: a number of JSON is a double, and 2 is an int; write 2.0");
+    assert_lint(
+        "allow", "args.amount * 2 < 500",
+        "args.amount * 2 always fails: a number of JSON is a double, and 2 is an int; write 2.0");
     assert_lint("deny", "100 - args.amount > 5.0", "100 is an int; write 100.0");
     assert_lint("deny", "args.a * args.b + 1 > 5.0", "1 is an int; write 1.0");
+    assert_lint("deny", "args.a * 2 * args.b > 5.0", "args.a * 2 always fails"); /* once */
     assert_lint("deny", "args.n % 2 == 0", "write int(args.n)");
     assert_lint("deny", "args.n * size(args.list) > 5.0", "write double(size(args.list))");
     assert_lint("deny", "args.n * -1 > 5.0", "write -1.0");
@@ -124,11 +133,13 @@ static void a_number_of_json_with_an_int_is_told(void **state)
 static void sums_and_safe_arguments_are_looked_at_too(void **state)
 {
     (void)state;
-    struct policy_problems p = lint("rules:\n"
-                                    "  - id: a\n    agents: [bot]\n    actions: [pay]\n    decision: human_review\n"
-                                    "    limit: {per: actor, window: 1h, sum: args.n * 2, max: 5}\n"
-                                    "  - id: b\n    agents: [bot]\n    actions: [write]\n    decision: compute\n"
-                                    "    compute: {tool: safe, args: {n: '${args.n + 1}', deep: {x: ['a ${args.m * 3} b']}}}\n");
+    struct policy_problems p =
+        lint("rules:\n"
+             "  - id: a\n    agents: [bot]\n    actions: [pay]\n    decision: human_review\n"
+             "    limit: {per: actor, window: 1h, sum: args.n * 2, max: 5}\n"
+             "  - id: b\n    agents: [bot]\n    actions: [write]\n    decision: compute\n"
+             "    compute: {tool: safe, args: {n: '${args.n + 1}', deep: {x: ['a ${args.m * 3} "
+             "b']}}}\n");
     if (p.count != 3) show(&p);
     assert_int_equal(p.count, 3);
     assert_string_equal(p.list[0].path, "rules[0].limit");
@@ -156,20 +167,25 @@ static void a_condition_that_is_never_true_is_told(void **state)
     (void)state;
     assert_lint("allow", "1 > 2", "is always false, so the rule never applies");
     assert_lint("allow", "args.n < 5 && false", "is always false");
-    assert_lint("allow", "args.n > 500 && args.n < 100", "nothing that args.n can be is left by args.n < 100, so the rule never applies");
-    assert_lint("deny", "args.n > 5 && args.m > 1 && 5 >= args.n", "nothing that args.n can be is left");
+    assert_lint("allow", "args.n > 500 && args.n < 100",
+                "nothing that args.n can be is left by args.n < 100, so the rule never applies");
+    assert_lint("deny", "args.n > 5 && args.m > 1 && 5 >= args.n",
+                "nothing that args.n can be is left");
     assert_lint("deny", "args.n == 5 && args.n == 6", "nothing that args.n can be");
     assert_lint("deny", "args.n >= 5.0 && args.n < 5", "nothing that args.n can be");
+    assert_lint("deny", "size(args.x) > 5 && size(args.x) < 3", "nothing that size(args.x) can be");
     assert_clean("allow", "args.n >= 5 && args.n <= 5");
     assert_clean("allow", "args.n > 500 || args.n < 100");
     assert_clean("allow", "args.n > 5 && args.m < 5");
+    assert_clean("allow", "size(args.x) + size(args.y) > 5 && size(args.x) + size(args.y) < 7");
     assert_clean("allow", "args.n > 1 && args.n > 5 && args.n < 6 && 3 < args.n");
 }
 
 static void a_condition_that_its_selectors_exclude_is_told(void **state)
 {
     (void)state;
-    assert_lint("allow", "action == \"refund\" && args.n < 5", "the rule's selectors leave no action \"refund\"");
+    assert_lint("allow", "action == \"refund\" && args.n < 5",
+                "the rule's selectors leave no action \"refund\"");
     assert_lint("allow", "\"bob\" == actor", "leave no actor \"bob\"");
     assert_lint("allow", "user == \"carol\"", "leave no user \"carol\"");
     assert_lint("allow", "\"finance\" in roles", "leave no roles \"finance\"");
@@ -182,9 +198,10 @@ static void a_condition_that_its_selectors_exclude_is_told(void **state)
 static void a_deny_with_a_condition_beats_nothing_always(void **state)
 {
     (void)state;
-    struct policy_problems p = lint("rules:\n"
-                                    "  - {id: a, agents: [bot], actions: [pay], decision: allow}\n"
-                                    "  - {id: b, actions: ['*'], when: args.n > 5, decision: deny}\n");
+    struct policy_problems p =
+        lint("rules:\n"
+             "  - {id: a, agents: [bot], actions: [pay], decision: allow}\n"
+             "  - {id: b, actions: ['*'], when: args.n > 5, decision: deny}\n");
     assert_int_equal(p.count, 0);
     p = lint("rules:\n"
              "  - {id: a, agents: [bot], actions: [pay], decision: allow}\n"
@@ -195,9 +212,10 @@ static void a_deny_with_a_condition_beats_nothing_always(void **state)
 static void a_safe_tool_that_is_denied_to_everyone_is_told(void **state)
 {
     (void)state;
-    struct policy_problems p = lint("rules:\n"
-                                    "  - {id: a, agents: [bot], actions: [w], decision: compute, compute: {tool: Drop_x}}\n"
-                                    "  - {id: b, actions: ['drop_*'], decision: deny}\n");
+    struct policy_problems p = lint(
+        "rules:\n"
+        "  - {id: a, agents: [bot], actions: [w], decision: compute, compute: {tool: Drop_x}}\n"
+        "  - {id: b, actions: ['drop_*'], decision: deny}\n");
     assert_int_equal(p.count, 1);
     assert_string_equal(p.list[0].path, "rules[0].compute");
     assert_true(has_problem(&p, "always a deny: rule b denies the safe tool to everyone"));
