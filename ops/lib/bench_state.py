@@ -24,7 +24,7 @@ slot. Which one a connection is on shows in the metric of crossed calls, so each
 the row that it turned out to be. Every figure is the median of the rounds, of which there are three
 at most: each one leaves state behind.
 
-A snapshot comes after so much journal, takes seconds of CPU where there is much state, and so falls
+A snapshot comes after so much journal, takes a second of CPU and more where there is much state, and falls
 into some rounds and not into others. `steady` is CPU without the threads that make snapshots, `mean`
 is all CPU over all requests of the row together. token_c64 compares what is steady: both kinds of
 requests journal the same. A round begins, and memory is read, when no snapshot is under way.
