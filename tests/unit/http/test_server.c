@@ -40,6 +40,7 @@ static void a_path_is_matched_after_decoding(void **state)
     (void)state;
     serves("GET /things/a%20b%C3%A9 HTTP/1.1\r\n" H "\r\n", "GET id=a b\xc3\xa9 q=");
     serves("GET /t%68ings/7 HTTP/1.1\r\n" H "\r\n", "GET id=7 q=");
+    serves("GET /things/a%2Fb%2f HTTP/1.1\r\n" H "\r\n", "GET id=a/b/ q="); /* it separates nothing */
     serves("GET /things/all HTTP/1.1\r\n" H "\r\n", "GET id= q=");
     serves("GET /things/%61ll HTTP/1.1\r\n" H "\r\n", "GET id= q=");
     serves("GET /things/.. HTTP/1.1\r\n" H "\r\n", "GET id=.. q=");
