@@ -75,6 +75,8 @@ bool str_is_utf8(struct str s, size_t *ret_offset);
 
 /* Unicode code points of well-formed UTF-8. */
 size_t str_code_points(struct str s);
+/* Writes one code point (at most U+10FFFF) as UTF-8: 1 to 4 bytes, which `to` has room for; how many. */
+size_t str_put_code_point(char *to, uint32_t c);
 
 /* Two lowercase hex digits for each byte; `to` holds 2 * size, no NUL. */
 void hex_write(char *to, const uint8_t *bytes, size_t size);

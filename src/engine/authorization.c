@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/limits.h"
 #include "engine/place.h"
+#include "engine/trip.h"
 #include "shards/delta.h"
 
 enum {
@@ -17,13 +18,8 @@ static struct authorization *of(struct errand *e) { return (struct authorization
 
 struct authorization *authorization_begin_sized(struct worker *w, struct http_exchange *x, size_t size)
 {
-    struct authorization *a = (struct authorization *)(void *)errand_begin(w, x, size);
-    if (a == NULL) {
-        struct fault f;
-        fault_set(&f, ERR_BODY_TOO_LARGE, "", "the request needs more memory than one request may use");
-        api_refuse(&w->api, x, &f, (struct str){0});
-        return NULL;
-    }
+    struct authorization *a = trip_begin_bare(w, x, size);
+    if (a == NULL) return NULL;
     a->tools = (struct decide_tools){.hasher = w->api.hasher, .chance = &w->api.chance, .now_ms = world_now_ms(),
                                      .started_ns = world_monotonic_ns()};
     return a;
@@ -146,14 +142,6 @@ static struct str spent_delta(struct authorization *a)
     return buf_view(&b);
 }
 
-static struct asker asker_of(const struct authorization *a)
-{
-    const struct key *key = a->caller.key;
-    struct asker who = {.principal = key->name, .owner = key->owner, .key_id = str_of(key->id_text, ID_TEXT)};
-    if (a->caller.token != NULL) who.token_actor = a->caller.token->actor;
-    return who;
-}
-
 static void record(struct authorization *a);
 
 /* A person has this very request before them already: it gets the same review. */
@@ -258,7 +246,7 @@ static void enqueue(struct authorization *a)
     struct call *c = &a->errand.call;
     bool is_user = p->kind == SUBJECT_USER;
     c->tenant = p->tenant;
-    c->asker = asker_of(a);
+    c->asker = trip_asker(&a->caller);
     c->records[0] = d->record;
     c->records[1] = d->beside;
     c->spent = spent_delta(a);
@@ -339,7 +327,7 @@ static void redeem(struct authorization *a)
 {
     struct call *c = &a->errand.call;
     c->tenant = a->ask.policy.tenant;
-    c->asker = asker_of(a);
+    c->asker = trip_asker(&a->caller);
     c->records[0] = a->d.record;
     c->records[1] = a->d.beside;
     c->spent = spent_delta(a);
@@ -350,19 +338,29 @@ static void redeem(struct authorization *a)
     errand_visit(&a->errand, CALL_REDEEM, slot_of_id(a->review.id), redeemed);
 }
 
-/* Whoever was away may have been overtaken by the kill switch: looked at again where it is recorded. */
-static bool stopped_meanwhile(const struct authorization *a)
+/* Whoever was away may have been overtaken by the kill switch or the end of its token: looked at again
+ * where it is recorded. */
+static bool was_away(const struct authorization *a) { return a->errand.x == NULL && !a->tools.dry_run; }
+
+static bool actor_stopped_meanwhile(const struct authorization *a)
 {
-    const struct worker *w = a->errand.worker;
     const struct policy_request *p = &a->ask.policy;
-    return a->errand.x == NULL && !a->tools.dry_run && p->kind == SUBJECT_AGENT &&
-           worker_actor_is_suspended(w, p->tenant, p->actor);
+    return was_away(a) && p->kind == SUBJECT_AGENT && worker_actor_is_suspended(a->errand.worker, p->tenant, p->actor);
+}
+
+static bool token_died_meanwhile(const struct authorization *a)
+{
+    return was_away(a) && a->caller.token != NULL && worker_token_is_dead(a->errand.worker, a->caller.token);
 }
 
 static void record(struct authorization *a)
 {
     enum verdict v = a->d.outcome.verdict;
-    if (v != VERDICT_DENY && stopped_meanwhile(a)) {
+    if (v != VERDICT_DENY && token_died_meanwhile(a)) {
+        fail(a, ERR_CREDENTIAL_REVOKED);
+        return;
+    }
+    if (v != VERDICT_DENY && actor_stopped_meanwhile(a)) {
         decide_deny(&a->d, "actor:suspended", "This actor is suspended.");
         settle_anew(a);
         return;

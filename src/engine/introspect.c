@@ -4,36 +4,22 @@
  * that). Everything else, be it forged, over, spent, revoked or another tenant's, is {"active":false}
  * and not a word more, so that nobody learns of tokens by guessing them. */
 #include "base/limits.h"
+#include "engine/member.h"
 #include "engine/tokens.h"
 
 enum { ANSWER_BYTES_MAX = 32 << 10 };
 
 struct introspection {
-    struct token_trip trip;      /* first */
+    struct trip trip;            /* first */
     struct token_claims claims;  /* views into the arena */
 };
 
 static void answer_inactive(struct errand *e) { errand_reply(e, 200, STR("{\"active\":false}"), (struct str){0}); }
 
-static void put_text(struct buf *b, struct str before, struct str text)
-{
-    if (text.size == 0) return;
-    buf_put(b, before);
-    json_put_string(b, text);
-}
-
 static void put_number(struct buf *b, struct str before, uint64_t number)
 {
     buf_put(b, before);
     buf_put_u64(b, number);
-}
-
-static void put_id(struct buf *b, struct str before, const char prefix[4], struct id id)
-{
-    char text[ID_TEXT];
-    id_write(prefix, id, text);
-    buf_put(b, before);
-    json_put_plain(b, str_of(text, ID_TEXT));
 }
 
 static void looked_up(struct errand *e)
@@ -42,7 +28,7 @@ static void looked_up(struct errand *e)
     const struct token_claims *c = &i->claims;
     const struct token_facts *t = &e->call.token.facts;
     if (e->call.err != ERR_OK && e->call.err != ERR_NOT_FOUND) {
-        token_trip_fail(&i->trip, e->call.err);
+        token_refuse(&i->trip, e->call.err);
         return;
     }
     if (e->call.err == ERR_NOT_FOUND || !token_is_active(e->worker, t, world_now_ms())) {
@@ -51,22 +37,22 @@ static void looked_up(struct errand *e)
     }
     char *bytes = arena_bytes(e->arena, ANSWER_BYTES_MAX);
     struct buf b = buf_over(bytes, bytes == NULL ? 0 : ANSWER_BYTES_MAX);
-    put_text(&b, STR("{\"active\":true,\"scope\":"), c->scope);
-    put_id(&b, STR(",\"client_id\":"), "key_", c->key);
-    put_text(&b, STR(",\"sub\":"), c->subject);
-    put_text(&b, STR(",\"aud\":"), c->audience);
-    put_text(&b, STR(",\"iss\":"), e->worker->api.token_issuer);
+    member_put_text(&b, STR("{\"active\":true,\"scope\":"), c->scope);
+    member_put_id(&b, STR(",\"client_id\":"), "key_", c->key);
+    member_put_text(&b, STR(",\"sub\":"), c->subject);
+    member_put_text(&b, STR(",\"aud\":"), c->audience);
+    member_put_text(&b, STR(",\"iss\":"), e->worker->api.token_issuer);
     put_number(&b, STR(",\"exp\":"), c->expires_at);
     put_number(&b, STR(",\"iat\":"), c->issued_at);
     put_number(&b, STR(",\"nbf\":"), c->not_before);
-    put_id(&b, STR(",\"jti\":"), "tok_", c->id);
+    member_put_id(&b, STR(",\"jti\":"), "tok_", c->id);
     buf_put_literal(&b, ",\"token_type\":\"Bearer\"");
-    put_text(&b, STR(",\"tenant\":"), c->tenant);
-    put_text(&b, STR(",\"actor\":"), c->actor);
-    put_text(&b, STR(",\"acting_for\":"), c->acting_for);
+    member_put_text(&b, STR(",\"tenant\":"), c->tenant);
+    member_put_text(&b, STR(",\"actor\":"), c->actor);
+    member_put_text(&b, STR(",\"acting_for\":"), c->acting_for);
     if (t->uses_max != 0) put_number(&b, STR(",\"uses_left\":"), t->uses_max - t->uses);
     buf_put_byte(&b, '}');
-    if (b.overflow) token_trip_fail(&i->trip, ERR_INTERNAL);
+    if (b.overflow) token_refuse(&i->trip, ERR_INTERNAL);
     else errand_reply(e, 200, buf_view(&b), (struct str){0});
 }
 
@@ -94,11 +80,11 @@ static enum err body_read(const struct http_exchange *x, struct str *ret_token, 
 {
     struct json *body;
     enum err err = api_body(x, &body, f);
-    if (err == ERR_OK) err = token_text_member(body, "tenant_id", ret_tenant, f);
+    if (err == ERR_OK) err = member_text(body, "tenant_id", LIMIT_ID_CHARACTERS, ret_tenant, f);
     if (err != ERR_OK) return err;
     const struct json *v = json_get(body, STR("token"));
     if (v == NULL || v->type == JSON_NULL) return ERR_OK;
-    if (v->type != JSON_STRING) return token_member_fault(f, ERR_WRONG_TYPE, "token", "must be a string");
+    if (v->type != JSON_STRING) return member_fault(f, ERR_WRONG_TYPE, "token", "must be a string");
     *ret_token = v->string;
     return ERR_OK;
 }
@@ -108,27 +94,23 @@ static enum err token_read(const struct http_exchange *x, struct caller *caller,
     struct str tenant = {0};
     *ret = (struct str){0};
     enum err err = is_form(x) ? form_read(x, ret, &tenant, f) : body_read(x, ret, &tenant, f);
-    if (err == ERR_OK && str_is_empty(*ret)) err = token_member_fault(f, ERR_MISSING_MEMBER, "token", "is required");
+    if (err == ERR_OK && str_is_empty(*ret)) err = member_fault(f, ERR_MISSING_MEMBER, "token", "is required");
     return err == ERR_OK ? api_settle_tenant(caller, tenant, f) : err;
 }
 
 void token_introspect_handle(void *context, struct http_exchange *x)
 {
     struct worker *w = context;
-    struct introspection *i = (struct introspection *)(void *)errand_begin(w, x, sizeof *i);
+    struct introspection *i = trip_begin_bare(w, x, sizeof *i);
     struct fault f;
     struct str text;
     uint64_t now_ms = world_now_ms();
-    if (i == NULL) {
-        fault_set(&f, ERR_BODY_TOO_LARGE, "", "the request needs more memory than one request may use");
-        api_refuse(&w->api, x, &f, (struct str){0});
-        return;
-    }
+    if (i == NULL) return;
     struct errand *e = &i->trip.errand;
     enum err err = api_admit(&w->api, x, x->route->roles, now_ms, &i->trip.caller, &f);
     if (err == ERR_OK) err = token_read(x, &i->trip.caller, &text, &f);
     if (err != ERR_OK) {
-        token_trip_refuse(&i->trip, &f);
+        trip_refuse(&i->trip, &f);
         return;
     }
     const struct api *api = &w->api;
@@ -138,7 +120,7 @@ void token_introspect_handle(void *context, struct http_exchange *x)
         return;
     }
     e->call.tenant = i->trip.caller.tenant;
-    e->call.asker.key_id = str_of(i->trip.caller.key->id_text, ID_TEXT);
+    e->call.asker = trip_asker(&i->trip.caller);
     e->call.asker.sees_all = true;
     e->call.token.id = i->claims.id;
     e->call.token.any_of_tenant = true;

@@ -8,6 +8,7 @@
  * chooses, so that a retry meets the first attempt wherever it comes in. A retry is answered with the
  * facts that were kept, signed again: Ed25519 gives the same text. */
 #include "base/limits.h"
+#include "engine/member.h"
 #include "engine/place.h"
 #include "engine/tokens.h"
 
@@ -19,7 +20,7 @@ enum {
 };
 
 struct mint {
-    struct token_trip trip;      /* first */
+    struct trip trip;            /* first */
     struct token_facts facts;
     struct str text;             /* the token, signed */
     char event_id[ID_TEXT], token_id[ID_TEXT], key_id[ID_TEXT];
@@ -41,7 +42,7 @@ static enum err check_spelling(const struct json *body, struct fault *f)
         buf_put_literal(&b, "this route spells it ");
         buf_put(&b, str_from(names[i].right));
         what[b.size] = '\0';
-        return token_member_fault(f, ERR_WRONG_CASE, names[i].wrong, what);
+        return member_fault(f, ERR_WRONG_CASE, names[i].wrong, what);
     }
     return ERR_OK;
 }
@@ -58,11 +59,11 @@ static enum err whole_member(const struct json *body, const char *name, uint64_t
     buf_put_literal(&b, "must be a whole number from 1 to ");
     buf_put_u64(&b, most);
     what[b.size] = '\0';
-    if (v->type != JSON_NUMBER) return token_member_fault(f, ERR_WRONG_TYPE, name, what);
+    if (v->type != JSON_NUMBER) return member_fault(f, ERR_WRONG_TYPE, name, what);
     if (!(v->number >= 1.0 && v->number <= (double)most) || v->number_kind != JSON_DOUBLE)
-        return token_member_fault(f, ERR_OUT_OF_RANGE, name, what);
+        return member_fault(f, ERR_OUT_OF_RANGE, name, what);
     *ret = (uint64_t)v->number;
-    return (double)*ret < v->number ? token_member_fault(f, ERR_OUT_OF_RANGE, name, what) : ERR_OK;
+    return (double)*ret < v->number ? member_fault(f, ERR_OUT_OF_RANGE, name, what) : ERR_OK;
 }
 
 /* One glob of a scope onto the others. A blank would make two of it, where the token is read. */
@@ -70,11 +71,11 @@ static enum err scope_add(struct buf *out, unsigned *count, struct str glob, str
 {
     for (size_t i = 0; i < glob.size; i++)
         if ((unsigned char)glob.bytes[i] <= ' ' || glob.bytes[i] == 0x7f)
-            return token_member_fault(f, ERR_BAD_VALUE, "scope", "an entry must not hold blanks or control characters");
-    if (glob.size == 0) return token_member_fault(f, ERR_BAD_VALUE, "scope", "an entry must not be empty");
+            return member_fault(f, ERR_BAD_VALUE, "scope", "an entry must not hold blanks or control characters");
+    if (glob.size == 0) return member_fault(f, ERR_BAD_VALUE, "scope", "an entry must not be empty");
     if (str_code_points(glob) > LIMIT_ID_CHARACTERS)
-        return token_member_fault(f, ERR_OUT_OF_RANGE, "scope", "has an entry longer than 256 characters");
-    if (++*count > TOKEN_SCOPES_MAX) return token_member_fault(f, ERR_OUT_OF_RANGE, "scope", "has more than 64 entries");
+        return member_fault(f, ERR_OUT_OF_RANGE, "scope", "has an entry longer than 256 characters");
+    if (++*count > TOKEN_SCOPES_MAX) return member_fault(f, ERR_OUT_OF_RANGE, "scope", "has more than 64 entries");
     if (out->size > 0) buf_put_byte(out, ' ');
     buf_put(out, glob);
     return ERR_OK;
@@ -91,11 +92,11 @@ static enum err scope_read(const struct json *v, struct buf *out, struct fault *
     } else if (v->type == JSON_ARRAY) {
         for (const struct json *e = v->child; e != NULL && err == ERR_OK; e = e->next)
             err = e->type == JSON_STRING ? scope_add(out, &count, e->string, f)
-                                         : token_member_fault(f, ERR_WRONG_TYPE, "scope", "must hold strings only");
+                                         : member_fault(f, ERR_WRONG_TYPE, "scope", "must hold strings only");
     } else {
-        return token_member_fault(f, ERR_WRONG_TYPE, "scope", "must be a string of action globs, or an array of them");
+        return member_fault(f, ERR_WRONG_TYPE, "scope", "must be a string of action globs, or an array of them");
     }
-    if (err == ERR_OK && count == 0) return token_member_fault(f, ERR_OUT_OF_RANGE, "scope", "must name at least one action");
+    if (err == ERR_OK && count == 0) return member_fault(f, ERR_OUT_OF_RANGE, "scope", "must name at least one action");
     return err;
 }
 
@@ -103,7 +104,7 @@ static enum err scope_member(struct mint *m, const struct json *body, struct fau
 {
     const struct json *v = json_get(body, STR("scope"));
     if (v == NULL || v->type == JSON_NULL || (v->type == JSON_STRING && v->string.size == 0))
-        return token_member_fault(f, ERR_MISSING_MEMBER, "scope", "is required");
+        return member_fault(f, ERR_MISSING_MEMBER, "scope", "is required");
     size_t most = v->raw.size + 1;
     char *bytes = arena_bytes(m->trip.errand.arena, most);
     if (bytes == NULL) return fault_plain(f, ERR_BODY_TOO_LARGE);
@@ -117,8 +118,8 @@ static enum err audience_member(struct mint *m, const struct json *body, struct 
 {
     const struct json *v = json_get(body, STR("audience"));
     if (json_is_string(v) && v->string.size == 0)
-        return token_member_fault(f, ERR_OUT_OF_RANGE, "audience", "must not be empty");
-    enum err err = token_text_member(body, "audience", &m->facts.audience, f);
+        return member_fault(f, ERR_OUT_OF_RANGE, "audience", "must not be empty");
+    enum err err = member_text(body, "audience", LIMIT_ID_CHARACTERS, &m->facts.audience, f);
     if (str_is_absent(m->facts.audience)) m->facts.audience = m->trip.errand.worker->api.token_audience;
     return err;
 }
@@ -128,16 +129,16 @@ static enum err names_read(struct mint *m, const struct json *body, struct fault
 {
     const struct key *key = m->trip.caller.key;
     struct token_facts *t = &m->facts;
-    enum err err = token_text_member(body, "actor", &t->actor, f);
-    if (err == ERR_OK) err = token_text_member(body, "acting_for", &t->acting_for, f);
+    enum err err = member_text(body, "actor", LIMIT_ID_CHARACTERS, &t->actor, f);
+    if (err == ERR_OK) err = member_text(body, "acting_for", LIMIT_ID_CHARACTERS, &t->acting_for, f);
     if (err != ERR_OK) return err;
     if (str_is_absent(t->actor)) t->actor = key->name;
     if (!globs_match(&key->actors, t->actor))
-        return token_member_fault(f, ERR_WRONG_ACTOR, "actor", "this key may not speak for this actor");
+        return member_fault(f, ERR_WRONG_ACTOR, "actor", "this key may not speak for this actor");
     if (!str_is_absent(t->acting_for) && !globs_match(&key->users, t->acting_for))
-        return token_member_fault(f, ERR_WRONG_USER, "acting_for", "this key may not speak for this user");
+        return member_fault(f, ERR_WRONG_USER, "acting_for", "this key may not speak for this user");
     if (worker_actor_is_suspended(m->trip.errand.worker, t->tenant, t->actor))
-        return token_member_fault(f, ERR_ACTOR_SUSPENDED, "actor", "is suspended");
+        return member_fault(f, ERR_ACTOR_SUSPENDED, "actor", "is suspended");
     return ERR_OK;
 }
 
@@ -188,7 +189,7 @@ static enum err sign(struct mint *m, const struct token_facts *t, struct fault *
         err = token_sign(api->signers, api->token_issuer, &c, &b);
     }
     if (err != ERR_OK)
-        return token_member_fault(f, ERR_OUT_OF_RANGE, "scope", "the token would be longer than 4096 bytes; name fewer actions");
+        return member_fault(f, ERR_OUT_OF_RANGE, "scope", "the token would be longer than 4096 bytes; name fewer actions");
     m->text = buf_view(&b);
     return ERR_OK;
 }
@@ -280,7 +281,7 @@ static void answer(struct mint *m, const struct token_facts *t, bool replayed)
     json_put_string(&b, t->scope);
     if (replayed) buf_put_literal(&b, ",\"replayed\":true");
     buf_put_byte(&b, '}');
-    if (b.overflow) token_trip_fail(&m->trip, ERR_INTERNAL);
+    if (b.overflow) token_refuse(&m->trip, ERR_INTERNAL);
     else errand_reply(&m->trip.errand, 201, buf_view(&b), (struct str){0});
 }
 
@@ -289,9 +290,9 @@ static void minted(struct errand *e)
     struct mint *m = of(e);
     const struct call *c = &e->call;
     struct fault f;
-    if (c->err != ERR_OK) token_trip_fail(&m->trip, c->err);
+    if (c->err != ERR_OK) token_refuse(&m->trip, c->err);
     else if (!c->mint.replayed) answer(m, &m->facts, false);
-    else if (sign(m, &c->mint.facts, &f) != ERR_OK) token_trip_fail(&m->trip, ERR_INTERNAL);
+    else if (sign(m, &c->mint.facts, &f) != ERR_OK) token_refuse(&m->trip, ERR_INTERNAL);
     else answer(m, &c->mint.facts, true);
 }
 
@@ -299,7 +300,7 @@ void token_mint_handle(void *context, struct http_exchange *x)
 {
     struct worker *w = context;
     struct json *body;
-    struct mint *m = (struct mint *)(void *)token_trip_begin(w, x, sizeof *m, &body);
+    struct mint *m = (struct mint *)(void *)trip_begin(w, x, sizeof *m, ROLE_ADMIN, &body);
     if (m == NULL) return;
     struct errand *e = &m->trip.errand;
     struct token_facts *t = &m->facts;
@@ -317,7 +318,7 @@ void token_mint_handle(void *context, struct http_exchange *x)
     }
     if (err == ERR_OK) err = record(m, &f);
     if (err != ERR_OK) {
-        token_trip_refuse(&m->trip, &f);
+        trip_refuse(&m->trip, &f);
         return;
     }
     e->call.mint.facts = *t;

@@ -5,9 +5,11 @@
  * decision and has a file of its own (redeem.c). */
 #include "base/limits.h"
 #include "engine/engine.h"
-#include "engine/errand.h"
 #include "engine/item.h"
+#include "engine/member.h"
+#include "engine/page.h"
 #include "engine/queue.h"
+#include "engine/trip.h"
 
 enum {
     NOTE_CHARACTERS_MAX = 2000,
@@ -18,8 +20,7 @@ enum {
 };
 
 struct look { /* an errand on one review, or on a page of them */
-    struct errand errand;        /* first */
-    struct caller caller;        /* not after a wait: its views are the bundle's */
+    struct trip trip;            /* first */
     struct id review;
     bool approve;
     struct str note, by;
@@ -29,44 +30,9 @@ struct look { /* an errand on one review, or on a page of them */
 
 static struct look *of(struct errand *e) { return (struct look *)(void *)e; }
 
-static void refuse(struct look *l, enum err err, const char *text)
+static struct look *look_begin(struct worker *w, struct http_exchange *x, struct json **ret_body)
 {
-    struct fault f;
-    if (text == NULL) fault_plain(&f, err);
-    else fault_set(&f, err, "", "%s", text);
-    errand_refuse(&l->errand, &f, (struct str){0});
-}
-
-/* ---- who asks ---- */
-
-struct asker queue_asker(const struct caller *c)
-{
-    const struct key *key = c->key;
-    struct asker who = {.principal = key->name, .owner = key->owner, .key_id = str_of(key->id_text, ID_TEXT)};
-    if (c->token != NULL) who.token_actor = c->token->actor;
-    else who.sees_all = (key->roles & ROLE_REVIEWER) != 0;
-    return who;
-}
-
-/* The errand of a queue route, with its caller and tenant settled; NULL: refused already. */
-static struct look *look_begin(struct worker *w, struct http_exchange *x, struct json *body)
-{
-    struct look *l = (struct look *)(void *)errand_begin(w, x, sizeof *l);
-    struct fault f;
-    if (l == NULL) {
-        fault_set(&f, ERR_BODY_TOO_LARGE, "", "the request needs more memory than one request may use");
-        api_refuse(&w->api, x, &f, (struct str){0});
-        return NULL;
-    }
-    enum err err = api_admit(&w->api, x, x->route->roles, world_now_ms(), &l->caller, &f);
-    if (err == ERR_OK) err = api_settle_tenant(&l->caller, body == NULL ? (struct str){0} : json_text(body, STR("tenant_id")), &f);
-    if (err != ERR_OK) {
-        errand_refuse(&l->errand, &f, (struct str){0});
-        return NULL;
-    }
-    l->errand.call.tenant = l->caller.tenant;
-    l->errand.call.asker = queue_asker(&l->caller);
-    return l;
+    return (struct look *)(void *)trip_begin(w, x, sizeof(struct look), ROLE_REVIEWER, ret_body);
 }
 
 /* ---- answers ---- */
@@ -74,7 +40,7 @@ static struct look *look_begin(struct worker *w, struct http_exchange *x, struct
 /* 409 with the winner. */
 static void refuse_resolved(struct look *l)
 {
-    const struct review_facts *r = &l->errand.call.review.facts;
+    const struct review_facts *r = &l->trip.errand.call.review.facts;
     char bytes[4096];
     struct buf b = buf_over(bytes, sizeof bytes);
     struct fault f;
@@ -84,13 +50,12 @@ static void refuse_resolved(struct look *l)
         fault_set(&f, ERR_ALREADY_RESOLVED, "", "the review is %s already", review_state_name(r->state));
     buf_put_byte(&b, '{');
     api_put_fault(&b, &f, r->trace_id);
-    buf_put_literal(&b, ",\"resolved_by\":");
-    json_put_string(&b, r->resolved_by.size > 0 ? r->resolved_by : STR(""));
+    member_put_text(&b, STR(",\"resolved_by\":"), r->resolved_by);
     buf_put_literal(&b, ",\"status\":");
     json_put_plain(&b, str_from(review_state_name(r->state)));
     buf_put_byte(&b, '}');
-    if (b.overflow) errand_refuse(&l->errand, &f, (struct str){0});
-    else errand_reply(&l->errand, 409, buf_view(&b), (struct str){0});
+    if (b.overflow) trip_refuse(&l->trip, &f);
+    else errand_reply(&l->trip.errand, 409, buf_view(&b), (struct str){0});
 }
 
 static void answer_item(struct errand *e, const struct review_facts *r, struct str before)
@@ -164,16 +129,16 @@ enum err queue_found(struct errand *e, struct id *ret, struct fault *f)
 static bool named(struct look *l, struct str name, void (*then)(struct errand *e))
 {
     struct fault f;
-    bool is_settled = queue_named(&l->errand, name, &l->review, then, &f);
-    if (f.err != ERR_OK) errand_refuse(&l->errand, &f, (struct str){0});
+    bool is_settled = queue_named(&l->trip.errand, name, &l->review, then, &f);
+    if (f.err != ERR_OK) trip_refuse(&l->trip, &f);
     return is_settled;
 }
 
 static bool found(struct look *l)
 {
     struct fault f;
-    if (queue_found(&l->errand, &l->review, &f) == ERR_OK) return true;
-    errand_refuse(&l->errand, &f, (struct str){0});
+    if (queue_found(&l->trip.errand, &l->review, &f) == ERR_OK) return true;
+    trip_refuse(&l->trip, &f);
     return false;
 }
 
@@ -181,8 +146,8 @@ static bool found(struct look *l)
 
 static void get(struct look *l)
 {
-    l->errand.call.review.id = l->review;
-    errand_visit(&l->errand, CALL_REVIEW_GET, slot_of_id(l->review), answer_review);
+    l->trip.errand.call.review.id = l->review;
+    errand_visit(&l->trip.errand, CALL_REVIEW_GET, slot_of_id(l->review), answer_review);
 }
 
 static void get_found(struct errand *e)
@@ -192,16 +157,17 @@ static void get_found(struct errand *e)
 
 void queue_get_handle(void *context, struct http_exchange *x)
 {
-    struct look *l = look_begin(context, x, NULL);
+    struct json *body;
+    struct look *l = look_begin(context, x, &body);
     if (l != NULL && named(l, x->params[0], get_found)) get(l);
 }
 
 static void wait(struct look *l)
 {
-    struct call *c = &l->errand.call;
+    struct call *c = &l->trip.errand.call;
     c->review.id = l->review;
     c->review.deadline_ms = world_now_ms() + l->timeout_ms;
-    errand_wait(&l->errand, sizeof *l, slot_of_id(l->review), answer_review);
+    errand_wait(&l->trip.errand, sizeof *l, slot_of_id(l->review), answer_review);
 }
 
 static void wait_found(struct errand *e)
@@ -211,7 +177,8 @@ static void wait_found(struct errand *e)
 
 void queue_wait_handle(void *context, struct http_exchange *x)
 {
-    struct look *l = look_begin(context, x, NULL);
+    struct json *body;
+    struct look *l = look_begin(context, x, &body);
     struct fault f;
     struct str text;
     if (l == NULL) return;
@@ -219,7 +186,7 @@ void queue_wait_handle(void *context, struct http_exchange *x)
     enum err err = http_parameter(x, STR("timeout_ms"), &text, &f);
     if (err == ERR_OK && !str_is_absent(text) && (!str_to_u64(text, &l->timeout_ms) || l->timeout_ms > WAIT_MOST_MS))
         err = fault_set(&f, ERR_BAD_PARAMETER, "", "timeout_ms: %.*s is not a whole number from 0 to %d", STR_FORMAT(text), WAIT_MOST_MS);
-    if (err != ERR_OK) errand_refuse(&l->errand, &f, (struct str){0});
+    if (err != ERR_OK) trip_refuse(&l->trip, &f);
     else if (named(l, x->params[0], wait_found)) wait(l);
 }
 
@@ -229,8 +196,8 @@ void queue_wait_handle(void *context, struct http_exchange *x)
 static uint32_t meets(struct look *l, struct str requirements)
 {
     static const struct json_options options = {0};
-    struct arena *arena = l->errand.arena;
-    const struct policy_set *policies = bundle_policies(l->errand.bundle, l->caller.tenant);
+    struct arena *arena = l->trip.errand.arena;
+    const struct policy_set *policies = bundle_policies(l->trip.errand.bundle, l->trip.caller.tenant);
     struct json *list;
     struct fault f;
     uint32_t bits = 0;
@@ -254,12 +221,12 @@ static void resolved(struct errand *e)
     switch (e->call.err) {
     case ERR_OK: answer_item(e, &e->call.review.facts, STR("\"success\":true,")); return;
     case ERR_ALREADY_RESOLVED: refuse_resolved(l); return;
-    case ERR_NOT_FOUND: refuse(l, ERR_NOT_FOUND, "there is no such review here"); return;
-    case ERR_SELF_REVIEW: refuse(l, ERR_SELF_REVIEW, "whoever asked, and whoever it was asked for, may not resolve the review"); return;
+    case ERR_NOT_FOUND: trip_refuse_with(&l->trip, ERR_NOT_FOUND, "there is no such review here"); return;
+    case ERR_SELF_REVIEW: trip_refuse_with(&l->trip, ERR_SELF_REVIEW, "whoever asked, and whoever it was asked for, may not resolve the review"); return;
     case ERR_WRONG_REVIEWER:
-        refuse(l, ERR_WRONG_REVIEWER, "resolved_by: has none of the roles that this review asks for");
+        trip_refuse_with(&l->trip, ERR_WRONG_REVIEWER, "resolved_by: has none of the roles that this review asks for");
         return;
-    default: refuse(l, e->call.err, NULL);
+    default: trip_refuse_with(&l->trip, e->call.err, NULL);
     }
 }
 
@@ -282,70 +249,38 @@ static void looked_at(struct errand *e)
     e->call.review.meets = bits;
     e->call.review.note = l->note;
     e->call.review.by = l->by;
-    e->call.review.owner = l->caller.key->owner;
-    e->call.review.principal = l->caller.key->name;
+    e->call.review.owner = l->trip.caller.key->owner;
+    e->call.review.principal = l->trip.caller.key->name;
     errand_visit(e, l->approve ? CALL_APPROVE : CALL_DENY, slot_of_id(l->review), resolved);
-}
-
-static enum err text_member(const struct json *body, const char *key, size_t most, struct str *ret, struct fault *f)
-{
-    char field[64];
-    struct buf b = buf_over(field, sizeof field - 1);
-    buf_put_byte(&b, '/');
-    buf_put(&b, str_from(key));
-    field[b.size] = '\0';
-    const struct json *v = body == NULL ? NULL : json_get(body, str_from(key));
-    *ret = (struct str){0};
-    if (v == NULL || v->type == JSON_NULL) return ERR_OK;
-    if (v->type != JSON_STRING) return fault_set(f, ERR_WRONG_TYPE, field, "%s: must be a string", key);
-    if (v->has_nul) return fault_set(f, ERR_BAD_VALUE, field, "%s: must not hold U+0000", key);
-    if (v->string.size > most && str_code_points(v->string) > most)
-        return fault_set(f, ERR_OUT_OF_RANGE, field, "%s: is longer than %zu characters", key, most);
-    if (v->string.size > 0) *ret = v->string;
-    return ERR_OK;
 }
 
 static enum err read_resolution(struct look *l, const struct json *body, struct fault *f)
 {
-    enum err err = text_member(body, "note", NOTE_CHARACTERS_MAX, &l->note, f);
-    if (err == ERR_OK) err = text_member(body, "resolved_by", LIMIT_ID_CHARACTERS, &l->by, f);
+    enum err err = member_text(body, "note", NOTE_CHARACTERS_MAX, &l->note, f);
+    if (err == ERR_OK) err = member_text(body, "resolved_by", LIMIT_ID_CHARACTERS, &l->by, f);
     if (err != ERR_OK) return err;
-    if (str_is_absent(l->by)) l->by = l->caller.key->owner;
-    if (!globs_match(&l->caller.key->reviewers, l->by))
+    if (str_is_absent(l->by)) l->by = l->trip.caller.key->owner;
+    if (!globs_match(&l->trip.caller.key->reviewers, l->by))
         return fault_set(f, ERR_WRONG_REVIEWER, "/resolved_by", "resolved_by: this key may not resolve reviews as %.*s", STR_FORMAT(l->by));
     return ERR_OK;
-}
-
-static enum err optional_body(const struct http_exchange *x, struct json **ret, struct fault *f)
-{
-    *ret = NULL;
-    return x->body.size == 0 ? ERR_OK : api_body(x, ret, f);
 }
 
 static void resolve(struct worker *w, struct http_exchange *x, bool approve)
 {
     struct json *body;
     struct fault f;
-    enum err err = optional_body(x, &body, &f);
-    if (err != ERR_OK) {
-        struct caller caller; /* a bad body is not told to whom nothing is told */
-        struct fault why;
-        if (api_admit(&w->api, x, x->route->roles, world_now_ms(), &caller, &why) != ERR_OK) f = why;
-        api_refuse(&w->api, x, &f, (struct str){0});
-        return;
-    }
-    struct look *l = look_begin(w, x, body);
+    struct look *l = look_begin(w, x, &body);
     if (l == NULL) return;
     l->approve = approve;
-    err = read_resolution(l, body, &f);
+    enum err err = read_resolution(l, body, &f);
     if (err == ERR_OK && !id_read("rev_", x->params[0], &l->review))
         err = fault_set(&f, ERR_NOT_FOUND, "", "there is no such review here; approve and deny take rev_ ids only");
     if (err != ERR_OK) {
-        errand_refuse(&l->errand, &f, (struct str){0});
+        trip_refuse(&l->trip, &f);
         return;
     }
-    l->errand.call.review.id = l->review;
-    errand_visit(&l->errand, CALL_REVIEW_GET, slot_of_id(l->review), looked_at);
+    l->trip.errand.call.review.id = l->review;
+    errand_visit(&l->trip.errand, CALL_REVIEW_GET, slot_of_id(l->review), looked_at);
 }
 
 void queue_approve_handle(void *context, struct http_exchange *x) { resolve(context, x, true); }
@@ -353,79 +288,40 @@ void queue_deny_handle(void *context, struct http_exchange *x) { resolve(context
 
 void queue_cancel_handle(void *context, struct http_exchange *x)
 {
-    struct look *l = look_begin(context, x, NULL);
+    struct json *body;
+    struct look *l = look_begin(context, x, &body);
     if (l == NULL) return;
     if (!id_read("rev_", x->params[0], &l->review)) {
-        refuse(l, ERR_NOT_FOUND, "there is no such review here; cancel takes rev_ ids only");
+        trip_refuse_with(&l->trip, ERR_NOT_FOUND, "there is no such review here; cancel takes rev_ ids only");
         return;
     }
-    l->errand.call.review.id = l->review;
-    errand_visit(&l->errand, CALL_CANCEL, slot_of_id(l->review), resolved);
+    l->trip.errand.call.review.id = l->review;
+    errand_visit(&l->trip.errand, CALL_CANCEL, slot_of_id(l->review), resolved);
 }
 
 /* ---- pages ---- */
 
-/* The next of all shards' answers by ordinal; NULL: none is left. */
-static const struct review_facts *next_of(struct errand *e, uint32_t *taken)
-{
-    const struct review_facts *first = NULL;
-    unsigned from = 0;
-    for (unsigned i = 0; i < e->gathered_count; i++) {
-        const struct call *c = e->gathered[i];
-        if (taken[i] == c->list.count) continue;
-        const struct review_facts *r = &c->list.reviews[taken[i]];
-        if (first != NULL && first->ordinal <= r->ordinal) continue;
-        first = r;
-        from = i;
-    }
-    if (first != NULL) taken[from]++;
-    return first;
-}
+static uint64_t ordinal_of(const struct call *c, uint32_t i) { return c->list.reviews[i].ordinal; }
 
-static enum err put_page(struct buf *b, struct errand *e, uint64_t limit)
+static enum err put_item(struct buf *b, struct errand *e, const struct call *c, uint32_t i)
 {
-    uint32_t *taken = arena_array(e->arena, uint32_t, e->gathered_count + 1);
-    if (taken == NULL) return ERR_BODY_TOO_LARGE;
-    uint64_t total = 0, count = 0, last = 0;
-    for (unsigned i = 0; i < e->gathered_count; i++) {
-        if (e->gathered[i]->err != ERR_OK) return e->gathered[i]->err;
-        total += e->gathered[i]->list.total;
-    }
-    buf_put_literal(b, "{\"items\":[");
-    const struct review_facts *r = NULL;
-    for (; count < limit && (r = next_of(e, taken)) != NULL; count++) {
-        buf_put(b, count > 0 ? STR(",{") : STR("{"));
-        enum err err = item_put_members(b, r, e->arena);
-        if (err != ERR_OK) return err;
-        buf_put_byte(b, '}');
-        last = r->ordinal;
-    }
-    bool more = count == limit && next_of(e, taken) != NULL;
-    buf_put_literal(b, "],\"count\":");
-    buf_put_u64(b, count);
-    buf_put_literal(b, ",\"limit\":");
-    buf_put_u64(b, limit);
-    buf_put_literal(b, ",\"total\":");
-    buf_put_u64(b, total);
-    buf_put_literal(b, ",\"next_cursor\":");
-    buf_put_u64(b, more ? last : 0);
+    buf_put_byte(b, '{');
+    enum err err = item_put_members(b, &c->list.reviews[i], e->arena);
     buf_put_byte(b, '}');
-    return b->overflow ? ERR_INTERNAL : ERR_OK;
+    return err;
 }
 
-static void answer_page(struct errand *e)
+static void listed(struct errand *e)
 {
-    struct buf b;
-    buf_init(&b, 16 << 10, PAGE_BYTES_MAX);
-    enum err err = put_page(&b, e, of(e)->limit);
-    if (err == ERR_OK) errand_reply(e, 200, buf_view(&b), (struct str){0});
-    else refuse(of(e), err == ERR_CORRUPT ? ERR_INTERNAL : err, NULL);
-    buf_fini(&b);
+    static const struct page_form form = {.begin = STR("{\"items\":["), .has_total = true, .bytes_max = PAGE_BYTES_MAX,
+                                          .ordinal = ordinal_of, .put = put_item};
+    enum err err = page_reply(e, &form, of(e)->limit);
+    if (err != ERR_OK) trip_refuse_with(&of(e)->trip, err == ERR_CORRUPT ? ERR_INTERNAL : err, NULL);
 }
 
 static enum err read_filters(struct look *l, struct http_exchange *x, bool pending, struct fault *f)
 {
-    struct call *c = &l->errand.call;
+    struct call *c = &l->trip.errand.call;
     struct str status = {0};
     enum err err = api_page(x, &l->limit, &c->list.after, f);
     if (err == ERR_OK) err = http_parameter(x, STR("actor"), &c->list.actor, f);
@@ -441,11 +337,12 @@ static enum err read_filters(struct look *l, struct http_exchange *x, bool pendi
 
 static void list(struct worker *w, struct http_exchange *x, bool pending)
 {
-    struct look *l = look_begin(w, x, NULL);
+    struct json *body;
+    struct look *l = look_begin(w, x, &body);
     struct fault f;
     if (l == NULL) return;
-    if (read_filters(l, x, pending, &f) != ERR_OK) errand_refuse(&l->errand, &f, (struct str){0});
-    else errand_gather(&l->errand, CALL_REVIEW_LIST, answer_page);
+    if (read_filters(l, x, pending, &f) != ERR_OK) trip_refuse(&l->trip, &f);
+    else errand_gather(&l->trip.errand, CALL_REVIEW_LIST, listed);
 }
 
 void queue_pending_handle(void *context, struct http_exchange *x) { list(context, x, true); }

@@ -2,11 +2,7 @@
 #ifndef ENGINE_QUEUE_H
 #define ENGINE_QUEUE_H
 
-#include "api/api.h"
 #include "engine/errand.h"
-
-/* How far this caller may look: its own reviews, or (a reviewer) the tenant's. Views into the caller. */
-struct asker queue_asker(const struct caller *c);
 
 /* The review that a path names, by its `rev_` id or by a trace id. True: *ret is it. False: a refusal
  * is in *f; or (f->err is ERR_OK) the trace id is being looked up, and `then` follows, in which

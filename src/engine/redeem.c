@@ -9,6 +9,7 @@
 #include "engine/authorization.h"
 #include "engine/place.h"
 #include "engine/queue.h"
+#include "engine/trip.h"
 
 struct redemption {
     struct authorization a;      /* first */
@@ -164,8 +165,7 @@ void queue_redeem_handle(void *context, struct http_exchange *x)
     r->traceparent = arena_copy(e->arena, http_header_get(x, STR("traceparent")));
     r->retry_header = arena_copy(e->arena, http_header_get(x, STR("idempotency-key")));
     e->call.tenant = r->a.caller.tenant;
-    e->call.asker = queue_asker(&r->a.caller);
-    e->call.asker.sees_all = false; /* only who asked may redeem */
+    e->call.asker = trip_asker(&r->a.caller); /* only who asked may redeem */
     if (queue_named(e, x->params[0], &r->review, found, &f)) look(r);
     else if (f.err != ERR_OK) authorization_refuse(&r->a, &f);
 }

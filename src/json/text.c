@@ -92,30 +92,6 @@ static int32_t hex4(struct str s, size_t at)
     return value;
 }
 
-static size_t put_utf8(char *to, uint32_t c)
-{
-    if (c < 0x80) {
-        to[0] = (char)c;
-        return 1;
-    }
-    if (c < 0x800) {
-        to[0] = (char)(0xC0 | c >> 6);
-        to[1] = (char)(0x80 | (c & 0x3F));
-        return 2;
-    }
-    if (c < 0x10000) {
-        to[0] = (char)(0xE0 | c >> 12);
-        to[1] = (char)(0x80 | (c >> 6 & 0x3F));
-        to[2] = (char)(0x80 | (c & 0x3F));
-        return 3;
-    }
-    to[0] = (char)(0xF0 | c >> 18);
-    to[1] = (char)(0x80 | (c >> 12 & 0x3F));
-    to[2] = (char)(0x80 | (c >> 6 & 0x3F));
-    to[3] = (char)(0x80 | (c & 0x3F));
-    return 4;
-}
-
 /* A \u escape whose digits begin at *at (a pair of them for what lies beyond U+FFFF); moves *at
  * past it. NULL, or the problem. */
 static const char *read_unicode(struct str s, size_t *at, uint32_t *ret)
@@ -172,7 +148,7 @@ static bool unescape(struct str inside, char *to, size_t *ret_size, bool *ret_nu
         f->problem = read_escape(inside, &at, &character);
         if (f->problem != NULL) return false;
         if (character == 0) *ret_nul = true;
-        size += put_utf8(to + size, character);
+        size += str_put_code_point(to + size, character);
     }
     *ret_size = size;
     return true;

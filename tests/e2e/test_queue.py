@@ -375,3 +375,27 @@ def test_what_was_answered_is_still_true_after_a_crash(fresh):
         assert wire.post(f"/v1/queue/{reviews[2]}/redeem", asked[2]).json["rule"] == "review:redeemed"
         assert wire.post(f"/v1/queue/{reviews[0]}/redeem", asked[0]).json["decision"] == "allow"
         assert wire.post(AGENT, asked[4]).json["review_id"] == reviews[4]
+
+
+def test_notes_of_pipelined_approvals_do_not_mix(queue):
+    """Each approval looks at its review first, which another reactor may own, while the next request's bytes come in."""
+    reviews = [queue.ask("refund", actor=f"bot-{i}")["review_id"] for i in range(60)]
+    notes = [f"{i:03d}" * (20 + i * 7) for i in range(len(reviews))]
+    with queue.stack.at_engine(queue.rita) as wire:
+        sent = [wire.encode("POST", f"/v1/queue/{review}/approve", {"note": note, "resolved_by": f"rita-{i}"})
+                for i, (review, note) in enumerate(zip(reviews, notes))]
+        sender = threading.Thread(target=wire.socket.sendall, args=(b"".join(sent),))
+        sender.start()
+        replies = [wire.read_reply() for _ in reviews]
+        sender.join()
+    for i, reply in enumerate(replies):
+        assert reply.status == 200, reply
+        assert (reply.json["resolution_note"], reply.json["resolved_by"]) == (notes[i], f"rita-{i}")
+
+
+def test_cancel_reads_its_body_like_every_other_route(queue):
+    review = queue.ask("refund")["review_id"]
+    refused(queue.call("POST", f"/v1/queue/{review}/cancel", queue.tenant.agent, {"tenant_id": 7}), 400, "wrong_type")
+    assert queue.get(review).json["status"] == "pending"
+    done = queue.call("POST", f"/v1/queue/{review}/cancel", queue.tenant.agent, {"tenant_id": queue.tenant.name}).json
+    assert done["status"] == "cancelled"

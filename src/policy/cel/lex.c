@@ -159,30 +159,6 @@ static void lex_number(struct cel_lexer *l, struct cel_token *t)
 
 /* ---- strings ---- */
 
-static size_t put_code_point(char *to, uint32_t c)
-{
-    if (c < 0x80) {
-        to[0] = (char)c;
-        return 1;
-    }
-    if (c < 0x800) {
-        to[0] = (char)(0xC0 | c >> 6);
-        to[1] = (char)(0x80 | (c & 0x3F));
-        return 2;
-    }
-    if (c < 0x10000) {
-        to[0] = (char)(0xE0 | c >> 12);
-        to[1] = (char)(0x80 | (c >> 6 & 0x3F));
-        to[2] = (char)(0x80 | (c & 0x3F));
-        return 3;
-    }
-    to[0] = (char)(0xF0 | c >> 18);
-    to[1] = (char)(0x80 | (c >> 12 & 0x3F));
-    to[2] = (char)(0x80 | (c >> 6 & 0x3F));
-    to[3] = (char)(0x80 | (c & 0x3F));
-    return 4;
-}
-
 /* `count` digits of that base behind the escape's letter; -1: one is none. */
 static int64_t escape_digits(struct cel_lexer *l, unsigned count, unsigned base)
 {
@@ -231,7 +207,7 @@ static void lex_escape(struct cel_lexer *l, bool is_bytes, char *to, size_t *siz
     if (is_bytes)
         to[(*size)++] = (char)value;
     else
-        *size += put_code_point(to + *size, (uint32_t)value);
+        *size += str_put_code_point(to + *size, (uint32_t)value);
 }
 
 static bool starts_with_quotes(const struct cel_lexer *l, uint32_t at, int quote, unsigned count)

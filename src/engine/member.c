@@ -1,0 +1,57 @@
+#include "engine/member.h"
+
+#include "base/time.h"
+
+enum err member_fault(struct fault *f, enum err err, const char *name, const char *what)
+{
+    char field[64];
+    struct buf b = buf_over(field, sizeof field - 1);
+    buf_put_byte(&b, '/');
+    buf_put(&b, str_from(name));
+    field[b.size] = '\0';
+    return fault_set(f, err, field, "%s: %s", name, what);
+}
+
+enum err member_text(const struct json *body, const char *name, size_t most, struct str *ret, struct fault *f)
+{
+    const struct json *v = body == NULL ? NULL : json_get(body, str_from(name));
+    *ret = (struct str){0};
+    if (v == NULL || v->type == JSON_NULL) return ERR_OK;
+    if (v->type != JSON_STRING) return member_fault(f, ERR_WRONG_TYPE, name, "must be a string");
+    if (v->has_nul) return member_fault(f, ERR_BAD_VALUE, name, "must not hold U+0000");
+    if (v->string.size > most && str_code_points(v->string) > most) {
+        char what[64];
+        struct buf b = buf_over(what, sizeof what - 1);
+        buf_put_literal(&b, "is longer than ");
+        buf_put_u64(&b, most);
+        buf_put_literal(&b, " characters");
+        what[b.size] = '\0';
+        return member_fault(f, ERR_OUT_OF_RANGE, name, what);
+    }
+    if (v->string.size > 0) *ret = v->string;
+    return ERR_OK;
+}
+
+void member_put_text(struct buf *b, struct str before, struct str text)
+{
+    if (text.size == 0) return;
+    buf_put(b, before);
+    json_put_string(b, text);
+}
+
+void member_put_time(struct buf *b, struct str before, uint64_t ms)
+{
+    char text[TIME_TEXT];
+    if (ms == 0) return;
+    time_write(ms, text);
+    buf_put(b, before);
+    json_put_plain(b, str_of(text, TIME_TEXT));
+}
+
+void member_put_id(struct buf *b, struct str before, const char prefix[4], struct id id)
+{
+    char text[ID_TEXT];
+    id_write(prefix, id, text);
+    buf_put(b, before);
+    json_put_plain(b, str_of(text, ID_TEXT));
+}

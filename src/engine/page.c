@@ -1,0 +1,85 @@
+#include "engine/page.h"
+
+enum { FIRST_BYTES = 16 << 10 };
+
+struct merge {
+    struct errand *e;
+    const struct page_form *form;
+    uint32_t *taken;             /* of each gathered answer */
+    const struct call *call;     /* the next thing is its i-th */
+    uint32_t i;
+    uint64_t ordinal;
+};
+
+/* Moves to the next of all shards' answers by ordinal; false: none is left. */
+static bool advance(struct merge *m)
+{
+    const struct errand *e = m->e;
+    unsigned from = 0;
+    m->call = NULL;
+    for (unsigned k = 0; k < e->gathered_count; k++) {
+        const struct call *c = e->gathered[k];
+        if (m->taken[k] == c->list.count) continue;
+        uint64_t ordinal = m->form->ordinal(c, m->taken[k]);
+        if (m->call != NULL && m->ordinal <= ordinal) continue;
+        m->call = c;
+        m->i = m->taken[k];
+        m->ordinal = ordinal;
+        from = k;
+    }
+    if (m->call == NULL) return false;
+    m->taken[from]++;
+    return true;
+}
+
+static enum err put_things(struct buf *b, struct merge *m, uint64_t limit, uint64_t *ret_count, uint64_t *ret_cursor)
+{
+    const struct page_form *form = m->form;
+    uint64_t looked_at = 0, last = 0;
+    for (; looked_at < limit && advance(m); looked_at++) {
+        last = m->ordinal;
+        if (form->is_wanted != NULL && !form->is_wanted(m->e, m->call, m->i)) continue;
+        if ((*ret_count)++ > 0) buf_put_byte(b, ',');
+        enum err err = form->put(b, m->e, m->call, m->i);
+        if (err != ERR_OK) return err;
+    }
+    *ret_cursor = looked_at == limit && advance(m) ? last : 0;
+    return ERR_OK;
+}
+
+static enum err put_page(struct buf *b, struct merge *m, uint64_t limit)
+{
+    const struct errand *e = m->e;
+    uint64_t total = 0, count = 0, cursor;
+    for (unsigned k = 0; k < e->gathered_count; k++) {
+        if (e->gathered[k]->err != ERR_OK) return e->gathered[k]->err;
+        total += e->gathered[k]->list.total;
+    }
+    buf_put(b, m->form->begin);
+    enum err err = put_things(b, m, limit, &count, &cursor);
+    if (err != ERR_OK) return err;
+    buf_put_literal(b, "],\"count\":");
+    buf_put_u64(b, count);
+    buf_put_literal(b, ",\"limit\":");
+    buf_put_u64(b, limit);
+    if (m->form->has_total) {
+        buf_put_literal(b, ",\"total\":");
+        buf_put_u64(b, total);
+    }
+    buf_put_literal(b, ",\"next_cursor\":");
+    buf_put_u64(b, cursor);
+    buf_put_byte(b, '}');
+    return b->overflow ? ERR_INTERNAL : ERR_OK;
+}
+
+enum err page_reply(struct errand *e, const struct page_form *form, uint64_t limit)
+{
+    struct merge m = {.e = e, .form = form, .taken = arena_array(e->arena, uint32_t, e->gathered_count + 1)};
+    if (m.taken == NULL) return ERR_BODY_TOO_LARGE;
+    struct buf b;
+    buf_init(&b, FIRST_BYTES, form->bytes_max);
+    enum err err = put_page(&b, &m, limit);
+    if (err == ERR_OK) errand_reply(e, 200, buf_view(&b), (struct str){0});
+    buf_fini(&b);
+    return err;
+}

@@ -1,0 +1,62 @@
+#include "engine/trip.h"
+
+#include "base/limits.h"
+#include "engine/engine.h"
+#include "engine/member.h"
+
+void *trip_begin_bare(struct worker *w, struct http_exchange *x, size_t size)
+{
+    struct fault f;
+    struct errand *e = errand_begin(w, x, size);
+    if (e != NULL) return e;
+    fault_set(&f, ERR_BODY_TOO_LARGE, "", "the request needs more memory than one request may use");
+    api_refuse(&w->api, x, &f, (struct str){0});
+    return NULL;
+}
+
+static enum err read_body(const struct http_exchange *x, struct json **ret, struct fault *f)
+{
+    enum http_body kind = x->route->body;
+    if (kind != HTTP_BODY_JSON && (kind != HTTP_BODY_OPTIONAL_JSON || x->body.size == 0)) return ERR_OK;
+    return api_body(x, ret, f);
+}
+
+struct trip *trip_begin(struct worker *w, struct http_exchange *x, size_t size, uint32_t sees_all, struct json **ret_body)
+{
+    struct trip *t = trip_begin_bare(w, x, size);
+    struct str tenant = {0};
+    struct fault f;
+    if (t == NULL) return NULL;
+    *ret_body = NULL;
+    enum err err = api_admit(&w->api, x, x->route->roles, world_now_ms(), &t->caller, &f);
+    if (err == ERR_OK) err = read_body(x, ret_body, &f);
+    if (err == ERR_OK) err = member_text(*ret_body, "tenant_id", LIMIT_ID_CHARACTERS, &tenant, &f);
+    if (err == ERR_OK) err = api_settle_tenant(&t->caller, tenant, &f);
+    if (err != ERR_OK) {
+        trip_refuse(t, &f);
+        return NULL;
+    }
+    struct call *c = &t->errand.call;
+    c->tenant = t->caller.tenant;
+    c->asker = trip_asker(&t->caller);
+    c->asker.sees_all = t->caller.token == NULL && (t->caller.key->roles & sees_all) != 0;
+    return t;
+}
+
+struct asker trip_asker(const struct caller *c)
+{
+    const struct key *key = c->key;
+    struct asker who = {.principal = key->name, .owner = key->owner, .key_id = str_of(key->id_text, ID_TEXT)};
+    if (c->token != NULL) who.token_actor = c->token->actor;
+    return who;
+}
+
+void trip_refuse(struct trip *t, const struct fault *f) { errand_refuse(&t->errand, f, (struct str){0}); }
+
+void trip_refuse_with(struct trip *t, enum err err, const char *text)
+{
+    struct fault f;
+    if (text == NULL) fault_plain(&f, err);
+    else fault_set(&f, err, "", "%s", text);
+    trip_refuse(t, &f);
+}
