@@ -20,25 +20,16 @@
  * replies it sends as many new requests, in one call. Latency is from that send to the read that
  * brought the reply; it goes into a histogram with 1.6 % steps. At the end nothing is sent any
  * more and what is under way is awaited. The result is one line of JSON on standard output. */
-#include <arpa/inet.h>
-#include <errno.h>
+#include "bench/client.h"
+
 #include <fcntl.h>
 #include <getopt.h>
 #include <inttypes.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <time.h>
-#include <unistd.h>
 
 enum {
     CONNECTIONS_MAX = 4096,
@@ -116,32 +107,6 @@ struct load {
     bool stopping;
     char *buffer; /* shared: what one read brings */
 };
-
-static void die(const char *what)
-{
-    fprintf(stderr, "load: %s: %s\n", what, strerror(errno));
-    exit(1);
-}
-
-static void refuse(const char *what)
-{
-    fprintf(stderr, "load: %s\n", what);
-    exit(2);
-}
-
-static void *allocate(size_t count, size_t size)
-{
-    void *memory = calloc(count, size);
-    if (memory == NULL) die("memory");
-    return memory;
-}
-
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 /* ---- histogram: exact below 64 ns, then 64 linear steps in each octave ---- */
 
@@ -310,17 +275,8 @@ static int connect_unix(const char *path)
 
 static int connect_tcp(const char *address)
 {
-    char host[64];
-    const char *colon = strrchr(address, ':');
-    if (colon == NULL || (size_t)(colon - address) >= sizeof host) refuse("--address must be HOST:PORT or unix:PATH");
-    memcpy(host, address, (size_t)(colon - address));
-    host[colon - address] = '\0';
-    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)strtoul(colon + 1, NULL, 10))};
-    if (inet_pton(AF_INET, host, &to.sin_addr) != 1) refuse("--address: HOST must be an IPv4 address");
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
-    if (fd < 0 || connect(fd, (struct sockaddr *)&to, sizeof to) != 0) die(address);
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    return fd;
+    struct sockaddr_in to = address_read(address);
+    return connect_to(&to);
 }
 
 static void connection_open(struct load *l, struct connection *c)

@@ -9,22 +9,13 @@
  * was answered and its waiter has heard. The span is from sending the approval to the read that
  * brought the waiter's reply. A wait that ends with the review still pending is asked again. The
  * result is one line of JSON on standard output. */
-#include <arpa/inet.h>
-#include <errno.h>
+#include "bench/client.h"
+
 #include <getopt.h>
 #include <inttypes.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
-#include <time.h>
-#include <unistd.h>
 
 enum {
     REVIEWS_MAX = 60000, /* as many connections have ports */
@@ -52,34 +43,6 @@ struct wake {
     struct reply reply;
 };
 
-static void die(const char *what)
-{
-    fprintf(stderr, "wake: %s: %s\n", what, strerror(errno));
-    exit(1);
-}
-
-static void refuse(const char *what)
-{
-    fprintf(stderr, "wake: %s\n", what);
-    exit(2);
-}
-
-static void *allocate(size_t count, size_t size)
-{
-    void *memory = calloc(count, size);
-    if (memory == NULL) die("memory");
-    return memory;
-}
-
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-/* ---- files ---- */
-
 static bool line_read(FILE *file, char line[LINE_MAX_BYTES])
 {
     if (fgets(line, LINE_MAX_BYTES, file) == NULL) return false;
@@ -105,15 +68,6 @@ static void reviews_read(struct wake *w, const char *path)
 }
 
 /* ---- one connection ---- */
-
-static int connection_open(const struct wake *w)
-{
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
-    if (fd < 0 || connect(fd, (const struct sockaddr *)&w->address, sizeof w->address) != 0)
-        die("connect");
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    return fd;
-}
 
 static void request_send(int fd, const char *method, const char *review, const char *verb,
                          const char *key)
@@ -167,11 +121,11 @@ static void all_wait(struct wake *w)
     w->epoll = epoll_create1(EPOLL_CLOEXEC);
     if (w->epoll < 0) die("epoll_create1");
     for (uint32_t n = 0; n < w->count; n++) {
-        w->waiters[n] = connection_open(w);
+        w->waiters[n] = connect_to(&w->address);
         watch(w, w->waiters[n], n);
         wait_send(w, n);
     }
-    w->approver = connection_open(w);
+    w->approver = connect_to(&w->address);
     watch(w, w->approver, w->count);
     printf("waiting\n");
     fflush(stdout);
@@ -252,20 +206,6 @@ static void approve_all(struct wake *w)
     free(order);
 }
 
-static void address_read(struct sockaddr_in *to, const char *text)
-{
-    char host[64];
-    const char *colon = strrchr(text, ':');
-    if (colon == NULL || (size_t)(colon - text) >= sizeof host)
-        refuse("--address must be HOST:PORT");
-    memcpy(host, text, (size_t)(colon - text));
-    host[colon - text] = '\0';
-    *to = (struct sockaddr_in){.sin_family = AF_INET,
-                               .sin_port = htons((uint16_t)strtoul(colon + 1, NULL, 10))};
-    if (inet_pton(AF_INET, host, &to->sin_addr) != 1)
-        refuse("--address: HOST must be an IPv4 address");
-}
-
 int main(int argc, char **argv)
 {
     static struct wake w;
@@ -278,7 +218,7 @@ int main(int argc, char **argv)
     };
     for (int o; (o = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         switch (o) {
-        case 'a': address_read(&w.address, optarg); break;
+        case 'a': w.address = address_read(optarg); break;
         case 'r': reviews_read(&w, optarg); break;
         case 'k': key_read(optarg, w.agent_key); break;
         case 'v': key_read(optarg, w.reviewer_key); break;
