@@ -160,39 +160,74 @@ def test_a_crash_in_the_middle_gives_back_nothing(racing):
         assert told + left <= len(stored) <= 100
 
 
-def test_nothing_is_accepted_after_a_revocation_was_answered(racing):
-    stack = racing
-    for round_number in range(10_000 if harness.LONG else 40):
-        minted = mint(stack, ttl_seconds=600)
-        stop, late, lock = threading.Event(), [], threading.Lock()
-        revoked_at = [None]
+BURST = 3  # requests of a connection under way when the switch is thrown
 
-        def hammer():
-            with stack.at_engine(minted["token"]) as wire:
-                while not stop.is_set():
-                    began = time.monotonic()
-                    status = wire.post(AGENT, {"action": "get_x"}).status
-                    if revoked_at[0] is not None and began > revoked_at[0] and status != 401:
-                        with lock:
-                            late.append(status)
-        threads = [threading.Thread(target=hammer) for _ in range(8)]
-        for thread in threads:
-            thread.start()
-        with stack.at_engine("agent") as wire:
-            reply = wire.delete(f"/v1/tokens/{minted['token_id']}")
-            revoked_at[0] = time.monotonic()
-            again = wire.delete(f"/v1/tokens/{minted['token_id']}")
-        time.sleep(0.02)
-        stop.set()
-        for thread in threads:
-            thread.join()
-        assert reply.status == again.status == 200 and reply.json["revoked_at"] == again.json["revoked_at"]
-        assert late == [], f"round {round_number}: accepted after the revocation was answered"
-        if round_number % 20 == 0:
+
+class Fire:
+    """Many connections, kept open, that all ask with one token: before, while and after it is stopped."""
+
+    def __init__(self, stack, connections=64):
+        self.stack, self.connections = stack, connections
+        self.wires = []
+
+    def open(self):
+        for wire in self.wires:
+            wire.close()
+        self.wires = [self.stack.at_engine("agent").open() for _ in range(self.connections)]
+
+    def stop(self, token, throw):
+        """Counts answers by status: of requests under way while `throw` is answered, of those sent after it was."""
+        during, after = collections.Counter(), collections.Counter()
+        for wire in self.wires:
+            wire.key = token
+        request = self.wires[0].encode("POST", AGENT, {"action": "get_x"})
+        for wire in self.wires:
+            wire.send(request * BURST)
+        throw()
+        for wire in self.wires:
+            wire.send(request)
+        for wire in self.wires:
+            during.update(wire.read_reply().status for _ in range(BURST))
+            after[wire.read_reply().status] += 1
+        return during, after
+
+
+def test_nothing_is_accepted_after_a_revocation_was_answered(racing):
+    stack, fire, during = racing, Fire(racing), collections.Counter()
+    rounds, crash_each = (10_000, 100) if harness.LONG else (200, 50)
+    fire.open()
+    revoker = stack.at_engine("agent").open()
+    for n in range(rounds):
+        minted = mint(stack, ttl_seconds=600)
+        path = f"/v1/tokens/{minted['token_id']}"
+        replies = []
+        met, after = fire.stop(minted["token"], lambda: replies.append(revoker.delete(path)))
+        during += met
+        assert replies[0].status == 200, replies
+        assert after == {401: fire.connections}, f"round {n}: accepted after the revocation was answered: {after}"
+        assert revoker.delete(path).json["revoked_at"] == replies[0].json["revoked_at"]
+        if n % crash_each == 0:
             stack.engine.kill()
             stack.engine.start()
             with stack.at_engine(minted["token"]) as wire:
                 assert wire.post(AGENT, {"action": "get_x"}).status == 401, "a revoked token is alive after a crash"
+            fire.open()
+    print(f"{rounds} revocations under {fire.connections} connections: {during[200]} answered 200 and {during[401]} 401 while "
+          f"each was under way, 0 of {rounds * fire.connections} accepted after it was answered")
+    assert during[200] > 0 and set(during) <= {200, 401}, during
+
+
+def test_nothing_is_accepted_after_a_suspension_was_answered(racing):
+    stack, fire = racing, Fire(racing)
+    rounds = 1000 if harness.LONG else 40
+    fire.open()
+    admin = stack.at_engine("admin").open()
+    for n in range(rounds):
+        token = mint(stack, actor=f"rogue-{n}", ttl_seconds=600)["token"]
+        replies = []
+        _, after = fire.stop(token, lambda: replies.append(admin.post(f"/v1/actors/rogue-{n}/suspend")))
+        assert replies[0].status == 200, replies
+        assert after == {401: fire.connections}, f"round {n}: accepted after the suspension was answered: {after}"
 
 
 def test_nothing_is_allowed_after_a_suspension_was_answered(racing):
