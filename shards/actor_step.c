@@ -36,7 +36,7 @@ static void tell(struct effects *e, enum notice_kind kind, const struct actor *a
                                    .tenant = a->facts.tenant,
                                    .actor = a->facts.actor,
                                    .at_ms = at_ms,
-                                   .expires_ms = a->facts.suspended_ms + ACTOR_REMEMBERED_MS});
+                                   .expires_ms = at_ms + ACTOR_REMEMBERED_MS});
 }
 
 /* ---- suspend ---- */
@@ -142,6 +142,7 @@ static void resume_step(struct shard *s, struct call *c, struct effects *e)
     struct actor *a = actor_find(&s->actors, c->tenant, c->actor.actor);
     if (a == NULL || a->resumed_ms > 0) {
         c->err = ERR_NOT_FOUND;
+        if (a != NULL) effects_reveal(e, a->mark);
         return;
     }
     if (c->actor.reason.size > NOTE_BYTES_MAX) {

@@ -150,7 +150,7 @@ void actor_resume(struct actor_table *t, struct actor *a, uint64_t at_ms)
     link_remove(&a->to_deny);
     a->resumed_ms = at_ms > 0 ? at_ms : 1;
     t->suspended--;
-    wheel_add(&t->wheel, &a->timer, a->facts.suspended_ms + ACTOR_REMEMBERED_MS);
+    wheel_add(&t->wheel, &a->timer, a->resumed_ms + ACTOR_REMEMBERED_MS);
 }
 
 void actor_deny(struct actor_table *t, struct actor *a)

@@ -3,8 +3,8 @@
  *   (unknown) --suspend--> SUSPENDED --resume--> RESUMED --a token's longest life--> (unknown)
  *                              ^--------suspend------/
  *
- * A resumed actor is kept while a token that died with its suspension could still be shown: after a
- * restart everybody has to know again that it is dead. Suspending puts the actor on the list
+ * A resumed actor is kept while a token from before its resume could still be shown: after a restart
+ * everybody has to know again that it is dead. Suspending puts the actor on the list
  * `to_deny`, from where its pending reviews are denied, a few a step; so the list outlives a crash
  * between the suspension and the last of them. */
 #ifndef SHARDS_ACTOR_TABLE_H

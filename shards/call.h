@@ -105,6 +105,7 @@ struct call {
             uint64_t after;      /* ordinals above this one only */
             uint32_t limit;
             uint64_t total;      /* out: how many match, beyond this page too */
+            bool cut;            /* out: there is more than had room; what follows the last of these is not known */
             uint32_t count;      /* out: of these: */
             struct review_facts *reviews;
             struct token_facts *tokens;

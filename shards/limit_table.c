@@ -4,9 +4,9 @@
 
 void limit_table_init(struct limit_table *t, size_t count_max)
 {
-    *t = (struct limit_table){0};
-    slab_init(&t->counters, sizeof(struct counter), count_max);
-    slab_init(&t->sums, LIMIT_BUCKETS * sizeof(int64_t), count_max);
+    *t = (struct limit_table){.count_max = count_max};
+    slab_init(&t->counters, sizeof(struct counter), SIZE_MAX);
+    slab_init(&t->sums, LIMIT_BUCKETS * sizeof(int64_t), SIZE_MAX);
     wheel_init(&t->wheel, 0);
 }
 
@@ -62,7 +62,7 @@ static struct counter *counter_make(struct limit_table *t, struct slot_key key, 
     return NULL;
 }
 
-/* Room for what is to be counted at `stamp_ms`, so that counting it cannot fail. NULL: none. */
+/* Room for what is to be counted at `stamp_ms`, so that counting it cannot fail. NULL: no memory. */
 static struct counter *counter_take(struct limit_table *t, const struct limit_ask *ask,
                                     uint64_t stamp_ms)
 {
@@ -125,6 +125,8 @@ enum err limit_count(struct limit_table *t, const struct limit_ask *ask, uint64_
     /* Counters were dropped by a later clock than this: one made anew may not count in what they
      * knew. */
     if (now_ms < t->wheel.now_ms) now_ms = t->wheel.now_ms;
+    bool is_known = map_get(&t->by_key, key_text(&ask->key)) != NULL;
+    if (!is_known && t->counters.count >= t->count_max) return ERR_FULL;
     struct counter *c = counter_take(t, ask, now_ms);
     if (c == NULL) return ERR_FULL;
     uint64_t bucket = limit_bucket(now_ms, c->window_ms);

@@ -27,6 +27,7 @@ struct counter {
 };
 
 struct limit_table {
+    size_t count_max;         /* for what counts anew; what is recorded already has to be taken */
     struct slab counters, sums;
     struct map by_key;
     struct wheel wheel;

@@ -9,8 +9,9 @@
 #include "shards/inside.h"
 
 enum {
-    TRACE_WALK_MAX = 1024
-}; /* reviews with one trace id that are looked at for one that the asker may see */
+    TRACE_WALK_MAX = 1024, /* reviews with one trace id that are looked at for one that the asker may see */
+    COPIES_BYTES_MAX = 4 << 20, /* of a page's reviews: a larger one is cut */
+};
 
 struct page {
     struct shard *shard;
@@ -20,7 +21,8 @@ struct page {
     uint32_t actor, action; /* digests of the filters; 0: none */
     bool maybe_overdue;     /* something may be past its deadline: each has to be looked at */
     uint32_t room;          /* of call->list.reviews */
-    bool full;              /* the call's arena is */
+    size_t bytes;           /* of the copies */
+    bool full;              /* no more of them */
 };
 
 static bool is_asked_for(const struct page *p, const struct review *r)
@@ -51,8 +53,10 @@ static bool is_out_of_state(const struct page *p, const struct review *r)
 static void show(struct page *p, const struct review *r)
 {
     struct call *c = p->call;
-    if (c->list.count == p->room) return;
-    if (review_show(r, c->now_ms, c->arena, &c->list.reviews[c->list.count]) != ERR_OK) {
+    if (p->full || c->list.count == p->room) return;
+    p->bytes += review_size(&r->facts);
+    if (p->bytes > COPIES_BYTES_MAX ||
+        review_show(r, c->now_ms, c->arena, &c->list.reviews[c->list.count]) != ERR_OK) {
         p->full = true;
         return;
     }
@@ -106,7 +110,7 @@ static void read_all(struct page *p, const struct review_tenant *n)
 {
     struct call *c = p->call;
     struct merge m = merge_begin(p, n, 0);
-    for (const struct order_place *place; !p->full && (place = merge_next(&m)) != NULL;) {
+    for (const struct order_place *place; (place = merge_next(&m)) != NULL;) {
         if (!place_matches(p, place) || is_out_of_state(p, place->item)) continue;
         c->list.total++;
         if (place->ordinal > c->list.after) show(p, place->item);
@@ -131,7 +135,7 @@ static void read_subject(struct page *p)
     const struct review_subject *subject =
         review_subject_find(&p->shard->reviews, c->tenant, false, c->list.actor);
     if (subject == NULL) return;
-    for (const struct link *k = subject->pending.head.next; k != &subject->pending.head && !p->full;
+    for (const struct link *k = subject->pending.head.next; k != &subject->pending.head;
          k = k->next) {
         const struct review *r = link_owner(k, struct review, of_subject);
         if (!is_asked_for(p, r) || is_out_of_state(p, r)) continue;
@@ -154,6 +158,7 @@ void review_list_step(struct shard *s, struct call *c, struct effects *e)
     const struct review_tenant *n = review_tenant_find(&s->reviews, c->tenant);
     c->list.count = 0;
     c->list.total = 0;
+    c->list.cut = false;
     if (n == NULL) return;
     if (!str_is_absent(c->list.actor)) p.actor = order_digest(c->list.actor);
     if (!str_is_absent(c->list.action)) p.action = order_digest(c->list.action);
@@ -172,29 +177,31 @@ void review_list_step(struct shard *s, struct call *c, struct effects *e)
         read_all(&p, n);
     else
         read_from(&p, n);
-    /* Half of a shard's page would hide its rest behind what other shards have later. */
-    if (p.full) c->err = ERR_OVERLOADED;
+    c->list.cut = p.full;
+    if (p.full && c->list.count == 0) c->err = ERR_OVERLOADED;
 }
 
+/* Of those found only the ids: whoever is told goes on to ask for one. */
 void review_find_step(struct shard *s, struct call *c, struct effects *e)
 {
-    struct page p = {.shard = s,
-                     .call = c,
-                     .effects = e,
-                     .room = c->list.limit < CALL_TRACES_MAX ? c->list.limit : CALL_TRACES_MAX};
+    const uint32_t room = c->list.limit < CALL_TRACES_MAX ? c->list.limit : CALL_TRACES_MAX;
     c->list.count = 0;
     c->list.total = 0;
+    c->list.cut = false;
     c->list.reviews = arena_array(c->arena, struct review_facts, CALL_TRACES_MAX);
-    p.full = c->list.reviews == NULL;
+    if (c->list.reviews == NULL) {
+        c->err = ERR_OVERLOADED;
+        return;
+    }
     const struct review_trace *k = review_trace_find(&s->reviews, c->tenant, c->list.trace_id);
-    for (unsigned steps = 0; k != NULL && !p.full && c->list.total < p.room; k = k->next) {
+    for (unsigned steps = 0; k != NULL && c->list.count < room; k = k->next) {
         if (++steps > TRACE_WALK_MAX) { /* a trace id that so many share names nobody's review */
             c->err = ERR_AMBIGUOUS_TRACE;
             return;
         }
         if (!review_is_visible(k->review, c)) continue;
-        c->list.total++;
-        show(&p, k->review);
+        c->list.reviews[c->list.count++].id = k->review->facts.id;
+        effects_reveal(e, k->review->mark);
     }
-    if (p.full) c->err = ERR_OVERLOADED;
+    c->list.total = c->list.count;
 }

@@ -430,13 +430,13 @@ static void redeem(struct shard *s, struct review *r, struct call *c, struct eff
     const struct review_facts *f = &r->facts;
     const struct retry *retry = &c->review.retry;
     c->review.replayed = false;
-    if (retry->given && f->redemption.size > 0 && digest_equal(&retry->key, &f->retry_key)) {
+    if (!f->is_user && actor_is_suspended(&s->actors, f->tenant, f->subject)) {
+        answer(r, c, ERR_ACTOR_SUSPENDED, e); /* home looked before the kill switch was thrown */
+    } else if (retry->given && f->redemption.size > 0 && digest_equal(&retry->key, &f->retry_key)) {
         c->review.replayed = digest_equal(&retry->body, &f->retry_body);
         answer(r, c, c->review.replayed ? ERR_OK : ERR_IDEMPOTENCY_MISMATCH, e);
     } else if (f->state != REVIEW_APPROVED || !digest_equal(&f->binding, &c->review.binding)) {
         answer(r, c, ERR_NOT_REDEEMABLE, e);
-    } else if (!f->is_user && actor_is_suspended(&s->actors, f->tenant, f->subject)) {
-        answer(r, c, ERR_ACTOR_SUSPENDED, e); /* home looked before the kill switch was thrown */
     } else {
         enum err err = closed(spend(s, r, c, e));
         answer(r, c, err, e);

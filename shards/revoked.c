@@ -140,7 +140,7 @@ struct stopped {
     uint64_t hash;
     struct str tenant, actor;
     bool suspended;
-    uint64_t dead_before_ms;
+    uint64_t dead_until_ms;
     uint64_t changed_ms;
     char bytes[];
 };
@@ -277,19 +277,18 @@ static struct stopped *actor_new(struct revoked_view *v, uint64_t hash, const st
     return a;
 }
 
-/* A resume lets the actor go on, and none of its older tokens: those stay dead as of the suspension. One that
- * comes without its suspension (it was before this process) says itself when that was. */
+/* A resume lets the actor go on, and none of its older tokens. Dead is what was minted before the resume, not
+ * before the suspension: while that was on its way to all reactors, one that had not heard of it could mint. */
 static void take_actor(struct revoked_view *v, const struct effect_notice *n, uint64_t now_ms)
 {
     if (crowded(v->actor_count, v->actor_places)) actors_rebuild(v, now_ms);
     uint64_t hash = actor_hash(n->tenant, n->actor);
     struct stopped **place = actor_place(v, hash, n->tenant, n->actor);
-    bool is_new = *place == NULL;
-    if (is_new) *place = actor_new(v, hash, n);
+    if (*place == NULL) *place = actor_new(v, hash, n);
     struct stopped *a = *place;
     a->suspended = n->kind == NOTICE_ACTOR_SUSPENDED;
     a->changed_ms = now_ms;
-    if ((a->suspended || is_new) && n->at_ms > a->dead_before_ms) a->dead_before_ms = n->at_ms;
+    if (n->at_ms > a->dead_until_ms) a->dead_until_ms = n->at_ms;
 }
 
 bool revoked_view_take(struct revoked_view *v, uint64_t now_ms)
@@ -316,12 +315,12 @@ bool revoked_view_token(const struct revoked_view *v, struct id token)
     return v->token_count > 0 && token_place(v, token)->expires_ms != 0;
 }
 
-bool revoked_view_actor(const struct revoked_view *v, struct str tenant, struct str actor, uint64_t *ret_dead_before_ms)
+bool revoked_view_actor(const struct revoked_view *v, struct str tenant, struct str actor, uint64_t *ret_dead_until_ms)
 {
-    *ret_dead_before_ms = 0;
+    *ret_dead_until_ms = 0;
     if (v->actor_count == 0) return false;
     const struct stopped *a = *actor_place(v, actor_hash(tenant, actor), tenant, actor);
     if (a == NULL) return false;
-    *ret_dead_before_ms = a->dead_before_ms;
+    *ret_dead_until_ms = a->dead_until_ms;
     return a->suspended;
 }

@@ -474,6 +474,7 @@ void shard_notices(const struct shard *s,
         if (a->resumed_ms == 0) continue;
         n.kind = NOTICE_ACTOR_RESUMED;
         n.at_ms = a->resumed_ms;
+        n.expires_ms = a->resumed_ms + ACTOR_REMEMBERED_MS;
         each(context, &n);
     }
 }

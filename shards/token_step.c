@@ -48,6 +48,7 @@ static enum err mint(struct shard *s, struct call *c, struct effects *e)
     struct str delta = effects_take(e, &out, most);
     if (delta.size == 0 || delta.size > LIMIT_DELTA_BYTES || c->records[0].size > LIMIT_EVENT_BYTES)
         return ERR_OUT_OF_RANGE;
+    if (s->tokens.count >= s->tokens.count_max) return ERR_OVERLOADED;
     struct token *k;
     enum err err = token_add(&s->tokens, &c->mint.facts, &c->mint.retry, &k);
     if (err != ERR_OK) return err == ERR_FULL ? ERR_OVERLOADED : err;

@@ -291,7 +291,7 @@ enum err token_add(struct token_table *t, const struct token_facts *f, const str
         f->audience.size > TEXT_MOST || str_is_empty(f->tenant))
         return ERR_OUT_OF_RANGE;
     if (token_find(t, f->id) != NULL) return ERR_EXISTS;
-    if (t->count >= t->count_max || !make_place(t)) return ERR_FULL;
+    if (!make_place(t)) return ERR_FULL;
     struct token_tenant *tenant = tenant_take(t, f->tenant);
     if (tenant == NULL || !order_ready(&tenant->all, &t->spare)) return ERR_FULL;
     struct token_minter *m = minter_take(t, tenant, f->key);

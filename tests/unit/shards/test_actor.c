@@ -249,7 +249,7 @@ static void after_recovery_everybody_is_told_of_who_is_and_who_was_suspended(voi
     assert_int_equal(t.at_ms[1], scene_start_ms + 1000);
     assert_int_equal(scene_compare(s->shard, s->twin), 1);
 
-    scene_tick(s, 24 * 3600 * 1000 - 1001); /* until no token can be left that died with it */
+    scene_tick(s, 24 * 3600 * 1000 - 1); /* until no token can be left from before the resume */
     assert_int_equal(scene_compare(s->shard, s->twin), 1);
     scene_tick(s, 1);
     assert_int_equal(scene_compare(s->shard, s->twin), 0);

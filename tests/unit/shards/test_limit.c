@@ -266,6 +266,21 @@ static void a_full_table_counts_nothing_for_a_newcomer_and_goes_on_for_the_other
     limit_table_fini(&t);
 }
 
+static void what_is_recorded_is_taken_by_a_full_table(void **state)
+{
+    (void)state;
+    struct limit_table t;
+    struct limit_ask first = ask_of(1, 1000), second = ask_of(2, 1000), third = ask_of(3, 1000);
+    struct limit_told told = {.counted = true, .stamp_ms = now_2026};
+    first.count_max = second.count_max = third.count_max = 1;
+    limit_table_init(&t, 1);
+    assert_int_equal(limit_apply(&t, &first, &told), ERR_OK);
+    assert_int_equal(limit_apply(&t, &second, &told), ERR_OK);
+    assert_false(count_at(&t, &second, now_2026));
+    assert_int_equal(limit_count(&t, &third, now_2026, &told), ERR_FULL);
+    limit_table_fini(&t);
+}
+
 /* ---- giving back, forgetting ---- */
 
 static void what_is_given_back_may_be_counted_again(void **state)
@@ -620,6 +635,7 @@ int main(void)
         cmocka_unit_test(sums_that_overflow_are_over_and_stay_so_when_some_is_given_back),
         cmocka_unit_test(counters_do_not_see_each_other),
         cmocka_unit_test(a_full_table_counts_nothing_for_a_newcomer_and_goes_on_for_the_others),
+        cmocka_unit_test(what_is_recorded_is_taken_by_a_full_table),
         cmocka_unit_test(what_is_given_back_may_be_counted_again),
         cmocka_unit_test(giving_back_an_amount_that_could_not_be_read_changes_no_sum),
         cmocka_unit_test(a_record_from_before_counts_in_its_own_bucket),

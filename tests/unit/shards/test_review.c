@@ -615,6 +615,20 @@ static void a_retried_redemption_is_answered_as_before(void **state)
     same_as_twin(s);
 }
 
+static void a_suspended_actor_is_not_told_again_what_it_was_allowed(void **state)
+{
+    struct scene *s = *state;
+    struct id id = scene_approved(s);
+    struct call *c = scene_redeem_call(s, id, STR("fleet"), 5, 6);
+    scene_ask(s, c);
+    assert_int_equal(c->err, ERR_OK);
+    scene_suspend(s, STR("invoice_bot"));
+    c = scene_redeem_call(s, id, STR("fleet"), 5, 6);
+    scene_ask(s, c);
+    assert_int_equal(c->err, ERR_ACTOR_SUSPENDED);
+    assert_false(c->review.replayed);
+}
+
 static void a_key_of_zeros_is_nobodys_until_it_was_used(void **state)
 {
     struct scene *s = *state;
@@ -727,6 +741,7 @@ int main(void)
         scene_test(an_approval_is_spent_once),
         scene_test(the_decision_and_the_spending_are_one_record),
         scene_test(a_retried_redemption_is_answered_as_before),
+        scene_test(a_suspended_actor_is_not_told_again_what_it_was_allowed),
         scene_test(a_key_of_zeros_is_nobodys_until_it_was_used),
         scene_test(only_the_approved_request_of_who_asked_is_redeemed),
         scene_test(what_is_not_approved_is_not_redeemed),

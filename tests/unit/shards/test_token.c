@@ -174,6 +174,25 @@ static void a_full_shard_mints_nothing_until_a_token_has_expired(void **state)
     assert_int_equal(scene_compare(s->shard, s->twin), 2);
 }
 
+/* What follows a snapshot may hold more than was ever there at once: the expired of it were not dropped. */
+static void what_is_recorded_is_taken_beyond_the_bound(void **state)
+{
+    struct scene *s = *state;
+    const struct shard_options small = {.count = 1, .tokens_max = 2};
+    scene_restart(s, &small);
+    for (unsigned i = 0; i < 5; i++) {
+        mint(s, (struct wish){.ttl_ms = 1000});
+        mint(s, (struct wish){.ttl_ms = 1000});
+        scene_tick(s, 61000);
+    }
+    struct shard *recovered = shard_create(&small);
+    for (size_t i = 0; i < s->record_count; i++) scene_apply(recovered, s->records[i].event, s->records[i].delta);
+    assert_int_equal(scene_compare(recovered, recovered), 10);
+    shard_prune(recovered, s->now_ms);
+    assert_int_equal(scene_compare(recovered, s->shard), 0);
+    shard_destroy(recovered);
+}
+
 static void a_scope_too_large_for_a_record_is_refused_and_the_shard_lives(void **state)
 {
     static char scope[LIMIT_DELTA_BYTES];
@@ -808,6 +827,7 @@ int main(void)
         scene_test(what_home_spent_for_the_minting_is_in_its_record),
         scene_test(an_id_that_is_there_already_is_refused_and_recorded_nowhere),
         scene_test(a_full_shard_mints_nothing_until_a_token_has_expired),
+        scene_test(what_is_recorded_is_taken_beyond_the_bound),
         scene_test(a_scope_too_large_for_a_record_is_refused_and_the_shard_lives),
         scene_test(the_same_key_and_body_get_the_same_token_and_no_second_record),
         scene_test(the_same_key_with_another_body_is_a_mismatch),
