@@ -1,7 +1,7 @@
 /* load.c - a load generator: one thread, epoll, keep-alive connections, fixed pipelining depth.
  *
  *   load --address HOST:PORT|unix:PATH --path /v1/agent/authorize --file BODIES [--file BODIES]
- *        [--key-file FILE] [--connections N] [--pipeline N] [--seconds S | --requests N]
+ *        [--key-file FILE] [--connections N] [--pipeline N | --rate N] [--seconds S | --requests N]
  *        [--serial N] [--member NAME --save FILE] [--open-slowly]
  *
  * BODIES holds one request body a line. All requests are built once, head and body, side by side
@@ -17,10 +17,13 @@
  * a good request all the same.) --save writes a string member of each reply, one a line.
  *
  * A connection always has `pipeline` requests under way (a closed loop): for each batch of
- * replies it sends as many new requests, in one call. Latency is from that send to the read that
+ * replies it sends as many new requests, in one call. With --rate it is an open loop: so many requests
+ * are due each second, whatever was answered so far; each goes out on a connection that has none under
+ * way, as soon as there is one, and its latency counts from when it was due. Latency is from that send (or
+ * due time) to the read that
  * brought the reply; it goes into a histogram with 1.6 % steps. At the end nothing is sent any
  * more and what is under way is awaited. The result is one line of JSON on standard output. */
-#include "bench/client.h"
+#include "client.h"
 
 #include <fcntl.h>
 #include <getopt.h>
@@ -53,6 +56,7 @@ struct settings {
     unsigned connections, pipeline, file_count;
     double seconds;
     uint64_t requests; /* 0: by time */
+    uint64_t rate;     /* due a second; 0: a closed loop */
     uint64_t serial;   /* of the first request */
     bool opens_slowly;
 };
@@ -105,6 +109,7 @@ struct load {
     uint64_t latency_max_ns;
     uint64_t start_ns, end_ns; /* end: when sending stops */
     bool stopping;
+    unsigned turn; /* the connection to look at next, in an open loop */
     char *buffer; /* shared: what one read brings */
 };
 
@@ -331,10 +336,45 @@ static bool may_send(const struct load *l)
     return l->settings->requests == 0 || l->sent < l->settings->requests;
 }
 
+/* One request that was due at `due`; false if the connection broke. */
+static bool connection_send(struct load *l, struct connection *c, uint64_t due)
+{
+    struct requests *r = c->requests;
+    c->unsent_from = r->starts[c->next];
+    c->unsent_to = r->starts[c->next + 1];
+    request_number(r, c->next, l->settings->serial + l->sent);
+    c->next = (c->next + 1) % r->count;
+    c->sent_ns[c->oldest] = due;
+    c->under_way = 1;
+    l->sent++;
+    return connection_flush(l, c);
+}
+
+static bool is_idle(const struct connection *c) { return c->under_way == 0 && c->unsent_from == c->unsent_to; }
+
+/* Sends what is due, as far as connections are idle. Milliseconds until the next is due; -1: a reply comes first. */
+static int load_pace(struct load *l)
+{
+    const struct settings *s = l->settings;
+    for (unsigned looked = 0; may_send(l); l->turn = (l->turn + 1) % s->connections) {
+        uint64_t due = l->start_ns + (uint64_t)((double)l->sent * 1e9 / (double)s->rate), now = now_ns();
+        if (due > now) return due - now > 2000000 ? (int)((due - now) / 1000000) : 0;
+        struct connection *c = &l->connections[l->turn];
+        if (!is_idle(c)) {
+            if (++looked == s->connections) return -1;
+            continue;
+        }
+        looked = 0;
+        if (!connection_send(l, c, due)) connection_replace(l, c);
+    }
+    return -1;
+}
+
 /* Fills the connection up to its depth, one run of side-by-side requests at a time. */
 static bool connection_fill(struct load *l, struct connection *c, uint64_t now)
 {
     unsigned depth = l->settings->pipeline;
+    if (l->settings->rate > 0) return true;
     while (c->under_way < depth && c->unsent_from == c->unsent_to && may_send(l)) {
         size_t run = depth - c->under_way;
         struct requests *r = c->requests;
@@ -491,9 +531,10 @@ static void load_run(struct load *l)
     }
     struct epoll_event events[256];
     for (;;) {
-        int n = epoll_wait(l->epoll, events, 256, SILENCE_MS);
+        int pause = s->rate > 0 ? load_pace(l) : -1;
+        int n = epoll_wait(l->epoll, events, 256, pause < 0 ? SILENCE_MS : pause);
         if (n < 0 && errno != EINTR) die("epoll_wait");
-        if (n == 0) refuse("the server has said nothing for ten seconds");
+        if (n == 0 && pause < 0) refuse("the server has said nothing for ten seconds");
         for (int i = 0; i < n; i++) {
             struct connection *c = events[i].data.ptr;
             bool good = true;
@@ -557,6 +598,7 @@ static void settings_read(struct settings *s, int argc, char **argv)
         {"pipeline", required_argument, NULL, 'p'},
         {"seconds", required_argument, NULL, 's'},
         {"requests", required_argument, NULL, 'n'},
+        {"rate", required_argument, NULL, 'r'},
         {"serial", required_argument, NULL, 'i'},
         {"member", required_argument, NULL, 'm'},
         {"save", required_argument, NULL, 'w'},
@@ -577,6 +619,7 @@ static void settings_read(struct settings *s, int argc, char **argv)
         case 'p': s->pipeline = count_argument(optarg, PIPELINE_MAX, "--pipeline"); break;
         case 's': s->seconds = strtod(optarg, NULL); break;
         case 'n': s->requests = strtoull(optarg, NULL, 10); break;
+        case 'r': s->rate = strtoull(optarg, NULL, 10); break;
         case 'i': s->serial = strtoull(optarg, NULL, 10); break;
         case 'm': s->member = optarg; break;
         case 'w': s->save = optarg; break;
@@ -585,6 +628,7 @@ static void settings_read(struct settings *s, int argc, char **argv)
         }
     }
     if (s->address == NULL || s->file_count == 0) refuse("--address and --file are needed");
+    if (s->rate > 0 && s->pipeline > 1) refuse("--rate and --pipeline are two ways to load: name one");
     if ((s->save == NULL) != (s->member == NULL)) refuse("--save and --member go together");
 }
 

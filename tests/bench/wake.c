@@ -9,7 +9,7 @@
  * was answered and its waiter has heard. The span is from sending the approval to the read that
  * brought the waiter's reply. A wait that ends with the review still pending is asked again. The
  * result is one line of JSON on standard output. */
-#include "bench/client.h"
+#include "client.h"
 
 #include <getopt.h>
 #include <inttypes.h>
