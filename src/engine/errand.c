@@ -56,20 +56,26 @@ static void count(struct worker *w)
     atomic_store_explicit(&w->under_way, w->visits + w->waits, memory_order_relaxed);
 }
 
-static void pin(struct worker *w)
+/* From now on it counts for so many calls, or for more already. */
+static void charge(struct errand *e, unsigned visits)
 {
-    w->pins++;
-    w->visits++;
+    struct worker *w = e->worker;
+    if (visits > e->visits) {
+        w->visits += visits - e->visits;
+        e->visits = visits;
+    }
     count(w);
 }
 
 /* The bundle that the errand began with is the worker's, or the one before it: the feed makes no third
  * while the first is in use. */
-static void unpin(struct worker *w, const struct bundle *b)
+static void unpin(struct errand *e)
 {
-    w->visits--;
+    struct worker *w = e->worker;
+    w->visits -= e->visits;
+    e->visits = 0;
     count(w);
-    if (b == w->bundle) {
+    if (e->bundle == w->bundle) {
         w->pins--;
         return;
     }
@@ -106,17 +112,22 @@ static void end(struct errand *e)
         wait_free(e->wait);
     } else if (e->is_away) {
         link_remove(&e->link);
-        unpin(w, e->bundle);
+        unpin(e);
         http_arena_give(w->server, e->arena);
     } /* else the arena is the exchange's */
 }
 
-static bool may_leave(const struct errand *e) { return e->is_away || e->worker->visits < LIMIT_VISITS; }
+/* Whether it may have so many calls away at once. */
+static bool may_leave(const struct errand *e, unsigned visits)
+{
+    return visits <= e->visits || e->worker->visits + (visits - e->visits) <= LIMIT_VISITS;
+}
 
 /* From here on the request outlives its handler. */
-static void go_away(struct errand *e)
+static void go_away(struct errand *e, unsigned visits)
 {
     struct worker *w = e->worker;
+    charge(e, visits);
     if (e->is_away) return;
     e->echo = arena_copy(e->arena, api_request_id(e->x));
     e->token = http_defer(e->x);
@@ -124,7 +135,7 @@ static void go_away(struct errand *e)
     e->x = NULL;
     e->is_away = true;
     list_append(&w->away, &e->link);
-    pin(w);
+    w->pins++;
 }
 
 /* ---- answers ---- */
@@ -209,8 +220,8 @@ void errand_visit(struct errand *e, enum call_kind kind, unsigned slot, void (*t
     unsigned to = slot_owner(slot, w->engine->worker_count);
     e->then = then;
     address(e, c, kind, to, slot, e->arena);
-    if (to != w->index && may_leave(e)) {
-        go_away(e);
+    if (to != w->index && may_leave(e, 1)) {
+        go_away(e, 1);
         send(w, c);
     } else if (to != w->index) {
         refuse_call(c, ERR_OVERLOADED);
@@ -219,7 +230,7 @@ void errand_visit(struct errand *e, enum call_kind kind, unsigned slot, void (*t
         raise_gate(e, c);
         then(e);
     } else {
-        go_away(e);
+        go_away(e, 1);
     }
 }
 
@@ -251,7 +262,8 @@ static void send_parts(struct errand *e, struct call *parts, enum call_kind kind
 void errand_gather(struct errand *e, enum call_kind kind, void (*then)(struct errand *e))
 {
     struct worker *w = e->worker;
-    size_t count_of_shards = w->engine->worker_count;
+    const size_t count_of_shards = w->engine->worker_count;
+    const unsigned visits = (unsigned)count_of_shards - 1;
     give_back_gathered(e);
     e->then = then;
     struct call **gathered = arena_array(e->arena, struct call *, count_of_shards);
@@ -260,17 +272,17 @@ void errand_gather(struct errand *e, enum call_kind kind, void (*then)(struct er
         refuse_gathering(e, ERR_BODY_TOO_LARGE);
         return;
     }
-    if (count_of_shards > 1 && !may_leave(e)) {
+    if (!may_leave(e, visits)) {
         refuse_gathering(e, ERR_OVERLOADED);
         return;
     }
     e->gathered = gathered;
     e->gathered_count = e->gathered_left = w->engine->worker_count;
-    if (count_of_shards > 1) go_away(e);
+    if (visits > 0) go_away(e, visits);
     send_parts(e, parts, kind);
     struct call *mine = &parts[w->index];
     if (!owner_ask(w, mine)) {
-        go_away(e);
+        go_away(e, 1);
         return;
     }
     raise_gate(e, mine);
@@ -302,6 +314,7 @@ static struct errand_wait *wait_create(const struct errand *e, size_t size)
     n->arena = &t->arena;
     n->wait = t;
     n->bundle = NULL;
+    n->visits = 0;
     n->gathered = NULL;
     n->gathered_count = 0;
     n->link = (struct link){0};
@@ -329,12 +342,11 @@ static void client_gone(void *context) { abandon(context); }
 /* The errand that was moved leaves its old place. */
 static void leave_behind(struct errand *e)
 {
-    struct worker *w = e->worker;
     give_back_gathered(e);
     if (!e->is_away) return;
     link_remove(&e->link);
-    unpin(w, e->bundle);
-    http_arena_give(w->server, e->arena);
+    unpin(e);
+    http_arena_give(e->worker->server, e->arena);
 }
 
 void errand_wait(struct errand *e, size_t size, unsigned slot, void (*then)(struct errand *e))

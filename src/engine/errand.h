@@ -39,6 +39,7 @@ struct errand {
     /* errand.c's own. */
     struct link link;            /* of the worker's errands that are away */
     bool is_away;
+    unsigned visits;             /* it counts for so many calls while it is */
     struct errand_wait *wait;    /* NULL unless it waits for a review */
     struct call *itself;         /* &call: what a refused gathering shows */
 };

@@ -1,8 +1,12 @@
 #include "engine/item.h"
 
+#include "base/arena.h"
+#include "base/limits.h"
 #include "base/time.h"
 #include "event/event.h"
 #include "json/json.h"
+
+enum { SCRATCH_FIRST_BYTES = 16 << 10 };
 
 static void name(struct buf *out, size_t start, const char *key)
 {
@@ -120,7 +124,7 @@ static void put_decided(struct members *m, const struct event *e, const struct r
     at(m, "redeemed_at", r->redeemed_ms);
 }
 
-enum err item_put_members(struct buf *out, const struct review_facts *r, struct arena *arena)
+static enum err put_members(struct buf *out, const struct review_facts *r, struct arena *arena)
 {
     struct event e;
     struct fault f;
@@ -129,4 +133,13 @@ enum err item_put_members(struct buf *out, const struct review_facts *r, struct 
     put_asked(&m, &e, r);
     put_decided(&m, &e, r, arena);
     return ERR_OK;
+}
+
+enum err item_put_members(struct buf *out, const struct review_facts *r)
+{
+    struct arena scratch;
+    arena_init(&scratch, SCRATCH_FIRST_BYTES, LIMIT_REQUEST_ARENA_BYTES);
+    enum err err = put_members(out, r, &scratch);
+    arena_fini(&scratch);
+    return err;
 }

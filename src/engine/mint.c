@@ -296,6 +296,13 @@ static void minted(struct errand *e)
     else answer(m, &c->mint.facts, true);
 }
 
+/* Its id says when it was born, by which it is told apart from those that died with a suspension. */
+static uint64_t born_ms(const struct worker *w, const struct token_facts *t, uint64_t now_ms)
+{
+    uint64_t dead_until_ms = worker_actor_dead_until(w, t->tenant, t->actor);
+    return now_ms > dead_until_ms ? now_ms : dead_until_ms + 1;
+}
+
 void token_mint_handle(void *context, struct http_exchange *x)
 {
     struct worker *w = context;
@@ -310,7 +317,7 @@ void token_mint_handle(void *context, struct http_exchange *x)
     enum err err = read_request(m, body, now_ms, &f);
     if (err == ERR_OK) err = read_retry(m, body, http_header_get(x, STR("idempotency-key")), &retry, &f);
     if (err == ERR_OK) {
-        t->id = id_make(now_ms, &w->api.chance);
+        t->id = id_make(born_ms(w, t, now_ms), &w->api.chance);
         t->id = slot_id(t->id, settle_slot(w, t->id, &retry));
         t->signer = signers_current(w->api.signers, now_ms);
         t->ordinal = worker_ordinal(w);

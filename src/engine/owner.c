@@ -141,6 +141,8 @@ static bool run(struct worker *w, struct call *c)
 {
     struct owner *o = &w->owner;
     enum err err;
+    /* The kill switch is thrown now, not when it was asked for: whoever asked may have waited long. */
+    if (is_about_revocation(c->kind)) c->now_ms = later(c->now_ms, world_now_ms());
     do err = step(w, c);
     while (err == ERR_OK && !c->answered && o->effects.again);
     if (err == ERR_FULL) {

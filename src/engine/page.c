@@ -9,9 +9,10 @@ struct merge {
     const struct call *call;     /* the next thing is its i-th */
     uint32_t i;
     uint64_t ordinal;
+    bool is_cut;                 /* a shard has more than it could show, so nobody knows whose is the next */
 };
 
-/* Moves to the next of all shards' answers by ordinal; false: none is left. */
+/* Moves to the next of all shards' answers by ordinal; false: none is left, or none is known. */
 static bool advance(struct merge *m)
 {
     const struct errand *e = m->e;
@@ -19,7 +20,10 @@ static bool advance(struct merge *m)
     m->call = NULL;
     for (unsigned k = 0; k < e->gathered_count; k++) {
         const struct call *c = e->gathered[k];
-        if (m->taken[k] == c->list.count) continue;
+        if (m->taken[k] == c->list.count) {
+            m->is_cut = m->is_cut || c->list.cut;
+            continue;
+        }
         uint64_t ordinal = m->form->ordinal(c, m->taken[k]);
         if (m->call != NULL && m->ordinal <= ordinal) continue;
         m->call = c;
@@ -27,7 +31,7 @@ static bool advance(struct merge *m)
         m->ordinal = ordinal;
         from = k;
     }
-    if (m->call == NULL) return false;
+    if (m->call == NULL || m->is_cut) return false;
     m->taken[from]++;
     return true;
 }
@@ -36,14 +40,14 @@ static enum err put_things(struct buf *b, struct merge *m, uint64_t limit, uint6
 {
     const struct page_form *form = m->form;
     uint64_t looked_at = 0, last = 0;
-    for (; looked_at < limit && advance(m); looked_at++) {
+    for (; looked_at < limit && b->size < form->bytes_max / 2 && advance(m); looked_at++) {
         last = m->ordinal;
         if (form->is_wanted != NULL && !form->is_wanted(m->e, m->call, m->i)) continue;
         if ((*ret_count)++ > 0) buf_put_byte(b, ',');
         enum err err = form->put(b, m->e, m->call, m->i);
         if (err != ERR_OK) return err;
     }
-    *ret_cursor = looked_at == limit && advance(m) ? last : 0;
+    *ret_cursor = advance(m) || m->is_cut ? last : 0;
     return ERR_OK;
 }
 

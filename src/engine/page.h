@@ -1,7 +1,8 @@
 /* page.h - one page of what all shards hold, from the answers that an errand gathered.
  *
  * Each shard answers in the order of ordinals with one thing more than the page's limit; here they
- * are merged, and the ordinal of the page's last is the cursor of the next page. */
+ * are merged, and the ordinal of the page's last is the cursor of the next page. A page of large things
+ * ends before its limit, where it has half of its bytes or a shard had no room for more. */
 #ifndef ENGINE_PAGE_H
 #define ENGINE_PAGE_H
 

@@ -65,7 +65,7 @@ static void answer_item(struct errand *e, const struct review_facts *r, struct s
     buf_init(&b, 4096, ITEM_BYTES_MAX);
     buf_put_byte(&b, '{');
     buf_put(&b, before);
-    enum err err = item_put_members(&b, r, e->arena);
+    enum err err = item_put_members(&b, r);
     buf_put_byte(&b, '}');
     if (err == ERR_OK && !b.overflow) {
         errand_reply(e, 200, buf_view(&b), (struct str){0});
@@ -305,8 +305,9 @@ static uint64_t ordinal_of(const struct call *c, uint32_t i) { return c->list.re
 
 static enum err put_item(struct buf *b, struct errand *e, const struct call *c, uint32_t i)
 {
+    (void)e;
     buf_put_byte(b, '{');
-    enum err err = item_put_members(b, &c->list.reviews[i], e->arena);
+    enum err err = item_put_members(b, &c->list.reviews[i]);
     buf_put_byte(b, '}');
     return err;
 }

@@ -399,3 +399,41 @@ def test_cancel_reads_its_body_like_every_other_route(queue):
     assert queue.get(review).json["status"] == "pending"
     done = queue.call("POST", f"/v1/queue/{review}/cancel", queue.tenant.agent, {"tenant_id": queue.tenant.name}).json
     assert done["status"] == "cancelled"
+
+
+def test_many_values_in_one_request_neither_hide_the_queue_nor_break_a_wait(queue):
+    """Such an item takes a hundred times its size to read: a page of them, and a wait, still answer."""
+    many = {"a": [1] * 20_000}
+    reviews = [queue.ask("refund", actor=f"bot-{i}", args=many)["review_id"] for i in range(12)]
+    page = queue.pending("?limit=500")
+    assert [item["id"] for item in page["items"]] == reviews and page["total"] == 12 and page["next_cursor"] == 0
+    assert queue.call("GET", f"/v1/queue/{reviews[0]}/wait?timeout_ms=1", queue.rita).json["args"] == many
+    answers = []
+    waiter = threading.Thread(target=lambda: answers.append(queue.call("GET", f"/v1/queue/{reviews[1]}/wait", queue.tenant.agent)))
+    waiter.start()
+    assert queue.approve(reviews[1]).json["args"] == many
+    waiter.join()
+    assert answers[0].status == 200 and answers[0].json["status"] == "approved" and answers[0].json["args"] == many
+
+
+def test_a_page_of_large_reviews_is_cut_and_can_be_followed(queue):
+    reviews = [queue.ask("refund", actor=f"bot-{i}", args={"a": "x" * 60_000})["review_id"] for i in range(300)]
+    seen, cursor, pages = [], 0, 0
+    while pages == 0 or cursor:
+        page = queue.pending(f"?limit=500&cursor={cursor}")
+        assert page["total"] == 300 and page["count"] == len(page["items"]) > 0
+        seen += [item["id"] for item in page["items"]]
+        cursor, pages = page["next_cursor"], pages + 1
+    assert seen == reviews and pages > 1
+
+
+def test_a_suspended_actor_is_not_told_again_what_it_was_allowed(queue):
+    asked = {"action": "refund", "actor": "bot"}
+    review = queue.ask(**asked)["review_id"]
+    queue.approve(review)
+    retry = {"Idempotency-Key": "once"}
+    assert queue.redeem(review, asked, headers=retry).json["decision"] == "allow"
+    assert queue.redeem(review, asked, headers=retry).json["replayed"] is True
+    assert queue.call("POST", f"/v1/actors/bot/suspend?tenant_id={queue.tenant.name}", "root").status == 200
+    again = queue.redeem(review, asked, headers=retry).json
+    assert (again["decision"], again["rule"]) == ("deny", "actor:suspended") and "redemption_id" not in again
