@@ -328,7 +328,7 @@ static rd_kafka_headers_t *headers_make(const struct kafka_transport *k, const s
     add(h, "kind", e->kind);
     add(h, "tenant_id", e->tenant_id);
     add(h, "schema", STR(TOPIC_SCHEMA));
-    if (topic_traceparent(e->trace_id, &place, traceparent)) add(h, "traceparent", str_of(traceparent, sizeof traceparent));
+    if (topic_traceparent(e, traceparent)) add(h, "traceparent", str_of(traceparent, sizeof traceparent));
     add(h, "node", place.node);
     add(h, "journal", place.journal);
     add(h, "epoch", place.epoch);

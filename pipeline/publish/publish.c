@@ -35,6 +35,7 @@ struct publisher {
     struct batch_filler filler;
     struct positions positions;
     bool must_find;
+    bool send_fails;                      /* the last batch was not taken: that positions are told heals nothing */
     size_t batch_bytes;
     uint64_t poll_due_ms;
     struct chance chance;
@@ -51,6 +52,7 @@ struct publisher {
     pthread_mutex_t lock;                /* of what follows */
     struct publish_status status;
     uint64_t answered_ms;
+    uint64_t delivered_ms;               /* when a relay last had all of it, or came closer to that */
 };
 
 static bool is_relayed(const struct publisher *p) { return p->transport->settle != NULL; }
@@ -131,21 +133,34 @@ void publish_status(const struct publisher *p, struct publish_status *ret)
     struct publisher *unlocked = (struct publisher *)(uintptr_t)p; /* the lock is not part of its value */
     pthread_mutex_lock(&unlocked->lock);
     *ret = p->status;
-    ret->silent_ms = monotonic_ms() - p->answered_ms;
+    uint64_t now = monotonic_ms(), undelivered_ms = is_relayed(p) ? now - p->delivered_ms : 0;
+    ret->silent_ms = now - p->answered_ms;
     pthread_mutex_unlock(&unlocked->lock);
+    if (undelivered_ms > ret->silent_ms) {
+        ret->silent_ms = undelivered_ms;
+        if (undelivered_ms > PUBLISH_POLL_MS && ret->text[0] == '\0')
+            snprintf(ret->text, sizeof ret->text, "no broker has acknowledged a record for %llu s; they wait in the journal",
+                     (unsigned long long)(undelivered_ms / 1000));
+    }
     ret->durable_seq = journal_durable_seq(p->journal);
     ret->lag_records = lag_of(p, ret->confirmed_seq);
 }
 
-/* The platform answered as it should: in step, and nothing is wrong. */
+/* The platform answered as it should: in step, and nothing is wrong, unless it takes no batches
+ * though it tells positions (its disk is full, say): then what was wrong stays, till one is taken. */
 static void in_step(struct publisher *p)
 {
     pthread_mutex_lock(&p->lock);
     enum publish_state before = p->status.state;
     bool had_trouble = p->status.failures_in_a_row > 0 || publish_state_is_alarm(before);
-    p->status = (struct publish_status){.state = PUBLISH_SENDING, .confirmed_seq = p->positions.confirmed,
-                                        .delivered_seq = p->relay.delivered == 0 ? 0 : p->relay.delivered - 1};
-    p->answered_ms = monotonic_ms();
+    p->status.state = PUBLISH_SENDING;
+    p->status.confirmed_seq = p->positions.confirmed;
+    p->status.delivered_seq = p->relay.delivered == 0 ? 0 : p->relay.delivered - 1;
+    if (!p->send_fails) {
+        p->status.failures_in_a_row = 0;
+        p->status.text[0] = '\0';
+        p->answered_ms = monotonic_ms();
+    }
     pthread_mutex_unlock(&p->lock);
 
     journal_confirm(p->journal, p->positions.confirmed);
@@ -153,7 +168,7 @@ static void in_step(struct publisher *p)
     bool waits = is_relayed(p) && p->positions.confirmed + 1 < p->positions.next;
     p->poll_due_ms = monotonic_ms() + (waits ? PUBLISH_RELAY_POLL_MS : PUBLISH_POLL_MS);
     p->quiet_finds = 0;
-    if (had_trouble || before == PUBLISH_FINDING)
+    if (!p->send_fails && (had_trouble || before == PUBLISH_FINDING))
         log_text(LOG_INFO, "publishing", "in step with the platform from seq %llu on",
                  (unsigned long long)p->positions.next);
 }
@@ -333,6 +348,7 @@ static void find(struct publisher *p)
     enum position_news news = is_relayed(p) ? positions_relayed(&moved, &r, end) : positions_found(&moved, &r, end);
     bool good = news != POSITION_AHEAD && news != POSITION_NONSENSE;
     if (good && !is_no_news(p, &r) && !history_is_ours(p, &r)) return;
+    if (moved.next > p->positions.next || moved.next > end) p->send_fails = false; /* only the answer was lost */
     p->positions = moved;
     if (!news_are_good(p, news, r.next_seq - 1, "position")) return;
     p->must_find = false;
@@ -392,9 +408,11 @@ static void queued(struct publisher *p, const struct batch *b, const struct send
 static void settle(struct publisher *p, uint64_t ms)
 {
     struct fault f = {0};
+    uint64_t before = p->relay.delivered;
     enum err e = p->transport->settle(p->transport->state, (uint32_t)ms, &p->relay, &f);
     set_gauges(p);
     pthread_mutex_lock(&p->lock);
+    if (p->relay.delivered > before || p->relay.delivered > journal_durable_seq(p->journal)) p->delivered_ms = monotonic_ms();
     p->status.delivered_seq = p->relay.delivered == 0 ? 0 : p->relay.delivered - 1;
     pthread_mutex_unlock(&p->lock);
     if (e == ERR_OK) return;
@@ -406,7 +424,9 @@ static void send_batch(struct publisher *p, const struct batch *b)
 {
     struct send_answer a = {0};
     struct fault f = {0};
-    switch (p->transport->send(p->transport->state, b, &a, &f)) {
+    enum sent sent = p->transport->send(p->transport->state, b, &a, &f);
+    p->send_fails = sent == SENT_FAILED || sent == SENT_TOO_LARGE;
+    switch (sent) {
     case SENT_ACCEPTED: accepted(p, b, &a); break;
     case SENT_GAP: gap(p, b, &a); break;
     case SENT_DIVERGED: alarm_raise(p, PUBLISH_DIVERGED, f.text); break;
@@ -515,7 +535,8 @@ enum err publish_start(const struct publish_options *options, struct publisher *
                             .sheet = metrics_sheet_create(),
                             .must_find = true,
                             .batch_bytes = PUBLISH_BATCH_BYTES,
-                            .answered_ms = monotonic_ms()};
+                            .answered_ms = monotonic_ms(),
+                            .delivered_ms = monotonic_ms()};
     batch_filler_init(&p->filler, options->journal);
     pthread_mutex_init(&p->lock, NULL);
     check(pthread_create(&p->thread, NULL, run, p) == 0);

@@ -79,7 +79,8 @@ struct publish_status {
     uint64_t confirmed_seq, durable_seq, lag_records;
     uint64_t delivered_seq; /* by Kafka: acknowledged by the brokers */
     uint64_t failures_in_a_row;
-    uint64_t silent_ms;     /* since the platform last answered as it should; since the start if never */
+    uint64_t silent_ms;     /* since the platform last answered as it should, or, if longer, since Kafka's brokers
+                               last acknowledged what waits for them; since the start if never */
     char text[320];         /* what is wrong, for people; "" = nothing */
 };
 

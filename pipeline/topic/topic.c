@@ -1,8 +1,8 @@
 #include "pipeline/topic/topic.h"
 
-#include <stdio.h>
-
+#include "base/buf.h"
 #include "base/check.h"
+#include "base/id.h"
 #include "base/limits.h"
 #include "json/json.h"
 
@@ -151,21 +151,19 @@ bool topic_event_find(struct str json, struct arena *arena, struct topic_event *
     return false;
 }
 
-bool topic_traceparent(struct str trace_id, const struct topic_place *place, char to[TOPIC_TRACEPARENT_TEXT])
+bool topic_traceparent(const struct topic_event *e, char to[TOPIC_TRACEPARENT_TEXT])
 {
-    uint64_t epoch = 0;
+    struct id id;
     bool zero = true;
-    if (!is_hex(trace_id, 32) || !is_hex(place->epoch, TOPIC_EPOCH_TEXT)) return false;
-    for (size_t i = 0; i < 32; i++) zero = zero && trace_id.bytes[i] == '0';
+    if (!is_hex(e->trace_id, 32) || !id_read("evt_", e->event_id, &id)) return false;
+    for (size_t i = 0; i < 32; i++) zero = zero && e->trace_id.bytes[i] == '0';
     if (zero) return false;
-    for (size_t i = 0; i < TOPIC_EPOCH_TEXT; i++) {
-        char c = place->epoch.bytes[i];
-        epoch = epoch << 4 | (uint64_t)(c <= '9' ? c - '0' : c - 'a' + 10);
-    }
-    uint64_t span = epoch ^ place->seq * 0x9e3779b97f4a7c15;
-    if (span == 0) span = 1; /* all zeros is no span */
-    char text[TOPIC_TRACEPARENT_TEXT + 1];
-    snprintf(text, sizeof text, "00-%.32s-%016llx-00", trace_id.bytes, (unsigned long long)span);
-    memcpy(to, text, TOPIC_TRACEPARENT_TEXT);
+    struct buf b = buf_over(to, TOPIC_TRACEPARENT_TEXT);
+    buf_put_literal(&b, "00-");
+    buf_put(&b, e->trace_id);
+    buf_put_byte(&b, '-');
+    buf_put_hex(&b, id.bytes + ID_BYTES - 8, 8);
+    buf_put_literal(&b, "-00");
+    check(b.size == TOPIC_TRACEPARENT_TEXT);
     return true;
 }

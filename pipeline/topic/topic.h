@@ -54,9 +54,10 @@ struct topic_event { /* absent: not in the event */
  * zeroed). */
 bool topic_event_find(struct str json, struct arena *arena, struct topic_event *ret);
 
-/* Writes the W3C traceparent of a record whose trace_id is a W3C trace id; else false. Its span id
- * is made of epoch and seq, so that a record always has the same. */
-bool topic_traceparent(struct str trace_id, const struct topic_place *place, char to[TOPIC_TRACEPARENT_TEXT]);
+/* Writes the W3C traceparent of a record whose trace_id is a W3C trace id; else false. Its span id is
+ * the last 8 bytes of event_id's 16, so that a record always has the same, and a decision's is the span
+ * that the engine sends (pipeline/spans). Flags are 00: whether that one was sampled is in no record. */
+bool topic_traceparent(const struct topic_event *e, char to[TOPIC_TRACEPARENT_TEXT]);
 
 /* ---- access ---- */
 

@@ -3,20 +3,51 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include "base/check.h"
 
+static const size_t huge_page = (size_t)2 << 20; /* of x86-64, and of aarch64 with small ones of 4 KiB */
+
 struct arena_chunk {
     struct arena_chunk *next;
-    size_t size; /* of bytes[] */
+    size_t size;   /* of bytes[] */
+    size_t mapped; /* bytes in all, where it is no malloc()'s; or 0 */
     _Alignas(16) char bytes[];
 };
+
+static size_t huge_pages_up(size_t size) { return (size + huge_page - 1) / huge_page * huge_page; }
+
+/* A mapping of whole huge pages: one page too many, of which both ends are given back. */
+static struct arena_chunk *chunk_map(size_t size)
+{
+    size_t whole = huge_pages_up(sizeof(struct arena_chunk) + size);
+    char *from = mmap(NULL, whole + huge_page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (from == MAP_FAILED) return NULL;
+    size_t before = (size_t)(-(uintptr_t)from & (huge_page - 1));
+    if (before > 0) munmap(from, before);
+    munmap(from + before + whole, huge_page - before);
+    madvise(from + before, whole, MADV_HUGEPAGE); /* where it fails the pages are small */
+    struct arena_chunk *chunk = (struct arena_chunk *)(void *)(from + before);
+    chunk->mapped = whole;
+    return chunk;
+}
+
+static void chunk_free(struct arena_chunk *chunk)
+{
+    if (chunk->mapped == 0)
+        free(chunk);
+    else
+        munmap(chunk, chunk->mapped);
+}
 
 static struct arena_chunk *chunk_create(struct arena *a, size_t size)
 {
     if (size > a->limit_bytes || a->taken_bytes > a->limit_bytes - size) return NULL;
-    struct arena_chunk *chunk = malloc(sizeof *chunk + size);
+    bool maps = a->prefers_huge && size >= huge_page;
+    struct arena_chunk *chunk = maps ? chunk_map(size) : malloc(sizeof *chunk + size);
     if (chunk == NULL) return NULL;
+    if (!maps) chunk->mapped = 0;
     chunk->next = NULL;
     chunk->size = size;
     a->taken_bytes += size;
@@ -39,11 +70,13 @@ void arena_init(struct arena *a, size_t first_bytes, size_t limit_bytes)
     chunk_use(a, a->first);
 }
 
+void arena_prefer_huge(struct arena *a) { a->prefers_huge = true; }
+
 static void chunks_free(struct arena_chunk *chunk)
 {
     while (chunk != NULL) {
         struct arena_chunk *next = chunk->next;
-        free(chunk);
+        chunk_free(chunk);
         chunk = next;
     }
 }

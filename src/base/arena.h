@@ -19,10 +19,15 @@ struct arena {
     size_t taken_bytes;         /* of all chunks */
     size_t limit_bytes;
     bool overflow;
+    bool prefers_huge;
 };
 
 /* `first_bytes` is reserved now; `limit_bytes` bounds the whole. */
 void arena_init(struct arena *a, size_t first_bytes, size_t limit_bytes);
+/* For what is large, lives long and is read at random: chunks of 2 MiB and more are asked of the
+ * kernel in huge pages from now on, so that reading costs a cache miss and not a walk of page tables
+ * besides. Where there are none to be had they are ordinary ones. */
+void arena_prefer_huge(struct arena *a);
 void arena_fini(struct arena *a);
 void arena_reset(struct arena *a); /* keeps the first chunk, frees the rest */
 

@@ -2,6 +2,13 @@
 
 static const char digits[] = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 
+/* One more than a digit's value; 0: it is none. */
+static const uint8_t values[256] = {
+    ['0'] = 1,  ['1'] = 2,  ['2'] = 3,  ['3'] = 4,  ['4'] = 5,  ['5'] = 6,  ['6'] = 7,  ['7'] = 8,
+    ['8'] = 9,  ['9'] = 10, ['A'] = 11, ['B'] = 12, ['C'] = 13, ['D'] = 14, ['E'] = 15, ['F'] = 16,
+    ['G'] = 17, ['H'] = 18, ['J'] = 19, ['K'] = 20, ['M'] = 21, ['N'] = 22, ['P'] = 23, ['Q'] = 24,
+    ['R'] = 25, ['S'] = 26, ['T'] = 27, ['V'] = 28, ['W'] = 29, ['X'] = 30, ['Y'] = 31, ['Z'] = 32};
+
 struct id id_make(uint64_t now_ms, struct chance *chance)
 {
     struct id id;
@@ -39,9 +46,9 @@ bool id_read_digits(struct str text, struct id *ret_id)
     if (text.size != ID_DIGITS || text.bytes[0] > '7') return false;
     unsigned __int128 value = 0;
     for (size_t i = 0; i < ID_DIGITS; i++) {
-        const char *at = text.bytes[i] == '\0' ? NULL : strchr(digits, text.bytes[i]);
-        if (at == NULL) return false;
-        value = value << 5 | (unsigned __int128)(at - digits);
+        unsigned digit = values[(unsigned char)text.bytes[i]];
+        if (digit == 0) return false;
+        value = value << 5 | (digit - 1);
     }
     for (int i = ID_BYTES - 1; i >= 0; i--) {
         ret_id->bytes[i] = (uint8_t)value;

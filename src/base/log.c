@@ -73,6 +73,8 @@ static void line_end(struct buf *b)
     (void)ignored; /* a log that cannot be written has nobody to tell */
 }
 
+bool log_is_on(enum log_level level) { return level >= least_level; }
+
 void log_line(enum log_level level, const char *event, ...)
 {
     if (level < least_level) return;

@@ -5,9 +5,14 @@
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
 
+#include <stdbool.h>
+
 enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARNING, LOG_ERROR };
 
 void log_init(const char *program, enum log_level least); /* before threads start */
+
+/* Whether such a line would be written: for who has to prepare its values. */
+bool log_is_on(enum log_level level);
 
 /* log_line(LOG_INFO, "listening", "address", "127.0.0.1:8080", NULL): event name, then pairs of
  * key and text, ended by NULL. Overlong lines are cut and stay valid JSON. */

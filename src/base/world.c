@@ -44,9 +44,15 @@ uint64_t world_now_ms(void)
 
 uint64_t world_monotonic_ns(void) { return clock_ns(CLOCK_MONOTONIC); }
 
+uint64_t world_wall_ns(void) { return clock_ns(CLOCK_REALTIME); }
+
 void world_time_floor(uint64_t not_before_ms)
 {
     pthread_once(&started, world_start);
+    /* Time goes on from the floor, and comes back to the wall clock slowly (world_time_discipline).
+     * If it stood there until the clock has caught up, nothing would expire for as long. */
+    int64_t behind_ms = (int64_t)not_before_ms - clock_ms(CLOCK_BOOTTIME) - atomic_load(&offset_ms);
+    if (behind_ms > 0) atomic_fetch_add(&offset_ms, behind_ms);
     uint64_t latest = atomic_load(&latest_ms);
     while (latest < not_before_ms && !atomic_compare_exchange_weak(&latest_ms, &latest, not_before_ms)) {
     }

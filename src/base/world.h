@@ -13,6 +13,8 @@
 
 uint64_t world_now_ms(void);       /* milliseconds since 1970 UTC, never decreasing */
 uint64_t world_monotonic_ns(void); /* for durations only */
+/* The wall clock as it stands, for who is compared with other machines' clocks: it may go back. */
+uint64_t world_wall_ns(void);
 void world_time_floor(uint64_t not_before_ms);
 /* Looks at the wall clock and sets the slew; call about once a second, one thread. */
 void world_time_discipline(void);

@@ -18,6 +18,7 @@ struct config {
 #define CONFIG_URL(field) const char *field;
 #define CONFIG_CHOICE(field) const char *field;
 #define CONFIG_FLAG(field) bool field;
+#define CONFIG_RATIO(field) double field;
 #define CONFIG_COUNT(field) uint64_t field;
 #define CONFIG_BYTES(field) uint64_t field;
 #define CONFIG_SPAN(field) uint64_t field;

@@ -16,6 +16,7 @@ static const char *type_word(const struct option *o)
     case OPTION_URL: return "URL";
     case OPTION_CHOICE: return "WORD";
     case OPTION_FLAG: return "true|false";
+    case OPTION_RATIO: return "RATIO";
     case OPTION_COUNT: return "NUMBER";
     case OPTION_BYTES: return "SIZE";
     case OPTION_SPAN: return "SPAN";

@@ -165,6 +165,7 @@ void option_put_form(struct buf *out, const struct option *o)
     case OPTION_URL: buf_put_literal(out, "http://host:port or unix:/path"); break;
     case OPTION_CHOICE: buf_put(out, option_choices(o)); break;
     case OPTION_FLAG: buf_put_literal(out, "true or false"); break;
+    case OPTION_RATIO: buf_put_literal(out, "a number from 0 to 1, such as 0.01"); break;
     case OPTION_COUNT: buf_put_literal(out, "a whole number"); break;
     case OPTION_BYTES: buf_put_literal(out, "a size such as 512, 64KiB or 1GiB"); break;
     case OPTION_SPAN: buf_put_literal(out, "a span such as 250ms, 30s, 10m, 72h or 7d"); break;
@@ -252,6 +253,7 @@ enum err option_set(struct config *c, const struct option *o, struct str value, 
         *(bool *)field(c, o) = yes;
         return ERR_OK;
     }
+    if (o->type == OPTION_RATIO) return option_ratio(value, field(c, o)) ? ERR_OK : refuse(o, value, where, f);
     uint64_t number;
     if (!read_number(o, value, &number)) return refuse(o, value, where, f);
     *(uint64_t *)field(c, o) = number;

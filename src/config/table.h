@@ -14,6 +14,7 @@ enum option_type {
     OPTION_URL,    /* http://host:port or unix:/path */
     OPTION_CHOICE, /* one of the words after the help's last ": " */
     OPTION_FLAG,
+    OPTION_RATIO,  /* 0 … 1 */
     OPTION_COUNT,
     OPTION_BYTES,
     OPTION_SPAN
@@ -62,6 +63,9 @@ struct str option_choices(const struct option *o);
 
 /* What a right value looks like: "a size such as 64MiB, at least 1MiB". */
 void option_put_form(struct buf *out, const struct option *o);
+
+/* A decimal fraction: "0", "0.25", "1"; at most nine digits behind the point. */
+bool option_ratio(struct str text, double *ret);
 
 /* A number in the largest unit that divides it: 67108864 → "64MiB", 30000 → "30s". */
 void option_put_bytes(struct buf *out, uint64_t bytes);

@@ -51,6 +51,18 @@ bool config_span(struct str text, uint64_t *ret_ms)
     return read_with_unit(text, spans, COUNT_OF(spans), ret_ms);
 }
 
+bool option_ratio(struct str text, double *ret)
+{
+    size_t point = str_find(text, '.');
+    struct str whole = str_of(text.bytes, point), digits = point < text.size ? str_skip(text, point + 1) : STR("0");
+    uint64_t units, parts, scale = 1;
+    if (digits.size > 9 || !str_to_u64(whole, &units) || !str_to_u64(digits, &parts)) return false;
+    for (size_t i = 0; i < digits.size; i++) scale *= 10;
+    if (units > 1 || (units == 1 && parts > 0)) return false;
+    *ret = (double)units + (double)parts / (double)scale;
+    return true;
+}
+
 static void put_with_unit(struct buf *out, uint64_t value, const struct unit *units, size_t count)
 {
     size_t i = 0;

@@ -1,6 +1,7 @@
 #include "engine/ask.h"
 
 #include "base/limits.h"
+#include "pipeline/spans/trace_context.h"
 
 /* ---- members ---- */
 
@@ -262,34 +263,6 @@ static bool is_trace_id(struct str id)
     return !id_has_prefix(id);
 }
 
-static bool is_lower_hex(struct str s)
-{
-    for (size_t i = 0; i < s.size; i++)
-        if (!((s.bytes[i] >= '0' && s.bytes[i] <= '9') || (s.bytes[i] >= 'a' && s.bytes[i] <= 'f'))) return false;
-    return true;
-}
-
-static bool is_zero(struct str s)
-{
-    for (size_t i = 0; i < s.size; i++)
-        if (s.bytes[i] != '0') return false;
-    return true;
-}
-
-/* W3C Trace Context: version-traceid-parentid-flags, 2-32-16-2 lowercase hex digits. A later
- * version may add fields; version ff and all-zero ids are not valid. */
-static bool traceparent_read(struct str h, struct str *ret_trace_id)
-{
-    if (h.size < 55 || h.bytes[2] != '-' || h.bytes[35] != '-' || h.bytes[52] != '-') return false;
-    struct str version = str_of(h.bytes, 2), trace = str_of(h.bytes + 3, 32), parent = str_of(h.bytes + 36, 16);
-    if (!is_lower_hex(version) || !is_lower_hex(trace) || !is_lower_hex(parent)) return false;
-    if (!is_lower_hex(str_of(h.bytes + 53, 2)) || is_zero(trace) || is_zero(parent)) return false;
-    if (str_equal(version, STR("ff"))) return false;
-    if (h.size > 55 && (str_equal(version, STR("00")) || h.bytes[55] != '-')) return false;
-    *ret_trace_id = trace;
-    return true;
-}
-
 static enum err read_trace_id(const struct reader *r, struct str *ret)
 {
     enum err err = text_of_either(r, MEMBER_TRACE, LIMIT_TRACE_ID_BYTES, ret);
@@ -299,7 +272,11 @@ static enum err read_trace_id(const struct reader *r, struct str *ret)
         return refuse(r, ERR_BAD_VALUE, MEMBER_TRACE, r->top.at[MEMBER_TRACE] == NULL,
                       "must be up to 128 of [A-Za-z0-9._:-], start with a letter or digit, and not look like one of our ids");
     }
-    if (traceparent_read(r->from->traceparent, ret)) return ERR_OK;
+    struct trace_context context;
+    if (trace_context_read(r->from->traceparent, &context)) {
+        *ret = context.trace_text;
+        return ERR_OK;
+    }
     *ret = r->from->trace_id;
     if (!str_is_absent(*ret)) return ERR_OK;
     char *text = arena_bytes(r->from->arena, TRACE_TEXT);

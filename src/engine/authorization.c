@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/limits.h"
 #include "engine/place.h"
+#include "engine/traced.h"
 #include "engine/trip.h"
 #include "shards/delta.h"
 
@@ -35,6 +36,7 @@ enum err authorization_read(struct authorization *a, enum ask_form form, struct 
 {
     struct ask_source source = {.form = form, .dry_run = a->tools.dry_run, .arena = a->errand.arena,
                                 .chance = &a->errand.worker->api.chance, .traceparent = traceparent, .trace_id = trace_id};
+    a->traceparent = traceparent;
     enum err err = ask_read(&source, &a->caller, body, &a->ask, f);
     if (err != ERR_OK) return err;
     a->tools.policies = bundle_policies(a->errand.bundle, a->caller.tenant);
@@ -57,11 +59,13 @@ static void count_outcome(struct authorization *a)
 static void answer(struct authorization *a)
 {
     count_outcome(a);
+    traced_answer(a);
     errand_reply(&a->errand, 200, a->d.answer, a->d.event.request_id);
 }
 
 void authorization_refuse(struct authorization *a, const struct fault *f)
 {
+    traced_refusal(a, f);
     errand_refuse(&a->errand, f, a->ask.trace_id);
 }
 
@@ -152,14 +156,29 @@ static void share_pending(struct authorization *a)
     a->d.review = pending->id;
     a->d.pending_expires_ms = pending->expires_ms;
     enum err err = decide_settle(&a->d, &a->fault);
-    if (err == ERR_OK) record(a);
-    else authorization_refuse(a, &a->fault);
+    if (err == ERR_OK) {
+        record(a);
+        return;
+    }
+    a->recording_failed = true;
+    give_back(a, refuse_kept_fault);
 }
 
 /* The record would have to say more of who asked, who decides and what was counted than it can. */
 static void deny_unrecordable(struct authorization *a)
 {
     decide_deny(&a->d, "limit:record", "More belongs to this request than one record can hold, so it cannot be kept for a person.");
+}
+
+static bool is_stopped(const struct authorization *a)
+{
+    const struct policy_request *p = &a->ask.policy;
+    return p->kind == SUBJECT_AGENT && worker_actor_is_suspended(a->errand.worker, p->tenant, p->actor);
+}
+
+static void deny_stopped(struct authorization *a)
+{
+    decide_deny(&a->d, "actor:suspended", "This actor is suspended.");
 }
 
 static void enqueued(struct errand *e)
@@ -175,7 +194,7 @@ static void enqueued(struct errand *e)
         settle(a);
         return;
     case ERR_ACTOR_SUSPENDED:
-        decide_deny(&a->d, "actor:suspended", "This actor is suspended.");
+        deny_stopped(a);
         settle(a);
         return;
     case ERR_OUT_OF_RANGE:
@@ -275,6 +294,12 @@ void authorization_replay(struct authorization *a)
 {
     struct decision *d = &a->d;
     struct event e;
+    if (is_stopped(a)) { /* what was allowed once is not said again to whom nothing is allowed */
+        d->redemption_id = (struct str){0};
+        deny_stopped(a);
+        settle_anew(a);
+        return;
+    }
     enum err err = event_read(a->review.redemption, a->errand.arena, &e, &a->fault);
     if (err != ERR_OK) {
         fail(a, ERR_INTERNAL);
@@ -286,10 +311,13 @@ void authorization_replay(struct authorization *a)
     d->outcome.has_would_have = false;
     d->replayed = true;
     decide_answer(d);
-    if (str_is_absent(d->answer)) fail(a, ERR_INTERNAL);
-    else errand_reply(&a->errand, 200, d->answer, d->event.request_id);
+    if (str_is_absent(d->answer)) {
+        fail(a, ERR_INTERNAL);
+        return;
+    }
+    traced_answer(a);
+    errand_reply(&a->errand, 200, d->answer, d->event.request_id);
 }
-
 
 static void redeemed(struct errand *e)
 {
@@ -311,7 +339,7 @@ static void redeemed(struct errand *e)
         return;
     case ERR_ACTOR_SUSPENDED:
         a->d.redemption_id = (struct str){0};
-        decide_deny(&a->d, "actor:suspended", "This actor is suspended.");
+        deny_stopped(a);
         settle_anew(a);
         return;
     case ERR_OUT_OF_RANGE:
@@ -332,6 +360,10 @@ static void redeem(struct authorization *a)
     c->records[1] = a->d.beside;
     c->spent = spent_delta(a);
     c->review.id = a->review.id;
+    if (a->errand.arena->overflow) {
+        fail(a, ERR_INTERNAL);
+        return;
+    }
     memcpy(c->review.binding.bytes, a->d.binding.bytes, sizeof c->review.binding.bytes);
     c->review.retry = a->retry;
     c->review.replayed = false;
@@ -341,12 +373,6 @@ static void redeem(struct authorization *a)
 /* Whoever was away may have been overtaken by the kill switch or the end of its token: looked at again
  * where it is recorded. */
 static bool was_away(const struct authorization *a) { return a->errand.x == NULL && !a->tools.dry_run; }
-
-static bool actor_stopped_meanwhile(const struct authorization *a)
-{
-    const struct policy_request *p = &a->ask.policy;
-    return was_away(a) && p->kind == SUBJECT_AGENT && worker_actor_is_suspended(a->errand.worker, p->tenant, p->actor);
-}
 
 static bool token_died_meanwhile(const struct authorization *a)
 {
@@ -360,8 +386,8 @@ static void record(struct authorization *a)
         fail(a, ERR_CREDENTIAL_REVOKED);
         return;
     }
-    if (v != VERDICT_DENY && actor_stopped_meanwhile(a)) {
-        decide_deny(&a->d, "actor:suspended", "This actor is suspended.");
+    if (v != VERDICT_DENY && was_away(a) && is_stopped(a)) {
+        deny_stopped(a);
         settle_anew(a);
         return;
     }
@@ -484,17 +510,16 @@ static void token_used(struct errand *e)
 
 void authorization_start(struct authorization *a)
 {
-    const struct policy_request *p = &a->ask.policy;
     const struct token_claims *token = a->caller.token;
-    if (p->kind == SUBJECT_AGENT && worker_actor_is_suspended(a->errand.worker, p->tenant, p->actor)) {
-        decide_deny(&a->d, "actor:suspended", "This actor is suspended.");
+    if (is_stopped(a)) {
+        deny_stopped(a);
         settle(a);
         return;
     }
     /* A redemption is the end of a request whose use was spent when it was asked. */
     if (token != NULL && token->counted && !a->tools.dry_run && !a->redeeming) {
         a->errand.call.token.id = token->id;
-        a->errand.call.tenant = p->tenant;
+        a->errand.call.tenant = a->ask.policy.tenant;
         errand_visit(&a->errand, CALL_SPEND, slot_of_id(token->id), token_used);
         return;
     }

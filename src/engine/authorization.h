@@ -30,6 +30,7 @@ struct authorization {
     bool recording_failed;
     void (*given_back)(struct authorization *a); /* what comes after giving back */
     struct fault fault;          /* why there is no decision */
+    struct str traceparent;      /* the header, or absent */
 
     /* Of a redemption. */
     bool redeeming;

@@ -21,7 +21,7 @@ struct tenant {
     struct sha256 fingerprint;      /* chained over names, versions and digests of what was asked for */
     uint64_t unloadable_since_ms;   /* 0 = what runs is what was asked for */
     struct policy_set_entry *entries;
-    size_t entry_count;
+    size_t entry_count, row_count;
 };
 
 struct bundle {
@@ -147,24 +147,26 @@ static enum err document_of(struct bundle *b, const struct bundle *before, struc
     return ERR_OK;
 }
 
-static struct tenant *tenant_of(struct bundle *b, struct str name, size_t entries_most)
+static struct tenant *tenant_of(struct bundle *b, struct str name)
 {
     struct tenant *t = map_get(&b->tenants, name);
     if (t != NULL) return t;
     t = arena_new(&b->arena, struct tenant);
     if (t == NULL) return NULL;
     t->name = arena_copy(&b->arena, name);
-    t->entries = arena_array(&b->arena, struct policy_set_entry, entries_most);
-    if (t->entries == NULL || !map_put(&b->tenants, t->name, t)) return NULL;
-    return t;
+    return map_put(&b->tenants, t->name, t) ? t : NULL;
 }
 
-static size_t rows_of_tenant(const struct json *rows, struct str tenant)
+/* Makes the tenants, and finds out how many rows each has. */
+static enum err count_rows(struct bundle *b, const struct json *rows, struct fault *f)
 {
-    size_t count = 0;
-    for (const struct json *row = rows->child; row != NULL; row = row->next)
-        if (str_equal(json_text(row, STR("tenant_id")), tenant)) count++;
-    return count;
+    for (const struct json *row = rows->child; row != NULL; row = row->next) {
+        struct str name = json_text(row, STR("tenant_id"));
+        struct tenant *t = str_is_absent(name) ? NULL : tenant_of(b, name);
+        if (t == NULL) return fault_set(f, ERR_BAD_VALUE, "/policies", "policies: a row without tenant_id, or no memory");
+        t->row_count++;
+    }
+    return ERR_OK;
 }
 
 /* The same chain of digests means that nothing of the tenant changed. */
@@ -223,13 +225,12 @@ static enum err read_policies(struct bundle *b, const struct bundle *before, con
 {
     if (!json_is_array(rows)) return fault_set(f, ERR_BAD_VALUE, "/policies", "policies: must be an array");
     struct map broken = {0}; /* tenants of which a document did not load */
-    enum err err = ERR_OK;
+    enum err err = count_rows(b, rows, f);
     for (const struct json *row = rows->child; row != NULL && err == ERR_OK; row = row->next) {
-        struct str name = json_text(row, STR("tenant_id"));
-        struct tenant *t = str_is_absent(name) ? NULL : map_get(&b->tenants, name);
-        if (t == NULL && !str_is_absent(name)) t = tenant_of(b, name, rows_of_tenant(rows, name));
-        if (t == NULL) {
-            err = fault_set(f, ERR_BAD_VALUE, "/policies", "policies: a row without tenant_id, or no memory");
+        struct tenant *t = map_get(&b->tenants, json_text(row, STR("tenant_id")));
+        if (t->entries == NULL) t->entries = arena_array(&b->arena, struct policy_set_entry, t->row_count);
+        if (t->entries == NULL) {
+            err = fault_plain(f, ERR_FULL);
             break;
         }
         struct policy_document *document;

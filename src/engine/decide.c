@@ -68,47 +68,14 @@ static struct str hash_body(struct decision *d)
 
 /* ---- evaluate ---- */
 
-struct explaining {
-    struct buf *out;
-    bool any;
-};
-
-static void put_considered(void *context, const struct policy_considered *c)
-{
-    struct explaining *x = context;
-    buf_put(x->out, x->any ? STR(",{\"applies\":") : STR("{\"applies\":"));
-    x->any = true;
-    buf_put(x->out, c->applies ? STR("true") : STR("false"));
-    buf_put_literal(x->out, ",\"policy\":");
-    json_put_string(x->out, c->policy_name);
-    buf_put_literal(x->out, ",\"rule\":");
-    json_put_string(x->out, c->rule_id);
-    buf_put(x->out, c->shadow ? STR(",\"shadow\":true") : STR(",\"shadow\":false"));
-    buf_put_literal(x->out, ",\"verdict\":");
-    json_put_plain(x->out, str_from(verdict_name(c->verdict)));
-    buf_put_literal(x->out, ",\"why\":");
-    json_put_string(x->out, c->why);
-    buf_put_byte(x->out, '}');
-}
-
 void decide_evaluate(struct decision *d)
 {
     struct policy_request *request = &d->ask->policy;
     request->now_ms = d->tools->now_ms;
-    if (!d->tools->explain) {
+    if (d->tools->explain)
+        decide_explain(d, request);
+    else
         policy_evaluate(d->tools->policies, request, d->arena, NULL, &d->outcome);
-        return;
-    }
-    /* What is told of each rule is bounded by half of what an answer may hold. */
-    struct buf text;
-    buf_init(&text, 4096, LIMIT_CONNECTION_OUT_BYTES / 2);
-    struct explaining x = {.out = &text};
-    struct policy_explain explain = {.considered = put_considered, .context = &x};
-    buf_put_byte(&text, '[');
-    policy_evaluate(d->tools->policies, request, d->arena, &explain, &d->outcome);
-    buf_put_byte(&text, ']');
-    d->explain = text.overflow ? STR("\"too many rules to explain here; use writ policy explain\"") : arena_copy(d->arena, buf_view(&text));
-    buf_fini(&text);
 }
 
 void decide_deny(struct decision *d, const char *rule, const char *reason)

@@ -54,13 +54,15 @@ struct decision {            /* zeroed, then decide_begin() */
     char ids[3][ID_TEXT], token_id[ID_TEXT]; /* request, event, review */
     struct sha256 binding;   /* of describing */
     struct str binding_text;
-    struct str explain;
+    struct str explain;      /* the array of rules, and the member would_allow behind it */
     struct str args, context; /* canonical, within the body's canonical form; absent where masks are in force */
 };
 
 void decide_begin(struct decision *d, const struct decide_tools *tools, const struct caller *caller, struct ask *ask,
                   struct arena *arena);
 void decide_evaluate(struct decision *d);
+/* The same, and d->explain (explain.c): part of evaluating. */
+void decide_explain(struct decision *d, const struct policy_request *request);
 /* Makes it a deny of the service's own; both texts live as long as the decision. */
 void decide_deny(struct decision *d, const char *rule, const char *reason);
 /* What an approval of this request is bound to. Before describing, which masks. */

@@ -3,7 +3,7 @@
  *   main thread     boot, signals, accepting, housekeeping (main.c)
  *   N workers       one reactor each: sockets, decisions, records (worker.c)
  *   feed thread     follows the platform's bundle of policies and keys (feed.c)
- *   scribe          two threads of the journal; one publisher thread
+ *   scribe          two threads of the journal; one publisher thread; one that sends spans, if any
  *
  * Shared fields are set before the workers start, or are atomics with one writer. */
 #ifndef ENGINE_ENGINE_H
@@ -22,6 +22,7 @@
 #include "journal/journal.h"
 #include "pipeline/keep/keep.h"
 #include "pipeline/publish/publish.h"
+#include "pipeline/spans/spans.h"
 #include "shards/mailbox.h"
 #include "shards/reactor.h"
 #include "shards/revoked.h"
@@ -43,6 +44,8 @@ struct worker {
     struct forward *forward;             /* NULL: no platform is configured */
     struct commit commit;
     struct metrics_sheet *sheet;
+    struct span_lane *spans;             /* NULL: no collector is configured */
+    uint64_t told_s;                     /* the second in which a request without a decision was last logged */
     struct loop_timer tick;              /* each second: refused credentials, gauges */
     struct loop *loop;
     const struct bundle *bundle;         /* this beat's */
@@ -75,6 +78,7 @@ struct engine {
     pthread_mutex_t publisher_lock;
     struct feed *feed;
     struct signing *signing;             /* keys of tokens */
+    struct spans *spans;                 /* NULL: no collector */
     struct shard **shards;               /* by reactor; recovered before the workers start */
     struct post *post;
     struct revoked_log *revoked;
@@ -101,7 +105,9 @@ void worker_moved(struct worker *w);
 bool worker_has_room(const struct worker *w);
 /* As of this beat. */
 bool worker_actor_is_suspended(const struct worker *w, struct str tenant, struct str actor);
-/* Revoked, or minted no later than its actor's last suspension. Its own expiry is not looked at. */
+/* No token of this actor's that was born up to then is alive (0: none is dead). */
+uint64_t worker_actor_dead_until(const struct worker *w, struct str tenant, struct str actor);
+/* Revoked, or born before its actor's last suspension or resume. Its own expiry is not looked at. */
 bool worker_token_is_dead(void *worker, const struct token_claims *t);
 uint64_t worker_ordinal(struct worker *w);
 void worker_tell(struct worker *w, enum reactor_message_kind kind, int fd, bool is_unix);

@@ -9,9 +9,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -21,7 +23,7 @@
 #include "engine/engine.h"
 #include "http/client.h"
 
-enum { BUNDLE_BYTES_MAX = 256 << 20, WAIT_SECONDS = 25, RETRY_FIRST_MS = 50, RETRY_MOST_MS = 2000 };
+enum { BUNDLE_BYTES_MAX = 256 << 20, WAIT_SECONDS = 25, RETRY_FIRST_MS = 50, RETRY_MOST_MS = 2000, FEED_NICE = 10 };
 
 struct feed {
     struct engine *engine;
@@ -232,9 +234,20 @@ static enum err ask(struct feed *feed, struct fault *f)
                      (int)(answer.body.size < 200 ? answer.body.size : 200), answer.body.size == 0 ? "" : answer.body.bytes);
 }
 
+/* Compiling a large tenant takes a good part of a second, and where it shares a core with a reactor no
+ * decision may wait for it: this thread never interrupts one that runs, and has a tenth of a core that
+ * others want. Not SCHED_IDLE: on a machine that is wholly taken a revoked key would hardly be heard of. */
+static void step_back(void)
+{
+    const struct sched_param none = {0};
+    if (sched_setscheduler(0, SCHED_BATCH, &none) != 0 || setpriority(PRIO_PROCESS, 0, FEED_NICE) != 0)
+        log_text(LOG_WARNING, "feed_priority", "%s", strerror(errno)); /* it follows all the same */
+}
+
 static void *feed_run(void *argument)
 {
     struct feed *feed = argument;
+    step_back();
     uint64_t retry_ms = RETRY_FIRST_MS;
     while (!atomic_load(&feed->stopping)) {
         struct fault f;

@@ -11,12 +11,15 @@ static void reply_text(struct worker *w, struct http_exchange *x, int status, st
 
 struct checks {
     struct buf *out;
+    struct metrics_sheet *sheet;
     bool any, degraded;
 };
 
-/* One check: "ok", or what is wrong and what it means. */
-static void put_check(struct checks *c, const char *name, bool ok, const char *otherwise)
+/* One check: "ok", or what is wrong and what it means. Its gauge is set with it, so that /healthz and
+ * /metrics say the same. */
+static void put_check(struct checks *c, enum metric gauge, const char *name, bool ok, const char *otherwise)
 {
+    metric_set(c->sheet, gauge, !ok);
     buf_put(c->out, c->any ? STR(",") : STR(""));
     json_put_plain(c->out, str_from(name));
     buf_put_byte(c->out, ':');
@@ -34,15 +37,15 @@ static void put_checks(struct checks *c, struct worker *w)
     bool tight = totals.total_bytes > 0 && totals.free_bytes < totals.total_bytes / 100 * (100 - DISK_DEGRADED_PERCENT);
     const char *policies = facts->revision == 0 ? "no policies and keys have come from the platform yet"
                                                 : "the newest policies of a tenant cannot be loaded; see the log";
-    put_check(c, "bundle", facts->revision != 0 && facts->tenants_unloadable == 0, policies);
-    put_check(c, "disk", !tight, "the journal's file system is more than 80 % full");
+    put_check(c, METRIC_ENGINE_CHECK_BUNDLE, "bundle", facts->revision != 0 && facts->tenants_unloadable == 0, policies);
+    put_check(c, METRIC_ENGINE_CHECK_DISK, "disk", !tight, "the journal's file system is more than 80 % full");
     if (e->config.platform_url[0] != '\0') {
         struct feed_status feed;
         feed_status(e, &feed);
-        put_check(c, "feed", feed.reachable || feed.silent_ms < SILENT_MS,
+        put_check(c, METRIC_ENGINE_CHECK_FEED, "feed", feed.reachable || feed.silent_ms < SILENT_MS,
                   "the platform does not answer: policies and keys stay as they are");
     }
-    put_check(c, "journal", !journal_is_full(e->journal), "there is no room for records: decisions are refused");
+    put_check(c, METRIC_ENGINE_CHECK_JOURNAL, "journal", !journal_is_full(e->journal), "there is no room for records: decisions are refused");
     pthread_mutex_lock(&e->publisher_lock);
     struct keep_status keep = {0};
     bool keeping = e->keep != NULL;
@@ -52,12 +55,13 @@ static void put_checks(struct checks *c, struct worker *w)
     if (publishing) publish_status(e->publisher, &publish);
     pthread_mutex_unlock(&e->publisher_lock);
     if (publishing)
-        put_check(c, "publish", !publish_state_is_alarm(publish.state) && publish.silent_ms < PUBLISH_SILENT_MS,
+        put_check(c, METRIC_ENGINE_CHECK_PUBLISH, "publish", !publish_state_is_alarm(publish.state) && publish.silent_ms < PUBLISH_SILENT_MS,
                   publish.text[0] != '\0' ? publish.text : "records wait for the platform");
     if (!keeping) return;
     if (keep.redis_configured)
-        put_check(c, "redis", keep.redis_reachable && keep.text[0] == '\0', keep.text[0] != '\0' ? keep.text : "Redis was not reached yet");
-    put_check(c, "snapshot", !keep.snapshot_fails, keep.snapshot_text);
+        put_check(c, METRIC_ENGINE_CHECK_REDIS, "redis", keep.redis_reachable && keep.text[0] == '\0',
+                  keep.text[0] != '\0' ? keep.text : "Redis was not reached yet");
+    put_check(c, METRIC_ENGINE_CHECK_SNAPSHOT, "snapshot", !keep.snapshot_fails, keep.snapshot_text);
 }
 
 void healthz_handle(void *context, struct http_exchange *x)
@@ -65,7 +69,7 @@ void healthz_handle(void *context, struct http_exchange *x)
     struct worker *w = context;
     char bytes[HEALTH_BYTES];
     struct buf b = buf_over(bytes, sizeof bytes);
-    struct checks checks = {.out = &b};
+    struct checks checks = {.out = &b, .sheet = w->engine->workers[0].sheet};
     buf_put_literal(&b, "{\"checks\":{");
     put_checks(&checks, w);
     buf_put_literal(&b, "},\"journal_hours_left\":");
@@ -133,6 +137,10 @@ static void set_shared_figures(struct worker *w)
     };
     for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
         metric_set(e->workers[0].sheet, figures[i].metric, figures[i].value);
+    char texts[HEALTH_BYTES];
+    struct buf unread = buf_over(texts, sizeof texts);
+    struct checks checks = {.out = &unread, .sheet = e->workers[0].sheet};
+    put_checks(&checks, w);
 }
 
 static void reply_metrics(struct worker *w, struct http_exchange *x)

@@ -29,6 +29,7 @@ enum {
     DRAIN_MS = 15000,           /* what is in hand may take this long */
     PUBLISH_DRAIN_MS = 5000,    /* the journal keeps the rest */
     KEEP_DRAIN_MS = 10000,      /* so it does of snapshot and Redis */
+    SPANS_DRAIN_MS = 1000,      /* what is not sent by then is lost */
     LOST_LINGER_MS = 1000,      /* who looks at /readyz shall see why before nobody answers */
     DESCRIPTORS_WANTED = 65536,
     LEFT_SECONDS_MAX = 10 * 365 * 86400, /* more is no news */
@@ -280,6 +281,13 @@ static struct publisher *set_publisher(struct engine *e, struct publisher *next)
     return before;
 }
 
+static enum err start_spans(struct engine *e, struct fault *f)
+{
+    const struct spans_options options = {.url = e->config.otlp_url, .node = e->node, .version = WRIT_VERSION,
+                                          .sample = e->config.otlp_sample, .lanes = e->worker_count};
+    return options.url[0] == '\0' ? ERR_OK : spans_start(&options, &e->spans, f);
+}
+
 static enum err start_following(struct engine *e, struct fault *f)
 {
     if (e->config.platform_url[0] == '\0') {
@@ -328,6 +336,7 @@ static enum err boot(struct boot *b, struct fault *f)
     if (err == ERR_OK) err = signing_create(&e->config, world_now_ms(), &e->signing, f);
     if (err == ERR_OK) err = open_journal(b, f);
     if (err == ERR_OK) err = feed_load(e, f);
+    if (err == ERR_OK) err = start_spans(e, f);
     if (err == ERR_OK) err = start_workers(e, f);
     if (err == ERR_OK) err = start_following(e, f);
     if (err == ERR_OK) err = listen_all(b, f);
@@ -384,6 +393,7 @@ static void drain(struct boot *b)
     if (publisher != NULL && !publish_stop(publisher, PUBLISH_DRAIN_MS))
         log_line(LOG_INFO, "not_all_published", "text", "the journal keeps the rest for the next start", NULL);
     keep_stop(take_keep(e), KEEP_DRAIN_MS);
+    spans_stop(e->spans, SPANS_DRAIN_MS);
     journal_close(e->journal);
     /* The scribe's threads are gone: nobody wakes these any more. */
     for (unsigned i = 0; i < e->worker_count; i++) reactor_destroy(e->workers[i].reactor);

@@ -9,6 +9,7 @@
 #include "engine/authorization.h"
 #include "engine/place.h"
 #include "engine/queue.h"
+#include "engine/traced.h"
 #include "engine/trip.h"
 
 struct redemption {
@@ -162,7 +163,7 @@ void queue_redeem_handle(void *context, struct http_exchange *x)
         return;
     }
     struct errand *e = &r->a.errand;
-    r->traceparent = arena_copy(e->arena, http_header_get(x, STR("traceparent")));
+    r->traceparent = arena_copy(e->arena, traced_header(x));
     r->retry_header = arena_copy(e->arena, http_header_get(x, STR("idempotency-key")));
     e->call.tenant = r->a.caller.tenant;
     e->call.asker = trip_asker(&r->a.caller); /* only who asked may redeem */

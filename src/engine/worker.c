@@ -24,6 +24,7 @@
 #include "engine/engine.h"
 #include "engine/errand.h"
 #include "engine/signing.h"
+#include "engine/traced.h"
 
 enum { KEY_CACHE_ENTRIES = 4096, TOKEN_CACHE_ENTRIES = 32768, TICK_MS = 1000, OUTBOX_MS = 1 };
 
@@ -104,6 +105,7 @@ static void worker_enter(void *context, struct loop *loop)
     w->api.token_audience = str_from(c->token_audience);
     w->api.token_is_dead = worker_token_is_dead;
     w->api.on_token_rejected = token_rejected_note;
+    if (e->spans != NULL) w->spans = spans_lane(e->spans, w->index, w->sheet);
     w->commit.producer = journal_producer(e->journal, w->index);
     w->commit.always_synced = str_equal(str_from(c->durability), STR("synced"));
     if (c->platform_url[0] != '\0') w->forward = forward_create(&w->api, loop, &w->server, c->platform_url);
@@ -240,6 +242,7 @@ static void worker_end(void *context)
     journal_marks(p, &written, &durable);
     observe_durable(w, durable);
     http_server_release(w->server, written, durable);
+    traced_beat(w, written, durable);
     owner_durable(w, durable);
     flush_mail(w);
     http_server_hold(w->server, !worker_has_room(w));
@@ -249,17 +252,24 @@ static void worker_end(void *context)
 
 bool worker_actor_is_suspended(const struct worker *w, struct str tenant, struct str actor)
 {
-    uint64_t dead_before_ms;
-    return revoked_view_actor(w->revoked, tenant, actor, &dead_before_ms);
+    uint64_t dead_until_ms;
+    return revoked_view_actor(w->revoked, tenant, actor, &dead_until_ms);
+}
+
+uint64_t worker_actor_dead_until(const struct worker *w, struct str tenant, struct str actor)
+{
+    uint64_t dead_until_ms;
+    (void)revoked_view_actor(w->revoked, tenant, actor, &dead_until_ms);
+    return dead_until_ms;
 }
 
 bool worker_token_is_dead(void *worker, const struct token_claims *t)
 {
     const struct worker *w = worker;
-    uint64_t dead_before_ms;
+    uint64_t dead_until_ms;
     if (revoked_view_token(w->revoked, t->id)) return true;
-    bool suspended = revoked_view_actor(w->revoked, t->tenant, t->actor, &dead_before_ms);
-    return suspended || id_time_ms(t->id) <= dead_before_ms;
+    bool suspended = revoked_view_actor(w->revoked, t->tenant, t->actor, &dead_until_ms);
+    return suspended || id_time_ms(t->id) <= dead_until_ms;
 }
 
 uint64_t worker_ordinal(struct worker *w) { return atomic_fetch_add_explicit(&w->engine->ordinal, 1, memory_order_relaxed); }

@@ -16,7 +16,7 @@ WRIT = BUILD / "bin" / "writ"
 ROOTS = ["src", "shards", "pipeline"]
 DOORS = {  # foreign header: the room that may include it (Kafka's client has a door on each side)
     r"jsmn\.h": "json", r"openssl/.*": "crypto", r"yaml\.h": "policy", r"re2/.*": "policy", r"llhttp(/.*)?\.h": "http",
-    r"sqlite3\.h": "ingest", r"ev\.h": "loop", r"hiredis.*": "keep", r"librdkafka/.*": "publish ingest",
+    r"sqlite3\.h": "ingest", r"libpq-fe\.h": "ingest", r"ev\.h": "loop", r"hiredis.*": "keep", r"librdkafka/.*": "publish ingest",
 }
 BANNED = "strcpy strcat sprintf vsprintf gets strtok atoi atol atof alloca system".split()
 LINES_MAX = 900

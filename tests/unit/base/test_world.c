@@ -40,6 +40,15 @@ static void now_is_never_before_the_floor(void **state)
     assert_true(world_now_ms() >= floor_ms);
 }
 
+/* A clock that was set back by an hour between two starts must not keep tokens alive for an hour. */
+static void time_goes_on_from_a_floor_ahead_of_the_clock(void **state)
+{
+    (void)state;
+    uint64_t floor_ms = world_now_ms() + 3600000, begun_ns = world_monotonic_ns();
+    world_time_floor(floor_ms);
+    while (world_now_ms() < floor_ms + 20) assert_true(world_monotonic_ns() - begun_ns < 5000000000u);
+}
+
 static void chance_does_not_repeat_itself(void **state)
 {
     (void)state;
@@ -143,6 +152,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(now_is_near_the_wall_clock_and_never_goes_back),
         cmocka_unit_test(now_is_never_before_the_floor),
+        cmocka_unit_test(time_goes_on_from_a_floor_ahead_of_the_clock),
         cmocka_unit_test(chance_does_not_repeat_itself),
         cmocka_unit_test(a_happening_is_one_json_line),
         cmocka_unit_test(what_is_below_the_level_is_not_written),

@@ -56,6 +56,25 @@ static void sizes_are_read_with_their_units(void **state)
     }
 }
 
+static void a_ratio_is_a_decimal_fraction_from_0_to_1(void **state)
+{
+    (void)state;
+    static const struct { const char *text; double ratio; } right[] = {
+        {"0", 0}, {"1", 1}, {"0.25", 0.25}, {"1.0", 1}, {"0.000000001", 1e-9}, {"0.5", 0.5}};
+    static const char *const wrong[] = {"", ".", "1.1", "2", "-0.5", "0.", ".5", "1e-3", "0.0000000001", "half", "0,5", "1.000000001"};
+    struct config c;
+    struct fault f;
+    for (size_t i = 0; i < COUNT_OF(right); i++) {
+        assert_int_equal(READ(PROGRAM_ENGINE, &c, &f, "--otlp.sample", (char *)(uintptr_t)right[i].text), ERR_OK);
+        assert_true(c.otlp_sample >= right[i].ratio && c.otlp_sample <= right[i].ratio);
+        config_fini(&c);
+    }
+    for (size_t i = 0; i < COUNT_OF(wrong); i++) {
+        assert_int_equal(READ(PROGRAM_ENGINE, &c, &f, "--otlp.sample", (char *)(uintptr_t)wrong[i]), ERR_BAD_VALUE);
+        assert_says(&f, "it must be a number from 0 to 1, such as 0.01");
+    }
+}
+
 static void what_is_no_size_is_refused(void **state)
 {
     (void)state;
@@ -412,6 +431,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sizes_are_read_with_their_units),
+        cmocka_unit_test(a_ratio_is_a_decimal_fraction_from_0_to_1),
         cmocka_unit_test(what_is_no_size_is_refused),
         cmocka_unit_test(spans_are_read_with_their_units),
         cmocka_unit_test(what_is_no_span_is_refused),

@@ -207,6 +207,33 @@ static void batches_that_are_too_large_become_smaller(void **state)
     rig_destroy(r);
 }
 
+/* A full disk there: positions are read as ever, and nothing can be stored. */
+static void a_platform_that_tells_positions_and_takes_nothing_is_not_well(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    r->platform->failing_sends = -1;
+    rig_append(r, 1, 5, 0);
+    rig_publish(r);
+    FAKE_UNTIL(r->platform, r->platform->sends >= 4 && r->platform->finds >= 4);
+    struct publish_status s;
+    publish_status(r->publisher, &s);
+    assert_true(s.failures_in_a_row >= 3);
+    assert_non_null(strstr(s.text, "the platform is away"));
+    r->platform->failing_sends = 0;
+    FAKE_DONE(r->platform);
+    FAKE_UNTIL(r->platform, r->platform->next_seq == 6);
+    FAKE_DONE(r->platform);
+    time_t until = time(NULL) + PATIENCE_S;
+    for (publish_status(r->publisher, &s); s.text[0] != '\0'; publish_status(r->publisher, &s)) {
+        assert_true(time(NULL) < until);
+        sched_yield();
+    }
+    assert_int_equal(s.failures_in_a_row, 0);
+    assert_true(rig_unpublish(r, 1000));
+    rig_destroy(r);
+}
+
 static void clashes_are_counted_and_stop_nothing(void **state)
 {
     (void)state;
@@ -487,6 +514,32 @@ static void a_platform_that_is_away_does_not_hold_up_the_relay(void **state)
     rig_destroy(r);
 }
 
+/* Brokers that are away: the platform answers as ever, and has nothing to do with it. */
+static void a_relay_that_delivers_nothing_is_not_well(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    struct relay y;
+    relay_publish(r, &y);
+    rig_append(r, 1, 5, 0);
+    FAKE_UNTIL(r->platform, y.end == 6);
+    uint64_t finds = r->platform->finds;
+    FAKE_DONE(r->platform);
+    FAKE_UNTIL(r->platform, r->platform->finds >= finds + 5);
+    FAKE_DONE(r->platform);
+    struct publish_status s;
+    publish_status(r->publisher, &s);
+    assert_true(s.silent_ms >= 3 * PUBLISH_RELAY_POLL_MS);
+    FAKE_UNTIL(r->platform, true);
+    y.delivered = r->platform->next_seq = 6;
+    FAKE_DONE(r->platform);
+    wait_confirmed(r, 5);
+    publish_status(r->publisher, &s);
+    assert_true(s.silent_ms < 3 * PUBLISH_RELAY_POLL_MS);
+    assert_true(rig_unpublish(r, 1000));
+    rig_destroy(r);
+}
+
 static void a_relay_that_is_not_what_it_should_be_is_an_alarm(void **state)
 {
     (void)state;
@@ -517,6 +570,7 @@ int main(void)
         cmocka_unit_test(a_batch_has_one_epoch),
         cmocka_unit_test(publishing_goes_on_over_segments),
         cmocka_unit_test(batches_that_are_too_large_become_smaller),
+        cmocka_unit_test(a_platform_that_tells_positions_and_takes_nothing_is_not_well),
         cmocka_unit_test(clashes_are_counted_and_stop_nothing),
         cmocka_unit_test(an_answer_that_makes_no_sense_is_not_followed),
         cmocka_unit_test(stopping_publishes_the_rest),
@@ -529,6 +583,7 @@ int main(void)
         cmocka_unit_test(a_replay_goes_back_once_for_each_request),
         cmocka_unit_test(what_a_relay_lost_is_sent_again_from_what_it_delivered),
         cmocka_unit_test(a_platform_that_is_away_does_not_hold_up_the_relay),
+        cmocka_unit_test(a_relay_that_delivers_nothing_is_not_well),
         cmocka_unit_test(a_relay_that_is_not_what_it_should_be_is_an_alarm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

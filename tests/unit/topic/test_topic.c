@@ -105,22 +105,34 @@ static void what_is_no_object_gives_nothing(void **state)
     }
 }
 
+static bool traceparent_of(const char *trace_id, const char *event_id, char to[TOPIC_TRACEPARENT_TEXT + 1])
+{
+    struct topic_event e = {.trace_id = str_from(trace_id), .event_id = str_from(event_id)};
+    to[TOPIC_TRACEPARENT_TEXT] = '\0';
+    return topic_traceparent(&e, to);
+}
+
+#define TRACE "4bf92f3577b34da6a3ce929d0e0e4736"
+
 static void a_w3c_trace_id_makes_a_traceparent_and_no_other_does(void **state)
 {
     (void)state;
-    char text[TOPIC_TRACEPARENT_TEXT], again[TOPIC_TRACEPARENT_TEXT];
-    struct topic_place p = {STR("n"), STR("0"), STR("0123456789abcdef"), 7}, q = p;
-    assert_true(topic_traceparent(STR("4bf92f3577b34da6a3ce929d0e0e4736"), &p, text));
-    assert_memory_equal(text, "00-4bf92f3577b34da6a3ce929d0e0e4736-", 36);
-    assert_memory_equal(text + 52, "-00", 3);
-    assert_true(topic_traceparent(STR("4bf92f3577b34da6a3ce929d0e0e4736"), &p, again));
-    assert_memory_equal(text, again, sizeof text);
-    q.seq = 8;
-    assert_true(topic_traceparent(STR("4bf92f3577b34da6a3ce929d0e0e4736"), &q, again));
-    assert_true(memcmp(text, again, sizeof text) != 0);
-    assert_false(topic_traceparent(STR("00000000000000000000000000000000"), &p, text));
-    assert_false(topic_traceparent(STR("my-trace"), &p, text));
-    assert_false(topic_traceparent((struct str){0}, &p, text));
+    char text[TOPIC_TRACEPARENT_TEXT + 1];
+    assert_true(traceparent_of(TRACE, "evt_01JD3Z0000000000000000000Z", text));
+    assert_string_equal(text, "00-" TRACE "-000000000000001f-00");
+    assert_false(traceparent_of("00000000000000000000000000000000", "evt_01JD3Z0000000000000000000Z", text));
+    assert_false(traceparent_of("my-trace", "evt_01JD3Z0000000000000000000Z", text));
+    assert_false(traceparent_of(NULL, "evt_01JD3Z0000000000000000000Z", text));
+}
+
+static void a_traceparent_names_the_span_of_its_record(void **state)
+{
+    (void)state;
+    char text[TOPIC_TRACEPARENT_TEXT + 1];
+    assert_true(traceparent_of(TRACE, "evt_01JD3Z3NDEKTSV4RRFFQ69G5FA", text));
+    assert_string_equal(text, "00-" TRACE "-b2630f7dcc9815ea-00");
+    assert_false(traceparent_of(TRACE, "not-ours", text));
+    assert_false(traceparent_of(TRACE, NULL, text));
 }
 
 static struct topic_access plain(void)
@@ -185,6 +197,7 @@ int main(void)
         cmocka_unit_test(a_tenant_with_escapes_is_told_without_them),
         cmocka_unit_test(what_is_no_object_gives_nothing),
         cmocka_unit_test(a_w3c_trace_id_makes_a_traceparent_and_no_other_does),
+        cmocka_unit_test(a_traceparent_names_the_span_of_its_record),
         cmocka_unit_test(options_that_contradict_each_other_are_refused_by_name),
         cmocka_unit_test(a_password_is_read_wiped_and_never_told),
     };

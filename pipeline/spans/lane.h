@@ -1,0 +1,89 @@
+/* lane.h - spans on their way from one reactor to the sending thread: a bounded ring, no locks.
+ *
+ *        tail            filled
+ *    head  v               v
+ *   ---+---+---+---+---+---+---      head … tail     published: the sender's to read
+ *      | p | p | w | p | w |         tail … filled   waiting: the reactor's; a span ends when the gate of its
+ *   ---+---+---+---+---+---+---                      reply opens, and is published with all before it
+ *
+ * The reactor writes `filled` and `tail`, the sender `head`. Nobody waits: a full ring loses the new
+ * span and counts it. A span is written in place, once, and encoded from there. */
+#ifndef SPANS_LANE_H
+#define SPANS_LANE_H
+
+#include <stdatomic.h>
+
+#include "base/limits.h"
+#include "metrics/metrics.h"
+#include "pipeline/spans/trace_context.h"
+
+enum {
+    SPAN_RULE_BYTES = 80,
+    SPAN_REQUEST_BYTES = 32,
+    SPAN_POLICY_BYTES = 64,
+    /* 2.2 s at 900 sampled decisions a second, half a megabyte a reactor. */
+    LANE_PLACES = 2048,
+};
+
+/* A text of at most so many bytes within the span. */
+#define SPAN_TEXT(name, most)                                                                      \
+    char name[most];                                                                               \
+    uint8_t name##_size
+
+struct span_place { /* where it belongs */
+    uint8_t trace[TRACE_ID_BYTES], parent[SPAN_ID_BYTES];
+    bool has_parent;
+};
+
+struct span { /* one decision, or one request that got none */
+    struct span_place place;
+    uint8_t id[SPAN_ID_BYTES];
+    bool dry_run;
+    uint16_t status;            /* of HTTP */
+    uint32_t gate_lane;         /* what its reply waits for: 0 nothing, 1 written, 2 synced */
+    uint64_t gate_mark;
+    uint64_t begin_ns, decided_ns, end_ns; /* monotonic; end 0: its reply still waits */
+    uint64_t policy_version;    /* 0: none */
+    const char *decision, *kind, *error; /* static texts; NULL: none */
+    SPAN_TEXT(rule, SPAN_RULE_BYTES);
+    SPAN_TEXT(request, SPAN_REQUEST_BYTES);
+    SPAN_TEXT(policy, SPAN_POLICY_BYTES);
+    SPAN_TEXT(trace_text, LIMIT_TRACE_ID_BYTES); /* as the decision has it: it may be no W3C id */
+};
+
+struct span_lane {
+    struct span *places;
+    struct metrics_sheet *sheet; /* the reactor's */
+    size_t filled, head_seen;    /* the reactor's own */
+    _Alignas(64) _Atomic size_t tail;
+    _Alignas(64) _Atomic size_t head;
+};
+
+void lane_init(struct span_lane *l); /* LANE_PLACES, from the heap, at boot; `sheet` is set before it is used */
+void lane_fini(struct span_lane *l);
+
+/* Copies what fits, whole characters only. */
+size_t span_copy(char *to, size_t most, struct str text);
+#define span_set(span, name, text)                                                                 \
+    ((span)->name##_size = (uint8_t)span_copy((span)->name, sizeof(span)->name, (text)))
+
+/* ---- the reactor ---- */
+
+/* The next place, zeroed; NULL: none is free, and the loss is counted. It counts once lane_keep() was called. */
+struct span *lane_open(struct span_lane *l);
+void lane_keep(struct span_lane *l);
+static inline bool lane_waits(const struct span_lane *l)
+{
+    return l->filled != atomic_load_explicit(&l->tail, memory_order_relaxed);
+}
+/* Ends, as of `now_ns`, what waits for no more than these marks, and publishes. True: the ring has just
+ * become half full, so the sender should be woken. */
+bool lane_release(struct span_lane *l, uint64_t written, uint64_t synced, uint64_t now_ns);
+
+/* ---- the sender ---- */
+
+size_t lane_depth(const struct span_lane *l);            /* published */
+const struct span *lane_peek(const struct span_lane *l); /* the oldest; NULL: none */
+void lane_drop(struct span_lane *l);                     /* that one's place is free */
+
+#endif
