@@ -1,6 +1,6 @@
 -- The platform's store: SQLite 3.38 or later, WAL, one file (platform.db), readable while the
--- platform runs. PRAGMA user_version = 2. The program makes and migrates it by itself
--- (pipeline/ingest/migrations.c); a test holds this text against what it makes.
+-- platform runs. PRAGMA user_version = 3. The program makes and migrates it by itself
+-- (pipeline/ingest/schema_sqlite.c); a test holds this text against what it makes.
 --
 -- For analysts: read the view `events`, one column per member of the audit event
 -- (event.schema.json), beside where it came from and its exact bytes. Everything else says how the
@@ -123,7 +123,7 @@ CREATE TABLE streams (
     node TEXT NOT NULL,
     journal TEXT NOT NULL,
     epoch TEXT NOT NULL,           -- of record next_seq - 1
-    next_seq INTEGER NOT NULL,     -- all below it are in records, or in quarantine
+    next_seq INTEGER NOT NULL,     -- all below it are in records, in quarantine, or dropped
     updated_at INTEGER NOT NULL,
     PRIMARY KEY (node, journal)
 ) WITHOUT ROWID;
@@ -168,6 +168,24 @@ CREATE TABLE replays (
     journal TEXT NOT NULL,
     from_seq INTEGER NOT NULL,
     asked_at INTEGER NOT NULL,     -- also the request's number
+    PRIMARY KEY (node, journal)
+) WITHOUT ROWID;
+
+-- What was dropped by age (audit.keep). One row: records with an id below first_id are dropped, those
+-- below removed_id also removed.
+CREATE TABLE horizon (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    first_id INTEGER NOT NULL,
+    removed_id INTEGER NOT NULL,
+    day INTEGER NOT NULL           -- since 1970, when it was last looked
+);
+INSERT INTO horizon VALUES (1, 1, 1, 0);
+
+-- Records of a stream below before_seq were dropped: should they come again, they are not stored.
+CREATE TABLE dropped (
+    node TEXT NOT NULL,
+    journal TEXT NOT NULL,
+    before_seq INTEGER NOT NULL,
     PRIMARY KEY (node, journal)
 ) WITHOUT ROWID;
 

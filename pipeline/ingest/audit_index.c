@@ -6,11 +6,13 @@
 #include "base/check.h"
 #include "base/map.h"
 #include "crypto/crypto.h"
+#include "pipeline/ingest/copy.h"
 
 enum {
     WORDS_MAX = 20000, /* noted before they are written early */
     INDEX_ARENA_FIRST = 256 << 10,
     INDEX_ARENA_LIMIT = 256 << 20,
+    ARRAY_BYTES_MAX = 64 << 20, /* of 20,000 values of 256 characters, escaped */
 };
 
 /* One row of `places` to be: found by its key, which is all but the blocks. */
@@ -141,8 +143,9 @@ static enum err note_minute(struct audit_index *x, const struct event *e, uint64
 
 static enum err add_trace(struct audit_index *x, struct str trace_id, uint64_t id)
 {
-    if (str_is_absent(trace_id)) return ERR_OK;
-    sqlite3_stmt *s = database_statement(
+    /* PostgreSQL has it in `ids`, beside the other ways to a record. */
+    if (str_is_absent(trace_id) || database_is_postgres(x->database)) return ERR_OK;
+    struct statement *s = database_statement(
         x->database, "INSERT INTO traces (segment, hash, id) VALUES (?1, ?2, ?3)");
     bind_u64(s, 1, id >> AUDIT_SEGMENT_BITS);
     bind_u64(s, 2, audit_trace_hash(trace_id));
@@ -168,11 +171,11 @@ enum err audit_index_note(struct audit_index *x, const struct event *e, uint64_t
 
 static enum err write_word(struct database *d, const struct word *w)
 {
-    sqlite3_stmt *s = database_statement(
+    struct statement *s = database_statement(
         d,
         "INSERT INTO places (segment, tenant_id, member, value, blocks) VALUES (?1, ?2, ?3, ?4, ?5)"
-        " ON CONFLICT (segment, tenant_id, member, value) DO UPDATE SET blocks = blocks | "
-        "excluded.blocks");
+        " ON CONFLICT (segment, tenant_id, member, value) DO UPDATE SET blocks = "
+        "places.blocks | excluded.blocks");
     bind_u64(s, 1, w->segment);
     bind_text(s, 2, w->tenant);
     bind_u64(s, 3, w->member);
@@ -183,7 +186,7 @@ static enum err write_word(struct database *d, const struct word *w)
 
 static enum err write_minute(struct database *d, const struct minute *m)
 {
-    sqlite3_stmt *s = database_statement(
+    struct statement *s = database_statement(
         d, "INSERT INTO minutes (tenant_id, minute, first_id, last_id) VALUES (?1, ?2, ?3, ?4)"
            " ON CONFLICT (tenant_id, minute) DO UPDATE SET first_id = min(first_id, "
            "excluded.first_id),"
@@ -195,9 +198,97 @@ static enum err write_minute(struct database *d, const struct minute *m)
     return statement_run(s);
 }
 
+/* ---- the same for PostgreSQL: all words in one statement, as arrays ---- */
+
+struct columns { /* '{…}' of each column */
+    struct buf numbers[3], texts[2];
+};
+
+static void columns_init(struct columns *c)
+{
+    for (size_t i = 0; i < 3; i++) buf_init(&c->numbers[i], 4 << 10, ARRAY_BYTES_MAX);
+    for (size_t i = 0; i < 2; i++) buf_init(&c->texts[i], 4 << 10, ARRAY_BYTES_MAX);
+}
+
+static void columns_fini(struct columns *c)
+{
+    for (size_t i = 0; i < 3; i++) buf_fini(&c->numbers[i]);
+    for (size_t i = 0; i < 2; i++) buf_fini(&c->texts[i]);
+}
+
+static struct str literal(struct buf *b)
+{
+    if (b->size == 0) return STR("{}");
+    buf_put_literal(b, "}\0"); /* libpq reads it as a C string */
+    return buf_view(b);
+}
+
+static enum err write_words_at_once(struct audit_index *x)
+{
+    struct columns c;
+    columns_init(&c);
+    for (const struct word *w = x->first_word; w != NULL; w = w->next) {
+        array_put_number(&c.numbers[0], (int64_t)w->segment);
+        array_put_text(&c.texts[0], w->tenant);
+        array_put_number(&c.numbers[1], w->member);
+        array_put_text(&c.texts[1], w->value);
+        array_put_number(&c.numbers[2], (int64_t)w->blocks);
+    }
+    struct statement *s = database_statement(
+        x->database,
+        "INSERT INTO places (segment, tenant_id, member, value, blocks)"
+        " SELECT * FROM unnest(?1, ?2, ?3, ?4, ?5)"
+        " ON CONFLICT (tenant_id, member, value, segment) DO UPDATE SET blocks = "
+        "places.blocks | excluded.blocks");
+    bind_numbers(s, 1, literal(&c.numbers[0]));
+    bind_texts(s, 2, literal(&c.texts[0]));
+    bind_numbers(s, 3, literal(&c.numbers[1]));
+    bind_texts(s, 4, literal(&c.texts[1]));
+    bind_numbers(s, 5, literal(&c.numbers[2]));
+    bool full = c.texts[0].overflow || c.texts[1].overflow || c.numbers[2].overflow;
+    enum err err = full ? ERR_FULL : statement_run(s);
+    columns_fini(&c);
+    return err;
+}
+
+static enum err write_minutes_at_once(struct audit_index *x)
+{
+    struct columns c;
+    columns_init(&c);
+    for (const struct minute *m = x->first_minute; m != NULL; m = m->next) {
+        array_put_text(&c.texts[0], m->tenant);
+        array_put_number(&c.numbers[0], (int64_t)m->minute);
+        array_put_number(&c.numbers[1], (int64_t)m->first_id);
+        array_put_number(&c.numbers[2], (int64_t)m->last_id);
+    }
+    struct statement *s = database_statement(
+        x->database,
+        "INSERT INTO minutes (tenant_id, minute, first_id, last_id)"
+        " SELECT * FROM unnest(?1, ?2, ?3, ?4) ON CONFLICT (tenant_id, minute) DO UPDATE SET"
+        " first_id = least(minutes.first_id, excluded.first_id),"
+        " last_id = greatest(minutes.last_id, excluded.last_id)");
+    bind_texts(s, 1, literal(&c.texts[0]));
+    bind_numbers(s, 2, literal(&c.numbers[0]));
+    bind_numbers(s, 3, literal(&c.numbers[1]));
+    bind_numbers(s, 4, literal(&c.numbers[2]));
+    bool full = c.texts[0].overflow || c.numbers[2].overflow;
+    enum err err = full ? ERR_FULL : statement_run(s);
+    columns_fini(&c);
+    return err;
+}
+
+static enum err flush_at_once(struct audit_index *x)
+{
+    enum err err = x->first_word == NULL ? ERR_OK : write_words_at_once(x);
+    if (err == ERR_OK && x->first_minute != NULL) err = write_minutes_at_once(x);
+    audit_index_clear(x);
+    return err;
+}
+
 enum err audit_index_flush(struct audit_index *x)
 {
     enum err err = ERR_OK;
+    if (database_is_postgres(x->database)) return flush_at_once(x);
     for (const struct word *w = x->first_word; w != NULL && err == ERR_OK; w = w->next)
         err = write_word(x->database, w);
     for (const struct minute *m = x->first_minute; m != NULL && err == ERR_OK; m = m->next)
@@ -211,7 +302,7 @@ enum err audit_index_flush(struct audit_index *x)
 enum err audit_index_blocks(struct database *d, uint64_t segment, struct str tenant,
                             enum audit_member member, struct str value, uint64_t *ret_blocks)
 {
-    sqlite3_stmt *s = database_statement(d, "SELECT blocks FROM places WHERE segment = ?1 AND "
+    struct statement *s = database_statement(d, "SELECT blocks FROM places WHERE segment = ?1 AND "
                                             "tenant_id = ?2 AND member = ?3 AND value = ?4");
     bind_u64(s, 1, segment);
     bind_text(s, 2, tenant);
@@ -219,6 +310,6 @@ enum err audit_index_blocks(struct database *d, uint64_t segment, struct str ten
     bind_text(s, 4, value);
     enum err err = statement_step(s);
     *ret_blocks = err == ERR_OK ? column_bits(s, 0) : 0;
-    sqlite3_reset(s);
+    statement_reset(s);
     return err == ERR_END ? ERR_OK : err;
 }

@@ -1,14 +1,20 @@
-/* audit_query.c - audit events in SQLite: finding them. audit_index.h says how it is known where to
+/* audit_query.c - audit events in a database: finding them. audit_index.h says how it is known where to
  * look; here it is looked, segment by segment, newest or oldest first, until the page is full.
  *
  * Every record that is told was compared with all that the query names: the index only says where
  * it may be worth reading. A query that finds little in much is stopped after QUERY_MS with
  * ERR_TIMEOUT, so that it cannot keep a reader from others. */
-#include "pipeline/ingest/audit_sqlite.h"
+#include "pipeline/ingest/audit_rows.h"
 
 #include "base/check.h"
+#include "base/world.h"
+#include "pipeline/ingest/copy.h"
 
-enum { QUERY_MS = 5000, PROGRESS_STEPS = 20000 };
+enum {
+    QUERY_MS = 5000,
+    SEGMENTS_AT_ONCE = 64, /* PostgreSQL is asked for so many */
+    TRACE_BYTES_MAX = 1 << 20,
+};
 
 /* One query under way. */
 struct walk {
@@ -31,7 +37,7 @@ struct walk {
     " AND (?10 IS NULL OR kind = ?10) AND (?11 IS NULL OR rule = ?11) AND (?12 IS NULL OR "        \
     "user_id = ?12)"
 
-static void bind_named(sqlite3_stmt *s, const struct audit_query *q)
+static void bind_named(struct statement *s, const struct audit_query *q)
 {
     bind_text(s, 3, q->tenant);
     bind_u64(s, 4, q->has_from ? q->from_ms : 0);
@@ -46,7 +52,7 @@ static void bind_named(sqlite3_stmt *s, const struct audit_query *q)
 }
 
 /* Tells the rows of a statement that stands before its first one. */
-static enum err tell_rows(struct walk *w, sqlite3_stmt *s)
+static enum err tell_rows(struct walk *w, struct statement *s)
 {
     enum err err;
     while ((err = statement_step(s)) == ERR_OK) {
@@ -55,7 +61,7 @@ static enum err tell_rows(struct walk *w, sqlite3_stmt *s)
         w->done = !w->each(w->context, &row) || ++w->told == w->query->limit;
         if (w->done) break;
     }
-    sqlite3_reset(s);
+    statement_reset(s);
     return err == ERR_END ? ERR_OK : err;
 }
 
@@ -66,7 +72,7 @@ static enum err read_block(struct walk *w, uint64_t block)
     static const char newest[] = COLUMNS "WHERE id >= ?1 AND id <= ?2" NAMED " ORDER BY id DESC";
     static const char oldest[] = COLUMNS "WHERE id >= ?1 AND id <= ?2" NAMED " ORDER BY id ASC";
     uint64_t first = block << AUDIT_BLOCK_BITS, last = first + (1u << AUDIT_BLOCK_BITS) - 1;
-    sqlite3_stmt *s = database_statement(w->database, w->query->oldest_first ? oldest : newest);
+    struct statement *s = database_statement(w->database, w->query->oldest_first ? oldest : newest);
     bind_u64(s, 1, first > w->low ? first : w->low);
     bind_u64(s, 2, last < w->high ? last : w->high);
     bind_named(s, w->query);
@@ -122,11 +128,11 @@ static enum err read_trace(struct walk *w, uint64_t segment)
                 " AND id <= ?14" NAMED " ORDER BY id ASC";
     static const char any[] = "SELECT 1 FROM traces WHERE segment = ?1 AND hash = ?2";
     uint32_t hash = audit_trace_hash(w->query->trace_id);
-    sqlite3_stmt *s = database_statement(w->database, any); /* most segments have none: one seek */
+    struct statement *s = database_statement(w->database, any); /* most segments have none: one seek */
     bind_u64(s, 1, segment);
     bind_u64(s, 2, hash);
     enum err err = statement_step(s);
-    sqlite3_reset(s);
+    statement_reset(s);
     if (err != ERR_OK) return err == ERR_END ? ERR_OK : err;
 
     s = database_statement(w->database, w->query->oldest_first ? oldest : newest);
@@ -138,14 +144,60 @@ static enum err read_trace(struct walk *w, uint64_t segment)
     return tell_rows(w, s);
 }
 
+/* The ids of the trace, all at once, where there is a table of them; then their rows. */
+static enum err ids_of_trace(struct walk *w, struct buf *ids)
+{
+    struct statement *s = database_statement(
+        w->database, "SELECT i.id FROM spans s JOIN ids i ON i.span = s.span AND i.trace_hash = ?1"
+                     " WHERE s.span >= ?2 AND s.span <= ?3 AND i.id >= ?4 AND i.id <= ?5");
+    bind_u64(s, 1, audit_trace_hash(w->query->trace_id));
+    bind_u64(s, 2, w->low >> AUDIT_SPAN_BITS);
+    bind_u64(s, 3, w->high >> AUDIT_SPAN_BITS);
+    bind_u64(s, 4, w->low);
+    bind_u64(s, 5, w->high);
+    enum err err;
+    while ((err = statement_step(s)) == ERR_OK) array_put_number(ids, (int64_t)column_u64(s, 0));
+    statement_reset(s);
+    return err == ERR_END ? ERR_OK : err;
+}
+
+static enum err walk_trace(struct walk *w)
+{
+    static const char newest[] = COLUMNS "WHERE id = ANY(?1) AND id <= ?2" NAMED " ORDER BY id DESC LIMIT ?13";
+    static const char oldest[] = COLUMNS "WHERE id = ANY(?1) AND id <= ?2" NAMED " ORDER BY id ASC LIMIT ?13";
+    struct buf ids;
+    buf_init(&ids, 256, TRACE_BYTES_MAX);
+    enum err err = ids_of_trace(w, &ids);
+    if (err == ERR_OK && ids.size > 0) {
+        buf_put_literal(&ids, "}\0");
+        struct statement *s = database_statement(w->database, w->query->oldest_first ? oldest : newest);
+        bind_numbers(s, 1, buf_view(&ids));
+        bind_u64(s, 2, w->high);
+        bind_named(s, w->query);
+        bind_u64(s, 13, w->query->limit);
+        err = ids.overflow ? ERR_TIMEOUT : tell_rows(w, s); /* a trace of so many is told by pages of time */
+    }
+    buf_fini(&ids);
+    return err;
+}
+
 /* ---- the whole ---- */
 
-static enum err newest_id(struct database *d, uint64_t *ret)
+/* Between which ids there may be any: what was dropped by age is not told, also where it is still to
+ * be removed. */
+static enum err bounds(struct walk *w)
 {
-    sqlite3_stmt *s = database_statement(d, "SELECT max(id) FROM records");
+    static const char sqlite[] = "SELECT max(id), (SELECT first_id FROM horizon) FROM records",
+                      postgres[] = "SELECT next_id - 1, (SELECT first_id FROM horizon) FROM marks";
+    struct statement *s =
+        database_statement(w->database, database_is_postgres(w->database) ? postgres : sqlite);
     enum err err = statement_step(s);
-    if (err == ERR_OK) *ret = column_u64(s, 0);
-    sqlite3_reset(s);
+    if (err == ERR_OK) {
+        w->high = column_u64(s, 0);
+        uint64_t first = column_u64(s, 1);
+        if (w->low < first) w->low = first;
+    }
+    statement_reset(s);
     return err;
 }
 
@@ -154,7 +206,7 @@ static enum err narrow_by_time(struct walk *w)
 {
     const struct audit_query *q = w->query;
     if (!q->has_from && !q->has_to) return ERR_OK;
-    sqlite3_stmt *s =
+    struct statement *s =
         database_statement(w->database, "SELECT min(first_id), max(last_id) FROM minutes WHERE "
                                         "tenant_id = ?1 AND minute >= ?2 AND minute <= ?3");
     bind_text(s, 1, q->tenant);
@@ -166,9 +218,11 @@ static enum err narrow_by_time(struct walk *w)
         if (w->low < first) w->low = first;
         if (w->high > last) w->high = last;
     }
-    sqlite3_reset(s);
+    statement_reset(s);
     return err;
 }
+
+static bool is_late(const struct walk *w) { return world_monotonic_ns() > w->deadline_ns; }
 
 static enum err walk_segments(struct walk *w)
 {
@@ -179,44 +233,89 @@ static enum err walk_segments(struct walk *w)
     for (uint64_t i = 0; i <= last - first && err == ERR_OK && !w->done; i++) {
         uint64_t segment = up ? first + i : last - i;
         err = by_trace ? read_trace(w, segment) : read_segment(w, segment);
-        if (err == ERR_OK && !w->done && world_monotonic_ns() > w->deadline_ns) err = ERR_TIMEOUT;
+        if (err == ERR_OK && !w->done && is_late(w)) err = ERR_TIMEOUT;
+    }
+    return err;
+}
+
+/* The segments that have what the query names first, from `*at` on. On PostgreSQL ids jump, so that
+ * most segments between two are empty; and each question costs a round trip. */
+static enum err segments_there(struct walk *w, uint64_t at, uint64_t end, uint64_t *segments,
+                               size_t *ret_count)
+{
+    static const char down[] = "SELECT segment FROM places WHERE tenant_id = ?1 AND member = ?2 AND "
+                               "value = ?3 AND segment <= ?4 AND segment >= ?5 ORDER BY segment DESC LIMIT ?6";
+    static const char up[] = "SELECT segment FROM places WHERE tenant_id = ?1 AND member = ?2 AND "
+                             "value = ?3 AND segment >= ?4 AND segment <= ?5 ORDER BY segment ASC LIMIT ?6";
+    const struct audit_query *q = w->query;
+    const struct str values[AUDIT_MEMBERS] = {
+        [AUDIT_TENANT] = STR(""),       [AUDIT_ACTOR] = q->actor, [AUDIT_ACTION] = q->action,
+        [AUDIT_DECISION] = q->decision, [AUDIT_KIND] = q->kind,   [AUDIT_RULE] = q->rule,
+        [AUDIT_USER] = q->user_id,
+    };
+    int member = AUDIT_TENANT + 1;
+    while (member < AUDIT_MEMBERS && str_is_absent(values[member])) member++;
+    if (member == AUDIT_MEMBERS) member = AUDIT_TENANT;
+    struct statement *s = database_statement(w->database, q->oldest_first ? up : down);
+    bind_text(s, 1, q->tenant);
+    bind_u64(s, 2, (uint64_t)member);
+    bind_text(s, 3, values[member]);
+    bind_u64(s, 4, at);
+    bind_u64(s, 5, end);
+    bind_u64(s, 6, SEGMENTS_AT_ONCE);
+    enum err err;
+    for (*ret_count = 0; (err = statement_step(s)) == ERR_OK; ++*ret_count)
+        segments[*ret_count] = column_u64(s, 0);
+    statement_reset(s);
+    return err == ERR_END ? ERR_OK : err;
+}
+
+static enum err walk_segments_there(struct walk *w)
+{
+    bool up = w->query->oldest_first;
+    uint64_t first = w->low >> AUDIT_SEGMENT_BITS, last = w->high >> AUDIT_SEGMENT_BITS;
+    uint64_t at = up ? first : last, end = up ? last : first, segments[SEGMENTS_AT_ONCE];
+    size_t count;
+    enum err err = ERR_OK;
+    while (err == ERR_OK && !w->done) {
+        err = segments_there(w, at, end, segments, &count);
+        for (size_t i = 0; i < count && err == ERR_OK && !w->done; i++) {
+            err = read_segment(w, segments[i]);
+            if (err == ERR_OK && !w->done && is_late(w)) err = ERR_TIMEOUT;
+        }
+        if (count < SEGMENTS_AT_ONCE || segments[count - 1] == end) break;
+        at = up ? segments[count - 1] + 1 : segments[count - 1] - 1;
     }
     return err;
 }
 
 static enum err walk_run(struct walk *w)
 {
-    enum err err = newest_id(w->database, &w->high);
+    enum err err = bounds(w);
     if (w->query->before_id > 0 && w->query->before_id - 1 < w->high)
         w->high = w->query->before_id - 1;
     if (err == ERR_OK) err = narrow_by_time(w);
     if (err != ERR_OK || w->high == 0 || w->low > w->high) return err;
-    return walk_segments(w);
+    if (!database_is_postgres(w->database)) return walk_segments(w);
+    return str_is_absent(w->query->trace_id) ? walk_segments_there(w) : walk_trace(w);
 }
 
-static int is_late(void *walk)
+enum err audit_rows_query(void *state, const struct audit_query *q, audit_each *each, void *context)
 {
-    return world_monotonic_ns() > ((const struct walk *)walk)->deadline_ns;
-}
-
-enum err audit_sqlite_query(void *state, const struct audit_query *q, audit_each *each,
-                            void *context)
-{
-    struct audit_sqlite *a = state;
+    struct audit_rows *a = state;
     struct database *d = a->database;
     check(!str_is_absent(q->tenant) && q->limit > 0);
     struct walk w = {.database = d,
                      .query = q,
                      .each = each,
                      .context = context,
-                     .low = 1,
+                     .low = q->after_id + 1,
                      .deadline_ns = world_monotonic_ns() + (uint64_t)QUERY_MS * 1000000};
     enum err err = database_begin_read(d); /* one snapshot for all segments */
     if (err != ERR_OK) return err;
-    sqlite3_progress_handler(d->handle, PROGRESS_STEPS, is_late, &w);
+    database_deadline(d, w.deadline_ns);
     err = walk_run(&w);
-    sqlite3_progress_handler(d->handle, 0, NULL, NULL);
-    if (err == ERR_STORE_UNAVAILABLE && world_monotonic_ns() > w.deadline_ns) err = ERR_TIMEOUT;
+    database_deadline(d, 0);
     database_rollback(d); /* it only read */
     return err;
 }

@@ -52,10 +52,15 @@ struct audit_query {   /* absent members do not narrow it */
     struct str actor, action, decision, trace_id, kind, rule, user_id;
     bool has_from, has_to;
     uint64_t from_ms, to_ms; /* from is inclusive, to exclusive */
-    uint64_t before_id;      /* 0: from the newest */
+    uint64_t before_id;      /* only ids below it; 0: all */
+    uint64_t after_id;       /* only ids above it */
     uint64_t limit;
     bool oldest_first;
 };
+
+/* Told one row that was given to insert() and is taken after all; the views are insert()'s. */
+typedef enum err audit_taken(void *context, const struct audit_source *source, struct str event_id,
+                             struct str bytes);
 
 struct audit_store;
 
@@ -66,8 +71,12 @@ struct audit_store_ops {
     enum err (*begin)(void *state);
     enum err (*commit)(void *state); /* rolls back where it fails */
     void (*rollback)(void *state);
-    /* ERR_EXISTS: event_id or source is taken; nothing was stored. */
+    /* ERR_EXISTS: event_id or source is taken; nothing was stored. A store that takes many rows at
+     * once may find that out only in settle(): until then row->bytes and row->source must live. */
     enum err (*insert)(void *state, const struct audit_row *row, uint64_t *ret_id);
+    /* Everything given to insert() is stored, but what `each` is told of (it may call the store).
+     * Before commit(), wherever something may be taken. */
+    enum err (*settle)(void *state, audit_taken *each, void *context);
     enum err (*by_seq)(void *state, const struct audit_source *source, struct audit_stored *ret);
     enum err (*by_event_id)(void *state, struct str event_id, struct audit_stored *ret);
     /* Gives a row without a source this one. */
@@ -76,6 +85,8 @@ struct audit_store_ops {
     enum err (*quarantine)(void *state, const struct audit_quarantined *q);
     enum err (*is_quarantined)(void *state, const struct audit_source *source, struct str bytes,
                                bool *ret);
+    /* Whether the record was stored once, and was dropped by age since (retention.h). */
+    enum err (*is_dropped)(void *state, const struct audit_source *source, bool *ret);
     /* ERR_NOT_FOUND: the stream is new. */
     enum err (*stream_get)(void *state, struct str node, struct str journal,
                            struct audit_stream *ret);

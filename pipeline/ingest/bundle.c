@@ -4,7 +4,7 @@
 
 #include "pipeline/ingest/store_inside.h"
 
-static void put_policy(struct buf *out, sqlite3_stmt *q)
+static void put_policy(struct buf *out, struct statement *q)
 {
     static const char *const names[] = {"content", "digest", "format", "name", "tenant_id"};
     buf_put_byte(out, '{');
@@ -18,7 +18,7 @@ static void put_policy(struct buf *out, sqlite3_stmt *q)
 
 static enum err put_policies(struct store *s, const struct globs *tenants, struct buf *out)
 {
-    sqlite3_stmt *q = database_statement(
+    struct statement *q = database_statement(
         s->database,
         "SELECT v.content, v.digest, v.format, p.name, p.tenant_id, p.version FROM policies p"
         " JOIN policy_versions v USING (tenant_id, name, version) WHERE p.is_active = 1"
@@ -31,13 +31,13 @@ static enum err put_policies(struct store *s, const struct globs *tenants, struc
         put_policy(out, q);
         first = false;
     }
-    sqlite3_reset(q);
+    statement_reset(q);
     return err == ERR_END ? ERR_OK : err;
 }
 
 static enum err put_keys(struct store *s, const struct globs *tenants, struct buf *out)
 {
-    sqlite3_stmt *q =
+    struct statement *q =
         database_statement(s->database, "SELECT tenant_id, key FROM keys ORDER BY number");
     enum err err;
     bool first = true;
@@ -48,7 +48,7 @@ static enum err put_keys(struct store *s, const struct globs *tenants, struct bu
         buf_put(out, column_text(q, 1)); /* the row is the JSON */
         first = false;
     }
-    sqlite3_reset(q);
+    statement_reset(q);
     return err == ERR_END ? ERR_OK : err;
 }
 

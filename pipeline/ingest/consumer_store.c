@@ -19,7 +19,7 @@ static struct str owner_text(const char owner[LEASE_OWNER_TEXT]) { return str_of
 
 static enum err raise_beat(struct store *s, struct str topic, const struct lease *l, uint64_t now_ms)
 {
-    sqlite3_stmt *q = database_statement(s->database,
+    struct statement *q = database_statement(s->database,
                                          "INSERT INTO consumers (topic, owner, beat, seen_at) VALUES (?1, ?2, ?3, ?4)"
                                          " ON CONFLICT (topic, owner) DO UPDATE SET beat = ?3, seen_at = ?4");
     bind_text(q, 1, topic);
@@ -31,12 +31,12 @@ static enum err raise_beat(struct store *s, struct str topic, const struct lease
 
 static enum err look_at_members(struct store *s, struct str topic, struct lease *l, uint64_t monotonic_ms)
 {
-    sqlite3_stmt *q = database_statement(s->database, "SELECT owner, beat FROM consumers WHERE topic = ?1");
+    struct statement *q = database_statement(s->database, "SELECT owner, beat FROM consumers WHERE topic = ?1");
     enum err err;
     bind_text(q, 1, topic);
     lease_look_begin(l);
     while ((err = statement_step(q)) == ERR_OK) lease_saw_member(l, column_text(q, 0), column_u64(q, 1), monotonic_ms);
-    sqlite3_reset(q);
+    statement_reset(q);
     if (err != ERR_END) return err;
     lease_look_end(l);
     return ERR_OK;
@@ -44,7 +44,7 @@ static enum err look_at_members(struct store *s, struct str topic, struct lease 
 
 static enum err look_at_partitions(struct store *s, struct str topic, struct lease *l)
 {
-    sqlite3_stmt *q = database_statement(s->database, "SELECT partition, next_offset, owner FROM offsets WHERE topic = ?1");
+    struct statement *q = database_statement(s->database, "SELECT partition, next_offset, owner FROM offsets WHERE topic = ?1");
     enum err err;
     bind_text(q, 1, topic);
     for (uint32_t i = 0; i < l->partition_count; i++) l->partitions[i] = (struct lease_partition){0};
@@ -57,13 +57,13 @@ static enum err look_at_partitions(struct store *s, struct str topic, struct lea
         p->is_owned = owner.size == LEASE_OWNER_TEXT;
         if (p->is_owned) memcpy(p->owner, owner.bytes, LEASE_OWNER_TEXT);
     }
-    sqlite3_reset(q);
+    statement_reset(q);
     return err == ERR_END ? ERR_OK : err;
 }
 
 static enum err write_owner(struct store *s, struct str topic, uint32_t partition, const struct lease_partition *p, uint64_t now_ms)
 {
-    sqlite3_stmt *q = database_statement(s->database,
+    struct statement *q = database_statement(s->database,
                                          "INSERT INTO offsets (topic, partition, next_offset, owner, updated_at)"
                                          " VALUES (?1, ?2, 0, ?3, ?4)"
                                          " ON CONFLICT (topic, partition) DO UPDATE SET owner = ?3, updated_at = ?4");
@@ -80,7 +80,7 @@ static enum err forget_dead(struct store *s, struct str topic, const struct leas
 {
     for (uint32_t i = 0; i < l->member_count; i++) {
         if (lease_is_alive(l, l->members[i].owner, monotonic_ms)) continue;
-        sqlite3_stmt *q = database_statement(s->database,
+        struct statement *q = database_statement(s->database,
                                              "DELETE FROM consumers WHERE topic = ?1 AND owner = ?2 AND beat = ?3 AND NOT EXISTS"
                                              " (SELECT 1 FROM offsets WHERE topic = ?1 AND owner = ?2)");
         bind_text(q, 1, topic);
@@ -117,7 +117,7 @@ enum err consumer_store_leave(struct store *s, struct str topic, struct lease *l
 {
     enum err err = store_begin(s, f);
     if (err != ERR_OK) return err;
-    sqlite3_stmt *q = database_statement(s->database, "UPDATE offsets SET owner = '' WHERE topic = ?1 AND owner = ?2");
+    struct statement *q = database_statement(s->database, "UPDATE offsets SET owner = '' WHERE topic = ?1 AND owner = ?2");
     bind_text(q, 1, topic);
     bind_text(q, 2, owner_text(l->me));
     err = statement_run(q);
@@ -139,7 +139,7 @@ enum err consumer_store_move(struct store *s, struct str topic, uint32_t partiti
                                " AND owner = ?5 AND next_offset = ?6";
     static const char move_anyhow[] = "UPDATE offsets SET next_offset = ?3, updated_at = ?4 WHERE topic = ?1 AND partition = ?2"
                                       " AND ?5 = ?5 AND ?6 = ?6";
-    sqlite3_stmt *q = database_statement(s->database, planted("zombie_commits") ? move_anyhow : move);
+    struct statement *q = database_statement(s->database, planted("zombie_commits") ? move_anyhow : move);
     bind_text(q, 1, topic);
     bind_u64(q, 2, partition);
     bind_u64(q, 3, to);
@@ -158,10 +158,11 @@ enum err consumer_store_ask(struct store *s, struct str node, struct str journal
                             bool *ret_asked, struct fault *f)
 {
     /* The time is also the request's number: another time, another request. */
-    sqlite3_stmt *q = database_statement(
+    struct statement *q = database_statement(
         s->database, "INSERT INTO replays (node, journal, from_seq, asked_at) VALUES (?1, ?2, ?3, ?4)"
-                     " ON CONFLICT (node, journal) DO UPDATE SET from_seq = ?3, asked_at = max(?4, asked_at + 1)"
-                     " WHERE from_seq <> ?3 OR abs(?4 - asked_at) > ?5");
+                     " ON CONFLICT (node, journal) DO UPDATE SET from_seq = ?3,"
+                     " asked_at = CASE WHEN ?4 > replays.asked_at THEN ?4 ELSE replays.asked_at + 1 END"
+                     " WHERE replays.from_seq <> ?3 OR abs(?4 - replays.asked_at) > ?5");
     bind_text(q, 1, node);
     bind_text(q, 2, journal);
     bind_u64(q, 3, from_seq);
@@ -182,7 +183,7 @@ struct asked {
 
 static enum err streams_after(struct store *s, const struct audit_stream *last, struct asked *a)
 {
-    sqlite3_stmt *q = database_statement(s->database,
+    struct statement *q = database_statement(s->database,
                                          "SELECT node, journal, next_seq FROM streams WHERE (node, journal) > (?1, ?2)"
                                          " ORDER BY node, journal LIMIT ?3");
     struct audit_stream after = last == NULL ? (struct audit_stream){.node = STR(""), .journal = STR("")} : *last;
@@ -195,7 +196,7 @@ static enum err streams_after(struct store *s, const struct audit_stream *last, 
         a->streams[a->count++] = (struct audit_stream){.node = arena_copy(&a->arena, column_text(q, 0)),
                                                        .journal = arena_copy(&a->arena, column_text(q, 1)),
                                                        .next_seq = column_u64(q, 2)};
-    sqlite3_reset(q);
+    statement_reset(q);
     if (a->arena.overflow) return ERR_FULL;
     return err == ERR_END ? ERR_OK : err;
 }

@@ -1,83 +1,27 @@
-/* database.c - the only door to SQLite.
- *
- * Why these settings: WAL lets readers read while the writer writes; synchronous=FULL makes each
- * commit durable, which the positions of streams depend on; the page size holds several events
- * per page; the checkpoint is rare enough that one batch does not pay for it. The writer's cache
- * keeps the right edges of all indexes in memory. */
-#include "pipeline/ingest/database.h"
+/* database.c - the list of statements, and one call for either kind of database. See database.h. */
+#include "pipeline/ingest/database_inside.h"
 
-#include <limits.h>
 #include <stdlib.h>
 
 #include "base/check.h"
 
-enum {
-    BUSY_MS = 5000,          /* the command line may hold the write lock for a moment */
-    CHECKPOINT_PAGES = 8192, /* 64 MiB of WAL */
-};
-
-static const char writer_settings[] = "PRAGMA page_size = 8192;"
-                                      "PRAGMA journal_mode = WAL;"
-                                      "PRAGMA synchronous = FULL;"
-                                      "PRAGMA foreign_keys = ON;"
-                                      "PRAGMA cache_size = -65536;"
-                                      "PRAGMA journal_size_limit = 268435456;";
-static const char reader_settings[] = "PRAGMA query_only = ON;"
-                                      "PRAGMA cache_size = -16384;"
-                                      "PRAGMA mmap_size = 1073741824;";
-
-static enum err err_from_sqlite(int code)
+bool database_is_address(const char *place)
 {
-    switch (code & 0xff) {
-    case SQLITE_OK:
-    case SQLITE_ROW: return ERR_OK;
-    case SQLITE_DONE: return ERR_END;
-    case SQLITE_CONSTRAINT: return ERR_EXISTS;
-    case SQLITE_FULL: return ERR_NO_SPACE;
-    case SQLITE_CORRUPT:
-    case SQLITE_NOTADB: return ERR_CORRUPT;
-    case SQLITE_NOMEM: return ERR_FULL;
-    case SQLITE_BUSY:
-    case SQLITE_LOCKED:
-    case SQLITE_CANTOPEN:
-    case SQLITE_PERM:
-    case SQLITE_READONLY:
-    case SQLITE_INTERRUPT: return ERR_STORE_UNAVAILABLE;
-    default: return ERR_IO;
-    }
+    struct str s = str_from(place);
+    return str_starts(s, STR("postgresql://")) || str_starts(s, STR("postgres://"));
 }
 
-enum err database_fault(struct database *d, enum err err, struct fault *f)
-{
-    return fault_set(f, err, "", "store: %s", sqlite3_errmsg(d->handle));
-}
+bool database_is_postgres(const struct database *d) { return d->kind == &database_postgres; }
 
-static enum err settle(struct database *d, bool writer, struct fault *f)
-{
-    sqlite3_busy_timeout(d->handle, BUSY_MS);
-    sqlite3_extended_result_codes(d->handle, 1);
-    int code =
-        sqlite3_exec(d->handle, writer ? writer_settings : reader_settings, NULL, NULL, NULL);
-    if (code != SQLITE_OK) return database_fault(d, err_from_sqlite(code), f);
-    if (!writer) return ERR_OK;
-    sqlite3_wal_autocheckpoint(d->handle, CHECKPOINT_PAGES);
-    return database_migrate(d, f);
-}
-
-enum err database_open(const char *path, bool writer, struct database **ret, struct fault *f)
+enum err database_open(const char *place, bool writer, struct database **ret, struct fault *f)
 {
     struct database *d = calloc(1, sizeof *d);
     if (d == NULL) return fault_plain(f, ERR_FULL);
-    /* Readers open for writing too (WAL's index is shared memory that they write); query_only
-     * keeps them from the rows. */
-    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | (writer ? SQLITE_OPEN_CREATE : 0);
-    int code = sqlite3_open_v2(path, &d->handle, flags, NULL);
-    enum err err;
-    if (code != SQLITE_OK)
-        err = fault_set(f, err_from_sqlite(code), "", "store: cannot open %s: %s", path,
-                        d->handle == NULL ? sqlite3_errstr(code) : sqlite3_errmsg(d->handle));
-    else
-        err = settle(d, writer, f);
+    bool is_address = database_is_address(place);
+    d->kind = is_address ? &database_postgres : &database_sqlite;
+    enum err err = is_address ? database_postgres_open(d, place, writer, f)
+                              : database_sqlite_open(d, place, writer, f);
+    if (err == ERR_OK && writer) err = database_migrate(d, f);
     if (err != ERR_OK) {
         database_close(d);
         return err;
@@ -89,119 +33,141 @@ enum err database_open(const char *path, bool writer, struct database **ret, str
 void database_close(struct database *d)
 {
     if (d == NULL) return;
-    for (size_t i = 0; i < d->statement_count; i++) sqlite3_finalize(d->statements[i].prepared);
-    sqlite3_close(d->handle);
+    for (size_t i = 0; i < d->statement_count; i++) d->kind->forget(&d->statements[i]);
+    d->kind->close(d);
     free(d);
 }
 
-sqlite3_stmt *database_statement(struct database *d, const char *sql)
+/* ---- statements ---- */
+
+struct statement *database_statement(struct database *d, const char *sql)
 {
     for (size_t i = 0; i < d->statement_count; i++) {
         if (d->statements[i].sql != sql) continue;
-        sqlite3_reset(d->statements[i].prepared);
-        return d->statements[i].prepared;
+        d->kind->reset(&d->statements[i]);
+        return &d->statements[i];
     }
     check(d->statement_count < DATABASE_STATEMENTS);
-    sqlite3_stmt *s = NULL;
-    int code = sqlite3_prepare_v3(d->handle, sql, -1, SQLITE_PREPARE_PERSISTENT, &s, NULL);
-    check((code & 0xff) != SQLITE_ERROR && (code & 0xff) != SQLITE_MISUSE); /* our SQL is wrong */
-    if (code != SQLITE_OK) return NULL;
-    d->statements[d->statement_count].sql = sql;
-    d->statements[d->statement_count++].prepared = s;
+    struct statement *s = &d->statements[d->statement_count];
+    *s = (struct statement){.database = d, .sql = sql};
+    if (d->kind->prepare(s) != ERR_OK) return NULL;
+    d->statement_count++;
     return s;
 }
 
-enum err statement_step(sqlite3_stmt *s)
+enum err statement_step(struct statement *s)
 {
-    return s == NULL ? ERR_STORE_UNAVAILABLE : err_from_sqlite(sqlite3_step(s));
+    return s == NULL ? ERR_STORE_UNAVAILABLE : s->database->kind->step(s);
 }
 
-enum err statement_run(sqlite3_stmt *s)
+enum err statement_run(struct statement *s)
 {
     enum err err;
     do err = statement_step(s);
     while (err == ERR_OK);
-    sqlite3_reset(s);
+    statement_reset(s);
     return err == ERR_END ? ERR_OK : err;
 }
 
-void bind_text(sqlite3_stmt *s, int at, struct str text)
+void statement_reset(struct statement *s)
 {
-    check(text.size <= INT_MAX);
-    check(s == NULL ||
-          sqlite3_bind_text(s, at, text.bytes, (int)text.size, SQLITE_STATIC) == SQLITE_OK);
+    if (s != NULL) s->database->kind->reset(s);
 }
 
-void bind_blob(sqlite3_stmt *s, int at, struct str bytes)
+static void bind(struct statement *s, int at, struct value v)
 {
-    check(bytes.size <= INT_MAX);
-    check(s == NULL ||
-          sqlite3_bind_blob(s, at, bytes.bytes, (int)bytes.size, SQLITE_STATIC) == SQLITE_OK);
+    check(at >= 1 && at <= STATEMENT_PARAMETERS);
+    check(v.bytes.size <= INT32_MAX);
+    if (s != NULL) s->database->kind->bind(s, at, &v);
 }
 
-void bind_u64(sqlite3_stmt *s, int at, uint64_t value)
+void bind_text(struct statement *s, int at, struct str text)
+{
+    bind(s, at, (struct value){.type = BOUND_TEXT, .bytes = text, .is_null = str_is_absent(text)});
+}
+
+void bind_blob(struct statement *s, int at, struct str bytes)
+{
+    bind(s, at, (struct value){.type = BOUND_BLOB, .bytes = bytes, .is_null = str_is_absent(bytes)});
+}
+
+void bind_u64(struct statement *s, int at, uint64_t value)
 {
     check(value <= INT64_MAX);
-    check(s == NULL || sqlite3_bind_int64(s, at, (int64_t)value) == SQLITE_OK);
+    bind(s, at, (struct value){.type = BOUND_NUMBER, .number = (int64_t)value});
 }
 
-void bind_bits(sqlite3_stmt *s, int at, uint64_t bits)
+void bind_bits(struct statement *s, int at, uint64_t bits)
 {
-    check(s == NULL || sqlite3_bind_int64(s, at, (int64_t)bits) == SQLITE_OK);
+    bind(s, at, (struct value){.type = BOUND_NUMBER, .number = (int64_t)bits});
 }
 
-uint64_t column_bits(sqlite3_stmt *s, int at) { return (uint64_t)sqlite3_column_int64(s, at); }
-
-void bind_time(sqlite3_stmt *s, int at, uint64_t ms)
+void bind_time(struct statement *s, int at, uint64_t ms)
 {
-    if (ms != 0)
-        bind_u64(s, at, ms);
-    else
-        check(s == NULL || sqlite3_bind_null(s, at) == SQLITE_OK);
+    check(ms <= INT64_MAX);
+    bind(s, at, (struct value){.type = BOUND_NUMBER, .number = (int64_t)ms, .is_null = ms == 0});
 }
 
-struct str column_text(sqlite3_stmt *s, int at)
+void bind_texts(struct statement *s, int at, struct str literal)
 {
-    const void *bytes = sqlite3_column_blob(s, at);
-    if (sqlite3_column_type(s, at) == SQLITE_NULL) return (struct str){0};
-    return bytes == NULL ? STR("") : str_of(bytes, (size_t)sqlite3_column_bytes(s, at));
+    bind(s, at, (struct value){.type = BOUND_TEXTS, .bytes = literal});
 }
 
-uint64_t column_u64(sqlite3_stmt *s, int at)
+void bind_numbers(struct statement *s, int at, struct str literal)
 {
-    int64_t value = sqlite3_column_int64(s, at);
+    bind(s, at, (struct value){.type = BOUND_NUMBERS, .bytes = literal});
+}
+
+struct str column_text(struct statement *s, int at) { return s->database->kind->text(s, at); }
+
+uint64_t column_u64(struct statement *s, int at)
+{
+    int64_t value = s->database->kind->number(s, at);
     return value < 0 ? 0 : (uint64_t)value;
 }
 
-enum err database_begin(struct database *d)
+uint64_t column_bits(struct statement *s, int at)
 {
-    return statement_run(database_statement(d, "BEGIN IMMEDIATE"));
+    return (uint64_t)s->database->kind->number(s, at);
 }
 
-enum err database_begin_read(struct database *d)
+/* ---- transactions ---- */
+
+static void reset_all(struct database *d)
 {
-    return statement_run(database_statement(d, "BEGIN"));
+    /* A statement that still stands at a row would keep its snapshot beyond the transaction. */
+    for (size_t i = 0; i < d->statement_count; i++) d->kind->reset(&d->statements[i]);
 }
+
+enum err database_begin(struct database *d) { return d->kind->begin(d, true); }
+
+enum err database_begin_read(struct database *d) { return d->kind->begin(d, false); }
 
 enum err database_commit(struct database *d)
 {
-    /* A statement that still stands at a row would keep its snapshot beyond the transaction. */
-    for (size_t i = 0; i < d->statement_count; i++) sqlite3_reset(d->statements[i].prepared);
-    enum err err = statement_run(database_statement(d, "COMMIT"));
-    if (err != ERR_OK) database_rollback(d);
-    return err;
+    reset_all(d);
+    return d->kind->commit(d);
 }
 
 void database_rollback(struct database *d)
 {
-    for (size_t i = 0; i < d->statement_count; i++) sqlite3_reset(d->statements[i].prepared);
-    if (sqlite3_get_autocommit(d->handle) == 0)
-        sqlite3_exec(d->handle, "ROLLBACK", NULL, NULL, NULL);
+    reset_all(d);
+    d->kind->rollback(d);
 }
 
-uint64_t database_changes(struct database *d) { return (uint64_t)sqlite3_changes64(d->handle); }
+uint64_t database_changes(struct database *d) { return d->kind->changes(d); }
 
-uint64_t database_last_id(struct database *d)
+void database_deadline(struct database *d, uint64_t monotonic_ns)
 {
-    return (uint64_t)sqlite3_last_insert_rowid(d->handle);
+    d->kind->deadline(d, monotonic_ns);
+}
+
+enum err database_fault(struct database *d, enum err err, struct fault *f)
+{
+    return d->kind->fault(d, err, f);
+}
+
+enum err database_execute(struct database *d, const char *sql, struct fault *f)
+{
+    return d->kind->execute(d, sql, f);
 }

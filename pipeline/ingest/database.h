@@ -1,66 +1,89 @@
-/* database.h - SQLite behind a few functions; inside this room only.
+/* database.h - SQL behind a few functions, on SQLite or PostgreSQL; inside this room only.
  *
- * A `struct database` is one connection and belongs to one thread. There is one writer (WAL,
- * synchronous=FULL: a commit is on the disk when it returns) and any number of readers, each of
- * which sees a snapshot per transaction and never waits for the writer. Statements are prepared
- * once, by the address of their SQL literal. A failure of SQL itself is ours (check); what the
- * world does to the file comes out as an enum err. */
+ * A `struct database` is one connection and belongs to one thread. Statements are written once, in
+ * the SQL that both understand, with ?1, ?2, … for what is bound; they are prepared once, by the
+ * address of their literal. Where the two differ, a caller asks database_is_postgres().
+ *
+ *   SQLite      a file; one writer at a time (WAL, synchronous=FULL: a commit is on the disk when
+ *               it returns) and any number of readers that never wait for it
+ *   PostgreSQL  a server; writers take turns, too: database_begin() takes the one write lock, the
+ *               row of `marks`. So ids rise in the order of commits, and nobody has to think about
+ *               two writers. A connection that is lost comes back with the next transaction.
+ *
+ * Both: a reader's transaction sees one snapshot. A fault of our SQL is ours (check, on SQLite,
+ * where nobody else can have made the tables); what the world does comes out as an enum err. */
 #ifndef INGEST_DATABASE_H
 #define INGEST_DATABASE_H
-
-#include <sqlite3.h>
 
 #include "base/buf.h"
 #include "base/fault.h"
 
-enum { DATABASE_STATEMENTS = 64 };
+struct database;
+struct statement;
 
-struct database {
-    sqlite3 *handle;
-    struct {
-        const char *sql;
-        sqlite3_stmt *prepared;
-    } statements[DATABASE_STATEMENTS];
-    size_t statement_count;
-};
-
-/* A writer makes the file where there is none, and brings its schema up to date. */
-enum err database_open(const char *path, bool writer, struct database **ret, struct fault *f);
+/* `place`: a path, or an address that database_is_address() knows. A writer makes the file where
+ * there is none, and brings the schema up to date. */
+enum err database_open(const char *place, bool writer, struct database **ret, struct fault *f);
 void database_close(struct database *d);
+bool database_is_address(const char *place); /* postgresql://… or postgres://… */
+bool database_is_postgres(const struct database *d);
 
-/* The statement of this literal, reset and ready to bind. NULL where the file could not be read:
+/* The statement of this literal, reset and ready to bind. NULL where the store could not be read:
  * every function below takes that, and a step says ERR_STORE_UNAVAILABLE. */
-sqlite3_stmt *database_statement(struct database *d, const char *sql);
+struct statement *database_statement(struct database *d, const char *sql);
 
 /* One step. ERR_OK: a row is there; ERR_END: no more. Any other: it failed. */
-enum err statement_step(sqlite3_stmt *s);
+enum err statement_step(struct statement *s);
 /* Steps to the end and resets; ERR_EXISTS where a unique index forbids it. */
-enum err statement_run(sqlite3_stmt *s);
+enum err statement_run(struct statement *s);
+void statement_reset(struct statement *s);
 
 /* Bound views must live until the statement is reset; an absent string is NULL. */
-void bind_text(sqlite3_stmt *s, int at, struct str text);
-void bind_blob(sqlite3_stmt *s, int at, struct str bytes);
-void bind_u64(sqlite3_stmt *s, int at, uint64_t value);
+void bind_text(struct statement *s, int at, struct str text);
+void bind_blob(struct statement *s, int at, struct str bytes);
+void bind_u64(struct statement *s, int at, uint64_t value);
 /* All 64 bits, as a signed number. */
-void bind_bits(sqlite3_stmt *s, int at, uint64_t bits);
-uint64_t column_bits(sqlite3_stmt *s, int at);
+void bind_bits(struct statement *s, int at, uint64_t bits);
 /* 0 is NULL. */
-void bind_time(sqlite3_stmt *s, int at, uint64_t ms);
+void bind_time(struct statement *s, int at, uint64_t ms);
 /* Valid until the statement's next step or reset; NULL is absent. */
-struct str column_text(sqlite3_stmt *s, int at);
-uint64_t column_u64(sqlite3_stmt *s, int at); /* NULL is 0 */
+struct str column_text(struct statement *s, int at);
+uint64_t column_u64(struct statement *s, int at); /* NULL is 0 */
+uint64_t column_bits(struct statement *s, int at);
 
-enum err database_begin(struct database *d);      /* write lock at once */
+enum err database_begin(struct database *d);      /* the write lock, at once */
 enum err database_begin_read(struct database *d); /* one snapshot for several reads */
 enum err database_commit(struct database *d);     /* rolls back where it fails */
 void database_rollback(struct database *d);
 uint64_t database_changes(struct database *d); /* rows that the last statement changed */
-uint64_t database_last_id(struct database *d);
 
-/* What the file's last failure says, for logs and faults. */
+/* Statements after this fail with ERR_TIMEOUT when the monotonic clock has passed it; 0: no more. */
+void database_deadline(struct database *d, uint64_t monotonic_ns);
+
+/* What the last failure says, for logs and faults. */
 enum err database_fault(struct database *d, enum err err, struct fault *f);
 
-/* migrations.c: brings the schema to the newest version, in one transaction. */
+/* Within a transaction: it may take minutes, as changes of a schema do. (SQLite: nothing.) */
+enum err database_patient(struct database *d);
+/* Several statements at once, without parameters. */
+enum err database_execute(struct database *d, const char *sql, struct fault *f);
+/* schema.c: brings the schema to the newest version, in one transaction. */
 enum err database_migrate(struct database *d, struct fault *f);
+
+/* ---- SQLite alone ---- */
+
+uint64_t database_last_id(struct database *d);
+
+/* ---- PostgreSQL alone ---- */
+
+/* Which database this is: a connection that is made anew must lead to the same. (SQLite: nothing.) */
+void database_identify(struct database *d, const char *log_id);
+/* The first id that is free, as database_begin() found it. */
+uint64_t database_next_id(const struct database *d);
+/* An array parameter: `literal` is '{…}' of text or of 64-bit numbers. */
+void bind_texts(struct statement *s, int at, struct str literal);
+void bind_numbers(struct statement *s, int at, struct str literal);
+/* Rows in COPY's binary form (copy.h). */
+enum err database_copy(struct database *d, const char *sql, struct str rows);
 
 #endif

@@ -40,7 +40,7 @@ static enum err row_write(struct store *s, const char *sql, const struct key *k,
     key_put(&row, k, true);
     enum err err = row.overflow ? ERR_FULL : ERR_OK;
     if (err == ERR_OK) {
-        sqlite3_stmt *q = database_statement(s->database, sql);
+        struct statement *q = database_statement(s->database, sql);
         bind_text(q, 1, str_of(k->id_text, ID_TEXT));
         bind_text(q, 2, k->tenant);
         bind_text(q, 3, buf_view(&row));
@@ -66,7 +66,7 @@ static enum err key_find(struct store *s, struct str tenant, struct id id, struc
 {
     char text[ID_TEXT];
     id_write("key_", id, text);
-    sqlite3_stmt *q = database_statement(
+    struct statement *q = database_statement(
         s->database, "SELECT key FROM keys WHERE id = ?1 AND (?2 IS NULL OR tenant_id = ?2)");
     bind_text(q, 1, str_of(text, sizeof text));
     bind_text(q, 2, tenant);
@@ -77,16 +77,16 @@ static enum err key_find(struct store *s, struct str tenant, struct id id, struc
         err = fault_set(f, ERR_NOT_FOUND, "", "there is no key %.*s in this tenant", ID_TEXT, text);
     else
         store_fault(s, err, f);
-    sqlite3_reset(q);
+    statement_reset(q);
     return err;
 }
 
 static enum err check_room(struct store *s, struct fault *f)
 {
-    sqlite3_stmt *q = database_statement(s->database, "SELECT count(*) FROM keys");
+    struct statement *q = database_statement(s->database, "SELECT count(*) FROM keys");
     enum err err = statement_step(q);
     uint64_t count = err == ERR_OK ? column_u64(q, 0) : 0;
-    sqlite3_reset(q);
+    statement_reset(q);
     if (err != ERR_OK) return store_fault(s, err, f);
     if (count < LIMIT_KEYS) return ERR_OK;
     return fault_set(f, ERR_OUT_OF_RANGE, "", "there may be %d keys, revoked ones included",
@@ -269,7 +269,7 @@ enum err key_store_rotate(struct store *s, const struct pepper *p, struct str te
 enum err key_store_list(struct store *s, struct str tenant, uint64_t limit, uint64_t cursor,
                         struct buf *out, struct fault *f)
 {
-    sqlite3_stmt *q =
+    struct statement *q =
         database_statement(s->database, "SELECT key, number FROM keys WHERE tenant_id = ?1 AND "
                                         "number > ?2 ORDER BY number LIMIT ?3");
     bind_text(q, 1, tenant);
@@ -291,7 +291,7 @@ enum err key_store_list(struct store *s, struct str tenant, uint64_t limit, uint
         key_destroy(k);
         last = column_u64(q, 1);
     }
-    sqlite3_reset(q);
+    statement_reset(q);
     if (err == ERR_CORRUPT) return err;
     if (err != ERR_OK && err != ERR_END) return store_fault(s, err, f);
     buf_printf(out, "],\"count\":%llu,\"limit\":%llu,\"next_cursor\":%llu}",
@@ -302,7 +302,7 @@ enum err key_store_list(struct store *s, struct str tenant, uint64_t limit, uint
 static enum err keys_read(struct store *s, struct key **keys, size_t room, size_t *ret_count,
                           struct fault *f)
 {
-    sqlite3_stmt *q =
+    struct statement *q =
         database_statement(s->database, "SELECT key FROM keys ORDER BY number LIMIT ?1");
     bind_u64(q, 1, room);
     size_t count = 0;
@@ -312,7 +312,7 @@ static enum err keys_read(struct store *s, struct key **keys, size_t room, size_
         if (err != ERR_OK) break;
         count++;
     }
-    sqlite3_reset(q);
+    statement_reset(q);
     *ret_count = count;
     if (err == ERR_CORRUPT) return err;
     return err == ERR_OK || err == ERR_END ? ERR_OK : store_fault(s, err, f);

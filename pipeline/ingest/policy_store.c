@@ -15,7 +15,7 @@ enum { LIST_BYTES = 8 << 20 /* of a page of policies: then it ends early */ };
 /* A policy as it stands; strings are in the caller's arena. */
 struct current {
     bool exists;
-    struct str id, description, format, digest;
+    struct str id, description, format, digest, updated_by;
     bool is_active;
     uint64_t number, version, revision, created_at;
 };
@@ -87,7 +87,7 @@ static enum err current_read(struct store *s, struct str tenant, struct str name
                              struct current *ret, struct fault *f)
 {
     *ret = (struct current){0};
-    sqlite3_stmt *q =
+    struct statement *q =
         database_statement(s->database, CURRENT "WHERE p.tenant_id = ?1 AND p.name = ?2");
     bind_text(q, 1, tenant);
     bind_text(q, 2, name);
@@ -101,13 +101,14 @@ static enum err current_read(struct store *s, struct str tenant, struct str name
                                 .version = column_u64(q, 4),
                                 .revision = column_u64(q, 5),
                                 .created_at = column_u64(q, 6),
+                                .updated_by = arena_copy(a, column_text(q, 8)),
                                 .format = arena_copy(a, column_text(q, 9)),
                                 .digest = arena_copy(a, column_text(q, 10))};
     else if (err == ERR_END)
         err = ERR_OK;
     else
         store_fault(s, err, f);
-    sqlite3_reset(q);
+    statement_reset(q);
     return err;
 }
 
@@ -127,7 +128,7 @@ static void put_time(struct buf *out, const char *name, uint64_t ms)
 }
 
 /* The row of a statement that begins with CURRENT. */
-static void put_policy(struct buf *out, sqlite3_stmt *q)
+static void put_policy(struct buf *out, struct statement *q)
 {
     buf_put_byte(out, '{');
     put_member(out, "content", column_text(q, 11));
@@ -147,7 +148,7 @@ static void put_policy(struct buf *out, sqlite3_stmt *q)
 enum err policy_store_get(struct store *s, struct str tenant, struct str name, struct buf *out,
                           char ret_etag[POLICY_ETAG_TEXT], struct fault *f)
 {
-    sqlite3_stmt *q =
+    struct statement *q =
         database_statement(s->database, CURRENT "WHERE p.tenant_id = ?1 AND p.name = ?2");
     bind_text(q, 1, tenant);
     bind_text(q, 2, name);
@@ -160,7 +161,7 @@ enum err policy_store_get(struct store *s, struct str tenant, struct str name, s
     } else {
         store_fault(s, err, f);
     }
-    sqlite3_reset(q);
+    statement_reset(q);
     return err;
 }
 
@@ -178,7 +179,7 @@ static enum err list_end(struct store *s, enum err err, struct buf *out, uint64_
 enum err policy_store_list(struct store *s, struct str tenant, uint64_t limit, uint64_t cursor,
                            struct buf *out, struct fault *f)
 {
-    sqlite3_stmt *q = database_statement(
+    struct statement *q = database_statement(
         s->database, CURRENT "WHERE p.tenant_id = ?1 AND p.number > ?2 ORDER BY p.number LIMIT ?3");
     bind_text(q, 1, tenant);
     bind_u64(q, 2, cursor);
@@ -195,12 +196,12 @@ enum err policy_store_list(struct store *s, struct str tenant, uint64_t limit, u
         put_policy(out, q);
         last = column_u64(q, 0);
     }
-    sqlite3_reset(q);
+    statement_reset(q);
     return list_end(s, err, out, count, next, f);
 }
 
 /* The row of: version, format, digest, created_at, created_by, content (NULL: left out). */
-static void put_version(struct buf *out, sqlite3_stmt *q)
+static void put_version(struct buf *out, struct statement *q)
 {
     buf_put_byte(out, '{');
     put_member(out, "content", column_text(q, 5));
@@ -214,7 +215,7 @@ static void put_version(struct buf *out, sqlite3_stmt *q)
 enum err policy_store_versions(struct store *s, struct str tenant, struct str name, uint64_t limit,
                                uint64_t before, struct buf *out, struct fault *f)
 {
-    sqlite3_stmt *q = database_statement(
+    struct statement *q = database_statement(
         s->database,
         "SELECT version, format, digest, created_at, created_by, NULL FROM policy_versions"
         " WHERE tenant_id = ?1 AND name = ?2 AND version < ?3 ORDER BY version DESC LIMIT ?4");
@@ -234,7 +235,7 @@ enum err policy_store_versions(struct store *s, struct str tenant, struct str na
         put_version(out, q);
         last = column_u64(q, 0);
     }
-    sqlite3_reset(q);
+    statement_reset(q);
     if (err == ERR_END && count == 0 && before == 0) return not_found(name, f);
     return list_end(s, err, out, count, next, f);
 }
@@ -245,9 +246,9 @@ static const char select_version[] =
 
 /* Stands at the version's row, or ERR_NOT_FOUND. */
 static enum err version_find(struct store *s, struct str tenant, struct str name, uint64_t version,
-                             sqlite3_stmt **ret, struct fault *f)
+                             struct statement **ret, struct fault *f)
 {
-    sqlite3_stmt *q = *ret = database_statement(s->database, select_version);
+    struct statement *q = *ret = database_statement(s->database, select_version);
     if (version > INT64_MAX) version = INT64_MAX;
     bind_text(q, 1, tenant);
     bind_text(q, 2, name);
@@ -263,20 +264,20 @@ static enum err version_find(struct store *s, struct str tenant, struct str name
 enum err policy_store_version(struct store *s, struct str tenant, struct str name, uint64_t version,
                               struct buf *out, struct fault *f)
 {
-    sqlite3_stmt *q;
+    struct statement *q;
     enum err err = version_find(s, tenant, name, version, &q, f);
     if (err == ERR_OK) put_version(out, q);
-    sqlite3_reset(q);
+    statement_reset(q);
     return err;
 }
 
 enum err policy_store_content(struct store *s, struct str tenant, struct str name, uint64_t version,
                               struct buf *out, struct fault *f)
 {
-    sqlite3_stmt *q;
+    struct statement *q;
     enum err err = version_find(s, tenant, name, version, &q, f);
     if (err == ERR_OK) buf_put(out, column_text(q, 5));
-    sqlite3_reset(q);
+    statement_reset(q);
     return err;
 }
 
@@ -296,11 +297,11 @@ struct changing {
 static enum err version_add(struct changing *c, uint64_t *ret_version)
 {
     const struct policy_change *p = c->change;
-    sqlite3_stmt *s = database_statement(
+    struct statement *s = database_statement(
         c->store->database,
         "INSERT INTO policy_versions (tenant_id, name, version, format, digest, content, "
         "created_at,"
-        " created_by) SELECT ?1, ?2, ifnull(max(version), 0) + 1, ?3, ?4, ?5, ?6, ?7"
+        " created_by) SELECT ?1, ?2, coalesce(max(version), 0) + 1, ?3, ?4, ?5, ?6, ?7"
         " FROM policy_versions WHERE tenant_id = ?1 AND name = ?2 RETURNING version");
     bind_text(s, 1, p->tenant);
     bind_text(s, 2, p->name);
@@ -322,7 +323,7 @@ static enum err row_write(struct changing *c, struct str description, bool is_ac
     const struct policy_change *p = c->change;
     char id[ID_TEXT];
     id_write("pol_", id_make(c->by->now_ms, &c->store->chance), id);
-    sqlite3_stmt *s = database_statement(
+    struct statement *s = database_statement(
         c->store->database,
         "INSERT INTO policies (id, tenant_id, name, description, is_active, version, revision,"
         " created_at, updated_at, updated_by) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?9)"
@@ -344,12 +345,12 @@ static enum err row_write(struct changing *c, struct str description, bool is_ac
 
 static enum err check_room(struct changing *c)
 {
-    sqlite3_stmt *s = database_statement(c->store->database,
+    struct statement *s = database_statement(c->store->database,
                                          "SELECT count(*) FROM policies WHERE tenant_id = ?1");
     bind_text(s, 1, c->change->tenant);
     enum err err = statement_step(s);
     uint64_t count = err == ERR_OK ? column_u64(s, 0) : 0;
-    sqlite3_reset(s);
+    statement_reset(s);
     if (err != ERR_OK) return store_fault(c->store, err, c->fault);
     if (count < LIMIT_POLICIES_PER_TENANT) return ERR_OK;
     return fault_set(c->fault, ERR_OUT_OF_RANGE, "", "a tenant may have %d policies",
@@ -384,7 +385,9 @@ static enum err change_apply(struct changing *c, struct policy_result *ret)
     ret->version = c->now.version;
     ret->revision = c->now.revision;
     ret->effect = POLICY_UNCHANGED;
-    if (same_content && is_active == c->now.is_active && same_text(description, c->now.description))
+    bool is_owned = !p->claims || str_equal(c->now.updated_by, c->by->principal);
+    if (same_content && is_active == c->now.is_active && is_owned &&
+        same_text(description, c->now.description))
         return ERR_OK;
 
     enum err err = c->now.exists ? ERR_OK : check_room(c);
@@ -471,9 +474,11 @@ static enum err delete_step(struct changing *c, struct arena *a, struct policy_r
     const struct policy_change *p = c->change;
     enum err err = current_read(c->store, p->tenant, p->name, a, &c->now, c->fault);
     if (err == ERR_OK) err = check_condition(&p->condition, &c->now, c->fault);
+    bool is_owned = !p->claims || str_equal(c->now.updated_by, c->by->principal);
+    if (err == ERR_OK && p->claims && (!c->now.exists || !is_owned)) return ERR_OK;
     if (err == ERR_OK && !c->now.exists) err = not_found(p->name, c->fault);
     if (err != ERR_OK) return err;
-    sqlite3_stmt *s =
+    struct statement *s =
         database_statement(c->store->database, "DELETE FROM policies WHERE number = ?1");
     bind_u64(s, 1, c->now.number);
     err = statement_run(s);
@@ -499,4 +504,51 @@ enum err policy_store_delete(struct store *s, struct str tenant, struct str name
     err = store_end(s, delete_step(&c, &a, ret), f);
     arena_fini(&a);
     return err;
+}
+
+/* ---- many at once ---- */
+
+static enum err apply_step(struct store *s, struct policy_step *step, const struct actor *by,
+                           struct fault *f)
+{
+    struct changing c = {.store = s,
+                         .change = &step->change,
+                         .by = by,
+                         .kind = step->deletes ? "policy.deleted" : "policy.put",
+                         .fault = f};
+    struct arena a;
+    arena_init(&a, CURRENT_ARENA_FIRST, CURRENT_ARENA_LIMIT);
+    step->result = (struct policy_result){0};
+    enum err err = ERR_OK;
+    if (step->deletes) {
+        err = delete_step(&c, &a, &step->result);
+    } else {
+        err = current_read(s, step->change.tenant, step->change.name, &a, &c.now, f);
+        if (err == ERR_OK) err = change_apply(&c, &step->result);
+    }
+    arena_fini(&a);
+    return err;
+}
+
+enum err policy_store_apply(struct store *s, struct policy_step *steps, size_t count,
+                            const struct actor *by, struct fault *f)
+{
+    enum err err = store_begin(s, f);
+    if (err != ERR_OK) return err;
+    for (size_t i = 0; i < count && err == ERR_OK; i++) err = apply_step(s, &steps[i], by, f);
+    return store_end(s, err, f);
+}
+
+enum err policy_store_owned(struct store *s, struct str tenant, struct str principal,
+                            void (*each)(void *context, struct str name), void *context,
+                            struct fault *f)
+{
+    struct statement *q = database_statement(
+        s->database, "SELECT name FROM policies WHERE tenant_id = ?1 AND updated_by = ?2");
+    bind_text(q, 1, tenant);
+    bind_text(q, 2, principal);
+    enum err err;
+    while ((err = statement_step(q)) == ERR_OK) each(context, column_text(q, 0));
+    statement_reset(q);
+    return err == ERR_END ? ERR_OK : store_fault(s, err, f);
 }

@@ -26,6 +26,8 @@ struct policy_change {
     bool has_active, is_active; /* absent: keeps; a new one is active */
     struct policy_condition condition;
     bool dry_run; /* tells what would happen */
+    bool claims;  /* whoever changes it owns it from then on, also where the text is the same; and
+                   * deletes only what is owned, else nothing */
 };
 
 enum policy_effect { POLICY_UNCHANGED, POLICY_UPDATED, POLICY_CREATED, POLICY_DELETED };
@@ -50,6 +52,20 @@ enum err policy_store_rollback(struct store *s, struct str tenant, struct str na
 enum err policy_store_delete(struct store *s, struct str tenant, struct str name,
                              const struct policy_condition *condition, const struct actor *by,
                              struct policy_result *ret, struct fault *f);
+
+/* Several changes in one transaction: all or none. A deletion of what is not there changes nothing.
+ * Results are of the changes in their order; the revision is the last one's. */
+struct policy_step {
+    struct policy_change change;
+    bool deletes;
+    struct policy_result result;
+};
+enum err policy_store_apply(struct store *s, struct policy_step *steps, size_t count,
+                            const struct actor *by, struct fault *f);
+/* The names of what `principal` was the last to change. */
+enum err policy_store_owned(struct store *s, struct str tenant, struct str principal,
+                            void (*each)(void *context, struct str name), void *context,
+                            struct fault *f);
 
 /* {…policy}; its entity tag. ERR_NOT_FOUND. */
 enum err policy_store_get(struct store *s, struct str tenant, struct str name, struct buf *out,

@@ -13,7 +13,13 @@
 enum {
     EVENT_ARENA_FIRST = 64 << 10,
     EVENT_ARENA_LIMIT = 16 << 20,
+    POSTED_BYTES_MAX = 4 << 20, /* a quarter of a million; the body's bound is lower */
     IDEMPOTENT_MS = 24 * 3600 * 1000
+};
+
+struct posted { /* an event of the body, in its order */
+    const char *bytes;
+    uint64_t id;
 };
 
 struct posting {
@@ -21,7 +27,8 @@ struct posting {
     const struct audit_store *audit;
     const struct ingest_post *post;
     struct ingest_result *result;
-    struct buf *ids; /* "1,2,3" */
+    struct buf ids; /* an array of struct posted */
+    size_t settled; /* of those, what taken_after_all() has walked over */
     struct fault *fault;
     struct arena arena;
     uint64_t index; /* of the event in hand */
@@ -65,6 +72,20 @@ static enum err event_again(struct posting *p, struct str bytes, const struct ev
     return ERR_OK;
 }
 
+/* An event that was counted as accepted before the store looked. They come in the body's order. */
+static enum err taken_after_all(void *posting, const struct audit_source *source, struct str event_id,
+                                struct str bytes)
+{
+    struct posting *p = posting;
+    struct posted *all = (struct posted *)(void *)p->ids.bytes;
+    const struct event event = {.event_id = event_id};
+    (void)source;
+    while (all[p->settled].bytes != bytes.bytes) p->settled++;
+    p->index = p->settled;
+    p->result->accepted--;
+    return event_again(p, bytes, &event, &all[p->settled].id);
+}
+
 static enum err event_take(struct posting *p, struct str bytes)
 {
     struct event event;
@@ -90,9 +111,10 @@ static enum err event_take(struct posting *p, struct str bytes)
     else
         err = store_fault(p, err);
     if (err != ERR_OK) return err;
-    if (p->index++ > 0) buf_put_byte(p->ids, ',');
-    buf_put_u64(p->ids, id);
-    return ERR_OK;
+    const struct posted posted = {bytes.bytes, id};
+    buf_put(&p->ids, str_of((const char *)&posted, sizeof posted));
+    p->index++;
+    return p->ids.overflow ? fault_plain(p->fault, ERR_FULL) : ERR_OK;
 }
 
 /* ---- the three forms ---- */
@@ -164,6 +186,23 @@ static enum err take_lines(struct posting *p, struct str body)
     return err;
 }
 
+static enum err settle(struct posting *p)
+{
+    p->fault->text[0] = '\0';
+    enum err err = p->audit->ops->settle(p->audit->state, taken_after_all, p);
+    if (err == ERR_OK || p->fault->text[0] != '\0') return err;
+    return store_fault(p, err);
+}
+
+static void put_ids(const struct posting *p, struct buf *out)
+{
+    const struct posted *all = (const struct posted *)(const void *)p->ids.bytes;
+    for (size_t i = 0; i < p->ids.size / sizeof *all; i++) {
+        if (i > 0) buf_put_byte(out, ',');
+        buf_put_u64(out, all[i].id);
+    }
+}
+
 static enum err take_body(struct posting *p, struct buf *out)
 {
     struct str body = trim(p->post->body);
@@ -171,6 +210,7 @@ static enum err take_body(struct posting *p, struct buf *out)
     enum err err = p->post->ndjson ? take_lines(p, body)
                    : p->is_one     ? event_take(p, body)
                                    : take_array(p, body);
+    if (err == ERR_OK) err = settle(p);
     if (err != ERR_OK) return err;
     if (p->is_one)
         buf_put_literal(out, "{\"id\":");
@@ -178,14 +218,14 @@ static enum err take_body(struct posting *p, struct buf *out)
         buf_printf(out, "{\"accepted\":%llu,\"duplicates\":%llu,\"ids\":[",
                    (unsigned long long)p->result->accepted,
                    (unsigned long long)p->result->duplicates);
-    buf_put(out, buf_view(p->ids));
+    put_ids(p, out);
     buf_put(out, p->is_one ? STR("}") : STR("]}"));
     return out->overflow ? fault_plain(p->fault, ERR_FULL) : ERR_OK;
 }
 
 /* ---- Idempotency-Key ---- */
 
-static void bind_identity(const struct posting *p, sqlite3_stmt *s)
+static void bind_identity(const struct posting *p, struct statement *s)
 {
     bind_text(s, 1, p->post->tenant);
     bind_text(s, 2, p->post->key_id);
@@ -197,7 +237,7 @@ static enum err answer_before(struct posting *p, struct str digest, struct buf *
                               bool *ret_found)
 {
     struct database *d = p->store->database;
-    sqlite3_stmt *s = database_statement(d, "DELETE FROM idempotency WHERE created_at <= ?1");
+    struct statement *s = database_statement(d, "DELETE FROM idempotency WHERE created_at <= ?1");
     bind_u64(s, 1, p->post->now_ms < IDEMPOTENT_MS ? 0 : p->post->now_ms - IDEMPOTENT_MS);
     enum err err = statement_run(s);
     if (err != ERR_OK) return store_fault(p, err);
@@ -215,13 +255,13 @@ static enum err answer_before(struct posting *p, struct str digest, struct buf *
         err = ERR_OK;
     else
         store_fault(p, err);
-    sqlite3_reset(s);
+    statement_reset(s);
     return err;
 }
 
 static enum err answer_keep(struct posting *p, struct str digest, struct str answer)
 {
-    sqlite3_stmt *s =
+    struct statement *s =
         database_statement(p->store->database, "INSERT INTO idempotency (tenant_id, key_id, route, "
                                                "name, digest, status, answer, created_at)"
                                                " VALUES (?1, ?2, 'ingest', ?3, ?4, 201, ?5, ?6)");
@@ -251,16 +291,15 @@ enum err ingest_post(struct store *s, const struct ingest_post *post, struct buf
                      struct ingest_result *ret, struct fault *f)
 {
     *ret = (struct ingest_result){0};
-    struct buf ids;
     struct posting p = {
-        .store = s, .audit = store_audit(s), .post = post, .result = ret, .ids = &ids, .fault = f};
+        .store = s, .audit = store_audit(s), .post = post, .result = ret, .fault = f};
     enum err err = store_begin(s, f);
     if (err != ERR_OK) return err;
-    buf_init(&ids, 256, 4 << 20);
+    buf_init(&p.ids, 256, POSTED_BYTES_MAX);
     arena_init(&p.arena, EVENT_ARENA_FIRST, EVENT_ARENA_LIMIT);
     err = store_end(s, post_take(&p, out), f);
     arena_fini(&p.arena);
-    buf_fini(&ids);
+    buf_fini(&p.ids);
     if (err != ERR_OK) *ret = (struct ingest_result){0};
     return err;
 }

@@ -12,17 +12,21 @@ static const char select_store[] = "SELECT log_id, revision FROM store";
 
 static enum err read_log_id(struct store *s, struct fault *f)
 {
-    sqlite3_stmt *q = database_statement(s->database, select_store);
+    struct statement *q = database_statement(s->database, select_store);
     enum err err = statement_step(q);
     struct str id = err == ERR_OK ? column_text(q, 0) : (struct str){0};
     if (err == ERR_OK && id.size != STORE_LOG_ID_TEXT) err = ERR_CORRUPT;
-    if (err == ERR_OK)
+    if (err == ERR_OK) {
         memcpy(s->log_id, id.bytes, STORE_LOG_ID_TEXT);
-    else
+        database_identify(s->database, s->log_id);
+    } else {
         database_fault(s->database, err == ERR_END ? ERR_CORRUPT : err, f);
-    sqlite3_reset(q);
+    }
+    statement_reset(q);
     return err == ERR_END ? ERR_CORRUPT : err;
 }
+
+bool store_is_address(const char *place) { return database_is_address(place); }
 
 /* SQLite makes files with the umask; ours holds MACs and people's arguments, so it is made first,
  * closed to others (WAL and index files take their mode from it). One that is there is not touched:
@@ -38,15 +42,15 @@ enum err store_open(const char *path, bool writer, struct store **ret, struct fa
 {
     struct store *s = calloc(1, sizeof *s);
     if (s == NULL) return fault_plain(f, ERR_FULL);
-    if (writer) make_private(path);
+    if (writer && !database_is_address(path)) make_private(path);
     enum err err = database_open(path, writer, &s->database, f);
     if (err == ERR_OK) err = read_log_id(s, f);
     if (err != ERR_OK) {
         store_close(s);
         return err;
     }
-    s->audit_state = audit_sqlite_create(s->database);
-    s->audit = (struct audit_store){.ops = &audit_sqlite_ops, .state = s->audit_state};
+    s->audit_state = audit_rows_create(s->database);
+    s->audit = (struct audit_store){.ops = audit_rows_ops(s->database), .state = s->audit_state};
     *ret = s;
     return ERR_OK;
 }
@@ -54,7 +58,7 @@ enum err store_open(const char *path, bool writer, struct store **ret, struct fa
 void store_close(struct store *s)
 {
     if (s == NULL) return;
-    audit_sqlite_destroy(s->audit_state);
+    audit_rows_destroy(s->audit_state);
     database_close(s->database);
     free(s);
 }
@@ -65,13 +69,13 @@ const char *store_log_id(const struct store *s) { return s->log_id; }
 
 enum err store_revision(struct store *s, uint64_t *ret, struct fault *f)
 {
-    sqlite3_stmt *q = database_statement(s->database, select_store);
+    struct statement *q = database_statement(s->database, select_store);
     enum err err = statement_step(q);
     if (err == ERR_OK)
         *ret = column_u64(q, 1);
     else
         database_fault(s->database, err, f);
-    sqlite3_reset(q);
+    statement_reset(q);
     return err;
 }
 

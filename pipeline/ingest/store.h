@@ -1,7 +1,9 @@
 /* store.h - one connection to everything that the platform keeps.
  *
- * Belongs to one thread. A platform has one writer and some readers over the same file; the
- * command line may open a writer beside them (SQLite's locks keep them apart). Policies and keys
+ * A file of SQLite's, or a database on a PostgreSQL server; above database.h nobody knows which.
+ *
+ * Belongs to one thread. A platform has a writer, a consumer, a keeper and some readers over the same
+ * store, and so may other platforms and the command line (writers take turns). Policies and keys
  * share one revision, which every change of either raises by one in its own transaction: what
  * engines follow. log_id is random per database. */
 #ifndef INGEST_STORE_H
@@ -15,7 +17,9 @@ struct store;
 
 enum { STORE_LOG_ID_TEXT = 32 };
 
-/* A writer makes the file (0600) where there is none and migrates it. */
+/* Whether this is the address of a PostgreSQL server rather than the path of a file. */
+bool store_is_address(const char *place);
+/* `path`: or an address. A writer makes the file (0600) where there is none and migrates it. */
 enum err store_open(const char *path, bool writer, struct store **ret, struct fault *f);
 void store_close(struct store *s);
 

@@ -3,7 +3,7 @@
 #define INGEST_STORE_INSIDE_H
 
 #include "base/world.h"
-#include "pipeline/ingest/audit_sqlite.h"
+#include "pipeline/ingest/audit_rows.h"
 #include "pipeline/ingest/database.h"
 #include "pipeline/ingest/own_event.h"
 #include "pipeline/ingest/store.h"
@@ -11,7 +11,7 @@
 struct store {
     struct database *database;
     struct audit_store audit; /* over the same connection */
-    struct audit_sqlite *audit_state;
+    struct audit_rows *audit_state;
     struct chance chance;
     char log_id[STORE_LOG_ID_TEXT + 1];
     uint64_t alarm_second; /* when it was last told of a quarantined record */

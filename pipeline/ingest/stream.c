@@ -85,9 +85,10 @@ static enum err line_again(struct intake *in, uint64_t seq, struct str line)
     const struct audit_source source = source_of(in, seq);
     struct audit_stored stored;
     enum err err = in->audit->ops->by_seq(in->audit->state, &source, &stored);
-    bool same = err == ERR_OK && str_equal(stored.bytes, line);
-    if (err == ERR_NOT_FOUND)
-        err = in->audit->ops->is_quarantined(in->audit->state, &source, line, &same);
+    bool same = err == ERR_OK && str_equal(stored.bytes, line), absent = err == ERR_NOT_FOUND;
+    if (absent) err = in->audit->ops->is_quarantined(in->audit->state, &source, line, &same);
+    if (err == ERR_OK && !same && absent) /* what is not kept any more cannot be compared */
+        err = in->audit->ops->is_dropped(in->audit->state, &source, &same);
     if (err != ERR_OK) return store_fault(in, err);
     if (!same) return clash(in, seq, line, "clash");
     in->result->duplicates++;
@@ -97,11 +98,11 @@ static enum err line_again(struct intake *in, uint64_t seq, struct str line)
 /* Another row has this event_id. A row that came without a source (a person restored it) and has
  * the same bytes is this very record, and learns its place; anything else is a clash. */
 static enum err event_id_taken(struct intake *in, uint64_t seq, struct str line,
-                               const struct event *event)
+                               struct str event_id)
 {
     const struct audit_source source = source_of(in, seq);
     struct audit_stored stored;
-    enum err err = in->audit->ops->by_event_id(in->audit->state, event->event_id, &stored);
+    enum err err = in->audit->ops->by_event_id(in->audit->state, event_id, &stored);
     if (err != ERR_OK && err != ERR_NOT_FOUND) return store_fault(in, err);
     if (err == ERR_NOT_FOUND || !str_is_absent(stored.source.node) ||
         !str_equal(stored.bytes, line))
@@ -110,6 +111,15 @@ static enum err event_id_taken(struct intake *in, uint64_t seq, struct str line,
     if (err != ERR_OK) return store_fault(in, err);
     in->result->duplicates++;
     return ERR_OK;
+}
+
+/* The same, of a row that was counted as accepted before the store looked. */
+static enum err taken_after_all(void *intake, const struct audit_source *source, struct str event_id,
+                                struct str bytes)
+{
+    struct intake *in = intake;
+    in->result->accepted--;
+    return event_id_taken(in, source->seq, bytes, event_id);
 }
 
 /* Whether this record is the engine.started that joins the batch's epoch to the stored one. */
@@ -166,7 +176,7 @@ static enum err line_new(struct intake *in, uint64_t seq, struct str line)
                                   .created_at = in->batch->now_ms};
     uint64_t id;
     enum err err = in->audit->ops->insert(in->audit->state, &row, &id);
-    if (err == ERR_EXISTS) return event_id_taken(in, seq, line, &event);
+    if (err == ERR_EXISTS) return event_id_taken(in, seq, line, event.event_id);
     if (err != ERR_OK) return store_fault(in, err);
     in->result->accepted++;
     return ERR_OK;
@@ -212,6 +222,10 @@ static enum err take_lines(struct intake *in)
         err = again ? line_again(in, seq, line) : line_new(in, seq, line);
     }
     in->end_seq = seq;
+    if (err == ERR_OK) {
+        err = in->audit->ops->settle(in->audit->state, taken_after_all, in);
+        if (err != ERR_OK) store_fault(in, err);
+    }
     if (err != ERR_OK || seq <= in->next_seq) return err; /* nothing new: the position stays */
     if (planted("position_apart")) return ERR_OK;
     return move_position(in, seq);

@@ -2,18 +2,29 @@
  *
  * An event is told with its stored bytes as they are; before them go what the store knows (id,
  * source, when it was stored) and those members that existing clients expect even where they
- * have no value. */
+ * have no value. With exact=true the event stands apart, as `event`, and nothing is added to it:
+ * then nobody can take a blank of ours for a member of the record.
+ *
+ * order=asc goes from the oldest on, in the order of arrival, which is the order of ids: what is
+ * stored later has a higher id, so who keeps the last cursor misses nothing and sees nothing twice.
+ * A page also ends where it has PAGE_BYTES_MAX. */
 #include "pipeline/ingest/audit_store.h"
 
 #include "base/limits.h"
 #include "base/time.h"
 #include "platform/platform.h"
 
-enum { TRACE_EVENTS_MAX = 500, EVENT_ARENA_FIRST = 64 << 10, EVENT_ARENA_LIMIT = 16 << 20 };
+enum {
+    TRACE_EVENTS_MAX = 500,
+    PAGE_BYTES_MAX = 8 << 20,
+    EVENT_ARENA_FIRST = 64 << 10,
+    EVENT_ARENA_LIMIT = 16 << 20
+};
 
 struct audit_detail {
     struct audit_query query;
-    bool is_trace;
+    uint64_t cursor; /* as it was asked for */
+    bool is_trace, is_exact;
     /* On the reader: */
     struct job *job;
     struct arena arena; /* of the event in hand */
@@ -58,24 +69,46 @@ static void put_blanks(struct buf *out, const struct event *e)
     if (!e->has_latency_ms) buf_put_literal(out, "\"latency_ms\":0,");
 }
 
+static void put_event(struct audit_detail *d, struct buf *out, struct str bytes)
+{
+    struct event event;
+    arena_reset(&d->arena);
+    if (event_read(bytes, &d->arena, &event, NULL) == ERR_OK) put_blanks(out, &event);
+    buf_put(out, str_skip(bytes, str_find(bytes, '{') + 1));
+}
+
+static void put_exact(struct buf *out, struct str bytes)
+{
+    buf_put_literal(out, "\"event\":");
+    buf_put(out, bytes);
+    buf_put_byte(out, '}');
+}
+
+/* One more than the page was asked for, to know of it. */
+static bool is_full(const struct audit_detail *d)
+{
+    bool is_large = !d->is_trace && d->job->reply.size >= PAGE_BYTES_MAX;
+    return d->count == d->query.limit - 1 || is_large;
+}
+
 static bool put_row(void *context, const struct audit_stored *row)
 {
     struct audit_detail *d = context;
     struct buf *out = &d->job->reply;
-    if (d->count == d->query.limit - 1) return false; /* one more was asked for, to know of it */
+    if (is_full(d)) return false;
     if (d->count++ > 0) buf_put_byte(out, ',');
     buf_printf(out, "{\"id\":%llu,", (unsigned long long)row->id);
     put_time(out, "created_at", row->created_at);
     put_source(out, &row->source);
-    struct event event;
-    arena_reset(&d->arena);
-    if (event_read(row->bytes, &d->arena, &event, NULL) == ERR_OK) put_blanks(out, &event);
-    buf_put(out, str_skip(row->bytes, str_find(row->bytes, '{') + 1));
+    if (d->is_exact)
+        put_exact(out, row->bytes);
+    else
+        put_event(d, out, row->bytes);
     d->last_id = row->id;
     return true;
 }
 
-static void put_end(struct audit_detail *d, bool more, uint64_t cursor)
+static void put_end(struct audit_detail *d, bool more)
 {
     struct buf *out = &d->job->reply;
     buf_printf(out, "],\"count\":%llu", (unsigned long long)d->count);
@@ -86,7 +119,7 @@ static void put_end(struct audit_detail *d, bool more, uint64_t cursor)
         return;
     }
     buf_printf(out, ",\"cursor\":%llu,\"limit\":%llu,\"next_cursor\":%llu}",
-               (unsigned long long)cursor, (unsigned long long)d->query.limit - 1,
+               (unsigned long long)d->cursor, (unsigned long long)d->query.limit - 1,
                (unsigned long long)(more ? d->last_id : 0));
 }
 
@@ -115,7 +148,7 @@ static void audit_work(struct job *j, struct store *s)
     j->err = audit->ops->query(audit->state, &d->query, page_row, &page);
     arena_fini(&d->arena);
     if (j->err == ERR_OK) {
-        put_end(d, page.more, d->query.before_id);
+        put_end(d, page.more);
         metric_observe(j->sheet, HISTOGRAM_QUERY, world_monotonic_ns() - begin_ns);
         return;
     }
@@ -205,8 +238,24 @@ static enum err kind_parameter(struct job *j, const struct http_exchange *x, str
     return bad(&j->fault, "kind", *ret, "is not a kind of event");
 }
 
-static enum err read_query(struct job *j, const struct http_exchange *x, struct audit_query *q)
+static enum err order_parameter(struct job *j, const struct http_exchange *x, struct audit_detail *d)
 {
+    struct str value = {0};
+    enum err err = text_parameter(j, x, "order", &value);
+    if (err != ERR_OK) return err;
+    d->query.oldest_first = str_equal(value, STR("asc"));
+    if (!str_is_absent(value) && !d->query.oldest_first && !str_equal(value, STR("desc")))
+        return bad(&j->fault, "order", value, "is not one of asc, desc");
+    if (d->query.oldest_first)
+        d->query.after_id = d->cursor;
+    else
+        d->query.before_id = d->cursor;
+    return ERR_OK;
+}
+
+static enum err read_query(struct job *j, const struct http_exchange *x, struct audit_detail *d)
+{
+    struct audit_query *q = &d->query;
     enum err err = settle_tenant(j->platform, NULL, &j->fault);
     if (err == ERR_OK) err = text_parameter(j, x, "actor", &q->actor);
     if (err == ERR_OK) err = text_parameter(j, x, "action", &q->action);
@@ -217,7 +266,9 @@ static enum err read_query(struct job *j, const struct http_exchange *x, struct 
     if (err == ERR_OK) err = decision_parameter(j, x, &q->decision);
     if (err == ERR_OK) err = time_parameter(j, x, "from", &q->has_from, &q->from_ms);
     if (err == ERR_OK) err = time_parameter(j, x, "to", &q->has_to, &q->to_ms);
-    if (err == ERR_OK) err = api_page(x, &q->limit, &q->before_id, &j->fault);
+    if (err == ERR_OK) err = api_page(x, &q->limit, &d->cursor, &j->fault);
+    if (err == ERR_OK) err = order_parameter(j, x, d);
+    if (err == ERR_OK) err = api_flag(x, STR("exact"), &d->is_exact, &j->fault);
     q->limit++; /* one more, to know whether there is a following page */
     q->tenant = j->tenant;
     return err;
@@ -228,7 +279,7 @@ void audit_query_handle(void *context, struct http_exchange *x)
     struct platform *p = context;
     struct job *j = job_create(p, x, audit_work);
     struct audit_detail *d = job_detail(j, struct audit_detail);
-    if (platform_failed(p, x, read_query(j, x, &d->query), &j->fault))
+    if (platform_failed(p, x, read_query(j, x, d), &j->fault))
         job_destroy(j);
     else
         job_send(j, x, QUEUE_READER);

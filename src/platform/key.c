@@ -112,6 +112,9 @@ static enum err read_create(struct job *j, struct key_detail *d, const struct ht
     if (err != ERR_OK) return err;
     drop_members(body);
     err = key_read(body, &d->draft, &j->fault);
+    if (err == ERR_OK && str_equal(d->draft->name, STR(WATCH_PRINCIPAL)))
+        err = fault_set(&j->fault, ERR_BAD_VALUE, "/name", "name: " WATCH_PRINCIPAL
+                        " is the service's own name for changes by files");
     if (err == ERR_OK) err = check_rights(p, d->draft, &j->fault);
     if (err == ERR_OK && d->draft->expires_at != 0 && d->draft->expires_at <= j->actor.now_ms)
         err = fault_set(&j->fault, ERR_OUT_OF_RANGE, "/expires_at", "expires_at: is in the past");

@@ -63,7 +63,8 @@ int main(int argc, char **argv)
     }
     take_signals();
     log_line(LOG_INFO, "listening", "address", platform_address(running), "unix",
-             config.listen_unix, "store", config.store, NULL);
+             config.listen_unix, "store", config.store_url[0] != '\0' ? "PostgreSQL" : config.store,
+             NULL); /* the address may hold a password */
     platform_run(running);
     signal(SIGINT, SIG_IGN);
     signal(SIGTERM, SIG_IGN);

@@ -3,10 +3,16 @@
 
 #include "pipeline/ingest/store.h"
 
+struct probe_detail {
+    struct str policies; /* absent: no directory is watched */
+    bool policies_ok;
+};
+
 static void probe(struct job *j, struct store *s)
 {
+    const struct probe_detail *d = j->detail;
     struct fault f = {.text = ""};
-    bool ok = store_probe(s, &f) == ERR_OK;
+    bool ok = store_probe(s, &f) == ERR_OK && d->policies_ok;
     buf_put_literal(&j->reply, "{\"checks\":{");
     if (j->platform->consumer != NULL) { /* never changes: any thread may read it */
         struct consumer_status consumer;
@@ -16,6 +22,8 @@ static void probe(struct job *j, struct store *s)
         buf_put_byte(&j->reply, ',');
         ok = ok && consumer.is_well;
     }
+    if (!str_is_absent(d->policies)) json_put_string_member(&j->reply, STR("\"policies\":"), d->policies);
+    if (!str_is_absent(d->policies)) buf_put_byte(&j->reply, ',');
     buf_put_literal(&j->reply, "\"store\":");
     json_put_string(&j->reply, f.text[0] == '\0' ? STR("ok") : str_from(f.text));
     buf_put_literal(&j->reply, "},\"service\":\"writ-platform\",\"status\":");
@@ -25,7 +33,11 @@ static void probe(struct job *j, struct store *s)
 
 void healthz_handle(void *context, struct http_exchange *x)
 {
-    job_send(job_create(context, x, probe), x, QUEUE_READER);
+    struct platform *p = context;
+    struct job *j = job_create(p, x, probe);
+    struct probe_detail *d = job_detail(j, struct probe_detail);
+    d->policies = job_copy(j, str_from(watch_health(p->watch, &d->policies_ok)));
+    job_send(j, x, QUEUE_READER);
 }
 
 void livez_handle(void *context, struct http_exchange *x)
@@ -46,8 +58,43 @@ void readyz_handle(void *context, struct http_exchange *x)
     struct fault f;
     if (p->draining)
         platform_failed(p, x, fault_plain(&f, ERR_DRAINING), &f);
+    else if (!watch_is_ready(p->watch))
+        platform_failed(p, x, fault_set(&f, ERR_STARTING, "", "policies.dir has not been looked through yet"), &f);
     else
         job_send(job_create(p, x, probe_ready), x, QUEUE_READER);
+}
+
+/* ---- the same as gauges, looked at each second ---- */
+
+enum { PROBE_SECONDS_MAX = 10 };
+
+static void probed(struct job *j)
+{
+    struct platform *p = j->platform;
+    p->probing_s = 0;
+    metric_set(p->sheet, METRIC_PLATFORM_CHECK_STORE, j->err != ERR_OK);
+    job_destroy(j);
+}
+
+/* A store that answers nobody fails too, so a probe that is long away counts as failed. */
+void checks_tick(struct platform *p)
+{
+    if (p->consumer != NULL) {
+        struct consumer_status consumer;
+        consumer_status(p->consumer, &consumer);
+        metric_set(p->sheet, METRIC_PLATFORM_CHECK_KAFKA, !consumer.is_well);
+    }
+    bool policies_ok = true;
+    watch_health(p->watch, &policies_ok);
+    metric_set(p->sheet, METRIC_PLATFORM_CHECK_POLICIES, !policies_ok);
+    if (p->probing_s > 0) {
+        if (++p->probing_s > PROBE_SECONDS_MAX) metric_set(p->sheet, METRIC_PLATFORM_CHECK_STORE, 1);
+        return;
+    }
+    struct job *j = job_create(p, NULL, probe_ready);
+    j->done = probed;
+    if (job_queue(j, QUEUE_READER)) p->probing_s = 1;
+    else job_destroy(j); /* the readers have a thousand other questions: the next second will do */
 }
 
 void config_check_handle(void *context, struct http_exchange *x)

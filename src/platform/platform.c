@@ -16,7 +16,7 @@
 #include "base/log.h"
 #include "pipeline/ingest/key_store.h"
 
-enum { KEY_CACHE_ENTRIES = 1024, TICK_MS = 1000, DRAIN_MS = 10000 };
+enum { KEY_CACHE_ENTRIES = 1024, TICK_MS = 1000, DRAIN_MS = 10000, AUDIT_KEEP_LEAST_MS = 86400000 };
 
 /* ---- boot ---- */
 
@@ -29,10 +29,20 @@ static enum err read_pepper(struct platform *p, struct fault *f)
     return err == ERR_OK ? pepper_read(path, &p->pepper, f) : err;
 }
 
+static enum err check_store(const struct config *c, struct fault *f)
+{
+    if (c->store_url[0] != '\0' && !store_is_address(c->store_url))
+        return fault_set(f, ERR_BAD_VALUE, "store.url",
+                         "store.url: is no address of PostgreSQL; it must be like postgresql://user@host:5432/name");
+    if (c->audit_keep_ms != 0 && c->audit_keep_ms < AUDIT_KEEP_LEAST_MS)
+        return fault_set(f, ERR_BAD_VALUE, "audit.keep", "audit.keep: must be 0 (for ever), or at least 1d");
+    return ERR_OK;
+}
+
 static enum err read_store(struct platform *p, struct fault *f)
 {
     struct store *s;
-    enum err err = store_open(p->config->store, true, &s, f);
+    enum err err = store_open(platform_store(p->config), true, &s, f);
     if (err != ERR_OK) return err;
     err = store_revision(s, &p->revision, f);
     if (err == ERR_OK) err = key_store_table(s, &p->keys, f);
@@ -49,6 +59,7 @@ static void tick(struct loop_timer *t)
     struct platform *p = (struct platform *)(void *)((char *)t - offsetof(struct platform, tick));
     world_time_discipline();
     auth_failed_record(p);
+    checks_tick(p);
     metric_set(p->sheet, METRIC_PLATFORM_CONNECTIONS, http_server_connections(p->server));
     loop_timer_start(p->loop, &p->tick, TICK_MS, tick);
 }
@@ -116,7 +127,7 @@ static enum err start_consuming(struct platform *p, struct fault *f)
                                         .user = c->kafka_user,
                                         .password_file = c->kafka_password_file,
                                         .ca_file = c->kafka_ca_file};
-    struct consumer_options options = {.store = c->store, .topic = c->kafka_topic};
+    struct consumer_options options = {.store = platform_store(c), .topic = c->kafka_topic};
     enum err err = kafka_source_create(&access, &options.source, f);
     return err == ERR_OK ? consumer_start(&options, &p->consumer, f) : err;
 }
@@ -126,14 +137,17 @@ static enum err boot(struct platform *p, struct fault *f)
     const struct config *c = p->config;
     if (mkdir(c->data, 0700) != 0 && errno != EEXIST)
         return fault_set(f, ERR_IO, "", "data: cannot make %s: %s", c->data, strerror(errno));
-    enum err err = read_pepper(p, f);
+    enum err err = check_store(c, f);
+    if (err == ERR_OK) err = read_pepper(p, f);
     if (err == ERR_OK) err = read_store(p, f);
     if (err != ERR_OK) return err;
     make_api(p);
     make_server(p);
     err = start_consuming(p, f);
     if (err != ERR_OK) return err;
-    err = work_create(p, c->store, (unsigned)c->readers, &p->work, f);
+    err = work_create(p, platform_store(c), (unsigned)c->readers, &p->work, f);
+    if (err == ERR_OK) err = keeper_create(c, &p->keeper, f);
+    if (err == ERR_OK) err = watch_create(p, &p->watch, f);
     return err == ERR_OK ? listen_all(p, f) : err;
 }
 
@@ -204,7 +218,9 @@ void platform_destroy(struct platform *p)
         if (p->listeners[i] != NULL) listen_stop(p->listeners[i]);
     work_stop(p->work);
     work_destroy(p->work);
+    watch_destroy(p->watch);
     consumer_stop(p->consumer);
+    keeper_destroy(p->keeper);
     if (p->server != NULL) follow_drain(p);
     forward_destroy(p->forward);
     if (p->server != NULL) http_server_destroy(p->server);

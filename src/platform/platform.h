@@ -17,6 +17,8 @@
 #include "config/config.h"
 #include "http/listen.h"
 #include "pipeline/ingest/consume.h"
+#include "platform/keeper.h"
+#include "platform/watch.h"
 #include "platform/work.h"
 
 enum { FOLLOWERS_MAX = 256, NODE_BYTES_MAX = 256 };
@@ -40,6 +42,8 @@ struct platform {
     struct api api;
     struct forward *forward; /* NULL: no engine is configured */
     struct work *work;
+    struct keeper *keeper; /* NULL: nothing to keep */
+    struct watch *watch; /* of policies.dir; NULL: not configured */
     struct consumer *consumer; /* of Kafka's topic; NULL: not configured. Set before the threads that ask it */
     struct metrics_sheet *sheet; /* the reactor's */
     struct key_table *keys;      /* replaced whole when keys change */
@@ -47,6 +51,7 @@ struct platform {
     char mark[9];                /* random per process; in the bundle's entity tags */
     struct caller caller;        /* of the request in hand */
     struct loop_timer tick;      /* each second */
+    unsigned probing_s;          /* how long the store is being asked whether it is well; 0: not now */
     struct loop_bell wake;       /* rung by platform_stop */
     atomic_bool stopping;        /* set by any thread */
     bool draining;
@@ -59,6 +64,12 @@ struct platform {
     _Atomic size_t bundle_wait_count; /* written by the reactor alone */
     struct list revoke_waits;         /* of jobs: revocations that wait for engines */
 };
+
+/* Where the store is: the path of a file, or the address of a server. */
+static inline const char *platform_store(const struct config *c)
+{
+    return c->store_url[0] != '\0' ? c->store_url : c->store;
+}
 
 /* Opens the store (making and migrating it), starts the threads and listens. On failure nothing
  * is left running. `c` outlives the platform. */
@@ -84,6 +95,7 @@ void livez_handle(void *context, struct http_exchange *x);
 void readyz_handle(void *context, struct http_exchange *x);
 void config_check_handle(void *context, struct http_exchange *x);
 void metrics_handle(void *context, struct http_exchange *x);
+void checks_tick(struct platform *p);
 void ingest_handle(void *context, struct http_exchange *x); /* ingest.c */
 void positions_handle(void *context, struct http_exchange *x);
 void audit_query_handle(void *context, struct http_exchange *x); /* audit.c */

@@ -153,6 +153,16 @@ static enum err policy_job(struct job *j, const struct http_exchange *x, const s
     return ERR_OK;
 }
 
+/* The same for a change: not of what a file of policies.dir puts in force. */
+static enum err policy_change_job(struct job *j, const struct http_exchange *x,
+                                  const struct json *body)
+{
+    enum err err = policy_job(j, x, body);
+    const struct policy_detail *d = j->detail;
+    return err == ERR_OK ? watch_permits(j->platform->watch, j->tenant, d->change.name, &j->fault)
+                         : err;
+}
+
 /* Sends the job, or refuses where making it failed. */
 static void send_or_refuse(struct job *j, struct http_exchange *x, enum err err, enum job_queue q)
 {
@@ -211,11 +221,11 @@ void policy_put_handle(void *context, struct http_exchange *x)
     struct platform *p = context;
     struct job *j = job_create(p, x, put_check);
     struct json *body;
-    bool dry_run;
+    bool dry_run = false;
     enum err err = api_body(x, &body, &j->fault);
-    if (err == ERR_OK) err = policy_job(j, x, body);
-    if (err == ERR_OK) err = read_put(j, j->detail, body);
     if (err == ERR_OK) err = api_flag(x, STR("dry_run"), &dry_run, &j->fault);
+    if (err == ERR_OK) err = dry_run ? policy_job(j, x, body) : policy_change_job(j, x, body);
+    if (err == ERR_OK) err = read_put(j, j->detail, body);
     if (err == ERR_OK) ((struct policy_detail *)j->detail)->change.dry_run = dry_run;
     j->done = put_checked;
     send_or_refuse(j, x, err, QUEUE_READER);
@@ -281,7 +291,7 @@ void policy_rollback_handle(void *context, struct http_exchange *x)
     struct job *j = job_create(p, x, rollback_check);
     struct json *body;
     enum err err = api_body(x, &body, &j->fault);
-    if (err == ERR_OK) err = policy_job(j, x, body);
+    if (err == ERR_OK) err = policy_change_job(j, x, body);
     if (err == ERR_OK) err = read_version(j, body);
     j->done = rollback_checked;
     send_or_refuse(j, x, err, QUEUE_READER);
@@ -303,7 +313,7 @@ static void delete_work(struct job *j, struct store *s)
 void policy_delete_handle(void *context, struct http_exchange *x)
 {
     struct job *j = job_create(context, x, delete_work);
-    send_or_refuse(j, x, policy_job(j, x, NULL), QUEUE_WRITER);
+    send_or_refuse(j, x, policy_change_job(j, x, NULL), QUEUE_WRITER);
 }
 
 /* ---- reading ---- */

@@ -90,8 +90,8 @@ static const struct http_route own_routes[] = {
      .pattern = "/api/v1/audit",
      .handle = audit_query_handle,
      .roles = AUDIT_ROLES,
-     .parameters =
-         "tenant_id actor action decision trace_id kind rule user_id from to limit cursor"},
+     .parameters = "tenant_id actor action decision trace_id kind rule user_id from to limit cursor "
+                   "order exact"},
     {.method = HTTP_GET,
      .pattern = "/api/v1/audit/trace/{id}",
      .handle = audit_trace_handle,

@@ -1,5 +1,6 @@
 /* bench_ingest.c - how fast batches of an engine's stream become rows, and how fast a trace is
- * found among them. Usage: bench_ingest [rows] [batch] [directory]
+ * found among them. Usage: bench_ingest [rows] [batch] [directory | postgresql://…]: in a file that is
+ * deleted afterwards, or in an empty database.
  *
  * Events vary as real ones do: random trace ids, ids by time, 200 actors and actions, four
  * outcomes, about 1.1 KB each. Prints one JSON line per stage; everything is committed and synced
@@ -182,22 +183,28 @@ int main(int argc, char **argv)
 {
     uint64_t rows = argc > 1 ? strtoull(argv[1], NULL, 10) : 200000,
              batch = argc > 2 ? strtoull(argv[2], NULL, 10) : 2000;
+    const char *place = argc > 3 ? argv[3] : ".";
+    bool is_address = store_is_address(place);
     char folder[256], path[320];
-    snprintf(folder, sizeof folder, "%s/writ-bench-XXXXXX", argc > 3 ? argv[3] : ".");
-    if (rows < 2 || batch < 1 || mkdtemp(folder) == NULL) {
-        fprintf(stderr, "usage: bench_ingest [rows] [batch] [directory]: %s\n", strerror(errno));
+    snprintf(folder, sizeof folder, "%s/writ-bench-XXXXXX", place);
+    if (rows < 2 || batch < 1 || (!is_address && mkdtemp(folder) == NULL)) {
+        fprintf(stderr, "usage: bench_ingest [rows] [batch] [directory | postgresql://…]: %s\n", strerror(errno));
         return 2;
     }
     struct trace_ids traces = {.list = calloc(rows, 32)};
     struct store *s;
     struct fault f;
-    snprintf(path, sizeof path, "%s/platform.db", folder);
-    if (traces.list == NULL || store_open(path, true, &s, &f) != ERR_OK) return 1;
+    snprintf(path, sizeof path, is_address ? "%.300s" : "%.300s/platform.db", is_address ? place : folder);
+    if (traces.list == NULL || store_open(path, true, &s, &f) != ERR_OK) {
+        fprintf(stderr, "%s\n", f.text);
+        return 1;
+    }
     take(s, rows, batch, &traces);
     ask(path, &traces);
     store_close(s);
+    free(traces.list);
+    if (is_address) return 0;
     unlink(path);
     rmdir(folder);
-    free(traces.list);
     return 0;
 }

@@ -1,4 +1,7 @@
-/* rig.h - a store in a directory of its own, events for it, and SQL to look behind its back. */
+/* rig.h - a store of its own for each test, events for it, and SQL to look behind its back.
+ *
+ * Every test runs twice: over SQLite in a directory of its own, and over PostgreSQL in a schema of its
+ * own of a server that the program starts (rig_run). What only one of them has is a test of that one. */
 #ifndef TESTS_INGEST_RIG_H
 #define TESTS_INGEST_RIG_H
 
@@ -17,13 +20,15 @@
 #include "base/world.h"
 #include "pipeline/ingest/ingest.h"
 #include "pipeline/ingest/store.h"
+#include "unit/ingest/server.h"
 
 #define EPOCH_1 "1111111111111111"
 #define EPOCH_2 "2222222222222222"
 #define NOTHING_BEFORE "{\"epoch\":\"\",\"seq\":0}"
 
 struct rig {
-    char folder[64], path[96];
+    char folder[64], path[256]; /* path: or the address */
+    char schema[32];            /* of PostgreSQL */
     struct store *store;
     struct buf body;
     struct ingest_result result;
@@ -40,12 +45,43 @@ static inline void rig_open(struct rig *r)
     if (err != ERR_OK) fail_msg("store_open: %s", r->fault.text);
 }
 
+static bool rig_is_postgres; /* now */
+
+static inline PGconn *rig_connect(const char *address)
+{
+    PGconn *c = PQconnectdb(address);
+    if (PQstatus(c) != CONNECTION_OK) fail_msg("%s", PQerrorMessage(c));
+    return c;
+}
+
+static inline PGresult *rig_query(PGconn *c, const char *sql)
+{
+    PGresult *result = PQexec(c, sql);
+    ExecStatusType status = PQresultStatus(result);
+    if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK) fail_msg("%s: %s", PQresultErrorMessage(result), sql);
+    return result;
+}
+
+static inline void rig_make_schema(struct rig *r)
+{
+    static unsigned made;
+    char sql[64], address[256];
+    snprintf(r->schema, sizeof r->schema, "t%u", ++made);
+    server_address(r->path, sizeof r->path, r->schema);
+    server_address(address, sizeof address, "public");
+    snprintf(sql, sizeof sql, "CREATE SCHEMA %s", r->schema);
+    PGconn *c = rig_connect(address);
+    PQclear(rig_query(c, sql));
+    PQfinish(c);
+}
+
 static inline int rig_set_up(void **state)
 {
     struct rig *r = calloc(1, sizeof *r);
     snprintf(r->folder, sizeof r->folder, "/tmp/writ-ingest-XXXXXX");
     assert_non_null(mkdtemp(r->folder));
     snprintf(r->path, sizeof r->path, "%s/platform.db", r->folder);
+    if (rig_is_postgres) rig_make_schema(r);
     buf_init(&r->body, 1 << 12, 64 << 20);
     buf_init(&r->out, 1 << 12, 64 << 20);
     rig_open(r);
@@ -71,13 +107,28 @@ static inline int rig_tear_down(void **state)
     return 0;
 }
 
-/* One number out of the database, through a connection of its own. */
-static inline int64_t rig_number(const struct rig *r, const char *sql)
+static inline sqlite3 *rig_sqlite(const struct rig *r)
 {
     sqlite3 *d;
-    sqlite3_stmt *s;
     assert_int_equal(sqlite3_open_v2(r->path, &d, SQLITE_OPEN_READWRITE, NULL), SQLITE_OK);
     sqlite3_busy_timeout(d, 5000);
+    return d;
+}
+
+/* One number (or truth) out of the database, through a connection of its own. */
+static inline int64_t rig_number(const struct rig *r, const char *sql)
+{
+    if (rig_is_postgres) {
+        PGconn *c = rig_connect(r->path);
+        PGresult *result = rig_query(c, sql);
+        const char *text = PQntuples(result) == 1 ? PQgetvalue(result, 0, 0) : "";
+        int64_t number = strcmp(text, "t") == 0 ? 1 : strtoll(text, NULL, 10);
+        PQclear(result);
+        PQfinish(c);
+        return number;
+    }
+    sqlite3_stmt *s;
+    sqlite3 *d = rig_sqlite(r);
     if (sqlite3_prepare_v2(d, sql, -1, &s, NULL) != SQLITE_OK)
         fail_msg("%s: %s", sqlite3_errmsg(d), sql);
     assert_int_equal(sqlite3_step(s), SQLITE_ROW);
@@ -89,12 +140,40 @@ static inline int64_t rig_number(const struct rig *r, const char *sql)
 
 static inline void rig_sql(const struct rig *r, const char *sql)
 {
-    sqlite3 *d;
-    assert_int_equal(sqlite3_open_v2(r->path, &d, SQLITE_OPEN_READWRITE, NULL), SQLITE_OK);
-    sqlite3_busy_timeout(d, 5000);
+    if (rig_is_postgres) {
+        PGconn *c = rig_connect(r->path);
+        PQclear(rig_query(c, sql));
+        PQfinish(c);
+        return;
+    }
+    sqlite3 *d = rig_sqlite(r);
     if (sqlite3_exec(d, sql, NULL, NULL, NULL) != SQLITE_OK)
         fail_msg("%s: %s", sqlite3_errmsg(d), sql);
     sqlite3_close(d);
+}
+
+/* From now on this change of this table fails, where `when` is true. */
+static inline void rig_forbid(const struct rig *r, const char *change, const char *table, const char *when)
+{
+    char sql[512];
+    const char *form =
+        rig_is_postgres ? "CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''full''; END';"
+                          "CREATE TRIGGER no BEFORE %s ON %s FOR EACH ROW WHEN (%s) EXECUTE FUNCTION no()"
+                        : "CREATE TRIGGER no BEFORE %s ON %s WHEN %s BEGIN SELECT RAISE(ABORT, 'full'); END";
+    struct buf b = buf_over(sql, sizeof sql - 1);
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+    buf_printf(&b, form, change, table, when);
+#pragma GCC diagnostic pop
+    sql[b.size] = '\0';
+    rig_sql(r, sql);
+}
+
+static inline void rig_permit(const struct rig *r, const char *table)
+{
+    char sql[128];
+    snprintf(sql, sizeof sql, rig_is_postgres ? "DROP TRIGGER no ON %s; DROP FUNCTION no" : "DROP TRIGGER no", table);
+    rig_sql(r, sql);
 }
 
 /* ---- events ---- */
@@ -179,6 +258,19 @@ static inline const char *out_text(struct rig *r)
     buf_put_byte(&r->out, '\0');
     r->out.size--;
     return r->out.bytes;
+}
+
+/* The tests over SQLite, then over PostgreSQL, where this machine has it. */
+#define rig_run(tests) rig_run_both((tests), sizeof(tests) / sizeof((tests)[0]))
+
+static inline int rig_run_both(const struct CMUnitTest *tests, size_t count)
+{
+    int failures = _cmocka_run_group_tests("SQLite", tests, count, NULL, NULL);
+    if (!server_start()) return failures;
+    rig_is_postgres = true;
+    failures += _cmocka_run_group_tests("PostgreSQL", tests, count, NULL, NULL);
+    rig_is_postgres = false;
+    return failures;
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, rig_set_up, rig_tear_down)

@@ -238,14 +238,14 @@ static void a_store_that_refuses_holds_everything_up_and_loses_nothing(void **st
 {
     struct rig *r = *state;
     struct fake *k = fake_create();
-    rig_sql(r, "CREATE TRIGGER full BEFORE UPDATE ON offsets WHEN NEW.next_offset > 0 BEGIN SELECT RAISE(ABORT, 'full'); END");
+    rig_forbid(r, "UPDATE", "offsets", "NEW.next_offset > 0");
     uint64_t failures = metrics_total(METRIC_CONSUMER_FAILURES), fenced = metrics_total(METRIC_CONSUMER_FENCED);
     put_records(k, 1, 20);
     struct consumer *c = begin(r, k);
     time_t end = time(NULL) + PATIENCE_S;
     while (metrics_total(METRIC_CONSUMER_FAILURES) < failures + 3 && time(NULL) < end) sched_yield();
     assert_int_equal(rig_number(r, next_seq), 1);
-    rig_sql(r, "DROP TRIGGER full");
+    rig_permit(r, "offsets");
     until(r, next_seq, 21);
     until(r, next_offset, 20);
     assert_true(metrics_total(METRIC_CONSUMER_FENCED) == fenced); /* its own messages, not read anew */
@@ -301,5 +301,5 @@ int main(void)
         TEST(a_topic_that_is_missing_is_waited_for_and_said_to_be),
         TEST(a_platform_that_loses_its_partition_stops_reading_it),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return rig_run(tests);
 }

@@ -145,5 +145,5 @@ int main(void)
         TEST(an_idempotency_key_holds_its_body_for_a_day),
         TEST(a_refused_body_leaves_its_idempotency_key_free),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return rig_run(tests);
 }

@@ -229,14 +229,14 @@ static void a_store_that_cannot_be_written_takes_nothing(void **state)
 {
     struct rig *r = *state;
     fill_batch(r, NOTHING_BEFORE, 1, 3);
-    rig_sql(r, "CREATE TRIGGER no BEFORE UPDATE ON streams BEGIN SELECT RAISE(ABORT, 'no'); END");
+    rig_forbid(r, "UPDATE", "streams", "1 = 1");
     assert_int_equal(send(r, EPOCH_1, 1), ERR_OK);
     fill_batch(r, NULL, 10, 3);
     assert_int_not_equal(send(r, EPOCH_1, 5),
                          ERR_OK); /* the position cannot move, so no row stays */
     assert_int_equal(rig_number(r, "SELECT count(*) FROM events"), 4);
     assert_int_equal(r->result.accepted, 0);
-    rig_sql(r, "DROP TRIGGER no");
+    rig_permit(r, "streams");
     assert_int_equal(send(r, EPOCH_1, 5), ERR_OK);
     assert_result(r, 3, 0, 0, 8);
 }
@@ -294,7 +294,7 @@ static void a_kill_leaves_rows_and_position_together(void **state)
         assert_true(child >= 0);
         if (child == 0) {
             rig_open(r);
-            uint64_t next = (uint64_t)rig_number(r, "SELECT ifnull(max(next_seq), 1) FROM streams");
+            uint64_t next = (uint64_t)rig_number(r, "SELECT coalesce(max(next_seq), 1) FROM streams");
             for (unsigned n = 0;; n++) {
                 fill_batch(r, next == 1 ? NOTHING_BEFORE : NULL,
                            1000 * (unsigned)round + 20 * n + 1, 20);
@@ -310,10 +310,10 @@ static void a_kill_leaves_rows_and_position_together(void **state)
         close(pipes[0]);
         close(pipes[1]);
         rig_open(r);
-        assert_int_equal(rig_number(r, "SELECT count(*) FROM events"),
-                         rig_number(r, "SELECT next_seq - 1 FROM streams"));
-        assert_int_equal(rig_number(r, "SELECT max(seq) FROM events"),
-                         rig_number(r, "SELECT next_seq - 1 FROM streams"));
+        /* In one question: a server may still be ending what the child began. */
+        assert_int_equal(rig_number(r, "SELECT count(*) = max(next_seq) - 1 AND max(seq) = max(next_seq) - 1"
+                                       " FROM events CROSS JOIN (SELECT next_seq FROM streams) AS s"),
+                         1);
     }
 }
 
@@ -338,8 +338,10 @@ int main(void)
         TEST(an_empty_batch_changes_nothing),
         TEST(a_store_that_cannot_be_written_takes_nothing),
         TEST(a_position_moves_only_from_where_it_is),
-        TEST(a_disk_that_fails_refuses_the_batch_and_recovers),
         TEST(a_kill_leaves_rows_and_position_together),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const struct CMUnitTest on_a_file[] = {
+        TEST(a_disk_that_fails_refuses_the_batch_and_recovers),
+    };
+    return rig_run(tests) + cmocka_run_group_tests(on_a_file, NULL, NULL);
 }

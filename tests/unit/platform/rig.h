@@ -121,7 +121,7 @@ static inline int rig_set_up(void **state)
                                 .body_ms = 30000,
                                 .idle_ms = 60000,
                                 .write_ms = 30000,
-                                .engine_url = "",
+                                .engine_url = "", .policies_dir = "", .store_url = "",
                                 .store = r->store,
                                 .readers = 2};
     rig_start(r);

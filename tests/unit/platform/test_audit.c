@@ -173,6 +173,89 @@ static void pages_hold_every_event_once_newest_first(void **state)
     assert_int_equal(number(r, "next_cursor"), 0);
 }
 
+static void pages_from_the_oldest_on_go_on_where_they_ended(void **state)
+{
+    struct rig *r = *state;
+    stream(r, "1", first_batch(r, 45));
+    uint64_t cursor = 0, seen = 0, last = 0;
+    do {
+        struct str target =
+            arena_printf(&r->arena, "/api/v1/audit?actor=bot&order=asc&limit=20&cursor=%llu",
+                         (unsigned long long)cursor);
+        get(r, AUDITOR, target.bytes);
+        assert_int_equal(number(r, "cursor"), cursor);
+        for (const struct json *e = json_get(r->json, STR("events"))->child; e != NULL; e = e->next) {
+            struct str trace = arena_printf(&r->arena, "trace-%u", (unsigned)++seen);
+            assert_true(str_equal(json_text(e, STR("trace_id")), trace));
+            last = json_u64(e, STR("id"), 0);
+        }
+        cursor = number(r, "next_cursor");
+    } while (cursor != 0);
+    assert_int_equal(seen, 45);
+    struct buf late;
+    buf_init(&late, 1 << 10, 1 << 12);
+    put_event(&late, 46, "");
+    stream(r, "47", buf_view(&late));
+    buf_fini(&late);
+    struct str target = arena_printf(&r->arena, "/api/v1/audit?order=asc&cursor=%llu",
+                                     (unsigned long long)last);
+    get(r, AUDITOR, target.bytes);
+    assert_int_equal(number(r, "count"), 1);
+    assert_true(str_equal(json_text(json_get(r->json, STR("events"))->child, STR("trace_id")),
+                          STR("trace-46")));
+}
+
+static void an_exact_event_stands_apart_as_it_was_stored(void **state)
+{
+    struct rig *r = *state;
+    static const char stored[] =
+        "{ \"reason\":\"\", \"latency_ms\":0, \"trace_id\":\"blank\",\"event_id\":\"e1\",\"kind\":\"auth.failed\","
+        "\"tenant_id\":\"default\",\"timestamp\":\"2026-11-20T09:30:00.000Z\"}";
+    send_json(r, ENGINE, "POST", INGEST, stored);
+    assert_status(r, 201);
+    get(r, AUDITOR, "/api/v1/audit?trace_id=blank&exact=true");
+    const struct json *row = json_get(r->json, STR("events"))->child;
+    assert_true(str_equal(json_get(row, STR("event"))->raw, str_from(stored)));
+    assert_int_equal(row->count, 3); /* id, created_at, event */
+    get(r, AUDITOR, "/api/v1/audit?trace_id=blank");
+    assert_null(json_get(json_get(r->json, STR("events"))->child, STR("event")));
+}
+
+static void a_page_also_ends_where_it_is_large(void **state)
+{
+    struct rig *r = *state;
+    enum { EVENTS = 200, FILL = 60000 };
+    struct buf b;
+    buf_init(&b, 1 << 20, 16 << 20);
+    char *fill = arena_bytes(&r->arena, FILL + 1);
+    memset(fill, 'x', FILL);
+    for (unsigned n = 1; n <= EVENTS; n++) {
+        buf_printf(&b, "{\"event_id\":\"e%u\",\"kind\":\"decision\",\"reason\":\"%.*s\",\"tenant_id\":"
+                   "\"default\",\"timestamp\":\"2026-11-20T09:30:00.000Z\"}\n", n, FILL, fill);
+        if (n % 100 != 0) continue;
+        struct extra headers = {.type = "application/x-ndjson"};
+        call_with(r, r->keys[ENGINE], "POST", INGEST, buf_view(&b), &headers);
+        assert_status(r, 201);
+        buf_clear(&b);
+    }
+    buf_fini(&b);
+    uint64_t cursor = 0, seen = 0;
+    unsigned pages = 0;
+    do {
+        struct str target =
+            arena_printf(&r->arena, "/api/v1/audit?order=asc&kind=decision&limit=500&cursor=%llu",
+                         (unsigned long long)cursor);
+        get(r, AUDITOR, target.bytes);
+        assert_status(r, 200);
+        assert_true(r->body.size < (8 << 20) + 2 * FILL);
+        seen += number(r, "count");
+        cursor = number(r, "next_cursor");
+        pages++;
+    } while (cursor != 0);
+    assert_int_equal(seen, EVENTS);
+    assert_true(pages > 1);
+}
+
 static void every_parameter_narrows(void **state)
 {
     struct rig *r = *state;
@@ -230,6 +313,8 @@ static void a_bad_query_is_named(void **state)
                                           "from=2026-02-30T00:00:00Z",
                                           "decision=perhaps",
                                           "kind=nonsense",
+                                          "order=random",
+                                          "exact=perhaps",
                                           "actor=%ff",
                                           "from="};
     for (size_t i = 0; i < sizeof queries / sizeof *queries; i++) {
@@ -319,6 +404,9 @@ int main(void)
         TEST(what_people_post_is_taken_once),
         TEST(a_trace_is_found_with_its_source),
         TEST(pages_hold_every_event_once_newest_first),
+        TEST(pages_from_the_oldest_on_go_on_where_they_ended),
+        TEST(an_exact_event_stands_apart_as_it_was_stored),
+        TEST(a_page_also_ends_where_it_is_large),
         TEST(every_parameter_narrows),
         TEST(a_bad_query_is_named),
         TEST(refused_credentials_are_counted_per_source),

@@ -1,15 +1,6 @@
-/* migrations.c - the schema, step by step.
- *
- * PRAGMA user_version counts the steps that a file has been through; the missing ones run in one
- * transaction when the writer opens it. A step that has been released is never edited: add one.
- * schemas/store.sql tells analysts the same as it stands after the last step, and a test compares
- * the two. */
-#include "pipeline/ingest/database.h"
-
-#include "base/planted.h"
-#include "base/world.h"
-
-enum { APPLICATION_ID = 0x77726974 /* "writ" */ };
+/* schema_sqlite.c - the schema on SQLite, step by step. See schema.h for the rules; schemas/store.sql
+ * tells analysts the same as it stands after the last step, and a test compares the two. */
+#include "pipeline/ingest/schema.h"
 
 static const char step_1[] =
     "CREATE TABLE store (one INTEGER PRIMARY KEY CHECK (one = 1), log_id TEXT NOT NULL, revision "
@@ -131,79 +122,18 @@ static const char step_2[] =
     "NULL,"
     " owner TEXT NOT NULL, updated_at INTEGER NOT NULL, PRIMARY KEY (topic, partition)) WITHOUT ROWID;"
     "CREATE TABLE replays (node TEXT NOT NULL, journal TEXT NOT NULL, from_seq INTEGER NOT NULL,"
-    " asked_at INTEGER NOT NULL, PRIMARY KEY (node, journal)) WITHOUT ROWID;"
-    "PRAGMA user_version = 2;";
+    " asked_at INTEGER NOT NULL, PRIMARY KEY (node, journal)) WITHOUT ROWID;";
 
-static enum err run(struct database *d, const char *sql, struct fault *f)
-{
-    if (sqlite3_exec(d->handle, sql, NULL, NULL, NULL) == SQLITE_OK) return ERR_OK;
-    return database_fault(d, sqlite3_errcode(d->handle) == SQLITE_FULL ? ERR_NO_SPACE : ERR_IO, f);
-}
+/* What was dropped by age (retention.h). */
+static const char step_3[] =
+    "CREATE TABLE horizon (one INTEGER PRIMARY KEY CHECK (one = 1), first_id INTEGER NOT NULL,"
+    " removed_id INTEGER NOT NULL, day INTEGER NOT NULL);"
+    "INSERT INTO horizon VALUES (1, 1, 1, 0);"
+    "CREATE TABLE dropped (node TEXT NOT NULL, journal TEXT NOT NULL, before_seq INTEGER NOT NULL,"
+    " PRIMARY KEY (node, journal)) WITHOUT ROWID;";
 
-/* A fresh database gets an identity, by which an engine notices that it was replaced. */
-static enum err found(struct database *d, struct fault *f)
-{
-    uint8_t bytes[16];
-    char text[32];
-    struct buf b = buf_over(text, sizeof text);
-    world_random(bytes, sizeof bytes);
-    buf_put_hex(&b, bytes, sizeof bytes);
-    sqlite3_stmt *s = database_statement(
-        d, "INSERT INTO store (one, log_id, revision, created_at) VALUES (1, ?, 1, ?)");
-    bind_text(s, 1, buf_view(&b));
-    bind_u64(s, 2, world_now_ms());
-    enum err err = statement_run(s);
-    return err == ERR_OK ? ERR_OK : database_fault(d, err, f);
-}
-
-static enum err step_up(struct database *d, uint64_t version, struct fault *f)
-{
-    enum err err = ERR_OK;
-    if (version < 1) {
-        err = run(d, step_1, f);
-        if (err == ERR_OK)
-            err = run(d, planted("no_dedupe") ? step_1_no_identity : step_1_identity, f);
-        if (err == ERR_OK) err = found(d, f);
-        if (err == ERR_OK)
-            err = run(d, "PRAGMA application_id = 0x77726974; PRAGMA user_version = 1;", f);
-    }
-    if (version < 2 && err == ERR_OK) err = run(d, step_2, f);
-    return err;
-}
-
-static enum err pragma_u64(struct database *d, const char *sql, uint64_t *ret, struct fault *f)
-{
-    sqlite3_stmt *s = database_statement(d, sql);
-    enum err err = statement_step(s);
-    if (err != ERR_OK) return database_fault(d, err, f);
-    *ret = column_u64(s, 0);
-    sqlite3_reset(s);
-    return ERR_OK;
-}
-
-enum { NEWEST = 2 };
-
-enum err database_migrate(struct database *d, struct fault *f)
-{
-    uint64_t version, application;
-    enum err err = pragma_u64(d, "PRAGMA user_version", &version, f);
-    if (err != ERR_OK || version == NEWEST) return err;
-    err = database_begin(d);
-    if (err != ERR_OK) return database_fault(d, err, f);
-    /* Again, now that nobody else can be at it. */
-    err = pragma_u64(d, "PRAGMA user_version", &version, f);
-    if (err == ERR_OK) err = pragma_u64(d, "PRAGMA application_id", &application, f);
-    if (err == ERR_OK && version > NEWEST)
-        err = fault_set(f, ERR_BAD_VALUE, "",
-                        "store: made by a newer program (schema %llu, this one knows %d)",
-                        (unsigned long long)version, NEWEST);
-    if (err == ERR_OK && version > 0 && application != APPLICATION_ID)
-        err = fault_set(f, ERR_BAD_VALUE, "", "store: a database of another program");
-    if (err == ERR_OK) err = step_up(d, version, f);
-    if (err != ERR_OK) {
-        database_rollback(d);
-        return err;
-    }
-    err = database_commit(d);
-    return err == ERR_OK ? ERR_OK : database_fault(d, err, f);
-}
+const struct schema_step schema_sqlite[SCHEMA_NEWEST] = {
+    {step_1, step_1_identity, step_1_no_identity},
+    {step_2, NULL, NULL},
+    {step_3, NULL, NULL},
+};

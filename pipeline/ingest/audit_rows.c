@@ -1,0 +1,212 @@
+/* audit_rows.c - audit events in a database: finding one by what it is, streams, quarantine. How rows
+ * get in is audit_sqlite.c and audit_postgres.c; how they are found is audit_index.c and
+ * audit_query.c. */
+#include "pipeline/ingest/audit_rows.h"
+
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "base/world.h"
+#include "crypto/crypto.h"
+
+/* ---- life ---- */
+
+struct audit_rows *audit_rows_create(struct database *d)
+{
+    struct audit_rows *a = calloc(1, sizeof *a);
+    check(a != NULL);
+    a->database = d;
+    a->index = audit_index_create(d);
+    if (database_is_postgres(d)) a->pending = audit_pending_create();
+    return a;
+}
+
+void audit_rows_destroy(struct audit_rows *a)
+{
+    if (a == NULL) return;
+    audit_index_destroy(a->index);
+    audit_pending_destroy(a->pending);
+    free(a);
+}
+
+const struct audit_store_ops *audit_rows_ops(const struct database *d)
+{
+    return database_is_postgres(d) ? &audit_postgres_ops : &audit_sqlite_ops;
+}
+
+/* ---- rows ---- */
+
+#define STORED "id, event, node, journal, epoch, seq, created_at"
+
+void audit_stored_read(struct statement *s, struct audit_stored *ret)
+{
+    ret->id = column_u64(s, 0);
+    ret->bytes = column_text(s, 1);
+    ret->source = (struct audit_source){.node = column_text(s, 2),
+                                        .journal = column_text(s, 3),
+                                        .epoch = column_text(s, 4),
+                                        .seq = column_u64(s, 5)};
+    ret->created_at = column_u64(s, 6);
+}
+
+/* The views of the row stay valid as long as its statement stands at it. */
+enum err audit_one_row(struct statement *s, struct audit_stored *ret)
+{
+    enum err err = statement_step(s);
+    if (err == ERR_OK) audit_stored_read(s, ret);
+    return err == ERR_END ? ERR_NOT_FOUND : err;
+}
+
+enum err audit_rows_by_seq(void *state, const struct audit_source *source, struct audit_stored *ret)
+{
+    struct audit_rows *a = state;
+    struct statement *s = database_statement(
+        a->database,
+        "SELECT " STORED " FROM records WHERE node = ?1 AND journal = ?2 AND seq = ?3");
+    bind_text(s, 1, source->node);
+    bind_text(s, 2, source->journal);
+    bind_u64(s, 3, source->seq);
+    return audit_one_row(s, ret);
+}
+
+enum err audit_rows_by_event_id(void *state, struct str event_id, struct audit_stored *ret)
+{
+    struct audit_rows *a = state;
+    struct statement *s =
+        database_statement(a->database, "SELECT " STORED " FROM records WHERE event_id = ?1");
+    bind_text(s, 1, event_id);
+    return audit_one_row(s, ret);
+}
+
+/* ---- quarantine ---- */
+
+static struct str digest_hex(struct str bytes, char to[SHA256_HEX])
+{
+    sha256_write_hex(sha256_once(bytes), to);
+    return str_of(to, SHA256_HEX);
+}
+
+enum err audit_rows_quarantine(void *state, const struct audit_quarantined *q)
+{
+    struct audit_rows *a = state;
+    char hex[SHA256_HEX];
+    struct statement *s = database_statement(
+        a->database,
+        "INSERT INTO quarantine (created_at, reason, node, journal, epoch, seq, digest, event)"
+        " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT (node, journal, seq, digest) DO "
+        "NOTHING");
+    bind_u64(s, 1, q->created_at);
+    bind_text(s, 2, str_from(q->reason));
+    bind_text(s, 3, q->source.node);
+    bind_text(s, 4, q->source.journal);
+    bind_text(s, 5, q->source.epoch);
+    bind_u64(s, 6, q->source.seq);
+    bind_text(s, 7, digest_hex(q->bytes, hex));
+    bind_blob(s, 8, q->bytes.size == 0 ? STR("") : q->bytes);
+    return statement_run(s);
+}
+
+enum err audit_rows_is_quarantined(void *state, const struct audit_source *source, struct str bytes,
+                               bool *ret)
+{
+    struct audit_rows *a = state;
+    char hex[SHA256_HEX];
+    struct statement *s = database_statement(
+        a->database,
+        "SELECT 1 FROM quarantine WHERE node = ?1 AND journal = ?2 AND seq = ?3 AND digest = ?4");
+    bind_text(s, 1, source->node);
+    bind_text(s, 2, source->journal);
+    bind_u64(s, 3, source->seq);
+    bind_text(s, 4, digest_hex(bytes, hex));
+    enum err err = statement_step(s);
+    statement_reset(s);
+    if (err != ERR_OK && err != ERR_END) return err;
+    *ret = err == ERR_OK;
+    return ERR_OK;
+}
+
+enum err audit_rows_is_dropped(void *state, const struct audit_source *source, bool *ret)
+{
+    struct audit_rows *a = state;
+    struct statement *s = database_statement(
+        a->database,
+        "SELECT 1 FROM dropped WHERE node = ?1 AND journal = ?2 AND before_seq > ?3");
+    bind_text(s, 1, source->node);
+    bind_text(s, 2, source->journal);
+    bind_u64(s, 3, source->seq);
+    enum err err = statement_step(s);
+    statement_reset(s);
+    if (err != ERR_OK && err != ERR_END) return err;
+    *ret = err == ERR_OK;
+    return ERR_OK;
+}
+
+/* ---- streams ---- */
+
+enum err audit_rows_stream_get(void *state, struct str node, struct str journal,
+                           struct audit_stream *ret)
+{
+    struct audit_rows *a = state;
+    struct statement *s = database_statement(
+        a->database,
+        "SELECT node, journal, epoch, next_seq FROM streams WHERE node = ?1 AND journal = ?2");
+    bind_text(s, 1, node);
+    bind_text(s, 2, journal);
+    enum err err = statement_step(s);
+    if (err != ERR_OK) return err == ERR_END ? ERR_NOT_FOUND : err;
+    *ret = (struct audit_stream){.node = column_text(s, 0),
+                                 .journal = column_text(s, 1),
+                                 .epoch = column_text(s, 2),
+                                 .next_seq = column_u64(s, 3)};
+    return ERR_OK;
+}
+
+enum err audit_rows_stream_move(void *state, const struct audit_stream *from,
+                            const struct audit_stream *to)
+{
+    struct audit_rows *a = state;
+    static const char make[] =
+        "INSERT INTO streams (node, journal, epoch, next_seq, updated_at) VALUES"
+        " (?1, ?2, ?3, ?4, ?5) ON CONFLICT (node, journal) DO NOTHING";
+    static const char move[] =
+        "UPDATE streams SET epoch = ?3, next_seq = ?4, updated_at = ?5 WHERE node = ?1"
+        " AND journal = ?2 AND epoch = ?6 AND next_seq = ?7";
+    struct statement *s = database_statement(a->database, from == NULL ? make : move);
+    bind_text(s, 1, to->node);
+    bind_text(s, 2, to->journal);
+    bind_text(s, 3, to->epoch);
+    bind_u64(s, 4, to->next_seq);
+    bind_u64(s, 5, world_now_ms());
+    if (from != NULL) {
+        bind_text(s, 6, from->epoch);
+        bind_u64(s, 7, from->next_seq);
+    }
+    enum err err = statement_run(s);
+    if (err != ERR_OK) return err;
+    return database_changes(a->database) == 1 ? ERR_OK : ERR_PRECONDITION_FAILED;
+}
+
+enum err audit_rows_streams_of(void *state, struct str node,
+                           void (*each)(void *context, const struct audit_stream *s), void *context)
+{
+    struct audit_rows *a = state;
+    struct statement *s = database_statement(
+        a->database,
+        "SELECT node, journal, epoch, next_seq, CASE WHEN from_seq = next_seq THEN asked_at ELSE 0 END FROM streams"
+        " LEFT JOIN replays USING (node, journal) WHERE node = ?1"
+        " UNION ALL SELECT node, journal, '', 1, asked_at FROM replays WHERE node = ?1 AND NOT EXISTS"
+        " (SELECT 1 FROM streams WHERE streams.node = replays.node AND streams.journal = "
+        "replays.journal) ORDER BY 2");
+    bind_text(s, 1, node);
+    enum err err;
+    while ((err = statement_step(s)) == ERR_OK) {
+        struct audit_stream stream = {.node = column_text(s, 0),
+                                      .journal = column_text(s, 1),
+                                      .epoch = column_text(s, 2),
+                                      .next_seq = column_u64(s, 3),
+                                      .replay = column_u64(s, 4)};
+        each(context, &stream);
+    }
+    statement_reset(s);
+    return err == ERR_END ? ERR_OK : err;
+}

@@ -1,0 +1,202 @@
+/* database_sqlite.c - the only door to SQLite.
+ *
+ * Why these settings: WAL lets readers read while the writer writes; synchronous=FULL makes each
+ * commit durable, which the positions of streams depend on; the page size holds several events
+ * per page; the checkpoint is rare enough that one batch does not pay for it. The writer's cache
+ * keeps the right edges of all indexes in memory. */
+#include "pipeline/ingest/database_inside.h"
+
+#include <sqlite3.h>
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "base/world.h"
+
+enum {
+    BUSY_MS = 5000,          /* the command line may hold the write lock for a moment */
+    CHECKPOINT_PAGES = 8192, /* 64 MiB of WAL */
+    PROGRESS_STEPS = 20000,  /* between two looks at the clock */
+};
+
+static const char writer_settings[] = "PRAGMA page_size = 8192;"
+                                      "PRAGMA journal_mode = WAL;"
+                                      "PRAGMA synchronous = FULL;"
+                                      "PRAGMA foreign_keys = ON;"
+                                      "PRAGMA cache_size = -65536;"
+                                      "PRAGMA journal_size_limit = 268435456;";
+static const char reader_settings[] = "PRAGMA query_only = ON;"
+                                      "PRAGMA cache_size = -16384;"
+                                      "PRAGMA mmap_size = 1073741824;";
+
+struct connection {
+    sqlite3 *handle;
+    uint64_t deadline_ns; /* 0: none */
+};
+
+static sqlite3 *handle_of(const struct database *d) { return ((struct connection *)d->own)->handle; }
+
+static enum err err_from_sqlite(int code)
+{
+    switch (code & 0xff) {
+    case SQLITE_OK:
+    case SQLITE_ROW: return ERR_OK;
+    case SQLITE_DONE: return ERR_END;
+    case SQLITE_CONSTRAINT: return ERR_EXISTS;
+    case SQLITE_FULL: return ERR_NO_SPACE;
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB: return ERR_CORRUPT;
+    case SQLITE_NOMEM: return ERR_FULL;
+    case SQLITE_INTERRUPT: return ERR_TIMEOUT;
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+    case SQLITE_CANTOPEN:
+    case SQLITE_PERM:
+    case SQLITE_READONLY: return ERR_STORE_UNAVAILABLE;
+    default: return ERR_IO;
+    }
+}
+
+static enum err fault(struct database *d, enum err err, struct fault *f)
+{
+    return fault_set(f, err, "", "store: %s", sqlite3_errmsg(handle_of(d)));
+}
+
+/* ---- life ---- */
+
+static enum err settle(struct database *d, bool writer, struct fault *f)
+{
+    sqlite3 *handle = handle_of(d);
+    sqlite3_busy_timeout(handle, BUSY_MS);
+    sqlite3_extended_result_codes(handle, 1);
+    int code = sqlite3_exec(handle, writer ? writer_settings : reader_settings, NULL, NULL, NULL);
+    if (code != SQLITE_OK) return fault(d, err_from_sqlite(code), f);
+    if (writer) sqlite3_wal_autocheckpoint(handle, CHECKPOINT_PAGES);
+    return ERR_OK;
+}
+
+enum err database_sqlite_open(struct database *d, const char *path, bool writer, struct fault *f)
+{
+    struct connection *c = d->own = calloc(1, sizeof *c);
+    if (c == NULL) return fault_plain(f, ERR_FULL);
+    /* Readers open for writing too (WAL's index is shared memory that they write); query_only
+     * keeps them from the rows. */
+    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | (writer ? SQLITE_OPEN_CREATE : 0);
+    int code = sqlite3_open_v2(path, &c->handle, flags, NULL);
+    if (code == SQLITE_OK) return settle(d, writer, f);
+    return fault_set(f, err_from_sqlite(code), "", "store: cannot open %s: %s", path,
+                     c->handle == NULL ? sqlite3_errstr(code) : sqlite3_errmsg(c->handle));
+}
+
+static void close_connection(struct database *d)
+{
+    struct connection *c = d->own;
+    if (c == NULL) return;
+    sqlite3_close(c->handle);
+    free(c);
+}
+
+/* ---- statements ---- */
+
+static enum err prepare(struct statement *s)
+{
+    sqlite3_stmt *own = NULL;
+    int code = sqlite3_prepare_v3(handle_of(s->database), s->sql, -1, SQLITE_PREPARE_PERSISTENT,
+                                  &own, NULL);
+    check((code & 0xff) != SQLITE_ERROR && (code & 0xff) != SQLITE_MISUSE); /* our SQL is wrong */
+    s->own = own;
+    return err_from_sqlite(code);
+}
+
+static void forget(struct statement *s) { sqlite3_finalize(s->own); }
+
+static void bind(struct statement *s, int at, const struct value *v)
+{
+    int code;
+    if (v->is_null)
+        code = sqlite3_bind_null(s->own, at);
+    else if (v->type == BOUND_NUMBER)
+        code = sqlite3_bind_int64(s->own, at, v->number);
+    else if (v->type == BOUND_BLOB)
+        code = sqlite3_bind_blob(s->own, at, v->bytes.bytes, (int)v->bytes.size, SQLITE_STATIC);
+    else
+        code = sqlite3_bind_text(s->own, at, v->bytes.bytes, (int)v->bytes.size, SQLITE_STATIC);
+    check(code == SQLITE_OK);
+}
+
+static enum err step(struct statement *s) { return err_from_sqlite(sqlite3_step(s->own)); }
+
+static void reset(struct statement *s) { sqlite3_reset(s->own); }
+
+static struct str text(struct statement *s, int at)
+{
+    const void *bytes = sqlite3_column_blob(s->own, at);
+    if (sqlite3_column_type(s->own, at) == SQLITE_NULL) return (struct str){0};
+    return bytes == NULL ? STR("") : str_of(bytes, (size_t)sqlite3_column_bytes(s->own, at));
+}
+
+static int64_t number(struct statement *s, int at) { return sqlite3_column_int64(s->own, at); }
+
+/* ---- transactions ---- */
+
+static enum err begin(struct database *d, bool writes)
+{
+    static const char write[] = "BEGIN IMMEDIATE", read[] = "BEGIN";
+    return statement_run(database_statement(d, writes ? write : read));
+}
+
+static void rollback(struct database *d)
+{
+    if (sqlite3_get_autocommit(handle_of(d)) == 0)
+        sqlite3_exec(handle_of(d), "ROLLBACK", NULL, NULL, NULL);
+}
+
+static enum err commit(struct database *d)
+{
+    enum err err = statement_run(database_statement(d, "COMMIT"));
+    if (err != ERR_OK) rollback(d);
+    return err;
+}
+
+static uint64_t changes(struct database *d) { return (uint64_t)sqlite3_changes64(handle_of(d)); }
+
+uint64_t database_last_id(struct database *d)
+{
+    return (uint64_t)sqlite3_last_insert_rowid(handle_of(d));
+}
+
+static int is_late(void *connection)
+{
+    return world_monotonic_ns() > ((const struct connection *)connection)->deadline_ns;
+}
+
+static void deadline(struct database *d, uint64_t monotonic_ns)
+{
+    struct connection *c = d->own;
+    c->deadline_ns = monotonic_ns;
+    sqlite3_progress_handler(c->handle, monotonic_ns == 0 ? 0 : PROGRESS_STEPS,
+                             monotonic_ns == 0 ? NULL : is_late, c);
+}
+
+static enum err execute(struct database *d, const char *sql, struct fault *f)
+{
+    int code = sqlite3_exec(handle_of(d), sql, NULL, NULL, NULL);
+    return code == SQLITE_OK ? ERR_OK : fault(d, err_from_sqlite(code), f);
+}
+
+const struct database_kind database_sqlite = {
+    .prepare = prepare,
+    .forget = forget,
+    .bind = bind,
+    .step = step,
+    .reset = reset,
+    .text = text,
+    .number = number,
+    .begin = begin,
+    .commit = commit,
+    .rollback = rollback,
+    .changes = changes,
+    .deadline = deadline,
+    .fault = fault,
+    .execute = execute,
+    .close = close_connection,
+};

@@ -1,0 +1,34 @@
+/* retention.h - old audit events are dropped, and that they were is an audit event itself.
+ *
+ *   kept ──drop (one transaction)──▶ dropped ──remove (many small ones)──▶ gone
+ *
+ * Dropping moves one number, `horizon.first_id`: from its commit on no query tells what has a lower
+ * id. The same transaction holds an event `audit.dropped` for each tenant (how many, and of which
+ * times), and for each stream up to which record it was: a record that comes again, by a replay or
+ * an old dump of Kafka's topic, is a duplicate and is not stored. Removing is what takes time, and
+ * can stop and go on anywhere: on SQLite rows in handfuls, so that ingest waits for milliseconds; on
+ * PostgreSQL a partition is dropped as a whole, when the rows of `ids` for it are removed.
+ *
+ * What is old is told by when it was stored (created_at), in whole days of UTC. On PostgreSQL also in
+ * whole partitions, so that something may be kept for a day (where keep_ms is 0: a month) longer;
+ * retention_roll() begins a new one with each day.
+ *
+ * An event that somebody posts again after its row was dropped is new: it has no place by which to
+ * know it. What is in quarantine is kept.
+ *
+ * Blocking; belongs to the thread of its store (a writer). Several platforms may do it at once. */
+#ifndef INGEST_RETENTION_H
+#define INGEST_RETENTION_H
+
+#include "pipeline/ingest/store.h"
+
+/* Drops what was stored before the day that `keep_ms` (at least a day) ago is in. Looks once a day:
+ * *ret_dropped is 0 at all other times. */
+enum err retention_drop(struct store *s, uint64_t keep_ms, uint64_t now_ms, uint64_t *ret_dropped,
+                        struct fault *f);
+/* Removes a handful of what was dropped; *ret_more: there is more, come again soon. */
+enum err retention_remove(struct store *s, bool *ret_more, struct fault *f);
+/* PostgreSQL: ids go on in a new partition where a day (keep_ms 0: a month) has begun. */
+enum err retention_roll(struct store *s, uint64_t keep_ms, uint64_t now_ms, struct fault *f);
+
+#endif

@@ -1,0 +1,22 @@
+/* schema.h - the schema's history, for either kind of database; inside this room only.
+ *
+ * A step that has been released is never edited: add one, to both lists, so that a version means
+ * the same on both. SQLite counts the steps that a file has been through in PRAGMA user_version,
+ * PostgreSQL in the table `schema_version`; the missing ones run in one transaction when a writer
+ * opens the store. */
+#ifndef INGEST_SCHEMA_H
+#define INGEST_SCHEMA_H
+
+#include <stddef.h>
+
+enum { SCHEMA_NEWEST = 3 };
+
+struct schema_step {
+    const char *sql;
+    const char *identity; /* the unique indexes; NULL: none */
+    const char *no_identity; /* instead, for the planted bug no_dedupe */
+};
+
+extern const struct schema_step schema_sqlite[SCHEMA_NEWEST], schema_postgres[SCHEMA_NEWEST];
+
+#endif

@@ -1,0 +1,149 @@
+/* schema_postgres.c - the schema on PostgreSQL, step by step. See schema.h for the rules;
+ * schemas/store.postgres.sql tells people the same as it stands after the last step, with what each
+ * table is for, and a test compares the two.
+ *
+ * Why it is not SQLite's word for word:
+ *   records   in partitions, since a hundred million rows are dropped by DROP TABLE or not at all.
+ *             By id and not by time: ids rise with time, every query knows its ids first
+ *             (audit_index.h), and so it plans and locks one partition, not all of them
+ *   ids       both identities of an event over all partitions, which PostgreSQL's indexes, one per
+ *             partition, cannot keep unique; and where a trace's records are
+ *   texts     in the collation "C", whatever the database's is: order is the order of bytes */
+#include "pipeline/ingest/schema.h"
+
+static const char step_1[] =
+    "CREATE TABLE store (one integer PRIMARY KEY CHECK (one = 1), log_id text COLLATE \"C\" "
+    "NOT NULL, revision bigint NOT NULL, created_at bigint NOT NULL);"
+
+    "CREATE TABLE marks (one integer PRIMARY KEY CHECK (one = 1), next_id bigint NOT NULL, "
+    "row_count bigint NOT NULL, period bigint NOT NULL);"
+
+    "INSERT INTO marks VALUES (1, 1, 0, 0);"
+
+    "CREATE TABLE records (id bigint NOT NULL, created_at bigint NOT NULL, node text COLLATE "
+    "\"C\", journal text COLLATE \"C\", epoch text COLLATE \"C\", seq bigint, event_id text "
+    "COLLATE \"C\" NOT NULL, kind text COLLATE \"C\" NOT NULL, tenant_id text COLLATE \"C\" "
+    "NOT NULL, trace_id text COLLATE \"C\", timestamp bigint NOT NULL, actor text COLLATE "
+    "\"C\", user_id text COLLATE \"C\", action text COLLATE \"C\", decision text COLLATE "
+    "\"C\", rule text COLLATE \"C\", event text COLLATE \"C\" NOT NULL, PRIMARY KEY (id), "
+    "CHECK ((node IS NULL) = (seq IS NULL))) PARTITION BY RANGE (id);"
+
+    "CREATE INDEX records_timestamp ON records USING brin ((to_timestamp(timestamp / "
+    "1000::float8))) WITH (pages_per_range = 32, autosummarize = on);"
+
+    "CREATE TABLE ids (id bigint NOT NULL, event_id text COLLATE \"C\" NOT NULL, node text "
+    "COLLATE \"C\", journal text COLLATE \"C\", seq bigint, span bigint NOT NULL, trace_hash "
+    "bigint);"
+
+    "CREATE INDEX ids_trace ON ids (span, trace_hash) WHERE trace_hash IS NOT NULL;"
+
+    "CREATE TABLE spans (span bigint PRIMARY KEY);"
+
+    "CREATE VIEW events AS SELECT id, to_timestamp(created_at / 1000::float8) AS created_at, node, "
+    "journal, epoch, seq, event::json ->> 'acting_for' AS acting_for, action, actor, "
+    "event::json -> 'args' AS args, event::json ->> 'binding_hash' AS binding_hash, "
+    "(event::json ->> 'confidence')::double precision AS confidence, (event::json ->> "
+    "'confidence_used')::double precision AS confidence_used, event::json -> 'context' AS "
+    "context, (event::json ->> 'count')::bigint AS count, decision, event::json ->> "
+    "'engine_version' AS engine_version, event_id, (event::json ->> "
+    "'expires_at')::timestamptz AS expires_at, event::json ->> 'input_hash' AS input_hash, "
+    "event::json ->> 'key_id' AS key_id, kind, (event::json ->> 'latency_ms')::double "
+    "precision AS latency_ms, event::json ->> 'mode' AS mode, event::json ->> 'output_hash' "
+    "AS output_hash, event::json ->> 'policy_digest' AS policy_digest, event::json ->> "
+    "'policy_name' AS policy_name, (event::json ->> 'policy_version')::bigint AS "
+    "policy_version, event::json -> 'previous' AS previous, event::json ->> 'reason' AS "
+    "reason, event::json ->> 'redemption_id' AS redemption_id, event::json ->> 'request_id' "
+    "AS request_id, event::json ->> 'resolution_note' AS resolution_note, event::json ->> "
+    "'resolved_by' AS resolved_by, event::json -> 'resource' AS resource, event::json -> "
+    "'resource_properties' AS resource_properties, event::json ->> 'review_id' AS review_id, "
+    "rule, event::json -> 'safe_args' AS safe_args, event::json ->> 'safe_tool' AS safe_tool, "
+    "event::json -> 'scope' AS scope, tenant_id, to_timestamp(timestamp / 1000::float8) AS "
+    "timestamp, event::json ->> 'token_id' AS token_id, trace_id, user_id, event::json -> "
+    "'would_have' AS would_have, event FROM records;"
+
+    "CREATE TABLE places (segment bigint NOT NULL, tenant_id text COLLATE \"C\" NOT NULL, "
+    "member integer NOT NULL, value text COLLATE \"C\" NOT NULL, blocks bigint NOT NULL, "
+    "PRIMARY KEY (tenant_id, member, value, segment)) WITH (fillfactor = 60);"
+
+    "CREATE INDEX places_segment ON places (segment);"
+
+    "CREATE TABLE minutes (tenant_id text COLLATE \"C\" NOT NULL, minute bigint NOT NULL, "
+    "first_id bigint NOT NULL, last_id bigint NOT NULL, PRIMARY KEY (tenant_id, minute)) WITH "
+    "(fillfactor = 60);"
+
+    "CREATE TABLE streams (node text COLLATE \"C\" NOT NULL, journal text COLLATE \"C\" NOT "
+    "NULL, epoch text COLLATE \"C\" NOT NULL, next_seq bigint NOT NULL, updated_at bigint NOT "
+    "NULL, PRIMARY KEY (node, journal));"
+
+    "CREATE TABLE quarantine (id bigint PRIMARY KEY GENERATED BY DEFAULT AS IDENTITY, "
+    "created_at bigint NOT NULL, reason text COLLATE \"C\" NOT NULL, node text COLLATE \"C\" "
+    "NOT NULL, journal text COLLATE \"C\" NOT NULL, epoch text COLLATE \"C\" NOT NULL, seq "
+    "bigint NOT NULL, digest text COLLATE \"C\" NOT NULL, event bytea NOT NULL, UNIQUE (node, "
+    "journal, seq, digest));"
+
+    "CREATE TABLE consumers (topic text COLLATE \"C\" NOT NULL, owner text COLLATE \"C\" NOT "
+    "NULL, beat bigint NOT NULL, seen_at bigint NOT NULL, PRIMARY KEY (topic, owner));"
+
+    "CREATE TABLE offsets (topic text COLLATE \"C\" NOT NULL, partition bigint NOT NULL, "
+    "next_offset bigint NOT NULL, owner text COLLATE \"C\" NOT NULL, updated_at bigint NOT "
+    "NULL, PRIMARY KEY (topic, partition));"
+
+    "CREATE TABLE replays (node text COLLATE \"C\" NOT NULL, journal text COLLATE \"C\" NOT "
+    "NULL, from_seq bigint NOT NULL, asked_at bigint NOT NULL, PRIMARY KEY (node, journal));"
+
+    "CREATE TABLE horizon (one integer PRIMARY KEY CHECK (one = 1), first_id bigint NOT NULL, "
+    "removed_id bigint NOT NULL, day bigint NOT NULL);"
+
+    "INSERT INTO horizon VALUES (1, 1, 1, 0);"
+
+    "CREATE TABLE dropped (node text COLLATE \"C\" NOT NULL, journal text COLLATE \"C\" NOT "
+    "NULL, before_seq bigint NOT NULL, PRIMARY KEY (node, journal));"
+
+    "CREATE TABLE policy_versions (tenant_id text COLLATE \"C\" NOT NULL, name text COLLATE "
+    "\"C\" NOT NULL, version bigint NOT NULL, format text COLLATE \"C\" NOT NULL, digest text "
+    "COLLATE \"C\" NOT NULL, content text COLLATE \"C\" NOT NULL, created_at bigint NOT NULL, "
+    "created_by text COLLATE \"C\" NOT NULL, PRIMARY KEY (tenant_id, name, version));"
+
+    "CREATE TABLE policies (number bigint PRIMARY KEY GENERATED BY DEFAULT AS IDENTITY, id "
+    "text COLLATE \"C\" NOT NULL UNIQUE, tenant_id text COLLATE \"C\" NOT NULL, name text "
+    "COLLATE \"C\" NOT NULL, description text COLLATE \"C\", is_active integer NOT NULL, "
+    "version bigint NOT NULL, revision bigint NOT NULL, created_at bigint NOT NULL, "
+    "updated_at bigint NOT NULL, updated_by text COLLATE \"C\" NOT NULL, UNIQUE (tenant_id, "
+    "name), FOREIGN KEY (tenant_id, name, version) REFERENCES policy_versions (tenant_id, "
+    "name, version));"
+
+    "CREATE TABLE keys (number bigint PRIMARY KEY GENERATED BY DEFAULT AS IDENTITY, id text "
+    "COLLATE \"C\" NOT NULL UNIQUE, tenant_id text COLLATE \"C\" NOT NULL, key text COLLATE "
+    "\"C\" NOT NULL, name text COLLATE \"C\" GENERATED ALWAYS AS (key::json ->> 'name') "
+    "STORED, owner text COLLATE \"C\" GENERATED ALWAYS AS (key::json ->> 'owner') STORED, "
+    "roles text COLLATE \"C\" GENERATED ALWAYS AS (key::json ->> 'roles') STORED, created_at "
+    "text COLLATE \"C\" GENERATED ALWAYS AS (key::json ->> 'created_at') STORED, expires_at "
+    "text COLLATE \"C\" GENERATED ALWAYS AS (key::json ->> 'expires_at') STORED, revoked_at "
+    "text COLLATE \"C\" GENERATED ALWAYS AS (key::json ->> 'revoked_at') STORED);"
+
+    "CREATE INDEX keys_tenant ON keys (tenant_id);"
+
+    "CREATE TABLE idempotency (tenant_id text COLLATE \"C\" NOT NULL, key_id text COLLATE "
+    "\"C\" NOT NULL, route text COLLATE \"C\" NOT NULL, name text COLLATE \"C\" NOT NULL, "
+    "digest text COLLATE \"C\" NOT NULL, status integer NOT NULL, answer text COLLATE \"C\" "
+    "NOT NULL, created_at bigint NOT NULL, PRIMARY KEY (tenant_id, key_id, route, name));"
+
+    "CREATE INDEX idempotency_age ON idempotency (created_at);"
+    /* Events are longer than a tuple may be in place only rarely; then the better compression. */
+    "DO $$ BEGIN ALTER TABLE records ALTER COLUMN event SET COMPRESSION lz4;"
+    " EXCEPTION WHEN feature_not_supported THEN NULL; END $$;";
+
+/* The two identities of an event. */
+static const char step_1_identity[] =
+    "CREATE UNIQUE INDEX ids_event_id ON ids (event_id);"
+    "CREATE UNIQUE INDEX ids_source ON ids (node, journal, seq) WHERE node IS NOT NULL;";
+static const char step_1_no_identity[] =
+    "CREATE INDEX ids_event_id ON ids (event_id);"
+    "CREATE INDEX ids_source ON ids (node, journal, seq) WHERE node IS NOT NULL;";
+
+/* Steps 2 and 3 came before there was a PostgreSQL store: they are in the first. */
+const struct schema_step schema_postgres[SCHEMA_NEWEST] = {
+    {step_1, step_1_identity, step_1_no_identity},
+    {"", NULL, NULL},
+    {"", NULL, NULL},
+};

@@ -1,0 +1,277 @@
+-- The platform's store on PostgreSQL 14 or later (server_encoding UTF8): what SQLite has in one file
+-- (store.sql), in the first schema of the search path. The program makes and migrates it by itself
+-- (pipeline/ingest/schema_postgres.c); a test holds this text against what it makes.
+--
+-- For analysts: read the view `events`, one column per member of the audit event
+-- (event.schema.json), beside where it came from and its exact bytes. Give them a role of their own
+-- that may only read: GRANT SELECT ON events TO analysts. What is found by time reads little
+-- (`WHERE timestamp >= …` uses a BRIN index).
+--
+--   SELECT decision, count(*) FROM events WHERE tenant_id = 'default' GROUP BY decision;
+--   SELECT timestamp, actor, action, rule FROM events WHERE timestamp >= now() - interval '1 hour' AND actor = 'bot';
+
+-- Which steps of the schema were made, and when.
+CREATE TABLE schema_version (version bigint PRIMARY KEY, made_at bigint NOT NULL);
+
+-- One row: which database this is.
+CREATE TABLE store (
+    one integer PRIMARY KEY CHECK (one = 1),
+    log_id text COLLATE "C" NOT NULL,      -- random; an engine notices by it that a database was replaced
+    revision bigint NOT NULL,             -- raised by one with every change of policies or keys
+    created_at bigint NOT NULL            -- milliseconds since 1970 UTC, as all bigint times here
+);
+
+-- One row, which whoever writes locks first: writers take turns, so ids rise in the order of commits.
+CREATE TABLE marks (
+    one integer PRIMARY KEY CHECK (one = 1),
+    next_id bigint NOT NULL,              -- of the next record
+    row_count bigint NOT NULL,            -- records that there are
+    period bigint NOT NULL                -- day or month that the newest partition was begun for
+);
+INSERT INTO marks VALUES (1, 1, 0, 0);
+
+-- Audit events as they are kept: what queries select by, and the exact bytes. Partition n holds the
+-- ids from n << 26 on; with each day (each month, where nothing is ever dropped) ids go on in a new
+-- one, so that a partition is also a span of time and is dropped as a whole. Gaps in ids mean nothing.
+CREATE TABLE records (
+    id bigint NOT NULL,                   -- in the order of arrival; the cursor of GET /api/v1/audit
+    created_at bigint NOT NULL,           -- when it was stored
+    -- Where it came from; NULL for the platform's own events and for those that people post.
+    node text COLLATE "C",                 -- the engine
+    journal text COLLATE "C",              -- which of its journals
+    epoch text COLLATE "C",                -- which of its boots
+    seq bigint,                           -- the record's number in the journal, over all epochs
+    event_id text COLLATE "C" NOT NULL,
+    kind text COLLATE "C" NOT NULL,
+    tenant_id text COLLATE "C" NOT NULL,
+    trace_id text COLLATE "C",
+    timestamp bigint NOT NULL,            -- when it happened
+    actor text COLLATE "C",
+    user_id text COLLATE "C",
+    action text COLLATE "C",
+    decision text COLLATE "C",
+    rule text COLLATE "C",
+    event text COLLATE "C" NOT NULL,       -- the JSON, byte for byte as it was recorded
+    PRIMARY KEY (id),
+    CHECK ((node IS NULL) = (seq IS NULL))
+) PARTITION BY RANGE (id);
+CREATE INDEX records_timestamp ON records USING brin ((to_timestamp(timestamp / 1000::float8)))
+    WITH (pages_per_range = 32, autosummarize = on);
+
+-- A record by its identities and its trace, over all partitions: an event's identities are unique
+-- for ever, which an index of a partition cannot promise.
+CREATE TABLE ids (
+    id bigint NOT NULL,
+    event_id text COLLATE "C" NOT NULL,
+    node text COLLATE "C",
+    journal text COLLATE "C",
+    seq bigint,
+    span bigint NOT NULL,                 -- id >> 22: so that what is new lies together in the index
+    trace_hash bigint                     -- CRC-32C of the trace id
+);
+CREATE INDEX ids_trace ON ids (span, trace_hash) WHERE trace_hash IS NOT NULL;
+CREATE TABLE spans (span bigint PRIMARY KEY); -- which there are
+
+-- The same identity with other bytes goes to quarantine.
+CREATE UNIQUE INDEX ids_event_id ON ids (event_id);
+CREATE UNIQUE INDEX ids_source ON ids (node, journal, seq) WHERE node IS NOT NULL;
+
+-- The audit events, one column per member.
+CREATE VIEW events AS SELECT
+    id,
+    to_timestamp(created_at / 1000::float8) AS created_at,
+    node, journal, epoch, seq,
+    event::json ->> 'acting_for' AS acting_for,
+    action,
+    actor,
+    event::json -> 'args' AS args,
+    event::json ->> 'binding_hash' AS binding_hash,
+    (event::json ->> 'confidence')::double precision AS confidence,
+    (event::json ->> 'confidence_used')::double precision AS confidence_used,
+    event::json -> 'context' AS context,
+    (event::json ->> 'count')::bigint AS count,
+    decision,
+    event::json ->> 'engine_version' AS engine_version,
+    event_id,
+    (event::json ->> 'expires_at')::timestamptz AS expires_at,
+    event::json ->> 'input_hash' AS input_hash,
+    event::json ->> 'key_id' AS key_id,
+    kind,
+    (event::json ->> 'latency_ms')::double precision AS latency_ms,
+    event::json ->> 'mode' AS mode,
+    event::json ->> 'output_hash' AS output_hash,
+    event::json ->> 'policy_digest' AS policy_digest,
+    event::json ->> 'policy_name' AS policy_name,
+    (event::json ->> 'policy_version')::bigint AS policy_version,
+    event::json -> 'previous' AS previous,
+    event::json ->> 'reason' AS reason,
+    event::json ->> 'redemption_id' AS redemption_id,
+    event::json ->> 'request_id' AS request_id,
+    event::json ->> 'resolution_note' AS resolution_note,
+    event::json ->> 'resolved_by' AS resolved_by,
+    event::json -> 'resource' AS resource,
+    event::json -> 'resource_properties' AS resource_properties,
+    event::json ->> 'review_id' AS review_id,
+    rule,
+    event::json -> 'safe_args' AS safe_args,
+    event::json ->> 'safe_tool' AS safe_tool,
+    event::json -> 'scope' AS scope,
+    tenant_id,
+    to_timestamp(timestamp / 1000::float8) AS timestamp,
+    event::json ->> 'token_id' AS token_id,
+    trace_id,
+    user_id,
+    event::json -> 'would_have' AS would_have,
+    event
+FROM records;
+
+-- Where to look (pipeline/ingest/audit_index.h). 1,024 ids are a block, 64 blocks a segment:
+-- segment = id >> 16, block = (id >> 10) & 63.
+CREATE TABLE places (
+    segment bigint NOT NULL,
+    tenant_id text COLLATE "C" NOT NULL,
+    member integer NOT NULL,              -- 0 the tenant itself, 1 actor, 2 action, 3 decision, 4 kind, 5 rule, 6 user_id
+    value text COLLATE "C" NOT NULL,
+    blocks bigint NOT NULL,               -- one bit per block that has such a record
+    PRIMARY KEY (tenant_id, member, value, segment)
+) WITH (fillfactor = 60);
+
+CREATE INDEX places_segment ON places (segment);
+
+CREATE TABLE minutes (                    -- of event time: which ids it has
+    tenant_id text COLLATE "C" NOT NULL,
+    minute bigint NOT NULL,               -- since 1970
+    first_id bigint NOT NULL,
+    last_id bigint NOT NULL,
+    PRIMARY KEY (tenant_id, minute)
+) WITH (fillfactor = 60);
+
+-- How far each engine's journal has come; moved in the transaction of its rows.
+CREATE TABLE streams (
+    node text COLLATE "C" NOT NULL,
+    journal text COLLATE "C" NOT NULL,
+    epoch text COLLATE "C" NOT NULL,       -- of record next_seq - 1
+    next_seq bigint NOT NULL,             -- all below it are in records, or in quarantine, or dropped
+    updated_at bigint NOT NULL,
+    PRIMARY KEY (node, journal)
+);
+
+-- What arrived and could not be a row. A row here wants a person's look.
+CREATE TABLE quarantine (
+    id bigint PRIMARY KEY GENERATED BY DEFAULT AS IDENTITY,
+    created_at bigint NOT NULL,
+    reason text COLLATE "C" NOT NULL,      -- clash, event_id clash, invalid, epoch unknown, poison
+    node text COLLATE "C" NOT NULL,
+    journal text COLLATE "C" NOT NULL,
+    epoch text COLLATE "C" NOT NULL,
+    seq bigint NOT NULL,
+    digest text COLLATE "C" NOT NULL,      -- SHA-256 of the bytes, hex
+    event bytea NOT NULL,                 -- the bytes as they came
+    UNIQUE (node, journal, seq, digest)
+);
+
+-- Where Kafka is used: the platforms that read the audit topic. One whose beat stands still for five
+-- seconds, by another's clock, is taken for dead.
+CREATE TABLE consumers (
+    topic text COLLATE "C" NOT NULL,
+    owner text COLLATE "C" NOT NULL,       -- random per process
+    beat bigint NOT NULL,                 -- raised each second
+    seen_at bigint NOT NULL,              -- when; for people only
+    PRIMARY KEY (topic, owner)
+);
+
+-- How far each partition was read; moved in the transaction of its rows, by its owner only.
+CREATE TABLE offsets (
+    topic text COLLATE "C" NOT NULL,
+    partition bigint NOT NULL,
+    next_offset bigint NOT NULL,          -- 0: nothing was read yet
+    owner text COLLATE "C" NOT NULL,       -- the consumer that reads it; '' = nobody
+    updated_at bigint NOT NULL,
+    PRIMARY KEY (topic, partition)
+);
+
+-- Streams of which records were missing in the topic: their engine is asked for them again.
+CREATE TABLE replays (
+    node text COLLATE "C" NOT NULL,
+    journal text COLLATE "C" NOT NULL,
+    from_seq bigint NOT NULL,
+    asked_at bigint NOT NULL,             -- also the request's number
+    PRIMARY KEY (node, journal)
+);
+
+-- What was dropped by age (audit.keep). One row: records with an id below first_id are dropped, those
+-- below removed_id also removed.
+CREATE TABLE horizon (
+    one integer PRIMARY KEY CHECK (one = 1),
+    first_id bigint NOT NULL,
+    removed_id bigint NOT NULL,
+    day bigint NOT NULL                   -- since 1970, when it was last looked
+);
+INSERT INTO horizon VALUES (1, 1, 1, 0);
+
+-- Records of a stream below before_seq were dropped: should they come again, they are not stored.
+CREATE TABLE dropped (
+    node text COLLATE "C" NOT NULL,
+    journal text COLLATE "C" NOT NULL,
+    before_seq bigint NOT NULL,
+    PRIMARY KEY (node, journal)
+);
+
+-- Every text of a policy there ever was; never changed, never deleted.
+CREATE TABLE policy_versions (
+    tenant_id text COLLATE "C" NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    version bigint NOT NULL,
+    format text COLLATE "C" NOT NULL,      -- yaml, json
+    digest text COLLATE "C" NOT NULL,      -- SHA-256 of the content, hex
+    content text COLLATE "C" NOT NULL,
+    created_at bigint NOT NULL,
+    created_by text COLLATE "C" NOT NULL,
+    PRIMARY KEY (tenant_id, name, version)
+);
+
+-- Policy documents as they stand.
+CREATE TABLE policies (
+    number bigint PRIMARY KEY GENERATED BY DEFAULT AS IDENTITY,
+    id text COLLATE "C" NOT NULL UNIQUE,
+    tenant_id text COLLATE "C" NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    description text COLLATE "C",
+    is_active integer NOT NULL,
+    version bigint NOT NULL,
+    revision bigint NOT NULL,             -- of the store, when it last changed
+    created_at bigint NOT NULL,
+    updated_at bigint NOT NULL,
+    updated_by text COLLATE "C" NOT NULL,  -- the key's name
+    UNIQUE (tenant_id, name),
+    FOREIGN KEY (tenant_id, name, version) REFERENCES policy_versions (tenant_id, name, version)
+);
+
+-- API keys. Of the credential only an HMAC is kept, within `key`.
+CREATE TABLE keys (
+    number bigint PRIMARY KEY GENERATED BY DEFAULT AS IDENTITY,
+    id text COLLATE "C" NOT NULL UNIQUE,
+    tenant_id text COLLATE "C" NOT NULL,   -- or *
+    key text COLLATE "C" NOT NULL,         -- all of it, as JSON
+    name text COLLATE "C" GENERATED ALWAYS AS (key::json ->> 'name') STORED,
+    owner text COLLATE "C" GENERATED ALWAYS AS (key::json ->> 'owner') STORED,
+    roles text COLLATE "C" GENERATED ALWAYS AS (key::json ->> 'roles') STORED,
+    created_at text COLLATE "C" GENERATED ALWAYS AS (key::json ->> 'created_at') STORED,
+    expires_at text COLLATE "C" GENERATED ALWAYS AS (key::json ->> 'expires_at') STORED,
+    revoked_at text COLLATE "C" GENERATED ALWAYS AS (key::json ->> 'revoked_at') STORED
+);
+CREATE INDEX keys_tenant ON keys (tenant_id);
+
+-- Answers to ingest requests with an Idempotency-Key, for 24 hours.
+CREATE TABLE idempotency (
+    tenant_id text COLLATE "C" NOT NULL,
+    key_id text COLLATE "C" NOT NULL,
+    route text COLLATE "C" NOT NULL,
+    name text COLLATE "C" NOT NULL,        -- the Idempotency-Key
+    digest text COLLATE "C" NOT NULL,      -- of the body
+    status integer NOT NULL,
+    answer text COLLATE "C" NOT NULL,
+    created_at bigint NOT NULL,
+    PRIMARY KEY (tenant_id, key_id, route, name)
+);
+CREATE INDEX idempotency_age ON idempotency (created_at);

@@ -1,0 +1,133 @@
+#include "platform/keeper.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/world.h"
+#include "metrics/metrics.h"
+#include "pipeline/ingest/retention.h"
+#include "platform/platform.h"
+
+enum {
+    LOOK_MS = 10000, /* between two looks whether a day has begun: two short reads */
+    REST_MS = 50,    /* between two handfuls: so ingest has most of the time */
+};
+
+struct keeper {
+    const struct config *config;
+    struct store *store;
+    struct metrics_sheet *sheet;
+    pthread_t thread;
+    pthread_mutex_t lock; /* of what follows */
+    pthread_cond_t ended;
+    bool stopping;
+    char told[320]; /* the last failure that was logged; "" = none since it went well */
+};
+
+/* False: the end has come. */
+static bool rest(struct keeper *k, uint64_t ms)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    uint64_t ns = (uint64_t)until.tv_nsec + ms * 1000000;
+    until.tv_sec += (time_t)(ns / 1000000000);
+    until.tv_nsec = (long)(ns % 1000000000);
+    pthread_mutex_lock(&k->lock);
+    while (!k->stopping && pthread_cond_timedwait(&k->ended, &k->lock, &until) == 0) {}
+    bool goes_on = !k->stopping;
+    pthread_mutex_unlock(&k->lock);
+    return goes_on;
+}
+
+/* A failure is logged when it is news: a server that is away is away for many looks. */
+static void tell(struct keeper *k, enum err err, const struct fault *f)
+{
+    const char *text = err == ERR_OK ? "" : f->text;
+    if (err != ERR_OK && strcmp(text, k->told) != 0)
+        log_line(LOG_WARNING, "retention_failed", "why", text, NULL);
+    snprintf(k->told, sizeof k->told, "%s", text);
+}
+
+static enum err drop(struct keeper *k, struct fault *f)
+{
+    uint64_t dropped = 0;
+    if (k->config->audit_keep_ms == 0) return ERR_OK;
+    enum err err = retention_drop(k->store, k->config->audit_keep_ms, world_now_ms(), &dropped, f);
+    if (err != ERR_OK || dropped == 0) return err;
+    metric_add(k->sheet, METRIC_STORE_DROPPED, dropped);
+    log_text(LOG_INFO, "audit_dropped", "%llu events that are older than audit.keep", (unsigned long long)dropped);
+    return ERR_OK;
+}
+
+/* False: the end has come. */
+static bool look(struct keeper *k)
+{
+    struct fault f = {.text = ""};
+    bool more = true;
+    enum err err = retention_roll(k->store, k->config->audit_keep_ms, world_now_ms(), &f);
+    if (err == ERR_OK) err = drop(k, &f);
+    /* Also what was dropped when audit.keep was still set. */
+    while (err == ERR_OK && more) {
+        err = retention_remove(k->store, &more, &f);
+        if (err == ERR_OK && more && !rest(k, REST_MS)) return false;
+    }
+    tell(k, err, &f);
+    return true;
+}
+
+static void *run(void *keeper)
+{
+    struct keeper *k = keeper;
+    pthread_setname_np(pthread_self(), "keeper");
+    do {
+        if (!look(k)) break;
+    } while (rest(k, LOOK_MS));
+    return NULL;
+}
+
+static void destroy(struct keeper *k)
+{
+    store_close(k->store);
+    pthread_cond_destroy(&k->ended);
+    pthread_mutex_destroy(&k->lock);
+    free(k);
+}
+
+enum err keeper_create(const struct config *c, struct keeper **ret, struct fault *f)
+{
+    *ret = NULL;
+    if (c->audit_keep_ms == 0 && c->store_url[0] == '\0') return ERR_OK;
+    struct keeper *k = calloc(1, sizeof *k);
+    pthread_condattr_t monotonic;
+    check(k != NULL); /* at boot */
+    k->config = c;
+    k->sheet = metrics_sheet_create();
+    pthread_mutex_init(&k->lock, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&k->ended, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    enum err err = store_open(platform_store(c), true, &k->store, f);
+    if (err != ERR_OK) {
+        destroy(k);
+        return err;
+    }
+    check(pthread_create(&k->thread, NULL, run, k) == 0);
+    *ret = k;
+    return ERR_OK;
+}
+
+void keeper_destroy(struct keeper *k)
+{
+    if (k == NULL) return;
+    pthread_mutex_lock(&k->lock);
+    k->stopping = true;
+    pthread_cond_broadcast(&k->ended);
+    pthread_mutex_unlock(&k->lock);
+    pthread_join(k->thread, NULL);
+    destroy(k);
+}

@@ -1,0 +1,42 @@
+/* watch.h - policies.dir: a directory of documents that are kept in force as they are there.
+ *
+ *   the system tells of a change ─┐
+ *   policies.rescan passes ───────┴▶ after 100 ms of company: look through the directory (a reader)
+ *                                      → read and check what is new → store all of it (the writer,
+ *                                      one transaction) → what is in force is what is there
+ *
+ * Promises. Flat: NAME.yaml, NAME.yml or NAME.json is policy NAME; names that begin with a point
+ * or # and all other endings are left alone, so editors' files are no documents. Links are
+ * followed. A document goes through the same checks as a PUT. One that cannot be read or is not
+ * valid changes nothing: what was in force stays so, health is degraded and the log says file, line,
+ * column and why. A file is taken when it has not changed for 200 ms, and a policy whose file is
+ * gone is deleted when it has been gone for a second, so that a checkout that takes files away and
+ * brings them back does not open what they deny; that holds after a restart too. A directory that
+ * cannot be read changes nothing. What a file has put in force, the API refuses to change
+ * (409 watched_policy); until the directory has been looked through once, it changes none of that
+ * tenant's. Versions and audit events have the actor `policies.dir`, which no key may be named. */
+#ifndef PLATFORM_WATCH_H
+#define PLATFORM_WATCH_H
+
+#include "base/fault.h"
+#include "base/str.h"
+
+#define WATCH_PRINCIPAL "policies.dir"
+
+struct platform;
+struct watch;
+
+/* *ret is NULL where no directory is configured. The first look begins with the loop. */
+enum err watch_create(struct platform *p, struct watch **ret, struct fault *f);
+void watch_destroy(struct watch *w); /* when no job is under way; NULL is fine */
+
+/* All of these take NULL: nothing is watched. The reactor's. */
+
+/* ERR_WATCHED_POLICY, ERR_STARTING, or ERR_OK where the API may change this policy. */
+enum err watch_permits(const struct watch *w, struct str tenant, struct str name, struct fault *f);
+bool watch_is_ready(const struct watch *w); /* it has been looked through once */
+/* "ok", or which files are not in force: for health, which anybody may read, so no text of a
+ * document. */
+const char *watch_health(const struct watch *w, bool *ret_ok);
+
+#endif

@@ -1,0 +1,215 @@
+/* Old events are dropped whole, once, and told of; and they do not come back. */
+#include "rig.h"
+
+#include "pipeline/ingest/retention.h"
+
+#define DAY 86400000ull
+#define DAY_100 (100 * DAY) /* 1970-04-11 */
+#define KEEP (7 * DAY)
+
+/* The records of one day: `count` of them, from seq and number `first` on. */
+static void store_day(struct rig *r, uint64_t day, unsigned first, unsigned count)
+{
+    fill_batch(r, first == 1 ? NOTHING_BEFORE : NULL, first == 1 ? 2 : first, first == 1 ? count - 1 : count);
+    const struct ingest_batch batch = {.node = STR("node-1"),
+                                       .journal = STR("0"),
+                                       .epoch = STR(EPOCH_1),
+                                       .first_seq = first,
+                                       .body = buf_view(&r->body),
+                                       .tenants = &rig_all,
+                                       .now_ms = day * DAY + 1000};
+    assert_int_equal(retention_roll(r->store, KEEP, day * DAY, &r->fault), ERR_OK);
+    assert_int_equal(ingest_stream(r->store, &batch, &r->result, &r->fault), ERR_OK);
+    assert_int_equal(r->result.accepted, count);
+}
+
+/* Ten on each of the days 100 … 104. */
+static void store_days(struct rig *r)
+{
+    for (unsigned i = 0; i < 5; i++) store_day(r, 100 + i, i * 10 + 1, 10);
+}
+
+static uint64_t drop(struct rig *r, uint64_t now_ms)
+{
+    uint64_t dropped = 99;
+    if (retention_drop(r->store, KEEP, now_ms, &dropped, &r->fault) != ERR_OK) fail_msg("%s", r->fault.text);
+    return dropped;
+}
+
+static void remove_all(struct rig *r)
+{
+    bool more = true;
+    for (int i = 0; more; i++) {
+        assert_true(i < 100);
+        if (retention_remove(r->store, &more, &r->fault) != ERR_OK) fail_msg("%s", r->fault.text);
+    }
+}
+
+static bool count_each(void *context, const struct audit_stored *row)
+{
+    (void)row;
+    ++*(uint64_t *)context;
+    return true;
+}
+
+/* How many decisions a query tells. */
+static uint64_t told(struct rig *r)
+{
+    uint64_t count = 0;
+    struct audit_store *a = store_audit(r->store);
+    const struct audit_query q = {.tenant = STR("default"), .kind = STR("decision"), .limit = 1000};
+    assert_int_equal(a->ops->query(a->state, &q, count_each, &count), ERR_OK);
+    return count;
+}
+
+static void whole_days_are_dropped_and_no_other(void **state)
+{
+    struct rig *r = *state;
+    store_days(r);
+    assert_int_equal(told(r), 49); /* and engine.started */
+    assert_int_equal(drop(r, 107 * DAY + 5), 0);
+    assert_int_equal(drop(r, 109 * DAY + 5), 20); /* days 100 and 101 are before day 102 */
+    assert_int_equal(told(r), 30);
+    remove_all(r);
+    assert_int_equal(told(r), 30);
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM records WHERE kind = 'decision'"), 30);
+    assert_int_equal(rig_number(r, "SELECT min(seq) FROM records"), 21);
+}
+
+static void a_drop_is_an_event_that_says_what_was_dropped(void **state)
+{
+    struct rig *r = *state;
+    assert_int_equal(retention_roll(r->store, KEEP, DAY_100, &r->fault), ERR_OK);
+    store_days(r);
+    drop(r, 109 * DAY);
+    const char *sql = "SELECT count(*) FROM records WHERE kind = 'audit.dropped' AND tenant_id = 'default' AND event LIKE "
+                      "'%\"count\":20,%' AND event LIKE '%2026-11-20T09:30:00.123Z/2026-11-20T09:30:00.123Z%'";
+    assert_int_equal(rig_number(r, sql), 1);
+    drop(r, 109 * DAY + 1000);
+    assert_int_equal(drop(r, 109 * DAY + DAY - 1), 0); /* once a day */
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM records WHERE kind = 'audit.dropped'"), 1);
+    assert_int_equal(drop(r, 110 * DAY), 10);
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM records WHERE kind = 'audit.dropped'"), 2);
+}
+
+static void each_tenant_is_told_its_own(void **state)
+{
+    struct rig *r = *state;
+    assert_int_equal(retention_roll(r->store, KEEP, DAY_100, &r->fault), ERR_OK);
+    buf_clear(&r->body);
+    for (unsigned i = 1; i <= 5; i++) {
+        put_event(&r->body, i, i < 3 ? "acme" : "default");
+        buf_put_byte(&r->body, '\n');
+    }
+    buf_put_byte(&r->body, '\0');
+    const struct ingest_post p = {.body = str_of(r->body.bytes, r->body.size - 1), .ndjson = true, .tenants = &rig_all,
+                                  .now_ms = DAY_100, .tenant = STR("*"), .key_id = STR("k")};
+    assert_int_equal(ingest_post(r->store, &p, &r->out, &r->result, &r->fault), ERR_OK);
+    assert_int_equal(retention_roll(r->store, KEEP, 101 * DAY, &r->fault), ERR_OK);
+    assert_int_equal(drop(r, 120 * DAY), 5);
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM records WHERE kind = 'audit.dropped' AND tenant_id = 'acme'"
+                                   " AND event LIKE '%\"count\":2,%'"), 1);
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM records WHERE kind = 'audit.dropped' AND tenant_id = 'default'"
+                                   " AND event LIKE '%\"count\":3,%'"), 1);
+    remove_all(r);
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM records"), 2);
+}
+
+static void what_was_dropped_does_not_come_back(void **state)
+{
+    struct rig *r = *state;
+    store_days(r);
+    drop(r, 109 * DAY);
+    for (int removed = 0; removed < 2; removed++) {
+        fill_batch(r, NOTHING_BEFORE, 2, 9);
+        assert_int_equal(send(r, EPOCH_1, 1), ERR_OK);
+        assert_result(r, 0, 10, 0, 51);
+        assert_int_equal(told(r), 30);
+        remove_all(r);
+    }
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM quarantine"), 0);
+    fill_batch(r, NULL, 31, 10); /* what is kept is compared still */
+    r->body.bytes[20] ^= 1;
+    assert_int_equal(send(r, EPOCH_1, 31), ERR_OK);
+    assert_int_equal(r->result.duplicates, 9);
+    assert_int_equal(r->result.clashes, 1);
+}
+
+static void ids_never_begin_anew(void **state)
+{
+    struct rig *r = *state;
+    store_days(r);
+    assert_int_equal(retention_roll(r->store, KEEP, 105 * DAY, &r->fault), ERR_OK);
+    int64_t newest = rig_number(r, "SELECT max(id) FROM records");
+    assert_int_equal(drop(r, 200 * DAY), 50);
+    remove_all(r);
+    assert_int_equal(told(r), 0);
+    assert_true(rig_number(r, "SELECT min(id) FROM records") > newest);
+    fill_batch(r, NULL, 51, 3);
+    assert_int_equal(send(r, EPOCH_1, 51), ERR_OK);
+    assert_int_equal(r->result.accepted, 3);
+    assert_int_equal(told(r), 3);
+}
+
+static void removing_leaves_nothing_behind(void **state)
+{
+    struct rig *r = *state;
+    store_days(r);
+    assert_int_equal(retention_roll(r->store, KEEP, 105 * DAY, &r->fault), ERR_OK);
+    drop(r, 200 * DAY);
+    remove_all(r);
+    assert_int_equal(rig_number(r, "SELECT first_id - removed_id FROM horizon"), 0);
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM minutes WHERE last_id < (SELECT first_id FROM horizon)"), 0);
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM places WHERE (segment + 1) * 65536 < (SELECT first_id FROM horizon)"), 0);
+    if (!rig_is_postgres) return;
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM ids WHERE id < (SELECT first_id FROM horizon)"), 0);
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM pg_inherits WHERE inhparent = 'records'::regclass"), 1);
+    uint64_t rows;
+    struct audit_store *a = store_audit(r->store);
+    assert_int_equal(a->ops->count(a->state, &rows), ERR_OK);
+    assert_int_equal(rows, 1);
+}
+
+static void two_platforms_drop_once(void **state)
+{
+    struct rig *r = *state;
+    store_days(r);
+    struct store *mine = r->store, *other;
+    assert_int_equal(store_open(r->path, true, &other, &r->fault), ERR_OK);
+    assert_int_equal(drop(r, 109 * DAY), 20);
+    r->store = other;
+    assert_int_equal(drop(r, 109 * DAY), 0);
+    bool more;
+    assert_int_equal(retention_remove(other, &more, &r->fault), ERR_OK);
+    r->store = mine;
+    remove_all(r);
+    store_close(other);
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM records WHERE kind = 'audit.dropped'"), 1);
+    assert_int_equal(told(r), 30);
+}
+
+static void a_store_without_old_events_drops_nothing(void **state)
+{
+    struct rig *r = *state;
+    assert_int_equal(drop(r, 109 * DAY), 0);
+    bool more;
+    assert_int_equal(retention_remove(r->store, &more, &r->fault), ERR_OK);
+    assert_false(more);
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM records"), 0);
+    assert_int_equal(drop(r, 3 * DAY), 0); /* a clock before everything */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(whole_days_are_dropped_and_no_other),
+        TEST(a_drop_is_an_event_that_says_what_was_dropped),
+        TEST(each_tenant_is_told_its_own),
+        TEST(what_was_dropped_does_not_come_back),
+        TEST(ids_never_begin_anew),
+        TEST(removing_leaves_nothing_behind),
+        TEST(two_platforms_drop_once),
+        TEST(a_store_without_old_events_drops_nothing),
+    };
+    return rig_run(tests);
+}
