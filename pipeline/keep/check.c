@@ -5,7 +5,7 @@
  *   ours, epoch known     reaches its positions  yes
  *   ours, epoch known     ends before them       no: the disk went back in time
  *   ours, epoch unknown   any                    no: another history under our name (a lost disk: --adopt)
- *   another node's        empty                  no, unless --adopt names it
+ *   another node's        empty                  no, unless --adopt names it, all of it is whole, and it stands still
  *   another node's        has records            no: --adopt is for a new data directory
  *   adopted already       any                    yes: a crash came between adopting and claiming */
 #include <inttypes.h>
@@ -23,6 +23,8 @@ struct found { /* by a look at all slots */
     bool unknown;                   /* …and its node has our name */
     char owners[KEEP_ADOPTED_TEXT]; /* all that are not ours, with commas */
     bool too_many;
+    bool has_unfinished;            /* of those: a slot without a position, so what it holds is not all of it */
+    unsigned unfinished;
     bool all_adopt;                 /* they are all nodes that --adopt names */
 };
 
@@ -54,6 +56,10 @@ static enum err look_over(const struct slot_seen *seen, const char *node, const 
             continue;
         }
         if (list_has(past->adopted, owner)) continue;
+        if (!seen[i].has_position && !seen[i].is_whole && !ret->has_unfinished) {
+            ret->has_unfinished = true;
+            ret->unfinished = i;
+        }
         memcpy(ret->other, seen[i].owner, OWNER_TEXT);
         ret->unknown = our_name;
         ret->all_adopt = ret->all_adopt && list_has(adopt, their_node);
@@ -83,13 +89,29 @@ static enum err give(void *context, struct str entry)
     return g->each(g->context, slot, entry);
 }
 
-static enum err adopt_all(struct redis_link *l, struct keep_past *past, const struct found *found, uint64_t now_ms,
-                          struct giving *g, struct fault *f)
+/* Slots are read one after another. What its engine wrote meanwhile would be in none of them, and our claim erases it. */
+static enum err stood_still(struct redis_link *l, const struct slot_seen *seen, struct fault *f)
+{
+    static struct slot_seen again[LIMIT_SLOTS];
+    enum err err = slots_look(l, again, f);
+    if (err != ERR_OK) return err;
+    for (unsigned i = 0; i < LIMIT_SLOTS; i++) {
+        if (strcmp(again[i].owner, seen[i].owner) == 0 && strcmp(again[i].at, seen[i].at) == 0 && !again[i].strange) continue;
+        return fault_set(f, ERR_EXISTS, "",
+                         "adopt: slot %u of this Redis changed while it was read, and is at \"%s\" of \"%s\" now: an engine still "
+                         "writes to it. Stop that one, then start this one again", i, again[i].at, again[i].owner);
+    }
+    return ERR_OK;
+}
+
+static enum err adopt_all(struct redis_link *l, const struct slot_seen *seen, struct keep_past *past, const struct found *found,
+                          uint64_t now_ms, struct giving *g, struct fault *f)
 {
     struct fold *fold = fold_create();
     if (fold == NULL) return fault_set(f, ERR_FULL, "", "out of memory");
     enum err err = ERR_OK;
     for (unsigned i = 0; err == ERR_OK && i < LIMIT_SLOTS; i++) err = slot_take(l, i, fold->shard, f);
+    if (err == ERR_OK) err = stood_still(l, seen, f);
     uint64_t tokens = 0, reviews = 0;
     if (err == ERR_OK) {
         shard_prune(fold->shard, now_ms);
@@ -100,6 +122,8 @@ static enum err adopt_all(struct redis_link *l, struct keep_past *past, const st
     fold_destroy(fold);
     if (err != ERR_OK) return err;
     snprintf(past->adopted, sizeof past->adopted, "%s", found->owners);
+    past->adopted_at_known = true;
+    for (unsigned i = 0; i < LIMIT_SLOTS; i++) past->adopted_at[i] = seen[i].position;
     log_text(LOG_ERROR, "adopted",
              "the state of %s was taken from Redis: what it did last may be missing, so %" PRIu64 " counted tokens came back revoked "
              "and %" PRIu64 " approved reviews expired",
@@ -122,15 +146,27 @@ static enum err refuse_other(const struct found *found, const char *node, uint64
                      STR_FORMAT(their_node), node, STR_FORMAT(their_node), STR_FORMAT(their_node));
 }
 
-static enum err adopt_or_refuse(struct redis_link *l, const struct keep_redis *redis, const char *node, struct keep_past *past,
-                                uint64_t last_seq, uint64_t now_ms, const struct found *found, struct giving *g, struct fault *f)
+static enum err refuse_unfinished(const struct found *found, const struct slot_seen *seen, struct fault *f)
+{
+    struct str owner = str_from(seen[found->unfinished].owner), node, epoch;
+    check(owner_read(owner, &node, &epoch));
+    return fault_set(f, ERR_BAD_VALUE, "",
+                     "adopt: slot %u of this Redis has no position: %.*s ended before it had written it anew, so its state is not whole "
+                     "there. Start %.*s on its own data directory until it is; if that is gone, restore an older copy of this Redis, or "
+                     "empty it and give that state up", found->unfinished, STR_FORMAT(node), STR_FORMAT(node));
+}
+
+static enum err adopt_or_refuse(struct redis_link *l, const struct slot_seen *seen, const struct keep_redis *redis, const char *node,
+                                struct keep_past *past, uint64_t last_seq, uint64_t now_ms, const struct found *found,
+                                struct giving *g, struct fault *f)
 {
     if (redis->adopt[0] == '\0' || !found->all_adopt) return refuse_other(found, node, last_seq, f);
     if (!is_new(past, last_seq))
         return fault_set(f, ERR_BAD_VALUE, "", "adopt: this data directory has a state of its own, up to seq %" PRIu64
                          "; --adopt is for a new one", last_seq);
     if (found->too_many) return fault_set(f, ERR_BAD_VALUE, "", "adopt: this Redis has had too many owners: %s …", found->owners);
-    return adopt_all(l, past, found, now_ms, g, f);
+    if (found->has_unfinished) return refuse_unfinished(found, seen, f);
+    return adopt_all(l, seen, past, found, now_ms, g, f);
 }
 
 /* ---- the check ---- */
@@ -151,7 +187,7 @@ static enum err judge(struct redis_link *l, const struct keep_redis *redis, cons
                          "time. Keep this data directory read-only and start with a new one and --adopt %s", found.position_max,
                          last_seq, node);
     if (found.other[0] == '\0') return ERR_OK;
-    return adopt_or_refuse(l, redis, node, past, last_seq, now_ms, &found, g, f);
+    return adopt_or_refuse(l, seen, redis, node, past, last_seq, now_ms, &found, g, f);
 }
 
 enum err keep_redis_check(const struct keep_redis *redis, const char *node, struct keep_past *past, uint64_t last_seq,

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
-#include "pipeline/keep/keep.h"
+#include "pipeline/keep/snapshot.h"
 #include "shards/slot.h"
 
 /* ---- what outlives a boot ---- */
@@ -78,10 +78,10 @@ static enum err load_entry(void *context, unsigned slot, struct str entry)
     return shard_load(l->fold->shard, entry, l->fault);
 }
 
-enum err fold_load(struct fold *f, struct disk *disk, struct fault *fault)
+enum err fold_load(struct fold *f, struct disk *disk, const _Atomic bool *given_up, struct fault *fault)
 {
     struct loading l = {.fold = f, .fault = fault};
-    return snapshot_read(disk, load_entry, &l, &f->past, fault);
+    return snapshot_read_until(disk, given_up, load_entry, &l, &f->past, fault);
 }
 
 static enum err apply(struct fold *f, const struct journal_record *record, struct fault *fault)

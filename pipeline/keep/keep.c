@@ -55,6 +55,7 @@ struct keep {
     uint64_t snapshot_due_ms, probe_due_ms;
     uint32_t backoff_ms;
     bool may_connect, may_follow, wants_fold, wants_mark;
+    bool writes_fail;          /* and nothing got through since: a connection alone is no good news */
     struct fold *fold;         /* handed over */
 
     /* The fold thread's: filled before it starts, read after it ended. */
@@ -70,10 +71,11 @@ struct keep {
     } folding;
 
     /* Between threads. */
-    _Atomic bool listening, stopping, given_up, claimed;
+    _Atomic bool listening, stopping, given_up;
     _Atomic uint64_t drain_until_ms;
-    pthread_mutex_t lock;      /* of the status */
+    pthread_mutex_t lock;      /* of what follows */
     struct keep_status status;
+    bool claim_settled;        /* Redis is ours, lost or away: await_claim() ends */
 };
 
 static uint64_t monotonic_ms(void) { return world_monotonic_ns() / 1000000; }
@@ -120,7 +122,7 @@ static enum err make_fold(struct keep *k, struct fold **ret, struct fault *f)
 {
     struct fold *fold = fold_create();
     if (fold == NULL) return fault_set(f, ERR_FULL, "", "a snapshot needs as much memory as the state, and there is none");
-    enum err err = fold_load(fold, k->disk, f);
+    enum err err = fold_load(fold, k->disk, &k->given_up, f);
     if (err == ERR_OK) err = fold_follow(fold, k->journal, journal_durable_seq(k->journal), &k->given_up, f);
     if (err == ERR_OK) {
         uint64_t now = world_now_ms();
@@ -233,10 +235,20 @@ static void begin_fold_if_due(struct keep *k)
 static void retry_due(struct loop_timer *t) { KEEP_OF(t, retry)->may_connect = true; }
 static void company_came(struct loop_timer *t) { KEEP_OF(t, company)->may_follow = true; }
 
+/* Whoever starts us is told once how that went. True: it was told already that it may serve. */
+static bool settle_claim(struct keep *k)
+{
+    pthread_mutex_lock(&k->lock);
+    bool was = k->claim_settled;
+    k->claim_settled = true;
+    pthread_mutex_unlock(&k->lock);
+    return was;
+}
+
 static void lost(struct keep *k, const struct fault *f)
 {
     tell_redis(k, false, true, f->text);
-    if (atomic_exchange(&k->claimed, true)) k->lost_ownership(k->context); /* before that, keep_start() tells */
+    if (settle_claim(k)) k->lost_ownership(k->context); /* before that, keep_start() tells */
 }
 
 /* Down: waits longer and longer. */
@@ -247,7 +259,16 @@ static void away(struct keep *k, const struct fault *f)
     k->may_connect = false;
     loop_timer_start(k->loop, &k->retry, k->backoff_ms, retry_due);
     k->backoff_ms = k->backoff_ms * 2 < BACKOFF_MOST_MS ? k->backoff_ms * 2 : BACKOFF_MOST_MS;
-    atomic_store(&k->claimed, true); /* nobody waits for a Redis that is away */
+    (void)settle_claim(k); /* nobody waits for a Redis that is away */
+}
+
+/* Redis took what we wrote, or there was nothing to write. A connection is not enough to say so: one that is
+ * full, read-only or cannot save answers every question, and would be tried for ever without a pause. */
+static void got_through(struct keep *k)
+{
+    k->backoff_ms = BACKOFF_LEAST_MS;
+    k->writes_fail = false;
+    if (!k->status.redis_reachable || k->status.text[0] != '\0') tell_redis(k, true, false, "");
 }
 
 static void connect_mirror(struct keep *k)
@@ -255,15 +276,15 @@ static void connect_mirror(struct keep *k)
     struct fault f = {.err = ERR_OK};
     enum err err = mirror_connect(k->mirror, &f);
     if (err == ERR_OK) {
-        k->backoff_ms = BACKOFF_LEAST_MS;
         k->may_follow = true;
         k->probe_due_ms = monotonic_ms() + PROBE_MS;
-        atomic_store(&k->claimed, true);
-        if (mirror_state(k->mirror) == MIRROR_FOLLOWING) tell_redis(k, true, false, "");
-        else tell_redis(k, true, false, "Redis was empty or old; it is being written anew");
+        (void)settle_claim(k);
+        if (!k->writes_fail && mirror_state(k->mirror) == MIRROR_REPAIRING)
+            tell_redis(k, true, false, "Redis was empty or old; it is being written anew");
     } else if (mirror_state(k->mirror) == MIRROR_LOST) {
         lost(k, &f);
     } else {
+        k->writes_fail = false; /* what is wrong now is what is told */
         away(k, &f);
     }
 }
@@ -272,11 +293,11 @@ static void connect_mirror(struct keep *k)
 static void mirror_failed(struct keep *k, const struct fault *f)
 {
     if (mirror_state(k->mirror) == MIRROR_AWAY) {
-        k->may_connect = true; /* once at once: it may only have to be looked at again */
-        if (k->backoff_ms > BACKOFF_LEAST_MS) away(k, f);
-        else k->backoff_ms *= 2;
-        tell_redis(k, false, false, f->text);
-    } else {
+        bool is_first = k->backoff_ms == BACKOFF_LEAST_MS;
+        away(k, f);
+        k->writes_fail = true;
+        k->may_connect = is_first; /* at once: it may only have to be looked at again */
+    } else if (!k->writes_fail) {
         tell_redis(k, true, false, f->text);
     }
 }
@@ -291,7 +312,7 @@ static void repair(struct keep *k)
         fold_destroy(k->fold);
         k->fold = NULL;
         k->may_follow = true;
-        tell_redis(k, true, false, "");
+        got_through(k);
     } else {
         mirror_failed(k, &f);
     }
@@ -303,12 +324,15 @@ static void follow(struct keep *k)
     struct fault f = {.err = ERR_OK};
     if (!k->may_follow) return;
     enum err err = mirror_follow(k->mirror, &f);
+    if (err == ERR_OK || err == ERR_END) got_through(k);
+    else mirror_failed(k, &f);
     if (err == ERR_OK) return; /* more may be there: again in the next beat */
-    if (err != ERR_END) {
-        mirror_failed(k, &f);
+    if (err != ERR_END && mirror_state(k->mirror) != MIRROR_FOLLOWING) return;
+    k->may_follow = false;
+    if (err != ERR_END) { /* the journal cannot be read: not Redis' fault, and asking at once again is no help */
+        loop_timer_start(k->loop, &k->company, BACKOFF_MOST_MS, company_came);
         return;
     }
-    k->may_follow = false;
     atomic_store(&k->listening, true);
     if (journal_durable_seq(k->journal) > mirror_position(k->mirror) && atomic_exchange(&k->listening, false)) k->may_follow = true;
 }
@@ -414,6 +438,7 @@ static void *run(void *context)
         begin_fold_if_due(k);
         if (!atomic_load(&k->stopping)) loop_beat(k->loop, may_sleep(k));
     }
+    ticked(&k->tick); /* more often from here on: there is a time that must not be missed */
     drain_snapshot(k);
     drain_mirror(k);
     return NULL;
@@ -429,11 +454,14 @@ void keep_wake(struct keep *k)
 static enum err await_claim(struct keep *k, struct fault *f)
 {
     struct timespec pause = {.tv_nsec = CLAIM_LOOK_MS * 1000000};
-    struct keep_status status;
     for (;;) {
-        keep_status(k, &status);
-        if (status.redis_lost) return fault_set(f, ERR_EXISTS, "", "redis.url: %s", status.text);
-        if (atomic_load(&k->claimed)) return ERR_OK;
+        /* Both at one moment: what is lost after it calls lost_ownership(), what was lost before it is told here. */
+        pthread_mutex_lock(&k->lock);
+        bool settled = k->claim_settled, is_lost = k->status.redis_lost;
+        if (is_lost) fault_set(f, ERR_EXISTS, "", "redis.url: %s", k->status.text);
+        pthread_mutex_unlock(&k->lock);
+        if (is_lost) return ERR_EXISTS;
+        if (settled) return ERR_OK;
         nanosleep(&pause, NULL);
     }
 }
@@ -479,7 +507,7 @@ enum err keep_start(const struct keep_options *o, struct keep **ret, struct faul
     k->snapshot_due_ms = monotonic_ms() + o->snapshot_ms;
     k->status.snapshot_position = o->past->position;
     atomic_store(&k->drain_until_ms, UINT64_MAX);
-    atomic_store(&k->claimed, !o->redis_reached);
+    k->claim_settled = !o->redis_reached;
     pthread_mutex_init(&k->lock, NULL);
     k->loop = loop_create();
     bell_start(k->loop, &k->bell, heard);

@@ -15,6 +15,7 @@
 #define KEEP_KEEP_H
 
 #include "base/fault.h"
+#include "base/limits.h"
 #include "journal/journal.h"
 #include "metrics/metrics.h"
 #include "shards/shard.h"
@@ -26,6 +27,8 @@ enum { KEEP_EPOCHS_MAX = 1024, KEEP_ADOPTED_TEXT = 512 };
 struct keep_past {
     uint64_t position;              /* the seq that the state includes; 0: none */
     char adopted[KEEP_ADOPTED_TEXT]; /* owners whose images began this state, "node:epoch,…"; "" = none */
+    bool adopted_at_known;          /* and at which positions, by slot: what moves after that was not adopted */
+    uint64_t adopted_at[LIMIT_SLOTS];
     size_t epoch_count;
     char epochs[KEEP_EPOCHS_MAX][JOURNAL_EPOCH_TEXT]; /* of this journal, oldest first; the newest are kept */
 };
@@ -62,10 +65,11 @@ struct keep_redis {
 /* Whether this Redis may be used: empty, ours, or adopted. `past` tells which epochs are ours,
  * `last_seq` is the journal's end. ERR_EXISTS: another node's (the sentence names it and --adopt);
  * ERR_BAD_VALUE: it is ahead of our journal's end (the disk went back in time), or an option is
- * wrong. A Redis that cannot be reached is ERR_OK with *ret_reached false, but where
- * something is to be adopted ERR_STORE_UNAVAILABLE. With --adopt, and nothing of our own, the images of that node are given to
- * `each`, with counted tokens and approved reviews closed, and past->adopted says whose they were;
- * the caller makes them durable (keep_snapshot) before anything else. */
+ * wrong, or an image that is to be adopted is not whole. A Redis that cannot be reached is ERR_OK with
+ * *ret_reached false, but where something is to be adopted ERR_STORE_UNAVAILABLE. With --adopt, and nothing of our
+ * own, the images of that node are given to `each`, with counted tokens and approved reviews closed, and
+ * past->adopted says whose they were; the caller makes them durable (keep_snapshot) before anything else.
+ * ERR_EXISTS too where that node still writes. */
 enum err keep_redis_check(const struct keep_redis *redis, const char *node, struct keep_past *past, uint64_t last_seq,
                           uint64_t now_ms, enum err (*each)(void *context, unsigned slot, struct str entry),
                           void *context, bool *ret_reached, struct fault *f);

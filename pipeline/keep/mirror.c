@@ -19,12 +19,14 @@ enum {
     GARBAGE_LEAST = 256,          /* fields that may be useless before anybody minds */
 };
 
+#define FIELDS_UNKNOWN UINT32_MAX /* found there, and not counted yet */
+
 struct slot {
     uint64_t position;     /* what Redis has, or had when we last heard */
     uint64_t tried;        /* being written, or nobody knows; 0: nothing is */
     bool known;            /* by us, not only found there */
     bool unfit;
-    uint32_t fields;       /* written since it was last written anew */
+    uint32_t fields;       /* found there, or in it when it was last written anew, and written since */
 };
 
 struct op {
@@ -117,13 +119,22 @@ struct answer {
     struct mirror *mirror;
     unsigned slot;
     uint64_t seq;          /* the position that the call writes; 0: none */
-    bool may_claim;        /* OWNER is no surprise */
+    bool claims;           /* of what it looked like a moment ago */
 };
 
 static void note_trouble(struct mirror *m, struct str text)
 {
     if (m->trouble[0] != '\0') return;
     snprintf(m->trouble, sizeof m->trouble, "%.*s", (int)(text.size < 200 ? text.size : 200), text.bytes);
+}
+
+/* An error that is the slot's, not the server's: as long as these data are there it comes again. */
+static bool is_of_the_slot(struct str text) { return str_starts(text, STR("WRONGTYPE")) || str_starts(text, STR("ERR hash value is not")); }
+
+static void write_anew(struct slot *s)
+{
+    s->unfit = true;
+    s->tried = 0;
 }
 
 /* {word, what is there} of one of our scripts. */
@@ -134,21 +145,29 @@ static void script_answered(void *context, const struct redis_value *v)
     struct slot *s = &m->slots[a->slot];
     if (v == NULL) return; /* nobody knows: `tried` stays */
     if (v->kind == REDIS_ERROR) {
-        note_trouble(m, v->text);
+        if (a->seq == 0 || s->unfit || !is_of_the_slot(v->text)) {
+            note_trouble(m, v->text);
+            return;
+        }
+        log_text(LOG_WARNING, "redis_slot_unfit", "slot %u cannot be written to (%.*s): it will be written anew", a->slot, STR_FORMAT(v->text));
+        write_anew(s);
         return;
     }
     struct str word = v->kind == REDIS_LIST && v->count == 2 ? redis_value_at(v, 0).text : (struct str){0};
     if (str_equal(word, STR("OK"))) {
         if (a->seq != 0) s->position = a->seq;
         s->tried = 0;
+    } else if (str_equal(word, STR("OWNER")) || (a->claims && str_equal(word, STR("POSITION")))) {
+        m->look_again = true;
     } else if (str_equal(word, STR("POSITION"))) {
         struct str there = redis_value_at(v, 1).text;
         log_text(LOG_WARNING, "redis_slot_unfit", "slot %u is at \"%.*s\" instead of %" PRIu64 ": it will be written anew", a->slot,
                  STR_FORMAT(there), s->position);
-        s->unfit = true;
-        s->tried = 0;
-    } else if (str_equal(word, STR("OWNER"))) {
-        m->look_again = true;
+        write_anew(s);
+    } else if (str_equal(word, STR("BROKEN"))) {
+        struct str why = redis_value_at(v, 1).text;
+        log_text(LOG_WARNING, "redis_slot_unfit", "a write to slot %u broke off (%.*s): it will be written anew", a->slot, STR_FORMAT(why));
+        write_anew(s);
     } else {
         note_trouble(m, STR("a script answered nonsense"));
     }
@@ -161,7 +180,7 @@ static enum err settle(struct mirror *m, struct fault *f)
 {
     if (!redis_link_await(m->link, 0)) return go_away(m, f, "");
     if (m->trouble[0] != '\0') return go_away(m, f, m->trouble);
-    if (m->look_again) return go_away(m, f, "a slot has another owner");
+    if (m->look_again) return go_away(m, f, "a slot has another owner, or it moved while it was claimed");
     return ERR_OK;
 }
 
@@ -180,12 +199,18 @@ static enum err lose(struct mirror *m, struct fault *f)
     return f->err;
 }
 
+/* Of an engine that we adopted: it may not write any more, and its positions mean nothing to our journal. */
+static bool is_theirs(const struct mirror *m, const struct slot_seen *seen)
+{
+    return list_has(m->options.past->adopted, str_from(seen->owner));
+}
+
 static enum err judge_owner(const struct mirror *m, unsigned slot, const struct slot_seen *seen, struct fault *f)
 {
     struct str node, epoch, owner = str_from(seen->owner);
     if (seen->strange)
         return fault_set(f, ERR_EXISTS, "", "slot %u of this Redis holds what no engine wrote; it is used by something else", slot);
-    if (owner.size == 0 || list_has(m->options.past->adopted, owner)) return ERR_OK;
+    if (owner.size == 0 || is_theirs(m, seen)) return ERR_OK;
     if (!owner_read(owner, &node, &epoch))
         return fault_set(f, ERR_EXISTS, "", "slot %u of this Redis is owned by \"%s\", which is no engine's name", slot, seen->owner);
     if (!str_equal(node, str_from(m->options.node)))
@@ -201,7 +226,7 @@ static enum err judge_owner(const struct mirror *m, unsigned slot, const struct 
 static bool is_fit(struct mirror *m, const struct slot *s, const struct slot_seen *seen, uint64_t oldest)
 {
     bool ours = str_equal(str_from(seen->owner), str_from(m->owner));
-    if (seen->owner[0] == '\0' || !seen->has_position || list_has(m->options.past->adopted, str_from(seen->owner))) return false;
+    if (seen->owner[0] == '\0' || !seen->has_position || is_theirs(m, seen)) return false;
     if (s->known) return ours && !s->unfit && (seen->position == s->position || (s->tried != 0 && seen->position == s->tried));
     return seen->position >= m->options.past->position && seen->position + 1 >= oldest;
 }
@@ -214,7 +239,12 @@ static enum err judge(struct mirror *m, const struct slot_seen *seen, size_t *re
     for (unsigned i = 0; i < LIMIT_SLOTS; i++) {
         enum err err = judge_owner(m, i, &seen[i], f);
         if (err != ERR_OK) return err;
-        bool theirs = list_has(m->options.past->adopted, str_from(seen[i].owner));
+        bool theirs = is_theirs(m, &seen[i]);
+        if (theirs && m->options.past->adopted_at_known && seen[i].position > m->options.past->adopted_at[i])
+            return fault_set(f, ERR_EXISTS, "",
+                             "slot %u of this Redis is at %" PRIu64 " of %s, which wrote there after it was adopted at %" PRIu64 ". Stop that "
+                             "engine, then start this one with a new data directory and --adopt", i, seen[i].position, seen[i].owner,
+                             m->options.past->adopted_at[i]);
         if (seen[i].has_position && !theirs && seen[i].position > durable)
             return fault_set(f, ERR_BAD_VALUE, "",
                              "slot %u of this Redis is at %" PRIu64 ", this journal ends at %" PRIu64 ": its disk went back in time", i,
@@ -226,6 +256,7 @@ static enum err judge(struct mirror *m, const struct slot_seen *seen, size_t *re
         s->unfit = !is_fit(m, s, &seen[i], totals.oldest_seq);
         *ret_unfit += s->unfit;
         if (!s->unfit && !s->known && seen[i].position + 1 < begin) begin = seen[i].position + 1;
+        if (!s->unfit && !s->known) s->fields = FIELDS_UNKNOWN;
         if (!s->unfit) s->position = seen[i].position;
         s->known = true;
         s->tried = 0;
@@ -236,21 +267,41 @@ static enum err judge(struct mirror *m, const struct slot_seen *seen, size_t *re
     return ERR_OK;
 }
 
+/* What becomes of the position. One that means nothing to this journal must not be believed by a later start; but
+ * whoever adopts us should still know a whole image from one that has yet to be written. */
+static struct str claim_word(const struct mirror *m, unsigned slot, const struct slot_seen *seen)
+{
+    if (!m->slots[slot].unfit) return STR("keep");
+    return seen->is_whole || (seen->has_position && is_theirs(m, seen)) ? STR("adopted") : STR("forget");
+}
+
 static enum err claim(struct mirror *m, const struct slot_seen *seen, struct fault *f)
 {
     static _Thread_local struct answer answers[LIMIT_SLOTS];
     begin_calls(m);
     for (unsigned i = 0; i < LIMIT_SLOTS; i++) {
         if (!m->slots[i].unfit && str_equal(str_from(seen[i].owner), str_from(m->owner))) continue;
-        answers[i] = (struct answer){.mirror = m, .slot = i};
+        answers[i] = (struct answer){.mirror = m, .slot = i, .claims = true};
         script_call_begin(&m->call, SCRIPT_CLAIM, i);
         script_call_add(&m->call, str_from(seen[i].owner));
+        script_call_add(&m->call, str_from(seen[i].at));
         script_call_add(&m->call, str_from(m->owner));
-        /* A position that means nothing to this journal must not be believed by a later start. */
-        script_call_add(&m->call, m->slots[i].unfit ? STR("forget") : STR("keep"));
+        script_call_add(&m->call, claim_word(m, i, &seen[i]));
         script_call_send(&m->call, m->link, &m->scripts, false, script_answered, &answers[i]);
     }
     return settle(m, f);
+}
+
+/* What an earlier start left: garbage that has grown over many of them is seen, too. */
+static enum err count_fields(struct mirror *m, struct fault *f)
+{
+    static _Thread_local struct slot_sizes sizes;
+    bool wanted[LIMIT_SLOTS];
+    for (unsigned i = 0; i < LIMIT_SLOTS; i++) wanted[i] = m->slots[i].fields == FIELDS_UNKNOWN && !m->slots[i].unfit;
+    enum err err = slots_count(m->link, wanted, &sizes, f);
+    for (unsigned i = 0; err == ERR_OK && i < LIMIT_SLOTS; i++)
+        if (wanted[i]) m->slots[i].fields = sizes.fields[i];
+    return err;
 }
 
 enum err mirror_connect(struct mirror *m, struct fault *f)
@@ -265,6 +316,7 @@ enum err mirror_connect(struct mirror *m, struct fault *f)
     if (err == ERR_OK) err = judge(m, seen, &unfit, f);
     if (err == ERR_EXISTS || err == ERR_BAD_VALUE) return lose(m, f);
     if (err == ERR_OK) err = claim(m, seen, f);
+    if (err == ERR_OK) err = count_fields(m, f);
     if (err != ERR_OK) {
         redis_link_fail(m->link, f->text);
         return err;
@@ -389,7 +441,7 @@ static enum err unfit_if_any(struct mirror *m, struct fault *f)
     for (unsigned i = 0; i < LIMIT_SLOTS; i++) {
         if (!m->slots[i].unfit) continue;
         m->state = MIRROR_REPAIRING;
-        return fault_set(f, ERR_CORRUPT, "", "Redis came back empty or old; it is being written anew");
+        return fault_set(f, ERR_CORRUPT, "", "Redis holds something else than was written, or nothing; it is being written anew");
     }
     return ERR_OK;
 }

@@ -36,26 +36,45 @@ bool list_has(const char *list, struct str word)
 /* ---- scripts ---- */
 
 /* Every script answers {word, what is there}: OK, or OWNER or POSITION where that is not what was
- * expected, and then nothing was changed. */
+ * expected, and then nothing was changed. Redis takes nothing back of a script that fails in its
+ * middle. So a write whose first operation fails gives that error (nothing was done yet); one that
+ * fails later takes the position away, which is what makes the rest believed, and answers {BROKEN,
+ * error}. A sum that int64 cannot hold is no failure: it is cut, as the shard cuts it. */
 struct str script_text(enum script s)
 {
     static const char *const texts[SCRIPTS] = {
         [SCRIPT_CLAIM] = "local o = redis.call('GET', KEYS[1]) or ''\n"
                          "if o ~= ARGV[1] then return {'OWNER', o} end\n"
-                         "redis.call('SET', KEYS[1], ARGV[2])\n"
-                         "if ARGV[3] == 'forget' then redis.call('DEL', KEYS[2]) end\n"
-                         "return {'OK', ARGV[2]}\n",
+                         "local p = redis.call('GET', KEYS[2]) or ''\n"
+                         "if p ~= ARGV[2] then return {'POSITION', p} end\n"
+                         "redis.call('SET', KEYS[1], ARGV[3])\n"
+                         "if ARGV[4] == 'forget' then redis.call('DEL', KEYS[2])\n"
+                         "elseif ARGV[4] == 'adopted' then redis.call('SET', KEYS[2], 'adopted') end\n"
+                         "return {'OK', ARGV[3]}\n",
         [SCRIPT_WRITE] = "local o = redis.call('GET', KEYS[1]) or ''\n"
                          "if o ~= ARGV[1] then return {'OWNER', o} end\n"
                          "local p = redis.call('GET', KEYS[2]) or ''\n"
                          "if p ~= ARGV[2] then return {'POSITION', p} end\n"
-                         "for i = 4, #ARGV, 4 do\n"
-                         "  local key = KEYS[tonumber(ARGV[i + 1])]\n"
-                         "  if ARGV[i] == 'S' then redis.call('HSET', key, ARGV[i + 2], ARGV[i + 3])\n"
-                         "  elseif ARGV[i] == 'I' then redis.call('HINCRBY', key, ARGV[i + 2], ARGV[i + 3])\n"
-                         "  else redis.call('HDEL', key, ARGV[i + 2]) end\n"
+                         "local function failed(r) return type(r) == 'table' and r.err ~= nil end\n"
+                         "local function give_up(r, done)\n"
+                         "  if not done then return r end\n"
+                         "  redis.pcall('DEL', KEYS[2])\n"
+                         "  return {'BROKEN', r.err}\n"
                          "end\n"
-                         "redis.call('SET', KEYS[2], ARGV[3])\n"
+                         "for i = 4, #ARGV, 4 do\n"
+                         "  local key, r = KEYS[tonumber(ARGV[i + 1])]\n"
+                         "  if ARGV[i] == 'S' then r = redis.pcall('HSET', key, ARGV[i + 2], ARGV[i + 3])\n"
+                         "  elseif ARGV[i] == 'D' then r = redis.pcall('HDEL', key, ARGV[i + 2])\n"
+                         "  else\n"
+                         "    r = redis.pcall('HINCRBY', key, ARGV[i + 2], ARGV[i + 3])\n"
+                         "    if failed(r) and string.find(r.err, 'overflow', 1, true) then\n"
+                         "      r = redis.pcall('HSET', key, ARGV[i + 2], '9223372036854775807')\n"
+                         "    end\n"
+                         "  end\n"
+                         "  if failed(r) then return give_up(r, i > 4) end\n"
+                         "end\n"
+                         "local r = redis.pcall('SET', KEYS[2], ARGV[3])\n"
+                         "if failed(r) then return give_up(r, #ARGV > 3) end\n"
                          "return {'OK', ARGV[3]}\n",
         [SCRIPT_STAGE] = "local o = redis.call('GET', KEYS[1]) or ''\n"
                          "if o ~= ARGV[1] then return {'OWNER', o} end\n"
@@ -157,6 +176,9 @@ struct look_at {
 
 static void read_position(struct slot_seen *s, struct str text)
 {
+    memcpy(s->at, text.bytes, text.size);
+    s->is_whole = str_equal(text, STR("adopted"));
+    if (s->is_whole) return;
     s->has_position = str_to_u64(text, &s->position);
     s->strange = s->strange || !s->has_position;
 }
@@ -172,7 +194,7 @@ static void looked(void *context, const struct redis_value *v)
         return;
     }
     if (v->kind == REDIS_NOTHING) return;
-    if (v->kind != REDIS_TEXT || (!at->position && v->text.size >= OWNER_TEXT)) {
+    if (v->kind != REDIS_TEXT || v->text.size >= (at->position ? sizeof s->at : sizeof s->owner)) {
         s->strange = true;
         return;
     }
@@ -193,5 +215,40 @@ enum err slots_look(struct redis_link *l, struct slot_seen seen[LIMIT_SLOTS], st
     }
     bool up = redis_link_await(l, 0);
     if (up && !all.failed) return ERR_OK;
+    return up ? ERR_STORE_UNAVAILABLE : fault_set(f, ERR_STORE_UNAVAILABLE, "", "Redis was lost: %s", redis_link_why(l));
+}
+
+struct counting {
+    struct slot_sizes *all;
+    unsigned slot;
+};
+
+static void counted(void *context, const struct redis_value *v)
+{
+    const struct counting *c = context;
+    if (v != NULL && v->kind == REDIS_INTEGER && v->integer >= 0) {
+        uint64_t sum = c->all->fields[c->slot] + (uint64_t)v->integer;
+        c->all->fields[c->slot] = sum < UINT32_MAX ? (uint32_t)sum : UINT32_MAX;
+        return;
+    }
+    if (c->all->failed) return;
+    c->all->failed = true;
+    if (v != NULL) fault_set(c->all->fault, ERR_STORE_UNAVAILABLE, "", "Redis cannot be used: %.*s", STR_FORMAT(v->text));
+}
+
+enum err slots_count(struct redis_link *l, const bool wanted[LIMIT_SLOTS], struct slot_sizes *ret, struct fault *f)
+{
+    static _Thread_local struct counting each[LIMIT_SLOTS];
+    *ret = (struct slot_sizes){.fault = f};
+    for (unsigned i = 0; i < LIMIT_SLOTS; i++) {
+        each[i] = (struct counting){.all = ret, .slot = i};
+        for (unsigned object = 0; wanted[i] && object < SHARD_OBJECTS; object++) {
+            char name[SLOT_KEY_TEXT];
+            struct str arguments[2] = {STR("HLEN"), slot_key_put(i, SLOT_HASH + object, name)};
+            redis_link_send(l, arguments, 2, counted, &each[i]);
+        }
+    }
+    bool up = redis_link_await(l, 0);
+    if (up && !ret->failed) return ERR_OK;
     return up ? ERR_STORE_UNAVAILABLE : fault_set(f, ERR_STORE_UNAVAILABLE, "", "Redis was lost: %s", redis_link_why(l));
 }

@@ -10,7 +10,7 @@
 #include "shards/keeping.h"
 #include "shards/slot.h"
 
-enum { OWNER_TEXT = 64 + 1 + JOURNAL_EPOCH_TEXT + 1, SLOT_KEY_TEXT = 48, SCRIPT_DIGEST_TEXT = 40 };
+enum { OWNER_TEXT = 64 + 1 + JOURNAL_EPOCH_TEXT + 1, POSITION_TEXT = 24, SLOT_KEY_TEXT = 48, SCRIPT_DIGEST_TEXT = 40 };
 
 enum slot_key_name { SLOT_OWNER, SLOT_POSITION, SLOT_HASH, SLOT_NEXT = SLOT_HASH + SHARD_OBJECTS, SLOT_NAMES = SLOT_NEXT + SHARD_OBJECTS };
 
@@ -51,13 +51,23 @@ void script_call_send(struct script_call *c, struct redis_link *l, const struct 
 
 struct slot_seen {
     char owner[OWNER_TEXT];  /* "" = nobody */
-    uint64_t position;
+    char at[POSITION_TEXT];  /* the position's own text; "" = none */
+    uint64_t position;       /* 0 unless has_position */
     bool has_position;
+    bool is_whole;           /* "adopted": a whole image, as of another journal's position */
     bool strange;            /* there is something that we never write */
 };
 
 /* Reads owner and position of every slot. ERR_STORE_UNAVAILABLE. */
 enum err slots_look(struct redis_link *l, struct slot_seen seen[LIMIT_SLOTS], struct fault *f);
+
+struct slot_sizes {
+    uint32_t fields[LIMIT_SLOTS]; /* of the four hashes together */
+    bool failed;
+    struct fault *fault;
+};
+/* Counts the fields of the wanted slots. ERR_STORE_UNAVAILABLE. */
+enum err slots_count(struct redis_link *l, const bool wanted[LIMIT_SLOTS], struct slot_sizes *ret, struct fault *f);
 
 /* "node:epoch" → both parts. False: not of this form. */
 bool owner_read(struct str owner, struct str *ret_node, struct str *ret_epoch);

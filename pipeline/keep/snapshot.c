@@ -154,9 +154,22 @@ static enum err put_head(struct writer *w, const struct keep_past *past)
     little_put64(header + 16, past->position);
     little_put64(header + 24, w->count);
     little_put64(header + 32, w->bytes);
+    little_put32(header + 40, past->adopted_at_known ? LIMIT_SLOTS : 0);
     memcpy(header + 128, past->adopted, strlen(past->adopted));
     enum err err = put(w, header, sizeof header);
-    return err == ERR_OK ? put(w, past->epochs, past->epoch_count * JOURNAL_EPOCH_TEXT) : err;
+    if (err == ERR_OK) err = put(w, past->epochs, past->epoch_count * JOURNAL_EPOCH_TEXT);
+    for (unsigned i = 0; err == ERR_OK && past->adopted_at_known && i < LIMIT_SLOTS; i++) {
+        char position[8];
+        little_put64(position, past->adopted_at[i]);
+        err = put(w, position, sizeof position);
+    }
+    return err;
+}
+
+/* What stands between the header and the entries. */
+static uint64_t past_bytes(size_t epochs, bool adopted_at)
+{
+    return epochs * JOURNAL_EPOCH_TEXT + (adopted_at ? (uint64_t)LIMIT_SLOTS * 8 : 0);
 }
 
 static enum err put_all(struct writer *w, const struct keep_past *past, struct shard *const *shards, unsigned count)
@@ -180,7 +193,7 @@ static enum err make_file(struct writer *w, const struct keep_past *past, struct
     (void)d->remove(d->state, unready); /* of an attempt that a crash ended */
     enum err err = d->open(d->state, unready, true, &w->file);
     if (err != ERR_OK) return err;
-    uint64_t size = SNAPSHOT_HEADER_BYTES + past->epoch_count * JOURNAL_EPOCH_TEXT + w->bytes + SHA256_BYTES;
+    uint64_t size = SNAPSHOT_HEADER_BYTES + past_bytes(past->epoch_count, past->adopted_at_known) + w->bytes + SHA256_BYTES;
     err = d->reserve(d->state, w->file, size);
     if (err == ERR_OK) err = put_all(w, past, shards, count);
     if (err == ERR_OK) d->uncache(d->state, w->file);
@@ -242,7 +255,10 @@ struct reader {
     uint64_t next;         /* offset behind what is held */
     char *piece;           /* PIECE_BYTES */
     size_t at, held;
+    const _Atomic bool *given_up;
 };
+
+static bool has_given_up(const struct reader *r) { return r->given_up != NULL && atomic_load_explicit(r->given_up, memory_order_relaxed); }
 
 /* The next `size` bytes (at most PIECE_BYTES), valid until the next call. */
 static enum err take(struct reader *r, size_t size, const char **ret)
@@ -280,7 +296,7 @@ static enum err verify(struct reader *r)
     const char *bytes;
     for (uint64_t left = r->size - SHA256_BYTES; err == ERR_OK && left > 0;) {
         size_t part = left < PIECE_BYTES / 2 ? (size_t)left : PIECE_BYTES / 2;
-        err = take(r, part, &bytes);
+        err = has_given_up(r) ? ERR_CLOSED : take(r, part, &bytes);
         if (err == ERR_OK) hasher_add(h, str_of(bytes, part));
         left -= part;
     }
@@ -301,19 +317,24 @@ static enum err read_head(struct reader *r, uint64_t position, struct keep_past 
     const char *bytes;
     enum err err = take(r, SNAPSHOT_HEADER_BYTES, &bytes);
     if (err != ERR_OK) return err;
-    size_t epochs = little_get32(bytes + 12);
+    size_t epochs = little_get32(bytes + 12), slots = little_get32(bytes + 40);
+    uint64_t inside = r->size - SNAPSHOT_HEADER_BYTES - SHA256_BYTES;
     *ret = (struct head){.count = little_get64(bytes + 24), .bytes = little_get64(bytes + 32)};
     past->position = little_get64(bytes + 16);
     if (memcmp(bytes, magic, sizeof magic) != 0 || little_get32(bytes + 8) != VERSION || past->position != position ||
-        epochs > KEEP_EPOCHS_MAX || bytes[SNAPSHOT_HEADER_BYTES - 1] != '\0' ||
-        r->size - SNAPSHOT_HEADER_BYTES - SHA256_BYTES < epochs * JOURNAL_EPOCH_TEXT ||
-        r->size - SNAPSHOT_HEADER_BYTES - SHA256_BYTES - epochs * JOURNAL_EPOCH_TEXT != ret->bytes)
+        epochs > KEEP_EPOCHS_MAX || (slots != 0 && slots != LIMIT_SLOTS) || bytes[SNAPSHOT_HEADER_BYTES - 1] != '\0' ||
+        inside < past_bytes(epochs, slots != 0) || inside - past_bytes(epochs, slots != 0) != ret->bytes)
         return ERR_CORRUPT;
     memcpy(past->adopted, bytes + 128, KEEP_ADOPTED_TEXT);
     past->epoch_count = epochs;
     for (size_t i = 0; err == ERR_OK && i < epochs; i++) {
         err = take(r, JOURNAL_EPOCH_TEXT, &bytes);
         if (err == ERR_OK) memcpy(past->epochs[i], bytes, JOURNAL_EPOCH_TEXT);
+    }
+    past->adopted_at_known = slots != 0;
+    for (size_t i = 0; err == ERR_OK && i < slots; i++) {
+        err = take(r, 8, &bytes);
+        if (err == ERR_OK) past->adopted_at[i] = little_get64(bytes);
     }
     return err;
 }
@@ -324,6 +345,7 @@ static enum err give_entries(struct reader *r, const struct head *head,
     uint64_t left = head->bytes;
     for (uint64_t i = 0; i < head->count; i++) {
         const char *bytes;
+        if (has_given_up(r)) return ERR_CLOSED;
         if (left < ENTRY_HEADER_BYTES) return ERR_CORRUPT;
         enum err err = take(r, ENTRY_HEADER_BYTES, &bytes);
         if (err != ERR_OK) return err;
@@ -366,22 +388,30 @@ static enum err read_one(struct reader *r, uint64_t position, struct keep_past *
 enum err snapshot_read(struct disk *disk, enum err (*each)(void *context, unsigned slot, struct str entry),
                        void *context, struct keep_past *ret, struct fault *f)
 {
+    return snapshot_read_until(disk, NULL, each, context, ret, f);
+}
+
+enum err snapshot_read_until(struct disk *disk, const _Atomic bool *given_up,
+                             enum err (*each)(void *context, unsigned slot, struct str entry), void *context,
+                             struct keep_past *ret, struct fault *f)
+{
     struct names n;
     enum err err = list_names(disk, &n);
     if (err != ERR_OK) return fault_set(f, err, "", "the snapshots' directory cannot be read: %s", err_sentence(err));
     *ret = (struct keep_past){0};
     if (n.count == 0) return ERR_OK;
-    struct reader r = {.disk = disk, .piece = malloc(PIECE_BYTES)};
+    struct reader r = {.disk = disk, .piece = malloc(PIECE_BYTES), .given_up = given_up};
     if (r.piece == NULL) return fault_set(f, ERR_FULL, "", "out of memory");
     bool whole = false;
-    for (size_t i = 0; i < n.count && !whole; i++) {
+    for (size_t i = 0; i < n.count && !whole && !has_given_up(&r); i++) {
         err = read_one(&r, n.positions[i], ret, each, context, &whole);
-        if (!whole)
+        if (!whole && err != ERR_CLOSED)
             log_text(LOG_ERROR, "snapshot_damaged", "snapshot-%016" PRIx64 " does not verify: %s", n.positions[i],
                      err_sentence(err));
     }
     free(r.piece);
     if (whole && err == ERR_OK) return ERR_OK;
+    if (has_given_up(&r)) return fault_set(f, ERR_CLOSED, "", "given up");
     if (whole) return fault_set(f, err, "", "snapshot-%016" PRIx64 ": an entry cannot be loaded: %s", ret->position, err_sentence(err));
     *ret = (struct keep_past){0};
     return fault_set(f, ERR_CORRUPT, "", "none of the %zu snapshots verifies, the newest is snapshot-%016" PRIx64, n.count,

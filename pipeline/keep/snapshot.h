@@ -1,7 +1,8 @@
 /* snapshot.h - one file that holds all state as of one record of the journal.
  *
- *   file    := header(640) epoch(16){epochs} entry{count} SHA-256 of all before
+ *   file    := header(640) epoch(16){epochs} adopted_at(8){slots} entry{count} SHA-256 of all before
  *   header  := magic "writSNP1"  version(4) = 1  epochs(4)  position(8)  count(8)  bytes of entries(8)
+ *              slots(4): 1024 where something was adopted, else 0
  *              zeros to 128, then `adopted`, NUL-padded, to 640
  *   entry   := size(4) slot(2) bytes                       all numbers little-endian
  *
@@ -10,6 +11,8 @@
  * then the one before it is tried, which the newest did not replace but followed. */
 #ifndef KEEP_SNAPSHOT_H
 #define KEEP_SNAPSHOT_H
+
+#include <stdatomic.h>
 
 #include "pipeline/keep/keep.h"
 
@@ -28,6 +31,11 @@ bool snapshot_read_name(const char *name, uint64_t *ret_position);
  * error leaves no file behind. One of the same position is replaced. */
 enum err snapshot_write(struct disk *d, const struct keep_past *past, struct shard *const *shards, unsigned count,
                         uint32_t *live, const _Atomic bool *given_up, struct fault *f);
+
+/* snapshot_read() that ends early, with ERR_CLOSED, when `given_up` is true (NULL: never). */
+enum err snapshot_read_until(struct disk *disk, const _Atomic bool *given_up,
+                             enum err (*each)(void *context, unsigned slot, struct str entry), void *context,
+                             struct keep_past *ret, struct fault *f);
 
 /* Removes all but the newest SNAPSHOT_KEPT, and what a crash left half made. */
 enum err snapshot_drop_old(struct disk *d);

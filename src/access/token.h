@@ -79,12 +79,14 @@ enum err token_verify(const struct signers *s, struct str issuer, struct str tex
                       struct token_claims *ret, struct fault *f);
 
 /* Verified tokens by their text: an Ed25519 verification is nine requests long. Belongs to one thread;
- * owns copies of texts and claims; bounded, oldest out. Only verified ones enter, so nobody can fill it
+ * owns copies of texts and claims; bounded, oldest out: so many entries, and 2 KiB for each of them together
+ * (the newest stays, whatever it takes). Only verified ones enter, so nobody can fill it
  * with guesses; times are looked at again each time. It clears itself when other signers are given. */
 struct token_cache;
 struct token_cache *token_cache_create(size_t entries);
 void token_cache_destroy(struct token_cache *c);
 void token_cache_clear(struct token_cache *c);
+size_t token_cache_bytes(const struct token_cache *c); /* of the copies */
 /* As token_verify; *ret stays valid until the next call. */
 enum err token_cache_verify(struct token_cache *c, const struct signers *s, struct str issuer, struct str text,
                             uint64_t now_ms, const struct token_claims **ret, struct fault *f);

@@ -5,19 +5,21 @@
  * random, nobody can choose them but whoever mints, and no digest has to be taken of half a
  * kilobyte for each request. What proves the token is the whole text, compared with the one that was
  * verified, every byte of it whatever the first ones say. The heap is asked when a token comes the
- * first time, never for one that is known. */
+ * first time, never for one that is known. Tokens are short as a rule and may be long, whoever mints
+ * says; so what is bounded is their number and their bytes, and the oldest go for either. */
 #include "access/signers.h"
 
 #include <stdlib.h>
 
 #include "base/check.h"
 
-enum { SCRATCH_FIRST_BYTES = 16 << 10, SCRATCH_BYTES_MAX = 1 << 20, TAG_FROM_END = 48 };
+enum { SCRATCH_FIRST_BYTES = 16 << 10, SCRATCH_BYTES_MAX = 1 << 20, TAG_FROM_END = 48, ENTRY_BYTES = 2048 };
 
 struct entry {
     uint64_t tag;                /* the digits that chose its bucket */
     uint32_t next;               /* in its bucket, plus 1; 0: none */
     uint32_t text_size;
+    size_t size;                 /* of that piece */
     struct token_claims *claims; /* in one piece of the heap, with its strings and then its text; NULL: free */
     const char *text;
 };
@@ -26,6 +28,8 @@ struct token_cache {
     struct entry *entries;
     uint32_t *buckets;           /* the first entry of each, plus 1 */
     uint32_t capacity, place;    /* where the next one goes */
+    uint32_t count;              /* of entries before it that are in use */
+    size_t bytes;                /* of theirs */
     uint32_t mask;
     const struct signers *signers;
     struct arena scratch;        /* of a verification */
@@ -55,8 +59,11 @@ void token_cache_clear(struct token_cache *c)
         c->entries[i].claims = NULL;
     }
     memset(c->buckets, 0, ((size_t)c->mask + 1) * sizeof *c->buckets);
-    c->place = 0;
+    c->place = c->count = 0;
+    c->bytes = 0;
 }
+
+size_t token_cache_bytes(const struct token_cache *c) { return c->bytes; }
 
 void token_cache_destroy(struct token_cache *c)
 {
@@ -91,9 +98,10 @@ static const struct entry *find(struct token_cache *c, struct str text)
     return NULL;
 }
 
-static void drop(struct token_cache *c, struct entry *e)
+static void drop_oldest(struct token_cache *c)
 {
-    if (e->claims == NULL) return;
+    check(c->count > 0);
+    struct entry *e = &c->entries[(c->place + c->capacity - c->count) % c->capacity];
     uint32_t self = (uint32_t)(e - c->entries) + 1, *link = bucket_of(c, e->tag);
     while (*link != self) {
         check(*link != 0);
@@ -102,25 +110,29 @@ static void drop(struct token_cache *c, struct entry *e)
     *link = e->next;
     free(e->claims);
     e->claims = NULL;
+    c->bytes -= e->size;
+    c->count--;
 }
 
 static const struct entry *keep(struct token_cache *c, struct str text, const struct token_claims *claims)
 {
-    size_t strings = claims_strings(claims);
-    struct token_claims *copy = malloc(sizeof *copy + strings + text.size);
+    size_t strings = claims_strings(claims), size = sizeof(struct token_claims) + strings + text.size;
+    struct token_claims *copy = malloc(size);
     if (copy == NULL) return NULL;
     char *at = (char *)(copy + 1);
     *copy = *claims;
     claims_move(copy, at);
     memcpy(at + strings, text.bytes, text.size);
 
+    while (c->count == c->capacity || (c->count > 0 && c->bytes + size > (size_t)c->capacity * ENTRY_BYTES)) drop_oldest(c);
     struct entry *e = &c->entries[c->place];
-    drop(c, e);
     uint64_t tag = tag_of(text);
     uint32_t *bucket = bucket_of(c, tag);
-    *e = (struct entry){.tag = tag, .next = *bucket, .text_size = (uint32_t)text.size, .claims = copy, .text = at + strings};
+    *e = (struct entry){.tag = tag, .next = *bucket, .text_size = (uint32_t)text.size, .size = size, .claims = copy, .text = at + strings};
     *bucket = c->place + 1;
     c->place = (c->place + 1) % c->capacity;
+    c->count++;
+    c->bytes += size;
     return e;
 }
 

@@ -6,19 +6,15 @@ stands: no token revived, no review lost, no approval spent twice.
 """
 
 import os
-import pathlib
 import shutil
 import signal
 import subprocess
-import sys
 import time
 
 import pytest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
-
-import harness  # noqa: E402
-from harness import eventually  # noqa: E402
+import harness
+from fleet import Redis, eventually
 
 pytestmark = pytest.mark.skipif(shutil.which("redis-server") is None, reason="redis-server is not installed")
 
@@ -29,52 +25,6 @@ rules:
   - {id: refunds, agents: ["*"], actions: ["refund"], decision: human_review, reason: Refunds need a person.}
   - {id: counted, agents: ["*"], actions: ["count"], decision: allow, limit: {per: actor, window: 1h, count: 5}}
 """
-
-
-class Redis:
-    """One redis-server: this process is its parent and waits for it."""
-
-    def __init__(self, folder, configuration=()):
-        self.folder = pathlib.Path(folder)
-        self.folder.mkdir()
-        self.socket = self.folder / "sock"
-        self.url = f"unix:{self.socket}"
-        self.configuration = list(configuration)
-        self.user = ()
-        self.process = None
-
-    def start(self):
-        self.process = subprocess.Popen(
-            ["redis-server", "--port", "0", "--unixsocket", "sock", "--dir", str(self.folder), "--save", "",
-             "--logfile", "log", *self.configuration], cwd=self.folder, stdin=subprocess.DEVNULL)
-        eventually(lambda: "PONG" in self.ask("PING", check=False), "Redis answers")
-        return self
-
-    def ask(self, *words, check=True):
-        done = subprocess.run(["redis-cli", "-s", str(self.socket), *self.user, *[str(w) for w in words]],
-                              capture_output=True, text=True, timeout=30)
-        assert not check or done.returncode == 0, done.stderr
-        return done.stdout.strip()
-
-    def kill(self):
-        self.process.kill()
-        self.process.wait()
-        self.process = None
-
-    def end(self):
-        if self.process is not None:
-            self.process.send_signal(signal.SIGCONT)
-            self.kill()
-
-    def save_as(self, name):
-        self.ask("SAVE")
-        shutil.copy(self.folder / "dump.rdb", self.folder / name)
-
-    def restore(self, name):
-        """What a restored backup is: the server comes back with an old file."""
-        self.kill()
-        shutil.copy(self.folder / name, self.folder / "dump.rdb")
-        self.start()
 
 
 @pytest.fixture
@@ -443,6 +393,59 @@ def test_the_engine_that_was_taken_over_says_so_and_ends(fresh, redis):
     assert "second" in stack.engine.tail()
     other.engine.wait_ready()
     other.engine.stop()
+
+
+def test_an_unfinished_image_is_not_adopted(fresh, redis):
+    """What an engine found empty is believed by nobody before it has written it anew."""
+    stack = fresh(redis=redis, engine=["--node", "first"]).start()
+    story = Story(stack).tell(1)
+    story.wait_mirrored()
+    stack.engine.kill()
+    owner = redis.ask("GET", "writ:{slot-17}:owner")
+    redis.ask("FLUSHALL")
+    for slot in range(17, 1024, 64):  # as far as the engine came before it died
+        redis.ask("SET", f"writ:{{slot-{slot}}}:owner", owner)
+    other = fresh(redis=redis, engine=["--node", "second", "--adopt", "first"])
+    other.make_first_keys()
+    words = refused_start(other.engine)
+    assert "slot 17 " in words and "Start first on its own data directory" in words, words
+    stack.engine.start()
+    story.wait_mirrored()
+    story.check()
+    stack.engine.kill()
+    other.engine.start()
+    for actor in story.suspended:
+        with other.at_engine() as wire:
+            assert wire.post(AGENT, {"action": "get_x", "actor": actor}).json["rule"] == "actor:suspended"
+    other.engine.stop()
+
+
+def test_a_redis_that_does_not_write_is_told_and_not_stormed(fresh, redis):
+    stack = fresh(redis=redis).start()
+    story = Story(stack).tell(1)
+    story.wait_mirrored()
+
+    def connections():
+        return int(next(line for line in redis.ask("INFO", "stats").splitlines() if "connections_received" in line).split(":")[1])
+
+    def figure(name):
+        return stack.metrics(stack.engine)[name]
+
+    for words, back, why in ((("CONFIG", "SET", "maxmemory", "1"), ("CONFIG", "SET", "maxmemory", "0"), "OOM"),
+                             (("REPLICAOF", "127.0.0.1", "1"), ("REPLICAOF", "NO", "ONE"), "READONLY")):
+        redis.ask(*words)
+        failures, before = figure("writ_engine_redis_failures_total"), connections()
+        story.tell(1)
+        eventually(lambda: why in health(stack)["checks"]["redis"], "it is told what is wrong")
+        while figure("writ_engine_redis_failures_total") < failures + 4:
+            now = health(stack)
+            assert now["status"] == "degraded" and why in now["checks"]["redis"], now
+        assert connections() - before - 1 <= 6, "one for each attempt"  # 1: the redis-cli that counts
+        redis.ask(*back)
+        story.wait_mirrored()
+        assert health(stack)["checks"]["redis"] == "ok"
+    story.check()
+    stack.engine.stop()
 
 
 def test_a_user_and_a_password_from_a_file(fresh, tmp_path):

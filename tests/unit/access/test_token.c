@@ -473,6 +473,53 @@ static void the_oldest_of_a_full_cache_makes_room(void **state)
     end_cache();
 }
 
+/* Whoever mints chooses how long tokens are, not how much memory they take. */
+static void long_tokens_take_no_more_room_than_short_ones(void **state)
+{
+    (void)state;
+    enum { ENTRIES = 32, LONG = 2600 };
+    begin_cache(ENTRIES);
+    static char scope[LONG];
+    memset(scope, 'x', sizeof scope);
+    char actor[16];
+    size_t short_ones = 0;
+    for (unsigned i = 0; i < 3 * ENTRIES; i++) {
+        const struct token_claims *got, *again;
+        struct token_claims c = forge_claims();
+        c.actor = str_of(actor, (size_t)snprintf(actor, sizeof actor, "bot-%u", i));
+        if (i >= ENTRIES && i < 2 * ENTRIES) c.scope = str_of(scope, sizeof scope);
+        sign(&c);
+        assert_int_equal(cached(buf_view(&text), FORGE_NOW_MS, &got), ERR_OK);
+        assert_int_equal(cached(buf_view(&text), FORGE_NOW_MS, &again), ERR_OK);
+        assert_ptr_equal(got, again); /* the newest is always kept */
+        assert_true(str_equal(got->actor, c.actor) && str_equal(got->scope, c.scope));
+        assert_in_range(token_cache_bytes(cache), 1, (size_t)ENTRIES * 2048);
+        if (i == ENTRIES - 1) short_ones = token_cache_bytes(cache);
+    }
+    assert_true(short_ones > 0 && token_cache_bytes(cache) >= short_ones - ENTRIES); /* and all of them come back */
+    token_cache_clear(cache);
+    assert_int_equal(token_cache_bytes(cache), 0);
+    end_cache();
+}
+
+static void a_token_larger_than_all_room_is_kept_alone(void **state)
+{
+    (void)state;
+    begin_cache(1);
+    static char scope[2600];
+    memset(scope, 'y', sizeof scope);
+    for (unsigned i = 0; i < 3; i++) {
+        const struct token_claims *got, *again;
+        struct token_claims c = forge_claims();
+        c.scope = str_of(scope, sizeof scope - i);
+        sign(&c);
+        assert_int_equal(cached(buf_view(&text), FORGE_NOW_MS, &got), ERR_OK);
+        assert_int_equal(cached(buf_view(&text), FORGE_NOW_MS, &again), ERR_OK);
+        assert_ptr_equal(got, again);
+    }
+    end_cache();
+}
+
 static void other_signers_are_asked_anew(void **state)
 {
     (void)state;
@@ -516,6 +563,8 @@ int main(void)
         TEST(a_known_token_is_answered_from_memory_and_still_expires),
         TEST(an_expired_token_tells_whose_it_was_and_is_not_kept),
         TEST(the_oldest_of_a_full_cache_makes_room),
+        TEST(long_tokens_take_no_more_room_than_short_ones),
+        TEST(a_token_larger_than_all_room_is_kept_alone),
         TEST(other_signers_are_asked_anew),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

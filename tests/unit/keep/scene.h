@@ -428,7 +428,7 @@ static inline struct fold *scene_fold(struct scene *s)
     struct fault f = {.err = ERR_OK};
     struct fold *fold = fold_create();
     assert_non_null(fold);
-    assert_int_equal(fold_load(fold, s->snapshots, &f), ERR_OK);
+    assert_int_equal(fold_load(fold, s->snapshots, NULL, &f), ERR_OK);
     enum err err = fold_follow(fold, s->journal, s->seq, NULL, &f);
     if (err != ERR_OK) print_error("%s\n", f.text);
     assert_int_equal(err, ERR_OK);

@@ -58,7 +58,7 @@ static void a_snapshot_and_what_is_behind_it_are_what_happened(void **state)
     fold_destroy(fold);
     scene_play(s, 15);
     fold = fold_create();
-    assert_int_equal(fold_load(fold, s->snapshots, &f), ERR_OK);
+    assert_int_equal(fold_load(fold, s->snapshots, NULL, &f), ERR_OK);
     assert_int_equal(fold->past.position, position);
     assert_int_equal(fold_follow(fold, s->journal, s->seq, NULL, &f), ERR_OK);
     assert_same_state(fold->shard, s->truth);
@@ -169,6 +169,60 @@ static void a_fold_whose_records_are_gone_says_so(void **state)
     scene_destroy(s);
 }
 
+/* Or the end of a drain waits until a large snapshot is read. */
+static void a_fold_that_is_given_up_does_not_load_the_rest(void **state)
+{
+    (void)state;
+    struct scene *s = scene_create();
+    struct fault f = {.err = ERR_OK};
+    _Atomic bool given_up = true;
+    scene_play(s, 20);
+    struct fold *fold = scene_fold(s);
+    assert_int_equal(keep_snapshot(s->snapshots, &fold->past, &fold->shard, 1, &f), ERR_OK);
+    fold_destroy(fold);
+    fold = fold_create();
+    assert_int_equal(fold_load(fold, s->snapshots, &given_up, &f), ERR_CLOSED);
+    struct image loaded = image_of(fold->shard);
+    assert_int_equal(loaded.count, 0);
+    image_fini(&loaded);
+    fold_destroy(fold);
+    scene_destroy(s);
+}
+
+static bool closing_after;
+static _Atomic bool closing;
+
+static enum err load_one(void *context, unsigned slot, struct str entry)
+{
+    unsigned *count = context;
+    (void)slot;
+    (void)entry;
+    (*count)++;
+    atomic_store(&closing, closing_after);
+    return ERR_OK;
+}
+
+static void giving_up_is_seen_between_entries_and_is_no_damage(void **state)
+{
+    (void)state;
+    struct scene *s = scene_create();
+    struct fault f = {.err = ERR_OK};
+    static struct keep_past past;
+    unsigned count = 0;
+    scene_play(s, 20);
+    struct fold *fold = scene_fold(s);
+    assert_int_equal(keep_snapshot(s->snapshots, &fold->past, &fold->shard, 1, &f), ERR_OK);
+    fold_destroy(fold);
+    closing_after = true;
+    assert_int_equal(snapshot_read_until(s->snapshots, &closing, load_one, &count, &past, &f), ERR_CLOSED);
+    assert_int_equal(count, 1);
+    closing_after = false;
+    atomic_store(&closing, false);
+    assert_int_equal(snapshot_read_until(s->snapshots, &closing, load_one, &count, &past, &f), ERR_OK);
+    assert_true(count > 50);
+    scene_destroy(s);
+}
+
 static void a_damaged_delta_is_refused_with_its_seq(void **state)
 {
     (void)state;
@@ -217,6 +271,8 @@ int main(void)
         cmocka_unit_test(no_snapshot_is_made_where_nothing_changed),
         cmocka_unit_test(a_segment_stays_until_a_durable_snapshot_includes_it),
         cmocka_unit_test(a_fold_whose_records_are_gone_says_so),
+        cmocka_unit_test(a_fold_that_is_given_up_does_not_load_the_rest),
+        cmocka_unit_test(giving_up_is_seen_between_entries_and_is_no_damage),
         cmocka_unit_test(a_damaged_delta_is_refused_with_its_seq),
         cmocka_unit_test(expired_tokens_are_in_no_later_snapshot),
     };

@@ -97,11 +97,13 @@ static void whose_images_began_it_is_remembered(void **state)
     (void)state;
     struct rig *r = rig_create(1 << 30);
     struct shard *s = state_of(3, 1000000);
-    struct keep_past past = {.adopted = "old-node:0123456789abcdef"}, back;
+    struct keep_past past = {.adopted = "old-node:0123456789abcdef", .adopted_at_known = true, .adopted_at = {[3] = 77, [1023] = UINT64_MAX}}, back;
     struct fault f;
     assert_int_equal(keep_snapshot(r->disk, &past, &s, 1, &f), ERR_OK);
     assert_int_equal(read_back(r, &back), ERR_OK);
     assert_string_equal(back.adopted, "old-node:0123456789abcdef");
+    assert_true(back.adopted_at_known);
+    assert_memory_equal(back.adopted_at, past.adopted_at, sizeof past.adopted_at);
     assert_same_state(s, r->loaded);
     shard_destroy(s);
     rig_destroy(r);
