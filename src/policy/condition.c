@@ -4,13 +4,22 @@
 
 /* ---- at load ---- */
 
-static void complain_of(struct reader *r, const struct value *v, const struct cel_problem *p)
+/* In the document's own columns where the expression stands there as it was read. */
+static void complain_of(struct reader *r, const struct value *v, size_t before, const struct cel_problem *p)
 {
-    if (p->line > 1) complain(r, v, "%s (at line %u, column %u of the expression)", p->message, p->line, p->column);
+    if (p->line == 1 && v->node->text_column > 0) {
+        struct node here = *v->node;
+        struct value at = *v;
+        here.column = here.text_column + (unsigned)before + p->column - 1;
+        at.node = &here;
+        complain(r, &at, "%s", p->message);
+    } else if (p->line > 1) complain(r, v, "%s (at line %u, column %u of the expression)", p->message, p->line, p->column);
     else complain(r, v, "%s (at column %u of the expression)", p->message, p->column);
 }
 
-const struct condition *read_condition(struct reader *r, const struct value *v, struct str text, bool wants_bool)
+/* `before`: characters of the value before the expression. */
+static const struct condition *read_condition_at(struct reader *r, const struct value *v, size_t before, struct str text,
+                                                 bool wants_bool)
 {
     struct cel_environment environment = cel_policy_environment();
     struct cel_problems problems = {0};
@@ -18,13 +27,18 @@ const struct condition *read_condition(struct reader *r, const struct value *v, 
     if (c == NULL) return NULL;
     if (wants_bool) environment.wants = cel_type_bool();
     enum err err = cel_compile(text, &environment, &r->document->arena, &c->program, &problems);
-    for (size_t i = 0; i < problems.count; i++) complain_of(r, v, &problems.list[i]);
+    for (size_t i = 0; i < problems.count; i++) complain_of(r, v, before, &problems.list[i]);
     if (err == ERR_FULL) r->full = true;
     if (err != ERR_OK) return NULL;
     c->text = text;
     c->next = r->document->conditions;
     r->document->conditions = c;
     return c;
+}
+
+const struct condition *read_condition(struct reader *r, const struct value *v, struct str text, bool wants_bool)
+{
+    return read_condition_at(r, v, 0, text, wants_bool);
 }
 
 void conditions_fini(struct condition *all)
@@ -78,7 +92,8 @@ bool read_template(struct reader *r, const struct value *v, struct str text, str
                 return false;
             }
             if (size > begin) parts[count++] = (struct template_part){.literal = str_of(bytes + begin, size - begin)};
-            const struct condition *c = read_condition(r, v, reader_copy(r, str_of(inner.bytes, end)), false);
+            size_t before = str_code_points(str_of(text.bytes, i + 2));
+            const struct condition *c = read_condition_at(r, v, before, reader_copy(r, str_of(inner.bytes, end)), false);
             if (c == NULL) return false;
             parts[count++] = (struct template_part){.value = c};
             values++;
@@ -236,6 +251,45 @@ static bool variables_complete(struct ballot *b, const struct cel_program *progr
     return !b->failed;
 }
 
+/* ---- what is told of it ---- */
+
+static bool hides(void *context, const struct str *segments, size_t count)
+{
+    const struct ballot *b = context;
+    return mask_hides(b->set, segments, count);
+}
+
+static struct cel_tracing tracing_of(struct ballot *b)
+{
+    return (struct cel_tracing){.environment = cel_policy_environment(),
+                                .variables = b->variables,
+                                .arena = b->arena,
+                                .hidden = b->set->mask_count > 0 ? hides : NULL,
+                                .context = b,
+                                .runs_left = &b->trace_runs};
+}
+
+bool condition_trace(struct ballot *b, const struct condition *c, struct cel_trace *ret)
+{
+    if (!variables_complete(b, c->program)) return false;
+    struct cel_tracing tracing = tracing_of(b);
+    return cel_trace(&tracing, c->text, ret);
+}
+
+bool condition_reads_hidden(struct ballot *b, const struct condition *c)
+{
+    struct cel_tracing tracing = tracing_of(b);
+    return b->set->mask_count > 0 && cel_reads_hidden(&tracing, c->text);
+}
+
+/* A failure may name a value of the request ("cannot be read as that: 4111"), and what is told of it is
+ * recorded. A missing field's name is the policy's own word: the usual case, told without a second look. */
+static bool may_name_masked(struct ballot *b, const struct condition *c, struct cel_value error)
+{
+    bool names_field = error.form == CEL_FAULT_KEY && !cel_program_looks_up(c->program);
+    return !names_field && condition_reads_hidden(b, c);
+}
+
 /* ---- with a request ---- */
 
 bool condition_value(struct ballot *b, const struct condition *c, struct cel_value *ret, struct str *ret_why)
@@ -247,6 +301,7 @@ bool condition_value(struct ballot *b, const struct condition *c, struct cel_val
     }
     if (cel_run(c->program, b->variables, b->arena, &limits, ret)) return true;
     if (ret_why == NULL) return false;
+    if (ret->texts != NULL && may_name_masked(b, c, *ret)) ret->texts = NULL;
     char text[256];
     struct buf out = buf_over(text, sizeof text);
     cel_put_error(&out, c->program, *ret);

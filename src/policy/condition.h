@@ -7,7 +7,7 @@
 #ifndef POLICY_CONDITION_H
 #define POLICY_CONDITION_H
 
-#include "policy/cel/cel.h"
+#include "policy/cel/trace.h"
 #include "policy/reader.h"
 
 enum {
@@ -50,6 +50,10 @@ enum condition_result { CONDITION_FAILED, CONDITION_FALSE, CONDITION_TRUE };
 enum condition_result condition_holds(struct ballot *b, const struct condition *c, struct str *ret_why);
 /* Any value; false: it failed, *ret_why as above. */
 bool condition_value(struct ballot *b, const struct condition *c, struct cel_value *ret, struct str *ret_why);
+
+/* Which parts of it decided, for people; values that are masked stay so. False: nothing can be told. */
+bool condition_trace(struct ballot *b, const struct condition *c, struct cel_trace *ret);
+bool condition_reads_hidden(struct ballot *b, const struct condition *c); /* what is masked */
 
 /* The rule's safe arguments for this request; NULL: an expression failed, *ret_why tells. */
 const struct json *template_args(struct ballot *b, const struct rule *rule, struct str *ret_why);

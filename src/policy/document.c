@@ -26,6 +26,7 @@ static struct policy_document *document_new(struct str name)
     if (d == NULL) return NULL;
     atomic_init(&d->references, 1);
     arena_init(&d->arena, 8192, document_bytes_max);
+    arena_prefer_huge(&d->arena);
     d->name = arena_copy(&d->arena, name);
     return d;
 }

@@ -70,15 +70,29 @@ struct limit_terms {
     struct str told;   /* "30 and a sum of args.amount of 5000 per actor in 1h", for reasons */
 };
 
+/* What every decision tells of its rule, side by side: a cache line or two for one look. */
+struct rule_told {
+    uint32_t id_size, reason_size;
+    char bytes[]; /* the id, then the reason, each with a NUL behind it */
+};
+
+static inline struct str told_id(const struct rule_told *t) { return str_of(t->bytes, t->id_size); }
+
+static inline struct str told_reason(const struct rule_told *t)
+{
+    return str_of(t->bytes + t->id_size + 1, t->reason_size);
+}
+
 struct rule {
-    struct str id;
+    struct str id; /* in `told` */
     enum verdict decision;
     bool folds;         /* deny and human_review ignore ASCII case */
     bool names_subject; /* has agents, users or roles */
     struct selector agents, users, actions, resources;
     struct str *roles;
     size_t role_count;
-    struct str reason;       /* the author's, or one made at load */
+    struct str reason;       /* the author's, or one made at load; in `told` */
+    const struct rule_told *told;
     const struct gate *gate; /* the rule's own or the document's; NULL: none */
     bool has_own_gate, has_review;
     struct review_terms review;

@@ -87,17 +87,27 @@ bool rule_matches_action(const struct ballot *b, const struct rule *rule)
     return selector_match(&rule->actions, b->action, rule->folds);
 }
 
+/* Without a type or an id it is not named either: nobody slips past `db:prod-*` by a bare id. */
+static bool names_no_resource(const struct ballot *b)
+{
+    return str_is_absent(b->request->resource) || b->request->resource_partial;
+}
+
+/* b->resource, prepared when it is asked for first; false: none is named, or memory ran out. */
+static bool resource_find(struct ballot *b)
+{
+    if (b->resource_ready) return true;
+    if (str_is_absent(b->request->resource)) return false;
+    b->resource_ready = name_prepare(b->resource, b->request->resource, b->arena);
+    b->failed |= !b->resource_ready;
+    return b->resource_ready;
+}
+
 /* A rule that restricts cannot be escaped by leaving the resource out. */
 bool rule_matches_resource(struct ballot *b, const struct rule *rule)
 {
-    if (rule->resources.count == 0) return true;
-    if (str_is_absent(b->request->resource)) return rule->folds;
-    if (!b->resource_ready) {
-        b->resource_ready = name_prepare(b->resource, b->request->resource, b->arena);
-        b->failed |= !b->resource_ready;
-        if (b->failed) return rule->folds;
-    }
-    return selector_match(&rule->resources, b->resource, rule->folds);
+    if (rule->resources.count == 0 || (rule->folds && names_no_resource(b))) return true;
+    return resource_find(b) && selector_match(&rule->resources, b->resource, rule->folds);
 }
 
 /* ---- votes ---- */
@@ -207,6 +217,7 @@ static bool holds(struct ballot *b, struct tally *t, uint32_t number, const stru
 static void consider(struct ballot *b, uint32_t number)
 {
     const struct set_rule *r = &b->set->rules[number];
+    __builtin_prefetch(r->told); /* it may be the winner */
     if (!action_is_sure(b, r) && !rule_matches_action(b, r->rule)) return;
     if (!rule_matches_subject(b, r) || (r->has_resources && !rule_matches_resource(b, r->rule)))
         return;
@@ -225,6 +236,40 @@ static void consider_visit(void *context, const uint32_t *values, size_t count)
     for (size_t i = 0; i < count; i++) consider(context, values[i]);
 }
 
+static void consider_cell(struct ballot *b, const struct cell *c)
+{
+    const struct resource_split *split = c->resources;
+    if (split == NULL) {
+        consider_visit(b, c->rules, c->count);
+        return;
+    }
+    consider_visit(b, split->anywhere, split->anywhere_count);
+    if (names_no_resource(b)) consider_visit(b, split->unnamed, split->unnamed_count);
+    if (resource_find(b)) index_lookup(split->named, b->resource, consider_visit, b);
+}
+
+struct axis_search {
+    struct ballot *ballot;
+    const struct cell *cells;
+};
+
+static void axis_visit(void *context, const uint32_t *values, size_t count)
+{
+    const struct axis_search *s = context;
+    for (size_t i = 0; i < count; i++) {
+        if (values[i] & VALUE_IS_CELL)
+            consider_cell(s->ballot, &s->cells[values[i] & ~(uint32_t)VALUE_IS_CELL]);
+        else
+            consider(s->ballot, values[i]);
+    }
+}
+
+static void consider_axis(struct ballot *b, const struct axis *axis)
+{
+    struct axis_search search = {.ballot = b, .cells = axis->cells};
+    if (axis->index != NULL) index_lookup(axis->index, b->subject, axis_visit, &search);
+}
+
 static void consider_role(struct ballot *b, const struct subject_index *x, uint32_t role)
 {
     size_t low = 0, high = x->by_role_count;
@@ -235,34 +280,41 @@ static void consider_role(struct ballot *b, const struct subject_index *x, uint3
         else
             high = middle;
     }
-    for (; low < x->by_role_count && x->by_role[low].role == role; low++)
-        consider(b, x->by_role[low].rule);
+    if (low < x->by_role_count && x->by_role[low].role == role)
+        consider_cell(b, &x->by_role[low].cell);
 }
 
 static void consider_subjects(struct ballot *b, const struct subject_index *x)
 {
-    consider_visit(b, x->anyone, x->anyone_count);
+    consider_cell(b, &x->anyone);
     if (b->request->kind == SUBJECT_AGENT) {
-        if (x->agents != NULL) index_lookup(x->agents, b->subject, consider_visit, b);
+        consider_axis(b, &x->agents);
         return;
     }
-    if (x->users != NULL) index_lookup(x->users, b->subject, consider_visit, b);
+    consider_axis(b, &x->users);
     if (x->by_role_count == 0 || !roles_find(b)) return;
     for (size_t i = 0; i < b->role_count; i++) consider_role(b, x, b->roles[i]);
+}
+
+static void consider_group(struct ballot *b, const struct group *g)
+{
+    if (!glob_match_text((enum glob_kind)g->kind, g->pattern, b->action->folded)) return;
+    if (g->subjects != NULL)
+        consider_subjects(b, g->subjects);
+    else if (g->count == 1)
+        consider(b, g->first_rule);
+    else
+        consider_visit(b, g->rules, g->count);
 }
 
 static void group_visit(void *context, const uint32_t *values, size_t count)
 {
     struct ballot *b = context;
+    const struct policy_set *s = b->set;
     for (size_t i = 0; i < count; i++) {
-        const struct group *g = &b->set->groups[values[i]];
-        if (!glob_match_text((enum glob_kind)g->kind, g->pattern, b->action->folded)) continue;
-        if (g->subjects != NULL)
-            consider_subjects(b, g->subjects);
-        else if (g->count == 1)
-            consider(b, g->first_rule);
-        else
-            consider_visit(b, g->rules, g->count);
+        uint32_t own = values[i] & ~(uint32_t)VALUE_IS_OWN;
+        if ((values[i] & VALUE_IS_OWN) != 0) __builtin_prefetch(&s->rules[own]);
+        consider_group(b, (values[i] & VALUE_IS_OWN) != 0 ? &s->own[own] : &s->groups[values[i]]);
     }
 }
 
@@ -415,23 +467,25 @@ static void result_rule(const struct policy_set *s, const struct result *r,
         *ret_policy = (struct str){0};
         return;
     }
-    const struct set_rule *rule = &s->rules[r->key / 2];
+    const struct set_rule *rule = &s->rules[r->key / 2]; /* of rule->rule nothing is needed */
     /* A compute that denies could not be evaluated, or its safe call is not permitted. */
     bool replaced = rule->decision == VERDICT_COMPUTE && r->verdict == VERDICT_DENY && (r->key & 1) == 0;
-    rule_text(to, replaced ? STR("compute:") : kind_of(r->verdict, r->key & 1), rule->rule->id);
-    *ret_policy = rule->rule->document->name;
+    rule_text(to, replaced ? STR("compute:") : kind_of(r->verdict, r->key & 1),
+              told_id(rule->told));
+    *ret_policy = s->documents[rule->document].document->name;
 }
 
 static struct str result_reason(struct ballot *b, const struct result *r)
 {
     if (r->key == NO_VOTE) return STR("No rule of any policy applies, so it is denied.");
-    const struct rule *rule = b->set->rules[r->key / 2].rule;
+    const struct set_rule *decides = &b->set->rules[r->key / 2];
+    const struct rule *rule = decides->rule;
     struct str why;
     if (!str_is_absent(r->broken)) {
         struct str parts[] = {STR("The safe arguments of rule "), rule->id, STR(" cannot be made, so it is denied: "), r->broken, STR(".")};
         return sentence(b, parts, 5);
     }
-    if ((r->key & 1) == 0 && !r->unsafe && rule->when != NULL && condition_holds(b, rule->when, &why) == CONDITION_FAILED) {
+    if ((r->key & 1) == 0 && !r->unsafe && decides->has_when && condition_holds(b, rule->when, &why) == CONDITION_FAILED) {
         struct str parts[] = {STR("The condition of rule "), rule->id, STR(" cannot be evaluated, so it "),
                               rule->decision == VERDICT_COMPUTE ? STR("is denied: ") : STR("applies: "), why, STR(".")};
         return sentence(b, parts, 6);
@@ -448,7 +502,7 @@ static struct str result_reason(struct ballot *b, const struct result *r)
                               STR(".")};
         return sentence(b, parts, sizeof parts / sizeof parts[0]);
     }
-    return r->key & 1 ? gate_reason(b, rule, r->verdict) : rule->reason;
+    return r->key & 1 ? gate_reason(b, rule, r->verdict) : told_reason(decides->told);
 }
 
 void collect_reviewers(struct ballot *b)
@@ -578,5 +632,5 @@ void policy_evaluate(const struct policy_set *s, const struct policy_request *re
         decide(&b, ret);
     }
     if (b.failed) outcome_failed(ret);
-    if (explain != NULL) explain_rules(&b, explain);
+    if (explain != NULL) explain_rules(&b, ret, explain);
 }

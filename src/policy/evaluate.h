@@ -39,6 +39,7 @@ struct ballot {
     struct numbers limited;   /* that apply and have a limit */
 
     struct cel_value *variables; /* of conditions, made when the first one asks */
+    unsigned trace_runs;         /* parts of conditions that an explanation may still run */
 
     bool roles_ready; /* the user's roles, found when the first rule asks */
     bool *roles_exact, *roles_folding;
@@ -88,7 +89,14 @@ bool review_add(struct policy_review *review, struct policy_vote vote,
 
 /* limit.c: what the outcome counts, of the rules in b->limited. */
 void outcome_limits(struct ballot *b, struct policy_outcome *o);
+/* What this request adds to the limit's sum, in millionths; -1: nothing that could be added. */
+int64_t limit_amount(struct ballot *b, const struct limit_terms *t);
 
-void explain_rules(struct ballot *b, const struct policy_explain *explain);
+/* mask.c: whether the path (segments[0] is args, context, resource or request; an absent one is any
+ * key) leads to something masked, or holds it. */
+bool mask_hides(const struct policy_set *s, const struct str *segments, size_t count);
+
+/* explain.c: tells of each rule, and of an outcome that is no allow what stands in its way. */
+void explain_rules(struct ballot *b, const struct policy_outcome *o, const struct policy_explain *explain);
 
 #endif

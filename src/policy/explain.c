@@ -1,7 +1,12 @@
-/* explain.c - every rule of a tenant, and why it applies to a request or does not.
+/* explain.c - every rule of a tenant, and why it applies to a request or does not; and what is
+ * lacking to an allow.
  *
  * Walks all rules, not what the index proposes: it is asked by people, who want to know why a
- * rule stayed silent. The outcome itself comes from the same evaluation as ever. */
+ * rule stayed silent. The outcome itself comes from the same evaluation as ever.
+ *
+ * The nearest rule: of those that permit and are about this action, the one with the least that is
+ * missing, where another subject is farther than another resource, and that farther than a
+ * condition. What is masked in records is masked here too. */
 #include "policy/condition.h"
 #include "policy/evaluate.h"
 
@@ -55,79 +60,267 @@ static struct str why_not_subject(struct ballot *b, const struct rule *rule)
     return STR("the rule is for agents only");
 }
 
+/* The resource's name, unless a part of it is masked. */
+static struct str resource_shown(struct ballot *b)
+{
+    const struct str type[] = {STR("resource"), STR("type")}, id[] = {STR("resource"), STR("id")};
+    bool hidden = mask_hides(b->set, type, 2) || mask_hides(b->set, id, 2);
+    return hidden ? STR("[masked]") : b->request->resource;
+}
+
 static struct str why_not_resource(struct ballot *b, const struct rule *rule)
 {
     if (str_is_absent(b->request->resource)) return STR("resources: the request names none");
-    return mismatch(b, "resources", b->request->resource, &rule->resources);
+    return mismatch(b, "resources", resource_shown(b), &rule->resources);
 }
 
-static struct str why_applies_unlimited(struct ballot *b, const struct set_rule *r)
+/* ---- what applies ---- */
+
+static struct str amount_text(struct ballot *b, int64_t millionths)
 {
-    const struct rule *rule = r->rule;
-    enum verdict gate;
-    const char *missing = rule->resources.count > 0 && str_is_absent(b->request->resource)
-                              ? "applies, because the request names no resource"
-                              : "applies";
-    if (!gate_votes(b, r, &gate)) return str_from(missing);
-    struct str reason = gate_reason(b, rule, gate);
-    return arena_printf(b->arena, "%s; its gate votes %s: %.*s", missing, verdict_name(gate),
-                        STR_FORMAT(reason));
+    char text[40];
+    struct buf out = buf_over(text, sizeof text);
+    json_put_number(&out, (double)millionths / AMOUNT_SCALE);
+    return arena_copy(b->arena, buf_view(&out));
+}
+
+static bool sum_is_hidden(struct ballot *b, const struct limit_terms *t)
+{
+    if (t->sum_count > 0) return mask_hides(b->set, t->sum, t->sum_count);
+    return condition_reads_hidden(b, t->sum_value);
+}
+
+/* "; its limit is 5 per actor in 1h, and this request adds 620 to args.amount" */
+static struct str with_limit(struct ballot *b, const struct rule *rule, struct str why)
+{
+    const struct limit_terms *t = rule->limit;
+    if (t == NULL || str_is_absent(why)) return why;
+    why = arena_printf(b->arena, "%.*s; its limit is %.*s", STR_FORMAT(why), STR_FORMAT(t->told));
+    if (!t->has_max || str_is_absent(why)) return why;
+    int64_t amount = limit_amount(b, t);
+    if (amount < 0)
+        return arena_printf(b->arena, "%.*s, and this request is over by itself: %.*s is no number from 0 on",
+                            STR_FORMAT(why), STR_FORMAT(t->sum_text));
+    struct str shown = sum_is_hidden(b, t) ? STR("[masked]") : amount_text(b, amount);
+    return arena_printf(b->arena, "%.*s, and this request adds %.*s", STR_FORMAT(why),
+                        STR_FORMAT(shown));
 }
 
 static struct str why_applies(struct ballot *b, const struct set_rule *r)
 {
-    struct str why = why_applies_unlimited(b, r);
-    if (r->rule->limit == NULL || str_is_absent(why)) return why;
-    return arena_printf(b->arena, "%.*s; its limit is %.*s", STR_FORMAT(why),
-                        STR_FORMAT(r->rule->limit->told));
+    const struct rule *rule = r->rule;
+    enum verdict gate;
+    struct str why = rule->resources.count > 0 && str_is_absent(b->request->resource)
+                         ? STR("applies, because the request names no resource")
+                         : STR("applies");
+    if (gate_votes(b, r, &gate)) {
+        struct str reason = gate_reason(b, rule, gate);
+        why = arena_printf(b->arena, "%.*s; its gate votes %s: %.*s", STR_FORMAT(why),
+                           verdict_name(gate), STR_FORMAT(reason));
+    }
+    return with_limit(b, rule, why);
 }
 
-/* `when: args.amount > 500 is false`, or why it could not be evaluated and what that means. */
-static void explain_condition(struct ballot *b, const struct set_rule *r, struct policy_considered *c)
+/* ---- conditions ---- */
+
+static struct str joined_lines(struct ballot *b, const struct cel_trace *trace)
+{
+    struct str all = trace->lines[0];
+    for (size_t i = 1; i < trace->count; i++)
+        all = arena_printf(b->arena, "%.*s; and %.*s", STR_FORMAT(all), STR_FORMAT(trace->lines[i]));
+    if (trace->more == 0) return all;
+    return arena_printf(b->arena, "%.*s; and %zu more", STR_FORMAT(all), trace->more);
+}
+
+static struct str condition_text(const struct condition *c)
+{
+    struct str text = c->text;
+    size_t wrong;
+    if (text.size > 200) text.size = 200;
+    if (!str_is_utf8(text, &wrong)) text.size = wrong;
+    return text;
+}
+
+/* "when: args.amount > 500 → 620 > 500 → true", or the whole with what decided it. */
+static enum condition_result why_condition(struct ballot *b, const struct rule *rule,
+                                           struct str *ret_why)
+{
+    static const char *const results[] = {"cannot be evaluated", "is false", "is true"};
+    struct str failure, text = condition_text(rule->when);
+    struct cel_trace trace;
+    enum condition_result result = condition_holds(b, rule->when, &failure);
+    if (condition_trace(b, rule->when, &trace)) {
+        struct str lines = joined_lines(b, &trace);
+        *ret_why = trace.is_whole
+                       ? arena_printf(b->arena, "when: %.*s", STR_FORMAT(lines))
+                       : arena_printf(b->arena, "when: %.*s %s, because of %.*s", STR_FORMAT(text),
+                                      results[result], STR_FORMAT(lines));
+    } else if (result == CONDITION_FAILED) {
+        *ret_why = arena_printf(b->arena, "when: %.*s cannot be evaluated (%.*s)", STR_FORMAT(text),
+                                STR_FORMAT(failure));
+    } else {
+        *ret_why = arena_printf(b->arena, "when: %.*s %s", STR_FORMAT(text), results[result]);
+    }
+    return result;
+}
+
+/* *ret_cause: why it applies, without its gate and limit. */
+static void explain_condition(struct ballot *b, const struct set_rule *r,
+                              struct policy_considered *c, struct str *ret_cause)
 {
     const struct rule *rule = r->rule;
-    struct str text = rule->when->text, failure;
-    if (text.size > 200) text.size = 200;
-    size_t wrong;
-    if (!str_is_utf8(text, &wrong)) text.size = wrong;
-    switch (condition_holds(b, rule->when, &failure)) {
-    case CONDITION_FALSE: c->why = arena_printf(b->arena, "when: %.*s is false", STR_FORMAT(text)); return;
-    case CONDITION_TRUE: {
-        struct str why = why_applies(b, r);
+    struct str why, more;
+    switch (why_condition(b, rule, &why)) {
+    case CONDITION_FALSE: c->why = why; return;
+    case CONDITION_TRUE:
         c->applies = true;
-        c->why = arena_printf(b->arena, "when: %.*s is true; %.*s", STR_FORMAT(text), STR_FORMAT(why));
-        return;
+        *ret_cause = why;
+        more = why_applies(b, r);
+        break;
+    default:
+        c->applies = rule->decision != VERDICT_ALLOW;
+        more = rule->decision == VERDICT_ALLOW     ? STR("so the rule is left out")
+               : rule->decision == VERDICT_COMPUTE ? STR("so it is a deny")
+                                                   : STR("so the rule applies");
     }
-    case CONDITION_FAILED: break;
-    }
-    c->applies = rule->decision != VERDICT_ALLOW;
-    const char *meaning = rule->decision == VERDICT_ALLOW     ? "so the rule is left out"
-                          : rule->decision == VERDICT_COMPUTE ? "so it is a deny"
-                                                              : "so the rule applies";
-    c->why = arena_printf(b->arena, "when: %.*s cannot be evaluated (%.*s), %s", STR_FORMAT(text), STR_FORMAT(failure), meaning);
+    c->why = arena_printf(b->arena, "%.*s; %.*s", STR_FORMAT(why), STR_FORMAT(more));
+    if (str_is_absent(*ret_cause)) *ret_cause = c->why;
 }
 
-void explain_rules(struct ballot *b, const struct policy_explain *explain)
+/* ---- what is lacking to an allow ---- */
+
+enum { AGAINST_SHOWN = 8, LACKS_MOST = 3 };
+enum { LACKS_WHEN = 1, LACKS_RESOURCE = 2, LACKS_SUBJECT = 4 };
+
+struct nearest {
+    const struct set_rule *rule; /* NULL: none is about this action */
+    unsigned lacks;              /* the smaller the nearer */
+    struct str against[AGAINST_SHOWN + 1];
+    size_t against_count, against_more;
+};
+
+static void add_against(struct nearest *n, struct str text)
 {
+    if (str_is_absent(text)) return;
+    if (n->against_count == AGAINST_SHOWN)
+        n->against_more++;
+    else
+        n->against[n->against_count++] = text;
+}
+
+/* Votes of a rule that applies which are stricter than allow. */
+static void note_against(struct ballot *b, struct nearest *n, const struct set_rule *r,
+                         const struct policy_considered *c, struct str cause)
+{
+    const struct rule *rule = r->rule;
+    enum verdict gate, own = rule->decision;
+    bool approved = own == VERDICT_HUMAN_REVIEW && is_approved(b->request, VOTE_RULE, rule);
+    if (own != VERDICT_ALLOW && !approved)
+        add_against(n, arena_printf(b->arena, "rule %.*s of policy %.*s votes %s%s%.*s",
+                                    STR_FORMAT(c->rule_id), STR_FORMAT(c->policy_name),
+                                    verdict_name(own), str_is_absent(cause) ? "" : ": ",
+                                    STR_FORMAT(cause)));
+    if (!gate_votes(b, r, &gate) || gate == VERDICT_ALLOW) return;
+    if (gate == VERDICT_HUMAN_REVIEW && is_approved(b->request, VOTE_GATE, rule)) return;
+    add_against(n, arena_printf(b->arena,
+                                "the gate of rule %.*s of policy %.*s votes %s: a confidence of %.*s "
+                                "or more would pass it",
+                                STR_FORMAT(c->rule_id), STR_FORMAT(c->policy_name),
+                                verdict_name(gate), STR_FORMAT(rule->gate->allow_at_text)));
+}
+
+/* A rule that permits and is about this action: is it nearer than the best until now? */
+static void note_nearest(struct ballot *b, struct nearest *n, const struct set_rule *r, bool applies)
+{
+    const struct rule *rule = r->rule;
+    unsigned lacks = 0;
+    if (!rule_matches_subject(b, r)) lacks |= LACKS_SUBJECT;
+    if (!rule_matches_resource(b, rule)) lacks |= LACKS_RESOURCE;
+    if (lacks == 0 && !applies) lacks = LACKS_WHEN;
+    if (n->rule != NULL && n->lacks <= lacks) return;
+    n->rule = r;
+    n->lacks = lacks;
+}
+
+static size_t put_lacks(struct ballot *b, const struct nearest *n, struct str to[LACKS_MOST])
+{
+    const struct rule *rule = n->rule->rule;
+    size_t count = 0;
+    struct str why;
+    if ((n->lacks & LACKS_SUBJECT) != 0) to[count++] = why_not_subject(b, rule);
+    if ((n->lacks & LACKS_RESOURCE) != 0) to[count++] = why_not_resource(b, rule);
+    if (n->lacks != 0 && rule->when != NULL && why_condition(b, rule, &why) != CONDITION_TRUE)
+        to[count++] = why;
+    return count;
+}
+
+static void tell_nearest(struct ballot *b, struct nearest *n, const struct policy_outcome *o,
+                         const struct policy_explain *explain)
+{
+    struct str lacks[LACKS_MOST];
+    struct policy_nearest told = {.lacks = lacks, .against = n->against};
+    if (n->rule == NULL) {
+        lacks[told.lack_count++] =
+            arena_printf(b->arena, "no rule that permits is about %.*s: one with these actions, and %s "
+                                   "that names %.*s",
+                         STR_FORMAT(b->request->action),
+                         b->request->kind == SUBJECT_AGENT ? "agents" : "users or roles",
+                         STR_FORMAT(b->request->kind == SUBJECT_AGENT ? b->request->actor
+                                                                      : b->request->user));
+    } else {
+        told.policy_name = n->rule->rule->document->name;
+        told.rule_id = n->rule->rule->id;
+        told.lack_count = put_lacks(b, n, lacks);
+    }
+    if (strcmp(o->rule, "token:scope") == 0) add_against(n, o->reason);
+    if (n->against_more > 0)
+        n->against[n->against_count++] = arena_printf(b->arena, "and %zu more", n->against_more);
+    told.against_count = n->against_count;
+    for (size_t i = 0; i < told.lack_count; i++)
+        if (str_is_absent(lacks[i])) lacks[i] = STR("there was not enough memory to say what");
+    explain->nearest(explain->context, &told);
+}
+
+/* ---- all of them ---- */
+
+static void consider(struct ballot *b, const struct set_rule *r, struct nearest *n,
+                     struct policy_considered *c)
+{
+    bool is_about_it = rule_matches_action(b, r->rule);
+    struct str cause = {0};
+    if (!is_about_it) {
+        c->why = mismatch(b, "actions", b->request->action, &r->rule->actions);
+    } else if (!rule_matches_subject(b, r)) {
+        c->why = why_not_subject(b, r->rule);
+    } else if (!rule_matches_resource(b, r->rule)) {
+        c->why = why_not_resource(b, r->rule);
+    } else if (r->rule->when != NULL) {
+        explain_condition(b, r, c, &cause);
+    } else {
+        c->applies = true;
+        c->why = why_applies(b, r);
+    }
+    if (str_is_absent(c->why)) c->why = STR("there was not enough memory to say why");
+    if (!is_about_it || r->shadow) return;
+    bool permits = r->rule->decision == VERDICT_ALLOW || r->rule->decision == VERDICT_COMPUTE;
+    if (permits) note_nearest(b, n, r, c->applies);
+    if (c->applies) note_against(b, n, r, c, cause);
+}
+
+void explain_rules(struct ballot *b, const struct policy_outcome *o,
+                   const struct policy_explain *explain)
+{
+    struct nearest nearest = {0};
+    b->trace_runs = CEL_TRACE_RUNS_MAX;
     for (size_t i = 0; i < b->set->rule_count; i++) {
         const struct set_rule *r = &b->set->rules[i];
         struct policy_considered c = {.policy_name = r->rule->document->name,
                                       .rule_id = r->rule->id,
                                       .verdict = r->rule->decision,
                                       .shadow = r->shadow};
-        if (!rule_matches_action(b, r->rule)) {
-            c.why = mismatch(b, "actions", b->request->action, &r->rule->actions);
-        } else if (!rule_matches_subject(b, r)) {
-            c.why = why_not_subject(b, r->rule);
-        } else if (!rule_matches_resource(b, r->rule)) {
-            c.why = why_not_resource(b, r->rule);
-        } else if (r->rule->when != NULL) {
-            explain_condition(b, r, &c);
-        } else {
-            c.applies = true;
-            c.why = why_applies(b, r);
-        }
-        if (str_is_absent(c.why)) c.why = STR("there was not enough memory to say why");
+        consider(b, r, &nearest, &c);
         explain->considered(explain->context, &c);
     }
+    if (o->verdict != VERDICT_ALLOW && explain->nearest != NULL)
+        tell_nearest(b, &nearest, o, explain);
 }

@@ -17,7 +17,7 @@ bool glob_is_odd(struct str text)
     return false;
 }
 
-static enum glob_kind kind_of(struct str text)
+enum glob_kind glob_kind_of(struct str text)
 {
     size_t stars = 0;
     for (size_t i = 0; i < text.size; i++) stars += text.bytes[i] == '*';
@@ -39,7 +39,7 @@ bool glob_compile(struct arena *arena, struct str written, bool folds, struct gl
     }
     text[size] = '\0';
     *ret = (struct glob){.written = written, .text = str_of(text, size)};
-    ret->kind = kind_of(ret->text);
+    ret->kind = glob_kind_of(ret->text);
     return true;
 }
 

@@ -29,6 +29,8 @@ struct glob {
     enum glob_kind kind;
 };
 
+enum glob_kind glob_kind_of(struct str text); /* of a compiled text */
+
 /* False: the arena is full. Views into `written` are kept. */
 bool glob_compile(struct arena *arena, struct str written, bool folds, struct glob *ret);
 

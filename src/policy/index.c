@@ -8,8 +8,8 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "policy/ends.h"
 #include "policy/gram.h"
-#include "policy/trie.h"
 
 enum anchor_kind { ANCHOR_EXACT, ANCHOR_PREFIX, ANCHOR_SUFFIX, ANCHOR_GRAM };
 
@@ -25,8 +25,10 @@ struct value_list {
 
 struct exact_slot {
     uint32_t tag;  /* the hash's upper half stands for the key: a wrong proposal does no harm */
-    uint32_t list; /* TRIE_NONE: free */
+    uint32_t list; /* no_list: free */
 };
+
+static const uint32_t no_list = END_NONE;
 
 /* Most lists have one value, so that a list's number can be the value itself, marked. */
 static const uint32_t one_value = 0x80000000u;
@@ -34,7 +36,7 @@ static const uint32_t one_value = 0x80000000u;
 struct index {
     struct exact_slot *exact; /* NULL: none */
     size_t exact_mask;
-    struct trie prefixes, suffixes;
+    struct ends prefixes, suffixes;
     struct grams grams;
     bool has_grams;
     struct value_list *lists;
@@ -142,6 +144,9 @@ static struct anchor anchor_of(const struct counters *c, const struct index_entr
         a.kind = ANCHOR_SUFFIX;
         a.piece = str_skip(pattern, 1);
     }
+    if (a.kind == ANCHOR_PREFIX && a.piece.size > END_BYTES_MAX) a.piece.size = END_BYTES_MAX;
+    if (a.kind == ANCHOR_SUFFIX && a.piece.size > END_BYTES_MAX)
+        a.piece = str_skip(a.piece, a.piece.size - END_BYTES_MAX);
     return a;
 }
 
@@ -198,28 +203,27 @@ static bool exact_file(struct index *x, struct arena *arena, const struct anchor
     x->exact = arena_array(arena, struct exact_slot, slots);
     if (x->exact == NULL) return false;
     x->exact_mask = slots - 1;
-    for (size_t i = 0; i < slots; i++) x->exact[i].list = TRIE_NONE;
+    for (size_t i = 0; i < slots; i++) x->exact[i].list = no_list;
     for (size_t i = 0; i < count; i++) {
         char padded[GLOB_BYTES_MAX + NAME_PADDING] = {0};
         check(anchors[i].piece.size <= GLOB_BYTES_MAX);
         memcpy(padded, anchors[i].piece.bytes, anchors[i].piece.size);
         uint64_t hash = name_hash(padded, anchors[i].piece.size);
         size_t at = hash & x->exact_mask;
-        while (x->exact[at].list != TRIE_NONE) at = (at + 1) & x->exact_mask;
+        while (x->exact[at].list != no_list) at = (at + 1) & x->exact_mask;
         x->exact[at] = (struct exact_slot){.tag = (uint32_t)(hash >> 32), .list = anchors[i].value};
     }
     return true;
 }
 
-static bool trie_file(struct trie *t, struct arena *arena, const struct anchor *anchors,
+static bool ends_file(struct ends *e, struct arena *arena, const struct anchor *anchors,
                       size_t count)
 {
-    if (count == 0) return true;
-    struct trie_key *keys = calloc(count, sizeof *keys);
+    struct end_key *keys = calloc(count + 1, sizeof *keys);
     if (keys == NULL) return false;
     for (size_t i = 0; i < count; i++)
-        keys[i] = (struct trie_key){.bytes = anchors[i].piece, .value = anchors[i].value};
-    bool built = trie_build(t, arena, keys, count);
+        keys[i] = (struct end_key){.bytes = anchors[i].piece, .value = anchors[i].value};
+    bool built = ends_build(e, arena, keys, count);
     free(keys);
     return built;
 }
@@ -250,8 +254,8 @@ static bool file_all(struct index *x, struct arena *arena, const struct anchor *
         ends[kind + 1] = i;
     }
     return exact_file(x, arena, anchors, ends[1]) &&
-           trie_file(&x->prefixes, arena, anchors + ends[1], ends[2] - ends[1]) &&
-           trie_file(&x->suffixes, arena, anchors + ends[2], ends[3] - ends[2]) &&
+           ends_file(&x->prefixes, arena, anchors + ends[1], ends[2] - ends[1]) &&
+           ends_file(&x->suffixes, arena, anchors + ends[2], ends[3] - ends[2]) &&
            gram_file(x, arena, anchors + ends[3], ends[4] - ends[3]);
 }
 
@@ -292,18 +296,19 @@ static void visit_list(const struct index *x, uint32_t list, index_visit *visit,
 static void lookup_exact(const struct index *x, const struct name *n, index_visit *visit,
                          void *context)
 {
-    for (size_t at = n->hash & x->exact_mask; x->exact[at].list != TRIE_NONE;
+    for (size_t at = n->hash & x->exact_mask; x->exact[at].list != no_list;
          at = (at + 1) & x->exact_mask) {
         if (x->exact[at].tag == (uint32_t)(n->hash >> 32))
             visit_list(x, x->exact[at].list, visit, context);
     }
 }
 
-static void lookup_trie(const struct index *x, const struct trie *t, struct str text,
+static void lookup_ends(const struct index *x, const struct ends *e, struct str text,
                         index_visit *visit, void *context)
 {
-    struct trie_walk walk = trie_walk_begin(t, text);
-    for (uint32_t list; (list = trie_walk_next(&walk)) != TRIE_NONE;)
+    if (e->always != no_list) visit_list(x, e->always, visit, context);
+    struct end_walk walk = end_walk_begin(e, text);
+    for (uint32_t list; (list = end_walk_next(&walk)) != END_NONE;)
         visit_list(x, list, visit, context);
 }
 
@@ -324,7 +329,7 @@ static void lookup_grams(const struct index *x, const struct name *n, index_visi
 void index_lookup(const struct index *x, const struct name *n, index_visit *visit, void *context)
 {
     if (x->exact != NULL) lookup_exact(x, n, visit, context);
-    if (x->prefixes.nodes != NULL) lookup_trie(x, &x->prefixes, n->folded, visit, context);
-    if (x->suffixes.nodes != NULL) lookup_trie(x, &x->suffixes, n->reversed, visit, context);
+    if (x->prefixes.slots != NULL) lookup_ends(x, &x->prefixes, n->folded, visit, context);
+    if (x->suffixes.slots != NULL) lookup_ends(x, &x->suffixes, n->reversed, visit, context);
     if (x->has_grams) lookup_grams(x, n, visit, context);
 }

@@ -4,8 +4,8 @@
  * has itself:
  *
  *   invoice_get     whole names, in a hash table: one probe
- *   get_*           what is before the first `*`, in a trie that is walked along the name
- *   *_prod          what is behind the last `*`, in a trie walked from the name's end
+ *   get_*           what is before the first `*`, in a hash table asked with the name's beginnings
+ *   *_prod          what is behind the last `*`, in one asked with its endings
  *   *drop*table*    a gram of 8, 4, 2 or 1 bytes, in a hash table asked at each of the name's
  *                   positions (a Bloom filter in front answers nearly all of them)
  *

@@ -70,7 +70,7 @@ static int64_t amount_of_value(struct ballot *b, const struct limit_terms *t)
 }
 
 /* A context that is a string, and a resource's strings, are no numbers. */
-static int64_t amount_at(struct ballot *b, const struct limit_terms *t)
+int64_t limit_amount(struct ballot *b, const struct limit_terms *t)
 {
     const struct policy_request *q = b->request;
     if (t->sum_count == 0) return amount_of_value(b, t);
@@ -110,7 +110,7 @@ static struct policy_limit limit_of(struct ballot *b, const struct set_rule *r)
                              .over = t->over,
                              .review = &r->rule->review,
                              .terms = t};
-    if (t->has_max) l.amount = amount_at(b, t);
+    if (t->has_max) l.amount = limit_amount(b, t);
     return l;
 }
 

@@ -2,7 +2,7 @@
  *
  * A path names keys (or positions in a list) from args, context or resource on; `*` is any of
  * them. The union over all documents of the tenant holds, shadow ones too: hiding more is safe. */
-#include "policy/set.h"
+#include "policy/evaluate.h"
 
 #define MASKED STR("[masked]")
 
@@ -79,4 +79,30 @@ const struct json *policy_masked_copy(const struct policy_set *s, struct str roo
     struct json *mine = copy(root, arena);
     if (mine != NULL) mask_all(s, root_name, mine, false);
     return mine;
+}
+
+/* ---- what may be shown ---- */
+
+static bool segments_meet(struct str mask, struct str asked)
+{
+    return str_is_absent(asked) || str_equal(mask, STR("*")) || str_equal(mask, asked);
+}
+
+/* Two paths meet where neither leaves the other before its end. */
+static bool paths_meet(const struct mask *m, const struct str *segments, size_t count)
+{
+    for (size_t i = 0; i < m->count && i < count; i++)
+        if (!segments_meet(m->segments[i], segments[i])) return false;
+    return true;
+}
+
+bool mask_hides(const struct policy_set *s, const struct str *segments, size_t count)
+{
+    bool all = str_equal(segments[0], STR("request")); /* holds args, context and resource */
+    for (size_t i = 0; i < s->mask_count; i++) {
+        if (all ? paths_meet(s->masks[i], segments + 1, count - 1)
+                : paths_meet(s->masks[i], segments, count))
+            return true;
+    }
+    return false;
 }

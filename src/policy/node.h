@@ -23,6 +23,7 @@ struct node {
     struct json json;      /* first, so that a json pointer into the tree is a node pointer */
     unsigned line, column; /* of the value, 1-based, in characters */
     unsigned key_line, key_column;
+    unsigned text_column; /* of a string that stands there as it is read: of its first character; 0 */
     bool bad; /* has been complained about already */
 };
 

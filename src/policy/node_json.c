@@ -48,6 +48,8 @@ static struct node *node_copy(struct copier *c, const struct json *from, bool ha
     text_cursor_move(&c->cursor, at);
     n->line = c->cursor.line;
     n->column = c->cursor.column;
+    if (n->json.type == JSON_STRING && n->json.raw.size == n->json.string.size + 2)
+        n->text_column = n->column + 1; /* no escapes in it */
 
     struct json **tail = &n->json.child;
     for (const struct json *child = from->child; child != NULL && !c->full; child = child->next) {

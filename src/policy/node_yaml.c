@@ -9,6 +9,7 @@
 
 #include "base/limits.h"
 #include "policy/node.h"
+#include "policy/yaml_words.h"
 
 enum { DEPTH_MAX = LIMIT_POLICY_DEPTH };
 
@@ -103,6 +104,13 @@ static void on_scalar(struct builder *b, const yaml_event_t *e)
         stop(b, e->start_mark, "the document is too large");
         return;
     }
+    bool quoted = e->data.scalar.style == YAML_SINGLE_QUOTED_SCALAR_STYLE ||
+                  e->data.scalar.style == YAML_DOUBLE_QUOTED_SCALAR_STYLE;
+    size_t written = e->end_mark.index - e->start_mark.index - (quoted ? 2 : 0);
+    bool plain = quoted || e->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
+    if (plain && e->end_mark.line == e->start_mark.line && str_is_utf8(text, &(size_t){0}) &&
+        written == str_code_points(text))
+        n->text_column = n->column + quoted;
     n->json.raw = text;
     n->json.type = JSON_STRING;
     n->json.string = text;
@@ -167,8 +175,11 @@ static void find_duplicates(struct builder *b, const struct node *map)
     for (i = 1; i < count; i++) {
         if (!str_equal(members[i - 1]->json.key, members[i]->json.key)) continue;
         problem_add(b->problems, NULL, members[i]->key_line, members[i]->key_column,
-                    "the key \"%.60s\" is here twice; it is on line %u already",
-                    members[i]->json.key.bytes, members[i - 1]->key_line);
+                    "the key \"%.60s\" is here twice; it is on line %u already%s",
+                    members[i]->json.key.bytes, members[i - 1]->key_line,
+                    str_equal(members[i]->json.key, STR("id"))
+                        ? " (another rule begins with a -, as in - id: …)"
+                        : "");
         members[i]->bad = true;
     }
     free(members);
@@ -241,12 +252,20 @@ static void on_syntax_error(struct builder *b, const yaml_parser_t *p, struct st
         problem_add(b->problems, NULL, 0, 0, "out of memory");
         return;
     }
-    const char *context = p->context != NULL ? p->context : "";
-    const char *hint =
-        strstr(context, "alias") != NULL ? " (quote a value that starts with *)" : "";
-    problem_add(b->problems, NULL, (unsigned)p->problem_mark.line + 1,
-                (unsigned)p->problem_mark.column + 1, "not YAML: %s%s%s%s", what,
-                *context != '\0' ? " " : "", context, hint);
+    struct yaml_slip slip = {.text = text,
+                             .problem = what,
+                             .context = p->context != NULL ? p->context : "",
+                             .line = (unsigned)p->problem_mark.line + 1,
+                             .column = (unsigned)p->problem_mark.column + 1};
+    if (p->context != NULL) {
+        slip.from_line = (unsigned)p->context_mark.line + 1;
+        slip.from_column = (unsigned)p->context_mark.column + 1;
+    }
+    char words[300];
+    struct buf out = buf_over(words, sizeof words - 1);
+    yaml_words_put(&out, &slip);
+    words[out.size] = '\0';
+    problem_add(b->problems, NULL, slip.line, slip.column, "%s", words);
 }
 
 struct node *node_read_yaml(struct str text, struct arena *arena, struct policy_problems *problems)

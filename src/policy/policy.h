@@ -30,6 +30,9 @@ struct policy_problem { /* one mistake, told to its author */
     char message[256];
 };
 
+/* The message without the name in front of it, for where the path is told beside it. */
+const char *policy_problem_short(const struct policy_problem *p);
+
 enum { POLICY_PROBLEMS_MAX = 20 };
 
 struct policy_problems {
@@ -212,8 +215,18 @@ struct policy_considered {
     bool applies, shadow;
     struct str why;            /* "agents: invoice_bot does not match [coder]" */
 };
+/* Of an outcome that is no allow: the rule that is nearest to allowing it (or to a safe call), and what
+ * it lacks; and what would still stand in its way. */
+struct policy_nearest {
+    struct str policy_name, rule_id; /* absent: no rule that permits is about this action */
+    const struct str *lacks;         /* "when: args.amount <= 500 → 620 <= 500 → false"; none: it applies */
+    size_t lack_count;
+    const struct str *against;       /* "rule never-drop of policy ops votes deny" */
+    size_t against_count;
+};
 struct policy_explain {
     void (*considered)(void *context, const struct policy_considered *c);
+    void (*nearest)(void *context, const struct policy_nearest *n); /* at the end, once or not; may be NULL */
     void *context;
 };
 void policy_evaluate(const struct policy_set *s, const struct policy_request *request, struct arena *arena,

@@ -85,6 +85,16 @@ void problem_add(struct policy_problems *problems, const struct place *place, un
     cut_text(p->message, size);
 }
 
+const char *policy_problem_short(const struct policy_problem *p)
+{
+    struct str path = str_from(p->path), message = str_from(p->message);
+    size_t name = 0;
+    while (name < message.size && message.bytes[name] != ':') name++;
+    bool named = name > 0 && name + 1 < message.size && name <= path.size &&
+                 memcmp(message.bytes, path.bytes + (path.size - name), name) == 0;
+    return named ? p->message + name + 2 : p->message;
+}
+
 static int problem_compare(const void *a, const void *b)
 {
     const struct policy_problem *x = a, *y = b;

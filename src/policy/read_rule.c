@@ -97,7 +97,7 @@ static void by_text(struct reader *r, struct review_terms *t)
     t->by_text = buf_view(&out);
 }
 
-static void read_review(struct reader *r, const struct value *v, struct rule *rule)
+static void read_review(struct reader *r, const struct value *v, struct rule *rule, bool decided)
 {
     static const char *const keys[] = {"by", "approvals", "expires_in", "good_for"};
     const uint64_t day_ms = 24 * 60 * 60 * 1000;
@@ -115,7 +115,7 @@ static void read_review(struct reader *r, const struct value *v, struct rule *ru
         want_duration(r, &m, 30 * day_ms, "30d", &t->expires_in_ms);
     if ((m = member(v, "good_for")).node != NULL)
         want_duration(r, &m, day_ms, "24h", &t->good_for_ms);
-    if (rule->decision == VERDICT_DENY)
+    if (decided && rule->decision == VERDICT_DENY)
         complain_at_key(r, v, "a deny asks nobody, so it has no review");
 }
 
@@ -148,14 +148,29 @@ static void read_when(struct reader *r, const struct value *map, struct rule *ru
     rule->when = read_condition(r, &when, text, true);
 }
 
-static void default_reason(struct reader *r, struct rule *rule)
+/* The author's reason, or one for a rule that gives none, goes beside the rule's id. */
+static void read_reason(struct reader *r, const struct value *map, struct rule *rule)
 {
-    static const char *const verbs[] = {"denies", "sends to a person", "replaces", "allows"};
-    if (!str_is_absent(rule->reason)) return;
-    rule->reason =
-        arena_printf(&r->document->arena, "Rule %.*s of policy %.*s %s this.", STR_FORMAT(rule->id),
-                     STR_FORMAT(r->document->name), verbs[rule->decision]);
-    if (str_is_absent(rule->reason)) r->full = true;
+    static const char *const verbs[] = {" denies this.", " sends to a person this.",
+                                        " replaces this.", " allows this."};
+    struct value v = member(map, "reason");
+    struct str given = {0}, id = str_is_absent(rule->id) ? STR("") : rule->id;
+    struct str made[] = {STR("Rule "), id, STR(" of policy "), r->document->name,
+                         str_from(verbs[rule->decision])};
+    if (v.node != NULL) want_text(r, &v, TEXT_CHARACTERS_MAX, &given);
+    const struct str *parts = str_is_absent(given) ? made : &given;
+    size_t count = str_is_absent(given) ? COUNT_OF(made) : 1, size = 0;
+    for (size_t i = 0; i < count; i++) size += parts[i].size;
+    struct rule_told *told = reader_take(r, sizeof *told + id.size + 1 + size + 1);
+    if (told == NULL) return;
+    *told = (struct rule_told){.id_size = (uint32_t)id.size, .reason_size = (uint32_t)size};
+    struct buf out = buf_over(told->bytes, id.size + 1 + size);
+    buf_put(&out, id);
+    buf_put_byte(&out, '\0');
+    for (size_t i = 0; i < count; i++) buf_put(&out, parts[i]);
+    rule->told = told;
+    rule->reason = told_reason(told);
+    if (!str_is_absent(rule->id)) rule->id = told_id(told);
 }
 
 static void read_terms(struct reader *r, const struct value *map, struct rule *rule, bool decided)
@@ -163,9 +178,7 @@ static void read_terms(struct reader *r, const struct value *map, struct rule *r
     struct value v;
     rule->review = (struct review_terms){
         .approvals = 1, .expires_in_ms = 30 * 60 * 1000, .good_for_ms = 15 * 60 * 1000};
-    if ((v = member(map, "reason")).node != NULL)
-        want_text(r, &v, TEXT_CHARACTERS_MAX, &rule->reason);
-    if ((v = member(map, "review")).node != NULL) read_review(r, &v, rule);
+    if ((v = member(map, "review")).node != NULL) read_review(r, &v, rule, decided);
     rule->gate = r->document->gate;
     if ((v = member(map, "confidence")).node != NULL) {
         rule->gate = read_gate(r, &v);
@@ -177,7 +190,10 @@ static void read_terms(struct reader *r, const struct value *map, struct rule *r
             complain_at_key(r, &v, "a deny lets nothing through, so it has no limit");
     }
     v = member(map, "compute");
-    if (decided && rule->decision == VERDICT_COMPUTE && require(r, map, &v))
+    if (decided && rule->decision == VERDICT_COMPUTE && v.node == NULL)
+        complain(r, &(struct value){.node = map->node, .place = v.place},
+                 "is missing: it says what is called instead, as in {tool: write_file, args: {}}");
+    else if (decided && rule->decision == VERDICT_COMPUTE)
         read_compute(r, &v, rule);
     if (decided && rule->decision != VERDICT_COMPUTE && v.node != NULL)
         complain_at_key(r, &v, "belongs to decision: compute only");
@@ -189,16 +205,18 @@ static void read_rule(struct reader *r, const struct value *v, struct rule *rule
     rule->line = v->node->line;
     rule->column = v->node->column;
     if (!want_map(r, v)) return;
+    size_t problems = r->problems->count;
     check_keys(r, v, rule_keys, COUNT_OF(rule_keys));
+    bool keys_known = r->problems->count == problems; /* else a subject may be there, misspelt */
     read_id(r, v, rule);
     bool decided = read_decision(r, v, rule);
     read_when(r, v, rule);
     struct value actions = member(v, "actions"), resources = member(v, "resources");
     if (require(r, v, &actions)) read_globs(r, &actions, rule->folds, &rule->actions);
     if (resources.node != NULL) read_globs(r, &resources, rule->folds, &rule->resources);
-    read_subjects(r, v, rule, decided);
+    read_subjects(r, v, rule, decided && keys_known);
     read_terms(r, v, rule, decided);
-    default_reason(r, rule);
+    read_reason(r, v, rule);
 }
 
 static void check_unique(struct reader *r, struct map *ids, const struct value *v,

@@ -93,7 +93,11 @@ bool want_list(struct reader *r, const struct value *v, size_t count_max)
 {
     if (v->node->bad) return false;
     if (v->node->json.type != JSON_ARRAY) {
-        complain(r, v, "has to be a list, not %s", type_name(&v->node->json));
+        struct str word = v->node->json.type == JSON_STRING ? v->node->json.string : (struct str){0};
+        if (word.size > 0 && word.size <= 60 && memchr(word.bytes, '\0', word.size) == NULL)
+            complain(r, v, "has to be a list, not a string: write [%.*s]", STR_FORMAT(word));
+        else
+            complain(r, v, "has to be a list, not %s", type_name(&v->node->json));
         return false;
     }
     if (v->node->json.count <= count_max) return true;
@@ -148,7 +152,8 @@ bool want_number(struct reader *r, const struct value *v, double least, double m
 {
     if (v->node->bad) return false;
     if (v->node->json.type != JSON_NUMBER) {
-        complain(r, v, "has to be a number, not %s", type_name(&v->node->json));
+        complain(r, v, "has to be a number from %g to %g, not %s", least, most,
+                 type_name(&v->node->json));
         return false;
     }
     double number = v->node->json.number;
@@ -262,6 +267,6 @@ bool require(struct reader *r, const struct value *map, const struct value *v)
     if (v->node != NULL) return true;
     struct value missing = *v;
     missing.node = map->node;
-    complain(r, &missing, "is required here");
+    complain(r, &missing, "is missing here");
     return false;
 }

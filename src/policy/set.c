@@ -132,6 +132,14 @@ static void rule_init(struct set_rule *r, const struct rule *rule)
                                 rule->actions.globs[i].text.bytes[k];
 }
 
+/* The set's memory is in huge pages, small documents' is not. */
+static const struct rule_told *told_copy(struct policy_set *s, const struct rule_told *told)
+{
+    size_t size = sizeof *told + told->id_size + 1 + told->reason_size + 1;
+    struct rule_told *copy = arena_take(&s->arena, size);
+    return copy == NULL ? NULL : memcpy(copy, told, size);
+}
+
 static bool selector_same(const struct selector *a, const struct selector *b)
 {
     if (a->count != b->count) return false;
@@ -140,9 +148,28 @@ static bool selector_same(const struct selector *a, const struct selector *b)
     return true;
 }
 
+/* A short selector with its patterns in one piece of memory. */
+static const struct selector *selector_copy(struct policy_set *s, const struct selector *from)
+{
+    size_t head = sizeof *from + from->count * sizeof *from->globs, size = head;
+    for (size_t i = 0; i < from->count; i++) size += from->globs[i].text.size;
+    struct selector *copy = arena_take(&s->arena, size);
+    if (copy == NULL) return NULL;
+    struct glob *globs = (struct glob *)(copy + 1);
+    struct buf texts = buf_over((char *)copy + head, size - head);
+    *copy = (struct selector){.globs = globs, .count = from->count};
+    for (size_t i = 0; i < from->count; i++) {
+        globs[i] = from->globs[i];
+        globs[i].text.bytes = texts.bytes + texts.size;
+        buf_put(&texts, from->globs[i].text);
+    }
+    return copy;
+}
+
 /* Selectors that say the same become one, found by their first pattern: the last of that beginning
  * is remembered, which is enough for the usual run of rules for one agent. */
-static bool intern(struct map selectors[2], bool folds, const struct selector **selector)
+static bool intern(struct policy_set *s, struct map selectors[2], bool folds,
+                   const struct selector **selector)
 {
     const struct selector *mine = *selector;
     if (mine->count == 0) return true;
@@ -151,7 +178,9 @@ static bool intern(struct map selectors[2], bool folds, const struct selector **
         *selector = other;
         return true;
     }
-    return map_put(&selectors[folds], mine->globs[0].text, (void *)(uintptr_t)mine);
+    if (mine->index == NULL) *selector = selector_copy(s, mine);
+    return *selector != NULL &&
+           map_put(&selectors[folds], (*selector)->globs[0].text, (void *)(uintptr_t)*selector);
 }
 
 static bool collect_rules(struct policy_set *s, const struct map *numbers, struct map selectors[2])
@@ -169,8 +198,10 @@ static bool collect_rules(struct policy_set *s, const struct map *numbers, struc
             r->document = (uint32_t)i;
             r->shadow = s->documents[i].shadow;
             r->has_limit = d->rules[k].limit != NULL && !r->shadow;
-            if (!resolve_roles(s, numbers, r)) return false;
-            if (!intern(selectors, r->folds, &r->agents) || !intern(selectors, r->folds, &r->users))
+            r->told = told_copy(s, d->rules[k].told);
+            if (r->told == NULL || !resolve_roles(s, numbers, r)) return false;
+            if (!intern(s, selectors, r->folds, &r->agents) ||
+                !intern(s, selectors, r->folds, &r->users))
                 return false;
         }
     }
@@ -180,7 +211,9 @@ static bool collect_rules(struct policy_set *s, const struct map *numbers, struc
 static struct policy_set *set_new(void)
 {
     struct policy_set *s = calloc(1, sizeof *s);
-    if (s != NULL) arena_init(&s->arena, 4096, set_bytes_max);
+    if (s == NULL) return NULL;
+    arena_init(&s->arena, 4096, set_bytes_max);
+    arena_prefer_huge(&s->arena);
     return s;
 }
 
@@ -190,9 +223,9 @@ enum err set_build(const struct policy_set_entry *entries, size_t count, bool as
     struct policy_set *s = set_new();
     struct map numbers = {0}, selectors[2] = {{0}};
     if (s == NULL) return ERR_FULL;
-    bool built = take_documents(s, entries, count, as_enforced) && number_roles(s, &numbers) &&
-                 collect_members(s, &numbers) && collect_rules(s, &numbers, selectors) &&
-                 set_build_groups(s);
+    bool built = take_documents(s, entries, count, as_enforced) && s->rule_count < VALUE_IS_CELL &&
+                 number_roles(s, &numbers) && collect_members(s, &numbers) &&
+                 collect_rules(s, &numbers, selectors) && set_build_groups(s);
     map_fini(&numbers);
     map_fini(&selectors[0]);
     map_fini(&selectors[1]);

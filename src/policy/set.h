@@ -5,9 +5,12 @@
  *
  *   action ──index──▶ group (all rules with one action pattern)
  *                       ├─ few rules:  look at each
- *                       └─ many rules: anyone | agents ──index──▶ rules
- *                                             | users  ──index──▶ rules
- *                                             | each role of the user ──▶ rules
+ *                       └─ many rules: anyone | agents ──index──▶ cell
+ *                                             | users  ──index──▶ cell
+ *                                             | each role of the user ──▶ cell
+ *   cell (all rules with one action and one subject pattern)
+ *     ├─ few with resources:  look at each
+ *     └─ many with resources: the others | resource ──index──▶ rules
  *
  * Shadow documents' rules are in the same index and carry a mark; their roles are left out. */
 #ifndef POLICY_SET_H
@@ -17,8 +20,11 @@
 
 enum {
     GROUP_INDEX_AT =
-        8, /* more rules than this under one action pattern are told apart by subject */
+        8,             /* more rules than this under one action pattern are told apart by subject */
+    CELL_SPLIT_AT = 8, /* more with resources than this under one subject pattern, by resource */
     NO_RULE = UINT32_MAX,
+    VALUE_IS_CELL = 1 << 30, /* marks a cell's number among numbers of rules; more are refused */
+    VALUE_IS_OWN = 1 << 30,  /* marks a rule's number among numbers of groups */
 };
 
 struct set_document {
@@ -27,12 +33,15 @@ struct set_document {
     bool shadow;
 };
 
-/* What evaluation needs of a rule in one cache line; the rest is asked of the winner only. */
+/* What evaluation needs of a rule in one cache line; of the winner it asks `told` besides. What is
+ * at hand then depends on one line after the other as little as can be: a set of 100,000 rules is
+ * in no cache, and a decision waits for each line that it could not ask for before. */
 struct set_rule {
     _Alignas(64) const struct rule *rule;
     const struct selector *agents, *users; /* rules that select the same share one: it stays warm */
     const struct gate *gate;               /* NULL: none, or a deny */
     const uint32_t *roles; /* numbers of the roles it selects that exist in this tenant */
+    const struct rule_told *told;
     uint32_t role_count;
     uint32_t document;
     uint8_t decision; /* enum verdict */
@@ -43,15 +52,36 @@ struct set_rule {
 };
 _Static_assert(sizeof(struct set_rule) == 64, "one cache line");
 
-struct role_rule { /* sorted by role */
-    uint32_t role, rule;
+/* Rules with resources, told apart by them. */
+struct resource_split {
+    const uint32_t *anywhere; /* those without */
+    size_t anywhere_count;
+    const struct index *named;
+    const uint32_t *unnamed; /* those that a request without a whole resource meets as well */
+    size_t unnamed_count;
+};
+
+struct cell {
+    const uint32_t *rules;
+    size_t count;
+    const struct resource_split *resources; /* NULL: look at each rule */
+};
+
+/* From a subject to rules: a value of the index is a rule, or a cell's number with its mark. */
+struct axis {
+    const struct index *index; /* NULL: none */
+    const struct cell *cells;
+};
+
+struct role_cell { /* sorted by role */
+    uint32_t role;
+    struct cell cell;
 };
 
 struct subject_index {
-    const uint32_t *anyone;
-    size_t anyone_count;
-    const struct index *agents, *users; /* NULL: none */
-    const struct role_rule *by_role;
+    struct cell anyone;
+    struct axis agents, users;
+    const struct role_cell *by_role;
     size_t by_role_count;
 };
 
@@ -81,6 +111,7 @@ struct policy_set {
     size_t rule_count;
     struct group *groups;
     size_t group_count;
+    struct group *own; /* by rule: of its first pattern that no other rule has */
     const struct index *actions;
     struct str *role_names; /* by number */
     size_t role_count;
@@ -105,5 +136,9 @@ void *arena_lines(struct arena *arena, size_t size);
 
 /* groups.c: fills groups and the action index from s->rules. False: out of memory. */
 bool set_build_groups(struct policy_set *s);
+
+/* subjects.c: of a group's many rules. NULL: out of memory. */
+const struct subject_index *subjects_build(struct policy_set *s, const uint32_t *rules,
+                                           size_t count);
 
 #endif

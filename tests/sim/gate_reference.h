@@ -53,8 +53,8 @@ static inline bool applies(const struct ref_rule *r, const struct ref_request *q
     for (size_t i = 0; q->person && i < r->roles.count; i++)
         who |= has_role(r->roles.list[i], q->subject, strict);
     bool what = matches(&r->actions, action, strict);
-    bool where = r->resources.count == 0 ||
-                 (q->has_resource ? matches(&r->resources, q->resource, strict) : strict);
+    bool where = r->resources.count == 0 || (strict && (!q->has_resource || q->partial)) ||
+                 (q->has_resource && matches(&r->resources, q->resource, strict));
     return who && what && where;
 }
 

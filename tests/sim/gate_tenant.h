@@ -80,6 +80,7 @@ enum { VOTES = 2 * RULES * DOCUMENTS, AMOUNTS = 8 };
 
 struct ref_request {
     bool person, has_resource, has_confidence, has_scope, has_token_scope;
+    bool partial; /* the resource's type is missing: it is a bare id */
     char subject[TEXT], action[TEXT], resource[TEXT], acting_for[TEXT];
     double confidence;
     struct globs scope, token_scope;
@@ -217,8 +218,41 @@ static inline void make_limit(struct ref_limit *l)
     l->asks = percent(50);
 }
 
+/* What many rules of a document have in common, so that only the rest tells them apart; "":
+ * nothing. */
+struct crowd {
+    char action[TEXT], agent[TEXT], user[TEXT];
+    unsigned resources; /* percent of its rules that have some */
+};
+
+static inline void make_crowd(struct crowd *c)
+{
+    make_name(c->action);
+    if (percent(50)) make_pattern(c->action);
+    c->agent[0] = c->user[0] = '\0';
+    if (percent(60)) name_bot(c->agent);
+    if (percent(30)) name_person(c->user);
+    if (percent(30)) put(c->agent, "*");
+    c->resources = percent(50) ? 90 : 30;
+}
+
+/* One subject for many, and many resources that differ. */
+static inline void crowd_in(struct ref_rule *r, const struct crowd *c)
+{
+    if (c->agent[0] != '\0') {
+        memset(&r->agents, 0, sizeof r->agents);
+        add(&r->agents, c->agent);
+    }
+    if (c->user[0] != '\0') {
+        memset(&r->users, 0, sizeof r->users);
+        add(&r->users, c->user);
+    }
+    memset(&r->resources, 0, sizeof r->resources);
+    if (percent(c->resources)) make_patterns(&r->resources, pattern_count(), make_resource);
+}
+
 static inline void make_rule(struct ref_rule *r, size_t document, size_t number,
-                             const char *crowded)
+                             const struct crowd *crowd)
 {
     static const enum verdict decisions[] = {VERDICT_ALLOW,   VERDICT_ALLOW,        VERDICT_ALLOW,
                                              VERDICT_COMPUTE, VERDICT_HUMAN_REVIEW, VERDICT_DENY};
@@ -226,8 +260,8 @@ static inline void make_rule(struct ref_rule *r, size_t document, size_t number,
     snprintf(r->id, TEXT, "r%zu", number);
     r->document = document;
     r->decision = decisions[below(6)];
-    if (crowded != NULL)
-        add(&r->actions, crowded);
+    if (crowd != NULL)
+        add(&r->actions, crowd->action);
     else
         make_patterns(&r->actions, pattern_count(), make_name);
     bool strict = r->decision == VERDICT_DENY || r->decision == VERDICT_HUMAN_REVIEW;
@@ -238,6 +272,7 @@ static inline void make_rule(struct ref_rule *r, size_t document, size_t number,
         if (r->agents.count + r->users.count + r->roles.count == 0) add(&r->agents, "*");
     }
     if (percent(strict ? 50 : 20)) make_patterns(&r->resources, pattern_count(), make_resource);
+    if (crowd != NULL && percent(80)) crowd_in(r, crowd);
     if (percent(25)) make_gate(&r->gate);
     r->approvals = 1, r->expires_s = 1800, r->good_s = 900;
     if (r->decision != VERDICT_DENY && percent(50)) {
@@ -265,13 +300,12 @@ static inline void make_document(struct ref_document *d, size_t number)
         put(d->roles[i].name, i == 0 ? "ops" : "fin");
         make_patterns(&d->roles[i].members, 1 + below(ROLE_GLOBS), name_person);
     }
-    char crowded[TEXT];
-    make_name(crowded);
-    if (percent(50)) make_pattern(crowded);
-    bool crowd = percent(25);
-    d->rule_count = crowd ? 12 + below(RULES - 12) : 1 + below(8);
+    struct crowd crowd;
+    make_crowd(&crowd);
+    bool crowded = percent(25);
+    d->rule_count = crowded ? 12 + below(RULES - 12) : 1 + below(8);
     for (size_t i = 0; i < d->rule_count; i++)
-        make_rule(&d->rules[i], number, i, crowd && percent(80) ? crowded : NULL);
+        make_rule(&d->rules[i], number, i, crowded && percent(80) ? &crowd : NULL);
 }
 
 static inline void make_request(struct ref_request *q)
@@ -279,17 +313,21 @@ static inline void make_request(struct ref_request *q)
     memset(q, 0, sizeof *q);
     q->person = percent(30);
     make_subject(q->subject, q->person);
-    if (percent(70)) {
+    const struct ref_document *d = &documents[below(document_count)];
+    const struct ref_rule *r = &d->rules[below(d->rule_count)];
+    if (percent(60))
         make_name(q->action);
-    } else { /* one that some rule spells */
-        const struct ref_document *d = &documents[below(document_count)];
-        const struct globs *g = &d->rules[below(d->rule_count)].actions;
-        put(q->action, g->list[below(g->count)]);
-    }
+    else /* one that some rule spells */
+        put(q->action, r->actions.list[below(r->actions.count)]);
     strange(q->action);
     if (percent(10)) strange(q->subject);
-    q->has_resource = percent(60);
+    q->has_resource = percent(70);
     if (q->has_resource) make_resource(q->resource);
+    if (q->has_resource && r->resources.count > 0 && percent(30))
+        put(q->resource, r->resources.list[below(r->resources.count)]);
+    if (q->has_resource && percent(10)) strange(q->resource);
+    q->partial = q->has_resource && percent(15);
+    if (q->partial) make_name(q->resource);
     q->has_scope = percent(10);
     if (q->has_scope) make_patterns(&q->scope, below(3), make_name);
     q->has_token_scope = percent(10);

@@ -14,8 +14,9 @@
  *     shares no code with the evaluator (own glob matcher, own order, own joining).
  *
  * Names and patterns come from a small vocabulary, so that they meet often; some rules pile up
- * under one action, some selectors are long, some names have odd characters. A failure prints
- * the seed that repeats it. */
+ * under one action, or one action and subject with resources that differ, some selectors are long,
+ * some names have odd characters, some resources no type. A failure prints the seed that repeats
+ * it. */
 #include "base/limits.h"
 #include "base/world.h"
 #include "sim/gate_reference.h"
@@ -128,6 +129,7 @@ static void evaluate(const struct ref_request *q, struct policy_outcome *o, stru
     if (q->acting_for[0] != '\0') p.acting_for = str_from(q->acting_for);
     *(q->person ? &p.user : &p.actor) = str_from(q->subject);
     if (q->has_resource) p.resource = str_from(q->resource);
+    p.resource_partial = q->partial;
     struct policy_explain explain = {.considered = on_considered, .context = e};
     arena_reset(&arena);
     p.args = amount_tree(q->amount[0], NULL);

@@ -37,6 +37,7 @@ struct cel_node {
     uint16_t function;    /* NODE_CALL: enum cel_function_id; FUNCTIONS: by name */
     uint32_t slot;        /* of the variable or local; NODE_MACRO, NODE_BIND: of the first local */
     uint32_t offset, end; /* bytes of the source that this is made of */
+    uint32_t from, to;    /* the same with the brackets that it stands in */
     uint32_t place;       /* what to point at: the operator, the name */
     uint32_t count;
     struct cel_node **children;

@@ -93,6 +93,13 @@ bool cel_program_reads(const struct cel_program *program, size_t variable)
     return (program->reads >> (variable < 63 ? variable : 63) & 1) != 0;
 }
 
+bool cel_program_looks_up(const struct cel_program *program)
+{
+    for (uint32_t i = 0; i < program->count; i++)
+        if (program->code[i].op == OP_CALL && program->code[i].b == FUNCTION_INDEX) return true;
+    return false;
+}
+
 enum err cel_put_tree(struct buf *out, struct str text, const struct cel_environment *environment,
                       struct cel_problems *ret_problems)
 {
@@ -121,7 +128,7 @@ const char *cel_op_name(enum cel_op op)
 static bool has_constant(enum cel_op op)
 {
     return op == OP_CONST || op == OP_SELECT || op == OP_VARIABLE_SELECT || op == OP_LOCAL_SELECT ||
-           op == OP_HAS || op == OP_COMPARE_CONST || op == OP_EQUAL_CONST || op == OP_IN_CONST ||
+           op == OP_HAS || op == OP_VARIABLE_HAS || op == OP_COMPARE_CONST || op == OP_EQUAL_CONST || op == OP_IN_CONST ||
            op == OP_IN_SET;
 }
 
@@ -146,6 +153,7 @@ static void put_operands(struct buf *out, const struct cel_program *p,
     case OP_LIST:
     case OP_MAP: buf_printf(out, " %u", i->c); break;
     case OP_VARIABLE_SELECT:
+    case OP_VARIABLE_HAS:
     case OP_LOCAL_SELECT:
     case OP_LIST_DONE:
     case OP_MAP_DONE:

@@ -38,8 +38,7 @@
  *
  * Where the specification and its reference implementation (cel-go) differ, the specification holds:
  * a key that is twice in a map literal is an error, so is has(e.f) where e is no map, and indexOf
- * from beyond the text; getMilliseconds of a duration is what is below the second; bitShiftRight
- * keeps the sign; format's %s of bytes replaces what is no UTF-8. Durations are exact where that
+ * from beyond the text; getMilliseconds of a duration is what is below the second; format's %s of bytes replaces what is no UTF-8. Durations are exact where that
  * one goes by way of doubles. As there, an integer beside a double is compared as one, nothing is
  * less or greater than NaN, and string(1000000.0) is "1e+06". Regular expressions, zones, ranges,
  * times and durations that are constants and wrong are refused when the program is made. */
@@ -198,6 +197,8 @@ void cel_program_fini(struct cel_program *program); /* NULL is fine */
 const struct cel_type *cel_program_type(const struct cel_program *program);
 /* Whether the program looks at this variable at all, so that a caller need not make it. */
 bool cel_program_reads(const struct cel_program *program, size_t variable);
+/* Whether some key or index is known only when it is run: a[b], not a.b or a["b"]. */
+bool cel_program_looks_up(const struct cel_program *program);
 
 /* The typed tree of an expression, one node a line; and a program's instructions. */
 enum err cel_put_tree(struct buf *out, struct str text, const struct cel_environment *environment,

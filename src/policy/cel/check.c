@@ -171,6 +171,12 @@ static void take_namespace(struct checker *c, struct cel_node *n, const struct s
     n->count--;
 }
 
+static bool is_number(const struct cel_type *type)
+{
+    unsigned tag = cel_type_resolved(type)->tag;
+    return tag == CEL_INT || tag == CEL_UINT || tag == CEL_DOUBLE;
+}
+
 static void tell_no_overload(struct checker *c, const struct cel_node *n,
                              const struct cel_type *const *types)
 {
@@ -182,13 +188,32 @@ static void tell_no_overload(struct checker *c, const struct cel_node *n,
     }
     list[out.size] = '\0';
     if (n->function <= FUNCTION_INDEX && n->count == 2)
-        problem(c, n->place, "no overload: %s %.*s %s", show(types[0]).text, (int)n->name.size - 2,
-                n->name.bytes + 1, show(types[1]).text);
+        problem(c, n->place, "%s %.*s %s is not possible%s", show(types[0]).text, (int)n->name.size - 2,
+                n->name.bytes + 1, show(types[1]).text,
+                is_number(types[0]) && is_number(types[1])
+                    ? ": convert one, as in double(2) or int(2.0)"
+                    : "");
     else if (n->has_receiver)
-        problem(c, n->place, "no overload: %s.%.*s(%s)", show(types[0]).text, STR_FORMAT(n->name),
+        problem(c, n->place, "there is no %s.%.*s(%s)", show(types[0]).text, STR_FORMAT(n->name),
                 list);
     else
-        problem(c, n->place, "no overload: %.*s(%s)", STR_FORMAT(n->name), list);
+        problem(c, n->place, "there is no %.*s(%s)", STR_FORMAT(n->name), list);
+}
+
+/* "; did you mean startsWith?", or nothing. Operators have no letter in front. */
+static const char *suggested_function(struct checker *c, struct str name)
+{
+    const char *names[FUNCTIONS + 8] = {"has", "all", "exists", "exists_one", "map", "filter"};
+    size_t count = 6;
+    for (size_t i = 0; i < FUNCTIONS; i++) {
+        struct str one = arena_copy(c->arena, cel_functions[i].name);
+        if (str_is_absent(one)) return "";
+        if (one.bytes[0] >= 'a' && one.bytes[0] <= 'z') names[count++] = one.bytes;
+    }
+    const char *near = nearest_word(name, names, count);
+    if (near == NULL) return "";
+    struct str text = arena_printf(c->arena, "; did you mean %s?", near);
+    return str_is_absent(text) ? "" : text.bytes;
 }
 
 static const struct cel_type *check_call(struct checker *c, struct cel_node *n,
@@ -203,7 +228,8 @@ static const struct cel_type *check_call(struct checker *c, struct cel_node *n,
     if (types == NULL) return dyn();
     for (uint32_t i = 0; i < n->count; i++) types[i] = check_node(c, n->children[i], scope);
     if (n->function == FUNCTIONS) {
-        problem(c, n->place, "there is no function \"%.*s\"", STR_FORMAT(n->name));
+        problem(c, n->place, "there is no function \"%.*s\"%s", STR_FORMAT(n->name),
+                suggested_function(c, n->name));
         return dyn();
     }
     const struct cel_type *result = cel_function_result(

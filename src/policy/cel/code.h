@@ -25,16 +25,17 @@
     OP(VARIABLE, 1)          /* push variable c */                                                \
     OP(LOCAL, 1)             /* push local c */                                                   \
     OP(SELECT, 0)            /* replace a map by its field c */                                   \
-    OP(VARIABLE_SELECT, 1)   /* push field c of variable b */                                     \
+    OP(VARIABLE_SELECT, 1)   /* push field c of variable b; a: memo a - 1 keeps it (0: none) */   \
     OP(LOCAL_SELECT, 1)      /* push field c of local b */                                        \
     OP(HAS, 0)               /* replace a map by whether it has field c */                        \
+    OP(VARIABLE_HAS, 1)      /* push whether variable b has field c; a: as above */               \
     OP(CALL, 1)              /* take a arguments, push what function b gives (the depth: 1 - a) */\
     OP(COMPARE, -1)          /* take two, push whether their order is one of the mask a */        \
     OP(COMPARE_CONST, 0)     /* the same with constant c; b: constant c + 1 is it as a double */  \
     OP(EQUAL, -1)            /* take two, push whether they are equal (a: are not) */             \
     OP(EQUAL_CONST, 0)       /* the same with constant c */                                       \
     OP(IN_CONST, 0)          /* replace a value by whether it is in the constant list c */        \
-    OP(IN_SET, 0)            /* the same for a constant map whose keys are a list of strings */   \
+    OP(IN_SET, 0)            /* the same; the list is of strings, and set b is made of it */      \
     OP(NOT, 0)                                                                                    \
     OP(JUMP, 0)              /* to c */                                                           \
     OP(BRANCH, -1)           /* take a bool, jump to c where it is false */                       \
@@ -89,14 +90,20 @@ struct cel_walk_plan {
     uint32_t cost; /* of one turn: its instructions */
 };
 
+struct cel_set;
+
+enum { MEMOS_MAX = 8 }; /* fields of variables that are used again and looked for once */
+
 struct cel_program {
     const struct cel_instruction *code;
     const uint32_t *places;   /* line << 16 | column of each, for errors */
     const uint16_t *handlers; /* of each: place in handler + 1; 0: none */
     const struct cel_handler *handler;
     const struct cel_value *constants;
+    const struct str *names; /* what errors tell of: the constants that are texts, cut short */
     const struct cel_walk_plan *walks;
-    uint32_t count, constant_count, walk_count, local_count, stack_max;
+    const struct cel_set *const *sets;
+    uint32_t count, constant_count, walk_count, local_count, stack_max, memo_count;
     uint64_t reads; /* bits of the first 63 variables; the last bit: of any other */
     const struct cel_type *type;
     struct cel_regex **regexes; /* to be freed */

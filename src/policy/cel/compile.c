@@ -5,11 +5,12 @@
 #include "policy/cel/compile.h"
 
 #include "policy/cel/place.h"
+#include "policy/cel/set.h"
 #include "policy/cel/zone.h"
 
 enum {
     CODE_MAX = 60000, /* instructions: handlers count in 16 bits */
-    SET_FROM = 8,     /* strings from which `in [constants]` is worth a hash index */
+    FIELDS_MAX = 32,  /* of variables that are remembered, to see that they are used again */
     COPY_DEPTH_MAX = CEL_DEPTH_MAX + 8,
 };
 
@@ -19,9 +20,18 @@ struct pile {
     size_t count, room;
 };
 
+/* A field of a variable, and the first instruction that looked for it. */
+struct field {
+    uint32_t name, at;
+    uint16_t variable;
+    uint8_t memo; /* + 1; 0: none, it is used once so far */
+};
+
 struct emitter {
     const struct cel_compilation *c;
-    struct pile code, places, handlers, handler, constants, walks, regexes;
+    struct pile code, places, handlers, handler, constants, walks, regexes, sets;
+    struct field fields[FIELDS_MAX];
+    uint32_t field_count, memo_count;
     uint32_t depth, stack_max, local_count, walks_open, walk_count;
     uint64_t reads;
     bool failed;
@@ -189,19 +199,41 @@ static void emit_name(struct emitter *e, const struct cel_node *n)
     }
 }
 
+/* The memo for a field that the next instruction looks for: 0 where nothing else does so far. At the
+ * second use the first one's instruction learns of it too. */
+static uint8_t memo_of(struct emitter *e, uint16_t variable, uint32_t name)
+{
+    for (uint32_t i = 0; i < e->field_count; i++) {
+        struct field *f = &e->fields[i];
+        if (f->variable != variable || f->name != name) continue;
+        if (f->memo == 0 && e->memo_count < MEMOS_MAX && !e->failed) {
+            f->memo = (uint8_t)++e->memo_count;
+            pile_at(&e->code, struct cel_instruction, f->at)->a = f->memo;
+        }
+        return f->memo;
+    }
+    if (e->field_count < FIELDS_MAX)
+        e->fields[e->field_count++] =
+            (struct field){.name = name, .at = here(e), .variable = variable};
+    return 0;
+}
+
 static void emit_select(struct emitter *e, const struct cel_node *n)
 {
     const struct cel_node *of = n->children[0];
     uint32_t name = name_constant(e, n->name);
-    if (n->kind == NODE_SELECT && of->kind == NODE_NAME && of->slot <= UINT16_MAX &&
-        (of->reference == REFERENCE_VARIABLE || of->reference == REFERENCE_LOCAL)) {
-        bool is_local = of->reference == REFERENCE_LOCAL;
-        if (!is_local) e->reads |= (uint64_t)1 << (of->slot < 63 ? of->slot : 63);
-        put(e, n, is_local ? OP_LOCAL_SELECT : OP_VARIABLE_SELECT, 0, of->slot, name, 1);
-        return;
+    bool is_name = of->kind == NODE_NAME && of->slot <= UINT16_MAX, asks = n->kind == NODE_HAS;
+    if (is_name && of->reference == REFERENCE_VARIABLE) {
+        uint16_t variable = (uint16_t)of->slot;
+        e->reads |= (uint64_t)1 << (variable < 63 ? variable : 63);
+        put(e, n, asks ? OP_VARIABLE_HAS : OP_VARIABLE_SELECT, memo_of(e, variable, name),
+            variable, name, 1);
+    } else if (is_name && of->reference == REFERENCE_LOCAL && !asks) {
+        put(e, n, OP_LOCAL_SELECT, 0, of->slot, name, 1);
+    } else {
+        emit(e, of);
+        put(e, n, asks ? OP_HAS : OP_SELECT, 0, 0, name, 0);
     }
-    emit(e, of);
-    put(e, n, n->kind == NODE_HAS ? OP_HAS : OP_SELECT, 0, 0, name, 0);
 }
 
 /* ---- calls ---- */
@@ -258,39 +290,26 @@ static void emit_comparison(struct emitter *e, const struct cel_node *n)
     put(e, n, mask != 0 ? OP_COMPARE : OP_EQUAL, mask != 0 ? mask : negates, 0, 0, -1);
 }
 
-static bool is_set(struct cel_value list)
+/* The number of the set that is made of constant `at`. */
+static uint32_t add_set(struct emitter *e, uint32_t at)
 {
-    if (list.kind != CEL_LIST || list.form != CEL_OWN || list.size < SET_FROM) return false;
-    for (uint32_t i = 0; i < list.size; i++)
-        if (list.items[i].kind != CEL_STRING) return false;
-    return true;
-}
-
-/* The strings as keys of a map, each once. */
-static struct cel_value make_set(struct emitter *e, struct cel_value list)
-{
-    struct cel_meter m = {.arena = e->c->scratch, .cost_left = UINT64_MAX, .memory_left = SIZE_MAX};
-    struct cel_value *pairs = cel_take_values(&m, (size_t)list.size * 2);
-    if (pairs == NULL) return cel_fail(CEL_FAULT_MEMORY, NULL);
-    for (uint32_t i = 0; i < list.size; i++) {
-        pairs[2 * (size_t)i] = list.items[i];
-        pairs[2 * (size_t)i + 1] = cel_bool(true);
-    }
-    return cel_map_make(&m, pairs, list.size);
+    const struct cel_set **set = pile_add(e, &e->sets, sizeof(struct cel_set *));
+    if (set == NULL || e->failed) return 0;
+    *set = cel_set_make(*pile_at(&e->constants, struct cel_value, at), e->c->arena);
+    if (*set == NULL) e->failed = true;
+    return (uint32_t)e->sets.count - 1;
 }
 
 static bool emit_in(struct emitter *e, const struct cel_node *n)
 {
     const struct cel_node *list = n->children[1];
     if (list->kind != NODE_LITERAL || list->value.kind != CEL_LIST) return false;
-    struct cel_value set =
-        is_set(list->value) ? make_set(e, list->value) : cel_fail(CEL_FAULT_NONE, NULL);
     emit(e, n->children[0]);
-    if (cel_is_error(set))
-        put(e, n, OP_IN_CONST, 0, 0, constant(e, list->value),
-            0); /* a string that is there twice, too */
+    uint32_t at = constant(e, list->value);
+    if (!e->failed && e->sets.count < UINT16_MAX && cel_set_fits(list->value))
+        put(e, n, OP_IN_SET, 0, add_set(e, at), at, 0);
     else
-        put(e, n, OP_IN_SET, 0, 0, constant(e, set), 0);
+        put(e, n, OP_IN_CONST, 0, 0, at, 0);
     return true;
 }
 
@@ -573,6 +592,17 @@ static const void *move(struct emitter *e, const struct pile *p, size_t size)
     return bytes;
 }
 
+static const struct str *make_names(struct emitter *e)
+{
+    struct str *names = arena_array(e->c->arena, struct str, e->constants.count + 1);
+    for (uint32_t i = 0; names != NULL && i < e->constants.count; i++) {
+        const struct cel_value *v = pile_at(&e->constants, struct cel_value, i);
+        if (v->kind == CEL_STRING) names[i] = cel_about(cel_text(*v));
+    }
+    if (names == NULL) e->failed = true;
+    return names;
+}
+
 static struct cel_program *assemble(struct emitter *e)
 {
     struct cel_program *p = arena_new(e->c->arena, struct cel_program);
@@ -583,12 +613,15 @@ static struct cel_program *assemble(struct emitter *e)
         .handlers = move(e, &e->handlers, sizeof(uint16_t)),
         .handler = move(e, &e->handler, sizeof(struct cel_handler)),
         .constants = move(e, &e->constants, sizeof(struct cel_value)),
+        .names = make_names(e),
         .walks = move(e, &e->walks, sizeof(struct cel_walk_plan)),
+        .sets = move(e, &e->sets, sizeof(struct cel_set *)),
         .count = here(e),
         .constant_count = (uint32_t)e->constants.count,
         .walk_count = e->walk_count,
         .local_count = e->local_count,
         .stack_max = e->stack_max,
+        .memo_count = e->memo_count,
         .reads = e->reads,
         .type = copy_type(e->c->arena, e->c->type),
         .regex_count = (uint32_t)e->regexes.count,

@@ -137,15 +137,19 @@ const struct cel_type *cel_function_result(struct cel_types *types, enum cel_fun
     return result;
 }
 
-struct cel_value cel_fail_text(struct cel_meter *m, enum cel_fault fault, struct str about)
+struct str cel_about(struct str text)
 {
     enum { ABOUT_MAX = 120 };
-    if (about.size > ABOUT_MAX) {
-        size_t wrong;
-        about.size = ABOUT_MAX;
-        if (!str_is_utf8(about, &wrong)) about.size = wrong;
-    }
-    struct cel_value text = cel_copy_text(m, CEL_STRING, about);
+    size_t wrong;
+    if (text.size <= ABOUT_MAX) return text;
+    text.size = ABOUT_MAX;
+    if (!str_is_utf8(text, &wrong)) text.size = wrong;
+    return text;
+}
+
+struct cel_value cel_fail_text(struct cel_meter *m, enum cel_fault fault, struct str about)
+{
+    struct cel_value text = cel_copy_text(m, CEL_STRING, cel_about(about));
     struct str *kept = cel_is_error(text) ? NULL : cel_take(m, sizeof *kept);
     if (kept != NULL) *kept = cel_text(text);
     return cel_fail(fault, kept);

@@ -50,6 +50,9 @@ const struct cel_type *cel_function_result(struct cel_types *types, enum cel_fun
 static inline struct cel_value cel_no_overload(void) { return cel_fail(CEL_FAULT_OVERLOAD, NULL); }
 static inline bool cel_is(struct cel_value v, enum cel_kind kind) { return v.kind == kind; }
 
+/* As much of a text as an error tells of. */
+struct str cel_about(struct str text);
+
 /* An error that tells of a text of the run (copied). */
 struct cel_value cel_fail_text(struct cel_meter *m, enum cel_fault fault, struct str about);
 

@@ -251,7 +251,7 @@ static void lex_string(struct cel_lexer *l, struct cel_token *t, bool is_raw, bo
     t->text = str_of(to, size);
 }
 
-/* r"", b"", rb"", br"" in either case. */
+/* r"", b"", br"" in either case; the grammar has no rb"". */
 static bool string_prefix(const struct cel_lexer *l, bool *ret_raw, bool *ret_bytes,
                           uint32_t *ret_quote)
 {
@@ -261,7 +261,7 @@ static bool string_prefix(const struct cel_lexer *l, bool *ret_raw, bool *ret_by
         int c = byte_at(l, at) | 0x20;
         if (c == 'r' && !*ret_raw)
             *ret_raw = true;
-        else if (c == 'b' && !*ret_bytes)
+        else if (c == 'b' && !*ret_bytes && !*ret_raw)
             *ret_bytes = true;
         else
             break;

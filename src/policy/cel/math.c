@@ -126,16 +126,15 @@ struct cel_value math_bit_not(struct cel_meter *m, const struct cel_value *a, ui
     return with_bits(a[0], ~a[0].natural);
 }
 
+/* Of the bits alone: what is shifted in is 0 on both sides, whatever the sign, and 64 or more leave
+ * nothing (cel-go's ext/README.md, and the specification's math_ext tests). */
 static struct cel_value shift(const struct cel_value *a, bool left)
 {
     if ((a[0].kind != CEL_INT && a[0].kind != CEL_UINT) || a[1].kind != CEL_INT)
         return cel_no_overload();
     if (a[1].integer < 0) return cel_fail(CEL_FAULT_ARGUMENT, NULL);
-    unsigned by = a[1].integer > 63 ? 64 : (unsigned)a[1].integer;
-    if (left) return with_bits(a[0], by == 64 ? 0 : a[0].natural << by);
-    if (a[0].kind == CEL_INT)
-        return cel_int(a[0].integer >> (by == 64 ? 63 : by)); /* gcc and clang keep the sign */
-    return cel_uint(by == 64 ? 0 : a[0].natural >> by);
+    if (a[1].integer > 63) return with_bits(a[0], 0);
+    return with_bits(a[0], left ? a[0].natural << a[1].integer : a[0].natural >> a[1].integer);
 }
 
 struct cel_value math_bit_shift_left(struct cel_meter *m, const struct cel_value *a, uint32_t count)

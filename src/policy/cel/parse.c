@@ -38,6 +38,7 @@ struct cel_node *cel_node_new(struct cel_parser *p, enum cel_node_kind kind, uin
     }
     *n = (struct cel_node){.kind = (uint8_t)kind,
                            .offset = offset,
+                           .from = offset,
                            .place = place,
                            .count = (uint32_t)children,
                            .function = FUNCTIONS,
@@ -54,7 +55,7 @@ struct cel_node *cel_node_close(struct cel_parser *p, struct cel_node *node)
     for (uint32_t i = 0; i < node->count; i++)
         if (node->children[i] != NULL && node->children[i]->depth > deepest)
             deepest = node->children[i]->depth;
-    node->end = p->last_end;
+    node->end = node->to = p->last_end;
     node->depth = (uint8_t)(deepest + 1);
     if (deepest + 1 <= CEL_DEPTH_MAX) return node;
     cel_problem_add(p->problems, p->text, node->offset,
@@ -96,8 +97,13 @@ static void expected(struct cel_parser *p, const char *what)
         while (shown < (int)(p->token.end - at) &&
                ((unsigned char)p->text.bytes[at + (uint32_t)shown] & 0xC0) == 0x80)
             shown++;
-        cel_problem_add(p->problems, p->text, at, "%s is expected here, not \"%.*s\"", what, shown,
-                        p->text.bytes + at);
+        struct str found = str_of(p->text.bytes + at, (size_t)shown);
+        const char *hint = str_equal(found, STR("and"))   ? "; \"and\" is written &&"
+                           : str_equal(found, STR("or"))  ? "; \"or\" is written ||"
+                           : str_equal(found, STR("not")) ? "; \"not\" is written !"
+                                                          : "";
+        cel_problem_add(p->problems, p->text, at, "%s is expected here, not \"%.*s\"%s", what,
+                        STR_FORMAT(found), hint);
     }
 }
 
@@ -202,7 +208,7 @@ static struct cel_node *parse_int(struct cel_parser *p, bool negative, uint32_t 
     }
     struct cel_node *n =
         literal(p, cel_int(negative ? (int64_t)(0 - magnitude) : (int64_t)magnitude));
-    if (is_sound(n)) n->offset = offset;
+    if (is_sound(n)) n->offset = n->from = offset;
     return n;
 }
 
@@ -281,6 +287,10 @@ static struct cel_node *parse_primary(struct cel_parser *p)
         step(p);
         n = parse_expression(p);
         expect(p, TOKEN_CLOSE);
+        if (is_sound(n)) {
+            n->from = offset;
+            n->to = p->last_end;
+        }
         return n;
     case TOKEN_OPEN_BRACKET:
         n = cel_node_new(p, NODE_LIST, offset, offset, 0);
@@ -300,7 +310,7 @@ static struct cel_node *parse_primary(struct cel_parser *p)
 static struct cel_node *call_of(struct cel_parser *p, enum cel_function_id function, uint32_t place,
                                 struct cel_node *left, struct cel_node *right)
 {
-    struct cel_node *n = cel_node_new(p, NODE_CALL, left->offset < place ? left->offset : place,
+    struct cel_node *n = cel_node_new(p, NODE_CALL, left->from < place ? left->from : place,
                                       place, right == NULL ? 1 : 2);
     if (!is_sound(n)) return n;
     n->function = (uint16_t)function;
@@ -321,7 +331,7 @@ static struct cel_node *parse_member(struct cel_parser *p)
                 recover(p);
                 return n;
             }
-            n = parse_named(p, n, false, n->offset);
+            n = parse_named(p, n, false, n->from);
         } else if (accept(p, TOKEN_OPEN_BRACKET)) {
             struct cel_node *key = parse_expression(p);
             expect(p, TOKEN_CLOSE_BRACKET);
@@ -412,13 +422,13 @@ static struct cel_node *balance(struct cel_parser *p, enum cel_node_kind kind,
 {
     if (count == 1) return terms[0];
     uint32_t half = count / 2;
-    struct cel_node *n = cel_node_new(p, kind, terms[0]->offset, places[half], 2);
+    struct cel_node *n = cel_node_new(p, kind, terms[0]->from, places[half], 2);
     if (!is_sound(n)) return n;
     n->children[0] = balance(p, kind, terms, places, half);
     n->children[1] = balance(p, kind, terms + half, places + half, count - half);
-    uint32_t end = n->children[1]->end;
+    uint32_t end = n->children[1]->to;
     n = cel_node_close(p, n);
-    n->end = end;
+    n->end = n->to = end;
     return n;
 }
 
@@ -462,7 +472,7 @@ static struct cel_node *parse_expression(struct cel_parser *p)
     struct cel_node *n = parse_logic(p, NODE_OR);
     uint32_t place = p->token.offset;
     if (accept(p, TOKEN_QUESTION)) {
-        struct cel_node *choice = cel_node_new(p, NODE_CHOICE, n->offset, place, 3);
+        struct cel_node *choice = cel_node_new(p, NODE_CHOICE, n->from, place, 3);
         struct cel_node *yes = parse_logic(p, NODE_OR);
         expect(p, TOKEN_COLON);
         struct cel_node *no = parse_expression(p);

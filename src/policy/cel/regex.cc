@@ -10,6 +10,7 @@
 
 struct cel_regex {
     re2::RE2 compiled;
+    size_t size = 0;
     cel_regex(const re2::StringPiece &pattern, const re2::RE2::Options &options)
         : compiled(pattern, options)
     {
@@ -25,7 +26,11 @@ struct cel_regex *cel_regex_create(const char *pattern, size_t size, char *ret_e
     std::string error;
     if (size <= REGEX_PATTERN_MAX) {
         auto *regex = new (std::nothrow) cel_regex(re2::StringPiece(pattern, size), options);
-        if (regex != nullptr && regex->compiled.ok()) return regex;
+        if (regex != nullptr && regex->compiled.ok()) {
+            int instructions = regex->compiled.ProgramSize();
+            regex->size = instructions < 0 ? SIZE_MAX / 4096 : static_cast<size_t>(instructions);
+            return regex;
+        }
         if (regex != nullptr) error = regex->compiled.error();
         why = error.c_str();
         delete regex;
@@ -58,8 +63,4 @@ bool cel_regex_search(const struct cel_regex *regex, const char *text, size_t si
     return true;
 }
 
-size_t cel_regex_size(const struct cel_regex *regex)
-{
-    int size = regex->compiled.ProgramSize();
-    return size < 0 ? SIZE_MAX / 4096 : static_cast<size_t>(size);
-}
+size_t cel_regex_size(const struct cel_regex *regex) { return regex->size; }

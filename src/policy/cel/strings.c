@@ -60,8 +60,8 @@ struct cel_value string_contains(struct cel_meter *m, const struct cel_value *a,
 struct cel_value string_starts_with(struct cel_meter *m, const struct cel_value *a, uint32_t count)
 {
     (void)m, (void)count;
-    return both_strings(a) ? cel_bool(str_starts(cel_text(a[0]), cel_text(a[1])))
-                           : cel_no_overload();
+    if (!both_strings(a)) return cel_no_overload();
+    return cel_bool(a[0].size >= a[1].size && cel_bytes_same(a[0].bytes, a[1].bytes, a[1].size));
 }
 
 struct cel_value string_ends_with(struct cel_meter *m, const struct cel_value *a, uint32_t count)
@@ -69,7 +69,7 @@ struct cel_value string_ends_with(struct cel_meter *m, const struct cel_value *a
     (void)m, (void)count;
     if (!both_strings(a)) return cel_no_overload();
     if (a[0].size < a[1].size) return cel_bool(false);
-    return cel_bool(str_equal(str_skip(cel_text(a[0]), a[0].size - a[1].size), cel_text(a[1])));
+    return cel_bool(cel_bytes_same(a[0].bytes + (a[0].size - a[1].size), a[1].bytes, a[1].size));
 }
 
 /* A pattern that is computed is compiled for this one match and pays for it. */

@@ -49,26 +49,6 @@ struct cel_value cel_of_ms(uint64_t ms)
     return cel_timestamp((int64_t)(ms / 1000), (uint32_t)(ms % 1000) * 1000000u);
 }
 
-struct cel_value cel_of_member(const struct json *v)
-{
-    switch (v->type) {
-    case JSON_NULL: return cel_null();
-    case JSON_FALSE: return cel_bool(false);
-    case JSON_TRUE: return cel_bool(true);
-    case JSON_NUMBER:
-        if (v->number_kind == JSON_INT64) return cel_int(v->int64);
-        if (v->number_kind == JSON_UINT64) return cel_uint(v->uint64);
-        return cel_double(v->number);
-    case JSON_STRING:
-        return cel_string(v->string.bytes == NULL ? "" : v->string.bytes, v->string.size);
-    case JSON_ARRAY:
-        return (struct cel_value){.kind = CEL_LIST, .form = CEL_JSON, .size = v->count, .json = v};
-    case JSON_OBJECT:
-        return (struct cel_value){.kind = CEL_MAP, .form = CEL_JSON, .size = v->count, .json = v};
-    }
-    return cel_null();
-}
-
 struct cel_value cel_of_json(const struct json *value)
 {
     static const struct json nothing = {.type = JSON_OBJECT};
@@ -108,6 +88,11 @@ struct cel_value cel_copy_text(struct cel_meter *m, enum cel_kind kind, struct s
 /* ---- compared ---- */
 
 static bool is_number(struct cel_value v) { return v.kind >= CEL_INT && v.kind <= CEL_DOUBLE; }
+
+static inline bool texts_equal(struct cel_value a, struct cel_value b)
+{
+    return a.size == b.size && cel_bytes_same(a.bytes, b.bytes, a.size);
+}
 
 /* An integer against a double, exactly: where the double is beyond the integers its sign decides,
  * else its whole part is compared, then what is left behind the point. */
@@ -255,7 +240,7 @@ static struct cel_value equal_at(struct cel_meter *m, struct cel_value a, struct
     case CEL_BYTES:
         if (a.size != b.size) return cel_bool(false);
         if (!cel_pay_bytes(m, a.size)) return cel_fail(CEL_FAULT_COST, NULL);
-        return cel_bool(str_equal(cel_text(a), cel_text(b)));
+        return cel_bool(texts_equal(a, b));
     case CEL_TIMESTAMP: return cel_bool(compare_times(a, b) == 0);
     case CEL_CIDR: return cel_bool(equal_cidrs(a.cidr, b.cidr));
     case CEL_LIST:
@@ -292,7 +277,7 @@ static uint64_t key_hash(struct cel_value key)
 
 static bool keys_equal(struct cel_value a, struct cel_value b)
 {
-    if (a.kind == CEL_STRING) return b.kind == CEL_STRING && str_equal(cel_text(a), cel_text(b));
+    if (a.kind == CEL_STRING) return b.kind == CEL_STRING && texts_equal(a, b);
     if (a.kind == CEL_BOOL) return b.kind == CEL_BOOL && a.boolean == b.boolean;
     return is_number(a) && is_number(b) && cel_compare_exactly(a, b) == 0;
 }
@@ -330,16 +315,8 @@ static struct cel_value own_get(struct cel_meter *m, const struct cel_map *map,
 struct cel_value cel_map_get_text(struct cel_meter *m, struct cel_value map, struct str key)
 {
     if (map.form != CEL_JSON) return own_get(m, map.map, cel_string(key.bytes, key.size));
-    uint32_t tried = 1;
-    const struct json *member = map.json->child;
-    char first =
-        key.size > 0 ? key.bytes[0] : '\0'; /* most names differ there: no call for those */
-    for (; member != NULL; member = member->next, tried++) {
-        if (member->key.size != key.size) continue;
-        if (key.size == 0 ||
-            (member->key.bytes[0] == first && memcmp(member->key.bytes, key.bytes, key.size) == 0))
-            break;
-    }
+    uint32_t tried;
+    const struct json *member = cel_member_find(map.json, key, &tried);
     if (!cel_pay(m, tried)) return cel_fail(CEL_FAULT_COST, NULL);
     return member == NULL ? (struct cel_value){0} : cel_of_member(member);
 }
@@ -421,15 +398,25 @@ static struct cel_value contains_text(struct cel_meter *m, struct cel_value list
         const struct cel_value *item = &list.items[i];
         if (item->kind != CEL_STRING || item->size != wanted.size) continue;
         cost += wanted.size / 16;
-        found = str_equal(cel_text(*item), wanted);
+        found = cel_bytes_same(item->bytes, wanted.bytes, wanted.size);
     }
     return cel_pay(m, cost) ? cel_bool(found) : cel_fail(CEL_FAULT_COST, NULL);
+}
+
+static struct cel_value contains_number(struct cel_meter *m, struct cel_value list,
+                                        struct cel_value wanted)
+{
+    bool found = false;
+    for (uint32_t i = 0; i < list.size && !found; i++)
+        found = is_number(list.items[i]) && cel_compare_numbers(list.items[i], wanted) == 0;
+    return cel_pay(m, 1 + list.size) ? cel_bool(found) : cel_fail(CEL_FAULT_COST, NULL);
 }
 
 struct cel_value cel_contains(struct cel_meter *m, struct cel_value list, struct cel_value wanted)
 {
     if (wanted.kind == CEL_STRING && list.form == CEL_OWN)
         return contains_text(m, list, cel_text(wanted));
+    if (is_number(wanted) && list.form == CEL_OWN) return contains_number(m, list, wanted);
     struct cel_walk walk = cel_walk_start(list);
     struct cel_value key, element;
     while (cel_walk_next(&walk, &key, &element)) {

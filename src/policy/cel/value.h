@@ -31,9 +31,12 @@ struct cel_cidr {
 
 enum { CEL_VALUE_DEPTH_MAX = 512 }; /* of nested lists and maps: inputs and expression together */
 
+/* All eight bytes of the union are written, so that who copies the value next need not wait for a
+ * store of one byte and a load of eight to be brought together. */
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "a bool is the first byte of an integer");
 static inline struct cel_value cel_bool(bool b)
 {
-    return (struct cel_value){.kind = CEL_BOOL, .boolean = b};
+    return (struct cel_value){.kind = CEL_BOOL, .natural = b};
 }
 static inline struct cel_value cel_int(int64_t i)
 {
@@ -115,7 +118,7 @@ struct cel_value *cel_take_values(struct cel_meter *m, size_t count);
 struct cel_value cel_copy_text(struct cel_meter *m, enum cel_kind kind, struct str text);
 
 /* A JSON number, string, ... as a value; lists and objects stay where they are. */
-struct cel_value cel_of_member(const struct json *v);
+static inline struct cel_value cel_of_member(const struct json *v);
 
 /* Equal or not; an error (a limit) only where the meter ran out. */
 struct cel_value cel_equal(struct cel_meter *m, struct cel_value a, struct cel_value b);
@@ -151,7 +154,74 @@ struct cel_walk cel_walk_start(struct cel_value over);
 static inline bool cel_walk_next(struct cel_walk *w, struct cel_value *ret_key,
                                  struct cel_value *ret_value);
 
-/* ---- inline, because loops live by it ---- */
+/* ---- inline, because every condition lives by it ---- */
+
+/* *to = *from, in two halves. Values are written so; a compiler would load them as sixteen bytes,
+ * which the processor cannot take from two stores that are still under way: it waits for both, longer
+ * than most instructions of a condition take. */
+static inline void cel_move(struct cel_value *to, const struct cel_value *from)
+{
+    uint64_t head, tail;
+    memcpy(&head, from, 8);
+    memcpy(&tail, (const char *)from + 8, 8);
+    __asm__("" : "+r"(head), "+r"(tail)); /* keeps them apart */
+    memcpy(to, &head, 8);
+    memcpy((char *)to + 8, &tail, 8);
+}
+
+/* The same bytes; short ones without a call and without looking behind their ends. */
+static inline bool cel_bytes_same(const char *a, const char *b, size_t size)
+{
+    uint64_t a_first, a_last, b_first, b_last;
+    uint32_t a_head, a_tail, b_head, b_tail;
+    if (size > 16) return memcmp(a, b, size) == 0;
+    if (size >= 8) {
+        memcpy(&a_first, a, 8);
+        memcpy(&b_first, b, 8);
+        memcpy(&a_last, a + size - 8, 8);
+        memcpy(&b_last, b + size - 8, 8);
+        return ((a_first ^ b_first) | (a_last ^ b_last)) == 0;
+    }
+    if (size >= 4) {
+        memcpy(&a_head, a, 4);
+        memcpy(&b_head, b, 4);
+        memcpy(&a_tail, a + size - 4, 4);
+        memcpy(&b_tail, b + size - 4, 4);
+        return ((a_head ^ b_head) | (a_tail ^ b_tail)) == 0;
+    }
+    return size == 0 ||
+           (a[0] == b[0] && a[size / 2] == b[size / 2] && a[size - 1] == b[size - 1]);
+}
+
+/* The member of that name, or NULL; *ret_tried counts those looked at. */
+static inline const struct json *cel_member_find(const struct json *object, struct str key,
+                                                 uint32_t *ret_tried)
+{
+    const struct json *member = object->child;
+    uint32_t tried = 1;
+    for (; member != NULL; member = member->next, tried++)
+        if (member->key.size == key.size &&
+            cel_bytes_same(member->key.bytes, key.bytes, key.size))
+            break;
+    *ret_tried = tried;
+    return member;
+}
+
+static inline struct cel_value cel_of_member(const struct json *v)
+{
+    if (v->type == JSON_STRING)
+        return cel_string(v->string.bytes == NULL ? "" : v->string.bytes, v->string.size);
+    if (v->type == JSON_NUMBER) {
+        if (__builtin_expect(v->number_kind == JSON_DOUBLE, 1)) return cel_double(v->number);
+        return v->number_kind == JSON_INT64 ? cel_int(v->int64) : cel_uint(v->uint64);
+    }
+    if (v->type >= JSON_ARRAY)
+        return (struct cel_value){.kind = v->type == JSON_ARRAY ? CEL_LIST : CEL_MAP,
+                                  .form = CEL_JSON,
+                                  .size = v->count,
+                                  .json = v};
+    return v->type == JSON_NULL ? cel_null() : cel_bool(v->type == JSON_TRUE);
+}
 
 static inline bool cel_walk_next(struct cel_walk *w, struct cel_value *ret_key,
                                  struct cel_value *ret_value)

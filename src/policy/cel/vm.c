@@ -3,10 +3,16 @@
  * The loop trusts its program, which only the compiler makes: no instruction checks that the stack
  * is deep enough or an index in range. It trusts no value: each looks at the kinds it is given.
  *
+ * How it is made fast: each instruction ends with its own jump to the next (which GNU C can say), so
+ * that the processor learns what follows what; results are written to the stack as two words
+ * (cel_move); fields of JSON are looked for in the loop itself; and errors are values on the stack
+ * whose kind is looked at where they can arise, so that the good way carries nothing along.
+ *
  * Cost: a straight piece of code is paid for at once, when the run or a turn of a loop begins; what
  * works in proportion to its input pays for that itself. Small programs have their stack on the
  * machine's, larger ones in the arena. */
 #include "policy/cel/code.h"
+#include "policy/cel/set.h"
 
 enum { STACK_INLINE = 24, LOCALS_INLINE = 6, WALKS_INLINE = 3 };
 
@@ -24,6 +30,7 @@ struct vm {
     struct cel_meter meter;
     struct cel_value *stack, *locals;
     struct walk_state *walks;
+    struct cel_value *memos; /* CEL_ABSENT: not looked for, or not found */
 };
 
 #define likely(x) __builtin_expect((x), 1)
@@ -31,28 +38,59 @@ struct vm {
 
 /* ---- pieces of instructions ---- */
 
-static struct cel_value select_field(struct vm *vm, struct cel_value of,
-                                     const struct cel_value *name)
+/* Why there is no such field: of a variable that is not bound, of what is no map, or of a map. */
+static __attribute__((noinline)) struct cel_value no_field(const struct vm *vm, unsigned kind,
+                                                           uint32_t name)
 {
-    if (unlikely(of.kind != CEL_MAP))
-        return of.kind == CEL_ABSENT ? cel_fail(CEL_FAULT_REFERENCE, NULL) : cel_no_overload();
-    struct cel_value found = cel_map_get_text(&vm->meter, of, cel_text(*name));
-    return likely(found.kind != CEL_ABSENT)
-               ? found
-               : cel_index(&vm->meter, (struct cel_value[]){of, *name}, 2);
+    if (kind == CEL_ABSENT) return cel_fail(CEL_FAULT_REFERENCE, NULL);
+    if (kind != CEL_MAP) return cel_no_overload();
+    return cel_fail(CEL_FAULT_KEY, &vm->program->names[name]);
 }
 
-static struct cel_value has_field(struct vm *vm, struct cel_value of, const struct cel_value *name)
+/* A field of a map, CEL_ABSENT where it has none, or a limit. JSON's objects, which requests are made
+ * of, are looked through here and now. */
+static inline __attribute__((always_inline)) struct cel_value
+find_field(struct vm *vm, const struct cel_value *of, const struct cel_value *name)
 {
-    if (of.kind != CEL_MAP) return cel_no_overload();
-    struct cel_value found = cel_map_get_text(&vm->meter, of, cel_text(*name));
+    uint32_t tried;
+    if (unlikely(of->form != CEL_JSON)) return cel_map_get_text(&vm->meter, *of, cel_text(*name));
+    const struct json *member = cel_member_find(of->json, cel_text(*name), &tried);
+    if (unlikely(!cel_pay(&vm->meter, tried))) return cel_fail(CEL_FAULT_COST, NULL);
+    return member == NULL ? (struct cel_value){0} : cel_of_member(member);
+}
+
+static inline __attribute__((always_inline)) struct cel_value
+select_field(struct vm *vm, const struct cel_value *of, uint32_t name)
+{
+    if (unlikely(of->kind != CEL_MAP)) return no_field(vm, of->kind, name);
+    struct cel_value found = find_field(vm, of, &vm->program->constants[name]);
+    return likely(found.kind != CEL_ABSENT) ? found : no_field(vm, CEL_MAP, name);
+}
+
+static struct cel_value has_field(struct vm *vm, const struct cel_value *of, uint32_t name)
+{
+    if (unlikely(of->kind != CEL_MAP)) return no_field(vm, of->kind, name);
+    struct cel_value found = find_field(vm, of, &vm->program->constants[name]);
     return cel_is_error(found) ? found : cel_bool(found.kind != CEL_ABSENT);
+}
+
+/* Whether a variable has a field; what is found is kept, since it is asked for to be used. */
+static struct cel_value has_variable(struct vm *vm, const struct cel_instruction *i)
+{
+    const struct cel_value *of = &vm->variables[i->b];
+    if (i->a == 0 || of->kind != CEL_MAP) return has_field(vm, of, i->c);
+    struct cel_value *memo = &vm->memos[i->a - 1];
+    if (memo->kind != CEL_ABSENT) return cel_bool(true);
+    struct cel_value found = find_field(vm, of, &vm->program->constants[i->c]);
+    if (unlikely(cel_is_error(found))) return found;
+    *memo = found;
+    return cel_bool(found.kind != CEL_ABSENT);
 }
 
 /* Every text that a function is given is paid for here, so that none has to remember it; those that
  * do more than look at each byte once pay for the rest themselves. */
-static struct cel_value call(struct vm *vm, const struct cel_instruction *i,
-                             const struct cel_value *a)
+static inline struct cel_value call(struct vm *vm, const struct cel_instruction *i,
+                                    const struct cel_value *a)
 {
     uint64_t cost = 0;
     for (unsigned n = 0; n < i->a; n++)
@@ -75,8 +113,9 @@ static struct cel_value compare(struct vm *vm, struct cel_value a, struct cel_va
 
 static inline bool orders_as(double a, double b, unsigned mask)
 {
-    return ((mask & ORDER_LESS) != 0 && a < b) || ((mask & ORDER_EQUAL) != 0 && a == b) ||
-           ((mask & ORDER_GREATER) != 0 && a > b);
+    unsigned order = (a < b ? ORDER_LESS : 0u) | (a == b ? ORDER_EQUAL : 0u) |
+                     (a > b ? ORDER_GREATER : 0u);
+    return (order & mask) != 0;
 }
 
 static struct cel_value equal(struct vm *vm, struct cel_value a, struct cel_value b, bool negates)
@@ -84,6 +123,15 @@ static struct cel_value equal(struct vm *vm, struct cel_value a, struct cel_valu
     struct cel_value same = cel_equal(&vm->meter, a, b);
     if (likely(!cel_is_error(same))) same.boolean = same.boolean != negates;
     return same;
+}
+
+/* The most usual comparison of all; another text is mostly another length. */
+static inline struct cel_value equal_texts(struct vm *vm, const struct cel_value *a,
+                                           const struct cel_value *b, bool negates)
+{
+    if (a->size != b->size) return cel_bool(negates);
+    if (unlikely(!cel_pay_bytes(&vm->meter, a->size))) return cel_fail(CEL_FAULT_COST, NULL);
+    return cel_bool(cel_bytes_same(a->bytes, b->bytes, a->size) != negates);
 }
 
 /* What && gives where the left side did not decide (|| is the same with the other bool): the right
@@ -121,13 +169,13 @@ static struct cel_value start_walk(struct vm *vm, struct walk_state *w, struct c
     return w->kept == NULL ? cel_fail(CEL_FAULT_MEMORY, NULL) : over;
 }
 
-/* False at the end; an error in *ret where the turn cannot be paid for. */
-static bool next_turn(struct vm *vm, struct walk_state *w, struct cel_value *ret)
+enum turn { TURN_TAKEN, TURN_NONE, TURN_UNPAID };
+
+static inline enum turn next_turn(struct vm *vm, struct walk_state *w)
 {
     struct cel_value key, value;
-    *ret = cel_null();
-    if (!cel_walk_next(&w->walk, &key, &value)) return false;
-    if (!cel_pay(&vm->meter, w->plan->cost)) *ret = cel_fail(CEL_FAULT_COST, NULL);
+    if (!cel_walk_next(&w->walk, &key, &value)) return TURN_NONE;
+    if (unlikely(!cel_pay(&vm->meter, w->plan->cost))) return TURN_UNPAID;
     struct cel_value *local = &vm->locals[w->plan->local];
     if (w->plan->has_two) {
         local[0] = key;
@@ -135,7 +183,12 @@ static bool next_turn(struct vm *vm, struct walk_state *w, struct cel_value *ret
     } else {
         local[0] = w->walk.over.kind == CEL_MAP ? key : value;
     }
-    return true;
+    return TURN_TAKEN;
+}
+
+static inline void keep(struct walk_state *w, const struct cel_value *v)
+{
+    cel_move(&w->kept[w->kept_count++], v);
 }
 
 /* One turn of all() or exists(). True: the accumulator is decided. */
@@ -150,217 +203,272 @@ static bool accumulate(struct cel_value *accumulator, struct cel_value turn, boo
     return false;
 }
 
-/* ---- the loop ---- */
+/* What a run of a small program needs, on the machine's stack. */
+struct room {
+    struct cel_value stack[STACK_INLINE], locals[LOCALS_INLINE], memos[MEMOS_MAX];
+    struct walk_state walks[WALKS_INLINE];
+};
 
-static bool run(struct vm *vm, struct cel_value *ret)
+/* The same for a large one, from the arena. */
+static __attribute__((noinline)) bool take_room(struct vm *vm)
 {
     const struct cel_program *p = vm->program;
-    const struct cel_instruction *code = p->code, *i = code;
-    const struct cel_value *constants = p->constants;
-    struct cel_value *top = vm->stack - 1; /* the last value pushed */
-    struct cel_value error;
-
-    for (;; i++) {
-        switch ((enum cel_op)i->op) {
-        case OP_CONST: *++top = constants[i->c]; continue;
-        case OP_VARIABLE:
-            *++top = vm->variables[i->c];
-            if (likely(top->kind != CEL_ABSENT)) continue;
-            error = cel_fail(CEL_FAULT_REFERENCE, NULL);
-            break;
-        case OP_LOCAL: *++top = vm->locals[i->c]; continue;
-        case OP_SELECT: error = *top = select_field(vm, *top, &constants[i->c]); break;
-        case OP_VARIABLE_SELECT:
-            error = *++top = select_field(vm, vm->variables[i->b], &constants[i->c]);
-            break;
-        case OP_LOCAL_SELECT:
-            error = *++top = select_field(vm, vm->locals[i->b], &constants[i->c]);
-            break;
-        case OP_HAS: error = *top = has_field(vm, *top, &constants[i->c]); break;
-        case OP_CALL:
-            top = top - i->a + 1;
-            error = *top = call(vm, i, top);
-            break;
-        case OP_COMPARE:
-            top--;
-            error = *top = compare(vm, top[0], top[1], i->a);
-            break;
-        case OP_COMPARE_CONST:
-            if (likely(top->kind == CEL_DOUBLE && i->b)) {
-                *top = cel_bool(orders_as(top->number, constants[i->c + 1].number, i->a));
-                continue;
-            }
-            error = *top = compare(vm, *top, constants[i->c], i->a);
-            break;
-        case OP_EQUAL:
-            top--;
-            error = *top = equal(vm, top[0], top[1], i->a);
-            break;
-        case OP_EQUAL_CONST:
-            if (top->kind == CEL_STRING && constants[i->c].kind == CEL_STRING &&
-                top->size != constants[i->c].size) {
-                *top = cel_bool(i->a != 0); /* the most usual of all: another text */
-                continue;
-            }
-            error = *top = equal(vm, *top, constants[i->c], i->a);
-            break;
-        case OP_IN_CONST: error = *top = cel_contains(&vm->meter, constants[i->c], *top); break;
-        case OP_IN_SET:
-            error = top->kind == CEL_STRING
-                        ? cel_map_get_text(&vm->meter, constants[i->c], cel_text(*top))
-                        : cel_bool(false);
-            if (error.kind == CEL_ABSENT) error = cel_bool(false);
-            *top = error;
-            break;
-        case OP_NOT:
-            if (likely(top->kind == CEL_BOOL)) {
-                top->boolean = !top->boolean;
-                continue;
-            }
-            error = cel_no_overload();
-            break;
-        case OP_JUMP: i = code + i->c - 1; continue;
-        case OP_BRANCH:
-            if (likely(top->kind == CEL_BOOL)) {
-                if (!top->boolean) i = code + i->c - 1;
-                top--;
-                continue;
-            }
-            error = cel_no_overload();
-            break;
-        case OP_AND_TEST:
-            if (top->kind == CEL_BOOL && !top->boolean) i = code + i->c - 1;
-            continue;
-        case OP_OR_TEST:
-            if (top->kind == CEL_BOOL && top->boolean) i = code + i->c - 1;
-            continue;
-        case OP_AND_JOIN:
-            top--;
-            if (likely(top[0].kind == CEL_BOOL && top[1].kind == CEL_BOOL)) {
-                *top = top[1];
-                continue;
-            }
-            error = *top = join(top[0], top[1], false);
-            break;
-        case OP_OR_JOIN:
-            top--;
-            if (likely(top[0].kind == CEL_BOOL && top[1].kind == CEL_BOOL)) {
-                *top = top[1];
-                continue;
-            }
-            error = *top = join(top[0], top[1], true);
-            break;
-        case OP_LIST:
-            top = top - i->c + 1;
-            error = *top = make_list(vm, top, i->c);
-            break;
-        case OP_MAP:
-            top = top - 2 * (size_t)i->c + 1;
-            error = *top = make_map(vm, top, i->c);
-            break;
-        case OP_STORE: vm->locals[i->c] = *top--; continue;
-        case OP_WALK:
-            error = start_walk(vm, &vm->walks[i->b], *top--, i->a, &p->walks[i->c]);
-            break;
-        case OP_NEXT:
-            if (!next_turn(vm, &vm->walks[i->b], &error)) i = code + i->c - 1;
-            break;
-        case OP_ALL_STEP:
-            top--;
-            if (!accumulate(top, top[1], false)) i = code + i->c - 1;
-            continue;
-        case OP_EXISTS_STEP:
-            top--;
-            if (!accumulate(top, top[1], true)) i = code + i->c - 1;
-            continue;
-        case OP_ONE_STEP:
-            top--;
-            if (unlikely(top[1].kind != CEL_BOOL)) {
-                error = cel_no_overload();
-                break;
-            }
-            top->integer += top[1].boolean;
-            i = code + i->c - 1;
-            continue;
-        case OP_FILTER:
-            if (unlikely(top->kind != CEL_BOOL)) {
-                error = cel_no_overload();
-                break;
-            }
-            if (!top->boolean) i = code + i->c - 1;
-            top--;
-            continue;
-        case OP_APPEND:
-        case OP_APPEND_PAIR: {
-            struct walk_state *w = &vm->walks[i->b];
-            if (i->op == OP_APPEND_PAIR) w->kept[w->kept_count++] = *(top-- - 1);
-            w->kept[w->kept_count++] = *(i->op == OP_APPEND_PAIR ? top + 1 : top);
-            top--;
-            i = code + i->c - 1;
-            continue;
-        }
-        case OP_ACCUMULATED: error = *top; break;
-        case OP_ONE_DONE: *top = cel_bool(top->integer == 1); continue;
-        case OP_LIST_DONE:
-            *++top = cel_list(vm->walks[i->b].kept, vm->walks[i->b].kept_count);
-            continue;
-        case OP_MAP_DONE:
-            error = *++top =
-                cel_map_make(&vm->meter, vm->walks[i->b].kept, vm->walks[i->b].kept_count / 2);
-            break;
-        case OP_RAISE: error = cel_fail((enum cel_fault)i->a, NULL); break;
-        case OP_RETURN: *ret = *top; return true;
-        case OPS: check(false);
-        }
-        if (likely(error.kind != CEL_ERROR)) continue;
-
-        /* Failed. Where the error was made is where it is told; it may have travelled already. */
-        uint32_t at = (uint32_t)(i - code);
-        if (i->op == OP_RAISE && i->c > 0) {
-            struct str *about = cel_take(&vm->meter, sizeof *about);
-            if (about != NULL) *about = cel_text(constants[i->c - 1]);
-            error.texts = about;
-        }
-        if (error.size == 0) error.size = p->places[at];
-        if (p->handlers[at] == 0 || cel_is_limit(error)) {
-            *ret = error;
-            return false;
-        }
-        const struct cel_handler *handler = &p->handler[p->handlers[at] - 1];
-        top = vm->stack + handler->depth;
-        *top = error;
-        i = code + handler->target - 1;
-    }
+    vm->stack = cel_take_values(&vm->meter, (size_t)p->stack_max + 1);
+    vm->locals = cel_take_values(&vm->meter, (size_t)p->local_count + 1);
+    vm->walks = cel_take(&vm->meter, (p->walk_count + 1) * sizeof *vm->walks);
+    return vm->stack != NULL && vm->locals != NULL && vm->walks != NULL;
 }
 
-bool cel_run(const struct cel_program *program, const struct cel_value *variables,
-             struct arena *arena, const struct cel_limits *limits, struct cel_value *ret)
+/* The stack has room for one value more than the program needs: where an instruction that pushes
+ * nothing fails. */
+static inline bool is_small(const struct cel_program *p)
 {
-    struct cel_value stack[STACK_INLINE], locals[LOCALS_INLINE];
-    struct walk_state walks[WALKS_INLINE];
-    struct vm vm = {.program = program,
+    return p->stack_max < STACK_INLINE && p->local_count <= LOCALS_INLINE &&
+           p->walk_count <= WALKS_INLINE;
+}
+
+/* ---- the loop ---- */
+
+/* Where the error was made is where it is told; it may have travelled already. */
+static struct cel_value placed(struct vm *vm, uint32_t at, struct cel_value error)
+{
+    const struct cel_instruction *i = &vm->program->code[at];
+    if (i->op == OP_RAISE && i->c > 0) error.texts = &vm->program->names[i->c - 1];
+    if (error.size == 0) error.size = vm->program->places[at];
+    return error;
+}
+
+#define GO_ON                                                                                      \
+    do {                                                                                           \
+        i++;                                                                                       \
+        goto *labels[i->op];                                                                       \
+    } while (0)
+#define GO_TO(target)                                                                              \
+    do {                                                                                           \
+        i = code + (target);                                                                       \
+        goto *labels[i->op];                                                                       \
+    } while (0)
+/* After an instruction that may have pushed an error. */
+#define GO_ON_UNLESS_FAILED                                                                        \
+    do {                                                                                           \
+        if (unlikely(top->kind == CEL_ERROR)) goto failed;                                         \
+        GO_ON;                                                                                     \
+    } while (0)
+#define FAIL(error)                                                                                \
+    do {                                                                                           \
+        *++top = (error);                                                                          \
+        goto failed;                                                                               \
+    } while (0)
+
+/* Never a part of its caller, whose variables would take the registers that the loop lives on. */
+__attribute__((noinline)) bool cel_run(const struct cel_program *p,
+                                       const struct cel_value *variables, struct arena *arena,
+                                       const struct cel_limits *limits, struct cel_value *ret)
+{
+    static const void *const labels[OPS] = {
+#define OP(name, depth) [OP_##name] = &&name,
+        CEL_OPS(OP)
+#undef OP
+    };
+    const struct cel_instruction *const code = p->code, *i = code;
+    const struct cel_value *const constants = p->constants;
+    struct room room;
+    struct vm vm = {.program = p,
                     .variables = variables,
-                    .stack = stack,
-                    .locals = locals,
-                    .walks = walks};
-    vm.meter = (struct cel_meter){
-        .arena = arena,
-        .cost_left = limits != NULL && limits->cost > 0 ? limits->cost : CEL_COST_DEFAULT,
-        .memory_left =
-            limits != NULL && limits->memory_bytes > 0 ? limits->memory_bytes : CEL_MEMORY_DEFAULT};
-    if (unlikely(program->stack_max > STACK_INLINE))
-        vm.stack = cel_take_values(&vm.meter, program->stack_max);
-    if (unlikely(program->local_count > LOCALS_INLINE))
-        vm.locals = cel_take_values(&vm.meter, program->local_count);
-    if (unlikely(program->walk_count > WALKS_INLINE))
-        vm.walks = cel_take(&vm.meter, program->walk_count * sizeof *vm.walks);
-    if (unlikely(vm.stack == NULL || vm.locals == NULL || vm.walks == NULL)) {
+                    .stack = room.stack,
+                    .locals = room.locals,
+                    .walks = room.walks,
+                    .memos = room.memos,
+                    .meter = {.arena = arena,
+                              .cost_left = CEL_COST_DEFAULT,
+                              .memory_left = CEL_MEMORY_DEFAULT}};
+    if (limits != NULL && limits->cost > 0) vm.meter.cost_left = limits->cost;
+    if (limits != NULL && limits->memory_bytes > 0) vm.meter.memory_left = limits->memory_bytes;
+    if (unlikely(!is_small(p)) && !take_room(&vm)) {
         *ret = cel_fail(CEL_FAULT_MEMORY, NULL);
         return false;
     }
-    if (unlikely(!cel_pay(&vm.meter, program->count))) {
+    if (unlikely(!cel_pay(&vm.meter, p->count))) {
         *ret = cel_fail(CEL_FAULT_COST, NULL);
         return false;
     }
-    return run(&vm, ret);
+    for (uint32_t n = 0; n < p->memo_count; n++) vm.memos[n].kind = CEL_ABSENT;
+    struct cel_value *top = vm.stack - 1, *memo; /* the last value pushed */
+
+    goto *labels[i->op];
+
+CONST:
+    *++top = constants[i->c];
+    GO_ON;
+VARIABLE:
+    cel_move(++top, &vm.variables[i->c]);
+    if (likely(top->kind != CEL_ABSENT)) GO_ON;
+    FAIL(cel_fail(CEL_FAULT_REFERENCE, NULL));
+LOCAL:
+    cel_move(++top, &vm.locals[i->c]);
+    GO_ON;
+SELECT:
+    *top = select_field(&vm, top, i->c);
+    GO_ON_UNLESS_FAILED;
+VARIABLE_SELECT:
+    if (i->a == 0) {
+        *++top = select_field(&vm, &vm.variables[i->b], i->c);
+        GO_ON_UNLESS_FAILED;
+    }
+    memo = &vm.memos[i->a - 1];
+    if (memo->kind == CEL_ABSENT) {
+        *++top = select_field(&vm, &vm.variables[i->b], i->c);
+        if (unlikely(top->kind == CEL_ERROR)) goto failed;
+        cel_move(memo, top);
+        GO_ON;
+    }
+    cel_move(++top, memo);
+    GO_ON;
+LOCAL_SELECT:
+    *++top = select_field(&vm, &vm.locals[i->b], i->c);
+    GO_ON_UNLESS_FAILED;
+HAS:
+    *top = has_field(&vm, top, i->c);
+    GO_ON_UNLESS_FAILED;
+VARIABLE_HAS:
+    *++top = has_variable(&vm, i);
+    GO_ON_UNLESS_FAILED;
+CALL:
+    top = top - i->a + 1;
+    *top = call(&vm, i, top);
+    GO_ON_UNLESS_FAILED;
+COMPARE:
+    top--;
+    *top = compare(&vm, top[0], top[1], i->a);
+    GO_ON_UNLESS_FAILED;
+COMPARE_CONST:
+    if (likely(top->kind == CEL_DOUBLE && i->b)) {
+        *top = cel_bool(orders_as(top->number, constants[i->c + 1].number, i->a));
+        GO_ON;
+    }
+    *top = compare(&vm, *top, constants[i->c], i->a);
+    GO_ON_UNLESS_FAILED;
+EQUAL:
+    top--;
+    *top = equal(&vm, top[0], top[1], i->a);
+    GO_ON_UNLESS_FAILED;
+EQUAL_CONST:
+    if (likely(top->kind == CEL_STRING && constants[i->c].kind == CEL_STRING)) {
+        *top = equal_texts(&vm, top, &constants[i->c], i->a);
+        GO_ON_UNLESS_FAILED;
+    }
+    *top = equal(&vm, *top, constants[i->c], i->a);
+    GO_ON_UNLESS_FAILED;
+IN_CONST:
+    *top = cel_contains(&vm.meter, constants[i->c], *top);
+    GO_ON_UNLESS_FAILED;
+IN_SET:
+    *top = cel_set_has(p->sets[i->b], &vm.meter, top);
+    GO_ON_UNLESS_FAILED;
+NOT:
+    *top = likely(top->kind == CEL_BOOL) ? cel_bool(!top->boolean) : cel_no_overload();
+    GO_ON_UNLESS_FAILED;
+JUMP:
+    GO_TO(i->c);
+BRANCH:
+    if (unlikely(top->kind != CEL_BOOL)) FAIL(cel_no_overload());
+    if ((top--)->boolean) GO_ON;
+    GO_TO(i->c);
+AND_TEST:
+    if (top->kind == CEL_BOOL && !top->boolean) GO_TO(i->c);
+    GO_ON;
+OR_TEST:
+    if (top->kind == CEL_BOOL && top->boolean) GO_TO(i->c);
+    GO_ON;
+AND_JOIN:
+    top--;
+    if (likely(top[0].kind == CEL_BOOL && top[1].kind == CEL_BOOL)) {
+        cel_move(top, top + 1);
+        GO_ON;
+    }
+    *top = join(top[0], top[1], false);
+    GO_ON_UNLESS_FAILED;
+OR_JOIN:
+    top--;
+    if (likely(top[0].kind == CEL_BOOL && top[1].kind == CEL_BOOL)) {
+        cel_move(top, top + 1);
+        GO_ON;
+    }
+    *top = join(top[0], top[1], true);
+    GO_ON_UNLESS_FAILED;
+LIST:
+    top = top - i->c + 1;
+    *top = make_list(&vm, top, i->c);
+    GO_ON_UNLESS_FAILED;
+MAP:
+    top = top - 2 * (size_t)i->c + 1;
+    *top = make_map(&vm, top, i->c);
+    GO_ON_UNLESS_FAILED;
+STORE:
+    cel_move(&vm.locals[i->c], top--);
+    GO_ON;
+WALK:
+    *top = start_walk(&vm, &vm.walks[i->b], *top, i->a, &p->walks[i->c]);
+    if (unlikely(top->kind == CEL_ERROR)) goto failed;
+    top--;
+    GO_ON;
+NEXT:
+    switch (next_turn(&vm, &vm.walks[i->b])) {
+    case TURN_TAKEN: GO_ON;
+    case TURN_NONE: GO_TO(i->c);
+    case TURN_UNPAID: FAIL(cel_fail(CEL_FAULT_COST, NULL));
+    }
+ALL_STEP:
+    top--;
+    if (!accumulate(top, top[1], false)) GO_TO(i->c);
+    GO_ON;
+EXISTS_STEP:
+    top--;
+    if (!accumulate(top, top[1], true)) GO_TO(i->c);
+    GO_ON;
+ONE_STEP:
+    top--;
+    if (unlikely(top[1].kind != CEL_BOOL)) FAIL(cel_no_overload());
+    top->integer += top[1].boolean;
+    GO_TO(i->c);
+FILTER:
+    if (unlikely(top->kind != CEL_BOOL)) FAIL(cel_no_overload());
+    if ((top--)->boolean) GO_ON;
+    GO_TO(i->c);
+APPEND:
+    keep(&vm.walks[i->b], top--);
+    GO_TO(i->c);
+APPEND_PAIR:
+    top -= 2;
+    keep(&vm.walks[i->b], top + 1);
+    keep(&vm.walks[i->b], top + 2);
+    GO_TO(i->c);
+ACCUMULATED:
+    GO_ON_UNLESS_FAILED;
+ONE_DONE:
+    *top = cel_bool(top->integer == 1);
+    GO_ON;
+LIST_DONE:
+    *++top = cel_list(vm.walks[i->b].kept, vm.walks[i->b].kept_count);
+    GO_ON;
+MAP_DONE:
+    *++top = cel_map_make(&vm.meter, vm.walks[i->b].kept, vm.walks[i->b].kept_count / 2);
+    GO_ON_UNLESS_FAILED;
+RAISE:
+    FAIL(cel_fail((enum cel_fault)i->a, NULL));
+RETURN:
+    cel_move(ret, top);
+    return true;
+
+failed:;
+    uint32_t at = (uint32_t)(i - code);
+    struct cel_value error = placed(&vm, at, *top);
+    if (p->handlers[at] == 0 || cel_is_limit(error)) {
+        *ret = error;
+        return false;
+    }
+    const struct cel_handler *handler = &p->handler[p->handlers[at] - 1];
+    top = vm.stack + handler->depth;
+    *top = error;
+    GO_TO(handler->target);
 }

@@ -196,7 +196,8 @@ static void the_math_extension_counts(void **state)
     gives("math.isNaN(0.0 / 0.0) && math.isInf(-1.0 / 0.0) && !math.isFinite(1.0 / 0.0)", "true");
     gives("[math.bitAnd(6, 3), math.bitOr(4, -2), math.bitXor(1, 3), math.bitNot(1)]",
           "[2, -2, 2, -2]");
-    gives("[math.bitShiftLeft(1, 200), math.bitShiftRight(-1024, 64)]", "[0, -1]");
+    gives("[math.bitShiftLeft(1, 200), math.bitShiftRight(-1024, 64)]", "[0, 0]");
+    gives("math.bitShiftRight(-1024, 3)", "2305843009213693824");
     gives("math.bitShiftLeft(1u, -1)", "error: an argument that is not taken (at column 6)");
     gives("math.ceil(dyn(1))", "error: no such overload (at column 6)");
     gives("math.greatest([])", "error: an argument that is not taken (at column 6)");

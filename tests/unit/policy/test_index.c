@@ -1,10 +1,10 @@
-/* Tests of globs, tries and the index: what must be proposed is proposed, and little else. */
+/* Tests of globs, ends and the index: what must be proposed is proposed, and little else. */
 #include "support.h"
 
 #include <stdlib.h>
 
+#include "policy/ends.h"
 #include "policy/index.h"
-#include "policy/trie.h"
 
 static bool glob_says(const char *pattern, const char *text, bool folds)
 {
@@ -128,30 +128,61 @@ static void ten_thousand_patterns_that_cannot_match_are_not_proposed(void **stat
     }
 }
 
-static void tries_find_all_keys_a_text_begins_with(void **state)
+/* The values of the walk over `text`, in order, as a text. */
+static const char *ends_said(const struct ends *e, const char *text)
+{
+    static char said[64];
+    struct buf out = buf_over(said, sizeof said - 1);
+    struct end_walk w = end_walk_begin(e, str_from(text));
+    for (uint32_t value; (value = end_walk_next(&w)) != END_NONE;) buf_printf(&out, "%u ", value);
+    said[out.size] = '\0';
+    return said;
+}
+
+static void all_pieces_that_a_text_begins_with_are_found(void **state)
 {
     (void)state;
+    static const char *const longest =
+        "abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyzabcdefghijkl"; /* END_BYTES_MAX */
     struct arena arena;
     arena_init(&arena, 4096, 65536);
-    const struct trie_key keys[] = {
-        {STR(""), 0},     {STR("a"), 1},
-        {STR("ab"), 2},   {STR("abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz"), 3},
-        {STR("abd"), 4},  {STR("b\xC3\xA9"), 5},
-        {STR("b\xFF"), 6}};
-    struct trie t;
-    assert_true(trie_build(&t, &arena, keys, 7));
-    struct trie_walk w =
-        trie_walk_begin(&t, STR("abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz!"));
-    for (uint32_t i = 0; i < 4; i++) assert_int_equal(trie_walk_next(&w), i);
-    assert_int_equal(trie_walk_next(&w), TRIE_NONE);
-    w = trie_walk_begin(&t, STR("b\xFFz"));
-    assert_int_equal(trie_walk_next(&w), 0);
-    assert_int_equal(trie_walk_next(&w), 6);
-    assert_int_equal(trie_walk_next(&w), TRIE_NONE);
-    w = trie_walk_begin(&t, STR("abcdefghijklmnopqrstuvwxyzabcdefghijklm"));
-    for (uint32_t i = 0; i < 3; i++) assert_int_equal(trie_walk_next(&w), i);
-    assert_int_equal(trie_walk_next(&w), TRIE_NONE);
+    const struct end_key keys[] = {{STR(""), 0},     {STR("a"), 1},
+                                   {STR("ab"), 2},   {str_of(longest, END_BYTES_MAX), 3},
+                                   {STR("abd"), 4},  {STR("b\xC3\xA9"), 5},
+                                   {STR("b\xFF"), 6}};
+    struct ends e;
+    assert_true(ends_build(&e, &arena, keys, 7));
+    assert_int_equal(e.always, 0);
+    char text[END_BYTES_MAX + 2];
+    snprintf(text, sizeof text, "%s!", longest);
+    assert_string_equal(ends_said(&e, text), "1 2 3 ");
+    text[END_BYTES_MAX - 1] = '!';
+    assert_string_equal(ends_said(&e, text), "1 2 ");
+    assert_string_equal(ends_said(&e, "abd"), "1 2 4 ");
+    assert_string_equal(ends_said(&e, "b\xFFz"), "6 ");
+    assert_string_equal(ends_said(&e, "b\xC3"), "");
+    assert_string_equal(ends_said(&e, ""), "");
+    assert_true(ends_build(&e, &arena, keys, 0));
+    assert_string_equal(ends_said(&e, "a"), "");
     arena_fini(&arena);
+}
+
+static void ends_longer_than_what_is_filed_are_found(void **state)
+{
+    (void)state;
+    char first[200], second[200], text[200];
+    memset(first, 'p', sizeof first);
+    snprintf(first + 100, sizeof first - 100, "x*");
+    memset(second, 'p', sizeof second);
+    snprintf(second + 100, sizeof second - 100, "y*");
+    memset(text, 'p', sizeof text);
+    snprintf(text + 100, sizeof text - 100, "y and more");
+    const char *const prefixes[] = {first, second};
+    assert_int_equal(ask_index(prefixes, 2, text), 2); /* the asker matches for certain */
+    first[0] = second[0] = '*';
+    first[101] = second[101] = 'z';
+    snprintf(text + 100, sizeof text - 100, "yz");
+    assert_int_equal(ask_index(prefixes, 2, text), 1);
 }
 
 int main(void)
@@ -161,7 +192,8 @@ int main(void)
         cmocka_unit_test(long_names_are_prepared_in_the_arena),
         cmocka_unit_test(every_kind_of_pattern_is_found),
         cmocka_unit_test(ten_thousand_patterns_that_cannot_match_are_not_proposed),
-        cmocka_unit_test(tries_find_all_keys_a_text_begins_with),
+        cmocka_unit_test(all_pieces_that_a_text_begins_with_are_found),
+        cmocka_unit_test(ends_longer_than_what_is_filed_are_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

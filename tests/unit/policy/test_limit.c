@@ -18,7 +18,7 @@ static void a_limit_that_cannot_be_meant_is_refused_at_its_place(void **state)
 {
     (void)state;
     assert_limit_refused("{window: 1h}", 6, "", "bounds nothing; give count, or sum and max");
-    assert_limit_refused("{count: 3}", 13, ".window", "is required here");
+    assert_limit_refused("{count: 3}", 13, ".window", "is missing here");
     assert_limit_refused("{window: 31d, count: 3}", 22, ".window", "at most 30d");
     assert_limit_refused("{window: 0s, count: 3}", 22, ".window", "out of range");
     assert_limit_refused("{window: 60, count: 3}", 22, ".window", "has to say its unit");
@@ -49,19 +49,20 @@ static void a_sum_is_a_path_or_an_expression_that_can_be_understood(void **state
     (void)state;
     static const struct {
         const char *sum, *message;
+        unsigned more; /* columns: an expression's own places are told */
     } wrong[] = {
-        {"amount", "has to begin with args, context or resource"},
-        {"args", "is a whole map; name a number in it, as in args.amount"},
-        {"args.", "at column"},
-        {"args..x", "at column"},
-        {"args.x *", "at column"},
-        {"args.*", "at column"},
-        {"args.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a", "has more than 16 names"},
+        {"amount", "has to begin with args, context or resource", 0},
+        {"args", "is a whole map; name a number in it, as in args.amount", 0},
+        {"args.", "the expression ends where", 6},
+        {"args..x", "the name of a field is expected", 6},
+        {"args.x *", "the expression ends where", 9},
+        {"args.*", "the name of a field is expected", 6},
+        {"args.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a", "has more than 16 names", 0},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         char limit[200];
         snprintf(limit, sizeof limit, "{window: 1h, max: 5, sum: \"%s\"}", wrong[i].sum);
-        assert_limit_refused(limit, 39, ".sum", wrong[i].message);
+        assert_limit_refused(limit, 39 + wrong[i].more, ".sum", wrong[i].message);
     }
 }
 
@@ -576,7 +577,8 @@ static void explanations_mention_the_limit(void **state)
     struct policy_request q = agent_request("b", "x");
     struct policy_explain e = {.considered = on_considered, .context = why};
     policy_evaluate(t.set, &q, &t.arena, &e, &t.outcome);
-    assert_string_equal(why, "applies; its limit is a sum of args.amount of 99.5 per actor in 1h");
+    assert_string_equal(why, "applies; its limit is a sum of args.amount of 99.5 per actor in 1h, and this request "
+                             "is over by itself: args.amount is no number from 0 on");
     tenant_fini(&t);
 }
 

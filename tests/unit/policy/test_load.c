@@ -110,7 +110,7 @@ static void more_than_one_document_and_none_are_refused(void **state)
     assert_refused_at("", 1, 1, "", "empty");
     assert_refused_at("# only a comment\n", 1, 1, "", "empty");
     assert_refused_at("- a\n", 1, 1, "", "has to be a map, not a list");
-    assert_refused_at("{}", 1, 1, "rules", "rules: is required here");
+    assert_refused_at("{}", 1, 1, "rules", "rules: is missing here");
     assert_refused_at("rules: []", 1, 8, "rules", "says nothing");
 }
 
@@ -175,7 +175,7 @@ static void several_problems_are_told_at_once_in_order(void **state)
     assert_true(has_problem(&p, "agents: is empty"));
     assert_true(has_problem(&p, "\"pending\" is a word of the service's own answers"));
     assert_true(has_problem(&p, "a rule that permits has to name a subject"));
-    assert_true(has_problem(&p, "actions: is required here"));
+    assert_true(has_problem(&p, "actions: is missing here"));
     assert_true(has_problem(&p, "decision: \"maybe\" is not one of"));
     assert_true(has_problem(&p, "review_at: 0.7 is above allow_at (0.5)"));
     assert_int_equal(p.count, 8);
@@ -223,7 +223,7 @@ static void durations_and_counts_have_ranges(void **state)
     p = refused("rules: [{id: a, actions: [c], decision: deny, compute: {tool: x}}]");
     assert_true(has_problem(&p, "belongs to decision: compute only"));
     p = refused("rules: [{id: a, agents: [x], actions: [c], decision: compute}]");
-    assert_true(has_problem(&p, "compute: is required here"));
+    assert_true(has_problem(&p, "compute: is missing: it says what is called instead"));
 }
 
 static void failing_tests_refuse_the_document(void **state)
@@ -298,7 +298,8 @@ static void bytes_that_are_not_utf8_are_refused(void **state)
     assert_refused_at("rules: [{id: a, actions: [\"a\\0b\"], decision: deny}]", 1, 27,
                       "rules[0].actions[0]", "U+0000");
     assert_refused_at("rules:\n  - \x01\n", 2, 5, "", "not YAML");
-    assert_refused_at("rules: [a, b\nmode: x\n", 2, 5, "", "not YAML");
+    assert_refused_at("rules: [a, b\nmode: x\n", 2, 5, "",
+                      "the [ of line 1, column 8 is not closed by ]");
     assert_refused_at("? [a]\n: b\n", 1, 3, "", "a key has to be a string");
     assert_refused_at("1: b\n", 1, 1, "", "a key has to be a string");
 }

@@ -3,7 +3,7 @@
 
 struct told {
     size_t count;
-    char whys[8][200];
+    char whys[8][300];
     bool applies[8];
 };
 
@@ -19,7 +19,6 @@ static struct told explain(struct tenant *t, const struct policy_request *q)
 {
     struct told told = {0};
     struct policy_explain e = {.considered = on_considered, .context = &told};
-    arena_reset(&t->arena);
     policy_evaluate(t->set, q, &t->arena, &e, &t->outcome);
     return told;
 }
@@ -56,6 +55,139 @@ static void every_rule_is_explained_whether_it_applies_or_not(void **state)
     assert_string_equal(told.whys[0], "doc/a: the rule is for agents only");
     assert_string_equal(told.whys[3], "doc/d: resources: file:1 does not match [db:*]");
     assert_string_equal(told.whys[5], "doc/f: roles: dave has none of [finance]");
+    tenant_fini(&t);
+}
+
+/* ---- what would change an outcome ---- */
+
+static struct json *json_in(struct tenant *t, const char *text)
+{
+    struct json *root;
+    struct fault f;
+    assert_int_equal(json_read(str_from(text), &(struct json_options){0}, &t->arena, &root, &f), ERR_OK);
+    return root;
+}
+
+struct near {
+    bool seen;
+    char rule[80], lacks[600], against[1200];
+};
+
+static void on_nearest(void *context, const struct policy_nearest *n)
+{
+    struct near *near = context;
+    struct buf lacks = buf_over(near->lacks, sizeof near->lacks - 1), against = buf_over(near->against, sizeof near->against - 1);
+    near->seen = true;
+    snprintf(near->rule, sizeof near->rule, "%.*s/%.*s", STR_FORMAT(n->policy_name), STR_FORMAT(n->rule_id));
+    for (size_t i = 0; i < n->lack_count; i++) buf_printf(&lacks, "%s%.*s", i == 0 ? "" : "\n", STR_FORMAT(n->lacks[i]));
+    for (size_t i = 0; i < n->against_count; i++) buf_printf(&against, "%s%.*s", i == 0 ? "" : "\n", STR_FORMAT(n->against[i]));
+    near->lacks[lacks.size] = near->against[against.size] = '\0';
+}
+
+static void on_any(void *context, const struct policy_considered *c)
+{
+    (void)context;
+    (void)c;
+}
+
+static struct near nearest(struct tenant *t, const struct policy_request *q)
+{
+    struct near near = {0};
+    struct policy_explain e = {.considered = on_any, .nearest = on_nearest, .context = &near};
+    policy_evaluate(t->set, q, &t->arena, &e, &t->outcome);
+    return near;
+}
+
+static const char payments[] =
+    "mask: [args.card]\n"
+    "rules:\n"
+    "  - {id: refunds, agents: [bot], actions: [refund], when: args.amount > 0 && args.amount <= 500, decision: allow}\n"
+    "  - {id: large, actions: [refund], when: args.amount > 500, decision: human_review}\n"
+    "  - {id: cards, agents: [bot], actions: [pay], resources: [\"card:*\"], when: \"args.card == '4111'\", decision: allow}\n"
+    "  - {id: gated, agents: [bot], actions: [send], decision: allow, confidence: {allow_at: 0.90, review_at: 0.70}}\n"
+    "  - {id: sums, agents: [bot], actions: [credit], decision: allow, limit: {window: 1h, sum: args.amount, max: 100}}\n"
+    "  - {id: secret-sums, agents: [bot], actions: [credit], decision: allow, limit: {window: 1h, sum: args.card, max: 100}}\n"
+    "  - {id: never, actions: [drop], decision: deny}\n";
+
+static void an_outcome_that_is_no_allow_tells_what_would_be_one(void **state)
+{
+    (void)state;
+    struct tenant t;
+    tenant_init_one(&t, payments);
+    struct policy_request q = agent_request("bot", "refund");
+    q.args = json_in(&t, "{\"amount\": 620}");
+    struct near near = nearest(&t, &q);
+    assert_string_equal(near.rule, "doc/refunds");
+    assert_string_equal(near.lacks, "when: args.amount > 0 && args.amount <= 500 is false, because of args.amount <= 500 → 620 <= 500 → false");
+    assert_string_equal(near.against, "rule large of policy doc votes human_review: when: args.amount > 500 → 620 > 500 → true");
+    q = agent_request("cat", "refund");
+    near = nearest(&t, &q);
+    assert_string_equal(near.lacks, "agents: cat does not match [bot]\n"
+                                    "when: args.amount > 0 && args.amount <= 500 cannot be evaluated, because of args.amount > 0 → no such key: amount");
+    assert_string_equal(near.against, "rule large of policy doc votes human_review: when: args.amount > 500 → no such key: amount; so the rule applies");
+    q = agent_request("bot", "refnud");
+    near = nearest(&t, &q);
+    assert_string_equal(near.rule, "/");
+    assert_string_equal(near.lacks, "no rule that permits is about refnud: one with these actions, and agents that names bot");
+    q = agent_request("bot", "send");
+    q.has_confidence = true;
+    q.confidence = 0.8;
+    near = nearest(&t, &q);
+    assert_string_equal(near.lacks, "");
+    assert_string_equal(near.against, "the gate of rule gated of policy doc votes human_review: a confidence of 0.90 or more would pass it");
+    q.confidence = 0.9;
+    assert_false(nearest(&t, &q).seen);
+    q = agent_request("bot", "drop");
+    assert_string_equal(nearest(&t, &q).against, "rule never of policy doc votes deny");
+    tenant_fini(&t);
+}
+
+static void what_is_masked_is_masked_in_an_explanation(void **state)
+{
+    (void)state;
+    struct tenant t;
+    tenant_init_one(&t, payments);
+    struct policy_request q = agent_request("bot", "pay");
+    q.resource = STR("bank:1");
+    q.args = json_in(&t, "{\"card\": \"4222\"}");
+    assert_string_equal(nearest(&t, &q).lacks, "resources: bank:1 does not match [card:*]\n"
+                                               "when: args.card == '4111' → [masked] == '4111' → false");
+    q = agent_request("bot", "credit");
+    q.args = json_in(&t, "{\"card\": 42, \"amount\": 7.5}");
+    struct told told = explain(&t, &q);
+    assert_string_equal(told.whys[4], "doc/sums: applies; its limit is a sum of args.amount of 100 per actor in 1h, and this request adds 7.5");
+    assert_string_equal(told.whys[5], "doc/secret-sums: applies; its limit is a sum of args.card of 100 per actor in 1h, and this request adds [masked]");
+    q.args = json_in(&t, "{\"card\": \"x\"}");
+    assert_string_equal(explain(&t, &q).whys[4], "doc/sums: applies; its limit is a sum of args.amount of 100 per actor in 1h, "
+                                                 "and this request is over by itself: args.amount is no number from 0 on");
+    tenant_fini(&t);
+    tenant_init_one(&t, "mask: [resource.id]\nrules:\n  - {id: a, agents: [bot], actions: [x], resources: [\"card:9\"], decision: allow}\n");
+    q = agent_request("bot", "x");
+    q.resource = STR("card:4111");
+    assert_string_equal(explain(&t, &q).whys[0], "doc/a: resources: [masked] does not match [card:9]");
+    tenant_fini(&t);
+}
+
+/* What fails of a masked value is told in the reason, and that is recorded. */
+static void a_reason_does_not_name_a_masked_value(void **state)
+{
+    (void)state;
+    struct tenant t;
+    tenant_init_one(&t, "mask: [args.card]\nrules:\n"
+                        "  - {id: a, actions: [x], when: int(args.card) > 5, decision: deny}\n"
+                        "  - {id: b, actions: [y], when: int(args.other) > 5, decision: deny}\n"
+                        "  - {id: c, agents: [bot], actions: [z], decision: compute, compute: {tool: s, args: {p: \"${path_under('/a', args.card)}\"}}}\n"
+                        "  - {id: d, actions: [k], when: \"{'a': 1}[args.card] == 1\", decision: deny}\n"
+                        "  - {id: e, actions: [m], when: \"args.x4111 == args.card\", decision: deny}\n");
+    const char *const actions[] = {"x", "y", "z", "k", "m"};
+    for (size_t i = 0; i < 5; i++) {
+        struct policy_request q = agent_request("bot", actions[i]);
+        q.args = json_in(&t, "{\"card\": \"/4111\", \"other\": \"/4111\"}");
+        policy_evaluate(t.set, &q, &t.arena, NULL, &t.outcome);
+        assert_int_equal(t.outcome.verdict, VERDICT_DENY);
+        bool named = memmem(t.outcome.reason.bytes, t.outcome.reason.size, "4111", 4) != NULL;
+        assert_int_equal(named, i == 1 || i == 4); /* what is not masked, and a word of the policy's own */
+    }
     tenant_fini(&t);
 }
 
@@ -170,6 +302,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_rule_is_explained_whether_it_applies_or_not),
+        cmocka_unit_test(an_outcome_that_is_no_allow_tells_what_would_be_one),
+        cmocka_unit_test(what_is_masked_is_masked_in_an_explanation),
+        cmocka_unit_test(a_reason_does_not_name_a_masked_value),
         cmocka_unit_test(masks_hide_values_wherever_the_path_leads),
         cmocka_unit_test(lints_tell_what_is_probably_wrong),
         cmocka_unit_test(tests_can_be_run_again),

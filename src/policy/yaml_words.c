@@ -1,0 +1,115 @@
+#include "policy/yaml_words.h"
+
+/* ---- the text around it ---- */
+
+static struct str line_of(struct str text, unsigned line)
+{
+    struct str rest = text, one = {0};
+    for (unsigned i = 0; i < line; i++)
+        if (!str_split(&rest, '\n', &one)) return (struct str){0};
+    return one;
+}
+
+static unsigned indentation(struct str line)
+{
+    unsigned count = 0;
+    while (count < line.size && line.bytes[count] == ' ') count++;
+    return count;
+}
+
+static bool says_nothing(struct str line)
+{
+    unsigned from = indentation(line);
+    return from == line.size || line.bytes[from] == '#' || line.bytes[from] == '\r';
+}
+
+/* The number of the nearest line before this one that says something; 0: there is none. */
+static unsigned line_before(struct str text, unsigned line)
+{
+    while (--line > 0)
+        if (!says_nothing(line_of(text, line))) return line;
+    return 0;
+}
+
+/* ---- sentences ---- */
+
+static void put_indentation(struct buf *out, const struct yaml_slip *s)
+{
+    unsigned before = line_before(s->text, s->line);
+    buf_printf(out, "this line begins at column %u", indentation(line_of(s->text, s->line)) + 1);
+    if (before > 0)
+        buf_printf(out, ", and line %u before it at column %u", before,
+                   indentation(line_of(s->text, before)) + 1);
+    buf_put_literal(out, ": the keys of one map, and the - of one list, begin at the same column");
+}
+
+/* Whether a quote of either kind has no partner in the line. Escaped ones come in the middle of
+ * words as a rule and are not told apart: this is for a hint. */
+static bool has_lonely_quote(struct str line)
+{
+    bool lonely[2] = {false, false};
+    for (size_t i = 0; i < line.size; i++) {
+        lonely[0] ^= line.bytes[i] == '"';
+        lonely[1] ^= line.bytes[i] == '\'';
+    }
+    return lonely[0] || lonely[1];
+}
+
+static void put_bracket(struct buf *out, const struct yaml_slip *s, char open, char close)
+{
+    buf_printf(out, "the %c of line %u, column %u is not closed by %c, or a comma is missing before this",
+               open, s->from_line, s->from_column, close);
+}
+
+static void move_to_beginning(struct yaml_slip *s)
+{
+    if (s->from_line == 0) return;
+    s->line = s->from_line;
+    s->column = s->from_column;
+}
+
+static bool is(const char *text, const char *part) { return strstr(text, part) != NULL; }
+
+static bool put_known(struct buf *out, struct yaml_slip *s)
+{
+    const char *problem = s->problem, *context = s->context;
+    struct str line = line_of(s->text, s->line);
+    bool at_tab = s->column > 0 && s->column <= line.size && line.bytes[s->column - 1] == '\t';
+    if (at_tab || is(problem, "tab character")) {
+        buf_put_literal(out, "a tab: indent with blanks");
+    } else if (is(problem, "expected '-' indicator") || is(problem, "did not find expected key")) {
+        put_indentation(out, s);
+    } else if (is(problem, "expected ',' or '}'")) {
+        put_bracket(out, s, '{', '}');
+    } else if (is(problem, "expected ',' or ']'")) {
+        put_bracket(out, s, '[', ']');
+    } else if (is(problem, "end of stream") && is(context, "quoted scalar")) {
+        move_to_beginning(s);
+        buf_put_literal(out, "the quote that begins here is never closed");
+    } else if (is(problem, "could not find expected ':'")) {
+        move_to_beginning(s);
+        buf_put_literal(out, "this is no \"key: value\": the colon, or the blank behind it, is missing");
+    } else if (is(problem, "mapping values are not allowed")) {
+        buf_put_literal(out, "a \": \" does not belong here: put a text that has one in quotes, or see "
+                             "whether this line is indented like the others");
+    } else if (is(problem, "block sequence entries are not allowed")) {
+        buf_put_literal(out, "a \"- \" does not belong here: a list begins on a line of its own below its key");
+    } else if (is(context, "scanning an alias") || is(context, "scanning an anchor")) {
+        buf_put(out, has_lonely_quote(line) ? STR("a quote in this line is not closed")
+                                            : STR("quote a value that starts with * or &"));
+    } else if (is(problem, "cannot start any token")) {
+        buf_put_literal(out, "no value begins with this character: put the text in quotes");
+    } else if (is(problem, "unknown escape character")) {
+        buf_put_literal(out, "no such escape: within double quotes \\ is written \\\\, within single "
+                             "quotes as it is");
+    } else {
+        return false;
+    }
+    return true;
+}
+
+void yaml_words_put(struct buf *out, struct yaml_slip *s)
+{
+    if (put_known(out, s)) return;
+    buf_printf(out, "not YAML: %s%s%s", s->problem, *s->context != '\0' ? " " : "", s->context);
+}

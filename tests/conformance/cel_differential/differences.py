@@ -1,0 +1,111 @@
+"""Where `writ cel` and cel-go answer differently on purpose; everything else that differs is a bug of ours.
+
+Each entry says why and where that is written. `said` is what our error says (or theirs, with `who`), and it must be
+followed in the expression by what `at` matches, where the error tells its column. Where our error was absorbed or
+became another value (a || b, all(), size() of a list with an error in it ...), no text remains to be looked at: then `within`
+has to be somewhere in an expression that can absorb. An entry that is never met in a full run fails the test: it is
+out of date or the generator lost its way to it.
+
+Documents: langdef.md, doc/langdef.md of cel-spec v0.25.1; tests, tests/simple/testdata of the same;
+cel-go, cel.dev/cel-go v0.32.0.
+"""
+
+import dataclasses
+import re
+
+ABSORBS = re.compile(r"\|\||&&|\.all\(|\.exists\(")
+COLUMN = re.compile(r"\(at column (\d+)\)$")
+
+
+@dataclasses.dataclass(frozen=True)
+class Difference:
+    name: str
+    why: str
+    written: str
+    said: str = ""      # in our error
+    theirs: str = ""    # in cel-go's error
+    at: str = ""        # in the expression, around the column of our error
+    within: str = ""    # in an expression whose errors may have been absorbed
+    values: object = None  # of two values: whether this explains them
+
+    def explains(self, question, ours, theirs):
+        text = question["expr"]
+        if "error" in ours and "error" not in theirs:
+            return bool(self.said) and re.search(self.said, ours["error"]) is not None and self.is_there(text, ours["error"])
+        if "error" in theirs and "error" not in ours:
+            return bool(self.theirs) and re.search(self.theirs, theirs["error"]) is not None and re.search(self.within, text) is not None
+        if self.values is not None and self.values(text, ours["value"], theirs["value"]):
+            return True
+        return bool(self.said) and bool(self.within) and ABSORBS.search(text) is not None and re.search(self.within, text) is not None
+
+    def is_there(self, text, error):
+        column = COLUMN.search(error)
+        if not self.at or column is None:
+            return not self.at
+        return re.match(self.at, text[int(column[1]) - 1:]) is not None
+
+
+def numbers_of(v):
+    """The whole VALUE without what a duration's rounding could have changed: nothing; used to see that only times differ."""
+    ((kind, held),) = v.items()
+    if kind in ("timestamp_value", "duration_value"):
+        return int(held.get("seconds", 0)) * 10**9 + int(held.get("nanos", 0))
+    return None
+
+
+def rounded(text, ours, theirs):
+    """string(duration) by way of a double: 15 digits are the same, and a duration became a text somewhere."""
+    if not re.search(r"string\(|%s", text):
+        return False
+    a, b = numbers_of(ours), numbers_of(theirs)
+    if a is not None and b is not None:
+        return abs(a - b) <= 4e4 * 4  # 2^-53 of the longest duration is a microsecond; a few of them may have been added
+    return DURATION_TO_TEXT.search(text) is not None
+
+
+# A duration that can have become a text: string(...) or %s over one of the forms that durations have.
+DURATION_TO_TEXT = re.compile(r"(string\(|%s'\.format\(\[).*(span|duration\(| - (at|timestamp)|\(at|\(timestamp)")
+
+DIFFERENCES = [
+    Difference(
+        "a key that is twice in a map is an error",
+        "cel-go keeps the last one. In a policy it is a slip of the pen, of which one half would be ignored in silence.",
+        "langdef.md, Aggregate Values: 'It is an error to have duplicate keys or field names'; tests, fields/map_value_repeat_key",
+        said="^a key is there twice", at=r"\{|.*\.transformMap", within=r"\{[^{}]+:[^{}]+,"),
+    Difference(
+        "indexOf from beyond the text is an error",
+        "cel-go gives -1, by its README. The specification's tests ask for an error, and lastIndexOf is alike.",
+        "tests, string_ext/indexof_out_of_range and lastindexof_out_of_range: 'index out of range: 30'",
+        said="^index out of range: ", at=r"(last)?[iI]ndexOf\(|\.(last)?[iI]ndexOf\(|\(", within=r"ndexOf\("),
+    Difference(
+        "has(e.f) where e is no map is an error",
+        "cel-go says false. A guard that is false for the wrong reason lets a negated test pass.",
+        "langdef.md, Field Selection: has(), 5. 'In all other cases, has(e.f) evaluates to an error'",
+        said="^no such overload", at=r"has\(", within=r"has\("),
+    Difference(
+        "getMilliseconds of a duration is what is below the second",
+        "cel-go converts the whole duration to milliseconds.",
+        "langdef.md, getMilliseconds: 'obtain the milliseconds portion of the duration value. Other time unit functions convert the duration ...; however, "
+        "this method does not'; tests, timestamps/get_milliseconds",
+        said="", within="", values=lambda text, ours, theirs: ".getMilliseconds()" in text),
+    Difference(
+        "string(duration) is exact",
+        "cel-go formats a double of seconds, so that nanoseconds of a long duration are lost on the way there and back.",
+        "langdef.md, string: 'converts a duration value to seconds and fractional seconds with an s suffix'",
+        values=rounded),
+    Difference(
+        "constants that can never be read are refused at load",
+        "A time, duration, zone or pattern that is a constant and wrong is told to who writes the policy, even in a part that is never run. cel-go does the "
+        "same where its validators are asked for, and else fails when it gets there.",
+        "cel.h; cel-go, cel/validator.go: ValidateTimestampLiterals, ValidateDurationLiterals, ValidateRegexLiterals",
+        said="^(this is no (time|duration|regular expression)|there is no time zone)"),
+    Difference(
+        "what is in an empty list or map has any type",
+        "cel-go's checker binds it to the type of the first overload that fits (bytes, for e + e), and then refuses the text that it is used as.",
+        "langdef.md, Gradual Type Checking: a type that is not known is dyn",
+        theirs="found no matching overload", within=r"\{\}(\.\w+\(.*\))?\.map\("),
+]
+
+
+def find(question, ours, theirs):
+    return next((d for d in DIFFERENCES if d.explains(question, ours, theirs)), None)
