@@ -25,7 +25,9 @@ shared with an earlier request and no actor has a hundred of them pending. A dry
 tells its outcome beforehand, and one in 16 of what is sent is a call that a person has to look at.
 
 Rows of state (mint, token_c64, enqueue, wake, limited_local, limited_remote, recovery) have no
-nginx beside them; ops/lib/bench_state.py says what they are.
+nginx beside them; ops/lib/bench_state.py says what they are. swap_100k replaces 100,000 rules under
+load: ops/lib/bench_swap.py. Those of --stack are with Kafka and PostgreSQL:
+ops/lib/bench_stack.py.
 """
 
 import argparse
@@ -44,7 +46,9 @@ import time
 TOP = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(TOP / "tests" / "e2e"))
 
+import bench_stack  # noqa: E402
 import bench_state  # noqa: E402
+import bench_swap  # noqa: E402
 import harness  # noqa: E402
 
 ROWS = {  # name: durability, connections, depth, over a Unix socket, gate
@@ -253,9 +257,9 @@ def signal_all(pids, number):
 
 
 def run_load(address, bodies, connections, depth=1, seconds=None, requests=None, key_file=None, serial=0, path=None,
-             statuses=("200",), more=()):
+             statuses=("200",), more=(), prefix=()):
     """One run of the load generator over one or two files of bodies; what it printed."""
-    command = ["taskset", "-c", "1", str(harness.BIN / "load"), "--address", address,
+    command = ["taskset", "-c", "1", *prefix, str(harness.BIN / "load"), "--address", address,
                "--connections", str(connections), "--pipeline", str(depth), "--serial", str(serial), *map(str, more)]
     for file in [bodies] if isinstance(bodies, pathlib.Path) else bodies:
         command += ["--file", str(file)]
@@ -284,14 +288,14 @@ class Bench:
         self.serial = 0
         self.rules = 0 # until a stack has started
 
-    def start(self, durability, *engine):
+    def start(self, durability, *engine, platform=()):
         folder = self.folder / "stack"
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
         between = folder / "platform.sock" # as ops/run connects them
         stack = harness.Stack(folder, engine=["--durability", durability, "--listen.unix", folder / "engine.sock",
                                               "--platform.url", f"unix:{between}", *engine],
-                              platform=["--listen.unix", between],
+                              platform=["--listen.unix", between, *platform],
                               engine_prefix=["taskset", "-c", "0"], platform_prefix=["taskset", "-c", "1"])
         stack.start()
         self.rules = load_policies(stack, self.calls, self.from_corpus, random.Random(SEED))
@@ -450,12 +454,15 @@ def micro_benchmarks():
 
 def main():
     parser = argparse.ArgumentParser(prog="ops/bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--row", action="append", choices=[*ROWS, *bench_state.ROWS],
+    parser.add_argument("--row", action="append", choices=[*ROWS, *bench_state.ROWS, *bench_swap.ROWS, *bench_stack.ROWS],
                         help="only this row (may be repeated)")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=1.5, help="of load in each turn")
     parser.add_argument("--state-size", type=int, default=1_000_000, metavar="N",
                         help="live tokens under the rows of state; a tenth of that are pending reviews")
+    parser.add_argument("--stack", action="store_true", help="only the rows with Kafka and PostgreSQL")
+    parser.add_argument("--backlog", type=int, default=200_000, metavar="N", help="requests behind the rows publish and ingest_…")
+    parser.add_argument("--outage", type=float, default=60, metavar="S", help="seconds without a broker in the row outage")
     parser.add_argument("--quick", action="store_true", help="one round of half a second a row: a smoke test, not a measurement")
     parser.add_argument("--data", type=pathlib.Path, default=TOP / "build" / "bench", help="where the programs keep their data")
     parser.add_argument("--json", nargs="?", const="-", metavar="FILE", help="print JSON instead of the table, or also write it to FILE")
@@ -464,6 +471,7 @@ def main():
     if options.quick:
         options.rounds, options.seconds = 1, 0.5
         options.state_size = min(options.state_size, 20_000)
+        options.backlog, options.outage = min(options.backlog, 10_000), min(options.outage, 5)
     if "WRIT_BUILD" not in os.environ or harness.REACTORS != "1":
         fail("start it by ops/bench, which builds what it measures; other builds carry sanitizers, and one reactor is measured")
     if len(os.sched_getaffinity(0)) < 2:
@@ -477,11 +485,13 @@ def main():
     bench = Bench(options, options.data.resolve())
     start = time.monotonic()
     rows = []
-    wanted = options.row or [*ROWS, *bench_state.ROWS]
+    wanted = options.row or (bench_stack.ROWS if options.stack else [*ROWS, *bench_state.ROWS, *bench_swap.ROWS])
     for row in (name for name in ROWS if name in wanted):
         rows.append(bench.measure(row))
         print(f"{row}: {rows[-1]['cpu_us']} us of CPU a request, {rows[-1]['vs_nginx']} of nginx's", file=sys.stderr)
     state_rows, memory = bench_state.measure(bench, [name for name in bench_state.ROWS if name in wanted], sys.modules[__name__])
+    swap_rows = bench_swap.measure(bench, [name for name in bench_swap.ROWS if name in wanted], sys.modules[__name__])
+    stack_rows = bench_stack.measure(bench, [name for name in bench_stack.ROWS if name in wanted], sys.modules[__name__])
     about = {"processor": processor(), "cores": os.cpu_count(), "kernel": machine.release(), "file_system": kind,
              "rules": bench.rules, "state_size": options.state_size, "traffic": "corpus of tool calls" if bench.from_corpus else "seeded generator",
              "rounds": options.rounds, "seconds_a_turn": options.seconds}
@@ -491,17 +501,19 @@ def main():
         print_table(rows)
         print_threads(rows)
     bench_state.print_table(state_rows, memory)
-    micro = {} if options.no_micro else micro_benchmarks()
+    bench_swap.print_table(swap_rows)
+    bench_stack.print_table(stack_rows)
+    micro = {} if options.no_micro or options.stack else micro_benchmarks()
     print(f"\n{time.monotonic() - start:.0f} seconds", file=sys.stderr)
     shutil.rmtree(options.data / "stack", ignore_errors=True)
 
-    document = json.dumps({"rows": rows + state_rows, "state": memory, "machine": about, "micro": micro}, indent=1)
+    document = json.dumps({"rows": rows + state_rows + swap_rows + stack_rows, "state": memory, "machine": about, "micro": micro}, indent=1)
     if quiet:
         print(document, file=stdout)
     elif options.json:
         pathlib.Path(options.json).write_text(document + "\n")
     missed = [r["name"] for r in rows if r["gate"] and r["vs_nginx"] < r["gate"]]
-    missed += [r["name"] for r in state_rows if r["goal_met"] is False]
+    missed += [r["name"] for r in state_rows + stack_rows if r["goal_met"] is False]
     if missed and not options.quick:
         print(f"below their gate: {', '.join(missed)}", file=sys.stderr)
         return 1

@@ -218,7 +218,25 @@ def long_journal_faults():
     folder = build("dev")
     if folder is None:
         return Counts(failed=1)
-    return pytest(folder, "faults", ["tests/integration"], {"WRIT_LONG": "1"}, ["-s"])
+    apart = [f"--ignore=tests/integration/test_{name}.py" for name in ("faults", "stack_faults", "planted")]  # steps of their own
+    return pytest(folder, "journal-faults", ["tests/integration"], {"WRIT_LONG": "1"}, ["-s", *apart])
+
+
+def long_faults():
+    """200 rounds of kills, sleeps of 20 s, cuts and full disks, each compared with what clients were told."""
+    folder = build("dev")
+    if folder is None:
+        return Counts(failed=1)
+    paths = ["tests/integration/test_faults.py", "tests/integration/test_stack_faults.py"]
+    return pytest(folder, "faults", paths, {"WRIT_LONG": "1"}, ["-s", "-k", "not away_at_load"])
+
+
+def long_outage():
+    """A broker that is away for ten minutes, at a rate that only the release build reaches."""
+    folder = build("release")
+    if folder is None:
+        return Counts(failed=1)
+    return pytest(folder, "outage", ["tests/integration/test_stack_faults.py"], {"WRIT_LONG": "1"}, ["-s", "-k", "away_at_load"])
 
 
 def long_power_cuts():
@@ -345,7 +363,7 @@ def long():
             temporary.replace(state_file)
 
     steps = [("short", long_everything_short), ("kills", long_kills), ("journal_faults", long_journal_faults),
-             ("power_cuts", long_power_cuts), ("gate", long_gate), ("planted", long_planted),
+             ("faults", long_faults), ("outage", long_outage), ("power_cuts", long_power_cuts), ("gate", long_gate), ("planted", long_planted),
              ("state", long_state), ("races", long_races), ("races_tsan", long_races_tsan),
              ("valgrind", long_valgrind), ("tsan", long_tsan)]
     for name, step in steps:

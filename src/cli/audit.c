@@ -1,10 +1,9 @@
-/* audit.c - `writ audit`: what was decided, and all that one trace id stands for. */
-#include "cli/cli.h"
+/* audit.c - `writ audit query`: what was decided. All of one trace is audit_trace.c, the export export.c. */
+#include "cli/audit.h"
 
 enum { PAGE_MAX = 500 };
 
-/* What an event is about: "issue_refund on invoice:in_1". */
-static struct str what_shown(struct cli *c, const struct json *e)
+struct str audit_what_shown(struct cli *c, const struct json *e)
 {
     struct str action = member_shown(c, e, "action");
     const struct json *resource = json_get(e, STR("resource"));
@@ -26,7 +25,7 @@ static void add_event(struct cli *c, struct table *t, const struct json *e)
     table_add(t, member_shown(c, e, "timestamp"));
     table_add(t, member_shown(c, e, "kind"));
     table_add(t, who_shown(c, e));
-    table_add(t, what_shown(c, e));
+    table_add(t, audit_what_shown(c, e));
     table_add(t, member_shown(c, e, "decision"));
     table_add(t, member_shown(c, e, "rule"));
     table_add(t, member_shown(c, e, "trace_id"));
@@ -34,26 +33,35 @@ static void add_event(struct cli *c, struct table *t, const struct json *e)
 
 /* ---- query ---- */
 
-static const char *const filters[] = {"actor", "action", "decision", "kind", "rule", "user-id", "trace-id"};
+const char *const audit_filters[] = {"actor", "action", "decision", "kind", "rule",
+                                     "user-id", "trace-id", "from", "to", NULL};
 
-static int query_target(struct cli *c, const struct arguments *a, struct target *t)
+/* A filter's value; for the two times, a span or a day made a time. */
+static int filter_value(struct cli *c, const struct arguments *a, const char *name, struct str *ret)
 {
-    struct str from = argument(a, "from"), to = argument(a, "to");
-    if (!str_is_absent(from) && !time_or_ago(c, from, &from))
-        return cli_complain(c, USAGE, "--from: that is neither a span such as 1h nor a time such as 2026-11-20T09:30:00Z");
-    if (!str_is_absent(to) && !time_or_ago(c, to, &to))
-        return cli_complain(c, USAGE, "--to: that is neither a span such as 1h nor a time such as 2026-11-20T09:30:00Z");
-    target_init(c, t, "/api/v1/audit");
-    target_tenant(t, c);
-    for (size_t i = 0; i < sizeof filters / sizeof filters[0]; i++) {
+    *ret = argument(a, name);
+    bool is_time = strcmp(name, "from") == 0 || strcmp(name, "to") == 0;
+    if (!is_time || str_is_absent(*ret) || time_or_ago(c, *ret, ret)) return DONE;
+    struct str day = arena_printf(&c->arena, "%.*sT00:00:00Z", STR_FORMAT(*ret));
+    if (time_or_ago(c, day, ret)) return DONE;
+    return cli_complain(c, USAGE, "--%s: that is neither a span such as 1h nor a time such as 2026-11-20 or "
+                                  "2026-11-20T09:30:00Z", name);
+}
+
+int audit_target(struct cli *c, const struct arguments *a, struct target *ret)
+{
+    target_init(c, ret, "/api/v1/audit");
+    target_tenant(ret, c);
+    for (size_t i = 0; audit_filters[i] != NULL; i++) {
+        struct str value;
         char name[16];
-        snprintf(name, sizeof name, "%s", filters[i]);
+        int code = filter_value(c, a, audit_filters[i], &value);
+        if (code != DONE) return code;
+        snprintf(name, sizeof name, "%s", audit_filters[i]);
         for (char *at = name; *at != '\0'; at++)
             if (*at == '-') *at = '_';
-        target_query(t, name, argument(a, filters[i]));
+        target_query(ret, name, value);
     }
-    target_query(t, "from", from);
-    target_query(t, "to", to);
     return DONE;
 }
 
@@ -85,7 +93,7 @@ static int audit_query(struct cli *c, const struct arguments *a)
         return cli_complain(c, USAGE, "--limit: it must be a number from 1 to 100000");
     if (argument_given(a, "cursor") && !str_to_u64(argument(a, "cursor"), &cursor))
         return cli_complain(c, USAGE, "--cursor: it must be a number, as an earlier page gave it");
-    int code = query_target(c, a, &target);
+    int code = audit_target(c, a, &target);
     if (code != DONE) return code;
 
     struct table t;
@@ -110,65 +118,10 @@ static int audit_query(struct cli *c, const struct arguments *a)
     return DONE;
 }
 
-/* ---- trace ---- */
-
-static void print_event(struct cli *c, const struct json *e)
-{
-    static const struct {
-        const char *label, *member;
-    } fields[] = {{"actor", "actor"},           {"user", "user_id"},        {"acting for", "acting_for"},
-                  {"args", "args"},             {"context", "context"},     {"confidence", "confidence_used"},
-                  {"reason", "reason"},         {"rule", "rule"},           {"policy", "policy_name"},
-                  {"safe tool", "safe_tool"},   {"safe args", "safe_args"}, {"would have", "would_have"},
-                  {"review", "review_id"},      {"expires", "expires_at"},  {"resolved by", "resolved_by"},
-                  {"note", "resolution_note"},  {"key", "key_id"},          {"input hash", "input_hash"},
-                  {"output hash", "output_hash"}};
-    struct str what = what_shown(c, e), decision = member_shown(c, e, "decision");
-    fprintf(c->out, "%.*s  %.*s  %.*s  ", STR_FORMAT(member_shown(c, e, "timestamp")),
-            STR_FORMAT(member_shown(c, e, "kind")), STR_FORMAT(what));
-    print_verdict(c, decision);
-    fputc('\n', c->out);
-    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
-        print_field(c, fields[i].label, member_shown(c, e, fields[i].member));
-    const struct json *source = json_get(e, STR("source"));
-    if (source != NULL)
-        print_field(c, "record", arena_printf(&c->arena, "seq %.*s of %.*s", STR_FORMAT(member_shown(c, source, "seq")),
-                                              STR_FORMAT(member_shown(c, source, "node"))));
-}
-
-static int audit_trace(struct cli *c, const struct arguments *a)
-{
-    struct target target;
-    struct reply reply;
-    target_init(c, &target, "/api/v1/audit/trace");
-    target_segment(&target, positional(a, 0));
-    target_tenant(&target, c);
-    struct request r = {.side = SIDE_PLATFORM, .method = "GET", .target = target_text(&target)};
-    int code = call(c, &r, &reply);
-    if (code != DONE) return code;
-    if (c->json) {
-        print_json(c, reply.body);
-        return DONE;
-    }
-    const struct json *e = first_event(&reply);
-    if (e == NULL)
-        return cli_complain(c, REFUSED, "nothing is recorded under this trace id (yet: a record takes a moment to arrive)");
-    for (; e != NULL; e = e->next) print_event(c, e);
-    return DONE;
-}
-
 /* ---- the rows ---- */
 
 static const struct flag query_flags[] = {
-    {"actor", "NAME", "of this agent"},
-    {"user-id", "NAME", "of this person"},
-    {"action", "NAME", "of this action or tool"},
-    {"decision", "WORD", "allow, deny, human_review or compute"},
-    {"kind", "WORD", "decision, policy.put, key.created, auth.failed, …"},
-    {"rule", "RULE", "decided by this rule, such as review:large-refunds"},
-    {"trace-id", "ID", "under this trace id"},
-    {"from", "SPAN|TIME", "not before: 1h (ago), 2026-11-20T09:30:00Z"},
-    {"to", "SPAN|TIME", "before this time"},
+    AUDIT_FILTER_FLAGS,
     {"limit", "N", "at most so many, newest first (default 20)"},
     {"cursor", "N", "go on where an earlier page ended"},
     {NULL, NULL, NULL}};
@@ -176,5 +129,6 @@ static const struct flag query_flags[] = {
 const struct command audit_commands[] = {
     {"audit", "query", "", "search the audit trail, newest first",
      "With --json: the platform's answer; for more than 500 events, one event a line.", query_flags, 0, 0, audit_query},
-    {"audit", "trace", "TRACE_ID", "show everything under one trace id, oldest first", NULL, NULL, 1, 1, audit_trace},
+    {"audit", "trace", "ID", "show everything under one trace id, oldest first", audit_trace_text, NULL, 1, 1, audit_trace},
+    {"audit", "export", "", "write the audit trail to a file, oldest first", export_text, export_flags, 0, 0, audit_export},
     {NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, NULL}};

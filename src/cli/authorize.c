@@ -248,6 +248,29 @@ static int authorize(struct cli *c, const struct arguments *a)
     return verdict_code(reply.root);
 }
 
+static void print_texts(struct cli *c, const struct json *list, const char *what)
+{
+    for (const struct json *one = json_is_array(list) ? list->child : NULL; one != NULL; one = one->next)
+        fprintf(c->out, "  %s  %.*s\n", what, STR_FORMAT(value_shown(c, one)));
+}
+
+/* What an allow would take: the nearest rule with what it lacks, and what stands in its way. */
+static void print_would_allow(struct cli *c, const struct json *root)
+{
+    const struct json *w = json_get(root, STR("would_allow"));
+    if (w == NULL) w = json_get(root, STR("wouldAllow"));
+    if (!json_is_object(w)) return;
+    const struct json *lacks = json_get(w, STR("lacks"));
+    struct str rule = member_shown(c, w, "rule"), policy = member_shown(c, w, "policy");
+    if (rule.size == 0)
+        fputs("\nWhat would allow it:\n", c->out);
+    else
+        fprintf(c->out, "\nWhat would allow it: rule %.*s of policy %.*s %s\n", STR_FORMAT(rule), STR_FORMAT(policy),
+                json_is_array(lacks) && lacks->count > 0 ? "is the nearest" : "permits it already");
+    print_texts(c, lacks, "lacks   ");
+    print_texts(c, json_get(w, STR("against")), "against ");
+}
+
 int policy_explain(struct cli *c, const struct arguments *a)
 {
     static const char *const heads[] = {"POLICY", "RULE", "VOTE", "APPLIES", "SHADOW", "*WHY", NULL};
@@ -270,6 +293,7 @@ int policy_explain(struct cli *c, const struct arguments *a)
             table_add(&t, json_is_bool(v) ? (v->type == JSON_TRUE ? STR("yes") : STR("no")) : value_shown(c, v));
         }
     table_print(&t, c->out, c->width);
+    print_would_allow(c, reply.root);
     return DONE;
 }
 

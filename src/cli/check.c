@@ -7,7 +7,7 @@ void policy_put_problem(struct cli *c, struct buf *json, const char *file, const
                         const struct policy_problem *p)
 {
     if (!c->json) {
-        struct str message = text_shown(&c->arena, str_from(p->message));
+        struct str message = text_shown(&c->arena, str_from(policy_problem_short(p)));
         fprintf(c->out, "%s:%u:%u: %s: %s%s%.*s\n", file, p->line, p->column, kind, p->path,
                 p->path[0] == '\0' ? "" : ": ", STR_FORMAT(message));
         return;

@@ -64,12 +64,15 @@ static int make_folder(struct cli *c, struct str data)
 
 static int bootstrap(struct cli *c, const struct arguments *a, struct str data)
 {
-    struct buf body = scratch(c, BODY_MAX), store = scratch(c, data.size + 32), pepper = scratch(c, data.size + 32);
+    struct buf body = scratch(c, BODY_MAX), store = scratch(c, data.size + argument(a, "store").size + 32), pepper = scratch(c, data.size + 32);
     struct str tenant = str_is_absent(c->tenant) ? STR("default") : c->tenant;
     int code = data.size == 0 ? cli_complain(c, USAGE, "--data needs a directory") : key_body(c, a, tenant, &body);
     if (code == DONE) code = make_folder(c, data);
     if (code != DONE) return code;
-    buf_printf(&store, "%s/platform.db", data.bytes);
+    if (argument_given(a, "store"))
+        buf_printf(&store, "%.*s", STR_FORMAT(argument(a, "store")));
+    else
+        buf_printf(&store, "%s/platform.db", data.bytes);
     buf_printf(&pepper, "%s/pepper", data.bytes);
 
     struct json *request, *root;
@@ -201,6 +204,7 @@ static const struct flag create_flags[] = {
     {"tenants", "GLOBS", "tenants whose records it may publish (role ingest)"},
     {"expires", "SPAN|TIME", "when it ends: 90d, 2027-01-01T00:00:00Z (default: never)"},
     {"data", "DIR", "make it in this data directory, without a running platform"},
+    {"store", "URL", "with --data: in this PostgreSQL database instead (the platform's store.url)"},
     {NULL, NULL, NULL}};
 static const struct flag list_flags[] = {{"limit", "N", "at most so many (default 500)"},
                                          {"cursor", "N", "go on where an earlier page ended"},
@@ -211,7 +215,8 @@ static const struct flag rotate_flags[] = {{"overlap", "SPAN", "how long the old
 const struct command key_commands[] = {
     {"key", "create", "", "make an API key and print it, once",
      "Lists are separated by commas. With --data the key is written into the platform's store in that\n"
-     "directory: for the first key of a new installation. A running platform notices it.",
+     "directory (with --store: into that PostgreSQL database; the pepper is in the directory): for the\n"
+     "first key of a new installation. A running platform notices it.",
      create_flags, 0, 0, key_create},
     {"key", "list", "", "show keys: whose they are, what they may do", NULL, list_flags, 0, 0, key_list},
     {"key", "revoke", "ID", "end a key now",

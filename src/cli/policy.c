@@ -238,7 +238,9 @@ const struct command policy_commands[] = {
     {"policy", "rollback", "NAME VERSION", "put the text of an old version in force again", NULL, NULL, 2, 2,
      policy_rollback},
     {"policy", "delete", "NAME", "take a document out of force; its history stays", NULL, NULL, 1, 1, policy_delete},
-    {"policy", "explain", "[ACTION]", "show every rule that a request meets, and why it applies or not",
-     "Asks the engine without deciding anything. Needs a key with policy_admin, auditor or admin.", ask_flags, 0, 1,
-     policy_explain},
+    {"policy", "explain", "[ACTION]", "show why each rule applies or not, and what would allow it",
+     "Asks the engine without deciding anything; what is masked in records is masked here. Of a\n"
+     "condition it tells the parts that decided, with their values. Needs a key with policy_admin,\n"
+     "auditor or admin.",
+     ask_flags, 0, 1, policy_explain},
     {NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, NULL}};

@@ -7,6 +7,7 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
+import events  # noqa: E402
 import harness  # noqa: E402
 
 BASE_POLICY = """
@@ -32,6 +33,7 @@ def stack():
         yield running
         running.engine.stop()
         running.platform.stop()
+        events.check_store(running)  # whatever the tests made happen, its record fits the schema
 
 
 @pytest.fixture

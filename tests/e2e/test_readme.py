@@ -11,6 +11,7 @@ import subprocess
 import pytest
 
 import harness
+from test_broken import TOLD
 from test_run import Run
 
 README = harness.TOP / "README.md"
@@ -19,17 +20,17 @@ VOLATILE = re.compile(r"(^|_)(id|hash|digest|at|ms|timestamp|epoch|node|seq)$")
 
 def blocks():
     """[(commands, the JSON printed under them or None)] of README.md, in order."""
-    found, shell, fence = [], [], None
+    found, shell, fence, kind = [], [], None, ""
     for line in README.read_text().splitlines():
         if fence is not None:
             if line == "```":
-                if found and found[-1][1] is None:
+                if kind == "json" and found and found[-1][1] is None:
                     found[-1] = (found[-1][0], "\n".join(fence))
                 fence = None
             else:
                 fence.append(line)
-        elif line.startswith("```json"):
-            fence = []
+        elif line.startswith("```"):
+            fence, kind = [], line[3:]
         elif line.startswith("    "):
             shell.append(line[4:])
             continue
@@ -38,6 +39,10 @@ def blocks():
                 found.append(("\n".join(shell), None))
             shell = []
     return found
+
+
+def fenced(kind):
+    return re.findall(rf"^```{kind}\n(.*?)^```$", README.read_text(), re.M | re.S)
 
 
 def steady(value, name=""):
@@ -134,6 +139,28 @@ def test_the_readmes_writ_commands_are_commands(home):
         if done.returncode != (1 if "broken" in line else 0) or re.fullmatch(r"writ \S+\n", done.stdout):
             wrong.append((line, done.returncode, done.stderr))
     assert not wrong, wrong
+
+
+def test_the_readmes_policy_is_the_example_that_is_loaded():
+    (shown,) = fenced("yaml")
+    whole = (harness.TOP / "ops" / "examples" / "payments.yaml").read_text()
+    assert whole.split("\n", 1)[1].startswith(shown + "tests:\n")
+
+
+def test_each_rule_of_the_policy_is_shown_by_an_answer():
+    (shown,) = fenced("yaml")
+    answers = "\n".join(printed for _, printed in blocks() if printed)
+    missing = [rule for rule in re.findall(r"^  - id: (\S+)$", shown, re.M) if not re.search(rf'"[a-z]+:{rule}"', answers)]
+    assert not missing, f"README.md shows no answer by {missing}"
+
+
+def test_the_readmes_mistakes_are_told_in_these_words():
+    """Each is one of test_broken's, cut where it is long."""
+    (shown,) = fenced("text")
+    for line in shown.splitlines():
+        _, row, column, _, rest = line.split(":", 4)
+        said = [f"{path}: {message}" if path else message for at, place, path, message in TOLD.values() if (at, place) == (int(row), int(column))]
+        assert any(one.startswith(rest.strip().removesuffix(" …")) for one in said), line
 
 
 def test_the_readme_names_the_two_commands():

@@ -1,14 +1,11 @@
-"""kill -9 at random moments, a platform that is away, a disk that is full, a drain: nothing is lost.
+"""kill -9 at random moments, a platform that is away, a drain: nothing is lost. (Other faults: tests/integration.)
 
 WRIT_LONG=1 kills at least 100 times; otherwise 10. WRIT_SEED repeats a run.
 """
 
 import os
 import random
-import subprocess
 import time
-
-import pytest
 
 import harness
 from conftest import BASE_POLICY
@@ -29,7 +26,7 @@ def test_every_answered_decision_is_stored_exactly_once_after_kills(fresh):
     chance = random.Random(SEED)
     print(f"\nseed {SEED} (WRIT_SEED repeats it)")
     stack = started(fresh)
-    kills, unanswered, answered, unseen = 0, [], 0, 0
+    kills, unanswered = 0, []
     rounds = 0
     while kills < KILLS:
         rounds += 1
@@ -50,13 +47,11 @@ def test_every_answered_decision_is_stored_exactly_once_after_kills(fresh):
             kills += 1
         traffic.stop()
         stack.wait_published()
-        held, extra = traffic.check_store()
-        answered, unseen = answered + held, unseen + extra
+        verdict = traffic.check_store()
     stack.engine.stop()
     stack.platform.stop()
-    print(f"{kills} kills, at least {min(unanswered)} requests unanswered at each; {answered} answered decisions stored "
-          f"exactly once, {unseen} more that were recorded and not answered")
-    assert min(unanswered) >= 32 and answered > 100
+    print(f"{kills} kills, at least {min(unanswered)} requests unanswered at each")
+    assert min(unanswered) >= 32 and verdict.answered > 100
 
 
 def test_both_killed_at_once_come_back(fresh):
@@ -72,7 +67,7 @@ def test_both_killed_at_once_come_back(fresh):
         stack.engine.wait_ready()
     traffic.stop()
     stack.wait_published()
-    assert traffic.check_store()[0] > 0
+    assert traffic.check_store().answered > 0
 
 
 def test_a_platform_that_is_away_costs_only_lag(fresh):
@@ -80,8 +75,8 @@ def test_a_platform_that_is_away_costs_only_lag(fresh):
     traffic = Traffic(stack, "away").start()
     wait_for_unanswered(traffic, 32)
     stack.platform.kill()
-    before = len(traffic.answered)
-    harness.eventually(lambda: len(traffic.answered) > before + 500, "decisions go on without the platform")
+    before = traffic.answered
+    harness.eventually(lambda: traffic.answered > before + 500, "decisions go on without the platform")
     assert not traffic.refused, "nothing is refused because the platform is away"
     metrics = stack.metrics(stack.engine)
     assert metrics["writ_engine_publish_lag_records"] > 0
@@ -112,15 +107,15 @@ def test_a_drain_answers_what_was_received_and_loses_nothing(fresh):
     stack = started(fresh)
     traffic = Traffic(stack, "drain").start()
     wait_for_unanswered(traffic, 32)
-    harness.eventually(lambda: len(traffic.answered) > 200, "traffic flows")
+    harness.eventually(lambda: traffic.answered > 200, "traffic flows")
     start = time.monotonic()
     stack.engine.stop()
     assert time.monotonic() - start < 15
     stack.engine.start()
     traffic.stop()
     stack.wait_published()
-    traffic.check_store()
-    assert set(traffic.refused.values()) <= {503}, traffic.refused
+    verdict = traffic.check_store()
+    assert {status for status, _ in verdict.refused} <= {503}, verdict.refused
     assert stack.metrics(stack.engine)["writ_engine_journal_durable_seq"] > 200
 
 
@@ -169,48 +164,6 @@ def test_damage_below_the_durable_mark_is_refused_with_its_place(fresh):
     assert hit[0].name in log and "seq" in log, log
 
 
-@pytest.fixture
-def small_disk(tmp_path):
-    """A file system of 24 MiB."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    if os.geteuid() != 0:
-        pytest.skip("mounting a small file system needs root")
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", folder], capture_output=True).returncode != 0:
-        pytest.skip("this machine does not allow mounts")
-    yield folder
-    subprocess.run(["umount", "-l", folder], check=True)
-
-
-def test_a_full_disk_is_503_and_recovers_by_itself(fresh, small_disk):
-    stack = started(fresh, engine=["--journal.segment", "1MiB"], engine_data=small_disk)
-    with stack.at_engine() as wire:
-        assert wire.post(AGENT, {"action": "get_x"}).status == 200
-    filler = small_disk / "filler"
-    free = os.statvfs(small_disk)
-    filler.write_bytes(b"\0" * (free.f_bavail * free.f_bsize))
-    answered = []
-    with stack.at_engine(timeout=60) as wire:
-        def refused():
-            reply = wire.post(AGENT, {"action": "get_x", "args": {"pad": "x" * 20000}})
-            if reply.status == 200:
-                answered.append(reply.json["trace_id"])
-                return None
-            return reply
-        reply = harness.eventually(refused, "a full disk refuses", 60)
-        assert reply.status == 503 and reply.json["code"] == "journal_full" and reply.header("retry-after"), reply
-        assert wire.get("/livez").status == 200
-        assert wire.get("/healthz").json["status"] == "degraded"
-        assert stack.metrics(stack.engine)["writ_engine_journal_full"] == 1
-        filler.unlink()
-        harness.eventually(lambda: wire.post(AGENT, {"action": "get_x"}).status == 200, "it recovers by itself", 20)
-    stack.wait_published()
-    stored = {e["trace_id"] for e in stack.events(kind="decision")}
-    assert set(answered) <= stored
-    stack.engine.stop()
-    stack.engine.start()
-
-
 def test_sigterm_to_the_platform_under_load_loses_nothing(fresh):
     stack = started(fresh)
     traffic = Traffic(stack, "pterm").start()
@@ -222,5 +175,3 @@ def test_sigterm_to_the_platform_under_load_loses_nothing(fresh):
     traffic.stop()
     stack.wait_published()
     traffic.check_store()
-
-

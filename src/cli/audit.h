@@ -1,0 +1,36 @@
+/* audit.h - what the commands of `writ audit` share: which events are asked for, and how one is told. */
+#ifndef CLI_AUDIT_H
+#define CLI_AUDIT_H
+
+#include "cli/cli.h"
+
+/* Rows of a table of flags: each narrows what is found. */
+#define AUDIT_FILTER_FLAGS                                                                         \
+    {"actor", "NAME", "of this agent"}, {"user-id", "NAME", "of this person"},                     \
+        {"action", "NAME", "of this action or tool"},                                              \
+        {"decision", "WORD", "allow, deny, human_review or compute"},                              \
+        {"kind", "WORD", "decision, policy.put, key.created, auth.failed, …"},                     \
+        {"rule", "RULE", "decided by this rule, such as review:large-refunds"},                    \
+        {"trace-id", "ID", "under this trace id"},                                                 \
+        {"from", "SPAN|TIME", "not before: 1h (ago), 2026-11-20, 2026-11-20T09:30:00Z"},                       \
+        {"to", "SPAN|TIME", "before this time"}
+
+/* The names of those flags, ended by NULL. */
+extern const char *const audit_filters[];
+
+/* The target of such a query, spans made times. Complains itself: DONE or USAGE. */
+int audit_target(struct cli *c, const struct arguments *a, struct target *ret);
+
+/* What an event is about: "issue_refund on invoice:in_1". */
+struct str audit_what_shown(struct cli *c, const struct json *event);
+
+/* `writ audit trace` (audit_trace.c). */
+extern const char audit_trace_text[];
+int audit_trace(struct cli *c, const struct arguments *a);
+
+/* `writ audit export` (export.c). */
+extern const struct flag export_flags[];
+extern const char export_text[];
+int audit_export(struct cli *c, const struct arguments *a);
+
+#endif

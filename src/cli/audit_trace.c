@@ -1,0 +1,183 @@
+/* audit_trace.c - `writ audit trace`: everything that belongs to one decision, whatever one has of it.
+ *
+ *   trace id ─────────────────────────────────────────────────▶ GET /api/v1/audit/trace/{id}
+ *   traceparent ── its second field ──▶ trace id
+ *   req_ evt_ rev_ tok_ ── when it was made is in it: the events of that moment ──▶ trace id
+ *
+ * An id of ours has its millisecond in it, and so a request id out of a log finds its trace without an
+ * index of its own: what was recorded within that millisecond is looked through (a busy platform has a few dozen
+ * events in one), then 50 ms more, for events that were recorded a little after their id was made. */
+#include "base/id.h"
+#include "base/time.h"
+#include "cli/audit.h"
+
+enum { PAGE_MAX = 500, PAGES_MAX = 40, EVENTS_LATE_MS = 50, TRACEPARENT_TEXT = 55 };
+
+/* ---- which trace ---- */
+
+/* 00-<32 digits>-<16 digits>-<2 digits>, as it is copied from a header. */
+static struct str trace_of_traceparent(struct str text)
+{
+    bool is_one = text.size >= TRACEPARENT_TEXT && text.bytes[2] == '-' && text.bytes[35] == '-' && text.bytes[52] == '-';
+    return is_one ? str_of(text.bytes + 3, 32) : text;
+}
+
+/* The same 128 bits as other tools write them: in capitals, or with a UUID's dashes. Absent: not such. */
+static struct str other_spelling(struct cli *c, struct str text)
+{
+    char digits[32];
+    size_t size = 0;
+    for (size_t i = 0; i < text.size; i++) {
+        char lower = text.bytes[i] >= 'A' && text.bytes[i] <= 'F' ? (char)(text.bytes[i] - 'A' + 'a') : text.bytes[i];
+        bool dash = lower == '-' && text.size == 36 && (i == 8 || i == 13 || i == 18 || i == 23);
+        if (dash) continue;
+        if (size == sizeof digits || memchr("0123456789abcdef", lower, 16) == NULL) return (struct str){0};
+        digits[size++] = lower;
+    }
+    struct str other = str_of(digits, size);
+    return size == sizeof digits && !str_equal(other, text) ? arena_copy(&c->arena, other) : (struct str){0};
+}
+
+/* Whether it is one of ours that an event carries; its moment. */
+static bool id_of_ours(struct str text, uint64_t *ret_ms)
+{
+    static const char *const prefixes[] = {"req_", "evt_", "rev_", "tok_"};
+    struct id id;
+    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
+        if (!id_read(prefixes[i], text, &id)) continue;
+        *ret_ms = id_time_ms(id);
+        return true;
+    }
+    return false;
+}
+
+static bool carries(const struct json *event, struct str id)
+{
+    static const char *const members[] = {"request_id", "event_id", "review_id", "token_id"};
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++)
+        if (str_equal(json_text(event, str_from(members[i])), id)) return true;
+    return false;
+}
+
+static struct str time_text(struct cli *c, uint64_t ms)
+{
+    char text[TIME_TEXT];
+    time_write(ms, text);
+    return arena_copy(&c->arena, str_of(text, sizeof text));
+}
+
+/* The trace id of an event of [from, to) that carries the id; absent: there is none. */
+static int search(struct cli *c, struct str id, uint64_t from_ms, uint64_t to_ms, struct str *ret)
+{
+    uint64_t cursor = 0;
+    *ret = (struct str){0};
+    for (unsigned page = 0; page < PAGES_MAX && (page == 0 || cursor != 0); page++) {
+        struct target t;
+        struct reply reply;
+        target_init(c, &t, "/api/v1/audit");
+        target_tenant(&t, c);
+        target_query(&t, "from", time_text(c, from_ms));
+        target_query(&t, "to", time_text(c, to_ms));
+        target_query(&t, "limit", arena_printf(&c->arena, "%d", PAGE_MAX));
+        if (cursor != 0) target_query(&t, "cursor", arena_printf(&c->arena, "%llu", (unsigned long long)cursor));
+        struct request r = {.side = SIDE_PLATFORM, .method = "GET", .target = target_text(&t)};
+        int code = call(c, &r, &reply);
+        if (code != DONE) return code;
+        const struct json *events = json_get(reply.root, STR("events"));
+        for (const struct json *e = json_is_array(events) ? events->child : NULL; e != NULL; e = e->next) {
+            if (!carries(e, id)) continue;
+            *ret = json_text(e, STR("trace_id"));
+            return DONE;
+        }
+        cursor = json_u64(reply.root, STR("next_cursor"), 0);
+    }
+    return DONE;
+}
+
+/* Turns what was given into a trace id. */
+static int settle(struct cli *c, struct str given, struct str *ret)
+{
+    uint64_t ms;
+    *ret = trace_of_traceparent(given);
+    if (!id_of_ours(*ret, &ms)) return DONE;
+    struct str id = *ret;
+    int code = search(c, id, ms, ms + 1, ret);
+    if (code == DONE && str_is_empty(*ret)) code = search(c, id, ms + 1, ms + EVENTS_LATE_MS, ret);
+    if (code != DONE) return code;
+    if (str_is_empty(*ret))
+        return cli_complain(c, REFUSED, "no event of that moment carries %.*s (yet: a record takes a moment to arrive)", STR_FORMAT(id));
+    if (!c->json) fprintf(c->err, "%.*s is of trace %.*s\n", STR_FORMAT(id), STR_FORMAT(*ret));
+    return DONE;
+}
+
+/* ---- showing ---- */
+
+static struct str policy_shown(struct cli *c, const struct json *e)
+{
+    struct str name = member_shown(c, e, "policy_name"), version = member_shown(c, e, "policy_version");
+    if (name.size == 0 || version.size == 0) return name;
+    return arena_printf(&c->arena, "%.*s, version %.*s", STR_FORMAT(name), STR_FORMAT(version));
+}
+
+static void print_event(struct cli *c, const struct json *e)
+{
+    static const struct {
+        const char *label, *member;
+    } fields[] = {{"actor", "actor"},           {"user", "user_id"},        {"acting for", "acting_for"},
+                  {"args", "args"},             {"context", "context"},     {"confidence", "confidence_used"},
+                  {"reason", "reason"},         {"rule", "rule"},           {"policy", NULL},
+                  {"safe tool", "safe_tool"},   {"safe args", "safe_args"}, {"would have", "would_have"},
+                  {"review", "review_id"},      {"expires", "expires_at"},  {"resolved by", "resolved_by"},
+                  {"note", "resolution_note"},  {"request", "request_id"},  {"key", "key_id"},
+                  {"input hash", "input_hash"}, {"output hash", "output_hash"}};
+    struct str what = audit_what_shown(c, e), decision = member_shown(c, e, "decision");
+    fprintf(c->out, "%.*s  %.*s  %.*s  ", STR_FORMAT(member_shown(c, e, "timestamp")),
+            STR_FORMAT(member_shown(c, e, "kind")), STR_FORMAT(what));
+    print_verdict(c, decision);
+    fputc('\n', c->out);
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
+        print_field(c, fields[i].label, fields[i].member == NULL ? policy_shown(c, e) : member_shown(c, e, fields[i].member));
+    const struct json *source = json_get(e, STR("source"));
+    if (source != NULL)
+        print_field(c, "record", arena_printf(&c->arena, "seq %.*s of %.*s", STR_FORMAT(member_shown(c, source, "seq")),
+                                              STR_FORMAT(member_shown(c, source, "node"))));
+}
+
+static int ask(struct cli *c, struct str trace_id, struct reply *reply, const struct json **ret_first)
+{
+    struct target target;
+    target_init(c, &target, "/api/v1/audit/trace");
+    target_segment(&target, trace_id);
+    target_tenant(&target, c);
+    struct request r = {.side = SIDE_PLATFORM, .method = "GET", .target = target_text(&target)};
+    int code = call(c, &r, reply);
+    const struct json *events = code == DONE ? json_get(reply->root, STR("events")) : NULL;
+    *ret_first = json_is_array(events) ? events->child : NULL;
+    return code;
+}
+
+int audit_trace(struct cli *c, const struct arguments *a)
+{
+    struct str trace_id;
+    struct reply reply;
+    const struct json *e;
+    if (str_is_empty(positional(a, 0))) return cli_complain(c, USAGE, "the id is empty");
+    int code = settle(c, positional(a, 0), &trace_id);
+    if (code == DONE) code = ask(c, trace_id, &reply, &e);
+    if (code != DONE) return code;
+    struct str other = e == NULL ? other_spelling(c, trace_id) : (struct str){0};
+    if (!str_is_absent(other)) code = ask(c, other, &reply, &e);
+    if (code != DONE) return code;
+    if (c->json) {
+        print_json(c, reply.body);
+        return e == NULL ? REFUSED : DONE;
+    }
+    if (e == NULL)
+        return cli_complain(c, REFUSED, "nothing is recorded under this trace id (yet: a record takes a moment to arrive)");
+    for (; e != NULL; e = e->next) print_event(c, e);
+    return DONE;
+}
+
+const char audit_trace_text[] =
+    "ID is a trace id, a whole traceparent header, or one of ours: a request (req_), an event (evt_),\n"
+    "a review (rev_), a token (tok_). Exit status 1 where nothing is recorded.";

@@ -1,0 +1,237 @@
+"""policies.dir: a directory of documents that are in force as they are there, and stay so."""
+
+import json
+import os
+
+import pytest
+
+import harness
+from test_contract import refused
+from wire import Wire
+
+ALLOW = 'rules:\n  - {id: reads, agents: ["*"], actions: ["get_*"], decision: allow}\n'
+DENY = 'rules:\n  - {id: reads, actions: ["get_*"], decision: deny}\n'
+BROKEN = 'rules:\n  - {id: reads, actions: ["get_*"], decision: denny}\n'
+
+
+def put(path, text):
+    """As careful editors do: beside, then renamed over."""
+    beside = path.with_name(f".{path.name}.new")
+    beside.write_text(text)
+    beside.rename(path)
+
+
+class Watched:
+    def __init__(self, fresh, folder, **options):
+        self.folder = folder
+        self.stack = fresh(platform=["--policies.dir", str(folder), "--policies.rescan", "30s", *options.pop("more", [])], **options)
+
+    def start(self):
+        self.stack.start()
+        return self
+
+    def policies(self, key="admin"):
+        with self.stack.at_platform(key) as wire:
+            return {p["name"]: p for p in wire.get("/api/v1/policies").json["policies"]}
+
+    def health(self):
+        with Wire(self.stack.platform.address) as wire:
+            reply = wire.get("/healthz")
+        assert reply.status == 200
+        return reply.json
+
+    def is_in_force(self, name, text, version=None):
+        def is_so():
+            found = self.policies().get(name)
+            return found and found["content"] == text and (version is None or found["version"] == version)
+        harness.eventually(is_so, f"{name} is in force", 10)
+
+    def log(self, event):
+        lines = self.stack.platform.log.read_text().splitlines()
+        return [line for line in map(json.loads, (line for line in lines if line.startswith("{"))) if line.get("event") == event]
+
+    def ask(self, action="get_x"):
+        self.stack.wait_followed()
+        with self.stack.at_engine("agent") as wire:
+            return wire.post("/v1/agent/authorize", {"action": action, "actor": "bot"}).json
+
+
+@pytest.fixture
+def watched(fresh, tmp_path):
+    def make(texts=(), **options):
+        folder = tmp_path / "policies"
+        folder.mkdir()
+        for name, text in dict(texts).items():
+            (folder / name).write_text(text)
+        return Watched(fresh, folder, **options)
+    return make
+
+
+def test_what_is_there_is_in_force_and_follows_its_files(watched):
+    w = watched({"base.yaml": ALLOW, "more.json": '{"rules": [{"id": "m", "actions": ["x"], "decision": "deny"}]}'}).start()
+    w.is_in_force("base", ALLOW, 1)
+    w.is_in_force("more", (w.folder / "more.json").read_text(), 1)
+    assert w.ask()["rule"] == "allow:reads"
+    put(w.folder / "base.yaml", DENY)
+    w.is_in_force("base", DENY, 2)
+    assert w.ask()["rule"] == "deny:reads"
+    (w.folder / "base.yaml").unlink()
+    harness.eventually(lambda: "base" not in w.policies(), "base is gone with its file", 10)
+    assert w.ask()["rule"] == "default:deny"
+    assert w.health()["checks"]["policies"] == "ok" and w.health()["status"] == "ok"
+    events = [e for e in w.stack.events() if e["kind"].startswith("policy.")]
+    assert [(e["kind"], e["policy_name"], e["policy_version"]) for e in reversed(events)] == [
+        ("policy.put", "base", 1), ("policy.put", "more", 1), ("policy.put", "base", 2), ("policy.deleted", "base", 2)]
+    assert {e["actor"] for e in events} == {"policies.dir"} and not any("key_id" in e for e in events)
+    assert w.policies()["more"]["updated_by"] == "policies.dir"
+    metrics = w.stack.metrics(w.stack.platform)
+    assert metrics["writ_platform_policy_files"] == 1 and metrics["writ_platform_policy_file_changes_total"] == 4
+
+
+def test_a_broken_file_changes_nothing_and_is_told(watched):
+    w = watched({"base.yaml": ALLOW}).start()
+    w.is_in_force("base", ALLOW)
+    put(w.folder / "base.yaml", BROKEN)
+    harness.eventually(lambda: w.health()["status"] == "degraded", "the broken file shows", 10)
+    told = w.health()["checks"]["policies"]
+    assert "base.yaml:2:47" in told and "denny" not in told, "health is public: it says where, the log says what"
+    assert w.policies()["base"]["content"] == ALLOW and w.ask()["rule"] == "allow:reads"
+    (line,) = w.log("policy_file_refused")
+    assert line["where"] == "base.yaml:2:47" and line["path"] == "rules[0].decision"
+    assert line["why"] == '"denny" is not one of allow, compute, human_review, deny; did you mean deny?'
+    assert w.stack.metrics(w.stack.platform)["writ_platform_policy_files_refused"] == 1
+    with Wire(w.stack.platform.address) as wire:
+        assert wire.get("/readyz").status == 200
+    put(w.folder / "base.yaml", DENY)
+    w.is_in_force("base", DENY, 2)
+    harness.eventually(lambda: w.health()["status"] == "ok", "it is mended", 10)
+    assert len(w.log("policy_file_refused")) == 1
+
+
+def test_the_api_does_not_change_what_a_file_says(watched):
+    w = watched({"base.yaml": ALLOW, "broken.yaml": BROKEN}).start()
+    w.is_in_force("base", ALLOW)
+    with w.stack.at_platform("admin") as wire:
+        answer = refused(wire.put("/api/v1/policies/base", {"content": DENY}), 409, "watched_policy")
+        assert answer["error"] == "the policy base comes from the file base.yaml of policies.dir: change it there"
+        refused(wire.delete("/api/v1/policies/base"), 409, "watched_policy")
+        refused(wire.post("/api/v1/policies/base/rollback", {"version": 1}), 409, "watched_policy")
+        refused(wire.put("/api/v1/policies/broken", {"content": DENY}), 409, "watched_policy")
+        assert wire.put("/api/v1/policies/base?dry_run=true", {"content": DENY}).json["change"] == "updated"
+        assert wire.put("/api/v1/policies/other", {"content": DENY}).status == 201
+    w.is_in_force("base", ALLOW, 1)
+    with w.stack.at_platform("root") as wire:  # another tenant's has nothing to do with it
+        assert wire.put("/api/v1/policies/base?tenant_id=elsewhere", {"content": DENY}).status == 201
+        refused(wire.post("/api/v1/keys", {"name": "policies.dir", "owner": "me", "tenant": "default", "roles": ["admin"]}),
+                400, "bad_value", "/name")
+
+
+def test_a_restart_finds_what_has_changed_meanwhile(watched):
+    w = watched({"base.yaml": ALLOW, "gone.yaml": DENY}).start()
+    w.is_in_force("gone", DENY)
+    with w.stack.at_platform("admin") as wire:
+        assert wire.put("/api/v1/policies/other", {"content": DENY}).status == 201
+    w.stack.platform.stop()
+    w.stack.platform.process = None
+    (w.folder / "gone.yaml").unlink()
+    w.stack.platform.start()
+    harness.eventually(lambda: set(w.policies()) == {"base", "other"}, "only what came from the directory goes", 10)
+    assert w.policies()["base"]["version"] == 1, "what has not changed is no new version"
+
+
+def test_a_file_takes_over_what_the_api_had_put(watched):
+    w = watched()
+    w.start()
+    with w.stack.at_platform("admin") as wire:
+        assert wire.put("/api/v1/policies/base", {"content": ALLOW, "is_active": False}).status == 201
+    put(w.folder / "base.yaml", ALLOW)
+    harness.eventually(lambda: w.policies()["base"]["updated_by"] == "policies.dir", "the file owns it", 10)
+    assert w.policies()["base"]["is_active"] and w.policies()["base"]["version"] == 1
+    (w.folder / "base.yaml").unlink()
+    harness.eventually(lambda: not w.policies(), "it goes with its file", 10)
+
+
+def test_files_of_editors_and_other_things_are_no_documents(watched, tmp_path):
+    w = watched({"base.yaml": ALLOW, ".base.yaml.swp": BROKEN, "base.yaml~": BROKEN, "#base.yaml#": BROKEN, "4913": BROKEN,
+                 ".#lock.yaml": BROKEN, "notes.txt": BROKEN})
+    (w.folder / ".git").mkdir()
+    (w.folder / "team").mkdir()
+    (w.folder / "team" / "below.yaml").write_text(ALLOW)
+    w.start()
+    w.is_in_force("base", ALLOW)
+    assert set(w.policies()) == {"base"} and w.health()["checks"]["policies"] == "ok"
+
+
+def test_what_cannot_be_a_document_is_told_and_harms_nothing(watched, tmp_path):
+    w = watched({"base.yaml": ALLOW, "my policy.yaml": ALLOW, "two.yaml": ALLOW, "two.json": ALLOW, "large.yaml": "# " + "x" * (1 << 20)})
+    os.mkfifo(w.folder / "pipe.yaml")
+    (w.folder / "folder.yaml").mkdir()
+    (w.folder / "nowhere.yaml").symlink_to(tmp_path / "is-not-there")
+    (w.folder / "bytes.yaml").write_bytes(b"rules:\n  - {id: \xff}\n")
+    (w.folder / "empty.yaml").write_text("")
+    w.start()
+    w.is_in_force("base", ALLOW)
+    harness.eventually(lambda: w.stack.metrics(w.stack.platform)["writ_platform_policy_files_refused"] == 9, "all are told", 10)
+    told = {line["file"]: line["why"] for line in w.log("policy_file_refused")}
+    assert told["my?policy.yaml"].startswith("is not named like a policy")
+    assert told["two.yaml"] == "is the policy two, and so is two.json: leave one of them"
+    assert told["large.yaml"] == f"has {(1 << 20) + 2} bytes; 1 MiB is the most"
+    assert told["pipe.yaml"] == told["folder.yaml"] == "is no regular file"
+    assert told["nowhere.yaml"] == "cannot be opened: No such file or directory"
+    assert told["bytes.yaml"] == "the document is not well-formed UTF-8"
+    assert told["empty.yaml"] == "the document is empty"
+    assert set(w.policies()) == {"base"}
+    (w.folder / "two.json").unlink()
+    w.is_in_force("two", ALLOW)
+
+
+def test_links_are_followed_and_turned_all_at_once(watched, tmp_path):
+    """As orchestrators mount them: the names are links through a folder's link, which is turned."""
+    w = watched()
+    for number, text in ((1, ALLOW), (2, DENY)):
+        (w.folder / f"..v{number}").mkdir()
+        (w.folder / f"..v{number}" / "base.yaml").write_text(text)
+        (w.folder / f"..v{number}" / "more.yaml").write_text(text)
+    (w.folder / "..data").symlink_to("..v1")
+    for name in ("base.yaml", "more.yaml"):
+        (w.folder / name).symlink_to(f"..data/{name}")
+    w.start()
+    w.is_in_force("more", ALLOW, 1)
+    (w.folder / "..next").symlink_to("..v2")
+    (w.folder / "..next").rename(w.folder / "..data")
+    w.is_in_force("base", DENY, 2)
+    w.is_in_force("more", DENY, 2)
+
+
+def test_a_directory_that_is_away_changes_nothing(watched):
+    w = watched({"base.yaml": ALLOW}, more=["--policies.rescan", "300ms"]).start()
+    w.is_in_force("base", ALLOW)
+    aside = w.folder.with_name("aside")
+    w.folder.rename(aside)
+    harness.eventually(lambda: w.health()["status"] == "degraded", "the directory is missed", 10)
+    assert "cannot be opened" in w.health()["checks"]["policies"]
+    assert set(w.policies()) == {"base"}
+    (aside / "base.yaml").write_text(DENY)
+    aside.rename(w.folder)
+    w.is_in_force("base", DENY, 2)
+    assert w.health()["status"] == "ok"
+
+
+def test_many_changes_are_one(watched):
+    """A checkout of a hundred documents: each engine gets all of it or nothing."""
+    w = watched({f"p{i}.yaml": ALLOW for i in range(100)}).start()
+    w.is_in_force("p99", ALLOW)
+    before = w.stack.metrics(w.stack.platform)["writ_platform_bundle_revision"]
+    for i in range(100):
+        put(w.folder / f"p{i}.yaml", DENY)
+    harness.eventually(lambda: all(p["content"] == DENY for p in w.policies().values()), "all have changed", 20)
+    assert w.stack.metrics(w.stack.platform)["writ_platform_bundle_revision"] == before + 100
+    assert len(w.policies()) == 100
+
+
+def test_a_directory_that_is_not_there_is_refused_at_the_start(fresh, tmp_path):
+    stack = fresh(platform=["--policies.dir", str(tmp_path / "nothing")])
+    stack.make_first_keys()
+    stack.platform.start(ready=False)
+    assert stack.platform.wait() == 1
+    assert "policies.dir" in stack.platform.log.read_text()

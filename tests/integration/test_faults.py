@@ -1,0 +1,290 @@
+"""What may happen to an engine and its platform, without a broker: nothing answered is lost.
+
+Each test lets one fault come while clients work, waits until all is well again without a hand on
+it, and compares everything that clients were told with the store (checker.py). WRIT_LONG=1 runs the
+full counts; WRIT_SEED repeats a run.
+"""
+
+import contextlib
+import datetime
+import json
+import shutil
+import sqlite3
+
+import checker
+import clients
+import harness
+from fleet import LONG, Late, eventually, fresh_seed
+
+def test_the_checker_finds_what_is_done_to_a_real_store(fleet):
+    """And a fault-free run holds."""
+    one = fleet()
+    load = one.load()
+    one.keep(fresh_seed())
+    eventually(lambda: load.answered > 300 and one.keeper.steps > 60, "clients were served")
+    one.check()
+    one.stop()
+    copy = one.folder / "copy.db"
+
+    def judged(sql):
+        shutil.copy(one.stack.data / "platform.db", copy)
+        with contextlib.closing(sqlite3.connect(copy)) as database, database:
+            database.execute("DROP INDEX records_event_id")
+            database.execute("DROP INDEX records_source")
+            assert database.execute(sql).rowcount == 1
+        return checker.check_store(checker.Clients(one.told.records()), checker.SqliteStore(copy))
+
+    some = "(SELECT id FROM records WHERE kind = 'decision' LIMIT 1 OFFSET 50)"
+    verdict = judged(f"DELETE FROM records WHERE id = {some}")
+    assert len(verdict.lost) == 1 and len(verdict.gaps) == 1
+    columns = "created_at, node, journal, epoch, seq, event_id, kind, tenant_id, trace_id, timestamp, event"
+    verdict = judged(f"INSERT INTO records ({columns}) SELECT {columns} FROM records WHERE id = {some}")
+    assert len(verdict.duplicate) == 3 and not verdict.lost
+    verdict = judged(f"UPDATE records SET trace_id = 'nobody', event_id = 'evt_new' WHERE id = {some}")
+    assert verdict.phantom[0] == "nobody" and verdict.lost
+
+
+# ---- a full disk ----
+
+
+def test_a_full_disk_under_the_journal_is_a_polite_503_and_recovers_by_itself(fleet):
+    one = fleet(journal_disk="64m", engine=["--journal.segment", "4MiB"])
+    load = one.load(rate=800)
+    one.keep(fresh_seed())
+    eventually(lambda: load.answered > 200 and one.keeper.tokens, "clients were served")
+    filler = one.fill(one.folder / "journal")
+    eventually(lambda: load.refused > 200, "decisions are refused")
+    before = load.answered
+    health = one.health()
+    assert health["status"] == "degraded" and "no room" in health["checks"]["journal"], health
+    with one.stack.at_engine() as wire:
+        reply = wire.post(clients.AGENT, {"action": "get_x"})
+        assert reply.status == 503 and reply.json["code"] == "journal_full" and reply.header("retry-after"), reply
+        assert wire.get("/livez").status == 200 and wire.get("/readyz").status == 503
+        # The kill switch works on the reserve.
+        reply = wire.request("POST", "/v1/actors/mallory/suspend", {"reason": "odd"}, headers={"Authorization": f"Bearer {one.stack.keys['admin']}"})
+        assert reply.status == 200, reply
+        assert one.stack.metrics(one.engine)["writ_engine_journal_full"] == 1
+    assert load.answered - before < 100, "decisions without room for their records"
+    filler.unlink()
+    before = load.answered
+    eventually(lambda: load.answered > before + 200, "it decides again by itself", 20)
+    verdict = one.check()
+    assert verdict.refused[503, "journal_full"] >= 200 and {status for status, _ in verdict.refused} == {503}
+    one.stop()
+
+
+def test_a_full_disk_under_the_store_is_lag_and_recovers_by_itself(fleet):
+    one = fleet(store_disk="48m")
+    load = one.load(rate=300)
+    one.keep(fresh_seed())
+    eventually(lambda: load.answered > 200, "clients were served")
+    one.settle_roughly()
+    filler = one.fill(one.folder / "data")
+    eventually(lambda: one.lag_records() > 1000, "records wait")
+    assert load.refused == 0, "nothing is refused because the platform cannot store"
+    told = eventually(lambda: [line for line in one.engine.tail().splitlines() if "publish_failed" in line], "it is told why")
+    assert "disk is full" in told[-1] and len(told) < 20, told
+    if LONG:  # it is patient before it calls itself degraded
+        eventually(lambda: "disk is full" in one.health()["checks"]["publish"], "healthz tells why, too", 40)
+    filler.unlink()
+    one.settle_roughly()
+    verdict = one.check()
+    assert not verdict.refused
+    one.stop()
+
+
+# ---- a clock that is stepped ----
+
+
+def times_of(store):
+    """{(node, journal): [milliseconds]} in the order of the journal."""
+    found = {}
+    for row in sorted((row for row in store.rows() if row.node), key=lambda row: (row.node, row.journal, row.seq)):
+        at = datetime.datetime.fromisoformat(json.loads(row.event)["timestamp"].replace("Z", "+00:00"))
+        found.setdefault((row.node, row.journal), []).append(at.timestamp() * 1000)
+    return found
+
+
+def test_a_clock_that_is_stepped_by_hours_breaks_nothing(fleet):
+    one = fleet(clock=True)
+    load = one.load(rate=600)
+    one.keep(fresh_seed())
+
+    def go_on(count=600):
+        before = load.answered
+        eventually(lambda: load.answered > before + count, f"decisions go on\n{one.engine.tail()}")
+
+    go_on()
+    for hours in (5, -3, 0):
+        one.step_clock(hours)
+        go_on()
+    one.step_clock(5)
+    one.kill("engine")
+    one.revive("engine")
+    go_on()
+    one.kill("platform")
+    one.revive("platform")
+    go_on()
+    # Back by hours, and a start: time is that of the last record, and it passes.
+    one.step_clock(-1)
+    one.kill("engine")
+    one.revive("engine")
+    go_on()
+    with one.stack.at_engine() as wire:
+        one.told.tell({"asks": "mint"})
+        token = wire.post("/v1/tokens/mint", {"scope": "get_*", "actor": "bot", "ttl_seconds": 2}).json["token"]
+    with one.stack.at_engine(token) as wire:
+        assert wire.post(clients.AGENT, {"action": "drop_x", "trace_id": "clock.token"}).status == 200
+        one.told.tell({"sent": ["clock.token"]})
+        eventually(lambda: wire.post("/v1/tokens/mint", {"scope": "get_*"}).status == 401, "a token of two seconds ends", 15)
+    one.check()
+    everything = sorted(row.event_id for row in one.store().rows() if row.kind == "decision")
+    day = datetime.timedelta(days=1)
+    window = [(datetime.datetime.now(datetime.timezone.utc) + by).strftime("%Y-%m-%dT%H:%M:%SZ") for by in (-day, day)]
+    found = one.stack.events(kind="decision", **{"from": window[0], "to": window[1]})
+    assert sorted(event["event_id"] for event in found) == everything, "a query by time finds them all"
+    for times in times_of(one.store()).values():
+        back = max(before - after for before, after in zip(times, times[1:]))
+        print(f"{len(times)} records; the most that a record is before its predecessor: {back:.0f} ms; {(times[-1] - times[0]) / 3600e3:.1f} h")
+        assert back < 1000
+    one.stop()
+
+
+# ---- connections that are cut ----
+
+CUTS = 400 if LONG else 25  # in each phase
+
+
+class Cutter:
+    def __init__(self, one, chance):
+        self.one, self.chance, self.number = one, chance, 0
+
+    def request(self, sent):
+        """The bytes of a decision with a trace id of its own."""
+        self.number += 1
+        trace = f"cut.{self.number}"
+        if sent:
+            self.one.told.tell({"sent": [trace]})
+        return self.wire.encode("POST", clients.AGENT, {"action": "get_x", "trace_id": trace, "args": {"pad": "x" * 300}})
+
+    def end(self):
+        """By a reset or by a proper end."""
+        (clients.cut if self.chance.random() < 0.5 else type(self.wire).close)(self.wire)
+
+    def cut(self, phase):
+        self.wire = self.one.stack.at_engine(timeout=60).open()
+        getattr(self, phase)()
+        self.end()
+
+    def before_the_head(self):
+        pass
+
+    def in_the_head(self):
+        data = self.request(sent=False)
+        self.wire.send(data[:self.chance.randrange(1, data.index(b"\r\n\r\n") + 4)])
+
+    def in_the_body(self):
+        data = self.request(sent=False)
+        self.wire.send(data[:self.chance.randrange(data.index(b"\r\n\r\n") + 4, len(data))])
+
+    def after_the_request(self):
+        self.wire.send(self.request(sent=True))
+
+    def behind_several_requests(self):
+        self.wire.send(b"".join(self.request(sent=True) for _ in range(20)))
+
+    def in_the_answer(self):
+        self.wire.send(b"".join(self.request(sent=True) for _ in range(5)))
+        self.wire.socket.recv(self.chance.randrange(1, 600))
+
+    def in_a_wait(self):
+        self.wire.send(self.wire.encode("GET", f"/v1/queue/{self.review}/wait?timeout_ms=3000"))  # half a connection may still wait for its answer
+
+
+PHASES = ["before_the_head", "in_the_head", "in_the_body", "after_the_request", "behind_several_requests", "in_the_answer", "in_a_wait"]
+
+
+def test_connections_cut_in_every_phase_cost_nobody_anything(fleet):
+    one, chance = fleet(), fresh_seed()
+    load = one.load(connections=2, depth=4)
+    one.keep(chance)
+    cutter = Cutter(one, chance)
+    cutter.review = eventually(lambda: next((id for id, (state, _) in list(one.keeper.reviews.items()) if state == "pending"), None), "a review waits")
+    one.keeper.stop()  # the review stays as it is
+    figures = ("connections", "waits", "replies_parked", "visits_away", "calls_held")
+
+    def now():
+        found = one.stack.metrics(one.engine)
+        return [found[f"writ_engine_{name}"] for name in figures] + [found["writ_process_open_fds"]]
+    before = now()
+    waited = 0
+    for phase in PHASES:
+        for n in range(CUTS):
+            cutter.cut(phase)
+            if phase == "in_a_wait" and n == CUTS // 2:
+                with one.stack.at_engine() as wire:  # one that is really waiting when it is cut
+                    wire.send(wire.encode("GET", f"/v1/queue/{cutter.review}/wait?timeout_ms=3000"))
+                    waited = eventually(lambda: one.stack.metrics(one.engine)["writ_engine_waits"], "it waits")
+    assert waited >= 1
+    load.stop()
+    eventually(lambda: now()[1:5] == [0, 0, 0, 0] and now()[0] <= before[0] and now()[5] <= before[5],
+               Late(lambda: f"nothing is left of them: {dict(zip(figures, now()))}, before: {before}"), 30)
+    print(f"{CUTS} connections cut in each of {len(PHASES)} phases")
+    verdict = one.check()
+    assert not verdict.refused
+    one.stop()
+
+
+# ---- two of one ----
+
+
+def test_two_engines_started_at_once_on_one_data_directory_are_one(fleet):
+    one = fleet()
+    load = one.load(rate=300)
+    eventually(lambda: load.answered > 100, "clients were served")
+    words = ""
+    for _ in range(5 if LONG else 2):
+        one.kill("engine")
+        other = harness.Program("writ-engine", harness.free_port(), one.engine.arguments, one.folder / "second.log", one.engine.environment)
+        other.arguments[other.arguments.index("--listen") + 1] = f"127.0.0.1:{other.port}"
+        one.engine.start(ready=False)
+        other.start(ready=False)
+        loser = eventually(lambda: next((p for p in (one.engine, other) if p.process.poll() is not None), None), "one of them gives up")
+        assert loser.wait() == 1
+        words = loser.tail(600)
+        assert "another" in words, words
+        if loser is one.engine:
+            other.wait_ready()
+            other.stop()
+            one.engine.start(ready=False)
+        one.engine.wait_ready()
+    print(words.strip().splitlines()[-1])
+    before = load.answered
+    eventually(lambda: load.answered > before + 100, "the one that stays serves")
+    one.check()
+    one.stop()
+
+
+def test_two_platforms_started_at_once_on_an_empty_store_are_two(fleet):
+    for _ in range(5 if LONG else 2):
+        one = fleet(start=False)
+        data = one.folder / "data2"
+        data.mkdir()
+        one.stack.make_first_keys()
+        for file in one.stack.data.glob("platform.db*"):
+            file.rename(data / file.name)  # the keys again, later
+        port = harness.free_port()
+        other = harness.Program("writ-platform", port, ["--data", data, "--store", one.stack.data / "platform.db", "--pepper.file",
+                                                        one.stack.data / "pepper", "--listen", f"127.0.0.1:{port}"], one.folder / "platform2.log")
+        try:
+            one.platform.start(ready=False)
+            other.start(ready=False)
+            one.platform.wait_ready()
+            other.wait_ready()
+            with sqlite3.connect(one.stack.data / "platform.db") as database:
+                assert len(database.execute("SELECT log_id FROM store").fetchall()) == 1
+            other.stop()
+            one.platform.stop()
+        finally:
+            other.end()
