@@ -26,7 +26,7 @@ CREATE TABLE marks (
     one integer PRIMARY KEY CHECK (one = 1),
     next_id bigint NOT NULL,              -- of the next record
     row_count bigint NOT NULL,            -- records that there are
-    period bigint NOT NULL                -- day or month that the newest partition was begun for
+    period bigint NOT NULL                -- day or month that the newest partition was begun for; 0: the first
 );
 INSERT INTO marks VALUES (1, 1, 0, 0);
 

@@ -2,7 +2,7 @@
 
     ops/test                 everything, each fault in a short form (minutes)
     ops/test --long          the full counts; resumable (hours)
-    ops/test --only NAME     unit, tidy, e2e or integration alone
+    ops/test --only NAME     unit, tidy, conformance, e2e or integration alone
     ops/test --build DIR     tests the programs of this build directory, as it is
 
 The C tests run under ctest and their cmocka cases are counted one by one; the tests of whole
@@ -177,7 +177,7 @@ def short(only, folder):
             return Counts(failed=1)
     if only in (None, "unit"):
         total.add(ctest(folder))
-    for name in ("tidy", "e2e", "integration"):
+    for name in ("tidy", "conformance", "e2e", "integration"):
         if only in (None, name):
             total.add(pytest(folder, name, [f"tests/{name}"]))
     return total
@@ -264,6 +264,12 @@ def long_races_tsan():
     folder = build("tsan")
     options = {"TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1", "WRIT_LONG": "1"}
     return pytest(folder, "races-tsan", ["tests/e2e/test_races.py"], options, ["-s", "-k", "winner"]) if folder else Counts(failed=1)
+
+
+def long_cel():
+    """Conditions beside cel-go, on more than 100,000 questions; the sanitizers ran in the short form."""
+    folder = build("release")
+    return pytest(folder, "cel", ["tests/conformance"], {"WRIT_LONG": "1"}, ["-s"]) if folder else Counts(failed=1)
 
 
 def long_tsan():
@@ -365,7 +371,7 @@ def long():
     steps = [("short", long_everything_short), ("kills", long_kills), ("journal_faults", long_journal_faults),
              ("faults", long_faults), ("outage", long_outage), ("power_cuts", long_power_cuts), ("gate", long_gate), ("planted", long_planted),
              ("state", long_state), ("races", long_races), ("races_tsan", long_races_tsan),
-             ("valgrind", long_valgrind), ("tsan", long_tsan)]
+             ("valgrind", long_valgrind), ("tsan", long_tsan), ("cel", long_cel)]
     for name, step in steps:
         if is_done(name):
             say(f"{name}: done before")
@@ -397,7 +403,7 @@ def main():
     parser = argparse.ArgumentParser(prog="ops/test", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--long", action="store_true", help="run the full counts (resumable)")
-    parser.add_argument("--only", choices=["unit", "tidy", "e2e", "integration"])
+    parser.add_argument("--only", choices=["unit", "tidy", "conformance", "e2e", "integration"])
     parser.add_argument("--build", type=pathlib.Path, help="test this build directory, as it is")
     arguments = parser.parse_args()
     start = time.monotonic()

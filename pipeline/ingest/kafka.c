@@ -5,12 +5,12 @@
  * does not work without a group. `auto.offset.reset=error`: an offset that is gone is told, never
  * skipped. Everything runs on the consumer's thread but the log's callback. */
 #include <librdkafka/rdkafka.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/check.h"
 #include "base/log.h"
 #include "pipeline/ingest/consume.h"
+#include "pipeline/topic/login.h"
 
 enum { ASK_MS = 2000, COMPANY_MS = 2 };
 
@@ -19,18 +19,16 @@ struct kafka_source {
     rd_kafka_t *client;
     rd_kafka_topic_t *topic;
     rd_kafka_queue_t *queue;
-    char *topic_name;
+    struct topic_login login;
+    const char *topic_name; /* the login's */
     rd_kafka_message_t *held[CONSUME_MESSAGES_MAX]; /* of the last take */
     size_t held_count;
-    char trouble[200]; /* what the client last complained of */
 };
 
 static void complained(rd_kafka_t *client, int code, const char *reason, void *opaque)
 {
-    struct kafka_source *k = opaque;
     (void)client;
-    (void)code;
-    snprintf(k->trouble, sizeof k->trouble, "%s", reason);
+    topic_login_complained(opaque, code, reason);
 }
 
 static void logged(const rd_kafka_t *client, int level, const char *facility, const char *text)
@@ -44,8 +42,9 @@ static void logged(const rd_kafka_t *client, int level, const char *facility, co
 static enum err not_told(struct kafka_source *k, rd_kafka_resp_err_t why, struct fault *f)
 {
     rd_kafka_poll(k->client, 0); /* it may have said more */
+    const char *trouble = topic_login_trouble(&k->login);
     return fault_set(f, ERR_UPSTREAM_FAILED, "", "Kafka's topic %s cannot be asked for: %s", k->topic_name,
-                     k->trouble[0] != '\0' ? k->trouble : rd_kafka_err2str(why));
+                     trouble[0] != '\0' ? trouble : rd_kafka_err2str(why));
 }
 
 static enum err partitions(void *state, uint32_t *ret, struct fault *f)
@@ -61,7 +60,7 @@ static enum err partitions(void *state, uint32_t *ret, struct fault *f)
         count = all->topics[0].partition_cnt;
     }
     rd_kafka_metadata_destroy(all);
-    k->trouble[0] = '\0';
+    topic_login_is_well(&k->login);
     if (why == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART)
         return fault_set(f, ERR_NOT_FOUND, "", "Kafka has no topic %s: an engine makes it when it first publishes, or it was deleted",
                          k->topic_name);
@@ -145,6 +144,7 @@ static size_t take(void *state, uint32_t ms, struct message *to, size_t max)
     struct kafka_source *k = state;
     let_go(k);
     rd_kafka_poll(k->client, 0); /* complaints */
+    topic_login_again(&k->login, k->client);
     if (max > CONSUME_MESSAGES_MAX) max = CONSUME_MESSAGES_MAX;
     /* The first one ends the waiting; asking for many would wait for all of them. */
     k->held[0] = rd_kafka_consume_queue(k->queue, (int)ms);
@@ -166,19 +166,11 @@ static void destroy(struct message_source *door)
     if (k->queue != NULL) rd_kafka_queue_destroy(k->queue);
     if (k->topic != NULL) rd_kafka_topic_destroy(k->topic);
     if (k->client != NULL) rd_kafka_destroy(k->client);
-    free(k->topic_name);
+    topic_login_fini(&k->login);
     free(k);
 }
 
-static enum err set(rd_kafka_conf_t *conf, const char *name, const char *value, struct fault *f)
-{
-    char text[160];
-    if (rd_kafka_conf_set(conf, name, value, text, sizeof text) == RD_KAFKA_CONF_OK) return ERR_OK;
-    return fault_set(f, ERR_BAD_VALUE, "", "kafka: %s cannot be set: %s", name,
-                     strstr(name, "password") != NULL ? "it is not taken" : text);
-}
-
-static enum err set_all(const struct topic_access *a, rd_kafka_conf_t *conf, struct fault *f)
+static enum err set_all(struct kafka_source *k, rd_kafka_conf_t *conf, struct fault *f)
 {
     static const char *const fixed[][2] = {
         {"client.id", "writ-platform"},
@@ -196,23 +188,19 @@ static enum err set_all(const struct topic_access *a, rd_kafka_conf_t *conf, str
         {"topic.metadata.refresh.interval.ms", "10000"},
         {"log.connection.close", "false"},
     };
-    struct topic_settings access;
-    enum err e = topic_settings_make(a, &access, f);
-    for (size_t i = 0; e == ERR_OK && i < sizeof fixed / sizeof fixed[0]; i++) e = set(conf, fixed[i][0], fixed[i][1], f);
-    for (size_t i = 0; e == ERR_OK && i < access.count; i++) e = set(conf, access.list[i].name, access.list[i].value, f);
-    topic_settings_wipe(&access);
+    enum err e = topic_login_configure(&k->login, conf, f);
+    for (size_t i = 0; e == ERR_OK && i < sizeof fixed / sizeof fixed[0]; i++) e = topic_login_set(conf, fixed[i][0], fixed[i][1], f);
     return e;
 }
 
-static enum err client_open(struct kafka_source *k, const struct topic_access *a, struct fault *f)
+static enum err client_open(struct kafka_source *k, struct fault *f)
 {
     rd_kafka_conf_t *conf = rd_kafka_conf_new();
-    enum err e = set_all(a, conf, f);
+    enum err e = set_all(k, conf, f);
     if (e != ERR_OK) {
         rd_kafka_conf_destroy(conf);
         return e;
     }
-    rd_kafka_conf_set_opaque(conf, k);
     rd_kafka_conf_set_error_cb(conf, complained);
     rd_kafka_conf_set_log_cb(conf, logged);
     char text[200];
@@ -224,6 +212,7 @@ static enum err client_open(struct kafka_source *k, const struct topic_access *a
     k->topic = rd_kafka_topic_new(k->client, k->topic_name, NULL);
     k->queue = rd_kafka_queue_new(k->client);
     check(k->topic != NULL && k->queue != NULL);
+    rd_kafka_poll(k->client, 0); /* it may ask for a token, without which it connects to nobody */
     return ERR_OK;
 }
 
@@ -232,9 +221,9 @@ enum err kafka_source_create(const struct topic_access *access, struct message_s
     struct kafka_source *k = calloc(1, sizeof *k);
     check(k != NULL); /* at boot */
     k->door = (struct message_source){k, partitions, start, stop, take, bounds, heard_end, destroy};
-    k->topic_name = strdup(access->topic);
-    check(k->topic_name != NULL);
-    enum err e = client_open(k, access, f);
+    topic_login_init(&k->login, access, k);
+    k->topic_name = k->login.access.topic;
+    enum err e = client_open(k, f);
     if (e != ERR_OK) {
         destroy(&k->door);
         return e;

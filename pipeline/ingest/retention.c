@@ -417,8 +417,8 @@ static enum err roll_within(struct store *s, uint64_t period)
     enum err err = period_read(s, &known, &next);
     if (err != ERR_OK || known == period) return err;
     uint64_t begin = next >> AUDIT_PARTITION_BITS << AUDIT_PARTITION_BITS;
-    /* An empty partition is as good as a new one. (Ids begin at 1.) */
-    if (next > begin + 1) next = begin + ((uint64_t)1 << AUDIT_PARTITION_BITS);
+    /* An empty partition is as good as a new one (ids begin at 1), and so is the very first. */
+    if (known != 0 && next > begin + 1) next = begin + ((uint64_t)1 << AUDIT_PARTITION_BITS);
     struct statement *q = database_statement(s->database, "UPDATE marks SET period = ?1, next_id = ?2");
     bind_u64(q, 1, period);
     bind_u64(q, 2, next);

@@ -25,6 +25,7 @@
 #include "pipeline/publish/publish.h"
 #include "pipeline/publish/transport.h"
 #include "pipeline/publish/window.h"
+#include "pipeline/topic/login.h"
 
 enum {
     METADATA_MS = 3000,
@@ -43,33 +44,39 @@ struct kafka_transport {
     bool topic_is_fine;
     int32_t partition;
     uint32_t partitions;
-    char *node, *topic_name, *compression;
-    struct topic_access access; /* copies */
-    struct arena arena;         /* of the record in hand */
+    char *node, *compression;
+    const char *topic_name; /* the login's */
+    struct topic_login login;
+    struct arena arena; /* of the record in hand */
     struct window window;
     rd_kafka_resp_err_t failed; /* of the first record that the client gave up */
-    char trouble[200];          /* what the client last complained of; "" since it last delivered */
     _Atomic bool interrupted;
 };
 
 /* ---- callbacks ---- */
 
+static struct kafka_transport *owner_of(void *opaque)
+{
+    const struct topic_login *login = opaque;
+    return login->owner;
+}
+
 static void delivered(rd_kafka_t *client, const rd_kafka_message_t *m, void *opaque)
 {
-    struct kafka_transport *k = opaque;
+    struct kafka_transport *k = owner_of(opaque);
     (void)client;
     if (m->err != RD_KAFKA_RESP_ERR_NO_ERROR) {
         if (k->failed == RD_KAFKA_RESP_ERR_NO_ERROR) k->failed = m->err;
         return;
     }
     window_ack(&k->window, (uint64_t)(uintptr_t)m->_private);
-    k->trouble[0] = '\0';
+    topic_login_is_well(&k->login);
 }
 
 static void complained(rd_kafka_t *client, int code, const char *reason, void *opaque)
 {
-    struct kafka_transport *k = opaque;
-    snprintf(k->trouble, sizeof k->trouble, "Kafka: %s", reason);
+    struct kafka_transport *k = owner_of(opaque);
+    topic_login_complained(&k->login, code, reason);
     if (code == RD_KAFKA_RESP_ERR__FATAL && k->failed == RD_KAFKA_RESP_ERR_NO_ERROR) {
         char text[160];
         k->failed = rd_kafka_fatal_error(client, text, sizeof text);
@@ -84,15 +91,7 @@ static void logged(const rd_kafka_t *client, int level, const char *facility, co
 
 /* ---- the client ---- */
 
-static enum err set(rd_kafka_conf_t *conf, const char *name, const char *value, struct fault *f)
-{
-    char text[160];
-    if (rd_kafka_conf_set(conf, name, value, text, sizeof text) == RD_KAFKA_CONF_OK) return ERR_OK;
-    return fault_set(f, ERR_BAD_VALUE, "", "kafka: %s cannot be set: %s", name,
-                     strstr(name, "password") != NULL ? "it is not taken" : text);
-}
-
-static enum err set_all(const struct kafka_transport *k, rd_kafka_conf_t *conf, struct fault *f)
+static enum err set_all(struct kafka_transport *k, rd_kafka_conf_t *conf, struct fault *f)
 {
     const char *const fixed[][2] = {
         {"client.id", "writ-engine"},
@@ -111,11 +110,8 @@ static enum err set_all(const struct kafka_transport *k, rd_kafka_conf_t *conf, 
         {"allow.auto.create.topics", "false"}, /* it would have the brokers' number of partitions */
         {"log.connection.close", "false"},
     };
-    struct topic_settings access;
-    enum err e = topic_settings_make(&k->access, &access, f);
-    for (size_t i = 0; e == ERR_OK && i < sizeof fixed / sizeof fixed[0]; i++) e = set(conf, fixed[i][0], fixed[i][1], f);
-    for (size_t i = 0; e == ERR_OK && i < access.count; i++) e = set(conf, access.list[i].name, access.list[i].value, f);
-    topic_settings_wipe(&access);
+    enum err e = topic_login_configure(&k->login, conf, f);
+    for (size_t i = 0; e == ERR_OK && i < sizeof fixed / sizeof fixed[0]; i++) e = topic_login_set(conf, fixed[i][0], fixed[i][1], f);
     return e;
 }
 
@@ -127,7 +123,6 @@ static enum err client_open(struct kafka_transport *k, struct fault *f)
         rd_kafka_conf_destroy(conf);
         return e;
     }
-    rd_kafka_conf_set_opaque(conf, k);
     rd_kafka_conf_set_dr_msg_cb(conf, delivered);
     rd_kafka_conf_set_error_cb(conf, complained);
     rd_kafka_conf_set_log_cb(conf, logged);
@@ -141,6 +136,7 @@ static enum err client_open(struct kafka_transport *k, struct fault *f)
     check(k->topic != NULL);
     k->topic_is_fine = false;
     k->failed = RD_KAFKA_RESP_ERR_NO_ERROR;
+    rd_kafka_poll(k->client, 0); /* it may ask for a token, without which it connects to nobody */
     return ERR_OK;
 }
 
@@ -159,8 +155,9 @@ static void client_close(struct kafka_transport *k)
 static enum sent away(struct kafka_transport *k, const char *what, rd_kafka_resp_err_t why, struct fault *f)
 {
     rd_kafka_poll(k->client, 0); /* it may have said more */
+    const char *trouble = topic_login_trouble(&k->login);
     fault_set(f, ERR_UPSTREAM_FAILED, "", "Kafka's topic %s %s: %s", k->topic_name, what,
-              k->trouble[0] != '\0' ? k->trouble : rd_kafka_err2str(why));
+              trouble[0] != '\0' ? trouble : rd_kafka_err2str(why));
     return SENT_FAILED;
 }
 
@@ -386,6 +383,7 @@ static enum sent kafka_send(void *state, const struct batch *b, struct send_answ
     atomic_store(&k->interrupted, false);
     *ret = (struct send_answer){.next_seq = b->first_seq};
     if (k->client == NULL && client_open(k, f) != ERR_OK) return SENT_FAILED;
+    topic_login_again(&k->login, k->client);
     if (!k->topic_is_fine) {
         enum sent sent = topic_check(k, f);
         if (sent != SENT_QUEUED) return sent;
@@ -399,8 +397,9 @@ static enum sent kafka_send(void *state, const struct batch *b, struct send_answ
         ret->next_seq = k->window.end;
     }
     rd_kafka_poll(k->client, 0);
+    const char *trouble = topic_login_trouble(&k->login);
     if (ret->next_seq == b->first_seq)
-        fault_set(f, ERR_OVERLOADED, "", "%s", k->trouble[0] != '\0' ? k->trouble : "Kafka takes no more records now");
+        fault_set(f, ERR_OVERLOADED, "", "%s", trouble[0] != '\0' ? trouble : "Kafka takes no more records now");
     return SENT_QUEUED;
 }
 
@@ -408,7 +407,10 @@ static enum err kafka_settle(void *state, uint32_t ms, struct relay_report *ret,
 {
     struct kafka_transport *k = state;
     atomic_store(&k->interrupted, false);
-    if (k->client != NULL) wait_for_all(k, ms);
+    if (k->client != NULL) {
+        wait_for_all(k, ms);
+        topic_login_again(&k->login, k->client);
+    }
     *ret = (struct relay_report){.delivered = k->window.delivered, .under_way = k->window.under_way};
     if (k->failed == RD_KAFKA_RESP_ERR_NO_ERROR) return ERR_OK;
     fault_set(f, ERR_UPSTREAM_FAILED, "", "Kafka's client gave up (%s); a new one sends again from seq %llu",
@@ -440,11 +442,9 @@ static void kafka_destroy(struct transport *door)
     struct kafka_transport *k = door->state;
     client_close(k);
     k->positions->destroy(k->positions);
-    char *const texts[] = {k->node, k->topic_name, k->compression};
+    char *const texts[] = {k->node, k->compression};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) free(texts[i]);
-    const char *const copies[] = {k->access.brokers, k->access.security, k->access.mechanism, k->access.user,
-                                  k->access.password_file, k->access.ca_file};
-    for (size_t i = 0; i < sizeof copies / sizeof copies[0]; i++) free((void *)(uintptr_t)copies[i]);
+    topic_login_fini(&k->login);
     arena_fini(&k->arena);
     free(k);
 }
@@ -464,12 +464,9 @@ enum err transport_kafka_create(const struct publish_kafka *o, const char *node,
     k->door = (struct transport){k, kafka_find, kafka_send, kafka_interrupt, kafka_destroy, kafka_settle};
     k->positions = positions;
     k->node = copy(node);
-    k->topic_name = copy(o->access.topic);
     k->compression = copy(o->compression);
-    k->access = (struct topic_access){.brokers = copy(o->access.brokers), .topic = k->topic_name,
-                                      .security = copy(o->access.security), .mechanism = copy(o->access.mechanism),
-                                      .user = copy(o->access.user), .password_file = copy(o->access.password_file),
-                                      .ca_file = copy(o->access.ca_file)};
+    topic_login_init(&k->login, &o->access, k);
+    k->topic_name = k->login.access.topic;
     k->partitions = o->partitions;
     check(k->partitions >= 1 && k->partitions <= TOPIC_PARTITIONS_MAX);
     k->partition = (int32_t)topic_partition(str_from(node), STR("0"), k->partitions);

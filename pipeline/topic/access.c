@@ -1,12 +1,15 @@
 /* access.c - the options of access to the brokers, in the client library's own names.
  *
  * A combination that cannot work is refused at the start, with the option's name: a password
- * without a user, SASL without either, a CA file where nothing is encrypted. Brokers' certificates
- * are verified, their names too; there is no option to turn that off. */
+ * without a user, SASL without either, a CA file where nothing is encrypted, a token for a mechanism that
+ * takes none. Brokers' certificates are verified, their names too; there is no option to turn that off. */
+#include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "base/check.h"
+#include "crypto/crypto.h"
 #include "pipeline/topic/topic.h"
 
 static void set(struct topic_settings *s, const char *name, const char *value)
@@ -16,20 +19,28 @@ static void set(struct topic_settings *s, const char *name, const char *value)
     s->list[s->count++].value = value;
 }
 
-static enum err read_secret(const char *path, char to[TOPIC_SECRET_MAX + 1], struct fault *f)
+enum err topic_secret_read(const char *option, const char *path, char *to, size_t capacity, size_t *ret_size, struct fault *f)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return fault_set(f, ERR_NOT_FOUND, "kafka.password_file", "kafka.password_file: %s cannot be opened: %m", path);
-    ssize_t got = read(fd, to, TOPIC_SECRET_MAX + 1);
+    if (fd < 0) return fault_set(f, ERR_NOT_FOUND, option, "%s: %s cannot be opened: %m", option, path);
+    ssize_t got = 1;
+    size_t size = 0;
+    while (size < capacity && got > 0) {
+        got = read(fd, to + size, capacity - size);
+        if (got > 0) size += (size_t)got;
+    }
+    int error = got < 0 ? errno : 0;
     close(fd);
-    size_t size = got < 0 ? 0 : (size_t)got;
+    bool too_long = size == capacity;
     while (size > 0 && (to[size - 1] == '\n' || to[size - 1] == '\r')) size--;
-    if (size == 0 || size > TOPIC_SECRET_MAX || memchr(to, 0, size) != NULL)
-        return fault_set(f, ERR_BAD_VALUE, "kafka.password_file", "kafka.password_file: %s does not hold one password of 1 to %d bytes",
-                         path, TOPIC_SECRET_MAX);
-    to[size] = '\0';
-    return ERR_OK;
+    if (error == 0 && size > 0 && !too_long && memchr(to, 0, size) == NULL) {
+        to[size] = '\0';
+        *ret_size = size;
+        return ERR_OK;
+    }
+    memory_wipe(to, capacity);
+    if (error != 0) return fault_set(f, ERR_NOT_FOUND, option, "%s: %s cannot be read: %s", option, path, strerror(error));
+    return fault_set(f, ERR_BAD_VALUE, option, "%s: %s does not hold one line of 1 to %zu bytes", option, path, capacity - 2);
 }
 
 static enum err check_topic(const char *topic, struct fault *f)
@@ -40,6 +51,32 @@ static enum err check_topic(const char *topic, struct fault *f)
         return ERR_OK;
     return fault_set(f, ERR_BAD_VALUE, "kafka.topic", "kafka.topic: must be 1 to %d of letters, digits, '.', '_' and '-'",
                      TOPIC_NAME_MAX);
+}
+
+/* The token itself may come later, and comes often: who logs in reads it. */
+static enum err by_token(const struct topic_access *a, struct fault *f)
+{
+    if (a->token_file[0] == '\0')
+        return fault_set(f, ERR_BAD_VALUE, "kafka.token_file", "kafka.token_file: kafka.sasl.mechanism = OAUTHBEARER needs it");
+    if (a->user[0] != '\0' || a->password_file[0] != '\0')
+        return fault_set(f, ERR_BAD_VALUE, "kafka.user",
+                         "kafka.user, kafka.password_file: with kafka.sasl.mechanism = OAUTHBEARER the token says who logs in");
+    return ERR_OK;
+}
+
+static enum err by_password(const struct topic_access *a, struct topic_settings *s, struct fault *f)
+{
+    size_t size;
+    if (a->token_file[0] != '\0')
+        return fault_set(f, ERR_BAD_VALUE, "kafka.token_file", "kafka.token_file: kafka.sasl.mechanism = %s takes no token", a->mechanism);
+    if (a->user[0] == '\0' || a->password_file[0] == '\0')
+        return fault_set(f, ERR_BAD_VALUE, "kafka.user", "kafka.user, kafka.password_file: kafka.security = %s needs both",
+                         a->security);
+    enum err e = topic_secret_read("kafka.password_file", a->password_file, s->secret, sizeof s->secret, &size, f);
+    if (e != ERR_OK) return e;
+    set(s, "sasl.username", a->user);
+    set(s, "sasl.password", s->secret);
+    return ERR_OK;
 }
 
 static enum err make(const struct topic_access *a, struct topic_settings *s, struct fault *f)
@@ -55,19 +92,12 @@ static enum err make(const struct topic_access *a, struct topic_settings *s, str
                          a->security);
     if (ssl && a->ca_file[0] != '\0') set(s, "ssl.ca.location", a->ca_file);
     if (ssl) set(s, "ssl.endpoint.identification.algorithm", "https");
-    if (!sasl && (a->user[0] != '\0' || a->password_file[0] != '\0'))
-        return fault_set(f, ERR_BAD_VALUE, "kafka.user", "kafka.user, kafka.password_file: nobody logs in with kafka.security = %s",
-                         a->security);
+    if (!sasl && (a->user[0] != '\0' || a->password_file[0] != '\0' || a->token_file[0] != '\0'))
+        return fault_set(f, ERR_BAD_VALUE, "kafka.user",
+                         "kafka.user, kafka.password_file, kafka.token_file: nobody logs in with kafka.security = %s", a->security);
     if (!sasl) return ERR_OK;
-    if (a->user[0] == '\0' || a->password_file[0] == '\0')
-        return fault_set(f, ERR_BAD_VALUE, "kafka.user", "kafka.user, kafka.password_file: kafka.security = %s needs both",
-                         a->security);
-    e = read_secret(a->password_file, s->secret, f);
-    if (e != ERR_OK) return e;
     set(s, "sasl.mechanism", a->mechanism);
-    set(s, "sasl.username", a->user);
-    set(s, "sasl.password", s->secret);
-    return ERR_OK;
+    return topic_access_has_token(a) ? by_token(a, f) : by_password(a, s, f);
 }
 
 enum err topic_settings_make(const struct topic_access *a, struct topic_settings *ret, struct fault *f)
@@ -80,7 +110,41 @@ enum err topic_settings_make(const struct topic_access *a, struct topic_settings
 
 void topic_settings_wipe(struct topic_settings *s)
 {
-    volatile char *bytes = s->secret;
-    for (size_t i = 0; i < sizeof s->secret; i++) bytes[i] = 0;
+    memory_wipe(s->secret, sizeof s->secret);
     s->count = 0;
+}
+
+/* ---- copies ---- */
+
+bool topic_access_has_token(const struct topic_access *a)
+{
+    struct str security = str_from(a->security);
+    return str_starts(security, STR("sasl_")) && str_equal(str_from(a->mechanism), STR("OAUTHBEARER"));
+}
+
+static const char *copy(const char *text)
+{
+    char *to = strdup(text);
+    check(to != NULL); /* at boot */
+    return to;
+}
+
+void topic_access_copy(const struct topic_access *from, struct topic_access *to)
+{
+    *to = (struct topic_access){.brokers = copy(from->brokers),
+                                .topic = copy(from->topic),
+                                .security = copy(from->security),
+                                .mechanism = copy(from->mechanism),
+                                .user = copy(from->user),
+                                .password_file = copy(from->password_file),
+                                .ca_file = copy(from->ca_file),
+                                .token_file = copy(from->token_file)};
+}
+
+void topic_access_fini(struct topic_access *a)
+{
+    const char *const texts[] = {a->brokers, a->topic,         a->security, a->mechanism,
+                                 a->user,    a->password_file, a->ca_file,  a->token_file};
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) free((void *)(uintptr_t)texts[i]);
+    *a = (struct topic_access){0};
 }

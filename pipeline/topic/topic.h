@@ -7,7 +7,7 @@
  *   partition  topic_partition(node, journal): one engine's history is in order
  *
  * schemas/kafka.md tells the same to everybody else. Also here: what both sides say to the client
- * library about security, so that an option means one thing. Pure but for the password's file. */
+ * library about security, so that an option means one thing. Pure but for the files of secrets. */
 #ifndef TOPIC_TOPIC_H
 #define TOPIC_TOPIC_H
 
@@ -66,18 +66,37 @@ struct topic_access { /* texts are borrowed and never NULL; "" is unset */
     const char *security;  /* plaintext, ssl, sasl_ssl, sasl_plaintext */
     const char *mechanism; /* of SASL */
     const char *user, *password_file, *ca_file;
+    const char *token_file; /* of OAUTHBEARER: token.h */
 };
+
+/* Logs in with a token rather than with a password. */
+bool topic_access_has_token(const struct topic_access *a);
+/* Every text copied. */
+void topic_access_copy(const struct topic_access *from, struct topic_access *to);
+void topic_access_fini(struct topic_access *copied); /* zeroed: nothing to do */
 
 struct topic_settings { /* for the client library: names of ours, values that live as long as the access and this */
     struct {
         const char *name, *value;
     } list[TOPIC_SETTINGS_MAX];
     size_t count;
-    char secret[TOPIC_SECRET_MAX + 1];
+    char secret[TOPIC_SECRET_MAX + 2];
 };
 
 /* ERR_BAD_VALUE, ERR_NOT_FOUND: an option, named in *f. Secrets never enter *f. */
 enum err topic_settings_make(const struct topic_access *a, struct topic_settings *ret, struct fault *f);
 void topic_settings_wipe(struct topic_settings *s);
+
+/* What a file holds, less the end of its line: 1 to capacity - 2 bytes without a NUL, and a NUL behind
+ * them. ERR_NOT_FOUND, ERR_BAD_VALUE: `option` and the path are named in *f; nothing of it stays in `to`. */
+enum err topic_secret_read(const char *option, const char *path, char *to, size_t capacity, size_t *ret_size, struct fault *f);
+
+/* ---- trouble ---- */
+
+enum { TOPIC_TROUBLE_TEXT = 280 };
+
+/* What the client library complains of, for people: its sentence, why a certificate was refused
+ * (`x509_error`, OpenSSL's number; 0 = none was), and which option of ours to look at. */
+void topic_trouble_write(const char *reason, int x509_error, char to[TOPIC_TROUBLE_TEXT]);
 
 #endif

@@ -16,7 +16,7 @@
 
 enum { ROWS_MAX = 500, PAGE_ARENA_FIRST = 1 << 20, PAGE_ARENA_LIMIT = 64 << 20 };
 
-struct export {
+struct export_run {
     struct cli page; /* the run, with an arena that lives for a page */
     struct export_file file;
     enum export_format format;
@@ -28,22 +28,27 @@ struct export {
 
 /* ---- what is asked ---- */
 
-static int read_format(struct cli *c, const struct arguments *a, struct export *x)
+static int read_format(struct cli *c, const struct arguments *a, struct export_run *x)
 {
     struct str name = argument(a, "format");
     x->guarded = !argument_given(a, "unguarded");
-    if (str_is_absent(name) || str_equal(name, STR("ndjson"))) x->format = EXPORT_NDJSON;
-    else if (str_equal(name, STR("csv"))) x->format = EXPORT_CSV;
+    if (str_is_absent(name) || str_equal(name, STR("ndjson")))
+        x->format = EXPORT_NDJSON;
+    else if (str_equal(name, STR("csv")))
+        x->format = EXPORT_CSV;
     else if (str_equal(name, STR("parquet")))
-        return cli_complain(c, USAGE, "--format: parquet is not written here; export ndjson, and see "
-                                      "writ audit export --help for the line that makes Parquet of it");
-    else return cli_complain(c, USAGE, "--format: it must be ndjson or csv");
-    if (!x->guarded && x->format != EXPORT_CSV) return cli_complain(c, USAGE, "--unguarded: that is for --format csv");
+        return cli_complain(c, USAGE,
+                            "--format: parquet is not written here; export ndjson, and see "
+                            "writ audit export --help for the line that makes Parquet of it");
+    else
+        return cli_complain(c, USAGE, "--format: it must be ndjson or csv");
+    if (!x->guarded && x->format != EXPORT_CSV)
+        return cli_complain(c, USAGE, "--unguarded: that is for --format csv");
     return DONE;
 }
 
 /* The options that say what is in the file, as they were given. */
-static struct str asked_text(struct cli *c, const struct arguments *a, const struct export *x)
+static struct str asked_text(struct cli *c, const struct arguments *a, const struct export_run *x)
 {
     struct buf out = scratch(c, 16 << 10);
     buf_put_literal(&out, "--format ");
@@ -52,12 +57,13 @@ static struct str asked_text(struct cli *c, const struct arguments *a, const str
     if (!str_is_absent(c->tenant)) buf_printf(&out, " --tenant %.*s", STR_FORMAT(c->tenant));
     for (size_t i = 0; audit_filters[i] != NULL; i++) {
         struct str value = argument(a, audit_filters[i]);
-        if (!str_is_absent(value)) buf_printf(&out, " --%s %.*s", audit_filters[i], STR_FORMAT(value));
+        if (!str_is_absent(value))
+            buf_printf(&out, " --%s %.*s", audit_filters[i], STR_FORMAT(value));
     }
     return out.overflow ? (struct str){0} : buf_view(&out);
 }
 
-static int read_options(struct cli *c, const struct arguments *a, struct export *x)
+static int read_options(struct cli *c, const struct arguments *a, struct export_run *x)
 {
     struct target target;
     int code = read_format(c, a, x);
@@ -66,7 +72,8 @@ static int read_options(struct cli *c, const struct arguments *a, struct export 
     x->file.path = argument(a, "output").bytes;
     x->file.target = target_text(&target);
     x->file.asked = asked_text(c, a, x);
-    if (target.text.overflow || str_is_absent(x->file.asked) || !str_is_utf8(x->file.asked, &(size_t){0}))
+    if (target.text.overflow || str_is_absent(x->file.asked) ||
+        !str_is_utf8(x->file.asked, &(size_t){0}))
         return cli_complain(c, USAGE, "the options are too long, or not UTF-8");
     if (argument_given(a, "resume") && x->file.path == NULL)
         return cli_complain(c, USAGE, "--resume: it needs the --output that it goes on with");
@@ -75,25 +82,28 @@ static int read_options(struct cli *c, const struct arguments *a, struct export 
 
 /* ---- pages ---- */
 
-static int ask(struct export *x, bool newest, uint64_t limit, uint64_t cursor, struct reply *ret)
+static int ask(struct export_run *x, bool newest, uint64_t limit, uint64_t cursor,
+               struct reply *ret)
 {
     struct cli *c = &x->page;
     arena_reset(&c->arena);
     struct buf target = scratch(c, x->file.target.size + 128);
     buf_put(&target, x->file.target);
     buf_put_byte(&target, str_find(x->file.target, '?') < x->file.target.size ? '&' : '?');
-    buf_printf(&target, "order=%s&exact=true&limit=%llu&cursor=%llu", newest ? "desc" : "asc", (unsigned long long)limit,
-               (unsigned long long)cursor);
+    buf_printf(&target, "order=%s&exact=true&limit=%llu&cursor=%llu", newest ? "desc" : "asc",
+               (unsigned long long)limit, (unsigned long long)cursor);
     struct request r = {.side = SIDE_PLATFORM, .method = "GET", .target = buf_view(&target)};
     return call(c, &r, ret);
 }
 
-static int not_understood(struct export *x)
+static int not_understood(struct export_run *x)
 {
-    return cli_complain(&x->page, REFUSED, "what the platform answered is no page of events; is it older than this program?");
+    return cli_complain(
+        &x->page, REFUSED,
+        "what the platform answered is no page of events; is it older than this program?");
 }
 
-static int newest_id(struct export *x, uint64_t *ret)
+static int newest_id(struct export_run *x, uint64_t *ret)
 {
     struct reply reply;
     int code = ask(x, true, 1, 0, &reply);
@@ -105,19 +115,25 @@ static int newest_id(struct export *x, uint64_t *ret)
 }
 
 /* The first row of a resumed run is the last that was written. */
-static int meet_last(struct export *x, const struct json *row)
+static int meet_last(struct export_run *x, const struct json *row)
 {
     const struct export_file *f = &x->file;
-    struct str event = row == NULL ? (struct str){0} : json_text(json_get(row, STR("event")), STR("event_id"));
-    bool is_it = row != NULL && json_u64(row, STR("id"), 0) == f->last_id && str_equal(event, f->last_event);
+    struct str event =
+        row == NULL ? (struct str){0} : json_text(json_get(row, STR("event")), STR("event_id"));
+    bool is_it =
+        row != NULL && json_u64(row, STR("id"), 0) == f->last_id && str_equal(event, f->last_event);
     x->is_met = true;
     if (is_it) return DONE;
-    return cli_complain(&x->page, REFUSED, "%s ends with event %.*s, which the platform does not have under id %llu (any more): "
-                        "its store was restored, or is another's, or dropped it for its age; begin another file with --from",
-                        f->path, STR_FORMAT(text_shown(&x->page.arena, f->last_event)), (unsigned long long)f->last_id);
+    return cli_complain(
+        &x->page, REFUSED,
+        "%s ends with event %.*s, which the platform does not have under id %llu (any more): "
+        "its store was restored, or is another's, or dropped it for its age; begin another file "
+        "with --from",
+        f->path, STR_FORMAT(text_shown(&x->page.arena, f->last_event)),
+        (unsigned long long)f->last_id);
 }
 
-static int put_rows(struct cli *c, struct export *x, const struct json *row)
+static int put_rows(struct cli *c, struct export_run *x, const struct json *row)
 {
     struct export_file *f = &x->file;
     struct str last = {0};
@@ -141,7 +157,7 @@ static int put_rows(struct cli *c, struct export *x, const struct json *row)
 
 /* A page of events with very many small values needs more memory than it has bytes; then the next
  * one is smaller. */
-static int next_page(struct cli *c, struct export *x, bool *ret_more)
+static int next_page(struct cli *c, struct export_run *x, bool *ret_more)
 {
     struct reply reply;
     uint64_t after = x->is_met ? x->file.last_id : x->file.last_id - 1;
@@ -158,7 +174,7 @@ static int next_page(struct cli *c, struct export *x, bool *ret_more)
     return put_rows(c, x, events->child);
 }
 
-static int all_pages(struct cli *c, struct export *x)
+static int all_pages(struct cli *c, struct export_run *x)
 {
     uint64_t end = 0;
     bool more = true;
@@ -168,26 +184,28 @@ static int all_pages(struct cli *c, struct export *x)
         export_put_head(&x->file.page, x->format);
         code = export_file_commit(c, &x->file);
     }
-    while (code == DONE && more && (x->file.last_id < end || !x->is_met)) code = next_page(c, x, &more);
+    while (code == DONE && more && (x->file.last_id < end || !x->is_met))
+        code = next_page(c, x, &more);
     return code;
 }
 
 /* ---- the run ---- */
 
-static void tell_end(struct cli *c, const struct export *x)
+static void tell_end(struct cli *c, const struct export_run *x)
 {
     const struct export_file *f = &x->file;
     unsigned long long all = f->events, fresh = f->events - x->before;
     if (f->path == NULL) return; /* the rows are all that is said */
     if (c->json)
-        fprintf(c->out, "{\"events\":%llu,\"new\":%llu,\"bytes\":%llu,\"last_id\":%llu}\n", all, fresh,
-                (unsigned long long)f->bytes, (unsigned long long)f->last_id);
-    else fprintf(c->err, "%llu events in %s, %llu of them new\n", all, f->path, fresh);
+        fprintf(c->out, "{\"events\":%llu,\"new\":%llu,\"bytes\":%llu,\"last_id\":%llu}\n", all,
+                fresh, (unsigned long long)f->bytes, (unsigned long long)f->last_id);
+    else
+        fprintf(c->err, "%llu events in %s, %llu of them new\n", all, f->path, fresh);
 }
 
 int audit_export(struct cli *c, const struct arguments *a)
 {
-    struct export x = {.rows = ROWS_MAX};
+    struct export_run x = {.rows = ROWS_MAX};
     int code = read_options(c, a, &x);
     if (code != DONE) return code;
     code = export_file_open(c, &x.file, argument_given(a, "resume"));
@@ -196,7 +214,8 @@ int audit_export(struct cli *c, const struct arguments *a)
         x.page = *c;
         arena_init(&x.page.arena, PAGE_ARENA_FIRST, PAGE_ARENA_LIMIT);
         code = all_pages(c, &x);
-        if (code != DONE && x.file.path != NULL) fputs("  --resume goes on where it ended\n", c->err);
+        if (code != DONE && x.file.path != NULL)
+            fputs("  --resume goes on where it ended\n", c->err);
         c->clients[SIDE_PLATFORM] = x.page.clients[SIDE_PLATFORM];
         arena_fini(&x.page.arena);
     }
@@ -214,9 +233,9 @@ const struct flag export_flags[] = {
     {NULL, NULL, NULL}};
 
 const char export_text[] =
-    "Events come in the order of their arrival. FILE.export says how far FILE has come: after a\n"
-    "crash, or tomorrow for what is new by then, the same line with --resume goes on, and no event\n"
-    "is lost or doubled. (The first time there is nothing to go on with, which is fine, too.)\n"
+    "Events come in the order of their arrival. FILE.export says how far FILE has come: after\n"
+    "a crash, or tomorrow for what is new by then, the same line with --resume goes on, and no\n"
+    "event is lost or doubled. (The first time there is nothing to go on with; that is fine, too.)\n"
     "\n"
     "In csv (RFC 4180) a text that begins with = + - @ or ' has an apostrophe before it, since\n"
     "agents choose such texts and a spreadsheet would take them for formulas.\n"

@@ -48,7 +48,8 @@ static void put_state(struct buf *out, const struct export_file *x)
 {
     buf_put_literal(out, "{\"asked\":");
     json_put_string(out, x->asked);
-    buf_printf(out, ",\"bytes\":%llu,\"events\":%llu", (unsigned long long)x->bytes, (unsigned long long)x->events);
+    buf_printf(out, ",\"bytes\":%llu,\"events\":%llu", (unsigned long long)x->bytes,
+               (unsigned long long)x->events);
     if (x->last_id > 0) {
         buf_put_literal(out, ",\"last_event\":");
         json_put_string(out, x->last_event);
@@ -84,9 +85,9 @@ static bool state_of(struct export_file *x, const struct json *root, struct str 
     x->last_id = json_u64(root, STR("last_id"), 0);
     x->last_event = json_text(root, STR("last_event"));
     bool has_last = x->last_id > 0;
-    return !str_is_absent(*ret_asked) && str_starts(x->target, STR("/api/v1/audit")) && x->bytes <= INT64_MAX &&
-           x->events <= INT64_MAX && x->last_id <= INT64_MAX && has_last == !str_is_absent(x->last_event) &&
-           has_last == (x->events > 0);
+    return !str_is_absent(*ret_asked) && str_starts(x->target, STR("/api/v1/audit")) &&
+           x->bytes <= INT64_MAX && x->events <= INT64_MAX && x->last_id <= INT64_MAX &&
+           has_last == !str_is_absent(x->last_event) && has_last == (x->events > 0);
 }
 
 static int read_state(struct cli *c, struct export_file *x)
@@ -97,11 +98,13 @@ static int read_state(struct cli *c, struct export_file *x)
     int code = file_text(c, str_from(x->state_path), STATE_MAX, &text);
     if (code != DONE) return code;
     if (json_read(text, NULL, &c->arena, &root, &ignored) != ERR_OK || !state_of(x, root, &asked))
-        return cli_complain(c, REFUSED, "%s is not the state of an export; remove it and %s to begin anew", x->state_path,
-                            x->path);
+        return cli_complain(c, REFUSED,
+                            "%s is not the state of an export; remove it and %s to begin anew",
+                            x->state_path, x->path);
     if (str_equal(asked, x->asked)) return DONE;
-    return cli_complain(c, USAGE, "%s was begun with other options (%.*s); give the same, or another --output", x->path,
-                        STR_FORMAT(text_shown(&c->arena, asked)));
+    return cli_complain(
+        c, USAGE, "%s was begun with other options (%.*s); give the same, or another --output",
+        x->path, STR_FORMAT(text_shown(&c->arena, asked)));
 }
 
 /* ---- opening ---- */
@@ -136,10 +139,12 @@ static int cut_tail(struct cli *c, struct export_file *x)
     char last = '\n';
     if (fstat(x->fd, &s) != 0) return cannot(c, x->path, "read");
     bool is_whole = (uint64_t)s.st_size >= x->bytes &&
-                    (x->bytes == 0 || pread(x->fd, &last, 1, (off_t)x->bytes - 1) == 1) && last == '\n';
+                    (x->bytes == 0 || pread(x->fd, &last, 1, (off_t)x->bytes - 1) == 1) &&
+                    last == '\n';
     if (!is_whole)
-        return cli_complain(c, REFUSED, "%s is not what %s says it is: it was changed, or is another file", x->path,
-                            x->state_path);
+        return cli_complain(c, REFUSED,
+                            "%s is not what %s says it is: it was changed, or is another file",
+                            x->path, x->state_path);
     return ftruncate(x->fd, (off_t)x->bytes) == 0 ? DONE : cannot(c, x->path, "cut");
 }
 
@@ -149,7 +154,8 @@ static int open_old(struct cli *c, struct export_file *x)
     if (x->fd < 0) return cannot(c, x->path, "opened");
     int code = lock_file(c, x);
     if (code == DONE && !there_is(x->state_path))
-        code = cli_complain(c, REFUSED, "%s cannot be gone on with: %s is not there", x->path, x->state_path);
+        code = cli_complain(c, REFUSED, "%s cannot be gone on with: %s is not there", x->path,
+                            x->state_path);
     if (code == DONE) code = read_state(c, x);
     return code == DONE ? cut_tail(c, x) : code;
 }
@@ -160,8 +166,9 @@ static int open_without_file(struct cli *c, struct export_file *x)
     int code = read_state(c, x);
     if (code != DONE) return code;
     if (x->bytes == 0) return open_new(c, x);
-    return cli_complain(c, REFUSED, "%s is gone, and %s says that it had %llu events; remove that to begin anew", x->path,
-                        x->state_path, (unsigned long long)x->events);
+    return cli_complain(
+        c, REFUSED, "%s is gone, and %s says that it had %llu events; remove that to begin anew",
+        x->path, x->state_path, (unsigned long long)x->events);
 }
 
 int export_file_open(struct cli *c, struct export_file *x, bool resume)
@@ -173,7 +180,8 @@ int export_file_open(struct cli *c, struct export_file *x, bool resume)
     x->state_path = (char *)(uintptr_t)state.bytes;
     if (there_is(x->path)) {
         if (resume) return open_old(c, x);
-        return cli_complain(c, USAGE, "%s exists: --resume goes on with it; or name another file", x->path);
+        return cli_complain(c, USAGE, "%s exists: --resume goes on with it; or name another file",
+                            x->path);
     }
     int code = resume && there_is(x->state_path) ? open_without_file(c, x) : open_new(c, x);
     return code == DONE ? lock_file(c, x) : code;
@@ -184,7 +192,8 @@ int export_file_open(struct cli *c, struct export_file *x, bool resume)
 static int commit_output(struct cli *c, struct export_file *x)
 {
     print_str(c->out, buf_view(&x->page));
-    if (fflush(c->out) != 0) return cli_complain(c, REFUSED, "the output could not be written: %s", strerror(errno));
+    if (fflush(c->out) != 0)
+        return cli_complain(c, REFUSED, "the output could not be written: %s", strerror(errno));
     x->bytes += x->page.size;
     buf_clear(&x->page);
     return DONE;
@@ -192,7 +201,8 @@ static int commit_output(struct cli *c, struct export_file *x)
 
 int export_file_commit(struct cli *c, struct export_file *x)
 {
-    if (x->page.overflow) return cli_complain(c, REFUSED, "a page of events is larger than memory allows");
+    if (x->page.overflow)
+        return cli_complain(c, REFUSED, "a page of events is larger than memory allows");
     if (x->path == NULL) return commit_output(c, x);
     if (!write_all(x->fd, buf_view(&x->page), x->bytes) || fdatasync(x->fd) != 0)
         return cannot(c, x->path, "written");

@@ -17,8 +17,8 @@
 struct export_file {
     const char *path; /* NULL: standard output */
     char *state_path;
-    int fd;           /* -1: none */
-    struct buf page;  /* rows that are not written yet */
+    int fd;          /* -1: none */
+    struct buf page; /* rows that are not written yet */
     /* The state; views are in the arena of the run. */
     struct str asked;  /* the options as they were given: who goes on asks for the same */
     struct str target; /* what they stood for when the export began */

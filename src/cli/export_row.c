@@ -80,7 +80,8 @@ static void put_csv(struct buf *out, const struct json *row, bool guarded)
 
 static void put_line(struct buf *out, const struct json *event)
 {
-    bool is_one = str_find(event->raw, '\n') == event->raw.size && str_find(event->raw, '\r') == event->raw.size;
+    bool is_one = str_find(event->raw, '\n') == event->raw.size &&
+                  str_find(event->raw, '\r') == event->raw.size;
     if (is_one)
         buf_put(out, event->raw);
     else
@@ -88,7 +89,8 @@ static void put_line(struct buf *out, const struct json *event)
     buf_put_byte(out, '\n');
 }
 
-void export_put_row(struct buf *out, const struct json *row, enum export_format format, bool guarded)
+void export_put_row(struct buf *out, const struct json *row, enum export_format format,
+                    bool guarded)
 {
     if (format == EXPORT_CSV)
         put_csv(out, row, guarded);

@@ -1,10 +1,9 @@
 /* export_row.h - one stored event as a row of an export. Pure.
  *
- *   ndjson  the event's bytes as they were recorded. (One that somebody posted over several lines is
- *           written canonically, RFC 8785, since a line has to be a row.)
- *   csv     RFC 4180, CRLF, a head row; columns as those of the view `events` (schemas/store.sql)
- *           without its last. Objects and lists are JSON; an absent member is an empty cell, an
- *           empty text is "".
+ *   ndjson  the event's bytes as they were recorded. (One that somebody posted over several lines
+ * is written canonically, RFC 8785, since a line has to be a row.) csv     RFC 4180, CRLF, a head
+ * row; columns as those of the view `events` (schemas/store.sql) without its last. Objects and
+ * lists are JSON; an absent member is an empty cell, an empty text is "".
  *
  * Agents choose what tools and arguments are called, and a spreadsheet takes a cell that begins
  * with = + - @ for a formula. So a text that begins with one of these (or their full-width forms,
@@ -19,7 +18,8 @@
 enum export_format { EXPORT_NDJSON, EXPORT_CSV };
 
 /* A row of GET /api/v1/audit?exact=true. */
-void export_put_row(struct buf *out, const struct json *row, enum export_format format, bool guarded);
+void export_put_row(struct buf *out, const struct json *row, enum export_format format,
+                    bool guarded);
 /* What a file begins with: nothing, or CSV's head. */
 void export_put_head(struct buf *out, enum export_format format);
 

@@ -299,7 +299,7 @@ static enum err start_following(struct engine *e, struct fault *f)
     const struct publish_kafka kafka = {
         .access = {.brokers = c->kafka_brokers, .topic = c->kafka_topic, .security = c->kafka_security,
                    .mechanism = c->kafka_sasl_mechanism, .user = c->kafka_user, .password_file = c->kafka_password_file,
-                   .ca_file = c->kafka_ca_file},
+                   .ca_file = c->kafka_ca_file, .token_file = c->kafka_token_file},
         .partitions = (uint32_t)c->kafka_partitions, .compression = c->kafka_compression};
     struct publish_options options = {.journal = e->journal, .node = e->node, .url = c->platform_url,
                                       .key_file = c->platform_key_file,

@@ -126,7 +126,8 @@ static enum err start_consuming(struct platform *p, struct fault *f)
                                         .mechanism = c->kafka_sasl_mechanism,
                                         .user = c->kafka_user,
                                         .password_file = c->kafka_password_file,
-                                        .ca_file = c->kafka_ca_file};
+                                        .ca_file = c->kafka_ca_file,
+                                        .token_file = c->kafka_token_file};
     struct consumer_options options = {.store = platform_store(c), .topic = c->kafka_topic};
     enum err err = kafka_source_create(&access, &options.source, f);
     return err == ERR_OK ? consumer_start(&options, &p->consumer, f) : err;

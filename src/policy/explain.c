@@ -9,6 +9,7 @@
  * condition. What is masked in records is masked here too. */
 #include "policy/condition.h"
 #include "policy/evaluate.h"
+#include "policy/problem.h"
 
 enum { PATTERNS_SHOWN = 8 };
 
@@ -194,6 +195,7 @@ enum { LACKS_WHEN = 1, LACKS_RESOURCE = 2, LACKS_SUBJECT = 4 };
 
 struct nearest {
     const struct set_rule *rule; /* NULL: none is about this action */
+    const char *likely;          /* an action of such a rule that was perhaps meant; NULL: none */
     unsigned lacks;              /* the smaller the nearer */
     struct str against[AGAINST_SHOWN + 1];
     size_t against_count, against_more;
@@ -242,6 +244,20 @@ static void note_nearest(struct ballot *b, struct nearest *n, const struct set_r
     n->lacks = lacks;
 }
 
+/* A rule that permits and is about other actions: was one of them meant? */
+static void note_likely(struct ballot *b, struct nearest *n, const struct rule *rule)
+{
+    struct str asked = b->request->action;
+    for (size_t i = 0; i < rule->actions.count && n->likely == NULL; i++) {
+        struct str one = rule->actions.globs[i].written;
+        bool alike = one.size + 2 >= asked.size && asked.size + 2 >= one.size;
+        if (!alike || str_find(one, '*') < one.size) continue;
+        struct str copy = arena_copy(b->arena, one);
+        if (str_is_absent(copy)) return;
+        n->likely = nearest_word(asked, &copy.bytes, 1);
+    }
+}
+
 static size_t put_lacks(struct ballot *b, const struct nearest *n, struct str to[LACKS_MOST])
 {
     const struct rule *rule = n->rule->rule;
@@ -261,12 +277,9 @@ static void tell_nearest(struct ballot *b, struct nearest *n, const struct polic
     struct policy_nearest told = {.lacks = lacks, .against = n->against};
     if (n->rule == NULL) {
         lacks[told.lack_count++] =
-            arena_printf(b->arena, "no rule that permits is about %.*s: one with these actions, and %s "
-                                   "that names %.*s",
-                         STR_FORMAT(b->request->action),
-                         b->request->kind == SUBJECT_AGENT ? "agents" : "users or roles",
-                         STR_FORMAT(b->request->kind == SUBJECT_AGENT ? b->request->actor
-                                                                      : b->request->user));
+            arena_printf(b->arena, "no allow or compute rule has %.*s among its actions%s%s%s",
+                         STR_FORMAT(b->request->action), n->likely == NULL ? "" : "; did you mean ",
+                         n->likely == NULL ? "" : n->likely, n->likely == NULL ? "" : "?");
     } else {
         told.policy_name = n->rule->rule->document->name;
         told.rule_id = n->rule->rule->id;
@@ -301,8 +314,12 @@ static void consider(struct ballot *b, const struct set_rule *r, struct nearest 
         c->why = why_applies(b, r);
     }
     if (str_is_absent(c->why)) c->why = STR("there was not enough memory to say why");
-    if (!is_about_it || r->shadow) return;
+    if (r->shadow) return;
     bool permits = r->rule->decision == VERDICT_ALLOW || r->rule->decision == VERDICT_COMPUTE;
+    if (!is_about_it) {
+        if (permits) note_likely(b, n, r->rule);
+        return;
+    }
     if (permits) note_nearest(b, n, r, c->applies);
     if (c->applies) note_against(b, n, r, c, cause);
 }

@@ -7,6 +7,7 @@ import json
 import random
 import re
 import resource
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -230,6 +231,25 @@ def test_a_disk_that_is_full_is_told_and_waited_for(trail, tmp_path):
     with open("/dev/full", "wb") as full:
         done = subprocess.run(trail.command(), env={"WRIT_KEY": trail.key}, stdout=full, stderr=subprocess.PIPE, timeout=120)
     assert done.returncode == 1 and b"could not be written" in done.stderr
+
+
+@pytest.mark.parametrize("call", ["pwrite64", "fdatasync", "fsync", "rename", "openat"])
+def test_each_system_call_may_fail_and_the_next_run_mends_it(trail, tmp_path, call):
+    if shutil.which("strace") is None:
+        pytest.skip("SKIP: strace is not installed")
+    file, failed = tmp_path / "audit.ndjson", 0
+    for when in (1, 2, 3, 7, 8, 20):
+        traced = ["strace", "-f", "-qq", "-e", f"trace={call}", "-e", f"inject={call}:error=EIO:when={when}", "-P", str(file), "-P", f"{file}.export",
+                  "-P", f"{file}.export.new", "-P", str(tmp_path)]
+        run = subprocess.run(traced + trail.command("--output", file, "--resume"), capture_output=True, timeout=120,
+                             env={"WRIT_KEY": trail.key, "ASAN_OPTIONS": "detect_leaks=0"})
+        assert run.returncode in (0, 1, 2), run.stderr
+        if run.returncode:
+            failed += 1
+            assert b"Input/output error" in run.stderr and b"Sanitizer" not in run.stderr, run.stderr
+    assert failed > 1, "nothing failed: this shows nothing"
+    trail.run("--output", file, "--resume")
+    assert_same(lines_of(file), trail.stored())
 
 
 # ---- going on ----

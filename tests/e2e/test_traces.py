@@ -1,18 +1,31 @@
 """One trace id from the caller's header to answer, log, event and span; and spans that are in nobody's way."""
 
 import json
+import os
 import re
 import secrets
+import subprocess
 import time
 
 import pytest
 from collector import Collector
-from conftest import BASE_POLICY
 from harness import BIN, REACTORS, Stack, eventually
 from wire import Wire
 
 AGENT, TOOL, USER = "/v1/agent/authorize", "/api/v1/authorize", "/v1/authorize"
 PARENT = "00f067aa0ba902b7"
+POLICY = """
+rules:
+  - {id: reads, agents: ["*"], users: ["*"], actions: ["get_*", "list_*"], decision: allow}
+  - {id: refunds, actions: [issue_refund], decision: human_review, reason: Refunds need finance.}
+  - {id: never-drop, actions: ["drop_*"], decision: deny, reason: Nothing is dropped here.}
+  - id: sandbox
+    agents: ["*"]
+    actions: ["write_*_prod"]
+    decision: compute
+    compute: {tool: write_file, args: {path: /sandbox/out, sandboxed: true}}
+  - {id: safe-write, agents: ["*"], actions: [write_file], decision: allow}
+"""
 
 
 def fresh_trace():
@@ -34,7 +47,7 @@ def traced(collector, tmp_path_factory):
     """A stack that sends every sampled span, and logs every decision."""
     with Stack(tmp_path_factory.mktemp("traced"),
                engine=["--otlp.url", collector.url, "--otlp.sample", "1", "--log.level", "debug"]) as running:
-        running.policy("base", BASE_POLICY)
+        running.policy("base", POLICY)
         yield running
         running.engine.stop()
         running.platform.stop()
@@ -243,6 +256,51 @@ def test_spans_of_many_clients_all_arrive_once(traced, collector):
     assert len(ids) == len(set(ids))
 
 
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of its own, and how to fill it."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", folder], capture_output=True).returncode:
+        pytest.skip("SKIP: this machine does not allow mounts")
+    yield folder
+    subprocess.run(["umount", "-l", folder], check=True)
+
+
+def test_a_request_without_a_decision_is_in_span_log_and_gauge(small_disk, fresh):
+    """A full journal: what fails for a fault of ours is an error in the caller's trace, and can be found by its id."""
+    with Collector() as collector:
+        stack = fresh(engine_data=small_disk, engine=["--otlp.url", collector.url, "--journal.segment", "4MiB"]).start()
+        stack.policy("base", POLICY)
+        assert stack.metrics(stack.engine)['writ_engine_check_failing{check="journal"}'] == 0
+        free = os.statvfs(small_disk)
+        filler = small_disk / "filler"
+        filler.write_bytes(b"\0" * (free.f_bavail * free.f_bsize - 4096))
+
+        def refused():
+            trace = fresh_trace()
+            return ask(stack, AGENT, {"action": "get_x"}, traceparent(trace)).status == 503 and trace
+        eventually(refused, "decisions are refused")
+        now = stack.metrics(stack.engine)
+        assert now['writ_engine_check_failing{check="journal"}'] == now['writ_engine_check_failing{check="disk"}'] == 1
+        line = eventually(lambda: [json.loads(line) for line in stack.engine.log.read_text().splitlines() if "not_decided" in line],
+                          "a line in the log")[-1]
+        assert (line["level"], line["code"]) == ("warning", "journal_full")
+        span = span_of(collector, line["trace_id"])
+        assert (span["traceId"], span["parentSpanId"], span["status"]) == (line["trace_id"], PARENT, {"code": 2})
+        assert (span["attributes"]["http.response.status_code"], span["attributes"]["error.type"]) == (503, "journal_full")
+        before = stack.engine.log.read_text().count("not_decided")
+        begin = time.monotonic()
+        for _ in range(200):
+            refused()
+        told, seconds = stack.engine.log.read_text().count("not_decided") - before, time.monotonic() - begin
+        assert told <= (seconds + 2) * int(REACTORS), "at most one line a second for each reactor"
+        filler.unlink()
+        eventually(lambda: ask(stack, AGENT, {"action": "get_x"}).status == 200, "it decides again")
+        stack.engine.stop()
+        stack.platform.stop()
+
+
 # ---- found again ----
 
 
@@ -348,7 +406,7 @@ def test_an_engine_stops_in_time_while_its_collector_is_silent(fresh):
     with Collector() as collector:
         collector.mode = "silent"
         stack = fresh(engine=["--otlp.url", collector.url, "--otlp.sample", "1"]).start()
-        stack.policy("base", BASE_POLICY)
+        stack.policy("base", POLICY)
         pump(stack, 500)
         begin = time.monotonic()
         stack.engine.stop()
@@ -359,7 +417,7 @@ def test_an_engine_stops_in_time_while_its_collector_is_silent(fresh):
 def test_what_is_in_the_ring_is_sent_when_the_engine_stops(fresh):
     with Collector() as collector:
         stack = fresh(engine=["--otlp.url", collector.url, "--otlp.sample", "1"]).start()
-        stack.policy("base", BASE_POLICY)
+        stack.policy("base", POLICY)
         trace = ask(stack, AGENT, {"action": "get_x"}).json["trace_id"]
         stack.engine.stop()
         assert [span for span in collector.spans() if span["traceId"] == trace]
@@ -371,7 +429,6 @@ def test_what_is_in_the_ring_is_sent_when_the_engine_stops(fresh):
 @pytest.mark.parametrize("option, value", [("otlp.sample", "1.1"), ("otlp.sample", "-0.1"), ("otlp.sample", "1e-3"), ("otlp.sample", "half"),
                                            ("otlp.url", "https://collector:4318"), ("otlp.url", "collector:4318")])
 def test_a_bad_option_is_refused_with_its_name(tmp_path, option, value):
-    import subprocess
     done = subprocess.run([BIN / "writ-engine", "--data", tmp_path, f"--{option}", value], capture_output=True, text=True, timeout=60)
     assert done.returncode == 2
     assert option in done.stderr and value in done.stderr

@@ -1,6 +1,6 @@
 /* kafka_driver.c - the half of an engine that publishes, for tests that kill what is around it.
  *
- *   kafka_driver DIR NODE URL KEY_FILE BROKERS TOPIC PARTITIONS
+ *   kafka_driver DIR NODE URL KEY_FILE BROKERS TOPIC PARTITIONS [security=ssl ca_file=PATH …]
  *
  * Opens the journal in DIR, records engine.started and publishes by Kafka; the platform at URL tells
  * the positions. Commands are lines on standard input, and each is answered by its last line on
@@ -172,18 +172,37 @@ static void stop(struct driver *d)
     disk_real_destroy(d->disk);
 }
 
+/* "name=value" of the access. */
+static bool set_access(struct topic_access *a, const char *word)
+{
+    const struct {
+        const char *name, **value;
+    } known[] = {{"security=", &a->security}, {"mechanism=", &a->mechanism}, {"user=", &a->user},
+                 {"password_file=", &a->password_file}, {"ca_file=", &a->ca_file}, {"token_file=", &a->token_file}};
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        size_t size = strlen(known[i].name);
+        if (strncmp(word, known[i].name, size) == 0) {
+            *known[i].value = word + size;
+            return true;
+        }
+    }
+    return false;
+}
+
 int main(int argc, char **argv)
 {
     struct driver d = {.last_seq = 0};
     struct fault f;
     char line[128];
-    if (argc != 8) return 2;
+    if (argc < 8) return 2;
     log_init("kafka_driver", LOG_INFO);
     pthread_mutex_init(&d.lock, NULL);
     boot(&d, argv[1]);
     struct publish_kafka kafka = {.access = {.brokers = argv[5], .topic = argv[6], .security = "plaintext", .mechanism = "PLAIN",
-                                             .user = "", .password_file = "", .ca_file = ""},
+                                             .user = "", .password_file = "", .ca_file = "", .token_file = ""},
                                   .partitions = (uint32_t)strtoul(argv[7], NULL, 10), .compression = "lz4"};
+    for (int i = 8; i < argc; i++)
+        if (!set_access(&kafka.access, argv[i])) return 2;
     struct publish_options o = {.journal = d.journal, .node = argv[2], .url = argv[3], .key_file = argv[4], .kafka = &kafka};
     struct publisher *p;
     if (publish_start(&o, &p, &f) != ERR_OK) {

@@ -16,6 +16,7 @@ import clients
 import harness
 from fleet import LONG, Late, eventually, fresh_seed
 
+
 def test_the_checker_finds_what_is_done_to_a_real_store(fleet):
     """And a fault-free run holds."""
     one = fleet()

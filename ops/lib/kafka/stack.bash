@@ -2,8 +2,10 @@
 #
 #   WRIT_KAFKA_PORT   default 19092; the controller takes the next one
 #   WRIT_KAFKA_JARS   where the jars are kept, fetched once (default: build/stack-jars of this checkout)
+#   WRIT_KAFKA_MORE   a file of further settings for the broker, which win over those here (default: none)
+#   WRIT_KAFKA_SCRAM  users to make when the data directory is: "SCRAM-SHA-512=[name=NAME,password=WORD] …" (default: none)
 #
-# The last two settings of the broker are what makes it come back in 3 s after a crash: by the defaults
+# The last two settings below are what makes the broker come back in 3 s after a crash: by the defaults
 # it waits 16 to 20 s for its own former session to end.
 kafka_port=${WRIT_KAFKA_PORT:-19092}
 kafka_jars=${WRIT_KAFKA_JARS:-$top/build/stack-jars}
@@ -59,6 +61,7 @@ log.retention.bytes=-1
 broker.session.timeout.ms=1000
 broker.heartbeat.interval.ms=200
 END
+    [ -z "${WRIT_KAFKA_MORE:-}" ] || cat "$WRIT_KAFKA_MORE"
 }
 
 kafka_pid() { pid_of kafka java; }
@@ -66,7 +69,7 @@ kafka_answers() { (exec 3<>"/dev/tcp/127.0.0.1/$kafka_port") 2>/dev/null; }
 kafka_address() { echo "127.0.0.1:$kafka_port"; }
 
 kafka_start() {
-    local home=$state/kafka archive=$kafka_jars/kafka.jsa cluster pid
+    local home=$state/kafka archive=$kafka_jars/kafka.jsa cluster pid user scram=()
     command -v java >/dev/null || kafka_cannot "Java is not installed (apt-get install openjdk-17-jre-headless)"
     kafka_fetch
     mkdir -p "$home"
@@ -74,7 +77,8 @@ kafka_start() {
     cp "$top/ops/lib/kafka/log4j2.properties" "$home/"
     if [ ! -e "$home/data/meta.properties" ]; then
         cluster=$(head -c16 /dev/urandom | base64 | tr '+/' 'AB' | tr -d =)
-        (cd "$home" && "${kafka_java[@]}" -cp "$kafka_jars/lib/*" kafka.tools.StorageTool format -t "$cluster" -c server.properties >format.log 2>&1) || {
+        for user in ${WRIT_KAFKA_SCRAM:-}; do scram+=(--add-scram "$user"); done
+        (cd "$home" && "${kafka_java[@]}" -cp "$kafka_jars/lib/*" kafka.tools.StorageTool format -t "$cluster" -c server.properties "${scram[@]}" >format.log 2>&1) || {
             tail -5 "$home/format.log" >&2
             exit 1
         }

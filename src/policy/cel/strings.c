@@ -135,7 +135,9 @@ struct cel_value string_last_index_of(struct cel_meter *m, const struct cel_valu
     struct str text = cel_text(a[0]), wanted = cel_text(a[1]);
     size_t from = count > 2 ? search_start(a) : text.size;
     if (from == SIZE_MAX) return bad_index(m, a[2].integer);
-    if (wanted.size > text.size) return cel_int(-1);
+    /* The end is a place, but nothing begins there; a search without a place begins before it. */
+    bool is_at_end = count > 2 && from == text.size && wanted.size > 0;
+    if (is_at_end || wanted.size > text.size) return cel_int(-1);
     if (from > text.size - wanted.size) from = text.size - wanted.size;
     for (size_t at = from + 1; at-- > 0;)
         if (memcmp(text.bytes + at, wanted.bytes, wanted.size) == 0)

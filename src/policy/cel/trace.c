@@ -19,7 +19,7 @@ enum {
     DEPTH_MAX = 24,     /* of parts within parts */
     WRITTEN_BYTES = 160,
     VALUE_BYTES = 80,
-    RUN_COST = 100000,
+    RUN_COST = 20000, /* of a part: a fifth of a millisecond */
 };
 
 struct tracer {
@@ -64,11 +64,12 @@ static struct cel_program *compile(struct tracer *t, const struct cel_node *n)
     return err == ERR_OK ? program : NULL;
 }
 
+/* A limit that only this run has reached would not be what decided. */
 static bool run_program(struct tracer *t, const struct cel_program *program, struct cel_value *ret)
 {
     const struct cel_limits limits = {.cost = RUN_COST};
     cel_run(program, t->values + (LOCALS_MAX - t->local_count), &t->scratch, &limits, ret);
-    return !t->scratch.overflow;
+    return !t->scratch.overflow && !cel_is_limit(*ret);
 }
 
 /* The value of a part, or its error; false: it could not be run. */
@@ -329,7 +330,8 @@ static bool explain_elements(struct tracer *t, const struct cel_node *n, struct 
     struct cel_value *first = local_add(t, n->names[0]);
     struct cel_program *body = compile(t, n->children[1]);
     for (size_t i = 0; body != NULL && i < ELEMENTS_MAX && !settled; i++) {
-        if (!cel_walk_next(&walk, &key, &value)) break;
+        if (*t->given->runs_left == 0 || !cel_walk_next(&walk, &key, &value)) break;
+        --*t->given->runs_left;
         *first = has_two || range.kind == CEL_MAP ? key : value;
         if (has_two) *second = value;
         if (!run_program(t, body, &result)) break;
@@ -358,6 +360,21 @@ static bool explain_macro(struct tracer *t, const struct cel_node *n, struct cel
     return explain_elements(t, n, range, whole.boolean, depth);
 }
 
+/* Of a call that failed: the operand that is more than a path and failed itself. True: it was told. */
+static bool explain_failure(struct tracer *t, const struct cel_node *n, unsigned depth)
+{
+    struct cel_value inner;
+    for (uint32_t i = 0; i < n->count; i++) {
+        const struct cel_node *operand = n->children[i];
+        bool is_path = is_step(operand) || operand->kind == NODE_NAME;
+        if (is_path || !reads_something(operand) || !run(t, operand, &inner)) continue;
+        if (inner.kind != CEL_ERROR) continue;
+        explain(t, operand, inner, depth + 1);
+        return true;
+    }
+    return false;
+}
+
 static void explain(struct tracer *t, const struct cel_node *n, struct cel_value value,
                     unsigned depth)
 {
@@ -377,7 +394,11 @@ static void explain(struct tracer *t, const struct cel_node *n, struct cel_value
             break;
         case NODE_MACRO: told = explain_macro(t, n, value, depth); break;
         case NODE_CALL:
-            if (n->function != FUNCTION_NOT || !run(t, n->children[0], &inner)) break;
+            if (n->function != FUNCTION_NOT) {
+                told = value.kind == CEL_ERROR && explain_failure(t, n, depth);
+                break;
+            }
+            if (!run(t, n->children[0], &inner)) break;
             explain(t, n->children[0], inner, depth + 1);
             told = t->trace->count > before || t->trace->more > 0;
             break;

@@ -71,7 +71,7 @@ PRODUCTIONS = {
     "int": [
         (5, "({int} + {int})"), (4, "({int} - {int})"), (4, "({int} * {int})"), (4, "({int} / {int})"), (4, "({int} % {int})"), (2, "-({int})"),
         (4, "size({string bytes ints strings counts dyn})"), (1, "{string ints counts}.size()"), (5, "int({uint double string time int})"), (2, "{ints}[{int}]"), (2, "{counts}[{string}]"),
-        (4, "{time}.{part}({zone})"), (2, "{time}.{part}()"), (3, "{span}.{clock}()"), (3, "{string}.indexOf({string})"), (2, "{string}.lastIndexOf({string})"),
+        (4, "{time}.{part}({zone})"), (2, "{time}.{part}()"), (3, "{span}.{clock}()"), (0.4, "{span}.getMilliseconds()"), (3, "{string}.indexOf({string})"), (2, "{string}.lastIndexOf({string})"),
         (2, "{string}.indexOf({string}, {int})"), (2, "{string}.lastIndexOf({string}, {int})"), (2, "math.greatest({int}, {int})"), (1, "math.least({int}, {int}, {int})"),
         (1, "math.greatest({ints})"), (1, "math.bitAnd({int}, {int})"), (1, "math.bitOr({int}, {int})"), (1, "math.bitXor({int}, {int})"), (1, "math.bitNot({int})"),
         (2, "math.bitShiftLeft({int}, {int})"), (2, "math.bitShiftRight({int}, {int})"), (1, "math.abs({int})"), (1, "math.sign({int})"), (2, "({bool} ? {int} : {int})"),
@@ -116,7 +116,7 @@ PRODUCTIONS = {
 WORDS = {
     "field": ["amount", "note", "nothing", "flag", "list", "map", "missing", "a", "tags", "nums", "tier"],
     "part": ["getFullYear", "getMonth", "getDate", "getDayOfMonth", "getDayOfWeek", "getDayOfYear", "getHours", "getMinutes", "getSeconds", "getMilliseconds"],
-    "clock": ["getHours", "getMinutes", "getSeconds", "getMilliseconds"],
+    "clock": ["getHours", "getMinutes", "getSeconds"],
     "zone": [f"'{z}'" for z in ZONES],
     "pattern": [f"'{p}'" for p in PATTERNS] + ["s"],
     "directive": ["%d", "%x", "%X", "%o", "%b"],

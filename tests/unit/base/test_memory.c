@@ -95,6 +95,31 @@ static void copies_are_ended_by_a_nul_and_absence_is_kept(void **state)
     arena_fini(&a);
 }
 
+static void an_arena_that_prefers_huge_pages_is_one_like_any_other(void **state)
+{
+    (void)state;
+    enum { LARGE = 3 << 20, LIMIT = 16 << 20 };
+    struct arena a;
+    arena_init(&a, 4096, LIMIT);
+    arena_prefer_huge(&a);
+    unsigned char *small = arena_take(&a, 100);
+    unsigned char *first = arena_take(&a, LARGE), *second = arena_take(&a, LARGE);
+    assert_true(small != NULL && first != NULL && second != NULL);
+    assert_int_equal((uintptr_t)second & 15, 0);
+    for (size_t i = 0; i < LARGE; i += 4093) assert_int_equal(first[i] | second[i], 0);
+    memset(first, 1, LARGE);
+    memset(second, 2, LARGE);
+    assert_int_equal(first[LARGE - 1], 1);
+    assert_null(arena_take(&a, LIMIT));
+    assert_true(a.overflow);
+    arena_reset(&a); /* gives back all but the first chunk */
+    assert_int_equal(a.taken_bytes, 4096);
+    first = arena_take(&a, LARGE);
+    assert_non_null(first);
+    assert_int_equal(first[LARGE - 1], 0);
+    arena_fini(&a);
+}
+
 static void an_arena_can_be_ended_half_built(void **state)
 {
     (void)state;
@@ -213,6 +238,7 @@ int main(void)
         cmocka_unit_test(a_size_that_would_wrap_is_refused),
         cmocka_unit_test(the_unused_end_can_be_given_back),
         cmocka_unit_test(copies_are_ended_by_a_nul_and_absence_is_kept),
+        cmocka_unit_test(an_arena_that_prefers_huge_pages_is_one_like_any_other),
         cmocka_unit_test(an_arena_can_be_ended_half_built),
         cmocka_unit_test(a_buf_over_memory_never_grows),
         cmocka_unit_test(a_growing_buf_stops_at_its_limit),

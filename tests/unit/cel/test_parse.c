@@ -34,6 +34,8 @@ static void strings_have_escapes_and_raw_ones_do_not(void **state)
     (void)state;
     gives("'a\\n\\t\\'\\x41\\101\\u00fc\\U0001F431'", "\"a\\n\\t'AA\xC3\xBC\xF0\x9F\x90\xB1\"");
     gives("r'a\\n'", "\"a\\\\n\"");
+    gives("br'a\\n' == b'a\\\\n'", "true");
+    gives("rb'a'", "1:3: an operator or the end is expected here, not \"'a'\"");
     gives("'''a'b\nc'''", "\"a'b\\nc\"");
     gives("b'\xC3\xBF\\377' == b'\\xc3\\xbf\\xff'", "true");
     gives("'\\377' == '\xC3\xBF'", "true");

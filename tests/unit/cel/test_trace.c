@@ -89,10 +89,11 @@ static void a_failure_is_told_where_it_was_made(void **state)
 {
     (void)state;
     tells("{}", "args.amount > 500", "args.amount > 500 → no such key: amount");
-    tells("{\"n\":2}", "args.n * 2 > 5", "args.n * 2 > 5 → no such overload");
+    tells("{\"n\":2}", "args.n * 2 > 5", "args.n * 2 → 2.0 * 2 → no such overload");
     tells("{\"n\":\"x\"}", "args.n > 5 && args.n < 9", "args.n > 5 → \"x\" > 5 → no such overload");
     tells("{\"p\":\"/etc/passwd\"}", "path_under('/sandbox', args.p) != ''",
-          "path_under('/sandbox', args.p) != '' → the path leaves its root: /etc/passwd");
+          "path_under('/sandbox', args.p) → path_under('/sandbox', \"/etc/passwd\") → the path leaves its root: /etc/passwd");
+    tells("{\"n\":2}", "size(args.items) + 1 > 5 || args.n > 5", "size(args.items) → no such key: items");
 }
 
 static void what_is_masked_is_not_told(void **state)
@@ -100,7 +101,8 @@ static void what_is_masked_is_not_told(void **state)
     (void)state;
     static const char *const texts[] = {
         "args.card == '4111'", "args.card.startsWith('41')", "args['card'] + 'x' == ''", "int(args.card) > 5",
-        "args.exists(k, args[k] == '4111')", "request.card == '4111'", "[args.card].exists(c, c == '4111')",
+        "args.exists(k, args[k] == '4111')", "request.card == '4111'", "[args.card].exists(c, c == '4111')", "[args.card].exists(c, c != 'x')", "args.exists(k, v, v != 'x')",
+        "!args.all(k, v, v == 'x')",
         "cel.bind(c, args.card, c == '4111')", "args[actor] == '4111' || args.card == '5'", "args.card",
         "size(args) == 1 && string(args.card) == '4111'", "duration(args.card) > duration('1s')"};
     tracing.hidden = is_card;
@@ -114,7 +116,7 @@ static void what_is_masked_is_not_told(void **state)
         arena_fini(&arena);
     }
     tells("{\"card\":\"4111 9\"}", "args.card == '4111'", "args.card == '4111' → [masked] == '4111' → false");
-    tells("{\"card\":\"4111 9\"}", "int(args.card) > 5", "int(args.card) > 5 → [masked] > 5 → the text cannot be read as that");
+    tells("{\"card\":\"4111 9\"}", "int(args.card) > 5", "int(args.card) → int([masked]) → the text cannot be read as that");
     tells("{\"card\":\"4\",\"n\":1}", "args.n == 1", "args.n == 1 → 1 == 1 → true");
     tells("{\"card\":\"4\"}", "has(args.card)", "has(args.card) → true");
     assert_false(cel_reads_hidden(&tracing, STR("args.n == 1 && has(args.card)")));

@@ -1,5 +1,6 @@
-/* Rows of an export, and the pages that it asks for: what is said to the platform, and what is made of
- * an answer that no platform of ours gives. Files and crashes are in tests/e2e/test_export.py. */
+/* Rows of an export, and the pages that it asks for: what is said to the platform, and what is made
+ * of an answer that no platform of ours gives. Files and crashes are in tests/e2e/test_export.py.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -43,8 +44,9 @@ static void a_cell_is_quoted_where_it_has_to_be(void **state)
 static void a_formula_is_guarded_and_the_guard_can_be_taken_off(void **state)
 {
     (void)state;
-    static const char *const formulas[] = {"=1", "+1", "-1", "@x", "\t=1", "\r=1", "\n=1", "'=1", "'",
-                                           "\uFF1D1", "\uFF0B1", "\uFF0D1", "\uFF201"};
+    static const char *const formulas[] = {"=1",      "+1",      "-1",     "@x", "\t=1",
+                                           "\r=1",    "\n=1",    "'=1",    "'",  "\uFF1D1",
+                                           "\uFF0B1", "\uFF0D1", "\uFF201"};
     for (size_t i = 0; i < sizeof formulas / sizeof formulas[0]; i++) {
         char cell[32];
         snprintf(cell, sizeof cell, "\"'%s\"", formulas[i]);
@@ -57,7 +59,8 @@ static void a_formula_is_guarded_and_the_guard_can_be_taken_off(void **state)
 
 /* ---- rows ---- */
 
-static void assert_row(const char *row, enum export_format format, const char *begin, const char *has)
+static void assert_row(const char *row, enum export_format format, const char *begin,
+                       const char *has)
 {
     struct arena arena;
     struct json *root;
@@ -68,7 +71,8 @@ static void assert_row(const char *row, enum export_format format, const char *b
     assert_int_equal(json_read(str_from(row), NULL, &arena, &root, &fault), ERR_OK);
     export_put_row(&out, root, format, true);
     bytes[out.size] = '\0';
-    if (strncmp(bytes, begin, strlen(begin)) != 0) fail_msg("%s does not begin with %s", bytes, begin);
+    if (strncmp(bytes, begin, strlen(begin)) != 0)
+        fail_msg("%s does not begin with %s", bytes, begin);
     assert_has(bytes, has);
     arena_fini(&arena);
 }
@@ -83,8 +87,10 @@ static void a_row_has_every_column_and_nothing_for_what_is_absent(void **state)
     for (size_t i = 0; i < out.size; i++) commas += head[i] == ',';
     assert_int_equal(commas + 1, 6 + 41);
     assert_true(strncmp(head, "id,created_at,node,journal,epoch,seq,acting_for,action,", 55) == 0);
-    assert_row("{\"id\":7,\"created_at\":\"t\",\"source\":{\"epoch\":\"e\",\"journal\":\"0\",\"node\":\"n\",\"seq\":9},\"event\":"
-               "{\"action\":\"=x\",\"args\":{\"a\":[1,\"b\"]},\"count\":3,\"reason\":\"\",\"would_have\":null}}",
+    assert_row("{\"id\":7,\"created_at\":\"t\",\"source\":{\"epoch\":\"e\",\"journal\":\"0\","
+               "\"node\":\"n\",\"seq\":9},\"event\":"
+               "{\"action\":\"=x\",\"args\":{\"a\":[1,\"b\"]},\"count\":3,\"reason\":\"\",\"would_"
+               "have\":null}}",
                EXPORT_CSV, "7,t,n,0,e,9,,\"'=x\",,\"{\"\"a\"\":[1,\"\"b\"\"]}\",,", ",\"\",");
     assert_row("{\"id\":7,\"created_at\":\"t\",\"event\":{}}", EXPORT_CSV, "7,t,,,,,,,", ",\r\n");
 }
@@ -92,8 +98,10 @@ static void a_row_has_every_column_and_nothing_for_what_is_absent(void **state)
 static void a_line_is_the_events_bytes_and_always_one_line(void **state)
 {
     (void)state;
-    assert_row("{\"id\":1,\"event\":{ \"b\" : 1.50, \"a\":\"\\u0041\" }}", EXPORT_NDJSON, "{ \"b\" : 1.50, \"a\":\"\\u0041\" }\n", "");
-    assert_row("{\"id\":1,\"event\":{\n\"b\":1.50,\n\"a\":\"\\n\"}}", EXPORT_NDJSON, "{\"a\":\"\\n\",\"b\":1.5}\n", "");
+    assert_row("{\"id\":1,\"event\":{ \"b\" : 1.50, \"a\":\"\\u0041\" }}", EXPORT_NDJSON,
+               "{ \"b\" : 1.50, \"a\":\"\\u0041\" }\n", "");
+    assert_row("{\"id\":1,\"event\":{\n\"b\":1.50,\n\"a\":\"\\n\"}}", EXPORT_NDJSON,
+               "{\"a\":\"\\n\",\"b\":1.5}\n", "");
 }
 
 /* ---- the platform ---- */
@@ -102,13 +110,25 @@ static void it_asks_for_the_end_and_then_for_pages_from_the_oldest_on(void **sta
 {
     (void)state;
     struct rig *r = rig_create();
-    peer_will_answer(r->peer, 200, "", "{\"events\":[{\"id\":9,\"created_at\":\"t\",\"event\":{\"event_id\":\"e9\"}}],\"next_cursor\":9}");
-    peer_will_answer(r->peer, 200, "", "{\"events\":[{\"id\":3,\"created_at\":\"t\",\"event\":{\"event_id\":\"e3\"}}],\"next_cursor\":3}");
-    peer_will_answer(r->peer, 200, "", "{\"events\":[{\"id\":9,\"created_at\":\"t\",\"event\":{\"event_id\":\"e9\"}}],\"next_cursor\":9}");
-    assert_int_equal(RUN(r, "audit", "export", "--actor", "a b", "--user-id", "u", "--from", "2026-11-20"), DONE);
+    peer_will_answer(r->peer, 200, "",
+                     "{\"events\":[{\"id\":9,\"created_at\":\"t\",\"event\":{\"event_id\":\"e9\"}}]"
+                     ",\"next_cursor\":9}");
+    peer_will_answer(r->peer, 200, "",
+                     "{\"events\":[{\"id\":3,\"created_at\":\"t\",\"event\":{\"event_id\":\"e3\"}}]"
+                     ",\"next_cursor\":3}");
+    peer_will_answer(r->peer, 200, "",
+                     "{\"events\":[{\"id\":9,\"created_at\":\"t\",\"event\":{\"event_id\":\"e9\"}}]"
+                     ",\"next_cursor\":9}");
+    assert_int_equal(
+        RUN(r, "audit", "export", "--actor", "a b", "--user-id", "u", "--from", "2026-11-20"),
+        DONE);
     assert_string_equal(r->out, "{\"event_id\":\"e3\"}\n{\"event_id\":\"e9\"}\n");
-    assert_int_equal(peer_request_count(r->peer), 3); /* what came after the end was not asked for */
-    assert_has(peer_request(r->peer, 0), "/api/v1/audit?actor=a%20b&user_id=u&from=2026-11-20T00%3A00%3A00Z&order=desc&exact=true&limit=1&");
+    assert_int_equal(peer_request_count(r->peer),
+                     3); /* what came after the end was not asked for */
+    assert_has(
+        peer_request(r->peer, 0),
+        "/api/v1/"
+        "audit?actor=a%20b&user_id=u&from=2026-11-20T00%3A00%3A00Z&order=desc&exact=true&limit=1&");
     assert_has(peer_request(r->peer, 1), "&order=asc&exact=true&limit=500&cursor=0 ");
     assert_has(peer_request(r->peer, 2), "&cursor=3 ");
     rig_destroy(r);
@@ -118,13 +138,19 @@ static void an_answer_that_is_no_page_ends_it(void **state)
 {
     (void)state;
     static const char *const answers[] = {
-        "[]", "{}", "{\"events\":{}}", "not json",
-        "{\"events\":[{\"id\":5,\"event\":{\"event_id\":\"e\"}},{\"id\":5,\"event\":{\"event_id\":\"e\"}}],\"next_cursor\":0}",
+        "[]",
+        "{}",
+        "{\"events\":{}}",
+        "not json",
+        "{\"events\":[{\"id\":5,\"event\":{\"event_id\":\"e\"}},{\"id\":5,\"event\":{\"event_id\":"
+        "\"e\"}}],\"next_cursor\":0}",
         "{\"events\":[{\"id\":5,\"kind\":\"decision\",\"event_id\":\"e\"}],\"next_cursor\":0}",
         "{\"events\":[{\"event\":{\"event_id\":\"e\"}}],\"next_cursor\":0}"};
     for (size_t i = 0; i < sizeof answers / sizeof answers[0]; i++) {
         struct rig *r = rig_create();
-        peer_will_answer(r->peer, 200, "", "{\"events\":[{\"id\":9,\"event\":{\"event_id\":\"e9\"}}],\"next_cursor\":9}");
+        peer_will_answer(
+            r->peer, 200, "",
+            "{\"events\":[{\"id\":9,\"event\":{\"event_id\":\"e9\"}}],\"next_cursor\":9}");
         peer_will_answer(r->peer, 200, "", answers[i]);
         if (RUN(r, "audit", "export") != REFUSED) fail_msg("%s was taken", answers[i]);
         assert_has(r->err, "no page of events");

@@ -170,7 +170,8 @@ static const char *const crowd =
     "  - {id: anywhere, agents: [bot2], actions: [edit], decision: allow}\n"
     "  - {id: both, agents: [bot, bot2], actions: [edit], resources: ['wiki:*'], decision: allow}\n"
     "  - {id: never, agents: [bot], actions: [edit], resources: ['DB:Prod-*'], decision: deny}\n"
-    "  - {id: other, agents: [bot9], actions: [edit], resources: ['doc:*'], decision: deny}\n";
+    "  - {id: other, agents: [bot9], actions: [edit], resources: ['doc:*'], decision: deny}\n"
+    "  - {id: rest, agents: [bot], actions: [edit], decision: allow}\n";
 
 static const char *ask_on(struct tenant *t, const char *actor, const char *resource, bool partial)
 {
@@ -191,7 +192,7 @@ static void rules_of_one_action_and_subject_are_told_apart_by_resource(void **st
     assert_string_equal(ask_on(&t, "bot", "any:3", false), "allow:a3");
     assert_string_equal(ask_on(&t, "bot", "doc:five", false), "allow:a4");
     assert_string_equal(ask_on(&t, "bot", "x-five-y", false), "allow:a5");
-    assert_string_equal(ask_on(&t, "bot", "DOC:8", false), "default:deny"); /* allows are exact */
+    assert_string_equal(ask_on(&t, "bot", "DOC:8", false), "allow:rest"); /* allows are exact */
     assert_string_equal(ask_on(&t, "bot", "wiki:x", false), "allow:both");
     assert_string_equal(ask_on(&t, "bot2", "wiki:x", false), "allow:anywhere");
     assert_string_equal(ask_on(&t, "bot2", NULL, false), "allow:anywhere");

@@ -128,7 +128,7 @@ static void an_outcome_that_is_no_allow_tells_what_would_be_one(void **state)
     q = agent_request("bot", "refnud");
     near = nearest(&t, &q);
     assert_string_equal(near.rule, "/");
-    assert_string_equal(near.lacks, "no rule that permits is about refnud: one with these actions, and agents that names bot");
+    assert_string_equal(near.lacks, "no allow or compute rule has refnud among its actions; did you mean refund?");
     q = agent_request("bot", "send");
     q.has_confidence = true;
     q.confidence = 0.8;
@@ -139,6 +139,28 @@ static void an_outcome_that_is_no_allow_tells_what_would_be_one(void **state)
     assert_false(nearest(&t, &q).seen);
     q = agent_request("bot", "drop");
     assert_string_equal(nearest(&t, &q).against, "rule never of policy doc votes deny");
+    tenant_fini(&t);
+}
+
+static void the_nearest_rule_is_the_one_that_lacks_least(void **state)
+{
+    (void)state;
+    struct tenant t;
+    tenant_init_one(&t, "rules:\n"
+                        "  - {id: other, agents: [cat], actions: [x], decision: allow}\n"
+                        "  - {id: elsewhere, agents: [bot], actions: [x], resources: [\"a:*\"], decision: allow}\n"
+                        "  - {id: near, agents: [bot], actions: [x], when: args.n > 5, decision: allow}\n"
+                        "  - {id: later, agents: [bot], actions: [x], when: args.n > 6, decision: allow}\n"
+                        "  - {id: people, users: [eve], actions: [y], decision: allow}\n"
+                        "  - {id: cat, agents: [cat], actions: [y], resources: [\"a:*\"], decision: allow}\n");
+    struct policy_request q = agent_request("bot", "x");
+    q.resource = STR("b:1");
+    q.args = json_in(&t, "{\"n\": 1}");
+    assert_string_equal(nearest(&t, &q).rule, "doc/near");
+    q = user_request("eva", "y");
+    q.resource = STR("b:1");
+    assert_string_equal(nearest(&t, &q).rule, "doc/people");
+    assert_string_equal(nearest(&t, &q).lacks, "users: eva does not match [eve]");
     tenant_fini(&t);
 }
 
@@ -303,6 +325,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_rule_is_explained_whether_it_applies_or_not),
         cmocka_unit_test(an_outcome_that_is_no_allow_tells_what_would_be_one),
+        cmocka_unit_test(the_nearest_rule_is_the_one_that_lacks_least),
         cmocka_unit_test(what_is_masked_is_masked_in_an_explanation),
         cmocka_unit_test(a_reason_does_not_name_a_masked_value),
         cmocka_unit_test(masks_hide_values_wherever_the_path_leads),

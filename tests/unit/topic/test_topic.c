@@ -138,7 +138,7 @@ static void a_traceparent_names_the_span_of_its_record(void **state)
 static struct topic_access plain(void)
 {
     return (struct topic_access){.brokers = "b:1", .topic = "writ.audit.v1", .security = "plaintext", .mechanism = "PLAIN",
-                                 .user = "", .password_file = "", .ca_file = ""};
+                                 .user = "", .password_file = "", .ca_file = "", .token_file = ""};
 }
 
 static const char *setting(const struct topic_settings *s, const char *name)

@@ -1,0 +1,124 @@
+#include "pipeline/topic/login.h"
+
+#include <stdio.h>
+
+#include "base/log.h"
+#include "base/world.h"
+#include "pipeline/topic/token.h"
+
+enum { AGAIN_MS = 1000 };
+
+void topic_login_init(struct topic_login *l, const struct topic_access *access, void *owner)
+{
+    *l = (struct topic_login){.owner = owner};
+    topic_access_copy(access, &l->access);
+}
+
+void topic_login_fini(struct topic_login *l) { topic_access_fini(&l->access); }
+
+/* ---- tokens ---- */
+
+static enum err give_token(const struct topic_login *l, rd_kafka_t *client, struct fault *f)
+{
+    struct topic_token token;
+    char text[160];
+    enum err e = topic_token_read(l->access.token_file, world_wall_ns() / 1000000, &token, f);
+    if (e != ERR_OK) return e;
+    if (rd_kafka_oauthbearer_set_token(client, token.text, token.expires_ms, token.principal, NULL, 0, text, sizeof text) !=
+        RD_KAFKA_RESP_ERR_NO_ERROR)
+        e = fault_set(f, ERR_BAD_VALUE, "kafka.token_file", "kafka.token_file: the token in %s is not taken: %s", l->access.token_file, text);
+    topic_token_wipe(&token);
+    return e;
+}
+
+/* The library keeps the token that it has, asks again in ten seconds, and tells brokers apart from this. */
+static void token_is_wanted(rd_kafka_t *client, const char *config, void *opaque)
+{
+    struct topic_login *l = opaque;
+    struct fault f = {0};
+    (void)config;
+    if (give_token(l, client, &f) != ERR_OK) {
+        rd_kafka_oauthbearer_set_token_failure(client, f.text);
+        if (strcmp(l->no_token.text, f.text) != 0) log_text(LOG_WARNING, "kafka_token", "%s", f.text);
+    }
+    l->no_token = f;
+}
+
+/* ---- passwords ---- */
+
+static void give_password(struct topic_login *l, rd_kafka_t *client)
+{
+    struct topic_settings settings;
+    struct fault f;
+    if (topic_settings_make(&l->access, &settings, &f) != ERR_OK) {
+        topic_trouble_write(f.text, 0, l->trouble);
+        return;
+    }
+    rd_kafka_error_t *error = rd_kafka_sasl_set_credentials(client, l->access.user, settings.secret);
+    if (error != NULL) rd_kafka_error_destroy(error);
+    topic_settings_wipe(&settings);
+}
+
+void topic_login_again(struct topic_login *l, rd_kafka_t *client)
+{
+    uint64_t now_ms = world_monotonic_ns() / 1000000;
+    if ((!l->is_refused && l->no_token.text[0] == '\0') || now_ms < l->again_ms) return;
+    l->again_ms = now_ms + AGAIN_MS;
+    if (topic_access_has_token(&l->access)) token_is_wanted(client, NULL, l);
+    else if (l->access.password_file[0] != '\0') give_password(l, client);
+}
+
+/* ---- certificates ---- */
+
+/* Decides nothing: OpenSSL has, and this remembers why, for a sentence that the library does not make. */
+static int certificate_was_checked(rd_kafka_t *client, const char *broker, int32_t id, int *x509_error, int depth, const char *der,
+                                   size_t size, char *text, size_t capacity, void *opaque)
+{
+    struct topic_login *l = opaque;
+    (void)client, (void)broker, (void)id, (void)depth, (void)der, (void)size;
+    if (*x509_error == 0) return 1;
+    atomic_store(&l->x509_error, *x509_error);
+    snprintf(text, capacity, "OpenSSL's reason %d", *x509_error);
+    return 0;
+}
+
+/* ---- the client's settings ---- */
+
+enum err topic_login_set(rd_kafka_conf_t *conf, const char *name, const char *value, struct fault *f)
+{
+    char text[160];
+    if (rd_kafka_conf_set(conf, name, value, text, sizeof text) == RD_KAFKA_CONF_OK) return ERR_OK;
+    return fault_set(f, ERR_BAD_VALUE, "", "kafka: %s cannot be set: %s", name,
+                     strstr(name, "password") != NULL ? "it is not taken" : text);
+}
+
+enum err topic_login_configure(struct topic_login *l, rd_kafka_conf_t *conf, struct fault *f)
+{
+    struct topic_settings settings;
+    enum err e = topic_settings_make(&l->access, &settings, f);
+    for (size_t i = 0; e == ERR_OK && i < settings.count; i++)
+        e = topic_login_set(conf, settings.list[i].name, settings.list[i].value, f);
+    topic_settings_wipe(&settings);
+    if (e != ERR_OK) return e;
+    rd_kafka_conf_set_opaque(conf, l);
+    if (topic_access_has_token(&l->access)) rd_kafka_conf_set_oauthbearer_token_refresh_cb(conf, token_is_wanted);
+    if (rd_kafka_conf_set_ssl_cert_verify_cb(conf, certificate_was_checked) == RD_KAFKA_CONF_OK) return ERR_OK;
+    return fault_set(f, ERR_BAD_VALUE, "kafka.security", "kafka.security: Kafka's client library was built without TLS");
+}
+
+/* ---- trouble ---- */
+
+void topic_login_complained(struct topic_login *l, int code, const char *reason)
+{
+    int x509_error = code == RD_KAFKA_RESP_ERR__SSL ? atomic_load(&l->x509_error) : 0;
+    topic_trouble_write(reason, x509_error, l->trouble);
+    if (code == RD_KAFKA_RESP_ERR__AUTHENTICATION) l->is_refused = true;
+}
+
+void topic_login_is_well(struct topic_login *l)
+{
+    l->trouble[0] = '\0';
+    l->is_refused = false;
+}
+
+const char *topic_login_trouble(const struct topic_login *l) { return l->no_token.text[0] != '\0' ? l->no_token.text : l->trouble; }
