@@ -13,7 +13,7 @@ decide, from the engine's own histogram over every decision of the turn (its buc
 is an upper bound). `follow` is from the answer to a PUT until all reactors decide by it, the median and
 the longest; `feed` is the CPU time of the feed's thread for one replacement. Every answer has to be a 200
 and every decision one that the rules give. What the goal says (p99.99 of latency_ms at most 1 ms) is
-printed and decides nothing: a machine that others use can miss it.
+printed, to the bucket of 1.024 ms, and decides nothing: a machine that others use can miss it.
 """
 
 import json
@@ -28,7 +28,7 @@ ROWS = ("swap_100k",)
 RULES, DOCUMENTS, QUICK_RULES = 100_000, 15, 6_000
 CONNECTIONS = 64
 SECONDS_FACTOR = 4 # turns are that many times as long as other rows'
-GOAL_US = 1000
+BUCKET_US = 1024 # of the histogram: the one that a goal of 1 ms ends in
 BODIES = 20_000
 
 SHAPES = ( # how rule n is told from the others, and a request that it matches
@@ -156,7 +156,7 @@ class Swap:
         self.stack.platform.stop()
         slowest = max(turns[name]["latency_us"]["p9999"] for name in ("one", "all"))
         return {"name": "swap_100k", "rules": self.rules, "documents": DOCUMENTS, "turns": turns,
-                "goal": f"p99.99 of latency_ms <= {GOAL_US / 1000:g} ms", "goal_met": None, "kept": slowest <= GOAL_US * 1.024}
+                "goal": f"p99.99 of latency_ms <= {BUCKET_US / 1000:g} ms", "goal_met": None, "kept": slowest <= BUCKET_US}
 
 
 def measure(bench, wanted, tools):

@@ -27,7 +27,7 @@ enum {
     PENDING_ARENA_FIRST = 256 << 10,
     PENDING_ARENA_LIMIT = 64 << 20,
     PENDING_BYTES_MAX = 256 << 20, /* of both buffers each */
-    PENDING_BYTES_FULL = 32 << 20, /* then they go over */
+    PENDING_BYTES_FULL = 1 << 20,  /* then they go over, and the next ones are decoded meanwhile */
 };
 
 struct pending_row {

@@ -59,7 +59,7 @@ enum err kafka_source_create(const struct topic_access *access, struct message_s
 
 struct consumer;
 
-enum { CONSUME_MESSAGES_MAX = 2000, CONSUME_BYTES_MAX = 8 << 20 };
+enum { CONSUME_MESSAGES_MAX = 8000, CONSUME_BYTES_MAX = 8 << 20 };
 
 struct consumer_options { /* texts are copied */
     const char *store;

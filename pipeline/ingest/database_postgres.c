@@ -45,6 +45,8 @@ static const char writer_settings[] =
     "SET idle_in_transaction_session_timeout = '10s';"
     "SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 3;"
     "SET client_min_messages = 'warning'; SET jit = off; SET plan_cache_mode = 'force_custom_plan';"
+    /* What was committed while the lock was awaited is to be seen. */
+    "SET default_transaction_isolation = 'read committed'; SET default_transaction_read_only = off;"
     /* A commit that is answered is on the disk: positions depend on it. */
     "SELECT set_config('synchronous_commit', 'on', false) WHERE "
     "current_setting('synchronous_commit') = 'off'";

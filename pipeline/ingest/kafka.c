@@ -203,16 +203,11 @@ static enum err client_open(struct kafka_source *k, struct fault *f)
     }
     rd_kafka_conf_set_error_cb(conf, complained);
     rd_kafka_conf_set_log_cb(conf, logged);
-    char text[200];
-    k->client = rd_kafka_new(RD_KAFKA_CONSUMER, conf, text, sizeof text);
-    if (k->client == NULL) {
-        rd_kafka_conf_destroy(conf);
-        return fault_set(f, ERR_BAD_VALUE, "", "kafka: %s", text);
-    }
+    e = topic_login_open(&k->login, RD_KAFKA_CONSUMER, conf, &k->client, f);
+    if (e != ERR_OK) return e;
     k->topic = rd_kafka_topic_new(k->client, k->topic_name, NULL);
     k->queue = rd_kafka_queue_new(k->client);
     check(k->topic != NULL && k->queue != NULL);
-    rd_kafka_poll(k->client, 0); /* it may ask for a token, without which it connects to nobody */
     return ERR_OK;
 }
 

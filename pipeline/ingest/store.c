@@ -51,6 +51,7 @@ enum err store_open(const char *path, bool writer, struct store **ret, struct fa
     }
     s->audit_state = audit_rows_create(s->database);
     s->audit = (struct audit_store){.ops = audit_rows_ops(s->database), .state = s->audit_state};
+    s->decoder = decoder_create();
     *ret = s;
     return ERR_OK;
 }
@@ -58,6 +59,7 @@ enum err store_open(const char *path, bool writer, struct store **ret, struct fa
 void store_close(struct store *s)
 {
     if (s == NULL) return;
+    decoder_destroy(s->decoder);
     audit_rows_destroy(s->audit_state);
     database_close(s->database);
     free(s);

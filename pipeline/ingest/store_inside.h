@@ -5,6 +5,7 @@
 #include "base/world.h"
 #include "pipeline/ingest/audit_rows.h"
 #include "pipeline/ingest/database.h"
+#include "pipeline/ingest/decoder.h"
 #include "pipeline/ingest/own_event.h"
 #include "pipeline/ingest/store.h"
 
@@ -12,6 +13,7 @@ struct store {
     struct database *database;
     struct audit_store audit; /* over the same connection */
     struct audit_rows *audit_state;
+    struct decoder *decoder; /* of batches */
     struct chance chance;
     char log_id[STORE_LOG_ID_TEXT + 1];
     uint64_t alarm_second; /* when it was last told of a quarantined record */

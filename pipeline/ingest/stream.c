@@ -22,7 +22,7 @@ struct intake {
     const struct ingest_batch *batch;
     struct ingest_result *result;
     struct fault *fault;
-    struct arena arena; /* of the event in hand */
+    struct arena arena; /* of the record that begins an epoch */
     uint64_t end_seq;   /* one past the batch's last record, once it was walked */
     bool is_new;        /* the stream has no row yet */
     uint64_t next_seq;  /* as stored */
@@ -150,33 +150,28 @@ static enum err check_epoch(struct intake *in, const struct event *event)
                      STR_FORMAT(in->epoch), (unsigned long long)in->next_seq - 1);
 }
 
-static enum err line_new(struct intake *in, uint64_t seq, struct str line)
+static enum err line_new(struct intake *in, uint64_t seq, const struct decoded *d)
 {
-    struct event event;
-    arena_reset(&in->arena);
-    struct fault why;
-    bool valid =
-        line.size <= LIMIT_EVENT_BYTES && event_read(line, &in->arena, &event, &why) == ERR_OK;
     if (seq == in->next_seq) {
-        enum err err = check_epoch(in, valid ? &event : NULL);
+        enum err err = check_epoch(in, d->is_valid ? &d->event : NULL);
         if (err != ERR_OK) return err;
     }
-    if (!valid) {
+    if (!d->is_valid) {
         in->result->invalid++;
-        return quarantine(in, seq, line, "invalid");
+        return quarantine(in, seq, d->line, "invalid");
     }
-    if (!globs_match(in->batch->tenants, event.tenant_id))
+    if (!globs_match(in->batch->tenants, d->event.tenant_id))
         return fault_set(in->fault, ERR_WRONG_TENANT, "",
                          "record %llu: this key may not write for tenant %.*s",
-                         (unsigned long long)seq, STR_FORMAT(event.tenant_id));
+                         (unsigned long long)seq, STR_FORMAT(d->event.tenant_id));
 
-    const struct audit_row row = {.bytes = line,
-                                  .event = &event,
+    const struct audit_row row = {.bytes = d->line,
+                                  .event = &d->event,
                                   .source = source_of(in, seq),
                                   .created_at = in->batch->now_ms};
     uint64_t id;
     enum err err = in->audit->ops->insert(in->audit->state, &row, &id);
-    if (err == ERR_EXISTS) return event_id_taken(in, seq, line, event.event_id);
+    if (err == ERR_EXISTS) return event_id_taken(in, seq, d->line, d->event.event_id);
     if (err != ERR_OK) return store_fault(in, err);
     in->result->accepted++;
     return ERR_OK;
@@ -212,23 +207,33 @@ static enum err move_position(struct intake *in, uint64_t next_seq)
     return err == ERR_OK ? ERR_OK : store_fault(in, err);
 }
 
+/* The lines that are new, decoded a little ahead; in->end_seq goes on with them. */
+static enum err take_new(struct intake *in, struct str lines)
+{
+    struct decoder *decoder = in->store->decoder;
+    const struct decoded *list;
+    enum err err = ERR_OK;
+    decoder_begin(decoder, lines);
+    for (size_t count; err == ERR_OK && (count = decoder_next(decoder, &list)) > 0;)
+        for (size_t i = 0; i < count && err == ERR_OK; i++) err = line_new(in, in->end_seq++, &list[i]);
+    decoder_end(decoder);
+    if (err != ERR_OK) return err;
+    err = in->audit->ops->settle(in->audit->state, taken_after_all, in);
+    return err == ERR_OK ? ERR_OK : store_fault(in, err);
+}
+
 static enum err take_lines(struct intake *in)
 {
     struct str rest = in->batch->body, line;
-    uint64_t seq = in->batch->first_seq;
     enum err err = ERR_OK;
-    for (; err == ERR_OK && rest.size > 0 && str_split(&rest, '\n', &line); seq++) {
-        bool again = seq < in->next_seq && !planted("no_dedupe");
-        err = again ? line_again(in, seq, line) : line_new(in, seq, line);
-    }
-    in->end_seq = seq;
-    if (err == ERR_OK) {
-        err = in->audit->ops->settle(in->audit->state, taken_after_all, in);
-        if (err != ERR_OK) store_fault(in, err);
-    }
-    if (err != ERR_OK || seq <= in->next_seq) return err; /* nothing new: the position stays */
+    in->end_seq = in->batch->first_seq;
+    while (err == ERR_OK && in->end_seq < in->next_seq && !planted("no_dedupe") && rest.size > 0 &&
+           str_split(&rest, '\n', &line))
+        err = line_again(in, in->end_seq++, line);
+    if (err == ERR_OK) err = take_new(in, rest);
+    if (err != ERR_OK || in->end_seq <= in->next_seq) return err; /* nothing new: the position stays */
     if (planted("position_apart")) return ERR_OK;
-    return move_position(in, seq);
+    return move_position(in, in->end_seq);
 }
 
 #ifdef WRIT_PLANTED_BUGS

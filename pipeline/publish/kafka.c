@@ -126,17 +126,12 @@ static enum err client_open(struct kafka_transport *k, struct fault *f)
     rd_kafka_conf_set_dr_msg_cb(conf, delivered);
     rd_kafka_conf_set_error_cb(conf, complained);
     rd_kafka_conf_set_log_cb(conf, logged);
-    char text[200];
-    k->client = rd_kafka_new(RD_KAFKA_PRODUCER, conf, text, sizeof text);
-    if (k->client == NULL) {
-        rd_kafka_conf_destroy(conf);
-        return fault_set(f, ERR_BAD_VALUE, "", "kafka: %s", text);
-    }
+    e = topic_login_open(&k->login, RD_KAFKA_PRODUCER, conf, &k->client, f);
+    if (e != ERR_OK) return e;
     k->topic = rd_kafka_topic_new(k->client, k->topic_name, NULL);
     check(k->topic != NULL);
     k->topic_is_fine = false;
     k->failed = RD_KAFKA_RESP_ERR_NO_ERROR;
-    rd_kafka_poll(k->client, 0); /* it may ask for a token, without which it connects to nobody */
     return ERR_OK;
 }
 
@@ -411,7 +406,7 @@ static enum err kafka_settle(void *state, uint32_t ms, struct relay_report *ret,
         wait_for_all(k, ms);
         topic_login_again(&k->login, k->client);
     }
-    *ret = (struct relay_report){.delivered = k->window.delivered, .under_way = k->window.under_way};
+    *ret = (struct relay_report){.delivered = k->window.delivered, .under_way = k->window.under_way, .trouble = topic_login_trouble(&k->login)};
     if (k->failed == RD_KAFKA_RESP_ERR_NO_ERROR) return ERR_OK;
     fault_set(f, ERR_UPSTREAM_FAILED, "", "Kafka's client gave up (%s); a new one sends again from seq %llu",
               rd_kafka_err2name(k->failed), (unsigned long long)k->window.delivered);

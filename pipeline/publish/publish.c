@@ -53,6 +53,7 @@ struct publisher {
     struct publish_status status;
     uint64_t answered_ms;
     uint64_t delivered_ms;               /* when a relay last had all of it, or came closer to that */
+    char relay_trouble[TOPIC_TROUBLE_TEXT]; /* what it said of why */
 };
 
 static bool is_relayed(const struct publisher *p) { return p->transport->settle != NULL; }
@@ -134,13 +135,15 @@ void publish_status(const struct publisher *p, struct publish_status *ret)
     pthread_mutex_lock(&unlocked->lock);
     *ret = p->status;
     uint64_t now = monotonic_ms(), undelivered_ms = is_relayed(p) ? now - p->delivered_ms : 0;
+    char trouble[TOPIC_TROUBLE_TEXT];
+    memcpy(trouble, p->relay_trouble, sizeof trouble);
     ret->silent_ms = now - p->answered_ms;
     pthread_mutex_unlock(&unlocked->lock);
     if (undelivered_ms > ret->silent_ms) {
         ret->silent_ms = undelivered_ms;
         if (undelivered_ms > PUBLISH_POLL_MS && ret->text[0] == '\0')
-            snprintf(ret->text, sizeof ret->text, "no broker has acknowledged a record for %llu s; they wait in the journal",
-                     (unsigned long long)(undelivered_ms / 1000));
+            snprintf(ret->text, sizeof ret->text, "no broker has acknowledged a record for %llu s; they wait in the journal%s%.230s",
+                     (unsigned long long)(undelivered_ms / 1000), trouble[0] == '\0' ? "" : ". ", trouble);
     }
     ret->durable_seq = journal_durable_seq(p->journal);
     ret->lag_records = lag_of(p, ret->confirmed_seq);
@@ -289,9 +292,11 @@ static void watch_progress(struct publisher *p, uint64_t confirmed_before)
 {
     uint64_t now = monotonic_ms();
     bool all_read = p->positions.confirmed + 1 >= p->relay.delivered;
+    /* Patience grows until all is read: a slow platform that is busy with records it has already comes
+     * no closer for a while, and sending them once more would keep it busy with even more of them. */
+    if (p->progress_ms == 0 || all_read) p->stall_ms = PUBLISH_STALL_MS;
     if (p->progress_ms == 0 || all_read || p->positions.confirmed != confirmed_before) {
         p->progress_ms = now;
-        p->stall_ms = PUBLISH_STALL_MS;
         return;
     }
     if (p->relay.under_way > 0 || now - p->progress_ms < p->stall_ms) return;
@@ -414,6 +419,7 @@ static void settle(struct publisher *p, uint64_t ms)
     pthread_mutex_lock(&p->lock);
     if (p->relay.delivered > before || p->relay.delivered > journal_durable_seq(p->journal)) p->delivered_ms = monotonic_ms();
     p->status.delivered_seq = p->relay.delivered == 0 ? 0 : p->relay.delivered - 1;
+    snprintf(p->relay_trouble, sizeof p->relay_trouble, "%s", p->relay.trouble == NULL ? "" : p->relay.trouble);
     pthread_mutex_unlock(&p->lock);
     if (e == ERR_OK) return;
     p->positions.next = p->relay.delivered;

@@ -18,7 +18,7 @@
  * platform has read them; its positions, asked for a few times a second, are what confirms, so a
  * journal segment is kept until the platform has it. The platform may ask for a replay; and where its
  * position has stood for PUBLISH_STALL_MS behind what the topic has, the records between are sent
- * again unasked (twice as late each time): a topic that lost them loses nothing.
+ * again unasked (twice as late each time, until it has all): a topic that lost them loses nothing.
  *
  * The platform's answer is the position: it is kept in no file here. A batch has one epoch, at
  * most PUBLISH_BATCH_BYTES and PUBLISH_BATCH_RECORDS. Records that nobody hurries wait up to

@@ -35,6 +35,7 @@ struct send_answer {
 struct relay_report {
     uint64_t delivered; /* one past the last record of the contiguous prefix that the relay keeps safe; 0: none yet */
     uint64_t under_way; /* records that it has not acknowledged */
+    const char *trouble; /* what may be why, for people; good until the next call. "" or NULL: nothing known */
 };
 
 struct transport {

@@ -51,7 +51,7 @@ static void give_password(struct topic_login *l, rd_kafka_t *client)
     struct topic_settings settings;
     struct fault f;
     if (topic_settings_make(&l->access, &settings, &f) != ERR_OK) {
-        topic_trouble_write(f.text, 0, l->trouble);
+        snprintf(l->trouble, sizeof l->trouble, "%.*s", TOPIC_TROUBLE_TEXT - 1, f.text);
         return;
     }
     rd_kafka_error_t *error = rd_kafka_sasl_set_credentials(client, l->access.user, settings.secret);
@@ -106,12 +106,29 @@ enum err topic_login_configure(struct topic_login *l, rd_kafka_conf_t *conf, str
     return fault_set(f, ERR_BAD_VALUE, "kafka.security", "kafka.security: Kafka's client library was built without TLS");
 }
 
+enum err topic_login_open(struct topic_login *l, rd_kafka_type_t type, rd_kafka_conf_t *conf, rd_kafka_t **ret, struct fault *f)
+{
+    char text[200], trouble[TOPIC_TROUBLE_TEXT];
+    rd_kafka_t *client = rd_kafka_new(type, conf, text, sizeof text);
+    if (client == NULL) {
+        rd_kafka_conf_destroy(conf);
+        topic_trouble_write(text, 0, rd_kafka_version(), trouble);
+        return fault_set(f, ERR_BAD_VALUE, "", "%s", trouble);
+    }
+    l->trouble[0] = '\0';
+    rd_kafka_poll(client, 0); /* it may ask for a token, without which it connects to nobody */
+    *ret = client;
+    return ERR_OK;
+}
+
 /* ---- trouble ---- */
 
 void topic_login_complained(struct topic_login *l, int code, const char *reason)
 {
     int x509_error = code == RD_KAFKA_RESP_ERR__SSL ? atomic_load(&l->x509_error) : 0;
-    topic_trouble_write(reason, x509_error, l->trouble);
+    /* That all brokers are away is no news of why. */
+    if (code == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN && l->trouble[0] != '\0') return;
+    topic_trouble_write(reason, x509_error, rd_kafka_version(), l->trouble);
     if (code == RD_KAFKA_RESP_ERR__AUTHENTICATION) l->is_refused = true;
 }
 

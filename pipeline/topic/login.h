@@ -36,6 +36,8 @@ void topic_login_fini(struct topic_login *l);
 enum err topic_login_configure(struct topic_login *l, rd_kafka_conf_t *conf, struct fault *f);
 /* One setting of `conf`; no secret enters *f. */
 enum err topic_login_set(rd_kafka_conf_t *conf, const char *name, const char *value, struct fault *f);
+/* The client, of a `conf` that is taken. ERR_BAD_VALUE: an option that shows to be wrong only now (a CA file). */
+enum err topic_login_open(struct topic_login *l, rd_kafka_type_t type, rd_kafka_conf_t *conf, rd_kafka_t **ret, struct fault *f);
 
 /* The error callback's part. */
 void topic_login_complained(struct topic_login *l, int code, const char *reason);

@@ -96,7 +96,8 @@ enum err topic_secret_read(const char *option, const char *path, char *to, size_
 enum { TOPIC_TROUBLE_TEXT = 280 };
 
 /* What the client library complains of, for people: its sentence, why a certificate was refused
- * (`x509_error`, OpenSSL's number; 0 = none was), and which option of ours to look at. */
-void topic_trouble_write(const char *reason, int x509_error, char to[TOPIC_TROUBLE_TEXT]);
+ * (`x509_error`, OpenSSL's number; 0 = none was), and which option of ours to look at. `library` is its
+ * version, 0xMMmmrrxx. */
+void topic_trouble_write(const char *reason, int x509_error, int library, char to[TOPIC_TROUBLE_TEXT]);
 
 #endif

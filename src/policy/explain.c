@@ -91,7 +91,7 @@ static bool sum_is_hidden(struct ballot *b, const struct limit_terms *t)
     return condition_reads_hidden(b, t->sum_value);
 }
 
-/* "; its limit is 5 per actor in 1h, and this request adds 620 to args.amount" */
+/* "; its limit is 5 per actor in 1h, and this request adds 620" */
 static struct str with_limit(struct ballot *b, const struct rule *rule, struct str why)
 {
     const struct limit_terms *t = rule->limit;
@@ -165,9 +165,14 @@ static enum condition_result why_condition(struct ballot *b, const struct rule *
     return result;
 }
 
-/* *ret_cause: why it applies, without its gate and limit. */
+/* Of a rule that applies. */
+struct finding {
+    struct str cause; /* its condition, without gate and limit; absent: it has none */
+    bool is_broken;   /* a compute whose condition cannot be evaluated: a deny, and no gate */
+};
+
 static void explain_condition(struct ballot *b, const struct set_rule *r,
-                              struct policy_considered *c, struct str *ret_cause)
+                              struct policy_considered *c, struct finding *ret)
 {
     const struct rule *rule = r->rule;
     struct str why, more;
@@ -175,17 +180,18 @@ static void explain_condition(struct ballot *b, const struct set_rule *r,
     case CONDITION_FALSE: c->why = why; return;
     case CONDITION_TRUE:
         c->applies = true;
-        *ret_cause = why;
+        ret->cause = why;
         more = why_applies(b, r);
         break;
     default:
         c->applies = rule->decision != VERDICT_ALLOW;
+        ret->is_broken = rule->decision == VERDICT_COMPUTE;
         more = rule->decision == VERDICT_ALLOW     ? STR("so the rule is left out")
                : rule->decision == VERDICT_COMPUTE ? STR("so it is a deny")
                                                    : STR("so the rule applies");
     }
     c->why = arena_printf(b->arena, "%.*s; %.*s", STR_FORMAT(why), STR_FORMAT(more));
-    if (str_is_absent(*ret_cause)) *ret_cause = c->why;
+    if (str_is_absent(ret->cause)) ret->cause = c->why;
 }
 
 /* ---- what is lacking to an allow ---- */
@@ -212,7 +218,7 @@ static void add_against(struct nearest *n, struct str text)
 
 /* Votes of a rule that applies which are stricter than allow. */
 static void note_against(struct ballot *b, struct nearest *n, const struct set_rule *r,
-                         const struct policy_considered *c, struct str cause)
+                         const struct policy_considered *c, const struct finding *finding)
 {
     const struct rule *rule = r->rule;
     enum verdict gate, own = rule->decision;
@@ -220,9 +226,9 @@ static void note_against(struct ballot *b, struct nearest *n, const struct set_r
     if (own != VERDICT_ALLOW && !approved)
         add_against(n, arena_printf(b->arena, "rule %.*s of policy %.*s votes %s%s%.*s",
                                     STR_FORMAT(c->rule_id), STR_FORMAT(c->policy_name),
-                                    verdict_name(own), str_is_absent(cause) ? "" : ": ",
-                                    STR_FORMAT(cause)));
-    if (!gate_votes(b, r, &gate) || gate == VERDICT_ALLOW) return;
+                                    verdict_name(own), str_is_absent(finding->cause) ? "" : ": ",
+                                    STR_FORMAT(finding->cause)));
+    if (finding->is_broken || !gate_votes(b, r, &gate) || gate == VERDICT_ALLOW) return;
     if (gate == VERDICT_HUMAN_REVIEW && is_approved(b->request, VOTE_GATE, rule)) return;
     add_against(n, arena_printf(b->arena,
                                 "the gate of rule %.*s of policy %.*s votes %s: a confidence of %.*s "
@@ -285,7 +291,8 @@ static void tell_nearest(struct ballot *b, struct nearest *n, const struct polic
         told.rule_id = n->rule->rule->id;
         told.lack_count = put_lacks(b, n, lacks);
     }
-    if (strcmp(o->rule, "token:scope") == 0) add_against(n, o->reason);
+    bool is_unsafe = o->verdict == VERDICT_DENY && strncmp(o->rule, "compute:", 8) == 0;
+    if (strcmp(o->rule, "token:scope") == 0 || is_unsafe) add_against(n, o->reason);
     if (n->against_more > 0)
         n->against[n->against_count++] = arena_printf(b->arena, "and %zu more", n->against_more);
     told.against_count = n->against_count;
@@ -300,7 +307,7 @@ static void consider(struct ballot *b, const struct set_rule *r, struct nearest 
                      struct policy_considered *c)
 {
     bool is_about_it = rule_matches_action(b, r->rule);
-    struct str cause = {0};
+    struct finding finding = {0};
     if (!is_about_it) {
         c->why = mismatch(b, "actions", b->request->action, &r->rule->actions);
     } else if (!rule_matches_subject(b, r)) {
@@ -308,7 +315,7 @@ static void consider(struct ballot *b, const struct set_rule *r, struct nearest 
     } else if (!rule_matches_resource(b, r->rule)) {
         c->why = why_not_resource(b, r->rule);
     } else if (r->rule->when != NULL) {
-        explain_condition(b, r, c, &cause);
+        explain_condition(b, r, c, &finding);
     } else {
         c->applies = true;
         c->why = why_applies(b, r);
@@ -320,8 +327,8 @@ static void consider(struct ballot *b, const struct set_rule *r, struct nearest 
         if (permits) note_likely(b, n, r->rule);
         return;
     }
-    if (permits) note_nearest(b, n, r, c->applies);
-    if (c->applies) note_against(b, n, r, c, cause);
+    if (permits) note_nearest(b, n, r, c->applies && !finding.is_broken);
+    if (c->applies) note_against(b, n, r, c, &finding);
 }
 
 void explain_rules(struct ballot *b, const struct policy_outcome *o,

@@ -152,7 +152,7 @@ static int by_value(const void *a, const void *b)
     return *x < *y ? -1 : *x > *y;
 }
 
-enum { LOOKUPS = 20000 };
+enum { LOOKUPS = 5000 };
 
 static void ask(const char *path, const struct trace_ids *traces)
 {

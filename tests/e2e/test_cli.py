@@ -87,6 +87,22 @@ def test_explain_shows_every_rule(writ):
     assert "reads" in done.stdout and "other" in done.stdout
 
 
+def test_explain_tells_what_decided_and_what_would_allow_it_and_nothing_masked(writ):
+    writ.tenant.policy("""mask: [args.card]
+rules:
+  - {id: small, agents: [bot], actions: [pay], when: "args.amount < 500 && args.card.startsWith('4')", decision: allow}
+  - {id: large, actions: [pay], when: args.amount >= 500, decision: human_review}
+""")
+    done = writ("policy", "explain", "pay", "--actor", "bot", "--args", '{"amount": 620, "card": "5999"}', check=0)
+    assert "when: args.amount >= 500 → 620 >= 500 → true; applies" in done.stdout
+    assert "What would allow it: rule small of policy base is the nearest" in done.stdout
+    assert "  against   rule large of policy base votes human_review: when: args.amount >= 500 → 620 >= 500 → true" in done.stdout
+    masked = writ("policy", "explain", "pay", "--actor", "bot", "--args", '{"amount": 20, "card": "5999"}', check=0)
+    assert "args.card.startsWith('4') → [masked].startsWith('4') → false" in masked.stdout and "5999" not in masked.stdout
+    allowed = writ("policy", "explain", "pay", "--actor", "bot", "--args", '{"amount": 20, "card": "4999"}', check=0)
+    assert "What would allow it" not in allowed.stdout
+
+
 def test_audit_query_and_trace(writ):
     tenant = writ.tenant
     answer = tenant.ask("get_x", actor="cli-bot")

@@ -175,8 +175,6 @@ class Postgres:
 
     def close(self):
         if self.process is not None:
-            for pid in self.pids():
-                os.kill(pid, signal.SIGCONT)
             self.kill()
         shutil.rmtree(self.folder, ignore_errors=True)
 

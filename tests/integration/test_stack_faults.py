@@ -38,7 +38,7 @@ def test_kills_at_random_under_load_lose_nothing(whole):
     one, deck, kills, least = whole, [], {}, 1 << 30
     one.keep(chance, most=300 if LONG else 40)
     for first in range(0, ROUNDS, ROUNDS_TO_CHECK):
-        load = one.load(rate=1500)
+        load = one.load(rate=600)
         if first:
             one.keeper.start()
         for _ in range(min(ROUNDS_TO_CHECK, ROUNDS - first)):
@@ -57,7 +57,7 @@ def test_kills_at_random_under_load_lose_nothing(whole):
             # A platform refuses to start without its PostgreSQL, and says so; whoever starts it tries again.
             for name in sorted(victims, key=["postgres", "redis", "broker", "platform", "engine"].index):
                 one.revive(name)
-        one.check(300)
+        one.check(600)
     one.stop()
     told = ", ".join(f"{name} {count}" for name, count in sorted(kills.items()))
     print(f"{ROUNDS} rounds, {sum(kills.values())} kills ({told}), at least {least} requests unanswered at each")

@@ -115,7 +115,7 @@ def test_a_foreign_librarys_types_are_in_no_header_of_a_room():
 
 def test_headers_compile_alone():
     flags = ["-std=gnu17", "-D_GNU_SOURCE", '-DWRIT_VERSION="0"', "-Wall", "-Wextra", "-Wno-unused-function", "-Werror",
-             f"-I{TOP}/src", f"-I{TOP}", f"-I{TOP}/tests", "-isystem", "/usr/share/include/llhttp", "-isystem", "/usr/share/include",
+             f"-I{TOP}/src", f"-I{TOP}", f"-I{TOP}/tests", "-isystem", "/usr/share/include/llhttp", "-isystem", "/usr/share/include", "-isystem", "/usr/include/postgresql",
              "-fsyntax-only", "-x", "c", "-"]
 
     def compile_alone(path):

@@ -2,6 +2,7 @@
 #
 #   WRIT_KAFKA_PORT   default 19092; the controller takes the next one
 #   WRIT_KAFKA_JARS   where the jars are kept, fetched once (default: build/stack-jars of this checkout)
+#   WRIT_KAFKA_POM    what to fetch as Kafka, into jars of its own (default: ops/lib/kafka/pom.xml)
 #   WRIT_KAFKA_MORE   a file of further settings for the broker, which win over those here (default: none)
 #   WRIT_KAFKA_SCRAM  users to make when the data directory is: "SCRAM-SHA-512=[name=NAME,password=WORD] …" (default: none)
 #
@@ -25,7 +26,7 @@ kafka_fetch() {
     mkdir -p "$kafka_jars"
     fresh=$(mktemp -d "$kafka_jars/fetch.XXXXXX")
     echo "ops/stack: fetching Kafka from Maven Central …" >&2
-    cp "$top/ops/lib/kafka/pom.xml" "$fresh/"
+    cp "${WRIT_KAFKA_POM:-$top/ops/lib/kafka/pom.xml}" "$fresh/pom.xml"
     if ! (cd "$fresh" && timeout 600 mvn -B -q -Dmaven.repo.local="$kafka_jars/m2" \
         org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies -DoutputDirectory="$fresh/lib") >"$fresh/log" 2>&1; then
         tail -3 "$fresh/log" >&2

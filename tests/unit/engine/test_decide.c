@@ -218,6 +218,12 @@ static void an_explanation_is_told_and_not_recorded(void **state)
     const struct json *explain = json_get(s->answer, STR("explain"));
     assert_true(json_is_array(explain) && explain->count > 0);
     assert_no_member(s->record, "explain");
+    scene_decide(s, ASK_AGENT, STR("{\"action\":\"no_such\"}"), (struct how){.dry_run = true, .explain = true});
+    assert_true(json_is_array(json_get(json_get(s->answer, STR("would_allow")), STR("lacks"))));
+    assert_no_member(s->record, "would_allow");
+    scene_decide(s, ASK_TOOL, STR("{\"tool\":\"no_such\"}"), (struct how){.dry_run = true, .explain = true});
+    assert_true(json_is_object(json_get(s->answer, STR("wouldAllow"))));
+    assert_no_member(s->answer, "would_allow");
     scene_ask(s, ASK_AGENT, "{\"action\":\"get_x\"}");
     assert_no_member(s->answer, "explain");
 }

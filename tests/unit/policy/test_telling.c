@@ -164,6 +164,26 @@ static void the_nearest_rule_is_the_one_that_lacks_least(void **state)
     tenant_fini(&t);
 }
 
+static void a_compute_that_is_not_safe_tells_why(void **state)
+{
+    (void)state;
+    struct tenant t;
+    tenant_init_one(&t, "rules:\n"
+                        "  - {id: s, agents: [bot], actions: [w], decision: compute, compute: {tool: f, args: {p: \"${path_under('/a', args.p)}\"}}}\n"
+                        "  - {id: c, agents: [bot], actions: [v], when: args.n > 1, decision: compute, compute: {tool: f}, confidence: {allow_at: 0.9, review_at: 0.1}}\n");
+    struct policy_request q = agent_request("bot", "w");
+    q.args = json_in(&t, "{\"p\": \"../x\"}");
+    struct near near = nearest(&t, &q);
+    assert_string_equal(near.against, "rule s of policy doc votes compute\n"
+                                      "The safe arguments of rule s cannot be made, so it is denied: the path leaves its root: ../x (at column 1).");
+    q = agent_request("bot", "v");
+    near = nearest(&t, &q);
+    assert_string_equal(near.lacks, "when: args.n > 1 → no such key: n");
+    assert_non_null(strstr(near.against, "rule c of policy doc votes compute: when: args.n > 1 → no such key: n; so it is a deny\n"));
+    assert_null(strstr(near.against, "the gate"));
+    tenant_fini(&t);
+}
+
 static void what_is_masked_is_masked_in_an_explanation(void **state)
 {
     (void)state;
@@ -326,6 +346,7 @@ int main(void)
         cmocka_unit_test(every_rule_is_explained_whether_it_applies_or_not),
         cmocka_unit_test(an_outcome_that_is_no_allow_tells_what_would_be_one),
         cmocka_unit_test(the_nearest_rule_is_the_one_that_lacks_least),
+        cmocka_unit_test(a_compute_that_is_not_safe_tells_why),
         cmocka_unit_test(what_is_masked_is_masked_in_an_explanation),
         cmocka_unit_test(a_reason_does_not_name_a_masked_value),
         cmocka_unit_test(masks_hide_values_wherever_the_path_leads),

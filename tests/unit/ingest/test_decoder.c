@@ -1,0 +1,95 @@
+/* A batch's lines come out of the decoder as they went in, however many they are. */
+#include "rig.h"
+
+#include "pipeline/ingest/decoder.h"
+
+static void fill(struct buf *b, unsigned count)
+{
+    buf_clear(b);
+    for (unsigned n = 0; n < count; n++) {
+        if (n % 7 == 3)
+            buf_put_literal(b, "no event");
+        else
+            put_event(b, n, "default");
+        buf_put_byte(b, '\n');
+    }
+}
+
+/* Takes up to `most` lines and compares them; how many there were. */
+static unsigned take(struct decoder *d, unsigned most)
+{
+    const struct decoded *list;
+    unsigned n = 0;
+    for (size_t count; n < most && (count = decoder_next(d, &list)) > 0;)
+        for (size_t i = 0; i < count; i++, n++) {
+            char id[32];
+            snprintf(id, sizeof id, "evt_%026u", n);
+            assert_int_equal(list[i].is_valid, n % 7 != 3);
+            if (list[i].is_valid) assert_true(str_equal(list[i].event.event_id, str_from(id)));
+        }
+    return n;
+}
+
+static void every_line_comes_out_once_and_in_order(void **state)
+{
+    static const unsigned counts[] = {0, 1, 2, 127, 128, 129, 1000, 5000, 3, 20000, 0, 700};
+    struct decoder *d = decoder_create();
+    struct buf b;
+    (void)state;
+    buf_init(&b, 1 << 20, 64 << 20);
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        fill(&b, counts[i]);
+        decoder_begin(d, buf_view(&b));
+        assert_int_equal(take(d, UINT32_MAX), counts[i]);
+        decoder_end(d);
+    }
+    buf_fini(&b);
+    decoder_destroy(d);
+}
+
+static void a_batch_may_be_given_up_anywhere(void **state)
+{
+    struct decoder *d = decoder_create();
+    struct buf b;
+    (void)state;
+    buf_init(&b, 1 << 20, 64 << 20);
+    for (unsigned i = 0; i < 200; i++) {
+        fill(&b, 3000);
+        decoder_begin(d, buf_view(&b));
+        take(d, i * 20);
+        decoder_end(d);
+        memset(b.bytes, 'x', b.size); /* it is not read any more */
+    }
+    fill(&b, 4000);
+    decoder_begin(d, buf_view(&b));
+    assert_int_equal(take(d, UINT32_MAX), 4000);
+    decoder_end(d);
+    buf_fini(&b);
+    decoder_destroy(d);
+}
+
+static void one_that_is_given_up_may_be_destroyed(void **state)
+{
+    struct buf b;
+    (void)state;
+    buf_init(&b, 1 << 20, 64 << 20);
+    fill(&b, 5000);
+    for (unsigned i = 0; i < 20; i++) {
+        struct decoder *d = decoder_create();
+        decoder_begin(d, buf_view(&b));
+        decoder_end(d);
+        decoder_destroy(d);
+    }
+    decoder_destroy(NULL);
+    buf_fini(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_line_comes_out_once_and_in_order),
+        cmocka_unit_test(a_batch_may_be_given_up_anywhere),
+        cmocka_unit_test(one_that_is_given_up_may_be_destroyed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
