@@ -1,7 +1,7 @@
 /* audit.c - `writ audit query`: what was decided. All of one trace is audit_trace.c, the export export.c. */
 #include "cli/audit.h"
 
-enum { PAGE_MAX = 500 };
+enum { PAGE_MAX = 500, PAGE_ARENA_FIRST = 1 << 20, PAGE_ARENA_LIMIT = 512 << 20 };
 
 struct str audit_what_shown(struct cli *c, const struct json *e)
 {
@@ -65,12 +65,12 @@ int audit_target(struct cli *c, const struct arguments *a, struct target *ret)
     return DONE;
 }
 
-/* One page after `cursor`; *ret_next is 0 at the end. */
+/* One page after `cursor` of at most `limit`; *ret_next is 0 at the end. */
 static int query_page(struct cli *c, const struct target *base, uint64_t limit, uint64_t cursor, struct reply *reply,
                       uint64_t *ret_next)
 {
     struct target t = *base; /* what is added now is overwritten by the next page */
-    target_query(&t, "limit", arena_printf(&c->arena, "%llu", (unsigned long long)limit));
+    target_query(&t, "limit", arena_printf(&c->arena, "%llu", (unsigned long long)(limit > PAGE_MAX ? PAGE_MAX : limit)));
     if (cursor != 0) target_query(&t, "cursor", arena_printf(&c->arena, "%llu", (unsigned long long)cursor));
     struct request r = {.side = SIDE_PLATFORM, .method = "GET", .target = target_text(&t)};
     int code = call(c, &r, reply);
@@ -82,6 +82,26 @@ static const struct json *first_event(const struct reply *reply)
 {
     const struct json *events = json_get(reply->root, STR("events"));
     return json_is_array(events) ? events->child : NULL;
+}
+
+/* One page: the answer as it came. More: one event a line, each page in memory that the next one uses again. */
+static int query_json(struct cli *c, const struct target *target, uint64_t limit, uint64_t cursor)
+{
+    struct cli page = *c;
+    struct reply reply;
+    uint64_t told = 0;
+    int code;
+    arena_init(&page.arena, PAGE_ARENA_FIRST, PAGE_ARENA_LIMIT);
+    do {
+        arena_reset(&page.arena);
+        code = query_page(&page, target, limit - told, cursor, &reply, &cursor);
+        if (code == DONE && limit <= PAGE_MAX) print_json(c, reply.body);
+        if (code != DONE || limit <= PAGE_MAX) break;
+        for (const struct json *e = first_event(&reply); e != NULL; e = e->next, told++) print_json(c, e->raw);
+    } while (told < limit && cursor != 0);
+    c->clients[SIDE_PLATFORM] = page.clients[SIDE_PLATFORM];
+    arena_fini(&page.arena);
+    return code;
 }
 
 static int audit_query(struct cli *c, const struct arguments *a)
@@ -96,23 +116,16 @@ static int audit_query(struct cli *c, const struct arguments *a)
     int code = audit_target(c, a, &target);
     if (code != DONE) return code;
 
+    if (c->json) return query_json(c, &target, limit, cursor);
     struct table t;
     table_init(&t, &c->arena, heads);
     do {
         struct reply reply;
-        uint64_t page = limit - told > PAGE_MAX ? PAGE_MAX : limit - told;
-        code = query_page(c, &target, page, cursor, &reply, &cursor);
+        code = query_page(c, &target, limit - told, cursor, &reply, &cursor);
         if (code != DONE) return code;
-        if (c->json && limit <= PAGE_MAX) { /* one page: the answer as it came */
-            print_json(c, reply.body);
-            return DONE;
-        }
-        for (const struct json *e = first_event(&reply); e != NULL; e = e->next, told++) {
-            if (c->json) print_json(c, e->raw); /* many: one event a line */
-            else add_event(c, &t, e);
-        }
+        for (const struct json *e = first_event(&reply); e != NULL; e = e->next, told++) add_event(c, &t, e);
+        if (c->arena.overflow) return cli_complain(c, REFUSED, "so many rows do not fit into memory: take a smaller --limit, or --json");
     } while (told < limit && cursor != 0);
-    if (c->json) return DONE;
     table_print(&t, c->out, c->width);
     if (cursor != 0) fprintf(c->err, "Older ones: --cursor %llu\n", (unsigned long long)cursor);
     return DONE;

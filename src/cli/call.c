@@ -216,5 +216,7 @@ int call(struct cli *c, const struct request *r, struct reply *ret)
     struct http_answer answer;
     if (http_call(c->clients[r->side], &what, false, &answer, &ret->fault) != ERR_OK) return cannot_reach(c, r, ret);
     answer_keep(c, &answer, ret);
+    if (c->arena.overflow && !r->may_overflow)
+        return cli_complain(c, REFUSED, "more was answered than this command has memory for; ask for less at once");
     return ret->status >= 200 && ret->status < 300 ? DONE : was_refused(c, r, ret);
 }

@@ -3,13 +3,16 @@
  * Problems are told as file:line:column, which editors and terminals make clickable. */
 #include "cli/policy.h"
 
+struct str policy_file_shown(struct cli *c, const char *file) { return text_shown(&c->arena, str_from(file)); }
+
 void policy_put_problem(struct cli *c, struct buf *json, const char *file, const char *kind,
                         const struct policy_problem *p)
 {
     if (!c->json) {
+        struct str path = text_shown(&c->arena, str_from(p->path));
         struct str message = text_shown(&c->arena, str_from(policy_problem_short(p)));
-        fprintf(c->out, "%s:%u:%u: %s: %s%s%.*s\n", file, p->line, p->column, kind, p->path,
-                p->path[0] == '\0' ? "" : ": ", STR_FORMAT(message));
+        fprintf(c->out, "%.*s:%u:%u: %s: %.*s%s%.*s\n", STR_FORMAT(policy_file_shown(c, file)), p->line,
+                p->column, kind, STR_FORMAT(path), path.size == 0 ? "" : ": ", STR_FORMAT(message));
         return;
     }
     if (json->size > 1) buf_put_byte(json, ',');
@@ -44,7 +47,8 @@ static void check_file(struct cli *c, struct buf *json, const char *file, int *c
     size_t rules = policy_document_rules(d);
     policy_lint(d, &lints);
     put_problems(c, json, file, "warning", &lints);
-    if (!c->json) fprintf(c->out, "%s: valid, %zu rule%s\n", file, rules, rules == 1 ? "" : "s");
+    if (!c->json)
+        fprintf(c->out, "%.*s: valid, %zu rule%s\n", STR_FORMAT(policy_file_shown(c, file)), rules, rules == 1 ? "" : "s");
     policy_document_release(d);
 }
 

@@ -99,6 +99,7 @@ struct request {
     struct str if_match, if_none_match;
     bool without_key;
     bool quiet;                    /* says nothing about failures: the caller does */
+    bool may_overflow;             /* an answer too large for the arena is the caller's to see */
     unsigned timeout_ms;           /* 0: half a minute */
     const char *hint_code, *hint;  /* what else to say where it is refused with that code; NULL: nothing */
 };

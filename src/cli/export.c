@@ -92,7 +92,7 @@ static int ask(struct export_run *x, bool newest, uint64_t limit, uint64_t curso
     buf_put_byte(&target, str_find(x->file.target, '?') < x->file.target.size ? '&' : '?');
     buf_printf(&target, "order=%s&exact=true&limit=%llu&cursor=%llu", newest ? "desc" : "asc",
                (unsigned long long)limit, (unsigned long long)cursor);
-    struct request r = {.side = SIDE_PLATFORM, .method = "GET", .target = buf_view(&target)};
+    struct request r = {.side = SIDE_PLATFORM, .method = "GET", .target = buf_view(&target), .may_overflow = true};
     return call(c, &r, ret);
 }
 

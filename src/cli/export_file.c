@@ -67,7 +67,8 @@ static int write_state(struct cli *c, const struct export_file *x)
     put_state(&out, x);
     if (out.overflow || (size_t)snprintf(next, sizeof next, "%s.new", x->state_path) >= sizeof next)
         return cli_complain(c, USAGE, "%s: the name or the options are too long", x->path);
-    int fd = open(next, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (unlink(next) != 0 && errno != ENOENT) return cannot(c, next, "removed");
+    int fd = open(next, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0) return cannot(c, next, "made");
     bool done = write_all(fd, buf_view(&out), 0) && fsync(fd) == 0;
     if (close(fd) != 0) done = false;
@@ -115,21 +116,23 @@ static bool there_is(const char *path)
     return lstat(path, &s) == 0;
 }
 
-static int open_new(struct cli *c, struct export_file *x)
-{
-    /* The state first: a file without one could be anybody's. */
-    int code = write_state(c, x);
-    if (code != DONE) return code;
-    x->fd = open(x->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (x->fd < 0) return cannot(c, x->path, "made");
-    return sync_directory(c, x->path) ? DONE : cannot(c, x->path, "synced");
-}
-
 /* The lock is its own descriptor's, so that it goes with the process, however that ends. */
 static int lock_file(struct cli *c, struct export_file *x)
 {
     if (flock(x->fd, LOCK_EX | LOCK_NB) == 0) return DONE;
     return cli_complain(c, REFUSED, "%s is being written by another export", x->path);
+}
+
+/* The file, then its lock, then the state: of two that begin at once, one makes the file. Killed in
+ * between, it leaves an empty file, with which --resume begins. */
+static int open_new(struct cli *c, struct export_file *x)
+{
+    x->fd = open(x->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (x->fd < 0) return cannot(c, x->path, "made");
+    int code = lock_file(c, x);
+    if (code == DONE) code = write_state(c, x);
+    if (code != DONE) return code;
+    return sync_directory(c, x->path) ? DONE : cannot(c, x->path, "synced");
 }
 
 /* Cuts off what no state knows of. */
@@ -152,8 +155,11 @@ static int open_old(struct cli *c, struct export_file *x)
 {
     x->fd = open(x->path, O_RDWR | O_CLOEXEC);
     if (x->fd < 0) return cannot(c, x->path, "opened");
+    struct stat s;
     int code = lock_file(c, x);
-    if (code == DONE && !there_is(x->state_path))
+    if (code != DONE) return code;
+    if (!there_is(x->state_path) && fstat(x->fd, &s) == 0 && s.st_size == 0) return write_state(c, x);
+    if (!there_is(x->state_path))
         code = cli_complain(c, REFUSED, "%s cannot be gone on with: %s is not there", x->path,
                             x->state_path);
     if (code == DONE) code = read_state(c, x);
@@ -183,8 +189,7 @@ int export_file_open(struct cli *c, struct export_file *x, bool resume)
         return cli_complain(c, USAGE, "%s exists: --resume goes on with it; or name another file",
                             x->path);
     }
-    int code = resume && there_is(x->state_path) ? open_without_file(c, x) : open_new(c, x);
-    return code == DONE ? lock_file(c, x) : code;
+    return resume && there_is(x->state_path) ? open_without_file(c, x) : open_new(c, x);
 }
 
 /* ---- writing ---- */

@@ -204,7 +204,7 @@ static const struct flag create_flags[] = {
     {"tenants", "GLOBS", "tenants whose records it may publish (role ingest)"},
     {"expires", "SPAN|TIME", "when it ends: 90d, 2027-01-01T00:00:00Z (default: never)"},
     {"data", "DIR", "make it in this data directory, without a running platform"},
-    {"store", "URL", "with --data: in this PostgreSQL database instead (the platform's store.url)"},
+    {"store", "URL", "with --data: in this PostgreSQL database instead"},
     {NULL, NULL, NULL}};
 static const struct flag list_flags[] = {{"limit", "N", "at most so many (default 500)"},
                                          {"cursor", "N", "go on where an earlier page ended"},

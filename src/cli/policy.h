@@ -32,6 +32,9 @@ int policy_files_add(struct cli *c, const char *path, struct policy_files *files
 int policy_file_load(struct cli *c, const char *file, bool tested, struct policy_document **ret,
                      struct policy_problems *problems);
 
+/* A file's name made safe to print. */
+struct str policy_file_shown(struct cli *c, const char *file);
+
 /* One problem or warning as FILE:LINE:COLUMN, or as an element of a JSON list in `json` (check.c). */
 void policy_put_problem(struct cli *c, struct buf *json, const char *file, const char *kind,
                         const struct policy_problem *p);

@@ -125,8 +125,8 @@ static void put_text_case(struct report *r, struct buf *json, const struct suite
                           const struct test_case *t)
 {
     if (!r->c->json) {
-        fprintf(r->c->out, "%s  %s:%u:%u: tests[%zu]: %.*s\n", t->passed ? "ok  " : "FAIL", s->file,
-                t->line, t->column, t->index, STR_FORMAT(t->message));
+        fprintf(r->c->out, "%s  %.*s:%u:%u: tests[%zu]: %.*s\n", t->passed ? "ok  " : "FAIL",
+                STR_FORMAT(policy_file_shown(r->c, s->file)), t->line, t->column, t->index, STR_FORMAT(t->message));
         return;
     }
     buf_printf(json, "%s{\"file\":", json->size > 1 ? "," : "");
@@ -231,8 +231,8 @@ static void tell_tap(struct report *r)
         }
         for (size_t k = 0; k < s->count; k++) put_tap_case(r, ++number, s, &s->cases[k]);
         for (size_t k = 0; k < s->unmatched_count && !r->require_coverage; k++)
-            fprintf(r->c->out, "# %s:%u:%u: %s\n", s->file, s->unmatched[k].line,
-                    s->unmatched[k].column, s->unmatched[k].message);
+            fprintf(r->c->out, "# %.*s:%u:%u: %s\n", STR_FORMAT(policy_file_shown(r->c, s->file)),
+                    s->unmatched[k].line, s->unmatched[k].column, s->unmatched[k].message);
         if (!r->require_coverage) continue;
         put_tap_point(r, s->unmatched_count == 0, ++number, s->file);
         fputs(": each rule is matched by a test\n", r->c->out);

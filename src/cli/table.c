@@ -20,7 +20,7 @@ void table_add(struct table *t, struct str cell)
     if (t->cell_count == t->capacity) {
         size_t wanted = t->capacity == 0 ? 64 * t->columns : t->capacity * 2;
         struct str *more = arena_array(t->arena, struct str, wanted);
-        if (more == NULL) return; /* what does not fit is not shown; pages are bounded far below */
+        if (more == NULL) return; /* the arena's owner looks at its overflow before printing */
         if (t->cell_count > 0) memcpy(more, t->cells, t->cell_count * sizeof *more);
         t->cells = more;
         t->capacity = wanted;

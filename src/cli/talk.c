@@ -10,14 +10,20 @@
 #include "cli/cli.h"
 #include "config/config.h"
 
+enum { COMPLAINT_MAX = 8 << 10 };
+
 int cli_complain(struct cli *c, int code, const char *format, ...)
 {
+    char text[COMPLAINT_MAX];
+    struct arena shown; /* of its own: the complaint may be that the command's is full */
     va_list arguments;
     va_start(arguments, format);
-    fputs("writ: ", c->err);
-    vfprintf(c->err, format, arguments);
-    fputc('\n', c->err);
+    int size = vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
+    size_t kept = size < 0 ? 0 : (size_t)size < sizeof text ? (size_t)size : sizeof text - 1;
+    arena_init(&shown, 1 << 10, 8 * COMPLAINT_MAX);
+    fprintf(c->err, "writ: %.*s\n", STR_FORMAT(text_shown(&shown, str_of(text, kept))));
+    arena_fini(&shown);
     return code;
 }
 

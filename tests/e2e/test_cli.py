@@ -312,3 +312,47 @@ def test_a_terminal_gets_a_table_that_fits(writ):
     plain = re.sub(r"\x1b\[[0-9;]*m", "", printed.decode())
     assert "allow" in plain and "…" in plain
     assert max(len(line) for line in plain.splitlines()) <= 120
+
+
+def test_no_name_repaints_a_terminal(tmp_path, stack):
+    evil = tmp_path / "\x1b[31mred.yaml"
+    evil.write_text('"\\e]0;title": 1\nrules: []\n')
+    for words in (["check"], ["test"], ["test", "--format", "tap"], ["import", "--from", "lelu"], ["diff"]):
+        where = [evil, evil] if words == ["diff"] else [evil]
+        done = stack.cli("policy", *words, *where, check=False)
+        assert done.returncode in (1, 2) and "\x1b" not in done.stdout + done.stderr, (words, done)
+    gone = stack.cli("policy", "check", tmp_path / "\x1b[31mgone.yaml", check=False)
+    assert gone.returncode == 2 and "\\u001b[31mgone.yaml" in gone.stderr and "\x1b" not in gone.stderr
+
+
+def test_what_does_not_fit_into_memory_is_not_told_as_all_there_is(tmp_path, stack):
+    """A server of our own whose pages are large and have no end."""
+    import http.server
+    import threading
+
+    event = {"timestamp": "2026-11-21T00:00:00.000Z", "kind": "decision", "actor": "bot", "action": "x" * 20_000, "decision": "allow"}
+    page = json.dumps({"events": [event] * 500, "next_cursor": 7}).encode()
+
+    class Endless(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self):
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(page)))
+            self.end_headers()
+            self.wfile.write(page)
+
+        def log_message(self, *_):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Endless)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    words = ["audit", "query", "--platform", f"http://127.0.0.1:{server.server_port}"]
+    try:
+        table = stack.cli(*words, "--limit", "100000", key=stack.keys["auditor"], check=False)
+        assert table.returncode == 1 and "memory" in table.stderr and table.stdout == "", table
+        lines = stack.cli(*words, "--limit", "20000", "--json", key=stack.keys["auditor"], check=False)
+        assert lines.returncode == 0 and lines.stdout.count("\n") == 20000
+    finally:
+        server.shutdown()
