@@ -51,7 +51,7 @@ static const char writer_settings[] =
     "SELECT set_config('synchronous_commit', 'on', false) WHERE "
     "current_setting('synchronous_commit') = 'off'";
 static const char reader_settings[] =
-    "SET statement_timeout = '10s'; SET idle_in_transaction_session_timeout = '10s';"
+    "SET statement_timeout = '5s'; SET idle_in_transaction_session_timeout = '10s';"
     "SET default_transaction_read_only = on; SET default_transaction_isolation = 'repeatable read';"
     "SET plan_cache_mode = 'force_custom_plan';" /* which knows the partition by the ids */
     /* Every question of ours has its index; statistics that are old must not talk anybody out of it. */
@@ -193,7 +193,7 @@ static bool is_fine(const PGresult *r)
 static uint64_t deadline_of(const struct connection *c, uint64_t ms)
 {
     uint64_t until = world_monotonic_ns() + ms * 1000000;
-    /* The server is asked to end a query of its own accord; it gets a second to say so. */
+    /* The server ends a query of its own accord; it gets a second to say so. */
     uint64_t wanted = c->deadline_ns == 0 ? UINT64_MAX : c->deadline_ns + 1000000000u;
     return until < wanted ? until : wanted;
 }
@@ -525,16 +525,9 @@ void database_identify(struct database *d, const char *log_id)
 
 uint64_t database_next_id(const struct database *d) { return own_of(d)->next_id; }
 
-static void deadline(struct database *d, uint64_t monotonic_ns)
-{
-    struct connection *c = d->own;
-    c->deadline_ns = monotonic_ns;
-    if (monotonic_ns == 0 || c->client == NULL || !c->within) return;
-    uint64_t now = world_monotonic_ns(), ms = monotonic_ns > now ? (monotonic_ns - now) / 1000000 : 0;
-    char sql[64];
-    snprintf(sql, sizeof sql, "SET LOCAL statement_timeout = %llu", (unsigned long long)(ms == 0 ? 1 : ms));
-    run_sql(c, sql, ANSWER_MS, NULL); /* where it fails, the next statement does, too */
-}
+/* The server ends each of a reader's statements by itself, see `reader_settings`; here is only what
+ * happens where it does not. */
+static void deadline(struct database *d, uint64_t monotonic_ns) { own_of(d)->deadline_ns = monotonic_ns; }
 
 static enum err be_patient(struct connection *c)
 {

@@ -186,7 +186,7 @@ static enum err set_all(struct kafka_source *k, rd_kafka_conf_t *conf, struct fa
         {"reconnect.backoff.max.ms", "500"},
         {"socket.connection.setup.timeout.ms", "5000"},
         {"topic.metadata.refresh.interval.ms", "10000"},
-        {"log.connection.close", "false"},
+        {"log.connection.close", "true"}, /* else nothing tells of a port that is for TLS */
     };
     enum err e = topic_login_configure(&k->login, conf, f);
     for (size_t i = 0; e == ERR_OK && i < sizeof fixed / sizeof fixed[0]; i++) e = topic_login_set(conf, fixed[i][0], fixed[i][1], f);

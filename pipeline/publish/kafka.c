@@ -108,7 +108,7 @@ static enum err set_all(struct kafka_transport *k, rd_kafka_conf_t *conf, struct
         {"topic.metadata.propagation.max.ms", "10000"}, /* a deleted topic is told after that long */
         {"topic.metadata.refresh.interval.ms", "10000"},
         {"allow.auto.create.topics", "false"}, /* it would have the brokers' number of partitions */
-        {"log.connection.close", "false"},
+        {"log.connection.close", "true"}, /* else nothing tells of a port that is for TLS */
     };
     enum err e = topic_login_configure(&k->login, conf, f);
     for (size_t i = 0; e == ERR_OK && i < sizeof fixed / sizeof fixed[0]; i++) e = topic_login_set(conf, fixed[i][0], fixed[i][1], f);

@@ -27,10 +27,13 @@ class Difference:
     at: str = ""        # in the expression, around the column of our error
     within: str = ""    # in an expression whose errors may have been absorbed
     values: object = None  # of two values: whether this explains them
+    needs: str = ""     # somewhere in the expression
     any_of: str = ""    # in the expression, whatever came of it: for another value of one function
 
     def explains(self, question, ours, theirs):
         text = question["expr"]
+        if self.needs and re.search(self.needs, text) is None:
+            return False
         if self.any_of:
             return re.search(self.any_of, text) is not None
         if "error" in ours and "error" not in theirs:
@@ -74,6 +77,13 @@ def rounded(text, ours, theirs):
 # A duration that can have become a text: string(...) or %s over one of the forms that durations have.
 DURATION_TO_TEXT = re.compile(r"(string\(|%s'\.format\(\[).*(span|duration\(| - (at|timestamp)|\(at|\(timestamp)")
 
+def off_by_one(text, ours, theirs):
+    """A getter of a duration that is just short of a whole unit."""
+    return EXACT_PARTS.search(text) is not None and (set(ours) != {"int64_value"} or abs(int(ours["int64_value"]) - int(theirs["int64_value"])) == 1)
+
+
+EXACT_PARTS = re.compile(r"\.get(Hours|Minutes|Seconds)\(\)")
+
 DIFFERENCES = [
     Difference(
         "a key that is twice in a map is an error",
@@ -102,6 +112,21 @@ DIFFERENCES = [
         "langdef.md, string: 'converts a duration value to seconds and fractional seconds with an s suffix'",
         values=rounded),
     Difference(
+        "hours, minutes and seconds of a duration are exact",
+        "cel-go divides doubles, so that a nanosecond less than 2562047 hours is 2562047 hours.",
+        "langdef.md, getHours: 'convert the duration to hours'; cel-go, common/types/duration.go: durationGetHours",
+        values=off_by_one),
+    Difference(
+        "only numbers have an order beside NaN",
+        "cel-go says false of NaN and whatever stands beside it, a text too, before it looks whether they can be compared.",
+        "langdef.md, Ordering: no overload of < has a string and a double",
+        said="^no such overload", at="[<>]", needs=r"NaN|[/*-]", within="<|>"),
+    Difference(
+        "an index of an impossible type fails when it is run",
+        "cel-go refuses {}[b''] when it plans the program, which shows only where it would never have been run.",
+        "cel-go, interpreter/attributes.go: 'invalid qualifier type'; the specification has no word on when",
+        theirs="^invalid qualifier type"),
+    Difference(
         "constants that can never be read are refused at load",
         "A time, duration, zone or pattern that is a constant and wrong is told to who writes the policy, even in a part that is never run. cel-go does the "
         "same where its validators are asked for, and else fails when it gets there.",
@@ -121,7 +146,7 @@ DIFFERENCES = [
         "keys of maps are ints, uints, bools or strings",
         "cel-go's checker lets a key of any type by, and its maps then hold doubles, lists or maps as keys.",
         "langdef.md, Aggregate Values: 'the entry keys are sub-expressions that must evaluate to values of an allowed type (int, uint, bool, or string)'",
-        said=r"^a value of type .* is no key of a map|^no such overload", at=r"\{|$|.*\.transformMap", within=r"\{"),
+        said=r"^a value of type .* is no key of a map|^no such overload", at=r"\{|.*\.transformMap", within=r"\{"),
     Difference(
         "math.greatest([]) fails when it is run",
         "cel-go's macro refuses the empty list when it is parsed, which shows only where it would never have been run.",
@@ -131,7 +156,7 @@ DIFFERENCES = [
         "what is in an empty list or map has any type",
         "cel-go's checker binds it to the type of the first overload that fits (bytes, for e + e), and then refuses the text that it is used as.",
         "langdef.md, Gradual Type Checking: a type that is not known is dyn",
-        theirs="found no matching overload", within=r"\{\}(\.\w+\(.*\))?\.map\("),
+        theirs="found no matching overload", within=r"(\{\}|\[\]).*\.(map|transformList|transformMap)\("),
 ]
 
 

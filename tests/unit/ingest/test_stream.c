@@ -172,6 +172,33 @@ static void an_event_id_of_another_stream_is_a_clash(void **state)
         rig_number(r, "SELECT count(*) FROM quarantine WHERE reason = 'event_id clash'"), 4);
 }
 
+static void one_that_is_taken_among_others_is_left_out_alone(void **state)
+{
+    struct rig *r = *state;
+    assert_int_equal(post(r, "{\"event_id\":\"evt_00000000000000000000000005\",\"kind\":\"decision\",\"tenant_id\":\"default\","
+                             "\"timestamp\":\"2026-11-20T09:30:00.123Z\",\"reason\":\"mine\"}", false), ERR_OK);
+    fill_batch(r, NOTHING_BEFORE, 1, 10);
+    assert_int_equal(send(r, EPOCH_1, 1), ERR_OK);
+    assert_result(r, 10, 0, 1, 12);
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM events"), 11);
+    assert_int_equal(rig_number(r, "SELECT count(DISTINCT event_id) FROM records"), 11);
+    assert_int_equal(rig_number(r, "SELECT seq FROM quarantine WHERE reason = 'event_id clash'"), 6);
+}
+
+/* Should a position ever be behind its rows, the second identity still holds. */
+static void a_place_that_is_taken_is_not_taken_again(void **state)
+{
+    struct rig *r = *state;
+    fill_batch(r, NOTHING_BEFORE, 1, 10);
+    assert_int_equal(send(r, EPOCH_1, 1), ERR_OK);
+    rig_sql(r, "UPDATE streams SET next_seq = 9");
+    fill_batch(r, NULL, 50, 6); /* records 9, 10, 11 are there; 12, 13, 14 are not */
+    assert_int_equal(send(r, EPOCH_1, 9), ERR_OK);
+    assert_result(r, 3, 0, 3, 15);
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM records"), 14);
+    assert_int_equal(rig_number(r, "SELECT count(DISTINCT seq) FROM records"), 14);
+}
+
 static void a_row_that_people_posted_learns_its_place(void **state)
 {
     struct rig *r = *state;
@@ -332,6 +359,8 @@ int main(void)
         TEST(a_tail_and_the_new_epochs_start_may_be_one_batch),
         TEST(streams_of_other_nodes_do_not_touch_each_other),
         TEST(an_event_id_of_another_stream_is_a_clash),
+        TEST(one_that_is_taken_among_others_is_left_out_alone),
+        TEST(a_place_that_is_taken_is_not_taken_again),
         TEST(a_row_that_people_posted_learns_its_place),
         TEST(a_tenant_that_the_key_may_not_write_for_refuses_the_batch),
         TEST(wrong_headers_are_refused),

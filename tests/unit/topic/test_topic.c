@@ -153,15 +153,20 @@ static void options_that_contradict_each_other_are_refused_by_name(void **state)
     (void)state;
     struct topic_settings s;
     struct fault f;
-    struct topic_access bad[] = {plain(), plain(), plain(), plain(), plain(), plain()};
+    struct topic_access bad[] = {plain(), plain(), plain(), plain(), plain(), plain(), plain(), plain(), plain(), plain()};
     bad[0].topic = "a/b";
     bad[1].ca_file = "ca.pem";
     bad[2].user = "u";
     bad[3].security = "sasl_ssl";
     bad[4].security = "sasl_ssl", bad[4].user = "u", bad[4].password_file = "nowhere/at/all";
     bad[5].topic = "";
-    static const char *const said[] = {"kafka.topic", "kafka.ca_file", "kafka.user", "kafka.user", "kafka.password_file", "kafka.topic"};
-    for (size_t i = 0; i < 6; i++) {
+    bad[6].token_file = "t";
+    bad[7].security = "sasl_ssl", bad[7].mechanism = "OAUTHBEARER";
+    bad[8].security = "sasl_ssl", bad[8].mechanism = "OAUTHBEARER", bad[8].token_file = "t", bad[8].user = "u";
+    bad[9].security = "sasl_ssl", bad[9].token_file = "t", bad[9].user = "u", bad[9].password_file = "p";
+    static const char *const said[] = {"kafka.topic", "kafka.ca_file", "kafka.user", "kafka.user", "kafka.password_file",
+                                       "kafka.topic", "nobody logs in", "kafka.token_file: ", "the token says who", "takes no token"};
+    for (size_t i = 0; i < 10; i++) {
         assert_int_not_equal(topic_settings_make(&bad[i], &s, &f), ERR_OK);
         assert_non_null(strstr(f.text, said[i]));
     }
@@ -187,6 +192,61 @@ static void a_password_is_read_wiped_and_never_told(void **state)
     unlink(path);
 }
 
+static void a_token_need_not_be_there_at_the_start_and_no_password_is(void **state)
+{
+    (void)state;
+    struct topic_settings s;
+    struct fault f;
+    struct topic_access a = plain();
+    a.security = "sasl_ssl", a.mechanism = "OAUTHBEARER", a.token_file = "nowhere/at/all";
+    assert_true(topic_access_has_token(&a));
+    assert_int_equal(topic_settings_make(&a, &s, &f), ERR_OK);
+    assert_string_equal(setting(&s, "sasl.mechanism"), "OAUTHBEARER");
+    assert_null(setting(&s, "sasl.password"));
+    a.security = "ssl"; /* the mechanism has its default where nobody logs in */
+    assert_false(topic_access_has_token(&a));
+}
+
+static void trouble(const char *reason, int x509_error, int library, const char *expected)
+{
+    char text[TOPIC_TROUBLE_TEXT];
+    topic_trouble_write(reason, x509_error, library, text);
+    if (strstr(text, expected) == NULL) fail_msg("\"%s\" does not say \"%s\"", text, expected);
+    assert_int_equal(strncmp(text, "Kafka: ", 7), 0);
+}
+
+static void a_complaint_comes_with_the_option_to_look_at(void **state)
+{
+    (void)state;
+    enum { OLD = 0x020002ff, NEW = 0x020601ff };
+    trouble("SSL handshake failed: certificate verify failed", 20, OLD, "kafka.ca_file (SSL handshake failed");
+    trouble("SSL handshake failed: certificate verify failed", 64, OLD, "for another host");
+    trouble("SSL handshake failed: certificate verify failed", 10, OLD, "has expired");
+    trouble("SSL handshake failed: certificate verify failed", 77, OLD, "is refused");
+    trouble("SSL handshake failed: unexpected eof", 0, OLD, "kafka.security");
+    trouble("Disconnected: (connecting to a SSL listener?)", 0, OLD, "a port for TLS");
+    trouble("SASL authentication error: {\"status\":\"invalid_token\"}", 0, OLD, "kafka.token_file");
+    trouble("SASL authentication error: Invalid username or password", 0, OLD, "kafka.password_file");
+    trouble("SASL authentication error: invalid credentials with SASL mechanism SCRAM-SHA-512", 0, OLD, "2.6.1");
+    trouble("SASL authentication error: invalid credentials with SASL mechanism SCRAM-SHA-512", 0, NEW, "what is in kafka.password_file (");
+    trouble("ssl.ca.location failed: no such file", 0, OLD, "kafka.ca_file");
+    trouble("127.0.0.1:1: Connect failed: Connection refused", 0, OLD, "Kafka: 127.0.0.1:1: Connect failed: Connection refused");
+}
+
+static void a_long_complaint_is_cut_and_its_hint_is_not(void **state)
+{
+    (void)state;
+    char text[TOPIC_TROUBLE_TEXT], reason[1000];
+    memset(reason, 'x', sizeof reason - 1);
+    reason[sizeof reason - 1] = '\0';
+    topic_trouble_write(reason, 0, 0, text);
+    assert_int_equal(strlen(text), TOPIC_TROUBLE_TEXT - 1);
+    topic_trouble_write(reason, 62, 0, text);
+    assert_int_equal(strlen(text), TOPIC_TROUBLE_TEXT - 1);
+    assert_non_null(strstr(text, "another host"));
+    assert_int_equal(text[strlen(text) - 1], ')');
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -200,6 +260,9 @@ int main(void)
         cmocka_unit_test(a_traceparent_names_the_span_of_its_record),
         cmocka_unit_test(options_that_contradict_each_other_are_refused_by_name),
         cmocka_unit_test(a_password_is_read_wiped_and_never_told),
+        cmocka_unit_test(a_token_need_not_be_there_at_the_start_and_no_password_is),
+        cmocka_unit_test(a_complaint_comes_with_the_option_to_look_at),
+        cmocka_unit_test(a_long_complaint_is_cut_and_its_hint_is_not),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
