@@ -242,7 +242,8 @@ CREATE TABLE policies (
     revision bigint NOT NULL,             -- of the store, when it last changed
     created_at bigint NOT NULL,
     updated_at bigint NOT NULL,
-    updated_by text COLLATE "C" NOT NULL,  -- the key's name
+    updated_by text COLLATE "C" NOT NULL,  -- the key's name; policies.dir: a file's
+    directory text COLLATE "C",           -- that a file was in: path, or host:path; NULL: none
     UNIQUE (tenant_id, name),
     FOREIGN KEY (tenant_id, name, version) REFERENCES policy_versions (tenant_id, name, version)
 );

@@ -201,7 +201,8 @@ CREATE TABLE policies (
     revision INTEGER NOT NULL,     -- of the store, when it last changed
     created_at INTEGER NOT NULL,
     updated_at INTEGER NOT NULL,
-    updated_by TEXT NOT NULL,      -- the key's name
+    updated_by TEXT NOT NULL,      -- the key's name; policies.dir: a file's
+    directory TEXT,                -- that a file was in: path, or host:path; NULL: none
     UNIQUE (tenant_id, name),
     FOREIGN KEY (tenant_id, name, version) REFERENCES policy_versions (tenant_id, name, version)
 );

@@ -288,7 +288,7 @@ class Bench:
         self.serial = 0
         self.rules = 0 # until a stack has started
 
-    def start(self, durability, *engine, platform=()):
+    def start(self, durability, *engine, platform=(), store_url=None):
         folder = self.folder / "stack"
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
@@ -296,7 +296,7 @@ class Bench:
         stack = harness.Stack(folder, engine=["--durability", durability, "--listen.unix", folder / "engine.sock",
                                               "--platform.url", f"unix:{between}", *engine],
                               platform=["--listen.unix", between, *platform],
-                              engine_prefix=["taskset", "-c", "0"], platform_prefix=["taskset", "-c", "1"])
+                              store_url=store_url, engine_prefix=["taskset", "-c", "0"], platform_prefix=["taskset", "-c", "1"])
         stack.start()
         self.rules = load_policies(stack, self.calls, self.from_corpus, random.Random(SEED))
         if self.rules < 1000:

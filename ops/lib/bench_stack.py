@@ -119,15 +119,15 @@ class StackBench:
 
     def start(self, servers=None, postgres=True):
         """A stack with what is up, or embedded."""
-        both, engine, platform = [], [], []
+        both, engine, store_url = [], [], None
         if servers:
             self.topics += 1
             both = ["--kafka.brokers", servers.addresses["kafka"], "--kafka.topic", f"bench.{self.topics}"]
             if "redis" in servers.addresses:
                 engine = ["--redis.url", servers.addresses["redis"]]
             if postgres and "postgres" in servers.addresses:
-                platform = ["--store.url", servers.addresses["postgres"]]
-        return self.bench.start("written", *both, *engine, platform=[*both, *platform])
+                store_url = servers.addresses["postgres"]
+        return self.bench.start("written", *both, *engine, platform=both, store_url=store_url)
 
     def load(self, stack, seconds=None, requests=None, rate=None, connections=CONNECTIONS):
         arguments = ["--rate", rate] if rate else []
@@ -231,9 +231,9 @@ class StackBench:
             records = self.backlog(stack)
             servers.run("start", "kafka")
             waiting = stack.metrics(stack.engine)["writ_engine_publish_delivery_lag_records"]
-            while (left := stack.metrics(stack.engine)["writ_engine_publish_delivery_lag_records"]) >= waiting:
-                time.sleep(0.005)
             begun, cpu = time.monotonic(), cpu_seconds([stack.engine.pid])
+            while stack.metrics(stack.engine)["writ_engine_publish_delivery_lag_records"] >= waiting:
+                begun, cpu = time.monotonic(), cpu_seconds([stack.engine.pid])
             self.wait_delivered(stack)
             seconds, spent = time.monotonic() - begun, cpu_seconds([stack.engine.pid]) - cpu
             stack.platform.signal(signal.SIGCONT)
@@ -241,9 +241,9 @@ class StackBench:
             self.end(stack)
         finally:
             servers.down()
-        rate = left / seconds
-        return {"name": "publish", "records": round(records), "records_s": round(rate), "cpu_us": round(spent * 1e6 / left, 2), "goal_met": None,
-                "text": f"{rate:,.0f} records/s to Kafka, {spent * 1e6 / left:.1f} us of the engine's CPU each, of {records:.0f} that waited"}
+        rate = waiting / seconds
+        return {"name": "publish", "records": round(records), "records_s": round(rate), "cpu_us": round(spent * 1e6 / waiting, 2), "goal_met": None,
+                "text": f"{rate:,.0f} records/s to Kafka, {spent * 1e6 / waiting:.1f} us of the engine's CPU each, of {records:.0f} that waited"}
 
     def ingest(self, name):
         postgres = name == "ingest_postgres"
@@ -262,7 +262,7 @@ class StackBench:
             ours = cpu_seconds([stack.platform.pid])
             theirs = None
             if postgres:
-                theirs = cpu_seconds(process_tree(int((servers.folder / "postgres" / "pid").read_text().split()[0])))
+                theirs = cpu_seconds(process_tree(int((servers.folder / "postgres" / "data" / "postmaster.pid").read_text().split()[0])))
             self.end(stack)
         finally:
             servers.down()

@@ -15,7 +15,7 @@ enum { LIST_BYTES = 8 << 20 /* of a page of policies: then it ends early */ };
 /* A policy as it stands; strings are in the caller's arena. */
 struct current {
     bool exists;
-    struct str id, description, format, digest, updated_by;
+    struct str id, description, format, digest, updated_by, directory;
     bool is_active;
     uint64_t number, version, revision, created_at;
 };
@@ -55,6 +55,20 @@ bool etag_matches(struct str list, struct str etag)
     return false;
 }
 
+/* In the transaction, since a file may have become the owner while the request was under way. */
+static enum err check_owner(const struct policy_change *p, const struct current *now, bool deletes,
+                            struct fault *f)
+{
+    const struct policy_condition *c = &p->condition;
+    if (!now->exists || str_is_absent(c->not_of) || !str_equal(now->updated_by, c->not_of) ||
+        (deletes && now->revision <= c->seen))
+        return ERR_OK;
+    return fault_set(f, ERR_WATCHED_POLICY, "",
+                     "the policy %.*s comes from a file in %.*s: change it there, or delete it when it "
+                     "has no file any more",
+                     STR_FORMAT(p->name), STR_FORMAT(now->directory));
+}
+
 static enum err check_condition(const struct policy_condition *c, const struct current *now,
                                 struct fault *f)
 {
@@ -79,7 +93,7 @@ static enum err check_condition(const struct policy_condition *c, const struct c
 #define CURRENT                                                                                    \
     "SELECT p.number, p.id, p.description, p.is_active, p.version, p.revision, p.created_at, "     \
     "p.updated_at,"                                                                                \
-    " p.updated_by, v.format, v.digest, v.content, p.tenant_id, p.name FROM policies p JOIN "      \
+    " p.updated_by, v.format, v.digest, v.content, p.tenant_id, p.name, p.directory FROM policies p JOIN "      \
     "policy_versions v"                                                                            \
     " USING (tenant_id, name, version) "
 
@@ -102,6 +116,7 @@ static enum err current_read(struct store *s, struct str tenant, struct str name
                                 .revision = column_u64(q, 5),
                                 .created_at = column_u64(q, 6),
                                 .updated_by = arena_copy(a, column_text(q, 8)),
+                                .directory = arena_copy(a, column_text(q, 14)),
                                 .format = arena_copy(a, column_text(q, 9)),
                                 .digest = arena_copy(a, column_text(q, 10))};
     else if (err == ERR_END)
@@ -326,10 +341,12 @@ static enum err row_write(struct changing *c, struct str description, bool is_ac
     struct statement *s = database_statement(
         c->store->database,
         "INSERT INTO policies (id, tenant_id, name, description, is_active, version, revision,"
-        " created_at, updated_at, updated_by) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?9)"
+        " created_at, updated_at, updated_by, directory)"
+        " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?9, ?10)"
         " ON CONFLICT (tenant_id, name) DO UPDATE SET description = excluded.description,"
         " is_active = excluded.is_active, version = excluded.version, revision = excluded.revision,"
-        " updated_at = excluded.updated_at, updated_by = excluded.updated_by");
+        " updated_at = excluded.updated_at, updated_by = excluded.updated_by,"
+        " directory = excluded.directory");
     bind_text(s, 1, str_of(id, sizeof id));
     bind_text(s, 2, p->tenant);
     bind_text(s, 3, p->name);
@@ -339,6 +356,19 @@ static enum err row_write(struct changing *c, struct str description, bool is_ac
     bind_u64(s, 7, to->revision);
     bind_u64(s, 8, c->by->now_ms);
     bind_text(s, 9, c->by->principal);
+    bind_text(s, 10, p->directory);
+    enum err err = statement_run(s);
+    return err == ERR_OK ? ERR_OK : store_fault(c->store, err, c->fault);
+}
+
+/* The same text has another directory of the same owner for its home now. Nobody who follows the
+ * store has to hear of that, so it moves no revision and is no event. */
+static enum err directory_write(struct changing *c)
+{
+    struct statement *s = database_statement(
+        c->store->database, "UPDATE policies SET directory = ?2 WHERE number = ?1");
+    bind_u64(s, 1, c->now.number);
+    bind_text(s, 2, c->change->directory);
     enum err err = statement_run(s);
     return err == ERR_OK ? ERR_OK : store_fault(c->store, err, c->fault);
 }
@@ -388,7 +418,7 @@ static enum err change_apply(struct changing *c, struct policy_result *ret)
     bool is_owned = !p->claims || str_equal(c->now.updated_by, c->by->principal);
     if (same_content && is_active == c->now.is_active && is_owned &&
         same_text(description, c->now.description))
-        return ERR_OK;
+        return p->claims && !same_text(c->now.directory, p->directory) ? directory_write(c) : ERR_OK;
 
     enum err err = c->now.exists ? ERR_OK : check_room(c);
     if (err == ERR_OK && !same_content) err = version_add(c, &ret->version);
@@ -404,6 +434,7 @@ static enum err put_step(struct changing *c, struct arena *a, struct buf *out,
 {
     const struct policy_change *p = c->change;
     enum err err = current_read(c->store, p->tenant, p->name, a, &c->now, c->fault);
+    if (err == ERR_OK) err = check_owner(p, &c->now, false, c->fault);
     if (err == ERR_OK) err = check_condition(&p->condition, &c->now, c->fault);
     if (err == ERR_OK) err = change_apply(c, ret);
     if (err == ERR_OK)
@@ -473,8 +504,10 @@ static enum err delete_step(struct changing *c, struct arena *a, struct policy_r
 {
     const struct policy_change *p = c->change;
     enum err err = current_read(c->store, p->tenant, p->name, a, &c->now, c->fault);
+    if (err == ERR_OK) err = check_owner(p, &c->now, true, c->fault);
     if (err == ERR_OK) err = check_condition(&p->condition, &c->now, c->fault);
-    bool is_owned = !p->claims || str_equal(c->now.updated_by, c->by->principal);
+    bool is_owned = !p->claims || (str_equal(c->now.updated_by, c->by->principal) &&
+                                   same_text(c->now.directory, p->directory));
     if (err == ERR_OK && p->claims && (!c->now.exists || !is_owned)) return ERR_OK;
     if (err == ERR_OK && !c->now.exists) err = not_found(p->name, c->fault);
     if (err != ERR_OK) return err;
@@ -539,16 +572,26 @@ enum err policy_store_apply(struct store *s, struct policy_step *steps, size_t c
     return store_end(s, err, f);
 }
 
-enum err policy_store_owned(struct store *s, struct str tenant, struct str principal,
-                            void (*each)(void *context, struct str name), void *context,
-                            struct fault *f)
+enum err policy_store_rows(struct store *s, struct str tenant,
+                           void (*each)(void *context, const struct policy_row *row), void *context,
+                           struct fault *f)
 {
     struct statement *q = database_statement(
-        s->database, "SELECT name FROM policies WHERE tenant_id = ?1 AND updated_by = ?2");
+        s->database,
+        "SELECT p.name, v.digest, p.updated_by, p.directory, p.is_active, p.revision FROM policies p"
+        " JOIN policy_versions v USING (tenant_id, name, version) WHERE p.tenant_id = ?1"
+        " ORDER BY p.name");
     bind_text(q, 1, tenant);
-    bind_text(q, 2, principal);
     enum err err;
-    while ((err = statement_step(q)) == ERR_OK) each(context, column_text(q, 0));
+    while ((err = statement_step(q)) == ERR_OK) {
+        const struct policy_row row = {.name = column_text(q, 0),
+                                       .digest = column_text(q, 1),
+                                       .updated_by = column_text(q, 2),
+                                       .directory = column_text(q, 3),
+                                       .is_active = column_u64(q, 4) != 0,
+                                       .revision = column_u64(q, 5)};
+        each(context, &row);
+    }
     statement_reset(q);
     return err == ERR_END ? ERR_OK : store_fault(s, err, f);
 }

@@ -16,6 +16,8 @@ enum { POLICY_ETAG_TEXT = 48 };
 struct policy_condition {
     struct str if_match;      /* "*" or a list of entity tags */
     struct str if_none_match; /* the same */
+    struct str not_of;        /* ERR_WATCHED_POLICY where this principal was the last to change it; */
+    uint64_t seen;            /* a deletion: only where that was after this revision */
 };
 
 struct policy_change {
@@ -28,6 +30,7 @@ struct policy_change {
     bool dry_run; /* tells what would happen */
     bool claims;  /* whoever changes it owns it from then on, also where the text is the same; and
                    * deletes only what is owned, else nothing */
+    struct str directory; /* with `claims`: where the owner has it from; others' are not deleted */
 };
 
 enum policy_effect { POLICY_UNCHANGED, POLICY_UPDATED, POLICY_CREATED, POLICY_DELETED };
@@ -62,10 +65,15 @@ struct policy_step {
 };
 enum err policy_store_apply(struct store *s, struct policy_step *steps, size_t count,
                             const struct actor *by, struct fault *f);
-/* The names of what `principal` was the last to change. */
-enum err policy_store_owned(struct store *s, struct str tenant, struct str principal,
-                            void (*each)(void *context, struct str name), void *context,
-                            struct fault *f);
+/* A tenant's policies without their texts, by name. */
+struct policy_row {
+    struct str name, digest, updated_by, directory;
+    bool is_active;
+    uint64_t revision; /* of the store, when it last changed */
+};
+enum err policy_store_rows(struct store *s, struct str tenant,
+                           void (*each)(void *context, const struct policy_row *row), void *context,
+                           struct fault *f);
 
 /* {…policy}; its entity tag. ERR_NOT_FOUND. */
 enum err policy_store_get(struct store *s, struct str tenant, struct str name, struct buf *out,

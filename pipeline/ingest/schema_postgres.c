@@ -141,9 +141,13 @@ static const char step_1_no_identity[] =
     "CREATE INDEX ids_event_id ON ids (event_id);"
     "CREATE INDEX ids_source ON ids (node, journal, seq) WHERE node IS NOT NULL;";
 
+/* Which directory of policies put a document there (policy_store.h). */
+static const char step_4[] = "ALTER TABLE policies ADD COLUMN directory text COLLATE \"C\";";
+
 /* Steps 2 and 3 came before there was a PostgreSQL store: they are in the first. */
 const struct schema_step schema_postgres[SCHEMA_NEWEST] = {
     {step_1, step_1_identity, step_1_no_identity},
     {"", NULL, NULL},
     {"", NULL, NULL},
+    {step_4, NULL, NULL},
 };

@@ -132,8 +132,12 @@ static const char step_3[] =
     "CREATE TABLE dropped (node TEXT NOT NULL, journal TEXT NOT NULL, before_seq INTEGER NOT NULL,"
     " PRIMARY KEY (node, journal)) WITHOUT ROWID;";
 
+/* Which directory of policies put a document there (policy_store.h). */
+static const char step_4[] = "ALTER TABLE policies ADD COLUMN directory TEXT;";
+
 const struct schema_step schema_sqlite[SCHEMA_NEWEST] = {
     {step_1, step_1_identity, step_1_no_identity},
     {step_2, NULL, NULL},
     {step_3, NULL, NULL},
+    {step_4, NULL, NULL},
 };

@@ -1,3 +1,4 @@
+/* login.c - secrets from their files to the client library, and its complaints to people. */
 #include "pipeline/topic/login.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* trouble.c - the client library's complaints, with what to do about them.
  *
  * Its sentences name its own settings, say one thing of every certificate that it refuses, and hide a
- * wrong protocol behind a connection that was ended. A hint is chosen by what was seen (the certificate), then
+ * wrong protocol behind a connection that was ended, or behind brokers that are down. A hint is chosen by what was seen (the certificate), then
  * by words of the sentence; it comes first, since a long sentence is cut. */
 #include <stdio.h>
 
@@ -35,6 +35,7 @@ static const char *of_words(const char *reason, int library)
         {"security.protocol", "look at kafka.security"},
         {"SSL handshake failed", "TLS did not come about; is this a port for TLS? Look at kafka.security"},
         {"SSL transport error", "the broker ends the connection; does it want a login? Look at kafka.security"},
+        {"brokers are down", "no broker answers: look at kafka.brokers; where they are up, look at kafka.security"},
         {"ssl.ca.location", "kafka.ca_file cannot be used: it must be a readable PEM file"},
     };
     if (strstr(reason, "mechanism SCRAM") != NULL && library < LIBRARY_OF_SCRAM)

@@ -169,27 +169,6 @@ static bool read_scope(const struct reading *r, struct policy_request *q)
 
 /* ---- resource ---- */
 
-static struct json *text_node(struct arena *arena, struct str key, struct str text)
-{
-    struct json *v = arena_new(arena, struct json);
-    if (v != NULL) *v = (struct json){.type = JSON_STRING, .key = key, .string = text};
-    return v;
-}
-
-/* "type:id" as the object that conditions see. */
-static const struct json *object_of_text(struct arena *arena, struct str text)
-{
-    size_t colon = str_find(text, ':');
-    bool has_type = colon < text.size;
-    struct json *object = arena_new(arena, struct json);
-    struct json *id = text_node(arena, STR("id"), has_type ? str_skip(text, colon + 1) : text);
-    struct json *type = has_type ? text_node(arena, STR("type"), str_of(text.bytes, colon)) : NULL;
-    if (object == NULL || id == NULL || (has_type && type == NULL)) return NULL;
-    id->next = type;
-    *object = (struct json){.type = JSON_OBJECT, .child = id, .count = has_type ? 2 : 1};
-    return object;
-}
-
 /* An event has the properties apart. */
 static const struct json *with_properties(struct arena *arena, const struct json *object,
                                           const struct json *properties)
@@ -216,18 +195,9 @@ static bool read_resource(const struct reading *r, struct policy_request *q)
                   "resource: has to be \"type:id\" or an object");
         return false;
     }
-    q->resource_object = json_is_string(v) ? object_of_text(r->arena, v->string) : v;
-    if (q->resource_object != NULL && json_is_object(properties))
-        q->resource_object = with_properties(r->arena, q->resource_object, properties);
-    if (q->resource_object == NULL) return no_memory(r);
-    struct str type = json_text(q->resource_object, STR("type")),
-               id = json_text(q->resource_object, STR("id"));
-    if (str_is_absent(type) && str_is_absent(id)) return true;
-    q->resource_partial = str_is_empty(type) || str_is_empty(id);
-    q->resource = id;
-    if (!str_is_absent(type))
-        q->resource = arena_printf(r->arena, "%.*s:%.*s", STR_FORMAT(type), STR_FORMAT(id));
-    return !str_is_absent(q->resource) || no_memory(r);
+    const struct json *object = json_is_string(v) ? policy_resource_of_text(v->string, r->arena) : v;
+    if (object != NULL && json_is_object(properties)) object = with_properties(r->arena, object, properties);
+    return (object != NULL && policy_name_resource(q, object, r->arena)) || no_memory(r);
 }
 
 /* ---- the whole ---- */

@@ -325,33 +325,13 @@ static bool is_not_string(const struct json *member, enum ask_form form)
 
 /* ---- resource ---- */
 
-static struct json *string_node(struct arena *arena, struct str key, struct str text)
-{
-    struct json *v = arena_new(arena, struct json);
-    if (v == NULL) return NULL;
-    v->type = JSON_STRING;
-    v->key = key;
-    v->string = text;
-    return v;
-}
-
 /* "type:id", or "id". */
 static enum err resource_from_text(const struct reader *r, struct json *v, struct ask *ret)
 {
-    struct arena *arena = r->from->arena;
-    struct str text = v->string;
-    if (text.size == 0) return refuse(r, ERR_OUT_OF_RANGE, MEMBER_RESOURCE, false, "must not be empty");
-    size_t colon = str_find(text, ':');
-    bool has_type = colon < text.size;
-    struct json *object = arena_new(arena, struct json);
-    struct json *id = string_node(arena, STR("id"), has_type ? str_skip(text, colon + 1) : text);
-    struct json *type = has_type ? string_node(arena, STR("type"), str_of(text.bytes, colon)) : NULL;
-    if (object == NULL || id == NULL || (has_type && type == NULL)) return fault_plain(r->fault, ERR_BODY_TOO_LARGE);
-    object->type = JSON_OBJECT;
+    if (v->string.size == 0) return refuse(r, ERR_OUT_OF_RANGE, MEMBER_RESOURCE, false, "must not be empty");
+    struct json *object = policy_resource_of_text(v->string, r->from->arena);
+    if (object == NULL) return fault_plain(r->fault, ERR_BODY_TOO_LARGE);
     object->raw = v->raw;
-    object->child = id;
-    object->count = has_type ? 2 : 1;
-    id->next = type;
     ret->resource = object;
     return ERR_OK;
 }
@@ -413,23 +393,9 @@ static enum err read_resource(const struct reader *r, struct ask *ret)
     err = check_resource_strings(r, ret->resource);
     if (err != ERR_OK) return err;
 
-    ret->policy.resource_object = v->type == JSON_STRING ? ret->resource : v;
-    struct str type = json_text(ret->resource, STR("type")), id = json_text(ret->resource, STR("id"));
-    if (str_is_absent(type) && str_is_absent(id)) return ERR_OK;
-    ret->policy.resource_partial = str_is_empty(type) || str_is_empty(id);
-    if (str_is_absent(type)) {
-        ret->policy.resource = id;
-        return ERR_OK;
-    }
-    size_t size = type.size + 1 + id.size;
-    char *bytes = arena_bytes(r->from->arena, size);
-    if (bytes == NULL) return fault_plain(r->fault, ERR_BODY_TOO_LARGE);
-    struct buf b = buf_over(bytes, size);
-    buf_put(&b, type);
-    buf_put_byte(&b, ':');
-    buf_put(&b, id);
-    ret->policy.resource = buf_view(&b);
-    return ERR_OK;
+    const struct json *object = v->type == JSON_STRING ? ret->resource : v;
+    if (policy_name_resource(&ret->policy, object, r->from->arena)) return ERR_OK;
+    return fault_plain(r->fault, ERR_BODY_TOO_LARGE);
 }
 
 /* ---- who ---- */

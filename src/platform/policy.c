@@ -153,14 +153,16 @@ static enum err policy_job(struct job *j, const struct http_exchange *x, const s
     return ERR_OK;
 }
 
-/* The same for a change: not of what a file of policies.dir puts in force. */
+/* The same for a change: not of what a file of policies.dir puts in force, neither as the reactor
+ * knows it now nor as the writer finds it then. */
 static enum err policy_change_job(struct job *j, const struct http_exchange *x,
-                                  const struct json *body)
+                                  const struct json *body, bool deletes)
 {
     enum err err = policy_job(j, x, body);
-    const struct policy_detail *d = j->detail;
-    return err == ERR_OK ? watch_permits(j->platform->watch, j->tenant, d->change.name, &j->fault)
-                         : err;
+    struct policy_detail *d = j->detail;
+    if (err != ERR_OK) return err;
+    return watch_permits(j->platform->watch, j->tenant, d->change.name, deletes,
+                         &d->change.condition, &j->fault);
 }
 
 /* Sends the job, or refuses where making it failed. */
@@ -224,7 +226,7 @@ void policy_put_handle(void *context, struct http_exchange *x)
     bool dry_run = false;
     enum err err = api_body(x, &body, &j->fault);
     if (err == ERR_OK) err = api_flag(x, STR("dry_run"), &dry_run, &j->fault);
-    if (err == ERR_OK) err = dry_run ? policy_job(j, x, body) : policy_change_job(j, x, body);
+    if (err == ERR_OK) err = dry_run ? policy_job(j, x, body) : policy_change_job(j, x, body, false);
     if (err == ERR_OK) err = read_put(j, j->detail, body);
     if (err == ERR_OK) ((struct policy_detail *)j->detail)->change.dry_run = dry_run;
     j->done = put_checked;
@@ -291,7 +293,7 @@ void policy_rollback_handle(void *context, struct http_exchange *x)
     struct job *j = job_create(p, x, rollback_check);
     struct json *body;
     enum err err = api_body(x, &body, &j->fault);
-    if (err == ERR_OK) err = policy_change_job(j, x, body);
+    if (err == ERR_OK) err = policy_change_job(j, x, body, false);
     if (err == ERR_OK) err = read_version(j, body);
     j->done = rollback_checked;
     send_or_refuse(j, x, err, QUEUE_READER);
@@ -313,7 +315,7 @@ static void delete_work(struct job *j, struct store *s)
 void policy_delete_handle(void *context, struct http_exchange *x)
 {
     struct job *j = job_create(context, x, delete_work);
-    send_or_refuse(j, x, policy_change_job(j, x, NULL), QUEUE_WRITER);
+    send_or_refuse(j, x, policy_change_job(j, x, NULL, true), QUEUE_WRITER);
 }
 
 /* ---- reading ---- */

@@ -9,6 +9,7 @@
 #include "platform/watch.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/inotify.h>
@@ -22,19 +23,22 @@
 enum {
     COMPANY_MS = 100, /* changes come in swarms */
     AGAIN_MS = 150,   /* until something is old enough */
+    HOST_MAX = 256,
 };
 
 struct watch {
     struct platform *platform;
     struct str tenant;
+    struct str directory; /* a view of: */
+    char directory_text[PATH_MAX + HOST_MAX];
     struct watch_known known;
     struct loop_fd notices;
     struct loop_timer timer;
     int descriptor;       /* of inotify; -1: none, then only time tells */
     int mark;             /* the directory's; -1: none */
     bool is_under_way;
-    bool is_told;         /* of a change since the look under way began */
-    char health[512];
+    bool is_told;         /* of a change since the last look began */
+    char health[1024];
 };
 
 static void look(struct loop_timer *t);
@@ -42,6 +46,21 @@ static void look(struct loop_timer *t);
 static void look_in(struct watch *w, uint64_t ms)
 {
     if (!w->platform->draining) loop_timer_start(w->platform->loop, &w->timer, ms, look);
+}
+
+/* Only the first of a swarm starts the timer: one that does not end must not put the look off. */
+static void told(struct watch *w)
+{
+    if (w->is_told) return;
+    w->is_told = true;
+    if (!w->is_under_way) look_in(w, COMPANY_MS);
+}
+
+/* What fails may be mended by a change of our own (a DELETE). */
+void watch_store_moved(struct watch *w, bool by_others)
+{
+    if (w == NULL) return;
+    if (by_others || w->known.failure[0] != '\0' || w->known.strangers[0] != '\0') told(w);
 }
 
 /* ---- notices ---- */
@@ -52,8 +71,7 @@ static void noticed(struct loop_fd *f, int events)
     _Alignas(struct inotify_event) char bytes[4096];
     (void)events;
     while (read(w->descriptor, bytes, sizeof bytes) > 0) continue;
-    w->is_told = true;
-    if (!w->is_under_way) look_in(w, COMPANY_MS);
+    told(w);
 }
 
 /* The directory may have become another one (a link that was turned): the same one keeps its mark. */
@@ -94,6 +112,7 @@ static void write_health(struct watch *w)
     struct buf b = buf_over(w->health, sizeof w->health - 64);
     size_t count = refused_count(k), told = 0;
     if (k->failure[0] != '\0') buf_printf(&b, "%s", k->failure);
+    if (k->strangers[0] != '\0') buf_printf(&b, "%s%s", b.size > 0 ? "; " : "", k->strangers);
     if (count > 0)
         buf_printf(&b, "%s%zu file%s not in force as %s: ", b.size > 0 ? "; " : "", count,
                    count == 1 ? " is" : "s are", count == 1 ? "it is there" : "they are there");
@@ -128,9 +147,12 @@ bool watch_is_ready(const struct watch *w) { return w == NULL || w->known.is_com
 
 /* ---- what the API may change ---- */
 
-enum err watch_permits(const struct watch *w, struct str tenant, struct str name, struct fault *f)
+enum err watch_permits(const struct watch *w, struct str tenant, struct str name, bool deletes,
+                       struct policy_condition *c, struct fault *f)
 {
     if (w == NULL || !str_equal(tenant, w->tenant)) return ERR_OK;
+    c->not_of = STR(WATCH_PRINCIPAL);
+    c->seen = w->known.revision;
     if (!w->known.is_complete)
         return fault_set(f, ERR_STARTING, "", "policies.dir has not been looked through yet");
     for (size_t i = 0; i < w->known.file_count; i++)
@@ -138,10 +160,10 @@ enum err watch_permits(const struct watch *w, struct str tenant, struct str name
             return fault_set(f, ERR_WATCHED_POLICY, "",
                              "the policy %.*s comes from the file %s of policies.dir: change it there",
                              STR_FORMAT(name), w->known.files[i].file);
-    for (size_t i = 0; i < w->known.owned_count; i++)
+    for (size_t i = 0; i < w->known.owned_count && !deletes; i++)
         if (str_equal(str_from(w->known.owned[i].name), name))
             return fault_set(f, ERR_WATCHED_POLICY, "",
-                             "the policy %.*s came from policies.dir, and is about to go with its file",
+                             "the policy %.*s came from policies.dir: put its file back, or delete it first",
                              STR_FORMAT(name));
     return ERR_OK;
 }
@@ -174,8 +196,11 @@ static void look_done(struct job *j)
     struct watch *w = j->platform->watch;
     struct watch_known old = w->known;
     bool failed = s->after.failure[0] != '\0', again = s->again;
+    bool strange = s->after.strangers[0] != '\0';
     if (failed && strcmp(old.failure, s->after.failure) != 0)
         log_line(LOG_ERROR, "policies_dir", "why", s->after.failure, NULL);
+    if (strange && strcmp(old.strangers, s->after.strangers) != 0)
+        log_line(LOG_WARNING, "policies_dir", "why", s->after.strangers, NULL);
     w->known = s->after;
     s->after = old;
     w->is_under_way = false;
@@ -205,7 +230,12 @@ static void look_back(struct job *j)
     }
     j->done = look_done;
     j->work = store_work;
-    if (s->step_count == 0 || !job_queue(j, QUEUE_WRITER)) look_done(j);
+    if (s->step_count > 0) {
+        if (job_queue(j, QUEUE_WRITER)) return;
+        watch_scan_refuse(s, "too many changes wait for the store already");
+        s->again = true;
+    }
+    look_done(j);
 }
 
 static void look_work(struct job *j, struct store *store) { watch_scan_run(j->detail, store); }
@@ -220,8 +250,9 @@ static void look(struct loop_timer *t)
     mark_directory(w);
     s->path = w->platform->config->policies_dir;
     s->tenant = w->tenant;
-    s->now_ms = loop_now_ms(w->platform->loop) + 1;
-    s->wall_ns = world_wall_ns();
+    s->directory = w->directory;
+    s->wall_ns = world_wall_ns;
+    s->monotonic_ns = world_monotonic_ns;
     j->actor.principal = STR(WATCH_PRINCIPAL);
     j->done = look_back;
     copy_known(&w->known, &s->before);
@@ -234,6 +265,20 @@ static void look(struct loop_timer *t)
 }
 
 /* ---- life ---- */
+
+/* The directory's name in the store: on a server, where platforms of several machines meet, with the
+ * machine's. The path as it is configured, since links in it are turned. */
+static void name_directory(struct watch *w)
+{
+    const char *path = w->platform->config->policies_dir;
+    char host[HOST_MAX] = "", here[PATH_MAX] = "";
+    if (store_is_address(platform_store(w->platform->config)) && gethostname(host, sizeof host - 2) == 0)
+        memcpy(host + strlen(host), ":", 2);
+    if (path[0] != '/' && getcwd(here, sizeof here - 1) != NULL) memcpy(here + strlen(here), "/", 2);
+    struct buf b = buf_over(w->directory_text, sizeof w->directory_text);
+    buf_printf(&b, "%s%s%s", host, here, path);
+    w->directory = buf_view(&b);
+}
 
 enum err watch_create(struct platform *p, struct watch **ret, struct fault *f)
 {
@@ -251,6 +296,7 @@ enum err watch_create(struct platform *p, struct watch **ret, struct fault *f)
     check(w != NULL);
     w->platform = p;
     w->tenant = tenant;
+    name_directory(w);
     publish(w);
     start_notices(w);
     look_in(w, 0);

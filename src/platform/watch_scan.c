@@ -2,7 +2,8 @@
  *
  * Only what has another sign (device, inode, size, times) than when it was last read is read. A
  * file that changes while it is read, or has changed a moment ago, is left for the next look: half a
- * document can be valid and looser than the whole. Opening never waits (a FIFO) and reading is
+ * document can be valid and looser than the whole. What a moment ago is goes by the clock as it stands
+ * beside each stat: a look may wait for long before it begins, and last for long. Opening never waits (a FIFO) and reading is
  * bounded, whatever stands in the directory. */
 #include "platform/watch_scan.h"
 
@@ -17,19 +18,9 @@
 
 #include "base/check.h"
 #include "base/log.h"
-#include "crypto/crypto.h"
-#include "platform/watch.h"
 #include "policy/policy.h"
 
 enum { ENTRIES_MAX = 100000, LOGGED_MAX = 10 /* problems of one file */ };
-
-/* What a step's texts are views of. */
-struct watch_load {
-    char digest[SHA256_HEX];
-    char *content;
-    size_t file; /* of after.files; SIZE_MAX: a deletion */
-    char name[WATCH_NAME_MAX + 1];
-};
 
 /* ---- problems ---- */
 
@@ -148,14 +139,16 @@ static bool same_sign(const struct watch_sign *a, const struct watch_sign *b)
     return memcmp(a, b, sizeof *a) == 0;
 }
 
-/* A time ahead of ours is another machine's: nothing can be said of its age. */
-static bool is_young(const struct watch_sign *sign, uint64_t wall_ns)
+/* A time that is far ahead of ours is another machine's: nothing can be said of its age. */
+static bool is_young(const struct watch_scan *s, const struct watch_sign *sign)
 {
     uint64_t newest = sign->modified_ns > sign->changed_ns ? sign->modified_ns : sign->changed_ns;
-    return newest <= wall_ns && wall_ns - newest < (uint64_t)WATCH_SETTLE_MS * 1000000;
+    uint64_t now_ns = s->wall_ns();
+    if (newest > now_ns) return newest - now_ns < (uint64_t)WATCH_AHEAD_MS * 1000000;
+    return now_ns - newest < (uint64_t)WATCH_SETTLE_MS * 1000000;
 }
 
-enum reading { READ_ALL, READ_FAILED, READ_CHANGED };
+enum reading { READ_ALL, READ_FAILED, READ_CHANGED, READ_YOUNG };
 
 /* The file's bytes, to be freed. */
 static enum reading read_bytes(struct watch_file *f, int fd, char **ret, size_t *ret_size)
@@ -218,6 +211,7 @@ static void add_step(struct watch_scan *s, struct policy_step step, struct watch
     p->change.tenant = s->tenant;
     p->change.name = str_from(l->name);
     p->change.claims = true;
+    p->change.directory = s->directory;
     if (!step.deletes) p->change.digest = str_of(l->digest, SHA256_HEX);
 }
 
@@ -229,11 +223,12 @@ static void check_document(struct watch_scan *s, struct watch_file *f,
     struct policy_problems problems = {0};
     struct str text = str_of(bytes, size);
     enum err err = policy_load(str_from(f->name), text, &d, &problems);
-    f->is_read = true;
+    f->is_read = f->has_reading = true;
     if (err == ERR_OK) {
         struct watch_load load = {.content = bytes, .file = (size_t)(f - s->after.files)};
         memcpy(load.name, f->name, sizeof load.name);
         sha256_write_hex(policy_document_digest(d), load.digest);
+        memcpy(f->digest, load.digest, sizeof load.digest);
         add_step(s, (struct policy_step){.change = {.content = text,
                                                     .is_json = policy_document_is_json(d),
                                                     .has_active = true,
@@ -259,6 +254,45 @@ static void check_document(struct watch_scan *s, struct watch_file *f,
                     policy_problem_short(&problems.list[i]));
 }
 
+/* For the next look, with what was known of it. One that never settles is told: what is in force in
+ * its stead would stay so unseen. */
+static void put_off(struct watch_scan *s, struct watch_file *f, const struct watch_file *before,
+                    enum reading why)
+{
+    unsigned tries = before == NULL ? 1 : before->tries + 1;
+    if (before != NULL) *f = *before;
+    f->is_read = false;
+    f->tries = tries < WATCH_TRIES ? tries : WATCH_TRIES;
+    s->again |= why == READ_YOUNG || tries < WATCH_TRIES;
+    s->skipped |= !f->has_reading && tries < WATCH_TRIES;
+    if (tries < WATCH_TRIES) return;
+    if (why == READ_YOUNG)
+        refuse_file(f, "changes again and again: it is read when it was left alone for %d ms",
+                    WATCH_SETTLE_MS);
+    else
+        refuse_file(f, "cannot be read whole: its size is not what is read from it, or it changes "
+                       "again and again; put a plain file there");
+    if (is_news(f, before)) log_problem(f, 0, 0, "", f->message);
+}
+
+/* What was read of it before still holds. False: it is not in force, and has to be read again. */
+static bool keep_read(struct watch_scan *s, struct watch_file *f, const struct watch_file *before)
+{
+    bool was_valid = before->problems == 0 || before->is_overridden;
+    enum watch_match match = was_valid ? watch_match(s, before) : WATCH_IN_FORCE;
+    if (match == WATCH_MISSING) return false;
+    *f = *before;
+    if (!was_valid) return true;
+    f->is_overridden = match == WATCH_OVERRIDDEN;
+    f->problems = 0;
+    f->message[0] = '\0';
+    if (match == WATCH_IN_FORCE) return true;
+    refuse_file(f, "is not in force: another directory's file for the policy %s came into force after "
+                   "it; make them the same", f->name);
+    if (is_news(f, before)) log_problem(f, 0, 0, "", f->message);
+    return true;
+}
+
 /* As it was found before, where nothing has changed; false: it has to be read. */
 static bool keep_known(struct watch_scan *s, struct watch_file *f, const struct watch_file *before,
                        int directory)
@@ -266,11 +300,10 @@ static bool keep_known(struct watch_scan *s, struct watch_file *f, const struct 
     struct stat about;
     if (fstatat(directory, f->file, &about, 0) != 0) return false; /* opening it says why */
     struct watch_sign sign = sign_of(&about);
-    bool same = before != NULL && before->is_read && same_sign(&sign, &before->sign);
-    if (!same && !is_young(&sign, s->wall_ns)) return false;
-    if (before != NULL) *f = *before;
-    if (!same) f->is_read = false;
-    s->again |= !same;
+    if (before != NULL && before->is_read && same_sign(&sign, &before->sign))
+        return keep_read(s, f, before);
+    if (!is_young(s, &sign)) return false;
+    put_off(s, f, before, READ_YOUNG);
     return true;
 }
 
@@ -287,15 +320,17 @@ static void look_at(struct watch_scan *s, struct watch_file *f, int directory, s
         return;
     }
     int fd = open_file(f, directory, f->file);
-    enum reading reading = fd < 0 ? READ_FAILED : read_bytes(f, fd, &bytes, &size);
-    if (fd >= 0) close(fd);
+    enum reading reading = READ_FAILED;
+    if (fd >= 0) {
+        /* It may have changed since it was looked at by its name. */
+        reading = is_young(s, &f->sign) ? READ_YOUNG : read_bytes(f, fd, &bytes, &size);
+        close(fd);
+    }
     if (reading == READ_ALL) {
         *bytes_read += size;
         check_document(s, f, before, bytes, size);
-    } else if (reading == READ_CHANGED) {
-        if (before != NULL) *f = *before;
-        f->is_read = false;
-        s->again = true;
+    } else if (reading != READ_FAILED) {
+        put_off(s, f, before, reading);
     } else if (is_news(f, before)) {
         log_problem(f, 0, 0, "", f->message);
     }
@@ -368,36 +403,35 @@ static bool has_file(struct watch_file *const *list, size_t count, const char *n
     return false;
 }
 
-static void add_owned(struct watch_known *k, const char *name)
-{
-    for (size_t i = 0; i < k->owned_count; i++)
-        if (strcmp(k->owned[i].name, name) == 0) return;
-    if (k->owned_count == 2 * WATCH_FILES_MAX) return;
-    snprintf(k->owned[k->owned_count++].name, WATCH_NAME_MAX + 1, "%s", name);
-}
-
-static void own_from_store(void *context, struct str name)
-{
-    char text[WATCH_NAME_MAX + 1];
-    if (name.size > WATCH_NAME_MAX) return;
-    snprintf(text, sizeof text, "%.*s", STR_FORMAT(name));
-    add_owned(context, text);
-}
-
-/* Of what is owned and has no file any more. */
-static void find_gone(struct watch_scan *s)
+/* A directory without any document is one that is not mounted, as far as can be known, and what it
+ * has put in force may be what denies. Whoever means it says so by DELETE. */
+static bool is_hollow(struct watch_scan *s)
 {
     struct watch_known *k = &s->after;
-    size_t count;
-    struct watch_file **list = by_name(k, &count);
+    if (k->file_count > 0 || k->owned_count == 0) return false;
+    for (size_t i = 0; i < k->owned_count; i++) k->owned[i].gone_ms = 0;
+    k->is_stale = true; /* strangers were not looked for */
+    snprintf(k->failure, sizeof k->failure,
+             "%.200s holds no document: what came from it stays in force (%zu polic%s) until there is "
+             "one, or DELETE", s->path, k->owned_count, k->owned_count == 1 ? "y" : "ies");
+    return true;
+}
+
+/* Of what is owned and has no file any more. The time that it was gone ends before the directory
+ * was read and begins after it: it may be back in between. */
+static void find_gone(struct watch_scan *s, struct watch_file *const *list, size_t count,
+                      uint64_t started_ms, uint64_t listed_ms)
+{
+    struct watch_known *k = &s->after;
     for (size_t i = 0; i < k->owned_count; i++) {
         struct watch_owned *o = &k->owned[i];
         if (has_file(list, count, o->name)) {
             o->gone_ms = 0;
             continue;
         }
-        if (o->gone_ms == 0) o->gone_ms = s->now_ms;
-        if (s->now_ms - o->gone_ms < WATCH_REMOVAL_MS) {
+        bool is_new = o->gone_ms == 0;
+        if (is_new) o->gone_ms = listed_ms;
+        if (is_new || started_ms < o->gone_ms + WATCH_REMOVAL_MS) {
             s->again = true;
             continue;
         }
@@ -405,24 +439,45 @@ static void find_gone(struct watch_scan *s)
         memcpy(load.name, o->name, sizeof load.name);
         add_step(s, (struct policy_step){.deletes = true}, load);
     }
+}
+
+/* What other directories have put in force (an older one of this platform, or another platform's)
+ * is theirs to delete, and somebody has to know that it is there. */
+static void find_strangers(struct watch_scan *s, struct watch_file *const *list, size_t count)
+{
+    struct buf b = buf_over(s->after.strangers, sizeof s->after.strangers - 1);
+    size_t told = 0, strangers = 0;
+    if (!s->is_compared) {
+        memcpy(s->after.strangers, s->before.strangers, sizeof s->after.strangers);
+        return;
+    }
+    for (size_t i = 0; i < s->row_count; i++) {
+        const struct watch_row *row = &s->rows[i];
+        strangers += row->is_of_file && !row->is_of_here && !has_file(list, count, row->name);
+    }
+    if (strangers == 0) return;
+    buf_printf(&b, "%zu polic%s in force from another directory and without a file here: ", strangers,
+               strangers == 1 ? "y is" : "ies are");
+    for (size_t i = 0; i < s->row_count && told < 3; i++) {
+        const struct watch_row *row = &s->rows[i];
+        if (!row->is_of_file || row->is_of_here || has_file(list, count, row->name)) continue;
+        buf_printf(&b, "%s%s", told++ == 0 ? "" : ", ", row->name);
+    }
+    if (strangers > told) buf_put_literal(&b, ", …");
+    s->after.strangers[b.size] = '\0';
+}
+
+static void find_fileless(struct watch_scan *s, uint64_t started_ms, uint64_t listed_ms)
+{
+    size_t count;
+    if (is_hollow(s)) return;
+    struct watch_file **list = by_name(&s->after, &count);
+    find_gone(s, list, count, started_ms, listed_ms);
+    find_strangers(s, list, count);
     free(list);
 }
 
 /* ---- the look ---- */
-
-static bool take_owned(struct watch_scan *s, struct store *store)
-{
-    struct watch_known *k = &s->after;
-    struct fault f;
-    k->owned = calloc(2 * WATCH_FILES_MAX, sizeof *k->owned);
-    check(k->owned != NULL);
-    for (size_t i = 0; i < s->before.owned_count; i++) k->owned[k->owned_count++] = s->before.owned[i];
-    if (s->before.is_complete) return true;
-    if (policy_store_owned(store, s->tenant, STR(WATCH_PRINCIPAL), own_from_store, k, &f) == ERR_OK)
-        return true;
-    snprintf(k->failure, sizeof k->failure, "the store cannot be read: %.300s", f.text);
-    return false;
-}
 
 /* Nothing is known of the directory now: all stays as it was. */
 static void keep_all(struct watch_scan *s)
@@ -434,8 +489,13 @@ static void keep_all(struct watch_scan *s)
     k->file_count = s->before.file_count;
     for (size_t i = 0; i < k->file_count; i++) k->files[i] = s->before.files[i];
     k->is_complete = s->before.is_complete;
+    k->is_stale = true;
+    memcpy(k->strangers, s->before.strangers, sizeof k->strangers);
     for (size_t i = 0; i < k->owned_count; i++) k->owned[i].gone_ms = 0;
 }
+
+/* Milliseconds, never 0. */
+static uint64_t now_ms(const struct watch_scan *s) { return s->monotonic_ns() / 1000000 + 1; }
 
 void watch_scan_run(struct watch_scan *s, struct store *store)
 {
@@ -444,64 +504,24 @@ void watch_scan_run(struct watch_scan *s, struct store *store)
     s->loads = calloc(room, sizeof *s->loads);
     check(s->steps != NULL && s->loads != NULL);
     DIR *directory = NULL;
-    if (take_owned(s, store)) {
+    if (watch_compare(s, store)) {
         directory = opendir(s->path);
         if (directory == NULL) fail(s, "cannot be opened", errno);
     }
+    uint64_t started_ms = now_ms(s);
     if (directory == NULL || !list_files(s, directory)) {
         keep_all(s);
         if (directory != NULL) closedir(directory);
         return;
     }
+    uint64_t listed_ms = now_ms(s);
     refuse_names(s);
     for (size_t i = 0; i < s->after.file_count; i++)
         if (s->after.files[i].problems == 0)
             look_at(s, &s->after.files[i], dirfd(directory), &bytes_read);
     closedir(directory);
-    find_gone(s);
-    s->after.is_complete = s->before.is_complete || !s->too_much;
-}
-
-/* ---- in force ---- */
-
-static void log_change(const struct policy_step *p, const struct watch_load *l)
-{
-    static const char *const effects[] = {"unchanged", "updated", "created", "deleted"};
-    char version[24];
-    snprintf(version, sizeof version, "%llu", (unsigned long long)p->result.version);
-    if (p->result.effect == POLICY_UNCHANGED) return;
-    log_line(LOG_INFO, "policy_file_in_force", "policy", l->name, "effect", effects[p->result.effect],
-             "version", version, NULL);
-}
-
-static void disown(struct watch_known *k, const char *name)
-{
-    for (size_t i = 0; i < k->owned_count; i++) {
-        if (strcmp(k->owned[i].name, name) != 0) continue;
-        k->owned[i] = k->owned[--k->owned_count];
-        return;
-    }
-}
-
-void watch_scan_apply(struct watch_scan *s, struct store *store, const struct actor *by)
-{
-    struct fault f;
-    if (s->step_count == 0) return;
-    enum err err = policy_store_apply(store, s->steps, s->step_count, by, &f);
-    for (size_t i = 0; i < s->step_count; i++) {
-        struct watch_load *l = &s->loads[i];
-        if (err != ERR_OK && l->file != SIZE_MAX) s->after.files[l->file].is_read = false;
-        if (err != ERR_OK) continue;
-        log_change(&s->steps[i], l);
-        if (s->steps[i].deletes)
-            disown(&s->after, l->name);
-        else
-            add_owned(&s->after, l->name);
-    }
-    if (err == ERR_OK) return;
-    for (size_t i = 0; i < s->step_count; i++) s->steps[i].result = (struct policy_result){0};
-    snprintf(s->after.failure, sizeof s->after.failure, "changes cannot be stored: %.300s", f.text);
-    s->after.is_complete = s->before.is_complete;
+    find_fileless(s, started_ms, listed_ms);
+    s->after.is_complete = s->before.is_complete || (!s->too_much && !s->skipped);
 }
 
 void watch_known_fini(struct watch_known *k)
@@ -516,4 +536,5 @@ void watch_scan_fini(struct watch_scan *s)
     for (size_t i = 0; i < s->step_count; i++) free(s->loads[i].content);
     free(s->steps);
     free(s->loads);
+    free(s->rows);
 }

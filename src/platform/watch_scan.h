@@ -1,4 +1,5 @@
-/* watch_scan.h - one look through policies.dir; between watch.c and watch_scan.c only.
+/* watch_scan.h - one look through policies.dir; between watch.c, watch_scan.c (the directory) and
+ * watch_force.c (what is in force) only.
  *
  * A look takes what was known before and gives what is known after it, with the changes that make
  * the store say the same. It owns both until it is ended. */
@@ -6,6 +7,7 @@
 #define PLATFORM_WATCH_SCAN_H
 
 #include "base/limits.h"
+#include "crypto/crypto.h"
 #include "pipeline/ingest/policy_store.h"
 
 enum {
@@ -13,6 +15,8 @@ enum {
     WATCH_FILES_MAX = LIMIT_POLICIES_PER_TENANT,  /* more cannot be in force */
     WATCH_SETTLE_MS = 200,                        /* a file has to be left alone for so long */
     WATCH_REMOVAL_MS = 1000,                      /* and be gone for so long */
+    WATCH_AHEAD_MS = 5000,                        /* a file's time so far ahead of ours is young too */
+    WATCH_TRIES = 20,                             /* looks that find a file unsettled: then it is told */
     WATCH_BYTES_MAX = 16 << 20,                   /* read in one look; the rest in the next */
 };
 
@@ -26,6 +30,11 @@ struct watch_file {
     char name[WATCH_NAME_MAX + 1]; /* of the policy; "": the file's name is none */
     struct watch_sign sign;
     bool is_read;                  /* `sign` is of what was read last, which need not be read again */
+    bool has_reading;              /* some state of it was read, and stored where it was valid */
+    bool is_overridden;            /* its problem: another directory's text is in force */
+    unsigned tries;                /* looks in a row that found it too young, or changing */
+    char digest[SHA256_HEX];       /* of what was read last */
+    uint64_t revision;             /* of the store, when that came into force */
     size_t problems;               /* 0: what is there is in force, or about to be */
     unsigned line, column;         /* of the first; 0: of the whole file */
     char message[384];             /* the first one's */
@@ -43,26 +52,67 @@ struct watch_known {
     size_t file_count;
     struct watch_owned *owned;
     size_t owned_count;
-    char failure[384]; /* of the directory as a whole; "": none */
+    uint64_t revision;  /* of the store, when the files were compared with what is in force */
+    bool is_stale;      /* they have to be compared again whatever the revision */
+    char failure[384];  /* of the directory as a whole; "": none */
+    char strangers[384]; /* policies that another directory has put there, without a file here */
+};
+
+/* A policy in force, of whoever's making. */
+struct watch_row {
+    char name[WATCH_NAME_MAX + 1];
+    char digest[SHA256_HEX];
+    bool is_of_file; /* some directory's */
+    bool is_of_here; /* this one's */
+    bool is_active;
+    uint64_t revision;
+};
+
+/* What a step's texts are views of. */
+struct watch_load {
+    char digest[SHA256_HEX];
+    char *content;
+    size_t file; /* of after.files; SIZE_MAX: a deletion */
+    char name[WATCH_NAME_MAX + 1];
 };
 
 struct watch_scan {
     const char *path;
+    struct str directory; /* its name in the store: what is deleted is what came from there */
     struct str tenant;
-    uint64_t now_ms, wall_ns;
+    uint64_t (*wall_ns)(void), (*monotonic_ns)(void);
     struct watch_known before, after;
+    struct watch_row *rows; /* by name, where the store has moved: else what was known is in force */
+    size_t row_count;
+    bool is_compared; /* `rows` is filled */
     struct policy_step *steps;
     struct watch_load *loads; /* beside each step: what it points into */
     size_t step_count;
     bool again;    /* something was too young, or gone for too short a time, or: */
     bool too_much; /* not everything was looked at */
+    bool skipped;  /* something that was never read is too young, or changing */
 };
 
-/* The look itself; blocks. `s` is where the names that are owned already are read, the first time. */
+/* The look itself; blocks. `s` is where it is read what is in force. */
 void watch_scan_run(struct watch_scan *scan, struct store *s);
 /* Puts the steps in force, or says in `after` that they could not be. On the writer. */
 void watch_scan_apply(struct watch_scan *scan, struct store *s, const struct actor *by);
+/* The same where nobody will: it is all to be done again. */
+void watch_scan_refuse(struct watch_scan *scan, const char *why);
 void watch_known_fini(struct watch_known *k);
 void watch_scan_fini(struct watch_scan *scan); /* its steps alone: what is known is taken or freed apart */
+
+/* ---- watch_force.c, for watch_scan.c ---- */
+
+enum watch_match {
+    WATCH_IN_FORCE,
+    WATCH_MISSING,    /* it has to be put again */
+    WATCH_OVERRIDDEN, /* another directory's file came into force since */
+};
+
+/* Fills `rows`, and after.owned: what this directory has put in force. False: with after.failure. */
+bool watch_compare(struct watch_scan *scan, struct store *s);
+/* What has become of a file that was read and valid. */
+enum watch_match watch_match(const struct watch_scan *scan, const struct watch_file *f);
 
 #endif

@@ -243,7 +243,7 @@ static void job_back(struct job *j)
         key_cache_clear(p->api.cache);
         j->keys = NULL;
     }
-    bool changed = j->revision > p->revision;
+    bool changed = j->revision > p->revision, by_others = j->work == NULL;
     if (changed) {
         p->revision = j->revision;
         metric_set(p->sheet, METRIC_PLATFORM_REVISION, p->revision);
@@ -255,6 +255,7 @@ static void job_back(struct job *j)
     else
         job_destroy(j);
     if (changed) follow_changed(p);
+    if (changed || by_others) watch_store_moved(p->watch, by_others);
 }
 
 static void bell_heard(struct loop_bell *b)

@@ -25,6 +25,7 @@ static const struct condition *read_condition_at(struct reader *r, const struct 
     struct cel_problems problems = {0};
     struct condition *c = reader_take(r, sizeof *c);
     if (c == NULL) return NULL;
+    environment.regexes = &r->regexes;
     if (wants_bool) environment.wants = cel_type_bool();
     enum err err = cel_compile(text, &environment, &r->document->arena, &c->program, &problems);
     for (size_t i = 0; i < problems.count; i++) complain_of(r, v, before, &problems.list[i]);
@@ -210,22 +211,26 @@ static const struct json *context_object(struct ballot *b)
 static struct str present(struct str text) { return str_is_absent(text) ? STR("") : text; }
 
 /* The people's roles; agents have none. */
-static struct cel_value roles_value(struct ballot *b)
+static struct cel_value roles_value(struct ballot *b, bool folds)
 {
     if (b->request->kind != SUBJECT_USER || !roles_find(b)) return cel_of_strs(NULL, 0);
+    const bool *has = folds ? b->roles_folding : b->roles_exact;
     struct str *names = arena_array(b->arena, struct str, b->set->role_count + 1);
     size_t count = 0;
     if (names == NULL) b->failed = true;
     for (size_t i = 0; names != NULL && i < b->set->role_count; i++)
-        if (b->roles_exact[i]) names[count++] = b->set->role_names[i];
+        if (has[i]) names[count++] = b->set->role_names[i];
     return cel_of_strs(names, count);
 }
+
+/* Behind the variables: both values of `roles`. */
+enum { ROLES_EXACT = CEL_POLICY_VARIABLES, ROLES_FOLDING, ALL_VARIABLES };
 
 static bool variables_make(struct ballot *b)
 {
     const struct policy_request *q = b->request;
     if (b->variables != NULL) return true;
-    struct cel_value *v = arena_array(b->arena, struct cel_value, CEL_POLICY_VARIABLES);
+    struct cel_value *v = arena_array(b->arena, struct cel_value, ALL_VARIABLES);
     if (v == NULL) return false;
     v[CEL_ACTION] = v[CEL_TOOL] = cel_of_str(present(q->action));
     v[CEL_ARGS] = cel_of_json(q->args);
@@ -242,14 +247,26 @@ static bool variables_make(struct ballot *b)
 }
 
 /* The two that cost something are made when a program reads them. */
-static bool variables_complete(struct ballot *b, const struct cel_program *program)
+static bool variables_complete(struct ballot *b, const struct cel_program *program, bool folds)
 {
     if (!variables_make(b)) return false;
     struct cel_value *v = b->variables;
     if (v[CEL_REQUEST].kind == CEL_ABSENT && cel_program_reads(program, CEL_REQUEST)) v[CEL_REQUEST] = cel_of_json(request_object(b));
-    if (v[CEL_ROLES].kind == CEL_ABSENT && cel_program_reads(program, CEL_ROLES)) v[CEL_ROLES] = roles_value(b);
+    if (!cel_program_reads(program, CEL_ROLES)) return !b->failed;
+    struct cel_value *roles = &v[folds ? ROLES_FOLDING : ROLES_EXACT];
+    if (roles->kind == CEL_ABSENT) *roles = roles_value(b, folds);
+    v[CEL_ROLES] = *roles;
     return !b->failed;
 }
+
+/* Whether the condition of a rule that restricts may come out in another way with exact roles. */
+static bool has_two_answers(struct ballot *b, const struct condition *c)
+{
+    return c->folds && b->request->kind == SUBJECT_USER && cel_program_reads(c->program, CEL_ROLES) &&
+           roles_find(b) && b->roles_differ;
+}
+
+static enum condition_result holds_as(struct ballot *b, const struct condition *c, bool folds, struct str *ret_why);
 
 /* ---- what is told of it ---- */
 
@@ -271,7 +288,8 @@ static struct cel_tracing tracing_of(struct ballot *b)
 
 bool condition_trace(struct ballot *b, const struct condition *c, struct cel_trace *ret)
 {
-    if (!variables_complete(b, c->program)) return false;
+    bool exactly = has_two_answers(b, c) && holds_as(b, c, true, NULL) == CONDITION_FALSE;
+    if (!variables_complete(b, c->program, c->folds && !exactly)) return false;
     struct cel_tracing tracing = tracing_of(b);
     return cel_trace(&tracing, c->text, ret);
 }
@@ -292,15 +310,31 @@ static bool may_name_masked(struct ballot *b, const struct condition *c, struct 
 
 /* ---- with a request ---- */
 
-bool condition_value(struct ballot *b, const struct condition *c, struct cel_value *ret, struct str *ret_why)
+/* Within what the decision has left. */
+static bool run_paid(struct ballot *b, const struct condition *c, struct cel_value *ret)
 {
-    static const struct cel_limits limits = {.cost = CONDITION_COST_MAX};
-    if (!variables_complete(b, c->program)) {
+    uint64_t left = DECISION_COST_MAX - b->spent[b->purse];
+    struct cel_limits limits = {.cost = left < CONDITION_COST_MAX ? left : CONDITION_COST_MAX,
+                                .ret_cost_left = &left};
+    *ret = (struct cel_value){.kind = CEL_ERROR, .form = CEL_FAULT_COST};
+    bool good = limits.cost > 0 && cel_run(c->program, b->variables, b->arena, &limits, ret);
+    b->spent[b->purse] += limits.cost - left;
+    if (!good && limits.cost < CONDITION_COST_MAX && ret->form == CEL_FAULT_COST) b->exhausted[b->purse] = true;
+    return good;
+}
+
+static bool value_as(struct ballot *b, const struct condition *c, bool folds, struct cel_value *ret, struct str *ret_why)
+{
+    if (!variables_complete(b, c->program, folds)) {
         if (ret_why != NULL) *ret_why = STR("there is not enough memory");
         return false;
     }
-    if (cel_run(c->program, b->variables, b->arena, &limits, ret)) return true;
+    if (run_paid(b, c, ret)) return true;
     if (ret_why == NULL) return false;
+    if (b->exhausted[b->purse]) {
+        *ret_why = STR("the conditions together have cost what one decision may");
+        return false;
+    }
     if (ret->texts != NULL && may_name_masked(b, c, *ret)) ret->texts = NULL;
     char text[256];
     struct buf out = buf_over(text, sizeof text);
@@ -313,24 +347,50 @@ bool condition_value(struct ballot *b, const struct condition *c, struct cel_val
     return false;
 }
 
-enum condition_result condition_holds(struct ballot *b, const struct condition *c, struct str *ret_why)
+bool condition_value(struct ballot *b, const struct condition *c, struct cel_value *ret, struct str *ret_why)
+{
+    return value_as(b, c, c->folds, ret, ret_why);
+}
+
+static enum condition_result holds_as(struct ballot *b, const struct condition *c, bool folds, struct str *ret_why)
 {
     struct cel_value value;
-    if (!condition_value(b, c, &value, ret_why)) return CONDITION_FAILED;
+    if (!value_as(b, c, folds, &value, ret_why)) return CONDITION_FAILED;
     if (value.kind == CEL_BOOL) return value.boolean ? CONDITION_TRUE : CONDITION_FALSE;
     if (ret_why != NULL) *ret_why = STR("its value is not true or false"); /* what the checker let pass as dyn */
     return CONDITION_FAILED;
 }
 
+enum condition_result condition_holds(struct ballot *b, const struct condition *c, struct str *ret_why)
+{
+    enum condition_result result = holds_as(b, c, c->folds, ret_why);
+    if (result != CONDITION_FALSE || !has_two_answers(b, c)) return result;
+    return holds_as(b, c, false, ret_why);
+}
+
 /* ---- safe arguments ---- */
 
-enum { TEMPLATE_TEXT_MAX = 32 << 10 };
+/* They are a member of the event that records them, which is read again with that depth. */
+enum { TEMPLATE_TEXT_MAX = 32 << 10, SAFE_ARGS_DEPTH = LIMIT_JSON_DEPTH - 1 };
 
-static bool value_json(struct ballot *b, struct cel_value v, struct json **ret, struct str *ret_why)
+/* `depth`: how many levels it may have. */
+static bool value_json(struct ballot *b, struct cel_value v, unsigned depth, struct json **ret, struct str *ret_why)
 {
-    if (cel_to_json(v, LIMIT_JSON_DEPTH, b->arena, ret) == ERR_OK) return true;
-    *ret_why = STR("its value has no form in JSON");
+    enum err err = cel_to_json(v, depth, b->arena, ret);
+    if (err == ERR_OK) return true;
+    *ret_why = err == ERR_TOO_DEEP ? STR("they are nested too deeply to be recorded")
+               : err == ERR_FULL   ? STR("there is not enough memory")
+                                   : STR("its value has no form in JSON");
     return false;
+}
+
+/* What its JSON has at least; a text may be longer where it needs escapes, and a number. */
+static size_t least_bytes(const struct json *v)
+{
+    size_t size = v->type == JSON_STRING ? v->string.size + 2 : 1;
+    for (const struct json *m = v->child; m != NULL; m = m->next)
+        size += least_bytes(m) + 1 + (v->type == JSON_OBJECT ? m->key.size + 3 : 0);
+    return size;
 }
 
 /* Several parts make one text: strings as they are, all else as JSON. */
@@ -346,7 +406,7 @@ static bool template_text(struct ballot *b, const struct template *t, struct str
             buf_put(&out, t->parts[i].literal);
             continue;
         }
-        good = condition_value(b, t->parts[i].value, &v, ret_why) && value_json(b, v, &json, ret_why);
+        good = condition_value(b, t->parts[i].value, &v, ret_why) && value_json(b, v, LIMIT_JSON_DEPTH, &json, ret_why);
         if (good && json->type == JSON_STRING) buf_put(&out, json->string);
         else if (good) json_put_canonical(&out, json);
     }
@@ -367,14 +427,16 @@ static const struct template *template_at(const struct rule *rule, const struct 
     return NULL;
 }
 
-static struct json *filled(struct ballot *b, const struct rule *rule, const struct json *v, struct str *ret_why)
+/* `depth`: how many levels there may be from here on; a document has fewer of its own. */
+static struct json *filled(struct ballot *b, const struct rule *rule, const struct json *v, unsigned depth,
+                           struct str *ret_why)
 {
     struct json *copy = NULL;
     const struct template *t = v->type == JSON_STRING ? template_at(rule, v) : NULL;
     if (t != NULL && t->count == 1) {
         struct cel_value value;
         struct json *made;
-        if (!condition_value(b, t->parts[0].value, &value, ret_why) || !value_json(b, value, &made, ret_why)) return NULL;
+        if (!condition_value(b, t->parts[0].value, &value, ret_why) || !value_json(b, value, depth, &made, ret_why)) return NULL;
         copy = arena_new(b->arena, struct json);
         if (copy != NULL) *copy = *made;
     } else {
@@ -390,7 +452,7 @@ static struct json *filled(struct ballot *b, const struct rule *rule, const stru
     struct json **tail = &copy->child;
     *tail = NULL;
     for (const struct json *m = v->child; m != NULL; m = m->next) {
-        struct json *child = filled(b, rule, m, ret_why);
+        struct json *child = filled(b, rule, m, depth - 1, ret_why);
         if (child == NULL) return NULL;
         *tail = child;
         tail = &child->next;
@@ -401,5 +463,9 @@ static struct json *filled(struct ballot *b, const struct rule *rule, const stru
 const struct json *template_args(struct ballot *b, const struct rule *rule, struct str *ret_why)
 {
     *ret_why = STR("there is not enough memory");
-    return rule->templates == NULL ? rule->safe_args : filled(b, rule, rule->safe_args, ret_why);
+    if (rule->templates == NULL) return rule->safe_args;
+    const struct json *args = filled(b, rule, rule->safe_args, SAFE_ARGS_DEPTH, ret_why);
+    if (args == NULL || least_bytes(args) <= LIMIT_EVENT_BYTES) return args;
+    *ret_why = STR("they are too large to be recorded");
+    return NULL;
 }

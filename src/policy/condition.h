@@ -3,7 +3,14 @@
  *
  * A condition that cannot be evaluated is not false: what it means is decided by the rule's decision
  * (a deny or human_review applies, a compute is a deny, an allow is skipped). The variables are made
- * once for a request, when the first condition asks. */
+ * once for a request, when the first condition asks.
+ *
+ * Each evaluation is bounded, and so is what all of one decision cost together, over rules and passes:
+ * else many rules that each stay below their own bound hold up a reactor. Where that is spent nothing
+ * more is run, and the decision is a deny (evaluate.c). Shadow documents pay from a purse of their own,
+ * because they may not change what is decided. A third one is for the reason and for the sums of limits,
+ * which depend on the outcome: a higher confidence must not be stricter for having more of them. An
+ * amount that cannot be had is over the limit. */
 #ifndef POLICY_CONDITION_H
 #define POLICY_CONDITION_H
 
@@ -13,6 +20,7 @@
 enum {
     CONDITION_CHARACTERS_MAX = 8000,
     CONDITION_COST_MAX = 100000, /* about a millisecond */
+    DECISION_COST_MAX = 20 * CONDITION_COST_MAX, /* of each purse */
     TEMPLATE_PARTS_MAX = 16,
 };
 
@@ -22,6 +30,7 @@ struct condition {
     struct cel_program *program;
     struct str text;
     struct condition *next;      /* of the document: programs are freed with it */
+    bool folds;                  /* its rule's: whose members `roles` takes ignoring case */
 };
 
 /* A string of a safe call's arguments with `${…}` in it. */
@@ -46,7 +55,9 @@ void conditions_fini(struct condition *all);
 
 enum condition_result { CONDITION_FAILED, CONDITION_FALSE, CONDITION_TRUE };
 
-/* `when`. Of a failure `ret_why` (may be NULL) tells, in the arena. */
+/* `when`. Of a failure `ret_why` (may be NULL) tells, in the arena. A rule that restricts takes roles
+ * ignoring case, and where that gives a person more of them it is asked a second time with those that
+ * are exact: `!('finance' in roles)` is not escaped by another spelling either. */
 enum condition_result condition_holds(struct ballot *b, const struct condition *c, struct str *ret_why);
 /* Any value; false: it failed, *ret_why as above. */
 bool condition_value(struct ballot *b, const struct condition *c, struct cel_value *ret, struct str *ret_why);

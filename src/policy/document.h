@@ -17,6 +17,8 @@
 enum {
     DOCUMENT_GLOBS_MAX = 100000, /* patterns of one document together */
     SELECTOR_GLOBS_MAX = 10000,  /* patterns of one selector */
+    DOCUMENT_REGEXES_MAX = 1000, /* of all its conditions */
+    DOCUMENT_REGEX_INSTRUCTIONS_MAX = 100000, /* of these together: some 3 MiB */
     SELECTOR_INDEX_AT = 16,      /* longer selectors get an index of their own */
     ROLES_MAX = 1000,
     MASKS_MAX = 200,

@@ -66,6 +66,7 @@ bool roles_find(struct ballot *b)
         return false;
     }
     index_lookup(b->set->member_index, b->subject, member_visit, b);
+    for (size_t i = 0; i < b->role_count; i++) b->roles_differ |= !b->roles_exact[b->roles[i]];
     b->roles_ready = true;
     return true;
 }
@@ -208,8 +209,12 @@ static bool action_is_sure(const struct ballot *b, const struct set_rule *r)
  * what permits is left out. */
 static bool holds(struct ballot *b, struct tally *t, uint32_t number, const struct set_rule *r)
 {
+    enum purse purse = b->purse;
+    if (r->shadow) b->purse = PURSE_SHADOW;
     enum condition_result result = condition_holds(b, r->rule->when, NULL);
+    b->purse = purse;
     if (result != CONDITION_FAILED) return result == CONDITION_TRUE;
+    if (r->decision != VERDICT_ALLOW && !b->collecting) numbers_add(b, &b->broken, number);
     if (r->decision == VERDICT_COMPUTE) vote(b, t, number, false, VERDICT_DENY);
     return r->decision == VERDICT_DENY || r->decision == VERDICT_HUMAN_REVIEW;
 }
@@ -422,8 +427,10 @@ static void check_safe_call(struct ballot *b, uint32_t key, bool with_shadow, st
         return;
     }
     struct str why;
+    b->purse = with_shadow ? PURSE_SHADOW : PURSE_VOTES;
     const struct json *args = template_args(b, rule, &why);
     if (args == NULL) {
+        b->purse = PURSE_VOTES;
         *r = (struct result){.verdict = VERDICT_DENY, .key = key, .unsafe = true, .broken = why};
         return;
     }
@@ -436,9 +443,12 @@ static void check_safe_call(struct ballot *b, uint32_t key, bool with_shadow, st
     safe.request = &request;
     safe.action = &tool;
     safe.variables = NULL; /* other arguments, other conditions */
-    safe.approved = safe.limited =
+    safe.approved = safe.limited = safe.broken =
         (struct numbers){0}; /* not the safe call's, and not to b's lists */
     take_votes(&safe);
+    memcpy(b->spent, safe.spent, sizeof b->spent);
+    memcpy(b->exhausted, safe.exhausted, sizeof b->exhausted);
+    b->purse = PURSE_VOTES;
     struct tally t = with_shadow ? joined(&safe.enforced, &safe.shadow) : safe.enforced;
     enum verdict v;
     if (strictest(&t, &v) && v <= VERDICT_HUMAN_REVIEW)
@@ -475,17 +485,26 @@ static void result_rule(const struct policy_set *s, const struct result *r,
     *ret_policy = s->documents[rule->document].document->name;
 }
 
+static bool is_broken(const struct ballot *b, uint32_t number)
+{
+    for (uint32_t i = 0; i < b->broken.count; i++)
+        if (b->broken.list[i] == number) return true;
+    return false;
+}
+
 static struct str result_reason(struct ballot *b, const struct result *r)
 {
     if (r->key == NO_VOTE) return STR("No rule of any policy applies, so it is denied.");
     const struct set_rule *decides = &b->set->rules[r->key / 2];
     const struct rule *rule = decides->rule;
     struct str why;
+    b->purse = PURSE_REST; /* that of a lower confidence may have another */
     if (!str_is_absent(r->broken)) {
         struct str parts[] = {STR("The safe arguments of rule "), rule->id, STR(" cannot be made, so it is denied: "), r->broken, STR(".")};
         return sentence(b, parts, 5);
     }
-    if ((r->key & 1) == 0 && !r->unsafe && decides->has_when && condition_holds(b, rule->when, &why) == CONDITION_FAILED) {
+    if ((r->key & 1) == 0 && !r->unsafe && is_broken(b, r->key / 2) &&
+        condition_holds(b, rule->when, &why) == CONDITION_FAILED) {
         struct str parts[] = {STR("The condition of rule "), rule->id, STR(" cannot be evaluated, so it "),
                               rule->decision == VERDICT_COMPUTE ? STR("is denied: ") : STR("applies: "), why, STR(".")};
         return sentence(b, parts, 6);
@@ -545,11 +564,20 @@ void outcome_failed(struct policy_outcome *o)
     o->reason = STR("There was not enough memory to decide, so it is denied.");
 }
 
+static void outcome_exhausted(struct policy_outcome *o)
+{
+    outcome_clear(o);
+    rule_text(o->rule, STR("default:"), STR("deny"));
+    o->reason = STR("The conditions of all rules for this request together cost more than one decision may, so it "
+                    "is denied.");
+}
+
 static void outcome_shadow(struct ballot *b, const struct result *enforced,
                            struct policy_outcome *o)
 {
     struct tally both = joined(&b->enforced, &b->shadow);
     struct result r = result_of(b, &both, true);
+    if (b->exhausted[PURSE_SHADOW]) r = (struct result){.verdict = VERDICT_DENY, .key = NO_VOTE};
     bool same_call = r.verdict != VERDICT_COMPUTE || r.key == enforced->key;
     if (r.verdict == enforced->verdict && same_call) return;
     o->has_would_have = true;
@@ -564,6 +592,7 @@ static void decide(struct ballot *b, struct policy_outcome *o)
     o->verdict = r.verdict;
     result_rule(b->set, &r, o->rule, &o->policy_name);
     o->reason = result_reason(b, &r);
+    b->purse = PURSE_VOTES;
     if (r.key != NO_VOTE) {
         const struct set_rule *rule = &b->set->rules[r.key / 2];
         o->policy_version = b->set->documents[rule->document].version;
@@ -631,6 +660,7 @@ void policy_evaluate(const struct policy_set *s, const struct policy_request *re
     } else {
         decide(&b, ret);
     }
+    if (b.exhausted[PURSE_VOTES]) outcome_exhausted(ret);
     if (b.failed) outcome_failed(ret);
     if (explain != NULL) explain_rules(&b, ret, explain);
 }

@@ -20,6 +20,10 @@ struct numbers {
 
 struct cel_value;
 
+/* What pays for conditions (condition.h): for what decides, for what shadow documents would, and for
+ * the reason and the sums of limits. */
+enum purse { PURSE_VOTES, PURSE_SHADOW, PURSE_REST, PURSES };
+
 struct ballot {
     const struct policy_set *set;
     const struct policy_request *request;
@@ -37,11 +41,16 @@ struct ballot {
     struct numbers reviewers; /* collected in a second pass, where there are several */
     struct numbers approved;  /* with a vote or a limit that a person has let through */
     struct numbers limited;   /* that apply and have a limit */
+    struct numbers broken;    /* that apply, or deny, because their condition failed */
 
     struct cel_value *variables; /* of conditions, made when the first one asks */
+    enum purse purse;            /* that conditions are paid from now */
+    uint64_t spent[PURSES];      /* up to DECISION_COST_MAX */
+    bool exhausted[PURSES];      /* some condition was not run to its end for it */
     unsigned trace_runs;         /* parts of conditions that an explanation may still run */
 
-    bool roles_ready; /* the user's roles, found when the first rule asks */
+    bool roles_ready;  /* the user's roles, found when the first rule asks */
+    bool roles_differ; /* more of them ignoring case */
     bool *roles_exact, *roles_folding;
     uint32_t *roles; /* numbers of those in roles_folding */
     size_t role_count;

@@ -308,6 +308,7 @@ static void consider(struct ballot *b, const struct set_rule *r, struct nearest 
 {
     bool is_about_it = rule_matches_action(b, r->rule);
     struct finding finding = {0};
+    b->purse = r->shadow ? PURSE_SHADOW : PURSE_VOTES;
     if (!is_about_it) {
         c->why = mismatch(b, "actions", b->request->action, &r->rule->actions);
     } else if (!rule_matches_subject(b, r)) {
@@ -336,6 +337,8 @@ void explain_rules(struct ballot *b, const struct policy_outcome *o,
 {
     struct nearest nearest = {0};
     b->trace_runs = CEL_TRACE_RUNS_MAX;
+    memset(b->spent, 0, sizeof b->spent); /* it runs them all again, and may cost as much */
+    memset(b->exhausted, 0, sizeof b->exhausted);
     for (size_t i = 0; i < b->set->rule_count; i++) {
         const struct set_rule *r = &b->set->rules[i];
         struct policy_considered c = {.policy_name = r->rule->document->name,

@@ -13,8 +13,9 @@
  *   allow_at = require_human_approval…    review_at = the higher of the other two    missing: deny
  *
  * Where something has no equal here the outcome is stricter, never looser than the file says: a
- * restriction that is not known makes the agent's allow a human_review, a permission that is not
- * clear is left out, and both are told in comments. Not taken at all: delegation, an agent without
+ * restriction that is not known (of the agent or of its role) makes the agent's allow a human_review
+ * and leaves out its computes, a permission that is not clear is left out, and all is told in
+ * comments. Not taken at all: delegation, an agent without
  * a role (there it may do everything), who of the people has which role (there everyone has all).
  *
  * Names come from outside: in comments they are shown in plain ASCII on one line, elsewhere as
@@ -419,7 +420,7 @@ static void put_agent_compute(struct import *im, struct str agent, const struct 
         complain_of(im, n, "has to be a map with action and safe_tool");
         return;
     }
-    if (note_unknown(im, n, "a compute", known)) {
+    if (note_unknown(im, n, "a compute", known) || c->unclear) {
         not_taken(im, "the compute of %s, because it may be narrower than it looks.",
                   show(action->json.string).text);
         return;
@@ -483,6 +484,8 @@ static void put_agent_allows(struct import *im, struct str agent, const struct n
     put_decision(im, c->unclear ? "human_review" : "allow");
 }
 
+static const char *const role_members[] = {"allow", "deny", "description", NULL};
+
 static void put_agent(struct import *im, const struct node *scope)
 {
     static const char *const known[] = {"inherits", "constraints",  "deny",
@@ -507,6 +510,7 @@ static void put_agent(struct import *im, const struct node *scope)
     }
     struct constraints c = read_constraints(im, scope);
     if (note_unknown(im, scope, "the agent", known)) c.unclear = true;
+    if (is_map(role) && note_unknown(im, role, "its role", role_members)) c.unclear = true;
     if (!is_nothing(node_get(scope, "can_delegate")))
         not_taken(im, "can_delegate; mint tokens with a scope for the other agents instead.");
     put_agent_denies(im, agent, scope, role);
@@ -537,7 +541,6 @@ static void put_role_rule(struct import *im, const struct node *role, struct str
 
 static void put_role(struct import *im, const struct node *role)
 {
-    static const char *const known[] = {"allow", "deny", "description", NULL};
     buf_put_byte(im->out, '\n');
     comment(im, "People who are %s.", show(role->json.key).text);
     if (is_nothing(role)) return;
@@ -545,7 +548,7 @@ static void put_role(struct import *im, const struct node *role)
         complain_of(im, role, "has to be a map with allow and deny");
         return;
     }
-    bool unknown = note_unknown(im, role, "the role", known);
+    bool unknown = note_unknown(im, role, "the role", role_members);
     struct str name = id_new(im, role->json.key, "");
     if (!str_equal(name, role->json.key)) comment(im, "Here it is called %.*s.", STR_FORMAT(name));
     put_role_rule(im, role, name, "deny");

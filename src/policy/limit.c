@@ -60,7 +60,11 @@ int64_t amount_round_down(double number)
 static int64_t amount_of_value(struct ballot *b, const struct limit_terms *t)
 {
     struct cel_value v;
-    if (!condition_value(b, t->sum_value, &v, NULL)) return -1;
+    enum purse purse = b->purse;
+    b->purse = PURSE_REST;
+    bool good = condition_value(b, t->sum_value, &v, NULL);
+    b->purse = purse;
+    if (!good) return -1;
     switch (v.kind) {
     case CEL_DOUBLE: return amount_round_up(v.number);
     case CEL_INT: return v.integer < 0 ? -1 : amount_round_up((double)v.integer);

@@ -139,6 +139,12 @@ struct policy_request {
     uint64_t now_ms;
 };
 
+/* "type:id", or an id alone, as the object that conditions see; NULL: the arena is full. */
+struct json *policy_resource_of_text(struct str text, struct arena *arena);
+/* Fills the members `resource…` from that object (its other members are the caller's to check; views
+ * are kept). False: the arena is full. */
+bool policy_name_resource(struct policy_request *q, const struct json *object, struct arena *arena);
+
 enum { POLICY_RULE_TEXT = 80 };
 
 /* One vote for human_review: whose approval it is that a redemption brings along. */

@@ -181,7 +181,10 @@ static void read_mode(struct reader *r, const struct value *v)
 void document_read(struct policy_document *d, const struct node *root,
                    struct policy_problems *problems)
 {
-    struct reader r = {.document = d, .problems = problems};
+    struct reader r = {.document = d,
+                       .problems = problems,
+                       .regexes = {.count_max = DOCUMENT_REGEXES_MAX,
+                                   .instructions_max = DOCUMENT_REGEX_INSTRUCTIONS_MAX}};
     struct value top = {.node = root};
     if (!want_map(&r, &top)) return;
     check_keys(&r, &top, document_keys, COUNT_OF(document_keys));

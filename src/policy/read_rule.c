@@ -206,6 +206,7 @@ static void read_rule(struct reader *r, const struct value *v, struct rule *rule
     rule->column = v->node->column;
     if (!want_map(r, v)) return;
     size_t problems = r->problems->count;
+    const struct condition *before = r->document->conditions;
     check_keys(r, v, rule_keys, COUNT_OF(rule_keys));
     bool keys_known = r->problems->count == problems; /* else a subject may be there, misspelt */
     read_id(r, v, rule);
@@ -217,6 +218,8 @@ static void read_rule(struct reader *r, const struct value *v, struct rule *rule
     read_subjects(r, v, rule, decided && keys_known);
     read_terms(r, v, rule, decided);
     read_reason(r, v, rule);
+    for (struct condition *c = r->document->conditions; c != before; c = c->next)
+        c->folds = rule->folds;
 }
 
 static void check_unique(struct reader *r, struct map *ids, const struct value *v,

@@ -13,23 +13,22 @@ static void optional_text(struct reader *r, const struct value *map, const char 
     if (v.node != NULL) want_text(r, &v, most, ret);
 }
 
-/* "type:id", or an object of strings with type and id first among them. */
+/* "type:id", or an object of strings with type and id first among them; as live requests are read. */
 static void read_resource(struct reader *r, const struct value *v, struct policy_request *q)
 {
-    if (v->node->json.type != JSON_OBJECT) {
-        want_text(r, v, 2 * LIMIT_ID_CHARACTERS + 1, &q->resource);
-        return;
+    struct arena *arena = &r->document->arena;
+    const struct json *object;
+    struct str text;
+    if (v->node->json.type == JSON_OBJECT) {
+        optional_text(r, v, "type", LIMIT_ID_CHARACTERS, &text);
+        optional_text(r, v, "id", LIMIT_ID_CHARACTERS, &text);
+        object = read_json(r, v, NULL);
+        if (object == NULL) return;
+    } else {
+        if (!want_text(r, v, 2 * LIMIT_ID_CHARACTERS + 1, &text)) return;
+        object = policy_resource_of_text(text, arena);
     }
-    struct str type = {0}, id = {0};
-    optional_text(r, v, "type", LIMIT_ID_CHARACTERS, &type);
-    optional_text(r, v, "id", LIMIT_ID_CHARACTERS, &id);
-    q->resource_object = read_json(r, v, NULL);
-    if (str_is_absent(type)) {
-        q->resource = id;
-        return;
-    }
-    q->resource = arena_printf(&r->document->arena, "%.*s:%.*s", STR_FORMAT(type), STR_FORMAT(id));
-    if (str_is_absent(q->resource)) r->full = true;
+    if (object == NULL || !policy_name_resource(q, object, arena)) r->full = true;
 }
 
 /* Globs with spaces between, or a list of globs. */

@@ -6,12 +6,14 @@
 #ifndef POLICY_READER_H
 #define POLICY_READER_H
 
+#include "policy/cel/cel.h"
 #include "policy/document.h"
 
 struct reader {
     struct policy_document *document; /* its arena holds what is read */
     struct policy_problems *problems;
-    size_t globs; /* compiled so far */
+    size_t globs;                  /* compiled so far */
+    struct cel_regex_room regexes; /* of its conditions */
     bool full;    /* memory ran out */
 };
 

@@ -53,18 +53,21 @@ static const char *const requests[] = {
     "{\"order\":\"o-1\",\"amount\":120,\"currency\":\"EUR\",\"country\":\"DE\",\"customer\":{"
     "\"tier\":\"gold\"},"
     "\"to\":\"a@example.com\",\"subject\":\"Refund\",\"path\":\"/srv/data/42\",\"ip\":\"10.1.2.3\","
-    "\"created\":\"2026-11-19T10:00:00Z\",\"allowed\":[\"CHF\",\"EUR\"],\"items\":[{\"sku\":\"A-1\",\"price\":10,\"count\":2},{"
+    "\"created\":\"2026-11-19T10:00:00Z\",\"allowed\":[\"CHF\",\"EUR\"],\"items\":[{\"sku\":\"A-"
+    "1\",\"price\":10,\"count\":2},{"
     "\"sku\":\"B-2\",\"price\":5.5,\"count\":1}]}",
     "{\"order\":\"o-2\",\"amount\":620.5,\"currency\":\"CHF\",\"country\":\"CH\",\"customer\":{"
     "\"tier\":\"new\"},"
     "\"to\":\"b@elsewhere.org\",\"subject\":\"Hello "
     "there\",\"path\":\"/srv/Data/x\",\"ip\":\"192.168.0.1\","
-    "\"created\":\"2026-11-01T10:00:00+02:00\",\"allowed\":[\"EUR\"],\"items\":[{\"sku\":\"C-3\",\"price\":1000,"
+    "\"created\":\"2026-11-01T10:00:00+02:00\",\"allowed\":[\"EUR\"],\"items\":[{\"sku\":\"C-3\","
+    "\"price\":1000,"
     "\"count\":2},{\"sku\":\"D-4\",\"price\":1,\"count\":1}]}",
     "{\"order\":\"o-3\",\"amount\":0.5,\"currency\":\"GBP\",\"country\":\"FR\",\"customer\":{"
     "\"tier\":\"gold\"},"
     "\"to\":\"c@example.com\",\"subject\":\"\",\"path\":\"/srv/etc/7\",\"ip\":\"10.255.0.1\","
-    "\"created\":\"2026-11-20T08:59:59Z\",\"allowed\":[\"EUR\",\"USD\",\"GBP\"],\"items\":[{\"sku\":\"A-1\",\"price\":3,\"count\":1}]}",
+    "\"created\":\"2026-11-20T08:59:59Z\",\"allowed\":[\"EUR\",\"USD\",\"GBP\"],\"items\":[{"
+    "\"sku\":\"A-1\",\"price\":3,\"count\":1}]}",
 };
 
 enum {
@@ -235,8 +238,9 @@ static void put_json_row(const char *condition, double run, double compile, doub
 
 static double least_ratio = 1e9;
 
-static bool measure(const char *condition, struct cel_value variables[REQUESTS][CEL_POLICY_VARIABLES],
-                    bool json, struct arena *arena)
+static bool measure(const char *condition,
+                    struct cel_value variables[REQUESTS][CEL_POLICY_VARIABLES], bool json,
+                    struct arena *arena)
 {
     struct cel_environment environment = cel_policy_environment();
     struct cel_program *program;
@@ -260,6 +264,7 @@ int main(int argc, char **argv)
     bool json = argc > 1 && strcmp(argv[1], "--json") == 0, fine = true;
     int first = json ? 2 : 1;
     struct arena arena;
+    setvbuf(stdout, NULL, _IOLBF, 0);
     arena_init(&arena, 1 << 20, 16 << 20);
     for (size_t r = 0; r < REQUESTS; r++) fill(variables[r], r, &arena);
     start_celgo();

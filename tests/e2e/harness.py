@@ -145,7 +145,7 @@ class Stack:
     TENANT = "default"
 
     def __init__(self, folder=None, engine=(), platform=(), engine_environment=None, platform_environment=None,
-                 engine_data=None, engine_prefix=(), platform_prefix=()):
+                 engine_data=None, engine_prefix=(), platform_prefix=(), store_url=None):
         self.own_folder = folder is None
         self.folder = pathlib.Path(folder or tempfile.mkdtemp(prefix="writ-test-"))
         self.data = self.folder / "data"
@@ -153,6 +153,9 @@ class Stack:
         self.data.mkdir(parents=True, exist_ok=True)
         self.key_file = self.folder / "platform.key"
         self.keys = {}
+        self.store_url = store_url
+        if store_url:
+            platform = [*platform, "--store.url", store_url]
         self.engine_options = list(engine)
         self.platform = Program("writ-platform", free_port(), [], self.folder / "platform.log", platform_environment,
                                 platform_prefix)
@@ -201,7 +204,7 @@ class Stack:
     def bootstrap_key(self, name, owner, roles, tenant=TENANT, **globs):
         """Makes a key in the data directory itself, with no program running."""
         arguments = ["key", "create", "--json", "--data", self.data, "--name", name, "--owner", owner,
-                     "--roles", roles, "--tenant", tenant]
+                     "--roles", roles, "--tenant", tenant, *(["--store", self.store_url] if self.store_url else [])]
         for option, value in globs.items():
             arguments += [f"--{option}", value]
         return json.loads(self.cli(*arguments).stdout)["key"]

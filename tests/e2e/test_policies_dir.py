@@ -1,7 +1,10 @@
 """policies.dir: a directory of documents that are in force as they are there, and stay so."""
 
+import contextlib
 import json
 import os
+import socket
+import sqlite3
 import time
 
 import pytest
@@ -46,6 +49,34 @@ class Watched:
             found = self.policies().get(name)
             return found and found["content"] == text and (version is None or found["version"] == version)
         harness.eventually(is_so, f"{name} is in force", 10)
+
+    def told(self):
+        return self.health()["checks"]["policies"]
+
+    @contextlib.contextmanager
+    def store(self):
+        """What somebody else does to the store, in one transaction."""
+        with contextlib.closing(sqlite3.connect(self.stack.data / "platform.db", isolation_level=None, timeout=30)) as d:
+            d.execute("BEGIN IMMEDIATE")
+            yield d
+            d.execute("COMMIT")
+
+    @contextlib.contextmanager
+    def beside(self, folder):
+        """Another platform on the same store, with a directory of its own; its health."""
+        port = harness.free_port()
+        p = self.stack.platform
+        arguments = [str(port).join(a.rsplit(str(p.port), 1)) if a == f"127.0.0.1:{p.port}" else a for a in p.arguments]
+        arguments = [str(folder) if a == str(self.folder) else a for a in arguments]
+        other = harness.Program("writ-platform", port, arguments, self.stack.folder / "other.log")
+        other.start()
+        try:
+            def health():
+                with Wire(other.address) as wire:
+                    return wire.get("/healthz").json["checks"]["policies"]
+            yield health
+        finally:
+            other.end()
 
     def log(self, event):
         lines = self.stack.platform.log.read_text().splitlines()
@@ -146,13 +177,13 @@ def test_a_file_takes_over_what_the_api_had_put(watched):
     with w.stack.at_platform("admin") as wire:
         assert wire.put("/api/v1/policies/base", {"content": ALLOW, "is_active": False}).status == 201
         assert wire.put("/api/v1/policies/same", {"content": ALLOW}).status == 201
-    for name in ("base.yaml", "same.yaml"):
+    for name in ("base.yaml", "same.yaml", "stays.yaml"):
         put(w.folder / name, ALLOW)
     harness.eventually(lambda: {p["updated_by"] for p in w.policies().values()} == {"policies.dir"}, "the files own them", 10)
     assert all(p["is_active"] and p["version"] == 1 for p in w.policies().values())
     (w.folder / "base.yaml").unlink()
     (w.folder / "same.yaml").unlink()
-    harness.eventually(lambda: not w.policies(), "it goes with its file", 10)
+    harness.eventually(lambda: set(w.policies()) == {"stays"}, "it goes with its file", 10)
 
 
 def test_files_of_editors_and_other_things_are_no_documents(watched, tmp_path):
@@ -257,3 +288,155 @@ def test_a_directory_that_is_not_there_is_refused_at_the_start(fresh, tmp_path):
     stack.platform.start(ready=False)
     assert stack.platform.wait() == 1
     assert "policies.dir" in stack.platform.log.read_text()
+
+
+def test_a_directory_without_any_document_deletes_nothing(watched):
+    """As it is before its volume is mounted: also at the start."""
+    w = watched({"base.yaml": DENY, "more.yaml": DENY}, more=["--policies.rescan", "300ms"]).start()
+    w.is_in_force("base", DENY)
+    w.stack.platform.stop()
+    w.stack.platform.process = None
+    aside = w.folder.with_name("aside")
+    w.folder.rename(aside)
+    w.folder.mkdir()
+    w.stack.platform.start()
+    harness.eventually(lambda: "holds no document" in w.told(), "it is told", 10)
+    looks = time.monotonic() + 2.5  # by then it would have deleted them
+    while time.monotonic() < looks:
+        assert set(w.policies()) == {"base", "more"}
+        time.sleep(0.1)
+    assert w.health()["status"] == "degraded" and w.log("policies_dir")
+    w.folder.rmdir()
+    aside.rename(w.folder)
+    harness.eventually(lambda: w.told() == "ok", "it is mounted", 10)
+    assert {p["version"] for p in w.policies().values()} == {1}
+
+
+def test_a_directory_is_emptied_through_the_api(watched):
+    w = watched({"base.yaml": DENY, "more.yaml": DENY}, more=["--policies.rescan", "30s"]).start()
+    w.is_in_force("base", DENY)
+    w.is_in_force("more", DENY)
+    (w.folder / "base.yaml").unlink()
+    (w.folder / "more.yaml").unlink()
+    harness.eventually(lambda: "holds no document" in w.told(), "it is told", 10)
+    with w.stack.at_platform("admin") as wire:
+        answer = refused(wire.put("/api/v1/policies/base", {"content": ALLOW}), 409, "watched_policy")
+        assert answer["error"] == "the policy base came from policies.dir: put its file back, or delete it first"
+        for name in ("base", "more"):
+            assert wire.delete(f"/api/v1/policies/{name}").status == 200
+        harness.eventually(lambda: w.told() == "ok", "nothing of it is in force any more", 10)
+        assert wire.put("/api/v1/policies/base", {"content": ALLOW}).status == 201
+
+
+def test_what_others_do_to_the_store_is_undone(watched):
+    """Another platform, or a restored database."""
+    w = watched({"gone.yaml": DENY, "other.yaml": DENY, "older.yaml": ALLOW, "same.yaml": DENY}).start()
+    w.is_in_force("older", ALLOW)
+    put(w.folder / "older.yaml", DENY)
+    w.is_in_force("older", DENY, 2)
+    with w.store() as store:
+        store.execute("DELETE FROM policies WHERE name = 'gone'")
+        store.execute("UPDATE policies SET updated_by = 'somebody', directory = NULL WHERE name = 'other'")
+        store.execute("UPDATE policies SET version = 1, revision = 1 WHERE name = 'older'")
+        store.execute("UPDATE store SET revision = revision + 1")
+    def is_so():
+        found = w.policies()
+        return len(found) == 4 and all(p["content"] == DENY and p["updated_by"] == "policies.dir" for p in found.values())
+    harness.eventually(is_so, "the files are in force again", 10)
+    assert w.policies()["same"]["version"] == 1 and w.told() == "ok"
+
+
+def test_a_platform_with_an_older_copy_takes_nothing_away(watched, tmp_path):
+    w = watched({"base.yaml": ALLOW, "newer.yaml": DENY}).start()
+    w.is_in_force("newer", DENY)
+    older = tmp_path / "older"
+    older.mkdir()
+    (older / "base.yaml").write_text(ALLOW)
+    with w.beside(older) as health:
+        harness.eventually(lambda: health() == "1 policy is in force from another directory and without a file here: newer",
+                           "what has no file there is told", 10)
+        looks = time.monotonic() + 2.5  # by then it would have deleted it
+        while time.monotonic() < looks:
+            assert set(w.policies()) == {"base", "newer"}
+            time.sleep(0.1)
+        assert w.told() == "ok"
+        put(older / "newer.yaml", DENY)
+        harness.eventually(lambda: health() == "ok", "the copy is made the same", 10)
+        # Both have it, the other has taken it last: what goes here stays while it is there.
+        (w.folder / "newer.yaml").unlink()
+        harness.eventually(lambda: "without a file here: newer" in w.told(), "it goes here", 10)
+        assert "newer" in w.policies()
+        (older / "newer.yaml").unlink()
+        harness.eventually(lambda: "newer" not in w.policies(), "it is gone from both", 10)
+        harness.eventually(lambda: w.told() == "ok", "all is well", 10)
+    assert w.policies()["base"]["version"] == 1
+
+
+def test_two_directories_that_differ_do_not_overwrite_each_other_for_ever(watched, tmp_path):
+    w = watched({"base.yaml": ALLOW}).start()
+    w.is_in_force("base", ALLOW)
+    beside = tmp_path / "beside"
+    beside.mkdir()
+    (beside / "base.yaml").write_text(DENY)
+    with w.beside(beside) as health:
+        w.is_in_force("base", DENY, 2)
+        harness.eventually(lambda: "base.yaml" in w.told() and "not in force" in w.told(), "it is told", 10)
+        (line,) = w.log("policy_file_refused")
+        assert line["why"].startswith("is not in force: another directory's file for the policy base came into force after it")
+        assert health() == "ok" and w.policies()["base"]["version"] == 2
+        put(w.folder / "base.yaml", DENY)
+        harness.eventually(lambda: w.told() == "ok", "they are the same", 10)
+    assert w.policies()["base"]["version"] == 2
+
+
+def test_a_change_that_found_the_writer_busy_is_made_later(watched):
+    w = watched({"base.yaml": ALLOW}).start()
+    w.is_in_force("base", ALLOW)
+    request = (f"DELETE /api/v1/policies/nothing HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {w.stack.keys['admin']}\r\n\r\n").encode()
+    sockets = []
+    try:
+        with w.store():  # the writer waits for this transaction
+            for _ in range(300):
+                sockets.append(socket.create_connection(w.stack.platform.address))
+                sockets[-1].sendall(request)
+            harness.eventually(lambda: sum(b" 503 " in answer(s) for s in sockets), "the writer has no room", 20)
+            put(w.folder / "base.yaml", DENY)
+            harness.eventually(lambda: "changes cannot be stored" in w.told(), "it is told", 4)
+            assert w.policies()["base"]["content"] == ALLOW
+        w.is_in_force("base", DENY, 2)
+        harness.eventually(lambda: w.told() == "ok", "it is stored", 10)
+    finally:
+        for one in sockets:
+            one.close()
+
+
+def answer(one):
+    one.setblocking(False)
+    try:
+        return one.recv(4096, socket.MSG_PEEK)
+    except BlockingIOError:
+        return b""
+
+
+def test_the_platform_is_not_ready_before_it_has_read_what_is_there(watched):
+    w = watched()
+    w.stack.make_first_keys()
+    w.stack.platform.start(ready=False)
+    # Written all the time, so that the first looks pass it by as too young.
+    path, until, status = w.folder / "base.yaml", time.monotonic() + 1.5, 0
+    while time.monotonic() < until and status != 200:
+        path.write_text(DENY)
+        with contextlib.suppress(OSError, harness.Closed), Wire(w.stack.platform.address, timeout=5) as wire:
+            status = wire.get("/readyz").status
+    w.stack.platform.wait_ready()
+    assert w.policies()["base"]["content"] == DENY, "it was there from the start"
+
+
+def test_a_file_whose_size_is_not_what_is_read_is_told(watched):
+    w = watched({"base.yaml": ALLOW}, more=["--policies.rescan", "100ms"])
+    (w.folder / "odd.yaml").symlink_to("/proc/version")
+    w.start()
+    harness.eventually(lambda: "odd.yaml" in w.told(), "it is told", 20)
+    (line,) = w.log("policy_file_refused")
+    assert line["why"].startswith("cannot be read whole: its size is not what is read from it")
+    assert set(w.policies()) == {"base"}

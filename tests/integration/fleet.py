@@ -179,15 +179,6 @@ class Postgres:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-class StackWithStore(Stack):
-    """Its first keys are made where its platform looks for them."""
-
-    store_url = None
-
-    def bootstrap_key(self, *arguments, **globs):
-        return super().bootstrap_key(*arguments, **globs, **({"store": self.store_url} if self.store_url else {}))
-
-
 class Fleet:
     """`journal_disk`, `store_disk`: the size of a file system of its own for what the engine, or the platform, keeps.
     `clock`: both programs' wall clocks can be stepped."""
@@ -218,10 +209,7 @@ class Fleet:
         if redis is not None:
             engine += ["--redis.url", redis.url]
         self.store_url = postgres.new_database() if postgres is not None else None
-        if self.store_url is not None:
-            platform += ["--store.url", self.store_url]
-        self.stack = StackWithStore(self.folder, engine=engine, platform=platform, **options)
-        self.stack.store_url = self.store_url
+        self.stack = Stack(self.folder, engine=engine, platform=platform, store_url=self.store_url, **options)
         self.engine, self.platform = self.stack.engine, self.stack.platform
         self.told = checker.Told(self.folder / "told.ndjson")
         self.loads, self.keeper, self.reviewer = [], None, None

@@ -9,8 +9,7 @@ import subprocess
 
 import pytest
 
-from fleet import StackWithStore
-from kafka_rig import BUILD, TOP, Rig
+from kafka_rig import BUILD, TOP, Rig, Stack
 
 import story
 
@@ -28,10 +27,7 @@ class Day:
             self.topic = broker.new_topic()
             engine = platform = ["--kafka.brokers", broker.address, "--kafka.topic", self.topic]
         self.url = postgres.new_database() if postgres is not None else None
-        if self.url is not None:
-            platform = [*platform, "--store.url", self.url]
-        self.stack = StackWithStore(folder, engine=engine, platform=platform)
-        self.stack.store_url = self.url
+        self.stack = Stack(folder, engine=engine, platform=platform, store_url=self.url)
         try:
             self.stack.start()
             self.story = story.tell(self.stack)

@@ -289,7 +289,7 @@ def test_a_wrong_password_is_told_and_a_mended_file_is_enough(secure, fleet):
 def test_what_tls_refuses_is_told_apart_and_nothing_is_lost(secure, fleet, certificates):
     stranger = (secure.tls, fleet.tls(ca_file=certificates.stranger), "of no authority that is trusted here: look at kafka.ca_file")
     elsewhere = (secure.elsewhere, fleet.tls(), "certificate is for another host")
-    plaintext = (secure.tls, {}, "this may be a port for TLS: look at kafka.security")
+    plaintext = (secure.tls, {}, "look at kafka.security")
     no_tls = (secure.address, fleet.tls(), "is this a port for TLS? Look at kafka.security")
     for of_platform, of_engine in ((stranger, elsewhere), (no_tls, plaintext)):
         for program, (address, options, _) in zip(fleet.programs, (of_platform, of_engine)):

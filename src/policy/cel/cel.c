@@ -128,8 +128,8 @@ const char *cel_op_name(enum cel_op op)
 static bool has_constant(enum cel_op op)
 {
     return op == OP_CONST || op == OP_SELECT || op == OP_VARIABLE_SELECT || op == OP_LOCAL_SELECT ||
-           op == OP_HAS || op == OP_VARIABLE_HAS || op == OP_COMPARE_CONST || op == OP_EQUAL_CONST || op == OP_IN_CONST ||
-           op == OP_IN_SET;
+           op == OP_HAS || op == OP_VARIABLE_HAS || op == OP_COMPARE_CONST ||
+           op == OP_EQUAL_CONST || op == OP_IN_CONST || op == OP_IN_SET;
 }
 
 static void put_mask(struct buf *out, unsigned mask)
@@ -172,9 +172,9 @@ static void put_operands(struct buf *out, const struct cel_program *p,
     case OP_RAISE: buf_printf(out, " %u", i->a); break;
     default: break;
     }
-    if (has_constant(i->op)) {
+    if (has_constant(i->op) || (i->op == OP_CALL && i->c > 0)) {
         buf_put_byte(out, ' ');
-        cel_put_value(out, p->constants[i->c]);
+        cel_put_value(out, p->constants[i->op == OP_CALL ? i->c - 1 : i->c]);
     }
 }
 

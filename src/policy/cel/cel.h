@@ -38,10 +38,11 @@
  *
  * Where the specification and its reference implementation (cel-go) differ, the specification holds:
  * a key that is twice in a map literal is an error, so is has(e.f) where e is no map, and indexOf
- * from beyond the text; getMilliseconds of a duration is what is below the second; format's %s of bytes replaces what is no UTF-8. Durations are exact where that
- * one goes by way of doubles. As there, an integer beside a double is compared as one, nothing is
- * less or greater than NaN, and string(1000000.0) is "1e+06". Regular expressions, zones, ranges,
- * times and durations that are constants and wrong are refused when the program is made. */
+ * from beyond the text; getMilliseconds of a duration is what is below the second; durations are
+ * exact where that one goes by way of doubles. tests/conformance/cel_differential/differences.py has
+ * the whole list, each with its reference. As there, an integer beside a double is compared as one,
+ * nothing is less or greater than NaN, and string(1000000.0) is "1e+06". Regular expressions, zones,
+ * ranges, times and durations that are constants and wrong are refused when the program is made. */
 #ifndef POLICY_CEL_CEL_H
 #define POLICY_CEL_CEL_H
 
@@ -141,12 +142,19 @@ struct cel_variable {
     const struct cel_type *type;
 };
 
+/* What regular expressions have been compiled, for who bounds them over many programs. */
+struct cel_regex_room {
+    size_t count, instructions;         /* so far */
+    size_t count_max, instructions_max; /* of instructions the last one may go beyond */
+};
+
 struct cel_environment {
     const struct cel_variable *variables; /* a variable's number is its place here */
     size_t count;
     struct str container;         /* namespace that names are looked up in first; absent: none */
     const struct cel_type *wants; /* the type the whole has to have; NULL: any */
     bool unchecked;               /* no type check: what is wrong shows when it is run */
+    struct cel_regex_room *regexes; /* counted and refused in there; NULL: not bounded */
 };
 
 /* The variables of a condition, in order. */
@@ -208,8 +216,9 @@ void cel_put_code(struct buf *out, const struct cel_program *program);
 /* ---- runs ---- */
 
 struct cel_limits {
-    uint64_t cost;       /* 0: CEL_COST_DEFAULT */
-    size_t memory_bytes; /* 0: CEL_MEMORY_DEFAULT */
+    uint64_t cost;           /* 0: CEL_COST_DEFAULT */
+    size_t memory_bytes;     /* 0: CEL_MEMORY_DEFAULT */
+    uint64_t *ret_cost_left; /* gets what the run leaves of its cost; may be NULL */
 };
 
 enum {

@@ -29,7 +29,8 @@
     OP(LOCAL_SELECT, 1)      /* push field c of local b */                                        \
     OP(HAS, 0)               /* replace a map by whether it has field c */                        \
     OP(VARIABLE_HAS, 1)      /* push whether variable b has field c; a: as above */               \
-    OP(CALL, 1)              /* take a arguments, push what function b gives (the depth: 1 - a) */\
+    OP(CALL, 1)              /* take a arguments, push what function b gives (the depth: 1 - a); */ \
+                             /* c > 0: the last argument is constant c - 1, and not on the stack */\
     OP(COMPARE, -1)          /* take two, push whether their order is one of the mask a */        \
     OP(COMPARE_CONST, 0)     /* the same with constant c; b: constant c + 1 is it as a double */  \
     OP(EQUAL, -1)            /* take two, push whether they are equal (a: are not) */             \

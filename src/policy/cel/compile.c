@@ -199,8 +199,8 @@ static void emit_name(struct emitter *e, const struct cel_node *n)
     }
 }
 
-/* The memo for a field that the next instruction looks for: 0 where nothing else does so far. At the
- * second use the first one's instruction learns of it too. */
+/* The memo for a field that the next instruction looks for: 0 where nothing else does so far. At
+ * the second use the first one's instruction learns of it too. */
 static uint8_t memo_of(struct emitter *e, uint16_t variable, uint32_t name)
 {
     for (uint32_t i = 0; i < e->field_count; i++) {
@@ -226,8 +226,8 @@ static void emit_select(struct emitter *e, const struct cel_node *n)
     if (is_name && of->reference == REFERENCE_VARIABLE) {
         uint16_t variable = (uint16_t)of->slot;
         e->reads |= (uint64_t)1 << (variable < 63 ? variable : 63);
-        put(e, n, asks ? OP_VARIABLE_HAS : OP_VARIABLE_SELECT, memo_of(e, variable, name),
-            variable, name, 1);
+        put(e, n, asks ? OP_VARIABLE_HAS : OP_VARIABLE_SELECT, memo_of(e, variable, name), variable,
+            name, 1);
     } else if (is_name && of->reference == REFERENCE_LOCAL && !asks) {
         put(e, n, OP_LOCAL_SELECT, 0, of->slot, name, 1);
     } else {
@@ -313,6 +313,27 @@ static bool emit_in(struct emitter *e, const struct cel_node *n)
     return true;
 }
 
+/* Whether one more may be compiled; else that is told at its place. */
+static bool has_regex_room(struct emitter *e, const struct cel_node *argument)
+{
+    struct cel_regex_room *room = e->c->environment->regexes;
+    if (room == NULL) return true;
+    if (room->count < room->count_max && room->instructions < room->instructions_max) {
+        room->count++;
+        return true;
+    }
+    if (room->count >= room->count_max)
+        cel_problem_add(e->c->problems, e->c->text, argument->offset,
+                        "this is one regular expression more than the most, which is %zu",
+                        room->count_max);
+    else
+        cel_problem_add(e->c->problems, e->c->text, argument->offset,
+                        "the regular expressions before this one have %zu instructions together "
+                        "as they are compiled, and the most is %zu",
+                        room->instructions, room->instructions_max);
+    return false;
+}
+
 /* What a constant argument is made into; false: it is wrong, and told. */
 static bool prepare(struct emitter *e, const struct cel_node *argument, enum cel_prepares how,
                     struct cel_value *v)
@@ -321,6 +342,7 @@ static bool prepare(struct emitter *e, const struct cel_node *argument, enum cel
     struct str text = cel_text(*v);
     int32_t seconds;
     if (how == PREPARES_REGEX) {
+        if (!has_regex_room(e, argument)) return false;
         struct cel_regex *regex = cel_regex_create(text.bytes, text.size, why);
         struct cel_regex **kept =
             regex == NULL ? NULL : pile_add(e, &e->regexes, sizeof(struct cel_regex *));
@@ -329,6 +351,8 @@ static bool prepare(struct emitter *e, const struct cel_node *argument, enum cel
         else
             cel_regex_destroy(regex);
         *v = (struct cel_value){.kind = CEL_REGEX, .regex = regex};
+        if (kept != NULL && e->c->environment->regexes != NULL)
+            e->c->environment->regexes->instructions += cel_regex_size(regex);
         if (regex == NULL)
             cel_problem_add(e->c->problems, e->c->text, argument->offset,
                             "this is no regular expression: %s", why);
@@ -389,6 +413,18 @@ static bool always_fails(const struct cel_node *n)
            n->children[0]->value.kind == CEL_STRING;
 }
 
+/* Where all since `from` is one constant, the next instruction may push it itself: takes it back,
+ * and gives its number + 1. The depth stays, because that instruction needs the room. */
+static uint32_t take_constant(struct emitter *e, uint32_t from)
+{
+    if (e->failed || here(e) != from + 1) return 0;
+    const struct cel_instruction *only = pile_at(&e->code, struct cel_instruction, from);
+    if (only->op != OP_CONST) return 0;
+    uint32_t taken = only->c + 1;
+    e->code.count = e->places.count = e->handlers.count = from;
+    return taken;
+}
+
 static void emit_function(struct emitter *e, const struct cel_node *n)
 {
     if (n->function == FUNCTIONS) {
@@ -407,8 +443,12 @@ static void emit_function(struct emitter *e, const struct cel_node *n)
                             : "this is no duration (1h30m, 90s, 100ms), or one out of range");
         e->failed = true;
     }
-    for (uint32_t i = 0; i < n->count; i++) emit_argument(e, n, i);
-    put(e, n, OP_CALL, n->count, n->function, 0, 1 - (int)n->count);
+    uint32_t last = here(e);
+    for (uint32_t i = 0; i < n->count; i++) {
+        last = here(e);
+        emit_argument(e, n, i);
+    }
+    put(e, n, OP_CALL, n->count, n->function, take_constant(e, last), 1 - (int)n->count);
 }
 
 static void emit_call(struct emitter *e, const struct cel_node *n)

@@ -9,7 +9,13 @@
 #include "policy/cel/number.h"
 #include "policy/cel/time.h"
 
-enum { PRECISION_DEFAULT = 6, PRECISION_MAX = 100, NUMBER_BYTES = 448, DEPTH_MAX = 64 };
+enum {
+    PRECISION_DEFAULT = 6,
+    PRECISION_MAX = 100,
+    NUMBER_BYTES = 448,
+    DEPTH_MAX = 64,
+    PRINTF_COST = 20, /* and two for each digit: they are exact, which is dear */
+};
 
 /* A text of the run under construction. */
 struct growing {
@@ -172,6 +178,7 @@ static void put_double(struct growing *g, struct cel_value v, char clause, int p
     if (put_not_finite(g, v)) return;
     int size = clause == 'f' ? snprintf(text, sizeof text, "%.*f", precision, number)
                              : snprintf(text, sizeof text, "%.*e", precision, number);
+    if (!cel_pay(g->m, PRINTF_COST + 2 * (uint64_t)size)) g->fault = CEL_FAULT_COST;
     put(g, str_of(text, (size_t)size));
 }
 

@@ -29,7 +29,7 @@ void cel_regex_destroy(struct cel_regex *regex); /* NULL is fine */
 bool cel_regex_search(const struct cel_regex *regex, const char *text, size_t size,
                       size_t *ret_from, size_t *ret_to);
 
-/* Instructions of the compiled pattern: what a byte of text costs at worst. */
+/* Instructions of the compiled pattern: what a byte of text costs at worst, and its memory too. */
 size_t cel_regex_size(const struct cel_regex *regex);
 
 #ifdef __cplusplus

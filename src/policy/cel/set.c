@@ -29,8 +29,8 @@ static inline struct cel_set_slot slot_of(const char *bytes, size_t size)
 /* Fibonacci hashing: the upper half of a product with the golden ratio is well mixed. */
 static inline uint64_t hash(const struct cel_set_slot *s)
 {
-    uint64_t mixed = s->first * 0x9E3779B97F4A7C15u ^ s->last ^ s->size;
-    return mixed * 0xD6E8FEB86659FD93u >> 32;
+    uint64_t mixed = s->first ^ (s->last << 29 | s->last >> 35) ^ s->size;
+    return mixed * 0x9E3779B97F4A7C15u >> 32;
 }
 
 static inline bool same(const struct cel_set_slot *a, const struct cel_set_slot *b)

@@ -1,9 +1,10 @@
 /* set.h - a set of strings that are known when a program is made: `x in ["a", "b", …]`.
  *
- * A table of open addressing, at most a quarter full, in the program's arena. Of up to sixteen bytes
- * a text is its first eight, its last eight (which may be some of the same) and its size: hashed and
- * compared as three integers, without a loop. Longer ones are hashed wholly, with this process's seed. The strings are the policy's and only the asked one is a request's, so a request can make
- * a search no longer than the longest run of the policy's own strings. */
+ * A table of open addressing, at most a quarter full, in the program's arena. Of up to sixteen
+ * bytes a text is its first eight, its last eight (which may be some of the same) and its size:
+ * hashed and compared as three integers, without a loop. Longer ones are hashed wholly, with this
+ * process's seed. The strings are the policy's and only the asked one is a request's, so a request
+ * can make a search no longer than the longest run of the policy's own strings. */
 #ifndef POLICY_CEL_SET_H
 #define POLICY_CEL_SET_H
 

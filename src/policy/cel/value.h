@@ -157,8 +157,8 @@ static inline bool cel_walk_next(struct cel_walk *w, struct cel_value *ret_key,
 /* ---- inline, because every condition lives by it ---- */
 
 /* *to = *from, in two halves. Values are written so; a compiler would load them as sixteen bytes,
- * which the processor cannot take from two stores that are still under way: it waits for both, longer
- * than most instructions of a condition take. */
+ * which the processor cannot take from two stores that are still under way: it waits for both,
+ * longer than most instructions of a condition take. */
 static inline void cel_move(struct cel_value *to, const struct cel_value *from)
 {
     uint64_t head, tail;
@@ -189,8 +189,7 @@ static inline bool cel_bytes_same(const char *a, const char *b, size_t size)
         memcpy(&b_tail, b + size - 4, 4);
         return ((a_head ^ b_head) | (a_tail ^ b_tail)) == 0;
     }
-    return size == 0 ||
-           (a[0] == b[0] && a[size / 2] == b[size / 2] && a[size - 1] == b[size - 1]);
+    return size == 0 || (a[0] == b[0] && a[size / 2] == b[size / 2] && a[size - 1] == b[size - 1]);
 }
 
 /* The member of that name, or NULL; *ret_tried counts those looked at. */
@@ -200,8 +199,7 @@ static inline const struct json *cel_member_find(const struct json *object, stru
     const struct json *member = object->child;
     uint32_t tried = 1;
     for (; member != NULL; member = member->next, tried++)
-        if (member->key.size == key.size &&
-            cel_bytes_same(member->key.bytes, key.bytes, key.size))
+        if (member->key.size == key.size && cel_bytes_same(member->key.bytes, key.bytes, key.size))
             break;
     *ret_tried = tried;
     return member;

@@ -3,8 +3,8 @@
  * The loop trusts its program, which only the compiler makes: no instruction checks that the stack
  * is deep enough or an index in range. It trusts no value: each looks at the kinds it is given.
  *
- * How it is made fast: each instruction ends with its own jump to the next (which GNU C can say), so
- * that the processor learns what follows what; results are written to the stack as two words
+ * How it is made fast: each instruction ends with its own jump to the next (which GNU C can say),
+ * so that the processor learns what follows what; results are written to the stack as two words
  * (cel_move); fields of JSON are looked for in the loop itself; and errors are values on the stack
  * whose kind is looked at where they can arise, so that the good way carries nothing along.
  *
@@ -31,6 +31,7 @@ struct vm {
     struct cel_value *stack, *locals;
     struct walk_state *walks;
     struct cel_value *memos; /* CEL_ABSENT: not looked for, or not found */
+    uint64_t *ret_cost_left;
 };
 
 #define likely(x) __builtin_expect((x), 1)
@@ -47,8 +48,8 @@ static __attribute__((noinline)) struct cel_value no_field(const struct vm *vm, 
     return cel_fail(CEL_FAULT_KEY, &vm->program->names[name]);
 }
 
-/* A field of a map, CEL_ABSENT where it has none, or a limit. JSON's objects, which requests are made
- * of, are looked through here and now. */
+/* A field of a map, CEL_ABSENT where it has none, or a limit. JSON's objects, which requests are
+ * made of, are looked through here and now. */
 static inline __attribute__((always_inline)) struct cel_value
 find_field(struct vm *vm, const struct cel_value *of, const struct cel_value *name)
 {
@@ -113,8 +114,8 @@ static struct cel_value compare(struct vm *vm, struct cel_value a, struct cel_va
 
 static inline bool orders_as(double a, double b, unsigned mask)
 {
-    unsigned order = (a < b ? ORDER_LESS : 0u) | (a == b ? ORDER_EQUAL : 0u) |
-                     (a > b ? ORDER_GREATER : 0u);
+    unsigned order =
+        (a < b ? ORDER_LESS : 0u) | (a == b ? ORDER_EQUAL : 0u) | (a > b ? ORDER_GREATER : 0u);
     return (order & mask) != 0;
 }
 
@@ -282,13 +283,17 @@ __attribute__((noinline)) bool cel_run(const struct cel_program *p,
                     .meter = {.arena = arena,
                               .cost_left = CEL_COST_DEFAULT,
                               .memory_left = CEL_MEMORY_DEFAULT}};
+    vm.ret_cost_left = limits != NULL && limits->ret_cost_left != NULL ? limits->ret_cost_left
+                                                                       : &vm.meter.cost_left;
     if (limits != NULL && limits->cost > 0) vm.meter.cost_left = limits->cost;
     if (limits != NULL && limits->memory_bytes > 0) vm.meter.memory_left = limits->memory_bytes;
+    *vm.ret_cost_left = vm.meter.cost_left;
     if (unlikely(!is_small(p)) && !take_room(&vm)) {
         *ret = cel_fail(CEL_FAULT_MEMORY, NULL);
         return false;
     }
     if (unlikely(!cel_pay(&vm.meter, p->count))) {
+        *vm.ret_cost_left = 0;
         *ret = cel_fail(CEL_FAULT_COST, NULL);
         return false;
     }
@@ -334,6 +339,7 @@ VARIABLE_HAS:
     *++top = has_variable(&vm, i);
     GO_ON_UNLESS_FAILED;
 CALL:
+    if (i->c > 0) *++top = constants[i->c - 1];
     top = top - i->a + 1;
     *top = call(&vm, i, top);
     GO_ON_UNLESS_FAILED;
@@ -457,6 +463,7 @@ MAP_DONE:
 RAISE:
     FAIL(cel_fail((enum cel_fault)i->a, NULL));
 RETURN:
+    *vm.ret_cost_left = vm.meter.cost_left;
     cel_move(ret, top);
     return true;
 
@@ -464,6 +471,7 @@ failed:;
     uint32_t at = (uint32_t)(i - code);
     struct cel_value error = placed(&vm, at, *top);
     if (p->handlers[at] == 0 || cel_is_limit(error)) {
+        *vm.ret_cost_left = vm.meter.cost_left;
         *ret = error;
         return false;
     }

@@ -136,7 +136,12 @@ DIFFERENCES = [
         "two signs are two operations",
         "cel-go's parser drops --x and !!x, so that they are x even where x has no sign. Here each is applied, and the second fails with the first.",
         "langdef.md, Syntax: Unary = '-' {'-'} Member, and the overloads of -_ and !_, which are of numbers and of bools",
-        said="^no such overload", at=r"(--|!!)", within=r"--|!!"),
+        said="^no such overload", at="[-!]", needs="--|!!", within="--|!!"),
+    Difference(
+        "a duration behind dyn has no minus",
+        "cel-go's values of durations can be negated, though its checker has no such overload: -span is refused and -dyn(span) is not.",
+        "langdef.md, Negation (-): 'Negate a numeric value'",
+        said="^no such overload", at="-", needs=r"-\(*(dyn\(|\(?\w+ \? )[^-]*(span|duration|timestamp|\bat\b)", within="-"),
     Difference(
         "a type is a value like others",
         "cel-go takes a variable of cel.bind() that holds a type for the name of a type, which it does not find.",

@@ -136,10 +136,12 @@ static void a_literal_map_of_any_size_is_searched(void **state)
     gives("actor in ['a','b','c','d','e','f','g','h','invoice_bot']", "true");
     gives("action in ['a','b','c','d','e','f','g','h','a']", "false");
     gives("args.amount in ['a','b','c','d','e','f','g','h','i']", "false");
-    gives("['', 'a', 'ab', 'abc', 'abcd', 'abcdefgh', 'a text of sixteen', 'a text of 17 bytes'].all(e, e in "
+    gives("['', 'a', 'ab', 'abc', 'abcd', 'abcdefgh', 'a text of sixteen', 'a text of 17 "
+          "bytes'].all(e, e in "
           "['', 'a', 'ab', 'abc', 'abcd', 'abcdefgh', 'a text of sixteen', 'a text of 17 bytes'])",
           "true");
-    gives("['b', 'aa', 'abd', 'abcx', 'abcdefgi', 'a text of sixteem', 'a text of 18 bytes'].exists(e, e in "
+    gives("['b', 'aa', 'abd', 'abcx', 'abcdefgi', 'a text of sixteem', 'a text of 18 "
+          "bytes'].exists(e, e in "
           "['', 'a', 'ab', 'abc', 'abcd', 'abcdefgh', 'a text of sixteen', 'a text of 17 bytes'])",
           "false");
     gives("'a' in ['a', 'a']", "true");
@@ -312,7 +314,8 @@ static void one_program_runs_in_many_threads(void **state)
     cel_program_fini(program);
 }
 
-/* A field that is looked for twice is found once; what it is, and what is told of it, stays the same. */
+/* A field that is looked for twice is found once; what it is, and what is told of it, stays the
+ * same. */
 static void a_field_that_is_used_again_is_the_same_field(void **state)
 {
     (void)state;
@@ -320,19 +323,23 @@ static void a_field_that_is_used_again_is_the_same_field(void **state)
     gives("has(args.gone) || has(args.gone)", "false");
     gives("(args.gone == 1 || true) && (args.gone == 1 || true)", "true");
     gives("args.gone == 1 || args.gone == 2", "error: no such key: gone (at column 6)");
-    gives("has(args.amount) && args.gone == args.amount", "error: no such key: gone (at column 26)");
+    gives("has(args.amount) && args.gone == args.amount",
+          "error: no such key: gone (at column 26)");
     gives("[1, 2].map(i, args.amount) == [args.amount, args.amount]", "true");
-    gives("args.amount == args.amount && actor == actor && context.x == context.x", "error: no such key: x (at column 57)");
+    gives("args.amount == args.amount && actor == actor && context.x == context.x",
+          "error: no such key: x (at column 57)");
 }
 
 /* More fields than are remembered, twice each. */
 static void many_fields_are_each_found(void **state)
 {
     (void)state;
-    gives("[{'a': args.amount, 'b': args.amount}.b == args.amount, has(args.a1), has(args.a2), has(args.a3),"
+    gives("[{'a': args.amount, 'b': args.amount}.b == args.amount, has(args.a1), has(args.a2), "
+          "has(args.a3),"
           " has(args.a4), has(args.a5), has(args.a6), has(args.a7), has(args.a8), has(args.a9),"
           " has(args.a1), has(args.a2), has(args.a3), has(args.a4), has(args.a5), has(args.a6),"
-          " has(args.a7), has(args.a8), has(args.a9), has(args.map), has(args.map)].filter(b, b).size()",
+          " has(args.a7), has(args.a8), has(args.a9), has(args.map), has(args.map)].filter(b, "
+          "b).size()",
           "3");
 }
 

@@ -14,7 +14,8 @@ static void sizes_and_positions_count_code_points(void **state)
     gives("['tacocat'.indexOf('', 3), 'tacocat'.indexOf('none'), ''.lastIndexOf('@@')]",
           "[3, -1, -1]");
     gives("'bananananana'.lastIndexOf('nana', 7)", "6");
-    gives("['abc'.lastIndexOf('abc', 2), 'abc'.lastIndexOf('abc', 3), 'abc'.lastIndexOf('', 3)]", "[0, -1, 3]");
+    gives("['abc'.lastIndexOf('abc', 2), 'abc'.lastIndexOf('abc', 3), 'abc'.lastIndexOf('', 3)]",
+          "[0, -1, 3]");
     gives("'abc'.lastIndexOf('a', -1)", "error: index out of range: -1 (at column 7)");
     gives("'ta\xC2\xA9o\xC2\xA9T'.substring(2, 5)", "\"\xC2\xA9o\xC2\xA9\"");
     gives("'tacocat'.substring(7)", "\"\"");

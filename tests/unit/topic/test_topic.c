@@ -1,4 +1,5 @@
 /* What a message says of its record, and what a record's event lends to its headers. */
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -189,6 +190,13 @@ static void a_password_is_read_wiped_and_never_told(void **state)
     assert_string_equal(setting(&s, "ssl.endpoint.identification.algorithm"), "https");
     topic_settings_wipe(&s);
     assert_string_equal(s.secret, "");
+    fd = open(path, O_WRONLY | O_TRUNC);
+    assert_true(fd >= 0 && write(fd, "s3cret\0word\n", 12) == 12);
+    close(fd);
+    assert_int_equal(topic_settings_make(&a, &s, &f), ERR_BAD_VALUE);
+    assert_non_null(strstr(f.text, "kafka.password_file"));
+    assert_null(strstr(f.text, "s3cret"));
+    assert_string_equal(s.secret, "");
     unlink(path);
 }
 
@@ -229,6 +237,7 @@ static void a_complaint_comes_with_the_option_to_look_at(void **state)
     trouble("SASL authentication error: Invalid username or password", 0, OLD, "kafka.password_file");
     trouble("SASL authentication error: invalid credentials with SASL mechanism SCRAM-SHA-512", 0, OLD, "2.6.1");
     trouble("SASL authentication error: invalid credentials with SASL mechanism SCRAM-SHA-512", 0, NEW, "what is in kafka.password_file (");
+    trouble("2/2 brokers are down", 0, OLD, "look at kafka.brokers; where they are up, look at kafka.security");
     trouble("ssl.ca.location failed: no such file", 0, OLD, "kafka.ca_file");
     trouble("127.0.0.1:1: Connect failed: Connection refused", 0, OLD, "Kafka: 127.0.0.1:1: Connect failed: Connection refused");
 }
