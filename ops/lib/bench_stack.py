@@ -13,8 +13,8 @@ engine is on core 0 alone, one reactor, its data and the servers' on a disk.
   ingest_sqlite    a topic that the platform has not read, until every record is a row of the  50,000 rows/s
                    SQLite store, with all indexes, and the engine was told so
   ingest_postgres  the same into PostgreSQL                                                    60,000 rows/s
-  outage           the broker is away for --outage seconds at 5,000/s: how long until nothing is left
-                   to be stored after it is back, while 5,000/s go on
+  outage           the broker is away for --outage seconds at 5,000/s: how long after it is back until
+                   less than a second's is left to be stored, while 500/s go on
 
 Rows of ingest count the platform's CPU time, and PostgreSQL's beside it. What has to be true for a row to count is
 checked: every request answered 200, the store's rows as many as the journal's records.
@@ -42,6 +42,7 @@ SERVERS = ("redis", "kafka", "postgres")
 HZ = os.sysconf("SC_CLK_TCK")
 CLOSED_CONNECTIONS = 256
 SETTLE_SECONDS = 2.0
+CATCH_UP_SECONDS = 600
 
 
 class Servers:
@@ -278,11 +279,12 @@ class StackBench:
         try:
             stack = self.start(servers)
             stack.wait_published()
-            done = threading.Event()
+            done, away_still = threading.Event(), threading.Event()
+            away_still.set()
 
             def go_on():
                 while not done.is_set():
-                    self.load(stack, seconds=2, rate=RATE)
+                    self.load(stack, seconds=2, rate=RATE if away_still.is_set() else RATE // 10)
             sender = threading.Thread(target=go_on)
             sender.start()
             servers.run("kill9", "kafka")
@@ -290,7 +292,10 @@ class StackBench:
             waited = stack.metrics(stack.engine)["writ_engine_publish_lag_records"]
             servers.run("start", "kafka")
             begun = time.monotonic()
+            away_still.clear()
             while stack.metrics(stack.engine)["writ_engine_publish_lag_records"] > RATE:
+                if time.monotonic() - begun > CATCH_UP_SECONDS:
+                    self.library.fail(f"{waited:.0f} records waited, and are not stored {CATCH_UP_SECONDS} s after the broker was back")
                 time.sleep(0.05)
             seconds = time.monotonic() - begun
             done.set()
