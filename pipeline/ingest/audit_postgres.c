@@ -315,8 +315,10 @@ static enum err copy_ids(struct audit_rows *a)
 {
     enum err err = database_execute(a->database, "SAVEPOINT before_ids", NULL);
     if (err == ERR_OK) err = database_copy(a->database, "COPY ids FROM STDIN (FORMAT binary)", rows_of(&a->pending->ids));
+    /* Released, or each COPY of a long transaction would be a subtransaction within the last one's. */
+    if (err == ERR_OK) return database_execute(a->database, "RELEASE before_ids", NULL);
     if (err != ERR_EXISTS) return err;
-    enum err back = database_execute(a->database, "ROLLBACK TO before_ids", NULL);
+    enum err back = database_execute(a->database, "ROLLBACK TO before_ids; RELEASE before_ids", NULL);
     return back == ERR_OK ? ERR_EXISTS : back;
 }
 
@@ -342,12 +344,16 @@ static enum err settle(void *state, audit_taken *each, void *context)
 {
     struct audit_rows *a = state;
     struct audit_pending *p = a->pending;
-    enum err err = flush(a);
-    const struct pending_row *r = p->taken;
-    p->taken = NULL;
-    p->last_taken = &p->taken;
-    for (; r != NULL && err == ERR_OK; r = r->next) err = each(context, &r->source, r->event_id, r->bytes);
-    if (err == ERR_OK && p->taken == NULL) arena_reset(&p->arena);
+    enum err err;
+    do { /* again only where `each` has inserted something */
+        err = flush(a);
+        const struct pending_row *r = p->taken;
+        p->taken = NULL;
+        p->last_taken = &p->taken;
+        for (; r != NULL && err == ERR_OK; r = r->next)
+            err = each(context, &r->source, r->event_id, r->bytes);
+    } while (err == ERR_OK && (p->count > 0 || p->taken != NULL));
+    if (err == ERR_OK) arena_reset(&p->arena);
     return err;
 }
 
@@ -477,6 +483,7 @@ const struct audit_store_ops audit_postgres_ops = {
     .by_seq = by_seq,
     .by_event_id = by_event_id,
     .adopt = adopt,
+    .forget = audit_rows_forget,
     .quarantine = audit_rows_quarantine,
     .is_quarantined = audit_rows_is_quarantined,
     .is_dropped = audit_rows_is_dropped,

@@ -13,7 +13,8 @@
 enum {
     QUERY_MS = 5000,
     SEGMENTS_AT_ONCE = 64, /* PostgreSQL is asked for so many */
-    TRACE_BYTES_MAX = 1 << 20,
+    TRACE_IDS_AT_ONCE = 10000,
+    TRACE_BYTES_MAX = TRACE_IDS_AT_ONCE * 21 + 16,
 };
 
 /* One query under way. */
@@ -64,6 +65,8 @@ static enum err tell_rows(struct walk *w, struct statement *s)
     statement_reset(s);
     return err == ERR_END ? ERR_OK : err;
 }
+
+static bool is_late(const struct walk *w) { return world_monotonic_ns() > w->deadline_ns; }
 
 /* ---- by blocks ---- */
 
@@ -144,38 +147,63 @@ static enum err read_trace(struct walk *w, uint64_t segment)
     return tell_rows(w, s);
 }
 
-/* The ids of the trace, all at once, where there is a table of them; then their rows. */
-static enum err ids_of_trace(struct walk *w, struct buf *ids)
+/* A page of the ids whose trace id has the same hash, whoever's they are; and the next page's bounds. */
+static enum err ids_of_trace(struct walk *w, struct buf *ids, uint64_t *ret_count)
 {
-    struct statement *s = database_statement(
-        w->database, "SELECT i.id FROM spans s JOIN ids i ON i.span = s.span AND i.trace_hash = ?1"
-                     " WHERE s.span >= ?2 AND s.span <= ?3 AND i.id >= ?4 AND i.id <= ?5");
+    static const char newest[] = "SELECT i.id FROM spans s JOIN ids i ON i.span = s.span AND i.trace_hash = ?1"
+                                 " WHERE s.span >= ?2 AND s.span <= ?3 AND i.id >= ?4 AND i.id <= ?5"
+                                 " ORDER BY i.id DESC LIMIT ?6";
+    static const char oldest[] = "SELECT i.id FROM spans s JOIN ids i ON i.span = s.span AND i.trace_hash = ?1"
+                                 " WHERE s.span >= ?2 AND s.span <= ?3 AND i.id >= ?4 AND i.id <= ?5"
+                                 " ORDER BY i.id ASC LIMIT ?6";
+    struct statement *s = database_statement(w->database, w->query->oldest_first ? oldest : newest);
     bind_u64(s, 1, audit_trace_hash(w->query->trace_id));
     bind_u64(s, 2, w->low >> AUDIT_SPAN_BITS);
     bind_u64(s, 3, w->high >> AUDIT_SPAN_BITS);
     bind_u64(s, 4, w->low);
     bind_u64(s, 5, w->high);
+    bind_u64(s, 6, TRACE_IDS_AT_ONCE);
     enum err err;
-    while ((err = statement_step(s)) == ERR_OK) array_put_number(ids, (int64_t)column_u64(s, 0));
+    uint64_t id = 0;
+    buf_clear(ids);
+    for (*ret_count = 0; (err = statement_step(s)) == ERR_OK; ++*ret_count) {
+        id = column_u64(s, 0);
+        array_put_number(ids, (int64_t)id);
+    }
     statement_reset(s);
-    return err == ERR_END ? ERR_OK : err;
+    if (err != ERR_END || id == 0) return err == ERR_END ? ERR_OK : err;
+    check(!ids->overflow);
+    if (w->query->oldest_first)
+        w->low = id + 1;
+    else
+        w->high = id - 1;
+    return ERR_OK;
 }
 
-static enum err walk_trace(struct walk *w)
+static enum err read_trace_page(struct walk *w, struct buf *ids)
 {
     static const char newest[] = COLUMNS "WHERE id = ANY(?1) AND id <= ?2" NAMED " ORDER BY id DESC LIMIT ?13";
     static const char oldest[] = COLUMNS "WHERE id = ANY(?1) AND id <= ?2" NAMED " ORDER BY id ASC LIMIT ?13";
+    buf_put_literal(ids, "}\0");
+    struct statement *s = database_statement(w->database, w->query->oldest_first ? oldest : newest);
+    bind_numbers(s, 1, buf_view(ids));
+    bind_u64(s, 2, INT64_MAX);
+    bind_named(s, w->query);
+    bind_u64(s, 13, w->query->limit - w->told);
+    return tell_rows(w, s);
+}
+
+/* Page by page: most of the ids may be another tenant's, that chose the same trace id. */
+static enum err walk_trace(struct walk *w)
+{
     struct buf ids;
+    uint64_t count = TRACE_IDS_AT_ONCE;
+    enum err err = ERR_OK;
     buf_init(&ids, 256, TRACE_BYTES_MAX);
-    enum err err = ids_of_trace(w, &ids);
-    if (err == ERR_OK && ids.size > 0) {
-        buf_put_literal(&ids, "}\0");
-        struct statement *s = database_statement(w->database, w->query->oldest_first ? oldest : newest);
-        bind_numbers(s, 1, buf_view(&ids));
-        bind_u64(s, 2, w->high);
-        bind_named(s, w->query);
-        bind_u64(s, 13, w->query->limit);
-        err = ids.overflow ? ERR_TIMEOUT : tell_rows(w, s); /* a trace of so many is told by pages of time */
+    while (err == ERR_OK && !w->done && count == TRACE_IDS_AT_ONCE && w->low <= w->high) {
+        if (is_late(w)) err = ERR_TIMEOUT;
+        if (err == ERR_OK) err = ids_of_trace(w, &ids, &count);
+        if (err == ERR_OK && count > 0) err = read_trace_page(w, &ids);
     }
     buf_fini(&ids);
     return err;
@@ -221,8 +249,6 @@ static enum err narrow_by_time(struct walk *w)
     statement_reset(s);
     return err;
 }
-
-static bool is_late(const struct walk *w) { return world_monotonic_ns() > w->deadline_ns; }
 
 static enum err walk_segments(struct walk *w)
 {

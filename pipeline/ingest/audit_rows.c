@@ -78,6 +78,28 @@ enum err audit_rows_by_event_id(void *state, struct str event_id, struct audit_s
     return audit_one_row(s, ret);
 }
 
+enum err audit_rows_forget(void *state, uint64_t id, bool *ret)
+{
+    static const char *const steps[] = {
+        "SELECT 1 FROM horizon WHERE first_id > ?1",
+        "DELETE FROM ids WHERE id = ?1 AND event_id = (SELECT event_id FROM records WHERE id = ?1)",
+        "DELETE FROM records WHERE id = ?1",
+    };
+    struct audit_rows *a = state;
+    struct statement *s = database_statement(a->database, steps[0]);
+    bind_u64(s, 1, id);
+    enum err err = statement_step(s);
+    statement_reset(s);
+    *ret = err == ERR_OK;
+    if (err != ERR_OK) return err == ERR_END ? ERR_OK : err;
+    for (size_t i = database_is_postgres(a->database) ? 1 : 2; i < 3 && err == ERR_OK; i++) {
+        s = database_statement(a->database, steps[i]);
+        bind_u64(s, 1, id);
+        err = statement_run(s);
+    }
+    return err;
+}
+
 /* ---- quarantine ---- */
 
 static struct str digest_hex(struct str bytes, char to[SHA256_HEX])

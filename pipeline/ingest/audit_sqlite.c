@@ -112,6 +112,7 @@ const struct audit_store_ops audit_sqlite_ops = {
     .by_seq = audit_rows_by_seq,
     .by_event_id = audit_rows_by_event_id,
     .adopt = adopt,
+    .forget = audit_rows_forget,
     .quarantine = audit_rows_quarantine,
     .is_quarantined = audit_rows_is_quarantined,
     .is_dropped = audit_rows_is_dropped,

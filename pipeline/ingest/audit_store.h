@@ -75,12 +75,15 @@ struct audit_store_ops {
      * once may find that out only in settle(): until then row->bytes and row->source must live. */
     enum err (*insert)(void *state, const struct audit_row *row, uint64_t *ret_id);
     /* Everything given to insert() is stored, but what `each` is told of (it may call the store).
-     * Before commit(), wherever something may be taken. */
+     * `each` may also insert() it again. Before commit(), wherever something may be taken. */
     enum err (*settle)(void *state, audit_taken *each, void *context);
     enum err (*by_seq)(void *state, const struct audit_source *source, struct audit_stored *ret);
     enum err (*by_event_id)(void *state, struct str event_id, struct audit_stored *ret);
     /* Gives a row without a source this one. */
     enum err (*adopt)(void *state, uint64_t id, const struct audit_source *source);
+    /* Deletes the row where it was dropped by age and is only still to be removed (retention.h): its
+     * event_id is free then, and *ret is true. */
+    enum err (*forget)(void *state, uint64_t id, bool *ret);
     /* Idempotent on (node, journal, seq, bytes). */
     enum err (*quarantine)(void *state, const struct audit_quarantined *q);
     enum err (*is_quarantined)(void *state, const struct audit_source *source, struct str bytes,

@@ -28,7 +28,7 @@
 enum {
     CONNECT_SECONDS = 5,
     ANSWER_MS = 15000,      /* of one statement; the server gives up sooner, see `settings` */
-    PATIENT_MS = 600000,    /* of a change of the schema */
+    PATIENT_MS = 605000,    /* of a change of the schema, or a look through a partition; see be_patient() */
     TYPE_BIGINT = 20,       /* pg_type.dat: fixed for ever */
     TYPE_TEXT = 25,
     TYPE_BYTEA = 17,
@@ -532,7 +532,7 @@ static void deadline(struct database *d, uint64_t monotonic_ns) { own_of(d)->dea
 static enum err be_patient(struct connection *c)
 {
     c->answer_ms = PATIENT_MS;
-    return run_sql(c, "SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0;"
+    return run_sql(c, "SET LOCAL statement_timeout = '600s'; SET LOCAL lock_timeout = 0;"
                       "SET LOCAL idle_in_transaction_session_timeout = 0", ANSWER_MS, NULL);
 }
 

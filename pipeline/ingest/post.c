@@ -55,13 +55,29 @@ static enum err event_fault(struct posting *p, const struct fault *why)
                      why->text);
 }
 
+static enum err event_store(struct posting *p, struct str bytes, const struct event *event, uint64_t *ret_id)
+{
+    const struct audit_row row = {.bytes = bytes, .event = event, .created_at = p->post->now_ms};
+    enum err err = p->audit->ops->insert(p->audit->state, &row, ret_id);
+    if (err == ERR_OK) p->result->accepted++;
+    return err;
+}
+
+/* The event_id is taken: by the same event, or another; or by one that was dropped and makes way. */
 static enum err event_again(struct posting *p, struct str bytes, const struct event *event,
                             uint64_t *ret_id)
 {
     struct audit_stored stored;
+    bool same = false, made_way = false;
     enum err err = p->audit->ops->by_event_id(p->audit->state, event->event_id, &stored);
-    if (err != ERR_OK) return store_fault(p, err == ERR_NOT_FOUND ? ERR_IO : err);
-    if (!str_equal(stored.bytes, bytes)) {
+    if (err == ERR_OK) {
+        same = str_equal(stored.bytes, bytes);
+        err = p->audit->ops->forget(p->audit->state, stored.id, &made_way);
+    }
+    if (err == ERR_OK && made_way) err = event_store(p, bytes, event, ret_id);
+    if (err != ERR_OK) return store_fault(p, err == ERR_NOT_FOUND || err == ERR_EXISTS ? ERR_IO : err);
+    if (made_way) return ERR_OK;
+    if (!same) {
         struct fault why;
         fault_set(&why, ERR_EVENT_CONFLICT, "/event_id",
                   "event_id: %.*s is stored already with other bytes", STR_FORMAT(event->event_id));
@@ -78,12 +94,16 @@ static enum err taken_after_all(void *posting, const struct audit_source *source
 {
     struct posting *p = posting;
     struct posted *all = (struct posted *)(void *)p->ids.bytes;
-    const struct event event = {.event_id = event_id};
+    struct event event;
+    struct fault why;
     (void)source;
+    (void)event_id;
     while (all[p->settled].bytes != bytes.bytes) p->settled++;
     p->index = p->settled;
     p->result->accepted--;
-    return event_again(p, bytes, &event, &all[p->settled].id);
+    arena_reset(&p->arena);
+    enum err err = event_read(bytes, &p->arena, &event, &why); /* as it was read before */
+    return err == ERR_OK ? event_again(p, bytes, &event, &all[p->settled].id) : event_fault(p, &why);
 }
 
 static enum err event_take(struct posting *p, struct str bytes)
@@ -101,14 +121,11 @@ static enum err event_take(struct posting *p, struct str bytes)
                         STR_FORMAT(event.tenant_id));
     if (err != ERR_OK) return event_fault(p, &why);
 
-    const struct audit_row row = {.bytes = bytes, .event = &event, .created_at = p->post->now_ms};
     uint64_t id;
-    err = p->audit->ops->insert(p->audit->state, &row, &id);
-    if (err == ERR_OK)
-        p->result->accepted++;
-    else if (err == ERR_EXISTS)
+    err = event_store(p, bytes, &event, &id);
+    if (err == ERR_EXISTS)
         err = event_again(p, bytes, &event, &id);
-    else
+    else if (err != ERR_OK)
         err = store_fault(p, err);
     if (err != ERR_OK) return err;
     const struct posted posted = {bytes.bytes, id};

@@ -15,6 +15,7 @@ enum {
     DAY_MS = 86400000,
     ROWS_AT_ONCE = 2000,
     IDS_AT_ONCE = 5000,
+    NEWEST_ROWS = 1000, /* the newest time that was stored is among these */
     FINDS_ARENA_FIRST = 16 << 10,
     FINDS_ARENA_LIMIT = 256 << 20, /* tenants and streams of what is dropped at once */
 };
@@ -41,6 +42,7 @@ struct drop { /* one under way */
     struct found_tenant *tenants;
     struct found_stream *streams;
     uint64_t from_id, to_id, rows;
+    uint64_t limit_ms, day; /* what is dropped is older than limit_ms; the looks until `day` are done then */
     struct fault *fault;
 };
 
@@ -89,8 +91,9 @@ static enum err next_id(struct store *s, uint64_t *ret)
     return err;
 }
 
-/* The first id from which on nothing is older than `limit_ms`: records were stored in the order of
- * their ids, so halving the range finds it in forty looks, however many they are. */
+/* About where that is kept begins that is not older than `limit_ms`. Halving the range takes forty
+ * looks, however much it is; but each platform stored by a clock of its own, so that times only
+ * nearly rise with the ids: what lies below is looked at once more (end_at_kept()). */
 static enum err first_kept(struct store *s, uint64_t low, uint64_t limit_ms, uint64_t *ret)
 {
     uint64_t high, id, created_at;
@@ -110,7 +113,67 @@ static enum err first_kept(struct store *s, uint64_t low, uint64_t limit_ms, uin
     return err;
 }
 
+/* ---- by whose clock ---- */
+
+static enum err number_of(struct store *s, const char *sql, uint64_t *ret)
+{
+    struct statement *q = database_statement(s->database, sql);
+    enum err err = statement_step(q);
+    if (err == ERR_OK) *ret = column_u64(q, 0);
+    statement_reset(q);
+    return err == ERR_END ? ERR_CORRUPT : err;
+}
+
+/* The newest time that was stored. (None: 0.) */
+static enum err newest_stored(struct store *s, uint64_t *ret)
+{
+    struct statement *q = database_statement(
+        s->database, "SELECT max(created_at) FROM (SELECT created_at FROM records ORDER BY id DESC LIMIT ?1) AS r");
+    bind_u64(q, 1, NEWEST_ROWS);
+    enum err err = statement_step(q);
+    if (err == ERR_OK) *ret = column_u64(q, 0);
+    statement_reset(q);
+    return err;
+}
+
+/* What is dropped is gone for good, so that a clock that is ahead must not say what is old: on
+ * PostgreSQL its server's clock speaks for all platforms, on SQLite the newest event that was stored. */
+static enum err check_clock(struct store *s, uint64_t now_ms, struct fault *f)
+{
+    bool is_postgres = database_is_postgres(s->database);
+    uint64_t other_ms = 0;
+    enum err err = is_postgres
+                       ? number_of(s, "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint", &other_ms)
+                       : newest_stored(s, &other_ms);
+    if (err != ERR_OK) return store_fault(s, err, f);
+    if (now_ms <= other_ms + DAY_MS) return ERR_OK;
+    char now[TIME_TEXT], other[TIME_TEXT];
+    time_write(now_ms, now);
+    time_write(other_ms, other);
+    return fault_set(f, ERR_OUT_OF_RANGE, "",
+                     "nothing is dropped by age: this platform's clock says %.*s, which is more than a day after %s (%.*s)",
+                     TIME_TEXT, now, is_postgres ? "the PostgreSQL server's clock" : "the newest event that was stored",
+                     TIME_TEXT, other);
+}
+
 /* ---- what is dropped ---- */
+
+/* Ends the range before the first row that is to be kept; on PostgreSQL before its partition. */
+static enum err end_at_kept(struct drop *d)
+{
+    struct statement *q = database_statement(
+        d->store->database, "SELECT min(id) FROM records WHERE id >= ?1 AND id < ?2 AND created_at >= ?3");
+    bind_u64(q, 1, d->from_id);
+    bind_u64(q, 2, d->to_id);
+    bind_u64(q, 3, d->limit_ms);
+    enum err err = statement_step(q);
+    uint64_t id = err == ERR_OK ? column_u64(q, 0) : 0;
+    statement_reset(q);
+    if (err != ERR_OK || id == 0) return err;
+    if (database_is_postgres(d->store->database)) id = id >> AUDIT_PARTITION_BITS << AUDIT_PARTITION_BITS;
+    d->to_id = id > d->from_id ? id : d->from_id;
+    return ERR_OK;
+}
 
 static enum err find_tenants(struct drop *d)
 {
@@ -163,8 +226,9 @@ static enum err find(struct drop *d)
     struct database *b = d->store->database;
     enum err err = database_begin_read(b);
     if (err == ERR_OK) err = database_patient(b);
-    if (err == ERR_OK) err = find_tenants(d);
-    if (err == ERR_OK) err = find_streams(d);
+    if (err == ERR_OK) err = end_at_kept(d);
+    if (err == ERR_OK && d->to_id > d->from_id) err = find_tenants(d);
+    if (err == ERR_OK && d->to_id > d->from_id) err = find_streams(d);
     if (err == ERR_OK && d->arena.overflow) err = ERR_FULL;
     database_rollback(b);
     return err == ERR_OK ? ERR_OK : store_fault(d->store, err, d->fault);
@@ -206,14 +270,15 @@ static enum err remember(struct drop *d, const struct found_stream *t)
 }
 
 /* ERR_PRECONDITION_FAILED: another platform has moved it meanwhile. */
-static enum err horizon_move(struct drop *d, uint64_t day)
+static enum err horizon_move(struct drop *d, uint64_t known_day)
 {
     struct statement *q = database_statement(
         d->store->database,
-        "UPDATE horizon SET first_id = ?1, day = ?2 WHERE first_id = ?3 AND day < ?2");
+        "UPDATE horizon SET first_id = ?1, day = ?2 WHERE first_id = ?3 AND day = ?4");
     bind_u64(q, 1, d->to_id);
-    bind_u64(q, 2, day);
+    bind_u64(q, 2, d->day);
     bind_u64(q, 3, d->from_id);
+    bind_u64(q, 4, known_day);
     enum err err = statement_run(q);
     if (err != ERR_OK) return store_fault(d->store, err, d->fault);
     return database_changes(d->store->database) == 1 ? ERR_OK : ERR_PRECONDITION_FAILED;
@@ -229,9 +294,9 @@ static enum err rows_forget(struct drop *d)
     return err == ERR_OK ? ERR_OK : store_fault(d->store, err, d->fault);
 }
 
-static enum err drop_within(struct drop *d, uint64_t now_ms)
+static enum err drop_within(struct drop *d, const struct horizon *h, uint64_t now_ms)
 {
-    enum err err = horizon_move(d, now_ms / DAY_MS);
+    enum err err = horizon_move(d, h->day);
     if (err == ERR_OK && d->rows > 0) err = rows_forget(d);
     for (const struct found_stream *t = d->streams; t != NULL && err == ERR_OK; t = t->next)
         err = remember(d, t);
@@ -240,32 +305,61 @@ static enum err drop_within(struct drop *d, uint64_t now_ms)
     return err;
 }
 
-static enum err drop_found(struct drop *d, uint64_t now_ms)
+static enum err drop_found(struct drop *d, const struct horizon *h, uint64_t now_ms)
 {
     enum err err = store_begin(d->store, d->fault);
-    return err == ERR_OK ? store_end(d->store, drop_within(d, now_ms), d->fault) : err;
+    return err == ERR_OK ? store_end(d->store, drop_within(d, h, now_ms), d->fault) : err;
+}
+
+/* The range up to `end_id`, but of PostgreSQL's partitions one: a look at one of them ends in time,
+ * where a look at all might not. The last one ends the day, and *h follows. */
+static enum err drop_some(struct drop *d, struct horizon *h, uint64_t end_id, uint64_t now_ms)
+{
+    uint64_t partition_end = ((h->first_id >> AUDIT_PARTITION_BITS) + 1) << AUDIT_PARTITION_BITS;
+    bool in_parts = database_is_postgres(d->store->database) && partition_end < end_id;
+    uint64_t wanted = in_parts ? partition_end : end_id;
+    enum err err = ERR_OK;
+    d->from_id = h->first_id;
+    d->to_id = wanted;
+    if (d->to_id > d->from_id) err = find(d);
+    d->day = d->to_id < wanted || !in_parts ? now_ms / DAY_MS : h->day;
+    if (err == ERR_OK) err = drop_found(d, h, now_ms);
+    if (err != ERR_OK) return err;
+    h->first_id = d->to_id;
+    h->day = d->day;
+    return ERR_OK;
+}
+
+/* Also tomorrow's is today's look: somebody's clock is a little ahead. A day that is farther off was
+ * set by a clock that was wrong, and holds nobody up. */
+static bool is_looked_at(const struct horizon *h, uint64_t now_ms)
+{
+    uint64_t today = now_ms / DAY_MS;
+    return h->day == today || h->day == today + 1;
 }
 
 enum err retention_drop(struct store *s, uint64_t keep_ms, uint64_t now_ms, uint64_t *ret_dropped,
                         struct fault *f)
 {
-    struct drop d = {.store = s, .fault = f};
     struct horizon h;
+    uint64_t end_id;
     *ret_dropped = 0;
     check(keep_ms >= DAY_MS);
     enum err err = horizon_read(s, &h, f);
-    if (err != ERR_OK || h.day >= now_ms / DAY_MS || keep_ms >= now_ms) return err;
+    if (err != ERR_OK || is_looked_at(&h, now_ms) || keep_ms >= now_ms) return err;
     uint64_t limit_ms = (now_ms - keep_ms) / DAY_MS * DAY_MS;
-    err = first_kept(s, h.first_id, limit_ms, &d.to_id);
+    err = first_kept(s, h.first_id, limit_ms, &end_id);
     if (err != ERR_OK) return store_fault(s, err, f);
-    if (database_is_postgres(s->database)) d.to_id = d.to_id >> AUDIT_PARTITION_BITS << AUDIT_PARTITION_BITS;
-    d.from_id = h.first_id;
-    if (d.to_id < d.from_id) d.to_id = d.from_id;
-    arena_init(&d.arena, FINDS_ARENA_FIRST, FINDS_ARENA_LIMIT);
-    if (d.to_id > d.from_id) err = find(&d);
-    if (err == ERR_OK) err = drop_found(&d, now_ms);
-    arena_fini(&d.arena);
-    if (err == ERR_OK) *ret_dropped = d.rows;
+    if (database_is_postgres(s->database)) end_id = end_id >> AUDIT_PARTITION_BITS << AUDIT_PARTITION_BITS;
+    if (end_id < h.first_id) end_id = h.first_id;
+    if (end_id > h.first_id) err = check_clock(s, now_ms, f);
+    while (err == ERR_OK && !is_looked_at(&h, now_ms)) {
+        struct drop d = {.store = s, .limit_ms = limit_ms, .fault = f};
+        arena_init(&d.arena, FINDS_ARENA_FIRST, FINDS_ARENA_LIMIT);
+        err = drop_some(&d, &h, end_id, now_ms);
+        arena_fini(&d.arena);
+        if (err == ERR_OK) *ret_dropped += d.rows;
+    }
     return err == ERR_PRECONDITION_FAILED ? ERR_OK : err;
 }
 
@@ -319,15 +413,23 @@ static enum err remove_rows(struct store *s, const struct horizon *h)
 
 /* ---- PostgreSQL: the names of a partition's rows first, then the partition ---- */
 
-static enum err remove_ids(struct store *s, uint64_t from_id, uint64_t to_id)
+static enum err remove_partition(struct store *s, uint64_t number);
+
+/* The partition's last ids go with the partition: were `removed_id` moved to its end, nobody would
+ * come back for it. (Where signposts come first, the same ids are deleted again: there are none.) */
+static enum err remove_ids(struct store *s, uint64_t number, uint64_t from_id, uint64_t to_id)
 {
     struct statement *q = database_statement(
         s->database,
-        "DELETE FROM ids WHERE event_id = ANY(ARRAY(SELECT event_id FROM records WHERE id >= ?1 AND id < ?2))");
+        /* Not the rows of events that were stored anew since. */
+        "DELETE FROM ids WHERE event_id = ANY(ARRAY(SELECT event_id FROM records WHERE id >= ?1 AND id < ?2))"
+        " AND id >= ?1 AND id < ?2");
     bind_u64(q, 1, from_id);
     bind_u64(q, 2, to_id);
     enum err err = statement_run(q);
-    return err == ERR_OK ? removed_move(s, to_id) : err;
+    if (err != ERR_OK) return err;
+    bool is_end = to_id == (number + 1) << AUDIT_PARTITION_BITS;
+    return is_end ? remove_partition(s, number) : removed_move(s, to_id);
 }
 
 /* What leads to the partition's rows: nobody needs it any more. */
@@ -367,7 +469,7 @@ static enum err remove_step(struct store *s, const struct horizon *h)
     enum err err = record_from(s, h->removed_id, &id, &created_at);
     if (err != ERR_OK && err != ERR_END) return err;
     if (err == ERR_END || id >= end) return remove_partition(s, number);
-    return remove_ids(s, h->removed_id, id + IDS_AT_ONCE < end ? id + IDS_AT_ONCE : end);
+    return remove_ids(s, number, h->removed_id, id + IDS_AT_ONCE < end ? id + IDS_AT_ONCE : end);
 }
 
 enum err retention_remove(struct store *s, bool *ret_more, struct fault *f)
@@ -390,13 +492,19 @@ enum err retention_remove(struct store *s, bool *ret_more, struct fault *f)
 
 /* ---- PostgreSQL: a partition for each day, or month ---- */
 
-static uint64_t period_of(uint64_t keep_ms, uint64_t now_ms)
+static uint64_t month_of(uint64_t day)
 {
-    if (keep_ms > 0) return now_ms / DAY_MS;
-    time_t seconds = (time_t)(now_ms / 1000);
+    time_t seconds = (time_t)(day * (DAY_MS / 1000));
     struct tm utc;
     check(gmtime_r(&seconds, &utc) != NULL);
     return (uint64_t)utc.tm_year * 12 + (uint64_t)utc.tm_mon;
+}
+
+/* The period that is known is always a day, whatever this platform's audit.keep is, and only goes
+ * forward: so platforms that are set otherwise, or are a little ahead, do not undo each other's. */
+static bool begins(uint64_t keep_ms, uint64_t known_day, uint64_t day)
+{
+    return day > known_day && (keep_ms > 0 || month_of(day) != month_of(known_day));
 }
 
 static enum err period_read(struct store *s, uint64_t *ret_period, uint64_t *ret_next)
@@ -411,30 +519,31 @@ static enum err period_read(struct store *s, uint64_t *ret_period, uint64_t *ret
     return err;
 }
 
-static enum err roll_within(struct store *s, uint64_t period)
+static enum err roll_within(struct store *s, uint64_t keep_ms, uint64_t day)
 {
     uint64_t known, next;
     enum err err = period_read(s, &known, &next);
-    if (err != ERR_OK || known == period) return err;
+    if (err != ERR_OK || !begins(keep_ms, known, day)) return err;
     uint64_t begin = next >> AUDIT_PARTITION_BITS << AUDIT_PARTITION_BITS;
     /* An empty partition is as good as a new one (ids begin at 1), and so is the very first. */
     if (known != 0 && next > begin + 1) next = begin + ((uint64_t)1 << AUDIT_PARTITION_BITS);
     struct statement *q = database_statement(s->database, "UPDATE marks SET period = ?1, next_id = ?2");
-    bind_u64(q, 1, period);
+    bind_u64(q, 1, day);
     bind_u64(q, 2, next);
     return statement_run(q);
 }
 
 enum err retention_roll(struct store *s, uint64_t keep_ms, uint64_t now_ms, struct fault *f)
 {
-    uint64_t known, next, period = period_of(keep_ms, now_ms);
+    uint64_t known, next, day = now_ms / DAY_MS;
     if (!database_is_postgres(s->database)) return ERR_OK;
     enum err err = period_read(s, &known, &next);
     if (err != ERR_OK) return store_fault(s, err, f);
-    if (known == period) return ERR_OK;
-    err = store_begin(s, f);
+    if (!begins(keep_ms, known, day)) return ERR_OK;
+    err = check_clock(s, now_ms, f); /* a day far ahead would hold up all that come before it */
+    if (err == ERR_OK) err = store_begin(s, f);
     if (err != ERR_OK) return err;
-    err = roll_within(s, period);
+    err = roll_within(s, keep_ms, day);
     if (err != ERR_OK) store_fault(s, err, f);
     return store_end(s, err, f);
 }

@@ -9,12 +9,13 @@
  * can stop and go on anywhere: on SQLite rows in handfuls, so that ingest waits for milliseconds; on
  * PostgreSQL a partition is dropped as a whole, when the rows of `ids` for it are removed.
  *
- * What is old is told by when it was stored (created_at), in whole days of UTC. On PostgreSQL also in
+ * What is old is told by when it was stored (created_at), in whole days of UTC; nothing is dropped from
+ * the first row on that is to be kept, also where later ones are older. On PostgreSQL also in
  * whole partitions, so that something may be kept for a day (where keep_ms is 0: a month) longer;
  * retention_roll() begins a new one with each day.
  *
  * An event that somebody posts again after its row was dropped is new: it has no place by which to
- * know it. What is in quarantine is kept.
+ * know it. Where the old row is still to be removed, it makes way at once. What is in quarantine is kept.
  *
  * Blocking; belongs to the thread of its store (a writer). Several platforms may do it at once. */
 #ifndef INGEST_RETENTION_H
@@ -23,7 +24,9 @@
 #include "pipeline/ingest/store.h"
 
 /* Drops what was stored before the day that `keep_ms` (at least a day) ago is in. Looks once a day:
- * *ret_dropped is 0 at all other times. */
+ * *ret_dropped is 0 at all other times. ERR_OUT_OF_RANGE: now_ms is more than a day past what the
+ * PostgreSQL server's clock says, or on SQLite the newest stored event, and nothing was dropped. On
+ * PostgreSQL each partition is a transaction: after an error some may be dropped. */
 enum err retention_drop(struct store *s, uint64_t keep_ms, uint64_t now_ms, uint64_t *ret_dropped,
                         struct fault *f);
 /* Removes a handful of what was dropped; *ret_more: there is more, come again soon. */

@@ -95,6 +95,30 @@ static enum err line_again(struct intake *in, uint64_t seq, struct str line)
     return ERR_OK;
 }
 
+static enum err insert(struct intake *in, uint64_t seq, struct str line, const struct event *event)
+{
+    const struct audit_row row = {.bytes = line,
+                                  .event = event,
+                                  .source = source_of(in, seq),
+                                  .created_at = in->batch->now_ms};
+    uint64_t id;
+    enum err err = in->audit->ops->insert(in->audit->state, &row, &id);
+    if (err == ERR_OK) in->result->accepted++;
+    return err;
+}
+
+/* What had the event_id was dropped by age and has made way. */
+static enum err insert_after_all(struct intake *in, uint64_t seq, struct str line)
+{
+    struct event event;
+    struct fault why;
+    arena_reset(&in->arena);
+    enum err err = event_read(line, &in->arena, &event, &why); /* as it was read before */
+    if (err == ERR_OK) err = insert(in, seq, line, &event);
+    if (err == ERR_EXISTS) return clash(in, seq, line, "clash");
+    return err == ERR_OK ? ERR_OK : store_fault(in, err);
+}
+
 /* Another row has this event_id. A row that came without a source (a person restored it) and has
  * the same bytes is this very record, and learns its place; anything else is a clash. */
 static enum err event_id_taken(struct intake *in, uint64_t seq, struct str line,
@@ -102,11 +126,15 @@ static enum err event_id_taken(struct intake *in, uint64_t seq, struct str line,
 {
     const struct audit_source source = source_of(in, seq);
     struct audit_stored stored;
+    bool made_way = false;
     enum err err = in->audit->ops->by_event_id(in->audit->state, event_id, &stored);
-    if (err != ERR_OK && err != ERR_NOT_FOUND) return store_fault(in, err);
-    if (err == ERR_NOT_FOUND || !str_is_absent(stored.source.node) ||
-        !str_equal(stored.bytes, line))
-        return clash(in, seq, line, "event_id clash");
+    if (err == ERR_NOT_FOUND) return clash(in, seq, line, "event_id clash");
+    if (err != ERR_OK) return store_fault(in, err);
+    bool same = str_is_absent(stored.source.node) && str_equal(stored.bytes, line);
+    err = in->audit->ops->forget(in->audit->state, stored.id, &made_way);
+    if (err != ERR_OK) return store_fault(in, err);
+    if (made_way) return insert_after_all(in, seq, line);
+    if (!same) return clash(in, seq, line, "event_id clash");
     err = in->audit->ops->adopt(in->audit->state, stored.id, &source);
     if (err != ERR_OK) return store_fault(in, err);
     in->result->duplicates++;
@@ -165,16 +193,12 @@ static enum err line_new(struct intake *in, uint64_t seq, const struct decoded *
                          "record %llu: this key may not write for tenant %.*s",
                          (unsigned long long)seq, STR_FORMAT(d->event.tenant_id));
 
-    const struct audit_row row = {.bytes = d->line,
-                                  .event = &d->event,
-                                  .source = source_of(in, seq),
-                                  .created_at = in->batch->now_ms};
-    uint64_t id;
-    enum err err = in->audit->ops->insert(in->audit->state, &row, &id);
-    if (err == ERR_EXISTS) return event_id_taken(in, seq, d->line, d->event.event_id);
+    enum err err = insert(in, seq, d->line, &d->event);
+    if (err != ERR_EXISTS) return err == ERR_OK ? ERR_OK : store_fault(in, err);
+    /* Those before it first: of two, it is the first that has the event_id. */
+    err = in->audit->ops->settle(in->audit->state, taken_after_all, in);
     if (err != ERR_OK) return store_fault(in, err);
-    in->result->accepted++;
-    return ERR_OK;
+    return event_id_taken(in, seq, d->line, d->event.event_id);
 }
 
 static enum err read_position(struct intake *in)

@@ -19,7 +19,7 @@
 
 enum {
     CONDITION_CHARACTERS_MAX = 8000,
-    CONDITION_COST_MAX = 100000, /* about a millisecond */
+    CONDITION_COST_MAX = 100000, /* about a millisecond, two where a search meets its worst text */
     DECISION_COST_MAX = 20 * CONDITION_COST_MAX, /* of each purse */
     TEMPLATE_PARTS_MAX = 16,
 };

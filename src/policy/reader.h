@@ -14,7 +14,7 @@ struct reader {
     struct policy_problems *problems;
     size_t globs;                  /* compiled so far */
     struct cel_regex_room regexes; /* of its conditions */
-    bool full;    /* memory ran out */
+    bool full;                     /* memory ran out */
 };
 
 struct value {

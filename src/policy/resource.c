@@ -14,8 +14,7 @@ struct json *policy_resource_of_text(struct str text, struct arena *arena)
     size_t colon = str_find(text, ':');
     bool has_type = colon < text.size;
     struct json *object = arena_new(arena, struct json), *type = NULL;
-    struct json *id =
-        text_member(arena, STR("id"), has_type ? str_skip(text, colon + 1) : text);
+    struct json *id = text_member(arena, STR("id"), has_type ? str_skip(text, colon + 1) : text);
     if (has_type) type = text_member(arena, STR("type"), str_of(text.bytes, colon));
     if (object == NULL || id == NULL || (has_type && type == NULL)) return NULL;
     id->next = type;

@@ -23,7 +23,7 @@
 #include "base/check.h"
 #include "policy/cel/cel.h"
 
-enum { ROUNDS = 7, TURNS = 100000, COMPILES = 3000, GOAL = 5 };
+enum { ROUNDS = 25, TURNS = 100000, COMPILES = 3000, GOAL = 5 };
 
 static const char *const conditions[] = {
     "args.amount > 0 && args.amount <= 500",

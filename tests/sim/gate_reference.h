@@ -43,7 +43,7 @@ static inline bool has_role(const char *role, const char *person, bool strict)
     return false;
 }
 
-static inline bool applies(const struct ref_rule *r, const struct ref_request *q,
+static inline bool selects(const struct ref_rule *r, const struct ref_request *q,
                            const char *action)
 {
     bool strict = r->decision == VERDICT_DENY || r->decision == VERDICT_HUMAN_REVIEW;
@@ -56,6 +56,50 @@ static inline bool applies(const struct ref_rule *r, const struct ref_request *q
     bool where = r->resources.count == 0 || (strict && (!q->has_resource || q->partial)) ||
                  (q->has_resource && matches(&r->resources, q->resource, strict));
     return who && what && where;
+}
+
+enum ref_truth { IS_FALSE, IS_TRUE, FAILS };
+
+static inline enum ref_truth is_more(const struct ref_when *w, const struct ref_request *q)
+{
+    if (!amounts[q->amount[0]].is_number) return FAILS;
+    return amounts[q->amount[0]].value > w->bound ? IS_TRUE : IS_FALSE;
+}
+
+static inline enum ref_truth truth_with(const struct ref_when *w, const struct ref_request *q,
+                                        bool fold)
+{
+    bool in_role = w->shape >= WHEN_ROLE && q->person && has_role(w->role, q->subject, fold);
+    switch (w->shape) {
+    case WHEN_MORE: return is_more(w, q);
+    case WHEN_AT_MOST: return is_more(w, q) == FAILS ? FAILS : is_more(w, q) == IS_FALSE;
+    case WHEN_HAS_MORE: return amounts[q->amount[0]].is_there ? is_more(w, q) : IS_FALSE;
+    case WHEN_ROLE: return in_role ? IS_TRUE : IS_FALSE;
+    case WHEN_NO_ROLE: return in_role ? IS_FALSE : IS_TRUE;
+    case WHEN_ROLE_OR_MORE: return in_role ? IS_TRUE : is_more(w, q);
+    default: return IS_TRUE;
+    }
+}
+
+static uint64_t truths[3]; /* how often each has come */
+
+/* What restricts does so if either spelling of the person makes it true. */
+static inline enum ref_truth truth(const struct ref_rule *r, const struct ref_request *q)
+{
+    bool strict = r->decision == VERDICT_DENY || r->decision == VERDICT_HUMAN_REVIEW;
+    enum ref_truth t = truth_with(&r->when, q, strict);
+    if (strict && t == IS_FALSE) t = truth_with(&r->when, q, false);
+    if (r->when.shape != WHEN_ALWAYS) truths[t]++;
+    return t;
+}
+
+/* As an explanation tells it: a compute that cannot be evaluated applies, as a deny. */
+static inline bool applies(const struct ref_rule *r, const struct ref_request *q,
+                           const char *action)
+{
+    if (!selects(r, q, action)) return false;
+    enum ref_truth t = truth(r, q);
+    return t == IS_TRUE || (t == FAILS && r->decision != VERDICT_ALLOW);
 }
 
 struct ref_vote {
@@ -138,6 +182,11 @@ static inline struct ref_vote walk(const struct ref_request *q, const char *acti
             if (!applies(r, q, action)) continue;
             const struct ref_gate *g = r->gate.there ? &r->gate : &d->gate;
             enum verdict own = r->decision;
+            if (own == VERDICT_COMPUTE && truth(r, q) == FAILS) { /* a deny, and nothing else */
+                if (stricter(VERDICT_DENY, &best, o->verdict))
+                    best = (struct ref_vote){r, false}, o->verdict = VERDICT_DENY;
+                continue;
+            }
             if (own == VERDICT_HUMAN_REVIEW && approved(q, VOTE_RULE, r)) own = VERDICT_ALLOW;
             bool reviews = own == VERDICT_HUMAN_REVIEW;
             if (reviews) note_review(o, r, false);
@@ -182,16 +231,24 @@ static inline struct ref_outcome reference(const struct ref_request *q, bool wit
         return o;
     }
     put(o.policy, documents[best.rule->document].name);
-    snprintf(o.rule, sizeof o.rule, "%s:%s", best.gate ? "gate" : kinds[o.verdict], best.rule->id);
+    bool broken = o.verdict == VERDICT_DENY && !best.gate && best.rule->decision == VERDICT_COMPUTE;
+    snprintf(o.rule, sizeof o.rule, "%s:%s",
+             best.gate ? "gate"
+             : broken  ? "compute"
+                       : kinds[o.verdict],
+             best.rule->id);
     if (o.verdict == VERDICT_DENY || o.compute == NULL) return o;
     static struct ref_request unapproved; /* nobody was asked about the safe call */
     static struct ref_outcome safe;
     unapproved = *q;
     unapproved.approved_count = 0;
+    bool copies = o.compute->copies_amount;
+    unapproved.amount[0] = copies ? q->amount[0] : 0;
     safe = (struct ref_outcome){.verdict = VERDICT_ALLOW};
-    walk(&unapproved, o.compute->safe_tool, with_shadow, &safe);
+    bool made = !copies || amounts[q->amount[0]].is_there; /* else there is no safe call */
+    if (made) walk(&unapproved, o.compute->safe_tool, with_shadow, &safe);
     o.used |= safe.used;
-    if (safe.verdict == VERDICT_DENY || safe.verdict == VERDICT_HUMAN_REVIEW) {
+    if (!made || safe.verdict == VERDICT_DENY || safe.verdict == VERDICT_HUMAN_REVIEW) {
         o.verdict = VERDICT_DENY;
         snprintf(o.rule, sizeof o.rule, "compute:%s", o.compute->id);
         put(o.policy, documents[o.compute->document].name);

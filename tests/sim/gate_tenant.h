@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/limits.h"
 #include "policy/policy.h"
 
 /* ---- chance ---- */
@@ -28,7 +29,7 @@ static inline bool percent(unsigned p) { return below(100) < p; }
 
 /* ---- the reference's own picture of a tenant ---- */
 
-enum { TEXT = 48, GLOBS = 24, ROLE_GLOBS = 3, RULES = 40, DOCUMENTS = 4 };
+enum { TEXT = 200, GLOBS = 24, ROLE_GLOBS = 3, RULES = 40, DOCUMENTS = 4 };
 
 struct globs {
     char list[GLOBS][TEXT];
@@ -46,8 +47,28 @@ struct ref_limit {
     unsigned per, window_s, count, max_hundredths, root; /* root: of the path to `amount` */
 };
 
+/* A rule's condition: of a few shapes, so that it is plain what they come to. */
+enum ref_shape {
+    WHEN_ALWAYS,       /* no condition */
+    WHEN_MORE,         /* args.amount > bound */
+    WHEN_AT_MOST,      /* args.amount <= bound */
+    WHEN_HAS_MORE,     /* has(args.amount) && args.amount > bound */
+    WHEN_ROLE,         /* 'role' in roles */
+    WHEN_NO_ROLE,      /* !('role' in roles) */
+    WHEN_ROLE_OR_MORE, /* 'role' in roles || args.amount > bound */
+    WHEN_SHAPES,
+};
+
+struct ref_when {
+    enum ref_shape shape;
+    int bound;
+    const char *role;
+};
+
 struct ref_rule {
-    char id[TEXT];
+    char id[24];
+    struct ref_when when;
+    bool copies_amount; /* a compute whose safe call has the amount of what was asked for */
     struct ref_limit limit;
     enum verdict decision;
     struct globs agents, users, roles, actions, resources;
@@ -93,15 +114,17 @@ struct ref_request {
 static const struct {
     const char *text;
     int64_t millionths;
+    bool is_there, is_number;
+    double value;
 } amounts[AMOUNTS] = {
-    {"{}", -1},
-    {"{\"amount\": 12}", 12000000},
-    {"{\"amount\": 0.1}", 100000},
-    {"{\"amount\": -1}", -1},
-    {"{\"amount\": \"12\"}", -1},
-    {"{\"amount\": 3.0000001}", 3000001},
-    {"{\"amount\": 0}", 0},
-    {"{\"amount\": 1e14}", -1},
+    {"{}", -1, false, false, 0},
+    {"{\"amount\": 12}", 12000000, true, true, 12},
+    {"{\"amount\": 0.1}", 100000, true, true, 0.1},
+    {"{\"amount\": -1}", -1, true, true, -1},
+    {"{\"amount\": \"12\"}", -1, true, false, 0},
+    {"{\"amount\": 3.0000001}", 3000001, true, true, 3.0000001},
+    {"{\"amount\": 0}", 0, true, true, 0},
+    {"{\"amount\": 1e14}", -1, true, true, 1e14},
 };
 static const char *const roots[] = {"args", "context", "resource.properties"};
 
@@ -112,6 +135,12 @@ static inline void add(struct globs *g, const char *glob) { put(g->list[g->count
 
 static const char *const words[] = {"get",  "put", "drop",  "user", "db",
                                     "prod", "x",   "table", "All",  "a"};
+/* Longer than 64 bytes, and only the last few tell them apart; two of them make a name of over 120.
+ */
+static const char *const long_words[] = {
+    "the_quarterly_statement_of_all_accounts_of_the_northern_branch_office_one",
+    "the_quarterly_statement_of_all_accounts_of_the_northern_branch_office_two",
+    "the_quarterly_statement_of_all_accounts_of_the_northern_branch_Office_one"};
 static const char *const people[] = {"ann", "bob@x", "Eve", "carl", "dora@y", "fay"};
 static const char *const bots[] = {"bot", "coder", "Walker", "bot2", "b", "robot-7"};
 
@@ -119,10 +148,12 @@ static inline void make_name(char to[TEXT])
 {
     char text[TEXT] = "";
     size_t parts = 1 + below(3);
+    bool is_long = percent(5);
     for (size_t i = 0; i < parts; i++) {
         size_t used = strlen(text);
         snprintf(text + used, sizeof text - used, "%s%s", i == 0 ? "" : "_",
-                 words[below(sizeof words / sizeof *words)]);
+                 is_long && percent(70) ? long_words[below(3)]
+                                        : words[below(sizeof words / sizeof *words)]);
     }
     put(to, text);
 }
@@ -170,13 +201,15 @@ static inline void make_subject(char to[TEXT], bool person)
     else
         put(to, bots[below(6)]);
     if (percent(10)) snprintf(to + strlen(to), TEXT - strlen(to), "%zu", below(30));
+    if (percent(3)) snprintf(to + strlen(to), TEXT - strlen(to), "_%s", long_words[below(3)]);
+    if (percent(1)) snprintf(to + strlen(to), TEXT - strlen(to), "_%s", long_words[below(3)]);
 }
 
 static inline void make_resource(char to[TEXT])
 {
     char name[TEXT];
     make_name(name);
-    snprintf(to, TEXT, "%s:%.30s", percent(70) ? "db" : "file", name);
+    snprintf(to, TEXT, "%s:%.190s", percent(70) ? "db" : "file", name);
 }
 
 static inline void make_gate(struct ref_gate *g)
@@ -218,6 +251,14 @@ static inline void make_limit(struct ref_limit *l)
     l->asks = percent(50);
 }
 
+static inline void make_when(struct ref_when *w)
+{
+    static const int bounds[] = {-2, 0, 3, 12, 100};
+    w->shape = (enum ref_shape)(1 + below(WHEN_SHAPES - 1));
+    w->bound = bounds[below(5)];
+    w->role = percent(80) ? (percent(50) ? "ops" : "fin") : "ghosts";
+}
+
 /* What many rules of a document have in common, so that only the rest tells them apart; "":
  * nothing. */
 struct crowd {
@@ -257,7 +298,7 @@ static inline void make_rule(struct ref_rule *r, size_t document, size_t number,
     static const enum verdict decisions[] = {VERDICT_ALLOW,   VERDICT_ALLOW,        VERDICT_ALLOW,
                                              VERDICT_COMPUTE, VERDICT_HUMAN_REVIEW, VERDICT_DENY};
     memset(r, 0, sizeof *r);
-    snprintf(r->id, TEXT, "r%zu", number);
+    snprintf(r->id, sizeof r->id, "r%zu", number);
     r->document = document;
     r->decision = decisions[below(6)];
     if (crowd != NULL)
@@ -284,6 +325,9 @@ static inline void make_rule(struct ref_rule *r, size_t document, size_t number,
             put(r->by[r->by_count], percent(50) ? "ops" : "legal");
     }
     if (r->decision == VERDICT_COMPUTE) make_name(r->safe_tool);
+    r->safe_tool[LIMIT_TOOL_CHARACTERS] = '\0';
+    r->copies_amount = r->decision == VERDICT_COMPUTE && percent(50);
+    if (percent(25)) make_when(&r->when);
     if (r->decision != VERDICT_DENY && percent(25)) make_limit(&r->limit);
 }
 
@@ -321,6 +365,8 @@ static inline void make_request(struct ref_request *q)
         put(q->action, r->actions.list[below(r->actions.count)]);
     strange(q->action);
     if (percent(10)) strange(q->subject);
+    if (q->person && percent(30) && q->subject[0] >= 'a')
+        q->subject[0] = (char)(q->subject[0] - 32);
     q->has_resource = percent(70);
     if (q->has_resource) make_resource(q->resource);
     if (q->has_resource && r->resources.count > 0 && percent(30))
@@ -367,6 +413,21 @@ static inline void put_limit(struct buf *b, const struct ref_limit *l)
     buf_printf(b, "%s}", l->asks ? ", \"over\": \"human_review\"" : "");
 }
 
+static inline void put_when(struct buf *b, const struct ref_when *w)
+{
+    if (w->shape == WHEN_ALWAYS) return;
+    buf_put_literal(b, ", \"when\": \"");
+    switch (w->shape) {
+    case WHEN_MORE: buf_printf(b, "args.amount > %d", w->bound); break;
+    case WHEN_AT_MOST: buf_printf(b, "args.amount <= %d", w->bound); break;
+    case WHEN_HAS_MORE: buf_printf(b, "has(args.amount) && args.amount > %d", w->bound); break;
+    case WHEN_ROLE: buf_printf(b, "'%s' in roles", w->role); break;
+    case WHEN_NO_ROLE: buf_printf(b, "!('%s' in roles)", w->role); break;
+    default: buf_printf(b, "'%s' in roles || args.amount > %d", w->role, w->bound);
+    }
+    buf_put_literal(b, "\"");
+}
+
 static inline void put_rule(struct buf *b, const struct ref_rule *r)
 {
     buf_printf(b, "{\"id\": \"%s\", \"decision\": \"%s\"", r->id, verdict_name(r->decision));
@@ -385,8 +446,10 @@ static inline void put_rule(struct buf *b, const struct ref_rule *r)
         buf_put_literal(b, "}");
     }
     put_limit(b, &r->limit);
+    put_when(b, &r->when);
     if (r->decision == VERDICT_COMPUTE)
-        buf_printf(b, ", \"compute\": {\"tool\": \"%s\"}", r->safe_tool);
+        buf_printf(b, ", \"compute\": {\"tool\": \"%s\"%s}", r->safe_tool,
+                   r->copies_amount ? ", \"args\": {\"amount\": \"${args.amount}\"}" : "");
     buf_put_literal(b, "}");
 }
 

@@ -15,8 +15,8 @@
  *
  * Names and patterns come from a small vocabulary, so that they meet often; some rules pile up
  * under one action, or one action and subject with resources that differ, some selectors are long,
- * some names have odd characters, some resources no type. A failure prints the seed that repeats
- * it. */
+ * some names have odd characters or are long, some resources no type, some rules conditions that
+ * hold, do not, or fail. A failure prints the seed that repeats it. */
 #include "base/limits.h"
 #include "base/world.h"
 #include "sim/gate_reference.h"
@@ -27,7 +27,8 @@ static uint64_t round_seed;
 static struct policy_set *set;
 static struct arena arena;
 static uint64_t outcomes[4], strictened, gate_decided, shadow_told, scope_denied, unsafe_denied,
-    reviews_joined, limits_seen, limits_lifted, limits_over, approvals_tried, approvals_turned;
+    reviews_joined, limits_seen, limits_lifted, limits_over, approvals_tried, approvals_turned,
+    long_names;
 
 static void tell_tenant(void)
 {
@@ -310,6 +311,7 @@ static void try_pair(void)
     struct policy_outcome low, high, none;
     enum verdict joint_low, joint_high, joint_none;
     make_request(&q);
+    long_names += strlen(q.action) > 120;
     double c1 = confidence(), c2 = confidence();
     while (c1 == c2) c2 = confidence();
     q.has_confidence = true;
@@ -398,7 +400,7 @@ int main(int argc, char **argv)
         "lower confidence %llu; decided by "
         "a gate %llu, by scope %llu, by an unsafe call %llu; shadow would change %llu; reviews "
         "joined %llu; limits %llu, let through by a person %llu, over %llu; approvals %llu, that "
-        "turned the outcome %llu\n",
+        "turned the outcome %llu; conditions true %llu, false %llu, failed %llu; long names %llu\n",
         (unsigned long long)tenants, (unsigned long long)outcomes[VERDICT_ALLOW],
         (unsigned long long)outcomes[VERDICT_COMPUTE],
         (unsigned long long)outcomes[VERDICT_HUMAN_REVIEW],
@@ -407,10 +409,13 @@ int main(int argc, char **argv)
         (unsigned long long)unsafe_denied, (unsigned long long)shadow_told,
         (unsigned long long)reviews_joined, (unsigned long long)limits_seen,
         (unsigned long long)limits_lifted, (unsigned long long)limits_over,
-        (unsigned long long)approvals_tried, (unsigned long long)approvals_turned);
+        (unsigned long long)approvals_tried, (unsigned long long)approvals_turned,
+        (unsigned long long)truths[IS_TRUE], (unsigned long long)truths[IS_FALSE],
+        (unsigned long long)truths[FAILS], (unsigned long long)long_names);
     bool all = outcomes[0] && outcomes[1] && outcomes[2] && outcomes[3] && strictened &&
                gate_decided && scope_denied && unsafe_denied && shadow_told && reviews_joined &&
-               limits_seen && limits_lifted && limits_over && approvals_tried && approvals_turned;
+               limits_seen && limits_lifted && limits_over && approvals_tried && approvals_turned &&
+               truths[IS_TRUE] && truths[IS_FALSE] && truths[FAILS] && long_names;
     if (count >= 20000 && !all) {
         printf("FAIL: something was never tried\n");
         return 1;

@@ -54,7 +54,6 @@ struct cel_value convert_to_duration(struct cel_meter *m, const struct cel_value
     struct cel_value result;
     switch (a[0].kind) {
     case CEL_DURATION: return a[0];
-    case CEL_INT: return cel_duration(a[0].integer);
     case CEL_STRING: return time_read_duration(cel_text(a[0]), &result) ? result : syntax(m, a[0]);
     default: return cel_no_overload();
     }

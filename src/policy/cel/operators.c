@@ -235,13 +235,26 @@ struct cel_value cel_index(struct cel_meter *m, const struct cel_value *a, uint3
     return cel_list_at(m, a[0], (uint32_t)at);
 }
 
+/* Bytes that begin a code point, eight at a time: a continuation is 10xxxxxx. */
+static int64_t code_points(const char *bytes, size_t size)
+{
+    const uint64_t lowest = 0x0101010101010101u;
+    size_t continuations = 0, at = 0;
+    for (uint64_t word; at + 8 <= size; at += 8) {
+        memcpy(&word, bytes + at, 8);
+        continuations += ((word >> 7 & ~(word >> 6) & lowest) * lowest) >> 56;
+    }
+    for (; at < size; at++) continuations += ((unsigned char)bytes[at] & 0xC0) == 0x80;
+    return (int64_t)(size - continuations);
+}
+
 struct cel_value cel_size(struct cel_meter *m, const struct cel_value *a, uint32_t count)
 {
     (void)count;
     switch (a[0].kind) {
     case CEL_STRING:
         if (!cel_pay_bytes(m, a[0].size)) return cel_fail(CEL_FAULT_COST, NULL);
-        return cel_int((int64_t)str_code_points(cel_text(a[0])));
+        return cel_int(code_points(a[0].bytes, a[0].size));
     case CEL_BYTES:
     case CEL_LIST:
     case CEL_MAP: return cel_int(a[0].size);

@@ -72,17 +72,17 @@ struct cel_value string_ends_with(struct cel_meter *m, const struct cel_value *a
     return cel_bool(cel_bytes_same(a[0].bytes + (a[0].size - a[1].size), a[1].bytes, a[1].size));
 }
 
-/* What a search takes at worst, as it was measured on texts that are made for it. The automaton of a
- * handful of instructions stays small, and a byte is one step of it. That of a larger one may need
- * more states than its cache holds, and then every byte costs all instructions, two to a unit. For
- * middling ones, of which few are of that kind, a part of it is asked for. */
+/* What a search takes at worst, as it was measured on texts that are made for it. The automaton of
+ * a handful of instructions stays small, and a byte is one step of it. That of a larger one may
+ * need more states than its cache holds, and then every byte costs all instructions, two to a unit.
+ * For middling ones, of which few are of that kind, half of it is asked for. */
 static uint64_t search_cost(const struct cel_regex *regex, size_t bytes)
 {
     enum { ALWAYS_SMALL = 15, MIDDLING = 40, SIZE_MOST = 1 << 20 };
     uint64_t size = cel_regex_size(regex);
     if (size <= ALWAYS_SMALL) return 1 + bytes / 8;
     if (size > SIZE_MOST) size = SIZE_MOST;
-    return 1 + bytes * size / (size <= MIDDLING ? 8 : 2);
+    return 1 + bytes * size / (size <= MIDDLING ? 4 : 2);
 }
 
 /* A pattern that is computed is compiled for this one match and pays for it. */

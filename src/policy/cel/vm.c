@@ -352,6 +352,12 @@ COMPARE_CONST:
         *top = cel_bool(orders_as(top->number, constants[i->c + 1].number, i->a));
         GO_ON;
     }
+    if (likely(top->kind == CEL_INT && constants[i->c].kind == CEL_INT)) { /* size(…) < 200 */
+        int64_t a = top->integer, b = constants[i->c].integer;
+        unsigned order = a < b ? ORDER_LESS : a > b ? ORDER_GREATER : ORDER_EQUAL;
+        *top = cel_bool((order & i->a) != 0);
+        GO_ON;
+    }
     *top = compare(&vm, *top, constants[i->c], i->a);
     GO_ON_UNLESS_FAILED;
 EQUAL:

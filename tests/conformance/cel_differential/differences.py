@@ -136,7 +136,7 @@ DIFFERENCES = [
         "two signs are two operations",
         "cel-go's parser drops --x and !!x, so that they are x even where x has no sign. Here each is applied, and the second fails with the first.",
         "langdef.md, Syntax: Unary = '-' {'-'} Member, and the overloads of -_ and !_, which are of numbers and of bools",
-        said="^no such overload", at="[-!]", needs="--|!!", within="--|!!"),
+        said="^no such overload|^there is no [-!]_", at="[-!]", needs="--|!!", within="--|!!"),
     Difference(
         "a duration behind dyn has no minus",
         "cel-go's values of durations can be negated, though its checker has no such overload: -span is refused and -dyn(span) is not.",
@@ -153,15 +153,25 @@ DIFFERENCES = [
         "langdef.md, Aggregate Values: 'the entry keys are sub-expressions that must evaluate to values of an allowed type (int, uint, bool, or string)'",
         said=r"^a value of type .* is no key of a map|^no such overload", at=r"\{|.*\.transformMap", within=r"\{"),
     Difference(
-        "math.greatest([]) fails when it is run",
-        "cel-go's macro refuses the empty list when it is parsed, which shows only where it would never have been run.",
-        "cel-go, ext/math.go: 'math.greatest() invalid single argument value'; the specification has no word on when",
-        theirs=r"math\.(greatest|least)\(\) invalid single argument value"),
+        "the greatest of what has no order fails when it is run",
+        "cel-go's macro refuses an empty list, and literals that are no numbers, when they are parsed, which shows only where they would never have been run.",
+        "cel-go, ext/math.go: 'invalid single argument value', 'simple literal arguments must be numeric'; the specification has no word on when",
+        theirs=r"math\.(greatest|least)\(\) (invalid single argument value|simple literal arguments must be numeric)"),
     Difference(
         "what is in an empty list or map has any type",
         "cel-go's checker binds it to the type of the first overload that fits (bytes, for e + e), and then refuses the text that it is used as.",
         "langdef.md, Gradual Type Checking: a type that is not known is dyn",
-        theirs="found no matching overload", within=r"(\{\}|\[\]).*\.(map|transformList|transformMap)\("),
+        theirs="found no matching overload|error during formatting: ", within=r"(\{\}|\[\]).*\.(map|all|exists|exists_one|filter|transformList|transformMap)\("),
+    Difference(
+        "the greatest of three or more has any type",
+        "cel-go makes a list of them, and so knows that it is an int where all are.",
+        "langdef.md, Gradual Type Checking: a type that is not known is dyn",
+        theirs="found no matching overload|cannot be range of a comprehension", needs=r"math\.(greatest|least)\([^()]*,[^()]*,"),
+    Difference(
+        "%s of bytes is a text",
+        "cel-go puts bytes that are no UTF-8 into the string as they are; here they become U+FFFD, since a string is code points.",
+        "langdef.md, Values: a string is a sequence of Unicode code points",
+        values=lambda text, ours, theirs: "%s" in text and ".format([" in text and re.search(r"\by\b|\\xff|\\303", text) is not None),
 ]
 
 

@@ -169,6 +169,76 @@ static void a_large_json_list_is_searched_within_its_cost(void **state)
     cel_program_fini(program);
 }
 
+/* 60 KB of a and b without order: no automaton of these patterns has room for what it may have seen. */
+static struct json *random_text(void)
+{
+    static char text[60050];
+    struct buf out = buf_over(text, sizeof text);
+    uint64_t state = 1;
+    struct json *args;
+    buf_put_literal(&out, "{\"t\":\"");
+    for (int i = 0; i < 60000; i++) {
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        buf_put_byte(&out, (state >> 63) != 0 ? 'a' : 'b');
+    }
+    buf_put_literal(&out, "\"}");
+    assert_int_equal(json_read(buf_view(&out), NULL, &cel_arena, &args, NULL), ERR_OK);
+    return args;
+}
+
+static enum cel_fault fault_of(const char *expression, uint64_t cost, uint64_t *ret_left)
+{
+    struct cel_environment environment = cel_policy_environment();
+    struct cel_value variables[CEL_POLICY_VARIABLES], value;
+    struct cel_problems problems;
+    struct cel_program *program;
+    struct cel_limits limits = {.cost = cost, .ret_cost_left = ret_left};
+    arena_reset(&cel_arena);
+    cel_request(variables);
+    variables[CEL_ARGS] = cel_of_json(random_text());
+    assert_int_equal(cel_compile(str_from(expression), &environment, &cel_arena, &program, &problems), ERR_OK);
+    bool good = cel_run(program, variables, &cel_arena, &limits, &value);
+    cel_program_fini(program);
+    return good ? CEL_FAULT_NONE : (enum cel_fault)value.form;
+}
+
+static void a_search_pays_for_the_whole_pattern_where_it_is_large(void **state)
+{
+    (void)state;
+    assert_int_equal(fault_of("args.t.matches('[ab]*a[ab]{100}c')", 100000, NULL), CEL_FAULT_COST);
+    assert_int_equal(fault_of("args.t.matches('[ab]*a[ab]{30}c')", 100000, NULL), CEL_FAULT_COST);
+    assert_int_equal(fault_of("args.t.matches('[ab]*a' + '[ab]{100}c' + args.t.substring(0, 0))", 100000, NULL),
+                     CEL_FAULT_COST);
+    assert_int_equal(fault_of("args.t.matches('c+d')", 100000, NULL), CEL_FAULT_NONE);
+    assert_int_equal(fault_of("args.t.substring(0, 900).matches('[ab]*a[ab]{100}c')", 100000, NULL), CEL_FAULT_NONE);
+}
+
+static void printing_a_number_is_paid_for_by_its_digits(void **state)
+{
+    (void)state;
+    /* A hundred of the longest ones take some 800 microseconds. */
+    assert_int_equal(fault_of("[0,1,2,3,4,5,6,7,8,9].map(a, [0.0,1.0,2.0,3.0,4.0,5.0,6.0,7.0,8.0,9.0].map(b, "
+                              "'%.100f'.format([1e308 + b]))).size() > 0",
+                              50000, NULL),
+                     CEL_FAULT_COST);
+    assert_int_equal(fault_of("'%.2f of %.1e'.format([1.5, 2.5]) != ''", 1000, NULL), CEL_FAULT_NONE);
+}
+
+static void a_run_says_what_it_left_of_its_cost(void **state)
+{
+    (void)state;
+    uint64_t left = 7;
+    assert_int_equal(fault_of("size(args.t) > 0", 10000, &left), CEL_FAULT_NONE);
+    if (left == 0 || left >= 10000) print_error("left %llu\n", (unsigned long long)left);
+    assert_true(left > 0 && left < 10000);
+    assert_int_equal(fault_of("args.nothing > 0", 10000, &left), CEL_FAULT_KEY);
+    assert_true(left < 10000 && left > 9900);
+    assert_int_equal(fault_of("args.t.matches('[ab]*a[ab]{100}c')", 10000, &left), CEL_FAULT_COST);
+    assert_int_equal(left, 0);
+    assert_int_equal(fault_of("size(args.t) > 0", 1, &left), CEL_FAULT_COST);
+    assert_int_equal(left, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -181,6 +251,9 @@ int main(void)
         cmocka_unit_test(a_full_arena_is_an_error_and_no_crash),
         cmocka_unit_test(constants_do_not_grow_when_they_are_folded),
         cmocka_unit_test(a_large_json_list_is_searched_within_its_cost),
+        cmocka_unit_test(a_search_pays_for_the_whole_pattern_where_it_is_large),
+        cmocka_unit_test(printing_a_number_is_paid_for_by_its_digits),
+        cmocka_unit_test(a_run_says_what_it_left_of_its_cost),
     };
     return cmocka_run_group_tests(tests, cel_set_up, cel_tear_down);
 }

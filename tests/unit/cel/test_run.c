@@ -210,6 +210,10 @@ static void the_math_extension_counts(void **state)
           "[2, -2, 2, -2]");
     gives("[math.bitShiftLeft(1, 200), math.bitShiftRight(-1024, 64)]", "[0, 0]");
     gives("math.bitShiftRight(-1024, 3)", "2305843009213693824");
+    gives("['', 'abcdefgh', 'Müller-Straße', 'é€𝄞é€𝄞é', '🙂🙃🙂🙃'].map(t, "
+          "size(t))",
+          "[0, 8, 13, 7, 4]");
+    gives("duration(dyn(5))", "error: no such overload (at column 1)");
     gives("math.bitShiftLeft(1u, -1)", "error: an argument that is not taken (at column 6)");
     gives("math.ceil(dyn(1))", "error: no such overload (at column 6)");
     gives("math.greatest([])", "error: an argument that is not taken (at column 6)");

@@ -184,6 +184,74 @@ static void an_explanation_tells_of_the_condition(void **state)
     tenant_fini(&t);
 }
 
+static const char role_rules[] =
+    "roles: {contractor: [\"dan@*\"], finance: [\"dan@*\", \"Eve\"]}\n"
+    "rules:\n"
+    "  - {id: all, users: [\"*\"], actions: [a, n, h, s], decision: allow}\n"
+    "  - {id: by-role, roles: [contractor], actions: [s], decision: deny}\n"
+    "  - {id: when, actions: [a], when: \"'contractor' in roles\", decision: deny}\n"
+    "  - {id: none, actions: [n], when: \"!('finance' in roles)\", decision: deny}\n"
+    "  - {id: review, actions: [h], when: \"roles.exists(r, r == 'contractor')\", decision: human_review}\n"
+    "  - {id: exact, users: [\"*\"], actions: [e], when: \"'contractor' in roles\", decision: allow}\n";
+
+static void roles_in_a_condition_are_matched_in_the_way_of_its_rule(void **state)
+{
+    (void)state;
+    struct tenant t;
+    tenant_init_one(&t, role_rules);
+    assert_int_equal(ask_user(&t, "Dan@x", "s"), VERDICT_DENY); /* the selector, and the same as: */
+    assert_int_equal(ask_user(&t, "Dan@x", "a"), VERDICT_DENY);
+    assert_string_equal(t.outcome.rule, "deny:when");
+    assert_int_equal(ask_user(&t, "Dan@x", "h"), VERDICT_HUMAN_REVIEW);
+    assert_int_equal(ask_user(&t, "Dan@x", "e"), VERDICT_DENY); /* a permission is exact */
+    assert_string_equal(t.outcome.rule, "default:deny");
+    assert_int_equal(ask_user(&t, "dan@x", "e"), VERDICT_ALLOW);
+    assert_int_equal(ask_user(&t, "eve", "a"), VERDICT_ALLOW);
+    assert_int_equal(ask_user(&t, "zoe", "h"), VERDICT_ALLOW);
+    tenant_fini(&t);
+}
+
+static void another_spelling_is_no_way_past_a_negated_role(void **state)
+{
+    (void)state;
+    struct tenant t;
+    tenant_init_one(&t, role_rules);
+    assert_int_equal(ask_user(&t, "Eve", "n"), VERDICT_ALLOW);
+    assert_int_equal(ask_user(&t, "eve", "n"), VERDICT_DENY);
+    assert_string_equal(t.outcome.rule, "deny:none");
+    assert_int_equal(ask_user(&t, "zoe", "n"), VERDICT_DENY);
+    tenant_fini(&t);
+}
+
+static void look_for_true(void *context, const struct policy_considered *c)
+{
+    struct told *t = context;
+    bool is_about = str_equal(c->rule_id, STR("when")) || str_equal(c->rule_id, STR("none"));
+    if (!is_about || !c->applies) return;
+    t->seen = str_equal(c->why, str_equal(c->rule_id, STR("when"))
+                                    ? STR("when: 'contractor' in roles → 'contractor' in [\"contractor\",\"finance\"] → "
+                                          "true; applies")
+                                    : STR("when: !('finance' in roles) is true, because of 'finance' in roles → "
+                                          "'finance' in [] → false; applies"));
+}
+
+static void an_explanation_has_the_roles_that_decided(void **state)
+{
+    (void)state;
+    struct tenant t;
+    static const char *const asked[][2] = {{"Dan@x", "a"}, {"eve", "n"}};
+    tenant_init_one(&t, role_rules);
+    for (size_t i = 0; i < 2; i++) {
+        struct policy_request q = user_request(asked[i][0], asked[i][1]);
+        struct told told = {0};
+        struct policy_explain explain = {.considered = look_for_true, .context = &told};
+        policy_evaluate(t.set, &q, &t.arena, &explain, &t.outcome);
+        assert_int_equal(t.outcome.verdict, VERDICT_DENY);
+        assert_true(told.seen);
+    }
+    tenant_fini(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -194,6 +262,9 @@ int main(void)
         cmocka_unit_test(a_limit_adds_up_what_an_expression_gives),
         cmocka_unit_test(faults_name_what_is_wrong_and_where),
         cmocka_unit_test(an_explanation_tells_of_the_condition),
+        cmocka_unit_test(roles_in_a_condition_are_matched_in_the_way_of_its_rule),
+        cmocka_unit_test(another_spelling_is_no_way_past_a_negated_role),
+        cmocka_unit_test(an_explanation_has_the_roles_that_decided),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -294,6 +294,40 @@ static void a_full_buffer_is_told(void **state)
     assert_int_equal(policy_import_lelu(str_from(sample), &out, &done, &problems), ERR_FULL);
 }
 
+static void a_role_that_is_not_known_whole_asks_a_person(void **state)
+{
+    (void)state;
+    struct tenant t;
+    static struct imported i;
+    static const char text[] = "roles:\n  ops: {allow: [wipe], only_in: staging}\n"
+                               "agent_scopes:\n  bot: {inherits: ops}\n";
+    import(text, &i);
+    assert_has(&i, "its role has a member only_in, which is not known here.");
+    tenant_init_one(&t, i.text);
+    assert_int_equal(ask_at(&t, "bot", "wipe", 1), VERDICT_HUMAN_REVIEW);
+    tenant_fini(&t);
+}
+
+static void a_compute_of_an_agent_that_is_not_clear_is_left_out(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "roles:\n  ops: {allow: [x], only_in: staging}\n"
+        "agent_scopes:\n  bot: {inherits: ops, compute: [{action: wipe, safe_tool: look}]}\n",
+        "agent_scopes:\n  bot: {hours: night, deny: [z], compute: [{action: wipe, safe_tool: look}]}\n",
+        "agent_scopes:\n  bot: {constraints: [{max_calls: 5}], deny: [z], compute: [{action: wipe, safe_tool: look}]}\n"};
+    for (size_t k = 0; k < 3; k++) {
+        struct tenant t;
+        static struct imported i;
+        import(texts[k], &i);
+        assert_has(&i, "NOT TAKEN: the compute of wipe");
+        tenant_init_one(&t, i.text);
+        assert_int_equal(ask_at(&t, "bot", "wipe", 1), VERDICT_DENY);
+        assert_string_equal(t.outcome.rule, "default:deny");
+        tenant_fini(&t);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -310,6 +344,8 @@ int main(void)
         cmocka_unit_test(a_name_cannot_become_anything_else),
         cmocka_unit_test(what_is_no_such_file_is_refused_with_its_place),
         cmocka_unit_test(a_full_buffer_is_told),
+        cmocka_unit_test(a_role_that_is_not_known_whole_asks_a_person),
+        cmocka_unit_test(a_compute_of_an_agent_that_is_not_clear_is_left_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

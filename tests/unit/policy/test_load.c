@@ -304,6 +304,43 @@ static void bytes_that_are_not_utf8_are_refused(void **state)
     assert_refused_at("1: b\n", 1, 1, "", "a key has to be a string");
 }
 
+static void a_tests_resource_is_what_a_live_request_has(void **state)
+{
+    (void)state;
+    static const char rules[] =
+        "rules:\n"
+        "  - {id: all, agents: [\"*\"], actions: [a], decision: allow}\n"
+        "  - {id: d, actions: [a], when: \"has(resource.type) && resource.type == 'DB'\", decision: deny}\n"
+        "  - {id: other, actions: [b], decision: deny, resources: [\"db:prod-*\"]}\n"
+        "  - {id: b, agents: [\"*\"], actions: [b], decision: allow}\n"
+        "  - {id: e, actions: [e], when: \"resource.type == 'DB' && resource.id == 'x'\", decision: deny}\n"
+        "  - {id: eall, agents: [\"*\"], actions: [e], decision: allow}\n"
+        "tests:\n"
+        "  - {request: {actor: x, action: %s, resource: %s}, expect: %s}\n";
+    static const struct {
+        const char *action, *resource, *expect, *else_expect;
+    } cases[] = {
+        {"a", "\"DB:x\"", "deny", "allow"},
+        {"a", "\"db:prod-1\"", "allow", "deny"},
+        {"a", "\"id-alone\"", "allow", "deny"},
+        {"e", "\"db:prod-1\"", "allow", "deny"}, /* and not because the condition failed */
+        {"e", "\"DB:x\"", "deny", "allow"},
+        {"e", "{type: DB, id: x}", "deny", "allow"},
+        {"b", "\"db:dev-1\"", "allow", "deny"},
+        {"b", "\"dev-1\"", "deny", "allow"}, /* partial: a deny with resources applies */
+        {"b", "{type: db}", "deny", "allow"},
+        {"b", "{id: dev-1}", "deny", "allow"},
+        {"b", "{type: db, id: dev-1}", "allow", "deny"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[2048];
+        snprintf(text, sizeof text, rules, cases[i].action, cases[i].resource, cases[i].expect);
+        policy_document_release(load_named("doc", text));
+        snprintf(text, sizeof text, rules, cases[i].action, cases[i].resource, cases[i].else_expect);
+        refused(text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -326,6 +363,7 @@ int main(void)
         cmocka_unit_test(limits_bound_a_document),
         cmocka_unit_test(a_large_flat_document_is_bounded_in_time_and_memory),
         cmocka_unit_test(bytes_that_are_not_utf8_are_refused),
+        cmocka_unit_test(a_tests_resource_is_what_a_live_request_has),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

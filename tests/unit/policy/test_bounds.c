@@ -1,0 +1,237 @@
+/* Tests of what conditions may cost: when a document is loaded, and all together in one decision.
+ */
+#include "unit/policy/support.h"
+
+#include "base/limits.h"
+
+/* ---- regular expressions of a document ---- */
+
+static char text[1 << 20];
+
+/* `count` conditions with this pattern, one on each line from the second on. */
+static void document_of(const char *pattern, size_t count)
+{
+    struct buf out = buf_over(text, sizeof text - 1);
+    buf_put_literal(&out, "rules:\n");
+    for (size_t i = 0; i < count; i++)
+        buf_printf(&out,
+                   "  - {id: r%zu, actions: [a], decision: deny, when: \"actor.matches('%s')\"}\n",
+                   i, pattern);
+    text[out.size] = '\0';
+}
+
+static void regular_expressions_of_a_document_are_counted(void **state)
+{
+    (void)state;
+    document_of("a+b", 1000);
+    policy_document_release(load_named("doc", text));
+    document_of("a+b", 1001);
+    struct policy_problems p = refused(text);
+    assert_int_equal(p.count, 1);
+    assert_int_equal(p.list[0].line, 1002);
+    assert_true(p.list[0].column > 40);
+    assert_true(has_problem(&p, "one regular expression more than the most, which is 1000"));
+}
+
+static void regular_expressions_of_a_document_are_bounded_in_size(void **state)
+{
+    (void)state;
+    document_of("(x{9}){99}", 90);
+    policy_document_release(load_named("doc", text));
+    document_of("(x{9}){99}", 500); /* some 1100 instructions each */
+    struct policy_problems p = refused(text);
+    assert_true(p.list[0].line > 90 && p.list[0].line < 110);
+    assert_true(
+        has_problem(&p, "instructions together as they are compiled, and the most is 100000"));
+}
+
+static void those_of_safe_arguments_and_sums_count_too(void **state)
+{
+    (void)state;
+    struct buf out = buf_over(text, sizeof text - 1);
+    buf_put_literal(&out, "rules:\n");
+    for (size_t i = 0; i < 400; i++)
+        buf_printf(&out,
+                   "  - {id: r%zu, agents: [b], actions: [a], decision: compute, when: "
+                   "actor.matches('a+'),\n"
+                   "     compute: {tool: t, args: {x: \"${actor.matches('a+')}\"}},\n"
+                   "     limit: {window: 1h, max: 1, sum: \"actor.matches('a+') ? 1.0 : 2.0\"}}\n",
+                   i);
+    text[out.size] = '\0';
+    struct policy_problems p = refused(text);
+    assert_true(has_problem(&p, "one regular expression more than the most, which is 1000"));
+}
+
+/* ---- all conditions of a decision ---- */
+
+static char args_text[40 << 10];
+
+/* {"l": [1, 2, …]} of `count` numbers, in an arena of its own. */
+static const struct json *list_of(struct arena *arena, size_t count)
+{
+    struct buf out = buf_over(args_text, sizeof args_text);
+    struct json *v = NULL;
+    struct fault f;
+    buf_put_literal(&out, "{\"l\":[");
+    for (size_t i = 0; i < count; i++) buf_printf(&out, i == 0 ? "%zu" : ",%zu", i);
+    buf_put_literal(&out, "]}");
+    assert_int_equal(json_read(buf_view(&out), NULL, arena, &v, &f), ERR_OK);
+    return v;
+}
+
+static bool says(const struct tenant *t, const char *part)
+{
+    return memmem(t->outcome.reason.bytes, t->outcome.reason.size, part, strlen(part)) != NULL;
+}
+
+/* So many rules with this decision and a condition that looks at all of args.l. */
+static void rules_of(const char *head, const char *decision, size_t count)
+{
+    struct buf out = buf_over(text, sizeof text - 1);
+    buf_printf(&out, "%srules:\n  - {id: base, agents: [bot], actions: [a], decision: allow}\n",
+               head);
+    for (size_t i = 0; i < count; i++)
+        buf_printf(&out,
+                   "  - {id: r%zu, agents: [bot], actions: [a], decision: %s, when: "
+                   "\"args.l.all(x, x >= 0)\"}\n",
+                   i, decision);
+    text[out.size] = '\0';
+}
+
+static void a_decision_is_denied_where_its_conditions_cost_too_much_together(void **state)
+{
+    (void)state;
+    struct tenant t;
+    struct arena arena;
+    struct policy_request q = agent_request("bot", "a");
+    arena_init(&arena, 4096, 4 << 20);
+    rules_of("", "allow", 2000);
+    tenant_init_one(&t, text);
+    q.args = list_of(&arena, 7000); /* each of them far below its own bound */
+    assert_int_equal(ask(&t, &q), VERDICT_DENY);
+    assert_string_equal(t.outcome.rule, "default:deny");
+    assert_true(says(&t, "together cost more than one decision may"));
+    q.args = list_of(&arena, 50);
+    assert_int_equal(ask(&t, &q), VERDICT_ALLOW);
+    tenant_fini(&t);
+    rules_of("", "allow", 10);
+    tenant_init_one(&t, text);
+    q.args = list_of(&arena, 7000);
+    assert_int_equal(ask(&t, &q), VERDICT_ALLOW);
+    tenant_fini(&t);
+    arena_fini(&arena);
+}
+
+static void looking_for_reviewers_and_at_the_safe_call_is_paid_too(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *decision;
+        size_t count;
+        enum verdict few;
+    } cases[] = {{"human_review", 60, VERDICT_HUMAN_REVIEW},
+                 {"compute, compute: {tool: a, args: {l: '${args.l}'}}", 60, VERDICT_COMPUTE}};
+    struct arena arena;
+    struct policy_request q = agent_request("bot", "a");
+    arena_init(&arena, 4096, 4 << 20);
+    q.args = list_of(&arena, 7000);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct tenant t;
+        rules_of("", cases[i].decision, cases[i].count / 3);
+        tenant_init_one(&t, text);
+        assert_int_equal(ask(&t, &q), cases[i].few);
+        tenant_fini(&t);
+        rules_of("", cases[i].decision, cases[i].count); /* once they are paid, but not twice */
+        tenant_init_one(&t, text);
+        assert_int_equal(ask(&t, &q), VERDICT_DENY);
+        assert_true(says(&t, "together cost more than one decision may"));
+        tenant_fini(&t);
+    }
+    arena_fini(&arena);
+}
+
+static void shadow_documents_pay_for_themselves(void **state)
+{
+    (void)state;
+    static char shadow[1 << 20];
+    struct tenant t;
+    struct arena arena;
+    struct policy_request q = agent_request("bot", "a");
+    arena_init(&arena, 4096, 4 << 20);
+    q.args = list_of(&arena, 7000);
+    rules_of("mode: shadow\n", "deny", 2000);
+    memcpy(shadow, text, sizeof shadow);
+    rules_of("", "allow", 10);
+    tenant_init(&t, 2, (const char *const[]){"a", "b"}, (const char *const[]){shadow, text});
+    assert_int_equal(ask(&t, &q), VERDICT_ALLOW);
+    assert_true(t.outcome.has_would_have);
+    assert_int_equal(t.outcome.would_have, VERDICT_DENY);
+    assert_string_equal(t.outcome.would_have_rule, "default:deny");
+    tenant_fini(&t);
+    arena_fini(&arena);
+}
+
+static void sums_that_cost_too_much_are_over(void **state)
+{
+    (void)state;
+    struct tenant t;
+    struct arena arena;
+    struct policy_request q = agent_request("bot", "a");
+    arena_init(&arena, 4096, 4 << 20);
+    q.args = list_of(&arena, 7000);
+    struct buf out = buf_over(text, sizeof text - 1);
+    buf_put_literal(&out, "rules:\n");
+    for (size_t i = 0; i < 100; i++)
+        buf_printf(
+            &out,
+            "  - {id: r%zu, agents: [bot], actions: [a], decision: allow,\n"
+            "     limit: {window: 1h, max: 9, sum: \"args.l.all(x, x >= 0) ? 1.0 : 2.0\"}}\n",
+            i);
+    text[out.size] = '\0';
+    tenant_init_one(&t, text);
+    assert_int_equal(ask(&t, &q), VERDICT_ALLOW);
+    assert_int_equal(t.outcome.limit_count, 100);
+    assert_int_equal(t.outcome.limits[0].amount, 1000000);
+    assert_int_equal(t.outcome.limits[99].amount, -1);
+    tenant_fini(&t);
+    arena_fini(&arena);
+}
+
+static void the_condition_of_an_allow_is_run_once(void **state)
+{
+    (void)state;
+    struct tenant t;
+    struct arena arena;
+    struct policy_request q = agent_request("bot", "a");
+    arena_init(&arena, 4096, 4 << 20);
+    q.args = list_of(&arena, 2500);
+    tenant_init_one(
+        &t, "rules:\n  - {id: r, agents: [bot], actions: [a], decision: allow, reason: Mine.,\n"
+            "     when: 'args.l.map(x, x).size() > 0'}\n"
+            "  - {id: d, agents: [bot], actions: [d], decision: deny, reason: No.,\n"
+            "     when: 'args.l.map(x, x).size() > 0'}\n");
+    arena_fini(&t.arena);
+    arena_init(&t.arena, 4096, 64 << 10); /* where its list fits once */
+    assert_int_equal(ask(&t, &q), VERDICT_ALLOW);
+    assert_true(str_is(t.outcome.reason, "Mine."));
+    q.action = STR("d");
+    assert_int_equal(ask(&t, &q), VERDICT_DENY);
+    assert_true(str_is(t.outcome.reason, "No."));
+    tenant_fini(&t);
+    arena_fini(&arena);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(regular_expressions_of_a_document_are_counted),
+        cmocka_unit_test(regular_expressions_of_a_document_are_bounded_in_size),
+        cmocka_unit_test(those_of_safe_arguments_and_sums_count_too),
+        cmocka_unit_test(a_decision_is_denied_where_its_conditions_cost_too_much_together),
+        cmocka_unit_test(looking_for_reviewers_and_at_the_safe_call_is_paid_too),
+        cmocka_unit_test(shadow_documents_pay_for_themselves),
+        cmocka_unit_test(sums_that_cost_too_much_are_over),
+        cmocka_unit_test(the_condition_of_an_allow_is_run_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
