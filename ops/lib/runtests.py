@@ -143,17 +143,24 @@ def ctest(folder, name="unit", environment=None):
 # ---- pytest ----
 
 
-def pytest(folder, name, paths, environment=None, arguments=()):
-    """Python tests against the programs of a build."""
+def pytest(folder, name, paths, environment=None, arguments=(), aside=False):
+    """Python tests against the programs of a build. `aside`: beside others, so it is told when it is over."""
     paths = [path for path in paths if (TOP / path.split("::")[0]).exists()]
     if not paths:
         return Counts()
-    report = folder / f"pytest-{name}.xml"
+    report, log = folder / f"pytest-{name}.xml", folder / f"pytest-{name}.log"
     report.unlink(missing_ok=True)
-    say(f"== {name} (pytest)")
+    command = ["/usr/bin/python3", "-m", "pytest", "-q", "-rsfE", "--tb=short", "-p", "no:cacheprovider",
+               f"--junitxml={report}", *arguments, *paths]
     environment = {**os.environ, "WRIT_BUILD": str(folder), "PYTHONDONTWRITEBYTECODE": "1", **(environment or {})}
-    status = run(["/usr/bin/python3", "-m", "pytest", "-q", "-rsfE", "--tb=short", "-p", "no:cacheprovider",
-                  f"--junitxml={report}", *arguments, *paths], env=environment)
+    start = time.monotonic()
+    if aside:
+        with open(log, "w") as out:
+            status = run(command, env=environment, stdout=out, stderr=subprocess.STDOUT)
+        say(f"== {name} (pytest)\n{log.read_text(errors='replace').rstrip()}")
+    else:
+        say(f"== {name} (pytest)")
+        status = run(command, env=environment)
     if not report.exists():
         return Counts(failed=1)
     suite = next(ElementTree.parse(report).getroot().iter("testsuite"))
@@ -162,11 +169,22 @@ def pytest(folder, name, paths, environment=None, arguments=()):
     counts = Counts(int(suite.get("tests")) - failed - skipped, failed, skipped)
     if status not in (0, 5) and counts.failed == 0:
         counts.failed = 1
-    say(f"{name}: {counts}")
+    say(f"{name}: {counts} in {time.monotonic() - start:.0f} s")
     return counts
 
 
 # ---- the short run ----
+
+
+# Tests that start servers, killed and waited for: beside those that compute.
+SERVERS = ["test_kafka.py", "test_kafka_security.py", "test_postgres.py", "test_stack_faults.py"]
+
+
+def lanes():
+    """What runs side by side: every file of these folders is in one of them."""
+    integration = sorted(f"tests/integration/{path.name}" for path in (TOP / "tests" / "integration").glob("test_*.py"))
+    servers = [path for path in integration if path.rsplit("/", 1)[1] in SERVERS]
+    return {"e2e": ["tests/e2e"], "servers": servers, "integration": [path for path in integration if path not in servers]}
 
 
 def short(only, folder):
@@ -177,9 +195,13 @@ def short(only, folder):
             return Counts(failed=1)
     if only in (None, "unit"):
         total.add(ctest(folder))
-    for name in ("tidy", "conformance", "e2e", "integration"):
+    for name in ("tidy", "conformance"):
         if only in (None, name):
             total.add(pytest(folder, name, [f"tests/{name}"]))
+    wanted = {name: paths for name, paths in lanes().items() if only in (None, name) or (only == "integration" and name == "servers")}
+    with concurrent.futures.ThreadPoolExecutor(len(wanted) or 1) as pool:
+        for counts in pool.map(lambda lane: pytest(folder, lane, wanted[lane], aside=len(wanted) > 1), wanted):
+            total.add(counts)
     return total
 
 

@@ -41,6 +41,8 @@ struct consumer {
     struct lease lease;
     struct reading readings[LEASE_PARTITIONS_MAX];
     struct message messages[CONSUME_MESSAGES_MAX];
+    struct message troubles[LEASE_PARTITIONS_MAX]; /* of a take, the first of each partition */
+    bool is_troubled[LEASE_PARTITIONS_MAX];
     struct metrics_sheet *sheet;
     uint64_t beat_due_ms, look_due_ms;
     bool topic_is_there; /* at the last look */
@@ -288,18 +290,30 @@ static void store_messages(struct consumer *c, size_t count)
     }
 }
 
+/* One for each partition: a source has stopped it, and only we begin it again. That its offset is
+ * gone says more than anything else. */
+static void hold_trouble(struct consumer *c, const struct message *m)
+{
+    if (m->partition >= LEASE_PARTITIONS_MAX) return;
+    if (c->is_troubled[m->partition] && m->kind != MESSAGE_OFFSET_GONE) return;
+    c->is_troubled[m->partition] = true;
+    c->troubles[m->partition] = *m;
+}
+
 static void take(struct consumer *c)
 {
     size_t count = c->source->take(c->source->state, TAKE_MS, c->messages, CONSUME_MESSAGES_MAX), records = 0;
     /* What was read before the trouble is good, and comes first. */
-    struct message troubles[64];
-    size_t trouble_count = 0;
     for (size_t i = 0; i < count; i++) {
-        if (c->messages[i].kind == MESSAGE_RECORD) c->messages[records++] = c->messages[i];
-        else if (trouble_count < 64) troubles[trouble_count++] = c->messages[i];
+        const struct message *m = &c->messages[i];
+        if (m->kind == MESSAGE_RECORD) c->messages[records++] = *m;
+        else hold_trouble(c, m);
     }
     if (records > 0) store_messages(c, records);
-    for (size_t i = 0; i < trouble_count; i++) in_trouble(c, &troubles[i]);
+    for (uint32_t i = 0; i < LEASE_PARTITIONS_MAX; i++) {
+        if (c->is_troubled[i]) in_trouble(c, &c->troubles[i]);
+        c->is_troubled[i] = false;
+    }
 }
 
 /* ---- life ---- */

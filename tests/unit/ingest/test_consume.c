@@ -20,6 +20,7 @@ struct fake { /* a topic with one partition; all under `lock` */
     char lines[RECORDS_MAX][512], numbers[RECORDS_MAX][24];
     const char *epoch;
     unsigned starts, stops;
+    unsigned owing; /* so many partitions, each of which owes an offset when all were started */
 };
 
 static enum err fake_partitions(void *state, uint32_t *ret, struct fault *f)
@@ -29,7 +30,7 @@ static enum err fake_partitions(void *state, uint32_t *ret, struct fault *f)
     bool missing = k->is_missing;
     pthread_mutex_unlock(&k->lock);
     if (missing) return fault_set(f, ERR_NOT_FOUND, "", "there is no topic");
-    *ret = 1;
+    *ret = k->owing > 0 ? k->owing : 1;
     return ERR_OK;
 }
 
@@ -64,6 +65,8 @@ static size_t fake_take(void *state, uint32_t ms, struct message *to, size_t max
     (void)ms;
     pthread_mutex_lock(&k->lock);
     if (k->owes) to[count++] = k->owed;
+    for (unsigned i = 0; i < k->owing && k->starts == k->owing; i++)
+        to[count++] = (struct message){.kind = MESSAGE_OFFSET_GONE, .partition = i};
     bool reads = k->started && !k->owes;
     k->owes = false;
     for (; reads && k->at < k->end && count < max && count < 10; k->at++)
@@ -201,6 +204,19 @@ static void an_offset_that_is_gone_is_told_and_reading_goes_on_from_the_earliest
     finish(c, k);
 }
 
+static void many_partitions_may_be_in_trouble_at_once(void **state)
+{
+    struct rig *r = *state;
+    struct fake *k = fake_create();
+    k->owing = 100;
+    uint64_t resets = metrics_total(METRIC_CONSUMER_RESETS);
+    struct consumer *c = begin(r, k);
+    time_t end = time(NULL) + PATIENCE_S;
+    while (metrics_total(METRIC_CONSUMER_RESETS) < resets + 100 && time(NULL) <= end) sched_yield();
+    assert_int_equal(metrics_total(METRIC_CONSUMER_RESETS), resets + 100);
+    finish(c, k);
+}
+
 static void a_topic_that_was_made_again_is_read_from_its_beginning(void **state)
 {
     struct rig *r = *state;
@@ -295,6 +311,7 @@ int main(void)
         TEST(what_is_in_the_topic_is_stored_and_the_partition_is_given_back),
         TEST(reading_goes_on_where_the_store_stands),
         TEST(an_offset_that_is_gone_is_told_and_reading_goes_on_from_the_earliest),
+        TEST(many_partitions_may_be_in_trouble_at_once),
         TEST(a_topic_that_was_made_again_is_read_from_its_beginning),
         TEST(a_partition_in_trouble_is_begun_again),
         TEST(a_store_that_refuses_holds_everything_up_and_loses_nothing),

@@ -233,6 +233,34 @@ static void an_empty_store_and_an_unknown_tenant_have_nothing(void **state)
     assert_int_equal(none.count, 0);
 }
 
+/* PostgreSQL finds a trace by a hash that all tenants share. */
+static void a_trace_is_found_among_many_of_another_tenant(void **state)
+{
+    struct rig *r = *state;
+    struct audit_store *audit = store_audit(r->store);
+    static struct found found;
+    if (!rig_is_postgres) return;
+    for (int i = 0; i < 2; i++) {
+        buf_clear(&r->body);
+        put_made(&r->body, (unsigned)i, &(struct made){.tenant = "default", .kind = "decision", .trace = 7, .ms = 1700000000000});
+        buf_put_byte(&r->body, '\0');
+        assert_int_equal(post(r, r->body.bytes, true), ERR_OK);
+        if (i > 0) break;
+        rig_sql(r, "INSERT INTO ids SELECT g, 'other' || g, NULL, NULL, NULL, 0, (SELECT max(trace_hash) FROM ids)"
+                   " FROM generate_series(10, 150000) AS g; UPDATE marks SET next_id = 200000");
+    }
+    for (int oldest_first = 0; oldest_first < 2; oldest_first++)
+        for (uint64_t limit = 1; limit < 4; limit++) {
+            const struct audit_query q = {.tenant = STR("default"), .trace_id = STR("t7"), .limit = limit,
+                                          .oldest_first = oldest_first != 0};
+            found.count = 0;
+            assert_int_equal(audit->ops->query(audit->state, &q, keep, &found), ERR_OK);
+            assert_int_equal(found.count, limit < 2 ? limit : 2);
+            assert_int_equal(found.ids[0], oldest_first ? 1 : 200000);
+            if (limit > 1) assert_int_equal(found.ids[1], oldest_first ? 200000 : 1);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -242,6 +270,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(pages_are_not_shifted_by_new_events, fill_store,
                                         rig_tear_down),
         TEST(an_empty_store_and_an_unknown_tenant_have_nothing),
+        TEST(a_trace_is_found_among_many_of_another_tenant),
     };
     return rig_run(tests);
 }

@@ -250,6 +250,52 @@ static void a_clock_that_is_ahead_drops_nothing_and_holds_nobody_up(void **state
     assert_int_equal(rig_number(r, "SELECT day FROM horizon"), today);
 }
 
+/* Event 1, which came without a source, is dropped and not removed yet. */
+static void drop_a_posted_one(struct rig *r)
+{
+    buf_clear(&r->body);
+    put_event(&r->body, 1, "default");
+    buf_put_byte(&r->body, '\0');
+    const struct ingest_post p = {.body = str_from(r->body.bytes), .tenants = &rig_all, .now_ms = DAY_100,
+                                  .tenant = STR("*"), .key_id = STR("k")};
+    assert_int_equal(retention_roll(r->store, KEEP, DAY_100, &r->fault), ERR_OK);
+    assert_int_equal(ingest_post(r->store, &p, &r->out, &r->result, &r->fault), ERR_OK);
+    assert_int_equal(retention_roll(r->store, KEEP, 101 * DAY, &r->fault), ERR_OK);
+    assert_int_equal(drop(r, 120 * DAY), 1);
+    assert_int_equal(told(r), 0);
+}
+
+static void a_dropped_event_can_be_restored_before_it_is_removed(void **state)
+{
+    struct rig *r = *state;
+    drop_a_posted_one(r);
+    assert_int_equal(post(r, r->body.bytes, false), ERR_OK);
+    assert_int_equal(r->result.accepted, 1);
+    assert_int_equal(r->result.duplicates, 0);
+    assert_int_equal(told(r), 1);
+    uint64_t first = (uint64_t)rig_number(r, "SELECT first_id FROM horizon"), id;
+    assert_true(str_to_u64(str_of(r->out.bytes + 6, r->out.size - 7), &id));
+    assert_true(id >= first); /* the answer names the new row */
+    remove_all(r);
+    assert_int_equal(told(r), 1);
+    assert_int_equal(post(r, r->body.bytes, false), ERR_OK);
+    assert_int_equal(r->result.duplicates, 1);
+}
+
+static void a_stream_record_is_not_adopted_into_a_dropped_row(void **state)
+{
+    struct rig *r = *state;
+    drop_a_posted_one(r);
+    fill_batch(r, NOTHING_BEFORE, 1, 3);
+    assert_int_equal(send(r, EPOCH_1, 1), ERR_OK);
+    assert_result(r, 4, 0, 0, 5);
+    remove_all(r);
+    assert_int_equal(told(r), 3);
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM records WHERE node = 'node-1'"), 4);
+    assert_int_equal(send(r, EPOCH_1, 1), ERR_OK);
+    assert_result(r, 0, 4, 0, 5);
+}
+
 /* ---- PostgreSQL alone ---- */
 
 static void a_partition_that_is_full_to_its_end_is_removed(void **state)
@@ -328,6 +374,8 @@ int main(void)
         TEST(a_store_without_old_events_drops_nothing),
         TEST(old_rows_among_new_ones_drop_nothing_that_is_kept),
         TEST(a_clock_that_is_ahead_drops_nothing_and_holds_nobody_up),
+        TEST(a_dropped_event_can_be_restored_before_it_is_removed),
+        TEST(a_stream_record_is_not_adopted_into_a_dropped_row),
         TEST(a_partition_that_is_full_to_its_end_is_removed),
         TEST(platforms_that_keep_otherwise_share_their_partitions),
         TEST(each_partition_is_dropped_for_itself_and_the_last_ends_the_day),

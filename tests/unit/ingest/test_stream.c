@@ -1,6 +1,8 @@
 /* Engine streams: order, overlap, clashes, epochs; rows and position in one transaction. */
 #include "rig.h"
 
+#include "pipeline/ingest/store_inside.h"
+
 #include <sys/resource.h>
 
 static void a_stream_begins_with_engine_started(void **state)
@@ -212,6 +214,42 @@ static void a_row_that_people_posted_learns_its_place(void **state)
     assert_int_equal(rig_number(r, "SELECT seq FROM events WHERE id = 1"), 2);
 }
 
+/* Both stores take the first of the two. */
+static void of_two_that_a_posted_row_could_be_it_is_the_first(void **state)
+{
+    struct rig *r = *state;
+    buf_clear(&r->body);
+    put_event(&r->body, 1, "default");
+    buf_put_byte(&r->body, '\0');
+    assert_int_equal(post(r, r->body.bytes, false), ERR_OK);
+    fill_batch(r, NOTHING_BEFORE, 1, 1);
+    put_event(&r->body, 1, "default");
+    buf_put_byte(&r->body, '\n');
+    assert_int_equal(send(r, EPOCH_1, 1), ERR_OK);
+    assert_result(r, 1, 1, 1, 4);
+    assert_int_equal(rig_number(r, "SELECT seq FROM events WHERE id = 1"), 2);
+    assert_int_equal(rig_number(r, "SELECT seq FROM quarantine"), 3);
+}
+
+/* PostgreSQL: a transaction of many COPYs is no pile of subtransactions. */
+static void no_savepoint_is_left_behind(void **state)
+{
+    struct rig *r = *state;
+    if (!rig_is_postgres) return;
+    fill_batch(r, NOTHING_BEFORE, 1, 3);
+    assert_int_equal(send(r, EPOCH_1, 1), ERR_OK);
+    for (unsigned first_n = 1; first_n < 8; first_n += 6) { /* records that are taken, and some that are not */
+        fill_batch(r, NULL, first_n, 3);
+        const struct ingest_batch batch = {.node = STR("node-1"), .journal = STR("0"), .epoch = STR(EPOCH_1),
+                                           .first_seq = 5, .body = buf_view(&r->body), .tenants = &rig_all};
+        assert_int_equal(store_begin(r->store, &r->fault), ERR_OK);
+        assert_int_equal(ingest_stream_within(r->store, &batch, &r->result, &r->fault), ERR_OK);
+        assert_int_equal(r->result.clashes, first_n == 1 ? 3 : 0);
+        assert_int_not_equal(database_execute(r->store->database, "RELEASE before_ids", NULL), ERR_OK);
+        store_end(r->store, ERR_IO, &r->fault);
+    }
+}
+
 static void a_tenant_that_the_key_may_not_write_for_refuses_the_batch(void **state)
 {
     struct rig *r = *state;
@@ -362,6 +400,8 @@ int main(void)
         TEST(one_that_is_taken_among_others_is_left_out_alone),
         TEST(a_place_that_is_taken_is_not_taken_again),
         TEST(a_row_that_people_posted_learns_its_place),
+        TEST(of_two_that_a_posted_row_could_be_it_is_the_first),
+        TEST(no_savepoint_is_left_behind),
         TEST(a_tenant_that_the_key_may_not_write_for_refuses_the_batch),
         TEST(wrong_headers_are_refused),
         TEST(an_empty_batch_changes_nothing),

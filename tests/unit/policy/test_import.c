@@ -311,11 +311,15 @@ static void a_role_that_is_not_known_whole_asks_a_person(void **state)
 static void a_compute_of_an_agent_that_is_not_clear_is_left_out(void **state)
 {
     (void)state;
+#define COMPUTE "compute: [{action: wipe, safe_tool: look}]}\n"
+    static const char by_role[] = "roles:\n  ops: {allow: [x], only_in: staging}\n"
+                                  "agent_scopes:\n  bot: {inherits: ops, " COMPUTE;
     static const char *const texts[] = {
-        "roles:\n  ops: {allow: [x], only_in: staging}\n"
-        "agent_scopes:\n  bot: {inherits: ops, compute: [{action: wipe, safe_tool: look}]}\n",
-        "agent_scopes:\n  bot: {hours: night, deny: [z], compute: [{action: wipe, safe_tool: look}]}\n",
-        "agent_scopes:\n  bot: {constraints: [{max_calls: 5}], deny: [z], compute: [{action: wipe, safe_tool: look}]}\n"};
+        by_role,
+        "agent_scopes:\n  bot: {hours: night, deny: [z], " COMPUTE,
+        "agent_scopes:\n  bot: {constraints: [{max_calls: 5}], deny: [z], " COMPUTE,
+    };
+#undef COMPUTE
     for (size_t k = 0; k < 3; k++) {
         struct tenant t;
         static struct imported i;
