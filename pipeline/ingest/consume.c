@@ -133,7 +133,8 @@ static enum err start_over(struct consumer *c, uint32_t partition, struct fault 
     err = store_begin(s, f);
     if (err != ERR_OK) return err;
     err = consumer_store_move(s, c->intake.topic, partition, c->intake.owner, r->next, low, world_now_ms(), f);
-    if (err == ERR_OK) err = consumer_store_ask_all(s, partition, c->lease.partition_count, world_now_ms(), &asked, f);
+    if (err == ERR_OK) err = consumer_store_ask_all(s, partition, c->lease.partition_count, monotonic_ms(), world_now_ms(),
+                                                    &asked, f);
     err = store_end(s, err, f);
     if (err != ERR_OK) return err;
     metric_add(c->sheet, METRIC_CONSUMER_RESETS, 1);

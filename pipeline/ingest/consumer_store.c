@@ -1,12 +1,18 @@
 /* consumer_store.c - the consumer's three tables in SQLite. See consumer_store.h. */
 #include "pipeline/ingest/consumer_store.h"
 
+#include <stdlib.h>
+
 #include "base/check.h"
+#include "base/limits.h"
 #include "base/planted.h"
 #include "pipeline/ingest/store_inside.h"
 #include "pipeline/topic/topic.h"
 
-enum { ASK_AGAIN_MS = 15000 };
+enum {
+    ASK_AGAIN_MS = 15000,
+    KNOWN_MAX = 65536, /* replays whose age is kept in mind */
+};
 
 static enum err fault_of(struct store *s, enum err err, struct fault *f)
 {
@@ -154,22 +160,96 @@ enum err consumer_store_move(struct store *s, struct str topic, uint32_t partiti
 
 /* ---- replays ---- */
 
-enum err consumer_store_ask(struct store *s, struct str node, struct str journal, uint64_t from_seq, uint64_t now_ms,
-                            bool *ret_asked, struct fault *f)
+/* Platforms' clocks are not compared: how long ago it was asked is measured by each that would ask
+ * again, from when it first saw the request's number (as lease.c does with beats). */
+struct known_replay {
+    uint64_t number, since_ms; /* since_ms: monotonic */
+    char name[];               /* node, NUL, journal: the key */
+};
+
+void consumer_store_forget(struct store *s)
 {
-    /* The time is also the request's number: another time, another request. */
+    size_t cursor = 0;
+    struct str name;
+    void *known;
+    while (map_next(&s->asked, &cursor, &name, &known)) free(known);
+    map_fini(&s->asked);
+}
+
+struct known_name {
+    char bytes[LIMIT_ID_CHARACTERS * 2 + 1];
+};
+
+static struct str name_of(struct known_name *to, struct str node, struct str journal)
+{
+    struct buf b = buf_over(to->bytes, sizeof to->bytes);
+    buf_put(&b, node);
+    buf_put_byte(&b, '\0');
+    buf_put(&b, journal);
+    check(!b.overflow);
+    return buf_view(&b);
+}
+
+/* Out of memory, or of room: it is only asked later than it could be. */
+static void know(struct store *s, struct str node, struct str journal, uint64_t number, uint64_t monotonic_ms)
+{
+    struct known_name bytes;
+    struct str name = name_of(&bytes, node, journal);
+    struct known_replay *k = map_get(&s->asked, name);
+    if (k == NULL) {
+        if (s->asked.count >= KNOWN_MAX) consumer_store_forget(s);
+        k = calloc(1, sizeof *k + name.size);
+        if (k == NULL) return;
+        memcpy(k->name, name.bytes, name.size);
+        if (!map_put(&s->asked, str_of(k->name, name.size), k)) {
+            free(k);
+            return;
+        }
+    }
+    k->number = number;
+    k->since_ms = monotonic_ms;
+}
+
+/* Whether to ask, and which number the request has now (0: there is none). */
+static enum err is_due(struct store *s, struct str node, struct str journal, uint64_t from_seq, uint64_t monotonic_ms,
+                       uint64_t *ret_number, bool *ret_due)
+{
+    struct known_name name;
+    struct statement *q =
+        database_statement(s->database, "SELECT asked_at, from_seq FROM replays WHERE node = ?1 AND journal = ?2");
+    bind_text(q, 1, node);
+    bind_text(q, 2, journal);
+    enum err err = statement_step(q);
+    *ret_number = err == ERR_OK ? column_u64(q, 0) : 0;
+    *ret_due = err != ERR_OK || column_u64(q, 1) != from_seq;
+    statement_reset(q);
+    if (err != ERR_OK) return err == ERR_END ? ERR_OK : err;
+    if (*ret_due) return ERR_OK;
+    const struct known_replay *k = map_get(&s->asked, name_of(&name, node, journal));
+    if (k == NULL || k->number != *ret_number)
+        know(s, node, journal, *ret_number, monotonic_ms);
+    else
+        *ret_due = monotonic_ms - k->since_ms > ASK_AGAIN_MS;
+    return ERR_OK;
+}
+
+enum err consumer_store_ask(struct store *s, struct str node, struct str journal, uint64_t from_seq, uint64_t monotonic_ms,
+                            uint64_t now_ms, bool *ret_asked, struct fault *f)
+{
+    uint64_t number;
+    enum err err = is_due(s, node, journal, from_seq, monotonic_ms, &number, ret_asked);
+    if (err != ERR_OK || !*ret_asked) return fault_of(s, err, f);
+    /* The column is named for a time, and is one where it can be: another number, another request. */
     struct statement *q = database_statement(
         s->database, "INSERT INTO replays (node, journal, from_seq, asked_at) VALUES (?1, ?2, ?3, ?4)"
-                     " ON CONFLICT (node, journal) DO UPDATE SET from_seq = ?3,"
-                     " asked_at = CASE WHEN ?4 > replays.asked_at THEN ?4 ELSE replays.asked_at + 1 END"
-                     " WHERE replays.from_seq <> ?3 OR abs(?4 - replays.asked_at) > ?5");
+                     " ON CONFLICT (node, journal) DO UPDATE SET from_seq = ?3, asked_at = ?4");
     bind_text(q, 1, node);
     bind_text(q, 2, journal);
     bind_u64(q, 3, from_seq);
-    bind_u64(q, 4, now_ms);
-    bind_u64(q, 5, ASK_AGAIN_MS);
-    enum err err = statement_run(q);
-    *ret_asked = err == ERR_OK && database_changes(s->database) == 1;
+    number = now_ms > number ? now_ms : number + 1;
+    bind_u64(q, 4, number);
+    err = statement_run(q);
+    if (err == ERR_OK) know(s, node, journal, number, monotonic_ms);
     return fault_of(s, err, f);
 }
 
@@ -202,21 +282,21 @@ static enum err streams_after(struct store *s, const struct audit_stream *last, 
 }
 
 static enum err ask_each(struct store *s, const struct asked *a, uint32_t partition, uint32_t partition_count,
-                         uint64_t now_ms, uint64_t *ret_asked, struct fault *f)
+                         uint64_t monotonic_ms, uint64_t now_ms, uint64_t *ret_asked, struct fault *f)
 {
     enum err err = ERR_OK;
     for (size_t i = 0; i < a->count && err == ERR_OK; i++) {
         const struct audit_stream *stream = &a->streams[i];
         bool asked = false;
         if (topic_partition(stream->node, stream->journal, partition_count) != partition) continue;
-        err = consumer_store_ask(s, stream->node, stream->journal, stream->next_seq, now_ms, &asked, f);
+        err = consumer_store_ask(s, stream->node, stream->journal, stream->next_seq, monotonic_ms, now_ms, &asked, f);
         *ret_asked += asked;
     }
     return err;
 }
 
-enum err consumer_store_ask_all(struct store *s, uint32_t partition, uint32_t partition_count, uint64_t now_ms,
-                                uint64_t *ret_asked, struct fault *f)
+enum err consumer_store_ask_all(struct store *s, uint32_t partition, uint32_t partition_count, uint64_t monotonic_ms,
+                                uint64_t now_ms, uint64_t *ret_asked, struct fault *f)
 {
     struct asked a = {.count = ASK_AT_ONCE};
     struct audit_stream last;
@@ -226,7 +306,7 @@ enum err consumer_store_ask_all(struct store *s, uint32_t partition, uint32_t pa
     for (bool first = true; err == ERR_OK && a.count == ASK_AT_ONCE; first = false) {
         if (!first) last = a.streams[a.count - 1];
         err = fault_of(s, streams_after(s, first ? NULL : &last, &a), f);
-        if (err == ERR_OK) err = ask_each(s, &a, partition, partition_count, now_ms, ret_asked, f);
+        if (err == ERR_OK) err = ask_each(s, &a, partition, partition_count, monotonic_ms, now_ms, ret_asked, f);
     }
     arena_fini(&a.arena);
     return err;

@@ -25,11 +25,12 @@ enum err consumer_store_leave(struct store *s, struct str topic, struct lease *l
 enum err consumer_store_move(struct store *s, struct str topic, uint32_t partition, struct str owner, uint64_t from,
                              uint64_t to, uint64_t now_ms, struct fault *f);
 /* Within a transaction: records of the stream from `from_seq` on are missing. *ret_asked: that was
- * news, or was asked so long ago that it is asked again. */
-enum err consumer_store_ask(struct store *s, struct str node, struct str journal, uint64_t from_seq, uint64_t now_ms,
-                            bool *ret_asked, struct fault *f);
+ * news, or this store has known of it for so long that it is asked again. `now_ms` is for the request's
+ * number alone. */
+enum err consumer_store_ask(struct store *s, struct str node, struct str journal, uint64_t from_seq, uint64_t monotonic_ms,
+                            uint64_t now_ms, bool *ret_asked, struct fault *f);
 /* Within a transaction: asks for every known stream that goes to this partition, at its position. */
-enum err consumer_store_ask_all(struct store *s, uint32_t partition, uint32_t partition_count, uint64_t now_ms,
-                                uint64_t *ret_asked, struct fault *f);
+enum err consumer_store_ask_all(struct store *s, uint32_t partition, uint32_t partition_count, uint64_t monotonic_ms,
+                                uint64_t now_ms, uint64_t *ret_asked, struct fault *f);
 
 #endif

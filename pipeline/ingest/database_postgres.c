@@ -126,7 +126,8 @@ static enum err failed(struct connection *c, const PGresult *r)
 {
     const char *state = r == NULL ? NULL : PQresultErrorField(r, PG_DIAG_SQLSTATE);
     say(c, r == NULL ? PQerrorMessage(c->client) : PQresultErrorMessage(r));
-    if (PQstatus(c->client) == CONNECTION_BAD) {
+    /* A server that may only be read (25006) was the primary once: the next connection finds the new one. */
+    if (PQstatus(c->client) == CONNECTION_BAD || (state != NULL && state_is(state, "25006"))) {
         lose(c);
         return ERR_STORE_UNAVAILABLE;
     }
@@ -242,6 +243,7 @@ static const char *advice(const struct connection *c)
         return "make the database and the role first (createuser, createdb), or mend store.url";
     if (says(c, "refused") || says(c, "translate host name") || says(c, "No such file"))
         return "is the server running, and is store.url its address?";
+    if (says(c, "read-only")) return "is it a standby? name the primary's host as well in store.url";
     if (says(c, "pg_hba")) return "let this machine in, in the server's pg_hba.conf";
     if (says(c, "SSL") || says(c, "certificate"))
         return "see sslmode and sslrootcert in store.url";
@@ -301,11 +303,13 @@ static enum err connect_now(struct connection *c, struct fault *f)
 {
     char seconds[8];
     snprintf(seconds, sizeof seconds, "%d", CONNECT_SECONDS);
-    const char *const names[] = {"dbname", "connect_timeout", "fallback_application_name", "client_encoding",
+    /* What comes later wins: the address may say otherwise. Of several hosts, one that may be written. */
+    const char *const names[] = {"target_session_attrs", "dbname", "connect_timeout", "fallback_application_name", "client_encoding",
                                  "keepalives_idle", NULL};
-    const char *const values[] = {c->address, seconds, "writ-platform", "UTF8", "10", NULL};
+    const char *const values[] = {"read-write", c->address, seconds, "writ-platform", "UTF8", "10", NULL};
     c->text[0] = '\0';
-    c->client = PQconnectdbParams(names, values, 1);
+    size_t first = c->writer ? 0 : 1;
+    c->client = PQconnectdbParams(names + first, values + first, 1);
     check(c->client != NULL);
     if (PQstatus(c->client) != CONNECTION_OK) return cannot_connect(c, f);
     check(PQsetnonblocking(c->client, 1) == 0);

@@ -40,7 +40,8 @@ static enum err ask_again(struct taking *t, uint64_t from_seq)
     bool asked;
     const struct topic_place *p = &t->run.first;
     t->tally.gaps++;
-    enum err err = consumer_store_ask(t->in->store, p->node, p->journal, from_seq, t->now_ms, &asked, t->fault);
+    enum err err = consumer_store_ask(t->in->store, p->node, p->journal, from_seq, world_monotonic_ns() / 1000000, t->now_ms,
+                                      &asked, t->fault);
     if (err != ERR_OK || !asked) return err;
     t->tally.replays++;
     log_text(LOG_WARNING, "consume_gap", "node %.*s journal %.*s: record %llu came where %llu is due; its engine is asked for them again",

@@ -59,6 +59,7 @@ enum err store_open(const char *path, bool writer, struct store **ret, struct fa
 void store_close(struct store *s)
 {
     if (s == NULL) return;
+    consumer_store_forget(s);
     decoder_destroy(s->decoder);
     audit_rows_destroy(s->audit_state);
     database_close(s->database);

@@ -2,6 +2,7 @@
 #ifndef INGEST_STORE_INSIDE_H
 #define INGEST_STORE_INSIDE_H
 
+#include "base/map.h"
 #include "base/world.h"
 #include "pipeline/ingest/audit_rows.h"
 #include "pipeline/ingest/database.h"
@@ -18,10 +19,14 @@ struct store {
     char log_id[STORE_LOG_ID_TEXT + 1];
     uint64_t alarm_second; /* when it was last told of a quarantined record */
     unsigned alarms;       /* in that second */
+    struct map asked;      /* consumer_store.c: since when this process knows of which replay */
 };
 
 /* Raises the revision within the transaction. */
 enum err store_raise_revision(struct store *s, uint64_t *ret, struct fault *f);
+
+/* consumer_store.c: forgets what is in `asked`. */
+void consumer_store_forget(struct store *s);
 
 /* Takes the write lock. */
 enum err store_begin(struct store *s, struct fault *f);

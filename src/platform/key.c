@@ -2,8 +2,6 @@
  *
  * An admin makes keys of its own tenant, with any role but `ingest`; keys of tenant `*` and
  * `ingest` keys (which write for others) are made by an admin of tenant `*` only. */
-#include <stdio.h>
-
 #include "pipeline/ingest/key_store.h"
 
 #include "base/limits.h"
@@ -103,20 +101,6 @@ static void drop_members(struct json *body)
     }
 }
 
-/* No database holds a U+0000 in a text of its own. */
-static enum err check_texts(struct json *body, struct fault *f)
-{
-    static const char *const members[] = {"name", "owner", "tenant"};
-    for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
-        const struct json *v = json_get(body, str_from(members[i]));
-        if (!json_is_string(v) || !v->has_nul) continue;
-        char field[16];
-        snprintf(field, sizeof field, "/%s", members[i]);
-        return fault_set(f, ERR_BAD_VALUE, field, "%s: must not have a U+0000", members[i]);
-    }
-    return ERR_OK;
-}
-
 static enum err read_create(struct job *j, struct key_detail *d, const struct http_exchange *x)
 {
     static const char *const members[] = {"expires_at", "tenant_id"};
@@ -124,7 +108,6 @@ static enum err read_create(struct job *j, struct key_detail *d, const struct ht
     struct json *body, tenant;
     enum err err = api_body(x, &body, &j->fault);
     if (err == ERR_OK) err = check_case(body, members, 2, &j->fault);
-    if (err == ERR_OK) err = check_texts(body, &j->fault);
     if (err == ERR_OK) err = fill_tenant(p, body, &tenant, &j->fault);
     if (err != ERR_OK) return err;
     drop_members(body);

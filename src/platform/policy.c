@@ -206,9 +206,6 @@ static enum err read_put(struct job *j, struct policy_detail *d, const struct js
     if (description != NULL && !json_is_string(description))
         return fault_set(&j->fault, ERR_WRONG_TYPE, "/description",
                          "description: must be a string");
-    if (description != NULL && description->has_nul)
-        return fault_set(&j->fault, ERR_BAD_VALUE, "/description",
-                         "description: must not have a U+0000");
     if (description != NULL && str_code_points(description->string) > 4 * LIMIT_ID_CHARACTERS)
         return fault_set(&j->fault, ERR_OUT_OF_RANGE, "/description",
                          "description: longer than %d characters", 4 * LIMIT_ID_CHARACTERS);

@@ -73,11 +73,13 @@ def can_plant_bugs():
 pytestmark = pytest.mark.skipif(not can_plant_bugs(), reason="this build cannot plant bugs (preset dev can)")
 
 
-@pytest.mark.parametrize("catcher", CATCHERS)
-def test_without_a_bug_the_catcher_passes(catcher):
-    failed, output = catch(catcher)
-    MATRIX[("none", catcher)] = failed
-    assert not failed, output
+# In the short run each catcher runs without a bug anyway, as the test that it is.
+if os.environ.get("WRIT_LONG") == "1":
+    @pytest.mark.parametrize("catcher", CATCHERS)
+    def test_without_a_bug_the_catcher_passes(catcher):
+        failed, output = catch(catcher)
+        MATRIX[("none", catcher)] = failed
+        assert not failed, output
 
 
 @pytest.mark.parametrize("bug", BUGS)

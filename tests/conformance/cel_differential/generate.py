@@ -111,7 +111,7 @@ PRODUCTIONS = {
     "dyn": [
         (3, "({dyn} + {dyn double int string})"), (2, "({dyn} - {dyn double})"), (2, "({dyn} * {dyn double})"), (2, "({dyn} / {double int})"), (1, "({dyn} % {int})"), (3, "{dyn}[{int string dyn}]"), (2, "args[{string}]"),
         (3, "dyn({int string double ints map counts bool uint time span bytes})"), (1, "cel.bind(v, {dyn}, [v, v])"), (2, "({bool} ? {dyn} : {dyn})"), (2, "type({A})"), (1, "[{int}, {string}, {dyn}]"), (1, "{{1: {dyn}, 'a': {int}, true: 2u}}"),
-        (1, "args.list#e dyn.map(e, {dyn})"), (1, "{dyn#e dyn}.filter(e, {bool})"), (1, "math.greatest({int}, {double})"), (1, "math.least({uint}, {int}, {double})"), (1, "-{dyn}"), (1, "{dyn}.{field}"), (0.2, "-dyn({span})"), (0.2, "--dyn({string})"),
+        (1, "args.list#e dyn.map(e, {dyn})"), (1, "{dyn#e dyn}.filter(e, {bool})"), (1, "math.greatest({int}, {double})"), (1, "math.least({uint}, {int}, {double})"), (1, "-{dyn}"), (1, "{dyn}.{field}"), (0.2, "-dyn({span})"), (0.2, "{{'a': 1, 'b': 2, 'c': 3, 'd': 4}}.filter(k, k != {string})"), (0.2, "--dyn({string})"),
     ],
     "map": [(1, "args")],
     "null": [(1, "null")],

@@ -3,6 +3,7 @@
 
 #include "pipeline/ingest/consumer_store.h"
 #include "pipeline/ingest/intake.h"
+#include "pipeline/ingest/store_inside.h"
 
 #define ME "aaaaaaaaaaaaaaaa"
 #define OTHER "bbbbbbbbbbbbbbbb"
@@ -244,6 +245,39 @@ static void an_offset_never_moves_without_its_rows(void **state)
     end(&s);
 }
 
+static bool ask(struct scene *s, struct store *store, uint64_t monotonic_ms, uint64_t now_ms)
+{
+    bool asked;
+    assert_int_equal(store_begin(store, &s->rig->fault), ERR_OK);
+    enum err err = consumer_store_ask(store, STR("n"), STR("0"), 4, monotonic_ms, now_ms, &asked, &s->rig->fault);
+    assert_int_equal(store_end(store, err, &s->rig->fault), ERR_OK);
+    return asked;
+}
+
+/* Each by its own monotonic clock, from when it first saw the request. */
+static void a_gap_is_asked_for_again_after_a_while_whatever_the_clocks_say(void **state)
+{
+    struct scene s;
+    struct store *other;
+    const uint64_t hour = 3600000;
+    static const char number[] = "SELECT asked_at FROM replays";
+    begin(&s, *state);
+    assert_int_equal(store_open(s.rig->path, true, &other, &s.rig->fault), ERR_OK);
+    assert_true(ask(&s, s.rig->store, 1000, 5 * hour));
+    int64_t first = rig_number(s.rig, number);
+    assert_false(ask(&s, other, 7 * hour, 9 * hour)); /* its clock is far ahead */
+    assert_false(ask(&s, s.rig->store, 16000, 5 * hour));
+    assert_int_equal(rig_number(s.rig, number), first);
+    assert_true(ask(&s, other, 7 * hour + 15001, 2 * hour)); /* and was set back */
+    int64_t second = rig_number(s.rig, number);
+    assert_true(second > first);
+    assert_false(ask(&s, s.rig->store, 60000, 9 * hour)); /* a new request, seen just now */
+    assert_true(ask(&s, s.rig->store, 60000 + 15001, 1));
+    assert_true(rig_number(s.rig, number) > second);
+    store_close(other);
+    end(&s);
+}
+
 static void all_streams_of_a_partition_can_be_asked_for(void **state)
 {
     struct scene s;
@@ -256,7 +290,7 @@ static void all_streams_of_a_partition_can_be_asked_for(void **state)
     assert_int_equal(a->ops->begin(a->state), ERR_OK);
     uint64_t total = 0;
     for (uint32_t partition = 0; partition < 4; partition++) {
-        assert_int_equal(consumer_store_ask_all(s.rig->store, partition, 4, 1000, &asked, &s.rig->fault), ERR_OK);
+        assert_int_equal(consumer_store_ask_all(s.rig->store, partition, 4, 0, 1000, &asked, &s.rig->fault), ERR_OK);
         total += asked;
     }
     assert_int_equal(a->ops->commit(a->state), ERR_OK);
@@ -320,6 +354,7 @@ int main(int argc, char **argv)
         TEST(other_bytes_under_a_known_place_are_a_clash),
         TEST(another_history_is_kept_aside_and_the_true_one_goes_on),
         TEST(an_offset_never_moves_without_its_rows),
+        TEST(a_gap_is_asked_for_again_after_a_while_whatever_the_clocks_say),
         TEST(all_streams_of_a_partition_can_be_asked_for),
         TEST(who_leaves_frees_its_partitions_at_once),
     };

@@ -58,8 +58,8 @@ static void a_wrong_request_is_named(void **state)
          "out_of_range", "/expires_at"},
         {"{\"name\":\"n\",\"owner\":\"o\",\"roles\":[\"agent\"],\"tenant\":5}", "wrong_type",
          "/tenant"},
-        {"{\"name\":\"a\\u0000b\",\"owner\":\"o\",\"roles\":[\"agent\"]}", "bad_value", "/name"},
-        {"{\"name\":\"n\",\"owner\":\"\\u0000\",\"roles\":[\"agent\"]}", "bad_value", "/owner"},
+        {"{\"name\":\"a\\u0000b\",\"owner\":\"o\",\"roles\":[\"agent\"]}", "malformed_json", "/name"},
+        {"{\"name\":\"n\",\"owner\":\"\\u0000\",\"roles\":[\"agent\"]}", "malformed_json", "/owner"},
         {"5", "wrong_type", NULL},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -159,7 +159,7 @@ static void a_wrong_put_is_named(void **state)
         {"{\"content\":5}", "wrong_type", "/content"},
         {"{\"content\":\"" ALLOW "\",\"is_active\":\"yes\"}", "wrong_type", "/is_active"},
         {"{\"content\":\"" ALLOW "\",\"description\":5}", "wrong_type", "/description"},
-        {"{\"content\":\"" ALLOW "\",\"description\":\"a\\u0000\"}", "bad_value", "/description"},
+        {"{\"content\":\"" ALLOW "\",\"description\":\"a\\u0000\"}", "malformed_json", "/description"},
         {"{\"content\":\"" ALLOW "\",\"isActive\":true}", "wrong_case", "/isActive"},
         {"{\"content\":\"" ALLOW "\",\"tenant_id\":5}", "wrong_type", "/tenant_id"},
         {"[]", "wrong_type", NULL},
