@@ -176,15 +176,18 @@ def pytest(folder, name, paths, environment=None, arguments=(), aside=False):
 # ---- the short run ----
 
 
-# Tests that start servers, killed and waited for: beside those that compute.
-SERVERS = ["test_kafka.py", "test_kafka_security.py", "test_postgres.py", "test_stack_faults.py"]
+# Tests that wait for servers rather than compute, in two lanes about as long as the others.
+LANES = {"kafka": ["test_kafka.py", "test_kafka_security.py"], "servers": ["test_postgres.py", "test_stack_faults.py"]}
 
 
 def lanes():
     """What runs side by side: every file of these folders is in one of them."""
-    integration = sorted(f"tests/integration/{path.name}" for path in (TOP / "tests" / "integration").glob("test_*.py"))
-    servers = [path for path in integration if path.rsplit("/", 1)[1] in SERVERS]
-    return {"e2e": ["tests/e2e"], "servers": servers, "integration": [path for path in integration if path not in servers]}
+    rest = sorted(path.name for path in (TOP / "tests" / "integration").glob("test_*.py"))
+    found = {"e2e": ["tests/e2e"]}
+    for lane, names in LANES.items():
+        found[lane] = [f"tests/integration/{name}" for name in names if name in rest]
+        rest = [name for name in rest if name not in names]
+    return {**found, "integration": [f"tests/integration/{name}" for name in rest]}
 
 
 def short(only, folder):
@@ -198,7 +201,7 @@ def short(only, folder):
     for name in ("tidy", "conformance"):
         if only in (None, name):
             total.add(pytest(folder, name, [f"tests/{name}"]))
-    wanted = {name: paths for name, paths in lanes().items() if only in (None, name) or (only == "integration" and name == "servers")}
+    wanted = {name: paths for name, paths in lanes().items() if only in (None, name) or (only == "integration" and name in LANES)}
     with concurrent.futures.ThreadPoolExecutor(len(wanted) or 1) as pool:
         for counts in pool.map(lambda lane: pytest(folder, lane, wanted[lane], aside=len(wanted) > 1), wanted):
             total.add(counts)
