@@ -170,6 +170,11 @@ static void destroy(struct message_source *door)
     free(k);
 }
 
+/* What is fetched ahead. The store sets the pace; but once this much waits, librdkafka fetches nothing
+ * for a second, whatever is taken meanwhile (its fetch.queue.backoff.ms, which 2.0 does not let one
+ * set): so this much a second is also the most that can be read. */
+#define FETCHED_KBYTES_MAX "131072"
+
 static enum err set_all(struct kafka_source *k, rd_kafka_conf_t *conf, struct fault *f)
 {
     static const char *const fixed[][2] = {
@@ -180,8 +185,8 @@ static enum err set_all(struct kafka_source *k, rd_kafka_conf_t *conf, struct fa
         {"enable.partition.eof", "false"},
         {"allow.auto.create.topics", "false"},
         {"isolation.level", "read_committed"},
-        {"queued.min.messages", "10000"},
-        {"queued.max.messages.kbytes", "16384"}, /* what is fetched ahead; the store sets the pace */
+        {"queued.min.messages", "1000000"}, /* the bytes are the bound */
+        {"queued.max.messages.kbytes", FETCHED_KBYTES_MAX},
         {"fetch.error.backoff.ms", "100"},
         {"reconnect.backoff.max.ms", "500"},
         {"socket.connection.setup.timeout.ms", "5000"},

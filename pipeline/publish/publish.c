@@ -22,7 +22,7 @@
 #include "metrics/metrics.h"
 #include "pipeline/publish/batch.h"
 
-enum { BATCH_BYTES_LEAST = 64 << 10, DRAIN_RETRY_MS = 50, RELOG_EVERY = 100, SETTLE_MS = 50 };
+enum { BATCH_BYTES_LEAST = 64 << 10, DRAIN_RETRY_MS = 50, RELOG_EVERY = 100, SETTLE_MS = 50, FIND_REST = 4 };
 
 struct publisher {
     /* Set before the thread starts. */
@@ -265,8 +265,9 @@ static bool news_are_good(struct publisher *p, enum position_news news, uint64_t
 
 /* ---- find ---- */
 
-/* What a relay needs the platform for can wait: records go on to it meanwhile. */
-static void find_failed(struct publisher *p, const struct fault *f)
+/* What a relay needs the platform for can wait: records go on to it meanwhile. Nothing goes while a
+ * platform that hangs is asked, so asking it may take a fifth of the time. */
+static void find_failed(struct publisher *p, uint64_t took_ms, const struct fault *f)
 {
     if (!is_relayed(p) || p->positions.next == 0) {
         failed(p, f);
@@ -283,7 +284,8 @@ static void find_failed(struct publisher *p, const struct fault *f)
         log_text(LOG_WARNING, "publish_unconfirmed", "records go to Kafka, unconfirmed: %s", f->text);
     uint32_t chance;
     chance_take(&p->chance, &chance, sizeof chance);
-    p->poll_due_ms = monotonic_ms() + backoff_ms(failures, chance);
+    uint64_t backoff = backoff_ms(failures, chance), least = FIND_REST * took_ms;
+    p->poll_due_ms = monotonic_ms() + (backoff > least ? backoff : least);
 }
 
 /* Behind a relay: whether the platform still comes closer to what the relay has. Where it does not,
@@ -344,8 +346,9 @@ static void find(struct publisher *p)
 {
     struct stream_report r = {0};
     struct fault f = {0};
+    uint64_t begun = monotonic_ms();
     if (p->transport->find(p->transport->state, &r, &f) != ERR_OK) {
-        find_failed(p, &f);
+        find_failed(p, monotonic_ms() - begun, &f);
         return;
     }
     struct positions moved = p->positions;
@@ -399,7 +402,7 @@ static void queued(struct publisher *p, const struct batch *b, const struct send
     if (a->next_seq > b->first_seq) {
         metric_add(p->sheet, METRIC_PUBLISH_BATCHES, 1);
         uint64_t soon = monotonic_ms() + PUBLISH_RELAY_POLL_MS;
-        if (p->poll_due_ms > soon) p->poll_due_ms = soon;
+        if (p->poll_due_ms > soon && p->quiet_finds == 0) p->poll_due_ms = soon;
         return;
     }
     if (f->text[0] == '\0') return;

@@ -135,8 +135,9 @@ def read_topic(broker, topic, *words):
 def test_the_python_example_reads_the_stores_counts(kafka):
     read = json.loads(read_topic(kafka.broker, kafka.topic, "--json"))
     assert read["decisions"] == stored_decisions(kafka) == kafka.story.counts("decision")
-    assert read["kinds"] == kafka.counts("SELECT kind, count(*) FROM records WHERE node IS NOT NULL GROUP BY 1")
-    assert (read["missing"], read["strangers"]) == (0, 0)
+    stored = kafka.counts("SELECT kind, count(*) FROM records WHERE node IS NOT NULL GROUP BY 1")
+    assert (read["kinds"], read["missing"], read["strangers"]) == (stored, 0, 0), \
+        f"{read}\n{read_topic(kafka.broker, kafka.topic, '--print')}\n{sum(kafka.broker.ends(kafka.topic).values())} in the topic"
     shown = read_topic(kafka.broker, kafka.topic)
     assert re.search(rf"^ +{kafka.story.counts('decision')['deny']} deny$", shown, re.M), shown
     assert json.loads(read_topic(kafka.broker, kafka.topic, "--json", "--tenant", "nobody"))["decisions"] == {}

@@ -67,7 +67,8 @@ def messages(consumer, topic, follow):
         error = message.error()
         if error is not None:
             if error.code() == KafkaError._PARTITION_EOF:
-                open_.discard(message.partition())
+                if message.offset() >= ends[message.partition()][1]:
+                    open_.discard(message.partition())
                 continue
             raise KafkaException(error)
         yield message

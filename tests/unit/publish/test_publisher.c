@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "base/world.h"
 #include "metrics/metrics.h"
 #include "unit/publish/rig.h"
 
@@ -348,6 +349,7 @@ struct relay { /* takes everything, and delivers it when told; under the platfor
     struct transport door;
     struct fake *platform;
     uint64_t delivered, end, first_sent, sends, replay;
+    uint32_t hangs_ms; /* each find, before it fails */
     bool fails; /* the next settle: what is not delivered is lost */
     bool misfit;
 };
@@ -355,6 +357,10 @@ struct relay { /* takes everything, and delivers it when told; under the platfor
 static enum err relay_find(void *state, struct stream_report *ret, struct fault *f)
 {
     struct relay *y = state;
+    pthread_mutex_lock(&y->platform->lock);
+    struct timespec hang = {.tv_nsec = y->hangs_ms * 1000000L};
+    pthread_mutex_unlock(&y->platform->lock);
+    nanosleep(&hang, NULL);
     enum err e = fake_find(y->platform, ret, f);
     pthread_mutex_lock(&y->platform->lock);
     ret->replay = y->replay;
@@ -514,6 +520,32 @@ static void a_platform_that_is_away_does_not_hold_up_the_relay(void **state)
     rig_destroy(r);
 }
 
+/* The two rests between three questions that hang 100 ms each are at least four times as long. */
+static void a_platform_that_hangs_takes_a_fifth_of_the_relays_time(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    struct relay y;
+    rig_append(r, 1, 5, 0);
+    relay_publish(r, &y);
+    FAKE_UNTIL(r->platform, y.end == 6);
+    r->platform->failing_finds = -1;
+    y.hangs_ms = 100;
+    uint64_t finds = r->platform->finds;
+    FAKE_DONE(r->platform);
+    FAKE_UNTIL(r->platform, r->platform->finds > finds);
+    FAKE_DONE(r->platform);
+    uint64_t begun = world_monotonic_ns();
+    rig_append(r, 6, 1, 0); /* that goes to the relay meanwhile, and hurries no question */
+    FAKE_UNTIL(r->platform, y.end == 7);
+    FAKE_DONE(r->platform);
+    FAKE_UNTIL(r->platform, r->platform->finds > finds + 2);
+    FAKE_DONE(r->platform);
+    assert_true(world_monotonic_ns() - begun >= 2 * 4 * 100 * 1000000ull);
+    rig_unpublish(r, 0);
+    rig_destroy(r);
+}
+
 /* Brokers that are away: the platform answers as ever, and has nothing to do with it. */
 static void a_relay_that_delivers_nothing_is_not_well(void **state)
 {
@@ -583,6 +615,7 @@ int main(void)
         cmocka_unit_test(a_replay_goes_back_once_for_each_request),
         cmocka_unit_test(what_a_relay_lost_is_sent_again_from_what_it_delivered),
         cmocka_unit_test(a_platform_that_is_away_does_not_hold_up_the_relay),
+        cmocka_unit_test(a_platform_that_hangs_takes_a_fifth_of_the_relays_time),
         cmocka_unit_test(a_relay_that_delivers_nothing_is_not_well),
         cmocka_unit_test(a_relay_that_is_not_what_it_should_be_is_an_alarm),
     };
