@@ -352,13 +352,13 @@ static bool connection_send(struct load *l, struct connection *c, uint64_t due)
 
 static bool is_idle(const struct connection *c) { return c->under_way == 0 && c->unsent_from == c->unsent_to; }
 
-/* Sends what is due, as far as connections are idle. Milliseconds until the next is due; -1: a reply comes first. */
-static int load_pace(struct load *l)
+/* Sends what is due, as far as connections are idle. Nanoseconds until the next is due; -1: a reply comes first. */
+static int64_t load_pace(struct load *l)
 {
     const struct settings *s = l->settings;
     for (unsigned looked = 0; may_send(l); l->turn = (l->turn + 1) % s->connections) {
         uint64_t due = l->start_ns + (uint64_t)((double)l->sent * 1e9 / (double)s->rate), now = now_ns();
-        if (due > now) return due - now > 2000000 ? (int)((due - now) / 1000000) : 0;
+        if (due > now) return (int64_t)(due - now);
         struct connection *c = &l->connections[l->turn];
         if (!is_idle(c)) {
             if (++looked == s->connections) return -1;
@@ -531,9 +531,10 @@ static void load_run(struct load *l)
     }
     struct epoll_event events[256];
     for (;;) {
-        int pause = s->rate > 0 ? load_pace(l) : -1;
-        int n = epoll_wait(l->epoll, events, 256, pause < 0 ? SILENCE_MS : pause);
-        if (n < 0 && errno != EINTR) die("epoll_wait");
+        int64_t pause = s->rate > 0 ? load_pace(l) : -1, most = pause < 0 ? SILENCE_MS * 1000000ll : pause;
+        struct timespec timeout = {.tv_sec = most / 1000000000, .tv_nsec = most % 1000000000};
+        int n = epoll_pwait2(l->epoll, events, 256, &timeout, NULL); /* it sleeps between two requests, too */
+        if (n < 0 && errno != EINTR) die("epoll_pwait2");
         if (n == 0 && pause < 0) refuse("the server has said nothing for ten seconds");
         for (int i = 0; i < n; i++) {
             struct connection *c = events[i].data.ptr;
