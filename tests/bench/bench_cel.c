@@ -30,8 +30,8 @@ static const char *const conditions[] = {
     "args.amount > 500",
     "actor == 'invoice_bot' && action.startsWith('issue_')",
     "args.currency in ['EUR', 'USD', 'GBP']",
-    "args.country in "
-    "['AT','BE','BG','CY','CZ','DE','DK','EE','ES','FI','FR','GR','HR','HU','IE','IT']",
+    ("args.country in "
+     "['AT','BE','BG','CY','CZ','DE','DK','EE','ES','FI','FR','GR','HR','HU','IE','IT']"),
     "has(args.customer) && args.customer.tier == 'gold'",
     "resource.type == 'db' && !resource.id.startsWith('prod-')",
     "args.items.all(i, i.price * double(i.count) < 1000.0)",

@@ -142,8 +142,8 @@ static void an_answer_that_is_no_page_ends_it(void **state)
         "{}",
         "{\"events\":{}}",
         "not json",
-        "{\"events\":[{\"id\":5,\"event\":{\"event_id\":\"e\"}},{\"id\":5,\"event\":{\"event_id\":"
-        "\"e\"}}],\"next_cursor\":0}",
+        ("{\"events\":[{\"id\":5,\"event\":{\"event_id\":\"e\"}},{\"id\":5,\"event\":{\"event_id\":"
+         "\"e\"}}],\"next_cursor\":0}"),
         "{\"events\":[{\"id\":5,\"kind\":\"decision\",\"event_id\":\"e\"}],\"next_cursor\":0}",
         "{\"events\":[{\"event\":{\"event_id\":\"e\"}}],\"next_cursor\":0}"};
     for (size_t i = 0; i < sizeof answers / sizeof answers[0]; i++) {
