@@ -1,7 +1,9 @@
 """Measures what one decision costs, beside nginx answering the same requests with a constant.
 
 Core 0 has the engine (all its threads, one reactor) or one nginx worker, whichever is measured;
-the other is stopped. Core 1 has the load generator (tests/bench/load.c) and the platform. In each
+the other is stopped. Core 1 has the load generator (tests/bench/load.c) and the platform; the
+generator comes first there (SCHED_FIFO, where that is allowed), so that it measures its server and
+not its own wait for the core, and the platform catches up when it sleeps or has ended. In each
 round both are measured, in turns. nginx reads the same POSTs over the same number of connections
 at the same depth and answers `return 200` with a JSON body of the engine's mean length.
 
@@ -31,6 +33,7 @@ ops/lib/bench_stack.py.
 """
 
 import argparse
+import functools
 import json
 import os
 import pathlib
@@ -256,10 +259,17 @@ def signal_all(pids, number):
         os.kill(pid, number)
 
 
+@functools.cache
+def coming_first():
+    """What lets the generator run before whatever else is on its core, where that is allowed."""
+    first = ["chrt", "-f", "1"]
+    return first if subprocess.run([*first, "true"], capture_output=True).returncode == 0 else []
+
+
 def run_load(address, bodies, connections, depth=1, seconds=None, requests=None, key_file=None, serial=0, path=None,
-             statuses=("200",), more=(), prefix=()):
+             statuses=("200",), more=()):
     """One run of the load generator over one or two files of bodies; what it printed."""
-    command = ["taskset", "-c", "1", *prefix, str(harness.BIN / "load"), "--address", address,
+    command = ["taskset", "-c", "1", *coming_first(), str(harness.BIN / "load"), "--address", address,
                "--connections", str(connections), "--pipeline", str(depth), "--serial", str(serial), *map(str, more)]
     for file in [bodies] if isinstance(bodies, pathlib.Path) else bodies:
         command += ["--file", str(file)]

@@ -1,8 +1,7 @@
 """The rows of ops/bench --stack: what Kafka and PostgreSQL cost a decision, and how fast records go through them.
 
 Servers are those of ops/stack, on core 1 with the platform and the load generator, which comes before them
-all (SCHED_FIFO, where that is allowed), so that it measures the engine and not its own wait for the core. The
-engine is on core 0 alone, one reactor, its data and the servers' on a disk.
+all. The engine is on core 0 alone, one reactor, its data and the servers' on a disk.
 
   row              what is measured                                                            goal
   offered_5k       5,000 requests/s are due, an open loop over 64 connections: latency with    p99 at most 1.1 of
@@ -103,12 +102,7 @@ class StackBench:
         self.bench, self.library = bench, library
         self.options = bench.options
         self.size = self.options.backlog
-        self.first = ["chrt", "-f", "1"] if self.may_come_first() else []
         self.topics = 0
-
-    @staticmethod
-    def may_come_first():
-        return subprocess.run(["chrt", "-f", "1", "true"], capture_output=True).returncode == 0
 
     # ---- what is started ----
 
@@ -132,7 +126,7 @@ class StackBench:
     def load(self, stack, seconds=None, requests=None, rate=None, connections=CONNECTIONS):
         arguments = ["--rate", rate] if rate else []
         result = self.library.run_load(f"127.0.0.1:{stack.engine.port}", self.bench.bodies, connections, 1, seconds, requests,
-                                       key_file=stack.folder / "agent.key", serial=self.bench.serial, more=arguments, prefix=self.first)
+                                       key_file=stack.folder / "agent.key", serial=self.bench.serial, more=arguments)
         self.bench.serial += result["requests"]
         return result
 
