@@ -16,6 +16,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
 #include "base/buf.h"
 #include "base/check.h"
@@ -34,6 +35,7 @@ enum {
     POLL_MS = 20,
     MESSAGE_BYTES_LEAST = 512 << 10, /* twice a batch of ours */
     TENANT_ARENA = 4 << 10,
+    LIBRARY_NICE = 5,
 };
 
 struct kafka_transport {
@@ -89,6 +91,23 @@ static void logged(const rd_kafka_t *client, int level, const char *facility, co
     log_text(level <= 4 ? LOG_WARNING : LOG_DEBUG, "kafka", "%s: %.300s", facility, text);
 }
 
+/* ---- its threads ---- */
+
+/* A thread of the library's that has records for a broker which answers nothing does not sleep, it spins
+ * (2.0 at least): so all of them come after the engine's own, with about a quarter of a full core left. */
+static rd_kafka_resp_err_t thread_begins(rd_kafka_t *client, rd_kafka_thread_type_t type, const char *name, void *opaque)
+{
+    (void)client, (void)type, (void)name, (void)opaque;
+    setpriority(PRIO_PROCESS, 0, LIBRARY_NICE); /* of this thread alone, on Linux */
+    return RD_KAFKA_RESP_ERR_NO_ERROR;
+}
+
+static rd_kafka_resp_err_t client_begins(rd_kafka_t *client, const rd_kafka_conf_t *conf, void *opaque, char *text, size_t size)
+{
+    (void)conf, (void)text, (void)size;
+    return rd_kafka_interceptor_add_on_thread_start(client, "nice", thread_begins, opaque);
+}
+
 /* ---- the client ---- */
 
 static enum err set_all(struct kafka_transport *k, rd_kafka_conf_t *conf, struct fault *f)
@@ -126,6 +145,7 @@ static enum err client_open(struct kafka_transport *k, struct fault *f)
     rd_kafka_conf_set_dr_msg_cb(conf, delivered);
     rd_kafka_conf_set_error_cb(conf, complained);
     rd_kafka_conf_set_log_cb(conf, logged);
+    rd_kafka_conf_interceptor_add_on_new(conf, "nice", client_begins, NULL);
     e = topic_login_open(&k->login, RD_KAFKA_PRODUCER, conf, &k->client, f);
     if (e != ERR_OK) return e;
     k->topic = rd_kafka_topic_new(k->client, k->topic_name, NULL);
