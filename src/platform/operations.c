@@ -3,7 +3,16 @@
 
 #include "pipeline/ingest/store.h"
 
+enum { WRITE_TROUBLE_SECONDS = 60 }; /* after that, and nothing written since, who knows */
+
+static struct str write_trouble(const struct platform *p)
+{
+    bool is_old = world_monotonic_ns() - p->write_trouble_ns > WRITE_TROUBLE_SECONDS * UINT64_C(1000000000);
+    return str_from(is_old ? "" : p->write_trouble.text);
+}
+
 struct probe_detail {
+    struct str write_trouble; /* empty: none */
     struct str policies; /* absent: no directory is watched */
     bool policies_ok;
 };
@@ -12,7 +21,8 @@ static void probe(struct job *j, struct store *s)
 {
     const struct probe_detail *d = j->detail;
     struct fault f = {.text = ""};
-    bool ok = store_probe(s, &f) == ERR_OK && d->policies_ok;
+    struct str store = store_probe(s, &f) == ERR_OK ? d->write_trouble : str_from(f.text);
+    bool ok = str_is_empty(store) && d->policies_ok;
     buf_put_literal(&j->reply, "{\"checks\":{");
     if (j->platform->consumer != NULL) { /* never changes: any thread may read it */
         struct consumer_status consumer;
@@ -25,7 +35,7 @@ static void probe(struct job *j, struct store *s)
     if (!str_is_absent(d->policies)) json_put_string_member(&j->reply, STR("\"policies\":"), d->policies);
     if (!str_is_absent(d->policies)) buf_put_byte(&j->reply, ',');
     buf_put_literal(&j->reply, "\"store\":");
-    json_put_string(&j->reply, f.text[0] == '\0' ? STR("ok") : str_from(f.text));
+    json_put_string(&j->reply, str_is_empty(store) ? STR("ok") : store);
     buf_put_literal(&j->reply, "},\"service\":\"writ-platform\",\"status\":");
     json_put_plain(&j->reply, ok ? STR("ok") : STR("degraded"));
     buf_put_literal(&j->reply, ",\"version\":\"" WRIT_VERSION "\"}");
@@ -37,6 +47,7 @@ void healthz_handle(void *context, struct http_exchange *x)
     struct job *j = job_create(p, x, probe);
     struct probe_detail *d = job_detail(j, struct probe_detail);
     d->policies = job_copy(j, str_from(watch_health(p->watch, &d->policies_ok)));
+    d->write_trouble = job_copy(j, write_trouble(p));
     job_send(j, x, QUEUE_READER);
 }
 
@@ -72,7 +83,7 @@ static void probed(struct job *j)
 {
     struct platform *p = j->platform;
     p->probing_s = 0;
-    metric_set(p->sheet, METRIC_PLATFORM_CHECK_STORE, j->err != ERR_OK);
+    metric_set(p->sheet, METRIC_PLATFORM_CHECK_STORE, j->err != ERR_OK || !str_is_empty(write_trouble(p)));
     job_destroy(j);
 }
 

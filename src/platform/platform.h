@@ -52,6 +52,8 @@ struct platform {
     struct caller caller;        /* of the request in hand */
     struct loop_timer tick;      /* each second */
     unsigned probing_s;          /* how long the store is being asked whether it is well; 0: not now */
+    struct fault write_trouble;  /* why the last write to the store failed; no text: it did not */
+    uint64_t write_trouble_ns;   /* monotonic */
     struct loop_bell wake;       /* rung by platform_stop */
     atomic_bool stopping;        /* set by any thread */
     bool draining;

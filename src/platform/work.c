@@ -233,9 +233,21 @@ static void *reader_run(void *argument)
 
 /* ---- back on the reactor ---- */
 
+/* What the writer said last of a store that can be read all the same: a full disk must not look well. */
+static void note_writing(struct platform *p, const struct job *j)
+{
+    if (j->work == NULL || j->queue != QUEUE_WRITER) return;
+    if (j->err == ERR_OK) p->write_trouble.text[0] = '\0';
+    if (j->err != ERR_NO_SPACE && j->err != ERR_STORE_UNAVAILABLE) return;
+    p->write_trouble = j->fault;
+    if (j->fault.text[0] == '\0') fault_plain(&p->write_trouble, j->err);
+    p->write_trouble_ns = world_monotonic_ns();
+}
+
 static void job_back(struct job *j)
 {
     struct platform *p = j->platform;
+    note_writing(p, j);
     if (j->keys != NULL) { /* no caller of an earlier request is looked at any more */
         key_table_destroy(p->keys);
         p->keys = j->keys;
@@ -399,6 +411,7 @@ struct str job_copy(struct job *j, struct str s) { return arena_copy(&j->arena, 
 bool job_queue(struct job *j, enum job_queue q)
 {
     struct work *w = j->platform->work;
+    j->queue = q;
     w->under_way++; /* before the push: it may be back at once */
     if (queue_push(&w->queues[q], j)) return true;
     w->under_way--;

@@ -37,6 +37,7 @@ struct job {
     void (*done)(struct job *j);
     void *detail; /* the resource's own, in the arena */
     struct arena arena;
+    enum job_queue queue; /* where it went */
 
     /* The request, copied. */
     bool has_token;

@@ -33,11 +33,12 @@ def cut(wire):
 
 
 class Load:
-    """`depth` requests at a time on each of `connections`; `rate`: at most so many a second in all."""
+    """`depth` requests at a time on each of `connections`; `rate`: at most so many a second in all; every
+    `review_every`th has to wait for a person."""
 
-    def __init__(self, stack, told, name, connections=4, depth=8, rate=None):
+    def __init__(self, stack, told, name, connections=4, depth=8, rate=None, review_every=8):
         self.stack, self.told, self.name = stack, told, name
-        self.connections, self.depth, self.rate = connections, depth, rate
+        self.connections, self.depth, self.rate, self.review_every = connections, depth, rate, review_every
         self.answered, self.refused, self.unanswered, self.slowest = 0, 0, 0, 0.0
         self.lock, self.stopping = threading.Lock(), threading.Event()
         self.faults, self.threads, self.number = [], [], 0
@@ -76,7 +77,7 @@ class Load:
                     self.stopping.wait(max(0.0, due - time.monotonic()))
 
     def _request(self, wire, number, trace):
-        action = "issue_refund" if number % 8 == 0 else "drop_x" if number % 8 == 1 else "get_x"
+        action = "issue_refund" if number % self.review_every == 0 else "drop_x" if number % 8 == 1 else "get_x"
         actor = f"{self.name}-{number // 600}"  # a hundred reviews of one actor may be pending
         body = f'{{"action":"{action}","actor":"{actor}","trace_id":"{trace}","args":{{"n":{number}}}}}'
         return wire.encode("POST", AGENT, body)

@@ -86,10 +86,14 @@ def test_a_full_disk_under_the_store_is_lag_and_recovers_by_itself(fleet):
     assert load.refused == 0, "nothing is refused because the platform cannot store"
     told = eventually(lambda: [line for line in one.engine.tail().splitlines() if "publish_failed" in line], "it is told why")
     assert "disk is full" in told[-1] and len(told) < 20, told
+    now = eventually(lambda: (it := one.health(one.platform))["status"] == "degraded" and it, "the platform says so itself")
+    assert "disk is full" in now["checks"]["store"], now
+    eventually(lambda: one.stack.metrics(one.platform)['writ_platform_check_failing{check="store"}'] == 1, "and its gauge")
     if LONG:  # it is patient before it calls itself degraded
         eventually(lambda: "disk is full" in one.health()["checks"]["publish"], "healthz tells why, too", 40)
     filler.unlink()
     one.settle_roughly()
+    assert one.health(one.platform)["status"] == "ok"
     verdict = one.check()
     assert not verdict.refused
     one.stop()
