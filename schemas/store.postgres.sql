@@ -1,6 +1,7 @@
 -- The platform's store on PostgreSQL 14 or later (server_encoding UTF8): what SQLite has in one file
 -- (store.sql), in the first schema of the search path. The program makes and migrates it by itself
--- (pipeline/ingest/schema_postgres.c); a test holds this text against what it makes.
+-- (pipeline/ingest/schema_postgres.c); a test holds this text against what it makes. Settings for a server
+-- that takes many events: ops/examples/postgresql.conf.
 --
 -- For analysts: read the view `events`, one column per member of the audit event
 -- (event.schema.json), beside where it came from and its exact bytes. Give them a role of their own

@@ -11,7 +11,8 @@ all. The engine is on core 0 alone, one reactor, its data and the servers' on a 
   publish          a backlog, from the moment the broker takes the first of it until Kafka has all of it
   ingest_sqlite    a topic that the platform has not read, from its first to its last row in   50,000 rows/s
                    the SQLite store, with all indexes
-  ingest_postgres  the same into PostgreSQL, which is on core 0 beside the idle engine         60,000 rows/s
+  ingest_postgres  the same into PostgreSQL, which is on core 0 beside the idle engine, with   60,000 rows/s
+                   the settings of ops/examples/postgresql.conf
   outage           the broker is away for --outage seconds at 5,000/s: how long after it is back until
                    less than a second's is left to be stored, while 500/s go on
 
@@ -51,7 +52,8 @@ class Servers:
         self.folder = folder
         first = 20000 + os.getpid() % 20000
         self.environment = {**os.environ, "WRIT_STACK": str(folder), "WRIT_REDIS_PORT": str(first),
-                            "WRIT_KAFKA_PORT": str(first + 1), "WRIT_POSTGRES_PORT": str(first + 3)}
+                            "WRIT_KAFKA_PORT": str(first + 1), "WRIT_POSTGRES_PORT": str(first + 3),
+                            "WRIT_POSTGRES_CONF": str(harness.TOP / "ops" / "examples" / "postgresql.conf")}
         self.addresses = {}
 
     def run(self, verb, name):

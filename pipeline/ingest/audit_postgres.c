@@ -1,12 +1,17 @@
 /* audit_postgres.c - audit events into PostgreSQL, by COPY.
  *
  * insert() only writes rows, in COPY's form, into two buffers: one for `ids`, one for `records`. They
- * go over when somebody wants to see them: settle(), commit(), or a look for one of them. A row
- * costs two microseconds here and no round trip.
+ * go over when somebody wants to see them: settle(), commit(), a look for one of them, or any other
+ * statement while the COPY is open. A row costs two microseconds here and no round trip.
  *
  *   savepoint → COPY ids ─┬─ fine ───────────────────────────────▶ COPY records
  *                         └─ an identity is taken → back to the savepoint, look which ones,
  *                            leave those out (settle() tells of them), again
+ *
+ * The COPY of `ids` begins as soon as there is something to do for the server, which then works on
+ * the first rows while the next ones are decoded and written; nobody waits for it before all are
+ * there. It is one COPY of many rows, since one that begins allocates a slot for each of its first
+ * thousand. `records` come after it, when it is known that nothing is taken.
  *
  * The unique indexes of `ids` are asked by the COPY itself, so that what never happens, a taken
  * identity, costs nothing. (Measured against COPY into a table of our own and INSERT … SELECT … ON
@@ -27,7 +32,8 @@ enum {
     PENDING_ARENA_FIRST = 256 << 10,
     PENDING_ARENA_LIMIT = 64 << 20,
     PENDING_BYTES_MAX = 256 << 20, /* of both buffers each */
-    PENDING_BYTES_FULL = 1 << 20,  /* then they go over, and the next ones are decoded meanwhile */
+    PENDING_BYTES_FULL = 4 << 20, /* then they go over: what a slow server stores before its timeout */
+    IDS_BYTES_EARLY = 16 << 10,   /* some hundred rows: sent while the next ones are written */
 };
 
 struct pending_row {
@@ -46,6 +52,7 @@ struct audit_pending {
     struct map by_event_id;
     struct pending_row *first, **last;
     struct pending_row *taken, **last_taken; /* to be told by settle() */
+    size_t ids_sent;        /* bytes of `ids` that are in its COPY; 0: it is not open */
     uint64_t count, stored; /* rows in the buffers; rows of this transaction */
     uint64_t next_id;
     uint64_t partition_known, span_known; /* one more than the newest that is known to be there */
@@ -84,6 +91,7 @@ static void empty(struct audit_pending *p)
     p->first = NULL;
     p->last = &p->first;
     p->count = 0;
+    p->ids_sent = 0;
 }
 
 static void forget_all(struct audit_pending *p)
@@ -142,6 +150,7 @@ static void put_record(struct buf *b, const struct audit_row *row, uint64_t id)
 }
 
 static enum err flush(struct audit_rows *a);
+static enum err send_ids(struct audit_rows *a);
 
 static enum err insert(void *state, const struct audit_row *row, uint64_t *ret_id)
 {
@@ -174,6 +183,8 @@ static enum err insert(void *state, const struct audit_row *row, uint64_t *ret_i
     p->last = &r->next;
     p->count++;
     *ret_id = p->next_id++;
+    enum err err = p->ids.size - p->ids_sent < IDS_BYTES_EARLY ? ERR_OK : send_ids(a);
+    if (err != ERR_OK) return err;
     return audit_index_note(a->index, row->event, r->id);
 }
 
@@ -228,12 +239,6 @@ static enum err make_room(struct audit_rows *a, uint64_t first_id, uint64_t last
 
 /* ---- over to the server ---- */
 
-static struct str rows_of(struct buf *b)
-{
-    copy_end(b);
-    return buf_view(b);
-}
-
 static enum err look_for(struct audit_rows *a, struct pending_row *r)
 {
     struct statement *s = database_statement(
@@ -270,14 +275,18 @@ static enum err look_for_event_ids(struct audit_rows *a, bool *ret_any)
     return err == ERR_END ? ERR_OK : err;
 }
 
-/* Leaves out of a buffer what is taken. */
+/* Leaves out of a buffer what is taken; the others find themselves where they are then. */
 static void sift(struct audit_pending *p, struct buf *b, bool records)
 {
     buf_clear(&p->again);
     copy_begin(&p->again);
     for (struct pending_row *r = p->first; r != NULL; r = r->next) {
-        size_t from = records ? r->records_from : r->ids_from, to = records ? r->records_to : r->ids_to;
-        if (!r->is_taken) buf_put(&p->again, str_of(b->bytes + from, to - from));
+        size_t *from = records ? &r->records_from : &r->ids_from, *to = records ? &r->records_to : &r->ids_to;
+        struct str bytes = str_of(b->bytes + *from, *to - *from);
+        if (r->is_taken) continue;
+        *from = p->again.size;
+        buf_put(&p->again, bytes);
+        *to = p->again.size;
     }
     struct buf old = *b;
     *b = p->again;
@@ -311,10 +320,30 @@ static enum err sort_out(struct audit_rows *a)
     return p->ids.overflow || p->records.overflow ? ERR_FULL : ERR_OK;
 }
 
+/* Something else is to be said: all that is pending goes over first. */
+static enum err end_ids(void *state) { return flush(state); }
+
+/* What is new in `ids`, into its COPY, which is begun where it is not open. */
+static enum err send_ids(struct audit_rows *a)
+{
+    struct audit_pending *p = a->pending;
+    enum err err = ERR_OK;
+    if (p->ids_sent == 0) {
+        err = database_execute(a->database, "SAVEPOINT before_ids", NULL);
+        if (err == ERR_OK) err = database_copy_begin(a->database, "COPY ids FROM STDIN (FORMAT binary)", end_ids, a);
+    }
+    if (err == ERR_OK) err = database_copy_put(a->database, str_skip(buf_view(&p->ids), p->ids_sent));
+    if (err == ERR_OK) p->ids_sent = p->ids.size;
+    return err;
+}
+
 static enum err copy_ids(struct audit_rows *a)
 {
-    enum err err = database_execute(a->database, "SAVEPOINT before_ids", NULL);
-    if (err == ERR_OK) err = database_copy(a->database, "COPY ids FROM STDIN (FORMAT binary)", rows_of(&a->pending->ids));
+    struct audit_pending *p = a->pending;
+    copy_end(&p->ids);
+    enum err err = send_ids(a);
+    if (err == ERR_OK) err = database_copy_end(a->database);
+    p->ids_sent = 0;
     /* Released, or each COPY of a long transaction would be a subtransaction within the last one's. */
     if (err == ERR_OK) return database_execute(a->database, "RELEASE before_ids", NULL);
     if (err != ERR_EXISTS) return err;
@@ -322,18 +351,24 @@ static enum err copy_ids(struct audit_rows *a)
     return back == ERR_OK ? ERR_EXISTS : back;
 }
 
+static enum err copy_records(struct audit_rows *a)
+{
+    struct audit_pending *p = a->pending;
+    enum err err = make_room(a, p->first->id, p->next_id - 1);
+    copy_end(&p->records);
+    return err == ERR_OK ? database_copy(a->database, "COPY records FROM STDIN (FORMAT binary)", buf_view(&p->records)) : err;
+}
+
 static enum err flush(struct audit_rows *a)
 {
     struct audit_pending *p = a->pending;
     if (p->count == 0) return ERR_OK;
-    enum err err = make_room(a, p->first->id, p->next_id - 1);
-    if (err == ERR_OK) err = copy_ids(a);
+    enum err err = copy_ids(a);
     for (int tries = 0; err == ERR_EXISTS && tries < 2; tries++) { /* first event ids, then sources */
         err = sort_out(a);
         if (err == ERR_OK && p->count > 0) err = copy_ids(a);
     }
-    if (err == ERR_OK && p->count > 0)
-        err = database_copy(a->database, "COPY records FROM STDIN (FORMAT binary)", rows_of(&p->records));
+    if (err == ERR_OK && p->count > 0) err = copy_records(a);
     if (err != ERR_OK) return err;
     p->stored += p->count;
     empty(p);

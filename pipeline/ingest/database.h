@@ -83,7 +83,15 @@ uint64_t database_next_id(const struct database *d);
 /* An array parameter: `literal` is '{…}' of text or of 64-bit numbers. */
 void bind_texts(struct statement *s, int at, struct str literal);
 void bind_numbers(struct statement *s, int at, struct str literal);
-/* Rows in COPY's binary form (copy.h). */
+/* Rows in COPY's binary form (copy.h), within a transaction. */
 enum err database_copy(struct database *d, const char *sql, struct str rows);
+
+/* The same bit by bit: put() only hands over, and the server works while the next rows are written.
+ * Nothing else can be said on the connection until copy_end(): should anything be, `end` is called
+ * first, and has to end the COPY. A rollback gives it up. */
+typedef enum err database_end_copy(void *context);
+enum err database_copy_begin(struct database *d, const char *sql, database_end_copy *end, void *context);
+enum err database_copy_put(struct database *d, struct str bytes);
+enum err database_copy_end(struct database *d); /* ERR_EXISTS: a unique index forbids one of the rows */
 
 #endif

@@ -67,7 +67,9 @@ struct connection {
     uint64_t changes, next_id, deadline_ns;
     char log_id[LOG_ID_MAX]; /* "" = not known yet */
     uint64_t answer_ms;      /* that a statement may take */
-    char text[320];          /* of the last failure */
+    database_end_copy *end_copy; /* of the COPY that is open; NULL: none is */
+    void *end_context;
+    char text[320]; /* of the last failure */
 };
 
 struct own { /* of a statement */
@@ -101,6 +103,7 @@ static void lose(struct connection *c)
 {
     PQfinish(c->client);
     c->client = NULL;
+    c->end_copy = NULL;
 }
 
 static bool state_is(const char *state, const char *prefix)
@@ -321,10 +324,20 @@ static enum err connect_now(struct connection *c, struct fault *f)
     return fault_set(f, err, "", "store: PostgreSQL: %s", c->text);
 }
 
-/* Connected, or ERR_STORE_UNAVAILABLE: also within a transaction whose connection was lost. */
+/* While a COPY is open, nothing else can be said. */
+static enum err end_open_copy(struct connection *c)
+{
+    if (c->end_copy == NULL) return ERR_OK;
+    enum err err = c->end_copy(c->end_context);
+    check(c->end_copy == NULL);
+    return err;
+}
+
+/* Connected and free, or ERR_STORE_UNAVAILABLE: also within a transaction whose connection was lost. */
 static enum err at_hand(struct connection *c)
 {
-    if (c->client != NULL) return ERR_OK;
+    enum err err = end_open_copy(c);
+    if (err != ERR_OK || c->client != NULL) return err;
     return c->within ? ERR_STORE_UNAVAILABLE : connect_now(c, NULL);
 }
 
@@ -470,11 +483,20 @@ static int64_t number(struct statement *s, int at)
 
 /* ---- transactions ---- */
 
+/* The server drops its rows. */
+static void give_up_copy(struct connection *c)
+{
+    c->end_copy = NULL;
+    if (PQputCopyEnd(c->client, "rolled back") == 1) finish(c, ANSWER_MS, NULL);
+    else lose(c);
+}
+
 static void rollback(struct database *d)
 {
     struct connection *c = d->own;
     c->within = false;
     c->answer_ms = ANSWER_MS;
+    if (c->end_copy != NULL) give_up_copy(c);
     if (c->client == NULL || PQtransactionStatus(c->client) == PQTRANS_IDLE) return;
     if (run_sql(c, "ROLLBACK", ANSWER_MS, NULL) != ERR_OK && c->client != NULL) lose(c);
 }
@@ -510,7 +532,8 @@ static enum err commit(struct database *d)
 {
     struct connection *c = d->own;
     PGresult *r = NULL;
-    enum err err = run_sql(c, "COMMIT", ANSWER_MS, &r);
+    enum err err = end_open_copy(c);
+    if (err == ERR_OK) err = run_sql(c, "COMMIT", ANSWER_MS, &r);
     /* A transaction in which something failed is rolled back, and that is no error to the server. */
     if (err == ERR_OK && strcmp(PQcmdStatus(r), "COMMIT") != 0) err = ERR_IO;
     PQclear(r);
@@ -556,38 +579,72 @@ static enum err execute(struct database *d, const char *sql, struct fault *f)
 
 /* ---- COPY ---- */
 
-static enum err send_rows(struct connection *c, struct str rows)
+/* The server is told what is to come, and waits for it. */
+static enum err open_copy(struct connection *c, const char *sql)
 {
-    enum { PIECE = 256 << 10 }; /* so that the socket is looked at in between */
-    uint64_t until = deadline_of(c, ANSWER_MS);
-    while (rows.size > 0) {
-        size_t size = rows.size < PIECE ? rows.size : PIECE;
-        int taken = PQputCopyData(c->client, rows.bytes, (int)size);
-        if (taken < 0) return no_answer(c);
-        if (taken == 1) rows = str_skip(rows, size);
-        enum err err = send_all(c, until);
-        if (err != ERR_OK) return err;
-    }
-    return PQputCopyEnd(c->client, NULL) == 1 ? ERR_OK : no_answer(c);
-}
-
-enum err database_copy(struct database *d, const char *sql, struct str rows)
-{
-    struct connection *c = d->own;
     PGresult *r = NULL;
-    if (c->client == NULL) return ERR_STORE_UNAVAILABLE;
+    enum err err = at_hand(c);
+    if (err != ERR_OK) return err;
     if (PQsendQuery(c->client, sql) == 0) return failed(c, NULL);
     uint64_t until = deadline_of(c, ANSWER_MS);
-    enum err err = send_all(c, until);
+    err = send_all(c, until);
     if (err == ERR_OK) err = next_result(c, until, &r);
     if (err != ERR_OK) return err;
     bool ready = PQresultStatus(r) == PGRES_COPY_IN;
     if (!ready) err = failed(c, r);
     PQclear(r);
-    if (ready) err = send_rows(c, rows);
-    if (c->client == NULL) return err;
-    enum err outcome = finish(c, ANSWER_MS, NULL);
-    return err == ERR_OK ? outcome : err;
+    if (!ready && c->client != NULL) finish(c, ANSWER_MS, NULL);
+    return err;
+}
+
+/* Copied by libpq, which sends what the socket takes at once. */
+static enum err put_rows(struct connection *c, struct str rows)
+{
+    return PQputCopyData(c->client, rows.bytes, (int)rows.size) == 1 ? ERR_OK : no_answer(c);
+}
+
+static enum err close_copy(struct connection *c)
+{
+    c->end_copy = NULL;
+    if (PQputCopyEnd(c->client, NULL) != 1) return no_answer(c);
+    return finish(c, ANSWER_MS, NULL);
+}
+
+enum err database_copy(struct database *d, const char *sql, struct str rows)
+{
+    enum { PIECE = 256 << 10 }; /* so that the socket is looked at in between */
+    struct connection *c = d->own;
+    enum err err = open_copy(c, sql);
+    uint64_t until = deadline_of(c, ANSWER_MS);
+    while (err == ERR_OK && rows.size > 0) {
+        struct str piece = str_of(rows.bytes, rows.size < PIECE ? rows.size : PIECE);
+        rows = str_skip(rows, piece.size);
+        err = put_rows(c, piece);
+        if (err == ERR_OK) err = send_all(c, until);
+    }
+    return err == ERR_OK ? close_copy(c) : err;
+}
+
+enum err database_copy_begin(struct database *d, const char *sql, database_end_copy *end, void *context)
+{
+    struct connection *c = d->own;
+    enum err err = open_copy(c, sql);
+    if (err != ERR_OK) return err;
+    c->end_copy = end;
+    c->end_context = context;
+    return ERR_OK;
+}
+
+enum err database_copy_put(struct database *d, struct str rows)
+{
+    struct connection *c = d->own;
+    return c->end_copy == NULL ? ERR_STORE_UNAVAILABLE : put_rows(c, rows);
+}
+
+enum err database_copy_end(struct database *d)
+{
+    struct connection *c = d->own;
+    return c->end_copy == NULL ? ERR_STORE_UNAVAILABLE : close_copy(c);
 }
 
 const struct database_kind database_postgres = {

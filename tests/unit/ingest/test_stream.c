@@ -201,6 +201,22 @@ static void a_place_that_is_taken_is_not_taken_again(void **state)
     assert_int_equal(rig_number(r, "SELECT count(DISTINCT seq) FROM records"), 14);
 }
 
+static void both_identities_may_be_taken_in_one_batch(void **state)
+{
+    struct rig *r = *state;
+    fill_batch(r, NOTHING_BEFORE, 1, 10);
+    assert_int_equal(send(r, EPOCH_1, 1), ERR_OK);
+    rig_sql(r, "UPDATE streams SET next_seq = 11"); /* record 11 is there */
+    fill_batch(r, NULL, 50, 1);
+    put_event(&r->body, 3, "default"); /* event 3 is there */
+    buf_put_literal(&r->body, "\n");
+    put_event(&r->body, 51, "default");
+    assert_int_equal(send(r, EPOCH_1, 11), ERR_OK);
+    assert_result(r, 1, 0, 2, 14);
+    assert_int_equal(rig_number(r, "SELECT seq FROM records WHERE event_id = 'evt_00000000000000000000000051'"), 13);
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM records"), 12);
+}
+
 static void a_row_that_people_posted_learns_its_place(void **state)
 {
     struct rig *r = *state;
@@ -248,6 +264,121 @@ static void no_savepoint_is_left_behind(void **state)
         assert_int_not_equal(database_execute(r->store->database, "RELEASE before_ids", NULL), ERR_OK);
         store_end(r->store, ERR_IO, &r->fault);
     }
+}
+
+/* ---- long batches: PostgreSQL works on their first rows before they are whole ---- */
+
+enum { LONG = 3000 };
+
+/* Events that people could have posted, given to the store; r->body keeps their bytes. The first failure. */
+static enum err insert_events(struct rig *r, unsigned first_n, unsigned count)
+{
+    struct audit_store *audit = store_audit(r->store);
+    struct arena arena;
+    enum err err = ERR_OK;
+    fill_batch(r, NULL, first_n, count);
+    struct str rest = buf_view(&r->body), line;
+    arena_init(&arena, 4 << 10, 1 << 20);
+    while (err == ERR_OK && rest.size > 0 && str_split(&rest, '\n', &line)) {
+        struct event event;
+        uint64_t id;
+        arena_reset(&arena);
+        assert_int_equal(event_read(line, &arena, &event, &r->fault), ERR_OK);
+        const struct audit_row row = {.bytes = line, .event = &event, .created_at = 1};
+        err = audit->ops->insert(audit->state, &row, &id);
+    }
+    arena_fini(&arena);
+    return err;
+}
+
+static void wait_until_the_server_works(const struct rig *r)
+{
+    const char *sql = "SELECT count(*) FROM pg_stat_progress_copy WHERE relid = 'ids'::regclass AND tuples_processed > 0";
+    for (uint64_t until = world_monotonic_ns() + 20000000000u; world_monotonic_ns() < until;)
+        if (rig_number(r, sql) == 1) return;
+    fail_msg("no row of the batch has come to the server");
+}
+
+/* A transaction that has given rows to the server, and means to go on. */
+static void begin_long(struct rig *r)
+{
+    assert_int_equal(store_begin(r->store, &r->fault), ERR_OK);
+    assert_int_equal(insert_events(r, 1, LONG), ERR_OK);
+    wait_until_the_server_works(r);
+}
+
+static void the_server_works_while_rows_are_still_written(void **state)
+{
+    struct rig *r = *state;
+    if (!rig_is_postgres) return;
+    begin_long(r);
+    assert_int_equal(store_end(r->store, ERR_OK, &r->fault), ERR_OK);
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM records JOIN ids USING (id, event_id)"), LONG);
+}
+
+static void a_long_batch_that_is_rolled_back_leaves_nothing(void **state)
+{
+    struct rig *r = *state;
+    if (!rig_is_postgres) return;
+    assert_int_equal(store_begin(r->store, &r->fault), ERR_OK);
+    assert_int_equal(database_execute(r->store->database, "CREATE TEMP TABLE of_this_connection (a int)", NULL), ERR_OK);
+    assert_int_equal(store_end(r->store, ERR_OK, &r->fault), ERR_OK);
+    begin_long(r);
+    store_end(r->store, ERR_IO, &r->fault);
+    assert_int_equal(rig_number(r, "SELECT (SELECT count(*) FROM ids) + (SELECT count(*) FROM records)"), 0);
+    /* And the connection is fit for the next. */
+    assert_int_equal(store_begin(r->store, &r->fault), ERR_OK);
+    assert_int_equal(database_execute(r->store->database, "SELECT 1 FROM of_this_connection", NULL), ERR_OK);
+    assert_int_equal(insert_events(r, 1, LONG), ERR_OK);
+    assert_int_equal(store_end(r->store, ERR_OK, &r->fault), ERR_OK);
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM records"), LONG);
+}
+
+/* Both identities, and something else to be said in between. */
+static void what_is_taken_in_a_long_batch_is_left_out_alone(void **state)
+{
+    struct rig *r = *state;
+    for (unsigned n = 1500; n <= 2900; n += 1400) {
+        char event[256];
+        snprintf(event, sizeof event, "{\"event_id\":\"evt_%026u\",\"kind\":\"decision\",\"tenant_id\":\"default\","
+                 "\"timestamp\":\"2026-11-20T09:30:00.123Z\",\"reason\":\"mine\"}", n);
+        assert_int_equal(post(r, event, false), ERR_OK);
+    }
+    fill_batch(r, NOTHING_BEFORE, 1, LONG);
+    assert_int_equal(send(r, EPOCH_1, 1), ERR_OK);
+    assert_result(r, LONG + 1 - 2, 0, 2, LONG + 2);
+    rig_sql(r, "UPDATE streams SET next_seq = next_seq - 2"); /* two places are taken as well */
+    fill_batch(r, NULL, 10001, LONG / 2);
+    buf_put_literal(&r->body, "{this is not json\n");
+    for (unsigned n = 0; n < LONG; n++) {
+        put_event(&r->body, n == 9 ? 7 : 20000 + n, "default"); /* event 7 is there */
+        buf_put_byte(&r->body, '\n');
+    }
+    assert_int_equal(send(r, EPOCH_1, LONG), ERR_OK);
+    assert_int_equal(r->result.invalid, 1);
+    assert_result(r, LONG / 2 - 2 + LONG - 1, 0, 3, LONG + LONG / 2 + 1 + LONG);
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM quarantine WHERE reason = 'event_id clash'"), 5);
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM records"), 2 + LONG + 1 - 2 + LONG / 2 - 2 + LONG - 1);
+    assert_int_equal(rig_number(r, "SELECT count(DISTINCT event_id) = count(*) FROM records"), 1);
+    assert_int_equal(rig_number(r, "SELECT count(DISTINCT seq) = count(seq) FROM records"), 1);
+}
+
+static void a_server_that_ends_in_a_long_batch_is_found_again(void **state)
+{
+    struct rig *r = *state;
+    if (!rig_is_postgres) return;
+    begin_long(r);
+    server_end(SIGQUIT); /* at once, as in a crash */
+    enum err err = insert_events(r, LONG + 1, LONG);
+    assert_true(err == ERR_OK || err == ERR_STORE_UNAVAILABLE);
+    assert_int_equal(store_end(r->store, err, &r->fault), ERR_STORE_UNAVAILABLE);
+    assert_int_equal(store_begin(r->store, &r->fault), ERR_STORE_UNAVAILABLE);
+    server_run();
+    assert_int_equal(rig_number(r, "SELECT (SELECT count(*) FROM ids) + (SELECT count(*) FROM records)"), 0);
+    fill_batch(r, NOTHING_BEFORE, 1, LONG);
+    assert_int_equal(send(r, EPOCH_1, 1), ERR_OK);
+    assert_result(r, LONG + 1, 0, 0, LONG + 2);
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM records JOIN ids USING (id, event_id)"), LONG + 1);
 }
 
 static void a_tenant_that_the_key_may_not_write_for_refuses_the_batch(void **state)
@@ -399,9 +530,14 @@ int main(void)
         TEST(an_event_id_of_another_stream_is_a_clash),
         TEST(one_that_is_taken_among_others_is_left_out_alone),
         TEST(a_place_that_is_taken_is_not_taken_again),
+        TEST(both_identities_may_be_taken_in_one_batch),
         TEST(a_row_that_people_posted_learns_its_place),
         TEST(of_two_that_a_posted_row_could_be_it_is_the_first),
         TEST(no_savepoint_is_left_behind),
+        TEST(the_server_works_while_rows_are_still_written),
+        TEST(a_long_batch_that_is_rolled_back_leaves_nothing),
+        TEST(what_is_taken_in_a_long_batch_is_left_out_alone),
+        TEST(a_server_that_ends_in_a_long_batch_is_found_again),
         TEST(a_tenant_that_the_key_may_not_write_for_refuses_the_batch),
         TEST(wrong_headers_are_refused),
         TEST(an_empty_batch_changes_nothing),
