@@ -318,7 +318,7 @@ def long_valgrind():
             continue
         log = LONG / f"valgrind-{path.name}.log"
         with open(log, "w") as out:
-            status = run(["valgrind", "-q", "--leak-check=full", "--errors-for-leak-kinds=definite,indirect",
+            status = run(["valgrind", "-q", f"--suppressions={TOP}/tests/valgrind.supp", "--leak-check=full", "--errors-for-leak-kinds=definite,indirect",
                           "--error-exitcode=9", "--trace-children=no", path],
                          stdout=out, stderr=subprocess.STDOUT, env={**os.environ, "WRIT_VALGRIND": "1"})
         total.add(one(status == 0))

@@ -76,7 +76,7 @@ class Program:
         assert self.process is None, f"{self.name} runs already"
         command = [*self.prefix, str(BIN / self.name), *self.arguments]
         if UNDER_VALGRIND:
-            command = ["valgrind", "-q", "--leak-check=full", "--errors-for-leak-kinds=definite,indirect",
+            command = ["valgrind", "-q", f"--suppressions={TOP}/tests/valgrind.supp", "--leak-check=full", "--errors-for-leak-kinds=definite,indirect",
                        "--error-exitcode=9", *command]
         environment = {key: value for key, value in os.environ.items() if not key.startswith("WRIT_") or key == "WRIT_BUG"}
         environment.update(self.environment)
