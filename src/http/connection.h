@@ -131,6 +131,7 @@ struct http_server {
 
     struct list arrived;   /* a turn in this beat */
     struct list work;      /* a turn in the next beat */
+    struct link work_end;  /* on it while turns are given: behind it are the next beat's */
     struct list held_back; /* a turn when the hold ends */
     struct loop_timer work_timer;
     bool held, draining;

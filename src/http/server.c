@@ -94,15 +94,14 @@ static void work_due(struct loop_timer *t)
     struct http_server *s =
         (struct http_server *)(void *)((char *)t - offsetof(struct http_server, work_timer));
     /* What a turn adds comes in the next beat: a ring of them must not keep the loop here. */
-    struct link last = {0};
-    list_append(&s->work, &last);
-    while (s->work.head.next != &last) {
+    list_append(&s->work, &s->work_end);
+    while (s->work.head.next != &s->work_end) {
         struct http_connection *c =
             link_owner(s->work.head.next, struct http_connection, work_link);
         link_remove(&c->work_link);
         connection_turn(c);
     }
-    link_remove(&last);
+    link_remove(&s->work_end);
     if (!list_is_empty(&s->work)) loop_timer_start(s->loop, &s->work_timer, 0, work_due);
 }
 
