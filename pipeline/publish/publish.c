@@ -22,7 +22,7 @@
 #include "metrics/metrics.h"
 #include "pipeline/publish/batch.h"
 
-enum { BATCH_BYTES_LEAST = 64 << 10, DRAIN_RETRY_MS = 50, RELOG_EVERY = 100, SETTLE_MS = 50, FIND_REST = 4 };
+enum { BATCH_BYTES_LEAST = 64 << 10, DRAIN_RETRY_MS = 50, RELOG_EVERY = 100, SETTLE_MS = 50, FIND_REST = 2 };
 
 struct publisher {
     /* Set before the thread starts. */
@@ -266,7 +266,7 @@ static bool news_are_good(struct publisher *p, enum position_news news, uint64_t
 /* ---- find ---- */
 
 /* What a relay needs the platform for can wait: records go on to it meanwhile. Nothing goes while a
- * platform that hangs is asked, so asking it may take a fifth of the time. */
+ * platform that hangs is asked, so asking it may take a third of the time. */
 static void find_failed(struct publisher *p, uint64_t took_ms, const struct fault *f)
 {
     if (!is_relayed(p) || p->positions.next == 0) {
