@@ -21,7 +21,9 @@ static void probe(struct job *j, struct store *s)
 {
     const struct probe_detail *d = j->detail;
     struct fault f = {.text = ""};
-    struct str store = store_probe(s, &f) == ERR_OK ? d->write_trouble : str_from(f.text);
+    enum err err = store_probe(s, &f);
+    if (err != ERR_OK && f.text[0] == '\0') fault_plain(&f, err);
+    struct str store = err == ERR_OK ? d->write_trouble : str_from(f.text);
     bool ok = str_is_empty(store) && d->policies_ok;
     buf_put_literal(&j->reply, "{\"checks\":{");
     if (j->platform->consumer != NULL) { /* never changes: any thread may read it */

@@ -183,7 +183,6 @@ static void removing_leaves_nothing_behind(void **state)
     assert_int_equal(rig_number(r, "SELECT first_id - removed_id FROM horizon"), 0);
     assert_int_equal(rig_number(r, "SELECT count(*) FROM minutes WHERE last_id < (SELECT first_id FROM horizon)"), 0);
     assert_int_equal(rig_number(r, "SELECT count(*) FROM places WHERE (segment + 1) * 65536 < (SELECT first_id FROM horizon)"), 0);
-    if (!rig_is_postgres) return;
     assert_int_equal(rig_number(r, "SELECT count(*) FROM ids WHERE id < (SELECT first_id FROM horizon)"), 0);
     assert_int_equal(rig_number(r, "SELECT count(*) FROM pg_inherits WHERE inhparent = 'records'::regclass"), 1);
     uint64_t rows;
@@ -301,7 +300,6 @@ static void a_stream_record_is_not_adopted_into_a_dropped_row(void **state)
 static void a_partition_that_is_full_to_its_end_is_removed(void **state)
 {
     struct rig *r = *state;
-    if (!rig_is_postgres) return;
     rig_sql(r, "UPDATE marks SET next_id = (1 << 26) - 8");
     store_day(r, 100, 1, 5);
     store_day(r, 101, 6, 5);
@@ -315,7 +313,6 @@ static void a_partition_that_is_full_to_its_end_is_removed(void **state)
 static void platforms_that_keep_otherwise_share_their_partitions(void **state)
 {
     struct rig *r = *state;
-    if (!rig_is_postgres) return;
     store_day(r, 100, 1, 5);
     int64_t next = rig_number(r, "SELECT next_id FROM marks");
     for (unsigned i = 0; i < 3; i++) {
@@ -334,7 +331,6 @@ static void platforms_that_keep_otherwise_share_their_partitions(void **state)
 static void each_partition_is_dropped_for_itself_and_the_last_ends_the_day(void **state)
 {
     struct rig *r = *state;
-    if (!rig_is_postgres) return;
     uint64_t dropped;
     store_days(r);
     rig_forbid(r, "UPDATE", "horizon", "NEW.day > OLD.day");
@@ -349,7 +345,6 @@ static void each_partition_is_dropped_for_itself_and_the_last_ends_the_day(void 
 static void the_server_is_no_more_patient_than_we_are(void **state)
 {
     struct rig *r = *state;
-    if (!rig_is_postgres) return;
     struct database *d = r->store->database;
     assert_int_equal(database_begin_read(d), ERR_OK);
     assert_int_equal(database_patient(d), ERR_OK);
@@ -369,17 +364,17 @@ int main(void)
         TEST(each_tenant_is_told_its_own),
         TEST(what_was_dropped_does_not_come_back),
         TEST(ids_never_begin_anew),
-        TEST(removing_leaves_nothing_behind),
+        TEST_OF_POSTGRES(removing_leaves_nothing_behind),
         TEST(two_platforms_drop_once),
         TEST(a_store_without_old_events_drops_nothing),
         TEST(old_rows_among_new_ones_drop_nothing_that_is_kept),
         TEST(a_clock_that_is_ahead_drops_nothing_and_holds_nobody_up),
         TEST(a_dropped_event_can_be_restored_before_it_is_removed),
         TEST(a_stream_record_is_not_adopted_into_a_dropped_row),
-        TEST(a_partition_that_is_full_to_its_end_is_removed),
-        TEST(platforms_that_keep_otherwise_share_their_partitions),
-        TEST(each_partition_is_dropped_for_itself_and_the_last_ends_the_day),
-        TEST(the_server_is_no_more_patient_than_we_are),
+        TEST_OF_POSTGRES(a_partition_that_is_full_to_its_end_is_removed),
+        TEST_OF_POSTGRES(platforms_that_keep_otherwise_share_their_partitions),
+        TEST_OF_POSTGRES(each_partition_is_dropped_for_itself_and_the_last_ends_the_day),
+        TEST_OF_POSTGRES(the_server_is_no_more_patient_than_we_are),
     };
     return rig_run(tests);
 }

@@ -259,7 +259,6 @@ static void a_writer_takes_no_server_that_may_only_be_read(void **state)
     struct rig *r = *state;
     struct store *other = NULL;
     char address[400];
-    if (!rig_is_postgres) return;
     snprintf(address, sizeof address, "%s%%20-cdefault_transaction_read_only%%3Don", r->path);
     assert_int_equal(store_open(address, true, &other, &r->fault), ERR_STORE_UNAVAILABLE);
     assert_non_null(strstr(r->fault.text, "read-only"));
@@ -273,7 +272,6 @@ static void a_writer_takes_no_server_that_may_only_be_read(void **state)
 static void a_primary_that_is_none_any_more_is_left(void **state)
 {
     struct rig *r = *state;
-    if (!rig_is_postgres) return;
     assert_int_equal(store_begin(r->store, &r->fault), ERR_OK);
     assert_int_equal(database_execute(r->store->database, "CREATE TEMP TABLE of_this_connection (a int)", NULL), ERR_OK);
     assert_int_equal(store_end(r->store, ERR_OK, &r->fault), ERR_OK);
@@ -295,8 +293,8 @@ int main(void)
         TEST(a_store_keeps_its_identity),
         TEST(a_store_of_a_newer_program_is_refused),
         TEST(readers_go_on_while_somebody_writes),
-        TEST(a_writer_takes_no_server_that_may_only_be_read),
-        TEST(a_primary_that_is_none_any_more_is_left),
+        TEST_OF_POSTGRES(a_writer_takes_no_server_that_may_only_be_read),
+        TEST_OF_POSTGRES(a_primary_that_is_none_any_more_is_left),
     };
     const struct CMUnitTest on_a_file[] = {
         TEST(a_store_is_closed_to_others),

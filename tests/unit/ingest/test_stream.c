@@ -217,13 +217,19 @@ static void both_identities_may_be_taken_in_one_batch(void **state)
     assert_int_equal(rig_number(r, "SELECT count(*) FROM records"), 12);
 }
 
-static void a_row_that_people_posted_learns_its_place(void **state)
+/* Event 1, without a place. */
+static void post_first(struct rig *r)
 {
-    struct rig *r = *state;
     buf_clear(&r->body);
     put_event(&r->body, 1, "default");
     buf_put_byte(&r->body, '\0');
     assert_int_equal(post(r, r->body.bytes, false), ERR_OK);
+}
+
+static void a_row_that_people_posted_learns_its_place(void **state)
+{
+    struct rig *r = *state;
+    post_first(r);
     fill_batch(r, NOTHING_BEFORE, 1, 1);
     assert_int_equal(send(r, EPOCH_1, 1), ERR_OK);
     assert_result(r, 1, 1, 0, 3);
@@ -234,10 +240,7 @@ static void a_row_that_people_posted_learns_its_place(void **state)
 static void of_two_that_a_posted_row_could_be_it_is_the_first(void **state)
 {
     struct rig *r = *state;
-    buf_clear(&r->body);
-    put_event(&r->body, 1, "default");
-    buf_put_byte(&r->body, '\0');
-    assert_int_equal(post(r, r->body.bytes, false), ERR_OK);
+    post_first(r);
     fill_batch(r, NOTHING_BEFORE, 1, 1);
     put_event(&r->body, 1, "default");
     buf_put_byte(&r->body, '\n');
@@ -251,7 +254,6 @@ static void of_two_that_a_posted_row_could_be_it_is_the_first(void **state)
 static void no_savepoint_is_left_behind(void **state)
 {
     struct rig *r = *state;
-    if (!rig_is_postgres) return;
     fill_batch(r, NOTHING_BEFORE, 1, 3);
     assert_int_equal(send(r, EPOCH_1, 1), ERR_OK);
     for (unsigned first_n = 1; first_n < 8; first_n += 6) { /* records that are taken, and some that are not */
@@ -310,7 +312,6 @@ static void begin_long(struct rig *r)
 static void the_server_works_while_rows_are_still_written(void **state)
 {
     struct rig *r = *state;
-    if (!rig_is_postgres) return;
     begin_long(r);
     assert_int_equal(store_end(r->store, ERR_OK, &r->fault), ERR_OK);
     assert_int_equal(rig_number(r, "SELECT count(*) FROM records JOIN ids USING (id, event_id)"), LONG);
@@ -319,7 +320,6 @@ static void the_server_works_while_rows_are_still_written(void **state)
 static void a_long_batch_that_is_rolled_back_leaves_nothing(void **state)
 {
     struct rig *r = *state;
-    if (!rig_is_postgres) return;
     assert_int_equal(store_begin(r->store, &r->fault), ERR_OK);
     assert_int_equal(database_execute(r->store->database, "CREATE TEMP TABLE of_this_connection (a int)", NULL), ERR_OK);
     assert_int_equal(store_end(r->store, ERR_OK, &r->fault), ERR_OK);
@@ -366,7 +366,6 @@ static void what_is_taken_in_a_long_batch_is_left_out_alone(void **state)
 static void a_server_that_ends_in_a_long_batch_is_found_again(void **state)
 {
     struct rig *r = *state;
-    if (!rig_is_postgres) return;
     begin_long(r);
     server_end(SIGQUIT); /* at once, as in a crash */
     enum err err = insert_events(r, LONG + 1, LONG);
@@ -533,11 +532,11 @@ int main(void)
         TEST(both_identities_may_be_taken_in_one_batch),
         TEST(a_row_that_people_posted_learns_its_place),
         TEST(of_two_that_a_posted_row_could_be_it_is_the_first),
-        TEST(no_savepoint_is_left_behind),
-        TEST(the_server_works_while_rows_are_still_written),
-        TEST(a_long_batch_that_is_rolled_back_leaves_nothing),
+        TEST_OF_POSTGRES(no_savepoint_is_left_behind),
+        TEST_OF_POSTGRES(the_server_works_while_rows_are_still_written),
+        TEST_OF_POSTGRES(a_long_batch_that_is_rolled_back_leaves_nothing),
         TEST(what_is_taken_in_a_long_batch_is_left_out_alone),
-        TEST(a_server_that_ends_in_a_long_batch_is_found_again),
+        TEST_OF_POSTGRES(a_server_that_ends_in_a_long_batch_is_found_again),
         TEST(a_tenant_that_the_key_may_not_write_for_refuses_the_batch),
         TEST(wrong_headers_are_refused),
         TEST(an_empty_batch_changes_nothing),

@@ -499,17 +499,25 @@ static void what_a_relay_lost_is_sent_again_from_what_it_delivered(void **state)
     rig_destroy(r);
 }
 
+/* Five records went to the relay, and then the platform fails each question, after so long. How many it was asked by then. */
+static uint64_t begin_without_platform(struct rig *r, struct relay *y, uint32_t hangs_ms)
+{
+    rig_append(r, 1, 5, 0);
+    relay_publish(r, y);
+    FAKE_UNTIL(r->platform, y->end == 6);
+    r->platform->failing_finds = -1;
+    y->hangs_ms = hangs_ms;
+    uint64_t finds = r->platform->finds;
+    FAKE_DONE(r->platform);
+    return finds;
+}
+
 static void a_platform_that_is_away_does_not_hold_up_the_relay(void **state)
 {
     (void)state;
     struct rig *r = rig_create();
     struct relay y;
-    rig_append(r, 1, 5, 0);
-    relay_publish(r, &y);
-    FAKE_UNTIL(r->platform, y.end == 6);
-    r->platform->failing_finds = -1;
-    uint64_t finds = r->platform->finds;
-    FAKE_DONE(r->platform);
+    uint64_t finds = begin_without_platform(r, &y, 0);
     FAKE_UNTIL(r->platform, r->platform->finds > finds + 1);
     FAKE_DONE(r->platform);
     rig_append(r, 6, 20, 0);
@@ -526,13 +534,7 @@ static void a_platform_that_hangs_takes_a_third_of_the_relays_time(void **state)
     (void)state;
     struct rig *r = rig_create();
     struct relay y;
-    rig_append(r, 1, 5, 0);
-    relay_publish(r, &y);
-    FAKE_UNTIL(r->platform, y.end == 6);
-    r->platform->failing_finds = -1;
-    y.hangs_ms = 100;
-    uint64_t finds = r->platform->finds;
-    FAKE_DONE(r->platform);
+    uint64_t finds = begin_without_platform(r, &y, 100);
     FAKE_UNTIL(r->platform, r->platform->finds > finds);
     FAKE_DONE(r->platform);
     uint64_t begun = world_monotonic_ns();
