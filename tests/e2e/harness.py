@@ -9,6 +9,7 @@ import ctypes
 import json
 import os
 import pathlib
+import random
 import re
 import shutil
 import signal
@@ -32,10 +33,61 @@ _LIBC = ctypes.CDLL(None)
 PR_SET_PDEATHSIG = 1
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+class Ports:
+    """Ports of loopback, each given once, below those from which the kernel serves outgoing connections.
+
+    A server binds its port when it is ready to, which for a broker can be a minute after the choice: so
+    whole blocks are claimed, each by a socket bound to its first port for as long as this process lives.
+    """
+
+    BLOCK = 64
+    LOWEST = 10240
+
+    def __init__(self):
+        outgoing = int(pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+        end = outgoing if outgoing >= 2 * self.LOWEST else 1 << 16
+        self.blocks = [range(first, first + self.BLOCK) for first in range(self.LOWEST, end - self.BLOCK, self.BLOCK)]
+        random.SystemRandom().shuffle(self.blocks)
+        self.claims, self.left = [], []
+
+    @staticmethod
+    def bound(port):
+        """A socket that has this port, or None where somebody else does."""
+        one = socket.socket()
+        try:
+            one.bind(("127.0.0.1", port))
+            return one
+        except OSError:
+            one.close()
+            return None
+
+    def is_free(self, port):
+        one = self.bound(port)
+        if one is not None:
+            one.close()
+        return one is not None
+
+    def take(self, count):
+        """The first of so many ports side by side."""
+        while True:
+            if len(self.left) < count:
+                block = self.blocks.pop()
+                claim = self.bound(block[0])
+                if claim is None:
+                    continue
+                self.claims.append(claim)
+                self.left = list(block[1:])
+            some, self.left = self.left[:count], self.left[count:]
+            if all(self.is_free(port) for port in some):
+                return some[0]
+
+
+_PORTS = Ports()
+
+
+def free_port(count=1):
+    """A port that nobody has, or the first of some side by side."""
+    return _PORTS.take(count)
 
 
 def eventually(question, what, seconds=None):

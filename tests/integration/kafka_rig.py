@@ -34,22 +34,9 @@ class Broker:
 
     def __init__(self):
         self.folder = tempfile.mkdtemp(prefix="writ-kafka-")
-        self.port = self.two_free_ports()
+        self.port = free_port(2)  # the controller takes the next one
         self.environment = {**os.environ, "WRIT_STACK": self.folder, "WRIT_KAFKA_PORT": str(self.port)}
         self.topics = 0
-
-    @staticmethod
-    def two_free_ports():
-        for _ in range(100):
-            port = free_port()
-            try:
-                import socket
-                with socket.socket() as next_one:
-                    next_one.bind(("127.0.0.1", port + 1))
-                return port
-            except OSError:
-                continue
-        raise AssertionError("no two free ports side by side")
 
     @property
     def address(self):

@@ -73,6 +73,10 @@ kafka_start() {
     local home=$state/kafka archive=$kafka_jars/kafka.jsa cluster pid user scram=()
     command -v java >/dev/null || kafka_cannot "Java is not installed (apt-get install openjdk-17-jre-headless)"
     kafka_fetch
+    ! kafka_answers || {
+        echo "ops/stack: port $kafka_port is another program's (WRIT_KAFKA_PORT names another)" >&2
+        exit 1
+    }
     mkdir -p "$home"
     kafka_settings >"$home/server.properties"
     cp "$top/ops/lib/kafka/log4j2.properties" "$home/"
