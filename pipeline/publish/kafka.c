@@ -116,6 +116,7 @@ static enum err set_all(struct kafka_transport *k, rd_kafka_conf_t *conf, struct
         {"client.id", "writ-engine"},
         {"enable.idempotence", "true"},
         {"acks", "all"},
+        {"max.in.flight.requests.per.connection", "1"}, /* else one refused by a new leader is overtaken, and taken for stored */
         {"message.timeout.ms", "0"}, /* never gives up */
         {"linger.ms", "5"},
         {"batch.size", "262144"},
