@@ -1,6 +1,7 @@
 #include "engine/ask.h"
 
 #include "base/limits.h"
+#include "engine/member.h"
 #include "pipeline/spans/trace_context.h"
 
 /* ---- members ---- */
@@ -126,12 +127,8 @@ static enum err text_of(const struct reader *r, enum member m, bool inner, size_
     if (v->string.size == 0 && empty_is_absent) return ERR_OK;
     if (v->string.size == 0) return refuse(r, ERR_OUT_OF_RANGE, m, inner, "must not be empty");
     if (v->string.size > most && str_code_points(v->string) > most) {
-        char what[48];
-        struct buf b = buf_over(what, sizeof what - 1);
-        buf_put_literal(&b, "is longer than ");
-        buf_put_u64(&b, most);
-        buf_put_literal(&b, " characters");
-        what[b.size] = '\0';
+        char what[MEMBER_TOO_LONG_TEXT];
+        member_too_long(most, what);
         return refuse(r, ERR_OUT_OF_RANGE, m, inner, what);
     }
     *ret = v->string;

@@ -2,6 +2,15 @@
 
 #include "base/time.h"
 
+void member_too_long(size_t most, char to[MEMBER_TOO_LONG_TEXT])
+{
+    struct buf b = buf_over(to, MEMBER_TOO_LONG_TEXT - 1);
+    buf_put_literal(&b, "is longer than ");
+    buf_put_u64(&b, most);
+    buf_put_literal(&b, " characters");
+    to[b.size] = '\0';
+}
+
 enum err member_fault(struct fault *f, enum err err, const char *name, const char *what)
 {
     char field[64];
@@ -20,12 +29,8 @@ enum err member_text(const struct json *body, const char *name, size_t most, str
     if (v->type != JSON_STRING) return member_fault(f, ERR_WRONG_TYPE, name, "must be a string");
     if (v->has_nul) return member_fault(f, ERR_BAD_VALUE, name, "must not hold U+0000");
     if (v->string.size > most && str_code_points(v->string) > most) {
-        char what[64];
-        struct buf b = buf_over(what, sizeof what - 1);
-        buf_put_literal(&b, "is longer than ");
-        buf_put_u64(&b, most);
-        buf_put_literal(&b, " characters");
-        what[b.size] = '\0';
+        char what[MEMBER_TOO_LONG_TEXT];
+        member_too_long(most, what);
         return member_fault(f, ERR_OUT_OF_RANGE, name, what);
     }
     if (v->string.size > 0) *ret = v->string;

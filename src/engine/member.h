@@ -5,6 +5,10 @@
 #include "base/id.h"
 #include "json/json.h"
 
+enum { MEMBER_TOO_LONG_TEXT = 52 };
+
+/* "is longer than 64 characters", with a NUL. */
+void member_too_long(size_t most, char to[MEMBER_TOO_LONG_TEXT]);
 /* "name: what", at /name. */
 enum err member_fault(struct fault *f, enum err err, const char *name, const char *what);
 /* A string of at most `most` characters; absent where `body` is NULL or the member missing, null or "".

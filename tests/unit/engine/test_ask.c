@@ -2,6 +2,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include <cmocka.h>
@@ -126,6 +127,10 @@ static void bad_members_are_named(void **state)
     struct scene *s = *state;
     refused(s, ASK_AGENT, "{}", ERR_MISSING_MEMBER, "/action");
     refused(s, ASK_TOOL, "{\"tool\":\"\"}", ERR_OUT_OF_RANGE, "/tool");
+    char long_tool[400];
+    snprintf(long_tool, sizeof long_tool, "{\"tool\":\"%0129d\"}", 1);
+    refused(s, ASK_TOOL, long_tool, ERR_OUT_OF_RANGE, "/tool");
+    assert_string_equal(s->fault.text, "tool: is longer than 128 characters");
     refused(s, ASK_TOOL, "{\"tool\":7}", ERR_WRONG_TYPE, "/tool");
     refused(s, ASK_USER, "{\"action\":\"view\"}", ERR_MISSING_MEMBER, "/user_id");
     refused(s, ASK_AGENT, "{\"action\":\"pay\",\"args\":[]}", ERR_WRONG_TYPE, "/args");
