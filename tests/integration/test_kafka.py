@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from kafka_rig import Rig, Stack, eventually
+from kafka_rig import Broker, Rig, Stack, eventually
 
 
 @pytest.fixture
@@ -262,6 +262,22 @@ def test_an_engine_publishes_its_decisions_by_kafka(broker, stack):
     stack.wait_published()
     told = stack.metrics(stack.engine)
     assert told["writ_engine_publish_delivered_seq"] == told["writ_engine_journal_seq"]
-    assert sum(broker.ends(stack.topic).values()) == told["writ_engine_journal_seq"]
+    last = int(told["writ_engine_journal_seq"])
+    assert sum(broker.ends(stack.topic).values()) == last
+    assert [int(message["headers"]["seq"]) for message in broker.read(stack.topic, last)] == list(range(1, last + 1))
     stack.engine.stop()
     stack.platform.stop()
+
+
+def test_ops_stack_says_which_port_is_taken(broker):
+    broker.start()  # one that an earlier test left dead
+    other = Broker()
+    try:
+        other.environment["WRIT_KAFKA_PORT"] = str(broker.port)
+        done = other.stack("up")
+        assert done.returncode == 1 and f"port {broker.port} is another program's" in done.stderr, done.stderr
+        other.environment["WRIT_KAFKA_PORT"] = str(broker.port - 1)  # its controller's would be the broker's
+        done = other.stack("up")
+        assert done.returncode == 1 and "Address already in use" in done.stderr, done.stderr
+    finally:
+        other.close()
