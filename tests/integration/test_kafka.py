@@ -273,11 +273,9 @@ def test_ops_stack_says_which_port_is_taken(broker):
     broker.start()  # one that an earlier test left dead
     other = Broker()
     try:
-        other.environment["WRIT_KAFKA_PORT"] = str(broker.port)
-        done = other.stack("up")
-        assert done.returncode == 1 and f"port {broker.port} is another program's" in done.stderr, done.stderr
-        other.environment["WRIT_KAFKA_PORT"] = str(broker.port - 1)  # its controller's would be the broker's
-        done = other.stack("up")
-        assert done.returncode == 1 and "Address already in use" in done.stderr, done.stderr
+        for port in (broker.port, broker.port - 1):  # as its own, and as its controller's
+            other.environment["WRIT_KAFKA_PORT"] = str(port)
+            done = other.stack("up")
+            assert done.returncode == 1 and f"port {broker.port} is another program's" in done.stderr, done.stderr
     finally:
         other.close()
