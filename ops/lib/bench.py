@@ -14,6 +14,10 @@ platform has confirmed every record; the engine's CPU time (whole process, to th
 the requests that were answered. `vs_nginx` is nginx's CPU time per request by the engine's, of
 the same round: above 1 the engine is the cheaper one. Every figure is the median of the rounds.
 
+Rows over TCP have a floor, too (tests/bench/http_floor.c): our HTTP server alone, taking the same
+POSTs and answering a constant behind a gate that opens after each beat. What is left between the
+floor and the gate is what a decision, its record and its way to the platform may cost together.
+
   row            durability  connections  depth   gate
   written_c64    written      64           1      0.75
   synced_c256    synced      256           1      0.75
@@ -216,6 +220,31 @@ def wait_folded(pid):
         time.sleep(0.02)
 
 
+class Floor:
+    """The engine's transport alone, on core 0."""
+
+    def __init__(self, body_bytes):
+        self.port = harness.free_port()
+        self.process = subprocess.Popen(["taskset", "-c", "0", str(harness.BIN / "http_floor"), str(self.port), str(body_bytes)],
+                                        stdout=subprocess.DEVNULL)
+        harness.eventually(self.answers, "http_floor answers", 10)
+
+    def answers(self):
+        try:
+            with harness.Wire(("127.0.0.1", self.port)) as wire:
+                return wire.post("/x", {}).status == 200
+        except OSError:
+            return False
+
+    def pids(self):
+        return [self.process.pid]
+
+    def end(self):
+        os.kill(self.process.pid, signal.SIGCONT)
+        self.process.terminate()
+        self.process.wait()
+
+
 class Nginx:
     """One worker on core 0 that reads a POST and answers a constant."""
 
@@ -344,46 +373,56 @@ class Bench:
         _, connections, depth, _, _ = ROWS[row]
         return self.engine_turn(stack, address, self.bodies, connections, depth, seconds, key_file=stack.folder / "agent.key")
 
-    def nginx_round(self, nginx, row, seconds):
-        address = f"unix:{nginx.socket}" if ROWS[row][3] else f"127.0.0.1:{nginx.port}"
-        before = cpu_ns(nginx.pids())
+    def constant_round(self, server, address, row, seconds, path=None):
+        """The same POSTs to a server that answers a constant."""
+        before = cpu_ns(server.pids())
         _, connections, depth, _, _ = ROWS[row]
-        result = run_load(address, self.bodies, connections, depth, seconds,
-                          key_file=self.folder / "stack" / "agent.key", serial=self.serial) # the same POSTs
-        result["cpu_us"] = (cpu_ns(nginx.pids()) - before) / 1000 / result["replies"]
+        result = run_load(address, self.bodies, connections, depth, seconds, path=path,
+                          key_file=self.folder / "stack" / "agent.key", serial=self.serial)
+        result["cpu_us"] = (cpu_ns(server.pids()) - before) / 1000 / result["replies"]
         return result
 
+    def nginx_round(self, nginx, row, seconds):
+        address = f"unix:{nginx.socket}" if ROWS[row][3] else f"127.0.0.1:{nginx.port}"
+        return self.constant_round(nginx, address, row, seconds)
+
+    def floor_round(self, floor, row, seconds):
+        return self.constant_round(floor, f"127.0.0.1:{floor.port}", row, seconds, path="/x")
+
     def measure(self, row):
-        seconds, rounds = self.options.seconds, self.options.rounds
+        seconds, rounds, is_unix = self.options.seconds, self.options.rounds, ROWS[row][3]
         stack = self.start(ROWS[row][0])
-        nginx = None
+        nginx = floor = None
         try:
             warm = self.engine_round(stack, row, min(seconds, 0.5))
-            nginx = Nginx(self.folder, round(warm["body_bytes"] / warm["replies"]))
+            body_bytes = round(warm["body_bytes"] / warm["replies"])
+            nginx, floor = Nginx(self.folder, body_bytes), None if is_unix else Floor(body_bytes)
             self.nginx_round(nginx, row, 0.2)
-            ours, theirs = [], []
+            results = {"engine": [], "nginx": [], "floor": []}
+            pids = {"engine": [stack.engine.pid], "nginx": nginx.pids(), "floor": floor.pids() if floor else []}
+            turns = {"engine": lambda: self.engine_round(stack, row, seconds), "nginx": lambda: self.nginx_round(nginx, row, seconds)}
+            if floor:
+                turns["floor"] = lambda: self.floor_round(floor, row, seconds)
             for number in range(rounds):
-                for turn in ("engine", "nginx") if number % 2 == 0 else ("nginx", "engine"):
-                    if turn == "engine":
-                        signal_all(nginx.pids(), signal.SIGSTOP)
-                        ours.append(self.engine_round(stack, row, seconds))
-                        signal_all(nginx.pids(), signal.SIGCONT)
-                    else:
-                        signal_all([stack.engine.pid], signal.SIGSTOP)
-                        theirs.append(self.nginx_round(nginx, row, seconds))
-                        signal_all([stack.engine.pid], signal.SIGCONT)
+                for turn in turns if number % 2 == 0 else reversed(turns):
+                    others = [pid for name in turns if name != turn for pid in pids[name]]
+                    signal_all(others, signal.SIGSTOP)
+                    results[turn].append(turns[turn]())
+                    signal_all(others, signal.SIGCONT)
+            ours = results["engine"]
             asked = sum(r["decisions"]["human_review"] for r in (warm, *ours))
             harness.eventually(lambda: stack.metrics(stack.engine)["writ_engine_reviews_pending"] == asked,
                                f"each of {asked} human_reviews is a fresh review", 10)
             stack.engine.stop()
             stack.platform.stop()
         finally:
-            if nginx:
-                nginx.end()
+            for other in (nginx, floor):
+                if other:
+                    other.end()
             stack.close()
-        return self.summary(row, ours, theirs)
+        return self.summary(row, ours, results["nginx"], results["floor"])
 
-    def summary(self, row, ours, theirs):
+    def summary(self, row, ours, theirs, floors):
         decisions = {name: sum(r["decisions"][name] for r in ours) for name in OUTCOMES}
         replies = sum(r["replies"] for r in ours)
         for name, count in decisions.items():
@@ -404,6 +443,8 @@ class Bench:
             "vs_nginx_min": round(min(ratios), 3), "vs_nginx_max": round(max(ratios), 3),
             "nginx_req_s": round(median(theirs, "req_s")), "nginx_p50_ms": round(median(theirs, "p50_ms"), 3),
             "nginx_p99_ms": round(median(theirs, "p99_ms"), 3), "nginx_cpu_us": round(median(theirs, "cpu_us"), 2),
+            "floor_cpu_us": round(median(floors, "cpu_us"), 2) if floors else None,
+            "floor_vs_nginx": round(statistics.median(n["cpu_us"] / f["cpu_us"] for n, f in zip(theirs, floors)), 3) if floors else None,
             "syncs_per_s": round(statistics.median(r["syncs"] / r["seconds"] for r in ours)),
             "requests": replies, "rounds": len(ours), "gate": ROWS[row][4],
             "body_bytes": round(sum(r["body_bytes"] for r in ours) / replies),
@@ -429,13 +470,14 @@ def processor():
 
 def print_table(rows):
     head = (f"{'row':<14}{'durability':>11}{'req/s':>9}{'p50 ms':>9}{'p99 ms':>9}{'CPU us':>8}{'nginx us':>9}"
-            f"{'vs nginx':>9}{'(min-max)':>14}{'gate':>6}{'nginx r/s':>11}{'syncs/s':>9}  allow/deny/review/compute %")
+            f"{'vs nginx':>9}{'(min-max)':>14}{'gate':>6}{'floor us':>9}{'vs nginx':>9}{'nginx r/s':>11}{'syncs/s':>9}  allow/deny/review/compute %")
     print(head)
     for r in rows:
         shares = "/".join(f"{100 * r['outcomes'][name]:.0f}" for name in OUTCOMES)
         gate = f"{r['gate']:.2f}" if r["gate"] else ""
+        floor = f"{r['floor_cpu_us']:>9.2f}{r['floor_vs_nginx']:>9.2f}" if r["floor_cpu_us"] else " " * 18
         print(f"{r['name']:<14}{r['durability']:>11}{r['req_s']:>9}{r['p50_ms']:>9.3f}{r['p99_ms']:>9.3f}{r['cpu_us']:>8.2f}"
-              f"{r['nginx_cpu_us']:>9.2f}{r['vs_nginx']:>9.2f}{r['vs_nginx_min']:>7.2f}-{r['vs_nginx_max']:<6.2f}{gate:>6}"
+              f"{r['nginx_cpu_us']:>9.2f}{r['vs_nginx']:>9.2f}{r['vs_nginx_min']:>7.2f}-{r['vs_nginx_max']:<6.2f}{gate:>6}{floor}"
               f"{r['nginx_req_s']:>11}{r['syncs_per_s']:>9}  {shares}")
 
 
