@@ -11,6 +11,7 @@
  * thread first waits a little for company: a busy engine pays one load per sync. */
 #include "pipeline/keep/keep.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
@@ -19,6 +20,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "base/world.h"
 #include "pipeline/keep/mirror.h"
 #include "pipeline/keep/snapshot.h"
@@ -31,6 +33,7 @@ enum {
     BACKOFF_MOST_MS = 5000,
     SNAPSHOT_RETRY_MS = 30000,
     CLAIM_LOOK_MS = 5,
+    FOLD_NICE = 5,
     TEXT_BYTES = 320,
 };
 
@@ -136,11 +139,14 @@ static enum err make_fold(struct keep *k, struct fold **ret, struct fault *f)
     return err;
 }
 
+/* A fold takes a good part of a second where there is much state, beside reactors that have as much to do as
+ * ever. It has a quarter of a full core: with less, what is journaled meanwhile could outgrow it. */
 static void *fold_thread(void *context)
 {
     struct keep *k = context;
     struct fold *fold = NULL;
     pthread_setname_np(pthread_self(), "fold");
+    if (!thread_step_back(FOLD_NICE)) log_text(LOG_WARNING, "fold_priority", "%s", strerror(errno)); /* it is made all the same */
     uint64_t begun_ns = world_monotonic_ns();
     k->folding.err = make_fold(k, &fold, &k->folding.fault);
     if (k->folding.err == ERR_OK) {

@@ -9,17 +9,16 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "engine/engine.h"
 #include "http/client.h"
 
@@ -239,9 +238,7 @@ static enum err ask(struct feed *feed, struct fault *f)
  * others want. Not SCHED_IDLE: on a machine that is wholly taken a revoked key would hardly be heard of. */
 static void step_back(void)
 {
-    const struct sched_param none = {0};
-    if (sched_setscheduler(0, SCHED_BATCH, &none) != 0 || setpriority(PRIO_PROCESS, 0, FEED_NICE) != 0)
-        log_text(LOG_WARNING, "feed_priority", "%s", strerror(errno)); /* it follows all the same */
+    if (!thread_step_back(FEED_NICE)) log_text(LOG_WARNING, "feed_priority", "%s", strerror(errno)); /* it follows all the same */
 }
 
 static void *feed_run(void *argument)

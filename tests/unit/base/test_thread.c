@@ -1,0 +1,47 @@
+/* What thread_step_back() does to the thread that calls it, and to no other. */
+#include <pthread.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <cmocka.h>
+#include <sys/resource.h>
+
+#include "base/thread.h"
+
+struct place {
+    int policy, nice;
+};
+
+static struct place place_now(void)
+{
+    return (struct place){sched_getscheduler(0), getpriority(PRIO_PROCESS, 0)};
+}
+
+static void *step_back(void *context)
+{
+    struct place *found = context;
+    assert_true(thread_step_back(5));
+    *found = place_now();
+    return NULL;
+}
+
+static void a_thread_steps_back_and_others_stay(void **state)
+{
+    (void)state;
+    struct place before = place_now(), of_thread = {-1, -1};
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, step_back, &of_thread), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(of_thread.policy, SCHED_BATCH);
+    assert_int_equal(of_thread.nice, 5);
+    struct place after = place_now();
+    assert_int_equal(after.policy, before.policy);
+    assert_int_equal(after.nice, before.nice);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_thread_steps_back_and_others_stay)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
