@@ -36,6 +36,7 @@ struct asker {
     struct str principal, owner; /* of the key (a token's key) */
     struct str key_id;           /* "key_…", for events */
     struct str token_actor;      /* a token: the actor it was minted for; absent: a key */
+    struct str token_acting_for; /* and for whom, or for nobody */
     bool sees_all;               /* reviewer, admin: whatever is in its tenant */
 };
 

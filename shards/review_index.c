@@ -8,7 +8,7 @@
 
 #include "base/check.h"
 
-enum { KEY_BYTES_MAX = 4096 }; /* two names of 256 characters and a NUL */
+enum { KEY_BYTES_MAX = 4096 }; /* a digest, three names of 256 characters, NULs */
 
 /* `first`, NUL, `second` in `to`; false: no room (and then nothing is filed under it). */
 static bool key_put(struct buf *to, char kind, struct str first, struct str second)
@@ -26,12 +26,15 @@ struct review *review_find(const struct review_table *t, struct id id)
 }
 
 struct review *review_find_same(const struct review_table *t, struct str tenant,
-                                struct str principal, const struct review_digest *binding)
+                                struct str principal, struct str owner,
+                                const struct review_digest *binding)
 {
     char bytes[KEY_BYTES_MAX];
     struct buf key = buf_over(bytes, sizeof bytes);
     buf_put(&key, str_of((const char *)binding->bytes, REVIEW_DIGEST_BYTES));
-    if (!key_put(&key, '\0', principal, tenant)) return NULL;
+    buf_put(&key, principal);
+    buf_put_byte(&key, '\0');
+    if (!key_put(&key, '\0', tenant, owner)) return NULL;
     return map_get(&t->by_same, buf_view(&key));
 }
 

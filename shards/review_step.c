@@ -17,14 +17,17 @@ bool review_is_visible(const struct review *r, const struct call *c)
     if (who->sees_all) return true;
     if (!str_equal(f->principal, who->principal)) return false;
     return str_is_absent(who->token_actor) ||
-           (!f->is_user && str_equal(f->subject, who->token_actor));
+           (!f->is_user && str_equal(f->subject, who->token_actor) &&
+            str_equal(f->acting_for, who->token_acting_for));
 }
 
+/* A principal is a key's name, and keys of several owners may share one: whoever uses an approval has to be
+ * the owner who could not give it. */
 static bool asked_for_it(const struct review *r, const struct call *c)
 {
     struct call own = {.tenant = c->tenant, .asker = c->asker};
     own.asker.sees_all = false;
-    return review_is_visible(r, &own);
+    return review_is_visible(r, &own) && str_equal(r->facts.owner, c->asker.owner);
 }
 
 static struct str text_copy(char **to, struct str text)
@@ -195,7 +198,8 @@ static void enqueue(struct shard *s, struct call *c, struct effects *e)
         c->err = ERR_ACTOR_SUSPENDED;
         return;
     }
-    struct review *same = review_find_same(&s->reviews, f.tenant, f.principal, &f.binding);
+    struct review *same =
+        review_find_same(&s->reviews, f.tenant, f.principal, f.owner, &f.binding);
     if (same != NULL) {
         if (!expired_first(s, same, c, e)) enqueue_same(s, same, c, e);
         return;

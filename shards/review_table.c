@@ -214,8 +214,8 @@ static void state_unfile(struct review_table *t, struct review *r)
 
 static size_t texts_size(const struct review_facts *f)
 {
-    return REVIEW_DIGEST_BYTES + f->principal.size + 1 + f->tenant.size + f->trace_id.size + 1 +
-           f->tenant.size + f->subject.size + f->owner.size + f->acting_for.size + f->action.size +
+    return REVIEW_DIGEST_BYTES + f->principal.size + 1 + f->tenant.size + 1 + f->owner.size +
+           f->trace_id.size + 1 + f->tenant.size + f->subject.size + f->acting_for.size + f->action.size +
            f->item.size + f->requirements.size + f->votes_approved.size + f->resolver.size +
            f->resolver_owner.size + f->resolved_by.size + f->note.size + f->redemption.size;
 }
@@ -245,12 +245,13 @@ static void texts_keep(struct review *r, const struct review_facts *f, char *to)
     char *principal = to;
     keyed(&to, f->principal, f->tenant, &own->tenant);
     own->principal = f->principal.size > 0 ? str_of(principal, f->principal.size) : (struct str){0};
+    *to++ = '\0';
+    own->owner = text_keep(&to, f->owner);
     r->same_key = str_of(start, (size_t)(to - start));
     r->trace.key = keyed(&to, f->trace_id, f->tenant, &ignored);
     own->trace_id =
         f->trace_id.size > 0 ? str_of(r->trace.key.bytes, f->trace_id.size) : (struct str){0};
     own->subject = text_keep(&to, f->subject);
-    own->owner = text_keep(&to, f->owner);
     own->acting_for = text_keep(&to, f->acting_for);
     own->action = text_keep(&to, f->action);
     own->item = text_keep(&to, f->item);
@@ -311,7 +312,7 @@ enum err review_open(struct review_table *t, const struct review_facts *f, struc
     if (!facts_are_sound(f) || !needs_read(t, f->requirements, &needs)) return ERR_CORRUPT;
     if (review_find(t, f->id) != NULL) return ERR_CORRUPT;
     if (f->state == REVIEW_PENDING &&
-        review_find_same(t, f->tenant, f->principal, &f->binding) != NULL)
+        review_find_same(t, f->tenant, f->principal, f->owner, &f->binding) != NULL)
         return ERR_CORRUPT;
 
     size_t size = sizeof(struct review) + texts_size(f);

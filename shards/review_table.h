@@ -6,7 +6,8 @@
  * needs first and changes nothing where there is none (ERR_FULL).
  *
  *   by id            whatever there is
- *   by same request  PENDING: (binding, principal, tenant), so that asking twice gives one review
+ *   by same request  PENDING: (binding, principal, tenant, owner), so that asking twice gives one review;
+ *                    of two owners there are two, since neither may answer their own
  *   by subject       PENDING: an actor's or a person's, in the order of their ordinals
  *   by trace         every decision that was given the review
  *   by tenant, state in the order of ordinals: pages
@@ -75,7 +76,7 @@ struct review {
     struct wheel_entry timer;
     struct call *waiters;        /* PENDING: by call.next */
     unsigned waiter_count;
-    struct str same_key;         /* binding, principal, NUL, tenant */
+    struct str same_key;         /* binding, principal, NUL, tenant, NUL, owner */
     struct review_trace *traces; /* newest first; the last is `trace` */
     size_t trace_count;
     struct review_trace trace;
@@ -104,7 +105,7 @@ void review_table_fini(struct review_table *t);
 struct review *review_find(const struct review_table *t, struct id id);
 /* The pending one for this very request, or NULL. */
 struct review *review_find_same(const struct review_table *t, struct str tenant, struct str principal,
-                                const struct review_digest *binding);
+                                struct str owner, const struct review_digest *binding);
 /* The subject's pending reviews, or NULL: there are none. */
 struct review_subject *review_subject_find(const struct review_table *t, struct str tenant, bool is_user, struct str name);
 /* The newest review that was given this trace id, others by ->next; NULL: none. */

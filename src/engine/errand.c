@@ -297,7 +297,7 @@ static struct errand_wait *wait_create(const struct errand *e, size_t size)
     const struct asker *a = &e->call.asker;
     struct str echo = e->x != NULL ? api_request_id(e->x) : e->echo;
     size_t bytes = size + WAIT_SPARE_BYTES + e->call.tenant.size + a->principal.size + a->owner.size + a->key_id.size +
-                   a->token_actor.size + echo.size;
+                   a->token_actor.size + a->token_acting_for.size + echo.size;
     struct errand_wait *t = calloc(1, sizeof *t);
     if (t == NULL) return NULL;
     arena_init(&t->arena, bytes, bytes + WAIT_ARENA_MOST);
@@ -307,7 +307,8 @@ static struct errand_wait *wait_create(const struct errand *e, size_t size)
     n->call = (struct call){.tenant = arena_copy(&t->arena, e->call.tenant)};
     n->call.asker = (struct asker){.principal = arena_copy(&t->arena, a->principal), .owner = arena_copy(&t->arena, a->owner),
                                    .key_id = arena_copy(&t->arena, a->key_id),
-                                   .token_actor = arena_copy(&t->arena, a->token_actor), .sees_all = a->sees_all};
+                                   .token_actor = arena_copy(&t->arena, a->token_actor),
+                                   .token_acting_for = arena_copy(&t->arena, a->token_acting_for), .sees_all = a->sees_all};
     n->call.review.id = e->call.review.id;
     n->call.review.deadline_ms = e->call.review.deadline_ms;
     n->echo = arena_copy(&t->arena, echo);

@@ -37,6 +37,7 @@ struct feed {
     char authorization[CREDENTIAL_TEXT + 8];
     _Atomic uint64_t answered_ns;     /* when the platform last answered */
     atomic_bool reachable;
+    bool is_kept;                     /* what is in force is on disk */
 };
 
 /* ---- the copy on disk ---- */
@@ -68,17 +69,26 @@ static bool sync_folder(const struct engine *e)
 }
 
 /* Written beside, synced, renamed: a crash leaves the old one or the new one. A disk that is full
- * costs the copy, not the bundle. */
-static void keep_on_disk(const struct engine *e, struct str text)
+ * costs the copy, not the bundle; and the copy that was there, since a start that went by it would bring back
+ * what was revoked. It is tried again until there is room. */
+static void keep_on_disk(struct feed *feed, struct str text)
 {
+    const struct engine *e = feed->engine;
     char path[4096], beside[4096];
     bundle_path(e, path, sizeof path, "");
     bundle_path(e, beside, sizeof beside, ".new");
     int fd = open(beside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     bool ok = fd >= 0 && write_whole(fd, text) && fsync(fd) == 0;
     if (fd >= 0) close(fd);
-    if (ok && rename(beside, path) == 0 && sync_folder(e)) return;
-    log_text(LOG_WARNING, "bundle_not_kept", "%s: %s", path, strerror(errno));
+    bool was_kept = feed->is_kept;
+    feed->is_kept = ok && rename(beside, path) == 0 && sync_folder(e);
+    if (feed->is_kept) return;
+    int why = errno;
+    (void)unlink(beside);
+    bool is_gone = (unlink(path) == 0 || errno == ENOENT) && sync_folder(e);
+    if (was_kept || !is_gone)
+        log_text(LOG_WARNING, "bundle_not_kept", "%s: %s; the copy from before %s", path, strerror(why),
+                 is_gone ? "is removed: a start without the platform would go by it" : "cannot be removed either");
 }
 
 static enum err read_from_disk(struct feed *feed)
@@ -141,7 +151,7 @@ static enum err apply(struct feed *feed, struct str text, bool fresh, struct fau
     }
     log_text(LOG_INFO, "bundle", "revision %llu: %zu tenants, %zu policies, %zu rules, %zu keys", (unsigned long long)facts->revision,
              facts->tenants, facts->documents, facts->rules, facts->keys);
-    if (fresh) keep_on_disk(e, text);
+    if (fresh) keep_on_disk(feed, text);
     swap(feed, next);
     return ERR_OK;
 }
@@ -254,6 +264,7 @@ static void *feed_run(void *argument)
             if (!atomic_exchange(&feed->reachable, true)) log_line(LOG_INFO, "platform_reached", NULL);
             atomic_store(&feed->answered_ns, world_monotonic_ns());
             retry_ms = RETRY_FIRST_MS;
+            if (!feed->is_kept) keep_on_disk(feed, buf_view(&feed->text));
             continue;
         }
         if (atomic_load(&feed->stopping)) break;
@@ -281,6 +292,7 @@ static struct feed *feed_create(struct engine *e)
     pthread_cond_init(&feed->wake, &monotonic);
     pthread_condattr_destroy(&monotonic);
     atomic_store(&feed->answered_ns, world_monotonic_ns());
+    feed->is_kept = true; /* or there is none yet */
     return feed;
 }
 

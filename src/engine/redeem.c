@@ -3,7 +3,8 @@
  *   which review → is it approved, and for this very request? → decide with its votes as allow
  *                → [count limits] → the owner spends it and records the decision, or says it is spent
  *
- * The human_review votes that the approval covered count as allow; every other vote stands. A review that cannot
+ * The human_review votes that the approval covered count as allow, unless their rules ask for more people or
+ * for others now than for those who approved; every other vote stands. A review that cannot
  * be redeemed is a deny `review:<state>` that tells nothing of what was approved. */
 #include "base/limits.h"
 #include "engine/authorization.h"
@@ -88,12 +89,38 @@ static enum err read_retry(struct redemption *r, struct fault *f)
                        &a->retry, f);
 }
 
+/* [{"approvals":1,"by":["finance"]}, …]: what whoever approved has met, all of it. */
+static enum err read_met(struct redemption *r, struct str text)
+{
+    static const struct json_options options = {0};
+    struct policy_request *p = &r->a.ask.policy;
+    struct arena *arena = r->a.errand.arena;
+    struct json *list = NULL;
+    enum err err = str_is_absent(text) ? ERR_OK : json_read(text, &options, arena, &list, &r->a.fault);
+    if (err != ERR_OK) return err;
+    struct policy_requirement *met = arena_array(arena, struct policy_requirement, (list == NULL ? 0 : list->count) + 1);
+    if (met == NULL) return ERR_BODY_TOO_LARGE;
+    for (const struct json *v = list == NULL ? NULL : list->child; v != NULL; v = v->next) {
+        const struct json *by = json_get(v, STR("by"));
+        struct str *roles = arena_array(arena, struct str, (by == NULL ? 0 : by->count) + 1);
+        if (roles == NULL) return ERR_BODY_TOO_LARGE;
+        size_t count = 0;
+        for (const struct json *role = by == NULL ? NULL : by->child; role != NULL; role = role->next) roles[count++] = role->string;
+        met[p->met_count++] = (struct policy_requirement){.approvals = (unsigned)json_u64(v, STR("approvals"), 1), .by = roles, .by_count = count};
+    }
+    if (p->met_count == 0) met[p->met_count++] = (struct policy_requirement){.approvals = 1};
+    p->met = met;
+    return ERR_OK;
+}
+
 /* The review is here as its asker may see it. */
 static void looked_at(struct errand *e)
 {
     struct redemption *r = of(e);
     struct authorization *a = &r->a;
     struct fault f;
+    bool of_another = e->call.err == ERR_OK && !str_equal(e->call.review.facts.owner, a->caller.key->owner);
+    if (of_another) e->call.err = ERR_NOT_FOUND; /* under the same name: the owner's own use only, as CALL_REDEEM has it */
     if (e->call.err != ERR_OK) {
         refuse(r, e->call.err, e->call.err == ERR_NOT_FOUND ? "there is no such review here" : NULL);
         return;
@@ -102,6 +129,7 @@ static void looked_at(struct errand *e)
     enum err err = authorization_read(a, r->form, r->body, r->traceparent, a->review.trace_id, &f);
     if (err == ERR_OK) err = read_retry(r, &f);
     if (err == ERR_OK && read_votes(r, a->review.votes_approved) != ERR_OK) err = fault_plain(&f, ERR_INTERNAL);
+    if (err == ERR_OK && read_met(r, a->review.requirements) != ERR_OK) err = fault_plain(&f, ERR_INTERNAL);
     if (err != ERR_OK) {
         authorization_refuse(a, &f);
         return;

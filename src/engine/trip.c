@@ -47,7 +47,10 @@ struct asker trip_asker(const struct caller *c)
 {
     const struct key *key = c->key;
     struct asker who = {.principal = key->name, .owner = key->owner, .key_id = str_of(key->id_text, ID_TEXT)};
-    if (c->token != NULL) who.token_actor = c->token->actor;
+    if (c->token != NULL) {
+        who.token_actor = c->token->actor;
+        who.token_acting_for = c->token->acting_for;
+    }
     return who;
 }
 

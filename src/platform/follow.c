@@ -5,7 +5,8 @@
  *                                                     a change (the bundle) or its time (304)
  *
  * That an engine asks with revision r says that all its reactors run r: so a revocation knows who
- * is behind, and answers as soon as nobody is, or after REVOKE_WAIT_MS with their names. An entity
+ * is behind, and answers as soon as nobody is, or after REVOKE_WAIT_MS with their names. One that is
+ * silent is behind for as long as it is: it may be cut off, and go on deciding by what it has. An entity
  * tag is the revision and this process's own random mark: a tag of before a restart proves nothing
  * (the database may have been restored from a backup), so each engine then asks once for all. */
 #include "pipeline/ingest/bundle.h"
@@ -19,7 +20,6 @@
 enum {
     WAIT_SECONDS_MAX = 60,
     BUNDLE_WAITS_MAX = 1024,
-    FOLLOWER_SEEN_MS = 60000, /* an engine that has not asked for so long is not waited for */
     REVOKE_WAIT_MS = 1000,
 };
 
@@ -69,30 +69,13 @@ static struct follower *follower_of(struct platform *p, struct str node)
     return f;
 }
 
-static bool is_waiting(const struct platform *p, const struct follower *f)
-{
-    for (const struct link *k = p->bundle_waits.head.next; k != &p->bundle_waits.head;
-         k = k->next) {
-        const struct job *j = link_owner(k, struct job, link);
-        const struct bundle_detail *d = j->detail;
-        if (str_equal(str_of(d->node, d->node_size), str_of(f->node, f->node_size))) return true;
-    }
-    return false;
-}
-
-static bool is_behind(const struct platform *p, const struct follower *f, uint64_t revision)
-{
-    if (f->revision >= revision) return false;
-    return loop_now_ms(p->loop) - f->seen_ms <= FOLLOWER_SEEN_MS || is_waiting(p, f);
-}
-
 /* Appends the names of who is behind; how many there are. */
 static size_t put_behind(const struct platform *p, uint64_t revision, struct buf *out)
 {
     size_t count = 0;
     for (size_t i = 0; i < p->follower_count; i++) {
         const struct follower *f = &p->followers[i];
-        if (!is_behind(p, f, revision)) continue;
+        if (f->revision >= revision) continue;
         if (count++ > 0) buf_put_byte(out, ',');
         json_put_string(out, str_of(f->node, f->node_size));
     }
@@ -105,9 +88,11 @@ static void revoke_answer(struct job *j)
 {
     link_remove(&j->link);
     loop_timer_stop(j->platform->loop, &j->timer);
-    buf_put_literal(&j->reply, "{\"behind\":[");
+    bool rotates = j->reply.size > 0; /* then it is told beside the new key: the brace is opened again */
+    if (rotates) j->reply.size--;
+    buf_put(&j->reply, rotates ? STR(",\"behind\":[") : STR("{\"behind\":["));
     put_behind(j->platform, j->revision, &j->reply);
-    buf_put_literal(&j->reply, "],\"revoked\":true}");
+    buf_put(&j->reply, rotates ? STR("]}") : STR("],\"revoked\":true}"));
     job_answer(j);
 }
 

@@ -183,6 +183,16 @@ static void rotate_work(struct job *j, struct store *s)
     j->keys_changed = true;
 }
 
+/* Without an overlap the old key is revoked. */
+static void rotate_done(struct job *j)
+{
+    const struct key_detail *d = j->detail;
+    if (j->err != ERR_OK || d->overlap_ms > 0)
+        job_answer(j);
+    else
+        follow_await(j);
+}
+
 static enum err read_overlap(struct job *j, const struct http_exchange *x)
 {
     static const char *const members[] = {"overlap_seconds"};
@@ -220,6 +230,7 @@ static enum err check_rotation(struct job *j)
 void key_rotate_handle(void *context, struct http_exchange *x)
 {
     struct job *j = job_create(context, x, rotate_work);
+    j->done = rotate_done;
     enum err err = one_key(j, x);
     if (err == ERR_OK) err = check_rotation(j);
     if (err == ERR_OK) err = read_overlap(j, x);

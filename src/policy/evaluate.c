@@ -144,6 +144,33 @@ void numbers_sort(struct numbers *n)
     n->count = kept;
 }
 
+static bool has_word(const struct str *list, size_t count, struct str word)
+{
+    for (size_t i = 0; i < count; i++)
+        if (str_equal(list[i], word)) return true;
+    return false;
+}
+
+/* Whether whoever meets `r` meets the terms too. */
+static bool requirement_covers(const struct policy_requirement *r, const struct review_terms *t)
+{
+    if (r->approvals < t->approvals) return false;
+    if (t->by_count == 0) return true;
+    for (size_t i = 0; i < r->by_count; i++)
+        if (!has_word(t->by, t->by_count, r->by[i])) return false;
+    return r->by_count > 0;
+}
+
+/* Whoever approved has met every requirement of the review. Where one of them is as strict as what the rule
+ * asks now, that is met as well; where the rule has become stricter since, it has to be asked anew. */
+static bool terms_are_met(const struct policy_request *q, const struct review_terms *t)
+{
+    if (q->met == NULL) return true;
+    for (size_t i = 0; i < q->met_count; i++)
+        if (requirement_covers(&q->met[i], t)) return true;
+    return false;
+}
+
 bool is_approved(const struct policy_request *q, enum policy_vote_kind kind,
                  const struct rule *rule)
 {
@@ -151,7 +178,7 @@ bool is_approved(const struct policy_request *q, enum policy_vote_kind kind,
         const struct policy_vote *v = &q->approved[i];
         if (v->kind == kind && str_equal(v->rule_id, rule->id) &&
             str_equal(v->policy_name, rule->document->name))
-            return true;
+            return terms_are_met(q, &rule->review);
     }
     return false;
 }
@@ -532,11 +559,19 @@ void collect_reviewers(struct ballot *b)
     numbers_sort(&b->reviewers);
 }
 
+/* What was approved is asked about again beside what is new: an approval of the new question alone would leave
+ * the others open when it is used, and so on for ever. */
 static void outcome_reviewers(struct ballot *b, struct policy_outcome *o)
 {
     struct numbers only = {.list = &b->reviewer, .count = 1};
     if (b->several_reviewers) collect_reviewers(b);
-    outcome_review(b, b->several_reviewers ? &b->reviewers : &only, false, &o->review);
+    const struct numbers *rules = b->several_reviewers ? &b->reviewers : &only;
+    if (b->approved.count > 0) {
+        for (uint32_t i = 0; i < rules->count; i++) numbers_add(b, &b->approved, rules->list[i]);
+        numbers_sort(&b->approved);
+        rules = &b->approved;
+    }
+    outcome_review(b, rules, false, &o->review);
 }
 
 /* Of an allow or a compute by `rule`: what it counts, and who has been asked for it already. */

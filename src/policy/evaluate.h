@@ -73,7 +73,7 @@ void collect_reviewers(struct ballot *b);
 void numbers_add(struct ballot *b, struct numbers *n, uint32_t number); /* or b->failed */
 void numbers_sort(struct numbers *n); /* each is there once then */
 
-/* Whether a person has approved this vote of the rule. */
+/* Whether people have approved this vote of the rule, as many and such as it asks now. */
 bool is_approved(const struct policy_request *q, enum policy_vote_kind kind,
                  const struct rule *rule);
 
@@ -88,8 +88,8 @@ static inline void rule_text(char to[POLICY_RULE_TEXT], struct str kind, struct 
 /* What an outcome is where the arena was full. */
 void outcome_failed(struct policy_outcome *o);
 
-/* review.c: what people are asked where the human_review votes of these (sorted) rules decide; or,
- * with `approved`, what people have been asked already and would be asked again. */
+/* review.c: what people are asked where the human_review votes of these (sorted) rules decide, those that
+ * were approved already among them; or, with `approved`, what people have been asked already and would be asked again. */
 void outcome_review(struct ballot *b, const struct numbers *rules, bool approved,
                     struct policy_review *ret);
 /* Adds a vote and what its rule asks; false: the arena is full. */

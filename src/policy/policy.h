@@ -136,6 +136,9 @@ struct policy_request {
     size_t token_scope_count;
     const struct policy_vote *approved; /* human_review votes that a person has approved: they count as allow */
     size_t approved_count;
+    const struct policy_requirement *met; /* what the people who approved were asked to be, and were; NULL: nobody
+                                           * says, and the votes are taken whatever their rules ask now */
+    size_t met_count;
     uint64_t now_ms;
 };
 

@@ -40,7 +40,7 @@ static bool join_by(struct ballot *b, const struct numbers *rules, struct str *r
     return true;
 }
 
-/* The votes of one rule that a person has (or has not) approved. */
+/* The votes of one rule that a person has approved, or all that ask. */
 static size_t votes_of(const struct ballot *b, const struct set_rule *r, bool approved,
                        struct policy_vote votes[3])
 {
@@ -49,11 +49,11 @@ static size_t votes_of(const struct ballot *b, const struct set_rule *r, bool ap
     size_t count = 0;
     enum verdict gate;
     v.kind = VOTE_RULE;
-    if (rule->decision == VERDICT_HUMAN_REVIEW && is_approved(b->request, v.kind, rule) == approved)
+    if (rule->decision == VERDICT_HUMAN_REVIEW && (!approved || is_approved(b->request, v.kind, rule)))
         votes[count++] = v;
     v.kind = VOTE_GATE;
     if (gate_votes(b, r, &gate) && gate == VERDICT_HUMAN_REVIEW &&
-        is_approved(b->request, v.kind, rule) == approved)
+        (!approved || is_approved(b->request, v.kind, rule)))
         votes[count++] = v;
     v.kind = VOTE_LIMIT;
     if (approved && r->has_limit && is_approved(b->request, v.kind, rule)) votes[count++] = v;

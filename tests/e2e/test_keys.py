@@ -4,6 +4,7 @@ import time
 
 import pytest
 
+import harness
 from test_contract import refused
 
 AGENT, USER = "/v1/agent/authorize", "/v1/authorize"
@@ -49,6 +50,20 @@ def test_a_revoked_key_is_dead_in_the_engine_when_the_answer_says_so(tenant):
         refused(admin.delete("/api/v1/keys/key_00000000000000000000000000"), 404, "not_found")
 
 
+@pytest.mark.skipif(not harness.LONG, reason="a minute of silence takes a minute")
+def test_a_revocation_names_an_engine_that_has_been_silent_for_long(fresh):
+    stack = fresh()
+    stack.start()
+    stack.key("bot", ["agent"])
+    with stack.at_platform("engine") as wire:
+        assert wire.request("GET", "/api/v1/bundle", headers={"Writ-Node": "cut-off"}).status == 200
+    time.sleep(65)
+    with stack.at_platform("root") as wire:
+        number = next(row["id"] for row in wire.get("/api/v1/keys?tenant_id=default").json["keys"] if row["name"] == "bot")
+        reply = wire.delete(f"/api/v1/keys/{number}?tenant_id=default")
+    assert reply.json == {"revoked": True, "behind": ["cut-off"]}, "it may decide by the key still"
+
+
 def test_rotation_overlaps(tenant):
     old = made(tenant, name="bot").json
     tenant.stack.wait_followed()
@@ -68,6 +83,20 @@ def test_rotation_overlaps(tenant):
         reply = wire.post(AGENT, {"action": "get_x"})
         assert reply.status == 200
     assert tenant.trace(reply.json["trace_id"])[0]["actor"] == "bot", "the principal stays the same"
+
+
+def test_a_key_that_is_rotated_without_overlap_is_dead_when_the_answer_says_so(tenant):
+    old = made(tenant, name="bot").json
+    tenant.stack.wait_followed()
+    with tenant.stack.at_engine(old["key"]) as wire, tenant.stack.at_platform(tenant.admin) as admin:
+        for _ in range(5):
+            assert wire.post(AGENT, {"action": "get_x"}).status == 200
+            new = admin.post(f"/api/v1/keys/{old['id']}/rotate", {"overlap_seconds": 0})
+            assert new.status == 201 and new.json["behind"] == [] and new.json["replaces"]["id"] == old["id"], new
+            refused(wire.post(AGENT, {"action": "get_x"}), 401, ("credential_revoked", "unauthenticated"))
+            old = new.json
+            wire.key = old["key"]
+            assert wire.post(AGENT, {"action": "get_x"}).status == 200, "and the new one is known"
 
 
 def test_an_expired_key_is_401(tenant):

@@ -132,6 +132,66 @@ def test_a_repeated_redemption_with_its_idempotency_key_gets_the_same_answer(que
     assert queue.redeem(review, asked, headers={"Idempotency-Key": "pay-8"}).json["rule"] == "review:redeemed"
 
 
+def test_two_keys_of_one_name_do_not_answer_for_each_other(queue):
+    alice = queue.tenant.key("shared-name", ["agent"], owner_is="alice", wait=False)
+    carla = queue.tenant.key("shared-name", ["agent"], owner_is="carla", wait=False)
+    desk = queue.tenant.key("carla-laptop", ["reviewer"], owner_is="carla")
+    asked = {"action": "refund", "args": {"to": "carla"}}
+    reviews = []
+    for key in (alice, carla):
+        with queue.stack.at_engine(key) as wire:
+            reviews.append(wire.post(AGENT, asked).json["review_id"])
+    assert reviews[0] != reviews[1], "neither may answer what they asked, so it is not one review"
+    refused(queue.approve(reviews[1], key=desk), 403, "self_review")
+    assert queue.approve(reviews[0], key=desk).status == 200
+    refused(queue.redeem(reviews[0], asked, key=carla), 404, "not_found")
+    assert queue.redeem(reviews[0], asked, key=alice).json["decision"] == "allow"
+
+
+def test_a_token_sees_no_review_of_another_person_its_actor_acts_for(queue):
+    with queue.stack.at_engine(queue.tenant.agent) as wire:
+        minted = {"scope": "*", "actor": "shop", "acting_for": "carl", "ttl_seconds": 600}
+        token = wire.post("/v1/tokens/mint", minted).json["token"]
+        other = wire.post(AGENT, {"action": "refund", "actor": "shop", "acting_for": "dave", "args": {"n": 1}}).json
+    with queue.stack.at_engine(token) as wire:
+        own = wire.post(AGENT, {"action": "refund", "args": {"n": 2}}).json
+        assert wire.get(f"/v1/queue/{own['review_id']}").json["acting_for"] == "carl"
+        refused(wire.get(f"/v1/queue/{other['review_id']}"), 404, "not_found")
+        refused(wire.get(f"/v1/queue/{other['trace_id']}/wait?timeout_ms=0"), 404, "not_found")
+
+
+STRICTER = """
+roles: {finance: [carol], board: [rita, dan]}
+rules:
+  - {id: refunds, actions: [refund], decision: human_review, review: {by: [board]}}
+  - {id: also, actions: [refund], decision: human_review, review: {by: [finance]}}
+"""
+
+
+def test_an_approval_does_not_outlive_what_its_rule_asks_for(queue):
+    asked = {"action": "pay", "args": {"n": 3}}
+    review = queue.ask(**asked)["review_id"]
+    queue.tenant.policy(POLICY.replace("actions: [pay], decision: human_review, review: {by: [finance]}",
+                                       "actions: [pay], decision: human_review, review: {by: [finance], approvals: 2}"))
+    assert queue.ask(**asked)["review_id"] == review
+    assert queue.approve(review, key=queue.carol).json["status"] == "approved", "the review's own terms are met"
+    again = queue.redeem(review, asked).json
+    assert (again["decision"], again["allowed"]) == ("human_review", False) and again["review_id"] != review
+    assert queue.get(again["review_id"]).json["approvals_required"] == 2
+
+
+def test_one_more_approval_is_enough_where_a_rule_has_come(queue):
+    asked = {"action": "refund", "args": {"n": 4}}
+    review = queue.ask(**asked)["review_id"]
+    queue.approve(review)
+    queue.tenant.policy(STRICTER)
+    more = queue.redeem(review, asked).json
+    assert more["decision"] == "human_review" and more["review_id"] != review
+    assert queue.approve(more["review_id"]).json["status"] == "pending", "rita is of the board alone"
+    assert queue.approve(more["review_id"], key=queue.carol).json["status"] == "approved"
+    assert queue.redeem(more["review_id"], asked).json["decision"] == "allow"
+
+
 def test_the_tool_route_and_people_redeem_in_their_own_form(queue):
     with queue.stack.at_engine(queue.tenant.agent) as wire:
         first = wire.post(TOOL, {"tool": "refund", "args": {"a": 1}}).json

@@ -103,6 +103,38 @@ def test_an_engine_starts_from_its_last_good_bundle_while_the_platform_is_away(f
     stack.trace(reply.json["trace_id"])
 
 
+def listens(program):
+    try:
+        with harness.Wire(program.address) as wire:
+            return wire.get("/livez").status == 200
+    except (harness.Closed, OSError):
+        return False
+
+
+def test_a_revoked_key_does_not_come_back_with_a_bundle_that_could_not_be_replaced(fresh):
+    stack = started(fresh)
+    key = stack.key("bot", ["agent"])
+    beside = stack.engine_data / "engine" / "bundle.json.new"
+    beside.mkdir()  # as on a full disk: the copy cannot be written
+    with stack.at_platform("root") as wire:
+        rows = wire.get("/api/v1/keys?tenant_id=default").json["keys"]
+        number = next(row["id"] for row in rows if row["name"] == "bot")
+        assert wire.delete(f"/api/v1/keys/{number}?tenant_id=default").json == {"revoked": True, "behind": []}
+    stack.platform.kill()
+    stack.engine.kill()
+    stack.engine.start(ready=False)
+    harness.eventually(lambda: listens(stack.engine), "it listens")
+    with stack.at_engine(key) as wire:
+        assert wire.post(AGENT, {"action": "get_x"}).status == 503, "it knows no keys, rather than too many"
+    beside.rmdir()
+    stack.platform.start()
+    stack.engine.wait_ready()
+    with stack.at_engine(key) as wire:
+        assert wire.post(AGENT, {"action": "get_x"}).status == 401
+    copy = stack.engine_data / "engine" / "bundle.json"
+    harness.eventually(copy.exists, "a copy is kept again")
+
+
 def test_a_drain_answers_what_was_received_and_loses_nothing(fresh):
     stack = started(fresh)
     traffic = Traffic(stack, "drain").start()

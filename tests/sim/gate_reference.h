@@ -187,9 +187,9 @@ static inline struct ref_vote walk(const struct ref_request *q, const char *acti
                     best = (struct ref_vote){r, false}, o->verdict = VERDICT_DENY;
                 continue;
             }
-            if (own == VERDICT_HUMAN_REVIEW && approved(q, VOTE_RULE, r)) own = VERDICT_ALLOW;
-            bool reviews = own == VERDICT_HUMAN_REVIEW;
+            bool reviews = own == VERDICT_HUMAN_REVIEW; /* approved or not: it is asked about beside what is new */
             if (reviews) note_review(o, r, false);
+            if (reviews && approved(q, VOTE_RULE, r)) own = VERDICT_ALLOW;
             if (r->limit.there && !d->shadow) o->limited[o->limited_count++] = r;
             if (stricter(own, &best, o->verdict))
                 best = (struct ref_vote){r, false}, o->verdict = own;
@@ -197,11 +197,12 @@ static inline struct ref_vote walk(const struct ref_request *q, const char *acti
             if (o->compute == NULL && r->decision == VERDICT_COMPUTE) o->compute = r;
             if (g->there && !q->person && r->decision != VERDICT_DENY) {
                 enum verdict v = gate_of(g, q);
-                if (v == VERDICT_HUMAN_REVIEW && approved(q, VOTE_GATE, r)) v = VERDICT_ALLOW;
-                if (v == VERDICT_HUMAN_REVIEW) note_review(o, r, true);
+                bool asks = v == VERDICT_HUMAN_REVIEW;
+                if (asks) note_review(o, r, true);
+                if (asks && approved(q, VOTE_GATE, r)) v = VERDICT_ALLOW;
                 if (stricter(v, &best, o->verdict))
                     best = (struct ref_vote){r, true}, o->verdict = v;
-                reviews |= v == VERDICT_HUMAN_REVIEW;
+                reviews |= asks;
                 o->gated = true;
                 o->used |= q->has_confidence;
             }

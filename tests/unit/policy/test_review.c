@@ -89,16 +89,52 @@ static void what_a_person_approved_counts_as_allow(void **state)
     q.approved_count = 3; /* the gate of `both` is not among them */
     assert_int_equal(ask(&t, &q), VERDICT_HUMAN_REVIEW);
     assert_string_equal(t.outcome.rule, "gate:both");
-    assert_int_equal(t.outcome.review.vote_count, 1);
-    assert_vote(&t.outcome.review.votes[0], VOTE_GATE, "both");
-    assert_int_equal(t.outcome.review.requirement_count, 1);
-    assert_true(str_is_absent(t.outcome.review.by));
+    assert_int_equal(t.outcome.review.vote_count, 4); /* and all is asked again, so that one approval is enough */
+    assert_vote(&t.outcome.review.votes[0], VOTE_GATE, "pay");
+    assert_vote(&t.outcome.review.votes[3], VOTE_GATE, "both");
+    assert_int_equal(t.outcome.review.requirement_count, 3);
+    assert_true(str_is(t.outcome.review.by, "finance; legal, cfo"));
     q.actor = STR("stranger"); /* then only those who asked have voted */
     q.approved_count = 4;
     assert_int_equal(ask(&t, &q), VERDICT_ALLOW);
     assert_string_equal(t.outcome.rule, "allow:ask");
     assert_true(
         str_is(t.outcome.reason, "A person has approved what rule ask of policy doc asks about."));
+    tenant_fini(&t);
+}
+
+/* Of the rule `launch`, as it asks now: two of the board or of legal. */
+static void a_rule_that_asks_for_more_than_was_met_asks_anew(void **state)
+{
+    (void)state;
+    struct tenant t;
+    tenant_init_one(&t, "roles: {board: [b], legal: [l], finance: [f]}\nrules:\n  - {id: launch, actions: [launch], decision: human_review, "
+                        "review: {by: [board, legal], approvals: 2}}\n");
+    struct str board = STR("board"), finance[] = {STR("board"), STR("finance")};
+    const struct {
+        struct policy_requirement met[2];
+        size_t count;
+        enum verdict verdict;
+    } cases[] = {
+        {{{.approvals = 2, .by = &board, .by_count = 1}}, 1, VERDICT_ALLOW},
+        {{{.approvals = 3, .by = &board, .by_count = 1}}, 1, VERDICT_ALLOW},
+        {{{.approvals = 1, .by = &board, .by_count = 1}}, 1, VERDICT_HUMAN_REVIEW},
+        {{{.approvals = 2}}, 1, VERDICT_HUMAN_REVIEW},
+        {{{.approvals = 2, .by = finance, .by_count = 2}}, 1, VERDICT_HUMAN_REVIEW},
+        {{{.approvals = 2}, {.approvals = 1, .by = &board, .by_count = 1}}, 2, VERDICT_HUMAN_REVIEW},
+        {{{.approvals = 1}, {.approvals = 2, .by = &board, .by_count = 1}}, 2, VERDICT_ALLOW},
+        {{{.approvals = 2}}, 0, VERDICT_HUMAN_REVIEW},
+    };
+    struct policy_vote vote = {.kind = VOTE_RULE, .policy_name = STR("doc"), .rule_id = STR("launch")};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct policy_request q = pay_request(1);
+        q.action = STR("launch");
+        q.approved = &vote;
+        q.approved_count = 1;
+        q.met = cases[i].met;
+        q.met_count = cases[i].count;
+        assert_int_equal(ask(&t, &q), cases[i].verdict);
+    }
     tenant_fini(&t);
 }
 
@@ -237,6 +273,7 @@ int main(void)
         cmocka_unit_test(one_rule_that_asks_is_one_requirement),
         cmocka_unit_test(what_a_person_approved_counts_as_allow),
         cmocka_unit_test(an_approval_moves_no_other_vote),
+        cmocka_unit_test(a_rule_that_asks_for_more_than_was_met_asks_anew),
         cmocka_unit_test(an_approval_is_not_of_the_safe_call),
         cmocka_unit_test(both_scopes_have_to_cover_the_action),
         cmocka_unit_test(a_person_has_the_roles_that_enforced_documents_give),

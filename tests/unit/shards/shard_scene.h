@@ -385,7 +385,7 @@ static inline struct id scene_enqueue(struct scene *s, struct scene_review r)
     return c->enqueue.facts.id;
 }
 
-/* A call on one review by a key of that name, which is its owner's too. */
+/* A call on one review by a key of that name, which is its owner's too, but for who asked. */
 static inline struct call *scene_on(struct scene *s, enum call_kind kind, struct id id,
                                     struct str principal)
 {
@@ -393,6 +393,7 @@ static inline struct call *scene_on(struct scene *s, enum call_kind kind, struct
     c->slot = (uint16_t)slot_of_id(id);
     c->review.id = id;
     c->asker.sees_all = kind == CALL_APPROVE || kind == CALL_DENY;
+    if (kind == CALL_REDEEM || kind == CALL_CANCEL) c->asker.owner = STR("erin"); /* as who asked */
     c->review.principal = c->review.owner = c->review.by = principal;
     c->review.meets = UINT32_MAX;
     return c;

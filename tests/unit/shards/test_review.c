@@ -76,6 +76,28 @@ static void another_principal_or_binding_is_another_review(void **state)
     same_as_twin(s);
 }
 
+/* Of two keys of one name, one owner may answer what the other asked: so it may not be their own as well. */
+static void another_owner_of_the_same_name_is_another_review(void **state)
+{
+    struct scene *s = *state;
+    struct id first = scene_enqueue(s, usual);
+    struct call *other = scene_enqueue_call(s, (struct scene_review){.owner = STR("dan")});
+    scene_ask(s, other);
+    assert_int_equal(other->err, ERR_OK);
+    assert_false(other->enqueue.same);
+    struct id second = other->enqueue.facts.id;
+    assert_int_equal(scene_do(s, CALL_APPROVE, second, STR("dan"))->err, ERR_SELF_REVIEW);
+    assert_int_equal(scene_do(s, CALL_APPROVE, first, STR("dan"))->err, ERR_OK);
+    struct call *c = scene_redeem_call(s, first, STR("fleet"), 0, 0);
+    c->asker.owner = STR("dan"); /* who approved it */
+    scene_ask(s, c);
+    assert_int_equal(c->err, ERR_NOT_FOUND);
+    c = scene_redeem_call(s, first, STR("fleet"), 0, 0);
+    scene_ask(s, c);
+    assert_int_equal(c->err, ERR_OK);
+    same_as_twin(s);
+}
+
 static void the_same_request_after_the_deadline_expires_the_old_one_first(void **state)
 {
     struct scene *s = *state;
@@ -217,6 +239,11 @@ static void a_token_sees_its_own_actors_reviews_only(void **state)
     assert_int_equal(c->err, ERR_OK);
     c = scene_on(s, CALL_REVIEW_GET, of_user, STR("fleet"));
     c->asker.token_actor = STR("invoice_bot");
+    scene_ask(s, c);
+    assert_int_equal(c->err, ERR_NOT_FOUND);
+    c = scene_on(s, CALL_REVIEW_GET, id, STR("fleet"));
+    c->asker.token_actor = STR("invoice_bot");
+    c->asker.token_acting_for = STR("carl"); /* the review is for nobody */
     scene_ask(s, c);
     assert_int_equal(c->err, ERR_NOT_FOUND);
 }
@@ -713,6 +740,7 @@ int main(void)
         scene_test(what_home_spent_is_recorded_with_the_decision),
         scene_test(the_same_request_while_pending_is_the_same_review),
         scene_test(another_principal_or_binding_is_another_review),
+        scene_test(another_owner_of_the_same_name_is_another_review),
         scene_test(the_same_request_after_the_deadline_expires_the_old_one_first),
         scene_test(a_hundred_of_one_actor_may_be_pending),
         scene_test(what_is_past_its_deadline_does_not_count_as_pending),
