@@ -95,17 +95,31 @@ static void passage_done(void *context, enum err err, const struct http_answer *
     http_resume(*f->server, token, &reply);
 }
 
+/* What came twice goes on twice: the peer judges it as if it had been asked directly. */
+static void copy_header(const struct http_exchange *x, struct str name, struct http_call *call)
+{
+    unsigned copies = 0;
+    for (size_t i = 0; i < x->header_count && copies < 2; i++) {
+        if (!str_equal_ignoring_case(x->headers[i].name, name)) continue;
+        call->headers[call->header_count++] = (struct http_header){.name = name, .value = x->headers[i].value};
+        copies++;
+    }
+}
+
 /* Our own headers to the peer: the caller's credential and conditions, nothing of the connection. */
 static void copy_headers(const struct http_exchange *x, struct http_call *call)
 {
     static const char *const names[] = {"authorization", "if-match", "if-none-match", "idempotency-key", "traceparent",
                                         "x-request-id", "writ-node", "writ-journal", "writ-epoch", "writ-first-seq"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        struct str value = http_header_get(x, str_from(names[i]));
-        if (!str_is_absent(value))
-            call->headers[call->header_count++] = (struct http_header){.name = str_from(names[i]), .value = value};
-    }
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) copy_header(x, str_from(names[i]), call);
     call->headers[call->header_count++] = (struct http_header){.name = STR("Writ-Forwarded"), .value = STR("1")};
+}
+
+/* Path and query as they came, where the target was absolute (RFC 9112, 3.2.2) without scheme and host. */
+static struct str origin_form(const struct http_exchange *x)
+{
+    size_t size = x->path.size + (str_is_absent(x->query) ? 0 : 1 + x->query.size);
+    return str_skip(x->target, x->target.size - size);
 }
 
 void forward_exchange(struct forward *f, struct http_exchange *x)
@@ -122,11 +136,11 @@ void forward_exchange(struct forward *f, struct http_exchange *x)
         api_refuse(f->api, x, &fault, (struct str){0});
         return;
     }
-    char method[16];
-    size_t size = x->method_text.size < sizeof method ? x->method_text.size : sizeof method - 1;
-    memcpy(method, x->method_text.bytes, size);
-    method[size] = '\0';
-    struct http_call call = {.method = method, .target = x->target, .body = x->body,
+    /* HEAD asks as GET does: its Content-Length tells of a body that only our own connection leaves out. */
+    static const char *const methods[] = {[HTTP_GET] = "GET", [HTTP_HEAD] = "GET", [HTTP_POST] = "POST",
+                                          [HTTP_PUT] = "PUT", [HTTP_DELETE] = "DELETE"};
+    check(x->method < HTTP_OTHER); /* it has a route */
+    struct http_call call = {.method = methods[x->method], .target = origin_form(x), .body = x->body,
                              .content_type = http_header_get(x, STR("content-type")),
                              .timeout_ms = FORWARD_TIMEOUT_MS, .reply_max = 16 << 20};
     copy_headers(x, &call);

@@ -140,6 +140,12 @@ static enum err conflicting(const struct reader *r, enum member m)
     return refuse(r, ERR_CONFLICTING_MEMBER, m, false, "is given twice, here and in context, with different values");
 }
 
+/* Where a text that may stand in both places was found: the top's comes first, "" is none. */
+static bool stands_inside(const struct reader *r, enum member m)
+{
+    return r->top.at[m] == NULL || r->top.at[m]->string.size == 0;
+}
+
 /* The same, from the top or from `context`. */
 static enum err text_of_either(const struct reader *r, enum member m, size_t most, struct str *ret)
 {
@@ -260,21 +266,24 @@ static bool is_trace_id(struct str id)
     return !id_has_prefix(id);
 }
 
+/* The one that is given; absent where none is. Read before what else may be wrong, so that the error has it. */
 static enum err read_trace_id(const struct reader *r, struct str *ret)
 {
-    enum err err = text_of_either(r, MEMBER_TRACE, LIMIT_TRACE_ID_BYTES, ret);
-    if (err != ERR_OK) return err;
-    if (!str_is_absent(*ret)) {
-        if (is_trace_id(*ret)) return ERR_OK;
-        return refuse(r, ERR_BAD_VALUE, MEMBER_TRACE, r->top.at[MEMBER_TRACE] == NULL,
-                      "must be up to 128 of [A-Za-z0-9._:-], start with a letter or digit, and not look like one of our ids");
-    }
+    struct str given;
     struct trace_context context;
-    if (trace_context_read(r->from->traceparent, &context)) {
-        *ret = context.trace_text;
-        return ERR_OK;
-    }
-    *ret = r->from->trace_id;
+    enum err err = text_of_either(r, MEMBER_TRACE, LIMIT_TRACE_ID_BYTES, &given);
+    if (err != ERR_OK) return err;
+    if (!str_is_absent(given) && !is_trace_id(given))
+        return refuse(r, ERR_BAD_VALUE, MEMBER_TRACE, stands_inside(r, MEMBER_TRACE),
+                      "must be up to 128 of [A-Za-z0-9._:-], start with a letter or digit, and not look like one of our ids");
+    if (!str_is_absent(given)) *ret = given;
+    else if (trace_context_read(r->from->traceparent, &context)) *ret = context.trace_text;
+    else *ret = r->from->trace_id;
+    return ERR_OK;
+}
+
+static enum err make_trace_id(const struct reader *r, struct str *ret)
+{
     if (!str_is_absent(*ret)) return ERR_OK;
     char *text = arena_bytes(r->from->arena, TRACE_TEXT);
     if (text == NULL) return fault_plain(r->fault, ERR_BODY_TOO_LARGE);
@@ -401,7 +410,7 @@ static enum err read_resource(const struct reader *r, struct ask *ret)
 static enum err settle_with_token(const struct reader *r, enum err wrong, enum member m, struct str of_token, struct str *name)
 {
     if (!str_is_absent(*name) && !str_equal(*name, of_token))
-        return refuse(r, wrong, m, r->top.at[m] == NULL, "this token speaks for another, or for none");
+        return refuse(r, wrong, m, stands_inside(r, m), "this token speaks for another, or for none");
     *name = of_token;
     return ERR_OK;
 }
@@ -432,7 +441,7 @@ static enum err read_agent(const struct reader *r, const struct caller *caller, 
     if (bound && !globs_match(&caller->key->actors, p->actor))
         return refuse(r, ERR_WRONG_ACTOR, MEMBER_ACTOR, false, "this key may not speak for this actor");
     if (bound && !str_is_absent(p->acting_for) && !globs_match(&caller->key->users, p->acting_for))
-        return refuse(r, ERR_WRONG_USER, MEMBER_ACTING_FOR, false, "this key may not speak for this user");
+        return refuse(r, ERR_WRONG_USER, MEMBER_ACTING_FOR, stands_inside(r, MEMBER_ACTING_FOR), "this key may not speak for this user");
     return ERR_OK;
 }
 
@@ -483,6 +492,15 @@ static enum err read_payload(struct reader *r, struct ask *a)
     return ERR_OK;
 }
 
+enum err ask_settle_tenant(enum ask_form form, struct caller *caller, struct str asked, struct fault *f)
+{
+    enum err err = api_settle_tenant(caller, asked, f);
+    if (err == ERR_OK || form != ASK_TOOL) return err;
+    const struct fault plain = *f; /* "tenant_id: …", at /tenant_id */
+    const char *what = strchr(plain.text, ':');
+    return fault_set(f, err, "/tenantId", "tenantId%s", what == NULL ? "" : what);
+}
+
 enum err ask_read(const struct ask_source *from, struct caller *caller, struct json *body, struct ask *ret,
                   struct fault *f)
 {
@@ -493,15 +511,16 @@ enum err ask_read(const struct ask_source *from, struct caller *caller, struct j
     p->kind = from->form == ASK_USER ? SUBJECT_USER : SUBJECT_AGENT;
 
     enum err err = members_read(from->form, known[from->form].top, body, "", &r.top, f);
-    if (err == ERR_OK) err = read_action(&r, p);
     if (err == ERR_OK) err = read_payload(&r, ret);
+    if (err == ERR_OK) err = read_trace_id(&r, &ret->trace_id);
+    if (err == ERR_OK) err = read_action(&r, p);
     if (err == ERR_OK) err = text_of(&r, MEMBER_TENANT, false, LIMIT_ID_CHARACTERS, true, &tenant);
-    if (err == ERR_OK) err = api_settle_tenant(caller, tenant, f);
+    if (err == ERR_OK) err = ask_settle_tenant(from->form, caller, tenant, f);
     if (err == ERR_OK && p->kind == SUBJECT_AGENT) err = read_confidence(&r, p);
     if (err == ERR_OK && p->kind == SUBJECT_AGENT) err = read_scope(&r, p);
     if (err == ERR_OK) err = read_resource(&r, ret);
     if (err == ERR_OK) err = read_subject(&r, caller, p);
-    if (err == ERR_OK) err = read_trace_id(&r, &ret->trace_id);
+    if (err == ERR_OK) err = make_trace_id(&r, &ret->trace_id);
     if (err != ERR_OK) return err;
     p->tenant = caller->tenant;
     return ERR_OK;

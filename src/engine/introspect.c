@@ -80,7 +80,7 @@ static enum err body_read(const struct http_exchange *x, struct str *ret_token, 
 {
     struct json *body;
     enum err err = api_body(x, &body, f);
-    if (err == ERR_OK) err = member_text(body, "tenant_id", LIMIT_ID_CHARACTERS, ret_tenant, f);
+    if (err == ERR_OK) err = trip_tenant(body, ret_tenant, f);
     if (err != ERR_OK) return err;
     const struct json *v = json_get(body, STR("token"));
     if (v == NULL || v->type == JSON_NULL) return ERR_OK;

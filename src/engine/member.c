@@ -21,6 +21,20 @@ enum err member_fault(struct fault *f, enum err err, const char *name, const cha
     return fault_set(f, err, field, "%s: %s", name, what);
 }
 
+enum err member_spelling(const struct json *body, const struct member_spelling *members, size_t count, struct fault *f)
+{
+    for (size_t i = 0; body != NULL && i < count; i++) {
+        if (json_get(body, str_from(members[i].wrong)) == NULL) continue;
+        char what[64];
+        struct buf b = buf_over(what, sizeof what - 1);
+        buf_put_literal(&b, "this route spells it ");
+        buf_put(&b, str_from(members[i].right));
+        what[b.size] = '\0';
+        return member_fault(f, ERR_WRONG_CASE, members[i].wrong, what);
+    }
+    return ERR_OK;
+}
+
 enum err member_text(const struct json *body, const char *name, size_t most, struct str *ret, struct fault *f)
 {
     const struct json *v = body == NULL ? NULL : json_get(body, str_from(name));

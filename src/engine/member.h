@@ -11,6 +11,11 @@ enum { MEMBER_TOO_LONG_TEXT = 52 };
 void member_too_long(size_t most, char to[MEMBER_TOO_LONG_TEXT]);
 /* "name: what", at /name. */
 enum err member_fault(struct fault *f, enum err err, const char *name, const char *what);
+/* ERR_WRONG_CASE where the body has one of the route's members in camelCase; `body` may be NULL. */
+struct member_spelling {
+    const char *wrong, *right;
+};
+enum err member_spelling(const struct json *body, const struct member_spelling *members, size_t count, struct fault *f);
 /* A string of at most `most` characters; absent where `body` is NULL or the member missing, null or "".
  * ERR_WRONG_TYPE, ERR_BAD_VALUE (it holds U+0000), ERR_OUT_OF_RANGE. A view into the body's tree. */
 enum err member_text(const struct json *body, const char *name, size_t most, struct str *ret, struct fault *f);

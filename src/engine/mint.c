@@ -30,22 +30,8 @@ static struct mint *of(struct errand *e) { return (struct mint *)(void *)e; }
 
 /* ---- members ---- */
 
-static enum err check_spelling(const struct json *body, struct fault *f)
-{
-    static const struct {
-        const char *wrong, *right;
-    } names[] = {{"actingFor", "acting_for"}, {"ttlSeconds", "ttl_seconds"}, {"maxUses", "max_uses"}, {"tenantId", "tenant_id"}};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (json_get(body, str_from(names[i].wrong)) == NULL) continue;
-        char what[64];
-        struct buf b = buf_over(what, sizeof what - 1);
-        buf_put_literal(&b, "this route spells it ");
-        buf_put(&b, str_from(names[i].right));
-        what[b.size] = '\0';
-        return member_fault(f, ERR_WRONG_CASE, names[i].wrong, what);
-    }
-    return ERR_OK;
-}
+static const struct member_spelling spellings[] = {
+    {"actingFor", "acting_for"}, {"ttlSeconds", "ttl_seconds"}, {"maxUses", "max_uses"}};
 
 /* A whole number from 1 to `most`; `otherwise` where it is missing or null. */
 static enum err whole_member(const struct json *body, const char *name, uint64_t most, uint64_t otherwise, uint64_t *ret,
@@ -160,7 +146,7 @@ static enum err read_request(struct mint *m, const struct json *body, uint64_t n
     uint64_t ttl = 0, uses = 0;
     t->tenant = m->trip.caller.tenant;
     t->key = m->trip.caller.key->id;
-    enum err err = check_spelling(body, f);
+    enum err err = member_spelling(body, spellings, sizeof spellings / sizeof *spellings, f);
     if (err == ERR_OK) err = scope_member(m, body, f);
     if (err == ERR_OK) err = whole_member(body, "ttl_seconds", TOKEN_TTL_SECONDS_MAX, TTL_DEFAULT_SECONDS, &ttl, f);
     if (err == ERR_OK) err = whole_member(body, "max_uses", USES_MOST, 0, &uses, f);

@@ -256,7 +256,9 @@ static void looked_at(struct errand *e)
 
 static enum err read_resolution(struct look *l, const struct json *body, struct fault *f)
 {
-    enum err err = member_text(body, "note", NOTE_CHARACTERS_MAX, &l->note, f);
+    static const struct member_spelling spelling = {"resolvedBy", "resolved_by"};
+    enum err err = member_spelling(body, &spelling, 1, f);
+    if (err == ERR_OK) err = member_text(body, "note", NOTE_CHARACTERS_MAX, &l->note, f);
     if (err == ERR_OK) err = member_text(body, "resolved_by", LIMIT_ID_CHARACTERS, &l->by, f);
     if (err != ERR_OK) return err;
     if (str_is_absent(l->by)) l->by = l->trip.caller.key->owner;
@@ -320,13 +322,21 @@ static void listed(struct errand *e)
     if (err != ERR_OK) trip_refuse_with(&of(e)->trip, err == ERR_CORRUPT ? ERR_INTERNAL : err, NULL);
 }
 
+/* A filter; "" is none. */
+static enum err name_parameter(const struct http_exchange *x, const char *name, struct str *ret, struct fault *f)
+{
+    enum err err = http_parameter(x, str_from(name), ret, f);
+    if (err == ERR_OK && str_is_empty(*ret)) *ret = (struct str){0};
+    return err;
+}
+
 static enum err read_filters(struct look *l, struct http_exchange *x, bool pending, struct fault *f)
 {
     struct call *c = &l->trip.errand.call;
     struct str status = {0};
     enum err err = api_page(x, &l->limit, &c->list.after, f);
-    if (err == ERR_OK) err = http_parameter(x, STR("actor"), &c->list.actor, f);
-    if (err == ERR_OK) err = http_parameter(x, STR("action"), &c->list.action, f);
+    if (err == ERR_OK) err = name_parameter(x, "actor", &c->list.actor, f);
+    if (err == ERR_OK) err = name_parameter(x, "action", &c->list.action, f);
     if (err == ERR_OK && !pending) err = http_parameter(x, STR("status"), &status, f);
     if (err != ERR_OK) return err;
     c->list.limit = (uint32_t)l->limit + 1; /* one more tells whether there is a next page */

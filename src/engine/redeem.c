@@ -25,10 +25,16 @@ struct redemption {
 
 static struct redemption *of(struct errand *e) { return (struct redemption *)(void *)e; }
 
+static bool is_given(const struct json *body, struct str name)
+{
+    const struct json *v = json_get(body, name);
+    return v != NULL && v->type != JSON_NULL;
+}
+
 static enum ask_form form_of(const struct json *body)
 {
-    if (json_get(body, STR("tool")) != NULL) return ASK_TOOL;
-    return json_get(body, STR("user_id")) != NULL ? ASK_USER : ASK_AGENT;
+    if (is_given(body, STR("tool"))) return ASK_TOOL;
+    return is_given(body, STR("user_id")) ? ASK_USER : ASK_AGENT;
 }
 
 static void refuse(struct redemption *r, enum err err, const char *text)
@@ -85,8 +91,14 @@ static enum err read_retry(struct redemption *r, struct fault *f)
     json_put_canonical(&b, r->body);
     struct sha256 body = hasher_sha256(a->tools.hasher, buf_view(&b));
     struct str route = arena_printf(arena, "redeem %.*s", ID_TEXT, r->review_text);
-    return place_retry(a->tools.hasher, r->retry_header, a->caller.tenant, str_of(a->caller.key->id_text, ID_TEXT), route, body,
-                       &a->retry, f);
+    /* A token's own: with another credential the same body may mean another request, or one that it may not ask. */
+    struct str credential = str_of(a->caller.key->id_text, ID_TEXT);
+    char token[ID_TEXT];
+    if (a->caller.token != NULL) {
+        id_write("tok_", a->caller.token->id, token);
+        credential = str_of(token, ID_TEXT);
+    }
+    return place_retry(a->tools.hasher, r->retry_header, a->caller.tenant, credential, route, body, &a->retry, f);
 }
 
 /* [{"approvals":1,"by":["finance"]}, …]: what whoever approved has met, all of it. */
@@ -177,7 +189,7 @@ static enum err admit(struct redemption *r, struct worker *w, struct http_exchan
     uint32_t needed = r->form == ASK_USER ? ROLE_APP : ROLE_AGENT;
     bool may = a->caller.token != NULL ? r->form != ASK_USER : (a->caller.key->roles & needed) != 0;
     if (!may) return fault_set(f, ERR_MISSING_ROLE, "", "this needs a key with the role %s", role_name((enum role)needed));
-    return api_settle_tenant(&a->caller, json_text(r->body, r->form == ASK_TOOL ? STR("tenantId") : STR("tenant_id")), f);
+    return ask_settle_tenant(r->form, &a->caller, json_text(r->body, r->form == ASK_TOOL ? STR("tenantId") : STR("tenant_id")), f);
 }
 
 void queue_redeem_handle(void *context, struct http_exchange *x)

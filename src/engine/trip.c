@@ -21,6 +21,13 @@ static enum err read_body(const struct http_exchange *x, struct json **ret, stru
     return api_body(x, ret, f);
 }
 
+enum err trip_tenant(const struct json *body, struct str *ret, struct fault *f)
+{
+    static const struct member_spelling spelling = {"tenantId", "tenant_id"};
+    enum err err = member_spelling(body, &spelling, 1, f);
+    return err == ERR_OK ? member_text(body, "tenant_id", LIMIT_ID_CHARACTERS, ret, f) : err;
+}
+
 struct trip *trip_begin(struct worker *w, struct http_exchange *x, size_t size, uint32_t sees_all, struct json **ret_body)
 {
     struct trip *t = trip_begin_bare(w, x, size);
@@ -30,7 +37,7 @@ struct trip *trip_begin(struct worker *w, struct http_exchange *x, size_t size, 
     *ret_body = NULL;
     enum err err = api_admit(&w->api, x, x->route->roles, world_now_ms(), &t->caller, &f);
     if (err == ERR_OK) err = read_body(x, ret_body, &f);
-    if (err == ERR_OK) err = member_text(*ret_body, "tenant_id", LIMIT_ID_CHARACTERS, &tenant, &f);
+    if (err == ERR_OK) err = trip_tenant(*ret_body, &tenant, &f);
     if (err == ERR_OK) err = api_settle_tenant(&t->caller, tenant, &f);
     if (err != ERR_OK) {
         trip_refuse(t, &f);

@@ -17,6 +17,9 @@ struct trip {
  * roles `sees_all` may look at all of its tenant. NULL: refused already. */
 struct trip *trip_begin(struct worker *w, struct http_exchange *x, size_t size, uint32_t sees_all, struct json **ret_body);
 
+/* The body's tenant_id; absent where there is none, or no body. */
+enum err trip_tenant(const struct json *body, struct str *ret, struct fault *f);
+
 /* An errand with nothing settled yet; NULL: it was refused for want of memory. */
 void *trip_begin_bare(struct worker *w, struct http_exchange *x, size_t size);
 

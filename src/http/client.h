@@ -17,7 +17,7 @@ struct http_client; /* one peer, one kept-alive connection; one thread */
 struct http_call {
     const char *method; /* "GET" */
     struct str target;  /* path and query, already encoded */
-    struct http_header headers[12];
+    struct http_header headers[24];
     size_t header_count;
     struct str content_type; /* absent: none */
     struct str body;

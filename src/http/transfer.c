@@ -11,10 +11,12 @@
 
 enum { READ_AT_LEAST = 4096 };
 
+/* Bytes from `least` on; where that is a blank, a tab is one, too. */
 static bool is_plain(struct str s, char least)
 {
     for (size_t i = 0; i < s.size; i++) {
         char c = s.bytes[i];
+        if (c == '\t' && least == ' ') continue;
         if ((unsigned char)c < (unsigned char)least || c == 0x7f) return false;
     }
     return true;

@@ -137,6 +137,7 @@ static void forward_handle(void *context, struct http_exchange *x)
 /* Whatever is below the engine's roots; it knows its paths and methods, and answers 404 and 405. */
 static const struct http_route engine_routes[] = {
     FORWARD_ALL("/api/v1/authorize"),
+    FORWARD(HTTP_POST, "/v1/tokens/introspect", HTTP_BODY_FORM_OR_JSON),
     FORWARD_ALL("/v1/{a}"),
     FORWARD_ALL("/v1/{a}/{b}"),
     FORWARD_ALL("/v1/{a}/{b}/{c}"),

@@ -205,8 +205,9 @@ struct policy_outcome {
     uint64_t policy_version;     /* 0: none */
     struct str safe_tool;        /* compute */
     const struct json *safe_args;/* compute; in the arena or the set */
-    struct policy_review review; /* human_review; of an allow or compute: the `approved` votes that made it
-                                  * one, which a review for its limit has to cover again */
+    struct policy_review review; /* human_review: what all such votes ask, approved ones among them; of
+                                  * an allow or compute: the `approved` votes that made it one, which a
+                                  * review for its limit has to cover again */
     const struct policy_limit *limits; /* allow and compute: to be counted, all or none */
     size_t limit_count;
     bool confidence_used;        /* a gate looked at it */

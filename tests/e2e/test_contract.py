@@ -326,6 +326,40 @@ def test_the_bodys_trace_id_wins_over_traceparent(stack):
     assert reply.json["traceId"] == "mine.too"
 
 
+@pytest.mark.parametrize("members, field", [
+    ({"trace_id": "mine"}, "/confidence"), ({"context": {"trace_id": "mine"}}, "/confidence"),
+    ({"trace_id": "mine", "actor": 5, "confidence": None}, "/actor"), ({"trace_id": "mine", "action": "", "confidence": None}, "/action"),
+])
+def test_an_error_has_the_requests_trace_id(stack, members, field):
+    assert refused(post(stack, AGENT, valid(AGENT, **{"confidence": 2, **members})), 400, "out_of_range" if field != "/actor" else "wrong_type",
+                   field)["trace_id"] == "mine"
+
+
+def test_an_error_has_the_traceparents_trace_id_and_none_that_nobody_gave(stack):
+    headers = {"traceparent": f"00-{TRACE}-00f067aa0ba902b7-01"}
+    assert refused(post(stack, AGENT, valid(AGENT, confidence=2), headers=headers), 400, "out_of_range")["trace_id"] == TRACE
+    assert "trace_id" not in refused(post(stack, AGENT, valid(AGENT, confidence=2)), 400, "out_of_range")
+    assert "trace_id" not in refused(post(stack, AGENT, valid(AGENT, trace_id="a b")), 400, "bad_value", "/trace_id")
+
+
+def test_what_is_wrong_inside_context_is_named_there(stack):
+    refused(post(stack, AGENT, valid(AGENT, trace_id="", context={"trace_id": "a b"})), 400, "bad_value", "/context/trace_id")
+    narrow = stack.key("narrow", ["agent"], users=["carol"])
+    for members in ({"context": {"acting_for": "eve"}}, {"acting_for": "", "context": {"acting_for": "eve"}}):
+        refused(post(stack, AGENT, valid(AGENT, **members), key=narrow), 403, "wrong_user", "/context/acting_for")
+    refused(post(stack, AGENT, valid(AGENT, acting_for="eve"), key=narrow), 403, "wrong_user", "/acting_for")
+
+
+def test_a_wrong_tenant_is_named_as_the_route_spells_it(stack):
+    everywhere = stack.key("everywhere", ["agent"], tenant="*")
+    for route, name in ((AGENT, "tenant_id"), (TOOL, "tenantId")):
+        refused(post(stack, route, valid(route, **{name: "another"})), 403, "wrong_tenant", f"/{name}")
+        for path in (route, "/v1/queue/rev_0123456789ABCDEFGHJKMNPQRS/redeem"):
+            refused(post(stack, path, VALID[route], key=everywhere), 400, "tenant_required", f"/{name}")
+            refused(post(stack, f"{path}?tenant_id=default", valid(route, **{name: "another"}), key=everywhere), 400,
+                    "conflicting_member", f"/{name}")
+
+
 # ---- credentials ----
 
 

@@ -6,6 +6,7 @@ import pytest
 
 import harness
 from test_contract import refused
+from wire import Wire
 
 AGENT, USER = "/v1/agent/authorize", "/v1/authorize"
 
@@ -222,3 +223,23 @@ def test_each_program_forwards_the_others_paths(tenant, stack):
     with stack.at_engine(tenant.auditor) as wire:
         assert wire.get("/api/v1/audit").status == 200
         refused(wire.get("/api/v1/keys"), 403, "missing_role")
+
+
+def test_what_is_forwarded_is_answered_as_if_it_were_not(tenant, stack):
+    tenant.policy('rules:\n  - {id: r, agents: ["*"], actions: ["get_*"], decision: allow}\n')
+    programs = (stack.engine.address, stack.platform.address)
+    for path in ("/api/v1/policies/base", "/v1/actors?limit=5"):
+        sizes = set()
+        for address in programs:
+            with Wire(address, tenant.admin) as wire:
+                head = wire.request("HEAD", path)
+                sizes.add(int(head.header("content-length")))
+                sizes.add(len(wire.get(path).body))
+                assert head.status == 200 and head.body == b"" and wire.get(f"http://writ.test{path}").status == 200
+                twice = wire.encode("GET", path).replace(b"\r\n\r\n", b"\r\nAuthorization: Bearer x\r\n\r\n")
+                refused(wire.raw(twice), 401, "unauthenticated")
+        assert len(sizes) == 1, f"{path}: {sizes}"
+    for address in programs:
+        with Wire(address, tenant.agent) as wire:
+            for headers in ({"Content-Type": "application/json;\tcharset=utf-8"}, {"X-Request-ID": "a\tb"}):
+                assert wire.post(AGENT, {"action": "get_x"}, headers=headers).status == 200

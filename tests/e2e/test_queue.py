@@ -207,6 +207,32 @@ def test_the_tool_route_and_people_redeem_in_their_own_form(queue):
     assert spent["decision"] == "allow"
 
 
+def test_null_is_absent_in_a_redemption_too(queue):
+    """Clients that send every member they know, null where they have none, get the form that they asked in."""
+    asked = {"action": "refund", "tool": None, "user_id": None, "args": None}
+    review = queue.ask(**asked)["review_id"]
+    queue.approve(review)
+    spent = queue.redeem(review, asked)
+    assert spent.status == 200 and spent.json["allowed"] is True, spent
+
+
+def test_a_member_in_the_other_casing_resolves_nothing(queue):
+    review = queue.ask("refund")["review_id"]
+    for body in ({"resolvedBy": "zoe"}, {"resolved_by": "zoe", "tenantId": "other"}):
+        for reply in (queue.approve(review, **body), queue.deny(review, **body)):
+            assert refused(reply, 400, "wrong_case")["field"] == f"/{[*body][-1]}"
+    refused(queue.call("POST", f"/v1/queue/{review}/cancel", queue.tenant.agent, {"tenantId": "other"}), 400, "wrong_case")
+    refused(queue.call("POST", "/v1/actors/bot/suspend", queue.tenant.admin, {"tenantId": "other"}), 400, "wrong_case")
+    assert queue.get(review).json["status"] == "pending"
+
+
+def test_an_empty_filter_is_none(queue):
+    review = queue.ask("refund")["review_id"]
+    for query in ("?actor=", "?action=", "?actor=&action="):
+        assert [item["id"] for item in queue.pending(query)["items"]] == [review], query
+    assert queue.call("GET", "/v1/queue?status=&actor=&action=", queue.rita).json["count"] == 1
+
+
 def test_a_policy_that_became_stricter_wins_over_an_approval(queue):
     asked = {"action": "refund", "args": {"n": 2}}
     review = queue.ask(**asked)["review_id"]
@@ -215,6 +241,27 @@ def test_a_policy_that_became_stricter_wins_over_an_approval(queue):
     denied = queue.redeem(review, asked).json
     assert (denied["decision"], denied["rule"]) == ("deny", "deny:stop")
     assert queue.get(review).json["status"] == "approved", "a denial spends nothing"
+
+
+def test_what_a_redemption_asks_of_people_covers_what_was_approved(queue):
+    """Else each approval would lack what the other has, and no number of them would ever do."""
+    rules = """rules:
+  - {id: pays, agents: ["*"], actions: [wire], decision: allow, confidence: {allow_at: 0.9, review_at: 0.5}}
+  - {id: first, actions: [wire], decision: human_review, review: {by: [finance]}}
+"""
+    queue.tenant.policy(rules, name="wires")
+    asked = {"action": "wire", "args": {"n": 1}, "confidence": 1}
+    first = queue.ask(**asked)
+    assert queue.approve(first["review_id"], resolved_by="carol").json["status"] == "approved"
+
+    queue.tenant.policy(rules + "  - {id: second, actions: [wire], decision: human_review, review: {by: [legal]}}\n", name="wires")
+    unsure = {**asked, "confidence": 0.7}
+    second = queue.redeem(first["review_id"], unsure).json
+    assert second["decision"] == "human_review" and second["review_id"] != first["review_id"], second
+    assert queue.approve(second["review_id"], resolved_by="lena").json["status"] == "pending", "finance is asked again"
+    assert queue.approve(second["review_id"], queue.carol).json["status"] == "approved"
+    assert queue.redeem(first["review_id"], asked).json["decision"] == "human_review", "that one was approved by finance only"
+    assert queue.redeem(second["review_id"], unsure).json["allowed"] is True
 
 
 def test_the_same_request_gets_the_same_review_while_it_is_pending(queue):

@@ -247,6 +247,26 @@ def test_a_token_follows_its_own_review_and_no_others(tokens):
     assert reply.status == 200 and reply.json["status"] == "pending"
 
 
+def test_a_redemption_is_repeated_to_the_token_that_made_it_alone(tokens):
+    asked, again = {"action": "refund", "args": {"n": 1}}, {"Idempotency-Key": "again"}
+    first = tokens.mint("refund", actor="pay_bot", acting_for="dan")["token"]
+    others = [tokens.mint("get_*", actor="pay_bot", acting_for="dan")["token"], tokens.mint("refund", actor="pay_bot")["token"],
+              tokens.key]
+    review = tokens.decided(first, **asked)["review_id"]
+    reviewer = tokens.tenant.key("rita", ["reviewer"])
+    assert tokens.call("POST", f"/v1/queue/{review}/approve", reviewer).status == 200
+
+    def redeemed(credential, **more):
+        return tokens.call("POST", f"/v1/queue/{review}/redeem", credential, {**asked, **more}, again).json
+
+    spent = redeemed(first)
+    assert spent["allowed"] is True
+    assert redeemed(first) == {**spent, "replayed": True}
+    for other in others:
+        answer = redeemed(other, **({"actor": "pay_bot"} if other == tokens.key else {}))
+        assert answer["decision"] == "deny" and answer["rule"] == "review:redeemed", answer
+
+
 def test_uses_are_counted_exactly(tokens):
     minted = tokens.mint("get_*", max_uses=100)
     crossed = tokens.stack.metrics(tokens.stack.engine)["writ_engine_calls_crossed_total"]
@@ -422,6 +442,10 @@ def test_introspection_tells_what_a_token_is_good_for(tokens):
     form = tokens.call("POST", INTROSPECT, tokens.key, f"token={minted['token']}&token_type_hint=access_token",
                        {"Content-Type": "application/x-www-form-urlencoded; charset=utf-8"})
     assert form.status == 200 and form.json == {**right, "uses_left": 4}
+    with tokens.stack.at_platform(tokens.key) as wire:  # which passes it on
+        form = wire.post(INTROSPECT, f"token={minted['token']}", headers={"Content-Type": "application/x-www-form-urlencoded"})
+        assert form.status == 200 and form.json == {**right, "uses_left": 4}
+        refused(wire.get(INTROSPECT), 405, "method_not_allowed")
     assert inactive(tokens.introspect(minted["token"], tokens.stack.keys["agent"]))  # another tenant
 
 
@@ -429,6 +453,7 @@ def test_introspection_wants_a_token(tokens):
     form = {"Content-Type": "application/x-www-form-urlencoded"}
     refused(tokens.call("POST", INTROSPECT, tokens.key, {}), 400, "missing_member", "/token")
     refused(tokens.call("POST", INTROSPECT, tokens.key, {"token": 5}), 400, "wrong_type", "/token")
+    refused(tokens.call("POST", INTROSPECT, tokens.key, {"token": "x", "tenantId": "y"}), 400, "wrong_case", "/tenantId")
     refused(tokens.call("POST", INTROSPECT, tokens.key, "hint=x", form), 400, "missing_member", "/token")
     refused(tokens.call("POST", INTROSPECT, tokens.key, "token=a&token=b", form), 400, "bad_parameter")
     refused(tokens.call("POST", INTROSPECT, tokens.key, "token=%zz", form), 400, "bad_parameter")

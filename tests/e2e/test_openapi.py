@@ -1,0 +1,109 @@
+"""schemas/openapi.engine.yaml: what the engine answers is what the document says."""
+
+import pathlib
+
+import pytest
+
+AGENT, TOOL, USER = "/v1/agent/authorize", "/api/v1/authorize", "/v1/authorize"
+POLICY = """
+rules:
+  - {id: reads, agents: ["*"], users: ["*"], actions: ["get_*"], decision: allow}
+  - {id: pay, agents: ["*"], actions: [pay], decision: allow, confidence: {allow_at: 0.9, review_at: 0.5}}
+  - {id: refunds, actions: [refund], decision: human_review}
+  - {id: write, agents: ["*"], actions: [write], decision: compute, compute: {tool: get_file, args: {path: /sandbox}}}
+"""
+SHADOW = "mode: shadow\nrules:\n  - {id: none, actions: [get_shadow], decision: deny}\n"
+
+
+class Document:
+    """The answers of one document's operations, by method and path."""
+
+    def __init__(self, path):
+        yaml = pytest.importorskip("yaml", reason="SKIP: python3-yaml is not installed")
+        self.jsonschema = pytest.importorskip("jsonschema", reason="SKIP: python3-jsonschema is not installed")
+        self.whole = yaml.safe_load(path.read_text())
+        self.checked = set()
+
+    def found(self, node):
+        while "$ref" in node:
+            name = node["$ref"]
+            node = self.whole
+            for part in name.removeprefix("#/").split("/"):
+                node = node[part]
+        return node
+
+    def check(self, method, path, reply):
+        """`path` as in the document. The reply's status, headers and body are there, and as they are told."""
+        answers = self.whole["paths"][path][method.lower()]["responses"]
+        assert str(reply.status) in answers, f"{method} {path}: {reply}"
+        answer = self.found(answers[str(reply.status)])
+        for header in answer.get("headers", {}):
+            assert reply.header(header), f"{method} {path}: {header} is missing in {reply.headers}"
+        schema = answer["content"]["application/json"]["schema"]
+        validator = self.jsonschema.Draft202012Validator(schema, resolver=self.jsonschema.RefResolver("", self.whole))
+        wrong = [error.message for error in validator.iter_errors(reply.json)]
+        assert not wrong, f"{method} {path}: {reply}: {wrong}"
+        self.checked.add((path, reply.status))
+        return reply.json
+
+
+@pytest.fixture
+def call(tenant):
+    document = Document(pathlib.Path(__file__).resolve().parents[2] / "schemas" / "openapi.engine.yaml")
+    tenant.policy(POLICY)
+    tenant.policy(SHADOW, name="shadow")
+
+    def call(method, path, key=tenant.agent, body=None, query="", headers=None, **names):
+        target = path
+        for name, value in names.items():
+            target = target.replace("{%s}" % name, value)
+        with tenant.stack.at_engine(key) as wire:
+            return document.check(method, path, wire.request(method, target + query, body, headers))
+
+    return call
+
+
+def test_decisions_and_redemptions_are_as_told(tenant, call):
+    rita = tenant.key("rita", ["reviewer"], reviewers=["*"])
+    for action in ("get_x", "get_shadow", "pay", "write", "none"):
+        for confidence in (None, 0.1, 0.6, 1):
+            call("POST", AGENT, body={"action": action, "confidence": confidence, "args": {}})
+            call("POST", TOOL, body={"tool": action, "context": {"confidence": confidence}, "resource": "a:b"})
+            call("POST", TOOL, tenant.auditor, {"tool": action, "confidence": confidence}, "?explain=true")
+        call("POST", USER, body={"user_id": "dora", "action": action})
+        call("POST", AGENT, tenant.auditor, {"action": action}, "?dry_run=true")
+    for route, body in ((AGENT, {"action": "refund", "args": {"n": 1}}), (TOOL, {"tool": "refund", "args": {"n": 2}}),
+                        (USER, {"user_id": "dora", "action": "refund"})):
+        asked = call("POST", route, body=body)
+        review = asked.get("review_id") or asked["reviewId"]
+        call("GET", "/v1/queue/{id}", id=review)
+        call("POST", "/v1/queue/{id}/redeem", body=body, id=review)
+        call("POST", "/v1/queue/{id}/approve", rita, {"note": "fine", "resolved_by": None}, id=review)
+        for key in ("a", "a", "b"):
+            call("POST", "/v1/queue/{id}/redeem", body=body, headers={"Idempotency-Key": key}, id=review)
+        call("POST", "/v1/queue/{id}/redeem", body={**body, "x": 1}, headers={"Idempotency-Key": "a"}, id=review)
+        call("POST", "/v1/queue/{id}/deny", rita, id=review)
+        call("POST", "/v1/queue/{id}/cancel", id=review)
+    call("GET", "/v1/queue", rita)
+    call("GET", "/v1/queue/pending", rita)
+
+
+def test_what_is_stopped_and_refused_is_as_told(tenant, call):
+    token = call("POST", "/v1/tokens/mint", body={"scope": "get_*", "actor": "bot", "max_uses": 1, "audience": None})
+    for _ in range(2):
+        call("POST", AGENT, token["token"], {"action": "get_x"})
+        call("POST", "/v1/tokens/introspect", body={"token": token["token"]})
+    call("GET", "/v1/tokens")
+    call("POST", "/v1/actors/{actor}/suspend", tenant.admin, {"reason": None}, actor="bot")
+    call("GET", "/v1/actors", tenant.admin)
+    call("POST", AGENT, body={"action": "get_x", "actor": "bot"})
+    call("POST", AGENT, token["token"], {"action": "get_x"})
+    call("POST", "/v1/tokens/mint", body={"scope": "get_*", "actor": "bot"})
+    for _ in range(2):
+        call("POST", "/v1/actors/{actor}/resume", tenant.admin, actor="bot")
+        call("DELETE", "/v1/tokens/{tokenID}", tokenID=token["token_id"])
+    call("POST", AGENT, tenant.auditor, {"action": "get_x"})
+    call("POST", AGENT, body={"action": "get_x", "confidence": 2, "trace_id": "t"})
+    call("GET", "/v1/queue/{id}", id="nobodys")
+    for path in ("/healthz", "/livez", "/readyz", "/api/config-check", "/.well-known/jwks.json"):
+        call("GET", path, None)
