@@ -14,6 +14,7 @@
 
 enum {
     UNDER_WAY_MAX = 256,
+    READS_MAX = 192, /* of them: who waits for a review must not keep out who resolves it */
     FORWARD_TIMEOUT_MS = 75000, /* longer than the longest wait (60 s) */
     ADDRESS_BYTES_MAX = 512,
 };
@@ -24,7 +25,7 @@ struct forward {
     struct http_server *const *server;
     struct buf address;   /* with a numeric host: names are looked up once, at boot, because that blocks */
     struct list under_way;
-    size_t count;
+    size_t count, reads;
 };
 
 struct passage { /* one request on its way */
@@ -32,6 +33,7 @@ struct passage { /* one request on its way */
     struct forward *forward;
     struct http_token token;
     struct http_outgoing *outgoing;
+    bool reads; /* GET or HEAD */
 };
 
 struct forward *forward_create(struct api *a, struct loop *l, struct http_server *const *server, const char *address)
@@ -56,6 +58,7 @@ static void passage_end(struct passage *p)
 {
     link_remove(&p->link);
     p->forward->count--;
+    p->forward->reads -= p->reads;
     free(p);
 }
 
@@ -130,9 +133,11 @@ void forward_exchange(struct forward *f, struct http_exchange *x)
         api_refuse(f->api, x, &fault, (struct str){0});
         return;
     }
-    struct passage *p = f->count < UNDER_WAY_MAX ? calloc(1, sizeof *p) : NULL;
+    bool reads = x->method == HTTP_GET || x->method == HTTP_HEAD;
+    bool has_room = f->count < UNDER_WAY_MAX && (!reads || f->reads < READS_MAX);
+    struct passage *p = has_room ? calloc(1, sizeof *p) : NULL;
     if (p == NULL) {
-        fault_set(&fault, ERR_OVERLOADED, "", "%d forwarded requests are under way already", UNDER_WAY_MAX);
+        fault_set(&fault, ERR_OVERLOADED, "", "%d forwarded requests are under way already", reads ? READS_MAX : UNDER_WAY_MAX);
         api_refuse(f->api, x, &fault, (struct str){0});
         return;
     }
@@ -142,11 +147,13 @@ void forward_exchange(struct forward *f, struct http_exchange *x)
     check(x->method < HTTP_OTHER); /* it has a route */
     struct http_call call = {.method = methods[x->method], .target = origin_form(x), .body = x->body,
                              .content_type = http_header_get(x, STR("content-type")),
-                             .timeout_ms = FORWARD_TIMEOUT_MS, .reply_max = 16 << 20};
+                             .timeout_ms = FORWARD_TIMEOUT_MS, .reply_max = LIMIT_REPLY_BYTES};
     copy_headers(x, &call);
     p->forward = f;
     list_append(&f->under_way, &p->link);
     f->count++;
+    p->reads = reads;
+    f->reads += reads;
     p->token = http_defer(x);
     p->outgoing = http_call_start(f->loop, buf_view(&f->address), &call, passage_done, p);
 }

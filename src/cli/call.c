@@ -8,10 +8,11 @@
 #include "access/key.h"
 #include "access/token.h"
 #include "base/check.h"
+#include "base/limits.h"
 #include "cli/cli.h"
 #include "http/client.h"
 
-enum { CALL_MS = 30000, REPLY_MAX = 16 << 20, CREDENTIAL_MAX = TOKEN_TEXT_MAX + 2, TARGET_MAX = 4096 };
+enum { CALL_MS = 30000, REPLY_MAX = LIMIT_REPLY_BYTES, CREDENTIAL_MAX = TOKEN_TEXT_MAX + 2, TARGET_MAX = 4096 };
 
 static const char *const program[] = {[SIDE_ENGINE] = "writ-engine", [SIDE_PLATFORM] = "writ-platform"};
 

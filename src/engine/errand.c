@@ -421,6 +421,7 @@ void errands_drain(struct worker *w)
     list_each (&w->waiting, k, following) {
         struct errand *e = link_owner(k, struct errand, link);
         if (e->wait->abandoned) continue;
+        http_when_gone(w->server, e->token, NULL, NULL);
         struct api_deferred d = deferred(e);
         api_refuse_deferred(&w->api, &d, &f, (struct str){0});
         abandon(e->wait);

@@ -15,6 +15,11 @@ static const enum ask_form agent_form = ASK_AGENT, tool_form = ASK_TOOL, user_fo
 #define OPEN(path, function) {.method = HTTP_GET, .pattern = path, .handle = function, .parameters = ""}
 #define FORWARD(verb, path, kind, most)                                                           \
     {.method = verb, .pattern = path, .body = kind, .body_max = most, .handle = route_forward}
+/* Who may use it is the platform's to say, but a body of megabytes is not read for anybody to find that out. */
+#define FORWARD_LARGE(verb, path, kind, most, role_bits)                                          \
+    {.method = verb, .pattern = path, .body = kind, .body_max = most, .handle = route_forward, .extra = &role_bits}
+
+static const uint32_t policy_roles = ROLE_POLICY_ADMIN | ROLE_ADMIN, ingest_roles = ROLE_INGEST;
 
 const struct http_route engine_routes[] = {
     DECIDES("/api/v1/authorize", tool_form, ROLE_AGENT | ROLE_TOKEN),
@@ -62,7 +67,7 @@ const struct http_route engine_routes[] = {
 
     FORWARD(HTTP_GET, "/api/v1/policies", HTTP_BODY_NONE, 0),
     FORWARD(HTTP_GET, "/api/v1/policies/{name}", HTTP_BODY_NONE, 0),
-    FORWARD(HTTP_PUT, "/api/v1/policies/{name}", HTTP_BODY_JSON, LIMIT_POLICY_BODY_BYTES),
+    FORWARD_LARGE(HTTP_PUT, "/api/v1/policies/{name}", HTTP_BODY_JSON, LIMIT_POLICY_BODY_BYTES, policy_roles),
     FORWARD(HTTP_DELETE, "/api/v1/policies/{name}", HTTP_BODY_NONE, 0),
     FORWARD(HTTP_GET, "/api/v1/policies/{name}/versions", HTTP_BODY_NONE, 0),
     FORWARD(HTTP_GET, "/api/v1/policies/{name}/versions/{n}", HTTP_BODY_NONE, 0),
@@ -71,7 +76,7 @@ const struct http_route engine_routes[] = {
     FORWARD(HTTP_GET, "/api/v1/audit", HTTP_BODY_NONE, 0),
     FORWARD(HTTP_GET, "/api/v1/audit/trace/{id}", HTTP_BODY_NONE, 0),
     FORWARD(HTTP_GET, "/api/v1/audit/positions", HTTP_BODY_NONE, 0),
-    FORWARD(HTTP_POST, "/api/v1/audit/ingest", HTTP_BODY_NDJSON, LIMIT_INGEST_BODY_BYTES),
+    FORWARD_LARGE(HTTP_POST, "/api/v1/audit/ingest", HTTP_BODY_NDJSON, LIMIT_INGEST_BODY_BYTES, ingest_roles),
     FORWARD(HTTP_GET, "/api/v1/keys", HTTP_BODY_NONE, 0),
     FORWARD(HTTP_POST, "/api/v1/keys", HTTP_BODY_JSON, 0),
     FORWARD(HTTP_DELETE, "/api/v1/keys/{id}", HTTP_BODY_NONE, 0),
@@ -91,16 +96,27 @@ void route_forward(void *context, struct http_exchange *x)
     api_refuse(&w->api, x, &f, (struct str){0});
 }
 
+static void refuse_starting(struct worker *w, struct http_exchange *x)
+{
+    struct fault f;
+    fault_set(&f, ERR_STARTING, "", "no policies and keys have come from the platform yet");
+    api_refuse(&w->api, x, &f, (struct str){0});
+}
+
 /* A request whose body is still on its way: no need to read it for who may not ask. */
 void route_admit(void *context, struct http_exchange *x)
 {
     struct worker *w = context;
     struct caller caller;
     struct fault f;
-    if (x->route->roles == 0) return;
-    if (bundle_facts(w->bundle)->revision == 0) return; /* no key is known yet: route_handle() says so */
-    uint32_t any = ~0u;
-    if (api_admit(&w->api, x, any, world_now_ms(), &caller, &f) != ERR_OK) api_refuse(&w->api, x, &f, (struct str){0});
+    bool is_large_forward = x->route->handle == route_forward && x->route->extra != NULL;
+    if (x->route->roles == 0 && !is_large_forward) return;
+    if (bundle_facts(w->bundle)->revision == 0) {
+        if (is_large_forward) refuse_starting(w, x);
+        return; /* no key is known yet: route_handle() says so */
+    }
+    uint32_t roles = is_large_forward ? *(const uint32_t *)x->route->extra : ~0u;
+    if (api_admit(&w->api, x, roles, world_now_ms(), &caller, &f) != ERR_OK) api_refuse(&w->api, x, &f, (struct str){0});
 }
 
 void route_handle(void *context, struct http_exchange *x)
@@ -108,8 +124,7 @@ void route_handle(void *context, struct http_exchange *x)
     struct worker *w = context;
     struct fault f;
     if (x->route->roles != 0 && bundle_facts(w->bundle)->revision == 0) {
-        fault_set(&f, ERR_STARTING, "", "no policies and keys have come from the platform yet");
-        api_refuse(&w->api, x, &f, (struct str){0});
+        refuse_starting(w, x);
         return;
     }
     if (x->route->roles != 0 && atomic_load_explicit(&w->engine->phase, memory_order_relaxed) == PHASE_LOST) {

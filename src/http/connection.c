@@ -336,8 +336,8 @@ static void advance(struct http_connection *c)
 static void watch(struct http_connection *c)
 {
     int events = 0;
-    /* Behind a request that is not answered yet, one more buffer may fill. */
-    bool room = input_size(c) < POOL_BYTES || c->stage == STAGE_BODY;
+    /* Behind a request that is not answered yet, or may not be begun, one more buffer may fill. */
+    bool room = input_size(c) < POOL_BYTES || (c->stage == STAGE_BODY && !c->blocked);
     if (!c->ended && !c->paused && c->stage != STAGE_CLOSING && room) events |= LOOP_READ;
     if (c->write_blocked) events |= LOOP_WRITE;
     loop_fd_change(c->server->loop, &c->watch, events);

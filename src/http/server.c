@@ -363,16 +363,24 @@ struct http_token http_defer(struct http_exchange *x)
     return (struct http_token){.place = c->place, .generation = c->generation};
 }
 
-bool http_token_alive(const struct http_server *s, struct http_token token)
+/* The connection that waits for the answer, broken or not; NULL: none does any more. */
+static struct http_connection *connection_of(const struct http_server *s, struct http_token token)
 {
-    if (token.place >= s->slots_used) return false;
-    const struct http_connection *c = s->slots[token.place];
-    return c->generation == token.generation && c->stage == STAGE_DEFERRED && !c->broken;
+    if (token.place >= s->slots_used) return NULL;
+    struct http_connection *c = s->slots[token.place];
+    return c->generation == token.generation && c->stage == STAGE_DEFERRED ? c : NULL;
 }
 
+bool http_token_alive(const struct http_server *s, struct http_token token)
+{
+    const struct http_connection *c = connection_of(s, token);
+    return c != NULL && !c->broken;
+}
+
+/* One that is broken is freed in its next turn: until then who asked is to be told, and may take it back. */
 bool http_when_gone(struct http_server *s, struct http_token token, void (*gone)(void *context), void *context)
 {
-    if (!http_token_alive(s, token)) return false;
+    if (connection_of(s, token) == NULL) return false;
     s->slots[token.place]->on_gone = gone;
     s->slots[token.place]->on_gone_context = context;
     return true;

@@ -278,6 +278,7 @@ void audit_query_handle(void *context, struct http_exchange *x)
 {
     struct platform *p = context;
     struct job *j = job_create(p, x, audit_work);
+    j->is_slow = true;
     struct audit_detail *d = job_detail(j, struct audit_detail);
     if (platform_failed(p, x, read_query(j, x, d), &j->fault))
         job_destroy(j);
@@ -289,6 +290,7 @@ void audit_trace_handle(void *context, struct http_exchange *x)
 {
     struct platform *p = context;
     struct job *j = job_create(p, x, audit_work);
+    j->is_slow = true;
     struct audit_detail *d = job_detail(j, struct audit_detail);
     enum err err = settle_tenant(p, NULL, &j->fault);
     d->is_trace = true;

@@ -13,6 +13,7 @@
 enum {
     WRITER_JOBS_MAX = 256,
     READER_JOBS_MAX = 1024,
+    SLOW_JOBS_MAX = 512, /* of them */
     QUEUE_BYTES_MAX = 64 << 20, /* bodies that wait: eight of the largest */
     WATCH_MS = 200,             /* how often the writer looks for changes by others */
     READERS_MAX = 64,
@@ -21,7 +22,8 @@ enum {
 };
 
 /* First come, first served, but what carries no body (a change of a policy, a key) goes before
- * batches: a revocation does not wait for megabytes of events. */
+ * batches: a revocation does not wait for megabytes of events. So does a bundle before queries, and
+ * of several readers one takes no query: engines learn of a revoked key while others search. */
 struct lane {
     struct job *first, **last;
 };
@@ -30,7 +32,8 @@ struct queue {
     pthread_mutex_t lock;
     pthread_cond_t filled;
     struct lane urgent, bulk;
-    size_t count, count_max, bytes;
+    size_t count, count_max, bytes, slow_count;
+    size_t bulk_running, bulk_running_max;
     bool stopping;
 };
 
@@ -57,7 +60,7 @@ struct work {
 
 /* ---- queues: any thread ---- */
 
-static void queue_init(struct queue *q, size_t count_max)
+static void queue_init(struct queue *q, size_t count_max, size_t bulk_running_max)
 {
     pthread_condattr_t monotonic;
     pthread_mutex_init(&q->lock, NULL);
@@ -68,6 +71,7 @@ static void queue_init(struct queue *q, size_t count_max)
     q->urgent.last = &q->urgent.first;
     q->bulk.last = &q->bulk.first;
     q->count_max = count_max;
+    q->bulk_running_max = bulk_running_max;
 }
 
 static void queue_fini(struct queue *q)
@@ -76,10 +80,13 @@ static void queue_fini(struct queue *q)
     pthread_mutex_destroy(&q->lock);
 }
 
-static bool queue_room(struct queue *q, size_t bytes)
+static bool queue_room(const struct queue *q, size_t bytes, bool is_slow)
 {
-    return q->count < q->count_max && (bytes == 0 || q->bytes + bytes <= QUEUE_BYTES_MAX);
+    return q->count < q->count_max && (bytes == 0 || q->bytes + bytes <= QUEUE_BYTES_MAX) &&
+           (!is_slow || q->slow_count < SLOW_JOBS_MAX);
 }
+
+static bool is_bulk(const struct job *j) { return j->body_size > 0 || j->is_slow; }
 
 static void lane_push(struct lane *l, struct job *j)
 {
@@ -100,11 +107,12 @@ static struct job *lane_pop(struct lane *l)
 static bool queue_push(struct queue *q, struct job *j)
 {
     pthread_mutex_lock(&q->lock);
-    bool taken = queue_room(q, j->body_size);
+    bool taken = queue_room(q, j->body_size, j->is_slow);
     if (taken) {
-        lane_push(j->body_size == 0 ? &q->urgent : &q->bulk, j);
+        lane_push(is_bulk(j) ? &q->bulk : &q->urgent, j);
         q->count++;
         q->bytes += j->body_size;
+        q->slow_count += j->is_slow;
         pthread_cond_signal(&q->filled);
     }
     pthread_mutex_unlock(&q->lock);
@@ -121,26 +129,46 @@ static struct timespec after_ms(uint64_t ms)
     return t;
 }
 
+static bool has_job(const struct queue *q)
+{
+    return q->urgent.first != NULL ||
+           (q->bulk.first != NULL && q->bulk_running < q->bulk_running_max);
+}
+
 /* The next job; NULL after `patience_ms` (0: none) without one, or at the end (*ret_end). */
 static struct job *queue_take(struct queue *q, uint64_t patience_ms, bool *ret_end)
 {
     struct timespec until = after_ms(patience_ms);
     pthread_mutex_lock(&q->lock);
-    while (q->count == 0 && !q->stopping) {
+    while (!has_job(q) && !q->stopping) {
         if (patience_ms == 0)
             pthread_cond_wait(&q->filled, &q->lock);
         else if (pthread_cond_timedwait(&q->filled, &q->lock, &until) != 0)
             break;
     }
     struct job *j = lane_pop(&q->urgent);
-    if (j == NULL) j = lane_pop(&q->bulk);
+    if (j == NULL && has_job(q)) {
+        j = lane_pop(&q->bulk);
+        q->bulk_running++;
+    }
     if (j != NULL) {
         q->count--;
         q->bytes -= j->body_size;
+        q->slow_count -= j->is_slow;
     }
     *ret_end = j == NULL && q->stopping;
     pthread_mutex_unlock(&q->lock);
     return j;
+}
+
+/* A job that was taken is done; before it is given back. */
+static void queue_done(struct queue *q, const struct job *j)
+{
+    if (!is_bulk(j)) return;
+    pthread_mutex_lock(&q->lock);
+    q->bulk_running--;
+    pthread_cond_signal(&q->filled); /* somebody may be there to take the next one */
+    pthread_mutex_unlock(&q->lock);
 }
 
 static void queue_stop(struct queue *q)
@@ -176,6 +204,7 @@ static void work_on(struct worker *w, struct job *j)
     j->sheet = w->sheet;
     j->work(j, w->store);
     if (j->err == ERR_OK && j->keys_changed) read_keys(j, w->store);
+    queue_done(w->queue, j);
 }
 
 /* Whether somebody else (the command line) changed policies or keys. */
@@ -317,8 +346,8 @@ enum err work_create(struct platform *p, const char *store_path, unsigned reader
     w->reader_count = readers;
     w->back_last = &w->back_first;
     pthread_mutex_init(&w->back_lock, NULL);
-    queue_init(&w->queues[QUEUE_WRITER], WRITER_JOBS_MAX);
-    queue_init(&w->queues[QUEUE_READER], READER_JOBS_MAX);
+    queue_init(&w->queues[QUEUE_WRITER], WRITER_JOBS_MAX, 1);
+    queue_init(&w->queues[QUEUE_READER], READER_JOBS_MAX, readers > 1 ? readers - 1 : 1);
     bell_start(p->loop, &w->bell, bell_heard);
     enum err err =
         worker_start(w, &w->writer, &w->queues[QUEUE_WRITER], store_path, "writer", writer_run, f);
@@ -360,13 +389,18 @@ void work_destroy(struct work *w)
     free(w);
 }
 
-bool work_has_room(const struct work *w, enum job_queue q, size_t bytes)
+static bool has_room(const struct work *w, enum job_queue q, size_t bytes, bool is_slow)
 {
     struct queue *queue = (struct queue *)(uintptr_t)&w->queues[q];
     pthread_mutex_lock(&queue->lock);
-    bool room = queue_room(queue, bytes);
+    bool room = queue_room(queue, bytes, is_slow);
     pthread_mutex_unlock(&queue->lock);
     return room;
+}
+
+bool work_has_room(const struct work *w, enum job_queue q, size_t bytes)
+{
+    return has_room(w, q, bytes, false);
 }
 
 size_t work_under_way(const struct work *w) { return w->under_way; }
@@ -423,7 +457,7 @@ void job_send(struct job *j, struct http_exchange *x, enum job_queue q)
     struct fault f;
     bool fits = !j->arena.overflow;
     /* Only this thread fills the queues, so that room seen is room kept. */
-    if (fits && work_has_room(j->platform->work, q, j->body_size)) {
+    if (fits && has_room(j->platform->work, q, j->body_size, j->is_slow)) {
         j->token = http_defer(x);
         j->has_token = true;
         check(job_queue(j, q));

@@ -38,6 +38,7 @@ struct job {
     void *detail; /* the resource's own, in the arena */
     struct arena arena;
     enum job_queue queue; /* where it went */
+    bool is_slow;         /* a query that may take seconds: goes behind what is quick */
 
     /* The request, copied. */
     bool has_token;

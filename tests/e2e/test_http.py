@@ -1,6 +1,10 @@
 """HTTP/1.1 byte by byte: what a library would never send, and what a slow or large client may."""
 
+import json
+import signal
 import socket
+import struct
+import threading
 import time
 
 import pytest
@@ -127,6 +131,24 @@ def test_expect_of_too_large_a_body_is_refused_at_once(stack):
     with stack.at_engine() as wire:
         wire.send(post(authorized(stack, "Expect: 100-continue", "Content-Length: 99999999"), b""))
         assert wire.read_reply().status == 413
+
+
+@pytest.mark.parametrize("line, path, size", [
+    (b"POST", "/api/v1/audit/ingest", 8 << 20), (b"PUT", "/api/v1/policies/large", 1 << 20)], ids=["ingest", "policy"])
+def test_a_large_body_is_not_read_for_who_may_not_send_it(door, stack, line, path, size):
+    """Not on the way to the other program either: its answer comes when the body is here."""
+    head = b"%s %s HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: %d\r\n" % (line, path.encode(), size)
+    for key, status in [(None, 401), ("agent", 403), ("auditor", 403)]:
+        credential = f"Authorization: Bearer {stack.keys[key]}\r\n".encode() if key else b""
+        with door.wire(timeout=10) as wire:
+            wire.send(head + credential + b"\r\n{")
+            reply = wire.read_reply()
+            assert reply.status == status, reply
+            assert wire.is_closed_by_server()
+    good = stack.keys["engine" if "ingest" in path else "admin"]
+    with door.wire(timeout=10) as wire:
+        wire.send(head + b"Expect: 100-continue\r\nAuthorization: Bearer " + good.encode() + b"\r\n\r\n")
+        assert wire.read_reply().status == 100
 
 
 def test_another_expectation_fails(stack):
@@ -265,6 +287,41 @@ def test_a_connection_too_many_is_503_and_room_comes_back(hasty):
             except Exception:
                 return False
     harness.eventually(room, "there is room again", 10)
+
+
+def test_a_trace_of_large_events_is_told_through_the_engine_and_by_the_command_line(stack):
+    """500 events, each with as much in it as a record takes."""
+    with stack.at_engine() as wire:
+        for _ in range(500):
+            reply = wire.post(AGENT, {"action": "get_x", "trace_id": "large-trace", "args": {"text": "a" * 58000}})
+            assert reply.status == 200, reply
+    stack.wait_published()
+    with stack.at_engine("auditor", timeout=60) as wire:
+        reply = wire.get("/api/v1/audit/trace/large-trace")
+    assert reply.status == 200, reply
+    assert len(reply.body) > 28 << 20 and reply.json["count"] == 500
+    done = stack.cli("audit", "trace", "large-trace", "--json", "--platform", stack.platform.url, key=stack.keys["auditor"])
+    assert json.loads(done.stdout)["count"] == 500
+
+
+def test_an_engine_stops_well_while_waiting_clients_vanish(fresh):
+    """Each with decisions before its wait, whose answers find nobody just when the waits end, too."""
+    stack = fresh().start()
+    stack.policy("base", "rules:\n  - {id: r, actions: [pay], decision: human_review}\n")
+    for after in (0.002, 0.005, 0.008):
+        with stack.at_engine() as wire:
+            reviews = [wire.post(AGENT, {"action": "pay", "actor": f"{after}-{i}"}).json["review_id"] for i in range(8)]
+        vanishing = [stack.at_engine().open() for _ in range(200)]
+        for i, wire in enumerate(vanishing):
+            wire.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # close() resets
+            wire.send(wire.encode("POST", AGENT, BODY) * 6 + wire.encode("GET", f"/v1/queue/{reviews[i % 8]}/wait"))
+        stop = threading.Timer(after, stack.engine.signal, [signal.SIGTERM])
+        stop.start()
+        for wire in vanishing:
+            wire.close()
+        stop.join()
+        assert stack.engine.wait() == 0, stack.engine.tail()
+        stack.engine.start()
 
 
 def test_a_unix_socket_serves_as_tcp_does(fresh, tmp_path):

@@ -243,3 +243,23 @@ def test_what_is_forwarded_is_answered_as_if_it_were_not(tenant, stack):
         with Wire(address, tenant.agent) as wire:
             for headers in ({"Content-Type": "application/json;\tcharset=utf-8"}, {"X-Request-ID": "a\tb"}):
                 assert wire.post(AGENT, {"action": "get_x"}, headers=headers).status == 200
+
+
+def test_who_waits_through_the_platform_does_not_keep_out_who_resolves(fresh):
+    stack = fresh().start()
+    stack.policy("base", "rules:\n  - {id: r, actions: [pay], decision: human_review}\n")
+    with stack.at_engine() as wire:
+        reviews = [wire.post(AGENT, {"action": "pay", "actor": f"bot-{i}"}).json["review_id"] for i in range(5)]
+    waits = []
+    try:
+        for i in range(300):
+            wire = stack.at_platform("agent", timeout=10)
+            wire.send(wire.encode("GET", f"/v1/queue/{reviews[i % 5]}/wait?timeout_ms=60000"))
+            waits.append(wire)
+        with stack.at_platform("agent") as wire:
+            assert wire.get(f"/v1/queue/{reviews[0]}").status == 503, "as many wait as may"
+        with stack.at_platform("admin") as wire:
+            assert wire.post("/v1/actors/bot-0/suspend", {"reason": "test"}).status == 200
+    finally:
+        for wire in waits:
+            wire.close()

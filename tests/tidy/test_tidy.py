@@ -180,7 +180,7 @@ def routes_of(folder):
     for path in sources(".c", ".h", ".def", roots=[folder]):
         text = path.read_text().replace("\\\n", " ")
         defined = dict(re.findall(r"^#define (\w+)\(.*?\).*?\.method = (\w+)", text, re.M))
-        rows = [line for line in text.splitlines() if not line.lstrip().startswith(("#define", "FORWARD("))]
+        rows = [line for line in text.splitlines() if not line.lstrip().startswith(("#define", "FORWARD(", "FORWARD_LARGE("))]
         table = "\n".join(rows)
         found |= set(re.findall(r'\.method = HTTP_(\w+),\s*\.pattern = "(/[^"]*)"', table))
         found |= set(re.findall(r'\w+\(\s*HTTP_(\w+),\s*"(/[^"]*)"', table))

@@ -219,6 +219,36 @@ static void whoever_asks_is_told_once_that_the_client_is_gone(void **state)
     rig_destroy(rig);
 }
 
+/* The client of a gated reply with another request behind it, found to be gone when the gate opens. */
+static struct http_token break_waiting(struct rig *rig, int mark)
+{
+    struct peer *p = rig_connect(rig);
+    say_gated(rig, p, 1, mark);
+    rig_beat(rig);
+    struct http_token token = say_later(rig, p);
+    peer_close(p);
+    http_server_release(rig->server, (uint64_t)mark, 0);
+    return token;
+}
+
+static void a_broken_connection_tells_only_who_still_asks(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_create();
+    unsigned taken_back = 0, asked_late = 0;
+    struct http_token a = break_waiting(rig, 5);
+    assert_int_equal(http_server_connections(rig->server), 1); /* until its next turn */
+    assert_false(http_token_alive(rig->server, a));
+    assert_true(http_when_gone(rig->server, a, count_gone, &taken_back));
+    assert_true(http_when_gone(rig->server, a, NULL, NULL));
+    struct http_token b = break_waiting(rig, 6);
+    assert_true(http_when_gone(rig->server, b, count_gone, &asked_late));
+    while (http_server_connections(rig->server) > 0) loop_beat(rig->loop, true);
+    assert_int_equal(taken_back, 0);
+    assert_int_equal(asked_late, 1);
+    rig_destroy(rig);
+}
+
 static void a_resumed_reply_may_wait_at_a_gate(void **state)
 {
     (void)state;
@@ -409,6 +439,53 @@ static void a_slow_reader_gets_everything_and_holds_little(void **state)
     rig_destroy(rig);
 }
 
+/* How much a client can send in so many beats, up to `most`. */
+static size_t push(struct rig *rig, struct peer *p, size_t most)
+{
+    static const char bytes[64 << 10];
+    size_t size = 0;
+    for (int refused = 0; size < most && refused < 20;) {
+        ssize_t sent = send(p->fd, bytes, sizeof bytes, MSG_NOSIGNAL);
+        if (sent > 0) size += (size_t)sent;
+        refused = sent > 0 ? 0 : refused + 1;
+        loop_beat(rig->loop, false);
+    }
+    return size;
+}
+
+static void what_comes_behind_a_body_that_has_to_wait_is_not_taken_in(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_create();
+    struct peer *p = rig_connect(rig), *measure = rig_connect(rig);
+    rig_say(rig, measure, "GET /flood?bytes=200000 HTTP/1.1\r\n" H "\r\n");
+    assert_int_equal(rig_hear(rig, measure, 1), 1);
+    size_t head_size = measure->size - 200000;
+    say_gated(rig, measure, 0, 0);
+    assert_int_equal(rig_hear(rig, measure, 2), 2);
+    size_t echo_size = measure->size - head_size - 200000;
+
+    /* Behind a gate, so that what is pending is known to the byte: ten below the mark. */
+    say_gated(rig, p, 1, 5);
+    char request[200];
+    snprintf(request, sizeof request, "GET /flood?bytes=%zu HTTP/1.1\r\n" H "\r\n",
+             (256 << 10) - 10 - echo_size - head_size);
+    rig_say(rig, p, request);
+    rig_say(rig, p, "POST /echo HTTP/1.1\r\n" H JSON "Expect: 100-continue\r\nContent-Length: 2\r\n\r\n");
+    rig_beat(rig); /* "go on" is behind the gate, too, and above the mark */
+    assert_int_equal(rig->handled, 4);
+    rig_say(rig, p, "{}");
+    assert_true(push(rig, p, 16 << 20) < 2 << 20);
+    assert_int_equal(rig->handled, 4);
+
+    http_server_release(rig->server, 5, 0); /* what was sent behind it is no request */
+    rig_hear_end(rig, p);
+    assert_int_equal(rig->handled, 5);
+    peer_close(measure);
+    peer_close(p);
+    rig_destroy(rig);
+}
+
 static void nothing_is_begun_while_held(void **state)
 {
     (void)state;
@@ -498,6 +575,7 @@ int main(void)
         cmocka_unit_test(a_deferred_exchange_is_resumed_once),
         cmocka_unit_test(an_arena_that_was_taken_lives_until_it_is_given_back),
         cmocka_unit_test(whoever_asks_is_told_once_that_the_client_is_gone),
+        cmocka_unit_test(a_broken_connection_tells_only_who_still_asks),
         cmocka_unit_test(a_resumed_reply_may_wait_at_a_gate),
         cmocka_unit_test(a_token_dies_with_its_client),
         cmocka_unit_test(a_zeroed_token_names_nobody),
@@ -508,6 +586,7 @@ int main(void)
         cmocka_unit_test(no_clock_runs_while_the_answer_is_ours_to_give),
         cmocka_unit_test(a_client_that_reads_nothing_is_dropped),
         cmocka_unit_test(a_slow_reader_gets_everything_and_holds_little),
+        cmocka_unit_test(what_comes_behind_a_body_that_has_to_wait_is_not_taken_in),
         cmocka_unit_test(nothing_is_begun_while_held),
         cmocka_unit_test(what_is_buffered_is_begun_when_the_hold_ends),
         cmocka_unit_test(a_drain_finishes_what_was_begun),

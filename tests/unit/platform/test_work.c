@@ -1,0 +1,155 @@
+/* Who waits for whom: jobs that take their time, and those that must not wait for them. */
+#include "rig.h"
+
+#include <semaphore.h>
+
+enum { SLOW = 3 };
+
+struct bench {
+    char folder[64], store[96];
+    struct platform platform;
+    sem_t go_on;
+    _Atomic unsigned begun;
+    unsigned quick_done, slow_done;
+};
+
+static struct bench *bench_of(const struct job *j)
+{
+    return (struct bench *)(void *)((char *)j->platform - offsetof(struct bench, platform));
+}
+
+static void work_slowly(struct job *j, struct store *s)
+{
+    (void)s;
+    struct bench *b = bench_of(j);
+    b->begun++;
+    sem_wait(&b->go_on);
+}
+
+static void work_quickly(struct job *j, struct store *s)
+{
+    (void)j;
+    (void)s;
+}
+
+static void slow_done(struct job *j)
+{
+    bench_of(j)->slow_done++;
+    job_destroy(j);
+}
+
+static void quick_done(struct job *j)
+{
+    bench_of(j)->quick_done++;
+    job_destroy(j);
+}
+
+static bool queue_one(struct bench *b, bool is_slow)
+{
+    struct job *j = job_create(&b->platform, NULL, is_slow ? work_slowly : work_quickly);
+    j->is_slow = is_slow;
+    j->done = is_slow ? slow_done : quick_done;
+    bool taken = job_queue(j, QUEUE_READER);
+    if (!taken) job_destroy(j);
+    return taken;
+}
+
+static struct bench *bench_create(unsigned readers)
+{
+    struct bench *b = calloc(1, sizeof *b);
+    struct fault f;
+    snprintf(b->folder, sizeof b->folder, "/tmp/writ-work-XXXXXX");
+    assert_non_null(mkdtemp(b->folder));
+    snprintf(b->store, sizeof b->store, "%s/platform.db", b->folder);
+    sem_init(&b->go_on, 0, 0);
+    b->platform.loop = loop_create();
+    b->platform.sheet = metrics_sheet_create();
+    b->platform.api.cache = key_cache_create(4); /* the writer comes back with the keys of the store */
+    list_init(&b->platform.bundle_waits);
+    list_init(&b->platform.revoke_waits);
+    if (work_create(&b->platform, b->store, readers, &b->platform.work, &f) != ERR_OK) fail_msg("%s", f.text);
+    return b;
+}
+
+static void bench_destroy(struct bench *b)
+{
+    static const char *const ends[] = {"", "-wal", "-shm", "-journal"};
+    work_stop(b->platform.work);
+    work_destroy(b->platform.work);
+    key_table_destroy(b->platform.keys);
+    key_cache_destroy(b->platform.api.cache);
+    loop_destroy(b->platform.loop);
+    sem_destroy(&b->go_on);
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        char path[128];
+        snprintf(path, sizeof path, "%s%s", b->store, ends[i]);
+        unlink(path);
+    }
+    assert_int_equal(rmdir(b->folder), 0);
+    free(b);
+}
+
+/* Until so many of each are back, for five seconds at most. */
+static void await(struct bench *b, unsigned quick, unsigned slow)
+{
+    for (int i = 0; i < 5000 && (b->quick_done < quick || b->slow_done < slow); i++) {
+        loop_beat(b->platform.loop, false);
+        usleep(1000);
+    }
+}
+
+static void what_is_quick_does_not_wait_for_queries(void **state)
+{
+    (void)state;
+    struct bench *b = bench_create(2);
+    for (int i = 0; i < SLOW; i++) assert_true(queue_one(b, true));
+    assert_true(queue_one(b, false));
+    await(b, 1, 0);
+    assert_int_equal(b->quick_done, 1);
+    assert_int_equal(b->slow_done, 0);
+    assert_int_equal(b->begun, 1); /* one reader is kept for what is quick */
+    for (int i = 0; i < SLOW; i++) sem_post(&b->go_on);
+    await(b, 1, SLOW);
+    assert_int_equal(b->slow_done, SLOW);
+    bench_destroy(b);
+}
+
+static void a_single_reader_does_both(void **state)
+{
+    (void)state;
+    struct bench *b = bench_create(1);
+    for (int i = 0; i < SLOW; i++) assert_true(queue_one(b, true));
+    assert_true(queue_one(b, false));
+    sem_post(&b->go_on); /* the one that was begun ends */
+    await(b, 1, 1);
+    assert_int_equal(b->quick_done, 1);
+    assert_int_equal(b->slow_done, 1);
+    for (int i = 1; i < SLOW; i++) sem_post(&b->go_on);
+    bench_destroy(b); /* finishes what is queued */
+}
+
+static void queries_do_not_fill_the_queue(void **state)
+{
+    (void)state;
+    struct bench *b = bench_create(2);
+    unsigned taken = 0;
+    while (taken < 100000 && queue_one(b, true)) taken++;
+    assert_in_range(taken, 100, 1000);
+    assert_true(queue_one(b, false));
+    await(b, 1, 0);
+    assert_int_equal(b->quick_done, 1);
+    for (unsigned i = 0; i < taken; i++) sem_post(&b->go_on);
+    await(b, 1, taken);
+    assert_int_equal(b->slow_done, taken);
+    bench_destroy(b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_quick_does_not_wait_for_queries),
+        cmocka_unit_test(a_single_reader_does_both),
+        cmocka_unit_test(queries_do_not_fill_the_queue),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
