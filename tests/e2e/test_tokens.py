@@ -250,8 +250,8 @@ def test_a_token_follows_its_own_review_and_no_others(tokens):
 def test_a_redemption_is_repeated_to_the_token_that_made_it_alone(tokens):
     asked, again = {"action": "refund", "args": {"n": 1}}, {"Idempotency-Key": "again"}
     first = tokens.mint("refund", actor="pay_bot", acting_for="dan")["token"]
-    others = [tokens.mint("get_*", actor="pay_bot", acting_for="dan")["token"], tokens.mint("refund", actor="pay_bot")["token"],
-              tokens.key]
+    others = [tokens.mint("get_*", actor="pay_bot", acting_for="dan")["token"], tokens.key]
+    for_nobody = tokens.mint("refund", actor="pay_bot")["token"]
     review = tokens.decided(first, **asked)["review_id"]
     reviewer = tokens.tenant.key("rita", ["reviewer"])
     assert tokens.call("POST", f"/v1/queue/{review}/approve", reviewer).status == 200
@@ -265,6 +265,7 @@ def test_a_redemption_is_repeated_to_the_token_that_made_it_alone(tokens):
     for other in others:
         answer = redeemed(other, **({"actor": "pay_bot"} if other == tokens.key else {}))
         assert answer["decision"] == "deny" and answer["rule"] == "review:redeemed", answer
+    assert redeemed(for_nobody)["code"] == "not_found", "dan's review is none of its own"
 
 
 def test_uses_are_counted_exactly(tokens):
