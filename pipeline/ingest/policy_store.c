@@ -39,6 +39,12 @@ static void etag_write(uint64_t version, uint64_t revision, char to[POLICY_ETAG_
              (unsigned long long)revision);
 }
 
+static void etag_write_of(const struct current *now, char to[POLICY_ETAG_TEXT])
+{
+    to[0] = '\0';
+    if (now->exists) etag_write(now->version, now->revision, to);
+}
+
 static struct str trim(struct str s)
 {
     while (s.size > 0 && (s.bytes[0] == ' ' || s.bytes[0] == '\t')) s = str_skip(s, 1);
@@ -46,14 +52,21 @@ static struct str trim(struct str s)
     return s;
 }
 
-bool etag_matches(struct str list, struct str etag)
+static bool tag_is_listed(struct str list, struct str etag, bool weakly)
 {
     if (str_equal(trim(list), STR("*"))) return true;
     struct str rest = list, one;
-    while (str_split(&rest, ',', &one))
-        if (str_equal(trim(one), etag)) return true;
+    while (str_split(&rest, ',', &one)) {
+        one = trim(one);
+        if (weakly && str_starts(one, STR("W/"))) one = str_skip(one, 2);
+        if (str_equal(one, etag)) return true;
+    }
     return false;
 }
+
+bool etag_matches(struct str list, struct str etag) { return tag_is_listed(list, etag, false); }
+
+bool etag_matches_weakly(struct str list, struct str etag) { return tag_is_listed(list, etag, true); }
 
 /* In the transaction, since a file may have become the owner while the request was under way. */
 static enum err check_owner(const struct policy_change *p, const struct current *now, bool deletes,
@@ -82,7 +95,7 @@ static enum err check_condition(const struct policy_condition *c, const struct c
             return fault_set(f, ERR_PRECONDITION_FAILED, "", "If-Match: the policy is at %s now",
                              text);
     }
-    if (!str_is_absent(c->if_none_match) && now->exists && etag_matches(c->if_none_match, etag))
+    if (!str_is_absent(c->if_none_match) && now->exists && etag_matches_weakly(c->if_none_match, etag))
         return fault_set(f, ERR_PRECONDITION_FAILED, "",
                          "If-None-Match: the policy is there, at %s", text);
     return ERR_OK;
@@ -286,14 +299,23 @@ enum err policy_store_version(struct store *s, struct str tenant, struct str nam
     return err;
 }
 
-enum err policy_store_content(struct store *s, struct str tenant, struct str name, uint64_t version,
-                              struct buf *out, struct fault *f)
+static enum err version_text(struct store *s, struct str tenant, struct str name, uint64_t version,
+                             struct buf *out, bool *ret_is_json, struct fault *f)
 {
     struct statement *q;
     enum err err = version_find(s, tenant, name, version, &q, f);
-    if (err == ERR_OK) buf_put(out, column_text(q, 5));
+    if (err == ERR_OK) {
+        buf_put(out, column_text(q, 5));
+        *ret_is_json = str_equal(column_text(q, 1), STR("json"));
+    }
     statement_reset(q);
     return err;
+}
+
+enum err policy_store_content(struct store *s, struct str tenant, struct str name, uint64_t version,
+                              struct buf *out, struct fault *f)
+{
+    return version_text(s, tenant, name, version, out, &(bool){false}, f);
 }
 
 /* ---- changing: everything below is within one transaction ---- */
@@ -439,6 +461,8 @@ static enum err put_step(struct changing *c, struct arena *a, struct buf *out,
     if (err == ERR_OK) err = change_apply(c, ret);
     if (err == ERR_OK)
         err = policy_store_get(c->store, p->tenant, p->name, out, ret->etag, c->fault);
+    /* What a dry run makes goes away, and the next change may be given its very tag. */
+    if (err == ERR_OK && p->dry_run) etag_write_of(&c->now, ret->etag);
     return err;
 }
 
@@ -477,7 +501,8 @@ enum err policy_store_rollback(struct store *s, struct str tenant, struct str na
     struct buf content;
     buf_init(&content, 4 << 10, LIMIT_POLICY_BODY_BYTES * 2);
     char digest[SHA256_HEX], reason[64];
-    enum err err = policy_store_content(s, tenant, name, version, &content, f);
+    bool is_json = false;
+    enum err err = version_text(s, tenant, name, version, &content, &is_json, f);
     if (err == ERR_OK) {
         /* Versions are immutable, so that the text may be read before the transaction. */
         sha256_write_hex(sha256_once(buf_view(&content)), digest);
@@ -486,7 +511,7 @@ enum err policy_store_rollback(struct store *s, struct str tenant, struct str na
                                              .name = name,
                                              .content = buf_view(&content),
                                              .digest = str_of(digest, sizeof digest),
-                                             .is_json = content.size > 0 && content.bytes[0] == '{',
+                                             .is_json = is_json,
                                              .condition = *condition};
         struct changing c = {.store = s,
                              .change = &change,

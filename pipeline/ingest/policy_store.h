@@ -39,7 +39,7 @@ struct policy_result {
     enum policy_effect effect;
     uint64_t version;            /* of the document after it */
     uint64_t revision;           /* of the store after it */
-    char etag[POLICY_ETAG_TEXT]; /* quoted, NUL-terminated */
+    char etag[POLICY_ETAG_TEXT]; /* quoted, NUL-terminated; of a dry run: of what is there, "" for nothing */
 };
 
 /* Appends the policy's JSON. ERR_PRECONDITION_FAILED; ERR_OUT_OF_RANGE: the tenant has as many
@@ -93,7 +93,9 @@ enum err policy_store_version(struct store *s, struct str tenant, struct str nam
 enum err policy_store_content(struct store *s, struct str tenant, struct str name, uint64_t version,
                               struct buf *out, struct fault *f);
 
-/* Whether `etag` is in the list (or the list is "*"). */
+/* Whether `etag` is in the list (or the list is "*"). If-None-Match compares weakly: W/"x" names "x",
+ * too (RFC 9110, 13.1.2); If-Match does not. */
 bool etag_matches(struct str list, struct str etag);
+bool etag_matches_weakly(struct str list, struct str etag);
 
 #endif

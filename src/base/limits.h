@@ -19,7 +19,7 @@ enum {
     LIMIT_TRACE_ID_BYTES = 128,
     LIMIT_PAGE_DEFAULT = 20,
     LIMIT_PAGE = 500,
-    LIMIT_REPLY_BYTES = 32 << 20,         /* of an answer that we read: a trace of 500 large events */
+    LIMIT_REPLY_BYTES = 16 << 20,         /* of an answer that we read: a page ends at half of it */
 
     /* What one record may be. */
     LIMIT_EVENT_BYTES = 60 << 10,         /* public bytes; four fit in a block with room to spare */

@@ -103,7 +103,7 @@ static bool get_offset(struct str zone, int *ret_minutes)
     return true;
 }
 
-bool time_read(struct str text, uint64_t *ret_ms)
+bool time_read_any(struct str text, int64_t *ret_ms)
 {
     unsigned year, month, day, hour, minute, second, millis = 0;
     int offset;
@@ -128,9 +128,16 @@ bool time_read(struct str text, uint64_t *ret_ms)
     if (!get_offset(str_skip(text, at), &offset)) return false;
     if (second == 60) second = 59, millis = 999;
 
-    int64_t ms = days_from_civil(year, month, day) * 86400000 + (int64_t)hour * 3600000 +
-                 ((int64_t)minute - offset) * 60000 + second * 1000 + millis;
-    if (ms < 0) return false;
+    *ret_ms = days_from_civil(year, month, day) * 86400000 + (int64_t)hour * 3600000 +
+              ((int64_t)minute - offset) * 60000 + second * 1000 + millis;
+    return true;
+}
+
+bool time_read(struct str text, uint64_t *ret_ms)
+{
+    int64_t ms;
+    /* An offset may carry a time out of the years that can be written. */
+    if (!time_read_any(text, &ms) || ms < 0 || ms > TIME_LAST_MS) return false;
     *ret_ms = (uint64_t)ms;
     return true;
 }

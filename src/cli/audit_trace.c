@@ -156,6 +156,23 @@ static int ask(struct cli *c, struct str trace_id, struct reply *reply, const st
     return code;
 }
 
+/* What follows after `cursor`, where one answer is not all. */
+static int ask_on(struct cli *c, struct str trace_id, uint64_t cursor, struct reply *reply, const struct json **ret_first)
+{
+    struct target target;
+    target_init(c, &target, "/api/v1/audit");
+    target_query(&target, "trace_id", trace_id);
+    target_query(&target, "order", STR("asc"));
+    target_query(&target, "limit", STR("500"));
+    target_query(&target, "cursor", arena_printf(&c->arena, "%llu", (unsigned long long)cursor));
+    target_tenant(&target, c);
+    struct request r = {.side = SIDE_PLATFORM, .method = "GET", .target = target_text(&target)};
+    int code = call(c, &r, reply);
+    const struct json *events = code == DONE ? json_get(reply->root, STR("events")) : NULL;
+    *ret_first = json_is_array(events) ? events->child : NULL;
+    return code;
+}
+
 int audit_trace(struct cli *c, const struct arguments *a)
 {
     struct str trace_id;
@@ -166,16 +183,23 @@ int audit_trace(struct cli *c, const struct arguments *a)
     if (code == DONE) code = ask(c, trace_id, &reply, &e);
     if (code != DONE) return code;
     struct str other = e == NULL ? other_spelling(c, trace_id) : (struct str){0};
-    if (!str_is_absent(other)) code = ask(c, other, &reply, &e);
+    if (!str_is_absent(other)) code = ask(c, trace_id = other, &reply, &e);
     if (code != DONE) return code;
+    uint64_t next = json_u64(reply.root, STR("next_cursor"), 0);
     if (c->json) {
         print_json(c, reply.body);
+        if (next != 0) fputs("That is not all: writ audit query --trace-id ID --limit 100000 --json\n", c->err);
         return e == NULL ? REFUSED : DONE;
     }
     if (e == NULL)
         return cli_complain(c, REFUSED, "nothing is recorded under this trace id (yet: a record takes a moment to arrive)");
-    for (; e != NULL; e = e->next) print_event(c, e);
-    return DONE;
+    for (;;) {
+        for (; e != NULL; e = e->next) print_event(c, e);
+        if (next == 0) return DONE;
+        code = ask_on(c, trace_id, next, &reply, &e);
+        if (code != DONE) return code;
+        next = json_u64(reply.root, STR("next_cursor"), 0);
+    }
 }
 
 const char audit_trace_text[] =

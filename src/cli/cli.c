@@ -155,7 +155,7 @@ int cli_run(int argc, char **argv, char **environment, FILE *out, FILE *err)
     c.colours = c.width > 0 && str_is_absent(environment_value(&c, "NO_COLOR"));
     arena_init(&c.arena, ARENA_FIRST, ARENA_MOST);
     int code = run(&c, argc, argv);
-    if (fflush(out) != 0 && code == DONE) code = cli_complain(&c, REFUSED, "the output could not be written");
+    if (!print_end(out) && code == DONE) code = cli_complain(&c, REFUSED, "the output could not be written");
     http_client_destroy(c.clients[SIDE_ENGINE]);
     http_client_destroy(c.clients[SIDE_PLATFORM]);
     arena_fini(&c.arena);

@@ -66,6 +66,8 @@ void help_command(FILE *out, const struct command *command);
 int cli_complain(struct cli *c, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 int cli_complain_fault(struct cli *c, int code, const struct fault *f);
 void print_str(FILE *out, struct str s);
+/* Whether all that was printed has gone out: a write of much may fail before the last flush. */
+bool print_end(FILE *out);
 /* One line of JSON. */
 void print_json(struct cli *c, struct str json);
 /* In colour where the terminal has it: "allow" green, "deny" red, … */

@@ -197,7 +197,7 @@ int export_file_open(struct cli *c, struct export_file *x, bool resume)
 static int commit_output(struct cli *c, struct export_file *x)
 {
     print_str(c->out, buf_view(&x->page));
-    if (fflush(c->out) != 0)
+    if (!print_end(c->out))
         return cli_complain(c, REFUSED, "the output could not be written: %s", strerror(errno));
     x->bytes += x->page.size;
     buf_clear(&x->page);

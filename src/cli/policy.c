@@ -29,6 +29,12 @@ struct str policy_name_of(struct str path)
 
 /* ---- put ---- */
 
+static const char *in_force_shown(const struct reply *reply)
+{
+    const struct json *active = json_get(reply->root, STR("is_active"));
+    return active != NULL && active->type == JSON_FALSE ? ", not active" : "";
+}
+
 static void put_text(struct cli *c, const struct reply *reply, bool dry_run)
 {
     struct str name = member_shown(c, reply->root, "name"), version = member_shown(c, reply->root, "version");
@@ -40,8 +46,7 @@ static void put_text(struct cli *c, const struct reply *reply, bool dry_run)
     }
     bool created = reply->status == 201;
     fprintf(c->out, "%.*s is %s version %.*s%s.\n", STR_FORMAT(name), created ? "new:" : "now", STR_FORMAT(version),
-            json_get(reply->root, STR("is_active")) != NULL && json_get(reply->root, STR("is_active"))->type == JSON_FALSE
-                ? ", not active" : "");
+            in_force_shown(reply));
 }
 
 static int put_body(struct cli *c, const struct arguments *a, struct str content, struct buf *out)
@@ -176,8 +181,8 @@ static int policy_rollback(struct cli *c, const struct arguments *a)
     int code = fetch(c, "POST", positional(a, 0), "/rollback", buf_view(&body), &reply);
     if (code != DONE) return code;
     if (c->json) print_json(c, reply.body);
-    else fprintf(c->out, "%s is now version %.*s, with the text of version %llu.\n", a->positionals[0],
-                 STR_FORMAT(member_shown(c, reply.root, "version")), (unsigned long long)version);
+    else fprintf(c->out, "%s is now version %.*s, with the text of version %llu%s.\n", a->positionals[0],
+                 STR_FORMAT(member_shown(c, reply.root, "version")), (unsigned long long)version, in_force_shown(&reply));
     return DONE;
 }
 

@@ -238,6 +238,10 @@ static bool was_seen(const struct seen *before, struct str id)
 
 static void print_arrival(struct cli *c, const struct json *item)
 {
+    if (c->json) {
+        print_json(c, item->raw);
+        return;
+    }
     fprintf(c->out, "%.*s  %.*s  %.*s  %.*s  %.*s\n", STR_FORMAT(member_shown(c, item, "enqueued_at")),
             STR_FORMAT(member_shown(c, item, "id")), STR_FORMAT(who_shown(c, item)),
             STR_FORMAT(member_shown(c, item, "action")), STR_FORMAT(member_shown(c, item, "reason")));
@@ -279,7 +283,7 @@ static int queue_watch(struct cli *c, const struct arguments *a)
             cursor = next;
             continue;
         }
-        if (argument_given(a, "once")) break;
+        if (argument_given(a, "once") || ferror(c->out)) break; /* nobody reads any more */
         nanosleep(&pause, NULL);
     }
     free(seen.ids);
@@ -310,5 +314,5 @@ const struct command queue_commands[] = {
     {"queue", "deny", "REVIEW", "one person's no: it ends the review", NULL, resolve_flags, 1, 1, queue_deny},
     {"queue", "cancel", "REVIEW", "take back what one asked for", NULL, NULL, 1, 1, queue_cancel},
     {"queue", "wait", "REVIEW", "wait until a person has resolved it; 0 is approved", NULL, NULL, 1, 1, queue_wait},
-    {"queue", "watch", "", "print reviews as they come", NULL, watch_flags, 0, 0, queue_watch},
+    {"queue", "watch", "", "print reviews as they come", "With --json: one review a line.", watch_flags, 0, 0, queue_watch},
     {NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, NULL}};

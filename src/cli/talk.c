@@ -34,6 +34,8 @@ void print_str(FILE *out, struct str s)
     if (s.size > 0) fwrite(s.bytes, 1, s.size, out);
 }
 
+bool print_end(FILE *out) { return fflush(out) == 0 && !ferror(out); }
+
 void print_json(struct cli *c, struct str json)
 {
     print_str(c->out, json);
@@ -144,7 +146,7 @@ bool time_or_ago(struct cli *c, struct str text, struct str *ret)
         return true;
     }
     *ret = text;
-    return time_read(text, &ms);
+    return time_read_any(text, &(int64_t){0});
 }
 
 bool time_or_in(struct cli *c, struct str text, struct str *ret)

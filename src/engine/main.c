@@ -446,6 +446,7 @@ int main(int argc, char **argv)
         log_line(LOG_ERROR, "cannot_start", "why", f.text, NULL);
         _exit(1); /* threads may run already; what they recorded is on disk */
     }
+    measure_room(&b); /* whoever asks in the first second is not told of a full disk */
     enum phase starting = PHASE_STARTING;
     (void)atomic_compare_exchange_strong(&b.engine.phase, &starting, PHASE_SERVING); /* or LOST already */
     loop_timer_start(b.loop, &b.housekeeping, HOUSEKEEPING_MS, housekeeping);

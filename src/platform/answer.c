@@ -26,6 +26,7 @@ static void send(struct job *j, struct http_reply *r)
     add_header(r, STR("X-Request-ID"),
                is_echoable(j->echo_id) ? j->echo_id : str_of(j->request_id, ID_TEXT));
     if (j->etag[0] != '\0') add_header(r, STR("ETag"), str_from(j->etag));
+    if (r->status == 401) add_header(r, STR("WWW-Authenticate"), STR("Bearer"));
     if (r->status == 503) add_header(r, STR("Retry-After"), STR("1"));
     metric_add(p->sheet,
                METRIC_PLATFORM_REPLIES_2XX + (r->status < 400   ? 0u

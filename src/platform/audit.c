@@ -7,7 +7,8 @@
  *
  * order=asc goes from the oldest on, in the order of arrival, which is the order of ids: what is
  * stored later has a higher id, so who keeps the last cursor misses nothing and sees nothing twice.
- * A page also ends where it has PAGE_BYTES_MAX. */
+ * A page also ends where it has PAGE_BYTES_MAX. A trace of more than a page says so: agents choose their
+ * trace ids, and what one put behind 500 harmless events must not look as if it were not there. */
 #include "pipeline/ingest/audit_store.h"
 
 #include "base/limits.h"
@@ -87,7 +88,7 @@ static void put_exact(struct buf *out, struct str bytes)
 /* One more than the page was asked for, to know of it. */
 static bool is_full(const struct audit_detail *d)
 {
-    bool is_large = !d->is_trace && d->job->reply.size >= PAGE_BYTES_MAX;
+    bool is_large = d->job->reply.size >= PAGE_BYTES_MAX;
     return d->count == d->query.limit - 1 || is_large;
 }
 
@@ -113,6 +114,7 @@ static void put_end(struct audit_detail *d, bool more)
     struct buf *out = &d->job->reply;
     buf_printf(out, "],\"count\":%llu", (unsigned long long)d->count);
     if (d->is_trace) {
+        if (more) buf_printf(out, ",\"next_cursor\":%llu", (unsigned long long)d->last_id);
         buf_put_literal(out, ",\"trace_id\":");
         json_put_string(out, d->query.trace_id);
         buf_put_byte(out, '}');
@@ -205,9 +207,10 @@ static enum err time_parameter(struct job *j, const struct http_exchange *x, con
          */
         if (value.size > 6 && text[value.size - 6] == ' ') text[value.size - 6] = '+';
     }
-    if (value.size >= sizeof text || !time_read(time, ret_ms))
+    int64_t ms;
+    if (value.size >= sizeof text || !time_read_any(time, &ms))
         return bad(&j->fault, name, value, "is not an RFC 3339 time, like 2026-11-20T09:30:00Z");
-    *ret_ms += finer_digits(time);
+    *ret_ms = ms < 0 ? 0 : (uint64_t)ms + finer_digits(time); /* no event is from before 1970 */
     *ret_has = true;
     return ERR_OK;
 }

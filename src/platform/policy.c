@@ -328,7 +328,7 @@ static void get_work(struct job *j, struct store *s)
     if (j->err != ERR_OK) return;
     memcpy(j->etag, etag, sizeof etag);
     struct str known = d->change.condition.if_none_match;
-    if (str_is_absent(known) || !etag_matches(known, str_from(etag))) return;
+    if (str_is_absent(known) || !etag_matches_weakly(known, str_from(etag))) return;
     j->status = 304;
     buf_clear(&j->reply);
 }

@@ -196,6 +196,38 @@ def test_queue_watch_shows_more_than_a_page_once_each(queue):
     assert [line.split()[1] for line in lines] == ids
 
 
+def test_queue_watch_prints_json_for_programs(queue):
+    id = queue.tenant.ask("pay", actor="bot", args={"n": 1})["review_id"]
+    lines = queue("queue", "watch", "--once", "--json", key=queue.reviewer, check=0).stdout.splitlines()
+    assert [json.loads(line)["id"] for line in lines] == [id]
+
+
+def into_a_full_disk(stack, *words, key):
+    with open("/dev/full", "w") as full:
+        return subprocess.run([str(harness.BIN / "writ"), *words, "--platform", stack.platform.url, "--engine", stack.engine.url],
+                              stdout=full, stderr=subprocess.PIPE, text=True, env={"WRIT_KEY": key}, timeout=30)
+
+
+@pytest.mark.parametrize("words", [("audit", "export"), ("audit", "query", "--json", "--limit", "500"), ("policy", "list", "--json")])
+def test_what_could_not_be_written_is_no_success(tenant, words):
+    """More than the buffer of a stream: then it is not the last flush that fails."""
+    for n in range(20):
+        assert tenant.put("base", f"{ALLOW}# {n}{'x' * 20000}\n").status in (200, 201)
+    done = into_a_full_disk(tenant.stack, *words, key=tenant.admin)
+    assert done.returncode == 1 and "could not be written" in done.stderr, done
+
+
+def test_queue_watch_ends_where_nobody_can_read_it(queue):
+    queue.tenant.ask("pay", actor="bot", args={"n": 1})
+    assert into_a_full_disk(queue.tenant.stack, "queue", "watch", key=queue.reviewer).returncode == 1
+
+
+def test_a_rollback_says_that_the_policy_is_not_in_force(writ):
+    writ("policy", "put", "base", "-", stdin=ALLOW, check=0)
+    writ("policy", "put", "base", "-", "--inactive", stdin=DENY, check=0)
+    assert "not active" in writ("policy", "rollback", "base", "1", check=0).stdout
+
+
 def test_token_mint_show_use_list_and_revoke(writ, tmp_path):
     tenant = writ.tenant
     tenant.policy(ALLOW)

@@ -112,7 +112,8 @@ def test_the_sentence_is_the_contracts_own_example(stack):
 
 @pytest.mark.parametrize("prefix", ["req_", "rev_", "tok_", "evt_", "key_"])
 def test_a_trace_id_with_a_prefix_of_ours_is_refused(stack, prefix):
-    refused(post(stack, AGENT, valid(AGENT, trace_id=prefix + "1")), 400, ("bad_value", "out_of_range"), "/trace_id")
+    document = refused(post(stack, AGENT, valid(AGENT, trace_id=prefix + "1")), 400, ("bad_value", "out_of_range"), "/trace_id")
+    assert "trace_id" not in document, "what was refused is nobody's trace id"
 
 
 @pytest.mark.parametrize("members", [
@@ -418,6 +419,12 @@ def test_health_is_public(stack, program):
         refused(wire.get("/metrics"), 401, "unauthenticated")
 
 
+def test_the_journal_has_hours_left_from_the_first_second_on(fresh):
+    stack = fresh().start()
+    with stack.at_engine(None) as wire:
+        assert wire.get("/healthz").json["journal_hours_left"] > 0
+
+
 def test_metrics_is_prometheus_text(stack):
     for program in ("engine", "platform"):
         with (stack.at_engine("admin") if program == "engine" else stack.at_platform("admin")) as wire:
@@ -444,10 +451,12 @@ def test_a_bad_audit_query_is_named(stack, query, code):
 
 @pytest.mark.parametrize("time", [
     "2026-01-01T00:00:00Z", "2026-01-01T00:00:00.123456789Z", "2026-01-01T01:00:00%2B01:00", "2026-01-01T00:00:00.5-08:00",
+    "0001-01-01T00:00:00Z", "1970-01-01T00:00:00%2B01:00", "9999-12-31T23:59:59-23:59",
 ])
 def test_times_have_any_offset_and_up_to_nine_digits(stack, time):
     with stack.at_platform() as wire:
         assert wire.get(f"/api/v1/audit?from={time}").status == 200
+        assert wire.get(f"/api/v1/audit?from={time}&to=0001-01-01T00:00:00Z").json["count"] == 0
 
 
 def test_pages_by_cursor_hold_every_event_once(stack):

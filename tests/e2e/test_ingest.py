@@ -178,6 +178,43 @@ def test_a_wrong_stream_header_is_refused(stack, headers):
     assert reply.status == 400 and reply.json["code"], reply
 
 
+def test_a_trace_of_many_events_says_that_it_is_not_all_and_goes_on(stack):
+    trace = os.urandom(16).hex()
+    many = [event(trace_id=trace, action=f"get_{n}") for n in range(620)]
+    with stack.at_platform("engine") as wire:
+        assert wire.post(INGEST, many).json["accepted"] == 620
+    with stack.at_platform() as wire:
+        first = wire.get(f"/api/v1/audit/trace/{trace}").json
+        rest = wire.get(f"/api/v1/audit?trace_id={trace}&order=asc&limit=500&cursor={first['next_cursor']}").json
+        assert [e["event_id"] for e in first["events"] + rest["events"]] == [e["event_id"] for e in many]
+        assert first["count"] == 500 and rest["next_cursor"] == 0
+        assert "next_cursor" not in wire.get(f"/api/v1/audit/trace/{os.urandom(16).hex()}").json
+    shown = stack.cli("audit", "trace", trace, "--platform", stack.platform.url, key=stack.keys["auditor"]).stdout
+    assert [line.split()[2] for line in shown.splitlines() if " decision " in line] == [e["action"] for e in many]
+
+
+def test_a_trace_of_large_events_is_not_larger_than_a_client_takes(stack):
+    trace = os.urandom(16).hex()
+    with stack.at_platform("engine") as wire:
+        for _ in range(4):
+            assert wire.post(INGEST, [event(trace_id=trace, args={"a": "x" * 60000}) for _ in range(80)]).status == 201
+    with stack.at_engine("auditor") as wire:
+        reply = wire.get(f"/api/v1/audit/trace/{trace}")  # the engine hands on at most 16 MiB
+    assert reply.status == 200 and 100 < reply.json["count"] < 320 and reply.json["next_cursor"]
+
+
+def test_a_key_that_is_revoked_while_it_waits_for_the_bundle_hears_it(stack):
+    with stack.at_platform("root") as root:
+        key = root.post("/api/v1/keys", {"name": "waits", "owner": "w", "tenant": "*", "roles": ["ingest"]}).json
+        with stack.at_platform(key["key"]) as wire:
+            wire.send(wire.encode("GET", f"{BUNDLE}?wait=30", headers={"If-None-Match": wire.get(BUNDLE).header("etag")}))
+            time.sleep(0.2)
+            assert root.delete(f"/api/v1/keys/{key['id']}").status == 200
+            reply = wire.read_reply()
+    refused(reply, 401, "credential_revoked")
+    assert reply.header("www-authenticate") == "Bearer"
+
+
 def test_the_bundle_waits_for_a_change_and_answers_at_once(stack, tenant):
     with stack.at_platform("engine", timeout=40) as wire:
         now = wire.get(BUNDLE)

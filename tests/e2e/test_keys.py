@@ -155,6 +155,7 @@ def test_a_key_of_every_tenant_names_one_in_each_request(tenant, stack):
     ({"roles": ["emperor"]}, "bad_value", "/roles/0"), ({"actors": "x"}, "wrong_type", "/actors"),
     ({"actors": [5]}, "wrong_type", "/actors/0"), ({"expires_at": "soon"}, "bad_value", "/expires_at"),
     ({"name": "a" * 257}, "out_of_range", "/name"),
+    ({"expires_at": "9999-12-31T23:59:59-23:59"}, "bad_value", "/expires_at"),  # in UTC the year 10000, which has no spelling
 ])
 def test_a_wrong_key_is_named(tenant, body, code, field):
     document = refused(made(tenant, **body), 400, (code, "bad_value", "out_of_range") if code in ("bad_value", "out_of_range") else code)

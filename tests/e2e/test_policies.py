@@ -106,6 +106,33 @@ def test_preconditions(tenant):
         assert wire.get("/api/v1/policies/base").json["version"] == 2
 
 
+def test_if_none_match_compares_weakly_and_if_match_strongly(tenant):
+    """RFC 9110, 13.1: what came through a proxy that compresses may have become W/"x"."""
+    etag = tenant.put("base", ALLOW).header("etag")
+    refused(tenant.put("base", DENY, headers={"If-None-Match": f"W/{etag}"}), 412, "precondition_failed")
+    refused(tenant.put("base", DENY, headers={"If-Match": f"W/{etag}"}), 412, "precondition_failed")
+    with at(tenant) as wire:
+        assert wire.get("/api/v1/policies/base", headers={"If-None-Match": f'"another", W/{etag}'}).status == 304
+
+
+def test_a_dry_run_gives_no_tag_that_another_change_may_get(tenant):
+    etag = tenant.put("base", ALLOW).header("etag")
+    tried = tenant.put("base", DENY, query="?dry_run=true")
+    assert tried.header("etag") == etag, "of what is there"
+    assert tenant.put("base", ALLOW + "# somebody else was faster\n").status == 200
+    refused(tenant.put("base", DENY, headers={"If-Match": tried.header("etag")}), 412, "precondition_failed")
+    assert tenant.put("fresh", ALLOW, query="?dry_run=true").header("etag") is None, "nothing is there"
+
+
+def test_a_rollback_keeps_the_format(tenant):
+    text = '\n{"rules": [{"id": "a", "agents": ["*"], "actions": ["x"], "decision": "allow"}]}'
+    assert tenant.put("base", text).json["format"] == "json"
+    tenant.put("base", DENY)
+    with at(tenant) as wire:
+        back = wire.post("/api/v1/policies/base/rollback", {"version": 1}).json
+    assert (back["content"], back["format"], back["version"]) == (text, "json", 3)
+
+
 def test_a_dry_run_validates_and_changes_nothing(tenant):
     reply = tenant.put("base", ALLOW, query="?dry_run=true")
     assert reply.status == 200, reply

@@ -121,6 +121,17 @@ def test_if_one_dies_the_other_is_stopped_and_the_status_says_so(run, victim):
     assert victim in one.process.stderr.read() and one.ended()
 
 
+@pytest.mark.parametrize("option", ["--engine-port", "--platform-port"])
+def test_a_port_that_is_taken_is_told_and_nobody_else_is_taken_for_it(run, tmp_path, option):
+    one = run()
+    taken = one.engine_port if option == "--engine-port" else one.platform_port
+    ports = {"--engine-port": harness.free_port(), "--platform-port": harness.free_port(), option: taken}
+    done = subprocess.run([RUN, "--data", tmp_path / "other", *(str(word) for pair in ports.items() for word in pair)],
+                          capture_output=True, text=True, env={**os.environ, "WRIT_BIN": str(harness.BIN)}, timeout=60)
+    assert done.returncode == 1 and f"port {taken}" in done.stderr and not done.stdout, done
+    assert one.stop() == 0 and one.ended()
+
+
 @pytest.mark.parametrize("arguments, said", [
     (["--engine-port", "0"], "not a port"), (["--engine-port", "x"], "not a port"),
     (["--engine-port", "7", "--platform-port", "7"], "cannot share"), (["--data"], "needs a value"), (["--colour"], "--colour"),

@@ -31,6 +31,8 @@ class Reply:
 
 
 class Wire:
+    watch = None  # (address, method, path, body, reply): is told each request
+
     def __init__(self, address, key=None, timeout=30.0):
         """`address` is (host, port), or the path of a Unix socket."""
         self.address, self.key, self.timeout = address, key, timeout
@@ -124,6 +126,8 @@ class Wire:
             reply = self.read_reply(method)
         if (reply.header("connection") or "").lower() == "close":
             self.close()
+        if Wire.watch is not None:
+            Wire.watch(self.address, method, path, body, reply)
         return reply
 
     def get(self, path, **options):

@@ -273,6 +273,8 @@ static void malformed_times_are_refused(void **state)
         "2026-11-20T09:30:00ZZ",
         "1969-12-31T23:59:59Z",
         "1970-01-01T00:00:00+00:01",
+        "9999-12-31T23:59:59-00:01", /* in UTC, both are in the year 10000, which has no spelling */
+        "9999-12-31T00:01:00-23:59",
         " 2026-11-20T09:30:00Z",
         "2026-11-20T09:30:0aZ",
         "2026-11-20T09:30:00.12aZ",
