@@ -11,8 +11,9 @@
  *
  * The topic is looked at before the first record, and again by each new producer: made where it is
  * missing, refused where it is not what order and safety need. All callbacks but the log's come
- * from rd_kafka_poll() on the publisher's thread. */
+ * from rd_kafka_poll() on the publisher's thread, or on the one that makes the client while it waits for that. */
 #include <librdkafka/rdkafka.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -93,19 +94,23 @@ static void logged(const rd_kafka_t *client, int level, const char *facility, co
 
 /* ---- its threads ---- */
 
-/* A thread of the library's that has records for a broker which answers nothing does not sleep, it spins
- * (2.0 at least): so all of them come after the engine's own, with about a quarter of a full core left. */
-static rd_kafka_resp_err_t thread_begins(rd_kafka_t *client, rd_kafka_thread_type_t type, const char *name, void *opaque)
-{
-    (void)client, (void)type, (void)name, (void)opaque;
-    setpriority(PRIO_PROCESS, 0, LIBRARY_NICE); /* of this thread alone, on Linux */
-    return RD_KAFKA_RESP_ERR_NO_ERROR;
-}
+struct opening {
+    struct kafka_transport *transport;
+    rd_kafka_conf_t *conf;
+    struct fault *fault;
+    enum err err;
+};
 
-static rd_kafka_resp_err_t client_begins(rd_kafka_t *client, const rd_kafka_conf_t *conf, void *opaque, char *text, size_t size)
+/* A thread of the library's that has records for a broker which answers nothing does not sleep, it spins
+ * (2.0 at least): so all of them come after the engine's own, with about a quarter of a full core left. They
+ * inherit that from who makes the client, who could not take it back: hence a thread for this alone. (An interceptor
+ * could lower each as it begins; but where the library cannot make a client, it frees interceptors twice.) */
+static void *open_nicely(void *context)
 {
-    (void)conf, (void)text, (void)size;
-    return rd_kafka_interceptor_add_on_thread_start(client, "nice", thread_begins, opaque);
+    struct opening *o = context;
+    setpriority(PRIO_PROCESS, 0, LIBRARY_NICE); /* of this thread alone, on Linux */
+    o->err = topic_login_open(&o->transport->login, RD_KAFKA_PRODUCER, o->conf, &o->transport->client, o->fault);
+    return NULL;
 }
 
 /* ---- the client ---- */
@@ -146,9 +151,14 @@ static enum err client_open(struct kafka_transport *k, struct fault *f)
     rd_kafka_conf_set_dr_msg_cb(conf, delivered);
     rd_kafka_conf_set_error_cb(conf, complained);
     rd_kafka_conf_set_log_cb(conf, logged);
-    rd_kafka_conf_interceptor_add_on_new(conf, "nice", client_begins, NULL);
-    e = topic_login_open(&k->login, RD_KAFKA_PRODUCER, conf, &k->client, f);
-    if (e != ERR_OK) return e;
+    struct opening opening = {.transport = k, .conf = conf, .fault = f};
+    pthread_t opener;
+    if (pthread_create(&opener, NULL, open_nicely, &opening) != 0) {
+        rd_kafka_conf_destroy(conf);
+        return fault_set(f, ERR_FULL, "", "Kafka: the thread that makes the client cannot be started");
+    }
+    pthread_join(opener, NULL);
+    if (opening.err != ERR_OK) return opening.err;
     k->topic = rd_kafka_topic_new(k->client, k->topic_name, NULL);
     check(k->topic != NULL);
     k->topic_is_fine = false;

@@ -103,6 +103,8 @@ enum err api_flag(const struct http_exchange *x, struct str name, bool *ret, str
 /* ---- forwarding to the other program ---- */
 
 struct forward; /* one reactor's: address of the peer and what is under way */
+/* `address` is the configuration's and outlives it. Its name, if it has one, is looked up here, which blocks, and again
+ * on a thread of its own while nobody answers there. */
 struct forward *forward_create(struct api *a, struct loop *l, struct http_server *const *server, const char *address);
 void forward_destroy(struct forward *f);
 /* Sends the exchange on with the caller's own credential and answers with what comes back: status,

@@ -1,9 +1,13 @@
 /* forward.c - one address serves a client: what the other program serves is asked of it.
  *
  * The request goes on with the caller's own credential and nothing added but Writ-Forwarded, so
- * that two programs which know each other never pass a request to and fro. */
+ * that two programs which know each other never pass a request to and fro.
+ *
+ * A name is looked up at boot, and after a call that failed again, each second until one is answered: the peer may
+ * start later than this program does, and come back at another address. That blocks, so it is a thread's work. */
 #include "api/api.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 
 #include "base/check.h"
@@ -17,13 +21,26 @@ enum {
     READS_MAX = 192, /* of them: who waits for a review must not keep out who resolves it */
     FORWARD_TIMEOUT_MS = 75000, /* longer than the longest wait (60 s) */
     ADDRESS_BYTES_MAX = 512,
+    LOOKUP_MS = 1000,           /* between two */
+};
+
+struct lookup { /* whoever of the two lets go last frees it */
+    char name[ADDRESS_BYTES_MAX];
+    struct buf found; /* "": nothing was */
+    _Atomic bool ended;
+    _Atomic int owners;
 };
 
 struct forward {
     struct api *api;
     struct loop *loop;
     struct http_server *const *server;
-    struct buf address;   /* with a numeric host: names are looked up once, at boot, because that blocks */
+    const char *name;     /* as configured */
+    struct buf address;   /* with a numeric host; the name, while it is not known */
+    bool is_name;         /* rather than a number or a socket's path, which are looked up by nobody */
+    bool is_doubtful;     /* not known, or a call failed since it was looked up */
+    struct lookup *lookup; /* under way, or NULL */
+    struct loop_timer look;
     struct list under_way;
     size_t count, reads;
 };
@@ -36,6 +53,69 @@ struct passage { /* one request on its way */
     bool reads; /* GET or HEAD */
 };
 
+/* ---- where it is ---- */
+
+static void lookup_leave(struct lookup *l)
+{
+    if (l == NULL || atomic_fetch_sub(&l->owners, 1) > 1) return;
+    buf_fini(&l->found);
+    free(l);
+}
+
+static void *lookup_run(void *context)
+{
+    struct lookup *l = context;
+    if (http_address_resolve(str_from(l->name), &l->found, NULL) != ERR_OK) buf_clear(&l->found);
+    atomic_store(&l->ended, true);
+    lookup_leave(l);
+    return NULL;
+}
+
+static void lookup_begin(struct forward *f)
+{
+    struct lookup *l = calloc(1, sizeof *l);
+    pthread_t thread;
+    check(l != NULL && strlen(f->name) < sizeof l->name);
+    memcpy(l->name, f->name, strlen(f->name));
+    buf_init(&l->found, 64, ADDRESS_BYTES_MAX);
+    atomic_store(&l->owners, 2);
+    f->lookup = l;
+    if (pthread_create(&thread, NULL, lookup_run, l) == 0) {
+        pthread_detach(thread);
+        return;
+    }
+    atomic_store(&l->ended, true);
+    lookup_leave(l);
+}
+
+static void lookup_take(struct forward *f)
+{
+    if (buf_view(&f->lookup->found).size > 0) {
+        if (str_equal(buf_view(&f->address), str_from(f->name))) log_line(LOG_INFO, "forwarding", "text", f->name, NULL);
+        buf_clear(&f->address);
+        buf_put(&f->address, buf_view(&f->lookup->found));
+        f->is_doubtful = false;
+    }
+    lookup_leave(f->lookup);
+    f->lookup = NULL;
+}
+
+static void look(struct loop_timer *t)
+{
+    struct forward *f = link_owner(t, struct forward, look);
+    if (f->lookup != NULL && atomic_load(&f->lookup->ended)) lookup_take(f);
+    if (!f->is_doubtful) return;
+    if (f->lookup == NULL) lookup_begin(f);
+    loop_timer_start(f->loop, &f->look, LOOKUP_MS, look);
+}
+
+static void doubt(struct forward *f)
+{
+    if (f->is_doubtful || !f->is_name) return;
+    f->is_doubtful = true;
+    loop_timer_start(f->loop, &f->look, LOOKUP_MS, look);
+}
+
 struct forward *forward_create(struct api *a, struct loop *l, struct http_server *const *server, const char *address)
 {
     struct forward *f = calloc(1, sizeof *f);
@@ -43,16 +123,22 @@ struct forward *forward_create(struct api *a, struct loop *l, struct http_server
     f->api = a;
     f->loop = l;
     f->server = server;
+    f->name = address;
     buf_init(&f->address, 64, ADDRESS_BYTES_MAX);
     struct fault fault;
-    if (http_address_resolve(str_from(address), &f->address, &fault) != ERR_OK) {
+    enum err err = http_address_resolve(str_from(address), &f->address, &fault);
+    f->is_name = err == ERR_OK ? !str_equal(buf_view(&f->address), str_from(address)) : err == ERR_CLOSED;
+    if (err != ERR_OK) {
         log_text(LOG_WARNING, "not_forwarding", "%s: %s", address, fault.text);
         buf_clear(&f->address);
-        buf_put(&f->address, str_from(address)); /* each forward will say so too */
+        buf_put(&f->address, str_from(address)); /* each forward will say so too, until it is known */
+        doubt(f);
     }
     list_init(&f->under_way);
     return f;
 }
+
+/* ---- one request ---- */
 
 static void passage_end(struct passage *p)
 {
@@ -70,6 +156,8 @@ void forward_destroy(struct forward *f)
         if (p->outgoing != NULL) http_call_cancel(p->outgoing);
         passage_end(p);
     }
+    loop_timer_stop(f->loop, &f->look);
+    lookup_leave(f->lookup);
     buf_fini(&f->address);
     free(f);
 }
@@ -83,6 +171,7 @@ static void passage_done(void *context, enum err err, const struct http_answer *
     passage_end(p);
     if (err != ERR_OK) {
         struct fault fault;
+        doubt(f);
         fault_set(&fault, ERR_UPSTREAM_FAILED, "", "the program that serves this path did not answer: %s", err_sentence(err));
         api_refuse_later(f->api, *f->server, token, &fault);
         return;

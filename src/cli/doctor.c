@@ -173,8 +173,8 @@ static void look_at_engine_figures(struct visit *v)
               high ? ". If that grows, look at the platform's log and its disk" : "");
     }
     if (metric_find(scrape, "writ_engine_bundle_stale", &stale) && stale != 0)
-        found(v, BAD, "bundle", "the engine cannot reach the platform: it decides by the policies that it has. Look at "
-                                "its platform.url and platform.key.file");
+        found(v, BAD, "bundle", "the engine has nothing new of the platform: it decides by the policies that it has. Its check "
+                                "`feed` says why; look at its platform.url and platform.key.file");
 }
 
 static void look_at_revisions(struct visit *v)

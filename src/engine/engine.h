@@ -155,8 +155,9 @@ void auth_failed_record(struct worker *w); /* puts what was noted into the journ
 /* ---- the feed (feed.c) ---- */
 
 struct feed_status {
-    bool reachable;           /* the platform answered the latest call */
-    uint64_t silent_ms;       /* how long it has not */
+    bool reachable;           /* the latest call brought what is in force, or that nothing is new */
+    uint64_t silent_ms;       /* how long none has */
+    char trouble[320];        /* why, for people; "" = nothing is wrong */
 };
 
 /* Loads the last good bundle from disk (or starts with none, which opens nothing), then follows the

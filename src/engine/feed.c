@@ -28,12 +28,14 @@ struct feed {
     struct engine *engine;
     struct http_client *client;
     pthread_t thread;
-    pthread_mutex_t mutex;
+    pthread_mutex_t mutex;            /* of stopping's wake, and of trouble */
     pthread_cond_t wake;              /* stopping */
+    char trouble[320];                /* why the latest call brought nothing; "" = it did */
     atomic_bool stopping;
     bool running;
     struct buf text;                  /* the bundle in force, as it came */
     char etag[80];
+    bool is_refused;                  /* the latest call brought a bundle that is not taken */
     char authorization[CREDENTIAL_TEXT + 8];
     _Atomic uint64_t answered_ns;     /* when the platform last answered */
     atomic_bool reachable;
@@ -214,6 +216,7 @@ static enum err take(struct feed *feed, const struct http_answer *answer, struct
 {
     struct str etag = http_answer_header(answer, STR("etag"));
     enum err err = apply(feed, answer->body, true, f);
+    feed->is_refused = err != ERR_OK;
     if (err != ERR_OK) return err; /* feed->text stays what is in force: a tenant may have to be closed by it */
     buf_clear(&feed->text);
     buf_put(&feed->text, answer->body);
@@ -235,6 +238,7 @@ static enum err ask(struct feed *feed, struct fault *f)
     if (feed->etag[0] != '\0')
         call.headers[call.header_count++] = (struct http_header){STR("If-None-Match"), str_from(feed->etag)};
     struct http_answer answer;
+    feed->is_refused = false;
     enum err err = http_call(feed->client, &call, true, &answer, f);
     if (err != ERR_OK) return err;
     if (answer.status == 304) return ERR_OK;
@@ -251,16 +255,36 @@ static void step_back(void)
     if (!thread_step_back(FEED_NICE)) log_text(LOG_WARNING, "feed_priority", "%s", strerror(errno)); /* it follows all the same */
 }
 
+static void note_trouble(struct feed *feed, const char *text)
+{
+    if (strcmp(feed->trouble, text) == 0) return; /* only this thread writes it */
+    pthread_mutex_lock(&feed->mutex);
+    snprintf(feed->trouble, sizeof feed->trouble, "%s", text);
+    pthread_mutex_unlock(&feed->mutex);
+}
+
+/* Told when it begins and when it is another one: who comes back after a fall may come back with an older database. */
+static void ask_failed(struct feed *feed, const struct fault *f)
+{
+    bool is_new = strcmp(feed->trouble, f->text) != 0;
+    if (atomic_exchange(&feed->reachable, false) || is_new) {
+        if (feed->is_refused) log_text(LOG_ERROR, "bundle_refused", "policies and keys stay as they are: %s", f->text);
+        else log_text(LOG_WARNING, "platform_away", "policies and keys stay as they are: %s", f->text);
+    }
+    note_trouble(feed, f->text);
+}
+
 static void *feed_run(void *argument)
 {
     struct feed *feed = argument;
     step_back();
     uint64_t retry_ms = RETRY_FIRST_MS;
     while (!atomic_load(&feed->stopping)) {
-        struct fault f;
+        struct fault f = {.text = ""};
         enum err err = ask(feed, &f);
         close_what_is_due(feed);
         if (err == ERR_OK) {
+            note_trouble(feed, "");
             if (!atomic_exchange(&feed->reachable, true)) log_line(LOG_INFO, "platform_reached", NULL);
             atomic_store(&feed->answered_ns, world_monotonic_ns());
             retry_ms = RETRY_FIRST_MS;
@@ -268,8 +292,7 @@ static void *feed_run(void *argument)
             continue;
         }
         if (atomic_load(&feed->stopping)) break;
-        if (atomic_exchange(&feed->reachable, false) || retry_ms == RETRY_FIRST_MS)
-            log_text(LOG_WARNING, "platform_away", "policies and keys stay as they are: %s", f.text);
+        ask_failed(feed, &f);
         pause_ms(feed, retry_ms);
         if (read_credential(feed, &f) != ERR_OK) log_text(LOG_WARNING, "credential", "%s", f.text);
         retry_ms = retry_ms * 2 < RETRY_MOST_MS ? retry_ms * 2 : RETRY_MOST_MS;
@@ -324,6 +347,9 @@ enum err feed_start(struct engine *e, struct fault *f)
 
 void feed_status(const struct engine *e, struct feed_status *ret)
 {
+    pthread_mutex_lock(&e->feed->mutex);
+    memcpy(ret->trouble, e->feed->trouble, sizeof ret->trouble);
+    pthread_mutex_unlock(&e->feed->mutex);
     ret->reachable = atomic_load(&e->feed->reachable);
     ret->silent_ms = (world_monotonic_ns() - atomic_load(&e->feed->answered_ns)) / 1000000;
 }

@@ -1,8 +1,10 @@
 /* health.c - is it alive, is it ready, how well is it, and in figures. */
+#include <stdio.h>
+
 #include "base/limits.h"
 #include "engine/engine.h"
 
-enum { SILENT_MS = 5000, PUBLISH_SILENT_MS = 3 * PUBLISH_POLL_MS, HEALTH_BYTES = 2048, METRICS_BYTES_MAX = 256 << 10, DISK_DEGRADED_PERCENT = 80 };
+enum { SILENT_MS = 5000, PUBLISH_SILENT_MS = 3 * PUBLISH_POLL_MS, HEALTH_BYTES = 4096, METRICS_BYTES_MAX = 256 << 10, DISK_DEGRADED_PERCENT = 80 };
 
 static void reply_text(struct worker *w, struct http_exchange *x, int status, struct buf *b)
 {
@@ -42,8 +44,10 @@ static void put_checks(struct checks *c, struct worker *w)
     if (e->config.platform_url[0] != '\0') {
         struct feed_status feed;
         feed_status(e, &feed);
-        put_check(c, METRIC_ENGINE_CHECK_FEED, "feed", feed.reachable || feed.silent_ms < SILENT_MS,
-                  "the platform does not answer: policies and keys stay as they are");
+        char text[sizeof feed.trouble + 40];
+        snprintf(text, sizeof text, "policies and keys stay as they are: %s",
+                 feed.trouble[0] != '\0' ? feed.trouble : "the platform does not answer");
+        put_check(c, METRIC_ENGINE_CHECK_FEED, "feed", feed.reachable || feed.silent_ms < SILENT_MS, text);
     }
     put_check(c, METRIC_ENGINE_CHECK_JOURNAL, "journal", !journal_is_full(e->journal), "there is no room for records: decisions are refused");
     pthread_mutex_lock(&e->publisher_lock);

@@ -191,9 +191,9 @@ static void accepted(void *context, int fd, bool is_unix)
 static enum err listen_all(struct boot *b, struct fault *f)
 {
     const struct config *c = &b->engine.config;
-    enum err err = listen_start(b->loop, str_from(c->listen), accepted, b, &b->listeners[0], f);
+    enum err err = listen_start(b->loop, str_from(c->listen), false, accepted, b, &b->listeners[0], f);
     if (err == ERR_OK && c->listen_unix[0] != '\0')
-        err = listen_start(b->loop, str_from(c->listen_unix), accepted, b, &b->listeners[1], f);
+        err = listen_start(b->loop, str_from(c->listen_unix), true, accepted, b, &b->listeners[1], f);
     if (err != ERR_OK) return err;
     log_line(LOG_INFO, "listening", "address", listen_address(b->listeners[0]), "unix", c->listen_unix, "node", b->engine.node, NULL);
     return ERR_OK;

@@ -136,7 +136,7 @@ static enum err open_tcp(struct listener *l, struct fault *f)
     return ERR_OK;
 }
 
-enum err listen_start(struct loop *loop, struct str address, void (*take)(void *, int, bool), void *context,
+enum err listen_start(struct loop *loop, struct str address, bool is_unix, void (*take)(void *, int, bool), void *context,
                       struct listener **ret, struct fault *f)
 {
     if (address.size == 0 || address.size >= ADDRESS_BYTES)
@@ -147,7 +147,7 @@ enum err listen_start(struct loop *loop, struct str address, void (*take)(void *
     l->fd = -1;
     l->take = take;
     l->context = context;
-    l->is_unix = str_find(address, '/') < address.size;
+    l->is_unix = is_unix;
     memcpy(l->address, address.bytes, address.size);
     enum err err = l->is_unix ? open_unix(l, f) : open_tcp(l, f);
     if (err != ERR_OK) {

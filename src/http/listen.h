@@ -11,9 +11,9 @@
 struct listener;
 
 /* `address` is host:port ("127.0.0.1:8080", "[::1]:8080", "localhost:8080"; port 0 takes any free
- * one) or, where it has a slash, the path of a Unix socket; a stale socket file is replaced, a
+ * one) or, where `is_unix`, the path of a Unix socket; a stale socket file is replaced, a
  * live one refused. `take` owns the descriptor. ERR_EXISTS (in use), ERR_BAD_VALUE, ERR_IO. */
-enum err listen_start(struct loop *loop, struct str address, void (*take)(void *context, int fd, bool is_unix), void *context,
+enum err listen_start(struct loop *loop, struct str address, bool is_unix, void (*take)(void *context, int fd, bool is_unix), void *context,
                       struct listener **ret, struct fault *f);
 void listen_stop(struct listener *l); /* accepts no more; removes a Unix socket's file */
 /* What it listens on: "127.0.0.1:8080" or the path. NUL-terminated, owned by the listener. */

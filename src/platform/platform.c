@@ -110,9 +110,9 @@ static void accepted(void *context, int fd, bool is_unix)
 static enum err listen_all(struct platform *p, struct fault *f)
 {
     const struct config *c = p->config;
-    enum err err = listen_start(p->loop, str_from(c->listen), accepted, p, &p->listeners[0], f);
+    enum err err = listen_start(p->loop, str_from(c->listen), false, accepted, p, &p->listeners[0], f);
     if (err == ERR_OK && c->listen_unix[0] != '\0')
-        err = listen_start(p->loop, str_from(c->listen_unix), accepted, p, &p->listeners[1], f);
+        err = listen_start(p->loop, str_from(c->listen_unix), true, accepted, p, &p->listeners[1], f);
     return err;
 }
 

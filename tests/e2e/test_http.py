@@ -9,6 +9,9 @@ import time
 
 import pytest
 
+import harness
+from wire import Wire
+
 AGENT = "/v1/agent/authorize"
 BODY = b'{"action":"get_x"}'
 
@@ -220,7 +223,6 @@ def test_a_path_is_percent_decoded_by_segment(stack):
 @pytest.fixture(scope="module")
 def hasty():
     """A stack with short timeouts and few connections."""
-    import harness
     hurry = ["--http.head.timeout", "400ms", "--http.body.timeout", "400ms", "--http.idle.timeout", "700ms",
              "--http.connections", "8"]
     with harness.Stack(engine=[*hurry, "--reactors", "1"]) as running:
@@ -278,7 +280,6 @@ def test_a_connection_too_many_is_503_and_room_comes_back(hasty):
     finally:
         for wire in held:
             wire.close()
-    import harness
 
     def room():
         with hasty.at_engine(timeout=5) as wire:
@@ -328,11 +329,19 @@ def test_a_unix_socket_serves_as_tcp_does(fresh, tmp_path):
     path = tmp_path / "engine.sock"
     stack = fresh(engine=["--listen.unix", str(path)])
     stack.start()
-    import wire as wires
-    with wires.Wire(str(path), stack.keys["agent"]) as wire:
+    with Wire(str(path), stack.keys["agent"]) as wire:
         reply = wire.post(AGENT, {"action": "get_x"})
     assert reply.status == 200
     assert oct(path.stat().st_mode & 0o777) == "0o660"
     stack.trace(reply.json["trace_id"])
     stack.engine.stop()
     assert not path.exists(), "a clean stop takes its socket away"
+
+
+def test_a_unix_sockets_path_needs_no_slash(fresh, tmp_path):
+    """A path is a path, whatever else it could be."""
+    name = f"localhost:{harness.free_port()}"
+    stack = fresh(engine=["--listen.unix", name], engine_prefix=["env", "-C", str(tmp_path)])
+    stack.start()
+    with Wire(str(tmp_path / name), stack.keys["agent"]) as wire:
+        assert wire.post(AGENT, {"action": "get_x"}).status == 200

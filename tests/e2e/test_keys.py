@@ -1,5 +1,7 @@
 """Keys: who may make which, for whom a key may speak, and that a revoked one is dead in the engine."""
 
+import os
+import subprocess
 import time
 
 import pytest
@@ -192,7 +194,6 @@ def test_refused_credentials_are_audited_by_source_and_second(tenant, stack):
     with stack.at_engine(key["key"]) as wire:
         for _ in range(20):
             assert wire.post(AGENT, {"action": "x"}).status == 401
-    import harness
 
     def told():
         with stack.at_platform("root") as wire:
@@ -264,3 +265,23 @@ def test_who_waits_through_the_platform_does_not_keep_out_who_resolves(fresh):
     finally:
         for wire in waits:
             wire.close()
+
+
+def test_a_peer_whose_name_nobody_knows_yet_is_found_later(fresh, tmp_path):
+    """Containers are started one after the other: the engine's name is known when the engine is there."""
+    if os.geteuid() != 0 or subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode:
+        pytest.skip("SKIP: a hosts file of one's own needs root, and a machine that allows mounts")
+    hosts = tmp_path / "hosts"
+    hosts.write_text("127.0.0.1 localhost\n")
+    own_hosts = ["unshare", "-m", "sh", "-c", f'mount --bind {hosts} /etc/hosts && exec "$@"', "sh"]
+    stack = fresh(platform_prefix=own_hosts)
+    stack.platform.arguments += ["--engine.url", f"http://engine.test:{stack.engine.port}"]
+    stack.start()
+    with stack.at_platform("agent") as wire:
+        refused(wire.post(AGENT, {"action": "get_x"}), 502, "upstream_failed")
+    hosts.write_text("127.0.0.1 localhost engine.test\n")
+
+    def forwarded():
+        with stack.at_platform("agent") as wire:
+            return wire.post(AGENT, {"action": "get_x"}).status == 200
+    harness.eventually(forwarded, "requests reach the engine", 10)

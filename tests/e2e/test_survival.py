@@ -5,6 +5,7 @@ WRIT_LONG=1 kills at least 100 times; otherwise 10. WRIT_SEED repeats a run.
 
 import os
 import random
+import shutil
 import time
 
 import harness
@@ -207,3 +208,31 @@ def test_sigterm_to_the_platform_under_load_loses_nothing(fresh):
     traffic.stop()
     stack.wait_published()
     traffic.check_store()
+
+
+def test_an_older_database_is_refused_by_its_name_until_it_has_caught_up(fresh):
+    """What was in force stays so; log and /healthz say that the platform is there, and what is wrong with what it has."""
+    stack = started(fresh)
+    stack.platform.stop()
+    backup = stack.folder / "backup.db"
+    shutil.copy(stack.data / "platform.db", backup)
+    stack.platform.start()
+    stack.policy("later", "rules:\n  - {id: later, actions: [get_later], decision: deny}\n")
+    stack.platform.stop()
+    for left in stack.data.glob("platform.db*"):
+        left.unlink()
+    shutil.copy(backup, stack.data / "platform.db")
+    stack.platform.start()
+
+    def check():
+        with stack.at_engine(None) as wire:
+            return wire.get("/healthz").json["checks"]["feed"]
+    harness.eventually(lambda: "is older than" in check() and "its database was restored" in check(), "the check says so", 20)
+    assert '"bundle_refused"' in stack.engine.tail()
+    with stack.at_engine() as wire:
+        assert wire.post(AGENT, {"action": "get_later"}).json["rule"] == "deny:later"
+    for n in range(2):
+        stack.policy("later", f"rules:\n  - {{id: again-{n}, actions: [get_later], decision: deny}}\n", wait=False)
+    harness.eventually(lambda: check() == "ok", "it is followed again", 20)
+    with stack.at_engine() as wire:
+        assert wire.post(AGENT, {"action": "get_later"}).json["rule"] == "deny:again-1"

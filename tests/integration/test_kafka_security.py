@@ -301,11 +301,12 @@ def test_what_tls_refuses_is_told_apart_and_nothing_is_lost(secure, fleet, certi
     fleet.all_is_stored()
 
 
-def test_a_ca_file_that_is_none_is_refused_at_the_start(secure, fleet):
-    platform = fleet.stack.platform
-    fleet.start_one(platform, secure.tls, TOPIC, ready=False, security="ssl", ca_file="nowhere.pem")
-    assert platform.wait() == 1
-    assert "kafka.ca_file cannot be used" in fleet.logged(platform)
+@pytest.mark.parametrize("name", ["platform", "engine"])
+def test_a_ca_file_that_is_none_is_refused_at_the_start(secure, fleet, name):
+    program = getattr(fleet.stack, name)
+    fleet.start_one(program, secure.tls, TOPIC, ready=False, security="ssl", ca_file="nowhere.pem")
+    assert program.wait() == 1
+    assert "kafka.ca_file cannot be used" in fleet.logged(program)
 
 
 def test_a_token_is_read_anew_until_it_is_good(secure, fleet):

@@ -272,3 +272,22 @@ def test_scripts_can_be_run_and_parse():
     for path in scripts:
         assert os.access(path, os.X_OK), f"{relative(path)} has no run bit"
         subprocess.run(["bash", "-n", path], check=True)
+
+
+def test_the_image_installs_the_libraries_that_the_programs_need():
+    """What the programs are linked with, by the packages that hold it, beside the second stage of ops/Dockerfile."""
+    if "VERSION_CODENAME=bookworm" not in pathlib.Path("/etc/os-release").read_text():
+        pytest.skip("SKIP: the image is Debian 12, this machine is not")
+    installed = set(re.search(r"apt-get install (.+?) \\\n", (TOP / "ops" / "Dockerfile").read_text())[1].split())
+    missing = set()
+    for program in ("writ-engine", "writ-platform", "writ"):
+        binary = BUILD / "bin" / program
+        told = subprocess.run(["readelf", "-d", binary], capture_output=True, text=True, check=True).stdout
+        places = dict(re.findall(r"^\s*(\S+) => (\S+) ", subprocess.run(["ldd", binary], capture_output=True, text=True, check=True).stdout, re.M))
+        for library in re.findall(r"\(NEEDED\).*\[(.+)\]", told):
+            if library.startswith(("libc.", "libm.", "libgcc_s.", "libasan.", "libubsan.", "libtsan.")):
+                continue  # in every image, or in no release
+            owner = subprocess.run(["dpkg", "-S", pathlib.Path(places[library]).resolve()], capture_output=True, text=True, check=True).stdout
+            if owner.split(":")[0] not in installed:
+                missing.add(f"{program} needs {library}, which is in {owner.split(':')[0]}")
+    assert not missing, "\n".join(sorted(missing))
