@@ -231,9 +231,9 @@ static struct str canonical_of_policy(struct decision *d, const struct json *v)
 /* The client gets the safe arguments as they are; records get them masked. */
 static struct str masked_args(struct decision *d)
 {
-    const struct json *args = d->outcome.safe_args;
+    const struct json *args = d->outcome.told_args;
     const struct json *masked = policy_masked_copy(d->tools->policies, STR("args"), args, d->arena);
-    if (masked == args) return d->safe_args;
+    if (masked == d->outcome.safe_args) return d->safe_args;
     if (masked == NULL) return (struct str){0}; /* the arena is full: decide() refuses */
     return masked->type == JSON_OBJECT ? canonical_of_policy(d, masked) : STR("{\"masked\":true}");
 }

@@ -31,9 +31,8 @@ void json_become_string(struct json *v, struct str text)
 {
     v->type = JSON_STRING;
     v->count = 0;
-    v->plain_string = false;
+    json_forget_text(v);
     v->has_nul = text.size > 0 && memchr(text.bytes, 0, text.size) != NULL;
-    v->raw = (struct str){0};
     v->child = NULL;
     v->string = text;
 }

@@ -73,6 +73,13 @@ struct str json_text(const struct json *object, struct str key);
 /* The member as an unsigned integer, or `otherwise`. */
 uint64_t json_u64(const struct json *object, struct str key, uint64_t otherwise);
 
+/* For a copy that outlives the source text, or gets another value: raw and what it says of the value are gone. */
+static inline void json_forget_text(struct json *v)
+{
+    v->raw = (struct str){0};
+    v->plain_string = v->plain_number = false;
+}
+
 /* Turns `v` (which stays where it is in its tree) into a string; for masking. */
 void json_become_string(struct json *v, struct str text);
 

@@ -446,7 +446,7 @@ static struct json *filled(struct ballot *b, const struct rule *rule, const stru
     if (copy == NULL) return NULL;
     copy->key = v->key;
     copy->next = NULL;
-    copy->raw = (struct str){0};
+    json_forget_text(copy);
     if (t != NULL && t->count == 1) return copy;
     if (t != NULL) return template_text(b, t, &copy->string, ret_why) ? copy : NULL;
     struct json **tail = &copy->child;
@@ -468,4 +468,40 @@ const struct json *template_args(struct ballot *b, const struct rule *rule, stru
     if (args == NULL || least_bytes(args) <= LIMIT_EVENT_BYTES) return args;
     *ret_why = STR("they are too large to be recorded");
     return NULL;
+}
+
+static bool template_reads_hidden(struct ballot *b, const struct template *t)
+{
+    for (size_t i = 0; i < t->count; i++)
+        if (t->parts[i].value != NULL && condition_reads_hidden(b, t->parts[i].value)) return true;
+    return false;
+}
+
+/* `v`: as the document has it; `args`: filled. What an expression gave is not looked into. */
+static struct json *told(struct ballot *b, const struct rule *rule, const struct json *v, const struct json *args)
+{
+    struct json *copy = arena_new(b->arena, struct json);
+    if (copy == NULL) return NULL;
+    *copy = *args;
+    copy->next = NULL;
+    const struct template *t = v->type == JSON_STRING ? template_at(rule, v) : NULL;
+    if (t != NULL) {
+        if (template_reads_hidden(b, t)) json_become_string(copy, STR("[masked]"));
+        return copy;
+    }
+    struct json **tail = &copy->child;
+    const struct json *from = args->child;
+    for (const struct json *m = v->child; m != NULL; m = m->next, from = from->next) {
+        struct json *child = told(b, rule, m, from);
+        if (child == NULL) return NULL;
+        *tail = child;
+        tail = &child->next;
+    }
+    return copy;
+}
+
+const struct json *template_told(struct ballot *b, const struct rule *rule, const struct json *args)
+{
+    if (rule->templates == NULL || b->set->mask_count == 0) return args;
+    return told(b, rule, rule->safe_args, args);
 }

@@ -68,5 +68,7 @@ bool condition_reads_hidden(struct ballot *b, const struct condition *c); /* wha
 
 /* The rule's safe arguments for this request; NULL: an expression failed, *ret_why tells. */
 const struct json *template_args(struct ballot *b, const struct rule *rule, struct str *ret_why);
+/* The same `args` for records: an expression that reads what is masked gives "[masked]". NULL: no memory. */
+const struct json *template_told(struct ballot *b, const struct rule *rule, const struct json *args);
 
 #endif

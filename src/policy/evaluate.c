@@ -639,6 +639,8 @@ static void decide(struct ballot *b, struct policy_outcome *o)
         if (r.verdict == VERDICT_COMPUTE) {
             o->safe_tool = rule->rule->safe_tool;
             o->safe_args = r.safe_args;
+            o->told_args = template_told(b, rule->rule, r.safe_args);
+            if (o->told_args == NULL) b->failed = true;
         }
     }
     o->confidence_used = b->confidence_used;

@@ -118,6 +118,8 @@ static struct policy_limit limit_of(struct ballot *b, const struct set_rule *r)
     return l;
 }
 
+/* Those that deny stand before those that ask, since they are counted one after the other and the first that
+ * is over decides: nobody is asked about what another limit denies. */
 void outcome_limits(struct ballot *b, struct policy_outcome *o)
 {
     numbers_sort(&b->limited);
@@ -127,14 +129,20 @@ void outcome_limits(struct ballot *b, struct policy_outcome *o)
         b->failed = true;
         return;
     }
+    size_t at = 0;
     for (size_t i = 0; i < count; i++) {
         const struct set_rule *r = &b->set->rules[b->limited.list[i]];
-        limits[i] = limit_of(b, r);
+        if (r->rule->limit->over == VERDICT_DENY) limits[at++] = limit_of(b, r);
+    }
+    for (size_t i = 0; i < count; i++) {
+        const struct set_rule *r = &b->set->rules[b->limited.list[i]];
+        if (r->rule->limit->over == VERDICT_DENY) continue;
+        struct policy_limit *l = &limits[at++];
+        *l = limit_of(b, r);
         /* Who was asked may let a request over a limit through, but only where asking is what
          * the limit says now. */
-        if (limits[i].over != VERDICT_HUMAN_REVIEW || !is_approved(b->request, VOTE_LIMIT, r->rule))
-            continue;
-        limits[i].over = VERDICT_ALLOW;
+        if (!is_approved(b->request, VOTE_LIMIT, r->rule)) continue;
+        l->over = VERDICT_ALLOW;
         numbers_add(b, &b->approved, b->limited.list[i]);
     }
     o->limits = limits;

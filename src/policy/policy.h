@@ -205,6 +205,7 @@ struct policy_outcome {
     uint64_t policy_version;     /* 0: none */
     struct str safe_tool;        /* compute */
     const struct json *safe_args;/* compute; in the arena or the set */
+    const struct json *told_args;/* the same without what was made of something masked: for records */
     struct policy_review review; /* human_review: what all such votes ask, approved ones among them; of
                                   * an allow or compute: the `approved` votes that made it one, which a
                                   * review for its limit has to cover again */

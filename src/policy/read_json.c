@@ -25,7 +25,7 @@ struct json *read_json(struct reader *r, const struct value *v, const struct tem
     struct json *copy = v->node->bad ? NULL : reader_take(r, sizeof *copy);
     if (copy == NULL) return NULL;
     *copy = v->node->json;
-    copy->raw = (struct str){0};
+    json_forget_text(copy);
     copy->child = copy->next = NULL;
     copy->key = str_is_absent(copy->key) ? copy->key : reader_copy(r, copy->key);
     if (copy->type == JSON_STRING && !read_string(r, v, copy, templates)) return NULL;

@@ -1,5 +1,6 @@
 """What the policy language means, seen through the engine: gate, compute, mask, shadow, people, dry runs."""
 
+import json
 import re
 
 import pytest
@@ -100,6 +101,17 @@ rules:
         assert answer["decision"] == "deny" and "safe_tool" not in answer and answer["reason"], answer
 
 
+def test_safe_arguments_are_the_same_in_whatever_form_the_document_came(tenant):
+    args = {"path": "/sandbox/${args.path}", "n": 7, "deep": [1, {"x": 2.5}]}
+    rule = {"id": "c", "agents": ["*"], "actions": ["write"], "decision": "compute", "compute": {"tool": "draft", "args": args}}
+    for path in ("a", 'a","n":8,"path":"/etc/passwd', "a\\b\n"):
+        for content in ({"rules": [rule]}, f"# YAML\nrules: [{json.dumps(rule)}]\n"):
+            tenant.policy(content)
+            answer = tenant.ask("write", args={"path": path})
+            assert answer["safe_args"] == {"path": "/sandbox/" + path, "n": 7, "deep": [1, {"x": 2.5}]}
+            assert tenant.trace(answer["trace_id"])[0]["safe_args"] == answer["safe_args"]
+
+
 def test_human_review_is_two_records_under_one_review_id(tenant):
     tenant.policy("""
 rules:
@@ -115,6 +127,36 @@ rules:
     begin, end = (datetime.datetime.fromisoformat(answer[name].replace("Z", "+00:00")) for name in ("timestamp", "expires_at"))
     assert end - begin == datetime.timedelta(hours=2)
     assert events[0]["source"]["seq"] + 1 == events[1]["source"]["seq"]
+
+
+def test_nobody_is_asked_about_what_another_limit_denies(tenant):
+    soft = "- {id: soft, agents: ['*'], actions: [x], decision: allow, limit: {window: 1h, count: 1, over: human_review}}"
+    hard = "- {id: hard, agents: ['*'], actions: [x], decision: allow, limit: {window: 1h, sum: args.n, max: 5}}"
+    for actor, rules in (("one", (soft, hard)), ("two", (hard, soft))):
+        tenant.policy("rules:\n  " + "\n  ".join(rules))
+        answers = [tenant.ask("x", actor=actor, args={"n": n}) for n in (5, 0, 1)]
+        assert [a["rule"] for a in answers] == ["allow:" + rules[0].split()[2].strip(","), "limit:soft", "limit:hard"]
+        assert [a["decision"] for a in answers] == ["allow", "human_review", "deny"]
+
+
+def test_what_safe_arguments_make_of_masked_values_is_in_no_record(tenant):
+    tenant.policy("""
+mask: [args.card]
+rules:
+  - id: c
+    agents: ["*"]
+    actions: [pay]
+    decision: compute
+    compute: {tool: draft, args: {card: '${args.card}', pan: '${args.card}', text: 'no. ${args.card}, ${args.n}', all: ['${args}', 1],
+                                  deep: {request: '${request.args.card}'}, n: '${args.n}', plain: x}}
+""")
+    answer = tenant.ask("pay", args={"card": "SECRET", "n": 5})
+    assert answer["safe_args"] == {"card": "SECRET", "pan": "SECRET", "text": "no. SECRET, 5", "all": [{"card": "SECRET", "n": 5}, 1],
+                                   "deep": {"request": "SECRET"}, "n": 5, "plain": "x"}, "who asked gets them as they are"
+    event = tenant.trace(answer["trace_id"])[0]
+    assert event["safe_args"] == {"card": "[masked]", "pan": "[masked]", "text": "[masked]", "all": ["[masked]", 1],
+                                  "deep": {"request": "[masked]"}, "n": 5, "plain": "x"}
+    assert "SECRET" not in canonical.canonical(event)
 
 
 def test_masked_values_are_in_no_record(tenant):

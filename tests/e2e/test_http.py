@@ -1,6 +1,7 @@
 """HTTP/1.1 byte by byte: what a library would never send, and what a slow or large client may."""
 
 import json
+import re
 import signal
 import socket
 import struct
@@ -300,9 +301,9 @@ def test_a_trace_of_large_events_is_told_through_the_engine_and_by_the_command_l
     with stack.at_engine("auditor", timeout=60) as wire:
         reply = wire.get("/api/v1/audit/trace/large-trace")
     assert reply.status == 200, reply
-    assert len(reply.body) > 28 << 20 and reply.json["count"] == 500
-    done = stack.cli("audit", "trace", "large-trace", "--json", "--platform", stack.platform.url, key=stack.keys["auditor"])
-    assert json.loads(done.stdout)["count"] == 500
+    assert len(reply.body) > 8 << 20 and reply.json["count"] < 500 and reply.json["next_cursor"] > 0
+    done = stack.cli("audit", "trace", "large-trace", "--platform", stack.platform.url, key=stack.keys["auditor"])
+    assert done.stdout.count("large-trace") == 0 and len(re.findall(r"allow:", done.stdout)) == 500
 
 
 def test_an_engine_stops_well_while_waiting_clients_vanish(fresh):

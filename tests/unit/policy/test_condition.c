@@ -118,6 +118,28 @@ static void safe_arguments_are_computed(void **state)
     tenant_fini(&t);
 }
 
+/* What the reader has seen of a text of the document does not hold for the text that is made of it. */
+static void safe_arguments_of_a_json_document_are_written_as_they_are(void **state)
+{
+    (void)state;
+    struct tenant t;
+    tenant_init_one(&t, "{\"rules\": [{\"id\": \"sandbox\", \"agents\": [\"bot\"], \"actions\": [\"write\"], \"decision\": \"compute\",\n"
+                        " \"compute\": {\"tool\": \"safe_write\", \"args\": {\"path\": \"/sandbox/${args.path}\", \"n\": 7, \"list\": [7, -1, 2.5]}}},\n"
+                        " {\"id\": \"plain\", \"agents\": [\"bot\"], \"actions\": [\"plain\"], \"decision\": \"compute\",\n"
+                        " \"compute\": {\"tool\": \"safe_write\", \"args\": {\"n\": 7, \"text\": \"$${x}\"}}}]}");
+    struct buf out;
+    buf_init(&out, 256, 4096);
+    assert_int_equal(ask_with(&t, "write", "{\"path\":\"a\\\",\\\"n\\\":\\\"\\n\"}", NULL), VERDICT_COMPUTE);
+    json_put_canonical(&out, t.outcome.safe_args);
+    assert_true(str_is(buf_view(&out), "{\"list\":[7,-1,2.5],\"n\":7,\"path\":\"/sandbox/a\\\",\\\"n\\\":\\\"\\n\"}"));
+    buf_clear(&out);
+    assert_int_equal(ask_with(&t, "plain", "{}", NULL), VERDICT_COMPUTE);
+    json_put_canonical(&out, t.outcome.safe_args);
+    assert_true(str_is(buf_view(&out), "{\"n\":7,\"text\":\"${x}\"}"));
+    buf_fini(&out);
+    tenant_fini(&t);
+}
+
 static void a_limit_adds_up_what_an_expression_gives(void **state)
 {
     (void)state;
@@ -259,6 +281,7 @@ int main(void)
         cmocka_unit_test(a_condition_that_fails_fails_closed),
         cmocka_unit_test(the_variables_are_what_the_request_says),
         cmocka_unit_test(safe_arguments_are_computed),
+        cmocka_unit_test(safe_arguments_of_a_json_document_are_written_as_they_are),
         cmocka_unit_test(a_limit_adds_up_what_an_expression_gives),
         cmocka_unit_test(faults_name_what_is_wrong_and_where),
         cmocka_unit_test(an_explanation_tells_of_the_condition),

@@ -113,25 +113,25 @@ static void an_allow_carries_the_limits_of_all_rules_that_applied(void **state)
     struct policy_request q = agent_request("bot", "refund");
     assert_int_equal(ask_with(&t, &q, "{\"amount\": 12.5}"), VERDICT_ALLOW);
     assert_int_equal(t.outcome.limit_count, 2);
-    const struct policy_limit *l = t.outcome.limits;
-    assert_true(str_is(l[0].policy_name, "doc") && str_is(l[0].rule_id, "refunds"));
-    assert_int_equal(l[0].policy_version, 1);
-    assert_int_equal(l[0].per, PER_ACTOR);
-    assert_true(str_is(l[0].value, "bot"));
-    assert_int_equal(l[0].window_ms, 60 * 60 * 1000);
-    assert_int_equal(l[0].count_max, 30);
-    assert_true(l[0].has_max);
-    assert_int_equal(l[0].amount_max, 5000 * (int64_t)AMOUNT_SCALE);
-    assert_int_equal(l[0].amount, 12500000);
-    assert_int_equal(l[0].over, VERDICT_HUMAN_REVIEW);
-    assert_true(str_is(l[1].rule_id, "all"));
-    assert_int_equal(l[1].per, PER_TENANT);
-    assert_true(str_is(l[1].value, "default"));
-    assert_int_equal(l[1].window_ms, 24 * 60 * 60 * 1000);
-    assert_false(l[1].has_max);
-    assert_int_equal(l[1].over, VERDICT_DENY);
+    const struct policy_limit *l = t.outcome.limits; /* the one that denies first */
+    assert_true(str_is(l[1].policy_name, "doc") && str_is(l[1].rule_id, "refunds"));
+    assert_int_equal(l[1].policy_version, 1);
+    assert_int_equal(l[1].per, PER_ACTOR);
+    assert_true(str_is(l[1].value, "bot"));
+    assert_int_equal(l[1].window_ms, 60 * 60 * 1000);
+    assert_int_equal(l[1].count_max, 30);
+    assert_true(l[1].has_max);
+    assert_int_equal(l[1].amount_max, 5000 * (int64_t)AMOUNT_SCALE);
+    assert_int_equal(l[1].amount, 12500000);
+    assert_int_equal(l[1].over, VERDICT_HUMAN_REVIEW);
+    assert_true(str_is(l[0].rule_id, "all"));
+    assert_int_equal(l[0].per, PER_TENANT);
+    assert_true(str_is(l[0].value, "default"));
+    assert_int_equal(l[0].window_ms, 24 * 60 * 60 * 1000);
+    assert_false(l[0].has_max);
+    assert_int_equal(l[0].over, VERDICT_DENY);
     assert_int_equal(ask_with(&t, &q, NULL), VERDICT_ALLOW);
-    assert_int_equal(t.outcome.limits[0].amount, -1);
+    assert_int_equal(t.outcome.limits[1].amount, -1);
     q.action = STR("other");
     assert_int_equal(ask_with(&t, &q, NULL), VERDICT_ALLOW);
     assert_int_equal(t.outcome.limit_count, 1);
@@ -339,7 +339,7 @@ static void over_a_limit_can_ask_a_person(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         assert_int_equal(ask_with(&t, &q, cases[i].args), VERDICT_ALLOW);
-        policy_over_limit(&t.outcome.limits[0], &t.arena, &t.outcome);
+        policy_over_limit(&t.outcome.limits[1], &t.arena, &t.outcome);
         assert_int_equal(t.outcome.verdict, VERDICT_HUMAN_REVIEW);
         assert_string_equal(t.outcome.rule, "limit:refunds");
         if (!str_is(t.outcome.reason, cases[i].reason))
@@ -388,20 +388,20 @@ static void a_limit_that_a_person_let_through_is_counted_and_not_asked_again(voi
     q.approved_count = 2;
     assert_int_equal(ask_with(&t, &q, "{\"amount\": 7000}"), VERDICT_ALLOW);
     assert_int_equal(t.outcome.limit_count, 2);
-    assert_int_equal(t.outcome.limits[0].over, VERDICT_ALLOW);
-    assert_int_equal(t.outcome.limits[0].amount, 7000000000);
-    assert_int_equal(t.outcome.limits[1].over, VERDICT_DENY); /* nobody could be asked about that */
+    assert_int_equal(t.outcome.limits[1].over, VERDICT_ALLOW);
+    assert_int_equal(t.outcome.limits[1].amount, 7000000000);
+    assert_int_equal(t.outcome.limits[0].over, VERDICT_DENY); /* nobody could be asked about that */
     assert_true(str_is(t.outcome.reason, "Rule refunds of policy doc allows this."));
-    policy_over_limit(&t.outcome.limits[0], &t.arena, &t.outcome);
+    policy_over_limit(&t.outcome.limits[1], &t.arena, &t.outcome);
     assert_int_equal(t.outcome.verdict, VERDICT_ALLOW);
     assert_string_equal(t.outcome.rule, "allow:refunds");
     approved[0].policy_name = STR("other");
     assert_int_equal(ask_with(&t, &q, "{\"amount\": 7000}"), VERDICT_ALLOW);
-    assert_int_equal(t.outcome.limits[0].over, VERDICT_HUMAN_REVIEW);
+    assert_int_equal(t.outcome.limits[1].over, VERDICT_HUMAN_REVIEW);
     approved[0].policy_name = STR("doc");
     approved[0].kind = VOTE_RULE;
     assert_int_equal(ask_with(&t, &q, "{\"amount\": 7000}"), VERDICT_ALLOW);
-    assert_int_equal(t.outcome.limits[0].over, VERDICT_HUMAN_REVIEW);
+    assert_int_equal(t.outcome.limits[1].over, VERDICT_HUMAN_REVIEW);
     tenant_fini(&t);
 }
 
@@ -509,7 +509,7 @@ static void every_arena_is_enough_or_a_deny(void **state)
         arena_fini(&t.arena);
         arena_init(&t.arena, 16, bytes);
         if (ask(&t, &q) == VERDICT_ALLOW)
-            policy_over_limit(&t.outcome.limits[0], &t.arena, &t.outcome);
+            policy_over_limit(&t.outcome.limits[1], &t.arena, &t.outcome);
         denied += t.outcome.verdict == VERDICT_DENY;
         asked += t.outcome.verdict == VERDICT_HUMAN_REVIEW;
         assert_int_equal(denied + asked, bytes / 16);
