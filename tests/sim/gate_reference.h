@@ -108,7 +108,7 @@ struct ref_vote {
 };
 
 struct ref_outcome {
-    const struct ref_rule *limited[RULES * DOCUMENTS]; /* that apply and have a limit, in order */
+    const struct ref_rule *limited[RULES * DOCUMENTS]; /* that apply and have a limit: those that deny, then those that ask, each in order */
     size_t limited_count;
     const struct ref_rule *asking[RULES * DOCUMENTS]; /* with a vote for human_review, in order */
     size_t asking_count;
@@ -169,6 +169,14 @@ static inline void note_review(struct ref_outcome *o, const struct ref_rule *r, 
     o->votes[o->vote_count++] = (struct ref_vote){r, gate};
 }
 
+static inline void note_limit(struct ref_outcome *o, const struct ref_rule *r)
+{
+    size_t at = o->limited_count++;
+    if (!r->limit.asks)
+        for (; at > 0 && o->limited[at - 1]->limit.asks; at--) o->limited[at] = o->limited[at - 1];
+    o->limited[at] = r;
+}
+
 /* One walk over all rules, in order. Says the strictest vote. */
 static inline struct ref_vote walk(const struct ref_request *q, const char *action,
                                    bool with_shadow, struct ref_outcome *o)
@@ -190,7 +198,7 @@ static inline struct ref_vote walk(const struct ref_request *q, const char *acti
             bool reviews = own == VERDICT_HUMAN_REVIEW; /* approved or not: it is asked about beside what is new */
             if (reviews) note_review(o, r, false);
             if (reviews && approved(q, VOTE_RULE, r)) own = VERDICT_ALLOW;
-            if (r->limit.there && !d->shadow) o->limited[o->limited_count++] = r;
+            if (r->limit.there && !d->shadow) note_limit(o, r);
             if (stricter(own, &best, o->verdict))
                 best = (struct ref_vote){r, false}, o->verdict = own;
             o->allow_vote |= own == VERDICT_ALLOW;
