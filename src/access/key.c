@@ -2,8 +2,9 @@
  *
  * A row is read strictly: every member that is there must be of its type and within bounds, since
  * a key that is half understood would grant what its maker did not mean. An absent list takes its
- * default (actors: the key's name; reviewers: its owner; users, nodes, tenants: none); an empty
- * one is taken as it is, and so key_put() always writes the lists. Unknown members are ignored. */
+ * default (actors: the key's name; reviewers: its owner; users, nodes, tenants: none), unless that
+ * would be a pattern; an empty one is taken as it is, and so key_put() always writes the lists.
+ * Unknown members are ignored. */
 #include "access/key.h"
 
 #include <stdarg.h>
@@ -110,6 +111,9 @@ static enum err read_globs(const struct json *row, const char *name, struct str 
     const struct json *v = member(row, name);
     if (v == NULL) {
         if (str_is_absent(otherwise)) return ERR_OK;
+        if (str_find(otherwise, '*') < otherwise.size)
+            return member_fault(f, ERR_BAD_VALUE, name, "is needed, since \"%.*s\" would be a pattern there, not a name",
+                                STR_FORMAT(otherwise));
         ret->list = arena_new(a, struct str);
         if (ret->list == NULL) return fault_plain(f, ERR_FULL);
         ret->list[0] = otherwise;

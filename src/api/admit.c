@@ -165,6 +165,8 @@ enum err api_settle_tenant(struct caller *c, struct str asked, struct fault *f)
     if (str_code_points(asked) > LIMIT_ID_CHARACTERS)
         return fault_set(f, ERR_OUT_OF_RANGE, "/tenant_id", "tenant_id: longer than %d characters", LIMIT_ID_CHARACTERS);
     if (str_is_absent(c->tenant)) {
+        if (str_equal(asked, STR("*")))
+            return fault_set(f, ERR_BAD_VALUE, "/tenant_id", "tenant_id: * is every tenant, and a request is of one");
         c->tenant = asked;
         return ERR_OK;
     }

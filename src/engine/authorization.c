@@ -106,8 +106,8 @@ static void fail(struct authorization *a, enum err err)
         fault_set(&a->fault, ERR_OVERLOADED, "", "records wait for the disk, and no more may wait now");
     else if (err == ERR_JOURNAL_FULL || err == ERR_NO_SPACE)
         fault_plain(&a->fault, ERR_JOURNAL_FULL);
-    else if (err_status(err) == 503 || err_status(err) == 401)
-        fault_plain(&a->fault, err);
+    else if (err_status(err) == 503 || err_status(err) == 401 || err == ERR_NOT_FOUND)
+        fault_plain(&a->fault, err); /* not found: the review was forgotten while its request was decided again */
     else
         fault_plain(&a->fault, ERR_INTERNAL);
     give_back(a, refuse_kept_fault);

@@ -153,6 +153,8 @@ static void a_wrong_member_is_named(void **state)
         {"\"roles\":[5]", "/roles", ERR_WRONG_TYPE},
         {"\"actors\":\"x\"", "/actors", ERR_WRONG_TYPE},
         {"\"actors\":[\"\"]", "/actors", ERR_OUT_OF_RANGE},
+        {"\"name\":\"team-*\"", "/actors", ERR_BAD_VALUE}, /* as a default it would be a pattern */
+        {"\"owner\":\"*\"", "/reviewers", ERR_BAD_VALUE},
         {"\"expires_at\":\"soon\"", "/expires_at", ERR_BAD_VALUE},
         {"\"expires_at\":17", "/expires_at", ERR_WRONG_TYPE},
         {"\"expires_at\":\"1970-01-01T00:00:00Z\"", "/expires_at", ERR_BAD_VALUE},
