@@ -220,33 +220,44 @@ def wait_folded(pid):
         time.sleep(0.02)
 
 
-class Floor:
-    """The engine's transport alone, on core 0."""
+class Constant:
+    """A server on core 0 that reads a POST and answers a constant."""
 
-    def __init__(self, body_bytes):
-        self.port = harness.free_port()
-        self.process = subprocess.Popen(["taskset", "-c", "0", str(harness.BIN / "http_floor"), str(self.port), str(body_bytes)],
-                                        stdout=subprocess.DEVNULL)
-        harness.eventually(self.answers, "http_floor answers", 10)
+    path = "/"
+
+    def __init__(self, *command):
+        self.process = subprocess.Popen(["taskset", "-c", "0", *map(str, command)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        harness.eventually(self.answers, f"{command[0]} answers", 10)
 
     def answers(self):
         try:
             with harness.Wire(("127.0.0.1", self.port)) as wire:
-                return wire.post("/x", {}).status == 200
+                return wire.post(self.path, {}).status == 200
         except OSError:
             return False
 
     def pids(self):
-        return [self.process.pid]
+        children = pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        return [self.process.pid, *map(int, children)]
 
     def end(self):
-        os.kill(self.process.pid, signal.SIGCONT)
+        signal_all(self.pids(), signal.SIGCONT)
         self.process.terminate()
         self.process.wait()
 
 
-class Nginx:
-    """One worker on core 0 that reads a POST and answers a constant."""
+class Floor(Constant):
+    """The engine's transport alone."""
+
+    path = "/x"
+
+    def __init__(self, body_bytes):
+        self.port = harness.free_port()
+        super().__init__(harness.BIN / "http_floor", self.port, body_bytes)
+
+
+class Nginx(Constant):
+    """One worker."""
 
     def __init__(self, folder, body_bytes):
         self.folder, self.port, self.socket = folder, harness.free_port(), folder / "nginx.sock"
@@ -261,26 +272,7 @@ class Nginx:
             f"http {{ access_log off; keepalive_requests 1000000000; keepalive_timeout 1h; {temporary}\n"
             f" server {{ listen 127.0.0.1:{self.port}; listen unix:{self.socket}; location / {{\n"
             f"  default_type application/json; return 200 '{{\"decision\":\"allow\",\"x\":\"{filling}\"}}'; }} }} }}\n")
-        self.process = subprocess.Popen(["taskset", "-c", "0", "nginx", "-p", str(folder), "-c", str(folder / "nginx.conf")],
-                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        harness.eventually(self.answers, "nginx answers", 10)
-
-    def answers(self):
-        try:
-            with harness.Wire(("127.0.0.1", self.port)) as wire:
-                return wire.post("/", {}).status == 200
-        except OSError:
-            return False
-
-    def pids(self):
-        children = pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
-        return [self.process.pid, *map(int, children)]
-
-    def end(self):
-        for pid in self.pids():
-            os.kill(pid, signal.SIGCONT)
-        self.process.terminate()
-        self.process.wait()
+        super().__init__("nginx", "-p", folder, "-c", folder / "nginx.conf")
 
 
 def signal_all(pids, number):
@@ -373,21 +365,15 @@ class Bench:
         _, connections, depth, _, _ = ROWS[row]
         return self.engine_turn(stack, address, self.bodies, connections, depth, seconds, key_file=stack.folder / "agent.key")
 
-    def constant_round(self, server, address, row, seconds, path=None):
+    def constant_round(self, server, row, seconds):
         """The same POSTs to a server that answers a constant."""
+        address = f"unix:{server.socket}" if ROWS[row][3] else f"127.0.0.1:{server.port}"
         before = cpu_ns(server.pids())
         _, connections, depth, _, _ = ROWS[row]
-        result = run_load(address, self.bodies, connections, depth, seconds, path=path,
+        result = run_load(address, self.bodies, connections, depth, seconds, path=server.path,
                           key_file=self.folder / "stack" / "agent.key", serial=self.serial)
         result["cpu_us"] = (cpu_ns(server.pids()) - before) / 1000 / result["replies"]
         return result
-
-    def nginx_round(self, nginx, row, seconds):
-        address = f"unix:{nginx.socket}" if ROWS[row][3] else f"127.0.0.1:{nginx.port}"
-        return self.constant_round(nginx, address, row, seconds)
-
-    def floor_round(self, floor, row, seconds):
-        return self.constant_round(floor, f"127.0.0.1:{floor.port}", row, seconds, path="/x")
 
     def measure(self, row):
         seconds, rounds, is_unix = self.options.seconds, self.options.rounds, ROWS[row][3]
@@ -397,12 +383,12 @@ class Bench:
             warm = self.engine_round(stack, row, min(seconds, 0.5))
             body_bytes = round(warm["body_bytes"] / warm["replies"])
             nginx, floor = Nginx(self.folder, body_bytes), None if is_unix else Floor(body_bytes)
-            self.nginx_round(nginx, row, 0.2)
+            self.constant_round(nginx, row, 0.2)
             results = {"engine": [], "nginx": [], "floor": []}
             pids = {"engine": [stack.engine.pid], "nginx": nginx.pids(), "floor": floor.pids() if floor else []}
-            turns = {"engine": lambda: self.engine_round(stack, row, seconds), "nginx": lambda: self.nginx_round(nginx, row, seconds)}
+            turns = {"engine": lambda: self.engine_round(stack, row, seconds), "nginx": lambda: self.constant_round(nginx, row, seconds)}
             if floor:
-                turns["floor"] = lambda: self.floor_round(floor, row, seconds)
+                turns["floor"] = lambda: self.constant_round(floor, row, seconds)
             for number in range(rounds):
                 for turn in turns if number % 2 == 0 else reversed(turns):
                     others = [pid for name in turns if name != turn for pid in pids[name]]
