@@ -502,6 +502,14 @@ static struct json *told(struct ballot *b, const struct rule *rule, const struct
 
 const struct json *template_told(struct ballot *b, const struct rule *rule, const struct json *args)
 {
-    if (rule->templates == NULL || b->set->mask_count == 0) return args;
     return told(b, rule, rule->safe_args, args);
+}
+
+bool templates_read_hidden(const struct policy_set *s, const struct rule *rule)
+{
+    if (rule->templates == NULL) return false;
+    struct ballot b = {.set = s};
+    for (const struct template *t = rule->templates; t != NULL; t = t->next)
+        if (template_reads_hidden(&b, t)) return true;
+    return false;
 }

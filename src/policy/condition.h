@@ -70,5 +70,7 @@ bool condition_reads_hidden(struct ballot *b, const struct condition *c); /* wha
 const struct json *template_args(struct ballot *b, const struct rule *rule, struct str *ret_why);
 /* The same `args` for records: an expression that reads what is masked gives "[masked]". NULL: no memory. */
 const struct json *template_told(struct ballot *b, const struct rule *rule, const struct json *args);
+/* Whether one of the rule's templates does; reads the texts again, so it is asked once for a set. */
+bool templates_read_hidden(const struct policy_set *s, const struct rule *rule);
 
 #endif

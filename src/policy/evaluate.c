@@ -639,7 +639,8 @@ static void decide(struct ballot *b, struct policy_outcome *o)
         if (r.verdict == VERDICT_COMPUTE) {
             o->safe_tool = rule->rule->safe_tool;
             o->safe_args = r.safe_args;
-            o->told_args = template_told(b, rule->rule, r.safe_args);
+            bool hides = b->set->hides_args != NULL && b->set->hides_args[r.key / 2];
+            o->told_args = hides ? template_told(b, rule->rule, r.safe_args) : r.safe_args;
             if (o->told_args == NULL) b->failed = true;
         }
     }

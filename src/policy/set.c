@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/map.h"
+#include "policy/condition.h"
 
 static const size_t set_bytes_max = (size_t)8
                                     << 30; /* bounds nothing real; the arena wants a bound */
@@ -208,6 +209,20 @@ static bool collect_rules(struct policy_set *s, const struct map *numbers, struc
     return true;
 }
 
+/* Once all masks are known. Most tenants have no such rule, and keep no list. */
+static bool note_hidden_args(struct policy_set *s)
+{
+    bool *hides = NULL;
+    for (size_t i = 0; s->mask_count > 0 && i < s->rule_count; i++) {
+        if (!templates_read_hidden(s, s->rules[i].rule)) continue;
+        if (hides == NULL) hides = arena_array(&s->arena, bool, s->rule_count);
+        if (hides == NULL) return false;
+        hides[i] = true;
+    }
+    s->hides_args = hides;
+    return true;
+}
+
 static struct policy_set *set_new(void)
 {
     struct policy_set *s = calloc(1, sizeof *s);
@@ -225,7 +240,7 @@ enum err set_build(const struct policy_set_entry *entries, size_t count, bool as
     if (s == NULL) return ERR_FULL;
     bool built = take_documents(s, entries, count, as_enforced) && s->rule_count < VALUE_IS_CELL &&
                  number_roles(s, &numbers) && collect_members(s, &numbers) &&
-                 collect_rules(s, &numbers, selectors) && set_build_groups(s);
+                 collect_rules(s, &numbers, selectors) && note_hidden_args(s) && set_build_groups(s);
     map_fini(&numbers);
     map_fini(&selectors[0]);
     map_fini(&selectors[1]);

@@ -120,6 +120,7 @@ struct policy_set {
     const struct index *member_index;
     const struct mask **masks;
     size_t mask_count;
+    const bool *hides_args; /* by rule: an expression in its safe arguments reads something masked; NULL: none does */
     bool has_shadow;
     struct sha256 digest;
     char digest_hex[SHA256_HEX];
