@@ -125,6 +125,36 @@ static enum err token_admit(struct api *a, const struct http_exchange *x, struct
 
 /* ---- both ---- */
 
+struct credential_mark api_credential_mark(const struct caller *c)
+{
+    struct credential_mark m = {.key = c->key->id};
+    if (c->token != NULL) {
+        m.is_token = true;
+        m.token = c->token->id;
+        m.token_expires_at = c->token->expires_at;
+    }
+    return m;
+}
+
+static enum err token_holds(const struct api *a, const struct credential_mark *m, struct str tenant, struct str actor,
+                            uint64_t now_ms, struct fault *f)
+{
+    const struct token_claims claims = {.id = m->token, .key = m->key, .tenant = tenant, .actor = actor};
+    const struct key *key;
+    if (now_ms / 1000 >= m->token_expires_at) return fault_plain(f, ERR_CREDENTIAL_EXPIRED);
+    return api_token_alive(a, &claims, now_ms, &key, f);
+}
+
+enum err api_credential_holds(const struct api *a, const struct credential_mark *m, struct str tenant, struct str actor,
+                              uint64_t now_ms, struct fault *f)
+{
+    if (m->is_token) return token_holds(a, m, tenant, actor, now_ms, f);
+    const struct key *key = key_table_get(a->keys, m->key);
+    if (key == NULL || key->revoked_at != 0) return fault_plain(f, ERR_CREDENTIAL_REVOKED);
+    if (key->expires_at != 0 && now_ms >= key->expires_at) return fault_plain(f, ERR_CREDENTIAL_EXPIRED);
+    return ERR_OK;
+}
+
 enum err api_admit(struct api *a, const struct http_exchange *x, uint32_t roles, uint64_t now_ms,
                    struct caller *ret, struct fault *f)
 {

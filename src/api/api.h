@@ -54,6 +54,19 @@ enum err api_admit(struct api *a, const struct http_exchange *x, uint32_t roles,
 enum err api_token_alive(const struct api *a, const struct token_claims *t, uint64_t now_ms, const struct key **ret_key,
                          struct fault *f);
 
+/* Who called, in a few bytes, for an answer that comes long after the call. */
+struct credential_mark {
+    struct id key;
+    struct id token;               /* looked at where is_token */
+    uint64_t token_expires_at;     /* Unix seconds */
+    bool is_token;
+};
+struct credential_mark api_credential_mark(const struct caller *c);
+/* Whether that credential, whose tenant, and a token's actor, the caller has kept, is as good as when it was
+ * admitted. ERR_CREDENTIAL_REVOKED, ERR_CREDENTIAL_EXPIRED. */
+enum err api_credential_holds(const struct api *a, const struct credential_mark *m, struct str tenant, struct str actor,
+                              uint64_t now_ms, struct fault *f);
+
 /* Settles the caller's tenant with one that a body names (absent or "": none). ERR_WRONG_TENANT,
  * ERR_TENANT_REQUIRED (a `*` key, and nobody named one), ERR_CONFLICTING_MEMBER (the body and
  * ?tenant_id differ), ERR_OUT_OF_RANGE (too long). */

@@ -25,6 +25,7 @@ struct look { /* an errand on one review, or on a page of them */
     bool approve;
     struct str note, by;
     uint64_t timeout_ms;
+    struct credential_mark mark; /* of who waits */
     uint64_t limit;
 };
 
@@ -162,12 +163,24 @@ void queue_get_handle(void *context, struct http_exchange *x)
     if (l != NULL && named(l, x->params[0], get_found)) get(l);
 }
 
+/* Whoever waited may have been revoked meanwhile. */
+static void answer_waited(struct errand *e)
+{
+    struct look *l = of(e);
+    const struct call *c = &e->call;
+    struct fault f;
+    enum err err = api_credential_holds(&e->worker->api, &l->mark, c->tenant, c->asker.token_actor, world_now_ms(), &f);
+    if (err == ERR_OK) answer_review(e);
+    else trip_refuse(&l->trip, &f);
+}
+
 static void wait(struct look *l)
 {
     struct call *c = &l->trip.errand.call;
+    l->mark = api_credential_mark(&l->trip.caller);
     c->review.id = l->review;
     c->review.deadline_ms = world_now_ms() + l->timeout_ms;
-    errand_wait(&l->trip.errand, sizeof *l, slot_of_id(l->review), answer_review);
+    errand_wait(&l->trip.errand, sizeof *l, slot_of_id(l->review), answer_waited);
 }
 
 static void wait_found(struct errand *e)

@@ -356,6 +356,33 @@ def test_a_token_dies_with_its_key(tokens):
     assert inactive(tokens.introspect(token))
 
 
+def waits_while(tokens, review, credential, meanwhile):
+    """The answer of a wait that was open while something happened."""
+    answers = []
+    path = f"/v1/queue/{review}/wait?timeout_ms=4000"
+    waiter = threading.Thread(target=lambda: answers.append(tokens.call("GET", path, credential)))
+    waiter.start()
+    eventually(lambda: tokens.stack.metrics(tokens.stack.engine)["writ_engine_waits"] > 0, "it waits", 3)
+    meanwhile()
+    waiter.join(10)
+    return answers[0]
+
+
+def test_who_was_revoked_while_it_waited_is_told_nothing_more(tokens):
+    key = tokens.tenant.key("waiting_bot", ["agent"])
+    minted = [tokens.mint(key=key) for _ in range(2)]
+    review = tokens.decided(minted[0]["token"], "refund")["review_id"]
+
+    refused(waits_while(tokens, review, minted[0]["token"], lambda: tokens.revoke(minted[0]["token_id"], key)), 401, "credential_revoked")
+    assert waits_while(tokens, review, minted[1]["token"], lambda: None).json["status"] == "pending"
+
+    def revoke_key():
+        with tokens.stack.at_platform(tokens.tenant.admin) as wire:
+            assert wire.delete("/api/v1/keys/" + parts(minted[0]["token"])[1]["key"]).status == 200
+
+    refused(waits_while(tokens, review, key, revoke_key), 401, "credential_revoked")
+
+
 def test_a_token_expires(tokens):
     minted = tokens.mint(ttl_seconds=1)
     eventually(lambda: tokens.ask(minted["token"]).status == 401, "it expires", 5)
