@@ -218,6 +218,13 @@ CREATE TABLE dropped (
     PRIMARY KEY (node, journal)
 );
 
+-- Engines that ask for the bundle of policies and keys; forgotten after a week without a word.
+CREATE TABLE followers (
+    node text COLLATE "C" PRIMARY KEY,
+    revision bigint NOT NULL,             -- that it said it runs; 0: none that is known here
+    seen_at bigint NOT NULL               -- when it was last written down: a change, or an hour passed
+);
+
 -- Every text of a policy there ever was; never changed, never deleted.
 CREATE TABLE policy_versions (
     tenant_id text COLLATE "C" NOT NULL,

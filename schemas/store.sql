@@ -1,5 +1,5 @@
 -- The platform's store: SQLite 3.38 or later, WAL, one file (platform.db), readable while the
--- platform runs. PRAGMA user_version = 3. The program makes and migrates it by itself
+-- platform runs. PRAGMA user_version = 5. The program makes and migrates it by itself
 -- (pipeline/ingest/schema_sqlite.c); a test holds this text against what it makes.
 --
 -- For analysts: read the view `events`, one column per member of the audit event
@@ -187,6 +187,13 @@ CREATE TABLE dropped (
     journal TEXT NOT NULL,
     before_seq INTEGER NOT NULL,
     PRIMARY KEY (node, journal)
+) WITHOUT ROWID;
+
+-- Engines that ask for the bundle of policies and keys; forgotten after a week without a word.
+CREATE TABLE followers (
+    node TEXT PRIMARY KEY,
+    revision INTEGER NOT NULL,     -- that it said it runs; 0: none that is known here
+    seen_at INTEGER NOT NULL       -- when it was last written down: a change, or an hour passed
 ) WITHOUT ROWID;
 
 -- Policy documents as they stand; the text is in policy_versions.

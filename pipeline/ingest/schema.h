@@ -9,7 +9,7 @@
 
 #include <stddef.h>
 
-enum { SCHEMA_NEWEST = 4 };
+enum { SCHEMA_NEWEST = 5 };
 
 struct schema_step {
     const char *sql;

@@ -144,10 +144,16 @@ static const char step_1_no_identity[] =
 /* Which directory of policies put a document there (policy_store.h). */
 static const char step_4[] = "ALTER TABLE policies ADD COLUMN directory text COLLATE \"C\";";
 
+/* Engines that ask for the bundle (follower_store.h). */
+static const char step_5[] =
+    "CREATE TABLE followers (node text COLLATE \"C\" PRIMARY KEY, revision bigint NOT NULL, seen_at "
+    "bigint NOT NULL);";
+
 /* Steps 2 and 3 came before there was a PostgreSQL store: they are in the first. */
 const struct schema_step schema_postgres[SCHEMA_NEWEST] = {
     {step_1, step_1_identity, step_1_no_identity},
     {"", NULL, NULL},
     {"", NULL, NULL},
     {step_4, NULL, NULL},
+    {step_5, NULL, NULL},
 };

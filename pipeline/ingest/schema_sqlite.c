@@ -135,9 +135,15 @@ static const char step_3[] =
 /* Which directory of policies put a document there (policy_store.h). */
 static const char step_4[] = "ALTER TABLE policies ADD COLUMN directory TEXT;";
 
+/* Engines that ask for the bundle (follower_store.h). */
+static const char step_5[] =
+    "CREATE TABLE followers (node TEXT PRIMARY KEY, revision INTEGER NOT NULL, seen_at INTEGER NOT "
+    "NULL) WITHOUT ROWID;";
+
 const struct schema_step schema_sqlite[SCHEMA_NEWEST] = {
     {step_1, step_1_identity, step_1_no_identity},
     {step_2, NULL, NULL},
     {step_3, NULL, NULL},
     {step_4, NULL, NULL},
+    {step_5, NULL, NULL},
 };

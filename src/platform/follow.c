@@ -5,8 +5,8 @@
  *                                                     a change (the bundle) or its time (304)
  *
  * That an engine asks with revision r says that all its reactors run r: so a revocation knows who
- * is behind, and answers as soon as nobody is, or after REVOKE_WAIT_MS with their names. One that is
- * silent is behind for as long as it is: it may be cut off, and go on deciding by what it has. An entity
+ * is behind (followers.h), and answers as soon as nobody is, or after REVOKE_WAIT_MS with their names. One
+ * that is silent is behind for as long as it is: it may be cut off, and go on deciding by what it has. An entity
  * tag is the revision and this process's own random mark: a tag of before a restart proves nothing
  * (the database may have been restored from a backup), so each engine then asks once for all. */
 #include "pipeline/ingest/bundle.h"
@@ -51,37 +51,6 @@ static uint64_t etag_revision(const struct platform *p, struct str tag)
     return str_equal(tag, str_from(again)) ? revision : 0;
 }
 
-/* ---- followers ---- */
-
-static struct follower *follower_of(struct platform *p, struct str node)
-{
-    for (size_t i = 0; i < p->follower_count; i++)
-        if (str_equal(str_of(p->followers[i].node, p->followers[i].node_size), node))
-            return &p->followers[i];
-    struct follower *f = &p->followers[0];
-    if (p->follower_count < FOLLOWERS_MAX)
-        f = &p->followers[p->follower_count++];
-    else /* whoever was silent the longest makes room */
-        for (size_t i = 1; i < FOLLOWERS_MAX; i++)
-            if (p->followers[i].seen_ms < f->seen_ms) f = &p->followers[i];
-    *f = (struct follower){.node_size = node.size};
-    memcpy(f->node, node.bytes, node.size);
-    return f;
-}
-
-/* Appends the names of who is behind; how many there are. */
-static size_t put_behind(const struct platform *p, uint64_t revision, struct buf *out)
-{
-    size_t count = 0;
-    for (size_t i = 0; i < p->follower_count; i++) {
-        const struct follower *f = &p->followers[i];
-        if (f->revision >= revision) continue;
-        if (count++ > 0) buf_put_byte(out, ',');
-        json_put_string(out, str_of(f->node, f->node_size));
-    }
-    return count;
-}
-
 /* ---- revocations ---- */
 
 static void revoke_answer(struct job *j)
@@ -91,7 +60,7 @@ static void revoke_answer(struct job *j)
     bool rotates = j->reply.size > 0; /* then it is told beside the new key: the brace is opened again */
     if (rotates) j->reply.size--;
     buf_put(&j->reply, rotates ? STR(",\"behind\":[") : STR("{\"behind\":["));
-    put_behind(j->platform, j->revision, &j->reply);
+    followers_put_behind(j->platform, j->revision, &j->reply);
     buf_put(&j->reply, rotates ? STR("]}") : STR("],\"revoked\":true}"));
     job_answer(j);
 }
@@ -104,22 +73,21 @@ static void revoke_due(struct loop_timer *t)
 static bool revoke_is_seen(struct job *j)
 {
     struct buf nowhere = {0};
-    return put_behind(j->platform, j->revision, &nowhere) == 0;
+    return followers_put_behind(j->platform, j->revision, &nowhere) == 0;
 }
 
-void follow_await(struct job *j)
+void follow_await(struct job *j, const struct follower_row *known, size_t count)
 {
     struct platform *p = j->platform;
+    followers_learn(p, known, count);
     list_append(&p->revoke_waits, &j->link);
     loop_timer_start(p->loop, &j->timer, REVOKE_WAIT_MS, revoke_due);
     if (p->draining || revoke_is_seen(j)) revoke_answer(j);
+    else followers_look(p);
 }
 
-static void follower_note(struct platform *p, struct str node, uint64_t revision)
+void follow_recheck(struct platform *p)
 {
-    struct follower *f = follower_of(p, node);
-    f->revision = revision;
-    f->seen_ms = loop_now_ms(p->loop);
     list_each (&p->revoke_waits, k, following) {
         struct job *j = link_owner(k, struct job, link);
         if (revoke_is_seen(j)) revoke_answer(j);
@@ -150,8 +118,7 @@ static void wait_leave(struct job *j)
     link_remove(&j->link);
     loop_timer_stop(p->loop, &j->timer);
     p->bundle_wait_count--;
-    if (d->node_size > 0)
-        follower_of(p, str_of(d->node, d->node_size))->seen_ms = loop_now_ms(p->loop);
+    if (d->node_size > 0) followers_waited(p, str_of(d->node, d->node_size));
 }
 
 static void wait_due(struct loop_timer *t)
@@ -250,7 +217,10 @@ void bundle_handle(void *context, struct http_exchange *x)
         return;
     }
     uint64_t revision = etag_revision(p, str_from(d->known));
-    if (d->node_size > 0) follower_note(p, str_of(d->node, d->node_size), revision);
+    if (d->node_size > 0) {
+        followers_saw(p, str_of(d->node, d->node_size), revision);
+        follow_recheck(p);
+    }
     /* It may run what this thread has not heard of yet: then there is nothing newer either. */
     bool waits = revision != 0 && revision >= p->revision && seconds > 0 && !p->draining &&
                  p->bundle_wait_count < BUNDLE_WAITS_MAX;

@@ -15,6 +15,8 @@ struct key_detail {
     struct str tenant; /* whose keys may be touched; absent: any */
     uint64_t overlap_ms;
     uint64_t limit, cursor;
+    struct follower_row known[FOLLOWERS_MAX]; /* of a revocation: who may have to take it up */
+    size_t known_count;
 };
 
 static bool is_everywhere(const struct platform *p)
@@ -148,20 +150,30 @@ static enum err one_key(struct job *j, const struct http_exchange *x)
                      "there is no such key: an id is key_ and 26 digits");
 }
 
+/* Before anything is changed: a revocation that could not say who is behind does not happen. */
+static enum err read_followers(struct job *j, struct store *s)
+{
+    struct key_detail *d = j->detail;
+    return follower_store_list(s, j->actor.now_ms, &j->arena, d->known, &d->known_count, &j->fault);
+}
+
 static void revoke_work(struct job *j, struct store *s)
 {
     struct key_detail *d = j->detail;
     struct key_result result;
+    j->err = read_followers(j, s);
+    if (j->err != ERR_OK) return;
     j->err = key_store_revoke(s, d->tenant, d->id, &j->actor, &j->keys_changed, &result, &j->fault);
     if (j->err == ERR_OK) j->revision = result.revision;
 }
 
 static void revoke_done(struct job *j)
 {
+    const struct key_detail *d = j->detail;
     if (j->err != ERR_OK)
         job_answer(j);
     else
-        follow_await(j);
+        follow_await(j, d->known, d->known_count);
 }
 
 void key_revoke_handle(void *context, struct http_exchange *x)
@@ -175,6 +187,8 @@ static void rotate_work(struct job *j, struct store *s)
 {
     struct key_detail *d = j->detail;
     struct key_result result;
+    j->err = d->overlap_ms > 0 ? ERR_OK : read_followers(j, s);
+    if (j->err != ERR_OK) return;
     j->err = key_store_rotate(s, &j->platform->pepper, d->tenant, d->id, d->overlap_ms, &j->actor,
                               &j->reply, &result, &j->fault);
     if (j->err != ERR_OK) return;
@@ -190,7 +204,7 @@ static void rotate_done(struct job *j)
     if (j->err != ERR_OK || d->overlap_ms > 0)
         job_answer(j);
     else
-        follow_await(j);
+        follow_await(j, d->known, d->known_count);
 }
 
 static enum err read_overlap(struct job *j, const struct http_exchange *x)

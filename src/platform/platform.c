@@ -60,6 +60,7 @@ static void tick(struct loop_timer *t)
     world_time_discipline();
     auth_failed_record(p);
     checks_tick(p);
+    followers_tick(p);
     metric_set(p->sheet, METRIC_PLATFORM_CONNECTIONS, http_server_connections(p->server));
     loop_timer_start(p->loop, &p->tick, TICK_MS, tick);
 }
@@ -195,6 +196,7 @@ static void drain(struct platform *p)
         p->listeners[i] = NULL;
     }
     auth_failed_record(p);
+    followers_stop(p);
     http_server_drain(p->server);
     uint64_t deadline_ns = world_monotonic_ns() + (uint64_t)DRAIN_MS * 1000000;
     loop_timer_start(p->loop, &p->tick, DRAIN_MS, look_again);

@@ -17,19 +17,10 @@
 #include "config/config.h"
 #include "http/listen.h"
 #include "pipeline/ingest/consume.h"
+#include "platform/followers.h"
 #include "platform/keeper.h"
 #include "platform/watch.h"
 #include "platform/work.h"
-
-enum { FOLLOWERS_MAX = 256, NODE_BYTES_MAX = 256 };
-
-/* An engine that asks for the bundle. */
-struct follower {
-    char node[NODE_BYTES_MAX];
-    size_t node_size;
-    uint64_t revision; /* that it said it runs; 0 = none */
-    uint64_t seen_ms;  /* when it last asked, or was last waiting (loop time) */
-};
 
 struct platform {
     const struct config *config;
@@ -60,8 +51,7 @@ struct platform {
 
     struct refused refused; /* credentials of this second, until they are recorded */
 
-    struct follower followers[FOLLOWERS_MAX];
-    size_t follower_count;
+    struct followers followers;
     struct list bundle_waits;         /* of jobs: engines that wait for a change */
     _Atomic size_t bundle_wait_count; /* written by the reactor alone */
     struct list revoke_waits;         /* of jobs: revocations that wait for engines */
@@ -130,8 +120,11 @@ enum err check_case(const struct json *body, const char *const *members, size_t 
 
 /* The revision (or what other threads of the store did) moved: answers who waits for that. */
 void follow_changed(struct platform *p);
-/* A revocation's job: answers when all known engines run its revision, or after a second. */
-void follow_await(struct job *j);
+/* A revocation's job, with the engines that the store knew of before it: answers when all run its revision,
+ * or after a second. */
+void follow_await(struct job *j, const struct follower_row *known, size_t count);
+/* Some may have taken it up: answers who waited for them. */
+void follow_recheck(struct platform *p);
 void follow_drain(struct platform *p); /* answers all that wait */
 
 /* ---- refused credentials (auth_failed.c) ---- */

@@ -203,7 +203,7 @@ static void a_store_of_a_newer_program_is_refused(void **state)
     rig_sql(r, rig_is_postgres ? "INSERT INTO schema_version VALUES (99, 1)" : "PRAGMA user_version = 99");
     assert_int_equal(store_open(r->path, true, &r->store, &r->fault), ERR_BAD_VALUE);
     assert_non_null(strstr(r->fault.text, "newer"));
-    rig_sql(r, rig_is_postgres ? "DELETE FROM schema_version WHERE version = 99" : "PRAGMA user_version = 4");
+    rig_sql(r, rig_is_postgres ? "DELETE FROM schema_version WHERE version = 99" : "PRAGMA user_version = 5");
     rig_open(r);
 }
 
@@ -214,9 +214,9 @@ static void a_store_of_an_older_program_is_brought_up_to_date_and_keeps_its_rows
     assert_int_equal(send(r, EPOCH_1, 1), ERR_OK);
     store_close(r->store);
     rig_sql(r, "DROP TABLE consumers; DROP TABLE offsets; DROP TABLE replays; DROP TABLE horizon;"
-               "DROP TABLE dropped; ALTER TABLE policies DROP COLUMN directory; PRAGMA user_version = 1");
+               "DROP TABLE dropped; DROP TABLE followers; ALTER TABLE policies DROP COLUMN directory; PRAGMA user_version = 1");
     rig_open(r);
-    assert_int_equal(rig_number(r, "PRAGMA user_version"), 4);
+    assert_int_equal(rig_number(r, "PRAGMA user_version"), 5);
     assert_int_equal(rig_number(r, "SELECT count(*) FROM records"), 4);
     assert_int_equal(rig_number(r, "SELECT count(*) FROM replays"), 0);
 }

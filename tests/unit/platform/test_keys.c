@@ -154,6 +154,50 @@ static void a_revocation_names_engines_that_are_behind(void **state)
     assert_string_equal(r->body.bytes, "{\"behind\":[],\"revoked\":true}");
 }
 
+/* An engine's question; with what it runs where `etag` is given. */
+static void ask_bundle(struct rig *r, const char *node, const char *etag)
+{
+    struct extra with = {{"Writ-Node", "If-None-Match"}, {node, etag}, NULL};
+    if (etag == NULL) with.names[1] = NULL;
+    call_with(r, r->keys[ENGINE], "GET", "/api/v1/bundle", (struct str){0}, &with);
+}
+
+static void who_was_behind_before_a_restart_is_behind_after_it(void **state)
+{
+    struct rig *r = *state;
+    send_json(r, ADMIN, "POST", KEYS, "{\"name\":\"p\",\"owner\":\"o\",\"roles\":[\"agent\"]}");
+    struct str id = last_id(r);
+    ask_bundle(r, "node-1", NULL);
+    char etag[96];
+    snprintf(etag, sizeof etag, "%s", r->etag);
+    ask_bundle(r, "node-2", etag);
+    ask_bundle(r, "node-1", etag); /* both run what there is */
+    rig_stop(r);
+    rig_start(r);
+    assert_int_equal(revoke_key(r, ADMIN, id), 200);
+    assert_non_null(strstr(r->body.bytes, "\"node-1\""));
+    assert_non_null(strstr(r->body.bytes, "\"node-2\""));
+    ask_bundle(r, "node-1", NULL);
+    snprintf(etag, sizeof etag, "%s", r->etag);
+    ask_bundle(r, "node-1", etag);
+    assert_int_equal(revoke_key(r, ADMIN, id), 200);
+    assert_string_equal(r->body.bytes, "{\"behind\":[\"node-2\"],\"revoked\":true}");
+}
+
+static void who_is_silent_for_a_week_is_waited_for_no_more(void **state)
+{
+    struct rig *r = *state;
+    const uint64_t day_ms = 86400000, now_ms = world_now_ms();
+    const struct follower_row rows[] = {{STR("old"), 1, now_ms - 8 * day_ms}, {STR("there"), 1, now_ms - 6 * day_ms}};
+    struct store *s;
+    assert_int_equal(store_open(r->store, true, &s, &r->fault), ERR_OK);
+    assert_int_equal(follower_store_note(s, rows, 2, now_ms - 7 * day_ms, &r->fault), ERR_OK);
+    store_close(s);
+    send_json(r, ADMIN, "POST", KEYS, "{\"name\":\"p\",\"owner\":\"o\",\"roles\":[\"agent\"]}");
+    assert_int_equal(revoke_key(r, ADMIN, last_id(r)), 200);
+    assert_string_equal(r->body.bytes, "{\"behind\":[\"there\"],\"revoked\":true}");
+}
+
 struct engine {
     struct rig *r;
     struct http_client *client;
@@ -185,10 +229,10 @@ static void *follow(void *argument)
     return NULL;
 }
 
-static void a_revocation_waits_for_an_engine_that_follows(void **state)
+/* Revocations through r, while an engine follows the platform `at`. */
+static void revoke_while_one_follows(struct rig *r, struct rig *at)
 {
-    struct rig *r = *state;
-    struct engine e = {.r = r, .client = rig_connect(r), .etag = "\"0\""};
+    struct engine e = {.r = at, .client = rig_connect(at), .etag = "\"0\""};
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, follow, &e), 0);
     for (int i = 0; i < 20; i++) {
@@ -200,6 +244,30 @@ static void a_revocation_waits_for_an_engine_that_follows(void **state)
     http_client_interrupt(e.client);
     pthread_join(thread, NULL);
     http_client_destroy(e.client);
+}
+
+static void a_revocation_waits_for_an_engine_that_follows(void **state)
+{
+    revoke_while_one_follows(*state, *state);
+}
+
+static void a_revocation_waits_for_an_engine_that_follows_another_platform(void **state)
+{
+    struct rig *r = *state, other = *r; /* of the same store */
+    rig_start(&other);
+    ask_bundle(&other, "node-1", NULL);
+    char etag[96];
+    snprintf(etag, sizeof etag, "%s", other.etag);
+    ask_bundle(&other, "node-1", etag);
+    /* Written down: then this platform knows of it, too. */
+    uint64_t begin = world_monotonic_ns();
+    do {
+        send_json(r, ADMIN, "POST", KEYS, "{\"name\":\"p\",\"owner\":\"o\",\"roles\":[\"agent\"]}");
+        assert_int_equal(revoke_key(r, ADMIN, last_id(r)), 200);
+        assert_true(world_monotonic_ns() - begin < 5000000000u);
+    } while (strcmp(r->body.bytes, "{\"behind\":[\"node-1\"],\"revoked\":true}") != 0);
+    revoke_while_one_follows(r, &other);
+    rig_stop(&other);
 }
 
 static void a_rotated_key_overlaps_and_ends(void **state)
@@ -272,7 +340,10 @@ int main(void)
         TEST(what_only_the_store_may_say_is_not_taken_from_a_request),
         TEST(a_revoked_key_is_dead_with_the_answer),
         TEST(a_revocation_names_engines_that_are_behind),
+        TEST(who_was_behind_before_a_restart_is_behind_after_it),
+        TEST(who_is_silent_for_a_week_is_waited_for_no_more),
         TEST(a_revocation_waits_for_an_engine_that_follows),
+        TEST(a_revocation_waits_for_an_engine_that_follows_another_platform),
         TEST(a_rotated_key_overlaps_and_ends),
         TEST(without_an_overlap_the_old_key_ends_at_once),
         TEST(a_key_made_on_the_data_directory_is_noticed),

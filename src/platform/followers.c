@@ -1,0 +1,189 @@
+#include "platform/followers.h"
+
+#include "platform/platform.h"
+
+enum {
+    NOTE_AFTER_MS = 20,          /* engines take a revision up all at once: one transaction for them */
+    NOTE_AGAIN_MS = 3600 * 1000, /* who says nothing new is still there */
+    LOOK_EVERY_MS = 100,
+};
+
+static struct str node_of(const struct follower *f) { return str_of(f->node, f->node_size); }
+
+static struct follower *find(struct followers *all, struct str node)
+{
+    for (size_t i = 0; i < all->count; i++)
+        if (str_equal(node_of(&all->all[i]), node)) return &all->all[i];
+    return NULL;
+}
+
+static struct follower *find_or_add(struct followers *all, struct str node)
+{
+    struct follower *f = find(all, node);
+    if (f != NULL) return f;
+    f = &all->all[0];
+    if (all->count < FOLLOWERS_MAX)
+        f = &all->all[all->count++];
+    else /* whoever was silent the longest makes room */
+        for (size_t i = 1; i < FOLLOWERS_MAX; i++)
+            if (all->all[i].seen_at < f->seen_at) f = &all->all[i];
+    *f = (struct follower){.node_size = node.size};
+    memcpy(f->node, node.bytes, node.size);
+    return f;
+}
+
+/* ---- into the store ---- */
+
+struct rows {
+    struct follower_row list[FOLLOWERS_MAX];
+    size_t count;
+};
+
+static bool is_news(const struct follower *f)
+{
+    return f->noted_at == 0 || f->revision != f->noted_revision || f->seen_at >= f->noted_at + NOTE_AGAIN_MS;
+}
+
+static void note_work(struct job *j, struct store *s)
+{
+    const struct rows *rows = j->detail;
+    j->err = follower_store_note(s, rows->list, rows->count, j->actor.now_ms, &j->fault);
+}
+
+static void note_due(struct loop_timer *t);
+
+static void note_soon(struct platform *p)
+{
+    if (p->followers.is_noting || p->draining) return;
+    p->followers.is_noting = true;
+    loop_timer_start(p->loop, &p->followers.note, NOTE_AFTER_MS, note_due);
+}
+
+static void note_news(struct platform *p)
+{
+    for (size_t i = 0; i < p->followers.count; i++)
+        if (is_news(&p->followers.all[i])) {
+            note_soon(p);
+            return;
+        }
+}
+
+/* A store that cannot be written shows in health; the next tick tries again. */
+static void note_done(struct job *j)
+{
+    struct platform *p = j->platform;
+    const struct rows *rows = j->detail;
+    p->followers.is_noting = false;
+    for (size_t i = 0; j->err == ERR_OK && i < rows->count; i++) {
+        struct follower *f = find(&p->followers, rows->list[i].node);
+        if (f == NULL) continue; /* it made room meanwhile */
+        f->noted_revision = rows->list[i].revision;
+        f->noted_at = rows->list[i].seen_at;
+    }
+    if (j->err == ERR_OK) note_news(p);
+    job_destroy(j);
+}
+
+static void note_due(struct loop_timer *t)
+{
+    struct platform *p = (struct platform *)(void *)((char *)t - offsetof(struct platform, followers.note));
+    struct job *j = job_create(p, NULL, note_work);
+    struct rows *rows = job_detail(j, struct rows);
+    for (size_t i = 0; i < p->followers.count; i++) {
+        const struct follower *f = &p->followers.all[i];
+        if (is_news(f))
+            rows->list[rows->count++] = (struct follower_row){job_copy(j, node_of(f)), f->revision, f->seen_at};
+    }
+    j->done = note_done;
+    if (rows->count > 0 && job_queue(j, QUEUE_WRITER)) return;
+    p->followers.is_noting = false;
+    job_destroy(j);
+}
+
+void followers_tick(struct platform *p) { note_news(p); }
+
+void followers_stop(struct platform *p)
+{
+    loop_timer_stop(p->loop, &p->followers.look);
+    loop_timer_stop(p->loop, &p->followers.note);
+    note_due(&p->followers.note);
+}
+
+void followers_saw(struct platform *p, struct str node, uint64_t revision)
+{
+    struct follower *f = find_or_add(&p->followers, node);
+    f->revision = revision;
+    f->seen_at = world_now_ms();
+    if (is_news(f)) note_soon(p);
+}
+
+void followers_waited(struct platform *p, struct str node) { find_or_add(&p->followers, node)->seen_at = world_now_ms(); }
+
+/* ---- out of the store ---- */
+
+void followers_learn(struct platform *p, const struct follower_row *rows, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct follower_row *row = &rows[i];
+        if (row->node.size > NODE_BYTES_MAX) continue;
+        struct follower *f = find_or_add(&p->followers, row->node);
+        if (row->revision <= f->revision && row->seen_at <= f->seen_at) continue;
+        /* It asks another platform now, and that one knows better. */
+        f->revision = f->noted_revision = row->revision;
+        f->noted_at = row->seen_at;
+        if (row->seen_at > f->seen_at) f->seen_at = row->seen_at;
+    }
+}
+
+static void look_work(struct job *j, struct store *s)
+{
+    struct rows *rows = j->detail;
+    j->err = follower_store_list(s, j->actor.now_ms, &j->arena, rows->list, &rows->count, &j->fault);
+}
+
+static void look_due(struct loop_timer *t);
+
+static void look_done(struct job *j)
+{
+    struct platform *p = j->platform;
+    const struct rows *rows = j->detail;
+    p->followers.is_looking = false;
+    if (j->err == ERR_OK) followers_learn(p, rows->list, rows->count);
+    job_destroy(j);
+    follow_recheck(p);
+    followers_look(p);
+}
+
+static void look_due(struct loop_timer *t)
+{
+    struct platform *p = (struct platform *)(void *)((char *)t - offsetof(struct platform, followers.look));
+    struct job *j = job_create(p, NULL, look_work);
+    (void)job_detail(j, struct rows);
+    j->done = look_done;
+    if (job_queue(j, QUEUE_READER)) return;
+    job_destroy(j);
+    p->followers.is_looking = false;
+    followers_look(p);
+}
+
+void followers_look(struct platform *p)
+{
+    if (p->followers.is_looking || p->draining || list_is_empty(&p->revoke_waits)) return;
+    p->followers.is_looking = true;
+    loop_timer_start(p->loop, &p->followers.look, LOOK_EVERY_MS, look_due);
+}
+
+/* ---- who is behind ---- */
+
+size_t followers_put_behind(const struct platform *p, uint64_t revision, struct buf *out)
+{
+    size_t count = 0;
+    uint64_t now_ms = world_now_ms();
+    for (size_t i = 0; i < p->followers.count; i++) {
+        const struct follower *f = &p->followers.all[i];
+        if (f->revision >= revision || f->seen_at + FOLLOWER_KEEP_MS < now_ms) continue;
+        if (count++ > 0) buf_put_byte(out, ',');
+        json_put_string(out, node_of(f));
+    }
+    return count;
+}
