@@ -34,6 +34,7 @@ enum {
     SNAPSHOT_RETRY_MS = 30000,
     CLAIM_LOOK_MS = 5,
     FOLD_NICE = 5,
+    FOLD_REST = 8,            /* times as long as a fold took, before a snapshot is due again */
     TEXT_BYTES = 320,
 };
 
@@ -56,6 +57,7 @@ struct keep {
     uint64_t bytes_before;     /* of the journal, when the newest snapshot was begun */
     uint64_t bytes_behind;     /* and what recovery applied behind it */
     uint64_t snapshot_due_ms, probe_due_ms;
+    uint64_t rest_until_ms;    /* no snapshot is due before */
     uint32_t backoff_ms;
     bool may_connect, may_follow, wants_fold, wants_mark;
     bool writes_fail;          /* and nothing got through since: a connection alone is no good news */
@@ -69,7 +71,7 @@ struct keep {
         enum err err;
         struct fault fault;
         struct fold *fold;
-        uint64_t position, bytes_begun;
+        uint64_t position, bytes_begun, begun_ms;
         uint32_t live[LIMIT_SLOTS];
     } folding;
 
@@ -172,6 +174,7 @@ static void fold_begin(struct keep *k)
     k->folding.running = true;
     k->folding.give = k->mirror != NULL && (mirror_state(k->mirror) == MIRROR_REPAIRING || mirror_state(k->mirror) == MIRROR_FOLLOWING);
     k->folding.bytes_begun = totals.bytes;
+    k->folding.begun_ms = monotonic_ms();
     k->folding.fault = (struct fault){.err = ERR_OK};
     k->folding.position = 0;
     atomic_store(&k->folding.ended, false);
@@ -210,7 +213,9 @@ static void fold_end(struct keep *k)
     k->fold = k->folding.fold;
     k->bytes_before = k->folding.bytes_begun;
     k->bytes_behind = 0;
-    k->snapshot_due_ms = monotonic_ms() + k->snapshot_ms;
+    uint64_t now_ms = monotonic_ms();
+    k->snapshot_due_ms = now_ms + k->snapshot_ms;
+    k->rest_until_ms = now_ms + FOLD_REST * (now_ms - k->folding.begun_ms);
     k->wants_mark = true;
     pthread_mutex_lock(&k->lock);
     k->status.snapshot_position = k->folding.position;
@@ -221,11 +226,15 @@ static void fold_end(struct keep *k)
     metric_set(k->sheet, METRIC_SNAPSHOT_POSITION, k->folding.position);
 }
 
+/* A fold costs what the state is worth, however little was journaled since the last: so it rests in proportion,
+ * and takes no more than a ninth of its thread's time. A full disk does not wait for that: a snapshot may let
+ * segments go. */
 static bool snapshot_is_due(const struct keep *k)
 {
     struct journal_totals totals;
     if (journal_durable_seq(k->journal) <= k->status.snapshot_position) return false;
     if (k->status.snapshot_fails && monotonic_ms() < k->snapshot_due_ms) return false;
+    if (monotonic_ms() < k->rest_until_ms && !journal_is_full(k->journal)) return false;
     journal_totals(k->journal, &totals);
     return totals.bytes - k->bytes_before + k->bytes_behind >= k->snapshot_bytes || monotonic_ms() >= k->snapshot_due_ms;
 }

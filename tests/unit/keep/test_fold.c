@@ -99,6 +99,40 @@ static void a_snapshot_is_made_after_so_much_journal(void **state)
     scene_destroy(s);
 }
 
+/* The snapshots' disk, on which each sync takes a second. */
+static enum err (*real_sync)(void *state, int file);
+
+static enum err slow_sync(void *state, int file)
+{
+    struct timespec t = {.tv_sec = 1};
+    nanosleep(&t, NULL);
+    return real_sync(state, file);
+}
+
+static void a_snapshot_that_took_long_is_not_followed_by_the_next_at_once(void **state)
+{
+    (void)state;
+    struct scene *s = scene_create();
+    struct keep_options o = options_of(s);
+    struct disk slow = *s->snapshots;
+    real_sync = slow.sync;
+    slow.sync = slow_sync;
+    o.disk = &slow;
+    o.snapshot_bytes = 0;
+    uint64_t before = metrics_total(METRIC_SNAPSHOTS), begun_ns = 0;
+    scene_play(s, 10);
+    keep_begin(s, o);
+    while (newest_snapshot(s) == 0) nap(&begun_ns);
+    for (unsigned i = 0; i < 4; i++) { /* each a tick of the thread, at least, with something new */
+        struct timespec t = {.tv_sec = 1};
+        scene_play(s, 10);
+        nanosleep(&t, NULL);
+    }
+    assert_int_equal(metrics_total(METRIC_SNAPSHOTS), before + 1);
+    scene_destroy(s); /* the last one does not rest */
+    assert_int_equal(metrics_total(METRIC_SNAPSHOTS), before + 2);
+}
+
 static void no_snapshot_is_made_where_nothing_changed(void **state)
 {
     (void)state;
@@ -268,6 +302,7 @@ int main(void)
         cmocka_unit_test(a_snapshot_and_what_is_behind_it_are_what_happened),
         cmocka_unit_test(the_last_snapshot_is_made_at_the_end_and_begins_the_next_life),
         cmocka_unit_test(a_snapshot_is_made_after_so_much_journal),
+        cmocka_unit_test(a_snapshot_that_took_long_is_not_followed_by_the_next_at_once),
         cmocka_unit_test(no_snapshot_is_made_where_nothing_changed),
         cmocka_unit_test(a_segment_stays_until_a_durable_snapshot_includes_it),
         cmocka_unit_test(a_fold_whose_records_are_gone_says_so),
