@@ -61,10 +61,10 @@ void world_time_floor(uint64_t not_before_ms)
 void world_time_discipline(void)
 {
     pthread_once(&started, world_start);
-    static int64_t last_ms;
+    static _Atomic int64_t last_ms; /* whichever thread it was */
     int64_t boot_ms = clock_ms(CLOCK_BOOTTIME);
-    int64_t passed_ms = last_ms == 0 ? 0 : boot_ms - last_ms;
-    last_ms = boot_ms;
+    int64_t before_ms = atomic_exchange(&last_ms, boot_ms);
+    int64_t passed_ms = before_ms == 0 ? 0 : boot_ms - before_ms;
     int64_t error_ms = clock_ms(CLOCK_REALTIME) - boot_ms - atomic_load(&offset_ms);
     int64_t most = passed_ms / (error_ms < 0 ? 2 : 10);
     if (error_ms > most) error_ms = most;

@@ -16,7 +16,7 @@ uint64_t world_monotonic_ns(void); /* for durations only */
 /* The wall clock as it stands, for who is compared with other machines' clocks: it may go back. */
 uint64_t world_wall_ns(void);
 void world_time_floor(uint64_t not_before_ms);
-/* Looks at the wall clock and sets the slew; call about once a second, one thread. */
+/* Looks at the wall clock and sets the slew; call about once a second, from any thread. */
 void world_time_discipline(void);
 
 /* Cryptographic randomness from the kernel; ends the process where there is none. */
