@@ -41,9 +41,17 @@ static void tell(struct effects *e, enum notice_kind kind, const struct actor *a
 
 /* ---- suspend ---- */
 
+/* No tenant may use up another one's kill switch: half of the room is the most that one has. */
+static bool has_room(const struct actor_table *t, struct str tenant)
+{
+    const struct actor_tenant *n = actor_tenant_find(t, tenant);
+    return t->suspended < t->suspended_max &&
+           (n == NULL || n->suspended.size < (t->suspended_max + 1) / 2);
+}
+
 static enum err suspend_admit(const struct shard *s, const struct call *c)
 {
-    if (s->actors.suspended >= s->actors.suspended_max) return ERR_OVERLOADED;
+    if (!has_room(&s->actors, c->tenant)) return ERR_OVERLOADED;
     bool fits = c->actor.actor.size > 0 && c->actor.actor.size <= NAME_BYTES_MAX &&
                 c->tenant.size > 0 && c->tenant.size <= NAME_BYTES_MAX &&
                 c->asker.owner.size <= NAME_BYTES_MAX && c->actor.reason.size <= NOTE_BYTES_MAX;

@@ -63,12 +63,23 @@ static enum err fault(struct database *d, enum err err, struct fault *f)
 
 /* ---- life ---- */
 
+/* The bytes of a text: PostgreSQL has it, SQLite from 3.43 on. */
+static void octet_length(sqlite3_context *to, int count, sqlite3_value **values)
+{
+    check(count == 1);
+    sqlite3_result_int64(to, sqlite3_value_bytes(values[0]));
+}
+
 static enum err settle(struct database *d, bool writer, struct fault *f)
 {
     sqlite3 *handle = handle_of(d);
     sqlite3_busy_timeout(handle, BUSY_MS);
     sqlite3_extended_result_codes(handle, 1);
-    int code = sqlite3_exec(handle, writer ? writer_settings : reader_settings, NULL, NULL, NULL);
+    int code = sqlite3_create_function(handle, "octet_length", 1,
+                                       SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS, NULL,
+                                       octet_length, NULL, NULL);
+    if (code == SQLITE_OK)
+        code = sqlite3_exec(handle, writer ? writer_settings : reader_settings, NULL, NULL, NULL);
     if (code != SQLITE_OK) return fault(d, err_from_sqlite(code), f);
     if (writer) sqlite3_wal_autocheckpoint(handle, CHECKPOINT_PAGES);
     return ERR_OK;

@@ -81,16 +81,31 @@ static enum err key_find(struct store *s, struct str tenant, struct id id, struc
     return err;
 }
 
-static enum err check_room(struct store *s, struct fault *f)
+/* After a row was added: what is more than engines take is taken back. */
+static enum err check_room(struct store *s, struct str tenant, struct fault *f)
 {
-    struct statement *q = database_statement(s->database, "SELECT count(*) FROM keys");
+    static const struct {
+        uint64_t most;
+        const char *of, *what;
+    } bounds[] = {{LIMIT_KEYS_PER_TENANT, "a tenant", "keys"},
+                  {LIMIT_KEY_BYTES_PER_TENANT, "a tenant", "bytes of keys"},
+                  {LIMIT_KEYS, "all tenants together", "keys"},
+                  {LIMIT_KEY_BYTES, "all tenants together", "bytes of keys"}};
+    struct statement *q = database_statement(
+        s->database, "SELECT count(CASE WHEN tenant_id = ?1 THEN 1 END),"
+                     " coalesce(sum(CASE WHEN tenant_id = ?1 THEN octet_length(key) END), 0),"
+                     " count(*), coalesce(sum(octet_length(key)), 0) FROM keys");
+    uint64_t have[4] = {0};
+    bind_text(q, 1, tenant);
     enum err err = statement_step(q);
-    uint64_t count = err == ERR_OK ? column_u64(q, 0) : 0;
+    for (int i = 0; i < 4 && err == ERR_OK; i++) have[i] = column_u64(q, i);
     statement_reset(q);
     if (err != ERR_OK) return store_fault(s, err, f);
-    if (count < LIMIT_KEYS) return ERR_OK;
-    return fault_set(f, ERR_OUT_OF_RANGE, "", "there may be %d keys, revoked ones included",
-                     LIMIT_KEYS);
+    for (int i = 0; i < 4; i++)
+        if (have[i] > bounds[i].most)
+            return fault_set(f, ERR_OUT_OF_RANGE, "", "%s may have %llu %s, revoked ones included",
+                             bounds[i].of, (unsigned long long)bounds[i].most, bounds[i].what);
+    return ERR_OK;
 }
 
 static enum err record(struct store *s, const char *kind, const struct key *k, struct str reason,
@@ -133,8 +148,8 @@ static void put_with_credential(struct buf *out, const struct key *k,
 static enum err create_step(struct store *s, struct key *k, const struct actor *by,
                             struct key_result *ret, struct fault *f)
 {
-    enum err err = check_room(s, f);
-    if (err == ERR_OK) err = row_add(s, k, f);
+    enum err err = row_add(s, k, f);
+    if (err == ERR_OK) err = check_room(s, k->tenant, f);
     if (err == ERR_OK) err = store_raise_revision(s, &ret->revision, f);
     if (err == ERR_OK) err = record(s, "key.created", k, (struct str){0}, by, f);
     return err;
@@ -218,7 +233,6 @@ static enum err rotate_step(struct store *s, const struct pepper *p, struct rota
     if (old->expires_at != 0 && by->now_ms >= old->expires_at)
         return fault_set(f, ERR_NAME_TAKEN, "", "the key has expired: make a new one");
     enum err err = copy_row(old, &r->fresh, f);
-    if (err == ERR_OK) err = check_room(s, f);
     if (err != ERR_OK) return err;
     key_arm(s, p, r->fresh, by->now_ms, r->credential);
 
@@ -233,6 +247,7 @@ static enum err rotate_step(struct store *s, const struct pepper *p, struct rota
     struct buf reason = buf_over(text, sizeof text);
     buf_printf(&reason, "rotated: %.*s follows", ID_TEXT, r->fresh->id_text);
     err = row_add(s, r->fresh, f);
+    if (err == ERR_OK) err = check_room(s, r->fresh->tenant, f);
     if (err == ERR_OK) err = row_change(s, old, f);
     if (err == ERR_OK) err = store_raise_revision(s, &ret->revision, f);
     if (err == ERR_OK) err = record(s, "key.created", r->fresh, (struct str){0}, by, f);

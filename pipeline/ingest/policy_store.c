@@ -409,6 +409,38 @@ static enum err check_room(struct changing *c)
                      LIMIT_POLICIES_PER_TENANT);
 }
 
+/* What is in force, of one tenant or (absent) of all, as it counts toward a bundle. */
+static enum err active_bytes(struct changing *c, struct str tenant, uint64_t *ret)
+{
+    struct statement *s = database_statement(
+        c->store->database,
+        "SELECT coalesce(sum(octet_length(v.content) + ?2), 0) FROM policies p"
+        " JOIN policy_versions v USING (tenant_id, name, version)"
+        " WHERE p.is_active = 1 AND (?1 IS NULL OR tenant_id = ?1)");
+    bind_text(s, 1, tenant);
+    bind_u64(s, 2, LIMIT_POLICY_ROW_BYTES);
+    enum err err = statement_step(s);
+    if (err == ERR_OK) *ret = column_u64(s, 0);
+    statement_reset(s);
+    return err == ERR_OK ? ERR_OK : store_fault(c->store, err, c->fault);
+}
+
+/* The policy as it was just written, among all others: what is too much is taken back. */
+static enum err check_bundle(struct changing *c)
+{
+    uint64_t bytes = 0;
+    enum err err = active_bytes(c, c->change->tenant, &bytes);
+    if (err == ERR_OK && bytes > LIMIT_POLICY_BYTES_PER_TENANT)
+        return fault_set(c->fault, ERR_OUT_OF_RANGE, "",
+                         "the policies in force of a tenant may have %d bytes together",
+                         LIMIT_POLICY_BYTES_PER_TENANT);
+    if (err == ERR_OK) err = active_bytes(c, (struct str){0}, &bytes);
+    if (err != ERR_OK || bytes <= LIMIT_POLICY_BYTES) return err;
+    return fault_set(c->fault, ERR_OUT_OF_RANGE, "",
+                     "the policies in force of all tenants may have %d bytes together",
+                     LIMIT_POLICY_BYTES);
+}
+
 static enum err record(struct changing *c, uint64_t version, struct str digest)
 {
     const struct own_event e = {.kind = c->kind,
@@ -446,6 +478,7 @@ static enum err change_apply(struct changing *c, struct policy_result *ret)
     if (err == ERR_OK && !same_content) err = version_add(c, &ret->version);
     if (err == ERR_OK) err = store_raise_revision(c->store, &ret->revision, c->fault);
     if (err == ERR_OK) err = row_write(c, description, is_active, ret);
+    if (err == ERR_OK && is_active && (!same_content || !c->now.is_active)) err = check_bundle(c);
     if (err == ERR_OK) err = record(c, ret->version, p->digest);
     if (err == ERR_OK) ret->effect = c->now.exists ? POLICY_UPDATED : POLICY_CREATED;
     return err;

@@ -37,6 +37,9 @@ struct redis_link {
 
 /* ---- addresses ---- */
 
+/* An address as it may be told: who writes a password into one has done so before its host. */
+static struct str shown(struct str address) { return str_find(address, '@') < address.size ? STR("…") : address; }
+
 static enum err read_host_port(struct str rest, struct redis_address *a, struct fault *f)
 {
     size_t colon = rest.size;
@@ -50,7 +53,7 @@ static enum err read_host_port(struct str rest, struct redis_address *a, struct 
     ok = ok && host.size > 0 && host.size < REDIS_HOST_TEXT && str_find(host, '/') == host.size && str_find(host, '@') == host.size;
     if (!ok)
         return fault_set(f, ERR_BAD_VALUE, "", "redis.url: \"%.*s\" is not host:port; a user and a password are options of their own",
-                         STR_FORMAT(rest));
+                         STR_FORMAT(shown(rest)));
     memcpy(a->host, host.bytes, host.size);
     a->port = (uint16_t)port;
     return ERR_OK;
@@ -87,7 +90,7 @@ enum err redis_address_read(struct str url, struct redis_address *ret, struct fa
         return err;
     }
     return fault_set(f, err, "", "redis.url: \"%.*s\" is not right; it must be unix:/path, tcp://host:port or redis://host:port",
-                     STR_FORMAT(url));
+                     STR_FORMAT(shown(url)));
 }
 
 /* ---- values ---- */

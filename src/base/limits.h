@@ -41,7 +41,7 @@ enum {
     LIMIT_PENDING_PER_ACTOR = 100,        /* people read them */
     LIMIT_WAITERS_PER_REVIEW = 64,
     LIMIT_COUNTERS = 1000000,             /* of policies' limits */
-    LIMIT_SUSPENDED = 100000,             /* actors, per engine */
+    LIMIT_SUSPENDED = 100000,             /* actors, per engine; half of it by one tenant */
     LIMIT_VISITS = 4096,                  /* requests of one reactor that are away at other slots */
     LIMIT_WAITS = 65536,                  /* clients of one reactor that wait for a review */
 
@@ -49,8 +49,19 @@ enum {
     LIMIT_TENANTS = 4096,
     LIMIT_POLICIES_PER_TENANT = 1024,
     LIMIT_RULES_PER_DOCUMENT = 20000,
-    LIMIT_KEYS = 100000,
+    LIMIT_KEYS = 100000,                  /* revoked ones too: they stay in each bundle */
+    LIMIT_KEYS_PER_TENANT = 50000,
     LIMIT_POLICY_DEPTH = 16,              /* nesting of a document */
+
+    /* Engines take all tenants' policies and keys as one bundle. What does not fit into it must never be
+     * stored: nobody would hear of a change again, a revoked key least of all. A text is escaped there, to
+     * twice its size at most: 2 × 96 MiB and 48 MiB leave 16 for what stands between. */
+    LIMIT_BUNDLE_BYTES = 256 << 20,
+    LIMIT_POLICY_BYTES = 96 << 20,        /* of all texts in force */
+    LIMIT_POLICY_BYTES_PER_TENANT = 16 << 20, /* sixteen of the largest; what they match, each decision visits */
+    LIMIT_POLICY_ROW_BYTES = 1 << 10,     /* counted for each beside its text: names, digest */
+    LIMIT_KEY_BYTES = 48 << 20,           /* of all rows */
+    LIMIT_KEY_BYTES_PER_TENANT = 24 << 20,
 };
 
 #endif

@@ -51,8 +51,11 @@ static uint32_t decode(struct str s, size_t *ret_size)
 static bool is_safe(uint32_t point)
 {
     if (point < 0x20 || (point >= 0x7f && point < 0xa0)) return false;
-    if ((point >= 0x202a && point <= 0x202e) || (point >= 0x2066 && point <= 0x2069)) return false;
-    return point != 0x200e && point != 0x200f && point != 0x061c && point != 0xfeff && point != 0xfffd;
+    /* What turns the order of letters around, and what shows as nothing: another name that looks the same. */
+    if ((point >= 0x200b && point <= 0x200f) || (point >= 0x2028 && point <= 0x202e) ||
+        (point >= 0x2060 && point <= 0x206f) || (point >= 0xe0000 && point <= 0xe0fff))
+        return false;
+    return point != 0xad && point != 0x061c && point != 0x180e && point != 0xfeff && point != 0xfffd;
 }
 
 struct str text_shown(struct arena *arena, struct str text)

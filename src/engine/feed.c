@@ -17,12 +17,13 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "base/thread.h"
 #include "engine/engine.h"
 #include "http/client.h"
 
-enum { BUNDLE_BYTES_MAX = 256 << 20, WAIT_SECONDS = 25, RETRY_FIRST_MS = 50, RETRY_MOST_MS = 2000, FEED_NICE = 10 };
+enum { BUNDLE_BYTES_MAX = LIMIT_BUNDLE_BYTES, WAIT_SECONDS = 25, RETRY_FIRST_MS = 50, RETRY_MOST_MS = 2000, FEED_NICE = 10 };
 
 struct feed {
     struct engine *engine;

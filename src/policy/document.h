@@ -24,6 +24,7 @@ enum {
     MASKS_MAX = 200,
     MASK_SEGMENTS_MAX = 16,
     TESTS_MAX = 1000,
+    TESTS_COST_MAX = 20000000, /* of all tests together: as ten of the dearest decisions, some 60 ms */
     APPROVALS_MAX = 16,
     REVIEW_ROLES_MAX = 16,
     LIMIT_COUNT_MAX = 1000000000,

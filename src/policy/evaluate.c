@@ -250,6 +250,7 @@ static void consider(struct ballot *b, uint32_t number)
 {
     const struct set_rule *r = &b->set->rules[number];
     __builtin_prefetch(r->told); /* it may be the winner */
+    b->met++;
     if (!action_is_sure(b, r) && !rule_matches_action(b, r->rule)) return;
     if (!rule_matches_subject(b, r) || (r->has_resources && !rule_matches_resource(b, r->rule)))
         return;
@@ -474,6 +475,7 @@ static void check_safe_call(struct ballot *b, uint32_t key, bool with_shadow, st
         (struct numbers){0}; /* not the safe call's, and not to b's lists */
     take_votes(&safe);
     memcpy(b->spent, safe.spent, sizeof b->spent);
+    b->met = safe.met;
     memcpy(b->exhausted, safe.exhausted, sizeof b->exhausted);
     b->purse = PURSE_VOTES;
     struct tally t = with_shadow ? joined(&safe.enforced, &safe.shadow) : safe.enforced;
@@ -700,5 +702,7 @@ void policy_evaluate(const struct policy_set *s, const struct policy_request *re
     }
     if (b.exhausted[PURSE_VOTES]) outcome_exhausted(ret);
     if (b.failed) outcome_failed(ret);
+    ret->cost = RULE_COST * b.met;
+    for (size_t i = 0; i < PURSES; i++) ret->cost += b.spent[i];
     if (explain != NULL) explain_rules(&b, ret, explain);
 }

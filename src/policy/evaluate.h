@@ -24,6 +24,8 @@ struct cel_value;
  * the reason and the sums of limits. */
 enum purse { PURSE_VOTES, PURSE_SHADOW, PURSE_REST, PURSES };
 
+enum { RULE_COST = 20 }; /* of one that is met, beside its condition, in what conditions cost */
+
 struct ballot {
     const struct policy_set *set;
     const struct policy_request *request;
@@ -47,6 +49,7 @@ struct ballot {
     enum purse purse;            /* that conditions are paid from now */
     uint64_t spent[PURSES];      /* up to DECISION_COST_MAX */
     bool exhausted[PURSES];      /* some condition was not run to its end for it */
+    uint64_t met;                /* rules that the index proposed */
     unsigned trace_runs;         /* parts of conditions that an explanation may still run */
 
     bool roles_ready;  /* the user's roles, found when the first rule asks */

@@ -212,6 +212,7 @@ struct policy_outcome {
     const struct policy_limit *limits; /* allow and compute: to be counted, all or none */
     size_t limit_count;
     bool confidence_used;        /* a gate looked at it */
+    uint64_t cost;               /* of the conditions that were run, and of the rules that were met */
     bool has_would_have;         /* shadow documents would have changed the outcome */
     enum verdict would_have;
     char would_have_rule[POLICY_RULE_TEXT];

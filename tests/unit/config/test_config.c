@@ -277,6 +277,19 @@ static void one_file_may_serve_both_programs_but_its_values_are_checked(void **s
     assert_int_equal(READ_ENVIRONMENT(PROGRAM_PLATFORM, &c, &f, "WRIT_REACTORS=two"), ERR_BAD_VALUE);
 }
 
+static void an_address_with_a_password_is_told_without_it(void **state)
+{
+    (void)state;
+    struct config c;
+    struct fault f;
+    assert_int_equal(read_with(PROGRAM_ENGINE, NULL, 0, NULL, &c, &f), ERR_OK);
+    assert_int_equal(config_apply_text(&c, PROGRAM_ENGINE, STR("platform.url = http://me:secret@host:1\n"), "f", &f),
+                     ERR_BAD_VALUE);
+    assert_non_null(strstr(f.text, "platform.url"));
+    assert_null(strstr(f.text, "secret"));
+    config_fini(&c);
+}
+
 static void a_bad_value_is_told_with_its_name_and_place_and_what_would_be_right(void **state)
 {
     (void)state;
@@ -449,6 +462,7 @@ int main(void)
         cmocka_unit_test(a_name_like_nothing_is_refused_without_a_guess),
         cmocka_unit_test(a_flag_of_the_other_program_is_refused_as_such),
         cmocka_unit_test(one_file_may_serve_both_programs_but_its_values_are_checked),
+        cmocka_unit_test(an_address_with_a_password_is_told_without_it),
         cmocka_unit_test(a_bad_value_is_told_with_its_name_and_place_and_what_would_be_right),
         cmocka_unit_test(a_long_value_is_told_cut_between_characters),
         cmocka_unit_test(addresses_of_every_form_are_taken),

@@ -34,6 +34,7 @@ static void anything_else_is_refused_with_the_option_and_what_would_be_right(voi
     (void)state;
     static const char *const wrong[] = {"",           "redis",          "http://a:1",   "tcp://",         "tcp://:6379",
                                         "tcp://a:0",  "tcp://a:65536",  "tcp://a:b",    "tcp://a/1",      "tcp://me:secret@a:1",
+                                        "http://:secret@a:1",
                                         "unix:",      "unix:relative",  "unix:/",       "tcp://::1:7000", "tcp://a:99999999999999999999"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct redis_address a;
@@ -41,6 +42,7 @@ static void anything_else_is_refused_with_the_option_and_what_would_be_right(voi
         assert_int_equal(redis_address_read(str_from(wrong[i]), &a, &f), ERR_BAD_VALUE);
         assert_non_null(strstr(f.text, "redis.url"));
         assert_null(strstr(f.text, "rediss"));
+        assert_null(strstr(f.text, "secret"));
     }
 }
 

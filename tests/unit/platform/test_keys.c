@@ -1,6 +1,8 @@
 /* /api/v1/keys over real sockets: rights, revocation, rotation, and the command line beside it. */
 #include "rig.h"
 
+#include "pipeline/ingest/database.h"
+
 #define KEYS "/api/v1/keys"
 
 /* The credential of the last answer. */
@@ -331,6 +333,59 @@ static void a_key_made_on_the_data_directory_is_noticed(void **state)
     assert_true(number(r, "count") >= 1);
 }
 
+/* Three lists at their longest: some 50 KB. */
+static int make_large(struct rig *r, int key, int number)
+{
+    static const char *const lists[] = {"actors", "users", "reviewers"};
+    struct buf body;
+    buf_init(&body, 64 << 10, 128 << 10);
+    buf_printf(&body, "{\"name\":\"k%d\",\"owner\":\"o\",\"roles\":[\"agent\"]", number);
+    for (size_t i = 0; i < 3; i++) {
+        buf_printf(&body, ",\"%s\":[", lists[i]);
+        for (int k = 0; k < KEY_GLOBS_MAX; k++) {
+            buf_printf(&body, k > 0 ? ",\"%03d" : "\"%03d", k);
+            for (int c = 3; c < 256; c++) buf_put_byte(&body, 'x');
+            buf_put_byte(&body, '"');
+        }
+        buf_put_byte(&body, ']');
+    }
+    buf_put_byte(&body, '}');
+    call_with(r, r->keys[key], "POST", KEYS, buf_view(&body), NULL);
+    buf_fini(&body);
+    return r->status;
+}
+
+/* So many copies of the last key, under ids of their own, without the time that asking for them would take. */
+static void copy_last(struct rig *r, int count)
+{
+    struct database *d;
+    struct str id = last_id(r);
+    struct str sql = arena_printf(&r->arena,
+                                  "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d),"
+                                  " copies AS (SELECT substr(id, 1, 20) || printf('%%010d', i) AS copy, id, tenant_id, key"
+                                  " FROM keys, n WHERE id = '%.*s')"
+                                  " INSERT INTO keys (id, tenant_id, key) SELECT copy, tenant_id, replace(key, id, copy) FROM copies",
+                                  count, STR_FORMAT(id));
+    assert_int_equal(database_open(r->store, true, &d, &r->fault), ERR_OK);
+    assert_int_equal(database_execute(d, sql.bytes, &r->fault), ERR_OK);
+    database_close(d);
+}
+
+static void no_tenant_has_all_the_room_for_keys(void **state)
+{
+    struct rig *r = *state;
+    assert_int_equal(make_large(r, ADMIN, 0), 201);
+    copy_last(r, 440); /* 22 MB */
+    int made = 1;
+    while (made < 100 && make_large(r, ADMIN, made) == 201) made++;
+    assert_in_range(made, 20, 99);
+    assert_refused(r, 400, "out_of_range", NULL);
+    assert_int_equal(make_large(r, OTHER, 0), 201);
+    assert_int_equal(revoke_key(r, OTHER, last_id(r)), 200);
+    get(r, ENGINE, "/api/v1/bundle");
+    assert_status(r, 200);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -347,6 +402,7 @@ int main(void)
         TEST(a_rotated_key_overlaps_and_ends),
         TEST(without_an_overlap_the_old_key_ends_at_once),
         TEST(a_key_made_on_the_data_directory_is_noticed),
+        TEST(no_tenant_has_all_the_room_for_keys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

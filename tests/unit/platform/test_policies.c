@@ -279,6 +279,42 @@ static void a_bundle_of_megabytes_arrives_whole(void **state)
     buf_fini(&content);
 }
 
+/* A document of this many bytes, in the policy `name`. */
+static int put_large(struct rig *r, int key, const char *name, bool is_active, size_t size)
+{
+    struct buf body;
+    buf_init(&body, 1 << 20, 2 << 20);
+    buf_printf(&body, "{\"is_active\":%s,\"content\":\"rules:\\n  - {id: a, actions: [x], decision: deny}\\n#",
+               is_active ? "true" : "false");
+    while (body.size < size) buf_put_byte(&body, '-');
+    buf_put_literal(&body, "\"}");
+    struct str target = arena_printf(&r->arena, "/api/v1/policies/%s", name);
+    call_with(r, r->keys[key], "PUT", target.bytes, buf_view(&body), NULL);
+    buf_fini(&body);
+    return r->status;
+}
+
+static void what_engines_could_not_take_is_never_in_force(void **state)
+{
+    struct rig *r = *state;
+    for (int i = 0; i < 16; i++) {
+        struct str name = arena_printf(&r->arena, "large-%d", i);
+        assert_int_equal(put_large(r, ADMIN, name.bytes, true, 1000000), 201);
+    }
+    put_large(r, ADMIN, "more", true, 1000000);
+    assert_refused(r, 400, "out_of_range", NULL);
+    assert_int_equal(put_large(r, ADMIN, "more", false, 1000000), 201); /* it is in no bundle */
+    assert_int_equal(put_large(r, ADMIN, "more", true, 1000000), 400);
+    put(r, ALLOW); /* there is room for a small one */
+    assert_status(r, 201);
+    assert_int_equal(put_large(r, OTHER, "theirs", true, 1000000), 201); /* and for others */
+    assert_int_equal(put_large(r, ADMIN, "large-0", false, 1000000), 200);
+    assert_int_equal(put_large(r, ADMIN, "more", true, 1000000), 200);
+    get(r, ENGINE, "/api/v1/bundle");
+    assert_status(r, 200);
+    assert_int_equal(json_get(r->json, STR("policies"))->count, 18);
+}
+
 struct waiter {
     struct rig *r;
     struct http_client *client;
@@ -372,6 +408,7 @@ int main(void)
         TEST(the_bundle_holds_active_policies_and_keys),
         TEST(an_unchanged_bundle_is_304_after_its_wait),
         TEST(a_bundle_of_megabytes_arrives_whole),
+        TEST(what_engines_could_not_take_is_never_in_force),
         TEST(a_waiting_engine_is_told_of_a_change_at_once),
         TEST(a_drain_answers_who_waits),
     };

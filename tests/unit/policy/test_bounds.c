@@ -221,6 +221,48 @@ static void the_condition_of_an_allow_is_run_once(void **state)
     arena_fini(&arena);
 }
 
+/* Rules as they are in rules_of(), and so many tests of `a` with a hundred numbers. */
+static void tested_rules_of(const char *decision, size_t rules, size_t tests)
+{
+    rules_of("", decision, rules);
+    struct buf out = buf_over(text, sizeof text - 1);
+    out.size = strlen(text);
+    buf_put_literal(&out, "tests:\n");
+    for (size_t i = 0; i < tests; i++) {
+        buf_printf(&out, "  - {request: {actor: bot, action: %s, args: {l: [", i == 0 ? "b" : "a");
+        for (int k = 0; k < 100; k++) buf_printf(&out, k == 0 ? "%d" : ", %d", k);
+        buf_printf(&out, "]}}, expect: %s}\n", i == 0 ? "deny" : decision);
+    }
+    assert_false(out.overflow);
+    text[out.size] = '\0';
+}
+
+static void tests_of_a_document_are_bounded_together(void **state)
+{
+    (void)state;
+    tested_rules_of("human_review", 100, 200);
+    policy_document_release(load_named("doc", text));
+    tested_rules_of("human_review", 500, 1000);
+    struct policy_problems p = refused(text);
+    assert_int_equal(p.count, 1);
+    assert_true(has_problem(&p, "the tests up to here cost more than all of a document may"));
+    /* Rules without a condition cost something, too. */
+    tested_rules_of("human_review", 3000, 0);
+    for (char *at = text; (at = strstr(at, ", when: \"args.l.all(x, x >= 0)\"")) != NULL;)
+        memset(at, ' ', strlen(", when: \"args.l.all(x, x >= 0)\""));
+    text[strlen(text) - strlen("tests:\n")] = '\0';
+    policy_document_release(load_named("doc", text));
+    struct buf out = buf_over(text, sizeof text - 1);
+    out.size = strlen(text);
+    buf_put_literal(&out, "tests:\n");
+    for (int i = 0; i < 1000; i++)
+        buf_put_literal(&out, "  - {request: {actor: bot, action: a}, expect: human_review}\n");
+    text[out.size] = '\0';
+    p = refused(text);
+    assert_int_equal(p.count, 1);
+    assert_true(p.list[0].line > 3000);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -232,6 +274,7 @@ int main(void)
         cmocka_unit_test(shadow_documents_pay_for_themselves),
         cmocka_unit_test(sums_that_cost_too_much_are_over),
         cmocka_unit_test(the_condition_of_an_allow_is_run_once),
+        cmocka_unit_test(tests_of_a_document_are_bounded_together),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -295,7 +295,8 @@ static void no_more_than_so_many_may_be_suspended(void **state)
         s, &(struct shard_options){.index = SCENE_SLOT % LIMIT_REACTORS, .count = LIMIT_REACTORS});
     char name[16];
     struct buf b = buf_over(name, sizeof name);
-    for (unsigned i = 0; i < LIMIT_SUSPENDED / LIMIT_REACTORS; i++) {
+    const unsigned most = LIMIT_SUSPENDED / LIMIT_REACTORS;
+    for (unsigned i = 0; i < most / 2; i++) {
         buf_clear(&b);
         buf_printf(&b, "bot-%u", i);
         scene_suspend(s, buf_view(&b));
@@ -303,6 +304,14 @@ static void no_more_than_so_many_may_be_suspended(void **state)
     struct call *c = suspend_call(s, STR("one-more"), STR("why"));
     scene_ask(s, c);
     assert_int_equal(c->err, ERR_OVERLOADED);
+    for (unsigned i = 0; i <= most / 2; i++) { /* another tenant has what is left, and no more */
+        buf_clear(&b);
+        buf_printf(&b, "bot-%u", i);
+        c = suspend_call(s, buf_view(&b), STR("why"));
+        c->tenant = STR("other");
+        scene_ask(s, c);
+        assert_int_equal(c->err, i < most / 2 ? ERR_OK : ERR_OVERLOADED);
+    }
     c = suspend_call(s, STR("bot-1"), STR("again"));
     scene_ask(s, c);
     assert_int_equal(c->err, ERR_OK);
