@@ -3,7 +3,8 @@
  *   owners found          our own journal        answer
  *   none                  any                    yes (it is written anew); with --adopt: nothing is there to adopt
  *   ours, epoch known     reaches its positions  yes
- *   ours, epoch known     ends before them       no: the disk went back in time
+ *   ours, epoch known     ends before them, or   no: the disk went back in time
+ *                         that epoch ended so
  *   ours, epoch unknown   any                    no: another history under our name (a lost disk: --adopt)
  *   another node's        empty                  no, unless --adopt names it, all of it is whole, and it stands still
  *   another node's        has records            no: --adopt is for a new data directory
@@ -18,7 +19,7 @@
 
 struct found { /* by a look at all slots */
     size_t owned;                   /* slots */
-    uint64_t position_max;          /* of slots that are ours */
+    uint64_t ahead, ahead_of;       /* the furthest position of ours that our journal never had, and what it has; 0: none */
     char other[OWNER_TEXT];         /* an owner that is neither us nor adopted already; "" = none */
     bool unknown;                   /* …and its node has our name */
     char owners[KEEP_ADOPTED_TEXT]; /* all that are not ours, with commas */
@@ -41,7 +42,7 @@ static void note_owner(struct found *r, const char *owner)
 }
 
 static enum err look_over(const struct slot_seen *seen, const char *node, const char *adopt, const struct keep_past *past,
-                          struct found *ret, struct fault *f)
+                          uint64_t last_seq, struct found *ret, struct fault *f)
 {
     *ret = (struct found){.all_adopt = true};
     for (unsigned i = 0; i < LIMIT_SLOTS; i++) {
@@ -52,7 +53,10 @@ static enum err look_over(const struct slot_seen *seen, const char *node, const 
             return fault_set(f, ERR_EXISTS, "", "redis.url: slot %u holds what no engine wrote; this Redis is used by something else", i);
         bool our_name = str_equal(their_node, str_from(node));
         if (our_name && keep_past_knows(past, epoch)) {
-            if (seen[i].has_position && seen[i].position > ret->position_max) ret->position_max = seen[i].position;
+            uint64_t end = keep_past_end(past, epoch, last_seq);
+            if (!seen[i].has_position || seen[i].position <= end || seen[i].position <= ret->ahead) continue;
+            ret->ahead = seen[i].position;
+            ret->ahead_of = end;
             continue;
         }
         if (list_has(past->adopted, owner)) continue;
@@ -177,15 +181,15 @@ static enum err judge(struct redis_link *l, const struct keep_redis *redis, cons
     static struct slot_seen seen[LIMIT_SLOTS];
     struct found found;
     enum err err = slots_look(l, seen, f);
-    if (err == ERR_OK) err = look_over(seen, node, redis->adopt, past, &found, f);
+    if (err == ERR_OK) err = look_over(seen, node, redis->adopt, past, last_seq, &found, f);
     if (err != ERR_OK) return err;
     if (found.owned == 0 && redis->adopt[0] != '\0' && is_new(past, last_seq))
         return fault_set(f, ERR_BAD_VALUE, "", "adopt: this Redis is empty; there is nothing of %s to take", redis->adopt);
-    if (found.position_max > last_seq)
+    if (found.ahead > 0)
         return fault_set(f, ERR_BAD_VALUE, "",
-                         "redis.url: this Redis has records up to %" PRIu64 ", this journal ends at %" PRIu64 ": its disk went back in "
-                         "time. Keep this data directory read-only and start with a new one and --adopt %s", found.position_max,
-                         last_seq, node);
+                         "redis.url: this Redis has records up to %" PRIu64 ", this journal has that history up to %" PRIu64 ": its disk went "
+                         "back in time. Keep this data directory read-only and start with a new one and --adopt %s", found.ahead,
+                         found.ahead_of, node);
     if (found.other[0] == '\0') return ERR_OK;
     return adopt_or_refuse(l, seen, redis, node, past, last_seq, now_ms, &found, g, f);
 }

@@ -9,21 +9,38 @@
 
 /* ---- what outlives a boot ---- */
 
-bool keep_past_knows(const struct keep_past *p, struct str epoch)
+/* Its place; epoch_count: it is not known. */
+static size_t place_of(const struct keep_past *p, struct str epoch)
 {
     for (size_t i = p->epoch_count; i-- > 0;)
-        if (str_equal(epoch, str_of(p->epochs[i], JOURNAL_EPOCH_TEXT))) return true;
-    return false;
+        if (str_equal(epoch, str_of(p->epochs[i], JOURNAL_EPOCH_TEXT))) return i;
+    return p->epoch_count;
 }
+
+bool keep_past_knows(const struct keep_past *p, struct str epoch) { return place_of(p, epoch) < p->epoch_count; }
 
 void keep_past_add_epoch(struct keep_past *p, const char epoch[JOURNAL_EPOCH_TEXT])
 {
     if (keep_past_knows(p, str_of(epoch, JOURNAL_EPOCH_TEXT))) return;
     if (p->epoch_count == KEEP_EPOCHS_MAX) {
         memmove(p->epochs, p->epochs + 1, sizeof p->epochs - sizeof *p->epochs);
+        memmove(p->ends, p->ends + 1, sizeof p->ends - sizeof *p->ends);
         p->epoch_count--;
     }
+    p->ends[p->epoch_count] = 0;
     memcpy(p->epochs[p->epoch_count++], epoch, JOURNAL_EPOCH_TEXT);
+}
+
+void keep_past_reached(struct keep_past *p, const char epoch[JOURNAL_EPOCH_TEXT], uint64_t seq)
+{
+    keep_past_add_epoch(p, epoch);
+    p->ends[place_of(p, str_of(epoch, JOURNAL_EPOCH_TEXT))] = seq;
+}
+
+uint64_t keep_past_end(const struct keep_past *p, struct str epoch, uint64_t last_seq)
+{
+    size_t at = place_of(p, epoch);
+    return at == p->epoch_count || p->ends[at] == 0 || p->ends[at] > last_seq ? last_seq : p->ends[at];
 }
 
 /* ---- into shards ---- */

@@ -31,10 +31,15 @@ struct keep_past {
     uint64_t adopted_at[LIMIT_SLOTS];
     size_t epoch_count;
     char epochs[KEEP_EPOCHS_MAX][JOURNAL_EPOCH_TEXT]; /* of this journal, oldest first; the newest are kept */
+    uint64_t ends[KEEP_EPOCHS_MAX]; /* their last seqs, as the journal showed them; 0: unknown, or it goes on. In no snapshot */
 };
 
 void keep_past_add_epoch(struct keep_past *p, const char epoch[JOURNAL_EPOCH_TEXT]); /* once each */
 bool keep_past_knows(const struct keep_past *p, struct str epoch);
+void keep_past_reached(struct keep_past *p, const char epoch[JOURNAL_EPOCH_TEXT], uint64_t seq); /* adds it, too */
+/* How far this journal goes in that epoch, and no further than `last_seq`, its end. What is beyond, this journal
+ * never had, also where it has grown past that number since: its disk went back in time. */
+uint64_t keep_past_end(const struct keep_past *p, struct str epoch, uint64_t last_seq);
 
 /* ---- recovery: before the threads run ---- */
 
@@ -64,7 +69,7 @@ struct keep_redis {
 
 /* Whether this Redis may be used: empty, ours, or adopted. `past` tells which epochs are ours,
  * `last_seq` is the journal's end. ERR_EXISTS: another node's (the sentence names it and --adopt);
- * ERR_BAD_VALUE: it is ahead of our journal's end (the disk went back in time), or an option is
+ * ERR_BAD_VALUE: it is ahead of our journal (the disk went back in time), or an option is
  * wrong, or an image that is to be adopted is not whole. A Redis that cannot be reached is ERR_OK with
  * *ret_reached false, but where something is to be adopted ERR_STORE_UNAVAILABLE. With --adopt, and nothing of our
  * own, the images of that node are given to `each`, with counted tokens and approved reviews closed, and

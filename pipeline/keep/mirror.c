@@ -222,6 +222,13 @@ static enum err judge_owner(const struct mirror *m, unsigned slot, const struct 
                      "name", STR_FORMAT(epoch), m->options.node);
 }
 
+/* The last record that this journal has of the slot's owner. */
+static uint64_t end_of_history(const struct mirror *m, const struct slot_seen *seen, uint64_t durable)
+{
+    struct str node, epoch;
+    return owner_read(str_from(seen->owner), &node, &epoch) ? keep_past_end(m->options.past, epoch, durable) : durable;
+}
+
 /* Whether what is there can be gone on with. */
 static bool is_fit(struct mirror *m, const struct slot *s, const struct slot_seen *seen, uint64_t oldest)
 {
@@ -245,10 +252,11 @@ static enum err judge(struct mirror *m, const struct slot_seen *seen, size_t *re
                              "slot %u of this Redis is at %" PRIu64 " of %s, which wrote there after it was adopted at %" PRIu64 ". Stop that "
                              "engine, then start this one with a new data directory and --adopt", i, seen[i].position, seen[i].owner,
                              m->options.past->adopted_at[i]);
-        if (seen[i].has_position && !theirs && seen[i].position > durable)
+        uint64_t end = end_of_history(m, &seen[i], durable);
+        if (seen[i].has_position && !theirs && seen[i].position > end)
             return fault_set(f, ERR_BAD_VALUE, "",
-                             "slot %u of this Redis is at %" PRIu64 ", this journal ends at %" PRIu64 ": its disk went back in time", i,
-                             seen[i].position, durable);
+                             "slot %u of this Redis is at %" PRIu64 ", this journal has that history up to %" PRIu64 ": its disk went back "
+                             "in time", i, seen[i].position, end);
     }
     *ret_unfit = 0;
     for (unsigned i = 0; i < LIMIT_SLOTS; i++) {

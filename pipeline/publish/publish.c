@@ -35,7 +35,7 @@ struct publisher {
     struct batch_filler filler;
     struct positions positions;
     bool must_find;
-    bool send_fails;                      /* the last batch was not taken: that positions are told heals nothing */
+    bool send_fails;                      /* the last batch was not taken, or not even filled: that positions are told heals nothing */
     size_t batch_bytes;
     uint64_t poll_due_ms;
     struct chance chance;
@@ -149,14 +149,14 @@ void publish_status(const struct publisher *p, struct publish_status *ret)
     ret->lag_records = lag_of(p, ret->confirmed_seq);
 }
 
-/* The platform answered as it should: in step, and nothing is wrong, unless it takes no batches
- * though it tells positions (its disk is full, say): then what was wrong stays, till one is taken. */
+/* The platform answered as it should: in step, and nothing is wrong, unless no batches are taken
+ * though it tells positions (its disk is full, or the topic is a misfit): then what was wrong stays, till one is. */
 static void in_step(struct publisher *p)
 {
     pthread_mutex_lock(&p->lock);
     enum publish_state before = p->status.state;
     bool had_trouble = p->status.failures_in_a_row > 0 || publish_state_is_alarm(before);
-    p->status.state = PUBLISH_SENDING;
+    p->status.state = p->send_fails && publish_state_is_alarm(before) ? before : PUBLISH_SENDING;
     p->status.confirmed_seq = p->positions.confirmed;
     p->status.delivered_seq = p->relay.delivered == 0 ? 0 : p->relay.delivered - 1;
     if (!p->send_fails) {
@@ -434,7 +434,7 @@ static void send_batch(struct publisher *p, const struct batch *b)
     struct send_answer a = {0};
     struct fault f = {0};
     enum sent sent = p->transport->send(p->transport->state, b, &a, &f);
-    p->send_fails = sent == SENT_FAILED || sent == SENT_TOO_LARGE;
+    p->send_fails = sent == SENT_FAILED || sent == SENT_TOO_LARGE || sent == SENT_DIVERGED || sent == SENT_MISFIT;
     switch (sent) {
     case SENT_ACCEPTED: accepted(p, b, &a); break;
     case SENT_GAP: gap(p, b, &a); break;
@@ -452,6 +452,7 @@ static void cannot_fill(struct publisher *p, enum err e, const struct fault *f)
         rest(p, 1);
         return;
     }
+    p->send_fails = true;
     if (e != ERR_NOT_FOUND) {
         alarm_raise(p, PUBLISH_BROKEN, f->text);
         return;

@@ -23,7 +23,7 @@
 #include "engine/engine.h"
 #include "http/client.h"
 
-enum { BUNDLE_BYTES_MAX = LIMIT_BUNDLE_BYTES, WAIT_SECONDS = 25, RETRY_FIRST_MS = 50, RETRY_MOST_MS = 2000, FEED_NICE = 10 };
+enum { BUNDLE_BYTES_MAX = LIMIT_BUNDLE_BYTES, WAIT_SECONDS = 25, PATIENCE_SECONDS = 10, RETRY_FIRST_MS = 50, RETRY_MOST_MS = 2000, FEED_NICE = 10 };
 
 struct feed {
     struct engine *engine;
@@ -43,7 +43,30 @@ struct feed {
     bool is_kept;                     /* what is in force is on disk */
 };
 
-/* ---- the copy on disk ---- */
+/* ---- the copy on disk ----
+ *
+ * The text, LF, its SHA-256 in hex, LF. A bit that a disk turned can make another policy, or another role of a key, that
+ * reads as well as the right one; and what the platform says later of the same version would not be compared with it. */
+
+enum { COPY_END_BYTES = 1 + SHA256_HEX + 1 };
+
+static void copy_end_write(struct str text, char to[COPY_END_BYTES])
+{
+    to[0] = to[COPY_END_BYTES - 1] = '\n';
+    sha256_write_hex(sha256_once(text), to + 1);
+}
+
+/* Leaves the text; false: it is not what was written. */
+static bool copy_end_take(struct buf *b)
+{
+    char end[COPY_END_BYTES];
+    if (b->size < COPY_END_BYTES) return false;
+    struct str text = str_of(b->bytes, b->size - COPY_END_BYTES);
+    copy_end_write(text, end);
+    if (memcmp(b->bytes + text.size, end, COPY_END_BYTES) != 0) return false;
+    b->size = text.size;
+    return true;
+}
 
 static void bundle_path(const struct engine *e, char *to, size_t size, const char *suffix)
 {
@@ -81,7 +104,9 @@ static void keep_on_disk(struct feed *feed, struct str text)
     bundle_path(e, path, sizeof path, "");
     bundle_path(e, beside, sizeof beside, ".new");
     int fd = open(beside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    bool ok = fd >= 0 && write_whole(fd, text) && fsync(fd) == 0;
+    char end[COPY_END_BYTES];
+    copy_end_write(text, end);
+    bool ok = fd >= 0 && write_whole(fd, text) && write_whole(fd, str_of(end, sizeof end)) && fsync(fd) == 0;
     if (fd >= 0) close(fd);
     bool was_kept = feed->is_kept;
     feed->is_kept = ok && rename(beside, path) == 0 && sync_folder(e);
@@ -108,7 +133,7 @@ static enum err read_from_disk(struct feed *feed)
         feed->text.size += (size_t)n;
     }
     close(fd);
-    return feed->text.overflow || feed->text.size == 0 ? ERR_CORRUPT : ERR_OK;
+    return feed->text.overflow || !copy_end_take(&feed->text) ? ERR_CORRUPT : ERR_OK;
 }
 
 /* ---- the swap ---- */
@@ -194,15 +219,15 @@ static void pause_ms(struct feed *feed, uint64_t ms)
     pthread_mutex_unlock(&feed->mutex);
 }
 
-/* How long to wait for something new: not past the time when a tenant must be closed. */
-static unsigned wait_seconds(struct feed *feed)
+static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+/* Until a tenant must be closed; UINT32_MAX: none is to be. */
+static uint64_t left_seconds(struct feed *feed)
 {
     const struct bundle_facts *facts = bundle_facts(atomic_load(&feed->engine->bundle));
     uint64_t now_ms = world_now_ms();
-    if (facts->close_at_ms == 0) return WAIT_SECONDS;
-    if (facts->close_at_ms <= now_ms) return 0;
-    uint64_t left = (facts->close_at_ms - now_ms + 999) / 1000;
-    return left < WAIT_SECONDS ? (unsigned)left : WAIT_SECONDS;
+    if (facts->close_at_ms == 0) return UINT32_MAX;
+    return facts->close_at_ms <= now_ms ? 0 : (facts->close_at_ms - now_ms + 999) / 1000;
 }
 
 static void close_what_is_due(struct feed *feed)
@@ -230,10 +255,11 @@ static enum err ask(struct feed *feed, struct fault *f)
 {
     char target[64];
     struct buf t = buf_over(target, sizeof target);
-    unsigned seconds = wait_seconds(feed);
+    /* Neither the waiting for something new nor a platform that hangs goes past the time when a tenant must be closed. */
+    uint64_t left = left_seconds(feed), seconds = least(left, WAIT_SECONDS), most = least(seconds + PATIENCE_SECONDS, left + 1);
     buf_put_literal(&t, "/api/v1/bundle?wait=");
     buf_put_u64(&t, seconds);
-    struct http_call call = {.method = "GET", .target = buf_view(&t), .timeout_ms = (seconds + 10) * 1000, .reply_max = BUNDLE_BYTES_MAX};
+    struct http_call call = {.method = "GET", .target = buf_view(&t), .timeout_ms = (uint32_t)(most * 1000), .reply_max = BUNDLE_BYTES_MAX};
     call.headers[call.header_count++] = (struct http_header){STR("Authorization"), str_from(feed->authorization)};
     call.headers[call.header_count++] = (struct http_header){STR("Writ-Node"), str_from(feed->engine->node)};
     if (feed->etag[0] != '\0')
@@ -308,7 +334,7 @@ static struct feed *feed_create(struct engine *e)
     struct feed *feed = calloc(1, sizeof *feed);
     check(feed != NULL);
     feed->engine = e;
-    buf_init(&feed->text, 64 << 10, BUNDLE_BYTES_MAX);
+    buf_init(&feed->text, 64 << 10, BUNDLE_BYTES_MAX + COPY_END_BYTES);
     pthread_mutex_init(&feed->mutex, NULL);
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
@@ -327,7 +353,10 @@ enum err feed_load(struct engine *e, struct fault *f)
     if (err != ERR_OK) return err;
     atomic_store(&e->bundle, nothing);
     e->feed = feed_create(e);
-    if (read_from_disk(e->feed) != ERR_OK) return ERR_OK;
+    err = read_from_disk(e->feed);
+    if (err != ERR_OK && err != ERR_NOT_FOUND)
+        log_text(LOG_ERROR, "bundle_refused", "the copy on disk cannot be read, or is not what was written: nothing is served before the platform answers");
+    if (err != ERR_OK) return ERR_OK;
     struct fault why;
     if (apply(e->feed, buf_view(&e->feed->text), false, &why) != ERR_OK) log_text(LOG_ERROR, "bundle_refused", "the copy on disk: %s", why.text);
     return ERR_OK;

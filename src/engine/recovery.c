@@ -44,8 +44,7 @@ static enum err take_record(void *context, const struct journal_record *record)
     struct fault why = {.err = ERR_OK};
     enum err err = l->first_seq == 0 ? must_follow(l, record->seq) : ERR_OK;
     if (err != ERR_OK) return err;
-    const char *newest = r->past.epoch_count == 0 ? NULL : r->past.epochs[r->past.epoch_count - 1];
-    if (newest == NULL || memcmp(newest, record->epoch, JOURNAL_EPOCH_TEXT) != 0) keep_past_add_epoch(&r->past, record->epoch);
+    keep_past_reached(&r->past, record->epoch, record->seq);
     l->last_seq = record->seq;
     if (record->seq <= r->past.position) return ERR_OK;
     l->records++;

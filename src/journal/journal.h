@@ -107,7 +107,8 @@ unsigned journal_blocks_free(const struct journal_producer *p);
 uint64_t journal_durable_seq(const struct journal *j);
 uint64_t journal_written_seq(const struct journal *j);
 const char *journal_epoch(const struct journal *j); /* JOURNAL_EPOCH_TEXT bytes */
-/* All seqs up to here are confirmed by the platform: segments below may be removed. */
+/* All seqs up to here are confirmed by the platform: segments below may be removed. It falls where the platform
+ * lost some of them (a restored database): what it will want again stays. One thread. */
 void journal_confirm(struct journal *j, uint64_t seq);
 /* Recovery needs the records above seq (a durable snapshot includes those up to it): none of them is
  * removed, confirmed or not. Only rises. Never called: nothing is held. */

@@ -136,6 +136,30 @@ def test_a_revoked_key_does_not_come_back_with_a_bundle_that_could_not_be_replac
     harness.eventually(copy.exists, "a copy is kept again")
 
 
+def test_a_damaged_copy_of_the_bundle_is_not_served(fresh):
+    """A turned bit may read as well as the right one: here it is another number in a condition."""
+    stack = started(fresh)
+    stack.policy("pay", "rules:\n  - {id: pay, agents: [\"*\"], actions: [pay], when: args.amount <= 500, decision: allow}\n")
+    stack.platform.kill()
+    stack.engine.kill()
+    copy = stack.engine_data / "engine" / "bundle.json"
+    whole = copy.read_bytes()
+    assert whole.count(b"<= 500") == 1
+    copy.write_bytes(whole.replace(b"<= 500", b"<= 900"))
+    stack.engine.start(ready=False)
+    harness.eventually(lambda: listens(stack.engine), "it listens")
+    ask = {"action": "pay", "args": {"amount": 800}}
+    with stack.at_engine() as wire:
+        assert wire.post(AGENT, ask).status == 503, "it knows no policies, rather than others"
+        assert wire.get("/healthz").json["checks"]["bundle"] != "ok"
+    assert "bundle_refused" in stack.engine.tail()
+    stack.platform.start()
+    stack.engine.wait_ready()
+    with stack.at_engine() as wire:
+        assert wire.post(AGENT, ask).json["rule"] == "default:deny"
+    assert copy.read_bytes() == whole, "and the copy is right again"
+
+
 def test_a_drain_answers_what_was_received_and_loses_nothing(fresh):
     stack = started(fresh)
     traffic = Traffic(stack, "drain").start()

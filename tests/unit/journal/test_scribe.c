@@ -169,6 +169,31 @@ static void confirmed_segments_make_room(void **state)
     rig_destroy(r);
 }
 
+/* Its database was restored, say. */
+static void what_the_platform_has_lost_again_is_not_removed(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    struct journal_totals t;
+    r->journal->scribe.options.keep_ms = 1000;
+    while (r->journal->scribe.tail.segment == 1) {
+        rig_append_size(r, 60000);
+        rig_write(r);
+        rig_sync(r);
+        rig_keep(r);
+    }
+    journal_confirm(r->journal, journal_durable_seq(r->journal));
+    journal_confirm(r->journal, 1);
+    scribe_keep_step(&r->journal->scribe, TEST_NOW + 5000);
+    journal_totals(r->journal, &t);
+    assert_int_equal(t.oldest_seq, 1);
+    journal_confirm(r->journal, journal_durable_seq(r->journal));
+    scribe_keep_step(&r->journal->scribe, TEST_NOW + 5000);
+    journal_totals(r->journal, &t);
+    assert_true(t.oldest_seq > 1);
+    rig_destroy(r);
+}
+
 static void a_segment_goes_only_when_confirmed_and_old_enough(void **state)
 {
     (void)state;
@@ -249,6 +274,7 @@ int main(void)
         cmocka_unit_test(a_disk_without_room_for_a_spare_fills_the_journal_and_recovers_by_itself),
         cmocka_unit_test(confirmed_segments_make_room),
         cmocka_unit_test(a_segment_goes_only_when_confirmed_and_old_enough),
+        cmocka_unit_test(what_the_platform_has_lost_again_is_not_removed),
         cmocka_unit_test(ninety_five_percent_used_is_full_for_ordinary_records),
         cmocka_unit_test(an_idle_journal_tells_once_what_is_durable),
     };

@@ -221,7 +221,7 @@ static inline enum err scene_replay(void *context, const struct journal_record *
 {
     struct scene *s = context;
     struct fault f;
-    keep_past_add_epoch(&s->past, record->epoch);
+    keep_past_reached(&s->past, record->epoch, record->seq);
     return record->seq <= s->past.position ? ERR_OK : keep_apply(&s->truth, 1, record, &f);
 }
 

@@ -62,6 +62,35 @@ static void a_disk_that_went_back_in_time_is_refused(void **state)
     server_destroy(r);
 }
 
+/* The number alone tells nothing: this journal has grown past it, with other records. */
+static void a_disk_that_went_back_in_time_is_refused_also_when_it_has_grown_since(void **state)
+{
+    (void)state;
+    SKIP_WITHOUT_REDIS();
+    struct server *r = server_create();
+    struct scene *s = scene_create();
+    struct fault f;
+    bool reached;
+    begin(s, r, "node-a");
+    scene_play(s, 10);
+    await_mirror(s);
+    uint64_t seq = s->seq;
+    scene_close(s);
+    scene_open(s);
+    size_t newest = s->past.epoch_count - 1;
+    assert_int_equal(keep_past_end(&s->past, str_of(s->past.epochs[newest], JOURNAL_EPOCH_TEXT), UINT64_MAX), seq);
+    s->past.ends[newest] = seq - 5; /* as if the records behind it were of another boot */
+    scene_play(s, 10);
+    assert_int_equal(check_redis(s, r, "node-a", "", &reached, &f), ERR_BAD_VALUE);
+    assert_non_null(strstr(f.text, "went back in time"));
+    assert_int_equal(start_keep(s, r, "node-a", true, &f), ERR_EXISTS); /* where Redis was away when that was asked */
+    assert_non_null(strstr(f.text, "went back in time"));
+    s->past.ends[newest] = seq;
+    assert_int_equal(check_redis(s, r, "node-a", "", &reached, &f), ERR_OK);
+    scene_destroy(s);
+    server_destroy(r);
+}
+
 static void the_one_that_was_taken_over_stops(void **state)
 {
     (void)state;
@@ -429,6 +458,7 @@ int main(void)
         cmocka_unit_test(another_nodes_redis_is_refused_with_a_sentence),
         cmocka_unit_test(a_new_directory_under_the_old_name_is_refused),
         cmocka_unit_test(a_disk_that_went_back_in_time_is_refused),
+        cmocka_unit_test(a_disk_that_went_back_in_time_is_refused_also_when_it_has_grown_since),
         cmocka_unit_test(the_one_that_was_taken_over_stops),
         cmocka_unit_test(an_idle_engine_notices_too_that_it_was_taken_over),
         cmocka_unit_test(an_adopted_state_comes_back_closed_and_lives_on),

@@ -193,6 +193,36 @@ static void publishing_goes_on_over_segments(void **state)
     rig_destroy(r);
 }
 
+/* What it asks for every few seconds is the same each time: the alarm is not over in between. */
+static void a_platform_that_wants_what_is_not_kept_raises_one_alarm(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    struct journal_totals kept;
+    rig_publish(r);
+    rig_append(r, 1, 100, 30000);
+    FAKE_UNTIL(r->platform, r->platform->next_seq == 101);
+    FAKE_DONE(r->platform);
+    time_t until = time(NULL) + PATIENCE_S;
+    for (journal_totals(r->journal, &kept); kept.oldest_seq == 1; journal_totals(r->journal, &kept)) {
+        assert_true(time(NULL) < until);
+        sched_yield();
+    }
+    FAKE_UNTIL(r->platform, true);
+    r->platform->next_seq = 1; /* an old backup */
+    FAKE_DONE(r->platform);
+    struct publish_status s = wait_for_state(r, PUBLISH_GAP);
+    assert_non_null(strstr(s.text, "no longer kept"));
+    until = time(NULL) + PATIENCE_S;
+    for (; s.failures_in_a_row < 2; publish_status(r->publisher, &s)) {
+        assert_true(time(NULL) < until);
+        sched_yield();
+    }
+    assert_int_equal(s.state, PUBLISH_GAP);
+    assert_false(rig_unpublish(r, 0));
+    rig_destroy(r);
+}
+
 static void batches_that_are_too_large_become_smaller(void **state)
 {
     (void)state;
@@ -373,7 +403,10 @@ static enum sent relay_send(void *state, const struct batch *b, struct send_answ
     struct relay *y = state;
     pthread_mutex_lock(&y->platform->lock);
     enum sent answer = SENT_QUEUED;
-    if (y->misfit) {
+    if (y->misfit) { /* which a relay has to look for */
+        pthread_mutex_unlock(&y->platform->lock);
+        nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+        pthread_mutex_lock(&y->platform->lock);
         fault_set(f, ERR_BAD_VALUE, "", "three partitions, not four");
         answer = SENT_MISFIT;
     } else {
@@ -591,6 +624,36 @@ static void a_relay_that_is_not_what_it_should_be_is_an_alarm(void **state)
     rig_destroy(r);
 }
 
+/* The platform's positions, which are asked for before each try, are no news about the relay. */
+static void an_alarm_about_the_relay_stays_until_it_takes_records(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    struct relay y;
+    relay_publish(r, &y);
+    pthread_mutex_lock(&r->platform->lock);
+    y.misfit = true;
+    pthread_mutex_unlock(&r->platform->lock);
+    rig_append(r, 1, 5, 0);
+    struct publish_status s = wait_for_state(r, PUBLISH_MISFIT);
+    for (uint64_t sends = 0; sends < 2;) { /* one more try, to its end */
+        publish_status(r->publisher, &s);
+        assert_int_equal(s.state, PUBLISH_MISFIT);
+        assert_non_null(strstr(s.text, "three partitions"));
+        pthread_mutex_lock(&r->platform->lock);
+        sends = y.sends;
+        y.misfit = sends < 2;
+        pthread_mutex_unlock(&r->platform->lock);
+        sched_yield();
+    }
+    s = wait_for_state(r, PUBLISH_SENDING);
+    assert_int_equal(s.failures_in_a_row, 0);
+    assert_null(strstr(s.text, "three partitions"));
+    assert_int_equal(y.end, 6);
+    rig_unpublish(r, 0);
+    rig_destroy(r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -603,6 +666,7 @@ int main(void)
         cmocka_unit_test(an_alarm_ends_by_itself_when_its_cause_does),
         cmocka_unit_test(a_batch_has_one_epoch),
         cmocka_unit_test(publishing_goes_on_over_segments),
+        cmocka_unit_test(a_platform_that_wants_what_is_not_kept_raises_one_alarm),
         cmocka_unit_test(batches_that_are_too_large_become_smaller),
         cmocka_unit_test(a_platform_that_tells_positions_and_takes_nothing_is_not_well),
         cmocka_unit_test(clashes_are_counted_and_stop_nothing),
@@ -620,6 +684,7 @@ int main(void)
         cmocka_unit_test(a_platform_that_hangs_takes_a_third_of_the_relays_time),
         cmocka_unit_test(a_relay_that_delivers_nothing_is_not_well),
         cmocka_unit_test(a_relay_that_is_not_what_it_should_be_is_an_alarm),
+        cmocka_unit_test(an_alarm_about_the_relay_stays_until_it_takes_records),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
