@@ -185,8 +185,14 @@ enum err api_admit(struct api *a, const struct http_exchange *x, uint32_t roles,
     return ERR_OK;
 }
 
+static enum err every_tenant(struct fault *f)
+{
+    return fault_set(f, ERR_BAD_VALUE, "/tenant_id", "tenant_id: * is every tenant, and a request is of one");
+}
+
 enum err api_settle_tenant(struct caller *c, struct str asked, struct fault *f)
 {
+    if (!str_is_absent(c->tenant) && str_equal(c->tenant, STR("*"))) return every_tenant(f); /* by the query */
     if (str_is_empty(asked)) {
         if (!str_is_absent(c->tenant)) return ERR_OK;
         return fault_set(f, ERR_TENANT_REQUIRED, "/tenant_id",
@@ -195,8 +201,7 @@ enum err api_settle_tenant(struct caller *c, struct str asked, struct fault *f)
     if (str_code_points(asked) > LIMIT_ID_CHARACTERS)
         return fault_set(f, ERR_OUT_OF_RANGE, "/tenant_id", "tenant_id: longer than %d characters", LIMIT_ID_CHARACTERS);
     if (str_is_absent(c->tenant)) {
-        if (str_equal(asked, STR("*")))
-            return fault_set(f, ERR_BAD_VALUE, "/tenant_id", "tenant_id: * is every tenant, and a request is of one");
+        if (str_equal(asked, STR("*"))) return every_tenant(f);
         c->tenant = asked;
         return ERR_OK;
     }

@@ -358,6 +358,7 @@ def test_a_wrong_tenant_is_named_as_the_route_spells_it(stack):
         for path in (route, "/v1/queue/rev_0123456789ABCDEFGHJKMNPQRS/redeem"):
             refused(post(stack, path, VALID[route], key=everywhere), 400, "tenant_required", f"/{name}")
             refused(post(stack, path, valid(route, **{name: "*"}), key=everywhere), 400, "bad_value", f"/{name}")
+            refused(post(stack, f"{path}?tenant_id=*", VALID[route], key=everywhere), 400, "bad_value", f"/{name}")
             refused(post(stack, f"{path}?tenant_id=default", valid(route, **{name: "another"}), key=everywhere), 400,
                     "conflicting_member", f"/{name}")
 

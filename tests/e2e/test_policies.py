@@ -223,6 +223,14 @@ def test_changes_are_audited(tenant):
     assert "source" not in event, "the platform's own events are rows, not records of a journal"
 
 
+def test_no_policy_is_of_every_tenant(stack):
+    with stack.at_platform("root") as wire:
+        refused(wire.put("/api/v1/policies/everywhere?tenant_id=*", {"content": ALLOW}), 400, "bad_value")
+        refused(wire.put("/api/v1/policies/everywhere", {"content": ALLOW, "tenant_id": "*"}), 400, "bad_value")
+        assert wire.get("/api/v1/policies?tenant_id=*").json["count"] == 0
+        assert all(key["tenant"] == "*" for key in wire.get("/api/v1/keys?tenant_id=*").json["keys"]), "keys may be"
+
+
 def test_a_tenant_sees_only_its_own(tenant, stack):
     tenant.policy(ALLOW, name="secret-plans")
     with stack.at_platform("admin") as wire:

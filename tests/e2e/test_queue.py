@@ -207,6 +207,20 @@ def test_the_tool_route_and_people_redeem_in_their_own_form(queue):
     assert spent["decision"] == "allow"
 
 
+def test_a_redemption_takes_the_role_of_its_decision(queue):
+    asker = queue.tenant.key("desk", ["agent"], owner_is="desk", wait=False, actors=["*"])
+    people = queue.tenant.key("desk", ["app"], owner_is="desk", users=["*"])
+    asked = {"action": "refund", "actor": "bot", "args": {"a": 1}}
+    review = queue.call("POST", AGENT, asker, asked).json["review_id"]
+    queue.approve(review)
+    refused(queue.redeem(review, asked, people), 403, "missing_role")
+    person = queue.call("POST", "/v1/authorize", people, {"user_id": "uma", "action": "refund"}).json["review_id"]
+    queue.approve(person)
+    refused(queue.redeem(person, {"user_id": "uma", "action": "refund"}, asker), 403, "missing_role")
+    assert queue.redeem(review, asked, asker).json["allowed"] is True
+    assert queue.redeem(person, {"user_id": "uma", "action": "refund"}, people).json["allowed"] is True
+
+
 def test_null_is_absent_in_a_redemption_too(queue):
     """Clients that send every member they know, null where they have none, get the form that they asked in."""
     asked = {"action": "refund", "tool": None, "user_id": None, "args": None}

@@ -150,7 +150,9 @@ static void no_or_another_credential_is_unauthenticated_and_noted(void **state)
     wrong[7 + CREDENTIAL_TEXT] = '\0';
     memcpy(shorter, s->credentials[AGENT], sizeof shorter);
     shorter[7 + CREDENTIAL_TEXT - 1] = '\0';
-    const char *const bad[] = {NULL, "", "Bearer", "Bearer ", "Bearer x", "Basic eDp5", s->credentials[AGENT] + 7, wrong, shorter};
+    char digest[CREDENTIAL_TEXT + 16] = "Digest "; /* as long as the right scheme, and a good key behind it */
+    memcpy(digest + 7, s->credentials[AGENT] + 7, CREDENTIAL_TEXT);
+    const char *const bad[] = {NULL, "", "Bearer", "Bearer ", "Bearer x", "Basic eDp5", s->credentials[AGENT] + 7, wrong, shorter, digest};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         uint64_t counted = metrics_total(METRIC_ENGINE_AUTH_FAILED);
         assert_int_equal(admit(s, bad[i], NULL, ~0u, now_ms), ERR_UNAUTHENTICATED);
@@ -253,6 +255,11 @@ static void the_body_may_name_the_tenant_where_the_key_leaves_it_open(void **sta
     assert_int_equal(settle(s, EVERYWHERE, "tenant_id=other", NULL), ERR_OK);
     assert_true(str_equal(s->caller.tenant, STR("other")));
     assert_int_equal(settle(s, EVERYWHERE, "tenant_id=other", "acme"), ERR_CONFLICTING_MEMBER);
+    assert_int_equal(settle(s, EVERYWHERE, NULL, "*"), ERR_BAD_VALUE); /* it is every tenant, and none */
+    assert_string_equal(s->fault.field, "/tenant_id");
+    assert_int_equal(settle(s, EVERYWHERE, "tenant_id=*", NULL), ERR_BAD_VALUE);
+    assert_int_equal(settle(s, EVERYWHERE, "tenant_id=%2A", "*"), ERR_BAD_VALUE);
+    assert_int_equal(settle(s, EVERYWHERE, "tenant_id=*", "acme"), ERR_BAD_VALUE);
     assert_int_equal(settle(s, EVERYWHERE, NULL, NULL), ERR_TENANT_REQUIRED);
     assert_int_equal(settle(s, EVERYWHERE, NULL, ""), ERR_TENANT_REQUIRED);
     assert_string_equal(s->fault.field, "/tenant_id");
@@ -289,6 +296,9 @@ static void a_flag_is_true_or_false(void **state)
     struct scene *s = *state;
     bool flag = true;
     exchange(s, NULL, NULL);
+    assert_int_equal(api_flag(&s->x, STR("dry_run"), &flag, &s->fault), ERR_OK);
+    assert_false(flag);
+    exchange(s, NULL, "explain=true");
     assert_int_equal(api_flag(&s->x, STR("dry_run"), &flag, &s->fault), ERR_OK);
     assert_false(flag);
     exchange(s, NULL, "explain=true&dry_run=false");

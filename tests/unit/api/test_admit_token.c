@@ -214,6 +214,7 @@ static void a_token_dies_with_its_key(void **state)
     expired.issued_at = expired.not_before = NOW_S - 10;
     exchange(s, &expired, NULL);
     assert_int_equal(admit_at(s, NOW_S * UINT64_C(1000) - 1, ROLE_TOKEN), ERR_OK); /* one moment before the key's end */
+    assert_int_equal(admit_at(s, NOW_S * UINT64_C(1000), ROLE_TOKEN), ERR_CREDENTIAL_EXPIRED);
 }
 
 static void a_revoked_token_is_refused_though_it_is_cached(void **state)

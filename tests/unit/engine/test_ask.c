@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "base/limits.h"
 #include "engine/ask.h"
 
 struct scene {
@@ -176,6 +177,9 @@ static void the_same_thing_twice_must_be_the_same(void **state)
     struct scene *s = *state;
     refused(s, ASK_AGENT, "{\"action\":\"pay\",\"confidence\":0.9,\"context\":{\"confidence\":0.8}}", ERR_CONFLICTING_MEMBER, "/confidence");
     refused(s, ASK_AGENT, "{\"action\":\"pay\",\"scope\":\"a b\",\"context\":{\"scope\":\"a\"}}", ERR_CONFLICTING_MEMBER, "/scope");
+    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"scope\":\"a\",\"context\":{\"scope\":\"a b\"}}", ERR_CONFLICTING_MEMBER, "/scope");
+    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"scope\":\"a c\",\"context\":{\"scope\":\"b c\"}}", ERR_CONFLICTING_MEMBER, "/scope");
+    assert_int_equal(ask(s, ASK_AGENT, "{\"action\":\"pay\",\"scope\":\"a b\",\"context\":{\"scope\":[\"a\",\"b\"]}}"), ERR_OK);
     refused(s, ASK_AGENT, "{\"action\":\"pay\",\"acting_for\":\"a\",\"context\":{\"acting_for\":\"b\"}}", ERR_CONFLICTING_MEMBER, "/acting_for");
     assert_int_equal(ask(s, ASK_AGENT, "{\"action\":\"pay\",\"confidence\":0.9,\"context\":{\"confidence\":9e-1}}"), ERR_OK);
 }
@@ -195,6 +199,24 @@ static void a_resource_is_read_in_both_forms(void **state)
     assert_int_equal(ask(s, ASK_AGENT, "{\"action\":\"drop\",\"resource\":\"prod-1\"}"), ERR_OK);
     assert_text(s->ask.policy.resource, "prod-1");
     assert_true(s->ask.policy.resource_partial);
+}
+
+static void names_in_a_resource_are_as_short_as_others(void **state)
+{
+    struct scene *s = *state;
+    char text[600], name[LIMIT_ID_CHARACTERS + 2] = {0};
+    static const char *const forms[] = {"\"db:%s\"", "{\"type\":\"db\",\"zone\":\"%s\"}", "{\"%s\":\"x\"}"};
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        for (size_t more = 0; more < 2; more++) {
+            char resource[400];
+            memset(name, 'n', LIMIT_ID_CHARACTERS + more);
+            name[LIMIT_ID_CHARACTERS + more] = '\0';
+            snprintf(resource, sizeof resource, forms[i], name);
+            snprintf(text, sizeof text, "{\"action\":\"pay\",\"resource\":%s}", resource);
+            if (more > 0) refused(s, ASK_AGENT, text, ERR_OUT_OF_RANGE, "/resource");
+            else assert_int_equal(ask(s, ASK_AGENT, text), ERR_OK);
+        }
+    }
 }
 
 static void a_trace_id_comes_from_the_body_then_the_header(void **state)
@@ -307,6 +329,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_other_routes_casing_is_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_same_thing_twice_must_be_the_same, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_resource_is_read_in_both_forms, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(names_in_a_resource_are_as_short_as_others, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_trace_id_comes_from_the_body_then_the_header, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_an_approval_is_bound_to_leaves_confidence_and_trace_out, set_up, tear_down),
     };

@@ -131,8 +131,41 @@ static void the_record_says_who_asked_for_what(void **state)
     scene_ask(s, ASK_USER, "{\"user_id\":\"carol\",\"action\":\"view\"}");
     assert_member(s->record, "user_id", "carol");
     assert_no_member(s->record, "actor");
+    assert_no_member(s->record, "scope");
     assert_no_member(s->record, "args");
     assert_no_member(s->record, "confidence");
+}
+
+/* It is kept in case the limit asks a person, and told only where one is asked. */
+static void what_is_allowed_under_a_limit_has_no_binding_hash(void **state)
+{
+    struct scene *s = *state;
+    scene_policies(s, "rules: [{id: some, agents: ['*'], actions: [go], decision: allow, "
+                      "limit: {per: actor, window: 1h, count: 3, over: human_review}}]");
+    scene_ask(s, ASK_AGENT, "{\"action\":\"go\"}");
+    assert_member(s->answer, "decision", "allow");
+    assert_int_equal(s->d.outcome.limit_count, 1);
+    assert_no_member(s->record, "binding_hash");
+}
+
+static void conditions_see_the_moment_of_the_decision(void **state)
+{
+    struct scene *s = *state;
+    scene_policies(s, "rules: [{id: now, agents: ['*'], actions: [go], decision: allow, "
+                      "when: \"now == timestamp('2026-11-20T09:20:00.123Z')\"}]");
+    scene_ask(s, ASK_AGENT, "{\"action\":\"go\"}");
+    assert_member(s->answer, "decision", "allow");
+    assert_member(s->answer, "timestamp", "2026-11-20T09:20:00.123Z");
+}
+
+static void a_decision_tells_how_long_it_took(void **state)
+{
+    struct scene *s = *state;
+    scene_ask(s, ASK_AGENT, "{\"action\":\"get_x\"}");
+    assert_true(s->d.latency_ns > 0);
+    assert_true(s->event.has_latency_ms);
+    assert_true(s->event.latency_ms >= 0 && s->event.latency_ms < 60000);
+    assert_true(json_is_number(json_get(s->answer, STR("latency_ms"))));
 }
 
 static void a_compute_always_gives_its_safe_call(void **state)
@@ -246,6 +279,10 @@ static void what_is_masked_is_in_no_record_and_in_the_input_hash(void **state)
     assert_raw(s->record, "resource_properties", "{\"n\":2,\"owner\":\"[masked]\"}");
     assert_hashes(s, body, "input_hash", "output_hash");
     assert_true(text_has(str_of(s->binding, s->binding_size), "SECRET"));
+    /* What is named elsewhere is not hidden. */
+    scene_ask(s, ASK_AGENT, "{\"action\":\"get_x\",\"args\":{\"secret\":1,\"zone\":2},\"context\":{\"card\":3}}");
+    assert_raw(s->record, "args", "{\"secret\":1,\"zone\":2}");
+    assert_raw(s->record, "context", "{\"card\":3}");
 }
 
 static void safe_arguments_are_masked_in_the_record_alone(void **state)
@@ -374,6 +411,11 @@ static void a_large_event_loses_args_then_context_then_properties(void **state)
     assert_true(is_omitted(s, "args") && is_omitted(s, "context") && is_omitted(s, "resource_properties"));
     assert_member(s->record, "decision", "allow");
     assert_true(s->d.record.size <= LIMIT_EVENT_BYTES);
+    scene_decide(s, ASK_AGENT, sized_body(s, "get_x", 0, 0, 63000), (struct how){0});
+    assert_true(is_omitted(s, "resource_properties"));
+    assert_no_member(s->record, "args"); /* what was not there is not omitted */
+    assert_no_member(s->record, "context");
+    scene_decide(s, ASK_AGENT, sized_body(s, "get_x", 10, 10, 63000), (struct how){0});
     char hex[SHA256_HEX + 1], body[LIMIT_BODY_BYTES];
     struct str sent = sized_body(s, "get_x", 10, 10, 63000);
     memcpy(body, sent.bytes, sent.size);
@@ -499,6 +541,9 @@ int main(void)
         TEST(both_hashes_can_be_taken_again_from_the_event),
         TEST(the_input_hash_is_of_the_body_as_received),
         TEST(the_record_says_who_asked_for_what),
+        TEST(what_is_allowed_under_a_limit_has_no_binding_hash),
+        TEST(conditions_see_the_moment_of_the_decision),
+        TEST(a_decision_tells_how_long_it_took),
         TEST(a_compute_always_gives_its_safe_call),
         TEST(a_review_has_an_id_a_deadline_and_a_record_of_its_own),
         TEST(a_gate_asks_for_a_review_too),

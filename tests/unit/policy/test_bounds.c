@@ -171,6 +171,26 @@ static void shadow_documents_pay_for_themselves(void **state)
     arena_fini(&arena);
 }
 
+static void shadow_documents_do_not_pay_for_others(void **state)
+{
+    (void)state;
+    struct tenant t;
+    struct arena arena;
+    struct policy_request q = agent_request("bot", "a");
+    arena_init(&arena, 4096, 4 << 20);
+    q.args = list_of(&arena, 7000);
+    rules_of("", "allow", 2000);
+    tenant_init(&t, 2, (const char *const[]){"a", "b"},
+                (const char *const[]){"mode: shadow\nrules: [{id: s, agents: [bot], actions: [a], "
+                                      "decision: allow, when: args.l.size() > 0}]",
+                                      text});
+    assert_int_equal(ask(&t, &q), VERDICT_DENY);
+    assert_string_equal(t.outcome.rule, "default:deny");
+    assert_true(says(&t, "together cost more than one decision may"));
+    tenant_fini(&t);
+    arena_fini(&arena);
+}
+
 static void sums_that_cost_too_much_are_over(void **state)
 {
     (void)state;
@@ -272,6 +292,7 @@ int main(void)
         cmocka_unit_test(a_decision_is_denied_where_its_conditions_cost_too_much_together),
         cmocka_unit_test(looking_for_reviewers_and_at_the_safe_call_is_paid_too),
         cmocka_unit_test(shadow_documents_pay_for_themselves),
+        cmocka_unit_test(shadow_documents_do_not_pay_for_others),
         cmocka_unit_test(sums_that_cost_too_much_are_over),
         cmocka_unit_test(the_condition_of_an_allow_is_run_once),
         cmocka_unit_test(tests_of_a_document_are_bounded_together),

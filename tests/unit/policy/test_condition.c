@@ -62,6 +62,7 @@ static void a_condition_that_fails_fails_closed(void **state)
         assert_string_equal(t.outcome.rule, "deny:d");
         assert_int_equal(ask_with(&t, "c", broken[i], NULL), VERDICT_DENY);
         assert_string_equal(t.outcome.rule, "compute:c");
+        assert_non_null(memmem(t.outcome.reason.bytes, t.outcome.reason.size, "cannot be evaluated, so it is denied", 36));
     }
     assert_int_equal(ask_with(&t, "h", "{\"x\":1}", NULL), VERDICT_ALLOW);
     assert_int_equal(ask_with(&t, "c", "{\"x\":2}", NULL), VERDICT_COMPUTE);

@@ -90,6 +90,23 @@ static void deny_and_review_patterns_ignore_case_and_permissions_do_not(void **s
     tenant_fini(&t);
 }
 
+/* Neither what a rule allows nor what is asked for is read in small letters first. */
+static void a_permission_is_for_actions_in_its_own_spelling_only(void **state)
+{
+    (void)state;
+    struct tenant t;
+    tenant_init_one(&t, "rules:\n"
+                        "  - {id: small, agents: [bot], actions: [read, \"get_*\"], decision: allow}\n"
+                        "  - {id: large, agents: [bot], actions: [Write, \"Put_*\"], decision: allow}\n");
+    static const char *const allowed[] = {"read", "get_x", "get_X", "Write", "Put_x"};
+    static const char *const denied[] = {"Read", "READ", "Get_x", "GET_x", "write", "put_x", "PUT_x"};
+    for (size_t i = 0; i < sizeof allowed / sizeof *allowed; i++)
+        assert_int_equal(ask_agent(&t, "bot", allowed[i]), VERDICT_ALLOW);
+    for (size_t i = 0; i < sizeof denied / sizeof *denied; i++)
+        assert_int_equal(ask_agent(&t, "bot", denied[i]), VERDICT_DENY);
+    tenant_fini(&t);
+}
+
 static void a_permission_matches_strange_names_only_where_they_are_spelled_out(void **state)
 {
     (void)state;
@@ -159,6 +176,34 @@ static void people_are_selected_by_name_or_role_and_agents_are_not(void **state)
     assert_int_equal(ask_user(&t, "x@support.example", "view"), VERDICT_ALLOW);
     assert_int_equal(ask_user(&t, "X@SUPPORT.example", "pay"), VERDICT_DENY);
     assert_string_equal(t.outcome.rule, "deny:stop"); /* a deny by role ignores case */
+    tenant_fini(&t);
+}
+
+/* Lists that are long enough to have an index of their own. */
+static void a_long_list_of_names_selects_as_a_short_one_does(void **state)
+{
+    (void)state;
+    static char text[4096];
+    struct tenant t;
+    struct buf out = buf_over(text, sizeof text - 1);
+    buf_put_literal(&out, "rules:\n  - {id: all, agents: [\"*\"], actions: [\"*\"], decision: allow}\n"
+                          "  - {id: no, decision: deny, actions: [drop], agents: [Bad_Bot, \"EVIL_*\"");
+    for (unsigned i = 0; i < 40; i++) buf_printf(&out, ", x%u", i);
+    buf_put_literal(&out, "]}\n  - {id: may, users: [eve, EVE, \"*@Ops\"");
+    for (unsigned i = 0; i < 40; i++) buf_printf(&out, ", u%u", i);
+    buf_put_literal(&out, "], actions: [look], decision: allow}\n");
+    text[out.size] = '\0';
+    tenant_init_one(&t, text);
+    assert_int_equal(ask_agent(&t, "bot", "drop"), VERDICT_ALLOW);
+    assert_int_equal(ask_agent(&t, "bad_bot", "drop"), VERDICT_DENY);
+    assert_string_equal(t.outcome.rule, "deny:no");
+    assert_int_equal(ask_agent(&t, "evil_1", "drop"), VERDICT_DENY);
+    assert_int_equal(ask_agent(&t, "X39", "drop"), VERDICT_DENY);
+    assert_int_equal(ask_user(&t, "eve", "look"), VERDICT_ALLOW);
+    assert_int_equal(ask_user(&t, "u39", "look"), VERDICT_ALLOW);
+    assert_int_equal(ask_user(&t, "ann@Ops", "look"), VERDICT_ALLOW);
+    assert_int_equal(ask_user(&t, "ann@ops", "look"), VERDICT_DENY); /* a permission is exact */
+    assert_int_equal(ask_user(&t, "Eve", "look"), VERDICT_DENY);
     tenant_fini(&t);
 }
 
@@ -272,6 +317,38 @@ static void a_safe_call_that_is_not_permitted_is_a_deny(void **state)
     tenant_fini(&t);
 }
 
+/* Which rule denies is what it is, whatever the replacement beside it would have come to. */
+static void a_deny_is_not_told_as_that_of_a_replacement(void **state)
+{
+    (void)state;
+    struct tenant t;
+    tenant_init_one(
+        &t, "rules:\n"
+            "  - {id: c, agents: [bot], actions: [x], decision: compute, compute: {tool: safe}}\n"
+            "  - {id: no, actions: [x, safe], decision: deny}\n");
+    assert_int_equal(ask_agent(&t, "bot", "x"), VERDICT_DENY);
+    assert_string_equal(t.outcome.rule, "deny:no");
+    assert_true(str_is(t.outcome.reason, "Rule no of policy doc denies this."));
+    tenant_fini(&t);
+}
+
+static void the_gate_of_a_safe_call_is_told_as_one(void **state)
+{
+    (void)state;
+    struct tenant t;
+    tenant_init_one(
+        &t, "rules:\n"
+            "  - {id: c, agents: [bot], actions: [x], decision: compute, compute: {tool: safe}}\n"
+            "  - {id: s, agents: [bot], actions: [safe], decision: allow, confidence: "
+            "{allow_at: 0.9, review_at: 0.5}}\n");
+    assert_int_equal(ask_sure(&t, "x", 0.95), VERDICT_COMPUTE);
+    assert_int_equal(ask_sure(&t, "x", 0.6), VERDICT_DENY);
+    assert_string_equal(t.outcome.rule, "compute:c");
+    assert_true(str_is(t.outcome.reason,
+                       "The safe call safe is not permitted either: gate of rule s of policy doc."));
+    tenant_fini(&t);
+}
+
 static void an_action_outside_the_scope_is_denied(void **state)
 {
     (void)state;
@@ -316,6 +393,13 @@ static void review_terms_of_all_votes_hold(void **state)
     assert_int_equal(t.outcome.review.expires_in_ms, 30 * 60 * 1000);
     assert_int_equal(t.outcome.review.good_for_ms, 90 * 1000);
     tenant_fini(&t);
+    tenant_init_one(&t, "rules:\n"
+                        "  - {id: r1, actions: [x], decision: human_review, review: {by: [legal]}}\n"
+                        "  - {id: r2, actions: [x], decision: human_review, review: {by: [legal]}}\n");
+    assert_int_equal(ask_agent(&t, "bot", "x"), VERDICT_HUMAN_REVIEW);
+    assert_true(str_is(t.outcome.review.by, "legal")); /* told of once */
+    assert_int_equal(t.outcome.review.requirement_count, 2);
+    tenant_fini(&t);
 }
 
 static void shadow_documents_report_what_they_would_change(void **state)
@@ -341,6 +425,34 @@ static void shadow_documents_report_what_they_would_change(void **state)
     assert_string_equal(t.outcome.rule, "default:deny");
     assert_true(t.outcome.has_would_have);
     assert_int_equal(t.outcome.would_have, VERDICT_ALLOW);
+    tenant_fini(&t);
+}
+
+static void a_shadow_document_that_agrees_would_change_nothing(void **state)
+{
+    (void)state;
+    const char *const names[] = {"first", "live"};
+    const char *const texts[] = {
+        "mode: shadow\n"
+        "rules:\n"
+        "  - {id: yes, agents: [bot], actions: [a], decision: allow}\n"
+        "  - {id: no, actions: [d], decision: deny}\n"
+        "  - {id: other, agents: [bot], actions: [c], decision: compute, compute: {tool: safe}}\n",
+        "rules:\n"
+        "  - {id: a, agents: [bot], actions: [a], decision: allow}\n"
+        "  - {id: d, actions: [d], decision: deny}\n"
+        "  - {id: c, agents: [bot], actions: [c], decision: compute, compute: {tool: file}}\n"};
+    struct tenant t;
+    tenant_init(&t, 2, names, texts);
+    assert_int_equal(ask_agent(&t, "bot", "a"), VERDICT_ALLOW);
+    assert_false(t.outcome.has_would_have); /* though its rule would be the one that is named */
+    assert_int_equal(ask_agent(&t, "bot", "d"), VERDICT_DENY);
+    assert_false(t.outcome.has_would_have);
+    assert_int_equal(ask_agent(&t, "bot", "c"), VERDICT_COMPUTE);
+    assert_true(str_is(t.outcome.safe_tool, "file"));
+    assert_true(t.outcome.has_would_have); /* another safe call is another outcome */
+    assert_int_equal(t.outcome.would_have, VERDICT_COMPUTE);
+    assert_string_equal(t.outcome.would_have_rule, "compute:other");
     tenant_fini(&t);
 }
 
@@ -405,17 +517,22 @@ int main(void)
         cmocka_unit_test(the_strictest_vote_wins),
         cmocka_unit_test(ties_go_to_the_first_document_name_then_to_the_first_position),
         cmocka_unit_test(deny_and_review_patterns_ignore_case_and_permissions_do_not),
+        cmocka_unit_test(a_permission_is_for_actions_in_its_own_spelling_only),
         cmocka_unit_test(a_permission_matches_strange_names_only_where_they_are_spelled_out),
         cmocka_unit_test(restricting_rules_match_a_request_without_a_resource),
         cmocka_unit_test(people_are_selected_by_name_or_role_and_agents_are_not),
+        cmocka_unit_test(a_long_list_of_names_selects_as_a_short_one_does),
         cmocka_unit_test(roles_of_shadow_documents_do_not_count),
         cmocka_unit_test(the_gate_votes_beside_the_rule),
         cmocka_unit_test(a_confidence_that_is_no_number_is_denied_by_the_gate),
         cmocka_unit_test(compute_answers_with_the_safe_call),
         cmocka_unit_test(a_safe_call_that_is_not_permitted_is_a_deny),
+        cmocka_unit_test(a_deny_is_not_told_as_that_of_a_replacement),
+        cmocka_unit_test(the_gate_of_a_safe_call_is_told_as_one),
         cmocka_unit_test(an_action_outside_the_scope_is_denied),
         cmocka_unit_test(review_terms_of_all_votes_hold),
         cmocka_unit_test(shadow_documents_report_what_they_would_change),
+        cmocka_unit_test(a_shadow_document_that_agrees_would_change_nothing),
         cmocka_unit_test(a_closed_set_denies_everything_with_its_reason),
         cmocka_unit_test(a_full_arena_is_a_deny),
         cmocka_unit_test(digests_name_documents_and_texts_whatever_their_order),

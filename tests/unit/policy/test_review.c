@@ -138,6 +138,55 @@ static void a_rule_that_asks_for_more_than_was_met_asks_anew(void **state)
     tenant_fini(&t);
 }
 
+/* One of the rule's people is as good as anybody where the rule names nobody. */
+static void a_rule_that_asks_for_no_one_in_particular_is_met_by_whom_it_named_before(void **state)
+{
+    (void)state;
+    struct tenant t;
+    tenant_init_one(&t, "rules: [{id: ask, actions: [pay], decision: human_review}]");
+    struct str board = STR("board");
+    const struct policy_requirement met[] = {{.approvals = 1, .by = &board, .by_count = 1}, {.approvals = 1}};
+    struct policy_vote vote = {.kind = VOTE_RULE, .policy_name = STR("doc"), .rule_id = STR("ask")};
+    for (size_t i = 0; i < 2; i++) {
+        struct policy_request q = pay_request(1);
+        q.approved = &vote;
+        q.approved_count = 1;
+        q.met = &met[i];
+        q.met_count = 1;
+        assert_int_equal(ask(&t, &q), VERDICT_ALLOW);
+    }
+    tenant_fini(&t);
+}
+
+static void what_shadow_documents_ask_is_asked_of_nobody(void **state)
+{
+    (void)state;
+    const char *const names[] = {"live", "next"};
+    const char *const texts[] = {
+        "rules: [{id: ask, actions: [pay], decision: human_review, review: {by: [finance], expires_in: 1h}}]\n"
+        "roles: {finance: [f]}",
+        "mode: shadow\nroles: {legal: [l]}\n"
+        "rules: [{id: more, actions: [pay], decision: human_review, review: {by: [legal], approvals: 3, expires_in: 5m}}]"};
+    struct tenant t;
+    tenant_init(&t, 2, names, texts);
+    struct policy_request q = pay_request(1);
+    assert_int_equal(ask(&t, &q), VERDICT_HUMAN_REVIEW);
+    assert_true(str_is(t.outcome.review.by, "finance"));
+    assert_int_equal(t.outcome.review.approvals, 1);
+    assert_int_equal(t.outcome.review.expires_in_ms, 60 * 60 * 1000);
+    assert_int_equal(t.outcome.review.requirement_count, 1);
+    assert_int_equal(t.outcome.review.vote_count, 1);
+    /* Approved when it was in force; it is in shadow now. */
+    struct policy_vote votes[] = {{.kind = VOTE_RULE, .policy_name = STR("live"), .rule_id = STR("ask")},
+                                  {.kind = VOTE_RULE, .policy_name = STR("next"), .rule_id = STR("more")}};
+    q.approved = votes;
+    q.approved_count = 2;
+    assert_int_equal(ask(&t, &q), VERDICT_ALLOW);
+    assert_int_equal(t.outcome.review.vote_count, 1);
+    assert_true(str_is(t.outcome.review.votes[0].rule_id, "ask"));
+    tenant_fini(&t);
+}
+
 static void an_approval_moves_no_other_vote(void **state)
 {
     (void)state;
@@ -272,6 +321,8 @@ int main(void)
         cmocka_unit_test(every_rule_that_asks_states_a_requirement_and_its_votes),
         cmocka_unit_test(one_rule_that_asks_is_one_requirement),
         cmocka_unit_test(what_a_person_approved_counts_as_allow),
+        cmocka_unit_test(a_rule_that_asks_for_no_one_in_particular_is_met_by_whom_it_named_before),
+        cmocka_unit_test(what_shadow_documents_ask_is_asked_of_nobody),
         cmocka_unit_test(an_approval_moves_no_other_vote),
         cmocka_unit_test(a_rule_that_asks_for_more_than_was_met_asks_anew),
         cmocka_unit_test(an_approval_is_not_of_the_safe_call),

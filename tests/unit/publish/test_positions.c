@@ -121,6 +121,9 @@ static void an_answer_beyond_the_batch_is_followed(void **state)
     struct positions p = in_step_at(4);
     assert_int_equal(positions_accepted(&p, 5, 3, 12, 20), POSITION_FINE);
     assert_int_equal(p.next, 12);
+    assert_int_equal(positions_accepted(&p, 12, 9, 21, 20), POSITION_FINE); /* all that there is */
+    assert_int_equal(p.next, 21);
+    assert_int_equal(p.confirmed, 20);
 }
 
 static void an_answer_within_the_batch_is_nonsense(void **state)
@@ -214,6 +217,9 @@ static void a_replay_is_honoured_once_for_each_request(void **state)
     assert_int_equal(positions_relayed(&p, &r, 200), POSITION_ASKED);
     assert_int_equal(p.next, 20);
     p.next = 100; /* sent again */
+    assert_int_equal(positions_relayed(&p, &r, 200), POSITION_FINE);
+    assert_int_equal(p.next, 100);
+    r.replay = 0; /* it has what it asked for */
     assert_int_equal(positions_relayed(&p, &r, 200), POSITION_FINE);
     assert_int_equal(p.next, 100);
     r.replay = 6;

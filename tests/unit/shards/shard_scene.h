@@ -25,7 +25,7 @@ static const uint64_t scene_start_ms = 1795166400123; /* 2026-11-20T09:20:00.123
 
 struct scene_record {
     struct str event, delta;
-    char kind[32];
+    char kind[32], id[ID_TEXT];
 };
 
 struct scene {
@@ -122,6 +122,10 @@ static inline void scene_record(struct scene *s, const struct effect_record *r)
     size_t size = e.kind.size < sizeof kept->kind - 1 ? e.kind.size : sizeof kept->kind - 1;
     memcpy(kept->kind, e.kind.bytes, size);
     kept->kind[size] = '\0';
+    assert_int_equal(e.event_id.size, ID_TEXT);
+    memcpy(kept->id, e.event_id.bytes, ID_TEXT);
+    assert_memory_not_equal(kept->id, "evt_0000000000", 14); /* it says when */
+    for (const struct scene_record *other = s->records; other < kept; other++) assert_memory_not_equal(other->id, kept->id, ID_TEXT);
     scene_apply(s->twin, kept->event, kept->delta);
 }
 

@@ -285,6 +285,7 @@ static void an_approval_ends_the_waiting_and_is_good_for_a_time(void **state)
     assert_text(f->resolver, "rita");
     assert_text(f->note, "fine with me");
     assert_int_equal(f->approval_count, 1);
+    assert_int_equal(f->approvals[0].at_ms, s->now_ms);
     assert_last_kinds(s, "review.approved");
     same_as_twin(s);
 }
@@ -332,6 +333,71 @@ static void a_persons_review_says_so_in_its_events(void **state)
     assert_text(e.kind, "review.denied");
     assert_text(e.user_id, "uma");
     assert_true(str_is_absent(e.actor));
+}
+
+static void the_events_of_a_denial_and_a_cancellation_say_by_whom_and_why(void **state)
+{
+    struct scene *s = *state;
+    struct id denied = scene_enqueue(s, usual),
+              cancelled = scene_enqueue(s, (struct scene_review){.binding = 1});
+    struct call *c = scene_on(s, CALL_DENY, denied, STR("rita"));
+    c->review.by = STR("rita@finance");
+    c->review.note = STR("not this month");
+    c->review.owner = STR("root");
+    c->asker.key_id = STR("key_01JD1111111111111111111111");
+    scene_ask(s, c);
+    assert_text(c->review.facts.resolver, "rita");
+    assert_text(c->review.facts.resolver_owner, "root");
+    assert_text(c->review.facts.resolved_by, "rita@finance");
+    assert_text(c->review.facts.note, "not this month");
+    struct event e = scene_event(s, -1);
+    assert_text(e.kind, "review.denied");
+    assert_text(e.key_id, "key_01JD1111111111111111111111");
+    assert_text(e.resolved_by, "rita@finance");
+    assert_text(e.resolution_note, "not this month");
+    c = scene_on(s, CALL_CANCEL, cancelled, STR("fleet"));
+    c->asker.key_id = STR("key_01JD2222222222222222222222");
+    c->review.principal = c->review.owner = c->review.by = c->review.note = STR("somebody");
+    scene_ask(s, c); /* who cancels is who calls, whatever else the call holds */
+    assert_text(c->review.facts.resolver, "fleet");
+    assert_text(c->review.facts.resolver_owner, "erin");
+    assert_true(str_is_empty(c->review.facts.note));
+    e = scene_event(s, -1);
+    assert_text(e.kind, "review.cancelled");
+    assert_text(e.resolved_by, "erin");
+    assert_text(e.key_id, "key_01JD2222222222222222222222");
+    assert_true(str_is_absent(e.resolution_note));
+}
+
+/* Who sees it waits until what made it so is safe. */
+static void a_look_tells_of_the_newest_record_of_a_review(void **state)
+{
+    struct scene *s = *state;
+    struct id id = scene_enqueue(s, (struct scene_review){.requirements = STR("[{\"approvals\":2}]")});
+    scene_enqueue(s, (struct scene_review){.binding = 1}); /* the newest record is another's */
+    scene_look(s, id);
+    assert_int_equal(s->effects.reveals_mark, s->mark - 1);
+    for (unsigned i = 0; i < 2; i++) {
+        scene_do(s, CALL_APPROVE, id, i == 0 ? STR("rita") : STR("carol"));
+        scene_look(s, id);
+        assert_int_equal(s->effects.reveals_mark, s->mark);
+    }
+    scene_ask(s, scene_redeem_call(s, id, STR("fleet"), 0, 0));
+    assert_int_equal(scene_look(s, id).state, REVIEW_REDEEMED);
+    assert_int_equal(s->effects.reveals_mark, s->mark);
+}
+
+/* An answer is sent long after the step. */
+static void what_was_shown_of_the_votes_outlives_the_review(void **state)
+{
+    struct scene *s = *state;
+    struct id id = scene_approved(s);
+    struct review_facts f = scene_look(s, id);
+    scene_tick(s, 900000);                    /* it expires, */
+    scene_tick(s, 24 * 60 * 60 * 1000 + 1000); /* and is forgotten */
+    assert_int_equal(scene_do(s, CALL_REVIEW_GET, id, STR("fleet"))->err, ERR_NOT_FOUND);
+    assert_int_equal(f.approval_count, 1);
+    assert_text(f.approvals[0].by, "rita");
 }
 
 static void one_deny_ends_it(void **state)
@@ -387,6 +453,11 @@ static void whoever_repeats_their_own_outcome_is_told_so_again(void **state)
     assert_int_equal(again->review.facts.approval_count, 1);
     assert_int_equal(scene_do(s, CALL_DENY, approved, STR("rita"))->err, ERR_ALREADY_RESOLVED);
     assert_int_equal(s->record_count, before);
+    /* What another brought about is not what rita wanted. */
+    scene_do(s, CALL_DENY, halfway, STR("carol"));
+    again = scene_do(s, CALL_APPROVE, halfway, STR("rita"));
+    assert_int_equal(again->err, ERR_ALREADY_RESOLVED);
+    assert_false(again->review.repeated);
 }
 
 static void two_approvals_take_two_owners(void **state)
@@ -615,6 +686,33 @@ static void the_decision_and_the_spending_are_one_record(void **state)
     assert_int_equal(s->records[s->record_count - 1].delta.size, 0);
 }
 
+/* What home wrote is recorded whole or not at all. */
+static void what_is_too_large_for_a_record_changes_nothing(void **state)
+{
+    struct scene *s = *state;
+    static char large[LIMIT_EVENT_BYTES + 1];
+    memset(large, ' ', sizeof large);
+    for (unsigned i = 0; i < 2; i++) {
+        struct call *c = scene_enqueue_call(s, usual);
+        c->records[i] = str_of(large, sizeof large);
+        scene_ask(s, c);
+        assert_int_equal(c->err, ERR_OUT_OF_RANGE);
+        assert_int_equal(s->record_count, 0);
+        assert_int_equal(scene_do(s, CALL_REVIEW_GET, c->enqueue.facts.id, STR("fleet"))->err, ERR_NOT_FOUND);
+    }
+    struct id id = scene_approved(s);
+    size_t before = s->record_count;
+    for (unsigned i = 0; i < 2; i++) {
+        struct call *c = scene_redeem_call(s, id, STR("fleet"), 0, 0);
+        c->records[i] = str_of(large, sizeof large);
+        scene_ask(s, c);
+        assert_int_equal(c->err, ERR_OUT_OF_RANGE);
+        assert_int_equal(s->record_count, before);
+        assert_int_equal(scene_look(s, id).state, REVIEW_APPROVED);
+    }
+    same_as_twin(s);
+}
+
 static void a_retried_redemption_is_answered_as_before(void **state)
 {
     struct scene *s = *state;
@@ -733,6 +831,22 @@ static void a_suspended_actors_approval_is_not_spent(void **state)
     assert_int_equal(scene_look(s, id).state, REVIEW_APPROVED);
 }
 
+/* A person may be called what an actor is called. */
+static void suspending_an_actor_is_nothing_to_a_person_of_that_name(void **state)
+{
+    struct scene *s = *state;
+    struct id id = scene_enqueue(s, (struct scene_review){.user = STR("invoice_bot")});
+    scene_suspend(s, STR("invoice_bot"));
+    assert_int_equal(scene_look(s, id).state, REVIEW_PENDING);
+    scene_enqueue(s, (struct scene_review){.user = STR("invoice_bot"), .binding = 1});
+    assert_int_equal(scene_do(s, CALL_APPROVE, id, STR("rita"))->err, ERR_OK);
+    struct call *c = scene_redeem_call(s, id, STR("fleet"), 0, 0);
+    scene_ask(s, c);
+    assert_int_equal(c->err, ERR_OK);
+    assert_int_equal(c->review.facts.state, REVIEW_REDEEMED);
+    same_as_twin(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -754,6 +868,9 @@ int main(void)
         scene_test(an_approval_ends_the_waiting_and_is_good_for_a_time),
         scene_test(an_event_says_who_did_what_to_which_request),
         scene_test(a_persons_review_says_so_in_its_events),
+        scene_test(the_events_of_a_denial_and_a_cancellation_say_by_whom_and_why),
+        scene_test(a_look_tells_of_the_newest_record_of_a_review),
+        scene_test(what_was_shown_of_the_votes_outlives_the_review),
         scene_test(one_deny_ends_it),
         scene_test(the_first_resolution_wins_and_others_are_told_whose),
         scene_test(whoever_repeats_their_own_outcome_is_told_so_again),
@@ -768,6 +885,7 @@ int main(void)
         scene_test(what_is_resolved_cannot_be_cancelled),
         scene_test(an_approval_is_spent_once),
         scene_test(the_decision_and_the_spending_are_one_record),
+        scene_test(what_is_too_large_for_a_record_changes_nothing),
         scene_test(a_retried_redemption_is_answered_as_before),
         scene_test(a_suspended_actor_is_not_told_again_what_it_was_allowed),
         scene_test(a_key_of_zeros_is_nobodys_until_it_was_used),
@@ -775,6 +893,7 @@ int main(void)
         scene_test(what_is_not_approved_is_not_redeemed),
         scene_test(an_approval_past_its_time_is_not_redeemed),
         scene_test(a_suspended_actors_approval_is_not_spent),
+        scene_test(suspending_an_actor_is_nothing_to_a_person_of_that_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

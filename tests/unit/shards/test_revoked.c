@@ -138,7 +138,7 @@ static void a_resume_of_before_this_process_says_when_the_suspension_was(void **
 static void many_actors_come_and_go_and_the_suspended_stay(void **state)
 {
     struct scene *s = *state;
-    enum { COUNT = 3000, DAYS_MS = 3 * 86400 * 1000 };
+    enum { COUNT = 3000, HOUR_MS = 3600 * 1000, DAYS_MS = 3 * 86400 * 1000 };
     char name[32];
     uint64_t before;
     for (int i = 0; i < COUNT; i++) {
@@ -152,7 +152,17 @@ static void many_actors_come_and_go_and_the_suspended_stay(void **state)
         assert_int_equal(revoked_view_actor(s->views[0], STR("acme"), str_from(name), &before), i % 3 == 0);
         assert_int_equal(before, i % 3 == 0 ? NOW : NOW + 1);
     }
-    for (int i = 0; i < COUNT; i++) { /* days later the table is made anew */
+    for (int i = 0; i < COUNT; i++) { /* an hour later the table is made anew, and older tokens stay dead */
+        snprintf(name, sizeof name, "other-%d", i);
+        notify(s->log, NOTICE_ACTOR_SUSPENDED, "acme", name, NOW + HOUR_MS);
+    }
+    revoked_view_take(s->views[0], NOW + HOUR_MS);
+    for (int i = 0; i < COUNT; i++) {
+        snprintf(name, sizeof name, "bot-%d", i);
+        assert_int_equal(revoked_view_actor(s->views[0], STR("acme"), str_from(name), &before), i % 3 == 0);
+        assert_int_equal(before, i % 3 == 0 ? NOW : NOW + 1);
+    }
+    for (int i = 0; i < COUNT; i++) { /* and so it is days later */
         snprintf(name, sizeof name, "new-%d", i);
         notify(s->log, NOTICE_ACTOR_SUSPENDED, "acme", name, NOW + DAYS_MS);
     }

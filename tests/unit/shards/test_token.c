@@ -205,6 +205,20 @@ static void a_scope_too_large_for_a_record_is_refused_and_the_shard_lives(void *
     mint(s, (struct wish){.scope = str_of(scope, 3000)});
 }
 
+static void an_event_too_large_for_a_record_mints_nothing(void **state)
+{
+    static char large[LIMIT_EVENT_BYTES + 1];
+    struct scene *s = *state;
+    memset(large, ' ', sizeof large);
+    struct call *c = mint_call(s, (struct wish){0});
+    c->records[0] = str_of(large, sizeof large);
+    scene_ask(s, c);
+    assert_int_equal(c->err, ERR_OUT_OF_RANGE);
+    assert_int_equal(s->record_count, 0);
+    struct token_facts f;
+    assert_int_equal(look(s, c->mint.facts.id, key_a, STR("acme"), false, &f), ERR_NOT_FOUND);
+}
+
 /* ---- mint again ---- */
 
 static void the_same_key_and_body_get_the_same_token_and_no_second_record(void **state)
@@ -387,6 +401,7 @@ static void revoking_records_tells_everybody_and_is_the_same_when_repeated(void 
     assert_text(e.acting_for, "ann");
     assert_text(e.mode, "live");
     assert_true(str_equal(e.key_id, key_a));
+    assert_text(e.resolved_by, "fleet");
     assert_true(str_equal(e.engine_version, STR(WRIT_VERSION)));
     assert_int_equal(e.timestamp, at_ms);
     assert_int_equal(s->notice_count, 1);
@@ -478,6 +493,22 @@ static void filters_narrow_a_list(void **state)
     assert_int_equal(listed(s, c), 0);
 }
 
+/* Whoever is told of a token waits until what made it so is safe. */
+static void a_look_and_a_list_tell_of_the_newest_record_of_a_token(void **state)
+{
+    struct scene *s = *state;
+    struct token_facts f;
+    struct id first = mint(s, (struct wish){.actor = STR("a")}).id;
+    mint(s, (struct wish){.actor = STR("b")});
+    assert_int_equal(look(s, first, key_a, STR("acme"), false, &f), ERR_OK);
+    assert_int_equal(s->effects.reveals_mark, s->mark - 1);
+    assert_int_equal(listed(s, list_call(s, 10, 0)), 2);
+    assert_int_equal(s->effects.reveals_mark, s->mark);
+    do_token(s, CALL_REVOKE, first);
+    assert_int_equal(look(s, first, key_a, STR("acme"), false, &f), ERR_OK);
+    assert_int_equal(s->effects.reveals_mark, s->mark);
+}
+
 static void who_may_not_see_all_sees_what_its_own_key_minted(void **state)
 {
     struct scene *s = *state;
@@ -519,17 +550,20 @@ static void active_ones_are_neither_revoked_nor_spent_and_expired_ones_are_in_no
     struct scene *s = *state;
     mint(s, (struct wish){.actor = STR("good")});
     struct id revoked = mint(s, (struct wish){0}).id,
-              spent = mint(s, (struct wish){.uses_max = 1}).id;
+              spent = mint(s, (struct wish){.uses_max = 1}).id,
+              counted = mint(s, (struct wish){.uses_max = 2, .actor = STR("counted")}).id;
     mint(s, (struct wish){.ttl_ms = 1000, .retry_key = 4}); /* kept for its retry, and yet gone */
     do_token(s, CALL_REVOKE, revoked);
     spend(s, spent);
+    spend(s, counted); /* one use is left */
     s->now_ms += 1000;
     struct call *c = list_call(s, 10, 0);
-    assert_int_equal(listed(s, c), 3);
+    assert_int_equal(listed(s, c), 4);
     c = list_call(s, 10, 0);
     c->list.active_only = true;
-    assert_int_equal(listed(s, c), 1);
+    assert_int_equal(listed(s, c), 2);
     assert_text(c->list.tokens[0].actor, "good");
+    assert_text(c->list.tokens[1].actor, "counted");
 }
 
 /* ---- forgetting ---- */
@@ -829,6 +863,7 @@ int main(void)
         scene_test(a_full_shard_mints_nothing_until_a_token_has_expired),
         scene_test(what_is_recorded_is_taken_beyond_the_bound),
         scene_test(a_scope_too_large_for_a_record_is_refused_and_the_shard_lives),
+        scene_test(an_event_too_large_for_a_record_mints_nothing),
         scene_test(the_same_key_and_body_get_the_same_token_and_no_second_record),
         scene_test(the_same_key_with_another_body_is_a_mismatch),
         scene_test(an_expired_token_is_still_what_its_retry_gets_for_a_day),
@@ -843,6 +878,7 @@ int main(void)
         scene_test(a_token_past_its_time_is_not_there_whether_or_not_a_tick_came),
         scene_test(a_list_is_in_the_order_of_minting_and_pages_do_not_shift),
         scene_test(filters_narrow_a_list),
+        scene_test(a_look_and_a_list_tell_of_the_newest_record_of_a_token),
         scene_test(who_may_not_see_all_sees_what_its_own_key_minted),
         scene_test(a_key_with_the_digest_of_another_sees_none_of_its_tokens),
         scene_test(active_ones_are_neither_revoked_nor_spent_and_expired_ones_are_in_no_list),
