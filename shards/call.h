@@ -54,7 +54,7 @@ struct call {
     enum call_kind kind;
     uint16_t home;               /* reactor */
     uint16_t to;                 /* reactor it was sent to */
-    uint16_t slot;               /* CALL_*_ALL: not used */
+    uint16_t slot;               /* not of those that every shard is asked: …_LIST, REVIEW_FIND */
     bool answered;
     uint64_t now_ms;
     struct id ids[CALL_IDS];     /* chance: for the events that the shard makes */

@@ -114,15 +114,13 @@ bool shard_forget(struct shard *s, struct call *c)
 
 /* ---- time ---- */
 
-#define timer_owner(e, type, field) ((type *)(void *)((char *)(e)-offsetof(type, field)))
-
 /* Waits that end without a resolution. */
 static bool tick_waits(struct shard *s, uint64_t now_ms, struct effects *e)
 {
     struct wheel_entry *due;
     unsigned count = 0;
     while (count < TICK_WAITS_MAX && (due = wheel_due(&s->reviews.waits, now_ms)) != NULL) {
-        struct call *c = timer_owner(due, struct call, timer);
+        struct call *c = link_owner(due, struct call, timer);
         review_answer_waiter(s, review_find(&s->reviews, c->review.id), c, now_ms, e);
         count++;
     }
@@ -144,7 +142,7 @@ static bool tick_expiry(struct shard *s, uint64_t now_ms, struct chance *chance,
 {
     struct wheel_entry *due;
     while ((due = wheel_due(&s->reviews.wheel, now_ms)) != NULL) {
-        struct review *r = timer_owner(due, struct review, timer);
+        struct review *r = link_owner(due, struct review, timer);
         if (review_is_overdue(r, now_ms) &&
             review_expire(s, r, now_ms, id_make(now_ms, chance), e) == ERR_OK)
             return true;

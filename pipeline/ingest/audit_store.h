@@ -2,8 +2,8 @@
  *
  * One `struct audit_store` is one connection and belongs to one thread: the writer's may do
  * everything, a reader's only the queries. The table of operations is what another database has
- * to provide; the rules of ingest (positions, epochs, clashes) are above it, in ingest.c, and run
- * between audit_begin() and audit_commit(), which make rows and positions one transaction.
+ * to provide; the rules of ingest (positions, epochs, clashes) are above it, in stream.c and post.c, and
+ * run between begin and commit, which make rows and positions one transaction.
  *
  * Rows: the event's exact bytes, its members, where it came from (absent for the platform's own
  * and for events that people post), an increasing id (the cursor) and when it was stored. Unique

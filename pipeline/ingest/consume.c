@@ -107,7 +107,6 @@ static void tell_numbers(struct consumer *c)
     pthread_mutex_lock(&c->lock);
     c->status.partitions = c->lease.partition_count;
     c->status.owned = owned;
-    c->status.lag = lag;
     bool was_ill = !c->status.is_well;
     pthread_mutex_unlock(&c->lock);
     if (was_ill && all_read && c->topic_is_there) say(c, "");

@@ -69,7 +69,6 @@ struct consumer_options { /* texts are copied */
 
 struct consumer_status {
     uint32_t partitions, owned;
-    uint64_t lag;
     bool is_well;
     char text[320]; /* what is wrong, for people; "" = nothing */
 };

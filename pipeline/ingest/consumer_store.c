@@ -1,4 +1,4 @@
-/* consumer_store.c - the consumer's three tables in SQLite. See consumer_store.h. */
+/* consumer_store.c - the consumer's three tables. See consumer_store.h. */
 #include "pipeline/ingest/consumer_store.h"
 
 #include <stdlib.h>

@@ -12,9 +12,9 @@
 #include "pipeline/ingest/lease.h"
 #include "pipeline/ingest/store.h"
 
-/* Raises `me`'s beat, lets `decide` look at everything and writes down who owns which partition then.
- * One transaction of its own. Partitions 0 … view->partition_count - 1 are made where missing; the
- * view's members and partitions are filled in before `lease_decide` runs over it. */
+/* Raises l->me's beat, fills in l's members and partitions, lets lease_decide() look at them, and writes
+ * down who owns which partition then. One transaction of its own. Partitions 0 … l->partition_count - 1
+ * are made where missing. */
 enum err consumer_store_beat(struct store *s, struct str topic, struct lease *l, uint64_t monotonic_ms, uint64_t now_ms,
                              struct fault *f);
 /* Gives up everything that `l` owns, and its place among the consumers. */

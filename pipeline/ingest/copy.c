@@ -33,12 +33,6 @@ void copy_bigint(struct buf *b, uint64_t value)
     put_big(b, value, 8);
 }
 
-void copy_integer(struct buf *b, uint32_t value)
-{
-    put_big(b, 4, 4);
-    put_big(b, value, 4);
-}
-
 void copy_end(struct buf *b) { put_big(b, UINT16_MAX, 2); }
 
 /* ---- arrays ---- */

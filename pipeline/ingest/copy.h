@@ -18,7 +18,6 @@ void copy_begin(struct buf *b);
 void copy_row(struct buf *b, unsigned columns); /* exactly so many follow */
 void copy_text(struct buf *b, struct str text); /* absent: NULL */
 void copy_bigint(struct buf *b, uint64_t value);
-void copy_integer(struct buf *b, uint32_t value);
 void copy_null(struct buf *b);
 void copy_end(struct buf *b);
 

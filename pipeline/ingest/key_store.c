@@ -229,9 +229,9 @@ static enum err rotate_step(struct store *s, const struct pepper *p, struct rota
 {
     struct key *old = r->old;
     if (old->revoked_at != 0)
-        return fault_set(f, ERR_NAME_TAKEN, "", "the key was revoked: make a new one");
+        return fault_set(f, ERR_KEY_ENDED, "", "the key was revoked: make a new one");
     if (old->expires_at != 0 && by->now_ms >= old->expires_at)
-        return fault_set(f, ERR_NAME_TAKEN, "", "the key has expired: make a new one");
+        return fault_set(f, ERR_KEY_ENDED, "", "the key has expired: make a new one");
     enum err err = copy_row(old, &r->fresh, f);
     if (err != ERR_OK) return err;
     key_arm(s, p, r->fresh, by->now_ms, r->credential);

@@ -20,12 +20,12 @@ struct key_result {
 enum err key_store_create(struct store *s, const struct pepper *p, struct key *draft,
                           const struct actor *by, struct buf *out, struct key_result *ret,
                           struct fault *f);
-/* Appends {"id", …row}; revoking again changes nothing. ERR_NOT_FOUND. */
+/* Revoking again changes nothing: *ret_changed is false. ERR_NOT_FOUND. */
 enum err key_store_revoke(struct store *s, struct str tenant, struct id id, const struct actor *by,
                           bool *ret_changed, struct key_result *ret, struct fault *f);
 /* A new key with everything of the old one, which ends after `overlap_ms` (0: now). Appends the
- * new row with `key`, and `replaces` {id, expires_at}. ERR_NOT_FOUND; ERR_CREDENTIAL_REVOKED and
- * ERR_CREDENTIAL_EXPIRED: the old one has ended already. */
+ * new row with `key`, and `replaces` {id, expires_at}. ERR_NOT_FOUND; ERR_KEY_ENDED: the old one was
+ * revoked or has expired; ERR_OUT_OF_RANGE: as many keys as there may be. */
 enum err key_store_rotate(struct store *s, const struct pepper *p, struct str tenant, struct id id,
                           uint64_t overlap_ms, const struct actor *by, struct buf *out,
                           struct key_result *ret, struct fault *f);

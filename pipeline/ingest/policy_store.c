@@ -405,7 +405,7 @@ static enum err check_room(struct changing *c)
     statement_reset(s);
     if (err != ERR_OK) return store_fault(c->store, err, c->fault);
     if (count < LIMIT_POLICIES_PER_TENANT) return ERR_OK;
-    return fault_set(c->fault, ERR_OUT_OF_RANGE, "", "a tenant may have %d policies",
+    return fault_set(c->fault, ERR_OUT_OF_RANGE, "", "a tenant may have at most %d policies",
                      LIMIT_POLICIES_PER_TENANT);
 }
 

@@ -112,9 +112,6 @@ static enum err event_take(struct posting *p, struct str bytes)
     struct fault why;
     arena_reset(&p->arena);
     enum err err = event_read(bytes, &p->arena, &event, &why);
-    if (err == ERR_OK && bytes.size > LIMIT_EVENT_BYTES)
-        err = fault_set(&why, ERR_BODY_TOO_LARGE, "", "an event may have %d bytes",
-                        LIMIT_EVENT_BYTES);
     if (err == ERR_OK && !globs_match(p->post->tenants, event.tenant_id))
         err = fault_set(&why, ERR_WRONG_TENANT, "/tenant_id",
                         "tenant_id: this key may not write for tenant %.*s",

@@ -66,7 +66,7 @@ struct keep {
     /* The fold thread's: filled before it starts, read after it ended. */
     struct {
         pthread_t thread;
-        bool running, give, told;
+        bool running, give;
         _Atomic bool ended;
         enum err err;
         struct fault fault;

@@ -19,7 +19,7 @@
 enum {
     SNAPSHOT_NAME = 9 + 16 + 4 + 1, /* with ".new" and NUL */
     SNAPSHOT_HEADER_BYTES = 128 + KEEP_ADOPTED_TEXT,
-    SNAPSHOT_ENTRY_MAX = 1 << 20, /* no object is near it: a review's item is one record */
+    SNAPSHOT_ENTRY_MAX = 1 << 20, /* what shards/save.h lets an object be */
     SNAPSHOT_KEPT = 2,
 };
 

@@ -103,7 +103,7 @@ static void rest(struct publisher *p, uint64_t ms)
 
 const char *publish_state_name(enum publish_state s)
 {
-    static const char *const names[] = {"finding", "sending", "ahead", "diverged", "gap", "broken", "misfit", "stopped"};
+    static const char *const names[] = {"finding", "sending", "ahead", "diverged", "gap", "broken", "misfit"};
     return names[s];
 }
 

@@ -69,7 +69,6 @@ enum publish_state {
     PUBLISH_GAP,
     PUBLISH_BROKEN,   /* the journal cannot be read back */
     PUBLISH_MISFIT,   /* the topic */
-    PUBLISH_STOPPED
 };
 const char *publish_state_name(enum publish_state s); /* "finding" */
 bool publish_state_is_alarm(enum publish_state s);    /* a person must look */

@@ -57,7 +57,7 @@ bool globs_match(const struct globs *g, struct str text)
 
 /* ---- reading ---- */
 
-/* The member, or NULL where it is absent or null (the contract: they are the same). */
+/* The member, or NULL where it is absent or null (which are the same). */
 static const struct json *member(const struct json *row, const char *name)
 {
     const struct json *v = json_get(row, str_from(name));
@@ -83,7 +83,7 @@ static enum err check_name(const char *what, struct str text, struct fault *f)
 {
     if (text.size == 0) return member_fault(f, ERR_OUT_OF_RANGE, what, "must not be empty");
     if (str_code_points(text) > LIMIT_ID_CHARACTERS)
-        return member_fault(f, ERR_OUT_OF_RANGE, what, "longer than %d characters",
+        return member_fault(f, ERR_OUT_OF_RANGE, what, "is longer than %d characters",
                             LIMIT_ID_CHARACTERS);
     return ERR_OK;
 }
@@ -122,7 +122,7 @@ static enum err read_globs(const struct json *row, const char *name, struct str 
     }
     if (v->type != JSON_ARRAY) return wrong_type(name, "an array of strings", f);
     if (v->count > KEY_GLOBS_MAX)
-        return member_fault(f, ERR_OUT_OF_RANGE, name, "more than %d entries", KEY_GLOBS_MAX);
+        return member_fault(f, ERR_OUT_OF_RANGE, name, "has more than %d entries", KEY_GLOBS_MAX);
     if (v->count == 0) return ERR_OK;
     ret->list = arena_array(a, struct str, v->count);
     if (ret->list == NULL) return fault_plain(f, ERR_FULL);
@@ -172,10 +172,10 @@ static enum err read_identity(const struct json *row, struct key *k, struct faul
 {
     const struct json *id = member(row, "id"), *mac = member(row, "mac");
     if (id != NULL && (id->type != JSON_STRING || !id_read("key_", id->string, &k->id)))
-        return fault_set(f, ERR_BAD_VALUE, "/id", "id: not key_ and 26 digits");
+        return fault_set(f, ERR_BAD_VALUE, "/id", "id: must be key_ and 26 digits");
     id_write("key_", k->id, k->id_text);
     if (mac != NULL && (mac->type != JSON_STRING || !sha256_read_hex(mac->string, &k->mac)))
-        return fault_set(f, ERR_BAD_VALUE, "/mac", "mac: not 64 lowercase hex digits");
+        return fault_set(f, ERR_BAD_VALUE, "/mac", "mac: must be 64 lowercase hex digits");
     return ERR_OK;
 }
 

@@ -178,7 +178,7 @@ enum err api_admit(struct api *a, const struct http_exchange *x, uint32_t roles,
         if (!str_is_absent(caller.tenant) && !str_equal(asked, caller.tenant))
             return fault_set(f, ERR_WRONG_TENANT, "", "tenant_id: this %s speaks for another tenant only", caller_name(&caller));
         if (str_code_points(asked) > LIMIT_ID_CHARACTERS)
-            return fault_set(f, ERR_OUT_OF_RANGE, "", "tenant_id: longer than %d characters", LIMIT_ID_CHARACTERS);
+            return fault_set(f, ERR_OUT_OF_RANGE, "", "tenant_id: is longer than %d characters", LIMIT_ID_CHARACTERS);
         caller.tenant = asked;
     }
     *ret = caller;
@@ -199,7 +199,7 @@ enum err api_settle_tenant(struct caller *c, struct str asked, struct fault *f)
                          "tenant_id: this key speaks for every tenant, so the request must name one");
     }
     if (str_code_points(asked) > LIMIT_ID_CHARACTERS)
-        return fault_set(f, ERR_OUT_OF_RANGE, "/tenant_id", "tenant_id: longer than %d characters", LIMIT_ID_CHARACTERS);
+        return fault_set(f, ERR_OUT_OF_RANGE, "/tenant_id", "tenant_id: is longer than %d characters", LIMIT_ID_CHARACTERS);
     if (str_is_absent(c->tenant)) {
         if (str_equal(asked, STR("*"))) return every_tenant(f);
         c->tenant = asked;

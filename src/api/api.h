@@ -2,7 +2,7 @@
  *
  * A `struct api` belongs to one reactor thread. A route's `roles` (access/key.h) say who may
  * call it; api_admit() turns the credential into a `struct caller`, whose views live as long as
- * the key table. Every error leaves by api_refuse(), so that it has the contract's one form. */
+ * the key table. Every error leaves by api_refuse(), so that it has the one form (schemas/errors.md). */
 #ifndef API_API_H
 #define API_API_H
 
@@ -106,8 +106,8 @@ bool api_refuse_deferred(struct api *a, const struct api_deferred *d, const stru
 /* Counts a reply that was not made by the functions above. */
 void api_count_reply(struct api *a, int status);
 
-/* Reads the body as one JSON object into x->arena. ERR_MISSING_MEMBER…: as json_read; a body that
- * is not an object is ERR_WRONG_TYPE. */
+/* Reads the body as one JSON object into x->arena. Errors as of json_read(); a body that is not an object
+ * is ERR_WRONG_TYPE. */
 enum err api_body(const struct http_exchange *x, struct json **ret, struct fault *f);
 
 /* A boolean query parameter: "true" or "false"; absent is false. */
@@ -121,7 +121,7 @@ struct forward; /* one reactor's: address of the peer and what is under way */
 struct forward *forward_create(struct api *a, struct loop *l, struct http_server *const *server, const char *address);
 void forward_destroy(struct forward *f);
 /* Sends the exchange on with the caller's own credential and answers with what comes back: status,
- * body, content type, and the headers of the contract. 502 `upstream_failed`, 503 when too much is under way.
+ * body, content type, and the headers that the API has. 502 `upstream_failed`, 503 when too much is under way.
  * Never follows twice: a request that was forwarded already (Writ-Forwarded) is a 404. */
 void forward_exchange(struct forward *f, struct http_exchange *x);
 

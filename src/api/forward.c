@@ -173,7 +173,10 @@ static void passage_done(void *context, enum err err, const struct http_answer *
     if (err != ERR_OK) {
         struct fault fault;
         doubt(f);
-        fault_set(&fault, ERR_UPSTREAM_FAILED, "", "the program that serves this path did not answer: %s", err_sentence(err));
+        if (err == ERR_BODY_TOO_LARGE)
+            fault_set(&fault, ERR_UPSTREAM_FAILED, "", "the answer of the program that serves this path is too large to be handed on");
+        else
+            fault_set(&fault, ERR_UPSTREAM_FAILED, "", "the program that serves this path did not answer: %s", err_sentence(err));
         api_refuse_later(f->api, *f->server, token, &fault);
         return;
     }

@@ -1,4 +1,4 @@
-/* reply.c - answers and errors in the contract's one form. */
+/* reply.c - answers, and errors in their one form (schemas/errors.md). */
 #include "api/api.h"
 
 #include "base/limits.h"

@@ -1,7 +1,7 @@
-/* limits.h - every fixed bound of the programs, each with its reason.
+/* limits.h - the fixed bounds that clients meet or that rooms share, with their reasons.
  *
- * What clients see of these is in schemas/ and in the contract; what an operator may change is
- * an option in config/, not here. */
+ * What clients see of these is in schemas/; what an operator may change is an option in config/, and
+ * what concerns one room alone is in that room's headers. */
 #ifndef BASE_LIMITS_H
 #define BASE_LIMITS_H
 
@@ -12,7 +12,6 @@ enum {
     LIMIT_INGEST_BODY_BYTES = 8 << 20,    /* thousands of events in one transaction */
     LIMIT_HEAD_BYTES = 16 << 10,          /* request line and headers together */
     LIMIT_TARGET_BYTES = 4 << 10,         /* path and query */
-    LIMIT_HEADERS = 64,
     LIMIT_JSON_DEPTH = 32,                /* recursion stays in a few KiB of stack */
     LIMIT_ID_CHARACTERS = 256,            /* ids and names */
     LIMIT_TOOL_CHARACTERS = 128,
@@ -33,20 +32,20 @@ enum {
     LIMIT_REQUEST_ARENA_BYTES = 16 << 20, /* worst case of a 64 KiB body of one-byte values */
     LIMIT_CONNECTION_OUT_BYTES = 1 << 20, /* replies that a client does not read */
 
-    /* What one shard keeps (a shard is what one reactor owns). Full is refused politely. */
+    /* What one engine keeps; each reactor's shard has its equal part. Full is refused politely. */
     LIMIT_SLOTS = 1024,                   /* fixed for ever: the unit in which state moves */
     LIMIT_TOKENS = 4000000,               /* live tokens; 1 GB at 256 bytes each */
     LIMIT_REVIEWS = 400000,               /* pending and lately resolved */
-    LIMIT_REVIEW_BYTES = 1 << 30,         /* of their items */
+    LIMIT_REVIEW_BYTES = 1 << 30,         /* of these, all that is kept of them */
+    LIMIT_COUNTERS = 1000000,             /* of policies' limits */
+    LIMIT_SUSPENDED = 100000,             /* actors; half of it by one tenant */
+
     LIMIT_PENDING_PER_ACTOR = 100,        /* people read them */
     LIMIT_WAITERS_PER_REVIEW = 64,
-    LIMIT_COUNTERS = 1000000,             /* of policies' limits */
-    LIMIT_SUSPENDED = 100000,             /* actors, per engine; half of it by one tenant */
     LIMIT_VISITS = 4096,                  /* requests of one reactor that are away at other slots */
     LIMIT_WAITS = 65536,                  /* clients of one reactor that wait for a review */
 
     LIMIT_REACTORS = 64,
-    LIMIT_TENANTS = 4096,
     LIMIT_POLICIES_PER_TENANT = 1024,
     LIMIT_RULES_PER_DOCUMENT = 20000,
     LIMIT_KEYS = 100000,                  /* revoked ones too: they stay in each bundle */

@@ -17,11 +17,9 @@ enum finding { FINE, NOTE, BAD };
 
 struct visit {
     struct cli *c;
-    struct table table;
     struct buf json;
     size_t bad;
     bool reached[2];      /* by enum side */
-    bool has_key;
     struct str metrics[2]; /* the scrape, or absent */
 };
 
@@ -106,7 +104,7 @@ static void look_at_program(struct visit *v, enum side side)
               STR_FORMAT(address), program[side], reply.status, program[side]);
         return;
     }
-    bool right = str_is_empty(service) || str_find(service, '-') == service.size ||
+    bool right = str_find(service, '-') == service.size ||
                  str_equal(str_skip(service, str_find(service, '-') + 1), str_from(program[side]));
     if (!right)
         found(v, NOTE, program[side], "%.*s answers at %.*s: it forwards what is not its own", STR_FORMAT(service),
@@ -134,7 +132,6 @@ static void look_at_key(struct visit *v)
         found(v, BAD, "key", "the API key cannot be used; see above");
         return;
     }
-    v->has_key = true;
     for (int side = 0; side < 2; side++) {
         struct reply reply;
         if (!v->reached[side]) continue;

@@ -1,9 +1,10 @@
 /* export_row.h - one stored event as a row of an export. Pure.
  *
- *   ndjson  the event's bytes as they were recorded. (One that somebody posted over several lines
- * is written canonically, RFC 8785, since a line has to be a row.) csv     RFC 4180, CRLF, a head
- * row; columns as those of the view `events` (schemas/store.sql) without its last. Objects and
- * lists are JSON; an absent member is an empty cell, an empty text is "".
+ *   ndjson  the event's bytes as they were recorded. (One that somebody posted over several lines is
+ *           written canonically, RFC 8785, since a line has to be a row.)
+ *   csv     RFC 4180, CRLF, a head row; columns as those of the view `events` (schemas/store.sql)
+ *           without its last. Objects and lists are JSON; an absent member is an empty cell, an
+ *           empty text is "".
  *
  * Agents choose what tools and arguments are called, and a spreadsheet takes a cell that begins
  * with = + - @ for a formula. So a text that begins with one of these (or their full-width forms,

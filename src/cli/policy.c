@@ -1,5 +1,5 @@
-/* policy.c - `writ policy`: documents at the platform. What needs no platform is in lint.c; explain
- * is a decision asked about, in authorize.c. */
+/* policy.c - `writ policy`: documents at the platform. What needs no platform is in check.c and
+ * policy_*.c; explain is a decision asked about, in authorize.c. */
 #include "cli/policy.h"
 
 #include "base/limits.h"

@@ -1,7 +1,7 @@
 /* crypto.h - the only door to OpenSSL: digests, MACs, signatures, constant-time comparison.
  *
- * A `struct hasher` holds fetched algorithms and reused contexts and belongs to one thread; the
- * other functions may be called from any thread. Nothing here fails on any input; a failure of
+ * A `struct hasher` holds the state of one digest at a time and belongs to one thread; the other
+ * functions may be called from any thread. Nothing here fails on any input; a failure of
  * the library itself ends the process (check). */
 #ifndef CRYPTO_CRYPTO_H
 #define CRYPTO_CRYPTO_H

@@ -44,7 +44,7 @@ enum err ask_read(const struct ask_source *from, struct caller *caller, struct j
 /* api_settle_tenant(), its fault in the form's own spelling. */
 enum err ask_settle_tenant(enum ask_form form, struct caller *caller, struct str asked, struct fault *f);
 
-/* Canonical JSON of what an approval is bound to (contract 1, binding_hash). Before masking. */
+/* Canonical JSON of what an approval is bound to (its binding_hash is taken of this). Before masking. */
 void ask_put_binding(struct buf *out, const struct ask *a);
 
 #endif

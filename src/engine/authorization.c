@@ -205,10 +205,12 @@ static void enqueued(struct errand *e)
     }
 }
 
+const char *const authorization_vote_kinds[VOTE_KINDS] = {
+    [VOTE_RULE] = "review", [VOTE_GATE] = "gate", [VOTE_LIMIT] = "limit"};
+
 /* [["review","payments","large-refunds"], …]: what an approval will cover. */
 static struct str votes_json(struct authorization *a)
 {
-    static const char *const kinds[] = {[VOTE_RULE] = "review", [VOTE_GATE] = "gate", [VOTE_LIMIT] = "limit"};
     const struct policy_review *r = &a->d.outcome.review;
     size_t most = 2;
     for (size_t i = 0; i < r->vote_count; i++) most += 32 + r->votes[i].policy_name.size + r->votes[i].rule_id.size;
@@ -218,7 +220,7 @@ static struct str votes_json(struct authorization *a)
     buf_put_byte(&b, '[');
     for (size_t i = 0; i < r->vote_count; i++) {
         buf_put(&b, i > 0 ? STR(",[") : STR("["));
-        json_put_plain(&b, str_from(kinds[r->votes[i].kind]));
+        json_put_plain(&b, str_from(authorization_vote_kinds[r->votes[i].kind]));
         buf_put_byte(&b, ',');
         json_put_plain(&b, r->votes[i].policy_name);
         buf_put_byte(&b, ',');

@@ -234,7 +234,7 @@ static struct str masked_args(struct decision *d)
     const struct json *args = d->outcome.told_args;
     const struct json *masked = policy_masked_copy(d->tools->policies, STR("args"), args, d->arena);
     if (masked == d->outcome.safe_args) return d->safe_args;
-    if (masked == NULL) return (struct str){0}; /* the arena is full: decide() refuses */
+    if (masked == NULL) return (struct str){0}; /* the arena is full: decide_settle() refuses */
     return masked->type == JSON_OBJECT ? canonical_of_policy(d, masked) : STR("{\"masked\":true}");
 }
 
@@ -327,7 +327,7 @@ static struct str encode(struct decision *d, const struct event *e)
                   e->scope.size + e->safe_args.size + e->would_have.size;
     struct buf b = room_for(d, most);
     event_put(&b, e);
-    if (b.overflow) d->arena->overflow = true; /* half an event is none: decide() refuses */
+    if (b.overflow) d->arena->overflow = true; /* half an event is none: decide_settle() refuses */
     return kept(d, &b);
 }
 
@@ -354,10 +354,10 @@ static struct str encode_within_limit(struct decision *d)
         deny_unrecordable(d);
         record = encode(d, e);
     }
-    struct str *largest_first[] = {&e->args, &e->context, &e->resource_properties};
-    for (size_t i = 0; i < 3 && record.size > LIMIT_EVENT_BYTES; i++) {
-        if (str_is_absent(*largest_first[i])) continue;
-        *largest_first[i] = omitted(d, *largest_first[i]);
+    struct str *payload[] = {&e->args, &e->context, &e->resource_properties};
+    for (size_t i = 0; i < sizeof payload / sizeof *payload && record.size > LIMIT_EVENT_BYTES; i++) {
+        if (str_is_absent(*payload[i])) continue;
+        *payload[i] = omitted(d, *payload[i]);
         record = encode(d, e);
     }
     return record;

@@ -3,7 +3,9 @@
  *   main thread     boot, signals, accepting, housekeeping (main.c)
  *   N workers       one reactor each: sockets, decisions, records (worker.c)
  *   feed thread     follows the platform's bundle of policies and keys (feed.c)
- *   scribe          two threads of the journal; one publisher thread; one that sends spans, if any
+ *   keep thread     snapshots of the state, its mirror in Redis (pipeline/keep)
+ *   scribe          three threads of the journal: writer, syncer, keeper of segments
+ *   publisher       one thread; and one that sends spans, if any
  *
  * Shared fields are set before the workers start, or are atomics with one writer. */
 #ifndef ENGINE_ENGINE_H
@@ -88,7 +90,6 @@ struct engine {
     pthread_barrier_t leaving;           /* no worker frees anything before none steps a call any more */
     struct worker *workers;
     unsigned worker_count;
-    uint64_t started_ms;
     _Atomic(struct bundle *) bundle;     /* the newest; replaced by the feed alone */
     _Atomic enum phase phase;
     _Atomic uint64_t journal_left_seconds; /* until its file system is full; housekeeping's */

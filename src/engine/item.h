@@ -1,4 +1,4 @@
-/* item.h - a review as people and agents see it (contract 2, "Review queue"). */
+/* item.h - a review as people and agents see it (`Review` in schemas/openapi.engine.yaml). */
 #ifndef ENGINE_ITEM_H
 #define ENGINE_ITEM_H
 

@@ -313,7 +313,6 @@ static enum err start_following(struct engine *e, struct fault *f)
 static enum err boot(struct boot *b, struct fault *f)
 {
     struct engine *e = &b->engine;
-    e->started_ms = world_now_ms();
     e->worker_count = reactors_of(&e->config);
     e->workers = calloc(e->worker_count, sizeof *e->workers);
     check(e->workers != NULL);

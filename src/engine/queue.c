@@ -15,8 +15,8 @@ enum {
     NOTE_CHARACTERS_MAX = 2000,
     WAIT_DEFAULT_MS = 30000,
     WAIT_MOST_MS = 60000,
-    ITEM_BYTES_MAX = 256 << 10,  /* an event with every string escaped, and its votes */
-    PAGE_BYTES_MAX = 32 << 20,   /* 500 items */
+    ITEM_BYTES_MAX = 2 << 20,    /* an event, and REVIEW_VOTES_MAX votes with every character of names and notes escaped */
+    PAGE_BYTES_MAX = LIMIT_REPLY_BYTES, /* which the platform and `writ` take; a page ends at half of it */
 };
 
 struct look { /* an errand on one review, or on a page of them */

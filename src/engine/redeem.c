@@ -17,7 +17,6 @@ struct redemption {
     struct authorization a;      /* first */
     struct json *body;
     enum ask_form form;
-    struct str name;             /* of the review, as given */
     struct str traceparent, retry_header;
     struct id review;
     char redemption_text[ID_TEXT], review_text[ID_TEXT];
@@ -49,7 +48,6 @@ static void refuse(struct redemption *r, enum err err, const char *text)
 static enum err read_votes(struct redemption *r, struct str text)
 {
     static const struct json_options options = {0};
-    static const char *const kinds[] = {[VOTE_RULE] = "review", [VOTE_GATE] = "gate", [VOTE_LIMIT] = "limit"};
     struct policy_request *p = &r->a.ask.policy;
     struct arena *arena = r->a.errand.arena;
     struct json *list;
@@ -62,8 +60,8 @@ static enum err read_votes(struct redemption *r, struct str text)
     for (const struct json *v = list->child; v != NULL; v = v->next) {
         if (v->count != 3) return ERR_CORRUPT;
         const struct json *kind = v->child, *policy = kind->next, *rule = policy->next;
-        for (unsigned k = 0; k < 3; k++)
-            if (str_equal(kind->string, str_from(kinds[k])))
+        for (unsigned k = 0; k < VOTE_KINDS; k++)
+            if (str_equal(kind->string, str_from(authorization_vote_kinds[k])))
                 votes[count++] = (struct policy_vote){.kind = (enum policy_vote_kind)k, .policy_name = policy->string, .rule_id = rule->string};
     }
     p->approved = votes;

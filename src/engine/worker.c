@@ -72,19 +72,13 @@ static void worker_enter(void *context, struct loop *loop)
     struct worker *w = context;
     struct engine *e = w->engine;
     const struct config *c = &e->config;
-    static const struct http_service service = {0};
-    struct http_service own = service;
-    own.routes = engine_routes;
-    own.route_count = engine_route_count;
-    own.context = w;
-    own.admit = route_admit;
-    own.handle = route_handle;
-    own.refuse = route_refuse;
+    const struct http_service service = {.routes = engine_routes, .route_count = engine_route_count, .context = w,
+                                         .admit = route_admit, .handle = route_handle, .refuse = route_refuse};
     struct http_limits limits = {.connections_max = (uint32_t)(c->connections_max / e->worker_count + 1),
                                  .head_ms = (uint32_t)c->head_ms, .body_ms = (uint32_t)c->body_ms,
                                  .idle_ms = (uint32_t)c->idle_ms, .write_ms = (uint32_t)c->write_ms};
     w->loop = loop;
-    w->server = http_server_create(loop, &own, &limits);
+    w->server = http_server_create(loop, &service, &limits);
     list_init(&w->away);
     list_init(&w->waiting);
     w->revoked = revoked_view_create(e->revoked, w->index);

@@ -43,7 +43,7 @@ void event_put_outcome(struct buf *out, const struct event *e);
  * LIMIT_EVENT_BYTES (ERR_BODY_TOO_LARGE). Nothing is written to *ret on error. */
 enum err event_read(struct str text, struct arena *arena, struct event *ret, struct fault *f);
 
-/* Whether `kind` is one that the contract lists. */
+/* Whether `kind` is one that the schema lists. */
 bool event_kind_is_known(struct str kind);
 
 #endif

@@ -62,7 +62,6 @@ struct http_connection {
     uint32_t generation; /* of tokens; rises with each deferral and each new client */
 
     enum stage stage;
-    bool is_unix;
     bool ended;         /* the client has ended its side */
     bool broken;        /* reset, or out of memory: to be freed */
     bool blocked;       /* a request may be ready, but not begun: output, gates or hold */

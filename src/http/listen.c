@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,8 +52,6 @@ static void accept_ready(struct loop_fd *w, int events)
             if (no_room || errno == EAGAIN || errno == EWOULDBLOCK) return;
             continue; /* the client went away before it was accepted */
         }
-        int on = 1;
-        if (!l->is_unix) setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
         l->take(l->context, fd, l->is_unix);
     }
 }

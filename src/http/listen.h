@@ -1,7 +1,7 @@
 /* listen.h - listening sockets on a loop: TCP and Unix, each accepted socket handed on.
  *
- * Belongs to one loop's thread. Accepted sockets are non-blocking, close-on-exec, and TCP ones have
- * TCP_NODELAY. When the process has no descriptors left, accepting pauses for 100 ms. */
+ * Belongs to one loop's thread. Accepted sockets are non-blocking and close-on-exec. When the process
+ * has no descriptors left, accepting pauses for 100 ms. */
 #ifndef HTTP_LISTEN_H
 #define HTTP_LISTEN_H
 

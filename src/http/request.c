@@ -111,7 +111,6 @@ static void exchange_begin(struct http_connection *c)
                                          .path = STR(""),
                                          .headers = s->head.fields,
                                          .arena = s->arena,
-                                         .over_unix_socket = c->is_unix,
                                          .connection = c};
     c->head_only = c->keep_alive = c->http_1_0 = false;
     c->framed = c->chunked = c->expects_continue = false;

@@ -238,7 +238,6 @@ void http_server_take(struct http_server *s, int fd, bool is_unix)
         return;
     }
     s->count++;
-    c->is_unix = is_unix;
     if (!is_unix) {
         int on = 1;
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);

@@ -85,7 +85,6 @@ struct http_exchange {
     struct str body;
     struct str allow;    /* for refuse() of 405: "GET, POST" */
     struct arena *arena; /* this exchange's; reset before the next one on this thread */
-    bool over_unix_socket;
     struct http_connection *connection; /* the server's own */
 };
 
@@ -143,8 +142,8 @@ struct http_server *http_server_create(struct loop *l, const struct http_service
                                        const struct http_limits *limits);
 void http_server_destroy(struct http_server *s);
 
-/* Takes an accepted, non-blocking socket (and owns it). Over connections_max it answers 503 and
- * closes. */
+/* Takes an accepted, non-blocking socket (and owns it); one of TCP (not `is_unix`) gets TCP_NODELAY. Over
+ * connections_max it answers 503 and closes. */
 void http_server_take(struct http_server *s, int fd, bool is_unix);
 /* Marks reached, per lane (lanes 1 and 2); they never go back. Opens gates and writes. Costs
  * nothing for connections whose next gate stays closed. */

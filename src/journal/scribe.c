@@ -1,4 +1,4 @@
-/* scribe.c - the writer's and the syncer's steps, without threads.
+/* scribe.c - the writer's and the syncer's steps, and behind them the threads that take them.
  *
  * The writer owns the chain: it alone numbers records, hashes frames and knows the offset. The
  * syncer owns the durable marks. What the syncer is about to promise it reads first (marks, then

@@ -1,7 +1,6 @@
 /* answer.c - a job's outcome becomes its client's reply. */
 #include "platform/platform.h"
 
-#include "base/limits.h"
 #include "base/log.h"
 #include "json/json.h"
 
@@ -11,28 +10,15 @@ static void add_header(struct http_reply *r, struct str name, struct str value)
         r->headers[r->header_count++] = (struct http_header){.name = name, .value = value};
 }
 
-/* What a client may have echoed: printable ASCII of a bounded length. */
-static bool is_echoable(struct str id)
-{
-    if (id.size == 0 || id.size > LIMIT_TRACE_ID_BYTES) return false;
-    for (size_t i = 0; i < id.size; i++)
-        if (id.bytes[i] < 0x21 || id.bytes[i] > 0x7e) return false;
-    return true;
-}
-
 static void send(struct job *j, struct http_reply *r)
 {
     struct platform *p = j->platform;
     add_header(r, STR("X-Request-ID"),
-               is_echoable(j->echo_id) ? j->echo_id : str_of(j->request_id, ID_TEXT));
+               str_is_absent(j->echo_id) ? str_of(j->request_id, ID_TEXT) : j->echo_id);
     if (j->etag[0] != '\0') add_header(r, STR("ETag"), str_from(j->etag));
     if (r->status == 401) add_header(r, STR("WWW-Authenticate"), STR("Bearer"));
     if (r->status == 503) add_header(r, STR("Retry-After"), STR("1"));
-    metric_add(p->sheet,
-               METRIC_PLATFORM_REPLIES_2XX + (r->status < 400   ? 0u
-                                              : r->status < 500 ? 1u
-                                                                : 2u),
-               1);
+    api_count_reply(&p->api, r->status);
     if (j->has_token) http_resume(p->server, j->token, r);
     job_destroy(j);
 }
@@ -54,7 +40,7 @@ static void send_fault(struct job *j)
     buf_fini(&body);
 }
 
-/* What the store says of itself, in the words of the contract; it is logged, being ours. */
+/* What the store says of itself, in codes that clients know (schemas/errors.md); it is logged, being ours. */
 static enum err public_err(const struct job *j)
 {
     enum err err = j->err;

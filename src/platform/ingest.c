@@ -1,7 +1,7 @@
 /* ingest.c - POST /api/v1/audit/ingest and GET /api/v1/audit/positions.
  *
  * A batch is copied once, from the connection to the job, since the client may go away while the
- * writer reads it; from there to SQLite's pages it is read in place. Which of the two kinds of
+ * writer reads it; from there to the store it is read in place. Which of the two kinds of
  * ingest it is, the headers say: an engine names its stream. */
 #include "pipeline/ingest/ingest.h"
 

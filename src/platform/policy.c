@@ -208,7 +208,7 @@ static enum err read_put(struct job *j, struct policy_detail *d, const struct js
                          "description: must be a string");
     if (description != NULL && str_code_points(description->string) > 4 * LIMIT_ID_CHARACTERS)
         return fault_set(&j->fault, ERR_OUT_OF_RANGE, "/description",
-                         "description: longer than %d characters", 4 * LIMIT_ID_CHARACTERS);
+                         "description: is longer than %d characters", 4 * LIMIT_ID_CHARACTERS);
     if (active != NULL && !json_is_bool(active))
         return fault_set(&j->fault, ERR_WRONG_TYPE, "/is_active",
                          "is_active: must be true or false");

@@ -46,7 +46,7 @@ struct job {
     struct str tenant; /* settled; absent where the route needs none */
     struct actor actor;
     char request_id[ID_TEXT];
-    struct str echo_id; /* the client's X-Request-ID */
+    struct str echo_id; /* the client's X-Request-ID, if it is one to echo */
     char *body;         /* malloced where there is one to keep, freed with the job */
     size_t body_size;
     struct metrics_sheet *sheet; /* of the thread that works on it */
@@ -72,11 +72,10 @@ void work_destroy(struct work *w);
 bool work_has_room(const struct work *w, enum job_queue q, size_t bytes);
 size_t work_under_way(const struct work *w);
 
-/* A job for the exchange in hand and its caller. Never NULL. */
+/* A job for the exchange in hand and its caller; x NULL: one that no client waits for. Never NULL. */
 struct job *job_create(struct platform *p, const struct http_exchange *x,
                        void (*work)(struct job *, struct store *));
-/* One that nobody waits for; x NULL above means the same. */
-void job_destroy(struct job *j);
+void job_destroy(struct job *j); /* its client, if it has one, is not answered */
 /* A zeroed object in the job's arena, also its detail. */
 #define job_detail(j, type) ((type *)((j)->detail = arena_new(&(j)->arena, type)))
 struct str job_copy(struct job *j, struct str s);

@@ -102,7 +102,6 @@ struct policy_set_entry {
 /* Joins the active documents of one tenant (none at all is legal: everything is denied). */
 enum err policy_set_create(const struct policy_set_entry *entries, size_t count, struct policy_set **ret, struct fault *f);
 void policy_set_destroy(struct policy_set *s);
-struct sha256 policy_set_digest(const struct policy_set *s);
 struct str policy_set_digest_hex(const struct policy_set *s); /* 64 characters */
 size_t policy_set_rules(const struct policy_set *s);
 
@@ -151,7 +150,7 @@ bool policy_name_resource(struct policy_request *q, const struct json *object, s
 enum { POLICY_RULE_TEXT = 80 };
 
 /* One vote for human_review: whose approval it is that a redemption brings along. */
-enum policy_vote_kind { VOTE_RULE, VOTE_GATE, VOTE_LIMIT };
+enum policy_vote_kind { VOTE_RULE, VOTE_GATE, VOTE_LIMIT, VOTE_KINDS };
 struct policy_vote {
     enum policy_vote_kind kind;
     struct str policy_name, rule_id;

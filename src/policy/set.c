@@ -47,9 +47,8 @@ static void make_digest(struct policy_set *s)
         hasher_add(h, str_of(hex, sizeof hex));
         hasher_add(h, STR("\n"));
     }
-    s->digest = hasher_end(h);
+    sha256_write_hex(hasher_end(h), s->digest_hex);
     hasher_destroy(h);
-    sha256_write_hex(s->digest, s->digest_hex);
 }
 
 /* Numbers every role that an enforced document defines: *numbers holds number + 1. */
@@ -268,8 +267,7 @@ enum err policy_set_closed(const char *rule, const char *reason, struct policy_s
     if (err != ERR_OK) return err;
     memcpy(s->closed_rule, rule, strlen(rule) + 1);
     s->closed_reason = arena_copy(&s->arena, str_from(reason));
-    s->digest = sha256_once(str_from(rule)); /* differs from the empty set's */
-    sha256_write_hex(s->digest, s->digest_hex);
+    sha256_write_hex(sha256_once(str_from(rule)), s->digest_hex); /* differs from the empty set's */
     *ret = s;
     return ERR_OK;
 }
@@ -283,7 +281,6 @@ void policy_set_destroy(struct policy_set *s)
     free(s);
 }
 
-struct sha256 policy_set_digest(const struct policy_set *s) { return s->digest; }
 struct str policy_set_digest_hex(const struct policy_set *s)
 {
     return str_of(s->digest_hex, SHA256_HEX);

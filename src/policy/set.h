@@ -122,7 +122,6 @@ struct policy_set {
     size_t mask_count;
     const bool *hides_args; /* by rule: an expression in its safe arguments reads something masked; NULL: none does */
     bool has_shadow;
-    struct sha256 digest;
     char digest_hex[SHA256_HEX];
     char closed_rule[POLICY_RULE_TEXT]; /* "": open */
     struct str closed_reason;

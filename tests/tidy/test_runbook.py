@@ -100,6 +100,14 @@ def test_what_it_names_exists():
     assert not unknown, f"neither a log event nor an error code: {unknown}"
 
 
+def test_the_codes_that_it_tells_apart_are_ones_that_clients_see():
+    told = (TOP / "schemas" / "errors.md").read_text()
+    named = [code for heading in ("WritEngineErrors", "WritPlatformErrors")
+             for code in re.findall(r"`([a-z_]+)`\s+→", sections()[heading])]
+    assert len(named) > 8
+    assert not [code for code in named if f"| `{code}` |" not in told]
+
+
 def test_the_commands_that_it_names_exist():
     help_text = subprocess.run([WRIT, "--help"], capture_output=True, text=True, check=True).stdout
     known = set(re.findall(r"^  ([a-z]+(?: [a-z]+)?)  ", help_text, re.M))

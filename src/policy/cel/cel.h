@@ -2,18 +2,19 @@
  *
  * How to use it. Once, when a document is loaded:
  *
- *     struct cel_environment environment = cel_policy_environment();  // action, args, actor, now,
- * ... environment.wants = cel_type_bool();                            // a `when`; NULL takes any
- * type struct cel_program *program; struct cel_problems problems = {0}; if (cel_compile(text,
- * &environment, arena, &program, &problems) != ERR_OK) ... tell problems
+ *     struct cel_environment environment = cel_policy_environment();  // action, args, actor, now, …
+ *     environment.wants = cel_type_bool();                            // a `when`; NULL takes any type
+ *     struct cel_program *program;
+ *     struct cel_problems problems = {0};
+ *     if (cel_compile(text, &environment, arena, &program, &problems) != ERR_OK) … tell problems
  *
  * and with each request:
  *
  *     struct cel_value variables[CEL_POLICY_VARIABLES];               // filled once, for all rules
  *     variables[CEL_ARGS] = cel_of_json(args);                        // wrapped, nothing is copied
  *     struct cel_value value;
- *     if (cel_run(program, variables, arena, NULL, &value) && cel_is_true(value)) ... the rule
- * applies else if (value.kind == CEL_ERROR) ... cel_put_error() says why and where
+ *     if (cel_run(program, variables, arena, NULL, &value) && cel_is_true(value)) … the rule applies
+ *     else if (value.kind == CEL_ERROR) … cel_put_error() says why and where
  *
  * and when the document goes: cel_program_fini(), because compiled regular expressions live on the
  * heap. All else of a program lies in the arena it was compiled into and keeps no pointer to the
@@ -27,8 +28,8 @@
  *
  *     text.glob(pattern)          anchored, only * is special; bytes are compared as they are
  *     address.cidr(range)         is this IPv4 or IPv6 address in it? also
- * cidr(range).containsIP(address) path_under(root, path)      the path, normalised and below root;
- * an error where it escapes
+ *                                 cidr(range).containsIP(address)
+ *     path_under(root, path)      the path, normalised and below root; an error where it escapes
  *
  * A program is immutable and may be run by any number of threads at once. A run reads no clock,
  * does no I/O and takes memory from the given arena only, save that RE2 keeps a bounded cache of

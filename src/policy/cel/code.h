@@ -9,9 +9,10 @@
  * the error is pushed as a value, and the program goes on at the handler's target, which decides
  * whether it is absorbed. Without a handler the run ends.
  *
- *   a && b:    [a]  AND_TEST end  [b]  AND_JOIN  end:       handlers: [a] -> AND_TEST, [b] ->
- * AND_JOIN r.all(x, p):  [r]  WALK  CONST true  loop: NEXT end  [p]  ALL_STEP loop  end:
- * ACCUMULATED */
+ *   a && b:       [a]  AND_TEST end  [b]  AND_JOIN  end:
+ *                 handlers: [a] → AND_TEST, [b] → AND_JOIN
+ *   r.all(x, p):  [r]  WALK  CONST true  loop: NEXT end  [p]  ALL_STEP loop  end: ACCUMULATED
+ *                 handler: [p] → ALL_STEP */
 #ifndef POLICY_CEL_CODE_H
 #define POLICY_CEL_CODE_H
 
