@@ -85,6 +85,9 @@ void api_put_fault(struct buf *out, const struct fault *f, struct str trace_id);
 
 /* A JSON answer; echoes X-Request-ID where the client sent one (of at most 128 printable ASCII characters), else sets it to `request_id` (absent: none). */
 void api_reply(struct api *a, struct http_exchange *x, int status, struct str body, struct str request_id);
+/* Why a large answer is refused instead where http_has_room() said no, as the functions here see to: only what
+ * was read and changed nothing is that large. ERR_OVERLOADED. */
+enum err api_no_room(struct fault *f);
 void api_reply_gated(struct api *a, struct http_exchange *x, int status, struct str body, struct str request_id, struct http_gate gate);
 
 void api_refuse_gated(struct api *a, struct http_exchange *x, const struct fault *f, struct str trace_id, struct http_gate gate);

@@ -180,6 +180,12 @@ static void passage_done(void *context, enum err err, const struct http_answer *
         api_refuse_later(f->api, *f->server, token, &fault);
         return;
     }
+    if (!http_server_has_room(*f->server, answer->body.size)) {
+        struct fault fault;
+        api_no_room(&fault);
+        api_refuse_later(f->api, *f->server, token, &fault);
+        return;
+    }
     struct http_reply reply = {.status = answer->status, .body = answer->body,
                                .content_type = http_answer_header(answer, STR("content-type"))};
     for (size_t i = 0; i < sizeof passed_on / sizeof *passed_on; i++) {

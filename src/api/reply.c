@@ -38,10 +38,21 @@ static void add_request_id(struct http_reply *r, struct str sent, struct str req
     else if (!str_is_absent(request_id)) add_header(r, STR("X-Request-ID"), request_id);
 }
 
+enum err api_no_room(struct fault *f)
+{
+    return fault_set(f, ERR_OVERLOADED, "", "too many large answers wait already for clients that do not read them");
+}
+
 void api_reply_gated(struct api *a, struct http_exchange *x, int status, struct str body, struct str request_id,
                      struct http_gate gate)
 {
     struct http_reply reply = {.status = status, .body = body, .gate = gate};
+    struct fault f;
+    if (!http_has_room(x, body.size)) {
+        api_no_room(&f);
+        api_refuse_gated(a, x, &f, (struct str){0}, gate);
+        return;
+    }
     add_request_id(&reply, api_request_id(x), request_id);
     api_count_reply(a, status);
     http_reply(x, &reply);
@@ -50,6 +61,11 @@ void api_reply_gated(struct api *a, struct http_exchange *x, int status, struct 
 bool api_reply_deferred(struct api *a, const struct api_deferred *d, int status, struct str body, struct str request_id)
 {
     struct http_reply reply = {.status = status, .body = body, .gate = d->gate};
+    struct fault f;
+    if (!http_server_has_room(d->server, body.size)) {
+        api_no_room(&f);
+        return api_refuse_deferred(a, d, &f, (struct str){0});
+    }
     add_request_id(&reply, d->echo, request_id);
     api_count_reply(a, status);
     return http_resume(d->server, d->token, &reply);

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "engine/engine.h"
 #include "engine/errand.h"
@@ -67,6 +68,13 @@ static void tick(struct loop_timer *t)
     loop_timer_start(w->loop, &w->tick, TICK_MS, tick);
 }
 
+/* A reactor's part; each may hold two of the largest. */
+static size_t held_bytes_each(unsigned reactors)
+{
+    size_t part = LIMIT_HELD_BYTES / reactors, least = 2 * (size_t)LIMIT_REPLY_BYTES;
+    return part > least ? part : least;
+}
+
 static void worker_enter(void *context, struct loop *loop)
 {
     struct worker *w = context;
@@ -76,7 +84,8 @@ static void worker_enter(void *context, struct loop *loop)
                                          .admit = route_admit, .handle = route_handle, .refuse = route_refuse};
     struct http_limits limits = {.connections_max = (uint32_t)(c->connections_max / e->worker_count + 1),
                                  .head_ms = (uint32_t)c->head_ms, .body_ms = (uint32_t)c->body_ms,
-                                 .idle_ms = (uint32_t)c->idle_ms, .write_ms = (uint32_t)c->write_ms};
+                                 .idle_ms = (uint32_t)c->idle_ms, .write_ms = (uint32_t)c->write_ms,
+                                 .held_bytes = held_bytes_each(e->worker_count)};
     w->loop = loop;
     w->server = http_server_create(loop, &service, &limits);
     list_init(&w->away);

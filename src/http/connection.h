@@ -48,6 +48,7 @@ enum {
     LINGER_MS = 1000,
     SPARE_CONNECTIONS = 16, /* beyond connections_max, to answer 503 and linger */
     OUT_PAUSE_BYTES = LIMIT_CONNECTION_OUT_BYTES / 4, /* no further request is begun above this */
+    SMALL_REPLY_BYTES = OUT_PAUSE_BYTES,              /* what every connection may have */
 };
 
 struct input {

@@ -8,7 +8,9 @@ char *pool_take(struct pool *p, size_t size, size_t *ret_capacity)
 {
     if (size > POOL_BYTES) {
         char *bytes = malloc(size);
-        if (bytes != NULL) *ret_capacity = size;
+        if (bytes == NULL) return NULL;
+        p->large_bytes += size;
+        *ret_capacity = size;
         return bytes;
     }
     char *bytes = p->free;
@@ -26,6 +28,7 @@ char *pool_take(struct pool *p, size_t size, size_t *ret_capacity)
 void pool_give(struct pool *p, char *bytes, size_t capacity)
 {
     if (bytes == NULL) return;
+    if (capacity > POOL_BYTES) p->large_bytes -= capacity;
     if (capacity != POOL_BYTES || p->count == POOL_KEPT) {
         free(bytes);
         return;

@@ -17,6 +17,7 @@ enum {
 struct pool {
     void *free; /* the first; each free one holds the pointer to the next */
     size_t count;
+    size_t large_bytes; /* of larger ones that were taken and not given back */
 };
 
 /* At least `size` bytes; *ret_capacity says how many. NULL: out of memory. */

@@ -316,6 +316,18 @@ void http_server_destroy(struct http_server *s)
     free(s);
 }
 
+bool http_server_has_room(const struct http_server *s, size_t reply_bytes)
+{
+    size_t most = s->limits.held_bytes;
+    if (reply_bytes <= SMALL_REPLY_BYTES || most == 0) return true;
+    return reply_bytes <= most && s->pool.large_bytes <= most - reply_bytes;
+}
+
+bool http_has_room(const struct http_exchange *x, size_t reply_bytes)
+{
+    return http_server_has_room(x->connection->server, reply_bytes);
+}
+
 size_t http_server_connections(const struct http_server *s) { return s->count; }
 size_t http_server_waiting(const struct http_server *s) { return s->waiting; }
 

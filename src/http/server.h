@@ -70,6 +70,9 @@ struct http_limits {
     /* Per phase, each > 0: the whole head; the whole body; between requests (and before the
      * first); without any progress in writing. None runs while a reply is ours to give. */
     uint32_t head_ms, body_ms, idle_ms, write_ms;
+    /* Of what all connections together hold beyond a small buffer each, before http_server_has_room() says
+     * no; 0: any number. */
+    size_t held_bytes;
 };
 
 struct http_exchange {
@@ -153,6 +156,11 @@ void http_server_hold(struct http_server *s, bool held);
 /* No further requests: idle connections close now, others after their reply. */
 void http_server_drain(struct http_server *s);
 size_t http_server_connections(const struct http_server *s);
+/* Whether a reply of so many bytes may be left waiting for a client that perhaps does not read: a large
+ * one may where all that is held stays within limits.held_bytes. Small ones always may: connections_max
+ * and a connection's own bound are theirs. */
+bool http_server_has_room(const struct http_server *s, size_t reply_bytes);
+bool http_has_room(const struct http_exchange *x, size_t reply_bytes); /* the same of its server */
 /* Exchanges not yet answered; replies behind a gate count as unanswered. */
 size_t http_server_waiting(const struct http_server *s);
 

@@ -62,6 +62,12 @@ void job_answer(struct job *j)
 {
     if (j->err == ERR_OK && j->reply.overflow)
         j->err = fault_set(&j->fault, ERR_FULL, "", "the answer is too large");
+    /* What was written is told, however much waits: and such answers are small. */
+    bool may_refuse = j->has_token && j->queue == QUEUE_READER && !j->is_vital;
+    if (j->err == ERR_OK && may_refuse && !http_server_has_room(j->platform->server, j->reply.size)) {
+        j->err = api_no_room(&j->fault);
+        buf_clear(&j->reply);
+    }
     if (j->err != ERR_OK) {
         j->err = public_err(j);
         j->fault.err = j->err;

@@ -209,6 +209,7 @@ void bundle_handle(void *context, struct http_exchange *x)
     struct platform *p = context;
     uint64_t seconds;
     struct job *j = job_create(p, x, bundle_work);
+    j->is_vital = true;
     struct bundle_detail *d = job_detail(j, struct bundle_detail);
     enum err err = read_wait(x, &seconds, &j->fault);
     if (err == ERR_OK) err = read_bundle(j, d, x);

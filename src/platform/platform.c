@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 
 #include "base/check.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "pipeline/ingest/key_store.h"
 
@@ -96,7 +97,8 @@ static void make_server(struct platform *p)
                                        .head_ms = (uint32_t)c->head_ms,
                                        .body_ms = (uint32_t)c->body_ms,
                                        .idle_ms = (uint32_t)c->idle_ms,
-                                       .write_ms = (uint32_t)c->write_ms};
+                                       .write_ms = (uint32_t)c->write_ms,
+                                       .held_bytes = LIMIT_HELD_BYTES};
     p->server = http_server_create(p->loop, &service, &limits);
     if (c->engine_url[0] != '\0')
         p->forward = forward_create(&p->api, p->loop, &p->server, c->engine_url);

@@ -39,6 +39,7 @@ struct job {
     struct arena arena;
     enum job_queue queue; /* where it went */
     bool is_slow;         /* a query that may take seconds: goes behind what is quick */
+    bool is_vital;        /* engines wait for it: told also where large answers wait for clients */
 
     /* The request, copied. */
     bool has_token;

@@ -2,6 +2,7 @@
 
 import json
 import re
+import select
 import signal
 import socket
 import struct
@@ -304,6 +305,41 @@ def test_a_trace_of_large_events_is_told_through_the_engine_and_by_the_command_l
     assert len(reply.body) > 8 << 20 and reply.json["count"] < 500 and reply.json["next_cursor"] > 0
     done = stack.cli("audit", "trace", "large-trace", "--platform", stack.platform.url, key=stack.keys["auditor"])
     assert done.stdout.count("large-trace") == 0 and len(re.findall(r"allow:", done.stdout)) == 500
+
+
+@pytest.mark.parametrize("through", ["platform", "engine"])
+def test_large_answers_that_nobody_reads_leave_room_for_others(fresh, through):
+    """Each of these pages has 8 MiB; what all clients of a reactor together may leave unread is bounded."""
+    stack = fresh(engine=["--reactors", "1"]).start()
+    allow = "rules:\n  - {id: all, agents: ['*'], actions: ['*'], decision: allow}\n"
+    stack.policy("base", allow)
+    with stack.at_engine() as wire:
+        for _ in range(160):
+            assert wire.post(AGENT, {"action": "get_x", "trace_id": "held", "args": {"text": "a" * 58000}}).status == 200
+    stack.wait_published()
+    at = stack.at_platform if through == "platform" else stack.at_engine
+
+    def ask():
+        with at("auditor", timeout=60) as wire:
+            return wire.get("/api/v1/audit/trace/held")
+
+    whole = ask()
+    assert whole.status == 200 and len(whole.body) > 8 << 20
+    silent = []
+    for _ in range(60):
+        wire = at("auditor", timeout=60)
+        wire.send(wire.encode("GET", "/api/v1/audit/trace/held"))
+        silent.append(wire)
+    harness.eventually(lambda: len(select.select([wire.socket for wire in silent], [], [], 0)[0]) == len(silent), "all are answered", 60)
+    refused = ask().json
+    assert refused["code"] == "overloaded" and "do not read" in refused["error"]
+    with at("auditor") as wire:
+        assert wire.get("/api/v1/audit/trace/none").status == 200  # small ones go on
+    stack.policy("base", allow + "  - {id: more, actions: [more], decision: deny}\n")  # and the bundle, which waits until it is followed
+    for wire in silent:
+        wire.close()
+    harness.eventually(lambda: ask().status == 200, "there is room again", 30)
+    assert ask().body == whole.body
 
 
 def test_an_engine_stops_well_while_waiting_clients_vanish(fresh):
