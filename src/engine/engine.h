@@ -168,6 +168,8 @@ enum err feed_start(struct engine *e, struct fault *f);
 void feed_status(const struct engine *e, struct feed_status *ret); /* any thread */
 void feed_stop(struct engine *e);    /* while the workers still beat */
 void feed_destroy(struct engine *e); /* once nobody asks for its status any more */
+/* Makes the names of files in DATA/engine durable; false, with errno: it could not. */
+bool engine_folder_sync(const struct engine *e);
 
 /* ---- lifecycle records (lifecycle.c): main thread, through the last producer ---- */
 

@@ -84,7 +84,7 @@ static bool write_whole(int fd, struct str bytes)
     return true;
 }
 
-static bool sync_folder(const struct engine *e)
+bool engine_folder_sync(const struct engine *e)
 {
     char path[4096];
     snprintf(path, sizeof path, "%s/engine", e->config.data);
@@ -109,11 +109,11 @@ static void keep_on_disk(struct feed *feed, struct str text)
     bool ok = fd >= 0 && write_whole(fd, text) && write_whole(fd, str_of(end, sizeof end)) && fsync(fd) == 0;
     if (fd >= 0) close(fd);
     bool was_kept = feed->is_kept;
-    feed->is_kept = ok && rename(beside, path) == 0 && sync_folder(e);
+    feed->is_kept = ok && rename(beside, path) == 0 && engine_folder_sync(e);
     if (feed->is_kept) return;
     int why = errno;
     (void)unlink(beside);
-    bool is_gone = (unlink(path) == 0 || errno == ENOENT) && sync_folder(e);
+    bool is_gone = (unlink(path) == 0 || errno == ENOENT) && engine_folder_sync(e);
     if (was_kept || !is_gone)
         log_text(LOG_WARNING, "bundle_not_kept", "%s: %s; the copy from before %s", path, strerror(why),
                  is_gone ? "is removed: a start without the platform would go by it" : "cannot be removed either");

@@ -75,6 +75,27 @@ static enum err read_line(const char *path, char *to, size_t size, struct fault 
     return ERR_OK;
 }
 
+/* Under another name first, and then linked: no crash leaves an empty file, and of two engines that start at
+ * once on a new directory one names it. */
+static enum err make_node(const struct engine *e, const char *path, struct fault *f)
+{
+    char fresh[4096 + 32], digits[ID_DIGITS], text[NODE_TEXT_MAX + 1];
+    struct chance chance = {0};
+    id_write_digits(id_make(world_now_ms(), &chance), digits);
+    snprintf(text, sizeof text, "node-%.10s\n", digits + ID_DIGITS - 10);
+    snprintf(fresh, sizeof fresh, "%s.%.26s", path, digits);
+    int fd = open(fresh, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    size_t size = strlen(text);
+    bool ok = fd >= 0 && write(fd, text, size) == (ssize_t)size && fsync(fd) == 0 && (link(fresh, path) == 0 || errno == EEXIST) &&
+              engine_folder_sync(e);
+    if (!ok) fault_set(f, ERR_IO, "", "%s: %s", path, strerror(errno));
+    if (fd >= 0) {
+        close(fd);
+        unlink(fresh);
+    }
+    return ok ? ERR_OK : ERR_IO;
+}
+
 /* The node's name is made once per data directory, unless the operator names it. */
 static enum err settle_node(struct engine *e, struct fault *f)
 {
@@ -88,17 +109,12 @@ static enum err settle_node(struct engine *e, struct fault *f)
     char path[4096];
     snprintf(path, sizeof path, "%s/engine/node", e->config.data);
     enum err err = read_line(path, e->node, sizeof e->node, f);
-    if (err == ERR_OK && str_is_name(str_from(e->node))) return ERR_OK;
-    if (err != ERR_NOT_FOUND) return err == ERR_OK ? fault_set(f, ERR_BAD_VALUE, "", "%s: holds no node name", path) : err;
-    struct chance chance = {0};
-    char digits[ID_DIGITS];
-    id_write_digits(id_make(world_now_ms(), &chance), digits);
-    snprintf(e->node, sizeof e->node, "node-%.10s", digits + ID_DIGITS - 10);
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    ssize_t size = (ssize_t)strlen(e->node);
-    bool ok = fd >= 0 && write(fd, e->node, (size_t)size) == size && fsync(fd) == 0;
-    if (fd >= 0) close(fd);
-    return ok ? ERR_OK : fault_set(f, ERR_IO, "", "%s: %s", path, strerror(errno));
+    if (err == ERR_NOT_FOUND) err = make_node(e, path, f);
+    if (err == ERR_OK) err = read_line(path, e->node, sizeof e->node, f);
+    if (err != ERR_OK || str_is_name(str_from(e->node))) return err;
+    return fault_set(f, ERR_BAD_VALUE, "",
+                     "%s: holds no node name. Write into it what this engine's records have as their node; only where it has none yet, "
+                     "remove it", path);
 }
 
 static enum err read_secrets(struct engine *e, struct fault *f)

@@ -5,6 +5,7 @@ WRIT_LONG=1 kills at least 100 times; otherwise 10. WRIT_SEED repeats a run.
 
 import os
 import random
+import re
 import shutil
 import time
 
@@ -158,6 +159,23 @@ def test_a_damaged_copy_of_the_bundle_is_not_served(fresh):
     with stack.at_engine() as wire:
         assert wire.post(AGENT, ask).json["rule"] == "default:deny"
     assert copy.read_bytes() == whole, "and the copy is right again"
+
+
+def test_the_name_of_a_node_is_made_once_and_a_file_without_one_says_what_to_do(fresh):
+    stack = started(fresh)
+    file = stack.engine_data / "engine" / "node"
+    name = file.read_text()
+    assert re.fullmatch(r"node-\w{10}\n", name) and not list(file.parent.glob("node.*"))
+    stack.engine.stop()
+    stack.engine.start()
+    assert file.read_text() == name
+    stack.engine.stop()
+    file.write_text("")
+    stack.engine.start(ready=False)
+    assert stack.engine.wait() != 0
+    assert "holds no node name. Write into it" in stack.engine.tail()
+    file.write_text(name)
+    stack.engine.start()
 
 
 def test_a_drain_answers_what_was_received_and_loses_nothing(fresh):
