@@ -14,10 +14,14 @@ static enum err note(struct store *s, const struct follower_row *row)
     return statement_run(q);
 }
 
+/* Who is too old, and whoever there would be too many of: names come from outside. */
 static enum err forget(struct store *s, uint64_t now_ms)
 {
-    struct statement *q = database_statement(s->database, "DELETE FROM followers WHERE seen_at < ?1");
+    struct statement *q = database_statement(
+        s->database, "DELETE FROM followers WHERE seen_at < ?1 OR node NOT IN"
+                     " (SELECT node FROM followers ORDER BY seen_at DESC, node LIMIT ?2)");
     bind_u64(q, 1, oldest(now_ms));
+    bind_u64(q, 2, FOLLOWERS_MAX);
     return statement_run(q);
 }
 

@@ -21,10 +21,11 @@ struct follower_row {
     uint64_t seen_at;  /* Unix milliseconds */
 };
 
-/* Writes these down and forgets who is too old. A writer's; one transaction of its own. */
+/* Writes these down and forgets who is too old, and of more than FOLLOWERS_MAX who was seen first. A writer's;
+ * one transaction of its own. */
 enum err follower_store_note(struct store *s, const struct follower_row *rows, size_t count, uint64_t now_ms,
                              struct fault *f);
-/* All that are not too old; of more than FOLLOWERS_MAX those seen last. Names are copied into the arena.
+/* All that are not too old. Names are copied into the arena.
  * ERR_FULL: it has no room. */
 enum err follower_store_list(struct store *s, uint64_t now_ms, struct arena *arena,
                              struct follower_row ret[FOLLOWERS_MAX], size_t *ret_count, struct fault *f);

@@ -200,6 +200,26 @@ static void who_is_silent_for_a_week_is_waited_for_no_more(void **state)
     assert_string_equal(r->body.bytes, "{\"behind\":[\"there\"],\"revoked\":true}");
 }
 
+static void no_more_than_so_many_are_waited_for(void **state)
+{
+    struct rig *r = *state;
+    static struct follower_row rows[FOLLOWERS_MAX + 10], kept[FOLLOWERS_MAX];
+    const uint64_t now_ms = world_now_ms();
+    struct store *s;
+    size_t count;
+    for (size_t i = 0; i < FOLLOWERS_MAX + 10; i++)
+        rows[i] = (struct follower_row){arena_printf(&r->arena, "node-%zu", i), 1, now_ms - i};
+    assert_int_equal(store_open(r->store, true, &s, &r->fault), ERR_OK);
+    assert_int_equal(follower_store_note(s, rows + FOLLOWERS_MAX, 10, now_ms, &r->fault), ERR_OK);
+    assert_int_equal(follower_store_list(s, now_ms, &r->arena, kept, &count, &r->fault), ERR_OK);
+    assert_int_equal(count, 10);
+    assert_int_equal(follower_store_note(s, rows, FOLLOWERS_MAX, now_ms, &r->fault), ERR_OK);
+    assert_int_equal(follower_store_list(s, now_ms, &r->arena, kept, &count, &r->fault), ERR_OK);
+    assert_int_equal(count, FOLLOWERS_MAX);
+    for (size_t i = 0; i < count; i++) assert_true(str_equal(kept[i].node, rows[i].node)); /* newest first, the ten are gone */
+    store_close(s);
+}
+
 struct engine {
     struct rig *r;
     struct http_client *client;
@@ -399,6 +419,7 @@ int main(void)
         TEST(a_revocation_names_engines_that_are_behind),
         TEST(who_was_behind_before_a_restart_is_behind_after_it),
         TEST(who_is_silent_for_a_week_is_waited_for_no_more),
+        TEST(no_more_than_so_many_are_waited_for),
         TEST(a_revocation_waits_for_an_engine_that_follows),
         TEST(a_revocation_waits_for_an_engine_that_follows_another_platform),
         TEST(a_rotated_key_overlaps_and_ends),
