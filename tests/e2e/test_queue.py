@@ -84,7 +84,7 @@ def refused(reply, status, code):
 
 
 def test_an_approval_is_good_once_for_the_request_that_was_asked(queue):
-    asked = {"action": "refund", "actor": "bot", "args": {"amount": 501, "card": "4111"}, "confidence": 0.9}
+    asked = {"action": "refund", "actor": "bot", "args": {"amount": 501, "card": "4111111111111111"}, "confidence": 0.9}
     first = queue.ask(**asked)
     assert first["decision"] == "human_review" and first["requires_human_review"] is True and first["allowed"] is False
     review = first["review_id"]
@@ -100,7 +100,7 @@ def test_an_approval_is_good_once_for_the_request_that_was_asked(queue):
     assert done["success"] is True and done["status"] == "approved" and done["resolved_by"] == "rita"
     assert done["resolution_note"] == "fine" and done["approval_expires_at"] > done["resolved_at"]
 
-    other = queue.redeem(review, {**asked, "args": {"amount": 502, "card": "4111"}}).json
+    other = queue.redeem(review, {**asked, "args": {"amount": 502, "card": "4111111111111111"}}).json
     assert (other["decision"], other["rule"]) == ("deny", "review:binding")
     spent = queue.redeem(review, {**asked, "confidence": 0.2}).json
     assert spent["decision"] == "allow" and spent["allowed"] is True and spent["redemption_id"]
@@ -113,7 +113,7 @@ def test_an_approval_is_good_once_for_the_request_that_was_asked(queue):
     kinds = [event["kind"] for event in events]
     assert kinds.count("review.enqueued") == kinds.count("review.approved") == kinds.count("review.redeemed") == 1
     assert kinds.count("decision") == 5
-    assert all("4111" not in json.dumps(event) for event in events)
+    assert all("4111111111111111" not in json.dumps(event) for event in events)
     approved = next(event for event in events if event["kind"] == "review.approved")
     assert approved["resolved_by"] == "rita" and approved["review_id"] == review and approved["resolution_note"] == "fine"
 
