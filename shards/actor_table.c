@@ -162,5 +162,5 @@ void actor_table_prune(struct actor_table *t, uint64_t now_ms)
 {
     struct wheel_entry *due;
     while ((due = wheel_due(&t->wheel, now_ms)) != NULL)
-        actor_drop(t, (struct actor *)(void *)((char *)due - offsetof(struct actor, timer)));
+        actor_drop(t, link_owner(due, struct actor, timer));
 }

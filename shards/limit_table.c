@@ -176,7 +176,7 @@ bool limit_table_prune(struct limit_table *t, uint64_t now_ms, size_t most)
     size_t dropped = 0;
     for (struct wheel_entry *due; dropped < most && (due = wheel_due(&t->wheel, now_ms)) != NULL;
          dropped++)
-        drop(t, (struct counter *)(void *)((char *)due - offsetof(struct counter, timer)));
+        drop(t, link_owner(due, struct counter, timer));
     return dropped > 0;
 }
 

@@ -85,8 +85,6 @@ struct keep {
 
 static uint64_t monotonic_ms(void) { return world_monotonic_ns() / 1000000; }
 
-#define KEEP_OF(pointer, member) ((struct keep *)(void *)((char *)(pointer)-offsetof(struct keep, member)))
-
 /* ---- status ---- */
 
 static void tell_redis(struct keep *k, bool reachable, bool lost, const char *text)
@@ -247,8 +245,8 @@ static void begin_fold_if_due(struct keep *k)
 
 /* ---- the mirror ---- */
 
-static void retry_due(struct loop_timer *t) { KEEP_OF(t, retry)->may_connect = true; }
-static void company_came(struct loop_timer *t) { KEEP_OF(t, company)->may_follow = true; }
+static void retry_due(struct loop_timer *t) { link_owner(t, struct keep, retry)->may_connect = true; }
+static void company_came(struct loop_timer *t) { link_owner(t, struct keep, company)->may_follow = true; }
 
 /* Whoever starts us is told once how that went. True: it was told already that it may serve. */
 static bool settle_claim(struct keep *k)
@@ -389,14 +387,14 @@ static void step_mirror(struct keep *k)
 
 static void heard(struct loop_bell *b)
 {
-    struct keep *k = KEEP_OF(b, bell);
+    struct keep *k = link_owner(b, struct keep, bell);
     if (k->mirror != NULL && !k->may_follow) loop_timer_start(k->loop, &k->company, COMPANY_MS, company_came);
 }
 
 /* So that the thread looks at the clock; while it drains, more often. */
 static void ticked(struct loop_timer *t)
 {
-    struct keep *k = KEEP_OF(t, tick);
+    struct keep *k = link_owner(t, struct keep, tick);
     loop_timer_start(k->loop, &k->tick, atomic_load(&k->stopping) ? COMPANY_MS : TICK_MS, ticked);
 }
 

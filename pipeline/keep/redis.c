@@ -10,6 +10,7 @@
 #include <hiredis/hiredis.h>
 
 #include "base/check.h"
+#include "base/list.h"
 #include "crypto/crypto.h"
 
 /* Debian's hiredis is 0.14 and knows no TLS; a newer one does where its library beside it was found. */
@@ -133,7 +134,7 @@ struct redis_value redis_value_at(const struct redis_value *list, size_t index)
 
 static void fd_ready(struct loop_fd *w, int events)
 {
-    struct redis_link *l = (struct redis_link *)(void *)((char *)w - offsetof(struct redis_link, fd));
+    struct redis_link *l = link_owner(w, struct redis_link, fd);
     if ((events & LOOP_READ) && l->redis != NULL) redisAsyncHandleRead(l->redis);
     if ((events & LOOP_WRITE) && l->redis != NULL && l->watching) redisAsyncHandleWrite(l->redis);
 }
@@ -203,7 +204,7 @@ void redis_link_fail(struct redis_link *l, const char *why)
 
 static void deadline_due(struct loop_timer *t)
 {
-    struct redis_link *l = (struct redis_link *)(void *)((char *)t - offsetof(struct redis_link, deadline));
+    struct redis_link *l = link_owner(t, struct redis_link, deadline);
     char why[64];
     snprintf(why, sizeof why, "%s within %u ms", l->connected ? "it did not answer" : "it could not be connected", l->options.timeout_ms);
     redis_link_fail(l, why);

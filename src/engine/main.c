@@ -179,13 +179,13 @@ static void ownership_lost(void *context)
 
 static void lingered(struct loop_timer *t)
 {
-    struct boot *b = (struct boot *)(void *)((char *)t - offsetof(struct boot, linger));
+    struct boot *b = link_owner(t, struct boot, linger);
     b->stopping = true;
 }
 
 static void heard_lost(struct loop_bell *bell)
 {
-    struct boot *b = (struct boot *)(void *)((char *)bell - offsetof(struct boot, lost));
+    struct boot *b = link_owner(bell, struct boot, lost);
     log_line(LOG_ERROR, "ownership_lost", "text", "another engine has this one's state in Redis: it stops serving and ends", NULL);
     loop_timer_start(b->loop, &b->linger, LOST_LINGER_MS, lingered);
 }
@@ -232,7 +232,7 @@ static void measure_room(struct boot *b)
 
 static void housekeeping(struct loop_timer *t)
 {
-    struct boot *b = (struct boot *)(void *)((char *)t - offsetof(struct boot, housekeeping));
+    struct boot *b = link_owner(t, struct boot, housekeeping);
     world_time_discipline();
     measure_room(b);
     signing_keep_up(b->engine.signing, world_now_ms());
@@ -242,7 +242,7 @@ static void housekeeping(struct loop_timer *t)
 static void signalled(struct loop_fd *w, int events)
 {
     (void)events;
-    struct boot *b = (struct boot *)(void *)((char *)w - offsetof(struct boot, signals));
+    struct boot *b = link_owner(w, struct boot, signals);
     struct signalfd_siginfo info;
     if (read(b->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) b->stopping = true;
 }

@@ -214,7 +214,7 @@ void owner_retry(struct worker *w)
 
 static void timer_due(struct loop_timer *t)
 {
-    struct owner *o = (struct owner *)(void *)((char *)t - offsetof(struct owner, timer));
+    struct owner *o = link_owner(t, struct owner, timer);
     o->stepped = true; /* the end of this beat looks */
     o->timer_ms = 0;
 }

@@ -61,7 +61,7 @@ static void state_gauges_set(struct worker *w)
 
 static void tick(struct loop_timer *t)
 {
-    struct worker *w = (struct worker *)(void *)((char *)t - offsetof(struct worker, tick));
+    struct worker *w = link_owner(t, struct worker, tick);
     auth_failed_record(w);
     gauges_set(w);
     state_gauges_set(w);

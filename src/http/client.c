@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/limits.h"
+#include "base/list.h"
 #include "base/world.h"
 #include "http/transfer.h"
 
@@ -38,7 +39,7 @@ struct http_client {
 
 static struct http_client *client_of(struct transfer *t)
 {
-    return (struct http_client *)(void *)((char *)t - offsetof(struct http_client, transfer));
+    return link_owner(t, struct http_client, transfer);
 }
 
 /* Only wakes the loop: http_call() looks at the flag after each beat. */
@@ -174,8 +175,7 @@ void http_call_cancel(struct http_outgoing *o)
 
 static void outgoing_done(struct transfer *t, enum err err)
 {
-    struct http_outgoing *o =
-        (struct http_outgoing *)(void *)((char *)t - offsetof(struct http_outgoing, transfer));
+    struct http_outgoing *o = link_owner(t, struct http_outgoing, transfer);
     if (err == ERR_OK) transfer_answer(t, &o->answer);
     o->done(o->context, err, err == ERR_OK ? &o->answer : NULL);
     http_call_cancel(o);
@@ -183,8 +183,7 @@ static void outgoing_done(struct transfer *t, enum err err)
 
 static void told_later(struct loop_timer *timer)
 {
-    struct transfer *t =
-        (struct transfer *)(void *)((char *)timer - offsetof(struct transfer, deadline));
+    struct transfer *t = link_owner(timer, struct transfer, deadline);
     t->stage = TRANSFER_OVER;
     loop_timer_stop(t->loop, &t->deadline);
     outgoing_done(t, t->failed_early);

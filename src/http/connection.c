@@ -459,8 +459,7 @@ static void arrive(struct http_connection *c)
 
 void connection_ready(struct loop_fd *w, int events)
 {
-    struct http_connection *c =
-        (struct http_connection *)(void *)((char *)w - offsetof(struct http_connection, watch));
+    struct http_connection *c = link_owner(w, struct http_connection, watch);
     if (c->stage == STAGE_LINGER) {
         if (drop_input(c)) connection_free(c);
         return;

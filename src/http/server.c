@@ -56,15 +56,13 @@ static void phase_expired(struct http_connection *c)
 
 static void phase_timer_due(struct loop_timer *t)
 {
-    struct http_server *s =
-        (struct http_server *)(void *)((char *)t - offsetof(struct http_server, phase_timer));
+    struct http_server *s = link_owner(t, struct http_server, phase_timer);
     s->phase_timer_ms = UINT64_MAX;
     uint64_t now_ms = loop_now_ms(s->loop), next_ms = UINT64_MAX;
     for (int phase = PHASE_IDLE; phase < PHASE_COUNT; phase++) {
         struct list *list = &s->phases[phase];
         while (!list_is_empty(list)) {
-            struct http_connection *c =
-                link_owner(list->head.next, struct http_connection, phase_link);
+            struct http_connection *c = link_owner(list->head.next, struct http_connection, phase_link);
             uint64_t due_ms = c->phase_since_ms + s->phase_ms[phase];
             if (due_ms > now_ms) {
                 if (due_ms < next_ms) next_ms = due_ms;
@@ -91,13 +89,11 @@ const char *server_date(struct http_server *s)
 
 static void work_due(struct loop_timer *t)
 {
-    struct http_server *s =
-        (struct http_server *)(void *)((char *)t - offsetof(struct http_server, work_timer));
+    struct http_server *s = link_owner(t, struct http_server, work_timer);
     /* What a turn adds comes in the next beat: a ring of them must not keep the loop here. */
     list_append(&s->work, &s->work_end);
     while (s->work.head.next != &s->work_end) {
-        struct http_connection *c =
-            link_owner(s->work.head.next, struct http_connection, work_link);
+        struct http_connection *c = link_owner(s->work.head.next, struct http_connection, work_link);
         link_remove(&c->work_link);
         connection_turn(c);
     }
@@ -109,8 +105,7 @@ void server_arrived(void *server)
 {
     struct http_server *s = server;
     while (!list_is_empty(&s->arrived)) {
-        struct http_connection *c =
-            link_owner(s->arrived.head.next, struct http_connection, arrived_link);
+        struct http_connection *c = link_owner(s->arrived.head.next, struct http_connection, arrived_link);
         connection_turn(c); /* which takes it off the list */
     }
     s->scratch_used = 0;
@@ -171,8 +166,7 @@ void http_server_release(struct http_server *s, uint64_t mark_lane_1, uint64_t m
     for (size_t lane = 0; lane < HTTP_LANES; lane++) {
         struct list *list = &s->gated[lane];
         while (!list_is_empty(list)) {
-            struct http_connection *c =
-                link_owner(list->head.next, struct http_connection, gate_link);
+            struct http_connection *c = link_owner(list->head.next, struct http_connection, gate_link);
             if (output_gate(&c->out)->mark > s->reached[lane]) break;
             open_gates(c);
         }

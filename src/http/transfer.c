@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/limits.h"
+#include "base/list.h"
 
 enum { READ_AT_LEAST = 4096 };
 
@@ -131,8 +132,7 @@ void transfer_fini(struct transfer *t)
 
 static void deadline_due(struct loop_timer *timer)
 {
-    struct transfer *t =
-        (struct transfer *)(void *)((char *)timer - offsetof(struct transfer, deadline));
+    struct transfer *t = link_owner(timer, struct transfer, deadline);
     if (t->failed_early != ERR_OK) {
         end(t, t->failed_early);
         return;
@@ -284,7 +284,7 @@ static void connect_next(struct transfer *t, int last_number);
 
 static void socket_ready(struct loop_fd *w, int events)
 {
-    struct transfer *t = (struct transfer *)(void *)((char *)w - offsetof(struct transfer, watch));
+    struct transfer *t = link_owner(w, struct transfer, watch);
     if (t->stage == TRANSFER_CONNECTING) {
         int number = 0;
         socklen_t size = sizeof number;

@@ -67,7 +67,7 @@ static void revoke_answer(struct job *j)
 
 static void revoke_due(struct loop_timer *t)
 {
-    revoke_answer((struct job *)(void *)((char *)t - offsetof(struct job, timer)));
+    revoke_answer(link_owner(t, struct job, timer));
 }
 
 static bool revoke_is_seen(struct job *j)
@@ -123,7 +123,7 @@ static void wait_leave(struct job *j)
 
 static void wait_due(struct loop_timer *t)
 {
-    struct job *j = (struct job *)(void *)((char *)t - offsetof(struct job, timer));
+    struct job *j = link_owner(t, struct job, timer);
     const struct bundle_detail *d = j->detail;
     wait_leave(j);
     j->status = 304;

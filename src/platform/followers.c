@@ -86,7 +86,7 @@ static void note_done(struct job *j)
 
 static void note_due(struct loop_timer *t)
 {
-    struct platform *p = (struct platform *)(void *)((char *)t - offsetof(struct platform, followers.note));
+    struct platform *p = link_owner(t, struct platform, followers.note);
     struct job *j = job_create(p, NULL, note_work);
     struct rows *rows = job_detail(j, struct rows);
     for (size_t i = 0; i < p->followers.count; i++) {
@@ -156,7 +156,7 @@ static void look_done(struct job *j)
 
 static void look_due(struct loop_timer *t)
 {
-    struct platform *p = (struct platform *)(void *)((char *)t - offsetof(struct platform, followers.look));
+    struct platform *p = link_owner(t, struct platform, followers.look);
     struct job *j = job_create(p, NULL, look_work);
     (void)job_detail(j, struct rows);
     j->done = look_done;

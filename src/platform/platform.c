@@ -57,7 +57,7 @@ static enum err read_store(struct platform *p, struct fault *f)
 
 static void tick(struct loop_timer *t)
 {
-    struct platform *p = (struct platform *)(void *)((char *)t - offsetof(struct platform, tick));
+    struct platform *p = link_owner(t, struct platform, tick);
     world_time_discipline();
     auth_failed_record(p);
     checks_tick(p);

@@ -67,7 +67,7 @@ void watch_store_moved(struct watch *w, bool by_others)
 
 static void noticed(struct loop_fd *f, int events)
 {
-    struct watch *w = (struct watch *)(void *)((char *)f - offsetof(struct watch, notices));
+    struct watch *w = link_owner(f, struct watch, notices);
     _Alignas(struct inotify_event) char bytes[4096];
     (void)events;
     while (read(w->descriptor, bytes, sizeof bytes) > 0) continue;
@@ -242,7 +242,7 @@ static void look_work(struct job *j, struct store *store) { watch_scan_run(j->de
 
 static void look(struct loop_timer *t)
 {
-    struct watch *w = (struct watch *)(void *)((char *)t - offsetof(struct watch, timer));
+    struct watch *w = link_owner(t, struct watch, timer);
     if (w->is_under_way || w->platform->draining) return;
     struct job *j = job_create(w->platform, NULL, look_work);
     struct watch_scan *s = job_detail(j, struct watch_scan);

@@ -301,7 +301,7 @@ static void job_back(struct job *j)
 
 static void bell_heard(struct loop_bell *b)
 {
-    struct work *w = (struct work *)(void *)((char *)b - offsetof(struct work, bell));
+    struct work *w = link_owner(b, struct work, bell);
     pthread_mutex_lock(&w->back_lock);
     struct job *j = w->back_first;
     w->back_first = NULL;

@@ -89,6 +89,13 @@ static void bench_destroy(struct bench *b)
     free(b);
 }
 
+/* Until a reader has taken one up, for five seconds at most. */
+static void await_begun(const struct bench *b)
+{
+    for (int i = 0; i < 5000 && b->begun == 0; i++) usleep(1000);
+    assert_int_equal(b->begun, 1);
+}
+
 /* Until so many of each are back, for five seconds at most. */
 static void await(struct bench *b, unsigned quick, unsigned slow)
 {
@@ -103,7 +110,7 @@ static void what_is_quick_does_not_wait_for_queries(void **state)
     (void)state;
     struct bench *b = bench_create(2);
     for (int i = 0; i < SLOW; i++) assert_true(queue_one(b, true));
-    for (int i = 0; i < 5000 && b->begun == 0; i++) usleep(1000);
+    await_begun(b);
     assert_true(queue_one(b, false));
     await(b, 1, 0);
     assert_int_equal(b->quick_done, 1);
