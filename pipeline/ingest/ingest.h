@@ -8,7 +8,7 @@
  *     stored:   ... next-1 | next ...
  *     behind next:      compared byte for byte: duplicate, or clash (quarantined, alarmed)
  *     from next on:     stored; what is no valid event is quarantined, and the stream goes on
- *     first > next:     ERR_STREAM_GAP, and where to send from
+ *     first > next:     ERR_STREAM_GAP, and where to send from (nobody has them any more: gap.h)
  *
  * A new epoch (the engine booted) is accepted only where its first record, `engine.started`,
  * names the stored epoch and its last seq as `previous`; else ERR_EPOCH_UNKNOWN.

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "base/world.h"
 #include "metrics/metrics.h"
@@ -29,6 +30,7 @@ struct publisher {
     struct journal *journal;
     struct transport *transport;
     struct metrics_sheet *sheet;
+    char node[LIMIT_ID_CHARACTERS + 1];
     pthread_t thread;
 
     /* The thread's own. */
@@ -446,6 +448,25 @@ static void send_batch(struct publisher *p, const struct batch *b)
     }
 }
 
+/* The records that the platform wants are gone, and so is what it has them from: a person has to decide. */
+static void nothing_to_fill_with(struct publisher *p)
+{
+    struct journal_totals kept;
+    struct batch oldest;
+    struct fault f;
+    char text[sizeof p->status.text];
+    struct buf t = buf_over(text, sizeof text - 1);
+    uint64_t wanted = p->positions.confirmed + 1;
+    buf_printf(&t, "the platform wants records from seq %llu on, and they are no longer kept here: its database is a new one, "
+                   "or from a backup that is older than journal.keep. Restore a newer one", (unsigned long long)wanted);
+    journal_totals(p->journal, &kept);
+    if (batch_fill(&p->filler, kept.oldest_seq, BATCH_BYTES_LEAST, 1, &oldest, &f) == ERR_OK)
+        buf_printf(&t, ", or give up what is lost: writ audit accept-gap --node %s --from-seq %llu --next-seq %llu --epoch %.*s",
+                   p->node, (unsigned long long)wanted, (unsigned long long)oldest.first_seq, JOURNAL_EPOCH_TEXT, oldest.epoch);
+    text[t.size] = '\0';
+    alarm_raise(p, PUBLISH_GAP, text);
+}
+
 static void cannot_fill(struct publisher *p, enum err e, const struct fault *f)
 {
     if (e == ERR_END) { /* the durable mark moved, its bytes are not readable yet: at once, then */
@@ -453,16 +474,8 @@ static void cannot_fill(struct publisher *p, enum err e, const struct fault *f)
         return;
     }
     p->send_fails = true;
-    if (e != ERR_NOT_FOUND) {
-        alarm_raise(p, PUBLISH_BROKEN, f->text);
-        return;
-    }
-    char text[256];
-    snprintf(text, sizeof text,
-             "the platform wants records from seq %llu on, and they are no longer kept here: its database was "
-             "restored from too old a backup, or journal.keep is too short",
-             (unsigned long long)p->positions.next);
-    alarm_raise(p, PUBLISH_GAP, text);
+    if (e == ERR_NOT_FOUND) nothing_to_fill_with(p);
+    else alarm_raise(p, PUBLISH_BROKEN, f->text);
 }
 
 static void fill_and_send(struct publisher *p)
@@ -547,6 +560,7 @@ enum err publish_start(const struct publish_options *options, struct publisher *
                             .batch_bytes = PUBLISH_BATCH_BYTES,
                             .answered_ms = monotonic_ms(),
                             .delivered_ms = monotonic_ms()};
+    snprintf(p->node, sizeof p->node, "%s", options->node);
     batch_filler_init(&p->filler, options->journal);
     pthread_mutex_init(&p->lock, NULL);
     check(pthread_create(&p->thread, NULL, run, p) == 0);

@@ -80,7 +80,7 @@ struct publish_status {
     uint64_t failures_in_a_row;
     uint64_t silent_ms;     /* since the platform last answered as it should, or, if longer, since Kafka's brokers
                                last acknowledged what waits for them; since the start if never */
-    char text[320];         /* what is wrong, for people; "" = nothing */
+    char text[640];         /* what is wrong, for people; "" = nothing */
 };
 
 /* Starts the thread. ERR_NOT_FOUND, ERR_BAD_VALUE: the key file or the url, told in *f. */

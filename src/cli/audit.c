@@ -131,17 +131,60 @@ static int audit_query(struct cli *c, const struct arguments *a)
     return DONE;
 }
 
-/* ---- the rows ---- */
-
 static const struct flag query_flags[] = {
     AUDIT_FILTER_FLAGS,
     {"limit", "N", "at most so many, newest first (default 20)"},
     {"cursor", "N", "go on where an earlier page ended"},
     {NULL, NULL, NULL}};
 
+/* ---- accept-gap ---- */
+
+static const char gap_text[] =
+    "A stream that waits for records which no journal keeps any more waits for ever: the platform's\n"
+    "database is an older one, or a new one. The engine's health says so, with the command to give.\n"
+    "The records are lost then: look for a newer backup first. An event audit.gap says who gave them up.";
+
+static int audit_accept_gap(struct cli *c, const struct arguments *a)
+{
+    static const char *const texts[] = {"node", "journal", "epoch", "reason"}, *const seqs[] = {"from-seq", "next-seq"};
+    struct buf body = scratch(c, 8 << 10);
+    struct target target;
+    struct reply reply;
+    uint64_t seq[2];
+    if (str_is_empty(argument(a, "node")) || str_is_empty(argument(a, "epoch")))
+        return cli_complain(c, USAGE, "--node, --from-seq, --next-seq and --epoch are needed: writ audit accept-gap --help");
+    for (int i = 0; i < 2; i++)
+        if (!str_to_u64(argument(a, seqs[i]), &seq[i]) || seq[i] == 0)
+            return cli_complain(c, USAGE, "--%s: it must be the number of a record, from 1 on", seqs[i]);
+    buf_put_byte(&body, '{');
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) put_text_member(&body, texts[i], argument(a, texts[i]));
+    buf_printf(&body, ",\"from_seq\":%llu,\"next_seq\":%llu}", (unsigned long long)seq[0], (unsigned long long)seq[1]);
+    if (body.overflow) return cli_complain(c, USAGE, "that is too long");
+    target_init(c, &target, "/api/v1/audit/gaps");
+    struct request r = {.side = SIDE_PLATFORM, .method = "POST", .target = target_text(&target), .body = buf_view(&body)};
+    int code = call(c, &r, &reply);
+    if (code != DONE) return code;
+    if (c->json) print_json(c, reply.body);
+    else fprintf(c->out, "%llu records are given up; the stream of %.*s goes on at %llu.\n",
+                 (unsigned long long)json_u64(reply.root, STR("lost"), 0), STR_FORMAT(member_shown(c, reply.root, "node")),
+                 (unsigned long long)seq[1]);
+    return DONE;
+}
+
+/* ---- the rows ---- */
+
+static const struct flag gap_flags[] = {{"node", "NAME", "the engine whose records they are"},
+                                        {"from-seq", "N", "the first record that is missing"},
+                                        {"next-seq", "N", "the first record that is still there"},
+                                        {"epoch", "HEX", "of that record"},
+                                        {"journal", "NAME", "of that engine (default 0)"},
+                                        {"reason", "TEXT", "why they are lost, for the audit trail"},
+                                        {NULL, NULL, NULL}};
+
 const struct command audit_commands[] = {
     {"audit", "query", "", "search the audit trail, newest first",
      "With --json: the platform's answer; for more than 500 events, one event a line.", query_flags, 0, 0, audit_query},
     {"audit", "trace", "ID", "show everything under one trace id, oldest first", audit_trace_text, NULL, 1, 1, audit_trace},
     {"audit", "export", "", "write the audit trail to a file, oldest first", export_text, export_flags, 0, 0, audit_export},
+    {"audit", "accept-gap", "", "let a stream go on behind records that are lost", gap_text, gap_flags, 0, 0, audit_accept_gap},
     {NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, NULL}};

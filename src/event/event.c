@@ -109,7 +109,8 @@ bool event_kind_is_known(struct str kind)
         "review.enqueued",  "review.approved", "review.denied",      "review.expired",
         "review.cancelled", "review.redeemed", "actor.suspended",    "actor.resumed",
         "policy.put",       "policy.deleted",  "policy.rolled_back", "key.created",
-        "key.revoked",      "auth.failed",     "audit.dropped",     "engine.started",     "engine.stopped",
+        "key.revoked",      "auth.failed",     "audit.dropped",      "audit.gap",
+        "engine.started",   "engine.stopped",
     };
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (str_equal(kind, str_from(kinds[i]))) return true;

@@ -19,11 +19,6 @@ struct key_detail {
     size_t known_count;
 };
 
-static bool is_everywhere(const struct platform *p)
-{
-    return str_equal(p->caller.key->tenant, STR("*"));
-}
-
 static void send_or_refuse(struct job *j, struct http_exchange *x, enum err err, enum job_queue q)
 {
     if (platform_failed(j->platform, x, err, &j->fault))
@@ -57,7 +52,7 @@ static void create_done(struct job *j)
 
 static enum err check_rights(struct platform *p, const struct key *draft, struct fault *f)
 {
-    if (is_everywhere(p)) return ERR_OK;
+    if (platform_is_everywhere(p)) return ERR_OK;
     if (!str_equal(draft->tenant, p->caller.key->tenant))
         return fault_set(f, ERR_WRONG_TENANT, "/tenant",
                          "tenant: this key may make keys of its own tenant only");
@@ -236,7 +231,7 @@ static enum err check_rotation(struct job *j)
 {
     struct platform *p = j->platform;
     const struct key *old = key_table_get(p->keys, ((struct key_detail *)j->detail)->id);
-    if (old == NULL || is_everywhere(p) || !str_equal(old->tenant, p->caller.key->tenant))
+    if (old == NULL || platform_is_everywhere(p) || !str_equal(old->tenant, p->caller.key->tenant))
         return ERR_OK; /* the store says 404 */
     return check_rights(p, old, &j->fault);
 }

@@ -3,8 +3,10 @@
  *   reactor    sockets, admission, long-polls; never blocks (the thread that calls platform_run)
  *   writer     one thread: every change of the store, in the order of arrival
  *   readers    queries, each on a snapshot of its own
+ *   consumer   Kafka's topic into the store (pipeline/ingest/consume.h); where one is configured
+ *   keeper     events dropped by age, PostgreSQL's partitions (keeper.h); where there is something to keep
  *
- * The reactor hands jobs to the others (work.h) and answers when they come back. Everything here
+ * The reactor hands jobs to writer and readers (work.h) and answers when they come back. Everything here
  * belongs to the reactor but where said otherwise. */
 #ifndef PLATFORM_PLATFORM_H
 #define PLATFORM_PLATFORM_H
@@ -103,13 +105,16 @@ void key_list_handle(void *context, struct http_exchange *x); /* key.c */
 void key_create_handle(void *context, struct http_exchange *x);
 void key_revoke_handle(void *context, struct http_exchange *x);
 void key_rotate_handle(void *context, struct http_exchange *x);
-void bundle_handle(void *context, struct http_exchange *x); /* follow.c */
+void bundle_handle(void *context, struct http_exchange *x);     /* follow.c */
+void gap_accept_handle(void *context, struct http_exchange *x); /* gap.c */
 
 /* Refuses the exchange in hand with this fault. */
 void refuse(struct platform *p, struct http_exchange *x, const struct fault *f);
 /* Refuses the exchange and says so: `if (platform_failed(p, x, err, &f)) return;` */
 bool platform_failed(struct platform *p, struct http_exchange *x, enum err err,
                      const struct fault *f);
+/* Whether the caller's key is of every tenant. */
+bool platform_is_everywhere(const struct platform *p);
 /* The caller's tenant, with the one that a body may name. */
 enum err settle_tenant(struct platform *p, const struct json *body, struct fault *f);
 /* Refuses a body that spells one of these members (given in snake_case) in camelCase. */

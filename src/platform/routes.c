@@ -109,6 +109,12 @@ static const struct http_route own_routes[] = {
      .handle = positions_handle,
      .roles = ROLE_INGEST,
      .parameters = "node tenant_id"},
+    {.method = HTTP_POST,
+     .pattern = "/api/v1/audit/gaps",
+     .handle = gap_accept_handle,
+     .roles = ROLE_ADMIN,
+     .parameters = "tenant_id",
+     .body = HTTP_BODY_JSON},
     {.method = HTTP_GET,
      .pattern = "/api/v1/bundle",
      .handle = bundle_handle,
@@ -203,6 +209,8 @@ void route_refuse(void *context, struct http_exchange *x, const struct fault *f)
 {
     refuse(context, x, f);
 }
+
+bool platform_is_everywhere(const struct platform *p) { return str_equal(p->caller.key->tenant, STR("*")); }
 
 enum err settle_tenant(struct platform *p, const struct json *body, struct fault *f)
 {

@@ -139,7 +139,11 @@ def tell_policies(s):
         assert wire.delete("/api/v1/policies/gone").status == 200
         made = wire.post("/api/v1/keys", {"name": "brief", "owner": "brief", "roles": ["auditor"]}).json
         assert wire.delete(f"/api/v1/keys/{made['id']}").status == 200
+        lost = {"node": "gone", "from_seq": 1, "next_seq": 5, "epoch": "0" * 16, "reason": "Its disk burnt."}
+        with stack.at_platform("root") as root:
+            assert root.post("/api/v1/audit/gaps", lost).status == 200
     stack.wait_followed()
+    s.kinds["audit.gap"] = 1
     s.kinds.update({"policy.put": 4, "policy.rolled_back": 1, "policy.deleted": 1, "key.revoked": 1})
 
 

@@ -11,6 +11,7 @@ import pytest
 from test_contract import refused
 
 INGEST, POSITIONS, BUNDLE = "/api/v1/audit/ingest", "/api/v1/audit/positions", "/api/v1/bundle"
+GAPS = "/api/v1/audit/gaps"
 CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 
@@ -134,6 +135,44 @@ def test_a_gap_is_refused_with_where_to_go_on(stream):
     reply = stream.post([event()], first=9)
     assert refused(reply, 409, "stream_gap")["want_from"] == 3
     refused(Stream(stream.stack).post([event()], first=5), 409, ("stream_gap", "epoch_unknown"))
+
+
+GAP = {"node": "n", "from_seq": 1, "next_seq": 5, "epoch": "0" * 16}
+
+
+@pytest.mark.parametrize("change, code, field", [
+    ({"node": None}, "missing_member", "/node"), ({"node": ""}, "out_of_range", "/node"), ({"node": 5}, "wrong_type", "/node"),
+    ({"node": "x" * 257}, "out_of_range", "/node"), ({"journal": ""}, "out_of_range", "/journal"),
+    ({"from_seq": None}, "missing_member", "/from_seq"), ({"from_seq": 0}, "out_of_range", "/from_seq"),
+    ({"from_seq": "1"}, "wrong_type", "/from_seq"), ({"next_seq": 1.5}, "out_of_range", "/next_seq"),
+    ({"next_seq": 1}, "out_of_range", "/next_seq"), ({"next_seq": 2**63}, "out_of_range", "/next_seq"),
+    ({"epoch": None}, "missing_member", "/epoch"), ({"epoch": "0" * 15 + "G"}, "bad_value", "/epoch"),
+    ({"epoch": "0" * 15}, "bad_value", "/epoch"), ({"reason": 5}, "wrong_type", "/reason"),
+    ({"reason": "x" * 513}, "out_of_range", "/reason"), ({"fromSeq": 1}, "wrong_case", "/fromSeq"),
+])
+def test_what_is_given_up_must_be_said_exactly(stack, change, code, field):
+    with stack.at_platform("root") as wire:
+        assert refused(wire.post(GAPS, {**GAP, **change}), 400, code)["field"] == field
+
+
+def test_only_an_admin_of_every_tenant_gives_records_up(stack):
+    for key, status, code in (("admin", 403, "wrong_tenant"), ("engine", 403, "missing_role"), ("auditor", 403, "missing_role")):
+        with stack.at_platform(key) as wire:
+            refused(wire.post(GAPS, GAP), status, code)
+
+
+def test_a_gap_is_accepted_where_the_stream_stands_and_once(stream):
+    stream.post([stream.started(), event()])
+    late = event()
+    assert refused(stream.post([late], first=9), 409, "stream_gap")["want_from"] == 3
+    gap = {**GAP, "node": stream.node, "from_seq": 3, "next_seq": 9, "epoch": stream.epoch}
+    with stream.stack.at_platform("root") as wire:
+        assert refused(wire.post(GAPS, {**gap, "from_seq": 4}), 412, "precondition_failed")["field"] == "/from_seq"
+        reply = wire.post(GAPS, gap)
+        assert reply.status == 200 and reply.json == {"node": stream.node, "journal": "0", "lost": 6, "next_seq": 9}, reply
+        refused(wire.post(GAPS, gap), 412, "precondition_failed")
+    assert stream.post([late], first=9).json["next_seq"] == 10
+    assert stream.stack.trace(late["trace_id"])
 
 
 def test_other_bytes_at_the_same_place_are_a_clash_and_stop_nothing(stream):

@@ -6,12 +6,12 @@ WRIT_LONG=1 kills at least 100 times; otherwise 10. WRIT_SEED repeats a run.
 import os
 import random
 import re
-import shutil
 import time
 
 import harness
 from conftest import BASE_POLICY
-from survivors import AGENT, Traffic, wait_for_unanswered
+from survivors import (AGENT, FORGETFUL, Traffic, back_up, decide, decide_until_forgotten, gap_advice, restore,
+                       wait_for_unanswered)
 
 KILLS = 104 if harness.LONG else 10
 SEED = int(os.environ.get("WRIT_SEED") or random.SystemRandom().randrange(1 << 32))
@@ -255,16 +255,9 @@ def test_sigterm_to_the_platform_under_load_loses_nothing(fresh):
 def test_an_older_database_is_refused_by_its_name_until_it_has_caught_up(fresh):
     """What was in force stays so; log and /healthz say that the platform is there, and what is wrong with what it has."""
     stack = started(fresh)
-    stack.platform.stop()
-    backup = stack.folder / "backup.db"
-    shutil.copy(stack.data / "platform.db", backup)
-    stack.platform.start()
+    backup = back_up(stack)
     stack.policy("later", "rules:\n  - {id: later, actions: [get_later], decision: deny}\n")
-    stack.platform.stop()
-    for left in stack.data.glob("platform.db*"):
-        left.unlink()
-    shutil.copy(backup, stack.data / "platform.db")
-    stack.platform.start()
+    restore(stack, backup)
 
     def check():
         with stack.at_engine(None) as wire:
@@ -278,3 +271,28 @@ def test_an_older_database_is_refused_by_its_name_until_it_has_caught_up(fresh):
     harness.eventually(lambda: check() == "ok", "it is followed again", 20)
     with stack.at_engine() as wire:
         assert wire.post(AGENT, {"action": "get_later"}).json["rule"] == "deny:again-1"
+
+
+def test_a_stream_goes_on_behind_records_that_nobody_has_any_more(fresh):
+    """An old backup, and a journal that no longer keeps what came after it: health says what to do, and that does it."""
+    stack = started(fresh, engine=FORGETFUL)
+    stack.wait_published()
+    backup = back_up(stack)
+    lost = decide_until_forgotten(stack)
+    assert stack.trace(lost)
+    restore(stack, backup)
+    kept = decide(stack)
+    command = harness.eventually(lambda: gap_advice(stack), "health says what to do", 30)
+    refused = stack.cli(*command, key=stack.keys["admin"], check=False)
+    assert refused.returncode != 0 and "only an admin of tenant *" in refused.stderr, refused
+    told = stack.cli(*command, "--reason", "The disk of the backup was lost.", key=stack.keys["root"])
+    assert re.fullmatch(r"[0-9]+ records are given up; the stream of \S+ goes on at [0-9]+\.\n", told.stdout), told
+    stack.wait_published()
+    assert stack.trace(kept)
+    with stack.at_engine(None) as wire:
+        assert wire.get("/healthz").json["checks"]["publish"] == "ok"
+    with stack.at_platform("root") as wire:
+        assert wire.get(f"/api/v1/audit/trace/{lost}?tenant_id=default").json["count"] == 0
+        told = wire.get("/api/v1/audit?tenant_id=*&kind=audit.gap").json["events"]
+    assert len(told) == 1 and told[0]["reason"].endswith("are accepted as lost: The disk of the backup was lost."), told
+    assert told[0]["actor"] == "root" and told[0]["count"] >= 2

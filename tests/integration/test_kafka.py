@@ -7,6 +7,7 @@ import time
 import pytest
 
 from kafka_rig import Broker, Rig, Stack, eventually
+from survivors import FORGETFUL, back_up, decide, decide_until_forgotten, gap_advice, restore
 
 
 @pytest.fixture
@@ -267,6 +268,27 @@ def test_an_engine_publishes_its_decisions_by_kafka(broker, stack):
     assert [int(message["headers"]["seq"]) for message in broker.read(stack.topic, last)] == list(range(1, last + 1))
     stack.engine.stop()
     stack.platform.stop()
+
+
+def test_records_that_neither_topic_nor_journal_has_can_be_given_up(broker, tmp_path):
+    broker.start()  # one that an earlier test left dead
+    topic = broker.new_topic()
+    options = ["--kafka.brokers", broker.address, "--kafka.topic", topic]
+    with Stack(tmp_path, engine=[*options, *FORGETFUL], platform=options) as stack:
+        stack.policy("base", "rules:\n  - {id: reads, agents: [\"*\"], actions: [\"get_*\"], decision: allow}\n")
+        stack.wait_published()
+        backup = back_up(stack)
+        lost = decide_until_forgotten(stack)
+        stack.wait_published()
+        broker.truncate(topic, {partition: end for partition, end in broker.ends(topic).items() if end})
+        restore(stack, backup)
+        kept = decide(stack)
+        command = eventually(lambda: gap_advice(stack), "health says what to do", 60)
+        stack.cli(*command, key=stack.keys["root"])
+        stack.wait_published()
+        assert stack.trace(kept) and stack.trace(decide(stack))
+        with stack.at_platform() as wire:
+            assert wire.get(f"/api/v1/audit/trace/{lost}").json["count"] == 0
 
 
 def test_ops_stack_says_which_port_is_taken(broker):

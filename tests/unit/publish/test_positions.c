@@ -227,6 +227,25 @@ static void a_replay_is_honoured_once_for_each_request(void **state)
     assert_int_equal(p.next, 20);
 }
 
+/* What it asked for is no longer kept, and somebody gave it up. */
+static void a_platform_that_goes_on_behind_a_gap_is_followed(void **state)
+{
+    (void)state;
+    struct positions p = in_step_at(7);
+    struct stream_report r = report("a", 20, 20);
+    r.replay = 5;
+    p.next = 100;
+    assert_int_equal(positions_relayed(&p, &r, 200), POSITION_ASKED);
+    assert_int_equal(p.next, 20);
+    r = report("a", 60, 60);
+    assert_int_equal(positions_relayed(&p, &r, 200), POSITION_FINE);
+    assert_int_equal(p.next, 60);
+    assert_int_equal(p.confirmed, 59);
+    p = in_step_at(20);
+    assert_int_equal(positions_found(&p, &r, 200), POSITION_FINE);
+    assert_int_equal(p.next, 60);
+}
+
 static void behind_a_relay_a_restored_database_reads_again_by_itself(void **state)
 {
     (void)state;
@@ -275,6 +294,7 @@ int main(void)
         cmocka_unit_test(behind_a_relay_what_is_on_its_way_is_not_sent_again),
         cmocka_unit_test(behind_a_relay_the_first_answer_says_where_to_begin),
         cmocka_unit_test(a_replay_is_honoured_once_for_each_request),
+        cmocka_unit_test(a_platform_that_goes_on_behind_a_gap_is_followed),
         cmocka_unit_test(behind_a_relay_a_restored_database_reads_again_by_itself),
         cmocka_unit_test(behind_a_relay_too_a_platform_beyond_the_end_moves_nothing),
     };

@@ -213,6 +213,11 @@ static void a_platform_that_wants_what_is_not_kept_raises_one_alarm(void **state
     FAKE_DONE(r->platform);
     struct publish_status s = wait_for_state(r, PUBLISH_GAP);
     assert_non_null(strstr(s.text, "no longer kept"));
+    char advice[160]; /* with which what is lost can be given up */
+    journal_totals(r->journal, &kept);
+    snprintf(advice, sizeof advice, "writ audit accept-gap --node n1 --from-seq 1 --next-seq %llu --epoch %.16s",
+             (unsigned long long)kept.oldest_seq, journal_epoch(r->journal));
+    assert_non_null(strstr(s.text, advice));
     until = time(NULL) + PATIENCE_S;
     for (; s.failures_in_a_row < 2; publish_status(r->publisher, &s)) {
         assert_true(time(NULL) < until);
