@@ -34,36 +34,28 @@ static int actor_resume(struct cli *c, const struct arguments *a)
     return post(c, a, "/resume", (struct str){0}, "may go on. Tokens from before the suspension stay dead.");
 }
 
+static void add_actor(struct cli *c, struct table *t, const struct json *one)
+{
+    static const char *const members[] = {"actor", "suspended_at", "suspended_by", "reason"};
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++) table_add(t, member_shown(c, one, members[i]));
+}
+
 static int actor_list(struct cli *c, const struct arguments *a)
 {
     static const char *const heads[] = {"*ACTOR", "SINCE", "*BY", "*REASON", NULL};
-    static const char *const members[] = {"actor", "suspended_at", "suspended_by", "reason"};
     struct target target;
     struct reply reply;
     target_init(c, &target, "/v1/actors");
     target_tenant(&target, c);
-    target_query(&target, "limit", STR("500"));
-    target_query(&target, "cursor", argument(a, "cursor"));
+    target_page(&target, a, "500");
     struct request r = {.side = SIDE_ENGINE, .method = "GET", .target = target_text(&target)};
     int code = call(c, &r, &reply);
-    if (code != DONE) return code;
-    if (c->json) {
-        print_json(c, reply.body);
-        return DONE;
-    }
-    struct table t;
-    table_init(&t, &c->arena, heads);
-    const struct json *actors = json_get(reply.root, STR("actors"));
-    for (const struct json *one = json_is_array(actors) ? actors->child : NULL; one != NULL; one = one->next)
-        for (size_t i = 0; i < sizeof members / sizeof *members; i++) table_add(&t, member_shown(c, one, members[i]));
-    table_print(&t, c->out, c->width);
-    uint64_t next = json_u64(reply.root, STR("next_cursor"), 0);
-    if (next != 0) fprintf(c->err, "More: --cursor %llu\n", (unsigned long long)next);
-    return DONE;
+    if (code == DONE) print_list(c, &reply, "actors", heads, add_actor);
+    return code;
 }
 
 static const struct flag suspend_flags[] = {{"reason", "TEXT", "why, for the record"}, {NULL, NULL, NULL}};
-static const struct flag list_flags[] = {{"cursor", "N", "go on where an earlier page ended"}, {NULL, NULL, NULL}};
+static const struct flag list_flags[] = {PAGE_FLAGS("500"), {NULL, NULL, NULL}};
 
 const struct command actor_commands[] = {
     {"actor", "suspend", "ACTOR", "stop an agent, everywhere, now", NULL, suspend_flags, 1, 1, actor_suspend},

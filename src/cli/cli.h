@@ -136,6 +136,20 @@ void target_query(struct target *t, const char *name, struct str value); /* abse
 void target_tenant(struct target *t, const struct cli *c);
 struct str target_text(const struct target *t);
 
+/* ---- lists, a page at a time (page.c) ---- */
+
+/* Rows of a table of flags. */
+#define PAGE_FLAGS(default_limit)                                                                  \
+    {"limit", "N", "at most so many (default " default_limit ")"},                                 \
+        {"cursor", "N", "go on where an earlier page ended"}
+
+/* Asks for the page that those flags name. */
+void target_page(struct target *t, const struct arguments *a, const char *default_limit);
+/* Adds the cells of one row. */
+typedef void page_row(struct cli *c, struct table *t, const struct json *one);
+/* The answer as it came (--json), or a table of what its array `name` has, and how to see more. */
+void print_list(struct cli *c, const struct reply *r, const char *name, const char *const *heads, page_row *add);
+
 /* A buffer that lives as long as the run. */
 struct buf scratch(struct cli *c, size_t size);
 

@@ -116,6 +116,15 @@ static struct str key_state(struct cli *c, const struct json *k)
     return expires.size > 0 ? expires : STR("valid");
 }
 
+static void add_key(struct cli *c, struct table *t, const struct json *k)
+{
+    static const char *const members[] = {"id", "name", "owner", "tenant", "roles"};
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++) table_add(t, member_shown(c, k, members[i]));
+    struct str actors = member_shown(c, k, "actors"), users = member_shown(c, k, "users");
+    table_add(t, users.size > 0 ? arena_printf(&c->arena, "%.*s; users %.*s", STR_FORMAT(actors), STR_FORMAT(users)) : actors);
+    table_add(t, key_state(c, k));
+}
+
 static int key_list(struct cli *c, const struct arguments *a)
 {
     static const char *const heads[] = {"ID", "*NAME", "*OWNER", "TENANT", "*ROLES", "*SPEAKS FOR", "VALID UNTIL", NULL};
@@ -123,30 +132,11 @@ static int key_list(struct cli *c, const struct arguments *a)
     struct reply reply;
     target_init(c, &target, "/api/v1/keys");
     target_tenant(&target, c);
-    target_query(&target, "limit", argument_given(a, "limit") ? argument(a, "limit") : STR("500"));
-    target_query(&target, "cursor", argument(a, "cursor"));
+    target_page(&target, a, "500");
     struct request r = {.side = SIDE_PLATFORM, .method = "GET", .target = target_text(&target)};
     int code = call(c, &r, &reply);
-    if (code != DONE) return code;
-    if (c->json) {
-        print_json(c, reply.body);
-        return DONE;
-    }
-    struct table t;
-    table_init(&t, &c->arena, heads);
-    const struct json *keys = json_get(reply.root, STR("keys"));
-    for (const struct json *k = json_is_array(keys) ? keys->child : NULL; k != NULL; k = k->next) {
-        static const char *const members[] = {"id", "name", "owner", "tenant", "roles"};
-        for (size_t i = 0; i < 5; i++) table_add(&t, member_shown(c, k, members[i]));
-        struct str actors = member_shown(c, k, "actors"), users = member_shown(c, k, "users");
-        table_add(&t, users.size > 0 ? arena_printf(&c->arena, "%.*s; users %.*s", STR_FORMAT(actors), STR_FORMAT(users))
-                                     : actors);
-        table_add(&t, key_state(c, k));
-    }
-    table_print(&t, c->out, c->width);
-    uint64_t next = json_u64(reply.root, STR("next_cursor"), 0);
-    if (next != 0) fprintf(c->err, "More: --cursor %llu\n", (unsigned long long)next);
-    return DONE;
+    if (code == DONE) print_list(c, &reply, "keys", heads, add_key);
+    return code;
 }
 
 static int key_revoke(struct cli *c, const struct arguments *a)
@@ -206,8 +196,7 @@ static const struct flag create_flags[] = {
     {"data", "DIR", "make it in this data directory, without a running platform"},
     {"store", "URL", "with --data: in this PostgreSQL database instead"},
     {NULL, NULL, NULL}};
-static const struct flag list_flags[] = {{"limit", "N", "at most so many (default 500)"},
-                                         {"cursor", "N", "go on where an earlier page ended"},
+static const struct flag list_flags[] = {PAGE_FLAGS("500"),
                                          {NULL, NULL, NULL}};
 static const struct flag rotate_flags[] = {{"overlap", "SPAN", "how long the old key still works (default: it ends now)"},
                                            {NULL, NULL, NULL}};

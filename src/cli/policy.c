@@ -130,43 +130,47 @@ static int policy_get(struct cli *c, const struct arguments *a)
 
 static struct str shortened_digest(struct str digest) { return digest.size > 12 ? str_of(digest.bytes, 12) : digest; }
 
-static void print_documents(struct cli *c, const struct json *list, const char *const *heads, const char *const *members)
+static int list_page(struct cli *c, const struct arguments *a, struct str name, const char *more, const char *list,
+                     const char *const *heads, page_row *add)
 {
-    struct table t;
-    table_init(&t, &c->arena, heads);
-    for (const struct json *p = json_is_array(list) ? list->child : NULL; p != NULL; p = p->next) {
-        for (size_t i = 0; members[i] != NULL; i++) {
-            struct str cell = member_shown(c, p, members[i]);
-            table_add(&t, strcmp(members[i], "digest") == 0 ? shortened_digest(cell) : cell);
-        }
+    struct target target;
+    struct reply reply;
+    policy_target(c, &target, name, more);
+    target_page(&target, a, "500");
+    struct request r = {.side = SIDE_PLATFORM, .method = "GET", .target = target_text(&target)};
+    int code = call(c, &r, &reply);
+    if (code == DONE) print_list(c, &reply, list, heads, add);
+    return code;
+}
+
+static void add_policy(struct cli *c, struct table *t, const struct json *p)
+{
+    static const char *const members[] = {"name", "version", "is_active", "updated_at", "updated_by", "digest", "description"};
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
+        struct str cell = member_shown(c, p, members[i]);
+        table_add(t, strcmp(members[i], "digest") == 0 ? shortened_digest(cell) : cell);
     }
-    table_print(&t, c->out, c->width);
 }
 
 static int policy_list(struct cli *c, const struct arguments *a)
 {
     static const char *const heads[] = {"NAME", "VERSION", "ACTIVE", "UPDATED", "*BY", "DIGEST", "*DESCRIPTION", NULL};
-    static const char *const members[] = {"name", "version", "is_active", "updated_at", "updated_by", "digest",
-                                          "description", NULL};
-    (void)a;
-    struct reply reply;
-    int code = fetch(c, "GET", (struct str){0}, "", (struct str){0}, &reply);
-    if (code != DONE) return code;
-    if (c->json) print_json(c, reply.body);
-    else print_documents(c, json_get(reply.root, STR("policies")), heads, members);
-    return DONE;
+    return list_page(c, a, (struct str){0}, "", "policies", heads, add_policy);
+}
+
+static void add_version(struct cli *c, struct table *t, const struct json *v)
+{
+    table_add(t, member_shown(c, v, "version"));
+    table_add(t, member_shown(c, v, "created_at"));
+    table_add(t, member_shown(c, v, "created_by"));
+    table_add(t, member_shown(c, v, "format"));
+    table_add(t, shortened_digest(member_shown(c, v, "digest")));
 }
 
 static int policy_versions(struct cli *c, const struct arguments *a)
 {
     static const char *const heads[] = {"VERSION", "MADE", "*BY", "FORMAT", "DIGEST", NULL};
-    static const char *const members[] = {"version", "created_at", "created_by", "format", "digest", NULL};
-    struct reply reply;
-    int code = fetch(c, "GET", positional(a, 0), "/versions", (struct str){0}, &reply);
-    if (code != DONE) return code;
-    if (c->json) print_json(c, reply.body);
-    else print_documents(c, json_get(reply.root, STR("versions")), heads, members);
-    return DONE;
+    return list_page(c, a, positional(a, 0), "/versions", "versions", heads, add_version);
 }
 
 /* ---- rollback, delete ---- */
@@ -198,6 +202,7 @@ static int policy_delete(struct cli *c, const struct arguments *a)
 
 /* ---- the rows ---- */
 
+static const struct flag page_flags[] = {PAGE_FLAGS("500"), {NULL, NULL, NULL}};
 static const struct flag put_flags[] = {
     {"description", "TEXT", "what it is for"},
     {"active", NULL, "put it in force"},
@@ -213,7 +218,7 @@ const struct command policy_commands[] = {
      "An invalid document changes nothing; every mistake is told with line and column.",
      put_flags, 1, 2, policy_put},
     {"policy", "get", "NAME [VERSION]", "print a document", NULL, NULL, 1, 2, policy_get},
-    {"policy", "list", "", "show all documents of the tenant", NULL, NULL, 0, 0, policy_list},
+    {"policy", "list", "", "show the documents of the tenant", NULL, page_flags, 0, 0, policy_list},
     {"policy", "check", "FILE|DIR …", "validate documents, without a platform",
      "Runs their tests, and warns of what is legal and probably wrong.", NULL, 1, POSITIONALS_MAX, policy_check},
     {"policy", "test", "FILE|DIR …", "run the documents' own tests, without a platform",
@@ -239,7 +244,7 @@ const struct command policy_commands[] = {
      "deny), agents without a role, members that are not known, anchors and aliases of YAML. What cannot\n"
      "be carried over comes out stricter, never looser, and a comment says so (NOT TAKEN, CHECK).",
      policy_import_flags, 1, 1, policy_import},
-    {"policy", "versions", "NAME", "show a document's history", NULL, NULL, 1, 1, policy_versions},
+    {"policy", "versions", "NAME", "show a document's history", NULL, page_flags, 1, 1, policy_versions},
     {"policy", "rollback", "NAME VERSION", "put the text of an old version in force again", NULL, NULL, 2, 2,
      policy_rollback},
     {"policy", "delete", "NAME", "take a document out of force; its history stays", NULL, NULL, 1, 1, policy_delete},

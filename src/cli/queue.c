@@ -112,6 +112,17 @@ static int list_page(struct cli *c, const struct arguments *a, struct str status
     return call(c, &r, ret);
 }
 
+static void add_review(struct cli *c, struct table *t, const struct json *item)
+{
+    table_add(t, member_shown(c, item, "id"));
+    table_add(t, who_shown(c, item));
+    table_add(t, member_shown(c, item, "action"));
+    table_add(t, resource_shown(c, item));
+    table_add(t, member_shown(c, item, "status"));
+    table_add(t, member_shown(c, item, "expires_at"));
+    table_add(t, member_shown(c, item, "reason"));
+}
+
 static int queue_list(struct cli *c, const struct arguments *a)
 {
     static const char *const heads[] = {"REVIEW", "*WHO", "*WANTS TO", "*ON", "STATUS", "UNTIL", "*REASON", NULL};
@@ -119,27 +130,10 @@ static int queue_list(struct cli *c, const struct arguments *a)
     int code = list_page(c, a, argument(a, "status"), argument(a, "cursor"),
                          argument_given(a, "limit") ? argument(a, "limit") : STR("50"), &reply);
     if (code != DONE) return code;
-    if (c->json) {
-        print_json(c, reply.body);
-        return DONE;
-    }
-    struct table t;
-    table_init(&t, &c->arena, heads);
-    const struct json *items = json_get(reply.root, STR("items"));
-    for (const struct json *item = json_is_array(items) ? items->child : NULL; item != NULL; item = item->next) {
-        table_add(&t, member_shown(c, item, "id"));
-        table_add(&t, who_shown(c, item));
-        table_add(&t, member_shown(c, item, "action"));
-        table_add(&t, resource_shown(c, item));
-        table_add(&t, member_shown(c, item, "status"));
-        table_add(&t, member_shown(c, item, "expires_at"));
-        table_add(&t, member_shown(c, item, "reason"));
-    }
-    table_print(&t, c->out, c->width);
-    uint64_t next = json_u64(reply.root, STR("next_cursor"), 0);
-    fprintf(c->err, "%llu of %llu\n", (unsigned long long)json_u64(reply.root, STR("count"), 0),
-            (unsigned long long)json_u64(reply.root, STR("total"), 0));
-    if (next != 0) fprintf(c->err, "More: --cursor %llu\n", (unsigned long long)next);
+    if (!c->json)
+        fprintf(c->err, "%llu of %llu\n", (unsigned long long)json_u64(reply.root, STR("count"), 0),
+                (unsigned long long)json_u64(reply.root, STR("total"), 0));
+    print_list(c, &reply, "items", heads, add_review);
     return DONE;
 }
 
@@ -295,8 +289,7 @@ static int queue_watch(struct cli *c, const struct arguments *a)
 static const struct flag list_flags[] = {{"status", "WORD", "pending (default), approved, denied, expired, cancelled, redeemed, all"},
                                          {"actor", "NAME", "only what this agent asked"},
                                          {"action", "NAME", "only this action"},
-                                         {"limit", "N", "at most so many (default 50)"},
-                                         {"cursor", "N", "go on where an earlier page ended"},
+                                         PAGE_FLAGS("50"),
                                          {NULL, NULL, NULL}};
 static const struct flag resolve_flags[] = {{"note", "TEXT", "why, for the record"},
                                             {"by", "NAME", "who resolves it (default: the key's owner)"},

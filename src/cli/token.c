@@ -76,6 +76,12 @@ static int token_mint(struct cli *c, const struct arguments *a)
     return DONE;
 }
 
+static void add_token(struct cli *c, struct table *t, const struct json *k)
+{
+    static const char *const members[] = {"token_id", "actor", "acting_for", "scope", "uses_left", "expires_at", "active"};
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++) table_add(t, member_shown(c, k, members[i]));
+}
+
 static int token_list(struct cli *c, const struct arguments *a)
 {
     static const char *const heads[] = {"TOKEN", "*ACTOR", "*ACTING FOR", "*SCOPE", "USES LEFT", "EXPIRES", "ACTIVE", NULL};
@@ -86,25 +92,11 @@ static int token_list(struct cli *c, const struct arguments *a)
     target_query(&target, "actor", argument(a, "actor"));
     target_query(&target, "acting_for", argument(a, "acting-for"));
     if (!argument_given(a, "all")) target_query(&target, "active", STR("true"));
-    target_query(&target, "limit", argument_given(a, "limit") ? argument(a, "limit") : STR("100"));
-    target_query(&target, "cursor", argument(a, "cursor"));
+    target_page(&target, a, "100");
     struct request r = {.side = SIDE_ENGINE, .method = "GET", .target = target_text(&target)};
     int code = call(c, &r, &reply);
-    if (code != DONE) return code;
-    if (c->json) {
-        print_json(c, reply.body);
-        return DONE;
-    }
-    static const char *const members[] = {"token_id", "actor", "acting_for", "scope", "uses_left", "expires_at", "active"};
-    struct table t;
-    table_init(&t, &c->arena, heads);
-    const struct json *tokens = json_get(reply.root, STR("tokens"));
-    for (const struct json *k = json_is_array(tokens) ? tokens->child : NULL; k != NULL; k = k->next)
-        for (size_t i = 0; i < sizeof members / sizeof *members; i++) table_add(&t, member_shown(c, k, members[i]));
-    table_print(&t, c->out, c->width);
-    uint64_t next = json_u64(reply.root, STR("next_cursor"), 0);
-    if (next != 0) fprintf(c->err, "More: --cursor %llu\n", (unsigned long long)next);
-    return DONE;
+    if (code == DONE) print_list(c, &reply, "tokens", heads, add_token);
+    return code;
 }
 
 /* Whoever reads a token may use it: as a key, it has no place on a command line. */
@@ -171,8 +163,7 @@ static const struct flag mint_flags[] = {{"scope", "GLOBS", "actions that it may
 static const struct flag list_flags[] = {{"actor", "NAME", "only this agent's"},
                                          {"acting-for", "NAME", "only those on this person's behalf"},
                                          {"all", NULL, "revoked and spent ones too"},
-                                         {"limit", "N", "at most so many (default 100)"},
-                                         {"cursor", "N", "go on where an earlier page ended"},
+                                         PAGE_FLAGS("100"),
                                          {NULL, NULL, NULL}};
 
 const struct command token_commands[] = {

@@ -103,6 +103,24 @@ rules:
     assert "What would allow it" not in allowed.stdout
 
 
+def test_a_list_of_many_policies_is_whole_or_says_how_to_go_on(writ, tmp_path):
+    document = tmp_path / "one.yaml"
+    document.write_text("rules:\n  - {id: a, actions: [x], decision: deny}\n")
+    names = {f"many-{n:02}" for n in range(23)}
+    for name in sorted(names):
+        writ("policy", "put", name, document, check=0)
+
+    def listed(text):
+        return set(re.findall(r"^(many-\d\d) ", text, re.M))
+    assert listed(writ("policy", "list", check=0).stdout) == names
+    seen, more = set(), []
+    while more is not None:
+        page = writ("policy", "list", "--limit", "10", *more, check=0)
+        seen |= listed(page.stdout)
+        more = page.stderr.split()[1:] or None
+    assert seen == names
+
+
 def test_audit_query_and_trace(writ):
     tenant = writ.tenant
     answer = tenant.ask("get_x", actor="cli-bot")

@@ -80,6 +80,28 @@ static void a_command_line_that_makes_no_sense_is_told_what_would(void **state)
     rig_destroy(r);
 }
 
+static void a_list_that_goes_on_says_how_to_see_more(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    peer_will_answer(r->peer, 200, NULL, "{\"policies\":[{\"name\":\"base\",\"digest\":\"0123456789abcdef\"}],\"count\":1,\"next_cursor\":7}");
+    assert_int_equal(RUN(r, "policy", "list"), DONE);
+    assert_has(peer_request(r->peer, 0), "GET /api/v1/policies?limit=500 HTTP/1.1\r\n");
+    assert_has(r->out, "base");
+    assert_has(r->out, "0123456789ab ");
+    assert_string_equal(r->err, "More: --cursor 7\n");
+    assert_int_equal(RUN(r, "policy", "list", "--limit", "3", "--cursor", "7", "--json"), DONE);
+    assert_has(peer_request(r->peer, 1), "GET /api/v1/policies?limit=3&cursor=7 HTTP/1.1\r\n");
+    assert_has(r->out, "\"next_cursor\":7}\n");
+    assert_string_equal(r->err, "");
+    peer_will_answer(r->peer, 200, NULL, "{\"versions\":[{\"version\":9,\"created_by\":\"ann\"}],\"count\":1,\"next_cursor\":8}");
+    assert_int_equal(RUN(r, "policy", "versions", "base"), DONE);
+    assert_has(peer_request(r->peer, 2), "GET /api/v1/policies/base/versions?limit=500 HTTP/1.1\r\n");
+    assert_has(r->out, "ann");
+    assert_string_equal(r->err, "More: --cursor 8\n");
+    rig_destroy(r);
+}
+
 static void a_key_on_the_command_line_is_refused_with_the_reason(void **state)
 {
     (void)state;
@@ -515,6 +537,7 @@ int main(void)
         cmocka_unit_test(help_is_printed_for_all_for_groups_and_for_commands),
         cmocka_unit_test(every_help_line_fits_a_terminal),
         cmocka_unit_test(a_command_line_that_makes_no_sense_is_told_what_would),
+        cmocka_unit_test(a_list_that_goes_on_says_how_to_see_more),
         cmocka_unit_test(a_key_on_the_command_line_is_refused_with_the_reason),
         cmocka_unit_test(without_a_key_nothing_is_asked),
         cmocka_unit_test(a_key_file_is_used_but_not_where_others_can_read_it),

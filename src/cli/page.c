@@ -1,0 +1,23 @@
+/* page.c - lists, a page at a time: what is asked for, and how one is told. */
+#include "cli/cli.h"
+
+void target_page(struct target *t, const struct arguments *a, const char *limit)
+{
+    target_query(t, "limit", argument_given(a, "limit") ? argument(a, "limit") : str_from(limit));
+    target_query(t, "cursor", argument(a, "cursor"));
+}
+
+void print_list(struct cli *c, const struct reply *r, const char *name, const char *const *heads, page_row *add)
+{
+    if (c->json) {
+        print_json(c, r->body);
+        return;
+    }
+    struct table t;
+    table_init(&t, &c->arena, heads);
+    const struct json *list = json_get(r->root, str_from(name));
+    for (const struct json *one = json_is_array(list) ? list->child : NULL; one != NULL; one = one->next) add(c, &t, one);
+    table_print(&t, c->out, c->width);
+    uint64_t next = json_u64(r->root, STR("next_cursor"), 0);
+    if (next != 0) fprintf(c->err, "More: --cursor %llu\n", (unsigned long long)next);
+}
