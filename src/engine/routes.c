@@ -76,6 +76,7 @@ const struct http_route engine_routes[] = {
     FORWARD(HTTP_GET, "/api/v1/audit", HTTP_BODY_NONE, 0),
     FORWARD(HTTP_GET, "/api/v1/audit/trace/{id}", HTTP_BODY_NONE, 0),
     FORWARD(HTTP_GET, "/api/v1/audit/positions", HTTP_BODY_NONE, 0),
+    FORWARD(HTTP_POST, "/api/v1/audit/gaps", HTTP_BODY_JSON, 0),
     FORWARD_LARGE(HTTP_POST, "/api/v1/audit/ingest", HTTP_BODY_NDJSON, LIMIT_INGEST_BODY_BYTES, ingest_roles),
     FORWARD(HTTP_GET, "/api/v1/keys", HTTP_BODY_NONE, 0),
     FORWARD(HTTP_POST, "/api/v1/keys", HTTP_BODY_JSON, 0),

@@ -170,6 +170,7 @@ def test_a_gap_is_accepted_where_the_stream_stands_and_once(stream):
         assert refused(wire.post(GAPS, {**gap, "from_seq": 4}), 412, "precondition_failed")["field"] == "/from_seq"
         reply = wire.post(GAPS, gap)
         assert reply.status == 200 and reply.json == {"node": stream.node, "journal": "0", "lost": 6, "next_seq": 9}, reply
+    with stream.stack.at_engine("root") as wire:  # which forwards it
         refused(wire.post(GAPS, gap), 412, "precondition_failed")
     assert stream.post([late], first=9).json["next_seq"] == 10
     assert stream.stack.trace(late["trace_id"])

@@ -215,6 +215,14 @@ def test_every_route_is_in_the_openapi_document_and_the_other_way_round(program)
     assert served == told, f"only served: {sorted(served - told)}; only documented: {sorted(told - served)}"
 
 
+def test_the_engine_forwards_every_path_of_the_platform():
+    """One address serves a client. (The platform forwards whatever is below the engine's roots.)"""
+    text = (TOP / "src/engine/routes.c").read_text()
+    forwarded = set(re.findall(r'\bFORWARD(?:_LARGE)?\(HTTP_(\w+), "(/[^"]*)"', text))
+    both = {target for target in routes_of("src/platform") if not target[1].startswith("/api/v1/")}
+    assert forwarded == routes_of("src/platform") - both
+
+
 # ---- the code ----
 
 
