@@ -85,10 +85,8 @@ void key_table_destroy(struct key_table *t);
 const struct key *key_table_get(const struct key_table *t, struct id id);
 size_t key_table_count(const struct key_table *t);
 
-/* The key of this credential: ERR_UNAUTHENTICATED (unknown, or wrong secret: compared in constant
- * time), ERR_CREDENTIAL_REVOKED, ERR_CREDENTIAL_EXPIRED. */
-enum err key_table_verify(const struct key_table *t, const struct pepper *p, struct str credential,
-                          uint64_t now_ms, const struct key **ret);
+/* ERR_OK, ERR_CREDENTIAL_REVOKED or ERR_CREDENTIAL_EXPIRED. */
+enum err key_in_force(const struct key *k, uint64_t now_ms);
 
 /* Credentials that were verified before, by SHA-256 of their text, so that a request costs one
  * short digest. Belongs to one thread and one table: clear it when the table changes. */
@@ -96,6 +94,8 @@ struct key_cache;
 struct key_cache *key_cache_create(size_t entries);
 void key_cache_destroy(struct key_cache *c);
 void key_cache_clear(struct key_cache *c);
+/* The key of this credential: ERR_UNAUTHENTICATED (unknown, or wrong secret: compared in constant
+ * time), or as of key_in_force(). */
 enum err key_cache_verify(struct key_cache *c, struct hasher *h, const struct key_table *t,
                           const struct pepper *p, struct str credential, uint64_t now_ms,
                           const struct key **ret);

@@ -55,7 +55,7 @@ const struct key *key_table_get(const struct key_table *t, struct id id)
 
 size_t key_table_count(const struct key_table *t) { return t->count; }
 
-static enum err key_in_force(const struct key *k, uint64_t now_ms)
+enum err key_in_force(const struct key *k, uint64_t now_ms)
 {
     if (k->revoked_at != 0) return ERR_CREDENTIAL_REVOKED;
     if (k->expires_at != 0 && now_ms >= k->expires_at) return ERR_CREDENTIAL_EXPIRED;
@@ -74,16 +74,6 @@ static const struct key *key_proved(const struct key_table *t, const struct pepp
     bool same =
         bytes_equal_secret(shown.bytes, (k == NULL ? &nothing : &k->mac)->bytes, SHA256_BYTES);
     return same ? k : NULL;
-}
-
-enum err key_table_verify(const struct key_table *t, const struct pepper *p, struct str credential,
-                          uint64_t now_ms, const struct key **ret)
-{
-    const struct key *k = key_proved(t, p, credential);
-    if (k == NULL) return ERR_UNAUTHENTICATED;
-    enum err err = key_in_force(k, now_ms);
-    if (err == ERR_OK) *ret = k;
-    return err;
 }
 
 /* ---- the cache: sets of four places, chosen by the digest, filled in turn ---- */

@@ -82,10 +82,10 @@ enum err api_token_alive(const struct api *a, const struct token_claims *t, uint
 {
     const struct key *key = key_table_get(a->keys, t->key);
     bool speaks_for_it = key != NULL && (str_equal(key->tenant, STR("*")) || str_equal(key->tenant, t->tenant));
-    if (!speaks_for_it || key->revoked_at != 0 || (key->roles & ROLE_AGENT) == 0)
-        return fault_set(f, ERR_CREDENTIAL_REVOKED, "", "the API key that minted this token was revoked");
-    if (key->expires_at != 0 && now_ms >= key->expires_at)
-        return fault_set(f, ERR_CREDENTIAL_EXPIRED, "", "the API key that minted this token has expired");
+    enum err err = speaks_for_it && (key->roles & ROLE_AGENT) != 0 ? key_in_force(key, now_ms) : ERR_CREDENTIAL_REVOKED;
+    if (err != ERR_OK)
+        return fault_set(f, err, "", "the API key that minted this token %s",
+                         err == ERR_CREDENTIAL_REVOKED ? "was revoked" : "has expired");
     if (a->token_is_dead != NULL && a->token_is_dead(a->context, t))
         return fault_set(f, ERR_CREDENTIAL_REVOKED, "", "the token was revoked, or its actor suspended");
     *ret_key = key;
@@ -150,9 +150,8 @@ enum err api_credential_holds(const struct api *a, const struct credential_mark 
 {
     if (m->is_token) return token_holds(a, m, tenant, actor, now_ms, f);
     const struct key *key = key_table_get(a->keys, m->key);
-    if (key == NULL || key->revoked_at != 0) return fault_plain(f, ERR_CREDENTIAL_REVOKED);
-    if (key->expires_at != 0 && now_ms >= key->expires_at) return fault_plain(f, ERR_CREDENTIAL_EXPIRED);
-    return ERR_OK;
+    enum err err = key == NULL ? ERR_CREDENTIAL_REVOKED : key_in_force(key, now_ms);
+    return err == ERR_OK ? ERR_OK : fault_plain(f, err);
 }
 
 enum err api_admit(struct api *a, const struct http_exchange *x, uint32_t roles, uint64_t now_ms,

@@ -76,10 +76,3 @@ void buf_printf(struct buf *b, const char *format, ...)
     }
     va_end(again);
 }
-
-void buf_drop(struct buf *b, size_t from_front)
-{
-    check(from_front <= b->size);
-    b->size -= from_front;
-    if (from_front > 0 && b->size > 0) memmove(b->bytes, b->bytes + from_front, b->size);
-}

@@ -94,6 +94,5 @@ static inline void buf_put_byte(struct buf *b, char byte)
 void buf_put_u64(struct buf *b, uint64_t value); /* decimal */
 void buf_put_hex(struct buf *b, const uint8_t *bytes, size_t size); /* lowercase */
 void buf_printf(struct buf *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void buf_drop(struct buf *b, size_t from_front); /* moves the rest to the front */
 
 #endif

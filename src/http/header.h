@@ -13,7 +13,4 @@ struct http_header {
 /* The value of the first header of that name (any case), or absent. */
 struct str http_header_find(const struct http_header *headers, size_t count, struct str name);
 
-/* Whether `token` is one of the members of a comma-separated list (RFC 9110 5.6.1), any case. */
-bool http_list_has(struct str list, struct str token);
-
 #endif

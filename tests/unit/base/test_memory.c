@@ -180,19 +180,6 @@ static void numbers_and_hex_are_written(void **state)
     assert_true(str_equal(buf_view(&b), STR("0 18446744073709551615 00abff x -3")));
 }
 
-static void the_front_can_be_dropped(void **state)
-{
-    (void)state;
-    char bytes[16];
-    struct buf b = buf_over(bytes, sizeof bytes);
-    buf_put(&b, STR("abcdef"));
-    buf_drop(&b, 0);
-    buf_drop(&b, 2);
-    assert_true(str_equal(buf_view(&b), STR("cdef")));
-    buf_drop(&b, 4);
-    assert_int_equal(b.size, 0);
-}
-
 static void a_long_printf_overflows_politely(void **state)
 {
     (void)state;
@@ -243,7 +230,6 @@ int main(void)
         cmocka_unit_test(a_buf_over_memory_never_grows),
         cmocka_unit_test(a_growing_buf_stops_at_its_limit),
         cmocka_unit_test(numbers_and_hex_are_written),
-        cmocka_unit_test(the_front_can_be_dropped),
         cmocka_unit_test(a_short_copy_writes_its_bytes_and_no_other),
         cmocka_unit_test(two_texts_are_put_together_or_not_at_all),
         cmocka_unit_test(a_long_printf_overflows_politely),
