@@ -35,7 +35,6 @@ enum {
     CLAIM_LOOK_MS = 5,
     FOLD_NICE = 5,
     FOLD_REST = 8,            /* times as long as a fold took, before a snapshot is due again */
-    TEXT_BYTES = 320,
 };
 
 struct keep {

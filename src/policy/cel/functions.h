@@ -48,7 +48,6 @@ const struct cel_type *cel_function_result(struct cel_types *types, enum cel_fun
 /* ---- for the code behind them ---- */
 
 static inline struct cel_value cel_no_overload(void) { return cel_fail(CEL_FAULT_OVERLOAD, NULL); }
-static inline bool cel_is(struct cel_value v, enum cel_kind kind) { return v.kind == kind; }
 
 /* As much of a text as an error tells of. */
 struct str cel_about(struct str text);

@@ -6,7 +6,7 @@
 #include "policy/cel/time.h"
 #include "policy/cel/value.h"
 
-enum { SHOWN_DEPTH = 16, ADDRESS_TEXT = 64 };
+enum { SHOWN_DEPTH = 16 };
 
 static void put_value(struct buf *out, struct cel_value v, unsigned depth);
 
