@@ -163,15 +163,6 @@ void follow_drain(struct platform *p)
     list_each (&p->revoke_waits, m, after) revoke_answer(link_owner(m, struct job, link));
 }
 
-static bool copy_globs(struct job *j, const struct globs *from, struct globs *to)
-{
-    to->count = from->count;
-    to->list = arena_array(&j->arena, struct str, from->count + 1);
-    if (to->list == NULL) return false;
-    for (size_t i = 0; i < from->count; i++) to->list[i] = job_copy(j, from->list[i]);
-    return !j->arena.overflow;
-}
-
 static enum err read_wait(const struct http_exchange *x, uint64_t *ret_seconds, struct fault *f)
 {
     struct str text;
@@ -192,16 +183,15 @@ static enum err read_bundle(struct job *j, struct bundle_detail *d, const struct
         if (node.size == 0 || node.size > NODE_BYTES_MAX || !str_is_utf8(node, &(size_t){0}))
             return fault_set(&j->fault, ERR_BAD_HEADER, "",
                              "Writ-Node: must be 1 to %d bytes of UTF-8", NODE_BYTES_MAX);
-        if (!globs_match(&k->nodes, node))
-            return fault_set(&j->fault, ERR_WRONG_NODE, "", "this key may not speak for node %.*s",
-                             (int)(node.size > 64 ? 64 : node.size), node.bytes);
+        enum err err = platform_check_node(j->platform, node, &j->fault);
+        if (err != ERR_OK) return err;
         memcpy(d->node, node.bytes, node.size);
         d->node_size = node.size;
     }
     if (known.size < sizeof d->known)
         memcpy(d->known, known.size == 0 ? "" : known.bytes, known.size);
     d->key_id = k->id;
-    return copy_globs(j, &k->tenants, &d->tenants) ? ERR_OK : fault_plain(&j->fault, ERR_FULL);
+    return job_copy_globs(j, &k->tenants, &d->tenants) ? ERR_OK : fault_plain(&j->fault, ERR_FULL);
 }
 
 void bundle_handle(void *context, struct http_exchange *x)

@@ -17,16 +17,6 @@ struct ingest_detail {
     struct globs tenants; /* a copy of the key's */
 };
 
-static bool copy_globs(struct job *j, const struct globs *from, struct globs *to)
-{
-    *to = (struct globs){.count = from->count};
-    if (from->count == 0) return true;
-    to->list = arena_array(&j->arena, struct str, from->count);
-    if (to->list == NULL) return false;
-    for (size_t i = 0; i < from->count; i++) to->list[i] = job_copy(j, from->list[i]);
-    return !j->arena.overflow;
-}
-
 /* ---- on the writer ---- */
 
 static void count_result(struct job *j, const struct ingest_result *r, uint64_t begin_ns)
@@ -79,13 +69,6 @@ static void ingest_work(struct job *j, struct store *s)
 
 /* ---- on the reactor ---- */
 
-static enum err check_node(const struct platform *p, struct str node, struct fault *f)
-{
-    if (globs_match(&p->caller.key->nodes, node)) return ERR_OK;
-    return fault_set(f, ERR_WRONG_NODE, "", "this key may not speak for node %.*s",
-                     (int)(node.size > 64 ? 64 : node.size), node.bytes);
-}
-
 static struct str stream_header(struct job *j, const struct http_exchange *x, const char *name,
                                 enum err *err)
 {
@@ -110,7 +93,7 @@ static enum err read_stream(struct job *j, struct ingest_detail *d, const struct
     struct str first = stream_header(j, x, "Writ-First-Seq", &err);
     if (err == ERR_OK && !str_to_u64(first, &d->batch.first_seq))
         err = fault_set(&j->fault, ERR_BAD_HEADER, "", "Writ-First-Seq: must be a whole number");
-    return err == ERR_OK ? check_node(j->platform, d->batch.node, &j->fault) : err;
+    return err == ERR_OK ? platform_check_node(j->platform, d->batch.node, &j->fault) : err;
 }
 
 static bool is_ndjson(const struct http_exchange *x)
@@ -159,7 +142,7 @@ static enum err read_ingest(struct job *j, struct ingest_detail *d, const struct
     if (j->body == NULL) return fault_plain(&j->fault, ERR_OVERLOADED);
     if (x->body.size > 0) memcpy(j->body, x->body.bytes, x->body.size);
     j->body_size = x->body.size;
-    if (!copy_globs(j, &j->platform->caller.key->tenants, &d->tenants))
+    if (!job_copy_globs(j, &j->platform->caller.key->tenants, &d->tenants))
         return fault_plain(&j->fault, ERR_FULL);
     return names_a_stream(x) ? read_stream(j, d, x) : read_post(j, d, x);
 }
@@ -212,7 +195,7 @@ void positions_handle(void *context, struct http_exchange *x)
     if (err == ERR_OK && (node.size == 0 || node.size > LIMIT_ID_CHARACTERS))
         err = fault_set(&f, ERR_BAD_PARAMETER, "",
                         "node: must be the name of an engine, 1 to %d bytes", LIMIT_ID_CHARACTERS);
-    if (err == ERR_OK) err = check_node(p, node, &f);
+    if (err == ERR_OK) err = platform_check_node(p, node, &f);
     if (platform_failed(p, x, err, &f)) return;
     struct job *j = job_create(p, x, positions_work);
     *job_detail(j, struct str) = job_copy(j, node);

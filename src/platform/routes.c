@@ -210,6 +210,13 @@ void route_refuse(void *context, struct http_exchange *x, const struct fault *f)
     refuse(context, x, f);
 }
 
+enum err platform_check_node(const struct platform *p, struct str node, struct fault *f)
+{
+    if (globs_match(&p->caller.key->nodes, node)) return ERR_OK;
+    return fault_set(f, ERR_WRONG_NODE, "", "this key may not speak for node %.*s",
+                     (int)(node.size > 64 ? 64 : node.size), node.bytes);
+}
+
 bool platform_is_everywhere(const struct platform *p) { return str_equal(p->caller.key->tenant, STR("*")); }
 
 enum err settle_tenant(struct platform *p, const struct json *body, struct fault *f)

@@ -452,6 +452,16 @@ bool job_queue(struct job *j, enum job_queue q)
     return false;
 }
 
+bool job_copy_globs(struct job *j, const struct globs *from, struct globs *to)
+{
+    *to = (struct globs){.count = from->count};
+    if (from->count == 0) return true;
+    to->list = arena_array(&j->arena, struct str, from->count);
+    if (to->list == NULL) return false;
+    for (size_t i = 0; i < from->count; i++) to->list[i] = job_copy(j, from->list[i]);
+    return !j->arena.overflow;
+}
+
 void job_send(struct job *j, struct http_exchange *x, enum job_queue q)
 {
     struct fault f;

@@ -80,6 +80,7 @@ void job_destroy(struct job *j); /* its client, if it has one, is not answered *
 /* A zeroed object in the job's arena, also its detail. */
 #define job_detail(j, type) ((type *)((j)->detail = arena_new(&(j)->arena, type)))
 struct str job_copy(struct job *j, struct str s);
+bool job_copy_globs(struct job *j, const struct globs *from, struct globs *to); /* false: out of memory */
 
 /* Defers the exchange and queues the job; refuses (and destroys) it where the queue is full. */
 void job_send(struct job *j, struct http_exchange *x, enum job_queue q);
