@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/limits.h"
 #include "engine/place.h"
+#include "engine/terms.h"
 #include "engine/traced.h"
 #include "engine/trip.h"
 #include "shards/delta.h"
@@ -205,65 +206,11 @@ static void enqueued(struct errand *e)
     }
 }
 
-const char *const authorization_vote_kinds[VOTE_KINDS] = {
-    [VOTE_RULE] = "review", [VOTE_GATE] = "gate", [VOTE_LIMIT] = "limit"};
-
-/* [["review","payments","large-refunds"], …]: what an approval will cover. */
-static struct str votes_json(struct authorization *a)
-{
-    const struct policy_review *r = &a->d.outcome.review;
-    size_t most = 2;
-    for (size_t i = 0; i < r->vote_count; i++) most += 32 + r->votes[i].policy_name.size + r->votes[i].rule_id.size;
-    char *bytes = arena_bytes(a->errand.arena, most);
-    if (bytes == NULL) return (struct str){0};
-    struct buf b = buf_over(bytes, most);
-    buf_put_byte(&b, '[');
-    for (size_t i = 0; i < r->vote_count; i++) {
-        buf_put(&b, i > 0 ? STR(",[") : STR("["));
-        json_put_plain(&b, str_from(authorization_vote_kinds[r->votes[i].kind]));
-        buf_put_byte(&b, ',');
-        json_put_plain(&b, r->votes[i].policy_name);
-        buf_put_byte(&b, ',');
-        json_put_plain(&b, r->votes[i].rule_id);
-        buf_put_byte(&b, ']');
-    }
-    buf_put_byte(&b, ']');
-    check(!b.overflow);
-    return buf_view(&b);
-}
-
-/* [{"approvals":1,"by":["finance"]}, …]: whose approval it needs. */
-static struct str requirements_json(struct authorization *a)
-{
-    const struct policy_review *r = &a->d.outcome.review;
-    size_t most = 2;
-    for (size_t i = 0; i < r->requirement_count; i++) {
-        most += 48;
-        for (size_t k = 0; k < r->requirements[i].by_count; k++) most += r->requirements[i].by[k].size + 3;
-    }
-    char *bytes = arena_bytes(a->errand.arena, most);
-    if (bytes == NULL) return (struct str){0};
-    struct buf b = buf_over(bytes, most);
-    buf_put_byte(&b, '[');
-    for (size_t i = 0; i < r->requirement_count; i++) {
-        const struct policy_requirement *one = &r->requirements[i];
-        buf_put(&b, i > 0 ? STR(",{\"approvals\":") : STR("{\"approvals\":"));
-        buf_put_u64(&b, one->approvals);
-        for (size_t k = 0; k < one->by_count; k++) {
-            buf_put(&b, k == 0 ? STR(",\"by\":[") : STR(","));
-            json_put_plain(&b, one->by[k]);
-        }
-        buf_put(&b, one->by_count > 0 ? STR("]}") : STR("}"));
-    }
-    buf_put_byte(&b, ']');
-    check(!b.overflow);
-    return buf_view(&b);
-}
-
 static void enqueue(struct authorization *a)
 {
     const struct policy_request *p = &a->ask.policy;
     const struct decision *d = &a->d;
+    const struct policy_review *asks = &d->outcome.review;
     struct call *c = &a->errand.call;
     bool is_user = p->kind == SUBJECT_USER;
     c->tenant = p->tenant;
@@ -276,15 +223,16 @@ static void enqueue(struct authorization *a)
         .id = d->review, .ordinal = worker_ordinal(a->errand.worker), .tenant = p->tenant, .is_user = is_user,
         .subject = is_user ? p->user : p->actor, .principal = c->asker.principal, .owner = c->asker.owner,
         .acting_for = p->acting_for, .action = p->action, .trace_id = a->ask.trace_id, .enqueued_ms = a->tools.now_ms,
-        .expires_ms = d->event.expires_at, .good_for_ms = d->outcome.review.good_for_ms, .item = d->beside,
-        .requirements = requirements_json(a), .votes_approved = votes_json(a), .state = REVIEW_PENDING};
+        .expires_ms = d->event.expires_at, .good_for_ms = asks->good_for_ms, .item = d->beside,
+        .requirements = terms_requirements(asks, a->errand.arena), .votes_approved = terms_votes(asks, a->errand.arena),
+        .state = REVIEW_PENDING};
     memcpy(c->enqueue.facts.binding.bytes, d->binding.bytes, sizeof c->enqueue.facts.binding.bytes);
     if (a->errand.arena->overflow) {
         fail(a, ERR_INTERNAL);
         return;
     }
     size_t terms = c->enqueue.facts.requirements.size + c->enqueue.facts.votes_approved.size;
-    if (terms > TERMS_BYTES_MAX || d->outcome.review.requirement_count > REVIEW_REQUIREMENTS_MAX) {
+    if (terms > TERMS_BYTES_MAX || asks->requirement_count > REVIEW_REQUIREMENTS_MAX) {
         deny_unrecordable(a);
         settle(a);
         return;

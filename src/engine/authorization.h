@@ -38,9 +38,6 @@ struct authorization {
     struct retry retry;
 };
 
-/* What votes_approved of a review calls each kind of vote. It is journaled: names are for ever. */
-extern const char *const authorization_vote_kinds[VOTE_KINDS];
-
 /* The errand of a request whose route asks for a decision; NULL: refused already. */
 struct authorization *authorization_begin(struct worker *w, struct http_exchange *x);
 /* The same at the head of a larger struct. */

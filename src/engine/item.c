@@ -3,6 +3,7 @@
 #include "base/arena.h"
 #include "base/limits.h"
 #include "base/time.h"
+#include "engine/terms.h"
 #include "event/event.h"
 #include "json/json.h"
 
@@ -70,15 +71,12 @@ static void put_approvals(struct members *m, const struct review_facts *r)
 /* How many people it takes at least: the largest of its requirements. */
 static uint64_t approvals_required(const struct review_facts *r, struct arena *arena)
 {
-    static const struct json_options options = {0};
-    struct json *list;
-    struct fault f;
+    const struct policy_requirement *list;
+    size_t count;
     uint64_t most = 1;
-    if (str_is_absent(r->requirements) || json_read(r->requirements, &options, arena, &list, &f) != ERR_OK) return most;
-    for (const struct json *one = list->child; one != NULL; one = one->next) {
-        uint64_t n = json_u64(one, STR("approvals"), 1);
-        if (n > most) most = n;
-    }
+    if (terms_read_requirements(r->requirements, arena, &list, &count) != ERR_OK) return most;
+    for (size_t i = 0; i < count; i++)
+        if (list[i].approvals > most) most = list[i].approvals;
     return most;
 }
 

@@ -9,6 +9,7 @@
 #include "engine/member.h"
 #include "engine/page.h"
 #include "engine/queue.h"
+#include "engine/terms.h"
 #include "engine/trip.h"
 
 enum {
@@ -208,23 +209,14 @@ void queue_wait_handle(void *context, struct http_exchange *x)
 /* Toward which of the review's requirements this person counts: bit i for requirement i. */
 static uint32_t meets(struct look *l, struct str requirements)
 {
-    static const struct json_options options = {0};
     struct arena *arena = l->trip.errand.arena;
     const struct policy_set *policies = bundle_policies(l->trip.errand.bundle, l->trip.caller.tenant);
-    struct json *list;
-    struct fault f;
+    const struct policy_requirement *list;
+    size_t count;
     uint32_t bits = 0;
-    if (json_read(requirements, &options, arena, &list, &f) != ERR_OK) return 0;
-    unsigned i = 0;
-    for (const struct json *one = list->child; one != NULL && i < REVIEW_REQUIREMENTS_MAX; one = one->next, i++) {
-        const struct json *by = json_get(one, STR("by"));
-        size_t count = by == NULL ? 0 : by->count;
-        struct str *roles = arena_array(arena, struct str, count + 1);
-        if (roles == NULL) return 0;
-        size_t n = 0;
-        for (const struct json *role = by == NULL ? NULL : by->child; role != NULL; role = role->next) roles[n++] = role->string;
-        if (n == 0 || policy_has_role(policies, l->by, roles, n, arena)) bits |= UINT32_C(1) << i;
-    }
+    if (terms_read_requirements(requirements, arena, &list, &count) != ERR_OK) return 0;
+    for (size_t i = 0; i < count && i < REVIEW_REQUIREMENTS_MAX; i++)
+        if (list[i].by_count == 0 || policy_has_role(policies, l->by, list[i].by, list[i].by_count, arena)) bits |= UINT32_C(1) << i;
     return bits;
 }
 

@@ -10,6 +10,7 @@
 #include "engine/authorization.h"
 #include "engine/place.h"
 #include "engine/queue.h"
+#include "engine/terms.h"
 #include "engine/traced.h"
 #include "engine/trip.h"
 
@@ -44,31 +45,6 @@ static void refuse(struct redemption *r, enum err err, const char *text)
     authorization_refuse(&r->a, &f);
 }
 
-/* [["review","payments","large-refunds"], …], as authorization.c wrote it. */
-static enum err read_votes(struct redemption *r, struct str text)
-{
-    static const struct json_options options = {0};
-    struct policy_request *p = &r->a.ask.policy;
-    struct arena *arena = r->a.errand.arena;
-    struct json *list;
-    if (str_is_absent(text)) return ERR_OK;
-    enum err err = json_read(text, &options, arena, &list, &r->a.fault);
-    if (err != ERR_OK) return err;
-    struct policy_vote *votes = arena_array(arena, struct policy_vote, list->count + 1);
-    if (votes == NULL) return ERR_BODY_TOO_LARGE;
-    size_t count = 0;
-    for (const struct json *v = list->child; v != NULL; v = v->next) {
-        if (v->count != 3) return ERR_CORRUPT;
-        const struct json *kind = v->child, *policy = kind->next, *rule = policy->next;
-        for (unsigned k = 0; k < VOTE_KINDS; k++)
-            if (str_equal(kind->string, str_from(authorization_vote_kinds[k])))
-                votes[count++] = (struct policy_vote){.kind = (enum policy_vote_kind)k, .policy_name = policy->string, .rule_id = rule->string};
-    }
-    p->approved = votes;
-    p->approved_count = count;
-    return ERR_OK;
-}
-
 static bool same_retry(const struct redemption *r)
 {
     const struct retry *now = &r->a.retry;
@@ -99,28 +75,13 @@ static enum err read_retry(struct redemption *r, struct fault *f)
     return place_retry(a->tools.hasher, r->retry_header, a->caller.tenant, credential, route, body, &a->retry, f);
 }
 
-/* [{"approvals":1,"by":["finance"]}, …]: what whoever approved has met, all of it. */
-static enum err read_met(struct redemption *r, struct str text)
+/* What whoever approved has met, and which votes that turns. */
+static enum err read_terms(struct authorization *a, struct fault *f)
 {
-    static const struct json_options options = {0};
-    struct policy_request *p = &r->a.ask.policy;
-    struct arena *arena = r->a.errand.arena;
-    struct json *list = NULL;
-    enum err err = str_is_absent(text) ? ERR_OK : json_read(text, &options, arena, &list, &r->a.fault);
-    if (err != ERR_OK) return err;
-    struct policy_requirement *met = arena_array(arena, struct policy_requirement, (list == NULL ? 0 : list->count) + 1);
-    if (met == NULL) return ERR_BODY_TOO_LARGE;
-    for (const struct json *v = list == NULL ? NULL : list->child; v != NULL; v = v->next) {
-        const struct json *by = json_get(v, STR("by"));
-        struct str *roles = arena_array(arena, struct str, (by == NULL ? 0 : by->count) + 1);
-        if (roles == NULL) return ERR_BODY_TOO_LARGE;
-        size_t count = 0;
-        for (const struct json *role = by == NULL ? NULL : by->child; role != NULL; role = role->next) roles[count++] = role->string;
-        met[p->met_count++] = (struct policy_requirement){.approvals = (unsigned)json_u64(v, STR("approvals"), 1), .by = roles, .by_count = count};
-    }
-    if (p->met_count == 0) met[p->met_count++] = (struct policy_requirement){.approvals = 1};
-    p->met = met;
-    return ERR_OK;
+    struct policy_request *p = &a->ask.policy;
+    enum err err = terms_read_votes(a->review.votes_approved, a->errand.arena, &p->approved, &p->approved_count);
+    if (err == ERR_OK) err = terms_read_requirements(a->review.requirements, a->errand.arena, &p->met, &p->met_count);
+    return err == ERR_OK ? ERR_OK : fault_plain(f, ERR_INTERNAL);
 }
 
 /* The review is here as its asker may see it. */
@@ -138,8 +99,7 @@ static void looked_at(struct errand *e)
     a->review = e->call.review.facts;
     enum err err = authorization_read(a, r->form, r->body, r->traceparent, a->review.trace_id, &f);
     if (err == ERR_OK) err = read_retry(r, &f);
-    if (err == ERR_OK && read_votes(r, a->review.votes_approved) != ERR_OK) err = fault_plain(&f, ERR_INTERNAL);
-    if (err == ERR_OK && read_met(r, a->review.requirements) != ERR_OK) err = fault_plain(&f, ERR_INTERNAL);
+    if (err == ERR_OK) err = read_terms(a, &f);
     if (err != ERR_OK) {
         authorization_refuse(a, &f);
         return;
