@@ -77,54 +77,59 @@ CREATE TABLE spans (span bigint PRIMARY KEY); -- which there are
 CREATE UNIQUE INDEX ids_event_id ON ids (event_id);
 CREATE UNIQUE INDEX ids_source ON ids (node, journal, seq) WHERE node IS NOT NULL;
 
--- The audit events, one column per member.
+-- The audit events, one column per member. PostgreSQL's texts cannot have a U+0000, which JSON can and agents
+-- may send in their args: in the columns U+FFFD stands for it; `event` has it as it was recorded.
 CREATE VIEW events AS SELECT
     id,
     to_timestamp(created_at / 1000::float8) AS created_at,
     node, journal, epoch, seq,
-    event::json ->> 'acting_for' AS acting_for,
+    members ->> 'acting_for' AS acting_for,
     action,
     actor,
-    event::json -> 'args' AS args,
-    event::json ->> 'binding_hash' AS binding_hash,
-    (event::json ->> 'confidence')::double precision AS confidence,
-    (event::json ->> 'confidence_used')::double precision AS confidence_used,
-    event::json -> 'context' AS context,
-    (event::json ->> 'count')::bigint AS count,
+    members -> 'args' AS args,
+    members ->> 'binding_hash' AS binding_hash,
+    (members ->> 'confidence')::double precision AS confidence,
+    (members ->> 'confidence_used')::double precision AS confidence_used,
+    members -> 'context' AS context,
+    (members ->> 'count')::double precision::bigint AS count,
     decision,
-    event::json ->> 'engine_version' AS engine_version,
+    members ->> 'engine_version' AS engine_version,
     event_id,
-    (event::json ->> 'expires_at')::timestamptz AS expires_at,
-    event::json ->> 'input_hash' AS input_hash,
-    event::json ->> 'key_id' AS key_id,
+    (members ->> 'expires_at')::timestamptz AS expires_at,
+    members ->> 'input_hash' AS input_hash,
+    members ->> 'key_id' AS key_id,
     kind,
-    (event::json ->> 'latency_ms')::double precision AS latency_ms,
-    event::json ->> 'mode' AS mode,
-    event::json ->> 'output_hash' AS output_hash,
-    event::json ->> 'policy_digest' AS policy_digest,
-    event::json ->> 'policy_name' AS policy_name,
-    (event::json ->> 'policy_version')::bigint AS policy_version,
-    event::json -> 'previous' AS previous,
-    event::json ->> 'reason' AS reason,
-    event::json ->> 'redemption_id' AS redemption_id,
-    event::json ->> 'request_id' AS request_id,
-    event::json ->> 'resolution_note' AS resolution_note,
-    event::json ->> 'resolved_by' AS resolved_by,
-    event::json -> 'resource' AS resource,
-    event::json -> 'resource_properties' AS resource_properties,
-    event::json ->> 'review_id' AS review_id,
+    (members ->> 'latency_ms')::double precision AS latency_ms,
+    members ->> 'mode' AS mode,
+    members ->> 'output_hash' AS output_hash,
+    members ->> 'policy_digest' AS policy_digest,
+    members ->> 'policy_name' AS policy_name,
+    (members ->> 'policy_version')::double precision::bigint AS policy_version,
+    members -> 'previous' AS previous,
+    members ->> 'reason' AS reason,
+    members ->> 'redemption_id' AS redemption_id,
+    members ->> 'request_id' AS request_id,
+    members ->> 'resolution_note' AS resolution_note,
+    members ->> 'resolved_by' AS resolved_by,
+    members -> 'resource' AS resource,
+    members -> 'resource_properties' AS resource_properties,
+    members ->> 'review_id' AS review_id,
     rule,
-    event::json -> 'safe_args' AS safe_args,
-    event::json ->> 'safe_tool' AS safe_tool,
-    event::json -> 'scope' AS scope,
+    members -> 'safe_args' AS safe_args,
+    members ->> 'safe_tool' AS safe_tool,
+    members -> 'scope' AS scope,
     tenant_id,
     to_timestamp(timestamp / 1000::float8) AS timestamp,
-    event::json ->> 'token_id' AS token_id,
+    members ->> 'token_id' AS token_id,
     trace_id,
     user_id,
-    event::json -> 'would_have' AS would_have,
+    members -> 'would_have' AS would_have,
     event
-FROM records;
+FROM (
+    SELECT *, CASE WHEN strpos(event, E'\\u0000') = 0 THEN event::json
+                   ELSE replace(replace(event, E'\\\\', E'\\u005c'), E'\\u0000', E'\\ufffd')::json END AS members
+    FROM records
+) AS r;
 
 -- Where to look (pipeline/ingest/audit_index.h). 1,024 ids are a block, 64 blocks a segment:
 -- segment = id >> 16, block = (id >> 10) & 63.

@@ -1,5 +1,5 @@
 -- The platform's store: SQLite 3.38 or later, WAL, one file (platform.db), readable while the
--- platform runs. PRAGMA user_version = 5. The program makes and migrates it by itself
+-- platform runs. PRAGMA user_version = 6. The program makes and migrates it by itself
 -- (pipeline/ingest/schema_sqlite.c); a test holds this text against what it makes.
 --
 -- For analysts: read the view `events`, one column per member of the audit event
@@ -45,7 +45,8 @@ CREATE TABLE records (
 CREATE UNIQUE INDEX records_event_id ON records (event_id);
 CREATE UNIQUE INDEX records_source ON records (node, journal, seq) WHERE node IS NOT NULL;
 
--- The audit events, one column per member.
+-- The audit events, one column per member. A text of SQLite's JSON functions ends at a U+0000, which agents may
+-- send: where `context` is a text, U+FFFD stands for it; `args` and `event` have it as it was recorded.
 CREATE VIEW events AS SELECT
     id,
     strftime('%Y-%m-%dT%H:%M:%fZ', created_at / 1000.0, 'unixepoch') AS created_at,
@@ -56,7 +57,8 @@ CREATE VIEW events AS SELECT
     json_extract(event, '$.binding_hash') AS binding_hash,
     json_extract(event, '$.confidence') AS confidence,
     json_extract(event, '$.confidence_used') AS confidence_used,
-    json_extract(event, '$.context') AS context,
+    json_extract(CASE WHEN instr(event, '\u0000') = 0 THEN event
+                      ELSE replace(replace(event, '\\', '\u005c'), '\u0000', '\ufffd') END, '$.context') AS context,
     json_extract(event, '$.count') AS count,
     decision,
     json_extract(event, '$.engine_version') AS engine_version,
@@ -198,7 +200,7 @@ CREATE TABLE followers (
 
 -- Policy documents as they stand; the text is in policy_versions.
 CREATE TABLE policies (
-    number INTEGER PRIMARY KEY,
+    number INTEGER PRIMARY KEY,    -- place in the list; the revision that made it
     id TEXT NOT NULL UNIQUE,
     tenant_id TEXT NOT NULL,
     name TEXT NOT NULL,

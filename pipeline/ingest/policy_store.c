@@ -354,21 +354,27 @@ static enum err version_add(struct changing *c, uint64_t *ret_version)
     return err == ERR_OK ? ERR_OK : store_fault(c->store, err, c->fault);
 }
 
+/* A policy's number is its place in the list, and is never given again: SQLite, left to itself, would give
+ * a new policy the number of the last one that was deleted, and who pages would not see it. Its numbers
+ * are revisions, which only rise; so do those that PostgreSQL gives. */
+#define ROW_WRITE(number)                                                                          \
+    "INSERT INTO policies (number, id, tenant_id, name, description, is_active, version, revision," \
+    " created_at, updated_at, updated_by, directory)"                                              \
+    " VALUES (" number ", ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?9, ?10)"                            \
+    " ON CONFLICT (tenant_id, name) DO UPDATE SET description = excluded.description,"             \
+    " is_active = excluded.is_active, version = excluded.version, revision = excluded.revision,"   \
+    " updated_at = excluded.updated_at, updated_by = excluded.updated_by,"                         \
+    " directory = excluded.directory"
+
 static enum err row_write(struct changing *c, struct str description, bool is_active,
                           const struct policy_result *to)
 {
+    static const char sqlite[] = ROW_WRITE("?7"), postgres[] = ROW_WRITE("DEFAULT");
     const struct policy_change *p = c->change;
     char id[ID_TEXT];
     id_write("pol_", id_make(c->by->now_ms, &c->store->chance), id);
     struct statement *s = database_statement(
-        c->store->database,
-        "INSERT INTO policies (id, tenant_id, name, description, is_active, version, revision,"
-        " created_at, updated_at, updated_by, directory)"
-        " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?9, ?10)"
-        " ON CONFLICT (tenant_id, name) DO UPDATE SET description = excluded.description,"
-        " is_active = excluded.is_active, version = excluded.version, revision = excluded.revision,"
-        " updated_at = excluded.updated_at, updated_by = excluded.updated_by,"
-        " directory = excluded.directory");
+        c->store->database, database_is_postgres(c->store->database) ? postgres : sqlite);
     bind_text(s, 1, str_of(id, sizeof id));
     bind_text(s, 2, p->tenant);
     bind_text(s, 3, p->name);
@@ -441,6 +447,13 @@ static enum err check_bundle(struct changing *c)
                      LIMIT_POLICY_BYTES);
 }
 
+/* To switch a policy off changes what is allowed as much as to delete it: its event says so. */
+static struct str activity(const struct changing *c, bool is_active)
+{
+    if (is_active) return c->now.exists && !c->now.is_active ? STR("in force again") : (struct str){0};
+    return c->now.exists && c->now.is_active ? STR("not in force any more") : STR("not in force");
+}
+
 static enum err record(struct changing *c, uint64_t version, struct str digest)
 {
     const struct own_event e = {.kind = c->kind,
@@ -479,6 +492,7 @@ static enum err change_apply(struct changing *c, struct policy_result *ret)
     if (err == ERR_OK) err = store_raise_revision(c->store, &ret->revision, c->fault);
     if (err == ERR_OK) err = row_write(c, description, is_active, ret);
     if (err == ERR_OK && is_active && (!same_content || !c->now.is_active)) err = check_bundle(c);
+    if (str_is_absent(c->reason)) c->reason = activity(c, is_active);
     if (err == ERR_OK) err = record(c, ret->version, p->digest);
     if (err == ERR_OK) ret->effect = c->now.exists ? POLICY_UPDATED : POLICY_CREATED;
     return err;

@@ -9,7 +9,7 @@
 
 #include <stddef.h>
 
-enum { SCHEMA_NEWEST = 5 };
+enum { SCHEMA_NEWEST = 6 };
 
 struct schema_step {
     const char *sql;

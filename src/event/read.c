@@ -209,6 +209,15 @@ static enum err time_member_read(const struct reading *r)
 
 /* ---- numbers ---- */
 
+/* 1e-400: it reads as 0 here, but to PostgreSQL, in the view `events`, it is an error. */
+static bool is_too_small(const struct json *v)
+{
+    struct str digits = v->raw;
+    for (size_t i = 0; i < digits.size && (digits.bytes[i] | 0x20) != 'e'; i++)
+        if (digits.bytes[i] >= '1' && digits.bytes[i] <= '9') return v->number == 0;
+    return false;
+}
+
 static enum err number_member_read(const struct reading *r)
 {
     if (!json_is_number(r->value)) return member_fault(r, ERR_WRONG_TYPE, "must be a number");
@@ -217,6 +226,7 @@ static enum err number_member_read(const struct reading *r)
         return member_fault(r, ERR_OUT_OF_RANGE, "must be a number that is not negative");
     if (shapes[r->index] == SHAPE_UNIT && number > 1)
         return member_fault(r, ERR_OUT_OF_RANGE, "is out of range [0, 1]");
+    if (is_too_small(r->value)) return member_fault(r, ERR_OUT_OF_RANGE, "is too small for a double");
     *(double *)place_of(r) = number;
     *(bool *)((char *)r->event + members[r->index].has_place) = true;
     return ERR_OK;

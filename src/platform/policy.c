@@ -137,6 +137,29 @@ static enum err check_name(struct str name, struct fault *f)
                      POLICY_NAME_MAX);
 }
 
+static struct str joined(struct job *j, struct str a, struct str b)
+{
+    char *bytes = arena_bytes(&j->arena, a.size + 1 + b.size);
+    if (bytes == NULL) return a; /* the arena is full, which the job is asked for itself */
+    struct buf both = buf_over(bytes, a.size + 1 + b.size);
+    buf_put(&both, a);
+    buf_put_byte(&both, ',');
+    buf_put(&both, b);
+    return buf_view(&both);
+}
+
+/* All tags of a header: a list may come in several lines (RFC 9110, 5.3). */
+static struct str tags_of(struct job *j, const struct http_exchange *x, struct str name)
+{
+    struct str all = {0};
+    for (size_t i = 0; i < x->header_count; i++) {
+        if (!str_equal_ignoring_case(x->headers[i].name, name)) continue;
+        struct str tags = job_copy(j, x->headers[i].value);
+        all = str_is_absent(all) ? tags : joined(j, all, tags);
+    }
+    return all;
+}
+
 /* A job for the policy that the path names, in the caller's tenant (settled with `body`). */
 static enum err policy_job(struct job *j, const struct http_exchange *x, const struct json *body)
 {
@@ -148,8 +171,8 @@ static enum err policy_job(struct job *j, const struct http_exchange *x, const s
     d->change.tenant = j->tenant;
     d->change.name = job_copy(j, x->params[0]);
     d->change.condition = (struct policy_condition){
-        .if_match = job_copy(j, http_header_get(x, STR("if-match"))),
-        .if_none_match = job_copy(j, http_header_get(x, STR("if-none-match")))};
+        .if_match = tags_of(j, x, STR("if-match")),
+        .if_none_match = tags_of(j, x, STR("if-none-match"))};
     return ERR_OK;
 }
 
@@ -292,7 +315,9 @@ void policy_rollback_handle(void *context, struct http_exchange *x)
     struct platform *p = context;
     struct job *j = job_create(p, x, rollback_check);
     struct json *body;
+    static const char *const members[] = {"tenant_id"};
     enum err err = api_body(x, &body, &j->fault);
+    if (err == ERR_OK) err = check_case(body, members, 1, &j->fault);
     if (err == ERR_OK) err = policy_change_job(j, x, body, false);
     if (err == ERR_OK) err = read_version(j, body);
     j->done = rollback_checked;

@@ -227,6 +227,12 @@ def test_each_program_forwards_the_others_paths(tenant, stack):
         refused(wire.get("/api/v1/keys"), 403, "missing_role")
 
 
+def test_how_long_the_key_set_may_be_kept_is_told_by_either_program(stack):
+    with Wire(stack.engine.address) as engine, Wire(stack.platform.address) as platform:
+        told = [wire.get("/.well-known/jwks.json").header("cache-control") for wire in (engine, platform)]
+    assert told[0] is not None and told[1] == told[0]
+
+
 def test_what_is_forwarded_is_answered_as_if_it_were_not(tenant, stack):
     tenant.policy('rules:\n  - {id: r, agents: ["*"], actions: ["get_*"], decision: allow}\n')
     programs = (stack.engine.address, stack.platform.address)

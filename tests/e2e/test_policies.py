@@ -115,6 +115,36 @@ def test_if_none_match_compares_weakly_and_if_match_strongly(tenant):
         assert wire.get("/api/v1/policies/base", headers={"If-None-Match": f'"another", W/{etag}'}).status == 304
 
 
+def test_tags_in_several_lines_are_one_list(tenant):
+    """RFC 9110, 5.3."""
+    etag = tenant.put("base", ALLOW).header("etag")
+    lines = '"another"\r\n%s: ' + etag
+    refused(tenant.put("base", DENY, headers={"If-None-Match": lines % "If-None-Match"}), 412, "precondition_failed")
+    with at(tenant) as wire:
+        assert wire.get("/api/v1/policies/base", headers={"If-None-Match": lines % "If-None-Match"}).status == 304
+    assert tenant.put("base", DENY, headers={"If-Match": lines % "If-Match"}).status == 200
+
+
+def test_who_pages_sees_what_is_made_after_the_newest_was_deleted(tenant):
+    for name in ("one", "two", "three", "four"):
+        assert tenant.put(name, ALLOW).status == 201
+    with at(tenant) as wire:
+        page = wire.get("/api/v1/policies?limit=3").json
+        assert [policy["name"] for policy in page["policies"]] == ["one", "two", "three"]
+        for name in ("four", "three"):
+            assert wire.delete(f"/api/v1/policies/{name}").status == 200
+        for name in ("five", "six"):
+            assert tenant.put(name, ALLOW).status == 201
+        rest = wire.get(f"/api/v1/policies?cursor={page['next_cursor']}").json
+    assert [policy["name"] for policy in rest["policies"]] == ["five", "six"]
+
+
+def test_a_rollback_does_not_pass_over_a_misspelled_tenant(tenant):
+    tenant.put("base", ALLOW)
+    with at(tenant) as wire:
+        refused(wire.post("/api/v1/policies/base/rollback", {"version": 1, "tenantId": "another"}), 400, "wrong_case")
+
+
 def test_a_dry_run_gives_no_tag_that_another_change_may_get(tenant):
     etag = tenant.put("base", ALLOW).header("etag")
     tried = tenant.put("base", DENY, query="?dry_run=true")
@@ -221,6 +251,15 @@ def test_changes_are_audited(tenant):
     event = tenant.events(kind="policy.rolled_back")[0]
     assert event["policy_name"] == "base" and event["policy_version"] == 3 and event["key_id"].startswith("key_")
     assert "source" not in event, "the platform's own events are rows, not records of a journal"
+
+
+def test_the_trail_tells_when_a_policy_was_switched_off_and_on(tenant):
+    for more in ({}, {"is_active": False}, {"description": "still off"}, {"is_active": True}, {"description": "on"}):
+        assert tenant.put("base", DENY, **more).status in (200, 201)
+    tenant.put("draft", ALLOW, is_active=False)
+    told = [(event["policy_name"], event["reason"]) for event in tenant.events(kind="policy.put", order="asc")]
+    assert told == [("base", ""), ("base", "not in force any more"), ("base", "not in force"), ("base", "in force again"),
+                    ("base", ""), ("draft", "not in force")]
 
 
 def test_no_policy_is_of_every_tenant(stack):

@@ -323,6 +323,15 @@ static void times_have_one_spelling(void **state)
                  "expires_at: must be an RFC 3339 time after 1970");
 }
 
+static void a_number_that_only_looks_like_zero_is_refused(void **state)
+{
+    (void)state;
+    struct event e;
+    refused_with("{" BASE ",\"confidence\":1e-400}", ERR_OUT_OF_RANGE, "/confidence", "confidence: is too small for a double");
+    refused_with("{" BASE ",\"latency_ms\":0.01E-322}", ERR_OUT_OF_RANGE, "/latency_ms", "latency_ms: is too small for a double");
+    assert_int_equal(event_read(STR("{" BASE ",\"confidence\":0e-400,\"confidence_used\":0.0,\"latency_ms\":5e-324}"), &arena, &e, &fault), ERR_OK);
+}
+
 static void a_nul_is_taken_only_in_what_callers_handed_on(void **state)
 {
     (void)state;
@@ -445,6 +454,7 @@ int main(void)
         TEST(members_are_held_to_their_types),
         TEST(members_are_held_to_their_values),
         TEST(times_have_one_spelling),
+        TEST(a_number_that_only_looks_like_zero_is_refused),
         TEST(a_nul_is_taken_only_in_what_callers_handed_on),
         TEST(embedded_json_is_made_canonical),
         TEST(members_may_come_in_any_order),

@@ -166,6 +166,26 @@ static void the_view_shows_what_was_stored(void **state)
     assert_int_equal(rig_number(r, rig_is_postgres ? postgres : sqlite), 1);
 }
 
+/* One such row, and a question that reads all columns would be an error. */
+static void the_view_can_be_read_whatever_an_event_has(void **state)
+{
+    struct rig *r = *state;
+    assert_int_equal(post(r,
+                          "{\"args\":{\"a\":\"x\\u0000\\u0000\",\"b\":\"\\\\u0000\",\"c\\u0000\":1},\"context\":\"\\u0000y\","
+                          "\"count\":1.0,\"event_id\":\"evt_1\",\"kind\":\"decision\",\"policy_version\":3e0,"
+                          "\"tenant_id\":\"t\",\"timestamp\":\"2026-11-20T09:30:00.123Z\"}",
+                          false),
+                     ERR_OK);
+    static const char sqlite[] =
+        "SELECT count(*) FROM events WHERE json_extract(args, '$.b') = '\\u0000' AND context = char(65533) || 'y'"
+        " AND count = 1 AND policy_version = 3 AND instr(event, '\\u0000') > 0";
+    static const char postgres[] =
+        "SELECT count(*) FROM (SELECT *, events::text AS whole FROM events) AS r WHERE whole <> '' AND args ->> 'a' = E'x\\ufffd\\ufffd'"
+        " AND args ->> 'b' = E'\\\\u0000' AND context #>> '{}' = E'\\ufffdy' AND count = 1 AND policy_version = 3"
+        " AND strpos(event, E'\\\\u0000') > 0";
+    assert_int_equal(rig_number(r, rig_is_postgres ? postgres : sqlite), 1);
+}
+
 static void a_store_keeps_its_identity(void **state)
 {
     struct rig *r = *state;
@@ -203,7 +223,7 @@ static void a_store_of_a_newer_program_is_refused(void **state)
     rig_sql(r, rig_is_postgres ? "INSERT INTO schema_version VALUES (99, 1)" : "PRAGMA user_version = 99");
     assert_int_equal(store_open(r->path, true, &r->store, &r->fault), ERR_BAD_VALUE);
     assert_non_null(strstr(r->fault.text, "newer"));
-    rig_sql(r, rig_is_postgres ? "DELETE FROM schema_version WHERE version = 99" : "PRAGMA user_version = 5");
+    rig_sql(r, rig_is_postgres ? "DELETE FROM schema_version WHERE version = 99" : "PRAGMA user_version = 6");
     rig_open(r);
 }
 
@@ -216,7 +236,7 @@ static void a_store_of_an_older_program_is_brought_up_to_date_and_keeps_its_rows
     rig_sql(r, "DROP TABLE consumers; DROP TABLE offsets; DROP TABLE replays; DROP TABLE horizon;"
                "DROP TABLE dropped; DROP TABLE followers; ALTER TABLE policies DROP COLUMN directory; PRAGMA user_version = 1");
     rig_open(r);
-    assert_int_equal(rig_number(r, "PRAGMA user_version"), 5);
+    assert_int_equal(rig_number(r, "PRAGMA user_version"), 6);
     assert_int_equal(rig_number(r, "SELECT count(*) FROM records"), 4);
     assert_int_equal(rig_number(r, "SELECT count(*) FROM replays"), 0);
 }
@@ -290,6 +310,7 @@ int main(void)
         TEST(the_documented_schema_is_the_programs_own),
         TEST(the_view_has_every_member_of_the_event),
         TEST(the_view_shows_what_was_stored),
+        TEST(the_view_can_be_read_whatever_an_event_has),
         TEST(a_store_keeps_its_identity),
         TEST(a_store_of_a_newer_program_is_refused),
         TEST(readers_go_on_while_somebody_writes),
