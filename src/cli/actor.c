@@ -15,6 +15,7 @@ static int post(struct cli *c, const struct arguments *a, const char *what, stru
     buf_put_byte(&body, '{');
     put_text_member(&body, "reason", reason);
     buf_put_byte(&body, '}');
+    if (body.overflow) return cli_complain(c, USAGE, "that is too long");
     struct request r = {.side = SIDE_ENGINE, .method = "POST", .target = target_text(&target), .body = buf_view(&body)};
     int code = call(c, &r, &reply);
     if (code != DONE) return code;
@@ -49,7 +50,8 @@ static int actor_list(struct cli *c, const struct arguments *a)
     target_tenant(&target, c);
     target_page(&target, a, "500");
     struct request r = {.side = SIDE_ENGINE, .method = "GET", .target = target_text(&target)};
-    int code = call(c, &r, &reply);
+    int code = check_page(c, a);
+    if (code == DONE) code = call(c, &r, &reply);
     if (code == DONE) print_list(c, &reply, "actors", heads, add_actor);
     return code;
 }

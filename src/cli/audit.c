@@ -14,6 +14,8 @@ struct str audit_what_shown(struct cli *c, const struct json *e)
                         type.size > 0 && id.size > 0 ? ":" : "", STR_FORMAT(id));
 }
 
+bool audit_is_dry_run(const struct json *e) { return str_equal(json_text(e, STR("mode")), STR("dry_run")); }
+
 static struct str who_shown(struct cli *c, const struct json *e)
 {
     struct str actor = member_shown(c, e, "actor"), user = member_shown(c, e, "user_id");
@@ -26,7 +28,8 @@ static void add_event(struct cli *c, struct table *t, const struct json *e)
     table_add(t, member_shown(c, e, "kind"));
     table_add(t, who_shown(c, e));
     table_add(t, audit_what_shown(c, e));
-    table_add(t, member_shown(c, e, "decision"));
+    struct str decision = member_shown(c, e, "decision");
+    table_add(t, audit_is_dry_run(e) ? arena_printf(&c->arena, "%.*s (dry run)", STR_FORMAT(decision)) : decision);
     table_add(t, member_shown(c, e, "rule"));
     table_add(t, member_shown(c, e, "trace_id"));
 }
@@ -84,6 +87,11 @@ static const struct json *first_event(const struct reply *reply)
     return json_is_array(events) ? events->child : NULL;
 }
 
+static void tell_older(struct cli *c, uint64_t cursor)
+{
+    if (cursor != 0) fprintf(c->err, "Older ones: --cursor %llu\n", (unsigned long long)cursor);
+}
+
 /* One page: the answer as it came. More: one event a line, each page in memory that the next one uses again. */
 static int query_json(struct cli *c, const struct target *target, uint64_t limit, uint64_t cursor)
 {
@@ -99,6 +107,7 @@ static int query_json(struct cli *c, const struct target *target, uint64_t limit
         if (code != DONE || limit <= PAGE_MAX) break;
         for (const struct json *e = first_event(&reply); e != NULL; e = e->next, told++) print_json(c, e->raw);
     } while (told < limit && cursor != 0);
+    if (code == DONE && limit > PAGE_MAX) tell_older(c, cursor);
     c->clients[SIDE_PLATFORM] = page.clients[SIDE_PLATFORM];
     arena_fini(&page.arena);
     return code;
@@ -127,7 +136,7 @@ static int audit_query(struct cli *c, const struct arguments *a)
         if (c->arena.overflow) return cli_complain(c, REFUSED, "so many rows do not fit into memory: take a smaller --limit, or --json");
     } while (told < limit && cursor != 0);
     table_print(&t, c->out, c->width);
-    if (cursor != 0) fprintf(c->err, "Older ones: --cursor %llu\n", (unsigned long long)cursor);
+    tell_older(c, cursor);
     return DONE;
 }
 

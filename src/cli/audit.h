@@ -21,6 +21,9 @@ extern const char *const audit_filters[];
 /* The target of such a query, spans made times. Complains itself: DONE or USAGE. */
 int audit_target(struct cli *c, const struct arguments *a, struct target *ret);
 
+/* Whether it records what would have been decided, and permitted nothing. */
+bool audit_is_dry_run(const struct json *event);
+
 /* What an event is about: "issue_refund on invoice:in_1". */
 struct str audit_what_shown(struct cli *c, const struct json *event);
 

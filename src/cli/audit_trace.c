@@ -4,6 +4,8 @@
  *   traceparent ── its second field ──▶ trace id
  *   req_ evt_ rev_ tok_ ── when it was made is in it: the events of that moment ──▶ trace id
  *
+ * What belongs to no decision (a key was made, a token minted) has no trace: its event is then all there is.
+ *
  * An id of ours has its millisecond in it, and so a request id out of a log finds its trace without an
  * index of its own: what was recorded within that millisecond is looked through (a busy platform has a few dozen
  * events in one), then 50 ms more, for events that were recorded a little after their id was made. */
@@ -66,11 +68,13 @@ static struct str time_text(struct cli *c, uint64_t ms)
     return arena_copy(&c->arena, str_of(text, sizeof text));
 }
 
-/* The trace id of an event of [from, to) that carries the id; absent: there is none. */
-static int search(struct cli *c, struct str id, uint64_t from_ms, uint64_t to_ms, struct str *ret)
+static bool has_trace(const struct json *event) { return !str_is_empty(json_text(event, STR("trace_id"))); }
+
+/* An event of [from, to) that carries the id, if there is one that has a trace; NULL: there is none. */
+static int search(struct cli *c, struct str id, uint64_t from_ms, uint64_t to_ms, const struct json **ret)
 {
     uint64_t cursor = 0;
-    *ret = (struct str){0};
+    *ret = NULL;
     for (unsigned page = 0; page < PAGES_MAX && (page == 0 || cursor != 0); page++) {
         struct target t;
         struct reply reply;
@@ -86,27 +90,31 @@ static int search(struct cli *c, struct str id, uint64_t from_ms, uint64_t to_ms
         const struct json *events = json_get(reply.root, STR("events"));
         for (const struct json *e = json_is_array(events) ? events->child : NULL; e != NULL; e = e->next) {
             if (!carries(e, id)) continue;
-            *ret = json_text(e, STR("trace_id"));
-            return DONE;
+            if (*ret == NULL || has_trace(e)) *ret = e;
+            if (has_trace(e)) return DONE;
         }
         cursor = json_u64(reply.root, STR("next_cursor"), 0);
     }
     return DONE;
 }
 
-/* Turns what was given into a trace id. */
-static int settle(struct cli *c, struct str given, struct str *ret)
+/* Turns what was given into a trace id, or into the event that has none. */
+static int settle(struct cli *c, struct str given, struct str *ret, const struct json **ret_alone)
 {
     uint64_t ms;
+    const struct json *event;
     *ret = trace_of_traceparent(given);
+    *ret_alone = NULL;
     if (!id_of_ours(*ret, &ms)) return DONE;
     struct str id = *ret;
-    int code = search(c, id, ms, ms + 1, ret);
-    if (code == DONE && str_is_empty(*ret)) code = search(c, id, ms + 1, ms + EVENTS_LATE_MS, ret);
+    int code = search(c, id, ms, ms + 1, &event);
+    if (code == DONE && event == NULL) code = search(c, id, ms + 1, ms + EVENTS_LATE_MS, &event);
     if (code != DONE) return code;
-    if (str_is_empty(*ret))
+    if (event == NULL)
         return cli_complain(c, REFUSED, "no event of that moment carries %.*s (yet: a record takes a moment to arrive)", STR_FORMAT(id));
-    if (!c->json) fprintf(c->err, "%.*s is of trace %.*s\n", STR_FORMAT(id), STR_FORMAT(*ret));
+    *ret = json_text(event, STR("trace_id"));
+    if (!has_trace(event)) *ret_alone = event;
+    else if (!c->json) fprintf(c->err, "%.*s is of trace %.*s\n", STR_FORMAT(id), STR_FORMAT(*ret));
     return DONE;
 }
 
@@ -127,6 +135,7 @@ static void print_event(struct cli *c, const struct json *e)
                   {"args", "args"},             {"context", "context"},     {"confidence", "confidence_used"},
                   {"reason", "reason"},         {"rule", "rule"},           {"policy", NULL},
                   {"safe tool", "safe_tool"},   {"safe args", "safe_args"}, {"would have", "would_have"},
+                  {"token", "token_id"},        {"scope", "scope"},
                   {"review", "review_id"},      {"expires", "expires_at"},  {"resolved by", "resolved_by"},
                   {"note", "resolution_note"},  {"request", "request_id"},  {"key", "key_id"},
                   {"input hash", "input_hash"}, {"output hash", "output_hash"}};
@@ -134,7 +143,7 @@ static void print_event(struct cli *c, const struct json *e)
     fprintf(c->out, "%.*s  %.*s  %.*s  ", STR_FORMAT(member_shown(c, e, "timestamp")),
             STR_FORMAT(member_shown(c, e, "kind")), STR_FORMAT(what));
     print_verdict(c, decision);
-    fputc('\n', c->out);
+    fputs(audit_is_dry_run(e) ? "  (dry run: nothing was permitted)\n" : "\n", c->out);
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
         print_field(c, fields[i].label, fields[i].member == NULL ? policy_shown(c, e) : member_shown(c, e, fields[i].member));
     const struct json *source = json_get(e, STR("source"));
@@ -173,13 +182,25 @@ static int ask_on(struct cli *c, struct str trace_id, uint64_t cursor, struct re
     return code;
 }
 
+static int tell_alone(struct cli *c, const struct json *event)
+{
+    if (c->json) {
+        fprintf(c->out, "{\"events\":[%.*s],\"count\":1,\"trace_id\":\"\"}\n", STR_FORMAT(event->raw));
+        return DONE;
+    }
+    fputs("It is of no decision and has no trace; this is its event.\n", c->err);
+    print_event(c, event);
+    return DONE;
+}
+
 int audit_trace(struct cli *c, const struct arguments *a)
 {
     struct str trace_id;
     struct reply reply;
     const struct json *e;
     if (str_is_empty(positional(a, 0))) return cli_complain(c, USAGE, "the id is empty");
-    int code = settle(c, positional(a, 0), &trace_id);
+    int code = settle(c, positional(a, 0), &trace_id, &e);
+    if (code == DONE && e != NULL) return tell_alone(c, e);
     if (code == DONE) code = ask(c, trace_id, &reply, &e);
     if (code != DONE) return code;
     struct str other = e == NULL ? other_spelling(c, trace_id) : (struct str){0};
@@ -204,4 +225,5 @@ int audit_trace(struct cli *c, const struct arguments *a)
 
 const char audit_trace_text[] =
     "ID is a trace id, a whole traceparent header, or one of ours: a request (req_), an event (evt_),\n"
-    "a review (rev_), a token (tok_). Exit status 1 where nothing is recorded.";
+    "a review (rev_), a token (tok_): what belongs to no decision has no trace, and its event is shown.\n"
+    "Exit status 1 where nothing is recorded.";

@@ -25,6 +25,13 @@ const struct flag ask_flags[] = {
 
 /* ---- JSON that was typed ---- */
 
+/* A text that is meant as an object may begin on a line of its own. */
+static bool is_object_text(struct str text)
+{
+    while (text.size > 0 && memchr(" \t\r\n", text.bytes[0], 4) != NULL) text = str_skip(text, 1);
+    return str_starts(text, STR("{"));
+}
+
 /* The flag's JSON: itself, or of the file after `@`. */
 static int json_given(struct cli *c, const struct arguments *a, const char *name, struct str *ret_text,
                       struct json **ret)
@@ -59,7 +66,7 @@ static int context_given(struct cli *c, const struct arguments *a, struct str *r
     *ret = text;
     *ret_object = NULL;
     if (str_is_absent(text)) return DONE;
-    if (str_starts(text, STR("{")) || str_starts(text, STR("@"))) {
+    if (is_object_text(text) || str_starts(text, STR("@"))) {
         int code = json_given(c, a, "context", ret, ret_object);
         if (code != DONE || json_is_object(*ret_object)) return code;
         return cli_complain(c, USAGE, "--context: the file must hold a JSON object");
@@ -76,7 +83,7 @@ static int resource_given(struct cli *c, const struct arguments *a, struct str *
     struct json *ignored;
     *ret = text;
     if (str_is_absent(text)) return DONE;
-    if (str_starts(text, STR("{"))) return json_given(c, a, "resource", ret, &ignored);
+    if (is_object_text(text)) return json_given(c, a, "resource", ret, &ignored);
     struct buf quoted = scratch(c, text.size * 6 + 2);
     json_put_string(&quoted, text);
     *ret = buf_view(&quoted);
@@ -292,7 +299,8 @@ int policy_explain(struct cli *c, const struct arguments *a)
             const struct json *v = json_get(r, str_from(members[i]));
             table_add(&t, json_is_bool(v) ? (v->type == JSON_TRUE ? STR("yes") : STR("no")) : value_shown(c, v));
         }
-    table_print(&t, c->out, c->width);
+    if (json_is_string(rules)) fprintf(c->out, "%.*s\n", STR_FORMAT(value_shown(c, rules)));
+    else table_print(&t, c->out, c->width);
     print_would_allow(c, reply.root);
     return DONE;
 }

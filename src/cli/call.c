@@ -11,6 +11,7 @@
 #include "base/limits.h"
 #include "cli/cli.h"
 #include "http/client.h"
+#include "policy/policy.h"
 
 enum { CALL_MS = 30000, REPLY_MAX = LIMIT_REPLY_BYTES, CREDENTIAL_MAX = TOKEN_TEXT_MAX + 2, TARGET_MAX = 4096 };
 
@@ -90,13 +91,13 @@ void target_query(struct target *t, const char *name, struct str value)
     http_put_encoded(&t->text, value);
 }
 
-void target_tenant(struct target *t, const struct cli *c)
-{
-    /* "*" is nobody's tenant: a key for all names one per request, or none. */
-    if (!str_equal(c->tenant, STR("*"))) target_query(t, "tenant_id", c->tenant);
-}
+/* "*" goes out as any other: what is filed under it is the keys for every tenant, and their history. */
+void target_tenant(struct target *t, const struct cli *c) { target_query(t, "tenant_id", c->tenant); }
 
-struct str target_text(const struct target *t) { return buf_view(&t->text); }
+struct str target_text(const struct target *t)
+{
+    return t->text.overflow ? (struct str){0} : buf_view(&t->text); /* one that is cut asks something else */
+}
 
 /* ---- bodies ---- */
 
@@ -167,8 +168,10 @@ static void tell_details(struct cli *c, const struct json *details)
         struct str path = member_shown(c, d, "path"), message = member_shown(c, d, "message");
         fprintf(c->err, "  line %llu, column %llu: ", (unsigned long long)json_u64(d, STR("line"), 0),
                 (unsigned long long)json_u64(d, STR("column"), 0));
-        if (path.size > 0) fprintf(c->err, "%.*s: ", STR_FORMAT(path));
-        fprintf(c->err, "%.*s\n", STR_FORMAT(message));
+        struct policy_problem p = {0};
+        snprintf(p.path, sizeof p.path, "%.*s", STR_FORMAT(path));
+        snprintf(p.message, sizeof p.message, "%.*s", STR_FORMAT(message));
+        fprintf(c->err, "%s%s%s\n", p.path, path.size > 0 ? ": " : "", policy_problem_short(&p));
     }
 }
 
@@ -198,6 +201,8 @@ int call(struct cli *c, const struct request *r, struct reply *ret)
 {
     *ret = (struct reply){0};
     struct str key = {0};
+    if (str_is_absent(r->target))
+        return cli_complain(c, USAGE, "these names are too long to be asked for: %d bytes, percent-encoded, are the most", TARGET_MAX);
     int code = r->without_key ? DONE : credential(c, &key);
     if (code == DONE) code = client_for(c, r, ret);
     if (code != DONE) return code;

@@ -26,7 +26,8 @@ static void put_problems(struct cli *c, struct str text, const struct cel_proble
         while (to < text.size && text.bytes[to] != '\n') to++;
         if (to - from > 160) continue;
         struct str line = text_shown(&c->arena, str_of(text.bytes + from, to - from));
-        fprintf(c->err, "  %.*s\n  %*s^\n", STR_FORMAT(line), (int)p->column - 1, "");
+        struct str before = text_shown(&c->arena, str_of(text.bytes + from, p->offset - from));
+        fprintf(c->err, "  %.*s\n  %*s^\n", STR_FORMAT(line), (int)text_columns(before), "");
     }
 }
 
@@ -84,25 +85,26 @@ static int set_scene(struct cli *c, const struct json *root, struct scene *s)
 
 /* ---- one expression ---- */
 
-static void print_value(struct cli *c, struct cel_value value)
+static int print_value(struct cli *c, struct cel_value value)
 {
     struct json *json;
     struct buf out = scratch(c, SHOWN_MAX);
-    if (c->json && cel_to_json(value, JSON_DEPTH_CAP, &c->arena, &json) == ERR_OK)
+    if (c->json) {
+        if (cel_to_json(value, JSON_DEPTH_CAP, &c->arena, &json) != ERR_OK)
+            return cli_complain(c, REFUSED, "the value has no form in JSON; without --json it is shown");
         json_put_canonical(&out, json);
-    else
+    } else {
         cel_put_value(&out, value);
+    }
     struct str text = c->json ? buf_view(&out) : text_shown(&c->arena, buf_view(&out));
     fprintf(c->out, "%.*s\n", STR_FORMAT(text));
+    return DONE;
 }
 
 static int run_program(struct cli *c, const struct cel_program *program, const struct scene *s)
 {
     struct cel_value value;
-    if (cel_run(program, s->values, &c->arena, NULL, &value)) {
-        print_value(c, value);
-        return DONE;
-    }
+    if (cel_run(program, s->values, &c->arena, NULL, &value)) return print_value(c, value);
     struct buf out = scratch(c, 1024);
     cel_put_error(&out, program, value);
     struct str text = text_shown(&c->arena, buf_view(&out));

@@ -5,6 +5,12 @@
 
 struct str policy_file_shown(struct cli *c, const char *file) { return text_shown(&c->arena, str_from(file)); }
 
+void policy_put_file(struct cli *c, struct buf *json, const char *file)
+{
+    bool is_text = str_is_utf8(str_from(file), &(size_t){0});
+    json_put_string(json, is_text ? str_from(file) : policy_file_shown(c, file));
+}
+
 void policy_put_problem(struct cli *c, struct buf *json, const char *file, const char *kind,
                         const struct policy_problem *p)
 {
@@ -15,16 +21,13 @@ void policy_put_problem(struct cli *c, struct buf *json, const char *file, const
                 p->column, kind, STR_FORMAT(path), path.size == 0 ? "" : ": ", STR_FORMAT(message));
         return;
     }
-    if (json->size > 1) buf_put_byte(json, ',');
-    struct buf one = scratch(c, 4096);
-    buf_put_byte(&one, '{');
-    put_text_member(&one, "file", str_from(file));
-    put_text_member(&one, "kind", str_from(kind));
-    buf_printf(&one, ",\"line\":%u,\"column\":%u", p->line, p->column);
-    put_text_member(&one, "path", str_from(p->path));
-    put_text_member(&one, "message", str_from(p->message));
-    buf_put_byte(&one, '}');
-    buf_put(json, buf_view(&one));
+    buf_put(json, json->size > 1 ? STR(",{\"file\":") : STR("{\"file\":"));
+    policy_put_file(c, json, file);
+    put_text_member(json, "kind", str_from(kind));
+    buf_printf(json, ",\"line\":%u,\"column\":%u", p->line, p->column);
+    put_text_member(json, "path", str_from(p->path));
+    put_text_member(json, "message", str_from(p->message));
+    buf_put_byte(json, '}');
 }
 
 static void put_problems(struct cli *c, struct buf *json, const char *file, const char *kind,
@@ -60,11 +63,12 @@ int policy_check(struct cli *c, const struct arguments *a)
     for (size_t i = 0; i < a->positional_count && code == DONE; i++)
         code = policy_files_add(c, a->positionals[i], &files);
     if (code != DONE) return code;
-    buf_init(&json, 64, 16 << 20);
+    buf_init(&json, 64, 256 << 20);
     buf_put_byte(&json, '[');
     for (size_t i = 0; i < files.count; i++) check_file(c, &json, files.paths[i], &code);
     buf_put_byte(&json, ']');
-    if (c->json) print_json(c, buf_view(&json));
+    if (json.overflow) code = cli_complain(c, REFUSED, "there is not enough memory for all of these");
+    else if (c->json) print_json(c, buf_view(&json));
     buf_fini(&json);
     return code;
 }

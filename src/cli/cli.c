@@ -1,6 +1,7 @@
 /* cli.c - from the words to the command. */
 #include "cli/cli.h"
 
+#include <locale.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -154,10 +155,17 @@ int cli_run(int argc, char **argv, char **environment, FILE *out, FILE *err)
     struct cli c = {.out = out, .err = err, .environment = environment, .width = terminal_width(out)};
     c.colours = c.width > 0 && str_is_absent(environment_value(&c, "NO_COLOR"));
     arena_init(&c.arena, ARENA_FIRST, ARENA_MOST);
+    /* Whatever language the user's is, output is UTF-8: how wide its letters are is all that is taken of it. */
+    locale_t utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
+    if (utf8 != (locale_t)0) uselocale(utf8);
     int code = run(&c, argc, argv);
     if (!print_end(out) && code == DONE) code = cli_complain(&c, REFUSED, "the output could not be written");
     http_client_destroy(c.clients[SIDE_ENGINE]);
     http_client_destroy(c.clients[SIDE_PLATFORM]);
     arena_fini(&c.arena);
+    if (utf8 != (locale_t)0) {
+        uselocale(LC_GLOBAL_LOCALE);
+        freelocale(utf8);
+    }
     return code;
 }

@@ -134,7 +134,7 @@ void target_init(struct cli *c, struct target *t, const char *path);
 void target_segment(struct target *t, struct str segment); /* "/" + it */
 void target_query(struct target *t, const char *name, struct str value); /* absent: nothing */
 void target_tenant(struct target *t, const struct cli *c);
-struct str target_text(const struct target *t);
+struct str target_text(const struct target *t); /* absent: longer than a target may be, which call() tells */
 
 /* ---- lists, a page at a time (page.c) ---- */
 
@@ -143,6 +143,8 @@ struct str target_text(const struct target *t);
     {"limit", "N", "at most so many (default " default_limit ")"},                                 \
         {"cursor", "N", "go on where an earlier page ended"}
 
+/* DONE, or USAGE where those flags name no page, which has been told. */
+int check_page(struct cli *c, const struct arguments *a);
 /* Asks for the page that those flags name. */
 void target_page(struct target *t, const struct arguments *a, const char *default_limit);
 /* Adds the cells of one row. */

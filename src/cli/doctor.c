@@ -2,6 +2,7 @@
  *
  * Each finding is one sentence that ends in an action. Nothing is changed, and nothing is assumed:
  * what cannot be looked at (no key, no right) is said to be so. */
+#include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -33,25 +34,27 @@ static void found(struct visit *v, enum finding finding, const char *what, const
 static void found(struct visit *v, enum finding finding, const char *what, const char *format, ...)
 {
     static const char *const words[] = {"ok", "note", "BAD"};
-    char text[512];
-    va_list arguments;
+    struct arena *arena = &v->c->arena;
+    va_list arguments, again;
     va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
+    va_copy(again, arguments);
+    int size = vsnprintf(NULL, 0, format, arguments), because = errno;
+    char *bytes = size < 0 ? NULL : arena_bytes(arena, (size_t)size + 1);
+    errno = because; /* %m */
+    if (bytes != NULL) vsnprintf(bytes, (size_t)size + 1, format, again);
+    va_end(again);
     va_end(arguments);
+    struct str text = bytes == NULL ? STR("…") : str_from(bytes), shown = text_shown(arena, text);
     v->bad += finding == BAD;
-    struct str shown = text_shown(&v->c->arena, str_from(text));
     if (!v->c->json) {
         fprintf(v->c->out, "%-4s  %-9s %.*s\n", words[finding], what, STR_FORMAT(shown));
         return;
     }
-    struct buf one = scratch(v->c, 4096);
-    buf_put_byte(&one, '{');
-    put_text_member(&one, "check", str_from(what));
-    put_raw_member(&one, "ok", finding == BAD ? STR("false") : STR("true"));
-    put_text_member(&one, "text", str_from(text));
-    buf_put_byte(&one, '}');
-    if (v->json.size > 0) buf_put_byte(&v->json, ',');
-    buf_put(&v->json, buf_view(&one));
+    buf_put(&v->json, v->json.size > 0 ? STR(",{\"check\":") : STR("{\"check\":"));
+    json_put_string(&v->json, str_from(what));
+    put_raw_member(&v->json, "ok", finding == BAD ? STR("false") : STR("true"));
+    put_text_member(&v->json, "text", str_is_utf8(text, &(size_t){0}) ? text : shown);
+    buf_put_byte(&v->json, '}');
 }
 
 static int get(struct visit *v, enum side side, const char *path, bool without_key, struct reply *reply)
@@ -123,18 +126,22 @@ static void look_at_program(struct visit *v, enum side side)
 
 static void look_at_key(struct visit *v)
 {
-    struct str text = environment_value(v->c, "WRIT_KEY"), ignored;
+    struct str text = environment_value(v->c, "WRIT_KEY"), key;
     if (str_is_absent(v->c->key_file) && str_is_absent(text)) {
         found(v, NOTE, "key", "no API key is given, so nothing more can be asked. Put one in WRIT_KEY or --key-file");
         return;
     }
-    if (credential(v->c, &ignored) != DONE) { /* it has said why */
+    if (credential(v->c, &key) != DONE) { /* it has said why */
         found(v, BAD, "key", "the API key cannot be used; see above");
         return;
     }
+    bool is_token = is_token_text(key);
+    if (is_token)
+        found(v, NOTE, "key", "what is given is a token, which is the engine's alone and may not look at anything; a key with "
+                              "role metrics or admin may");
     for (int side = 0; side < 2; side++) {
         struct reply reply;
-        if (!v->reached[side]) continue;
+        if (!v->reached[side] || (is_token && side == SIDE_PLATFORM)) continue;
         get(v, (enum side)side, "/metrics", false, &reply);
         struct str code = member_shown(v->c, reply.root, "code");
         if (reply.status == 200) v->metrics[side] = reply.body;
@@ -142,8 +149,8 @@ static void look_at_key(struct visit *v)
             found(v, BAD, "key", "the %s does not take the key (%.*s). Make one with writ key create, and see that "
                                  "both programs have the same pepper file", program[side], STR_FORMAT(code));
         else if (reply.status == 200 || reply.status == 403)
-            found(v, FINE, "key", "the %s knows the key", program[side]);
-        if (reply.status == 403)
+            found(v, FINE, "key", "the %s knows the %s", program[side], is_token ? "token" : "key");
+        if (reply.status == 403 && !is_token)
             found(v, NOTE, "key", "it may not read the %s's metrics (%.*s), so disk and lag are not looked at; a key "
                                   "with role metrics or admin may", program[side], STR_FORMAT(code));
     }

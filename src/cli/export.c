@@ -69,7 +69,7 @@ static int read_options(struct cli *c, const struct arguments *a, struct export_
     int code = read_format(c, a, x);
     if (code == DONE) code = audit_target(c, a, &target);
     if (code != DONE) return code;
-    x->file.path = argument(a, "output").bytes;
+    x->file.path = str_equal(argument(a, "output"), STR("-")) ? NULL : argument(a, "output").bytes;
     x->file.target = target_text(&target);
     x->file.asked = asked_text(c, a, x);
     if (target.text.overflow || str_is_absent(x->file.asked) ||
@@ -227,7 +227,7 @@ int audit_export(struct cli *c, const struct arguments *a)
 const struct flag export_flags[] = {
     AUDIT_FILTER_FLAGS,
     {"format", "WORD", "ndjson (default: each event as it was recorded) or csv"},
-    {"output", "FILE", "into this new file (default: standard output)"},
+    {"output", "FILE", "into this new file (default, or -: standard output)"},
     {"resume", NULL, "go on with the --output that was begun with the same options"},
     {"unguarded", NULL, "csv without an apostrophe before what a spreadsheet would calculate"},
     {NULL, NULL, NULL}};

@@ -134,7 +134,8 @@ static int key_list(struct cli *c, const struct arguments *a)
     target_tenant(&target, c);
     target_page(&target, a, "500");
     struct request r = {.side = SIDE_PLATFORM, .method = "GET", .target = target_text(&target)};
-    int code = call(c, &r, &reply);
+    int code = check_page(c, a);
+    if (code == DONE) code = call(c, &r, &reply);
     if (code == DONE) print_list(c, &reply, "keys", heads, add_key);
     return code;
 }
@@ -168,8 +169,8 @@ static int key_rotate(struct cli *c, const struct arguments *a)
     struct reply reply;
     uint64_t overlap_ms = 0;
     struct str overlap = argument(a, "overlap");
-    if (!str_is_absent(overlap) && !config_span(overlap, &overlap_ms))
-        return cli_complain(c, USAGE, "--overlap: \"%.*s\" is not a span such as 30m or 24h", STR_FORMAT(overlap));
+    if (!str_is_absent(overlap) && (!config_span(overlap, &overlap_ms) || overlap_ms % 1000 != 0))
+        return cli_complain(c, USAGE, "--overlap: \"%.*s\" is not a span of whole seconds such as 30m or 24h", STR_FORMAT(overlap));
     target_init(c, &target, "/api/v1/keys");
     target_segment(&target, positional(a, 0));
     buf_put_literal(&target.text, "/rotate");
@@ -207,7 +208,8 @@ const struct command key_commands[] = {
      "directory (with --store: into that PostgreSQL database; the pepper is in the directory): for the\n"
      "first key of a new installation. A running platform notices it.",
      create_flags, 0, 0, key_create},
-    {"key", "list", "", "show keys: whose they are, what they may do", NULL, list_flags, 0, 0, key_list},
+    {"key", "list", "", "show keys: whose they are, what they may do",
+     "The keys that are for every tenant are listed with --tenant '*'.", list_flags, 0, 0, key_list},
     {"key", "revoke", "ID", "end a key now",
      "Tells which engines have not followed yet.", NULL, 1, 1, key_revoke},
     {"key", "rotate", "ID", "replace a key by a new one with the same rights", NULL, rotate_flags, 1, 1, key_rotate},

@@ -1,6 +1,18 @@
 /* page.c - lists, a page at a time: what is asked for, and how one is told. */
 #include "cli/cli.h"
 
+enum { PAGE_MAX = 500 };
+
+int check_page(struct cli *c, const struct arguments *a)
+{
+    uint64_t number;
+    if (argument_given(a, "limit") && (!str_to_u64(argument(a, "limit"), &number) || number == 0 || number > PAGE_MAX))
+        return cli_complain(c, USAGE, "--limit: it must be a number from 1 to %d", PAGE_MAX);
+    if (argument_given(a, "cursor") && !str_to_u64(argument(a, "cursor"), &number))
+        return cli_complain(c, USAGE, "--cursor: it must be a number, as an earlier page gave it");
+    return DONE;
+}
+
 void target_page(struct target *t, const struct arguments *a, const char *limit)
 {
     target_query(t, "limit", argument_given(a, "limit") ? argument(a, "limit") : str_from(limit));

@@ -2,6 +2,8 @@
  * policy_*.c; explain is a decision asked about, in authorize.c. */
 #include "cli/policy.h"
 
+#include <unistd.h>
+
 #include "base/limits.h"
 
 enum { BODY_MAX = 4 << 20 }; /* a document of 1 MiB, every byte escaped, would not be taken anyway */
@@ -62,10 +64,20 @@ static int put_body(struct cli *c, const struct arguments *a, struct str content
     return out->overflow ? cli_complain(c, REFUSED, "the document is too large") : DONE;
 }
 
+/* Where a shell made two files of *.yaml, the first would be the name of the second's text. */
+static bool is_file_of_document(struct str word)
+{
+    return policy_name_of(word).size < word.size && access(word.bytes, F_OK) == 0;
+}
+
 static int policy_put(struct cli *c, const struct arguments *a)
 {
     struct str file = a->positional_count == 2 ? positional(a, 1) : positional(a, 0), content;
     struct str name = a->positional_count == 2 ? positional(a, 0) : policy_name_of(file);
+    if (a->positional_count == 1 && str_equal(file, STR("-")))
+        return cli_complain(c, USAGE, "standard input has no name: writ policy put NAME -");
+    if (a->positional_count == 2 && is_file_of_document(name))
+        return cli_complain(c, USAGE, "%s is a file, and not the name of a policy: give one document at a time", name.bytes);
     if (argument_given(a, "active") && argument_given(a, "inactive"))
         return cli_complain(c, USAGE, "--active and --inactive exclude each other");
     int code = file_text(c, file, LIMIT_POLICY_BODY_BYTES, &content);
@@ -138,7 +150,8 @@ static int list_page(struct cli *c, const struct arguments *a, struct str name, 
     policy_target(c, &target, name, more);
     target_page(&target, a, "500");
     struct request r = {.side = SIDE_PLATFORM, .method = "GET", .target = target_text(&target)};
-    int code = call(c, &r, &reply);
+    int code = check_page(c, a);
+    if (code == DONE) code = call(c, &r, &reply);
     if (code == DONE) print_list(c, &reply, list, heads, add);
     return code;
 }
@@ -214,7 +227,8 @@ static const struct flag put_flags[] = {
 
 const struct command policy_commands[] = {
     {"policy", "put", "[NAME] FILE", "put a document in force",
-     "FILE is YAML or JSON; - is standard input. Without NAME it is the file's name without its ending.\n"
+     "FILE is YAML or JSON; - is standard input, which needs a NAME. Without NAME it is the file's name\n"
+     "without its ending.\n"
      "An invalid document changes nothing; every mistake is told with line and column.",
      put_flags, 1, 2, policy_put},
     {"policy", "get", "NAME [VERSION]", "print a document", NULL, NULL, 1, 2, policy_get},

@@ -34,6 +34,8 @@ int policy_file_load(struct cli *c, const char *file, bool tested, struct policy
 
 /* A file's name made safe to print. */
 struct str policy_file_shown(struct cli *c, const char *file);
+/* Its name as a JSON string: itself, or made safe where its bytes are no text. */
+void policy_put_file(struct cli *c, struct buf *json, const char *file);
 
 /* One problem or warning as FILE:LINE:COLUMN, or as an element of a JSON list in `json` (check.c). */
 void policy_put_problem(struct cli *c, struct buf *json, const char *file, const char *kind,

@@ -130,7 +130,7 @@ static void put_text_case(struct report *r, struct buf *json, const struct suite
         return;
     }
     buf_printf(json, "%s{\"file\":", json->size > 1 ? "," : "");
-    json_put_string(json, str_from(s->file));
+    policy_put_file(r->c, json, s->file);
     buf_printf(json, ",\"line\":%u,\"column\":%u,\"test\":%zu,\"passed\":%s", t->line, t->column,
                t->index, t->passed ? "true" : "false");
     put_text_member(json, "about", t->about);

@@ -8,7 +8,7 @@
 #include "base/check.h"
 #include "cli/cli.h"
 
-enum { PAGE_MAX = 100, BODY_MAX = 64 << 10, TREE_DEPTH_MAX = 64 };
+enum { PAGE_MAX = 100, BODY_MAX = 64 << 10, TREE_DEPTH_MAX = 64, PATH_COLUMNS = 32 };
 
 /* ---- layout ---- */
 
@@ -34,7 +34,8 @@ static void print_tree(struct cli *c, struct str path, const struct json *v, uns
     bool branch = (v->type == JSON_OBJECT || v->type == JSON_ARRAY) && v->count > 0 && depth < TREE_DEPTH_MAX;
     if (!branch) {
         struct str shown = v->type == JSON_OBJECT ? STR("{}") : v->type == JSON_ARRAY ? STR("[]") : value_shown(c, v);
-        fprintf(c->out, "  %-32.*s  ", STR_FORMAT(path));
+        size_t columns = text_columns(path);
+        fprintf(c->out, "  %.*s%*s  ", STR_FORMAT(path), columns < PATH_COLUMNS ? (int)(PATH_COLUMNS - columns) : 0, "");
         print_str(c->out, shown);
         fputc('\n', c->out);
         return;
@@ -127,7 +128,9 @@ static int queue_list(struct cli *c, const struct arguments *a)
 {
     static const char *const heads[] = {"REVIEW", "*WHO", "*WANTS TO", "*ON", "STATUS", "UNTIL", "*REASON", NULL};
     struct reply reply;
-    int code = list_page(c, a, argument(a, "status"), argument(a, "cursor"),
+    int code = check_page(c, a);
+    if (code == DONE)
+        code = list_page(c, a, argument(a, "status"), argument(a, "cursor"),
                          argument_given(a, "limit") ? argument(a, "limit") : STR("50"), &reply);
     if (code != DONE) return code;
     if (!c->json)
@@ -183,6 +186,7 @@ static int post(struct cli *c, const struct arguments *a, const char *what)
     put_text_member(&body, "note", argument(a, "note"));
     put_text_member(&body, "resolved_by", argument(a, "by"));
     buf_put_byte(&body, '}');
+    if (body.overflow) return cli_complain(c, USAGE, "that is too long");
     struct request r = {.side = SIDE_ENGINE, .method = "POST", .target = target_text(&t), .body = buf_view(&body),
                         .hint_code = "wrong_reviewer",
                         .hint = "--by NAME says which person resolves it; the key's reviewers and the rule's review.by say who may."};

@@ -1,5 +1,7 @@
 #include "cli/table.h"
 
+#include <wchar.h>
+
 #include "base/check.h"
 
 enum { GAP = 2, COLUMN_LEAST = 8 };
@@ -72,10 +74,16 @@ struct str text_shown(struct arena *arena, struct str text)
     return buf_view(&out);
 }
 
+static size_t point_columns(uint32_t point)
+{
+    int columns = wcwidth((wchar_t)point);
+    return columns < 0 ? 1 : (size_t)columns; /* the C locale knows ASCII only */
+}
+
 size_t text_columns(struct str text)
 {
     size_t columns = 0;
-    for (size_t i = 0; i < text.size; i++) columns += ((unsigned char)text.bytes[i] & 0xc0) != 0x80;
+    for (size_t i = 0, size; i < text.size; i += size) columns += point_columns(decode(str_skip(text, i), &size));
     return columns;
 }
 
@@ -98,15 +106,15 @@ static void print_cell(FILE *out, struct str cell, size_t width, bool is_last)
         if (!is_last) print_blanks(out, width - columns + GAP);
         return;
     }
-    size_t end = 0;
-    for (size_t kept = 0; kept < width; end++)
-        if (end + 1 >= cell.size || ((unsigned char)cell.bytes[end + 1] & 0xc0) != 0x80) kept++;
-    /* Walks back over the last character to make room for the ellipsis. */
-    do end--;
-    while (end > 0 && ((unsigned char)cell.bytes[end] & 0xc0) == 0x80);
+    size_t end = 0, used = 0;
+    for (size_t size; end < cell.size; end += size) {
+        size_t next = point_columns(decode(str_skip(cell, end), &size));
+        if (used + next + 1 > width) break; /* one is the ellipsis's */
+        used += next;
+    }
     fwrite(cell.bytes, 1, end, out);
     fputs("…", out);
-    if (!is_last) print_blanks(out, GAP);
+    if (!is_last) print_blanks(out, width - used - 1 + GAP);
 }
 
 static void print_row(const struct table *t, FILE *out, const struct str *cells, const size_t *widths)

@@ -29,7 +29,7 @@ void table_print(const struct table *t, FILE *out, unsigned width);
 /* Text made safe to print, in the arena. */
 struct str text_shown(struct arena *arena, struct str text);
 
-/* Terminal columns that safe text takes: one per code point. */
+/* Terminal columns that safe text takes: two for what is wide, as Chinese is, none for an accent of its own. */
 size_t text_columns(struct str text);
 
 #endif

@@ -63,6 +63,7 @@ static int token_mint(struct cli *c, const struct arguments *a)
     put_number_member(&body, "ttl_seconds", ttl_seconds);
     put_number_member(&body, "max_uses", uses);
     buf_put_byte(&body, '}');
+    if (body.overflow) return cli_complain(c, USAGE, "that is too long");
     struct request r = {.side = SIDE_ENGINE, .method = "POST", .target = STR("/v1/tokens/mint"), .body = buf_view(&body)};
     code = call(c, &r, &reply);
     if (code != DONE) return code;
@@ -94,7 +95,8 @@ static int token_list(struct cli *c, const struct arguments *a)
     if (!argument_given(a, "all")) target_query(&target, "active", STR("true"));
     target_page(&target, a, "100");
     struct request r = {.side = SIDE_ENGINE, .method = "GET", .target = target_text(&target)};
-    int code = call(c, &r, &reply);
+    int code = check_page(c, a);
+    if (code == DONE) code = call(c, &r, &reply);
     if (code == DONE) print_list(c, &reply, "tokens", heads, add_token);
     return code;
 }

@@ -9,6 +9,8 @@
 #include "engine/decide.h"
 #include "json/json.h"
 
+static const struct str too_many = STR("\"there are too many rules to tell of each here\"");
+
 struct explaining {
     struct buf *out;
     bool any, is_camel, has_nearest;
@@ -42,12 +44,22 @@ static void put_texts(struct buf *out, const struct str *texts, size_t count)
     buf_put_byte(out, ']');
 }
 
-/* Ends the list of rules: this comes behind all of them. */
+/* Where not all of them have room, none is told: a list that is cut would look whole. */
+static void end_rules(struct explaining *x)
+{
+    buf_put_byte(x->out, ']');
+    if (!x->out->overflow) return;
+    buf_clear(x->out);
+    buf_put(x->out, too_many);
+}
+
+/* This comes behind all rules, and is told however many those are. */
 static void put_nearest(void *context, const struct policy_nearest *n)
 {
     struct explaining *x = context;
     x->has_nearest = true;
-    buf_put(x->out, x->is_camel ? STR("],\"wouldAllow\":{\"against\":") : STR("],\"would_allow\":{\"against\":"));
+    end_rules(x);
+    buf_put(x->out, x->is_camel ? STR(",\"wouldAllow\":{\"against\":") : STR(",\"would_allow\":{\"against\":"));
     put_texts(x->out, n->against, n->against_count);
     buf_put_literal(x->out, ",\"lacks\":");
     put_texts(x->out, n->lacks, n->lack_count);
@@ -68,7 +80,7 @@ void decide_explain(struct decision *d, const struct policy_request *request)
     struct policy_explain explain = {.considered = put_considered, .nearest = put_nearest, .context = &x};
     buf_put_byte(&text, '[');
     policy_evaluate(d->tools->policies, request, d->arena, &explain, &d->outcome);
-    if (!x.has_nearest) buf_put_byte(&text, ']');
-    d->explain = text.overflow ? STR("\"there are too many rules to tell of each here\"") : arena_copy(d->arena, buf_view(&text));
+    if (!x.has_nearest) end_rules(&x);
+    d->explain = text.overflow ? too_many : arena_copy(d->arena, buf_view(&text));
     buf_fini(&text);
 }

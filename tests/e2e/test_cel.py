@@ -37,6 +37,12 @@ def test_the_value_can_be_json():
     assert json.loads(done.stdout) == {"a": [1, "0s", "eA=="]}
 
 
+@pytest.mark.parametrize("value", ["{1: 2}", "1.0 / 0.0"])
+def test_a_value_that_json_has_no_form_for_is_not_printed_as_json(value):
+    done = cel(value, "--json")
+    assert (done.returncode, done.stdout) == (1, "") and "JSON" in done.stderr
+
+
 def test_a_mistake_is_shown_where_it_is():
     done = cel("arg.amount > 5")
     assert done.returncode == 1

@@ -8,6 +8,7 @@ import re
 import struct
 import subprocess
 import termios
+import unicodedata
 
 import pytest
 
@@ -58,6 +59,28 @@ def test_a_bad_document_is_told_with_line_and_column(writ, tmp_path):
         assert "2:" in done.stderr + done.stdout and "alow" in done.stderr + done.stdout, done
 
 
+def test_a_fault_in_a_document_is_told_with_its_path_once(writ, tmp_path):
+    file = tmp_path / "bad.yaml"
+    for rule, where in (("{id: a, actions: [x], decision: allow}", "rules[0]: "),
+                        ("{id: a, actions: [x], when: '\"x', decision: deny}", "rules[0].when: ")):
+        file.write_text(f"rules:\n  - {rule}\n")
+        told = writ("policy", "put", file, check=1).stderr.splitlines()[1]
+        assert told.startswith("  line 2, column ") and told.count(where.split(".")[-1]) == 1 and where in told, told
+
+
+def test_what_is_put_has_the_name_that_was_meant(writ, tmp_path):
+    """Standard input has none, and of two files the first is no name for the second's text."""
+    for name in ("one.yaml", "two.yaml"):
+        (tmp_path / name).write_text(ALLOW)
+    for words in (["-"], [tmp_path / "one.yaml", tmp_path / "two.yaml"]):
+        assert writ("policy", "put", *words, stdin=ALLOW, check=2).stderr
+    done = subprocess.run([harness.BIN / "writ", "policy", "put", "one.yaml", "two.yaml"], cwd=tmp_path, capture_output=True, text=True,
+                          env={"WRIT_KEY": writ.tenant.admin, "WRIT_PLATFORM": writ.tenant.stack.platform.url})
+    assert done.returncode == 2 and "one.yaml" in done.stderr, done
+    assert json.loads(writ("policy", "list", "--json", check=0).stdout)["count"] == 0
+    writ("policy", "put", "base", "-", stdin=ALLOW, check=0)
+
+
 def test_check_and_test_need_no_platform(tmp_path, stack):
     examples = sorted((harness.TOP / "ops" / "examples").glob("*.yaml"))
     assert stack.cli("policy", "check", *examples).returncode == 0
@@ -81,6 +104,14 @@ def test_authorize_answers_by_its_exit_status(writ):
     assert "confidence" in refused.stderr
 
 
+def test_an_object_may_begin_on_a_line_of_its_own(writ):
+    """Taken for a text, the confidence in it would count as none given."""
+    writ.tenant.policy("confidence: {allow_at: 0.9, review_at: 0.5}\n" + ALLOW)
+    for context in ('{"confidence": 0.1}', '\n  {"confidence": 0.1}'):
+        done = writ("authorize", "get_x", "--actor", "bot", "--context", context, "--json", key=writ.tenant.agent, check=1)
+        assert json.loads(done.stdout)["confidence_used"] == 0.1, done
+
+
 def test_explain_shows_every_rule(writ):
     writ.tenant.policy(ALLOW + "  - {id: other, actions: [other], decision: deny}\n")
     done = writ("policy", "explain", "get_x", "--actor", "bot", check=0)
@@ -101,6 +132,15 @@ rules:
     assert "args.card.startsWith('4') → [masked].startsWith('4') → false" in masked.stdout and "5999" not in masked.stdout
     allowed = writ("policy", "explain", "pay", "--actor", "bot", "--args", '{"amount": 20, "card": "4999"}', check=0)
     assert "What would allow it" not in allowed.stdout
+
+
+def test_explain_says_so_where_there_are_too_many_rules_to_show(writ):
+    why = "a reason that takes some room " * 4
+    rules = "".join(f'  - {{id: r{n}, agents: ["{why}{n}"], actions: [pay], decision: allow}}\n' for n in range(3000))
+    writ.tenant.policy(f"rules:\n{rules}")
+    told = writ("policy", "explain", "pay", "--actor", "bot", check=0).stdout
+    assert "too many rules" in told and "What would allow it: rule r" in told, told[:2000]
+    assert "APPLIES" not in told
 
 
 def test_a_list_of_many_policies_is_whole_or_says_how_to_go_on(writ, tmp_path):
@@ -134,6 +174,30 @@ def test_audit_query_and_trace(writ):
     assert writ("audit", "query", "--from", "1h", "--limit", "3", key=tenant.auditor, check=0).stdout
 
 
+def test_a_trace_is_asked_for_by_any_id_and_what_has_none_is_shown_alone(writ):
+    tenant = writ.tenant
+    minted = json.loads(writ("token", "mint", "--scope", "get_*", "--actor", "minted-bot", "--json", key=tenant.agent, check=0).stdout)
+    writ("policy", "put", "base", "-", stdin=ALLOW, check=0)
+    stack = tenant.stack
+    stack.wait_published()
+    put = json.loads(writ("audit", "query", "--kind", "policy.put", "--json", key=tenant.auditor, check=0).stdout)["events"][0]
+    for one, word in ((minted["token_id"], "token.minted"), (put["event_id"], "policy.put"), (put["request_id"], "policy.put")):
+        assert word in writ("audit", "trace", one, key=tenant.auditor, check=0).stdout
+        alone = json.loads(writ("audit", "trace", one, "--json", key=tenant.auditor, check=0).stdout)
+        assert alone["count"] == 1 and alone["events"][0]["kind"] == word, alone
+    assert minted["token_id"] in writ("audit", "trace", minted["token_id"], key=tenant.auditor, check=0).stdout
+    writ("audit", "trace", "tok_01ARZ3NDEKTSV4RRFFQ69G5FAV", key=tenant.auditor, check=1)
+
+
+def test_a_dry_run_is_not_told_as_if_it_had_permitted_something(writ):
+    tenant = writ.tenant
+    tenant.policy(ALLOW)
+    trace = json.loads(writ("policy", "explain", "get_x", "--actor", "dry-bot", "--json", check=0).stdout)["trace_id"]
+    tenant.trace(trace)
+    assert "allow (dry run)" in writ("audit", "query", "--actor", "dry-bot", key=tenant.auditor, check=0).stdout
+    assert "allow  (dry run" in writ("audit", "trace", trace, key=tenant.auditor, check=0).stdout
+
+
 def test_key_create_list_rotate_and_revoke(writ):
     tenant = writ.tenant
     made = json.loads(writ("key", "create", "--name", "cli", "--owner", "me", "--roles", "agent", "--json", check=0).stdout)
@@ -147,6 +211,18 @@ def test_key_create_list_rotate_and_revoke(writ):
     assert json.loads(writ("key", "revoke", rotated["id"], "--json", check=0).stdout)["revoked"] is True
     assert "401" in writ("authorize", "get_x", key=rotated["key"], check=1).stderr or \
         "credential" in writ("authorize", "get_x", key=rotated["key"], check=1).stderr
+
+
+def test_keys_for_every_tenant_are_found_under_their_own_name(stack):
+    """What is filed under `*` is listed with --tenant '*', as the interface lists it with ?tenant_id=*."""
+    def run(*words):
+        return stack.cli(*words, "--tenant", "*", "--json", "--platform", stack.platform.url, key=stack.keys["root"])
+    made = json.loads(run("key", "create", "--name", "everywhere", "--owner", "sre", "--roles", "metrics").stdout)
+    listed = {key["id"]: key for key in json.loads(run("key", "list").stdout)["keys"]}
+    assert listed[made["id"]]["name"] == "everywhere" and {key["tenant"] for key in listed.values()} == {"*"}
+    assert json.loads(run("key", "revoke", made["id"]).stdout)["revoked"] is True
+    events = json.loads(run("audit", "query", "--kind", "key.revoked").stdout)["events"]
+    assert made["id"] in {event["resource"]["id"] for event in events}
 
 
 REVIEW = """rules:
@@ -316,6 +392,37 @@ def test_doctor_finds_all_well_and_says_what_is_not(writ):
     assert done.returncode != 0 and nowhere in done.stdout + done.stderr
 
 
+def test_what_is_too_long_to_be_asked_is_not_cut_and_asked(writ):
+    who, what = "助" * 256, "頼" * 256
+    for words in (["audit", "query"], ["audit", "export"], ["queue", "list"], ["actor", "suspend", who * 3],
+                  ["actor", "suspend", "bot", "--reason", who * 100], ["queue", "deny", "rev_1", "--note", who * 100],
+                  ["token", "mint", "--scope", who * 100]):
+        filters = ["--actor", who, "--action", what] if len(words) == 2 else []
+        done = writ(*words, *filters, check=2)
+        assert "too long" in done.stderr and not done.stdout, done
+
+
+def test_doctor_cuts_no_text_and_its_json_is_json(stack, tmp_path):
+    for name in ("я" * 120 + "/x" + "я" * 120 + "/" + "я" * 100, b"\xff" + b"x" * 600):
+        done = subprocess.run([harness.BIN / "writ", "doctor", "--json", "--engine", stack.engine.url, "--platform", stack.platform.url, "--data", name],
+                              capture_output=True)
+        told = json.loads(done.stdout.decode())["checks"][-1]
+        assert done.returncode == 1 and told["check"] == "data" and re.search(r"can be looked at: \w+ \w+", told["text"]), told
+
+
+def test_doctor_does_not_take_a_token_for_a_key_that_is_wrong(writ):
+    token = writ("token", "mint", "--scope", "get_*", "--actor", "bot", key=writ.tenant.agent, check=0).stdout.strip()
+    told = writ("doctor", key=token).stdout
+    assert "the engine knows the token" in told and "does not take the key" not in told, told
+
+
+@pytest.mark.parametrize("words", [("policy", "list"), ("policy", "versions", "x"), ("key", "list"), ("token", "list"), ("actor", "list"),
+                                   ("queue", "list"), ("audit", "query")])
+@pytest.mark.parametrize("page", [("--limit", "0"), ("--limit", "x"), ("--cursor", "-"), ("--cursor", "")])
+def test_a_page_that_is_none_is_a_wrong_command_line_in_every_list(writ, words, page):
+    assert page[0] in writ(*words, *page, check=2).stderr
+
+
 @pytest.mark.parametrize("words, status", [
     ((), 2), (("nonsense",), 2), (("policy", "nonsense"), 2), (("policy", "get"), 2), (("authorize", "x", "--colour"), 2),
     (("--help",), 0), (("policy", "--help"), 0), (("policy", "put", "--help"), 0), (("--version",), 0), (("docs", "config"), 0),
@@ -365,6 +472,17 @@ def test_a_terminal_gets_a_table_that_fits(writ):
     plain = re.sub(r"\x1b\[[0-9;]*m", "", printed.decode())
     assert "allow" in plain and "…" in plain
     assert max(len(line) for line in plain.splitlines()) <= 120
+
+
+def test_wide_letters_are_counted_as_the_columns_that_they_take(writ):
+    tenant = writ.tenant
+    for who in ("助手の名前", "bot", "помощник"):
+        tenant.trace(tenant.ask("get_x", actor=who)["trace_id"])
+    lines = writ("audit", "query", "--kind", "decision", key=tenant.auditor, check=0).stdout.splitlines()
+    def columns(text):
+        return sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)
+    where = [columns(line[:line.index(word)]) for line, word in zip(lines, ["WHAT"] + ["get_x"] * 3)]
+    assert len(where) == 4 and len(set(where)) == 1, lines
 
 
 def test_no_name_repaints_a_terminal(tmp_path, stack):

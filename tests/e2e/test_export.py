@@ -88,7 +88,19 @@ def test_each_event_is_a_line_as_it_was_recorded_oldest_first(trail, tmp_path):
     assert_same(lines_of(file), trail.stored())
     assert f"{len(trail.stored())} events in".encode() in done.stderr and done.stdout == b""
     assert file.stat().st_mode & 0o777 == 0o600
-    assert trail.run().stdout == file.read_bytes(), "standard output is the same"
+    for words in ([], ["--output", "-"]):
+        assert trail.run(*words, cwd=tmp_path).stdout == file.read_bytes(), "standard output is the same"
+    assert sorted(left.name for left in tmp_path.iterdir()) == ["audit.ndjson", "audit.ndjson.export"]
+
+
+def test_a_query_of_many_lines_says_where_older_ones_begin(trail):
+    def query(*words):
+        done = trail.stack.cli("audit", "query", "--platform", trail.stack.platform.url, "--json", *words, key=trail.key)
+        return [json.loads(line)["event_id"] for line in done.stdout.splitlines()], done.stderr
+    first, told = query("--limit", "600")
+    assert len(first) == 600 and told.startswith("Older ones: --cursor "), told
+    rest, told = query("--limit", "100000", "--cursor", told.split()[-1])
+    assert told == "" and sorted(first + rest) == sorted(json.loads(event)["event_id"] for event in trail.stored())
 
 
 def test_filters_and_times_narrow_it_as_they_narrow_a_query(trail):

@@ -1,8 +1,11 @@
 """`writ policy test`, `check`, `diff` and `import`: tools that need neither engine nor platform."""
 
 import json
+import os
 import subprocess
 import xml.etree.ElementTree
+
+import pytest
 
 import harness
 
@@ -108,6 +111,24 @@ def test_results_can_be_json(tmp_path):
     write(tmp_path, a=WRONG)
     done = policy("test", tmp_path, "--json")
     assert [r["passed"] for r in json.loads(done.stdout)] == [True, False]
+
+
+@pytest.mark.parametrize("tool", ["check", "test"])
+def test_a_file_whose_name_is_no_text_does_not_spoil_the_report(tmp_path, tool):
+    with open(os.fsencode(tmp_path) + b"/latin\xe9.yaml", "w", encoding="utf-8") as file:
+        file.write("rules: [{id: a, actions: [y], decision: allow}]")
+    done = subprocess.run([harness.BIN / "writ", "policy", tool, tmp_path, "--json"], capture_output=True)
+    assert done.returncode == 1 and json.loads(done.stdout.decode())[0]["file"].endswith("latin\\ufffd.yaml"), done
+
+
+@pytest.mark.parametrize("tool", ["check", "test"])
+def test_a_report_of_very_many_faults_is_whole(tmp_path, tool):
+    deep = tmp_path / ("d" * 250) / ("e" * 250)
+    deep.mkdir(parents=True)
+    for number in range(1800):
+        write(deep, **{f"p{number}": "rules:\n" + "".join(f"  - {{id: a{n}, actoins: [y], decision: deny}}\n" for n in range(10))})
+    report = json.loads(policy(tool, tmp_path, "--json").stdout)
+    assert len(report) == 1800 * 20
 
 
 def test_a_wrong_command_line_is_told(tmp_path):

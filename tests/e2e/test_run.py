@@ -143,6 +143,22 @@ def test_a_port_that_is_taken_is_told_and_who_answers_there_is_not_taken_for_our
     assert first.stop() == 0
 
 
+@pytest.mark.parametrize("missing", ["curl", "jq"])
+def test_a_tool_that_is_not_there_is_told_before_anything_is_made(tmp_path, missing):
+    """Else a machine without curl waits for a minute, and is told that the platform is not ready."""
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for folder in ("/usr/bin", "/bin"):
+        for tool in pathlib.Path(folder).iterdir():
+            if tool.name != missing and not (tools / tool.name).is_symlink():
+                (tools / tool.name).symlink_to(tool)
+    ports = [f"--{which}-port={harness.free_port()}" for which in ("engine", "platform")]
+    done = subprocess.run([RUN, "--data", tmp_path / "data", *ports], capture_output=True, text=True, timeout=50,
+                          env={**os.environ, "WRIT_BIN": str(harness.BIN), "PATH": str(tools)})
+    assert done.returncode == 2 and f"there is no {missing}" in done.stderr, done
+    assert not (tmp_path / "data").exists()
+
+
 def test_setup_is_quiet_where_nothing_is_missing():
     done = subprocess.run([harness.TOP / "ops" / "setup"], capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -380,7 +380,7 @@ static void a_key_is_made_from_lists_and_spans_and_printed_alone(void **state)
                                        "\"actors\":[\"a\",\"b*\"],\"expires_at\":\"2030-01-01T00:00:00Z\"}");
     assert_has(peer_request(r->peer, 0), "POST /api/v1/keys?tenant_id=t HTTP/1.1\r\n");
     assert_int_equal(RUN(r, "key", "create", "--name", "n", "--owner", "o", "--roles", "ingest", "--tenant", "*"), DONE);
-    assert_has(peer_request(r->peer, 1), "POST /api/v1/keys HTTP/1.1\r\n");
+    assert_has(peer_request(r->peer, 1), "POST /api/v1/keys?tenant_id=%2A HTTP/1.1\r\n");
     assert_has(body_of(r, 1), "\"tenant\":\"*\"");
     assert_int_equal(RUN(r, "key", "create", "--name", "n", "--owner", "o", "--roles", "king"), USAGE);
     assert_has(r->err, "policy_admin");
@@ -445,6 +445,7 @@ static void rotating_keeps_the_old_key_for_the_overlap(void **state)
     assert_has(peer_request(r->peer, 0), "POST /api/v1/keys/key_1/rotate HTTP/1.1\r\n");
     assert_string_equal(body_of(r, 0), "{\"overlap_seconds\":1800}");
     assert_int_equal(RUN(r, "key", "rotate", "key_1", "--overlap", "long"), USAGE);
+    assert_int_equal(RUN(r, "key", "rotate", "key_1", "--overlap", "500ms"), USAGE);
     rig_destroy(r);
 }
 

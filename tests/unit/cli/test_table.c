@@ -1,4 +1,5 @@
 /* Tables and the text in them: aligned, cut to the terminal, and safe to print. */
+#include <locale.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -47,6 +48,23 @@ static void letters_are_counted_not_bytes(void **state)
     char *text = printed(a, heads, cells, 0);
     assert_string_equal(text, "A    B\n\xc3\xa9\xc3\xa9   1\nabc  2\n");
     free(text);
+}
+
+static void wide_letters_take_two_columns_and_accents_of_their_own_none(void **state)
+{
+    struct arena *a = *state;
+    static const char *const heads[] = {"*A", "B", NULL};
+    static const char *const cells[] = {"日本語日本語", "1", "e\xcc\x81", "2", NULL};
+    locale_t utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
+    assert_true(utf8 != (locale_t)0);
+    uselocale(utf8);
+    char *text = printed(a, heads, cells, 11), *whole = printed(a, heads, cells, 0);
+    uselocale(LC_GLOBAL_LOCALE);
+    freelocale(utf8);
+    assert_string_equal(text, "A         B\n日本語…   1\ne\xcc\x81         2\n");
+    assert_string_equal(whole, "A             B\n日本語日本語  1\ne\xcc\x81             2\n");
+    free(text);
+    free(whole);
 }
 
 static void only_columns_that_may_be_cut_are_cut(void **state)
@@ -123,6 +141,7 @@ int main(void)
         cmocka_unit_test(columns_are_as_wide_as_their_widest_cell),
         cmocka_unit_test(an_absent_cell_is_a_dash),
         cmocka_unit_test(letters_are_counted_not_bytes),
+        cmocka_unit_test(wide_letters_take_two_columns_and_accents_of_their_own_none),
         cmocka_unit_test(only_columns_that_may_be_cut_are_cut),
         cmocka_unit_test(a_table_without_rows_is_its_head),
         cmocka_unit_test(many_rows_keep_their_cells),
