@@ -66,11 +66,13 @@ size_t call_record_most(const struct call *c)
     case CALL_TOKEN_LIST:
     case CALL_COUNT:
     case CALL_UNCOUNT:
+    case CALL_UNCLAIM:
     case CALL_REVIEW_LIST:
     case CALL_REVIEW_FIND:
     case CALL_ACTOR_LIST: return 0;
     case CALL_REVIEW_GET:
     case CALL_REVIEW_WAIT:
+    case CALL_CLAIM:
     case CALL_CANCEL: return small;
     case CALL_ENQUEUE:
         return larger(small,

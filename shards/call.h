@@ -89,12 +89,13 @@ struct call {
         } enqueue;
         struct {
             struct id id;
-            uint64_t deadline_ms; /* of a wait */
+            uint64_t deadline_ms; /* of a wait, and of a claim that another has */
             struct str note, by, owner, principal; /* of resolve */
             bool approve;
             uint32_t meets;      /* of an approval: bit i, it counts toward requirement i; 0: toward none */
             struct review_digest binding; /* of redeem */
             struct retry retry;  /* of redeem */
+            bool claimed;        /* out of claim: nobody else redeems it until it is given back */
             bool replayed;       /* out of redeem: facts.redemption is what was answered */
             bool repeated;       /* out of resolve: the same principal's same outcome again */
             struct review_facts facts; /* out: as it is now */
@@ -104,6 +105,7 @@ struct call {
             bool any_state, active_only;
             enum review_state state; /* unless any_state */
             uint64_t after;      /* ordinals above this one only */
+            uint64_t before;     /* home's: this one and what is above it came while the shards were asked */
             uint32_t limit;
             uint64_t total;      /* out: how many match, beyond this page too */
             bool cut;            /* out: there is more than had room; what follows the last of these is not known */

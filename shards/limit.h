@@ -43,10 +43,11 @@ struct limit_ask {       /* one request to count */
     bool has_max;
     int64_t amount_max, amount; /* millionths; amount -1: is over at once */
     bool let_through;           /* a person has approved it: counted, never refused */
+    bool look_only;             /* whether there is room; nothing is counted */
 };
 
 struct limit_told {
-    bool counted;      /* false: it would be over, and nothing was counted */
+    bool counted;      /* false: it would be over, and nothing was counted. look_only: it would be counted */
     uint64_t stamp_ms; /* where it was counted: to give it back, and for the record */
 };
 

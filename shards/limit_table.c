@@ -119,12 +119,24 @@ static bool is_over(const struct counter *c, const struct limit_ask *ask)
            whole > ask->amount_max;
 }
 
+static bool has_room(struct limit_table *t, const struct limit_ask *ask, uint64_t now_ms)
+{
+    static const struct counter none;
+    struct counter *c = map_get(&t->by_key, key_text(&ask->key));
+    if (c != NULL) advance(t, c, limit_bucket(now_ms, c->window_ms));
+    return !is_over(c == NULL ? &none : c, ask);
+}
+
 enum err limit_count(struct limit_table *t, const struct limit_ask *ask, uint64_t now_ms,
                      struct limit_told *ret)
 {
     /* Counters were dropped by a later clock than this: one made anew may not count in what they
      * knew. */
     if (now_ms < t->wheel.now_ms) now_ms = t->wheel.now_ms;
+    if (ask->look_only) {
+        *ret = (struct limit_told){.counted = has_room(t, ask, now_ms)};
+        return ERR_OK;
+    }
     bool is_known = map_get(&t->by_key, key_text(&ask->key)) != NULL;
     if (!is_known && t->counters.count >= t->count_max) return ERR_FULL;
     struct counter *c = counter_take(t, ask, now_ms);

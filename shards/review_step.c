@@ -395,6 +395,38 @@ static void cancel(struct shard *s, struct review *r, struct call *c, struct eff
     answer(r, c, closed(review_record_move(s, r, &after, &h, e)), e);
 }
 
+/* ---- claim ---- */
+
+/* Of several redemptions of one approval that have limits to count only the first may count: the
+ * others would be over by its count. They wait here until it has spent the approval, or not. A
+ * claim is in memory only; who made it always spends it or gives it back. */
+static void claim(struct shard *s, struct review *r, struct call *c, struct effects *e)
+{
+    c->review.claimed = r->facts.state == REVIEW_APPROVED && !r->claimed;
+    if (r->facts.state != REVIEW_APPROVED || c->review.claimed) {
+        r->claimed = r->facts.state == REVIEW_APPROVED;
+        answer(r, c, ERR_OK, e);
+        if (c->err != ERR_OK) r->claimed = c->review.claimed = false;
+    } else if (r->waiter_count == LIMIT_WAITERS_PER_REVIEW) {
+        c->err = ERR_OVERLOADED;
+    } else {
+        review_waiter_add(&s->reviews, r, c);
+    }
+}
+
+/* The next who waits for it has it. */
+static void unclaim(struct shard *s, struct review *r, struct call *c, struct effects *e)
+{
+    if (r->facts.state != REVIEW_APPROVED) return;
+    r->claimed = false;
+    while (r->waiters != NULL && !r->claimed) {
+        struct call *next = r->waiters;
+        review_answer_waiter(s, r, next, c->now_ms, e);
+        r->claimed = next->err == ERR_OK && next->review.facts.state == REVIEW_APPROVED;
+        next->review.claimed = r->claimed;
+    }
+}
+
 /* ---- redeem ---- */
 
 static bool digest_equal(const struct review_digest *a, const struct review_digest *b)
@@ -426,6 +458,8 @@ static enum err spend(struct shard *s, struct review *r, struct call *c, struct 
     effects_record(e, c->records[0], delta);
     effects_record(e, c->records[1], (struct str){0});
     shard_mark(s, &r->mark);
+    /* Who waited to claim it finds it spent. */
+    while (r->waiters != NULL) review_answer_waiter(s, r, r->waiters, c->now_ms, e);
     return ERR_OK;
 }
 
@@ -457,9 +491,14 @@ void review_step(struct shard *s, struct call *c, struct effects *e)
         return;
     }
     struct review *r = review_find(&s->reviews, c->review.id);
-    bool is_theirs = c->kind == CALL_CANCEL || c->kind == CALL_REDEEM;
+    bool is_theirs = c->kind == CALL_CANCEL || c->kind == CALL_REDEEM || c->kind == CALL_CLAIM ||
+                     c->kind == CALL_UNCLAIM;
     if (r == NULL || !(is_theirs ? asked_for_it(r, c) : review_is_visible(r, c))) {
         c->err = ERR_NOT_FOUND;
+        return;
+    }
+    if (c->kind == CALL_UNCLAIM) {
+        unclaim(s, r, c, e);
         return;
     }
     if (expired_first(s, r, c, e)) return;
@@ -469,6 +508,7 @@ void review_step(struct shard *s, struct call *c, struct effects *e)
     case CALL_APPROVE:
     case CALL_DENY: resolve(s, r, c, e); return;
     case CALL_CANCEL: cancel(s, r, c, e); return;
+    case CALL_CLAIM: claim(s, r, c, e); return;
     case CALL_REDEEM: redeem(s, r, c, e); return;
     default: check(false);
     }

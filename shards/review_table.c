@@ -439,6 +439,7 @@ enum err review_move(struct review_table *t, struct review *r, const struct revi
 
     if (own->state == REVIEW_PENDING) resolver_keep(r, after, &to);
     state_unfile(t, r);
+    r->claimed = false;
     own->state = after->state;
     own->resolved_ms = after->resolved_ms;
     own->approval_expires_ms = after->approval_expires_ms;

@@ -74,7 +74,8 @@ struct review {
     struct link of_subject;      /* PENDING */
     struct link ended;           /* DENIED, EXPIRED, CANCELLED, REDEEMED: by when that was */
     struct wheel_entry timer;
-    struct call *waiters;        /* PENDING: by call.next */
+    struct call *waiters;        /* PENDING, or while it is claimed: by call.next */
+    bool claimed;                /* APPROVED: a redemption is under way; in memory only */
     unsigned waiter_count;
     struct str same_key;         /* binding, principal, NUL, tenant, NUL, owner */
     struct review_trace *traces; /* newest first; the last is `trace` */

@@ -69,6 +69,8 @@ static void dispatch(struct shard *s, struct call *c, struct effects *e)
     case CALL_APPROVE:
     case CALL_DENY:
     case CALL_CANCEL:
+    case CALL_CLAIM:
+    case CALL_UNCLAIM:
     case CALL_REDEEM: review_step(s, c, e); return;
     case CALL_REVIEW_LIST: review_list_step(s, c, e); return;
     case CALL_REVIEW_FIND: review_find_step(s, c, e); return;

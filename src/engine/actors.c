@@ -63,7 +63,6 @@ static void change(struct worker *w, struct http_exchange *x, enum call_kind kin
         trip_refuse(&s->trip, &f);
         return;
     }
-    if (kind == CALL_SUSPEND) c->actor.ordinal = worker_ordinal(w);
     errand_visit(&s->trip.errand, kind, place_subject(w->api.hasher, c->tenant, false, c->actor.actor), changed);
 }
 

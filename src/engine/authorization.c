@@ -9,6 +9,7 @@
 #include "shards/delta.h"
 
 enum {
+    CLAIM_WAIT_MS = 10000,       /* for another redemption of the same approval, which is a matter of hops */
     LIMITS_PER_REQUEST_MAX = 64, /* each is a visit, and a line in the record */
     SPENT_BYTES_MAX = LIMIT_DELTA_BYTES, /* their lines */
     TERMS_BYTES_MAX = LIMIT_DELTA_BYTES - (8 << 10), /* of a review, beside the names in its delta */
@@ -75,8 +76,9 @@ void authorization_refuse(struct authorization *a, const struct fault *f)
 static void give_back_on(struct errand *e);
 static void settle(struct authorization *a);
 
-/* One thing after the other, counters first; then on with whatever the giving back was for. A use of
- * a token stays spent where there is a decision, whichever it is. */
+/* One thing after the other, counters first, so that who claims the approval next finds them as they were; then
+ * on with whatever the giving back was for. A use of a token stays spent where there is a decision, whichever
+ * it is. */
 static void give_back(struct authorization *a, void (*then)(struct authorization *a))
 {
     struct call *c = &a->errand.call;
@@ -86,6 +88,10 @@ static void give_back(struct authorization *a, void (*then)(struct authorization
         c->limit.ask = a->asked[a->counted];
         c->limit.told = a->told[a->counted];
         errand_visit(&a->errand, CALL_UNCOUNT, slot_of_key(c->limit.ask.key), give_back_on);
+    } else if (a->claimed) {
+        a->claimed = false;
+        c->review.id = a->review.id;
+        errand_visit(&a->errand, CALL_UNCLAIM, slot_of_id(a->review.id), give_back_on);
     } else if (a->token_spent && a->recording_failed) {
         a->token_spent = false;
         c->token.id = a->caller.token->id;
@@ -107,8 +113,8 @@ static void fail(struct authorization *a, enum err err)
         fault_set(&a->fault, ERR_OVERLOADED, "", "records wait for the disk, and no more may wait now");
     else if (err == ERR_JOURNAL_FULL || err == ERR_NO_SPACE)
         fault_plain(&a->fault, ERR_JOURNAL_FULL);
-    else if (err_status(err) == 503 || err_status(err) == 401 || err == ERR_NOT_FOUND)
-        fault_plain(&a->fault, err); /* not found: the review was forgotten while its request was decided again */
+    else if (err_status(err) == 503 || err_status(err) == 401 || err == ERR_NOT_FOUND || err == ERR_IDEMPOTENCY_MISMATCH)
+        fault_plain(&a->fault, err); /* the review was forgotten, or redeemed, while its request was decided again */
     else
         fault_plain(&a->fault, ERR_INTERNAL);
     give_back(a, refuse_kept_fault);
@@ -220,7 +226,7 @@ static void enqueue(struct authorization *a)
     c->spent = spent_delta(a);
     c->enqueue.same = false;
     c->enqueue.facts = (struct review_facts){
-        .id = d->review, .ordinal = worker_ordinal(a->errand.worker), .tenant = p->tenant, .is_user = is_user,
+        .id = d->review, .tenant = p->tenant, .is_user = is_user,
         .subject = is_user ? p->user : p->actor, .principal = c->asker.principal, .owner = c->asker.owner,
         .acting_for = p->acting_for, .action = p->action, .trace_id = a->ask.trace_id, .enqueued_ms = a->tools.now_ms,
         .expires_ms = d->event.expires_at, .good_for_ms = asks->good_for_ms, .item = d->beside,
@@ -240,7 +246,7 @@ static void enqueue(struct authorization *a)
     errand_visit(&a->errand, CALL_ENQUEUE, d->slot, enqueued);
 }
 
-void authorization_replay(struct authorization *a)
+static void replay(struct authorization *a)
 {
     struct decision *d = &a->d;
     struct event e;
@@ -279,7 +285,7 @@ static void redeemed(struct errand *e)
     }
     if (c->err == ERR_OK) {
         a->review = c->review.facts;
-        give_back(a, authorization_replay);
+        give_back(a, replay);
         return;
     }
     switch (c->err) {
@@ -383,6 +389,12 @@ static void settle(struct authorization *a)
 
 static void count_limits(struct authorization *a);
 
+/* The first of them that is not yet known to have room, and then the first that is not yet counted. */
+static size_t limit_at_hand(const struct authorization *a)
+{
+    return a->looked < a->limit_count ? a->looked : a->counted;
+}
+
 static void limit_counted(struct errand *e)
 {
     struct authorization *a = of(e);
@@ -391,8 +403,13 @@ static void limit_counted(struct errand *e)
         return;
     }
     if (!e->call.limit.told.counted) {
-        policy_over_limit(&a->limits[a->counted], e->arena, &a->d.outcome);
+        policy_over_limit(&a->limits[limit_at_hand(a)], e->arena, &a->d.outcome);
         settle_anew(a);
+        return;
+    }
+    if (e->call.limit.ask.look_only) {
+        a->looked++;
+        count_limits(a);
         return;
     }
     a->asked[a->counted] = e->call.limit.ask;
@@ -401,18 +418,46 @@ static void limit_counted(struct errand *e)
     count_limits(a);
 }
 
+/* Of several, all are looked at before the first is counted: what one of them refuses must not use up
+ * another's room meanwhile, where those who may have it would be refused. */
 static void count_limits(struct authorization *a)
 {
+    if (a->limit_count == 1) a->looked = 1;
     if (a->counted == a->limit_count) {
         settle(a);
         return;
     }
-    const struct policy_limit *l = &a->limits[a->counted];
+    const struct policy_limit *l = &a->limits[limit_at_hand(a)];
     struct limit_ask *ask = &a->errand.call.limit.ask;
     *ask = (struct limit_ask){.key = place_limit(a->tools.hasher, a->ask.policy.tenant, l), .window_ms = l->window_ms,
                               .count_max = l->count_max, .has_max = l->has_max, .amount_max = l->amount_max,
-                              .amount = l->amount, .let_through = l->over == VERDICT_ALLOW};
+                              .amount = l->amount, .let_through = l->over == VERDICT_ALLOW,
+                              .look_only = a->looked < a->limit_count};
     errand_visit(&a->errand, CALL_COUNT, slot_of_key(ask->key), limit_counted);
+}
+
+/* Nobody else counts for this approval now, or nobody needs to any more. */
+static void claimed(struct errand *e)
+{
+    struct authorization *a = of(e);
+    const struct call *c = &e->call;
+    if (c->err != ERR_OK) {
+        fail(a, c->err);
+        return;
+    }
+    a->review = c->review.facts;
+    a->claimed = c->review.claimed;
+    if (a->review.state != REVIEW_APPROVED) authorization_conclude(a);
+    else if (!a->claimed) fail(a, ERR_OVERLOADED); /* its time was over before whoever has it was done */
+    else count_limits(a);
+}
+
+static void claim(struct authorization *a)
+{
+    struct call *c = &a->errand.call;
+    c->review.id = a->review.id;
+    c->review.deadline_ms = world_now_ms() + CLAIM_WAIT_MS;
+    errand_visit(&a->errand, CALL_CLAIM, slot_of_id(a->review.id), claimed);
 }
 
 static void evaluate(struct authorization *a)
@@ -433,7 +478,8 @@ static void evaluate(struct authorization *a)
         settle(a);
         return;
     }
-    count_limits(a);
+    if (a->redeeming) claim(a);
+    else count_limits(a);
 }
 
 static void token_used(struct errand *e)
@@ -478,7 +524,7 @@ void authorization_start(struct authorization *a)
 
 /* ---- a redemption that cannot be ---- */
 
-void authorization_conclude(struct authorization *a)
+static void deny_unredeemable(struct authorization *a)
 {
     static const struct {
         const char *rule, *reason;
@@ -495,4 +541,22 @@ void authorization_conclude(struct authorization *a)
     else
         decide_deny(&a->d, states[a->review.state].rule, states[a->review.state].reason);
     settle_anew(a);
+}
+
+static bool same_digest(const struct review_digest *a, const struct review_digest *b)
+{
+    return memcmp(a->bytes, b->bytes, sizeof a->bytes) == 0;
+}
+
+void authorization_conclude(struct authorization *a)
+{
+    const struct review_facts *r = &a->review;
+    if (!a->retry.given || str_is_absent(r->redemption) || !same_digest(&a->retry.key, &r->retry_key)) {
+        deny_unredeemable(a);
+    } else if (same_digest(&a->retry.body, &r->retry_body)) {
+        give_back(a, replay);
+    } else {
+        fault_plain(&a->fault, ERR_IDEMPOTENCY_MISMATCH);
+        give_back(a, refuse_kept_fault);
+    }
 }

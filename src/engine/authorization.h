@@ -1,6 +1,7 @@
 /* authorization.h - the way of one request for a decision, from its body to its answer.
  *
- *   start → [spend a use of its token] → evaluate → [count its limits] → describe, settle → record → answer
+ *   start → [spend a use of its token] → evaluate → [claim the approval] → [count its limits] → describe, settle
+ *         → record → answer
  *
  * What stands in brackets visits the owner of a slot (errand.h) and is left out where there is
  * nothing to visit, so that a plain decision runs from top to bottom inside of its handler. Where an
@@ -24,6 +25,7 @@ struct authorization {
     bool token_spent;            /* a use that has to be recorded or given back */
     const struct policy_limit *limits;
     size_t limit_count;
+    size_t looked;               /* so many of them have room, where there are several */
     struct limit_ask *asked;     /* of those, what was counted so far: */
     struct limit_told *told;
     size_t counted;
@@ -34,6 +36,7 @@ struct authorization {
 
     /* Of a redemption. */
     bool redeeming;
+    bool claimed;                /* the approval is this redemption's to spend or give back */
     struct review_facts review;  /* in the arena */
     struct retry retry;
 };
@@ -48,10 +51,8 @@ enum err authorization_read(struct authorization *a, enum ask_form form, struct 
                             struct str trace_id, struct fault *f);
 /* From here on it answers by itself. */
 void authorization_start(struct authorization *a);
-/* The same where the outcome is known without policies (a review that cannot be redeemed). */
+/* The same where a->review cannot be redeemed: the earlier answer where this is a retry of it, else a denial. */
 void authorization_conclude(struct authorization *a);
-/* The same where this very redemption was answered before. */
-void authorization_replay(struct authorization *a);
 void authorization_refuse(struct authorization *a, const struct fault *f);
 
 #endif

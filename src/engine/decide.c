@@ -72,6 +72,7 @@ void decide_evaluate(struct decision *d)
 {
     struct policy_request *request = &d->ask->policy;
     request->now_ms = d->tools->now_ms;
+    request->dry_run = d->tools->dry_run;
     if (d->tools->explain)
         decide_explain(d, request);
     else

@@ -111,6 +111,7 @@ uint64_t worker_actor_dead_until(const struct worker *w, struct str tenant, stru
 /* Revoked, or born before its actor's last suspension or resume. Its own expiry is not looked at. */
 bool worker_token_is_dead(void *worker, const struct token_claims *t);
 uint64_t worker_ordinal(struct worker *w);
+uint64_t worker_ordinal_next(const struct worker *w); /* below it are all that were given */
 void worker_tell(struct worker *w, enum reactor_message_kind kind, int fd, bool is_unix);
 
 /* ---- routes (routes.c) ---- */

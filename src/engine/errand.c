@@ -264,6 +264,7 @@ void errand_gather(struct errand *e, enum call_kind kind, void (*then)(struct er
     struct worker *w = e->worker;
     const size_t count_of_shards = w->engine->worker_count;
     const unsigned visits = (unsigned)count_of_shards - 1;
+    e->call.list.before = worker_ordinal_next(w);
     give_back_gathered(e);
     e->then = then;
     struct call **gathered = arena_array(e->arena, struct call *, count_of_shards);

@@ -306,7 +306,6 @@ void token_mint_handle(void *context, struct http_exchange *x)
         t->id = id_make(born_ms(w, t, now_ms), &w->api.chance);
         t->id = slot_id(t->id, settle_slot(w, t->id, &retry));
         t->signer = signers_current(w->api.signers, now_ms);
-        t->ordinal = worker_ordinal(w);
         err = sign(m, t, &f);
     }
     if (err == ERR_OK) err = record(m, &f);

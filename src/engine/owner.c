@@ -136,6 +136,15 @@ static enum err step(struct worker *w, struct call *c)
 
 static bool is_about_revocation(enum call_kind k) { return k == CALL_REVOKE || k == CALL_SUSPEND || k == CALL_RESUME; }
 
+/* Its place in lists, given by the thread that files it right after: whoever then asks this shard for what is
+ * below a later place finds it (page.c). */
+static void number(struct worker *w, struct call *c)
+{
+    if (c->kind == CALL_ENQUEUE) c->enqueue.facts.ordinal = worker_ordinal(w);
+    else if (c->kind == CALL_MINT) c->mint.facts.ordinal = worker_ordinal(w);
+    else if (c->kind == CALL_SUSPEND) c->actor.ordinal = worker_ordinal(w);
+}
+
 /* True: answered, and nothing but its block may keep the answer. */
 static bool run(struct worker *w, struct call *c)
 {
@@ -143,6 +152,7 @@ static bool run(struct worker *w, struct call *c)
     enum err err;
     /* The kill switch is thrown now, not when it was asked for: whoever asked may have waited long. */
     if (is_about_revocation(c->kind)) c->now_ms = later(c->now_ms, world_now_ms());
+    number(w, c);
     do err = step(w, c);
     while (err == ERR_OK && !c->answered && o->effects.again);
     if (err == ERR_FULL) {

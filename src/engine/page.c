@@ -12,7 +12,9 @@ struct merge {
     bool is_cut;                 /* a shard has more than it could show, so nobody knows whose is the next */
 };
 
-/* Moves to the next of all shards' answers by ordinal; false: none is left, or none is known. */
+/* Moves to the next of all shards' answers by ordinal; false: none is left, or none is known. What came while
+ * the shards were asked is for the next look: another shard may have been asked before it got a lower one,
+ * and a cursor that is beyond that one would never show it. */
 static bool advance(struct merge *m)
 {
     const struct errand *e = m->e;
@@ -31,7 +33,7 @@ static bool advance(struct merge *m)
         m->ordinal = ordinal;
         from = k;
     }
-    if (m->call == NULL || m->is_cut) return false;
+    if (m->call == NULL || m->is_cut || m->ordinal >= m->call->list.before) return false;
     m->taken[from]++;
     return true;
 }

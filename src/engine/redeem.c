@@ -1,7 +1,7 @@
 /* redeem.c - an approval is used: the same request comes again and is decided again, now.
  *
  *   which review → is it approved, and for this very request? → decide with its votes as allow
- *                → [count limits] → the owner spends it and records the decision, or says it is spent
+ *                → [claim it, count limits] → the owner spends it and records the decision, or says it is spent
  *
  * The human_review votes that the approval covered count as allow, unless their rules ask for more people or
  * for others now than for those who approved; every other vote stands. A review that cannot
@@ -43,14 +43,6 @@ static void refuse(struct redemption *r, enum err err, const char *text)
     if (text == NULL) fault_plain(&f, err);
     else fault_set(&f, err, "", "%s", text);
     authorization_refuse(&r->a, &f);
-}
-
-static bool same_retry(const struct redemption *r)
-{
-    const struct retry *now = &r->a.retry;
-    const struct review_facts *before = &r->a.review;
-    return now->given && !str_is_absent(before->redemption) &&
-           memcmp(now->key.bytes, before->retry_key.bytes, sizeof now->key.bytes) == 0;
 }
 
 static enum err read_retry(struct redemption *r, struct fault *f)
@@ -108,10 +100,7 @@ static void looked_at(struct errand *e)
     a->d.redeems = str_of(r->review_text, ID_TEXT);
     struct sha256 binding = decide_bind(&a->d);
     bool same = memcmp(binding.bytes, a->review.binding.bytes, sizeof a->review.binding.bytes) == 0;
-    if (same_retry(r)) {
-        if (memcmp(a->retry.body.bytes, a->review.retry_body.bytes, sizeof a->retry.body.bytes) == 0) authorization_replay(a);
-        else refuse(r, ERR_IDEMPOTENCY_MISMATCH, NULL);
-    } else if (a->review.state != REVIEW_APPROVED || !same) {
+    if (a->review.state != REVIEW_APPROVED || !same) {
         authorization_conclude(a);
     } else {
         id_write("evt_", id_make(a->tools.now_ms, a->tools.chance), r->redemption_text);

@@ -702,6 +702,7 @@ void policy_evaluate(const struct policy_set *s, const struct policy_request *re
     }
     if (b.exhausted[PURSE_VOTES]) outcome_exhausted(ret);
     if (b.failed) outcome_failed(ret);
+    if (request->dry_run) outcome_over_by_itself(ret, arena);
     ret->cost = RULE_COST * b.met;
     for (size_t i = 0; i < PURSES; i++) ret->cost += b.spent[i];
     if (explain != NULL) explain_rules(&b, ret, explain);

@@ -292,7 +292,8 @@ static void tell_nearest(struct ballot *b, struct nearest *n, const struct polic
         told.lack_count = put_lacks(b, n, lacks);
     }
     bool is_unsafe = o->verdict == VERDICT_DENY && strncmp(o->rule, "compute:", 8) == 0;
-    if (strcmp(o->rule, "token:scope") == 0 || is_unsafe) add_against(n, o->reason);
+    bool is_over = strncmp(o->rule, "limit:", 6) == 0;
+    if (strcmp(o->rule, "token:scope") == 0 || is_unsafe || is_over) add_against(n, o->reason);
     if (n->against_more > 0)
         n->against[n->against_count++] = arena_printf(b->arena, "and %zu more", n->against_more);
     told.against_count = n->against_count;

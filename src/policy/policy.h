@@ -139,6 +139,7 @@ struct policy_request {
                                            * says, and the votes are taken whatever their rules ask now */
     size_t met_count;
     uint64_t now_ms;
+    bool dry_run;              /* nothing is counted: what is over a limit by itself comes out so here */
 };
 
 /* "type:id", or an id alone, as the object that conditions see; NULL: the arena is full. */

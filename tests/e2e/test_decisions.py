@@ -9,6 +9,7 @@ import canonical
 from test_contract import refused
 
 AGENT = "/v1/agent/authorize"
+TOOL = "/api/v1/authorize"
 
 
 def test_the_strictest_vote_wins_and_silence_denies(tenant):
@@ -234,6 +235,19 @@ rules:
     assert set(told) == {"a", "b", "c"}, answer["explain"]
     assert [told[name]["applies"] for name in "abc"] == [True, False, False]
     assert all(entry["why"] and entry["policy"] == "base" for entry in answer["explain"])
+
+
+def test_a_dry_run_and_a_decision_agree_on_what_is_over_a_limit_by_itself(tenant):
+    limit = "limit: {window: 1h, sum: args.n, max: 5}"
+    tenant.policy(f"rules: [{{id: pay, agents: ['*'], actions: [pay], decision: allow, {limit}}}]")
+    for route in (AGENT, TOOL):
+        for args, rule in (({"n": 5.1}, "limit:pay"), ({"n": -1}, "limit:pay"), ({"n": "1"}, "limit:pay"), ({}, "limit:pay"), ({"n": 1}, "allow:pay")):
+            told = [tenant.ask("pay", route, key, query, actor="bot", args=args)
+                    for key, query in ((tenant.auditor, "?dry_run=true"), (tenant.auditor, "?explain=true"), (tenant.agent, ""))]
+            assert {answer["rule"] for answer in told} == {rule}, told
+            assert len({(answer["decision"], answer["reason"]) for answer in told}) == 1, told
+            if rule == "limit:pay":
+                assert (told[1].get("would_allow") or told[1]["wouldAllow"])["against"] == [told[1]["reason"]]
 
 
 def test_explain_of_a_live_request_is_refused_to_agents(tenant):

@@ -282,3 +282,115 @@ def test_a_window_slides(racing):
         within = sum(1 for _, ended in times[first:] if ended - begun < 2.0)
         assert within <= 30, f"{within} in two seconds"
     assert len(times) > 60, "the window never slid"
+
+
+@pytest.fixture
+def redeeming(racing):
+    """Asks with a middling confidence, has it approved, and redeems it on eight connections at once."""
+    racing.policy("limited", """
+confidence: {allow_at: 0.9, review_at: 0.1}
+rules:
+  - {id: free, agents: ["*"], actions: [free], decision: allow}
+  - {id: once, agents: ["*"], actions: [once], decision: allow, limit: {per: acting_for, window: 1h, count: 1}}
+  - {id: asks, agents: ["*"], actions: [asks], decision: allow, limit: {per: acting_for, window: 1h, count: 1, over: human_review}}
+""")
+    wires_of_all = [racing.at_engine("agent").open() for _ in range(8)]
+    reviewer = racing.at_engine(racing.reviewers[0]).open()
+    with concurrent.futures.ThreadPoolExecutor(len(wires_of_all)) as pool:
+        def redeem(action, n, headers=None, member=lambda i: {}):
+            body = {"action": action, "actor": f"bot-{n}", "acting_for": f"buyer-{n}", "confidence": 0.5}
+            review = wires_of_all[0].post(AGENT, body).json["review_id"]
+            assert reviewer.post(f"/v1/queue/{review}/approve").status == 200
+            ready = threading.Barrier(len(wires_of_all))
+
+            def one(i):
+                ready.wait()
+                return wires_of_all[i].post(f"/v1/queue/{review}/redeem", {**body, **member(i)}, headers=headers)
+            return list(pool.map(one, range(len(wires_of_all))))
+        yield redeem
+
+
+def test_a_redemption_that_is_retried_before_it_is_answered_is_one_whatever_its_limits(redeeming):
+    for n in range(1000 if harness.LONG else 40):
+        for action in ("once", "asks"):
+            replies = [reply.json for reply in redeeming(action, n, {"Idempotency-Key": "one"})]
+            assert {(reply["decision"], reply["rule"]) for reply in replies} == {("allow", f"allow:{action}")}, replies
+            assert len({reply["redemption_id"] for reply in replies}) == 1
+            assert sum("replayed" not in reply for reply in replies) == 1
+
+
+def test_of_redemptions_at_once_all_but_one_find_the_approval_used(racing, redeeming):
+    for n in range(1000 if harness.LONG else 40):
+        for action in ("once", "asks"):
+            rules = collections.Counter(reply.json["rule"] for reply in redeeming(action, n))
+            assert rules == {f"allow:{action}": 1, "review:redeemed": 7}, rules
+    with racing.at_engine(racing.reviewers[0]) as wire:
+        assert wire.get("/v1/queue/pending").json["total"] == 0, "a person was asked for nothing"
+
+
+def test_of_retries_at_once_with_other_bodies_all_but_one_are_refused(redeeming):
+    for n in range(1000 if harness.LONG else 40):
+        for action in ("free", "once"):
+            replies = redeeming(action, n, {"Idempotency-Key": "one"}, lambda i: {"confidence": 0.5 + i / 100})
+            told = collections.Counter((reply.status, reply.json.get("code")) for reply in replies)
+            assert told == {(200, None): 1, (422, "idempotency_mismatch"): 7}, told
+
+
+def test_what_one_limit_refuses_does_not_use_up_the_room_of_another(racing):
+    """A bot beyond its own limit goes on asking; the last place of the limit that all share is for the others."""
+    stop, asked = threading.Event(), collections.Counter()
+
+    def spam(actor):
+        with racing.at_engine("agent") as wire:
+            while not stop.is_set():
+                asked[wire.post(AGENT, {"action": "shared", "actor": actor}).json["rule"]] += 1
+
+    for n in range(100 if harness.LONG else 12):
+        racing.policy("shared", f"""
+rules:
+  - {{id: all-{n}, agents: ["*"], actions: [shared], decision: allow, limit: {{per: tenant, window: 1h, count: 10}}}}
+  - {{id: spam, agents: ["spam-*"], actions: [shared], decision: allow, limit: {{per: actor, window: 1h, count: 1}}}}
+""")
+        with racing.at_engine("agent") as wire:
+            for actor in [f"spam-{n}", *(f"bot-{i}" for i in range(8))]:
+                assert wire.post(AGENT, {"action": "shared", "actor": actor}).json["rule"] == f"allow:all-{n}"
+            spammers = [threading.Thread(target=spam, args=(f"spam-{n}",)) for _ in range(6)]
+            for one in spammers:
+                one.start()
+            time.sleep(0.1)
+            last = wire.post(AGENT, {"action": "shared", "actor": "bot-8"}).json
+            stop.set()
+            for one in spammers:
+                one.join()
+            stop.clear()
+            assert last["rule"] == f"allow:all-{n}", f"round {n}: {last}, {asked}"
+
+
+def test_who_goes_on_from_a_cursor_misses_nothing_that_comes_meanwhile(racing):
+    """As `writ queue watch` does: a page that was full is not looked at again."""
+    total, asked, seen, cursor = 8000 if harness.LONG else 3000, set(), set(), 0
+    agent = wires(racing, "agent")
+
+    def ask(n):
+        asked.add(agent().post(AGENT, {"action": "refund", "actor": f"bot-{n % 100}", "args": {"n": n}}).json["review_id"])
+
+    done = threading.Event()
+    def ask_all():
+        with concurrent.futures.ThreadPoolExecutor(6) as pool:  # no more, or the reader falls behind
+            list(pool.map(ask, range(total)))
+        done.set()
+
+    asking = threading.Thread(target=ask_all)
+    asking.start()
+    with racing.at_engine(racing.reviewers[0]) as reviewer:
+        is_last = False
+        while not is_last:
+            is_last = done.is_set()
+            while True:
+                page = reviewer.get(f"/v1/queue/pending?limit=20&cursor={cursor}").json
+                seen |= {item["id"] for item in page["items"]}
+                if page["next_cursor"] == 0:
+                    break
+                cursor = page["next_cursor"]
+    asking.join()
+    assert len(asked) == total and not asked - seen, f"{len(asked - seen)} of {len(asked)} were never on a page"

@@ -221,6 +221,29 @@ def test_the_engine_forwards_every_path_of_the_platform():
     forwarded = set(re.findall(r'\bFORWARD(?:_LARGE)?\(HTTP_(\w+), "(/[^"]*)"', text))
     both = {target for target in routes_of("src/platform") if not target[1].startswith("/api/v1/")}
     assert forwarded == routes_of("src/platform") - both
+    document = (TOP / "schemas/openapi.engine.yaml").read_text()
+    told = re.search(r"^x-forwarded-paths:.*?^paths:", document, re.M | re.S)[0]
+    rows = re.findall(r"^ {4}- ([A-Z, ]+) (/\S*)$", told, re.M)
+    assert {(method, path) for methods, path in rows for method in methods.split(", ")} == forwarded
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in (TOP / "schemas").glob("*.yaml")))
+def test_no_map_of_a_schema_has_a_key_twice(name):
+    """YAML forbids it, and what reads these documents to make a client of them refuses it."""
+    yaml = pytest.importorskip("yaml")
+
+    def keys(node):
+        if isinstance(node, yaml.MappingNode):
+            seen = set()
+            for key, value in node.value:
+                assert key.value not in seen, f"{name}:{key.start_mark.line + 1}: {key.value} is there twice"
+                seen.add(key.value)
+                keys(value)
+        elif isinstance(node, yaml.SequenceNode):
+            for one in node.value:
+                keys(one)
+
+    keys(yaml.compose((TOP / "schemas" / name).read_text()))
 
 
 # ---- the code ----

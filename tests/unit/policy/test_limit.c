@@ -582,6 +582,47 @@ static void explanations_mention_the_limit(void **state)
     tenant_fini(&t);
 }
 
+static void on_nearest(void *context, const struct policy_nearest *n)
+{
+    assert_int_equal(n->against_count, 1);
+    snprintf(context, 200, "%.*s", STR_FORMAT(n->against[0]));
+}
+
+static void ignore(void *context, const struct policy_considered *c)
+{
+    (void)context;
+    (void)c;
+}
+
+/* A dry run counts nothing; what is over whatever was counted is over there too. */
+static void a_dry_run_is_over_where_the_request_is_so_by_itself(void **state)
+{
+    (void)state;
+    struct tenant t;
+    char against[200];
+    tenant_init_one(&t, "rules:\n"
+                        "  - {id: a, agents: [b], actions: [x], decision: allow, limit: {window: 1h, count: 1}}\n"
+                        "  - {id: c, agents: [b], actions: [x], decision: allow, limit: {window: 1h, sum: args.n, max: 9}}\n"
+                        "  - {id: d, agents: [b], actions: [x], decision: allow, limit: {window: 1h, sum: args.m, max: 9, over: human_review}}\n");
+    static const struct {
+        const char *args, *rule;
+    } cases[] = {{"{\"n\":9,\"m\":9}", "allow:a"}, {"{\"n\":9.1,\"m\":10}", "limit:c"}, {"{\"m\":1}", "limit:c"},
+                 {"{\"n\":-1,\"m\":1}", "limit:c"}, {"{\"n\":0,\"m\":\"1\"}", "limit:d"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct policy_request q = agent_request("b", "x");
+        assert_int_equal(ask_with(&t, &q, cases[i].args), VERDICT_ALLOW); /* for whoever counts to find */
+        q.dry_run = true;
+        ask_with(&t, &q, cases[i].args);
+        assert_string_equal(t.outcome.rule, cases[i].rule);
+    }
+    struct policy_request q = agent_request("b", "x");
+    q.dry_run = true;
+    struct policy_explain e = {.considered = ignore, .nearest = on_nearest, .context = against};
+    policy_evaluate(t.set, &q, &t.arena, &e, &t.outcome);
+    assert_string_equal(against, "The limit of rule c adds up args.n, which is missing, negative, too large or no number.");
+    tenant_fini(&t);
+}
+
 static void lints_tell_of_limits_that_count_something_else(void **state)
 {
     (void)state;
@@ -633,6 +674,7 @@ int main(void)
         cmocka_unit_test(what_shadow_would_have_changed_is_told_beside_a_limit),
         cmocka_unit_test(tests_of_a_document_run_without_limits),
         cmocka_unit_test(explanations_mention_the_limit),
+        cmocka_unit_test(a_dry_run_is_over_where_the_request_is_so_by_itself),
         cmocka_unit_test(lints_tell_of_limits_that_count_something_else),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

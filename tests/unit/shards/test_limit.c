@@ -236,6 +236,40 @@ static void sums_that_overflow_are_over_and_stay_so_when_some_is_given_back(void
     limit_table_fini(&t);
 }
 
+static bool has_room_at(struct limit_table *t, struct limit_ask ask, uint64_t now_ms)
+{
+    ask.look_only = true;
+    return count_at(t, &ask, now_ms);
+}
+
+static void a_look_says_what_counting_would_and_counts_nothing(void **state)
+{
+    (void)state;
+    struct limit_table t;
+    struct limit_ask ask = ask_of(1, 60000);
+    limit_table_init(&t, 1);
+    ask.count_max = 2;
+    ask.has_max = true;
+    ask.amount_max = 10;
+    ask.amount = 11;
+    assert_false(has_room_at(&t, ask, now_2026));
+    ask.amount = 5;
+    for (int i = 0; i < 5; i++) assert_true(has_room_at(&t, ask, now_2026));
+    assert_int_equal(t.by_key.count, 0);
+    assert_true(count_at(&t, &ask, now_2026));
+    for (int i = 0; i < 5; i++) assert_true(has_room_at(&t, ask, now_2026 + 100));
+    ask.amount = 6;
+    assert_false(has_room_at(&t, ask, now_2026 + 100));
+    ask.amount = 5;
+    assert_true(count_at(&t, &ask, now_2026 + 200));
+    assert_false(has_room_at(&t, ask, now_2026 + 200));
+    struct limit_ask other = ask_of(2, 60000);
+    other.count_max = 1;
+    assert_true(has_room_at(&t, other, now_2026 + 200)); /* though the table is full */
+    assert_true(has_room_at(&t, ask, now_2026 + 62000));
+    limit_table_fini(&t);
+}
+
 static void counters_do_not_see_each_other(void **state)
 {
     (void)state;
@@ -633,6 +667,7 @@ int main(void)
         cmocka_unit_test(an_amount_that_could_not_be_read_is_over),
         cmocka_unit_test(what_a_person_approved_is_counted_and_never_refused),
         cmocka_unit_test(sums_that_overflow_are_over_and_stay_so_when_some_is_given_back),
+        cmocka_unit_test(a_look_says_what_counting_would_and_counts_nothing),
         cmocka_unit_test(counters_do_not_see_each_other),
         cmocka_unit_test(a_full_table_counts_nothing_for_a_newcomer_and_goes_on_for_the_others),
         cmocka_unit_test(what_is_recorded_is_taken_by_a_full_table),

@@ -108,6 +108,90 @@ static void too_many_may_not_wait_on_one_review(void **state)
     assert_int_equal(c->err, ERR_OVERLOADED);
 }
 
+/* ---- claim ---- */
+
+static struct call *claim_of(struct scene *s, struct id id)
+{
+    struct call *c = scene_on(s, CALL_CLAIM, id, STR("fleet"));
+    c->review.deadline_ms = s->now_ms + 10000;
+    scene_ask(s, c);
+    return c;
+}
+
+static void assert_claim(const struct call *c, bool claimed, enum review_state state)
+{
+    assert_true(c->answered);
+    assert_int_equal(c->err, ERR_OK);
+    assert_int_equal(c->review.claimed, claimed);
+    assert_int_equal(c->review.facts.state, state);
+}
+
+static void who_claims_an_approval_second_waits_until_it_is_spent(void **state)
+{
+    struct scene *s = *state;
+    struct id id = scene_approved(s);
+    assert_claim(claim_of(s, id), true, REVIEW_APPROVED);
+    struct call *second = claim_of(s, id), *third = claim_of(s, id);
+    assert_false(second->answered || third->answered);
+    struct call *c = scene_redeem_call(s, id, STR("fleet"), 0, 0);
+    scene_ask(s, c);
+    assert_int_equal(c->err, ERR_OK);
+    assert_claim(second, false, REVIEW_REDEEMED);
+    assert_claim(third, false, REVIEW_REDEEMED);
+    assert_claim(claim_of(s, id), false, REVIEW_REDEEMED);
+    same_as_twin(s);
+}
+
+static void a_claim_that_is_given_back_is_the_next_ones(void **state)
+{
+    struct scene *s = *state;
+    struct id id = scene_approved(s);
+    claim_of(s, id);
+    struct call *waiting[] = {claim_of(s, id), claim_of(s, id)};
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(scene_do(s, CALL_UNCLAIM, id, STR("fleet"))->err, ERR_OK);
+        assert_int_equal(waiting[0]->answered + waiting[1]->answered, i + 1);
+    }
+    assert_claim(waiting[0], true, REVIEW_APPROVED);
+    assert_claim(waiting[1], true, REVIEW_APPROVED);
+    assert_false(claim_of(s, id)->answered);
+    scene_do(s, CALL_UNCLAIM, id, STR("fleet"));
+    scene_do(s, CALL_UNCLAIM, id, STR("fleet")); /* once more than it was claimed */
+    assert_claim(claim_of(s, id), true, REVIEW_APPROVED);
+}
+
+static void a_claim_waits_no_longer_than_its_time_and_the_approvals(void **state)
+{
+    struct scene *s = *state;
+    struct id id = scene_approved(s);
+    claim_of(s, id);
+    struct call *c = claim_of(s, id);
+    scene_tick(s, 9999);
+    assert_false(c->answered);
+    scene_tick(s, 1);
+    assert_claim(c, false, REVIEW_APPROVED);
+    scene_tick(s, 900000 - 10000 - 100);
+    c = claim_of(s, id);
+    assert_false(c->answered);
+    scene_tick(s, 100);
+    assert_claim(c, false, REVIEW_EXPIRED);
+    assert_claim(claim_of(s, id), false, REVIEW_EXPIRED);
+    same_as_twin(s);
+}
+
+static void only_who_asked_claims_and_only_what_is_approved(void **state)
+{
+    struct scene *s = *state;
+    assert_claim(claim_of(s, scene_enqueue(s, usual)), false, REVIEW_PENDING);
+    struct id id = scene_enqueue(s, (struct scene_review){.binding = 4});
+    scene_do(s, CALL_APPROVE, id, STR("rita"));
+    assert_int_equal(scene_do(s, CALL_CLAIM, id, STR("rita"))->err, ERR_NOT_FOUND);
+    claim_of(s, id);
+    assert_int_equal(scene_do(s, CALL_UNCLAIM, id, STR("rita"))->err, ERR_NOT_FOUND);
+    for (unsigned i = 0; i < LIMIT_WAITERS_PER_REVIEW; i++) assert_false(claim_of(s, id)->answered);
+    assert_int_equal(claim_of(s, id)->err, ERR_OVERLOADED);
+}
+
 /* ---- time ---- */
 
 static void time_alone_expires_what_is_pending_and_what_is_approved(void **state)
@@ -474,6 +558,10 @@ int main(void)
         scene_test(a_wait_on_what_is_resolved_is_answered_at_once),
         scene_test(a_forgotten_wait_is_never_answered),
         scene_test(too_many_may_not_wait_on_one_review),
+        scene_test(who_claims_an_approval_second_waits_until_it_is_spent),
+        scene_test(a_claim_that_is_given_back_is_the_next_ones),
+        scene_test(a_claim_waits_no_longer_than_its_time_and_the_approvals),
+        scene_test(only_who_asked_claims_and_only_what_is_approved),
         scene_test(time_alone_expires_what_is_pending_and_what_is_approved),
         scene_test(many_that_expire_together_are_recorded_one_by_one),
         scene_test(what_ended_is_forgotten_after_a_day),

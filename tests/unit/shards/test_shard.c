@@ -96,7 +96,8 @@ static void live_own(struct life *l, enum call_kind kind)
         scene_ask(l->s, look);
         if (look->err == ERR_OK) c->review.binding = look->review.facts.binding;
     }
-    if (kind == CALL_REVIEW_WAIT) c->review.deadline_ms = l->s->now_ms + pick(l, 500);
+    if (kind == CALL_REVIEW_WAIT || kind == CALL_CLAIM)
+        c->review.deadline_ms = l->s->now_ms + pick(l, 500);
     scene_ask(l->s, c);
     l->outcomes[kind] += c->err == ERR_OK;
 }
@@ -191,6 +192,8 @@ static void live_once(struct life *l)
     case 27:
     case 28: scene_tick(l->s, pick(l, 3000)); break;
     case 29: l->s->now_ms += pick(l, 200); break; /* and the timers are late */
+    case 30: live_own(l, CALL_CLAIM); break;
+    case 31: live_own(l, CALL_UNCLAIM); break;
     default: live_enqueue(l);
     }
 }
@@ -219,7 +222,8 @@ static void what_is_replayed_is_what_was_stepped(void **state)
     }
     const enum call_kind kinds[] = {CALL_ENQUEUE,     CALL_APPROVE, CALL_DENY,   CALL_CANCEL,
                                     CALL_REDEEM,      CALL_SUSPEND, CALL_RESUME, CALL_REVIEW_GET,
-                                    CALL_REVIEW_WAIT, CALL_MINT,    CALL_SPEND,  CALL_REVOKE};
+                                    CALL_REVIEW_WAIT, CALL_MINT,    CALL_SPEND,  CALL_REVOKE,
+                                    CALL_CLAIM,       CALL_UNCLAIM};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         if (l.outcomes[kinds[i]] < 20)
             print_error("%s succeeded %u times\n", call_name(kinds[i]), l.outcomes[kinds[i]]);
