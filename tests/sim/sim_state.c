@@ -12,7 +12,7 @@
  *
  *   - a token is spent at most as often as it may be, and never after its revocation was answered;
  *   - a review has one winner, is approved in time and redeemed once; who repeats a redemption under
- *     its key gets the same one;
+ *     its key gets the same one; at most one has claimed it, and who gives it back leaves it to the next;
  *   - in no window is more counted than the limit;
  *   - a suspended actor gets nothing from the answer on.
  *
@@ -303,6 +303,7 @@ static void shut(struct story *t)
     while (t->ops != NULL) op_free(t, t->ops);
     memset(t->mail, 0, sizeof t->mail);
     memset(t->parked, 0, sizeof t->parked);
+    for (size_t i = 0; i < t->review_count; i++) t->reviews[i].claimed = false; /* it was in memory only */
     for (unsigned i = 0; i < t->shard_count; i++) {
         revoked_view_destroy(t->views[i]);
         shard_destroy(t->shards[i]);
@@ -384,6 +385,8 @@ static bool tell_sums(void)
     all &= tell_count("the same review given again", sums.self_dedupe);
     all &= tell_count("resolutions that came too late", sums.already);
     all &= tell_count("redemptions refused", sums.not_redeemable);
+    all &= tell_count("approvals claimed", sums.claimed);
+    all &= tell_count("approvals claimed after a wait", sums.claimed_after);
     all &= tell_count("redemptions replayed", sums.replayed);
     all &= tell_count("waiters woken", sums.woken);
     all &= tell_count("reviews and approvals expired by a tick", sums.expired);

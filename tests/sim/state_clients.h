@@ -124,13 +124,9 @@ static void begin_enqueue(struct story *t, struct op *o)
     send(t, o, CALL_ENQUEUE, actor_slot(actor));
 }
 
-static void begin_on_review(struct story *t, struct op *o)
+static void begin_on(struct story *t, struct op *o, unsigned about)
 {
-    if (t->review_count == 0) {
-        op_free(t, o);
-        return;
-    }
-    o->about = (unsigned)below(t, t->review_count);
+    o->about = about;
     const struct review_story *r = &t->reviews[o->about];
     struct call *c = &o->call;
     unsigned who = (unsigned)below(t, 3);
@@ -151,7 +147,16 @@ static void begin_on_review(struct story *t, struct op *o)
     }
     static const enum call_kind kinds[OP_KINDS] = {[OP_APPROVE] = CALL_APPROVE, [OP_DENY] = CALL_DENY, [OP_CANCEL] = CALL_CANCEL,
                                                    [OP_REDEEM] = CALL_REDEEM, [OP_WAIT] = CALL_REVIEW_WAIT};
-    send(t, o, kinds[o->kind], slot_of_id(r->id));
+    /* One with limits claims the approval first. */
+    bool claims = o->kind == OP_REDEEM && chance_in(&t->chance, 2);
+    o->stage = claims ? CLAIMING : DIRECT;
+    send(t, o, claims ? CALL_CLAIM : kinds[o->kind], slot_of_id(r->id));
+}
+
+static void begin_on_review(struct story *t, struct op *o)
+{
+    if (t->review_count == 0) op_free(t, o);
+    else begin_on(t, o, (unsigned)below(t, t->review_count));
 }
 
 static void begin_count(struct story *t, struct op *o)
@@ -331,6 +336,47 @@ static void told_redeem(struct story *t, const struct op *o)
     r->retry = o->retry;
 }
 
+static void unclaim(struct story *t, struct op *o)
+{
+    o->stage = UNCLAIMING;
+    t->reviews[o->about].claimed = false;
+    send(t, o, CALL_UNCLAIM, slot_of_id(o->call.review.id));
+}
+
+static bool told_claim(struct story *t, struct op *o)
+{
+    struct review_story *r = &t->reviews[o->about];
+    if (o->call.err != ERR_OK || !o->call.review.claimed) return true;
+    must(t, !r->claimed, "two redemptions have claimed one approval");
+    must(t, o->call.review.facts.state == REVIEW_APPROVED, "a claim of what is not approved");
+    sums.claimed++;
+    sums.claimed_after += o->was_woken;
+    r->claimed = true;
+    for (unsigned rivals = (unsigned)below(t, 3); rivals > 0; rivals--) begin_on(t, op_new(t, OP_REDEEM), o->about);
+    if (chance_in(&t->chance, 3)) { /* its limits are over: nothing is redeemed */
+        unclaim(t, o);
+        return false;
+    }
+    o->stage = CLAIMED;
+    send(t, o, CALL_REDEEM, slot_of_id(r->id));
+    return false;
+}
+
+/* The whole of a redemption; false: it goes on. */
+static bool told_redemption(struct story *t, struct op *o)
+{
+    if (o->stage == CLAIMING) return told_claim(t, o);
+    if (o->stage == UNCLAIMING) return true;
+    told_redeem(t, o);
+    if (o->stage == DIRECT) return true;
+    if (o->call.err != ERR_OK) {
+        unclaim(t, o);
+        return false;
+    }
+    t->reviews[o->about].claimed = false;
+    return true;
+}
+
 static void told_actor(struct story *t, const struct op *o)
 {
     struct actor_story *a = &t->actors[o->about];
@@ -352,7 +398,7 @@ static bool tell(struct story *t, struct op *o)
     case OP_APPROVE:
     case OP_DENY:
     case OP_CANCEL: told_resolution(t, o); return true;
-    case OP_REDEEM: told_redeem(t, o); return true;
+    case OP_REDEEM: return told_redemption(t, o);
     case OP_SUSPEND:
     case OP_RESUME: told_actor(t, o); return true;
     case OP_WAIT:

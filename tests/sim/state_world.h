@@ -36,6 +36,7 @@ struct review_story {
     struct id id;
     unsigned actor, wish;        /* who asked for what */
     bool told_pending, told_approved, told_denied, told_cancelled, told_redeemed;
+    bool claimed;                /* some redemption was told that it alone may redeem */
     unsigned wins;               /* answers that were the resolution itself, and no repetition of it */
     uint64_t expires_ms, approval_expires_ms;
     uint64_t retry;              /* the key it was redeemed under; 0: none */
@@ -57,12 +58,15 @@ struct actor_story {
 enum op_kind { OP_MINT, OP_USE, OP_REVOKE, OP_ENQUEUE, OP_APPROVE, OP_DENY, OP_CANCEL, OP_REDEEM, OP_WAIT, OP_COUNT, OP_SUSPEND,
                OP_RESUME, OP_KINDS };
 
+enum redeem_stage { DIRECT, CLAIMING, CLAIMED, UNCLAIMING };
+
 struct op { /* one client's request */
     struct call call;            /* first */
     struct arena arena;
     enum op_kind kind;
     unsigned stage, about;       /* which token, review, counter or actor */
     uint64_t retry;
+    bool was_woken;              /* it had to wait at the owner */
     bool at_home;                /* its call is on the way back, or its own record is waited for */
     /* Of the model's view when it began: */
     bool suspended_when_asked;
@@ -105,7 +109,7 @@ struct story {
 static struct sums {
     struct sim_counts disk;
     uint64_t steps, answers, crossed, crashes, replays, snapshots_used, refused_full;
-    uint64_t told[OP_KINDS], none_left, dead, over, self_dedupe, already, not_redeemable, replayed, woken, expired, suspended, jumps;
+    uint64_t told[OP_KINDS], none_left, dead, over, self_dedupe, already, not_redeemable, claimed, claimed_after, replayed, woken, expired, suspended, jumps;
 } sums;
 
 static _Noreturn void fail(const struct story *t, const char *what)
@@ -245,6 +249,7 @@ static void park_woken(struct story *t, unsigned p, const struct effects *e, uin
     for (struct call *c = e->woken, *following; c != NULL; c = following) {
         following = c->next;
         sums.woken++;
+        ((struct op *)(void *)c)->was_woken = true;
         park(t, p, (struct op *)(void *)c, mark);
     }
 }
