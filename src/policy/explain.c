@@ -107,19 +107,23 @@ static struct str with_limit(struct ballot *b, const struct rule *rule, struct s
                         STR_FORMAT(shown));
 }
 
-static struct str why_applies(struct ballot *b, const struct set_rule *r)
+/* "applies; its gate votes deny: …; its limit is …" */
+static struct str with_gate_and_limit(struct ballot *b, const struct set_rule *r, struct str why)
 {
-    const struct rule *rule = r->rule;
     enum verdict gate;
-    struct str why = rule->resources.count > 0 && str_is_absent(b->request->resource)
-                         ? STR("applies, because the request names no resource")
-                         : STR("applies");
     if (gate_votes(b, r, &gate)) {
-        struct str reason = gate_reason(b, rule, gate);
+        struct str reason = gate_reason(b, r->rule, gate);
         why = arena_printf(b->arena, "%.*s; its gate votes %s: %.*s", STR_FORMAT(why),
                            verdict_name(gate), STR_FORMAT(reason));
     }
-    return with_limit(b, rule, why);
+    return with_limit(b, r->rule, why);
+}
+
+static struct str why_applies(struct ballot *b, const struct set_rule *r)
+{
+    bool names_none = r->rule->resources.count > 0 && str_is_absent(b->request->resource);
+    struct str why = names_none ? STR("applies, because the request names no resource") : STR("applies");
+    return with_gate_and_limit(b, r, why);
 }
 
 /* ---- conditions ---- */
@@ -191,7 +195,9 @@ static void explain_condition(struct ballot *b, const struct set_rule *r,
                                                    : STR("so the rule applies");
     }
     c->why = arena_printf(b->arena, "%.*s; %.*s", STR_FORMAT(why), STR_FORMAT(more));
-    if (str_is_absent(ret->cause)) ret->cause = c->why;
+    if (!str_is_absent(ret->cause)) return;
+    ret->cause = c->why;
+    if (rule->decision == VERDICT_HUMAN_REVIEW && !str_is_absent(c->why)) c->why = with_gate_and_limit(b, r, c->why);
 }
 
 /* ---- what is lacking to an allow ---- */

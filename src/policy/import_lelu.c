@@ -20,6 +20,7 @@
  *
  * Names come from outside: in comments they are shown in plain ASCII on one line, elsewhere as
  * quoted YAML, so that none can become anything but a name. */
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -30,13 +31,20 @@ enum { NAMES_MAX = 2000, BASE_MAX = 48, SHOWN_MAX = 60, SHORT_LIST = 6 };
 
 static const size_t import_bytes_max = (size_t)64 << 20;
 
+/* What stands in the file, and where in the document that which was made of it begins. */
+struct origin {
+    const struct node *node;
+    size_t offset;
+};
+
 struct import {
     struct buf *out;
     struct policy_problems *problems;
     struct arena arena;
     const struct node *root;
     struct map ids; /* used already */
-    size_t rules, not_taken;
+    struct origin *origins;
+    size_t origins_count, rules, not_taken;
 };
 
 /* ---- what is read ---- */
@@ -171,7 +179,9 @@ static void put_value(struct buf *out, const struct json *v)
         return;
     }
     if (v->type != JSON_ARRAY && v->type != JSON_OBJECT) {
+        bool is_long = v->type == JSON_NUMBER && fabs(v->number) >= 0x1p64 && fabs(v->number) < 1e21;
         json_put_canonical(out, v);
+        if (is_long) buf_put_literal(out, ".0"); /* as an integer it would be beyond 64 bits */
         return;
     }
     buf_put_byte(out, v->type == JSON_ARRAY ? '[' : '{');
@@ -626,41 +636,67 @@ static void put_role_hint(struct import *im, const struct node *roles)
                  "# roles: {some_role: [carol, \"*@finance.example\"]}\n");
 }
 
+static void put_each(struct import *im, const struct node *all,
+                     void (*put)(struct import *im, const struct node *one))
+{
+    for (const struct node *n = all == NULL ? NULL : node_first(all); n != NULL; n = node_next(n)) {
+        im->origins[im->origins_count++] = (struct origin){.node = n, .offset = im->out->size};
+        put(im, n);
+    }
+}
+
+static size_t count_of(const struct node *all) { return all == NULL ? 0 : all->json.count; }
+
 static void put_document(struct import *im)
 {
     static const char *const known[] = {"version", "roles", "agent_scopes", "rules", NULL};
     const struct node *roles = want(im, im->root, "roles", JSON_OBJECT);
     const struct node *scopes = want(im, im->root, "agent_scopes", JSON_OBJECT);
     const struct node *rules = want(im, im->root, "rules", JSON_ARRAY);
+    size_t count = count_of(roles) + count_of(scopes) + count_of(rules);
+    im->origins = arena_array(&im->arena, struct origin, count + 1);
+    if (im->origins == NULL) return;
     reserve_ids(im);
     put_head(im);
     put_role_hint(im, roles);
     buf_put_literal(im->out, "rules:\n");
     note_unknown(im, im->root, "the file", known);
-    for (const struct node *n = rules == NULL ? NULL : node_first(rules); n != NULL;
-         n = node_next(n))
-        put_rule(im, n);
-    for (const struct node *n = scopes == NULL ? NULL : node_first(scopes); n != NULL;
-         n = node_next(n))
-        put_agent(im, n);
-    for (const struct node *n = roles == NULL ? NULL : node_first(roles); n != NULL;
-         n = node_next(n))
-        put_role(im, n);
+    put_each(im, rules, put_rule);
+    put_each(im, scopes, put_agent);
+    put_each(im, roles, put_role);
     if (im->rules == 0 && im->problems->count == 0)
         problem_add(im->problems, NULL, 1, 1,
                     "there is nothing in it that could become a rule (roles, agent_scopes, rules)");
 }
 
-/* What comes out has to be a document: names may be too long, or too many. */
+/* What that line of the document was made of, or NULL. */
+static const struct node *origin_of(const struct import *im, unsigned line)
+{
+    const struct node *found = NULL;
+    struct str text = buf_view(im->out);
+    size_t end = 0; /* of the line */
+    for (unsigned at = 0; at < line && end < text.size; at++)
+        while (end < text.size && text.bytes[end++] != '\n') continue;
+    for (size_t i = 0; i < im->origins_count && im->origins[i].offset < end; i++)
+        found = im->origins[i].node;
+    return found;
+}
+
+/* What comes out has to be a document: names may be too long, or too many. It is told where in the
+ * file, because nobody sees the document. */
 static enum err check_result(struct import *im)
 {
     struct policy_problems wrong;
     struct policy_document *d = NULL;
     enum err e = policy_load(STR("imported"), buf_view(im->out), &d, &wrong);
     policy_document_release(d);
-    if (e == ERR_INVALID_POLICY)
-        problem_add(im->problems, NULL, 0, 0, "what comes of it is no valid document: %s: %s",
-                    wrong.list[0].path, wrong.list[0].message);
+    for (size_t i = 0; e == ERR_INVALID_POLICY && i < wrong.count; i++) {
+        const struct node *n = origin_of(im, wrong.list[i].line);
+        bool has_key = n != NULL && n->key_line > 0;
+        problem_add(im->problems, NULL, n == NULL ? 0 : has_key ? n->key_line : n->line,
+                    n == NULL ? 0 : has_key ? n->key_column : n->column,
+                    "what comes of it is no valid document: %s", wrong.list[i].message);
+    }
     return e;
 }
 

@@ -33,16 +33,6 @@ static unsigned line_before(struct str text, unsigned line)
 
 /* ---- sentences ---- */
 
-static void put_indentation(struct buf *out, const struct yaml_slip *s)
-{
-    unsigned before = line_before(s->text, s->line);
-    buf_printf(out, "this line begins at column %u", indentation(line_of(s->text, s->line)) + 1);
-    if (before > 0)
-        buf_printf(out, ", and line %u before it at column %u", before,
-                   indentation(line_of(s->text, before)) + 1);
-    buf_put_literal(out, ": the keys of one map, and the - of one list, begin at the same column");
-}
-
 /* Whether a quote of either kind has no partner in the line. Escaped ones come in the middle of
  * words as a rule and are not told apart: this is for a hint. */
 static bool has_lonely_quote(struct str line)
@@ -53,6 +43,62 @@ static bool has_lonely_quote(struct str line)
         lonely[1] ^= line.bytes[i] == '\'';
     }
     return lonely[0] || lonely[1];
+}
+
+/* The line before this one whose lonely quote is closed by one in front of the slip; 0: there is none. */
+static unsigned line_of_quote(const struct yaml_slip *s)
+{
+    enum { LOOKED_AT_MOST = 50 };
+    struct str head = line_of(s->text, s->line);
+    size_t size = 0;
+    for (unsigned characters = 0; size < head.size; size++)
+        if (((unsigned char)head.bytes[size] & 0xc0) != 0x80 && ++characters == s->column) break;
+    head.size = size;
+    if (!has_lonely_quote(head)) return 0;
+    for (unsigned at = s->line - 1; at > 0 && s->line - at <= LOOKED_AT_MOST; at--)
+        if (has_lonely_quote(line_of(s->text, at))) return at;
+    return 0;
+}
+
+/* What stands in the middle of a line is not where a key would be. */
+static void put_rest(struct buf *out, const struct yaml_slip *s)
+{
+    unsigned opened = line_of_quote(s);
+    if (opened > 0)
+        buf_printf(out, "the quote that line %u opens ends just before this: is it not closed there?", opened);
+    else
+        buf_put_literal(out, "the value has ended before this: put a text that begins with a quote or a bracket in quotes as a whole");
+}
+
+static bool begins_entry(struct str line)
+{
+    unsigned at = indentation(line);
+    return at + 1 < line.size && line.bytes[at] == '-' && line.bytes[at + 1] == ' ';
+}
+
+static const char list_belongs[] = "a \"- \" does not belong here: a list begins on a line of its own below its key";
+
+static void put_indentation(struct buf *out, const struct yaml_slip *s)
+{
+    unsigned before = line_before(s->text, s->line);
+    struct str line = line_of(s->text, s->line), above = before > 0 ? line_of(s->text, before) : STR("");
+    unsigned column = indentation(line) + 1, above_column = indentation(above) + 1;
+    if (before > 0 && column == above_column && begins_entry(line)) {
+        buf_put(out, str_from(list_belongs));
+        return;
+    }
+    if (column <= line.size && line.bytes[column - 1] == ':') {
+        buf_put_literal(out, "there is no key in front of this colon");
+        return;
+    }
+    buf_printf(out, "this line begins at column %u", column);
+    if (before > 0 && column == above_column && begins_entry(above)) {
+        unsigned keys = above_column + 1 + indentation(str_skip(above, above_column));
+        buf_printf(out, ": the keys of the entry that line %u begins are at column %u", before, keys);
+        return;
+    }
+    if (before > 0) buf_printf(out, ", and line %u before it at column %u", before, above_column);
+    buf_put_literal(out, ": the keys of one map, and the - of one list, begin at the same column");
 }
 
 static void put_bracket(struct buf *out, const struct yaml_slip *s, char open, char close)
@@ -78,7 +124,10 @@ static bool put_known(struct buf *out, struct yaml_slip *s)
     if (at_tab || is(problem, "tab character")) {
         buf_put_literal(out, "a tab: indent with blanks");
     } else if (is(problem, "expected '-' indicator") || is(problem, "did not find expected key")) {
-        put_indentation(out, s);
+        if (s->column > indentation(line) + 1)
+            put_rest(out, s);
+        else
+            put_indentation(out, s);
     } else if (is(problem, "expected ',' or '}'")) {
         put_bracket(out, s, '{', '}');
     } else if (is(problem, "expected ',' or ']'")) {
@@ -93,7 +142,7 @@ static bool put_known(struct buf *out, struct yaml_slip *s)
         buf_put_literal(out, "a \": \" does not belong here: put a text that has one in quotes, or see "
                              "whether this line is indented like the others");
     } else if (is(problem, "block sequence entries are not allowed")) {
-        buf_put_literal(out, "a \"- \" does not belong here: a list begins on a line of its own below its key");
+        buf_put(out, str_from(list_belongs));
     } else if (is(context, "scanning an alias") || is(context, "scanning an anchor")) {
         buf_put(out, has_lonely_quote(line) ? STR("a quote in this line is not closed")
                                             : STR("quote a value that starts with * or &"));

@@ -64,3 +64,21 @@ def test_the_api_tells_the_same_and_changes_nothing(tenant, name):
     assert f"line {line}, column {column}" in document["error"]
     with tenant.stack.at_platform(tenant.admin) as wire:
         assert wire.get("/api/v1/policies/payments").json["version"] == 1
+
+
+@pytest.mark.parametrize("text, line, column, message", [
+    ('rules:\n  - id: a\n    decision: "deny\n    actions: ["get_*"]\n', 4, 16, "the quote that line 3 opens ends just before this: is it not "
+                                                                              "closed there?"),
+    ("rules:\n  - id: a\n    reason: 'Größe\n    when: args.x == 'ü'\n", 4, 22, "the quote that line 3 opens ends just before this: is it not "
+                                                                              "closed there?"),
+    ('rules:\n  - id: a\n    reason: "this" or that\n', 3, 20, "the value has ended before this: put a text that begins with a quote or a "
+                                                              "bracket in quotes as a whole"),
+    ("rules:\n  - id: a\n    : deny\n", 3, 5, "there is no key in front of this colon"),
+    ("rules:\n  - id: a\n    decision: deny\n    - id: b\n", 4, 5, 'a "- " does not belong here: a list begins on a line of its own below its key'),
+    ("rules:\n  -  id: a\n  decision: deny\n", 3, 3, "this line begins at column 3: the keys of the entry that line 2 begins are at column 6"),
+    ("rules:\n  - id: a\n decision: deny\n", 3, 2, "this line begins at column 2, and line 2 before it at column 3: the keys of one map, and "
+                                                   "the - of one list, begin at the same column"),
+])
+def test_a_line_that_is_indented_like_the_one_above_it_is_not_blamed_for_its_indentation(text, line, column, message):
+    done = subprocess.run([harness.BIN / "writ", "policy", "check", "-"], input=text, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (1, f"-:{line}:{column}: error: {message}\n")

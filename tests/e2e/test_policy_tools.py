@@ -290,3 +290,24 @@ def test_what_cannot_be_imported_is_told(tmp_path):
     for words in (("-",), ("--from", "opa", "-"), ("--from", "lelu", "/nowhere.yaml")):
         assert policy("import", *words, text="").returncode == 2
     assert "agent_scopes" in policy("import", "--help").stdout
+
+
+def test_what_makes_the_document_invalid_is_told_where_it_stands_in_the_peers_file(tmp_path):
+    many = "".join(f"  agent{n}: {{inherits: finance_manager, deny: [x{n}]}}\n" for n in range(300))
+    bad = "  broad: {inherits: finance_manager, deny: ['a*b*c*d*e*f*g*h*i*j']}\n"
+    long = f"  long:\n    inherits: finance_manager\n    compute: [{{action: x, safe_tool: {'t' * 129}}}]\n"
+    (tmp_path / "auth.yaml").write_text(PEER + bad + many + long)
+    done = policy("import", "--from", "lelu", tmp_path / "auth.yaml")
+    first = len(PEER.splitlines()) + 1
+    told = "what comes of it is no valid document:"
+    assert (done.returncode, done.stdout, done.stderr.splitlines()) == (1, "", [
+        f"{tmp_path}/auth.yaml:{first}:3: {told} actions[0]: has 9 stars; 8 are the most",
+        f"{tmp_path}/auth.yaml:{first + 301}:3: {told} tool: has 129 characters; 128 are the most"])
+
+
+def test_a_number_beyond_64_bits_is_imported(tmp_path):
+    compute = "    compute: [{action: x, safe_tool: y, safe_args: {n: 1e20, m: -1.5e20, k: 1e22}}]\n"
+    done = policy("import", "--from", "lelu", "-", text=PEER + compute)
+    assert (done.returncode, '{"n": 100000000000000000000.0, "m": -150000000000000000000.0, "k": 1e+22}' in done.stdout) == (0, True)
+    write(tmp_path, imported=done.stdout)
+    assert policy("check", tmp_path).returncode == 0

@@ -268,7 +268,7 @@ static void what_is_no_such_file_is_refused_with_its_place(void **state)
          2},
         {"roles: &a {}\n", "anchor", 1},
         {"roles: {m: {allow: ['***a*b*c*d*e*f*g*h*i*j']}}\n",
-         "what comes of it is no valid document", 0},
+         "what comes of it is no valid document", 1},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         static char space[1 << 16];

@@ -58,6 +58,25 @@ static void every_rule_is_explained_whether_it_applies_or_not(void **state)
     tenant_fini(&t);
 }
 
+static void the_gate_and_the_limit_of_a_rule_that_cannot_be_evaluated_are_explained_too(void **state)
+{
+    (void)state;
+    struct tenant t;
+    tenant_init_one(&t, "confidence: {allow_at: 0.90, review_at: 0.70}\n"
+                        "rules:\n"
+                        "  - {id: a, actions: [pay], when: args.n > 5, decision: human_review, limit: {window: 1h, count: 3}}\n"
+                        "  - {id: b, agents: [bot], actions: [pay], when: args.n > 5, decision: allow}\n");
+    struct policy_request q = agent_request("bot", "pay");
+    q.has_confidence = true;
+    q.confidence = 0.5;
+    struct told told = explain(&t, &q);
+    assert_string_equal(t.outcome.rule, "gate:a");
+    assert_string_equal(told.whys[0], "doc/a: when: args.n > 5 → no such key: n; so the rule applies; its gate votes deny: "
+                                      "The confidence is below review_at (0.70) of rule a.; its limit is 3 per actor in 1h");
+    assert_string_equal(told.whys[1], "doc/b: when: args.n > 5 → no such key: n; so the rule is left out");
+    tenant_fini(&t);
+}
+
 /* ---- what would change an outcome ---- */
 
 static struct json *json_in(struct tenant *t, const char *text)
@@ -344,6 +363,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_rule_is_explained_whether_it_applies_or_not),
+        cmocka_unit_test(the_gate_and_the_limit_of_a_rule_that_cannot_be_evaluated_are_explained_too),
         cmocka_unit_test(an_outcome_that_is_no_allow_tells_what_would_be_one),
         cmocka_unit_test(the_nearest_rule_is_the_one_that_lacks_least),
         cmocka_unit_test(a_compute_that_is_not_safe_tells_why),
