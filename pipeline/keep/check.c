@@ -5,7 +5,8 @@
  *   ours, epoch known     reaches its positions  yes
  *   ours, epoch known     ends before them, or   no: the disk went back in time
  *                         that epoch ended so
- *   ours, epoch unknown   any                    no: another history under our name (a lost disk: --adopt)
+ *   ours, epoch unknown   any                    no: another history under our name (a lost disk: a new
+ *                                                name and --adopt)
  *   another node's        empty                  no, unless --adopt names it, all of it is whole, and it stands still
  *   another node's        has records            no: --adopt is for a new data directory
  *   adopted already       any                    yes: a crash came between adopting and claiming */
@@ -27,6 +28,7 @@ struct found { /* by a look at all slots */
     bool has_unfinished;            /* of those: a slot without a position, so what it holds is not all of it */
     unsigned unfinished;
     bool all_adopt;                 /* they are all nodes that --adopt names */
+    bool has_our_name;              /* one of them is another history under our name */
 };
 
 static void note_owner(struct found *r, const char *owner)
@@ -66,6 +68,7 @@ static enum err look_over(const struct slot_seen *seen, const char *node, const 
         }
         memcpy(ret->other, seen[i].owner, OWNER_TEXT);
         ret->unknown = our_name;
+        ret->has_our_name = ret->has_our_name || our_name;
         ret->all_adopt = ret->all_adopt && list_has(adopt, their_node);
         note_owner(ret, seen[i].owner);
     }
@@ -142,11 +145,11 @@ static enum err refuse_other(const struct found *found, const char *node, uint64
     if (found->unknown && last_seq > 0)
         return fault_set(f, ERR_EXISTS, "",
                          "redis.url: this Redis holds the state of epoch %.*s of %s, which this journal does not know: another history "
-                         "under the same name. Give one of the two engines another Redis, or start with a new data directory and "
-                         "--adopt %.*s", STR_FORMAT(epoch), node, STR_FORMAT(their_node));
+                         "under the same name. Give one of the two engines another Redis, or start with a new data directory, "
+                         "a new node name and --adopt %.*s", STR_FORMAT(epoch), node, STR_FORMAT(their_node));
     return fault_set(f, ERR_EXISTS, "",
                      "redis.url: this Redis holds the state of engine %.*s, and this data directory is %s's. If %.*s is gone for good, "
-                     "start with a new data directory and --adopt %.*s; if not, give this engine a Redis of its own",
+                     "start with a new data directory, a new node name and --adopt %.*s; if not, give this engine a Redis of its own",
                      STR_FORMAT(their_node), node, STR_FORMAT(their_node), STR_FORMAT(their_node));
 }
 
@@ -168,6 +171,10 @@ static enum err adopt_or_refuse(struct redis_link *l, const struct slot_seen *se
     if (!is_new(past, last_seq))
         return fault_set(f, ERR_BAD_VALUE, "", "adopt: this data directory has a state of its own, up to seq %" PRIu64
                          "; --adopt is for a new one", last_seq);
+    /* The platform has records of that name already: ours under it, from 1 on, would never be taken. */
+    if (found->has_our_name)
+        return fault_set(f, ERR_BAD_VALUE, "", "adopt: this engine is %s, too, and the platform takes no second history under one name. "
+                         "Give it a node name that no engine has had (`node`)", node);
     if (found->too_many) return fault_set(f, ERR_BAD_VALUE, "", "adopt: this Redis has had too many owners: %s …", found->owners);
     if (found->has_unfinished) return refuse_unfinished(found, seen, f);
     return adopt_all(l, seen, past, found, now_ms, g, f);
@@ -188,7 +195,7 @@ static enum err judge(struct redis_link *l, const struct keep_redis *redis, cons
     if (found.ahead > 0)
         return fault_set(f, ERR_BAD_VALUE, "",
                          "redis.url: this Redis has records up to %" PRIu64 ", this journal has that history up to %" PRIu64 ": its disk went "
-                         "back in time. Keep this data directory read-only and start with a new one and --adopt %s", found.ahead,
+                         "back in time. Keep this data directory read-only and start with a new one, a new node name and --adopt %s", found.ahead,
                          found.ahead_of, node);
     if (found.other[0] == '\0') return ERR_OK;
     return adopt_or_refuse(l, seen, redis, node, past, last_seq, now_ms, &found, g, f);

@@ -224,14 +224,16 @@ static void fold_end(struct keep *k)
 }
 
 /* A fold costs what the state is worth, however little was journaled since the last: so it rests in proportion,
- * and takes no more than a ninth of its thread's time. A full disk does not wait for that: a snapshot may let
- * segments go. */
+ * and takes no more than a ninth of its thread's time. A full disk makes one due at the end of that rest, since a
+ * snapshot may let segments go; and where one is due anyway, a full disk does not wait for that end. */
 static bool snapshot_is_due(const struct keep *k)
 {
     struct journal_totals totals;
+    bool rested = monotonic_ms() >= k->rest_until_ms, full = journal_is_full(k->journal);
     if (journal_durable_seq(k->journal) <= k->status.snapshot_position) return false;
     if (k->status.snapshot_fails && monotonic_ms() < k->snapshot_due_ms) return false;
-    if (monotonic_ms() < k->rest_until_ms && !journal_is_full(k->journal)) return false;
+    if (!rested && !full) return false;
+    if (rested && full) return true;
     journal_totals(k->journal, &totals);
     return totals.bytes - k->bytes_before + k->bytes_behind >= k->snapshot_bytes || monotonic_ms() >= k->snapshot_due_ms;
 }

@@ -161,7 +161,7 @@ static void look_at_key(struct visit *v)
 static void look_at_engine_figures(struct visit *v)
 {
     struct str scrape = v->metrics[SIDE_ENGINE];
-    double lag, left_seconds, full, stale;
+    double lag, left_seconds, full, stale, clashes;
     if (str_is_absent(scrape)) return;
     if (metric_find(scrape, "writ_engine_journal_full", &full) && full != 0)
         found(v, BAD, "disk", "the engine's journal is full, and every decision is refused. Free space on its file "
@@ -176,6 +176,10 @@ static void look_at_engine_figures(struct visit *v)
         found(v, high ? BAD : FINE, "lag", "%.0f records wait for the platform%s", lag,
               high ? ". If that grows, look at the platform's log and its disk" : "");
     }
+    if (metric_find(scrape, "writ_engine_publish_clashes_total", &clashes) && clashes > 0)
+        found(v, BAD, "records", "the platform has others in the places of %.0f of this engine's records, and put these aside (quarantine). "
+                                 "See that no other engine has, or had, its node name or a copy of its data, and that its `node` has "
+                                 "stayed as it was", clashes);
     if (metric_find(scrape, "writ_engine_bundle_stale", &stale) && stale != 0)
         found(v, BAD, "bundle", "the engine has nothing new of the platform: it decides by the policies that it has. Its check "
                                 "`feed` says why; look at its platform.url and platform.key.file");

@@ -39,9 +39,12 @@ enum err lifecycle_record(struct engine *e, struct str kind, const struct journa
     struct buf b = buf_over(bytes, sizeof bytes), p = buf_over(previous, sizeof previous);
     struct commit commit = {.producer = journal_producer(e->journal, e->worker_count), .always_synced = true};
     struct str event = encode(&b, kind, report, &p);
-    struct http_gate gate;
-    enum err err = commit_events(&commit, &event, 1, true, &gate);
+    struct effect_record record = {.event = event};
+    /* From the reserve, too: what waits to be published may be all that fills the disk, and only an engine that
+     * starts publishes it. */
+    enum err err = commit_room(&commit, event.size, 1, true);
     if (err != ERR_OK) return err;
+    struct http_gate gate = commit_put(&commit, &record, 1, true);
     journal_seal(commit.producer);
     for (;;) { /* the scribe rings each time that this producer's marks move */
         uint64_t written, durable;

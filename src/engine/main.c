@@ -119,12 +119,16 @@ static enum err settle_node(struct engine *e, struct fault *f)
 
 static enum err read_secrets(struct engine *e, struct fault *f)
 {
-    enum err err = pepper_read(e->config.pepper_file, &e->pepper, f);
-    if (err == ERR_NOT_FOUND) {
-        err = pepper_make(e->config.pepper_file, f);
-        if (err == ERR_OK) err = pepper_read(e->config.pepper_file, &e->pepper, f);
-    }
-    return err;
+    const char *path = e->config.pepper_file;
+    enum err err = pepper_read(path, &e->pepper, f);
+    if (err != ERR_NOT_FOUND) return err;
+    err = pepper_make(path, f);
+    if (err != ERR_OK) return err;
+    log_text(LOG_WARNING, "pepper_made",
+             "%s was not there and is new: keys made under another pepper are not taken. If there was one, put "
+             "it back and start again",
+             path);
+    return pepper_read(path, &e->pepper, f);
 }
 
 /* ---- journal ---- */

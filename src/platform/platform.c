@@ -27,7 +27,12 @@ static enum err read_pepper(struct platform *p, struct fault *f)
     enum err err = pepper_read(path, &p->pepper, f);
     if (err != ERR_NOT_FOUND) return err;
     err = pepper_make(path, f);
-    return err == ERR_OK ? pepper_read(path, &p->pepper, f) : err;
+    if (err != ERR_OK) return err;
+    log_text(LOG_WARNING, "pepper_made",
+             "%s was not there and is new: keys made under another pepper are not taken. If there was one, put "
+             "it back and start again",
+             path);
+    return pepper_read(path, &p->pepper, f);
 }
 
 static enum err check_store(const struct config *c, struct fault *f)

@@ -140,6 +140,16 @@ def test_a_wrong_command_line_is_told(tmp_path):
 
 # ---- check ----
 
+def test_a_link_that_leads_nowhere_hides_no_other_file(tmp_path):
+    write(tmp_path, good=GOOD)
+    (tmp_path / "gone.yaml").symlink_to("/nowhere/gone.yaml")
+    (tmp_path / "..data").symlink_to("/nowhere")
+    (tmp_path / "notes").symlink_to("/nowhere")
+    done = policy("check", tmp_path)
+    assert done.returncode != 0 and f"{tmp_path}/good.yaml: valid, 2 rules" in done.stdout, done
+    assert f"{tmp_path}/gone.yaml cannot be opened: No such file" in done.stderr and "notes" not in done.stderr, done
+
+
 def test_lints_are_told_with_their_place(tmp_path):
     write(tmp_path, a="""rules:
   - {id: a, agents: [bot], actions: [pay], when: "!has(args.force) && args.amount * 2 < 5", decision: allow}

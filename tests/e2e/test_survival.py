@@ -6,6 +6,8 @@ WRIT_LONG=1 kills at least 100 times; otherwise 10. WRIT_SEED repeats a run.
 import os
 import random
 import re
+import shutil
+import sqlite3
 import time
 
 import harness
@@ -296,3 +298,61 @@ def test_a_stream_goes_on_behind_records_that_nobody_has_any_more(fresh):
         told = wire.get("/api/v1/audit?tenant_id=*&kind=audit.gap").json["events"]
     assert len(told) == 1 and told[0]["reason"].endswith("are accepted as lost: The disk of the backup was lost."), told
     assert told[0]["actor"] == "root" and told[0]["count"] >= 2
+
+
+# ---- what operators do ----
+
+def test_a_backup_of_a_running_platform_is_put_back_after_a_crash(fresh):
+    """As the runbook has it: the damaged database moves away with its -wal, which would be read into the backup."""
+    stack = started(fresh)
+    stack.wait_published()
+    source, backup = sqlite3.connect(stack.data / "platform.db"), sqlite3.connect(stack.folder / "backup.db")
+    source.backup(backup)  # what .backup does
+    backup.close()
+    lost = decide(stack, 20)
+    stack.wait_published()
+    source.execute("PRAGMA wal_checkpoint(RESTART)")
+    source.close()
+    decide(stack, 20)
+    stack.wait_published()
+    stored = len(stack.events())
+    stack.platform.kill()
+    left = sorted(path.name for path in stack.data.glob("platform.db*"))
+    assert "platform.db-wal" in left
+    for name in left:
+        (stack.data / name).rename(stack.folder / f"damaged-{name}")
+    shutil.copy(stack.folder / "backup.db", stack.data / "platform.db")
+    stack.platform.start()
+    assert stack.trace(lost)
+    stack.wait_published()
+    assert len(stack.events()) >= stored
+    stack.platform.stop()
+    assert sqlite3.connect(stack.data / "platform.db").execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def test_a_pepper_that_is_not_there_is_told(fresh):
+    stack = started(fresh)
+    pepper, away = stack.data / "pepper", stack.folder / "pepper.away"
+    for program in (stack.engine, stack.platform):
+        assert '"pepper_made"' not in program.tail()
+        program.stop()
+        pepper.rename(away)
+        program.start()
+        assert re.search(r'"pepper_made".*/pepper was not there and is new', program.tail()), program.tail()
+        program.stop()
+        away.rename(pepper)
+        program.start()
+        assert program.tail().count('"pepper_made"') == 1
+    stack.wait_published()
+
+
+def test_doctor_tells_of_a_node_name_that_was_changed(fresh):
+    """All that the engine keeps comes again under the new name, and is put aside."""
+    stack = started(fresh, engine=["--node", "first"])
+    stack.wait_published()
+    stack.engine.stop()
+    stack.engine.arguments[stack.engine.arguments.index("first")] = "second"
+    stack.engine.start()
+    stack.wait_published()
+    told = stack.cli("doctor", "--engine", stack.engine.url, "--platform", stack.platform.url, key=stack.keys["admin"], check=False)
+    assert told.returncode == 1 and re.search(r"^BAD +records +the platform has others .* its `node` has stayed as it was$", told.stdout, re.M), told

@@ -75,6 +75,40 @@ def test_a_full_disk_under_the_journal_is_a_polite_503_and_recovers_by_itself(fl
     one.stop()
 
 
+def test_an_engine_whose_journal_fills_its_disk_starts_again_and_publishes_it(fleet):
+    """The platform is away for so long that what waits for it is all that there is room for. Only an engine that starts can publish it."""
+    one = fleet(journal_disk="166m", engine=["--journal.segment", "16MiB"])
+    stack = one.stack
+    stack.wait_published()
+    one.platform.stop()
+    other = stack.engine_data / "other"
+    other.write_bytes(b"x" * (96 << 20))  # five segments beside it are 95 %
+    body = {"action": "get_x", "actor": "bot", "args": {"text": "x" * 30000}}
+
+    def refused(times=1):
+        with stack.at_engine() as wire:
+            replies = (wire.post("/v1/agent/authorize", body) for _ in range(times))
+            return any(reply.status == 503 and reply.json["code"] == "journal_full" for reply in replies)
+    def is_up_and_full():
+        assert one.engine.process.poll() is None, one.engine.tail()
+        with contextlib.suppress(OSError, harness.Closed):
+            return one.health(one.engine)["checks"]["journal"] != "ok"
+
+    eventually(lambda: refused(300), "there is no room for decisions")
+    with stack.at_engine("admin") as wire:
+        assert wire.post("/v1/actors/mallory/suspend", {"reason": "odd"}).status == 200
+    for _ in range(2):
+        one.engine.kill()
+        one.engine.start(ready=False)
+        eventually(is_up_and_full, Late(one.engine.tail))
+    assert refused()
+    one.platform.start()
+    stack.wait_published()
+    eventually(lambda: not refused(), "confirmed segments make room")
+    assert one.health(one.engine)["checks"]["journal"] == "ok"
+    one.stop()
+
+
 def test_a_full_disk_under_the_store_is_lag_and_recovers_by_itself(fleet):
     one = fleet(store_disk="48m")
     load = one.load(rate=300)
