@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/log.h"
 #include "base/world.h"
 
 enum {
@@ -158,4 +159,17 @@ enum err pepper_make(const char *path, struct fault *f)
     memory_wipe(text, sizeof text);
     memory_wipe(&pepper, sizeof pepper);
     return err != ERR_OK ? err : directory_sync(path, f);
+}
+
+enum err pepper_read_or_make(const char *path, struct pepper *ret, struct fault *f)
+{
+    enum err err = pepper_read(path, ret, f);
+    if (err != ERR_NOT_FOUND) return err;
+    err = pepper_make(path, f);
+    if (err != ERR_OK) return err;
+    log_text(LOG_WARNING, "pepper_made",
+             "%s was not there and is new: keys made under another pepper are not taken. If there was one, put "
+             "it back and start again",
+             path);
+    return pepper_read(path, ret, f);
 }

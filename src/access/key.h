@@ -69,6 +69,8 @@ struct pepper {
 enum err pepper_read(const char *path, struct pepper *ret, struct fault *f);
 /* Makes it where it does not exist (0600, synced); leaves an existing one alone. */
 enum err pepper_make(const char *path, struct fault *f);
+/* Reads it. Where there is none it is made, and the log says so: whatever was made under another one is not taken. */
+enum err pepper_read_or_make(const char *path, struct pepper *ret, struct fault *f);
 
 /* A fresh credential for id: CREDENTIAL_TEXT bytes, no NUL. */
 void credential_make(struct id id, char to[CREDENTIAL_TEXT]);

@@ -117,20 +117,6 @@ static enum err settle_node(struct engine *e, struct fault *f)
                      "remove it", path);
 }
 
-static enum err read_secrets(struct engine *e, struct fault *f)
-{
-    const char *path = e->config.pepper_file;
-    enum err err = pepper_read(path, &e->pepper, f);
-    if (err != ERR_NOT_FOUND) return err;
-    err = pepper_make(path, f);
-    if (err != ERR_OK) return err;
-    log_text(LOG_WARNING, "pepper_made",
-             "%s was not there and is new: keys made under another pepper are not taken. If there was one, put "
-             "it back and start again",
-             path);
-    return pepper_read(path, &e->pepper, f);
-}
-
 /* ---- journal ---- */
 
 static void scribe_rang(void *context, unsigned producer)
@@ -351,7 +337,7 @@ static enum err boot(struct boot *b, struct fault *f)
     take_signals(b);
     enum err err = make_directories(&e->config, f);
     if (err == ERR_OK) err = settle_node(e, f);
-    if (err == ERR_OK) err = read_secrets(e, f);
+    if (err == ERR_OK) err = pepper_read_or_make(e->config.pepper_file, &e->pepper, f);
     if (err == ERR_OK) err = signing_create(&e->config, world_now_ms(), &e->signing, f);
     if (err == ERR_OK) err = open_journal(b, f);
     if (err == ERR_OK) err = feed_load(e, f);

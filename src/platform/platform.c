@@ -21,20 +21,6 @@ enum { KEY_CACHE_ENTRIES = 1024, TICK_MS = 1000, DRAIN_MS = 10000, AUDIT_KEEP_LE
 
 /* ---- boot ---- */
 
-static enum err read_pepper(struct platform *p, struct fault *f)
-{
-    const char *path = p->config->pepper_file;
-    enum err err = pepper_read(path, &p->pepper, f);
-    if (err != ERR_NOT_FOUND) return err;
-    err = pepper_make(path, f);
-    if (err != ERR_OK) return err;
-    log_text(LOG_WARNING, "pepper_made",
-             "%s was not there and is new: keys made under another pepper are not taken. If there was one, put "
-             "it back and start again",
-             path);
-    return pepper_read(path, &p->pepper, f);
-}
-
 static enum err check_store(const struct config *c, struct fault *f)
 {
     if (c->store_url[0] != '\0' && !store_is_address(c->store_url))
@@ -147,7 +133,7 @@ static enum err boot(struct platform *p, struct fault *f)
     if (mkdir(c->data, 0700) != 0 && errno != EEXIST)
         return fault_set(f, ERR_IO, "", "data: cannot make %s: %s", c->data, strerror(errno));
     enum err err = check_store(c, f);
-    if (err == ERR_OK) err = read_pepper(p, f);
+    if (err == ERR_OK) err = pepper_read_or_make(p->config->pepper_file, &p->pepper, f);
     if (err == ERR_OK) err = read_store(p, f);
     if (err != ERR_OK) return err;
     make_api(p);
