@@ -1,6 +1,9 @@
 """Holds `writ cel` against cel-go: the same questions to both, and equal answers, or a difference that is explained.
 
-    differential.py --writ PROGRAM --celgo PROGRAM [--count N] [--seed N] [--show N]
+    differential.py --writ PROGRAM [--celgo PROGRAM] [--count N] [--seed N] [--show N]
+
+Without --celgo its answers are those that record.py has kept: of the first questions of one seed, and one for each
+documented difference.
 
 Answers are equal where both are errors of any phase, or both the same value of the same type (maps in any
 order, NaN like NaN). Every other pair has to be one of differences.py. Prints the counts, each difference's
@@ -10,8 +13,10 @@ too, and up to `--show` pairs that nothing explains; the exit status says whethe
 import argparse
 import base64
 import collections
+import hashlib
 import json
 import math
+import pathlib
 import subprocess
 import sys
 import threading
@@ -20,6 +25,10 @@ import differences
 import generate
 
 CHUNK = 5000
+SEED = 20261121
+HERE = pathlib.Path(__file__).resolve().parent
+ANSWERS = HERE / "answers.jsonl"  # what they are answers to, then one a line
+KEPT = HERE / "kept.jsonl"        # a documented difference a line: its question, and what cel-go said
 
 
 def number(text):
@@ -94,15 +103,51 @@ class Tally:
         return self.values + self.errors + sum(self.met.values()) + len(self.unexplained)
 
 
+def as_lines(questions):
+    return [json.dumps(question) + "\n" for question in questions]
+
+
+def digest(lines):
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def writ_answers(writ, lines):
+    return Engine(writ, "cel", "--conformance").ask(lines)
+
+
+def run_recorded(writ):
+    """All recorded questions. They are made again from their seed, and have to be those that were answered."""
+    about, *theirs = map(json.loads, ANSWERS.read_text(encoding="utf-8").splitlines())
+    generator, tally = generate.Generator(about["seed"]), Tally()
+    questions = [generator.question() for _ in theirs]
+    lines = as_lines(questions)
+    if digest(lines) != about["questions"]:
+        raise RuntimeError(f"generate.py asks other questions than those that {ANSWERS.name} answers: run record.py")
+    for trio in zip(questions, writ_answers(writ, lines), theirs):
+        tally.add(*trio)
+    return tally
+
+
+def run_kept(writ):
+    """The name of the difference that each kept question was kept for -> the names of what it meets now."""
+    kept = list(map(json.loads, KEPT.read_text(encoding="utf-8").splitlines()))
+    found = {}
+    for one, ours in zip(kept, writ_answers(writ, as_lines(k["question"] for k in kept))):
+        tally = Tally()
+        tally.add(one["question"], ours, one["theirs"])
+        found[one["difference"]] = list(tally.met)
+    return found
+
+
 def run(writ, celgo, count, seed):
     generator, tally = generate.Generator(seed), Tally()
     while tally.count < count:
         questions = [generator.question() for _ in range(min(CHUNK, count - tally.count))]
-        lines = [json.dumps(question) + "\n" for question in questions]
-        ours, theirs = [], []
+        lines = as_lines(questions)
+        theirs = []
         other = threading.Thread(target=lambda: theirs.extend(Engine(celgo, "answers").ask(lines)))
         other.start()
-        ours = Engine(writ, "cel", "--conformance").ask(lines)
+        ours = writ_answers(writ, lines)
         other.join()
         if len(theirs) != len(lines):
             raise RuntimeError(f"{celgo} did not answer")
@@ -124,12 +169,12 @@ def report(tally, seed, show):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--writ", required=True)
-    parser.add_argument("--celgo", required=True)
+    parser.add_argument("--celgo")
     parser.add_argument("--count", type=int, default=5000)
-    parser.add_argument("--seed", type=int, default=20261121)
+    parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--show", type=int, default=20)
     options = parser.parse_args()
-    tally = run(options.writ, options.celgo, options.count, options.seed)
+    tally = run(options.writ, options.celgo, options.count, options.seed) if options.celgo else run_recorded(options.writ)
     report(tally, options.seed, options.show)
     return 1 if tally.unexplained else 0
 

@@ -83,6 +83,10 @@ static void time_is_counted_exactly(void **state)
     gives("timestamp('9999-12-31T23:59:59.999999999Z') + duration('1ns')",
           "error: overflow (at column 45)");
     gives("timestamp('0001-01-01T00:00:00Z') - duration('1ns')", "error: overflow (at column 35)");
+    gives("timestamp('2262-04-11T23:47:16.9Z') + duration('-9223372036.854775808s')",
+          "timestamp(\"1970-01-01T00:00:00.045224192Z\")");
+    gives("timestamp('1969-12-31T23:59:59.9Z') + duration('9223372036.854775807s')",
+          "timestamp(\"2262-04-11T23:47:16.754775807Z\")");
     gives("duration('1h') + now - now", "duration(\"3600s\")");
     gives("timestamp('9999-12-31T23:59:59Z') - timestamp('0001-01-01T00:00:00Z')",
           "error: overflow (at column 35)");
