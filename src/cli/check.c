@@ -36,6 +36,18 @@ static void put_problems(struct cli *c, struct buf *json, const char *file, cons
     for (size_t i = 0; i < problems->count; i++) policy_put_problem(c, json, file, kind, &problems->list[i]);
 }
 
+/* A document may lie under any name, but then neither `policy put` nor a directory of policies takes it. */
+static void check_name(struct cli *c, struct buf *json, const char *file)
+{
+    struct str name = policy_name_of(str_from(file));
+    if (strcmp(file, "-") == 0 || policy_is_name(name)) return;
+    struct policy_problem p = {.line = 1, .column = 1};
+    snprintf(p.message, sizeof p.message,
+             "its name is to be the policy's, which is 1 to %d of [A-Za-z0-9._-]: no directory of policies takes it so",
+             POLICY_NAME_MAX);
+    policy_put_problem(c, json, file, "warning", &p);
+}
+
 static void check_file(struct cli *c, struct buf *json, const char *file, int *code)
 {
     struct policy_document *d;
@@ -49,6 +61,7 @@ static void check_file(struct cli *c, struct buf *json, const char *file, int *c
     struct policy_problems lints = {0};
     size_t rules = policy_document_rules(d);
     policy_lint(d, &lints);
+    check_name(c, json, file);
     put_problems(c, json, file, "warning", &lints);
     if (!c->json)
         fprintf(c->out, "%.*s: valid, %zu rule%s\n", STR_FORMAT(policy_file_shown(c, file)), rules, rules == 1 ? "" : "s");

@@ -161,9 +161,8 @@ struct flag {
     struct str name, value; /* value absent: none was given */
 };
 
-static bool is_flag_word(struct str value) { return str_equal(value, STR("true")) || str_equal(value, STR("false")); }
-
-/* Takes `--name=value`, `--name value`, or `--name` where the option is a FLAG. */
+/* Takes `--name=value`, `--name value`, or `--name` where the option is a FLAG: what stands behind that and is no
+ * option is meant as its value. */
 static enum err flag_next(struct flags *w, struct flag *ret, struct fault *f)
 {
     struct str word = str_from(w->argv[w->at++]);
@@ -182,13 +181,9 @@ static enum err flag_next(struct flags *w, struct flag *ret, struct fault *f)
     if (str_equal(word, STR("help")) || str_equal(word, STR("version"))) return ERR_OK;
     const struct option *o = option_find(word);
     struct str next = w->at < w->argc ? str_from(w->argv[w->at]) : (struct str){0};
-    if (o != NULL && o->type == OPTION_FLAG) {
-        if (is_flag_word(next)) w->at++;
-        ret->value = is_flag_word(next) ? next : STR("true");
-        return ERR_OK;
-    }
-    ret->value = next;
-    w->at++;
+    bool stands_alone = o != NULL && o->type == OPTION_FLAG && (next.size == 0 || str_starts(next, STR("--")));
+    ret->value = stands_alone ? STR("true") : next;
+    if (!stands_alone) w->at++;
     return ERR_OK;
 }
 

@@ -9,8 +9,6 @@
 #include "pipeline/ingest/policy_store.h"
 #include "platform/platform.h"
 
-enum { POLICY_NAME_MAX = 64 };
-
 struct policy_detail {
     struct policy_change change;
     char digest[SHA256_HEX];
@@ -132,7 +130,7 @@ static void put_checked(struct job *j)
 
 static enum err check_name(struct str name, struct fault *f)
 {
-    if (name.size > 0 && name.size <= POLICY_NAME_MAX && str_is_name(name)) return ERR_OK;
+    if (policy_is_name(name)) return ERR_OK;
     return fault_set(f, ERR_BAD_VALUE, "", "name: a policy's name is 1 to %d of [A-Za-z0-9._-]",
                      POLICY_NAME_MAX);
 }

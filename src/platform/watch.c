@@ -9,6 +9,7 @@
 #include "platform/watch.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -285,9 +286,12 @@ enum err watch_create(struct platform *p, struct watch **ret, struct fault *f)
     const char *path = p->config->policies_dir;
     *ret = NULL;
     if (path[0] == '\0') return ERR_OK;
-    if (access(path, R_OK | X_OK) != 0)
-        return fault_set(f, ERR_BAD_VALUE, "", "policies.dir: %s cannot be read: %s", path,
-                         strerror(errno));
+    int directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    bool may_be_read = directory >= 0 && faccessat(directory, ".", R_OK | X_OK, 0) == 0;
+    int why = errno;
+    if (directory >= 0) close(directory);
+    if (!may_be_read)
+        return fault_set(f, ERR_BAD_VALUE, "", "policies.dir: %s cannot be read: %s", path, strerror(why));
     struct str tenant = str_from(p->config->policies_tenant);
     if (tenant.size == 0 || str_code_points(tenant) > LIMIT_ID_CHARACTERS ||
         str_equal(tenant, STR("*")))

@@ -28,7 +28,7 @@ enum { ROWS_MAX = 2 * LIMIT_POLICIES_PER_TENANT };
 static void keep_row(void *context, const struct policy_row *row)
 {
     struct watch_scan *s = context;
-    if (s->row_count == ROWS_MAX || row->name.size > WATCH_NAME_MAX) return;
+    if (s->row_count == ROWS_MAX || row->name.size > POLICY_NAME_MAX) return;
     struct watch_row *r = &s->rows[s->row_count++];
     memcpy(r->name, row->name.bytes, row->name.size);
     if (row->digest.size == SHA256_HEX) memcpy(r->digest, row->digest.bytes, SHA256_HEX);

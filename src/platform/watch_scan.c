@@ -72,7 +72,7 @@ static void name_file(struct watch_file *f, struct str file, struct str stem)
 {
     for (size_t i = 0; i < file.size && i < sizeof f->file - 1; i++)
         f->file[i] = file.bytes[i] > ' ' && file.bytes[i] < 0x7f ? file.bytes[i] : '?';
-    if (stem.size > 0 && stem.size <= WATCH_NAME_MAX && str_is_name(stem))
+    if (policy_is_name(stem))
         memcpy(f->name, stem.bytes, stem.size);
 }
 
@@ -371,7 +371,7 @@ static void refuse_names(struct watch_scan *s)
     for (size_t i = 0; i < k->file_count; i++) {
         if (k->files[i].name[0] != '\0') continue;
         refuse_file(&k->files[i], "is not named like a policy: 1 to %d of [A-Za-z0-9._-] before the "
-                                  "ending", WATCH_NAME_MAX);
+                                  "ending", POLICY_NAME_MAX);
         tell_once(s, &k->files[i]);
     }
     struct watch_file **list = by_name(k, &count);

@@ -9,9 +9,9 @@
 #include "base/limits.h"
 #include "crypto/crypto.h"
 #include "pipeline/ingest/policy_store.h"
+#include "policy/policy.h"
 
 enum {
-    WATCH_NAME_MAX = 64,                          /* of a policy */
     WATCH_FILES_MAX = LIMIT_POLICIES_PER_TENANT,  /* more cannot be in force */
     WATCH_SETTLE_MS = 200,                        /* a file has to be left alone for so long */
     WATCH_REMOVAL_MS = 1000,                      /* and be gone for so long */
@@ -27,7 +27,7 @@ struct watch_sign {
 
 struct watch_file {
     char file[256];                /* as it is shown: printable ASCII */
-    char name[WATCH_NAME_MAX + 1]; /* of the policy; "": the file's name is none */
+    char name[POLICY_NAME_MAX + 1]; /* "": the file's name is none */
     struct watch_sign sign;
     bool is_read;                  /* `sign` is of what was read last, which need not be read again */
     bool has_reading;              /* some state of it was read, and stored where it was valid */
@@ -42,7 +42,7 @@ struct watch_file {
 
 /* A policy that the directory has put in force. */
 struct watch_owned {
-    char name[WATCH_NAME_MAX + 1];
+    char name[POLICY_NAME_MAX + 1];
     uint64_t gone_ms; /* since when its file is gone; 0: it is there */
 };
 
@@ -60,7 +60,7 @@ struct watch_known {
 
 /* A policy in force, of whoever's making. */
 struct watch_row {
-    char name[WATCH_NAME_MAX + 1];
+    char name[POLICY_NAME_MAX + 1];
     char digest[SHA256_HEX];
     bool is_of_file; /* some directory's */
     bool is_of_here; /* this one's */
@@ -73,7 +73,7 @@ struct watch_load {
     char digest[SHA256_HEX];
     char *content;
     size_t file; /* of after.files; SIZE_MAX: a deletion */
-    char name[WATCH_NAME_MAX + 1];
+    char name[POLICY_NAME_MAX + 1];
 };
 
 struct watch_scan {

@@ -98,6 +98,8 @@ static enum err load_named(struct str name, struct str text, bool tested,
     return ERR_OK;
 }
 
+bool policy_is_name(struct str name) { return name.size <= POLICY_NAME_MAX && str_is_name(name); }
+
 enum err policy_load(struct str name, struct str text, struct policy_document **ret,
                      struct policy_problems *problems)
 {

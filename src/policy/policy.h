@@ -24,6 +24,11 @@ const char *verdict_name(enum verdict v); /* "deny", "human_review", "compute", 
 
 /* ---- documents ---- */
 
+enum { POLICY_NAME_MAX = 64 }; /* bytes */
+
+/* 1 to POLICY_NAME_MAX of [A-Za-z0-9._-]. */
+bool policy_is_name(struct str name);
+
 struct policy_problem { /* one mistake, told to its author */
     char path[128];     /* "rules[2].decision" */
     unsigned line, column; /* 1-based; 0 = unknown */

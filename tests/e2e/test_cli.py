@@ -90,6 +90,16 @@ def test_check_and_test_need_no_platform(tmp_path, stack):
     assert stack.cli("policy", "test", file, check=False).returncode == 1
 
 
+def test_check_warns_of_a_file_that_no_directory_of_policies_takes(tmp_path, stack):
+    good, bad = tmp_path / "good.yaml", tmp_path / "not good.yaml"
+    for file in (good, bad):
+        file.write_text(ALLOW)
+    told = stack.cli("policy", "check", good, bad).stdout.splitlines()
+    assert [line for line in told if "its name" in line] == [
+        f"{bad}:1:1: warning: its name is to be the policy's, which is 1 to 64 of [A-Za-z0-9._-]: no directory of policies takes it so"]
+    assert "its name" not in stack.cli("policy", "check", "-", stdin=ALLOW).stdout
+
+
 def test_authorize_answers_by_its_exit_status(writ):
     tenant = writ.tenant
     tenant.policy(ALLOW + "  - {id: r, actions: [pay], decision: human_review}\n")

@@ -291,6 +291,16 @@ def test_a_directory_that_is_not_there_is_refused_at_the_start(fresh, tmp_path):
     assert "policies.dir" in stack.platform.log.read_text()
 
 
+def test_a_file_in_the_place_of_the_directory_is_told_as_that(fresh, tmp_path):
+    file = tmp_path / "base.yaml"
+    file.write_text(DENY)
+    stack = fresh(platform=["--policies.dir", str(file)])
+    stack.make_first_keys()
+    stack.platform.start(ready=False)
+    assert stack.platform.wait() == 1
+    assert f"policies.dir: {file} cannot be read: Not a directory" in stack.platform.log.read_text()
+
+
 def test_a_directory_without_any_document_deletes_nothing(watched):
     """As it is before its volume is mounted: also at the start."""
     w = watched({"base.yaml": DENY, "more.yaml": DENY}, more=["--policies.rescan", "300ms"]).start()

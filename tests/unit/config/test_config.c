@@ -163,6 +163,8 @@ static void a_flag_is_written_with_a_blank_or_an_equals_sign(void **state)
     assert_int_equal(READ(PROGRAM_ENGINE, &c, &f, "--metrics.public", "true", "--metrics.public", "false"), ERR_OK);
     assert_false(c.metrics_public);
     config_fini(&c);
+    assert_int_equal(READ(PROGRAM_ENGINE, &c, &f, "--metrics.public", "yes"), ERR_BAD_VALUE);
+    assert_non_null(strstr(f.text, "metrics.public (flag): \"yes\""));
 }
 
 static void a_flag_beats_the_environment_which_beats_the_file(void **state)
