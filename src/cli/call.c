@@ -182,6 +182,7 @@ static int was_refused(struct cli *c, const struct request *r, const struct repl
     if (c->json) print_json(c, ret->body);
     if (error.size == 0) return cli_complain(c, REFUSED, "%s answered %d", program[r->side], ret->status);
     cli_complain(c, REFUSED, "%.*s (%d %.*s)", STR_FORMAT(error), ret->status, STR_FORMAT(code));
+    if (str_equal(code, STR("tenant_required"))) fprintf(c->err, "  name it with --tenant NAME\n");
     if (r->hint != NULL && str_equal(code, str_from(r->hint_code))) fprintf(c->err, "  %s\n", r->hint);
     tell_details(c, json_get(ret->root, STR("details")));
     return REFUSED;

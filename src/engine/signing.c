@@ -61,6 +61,9 @@ enum err signing_create(const struct config *c, uint64_t now_ms, struct signing 
         free(s);
         return err;
     }
+    if (signers_newest_ms(signers) == now_ms)
+        log_text(LOG_WARNING, "signer_made", "%s held no key and has a new one: tokens that are out already are not taken. "
+                 "If there was one, put it back and start again", s->directory);
     take(s, signers);
     *ret = s;
     return ERR_OK;

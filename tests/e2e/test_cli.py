@@ -100,6 +100,11 @@ def test_check_warns_of_a_file_that_no_directory_of_policies_takes(tmp_path, sta
     assert "its name" not in stack.cli("policy", "check", "-", stdin=ALLOW).stdout
 
 
+def test_a_key_for_every_tenant_is_asked_for_one_as_it_is_written_here(writ):
+    done = writ("policy", "list", key=writ.tenant.stack.keys["root"], check=1)
+    assert "tenant_required" in done.stderr and "name it with --tenant NAME" in done.stderr
+
+
 def test_authorize_answers_by_its_exit_status(writ):
     tenant = writ.tenant
     tenant.policy(ALLOW + "  - {id: r, actions: [pay], decision: human_review}\n")

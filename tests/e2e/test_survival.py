@@ -346,6 +346,30 @@ def test_a_pepper_that_is_not_there_is_told(fresh):
     stack.wait_published()
 
 
+def test_signing_keys_that_are_not_there_are_told(fresh):
+    stack = started(fresh)
+    signers, away = stack.data / "engine" / "signers", stack.folder / "signers.away"
+
+    def times_told():
+        return stack.engine.tail(1 << 20).count(f'"signer_made","text":"{signers} held no key and has a new one')
+    assert times_told() == 1
+    with stack.at_engine() as wire:
+        token = wire.post("/v1/tokens/mint", {"scope": "*", "ttl_seconds": 600}).json["token"]
+    stack.engine.stop()
+    signers.rename(away)
+    stack.engine.start()
+    assert times_told() == 2
+    with stack.at_engine(token) as wire:
+        assert wire.post(AGENT, {"action": "get_x"}).status == 401
+    stack.engine.stop()
+    shutil.rmtree(signers)
+    away.rename(signers)
+    stack.engine.start()
+    assert times_told() == 2
+    with stack.at_engine(token) as wire:
+        assert wire.post(AGENT, {"action": "get_x"}).status == 200
+
+
 def test_doctor_tells_of_a_node_name_that_was_changed(fresh):
     """All that the engine keeps comes again under the new name, and is put aside."""
     stack = started(fresh, engine=["--node", "first"])
