@@ -84,7 +84,7 @@ def test_what_is_put_has_the_name_that_was_meant(writ, tmp_path):
 def test_check_and_test_need_no_platform(tmp_path, stack):
     examples = sorted((harness.TOP / "ops" / "examples").glob("*.yaml"))
     assert stack.cli("policy", "check", *examples).returncode == 0
-    assert stack.cli("policy", "test", *examples).returncode == 0
+    assert stack.cli("policy", "test", "--require-coverage", *examples).returncode == 0
     file = tmp_path / "wrong.yaml"
     file.write_text(ALLOW + "tests:\n  - {request: {actor: b, action: get_x}, expect: deny}\n")
     assert stack.cli("policy", "test", file, check=False).returncode == 1
