@@ -89,6 +89,16 @@ def off_by_one(text, ours, theirs):
     return EXACT_PARTS.search(text) is not None and (set(ours) != {"int64_value"} or abs(int(ours["int64_value"]) - int(theirs["int64_value"])) == 1)
 
 
+def walked_otherwise(text, ours, theirs):
+    """The same items in another order, or the text of such a list."""
+    if not re.search(r"\.(map|filter)\(", text):
+        return False
+    if sorted_deeply(ours) == sorted_deeply(theirs):
+        return True
+    both_texts = set(ours) == set(theirs) == {"string_value"}
+    return both_texts and ".format([" in text and sorted(ours["string_value"]) == sorted(theirs["string_value"])
+
+
 EXACT_PARTS = re.compile(r"\.get(Hours|Minutes|Seconds)\(\)")
 
 DIFFERENCES = [
@@ -165,10 +175,10 @@ DIFFERENCES = [
         "cel-go, ext/math.go: 'invalid single argument value', 'simple literal arguments must be numeric'; the specification has no word on when",
         theirs=r"math\.(greatest|least)\(\) (invalid single argument value|simple literal arguments must be numeric)"),
     Difference(
-        "what is in an empty list or map has any type",
+        "what is in an empty list or map, or in what is not known, has any type",
         "cel-go's checker binds it to the type of the first overload that fits (bytes, for e + e), and then refuses the text that it is used as.",
         "langdef.md, Gradual Type Checking: a type that is not known is dyn",
-        theirs="found no matching overload", within=r"\{\}|\[\]"),
+        theirs="found no matching overload", within=r"\{\}|\[\]|args[.\w]*\["),
     Difference(
         "the greatest of three or more has any type",
         "cel-go makes a list of them, and so knows that it is an int where all are.",
@@ -198,7 +208,7 @@ DIFFERENCES = [
         "a map's keys are walked in the order of their writing",
         "cel-go walks a Go map, in an order that changes from run to run; the same input has to give the same decision here.",
         "langdef.md promises no order of a map; policies have to decide the same of the same request",
-        values=lambda text, ours, theirs: re.search(r"\.(map|filter)\(", text) is not None and sorted_deeply(ours) == sorted_deeply(theirs)),
+        values=walked_otherwise),
     Difference(
         "%s of bytes is a text",
         "cel-go puts bytes that are no UTF-8 into the string as they are; here they become U+FFFD, since a string is code points.",
