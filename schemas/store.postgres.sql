@@ -60,22 +60,24 @@ CREATE INDEX records_timestamp ON records USING brin ((to_timestamp(timestamp / 
     WITH (pages_per_range = 32, autosummarize = on);
 
 -- A record by its identities and its trace, over all partitions: an event's identities are unique
--- for ever, which an index of a partition cannot promise.
-CREATE TABLE ids (
+-- for ever, which an index of a partition cannot promise. One is its key: the event_id where that is of
+-- our own form (evt_01 and 24 more, random), else event_id/tenant_id, so that each tenant may number
+-- its events by itself (pipeline/ingest/event_key.h). The other is its place in a journal.
+CREATE TABLE identities (
     id bigint NOT NULL,
-    event_id text COLLATE "C" NOT NULL,
+    event_key text COLLATE "C" NOT NULL,
     node text COLLATE "C",
     journal text COLLATE "C",
     seq bigint,
     span bigint NOT NULL,                 -- id >> 22: so that what is new lies together in the index
     trace_hash bigint                     -- CRC-32C of the trace id
 );
-CREATE INDEX ids_trace ON ids (span, trace_hash) WHERE trace_hash IS NOT NULL;
+CREATE INDEX identities_trace ON identities (span, trace_hash) WHERE trace_hash IS NOT NULL;
 CREATE TABLE spans (span bigint PRIMARY KEY); -- which there are
 
 -- The same identity with other bytes goes to quarantine.
-CREATE UNIQUE INDEX ids_event_id ON ids (event_id);
-CREATE UNIQUE INDEX ids_source ON ids (node, journal, seq) WHERE node IS NOT NULL;
+CREATE UNIQUE INDEX identities_event_key ON identities (event_key);
+CREATE UNIQUE INDEX identities_source ON identities (node, journal, seq) WHERE node IS NOT NULL;
 
 -- The audit events, one column per member. PostgreSQL's texts cannot have a U+0000, which JSON can and agents
 -- may send in their args: in the columns U+FFFD stands for it; `event` has it as it was recorded.

@@ -1,5 +1,5 @@
 -- The platform's store: SQLite 3.38 or later, WAL, one file (platform.db), readable while the
--- platform runs. PRAGMA user_version = 6. The program makes and migrates it by itself
+-- platform runs. PRAGMA user_version = 7. The program makes and migrates it by itself
 -- (pipeline/ingest/schema_sqlite.c); a test holds this text against what it makes.
 --
 -- For analysts: read the view `events`, one column per member of the audit event
@@ -41,8 +41,13 @@ CREATE TABLE records (
     CHECK ((node IS NULL) = (seq IS NULL))
 );
 
--- An event's two identities. The same identity with other bytes goes to quarantine.
-CREATE UNIQUE INDEX records_event_id ON records (event_id);
+-- An event's two identities. The same identity with other bytes goes to quarantine. One is its key: the
+-- event_id where that is of our own form (evt_01 and 24 more, random), else event_id/tenant_id, so that
+-- each tenant may number its events by itself (pipeline/ingest/event_key.h).
+CREATE UNIQUE INDEX records_event_key ON records (
+    CASE WHEN length(event_id) = 30 AND substr(event_id, 1, 6) = 'evt_01' THEN event_id
+         ELSE event_id || '/' || tenant_id END
+);
 CREATE UNIQUE INDEX records_source ON records (node, journal, seq) WHERE node IS NOT NULL;
 
 -- The audit events, one column per member. A text of SQLite's JSON functions ends at a U+0000, which agents may

@@ -143,7 +143,7 @@ static enum err note_minute(struct audit_index *x, const struct event *e, uint64
 
 static enum err add_trace(struct audit_index *x, struct str trace_id, uint64_t id)
 {
-    /* PostgreSQL has it in `ids`, beside the other ways to a record. */
+    /* PostgreSQL has it in `identities`, beside the other ways to a record. */
     if (str_is_absent(trace_id) || database_is_postgres(x->database)) return ERR_OK;
     struct statement *s = database_statement(
         x->database, "INSERT INTO traces (segment, hash, id) VALUES (?1, ?2, ?3)");

@@ -1,19 +1,19 @@
 /* audit_postgres.c - audit events into PostgreSQL, by COPY.
  *
- * insert() only writes rows, in COPY's form, into two buffers: one for `ids`, one for `records`. They
- * go over when somebody wants to see them: settle(), commit(), a look for one of them, or any other
+ * insert() only writes rows, in COPY's form, into two buffers: one for `identities`, one for `records`.
+ * They go over when somebody wants to see them: settle(), commit(), a look for one of them, or any other
  * statement while the COPY is open. A row costs two microseconds here and no round trip.
  *
- *   savepoint → COPY ids ─┬─ fine ───────────────────────────────▶ COPY records
- *                         └─ an identity is taken → back to the savepoint, look which ones,
- *                            leave those out (settle() tells of them), again
+ *   savepoint → COPY identities ─┬─ fine ───────────────────────────────▶ COPY records
+ *                                └─ one is taken → back to the savepoint, look which ones,
+ *                                   leave those out (settle() tells of them), again
  *
- * The COPY of `ids` begins as soon as there is something to do for the server, which then works on
+ * The COPY of `identities` begins as soon as there is something to do for the server, which then works on
  * the first rows while the next ones are decoded and written; nobody waits for it before all are
  * there. It is one COPY of many rows, since one that begins allocates a slot for each of its first
  * thousand. `records` come after it, when it is known that nothing is taken.
  *
- * The unique indexes of `ids` are asked by the COPY itself, so that what never happens, a taken
+ * The unique indexes of `identities` are asked by the COPY itself, so that what never happens, a taken
  * identity, costs nothing. (Measured against COPY into a table of our own and INSERT … SELECT … ON
  * CONFLICT DO NOTHING from there: that writes every row twice.) Whoever has begun has the write
  * lock: nobody else inserts between the look and the second try.
@@ -27,6 +27,7 @@
 #include "base/check.h"
 #include "base/map.h"
 #include "pipeline/ingest/copy.h"
+#include "pipeline/ingest/event_key.h"
 
 enum {
     PENDING_ARENA_FIRST = 256 << 10,
@@ -39,8 +40,8 @@ enum {
 struct pending_row {
     struct pending_row *next;
     uint64_t id;
-    struct str event_id; /* in the arena */
-    struct str bytes;    /* the caller's, as are the source's texts */
+    struct str key;   /* in the arena */
+    struct str bytes; /* the caller's, as are the source's texts */
     struct audit_source source;
     size_t ids_from, ids_to, records_from, records_to; /* in the buffers */
     bool is_taken;
@@ -49,7 +50,7 @@ struct pending_row {
 struct audit_pending {
     struct buf ids, records, again; /* again: what is left of a buffer without the taken rows */
     struct arena arena;
-    struct map by_event_id;
+    struct map by_key;
     struct pending_row *first, **last;
     struct pending_row *taken, **last_taken; /* to be told by settle() */
     size_t ids_sent;        /* bytes of `ids` that are in its COPY; 0: it is not open */
@@ -77,7 +78,7 @@ void audit_pending_destroy(struct audit_pending *p)
     buf_fini(&p->ids);
     buf_fini(&p->records);
     buf_fini(&p->again);
-    map_fini(&p->by_event_id);
+    map_fini(&p->by_key);
     arena_fini(&p->arena);
     free(p);
 }
@@ -87,7 +88,7 @@ static void empty(struct audit_pending *p)
 {
     buf_clear(&p->ids);
     buf_clear(&p->records);
-    map_fini(&p->by_event_id);
+    map_fini(&p->by_key);
     p->first = NULL;
     p->last = &p->first;
     p->count = 0;
@@ -104,12 +105,12 @@ static void forget_all(struct audit_pending *p)
 
 /* ---- rows ---- */
 
-static void put_ids(struct buf *b, const struct audit_row *row, uint64_t id)
+static void put_identities(struct buf *b, const struct audit_row *row, struct str key, uint64_t id)
 {
     const struct event *e = row->event;
     copy_row(b, 7);
     copy_bigint(b, id);
-    copy_text(b, e->event_id);
+    copy_text(b, key);
     copy_text(b, row->source.node);
     copy_text(b, row->source.journal);
     if (row->source.seq == 0)
@@ -156,7 +157,9 @@ static enum err insert(void *state, const struct audit_row *row, uint64_t *ret_i
 {
     struct audit_rows *a = state;
     struct audit_pending *p = a->pending;
-    if (map_get(&p->by_event_id, row->event->event_id) != NULL) return ERR_EXISTS;
+    char key_bytes[EVENT_KEY_BYTES];
+    struct str key = event_key(row->event, key_bytes);
+    if (map_get(&p->by_key, key) != NULL) return ERR_EXISTS;
     if (p->records.size > PENDING_BYTES_FULL) {
         enum err err = flush(a);
         if (err != ERR_OK) return err;
@@ -170,11 +173,11 @@ static enum err insert(void *state, const struct audit_row *row, uint64_t *ret_i
     *r = (struct pending_row){.id = p->next_id,
                               .bytes = row->bytes,
                               .source = row->source,
-                              .event_id = arena_copy(&p->arena, row->event->event_id),
+                              .key = arena_copy(&p->arena, key),
                               .ids_from = p->ids.size,
                               .records_from = p->records.size};
-    if (str_is_absent(r->event_id) || !map_put(&p->by_event_id, r->event_id, r)) return ERR_FULL;
-    put_ids(&p->ids, row, r->id);
+    if (str_is_absent(r->key) || !map_put(&p->by_key, r->key, r)) return ERR_FULL;
+    put_identities(&p->ids, row, key, r->id);
     put_record(&p->records, row, r->id);
     if (p->ids.overflow || p->records.overflow) return ERR_FULL;
     r->ids_to = p->ids.size;
@@ -242,9 +245,9 @@ static enum err make_room(struct audit_rows *a, uint64_t first_id, uint64_t last
 static enum err look_for(struct audit_rows *a, struct pending_row *r)
 {
     struct statement *s = database_statement(
-        a->database, "SELECT 1 FROM ids WHERE event_id = ?1 UNION ALL"
-                     " SELECT 1 FROM ids WHERE node = ?2 AND journal = ?3 AND seq = ?4");
-    bind_text(s, 1, r->event_id);
+        a->database, "SELECT 1 FROM identities WHERE event_key = ?1 UNION ALL"
+                     " SELECT 1 FROM identities WHERE node = ?2 AND journal = ?3 AND seq = ?4");
+    bind_text(s, 1, r->key);
     bind_text(s, 2, r->source.node);
     bind_text(s, 3, r->source.journal);
     bind_time(s, 4, r->source.seq);
@@ -255,19 +258,20 @@ static enum err look_for(struct audit_rows *a, struct pending_row *r)
     return ERR_OK;
 }
 
-/* Marks the rows whose event_id is there: one question for all. */
-static enum err look_for_event_ids(struct audit_rows *a, bool *ret_any)
+/* Marks the rows whose key is there: one question for all. */
+static enum err look_for_keys(struct audit_rows *a, bool *ret_any)
 {
     struct audit_pending *p = a->pending;
     struct buf array;
     buf_init(&array, 4 << 10, PENDING_BYTES_MAX);
-    for (const struct pending_row *r = p->first; r != NULL; r = r->next) array_put_text(&array, r->event_id);
+    for (const struct pending_row *r = p->first; r != NULL; r = r->next) array_put_text(&array, r->key);
     buf_put_literal(&array, "}\0");
-    struct statement *s = database_statement(a->database, "SELECT event_id FROM ids WHERE event_id = ANY(?1)");
+    struct statement *s =
+        database_statement(a->database, "SELECT event_key FROM identities WHERE event_key = ANY(?1)");
     bind_texts(s, 1, buf_view(&array));
     enum err err = array.overflow ? ERR_FULL : ERR_OK;
     while (err == ERR_OK && (err = statement_step(s)) == ERR_OK) {
-        struct pending_row *r = map_get(&p->by_event_id, column_text(s, 0));
+        struct pending_row *r = map_get(&p->by_key, column_text(s, 0));
         if (r != NULL) r->is_taken = *ret_any = true;
     }
     statement_reset(s);
@@ -297,7 +301,7 @@ static enum err sort_out(struct audit_rows *a)
 {
     struct audit_pending *p = a->pending;
     bool any = false;
-    enum err err = look_for_event_ids(a, &any);
+    enum err err = look_for_keys(a, &any);
     for (struct pending_row *r = p->first; r != NULL && err == ERR_OK && !any; r = r->next) {
         err = look_for(a, r); /* then it is a source that is taken: rarer still */
         any = false;
@@ -323,14 +327,14 @@ static enum err sort_out(struct audit_rows *a)
 /* Something else is to be said: all that is pending goes over first. */
 static enum err end_ids(void *state) { return flush(state); }
 
-/* What is new in `ids`, into its COPY, which is begun where it is not open. */
+/* What is new of the identities, into their COPY, which is begun where it is not open. */
 static enum err send_ids(struct audit_rows *a)
 {
     struct audit_pending *p = a->pending;
     enum err err = ERR_OK;
     if (p->ids_sent == 0) {
         err = database_execute(a->database, "SAVEPOINT before_ids", NULL);
-        if (err == ERR_OK) err = database_copy_begin(a->database, "COPY ids FROM STDIN (FORMAT binary)", end_ids, a);
+        if (err == ERR_OK) err = database_copy_begin(a->database, "COPY identities FROM STDIN (FORMAT binary)", end_ids, a);
     }
     if (err == ERR_OK) err = database_copy_put(a->database, str_skip(buf_view(&p->ids), p->ids_sent));
     if (err == ERR_OK) p->ids_sent = p->ids.size;
@@ -364,7 +368,7 @@ static enum err flush(struct audit_rows *a)
     struct audit_pending *p = a->pending;
     if (p->count == 0) return ERR_OK;
     enum err err = copy_ids(a);
-    for (int tries = 0; err == ERR_EXISTS && tries < 2; tries++) { /* first event ids, then sources */
+    for (int tries = 0; err == ERR_EXISTS && tries < 2; tries++) { /* first keys, then sources */
         err = sort_out(a);
         if (err == ERR_OK && p->count > 0) err = copy_ids(a);
     }
@@ -386,7 +390,7 @@ static enum err settle(void *state, audit_taken *each, void *context)
         p->taken = NULL;
         p->last_taken = &p->taken;
         for (; r != NULL && err == ERR_OK; r = r->next)
-            err = each(context, &r->source, r->event_id, r->bytes);
+            err = each(context, &r->source, r->bytes);
     } while (err == ERR_OK && (p->count > 0 || p->taken != NULL));
     if (err == ERR_OK) arena_reset(&p->arena);
     return err;
@@ -443,8 +447,8 @@ static enum err adopt(void *state, uint64_t id, const struct audit_source *sourc
 {
     static const char records[] = "UPDATE records SET node = ?2, journal = ?3, seq = ?4, epoch = ?5"
                                   " WHERE id = ?1 AND node IS NULL";
-    static const char ids[] = "UPDATE ids SET node = ?2, journal = ?3, seq = ?4 WHERE id = ?1 AND node IS NULL"
-                              " AND event_id = (SELECT event_id FROM records WHERE id = ?1)";
+    static const char ids[] = "UPDATE identities SET node = ?2, journal = ?3, seq = ?4 WHERE id = ?1 AND node IS NULL"
+                              " AND event_key = (SELECT " EVENT_KEY " FROM records WHERE id = ?1)";
     struct audit_rows *a = state;
     enum err err = flush(a);
     for (int i = 0; i < 2 && err == ERR_OK; i++) {
@@ -482,20 +486,21 @@ static enum err by_seq(void *state, const struct audit_source *source, struct au
     enum err err = flush(a);
     if (err != ERR_OK) return err;
     struct statement *s =
-        database_statement(a->database, "SELECT id FROM ids WHERE node = ?1 AND journal = ?2 AND seq = ?3");
+        database_statement(a->database, "SELECT id FROM identities WHERE node = ?1 AND journal = ?2 AND seq = ?3");
     bind_text(s, 1, source->node);
     bind_text(s, 2, source->journal);
     bind_u64(s, 3, source->seq);
     return row_of_statement(a, s, ret);
 }
 
-static enum err by_event_id(void *state, struct str event_id, struct audit_stored *ret)
+static enum err by_event(void *state, const struct event *event, struct audit_stored *ret)
 {
     struct audit_rows *a = state;
+    char key[EVENT_KEY_BYTES];
     enum err err = flush(a);
     if (err != ERR_OK) return err;
-    struct statement *s = database_statement(a->database, "SELECT id FROM ids WHERE event_id = ?1");
-    bind_text(s, 1, event_id);
+    struct statement *s = database_statement(a->database, "SELECT id FROM identities WHERE event_key = ?1");
+    bind_text(s, 1, event_key(event, key));
     return row_of_statement(a, s, ret);
 }
 
@@ -516,7 +521,7 @@ const struct audit_store_ops audit_postgres_ops = {
     .insert = insert,
     .settle = settle,
     .by_seq = by_seq,
-    .by_event_id = by_event_id,
+    .by_event = by_event,
     .adopt = adopt,
     .forget = audit_rows_forget,
     .quarantine = audit_rows_quarantine,

@@ -150,10 +150,10 @@ static enum err read_trace(struct walk *w, uint64_t segment)
 /* A page of the ids whose trace id has the same hash, whoever's they are; and the next page's bounds. */
 static enum err ids_of_trace(struct walk *w, struct buf *ids, uint64_t *ret_count)
 {
-    static const char newest[] = "SELECT i.id FROM spans s JOIN ids i ON i.span = s.span AND i.trace_hash = ?1"
+    static const char newest[] = "SELECT i.id FROM spans s JOIN identities i ON i.span = s.span AND i.trace_hash = ?1"
                                  " WHERE s.span >= ?2 AND s.span <= ?3 AND i.id >= ?4 AND i.id <= ?5"
                                  " ORDER BY i.id DESC LIMIT ?6";
-    static const char oldest[] = "SELECT i.id FROM spans s JOIN ids i ON i.span = s.span AND i.trace_hash = ?1"
+    static const char oldest[] = "SELECT i.id FROM spans s JOIN identities i ON i.span = s.span AND i.trace_hash = ?1"
                                  " WHERE s.span >= ?2 AND s.span <= ?3 AND i.id >= ?4 AND i.id <= ?5"
                                  " ORDER BY i.id ASC LIMIT ?6";
     struct statement *s = database_statement(w->database, w->query->oldest_first ? oldest : newest);

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/world.h"
 #include "crypto/crypto.h"
+#include "pipeline/ingest/event_key.h"
 
 /* ---- life ---- */
 
@@ -69,12 +70,13 @@ enum err audit_rows_by_seq(void *state, const struct audit_source *source, struc
     return audit_one_row(s, ret);
 }
 
-enum err audit_rows_by_event_id(void *state, struct str event_id, struct audit_stored *ret)
+enum err audit_rows_by_event(void *state, const struct event *event, struct audit_stored *ret)
 {
     struct audit_rows *a = state;
+    char key[EVENT_KEY_BYTES];
     struct statement *s =
-        database_statement(a->database, "SELECT " STORED " FROM records WHERE event_id = ?1");
-    bind_text(s, 1, event_id);
+        database_statement(a->database, "SELECT " STORED " FROM records WHERE " EVENT_KEY " = ?1");
+    bind_text(s, 1, event_key(event, key));
     return audit_one_row(s, ret);
 }
 
@@ -82,7 +84,7 @@ enum err audit_rows_forget(void *state, uint64_t id, bool *ret)
 {
     static const char *const steps[] = {
         "SELECT 1 FROM horizon WHERE first_id > ?1",
-        "DELETE FROM ids WHERE id = ?1 AND event_id = (SELECT event_id FROM records WHERE id = ?1)",
+        "DELETE FROM identities WHERE id = ?1 AND event_key = (SELECT " EVENT_KEY " FROM records WHERE id = ?1)",
         "DELETE FROM records WHERE id = ?1",
     };
     struct audit_rows *a = state;

@@ -27,7 +27,7 @@ const struct audit_store_ops *audit_rows_ops(const struct database *d);
 
 /* audit_rows.c: operations that both tables have. */
 enum err audit_rows_by_seq(void *state, const struct audit_source *source, struct audit_stored *ret);
-enum err audit_rows_by_event_id(void *state, struct str event_id, struct audit_stored *ret);
+enum err audit_rows_by_event(void *state, const struct event *event, struct audit_stored *ret);
 enum err audit_rows_forget(void *state, uint64_t id, bool *ret);
 enum err audit_rows_quarantine(void *state, const struct audit_quarantined *q);
 enum err audit_rows_is_quarantined(void *state, const struct audit_source *source, struct str bytes,

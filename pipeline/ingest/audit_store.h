@@ -7,7 +7,7 @@
  *
  * Rows: the event's exact bytes, its members, where it came from (absent for the platform's own
  * and for events that people post), an increasing id (the cursor) and when it was stored. Unique
- * are event_id and (node, journal, seq). */
+ * are the event's key (event_key.h) and (node, journal, seq). */
 #ifndef INGEST_AUDIT_STORE_H
 #define INGEST_AUDIT_STORE_H
 
@@ -59,8 +59,7 @@ struct audit_query {   /* absent members do not narrow it */
 };
 
 /* Told one row that was given to insert() and is taken after all; the views are insert()'s. */
-typedef enum err audit_taken(void *context, const struct audit_source *source, struct str event_id,
-                             struct str bytes);
+typedef enum err audit_taken(void *context, const struct audit_source *source, struct str bytes);
 
 struct audit_store;
 
@@ -71,18 +70,19 @@ struct audit_store_ops {
     enum err (*begin)(void *state);
     enum err (*commit)(void *state); /* rolls back where it fails */
     void (*rollback)(void *state);
-    /* ERR_EXISTS: event_id or source is taken; nothing was stored. A store that takes many rows at
+    /* ERR_EXISTS: its key or source is taken; nothing was stored. A store that takes many rows at
      * once may find that out only in settle(): until then row->bytes and row->source must live. */
     enum err (*insert)(void *state, const struct audit_row *row, uint64_t *ret_id);
     /* Everything given to insert() is stored, but what `each` is told of (it may call the store).
      * `each` may also insert() it again. Before commit(), wherever something may be taken. */
     enum err (*settle)(void *state, audit_taken *each, void *context);
     enum err (*by_seq)(void *state, const struct audit_source *source, struct audit_stored *ret);
-    enum err (*by_event_id)(void *state, struct str event_id, struct audit_stored *ret);
+    /* The row that has this event's key. */
+    enum err (*by_event)(void *state, const struct event *event, struct audit_stored *ret);
     /* Gives a row without a source this one. */
     enum err (*adopt)(void *state, uint64_t id, const struct audit_source *source);
     /* Deletes the row where it was dropped by age and is only still to be removed (retention.h): its
-     * event_id is free then, and *ret is true. */
+     * key is free then, and *ret is true. */
     enum err (*forget)(void *state, uint64_t id, bool *ret);
     /* Idempotent on (node, journal, seq, bytes). */
     enum err (*quarantine)(void *state, const struct audit_quarantined *q);

@@ -63,13 +63,13 @@ static enum err event_store(struct posting *p, struct str bytes, const struct ev
     return err;
 }
 
-/* The event_id is taken: by the same event, or another; or by one that was dropped and makes way. */
+/* The event's key is taken: by the same event, or another; or by one that was dropped and makes way. */
 static enum err event_again(struct posting *p, struct str bytes, const struct event *event,
                             uint64_t *ret_id)
 {
     struct audit_stored stored;
     bool same = false, made_way = false;
-    enum err err = p->audit->ops->by_event_id(p->audit->state, event->event_id, &stored);
+    enum err err = p->audit->ops->by_event(p->audit->state, event, &stored);
     if (err == ERR_OK) {
         same = str_equal(stored.bytes, bytes);
         err = p->audit->ops->forget(p->audit->state, stored.id, &made_way);
@@ -89,15 +89,13 @@ static enum err event_again(struct posting *p, struct str bytes, const struct ev
 }
 
 /* An event that was counted as accepted before the store looked. They come in the body's order. */
-static enum err taken_after_all(void *posting, const struct audit_source *source, struct str event_id,
-                                struct str bytes)
+static enum err taken_after_all(void *posting, const struct audit_source *source, struct str bytes)
 {
     struct posting *p = posting;
     struct posted *all = (struct posted *)(void *)p->ids.bytes;
     struct event event;
     struct fault why;
     (void)source;
-    (void)event_id;
     while (all[p->settled].bytes != bytes.bytes) p->settled++;
     p->index = p->settled;
     p->result->accepted--;

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/time.h"
 #include "pipeline/ingest/audit_rows.h"
+#include "pipeline/ingest/event_key.h"
 #include "pipeline/ingest/store_inside.h"
 
 enum {
@@ -422,7 +423,8 @@ static enum err remove_ids(struct store *s, uint64_t number, uint64_t from_id, u
     struct statement *q = database_statement(
         s->database,
         /* Not the rows of events that were stored anew since. */
-        "DELETE FROM ids WHERE event_id = ANY(ARRAY(SELECT event_id FROM records WHERE id >= ?1 AND id < ?2))"
+        "DELETE FROM identities WHERE event_key = ANY(ARRAY(SELECT " EVENT_KEY
+        " FROM records WHERE id >= ?1 AND id < ?2))"
         " AND id >= ?1 AND id < ?2");
     bind_u64(q, 1, from_id);
     bind_u64(q, 2, to_id);

@@ -7,7 +7,7 @@
  * times), and for each stream up to which record it was: a record that comes again, by a replay or
  * an old dump of Kafka's topic, is a duplicate and is not stored. Removing is what takes time, and
  * can stop and go on anywhere: on SQLite rows in handfuls, so that ingest waits for milliseconds; on
- * PostgreSQL a partition is dropped as a whole, when the rows of `ids` for it are removed.
+ * PostgreSQL a partition is dropped as a whole, when its rows of `identities` are removed.
  *
  * What is old is told by when it was stored (created_at), in whole days of UTC; nothing is dropped from
  * the first row on that is to be kept, also where later ones are older. On PostgreSQL also in

@@ -1,6 +1,7 @@
 /* schema.c - runs the steps of the schema that a store has not been through. See schema.h. */
 #include "pipeline/ingest/schema.h"
 
+#include "base/log.h"
 #include "base/planted.h"
 #include "base/world.h"
 #include "pipeline/ingest/database.h"
@@ -140,6 +141,12 @@ enum err database_migrate(struct database *d, struct fault *f)
     /* Again, now that nobody else can be at it. */
     err = version_read(d, &version, f);
     if (err == ERR_OK) err = check_owner(d, version, f);
+    bool is_older = err == ERR_OK && version > 0 && version < SCHEMA_NEWEST;
+    if (is_older)
+        log_text(LOG_INFO, "store_upgrade", "from schema %llu to %d; it waits for whoever reads the events, and may take a while",
+                 (unsigned long long)version, SCHEMA_NEWEST);
     if (err == ERR_OK) err = step_up(d, version, f);
-    return end(d, err, f);
+    err = end(d, err, f);
+    if (is_older && err == ERR_OK) log_text(LOG_INFO, "store_upgraded", "the store has schema %d", SCHEMA_NEWEST);
+    return err;
 }

@@ -9,7 +9,7 @@
 
 #include <stddef.h>
 
-enum { SCHEMA_NEWEST = 6 };
+enum { SCHEMA_NEWEST = 7 };
 
 struct schema_step {
     const char *sql;

@@ -6,10 +6,12 @@
  *   records   in partitions, since a hundred million rows are dropped by DROP TABLE or not at all.
  *             By id and not by time: ids rise with time, every query knows its ids first
  *             (audit_index.h), and so it plans and locks one partition, not all of them
- *   ids       both identities of an event over all partitions, which PostgreSQL's indexes, one per
- *             partition, cannot keep unique; and where a trace's records are
+ *   identities (before step 7: ids) both of an event over all partitions, which PostgreSQL's indexes,
+ *             one per partition, cannot keep unique; and where a trace's records are
  *   texts     in the collation "C", whatever the database's is: order is the order of bytes */
 #include "pipeline/ingest/schema.h"
+
+#include "pipeline/ingest/event_key.h"
 
 static const char step_1[] =
     "CREATE TABLE store (one integer PRIMARY KEY CHECK (one = 1), log_id text COLLATE \"C\" "
@@ -175,6 +177,20 @@ static const char step_6[] =
     "E'\\\\u0000') = 0 THEN event::json ELSE replace(replace(event, E'\\\\\\\\', E'\\\\u005c'), "
     "E'\\\\u0000', E'\\\\ufffd')::json END AS members FROM records) AS r;";
 
+/* An event_id was unique over all tenants. The table gets another name first, which ends the COPY of
+ * a platform that is older and still runs: its rows would be there by the old rule. Then, of a
+ * hundred million rows, only those are written whose key is not their event_id (event_key.h), each
+ * by its id: a join might read all records. */
+static const char step_7[] =
+    "ALTER TABLE ids RENAME TO identities;"
+    "UPDATE identities SET event_id ="
+    " coalesce((SELECT " EVENT_KEY " FROM records WHERE records.id = identities.id), event_id)"
+    " WHERE NOT (" EVENT_ID_IS_OURS ");"
+    "ALTER TABLE identities RENAME event_id TO event_key;"
+    "ALTER INDEX ids_event_id RENAME TO identities_event_key;"
+    "ALTER INDEX ids_source RENAME TO identities_source;"
+    "ALTER INDEX ids_trace RENAME TO identities_trace;";
+
 /* Steps 2 and 3 came before there was a PostgreSQL store: they are in the first. */
 const struct schema_step schema_postgres[SCHEMA_NEWEST] = {
     {step_1, step_1_identity, step_1_no_identity},
@@ -183,4 +199,5 @@ const struct schema_step schema_postgres[SCHEMA_NEWEST] = {
     {step_4, NULL, NULL},
     {step_5, NULL, NULL},
     {step_6, NULL, NULL},
+    {step_7, NULL, NULL},
 };

@@ -2,6 +2,8 @@
  * tells analysts the same as it stands after the last step, and a test compares the two. */
 #include "pipeline/ingest/schema.h"
 
+#include "pipeline/ingest/event_key.h"
+
 static const char step_1[] =
     "CREATE TABLE store (one INTEGER PRIMARY KEY CHECK (one = 1), log_id TEXT NOT NULL, revision "
     "INTEGER NOT NULL,"
@@ -168,6 +170,13 @@ static const char step_6[] =
     "token_id, trace_id, user_id, json_extract(event, '$.would_have') AS would_have, event "
     "FROM records;";
 
+/* An event_id was unique over all tenants (event_key.h). */
+static const char step_7[] = "DROP INDEX records_event_id;";
+static const char step_7_identity[] =
+    "CREATE UNIQUE INDEX records_event_key ON records (" EVENT_KEY ");";
+static const char step_7_no_identity[] =
+    "CREATE INDEX records_event_key ON records (" EVENT_KEY ");";
+
 const struct schema_step schema_sqlite[SCHEMA_NEWEST] = {
     {step_1, step_1_identity, step_1_no_identity},
     {step_2, NULL, NULL},
@@ -175,4 +184,5 @@ const struct schema_step schema_sqlite[SCHEMA_NEWEST] = {
     {step_4, NULL, NULL},
     {step_5, NULL, NULL},
     {step_6, NULL, NULL},
+    {step_7, step_7_identity, step_7_no_identity},
 };

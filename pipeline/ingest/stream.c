@@ -107,33 +107,30 @@ static enum err insert(struct intake *in, uint64_t seq, struct str line, const s
     return err;
 }
 
-/* What had the event_id was dropped by age and has made way. */
-static enum err insert_after_all(struct intake *in, uint64_t seq, struct str line)
+/* What had the key was dropped by age and has made way. */
+static enum err insert_after_all(struct intake *in, uint64_t seq, struct str line,
+                                 const struct event *event)
 {
-    struct event event;
-    struct fault why;
-    arena_reset(&in->arena);
-    enum err err = event_read(line, &in->arena, &event, &why); /* as it was read before */
-    if (err == ERR_OK) err = insert(in, seq, line, &event);
+    enum err err = insert(in, seq, line, event);
     if (err == ERR_EXISTS) return clash(in, seq, line, "clash");
     return err == ERR_OK ? ERR_OK : store_fault(in, err);
 }
 
-/* Another row has this event_id. A row that came without a source (a person restored it) and has
+/* Another row has this event's key. A row that came without a source (a person restored it) and has
  * the same bytes is this very record, and learns its place; anything else is a clash. */
-static enum err event_id_taken(struct intake *in, uint64_t seq, struct str line,
-                               struct str event_id)
+static enum err key_taken(struct intake *in, uint64_t seq, struct str line,
+                          const struct event *event)
 {
     const struct audit_source source = source_of(in, seq);
     struct audit_stored stored;
     bool made_way = false;
-    enum err err = in->audit->ops->by_event_id(in->audit->state, event_id, &stored);
+    enum err err = in->audit->ops->by_event(in->audit->state, event, &stored);
     if (err == ERR_NOT_FOUND) return clash(in, seq, line, "event_id clash");
     if (err != ERR_OK) return store_fault(in, err);
     bool same = str_is_absent(stored.source.node) && str_equal(stored.bytes, line);
     err = in->audit->ops->forget(in->audit->state, stored.id, &made_way);
     if (err != ERR_OK) return store_fault(in, err);
-    if (made_way) return insert_after_all(in, seq, line);
+    if (made_way) return insert_after_all(in, seq, line, event);
     if (!same) return clash(in, seq, line, "event_id clash");
     err = in->audit->ops->adopt(in->audit->state, stored.id, &source);
     if (err != ERR_OK) return store_fault(in, err);
@@ -142,12 +139,15 @@ static enum err event_id_taken(struct intake *in, uint64_t seq, struct str line,
 }
 
 /* The same, of a row that was counted as accepted before the store looked. */
-static enum err taken_after_all(void *intake, const struct audit_source *source, struct str event_id,
-                                struct str bytes)
+static enum err taken_after_all(void *intake, const struct audit_source *source, struct str bytes)
 {
     struct intake *in = intake;
+    struct event event;
+    struct fault why;
     in->result->accepted--;
-    return event_id_taken(in, source->seq, bytes, event_id);
+    arena_reset(&in->arena);
+    enum err err = event_read(bytes, &in->arena, &event, &why); /* as it was read before */
+    return err == ERR_OK ? key_taken(in, source->seq, bytes, &event) : store_fault(in, err);
 }
 
 /* Whether this record is the engine.started that joins the batch's epoch to the stored one. */
@@ -195,10 +195,10 @@ static enum err line_new(struct intake *in, uint64_t seq, const struct decoded *
 
     enum err err = insert(in, seq, d->line, &d->event);
     if (err != ERR_EXISTS) return err == ERR_OK ? ERR_OK : store_fault(in, err);
-    /* Those before it first: of two, it is the first that has the event_id. */
+    /* Those before it first: of two, it is the first that has the key. */
     err = in->audit->ops->settle(in->audit->state, taken_after_all, in);
     if (err != ERR_OK) return store_fault(in, err);
-    return event_id_taken(in, seq, d->line, d->event.event_id);
+    return key_taken(in, seq, d->line, &d->event);
 }
 
 static enum err read_position(struct intake *in)

@@ -83,6 +83,20 @@ def test_the_same_id_with_other_bytes_is_a_conflict_and_nothing_is_stored(stack)
     assert stack.trace(one["trace_id"])[0]["decision"] == "allow"
 
 
+def test_each_tenant_numbers_its_events_by_itself(stack):
+    with stack.at_platform("root") as wire:
+        keys = {name: wire.post("/api/v1/keys", {"name": name, "owner": name, "tenant": name, "roles": ["ingest", "auditor"],
+                                                 "tenants": [name]}).json["key"] for name in (f"numbers-{os.urandom(4).hex()}" for _ in range(2))}
+    for name, key in keys.items():
+        numbered = [event(tenant=name, event_id=str(n), actor=name) for n in range(1, 4)]
+        with stack.at_platform(key) as wire:
+            assert wire.post(INGEST, numbered).json["accepted"] == 3, "whatever others have numbered"
+            assert wire.post(INGEST, numbered).json["duplicates"] == 3
+            refused(wire.post(INGEST, [event(tenant=name, event_id="4"), {**numbered[0], "actor": "another"}]), 409, "event_conflict")
+            found = wire.get("/api/v1/audit?actor=" + name).json["events"]
+        assert [(e["event_id"], e["tenant_id"]) for e in found] == [("3", name), ("2", name), ("1", name)]
+
+
 @pytest.mark.parametrize("change, field", [
     ({"event_id": None}, "event_id"), ({"kind": None}, "kind"), ({"kind": "decision.made"}, "kind"), ({"tenant_id": None}, "tenant_id"),
     ({"timestamp": "yesterday"}, "timestamp"), ({"timestamp": None}, "timestamp"), ({"args": []}, "args"), ({"colour": "red"}, "colour"),

@@ -346,6 +346,24 @@ def test_a_pepper_that_is_not_there_is_told(fresh):
     stack.wait_published()
 
 
+def test_an_upgrade_of_the_store_is_told(fresh):
+    stack = started(fresh)
+    stack.wait_published()
+    assert '"store_upgrade' not in stack.platform.tail(1 << 20), "a new store is no upgrade"
+    stack.engine.stop()
+    stack.platform.stop()
+    with sqlite3.connect(stack.data / "platform.db") as store:
+        (newest,) = store.execute("PRAGMA user_version").fetchone()
+        store.executescript("DROP INDEX records_event_key; CREATE UNIQUE INDEX records_event_id ON records (event_id); PRAGMA user_version = 6")
+    store.close()
+    stack.platform.start()
+    stack.engine.start()
+    told = stack.platform.tail(1 << 20)
+    assert told.index(f'"from schema 6 to {newest};') < told.index(f'"the store has schema {newest}"')
+    decide(stack)
+    stack.wait_published()
+
+
 def test_signing_keys_that_are_not_there_are_told(fresh):
     stack = started(fresh)
     signers, away = stack.data / "engine" / "signers", stack.folder / "signers.away"

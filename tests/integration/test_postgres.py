@@ -327,7 +327,7 @@ def test_old_events_are_dropped_and_that_they_were_is_told(fleet, postgres):
     assert dropped[0]["reason"].startswith("older than audit.keep") and dropped[0]["resource"]["type"] == "audit"
     total = int(psql(one.store_url, "SELECT sum((event::json ->> 'count')::bigint) FROM records WHERE kind = 'audit.dropped'"))
     assert total == old
-    assert psql(one.store_url, "SELECT count(*) FROM ids WHERE id < (SELECT first_id FROM horizon)") == "0"
+    assert psql(one.store_url, "SELECT count(*) FROM identities WHERE id < (SELECT first_id FROM horizon)") == "0"
     before = int(psql(one.store_url, "SELECT next_seq FROM streams"))
     load = one.load(rate=500)
     eventually(lambda: load.answered > 300, "clients are served")

@@ -1,10 +1,13 @@
 /* What people post: one event, an array, NDJSON; all or nothing, once. */
 #include "rig.h"
 
-#define EVENT(id, more)                                                                            \
-    "{\"event_id\":\"" id                                                                          \
-    "\",\"kind\":\"decision\",\"tenant_id\":\"t\",\"timestamp\":\"2026-11-20T09:30:00.123Z\"" more \
-    "}"
+#include "pipeline/ingest/event_key.h"
+
+#define EVENT_OF(tenant, id, more)                                                                 \
+    "{\"event_id\":\"" id "\",\"kind\":\"decision\",\"tenant_id\":\"" tenant                        \
+    "\",\"timestamp\":\"2026-11-20T09:30:00.123Z\"" more "}"
+#define EVENT(id, more) EVENT_OF("t", id, more)
+#define OURS "evt_01JD0000000000000000000000"
 
 static int64_t rows(const struct rig *r) { return rig_number(r, "SELECT count(*) FROM records"); }
 
@@ -46,6 +49,73 @@ static void other_bytes_under_the_same_id_are_a_conflict(void **state)
                      ERR_EVENT_CONFLICT);
     assert_string_equal(r->fault.field, "/1/event_id");
     assert_int_equal(rows(r), 1); /* all or nothing */
+}
+
+static void each_tenant_numbers_its_events_by_itself(void **state)
+{
+    struct rig *r = *state;
+    assert_int_equal(post(r, "[" EVENT_OF("t", "1", "") "," EVENT_OF("t", "2", "") "]", false), ERR_OK);
+    assert_int_equal(post(r, "[" EVENT_OF("u", "2", "") "," EVENT_OF("u", "1", "") "," EVENT_OF("v", "1", "") "]", false), ERR_OK);
+    assert_string_equal(out_text(r), "{\"accepted\":3,\"duplicates\":0,\"ids\":[3,4,5]}");
+    assert_int_equal(post(r, "[" EVENT_OF("u", "3", "") "," EVENT_OF("u", "1", "") "," EVENT_OF("t", "1", "") "]", false), ERR_OK);
+    assert_string_equal(out_text(r), "{\"accepted\":1,\"duplicates\":2,\"ids\":[6,4,1]}");
+    assert_int_equal(post(r, "[" EVENT_OF("v", "2", "") "," EVENT_OF("u", "2", " ") "]", false), ERR_EVENT_CONFLICT);
+    assert_string_equal(r->fault.field, "/1/event_id");
+    assert_int_equal(rows(r), 6);
+}
+
+/* What joins the two cannot be in an event_id, whatever it may be in a tenant's name. */
+static void no_name_of_a_tenant_makes_two_events_one(void **state)
+{
+    struct rig *r = *state;
+    static const char body[] = "[" EVENT_OF("b/c", "a", "") "," EVENT_OF("c", "a", "") "," EVENT_OF("c", "b", "") ","
+                               EVENT_OF("/c", "a", "") "," EVENT_OF("\\\"}'", "a", "") "," EVENT_OF("\u00fc", "a", "") "]";
+    assert_int_equal(post(r, body, false), ERR_OK);
+    assert_int_equal(r->result.accepted, 6);
+    assert_int_equal(post(r, body, false), ERR_OK);
+    assert_int_equal(r->result.duplicates, 6);
+    assert_int_equal(post(r, EVENT_OF("t", "b/c", ""), false), ERR_BAD_VALUE);
+}
+
+static void an_id_of_our_own_form_is_one_events_whoever_has_it(void **state)
+{
+    struct rig *r = *state;
+    assert_int_equal(post(r, "[" EVENT_OF("t", OURS, "") "," EVENT_OF("u", OURS, "") "]", false), ERR_EVENT_CONFLICT);
+    assert_int_equal(post(r, EVENT_OF("t", OURS, ""), false), ERR_OK);
+    assert_int_equal(post(r, EVENT_OF("t", OURS, ""), false), ERR_OK);
+    assert_int_equal(r->result.duplicates, 1);
+    assert_int_equal(post(r, EVENT_OF("u", OURS, ""), false), ERR_EVENT_CONFLICT);
+    assert_int_equal(rows(r), 1);
+}
+
+struct known { /* an event_id and the tenant t's key for it */
+    const char *event_id, *key;
+};
+
+/* What is stored by one is looked for by the other. */
+static void the_rule_of_keys_is_the_same_in_c_and_in_sql(void **state)
+{
+    struct rig *r = *state;
+    static const struct known list[] = {
+        {OURS, OURS},
+        {"evt_01000000000000000000000000", "evt_01000000000000000000000000"},
+        {"evt_00ZZZZZZZZZZZZZZZZZZZZZZZZ", "evt_00ZZZZZZZZZZZZZZZZZZZZZZZZ/t"}, /* a counter */
+        {"evt_2026-11-20T09:30:00.123456", "evt_2026-11-20T09:30:00.123456/t"},
+        {"evt_01JD000000000000000000000", "evt_01JD000000000000000000000/t"},
+        {"evt_01JD00000000000000000000000", "evt_01JD00000000000000000000000/t"},
+        {"EVT_01JD0000000000000000000000", "EVT_01JD0000000000000000000000/t"},
+        {"req_01JD0000000000000000000000", "req_01JD0000000000000000000000/t"},
+        {"1", "1/t"},
+    };
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+        char sql[1024], to[EVENT_KEY_BYTES];
+        const struct event event = {.event_id = str_from(list[i].event_id), .tenant_id = STR("t")};
+        struct str key = event_key(&event, to);
+        if (!str_equal(key, str_from(list[i].key))) fail_msg("%s is known by %.*s", list[i].event_id, STR_FORMAT(key));
+        snprintf(sql, sizeof sql, "SELECT (" EVENT_KEY ") = '%s' FROM (SELECT CAST('%s' AS text) AS event_id, 't' AS tenant_id) AS e",
+                 list[i].key, list[i].event_id);
+        if (rig_number(r, sql) != 1) fail_msg("%s: SQL has another key", list[i].event_id);
+    }
 }
 
 static void one_bad_event_refuses_all(void **state)
@@ -139,6 +209,10 @@ int main(void)
         TEST(one_event_answers_its_id),
         TEST(an_array_and_lines_answer_all_ids),
         TEST(other_bytes_under_the_same_id_are_a_conflict),
+        TEST(each_tenant_numbers_its_events_by_itself),
+        TEST(no_name_of_a_tenant_makes_two_events_one),
+        TEST(an_id_of_our_own_form_is_one_events_whoever_has_it),
+        TEST(the_rule_of_keys_is_the_same_in_c_and_in_sql),
         TEST(one_bad_event_refuses_all),
         TEST(what_is_no_array_of_events_is_refused),
         TEST(a_key_writes_for_its_tenants_only),

@@ -245,7 +245,7 @@ static void a_trace_is_found_among_many_of_another_tenant(void **state)
         buf_put_byte(&r->body, '\0');
         assert_int_equal(post(r, r->body.bytes, true), ERR_OK);
         if (i > 0) break;
-        rig_sql(r, "INSERT INTO ids SELECT g, 'other' || g, NULL, NULL, NULL, 0, (SELECT max(trace_hash) FROM ids)"
+        rig_sql(r, "INSERT INTO identities SELECT g, 'other' || g, NULL, NULL, NULL, 0, (SELECT max(trace_hash) FROM identities)"
                    " FROM generate_series(10, 29000) AS g; UPDATE marks SET next_id = 30000");
     }
     for (int oldest_first = 0; oldest_first < 2; oldest_first++)

@@ -194,7 +194,7 @@ static void removing_leaves_no_identity_and_no_partition_behind(void **state)
 {
     struct rig *r = *state;
     remove_what_days_left(r);
-    assert_int_equal(rig_number(r, "SELECT count(*) FROM ids WHERE id < (SELECT first_id FROM horizon)"), 0);
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM identities WHERE id < (SELECT first_id FROM horizon)"), 0);
     assert_int_equal(rig_number(r, "SELECT count(*) FROM pg_inherits WHERE inhparent = 'records'::regclass"), 1);
     uint64_t rows;
     struct audit_store *a = store_audit(r->store);
@@ -306,6 +306,44 @@ static void a_stream_record_is_not_adopted_into_a_dropped_row(void **state)
     assert_result(r, 0, 4, 0, 5);
 }
 
+static void post_as(struct rig *r, const char *event_id, const char *tenant, uint64_t now_ms)
+{
+    buf_clear(&r->body);
+    buf_printf(&r->body, "{\"event_id\":\"%s\",\"kind\":\"decision\",\"tenant_id\":\"%s\",\"timestamp\":\"2026-11-20T09:30:00.123Z\"}",
+               event_id, tenant);
+    const struct ingest_post p = {.body = buf_view(&r->body), .tenants = &rig_all, .now_ms = now_ms, .tenant = STR("*"),
+                                  .key_id = STR("k")};
+    buf_clear(&r->out);
+    if (ingest_post(r->store, &p, &r->out, &r->result, &r->fault) != ERR_OK) fail_msg("%s", r->fault.text);
+}
+
+static void what_one_tenant_lost_by_age_is_not_anothers(void **state)
+{
+    struct rig *r = *state;
+    static const char ours[] = "evt_01JD0000000000000000000000";
+    assert_int_equal(retention_roll(r->store, KEEP, DAY_100, &r->fault), ERR_OK);
+    post_as(r, "1", "t", DAY_100);
+    post_as(r, "1", "u", DAY_100);
+    post_as(r, ours, "t", DAY_100);
+    assert_int_equal(retention_roll(r->store, KEEP, 110 * DAY, &r->fault), ERR_OK);
+    post_as(r, "1", "v", 110 * DAY);
+    assert_int_equal(drop(r, 112 * DAY), 3);
+    post_as(r, "1", "u", 112 * DAY); /* before it is removed, and the others after it */
+    assert_int_equal(r->result.accepted, 1);
+    remove_all(r);
+    for (int again = 0; again < 2; again++) {
+        static const struct { const char *event_id, *tenant; bool is_kept; } list[] = {
+            {"1", "t", false}, {"1", "u", true}, {ours, "t", false}, {"1", "v", true}};
+        for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+            post_as(r, list[i].event_id, list[i].tenant, 112 * DAY);
+            assert_int_equal(r->result.duplicates, list[i].is_kept || again);
+        }
+    }
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM records WHERE kind = 'decision'"), 4);
+    if (rig_is_postgres)
+        assert_int_equal(rig_number(r, "SELECT count(*) FROM identities WHERE id < (SELECT first_id FROM horizon)"), 0);
+}
+
 /* ---- PostgreSQL alone ---- */
 
 static void a_partition_that_is_full_to_its_end_is_removed(void **state)
@@ -317,7 +355,7 @@ static void a_partition_that_is_full_to_its_end_is_removed(void **state)
     assert_int_equal(drop(r, 108 * DAY), 5);
     remove_all(r);
     assert_int_equal(rig_number(r, "SELECT to_regclass('records_0') IS NULL"), 1);
-    assert_int_equal(rig_number(r, "SELECT count(*) FROM ids WHERE id < 1 << 26"), 0);
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM identities WHERE id < 1 << 26"), 0);
     assert_int_equal(rig_number(r, "SELECT count(*) FROM places WHERE segment < 1 << 10"), 0);
 }
 
@@ -383,6 +421,7 @@ int main(void)
         TEST(a_clock_that_is_ahead_drops_nothing_and_holds_nobody_up),
         TEST(a_dropped_event_can_be_restored_before_it_is_removed),
         TEST(a_stream_record_is_not_adopted_into_a_dropped_row),
+        TEST(what_one_tenant_lost_by_age_is_not_anothers),
         TEST_OF_POSTGRES(a_partition_that_is_full_to_its_end_is_removed),
         TEST_OF_POSTGRES(platforms_that_keep_otherwise_share_their_partitions),
         TEST_OF_POSTGRES(each_partition_is_dropped_for_itself_and_the_last_ends_the_day),

@@ -234,6 +234,39 @@ static void a_row_that_people_posted_learns_its_place(void **state)
     assert_int_equal(send(r, EPOCH_1, 1), ERR_OK);
     assert_result(r, 1, 1, 0, 3);
     assert_int_equal(rig_number(r, "SELECT seq FROM events WHERE id = 1"), 2);
+    assert_int_equal(send(r, EPOCH_1, 1), ERR_OK); /* and is found by it */
+    assert_result(r, 0, 2, 0, 3);
+}
+
+/* Event 1 of another tenant, which numbers by itself, is nobody's in this stream. */
+static void another_tenants_event_id_is_none_of_the_streams(void **state)
+{
+    struct rig *r = *state;
+    put_event(&r->body, 1, "other");
+    buf_put_byte(&r->body, '\0');
+    assert_int_equal(post(r, r->body.bytes, false), ERR_OK);
+    fill_batch(r, NOTHING_BEFORE, 1, 2);
+    assert_int_equal(send(r, EPOCH_1, 1), ERR_OK);
+    assert_result(r, 3, 0, 0, 4);
+    post_first(r); /* the stream has it */
+    assert_int_equal(r->result.duplicates, 1);
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM records WHERE tenant_id = 'other' AND node IS NULL"), 1);
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM quarantine"), 0);
+}
+
+static void one_batch_may_have_one_event_id_of_two_tenants(void **state)
+{
+    struct rig *r = *state;
+    post_first(r);
+    fill_batch(r, NOTHING_BEFORE, 1, 1);
+    put_event(&r->body, 1, "other");
+    buf_put_literal(&r->body, "\n");
+    put_event(&r->body, 1, "other"); /* and this is a clash within its tenant */
+    assert_int_equal(send(r, EPOCH_1, 1), ERR_OK);
+    assert_result(r, 2, 1, 1, 5);
+    assert_int_equal(rig_number(r, "SELECT seq FROM records WHERE tenant_id = 'default' AND id = 1"), 2);
+    assert_int_equal(rig_number(r, "SELECT seq FROM records WHERE tenant_id = 'other'"), 3);
+    assert_int_equal(rig_number(r, "SELECT seq FROM quarantine"), 4);
 }
 
 /* Both stores take the first of the two. */
@@ -295,7 +328,7 @@ static enum err insert_events(struct rig *r, unsigned first_n, unsigned count)
 
 static void wait_until_the_server_works(const struct rig *r)
 {
-    const char *sql = "SELECT count(*) FROM pg_stat_progress_copy WHERE relid = 'ids'::regclass AND tuples_processed > 0";
+    const char *sql = "SELECT count(*) FROM pg_stat_progress_copy WHERE relid = 'identities'::regclass AND tuples_processed > 0";
     for (uint64_t until = world_monotonic_ns() + 20000000000u; world_monotonic_ns() < until;)
         if (rig_number(r, sql) == 1) return;
     fail_msg("no row of the batch has come to the server");
@@ -314,7 +347,7 @@ static void the_server_works_while_rows_are_still_written(void **state)
     struct rig *r = *state;
     begin_long(r);
     assert_int_equal(store_end(r->store, ERR_OK, &r->fault), ERR_OK);
-    assert_int_equal(rig_number(r, "SELECT count(*) FROM records JOIN ids USING (id, event_id)"), LONG);
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM records JOIN identities USING (id)"), LONG);
 }
 
 static void a_long_batch_that_is_rolled_back_leaves_nothing(void **state)
@@ -325,7 +358,7 @@ static void a_long_batch_that_is_rolled_back_leaves_nothing(void **state)
     assert_int_equal(store_end(r->store, ERR_OK, &r->fault), ERR_OK);
     begin_long(r);
     store_end(r->store, ERR_IO, &r->fault);
-    assert_int_equal(rig_number(r, "SELECT (SELECT count(*) FROM ids) + (SELECT count(*) FROM records)"), 0);
+    assert_int_equal(rig_number(r, "SELECT (SELECT count(*) FROM identities) + (SELECT count(*) FROM records)"), 0);
     /* And the connection is fit for the next. */
     assert_int_equal(store_begin(r->store, &r->fault), ERR_OK);
     assert_int_equal(database_execute(r->store->database, "SELECT 1 FROM of_this_connection", NULL), ERR_OK);
@@ -373,11 +406,11 @@ static void a_server_that_ends_in_a_long_batch_is_found_again(void **state)
     assert_int_equal(store_end(r->store, err, &r->fault), ERR_STORE_UNAVAILABLE);
     assert_int_equal(store_begin(r->store, &r->fault), ERR_STORE_UNAVAILABLE);
     server_run();
-    assert_int_equal(rig_number(r, "SELECT (SELECT count(*) FROM ids) + (SELECT count(*) FROM records)"), 0);
+    assert_int_equal(rig_number(r, "SELECT (SELECT count(*) FROM identities) + (SELECT count(*) FROM records)"), 0);
     fill_batch(r, NOTHING_BEFORE, 1, LONG);
     assert_int_equal(send(r, EPOCH_1, 1), ERR_OK);
     assert_result(r, LONG + 1, 0, 0, LONG + 2);
-    assert_int_equal(rig_number(r, "SELECT count(*) FROM records JOIN ids USING (id, event_id)"), LONG + 1);
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM records JOIN identities USING (id)"), LONG + 1);
 }
 
 static void a_tenant_that_the_key_may_not_write_for_refuses_the_batch(void **state)
@@ -531,6 +564,8 @@ int main(void)
         TEST(a_place_that_is_taken_is_not_taken_again),
         TEST(both_identities_may_be_taken_in_one_batch),
         TEST(a_row_that_people_posted_learns_its_place),
+        TEST(another_tenants_event_id_is_none_of_the_streams),
+        TEST(one_batch_may_have_one_event_id_of_two_tenants),
         TEST(of_two_that_a_posted_row_could_be_it_is_the_first),
         TEST_OF_POSTGRES(no_savepoint_is_left_behind),
         TEST_OF_POSTGRES(the_server_works_while_rows_are_still_written),
