@@ -280,9 +280,9 @@ static bool repeats(const struct review *r, const struct call *c)
 static enum err resolve_admit(const struct review *r, const struct call *c)
 {
     if (r->facts.state != REVIEW_PENDING) return ERR_ALREADY_RESOLVED;
+    if (review_meets(r, c->review.meets) == 0) return ERR_WRONG_REVIEWER;
     if (is_self(&r->facts, c)) return ERR_SELF_REVIEW;
     if (owner_has_voted(r, c->review.owner)) return ERR_ALREADY_VOTED;
-    if (c->kind == CALL_APPROVE && review_meets(r, c->review.meets) == 0) return ERR_WRONG_REVIEWER;
     if (c->review.principal.size == 0 || c->review.owner.size == 0) return ERR_INTERNAL;
     if (c->review.principal.size > NAME_BYTES_MAX || c->review.owner.size > NAME_BYTES_MAX ||
         c->review.by.size > NAME_BYTES_MAX || c->review.note.size > NOTE_BYTES_MAX)

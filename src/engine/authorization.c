@@ -249,25 +249,13 @@ static void enqueue(struct authorization *a)
 static void replay(struct authorization *a)
 {
     struct decision *d = &a->d;
-    struct event e;
     if (is_stopped(a)) { /* what was allowed once is not said again to whom nothing is allowed */
         d->redemption_id = (struct str){0};
         deny_stopped(a);
         settle_anew(a);
         return;
     }
-    enum err err = event_read(a->review.redemption, a->errand.arena, &e, &a->fault);
-    if (err != ERR_OK) {
-        fail(a, ERR_INTERNAL);
-        return;
-    }
-    d->event = e;
-    d->safe_args = e.safe_args;
-    d->outcome.verdict = str_equal(e.decision, STR("compute")) ? VERDICT_COMPUTE : VERDICT_ALLOW;
-    d->outcome.has_would_have = false;
-    d->replayed = true;
-    decide_answer(d);
-    if (str_is_absent(d->answer)) {
+    if (decide_repeat(d, a->review.redemption) != ERR_OK) {
         fail(a, ERR_INTERNAL);
         return;
     }

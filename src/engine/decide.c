@@ -191,12 +191,12 @@ static struct str canonical_object(struct decision *d, const struct json *v)
 }
 
 /* A tenant whose policies do not load has masks that nobody knows, so nothing of what came is
- * written down. */
+ * written down, whatever it is denied by. */
 static void withhold_payload(struct decision *d)
 {
     struct event *e = &d->event;
     struct str *all[] = {&e->args, &e->context, &e->resource, &e->resource_properties};
-    if (strcmp(d->outcome.rule, "default:policy_unloadable") != 0) return;
+    if (!policy_set_is_closed(d->tools->policies)) return;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (!str_is_absent(*all[i])) *all[i] = omitted(d, *all[i]);
 }
@@ -397,11 +397,46 @@ static struct str encode_beside(struct decision *d)
     return spends && !str_is_absent(d->redeems) ? encode_redeemed(d) : (struct str){0};
 }
 
-void decide_answer(struct decision *d)
+static void encode_answer(struct decision *d)
 {
     struct buf b = room_for(d, ANSWER_FIXED_BYTES + d->safe_args.size + d->explain.size);
     answer_put(&b, d, d->ask->form, d->explain);
     d->answer = b.overflow ? (struct str){0} : kept(d, &b);
+}
+
+/* ---- again ---- */
+
+/* What would_have_json() wrote. */
+static enum err would_have_read(struct decision *d)
+{
+    static const struct json_options options = {0};
+    struct policy_outcome *o = &d->outcome;
+    struct json *v;
+    o->has_would_have = !str_is_absent(d->event.would_have);
+    if (!o->has_would_have) return ERR_OK;
+    enum err err = json_read(d->event.would_have, &options, d->arena, &v, NULL);
+    if (err != ERR_OK) return err;
+    struct str rule = json_text(v, STR("rule"));
+    if (str_is_empty(rule) || rule.size >= sizeof o->would_have_rule) return ERR_CORRUPT;
+    memcpy(o->would_have_rule, rule.bytes, rule.size);
+    o->would_have_rule[rule.size] = '\0';
+    if (!verdict_read(json_text(v, STR("decision")), &o->would_have)) return ERR_CORRUPT;
+    o->would_have_policy = json_text(v, STR("policy_name"));
+    return ERR_OK;
+}
+
+enum err decide_repeat(struct decision *d, struct str record)
+{
+    struct fault ignored;
+    enum err err = event_read(record, d->arena, &d->event, &ignored);
+    if (err != ERR_OK) return err;
+    d->safe_args = d->event.safe_args;
+    d->replayed = true;
+    if (!verdict_read(d->event.decision, &d->outcome.verdict)) return ERR_CORRUPT;
+    err = would_have_read(d);
+    if (err != ERR_OK) return err;
+    encode_answer(d);
+    return str_is_absent(d->answer) ? ERR_FULL : ERR_OK;
 }
 
 /* ---- the life of a decision ---- */
@@ -439,7 +474,7 @@ enum err decide_settle(struct decision *d, struct fault *f)
     time_taken(d);
     d->record = encode_within_limit(d);
     d->beside = encode_beside(d);
-    decide_answer(d);
+    encode_answer(d);
     if (d->arena->overflow || str_is_absent(d->answer))
         return fault_set(f, ERR_BODY_TOO_LARGE, "", "the request needs more memory than one request may use");
     if (d->record.size > LIMIT_EVENT_BYTES)

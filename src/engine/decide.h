@@ -71,7 +71,7 @@ void decide_describe(struct decision *d);
 /* ERR_BODY_TOO_LARGE where the arena is full; otherwise there is a decision. It may have become a deny
  * (`limit:record`): look at the outcome. */
 enum err decide_settle(struct decision *d, struct fault *f);
-/* The answer alone, where the event is there already. Absent: the arena is full. */
-void decide_answer(struct decision *d);
+/* The answer that was given with this record of an earlier decision. Not ERR_OK: it cannot be read, or the arena is full. */
+enum err decide_repeat(struct decision *d, struct str record);
 
 #endif

@@ -152,6 +152,7 @@ static void swap(struct feed *feed, struct bundle *next)
     for (unsigned i = 0; i < e->worker_count; i++)
         if (e->workers[i].reactor != NULL) reactor_wake(e->workers[i].reactor);
     while (!all_moved(e, next)) sem_wait(&e->bundle_seen);
+    atomic_store(&e->revision, bundle_facts(next)->revision);
     bundle_destroy(before);
 }
 

@@ -100,7 +100,7 @@ void readyz_handle(void *context, struct http_exchange *x)
     if (phase == PHASE_DRAINING) fault_plain(&f, ERR_DRAINING);
     else if (phase == PHASE_LOST)
         fault_set(&f, ERR_STORE_UNAVAILABLE, "", "another engine has taken over this engine's state in Redis; this one ends");
-    else if (bundle_facts(w->bundle)->revision == 0)
+    else if (atomic_load(&w->engine->revision) == 0)
         fault_set(&f, ERR_STARTING, "", "no policies and keys have come from the platform yet");
     else if (journal_is_full(w->engine->journal)) fault_plain(&f, ERR_JOURNAL_FULL);
     if (f.err != ERR_OK) api_refuse(&w->api, x, &f, (struct str){0});
@@ -118,7 +118,6 @@ void config_check_handle(void *context, struct http_exchange *x)
 static void set_shared_figures(struct worker *w)
 {
     struct engine *e = w->engine;
-    const struct bundle_facts *facts = bundle_facts(w->bundle);
     struct feed_status feed = {.reachable = true};
     struct journal_totals totals;
     if (e->config.platform_url[0] != '\0') feed_status(e, &feed);
@@ -127,9 +126,9 @@ static void set_shared_figures(struct worker *w)
         enum metric metric;
         uint64_t value;
     } figures[] = {
-        {METRIC_BUNDLE_REVISION, facts->revision},
+        {METRIC_BUNDLE_REVISION, atomic_load(&e->revision)},
         {METRIC_BUNDLE_STALE, !feed.reachable},
-        {METRIC_POLICY_RULES, facts->rules},
+        {METRIC_POLICY_RULES, bundle_facts(w->bundle)->rules},
         {METRIC_JOURNAL_SEQ, journal_written_seq(e->journal)},
         {METRIC_JOURNAL_DURABLE_SEQ, journal_durable_seq(e->journal)},
         {METRIC_JOURNAL_BYTES, totals.bytes},

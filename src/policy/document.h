@@ -161,8 +161,6 @@ bool document_run_tests(const struct policy_document *d, size_t *ret_failed,
                         void (*each)(void *context, const struct policy_test_result *r),
                         void *context);
 
-bool verdict_read(struct str text, enum verdict *ret);
-
 /* A number as millionths: the fewest that are not less than it, or the most that are not more.
  * -1: negative, above AMOUNT_MAX, or no number. */
 int64_t amount_round_up(double number);

@@ -622,6 +622,14 @@ static void outcome_shadow(struct ballot *b, const struct result *enforced,
     result_rule(b->set, &r, o->would_have_rule, &o->would_have_policy);
 }
 
+static void lifted_limits(struct ballot *b)
+{
+    for (uint32_t i = 0; i < b->limited.count; i++) {
+        uint32_t number = b->limited.list[i];
+        if (limit_is_lifted(b, &b->set->rules[number])) numbers_add(b, &b->approved, number);
+    }
+}
+
 static void decide(struct ballot *b, struct policy_outcome *o)
 {
     take_votes(b);
@@ -633,6 +641,7 @@ static void decide(struct ballot *b, struct policy_outcome *o)
     if (r.key != NO_VOTE) {
         const struct set_rule *rule = &b->set->rules[r.key / 2];
         o->policy_version = b->set->documents[rule->document].version;
+        lifted_limits(b);
         if (r.verdict == VERDICT_HUMAN_REVIEW) {
             outcome_reviewers(b, o);
         } else if (r.verdict != VERDICT_DENY && (b->limited.count | b->approved.count) > 0) {

@@ -99,7 +99,9 @@ void outcome_review(struct ballot *b, const struct numbers *rules, bool approved
 bool review_add(struct policy_review *review, struct policy_vote vote,
                 const struct review_terms *terms, struct arena *arena);
 
-/* limit.c: what the outcome counts, of the rules in b->limited. */
+/* limit.c: whether people have let this request over the rule's limit; and what the outcome counts, of the rules
+ * in b->limited. */
+bool limit_is_lifted(const struct ballot *b, const struct set_rule *r);
 void outcome_limits(struct ballot *b, struct policy_outcome *o);
 /* Of an outcome whose limits nobody will count: the first that is over whatever was counted before decides. */
 void outcome_over_by_itself(struct policy_outcome *o, struct arena *arena);

@@ -118,6 +118,13 @@ static struct policy_limit limit_of(struct ballot *b, const struct set_rule *r)
     return l;
 }
 
+/* Who was asked may let a request over a limit through, but only where asking is what the limit says
+ * now. */
+bool limit_is_lifted(const struct ballot *b, const struct set_rule *r)
+{
+    return r->has_limit && r->rule->limit->over == VERDICT_HUMAN_REVIEW && is_approved(b->request, VOTE_LIMIT, r->rule);
+}
+
 /* Those that deny stand before those that ask, since they are counted one after the other and the first that
  * is over decides: nobody is asked about what another limit denies. */
 void outcome_limits(struct ballot *b, struct policy_outcome *o)
@@ -137,13 +144,9 @@ void outcome_limits(struct ballot *b, struct policy_outcome *o)
     for (size_t i = 0; i < count; i++) {
         const struct set_rule *r = &b->set->rules[b->limited.list[i]];
         if (r->rule->limit->over == VERDICT_DENY) continue;
-        struct policy_limit *l = &limits[at++];
-        *l = limit_of(b, r);
-        /* Who was asked may let a request over a limit through, but only where asking is what
-         * the limit says now. */
-        if (!is_approved(b->request, VOTE_LIMIT, r->rule)) continue;
-        l->over = VERDICT_ALLOW;
-        numbers_add(b, &b->approved, b->limited.list[i]);
+        limits[at] = limit_of(b, r);
+        if (limit_is_lifted(b, r)) limits[at].over = VERDICT_ALLOW;
+        at++;
     }
     o->limits = limits;
     o->limit_count = count;

@@ -21,6 +21,7 @@
 /* Zero is deny: zeroed memory and missed cases come out closed. Ordered from strict to loose. */
 enum verdict { VERDICT_DENY, VERDICT_HUMAN_REVIEW, VERDICT_COMPUTE, VERDICT_ALLOW };
 const char *verdict_name(enum verdict v); /* "deny", "human_review", "compute", "allow" */
+bool verdict_read(struct str name, enum verdict *ret);
 
 /* ---- documents ---- */
 
@@ -112,6 +113,7 @@ size_t policy_set_rules(const struct policy_set *s);
 
 /* A set that denies everything with this rule ("default:policy_unloadable") and reason. */
 enum err policy_set_closed(const char *rule, const char *reason, struct policy_set **ret);
+bool policy_set_is_closed(const struct policy_set *s);
 
 /* ---- evaluation ---- */
 

@@ -15,10 +15,10 @@ static const char *const reserved_ids[] = {"pending",  "approved", "denied", "ex
 static const enum verdict word_verdicts[4] = {VERDICT_ALLOW, VERDICT_COMPUTE, VERDICT_HUMAN_REVIEW,
                                               VERDICT_DENY};
 
-bool verdict_read(struct str text, enum verdict *ret)
+bool verdict_read(struct str name, enum verdict *ret)
 {
     for (size_t i = 0; i < COUNT_OF(verdict_words); i++) {
-        if (!str_equal(text, str_from(verdict_words[i]))) continue;
+        if (!str_equal(name, str_from(verdict_words[i]))) continue;
         *ret = word_verdicts[i];
         return true;
     }

@@ -40,7 +40,8 @@ static bool join_by(struct ballot *b, const struct numbers *rules, struct str *r
     return true;
 }
 
-/* The votes of one rule that a person has approved, or all that ask. */
+/* The votes of one rule that a person has approved, or all that ask; a limit's only where it was approved, since
+ * nobody knows before it is counted whether it asks. */
 static size_t votes_of(const struct ballot *b, const struct set_rule *r, bool approved,
                        struct policy_vote votes[3])
 {
@@ -56,7 +57,7 @@ static size_t votes_of(const struct ballot *b, const struct set_rule *r, bool ap
         (!approved || is_approved(b->request, v.kind, rule)))
         votes[count++] = v;
     v.kind = VOTE_LIMIT;
-    if (approved && r->has_limit && is_approved(b->request, v.kind, rule)) votes[count++] = v;
+    if (limit_is_lifted(b, r)) votes[count++] = v;
     return count;
 }
 

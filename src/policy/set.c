@@ -272,6 +272,8 @@ enum err policy_set_closed(const char *rule, const char *reason, struct policy_s
     return ERR_OK;
 }
 
+bool policy_set_is_closed(const struct policy_set *s) { return s->closed_rule[0] != '\0'; }
+
 void policy_set_destroy(struct policy_set *s)
 {
     if (s == NULL) return;

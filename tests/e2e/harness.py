@@ -140,6 +140,13 @@ class Program:
             self.wait_ready()
         return self
 
+    def is_listening(self):
+        try:
+            socket.create_connection(self.address, 5).close()
+            return True
+        except ConnectionError:
+            return False
+
     def is_ready(self):
         if self.process.poll() is not None:
             raise AssertionError(f"{self.name} ended with {self.process.returncode}:\n{self.tail()}")

@@ -132,6 +132,18 @@ def test_a_repeated_redemption_with_its_idempotency_key_gets_the_same_answer(que
     assert queue.redeem(review, asked, headers={"Idempotency-Key": "pay-8"}).json["rule"] == "review:redeemed"
 
 
+def test_a_repeated_answer_tells_of_shadow_policies_as_the_first_did(queue):
+    queue.tenant.policy("mode: shadow\nrules:\n  - {id: never, actions: [refund], decision: deny}\n", name="planned")
+    asked = {"tool": "refund", "args": {"n": 1}}
+    with queue.stack.at_engine(queue.tenant.agent) as wire:
+        review = wire.post(TOOL, asked).json["reviewId"]
+    queue.approve(review)
+    first, second = (queue.redeem(review, asked, headers={"Idempotency-Key": "pay-9"}).json for _ in range(2))
+    assert first["wouldHave"] == {"decision": "deny", "rule": "deny:never", "policyName": "planned"}
+    assert second.pop("replayed") is True
+    assert second == first
+
+
 def test_a_review_with_many_long_notes_can_be_read(queue):
     queue.tenant.policy("""
 rules:
@@ -361,6 +373,18 @@ def test_a_quorum_counts_owners_and_votes_are_final(queue):
     assert queue.approve(review).status == 200, "the same principal repeats its own vote"
     assert queue.get(review).json["status"] == "pending"
     assert queue.approve(review, queue.carol).json["status"] == "approved"
+
+
+def test_a_vote_can_be_repeated_whoever_has_the_role_now(queue):
+    """Who did not hear the answer asks again, and is told of the vote that counts."""
+    queue.tenant.policy("rules:\n  - {id: two-of-finance, actions: [settle], decision: human_review, review: {by: [finance], approvals: 2}}\n", name="settle")
+    review = queue.ask("settle")["review_id"]
+    assert queue.approve(review, queue.carol).json["status"] == "pending"
+    queue.tenant.policy(POLICY.replace("finance: [carol,", "finance: ["))
+    again = queue.approve(review, queue.carol)
+    assert again.status == 200 and len(again.json["approvals"]) == 1, again
+    refused(queue.approve(review, resolved_by="carol"), 403, "wrong_reviewer")
+    refused(queue.deny(review, resolved_by="carol"), 403, "wrong_reviewer")
 
 
 def test_a_resolution_is_final_and_names_its_winner(queue):

@@ -144,3 +144,43 @@ def test_what_is_asked_after_a_version_is_live_is_decided_by_it_on_every_reactor
     finally:
         for wire in old:
             wire.close()
+
+
+def at_once(question):
+    """Asks until the answer is true, without a pause: what is wrong for a moment after that is to be seen."""
+    deadline = time.monotonic() + harness.PATIENCE
+    while not question():
+        assert time.monotonic() < deadline
+
+
+def test_an_engine_that_is_ready_decides_on_every_reactor(fresh):
+    stack = fresh(engine=["--reactors", "8"]).start()
+    stack.policy("base", 'rules:\n  - {id: gets, agents: ["*"], actions: [get_x], decision: allow}\n')
+    for _ in range(12):
+        stack.engine.stop()
+        (stack.data / "engine" / "bundle.json").unlink()
+        stack.engine.start(ready=False)
+        harness.eventually(stack.engine.is_listening, "the engine listens")
+        wires = [stack.at_engine().open() for _ in range(24)]
+        at_once(lambda: wires[0].get("/readyz").status == 200)
+        for wire in wires:
+            wire.send(wire.encode("POST", "/v1/agent/authorize", {"action": "get_x"}))
+        assert [wire.read_reply().status for wire in wires] == [200] * len(wires)
+        for wire in wires:
+            wire.close()
+
+
+def test_a_revision_that_is_told_is_that_of_every_reactor(fresh):
+    stack = fresh(engine=["--reactors", "4"]).start()
+    stack.policy("base", "rules:\n  - {id: says, actions: [get_x], decision: deny}\n", wait=False)
+    stack.wait_followed()
+    wires = [stack.at_engine().open() for _ in range(16)]
+    with stack.at_engine("admin") as admin:
+        for version in range(2, 62):
+            reply = stack.policy("base", f"rules:\n  - {{id: says-{version}, actions: [get_x], decision: deny}}\n", wait=False)
+            assert reply.json["version"] == version
+            newest = f"\nwrit_engine_bundle_revision {stack.metrics(stack.platform)['writ_platform_bundle_revision']:.0f}\n"
+            at_once(lambda: newest in admin.get("/metrics").body.decode())
+            for wire in wires:
+                wire.send(wire.encode("POST", "/v1/agent/authorize", {"action": "get_x"}))
+            assert [wire.read_reply().json["rule"] for wire in wires] == [f"deny:says-{version}"] * len(wires)

@@ -104,7 +104,7 @@ static inline bool applies(const struct ref_rule *r, const struct ref_request *q
 
 struct ref_vote {
     const struct ref_rule *rule;
-    bool gate;
+    enum policy_vote_kind kind;
 };
 
 struct ref_outcome {
@@ -162,11 +162,12 @@ static inline bool approved(const struct ref_request *q, enum policy_vote_kind k
     return false;
 }
 
-static inline void note_review(struct ref_outcome *o, const struct ref_rule *r, bool gate)
+static inline void note_review(struct ref_outcome *o, const struct ref_rule *r,
+                               enum policy_vote_kind kind)
 {
     if (o->asking_count == 0 || o->asking[o->asking_count - 1] != r)
         o->asking[o->asking_count++] = r;
-    o->votes[o->vote_count++] = (struct ref_vote){r, gate};
+    o->votes[o->vote_count++] = (struct ref_vote){r, kind};
 }
 
 static inline void note_limit(struct ref_outcome *o, const struct ref_rule *r)
@@ -192,29 +193,31 @@ static inline struct ref_vote walk(const struct ref_request *q, const char *acti
             enum verdict own = r->decision;
             if (own == VERDICT_COMPUTE && truth(r, q) == FAILS) { /* a deny, and nothing else */
                 if (stricter(VERDICT_DENY, &best, o->verdict))
-                    best = (struct ref_vote){r, false}, o->verdict = VERDICT_DENY;
+                    best = (struct ref_vote){r, VOTE_RULE}, o->verdict = VERDICT_DENY;
                 continue;
             }
             bool reviews = own == VERDICT_HUMAN_REVIEW; /* approved or not: it is asked about beside what is new */
-            if (reviews) note_review(o, r, false);
+            if (reviews) note_review(o, r, VOTE_RULE);
             if (reviews && approved(q, VOTE_RULE, r)) own = VERDICT_ALLOW;
             if (r->limit.there && !d->shadow) note_limit(o, r);
             if (stricter(own, &best, o->verdict))
-                best = (struct ref_vote){r, false}, o->verdict = own;
+                best = (struct ref_vote){r, VOTE_RULE}, o->verdict = own;
             o->allow_vote |= own == VERDICT_ALLOW;
             if (o->compute == NULL && r->decision == VERDICT_COMPUTE) o->compute = r;
             if (g->there && !q->person && r->decision != VERDICT_DENY) {
                 enum verdict v = gate_of(g, q);
                 bool asks = v == VERDICT_HUMAN_REVIEW;
-                if (asks) note_review(o, r, true);
+                if (asks) note_review(o, r, VOTE_GATE);
                 if (asks && approved(q, VOTE_GATE, r)) v = VERDICT_ALLOW;
                 if (stricter(v, &best, o->verdict))
-                    best = (struct ref_vote){r, true}, o->verdict = v;
+                    best = (struct ref_vote){r, VOTE_GATE}, o->verdict = v;
                 reviews |= asks;
                 o->gated = true;
                 o->used |= q->has_confidence;
             }
-            if (reviews) join_review(o, r, last);
+            bool lifted = r->limit.there && !d->shadow && r->limit.asks && approved(q, VOTE_LIMIT, r);
+            if (lifted) note_review(o, r, VOTE_LIMIT);
+            if (reviews || lifted) join_review(o, r, last);
         }
     }
     return best;
@@ -240,9 +243,9 @@ static inline struct ref_outcome reference(const struct ref_request *q, bool wit
         return o;
     }
     put(o.policy, documents[best.rule->document].name);
-    bool broken = o.verdict == VERDICT_DENY && !best.gate && best.rule->decision == VERDICT_COMPUTE;
+    bool broken = o.verdict == VERDICT_DENY && best.kind == VOTE_RULE && best.rule->decision == VERDICT_COMPUTE;
     snprintf(o.rule, sizeof o.rule, "%s:%s",
-             best.gate ? "gate"
+             best.kind == VOTE_GATE ? "gate"
              : broken  ? "compute"
                        : kinds[o.verdict],
              best.rule->id);

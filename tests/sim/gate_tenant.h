@@ -97,7 +97,7 @@ struct ref_document {
 static struct ref_document documents[DOCUMENTS];
 static size_t document_count;
 
-enum { VOTES = 2 * RULES * DOCUMENTS, AMOUNTS = 8 };
+enum { VOTES = 3 * RULES * DOCUMENTS, AMOUNTS = 8 };
 
 struct ref_request {
     bool person, has_resource, has_confidence, has_scope, has_token_scope;

@@ -154,7 +154,7 @@ static void compare_review(const struct ref_request *q, const struct ref_outcome
     same_number(q, "votes", r->vote_count, v->vote_count);
     for (size_t i = 0; i < r->vote_count; i++) {
         const struct ref_rule *by = r->votes[i].rule;
-        same_number(q, "vote's kind", r->votes[i].gate ? VOTE_GATE : VOTE_RULE, v->votes[i].kind);
+        same_number(q, "vote's kind", r->votes[i].kind, v->votes[i].kind);
         same_text(q, "vote's rule", by->id, v->votes[i].rule_id);
         same_text(q, "vote's policy", documents[by->document].name, v->votes[i].policy_name);
     }

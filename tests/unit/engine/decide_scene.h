@@ -85,6 +85,7 @@ static inline struct json *scene_read(struct scene *s, struct str text)
 
 struct how {
     bool dry_run, explain;
+    bool stopped;                /* its actor is suspended, so policies are not asked */
 };
 
 static inline enum err scene_try(struct scene *s, enum ask_form form, struct str text, struct how how)
@@ -107,7 +108,8 @@ static inline enum err scene_try(struct scene *s, enum ask_form form, struct str
                                  .started_ns = world_monotonic_ns(), .dry_run = how.dry_run, .explain = how.explain};
     s->d = (struct decision){0};
     decide_begin(&s->d, &tools, &caller, &s->ask, &s->arena);
-    decide_evaluate(&s->d);
+    if (how.stopped) decide_deny(&s->d, "actor:suspended", "This actor is suspended.");
+    else decide_evaluate(&s->d);
     decide_describe(&s->d);
     return decide_settle(&s->d, &s->fault);
 }

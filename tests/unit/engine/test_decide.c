@@ -345,6 +345,10 @@ static void where_policies_do_not_load_nothing_that_came_is_written_down(void **
     assert_false(text_has(s->d.record, "SECRET"));
     assert_raw(s->record, "args", "{\"bytes\":17,\"omitted\":true}");
     assert_hashes(s, body, "input_hash", "output_hash");
+
+    scene_decide(s, ASK_AGENT, str_from(body), (struct how){.stopped = true});
+    assert_member(s->record, "rule", "actor:suspended");
+    assert_false(text_has(s->d.record, "SECRET"));
 }
 
 /* ---- shadow ---- */

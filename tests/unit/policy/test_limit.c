@@ -451,6 +451,35 @@ static void a_review_for_a_limit_covers_what_was_approved_before(void **state)
     tenant_fini(&t);
 }
 
+static void a_review_for_a_rule_covers_the_limit_that_was_lifted_before(void **state)
+{
+    (void)state;
+    struct tenant t;
+    tenant_init_one(
+        &t, "rules:\n"
+            "  - {id: a, agents: [bot], actions: [x], decision: allow, review: {by: [finance]},\n"
+            "     limit: {window: 1h, count: 1, over: human_review}}\n"
+            "  - {id: h, actions: [x], decision: human_review, review: {by: [legal]}}\n");
+    struct policy_vote approved[2] = {
+        {.kind = VOTE_LIMIT, .policy_name = STR("doc"), .rule_id = STR("a")}};
+    struct policy_request q = agent_request("bot", "x");
+    q.approved = approved;
+    q.approved_count = 1;
+    assert_int_equal(ask(&t, &q), VERDICT_HUMAN_REVIEW);
+    assert_string_equal(t.outcome.rule, "review:h");
+    const struct policy_review *r = &t.outcome.review;
+    assert_int_equal(r->vote_count, 2);
+    assert_int_equal(r->votes[0].kind, VOTE_LIMIT);
+    assert_int_equal(r->votes[1].kind, VOTE_RULE);
+    assert_int_equal(r->requirement_count, 2);
+    assert_true(str_is(r->by, "finance; legal"));
+    memcpy(approved, r->votes, sizeof approved);
+    q.approved_count = 2;
+    assert_int_equal(ask(&t, &q), VERDICT_ALLOW);
+    assert_int_equal(t.outcome.limits[0].over, VERDICT_ALLOW);
+    tenant_fini(&t);
+}
+
 static void a_full_arena_is_a_deny_when_over(void **state)
 {
     (void)state;
@@ -668,6 +697,7 @@ int main(void)
         cmocka_unit_test(a_compute_over_its_limit_has_no_safe_call),
         cmocka_unit_test(a_limit_that_a_person_let_through_is_counted_and_not_asked_again),
         cmocka_unit_test(a_review_for_a_limit_covers_what_was_approved_before),
+        cmocka_unit_test(a_review_for_a_rule_covers_the_limit_that_was_lifted_before),
         cmocka_unit_test(a_full_arena_is_a_deny_when_over),
         cmocka_unit_test(a_second_limit_does_not_undo_the_approval_of_the_first),
         cmocka_unit_test(every_arena_is_enough_or_a_deny),
