@@ -82,22 +82,28 @@ static enum err read_block(struct walk *w, uint64_t block)
     return tell_rows(w, s);
 }
 
-/* The blocks of a segment that may hold what the query names. */
-static enum err blocks_of(struct walk *w, uint64_t segment, uint64_t *ret_blocks)
+/* What the query asks of a member; absent: anything. That an event is the tenant's has no value. */
+static struct str value_of(const struct audit_query *q, enum audit_member m)
 {
-    const struct audit_query *q = w->query;
     const struct str values[AUDIT_MEMBERS] = {
         [AUDIT_TENANT] = STR(""),       [AUDIT_ACTOR] = q->actor, [AUDIT_ACTION] = q->action,
         [AUDIT_DECISION] = q->decision, [AUDIT_KIND] = q->kind,   [AUDIT_RULE] = q->rule,
         [AUDIT_USER] = q->user_id,
     };
+    return values[m];
+}
+
+/* The blocks of a segment that may hold what the query names. */
+static enum err blocks_of(struct walk *w, uint64_t segment, uint64_t *ret_blocks)
+{
+    const struct audit_query *q = w->query;
     *ret_blocks = ~0ull;
     enum err err = ERR_OK;
-    for (int m = 0; m < AUDIT_MEMBERS && err == ERR_OK && *ret_blocks != 0; m++) {
-        if (str_is_absent(values[m])) continue;
+    for (enum audit_member m = 0; m < AUDIT_MEMBERS && err == ERR_OK && *ret_blocks != 0; m++) {
+        struct str value = value_of(q, m);
+        if (str_is_absent(value)) continue;
         uint64_t blocks;
-        err = audit_index_blocks(w->database, segment, q->tenant, (enum audit_member)m, values[m],
-                                 &blocks);
+        err = audit_index_blocks(w->database, segment, q->tenant, m, value, &blocks);
         *ret_blocks &= blocks;
     }
     return err;
@@ -274,18 +280,13 @@ static enum err segments_there(struct walk *w, uint64_t at, uint64_t end, uint64
     static const char up[] = "SELECT segment FROM places WHERE tenant_id = ?1 AND member = ?2 AND "
                              "value = ?3 AND segment >= ?4 AND segment <= ?5 ORDER BY segment ASC LIMIT ?6";
     const struct audit_query *q = w->query;
-    const struct str values[AUDIT_MEMBERS] = {
-        [AUDIT_TENANT] = STR(""),       [AUDIT_ACTOR] = q->actor, [AUDIT_ACTION] = q->action,
-        [AUDIT_DECISION] = q->decision, [AUDIT_KIND] = q->kind,   [AUDIT_RULE] = q->rule,
-        [AUDIT_USER] = q->user_id,
-    };
-    int member = AUDIT_TENANT + 1;
-    while (member < AUDIT_MEMBERS && str_is_absent(values[member])) member++;
+    enum audit_member member = AUDIT_TENANT + 1;
+    while (member < AUDIT_MEMBERS && str_is_absent(value_of(q, member))) member++;
     if (member == AUDIT_MEMBERS) member = AUDIT_TENANT;
     struct statement *s = database_statement(w->database, q->oldest_first ? up : down);
     bind_text(s, 1, q->tenant);
     bind_u64(s, 2, (uint64_t)member);
-    bind_text(s, 3, values[member]);
+    bind_text(s, 3, value_of(q, member));
     bind_u64(s, 4, at);
     bind_u64(s, 5, end);
     bind_u64(s, 6, SEGMENTS_AT_ONCE);

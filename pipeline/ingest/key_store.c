@@ -160,6 +160,9 @@ enum err key_store_create(struct store *s, const struct pepper *p, struct key *d
                           struct fault *f)
 {
     char credential[CREDENTIAL_TEXT];
+    if (str_equal(draft->name, STR(FILES_PRINCIPAL)))
+        return fault_set(f, ERR_BAD_VALUE, "/name", "name: " FILES_PRINCIPAL
+                         " is the service's own name for changes by files");
     key_arm(s, p, draft, by->now_ms, credential);
     enum err err = store_begin(s, f);
     if (err == ERR_OK) err = store_end(s, create_step(s, draft, by, ret, f), f);
@@ -206,6 +209,13 @@ enum err key_store_revoke(struct store *s, struct str tenant, struct id id, cons
 }
 
 /* ---- rotating ---- */
+
+enum err key_check_maker(const struct key *k, bool everywhere, struct fault *f)
+{
+    if (everywhere || (k->roles & ROLE_INGEST) == 0) return ERR_OK;
+    return fault_set(f, ERR_MISSING_ROLE, "/roles",
+                     "roles: only an admin of every tenant may make ingest keys");
+}
 
 struct rotation {
     struct key *old, *fresh; /* fresh: a copy of the old row with an identity of its own */
@@ -256,13 +266,14 @@ static enum err rotate_step(struct store *s, const struct pepper *p, struct rota
 }
 
 enum err key_store_rotate(struct store *s, const struct pepper *p, struct str tenant, struct id id,
-                          uint64_t overlap_ms, const struct actor *by, struct buf *out,
-                          struct key_result *ret, struct fault *f)
+                          bool everywhere, uint64_t overlap_ms, const struct actor *by,
+                          struct buf *out, struct key_result *ret, struct fault *f)
 {
     struct rotation r = {0};
     enum err err = store_begin(s, f);
     if (err != ERR_OK) return err;
     err = key_find(s, tenant, id, &r.old, f);
+    if (err == ERR_OK) err = key_check_maker(r.old, everywhere, f);
     if (err == ERR_OK) err = rotate_step(s, p, &r, overlap_ms, by, ret, f);
     err = store_end(s, err, f);
     if (err == ERR_OK) {

@@ -15,20 +15,23 @@ struct key_result {
 };
 
 /* Makes a key of what `draft` says (its id, MAC and times are set here; draft->expires_at is
- * kept) and appends the row's JSON with one more member, `key`: the credential. ERR_OUT_OF_RANGE:
- * as many keys as there may be. */
+ * kept) and appends the row's JSON with one more member, `key`: the credential. ERR_BAD_VALUE: the
+ * name is FILES_PRINCIPAL; ERR_OUT_OF_RANGE: as many keys as there may be. */
 enum err key_store_create(struct store *s, const struct pepper *p, struct key *draft,
                           const struct actor *by, struct buf *out, struct key_result *ret,
                           struct fault *f);
 /* Revoking again changes nothing: *ret_changed is false. ERR_NOT_FOUND. */
 enum err key_store_revoke(struct store *s, struct str tenant, struct id id, const struct actor *by,
                           bool *ret_changed, struct key_result *ret, struct fault *f);
+/* ERR_MISSING_ROLE where only an admin of every tenant may make such a key: an ingest key. */
+enum err key_check_maker(const struct key *k, bool everywhere, struct fault *f);
 /* A new key with everything of the old one, which ends after `overlap_ms` (0: now). Appends the
- * new row with `key`, and `replaces` {id, expires_at}. ERR_NOT_FOUND; ERR_KEY_ENDED: the old one was
- * revoked or has expired; ERR_OUT_OF_RANGE: as many keys as there may be. */
+ * new row with `key`, and `replaces` {id, expires_at}. ERR_NOT_FOUND; as of key_check_maker(): whoever
+ * may not make such a key may not rotate it; ERR_KEY_ENDED: the old one was revoked or has expired;
+ * ERR_OUT_OF_RANGE: as many keys as there may be. */
 enum err key_store_rotate(struct store *s, const struct pepper *p, struct str tenant, struct id id,
-                          uint64_t overlap_ms, const struct actor *by, struct buf *out,
-                          struct key_result *ret, struct fault *f);
+                          bool everywhere, uint64_t overlap_ms, const struct actor *by,
+                          struct buf *out, struct key_result *ret, struct fault *f);
 /* {keys, count, limit, next_cursor}, without MACs, in the order of their making. */
 enum err key_store_list(struct store *s, struct str tenant, uint64_t limit, uint64_t cursor,
                         struct buf *out, struct fault *f);

@@ -20,6 +20,12 @@ struct current {
     uint64_t number, version, revision, created_at;
 };
 
+const char *policy_effect_name(enum policy_effect effect)
+{
+    static const char *const names[] = {"unchanged", "updated", "created", "deleted"};
+    return names[effect];
+}
+
 static enum err store_fault(struct store *s, enum err err, struct fault *f)
 {
     return database_fault(s->database, err, f);
@@ -64,8 +70,6 @@ static bool tag_is_listed(struct str list, struct str etag, bool weakly)
     return false;
 }
 
-bool etag_matches(struct str list, struct str etag) { return tag_is_listed(list, etag, false); }
-
 bool etag_matches_weakly(struct str list, struct str etag) { return tag_is_listed(list, etag, true); }
 
 /* In the transaction, since a file may have become the owner while the request was under way. */
@@ -91,7 +95,7 @@ static enum err check_condition(const struct policy_condition *c, const struct c
     if (!str_is_absent(c->if_match)) {
         if (!now->exists)
             return fault_set(f, ERR_PRECONDITION_FAILED, "", "If-Match: there is no such policy");
-        if (!etag_matches(c->if_match, etag))
+        if (!tag_is_listed(c->if_match, etag, false)) /* If-Match compares strongly */
             return fault_set(f, ERR_PRECONDITION_FAILED, "", "If-Match: the policy is at %s now",
                              text);
     }

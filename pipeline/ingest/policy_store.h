@@ -34,6 +34,7 @@ struct policy_change {
 };
 
 enum policy_effect { POLICY_UNCHANGED, POLICY_UPDATED, POLICY_CREATED, POLICY_DELETED };
+const char *policy_effect_name(enum policy_effect effect); /* "updated" */
 
 struct policy_result {
     enum policy_effect effect;
@@ -94,8 +95,7 @@ enum err policy_store_content(struct store *s, struct str tenant, struct str nam
                               struct buf *out, struct fault *f);
 
 /* Whether `etag` is in the list (or the list is "*"). If-None-Match compares weakly: W/"x" names "x",
- * too (RFC 9110, 13.1.2); If-Match does not. */
-bool etag_matches(struct str list, struct str etag);
+ * too (RFC 9110, 13.1.2). */
 bool etag_matches_weakly(struct str list, struct str etag);
 
 #endif

@@ -29,6 +29,9 @@ enum err store_revision(struct store *s, uint64_t *ret, struct fault *f);
 /* Whether the store can be read now. */
 enum err store_probe(struct store *s, struct fault *f);
 
+/* The actor of changes by files (policies.dir); no key's name. */
+#define FILES_PRINCIPAL "policies.dir"
+
 /* Who did it, for the audit row of a change. */
 struct actor {
     struct str principal; /* the key's name */

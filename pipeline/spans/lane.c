@@ -63,18 +63,19 @@ bool lane_release(struct span_lane *l, uint64_t written, uint64_t synced, uint64
     return depth_before < LANE_PLACES / 2 && tail - head >= LANE_PLACES / 2;
 }
 
-size_t lane_depth(const struct span_lane *l)
+/* Published and not yet dropped. */
+static size_t depth_of(const struct span_lane *l)
 {
     return atomic_load_explicit(&l->tail, memory_order_acquire) - atomic_load_explicit(&l->head, memory_order_relaxed);
 }
 
 const struct span *lane_peek(const struct span_lane *l)
 {
-    return lane_depth(l) == 0 ? NULL : place(l, atomic_load_explicit(&l->head, memory_order_relaxed));
+    return depth_of(l) == 0 ? NULL : place(l, atomic_load_explicit(&l->head, memory_order_relaxed));
 }
 
 void lane_drop(struct span_lane *l)
 {
-    check(lane_depth(l) > 0);
+    check(depth_of(l) > 0);
     atomic_store_explicit(&l->head, atomic_load_explicit(&l->head, memory_order_relaxed) + 1, memory_order_release);
 }

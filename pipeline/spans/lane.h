@@ -82,7 +82,6 @@ bool lane_release(struct span_lane *l, uint64_t written, uint64_t synced, uint64
 
 /* ---- the sender ---- */
 
-size_t lane_depth(const struct span_lane *l);            /* published */
 const struct span *lane_peek(const struct span_lane *l); /* the oldest; NULL: none */
 void lane_drop(struct span_lane *l);                     /* that one's place is free */
 

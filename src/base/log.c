@@ -10,8 +10,16 @@
 
 enum { LINE_BYTES = 2048, VALUE_BYTES = 1024 };
 
+static const char *const level_names[] = {"debug", "info", "warning", "error"};
 static const char *program_name = "writ";
 static enum log_level least_level = LOG_INFO;
+
+enum log_level log_level_of(const char *name)
+{
+    for (unsigned i = 0; i < sizeof level_names / sizeof *level_names; i++)
+        if (strcmp(name, level_names[i]) == 0) return (enum log_level)i;
+    return LOG_INFO;
+}
 
 void log_init(const char *program, enum log_level least)
 {
@@ -56,12 +64,11 @@ static void put_member(struct buf *b, const char *key, const char *value)
 
 static void line_begin(struct buf *b, enum log_level level, const char *event)
 {
-    static const char *const names[] = {"debug", "info", "warning", "error"};
     char time[TIME_TEXT + 1] = {0};
     time_write(world_now_ms(), time);
     buf_put_literal(b, "{\"time\":");
     put_text(b, time);
-    put_member(b, "level", names[level]);
+    put_member(b, "level", level_names[level]);
     put_member(b, "program", program_name);
     put_member(b, "event", event);
 }

@@ -9,6 +9,8 @@
 
 enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARNING, LOG_ERROR };
 
+enum log_level log_level_of(const char *name); /* "warning"; LOG_INFO where it is none */
+
 void log_init(const char *program, enum log_level least); /* before threads start */
 
 /* Whether such a line would be written: for who has to prepare its values. */

@@ -114,12 +114,39 @@ bool str_is_utf8(struct str s, size_t *ret_offset)
     return true;
 }
 
+struct str str_cut(struct str s, size_t most)
+{
+    size_t wrong;
+    if (s.size > most) s.size = most;
+    if (!str_is_utf8(s, &wrong)) s.size = wrong;
+    return s;
+}
+
 size_t str_code_points(struct str s)
 {
     size_t count = 0;
     for (size_t i = 0; i < s.size; i++)
         if (((unsigned char)s.bytes[i] & 0xC0) != 0x80) count++;
     return count;
+}
+
+unsigned str_edits(struct str a, struct str b)
+{
+    uint8_t table[STR_EDITS_MAX + 1][STR_EDITS_MAX + 1];
+    if (a.size > STR_EDITS_MAX || b.size > STR_EDITS_MAX) return STR_EDITS_MAX;
+    for (size_t i = 0; i <= a.size; i++) table[i][0] = (uint8_t)i;
+    for (size_t j = 0; j <= b.size; j++) table[0][j] = (uint8_t)j;
+    for (size_t i = 1; i <= a.size; i++) {
+        for (size_t j = 1; j <= b.size; j++) {
+            unsigned best = table[i - 1][j - 1] + (a.bytes[i - 1] == b.bytes[j - 1] ? 0u : 1u);
+            if (table[i - 1][j] + 1u < best) best = table[i - 1][j] + 1u;
+            if (table[i][j - 1] + 1u < best) best = table[i][j - 1] + 1u;
+            bool swapped = i > 1 && j > 1 && a.bytes[i - 1] == b.bytes[j - 2] && a.bytes[i - 2] == b.bytes[j - 1];
+            if (swapped && table[i - 2][j - 2] + 1u < best) best = table[i - 2][j - 2] + 1u;
+            table[i][j] = (uint8_t)best;
+        }
+    }
+    return table[a.size][b.size];
 }
 
 bool str_is_name(struct str s)

@@ -73,10 +73,19 @@ bool str_glob(struct str pattern, struct str text, bool ignore_case);
  * *ret_offset is the first byte that is wrong. */
 bool str_is_utf8(struct str s, size_t *ret_offset);
 
+/* The beginning of a text, of at most `most` bytes, that is well-formed: what is cut within a character
+ * loses all of it. */
+struct str str_cut(struct str s, size_t most);
+
 /* Unicode code points of well-formed UTF-8. */
 size_t str_code_points(struct str s);
 /* Writes one code point (at most U+10FFFF) as UTF-8: 1 to 4 bytes, which `to` has room for; how many. */
 size_t str_put_code_point(char *to, uint32_t c);
+
+/* How many slips of the finger make one word of the other: a byte put in, left out, replaced, or two
+ * neighbours swapped (Damerau 1964, restricted). STR_EDITS_MAX where one is longer than that. */
+enum { STR_EDITS_MAX = 64 };
+unsigned str_edits(struct str a, struct str b);
 
 /* Two lowercase hex digits for each byte; `to` holds 2 * size, no NUL. */
 void hex_write(char *to, const uint8_t *bytes, size_t size);

@@ -21,32 +21,12 @@ static size_t find(const struct arguments *a, struct str name)
     return i;
 }
 
-/* One row of Levenshtein's table (1966) at a time. */
-unsigned word_distance(struct str a, struct str b)
-{
-    unsigned row[WORD_MAX + 1];
-    if (a.size > WORD_MAX || b.size > WORD_MAX) return WORD_MAX;
-    for (size_t j = 0; j <= b.size; j++) row[j] = (unsigned)j;
-    for (size_t i = 1; i <= a.size; i++) {
-        unsigned corner = row[0];
-        row[0] = (unsigned)i;
-        for (size_t j = 1; j <= b.size; j++) {
-            unsigned best = corner + (a.bytes[i - 1] != b.bytes[j - 1]);
-            if (row[j] + 1 < best) best = row[j] + 1;
-            if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
-            corner = row[j];
-            row[j] = best;
-        }
-    }
-    return row[b.size];
-}
-
 static const struct flag *nearest(const struct arguments *a, struct str name)
 {
     const struct flag *best = NULL;
     unsigned least = (unsigned)(name.size < 6 ? 1 : name.size / 3) + 1;
     for (size_t i = 0; i < a->flag_count; i++) {
-        unsigned distance = word_distance(name, str_from(a->flags[i]->name));
+        unsigned distance = str_edits(name, str_from(a->flags[i]->name));
         if (distance >= least) continue;
         least = distance;
         best = a->flags[i];

@@ -39,7 +39,4 @@ struct str argument(const struct arguments *a, const char *name);
 bool argument_given(const struct arguments *a, const char *name);
 struct str positional(const struct arguments *a, size_t index); /* absent beyond the last */
 
-/* Single-letter edits between two words (insert, delete, replace); for "did you mean". */
-unsigned word_distance(struct str a, struct str b);
-
 #endif

@@ -106,7 +106,7 @@ static int run_program(struct cli *c, const struct cel_program *program, const s
     struct cel_value value;
     if (cel_run(program, s->values, &c->arena, NULL, &value)) return print_value(c, value);
     struct buf out = scratch(c, 1024);
-    cel_put_error(&out, program, value);
+    cel_put_error(&out, value);
     struct str text = text_shown(&c->arena, buf_view(&out));
     return cli_complain(c, REFUSED, "%.*s", STR_FORMAT(text));
 }

@@ -285,7 +285,7 @@ static void answer_program(struct session *s, const struct cel_program *program,
     }
     char text[512];
     struct buf out = buf_over(text, sizeof text);
-    cel_put_error(&out, program, value);
+    cel_put_error(&out, value);
     error_out(s, buf_view(&out));
 }
 

@@ -38,7 +38,7 @@ static const char *nearest_word(struct str group, struct str word)
         bool inside = k->group != NULL && str_equal(group, str_from(k->group));
         if (!str_is_absent(group) && !inside) continue;
         const char *candidate = str_is_absent(group) && k->group != NULL ? k->group : k->name;
-        unsigned distance = word_distance(word, str_from(candidate));
+        unsigned distance = str_edits(word, str_from(candidate));
         if (distance >= least) continue;
         least = distance;
         best = candidate;

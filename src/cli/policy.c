@@ -24,7 +24,8 @@ struct str policy_name_of(struct str path)
     static const char *const ends[] = {".yaml", ".yml", ".json"};
     for (size_t i = 0; i < 3; i++) {
         struct str end = str_from(ends[i]);
-        if (name.size > end.size && str_equal(str_skip(name, name.size - end.size), end)) name.size -= end.size;
+        if (name.size > end.size && str_equal(str_skip(name, name.size - end.size), end))
+            return str_of(name.bytes, name.size - end.size);
     }
     return name;
 }

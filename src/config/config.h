@@ -37,7 +37,7 @@ void config_fini(struct config *c);
 void config_put_help(struct buf *out, enum program program);      /* for a terminal */
 void config_put_reference(struct buf *out);                       /* schemas/config.md */
 
-/* The settings of one file's text over `c`, for tests; `file` is its name in faults. */
+/* The settings of one file's text over `c`; `file` is its name in faults. */
 enum err config_apply_text(struct config *c, enum program program, struct str text, const char *file, struct fault *f);
 
 /* "64KiB", "1GiB", "100" → bytes; "250ms", "30s", "10m", "72h", "7d" → ms. */

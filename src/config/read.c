@@ -29,7 +29,7 @@ static enum err refuse_unknown(struct str name, const char *where, enum program 
 
 /* ---- the file ---- */
 
-static enum err apply_text(struct config *c, enum program program, struct str text, const char *file,
+enum err config_apply_text(struct config *c, enum program program, struct str text, const char *file,
                            struct fault *f)
 {
     unsigned *seen = calloc(option_count(), sizeof *seen); /* the line that set it */
@@ -73,15 +73,9 @@ static enum err apply_file(struct config *c, enum program program, const char *p
     if (failed) e = fault_set(f, ERR_IO, "config", "config: %s cannot be read (is it a file?)", path);
     else if (size > CONFIG_FILE_BYTES_MAX)
         e = fault_set(f, ERR_BAD_VALUE, "config", "config: %s is larger than 64KiB", path);
-    else e = apply_text(c, program, str_of(text, size), path, f);
+    else e = config_apply_text(c, program, str_of(text, size), path, f);
     free(text);
     return e;
-}
-
-enum err config_apply_text(struct config *c, enum program program, struct str text, const char *file,
-                           struct fault *f)
-{
-    return apply_text(c, program, text, file, f);
 }
 
 /* ---- the environment ---- */

@@ -47,9 +47,9 @@ const struct option *option_at(size_t index)
     return &rows[index];
 }
 
-uint64_t option_least(const struct option *o) { return bounds[o->index].given ? bounds[o->index].least : 0; }
+static uint64_t least_of(const struct option *o) { return bounds[o->index].given ? bounds[o->index].least : 0; }
 
-uint64_t option_most(const struct option *o)
+static uint64_t most_of(const struct option *o)
 {
     return bounds[o->index].given ? bounds[o->index].most : UINT64_MAX;
 }
@@ -63,27 +63,6 @@ const struct option *option_find(struct str name)
 
 /* ---- the nearest name ---- */
 
-/* Optimal string alignment: insert, delete, replace, swap neighbours (Damerau 1964). Names are
- * short, so the full table on the stack is the clearest form. */
-static unsigned edits(struct str a, struct str b)
-{
-    unsigned table[OPTION_NAME_MAX + 1][OPTION_NAME_MAX + 1];
-    if (a.size > OPTION_NAME_MAX || b.size > OPTION_NAME_MAX) return OPTION_NAME_MAX;
-    for (size_t i = 0; i <= a.size; i++) table[i][0] = (unsigned)i;
-    for (size_t j = 0; j <= b.size; j++) table[0][j] = (unsigned)j;
-    for (size_t i = 1; i <= a.size; i++) {
-        for (size_t j = 1; j <= b.size; j++) {
-            unsigned best = table[i - 1][j - 1] + (a.bytes[i - 1] != b.bytes[j - 1]);
-            if (table[i - 1][j] + 1 < best) best = table[i - 1][j] + 1;
-            if (table[i][j - 1] + 1 < best) best = table[i][j - 1] + 1;
-            bool swapped = i > 1 && j > 1 && a.bytes[i - 1] == b.bytes[j - 2] && a.bytes[i - 2] == b.bytes[j - 1];
-            if (swapped && table[i - 2][j - 2] + 1 < best) best = table[i - 2][j - 2] + 1;
-            table[i][j] = best;
-        }
-    }
-    return table[a.size][b.size];
-}
-
 unsigned option_edits_allowed(struct str name) { return name.size < 6 ? 1 : (unsigned)(name.size / 3); }
 
 const struct option *option_nearest(struct str name, enum program program, unsigned edits_max)
@@ -92,7 +71,7 @@ const struct option *option_nearest(struct str name, enum program program, unsig
     unsigned least = edits_max + 1;
     for (size_t i = 0; i < OPTIONS; i++) {
         if ((rows[i].programs & program) == 0) continue;
-        unsigned distance = edits(name, str_from(rows[i].name));
+        unsigned distance = str_edits(name, str_from(rows[i].name));
         if (distance >= least) continue;
         least = distance;
         nearest = option_at(i);
@@ -116,7 +95,8 @@ void option_environment_name(const struct option *o, char to[OPTION_NAME_MAX + 8
 
 bool option_is_string(const struct option *o) { return o->type <= OPTION_CHOICE; }
 
-struct str option_choices(const struct option *o)
+/* The words that a CHOICE may be: "synced|written". */
+static struct str choices_of(const struct option *o)
 {
     check(o->type == OPTION_CHOICE);
     const char *colon = NULL;
@@ -127,7 +107,7 @@ struct str option_choices(const struct option *o)
 
 static bool is_choice(const struct option *o, struct str value)
 {
-    struct str rest = option_choices(o), word;
+    struct str rest = choices_of(o), word;
     while (str_split(&rest, '|', &word))
         if (str_equal(word, value)) return true;
     return false;
@@ -163,7 +143,7 @@ void option_put_form(struct buf *out, const struct option *o)
     case OPTION_PATH: buf_put_literal(out, "a path"); break;
     case OPTION_LISTEN: buf_put_literal(out, "host:port, such as 127.0.0.1:8080 or [::1]:8080"); break;
     case OPTION_URL: buf_put_literal(out, "http://host:port or unix:/path"); break;
-    case OPTION_CHOICE: buf_put(out, option_choices(o)); break;
+    case OPTION_CHOICE: buf_put(out, choices_of(o)); break;
     case OPTION_FLAG: buf_put_literal(out, "true or false"); break;
     case OPTION_RATIO: buf_put_literal(out, "a number from 0 to 1, such as 0.01"); break;
     case OPTION_COUNT: buf_put_literal(out, "a whole number"); break;
@@ -174,13 +154,13 @@ void option_put_form(struct buf *out, const struct option *o)
                                           : o->type == OPTION_SPAN ? option_put_span
                                                                    : buf_put_u64;
     if (o->type < OPTION_COUNT) return;
-    if (option_least(o) > 0) {
+    if (least_of(o) > 0) {
         buf_put_literal(out, ", at least ");
-        put(out, option_least(o));
+        put(out, least_of(o));
     }
-    if (option_most(o) < UINT64_MAX) {
+    if (most_of(o) < UINT64_MAX) {
         buf_put_literal(out, ", at most ");
-        put(out, option_most(o));
+        put(out, most_of(o));
     }
 }
 
@@ -209,7 +189,7 @@ static bool read_number(const struct option *o, struct str value, uint64_t *ret)
     bool read = o->type == OPTION_BYTES  ? config_bytes(value, &number)
                 : o->type == OPTION_SPAN ? config_span(value, &number)
                                          : str_to_u64(value, &number);
-    if (!read || number < option_least(o) || number > option_most(o)) return false;
+    if (!read || number < least_of(o) || number > most_of(o)) return false;
     *ret = number;
     return true;
 }

@@ -42,10 +42,6 @@ unsigned option_edits_allowed(struct str name);
 /* "journal.keep.bytes" → "WRIT_JOURNAL_KEEP_BYTES", NUL-terminated. */
 void option_environment_name(const struct option *o, char to[OPTION_NAME_MAX + 8]);
 
-/* The bounds of a COUNT, BYTES or SPAN. */
-uint64_t option_least(const struct option *o);
-uint64_t option_most(const struct option *o);
-
 /* Whether this type's field in struct config is a string that config_fini() frees. */
 bool option_is_string(const struct option *o);
 
@@ -57,9 +53,6 @@ enum err option_set(struct config *c, const struct option *o, struct str value, 
 
 /* The start of a text that may be long, cut between characters: enough to find it again. */
 struct str option_shown(struct str text);
-
-/* The words that a CHOICE may be: "synced|written". */
-struct str option_choices(const struct option *o);
 
 /* What a right value looks like: "a size such as 64MiB, at least 1MiB". */
 void option_put_form(struct buf *out, const struct option *o);

@@ -426,14 +426,6 @@ static void fini(struct boot *b)
     config_fini(&e->config);
 }
 
-static enum log_level level_of(const char *name)
-{
-    static const char *const names[] = {"debug", "info", "warning", "error"};
-    for (unsigned i = 0; i < 4; i++)
-        if (strcmp(name, names[i]) == 0) return (enum log_level)i;
-    return LOG_INFO;
-}
-
 int main(int argc, char **argv)
 {
     static struct boot b;
@@ -446,7 +438,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "writ-engine: %s\n", f.text);
         return 2;
     }
-    log_init("writ-engine", level_of(b.engine.config.log_level));
+    log_init("writ-engine", log_level_of(b.engine.config.log_level));
     if (boot(&b, &f) != ERR_OK) {
         log_line(LOG_ERROR, "cannot_start", "why", f.text, NULL);
         _exit(1); /* threads may run already; what they recorded is on disk */

@@ -332,11 +332,8 @@ static enum err required_check(const struct event *e, struct fault *f)
 
 static enum err unknown_member(struct str name, struct fault *f)
 {
-    size_t shown = name.size < 64 ? name.size : 64, ill_formed;
-    if (!str_is_utf8(str_of(name.bytes, shown), &ill_formed))
-        shown = ill_formed; /* cut within a character */
-    return fault_set(f, ERR_BAD_VALUE, "", "an event has no member \"%.*s\"", (int)shown,
-                     name.bytes);
+    name = str_cut(name, 64);
+    return fault_set(f, ERR_BAD_VALUE, "", "an event has no member \"%.*s\"", STR_FORMAT(name));
 }
 
 static enum err members_read(const struct json *object, struct arena *arena, struct event *e,

@@ -111,7 +111,4 @@ void json_put_number(struct buf *out, double number);
 /* The nearest double of a JSON number literal; false where it is not one or is not finite. */
 bool json_number_read(struct str literal, double *ret_number);
 
-/* RFC 8785 key order: by UTF-16 code units. <0, 0, >0. */
-int json_key_compare(struct str a, struct str b);
-
 #endif

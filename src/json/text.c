@@ -45,7 +45,8 @@ static inline bool is_plain_end(struct str s)
     return has_special((uint64_t)first << 32 | last) == 0;
 }
 
-size_t text_plain_run(struct str s)
+/* Offset of the first byte that JCS escapes (quote, backslash, control), or s.size. */
+static size_t plain_run(struct str s)
 {
     size_t i = 0;
     while (s.size - i >= 8 && has_special(load8(s.bytes + i)) == 0) i += 8;
@@ -132,7 +133,7 @@ static bool unescape(struct str inside, char *to, size_t *ret_size, bool *ret_nu
 {
     size_t at = 0, size = 0;
     while (at < inside.size) {
-        size_t run = text_plain_run(str_skip(inside, at));
+        size_t run = plain_run(str_skip(inside, at));
         memcpy(to + size, inside.bytes + at, run);
         size += run;
         at += run;
@@ -162,7 +163,7 @@ enum err text_read(struct str inside, struct arena *arena, struct str *ret, bool
     bool utf8 = str_is_utf8(inside, &ill_formed);
     struct str checked = utf8 ? inside : str_of(inside.bytes, ill_formed);
     *ret = inside;
-    if (text_plain_run(checked) < checked.size) {
+    if (plain_run(checked) < checked.size) {
         char *to = arena_bytes(arena, checked.size);
         if (to == NULL) return ERR_BODY_TOO_LARGE;
         size_t size;
@@ -213,7 +214,7 @@ void json_put_plain_member(struct buf *out, struct str name, struct str text)
 
 void json_put_string_member(struct buf *out, struct str name, struct str text)
 {
-    if (text_plain_run(text) == text.size) {
+    if (plain_run(text) == text.size) {
         json_put_plain_member(out, name, text);
         return;
     }
@@ -223,7 +224,7 @@ void json_put_string_member(struct buf *out, struct str name, struct str text)
 
 void json_put_string(struct buf *out, struct str text)
 {
-    size_t run = text_plain_run(text);
+    size_t run = plain_run(text);
     if (run == text.size) {
         json_put_plain(out, text);
         return;
@@ -235,7 +236,7 @@ void json_put_string(struct buf *out, struct str text)
         if (text.size == 0) break;
         put_escaped(out, (unsigned char)text.bytes[0]);
         text = str_skip(text, 1);
-        run = text_plain_run(text);
+        run = plain_run(text);
     }
     buf_put_byte(out, '"');
 }

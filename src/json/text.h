@@ -20,9 +20,6 @@ struct text_fault {
 enum err text_read(struct str inside, struct arena *arena, struct str *ret, bool *ret_nul,
                    struct text_fault *ret_fault);
 
-/* Offset of the first byte that JCS escapes (quote, backslash, control), or s.size. */
-size_t text_plain_run(struct str s);
-
 /* Whether the whole text is ASCII without backslash or control bytes: then every string in it
  * is its own bytes. */
 bool text_is_plain(struct str s);

@@ -19,7 +19,8 @@ static inline unsigned rank_of(unsigned char c)
     return c < 0xF0 ? c + 0x10u : c - 2u;
 }
 
-int json_key_compare(struct str a, struct str b)
+/* RFC 8785 key order: by UTF-16 code units. <0, 0, >0. */
+static int key_compare(struct str a, struct str b)
 {
     size_t shorter = a.size < b.size ? a.size : b.size;
     for (size_t i = 0; i < shorter; i++) {
@@ -59,7 +60,7 @@ static uint64_t prefix_of(struct str key)
 static inline bool comes_before(const struct sortable *a, const struct sortable *b)
 {
     if (a->prefix != b->prefix) return a->prefix < b->prefix;
-    return json_key_compare(a->member->key, b->member->key) < 0;
+    return key_compare(a->member->key, b->member->key) < 0;
 }
 
 static int compare_sortables(const void *a, const void *b)

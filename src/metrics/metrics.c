@@ -38,9 +38,10 @@ uint64_t metrics_total(enum metric m)
 
 /* ---- text ---- */
 
+static const char *const types[] = {"counter", "gauge", "histogram"}; /* by enum metric_type */
+
 static void put_head(struct buf *out, const struct metric_row *row)
 {
-    static const char *const types[] = {"counter", "gauge", "histogram"};
     buf_put_literal(out, "# HELP ");
     buf_put(out, str_from(row->name));
     buf_put_byte(out, ' ');
@@ -65,19 +66,6 @@ static void put_seconds(struct buf *out, uint64_t ns)
     buf_put(out, str_of(digits, size));
 }
 
-static void put_value(struct buf *out, const struct metric_row *row)
-{
-    buf_put(out, str_from(row->name));
-    if (*row->labels != '\0') {
-        buf_put_byte(out, '{');
-        buf_put(out, str_from(row->labels));
-        buf_put_byte(out, '}');
-    }
-    buf_put_byte(out, ' ');
-    buf_put_u64(out, metrics_total((enum metric)row->index));
-    buf_put_byte(out, '\n');
-}
-
 static void put_part(struct buf *out, const struct metric_row *row, const char *part)
 {
     buf_put(out, str_from(row->name));
@@ -86,6 +74,14 @@ static void put_part(struct buf *out, const struct metric_row *row, const char *
     buf_put_byte(out, '{');
     buf_put(out, str_from(row->labels));
     buf_put_byte(out, '}');
+}
+
+static void put_value(struct buf *out, const struct metric_row *row)
+{
+    put_part(out, row, "");
+    buf_put_byte(out, ' ');
+    buf_put_u64(out, metrics_total((enum metric)row->index));
+    buf_put_byte(out, '\n');
 }
 
 static void put_bucket(struct buf *out, const struct metric_row *row, unsigned k, uint64_t count)
@@ -166,7 +162,6 @@ void metrics_put(struct buf *out, struct str prefix)
 
 static void put_reference_row(struct buf *out, const struct metric_row *row)
 {
-    static const char *const types[] = {"counter", "gauge", "histogram"};
     buf_printf(out, "| `%s", row->name);
     if (*row->labels != '\0') buf_printf(out, "{%s}", row->labels);
     buf_printf(out, "` | %s | %s |\n", types[row->type], row->help);

@@ -167,7 +167,7 @@ static void audit_work(struct job *j, struct store *s)
 
 static enum err bad(struct fault *f, const char *name, struct str value, const char *what)
 {
-    if (value.size > 80) value.size = 80;
+    value = str_cut(value, 80);
     return fault_set(f, ERR_BAD_PARAMETER, "", "%s: \"%.*s\" %s", name, STR_FORMAT(value), what);
 }
 
@@ -279,14 +279,10 @@ static enum err read_query(struct job *j, const struct http_exchange *x, struct 
 
 void audit_query_handle(void *context, struct http_exchange *x)
 {
-    struct platform *p = context;
-    struct job *j = job_create(p, x, audit_work);
+    struct job *j = job_create(context, x, audit_work);
     j->is_slow = true;
     struct audit_detail *d = job_detail(j, struct audit_detail);
-    if (platform_failed(p, x, read_query(j, x, d), &j->fault))
-        job_destroy(j);
-    else
-        job_send(j, x, QUEUE_READER);
+    job_send_if(j, x, read_query(j, x, d), QUEUE_READER);
 }
 
 void audit_trace_handle(void *context, struct http_exchange *x)
@@ -304,8 +300,5 @@ void audit_trace_handle(void *context, struct http_exchange *x)
     if (err == ERR_OK && str_code_points(x->params[0]) > LIMIT_ID_CHARACTERS)
         err = fault_set(&j->fault, ERR_NOT_FOUND, "", "a trace id has at most %d characters",
                         LIMIT_TRACE_ID_BYTES);
-    if (platform_failed(p, x, err, &j->fault))
-        job_destroy(j);
-    else
-        job_send(j, x, QUEUE_READER);
+    job_send_if(j, x, err, QUEUE_READER);
 }

@@ -105,12 +105,7 @@ static enum err read_gap(struct job *j, struct gap *g, const struct http_exchang
 
 void gap_accept_handle(void *context, struct http_exchange *x)
 {
-    struct platform *p = context;
-    struct job *j = job_create(p, x, gap_work);
+    struct job *j = job_create(context, x, gap_work);
     struct gap *g = job_detail(j, struct gap);
-    enum err err = read_gap(j, g, x);
-    if (platform_failed(p, x, err, &j->fault))
-        job_destroy(j);
-    else
-        job_send(j, x, QUEUE_WRITER);
+    job_send_if(j, x, read_gap(j, g, x), QUEUE_WRITER);
 }

@@ -149,14 +149,9 @@ static enum err read_ingest(struct job *j, struct ingest_detail *d, const struct
 
 void ingest_handle(void *context, struct http_exchange *x)
 {
-    struct platform *p = context;
-    struct job *j = job_create(p, x, ingest_work);
+    struct job *j = job_create(context, x, ingest_work);
     struct ingest_detail *d = job_detail(j, struct ingest_detail);
-    enum err err = read_ingest(j, d, x);
-    if (platform_failed(p, x, err, &j->fault))
-        job_destroy(j);
-    else
-        job_send(j, x, QUEUE_WRITER);
+    job_send_if(j, x, read_ingest(j, d, x), QUEUE_WRITER);
 }
 
 /* ---- positions ---- */

@@ -10,22 +10,15 @@
 enum { OVERLAP_SECONDS = 3600, OVERLAP_SECONDS_MAX = 30 * 86400 };
 
 struct key_detail {
-    struct key *draft; /* owned; freed on the writer, which always runs */
+    struct key *draft; /* owned */
     struct id id;
     struct str tenant; /* whose keys may be touched; absent: any */
+    bool everywhere;   /* an admin of every tenant asks */
     uint64_t overlap_ms;
     uint64_t limit, cursor;
     struct follower_row known[FOLLOWERS_MAX]; /* of a revocation: who may have to take it up */
     size_t known_count;
 };
-
-static void send_or_refuse(struct job *j, struct http_exchange *x, enum err err, enum job_queue q)
-{
-    if (platform_failed(j->platform, x, err, &j->fault))
-        job_destroy(j);
-    else
-        job_send(j, x, q);
-}
 
 /* ---- create ---- */
 
@@ -56,10 +49,7 @@ static enum err check_rights(struct platform *p, const struct key *draft, struct
     if (!str_equal(draft->tenant, p->caller.key->tenant))
         return fault_set(f, ERR_WRONG_TENANT, "/tenant",
                          "tenant: this key may make keys of its own tenant only");
-    if ((draft->roles & ROLE_INGEST) != 0)
-        return fault_set(f, ERR_MISSING_ROLE, "/roles",
-                         "roles: only an admin of every tenant may make ingest keys");
-    return ERR_OK;
+    return key_check_maker(draft, false, f);
 }
 
 static bool is_absent(const struct json *v)
@@ -109,9 +99,6 @@ static enum err read_create(struct job *j, struct key_detail *d, const struct ht
     if (err != ERR_OK) return err;
     drop_members(body);
     err = key_read(body, &d->draft, &j->fault);
-    if (err == ERR_OK && str_equal(d->draft->name, STR(WATCH_PRINCIPAL)))
-        err = fault_set(&j->fault, ERR_BAD_VALUE, "/name", "name: " WATCH_PRINCIPAL
-                        " is the service's own name for changes by files");
     if (err == ERR_OK) err = check_rights(p, d->draft, &j->fault);
     if (err == ERR_OK && d->draft->expires_at != 0 && d->draft->expires_at <= j->actor.now_ms)
         err = fault_set(&j->fault, ERR_OUT_OF_RANGE, "/expires_at", "expires_at: is in the past");
@@ -129,7 +116,7 @@ void key_create_handle(void *context, struct http_exchange *x)
                           ERR_OVERLOADED); /* asked here, because the draft must be freed */
     if (err != ERR_OK) key_destroy(d->draft);
     j->done = create_done;
-    send_or_refuse(j, x, err, QUEUE_WRITER);
+    job_send_if(j, x, err, QUEUE_WRITER);
 }
 
 /* ---- one key, by its id ---- */
@@ -140,6 +127,7 @@ static enum err one_key(struct job *j, const struct http_exchange *x)
     struct key_detail *d = job_detail(j, struct key_detail);
     /* An id names its tenant; an admin of every tenant need not. */
     d->tenant = job_copy(j, p->caller.tenant);
+    d->everywhere = platform_is_everywhere(p);
     if (id_read("key_", x->params[0], &d->id)) return ERR_OK;
     return fault_set(&j->fault, ERR_NOT_FOUND, "",
                      "there is no such key: an id is key_ and 26 digits");
@@ -175,7 +163,7 @@ void key_revoke_handle(void *context, struct http_exchange *x)
 {
     struct job *j = job_create(context, x, revoke_work);
     j->done = revoke_done;
-    send_or_refuse(j, x, one_key(j, x), QUEUE_WRITER);
+    job_send_if(j, x, one_key(j, x), QUEUE_WRITER);
 }
 
 static void rotate_work(struct job *j, struct store *s)
@@ -184,8 +172,8 @@ static void rotate_work(struct job *j, struct store *s)
     struct key_result result;
     j->err = d->overlap_ms > 0 ? ERR_OK : read_followers(j, s);
     if (j->err != ERR_OK) return;
-    j->err = key_store_rotate(s, &j->platform->pepper, d->tenant, d->id, d->overlap_ms, &j->actor,
-                              &j->reply, &result, &j->fault);
+    j->err = key_store_rotate(s, &j->platform->pepper, d->tenant, d->id, d->everywhere, d->overlap_ms,
+                              &j->actor, &j->reply, &result, &j->fault);
     if (j->err != ERR_OK) return;
     j->status = 201;
     j->revision = result.revision;
@@ -226,24 +214,13 @@ static enum err read_overlap(struct job *j, const struct http_exchange *x)
     return ERR_OK;
 }
 
-/* A new credential of the old key's rights: whoever may not make such a key may not rotate it. */
-static enum err check_rotation(struct job *j)
-{
-    struct platform *p = j->platform;
-    const struct key *old = key_table_get(p->keys, ((struct key_detail *)j->detail)->id);
-    if (old == NULL || platform_is_everywhere(p) || !str_equal(old->tenant, p->caller.key->tenant))
-        return ERR_OK; /* the store says 404 */
-    return check_rights(p, old, &j->fault);
-}
-
 void key_rotate_handle(void *context, struct http_exchange *x)
 {
     struct job *j = job_create(context, x, rotate_work);
     j->done = rotate_done;
     enum err err = one_key(j, x);
-    if (err == ERR_OK) err = check_rotation(j);
     if (err == ERR_OK) err = read_overlap(j, x);
-    send_or_refuse(j, x, err, QUEUE_WRITER);
+    job_send_if(j, x, err, QUEUE_WRITER);
 }
 
 /* ---- list ---- */
@@ -263,5 +240,5 @@ void key_list_handle(void *context, struct http_exchange *x)
     enum err err = settle_tenant(p, NULL, &j->fault);
     j->tenant = job_copy(j, p->caller.tenant);
     if (err == ERR_OK) err = api_page(x, &d->limit, &d->cursor, &j->fault);
-    send_or_refuse(j, x, err, QUEUE_READER);
+    job_send_if(j, x, err, QUEUE_READER);
 }

@@ -33,14 +33,6 @@ static void raise_descriptor_limit(void)
     setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-static enum log_level level_of(const char *name)
-{
-    static const char *const names[] = {"debug", "info", "warning", "error"};
-    for (unsigned i = 0; i < 4; i++)
-        if (strcmp(name, names[i]) == 0) return (enum log_level)i;
-    return LOG_INFO;
-}
-
 int main(int argc, char **argv)
 {
     extern char **environ;
@@ -53,7 +45,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "writ-platform: %s\n", f.text);
         return 2;
     }
-    log_init("writ-platform", level_of(config.log_level));
+    log_init("writ-platform", log_level_of(config.log_level));
     raise_descriptor_limit();
     signal(SIGPIPE, SIG_IGN);
     if (platform_create(&config, &running, &f) != ERR_OK) {

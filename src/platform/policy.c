@@ -12,10 +12,9 @@
 struct policy_detail {
     struct policy_change change;
     char digest[SHA256_HEX];
-    uint64_t version; /* asked for */
+    uint64_t version; /* asked for; of a change: put its text in force again, 0: the change's own */
     uint64_t limit, cursor;
     struct policy_problems problems; /* what is wrong, or what is worth a warning */
-    struct buf content;              /* of an old version, on its way back */
 };
 
 /* ---- telling problems ---- */
@@ -63,7 +62,6 @@ static void check_content(struct job *j, struct policy_detail *d, struct str con
     d->problems.count = 0;
     policy_lint(document, &d->problems);
     sha256_write_hex(policy_document_digest(document), d->digest);
-    d->change.content = content;
     d->change.digest = str_of(d->digest, SHA256_HEX);
     d->change.is_json = policy_document_is_json(document);
     policy_document_release(document);
@@ -81,10 +79,9 @@ static void put_check(struct job *j, struct store *s)
 /* {…policy} gets what is worth a warning, and where it was a dry run, what would have changed. */
 static void add_remarks(struct job *j, const struct policy_detail *d, const struct policy_result *r)
 {
-    static const char *const effects[] = {"unchanged", "updated", "created", "deleted"};
     if (j->reply.size > 0 && !j->reply.overflow) j->reply.size--; /* the closing brace */
     if (d->change.dry_run)
-        buf_printf(&j->reply, ",\"change\":\"%s\",\"dry_run\":true", effects[r->effect]);
+        buf_printf(&j->reply, ",\"change\":\"%s\",\"dry_run\":true", policy_effect_name(r->effect));
     if (d->problems.count > 0) {
         buf_put_literal(&j->reply, ",\"warnings\":");
         put_problems(&j->reply, &d->problems);
@@ -92,36 +89,35 @@ static void add_remarks(struct job *j, const struct policy_detail *d, const stru
     buf_put_byte(&j->reply, '}');
 }
 
-static void changed(struct job *j, const struct policy_detail *d, const struct policy_result *r)
-{
-    memcpy(j->etag, r->etag, sizeof r->etag);
-    if (d->change.dry_run) return;
-    if (r->effect != POLICY_UNCHANGED) j->revision = r->revision;
-    if (r->effect == POLICY_CREATED) j->status = 201;
-}
-
-static void put_work(struct job *j, struct store *s)
+static void change_work(struct job *j, struct store *s)
 {
     struct policy_detail *d = j->detail;
+    const struct policy_change *c = &d->change;
     struct policy_result result;
-    j->err = policy_store_put(s, &d->change, &j->actor, &j->reply, &result, &j->fault);
+    j->err = d->version > 0
+                 ? policy_store_rollback(s, c->tenant, c->name, d->version, &c->condition, &j->actor,
+                                         &j->reply, &result, &j->fault)
+                 : policy_store_put(s, c, &j->actor, &j->reply, &result, &j->fault);
     if (j->err != ERR_OK) {
         buf_clear(&j->reply);
         return;
     }
     add_remarks(j, d, &result);
-    changed(j, d, &result);
+    memcpy(j->etag, result.etag, sizeof result.etag);
+    if (c->dry_run) return;
+    if (result.effect != POLICY_UNCHANGED) j->revision = result.revision;
+    if (result.effect == POLICY_CREATED) j->status = 201;
 }
 
 /* A checked document goes on to the writer. */
-static void put_checked(struct job *j)
+static void change_checked(struct job *j)
 {
     j->done = NULL;
     if (j->err != ERR_OK) {
         job_answer(j);
         return;
     }
-    j->work = put_work;
+    j->work = change_work;
     if (!job_queue(j, QUEUE_WRITER))
         job_refuse(j, ERR_OVERLOADED, "too many changes wait for the store already");
 }
@@ -186,15 +182,6 @@ static enum err policy_change_job(struct job *j, const struct http_exchange *x,
                          &d->change.condition, &j->fault);
 }
 
-/* Sends the job, or refuses where making it failed. */
-static void send_or_refuse(struct job *j, struct http_exchange *x, enum err err, enum job_queue q)
-{
-    if (platform_failed(j->platform, x, err, &j->fault))
-        job_destroy(j);
-    else
-        job_send(j, x, q);
-}
-
 static const struct json *member(const struct json *body, const char *name)
 {
     const struct json *v = json_get(body, str_from(name));
@@ -250,8 +237,8 @@ void policy_put_handle(void *context, struct http_exchange *x)
     if (err == ERR_OK) err = dry_run ? policy_job(j, x, body) : policy_change_job(j, x, body, false);
     if (err == ERR_OK) err = read_put(j, j->detail, body);
     if (err == ERR_OK) ((struct policy_detail *)j->detail)->change.dry_run = dry_run;
-    j->done = put_checked;
-    send_or_refuse(j, x, err, QUEUE_READER);
+    j->done = change_checked;
+    job_send_if(j, x, err, QUEUE_READER);
 }
 
 /* ---- rollback ---- */
@@ -265,32 +252,6 @@ static void rollback_check(struct job *j, struct store *s)
         policy_store_content(s, d->change.tenant, d->change.name, d->version, &content, &j->fault);
     if (j->err == ERR_OK) check_content(j, d, buf_view(&content));
     buf_fini(&content);
-}
-
-static void rollback_work(struct job *j, struct store *s)
-{
-    struct policy_detail *d = j->detail;
-    struct policy_result result;
-    j->err = policy_store_rollback(s, d->change.tenant, d->change.name, d->version,
-                                   &d->change.condition, &j->actor, &j->reply, &result, &j->fault);
-    if (j->err != ERR_OK) {
-        buf_clear(&j->reply);
-        return;
-    }
-    add_remarks(j, d, &result);
-    changed(j, d, &result);
-}
-
-static void rollback_checked(struct job *j)
-{
-    j->done = NULL;
-    if (j->err != ERR_OK) {
-        job_answer(j);
-        return;
-    }
-    j->work = rollback_work;
-    if (!job_queue(j, QUEUE_WRITER))
-        job_refuse(j, ERR_OVERLOADED, "too many changes wait for the store already");
 }
 
 static enum err read_version(struct job *j, const struct json *body)
@@ -318,8 +279,8 @@ void policy_rollback_handle(void *context, struct http_exchange *x)
     if (err == ERR_OK) err = check_case(body, members, 1, &j->fault);
     if (err == ERR_OK) err = policy_change_job(j, x, body, false);
     if (err == ERR_OK) err = read_version(j, body);
-    j->done = rollback_checked;
-    send_or_refuse(j, x, err, QUEUE_READER);
+    j->done = change_checked;
+    job_send_if(j, x, err, QUEUE_READER);
 }
 
 /* ---- delete ---- */
@@ -338,7 +299,7 @@ static void delete_work(struct job *j, struct store *s)
 void policy_delete_handle(void *context, struct http_exchange *x)
 {
     struct job *j = job_create(context, x, delete_work);
-    send_or_refuse(j, x, policy_change_job(j, x, NULL, true), QUEUE_WRITER);
+    job_send_if(j, x, policy_change_job(j, x, NULL, true), QUEUE_WRITER);
 }
 
 /* ---- reading ---- */
@@ -359,7 +320,7 @@ static void get_work(struct job *j, struct store *s)
 void policy_get_handle(void *context, struct http_exchange *x)
 {
     struct job *j = job_create(context, x, get_work);
-    send_or_refuse(j, x, policy_job(j, x, NULL), QUEUE_READER);
+    job_send_if(j, x, policy_job(j, x, NULL), QUEUE_READER);
 }
 
 static void versions_work(struct job *j, struct store *s)
@@ -385,7 +346,7 @@ void policy_versions_handle(void *context, struct http_exchange *x)
 {
     struct job *j = job_create(context, x, versions_work);
     enum err err = policy_job(j, x, NULL);
-    send_or_refuse(j, x, err == ERR_OK ? read_page(j, x) : err, QUEUE_READER);
+    job_send_if(j, x, err == ERR_OK ? read_page(j, x) : err, QUEUE_READER);
 }
 
 static void version_work(struct job *j, struct store *s)
@@ -401,7 +362,7 @@ void policy_version_handle(void *context, struct http_exchange *x)
     enum err err = policy_job(j, x, NULL);
     if (err == ERR_OK && !str_to_u64(x->params[1], &((struct policy_detail *)j->detail)->version))
         err = fault_set(&j->fault, ERR_NOT_FOUND, "", "a version is a whole number");
-    send_or_refuse(j, x, err, QUEUE_READER);
+    job_send_if(j, x, err, QUEUE_READER);
 }
 
 static void list_work(struct job *j, struct store *s)
@@ -418,5 +379,5 @@ void policy_list_handle(void *context, struct http_exchange *x)
     job_detail(j, struct policy_detail);
     enum err err = settle_tenant(p, NULL, &j->fault);
     j->tenant = job_copy(j, p->caller.tenant);
-    send_or_refuse(j, x, err == ERR_OK ? read_page(j, x) : err, QUEUE_READER);
+    job_send_if(j, x, err == ERR_OK ? read_page(j, x) : err, QUEUE_READER);
 }

@@ -152,7 +152,7 @@ enum err watch_permits(const struct watch *w, struct str tenant, struct str name
                        struct policy_condition *c, struct fault *f)
 {
     if (w == NULL || !str_equal(tenant, w->tenant)) return ERR_OK;
-    c->not_of = STR(WATCH_PRINCIPAL);
+    c->not_of = STR(FILES_PRINCIPAL);
     c->seen = w->known.revision;
     if (!w->known.is_complete)
         return fault_set(f, ERR_STARTING, "", "policies.dir has not been looked through yet");
@@ -254,7 +254,7 @@ static void look(struct loop_timer *t)
     s->directory = w->directory;
     s->wall_ns = world_wall_ns;
     s->monotonic_ns = world_monotonic_ns;
-    j->actor.principal = STR(WATCH_PRINCIPAL);
+    j->actor.principal = STR(FILES_PRINCIPAL);
     j->done = look_back;
     copy_known(&w->known, &s->before);
     w->is_under_way = true;

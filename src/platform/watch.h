@@ -26,8 +26,6 @@
 #include "base/fault.h"
 #include "base/str.h"
 
-#define WATCH_PRINCIPAL "policies.dir"
-
 struct platform;
 struct policy_condition;
 struct watch;

@@ -32,7 +32,7 @@ static void keep_row(void *context, const struct policy_row *row)
     struct watch_row *r = &s->rows[s->row_count++];
     memcpy(r->name, row->name.bytes, row->name.size);
     if (row->digest.size == SHA256_HEX) memcpy(r->digest, row->digest.bytes, SHA256_HEX);
-    r->is_of_file = str_equal(row->updated_by, STR(WATCH_PRINCIPAL));
+    r->is_of_file = str_equal(row->updated_by, STR(FILES_PRINCIPAL));
     r->is_of_here = r->is_of_file && str_equal(row->directory, s->directory);
     r->is_active = row->is_active;
     r->revision = row->revision;
@@ -118,11 +118,10 @@ enum watch_match watch_match(const struct watch_scan *s, const struct watch_file
 
 static void log_change(const struct policy_step *p, const struct watch_load *l)
 {
-    static const char *const effects[] = {"unchanged", "updated", "created", "deleted"};
     char version[24];
     snprintf(version, sizeof version, "%llu", (unsigned long long)p->result.version);
     if (p->result.effect == POLICY_UNCHANGED) return;
-    log_line(LOG_INFO, "policy_file_in_force", "policy", l->name, "effect", effects[p->result.effect],
+    log_line(LOG_INFO, "policy_file_in_force", "policy", l->name, "effect", policy_effect_name(p->result.effect),
              "version", version, NULL);
 }
 

@@ -480,3 +480,11 @@ void job_send(struct job *j, struct http_exchange *x, enum job_queue q)
                    : "the request is too large to keep");
     refuse(p, x, &f);
 }
+
+void job_send_if(struct job *j, struct http_exchange *x, enum err err, enum job_queue q)
+{
+    if (platform_failed(j->platform, x, err, &j->fault))
+        job_destroy(j);
+    else
+        job_send(j, x, q);
+}

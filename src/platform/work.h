@@ -84,6 +84,8 @@ bool job_copy_globs(struct job *j, const struct globs *from, struct globs *to); 
 
 /* Defers the exchange and queues the job; refuses (and destroys) it where the queue is full. */
 void job_send(struct job *j, struct http_exchange *x, enum job_queue q);
+/* The same where making the job has gone well (`err`), else refuses with its fault and destroys it. */
+void job_send_if(struct job *j, struct http_exchange *x, enum err err, enum job_queue q);
 /* Queues a job that has its token, or none; false (and the job untouched) where the queue is full.
  */
 bool job_queue(struct job *j, enum job_queue q);

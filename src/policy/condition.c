@@ -338,11 +338,8 @@ static bool value_as(struct ballot *b, const struct condition *c, bool folds, st
     if (ret->texts != NULL && may_name_masked(b, c, *ret)) ret->texts = NULL;
     char text[256];
     struct buf out = buf_over(text, sizeof text);
-    cel_put_error(&out, c->program, *ret);
-    size_t wrong;
-    struct str why = buf_view(&out);
-    if (!str_is_utf8(why, &wrong)) why.size = wrong;
-    *ret_why = arena_copy(b->arena, why);
+    cel_put_error(&out, *ret);
+    *ret_why = arena_copy(b->arena, str_cut(buf_view(&out), sizeof text));
     if (str_is_absent(*ret_why)) *ret_why = STR("it cannot be evaluated");
     return false;
 }

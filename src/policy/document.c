@@ -112,8 +112,6 @@ enum err policy_load_untested(struct str name, struct str text, struct policy_do
     return load_named(name, text, false, ret, problems);
 }
 
-struct str policy_document_name(const struct policy_document *d) { return d->name; }
-struct str policy_document_description(const struct policy_document *d) { return d->description; }
 struct sha256 policy_document_digest(const struct policy_document *d) { return d->digest; }
 bool policy_document_is_json(const struct policy_document *d) { return d->is_json; }
 size_t policy_document_rules(const struct policy_document *d) { return d->rule_count; }
@@ -123,8 +121,7 @@ size_t policy_document_rules(const struct policy_document *d) { return d->rule_c
 /* Names may be long, and a character of several bytes may stand where a text was cut. */
 static void cut_to_utf8(char *text)
 {
-    size_t wrong;
-    if (!str_is_utf8(str_from(text), &wrong)) text[wrong] = '\0';
+    text[str_cut(str_from(text), SIZE_MAX).size] = '\0';
 }
 
 /* What it cost. */

@@ -135,7 +135,7 @@ struct policy_document {
     _Atomic size_t references;
     struct arena arena;
     struct condition *conditions; /* all of them: compiled patterns live on the heap */
-    struct str name, description;
+    struct str name;
     struct sha256 digest;
     bool is_json, is_shadow;
     const struct gate *gate;
@@ -154,6 +154,9 @@ bool selector_match(const struct selector *s, const struct name *n, bool folds);
 /* Reads the tree into `d`; what is wrong goes to `problems`. */
 void document_read(struct policy_document *d, const struct node *root,
                    struct policy_problems *problems);
+
+/* Whether answers use this word where a rule's id would stand ("review:pending", "token:scope"). */
+bool rule_id_is_reserved(struct str id);
 
 /* Runs all tests with this document alone, as if it were enforced. `each` gets every result.
  * False: memory ran out. */

@@ -553,7 +553,8 @@ static struct str result_reason(struct ballot *b, const struct result *r)
     return r->key & 1 ? gate_reason(b, rule, r->verdict) : told_reason(decides->told);
 }
 
-void collect_reviewers(struct ballot *b)
+/* Asks the index again, now to have every reviewer in b->reviewers. */
+static void collect_reviewers(struct ballot *b)
 {
     b->collecting = true;
     index_lookup(b->set->actions, b->action, group_visit, b);

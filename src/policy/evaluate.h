@@ -70,9 +70,6 @@ bool gate_votes(const struct ballot *b, const struct set_rule *r, enum verdict *
 /* Why: a sentence in the arena. */
 struct str gate_reason(struct ballot *b, const struct rule *rule, enum verdict vote);
 
-/* Asks the index again, now to have every reviewer in b->reviewers. */
-void collect_reviewers(struct ballot *b);
-
 void numbers_add(struct ballot *b, struct numbers *n, uint32_t number); /* or b->failed */
 void numbers_sort(struct numbers *n); /* each is there once then */
 

@@ -18,16 +18,11 @@ static struct str patterns_text(struct ballot *b, const struct selector *s)
     char text[512];
     struct buf out = buf_over(text, sizeof text);
     for (size_t i = 0; i < s->count && i < PATTERNS_SHOWN; i++) {
-        struct str written = s->globs[i].written;
         if (i > 0) buf_put_literal(&out, ", ");
-        buf_put(&out, written.size <= 60 ? written : str_of(written.bytes, 60));
+        buf_put(&out, str_cut(s->globs[i].written, 60));
     }
     if (s->count > PATTERNS_SHOWN) buf_printf(&out, " and %zu more", s->count - PATTERNS_SHOWN);
-    size_t wrong;
-    struct str shown = buf_view(&out);
-    if (!str_is_utf8(shown, &wrong))
-        shown.size = wrong; /* a name cut in the middle of a character */
-    return arena_copy(b->arena, shown);
+    return arena_copy(b->arena, buf_view(&out));
 }
 
 static struct str mismatch(struct ballot *b, const char *selector, struct str name,
@@ -137,21 +132,12 @@ static struct str joined_lines(struct ballot *b, const struct cel_trace *trace)
     return arena_printf(b->arena, "%.*s; and %zu more", STR_FORMAT(all), trace->more);
 }
 
-static struct str condition_text(const struct condition *c)
-{
-    struct str text = c->text;
-    size_t wrong;
-    if (text.size > 200) text.size = 200;
-    if (!str_is_utf8(text, &wrong)) text.size = wrong;
-    return text;
-}
-
 /* "when: args.amount > 500 → 620 > 500 → true", or the whole with what decided it. */
 static enum condition_result why_condition(struct ballot *b, const struct rule *rule,
                                            struct str *ret_why)
 {
     static const char *const results[] = {"cannot be evaluated", "is false", "is true"};
-    struct str failure, text = condition_text(rule->when);
+    struct str failure, text = str_cut(rule->when->text, 200);
     struct cel_trace trace;
     enum condition_result result = condition_holds(b, rule->when, &failure);
     if (condition_trace(b, rule->when, &trace)) {

@@ -15,7 +15,7 @@ uint64_t gram_at(const char *bytes, size_t size)
     return gram;
 }
 
-uint64_t gram_hash(uint64_t gram)
+static uint64_t hash_of(uint64_t gram)
 {
     uint64_t hash = gram * 0x9E3779B97F4A7C15u;
     return hash ^ hash >> 32;
@@ -48,7 +48,7 @@ static bool table_init(struct gram_table *t, struct arena *arena, size_t count)
 
 static void table_put(struct gram_table *t, uint64_t gram, uint32_t value)
 {
-    uint64_t hash = gram_hash(gram);
+    uint64_t hash = hash_of(gram);
     t->filter[hash >> 20 & t->filter_mask] |= filter_bits(hash);
     size_t at = hash & t->mask;
     while (t->slots[at].value != GRAM_NONE) at = (at + 1) & t->mask;
@@ -75,7 +75,7 @@ bool grams_build(struct grams *g, struct arena *arena, const struct gram_key *ke
 
 uint32_t gram_table_get(const struct gram_table *t, uint64_t gram)
 {
-    uint64_t hash = gram_hash(gram), bits = filter_bits(hash);
+    uint64_t hash = hash_of(gram), bits = filter_bits(hash);
     if ((t->filter[hash >> 20 & t->filter_mask] & bits) != bits) return GRAM_NONE;
     for (size_t at = hash & t->mask; t->slots[at].value != GRAM_NONE; at = (at + 1) & t->mask)
         if (t->slots[at].bytes == gram) return t->slots[at].value;

@@ -34,7 +34,6 @@ struct gram_key {
 
 /* The gram of `size` bytes at `bytes`, as an integer. */
 uint64_t gram_at(const char *bytes, size_t size);
-uint64_t gram_hash(uint64_t gram);
 
 /* `keys` differ from each other in (size, bytes). False: out of memory. */
 bool grams_build(struct grams *g, struct arena *arena, const struct gram_key *keys, size_t count);

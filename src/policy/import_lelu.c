@@ -234,15 +234,6 @@ static void put_actions(struct import *im, const struct names *names)
     buf_put(out, is_short ? STR("]\n") : STR("\n"));
 }
 
-/* Words that are no ids of rules count as used. */
-static void reserve_ids(struct import *im)
-{
-    static const char *const words[] = {"pending",  "approved", "denied", "expired", "cancelled",
-                                        "redeemed", "binding",  "record", "uses",    "scope"};
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-        map_put(&im->ids, str_from(words[i]), im);
-}
-
 /* An id that nothing has yet, made of what may stand in one. */
 static struct str id_new(struct import *im, struct str base, const char *suffix)
 {
@@ -256,7 +247,7 @@ static struct str id_new(struct import *im, struct str base, const char *suffix)
             number == 1 ? arena_printf(&im->arena, "%.*s%s", (int)size, clean, suffix)
                         : arena_printf(&im->arena, "%.*s%s-%u", (int)size, clean, suffix, number);
         if (str_is_absent(id)) return STR("full");
-        if (map_get(&im->ids, id) != NULL) continue;
+        if (rule_id_is_reserved(id) || map_get(&im->ids, id) != NULL) continue;
         map_put(&im->ids, id, im);
         return id;
     }
@@ -656,7 +647,6 @@ static void put_document(struct import *im)
     size_t count = count_of(roles) + count_of(scopes) + count_of(rules);
     im->origins = arena_array(&im->arena, struct origin, count + 1);
     if (im->origins == NULL) return;
-    reserve_ids(im);
     put_head(im);
     put_role_hint(im, roles);
     buf_put_literal(im->out, "rules:\n");

@@ -1,6 +1,8 @@
 /* node.c - what both readers share: finding members, counting lines, typing plain scalars. */
 #include "policy/node.h"
 
+#include "base/limits.h"
+
 struct node *node_get(const struct node *map, const char *key)
 {
     struct str wanted = str_from(key);
@@ -20,7 +22,7 @@ bool node_text_is_json(struct str text)
 
 struct node *node_read(struct str text, struct arena *arena, struct policy_problems *problems)
 {
-    if (text.size > DOCUMENT_BYTES_MAX) {
+    if (text.size > LIMIT_POLICY_BODY_BYTES) {
         problem_add(problems, NULL, 0, 0, "the document has %zu bytes, more than 1 MiB", text.size);
         return NULL;
     }

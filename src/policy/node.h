@@ -14,10 +14,7 @@
 #include "base/arena.h"
 #include "policy/problem.h"
 
-enum {
-    NODES_MAX = 256 << 10, /* values of one document: 1 MiB of `[a,a,…]` would be half a million */
-    DOCUMENT_BYTES_MAX = 1 << 20,
-};
+enum { NODES_MAX = 256 << 10 }; /* values of one document: 1 MiB of `[a,a,…]` would be half a million */
 
 struct node {
     struct json json;      /* first, so that a json pointer into the tree is a node pointer */

@@ -7,7 +7,6 @@
 
 struct copier {
     struct arena *arena;
-    struct policy_problems *problems;
     struct text_cursor cursor;
     size_t nodes;
     bool full;
@@ -84,7 +83,7 @@ struct node *node_read_json(struct str text, struct arena *arena, struct policy_
     struct json_options options = {.depth_max = LIMIT_POLICY_DEPTH, .nul_anywhere = false};
     struct fault fault = {0};
     struct json *root;
-    struct copier c = {.arena = arena, .problems = problems};
+    struct copier c = {.arena = arena};
     text_cursor_init(&c.cursor, text);
     if (json_read(text, &options, arena, &root, &fault) != ERR_OK) {
         size_t offset;

@@ -61,8 +61,6 @@ enum err policy_load_untested(struct str name, struct str text, struct policy_do
 /* Lints: legal and probably wrong. */
 void policy_lint(const struct policy_document *d, struct policy_problems *ret);
 
-struct str policy_document_name(const struct policy_document *d);
-struct str policy_document_description(const struct policy_document *d);
 struct sha256 policy_document_digest(const struct policy_document *d); /* of its text */
 bool policy_document_is_json(const struct policy_document *d);
 size_t policy_document_rules(const struct policy_document *d);

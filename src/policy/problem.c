@@ -28,12 +28,19 @@ static const struct place *path_tail(const struct place *place)
     return tail;
 }
 
-/* An overlong path or message is cut at a character boundary: it stays well-formed UTF-8. */
-static void cut_text(char *text, size_t size)
+/* What was cut within a character, at the end or before it ("%.60s"), loses that character: the text
+ * stays well-formed UTF-8. */
+static void drop_half_characters(char *text, size_t size)
 {
-    size_t wrong;
-    if (!str_is_utf8(str_of(text, size), &wrong)) size = wrong;
-    text[size] = '\0';
+    size_t kept = 0, wrong;
+    struct str rest = str_of(text, size);
+    while (!str_is_utf8(rest, &wrong)) {
+        memmove(text + kept, rest.bytes, wrong);
+        kept += wrong;
+        rest = str_skip(rest, wrong + 1);
+    }
+    memmove(text + kept, rest.bytes, rest.size);
+    text[kept + rest.size] = '\0';
 }
 
 void problem_add(struct policy_problems *problems, const struct place *place, unsigned line,
@@ -48,7 +55,7 @@ void problem_add(struct policy_problems *problems, const struct place *place, un
     path_put(&path, place);
     size_t kept = path.size < sizeof p->path - 1 ? path.size : sizeof p->path - 1;
     memcpy(p->path, path.bytes, kept);
-    cut_text(p->path, kept);
+    drop_half_characters(p->path, kept);
 
     char long_name[512];
     struct buf name = buf_over(long_name, sizeof long_name);
@@ -82,7 +89,7 @@ void problem_add(struct policy_problems *problems, const struct place *place, un
                                                   : sizeof whole - 1;
     if (size > sizeof p->message - 1) size = sizeof p->message - 1;
     memcpy(p->message, whole, size);
-    cut_text(p->message, size);
+    drop_half_characters(p->message, size);
 }
 
 const char *policy_problem_short(const struct policy_problem *p)
@@ -110,31 +117,6 @@ void problems_sort(struct policy_problems *problems)
 
 enum { WORD_MAX = 32 };
 
-static unsigned smallest(unsigned a, unsigned b, unsigned c)
-{
-    unsigned least = a < b ? a : b;
-    return least < c ? least : c;
-}
-
-/* Insertions, deletions, replacements and swaps of neighbours that turn a into b. */
-static unsigned edit_distance(struct str a, struct str b)
-{
-    unsigned rows[WORD_MAX + 1][WORD_MAX + 1];
-    for (unsigned i = 0; i <= a.size; i++) rows[i][0] = i;
-    for (unsigned j = 0; j <= b.size; j++) rows[0][j] = j;
-    for (unsigned i = 1; i <= a.size; i++) {
-        for (unsigned j = 1; j <= b.size; j++) {
-            unsigned differs = a.bytes[i - 1] != b.bytes[j - 1];
-            rows[i][j] =
-                smallest(rows[i - 1][j] + 1, rows[i][j - 1] + 1, rows[i - 1][j - 1] + differs);
-            bool swapped = i > 1 && j > 1 && a.bytes[i - 1] == b.bytes[j - 2] &&
-                           a.bytes[i - 2] == b.bytes[j - 1];
-            if (swapped && rows[i - 2][j - 2] + 1 < rows[i][j]) rows[i][j] = rows[i - 2][j - 2] + 1;
-        }
-    }
-    return rows[a.size][b.size];
-}
-
 const char *nearest_word(struct str word, const char *const *candidates, size_t count)
 {
     if (word.size < 2 || word.size > WORD_MAX) return NULL;
@@ -143,7 +125,7 @@ const char *nearest_word(struct str word, const char *const *candidates, size_t 
     for (size_t i = 0; i < count; i++) {
         struct str candidate = str_from(candidates[i]);
         if (candidate.size > WORD_MAX) continue;
-        unsigned distance = edit_distance(word, candidate);
+        unsigned distance = str_edits(word, candidate);
         if (distance < best_distance) {
             best = candidates[i];
             best_distance = distance;

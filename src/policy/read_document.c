@@ -190,7 +190,7 @@ void document_read(struct policy_document *d, const struct node *root,
     check_keys(&r, &top, document_keys, COUNT_OF(document_keys));
     struct value v;
     if ((v = member(&top, "description")).node != NULL)
-        want_text(&r, &v, TEXT_CHARACTERS_MAX, &d->description);
+        want_text(&r, &v, TEXT_CHARACTERS_MAX, &(struct str){0}); /* for people who read the document */
     if ((v = member(&top, "mode")).node != NULL) read_mode(&r, &v);
     if ((v = member(&top, "confidence")).node != NULL) d->gate = read_gate(&r, &v);
     if ((v = member(&top, "roles")).node != NULL) read_roles(&r, &v);

@@ -8,10 +8,6 @@ static const char *const rule_keys[] = {"id",         "agents",   "users",  "rol
                                         "resources",  "decision", "reason", "review", "compute",
                                         "confidence", "when",     "limit"};
 
-/* Answers use these words where a rule's id would stand ("review:pending", "token:scope"). */
-static const char *const reserved_ids[] = {"pending",  "approved", "denied", "expired", "cancelled",
-                                           "redeemed", "binding",  "record", "uses",    "scope"};
-
 static const enum verdict word_verdicts[4] = {VERDICT_ALLOW, VERDICT_COMPUTE, VERDICT_HUMAN_REVIEW,
                                               VERDICT_DENY};
 
@@ -25,14 +21,21 @@ bool verdict_read(struct str name, enum verdict *ret)
     return false;
 }
 
+bool rule_id_is_reserved(struct str id)
+{
+    static const char *const words[] = {"pending",  "approved", "denied", "expired", "cancelled",
+                                        "redeemed", "binding",  "record", "uses",    "scope"};
+    for (size_t i = 0; i < COUNT_OF(words); i++)
+        if (str_equal(id, str_from(words[i]))) return true;
+    return false;
+}
+
 static void read_id(struct reader *r, const struct value *map, struct rule *rule)
 {
     struct value v = member(map, "id");
     if (!require(r, map, &v) || !want_name(r, &v, RULE_ID_MAX, &rule->id)) return;
-    for (size_t i = 0; i < COUNT_OF(reserved_ids); i++)
-        if (str_equal(rule->id, str_from(reserved_ids[i])))
-            complain(r, &v, "\"%s\" is a word of the service's own answers; choose another id",
-                     reserved_ids[i]);
+    if (rule_id_is_reserved(rule->id))
+        complain(r, &v, "\"%s\" is a word of the service's own answers; choose another id", rule->id.bytes);
 }
 
 static bool read_decision(struct reader *r, const struct value *map, struct rule *rule)

@@ -53,7 +53,8 @@ void complain_at_key(struct reader *r, const struct value *v, const char *format
     va_end(arguments);
 }
 
-const char *type_name(const struct json *v)
+/* "a string", "a list", … */
+static const char *type_name(const struct json *v)
 {
     switch (v->type) {
     case JSON_NULL: return "null";

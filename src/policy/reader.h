@@ -32,9 +32,6 @@ void complain(struct reader *r, const struct value *v, const char *format, ...)
 void complain_at_key(struct reader *r, const struct value *v, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* "a string", "a list", … */
-const char *type_name(const struct json *v);
-
 bool want_map(struct reader *r, const struct value *v);
 bool want_list(struct reader *r, const struct value *v, size_t count_max);
 /* Not empty, no U+0000, at most that many characters. The result is a copy in the document. */

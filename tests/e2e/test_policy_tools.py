@@ -250,7 +250,9 @@ def test_a_corpus_that_is_none_is_refused(tmp_path):
     for corpus, why in (("", "holds no requests"), ('{"kind":"token.minted"}\n', "holds no requests"), ("{", "-:1: "),
                         ('\n{"actor":"a"}', "-:2: names no action"), ('{"action":"a"}', "names neither actor nor user_id"),
                         ('{"actor":"a","action":"b","confidence":2}', "confidence"), ('{"actor":"a","action":"b","args":[]}', "args"),
-                        ("[1]", "no JSON object"), ('{"actor":"a","action":"b","timestamp":"noon"}', "timestamp")):
+                        ("[1]", "no JSON object"), ('{"actor":"a","action":"b","timestamp":"noon"}', "timestamp"),
+                        ('{"actor":"a","action":"b"}\0{"actor":"a"}\n', "-:1: "), ('\n{"actor":"a","action":"b"}\0{"actor":"a"}', "-:2: "),
+                        ("\0\n", "-:1: ")):
         done = diff(tmp_path, corpus=corpus)
         assert (done.returncode, why in done.stderr) == (2, True), (corpus, done.stderr)
 

@@ -40,7 +40,7 @@ static bool run(const struct cel_program *program, const struct cel_value *varia
     if (fine)
         cel_put_value(out, value);
     else
-        cel_put_error(out, program, value);
+        cel_put_error(out, value);
     struct json *json, *again;
     if (fine && cel_to_json(value, JSON_DEPTH_CAP - 1, arena, &json) == ERR_OK) {
         const struct json_options options = {.depth_max = JSON_DEPTH_CAP, .nul_anywhere = true};

@@ -115,7 +115,7 @@ enum err cel_put_tree(struct buf *out, struct str text, const struct cel_environ
 
 /* ---- for people ---- */
 
-const char *cel_op_name(enum cel_op op)
+static const char *op_name(enum cel_op op)
 {
     static const char *const names[OPS] = {
 #define OP(name, depth) [OP_##name] = #name,
@@ -181,7 +181,7 @@ static void put_operands(struct buf *out, const struct cel_program *p,
 void cel_put_code(struct buf *out, const struct cel_program *p)
 {
     for (uint32_t at = 0; at < p->count; at++) {
-        buf_printf(out, "%4u  %-4u %s", at, p->places[at] & 0xFFFF, cel_op_name(p->code[at].op));
+        buf_printf(out, "%4u  %-4u %s", at, p->places[at] & 0xFFFF, op_name(p->code[at].op));
         put_operands(out, p, &p->code[at]);
         if (p->handlers[at] > 0)
             buf_printf(out, "   (error: %u)", p->handler[p->handlers[at] - 1].target);
@@ -191,7 +191,7 @@ void cel_put_code(struct buf *out, const struct cel_program *p)
                p->stack_max, p->local_count, p->walk_count, p->constant_count, p->regex_count);
 }
 
-void cel_put_error(struct buf *out, const struct cel_program *program, struct cel_value error)
+void cel_put_error(struct buf *out, struct cel_value error)
 {
     static const char *const sentences[] = {
         [CEL_FAULT_NONE] = "no error",
@@ -213,7 +213,6 @@ void cel_put_error(struct buf *out, const struct cel_program *program, struct ce
         [CEL_FAULT_MEMORY] = "the memory limit is reached",
         [CEL_FAULT_DEPTH] = "the value is nested too deeply",
     };
-    (void)program;
     check(error.kind == CEL_ERROR && error.form < sizeof sentences / sizeof sentences[0]);
     buf_put(out, str_from(sentences[error.form]));
     if (error.texts != NULL) buf_printf(out, ": %.*s", STR_FORMAT(*error.texts));

@@ -256,6 +256,6 @@ bool cel_run(const struct cel_program *program, const struct cel_value *variable
              struct arena *arena, const struct cel_limits *limits, struct cel_value *ret);
 
 /* "no such key: amount (at column 6)". */
-void cel_put_error(struct buf *out, const struct cel_program *program, struct cel_value error);
+void cel_put_error(struct buf *out, struct cel_value error);
 
 #endif

@@ -112,6 +112,4 @@ struct cel_program {
     uint32_t regex_count;
 };
 
-const char *cel_op_name(enum cel_op op);
-
 #endif

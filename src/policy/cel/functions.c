@@ -140,11 +140,7 @@ const struct cel_type *cel_function_result(struct cel_types *types, enum cel_fun
 struct str cel_about(struct str text)
 {
     enum { ABOUT_MAX = 120 };
-    size_t wrong;
-    if (text.size <= ABOUT_MAX) return text;
-    text.size = ABOUT_MAX;
-    if (!str_is_utf8(text, &wrong)) text.size = wrong;
-    return text;
+    return text.size <= ABOUT_MAX ? text : str_cut(text, ABOUT_MAX);
 }
 
 struct cel_value cel_fail_text(struct cel_meter *m, enum cel_fault fault, struct str about)

@@ -44,11 +44,10 @@ struct excerpt {
 static struct excerpt excerpt_of(const struct linter *l, const struct cel_node *n)
 {
     struct excerpt e;
-    size_t size = n->end > n->offset && n->end <= l->text.size ? n->end - n->offset : 0, wrong;
+    size_t size = n->end > n->offset && n->end <= l->text.size ? n->end - n->offset : 0;
     bool cut = size > EXCERPT;
-    if (cut) size = EXCERPT;
+    size = str_cut(str_of(l->text.bytes + n->offset, size), EXCERPT).size;
     memcpy(e.text, l->text.bytes + n->offset, size);
-    if (!str_is_utf8(str_of(e.text, size), &wrong)) size = wrong;
     for (size_t i = 0; i < size; i++)
         if ((unsigned char)e.text[i] < ' ') e.text[i] = ' ';
     memcpy(e.text + size, cut ? "…" : "", cut ? sizeof "…" : 1);

@@ -19,8 +19,8 @@ static struct cel_node *parse_expression(struct cel_parser *p);
 
 /* ---- nodes ---- */
 
-struct cel_node *cel_node_new(struct cel_parser *p, enum cel_node_kind kind, uint32_t offset,
-                              uint32_t place, size_t children)
+static struct cel_node *node_new(struct cel_parser *p, enum cel_node_kind kind, uint32_t offset,
+                                 uint32_t place, size_t children)
 {
     static struct cel_node *none[1];
     struct cel_node *n = NULL;
@@ -48,7 +48,8 @@ struct cel_node *cel_node_new(struct cel_parser *p, enum cel_node_kind kind, uin
 
 static bool is_sound(const struct cel_node *n) { return n->children != NULL; }
 
-struct cel_node *cel_node_close(struct cel_parser *p, struct cel_node *node)
+/* Gives the finished node its end and depth; NODE_WRONG where it is too deep. */
+static struct cel_node *node_close(struct cel_parser *p, struct cel_node *node)
 {
     if (!is_sound(node)) return node;
     unsigned deepest = 0;
@@ -68,7 +69,7 @@ struct cel_node *cel_node_close(struct cel_parser *p, struct cel_node *node)
 
 static struct cel_node *wrong(struct cel_parser *p)
 {
-    return cel_node_new(p, NODE_WRONG, p->token.offset, p->token.offset, 0);
+    return node_new(p, NODE_WRONG, p->token.offset, p->token.offset, 0);
 }
 
 /* ---- tokens ---- */
@@ -192,10 +193,10 @@ static void parse_list(struct cel_parser *p, struct gathered *g, enum cel_token_
 
 static struct cel_node *literal(struct cel_parser *p, struct cel_value value)
 {
-    struct cel_node *n = cel_node_new(p, NODE_LITERAL, p->token.offset, p->token.offset, 0);
+    struct cel_node *n = node_new(p, NODE_LITERAL, p->token.offset, p->token.offset, 0);
     if (is_sound(n)) n->value = value;
     step(p);
-    return cel_node_close(p, n);
+    return node_close(p, n);
 }
 
 static struct cel_node *parse_int(struct cel_parser *p, bool negative, uint32_t offset)
@@ -214,7 +215,7 @@ static struct cel_node *parse_int(struct cel_parser *p, bool negative, uint32_t 
 
 static struct cel_node *parse_map(struct cel_parser *p)
 {
-    struct cel_node *n = cel_node_new(p, NODE_MAP, p->token.offset, p->token.offset, 0);
+    struct cel_node *n = node_new(p, NODE_MAP, p->token.offset, p->token.offset, 0);
     struct gathered g = {0};
     step(p);
     while (p->token.kind != TOKEN_CLOSE_BRACE) {
@@ -230,7 +231,7 @@ static struct cel_node *parse_map(struct cel_parser *p)
     }
     expect(p, TOKEN_CLOSE_BRACE);
     gathered_into(&g, n);
-    return cel_node_close(p, n);
+    return node_close(p, n);
 }
 
 /* name or name(arguments), with what is before it as the receiver (NULL: none). */
@@ -246,21 +247,21 @@ static struct cel_node *parse_named(struct cel_parser *p, struct cel_node *recei
     struct cel_node *n;
     if (is_call) {
         struct gathered g = {0};
-        n = cel_node_new(p, NODE_CALL, offset, name.offset, 0);
+        n = node_new(p, NODE_CALL, offset, name.offset, 0);
         if (receiver != NULL) gather(p, &g, receiver);
         step(p);
         parse_list(p, &g, TOKEN_CLOSE, false);
         gathered_into(&g, n);
         if (is_sound(n)) n->has_receiver = receiver != NULL;
     } else {
-        n = cel_node_new(p, receiver != NULL ? NODE_SELECT : NODE_NAME, offset, name.offset,
+        n = node_new(p, receiver != NULL ? NODE_SELECT : NODE_NAME, offset, name.offset,
                          receiver != NULL);
         if (receiver != NULL && is_sound(n)) n->children[0] = receiver;
     }
     if (!is_sound(n)) return n;
     n->name = name.text;
     n->is_rooted = is_rooted;
-    n = cel_node_close(p, n);
+    n = node_close(p, n);
     return is_call && n->kind == NODE_CALL ? cel_macro_expand(p, n) : n;
 }
 
@@ -293,11 +294,11 @@ static struct cel_node *parse_primary(struct cel_parser *p)
         }
         return n;
     case TOKEN_OPEN_BRACKET:
-        n = cel_node_new(p, NODE_LIST, offset, offset, 0);
+        n = node_new(p, NODE_LIST, offset, offset, 0);
         step(p);
         parse_list(p, &g, TOKEN_CLOSE_BRACKET, true);
         gathered_into(&g, n);
-        return cel_node_close(p, n);
+        return node_close(p, n);
     case TOKEN_OPEN_BRACE: return parse_map(p);
     default: break;
     }
@@ -310,14 +311,14 @@ static struct cel_node *parse_primary(struct cel_parser *p)
 static struct cel_node *call_of(struct cel_parser *p, enum cel_function_id function, uint32_t place,
                                 struct cel_node *left, struct cel_node *right)
 {
-    struct cel_node *n = cel_node_new(p, NODE_CALL, left->from < place ? left->from : place,
+    struct cel_node *n = node_new(p, NODE_CALL, left->from < place ? left->from : place,
                                       place, right == NULL ? 1 : 2);
     if (!is_sound(n)) return n;
     n->function = (uint16_t)function;
     n->name = cel_functions[function].name;
     n->children[0] = left;
     if (right != NULL) n->children[1] = right;
-    return cel_node_close(p, n);
+    return node_close(p, n);
 }
 
 static struct cel_node *parse_member(struct cel_parser *p)
@@ -422,12 +423,12 @@ static struct cel_node *balance(struct cel_parser *p, enum cel_node_kind kind,
 {
     if (count == 1) return terms[0];
     uint32_t half = count / 2;
-    struct cel_node *n = cel_node_new(p, kind, terms[0]->from, places[half], 2);
+    struct cel_node *n = node_new(p, kind, terms[0]->from, places[half], 2);
     if (!is_sound(n)) return n;
     n->children[0] = balance(p, kind, terms, places, half);
     n->children[1] = balance(p, kind, terms + half, places + half, count - half);
     uint32_t end = n->children[1]->to;
-    n = cel_node_close(p, n);
+    n = node_close(p, n);
     n->end = n->to = end;
     return n;
 }
@@ -472,7 +473,7 @@ static struct cel_node *parse_expression(struct cel_parser *p)
     struct cel_node *n = parse_logic(p, NODE_OR);
     uint32_t place = p->token.offset;
     if (accept(p, TOKEN_QUESTION)) {
-        struct cel_node *choice = cel_node_new(p, NODE_CHOICE, n->from, place, 3);
+        struct cel_node *choice = node_new(p, NODE_CHOICE, n->from, place, 3);
         struct cel_node *yes = parse_logic(p, NODE_OR);
         expect(p, TOKEN_COLON);
         struct cel_node *no = parse_expression(p);
@@ -481,7 +482,7 @@ static struct cel_node *parse_expression(struct cel_parser *p)
             choice->children[1] = yes;
             choice->children[2] = no;
         }
-        n = cel_node_close(p, choice);
+        n = node_close(p, choice);
     }
     p->depth--;
     return n;

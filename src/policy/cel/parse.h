@@ -24,10 +24,6 @@ struct cel_node *cel_parse(struct str text, struct arena *arena, struct cel_prob
 
 /* ---- between parse.c and macros.c ---- */
 
-struct cel_node *cel_node_new(struct cel_parser *p, enum cel_node_kind kind, uint32_t offset,
-                              uint32_t place, size_t children);
-/* Gives the finished node its end and depth; NODE_WRONG where it is too deep. */
-struct cel_node *cel_node_close(struct cel_parser *p, struct cel_node *node);
 /* The call itself, or what its macro makes of it. */
 struct cel_node *cel_macro_expand(struct cel_parser *p, struct cel_node *call);
 

@@ -33,9 +33,7 @@ void cel_problem_add(struct cel_problems *problems, struct str text, uint32_t of
     va_start(arguments, format);
     int length = vsnprintf(p->message, sizeof p->message, format, arguments);
     va_end(arguments);
-    size_t wrong;
-    if (length >= (int)sizeof p->message && !str_is_utf8(str_from(p->message), &wrong))
-        p->message[wrong] = '\0';
+    if (length >= (int)sizeof p->message) p->message[str_cut(str_from(p->message), SIZE_MAX).size] = '\0';
 }
 
 void cel_problems_sort(struct cel_problems *problems)

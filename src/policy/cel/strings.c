@@ -270,11 +270,10 @@ struct cel_value string_split(struct cel_meter *m, const struct cel_value *a, ui
 }
 
 /* With an empty pattern the replacement goes before every code point and behind the last. */
-static size_t replaced(struct cel_meter *m, const struct cel_value *a, size_t most, char *to)
+static size_t replaced(const struct cel_value *a, size_t most, char *to)
 {
     struct str text = cel_text(a[0]), old = cel_text(a[1]), new = cel_text(a[2]);
     size_t at = 0, size = 0, done = 0;
-    (void)m;
     while (done < most && at <= text.size) {
         const char *found = old.size == 0
                                 ? text.bytes + at
@@ -303,11 +302,11 @@ struct cel_value string_replace(struct cel_meter *m, const struct cel_value *a, 
         return cel_no_overload();
     if (!cel_pay_bytes(m, 2 * (size_t)a[0].size)) return spent();
     size_t most = count < 4 || a[3].integer < 0 ? SIZE_MAX : (size_t)a[3].integer;
-    size_t size = replaced(m, a, most, NULL);
+    size_t size = replaced(a, most, NULL);
     if (!cel_pay_bytes(m, size)) return spent();
     char *bytes = size > UINT32_MAX ? NULL : cel_take(m, size + 1);
     if (bytes == NULL) return no_memory();
-    replaced(m, a, most, bytes);
+    replaced(a, most, bytes);
     return cel_string(bytes, size);
 }
 

@@ -153,10 +153,8 @@ static bool reads_something(const struct cel_node *n)
 /* On one line, cut where it is long. */
 static void put_cut(struct buf *out, struct str text, size_t most)
 {
-    size_t wrong;
     bool cut = text.size > most;
-    if (cut) text.size = most;
-    if (!str_is_utf8(text, &wrong)) text.size = wrong;
+    text = str_cut(text, most);
     for (size_t i = 0; i < text.size; i++)
         buf_put_byte(out, (unsigned char)text.bytes[i] < ' ' ? ' ' : text.bytes[i]);
     if (cut) buf_put_literal(out, "…");
@@ -166,7 +164,7 @@ static void put_error(struct buf *out, struct cel_value error, bool hidden)
 {
     error.size = 0; /* its place is in the part, not in the text that the author knows */
     if (hidden) error.texts = NULL;
-    cel_put_error(out, NULL, error);
+    cel_put_error(out, error);
 }
 
 /* As JSON, which is what requests are made of; as CEL where types are what matters. */

@@ -182,6 +182,35 @@ static void every_code_point_is_well_formed_but_surrogates(void **state)
     }
 }
 
+static void a_text_is_cut_before_half_a_character(void **state)
+{
+    (void)state;
+    static const size_t kept[] = {0, 1, 1, 3, 3, 3, 6, 6, 6, 6, 10, 10};
+    struct str text = STR("a\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80");
+    for (size_t most = 0; most < sizeof kept / sizeof *kept; most++) assert_int_equal(str_cut(text, most).size, kept[most]);
+    assert_true(str_is_absent(str_cut((struct str){0}, 5)));
+}
+
+static void slips_of_the_finger_are_counted(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *a, *b;
+        unsigned edits;
+    } known[] = {{"", "", 0},           {"", "abc", 3},           {"deny", "deny", 0},   {"deny", "dney", 1},
+                 {"deny", "dny", 1},    {"deny", "denny", 1},     {"deny", "dent", 1},   {"ca", "abc", 3},
+                 {"kitten", "sitting", 3}, {"confidence", "confdience", 1}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        struct str a = str_from(known[i].a), b = str_from(known[i].b);
+        assert_int_equal(str_edits(a, b), known[i].edits);
+        assert_int_equal(str_edits(b, a), known[i].edits);
+    }
+    char most[STR_EDITS_MAX + 1] = {0};
+    assert_int_equal(str_edits(str_of(most, STR_EDITS_MAX), STR("")), STR_EDITS_MAX);
+    assert_int_equal(str_edits(str_of(most, STR_EDITS_MAX), str_of(most, STR_EDITS_MAX)), 0);
+    assert_int_equal(str_edits(str_of(most, sizeof most), str_of(most, sizeof most)), STR_EDITS_MAX);
+}
+
 static void names_are_made_of_few_characters(void **state)
 {
     (void)state;
@@ -380,6 +409,8 @@ int main(void)
         cmocka_unit_test(globs_are_anchored_and_only_the_star_is_special),
         cmocka_unit_test(globs_agree_with_their_definition),
         cmocka_unit_test(ill_formed_utf8_is_found_at_its_first_byte),
+        cmocka_unit_test(a_text_is_cut_before_half_a_character),
+        cmocka_unit_test(slips_of_the_finger_are_counted),
         cmocka_unit_test(every_code_point_is_well_formed_but_surrogates),
         cmocka_unit_test(names_are_made_of_few_characters),
         cmocka_unit_test(known_times_are_written_and_read),

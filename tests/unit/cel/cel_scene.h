@@ -80,7 +80,7 @@ static inline struct str cel_outcome_with(const char *expression, bool unchecked
         cel_put_value(&out, value);
     } else {
         buf_put_literal(&out, "error: ");
-        cel_put_error(&out, program, value);
+        cel_put_error(&out, value);
     }
     cel_program_fini(program);
     return buf_view(&out);

@@ -306,6 +306,30 @@ static void a_file_is_put_under_its_own_name_or_a_given_one(void **state)
     rig_destroy(r);
 }
 
+/* As policies.dir names it. */
+static void a_files_name_loses_one_ending_only(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *file, *policy;
+    } cases[] = {{"a.yaml", "a"}, {"a.yml", "a"}, {"a.json", "a"}, {"a.json.yml", "a.json"}, {"a.yml.yaml", "a.yml"}, {"a.yaml.json", "a.yaml"},
+                 {"a.txt", "a.txt"}, {".yml", ".yml"}};
+    struct rig *r = rig_create();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char path[128], wanted[64];
+        snprintf(path, sizeof path, "%s/%s", r->peer->folder, cases[i].file);
+        snprintf(wanted, sizeof wanted, "PUT /api/v1/policies/%s HTTP/1.1\r\n", cases[i].policy);
+        FILE *file = fopen(path, "w");
+        fputs("rules: []\n", file);
+        fclose(file);
+        peer_will_answer(r->peer, 201, NULL, "{\"name\":\"a\",\"version\":1}");
+        assert_int_equal(RUN(r, "policy", "put", path), DONE);
+        assert_has(peer_request(r->peer, i), wanted);
+        unlink(path);
+    }
+    rig_destroy(r);
+}
+
 static void mistakes_in_a_document_are_told_with_line_and_column(void **state)
 {
     (void)state;
@@ -552,6 +576,7 @@ int main(void)
         cmocka_unit_test(args_may_come_from_a_file),
         cmocka_unit_test(explain_shows_every_rule),
         cmocka_unit_test(a_file_is_put_under_its_own_name_or_a_given_one),
+        cmocka_unit_test(a_files_name_loses_one_ending_only),
         cmocka_unit_test(mistakes_in_a_document_are_told_with_line_and_column),
         cmocka_unit_test(check_and_test_need_no_program),
         cmocka_unit_test(a_document_is_printed_as_it_is),

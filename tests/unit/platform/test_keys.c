@@ -360,6 +360,38 @@ static void a_key_made_on_the_data_directory_is_noticed(void **state)
     assert_true(number(r, "count") >= 1);
 }
 
+/* What the key made is lies in the store before the platform has taken it up. */
+static void a_tenants_admin_rotates_no_ingest_key_however_new_it_is(void **state)
+{
+    struct rig *r = *state;
+    char key[CREDENTIAL_TEXT + 1];
+    for (int i = 0; i < 20; i++) {
+        rig_bootstrap(r, "{\"name\":\"n\",\"owner\":\"o\",\"tenant\":\"default\",\"roles\":[\"ingest\"]}", key);
+        struct str target = arena_printf(&r->arena, KEYS "/key_%.26s/rotate", key + 3);
+        send_json(r, ADMIN, "POST", target.bytes, "{}");
+        assert_refused(r, 403, "missing_role", NULL);
+        send_json(r, OTHER, "POST", target.bytes, "{}");
+        assert_refused(r, 404, "not_found", NULL);
+    }
+    struct str target = arena_printf(&r->arena, KEYS "/key_%.26s/rotate", key + 3);
+    send_json(r, ROOT, "POST", target.bytes, "{}");
+    assert_status(r, 201);
+}
+
+static void the_name_of_changes_by_files_is_no_keys(void **state)
+{
+    struct rig *r = *state;
+    const char *row = "{\"name\":\"" FILES_PRINCIPAL "\",\"owner\":\"o\",\"tenant\":\"default\",\"roles\":[\"policy_admin\"]}";
+    struct json *request;
+    struct buf out;
+    buf_init(&out, 1024, 1 << 20);
+    send_json(r, ADMIN, "POST", KEYS, row);
+    assert_refused(r, 400, "bad_value", "/name");
+    assert_int_equal(json_read(str_from(row), NULL, &r->arena, &request, &r->fault), ERR_OK);
+    assert_int_equal(key_store_bootstrap(r->store, r->pepper, request, &out, &r->fault), ERR_BAD_VALUE);
+    buf_fini(&out);
+}
+
 /* Three lists at their longest: some 50 KB. */
 static int make_large(struct rig *r, int key, int number)
 {
@@ -430,6 +462,8 @@ int main(void)
         TEST(a_rotated_key_overlaps_and_ends),
         TEST(without_an_overlap_the_old_key_ends_at_once),
         TEST(a_key_made_on_the_data_directory_is_noticed),
+        TEST(a_tenants_admin_rotates_no_ingest_key_however_new_it_is),
+        TEST(the_name_of_changes_by_files_is_no_keys),
         TEST(no_tenant_has_all_the_room_for_keys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -125,7 +125,7 @@ static void end(struct watch_scan *s)
 
 static size_t look(void)
 {
-    const struct actor by = {.principal = STR(WATCH_PRINCIPAL), .now_ms = world_now_ms()};
+    const struct actor by = {.principal = STR(FILES_PRINCIPAL), .now_ms = world_now_ms()};
     struct watch_scan s;
     begin(&s);
     watch_scan_apply(&s, store, &by);
@@ -349,12 +349,12 @@ static void the_writer_refuses_what_a_file_has_taken_meanwhile(void **state)
     struct buf out;
     struct policy_result result;
     const struct actor by = {.principal = STR("somebody"), .now_ms = world_now_ms()};
-    struct policy_condition condition = {.not_of = STR(WATCH_PRINCIPAL), .seen = 1};
+    struct policy_condition condition = {.not_of = STR(FILES_PRINCIPAL), .seen = 1};
     (void)state;
     put("a.yaml", DENY);
     let_settle();
     assert_int_equal(look(), 1);
-    assert_int_equal(api_put("a", STR(WATCH_PRINCIPAL)), ERR_WATCHED_POLICY);
+    assert_int_equal(api_put("a", STR(FILES_PRINCIPAL)), ERR_WATCHED_POLICY);
     buf_init(&out, 1 << 10, 1 << 20);
     assert_int_equal(policy_store_rollback(store, STR("default"), STR("a"), 1, &condition, &by, &out, &result, &f),
                      ERR_WATCHED_POLICY);

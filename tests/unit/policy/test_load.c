@@ -31,8 +31,6 @@ static void a_document_with_everything_loads(void **state)
                     "  - {request: {user_id: carol, action: x, scope: \"y z\", context: free "
                     "text}, expect: deny, rule: \"token:scope\"}\n");
     assert_int_equal(policy_document_rules(d), 2);
-    assert_true(str_is(policy_document_name(d), "payments"));
-    assert_true(str_is(policy_document_description(d), "Payments team"));
     assert_false(policy_document_is_json(d));
     policy_document_release(d);
 }
@@ -304,6 +302,24 @@ static void bytes_that_are_not_utf8_are_refused(void **state)
     assert_refused_at("1: b\n", 1, 1, "", "a key has to be a string");
 }
 
+static void a_long_word_is_told_in_part_and_the_sentence_is_whole(void **state)
+{
+    (void)state;
+    enum { SIZE = 101 }; /* characters of two bytes, after one of one: every cut is within one */
+    char word[1 + 2 * SIZE + 1] = "a", text[1024];
+    for (size_t i = 0; i < SIZE; i++) memcpy(word + 1 + 2 * i, "\xC3\xA9", 3);
+    snprintf(text, sizeof text, "mode: \"%s\"\nmask: [\"%s\"]\n%s: 1\n%s: 2\n", word, word, word, word);
+    struct policy_problems p = refused(text);
+    assert_true(has_problem(&p, "\" is not one of enforce, shadow"));
+    assert_true(has_problem(&p, "\" has to begin with args, context or resource"));
+    assert_true(has_problem(&p, "\" is here twice; it is on line 3 already"));
+    for (size_t i = 0; i < p.count; i++) {
+        size_t wrong;
+        assert_true(str_is_utf8(str_from(p.list[i].message), &wrong));
+        assert_true(str_is_utf8(str_from(p.list[i].path), &wrong));
+    }
+}
+
 static void a_tests_resource_is_what_a_live_request_has(void **state)
 {
     (void)state;
@@ -363,6 +379,7 @@ int main(void)
         cmocka_unit_test(limits_bound_a_document),
         cmocka_unit_test(a_large_flat_document_is_bounded_in_time_and_memory),
         cmocka_unit_test(bytes_that_are_not_utf8_are_refused),
+        cmocka_unit_test(a_long_word_is_told_in_part_and_the_sentence_is_whole),
         cmocka_unit_test(a_tests_resource_is_what_a_live_request_has),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

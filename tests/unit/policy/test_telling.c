@@ -58,6 +58,21 @@ static void every_rule_is_explained_whether_it_applies_or_not(void **state)
     tenant_fini(&t);
 }
 
+static void a_pattern_that_is_told_in_part_hides_none_behind_it(void **state)
+{
+    (void)state;
+    struct tenant t;
+    char pattern[1 + 2 * 40 + 1] = "a", text[256], wanted[256]; /* characters of two bytes: byte 60 is within one */
+    for (size_t i = 0; i < 40; i++) memcpy(pattern + 1 + 2 * i, "\xC3\xA9", 3);
+    snprintf(text, sizeof text, "rules: [{id: a, agents: [\"%s\", coder], actions: [get_x], decision: allow}]", pattern);
+    snprintf(wanted, sizeof wanted, "doc/a: agents: bot does not match [%.59s, coder]", pattern);
+    tenant_init_one(&t, text);
+    struct policy_request q = agent_request("bot", "get_x");
+    struct told told = explain(&t, &q);
+    assert_string_equal(told.whys[0], wanted);
+    tenant_fini(&t);
+}
+
 static void the_gate_and_the_limit_of_a_rule_that_cannot_be_evaluated_are_explained_too(void **state)
 {
     (void)state;
@@ -363,6 +378,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_rule_is_explained_whether_it_applies_or_not),
+        cmocka_unit_test(a_pattern_that_is_told_in_part_hides_none_behind_it),
         cmocka_unit_test(the_gate_and_the_limit_of_a_rule_that_cannot_be_evaluated_are_explained_too),
         cmocka_unit_test(an_outcome_that_is_no_allow_tells_what_would_be_one),
         cmocka_unit_test(the_nearest_rule_is_the_one_that_lacks_least),
