@@ -8,7 +8,7 @@
 -- that may only read: GRANT SELECT ON events TO analysts. What is found by time reads little
 -- (`WHERE timestamp >= …` uses a BRIN index).
 --
---   SELECT decision, count(*) FROM events WHERE tenant_id = 'default' GROUP BY decision;
+--   SELECT decision, count(*) FROM events WHERE kind = 'decision' AND mode = 'live' AND tenant_id = 'default' GROUP BY 1;
 --   SELECT timestamp, actor, action, rule FROM events WHERE timestamp >= now() - interval '1 hour' AND actor = 'bot';
 
 -- Which steps of the schema were made, and when.

@@ -7,7 +7,7 @@
 -- program works. Open it read-only (`sqlite3 -readonly platform.db`): a second writer would stop
 -- ingest for as long as it holds the lock.
 --
---   SELECT decision, count(*) FROM events WHERE tenant_id = 'default' GROUP BY decision;
+--   SELECT decision, count(*) FROM events WHERE kind = 'decision' AND mode = 'live' AND tenant_id = 'default' GROUP BY 1;
 --   SELECT timestamp, actor, action, rule FROM events WHERE trace_id = '4bf9…' ORDER BY id;
 
 -- One row: which database this is.
@@ -52,6 +52,8 @@ CREATE UNIQUE INDEX records_source ON records (node, journal, seq) WHERE node IS
 
 -- The audit events, one column per member. A text of SQLite's JSON functions ends at a U+0000, which agents may
 -- send: where `context` is a text, U+FFFD stands for it; `args` and `event` have it as it was recorded.
+-- `context`, `resource` and `scope` may be plain texts, which JSON functions refuse: json_extract(event, '$.resource.id')
+-- is NULL there, json_extract(resource, '$.id') an error.
 CREATE VIEW events AS SELECT
     id,
     strftime('%Y-%m-%dT%H:%M:%fZ', created_at / 1000.0, 'unixepoch') AS created_at,

@@ -320,21 +320,13 @@ static void listed(struct errand *e)
     if (err != ERR_OK) trip_refuse_with(&of(e)->trip, err == ERR_CORRUPT ? ERR_INTERNAL : err, NULL);
 }
 
-/* A filter; "" is none. */
-static enum err name_parameter(const struct http_exchange *x, const char *name, struct str *ret, struct fault *f)
-{
-    enum err err = http_parameter(x, str_from(name), ret, f);
-    if (err == ERR_OK && str_is_empty(*ret)) *ret = (struct str){0};
-    return err;
-}
-
 static enum err read_filters(struct look *l, struct http_exchange *x, bool pending, struct fault *f)
 {
     struct call *c = &l->trip.errand.call;
     struct str status = {0};
     enum err err = api_page(x, &l->limit, &c->list.after, f);
-    if (err == ERR_OK) err = name_parameter(x, "actor", &c->list.actor, f);
-    if (err == ERR_OK) err = name_parameter(x, "action", &c->list.action, f);
+    if (err == ERR_OK) err = trip_filter(x, "actor", &c->list.actor, f);
+    if (err == ERR_OK) err = trip_filter(x, "action", &c->list.action, f);
     if (err == ERR_OK && !pending) err = http_parameter(x, STR("status"), &status, f);
     if (err != ERR_OK) return err;
     c->list.limit = (uint32_t)l->limit + 1; /* one more tells whether there is a next page */

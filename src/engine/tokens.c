@@ -4,7 +4,6 @@
 #include "engine/tokens.h"
 
 #include "base/check.h"
-#include "base/limits.h"
 #include "engine/member.h"
 #include "engine/page.h"
 
@@ -118,20 +117,6 @@ static void listed(struct errand *e)
     if (err != ERR_OK) token_refuse(&p->trip, err);
 }
 
-/* A filter; "" is none. */
-static enum err name_parameter(const struct http_exchange *x, struct arena *arena, const char *name, struct str *ret,
-                               struct fault *f)
-{
-    struct str text;
-    *ret = (struct str){0};
-    enum err err = http_parameter(x, str_from(name), &text, f);
-    if (err != ERR_OK || str_is_empty(text)) return err;
-    if (str_code_points(text) > LIMIT_ID_CHARACTERS)
-        return fault_set(f, ERR_BAD_PARAMETER, "", "%s: is longer than %d characters", name, LIMIT_ID_CHARACTERS);
-    *ret = arena_copy(arena, text);
-    return str_is_absent(*ret) ? fault_plain(f, ERR_BODY_TOO_LARGE) : ERR_OK;
-}
-
 void token_list_handle(void *context, struct http_exchange *x)
 {
     struct json *body;
@@ -142,8 +127,8 @@ void token_list_handle(void *context, struct http_exchange *x)
     struct call *c = &e->call;
     enum err err = api_page(x, &p->limit, &c->list.after, &f);
     if (err == ERR_OK) err = api_flag(x, STR("active"), &p->active_only, &f);
-    if (err == ERR_OK) err = name_parameter(x, e->arena, "actor", &c->list.actor, &f);
-    if (err == ERR_OK) err = name_parameter(x, e->arena, "acting_for", &c->list.acting_for, &f);
+    if (err == ERR_OK) err = trip_filter(x, "actor", &c->list.actor, &f);
+    if (err == ERR_OK) err = trip_filter(x, "acting_for", &c->list.acting_for, &f);
     if (err != ERR_OK) {
         trip_refuse(&p->trip, &f);
         return;

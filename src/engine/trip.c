@@ -28,6 +28,16 @@ enum err trip_tenant(const struct json *body, struct str *ret, struct fault *f)
     return err == ERR_OK ? member_text(body, "tenant_id", LIMIT_ID_CHARACTERS, ret, f) : err;
 }
 
+enum err trip_filter(const struct http_exchange *x, const char *name, struct str *ret, struct fault *f)
+{
+    enum err err = http_parameter(x, str_from(name), ret, f);
+    if (err != ERR_OK) return err;
+    if (str_code_points(*ret) > LIMIT_ID_CHARACTERS)
+        return fault_set(f, ERR_BAD_PARAMETER, "", "%s: is longer than %d characters", name, LIMIT_ID_CHARACTERS);
+    if (str_is_empty(*ret)) *ret = (struct str){0};
+    return ERR_OK;
+}
+
 struct trip *trip_begin(struct worker *w, struct http_exchange *x, size_t size, uint32_t sees_all, struct json **ret_body)
 {
     struct trip *t = trip_begin_bare(w, x, size);

@@ -20,6 +20,9 @@ struct trip *trip_begin(struct worker *w, struct http_exchange *x, size_t size, 
 /* The body's tenant_id; absent where there is none, or no body. */
 enum err trip_tenant(const struct json *body, struct str *ret, struct fault *f);
 
+/* A query parameter by which a list is filtered; "" is none. */
+enum err trip_filter(const struct http_exchange *x, const char *name, struct str *ret, struct fault *f);
+
 /* An errand with nothing settled yet; NULL: it was refused for want of memory. */
 void *trip_begin_bare(struct worker *w, struct http_exchange *x, size_t size);
 

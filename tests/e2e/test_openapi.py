@@ -79,3 +79,4 @@ def test_what_is_stopped_and_refused_is_as_told(tenant, call):
     call("GET", "/v1/queue/{id}", id="nobodys")
     for path in ("/healthz", "/livez", "/readyz", "/api/config-check", "/.well-known/jwks.json"):
         call("GET", path, None)
+        call("GET", path, None, query="?unknown=1")

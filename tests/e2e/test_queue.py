@@ -3,6 +3,7 @@
 import json
 import threading
 import time
+from urllib.parse import quote
 
 import pytest
 
@@ -278,6 +279,14 @@ def test_an_empty_filter_is_none(queue):
     assert queue.call("GET", "/v1/queue?status=&actor=&action=", queue.rita).json["count"] == 1
 
 
+@pytest.mark.parametrize("target", ["/v1/queue?actor=", "/v1/queue?action=", "/v1/queue/pending?actor=", "/v1/queue/pending?action=",
+                                    "/v1/tokens?actor=", "/v1/tokens?acting_for="])
+def test_a_filter_is_as_long_as_a_name_may_be(queue, target):
+    key = queue.tenant.agent if "tokens" in target else queue.rita
+    assert queue.call("GET", target + quote("é" * 256), key).status == 200
+    assert refused(queue.call("GET", target + quote("é" * 257), key), 400, "bad_parameter")["error"].endswith("is longer than 256 characters")
+
+
 def test_a_policy_that_became_stricter_wins_over_an_approval(queue):
     asked = {"action": "refund", "args": {"n": 2}}
     review = queue.ask(**asked)["review_id"]
@@ -505,7 +514,6 @@ def test_a_suspended_actor_is_stopped_everywhere(queue):
 
 @pytest.mark.parametrize("actor", ["team/bot", "a b", "größe", "100%", "x?y#z", "."])
 def test_every_actor_that_may_ask_may_be_suspended(queue, actor):
-    from urllib.parse import quote
     assert queue.ask("get_x", actor=actor)["rule"] != "actor:suspended"
     reply = queue.call("POST", f"/v1/actors/{quote(actor, safe='')}/suspend", queue.tenant.admin)
     assert reply.status == 200 and reply.json["actor"] == actor, reply

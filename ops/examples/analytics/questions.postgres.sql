@@ -5,7 +5,7 @@
 -- Variables that are not set: tenant default, the last 24 hours, the actor who did most. Times are UTC; from is
 -- inclusive, to exclusive. Everything below the line is plain SELECTs over the view `asked`, to be copied
 -- one by one; it has the columns of the view `events` (schemas/store.postgres.sql), which stay as they are. A role
--- that may read `events`, `minutes` and `keys` and make temporary tables is enough; question 9 alone reads `keys`.
+-- that may make temporary tables and read `events`, `minutes` and, for question 9, `keys (id, name)` is enough.
 -- questions.sqlite.sql asks the same of SQLite.
 
 \set ON_ERROR_STOP on
@@ -32,20 +32,26 @@ CREATE TEMP VIEW asked AS SELECT * FROM events
     WHERE id BETWEEN (SELECT first_id FROM ids) AND (SELECT last_id FROM ids) AND tenant_id = (SELECT tenant FROM bounds)
       AND timestamp >= (SELECT first_time FROM bounds) AND timestamp < (SELECT last_time FROM bounds);
 
--- Each review once: when it was asked for, and how its waiting ended. (One approval of several that were
--- needed, and then nobody, counts as approved: an event does not say how many were needed.)
+-- What happened to reviews, read once; and ANALYZE tells how much it is, so that nothing is joined row by row.
+CREATE TEMP TABLE happened AS SELECT review_id, kind, timestamp, coalesce(actor, user_id) AS who, action, rule, resolved_by
+    FROM asked WHERE kind IN ('review.enqueued', 'review.approved', 'review.denied', 'review.cancelled', 'review.expired');
+ANALYZE happened;
+
+-- Each review once: when it was asked for, and how its waiting ended; where that was later than is asked for, it
+-- is pending. (One approval of several that were needed, and then nobody, counts as approved: an event does not
+-- say how many were needed.)
 CREATE TEMP VIEW waited AS SELECT
-    asked.review_id, asked.timestamp AS enqueued_at, coalesce(asked.actor, asked.user_id) AS who, asked.action, asked.rule,
+    begun.review_id, begun.timestamp AS enqueued_at, begun.who, begun.action, begun.rule,
     coalesce(substr(ended.kind, 8), 'pending') AS outcome, ended.resolved_by, ended.timestamp AS ended_at,
-    round(extract(epoch FROM ended.timestamp - asked.timestamp), 3) AS seconds
-    FROM asked LEFT JOIN (
+    round(extract(epoch FROM ended.timestamp - begun.timestamp), 3) AS seconds
+    FROM happened AS begun LEFT JOIN (
         SELECT *, row_number() OVER (
             PARTITION BY review_id
             ORDER BY CASE kind WHEN 'review.denied' THEN 1 WHEN 'review.cancelled' THEN 1 WHEN 'review.approved' THEN 2 ELSE 3 END,
                      timestamp DESC) AS place
-        FROM asked WHERE kind IN ('review.approved', 'review.denied', 'review.cancelled', 'review.expired')
-    ) AS ended ON ended.review_id = asked.review_id AND ended.place = 1
-    WHERE asked.kind = 'review.enqueued';
+        FROM happened WHERE kind <> 'review.enqueued'
+    ) AS ended ON ended.review_id = begun.review_id AND ended.place = 1
+    WHERE begun.kind = 'review.enqueued';
 
 ----------------------------------------------------------------------------------------------------
 
@@ -90,8 +96,9 @@ FROM asked WHERE kind = 'decision' AND mode = 'live' GROUP BY 1 ORDER BY 1;
 
 \echo '# 8 What was computed to a safe call instead, and what was recorded masked?'
 SELECT action, safe_tool, count(*) FILTER (WHERE decision = 'compute') AS computed,
-       count(*) FILTER (WHERE position('"[masked]"' IN event) > 0) AS masked, count(DISTINCT actor) AS actors
-FROM asked WHERE kind = 'decision' AND mode = 'live' AND (decision = 'compute' OR position('"[masked]"' IN event) > 0)
+       count(*) FILTER (WHERE is_masked) AS masked, count(DISTINCT actor) AS actors
+FROM (SELECT *, position('"[masked]"' IN event) + position('{"masked":true}' IN event) > 0 AS is_masked FROM asked) AS asked
+WHERE kind = 'decision' AND mode = 'live' AND (decision = 'compute' OR is_masked)
 GROUP BY 1, 2 ORDER BY computed DESC, masked DESC, 1;
 
 \echo '# 9 Who minted and revoked tokens, for whom?'

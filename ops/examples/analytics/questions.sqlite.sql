@@ -1,30 +1,38 @@
 -- questions.sqlite.sql - what people ask an audit trail, for the SQLite store.
 --
---   sqlite3 -readonly -box -cmd ".parameter set :tenant default" -cmd ".parameter set :from 2026-11-20" \
---           -cmd ".parameter set :to 2026-11-21" -cmd ".parameter set :actor invoice_bot" \
+--   sqlite3 -readonly -box -cmd ".parameter set :tenant \"'default'\"" -cmd ".parameter set :from \"'2026-11-20'\"" \
+--           -cmd ".parameter set :to \"'2026-11-21'\"" -cmd ".parameter set :actor \"'invoice_bot'\"" \
 --           platform.db < questions.sqlite.sql
 --
--- Parameters that are not set: tenant default, the last 24 hours, the actor who did most. Times are UTC;
--- from is inclusive, to exclusive. Everything below the line is plain SELECTs over the view `asked`, to be
--- copied one by one; it has the columns of the view `events` (schemas/store.sql), which stay as they are.
--- The platform may run meanwhile. questions.postgres.sql asks the same of PostgreSQL.
+-- Parameters that are not set: tenant default, the last 24 hours, the actor who did most. Values are SQL, hence
+-- their own quotes: 2026-11-20 without them is a sum, and refused. Times are UTC; from is inclusive, to exclusive.
+-- Everything below the line is plain SELECTs over the view `asked`, to be copied one by one; it has the columns
+-- of the view `events` (schemas/store.sql), which stay as they are. The platform may run meanwhile.
+-- questions.postgres.sql asks the same of PostgreSQL.
 
-CREATE TEMP TABLE bounds AS SELECT
-    coalesce(:tenant, 'default') AS tenant,
-    strftime('%Y-%m-%dT%H:%M:%fZ', coalesce(:from, datetime('now', '-1 day'))) AS first_time,
-    strftime('%Y-%m-%dT%H:%M:%fZ', coalesce(:to, datetime('now', '+1 minute'))) AS last_time,
-    :actor AS actor;
+.bail on
+CREATE TEMP TABLE bounds (
+    tenant TEXT, first_time TEXT, last_time TEXT, actor TEXT,
+    CONSTRAINT "from and to are times in quotes" CHECK (first_time IS NOT NULL AND last_time IS NOT NULL)
+);
+INSERT INTO bounds SELECT
+    coalesce(:tenant, 'default'),
+    strftime('%Y-%m-%dT%H:%M:%fZ', CASE typeof(:from) WHEN 'null' THEN datetime('now', '-1 day') WHEN 'text' THEN :from END),
+    strftime('%Y-%m-%dT%H:%M:%fZ', CASE typeof(:to) WHEN 'null' THEN datetime('now', '+1 minute') WHEN 'text' THEN :to END),
+    :actor;
 
 -- The index by minute says between which ids the asked time lies: only these rows are read.
 CREATE TEMP TABLE ids AS SELECT min(first_id) AS first_id, max(last_id) AS last_id
     FROM bounds JOIN minutes ON tenant_id = tenant
     WHERE minute BETWEEN unixepoch(first_time) / 60 AND unixepoch(last_time) / 60;
 
-CREATE TEMP VIEW asked AS SELECT events.* FROM temp.bounds CROSS JOIN temp.ids CROSS JOIN main.events
-    WHERE id BETWEEN first_id AND last_id AND tenant_id = tenant AND timestamp >= first_time AND timestamp < last_time;
+CREATE TEMP VIEW asked AS SELECT * FROM main.events
+    WHERE id BETWEEN (SELECT first_id FROM ids) AND (SELECT last_id FROM ids) AND tenant_id = (SELECT tenant FROM bounds)
+      AND timestamp >= (SELECT first_time FROM bounds) AND timestamp < (SELECT last_time FROM bounds);
 
--- Each review once: when it was asked for, and how its waiting ended. (One approval of several that were
--- needed, and then nobody, counts as approved: an event does not say how many were needed.)
+-- Each review once: when it was asked for, and how its waiting ended; where that was later than is asked for, it
+-- is pending. (One approval of several that were needed, and then nobody, counts as approved: an event does not
+-- say how many were needed.)
 CREATE TEMP VIEW waited AS SELECT
     asked.review_id, asked.timestamp AS enqueued_at, coalesce(asked.actor, asked.user_id) AS who, asked.action, asked.rule,
     coalesce(substr(ended.kind, 8), 'pending') AS outcome, ended.resolved_by, ended.timestamp AS ended_at,
@@ -79,8 +87,9 @@ FROM asked WHERE kind = 'decision' AND mode = 'live' GROUP BY 1 ORDER BY 1;
 
 .print '# 8 What was computed to a safe call instead, and what was recorded masked?'
 SELECT action, safe_tool, count(*) FILTER (WHERE decision = 'compute') AS computed,
-       count(*) FILTER (WHERE instr(event, '"[masked]"') > 0) AS masked, count(DISTINCT actor) AS actors
-FROM asked WHERE kind = 'decision' AND mode = 'live' AND (decision = 'compute' OR instr(event, '"[masked]"') > 0)
+       count(*) FILTER (WHERE is_masked) AS masked, count(DISTINCT actor) AS actors
+FROM (SELECT *, instr(event, '"[masked]"') + instr(event, '{"masked":true}') > 0 AS is_masked FROM asked) AS asked
+WHERE kind = 'decision' AND mode = 'live' AND (decision = 'compute' OR is_masked)
 GROUP BY 1, 2 ORDER BY computed DESC, masked DESC, 1;
 
 .print '# 9 Who minted and revoked tokens, for whom?'
@@ -113,7 +122,7 @@ FROM asked WHERE kind = 'decision' AND mode = 'live' AND would_have IS NOT NULL
 GROUP BY 1, 2, 3, 4 ORDER BY times DESC, 1, 2;
 
 .print '# 14 Who changed what is allowed?'
-SELECT timestamp, kind, actor AS who, coalesce(json_extract(resource, '$.id'), actor) AS what, policy_version, coalesce(resolved_by, '') AS by, reason
+SELECT timestamp, kind, actor AS who, coalesce(json_extract(event, '$.resource.id'), actor) AS what, policy_version, coalesce(resolved_by, '') AS by, reason
 FROM asked WHERE kind IN ('policy.put', 'policy.deleted', 'policy.rolled_back', 'key.created', 'key.revoked', 'actor.suspended', 'actor.resumed')
 ORDER BY timestamp, id;
 

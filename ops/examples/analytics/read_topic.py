@@ -23,6 +23,8 @@ import sys
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
 
+HEADERS = ("event_id", "kind", "tenant_id", "schema", "node", "journal", "epoch", "seq")
+
 
 class Position:
     """How far each (node, journal) was read, and what happened on the way."""
@@ -33,11 +35,10 @@ class Position:
 
     def is_new(self, headers):
         """Whether a message with these headers was not seen yet; remembers that it is now."""
-        try:
-            stream, seq = (headers["node"], headers["journal"]), int(headers["seq"])
-        except (KeyError, ValueError):
+        if not all(headers.get(name) for name in HEADERS) or not headers["seq"].isdecimal():
             self.strangers += 1  # not from an engine: the platform puts it into quarantine, too
             return False
+        stream, seq = (headers["node"], headers["journal"]), int(headers["seq"])
         last = self.seen.get(stream, 0)
         if seq <= last:
             self.duplicates += 1
@@ -49,7 +50,7 @@ class Position:
 
 
 def headers_of(message):
-    return {name: value.decode() for name, value in message.headers() or []}
+    return {name: (value or b"").decode(errors="replace") for name, value in message.headers() or []}
 
 
 def messages(consumer, topic, follow):
