@@ -81,6 +81,29 @@ static enum err key_find(struct store *s, struct str tenant, struct id id, struc
     return err;
 }
 
+/* Without a key it is the command line, or a directory of policies. */
+static enum err check_holds(struct store *s, const struct actor *by, struct fault *f)
+{
+    struct id id;
+    struct key *k;
+    if (str_is_absent(by->key_id)) return ERR_OK;
+    check(id_read("key_", by->key_id, &id));
+    enum err err = key_find(s, (struct str){0}, id, &k, f);
+    if (err == ERR_NOT_FOUND) return fault_plain(f, ERR_CREDENTIAL_REVOKED);
+    if (err != ERR_OK) return err;
+    err = key_in_force(k, by->now_ms);
+    key_destroy(k);
+    return err == ERR_OK ? ERR_OK : fault_plain(f, err);
+}
+
+enum err key_store_begin(struct store *s, const struct actor *by, struct fault *f)
+{
+    enum err err = store_begin(s, f);
+    if (err != ERR_OK) return err;
+    err = check_holds(s, by, f);
+    return err == ERR_OK ? ERR_OK : store_end(s, err, f);
+}
+
 /* After a row was added: what is more than engines take is taken back. */
 static enum err check_room(struct store *s, struct str tenant, struct fault *f)
 {
@@ -164,7 +187,7 @@ enum err key_store_create(struct store *s, const struct pepper *p, struct key *d
         return fault_set(f, ERR_BAD_VALUE, "/name", "name: " FILES_PRINCIPAL
                          " is the service's own name for changes by files");
     key_arm(s, p, draft, by->now_ms, credential);
-    enum err err = store_begin(s, f);
+    enum err err = key_store_begin(s, by, f);
     if (err == ERR_OK) err = store_end(s, create_step(s, draft, by, ret, f), f);
     if (err == ERR_OK) {
         ret->id = draft->id;
@@ -191,7 +214,7 @@ enum err key_store_revoke(struct store *s, struct str tenant, struct id id, cons
                           bool *ret_changed, struct key_result *ret, struct fault *f)
 {
     struct key *k = NULL;
-    enum err err = store_begin(s, f);
+    enum err err = key_store_begin(s, by, f);
     if (err != ERR_OK) return err;
     err = key_find(s, tenant, id, &k, f);
     bool changes = err == ERR_OK && k->revoked_at == 0;
@@ -270,7 +293,7 @@ enum err key_store_rotate(struct store *s, const struct pepper *p, struct str te
                           struct buf *out, struct key_result *ret, struct fault *f)
 {
     struct rotation r = {0};
-    enum err err = store_begin(s, f);
+    enum err err = key_store_begin(s, by, f);
     if (err != ERR_OK) return err;
     err = key_find(s, tenant, id, &r.old, f);
     if (err == ERR_OK) err = key_check_maker(r.old, everywhere, f);

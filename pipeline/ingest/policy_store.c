@@ -8,6 +8,7 @@
 #include "base/time.h"
 #include "crypto/crypto.h"
 #include "json/json.h"
+#include "pipeline/ingest/key_store.h"
 #include "pipeline/ingest/store_inside.h"
 
 enum { LIST_BYTES = 8 << 20 /* of a page of policies: then it ends early */ };
@@ -522,7 +523,7 @@ enum { CURRENT_ARENA_FIRST = 4 << 10, CURRENT_ARENA_LIMIT = 2 << 20 };
 static enum err put(struct changing *c, struct buf *out, struct policy_result *ret)
 {
     *ret = (struct policy_result){0};
-    enum err err = store_begin(c->store, c->fault);
+    enum err err = key_store_begin(c->store, c->by, c->fault);
     if (err != ERR_OK) return err;
     struct arena a;
     arena_init(&a, CURRENT_ARENA_FIRST, CURRENT_ARENA_LIMIT);
@@ -606,7 +607,7 @@ enum err policy_store_delete(struct store *s, struct str tenant, struct str name
     const struct policy_change change = {.tenant = tenant, .name = name, .condition = *condition};
     struct changing c = {
         .store = s, .change = &change, .by = by, .kind = "policy.deleted", .fault = f};
-    enum err err = store_begin(s, f);
+    enum err err = key_store_begin(s, by, f);
     if (err != ERR_OK) return err;
     struct arena a;
     arena_init(&a, CURRENT_ARENA_FIRST, CURRENT_ARENA_LIMIT);

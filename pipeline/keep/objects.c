@@ -13,7 +13,8 @@
  *
  * An image is what shard_save() gave (`I` and its bytes), an entry is the journal's (`D`, the delta
  * entry, then the public bytes where the entry needs them). Taking a slot is: images, then entries
- * that begin an object, then all the rest in order; the shard itself does the folding. */
+ * that begin an object, then all the rest in order; the shard itself does the folding. Only reviews are taken
+ * one by one, first those that are over: only then may the same request have another, which is pending. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -324,12 +325,31 @@ static enum err take_counted(struct shard *s, const struct field *field, const s
 
 enum pass { PASS_IMAGES, PASS_BEGINNINGS, PASS_REST, PASSES };
 
-/* Which pass a field belongs to. */
-static enum pass pass_of(enum shard_object object, const struct field *field)
+static bool is_move(struct str value)
 {
+    return value.size > 1 && value.bytes[0] == FIELD_DELTA && value.bytes[1] == (char)DELTA_REVIEW_MOVED;
+}
+
+/* Whether the review that the field is of is no longer pending. Its fields are side by side. */
+static bool review_is_over(const struct field *fields, size_t count, size_t of)
+{
+    struct str id = fields[of].name;
+    size_t i = of;
+    if (id.size > ID_TEXT) id.size = ID_TEXT;
+    while (i > 0 && str_starts(fields[i - 1].name, id)) i--;
+    while (i < count && str_starts(fields[i].name, id) && !is_move(fields[i].value)) i++;
+    return i < count && str_starts(fields[i].name, id);
+}
+
+/* Which pass a field belongs to. */
+static enum pass pass_of(const struct taking *t, size_t i)
+{
+    const struct field *field = &t->fields[t->object][i];
     if (field->value.size > 0 && field->value.bytes[0] == FIELD_IMAGE) return PASS_IMAGES;
-    if (object == SHARD_TOKENS || object == SHARD_REVIEWS) return field->name.size == ID_TEXT ? PASS_BEGINNINGS : PASS_REST;
-    if (object == SHARD_COUNTERS) return PASS_REST;
+    if (t->object == SHARD_TOKENS) return field->name.size == ID_TEXT ? PASS_BEGINNINGS : PASS_REST;
+    if (t->object == SHARD_REVIEWS)
+        return review_is_over(t->fields[SHARD_REVIEWS], t->counts[SHARD_REVIEWS], i) ? PASS_BEGINNINGS : PASS_REST;
+    if (t->object == SHARD_COUNTERS) return PASS_REST;
     size_t nul = str_find(field->name, '\0');
     bool resumed = nul < field->name.size && str_find(str_skip(field->name, nul + 1), '\0') < field->name.size - nul - 1;
     return resumed ? PASS_REST : PASS_BEGINNINGS;
@@ -355,7 +375,7 @@ static enum err take_all(struct taking *t, unsigned slot, struct shard *s, struc
         for (unsigned object = 0; object < SHARD_OBJECTS; object++) {
             t->object = (enum shard_object)object;
             for (size_t i = 0; i < t->counts[object]; i++) {
-                if (pass_of(t->object, &t->fields[object][i]) != pass) continue;
+                if (pass_of(t, i) != pass) continue;
                 enum err err = take_field(t, i, slot, s, &why);
                 if (err != ERR_OK)
                     return fault_set(f, err, "", "slot %u of Redis cannot be taken: %s", slot, why.text);

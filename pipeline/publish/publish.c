@@ -226,10 +226,10 @@ static void told_nonsense(struct publisher *p, const char *what)
 
 static void is_ahead(struct publisher *p, uint64_t theirs)
 {
-    char text[256];
+    char text[320];
     snprintf(text, sizeof text,
-             "the platform has records up to %llu, this journal ends at %llu: its disk went back in time. Nothing is "
-             "published; give this engine a new data directory and node, and keep this one read-only",
+             "the platform has records up to %llu, this journal ends at %llu: its disk went back in time, or another engine has "
+             "this node's name. Nothing is published; give this engine a new data directory and node, and keep this one read-only",
              (unsigned long long)theirs, (unsigned long long)journal_durable_seq(p->journal));
     alarm_raise(p, PUBLISH_AHEAD, text);
 }

@@ -42,14 +42,6 @@ static void put_stream_result(struct job *j, const struct ingest_result *r)
         buf_printf(&j->reply, ",\"want_from\":%llu", (unsigned long long)r->next_seq);
 }
 
-static void count_rows(struct job *j, struct store *s)
-{
-    uint64_t rows;
-    struct audit_store *audit = store_audit(s);
-    if (audit->ops->count(audit->state, &rows) == ERR_OK)
-        metric_set(j->sheet, METRIC_STORE_EVENTS, rows);
-}
-
 static void ingest_work(struct job *j, struct store *s)
 {
     struct ingest_detail *d = j->detail;
@@ -64,7 +56,6 @@ static void ingest_work(struct job *j, struct store *s)
         if (j->err != ERR_OK) buf_clear(&j->reply);
     }
     count_result(j, &result, begin_ns);
-    count_rows(j, s);
 }
 
 /* ---- on the reactor ---- */

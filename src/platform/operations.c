@@ -81,11 +81,26 @@ void readyz_handle(void *context, struct http_exchange *x)
 
 enum { PROBE_SECONDS_MAX = 10 };
 
-static void probed(struct job *j)
+struct look_detail {
+    uint64_t rows;
+};
+
+static void look(struct job *j, struct store *s)
+{
+    struct look_detail *d = j->detail;
+    struct audit_store *audit = store_audit(s);
+    j->err = store_probe(s, &j->fault);
+    if (j->err == ERR_OK) j->err = audit->ops->count(audit->state, &d->rows);
+}
+
+/* Rows are counted here, since others store them too: the consumer, other platforms, retention. */
+static void looked(struct job *j)
 {
     struct platform *p = j->platform;
+    const struct look_detail *d = j->detail;
     p->probing_s = 0;
     metric_set(p->sheet, METRIC_PLATFORM_CHECK_STORE, j->err != ERR_OK || !str_is_empty(write_trouble(p)));
+    if (j->err == ERR_OK) metric_set(p->sheet, METRIC_STORE_EVENTS, d->rows);
     job_destroy(j);
 }
 
@@ -104,8 +119,9 @@ void checks_tick(struct platform *p)
         if (++p->probing_s > PROBE_SECONDS_MAX) metric_set(p->sheet, METRIC_PLATFORM_CHECK_STORE, 1);
         return;
     }
-    struct job *j = job_create(p, NULL, probe_ready);
-    j->done = probed;
+    struct job *j = job_create(p, NULL, look);
+    (void)job_detail(j, struct look_detail);
+    j->done = looked;
     if (job_queue(j, QUEUE_READER)) p->probing_s = 1;
     else job_destroy(j); /* the readers have a thousand other questions: the next second will do */
 }

@@ -163,7 +163,7 @@ enum err platform_create(const struct config *c, struct platform **ret, struct f
         platform_destroy(p);
         return err;
     }
-    loop_timer_start(p->loop, &p->tick, TICK_MS, tick);
+    tick(&p->tick);
     *ret = p;
     return ERR_OK;
 }

@@ -325,10 +325,6 @@ static enum err worker_start(struct work *w, struct worker *k, struct queue *q, 
     k->sheet = metrics_sheet_create();
     enum err err = store_open(path, run == writer_run, &k->store, f);
     if (err != ERR_OK) return err;
-    uint64_t rows;
-    struct audit_store *audit = store_audit(k->store);
-    if (run == writer_run && audit->ops->count(audit->state, &rows) == ERR_OK)
-        metric_set(k->sheet, METRIC_STORE_EVENTS, rows);
     if (pthread_create(&k->thread, NULL, run, k) != 0)
         return fault_set(f, ERR_FULL, "", "cannot start the thread %s", name);
     pthread_setname_np(k->thread, name);

@@ -12,6 +12,7 @@ from test_contract import refused
 from wire import Wire
 
 AGENT, USER = "/v1/agent/authorize", "/v1/authorize"
+DENIES = "rules:\n  - {id: drops, actions: [drop_table], decision: deny}\n"
 
 
 def made(scene, by=None, **body):
@@ -304,3 +305,30 @@ def test_a_peer_whose_name_nobody_knows_yet_is_found_later(fresh, tmp_path):
         with stack.at_platform("agent") as wire:
             return wire.post(AGENT, {"action": "get_x"}).status == 200
     harness.eventually(forwarded, "requests reach the engine", 10)
+
+
+def test_a_revoked_key_changes_nothing_at_another_platform_either(fresh):
+    """Which has not heard of it yet: what the store has is what counts."""
+    stack = fresh()
+    stack.make_first_keys()
+    stack.platform.start()
+    other = harness.free_port()
+    data = stack.folder / "other"
+    data.mkdir()
+    program = harness.Program("writ-platform", other, [
+        "--data", data, "--store", stack.data / "platform.db", "--pepper.file", stack.data / "pepper", "--listen", f"127.0.0.1:{other}"],
+        stack.folder / "other.log").start()
+    try:
+        with stack.at_platform("root") as root, Wire(program.address) as elsewhere:
+            for method, path, body in (("PUT", "/api/v1/policies/p", {"content": DENIES}),
+                                       ("POST", "/api/v1/keys", {"name": "n", "owner": "o", "roles": ["admin"]}),
+                                       ("DELETE", "/api/v1/policies/base", None), ("DELETE", "KEY", None), ("POST", "KEY/rotate", None)):
+                assert root.put("/api/v1/policies/base?tenant_id=default", {"content": DENIES}).status in (200, 201)
+                made = root.post("/api/v1/keys", {"name": "leaver", "owner": "o", "tenant": "default", "roles": ["admin"]}).json
+                elsewhere.key = made["key"]
+                harness.eventually(lambda: elsewhere.get("/api/v1/policies").status == 200, "the key is known there")
+                assert root.delete(f"/api/v1/keys/{made['id']}").status == 200
+                path = path.replace("KEY", f"/api/v1/keys/{made['id']}")
+                refused(elsewhere.request(method, path, body), 401, "credential_revoked")
+    finally:
+        program.end()

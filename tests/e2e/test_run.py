@@ -4,6 +4,7 @@ import os
 import pathlib
 import re
 import signal
+import socket
 import subprocess
 
 import pytest
@@ -141,6 +142,18 @@ def test_a_port_that_is_taken_is_told_and_who_answers_there_is_not_taken_for_our
     assert done.returncode == 2 and f"port {getattr(first, taken)} is another program's" in done.stderr, done
     assert not done.stdout and not (tmp_path / "other").exists()
     assert first.stop() == 0
+
+
+@pytest.mark.parametrize("server", ["redis", "postgres"])
+def test_a_server_whose_port_is_taken_says_which_variable_names_another(tmp_path, server):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port, variable = taken.getsockname()[1], f"WRIT_{server.upper()}_PORT"
+        done = subprocess.run([harness.TOP / "ops" / "stack", "up", server], capture_output=True, text=True, timeout=120,
+                              env={**os.environ, "WRIT_STACK": str(tmp_path / "stack"), variable: str(port)})
+    if done.returncode == 3:
+        pytest.skip(f"SKIP: {done.stderr.strip()}")
+    assert done.returncode == 1 and f"port {port} is another program's ({variable} names another)" in done.stderr, done.stderr
+    assert not (tmp_path / "stack" / server).exists(), "nothing was made"
 
 
 @pytest.mark.parametrize("missing", ["curl", "jq"])

@@ -206,6 +206,17 @@ def test_two_platforms_share_the_partitions_and_one_takes_over(rig):
     rig.check(*drivers)
 
 
+def test_each_platform_counts_what_all_have_stored(rig):
+    platforms = [rig.platform.start(), rig.other_platform().start()]
+    driver = rig.driver().start()
+    driver.append(100)
+    driver.wait_confirmed()
+    rows = rig.rows("SELECT count(*) FROM records")[0][0]
+    assert rows > len(driver.acked), "the platform's own are among them"
+    for platform in platforms:
+        eventually(lambda: rig.metric("store_events", platform) == rows, f"{rows} events are told")
+
+
 def test_a_platform_that_was_asleep_cannot_commit_what_it_lost(rig):
     rig.platform.start()
     driver = rig.driver().start()

@@ -76,7 +76,9 @@ class Story:
 
     def enqueue(self):
         self.number += 1
-        body = {"action": "refund", "actor": f"bot-{self.number}", "args": {"n": self.number}}
+        return self.ask({"action": "refund", "actor": f"bot-{self.number}", "args": {"n": self.number}})
+
+    def ask(self, body):
         reply = self.call("POST", AGENT, body=body)
         assert reply.status == 200 and reply.json["decision"] == "human_review", reply
         return reply.json["review_id"], body
@@ -105,6 +107,8 @@ class Story:
                 shelf.append(self.enqueue())
                 self.resolve(shelf[-1], verb)
             assert self.redeem(self.redeemed[-1])["allowed"] is True
+            for over in (self.denied, self.redeemed):  # the same request again is a review of its own
+                self.pending.append(self.ask(over[-1][1]))
         actor = f"mallory-{len(self.suspended)}"
         assert self.call("POST", f"/v1/actors/{actor}/suspend", "admin", {"reason": "odd"}).status == 200
         self.suspended.append(actor)

@@ -66,20 +66,14 @@ END
 }
 
 kafka_pid() { pid_of kafka java; }
-kafka_listens() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; } # PORT
-kafka_answers() { kafka_listens "$kafka_port"; }
+kafka_answers() { listens "$kafka_port"; }
 kafka_address() { echo "127.0.0.1:$kafka_port"; }
 
 kafka_start() {
     local home=$state/kafka archive=$kafka_jars/kafka.jsa cluster pid port user scram=()
     command -v java >/dev/null || kafka_cannot "Java is not installed (apt-get install openjdk-17-jre-headless)"
     kafka_fetch
-    for port in "$kafka_port" $((kafka_port + 1)); do
-        ! kafka_listens "$port" || {
-            echo "ops/stack: port $port is another program's (WRIT_KAFKA_PORT names others)" >&2
-            exit 1
-        }
-    done
+    for port in "$kafka_port" $((kafka_port + 1)); do need_port "$port" WRIT_KAFKA_PORT; done
     mkdir -p "$home"
     kafka_settings >"$home/server.properties"
     cp "$top/ops/lib/kafka/log4j2.properties" "$home/"

@@ -54,6 +54,7 @@ postgres_make() {
 
 postgres_start() {
     [ -x "$postgres_bin/postgres" ] || postgres_cannot "it is not installed (apt-get install postgresql)"
+    need_port "$postgres_port" WRIT_POSTGRES_PORT
     mkdir -p "$postgres_home"
     postgres_reach
     postgres_make

@@ -368,6 +368,23 @@ static inline void scene_vote(struct scene *s, const struct review_facts *r, con
     scene_record(s, scene_event, buf_view(&h.delta));
 }
 
+/* The same request again, when its review is over; its id may be the lower one, as ids are made before their turn comes. */
+static inline void scene_enqueue_again(struct scene *s, const struct review_facts *over)
+{
+    char item[2048];
+    struct happening h;
+    const char *actor = over->subject.bytes;
+    unsigned n = (unsigned)over->ordinal;
+    struct id id = scene_id(s->now_ms - 1, n);
+    struct str text = scene_item(item, sizeof item, id, s->now_ms, actor);
+    struct review_facts r = scene_review(s->now_ms, n, text, actor);
+    r.id = id;
+    r.ordinal = ++s->next;
+    delta_put_opened(happening_begin(&h), &r);
+    scene_record(s, text, buf_view(&h.delta));
+    scene_vote(s, &r, "bob");
+}
+
 static inline void scene_move(struct scene *s, struct review_facts *r, enum review_state state)
 {
     struct happening h;
@@ -413,6 +430,7 @@ static inline void scene_play(struct scene *s, unsigned rounds)
         if (i % 4 > 0) scene_vote(s, &r, "bob");
         if (i % 4 > 0) scene_move(s, &r, REVIEW_APPROVED);
         if (i % 4 > 2) scene_move(s, &r, REVIEW_REDEEMED);
+        if (i % 4 > 2) scene_enqueue_again(s, &r);
         char actor[16];
         snprintf(actor, sizeof actor, "actor-%u", i / 5);
         if (i % 5 == 0) scene_suspend(s, actor, true);
