@@ -137,7 +137,7 @@ enum err actor_suspend(struct actor_table *t, unsigned slot, const struct actor_
     order_put(&n->suspended, &t->spare, &place);
     t->suspended++;
     if (f->ordinal > t->ordinal_max) t->ordinal_max = f->ordinal;
-    actor_deny(t, a);
+    if (!link_is_on(&a->to_deny)) list_append(&t->to_deny, &a->to_deny);
     *ret = a;
     return ERR_OK;
 }
@@ -151,11 +151,6 @@ void actor_resume(struct actor_table *t, struct actor *a, uint64_t at_ms)
     a->resumed_ms = at_ms > 0 ? at_ms : 1;
     t->suspended--;
     wheel_add(&t->wheel, &a->timer, a->resumed_ms + ACTOR_REMEMBERED_MS);
-}
-
-void actor_deny(struct actor_table *t, struct actor *a)
-{
-    if (!link_is_on(&a->to_deny)) list_append(&t->to_deny, &a->to_deny);
 }
 
 void actor_table_prune(struct actor_table *t, uint64_t now_ms)

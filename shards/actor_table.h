@@ -57,7 +57,6 @@ struct actor_tenant *actor_tenant_find(const struct actor_table *t, struct str n
  * for the caller to look at, since what is recorded already has to be taken. */
 enum err actor_suspend(struct actor_table *t, unsigned slot, const struct actor_facts *f, struct actor **ret);
 void actor_resume(struct actor_table *t, struct actor *a, uint64_t at_ms); /* it is suspended */
-void actor_deny(struct actor_table *t, struct actor *a); /* its pending reviews have to be denied */
 /* Drops the resumed ones that need not be known any more. */
 void actor_table_prune(struct actor_table *t, uint64_t now_ms);
 

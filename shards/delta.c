@@ -9,10 +9,6 @@
 
 #define ABSENT UINT32_MAX
 
-/* No time or span that was ever written is beyond it, and what is reckoned with it cannot overflow.
- */
-static const uint64_t time_most_ms = UINT64_C(1) << 52;
-
 /* ---- out ---- */
 
 static void put_number(struct buf *out, uint64_t value, size_t bytes)
@@ -329,8 +325,8 @@ bool delta_read_counted(struct str body, struct limit_ask *ret_ask, struct limit
     ask.window_ms = take_u64(&r);
     told.stamp_ms = take_u64(&r);
     ask.amount = (int64_t)take_u64(&r);
-    if (!done(&r) || ask.window_ms == 0 || ask.window_ms > time_most_ms ||
-        told.stamp_ms > time_most_ms)
+    if (!done(&r) || ask.window_ms == 0 || ask.window_ms > limit_time_most_ms ||
+        told.stamp_ms > limit_time_most_ms)
         return false;
     *ret_ask = ask;
     *ret_told = told;

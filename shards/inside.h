@@ -21,7 +21,6 @@
 enum {
     EVENT_MOST_BYTES = 12 << 10,  /* an event without args and notes: six names of 256 escaped characters, and ids */
     DELTA_MOST_BYTES = 4 << 10,   /* any entry but an opening, without its note */
-    NAME_BYTES_MAX = 1024,        /* 256 characters */
     NOTE_BYTES_MAX = 8000,        /* 2000 characters */
     ESCAPE_GROWTH = 6,            /* of one byte as \u001f */
     RECORD_HEAD_BYTES = 16,       /* no less than the journal puts before each record */

@@ -8,6 +8,7 @@
 
 #include "shards/shard.h"
 
+enum { SHARD_ENTRY_BYTES_MAX = 1 << 20 }; /* a review with its item, its redemption, 64 votes and 256 trace ids */
 enum shard_object { SHARD_TOKENS, SHARD_REVIEWS, SHARD_COUNTERS, SHARD_ACTORS, SHARD_OBJECTS };
 
 struct shard_entry {

@@ -16,6 +16,9 @@
 
 enum { LIMIT_BUCKETS = 61, LIMIT_WINDOW_MS_MIN = LIMIT_BUCKETS - 1 };
 
+/* No time or span that was ever written is beyond it, and what is reckoned with it cannot overflow. */
+static const uint64_t limit_time_most_ms = UINT64_C(1) << 52;
+
 /* The bucket of a time, and the first millisecond of a bucket. No bucket is shorter than a
  * millisecond. */
 static inline uint64_t limit_window(uint64_t window_ms)

@@ -199,7 +199,6 @@ uint64_t limit_table_next_ms(const struct limit_table *t) { return wheel_next_ms
  * were counted alike are saved alike, however often they refused in between. ---- */
 
 enum { COUNTER_HEAD = SLOT_KEY_BYTES + 16, COUNTER_BUCKET = 13 };
-static const uint64_t time_most_ms = UINT64_C(1) << 52;
 
 static void put_number(struct buf *out, uint64_t value, size_t bytes)
 {
@@ -268,8 +267,8 @@ static struct saved_bucket bucket_at(struct str bytes, size_t i)
 /* *ret_has_sums: some bucket has one. */
 static bool is_sound(struct str bytes, uint64_t window_ms, uint64_t head, bool *ret_has_sums)
 {
-    if (window_ms == 0 || window_ms > time_most_ms ||
-        head / (LIMIT_BUCKETS - 1) > time_most_ms / limit_window(window_ms))
+    if (window_ms == 0 || window_ms > limit_time_most_ms ||
+        head / (LIMIT_BUCKETS - 1) > limit_time_most_ms / limit_window(window_ms))
         return false;
     uint64_t before = LIMIT_BUCKETS; /* they come oldest first, each once */
     int64_t sum = 0;

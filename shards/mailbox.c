@@ -24,7 +24,6 @@ struct outbox {
 struct sender { /* one reactor's side of what it sends */
     _Alignas(64) uint64_t news;    /* peers whose ring got something since the last flush */
     uint64_t stuffed;              /* peers with an outbox that holds something */
-    _Atomic uint64_t sent;
     struct outbox *outboxes;
 };
 
@@ -93,8 +92,6 @@ void mailbox_send(struct post *p, unsigned from, unsigned to, struct call *c)
     check(from < p->reactors && to < p->reactors && from != to); /* at home nothing has to cross */
     struct sender *s = &p->senders[from];
     uint64_t bit = UINT64_C(1) << to;
-    uint64_t sent = atomic_load_explicit(&s->sent, memory_order_relaxed);
-    atomic_store_explicit(&s->sent, sent + 1, memory_order_relaxed);
     c->next = NULL;
     if ((s->stuffed & bit) == 0 && ring_push(ring_of(p, from, to), c)) {
         s->news |= bit;
@@ -157,11 +154,4 @@ size_t mailbox_depth(const struct post *p, unsigned to)
     for (unsigned from = 0; from < p->reactors; from++)
         if (from != to) depth += ring_depth(ring_of(p, from, to));
     return depth;
-}
-
-uint64_t mailbox_crossed(const struct post *p)
-{
-    uint64_t sum = 0;
-    for (unsigned i = 0; i < p->reactors; i++) sum += atomic_load_explicit(&p->senders[i].sent, memory_order_relaxed);
-    return sum;
 }

@@ -29,7 +29,5 @@ bool mailbox_flush(struct post *p, unsigned from, void (*ring)(void *context, un
 struct call *mailbox_take(struct post *p, unsigned to, bool *ret_more);
 /* How many wait in the rings to `to`; any thread, a moment's view. */
 size_t mailbox_depth(const struct post *p, unsigned to);
-/* How many calls crossed between two different reactors so far; any thread. */
-uint64_t mailbox_crossed(const struct post *p);
 
 #endif

@@ -13,7 +13,6 @@
 enum { INBOX_PLACES = 4096 }; /* sockets accepted and not yet taken; beyond it they are refused */
 
 struct reactor {
-    unsigned index;
     const struct reactor_ports *ports;
     void *context;
     pthread_t thread;
@@ -21,7 +20,6 @@ struct reactor {
     struct loop_bell bell;
     struct ring inbox; /* of struct reactor_message, malloced by the teller */
     bool stopping;
-    _Atomic uint64_t beats;
 };
 
 static void bell_heard(struct loop_bell *b) { (void)b; } /* being awake is all it is for */
@@ -45,8 +43,6 @@ static void *reactor_run(void *argument)
         r->ports->begin(r->context);
         loop_beat(r->loop, !r->stopping); /* the bell of what was just taken has been heard already */
         r->ports->end(r->context);
-        uint64_t beats = atomic_load_explicit(&r->beats, memory_order_relaxed);
-        atomic_store_explicit(&r->beats, beats + 1, memory_order_relaxed);
     }
     r->ports->leave(r->context);
     return NULL;
@@ -56,7 +52,6 @@ enum err reactor_create(unsigned index, const struct reactor_ports *ports, void 
 {
     struct reactor *r = calloc(1, sizeof *r);
     if (r == NULL) return ERR_FULL;
-    r->index = index;
     r->ports = ports;
     r->context = context;
     ring_init(&r->inbox, INBOX_PLACES);
@@ -114,7 +109,3 @@ void reactor_destroy(struct reactor *r)
     ring_fini(&r->inbox);
     free(r);
 }
-
-unsigned reactor_index(const struct reactor *r) { return r->index; }
-
-uint64_t reactor_beats(const struct reactor *r) { return atomic_load_explicit(&r->beats, memory_order_relaxed); }

@@ -42,7 +42,5 @@ enum err reactor_tell(struct reactor *r, const struct reactor_message *m);
 void reactor_wake(struct reactor *r); /* any thread: one more beat soon */
 void reactor_join(struct reactor *r); /* after REACTOR_STOP; the thread is gone, waking still harmless */
 void reactor_destroy(struct reactor *r); /* joined, and nobody wakes it any more */
-unsigned reactor_index(const struct reactor *r);
-uint64_t reactor_beats(const struct reactor *r); /* any thread; a moment's view */
 
 #endif

@@ -28,6 +28,10 @@ enum { REVIEW_DIGEST_BYTES = 32, REVIEW_VOTES_MAX = 64, REVIEW_REQUIREMENTS_MAX 
 struct review_digest {
     uint8_t bytes[REVIEW_DIGEST_BYTES];
 };
+static inline bool review_digest_equal(const struct review_digest *a, const struct review_digest *b)
+{
+    return memcmp(a->bytes, b->bytes, REVIEW_DIGEST_BYTES) == 0;
+}
 
 /* One person's approval. */
 struct review_vote {

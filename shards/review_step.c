@@ -429,11 +429,6 @@ static void unclaim(struct shard *s, struct review *r, struct call *c, struct ef
 
 /* ---- redeem ---- */
 
-static bool digest_equal(const struct review_digest *a, const struct review_digest *b)
-{
-    return memcmp(a->bytes, b->bytes, REVIEW_DIGEST_BYTES) == 0;
-}
-
 /* The spend, the redemption and the decision are one record: there is no moment at which one is
  * there without the others. */
 static enum err spend(struct shard *s, struct review *r, struct call *c, struct effects *e)
@@ -470,10 +465,10 @@ static void redeem(struct shard *s, struct review *r, struct call *c, struct eff
     c->review.replayed = false;
     if (!f->is_user && actor_is_suspended(&s->actors, f->tenant, f->subject)) {
         answer(r, c, ERR_ACTOR_SUSPENDED, e); /* home looked before the kill switch was thrown */
-    } else if (retry->given && f->redemption.size > 0 && digest_equal(&retry->key, &f->retry_key)) {
-        c->review.replayed = digest_equal(&retry->body, &f->retry_body);
+    } else if (retry->given && f->redemption.size > 0 && review_digest_equal(&retry->key, &f->retry_key)) {
+        c->review.replayed = review_digest_equal(&retry->body, &f->retry_body);
         answer(r, c, c->review.replayed ? ERR_OK : ERR_IDEMPOTENCY_MISMATCH, e);
-    } else if (f->state != REVIEW_APPROVED || !digest_equal(&f->binding, &c->review.binding)) {
+    } else if (f->state != REVIEW_APPROVED || !review_digest_equal(&f->binding, &c->review.binding)) {
         answer(r, c, ERR_NOT_REDEEMABLE, e);
     } else {
         enum err err = closed(spend(s, r, c, e));

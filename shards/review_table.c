@@ -15,7 +15,6 @@
 enum {
     SCRATCH_FIRST_BYTES = 8 << 10,
     SCRATCH_BYTES_MAX = 1 << 20, /* a requirements list as JSON nodes */
-    NAME_BYTES_MAX = 1024,       /* 256 characters */
     FILING_BYTES = 320,          /* about what maps and orders spend on one review */
     ENDED_WALK_MAX = 64,         /* images loaded in no order are filed nearly by age */
 };
@@ -136,7 +135,8 @@ bool review_has_quorum(const struct review *r, const struct review_vote *more)
 
 /* ---- time ---- */
 
-uint64_t review_ended_ms(const struct review_facts *f)
+/* 0: it has not. */
+static uint64_t ended_ms(const struct review_facts *f)
 {
     switch (f->state) {
     case REVIEW_DENIED:
@@ -164,11 +164,11 @@ bool review_is_overdue(const struct review *r, uint64_t now_ms)
 
 static void ended_file(struct review_table *t, struct review *r)
 {
-    uint64_t at = review_ended_ms(&r->facts);
+    uint64_t at = ended_ms(&r->facts);
     struct link *before = t->ended.head.previous;
     for (unsigned steps = 0; steps < ENDED_WALK_MAX && before != &t->ended.head;
          steps++, before = before->previous)
-        if (review_ended_ms(&link_owner(before, struct review, ended)->facts) <= at) break;
+        if (ended_ms(&link_owner(before, struct review, ended)->facts) <= at) break;
     r->ended = (struct link){.previous = before, .next = before->next};
     before->next->previous = &r->ended;
     before->next = &r->ended;
@@ -366,7 +366,7 @@ void review_table_prune(struct review_table *t, uint64_t now_ms, size_t most)
 uint64_t review_forget_ms(const struct review_table *t)
 {
     if (list_is_empty(&t->ended)) return UINT64_MAX;
-    return review_ended_ms(&link_owner(t->ended.head.next, struct review, ended)->facts) +
+    return ended_ms(&link_owner(t->ended.head.next, struct review, ended)->facts) +
            REVIEW_KEPT_MS;
 }
 

@@ -29,6 +29,7 @@
 #include "shards/order.h"
 
 enum {
+    NAME_BYTES_MAX = 1024,       /* 256 characters */
     REVIEW_TRACES_MAX = 256,     /* trace ids that are remembered of one review, its own included */
     REVIEW_KEPT_MS = 24 * 3600 * 1000, /* after it ended; the audit trail has it for ever */
 };
@@ -117,8 +118,6 @@ struct review_tenant *review_tenant_find(const struct review_table *t, struct st
 /* Whether it is past the deadline of its state, recorded or not. */
 bool review_is_overdue(const struct review *r, uint64_t now_ms);
 static inline bool review_state_is_end(enum review_state s) { return s < REVIEW_PENDING; }
-/* When it ended; 0: it did not. */
-uint64_t review_ended_ms(const struct review_facts *f);
 
 /* ---- changing ---- */
 

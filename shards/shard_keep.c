@@ -1,14 +1,16 @@
 /* shard_keep.c - how a shard is rebuilt and kept elsewhere: apply, save, load, prune.
  *
  *   saved entry   object (1 byte), slot (2), size of the key (2), key, body
- *   review        item (size 4, bytes), redemption (size 4, bytes), count of delta entries (2),
- * these: OPENED, MOVED unless it is pending, VOTED and TRACED as often as there are any actor count
- * of delta entries (1), these: SUSPENDED, and RESUMED where it was
+ *   review        item (size 4, bytes), redemption (size 4, bytes), count of delta entries (2), these:
+ *                 OPENED, MOVED unless it is pending, VOTED and TRACED as often as there are any
+ *   actor         count of delta entries (1), these: SUSPENDED, and RESUMED where it was
  *
  * Little-endian. Bodies of tokens and counters are their tables' own. An entry is loaded whole or
  * not at all; what contradicts what is there already is ERR_CORRUPT. */
 #include "base/check.h"
 #include "shards/inside.h"
+
+enum { HEAD_BYTES = 5 }; /* object, slot, size of the key */
 
 /* ---- bytes ---- */
 
@@ -49,24 +51,25 @@ void save_begin(struct buf *out, enum shard_object object, unsigned slot, struct
     buf_put(out, key);
 }
 
-bool save_read(struct str entry, struct shard_entry *ret, struct str *ret_body)
+/* False: damaged. Views into the entry. */
+static bool read_head(struct str entry, struct shard_entry *ret, struct str *ret_body)
 {
-    if (entry.size < SAVE_HEAD_BYTES) return false;
+    if (entry.size < HEAD_BYTES) return false;
     unsigned object = (uint8_t)entry.bytes[0], slot = u16_at(entry.bytes + 1),
              key = u16_at(entry.bytes + 3);
-    if (object >= SHARD_OBJECTS || slot >= LIMIT_SLOTS || entry.size - SAVE_HEAD_BYTES < key)
+    if (object >= SHARD_OBJECTS || slot >= LIMIT_SLOTS || entry.size - HEAD_BYTES < key)
         return false;
     *ret = (struct shard_entry){.object = (enum shard_object)object,
                                 .slot = slot,
-                                .key = str_of(entry.bytes + SAVE_HEAD_BYTES, key)};
-    *ret_body = str_skip(entry, SAVE_HEAD_BYTES + key);
+                                .key = str_of(entry.bytes + HEAD_BYTES, key)};
+    *ret_body = str_skip(entry, HEAD_BYTES + key);
     return true;
 }
 
 bool shard_entry_read(struct str entry, struct shard_entry *ret)
 {
     struct str body;
-    return save_read(entry, ret, &body);
+    return read_head(entry, ret, &body);
 }
 
 static enum err damaged(struct fault *f, const char *what)
@@ -299,7 +302,7 @@ enum err shard_save(const struct shard *s, enum err (*put)(void *context, struct
                     void *context)
 {
     struct buf out;
-    buf_init(&out, 4 << 10, SAVE_ENTRY_BYTES_MAX);
+    buf_init(&out, 4 << 10, SHARD_ENTRY_BYTES_MAX);
     enum err err = token_save(s, &out, put, context);
     if (err == ERR_OK) err = save_counters(s, &out, put, context);
     if (err == ERR_OK) err = save_actors(s, &out, put, context);
@@ -442,7 +445,7 @@ enum err shard_load(struct shard *s, struct str entry, struct fault *f)
 {
     struct shard_entry head;
     struct str body;
-    if (!save_read(entry, &head, &body)) return damaged(f, "a saved entry has no readable head");
+    if (!read_head(entry, &head, &body)) return damaged(f, "a saved entry has no readable head");
     if (!shard_owns(s, head.slot)) return ERR_OK;
     switch (head.object) {
     case SHARD_TOKENS: return token_load(s, &head, body, f);

@@ -3,11 +3,6 @@
 #include "base/planted.h"
 #include "shards/inside.h"
 
-static bool is_same(struct id a, struct id b)
-{
-    return memcmp(a.bytes, b.bytes, sizeof a.bytes) == 0;
-}
-
 /* The token as it is now, its texts in the call's arena. */
 static enum err show(const struct token *k, struct arena *arena, struct token_facts *ret)
 {
@@ -86,7 +81,7 @@ static enum err find_visible(struct shard *s, const struct call *c, struct token
     if (k == NULL || c->now_ms >= k->expires_ms || !str_equal(k->minter->tenant->name, c->tenant))
         return ERR_NOT_FOUND;
     struct id asking;
-    bool own = id_read("key_", c->asker.key_id, &asking) && is_same(asking, k->minter->key);
+    bool own = id_read("key_", c->asker.key_id, &asking) && id_equal(asking, k->minter->key);
     if (!own && !c->token.any_of_tenant) return ERR_MISSING_ROLE;
     *ret = k;
     return ERR_OK;
@@ -183,7 +178,7 @@ static bool matches(const struct token *k, const struct call *c, const struct to
 {
     struct token_facts f;
     if (c->now_ms >= k->expires_ms || (c->list.active_only && !is_active(k))) return false;
-    if (!filter->any_key && !is_same(filter->key, k->minter->key)) return false;
+    if (!filter->any_key && !id_equal(filter->key, k->minter->key)) return false;
     token_facts_of(k, &f);
     if (!str_is_empty(c->list.actor) && !str_equal(f.actor, c->list.actor)) return false;
     return str_is_empty(c->list.acting_for) || str_equal(f.acting_for, c->list.acting_for);

@@ -40,15 +40,10 @@ static size_t home_of(const struct token_table *t, struct id id)
     return (size_t)(hash * UINT64_C(0x9E3779B97F4A7C15) >> 20) & (t->capacity - 1);
 }
 
-static bool is_same(struct id a, struct id b)
-{
-    return memcmp(a.bytes, b.bytes, sizeof a.bytes) == 0;
-}
-
 static size_t place_of(const struct token_table *t, struct id id)
 {
     size_t at = home_of(t, id);
-    while (t->places[at] != NULL && !is_same(t->places[at]->id, id))
+    while (t->places[at] != NULL && !id_equal(t->places[at]->id, id))
         at = (at + 1) & (t->capacity - 1);
     return at;
 }

@@ -618,13 +618,20 @@ static void swap_all(struct repair *r, uint64_t position)
     }
 }
 
+/* Half a fold takes nothing's place. */
+static enum err repair_ended(struct mirror *m, enum err err, struct fault *f)
+{
+    if (err != ERR_CLOSED) return go_away(m, f, err_sentence(err));
+    return atomic_load(m->options.given_up) ? go_away(m, f, "given up") : settle(m, f); /* an answer ended it, or their end */
+}
+
 static enum err repair_run(struct repair *r, const struct fold *fold, struct fault *f)
 {
     struct mirror *m = r->mirror;
     begin_calls(m);
     enum err err = shard_save(fold->shard, stage_entry, r);
-    if (err == ERR_CLOSED && atomic_load(m->options.given_up)) return go_away(m, f, "given up");
-    for (unsigned i = 0; err == ERR_OK && i < LIMIT_SLOTS; i++) /* an empty one too: what a crash left staged goes */
+    if (err != ERR_OK) return repair_ended(m, err, f);
+    for (unsigned i = 0; i < LIMIT_SLOTS; i++) /* an empty one too: what a crash left staged goes */
         if (r->stages[i] != NULL && (r->stages[i]->count > 0 || !r->stages[i]->begun)) send_stage(r, i);
     err = settle(m, f); /* no slot is swapped before all of it is there */
     if (err != ERR_OK) return err;

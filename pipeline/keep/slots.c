@@ -40,7 +40,7 @@ bool list_has(const char *list, struct str word)
  * middle. So a write whose first operation fails gives that error (nothing was done yet); one that
  * fails later takes the position away, which is what makes the rest believed, and answers {BROKEN,
  * error}. A sum that int64 cannot hold is no failure: it is cut, as the shard cuts it. */
-struct str script_text(enum script s)
+static struct str script_text(enum script s)
 {
     static const char *const texts[SCRIPTS] = {
         [SCRIPT_CLAIM] = "local o = redis.call('GET', KEYS[1]) or ''\n"

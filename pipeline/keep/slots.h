@@ -29,7 +29,6 @@ struct scripts {
 
 /* SCRIPT LOAD of all; ERR_STORE_UNAVAILABLE. */
 enum err scripts_load(struct redis_link *l, struct scripts *s, struct fault *f);
-struct str script_text(enum script s);
 
 /* A script call of one slot: arguments are views until it is sent. */
 enum { CALL_ARGUMENTS_MAX = 4000 };

@@ -18,7 +18,7 @@
 
 enum { PIECE_BYTES = 2 << 20, ENTRY_HEADER_BYTES = 6, VERSION = 1, NAMES_MAX = 64 };
 
-_Static_assert((int)PIECE_BYTES >= (int)SNAPSHOT_ENTRY_MAX + (int)ENTRY_HEADER_BYTES, "an entry fits into a piece");
+_Static_assert((int)PIECE_BYTES >= (int)SHARD_ENTRY_BYTES_MAX + (int)ENTRY_HEADER_BYTES, "an entry fits into a piece");
 
 static const char magic[8] = {'w', 'r', 'i', 't', 'S', 'N', 'P', '1'};
 
@@ -29,7 +29,7 @@ void snapshot_write_name(uint64_t position, char to[SNAPSHOT_NAME])
     snprintf(to, SNAPSHOT_NAME, "snapshot-%016" PRIx64, position);
 }
 
-bool snapshot_read_name(const char *name, uint64_t *ret_position)
+static bool read_name(const char *name, uint64_t *ret_position)
 {
     struct str s = str_from(name);
     if (s.size != 25 || !str_starts(s, STR("snapshot-"))) return false;
@@ -56,7 +56,7 @@ static void note_name(void *context, const char *name)
     struct names *n = context;
     uint64_t position;
     size_t size = strlen(name);
-    if (snapshot_read_name(name, &position)) {
+    if (read_name(name, &position)) {
         if (n->count < NAMES_MAX) n->positions[n->count++] = position;
     } else if (size < SNAPSHOT_NAME && size > 4 && strcmp(name + size - 4, ".new") == 0 && n->unready_count < NAMES_MAX) {
         memcpy(n->unready[n->unready_count++], name, size + 1);
@@ -123,7 +123,7 @@ static enum err count_entry(void *context, struct str entry)
 {
     struct writer *w = context;
     if (is_given_up(w)) return ERR_CLOSED;
-    check(entry.size > 0 && entry.size <= SNAPSHOT_ENTRY_MAX);
+    check(entry.size > 0 && entry.size <= SHARD_ENTRY_BYTES_MAX);
     w->count++;
     w->bytes += ENTRY_HEADER_BYTES + entry.size;
     return ERR_OK;
@@ -212,7 +212,8 @@ enum err snapshot_write(struct disk *d, const struct keep_past *past, struct sha
     struct writer w = {.disk = d, .live = live, .given_up = given_up};
     enum err err = ERR_OK;
     for (unsigned i = 0; err == ERR_OK && i < count; i++) err = shard_save(shards[i], count_entry, &w);
-    if (err != ERR_OK) return fault_set(f, err, "", "snapshot %" PRIu64 ": given up", past->position);
+    if (err != ERR_OK)
+        return fault_set(f, err, "", "snapshot %" PRIu64 ": %s", past->position, err == ERR_CLOSED ? "given up" : err_sentence(err));
     w.piece = malloc(PIECE_BYTES);
     if (w.piece == NULL) return fault_set(f, ERR_FULL, "", "snapshot %" PRIu64 ": out of memory", past->position);
     w.hasher = hasher_create();
@@ -352,7 +353,7 @@ static enum err give_entries(struct reader *r, const struct head *head,
         size_t size = little_get32(bytes);
         unsigned slot = little_get16(bytes + 4);
         left -= ENTRY_HEADER_BYTES;
-        if (size == 0 || size > SNAPSHOT_ENTRY_MAX || size > left || slot >= LIMIT_SLOTS) return ERR_CORRUPT;
+        if (size == 0 || size > SHARD_ENTRY_BYTES_MAX || size > left || slot >= LIMIT_SLOTS) return ERR_CORRUPT;
         err = take(r, size, &bytes);
         if (err == ERR_OK) err = each(context, slot, str_of(bytes, size));
         if (err != ERR_OK) return err;

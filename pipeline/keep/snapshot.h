@@ -19,12 +19,10 @@
 enum {
     SNAPSHOT_NAME = 9 + 16 + 4 + 1, /* with ".new" and NUL */
     SNAPSHOT_HEADER_BYTES = 128 + KEEP_ADOPTED_TEXT,
-    SNAPSHOT_ENTRY_MAX = 1 << 20, /* what shards/save.h lets an object be */
     SNAPSHOT_KEPT = 2,
 };
 
 void snapshot_write_name(uint64_t position, char to[SNAPSHOT_NAME]);
-bool snapshot_read_name(const char *name, uint64_t *ret_position);
 
 /* Writes and syncs the file of `past` and the shards' entries; `live`, unless NULL, counts the entries of
  * each of the LIMIT_SLOTS slots. `given_up`, unless NULL and false, ends it early (ERR_CLOSED). Any

@@ -80,6 +80,9 @@ enum err api_page(const struct http_exchange *x, uint64_t *ret_limit, uint64_t *
 void api_refuse(struct api *a, struct http_exchange *x, const struct fault *f, struct str trace_id);
 /* The same to a deferred exchange. */
 bool api_refuse_later(struct api *a, struct http_server *s, struct http_token token, const struct fault *f);
+/* A sentence for people as a JSON string. It may quote what a client or a peer sent, in which bytes that are not
+ * UTF-8 become U+FFFD, so that it is always valid. */
+void api_put_sentence(struct buf *out, struct str text);
 /* The members of an error without the braces, for answers that add some. */
 void api_put_fault(struct buf *out, const struct fault *f, struct str trace_id);
 

@@ -4,7 +4,7 @@
 #include "base/limits.h"
 #include "json/json.h"
 
-enum { REQUEST_ID_BYTES_MAX = 128, FAULT_BYTES = 4096 };
+enum { REQUEST_ID_BYTES_MAX = 128, FAULT_BYTES = 4096, SENTENCE_BYTES_MAX = 1024 };
 
 void api_count_reply(struct api *a, int status)
 {
@@ -76,12 +76,10 @@ void api_reply(struct api *a, struct http_exchange *x, int status, struct str bo
     api_reply_gated(a, x, status, body, request_id, (struct http_gate){0});
 }
 
-/* The sentence may quote what a client sent, bytes that are not UTF-8 included: those become
- * U+FFFD, so that an error is always valid JSON. */
-static void put_sentence(struct buf *out, const char *text)
+void api_put_sentence(struct buf *out, struct str text)
 {
-    struct str rest = str_from(text);
-    char clean[sizeof((struct fault *)0)->text * 3 + 1];
+    struct str rest = str_of(text.bytes, text.size < SENTENCE_BYTES_MAX ? text.size : SENTENCE_BYTES_MAX);
+    char clean[SENTENCE_BYTES_MAX * 3]; /* as if each byte were a bad one */
     struct buf b = buf_over(clean, sizeof clean);
     size_t bad;
     while (!str_is_utf8(rest, &bad)) {
@@ -98,10 +96,10 @@ void api_put_fault(struct buf *out, const struct fault *f, struct str trace_id)
     buf_put_literal(out, "\"code\":");
     json_put_plain(out, str_from(err_code(f->err)));
     buf_put_literal(out, ",\"error\":");
-    put_sentence(out, f->text);
+    api_put_sentence(out, str_from(f->text));
     if (f->field[0] != '\0') {
         buf_put_literal(out, ",\"field\":");
-        put_sentence(out, f->field);
+        api_put_sentence(out, str_from(f->field));
     }
     if (!str_is_absent(trace_id)) {
         buf_put_literal(out, ",\"trace_id\":");

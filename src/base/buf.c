@@ -51,13 +51,8 @@ void buf_put_u64(struct buf *b, uint64_t value)
 
 void buf_put_hex(struct buf *b, const uint8_t *bytes, size_t size)
 {
-    static const char digits[] = "0123456789abcdef";
     if (!buf_room(b, size * 2)) return;
-    char *to = b->bytes + b->size;
-    for (size_t i = 0; i < size; i++) {
-        *to++ = digits[bytes[i] >> 4];
-        *to++ = digits[bytes[i] & 15];
-    }
+    hex_write(b->bytes + b->size, bytes, size);
     b->size += size * 2;
 }
 

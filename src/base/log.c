@@ -85,7 +85,7 @@ bool log_is_on(enum log_level level) { return level >= least_level; }
 void log_line(enum log_level level, const char *event, ...)
 {
     if (level < least_level) return;
-    char bytes[LINE_BYTES + 2];
+    char bytes[LINE_BYTES];
     struct buf b = buf_over(bytes, LINE_BYTES);
     line_begin(&b, level, event);
     va_list pairs;
@@ -99,7 +99,7 @@ void log_line(enum log_level level, const char *event, ...)
 void log_text(enum log_level level, const char *event, const char *format, ...)
 {
     if (level < least_level) return;
-    char bytes[LINE_BYTES + 2], text[VALUE_BYTES];
+    char bytes[LINE_BYTES], text[VALUE_BYTES];
     struct buf b = buf_over(bytes, LINE_BYTES);
     va_list arguments;
     va_start(arguments, format);

@@ -58,14 +58,13 @@ void memory_wipe(void *bytes, size_t size); /* not optimised away */
 
 enum { ED25519_KEY_BYTES = 32, ED25519_SIGNATURE_BYTES = 64 };
 
-/* A pair, or a public key alone. Immutable, so any number of threads may use one. */
+/* A pair. Immutable, so any number of threads may use one. */
 struct ed25519;
 struct ed25519 *ed25519_from_secret(const uint8_t secret[ED25519_KEY_BYTES]); /* any bytes will do */
-struct ed25519 *ed25519_from_public(const uint8_t key[ED25519_KEY_BYTES]);
 void ed25519_destroy(struct ed25519 *e);
 void ed25519_public(const struct ed25519 *e, uint8_t to[ED25519_KEY_BYTES]);
 
-/* The same signature for the same message, always. A public key alone cannot sign. */
+/* The same signature for the same message, always. */
 void ed25519_sign(const struct ed25519 *e, struct str message, uint8_t to[ED25519_SIGNATURE_BYTES]);
 /* About 100 µs. A signature whose second half is not reduced is refused, so that nobody can make
  * another one of a good one. */

@@ -12,26 +12,15 @@
 
 struct ed25519 {
     EVP_PKEY *key;
-    bool can_sign;
 };
-
-static struct ed25519 *ed25519_of(EVP_PKEY *key, bool can_sign)
-{
-    struct ed25519 *e = calloc(1, sizeof *e);
-    check(e != NULL && key != NULL);
-    e->key = key;
-    e->can_sign = can_sign;
-    return e;
-}
 
 struct ed25519 *ed25519_from_secret(const uint8_t secret[ED25519_KEY_BYTES])
 {
-    return ed25519_of(EVP_PKEY_new_raw_private_key(EVP_PKEY_ED25519, NULL, secret, ED25519_KEY_BYTES), true);
-}
-
-struct ed25519 *ed25519_from_public(const uint8_t key[ED25519_KEY_BYTES])
-{
-    return ed25519_of(EVP_PKEY_new_raw_public_key(EVP_PKEY_ED25519, NULL, key, ED25519_KEY_BYTES), false);
+    struct ed25519 *e = calloc(1, sizeof *e);
+    check(e != NULL);
+    e->key = EVP_PKEY_new_raw_private_key(EVP_PKEY_ED25519, NULL, secret, ED25519_KEY_BYTES);
+    check(e->key != NULL);
+    return e;
 }
 
 void ed25519_destroy(struct ed25519 *e)
@@ -49,7 +38,6 @@ void ed25519_public(const struct ed25519 *e, uint8_t to[ED25519_KEY_BYTES])
 
 void ed25519_sign(const struct ed25519 *e, struct str message, uint8_t to[ED25519_SIGNATURE_BYTES])
 {
-    check(e->can_sign);
     size_t size = ED25519_SIGNATURE_BYTES;
     EVP_MD_CTX *context = EVP_MD_CTX_new();
     check(context != NULL && EVP_DigestSignInit(context, NULL, NULL, NULL, e->key) == 1);

@@ -531,17 +531,12 @@ static void deny_unredeemable(struct authorization *a)
     settle_anew(a);
 }
 
-static bool same_digest(const struct review_digest *a, const struct review_digest *b)
-{
-    return memcmp(a->bytes, b->bytes, sizeof a->bytes) == 0;
-}
-
 void authorization_conclude(struct authorization *a)
 {
     const struct review_facts *r = &a->review;
-    if (!a->retry.given || str_is_absent(r->redemption) || !same_digest(&a->retry.key, &r->retry_key)) {
+    if (!a->retry.given || str_is_absent(r->redemption) || !review_digest_equal(&a->retry.key, &r->retry_key)) {
         deny_unredeemable(a);
-    } else if (same_digest(&a->retry.body, &r->retry_body)) {
+    } else if (review_digest_equal(&a->retry.body, &r->retry_body)) {
         give_back(a, replay);
     } else {
         fault_plain(&a->fault, ERR_IDEMPOTENCY_MISMATCH);

@@ -22,6 +22,7 @@ struct tenant {
     uint64_t unloadable_since_ms;   /* 0 = what runs is what was asked for */
     struct policy_set_entry *entries;
     size_t entry_count, row_count;
+    bool is_broken;                 /* a document did not load */
 };
 
 struct bundle {
@@ -202,10 +203,10 @@ static enum err fall_back(struct bundle *b, struct tenant *t, const struct tenan
     return err;
 }
 
-static enum err join_tenant(struct bundle *b, const struct bundle *before, struct tenant *t, bool all_loaded, uint64_t now_ms,
-                            struct fault *f)
+static enum err join_tenant(struct bundle *b, const struct bundle *before, struct tenant *t, uint64_t now_ms, struct fault *f)
 {
     const struct tenant *old = before == NULL ? NULL : map_get(&before->tenants, t->name);
+    bool all_loaded = !t->is_broken;
     if (all_loaded && old != NULL && old->unloadable_since_ms == 0 && memcmp(old->fingerprint.bytes, t->fingerprint.bytes, SHA256_BYTES) == 0) {
         t->policies = set_share(old->policies);
         return ERR_OK;
@@ -224,7 +225,6 @@ static enum err read_policies(struct bundle *b, const struct bundle *before, con
                               struct fault *f)
 {
     if (!json_is_array(rows)) return fault_set(f, ERR_BAD_VALUE, "/policies", "policies: must be an array");
-    struct map broken = {0}; /* tenants of which a document did not load */
     enum err err = count_rows(b, rows, f);
     for (const struct json *row = rows->child; row != NULL && err == ERR_OK; row = row->next) {
         struct tenant *t = map_get(&b->tenants, json_text(row, STR("tenant_id")));
@@ -235,17 +235,16 @@ static enum err read_policies(struct bundle *b, const struct bundle *before, con
         }
         struct policy_document *document;
         fingerprint_add(t, row);
-        if (document_of(b, before, t->name, row, &document) != ERR_OK) map_put(&broken, t->name, t);
+        if (document_of(b, before, t->name, row, &document) != ERR_OK) t->is_broken = true;
         else t->entries[t->entry_count++] = (struct policy_set_entry){document, json_u64(row, STR("version"), 0)};
     }
     struct str key;
     void *value;
     for (size_t at = 0; err == ERR_OK && map_next(&b->tenants, &at, &key, &value);) {
         struct tenant *t = value;
-        err = join_tenant(b, before, t, map_get(&broken, t->name) == NULL, now_ms, f);
+        err = join_tenant(b, before, t, now_ms, f);
         if (err == ERR_OK) b->facts.rules += policy_set_rules(t->policies->set);
     }
-    map_fini(&broken);
     b->facts.tenants = b->tenants.count;
     b->facts.documents = b->documents.count;
     return err;

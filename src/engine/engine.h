@@ -122,7 +122,6 @@ extern const size_t engine_route_count;
 void route_handle(void *context, struct http_exchange *x);                         /* context: a worker */
 void route_admit(void *context, struct http_exchange *x);
 void route_refuse(void *context, struct http_exchange *x, const struct fault *f);
-void route_forward(void *context, struct http_exchange *x);
 
 /* ---- resources: one file each ---- */
 

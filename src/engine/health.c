@@ -4,7 +4,7 @@
 #include "base/limits.h"
 #include "engine/engine.h"
 
-enum { SILENT_MS = 5000, PUBLISH_SILENT_MS = 3 * PUBLISH_POLL_MS, HEALTH_BYTES = 4096, METRICS_BYTES_MAX = 256 << 10, DISK_DEGRADED_PERCENT = 80 };
+enum { SILENT_MS = 5000, PUBLISH_SILENT_MS = 3 * PUBLISH_POLL_MS, HEALTH_BYTES = 16 << 10, METRICS_BYTES_MAX = 256 << 10, DISK_DEGRADED_PERCENT = 80 };
 
 static void reply_text(struct worker *w, struct http_exchange *x, int status, struct buf *b)
 {
@@ -25,7 +25,7 @@ static void put_check(struct checks *c, enum metric gauge, const char *name, boo
     buf_put(c->out, c->any ? STR(",") : STR(""));
     json_put_plain(c->out, str_from(name));
     buf_put_byte(c->out, ':');
-    json_put_string(c->out, ok ? STR("ok") : str_from(otherwise));
+    api_put_sentence(c->out, ok ? STR("ok") : str_from(otherwise));
     c->any = true;
     c->degraded = c->degraded || !ok;
 }
@@ -153,7 +153,7 @@ static void reply_metrics(struct worker *w, struct http_exchange *x)
     buf_init(&b, 16 << 10, METRICS_BYTES_MAX);
     metrics_put(&b, STR("writ_engine_"));
     struct http_reply reply = {.status = 200, .body = buf_view(&b), .content_type = STR("text/plain; version=0.0.4; charset=utf-8")};
-    metric_add(w->sheet, METRIC_ENGINE_REPLIES_2XX, 1);
+    api_count_reply(&w->api, reply.status);
     http_reply(x, &reply);
     buf_fini(&b);
 }

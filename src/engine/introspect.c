@@ -61,10 +61,8 @@ static void looked_up(struct errand *e)
 /* As a media type is matched by the server: up to a semicolon, in any case. */
 static bool is_form(const struct http_exchange *x)
 {
-    static const char form[] = "application/x-www-form-urlencoded";
-    struct str type = http_header_get(x, STR("content-type"));
-    size_t size = sizeof form - 1;
-    return type.size >= size && str_equal_ignoring_case(str_of(type.bytes, size), STR("application/x-www-form-urlencoded"));
+    struct str type = http_header_get(x, STR("content-type")), form = STR("application/x-www-form-urlencoded");
+    return type.size >= form.size && str_equal_ignoring_case(str_of(type.bytes, form.size), form);
 }
 
 /* A form is read like a query: unknown fields (token_type_hint) are nobody's business. */

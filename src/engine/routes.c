@@ -8,6 +8,18 @@
 
 static const enum ask_form agent_form = ASK_AGENT, tool_form = ASK_TOOL, user_form = ASK_USER;
 
+static void route_forward(void *context, struct http_exchange *x)
+{
+    struct worker *w = context;
+    if (w->forward != NULL) {
+        forward_exchange(w->forward, x);
+        return;
+    }
+    struct fault f;
+    fault_set(&f, ERR_NOT_FOUND, "", "the platform serves this path, and this engine knows none (platform.url)");
+    api_refuse(&w->api, x, &f, (struct str){0});
+}
+
 #define DECIDES(path, form, role_bits)                                                            \
     {.method = HTTP_POST, .pattern = path, .body = HTTP_BODY_JSON, .handle = authorize_handle, .extra = &form, \
      .parameters = "dry_run explain tenant_id", .roles = role_bits}
@@ -84,18 +96,6 @@ const struct http_route engine_routes[] = {
     FORWARD(HTTP_POST, "/api/v1/keys/{id}/rotate", HTTP_BODY_OPTIONAL_JSON, 0),
 };
 const size_t engine_route_count = sizeof engine_routes / sizeof *engine_routes;
-
-void route_forward(void *context, struct http_exchange *x)
-{
-    struct worker *w = context;
-    if (w->forward != NULL) {
-        forward_exchange(w->forward, x);
-        return;
-    }
-    struct fault f;
-    fault_set(&f, ERR_NOT_FOUND, "", "the platform serves this path, and this engine knows none (platform.url)");
-    api_refuse(&w->api, x, &f, (struct str){0});
-}
 
 static void refuse_starting(struct worker *w, struct http_exchange *x)
 {

@@ -9,6 +9,8 @@
  * connection. */
 #include "http/chunk.h"
 
+#include "http/byte.h"
+
 enum {
     SIZE,
     EXTENSION,
@@ -28,26 +30,12 @@ enum {
     DIGITS_MAX = 16,
 };
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-    return -1;
-}
-
 static bool is_text(char c) { return c == '\t' || ((unsigned char)c >= 0x20 && c != 0x7f); }
-
-static bool is_name_byte(char c)
-{
-    if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9')) return true;
-    return c != '\0' && strchr("!#$%&'*+-.^_`|~", c) != NULL;
-}
 
 /* The next state, or -1. */
 static int size_byte(struct chunk_decoder *d, char c)
 {
-    int digit = hex_digit(c);
+    int digit = byte_hex_value(c);
     if (digit >= 0) {
         if (d->digits++ == DIGITS_MAX) return -1;
         d->left = d->left << 4 | (uint64_t)digit;
@@ -74,8 +62,8 @@ static int framing_byte(struct chunk_decoder *d, char c)
     case SIZE_LF: return line_end(d, c);
     case DATA_CR: return c == '\r' ? DATA_LF : -1;
     case DATA_LF: return c == '\n' ? SIZE : -1;
-    case TRAILER: return c == '\r' ? END_LF : is_name_byte(c) ? NAME : -1;
-    case NAME: return c == ':' ? VALUE : is_name_byte(c) ? NAME : -1;
+    case TRAILER: return c == '\r' ? END_LF : byte_is_token(c) ? NAME : -1;
+    case NAME: return c == ':' ? VALUE : byte_is_token(c) ? NAME : -1;
     case VALUE: return c == '\r' ? TRAILER_LF : is_text(c) ? VALUE : -1;
     case TRAILER_LF: return c == '\n' ? TRAILER : -1;
     case END_LF: return c == '\n' ? DONE : -1;

@@ -13,6 +13,8 @@
 
 #include <llhttp.h>
 
+#include "http/byte.h"
+
 enum scan head_scan(struct head_scan *h, const char *bytes, size_t size, size_t *ret_size)
 {
     for (;;) {
@@ -84,17 +86,11 @@ static const llhttp_settings_t settings = {
     .on_headers_complete = on_head_complete,
 };
 
-static bool is_token_byte(char c)
-{
-    if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9')) return true;
-    return c != '\0' && strchr("!#$%&'*+-.^_`|~", c) != NULL;
-}
-
 /* llhttp knew no such method: is it one that we do not have, or not a method at all? */
 static enum err judge_method(const char *bytes, size_t size, struct fault *f)
 {
     size_t at = 0;
-    while (at < size && is_token_byte(bytes[at])) at++;
+    while (at < size && byte_is_token(bytes[at])) at++;
     if (at > 0 && at < size && bytes[at] == ' ')
         return fault_set(f, ERR_NOT_IMPLEMENTED, "", "the method %.*s is not known here",
                          (int)(at > 40 ? 40 : at), bytes);
@@ -284,6 +280,8 @@ enum err head_parse_answer(const char *bytes, size_t size, struct head *ret, str
         return fault_set(f, ERR_BAD_REQUEST, "", "the answer is not well-formed HTTP/1.1");
     if (parser.http_major != 1 || parser.http_minor > 1)
         return fault_set(f, ERR_BAD_REQUEST, "", "the answer's version is not HTTP/1.0 or 1.1");
+    if (parser.status_code < 100 || parser.status_code > 599)
+        return fault_set(f, ERR_BAD_REQUEST, "", "the answer's status %d is none of HTTP", (int)parser.status_code);
 
     ret->status = parser.status_code;
     ret->minor = parser.http_minor;

@@ -85,7 +85,7 @@ static enum err judge_parameters(struct http_server *s, const struct http_exchan
 
 static enum err judge_body(struct http_connection *c, const struct head *h, struct fault *f)
 {
-    if (!str_is_absent(h->expect) && c->http_1_0 == false) {
+    if (!str_is_absent(h->expect) && !c->http_1_0) {
         if (!str_equal_ignoring_case(h->expect, STR("100-continue")))
             return fault_plain(f, ERR_EXPECTATION_FAILED);
         c->expects_continue = true;

@@ -2,6 +2,7 @@
 #include "http/target.h"
 
 #include "base/buf.h"
+#include "http/byte.h"
 #include "http/client.h"
 
 static struct str after_authority(struct str target)
@@ -39,14 +40,6 @@ enum err target_split(struct str target, struct str *ret_path, struct str *ret_q
     return ERR_OK;
 }
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-    return -1;
-}
-
 /* What is wrong, for the sentence; NULL: nothing. A `/` that was encoded becomes `slash`. */
 static const char *decode(struct str text, bool plus_is_blank, char slash, char *to, size_t *ret_size)
 {
@@ -56,7 +49,7 @@ static const char *decode(struct str text, bool plus_is_blank, char slash, char 
         if (c == '+' && plus_is_blank) c = ' ';
         if (c == '%') {
             if (text.size - i < 3) return "ends within a percent-encoding";
-            int high = hex_digit(text.bytes[i + 1]), low = hex_digit(text.bytes[i + 2]);
+            int high = byte_hex_value(text.bytes[i + 1]), low = byte_hex_value(text.bytes[i + 2]);
             if (high < 0 || low < 0) return "has a % without two hexadecimal digits";
             c = (char)(high << 4 | low);
             if (c == '\0') return "has a NUL";

@@ -87,8 +87,7 @@ enum err journal_open(const struct journal_options *options,
     uint8_t chance[JOURNAL_EPOCH_TEXT / 2];
     char epoch[JOURNAL_EPOCH_TEXT];
     world_random(chance, sizeof chance);
-    for (size_t i = 0; i < JOURNAL_EPOCH_TEXT; i++)
-        epoch[i] = "0123456789abcdef"[(chance[i / 2] >> (i % 2 == 0 ? 4 : 0)) & 15];
+    hex_write(epoch, chance, sizeof chance);
 
     enum err err = journal_open_driven(options, epoch, world_now_ms(), replay, replay_context, ret,
                                        ret_report, f);

@@ -64,7 +64,7 @@ static bool remove_old(struct scribe *s, bool pressed, uint64_t now_ms)
 
 bool scribe_needs_spare(struct scribe *s)
 {
-    if (atomic_load(&s->spare_ready) || atomic_load(&s->spare_fails)) return false;
+    if (atomic_load(&s->spare_ready)) return false;
     pthread_mutex_lock(&s->files_lock);
     bool place = s->retired_count + 1 < SCRIBE_RETIRED; /* the next rotation retires one more */
     pthread_mutex_unlock(&s->files_lock);
@@ -104,19 +104,13 @@ bool scribe_keep_step(struct scribe *s, uint64_t now_ms)
     look_at_disk(s, &full);
     if (remove_old(s, full || failed, now_ms)) look_at_disk(s, &full);
 
-    atomic_store(&s->spare_fails, false);
-    bool made = false;
-    if (scribe_needs_spare(s)) {
-        enum err err = make_spare(s);
-        if (err == ERR_NO_SPACE)
-            atomic_store(&s->spare_fails, true);
-        else if (err != ERR_OK)
-            scribe_die("making a segment failed", err);
-        made = err == ERR_OK;
-    }
+    bool needed = scribe_needs_spare(s);
+    enum err err = needed ? make_spare(s) : ERR_OK;
+    bool made = needed && err == ERR_OK, fails = err == ERR_NO_SPACE;
+    if (err != ERR_OK && !fails) scribe_die("making a segment failed", err);
+    atomic_store(&s->spare_fails, fails);
     atomic_store(&s->disk_full, full);
 
-    bool fails = atomic_load(&s->spare_fails);
     if (fails && !failed)
         log_line(LOG_ERROR, "journal_has_no_spare", "text", "the disk has no room for one", NULL);
     if (full && !was_full)

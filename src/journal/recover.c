@@ -347,6 +347,13 @@ enum err recover_run(struct disk *d, uint64_t segment_bytes, struct shelf *shelf
 
 /* ---- replay ---- */
 
+/* It was whole a moment ago. */
+static enum err unreadable(const struct survey *v, enum err err, struct fault *f)
+{
+    return fault_set(f, err, "", "the journal cannot be read a second time from seq %" PRIu64 " on: %s", v->next_seq,
+                     err_sentence(err));
+}
+
 static enum err replay_segment(struct survey *v, uint64_t end,
                                enum err (*replay)(void *context,
                                                   const struct journal_record *record),
@@ -355,13 +362,16 @@ static enum err replay_segment(struct survey *v, uint64_t end,
     for (uint64_t offset = 0; offset < end;) {
         struct frame frame;
         const char *bytes;
-        if (read_frame(v, offset, &frame, &bytes) != ERR_OK) break; /* the end of a full segment */
+        enum err err = read_frame(v, offset, &frame, &bytes);
+        if (err == ERR_END) break; /* of a full segment */
+        if (err == ERR_OK && frame.first_seq != v->next_seq) err = ERR_CORRUPT;
+        if (err != ERR_OK) return unreadable(v, err, f);
         struct journal_record record = {.seq = frame.first_seq};
         memcpy(record.epoch, frame.epoch, JOURNAL_EPOCH_TEXT);
         for (size_t at = 0;
              frame_next(&frame, bytes, &at, &record.public_bytes, &record.private_bytes);
              record.seq++) {
-            enum err err = replay(context, &record);
+            err = replay(context, &record);
             if (err != ERR_OK)
                 return fault_set(f, err, "", "seq %" PRIu64 " cannot be replayed: %s", record.seq,
                                  err_sentence(err));
@@ -376,18 +386,17 @@ enum err recover_replay(struct disk *d, struct shelf *shelf, const struct tail *
                         enum err (*replay)(void *context, const struct journal_record *record),
                         void *context, struct fault *f)
 {
-    struct survey v = {.disk = d, .next_seq = tail->next_seq};
+    uint64_t first_seq = shelf->all[0].first_seq;
+    struct survey v = {.disk = d, .next_seq = first_seq == 0 ? tail->next_seq : first_seq}; /* 0: it is empty */
     segment_reader_init(&v.reader, d);
     enum err err = ERR_OK;
     for (size_t i = 0; err == ERR_OK && i < shelf->count; i++) {
         bool last = shelf->all[i].id == tail->segment;
         err = segment_reader_open(&v.reader, shelf->all[i].id);
-        if (err == ERR_OK)
-            err = replay_segment(&v, last ? tail->offset : v.reader.file_bytes, replay, context, f);
+        if (err != ERR_OK) err = unreadable(&v, err, f);
+        else err = replay_segment(&v, last ? tail->offset : v.reader.file_bytes, replay, context, f);
     }
-    if (err == ERR_OK && v.next_seq != tail->next_seq) /* it was whole a moment ago */
-        err = fault_set(f, ERR_CORRUPT, "",
-                        "the journal cannot be read a second time beyond seq %" PRIu64, v.next_seq);
+    if (err == ERR_OK && v.next_seq != tail->next_seq) err = unreadable(&v, ERR_CORRUPT, f);
     segment_reader_fini(&v.reader);
     return err;
 }

@@ -400,7 +400,8 @@ static void *syncer_run(void *context)
 static bool keeper_news(void *context)
 {
     struct scribe *s = context;
-    return atomic_load(&s->stopping) || scribe_needs_spare(s);
+    if (atomic_load(&s->stopping)) return true;
+    return !atomic_load(&s->spare_fails) && scribe_needs_spare(s); /* a full disk is looked at again in a second */
 }
 
 static void *keeper_run(void *context)

@@ -134,7 +134,7 @@ bool scribe_sync_step(struct scribe *s);
 /* Looks at the disk, removes what need not be kept, makes a spare where there is none. False:
  * there is still none, for want of space. */
 bool scribe_keep_step(struct scribe *s, uint64_t now_ms);
-/* There is no spare, and nothing speaks against making one now. */
+/* There is no spare, and place for one more to retire. */
 bool scribe_needs_spare(struct scribe *s);
 /* Writes a frame of no records that tells the durable seq, where that has moved; so that later
  * damage to the last records cannot pass for a torn tail. False: nothing new to tell, or no room.

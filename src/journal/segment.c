@@ -105,7 +105,6 @@ enum err segment_rewrite(struct disk *d, uint64_t id, uint64_t used)
 }
 
 struct unready {
-    struct disk *disk;
     uint64_t ids[16];
     size_t count;
 };
@@ -120,7 +119,7 @@ static void note_unready(void *context, const char *name)
 
 enum err segment_remove_unready(struct disk *d)
 {
-    struct unready u = {.disk = d};
+    struct unready u = {.count = 0};
     enum err err = d->list(d->state, note_unready, &u);
     for (size_t i = 0; err == ERR_OK && i < u.count; i++) {
         char name[SEGMENT_NAME];

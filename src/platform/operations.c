@@ -30,14 +30,17 @@ static void probe(struct job *j, struct store *s)
         struct consumer_status consumer;
         consumer_status(j->platform->consumer, &consumer);
         buf_put_literal(&j->reply, "\"kafka\":");
-        json_put_string(&j->reply, consumer.is_well ? STR("ok") : str_from(consumer.text));
+        api_put_sentence(&j->reply, consumer.is_well ? STR("ok") : str_from(consumer.text));
         buf_put_byte(&j->reply, ',');
         ok = ok && consumer.is_well;
     }
-    if (!str_is_absent(d->policies)) json_put_string_member(&j->reply, STR("\"policies\":"), d->policies);
-    if (!str_is_absent(d->policies)) buf_put_byte(&j->reply, ',');
+    if (!str_is_absent(d->policies)) {
+        buf_put_literal(&j->reply, "\"policies\":");
+        api_put_sentence(&j->reply, d->policies);
+        buf_put_byte(&j->reply, ',');
+    }
     buf_put_literal(&j->reply, "\"store\":");
-    json_put_string(&j->reply, str_is_empty(store) ? STR("ok") : store);
+    api_put_sentence(&j->reply, str_is_empty(store) ? STR("ok") : store);
     buf_put_literal(&j->reply, "},\"service\":\"writ-platform\",\"status\":");
     json_put_plain(&j->reply, ok ? STR("ok") : STR("degraded"));
     buf_put_literal(&j->reply, ",\"version\":\"" WRIT_VERSION "\"}");

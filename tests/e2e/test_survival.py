@@ -3,11 +3,13 @@
 WRIT_LONG=1 kills at least 100 times; otherwise 10. WRIT_SEED repeats a run.
 """
 
+import http.server
 import os
 import random
 import re
 import shutil
 import sqlite3
+import threading
 import time
 
 import harness
@@ -273,6 +275,38 @@ def test_an_older_database_is_refused_by_its_name_until_it_has_caught_up(fresh):
     harness.eventually(lambda: check() == "ok", "it is followed again", 20)
     with stack.at_engine() as wire:
         assert wire.post(AGENT, {"action": "get_later"}).json["rule"] == "deny:again-1"
+
+
+class Stranger(http.server.BaseHTTPRequestHandler):
+    """Has the platform's address and is no platform: its status is none of HTTP, its body no text."""
+    protocol_version = "HTTP/1.1"
+
+    def answer(self):
+        self.rfile.read(int(self.headers.get("content-length", 0)))
+        body = b'\xff"\xe2\x82' * 60
+        self.send_response(500 if self.path.startswith("/api/v1/bundle") else 600)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    do_GET = do_POST = answer
+
+    def log_message(self, *_):
+        pass
+
+
+def test_a_stranger_at_the_platforms_address_spoils_no_answer(fresh):
+    stack = started(fresh)
+    stack.platform.stop()
+    with http.server.ThreadingHTTPServer(stack.platform.address, Stranger) as stranger:
+        threading.Thread(target=stranger.serve_forever, args=(0.05,), daemon=True).start()
+        with stack.at_engine("admin") as wire:
+            harness.eventually(lambda: b"status 500" in wire.get("/healthz").body, "the engine has met it", 20)
+            assert '\ufffd"\ufffd' in wire.get("/healthz").json["checks"]["feed"]
+            reply = wire.get("/api/v1/policies")
+            assert (reply.status, reply.json["code"]) == (502, "upstream_failed"), reply
+        decide(stack)
+        stranger.shutdown()
 
 
 def test_a_stream_goes_on_behind_records_that_nobody_has_any_more(fresh):

@@ -157,6 +157,8 @@ static void a_peer_that_speaks_no_http_is_found_out(void **state)
         "HTTP/1.1 200 OK\r\nA: b\r\n c\r\n\r\n",
         "HTTP/1.1 101 Switching\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n",
         "HTTP/2.0 200 OK\r\nContent-Length: 0\r\n\r\n",
+        "HTTP/1.1 600 Other\r\nContent-Length: 0\r\n\r\n",
+        "HTTP/1.1 099 Other\r\nContent-Length: 0\r\n\r\n",
     };
     for (size_t i = 0; i < sizeof answers / sizeof *answers; i++) {
         struct http_answer answer;

@@ -1,4 +1,5 @@
 #include "journal/frame.h"
+#include "journal/recover.h"
 #include "support.h"
 
 static void a_new_directory_is_empty(void **state)
@@ -340,6 +341,39 @@ static void a_replay_that_fails_ends_the_opening(void **state)
     rig_destroy(r);
 }
 
+static enum err read_nothing(void *state, int file, void *to, size_t size, uint64_t offset)
+{
+    (void)state, (void)file, (void)to, (void)size, (void)offset;
+    return ERR_IO;
+}
+
+/* Between the survey and the replay the disk goes bad: what cannot be given is not left out. */
+static void what_cannot_be_read_a_second_time_ends_the_opening(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    fill_first_segment(r);
+    rig_close(r);
+    struct disk *good = sim_disk_door(r->disk), bad = *good;
+    bad.read = read_nothing;
+    struct shelf shelf;
+    struct recovery found;
+    shelf_init(&shelf);
+    assert_int_equal(recover_run(good, TEST_SEGMENT, &shelf, &found, &r->report, &r->fault), ERR_OK);
+    assert_int_equal(shelf.count, 2);
+    assert_int_equal(recover_replay(good, &shelf, &found.tail, rig_take, r, &r->fault), ERR_OK);
+    assert_int_equal(recover_replay(&bad, &shelf, &found.tail, rig_take, r, &r->fault), ERR_IO);
+    assert_non_null(strstr(r->fault.text, "from seq 1 on"));
+
+    rig_flip(r, test_first_segment, FRAME_HEADER_BYTES + 9);
+    assert_int_equal(recover_replay(good, &shelf, &found.tail, rig_take, r, &r->fault), ERR_CORRUPT);
+    assert_true(sim_disk_forget(r->disk, test_first_segment));
+    assert_int_equal(recover_replay(good, &shelf, &found.tail, rig_take, r, &r->fault), ERR_NOT_FOUND);
+    assert_non_null(strstr(r->fault.text, "from seq 1 on"));
+    shelf_fini(&shelf);
+    rig_destroy(r);
+}
+
 static void a_second_opening_of_the_same_directory_is_refused(void **state)
 {
     (void)state;
@@ -372,6 +406,7 @@ int main(void)
         cmocka_unit_test(a_frame_exchanged_for_a_well_summed_one_is_refused),
         cmocka_unit_test(a_full_disk_does_not_keep_the_journal_shut),
         cmocka_unit_test(a_replay_that_fails_ends_the_opening),
+        cmocka_unit_test(what_cannot_be_read_a_second_time_ends_the_opening),
         cmocka_unit_test(a_second_opening_of_the_same_directory_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

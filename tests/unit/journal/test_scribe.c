@@ -152,6 +152,35 @@ static void a_disk_without_room_for_a_spare_fills_the_journal_and_recovers_by_it
     rig_destroy(r);
 }
 
+static struct journal *filled;
+static enum err said_while_filling;
+
+static enum err fill_nothing(void *state, int file, uint64_t size)
+{
+    (void)state, (void)file, (void)size;
+    assert_true(journal_is_full(filled));
+    assert_null(journal_reserve(journal_producer(filled, 0), 6, &said_while_filling));
+    return ERR_NO_SPACE;
+}
+
+/* To find that there is still no room for a spare may take as long as writing most of one. */
+static void while_a_spare_is_tried_again_the_journal_stays_full(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    sim_disk_set_capacity(r->disk, 3 * TEST_SEGMENT + TEST_SEGMENT / 2);
+    assert_int_equal(fill_up(r), ERR_JOURNAL_FULL);
+    assert_false(atomic_load(&r->journal->scribe.disk_full));
+    struct disk slow = *r->options.disk;
+    slow.fill = fill_nothing;
+    filled = r->journal;
+    filled->scribe.disk = &slow;
+    rig_keep(r);
+    assert_int_equal(said_while_filling, ERR_JOURNAL_FULL);
+    filled->scribe.disk = r->options.disk;
+    rig_destroy(r);
+}
+
 static void confirmed_segments_make_room(void **state)
 {
     (void)state;
@@ -272,6 +301,7 @@ int main(void)
         cmocka_unit_test(records_of_the_largest_size_fit),
         cmocka_unit_test(without_a_free_block_there_is_a_refusal_and_later_a_ring),
         cmocka_unit_test(a_disk_without_room_for_a_spare_fills_the_journal_and_recovers_by_itself),
+        cmocka_unit_test(while_a_spare_is_tried_again_the_journal_stays_full),
         cmocka_unit_test(confirmed_segments_make_room),
         cmocka_unit_test(a_segment_goes_only_when_confirmed_and_old_enough),
         cmocka_unit_test(what_the_platform_has_lost_again_is_not_removed),

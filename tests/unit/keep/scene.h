@@ -162,6 +162,25 @@ static inline void assert_same_state(const struct shard *a, const struct shard *
     image_fini(&right);
 }
 
+/* One review more than can be saved: its votes say too much. */
+static inline void scene_overfill(struct shard *s, uint64_t now_ms)
+{
+    static char item[2048], note[20000], bytes[sizeof note + 1024];
+    struct journal_record record = {.seq = 1, .public_bytes = scene_item(item, sizeof item, scene_id(now_ms, 900000), now_ms, "agent-7")};
+    struct review_facts r = scene_review(now_ms, 900000, record.public_bytes, "agent-7");
+    struct review_vote v = {.principal = STR("bob"), .owner = STR("bob"), .by = STR("bob"), .note = str_of(note, sizeof note)};
+    struct buf delta = buf_over(bytes, sizeof bytes);
+    struct fault f;
+    memset(note, 'n', sizeof note);
+    delta_put_opened(&delta, &r);
+    for (unsigned i = 0; i <= REVIEW_VOTES_MAX; i++) {
+        record.private_bytes = buf_view(&delta);
+        assert_int_equal(keep_apply(&s, 1, &record, &f), ERR_OK);
+        buf_clear(&delta);
+        delta_put_voted(&delta, r.id, &v);
+    }
+}
+
 static inline struct shard *scene_shard(void)
 {
     struct shard *s = shard_create(&(struct shard_options){.count = 1, .tokens_max = 100000, .reviews_max = 10000, .counters_max = 10000});

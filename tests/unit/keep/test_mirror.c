@@ -310,6 +310,31 @@ static void slots_written_anew_from_an_older_fold_count_nothing_twice(void **sta
     server_destroy(r);
 }
 
+static void a_fold_that_cannot_be_told_whole_takes_nothings_place(void **state)
+{
+    (void)state;
+    SKIP_WITHOUT_REDIS();
+    struct server *r = server_create();
+    struct scene *s = scene_create();
+    struct fault f;
+    scene_play(s, 5);
+    struct bare *b = bare_create(s, r, "node-a");
+    struct fold *fold = scene_fold(s), *overfull = scene_fold(s);
+    scene_overfill(overfull->shard, s->now_ms);
+    assert_int_equal(mirror_connect(b->mirror, &f), ERR_OK);
+    assert_int_equal(mirror_repair(b->mirror, overfull, &f), ERR_STORE_UNAVAILABLE);
+    assert_int_equal(mirror_state(b->mirror), MIRROR_AWAY);
+    assert_int_equal(mirror_connect(b->mirror, &f), ERR_OK);
+    assert_int_equal(mirror_state(b->mirror), MIRROR_REPAIRING);
+    assert_int_equal(mirror_repair(b->mirror, fold, &f), ERR_OK);
+    assert_redis_is_the_truth(s, r);
+    fold_destroy(overfull);
+    fold_destroy(fold);
+    bare_destroy(b);
+    scene_destroy(s);
+    server_destroy(r);
+}
+
 /* ---- what Redis does not do ---- */
 
 static void a_sum_beyond_int64_is_cut_as_the_shard_cuts_it(void **state)
@@ -504,6 +529,7 @@ int main(void)
         cmocka_unit_test(a_write_or_a_swap_by_another_than_the_owner_changes_nothing),
         cmocka_unit_test(what_is_staged_takes_the_old_ones_place_at_once),
         cmocka_unit_test(slots_written_anew_from_an_older_fold_count_nothing_twice),
+        cmocka_unit_test(a_fold_that_cannot_be_told_whole_takes_nothings_place),
         cmocka_unit_test(a_sum_beyond_int64_is_cut_as_the_shard_cuts_it),
         cmocka_unit_test(a_write_that_breaks_off_takes_its_position_with_it),
         cmocka_unit_test(what_cannot_be_written_to_is_written_anew),

@@ -251,6 +251,20 @@ static void a_full_disk_is_met_before_the_first_byte(void **state)
     rig_destroy(r);
 }
 
+static void a_state_that_cannot_be_saved_whole_says_why(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create(UINT64_C(1) << 30);
+    struct shard *s = state_of(3, 1000);
+    struct keep_past past = {.position = 1};
+    struct fault f;
+    scene_overfill(s, 1000);
+    assert_int_equal(keep_snapshot(r->disk, &past, &s, 1, &f), ERR_FULL);
+    assert_non_null(strstr(f.text, err_sentence(ERR_FULL)));
+    shard_destroy(s);
+    rig_destroy(r);
+}
+
 static void the_newest_epochs_are_remembered(void **state)
 {
     (void)state;
@@ -281,6 +295,7 @@ int main(void)
         cmocka_unit_test(where_none_verifies_nothing_is_given),
         cmocka_unit_test(a_power_cut_at_any_operation_leaves_the_old_or_the_new_one),
         cmocka_unit_test(a_full_disk_is_met_before_the_first_byte),
+        cmocka_unit_test(a_state_that_cannot_be_saved_whole_says_why),
         cmocka_unit_test(the_newest_epochs_are_remembered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
