@@ -319,7 +319,8 @@ static enum err take_counted(struct shard *s, const struct field *field, const s
         return fault_set(f, ERR_CORRUPT, "", "a counter is damaged");
     if (!str_is_absent(rest)) return ERR_OK; /* a sum: taken with its requests */
     bool has_sum = next != NULL && next->name.size == field->name.size + 4 && str_starts(next->name, field->name);
-    if (has_sum && (!str_to_u64(next->value, &sum) || sum > INT64_MAX)) return fault_set(f, ERR_CORRUPT, "", "a counter is damaged");
+    if (requests > UINT32_MAX || (has_sum && (!str_to_u64(next->value, &sum) || sum > INT64_MAX)))
+        return fault_set(f, ERR_CORRUPT, "", "a counter is damaged");
     return take_bucket(s, &ask, from_ms, requests, (int64_t)sum, f);
 }
 

@@ -297,7 +297,7 @@ void audit_trace_handle(void *context, struct http_exchange *x)
                                     .trace_id = job_copy(j, x->params[0]),
                                     .oldest_first = true,
                                     .limit = TRACE_EVENTS_MAX + 1};
-    if (err == ERR_OK && str_code_points(x->params[0]) > LIMIT_ID_CHARACTERS)
+    if (err == ERR_OK && x->params[0].size > LIMIT_TRACE_ID_BYTES)
         err = fault_set(&j->fault, ERR_NOT_FOUND, "", "a trace id has at most %d characters",
                         LIMIT_TRACE_ID_BYTES);
     job_send_if(j, x, err, QUEUE_READER);

@@ -248,8 +248,7 @@ static struct str id_new(struct import *im, struct str base, const char *suffix)
                         : arena_printf(&im->arena, "%.*s%s-%u", (int)size, clean, suffix, number);
         if (str_is_absent(id)) return STR("full");
         if (rule_id_is_reserved(id) || map_get(&im->ids, id) != NULL) continue;
-        map_put(&im->ids, id, im);
-        return id;
+        return map_put(&im->ids, id, im) ? id : STR("full");
     }
 }
 
