@@ -1,10 +1,7 @@
 #include "pipeline/keep/redis.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include <hiredis/async.h>
 #include <hiredis/hiredis.h>
@@ -12,6 +9,7 @@
 #include "base/check.h"
 #include "base/list.h"
 #include "crypto/crypto.h"
+#include "crypto/secret.h"
 
 /* Debian's hiredis is 0.14 and knows no TLS; a newer one does where its library beside it was found. */
 #if HIREDIS_MAJOR >= 1 && defined(WRIT_REDIS_TLS)
@@ -305,27 +303,13 @@ static void auth_answered(void *context, const struct redis_value *v)
     snprintf(l->why, sizeof l->why, "it does not take us: %.*s", (int)(v->text.size < 160 ? v->text.size : 160), v->text.bytes);
 }
 
-static enum err read_password(const struct redis_link *l, char *to, size_t *ret_size, struct fault *f)
-{
-    const char *path = l->options.password_file;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return fault_set(f, err_from_errno(errno), "", "redis.password_file: %s: %s", path, strerror(errno));
-    ssize_t n = read(fd, to, PASSWORD_BYTES);
-    close(fd);
-    if (n <= 0) return fault_set(f, ERR_IO, "", "redis.password_file: %s holds nothing", path);
-    size_t size = 0;
-    while (size < (size_t)n && to[size] != '\n' && to[size] != '\r') size++;
-    *ret_size = size;
-    return ERR_OK;
-}
-
 static enum err introduce(struct redis_link *l, struct fault *f)
 {
     struct str ping = STR("PING");
     if (l->options.password_file[0] != '\0') {
         char password[PASSWORD_BYTES];
-        size_t size = 0;
-        enum err err = read_password(l, password, &size, f);
+        size_t size;
+        enum err err = secret_read("redis.password_file", l->options.password_file, password, sizeof password, &size, f);
         if (err != ERR_OK) return err;
         struct str both[3] = {STR("AUTH"), str_from(l->options.user), str_of(password, size)};
         struct str one[2] = {STR("AUTH"), str_of(password, size)};

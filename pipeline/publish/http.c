@@ -3,12 +3,11 @@
  * The platform de-duplicates by (node, journal, seq), so a POST whose connection broke may always
  * be sent again. The key is read from its file again at every find, which follows every failure:
  * after a rotation the new key is taken up without a restart. Keys never enter a fault. */
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "base/check.h"
+#include "crypto/crypto.h"
+#include "crypto/secret.h"
 #include "http/client.h"
 #include "json/json.h"
 #include "pipeline/publish/transport.h"
@@ -29,24 +28,19 @@ struct http_transport {
 
 static enum err key_read(struct http_transport *t, struct fault *f)
 {
-    char bytes[KEY_BYTES_MAX + 1];
-    int fd = open(t->key_file, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return fault_set(f, ERR_NOT_FOUND, "platform.key.file", "platform.key.file: %s cannot be opened: %m",
-                         t->key_file);
-    ssize_t got = read(fd, bytes, sizeof bytes);
-    close(fd);
-    size_t size = got < 0 ? 0 : (size_t)got;
-    while (size > 0 && (unsigned char)bytes[size - 1] <= ' ') size--;
-    bool fine = size > 0 && size <= KEY_BYTES_MAX;
+    char bytes[KEY_BYTES_MAX + 2];
+    size_t size;
+    enum err err = secret_read("platform.key.file", t->key_file, bytes, sizeof bytes, &size, f);
+    if (err != ERR_OK) return err;
+    bool fine = true;
     for (size_t i = 0; i < size; i++) fine = fine && bytes[i] > ' ' && bytes[i] < 0x7f;
-    if (!fine)
-        return fault_set(f, ERR_BAD_VALUE, "platform.key.file", "platform.key.file: %s does not hold one API key",
-                         t->key_file);
     buf_clear(&t->bearer);
     buf_put_literal(&t->bearer, "Bearer ");
-    buf_put(&t->bearer, str_of(bytes, size));
-    return ERR_OK;
+    if (fine) buf_put(&t->bearer, str_of(bytes, size));
+    memory_wipe(bytes, sizeof bytes);
+    return fine ? ERR_OK
+                : fault_set(f, ERR_BAD_VALUE, "platform.key.file", "platform.key.file: %s does not hold one API key",
+                            t->key_file);
 }
 
 /* ---- answers ---- */

@@ -3,13 +3,11 @@
  * A combination that cannot work is refused at the start, with the option's name: a password
  * without a user, SASL without either, a CA file where nothing is encrypted, a token for a mechanism that
  * takes none. Brokers' certificates are verified, their names too; there is no option to turn that off. */
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "base/check.h"
 #include "crypto/crypto.h"
+#include "crypto/secret.h"
 #include "pipeline/topic/topic.h"
 
 static void set(struct topic_settings *s, const char *name, const char *value)
@@ -17,30 +15,6 @@ static void set(struct topic_settings *s, const char *name, const char *value)
     check(s->count < TOPIC_SETTINGS_MAX);
     s->list[s->count].name = name;
     s->list[s->count++].value = value;
-}
-
-enum err topic_secret_read(const char *option, const char *path, char *to, size_t capacity, size_t *ret_size, struct fault *f)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return fault_set(f, ERR_NOT_FOUND, option, "%s: %s cannot be opened: %m", option, path);
-    ssize_t got = 1;
-    size_t size = 0;
-    while (size < capacity && got > 0) {
-        got = read(fd, to + size, capacity - size);
-        if (got > 0) size += (size_t)got;
-    }
-    int error = got < 0 ? errno : 0;
-    close(fd);
-    bool too_long = size == capacity;
-    while (size > 0 && (to[size - 1] == '\n' || to[size - 1] == '\r')) size--;
-    if (error == 0 && size > 0 && !too_long && memchr(to, 0, size) == NULL) {
-        to[size] = '\0';
-        *ret_size = size;
-        return ERR_OK;
-    }
-    memory_wipe(to, capacity);
-    if (error != 0) return fault_set(f, ERR_NOT_FOUND, option, "%s: %s cannot be read: %s", option, path, strerror(error));
-    return fault_set(f, ERR_BAD_VALUE, option, "%s: %s does not hold one line of 1 to %zu bytes", option, path, capacity - 2);
 }
 
 static enum err check_topic(const char *topic, struct fault *f)
@@ -72,7 +46,7 @@ static enum err by_password(const struct topic_access *a, struct topic_settings 
     if (a->user[0] == '\0' || a->password_file[0] == '\0')
         return fault_set(f, ERR_BAD_VALUE, "kafka.user", "kafka.user, kafka.password_file: kafka.security = %s needs both",
                          a->security);
-    enum err e = topic_secret_read("kafka.password_file", a->password_file, s->secret, sizeof s->secret, &size, f);
+    enum err e = secret_read("kafka.password_file", a->password_file, s->secret, sizeof s->secret, &size, f);
     if (e != ERR_OK) return e;
     set(s, "sasl.username", a->user);
     set(s, "sasl.password", s->secret);

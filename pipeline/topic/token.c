@@ -6,6 +6,7 @@
 
 #include "base/time.h"
 #include "crypto/crypto.h"
+#include "crypto/secret.h"
 #include "json/json.h"
 #include "pipeline/topic/topic.h"
 
@@ -99,7 +100,7 @@ enum err topic_token_read(const char *path, uint64_t now_ms, struct topic_token 
 {
     char text[TOPIC_TOKEN_MAX + 2];
     size_t size = 0;
-    enum err e = topic_secret_read("kafka.token_file", path, text, sizeof text, &size, f);
+    enum err e = secret_read("kafka.token_file", path, text, sizeof text, &size, f);
     if (e != ERR_OK) {
         topic_token_wipe(ret);
         return e;

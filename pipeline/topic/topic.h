@@ -87,10 +87,6 @@ struct topic_settings { /* for the client library: names of ours, values that li
 enum err topic_settings_make(const struct topic_access *a, struct topic_settings *ret, struct fault *f);
 void topic_settings_wipe(struct topic_settings *s);
 
-/* What a file holds, less the end of its line: 1 to capacity - 2 bytes without a NUL, and a NUL behind
- * them. ERR_NOT_FOUND, ERR_BAD_VALUE: `option` and the path are named in *f; nothing of it stays in `to`. */
-enum err topic_secret_read(const char *option, const char *path, char *to, size_t capacity, size_t *ret_size, struct fault *f);
-
 /* ---- trouble ---- */
 
 enum { TOPIC_TROUBLE_TEXT = 280 };

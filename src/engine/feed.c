@@ -20,6 +20,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/thread.h"
+#include "crypto/secret.h"
 #include "engine/engine.h"
 #include "http/client.h"
 
@@ -193,16 +194,13 @@ static enum err read_credential(struct feed *feed, struct fault *f)
     const char *path = feed->engine->config.platform_key_file;
     if (path[0] == '\0')
         return fault_set(f, ERR_BAD_VALUE, "", "platform.key.file: is needed beside platform.url (an API key with the role ingest)");
-    char text[CREDENTIAL_TEXT + 1] = {0};
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-    int number = errno;
-    if (fd >= 0) close(fd);
-    if (n < 0) return fault_set(f, err_from_errno(number), "", "platform.key.file: %s: %s", path, strerror(number));
-    text[strcspn(text, "\r\n")] = '\0';
+    char text[2 * CREDENTIAL_TEXT];
+    size_t size;
+    enum err err = secret_read("platform.key.file", path, text, sizeof text, &size, f);
+    if (err != ERR_OK) return err;
     struct id id;
-    bool ok = credential_read(str_from(text), &id);
-    if (ok) snprintf(feed->authorization, sizeof feed->authorization, "Bearer %s", text);
+    bool ok = credential_read(str_of(text, size), &id);
+    if (ok) snprintf(feed->authorization, sizeof feed->authorization, "Bearer %.*s", CREDENTIAL_TEXT, text);
     memory_wipe(text, sizeof text);
     return ok ? ERR_OK : fault_set(f, ERR_BAD_VALUE, "", "platform.key.file: %s holds no API key", path);
 }

@@ -30,7 +30,7 @@ def test_the_checker_finds_what_is_done_to_a_real_store(fleet):
     def judged(sql):
         shutil.copy(one.stack.data / "platform.db", copy)
         with contextlib.closing(sqlite3.connect(copy)) as database, database:
-            database.execute("DROP INDEX records_event_id")
+            database.execute("DROP INDEX records_event_key")
             database.execute("DROP INDEX records_source")
             assert database.execute(sql).rowcount == 1
         return checker.check_store(checker.Clients(one.told.records()), checker.SqliteStore(copy))
