@@ -34,6 +34,7 @@ static void gauges_set(struct worker *w)
     size_t connections = http_server_connections(w->server);
     atomic_store_explicit(&w->connections, connections, memory_order_relaxed);
     metric_set(w->sheet, METRIC_ENGINE_CONNECTIONS, connections);
+    metric_set(w->sheet, METRIC_ENGINE_CLOSED_FOR_ROOM, http_server_closed_for_room(w->server));
     metric_set(w->sheet, METRIC_ENGINE_REPLIES_PARKED, http_server_waiting(w->server));
 }
 

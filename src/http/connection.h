@@ -35,6 +35,7 @@ enum stage {
  * arrival is in order of deadline, and one timer serves all lists. */
 enum phase {
     PHASE_NONE, /* ours to act, or a journal's: no clock */
+    PHASE_NEW,  /* idle, and nothing has come yet */
     PHASE_IDLE,
     PHASE_HEAD,
     PHASE_BODY,
@@ -120,6 +121,7 @@ struct http_server {
     size_t slot_count, slots_used;
     struct http_connection *free;
     size_t count, waiting;
+    uint64_t closed_for_room;
 
     struct list phases[PHASE_COUNT];
     uint32_t phase_ms[PHASE_COUNT];

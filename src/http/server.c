@@ -1,7 +1,7 @@
 /* server.c - all clients of one thread: taking them, their clocks, gates, holds, the drain.
  *
  * Lists instead of searches: a connection is in the list of its phase (whose head is the next to
- * time out), in the list of the lane of its first closed gate (whose head is the next to open),
+ * time out, and to make room for a new one), in the list of the lane of its first closed gate (whose head is the next to open),
  * and, where it wants a turn that nobody can give it now, in the list of work. */
 #include "http/server.h"
 
@@ -15,6 +15,11 @@
 #include "base/world.h"
 #include "http/connection.h"
 #include "http/target.h"
+
+enum {
+    PATIENCE_MS = 1000, /* with a head, where others want its place */
+    ROOM_LOOKS_MAX = 8, /* for one new client; each is a system call */
+};
 
 /* -- clocks ------------------------------------------------------------------------------ */
 
@@ -59,7 +64,7 @@ static void phase_timer_due(struct loop_timer *t)
     struct http_server *s = link_owner(t, struct http_server, phase_timer);
     s->phase_timer_ms = UINT64_MAX;
     uint64_t now_ms = loop_now_ms(s->loop), next_ms = UINT64_MAX;
-    for (int phase = PHASE_IDLE; phase < PHASE_COUNT; phase++) {
+    for (int phase = PHASE_NEW; phase < PHASE_COUNT; phase++) {
         struct list *list = &s->phases[phase];
         while (!list_is_empty(list)) {
             struct http_connection *c = link_owner(list->head.next, struct http_connection, phase_link);
@@ -224,8 +229,43 @@ void connection_free(struct http_connection *c)
     s->count--;
 }
 
+/* -- room for one more ------------------------------------------------------------------- */
+
+/* What was sent meanwhile is not lost for being unread. */
+static bool is_silent(const struct http_connection *c)
+{
+    char byte;
+    return !link_is_on(&c->arrived_link) && recv(c->watch.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0;
+}
+
+/* One that has been in that phase for so long; the longest of the first few. */
+static struct http_connection *silent_of(struct http_server *s, enum phase phase, uint64_t for_ms)
+{
+    unsigned looks = 0;
+    list_each (&s->phases[phase], k, following) {
+        struct http_connection *c = link_owner(k, struct http_connection, phase_link);
+        if (c->phase_since_ms + for_ms > loop_now_ms(s->loop) || looks++ == ROOM_LOOKS_MAX) break;
+        if (is_silent(c)) return c;
+    }
+    return NULL;
+}
+
+/* Connections cost strangers nothing, so who has asked nothing goes first, then who does not come to the end
+ * of its head, then who was answered and is silent. Who is being answered or sends a body, and so has shown
+ * a credential, stays. */
+static void make_room(struct http_server *s)
+{
+    struct http_connection *c = silent_of(s, PHASE_NEW, PATIENCE_MS);
+    if (c == NULL) c = silent_of(s, PHASE_HEAD, PATIENCE_MS);
+    if (c == NULL) c = silent_of(s, PHASE_IDLE, 0);
+    if (c == NULL) return;
+    connection_free(c);
+    s->closed_for_room++;
+}
+
 void http_server_take(struct http_server *s, int fd, bool is_unix)
 {
+    if (s->count >= s->limits.connections_max && !s->draining) make_room(s);
     struct http_connection *c = connection_new(s);
     if (c == NULL) {
         close(fd);
@@ -245,7 +285,7 @@ void http_server_take(struct http_server *s, int fd, bool is_unix)
         connection_turn(c);
         return;
     }
-    server_phase(c, PHASE_IDLE);
+    server_phase(c, PHASE_NEW);
 }
 
 void http_server_drain(struct http_server *s)
@@ -282,7 +322,7 @@ struct http_server *http_server_create(struct loop *l, const struct http_service
     loop_after(l, server_arrived, s);
     list_init(&s->work);
     list_init(&s->held_back);
-    s->phase_ms[PHASE_IDLE] = limits->idle_ms;
+    s->phase_ms[PHASE_NEW] = s->phase_ms[PHASE_IDLE] = limits->idle_ms;
     s->phase_ms[PHASE_HEAD] = limits->head_ms;
     s->phase_ms[PHASE_BODY] = limits->body_ms;
     s->phase_ms[PHASE_WRITE] = limits->write_ms;
@@ -323,6 +363,7 @@ bool http_has_room(const struct http_exchange *x, size_t reply_bytes)
 }
 
 size_t http_server_connections(const struct http_server *s) { return s->count; }
+uint64_t http_server_closed_for_room(const struct http_server *s) { return s->closed_for_room; }
 size_t http_server_waiting(const struct http_server *s) { return s->waiting; }
 
 /* -- exchanges --------------------------------------------------------------------------- */

@@ -146,7 +146,8 @@ struct http_server *http_server_create(struct loop *l, const struct http_service
 void http_server_destroy(struct http_server *s);
 
 /* Takes an accepted, non-blocking socket (and owns it); one of TCP (not `is_unix`) gets TCP_NODELAY. Over
- * connections_max it answers 503 and closes. */
+ * connections_max it makes room first: a client that keeps silent is closed, the longest silent first; where
+ * none is, it answers 503 and closes. */
 void http_server_take(struct http_server *s, int fd, bool is_unix);
 /* Marks reached, per lane (lanes 1 and 2); they never go back. Opens gates and writes. Costs
  * nothing for connections whose next gate stays closed. */
@@ -156,6 +157,7 @@ void http_server_hold(struct http_server *s, bool held);
 /* No further requests: idle connections close now, others after their reply. */
 void http_server_drain(struct http_server *s);
 size_t http_server_connections(const struct http_server *s);
+uint64_t http_server_closed_for_room(const struct http_server *s); /* so far */
 /* Whether a reply of so many bytes may be left waiting for a client that perhaps does not read: a large
  * one may where all that is held stays within limits.held_bytes. Small ones always may: connections_max
  * and a connection's own bound are theirs. */

@@ -54,6 +54,7 @@ static void tick(struct loop_timer *t)
     checks_tick(p);
     followers_tick(p);
     metric_set(p->sheet, METRIC_PLATFORM_CONNECTIONS, http_server_connections(p->server));
+    metric_set(p->sheet, METRIC_PLATFORM_CLOSED_FOR_ROOM, http_server_closed_for_room(p->server));
     loop_timer_start(p->loop, &p->tick, TICK_MS, tick);
 }
 

@@ -394,6 +394,78 @@ static void one_too_many_is_told_so(void **state)
     rig_destroy(rig);
 }
 
+static void ask_and_hear(struct rig *rig, struct peer *p, size_t answers)
+{
+    rig_say(rig, p, "GET /things/1 HTTP/1.1\r\n" H "\r\n");
+    assert_int_equal(rig_hear(rig, p, answers), answers);
+    assert_int_equal(heard_status(p), 200);
+}
+
+static void whoever_was_answered_and_is_silent_makes_room(void **state)
+{
+    (void)state;
+    struct http_limits limits = rig_limits();
+    limits.connections_max = 2;
+    struct rig *rig = rig_create_limited(limits);
+    struct peer *a = rig_connect_tcp(rig), *b = rig_connect_tcp(rig);
+    ask_and_hear(rig, b, 1); /* silent for longer than the other */
+    ask_and_hear(rig, a, 1);
+    struct peer *c = rig_connect_tcp(rig);
+    ask_and_hear(rig, c, 1);
+    rig_hear_end(rig, b);
+    assert_int_equal(http_server_closed_for_room(rig->server), 1);
+    ask_and_hear(rig, a, 2);
+    peer_close(a);
+    peer_close(b);
+    peer_close(c);
+    rig_destroy(rig);
+}
+
+static void whoever_has_asked_nothing_makes_room_first(void **state)
+{
+    (void)state;
+    struct http_limits limits = rig_limits();
+    limits.connections_max = 3;
+    struct rig *rig = rig_create_limited(limits);
+    struct peer *answered = rig_connect_tcp(rig), *mute = rig_connect_tcp(rig), *slow = rig_connect_tcp(rig);
+    ask_and_hear(rig, answered, 1);
+    rig_say(rig, slow, "GET /things/1 HTT");
+    uint64_t since_ms = loop_now_ms(rig->loop);
+    while (loop_now_ms(rig->loop) < since_ms + 1100) loop_beat(rig->loop, true); /* nobody is hurried before */
+    struct peer *next = rig_connect_tcp(rig);
+    rig_hear_end(rig, mute);
+    ask_and_hear(rig, next, 1);
+    struct peer *last = rig_connect_tcp(rig);
+    rig_hear_end(rig, slow);
+    ask_and_hear(rig, last, 1);
+    ask_and_hear(rig, answered, 2);
+    assert_int_equal(http_server_closed_for_room(rig->server), 2);
+    struct peer *all[] = {answered, mute, slow, next, last};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) peer_close(all[i]);
+    rig_destroy(rig);
+}
+
+static void whoever_waits_for_its_answer_stays(void **state)
+{
+    (void)state;
+    struct http_limits limits = rig_limits();
+    limits.connections_max = 1;
+    struct rig *rig = rig_create_limited(limits);
+    struct peer *waits = rig_connect_tcp(rig);
+    rig_say(rig, waits, "GET /later HTTP/1.1\r\n" H "\r\n");
+    while (rig->token_count < 1) rig_beat(rig);
+    struct peer *next = rig_connect_tcp(rig);
+    assert_int_equal(rig_hear(rig, next, 1), 1);
+    assert_int_equal(heard_status(next), 503);
+    assert_true(http_resume(rig->server, rig->tokens[0], &(struct http_reply){.status = 200, .body = STR("late")}));
+    assert_int_equal(rig_hear(rig, waits, 1), 1);
+    assert_true(heard(waits, "late"));
+    assert_int_equal(http_server_closed_for_room(rig->server), 0);
+    peer_close(waits);
+    peer_close(next);
+    rig_destroy(rig);
+}
+
 static void a_flood_of_connections_is_cut_off(void **state)
 {
     (void)state;
@@ -433,6 +505,9 @@ int main(void)
         cmocka_unit_test(a_client_that_asks_first_is_told_to_go_on),
         cmocka_unit_test(a_client_that_ends_its_side_still_gets_its_answers),
         cmocka_unit_test(one_too_many_is_told_so),
+        cmocka_unit_test(whoever_was_answered_and_is_silent_makes_room),
+        cmocka_unit_test(whoever_has_asked_nothing_makes_room_first),
+        cmocka_unit_test(whoever_waits_for_its_answer_stays),
         cmocka_unit_test(a_flood_of_connections_is_cut_off),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
