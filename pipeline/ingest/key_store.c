@@ -155,6 +155,7 @@ static void key_arm(struct store *s, const struct pepper *p, struct key *k, uint
     k->revoked_at = 0;
     credential_make(k->id, to);
     k->mac = credential_mac(p, str_of(to, CREDENTIAL_TEXT));
+    k->pepper_mark = pepper_mark(p);
 }
 
 /* {…row, "key": credential: the row's own closing brace is opened again. */

@@ -71,6 +71,14 @@ struct sha256 credential_mac(const struct pepper *p, struct str credential)
     return hmac_once(str_of((const char *)p->bytes, sizeof p->bytes), credential);
 }
 
+uint32_t pepper_mark(const struct pepper *p)
+{
+    uint32_t mark;
+    struct sha256 mac = hmac_once(str_of((const char *)p->bytes, sizeof p->bytes), STR("the mark of this pepper"));
+    memcpy(&mark, mac.bytes, sizeof mark);
+    return mark == 0 ? 1 : mark;
+}
+
 /* ---- the pepper file ---- */
 
 enum { PEPPER_TEXT = SHA256_HEX };

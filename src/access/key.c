@@ -170,12 +170,16 @@ static enum err read_time(const struct json *row, const char *name, uint64_t *re
 
 static enum err read_identity(const struct json *row, struct key *k, struct fault *f)
 {
-    const struct json *id = member(row, "id"), *mac = member(row, "mac");
+    const struct json *id = member(row, "id"), *mac = member(row, "mac"), *mark = member(row, "pepper_mark");
     if (id != NULL && (id->type != JSON_STRING || !id_read("key_", id->string, &k->id)))
         return fault_set(f, ERR_BAD_VALUE, "/id", "id: must be key_ and 26 digits");
     id_write("key_", k->id, k->id_text);
     if (mac != NULL && (mac->type != JSON_STRING || !sha256_read_hex(mac->string, &k->mac)))
         return fault_set(f, ERR_BAD_VALUE, "/mac", "mac: must be 64 lowercase hex digits");
+    uint64_t number = json_u64(row, STR("pepper_mark"), 0);
+    if (mark != NULL && (number == 0 || number > UINT32_MAX))
+        return fault_set(f, ERR_BAD_VALUE, "/pepper_mark", "pepper_mark: must be a whole number from 1 to 4294967295");
+    k->pepper_mark = (uint32_t)number;
     return ERR_OK;
 }
 
@@ -287,6 +291,7 @@ void key_put(struct buf *out, const struct key *k, bool with_mac)
     put_globs(out, "nodes", &k->nodes);
     buf_put_byte(out, ',');
     put_name(out, "owner", k->owner);
+    if (with_mac && k->pepper_mark != 0) buf_printf(out, "\"pepper_mark\":%u,", k->pepper_mark);
     put_globs(out, "reviewers", &k->reviewers);
     buf_put_byte(out, ',');
     put_time(out, "revoked_at", k->revoked_at);

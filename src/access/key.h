@@ -47,16 +47,17 @@ struct key {
     struct globs actors, users, reviewers, nodes, tenants;
     uint64_t created_at, expires_at, revoked_at; /* ms; 0 = never */
     struct sha256 mac;                           /* HMAC of the credential */
+    uint32_t pepper_mark;  /* of the pepper that it was made under; 0: not known, of an earlier version's key */
     struct arena *arena;                         /* owns the strings */
 };
 
 /* A key from its row's JSON {id, name, owner, tenant, roles[], actors[], users[], reviewers[],
- * nodes[], tenants[], created_at, expires_at, revoked_at, mac}; defaults: actors [name],
- * reviewers [owner], users, nodes and tenants none. `mac` and `id` may be absent in a request to
- * make one. The caller owns it. */
+ * nodes[], tenants[], created_at, expires_at, revoked_at, mac, pepper_mark}; defaults: actors [name],
+ * reviewers [owner], users, nodes and tenants none. `mac`, `pepper_mark` and `id` may be absent in a
+ * request to make one. The caller owns it. */
 enum err key_read(const struct json *row, struct key **ret, struct fault *f);
 void key_destroy(struct key *k);
-/* The row's JSON; without `mac` for answers to clients. */
+/* The row's JSON; without `mac` and `pepper_mark` for answers to clients. */
 void key_put(struct buf *out, const struct key *k, bool with_mac);
 
 /* ---- credentials ---- */
@@ -72,6 +73,9 @@ enum err pepper_make(const char *path, struct fault *f);
 /* Reads it. Where there is none it is made, and the log says so: whatever was made under another one is not taken. */
 enum err pepper_read_or_make(const char *path, struct pepper *ret, struct fault *f);
 
+/* Tells two peppers apart, and nothing of either; never 0. */
+uint32_t pepper_mark(const struct pepper *p);
+
 /* A fresh credential for id: CREDENTIAL_TEXT bytes, no NUL. */
 void credential_make(struct id id, char to[CREDENTIAL_TEXT]);
 /* Form and CRC only: a typing mistake is told from a wrong key. */
@@ -86,6 +90,13 @@ enum err key_table_create(struct key **keys, size_t count,
 void key_table_destroy(struct key_table *t);
 const struct key *key_table_get(const struct key_table *t, struct id id);
 size_t key_table_count(const struct key_table *t);
+/* Of those in force, how many were made under another pepper than that of the mark: none of them can be proved. */
+size_t key_table_unprovable(const struct key_table *t, uint32_t pepper_mark, uint64_t now_ms);
+/* What /healthz says of so many; false: nothing, there is none. */
+enum { KEY_TROUBLE_TEXT = 160 };
+bool key_trouble(size_t unprovable, char to[KEY_TROUBLE_TEXT]);
+/* Notes so many; the log says so where there were none before. */
+void key_trouble_note(_Atomic size_t *noted, size_t unprovable);
 
 /* ERR_OK, ERR_CREDENTIAL_REVOKED or ERR_CREDENTIAL_EXPIRED. */
 enum err key_in_force(const struct key *k, uint64_t now_ms);

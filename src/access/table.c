@@ -6,9 +6,12 @@
  * that nobody can fill it with guesses; expiry is looked at again each time. */
 #include "access/key.h"
 
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "base/log.h"
 
 struct key_table {
     struct map by_id;
@@ -60,6 +63,29 @@ enum err key_in_force(const struct key *k, uint64_t now_ms)
     if (k->revoked_at != 0) return ERR_CREDENTIAL_REVOKED;
     if (k->expires_at != 0 && now_ms >= k->expires_at) return ERR_CREDENTIAL_EXPIRED;
     return ERR_OK;
+}
+
+size_t key_table_unprovable(const struct key_table *t, uint32_t pepper_mark, uint64_t now_ms)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < t->count; i++) {
+        const struct key *k = t->keys[i];
+        if (k->pepper_mark != 0 && k->pepper_mark != pepper_mark && key_in_force(k, now_ms) == ERR_OK) count++;
+    }
+    return count;
+}
+
+bool key_trouble(size_t unprovable, char to[KEY_TROUBLE_TEXT])
+{
+    snprintf(to, KEY_TROUBLE_TEXT, "%zu of the keys %s made under another pepper than pepper.file has: whoever shows one is refused",
+             unprovable, unprovable == 1 ? "was" : "were");
+    return unprovable > 0;
+}
+
+void key_trouble_note(_Atomic size_t *noted, size_t unprovable)
+{
+    char text[KEY_TROUBLE_TEXT];
+    if (atomic_exchange(noted, unprovable) == 0 && key_trouble(unprovable, text)) log_text(LOG_WARNING, "keys_unprovable", "%s", text);
 }
 
 /* Proves the credential; whether its key is in force is not asked here. */

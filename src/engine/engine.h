@@ -92,6 +92,7 @@ struct engine {
     unsigned worker_count;
     _Atomic(struct bundle *) bundle;     /* the newest; replaced by the feed alone */
     _Atomic uint64_t revision;           /* of the one that all workers have moved to; 0: none yet */
+    _Atomic size_t keys_unprovable;      /* of its keys, those made under another pepper than ours */
     _Atomic enum phase phase;
     _Atomic uint64_t journal_left_seconds; /* until its file system is full; housekeeping's */
     sem_t bundle_seen;                   /* posted by a worker that moved to another bundle */

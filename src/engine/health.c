@@ -50,6 +50,8 @@ static void put_checks(struct checks *c, struct worker *w)
         put_check(c, METRIC_ENGINE_CHECK_FEED, "feed", feed.reachable || feed.silent_ms < SILENT_MS, text);
     }
     put_check(c, METRIC_ENGINE_CHECK_JOURNAL, "journal", !journal_is_full(e->journal), "there is no room for records: decisions are refused");
+    char keys[KEY_TROUBLE_TEXT];
+    put_check(c, METRIC_ENGINE_CHECK_KEYS, "keys", !key_trouble(atomic_load(&e->keys_unprovable), keys), keys);
     pthread_mutex_lock(&e->publisher_lock);
     struct keep_status keep = {0};
     bool keeping = e->keep != NULL;

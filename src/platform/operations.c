@@ -15,6 +15,7 @@ struct probe_detail {
     struct str write_trouble; /* empty: none */
     struct str policies; /* absent: no directory is watched */
     bool policies_ok;
+    size_t keys_unprovable;
 };
 
 static void probe(struct job *j, struct store *s)
@@ -24,7 +25,8 @@ static void probe(struct job *j, struct store *s)
     enum err err = store_probe(s, &f);
     if (err != ERR_OK && f.text[0] == '\0') fault_plain(&f, err);
     struct str store = err == ERR_OK ? d->write_trouble : str_from(f.text);
-    bool ok = str_is_empty(store) && d->policies_ok;
+    char keys[KEY_TROUBLE_TEXT];
+    bool keys_ok = !key_trouble(d->keys_unprovable, keys), ok = str_is_empty(store) && d->policies_ok && keys_ok;
     buf_put_literal(&j->reply, "{\"checks\":{");
     if (j->platform->consumer != NULL) { /* never changes: any thread may read it */
         struct consumer_status consumer;
@@ -34,6 +36,9 @@ static void probe(struct job *j, struct store *s)
         buf_put_byte(&j->reply, ',');
         ok = ok && consumer.is_well;
     }
+    buf_put_literal(&j->reply, "\"keys\":");
+    api_put_sentence(&j->reply, keys_ok ? STR("ok") : str_from(keys));
+    buf_put_byte(&j->reply, ',');
     if (!str_is_absent(d->policies)) {
         buf_put_literal(&j->reply, "\"policies\":");
         api_put_sentence(&j->reply, d->policies);
@@ -53,6 +58,7 @@ void healthz_handle(void *context, struct http_exchange *x)
     struct probe_detail *d = job_detail(j, struct probe_detail);
     d->policies = job_copy(j, str_from(watch_health(p->watch, &d->policies_ok)));
     d->write_trouble = job_copy(j, write_trouble(p));
+    d->keys_unprovable = p->keys_unprovable;
     job_send(j, x, QUEUE_READER);
 }
 
@@ -115,6 +121,8 @@ void checks_tick(struct platform *p)
         consumer_status(p->consumer, &consumer);
         metric_set(p->sheet, METRIC_PLATFORM_CHECK_KAFKA, !consumer.is_well);
     }
+    key_trouble_note(&p->keys_unprovable, key_table_unprovable(p->keys, pepper_mark(&p->pepper), world_now_ms()));
+    metric_set(p->sheet, METRIC_PLATFORM_CHECK_KEYS, p->keys_unprovable > 0);
     bool policies_ok = true;
     watch_health(p->watch, &policies_ok);
     metric_set(p->sheet, METRIC_PLATFORM_CHECK_POLICIES, !policies_ok);

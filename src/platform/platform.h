@@ -40,6 +40,7 @@ struct platform {
     struct consumer *consumer; /* of Kafka's topic; NULL: not configured. Set before the threads that ask it */
     struct metrics_sheet *sheet; /* the reactor's */
     struct key_table *keys;      /* replaced whole when keys change */
+    _Atomic size_t keys_unprovable; /* of them, those made under another pepper than ours; as of the last tick */
     uint64_t revision;           /* newest known */
     char mark[9];                /* random per process; in the bundle's entity tags */
     struct caller caller;        /* of the request in hand */

@@ -367,16 +367,24 @@ def test_a_backup_of_a_running_platform_is_put_back_after_a_crash(fresh):
 def test_a_pepper_that_is_not_there_is_told(fresh):
     stack = started(fresh)
     pepper, away = stack.data / "pepper", stack.folder / "pepper.away"
+
+    def check(program):
+        with harness.Wire(("127.0.0.1", program.port)) as wire:
+            return wire.get("/healthz").json["checks"]["keys"]
+
     for program in (stack.engine, stack.platform):
         assert '"pepper_made"' not in program.tail()
         program.stop()
         pepper.rename(away)
         program.start()
         assert re.search(r'"pepper_made".*/pepper was not there and is new', program.tail()), program.tail()
+        harness.eventually(lambda: "made under another pepper" in check(program), "its health says that no key is taken")
+        assert program.tail().count('"keys_unprovable"') == 1
         program.stop()
         away.rename(pepper)
         program.start()
-        assert program.tail().count('"pepper_made"') == 1
+        harness.eventually(lambda: check(program) == "ok", "it has the one that keys were made under")
+        assert program.tail().count('"pepper_made"') == program.tail().count('"keys_unprovable"') == 1
     stack.wait_published()
 
 

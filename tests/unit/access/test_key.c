@@ -64,6 +64,7 @@ static struct key *armed(char credential[CREDENTIAL_TEXT])
     k->id = fresh_id();
     credential_make(k->id, credential);
     k->mac = credential_mac(&pepper, str_of(credential, CREDENTIAL_TEXT));
+    k->pepper_mark = pepper_mark(&pepper);
     return k;
 }
 
@@ -114,7 +115,7 @@ static void what_was_written_reads_back_the_same(void **state)
                        "123Z\",\"expires_at\":\"2027-01-01T00:00:00.000Z\","
                        "\"id\":\"key_01JD000000000000000000000A\",\"mac\":"
                        "\"00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\","
-                       "\"name\":\"bot\",\"nodes\":[\"*\"],\"owner\":\"ann\",\"reviewers\":[],"
+                       "\"name\":\"bot\",\"nodes\":[\"*\"],\"owner\":\"ann\",\"pepper_mark\":4294967295,\"reviewers\":[],"
                        "\"revoked_at\":\"2026-12-01T00:00:00.000Z\","
                        "\"roles\":[\"agent\",\"ingest\",\"admin\"],\"tenant\":\"*\",\"tenants\":["
                        "\"a\",\"b\"],\"users\":[\"*@x\"]}";
@@ -160,6 +161,9 @@ static void a_wrong_member_is_named(void **state)
         {"\"expires_at\":\"1970-01-01T00:00:00Z\"", "/expires_at", ERR_BAD_VALUE},
         {"\"id\":\"key_1\"", "/id", ERR_BAD_VALUE},
         {"\"mac\":\"00\"", "/mac", ERR_BAD_VALUE},
+        {"\"pepper_mark\":0", "/pepper_mark", ERR_BAD_VALUE},
+        {"\"pepper_mark\":4294967296", "/pepper_mark", ERR_BAD_VALUE},
+        {"\"pepper_mark\":\"1\"", "/pepper_mark", ERR_BAD_VALUE},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct json *row, *changed;
@@ -445,6 +449,31 @@ static void a_cleared_cache_asks_the_new_table(void **state)
     key_table_destroy(empty);
 }
 
+static void keys_of_another_pepper_are_counted_while_they_are_in_force(void **state)
+{
+    (void)state;
+    enum { NOW = 1000 };
+    char text[CREDENTIAL_TEXT], said[KEY_TROUBLE_TEXT];
+    struct pepper other = pepper;
+    struct key *keys[5];
+    other.bytes[31] ^= 1;
+    assert_int_not_equal(pepper_mark(&other), pepper_mark(&pepper));
+    for (size_t i = 0; i < 5; i++) keys[i] = armed(text);
+    keys[0]->pepper_mark = 0; /* not known */
+    keys[1]->pepper_mark = pepper_mark(&other);
+    keys[2]->revoked_at = 1;
+    keys[3]->expires_at = NOW;
+    struct key_table *t;
+    assert_int_equal(key_table_create(keys, 5, &t), ERR_OK);
+    assert_int_equal(key_table_unprovable(t, pepper_mark(&pepper), NOW), 1);
+    assert_int_equal(key_table_unprovable(t, pepper_mark(&other), NOW), 1);
+    assert_int_equal(key_table_unprovable(t, pepper_mark(&other), NOW - 1), 2);
+    assert_false(key_trouble(0, said));
+    assert_true(key_trouble(2, said));
+    assert_non_null(strstr(said, "2 of the keys were made under another pepper"));
+    key_table_destroy(t);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -469,6 +498,7 @@ int main(void)
         TEST(a_cached_key_still_expires),
         TEST(a_credential_with_one_other_byte_is_refused_after_the_true_one),
         TEST(a_cleared_cache_asks_the_new_table),
+        TEST(keys_of_another_pepper_are_counted_while_they_are_in_force),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
