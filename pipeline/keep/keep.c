@@ -294,7 +294,7 @@ static void connect_mirror(struct keep *k)
         k->probe_due_ms = monotonic_ms() + PROBE_MS;
         (void)settle_claim(k);
         if (!k->writes_fail && mirror_state(k->mirror) == MIRROR_REPAIRING)
-            tell_redis(k, true, false, "Redis was empty or old; it is being written anew");
+            tell_redis(k, true, false, "Redis does not have this engine's state as it is now; it is being written anew");
     } else if (mirror_state(k->mirror) == MIRROR_LOST) {
         lost(k, &f);
     } else {

@@ -6,9 +6,12 @@
  *
  * That an engine asks with revision r says that all its reactors run r: so a revocation knows who
  * is behind (followers.h), and answers as soon as nobody is, or after REVOKE_WAIT_MS with their names. One
- * that is silent is behind for as long as it is: it may be cut off, and go on deciding by what it has. An entity
- * tag is the revision and this process's own random mark: a tag of before a restart proves nothing
- * (the database may have been restored from a backup), so each engine then asks once for all. */
+ * that is silent is behind for as long as it is: it may be cut off, and go on deciding by what it has.
+ *
+ * An entity tag has the revision and the digest of the bundle's bytes: the same at every platform of a store and
+ * after restarts, another where a database was restored from a backup and came to the same number again. Only
+ * tags that were compared with the bundle here are believed (bundle_tags), for the key that showed them, since
+ * another key may be for other tenants; any other is compared first, which sends nothing where it is the same. */
 #include "pipeline/ingest/bundle.h"
 
 #include <stdio.h>
@@ -28,27 +31,38 @@ struct bundle_detail {
     struct globs tenants;
     char node[NODE_BYTES_MAX];
     size_t node_size;
-    char known[80]; /* the entity tag that the engine runs */
+    char known[BUNDLE_ETAG_TEXT]; /* the entity tag that the engine runs */
+    bool is_believed;             /* it was, when it was shown */
+    uint64_t revision;            /* of the bundle that was read for it; 0: none */
 };
 
 /* ---- entity tags ---- */
 
-static void etag_write(const struct platform *p, uint64_t revision, char to[80])
+static void etag_write(uint64_t revision, struct str bundle, char to[BUNDLE_ETAG_TEXT])
 {
-    snprintf(to, 80, "\"%llu-%s\"", (unsigned long long)revision, p->mark);
+    char digest[SHA256_HEX];
+    sha256_write_hex(sha256_once(bundle), digest);
+    snprintf(to, BUNDLE_ETAG_TEXT, "\"%llu-%.32s\"", (unsigned long long)revision, digest);
 }
 
-/* The revision that a tag of ours names; 0: none. */
-static uint64_t etag_revision(const struct platform *p, struct str tag)
+/* The revision that this tag was found to be of; 0: it was not compared yet. */
+static uint64_t tag_revision(const struct bundle_tags *t, struct id key, const char *tag)
 {
-    char again[80];
-    uint64_t revision;
-    if (tag.size < 3 || tag.bytes[0] != '"') return 0;
-    struct str digits = str_skip(tag, 1);
-    digits.size = str_find(digits, '-');
-    if (!str_to_u64(digits, &revision)) return 0;
-    etag_write(p, revision, again);
-    return str_equal(tag, str_from(again)) ? revision : 0;
+    for (size_t i = 1; i <= BUNDLE_TAGS_MAX; i++) {
+        const struct bundle_tag *known = &t->all[(t->next + BUNDLE_TAGS_MAX - i) % BUNDLE_TAGS_MAX]; /* the newest first */
+        if (known->revision == 0) return 0;
+        if (id_equal(known->key, key) && strcmp(known->text, tag) == 0) return known->revision;
+    }
+    return 0;
+}
+
+static void tag_learn(struct bundle_tags *t, struct id key, const char *tag, uint64_t revision)
+{
+    if (tag_revision(t, key, tag) != 0) return;
+    struct bundle_tag *known = &t->all[t->next];
+    t->next = (t->next + 1) % BUNDLE_TAGS_MAX;
+    *known = (struct bundle_tag){.key = key, .revision = revision};
+    memcpy(known->text, tag, strlen(tag));
 }
 
 /* ---- revocations ---- */
@@ -99,16 +113,27 @@ void follow_recheck(struct platform *p)
 static void bundle_work(struct job *j, struct store *s)
 {
     struct bundle_detail *d = j->detail;
-    uint64_t revision;
-    j->err = bundle_put(s, &d->tenants, &j->reply, &revision, &j->fault);
+    j->err = bundle_put(s, &d->tenants, &j->reply, &d->revision, &j->fault);
     if (j->err != ERR_OK) {
         buf_clear(&j->reply);
         return;
     }
-    etag_write(j->platform, revision, j->etag); /* the mark never changes: any thread may read it */
+    etag_write(d->revision, buf_view(&j->reply), j->etag);
     if (strcmp(j->etag, d->known) != 0) return;
     j->status = 304;
     buf_clear(&j->reply);
+}
+
+static void bundle_done(struct job *j)
+{
+    struct platform *p = j->platform;
+    const struct bundle_detail *d = j->detail;
+    if (j->err == ERR_OK) tag_learn(&p->bundle_tags, d->key_id, j->etag, d->revision);
+    if (j->err == ERR_OK && d->node_size > 0 && !d->is_believed) {
+        followers_saw(p, str_of(d->node, d->node_size), j->status == 304 ? d->revision : 0);
+        follow_recheck(p);
+    }
+    job_answer(j);
 }
 
 static void wait_leave(struct job *j)
@@ -208,8 +233,10 @@ void bundle_handle(void *context, struct http_exchange *x)
         job_destroy(j);
         return;
     }
-    uint64_t revision = etag_revision(p, str_from(d->known));
-    if (d->node_size > 0) {
+    uint64_t revision = tag_revision(&p->bundle_tags, d->key_id, d->known);
+    d->is_believed = revision != 0;
+    j->done = bundle_done;
+    if (d->node_size > 0 && d->is_believed) {
         followers_saw(p, str_of(d->node, d->node_size), revision);
         follow_recheck(p);
     }

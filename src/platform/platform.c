@@ -155,9 +155,6 @@ enum err platform_create(const struct config *c, struct platform **ret, struct f
     p->loop = loop_create();
     list_init(&p->bundle_waits);
     list_init(&p->revoke_waits);
-    uint32_t mark;
-    world_random(&mark, sizeof mark);
-    snprintf(p->mark, sizeof p->mark, "%08x", mark);
     bell_start(p->loop, &p->wake, woken);
     enum err err = boot(p, f);
     if (err != ERR_OK) {

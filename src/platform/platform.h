@@ -24,6 +24,20 @@
 #include "platform/watch.h"
 #include "platform/work.h"
 
+/* Entity tags that were found to be of the bundle, each for the key that it was sent to; the oldest makes room. */
+enum { BUNDLE_ETAG_TEXT = 80, BUNDLE_TAGS_MAX = 1024 };
+
+struct bundle_tag {
+    struct id key;
+    uint64_t revision; /* 0: free */
+    char text[BUNDLE_ETAG_TEXT];
+};
+
+struct bundle_tags {
+    struct bundle_tag all[BUNDLE_TAGS_MAX];
+    size_t next;
+};
+
 struct platform {
     const struct config *config;
     struct pepper pepper;
@@ -42,7 +56,6 @@ struct platform {
     struct key_table *keys;      /* replaced whole when keys change */
     _Atomic size_t keys_unprovable; /* of them, those made under another pepper than ours; as of the last tick */
     uint64_t revision;           /* newest known */
-    char mark[9];                /* random per process; in the bundle's entity tags */
     struct caller caller;        /* of the request in hand */
     struct loop_timer tick;      /* each second */
     unsigned probing_s;          /* how long the store is being asked whether it is well; 0: not now */
@@ -55,6 +68,7 @@ struct platform {
     struct refused refused; /* credentials of this second, until they are recorded */
 
     struct followers followers;
+    struct bundle_tags bundle_tags;
     struct list bundle_waits;         /* of jobs: engines that wait for a change */
     _Atomic size_t bundle_wait_count; /* written by the reactor alone */
     struct list revoke_waits;         /* of jobs: revocations that wait for engines */

@@ -191,6 +191,47 @@ static void who_was_behind_before_a_restart_is_behind_after_it(void **state)
     assert_string_equal(r->body.bytes, "{\"behind\":[\"node-2\"],\"revoked\":true}");
 }
 
+static int ask_with(struct rig *r, const char *key, const char *target, const char *etag)
+{
+    const struct extra known = {{"If-None-Match"}, {etag}, NULL};
+    return call_with(r, key, "GET", target, (struct str){0}, &known);
+}
+
+static void what_an_engine_has_is_not_sent_again_by_another_platform_or_after_a_restart(void **state)
+{
+    struct rig *r = *state, other = *r; /* of the same store */
+    rig_start(&other);
+    get(r, ENGINE, "/api/v1/bundle");
+    char etag[96];
+    snprintf(etag, sizeof etag, "%s", r->etag);
+    assert_int_equal(ask_with(&other, other.keys[ENGINE], "/api/v1/bundle?wait=60", etag), 304);
+    assert_string_equal(other.etag, etag);
+    uint64_t begin = world_monotonic_ns();
+    assert_int_equal(ask_with(&other, other.keys[ENGINE], "/api/v1/bundle?wait=1", etag), 304); /* it has been compared: now it waits */
+    assert_in_range((world_monotonic_ns() - begin) / 1000000, 900, 30000);
+    rig_stop(&other);
+    rig_stop(r);
+    rig_start(r);
+    assert_int_equal(ask_with(r, r->keys[ENGINE], "/api/v1/bundle", etag), 304);
+    send_json(r, ADMIN, "POST", KEYS, "{\"name\":\"p\",\"owner\":\"o\",\"roles\":[\"agent\"]}");
+    assert_int_equal(ask_with(r, r->keys[ENGINE], "/api/v1/bundle", etag), 200);
+}
+
+static void another_keys_tag_of_the_same_revision_proves_nothing(void **state)
+{
+    struct rig *r = *state;
+    char narrow[CREDENTIAL_TEXT + 1] = "";
+    send_json(r, ROOT, "POST", KEYS, "{\"name\":\"n\",\"owner\":\"o\",\"tenant\":\"*\",\"roles\":[\"ingest\"],\"nodes\":[\"*\"],\"tenants\":[\"acme\"]}");
+    assert_status(r, 201);
+    memcpy(narrow, json_text(r->json, STR("key")).bytes, CREDENTIAL_TEXT);
+    get(r, ENGINE, "/api/v1/bundle");
+    char etag[96];
+    snprintf(etag, sizeof etag, "%s", r->etag);
+    assert_int_equal(ask_with(r, r->keys[ENGINE], "/api/v1/bundle?wait=0", etag), 304);
+    assert_int_equal(ask_with(r, narrow, "/api/v1/bundle?wait=60", etag), 200);
+    assert_string_not_equal(r->etag, etag);
+}
+
 static void who_is_silent_for_a_week_is_waited_for_no_more(void **state)
 {
     struct rig *r = *state;
@@ -455,6 +496,8 @@ int main(void)
         TEST(a_revoked_key_is_dead_with_the_answer),
         TEST(a_revocation_names_engines_that_are_behind),
         TEST(who_was_behind_before_a_restart_is_behind_after_it),
+        TEST(what_an_engine_has_is_not_sent_again_by_another_platform_or_after_a_restart),
+        TEST(another_keys_tag_of_the_same_revision_proves_nothing),
         TEST(who_is_silent_for_a_week_is_waited_for_no_more),
         TEST(no_more_than_so_many_are_waited_for),
         TEST(a_revocation_waits_for_an_engine_that_follows),
