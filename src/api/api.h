@@ -78,15 +78,16 @@ enum err api_page(const struct http_exchange *x, uint64_t *ret_limit, uint64_t *
 /* The error's JSON, `{"code", "error", "field", "trace_id"}`; with WWW-Authenticate, Allow, Retry-After as the
  * status asks. `trace_id` may be absent. */
 void api_refuse(struct api *a, struct http_exchange *x, const struct fault *f, struct str trace_id);
-/* The same to a deferred exchange. */
-bool api_refuse_later(struct api *a, struct http_server *s, struct http_token token, const struct fault *f);
 /* A sentence for people as a JSON string. It may quote what a client or a peer sent, in which bytes that are not
  * UTF-8 become U+FFFD, so that it is always valid. */
 void api_put_sentence(struct buf *out, struct str text);
 /* The members of an error without the braces, for answers that add some. */
 void api_put_fault(struct buf *out, const struct fault *f, struct str trace_id);
 
-/* A JSON answer; echoes X-Request-ID where the client sent one (of at most 128 printable ASCII characters), else sets it to `request_id` (absent: none). */
+/* An answer of any form. Counts it, and echoes X-Request-ID where the client sent one (of at most 128 printable ASCII
+ * characters), else sets it to `request_id` (absent: none). */
+void api_send(struct api *a, struct http_exchange *x, struct http_reply *r, struct str request_id);
+/* The same of JSON. */
 void api_reply(struct api *a, struct http_exchange *x, int status, struct str body, struct str request_id);
 /* Why a large answer is refused instead where http_has_room() said no, as the functions here see to: only what
  * was read and changed nothing is that large. ERR_OVERLOADED. */
@@ -126,6 +127,8 @@ struct forward; /* one reactor's: address of the peer and what is under way */
  * on a thread of its own while nobody answers there. */
 struct forward *forward_create(struct api *a, struct loop *l, struct http_server *const *server, const char *address);
 void forward_destroy(struct forward *f);
+/* Who reads, and so perhaps waits, is answered 503 from here on; changes go on until they are answered. */
+void forward_drain(struct forward *f);
 /* Sends the exchange on with the caller's own credential and answers with what comes back: status,
  * body, content type, and the headers that the API has. 502 `upstream_failed`, 503 when too much is under way.
  * Never follows twice: a request that was forwarded already (Writ-Forwarded) is a 404. */

@@ -43,6 +43,7 @@ struct forward {
     struct loop_timer look;
     struct list under_way;
     size_t count, reads;
+    bool draining;
 };
 
 struct passage { /* one request on its way */
@@ -51,6 +52,8 @@ struct passage { /* one request on its way */
     struct http_token token;
     struct http_outgoing *outgoing;
     bool reads; /* GET or HEAD */
+    size_t echo_size;
+    char echo[]; /* api_request_id() */
 };
 
 /* ---- where it is ---- */
@@ -141,12 +144,12 @@ struct forward *forward_create(struct api *a, struct loop *l, struct http_server
 
 /* ---- one request ---- */
 
-static void passage_end(struct passage *p)
+/* Before its answer goes: what its client has sent behind it may want the place. */
+static void passage_leave(struct passage *p)
 {
     link_remove(&p->link);
     p->forward->count--;
     p->forward->reads -= p->reads;
-    free(p);
 }
 
 void forward_destroy(struct forward *f)
@@ -154,8 +157,9 @@ void forward_destroy(struct forward *f)
     if (f == NULL) return;
     list_each (&f->under_way, k, following) {
         struct passage *p = link_owner(k, struct passage, link);
-        if (p->outgoing != NULL) http_call_cancel(p->outgoing);
-        passage_end(p);
+        http_call_cancel(p->outgoing);
+        passage_leave(p);
+        free(p);
     }
     loop_timer_stop(f->loop, &f->look);
     lookup_leave(f->lookup);
@@ -163,27 +167,46 @@ void forward_destroy(struct forward *f)
     free(f);
 }
 
+static void passage_refuse(struct passage *p, const struct fault *fault)
+{
+    struct forward *f = p->forward;
+    struct api_deferred d = {.server = *f->server, .token = p->token, .echo = str_of(p->echo, p->echo_size)};
+    passage_leave(p);
+    api_refuse_deferred(f->api, &d, fault, (struct str){0});
+    free(p);
+}
+
+void forward_drain(struct forward *f)
+{
+    struct fault fault;
+    fault_plain(&fault, ERR_DRAINING);
+    f->draining = true;
+    list_each (&f->under_way, k, following) {
+        struct passage *p = link_owner(k, struct passage, link);
+        if (!p->reads) continue;
+        http_call_cancel(p->outgoing);
+        passage_refuse(p, &fault);
+    }
+}
+
 static void passage_done(void *context, enum err err, const struct http_answer *answer)
 {
     static const char *const passed_on[] = {"ETag", "Location", "Retry-After", "WWW-Authenticate", "Allow", "X-Request-ID", "Cache-Control"};
     struct passage *p = context;
     struct forward *f = p->forward;
-    struct http_token token = p->token;
-    passage_end(p);
+    struct fault fault;
     if (err != ERR_OK) {
-        struct fault fault;
         doubt(f);
         if (err == ERR_BODY_TOO_LARGE)
             fault_set(&fault, ERR_UPSTREAM_FAILED, "", "the answer of the program that serves this path is too large to be handed on");
         else
             fault_set(&fault, ERR_UPSTREAM_FAILED, "", "the program that serves this path did not answer: %s", err_sentence(err));
-        api_refuse_later(f->api, *f->server, token, &fault);
+        passage_refuse(p, &fault);
         return;
     }
     if (!http_server_has_room(*f->server, answer->body.size)) {
-        struct fault fault;
         api_no_room(&fault);
-        api_refuse_later(f->api, *f->server, token, &fault);
+        passage_refuse(p, &fault);
         return;
     }
     struct http_reply reply = {.status = answer->status, .body = answer->body,
@@ -193,8 +216,10 @@ static void passage_done(void *context, enum err err, const struct http_answer *
         if (!str_is_absent(value))
             reply.headers[reply.header_count++] = (struct http_header){.name = str_from(passed_on[i]), .value = value};
     }
+    passage_leave(p);
     api_count_reply(f->api, answer->status);
-    http_resume(*f->server, token, &reply);
+    http_resume(*f->server, p->token, &reply);
+    free(p);
 }
 
 /* What came twice goes on twice: the peer judges it as if it had been asked directly. */
@@ -233,8 +258,14 @@ void forward_exchange(struct forward *f, struct http_exchange *x)
         return;
     }
     bool reads = x->method == HTTP_GET || x->method == HTTP_HEAD;
+    if (reads && f->draining) {
+        fault_plain(&fault, ERR_DRAINING);
+        api_refuse(f->api, x, &fault, (struct str){0});
+        return;
+    }
     bool has_room = f->count < UNDER_WAY_MAX && (!reads || f->reads < READS_MAX);
-    struct passage *p = has_room ? calloc(1, sizeof *p) : NULL;
+    struct str echo = api_request_id(x);
+    struct passage *p = has_room ? calloc(1, sizeof *p + echo.size) : NULL;
     if (p == NULL) {
         fault_set(&fault, ERR_OVERLOADED, "", "%d forwarded requests are under way already", reads ? READS_MAX : UNDER_WAY_MAX);
         api_refuse(f->api, x, &fault, (struct str){0});
@@ -249,6 +280,8 @@ void forward_exchange(struct forward *f, struct http_exchange *x)
                              .timeout_ms = FORWARD_TIMEOUT_MS, .reply_max = LIMIT_REPLY_BYTES};
     copy_headers(x, &call);
     p->forward = f;
+    p->echo_size = echo.size;
+    if (echo.size > 0) memcpy(p->echo, echo.bytes, echo.size);
     list_append(&f->under_way, &p->link);
     f->count++;
     p->reads = reads;

@@ -34,13 +34,20 @@ struct str api_request_id(const struct http_exchange *x)
 
 static void add_request_id(struct http_reply *r, struct str sent, struct str request_id)
 {
-    if (!str_is_absent(sent)) add_header(r, STR("X-Request-ID"), sent);
+    if (!str_is_empty(sent)) add_header(r, STR("X-Request-ID"), sent);
     else if (!str_is_absent(request_id)) add_header(r, STR("X-Request-ID"), request_id);
 }
 
 enum err api_no_room(struct fault *f)
 {
     return fault_set(f, ERR_OVERLOADED, "", "too many large answers wait already for clients that do not read them");
+}
+
+void api_send(struct api *a, struct http_exchange *x, struct http_reply *r, struct str request_id)
+{
+    add_request_id(r, api_request_id(x), request_id);
+    api_count_reply(a, r->status);
+    http_reply(x, r);
 }
 
 void api_reply_gated(struct api *a, struct http_exchange *x, int status, struct str body, struct str request_id,
@@ -53,9 +60,7 @@ void api_reply_gated(struct api *a, struct http_exchange *x, int status, struct 
         api_refuse_gated(a, x, &f, (struct str){0}, gate);
         return;
     }
-    add_request_id(&reply, api_request_id(x), request_id);
-    api_count_reply(a, status);
-    http_reply(x, &reply);
+    api_send(a, x, &reply, request_id);
 }
 
 bool api_reply_deferred(struct api *a, const struct api_deferred *d, int status, struct str body, struct str request_id)
@@ -133,9 +138,7 @@ void api_refuse_gated(struct api *a, struct http_exchange *x, const struct fault
     struct http_reply reply = {.status = err_status(f->err), .body = fault_body(&b, f, trace_id), .gate = gate};
     add_fault_headers(&reply);
     if (f->err == ERR_METHOD_NOT_ALLOWED) add_header(&reply, STR("Allow"), x->allow);
-    add_request_id(&reply, api_request_id(x), (struct str){0});
-    api_count_reply(a, reply.status);
-    http_reply(x, &reply);
+    api_send(a, x, &reply, (struct str){0});
 }
 
 bool api_refuse_deferred(struct api *a, const struct api_deferred *d, const struct fault *f, struct str trace_id)
@@ -147,10 +150,4 @@ bool api_refuse_deferred(struct api *a, const struct api_deferred *d, const stru
     add_request_id(&reply, d->echo, (struct str){0});
     api_count_reply(a, reply.status);
     return http_resume(d->server, d->token, &reply);
-}
-
-bool api_refuse_later(struct api *a, struct http_server *s, struct http_token token, const struct fault *f)
-{
-    struct api_deferred d = {.server = s, .token = token};
-    return api_refuse_deferred(a, &d, f, (struct str){0});
 }

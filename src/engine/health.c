@@ -155,8 +155,7 @@ static void reply_metrics(struct worker *w, struct http_exchange *x)
     buf_init(&b, 16 << 10, METRICS_BYTES_MAX);
     metrics_put(&b, STR("writ_engine_"));
     struct http_reply reply = {.status = 200, .body = buf_view(&b), .content_type = STR("text/plain; version=0.0.4; charset=utf-8")};
-    api_count_reply(&w->api, reply.status);
-    http_reply(x, &reply);
+    api_send(&w->api, x, &reply, (struct str){0});
     buf_fini(&b);
 }
 
@@ -165,9 +164,8 @@ void metrics_handle(void *context, struct http_exchange *x)
     struct worker *w = context;
     struct caller caller;
     struct fault f;
-    if (!w->engine->config.metrics_public &&
-        api_admit(&w->api, x, ROLE_METRICS | ROLE_ADMIN, world_now_ms(), &caller, &f) != ERR_OK)
-        api_refuse(&w->api, x, &f, (struct str){0});
-    else
-        reply_metrics(w, x);
+    if (w->engine->config.metrics_public) reply_metrics(w, x);
+    else if (bundle_facts(w->bundle)->revision == 0) route_refuse_starting(w, x);
+    else if (api_admit(&w->api, x, ROLE_METRICS | ROLE_ADMIN, world_now_ms(), &caller, &f) == ERR_OK) reply_metrics(w, x);
+    else api_refuse(&w->api, x, &f, (struct str){0});
 }

@@ -97,7 +97,7 @@ const struct http_route engine_routes[] = {
 };
 const size_t engine_route_count = sizeof engine_routes / sizeof *engine_routes;
 
-static void refuse_starting(struct worker *w, struct http_exchange *x)
+void route_refuse_starting(struct worker *w, struct http_exchange *x)
 {
     struct fault f;
     fault_set(&f, ERR_STARTING, "", "no policies and keys have come from the platform yet");
@@ -113,7 +113,7 @@ void route_admit(void *context, struct http_exchange *x)
     bool is_large_forward = x->route->handle == route_forward && x->route->extra != NULL;
     if (x->route->roles == 0 && !is_large_forward) return;
     if (bundle_facts(w->bundle)->revision == 0) {
-        if (is_large_forward) refuse_starting(w, x);
+        if (is_large_forward) route_refuse_starting(w, x);
         return; /* no key is known yet: route_handle() says so */
     }
     uint32_t roles = is_large_forward ? *(const uint32_t *)x->route->extra : ~0u;
@@ -125,7 +125,7 @@ void route_handle(void *context, struct http_exchange *x)
     struct worker *w = context;
     struct fault f;
     if (x->route->roles != 0 && bundle_facts(w->bundle)->revision == 0) {
-        refuse_starting(w, x);
+        route_refuse_starting(w, x);
         return;
     }
     if (x->route->roles != 0 && atomic_load_explicit(&w->engine->phase, memory_order_relaxed) == PHASE_LOST) {

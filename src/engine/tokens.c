@@ -150,6 +150,5 @@ void jwks_handle(void *context, struct http_exchange *x)
     struct http_reply reply = {.status = 200, .body = buf_view(&b), .header_count = 1};
     /* Half of the time by which a pair is told before it signs. */
     reply.headers[0] = (struct http_header){.name = STR("Cache-Control"), .value = STR("public, max-age=300")};
-    api_count_reply(&w->api, reply.status);
-    http_reply(x, &reply);
+    api_send(&w->api, x, &reply, (struct str){0});
 }

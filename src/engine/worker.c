@@ -186,6 +186,7 @@ static void worker_told(void *context, const struct reactor_message *m)
     }
     http_server_drain(w->server); /* before the waits are answered: their connections close then */
     errands_drain(w);
+    if (w->forward != NULL) forward_drain(w->forward);
 }
 
 static void observe_durable(struct worker *w, uint64_t durable)

@@ -151,12 +151,10 @@ static void reply_metrics(struct platform *p, struct http_exchange *x)
     buf_init(&b, 16 << 10, METRICS_BYTES_MAX);
     metric_set(p->sheet, METRIC_PLATFORM_CONNECTIONS, http_server_connections(p->server));
     metrics_put(&b, STR("writ_platform_"));
-    const struct http_reply reply = {.status = 200,
-                                     .body = buf_view(&b),
-                                     .content_type =
-                                         STR("text/plain; version=0.0.4; charset=utf-8")};
-    metric_add(p->sheet, METRIC_PLATFORM_REPLIES_2XX, 1);
-    http_reply(x, &reply);
+    struct http_reply reply = {.status = 200,
+                               .body = buf_view(&b),
+                               .content_type = STR("text/plain; version=0.0.4; charset=utf-8")};
+    api_send(&p->api, x, &reply, (struct str){0});
     buf_fini(&b);
 }
 

@@ -189,6 +189,7 @@ static void drain(struct platform *p)
     auth_failed_record(p);
     followers_stop(p);
     http_server_drain(p->server);
+    if (p->forward != NULL) forward_drain(p->forward);
     uint64_t deadline_ns = world_monotonic_ns() + (uint64_t)DRAIN_MS * 1000000;
     loop_timer_start(p->loop, &p->tick, DRAIN_MS, look_again);
     for (;;) {

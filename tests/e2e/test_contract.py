@@ -5,6 +5,8 @@ import re
 
 import pytest
 
+import harness
+
 TOOL, AGENT, USER = "/api/v1/authorize", "/v1/agent/authorize", "/v1/authorize"
 VALID = {TOOL: {"tool": "get_x"}, AGENT: {"action": "get_x"}, USER: {"user_id": "carol", "action": "get_x"}}
 
@@ -303,6 +305,37 @@ def test_a_request_id_is_echoed_or_made(stack):
         reply = wire.post(AGENT, VALID[AGENT])
         assert reply.header("x-request-id") == reply.json["request_id"]
         assert wire.post(AGENT, b"{", headers={"X-Request-ID": "bad-1"}).header("x-request-id") == "bad-1"
+
+
+@pytest.mark.parametrize("path", ["/.well-known/jwks.json", "/metrics", "/healthz", "/livez", "/nothing", "/v1/queue", "/api/v1/policies"])
+@pytest.mark.parametrize("program", ["engine", "platform"])
+def test_a_request_id_is_echoed_by_every_answer(stack, program, path):
+    with (stack.at_engine if program == "engine" else stack.at_platform)("admin") as wire:
+        assert wire.get(path, headers={"X-Request-ID": "abc-123"}).header("x-request-id") == "abc-123"
+
+
+def test_a_request_id_is_echoed_where_nobody_answers_too(fresh):
+    stack = fresh()
+    stack.make_first_keys()
+    stack.platform.start()
+    with stack.at_platform("agent") as wire:
+        for path in ("/v1/queue", "/.well-known/jwks.json"):
+            reply = wire.get(path, headers={"X-Request-ID": "abc-123"})
+            refused(reply, 502, "upstream_failed")
+            assert reply.header("x-request-id") == "abc-123"
+            assert wire.get(path).header("x-request-id") is None
+
+
+def test_an_engine_that_starts_says_so_to_whoever_reads_its_metrics(fresh):
+    """Nobody's key is known yet, so that nobody's is told to be wrong."""
+    stack = fresh()
+    stack.make_first_keys()
+    stack.engine.start(ready=False)
+    harness.eventually(stack.engine.is_listening, "the engine listens")
+    with stack.at_engine("admin") as wire:
+        reply = wire.get("/metrics")
+    refused(reply, 503, "starting")
+    assert reply.header("retry-after") == "1"
 
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"

@@ -300,7 +300,8 @@ def test_a_trace_of_large_events_is_told_through_the_engine_and_by_the_command_l
 @pytest.mark.parametrize("through", ["platform", "engine"])
 def test_large_answers_that_nobody_reads_leave_room_for_others(fresh, through):
     """Each of these pages has 8 MiB; what all clients of a reactor together may leave unread is bounded."""
-    stack = fresh(engine=["--reactors", "1"]).start()
+    patient = ["--http.write.timeout", "10m"]  # nobody may go for being slow: a slow machine would make room
+    stack = fresh(engine=["--reactors", "1", *patient], platform=patient).start()
     allow = "rules:\n  - {id: all, agents: ['*'], actions: ['*'], decision: allow}\n"
     stack.policy("base", allow)
     with stack.at_engine() as wire:
@@ -350,6 +351,20 @@ def test_an_engine_stops_well_while_waiting_clients_vanish(fresh):
         stop.join()
         assert stack.engine.wait() == 0, stack.engine.tail()
         stack.engine.start()
+
+
+def test_who_waits_through_a_platform_that_stops_is_told(fresh):
+    stack = fresh().start()
+    stack.policy("base", "rules:\n  - {id: r, actions: [pay], decision: human_review}\n")
+    with stack.at_platform() as wire:
+        review = wire.post(AGENT, {"action": "pay"}, headers={"Authorization": f"Bearer {stack.keys['agent']}"}).json["review_id"]
+    with stack.at_platform("agent") as wire:
+        wire.send(wire.encode("GET", f"/v1/queue/{review}/wait?timeout_ms=60000", headers={"X-Request-ID": "abc-123"}))
+        harness.eventually(lambda: stack.metrics(stack.engine)["writ_engine_waits"] == 1, "the engine has the wait")
+        stack.platform.stop()
+        reply = wire.read_reply()
+    assert reply.status == 503 and reply.json["code"] == "draining", reply
+    assert (reply.header("retry-after"), reply.header("connection"), reply.header("x-request-id")) == ("1", "close", "abc-123")
 
 
 def test_a_unix_socket_serves_as_tcp_does(fresh, tmp_path):

@@ -3,6 +3,7 @@ compile alone, documents that name every option, metric, error and route, calls 
 """
 
 import concurrent.futures
+import json
 import os
 import pathlib
 import re
@@ -225,6 +226,15 @@ def test_the_engine_forwards_every_path_of_the_platform():
     told = re.search(r"^x-forwarded-paths:.*?^paths:", document, re.M | re.S)[0]
     rows = re.findall(r"^ {4}- ([A-Z, ]+) (/\S*)$", told, re.M)
     assert {(method, path) for methods, path in rows for method in methods.split(", ")} == forwarded
+
+
+def test_a_stored_event_is_described_member_by_member():
+    """Types of a client are made of this description: a member that is only told in prose is not in them."""
+    document = pytest.importorskip("yaml").safe_load((TOP / "schemas/openapi.platform.yaml").read_text())
+    event = json.loads((TOP / "schemas/event.schema.json").read_text())
+    stored = document["components"]["schemas"]["StoredEvent"]
+    assert set(stored["properties"]) == {*event["properties"], "id", "created_at", "source"}
+    assert set(stored["required"]) <= set(stored["properties"])
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in (TOP / "schemas").glob("*.yaml")))
