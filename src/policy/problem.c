@@ -121,6 +121,8 @@ const char *nearest_word(struct str word, const char *const *candidates, size_t 
 {
     if (word.size < 2 || word.size > WORD_MAX) return NULL;
     const char *best = NULL;
+    for (size_t i = 0; i < count; i++)
+        if (str_glob(str_from(candidates[i]), word, true)) return candidates[i];
     unsigned best_distance = word.size < 5 ? 2 : 3; /* must be under this */
     for (size_t i = 0; i < count; i++) {
         struct str candidate = str_from(candidates[i]);

@@ -145,6 +145,11 @@ static void read_mask(struct reader *r, const struct value *v, struct mask *mask
                      path.bytes, MASK_SEGMENTS_MAX);
             return;
         }
+        if (segment.size > 1 && memchr(segment.bytes, '*', segment.size) != NULL) {
+            complain(r, v, "\"%.100s\" has a * within a name; * stands for a whole one, as in args.*.number",
+                     path.bytes);
+            return;
+        }
         segments[count] = segment;
     }
     struct str root = segments[0];

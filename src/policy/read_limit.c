@@ -30,12 +30,20 @@ static bool is_root(struct str s)
            str_equal(s, STR("resource"));
 }
 
-/* What is no plain path: its value has to be a number when it is asked. */
+/* What is no plain path: its value has to be a number when it is asked, and may be one as far as can be
+ * told now. */
 static bool read_sum_expression(struct reader *r, const struct value *v, struct str text, struct limit_terms *t)
 {
+    static const char *const numbers[] = {"int", "uint", "double", "dyn"};
+    char type[200];
+    struct buf shown = buf_over(type, sizeof type);
     t->sum_value = read_condition(r, v, text, false);
     t->sum_text = text;
-    return t->sum_value != NULL;
+    if (t->sum_value == NULL) return false;
+    cel_put_type(&shown, cel_program_type(t->sum_value->program));
+    if (is_among(buf_view(&shown), numbers, COUNT_OF(numbers))) return true;
+    complain(r, v, "has to be a number, but it is %.*s", STR_FORMAT(buf_view(&shown)));
+    return false;
 }
 
 static bool read_sum(struct reader *r, const struct value *v, struct limit_terms *t)

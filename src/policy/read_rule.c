@@ -154,7 +154,7 @@ static void read_when(struct reader *r, const struct value *map, struct rule *ru
 /* The author's reason, or one for a rule that gives none, goes beside the rule's id. */
 static void read_reason(struct reader *r, const struct value *map, struct rule *rule)
 {
-    static const char *const verbs[] = {" denies this.", " sends to a person this.",
+    static const char *const verbs[] = {" denies this.", " sends this to a person.",
                                         " replaces this.", " allows this."};
     struct value v = member(map, "reason");
     struct str given = {0}, id = str_is_absent(rule->id) ? STR("") : rule->id;

@@ -13,17 +13,29 @@ static void optional_text(struct reader *r, const struct value *map, const char 
     if (v.node != NULL) want_text(r, &v, most, ret);
 }
 
-/* "type:id", or an object of strings with type and id first among them; as live requests are read. */
+/* Strings, with type and id first among them, and the map `properties`. */
+static bool want_resource(struct reader *r, const struct value *v)
+{
+    static const char *const names[] = {"type", "id"};
+    bool good = true;
+    struct str text;
+    for (const struct node *n = node_first(v->node); n != NULL; n = node_next(n)) {
+        struct value m = {.node = n, .place = {.parent = &v->place, .key = n->json.key}};
+        if (str_equal(n->json.key, STR("properties"))) good &= want_map(r, &m);
+        else if (!json_is_string(&n->json) || is_among(n->json.key, names, COUNT_OF(names)))
+            good &= want_text(r, &m, LIMIT_ID_CHARACTERS, &text);
+    }
+    return good;
+}
+
+/* "type:id", or an object; as live requests are read. */
 static void read_resource(struct reader *r, const struct value *v, struct policy_request *q)
 {
     struct arena *arena = &r->document->arena;
     const struct json *object;
     struct str text;
     if (v->node->json.type == JSON_OBJECT) {
-        optional_text(r, v, "type", LIMIT_ID_CHARACTERS, &text);
-        optional_text(r, v, "id", LIMIT_ID_CHARACTERS, &text);
-        object = read_json(r, v, NULL);
-        if (object == NULL) return;
+        if (!want_resource(r, v) || (object = read_json(r, v, NULL)) == NULL) return;
     } else {
         if (!want_text(r, v, 2 * LIMIT_ID_CHARACTERS + 1, &text)) return;
         object = policy_resource_of_text(text, arena);
@@ -53,11 +65,40 @@ static void read_scope(struct reader *r, const struct value *v, struct policy_re
     q->scope_count = count;
 }
 
+/* What an agent's request has beside it or in its context, as a live one may. */
+static struct value of_agent(struct reader *r, const struct value *map, const struct value *context,
+                             const char *key)
+{
+    struct value beside = member(map, key), within = member(context, key);
+    if (within.node == NULL) return beside;
+    if (beside.node != NULL) complain_at_key(r, &within, "is given beside the context already");
+    return within;
+}
+
+/* As conditions see it: an agent's comes without what is read out of it. */
+static const struct json *read_context(struct reader *r, const struct value *v, bool is_agents)
+{
+    static const char *const told_apart[] = {"confidence", "scope", "acting_for", "trace_id"};
+    enum json_type type = v->node->json.type;
+    if (!v->node->bad && type != JSON_OBJECT && type != JSON_STRING)
+        complain(r, v, "has to be a map or a string");
+    struct json *context = read_json(r, v, NULL);
+    if (context == NULL || type != JSON_OBJECT || !is_agents) return context;
+    for (struct json **m = &context->child; *m != NULL;) {
+        if (is_among((*m)->key, told_apart, COUNT_OF(told_apart))) {
+            *m = (*m)->next;
+            context->count--;
+        } else m = &(*m)->next;
+    }
+    return context;
+}
+
 static void read_request(struct reader *r, const struct value *map, struct policy_request *q)
 {
     if (!want_map(r, map)) return;
     check_keys(r, map, request_keys, COUNT_OF(request_keys));
     struct value actor = member(map, "actor"), user = member(map, "user_id"), v;
+    struct value context = member(map, "context"), within = user.node == NULL ? context : (struct value){0};
     q->tenant = STR("default");
     if ((actor.node != NULL) == (user.node != NULL))
         complain(r, map, "names %s",
@@ -66,16 +107,19 @@ static void read_request(struct reader *r, const struct value *map, struct polic
     q->kind = user.node != NULL ? SUBJECT_USER : SUBJECT_AGENT;
     optional_text(r, map, "actor", LIMIT_ID_CHARACTERS, &q->actor);
     optional_text(r, map, "user_id", LIMIT_ID_CHARACTERS, &q->user);
-    optional_text(r, map, "acting_for", LIMIT_ID_CHARACTERS, &q->acting_for);
+    if ((v = of_agent(r, map, &within, "acting_for")).node != NULL)
+        want_text(r, &v, LIMIT_ID_CHARACTERS, &q->acting_for);
     struct value action = member(map, "action"), tool = member(map, "tool");
+    if (action.node != NULL && tool.node != NULL)
+        complain_at_key(r, &tool, "is the same as action; one of them is enough");
     if (action.node == NULL && tool.node != NULL) action = tool;
     if (require(r, map, &action)) want_text(r, &action, LIMIT_TOOL_CHARACTERS, &q->action);
     if ((v = member(map, "resource")).node != NULL) read_resource(r, &v, q);
     if ((v = member(map, "args")).node != NULL && want_map(r, &v))
         q->args = read_json(r, &v, NULL);
-    if ((v = member(map, "context")).node != NULL) q->context = read_json(r, &v, NULL);
-    if ((v = member(map, "scope")).node != NULL) read_scope(r, &v, q);
-    if ((v = member(map, "confidence")).node != NULL)
+    if (context.node != NULL) q->context = read_context(r, &context, user.node == NULL);
+    if ((v = of_agent(r, map, &within, "scope")).node != NULL) read_scope(r, &v, q);
+    if ((v = of_agent(r, map, &within, "confidence")).node != NULL)
         q->has_confidence = want_number(r, &v, 0, 1, &q->confidence);
 }
 

@@ -111,7 +111,7 @@ bool want_text(struct reader *r, const struct value *v, size_t characters_max, s
     const struct json *j = &v->node->json;
     if (v->node->bad) return false;
     if (j->type != JSON_STRING) {
-        bool scalar = j->type != JSON_ARRAY && j->type != JSON_OBJECT && !str_is_empty(j->raw);
+        bool scalar = (json_is_number(j) || json_is_bool(j)) && !str_is_empty(j->raw);
         if (scalar)
             complain(r, v, "has to be a string; %.*s is %s: write \"%.*s\"",
                      (int)(j->raw.size > 40 ? 40 : j->raw.size), j->raw.bytes, type_name(j),
@@ -153,13 +153,13 @@ bool want_number(struct reader *r, const struct value *v, double least, double m
 {
     if (v->node->bad) return false;
     if (v->node->json.type != JSON_NUMBER) {
-        complain(r, v, "has to be a number from %g to %g, not %s", least, most,
+        complain(r, v, "has to be a number from %.15g to %.15g, not %s", least, most,
                  type_name(&v->node->json));
         return false;
     }
     double number = v->node->json.number;
     if (!(number >= least && number <= most)) {
-        complain(r, v, "%g is out of range [%g, %g]", number, least, most);
+        complain(r, v, "%.15g is out of range [%.15g, %.15g]", number, least, most);
         return false;
     }
     *ret = number;
@@ -172,7 +172,7 @@ bool want_count(struct reader *r, const struct value *v, unsigned least, unsigne
     double number;
     if (!want_number(r, v, least, most, &number)) return false;
     if (number != (double)(unsigned)number) {
-        complain(r, v, "%g is not a whole number", number);
+        complain(r, v, "%.15g is not a whole number", number);
         return false;
     }
     *ret = (unsigned)number;
@@ -221,17 +221,22 @@ static void words_put(struct buf *out, const char *const *words, size_t count)
 bool want_word(struct reader *r, const struct value *v, const char *const *words, size_t count,
                size_t *ret)
 {
+    const struct json *j = &v->node->json;
     struct str text;
+    char list[200];
+    struct buf out = buf_over(list, sizeof list - 1);
+    words_put(&out, words, count);
+    list[out.size] = '\0';
+    if (!v->node->bad && j->type != JSON_STRING) {
+        complain(r, v, "has to be one of %s, not %s", list, type_name(j));
+        return false;
+    }
     if (!want_text(r, v, 200, &text)) return false;
     for (size_t i = 0; i < count; i++) {
         if (!str_equal(text, str_from(words[i]))) continue;
         *ret = i;
         return true;
     }
-    char list[200];
-    struct buf out = buf_over(list, sizeof list - 1);
-    words_put(&out, words, count);
-    list[out.size] = '\0';
     const char *near = nearest_word(text, words, count);
     complain(r, v, "\"%.60s\" is not one of %s%s%s%s", text.bytes, list,
              near == NULL ? "" : "; did you mean ", near == NULL ? "" : near,
@@ -239,17 +244,17 @@ bool want_word(struct reader *r, const struct value *v, const char *const *words
     return false;
 }
 
-static bool is_known(struct str key, const char *const *keys, size_t count)
+bool is_among(struct str word, const char *const *words, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (str_equal(key, str_from(keys[i]))) return true;
+        if (str_equal(word, str_from(words[i]))) return true;
     return false;
 }
 
 void check_keys(struct reader *r, const struct value *map, const char *const *keys, size_t count)
 {
     for (const struct node *n = node_first(map->node); n != NULL; n = node_next(n)) {
-        if (n->bad || is_known(n->json.key, keys, count)) continue;
+        if (n->bad || is_among(n->json.key, keys, count)) continue;
         struct value v = {.node = n, .place = {.parent = &map->place, .key = n->json.key}};
         const char *near = nearest_word(n->json.key, keys, count);
         char list[256];
@@ -258,6 +263,8 @@ void check_keys(struct reader *r, const struct value *map, const char *const *ke
         list[out.size] = '\0';
         if (near != NULL)
             complain_at_key(r, &v, "unknown key; did you mean %s?", near);
+        else if (memchr(n->json.key.bytes, ')', n->json.key.size) != NULL)
+            complain_at_key(r, &v, "unknown key; if it belongs to the text before it, put that in quotes: within { } a comma ends it");
         else
             complain_at_key(r, &v, "unknown key; known here are %s", list);
     }

@@ -47,6 +47,8 @@ bool want_duration(struct reader *r, const struct value *v, uint64_t most_ms, co
 bool want_word(struct reader *r, const struct value *v, const char *const *words, size_t count,
                size_t *ret);
 
+bool is_among(struct str word, const char *const *words, size_t count);
+
 /* Complains of members that are not among `keys`, with a guess at what was meant. */
 void check_keys(struct reader *r, const struct value *map, const char *const *keys, size_t count);
 /* False, with a complaint, where the member is missing. */

@@ -129,3 +129,17 @@ SMALL = "rules:\n  - {id: a, agents: [b], actions: [c], decision: allow%s}\n"
 def test_schema_and_loader_agree(more, wanted, tmp_path):
     text = SMALL % more
     assert (loads(text, tmp_path), not faults(yaml.safe_load(text))) == (wanted, wanted)
+
+
+@pytest.mark.parametrize("more, wanted", [
+    ("mask: ['args.*.number', args.cards.0]", True), ("mask: ['args.card*']", False), ("mask: ['args.**']", False),
+    ("tests: [{request: {actor: z, action: c, context: {confidence: 1, scope: c}}, expect: deny}]", True),
+    ("tests: [{request: {actor: z, action: c, context: 5}, expect: deny}]", False),
+    ("tests: [{request: {actor: z, action: c, tool: c}, expect: deny}]", False),
+    ("tests: [{request: {actor: z, action: c, resource: {id: x, owner: y}}, expect: deny}]", True),
+    ("tests: [{request: {actor: z, action: c, resource: {id: x, owner: 5}}, expect: deny}]", False),
+    ("tests: [{request: {actor: z, action: c, resource: {properties: 5}}, expect: deny}]", False),
+])
+def test_schema_and_loader_agree_beside_the_rules(more, wanted, tmp_path):
+    text = SMALL % "" + more + "\n"
+    assert (loads(text, tmp_path), not faults(yaml.safe_load(text))) == (wanted, wanted)

@@ -117,12 +117,12 @@ static bool resolve(struct checker *c, struct cel_node *n, const struct scope *s
 /* "; did you mean args?", or nothing. */
 static const char *suggestion(struct checker *c, struct str name)
 {
-    const char *names[64];
-    size_t count = 0;
-    for (; count < c->environment->count && count < sizeof names / sizeof names[0]; count++) {
-        struct str copy = arena_copy(c->arena, c->environment->variables[count].name);
+    const char *names[64] = {"true", "false", "null"};
+    size_t count = 3;
+    for (size_t i = 0; i < c->environment->count && count < sizeof names / sizeof names[0]; i++) {
+        struct str copy = arena_copy(c->arena, c->environment->variables[i].name);
         if (str_is_absent(copy)) return "";
-        names[count] = copy.bytes;
+        names[count++] = copy.bytes;
     }
     const char *near = nearest_word(name, names, count);
     if (near == NULL) return "";
@@ -200,11 +200,20 @@ static void tell_no_overload(struct checker *c, const struct cel_node *n,
         problem(c, n->place, "there is no %.*s(%s)", STR_FORMAT(n->name), list);
 }
 
-/* "; did you mean startsWith?", or nothing. Operators have no letter in front. */
+/* "; did you mean startsWith?", how a macro is written, or nothing. Operators have no letter in front. */
 static const char *suggested_function(struct checker *c, struct str name)
 {
-    const char *names[FUNCTIONS + 8] = {"has", "all", "exists", "exists_one", "map", "filter"};
-    size_t count = 6;
+    enum { MACROS = 6 };
+    static const char *const forms[MACROS] = {
+        "has(args.name)",  "args.list.all(x, x > 5)", "args.list.exists(x, x > 5)", "args.list.exists_one(x, x > 5)",
+        "args.list.map(x, x.name)", "args.list.filter(x, x > 5)"};
+    const char *names[FUNCTIONS + MACROS] = {"has", "all", "exists", "exists_one", "map", "filter"};
+    size_t count = MACROS;
+    for (size_t i = 0; i < MACROS; i++) {
+        if (!str_equal(name, str_from(names[i]))) continue;
+        struct str form = arena_printf(c->arena, " that takes this; a macro is written as in %s", forms[i]);
+        return str_is_absent(form) ? "" : form.bytes;
+    }
     for (size_t i = 0; i < FUNCTIONS; i++) {
         struct str one = arena_copy(c->arena, cel_functions[i].name);
         if (str_is_absent(one)) return "";

@@ -99,10 +99,10 @@ static void expected(struct cel_parser *p, const char *what)
                ((unsigned char)p->text.bytes[at + (uint32_t)shown] & 0xC0) == 0x80)
             shown++;
         struct str found = str_of(p->text.bytes + at, (size_t)shown);
-        const char *hint = str_equal(found, STR("and"))   ? "; \"and\" is written &&"
-                           : str_equal(found, STR("or"))  ? "; \"or\" is written ||"
-                           : str_equal(found, STR("not")) ? "; \"not\" is written !"
-                                                          : "";
+        const char *hint = str_glob(STR("and"), found, true)   ? "; \"and\" is written &&"
+                           : str_glob(STR("or"), found, true)  ? "; \"or\" is written ||"
+                           : str_glob(STR("not"), found, true) ? "; \"not\" is written !"
+                                                               : "";
         cel_problem_add(p->problems, p->text, at, "%s is expected here, not \"%.*s\"%s", what,
                         STR_FORMAT(found), hint);
     }

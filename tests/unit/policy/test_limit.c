@@ -22,8 +22,8 @@ static void a_limit_that_cannot_be_meant_is_refused_at_its_place(void **state)
     assert_limit_refused("{window: 31d, count: 3}", 22, ".window", "at most 30d");
     assert_limit_refused("{window: 0s, count: 3}", 22, ".window", "out of range");
     assert_limit_refused("{window: 60, count: 3}", 22, ".window", "has to say its unit");
-    assert_limit_refused("{window: 1h, count: 0}", 33, ".count", "out of range [1, 1e+09]");
-    assert_limit_refused("{window: 1h, count: 1000000001}", 33, ".count", "out of range");
+    assert_limit_refused("{window: 1h, count: 0}", 33, ".count", "0 is out of range [1, 1000000000]");
+    assert_limit_refused("{window: 1h, count: 1000000001}", 33, ".count", "1000000001 is out of range");
     assert_limit_refused("{window: 1h, count: 1.5}", 33, ".count", "not a whole number");
     assert_limit_refused("{window: 1h, sum: args.x}", 26, ".sum", "has no max beside it");
     assert_limit_refused("{window: 1h, count: 1, sum: args.x}", 36, ".sum", "has no max");
@@ -57,6 +57,9 @@ static void a_sum_is_a_path_or_an_expression_that_can_be_understood(void **state
         {"args..x", "the name of a field is expected", 6},
         {"args.x *", "the expression ends where", 9},
         {"args.*", "the name of a field is expected", 6},
+        {"args.x > 5", "has to be a number, but it is bool", 0},
+        {"args.x + 'a'", "is string", 0},
+        {"now - duration('1h')", "is google.protobuf.Timestamp", 0},
         {"args.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a", "has more than 16 names", 0},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {

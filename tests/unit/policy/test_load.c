@@ -74,6 +74,22 @@ static void unknown_keys_are_refused_with_a_guess(void **state)
     assert_refused_at("rules: [" RULE
                       "]\ntests: [{request: {actor: a, action: c, user: x}, expect: allow}]",
                       2, 41, "tests[0].request.user", "did you mean user_id?");
+    assert_refused_at("rules:\n  - {ID: a, agents: [b], actions: [c], decision: allow}\n", 2, 5, "rules[0].id",
+                      "is missing here");
+    struct policy_problems p = refused("rules:\n  - {ID: a, agents: [b], actions: [c], decision: allow}\n");
+    assert_true(has_problem(&p, "ID: unknown key; did you mean id?"));
+    p = refused("rules:\n  - {id: a, agents: [b], actions: [c], decision: allow, when: f(args.x, args.y) > 5.0}\n");
+    assert_true(has_problem(&p, "put that in quotes: within { } a comma ends it"));
+}
+
+static void words_are_told_from_other_values_and_other_letters(void **state)
+{
+    (void)state;
+    struct policy_problems p = refused("rules: [{id: a, actions: [c], decision: HUMAN_REVIEW}]\nmode: true\n");
+    assert_true(has_problem(&p, "did you mean human_review?"));
+    assert_true(has_problem(&p, "mode: has to be one of enforce, shadow, not a boolean"));
+    p = refused("rules: [{id: null, actions: [c], decision: deny}]\n");
+    assert_true(has_problem(&p, "id: has to be a string, not null"));
 }
 
 static void duplicate_keys_are_refused(void **state)
@@ -256,6 +272,10 @@ static void masks_are_paths_below_the_request(void **state)
     assert_true(has_problem(&p, "mask[1]: \"args..x\" is not a path"));
     assert_true(has_problem(&p, "mask[2]: has to be a string"));
     assert_true(has_problem(&p, "mask[3]: must not be empty"));
+    p = refused("mask: [\"args.card*\", \"args.**\", \"args.*.*\"]");
+    assert_true(has_problem(&p, "mask[0]: \"args.card*\" has a * within a name"));
+    assert_true(has_problem(&p, "mask[1]: \"args.**\" has a * within a name"));
+    assert_int_equal(p.count, 2);
 }
 
 static void limits_bound_a_document(void **state)
@@ -357,6 +377,50 @@ static void a_tests_resource_is_what_a_live_request_has(void **state)
     }
 }
 
+static const char context_rules[] =
+    "rules:\n"
+    "  - {id: a, agents: [b], actions: [sees], when: has(context.confidence) || has(context.trace_id), decision: allow}\n"
+    "  - {id: g, agents: [b], actions: [gated], decision: allow, confidence: {allow_at: 0.9, review_at: 0.5}}\n"
+    "  - {id: f, agents: [b], actions: [serves], when: acting_for == \"carol\", decision: allow}\n"
+    "  - {id: p, users: [carol], actions: [sees], when: has(context.confidence), decision: allow}\n"
+    "tests:\n  - {request: {%s}, expect: %s}\n";
+
+static void a_tests_context_is_what_a_live_request_has(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *request, *expect;
+    } cases[] = {
+        {"actor: b, action: sees, context: {confidence: 1, trace_id: x}", "deny"},
+        {"actor: b, action: gated, context: {confidence: 0.95}", "allow"},
+        {"actor: b, action: gated, context: {confidence: 0.4, text: x}", "deny"},
+        {"actor: b, action: gated, confidence: 0.95, context: {scope: [other]}", "deny"},
+        {"actor: b, action: serves, context: {acting_for: carol}", "allow"},
+        {"user_id: carol, action: sees, context: {confidence: 1}", "allow"},
+    };
+    char text[2048];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        snprintf(text, sizeof text, context_rules, cases[i].request, cases[i].expect);
+        policy_document_release(load_named("doc", text));
+    }
+    static const struct {
+        const char *request, *message;
+    } wrong[] = {
+        {"actor: b, action: gated, context: {confidence: 2}", "confidence: 2 is out of range [0, 1]"},
+        {"actor: b, action: gated, confidence: 1, context: {confidence: 1}", "confidence: is given beside the context already"},
+        {"actor: b, action: gated, context: 5", "context: has to be a map or a string"},
+        {"actor: b, action: gated, context: [x]", "context: has to be a map or a string"},
+        {"actor: b, action: gated, tool: other", "tool: is the same as action; one of them is enough"},
+        {"actor: b, action: gated, resource: {properties: 5}", "properties: has to be a map, not a number"},
+        {"actor: b, action: gated, resource: {id: x, owner: [y]}", "owner: has to be a string, not a list"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        snprintf(text, sizeof text, context_rules, wrong[i].request, "deny");
+        struct policy_problems p = refused(text);
+        assert_true(has_problem(&p, wrong[i].message));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -381,6 +445,8 @@ int main(void)
         cmocka_unit_test(bytes_that_are_not_utf8_are_refused),
         cmocka_unit_test(a_long_word_is_told_in_part_and_the_sentence_is_whole),
         cmocka_unit_test(a_tests_resource_is_what_a_live_request_has),
+        cmocka_unit_test(a_tests_context_is_what_a_live_request_has),
+        cmocka_unit_test(words_are_told_from_other_values_and_other_letters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
