@@ -1,5 +1,4 @@
-/* call.c - what is known of a call without its shard: its name, whether it closes, how much it
- * records.
+/* call.c - what is known of a call without its shard: whether it closes, how much it records.
  *
  * The bounds are generous where the exact size is known only in the step; room that is not used
  * goes back to the block. Whatever would be larger than its bound is refused in the step. */
@@ -7,17 +6,6 @@
 
 #include "base/check.h"
 #include "shards/inside.h"
-
-const char *call_name(enum call_kind k)
-{
-    static const char *const names[] = {
-#define CALL(name, closing, text) #name,
-#include "shards/call.def"
-#undef CALL
-    };
-    check((unsigned)k < CALL_KINDS);
-    return names[k];
-}
 
 bool call_closes(enum call_kind k)
 {

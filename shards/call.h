@@ -26,7 +26,6 @@ enum call_kind {
 #undef CALL
     CALL_KINDS
 };
-const char *call_name(enum call_kind k);
 bool call_closes(enum call_kind k); /* may use the journal's reserve: it makes nothing looser */
 
 enum { CALL_RECORDS_MAX = 3, CALL_IDS = 2, CALL_TRACES_MAX = 2 };

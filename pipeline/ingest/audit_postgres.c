@@ -251,11 +251,7 @@ static enum err look_for(struct audit_rows *a, struct pending_row *r)
     bind_text(s, 2, r->source.node);
     bind_text(s, 3, r->source.journal);
     bind_time(s, 4, r->source.seq);
-    enum err err = statement_step(s);
-    statement_reset(s);
-    if (err != ERR_OK && err != ERR_END) return err;
-    r->is_taken = err == ERR_OK;
-    return ERR_OK;
+    return statement_finds(s, &r->is_taken);
 }
 
 /* Marks the rows whose key is there: one question for all. */

@@ -142,11 +142,7 @@ enum err audit_rows_is_quarantined(void *state, const struct audit_source *sourc
     bind_text(s, 2, source->journal);
     bind_u64(s, 3, source->seq);
     bind_text(s, 4, digest_hex(bytes, hex));
-    enum err err = statement_step(s);
-    statement_reset(s);
-    if (err != ERR_OK && err != ERR_END) return err;
-    *ret = err == ERR_OK;
-    return ERR_OK;
+    return statement_finds(s, ret);
 }
 
 enum err audit_rows_is_dropped(void *state, const struct audit_source *source, bool *ret)
@@ -158,11 +154,7 @@ enum err audit_rows_is_dropped(void *state, const struct audit_source *source, b
     bind_text(s, 1, source->node);
     bind_text(s, 2, source->journal);
     bind_u64(s, 3, source->seq);
-    enum err err = statement_step(s);
-    statement_reset(s);
-    if (err != ERR_OK && err != ERR_END) return err;
-    *ret = err == ERR_OK;
-    return ERR_OK;
+    return statement_finds(s, ret);
 }
 
 /* ---- streams ---- */

@@ -131,7 +131,8 @@ static enum err start_over(struct consumer *c, uint32_t partition, struct fault 
     struct store *s = c->intake.store;
     err = store_begin(s, f);
     if (err != ERR_OK) return err;
-    err = consumer_store_move(s, c->intake.topic, partition, c->intake.owner, r->next, low, world_now_ms(), f);
+    const struct offset_move move = {.partition = partition, .from = r->next, .to = low};
+    err = consumer_store_move(s, c->intake.topic, c->intake.owner, &move, world_now_ms(), f);
     if (err == ERR_OK) err = consumer_store_ask_all(s, partition, c->lease.partition_count, monotonic_ms(), world_now_ms(),
                                                     &asked, f);
     err = store_end(s, err, f);
@@ -228,31 +229,31 @@ static void in_trouble(struct consumer *c, const struct message *m)
     failed(c, text);
 }
 
-static struct intake_step *step_of(struct intake_step *steps, size_t *count, uint32_t partition, uint64_t from)
+static struct offset_move *move_of(struct offset_move *moves, size_t *count, uint32_t partition, uint64_t from)
 {
     for (size_t i = 0; i < *count; i++)
-        if (steps[i].partition == partition) return &steps[i];
-    steps[*count] = (struct intake_step){.partition = partition, .from = from, .to = from};
-    return &steps[(*count)++];
+        if (moves[i].partition == partition) return &moves[i];
+    moves[*count] = (struct offset_move){.partition = partition, .from = from, .to = from};
+    return &moves[(*count)++];
 }
 
 /* Keeps what is to be stored, in order, at the front of the messages; and says how far offsets move. */
-static size_t sift(struct consumer *c, size_t count, struct intake_step *steps, size_t *ret_steps)
+static size_t sift(struct consumer *c, size_t count, struct offset_move *moves, size_t *ret_moves)
 {
     size_t kept = 0;
-    *ret_steps = 0;
+    *ret_moves = 0;
     for (size_t i = 0; i < count; i++) {
         const struct message *m = &c->messages[i];
         if (m->partition >= LEASE_PARTITIONS_MAX || !c->readings[m->partition].started) continue;
-        struct intake_step *s = step_of(steps, ret_steps, m->partition, c->readings[m->partition].next);
-        if (m->offset < s->to) continue;
-        s->to = m->offset + 1;
+        struct offset_move *move = move_of(moves, ret_moves, m->partition, c->readings[m->partition].next);
+        if (m->offset < move->to) continue;
+        move->to = m->offset + 1;
         c->messages[kept++] = *m;
     }
     size_t moved = 0;
-    for (size_t i = 0; i < *ret_steps; i++)
-        if (steps[i].to > steps[i].from) steps[moved++] = steps[i];
-    *ret_steps = moved;
+    for (size_t i = 0; i < *ret_moves; i++)
+        if (moves[i].to > moves[i].from) moves[moved++] = moves[i];
+    *ret_moves = moved;
     return kept;
 }
 
@@ -268,15 +269,15 @@ static void lost(struct consumer *c, uint32_t partition, const struct fault *f)
 /* Until they are stored, are somebody else's, or the end has come. */
 static void store_messages(struct consumer *c, size_t count)
 {
-    struct intake_step steps[LEASE_PARTITIONS_MAX];
-    size_t step_count;
+    struct offset_move moves[LEASE_PARTITIONS_MAX];
+    size_t move_count;
     uint64_t wait_ms = STORE_WAIT_FIRST_MS;
-    while ((count = sift(c, count, steps, &step_count)) > 0 && !atomic_load(&c->stopping)) {
+    while ((count = sift(c, count, moves, &move_count)) > 0 && !atomic_load(&c->stopping)) {
         struct fault f = {0};
         uint32_t partition = 0;
-        enum err err = message_intake_store(&c->intake, c->messages, count, steps, step_count, world_now_ms(), &partition, &f);
+        enum err err = message_intake_store(&c->intake, c->messages, count, moves, move_count, world_now_ms(), &partition, &f);
         if (err == ERR_OK) {
-            for (size_t i = 0; i < step_count; i++) c->readings[steps[i].partition].next = steps[i].to;
+            for (size_t i = 0; i < move_count; i++) c->readings[moves[i].partition].next = moves[i].to;
             return;
         }
         if (err == ERR_PRECONDITION_FAILED) {

@@ -138,8 +138,8 @@ enum err consumer_store_leave(struct store *s, struct str topic, struct lease *l
 
 /* ---- offsets ---- */
 
-enum err consumer_store_move(struct store *s, struct str topic, uint32_t partition, struct str owner, uint64_t from,
-                             uint64_t to, uint64_t now_ms, struct fault *f)
+enum err consumer_store_move(struct store *s, struct str topic, struct str owner, const struct offset_move *m,
+                             uint64_t now_ms, struct fault *f)
 {
     static const char move[] = "UPDATE offsets SET next_offset = ?3, updated_at = ?4 WHERE topic = ?1 AND partition = ?2"
                                " AND owner = ?5 AND next_offset = ?6";
@@ -147,15 +147,15 @@ enum err consumer_store_move(struct store *s, struct str topic, uint32_t partiti
                                       " AND ?5 = ?5 AND ?6 = ?6";
     struct statement *q = database_statement(s->database, planted("zombie_commits") ? move_anyhow : move);
     bind_text(q, 1, topic);
-    bind_u64(q, 2, partition);
-    bind_u64(q, 3, to);
+    bind_u64(q, 2, m->partition);
+    bind_u64(q, 3, m->to);
     bind_u64(q, 4, now_ms);
     bind_text(q, 5, owner);
-    bind_u64(q, 6, from);
+    bind_u64(q, 6, m->from);
     enum err err = statement_run(q);
     if (err != ERR_OK) return fault_of(s, err, f);
     if (database_changes(s->database) == 1) return ERR_OK;
-    return fault_set(f, ERR_PRECONDITION_FAILED, "", "partition %u was taken over by another platform", partition);
+    return fault_set(f, ERR_PRECONDITION_FAILED, "", "partition %u was taken over by another platform", m->partition);
 }
 
 /* ---- replays ---- */
@@ -180,21 +180,21 @@ struct known_name {
     char bytes[LIMIT_ID_CHARACTERS * 2 + 1];
 };
 
-static struct str name_of(struct known_name *to, struct str node, struct str journal)
+static struct str name_of(struct known_name *to, const struct audit_stream *stream)
 {
     struct buf b = buf_over(to->bytes, sizeof to->bytes);
-    buf_put(&b, node);
+    buf_put(&b, stream->node);
     buf_put_byte(&b, '\0');
-    buf_put(&b, journal);
+    buf_put(&b, stream->journal);
     check(!b.overflow);
     return buf_view(&b);
 }
 
 /* Out of memory, or of room: it is only asked later than it could be. */
-static void know(struct store *s, struct str node, struct str journal, uint64_t number, uint64_t monotonic_ms)
+static void know(struct store *s, const struct audit_stream *stream, uint64_t number, uint64_t monotonic_ms)
 {
     struct known_name bytes;
-    struct str name = name_of(&bytes, node, journal);
+    struct str name = name_of(&bytes, stream);
     struct known_replay *k = map_get(&s->asked, name);
     if (k == NULL) {
         if (s->asked.count >= KNOWN_MAX) consumer_store_forget(s);
@@ -211,45 +211,45 @@ static void know(struct store *s, struct str node, struct str journal, uint64_t 
 }
 
 /* Whether to ask, and which number the request has now (0: there is none). */
-static enum err is_due(struct store *s, struct str node, struct str journal, uint64_t from_seq, uint64_t monotonic_ms,
-                       uint64_t *ret_number, bool *ret_due)
+static enum err is_due(struct store *s, const struct audit_stream *stream, uint64_t monotonic_ms, uint64_t *ret_number,
+                       bool *ret_due)
 {
     struct known_name name;
     struct statement *q =
         database_statement(s->database, "SELECT asked_at, from_seq FROM replays WHERE node = ?1 AND journal = ?2");
-    bind_text(q, 1, node);
-    bind_text(q, 2, journal);
+    bind_text(q, 1, stream->node);
+    bind_text(q, 2, stream->journal);
     enum err err = statement_step(q);
     *ret_number = err == ERR_OK ? column_u64(q, 0) : 0;
-    *ret_due = err != ERR_OK || column_u64(q, 1) != from_seq;
+    *ret_due = err != ERR_OK || column_u64(q, 1) != stream->next_seq;
     statement_reset(q);
     if (err != ERR_OK) return err == ERR_END ? ERR_OK : err;
     if (*ret_due) return ERR_OK;
-    const struct known_replay *k = map_get(&s->asked, name_of(&name, node, journal));
+    const struct known_replay *k = map_get(&s->asked, name_of(&name, stream));
     if (k == NULL || k->number != *ret_number)
-        know(s, node, journal, *ret_number, monotonic_ms);
+        know(s, stream, *ret_number, monotonic_ms);
     else
         *ret_due = monotonic_ms - k->since_ms > ASK_AGAIN_MS;
     return ERR_OK;
 }
 
-enum err consumer_store_ask(struct store *s, struct str node, struct str journal, uint64_t from_seq, uint64_t monotonic_ms,
-                            uint64_t now_ms, bool *ret_asked, struct fault *f)
+enum err consumer_store_ask(struct store *s, const struct audit_stream *stream, uint64_t monotonic_ms, uint64_t now_ms,
+                            bool *ret_asked, struct fault *f)
 {
     uint64_t number;
-    enum err err = is_due(s, node, journal, from_seq, monotonic_ms, &number, ret_asked);
+    enum err err = is_due(s, stream, monotonic_ms, &number, ret_asked);
     if (err != ERR_OK || !*ret_asked) return fault_of(s, err, f);
     /* The column is named for a time, and is one where it can be: another number, another request. */
     struct statement *q = database_statement(
         s->database, "INSERT INTO replays (node, journal, from_seq, asked_at) VALUES (?1, ?2, ?3, ?4)"
                      " ON CONFLICT (node, journal) DO UPDATE SET from_seq = ?3, asked_at = ?4");
-    bind_text(q, 1, node);
-    bind_text(q, 2, journal);
-    bind_u64(q, 3, from_seq);
+    bind_text(q, 1, stream->node);
+    bind_text(q, 2, stream->journal);
+    bind_u64(q, 3, stream->next_seq);
     number = now_ms > number ? now_ms : number + 1;
     bind_u64(q, 4, number);
     err = statement_run(q);
-    if (err == ERR_OK) know(s, node, journal, number, monotonic_ms);
+    if (err == ERR_OK) know(s, stream, number, monotonic_ms);
     return fault_of(s, err, f);
 }
 
@@ -289,7 +289,7 @@ static enum err ask_each(struct store *s, const struct asked *a, uint32_t partit
         const struct audit_stream *stream = &a->streams[i];
         bool asked = false;
         if (topic_partition(stream->node, stream->journal, partition_count) != partition) continue;
-        err = consumer_store_ask(s, stream->node, stream->journal, stream->next_seq, monotonic_ms, now_ms, &asked, f);
+        err = consumer_store_ask(s, stream, monotonic_ms, now_ms, &asked, f);
         *ret_asked += asked;
     }
     return err;

@@ -20,15 +20,19 @@ enum err consumer_store_beat(struct store *s, struct str topic, struct lease *l,
 /* Gives up everything that `l` owns, and its place among the consumers. */
 enum err consumer_store_leave(struct store *s, struct str topic, struct lease *l, struct fault *f);
 
+struct offset_move { /* of a partition that stands at `from` */
+    uint32_t partition;
+    uint64_t from, to;
+};
 /* Within a transaction. ERR_PRECONDITION_FAILED: the partition is not `owner`'s any more, or does not
  * stand at `from`. */
-enum err consumer_store_move(struct store *s, struct str topic, uint32_t partition, struct str owner, uint64_t from,
-                             uint64_t to, uint64_t now_ms, struct fault *f);
-/* Within a transaction: records of the stream from `from_seq` on are missing. *ret_asked: that was
- * news, or this store has known of it for so long that it is asked again. `now_ms` is for the request's
- * number alone. */
-enum err consumer_store_ask(struct store *s, struct str node, struct str journal, uint64_t from_seq, uint64_t monotonic_ms,
-                            uint64_t now_ms, bool *ret_asked, struct fault *f);
+enum err consumer_store_move(struct store *s, struct str topic, struct str owner, const struct offset_move *m,
+                             uint64_t now_ms, struct fault *f);
+/* Within a transaction: records of the stream (its node and journal) from its next_seq on are missing.
+ * *ret_asked: that was news, or this store has known of it for so long that it is asked again. `now_ms` is for
+ * the request's number alone. */
+enum err consumer_store_ask(struct store *s, const struct audit_stream *stream, uint64_t monotonic_ms, uint64_t now_ms,
+                            bool *ret_asked, struct fault *f);
 /* Within a transaction: asks for every known stream that goes to this partition, at its position. */
 enum err consumer_store_ask_all(struct store *s, uint32_t partition, uint32_t partition_count, uint64_t monotonic_ms,
                                 uint64_t now_ms, uint64_t *ret_asked, struct fault *f);

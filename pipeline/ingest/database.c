@@ -69,6 +69,15 @@ enum err statement_run(struct statement *s)
     return err == ERR_END ? ERR_OK : err;
 }
 
+enum err statement_finds(struct statement *s, bool *ret)
+{
+    enum err err = statement_step(s);
+    statement_reset(s);
+    if (err != ERR_OK && err != ERR_END) return err;
+    *ret = err == ERR_OK;
+    return ERR_OK;
+}
+
 void statement_reset(struct statement *s)
 {
     if (s != NULL) s->database->kind->reset(s);

@@ -37,6 +37,8 @@ enum err statement_step(struct statement *s);
 /* Steps to the end and resets; ERR_EXISTS where a unique index forbids it. */
 enum err statement_run(struct statement *s);
 void statement_reset(struct statement *s);
+/* Whether there is a row; resets. */
+enum err statement_finds(struct statement *s, bool *ret);
 
 /* Bound views must live until the statement is reset; an absent string is NULL. */
 void bind_text(struct statement *s, int at, struct str text);
@@ -57,7 +59,9 @@ enum err database_commit(struct database *d);     /* rolls back where it fails *
 void database_rollback(struct database *d);
 uint64_t database_changes(struct database *d); /* rows that the last statement changed */
 
-/* Statements after this fail with ERR_TIMEOUT when the monotonic clock has passed it; 0: no more. */
+/* No statement goes on past this moment of the monotonic clock; 0: as long as it takes. SQLite ends it with
+ * ERR_TIMEOUT. PostgreSQL's server ends a reader's statements by itself, with ERR_TIMEOUT, too; one that has not
+ * answered a second after the moment is given up with its connection: ERR_STORE_UNAVAILABLE. */
 void database_deadline(struct database *d, uint64_t monotonic_ns);
 
 /* What the last failure says, for logs and faults. */

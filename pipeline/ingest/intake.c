@@ -39,9 +39,9 @@ static enum err ask_again(struct taking *t, uint64_t from_seq)
 {
     bool asked;
     const struct topic_place *p = &t->run.first;
+    const struct audit_stream missing = {.node = p->node, .journal = p->journal, .next_seq = from_seq};
     t->tally.gaps++;
-    enum err err = consumer_store_ask(t->in->store, p->node, p->journal, from_seq, world_monotonic_ns() / 1000000, t->now_ms,
-                                      &asked, t->fault);
+    enum err err = consumer_store_ask(t->in->store, &missing, world_monotonic_ns() / 1000000, t->now_ms, &asked, t->fault);
     if (err != ERR_OK || !asked) return err;
     t->tally.replays++;
     log_text(LOG_WARNING, "consume_gap", "node %.*s journal %.*s: record %llu came where %llu is due; its engine is asked for them again",
@@ -128,12 +128,11 @@ static enum err take(struct taking *t, const struct message *m)
     return t->in->run.overflow ? fault_plain(t->fault, ERR_FULL) : ERR_OK;
 }
 
-static enum err move_offsets(struct taking *t, const struct intake_step *steps, size_t count, uint32_t *ret_lost)
+static enum err move_offsets(struct taking *t, const struct offset_move *moves, size_t count, uint32_t *ret_lost)
 {
     for (size_t i = 0; i < count; i++) {
-        enum err err = consumer_store_move(t->in->store, t->in->topic, steps[i].partition, t->in->owner, steps[i].from,
-                                           steps[i].to, t->now_ms, t->fault);
-        if (err == ERR_PRECONDITION_FAILED) *ret_lost = steps[i].partition;
+        enum err err = consumer_store_move(t->in->store, t->in->topic, t->in->owner, &moves[i], t->now_ms, t->fault);
+        if (err == ERR_PRECONDITION_FAILED) *ret_lost = moves[i].partition;
         if (err != ERR_OK) return err;
     }
     return ERR_OK;
@@ -169,7 +168,7 @@ static enum err offset_apart(struct taking *t)
 #endif
 
 enum err message_intake_store(struct message_intake *in, const struct message *messages, size_t message_count,
-                              const struct intake_step *steps, size_t step_count, uint64_t now_ms, uint32_t *ret_lost,
+                              const struct offset_move *moves, size_t move_count, uint64_t now_ms, uint32_t *ret_lost,
                               struct fault *f)
 {
     struct taking t = {.in = in, .now_ms = now_ms, .fault = f};
@@ -177,7 +176,7 @@ enum err message_intake_store(struct message_intake *in, const struct message *m
     buf_clear(&in->run);
     enum err err = store_begin(in->store, f);
     if (err != ERR_OK) return err;
-    err = move_offsets(&t, steps, step_count, ret_lost);
+    err = move_offsets(&t, moves, move_count, ret_lost);
     if (err == ERR_OK) err = offset_apart(&t);
     for (size_t i = 0; i < message_count && err == ERR_OK; i++) err = take(&t, &messages[i]);
     if (err == ERR_OK) err = run_end(&t);

@@ -5,13 +5,8 @@
 #include "base/buf.h"
 #include "metrics/metrics.h"
 #include "pipeline/ingest/consume.h"
-#include "pipeline/ingest/lease.h"
+#include "pipeline/ingest/consumer_store.h"
 #include "pipeline/ingest/store.h"
-
-struct intake_step { /* of one partition, within this handful */
-    uint32_t partition;
-    uint64_t from, to;
-};
 
 struct message_intake {
     struct store *store; /* borrowed */
@@ -21,10 +16,10 @@ struct message_intake {
     struct buf run; /* the lines of the run in hand */
 };
 
-/* Stores messages (records all, of partitions in `steps`) and moves the offsets by `steps`. All or
+/* Stores messages (records all, of partitions in `moves`) and moves the offsets by `moves`. All or
  * nothing. ERR_PRECONDITION_FAILED: *ret_lost is a partition that is not the owner's any more. */
 enum err message_intake_store(struct message_intake *in, const struct message *messages, size_t count,
-                              const struct intake_step *steps, size_t step_count, uint64_t now_ms, uint32_t *ret_lost,
+                              const struct offset_move *moves, size_t move_count, uint64_t now_ms, uint32_t *ret_lost,
                               struct fault *f);
 
 #endif

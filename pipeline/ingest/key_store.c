@@ -289,16 +289,15 @@ static enum err rotate_step(struct store *s, const struct pepper *p, struct rota
     return err;
 }
 
-enum err key_store_rotate(struct store *s, const struct pepper *p, struct str tenant, struct id id,
-                          bool everywhere, uint64_t overlap_ms, const struct actor *by,
-                          struct buf *out, struct key_result *ret, struct fault *f)
+enum err key_store_rotate(struct store *s, const struct pepper *p, const struct key_rotation *wanted,
+                          const struct actor *by, struct buf *out, struct key_result *ret, struct fault *f)
 {
     struct rotation r = {0};
     enum err err = key_store_begin(s, by, f);
     if (err != ERR_OK) return err;
-    err = key_find(s, tenant, id, &r.old, f);
-    if (err == ERR_OK) err = key_check_maker(r.old, everywhere, f);
-    if (err == ERR_OK) err = rotate_step(s, p, &r, overlap_ms, by, ret, f);
+    err = key_find(s, wanted->tenant, wanted->id, &r.old, f);
+    if (err == ERR_OK) err = key_check_maker(r.old, wanted->everywhere, f);
+    if (err == ERR_OK) err = rotate_step(s, p, &r, wanted->overlap_ms, by, ret, f);
     err = store_end(s, err, f);
     if (err == ERR_OK) {
         char time[TIME_TEXT];

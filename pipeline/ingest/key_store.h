@@ -34,9 +34,14 @@ enum err key_check_maker(const struct key *k, bool everywhere, struct fault *f);
  * new row with `key`, and `replaces` {id, expires_at}. ERR_NOT_FOUND; as of key_check_maker(): whoever
  * may not make such a key may not rotate it; ERR_KEY_ENDED: the old one was revoked or has expired;
  * ERR_OUT_OF_RANGE: as many keys as there may be. */
-enum err key_store_rotate(struct store *s, const struct pepper *p, struct str tenant, struct id id,
-                          bool everywhere, uint64_t overlap_ms, const struct actor *by,
-                          struct buf *out, struct key_result *ret, struct fault *f);
+struct key_rotation {
+    struct str tenant; /* whose keys may be touched; absent: any */
+    struct id id;
+    bool everywhere;   /* an admin of every tenant asks */
+    uint64_t overlap_ms;
+};
+enum err key_store_rotate(struct store *s, const struct pepper *p, const struct key_rotation *wanted,
+                          const struct actor *by, struct buf *out, struct key_result *ret, struct fault *f);
 /* {keys, count, limit, next_cursor}, without MACs, in the order of their making. */
 enum err key_store_list(struct store *s, struct str tenant, uint64_t limit, uint64_t cursor,
                         struct buf *out, struct fault *f);

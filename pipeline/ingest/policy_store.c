@@ -545,8 +545,7 @@ enum err policy_store_put(struct store *s, const struct policy_change *change,
     return put(&c, out, ret);
 }
 
-enum err policy_store_rollback(struct store *s, struct str tenant, struct str name,
-                               uint64_t version, const struct policy_condition *condition,
+enum err policy_store_rollback(struct store *s, const struct policy_change *change, uint64_t version,
                                const struct actor *by, struct buf *out, struct policy_result *ret,
                                struct fault *f)
 {
@@ -554,19 +553,19 @@ enum err policy_store_rollback(struct store *s, struct str tenant, struct str na
     buf_init(&content, 4 << 10, LIMIT_POLICY_BODY_BYTES * 2);
     char digest[SHA256_HEX], reason[64];
     bool is_json = false;
-    enum err err = version_text(s, tenant, name, version, &content, &is_json, f);
+    enum err err = version_text(s, change->tenant, change->name, version, &content, &is_json, f);
     if (err == ERR_OK) {
         /* Versions are immutable, so that the text may be read before the transaction. */
         sha256_write_hex(sha256_once(buf_view(&content)), digest);
         snprintf(reason, sizeof reason, "to version %llu", (unsigned long long)version);
-        const struct policy_change change = {.tenant = tenant,
-                                             .name = name,
-                                             .content = buf_view(&content),
-                                             .digest = str_of(digest, sizeof digest),
-                                             .is_json = is_json,
-                                             .condition = *condition};
+        const struct policy_change back = {.tenant = change->tenant,
+                                           .name = change->name,
+                                           .content = buf_view(&content),
+                                           .digest = str_of(digest, sizeof digest),
+                                           .is_json = is_json,
+                                           .condition = change->condition};
         struct changing c = {.store = s,
-                             .change = &change,
+                             .change = &back,
                              .by = by,
                              .kind = "policy.rolled_back",
                              .reason = str_from(reason),
@@ -599,14 +598,13 @@ static enum err delete_step(struct changing *c, struct arena *a, struct policy_r
     return err == ERR_OK ? record(c, c->now.version, c->now.digest) : err;
 }
 
-enum err policy_store_delete(struct store *s, struct str tenant, struct str name,
-                             const struct policy_condition *condition, const struct actor *by,
-                             struct policy_result *ret, struct fault *f)
+enum err policy_store_delete(struct store *s, const struct policy_change *change,
+                             const struct actor *by, struct policy_result *ret, struct fault *f)
 {
     *ret = (struct policy_result){0};
-    const struct policy_change change = {.tenant = tenant, .name = name, .condition = *condition};
+    const struct policy_change named = {.tenant = change->tenant, .name = change->name, .condition = change->condition};
     struct changing c = {
-        .store = s, .change = &change, .by = by, .kind = "policy.deleted", .fault = f};
+        .store = s, .change = &named, .by = by, .kind = "policy.deleted", .fault = f};
     enum err err = key_store_begin(s, by, f);
     if (err != ERR_OK) return err;
     struct arena a;

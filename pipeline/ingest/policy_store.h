@@ -48,14 +48,13 @@ struct policy_result {
 enum err policy_store_put(struct store *s, const struct policy_change *change,
                           const struct actor *by, struct buf *out, struct policy_result *ret,
                           struct fault *f);
-/* The text of an old version becomes a new one. ERR_NOT_FOUND. */
-enum err policy_store_rollback(struct store *s, struct str tenant, struct str name,
-                               uint64_t version, const struct policy_condition *condition,
+/* The text of an old version becomes a new one. Of `change`, tenant, name and condition count. ERR_NOT_FOUND. */
+enum err policy_store_rollback(struct store *s, const struct policy_change *change, uint64_t version,
                                const struct actor *by, struct buf *out, struct policy_result *ret,
                                struct fault *f);
-enum err policy_store_delete(struct store *s, struct str tenant, struct str name,
-                             const struct policy_condition *condition, const struct actor *by,
-                             struct policy_result *ret, struct fault *f);
+/* Of `change`, tenant, name and condition count. ERR_NOT_FOUND. */
+enum err policy_store_delete(struct store *s, const struct policy_change *change,
+                             const struct actor *by, struct policy_result *ret, struct fault *f);
 
 /* Several changes in one transaction: all or none. A deletion of what is not there changes nothing.
  * Results are of the changes in their order; the revision is the last one's. */

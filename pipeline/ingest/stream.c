@@ -12,7 +12,6 @@ enum {
     EVENT_ARENA_FIRST = 64 << 10,
     EVENT_ARENA_LIMIT = 16 << 20, /* worst case of an event of one-byte values */
     ALARMS_PER_SECOND = 10,
-    EPOCH_TEXT = 16,
 };
 
 /* One batch under way. */
@@ -305,12 +304,8 @@ static enum err check_batch(const struct ingest_batch *b, struct fault *f)
             !str_is_utf8(names[i], &(size_t){0}))
             return fault_set(f, ERR_BAD_HEADER, "", "%s: must be 1 to %d bytes of UTF-8",
                              headers[i], LIMIT_ID_CHARACTERS);
-    bool is_epoch = b->epoch.size == EPOCH_TEXT;
-    for (size_t i = 0; i < b->epoch.size && is_epoch; i++)
-        is_epoch = memchr("0123456789abcdef", b->epoch.bytes[i], 16) != NULL;
-    if (!is_epoch)
-        return fault_set(f, ERR_BAD_HEADER, "", "Writ-Epoch: must be %d lowercase hex digits",
-                         EPOCH_TEXT);
+    if (!str_to_u64_hex(b->epoch, &(uint64_t){0}))
+        return fault_set(f, ERR_BAD_HEADER, "", "Writ-Epoch: must be 16 lowercase hex digits");
     if (b->first_seq > INT64_MAX - LIMIT_INGEST_BODY_BYTES)
         return fault_set(f, ERR_BAD_HEADER, "", "Writ-First-Seq: out of range");
     return ERR_OK;

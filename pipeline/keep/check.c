@@ -31,6 +31,21 @@ struct found { /* by a look at all slots */
     bool has_our_name;              /* one of them is another history under our name */
 };
 
+struct giving {
+    enum err (*each)(void *context, unsigned slot, struct str entry);
+    void *context;
+};
+
+struct look { /* one Redis, and what it is judged by */
+    struct redis_link *link;
+    const char *node, *adopt;       /* ours; the nodes that --adopt names, "" = none */
+    struct keep_past *past;
+    uint64_t last_seq, now_ms;
+    struct giving giving;           /* who takes what is adopted */
+    struct slot_seen *seen;         /* LIMIT_SLOTS */
+    struct found found;
+};
+
 static void note_owner(struct found *r, const char *owner)
 {
     size_t size = strlen(r->owners), more = strlen(owner);
@@ -43,50 +58,47 @@ static void note_owner(struct found *r, const char *owner)
     memcpy(r->owners + size, owner, more + 1);
 }
 
-static enum err look_over(const struct slot_seen *seen, const char *node, const char *adopt, const struct keep_past *past,
-                          uint64_t last_seq, struct found *ret, struct fault *f)
+static enum err look_over(struct look *l, struct fault *f)
 {
-    *ret = (struct found){.all_adopt = true};
+    const struct keep_past *past = l->past;
+    struct found *found = &l->found;
+    *found = (struct found){.all_adopt = true};
     for (unsigned i = 0; i < LIMIT_SLOTS; i++) {
-        struct str owner = str_from(seen[i].owner), their_node, epoch;
-        if (owner.size == 0 && !seen[i].strange) continue;
-        ret->owned++;
-        if (seen[i].strange || !owner_read(owner, &their_node, &epoch))
+        const struct slot_seen *seen = &l->seen[i];
+        struct str owner = str_from(seen->owner), their_node, epoch;
+        if (owner.size == 0 && !seen->strange) continue;
+        found->owned++;
+        if (seen->strange || !owner_read(owner, &their_node, &epoch))
             return fault_set(f, ERR_EXISTS, "", "redis.url: slot %u holds what no engine wrote; this Redis is used by something else", i);
-        bool our_name = str_equal(their_node, str_from(node));
+        bool our_name = str_equal(their_node, str_from(l->node));
         if (our_name && keep_past_knows(past, epoch)) {
-            uint64_t end = keep_past_end(past, epoch, last_seq);
-            if (!seen[i].has_position || seen[i].position <= end || seen[i].position <= ret->ahead) continue;
-            ret->ahead = seen[i].position;
-            ret->ahead_of = end;
+            uint64_t end = keep_past_end(past, epoch, l->last_seq);
+            if (!seen->has_position || seen->position <= end || seen->position <= found->ahead) continue;
+            found->ahead = seen->position;
+            found->ahead_of = end;
             continue;
         }
         if (list_has(past->adopted, owner)) continue;
-        if (!seen[i].has_position && !seen[i].is_whole && !ret->has_unfinished) {
-            ret->has_unfinished = true;
-            ret->unfinished = i;
+        if (!seen->has_position && !seen->is_whole && !found->has_unfinished) {
+            found->has_unfinished = true;
+            found->unfinished = i;
         }
-        memcpy(ret->other, seen[i].owner, OWNER_TEXT);
-        ret->unknown = our_name;
-        ret->has_our_name = ret->has_our_name || our_name;
-        ret->all_adopt = ret->all_adopt && list_has(adopt, their_node);
-        note_owner(ret, seen[i].owner);
+        memcpy(found->other, seen->owner, OWNER_TEXT);
+        found->unknown = our_name;
+        found->has_our_name = found->has_our_name || our_name;
+        found->all_adopt = found->all_adopt && list_has(l->adopt, their_node);
+        note_owner(found, seen->owner);
     }
     return ERR_OK;
 }
 
 /* A directory without any state. One that was stopped while it adopted is not new any more. */
-static bool is_new(const struct keep_past *past, uint64_t last_seq)
+static bool is_new(const struct look *l)
 {
-    return last_seq == 0 && past->position == 0 && past->adopted[0] == '\0';
+    return l->last_seq == 0 && l->past->position == 0 && l->past->adopted[0] == '\0';
 }
 
 /* ---- adopting ---- */
-
-struct giving {
-    enum err (*each)(void *context, unsigned slot, struct str entry);
-    void *context;
-};
 
 static enum err give(void *context, struct str entry)
 {
@@ -97,10 +109,11 @@ static enum err give(void *context, struct str entry)
 }
 
 /* Slots are read one after another. What its engine wrote meanwhile would be in none of them, and our claim erases it. */
-static enum err stood_still(struct redis_link *l, const struct slot_seen *seen, struct fault *f)
+static enum err stood_still(const struct look *l, struct fault *f)
 {
     static struct slot_seen again[LIMIT_SLOTS];
-    enum err err = slots_look(l, again, f);
+    const struct slot_seen *seen = l->seen;
+    enum err err = slots_look(l->link, again, f);
     if (err != ERR_OK) return err;
     for (unsigned i = 0; i < LIMIT_SLOTS; i++) {
         if (strcmp(again[i].owner, seen[i].owner) == 0 && strcmp(again[i].at, seen[i].at) == 0 && !again[i].strange) continue;
@@ -111,26 +124,26 @@ static enum err stood_still(struct redis_link *l, const struct slot_seen *seen, 
     return ERR_OK;
 }
 
-static enum err adopt_all(struct redis_link *l, const struct slot_seen *seen, struct keep_past *past, const struct found *found,
-                          uint64_t now_ms, struct giving *g, struct fault *f)
+static enum err adopt_all(struct look *l, struct fault *f)
 {
+    struct keep_past *past = l->past;
     struct fold *fold = fold_create();
     if (fold == NULL) return fault_set(f, ERR_FULL, "", "out of memory");
     enum err err = ERR_OK;
-    for (unsigned i = 0; err == ERR_OK && i < LIMIT_SLOTS; i++) err = slot_take(l, i, fold->shard, f);
-    if (err == ERR_OK) err = stood_still(l, seen, f);
+    for (unsigned i = 0; err == ERR_OK && i < LIMIT_SLOTS; i++) err = slot_take(l->link, i, fold->shard, f);
+    if (err == ERR_OK) err = stood_still(l, f);
     uint64_t tokens = 0, reviews = 0;
     if (err == ERR_OK) {
-        shard_prune(fold->shard, now_ms);
-        shard_close_open(fold->shard, now_ms, &tokens, &reviews);
-        err = shard_save(fold->shard, give, g);
+        shard_prune(fold->shard, l->now_ms);
+        shard_close_open(fold->shard, l->now_ms, &tokens, &reviews);
+        err = shard_save(fold->shard, give, &l->giving);
         if (err != ERR_OK) fault_set(f, err, "", "what was adopted cannot be loaded: %s", err_sentence(err));
     }
     fold_destroy(fold);
     if (err != ERR_OK) return err;
-    snprintf(past->adopted, sizeof past->adopted, "%s", found->owners);
+    snprintf(past->adopted, sizeof past->adopted, "%s", l->found.owners);
     past->adopted_at_known = true;
-    for (unsigned i = 0; i < LIMIT_SLOTS; i++) past->adopted_at[i] = seen[i].position;
+    for (unsigned i = 0; i < LIMIT_SLOTS; i++) past->adopted_at[i] = l->seen[i].position;
     log_text(LOG_ERROR, "adopted",
              "the state of %s was taken from Redis: what it did last may be missing, so %" PRIu64 " counted tokens came back revoked "
              "and %" PRIu64 " approved reviews expired",
@@ -138,67 +151,65 @@ static enum err adopt_all(struct redis_link *l, const struct slot_seen *seen, st
     return ERR_OK;
 }
 
-static enum err refuse_other(const struct found *found, const char *node, uint64_t last_seq, struct fault *f)
+static enum err refuse_other(const struct look *l, struct fault *f)
 {
-    struct str other = str_from(found->other), their_node, epoch;
+    struct str other = str_from(l->found.other), their_node, epoch;
     check(owner_read(other, &their_node, &epoch));
-    if (found->unknown && last_seq > 0)
+    if (l->found.unknown && l->last_seq > 0)
         return fault_set(f, ERR_EXISTS, "",
                          "redis.url: this Redis holds the state of epoch %.*s of %s, which this journal does not know: another history "
                          "under the same name. Give one of the two engines another Redis, or start with a new data directory, "
-                         "a new node name and --adopt %.*s", STR_FORMAT(epoch), node, STR_FORMAT(their_node));
+                         "a new node name and --adopt %.*s", STR_FORMAT(epoch), l->node, STR_FORMAT(their_node));
     return fault_set(f, ERR_EXISTS, "",
                      "redis.url: this Redis holds the state of engine %.*s, and this data directory is %s's. If %.*s is gone for good, "
                      "start with a new data directory, a new node name and --adopt %.*s; if not, give this engine a Redis of its own",
-                     STR_FORMAT(their_node), node, STR_FORMAT(their_node), STR_FORMAT(their_node));
+                     STR_FORMAT(their_node), l->node, STR_FORMAT(their_node), STR_FORMAT(their_node));
 }
 
-static enum err refuse_unfinished(const struct found *found, const struct slot_seen *seen, struct fault *f)
+static enum err refuse_unfinished(const struct look *l, struct fault *f)
 {
-    struct str owner = str_from(seen[found->unfinished].owner), node, epoch;
+    struct str owner = str_from(l->seen[l->found.unfinished].owner), node, epoch;
     check(owner_read(owner, &node, &epoch));
     return fault_set(f, ERR_BAD_VALUE, "",
                      "adopt: slot %u of this Redis has no position: %.*s ended before it had written it anew, so its state is not whole "
                      "there. Start %.*s on its own data directory until it is; if that is gone, restore an older copy of this Redis, or "
-                     "empty it and give that state up", found->unfinished, STR_FORMAT(node), STR_FORMAT(node));
+                     "empty it and give that state up", l->found.unfinished, STR_FORMAT(node), STR_FORMAT(node));
 }
 
-static enum err adopt_or_refuse(struct redis_link *l, const struct slot_seen *seen, const struct keep_redis *redis, const char *node,
-                                struct keep_past *past, uint64_t last_seq, uint64_t now_ms, const struct found *found,
-                                struct giving *g, struct fault *f)
+static enum err adopt_or_refuse(struct look *l, struct fault *f)
 {
-    if (redis->adopt[0] == '\0' || !found->all_adopt) return refuse_other(found, node, last_seq, f);
-    if (!is_new(past, last_seq))
+    const struct found *found = &l->found;
+    if (l->adopt[0] == '\0' || !found->all_adopt) return refuse_other(l, f);
+    if (!is_new(l))
         return fault_set(f, ERR_BAD_VALUE, "", "adopt: this data directory has a state of its own, up to seq %" PRIu64
-                         "; --adopt is for a new one", last_seq);
+                         "; --adopt is for a new one", l->last_seq);
     /* The platform has records of that name already: ours under it, from 1 on, would never be taken. */
     if (found->has_our_name)
         return fault_set(f, ERR_BAD_VALUE, "", "adopt: this engine is %s, too, and the platform takes no second history under one name. "
-                         "Give it a node name that no engine has had (`node`)", node);
+                         "Give it a node name that no engine has had (`node`)", l->node);
     if (found->too_many) return fault_set(f, ERR_BAD_VALUE, "", "adopt: this Redis has had too many owners: %s …", found->owners);
-    if (found->has_unfinished) return refuse_unfinished(found, seen, f);
-    return adopt_all(l, seen, past, found, now_ms, g, f);
+    if (found->has_unfinished) return refuse_unfinished(l, f);
+    return adopt_all(l, f);
 }
 
 /* ---- the check ---- */
 
-static enum err judge(struct redis_link *l, const struct keep_redis *redis, const char *node, struct keep_past *past,
-                      uint64_t last_seq, uint64_t now_ms, struct giving *g, struct fault *f)
+static enum err judge(struct look *l, struct fault *f)
 {
     static struct slot_seen seen[LIMIT_SLOTS];
-    struct found found;
-    enum err err = slots_look(l, seen, f);
-    if (err == ERR_OK) err = look_over(seen, node, redis->adopt, past, last_seq, &found, f);
+    const struct found *found = &l->found;
+    l->seen = seen;
+    enum err err = slots_look(l->link, seen, f);
+    if (err == ERR_OK) err = look_over(l, f);
     if (err != ERR_OK) return err;
-    if (found.owned == 0 && redis->adopt[0] != '\0' && is_new(past, last_seq))
-        return fault_set(f, ERR_BAD_VALUE, "", "adopt: this Redis is empty; there is nothing of %s to take", redis->adopt);
-    if (found.ahead > 0)
+    if (found->owned == 0 && l->adopt[0] != '\0' && is_new(l))
+        return fault_set(f, ERR_BAD_VALUE, "", "adopt: this Redis is empty; there is nothing of %s to take", l->adopt);
+    if (found->ahead > 0)
         return fault_set(f, ERR_BAD_VALUE, "",
                          "redis.url: this Redis has records up to %" PRIu64 ", this journal has that history up to %" PRIu64 ": its disk went "
-                         "back in time. Keep this data directory read-only and start with a new one, a new node name and --adopt %s", found.ahead,
-                         found.ahead_of, node);
-    if (found.other[0] == '\0') return ERR_OK;
-    return adopt_or_refuse(l, seen, redis, node, past, last_seq, now_ms, &found, g, f);
+                         "back in time. Keep this data directory read-only and start with a new one, a new node name and --adopt %s",
+                         found->ahead, found->ahead_of, l->node);
+    return found->other[0] == '\0' ? ERR_OK : adopt_or_refuse(l, f);
 }
 
 enum err keep_redis_check(const struct keep_redis *redis, const char *node, struct keep_past *past, uint64_t last_seq,
@@ -207,7 +218,8 @@ enum err keep_redis_check(const struct keep_redis *redis, const char *node, stru
 {
     struct redis_link_options options = {.user = redis->user, .password_file = redis->password_file,
                                          .ca_file = redis->ca_file, .timeout_ms = redis->timeout_ms};
-    struct giving giving = {.each = each, .context = context};
+    struct look look = {.node = node, .adopt = redis->adopt, .past = past, .last_seq = last_seq, .now_ms = now_ms,
+                        .giving = {.each = each, .context = context}};
     *ret_reached = false;
     if (redis->url[0] == '\0')
         return redis->adopt[0] == '\0' ? ERR_OK : fault_set(f, ERR_BAD_VALUE, "", "adopt: needs redis.url, where that engine's state is");
@@ -215,14 +227,14 @@ enum err keep_redis_check(const struct keep_redis *redis, const char *node, stru
     if (err == ERR_OK) err = redis_link_check(&options, f);
     if (err != ERR_OK) return err;
     options.loop = loop_create();
-    struct redis_link *l = redis_link_create(&options);
-    err = redis_link_open(l, f);
+    look.link = redis_link_create(&options);
+    err = redis_link_open(look.link, f);
     bool opened = err == ERR_OK;
-    if (opened) err = judge(l, redis, node, past, last_seq, now_ms, &giving, f);
+    if (opened) err = judge(&look, f);
     *ret_reached = opened && err == ERR_OK;
-    redis_link_destroy(l);
+    redis_link_destroy(look.link);
     loop_destroy(options.loop);
-    if (err != ERR_STORE_UNAVAILABLE || (redis->adopt[0] != '\0' && is_new(past, last_seq))) return err;
+    if (err != ERR_STORE_UNAVAILABLE || (redis->adopt[0] != '\0' && is_new(&look))) return err;
     log_line(LOG_WARNING, "redis_away", "text", f->text, "then", "serving without its copy; it is written when it is back", NULL);
     return ERR_OK;
 }

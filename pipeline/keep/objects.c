@@ -269,14 +269,7 @@ static enum err apply_made(struct shard *s, struct buf *made, struct fault *f)
 
 static bool hex_key(struct str text, struct slot_key *ret)
 {
-    if (text.size != 2 * SLOT_KEY_BYTES) return false;
-    for (size_t i = 0; i < text.size; i++) {
-        char c = text.bytes[i];
-        int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-        if (digit < 0) return false;
-        ret->bytes[i / 2] = (uint8_t)(i % 2 == 0 ? digit << 4 : ret->bytes[i / 2] | digit);
-    }
-    return true;
+    return text.size == 2 * SLOT_KEY_BYTES && hex_read(text.bytes, ret->bytes, SLOT_KEY_BYTES);
 }
 
 static enum err take_spent(struct shard *s, const struct field *field, struct fault *f)

@@ -31,17 +31,8 @@ void snapshot_write_name(uint64_t position, char to[SNAPSHOT_NAME])
 
 static bool read_name(const char *name, uint64_t *ret_position)
 {
-    struct str s = str_from(name);
-    if (s.size != 25 || !str_starts(s, STR("snapshot-"))) return false;
-    uint64_t position = 0;
-    for (size_t i = 9; i < 25; i++) {
-        char c = name[i];
-        unsigned digit = c >= '0' && c <= '9' ? (unsigned)(c - '0') : c >= 'a' && c <= 'f' ? (unsigned)(c - 'a') + 10 : 16;
-        if (digit == 16) return false;
-        position = position << 4 | digit;
-    }
-    *ret_position = position;
-    return true;
+    const struct str s = str_from(name), front = STR("snapshot-");
+    return str_starts(s, front) && str_to_u64_hex(str_skip(s, front.size), ret_position);
 }
 
 struct names { /* what is in the directory */

@@ -12,6 +12,7 @@
  *            +→ AHEAD     the platform has records that this journal never had (the disk went back)
  *            +→ DIVERGED  the platform's last record is of another history than ours
  *            +→ GAP       the platform wants records that are no longer kept
+ *            +→ BROKEN    our own journal cannot be read back
  *            +→ MISFIT    Kafka's topic is not what it should be
  *
  * By Kafka, records are under way until the brokers have acknowledged them, and then until the
@@ -67,8 +68,8 @@ enum publish_state {
     PUBLISH_AHEAD,
     PUBLISH_DIVERGED,
     PUBLISH_GAP,
-    PUBLISH_BROKEN,   /* the journal cannot be read back */
-    PUBLISH_MISFIT,   /* the topic */
+    PUBLISH_BROKEN,
+    PUBLISH_MISFIT,
 };
 const char *publish_state_name(enum publish_state s); /* "finding" */
 bool publish_state_is_alarm(enum publish_state s);    /* a person must look */

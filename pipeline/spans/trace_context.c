@@ -2,20 +2,6 @@
 
 enum { VERSION_AT = 0, TRACE_AT = 3, PARENT_AT = 36, FLAGS_AT = 53, WHOLE = 55, FLAG_SAMPLED = 1 };
 
-/* One more than the value of a lowercase hex digit; 0: it is none. */
-static const uint8_t digits[256] = {['0'] = 1, ['1'] = 2,  ['2'] = 3,  ['3'] = 4,  ['4'] = 5,  ['5'] = 6,  ['6'] = 7,  ['7'] = 8,
-                                    ['8'] = 9, ['9'] = 10, ['a'] = 11, ['b'] = 12, ['c'] = 13, ['d'] = 14, ['e'] = 15, ['f'] = 16};
-
-static bool hex_read(const char *text, uint8_t *to, size_t size)
-{
-    for (size_t i = 0; i < size; i++) {
-        unsigned high = digits[(unsigned char)text[2 * i]], low = digits[(unsigned char)text[2 * i + 1]];
-        if (high == 0 || low == 0) return false;
-        to[i] = (uint8_t)((high - 1) << 4 | (low - 1));
-    }
-    return true;
-}
-
 static bool is_zero(const uint8_t *bytes, size_t size)
 {
     for (size_t i = 0; i < size; i++)

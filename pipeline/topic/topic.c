@@ -27,14 +27,6 @@ static bool is_name(struct str s)
     return s.size > 0 && s.size <= LIMIT_ID_CHARACTERS && memchr(s.bytes, 0, s.size) == NULL && str_is_utf8(s, &bad);
 }
 
-static bool is_hex(struct str s, size_t size)
-{
-    if (s.size != size) return false;
-    for (size_t i = 0; i < size; i++)
-        if (memchr("0123456789abcdef", s.bytes[i], 16) == NULL) return false;
-    return true;
-}
-
 bool topic_place_read(const struct topic_headers *h, struct topic_place *ret, const char **ret_why)
 {
     uint64_t seq = 0;
@@ -42,7 +34,7 @@ bool topic_place_read(const struct topic_headers *h, struct topic_place *ret, co
     if (!str_equal(h->schema, STR(TOPIC_SCHEMA))) why = "header schema is not " TOPIC_SCHEMA;
     else if (!is_name(h->node)) why = "header node is missing or no name";
     else if (!is_name(h->journal)) why = "header journal is missing or no name";
-    else if (!is_hex(h->epoch, TOPIC_EPOCH_TEXT)) why = "header epoch is missing or not 16 hex digits";
+    else if (!str_to_u64_hex(h->epoch, &(uint64_t){0})) why = "header epoch is missing or not 16 hex digits";
     else if (!str_to_u64(h->seq, &seq) || seq == 0 || seq > INT64_MAX / 2) why = "header seq is missing or no number";
     if (why != NULL) {
         *ret_why = why;
@@ -153,11 +145,11 @@ bool topic_event_find(struct str json, struct arena *arena, struct topic_event *
 
 bool topic_traceparent(const struct topic_event *e, char to[TOPIC_TRACEPARENT_TEXT])
 {
+    static const uint8_t zeros[16];
+    uint8_t trace[sizeof zeros];
     struct id id;
-    bool zero = true;
-    if (!is_hex(e->trace_id, 32) || !id_read("evt_", e->event_id, &id)) return false;
-    for (size_t i = 0; i < 32; i++) zero = zero && e->trace_id.bytes[i] == '0';
-    if (zero) return false;
+    if (e->trace_id.size != 2 * sizeof trace || !hex_read(e->trace_id.bytes, trace, sizeof trace)) return false;
+    if (memcmp(trace, zeros, sizeof trace) == 0 || !id_read("evt_", e->event_id, &id)) return false;
     struct buf b = buf_over(to, TOPIC_TRACEPARENT_TEXT);
     buf_put_literal(&b, "00-");
     buf_put(&b, e->trace_id);

@@ -17,7 +17,6 @@
 #define TOPIC_SCHEMA "writ.audit/1"
 
 enum {
-    TOPIC_EPOCH_TEXT = 16,
     TOPIC_TRACEPARENT_TEXT = 55,
     TOPIC_NAME_MAX = 249,      /* Kafka's own bound */
     TOPIC_PARTITIONS_MAX = 1024,

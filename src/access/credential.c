@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/world.h"
 
@@ -95,8 +96,9 @@ enum err pepper_read(const char *path, struct pepper *ret, struct fault *f)
     if (fd < 0) return file_fault(f, "pepper: cannot open", path);
     struct stat s;
     char text[PEPPER_TEXT + 2];
-    ssize_t size = fstat(fd, &s) != 0 ? -1 : read(fd, text, sizeof text);
-    enum err err = size < 0 ? file_fault(f, "pepper: cannot read", path) : ERR_OK;
+    size_t size;
+    bool ok = fstat(fd, &s) == 0 && file_read(fd, text, sizeof text, &size);
+    enum err err = ok ? ERR_OK : file_fault(f, "pepper: cannot read", path);
     close(fd);
     if (err != ERR_OK) return err;
     if ((s.st_mode & 077) != 0)
@@ -122,24 +124,8 @@ static enum err directory_sync(const char *path, struct fault *f)
                       : slash == path ? strdup("/")
                                       : strndup(path, (size_t)(slash - path));
     check(directory != NULL);
-    int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    enum err err =
-        fd < 0 || fsync(fd) != 0 ? file_fault(f, "pepper: cannot sync", directory) : ERR_OK;
-    if (fd >= 0) close(fd);
+    enum err err = folder_sync(directory) ? ERR_OK : file_fault(f, "pepper: cannot sync", directory);
     free(directory);
-    return err;
-}
-
-/* Writes the whole text to a new file and syncs it. */
-static enum err file_fill(const char *path, struct str text, struct fault *f)
-{
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (fd < 0) return file_fault(f, "pepper: cannot create", path);
-    ssize_t written = write(fd, text.bytes, text.size);
-    if (written >= 0 && (size_t)written < text.size) errno = ENOSPC;
-    bool good = written == (ssize_t)text.size && fsync(fd) == 0;
-    enum err err = good ? ERR_OK : file_fault(f, "pepper: cannot write", path);
-    close(fd);
     return err;
 }
 
@@ -159,7 +145,7 @@ enum err pepper_make(const char *path, struct fault *f)
     world_random(&own, sizeof own);
     char *fresh = NULL;
     check(asprintf(&fresh, "%s.%016llx", path, (unsigned long long)own) > 0);
-    enum err err = file_fill(fresh, buf_view(&b), f);
+    enum err err = file_make(fresh, buf_view(&b)) ? ERR_OK : file_fault(f, "pepper: cannot create", fresh);
     if (err == ERR_OK && link(fresh, path) != 0 && errno != EEXIST)
         err = file_fault(f, "pepper: cannot create", path);
     unlink(fresh);

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/file.h"
 #include "json/json.h"
 
 enum { NAME_TEXT = 21, FILE_BYTES_MAX = 256 }; /* "signer-0000000007.key" */
@@ -175,42 +176,21 @@ static enum err signer_read(const char *directory, uint32_t number, struct signe
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0) return file_fault(f, "open", path);
     struct stat s;
-    ssize_t size = fstat(fd, &s) != 0 ? -1 : read(fd, text, sizeof text);
-    enum err err = size < 0 ? file_fault(f, "read", path) : ERR_OK;
+    size_t size;
+    bool ok = fstat(fd, &s) == 0 && file_read(fd, text, sizeof text, &size);
+    enum err err = ok ? ERR_OK : file_fault(f, "read", path);
     close(fd);
     if (err != ERR_OK) return err;
     uint64_t active_ms;
     uint8_t secret[ED25519_KEY_BYTES];
     if ((s.st_mode & 077) != 0)
         err = damaged(f, path, "is open to others: chmod 600 it, or remove it and every token that it signed");
-    else if (!text_read(str_of(text, (size_t)size), &active_ms, secret))
+    else if (!text_read(str_of(text, size), &active_ms, secret))
         err = damaged(f, path, "is damaged: restore it, or remove it and every token that it signed");
     else
         signer_init(ret, number, active_ms, secret);
     memory_wipe(text, sizeof text);
     memory_wipe(secret, sizeof secret);
-    return err;
-}
-
-static enum err directory_sync(const char *directory, struct fault *f)
-{
-    int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    enum err err = fd < 0 || fsync(fd) != 0 ? file_fault(f, "sync", directory) : ERR_OK;
-    if (fd >= 0) close(fd);
-    return err;
-}
-
-static enum err file_fill(const char *path, struct str text, struct fault *f)
-{
-    unlink(path); /* of a crash before the rename */
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (fd < 0) return file_fault(f, "create", path);
-    ssize_t written = write(fd, text.bytes, text.size);
-    if (written >= 0 && (size_t)written < text.size) errno = ENOSPC;
-    bool good = written == (ssize_t)text.size && fsync(fd) == 0;
-    enum err err = good ? ERR_OK : file_fault(f, "write", path);
-    close(fd);
-    if (err != ERR_OK) unlink(path);
     return err;
 }
 
@@ -228,11 +208,13 @@ static enum err signer_make(const char *directory, uint32_t number, uint64_t act
     buf_put_hex(&b, secret, sizeof secret);
     buf_put_byte(&b, '\n');
     check(!b.overflow);
-    enum err err = file_fill(fresh, buf_view(&b), f);
+    unlink(fresh); /* of a crash before the rename */
+    enum err err = file_make(fresh, buf_view(&b)) ? ERR_OK : file_fault(f, "create", fresh);
     if (err == ERR_OK && rename(fresh, path) != 0) err = file_fault(f, "create", path);
+    if (err == ERR_OK && !folder_sync(directory)) err = file_fault(f, "sync", directory);
     memory_wipe(text, sizeof text);
     memory_wipe(secret, sizeof secret);
-    return err != ERR_OK ? err : directory_sync(directory, f);
+    return err;
 }
 
 /* ---- the directory ---- */

@@ -1,7 +1,7 @@
 /* arena.h - memory with the life of one request (or one document, one job).
  *
- * Allocation moves a pointer; arena_reset() frees everything at once and keeps the chunks for
- * the next request. The arena never grows past `limit_bytes`: then arena_take() returns NULL and
+ * Allocation moves a pointer; arena_reset() frees everything at once and keeps the first chunk
+ * for the next request. The arena never grows past `limit_bytes`: then arena_take() returns NULL and
  * `overflow` sticks until the reset, so that a long chain of steps may ask once at its end.
  * Memory is zeroed. Owned by one thread. */
 #ifndef BASE_ARENA_H

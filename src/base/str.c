@@ -175,6 +175,29 @@ void hex_write(char *to, const uint8_t *bytes, size_t size)
     for (size_t i = 0; i < size; i++) memcpy(to + 2 * i, hex_pairs + 2 * (size_t)bytes[i], 2);
 }
 
+/* One more than the value of a lowercase hex digit; 0: it is none. */
+static const uint8_t hex_values[256] = {['0'] = 1, ['1'] = 2,  ['2'] = 3,  ['3'] = 4,  ['4'] = 5,  ['5'] = 6,  ['6'] = 7,  ['7'] = 8,
+                                        ['8'] = 9, ['9'] = 10, ['a'] = 11, ['b'] = 12, ['c'] = 13, ['d'] = 14, ['e'] = 15, ['f'] = 16};
+
+bool hex_read(const char *digits, uint8_t *bytes, size_t size)
+{
+    for (size_t i = 0; i < size; i++) {
+        unsigned high = hex_values[(unsigned char)digits[2 * i]], low = hex_values[(unsigned char)digits[2 * i + 1]];
+        if (high == 0 || low == 0) return false;
+        bytes[i] = (uint8_t)((high - 1) << 4 | (low - 1));
+    }
+    return true;
+}
+
+bool str_to_u64_hex(struct str s, uint64_t *ret_value)
+{
+    uint8_t bytes[sizeof *ret_value];
+    if (s.size != 2 * sizeof bytes || !hex_read(s.bytes, bytes, sizeof bytes)) return false;
+    *ret_value = 0;
+    for (size_t i = 0; i < sizeof bytes; i++) *ret_value = *ret_value << 8 | bytes[i];
+    return true;
+}
+
 size_t str_put_code_point(char *to, uint32_t c)
 {
     if (c < 0x80) {

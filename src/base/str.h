@@ -90,6 +90,13 @@ unsigned str_edits(struct str a, struct str b);
 /* Two lowercase hex digits for each byte; `to` holds 2 * size, no NUL. */
 void hex_write(char *to, const uint8_t *bytes, size_t size);
 
+/* The `size` bytes that 2 * size lowercase hex digits say. False where one is no such digit: what is in
+ * `bytes` then says nothing. */
+bool hex_read(const char *digits, uint8_t *bytes, size_t size);
+
+/* The number that 16 lowercase hex digits say. False for any other text. */
+bool str_to_u64_hex(struct str s, uint64_t *ret_value);
+
 /* Whether every byte is in [A-Za-z0-9._-]: what rule ids and policy names are made of. */
 bool str_is_name(struct str s);
 

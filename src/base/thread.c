@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 
 #include "base/check.h"
+#include "base/world.h"
 
 bool thread_step_back(int nice)
 {
@@ -11,4 +12,19 @@ bool thread_step_back(int nice)
     check(nice >= 1 && nice <= 19);
     /* On Linux both are of this thread alone. */
     return sched_setscheduler(0, SCHED_BATCH, &none) == 0 && setpriority(PRIO_PROCESS, 0, nice) == 0;
+}
+
+void condition_init(pthread_cond_t *condition)
+{
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(condition, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+}
+
+struct timespec condition_deadline(uint64_t ms)
+{
+    uint64_t ns = world_monotonic_ns() + ms * 1000000;
+    return (struct timespec){.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
 }

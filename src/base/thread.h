@@ -1,12 +1,21 @@
-/* thread.h - how a thread shares its core with others. */
+/* thread.h - how a thread shares its core with others, and waits for them. */
 #ifndef BASE_THREAD_H
 #define BASE_THREAD_H
 
+#include <pthread.h>
 #include <stdbool.h>
+#include <stdint.h>
+#include <time.h>
 
 /* From here on the calling thread does not interrupt one that runs, and where others want all of the
  * core it gets the part that `nice` (1 to 19) leaves it: about a quarter at 5, a tenth at 10. For
  * work that nobody waits for. False, with errno: the system refused some of it. */
 bool thread_step_back(int nice);
+
+/* A condition whose timed waits go by the monotonic clock: setting the time neither ends nor prolongs one. */
+void condition_init(pthread_cond_t *condition);
+
+/* The moment that is `ms` from now, for pthread_cond_timedwait() on such a condition. */
+struct timespec condition_deadline(uint64_t ms);
 
 #endif

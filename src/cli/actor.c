@@ -44,16 +44,11 @@ static void add_actor(struct cli *c, struct table *t, const struct json *one)
 static int actor_list(struct cli *c, const struct arguments *a)
 {
     static const char *const heads[] = {"*ACTOR", "SINCE", "*BY", "*REASON", NULL};
+    static const struct listing listing = {SIDE_ENGINE, "actors", heads, add_actor, "500"};
     struct target target;
-    struct reply reply;
     target_init(c, &target, "/v1/actors");
     target_tenant(&target, c);
-    target_page(&target, a, "500");
-    struct request r = {.side = SIDE_ENGINE, .method = "GET", .target = target_text(&target)};
-    int code = check_page(c, a);
-    if (code == DONE) code = call(c, &r, &reply);
-    if (code == DONE) print_list(c, &reply, "actors", heads, add_actor);
-    return code;
+    return page_list(c, a, &target, &listing);
 }
 
 static const struct flag suspend_flags[] = {{"reason", "TEXT", "why, for the record"}, {NULL, NULL, NULL}};

@@ -145,12 +145,20 @@ struct str target_text(const struct target *t); /* absent: longer than a target 
 
 /* DONE, or USAGE where those flags name no page, which has been told. */
 int check_page(struct cli *c, const struct arguments *a);
-/* Asks for the page that those flags name. */
-void target_page(struct target *t, const struct arguments *a, const char *default_limit);
 /* Adds the cells of one row. */
 typedef void page_row(struct cli *c, struct table *t, const struct json *one);
 /* The answer as it came (--json), or a table of what its array `name` has, and how to see more. */
 void print_list(struct cli *c, const struct reply *r, const char *name, const char *const *heads, page_row *add);
+
+struct listing {
+    enum side side;
+    const char *name;              /* of the array in the answer */
+    const char *const *heads;
+    page_row *add;
+    const char *default_limit;
+};
+/* The page that those flags name, asked for and printed; `t` says of what. */
+int page_list(struct cli *c, const struct arguments *a, struct target *t, const struct listing *l);
 
 /* A buffer that lives as long as the run. */
 struct buf scratch(struct cli *c, size_t size);

@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
+
 enum { STATE_MAX = 64 << 10, PAGE_FIRST = 1 << 20, PAGE_LIMIT = 256 << 20 };
 
 /* ---- bytes ---- */
@@ -29,12 +31,7 @@ static bool write_all(int fd, struct str bytes, uint64_t at)
 static bool sync_directory(struct cli *c, const char *path)
 {
     struct str copy = arena_copy(&c->arena, str_from(path));
-    if (str_is_absent(copy)) return false;
-    int fd = open(dirname((char *)(uintptr_t)copy.bytes), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) return false;
-    bool done = fsync(fd) == 0;
-    close(fd);
-    return done;
+    return !str_is_absent(copy) && folder_sync(dirname((char *)(uintptr_t)copy.bytes));
 }
 
 static int cannot(struct cli *c, const char *path, const char *what)
@@ -68,11 +65,7 @@ static int write_state(struct cli *c, const struct export_file *x)
     if (out.overflow || (size_t)snprintf(next, sizeof next, "%s.new", x->state_path) >= sizeof next)
         return cli_complain(c, USAGE, "%s: the name or the options are too long", x->path);
     if (unlink(next) != 0 && errno != ENOENT) return cannot(c, next, "removed");
-    int fd = open(next, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd < 0) return cannot(c, next, "made");
-    bool done = write_all(fd, buf_view(&out), 0) && fsync(fd) == 0;
-    if (close(fd) != 0) done = false;
-    if (!done) return cannot(c, next, "written");
+    if (!file_make(next, buf_view(&out))) return cannot(c, next, "written");
     if (rename(next, x->state_path) != 0) return cannot(c, x->state_path, "written");
     return DONE;
 }

@@ -128,16 +128,11 @@ static void add_key(struct cli *c, struct table *t, const struct json *k)
 static int key_list(struct cli *c, const struct arguments *a)
 {
     static const char *const heads[] = {"ID", "*NAME", "*OWNER", "TENANT", "*ROLES", "*SPEAKS FOR", "VALID UNTIL", NULL};
+    static const struct listing listing = {SIDE_PLATFORM, "keys", heads, add_key, "500"};
     struct target target;
-    struct reply reply;
     target_init(c, &target, "/api/v1/keys");
     target_tenant(&target, c);
-    target_page(&target, a, "500");
-    struct request r = {.side = SIDE_PLATFORM, .method = "GET", .target = target_text(&target)};
-    int code = check_page(c, a);
-    if (code == DONE) code = call(c, &r, &reply);
-    if (code == DONE) print_list(c, &reply, "keys", heads, add_key);
-    return code;
+    return page_list(c, a, &target, &listing);
 }
 
 static int key_revoke(struct cli *c, const struct arguments *a)

@@ -13,12 +13,6 @@ int check_page(struct cli *c, const struct arguments *a)
     return DONE;
 }
 
-void target_page(struct target *t, const struct arguments *a, const char *limit)
-{
-    target_query(t, "limit", argument_given(a, "limit") ? argument(a, "limit") : str_from(limit));
-    target_query(t, "cursor", argument(a, "cursor"));
-}
-
 void print_list(struct cli *c, const struct reply *r, const char *name, const char *const *heads, page_row *add)
 {
     if (c->json) {
@@ -32,4 +26,16 @@ void print_list(struct cli *c, const struct reply *r, const char *name, const ch
     table_print(&t, c->out, c->width);
     uint64_t next = json_u64(r->root, STR("next_cursor"), 0);
     if (next != 0) fprintf(c->err, "More: --cursor %llu\n", (unsigned long long)next);
+}
+
+int page_list(struct cli *c, const struct arguments *a, struct target *t, const struct listing *l)
+{
+    struct reply reply;
+    target_query(t, "limit", argument_given(a, "limit") ? argument(a, "limit") : str_from(l->default_limit));
+    target_query(t, "cursor", argument(a, "cursor"));
+    struct request r = {.side = l->side, .method = "GET", .target = target_text(t)};
+    int code = check_page(c, a);
+    if (code == DONE) code = call(c, &r, &reply);
+    if (code == DONE) print_list(c, &reply, l->name, l->heads, l->add);
+    return code;
 }

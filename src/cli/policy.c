@@ -21,13 +21,8 @@ struct str policy_name_of(struct str path)
     size_t from = path.size;
     while (from > 0 && path.bytes[from - 1] != '/') from--;
     struct str name = str_skip(path, from);
-    static const char *const ends[] = {".yaml", ".yml", ".json"};
-    for (size_t i = 0; i < 3; i++) {
-        struct str end = str_from(ends[i]);
-        if (name.size > end.size && str_equal(str_skip(name, name.size - end.size), end))
-            return str_of(name.bytes, name.size - end.size);
-    }
-    return name;
+    struct str stem = policy_file_stem(name);
+    return str_is_absent(stem) ? name : stem;
 }
 
 /* ---- put ---- */
@@ -143,20 +138,6 @@ static int policy_get(struct cli *c, const struct arguments *a)
 
 static struct str shortened_digest(struct str digest) { return digest.size > 12 ? str_of(digest.bytes, 12) : digest; }
 
-static int list_page(struct cli *c, const struct arguments *a, struct str name, const char *more, const char *list,
-                     const char *const *heads, page_row *add)
-{
-    struct target target;
-    struct reply reply;
-    policy_target(c, &target, name, more);
-    target_page(&target, a, "500");
-    struct request r = {.side = SIDE_PLATFORM, .method = "GET", .target = target_text(&target)};
-    int code = check_page(c, a);
-    if (code == DONE) code = call(c, &r, &reply);
-    if (code == DONE) print_list(c, &reply, list, heads, add);
-    return code;
-}
-
 static void add_policy(struct cli *c, struct table *t, const struct json *p)
 {
     static const char *const members[] = {"name", "version", "is_active", "updated_at", "updated_by", "digest", "description"};
@@ -169,7 +150,10 @@ static void add_policy(struct cli *c, struct table *t, const struct json *p)
 static int policy_list(struct cli *c, const struct arguments *a)
 {
     static const char *const heads[] = {"NAME", "VERSION", "ACTIVE", "UPDATED", "*BY", "DIGEST", "*DESCRIPTION", NULL};
-    return list_page(c, a, (struct str){0}, "", "policies", heads, add_policy);
+    static const struct listing listing = {SIDE_PLATFORM, "policies", heads, add_policy, "500"};
+    struct target target;
+    policy_target(c, &target, (struct str){0}, "");
+    return page_list(c, a, &target, &listing);
 }
 
 static void add_version(struct cli *c, struct table *t, const struct json *v)
@@ -184,7 +168,10 @@ static void add_version(struct cli *c, struct table *t, const struct json *v)
 static int policy_versions(struct cli *c, const struct arguments *a)
 {
     static const char *const heads[] = {"VERSION", "MADE", "*BY", "FORMAT", "DIGEST", NULL};
-    return list_page(c, a, positional(a, 0), "/versions", "versions", heads, add_version);
+    static const struct listing listing = {SIDE_PLATFORM, "versions", heads, add_version, "500"};
+    struct target target;
+    policy_target(c, &target, positional(a, 0), "/versions");
+    return page_list(c, a, &target, &listing);
 }
 
 /* ---- rollback, delete ---- */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/time.h"
 #include "base/world.h"
 #include "cli/cli.h"
@@ -114,15 +115,10 @@ int file_text(struct cli *c, struct str path, size_t most, struct str *ret)
     int fd = is_input ? STDIN_FILENO : open(path.bytes, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return cli_complain(c, USAGE, "%s cannot be opened: %s", path.bytes, strerror(errno));
     char *bytes = arena_bytes(&c->arena, most + 1);
-    size_t size = 0;
-    ssize_t got = bytes == NULL ? -1 : 1;
-    while (got > 0 && size <= most) {
-        got = read(fd, bytes + size, most + 1 - size);
-        if (got > 0) size += (size_t)got;
-        else if (got < 0 && errno == EINTR) got = 1;
-    }
+    size_t size;
+    int error = bytes == NULL ? ENOMEM : file_read(fd, bytes, most + 1, &size) ? 0 : errno;
     if (!is_input) close(fd);
-    if (got < 0) return cli_complain(c, USAGE, "%s cannot be read: %s", path.bytes, strerror(errno));
+    if (error != 0) return cli_complain(c, USAGE, "%s cannot be read: %s", path.bytes, strerror(error));
     if (size > most) return cli_complain(c, USAGE, "%s is larger than %zu bytes", path.bytes, most);
     arena_trim(&c->arena, bytes, most + 1, size);
     *ret = str_of(bytes, size);

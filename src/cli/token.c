@@ -86,19 +86,14 @@ static void add_token(struct cli *c, struct table *t, const struct json *k)
 static int token_list(struct cli *c, const struct arguments *a)
 {
     static const char *const heads[] = {"TOKEN", "*ACTOR", "*ACTING FOR", "*SCOPE", "USES LEFT", "EXPIRES", "ACTIVE", NULL};
+    static const struct listing listing = {SIDE_ENGINE, "tokens", heads, add_token, "100"};
     struct target target;
-    struct reply reply;
     target_init(c, &target, "/v1/tokens");
     target_tenant(&target, c);
     target_query(&target, "actor", argument(a, "actor"));
     target_query(&target, "acting_for", argument(a, "acting-for"));
     if (!argument_given(a, "all")) target_query(&target, "active", STR("true"));
-    target_page(&target, a, "100");
-    struct request r = {.side = SIDE_ENGINE, .method = "GET", .target = target_text(&target)};
-    int code = check_page(c, a);
-    if (code == DONE) code = call(c, &r, &reply);
-    if (code == DONE) print_list(c, &reply, "tokens", heads, add_token);
-    return code;
+    return page_list(c, a, &target, &listing);
 }
 
 /* Whoever reads a token may use it: as a key, it has no place on a command line. */

@@ -11,22 +11,10 @@ void sha256_write_hex(struct sha256 digest, char to[SHA256_HEX])
     hex_write(to, digest.bytes, SHA256_BYTES);
 }
 
-/* Lowercase only: a hash has one spelling here. */
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9') return c - '0';
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 bool sha256_read_hex(struct str hex, struct sha256 *ret)
 {
-    if (hex.size != SHA256_HEX) return false;
     struct sha256 digest;
-    for (size_t i = 0; i < SHA256_BYTES; i++) {
-        int high = hex_value(hex.bytes[2 * i]), low = hex_value(hex.bytes[2 * i + 1]);
-        if (high < 0 || low < 0) return false;
-        digest.bytes[i] = (uint8_t)(high << 4 | low);
-    }
+    if (hex.size != SHA256_HEX || !hex_read(hex.bytes, digest.bytes, SHA256_BYTES)) return false;
     *ret = digest;
     return true;
 }

@@ -5,19 +5,15 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "crypto/crypto.h"
 
 enum err secret_read(const char *option, const char *path, char *to, size_t capacity, size_t *ret_size, struct fault *f)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return fault_set(f, ERR_NOT_FOUND, option, "%s: %s cannot be opened: %m", option, path);
-    ssize_t got = 1;
     size_t size = 0;
-    while (size < capacity && got > 0) {
-        got = read(fd, to + size, capacity - size);
-        if (got > 0) size += (size_t)got;
-    }
-    int error = got < 0 ? errno : 0;
+    int error = file_read(fd, to, capacity, &size) ? 0 : errno;
     close(fd);
     bool too_long = size == capacity;
     while (size > 0 && (to[size - 1] == '\n' || to[size - 1] == '\r')) size--;

@@ -13,10 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/file.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/thread.h"
@@ -74,25 +74,11 @@ static void bundle_path(const struct engine *e, char *to, size_t size, const cha
     snprintf(to, size, "%s/engine/bundle.json%s", e->config.data, suffix);
 }
 
-static bool write_whole(int fd, struct str bytes)
-{
-    while (bytes.size > 0) {
-        ssize_t n = write(fd, bytes.bytes, bytes.size);
-        if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) return false;
-        bytes = str_skip(bytes, (size_t)n);
-    }
-    return true;
-}
-
 bool engine_folder_sync(const struct engine *e)
 {
     char path[4096];
     snprintf(path, sizeof path, "%s/engine", e->config.data);
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    bool ok = fd >= 0 && fsync(fd) == 0;
-    if (fd >= 0) close(fd);
-    return ok;
+    return folder_sync(path);
 }
 
 /* Written beside, synced, renamed: a crash leaves the old one or the new one. A disk that is full
@@ -107,7 +93,7 @@ static void keep_on_disk(struct feed *feed, struct str text)
     int fd = open(beside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     char end[COPY_END_BYTES];
     copy_end_write(text, end);
-    bool ok = fd >= 0 && write_whole(fd, text) && write_whole(fd, str_of(end, sizeof end)) && fsync(fd) == 0;
+    bool ok = fd >= 0 && file_write(fd, text) && file_write(fd, str_of(end, sizeof end)) && fsync(fd) == 0;
     if (fd >= 0) close(fd);
     bool was_kept = feed->is_kept;
     feed->is_kept = ok && rename(beside, path) == 0 && engine_folder_sync(e);
@@ -126,13 +112,8 @@ static enum err read_from_disk(struct feed *feed)
     bundle_path(feed->engine, path, sizeof path, "");
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return err_from_errno(errno);
-    for (;;) {
-        if (!buf_room(&feed->text, 64 << 10)) break;
-        ssize_t n = read(fd, feed->text.bytes + feed->text.size, 64 << 10);
-        if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) break;
-        feed->text.size += (size_t)n;
-    }
+    for (size_t got = 1; got > 0 && buf_room(&feed->text, 64 << 10); feed->text.size += got)
+        if (!file_read(fd, feed->text.bytes + feed->text.size, 64 << 10, &got)) break;
     close(fd);
     return feed->text.overflow || !copy_end_take(&feed->text) ? ERR_CORRUPT : ERR_OK;
 }
@@ -208,11 +189,7 @@ static enum err read_credential(struct feed *feed, struct fault *f)
 
 static void pause_ms(struct feed *feed, uint64_t ms)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    uint64_t ns = (uint64_t)until.tv_nsec + ms * 1000000u;
-    until.tv_sec += (time_t)(ns / 1000000000u);
-    until.tv_nsec = (long)(ns % 1000000000u);
+    const struct timespec until = condition_deadline(ms);
     pthread_mutex_lock(&feed->mutex);
     while (!atomic_load(&feed->stopping))
         if (pthread_cond_timedwait(&feed->wake, &feed->mutex, &until) == ETIMEDOUT) break;
@@ -336,11 +313,7 @@ static struct feed *feed_create(struct engine *e)
     feed->engine = e;
     buf_init(&feed->text, 64 << 10, BUNDLE_BYTES_MAX + COPY_END_BYTES);
     pthread_mutex_init(&feed->mutex, NULL);
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&feed->wake, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    condition_init(&feed->wake);
     atomic_store(&feed->answered_ns, world_monotonic_ns());
     feed->is_kept = true; /* or there is none yet */
     return feed;

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/file.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "engine/engine.h"
@@ -67,10 +68,11 @@ static enum err read_line(const char *path, char *to, size_t size, struct fault 
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return fault_set(f, err_from_errno(errno), "", "%s: %s", path, strerror(errno));
-    ssize_t n = read(fd, to, size - 1);
+    size_t got;
+    int error = file_read(fd, to, size - 1, &got) ? 0 : errno;
     close(fd);
-    if (n < 0) return fault_set(f, ERR_IO, "", "%s: %s", path, strerror(errno));
-    to[n] = '\0';
+    if (error != 0) return fault_set(f, ERR_IO, "", "%s: %s", path, strerror(error));
+    to[got] = '\0';
     to[strcspn(to, "\r\n")] = '\0';
     return ERR_OK;
 }
@@ -84,15 +86,10 @@ static enum err make_node(const struct engine *e, const char *path, struct fault
     id_write_digits(id_make(world_now_ms(), &chance), digits);
     snprintf(text, sizeof text, "node-%.10s\n", digits + ID_DIGITS - 10);
     snprintf(fresh, sizeof fresh, "%s.%.26s", path, digits);
-    int fd = open(fresh, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    size_t size = strlen(text);
-    bool ok = fd >= 0 && write(fd, text, size) == (ssize_t)size && fsync(fd) == 0 && (link(fresh, path) == 0 || errno == EEXIST) &&
-              engine_folder_sync(e);
+    bool is_made = file_make(fresh, str_from(text));
+    bool ok = is_made && (link(fresh, path) == 0 || errno == EEXIST) && engine_folder_sync(e);
     if (!ok) fault_set(f, ERR_IO, "", "%s: %s", path, strerror(errno));
-    if (fd >= 0) {
-        close(fd);
-        unlink(fresh);
-    }
+    if (is_made) unlink(fresh);
     return ok ? ERR_OK : ERR_IO;
 }
 

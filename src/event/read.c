@@ -133,12 +133,8 @@ static bool is_id(struct str text)
 
 static bool is_hash(struct str text)
 {
-    if (text.size != 64) return false;
-    for (size_t i = 0; i < text.size; i++) {
-        char c = text.bytes[i];
-        if (!(c >= '0' && c <= '9') && !(c >= 'a' && c <= 'f')) return false;
-    }
-    return true;
+    uint8_t bytes[32];
+    return text.size == 2 * sizeof bytes && hex_read(text.bytes, bytes, sizeof bytes);
 }
 
 /* Whether the text is printable ASCII that needs no escape. */

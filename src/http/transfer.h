@@ -1,7 +1,7 @@
 /* transfer.h - one request sent and one answer received, on a loop. Behind client.h.
  *
  *   CONNECTING --writable--> SENDING --all sent--> HEAD --head whole--> BODY --whole--> done
- *       \--refused--> the next place                 ^--1xx--/
+ *       \--refused--> the next place                 ^--1xx--/             (TRANSFER_OVER)
  *
  * A peer may answer before it has read everything (413, say), so answers are read while sending.
  * Owned by one thread; `done` is called once, from a beat, and may free the transfer. */
@@ -14,7 +14,7 @@
 #include "http/client.h"
 #include "http/head.h"
 
-enum transfer_stage { TRANSFER_CONNECTING, TRANSFER_SENDING, TRANSFER_OVER };
+enum transfer_stage { TRANSFER_CONNECTING, TRANSFER_SENDING /* to the end of BODY */, TRANSFER_OVER };
 
 struct transfer {
     struct loop *loop;

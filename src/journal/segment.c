@@ -1,29 +1,27 @@
 #include "journal/segment.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
 
+enum { ID_HEX = 16 };
+
 static const char segment_suffix[] = ".journal";
 static const char unready_suffix[] = ".unready";
-static const char hex_digits[] = "0123456789abcdef";
 
 static void write_name(uint64_t id, const char *suffix, char to[SEGMENT_NAME])
 {
-    for (int i = 0; i < 16; i++) to[i] = hex_digits[(id >> (60 - 4 * i)) & 15];
-    memcpy(to + 16, suffix, SEGMENT_NAME - 16);
+    snprintf(to, SEGMENT_NAME, "%016" PRIx64 "%s", id, suffix);
 }
 
 static bool read_name(const char *name, const char *suffix, uint64_t *ret_id)
 {
-    uint64_t id = 0;
-    for (int i = 0; i < 16; i++) {
-        const char *digit = name[i] == '\0' ? NULL : strchr(hex_digits, name[i]);
-        if (digit == NULL) return false;
-        id = id << 4 | (uint64_t)(digit - hex_digits);
-    }
-    if (strcmp(name + 16, suffix) != 0 || id == 0) return false;
+    uint64_t id;
+    if (strlen(name) != SEGMENT_NAME - 1 || strcmp(name + ID_HEX, suffix) != 0) return false;
+    if (!str_to_u64_hex(str_of(name, ID_HEX), &id) || id == 0) return false;
     *ret_id = id;
     return true;
 }

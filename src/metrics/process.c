@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/file.h"
 
 static const struct metric_row rows[PROCESS_METRICS] = {
     {"writ_process_cpu_seconds_total", "", "CPU time of the process, user and system", METRIC_COUNTER, PROCESS_CPU_NS},
@@ -29,11 +30,10 @@ static struct str read_file(const char *path, char *to, size_t size)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return (struct str){0};
-    size_t have = 0;
-    ssize_t got;
-    while (have < size && (got = read(fd, to + have, size - have)) > 0) have += (size_t)got;
+    size_t got;
+    bool is_read = file_read(fd, to, size, &got);
     close(fd);
-    return str_of(to, have);
+    return is_read ? str_of(to, got) : (struct str){0};
 }
 
 static struct str word_at(struct str line, unsigned index)

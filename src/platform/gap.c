@@ -8,8 +8,6 @@
 #include "json/json.h"
 #include "platform/platform.h"
 
-enum { EPOCH_DIGITS = 16 };
-
 /* ---- on the writer ---- */
 
 static void gap_work(struct job *j, struct store *s)
@@ -68,9 +66,7 @@ static enum err read_seq(struct job *j, const struct json *body, const char *nam
 static enum err read_epoch(struct job *j, const struct json *body, struct str *ret)
 {
     enum err err = read_name(j, body, "epoch", (struct str){0}, ret);
-    bool good = ret->size == EPOCH_DIGITS;
-    for (size_t i = 0; err == ERR_OK && i < ret->size && good; i++) good = memchr("0123456789abcdef", ret->bytes[i], 16) != NULL;
-    if (err == ERR_OK && !good) return wrong(&j->fault, ERR_BAD_VALUE, "epoch", "must be 16 lowercase hex digits");
+    if (err == ERR_OK && !str_to_u64_hex(*ret, &(uint64_t){0})) return wrong(&j->fault, ERR_BAD_VALUE, "epoch", "must be 16 lowercase hex digits");
     return err;
 }
 

@@ -3,10 +3,10 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "base/world.h"
 #include "metrics/metrics.h"
 #include "pipeline/ingest/retention.h"
@@ -31,11 +31,7 @@ struct keeper {
 /* False: the end has come. */
 static bool rest(struct keeper *k, uint64_t ms)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    uint64_t ns = (uint64_t)until.tv_nsec + ms * 1000000;
-    until.tv_sec += (time_t)(ns / 1000000000);
-    until.tv_nsec = (long)(ns % 1000000000);
+    const struct timespec until = condition_deadline(ms);
     pthread_mutex_lock(&k->lock);
     while (!k->stopping && pthread_cond_timedwait(&k->ended, &k->lock, &until) == 0) {}
     bool goes_on = !k->stopping;
@@ -102,15 +98,11 @@ enum err keeper_create(const struct config *c, struct keeper **ret, struct fault
     *ret = NULL;
     if (c->audit_keep_ms == 0 && c->store_url[0] == '\0') return ERR_OK;
     struct keeper *k = calloc(1, sizeof *k);
-    pthread_condattr_t monotonic;
     check(k != NULL); /* at boot */
     k->config = c;
     k->sheet = metrics_sheet_create();
     pthread_mutex_init(&k->lock, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&k->ended, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    condition_init(&k->ended);
     enum err err = store_open(platform_store(c), true, &k->store, f);
     if (err != ERR_OK) {
         destroy(k);

@@ -95,8 +95,7 @@ static void change_work(struct job *j, struct store *s)
     const struct policy_change *c = &d->change;
     struct policy_result result;
     j->err = d->version > 0
-                 ? policy_store_rollback(s, c->tenant, c->name, d->version, &c->condition, &j->actor,
-                                         &j->reply, &result, &j->fault)
+                 ? policy_store_rollback(s, c, d->version, &j->actor, &j->reply, &result, &j->fault)
                  : policy_store_put(s, c, &j->actor, &j->reply, &result, &j->fault);
     if (j->err != ERR_OK) {
         buf_clear(&j->reply);
@@ -289,8 +288,7 @@ static void delete_work(struct job *j, struct store *s)
 {
     struct policy_detail *d = j->detail;
     struct policy_result result;
-    j->err = policy_store_delete(s, d->change.tenant, d->change.name, &d->change.condition,
-                                 &j->actor, &result, &j->fault);
+    j->err = policy_store_delete(s, &d->change, &j->actor, &result, &j->fault);
     if (j->err != ERR_OK) return;
     j->revision = result.revision;
     buf_put_literal(&j->reply, "{\"deleted\":true}");

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "policy/policy.h"
 
@@ -52,20 +53,11 @@ static bool is_news(const struct watch_file *f, const struct watch_file *before)
 
 /* ---- the directory ---- */
 
-static bool ends_with(struct str name, const char *end)
-{
-    struct str e = str_from(end);
-    return name.size > e.size && str_equal(str_skip(name, name.size - e.size), e);
-}
-
 /* The part of a document's file name before its ending; absent: it is no document. */
 static struct str stem_of(struct str file)
 {
-    static const char *const ends[] = {".yaml", ".yml", ".json"};
     if (file.size == 0 || file.bytes[0] == '.' || file.bytes[0] == '#') return (struct str){0};
-    for (size_t i = 0; i < 3; i++)
-        if (ends_with(file, ends[i])) return str_of(file.bytes, file.size - strlen(ends[i]));
-    return (struct str){0};
+    return policy_file_stem(file);
 }
 
 static void name_file(struct watch_file *f, struct str file, struct str stem)
@@ -153,21 +145,14 @@ enum reading { READ_ALL, READ_FAILED, READ_CHANGED, READ_YOUNG };
 /* The file's bytes, to be freed. */
 static enum reading read_bytes(struct watch_file *f, int fd, char **ret, size_t *ret_size)
 {
-    size_t size = 0, room = (size_t)f->sign.size + 1;
+    size_t size, room = (size_t)f->sign.size + 1;
     struct stat about;
     char *bytes = malloc(room);
     check(bytes != NULL);
-    for (ssize_t n = 1; n > 0 && size < room;) {
-        n = read(fd, bytes + size, room - size);
-        if (n < 0 && errno == EINTR) {
-            n = 1;
-        } else if (n < 0) {
-            refuse_file(f, "cannot be read: %s", strerror(errno));
-            free(bytes);
-            return READ_FAILED;
-        } else {
-            size += (size_t)n;
-        }
+    if (!file_read(fd, bytes, room, &size)) {
+        refuse_file(f, "cannot be read: %s", strerror(errno));
+        free(bytes);
+        return READ_FAILED;
     }
     struct watch_sign now = {0};
     if (fstat(fd, &about) == 0) now = sign_of(&about);

@@ -2,11 +2,11 @@
 
 #include <pthread.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "base/check.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "pipeline/ingest/key_store.h"
 #include "platform/platform.h"
 
@@ -62,12 +62,8 @@ struct work {
 
 static void queue_init(struct queue *q, size_t count_max, size_t bulk_running_max)
 {
-    pthread_condattr_t monotonic;
     pthread_mutex_init(&q->lock, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&q->filled, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    condition_init(&q->filled);
     q->urgent.last = &q->urgent.first;
     q->bulk.last = &q->bulk.first;
     q->count_max = count_max;
@@ -119,16 +115,6 @@ static bool queue_push(struct queue *q, struct job *j)
     return taken;
 }
 
-static struct timespec after_ms(uint64_t ms)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    uint64_t ns = (uint64_t)t.tv_nsec + ms * 1000000;
-    t.tv_sec += (time_t)(ns / 1000000000);
-    t.tv_nsec = (long)(ns % 1000000000);
-    return t;
-}
-
 static bool has_job(const struct queue *q)
 {
     return q->urgent.first != NULL ||
@@ -138,7 +124,7 @@ static bool has_job(const struct queue *q)
 /* The next job; NULL after `patience_ms` (0: none) without one, or at the end (*ret_end). */
 static struct job *queue_take(struct queue *q, uint64_t patience_ms, bool *ret_end)
 {
-    struct timespec until = after_ms(patience_ms);
+    const struct timespec until = condition_deadline(patience_ms);
     pthread_mutex_lock(&q->lock);
     while (!has_job(q) && !q->stopping) {
         if (patience_ms == 0)

@@ -100,6 +100,17 @@ static enum err load_named(struct str name, struct str text, bool tested,
 
 bool policy_is_name(struct str name) { return name.size <= POLICY_NAME_MAX && str_is_name(name); }
 
+struct str policy_file_stem(struct str file)
+{
+    static const char *const ends[] = {".yaml", ".yml", ".json"};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        struct str end = str_from(ends[i]);
+        if (file.size > end.size && str_equal(str_skip(file, file.size - end.size), end))
+            return str_of(file.bytes, file.size - end.size);
+    }
+    return (struct str){0};
+}
+
 enum err policy_load(struct str name, struct str text, struct policy_document **ret,
                      struct policy_problems *problems)
 {

@@ -113,7 +113,8 @@ bool rule_matches_resource(struct ballot *b, const struct rule *rule)
 
 /* ---- votes ---- */
 
-void numbers_add(struct ballot *b, struct numbers *n, uint32_t number)
+/* Or b->failed. */
+static void numbers_add(struct ballot *b, struct numbers *n, uint32_t number)
 {
     if (n->count == n->room) {
         size_t room = (size_t)n->room * 2 + 16;

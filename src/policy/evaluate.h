@@ -70,7 +70,6 @@ bool gate_votes(const struct ballot *b, const struct set_rule *r, enum verdict *
 /* Why: a sentence in the arena. */
 struct str gate_reason(struct ballot *b, const struct rule *rule, enum verdict vote);
 
-void numbers_add(struct ballot *b, struct numbers *n, uint32_t number); /* or b->failed */
 void numbers_sort(struct numbers *n); /* each is there once then */
 
 /* Whether people have approved this vote of the rule, as many and such as it asks now. */

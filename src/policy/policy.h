@@ -30,6 +30,10 @@ enum { POLICY_NAME_MAX = 64 }; /* bytes */
 /* 1 to POLICY_NAME_MAX of [A-Za-z0-9._-]. */
 bool policy_is_name(struct str name);
 
+/* The part of a document's file name (without folders) before .yaml, .yml or .json: the policy's name, where
+ * nobody gives another. Absent: it ends with none of them, or has nothing before it. */
+struct str policy_file_stem(struct str file);
+
 struct policy_problem { /* one mistake, told to its author */
     char path[128];     /* "rules[2].decision" */
     unsigned line, column; /* 1-based; 0 = unknown */

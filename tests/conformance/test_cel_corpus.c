@@ -81,8 +81,8 @@ static void search_is_right(const struct json *line, struct arena *arena)
         assert_true((double)from == span->child->number && (double)to == span->child->next->number);
     cel_regex_destroy(regex);
 
-    const struct cel_variable variables[] = {{STR("text"), cel_type_string()},
-                                             {STR("pattern"), cel_type_string()}};
+    const struct cel_type *string = cel_type_read(STR("string"), arena);
+    const struct cel_variable variables[] = {{STR("text"), string}, {STR("pattern"), string}};
     const struct cel_environment environment = {.variables = variables, .count = 2};
     const struct cel_value values[] = {cel_of_str(text), cel_of_str(pattern)};
     struct cel_problems problems;

@@ -587,14 +587,14 @@ def test_a_signing_key_is_replaced_in_time_and_verifies_on(fresh):
 def test_a_key_takes_over_when_its_time_has_come(fresh):
     stack = fresh()
     put_signer(stack, 1, 86400)
-    put_signer(stack, 2, -6)
+    put_signer(stack, 2, -15)
     stack.start()
     stack.policy("base", POLICY)
     key = stack.key("fleet_bot", ["agent"])
     before = mint_at(stack, key)
     second, first = kids(stack)
     assert parts(before)[0]["kid"] == first
-    eventually(lambda: parts(mint_at(stack, key))[0]["kid"] == second, "the second key signs", 15)
+    eventually(lambda: parts(mint_at(stack, key))[0]["kid"] == second, "the second key signs", 45)
     assert works(stack, before) and works(stack, mint_at(stack, key))
     stack.engine.stop()
 

@@ -131,7 +131,6 @@ void cel_put_value(struct buf *out, struct cel_value v);
 
 struct cel_type;
 const struct cel_type *cel_type_bool(void);
-const struct cel_type *cel_type_string(void);
 /* "map(string, dyn)"; NULL: no such type, or the arena is full. */
 const struct cel_type *cel_type_read(struct str text, struct arena *arena);
 void cel_put_type(struct buf *out, const struct cel_type *type);

@@ -23,8 +23,6 @@ const struct cel_type *cel_type_simple(unsigned tag)
 
 const struct cel_type *cel_type_bool(void) { return cel_type_simple(CEL_BOOL); }
 
-const struct cel_type *cel_type_string(void) { return cel_type_simple(CEL_STRING); }
-
 static const struct cel_type *make(struct cel_types *t, unsigned tag, const struct cel_type *first,
                                    const struct cel_type *second)
 {

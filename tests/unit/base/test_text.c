@@ -69,6 +69,28 @@ static void decimal_numbers_are_read_without_overflow(void **state)
     assert_false(str_to_u64(STR("1 "), &value));
 }
 
+static void hex_is_read_as_it_is_written_and_in_no_other_spelling(void **state)
+{
+    (void)state;
+    const uint8_t bytes[] = {0x00, 0x1f, 0xab, 0xff};
+    char digits[2 * sizeof bytes];
+    uint8_t back[sizeof bytes];
+    hex_write(digits, bytes, sizeof bytes);
+    assert_true(hex_read(digits, back, sizeof back));
+    assert_memory_equal(back, bytes, sizeof bytes);
+    assert_false(hex_read("001FABFF", back, sizeof back));
+    assert_false(hex_read("0x1fabff", back, sizeof back));
+
+    uint64_t number;
+    assert_true(str_to_u64_hex(STR("0123456789abcdef"), &number));
+    assert_true(number == 0x0123456789abcdef);
+    assert_true(str_to_u64_hex(STR("ffffffffffffffff"), &number) && number == UINT64_MAX);
+    assert_false(str_to_u64_hex(STR("0123456789abcde"), &number));
+    assert_false(str_to_u64_hex(STR("0123456789abcdef0"), &number));
+    assert_false(str_to_u64_hex(STR("0123456789abcdeg"), &number));
+    assert_false(str_to_u64_hex((struct str){0}, &number));
+}
+
 static void globs_are_anchored_and_only_the_star_is_special(void **state)
 {
     (void)state;
@@ -406,6 +428,7 @@ int main(void)
         cmocka_unit_test(strings_compare_by_bytes_then_length),
         cmocka_unit_test(a_split_gives_every_part_even_empty_ones),
         cmocka_unit_test(decimal_numbers_are_read_without_overflow),
+        cmocka_unit_test(hex_is_read_as_it_is_written_and_in_no_other_spelling),
         cmocka_unit_test(globs_are_anchored_and_only_the_star_is_special),
         cmocka_unit_test(globs_agree_with_their_definition),
         cmocka_unit_test(ill_formed_utf8_is_found_at_its_first_byte),

@@ -62,10 +62,10 @@ static void add_body(struct scene *s, const char *node, const char *epoch, uint6
 
 static enum err store(struct scene *s)
 {
-    struct intake_step step = {.from = s->next_offset, .to = s->next_offset + s->count};
+    struct offset_move move = {.from = s->next_offset, .to = s->next_offset + s->count};
     uint32_t lost = 99;
-    enum err err = message_intake_store(&s->intake, s->messages, s->count, &step, 1, world_now_ms(), &lost, &s->rig->fault);
-    if (err == ERR_OK) s->next_offset = step.to;
+    enum err err = message_intake_store(&s->intake, s->messages, s->count, &move, 1, world_now_ms(), &lost, &s->rig->fault);
+    if (err == ERR_OK) s->next_offset = move.to;
     s->count = 0;
     return err;
 }
@@ -250,8 +250,9 @@ static void an_offset_never_moves_without_its_rows(void **state)
 static bool ask(struct scene *s, struct store *store, uint64_t monotonic_ms, uint64_t now_ms)
 {
     bool asked;
+    const struct audit_stream missing = {.node = STR("n"), .journal = STR("0"), .next_seq = 4};
     assert_int_equal(store_begin(store, &s->rig->fault), ERR_OK);
-    enum err err = consumer_store_ask(store, STR("n"), STR("0"), 4, monotonic_ms, now_ms, &asked, &s->rig->fault);
+    enum err err = consumer_store_ask(store, &missing, monotonic_ms, now_ms, &asked, &s->rig->fault);
     assert_int_equal(store_end(store, err, &s->rig->fault), ERR_OK);
     return asked;
 }

@@ -349,22 +349,20 @@ static void the_writer_refuses_what_a_file_has_taken_meanwhile(void **state)
     struct buf out;
     struct policy_result result;
     const struct actor by = {.principal = STR("somebody"), .now_ms = world_now_ms()};
-    struct policy_condition condition = {.not_of = STR(FILES_PRINCIPAL), .seen = 1};
+    struct policy_change change = {.tenant = STR("default"), .name = STR("a"), .condition = {.not_of = STR(FILES_PRINCIPAL), .seen = 1}};
     (void)state;
     put("a.yaml", DENY);
     let_settle();
     assert_int_equal(look(), 1);
     assert_int_equal(api_put("a", STR(FILES_PRINCIPAL)), ERR_WATCHED_POLICY);
     buf_init(&out, 1 << 10, 1 << 20);
-    assert_int_equal(policy_store_rollback(store, STR("default"), STR("a"), 1, &condition, &by, &out, &result, &f),
-                     ERR_WATCHED_POLICY);
+    assert_int_equal(policy_store_rollback(store, &change, 1, &by, &out, &result, &f), ERR_WATCHED_POLICY);
     buf_fini(&out);
-    assert_int_equal(policy_store_delete(store, STR("default"), STR("a"), &condition, &by, &result, &f),
-                     ERR_WATCHED_POLICY);
+    assert_int_equal(policy_store_delete(store, &change, &by, &result, &f), ERR_WATCHED_POLICY);
     assert_true(is_in_force("a", DENY));
     /* What was known of when it was asked, and had no file: that may be deleted. */
-    condition.seen = known.revision;
-    assert_int_equal(policy_store_delete(store, STR("default"), STR("a"), &condition, &by, &result, &f), ERR_OK);
+    change.condition.seen = known.revision;
+    assert_int_equal(policy_store_delete(store, &change, &by, &result, &f), ERR_OK);
     assert_int_equal(look(), 1); /* but it has one */
     assert_true(is_in_force("a", DENY));
 }

@@ -197,6 +197,16 @@ static inline struct call *scene_call(struct scene *s, enum call_kind kind, stru
 }
 
 /* As an owner runs it, whose room for records is what the call says it needs. */
+static inline const char *call_name(enum call_kind k)
+{
+    static const char *const names[] = {
+#define CALL(name, closing, text) #name,
+#include "shards/call.def"
+#undef CALL
+    };
+    return names[k];
+}
+
 static inline void scene_ask(struct scene *s, struct call *c)
 {
     s->steps = 0;
