@@ -70,9 +70,7 @@ def build(preset, targets=()):
     log.parent.mkdir(parents=True, exist_ok=True)
     start = time.monotonic()
     with open(log, "w") as out:
-        status = 0
-        if not (folder / "build.ninja").exists():
-            status = run(["cmake", "-S", TOP, "--preset", preset], stdout=out, stderr=subprocess.STDOUT)
+        status = run(["ops/lib/configure", preset], stdout=out, stderr=subprocess.STDOUT)
         if status == 0:
             status = run(["ninja", "-C", folder, *targets], stdout=out, stderr=subprocess.STDOUT)
     if status != 0:

@@ -16,7 +16,7 @@ enum {
     STAGE_BYTES = 16 << 10,       /* of one slot, collected while a fold is walked */
     STAGE_OPS = 256,
     OWED_MOST = 512,              /* answers; more would only fill Redis' buffers */
-    GARBAGE_LEAST = 256,          /* fields that may be useless before anybody minds */
+    GARBAGE_LEAST = 32,           /* useless fields of a slot before anybody minds: of all slots 64 MB of reviews, say */
 };
 
 #define FIELDS_UNKNOWN UINT32_MAX /* found there, and not counted yet */
@@ -674,7 +674,7 @@ enum err mirror_repair(struct mirror *m, const struct fold *fold, struct fault *
         leave_cursor(m);
         m->state = MIRROR_FOLLOWING;
         metric_add(m->options.sheet, METRIC_REDIS_REPAIRS, slots);
-        log_text(LOG_WARNING, "redis_repaired", "%" PRIu64 " slots with %" PRIu64 " objects were written anew as of seq %" PRIu64, slots,
+        log_text(LOG_INFO, "redis_repaired", "%" PRIu64 " slots with %" PRIu64 " objects were written anew as of seq %" PRIu64, slots,
                  r->entries, fold->past.position);
     }
     free(r);

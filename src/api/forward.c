@@ -191,7 +191,7 @@ void forward_drain(struct forward *f)
 
 static void passage_done(void *context, enum err err, const struct http_answer *answer)
 {
-    static const char *const passed_on[] = {"ETag", "Location", "Retry-After", "WWW-Authenticate", "Allow", "X-Request-ID", "Cache-Control"};
+    static const char *const passed_on[] = {"ETag", "Retry-After", "WWW-Authenticate", "Allow", "X-Request-ID", "Cache-Control"};
     struct passage *p = context;
     struct forward *f = p->forward;
     struct fault fault;

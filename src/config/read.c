@@ -92,10 +92,9 @@ static const struct option *option_of_variable(struct str variable)
 }
 
 /* The option that a variable misspells, or NULL: compared in the option's own spelling. One edit
- * for short names, two for others, and none for WRIT_CONFIG and WRIT_KEY, which mean something. */
+ * for short names, two for others, and none for the shortest. */
 static const struct option *option_misspelt(struct str variable, enum program program)
 {
-    if (str_equal(variable, STR("WRIT_CONFIG")) || str_equal(variable, STR("WRIT_KEY"))) return NULL;
     char bytes[OPTION_NAME_MAX];
     struct buf name = buf_over(bytes, sizeof bytes);
     for (size_t i = 5; i < variable.size; i++) {

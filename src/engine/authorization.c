@@ -131,7 +131,7 @@ static void recorded_here(struct authorization *a, const struct effect_record *r
     struct http_gate gate;
     bool spends = record->delta.size > 0; /* what changes a token or a limit is always synced */
     enum err err = commit_records(&w->commit, record, 1, spends, &gate);
-    if (journal_blocks_free(w->commit.producer) == 0) http_server_hold(w->server, true);
+    if (!worker_has_room(w)) http_server_hold(w->server, true);
     if (err != ERR_OK) {
         fail(a, err);
         return;
@@ -250,7 +250,6 @@ static void replay(struct authorization *a)
 {
     struct decision *d = &a->d;
     if (is_stopped(a)) { /* what was allowed once is not said again to whom nothing is allowed */
-        d->redemption_id = (struct str){0};
         deny_stopped(a);
         settle_anew(a);
         return;
@@ -282,12 +281,10 @@ static void redeemed(struct errand *e)
         authorization_conclude(a);
         return;
     case ERR_ACTOR_SUSPENDED:
-        a->d.redemption_id = (struct str){0};
         deny_stopped(a);
         settle_anew(a);
         return;
     case ERR_OUT_OF_RANGE:
-        a->d.redemption_id = (struct str){0};
         deny_unrecordable(a);
         settle_anew(a);
         return;
@@ -523,7 +520,6 @@ static void deny_unredeemable(struct authorization *a)
         [REVIEW_CANCELLED] = {"review:cancelled", "Whoever asked has cancelled this review."},
         [REVIEW_REDEEMED] = {"review:redeemed", "The approval was used already."},
     };
-    a->d.redemption_id = (struct str){0};
     if (a->review.state == REVIEW_APPROVED)
         decide_deny(&a->d, "review:binding", "The approval was given for another request than this one.");
     else

@@ -4,14 +4,15 @@
  *   (sleep; sockets and timers: requests are decided and recorded, replies parked)
  *   end     calls that were held → mail → what is due by time → answers of our own go on
  *           → seal the block → marks → release replies and parked answers → flush mail, ring
- *           → hold sockets while no block is free
+ *           → hold sockets while no block can be begun
  *
  * Mail is taken after the sleep that its bell ended, so that its records leave with the same block as
  * those of the sockets, and its answers with the same flush. What came after the taking has rung anew. A
  * worker sleeps only where a bell or a timer will wake it for whatever is left.
  *
- * While no block is free neither sockets nor mail are read: whoever comes home may have a record to write,
- * and a disk that is slow for a moment must not become an error. The scribe rings when there is room.
+ * While no block can be begun (none is free, or a segment is slow to come) neither sockets nor mail are
+ * read: whoever comes home may have a record to write, and a disk that is slow for a moment must not become
+ * an error. The scribe rings when there is room.
  *
  * The end: drain (no new requests, waits are answered 503) → the main thread sees that nothing is under way
  * anywhere → stop → a barrier, behind which nobody steps a call any more → each frees its own. */
@@ -196,7 +197,7 @@ static void observe_durable(struct worker *w, uint64_t durable)
     w->sealed_ns = 0;
 }
 
-bool worker_has_room(const struct worker *w) { return journal_blocks_free(w->commit.producer) > 0; }
+bool worker_has_room(const struct worker *w) { return journal_has_room(w->commit.producer); }
 
 /* True: more has come than one beat takes. */
 static bool take_mail(struct worker *w)

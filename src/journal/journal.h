@@ -84,7 +84,7 @@ void journal_close(struct journal *j);
 struct journal_producer *journal_producer(struct journal *j, unsigned index);
 
 /* Room for `size` contiguous bytes (one record, or several: at most LIMIT_RESERVE_BYTES) in the block now being filled;
- * valid until the next reserve or seal. NULL: no block is free (*ret_err ERR_FULL: stop reading
+ * valid until the next reserve or seal. NULL: no block can be begun now (*ret_err ERR_FULL: stop reading
  * sockets, a bell will ring) or the disk is full (ERR_JOURNAL_FULL). */
 char *journal_reserve(struct journal_producer *p, size_t size, enum err *ret_err);
 /* The rest of a reservation of several records: where the next one goes, after a commit; NULL where
@@ -100,7 +100,9 @@ uint64_t journal_mark(const struct journal_producer *p);
 /* Hands the filled block (if any) to the scribe. */
 void journal_seal(struct journal_producer *p);
 void journal_marks(const struct journal_producer *p, uint64_t *ret_written, uint64_t *ret_durable);
-unsigned journal_blocks_free(const struct journal_producer *p);
+/* Whether another block could be begun now. False: stop reading sockets, a bell will ring. True on a full
+ * disk, too: whoever wants one is told. */
+bool journal_has_room(struct journal_producer *p);
 
 /* ---- whole journal: any thread ---- */
 

@@ -153,9 +153,18 @@ void journal_marks(const struct journal_producer *p, uint64_t *ret_written, uint
     *ret_durable = atomic_load_explicit(&p->durable, memory_order_acquire);
 }
 
-unsigned journal_blocks_free(const struct journal_producer *p)
+static bool another_would_open(const struct journal_producer *p)
 {
-    uint64_t busy =
-        p->sealed_own - atomic_load_explicit(&p->freed, memory_order_acquire) + (p->open ? 1 : 0);
-    return LIMIT_BLOCKS - (unsigned)busy;
+    const struct scribe *s = p->scribe;
+    uint64_t busy = p->sealed_own - atomic_load(&p->freed) + (p->open ? 1 : 0);
+    if (busy >= LIMIT_BLOCKS) return false;
+    return atomic_load(&s->room) - FRAME_BYTES >= s->reserve_bytes || atomic_load(&s->spare_fails) ||
+           atomic_load(&s->disk_full);
+}
+
+bool journal_has_room(struct journal_producer *p)
+{
+    if (another_would_open(p)) return true;
+    atomic_store(&p->starved, true); /* as in reserve() */
+    return another_would_open(p);
 }

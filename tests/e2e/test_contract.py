@@ -305,6 +305,9 @@ def test_a_request_id_is_echoed_or_made(stack):
         reply = wire.post(AGENT, VALID[AGENT])
         assert reply.header("x-request-id") == reply.json["request_id"]
         assert wire.post(AGENT, b"{", headers={"X-Request-ID": "bad-1"}).header("x-request-id") == "bad-1"
+        assert wire.post(AGENT, VALID[AGENT], headers={"X-Request-ID": "x" * 128}).header("x-request-id") == "x" * 128
+        for other in ("x" * 129, "a b", "a\tb"):
+            assert wire.post(AGENT, VALID[AGENT], headers={"X-Request-ID": other}).header("x-request-id").startswith("req_")
 
 
 @pytest.mark.parametrize("path", ["/.well-known/jwks.json", "/metrics", "/healthz", "/livez", "/nothing", "/v1/queue", "/api/v1/policies"])

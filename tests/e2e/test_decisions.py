@@ -214,6 +214,7 @@ def test_an_action_outside_the_scope_is_denied(tenant):
 
 def test_a_dry_run_is_marked_and_never_allows(tenant):
     tenant.policy('rules:\n  - {id: a, agents: ["*"], actions: [a], decision: allow}\n  - {id: h, actions: [h], decision: human_review}\n')
+    before = tenant.stack.metrics(tenant.stack.engine)
     answer = tenant.ask("a", key=tenant.admin, query="?dry_run=true", actor="bot")
     assert (answer["mode"], answer["decision"], answer["allowed"]) == ("dry_run", "allow", False)
     events = tenant.trace(answer["trace_id"])
@@ -221,6 +222,9 @@ def test_a_dry_run_is_marked_and_never_allows(tenant):
     review = tenant.ask("h", key=tenant.admin, query="?dry_run=true", actor="bot")
     assert review["decision"] == "human_review"
     assert [e["kind"] for e in tenant.trace(review["trace_id"])] == ["decision"], "a dry run enqueues nothing"
+    after = tenant.stack.metrics(tenant.stack.engine)
+    more = {name: after[name] - before[name] for name in after if "decisions" in name or "dry_runs" in name}
+    assert {name: count for name, count in more.items() if count} == {"writ_engine_dry_runs_total": 2}
 
 
 def test_explain_tells_every_rule_and_why(tenant):

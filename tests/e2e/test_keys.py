@@ -228,9 +228,13 @@ def test_each_program_forwards_the_others_paths(tenant, stack):
         assert reply.status == 200 and reply.json["decision"] == "allow", reply
         assert wire.post("/api/v1/authorize", {"tool": "get_x"}).json["decision"] == "allow"
         refused(wire.post(AGENT, {"action": 5}), 400, "wrong_type", "/action")
-        refused(wire.get(AGENT), 405, "method_not_allowed")
+        reply = wire.get(AGENT)
+        refused(reply, 405, "method_not_allowed")
+        assert reply.header("allow") == "POST"
     with stack.at_platform(None) as wire:
-        reply = refused(wire.post(AGENT, {"action": "get_x"}), 401, "unauthenticated")
+        reply = wire.post(AGENT, {"action": "get_x"})
+        refused(reply, 401, "unauthenticated")
+        assert reply.header("www-authenticate") == "Bearer"
     with stack.at_engine(tenant.admin) as wire:
         assert wire.get("/api/v1/policies").json["count"] == 1
         refused(wire.get("/api/v1/policies?colour=red"), 400, "unknown_parameter")
@@ -265,6 +269,32 @@ def test_what_is_forwarded_is_answered_as_if_it_were_not(tenant, stack):
         with Wire(address, tenant.agent) as wire:
             for headers in ({"Content-Type": "application/json;\tcharset=utf-8"}, {"X-Request-ID": "a\tb"}):
                 assert wire.post(AGENT, {"action": "get_x"}, headers=headers).status == 200
+
+
+def test_what_is_forwarded_keeps_its_conditions_and_its_retry(tenant, stack):
+    """What is lost on the way is a change over another one's, or a second token where one was meant."""
+    tenant.policy('rules:\n  - {id: r, agents: ["*"], actions: ["get_*"], decision: allow}\n')
+    trace = "4bf92f3577b34da6a3ce929d0e0e4736"
+    with stack.at_engine(tenant.admin) as wire:
+        path, body = "/api/v1/policies/base", {"content": DENIES}
+        refused(wire.put(path, body, headers={"If-None-Match": "*"}), 412, "precondition_failed")
+        refused(wire.put(path, body, headers={"If-Match": '"v9-9"'}), 412, "precondition_failed")
+        tag = wire.get(path).header("etag")
+        assert wire.get(path, headers={"If-None-Match": tag}).status == 304
+        assert wire.put(path, {"content": DENIES, "is_active": False}, headers={"If-Match": tag}).status == 200
+        refused(wire.request("DELETE", "/api/v1/audit"), 405, "method_not_allowed")
+    with stack.at_platform(tenant.agent) as wire:
+        retry = {"Idempotency-Key": "retry-1"}
+        first = wire.post("/v1/tokens/mint", {"scope": "get_*"}, headers=retry)
+        again = wire.post("/v1/tokens/mint", {"scope": "get_*"}, headers=retry)
+        assert first.status == 201 and again.json == {**first.json, "replayed": True}, (first, again)
+        refused(wire.post("/v1/tokens/mint", {"scope": "list_*"}, headers=retry), 422, "idempotency_mismatch")
+        reply = wire.post(AGENT, {"action": "get_x"}, headers={"traceparent": f"00-{trace}-00f067aa0ba902b7-01", "X-Request-ID": "abc-1"})
+        assert reply.json["trace_id"] == trace and reply.header("x-request-id") == "abc-1", reply
+        to_and_fro = wire.encode("POST", AGENT, {"action": "get_x"}, {"Writ-Forwarded": "1"})
+        refused(wire.raw(to_and_fro), 404, "not_found")
+        for _ in range(200):  # one after the other, as many as it takes
+            assert wire.get("/v1/tokens?limit=1").status == 200
 
 
 def test_who_waits_through_the_platform_does_not_keep_out_who_resolves(fresh):

@@ -528,6 +528,7 @@ def test_what_was_answered_is_still_true_after_a_crash(fresh):
     asked = [{"action": "refund", "args": {"n": n}} for n in range(6)]
     with stack.at_engine("agent") as wire:
         reviews = [wire.post(AGENT, body).json["review_id"] for body in asked]
+        assert wire.post(AGENT, {**asked[5], "trace_id": "asked-again"}).json["review_id"] == reviews[5]
     with stack.at_engine(rita) as wire:
         assert wire.post(f"/v1/queue/{reviews[0]}/approve").status == 200
         assert wire.post(f"/v1/queue/{reviews[1]}/deny").status == 200
@@ -546,6 +547,7 @@ def test_what_was_answered_is_still_true_after_a_crash(fresh):
         assert wire.post(f"/v1/queue/{reviews[2]}/redeem", asked[2]).json["rule"] == "review:redeemed"
         assert wire.post(f"/v1/queue/{reviews[0]}/redeem", asked[0]).json["decision"] == "allow"
         assert wire.post(AGENT, asked[4]).json["review_id"] == reviews[4]
+        assert wire.get("/v1/queue/asked-again").json["id"] == reviews[5]
 
 
 def test_notes_of_pipelined_approvals_do_not_mix(queue):

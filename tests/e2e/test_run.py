@@ -172,6 +172,14 @@ def test_a_tool_that_is_not_there_is_told_before_anything_is_made(tmp_path, miss
     assert not (tmp_path / "data").exists()
 
 
+def test_a_data_directory_that_cannot_be_made_is_told(tmp_path):
+    (tmp_path / "file").touch()
+    ports = [f"--{which}-port={harness.free_port()}" for which in ("engine", "platform")]
+    done = subprocess.run([RUN, "--data", tmp_path / "file", *ports], capture_output=True, text=True, timeout=60,
+                          env={**os.environ, "WRIT_BIN": str(harness.BIN)})
+    assert done.returncode == 2 and f"ops/run: {tmp_path / 'file'} cannot be made" in done.stderr and "--data" in done.stderr, done
+
+
 def test_setup_is_quiet_where_nothing_is_missing():
     done = subprocess.run([harness.TOP / "ops" / "setup"], capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -99,6 +99,8 @@ def test_a_platform_that_is_away_costs_only_lag(fresh):
 
 def test_an_engine_starts_from_its_last_good_bundle_while_the_platform_is_away(fresh):
     stack = started(fresh)
+    copy = stack.engine_data / "engine" / "bundle.json"
+    assert copy.stat().st_mode & 0o777 == 0o600, "who may do what, and the MACs of keys, are nobody else's"
     stack.platform.kill()
     stack.engine.kill()
     stack.engine.start()
@@ -107,6 +109,18 @@ def test_an_engine_starts_from_its_last_good_bundle_while_the_platform_is_away(f
         assert reply.status == 200 and reply.json["decision"] == "allow", reply
     stack.platform.start()
     stack.trace(reply.json["trace_id"])
+
+
+def test_an_engine_takes_up_another_key_of_its_own_without_a_restart(fresh):
+    stack = started(fresh)
+    old = stack.keys["engine"]
+    stack.key_file.write_text(stack.key("engine-2", ["ingest"], tenant="*", nodes=["*"], tenants=["*"]) + "\n")
+    with stack.at_platform("root") as wire:
+        assert wire.delete(f"/api/v1/keys/key_{old[3:29]}").status == 200
+    stack.policy("base", "rules:\n  - {id: new, actions: [get_x], decision: deny}\n")
+    with stack.at_engine() as wire:
+        assert wire.post(AGENT, {"action": "get_x"}).json["rule"] == "deny:new"
+    stack.wait_published()
 
 
 def listens(program):

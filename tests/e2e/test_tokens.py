@@ -136,6 +136,7 @@ def test_what_is_left_out_has_its_default(tokens):
     ({"scope": ["a b"]}, "bad_value", "/scope"),
     ({"scope": [""]}, "bad_value", "/scope"),
     ({"scope": "a\tb"}, "bad_value", "/scope"),
+    ({"scope": "a\x7fb"}, "bad_value", "/scope"),
     ({"scope": "x" * 257}, "out_of_range", "/scope"),
     ({"scope": ["x"] * 65}, "out_of_range", "/scope"),
     ({"scope": ["x" * 250] * 20}, "out_of_range", "/scope"),
@@ -166,6 +167,12 @@ def test_what_is_wrong_with_a_request_is_told_by_name(tokens, body, code, field)
     refused(tokens.try_mint(**body), 400, code, field)
 
 
+@pytest.mark.parametrize("body", [{"scope": "x" * 256}, {"scope": ["x"] * 64}, {"ttl_seconds": 86400}, {"ttl_seconds": 1},
+                                  {"max_uses": 1000000000}, {"max_uses": 1}, {"audience": "x" * 256}])
+def test_as_much_as_may_be_is_taken(tokens, body):
+    tokens.mint(**body)
+
+
 def test_a_key_mints_only_for_whom_it_may_speak(tokens):
     refused(tokens.try_mint(scope="x", actor="coder"), 403, "wrong_actor", "/actor")
     refused(tokens.try_mint(scope="x", acting_for="erin"), 403, "wrong_user", "/acting_for")
@@ -191,7 +198,7 @@ def test_a_retry_gets_the_same_token(tokens):
         again = tokens.try_mint(headers=headers, **body)
         assert again.status == 201 and again.json == {**first.json, "replayed": True}
     refused(tokens.try_mint(headers=headers, **{**body, "ttl_seconds": 301}), 422, "idempotency_mismatch")
-    other = tokens.try_mint(headers={"Idempotency-Key": "job 4712"}, **body)
+    other = tokens.try_mint(headers={"Idempotency-Key": "x" * 255}, **body)
     assert other.json["token_id"] != first.json["token_id"]
     refused(tokens.try_mint(headers={"Idempotency-Key": "x" * 256}, **body), 400, "bad_header")
     second_key = tokens.tenant.key("other_bot", ["agent"], actors=["*_bot"])
@@ -235,6 +242,8 @@ def test_a_token_may_do_nothing_else(tokens):
         document = refused(tokens.call(method, path, token, body), 403, "missing_role")
         assert "token" in document["error"]
     assert tokens.call("GET", "/api/v1/policies", token).status == 401  # the platform takes keys only
+    review = tokens.decided(token, "refund")["review_id"]
+    refused(tokens.call("POST", f"/v1/queue/{review}/redeem", token, {"user_id": "carol", "action": "refund"}), 403, "missing_role")
 
 
 def test_a_token_follows_its_own_review_and_no_others(tokens):

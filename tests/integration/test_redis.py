@@ -5,6 +5,7 @@ story (tokens, reviews, a suspended actor), lets something be lost, and asks whe
 stands: no token revived, no review lost, no approval spent twice.
 """
 
+import json
 import os
 import shutil
 import signal
@@ -274,6 +275,22 @@ def test_the_mirror_follows_from_start_to_end(fresh, redis):
     story.wait_mirrored()
     assert stack.metrics(stack.engine)["writ_engine_redis_repaired_slots_total"] == 0
     story.check()
+
+
+def test_what_is_useless_in_redis_goes_soon_and_nobody_is_warned_of_it(fresh, redis):
+    stack = fresh(redis=redis, engine=["--snapshot.seconds", "1"]).start()
+    stack.policy("base", POLICY)
+    eventually(lambda: stack.metrics(stack.engine)["writ_engine_redis_repaired_slots_total"] >= 1024, "Redis is written for the first time")
+    with stack.at_engine() as wire:
+        for n in range(50):  # one review, and a field for each request that was given it
+            wire.post(AGENT, {"actor": "a", "action": "refund", "confidence": 1, "trace_id": f"trace-{n}"})
+    eventually(lambda: fields(redis, "reviews") == [1], "the review is one field again")
+    told = [json.loads(line) for line in stack.engine.log.read_text().splitlines() if "redis_repaired" in line]
+    assert told and all(line["level"] == "info" for line in told)
+
+
+def fields(redis, name):
+    return [int(redis.ask("HLEN", key)) for key in redis.ask("--scan", "--pattern", f"writ:*:{name}").split()]
 
 
 def test_an_emptied_a_killed_and_a_restored_redis_change_nothing(fresh, redis):

@@ -309,7 +309,7 @@ def test_no_file_names_a_machine_or_says_that_it_is_unfinished():
 
 
 def test_scripts_can_be_run_and_parse():
-    scripts = [TOP / "ops" / name for name in ("setup", "run", "test", "bench")] + [TOP / ".ci" / "run"]
+    scripts = [TOP / "ops" / name for name in ("setup", "run", "test", "bench", "stack", "lib/configure", "lib/first-keys")] + [TOP / ".ci" / "run"]
     for path in scripts:
         assert os.access(path, os.X_OK), f"{relative(path)} has no run bit"
         subprocess.run(["bash", "-n", path], check=True)

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "access/key.h"
+#include "base/limits.h"
 #include "base/world.h"
 
 static const struct pepper pepper = {"0123456789abcdef0123456789abcde"};
@@ -160,10 +161,12 @@ static void a_wrong_member_is_named(void **state)
         {"\"expires_at\":17", "/expires_at", ERR_WRONG_TYPE},
         {"\"expires_at\":\"1970-01-01T00:00:00Z\"", "/expires_at", ERR_BAD_VALUE},
         {"\"id\":\"key_1\"", "/id", ERR_BAD_VALUE},
+        {"\"id\":5", "/id", ERR_BAD_VALUE},
         {"\"mac\":\"00\"", "/mac", ERR_BAD_VALUE},
         {"\"pepper_mark\":0", "/pepper_mark", ERR_BAD_VALUE},
         {"\"pepper_mark\":4294967296", "/pepper_mark", ERR_BAD_VALUE},
         {"\"pepper_mark\":\"1\"", "/pepper_mark", ERR_BAD_VALUE},
+        {"\"mac\":5", "/mac", ERR_BAD_VALUE},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct json *row, *changed;
@@ -182,20 +185,50 @@ static void a_wrong_member_is_named(void **state)
     }
 }
 
-static void too_many_globs_are_refused(void **state)
+static enum err read_with_globs(int count, struct key **ret)
 {
-    (void)state;
     struct buf b;
     buf_init(&b, 1024, 1 << 20);
     buf_put_literal(
         &b,
         "{\"name\":\"a\",\"owner\":\"b\",\"tenant\":\"c\",\"roles\":[\"app\"],\"users\":[\"x\"");
-    for (int i = 0; i < KEY_GLOBS_MAX; i++) buf_put_literal(&b, ",\"y\"");
+    for (int i = 1; i < count; i++) buf_put_literal(&b, ",\"y\"");
     buf_put_literal(&b, "]}");
     buf_put_byte(&b, '\0');
-    struct key *k;
-    assert_int_equal(read_text(b.bytes, &k), ERR_OUT_OF_RANGE);
+    enum err err = read_text(b.bytes, ret);
     buf_fini(&b);
+    return err;
+}
+
+static void too_many_globs_are_refused(void **state)
+{
+    (void)state;
+    struct key *k;
+    assert_int_equal(read_with_globs(KEY_GLOBS_MAX, &k), ERR_OK);
+    assert_int_equal(k->users.count, KEY_GLOBS_MAX);
+    key_destroy(k);
+    assert_int_equal(read_with_globs(KEY_GLOBS_MAX + 1, &k), ERR_OUT_OF_RANGE);
+}
+
+static enum err read_with_owner(struct str owner, struct key **ret)
+{
+    char text[1024];
+    struct buf b = buf_over(text, sizeof text);
+    buf_printf(&b, "{\"name\":\"a\",\"owner\":\"%.*s\",\"tenant\":\"c\",\"roles\":[\"app\"]}", STR_FORMAT(owner));
+    buf_put_byte(&b, '\0');
+    return read_text(text, ret);
+}
+
+static void a_name_has_as_many_characters_as_it_may_and_not_one_more(void **state)
+{
+    (void)state;
+    char owner[2 * (LIMIT_ID_CHARACTERS + 1)];
+    struct key *k;
+    for (size_t i = 0; i < sizeof owner; i += 2) memcpy(owner + i, "\xC3\xA9", 2); /* characters, not bytes */
+    assert_int_equal(read_with_owner(str_of(owner, sizeof owner - 2), &k), ERR_OK);
+    key_destroy(k);
+    assert_int_equal(read_with_owner(str_of(owner, sizeof owner), &k), ERR_OUT_OF_RANGE);
+    assert_string_equal(fault.field, "/owner");
 }
 
 static void role_names_read_back(void **state)
@@ -255,6 +288,16 @@ static void a_slip_anywhere_in_a_credential_is_seen(void **state)
     assert_false(credential_read(STR(""), &id));
 }
 
+#define PEPPER "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
+
+static void file_put(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "we");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
 static void a_pepper_is_made_once_and_closed_to_others(void **state)
 {
     (void)state;
@@ -276,6 +319,14 @@ static void a_pepper_is_made_once_and_closed_to_others(void **state)
     assert_int_equal(pepper_read(path, &two, &fault), ERR_BAD_VALUE);
     assert_int_equal(chmod(path, 0600), 0);
     assert_int_equal(truncate(path, 63), 0);
+    assert_int_equal(pepper_read(path, &two, &fault), ERR_BAD_VALUE);
+    file_put(path, PEPPER);
+    assert_int_equal(pepper_read(path, &two, &fault), ERR_OK);
+    file_put(path, PEPPER "\n");
+    assert_int_equal(pepper_read(path, &two, &fault), ERR_OK);
+    file_put(path, PEPPER "x");
+    assert_int_equal(pepper_read(path, &two, &fault), ERR_BAD_VALUE);
+    file_put(path, PEPPER "\nx");
     assert_int_equal(pepper_read(path, &two, &fault), ERR_BAD_VALUE);
     unlink(path);
     assert_int_equal(rmdir(directory), 0); /* nothing is left beside it */
@@ -325,6 +376,9 @@ static void another_secret_or_pepper_or_id_opens_nothing(void **state)
     struct pepper other = pepper;
     other.bytes[31] ^= 1;
     assert_int_equal(verify(t, &other, str_of(text, sizeof text), 1, &found),
+                     ERR_UNAUTHENTICATED);
+    k->mac.bytes[SHA256_BYTES - 1] ^= 1; /* all of it is compared */
+    assert_int_equal(verify(t, &pepper, str_of(text, sizeof text), 1, &found),
                      ERR_UNAUTHENTICATED);
     key_table_destroy(t);
 }
@@ -485,6 +539,7 @@ int main(void)
         TEST(the_mac_is_written_only_when_asked_for),
         TEST(a_wrong_member_is_named),
         TEST(too_many_globs_are_refused),
+        TEST(a_name_has_as_many_characters_as_it_may_and_not_one_more),
         TEST(role_names_read_back),
         TEST(globs_match_in_exact_case),
         TEST(a_credential_says_its_id),

@@ -216,6 +216,40 @@ static void a_damaged_or_open_file_is_refused_by_name(void **state)
     assert_null(none);
 }
 
+static void a_link_is_not_followed(void **state)
+{
+    (void)state;
+    char path[128], elsewhere[128];
+    open_at(start_ms);
+    struct signers *none = NULL;
+    file_put("elsewhere", "writ-signer 1\nactive_ms 1\nsecret " SECRET "\n", 0600);
+    path_of(elsewhere, "elsewhere");
+    path_of(path, "signer-0000000002.key");
+    assert_int_equal(symlink(elsewhere, path), 0);
+    assert_int_not_equal(signers_open(directory, start_ms, OVERLAP, &none, &fault), ERR_OK);
+    assert_non_null(strstr(fault.text, "signer-0000000002.key"));
+    assert_null(none);
+}
+
+static void a_directory_holds_so_many_pairs_and_no_more(void **state)
+{
+    (void)state;
+    char name[32];
+    struct signers *none = NULL;
+    open_at(start_ms);
+    for (unsigned i = 2; i <= SIGNERS_MAX; i++) {
+        snprintf(name, sizeof name, "signer-%010u.key", i);
+        file_put(name, "writ-signer 1\nactive_ms 1795166400000\nsecret " SECRET "\n", 0600);
+    }
+    open_at(start_ms);
+    assert_int_equal(now->count, SIGNERS_MAX);
+    assert_int_equal(signers_current(now, start_ms), SIGNERS_MAX);
+    snprintf(name, sizeof name, "signer-%010u.key", SIGNERS_MAX + 1);
+    file_put(name, "writ-signer 1\nactive_ms 1795166400000\nsecret " SECRET "\n", 0600);
+    assert_int_equal(signers_open(directory, start_ms, OVERLAP, &none, &fault), ERR_FULL);
+    assert_null(none);
+}
+
 static void a_directory_that_cannot_be_is_told(void **state)
 {
     (void)state;
@@ -237,6 +271,8 @@ int main(void)
         TEST(the_published_key_has_its_published_names),
         TEST(what_is_no_signers_file_is_left_alone),
         TEST(a_damaged_or_open_file_is_refused_by_name),
+        TEST(a_link_is_not_followed),
+        TEST(a_directory_holds_so_many_pairs_and_no_more),
         TEST(a_directory_that_cannot_be_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

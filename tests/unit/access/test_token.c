@@ -435,6 +435,26 @@ static void a_known_token_is_answered_from_memory_and_still_expires(void **state
     end_cache();
 }
 
+/* What chooses its bucket is the same: it lies as far from the end. */
+static void a_token_that_is_longer_in_front_is_not_the_known_one(void **state)
+{
+    (void)state;
+    begin_cache(4);
+    struct token_claims c = forge_claims();
+    const struct token_claims *got;
+    sign(&c);
+    assert_int_equal(cached(buf_view(&text), FORGE_NOW_MS, &got), ERR_OK);
+    memmove(bytes + 512, bytes, text.size);
+    memset(bytes, 'A', 512);
+    assert_int_equal(cached(str_of(bytes, text.size + 512), FORGE_NOW_MS, &got), ERR_UNAUTHENTICATED);
+    char *end = malloc(47); /* too short to have all of that */
+    assert_non_null(end);
+    memcpy(end, bytes + 512 + text.size - 47, 47);
+    assert_int_equal(cached(str_of(end, 47), FORGE_NOW_MS, &got), ERR_UNAUTHENTICATED);
+    free(end);
+    end_cache();
+}
+
 static void an_expired_token_tells_whose_it_was_and_is_not_kept(void **state)
 {
     (void)state;
@@ -561,6 +581,7 @@ int main(void)
         TEST(the_longest_token_that_is_signed_is_read),
         TEST(a_signer_that_is_gone_signs_nothing),
         TEST(a_known_token_is_answered_from_memory_and_still_expires),
+        TEST(a_token_that_is_longer_in_front_is_not_the_known_one),
         TEST(an_expired_token_tells_whose_it_was_and_is_not_kept),
         TEST(the_oldest_of_a_full_cache_makes_room),
         TEST(long_tokens_take_no_more_room_than_short_ones),

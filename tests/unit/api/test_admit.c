@@ -263,6 +263,26 @@ static void the_body_may_name_the_tenant_where_the_key_leaves_it_open(void **sta
     assert_int_equal(settle(s, EVERYWHERE, NULL, NULL), ERR_TENANT_REQUIRED);
     assert_int_equal(settle(s, EVERYWHERE, NULL, ""), ERR_TENANT_REQUIRED);
     assert_string_equal(s->fault.field, "/tenant_id");
+    char most[LIMIT_ID_CHARACTERS + 2] = "";
+    memset(most, 'a', LIMIT_ID_CHARACTERS);
+    assert_int_equal(settle(s, EVERYWHERE, NULL, most), ERR_OK);
+    most[LIMIT_ID_CHARACTERS] = 'a';
+    assert_int_equal(settle(s, EVERYWHERE, NULL, most), ERR_OUT_OF_RANGE);
+    assert_string_equal(s->fault.field, "/tenant_id");
+}
+
+/* Looked at again after a wait, without the credential's text. */
+static void a_credential_holds_until_its_key_ends(void **state)
+{
+    struct scene *s = *state;
+    assert_int_equal(admit(s, s->credentials[EXPIRED], NULL, ROLE_AGENT, now_ms - 1), ERR_OK);
+    struct credential_mark expired = api_credential_mark(&s->caller), revoked = expired, nobody = expired;
+    revoked.key.bytes[3] = REVOKED;
+    nobody.key.bytes[3] = KEYS;
+    assert_int_equal(api_credential_holds(&s->api, &expired, STR("acme"), STR("n"), now_ms - 1, &s->fault), ERR_OK);
+    assert_int_equal(api_credential_holds(&s->api, &expired, STR("acme"), STR("n"), now_ms, &s->fault), ERR_CREDENTIAL_EXPIRED);
+    assert_int_equal(api_credential_holds(&s->api, &revoked, STR("acme"), STR("n"), now_ms, &s->fault), ERR_CREDENTIAL_REVOKED);
+    assert_int_equal(api_credential_holds(&s->api, &nobody, STR("acme"), STR("n"), now_ms, &s->fault), ERR_CREDENTIAL_REVOKED);
 }
 
 /* ---- parameters and bodies ---- */
@@ -351,7 +371,7 @@ int main(void)
         TEST(a_key_without_the_role_is_told_which_would_do),
         TEST(a_key_speaks_for_its_tenant_only),
         TEST(a_key_for_every_tenant_names_one),
-        TEST(the_body_may_name_the_tenant_where_the_key_leaves_it_open),
+        TEST(the_body_may_name_the_tenant_where_the_key_leaves_it_open), TEST(a_credential_holds_until_its_key_ends),
         TEST(pages_have_bounds),
         TEST(a_flag_is_true_or_false),
         TEST(a_body_is_one_strict_json_object),

@@ -235,6 +235,21 @@ static void an_expired_token_is_refused_and_told_whose_it_was(void **state)
     assert_rejected(s, &c, ERR_CREDENTIAL_EXPIRED, "the token has expired");
 }
 
+/* Looked at again after a wait. */
+static void a_token_holds_to_before_its_last_second_and_while_its_key_does(void **state)
+{
+    struct scene *s = *state;
+    struct token_claims c = claims_of(ACME);
+    assert_int_equal(admit(s, &c, ROLE_TOKEN), ERR_OK);
+    struct credential_mark mark = api_credential_mark(&s->caller);
+    const uint64_t end_ms = (NOW_S + 60) * UINT64_C(1000);
+    assert_int_equal(api_credential_holds(&s->api, &mark, c.tenant, c.actor, end_ms - 1, &s->fault), ERR_OK);
+    assert_int_equal(api_credential_holds(&s->api, &mark, c.tenant, c.actor, end_ms, &s->fault), ERR_CREDENTIAL_EXPIRED);
+    assert_int_equal(api_credential_holds(&s->api, &mark, STR("globex"), c.actor, now_ms, &s->fault), ERR_CREDENTIAL_REVOKED);
+    s->dead = c.id;
+    assert_int_equal(api_credential_holds(&s->api, &mark, c.tenant, c.actor, now_ms, &s->fault), ERR_CREDENTIAL_REVOKED);
+}
+
 static void a_token_for_another_service_is_refused(void **state)
 {
     struct scene *s = *state;
@@ -323,6 +338,7 @@ int main(void)
         TEST(a_token_dies_with_its_key),
         TEST(a_revoked_token_is_refused_though_it_is_cached),
         TEST(an_expired_token_is_refused_and_told_whose_it_was),
+        TEST(a_token_holds_to_before_its_last_second_and_while_its_key_does),
         TEST(a_token_for_another_service_is_refused),
         TEST(a_forged_token_is_a_failed_credential),
         TEST(two_authorization_headers_are_none),

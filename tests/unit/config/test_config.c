@@ -226,7 +226,8 @@ static void variables_of_other_tools_are_left_alone(void **state)
     struct config c;
     struct fault f;
     assert_int_equal(READ_ENVIRONMENT(PROGRAM_PLATFORM, &c, &f, "WRIT_BUILD=x", "WRIT_BUG=no_crc", "WRIT_KEY=k", "WRIT_AGENT_KEY=k",
-                                      "WRIT_LONG=1", "WRIT_ENGINE=http://h:1", "WRIT_PLATFORM=http://h:1", "WRIT_BIN=x", "WRITER=1"),
+                                      "WRIT_LONG=1", "WRIT_ENGINE=http://h:1", "WRIT_PLATFORM=http://h:1", "WRIT_BIN=x", "WRITER=1",
+                                      "WRIT_DATE=x", "WRIT_LISTNING=x", "WRIT_SHARE=x"),
                      ERR_OK);
     config_fini(&c);
 }
@@ -392,6 +393,26 @@ static void a_file_that_is_not_there_is_told_by_name(void **state)
     assert_int_equal(READ(PROGRAM_ENGINE, &c, &f, "--config", "/"), ERR_IO);
 }
 
+static void a_file_may_have_64_kib_and_not_a_byte_more(void **state)
+{
+    (void)state;
+    enum { MOST = 64 << 10 };
+    static char text[MOST + 2];
+    struct config c;
+    struct fault f;
+    char path[64];
+    memset(text, '\n', MOST);
+    write_file(path, text);
+    assert_int_equal(READ(PROGRAM_ENGINE, &c, &f, "--config", path), ERR_OK);
+    config_fini(&c);
+    unlink(path);
+    text[MOST] = '\n';
+    write_file(path, text);
+    assert_int_equal(READ(PROGRAM_ENGINE, &c, &f, "--config", path), ERR_BAD_VALUE);
+    assert_says(&f, "is larger than 64KiB");
+    unlink(path);
+}
+
 static void a_missing_value_and_a_bare_word_are_refused(void **state)
 {
     (void)state;
@@ -471,6 +492,7 @@ int main(void)
         cmocka_unit_test(a_name_that_a_file_sets_twice_is_refused_with_both_lines),
         cmocka_unit_test(a_line_that_is_no_setting_is_refused_with_its_number),
         cmocka_unit_test(a_file_that_is_not_there_is_told_by_name),
+        cmocka_unit_test(a_file_may_have_64_kib_and_not_a_byte_more),
         cmocka_unit_test(a_missing_value_and_a_bare_word_are_refused),
         cmocka_unit_test(help_and_version_end_the_program_before_anything_is_checked),
         cmocka_unit_test(help_lists_the_options_of_its_program_only),

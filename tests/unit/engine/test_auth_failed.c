@@ -10,15 +10,19 @@
 
 #include "engine/engine.h"
 
-static void note(struct worker *w, unsigned source, bool has_form)
+static void note_of_key(struct worker *w, struct id id, bool has_form)
 {
     char text[CREDENTIAL_TEXT + 8] = "Bearer ";
-    struct id id = {.bytes = {1, (uint8_t)(source >> 8), (uint8_t)source}};
     struct http_header h = {STR("authorization"), str_of(text, CREDENTIAL_TEXT + 7)};
     struct http_exchange x = {.headers = &h, .header_count = 1};
     credential_make(id, text + 7);
     if (!has_form) text[7] = 'x';
     auth_failed_note(w, &x, ERR_UNAUTHENTICATED);
+}
+
+static void note(struct worker *w, unsigned source, bool has_form)
+{
+    note_of_key(w, (struct id){.bytes = {1, (uint8_t)(source >> 8), (uint8_t)source}}, has_form);
 }
 
 static uint64_t counted(const struct worker *w)
@@ -96,6 +100,14 @@ static void a_token_and_its_key_are_counted_apart(void **state)
     assert_int_equal(w->refused.count, 2);
     assert_int_equal(w->refused.sources[0].count, 2);
     assert_null(w->refused.sources[0].token);
+    forget_all(w);
+    /* and where it came first: what it is no key for has no token's names */
+    w = calloc(1, sizeof *w);
+    note_token(w, 1, ERR_CREDENTIAL_EXPIRED);
+    note_of_key(w, (struct id){.bytes = {3}}, true);
+    assert_int_equal(w->refused.count, 2);
+    assert_int_equal(w->refused.sources[0].count, 1);
+    assert_null(w->refused.sources[1].token);
     forget_all(w);
 }
 

@@ -273,6 +273,32 @@ static void no_answer_of_another_reactor_comes_before_its_record_is_durable(void
     clients_close(all);
 }
 
+static void whoever_waits_is_told_no_earlier_than_the_resolution_is_durable(void **state)
+{
+    struct rig *r = *state;
+    struct client *all[RIG_WORKERS], *resolver = client_of(r, 0);
+    struct pollfd heard[RIG_WORKERS];
+    char target[128], review[64];
+    clients_of_all(r, all);
+    asked_review(resolver, "bot", 0, review); /* its own block is synced */
+    snprintf(target, sizeof target, "/v1/queue/%s/wait?timeout_ms=60000", review);
+    for (unsigned i = 0; i < RIG_WORKERS; i++) client_say(all[i], "GET", target, RIG_REVIEWER, NULL, "");
+    under_way_becomes(r, RIG_WORKERS);
+    atomic_store(&r->sync_stopped, true);
+    snprintf(target, sizeof target, "/v1/queue/%s/approve", review);
+    client_say(resolver, "POST", target, RIG_REVIEWER, NULL, "");
+    for (unsigned i = 0; i < RIG_WORKERS; i++) heard[i] = (struct pollfd){.fd = all[i]->fd, .events = POLLIN};
+    assert_int_equal(poll(heard, RIG_WORKERS, 200), 0);
+    atomic_store(&r->sync_stopped, false);
+    assert_int_equal(client_hear(resolver), 200);
+    for (unsigned i = 0; i < RIG_WORKERS; i++) {
+        assert_int_equal(client_hear(all[i]), 200);
+        assert_true(client_says(all[i], "\"status\":\"approved\""));
+    }
+    client_close(resolver);
+    clients_close(all);
+}
+
 /* All blocks of all reactors are full, and the writer stands still: sockets and mail wait, and nobody is
  * refused. A plain decision that has to come home for its record is among them. */
 static void a_disk_that_stands_still_delays_and_refuses_nobody(void **state)
@@ -383,6 +409,48 @@ static void uses_of_a_token_are_exact_over_all_reactors(void **state)
     for (unsigned i = 0; i < 16; i++) client_close(all[i]);
 }
 
+/* What is denied after the use was taken gives back what it counted, and not the use. */
+static void a_use_of_a_token_stays_spent_whatever_is_decided(void **state)
+{
+    struct rig *r = *state;
+    struct client *c = client_of(r, 0);
+    char token[TOKEN_TEXT_MAX + 1];
+    for (int n = 0; n < 30; n++) {
+        ask(c, "payer", "pay", n);
+        assert_true(decided(c, "allow"));
+    }
+    assert_int_equal(client_call(c, "POST", "/v1/tokens/mint", RIG_AGENT, "{\"scope\":\"pay\",\"max_uses\":2}"), 201);
+    client_member(c, "token", token, sizeof token);
+    for (int n = 0; n < 3; n++) {
+        client_say(c, "POST", "/v1/agent/authorize", RIG_AGENT, token, "{\"action\":\"pay\"}");
+        assert_true(decided(c, "deny"));
+        assert_true(client_says(c, n < 2 ? "\"rule\":\"limit:few\"" : "\"rule\":\"token:uses\""));
+    }
+    client_close(c);
+}
+
+/* A redemption is the end of a request whose use was taken when it was asked. */
+static void a_redemption_takes_no_further_use_of_its_token(void **state)
+{
+    struct rig *r = *state;
+    struct client *c = client_of(r, 0);
+    const char *body = "{\"action\":\"refund\"}";
+    char token[TOKEN_TEXT_MAX + 1], review[64], target[128];
+    assert_int_equal(client_call(c, "POST", "/v1/tokens/mint", RIG_AGENT, "{\"scope\":\"refund\",\"max_uses\":1}"), 201);
+    client_member(c, "token", token, sizeof token);
+    client_say(c, "POST", "/v1/agent/authorize", RIG_AGENT, token, body);
+    assert_true(decided(c, "human_review"));
+    client_member(c, "review_id", review, sizeof review);
+    assert_int_equal(resolve(c, review, "approve", RIG_REVIEWER), 200);
+    snprintf(target, sizeof target, "/v1/queue/%s/redeem", review);
+    client_say(c, "POST", target, RIG_AGENT, token, body);
+    assert_true(decided(c, "allow"));
+    client_say(c, "POST", "/v1/agent/authorize", RIG_AGENT, token, body);
+    assert_true(decided(c, "deny"));
+    assert_true(client_says(c, "\"rule\":\"token:uses\""));
+    client_close(c);
+}
+
 static void a_limit_is_exact_over_all_reactors(void **state)
 {
     struct rig *r = *state;
@@ -457,11 +525,14 @@ int main(void)
         TEST(answers_of_a_drain_are_503_and_everybody_leaves),
         TEST(whoever_leaves_with_requests_under_way_leaves_nothing_behind),
         TEST(no_answer_of_another_reactor_comes_before_its_record_is_durable),
+        TEST(whoever_waits_is_told_no_earlier_than_the_resolution_is_durable),
         TEST(a_disk_that_stands_still_delays_and_refuses_nobody),
         TEST(after_the_answer_of_a_suspension_every_reactor_denies),
         TEST(after_the_answer_of_a_revocation_no_reactor_takes_the_token),
         TEST(the_last_to_see_a_revocation_rings_whoever_waits_for_it),
         TEST(uses_of_a_token_are_exact_over_all_reactors),
+        TEST(a_use_of_a_token_stays_spent_whatever_is_decided),
+        TEST(a_redemption_takes_no_further_use_of_its_token),
         TEST(a_limit_is_exact_over_all_reactors),
         TEST(a_bundle_lives_as_long_as_whoever_is_away_with_it),
         TEST(of_many_resolutions_at_once_one_wins),

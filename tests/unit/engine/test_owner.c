@@ -81,6 +81,15 @@ static void until_durable(struct scene *s, uint64_t mark)
     }
 }
 
+static void see_all(struct scene *s, unsigned from, unsigned to)
+{
+    for (unsigned i = from; i < to; i++) {
+        struct revoked_view *v = revoked_view_create(s->rig->engine.revoked, i);
+        revoked_view_take(v, world_now_ms());
+        revoked_view_destroy(v);
+    }
+}
+
 static void a_call_without_room_for_its_record_is_held_and_changes_nothing(void **state)
 {
     struct scene *s = *state;
@@ -105,6 +114,44 @@ static void a_call_without_room_for_its_record_is_held_and_changes_nothing(void 
     assert_int_equal(c.err, ERR_OK);
 }
 
+/* Also one that may not use what is kept for those that close something. */
+static void a_held_call_is_made_as_soon_as_there_is_room(void **state)
+{
+    struct scene *s = *state;
+    struct call stop = suspension(s, "bot", 0), go_on = suspension(s, "bot", 0);
+    go_on.kind = CALL_RESUME;
+    assert_false(call_closes(go_on.kind));
+    (void)owner_ask(s->w, &stop);
+    fill_all_blocks(s);
+    assert_false(owner_ask(s->w, &go_on));
+    assert_int_equal(s->w->owner.held.count, 1);
+    atomic_store(&s->rig->write_stopped, false);
+    while (!worker_has_room(s->w)) sched_yield();
+    owner_retry(s->w);
+    assert_int_equal(s->w->owner.held.count, 0);
+    assert_true(go_on.answered);
+    assert_int_equal(go_on.err, ERR_OK);
+}
+
+static void a_suspension_is_of_the_moment_when_it_is_made(void **state)
+{
+    struct scene *s = *state;
+    struct call c = suspension(s, "bot", 0);
+    uint64_t asked_ms = c.now_ms;
+    c.now_ms = asked_ms - 60000; /* it waited long */
+    (void)owner_ask(s->w, &c);
+    assert_true(c.answered);
+    assert_true(c.actor.suspended_ms >= asked_ms);
+}
+
+static void what_came_due_while_nobody_ran_is_looked_for_at_once(void **state)
+{
+    struct scene *s = *state;
+    assert_true(s->w->owner.stepped);
+    assert_false(owner_tick(s->w));
+    assert_false(s->w->owner.stepped);
+}
+
 static void a_held_call_can_be_taken_back(void **state)
 {
     struct scene *s = *state;
@@ -120,15 +167,6 @@ static void a_held_call_can_be_taken_back(void **state)
     assert_true(owner_forget(s->w, &first));
     assert_int_equal(s->w->owner.held.count, 0);
     assert_null(s->w->owner.held.first);
-}
-
-static void see_all(struct scene *s, unsigned from, unsigned to)
-{
-    for (unsigned i = from; i < to; i++) {
-        struct revoked_view *v = revoked_view_create(s->rig->engine.revoked, i);
-        revoked_view_take(v, world_now_ms());
-        revoked_view_destroy(v);
-    }
 }
 
 /* Synced is not enough, and neither is seen. */
@@ -187,6 +225,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
         TEST(a_call_without_room_for_its_record_is_held_and_changes_nothing),
+        TEST(a_held_call_is_made_as_soon_as_there_is_room),
+        TEST(a_suspension_is_of_the_moment_when_it_is_made),
+        TEST(what_came_due_while_nobody_ran_is_looked_for_at_once),
         TEST(a_held_call_can_be_taken_back),
         TEST(a_suspension_is_answered_when_it_is_durable_and_all_have_seen_it),
         TEST(whoever_repeats_a_suspension_is_told_no_earlier),

@@ -45,10 +45,13 @@ static inline const struct passwd *server_user(void)
     return p != NULL ? p : getpwnam("nobody");
 }
 
-static inline pid_t server_spawn(const char *name, const char *const *arguments)
+/* arguments[0] is the program's name. It is told its whole path: these programs look for each other beside themselves,
+ * and Debian has them in no PATH. */
+static inline pid_t server_spawn(const char **arguments)
 {
     char path[160];
-    snprintf(path, sizeof path, "%s/%s", server.bin, name);
+    snprintf(path, sizeof path, "%s/%s", server.bin, arguments[0]);
+    arguments[0] = path;
     const struct passwd *user = server_user();
     pid_t pid = fork();
     if (pid != 0) return pid;
@@ -75,9 +78,9 @@ static inline bool server_answers(void)
 
 static inline void server_run(void)
 {
-    const char *const arguments[] = {"postgres", "-D", server.data, "-k", server.folder, "-c", "listen_addresses=",
+    const char *arguments[] = {"postgres", "-D", server.data, "-k", server.folder, "-c", "listen_addresses=",
                                      "-c", "fsync=off", "-c", "max_connections=40", "-c", "shared_buffers=64MB", NULL};
-    server.pid = server_spawn("postgres", arguments);
+    server.pid = server_spawn(arguments);
     for (int i = 0; i < 3000 && !server_answers(); i++) nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
     if (!server_answers()) {
         fprintf(stderr, "PostgreSQL does not start; see %s/log\n", server.folder);
@@ -121,9 +124,9 @@ static inline bool server_start(void)
     if (getuid() == 0 && chown(server.folder, server_user()->pw_uid, server_user()->pw_gid) != 0) exit(1);
     snprintf(server.data, sizeof server.data, "%s/data", server.folder);
     atexit(server_stop);
-    const char *const arguments[] = {"initdb", "-D", server.data, "-U", "writ", "-A", "trust", "--no-locale",
+    const char *arguments[] = {"initdb", "-D", server.data, "-U", "writ", "-A", "trust", "--no-locale",
                                      "-E", "UTF8", "--no-sync", NULL};
-    waitpid(server_spawn("initdb", arguments), &status, 0);
+    waitpid(server_spawn(arguments), &status, 0);
     if (status != 0) {
         fprintf(stderr, "initdb fails; see %s/log\n", server.folder);
         server.folder[0] = '\0'; /* kept for whoever looks */

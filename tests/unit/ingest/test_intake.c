@@ -138,6 +138,7 @@ static void a_gap_is_asked_for_once_and_holds_up_nobody_else(void **state)
     fill_batch(s.rig, NOTHING_BEFORE, 1, 2);
     add_body(&s, "node-1", EPOCH_1, 1);
     assert_int_equal(store(&s), ERR_OK);
+    uint64_t before = metrics_total(METRIC_CONSUMER_REPLAYS);
     fill_batch(s.rig, NULL, 50, 2);
     add_body(&s, "node-1", EPOCH_1, 9); /* 4 … 8 are missing */
     struct buf other;
@@ -153,8 +154,34 @@ static void a_gap_is_asked_for_once_and_holds_up_nobody_else(void **state)
     add_body(&s, "node-1", EPOCH_1, 11);
     assert_int_equal(store(&s), ERR_OK);
     assert_int_equal(rig_number(s.rig, "SELECT asked_at FROM replays WHERE node = 'node-1'"), asked);
+    assert_int_equal(metrics_total(METRIC_CONSUMER_REPLAYS) - before, 1);
     assert_offset(&s, 8);
     buf_fini(&other);
+    end(&s);
+}
+
+/* Nothing is stored under another place than its own. */
+static void what_does_not_follow_ends_the_run(void **state)
+{
+    enum { OTHER_SEQ, OTHER_NODE, OTHER_JOURNAL, OTHER_EPOCH, CASES };
+    struct scene s;
+    begin(&s, *state);
+    for (unsigned i = 0; i < CASES; i++) {
+        char node[16], sql[128];
+        snprintf(node, sizeof node, "node-%u", i);
+        fill_batch(s.rig, NOTHING_BEFORE, 1 + 10 * i, 3);
+        add_body(&s, node, EPOCH_1, 1);
+        struct topic_headers *fourth = &s.messages[3].headers;
+        if (i == OTHER_SEQ) fourth->seq = STR("9");
+        if (i == OTHER_NODE) fourth->node = STR("other");
+        if (i == OTHER_JOURNAL) fourth->journal = STR("1");
+        if (i == OTHER_EPOCH) fourth->epoch = STR(EPOCH_2);
+        assert_int_equal(store(&s), ERR_OK);
+        snprintf(sql, sizeof sql, "SELECT next_seq FROM streams WHERE node = '%s' AND journal = '0'", node);
+        assert_int_equal(rig_number(s.rig, sql), 4);
+        assert_offset(&s, 4 * (i + 1));
+    }
+    assert_int_equal(rig_number(s.rig, "SELECT max(seq) FROM records"), 3);
     end(&s);
 }
 
@@ -206,11 +233,13 @@ static void other_bytes_under_a_known_place_are_a_clash(void **state)
 {
     struct scene s;
     begin(&s, *state);
+    uint64_t before = metrics_total(METRIC_INGEST_CLASHES);
     fill_batch(s.rig, NOTHING_BEFORE, 1, 3);
     add_body(&s, "node-1", EPOCH_1, 1);
     add(&s, "node-1", EPOCH_1, 2, STR("{\"another\":1}"));
     assert_int_equal(store(&s), ERR_OK);
     assert_int_equal(rig_number(s.rig, "SELECT count(*) FROM quarantine WHERE reason = 'clash'"), 1);
+    assert_int_equal(metrics_total(METRIC_INGEST_CLASHES) - before, 1);
     assert_int_equal(rig_number(s.rig, "SELECT next_seq FROM streams"), 5);
     end(&s);
 }
@@ -219,6 +248,7 @@ static void another_history_is_kept_aside_and_the_true_one_goes_on(void **state)
 {
     struct scene s;
     begin(&s, *state);
+    uint64_t before = metrics_total(METRIC_INGEST_CLASHES);
     fill_batch(s.rig, NOTHING_BEFORE, 1, 1);
     add_body(&s, "node-1", EPOCH_1, 1);
     add(&s, "node-1", EPOCH_2, 3, STR("{\"false\":3}"));
@@ -228,6 +258,7 @@ static void another_history_is_kept_aside_and_the_true_one_goes_on(void **state)
     add_body(&s, "node-1", EPOCH_1, 3);
     assert_int_equal(store(&s), ERR_OK);
     assert_int_equal(rig_number(s.rig, "SELECT count(*) FROM quarantine WHERE reason = 'epoch unknown'"), 2);
+    assert_int_equal(metrics_total(METRIC_INGEST_CLASHES) - before, 2);
     assert_int_equal(rig_number(s.rig, "SELECT next_seq FROM streams"), 5);
     end(&s);
 }
@@ -352,6 +383,7 @@ int main(int argc, char **argv)
         TEST(a_platform_that_lost_its_partition_commits_nothing),
         TEST(an_offset_that_somebody_moved_is_not_moved_again),
         TEST(a_gap_is_asked_for_once_and_holds_up_nobody_else),
+        TEST(what_does_not_follow_ends_the_run),
         TEST(a_replay_is_told_until_the_stream_moves_on),
         TEST(poison_goes_to_quarantine_and_the_rest_goes_on),
         TEST(other_bytes_under_a_known_place_are_a_clash),

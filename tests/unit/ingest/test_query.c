@@ -1,6 +1,7 @@
 /* Queries against a naive reference: every filter, every page, over several blocks and segments. */
 #include <time.h>
 
+#include "pipeline/ingest/audit_index.h"
 #include "rig.h"
 
 enum { EVENTS = 6000 };
@@ -193,6 +194,22 @@ static void bounds_of_time_are_exact(void **state)
     }
 }
 
+/* The last of a block, and the first of the next one: no cursor passes over either. */
+static void a_cursor_at_the_edge_of_a_block_misses_nothing(void **state)
+{
+    const uint64_t block = 1u << AUDIT_BLOCK_BITS;
+    for (uint64_t edge = 64 * block; edge < 65001 + EVENTS; edge += block)
+        for (uint64_t cursor = edge - 3; cursor < edge + 3; cursor++)
+            for (unsigned tenant = 0; tenant < 2; tenant++) {
+                struct audit_query q = {.tenant = tenant == 0 ? STR("acme") : STR("default"), .limit = 5, .before_id = cursor};
+                compare(*state, &q);
+                q = (struct audit_query){.tenant = q.tenant, .limit = 5, .oldest_first = true, .after_id = cursor};
+                compare(*state, &q);
+            }
+    const struct audit_query of_all = {.tenant = STR("default"), .limit = 5, .before_id = INT64_MAX};
+    compare(*state, &of_all); /* beyond the newest there is nothing to look through */
+}
+
 static void pages_are_not_shifted_by_new_events(void **state)
 {
     struct rig *r = *state;
@@ -234,6 +251,31 @@ static void an_empty_store_and_an_unknown_tenant_have_nothing(void **state)
 }
 
 /* PostgreSQL finds a trace by a hash that all tenants share, ten thousand ids at a time. */
+static void one_batch_in_two_blocks_is_found_in_both(void **state)
+{
+    struct rig *r = *state;
+    struct audit_store *audit = store_audit(r->store);
+    static struct found found;
+    enum { BATCH = 20 };
+    found.count = 0;
+    if (rig_is_postgres)
+        rig_sql(r, "UPDATE marks SET next_id = 2041"); /* blocks begin at multiples of 1024 */
+    else
+        rig_sql(r, "INSERT INTO records (id, created_at, event_id, kind, tenant_id, timestamp, event) "
+                   "VALUES (2040, 1, 'x', 'decision', 'nobody', 1, '{}')");
+    buf_clear(&r->body);
+    for (unsigned n = 0; n < BATCH; n++) {
+        const struct made m = {.tenant = "default", .actor = "edge", .kind = "decision", .ms = 1700000000000u + n};
+        put_made(&r->body, n, &m);
+    }
+    buf_put_byte(&r->body, '\0');
+    assert_int_equal(post(r, r->body.bytes, true), ERR_OK);
+    const struct audit_query q = {.tenant = STR("default"), .actor = STR("edge"), .limit = 2 * BATCH};
+    assert_int_equal(audit->ops->query(audit->state, &q, keep, &found), ERR_OK);
+    assert_int_equal(found.count, BATCH);
+    assert_int_equal(found.ids[0], 2040 + BATCH);
+}
+
 static void a_trace_is_found_among_many_of_another_tenant(void **state)
 {
     struct rig *r = *state;
@@ -266,9 +308,11 @@ int main(void)
         cmocka_unit_test_setup_teardown(random_queries_find_what_a_naive_search_finds, fill_store,
                                         rig_tear_down),
         cmocka_unit_test_setup_teardown(bounds_of_time_are_exact, fill_store, rig_tear_down),
+        cmocka_unit_test_setup_teardown(a_cursor_at_the_edge_of_a_block_misses_nothing, fill_store, rig_tear_down),
         cmocka_unit_test_setup_teardown(pages_are_not_shifted_by_new_events, fill_store,
                                         rig_tear_down),
         TEST(an_empty_store_and_an_unknown_tenant_have_nothing),
+        TEST(one_batch_in_two_blocks_is_found_in_both),
         TEST_OF_POSTGRES(a_trace_is_found_among_many_of_another_tenant),
     };
     return rig_run(tests);

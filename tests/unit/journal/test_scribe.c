@@ -93,16 +93,39 @@ static void without_a_free_block_there_is_a_refusal_and_later_a_ring(void **stat
     r->journal->scribe.reserve_bytes = 0;
     atomic_store(&r->journal->scribe.room, INT64_C(1) << 30); /* blocks are what runs out here */
     for (unsigned i = 0; i < LIMIT_BLOCKS; i++) {
-        assert_int_equal(journal_blocks_free(rig_producer(r)), LIMIT_BLOCKS - i);
+        assert_true(journal_has_room(rig_producer(r)));
         rig_append(r, "one", true);
         journal_seal(rig_producer(r));
     }
     enum err err;
+    assert_false(journal_has_room(rig_producer(r)));
     assert_null(journal_reserve(rig_producer(r), 10, &err));
     assert_int_equal(err, ERR_FULL);
     assert_int_equal(r->rings, 0);
     assert_true(scribe_write_step(&r->journal->scribe, TEST_NOW));
     assert_int_equal(r->rings, 1);
+    assert_non_null(journal_reserve(rig_producer(r), 10, &err));
+    rig_destroy(r);
+}
+
+/* So that a segment that is slow to come makes requests wait, and refuses none. */
+static void without_room_for_a_block_it_is_told_before_anything_is_refused(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    rig_keep(r);
+    while (journal_has_room(rig_producer(r))) {
+        rig_append_size(r, 60000);
+        rig_write(r);
+        rig_sync(r);
+    }
+    enum err err;
+    assert_null(journal_reserve(rig_producer(r), 10, &err));
+    assert_int_equal(err, ERR_FULL);
+    uint64_t rings = r->rings;
+    rig_keep(r);
+    assert_true(r->rings > rings);
+    assert_true(journal_has_room(rig_producer(r)));
     assert_non_null(journal_reserve(rig_producer(r), 10, &err));
     rig_destroy(r);
 }
@@ -131,6 +154,7 @@ static void a_disk_without_room_for_a_spare_fills_the_journal_and_recovers_by_it
     r->journal->scribe.options.keep_ms = 0;
     assert_int_equal(fill_up(r), ERR_JOURNAL_FULL);
     assert_true(journal_is_full(r->journal));
+    assert_true(journal_has_room(rig_producer(r))); /* requests are not made to wait for it */
 
     /* The reserve still takes what closes something. */
     enum err err;
@@ -300,6 +324,7 @@ int main(void)
         cmocka_unit_test(a_full_block_is_sealed_by_the_next_reserve),
         cmocka_unit_test(records_of_the_largest_size_fit),
         cmocka_unit_test(without_a_free_block_there_is_a_refusal_and_later_a_ring),
+        cmocka_unit_test(without_room_for_a_block_it_is_told_before_anything_is_refused),
         cmocka_unit_test(a_disk_without_room_for_a_spare_fills_the_journal_and_recovers_by_itself),
         cmocka_unit_test(while_a_spare_is_tried_again_the_journal_stays_full),
         cmocka_unit_test(confirmed_segments_make_room),

@@ -286,6 +286,8 @@ static void every_parameter_narrows(void **state)
         {"actor=bot&from=2026-11-20T10:30:03.123+01:00", 3},
         {"actor=bot&from=2026-11-20T09:30:02Z&to=2026-11-20T09:30:04Z", 2},
         {"from=2027-01-01T00:00:00Z", 0},
+        {"actor=bot&from=1969-12-31T23:59:59Z", 5},
+        {"actor=bot&to=1969-12-31T23:59:59Z", 0},
     };
     stream(r, "1", first_batch(r, 5));
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

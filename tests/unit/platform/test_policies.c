@@ -46,10 +46,11 @@ static void the_same_content_makes_no_new_version(void **state)
     assert_status(r, 200);
     assert_int_equal(number(r, "version"), 2);
     /* What is not content is no version either. */
-    send_json(r, ADMIN, "PUT", BASE,
-              "{\"content\":\"" DENY "\",\"description\":\"d\",\"is_active\":false}");
+    send_json(r, ADMIN, "PUT", BASE, "{\"content\":\"" DENY "\",\"description\":\"d\"}");
     assert_int_equal(number(r, "version"), 2);
     assert_text(r, "description", "d");
+    send_json(r, ADMIN, "PUT", BASE, "{\"content\":\"" DENY "\",\"is_active\":false}");
+    assert_int_equal(number(r, "version"), 2);
     assert_int_equal(json_get(r->json, STR("is_active"))->type, JSON_FALSE);
     put(r, DENY); /* absent members keep what is there */
     assert_text(r, "description", "d");
@@ -118,6 +119,19 @@ static void a_dry_run_changes_nothing(void **state)
     assert_refused(r, 400, "bad_parameter", NULL);
 }
 
+static void what_is_legal_and_probably_wrong_is_told_beside_the_policy(void **state)
+{
+    struct rig *r = *state;
+    put(r, DENY);
+    assert_null(json_get(r->json, STR("warnings")));
+    put(r, "rules:\\n  - {id: all, agents: [\\\"*\\\"], actions: [\\\"*\\\"], decision: allow}\\n");
+    assert_status(r, 200);
+    const struct json *warnings = json_get(r->json, STR("warnings"));
+    assert_true(json_is_array(warnings) && warnings->count > 0);
+    assert_int_equal(json_u64(warnings->child, STR("line"), 0), 2);
+    assert_true(json_text(warnings->child, STR("path")).size > 0 && json_text(warnings->child, STR("message")).size > 0);
+}
+
 static void versions_stay_and_come_back(void **state)
 {
     struct rig *r = *state;
@@ -126,6 +140,13 @@ static void versions_stay_and_come_back(void **state)
     get(r, ADMIN, BASE "/versions");
     assert_int_equal(number(r, "count"), 2);
     assert_int_equal(json_u64(json_get(r->json, STR("versions"))->child, STR("version"), 0), 2);
+    get(r, ADMIN, BASE "/versions?limit=1");
+    assert_int_equal(number(r, "count"), 1);
+    assert_int_equal(number(r, "next_cursor"), 2);
+    get(r, ADMIN, BASE "/versions?limit=1&cursor=2");
+    assert_int_equal(json_u64(json_get(r->json, STR("versions"))->child, STR("version"), 0), 1);
+    assert_null(json_get(r->json, STR("next_cursor")));
+    assert_int_equal(get(r, ADMIN, "/api/v1/policies/none/versions"), 404);
     get(r, ADMIN, BASE "/versions/1");
     assert_true(str_starts(json_text(r->json, STR("content")), STR("rules:\n")));
     assert_int_equal(get(r, ADMIN, BASE "/versions/9"), 404);
@@ -171,6 +192,14 @@ static void a_wrong_put_is_named(void **state)
     }
     send_json(r, ADMIN, "PUT", "/api/v1/policies/a%20b", "{\"content\":\"" ALLOW "\"}");
     assert_refused(r, 400, "bad_value", NULL);
+    char long_one[1026] = "", body[2048];
+    memset(long_one, 'd', 1025);
+    snprintf(body, sizeof body, "{\"content\":\"" ALLOW "\",\"description\":\"%s\"}", long_one);
+    send_json(r, ADMIN, "PUT", BASE, body);
+    assert_refused(r, 400, "out_of_range", "/description");
+    snprintf(body, sizeof body, "{\"content\":\"" ALLOW "\",\"description\":\"%s\"}", long_one + 1);
+    send_json(r, ADMIN, "PUT", BASE, body);
+    assert_status(r, 201);
     send_json(r, ADMIN, "PUT", BASE, "{\"content\":\"" ALLOW "\",\"tenant_id\":\"acme\"}");
     assert_refused(r, 403, "wrong_tenant", "/tenant_id");
 }
@@ -401,6 +430,7 @@ int main(void)
         TEST(an_object_is_a_document_too),
         TEST(conditions_are_held),
         TEST(a_dry_run_changes_nothing),
+        TEST(what_is_legal_and_probably_wrong_is_told_beside_the_policy),
         TEST(versions_stay_and_come_back),
         TEST(a_wrong_put_is_named),
         TEST(tenants_do_not_see_each_other),

@@ -99,10 +99,28 @@ static void the_stream_of_journal_zero_is_the_one_that_counts(void **state)
     wire_destroy(&w);
 }
 
+static void what_is_wanted_is_the_next_one_where_nothing_else_is_said(void **state)
+{
+    (void)state;
+    struct wire w = wire_create();
+    struct stream_report r;
+    struct fault f;
+    peer_will_answer(w.peer, 200, NULL,
+                     "{\"log_id\":\"l1\",\"streams\":[{\"journal\":\"0\",\"epoch\":\"0123456789abcdef\",\"next_seq\":42}]}");
+    assert_int_equal(find(&w, &r, &f), ERR_OK);
+    assert_int_equal(r.want_from, 42);
+    wire_destroy(&w);
+}
+
+#define TEN(x) x x x x x x x x x x
+#define LONG_NAME TEN(TEN("n"))
+
 static void positions_that_are_not_as_they_should_be_are_a_failure(void **state)
 {
     (void)state;
     static const char *const wrong[] = {"", "[]", "{}", "{\"log_id\":\"l\"}", "{\"log_id\":5,\"streams\":[]}",
+                                        "{\"log_id\":\"\",\"streams\":[]}",
+                                        "{\"log_id\":\"" LONG_NAME "\",\"streams\":[]}",
                                         "{\"log_id\":\"l\",\"streams\":[{\"journal\":\"0\",\"epoch\":\"short\",\"next_seq\":2}]}"};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         struct wire w = wire_create();
@@ -126,6 +144,22 @@ static void a_refusal_is_told_with_its_code_and_without_the_key(void **state)
     assert_has(f.text, "401 unauthenticated: no valid credential");
     assert_null(strstr(f.text, "secret"));
     wire_destroy(&w);
+}
+
+static void a_long_refusal_is_cut_between_characters(void **state)
+{
+    (void)state;
+    struct stream_report r;
+    size_t bad;
+    for (int shift = 0; shift < 2; shift++) { /* one of the two cuts comes within a character */
+        struct wire w = wire_create();
+        struct fault f = {0};
+        peer_will_answer(w.peer, 500, NULL, shift == 0 ? "{\"error\":\"" TEN(TEN("\xC3\xA9")) "\",\"code\":\"internal\"}"
+                                                       : "{\"error\":\"x" TEN(TEN("\xC3\xA9")) "\",\"code\":\"internal\"}");
+        assert_int_equal(find(&w, &r, &f), ERR_UPSTREAM_FAILED);
+        assert_true(str_is_utf8(str_from(f.text), &bad));
+        wire_destroy(&w);
+    }
 }
 
 static void a_key_that_was_replaced_is_taken_up_at_the_next_find(void **state)
@@ -175,6 +209,7 @@ static void each_refusal_of_a_batch_is_told_apart(void **state)
         {413, "{\"error\":\"e\",\"code\":\"body_too_large\"}", SENT_TOO_LARGE, 0},
         {403, "{\"error\":\"e\",\"code\":\"wrong_node\"}", SENT_FAILED, 0},
         {503, "{\"error\":\"e\",\"code\":\"overloaded\"}", SENT_FAILED, 0},
+        {500, "{\"error\":\"e\",\"code\":\"stream_gap\",\"want_from\":12}", SENT_FAILED, 0},
         {200, "{\"next_seq\":43}", SENT_FAILED, 0},
         {201, "{}", SENT_FAILED, 0},
         {201, "<html>", SENT_FAILED, 0},
@@ -228,8 +263,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(positions_are_asked_for_with_the_key_and_the_encoded_node),
         cmocka_unit_test(the_stream_of_journal_zero_is_the_one_that_counts),
+        cmocka_unit_test(what_is_wanted_is_the_next_one_where_nothing_else_is_said),
         cmocka_unit_test(positions_that_are_not_as_they_should_be_are_a_failure),
         cmocka_unit_test(a_refusal_is_told_with_its_code_and_without_the_key),
+        cmocka_unit_test(a_long_refusal_is_cut_between_characters),
         cmocka_unit_test(a_key_that_was_replaced_is_taken_up_at_the_next_find),
         cmocka_unit_test(a_batch_says_whose_records_it_has),
         cmocka_unit_test(each_refusal_of_a_batch_is_told_apart),

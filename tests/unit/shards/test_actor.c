@@ -198,9 +198,12 @@ static void resuming_is_recorded_and_leaves_older_tokens_dead(void **state)
     assert_int_equal(c->err, ERR_OK);
     assert_last_kinds(s, "actor.resumed");
     assert_int_equal(s->notice.kind, NOTICE_ACTOR_RESUMED);
+    assert_int_equal(s->notice.at_ms, s->now_ms);
     assert_int_equal(list(s, 0, 10)->list.total, 0);
     assert_int_equal(resume(s, STR("bot"))->err, ERR_NOT_FOUND);
+    assert_int_equal(s->effects.reveals_mark, s->mark); /* that it goes on is told no earlier than it is kept */
     assert_int_equal(resume(s, STR("nobody"))->err, ERR_NOT_FOUND);
+    scene_suspend(s, STR("other_bot"));
     scene_enqueue(s, (struct scene_review){.actor = STR("bot")});
     scene_compare(s->shard, s->twin);
 }
@@ -218,6 +221,7 @@ static void an_actor_may_be_suspended_again(void **state)
     scene_tick(s, 48 * 3600 * 1000);
     assert_int_equal(list(s, 0, 10)->list.total, 1);
     assert_int_equal(scene_compare(s->shard, s->twin), 1);
+    assert_int_equal(resume(s, STR("bot"))->err, ERR_OK);
 }
 
 struct told {
@@ -312,6 +316,10 @@ static void no_more_than_so_many_may_be_suspended(void **state)
         scene_ask(s, c);
         assert_int_equal(c->err, i < most / 2 ? ERR_OK : ERR_OVERLOADED);
     }
+    c = suspend_call(s, STR("bot"), STR("why"));
+    c->tenant = STR("a third");
+    scene_ask(s, c);
+    assert_int_equal(c->err, ERR_OVERLOADED);
     c = suspend_call(s, STR("bot-1"), STR("again"));
     scene_ask(s, c);
     assert_int_equal(c->err, ERR_OK);

@@ -610,6 +610,24 @@ static void a_damaged_saved_counter_is_refused_and_changes_nothing(void **state)
     limit_table_fini(&to);
 }
 
+static void a_saved_counter_of_no_time_is_refused(void **state)
+{
+    (void)state;
+    struct limit_table t;
+    char bytes[SLOT_KEY_BYTES + 16 + 13] = {0};
+    char *window = bytes + SLOT_KEY_BYTES, *head = window + 8, *back = head + 8;
+    limit_table_init(&t, 10);
+    *head = 4;
+    *back = 4;
+    assert_int_equal(counter_load(&t, str_of(bytes, sizeof bytes)), ERR_CORRUPT); /* its window has no length */
+    window[1] = 1;
+    *back = 5; /* before the first bucket of all */
+    assert_int_equal(counter_load(&t, str_of(bytes, sizeof bytes)), ERR_CORRUPT);
+    *back = 4;
+    assert_int_equal(counter_load(&t, str_of(bytes, sizeof bytes)), ERR_OK);
+    limit_table_fini(&t);
+}
+
 static void a_saved_counter_that_names_a_bucket_twice_is_refused(void **state)
 {
     (void)state;
@@ -684,6 +702,7 @@ int main(void)
         scene_test(a_loaded_counter_refuses_what_the_saved_one_would),
         cmocka_unit_test(a_damaged_saved_counter_is_refused_and_changes_nothing),
         cmocka_unit_test(a_saved_counter_that_names_a_bucket_twice_is_refused),
+        cmocka_unit_test(a_saved_counter_of_no_time_is_refused),
         scene_test(a_counter_that_holds_nothing_is_not_saved),
         scene_test(ticks_let_idle_counters_go),
     };
