@@ -97,7 +97,7 @@ void journal_commit(struct journal_producer *p, size_t public_size, size_t priva
                     bool wants_sync);
 /* The mark of the block that the last committed record is in: what its reply waits for. */
 uint64_t journal_mark(const struct journal_producer *p);
-/* Hands the filled block (if any) to the scribe. */
+/* Hands the filled block to the scribe; the room of one that got no record goes back. */
 void journal_seal(struct journal_producer *p);
 void journal_marks(const struct journal_producer *p, uint64_t *ret_written, uint64_t *ret_durable);
 /* Whether another block could be begun now. False: stop reading sockets, a bell will ring. True on a full

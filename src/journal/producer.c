@@ -140,7 +140,12 @@ uint64_t journal_mark(const struct journal_producer *p) { return p->last_mark; }
 
 void journal_seal(struct journal_producer *p)
 {
-    if (!p->open || filling(p)->count == 0) return;
+    if (!p->open) return;
+    if (filling(p)->count == 0) { /* kept, its room would be missing to others who wait for some */
+        block_drop(p);
+        scribe_ring_starved(p->scribe);
+        return;
+    }
     p->open = false;
     p->sealed_own++;
     atomic_store(&p->sealed, p->sealed_own);

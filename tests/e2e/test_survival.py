@@ -3,6 +3,8 @@
 WRIT_LONG=1 kills at least 100 times; otherwise 10. WRIT_SEED repeats a run.
 """
 
+import collections
+import concurrent.futures
 import http.server
 import os
 import random
@@ -376,6 +378,23 @@ def test_a_backup_of_a_running_platform_is_put_back_after_a_crash(fresh):
     assert len(stack.events()) >= stored
     stack.platform.stop()
     assert sqlite3.connect(stack.data / "platform.db").execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def test_many_reactors_share_the_smallest_segments(fresh):
+    """Each wants room for a block of its own, and a segment has room for three."""
+    stack = fresh(engine=["--reactors", "8", "--journal.segment", "1MiB"]).start()
+    stack.policy("base", "rules:\n  - {id: r, actions: [pay], decision: human_review}\n  - {id: a, agents: ['*'], actions: [look], decision: allow}\n")
+
+    def client(number):
+        with stack.at_engine(timeout=60) as wire:
+            return [wire.post(AGENT, {"action": ("look", "pay")[n % 5 == 0], "actor": f"bot-{number}", "args": {"n": n, "text": "a" * 9000}}).status
+                    for n in range(60)]
+
+    with concurrent.futures.ThreadPoolExecutor(24) as pool:
+        statuses = [status for answers in pool.map(client, range(24)) for status in answers]
+    assert len(statuses) == 24 * 60 and set(statuses) <= {200, 503}, collections.Counter(statuses)
+    stack.wait_published()
+    assert len([event for event in stack.events() if event["kind"] == "decision"]) == statuses.count(200)
 
 
 def test_a_pepper_that_is_not_there_is_told(fresh):

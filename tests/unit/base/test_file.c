@@ -37,7 +37,8 @@ static void assert_holds(struct str wanted)
     char bytes[64];
     size_t size;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    assert_true(fd >= 0 && file_read(fd, bytes, sizeof bytes, &size));
+    assert_true(fd >= 0);
+    assert_true(file_read(fd, bytes, sizeof bytes, &size));
     close(fd);
     assert_true(str_equal(str_of(bytes, size), wanted));
 }

@@ -130,6 +130,24 @@ static void without_room_for_a_block_it_is_told_before_anything_is_refused(void 
     rig_destroy(r);
 }
 
+static void a_block_without_a_record_leaves_its_room_to_others(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    enum err err;
+    rig_keep(r);
+    int64_t room = atomic_load(&r->journal->scribe.room);
+    assert_non_null(journal_reserve(rig_producer(r), 10, &err));
+    assert_true(atomic_load(&r->journal->scribe.room) < room);
+    atomic_store(&rig_producer(r)->starved, true);
+    uint64_t rings = r->rings;
+    journal_seal(rig_producer(r));
+    assert_int_equal(atomic_load(&r->journal->scribe.room), room);
+    assert_true(r->rings > rings);
+    assert_int_equal(journal_mark(rig_producer(r)), 0);
+    rig_destroy(r);
+}
+
 /* Appends until the journal refuses; gives the error. */
 static enum err fill_up(struct rig *r)
 {
@@ -325,6 +343,7 @@ int main(void)
         cmocka_unit_test(records_of_the_largest_size_fit),
         cmocka_unit_test(without_a_free_block_there_is_a_refusal_and_later_a_ring),
         cmocka_unit_test(without_room_for_a_block_it_is_told_before_anything_is_refused),
+        cmocka_unit_test(a_block_without_a_record_leaves_its_room_to_others),
         cmocka_unit_test(a_disk_without_room_for_a_spare_fills_the_journal_and_recovers_by_itself),
         cmocka_unit_test(while_a_spare_is_tried_again_the_journal_stays_full),
         cmocka_unit_test(confirmed_segments_make_room),
