@@ -89,6 +89,11 @@ def test_a_containers_ports_and_places_are_those_of_its_program():
             assert f"http://127.0.0.1:{port}/readyz" in about["healthcheck"]["test"]
 
 
+def test_the_volumes_have_a_name_of_their_own():
+    """Without one they are called after the folder, as those of any other project that has a compose file in `ops`."""
+    assert yaml.safe_load((TOP / "ops" / "compose.yaml").read_text())["name"] == "writ"
+
+
 def test_the_database_is_ready_when_it_answers_by_tcp():
     """Its image makes the database with a server that listens on its socket only, and then stops it: the keys would be refused."""
     assert "-h" in services("compose.stack.yaml")["postgres"]["healthcheck"]["test"]
