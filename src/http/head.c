@@ -148,6 +148,10 @@ static void find_special(struct head *h, struct special *s)
         case 14:
             if (named(name, "content-length")) s->lengths++, s->length = value;
             break;
+        case 16:
+            if (str_is_absent(h->content_encoding) && named(name, "content-encoding"))
+                h->content_encoding = value;
+            break;
         case 17:
             if (named(name, "transfer-encoding")) s->codings++, s->coding = value;
             break;

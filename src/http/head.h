@@ -31,7 +31,7 @@ struct head {
     bool chunked;
     bool has_length;
     uint64_t length;                 /* Content-Length, where has_length */
-    struct str content_type, expect; /* absent where there is none */
+    struct str content_type, content_encoding, expect; /* absent where there is none */
     struct http_header fields[HTTP_HEADERS_MAX];
     size_t field_count;
 };

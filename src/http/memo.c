@@ -10,7 +10,8 @@ struct head_memo {
     uint32_t field_count, length_field;
     int minor;
     bool keep_alive, chunked, has_length;
-    struct str method, target, content_type, expect; /* views into `bytes`, like all that follow */
+    struct str method, target; /* views into `bytes`, like all that follow */
+    struct str content_type, content_encoding, expect;
     struct http_header fields[MEMO_FIELDS];
     char bytes[MEMO_BYTES];
 };
@@ -45,6 +46,7 @@ bool memo_recall(const struct head_memo *m, const char *bytes, size_t size, stru
     ret->has_length = m->has_length;
     ret->length = length;
     ret->content_type = m->content_type;
+    ret->content_encoding = m->content_encoding;
     ret->expect = m->expect;
     ret->field_count = m->field_count;
     memcpy(ret->fields, m->fields, m->field_count * sizeof *m->fields);
@@ -68,6 +70,7 @@ static void fill(struct head_memo *m, const char *bytes, size_t size, const stru
     m->method = moved(h->method, bytes, m->bytes);
     m->target = moved(h->target, bytes, m->bytes);
     m->content_type = moved(h->content_type, bytes, m->bytes);
+    m->content_encoding = moved(h->content_encoding, bytes, m->bytes);
     m->expect = moved(h->expect, bytes, m->bytes);
     m->field_count = (uint32_t)h->field_count;
     m->digits_from = m->digits_size = m->length_field = 0;

@@ -39,11 +39,21 @@ static bool media_fits(enum http_body body, struct str type)
     return false;
 }
 
+static bool is_as_it_is(struct str coding)
+{
+    return str_is_absent(coding) || str_equal_ignoring_case(coding, STR("identity"));
+}
+
 enum err request_judge_type(const struct http_connection *c, struct fault *f)
 {
     const struct http_server *s = c->server;
     struct str type = s->head.content_type;
-    if (media_fits(s->exchange.route->body, type)) return ERR_OK;
+    enum http_body body = s->exchange.route->body;
+    if (media_fits(body, type)) {
+        if (body == HTTP_BODY_NONE || is_as_it_is(s->head.content_encoding)) return ERR_OK;
+        return fault_set(f, ERR_UNSUPPORTED_MEDIA_TYPE, "",
+                         "Content-Encoding: no coding is known here; send the body as it is");
+    }
     if (str_is_absent(type))
         return fault_set(f, ERR_UNSUPPORTED_MEDIA_TYPE, "",
                          "the body is not said to be application/json: there is no Content-Type");

@@ -35,6 +35,8 @@ static void assert_same(const struct head *a, const struct head *b)
     assert_true(str_equal(a->method, b->method) && str_equal(a->target, b->target));
     assert_true(str_equal(a->content_type, b->content_type) && str_equal(a->expect, b->expect));
     assert_int_equal(str_is_absent(a->content_type), str_is_absent(b->content_type));
+    assert_true(str_equal(a->content_encoding, b->content_encoding));
+    assert_int_equal(str_is_absent(a->content_encoding), str_is_absent(b->content_encoding));
     assert_int_equal(str_is_absent(a->expect), str_is_absent(b->expect));
     assert_int_equal(a->minor, b->minor);
     assert_int_equal(a->keep_alive, b->keep_alive);
@@ -53,6 +55,7 @@ static void what_is_recalled_is_what_parsing_gives(void **state)
     (void)state;
     static const char *const texts[] = {
         HEAD("12", ""), HEAD("12", "Expect: 100-continue\r\n"), HEAD("0", "X:  \r\n"),
+        HEAD("12", "Content-Encoding: gzip\r\n"),
         "GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n",
         "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {

@@ -275,6 +275,26 @@ static void another_content_type_is_refused(void **state)
           415);
 }
 
+static void an_encoded_body_is_refused_as_such(void **state)
+{
+    (void)state;
+    lives("POST /echo HTTP/1.1\r\n" H JSON "Content-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{}",
+          415);
+    lives("POST /echo HTTP/1.1\r\n" H JSON
+          "content-encoding: br\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
+          415);
+
+    struct rig *rig = rig_create();
+    struct peer *p = rig_connect(rig);
+    rig_say(rig, p,
+            "POST /echo HTTP/1.1\r\n" H JSON
+            "Content-Encoding: Identity\r\nContent-Length: 2\r\n\r\n{}");
+    assert_int_equal(rig_hear(rig, p, 1), 1);
+    assert_int_equal(heard_status(p), 200);
+    peer_close(p);
+    rig_destroy(rig);
+}
+
 static void another_expectation_fails(void **state)
 {
     (void)state;
@@ -396,6 +416,7 @@ int main(void)
         cmocka_unit_test(another_method_is_not_allowed_and_allow_says_which),
         cmocka_unit_test(an_unknown_query_parameter_is_named),
         cmocka_unit_test(another_content_type_is_refused),
+        cmocka_unit_test(an_encoded_body_is_refused_as_such),
         cmocka_unit_test(another_expectation_fails),
         cmocka_unit_test(a_body_over_the_limit_is_refused_before_it_is_sent),
         cmocka_unit_test(chunks_over_the_limit_are_refused_by_count),
