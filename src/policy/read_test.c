@@ -65,11 +65,16 @@ static void read_scope(struct reader *r, const struct value *v, struct policy_re
     q->scope_count = count;
 }
 
-/* What an agent's request has beside it or in its context, as a live one may. */
+/* What an agent's request has beside it or in its context, as a live one may. A person's has it
+ * nowhere: what its context holds under this key is context. */
 static struct value of_agent(struct reader *r, const struct value *map, const struct value *context,
-                             const char *key)
+                             const char *key, bool is_agents)
 {
     struct value beside = member(map, key), within = member(context, key);
+    if (!is_agents) {
+        if (beside.node != NULL) complain_at_key(r, &beside, "is an agent's; a person's request has none");
+        return (struct value){0};
+    }
     if (within.node == NULL) return beside;
     if (beside.node != NULL) complain_at_key(r, &within, "is given beside the context already");
     return within;
@@ -98,16 +103,17 @@ static void read_request(struct reader *r, const struct value *map, struct polic
     if (!want_map(r, map)) return;
     check_keys(r, map, request_keys, COUNT_OF(request_keys));
     struct value actor = member(map, "actor"), user = member(map, "user_id"), v;
-    struct value context = member(map, "context"), within = user.node == NULL ? context : (struct value){0};
+    struct value context = member(map, "context");
+    bool is_agents = user.node == NULL;
     q->tenant = STR("default");
     if ((actor.node != NULL) == (user.node != NULL))
         complain(r, map, "names %s",
                  actor.node == NULL ? "neither actor nor user_id; one of them is required"
                                     : "both actor and user_id; one of them is the subject");
-    q->kind = user.node != NULL ? SUBJECT_USER : SUBJECT_AGENT;
+    q->kind = is_agents ? SUBJECT_AGENT : SUBJECT_USER;
     optional_text(r, map, "actor", LIMIT_ID_CHARACTERS, &q->actor);
     optional_text(r, map, "user_id", LIMIT_ID_CHARACTERS, &q->user);
-    if ((v = of_agent(r, map, &within, "acting_for")).node != NULL)
+    if ((v = of_agent(r, map, &context, "acting_for", is_agents)).node != NULL)
         want_text(r, &v, LIMIT_ID_CHARACTERS, &q->acting_for);
     struct value action = member(map, "action"), tool = member(map, "tool");
     if (action.node != NULL && tool.node != NULL)
@@ -117,9 +123,9 @@ static void read_request(struct reader *r, const struct value *map, struct polic
     if ((v = member(map, "resource")).node != NULL) read_resource(r, &v, q);
     if ((v = member(map, "args")).node != NULL && want_map(r, &v))
         q->args = read_json(r, &v, NULL);
-    if (context.node != NULL) q->context = read_context(r, &context, user.node == NULL);
-    if ((v = of_agent(r, map, &within, "scope")).node != NULL) read_scope(r, &v, q);
-    if ((v = of_agent(r, map, &within, "confidence")).node != NULL)
+    if (context.node != NULL) q->context = read_context(r, &context, is_agents);
+    if ((v = of_agent(r, map, &context, "scope", is_agents)).node != NULL) read_scope(r, &v, q);
+    if ((v = of_agent(r, map, &context, "confidence", is_agents)).node != NULL)
         q->has_confidence = want_number(r, &v, 0, 1, &q->confidence);
 }
 

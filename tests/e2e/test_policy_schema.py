@@ -39,7 +39,8 @@ rules:
     limit: {per: acting_for, window: 1s, count: 1, sum: args.n * 2.0, max: 0.5, over: human_review}
 tests:
   - {request: {actor: a, tool: x, acting_for: b, resource: "a:b", args: {}, context: text, scope: "a b", confidence: 0.5}, expect: deny, rule: "token:scope"}
-  - {request: {user_id: a, action: x, resource: {type: t, id: i, properties: {}}, context: {}, scope: [a]}, expect: deny}
+  - {request: {user_id: a, action: x, resource: {type: t, id: i, properties: {}}, context: {scope: 5}}, expect: deny}
+  - {request: {actor: a, action: x, scope: [a]}, expect: deny}
 """
 
 
@@ -134,6 +135,10 @@ def test_schema_and_loader_agree(more, wanted, tmp_path):
 @pytest.mark.parametrize("more, wanted", [
     ("mask: ['args.*.number', args.cards.0]", True), ("mask: ['args.card*']", False), ("mask: ['args.**']", False),
     ("tests: [{request: {actor: z, action: c, context: {confidence: 1, scope: c}}, expect: deny}]", True),
+    ("tests: [{request: {user_id: z, action: c, context: {confidence: 5, scope: 5}}, expect: deny}]", True),
+    ("tests: [{request: {user_id: z, action: c, scope: c}, expect: deny}]", False),
+    ("tests: [{request: {user_id: z, action: c, confidence: 1}, expect: deny}]", False),
+    ("tests: [{request: {user_id: z, action: c, acting_for: y}, expect: deny}]", False),
     ("tests: [{request: {actor: z, action: c, context: 5}, expect: deny}]", False),
     ("tests: [{request: {actor: z, action: c, tool: c}, expect: deny}]", False),
     ("tests: [{request: {actor: z, action: c, resource: {id: x, owner: y}}, expect: deny}]", True),

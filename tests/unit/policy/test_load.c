@@ -28,7 +28,7 @@ static void a_document_with_everything_loads(void **state)
                     "confidence: 1}, expect: human_review, rule: \"review:refunds\"}\n"
                     "  - {request: {actor: coder, tool: write_x_prod, confidence: 0.95, resource: "
                     "{type: db, id: prod, properties: {a: 1}}}, expect: compute}\n"
-                    "  - {request: {user_id: carol, action: x, scope: \"y z\", context: free "
+                    "  - {request: {actor: bot, action: x, scope: \"y z\", context: free "
                     "text}, expect: deny, rule: \"token:scope\"}\n");
     assert_int_equal(policy_document_rules(d), 2);
     assert_false(policy_document_is_json(d));
@@ -397,6 +397,7 @@ static void a_tests_context_is_what_a_live_request_has(void **state)
         {"actor: b, action: gated, confidence: 0.95, context: {scope: [other]}", "deny"},
         {"actor: b, action: serves, context: {acting_for: carol}", "allow"},
         {"user_id: carol, action: sees, context: {confidence: 1}", "allow"},
+        {"user_id: carol, action: sees, context: {confidence: 1, scope: other, acting_for: dan}", "allow"},
     };
     char text[2048];
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -408,6 +409,9 @@ static void a_tests_context_is_what_a_live_request_has(void **state)
     } wrong[] = {
         {"actor: b, action: gated, context: {confidence: 2}", "confidence: 2 is out of range [0, 1]"},
         {"actor: b, action: gated, confidence: 1, context: {confidence: 1}", "confidence: is given beside the context already"},
+        {"user_id: carol, action: sees, scope: sees", "scope: is an agent's; a person's request has none"},
+        {"user_id: carol, action: sees, acting_for: dan", "acting_for: is an agent's; a person's request has none"},
+        {"user_id: carol, action: sees, confidence: 1", "confidence: is an agent's; a person's request has none"},
         {"actor: b, action: gated, context: 5", "context: has to be a map or a string"},
         {"actor: b, action: gated, context: [x]", "context: has to be a map or a string"},
         {"actor: b, action: gated, tool: other", "tool: is the same as action; one of them is enough"},
