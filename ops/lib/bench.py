@@ -25,6 +25,7 @@ floor and the gate is what a decision, its record and its way to the platform ma
   synced_c1      synced        1           1
   pipelined_x16  synced       64          16      3
   unix_c64       written      64           1      (both over a Unix socket)
+  traced_c64     written      64           1      (a span of every decision, for a collector that is away)
 
 Each request is a new one: its actor and its arguments carry a serial number, so that no review is
 shared with an earlier request and no actor has a hundred of them pending. A dry run of every call
@@ -65,7 +66,9 @@ ROWS = {  # name: durability, connections, depth, over a Unix socket, gate
     "synced_c1": ("synced", 1, 1, False, None),
     "pipelined_x16": ("synced", 64, 16, False, 3.0),
     "unix_c64": ("written", 64, 1, True, None),
+    "traced_c64": ("written", 64, 1, False, None),
 }
+ENGINE_OPTIONS = {"traced_c64": ("--otlp.url", "http://127.0.0.1:9", "--otlp.sample", "1")}
 SEED = 20261120
 BODIES = 20000
 OUTCOME_SHARE = 0.05
@@ -377,7 +380,7 @@ class Bench:
 
     def measure(self, row):
         seconds, rounds, is_unix = self.options.seconds, self.options.rounds, ROWS[row][3]
-        stack = self.start(ROWS[row][0])
+        stack = self.start(ROWS[row][0], *ENGINE_OPTIONS.get(row, ()))
         nginx = floor = None
         try:
             warm = self.engine_round(stack, row, min(seconds, 0.5))

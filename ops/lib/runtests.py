@@ -175,18 +175,24 @@ def pytest(folder, name, paths, environment=None, arguments=(), aside=False):
 # ---- the short run ----
 
 
-# Tests that wait for servers rather than compute, in two lanes about as long as the others.
-LANES = {"kafka": ["test_kafka.py", "test_kafka_security.py"], "servers": ["test_postgres.py", "test_stack_faults.py"]}
+# Tests that wait more than they compute have lanes of their own, each about as long as what is left of its folder.
+LANES = {
+    "e2e": {"waiting": ["test_policies_dir.py", "test_survival.py", "test_tokens.py", "test_traces.py"]},
+    "integration": {"kafka": ["test_kafka.py", "test_kafka_security.py"], "servers": ["test_postgres.py", "test_stack_faults.py"]},
+}
 
 
-def lanes():
-    """What runs side by side: every file of these folders is in one of them."""
-    rest = sorted(path.name for path in (TOP / "tests" / "integration").glob("test_*.py"))
-    found = {"e2e": ["tests/e2e"]}
-    for lane, names in LANES.items():
-        found[lane] = [f"tests/integration/{name}" for name in names if name in rest]
-        rest = [name for name in rest if name not in names]
-    return {**found, "integration": [f"tests/integration/{name}" for name in rest]}
+def lanes(only):
+    """What runs side by side: every file of these folders, or of the one that is wanted, is in one lane."""
+    found = {}
+    for folder, apart in LANES.items():
+        if only not in (None, folder):
+            continue
+        files = sorted(path.name for path in (TOP / "tests" / folder).glob("test_*.py"))
+        elsewhere = sum(apart.values(), [])
+        for lane, names in [*apart.items(), (folder, [name for name in files if name not in elsewhere])]:
+            found[lane] = [f"tests/{folder}/{name}" for name in names]
+    return found
 
 
 def short(only, folder):
@@ -200,7 +206,7 @@ def short(only, folder):
     for name in ("tidy", "conformance"):
         if only in (None, name):
             total.add(pytest(folder, name, [f"tests/{name}"]))
-    wanted = {name: paths for name, paths in lanes().items() if only in (None, name) or (only == "integration" and name in LANES)}
+    wanted = lanes(only)
     with concurrent.futures.ThreadPoolExecutor(len(wanted) or 1) as pool:
         for counts in pool.map(lambda lane: pytest(folder, lane, wanted[lane], aside=len(wanted) > 1), wanted):
             total.add(counts)

@@ -24,7 +24,7 @@ TOP = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("WRIT_BUILD", TOP / "build" / "dev"))
 BIN = BUILD / "bin"
 CORPORA = TOP.parent / "shared" / "corpora"
-REACTORS = os.environ.get("WRIT_REACTORS", "2")
+REACTORS = os.environ.get("WRIT_REACTORS", "4") # more than most machines that test have cores: threads meet in more ways
 UNDER_VALGRIND = os.environ.get("WRIT_VALGRIND") == "1"
 LONG = os.environ.get("WRIT_LONG") == "1"
 PATIENCE = 120.0 if UNDER_VALGRIND else 30.0

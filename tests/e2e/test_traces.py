@@ -385,23 +385,6 @@ def test_a_collector_in_trouble_costs_spans_and_nothing_else(traced, taking, tro
     assert lines[-2:] == ["spans_failed", "spans_sent_again"], "told once, and once that it is over"
 
 
-def test_decisions_are_as_quick_without_a_collector(traced, taking):
-    """By the engine's own histogram: what it takes to decide, with every decision sampled and the ring full."""
-    def mean(work):
-        first = traced.metrics(traced.engine)
-        work()
-        last = traced.metrics(traced.engine)
-        names = ("writ_engine_decision_seconds_sum", "writ_engine_decision_seconds_count")
-        return (last[names[0]] - first[names[0]]) / (last[names[1]] - first[names[1]])
-
-    pump(traced, 1000)
-    with_one = min(mean(lambda: pump(traced, 1000)) for _ in range(3))
-    taking.mode = "silent"
-    pump(traced, 5000)
-    without = min(mean(lambda: pump(traced, 1000)) for _ in range(3))
-    assert without < 2 * with_one + 0.0002, (with_one, without)
-
-
 def test_an_engine_stops_in_time_while_its_collector_is_silent(fresh):
     with Collector() as collector:
         collector.mode = "silent"
