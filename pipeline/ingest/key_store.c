@@ -126,8 +126,9 @@ static enum err check_room(struct store *s, struct str tenant, struct fault *f)
     if (err != ERR_OK) return store_fault(s, err, f);
     for (int i = 0; i < 4; i++)
         if (have[i] > bounds[i].most)
-            return fault_set(f, ERR_OUT_OF_RANGE, "", "%s may have %llu %s, revoked ones included",
-                             bounds[i].of, (unsigned long long)bounds[i].most, bounds[i].what);
+            return fault_set(f, ERR_OUT_OF_RANGE, "", "%s may have %llu %s, with those that ended within %d days",
+                             bounds[i].of, (unsigned long long)bounds[i].most, bounds[i].what,
+                             LIMIT_ENDED_KEY_DAYS);
     return ERR_OK;
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/arena.h"
 #include "base/check.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "base/time.h"
 #include "pipeline/ingest/audit_rows.h"
@@ -490,6 +491,41 @@ enum err retention_remove(struct store *s, bool *ret_more, struct fault *f)
     err = store_end(s, err, f);
     *ret_more = err == ERR_OK;
     return err;
+}
+
+/* ---- keys ---- */
+
+#define KEY_ENDED_BEFORE " FROM keys WHERE revoked_at < ?1 OR expires_at < ?1"
+
+static enum err forget_keys(struct store *s, struct str before, uint64_t *ret_forgotten, struct fault *f)
+{
+    uint64_t revision;
+    struct statement *q = database_statement(s->database, "DELETE" KEY_ENDED_BEFORE);
+    bind_text(q, 1, before);
+    enum err err = statement_run(q);
+    if (err != ERR_OK) return store_fault(s, err, f);
+    *ret_forgotten = database_changes(s->database); /* another platform may have been first */
+    return *ret_forgotten == 0 ? ERR_OK : store_raise_revision(s, &revision, f);
+}
+
+enum err retention_forget_keys(struct store *s, uint64_t now_ms, uint64_t *ret_forgotten, struct fault *f)
+{
+    const uint64_t kept_ms = (uint64_t)LIMIT_ENDED_KEY_DAYS * DAY_MS;
+    char text[TIME_TEXT];
+    *ret_forgotten = 0;
+    if (now_ms < kept_ms) return ERR_OK;
+    time_write(now_ms - kept_ms, text);
+    struct str before = str_of(text, sizeof text);
+    struct statement *q = database_statement(s->database, "SELECT 1" KEY_ENDED_BEFORE " LIMIT 1");
+    bind_text(q, 1, before);
+    enum err err = statement_step(q);
+    statement_reset(q);
+    if (err == ERR_END) return ERR_OK;
+    if (err != ERR_OK) return store_fault(s, err, f);
+    err = check_clock(s, now_ms, f);
+    if (err == ERR_OUT_OF_RANGE) return ERR_OK; /* on SQLite also where nothing was stored for a day: no hurry */
+    if (err == ERR_OK) err = store_begin(s, f);
+    return err == ERR_OK ? store_end(s, forget_keys(s, before, ret_forgotten, f), f) : err;
 }
 
 /* ---- PostgreSQL: a partition for each day, or month ---- */

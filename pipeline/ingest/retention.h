@@ -1,4 +1,6 @@
-/* retention.h - old audit events are dropped, and that they were is an audit event itself.
+/* retention.h - what goes by age: audit events, and keys that have ended.
+ *
+ * Old audit events are dropped, and that they were is an audit event itself.
  *
  *   kept ──drop (one transaction)──▶ dropped ──remove (many small ones)──▶ gone
  *
@@ -31,6 +33,11 @@ enum err retention_drop(struct store *s, uint64_t keep_ms, uint64_t now_ms, uint
                         struct fault *f);
 /* Removes a handful of what was dropped; *ret_more: there is more, come again soon. */
 enum err retention_remove(struct store *s, bool *ret_more, struct fault *f);
+/* Forgets the keys of all tenants that were revoked, or had expired, more than LIMIT_ENDED_KEY_DAYS ago: else
+ * a fleet that rotates its keys would in the end have as many as there may be, and no new one. Such a key is
+ * refused with or without its row; the audit trail keeps what was done with it. None while the clock is not
+ * believed (as above). */
+enum err retention_forget_keys(struct store *s, uint64_t now_ms, uint64_t *ret_forgotten, struct fault *f);
 /* PostgreSQL: ids go on in a new partition where a day (keep_ms 0: a month) has begun. */
 enum err retention_roll(struct store *s, uint64_t keep_ms, uint64_t now_ms, struct fault *f);
 

@@ -49,8 +49,9 @@ enum {
     LIMIT_REACTORS = 64,
     LIMIT_POLICIES_PER_TENANT = 1024,
     LIMIT_RULES_PER_DOCUMENT = 20000,
-    LIMIT_KEYS = 100000,                  /* revoked ones too: they stay in each bundle */
+    LIMIT_KEYS = 100000,                  /* in each bundle; those that have ended, too, for a while: */
     LIMIT_KEYS_PER_TENANT = 50000,
+    LIMIT_ENDED_KEY_DAYS = 30,            /* then one is forgotten, and refused as any unknown one */
     LIMIT_POLICY_DEPTH = 16,              /* nesting of a document */
 
     /* Engines take all tenants' policies and keys as one bundle. What does not fit into it must never be

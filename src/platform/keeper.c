@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "base/thread.h"
 #include "base/world.h"
@@ -13,14 +14,16 @@
 #include "platform/platform.h"
 
 enum {
-    LOOK_MS = 10000, /* between two looks whether a day has begun: two short reads */
-    REST_MS = 50,    /* between two handfuls: so ingest has most of the time */
+    LOOK_MS = 10000,       /* between two looks whether a day has begun: two short reads */
+    KEY_LOOK_MS = 3600000, /* between two at all keys */
+    REST_MS = 50,          /* between two handfuls: so ingest has most of the time */
 };
 
 struct keeper {
     const struct config *config;
     struct store *store;
     struct metrics_sheet *sheet;
+    uint64_t next_key_look_ms; /* by the monotonic clock */
     pthread_t thread;
     pthread_mutex_t lock; /* of what follows */
     pthread_cond_t ended;
@@ -59,6 +62,19 @@ static enum err drop(struct keeper *k, struct fault *f)
     return ERR_OK;
 }
 
+static enum err forget_keys(struct keeper *k, struct fault *f)
+{
+    uint64_t now_ms = world_monotonic_ns() / 1000000, forgotten;
+    if (now_ms < k->next_key_look_ms) return ERR_OK;
+    k->next_key_look_ms = now_ms + KEY_LOOK_MS;
+    enum err err = retention_forget_keys(k->store, world_now_ms(), &forgotten, f);
+    if (err != ERR_OK) return err;
+    if (forgotten > 0)
+        log_text(LOG_INFO, "keys_forgotten", "%llu keys that ended more than %d days ago", (unsigned long long)forgotten,
+                 LIMIT_ENDED_KEY_DAYS);
+    return ERR_OK;
+}
+
 /* False: the end has come. */
 static bool look(struct keeper *k)
 {
@@ -66,6 +82,7 @@ static bool look(struct keeper *k)
     bool more = true;
     enum err err = retention_roll(k->store, k->config->audit_keep_ms, world_now_ms(), &f);
     if (err == ERR_OK) err = drop(k, &f);
+    if (err == ERR_OK) err = forget_keys(k, &f);
     /* Also what was dropped when audit.keep was still set. */
     while (err == ERR_OK && more) {
         err = retention_remove(k->store, &more, &f);
@@ -96,7 +113,6 @@ static void destroy(struct keeper *k)
 enum err keeper_create(const struct config *c, struct keeper **ret, struct fault *f)
 {
     *ret = NULL;
-    if (c->audit_keep_ms == 0 && c->store_url[0] == '\0') return ERR_OK;
     struct keeper *k = calloc(1, sizeof *k);
     check(k != NULL); /* at boot */
     k->config = c;

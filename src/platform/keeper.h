@@ -1,5 +1,5 @@
-/* keeper.h - what the store needs now and then: old events dropped (audit.keep), and on PostgreSQL a
- * new partition for each day. One thread with a connection of its own, so that neither the writer
+/* keeper.h - what the store needs now and then: old events dropped (audit.keep), keys forgotten that ended
+ * long ago, and on PostgreSQL a new partition for each day. One thread with a connection of its own, so that neither the writer
  * nor a reader waits for it; what it removes, it removes in handfuls (pipeline/ingest/retention.h). */
 #ifndef PLATFORM_KEEPER_H
 #define PLATFORM_KEEPER_H
@@ -9,8 +9,7 @@
 
 struct keeper;
 
-/* *ret is NULL where there is nothing to keep: a file from which nothing is ever dropped. */
 enum err keeper_create(const struct config *c, struct keeper **ret, struct fault *f);
-void keeper_destroy(struct keeper *k); /* waits for the step in hand; NULL is taken */
+void keeper_destroy(struct keeper *k); /* waits for the step in hand; NULL is taken: there was none */
 
 #endif

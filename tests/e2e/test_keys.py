@@ -55,6 +55,36 @@ def test_a_revoked_key_is_dead_in_the_engine_when_the_answer_says_so(tenant):
         refused(admin.delete("/api/v1/keys/key_00000000000000000000000000"), 404, "not_found")
 
 
+def test_a_key_that_ended_a_month_ago_is_forgotten(fresh):
+    """Else a fleet that rotates its keys would in the end have as many as there may be. It is refused as before."""
+    stack = fresh().start()
+    with stack.at_platform("root") as root:
+        old, young = (root.post("/api/v1/keys?tenant_id=default", {"name": name, "owner": "o", "roles": ["agent"]}).json
+                      for name in ("old", "young"))
+        for key in (old, young):
+            assert root.delete(f"/api/v1/keys/{key['id']}?tenant_id=default").status == 200
+    stack.platform.stop()
+    with sqlite3.connect(stack.data / "platform.db") as database:  # as if it had been 40 days ago
+        database.execute("UPDATE keys SET key = json_set(key, '$.revoked_at', '2020-01-01T00:00:00.000Z') WHERE id = ?", (old["id"],))
+    stack.platform.start()
+
+    def listed():
+        with stack.at_platform("root") as root:
+            return {row["id"] for row in root.get("/api/v1/keys?tenant_id=default&limit=500").json["keys"]}
+    harness.eventually(lambda: old["id"] not in listed(), "the old key is forgotten")
+    assert young["id"] in listed()
+
+    def code(wire):
+        with wire:
+            reply = wire.post(AGENT, {"action": "get_x"})
+        assert reply.status == 401, reply
+        return reply.json["code"]
+    for at in (stack.at_engine, stack.at_platform):
+        harness.eventually(lambda: code(at(old["key"])) == "unauthenticated", "it is as unknown as any other")
+        assert code(at(young["key"])) == "credential_revoked"
+    assert '"keys_forgotten"' in stack.platform.log.read_text()
+
+
 def be_silent_for_a_minute(stack, node):
     """In the short form the minute has passed while the platform was down: what it knows of the engine is that much older."""
     if harness.LONG:

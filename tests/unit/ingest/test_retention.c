@@ -1,6 +1,7 @@
 /* Old events are dropped whole, once, and told of; and they do not come back. */
 #include "rig.h"
 
+#include "pipeline/ingest/key_store.h"
 #include "pipeline/ingest/retention.h"
 #include "pipeline/ingest/store_inside.h"
 
@@ -405,6 +406,72 @@ static void the_server_is_no_more_patient_than_we_are(void **state)
     database_rollback(d);
 }
 
+/* ---- keys ---- */
+
+/* A key that was made on day 100, and is not in force any more from the end of that day on. */
+static void end_key(struct rig *r, const char *members, bool revoke)
+{
+    static const struct pepper pepper = {{1}};
+    struct key *draft;
+    struct json *row;
+    struct key_result made;
+    bool changed;
+    struct buf out;
+    struct arena arena;
+    struct actor by = {.principal = STR("tests"), .now_ms = DAY_100};
+    char text[256];
+    snprintf(text, sizeof text, "{\"name\":\"n\",\"owner\":\"o\",\"tenant\":\"default\",\"roles\":[\"agent\"]%s}", members);
+    arena_init(&arena, 1 << 10, 1 << 16);
+    assert_int_equal(json_read(str_from(text), NULL, &arena, &row, &r->fault), ERR_OK);
+    if (key_read(row, &draft, &r->fault) != ERR_OK) fail_msg("%s", r->fault.text);
+    buf_init(&out, 1 << 10, 1 << 16);
+    if (key_store_create(r->store, &pepper, draft, &by, &out, &made, &r->fault) != ERR_OK) fail_msg("%s", r->fault.text);
+    by.now_ms = 101 * DAY - 1;
+    if (revoke)
+        assert_int_equal(key_store_revoke(r->store, STR("default"), made.id, &by, &changed, &made, &r->fault), ERR_OK);
+    buf_fini(&out);
+    key_destroy(draft);
+    arena_fini(&arena);
+}
+
+static uint64_t forgotten(struct rig *r, uint64_t now_ms)
+{
+    uint64_t count = 99;
+    store_at_present(r, now_ms);
+    if (retention_forget_keys(r->store, now_ms, &count, &r->fault) != ERR_OK) fail_msg("%s", r->fault.text);
+    return count;
+}
+
+static void keys_that_ended_long_ago_are_forgotten_and_no_others(void **state)
+{
+    struct rig *r = *state;
+    end_key(r, "", true);
+    end_key(r, ",\"expires_at\":\"1970-04-11T23:59:59.999Z\"", false);
+    end_key(r, ",\"expires_at\":\"2100-01-01T00:00:00.000Z\"", false);
+    end_key(r, "", false);
+    int64_t revision = rig_number(r, "SELECT revision FROM store");
+    assert_int_equal(forgotten(r, 131 * DAY - 1), 0);
+    assert_int_equal(rig_number(r, "SELECT revision FROM store"), revision);
+    assert_int_equal(forgotten(r, 131 * DAY), 2);
+    assert_int_equal(rig_number(r, "SELECT revision FROM store"), revision + 1); /* so that engines are told */
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM keys"), 2);
+    assert_int_equal(forgotten(r, 131 * DAY), 0);
+    assert_int_equal(rig_number(r, "SELECT revision FROM store"), revision + 1);
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM keys WHERE revoked_at IS NULL"), 2);
+}
+
+static void a_clock_that_is_ahead_forgets_no_key(void **state)
+{
+    struct rig *r = *state;
+    uint64_t count = 99;
+    end_key(r, "", true);
+    assert_int_equal(retention_forget_keys(r->store, world_now_ms() + 40 * DAY, &count, &r->fault), ERR_OK);
+    assert_int_equal(count, 0);
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM keys"), 1);
+    assert_int_equal(retention_forget_keys(r->store, 3 * DAY, &count, &r->fault), ERR_OK); /* one before everything */
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM keys"), 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -422,6 +489,8 @@ int main(void)
         TEST(a_dropped_event_can_be_restored_before_it_is_removed),
         TEST(a_stream_record_is_not_adopted_into_a_dropped_row),
         TEST(what_one_tenant_lost_by_age_is_not_anothers),
+        TEST(keys_that_ended_long_ago_are_forgotten_and_no_others),
+        TEST(a_clock_that_is_ahead_forgets_no_key),
         TEST_OF_POSTGRES(a_partition_that_is_full_to_its_end_is_removed),
         TEST_OF_POSTGRES(platforms_that_keep_otherwise_share_their_partitions),
         TEST_OF_POSTGRES(each_partition_is_dropped_for_itself_and_the_last_ends_the_day),
