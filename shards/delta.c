@@ -255,7 +255,7 @@ bool delta_next(struct str *rest, struct delta_entry *ret, enum err *ret_err)
 #include "shards/delta.def"
 #undef DELTA
     if (r.failed || !known || slot >= LIMIT_SLOTS) {
-        *ret_err = ERR_CORRUPT;
+        *ret_err = r.failed || known || kind == 0 ? ERR_CORRUPT : ERR_BAD_VALUE;
         return false;
     }
     *ret =

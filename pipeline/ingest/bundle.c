@@ -2,6 +2,7 @@
  * same state always makes the same bytes. */
 #include "pipeline/ingest/bundle.h"
 
+#include "base/limits.h"
 #include "pipeline/ingest/store_inside.h"
 
 static void put_policy(struct buf *out, struct statement *q)
@@ -57,7 +58,7 @@ static enum err put_all(struct store *s, const struct globs *tenants, struct buf
 {
     enum err err = store_revision(s, ret_revision, f);
     if (err != ERR_OK) return err;
-    buf_put_literal(out, "{\"keys\":[");
+    buf_printf(out, "{\"format\":%d,\"keys\":[", LIMIT_BUNDLE_FORMAT);
     err = put_keys(s, tenants, out);
     buf_printf(out, "],\"log_id\":\"%s\",\"policies\":[", s->log_id);
     if (err == ERR_OK) err = put_policies(s, tenants, out);
@@ -72,7 +73,8 @@ enum err bundle_put(struct store *s, const struct globs *tenants, struct buf *ou
 {
     enum err err = database_begin_read(s->database);
     if (err != ERR_OK) return database_fault(s->database, err, f);
-    err = put_all(s, tenants, out, ret_revision, f);
+    err = database_check_schema(s->database, f);
+    if (err == ERR_OK) err = put_all(s, tenants, out, ret_revision, f);
     database_rollback(s->database); /* it only read */
     return err;
 }

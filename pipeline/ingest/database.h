@@ -73,6 +73,8 @@ enum err database_patient(struct database *d);
 enum err database_execute(struct database *d, const char *sql, struct fault *f);
 /* schema.c: brings the schema to the newest version, in one transaction. */
 enum err database_migrate(struct database *d, struct fault *f);
+/* Whether it is this program's still: a program of another version may have changed it since, beside this one. */
+enum err database_check_schema(struct database *d, struct fault *f);
 
 /* ---- SQLite alone ---- */
 

@@ -7,7 +7,9 @@
  *     batch:            [first ........ last]
  *     stored:   ... next-1 | next ...
  *     behind next:      compared byte for byte: duplicate, or clash (quarantined, alarmed)
- *     from next on:     stored; what is no valid event is quarantined, and the stream goes on
+ *     from next on:     stored; what is no valid event is quarantined, and the stream goes on. But what only
+ *                       a newer platform can read is no fault of the engine's: ERR_NEWER_RECORD, and it
+ *                       waits in the engine's journal (in a topic others wait behind it: there it is quarantined)
  *     first > next:     ERR_STREAM_GAP, and where to send from (nobody has them any more: gap.h)
  *
  * A new epoch (the engine booted) is accepted only where its first record, `engine.started`,
@@ -26,6 +28,7 @@ struct ingest_batch {
     struct str body;             /* NDJSON: line k has seq first_seq + k */
     const struct globs *tenants; /* that the sender may write for */
     uint64_t now_ms;
+    bool holds_newer;            /* the sender keeps what it is refused */
 };
 
 struct ingest_result {
@@ -33,7 +36,7 @@ struct ingest_result {
     uint64_t next_seq; /* also after ERR_STREAM_GAP and ERR_EPOCH_UNKNOWN: where to send from */
 };
 
-/* ERR_OK; ERR_STREAM_GAP, ERR_EPOCH_UNKNOWN, ERR_WRONG_TENANT, ERR_BAD_HEADER (epoch, numbers),
+/* ERR_OK; ERR_STREAM_GAP, ERR_EPOCH_UNKNOWN, ERR_NEWER_RECORD, ERR_WRONG_TENANT, ERR_BAD_HEADER (epoch, numbers),
  * or the store's failure: nothing was stored. The body is read in place. */
 enum err ingest_stream(struct store *s, const struct ingest_batch *batch, struct ingest_result *ret,
                        struct fault *f);

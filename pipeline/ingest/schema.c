@@ -76,7 +76,8 @@ static enum err check_owner(struct database *d, uint64_t version, struct fault *
         err = one_number(d, "PRAGMA application_id", &application, f);
     if (err == ERR_OK && version > SCHEMA_NEWEST)
         err = fault_set(f, ERR_BAD_VALUE, "",
-                        "store: made by a newer program (schema %llu, this one knows %d)",
+                        "store: made by a newer program (schema %llu, this one knows %d); start the newer one again, or put back "
+                        "the backup that was made before it",
                         (unsigned long long)version, SCHEMA_NEWEST);
     if (err == ERR_OK && application != APPLICATION_ID)
         err = fault_set(f, ERR_BAD_VALUE, "", "store: a database of another program");
@@ -117,6 +118,23 @@ static enum err end(struct database *d, enum err err, struct fault *f)
     return err == ERR_OK ? ERR_OK : database_fault(d, err, f);
 }
 
+enum err database_check_schema(struct database *d, struct fault *f)
+{
+    uint64_t version;
+    enum err err = version_read(d, &version, f);
+    if (err != ERR_OK || version == SCHEMA_NEWEST) return err;
+    return fault_set(f, ERR_STORE_UNAVAILABLE, "",
+                     "store: it has schema %llu now, and this program knows %d: %s", (unsigned long long)version, SCHEMA_NEWEST,
+                     version > SCHEMA_NEWEST ? "a newer one has changed it, so this one has to be upgraded, too"
+                                             : "an older one was put back, so this program has to be started anew");
+}
+
+/* Nobody may be in the middle of writing by the schema that goes: who comes after it looks again. */
+static enum err wait_for_writers(struct database *d, struct fault *f)
+{
+    return database_is_postgres(d) ? database_execute(d, "SELECT 1 FROM marks FOR UPDATE", f) : ERR_OK;
+}
+
 static enum err is_newest(struct database *d, bool *ret, struct fault *f)
 {
     uint64_t version = 0, made = 1;
@@ -145,6 +163,7 @@ enum err database_migrate(struct database *d, struct fault *f)
     if (is_older)
         log_text(LOG_INFO, "store_upgrade", "from schema %llu to %d; it waits for whoever reads the events, and may take a while",
                  (unsigned long long)version, SCHEMA_NEWEST);
+    if (is_older) err = wait_for_writers(d, f);
     if (err == ERR_OK) err = step_up(d, version, f);
     err = end(d, err, f);
     if (is_older && err == ERR_OK) log_text(LOG_INFO, "store_upgraded", "the store has schema %d", SCHEMA_NEWEST);

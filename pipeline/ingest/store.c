@@ -85,7 +85,8 @@ enum err store_revision(struct store *s, uint64_t *ret, struct fault *f)
 enum err store_probe(struct store *s, struct fault *f)
 {
     uint64_t revision;
-    return store_revision(s, &revision, f);
+    enum err err = store_revision(s, &revision, f);
+    return err == ERR_OK ? database_check_schema(s->database, f) : err;
 }
 
 enum err store_raise_revision(struct store *s, uint64_t *ret, struct fault *f)
@@ -99,7 +100,10 @@ enum err store_raise_revision(struct store *s, uint64_t *ret, struct fault *f)
 enum err store_begin(struct store *s, struct fault *f)
 {
     enum err err = s->audit.ops->begin(s->audit.state);
-    return err == ERR_OK ? ERR_OK : database_fault(s->database, err, f);
+    if (err != ERR_OK) return database_fault(s->database, err, f);
+    err = database_check_schema(s->database, f);
+    if (err != ERR_OK) s->audit.ops->rollback(s->audit.state);
+    return err;
 }
 
 enum err store_end(struct store *s, enum err err, struct fault *f)

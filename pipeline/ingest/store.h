@@ -26,7 +26,7 @@ void store_close(struct store *s);
 struct audit_store *store_audit(struct store *s);
 const char *store_log_id(const struct store *s); /* STORE_LOG_ID_TEXT characters, NUL-terminated */
 enum err store_revision(struct store *s, uint64_t *ret, struct fault *f);
-/* Whether the store can be read now. */
+/* Whether the store can be read now, and has the schema that this program knows. */
 enum err store_probe(struct store *s, struct fault *f);
 
 /* The actor of changes by files (policies.dir); no key's name. */

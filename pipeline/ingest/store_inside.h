@@ -28,7 +28,7 @@ enum err store_raise_revision(struct store *s, uint64_t *ret, struct fault *f);
 /* consumer_store.c: forgets what is in `asked`. */
 void consumer_store_forget(struct store *s);
 
-/* Takes the write lock. */
+/* Takes the write lock; ERR_STORE_UNAVAILABLE, too, where the schema is another program's by now. */
 enum err store_begin(struct store *s, struct fault *f);
 /* Ends the transaction: commits where `err` is ERR_OK, else rolls back and keeps the error. Fills
  * *f where the commit is what failed. */

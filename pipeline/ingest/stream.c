@@ -184,6 +184,11 @@ static enum err line_new(struct intake *in, uint64_t seq, const struct decoded *
         if (err != ERR_OK) return err;
     }
     if (!d->is_valid) {
+        arena_reset(&in->arena);
+        if (in->batch->holds_newer && event_is_later(d->line, &in->arena))
+            return fault_set(in->fault, ERR_NEWER_RECORD, "",
+                             "record %llu has a member or a kind that this platform does not know: its engine is newer, and keeps it "
+                             "until this platform is upgraded, too", (unsigned long long)seq);
         in->result->invalid++;
         return quarantine(in, seq, d->line, "invalid");
     }

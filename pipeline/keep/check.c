@@ -69,7 +69,7 @@ static enum err look_over(struct look *l, struct fault *f)
         if (owner.size == 0 && !seen->strange) continue;
         found->owned++;
         if (seen->strange || !owner_read(owner, &their_node, &epoch))
-            return fault_set(f, ERR_EXISTS, "", "redis.url: slot %u holds what no engine wrote; this Redis is used by something else", i);
+            return fault_set(f, ERR_EXISTS, "", "redis.url: slot %u holds what no engine wrote; this Redis is used by something else, or by a newer engine", i);
         bool our_name = str_equal(their_node, str_from(l->node));
         if (our_name && keep_past_knows(past, epoch)) {
             uint64_t end = keep_past_end(past, epoch, l->last_seq);

@@ -60,6 +60,9 @@ enum err keep_apply(struct shard *const *shards, unsigned count, const struct jo
         err = shard_apply(shards[slot_owner(e.slot, count)], &e, record->public_bytes, f);
         if (err != ERR_OK) return err;
     }
+    if (err == ERR_BAD_VALUE)
+        return fault_set(f, err, "", "a newer program wrote what it changes, and this one does not know that kind of change; "
+                         "start the newer one again");
     return err == ERR_OK ? ERR_OK : fault_set(f, err, "", "its delta is damaged");
 }
 

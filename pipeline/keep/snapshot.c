@@ -244,6 +244,7 @@ struct reader {
     struct disk *disk;
     int file;
     uint64_t size;         /* of the file */
+    uint32_t version;      /* of its format; 0: not known yet */
     uint64_t next;         /* offset behind what is held */
     char *piece;           /* PIECE_BYTES */
     size_t at, held;
@@ -313,7 +314,8 @@ static enum err read_head(struct reader *r, uint64_t position, struct keep_past 
     uint64_t inside = r->size - SNAPSHOT_HEADER_BYTES - SHA256_BYTES;
     *ret = (struct head){.count = little_get64(bytes + 24), .bytes = little_get64(bytes + 32)};
     past->position = little_get64(bytes + 16);
-    if (memcmp(bytes, magic, sizeof magic) != 0 || little_get32(bytes + 8) != VERSION || past->position != position ||
+    if (memcmp(bytes, magic, sizeof magic) == 0) r->version = little_get32(bytes + 8);
+    if (r->version != VERSION || past->position != position ||
         epochs > KEEP_EPOCHS_MAX || (slots != 0 && slots != LIMIT_SLOTS) || bytes[SNAPSHOT_HEADER_BYTES - 1] != '\0' ||
         inside < past_bytes(epochs, slots != 0) || inside - past_bytes(epochs, slots != 0) != ret->bytes)
         return ERR_CORRUPT;
@@ -361,6 +363,7 @@ static enum err read_one(struct reader *r, uint64_t position, struct keep_past *
     char name[SNAPSHOT_NAME];
     struct head head;
     *ret_whole = false;
+    r->version = 0;
     snapshot_write_name(position, name);
     enum err err = d->open(d->state, name, false, &r->file);
     if (err != ERR_OK) return err;
@@ -397,6 +400,12 @@ enum err snapshot_read_until(struct disk *disk, const _Atomic bool *given_up,
     bool whole = false;
     for (size_t i = 0; i < n.count && !whole && !has_given_up(&r); i++) {
         err = read_one(&r, n.positions[i], ret, each, context, &whole);
+        if (r.version > VERSION) { /* the one before it would be a state that is older than what was answered */
+            free(r.piece);
+            return fault_set(f, ERR_BAD_VALUE, "",
+                             "snapshot-%016" PRIx64 " was written by a newer program (format %" PRIu32 ", this one reads %d); start the newer one again",
+                             n.positions[i], r.version, VERSION);
+        }
         if (!whole && err != ERR_CLOSED)
             log_text(LOG_ERROR, "snapshot_damaged", "snapshot-%016" PRIx64 " does not verify: %s", n.positions[i],
                      err_sentence(err));

@@ -8,7 +8,8 @@
  *
  * Named `snapshot-<position, 16 hex digits>`; while it is written, the same with `.new`. A file of
  * the first name was synced before it got it, so one that does not verify is damage, not a crash;
- * then the one before it is tried, which the newest did not replace but followed. */
+ * then the one before it is tried, which the newest did not replace but followed. One that verifies and is of a
+ * later version (which keeps magic, version and digest where they are) is neither: the start is refused. */
 #ifndef KEEP_SNAPSHOT_H
 #define KEEP_SNAPSHOT_H
 

@@ -58,6 +58,7 @@ enum {
      * stored: nobody would hear of a change again, a revoked key least of all. A text is escaped there, to
      * twice its size at most: 2 × 96 MiB and 48 MiB leave 16 for what stands between. */
     LIMIT_BUNDLE_BYTES = 256 << 20,
+    LIMIT_BUNDLE_FORMAT = 1, /* rises where an engine that reads it as before would be looser than what was asked for */
     LIMIT_POLICY_BYTES = 96 << 20,        /* of all texts in force */
     LIMIT_POLICY_BYTES_PER_TENANT = 16 << 20, /* sixteen of the largest; what they match, each decision visits */
     LIMIT_POLICY_ROW_BYTES = 1 << 10,     /* counted for each beside its text: names, digest */

@@ -250,6 +250,17 @@ static enum err read_policies(struct bundle *b, const struct bundle *before, con
     return err;
 }
 
+/* Whoever reads past what it does not know may read past what makes a key or a policy narrower. */
+static enum err check_format(const struct json *root, struct fault *f)
+{
+    const struct json *format = json_get(root, STR("format"));
+    if (format == NULL || json_u64(root, STR("format"), 0) == LIMIT_BUNDLE_FORMAT) return ERR_OK;
+    const struct str shown = str_cut(format->raw, 32);
+    return fault_set(f, ERR_BAD_VALUE, "/format",
+                     "the bundle has format %.*s, and this engine reads %d: a newer platform made it, so this engine has to be upgraded, too",
+                     STR_FORMAT(shown), LIMIT_BUNDLE_FORMAT);
+}
+
 enum err bundle_create(struct str text, const struct bundle *before, uint64_t now_ms, struct bundle **ret, struct fault *f)
 {
     static const struct json_options options = {.nul_anywhere = false};
@@ -262,6 +273,7 @@ enum err bundle_create(struct str text, const struct bundle *before, uint64_t no
     struct json *root;
     enum err err = json_read(text, &options, &tree, &root, f);
     if (err == ERR_OK && root->type != JSON_OBJECT) err = fault_set(f, ERR_BAD_VALUE, "", "the bundle is not an object");
+    if (err == ERR_OK) err = check_format(root, f);
     if (err == ERR_OK) err = policy_set_create(NULL, 0, &b->nothing, f);
     if (err == ERR_OK) {
         struct str log_id = json_text(root, STR("log_id"));

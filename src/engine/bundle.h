@@ -23,7 +23,7 @@ struct bundle_facts {
 };
 
 /* Builds from the bundle's JSON text. `before` (or NULL) gives documents to share and sets to fall
- * back on. ERR_BAD_VALUE: the text is no bundle; nothing is changed. */
+ * back on. ERR_BAD_VALUE: the text is no bundle, or one of another format; nothing is changed. */
 enum err bundle_create(struct str text, const struct bundle *before, uint64_t now_ms, struct bundle **ret, struct fault *f);
 void bundle_destroy(struct bundle *b);
 

@@ -43,6 +43,10 @@ void event_put_outcome(struct buf *out, const struct event *e);
  * LIMIT_EVENT_BYTES (ERR_BODY_TOO_LARGE). Nothing is written to *ret on error. */
 enum err event_read(struct str text, struct arena *arena, struct event *ret, struct fault *f);
 
+/* Of a text that event_read() refuses: whether it is an event of a later program's, with the members that every event
+ * has, and another member or a kind that are not known here. */
+bool event_is_later(struct str text, struct arena *arena);
+
 /* Whether `kind` is one that the schema lists. */
 bool event_kind_is_known(struct str kind);
 

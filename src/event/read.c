@@ -364,3 +364,17 @@ enum err event_read(struct str text, struct arena *arena, struct event *ret, str
     if (err == ERR_OK) *ret = event;
     return err;
 }
+
+bool event_is_later(struct str text, struct arena *arena)
+{
+    static const struct json_options options = {.nul_anywhere = true};
+    static const char *const always[] = {"event_id", "kind", "tenant_id", "timestamp"};
+    struct json *root;
+    struct fault ignored;
+    if (text.size > LIMIT_EVENT_BYTES || json_read(text, &options, arena, &root, &ignored) != ERR_OK || !json_is_object(root)) return false;
+    for (size_t i = 0; i < sizeof always / sizeof *always; i++)
+        if (str_is_empty(json_text(root, str_from(always[i])))) return false;
+    bool later = !event_kind_is_known(json_text(root, STR("kind")));
+    for (const struct json *m = root->child; m != NULL; m = m->next) later = later || member_find(m->key, 0) == INDEX_COUNT;
+    return later;
+}

@@ -21,6 +21,9 @@
  * own, because its durable seq is a witness even when the body beside it is torn: it was true
  * when it was written. A frame of no records is only such a witness.
  *
+ * A format that comes later has another last digit in its magic, and keeps magic, segment id, epoch
+ * and the header's checksum where they are: so a program that is older than its journal knows it.
+ *
  * Any thread. */
 #ifndef JOURNAL_FRAME_H
 #define JOURNAL_FRAME_H
@@ -65,6 +68,9 @@ void frame_encode(struct frame *f, char *bytes);
 /* Whether a frame of `segment` begins with these FRAME_HEADER_BYTES. ERR_END: no magic there;
  * ERR_CORRUPT: magic, but not a header of this segment, or one that no writer of ours made. */
 enum err frame_read_header(const char *bytes, uint64_t segment, struct frame *ret);
+
+/* Whether a frame of `segment` in a format of a later program begins with these FRAME_HEADER_BYTES. */
+bool frame_is_later(const char *bytes, uint64_t segment);
 
 /* The whole frame, of frame_size() bytes, after its header was read. ERR_CORRUPT: checksum, or
  * records that do not fill the body exactly. */

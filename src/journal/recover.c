@@ -189,12 +189,27 @@ static enum err scan(struct survey *v, uint64_t offset, bool *ret_torn)
     return ERR_OK;
 }
 
+/* Behind the whole frames there may be some that a later program wrote: they must not be cut for torn
+ * ones. */
+static enum err refuse_later(struct survey *v, uint64_t offset, struct fault *f)
+{
+    const char *bytes;
+    enum err err = segment_reader_view(&v->reader, offset, FRAME_HEADER_BYTES, &bytes);
+    if (err != ERR_OK || !frame_is_later(bytes, v->reader.id)) return ERR_OK;
+    return fault_set(f, ERR_BAD_VALUE, "",
+                     "segment %016" PRIx64 ".journal, offset %" PRIu64
+                     ": a newer program wrote this frame, and this one cannot read it; start the "
+                     "newer one again",
+                     v->reader.id, offset);
+}
+
 static enum err scan_rest(struct survey *v, struct fault *f)
 {
     v->after_is_torn = v->count;
     for (size_t i = v->last; i < v->count; i++) {
         bool torn = false;
         enum err err = open_file(v, i, f);
+        if (err == ERR_OK) err = refuse_later(v, v->all[i].used, f);
         if (err != ERR_OK) return err;
         err = scan(v, v->all[i].used, &torn);
         if (err != ERR_OK)

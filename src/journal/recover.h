@@ -5,7 +5,8 @@
  * previous frame's digest)? And what is the highest durable seq that any header tells, anywhere,
  * beyond the damage too? If a record that is now missing was told to be durable, the disk has
  * broken a promise: ERR_CORRUPT, and nothing is changed. Else the first frame that is not whole
- * was being written when the power went: it and all after it are cut.
+ * was being written when the power went: it and all after it are cut. A frame that a later program
+ * wrote is not of these: ERR_BAD_VALUE, and nothing is changed.
  *
  * The segments that hold records which no frame tells to be durable, and the last one always, are
  * copied to fresh files and synced, cut or not. After a failed fdatasync Linux calls the pages

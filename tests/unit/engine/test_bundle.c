@@ -384,6 +384,23 @@ static void what_is_no_bundle_is_refused(void **state)
     bundle_destroy(good);
 }
 
+static void a_bundle_of_a_newer_platform_is_refused_with_what_to_do(void **state)
+{
+    (void)state;
+    static const char *const formats[] = {"2", "0", "1.5", "\"1\"", "null"};
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
+        char text[128];
+        struct buf b = buf_over(text, sizeof text);
+        struct bundle *none = NULL;
+        struct fault f;
+        buf_printf(&b, "{\"format\":%s,\"keys\":[],\"policies\":[],\"revision\":1}", formats[i]);
+        assert_int_equal(bundle_create(buf_view(&b), NULL, start_ms, &none, &f), ERR_BAD_VALUE);
+        assert_null(none);
+        assert_non_null(strstr(f.text, "this engine has to be upgraded"));
+    }
+    bundle_destroy(build(STR("{\"format\":1,\"keys\":[],\"policies\":[],\"revision\":1}"), NULL, start_ms));
+}
+
 static void a_policy_row_without_content_holds_back_its_tenant(void **state)
 {
     (void)state;
@@ -410,6 +427,7 @@ int main(void)
         cmocka_unit_test(the_earliest_tenant_to_be_closed_is_told),
         cmocka_unit_test(keys_can_be_read_and_one_that_cannot_opens_nothing),
         cmocka_unit_test(what_is_no_bundle_is_refused),
+        cmocka_unit_test(a_bundle_of_a_newer_platform_is_refused_with_what_to_do),
         cmocka_unit_test(a_policy_row_without_content_holds_back_its_tenant),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -222,7 +222,8 @@ static inline enum err send_from(struct rig *r, const char *node, const char *ep
                                        .first_seq = first_seq,
                                        .body = buf_view(&r->body),
                                        .tenants = &rig_all,
-                                       .now_ms = world_now_ms()};
+                                       .now_ms = world_now_ms(),
+                                       .holds_newer = true};
     r->fault.text[0] = '\0';
     return ingest_stream(r->store, &batch, &r->result, &r->fault);
 }

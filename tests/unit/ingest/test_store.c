@@ -1,6 +1,7 @@
 /* The store as a file: its schema, its identity, and who may open it. */
 #include "rig.h"
 
+#include "pipeline/ingest/bundle.h"
 #include "pipeline/ingest/event_key.h"
 #include "pipeline/ingest/store_inside.h"
 
@@ -218,15 +219,52 @@ static void a_store_is_closed_to_others(void **state)
     }
 }
 
+#define EVENT(tenant, id, more)                                                                    \
+    "{\"event_id\":\"" id "\",\"kind\":\"decision\",\"tenant_id\":\"" tenant                        \
+    "\",\"timestamp\":\"2026-11-20T09:30:00.123Z\"" more "}"
+
+static void become_newer(struct rig *r)
+{
+    rig_sql(r, rig_is_postgres ? "INSERT INTO schema_version VALUES (99, 1)" : "PRAGMA user_version = 99");
+}
+
+static void become_ours(struct rig *r)
+{
+    rig_sql(r, rig_is_postgres ? "DELETE FROM schema_version WHERE version = 99" : "PRAGMA user_version = 7");
+}
+
 static void a_store_of_a_newer_program_is_refused(void **state)
 {
     struct rig *r = *state;
     store_close(r->store);
-    rig_sql(r, rig_is_postgres ? "INSERT INTO schema_version VALUES (99, 1)" : "PRAGMA user_version = 99");
+    become_newer(r);
     assert_int_equal(store_open(r->path, true, &r->store, &r->fault), ERR_BAD_VALUE);
     assert_non_null(strstr(r->fault.text, "newer"));
-    rig_sql(r, rig_is_postgres ? "DELETE FROM schema_version WHERE version = 99" : "PRAGMA user_version = 7");
+    become_ours(r);
     rig_open(r);
+}
+
+/* Another platform on the same server, or the command line, may be upgraded first. */
+static void a_store_that_a_newer_program_has_changed_takes_and_gives_nothing_more(void **state)
+{
+    struct rig *r = *state;
+    static const char told[] = "it has schema 99 now, and this program knows 7: a newer one has changed it";
+    char bytes[4096];
+    struct buf out = buf_over(bytes, sizeof bytes);
+    uint64_t revision;
+    become_newer(r);
+    fill_batch(r, NOTHING_BEFORE, 1, 3);
+    assert_int_equal(send(r, EPOCH_1, 1), ERR_STORE_UNAVAILABLE);
+    assert_non_null(strstr(r->fault.text, told));
+    assert_int_equal(post(r, EVENT("t", "1", ""), false), ERR_STORE_UNAVAILABLE);
+    assert_int_equal(bundle_put(r->store, &(struct globs){0}, &out, &revision, &r->fault), ERR_STORE_UNAVAILABLE);
+    assert_int_equal(out.size, 0);
+    assert_int_equal(store_probe(r->store, &r->fault), ERR_STORE_UNAVAILABLE);
+    assert_non_null(strstr(r->fault.text, told));
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM records"), 0);
+    become_ours(r);
+    assert_int_equal(store_probe(r->store, &r->fault), ERR_OK);
+    assert_int_equal(send(r, EPOCH_1, 1), ERR_OK);
 }
 
 /* The store as it was before step 7. */
@@ -239,9 +277,6 @@ static const char postgres_before_7[] =
     "UPDATE ids SET event_id = records.event_id FROM records WHERE records.id = ids.id AND records.event_id <> ids.event_id;"
     "DELETE FROM schema_version WHERE version = 7";
 
-#define EVENT(tenant, id, more)                                                                    \
-    "{\"event_id\":\"" id "\",\"kind\":\"decision\",\"tenant_id\":\"" tenant                        \
-    "\",\"timestamp\":\"2026-11-20T09:30:00.123Z\"" more "}"
 #define OURS "evt_01JD0000000000000000000000"
 
 /* Events with ids of both forms; on PostgreSQL in two partitions. */
@@ -300,7 +335,7 @@ static void *open_store(void *rig)
 
 static void wait_until_it_waits(const struct rig *r)
 {
-    const char *sql = "SELECT count(*) FROM pg_locks WHERE relation = 'ids'::regclass AND NOT granted";
+    const char *sql = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
     for (uint64_t until = world_monotonic_ns() + 20000000000u; world_monotonic_ns() < until;)
         if (rig_number(r, sql) == 1) return;
     fail_msg("nobody waits for the older platform's transaction");
@@ -328,6 +363,22 @@ static void an_older_platform_that_still_runs_ends_its_transaction_first(void **
     PQfinish(older);
     assert_int_equal(post(r, "[" EVENT("t", "3", "") "," EVENT("u", "3", "") "]", false), ERR_OK);
     assert_int_equal(r->result.duplicates, 1);
+}
+
+/* Whatever tables it is about to write to. */
+static void the_schema_changes_between_two_transactions_that_write(void **state)
+{
+    struct rig *r = *state;
+    pthread_t thread;
+    fill_older_store(r);
+    PGconn *older = rig_connect(r->path);
+    PQclear(rig_query(older, "BEGIN; SELECT next_id FROM marks FOR UPDATE"));
+    assert_int_equal(pthread_create(&thread, NULL, open_store, r), 0);
+    wait_until_it_waits(r);
+    PQclear(rig_query(older, "COMMIT"));
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_string_equal(r->fault.text, "");
+    PQfinish(older);
 }
 
 static void a_store_of_an_older_program_is_brought_up_to_date_and_keeps_its_rows(void **state)
@@ -430,10 +481,12 @@ int main(void)
         TEST(the_view_can_be_read_whatever_an_event_has),
         TEST(a_store_keeps_its_identity),
         TEST(a_store_of_a_newer_program_is_refused),
+        TEST(a_store_that_a_newer_program_has_changed_takes_and_gives_nothing_more),
         TEST(an_older_store_learns_that_tenants_number_their_own_events),
         TEST(readers_go_on_while_somebody_writes),
         TEST_OF_POSTGRES(rows_of_our_own_form_are_not_written_anew),
         TEST_OF_POSTGRES(an_older_platform_that_still_runs_ends_its_transaction_first),
+        TEST_OF_POSTGRES(the_schema_changes_between_two_transactions_that_write),
         TEST_OF_POSTGRES(a_writer_takes_no_server_that_may_only_be_read),
         TEST_OF_POSTGRES(a_primary_that_is_none_any_more_is_left),
     };

@@ -82,6 +82,22 @@ static void other_bytes_at_a_stored_place_are_a_clash_that_stops_nothing(void **
     assert_int_equal(rig_number(r, "SELECT count(*) FROM quarantine"), 1);
 }
 
+static void what_a_newer_engine_records_waits_there_for_a_newer_platform(void **state)
+{
+    struct rig *r = *state;
+    static const char *const more[] = {"\"kind\":\"decision\",\"surprise\":1", "\"kind\":\"decision.surprising\""};
+    for (size_t i = 0; i < 2; i++) {
+        fill_batch(r, NOTHING_BEFORE, 1, 1);
+        buf_printf(&r->body, "{\"event_id\":\"evt_1\",\"tenant_id\":\"default\",\"timestamp\":\"2026-11-20T09:30:00.123Z\",%s}\n", more[i]);
+        assert_int_equal(send(r, EPOCH_1, 1), ERR_NEWER_RECORD);
+        assert_non_null(strstr(r->fault.text, "record 3 has a member or a kind that this platform does not know"));
+    }
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM quarantine"), 0);
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM records"), 0);
+    fill_batch(r, NOTHING_BEFORE, 1, 1);
+    assert_int_equal(send(r, EPOCH_1, 1), ERR_OK);
+}
+
 static void what_is_no_event_is_quarantined_and_the_stream_goes_on(void **state)
 {
     struct rig *r = *state;
@@ -554,6 +570,7 @@ int main(void)
         TEST(an_overlap_is_compared_and_the_rest_is_stored),
         TEST(a_batch_ahead_is_a_gap_that_says_where_to_go_on),
         TEST(other_bytes_at_a_stored_place_are_a_clash_that_stops_nothing),
+        TEST(what_a_newer_engine_records_waits_there_for_a_newer_platform),
         TEST(what_is_no_event_is_quarantined_and_the_stream_goes_on),
         TEST(a_new_epoch_must_name_the_stored_one_and_its_last_record),
         TEST(the_tail_of_the_old_epoch_may_come_again),

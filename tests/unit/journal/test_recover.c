@@ -300,6 +300,75 @@ static void a_frame_exchanged_for_a_well_summed_one_is_refused(void **state)
     rig_destroy(r);
 }
 
+/* As a later format would have it: another last digit, the checksum in its place. */
+static void put_later_frame(struct rig *r, const char *name, uint64_t offset)
+{
+    uint64_t size;
+    char frame[512];
+    memcpy(frame, sim_disk_bytes(r->disk, name, &size) + offset, sizeof frame);
+    frame[7] = '2';
+    uint32_t crc = crc32c(crc32c(0, frame + 8, 24), frame, 124);
+    for (int i = 0; i < 4; i++) frame[124 + i] = (char)(uint8_t)(crc >> (8 * i));
+    assert_true(sim_disk_damage(r->disk, name, offset, frame, sizeof frame));
+}
+
+/* They are no torn tail: their records were answered for. */
+static void what_a_newer_program_wrote_is_refused_and_kept(void **state)
+{
+    (void)state;
+    for (int behind = 0; behind < 2; behind++) {
+        struct rig *r = rig_create();
+        if (behind) rig_put(r, "ours");
+        uint64_t offset = r->journal->scribe.tail.offset, size;
+        rig_append(r, "theirs", false);
+        rig_write(r);
+        rig_die(r, false);
+        put_later_frame(r, test_first_segment, offset);
+        char *before = malloc(TEST_SEGMENT);
+        memcpy(before, sim_disk_bytes(r->disk, test_first_segment, &size), TEST_SEGMENT);
+        assert_int_equal(rig_open(r), ERR_BAD_VALUE);
+        assert_non_null(strstr(r->fault.text, "newer program"));
+        assert_non_null(strstr(r->fault.text, behind ? "offset 512" : "offset 0"));
+        assert_memory_equal(before, sim_disk_bytes(r->disk, test_first_segment, &size), TEST_SEGMENT);
+        free(before);
+        rig_destroy(r);
+    }
+}
+
+static void a_later_format_in_a_segment_of_its_own_is_refused(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    rig_put(r, "ours");
+    char frame[512];
+    uint64_t size;
+    memcpy(frame, sim_disk_bytes(r->disk, test_first_segment, &size), sizeof frame);
+    frame[8] = 2; /* the segment's id */
+    rig_keep(r);  /* makes the spare */
+    rig_close(r);
+    assert_true(sim_disk_damage(r->disk, test_second_segment, 0, frame, sizeof frame));
+    put_later_frame(r, test_second_segment, 0);
+    assert_int_equal(rig_open(r), ERR_BAD_VALUE);
+    assert_non_null(strstr(r->fault.text, test_second_segment));
+    rig_destroy(r);
+}
+
+/* Without its checksum it is damage like any other. */
+static void a_flipped_digit_is_no_later_format(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    rig_put(r, "one");
+    rig_append(r, "torn", false);
+    uint64_t offset = r->journal->scribe.tail.offset;
+    rig_write(r);
+    rig_die(r, false);
+    rig_flip(r, test_first_segment, offset + 7);
+    assert_int_equal(rig_open(r), ERR_OK);
+    assert_int_equal(r->replayed, 1);
+    rig_destroy(r);
+}
+
 static void a_full_disk_does_not_keep_the_journal_shut(void **state)
 {
     (void)state;
@@ -404,6 +473,9 @@ int main(void)
         cmocka_unit_test(a_segment_cut_short_is_refused),
         cmocka_unit_test(frames_of_another_segment_are_not_believed),
         cmocka_unit_test(a_frame_exchanged_for_a_well_summed_one_is_refused),
+        cmocka_unit_test(what_a_newer_program_wrote_is_refused_and_kept),
+        cmocka_unit_test(a_later_format_in_a_segment_of_its_own_is_refused),
+        cmocka_unit_test(a_flipped_digit_is_no_later_format),
         cmocka_unit_test(a_full_disk_does_not_keep_the_journal_shut),
         cmocka_unit_test(a_replay_that_fails_ends_the_opening),
         cmocka_unit_test(what_cannot_be_read_a_second_time_ends_the_opening),

@@ -257,26 +257,39 @@ static void giving_up_is_seen_between_entries_and_is_no_damage(void **state)
     scene_destroy(s);
 }
 
-static void a_damaged_delta_is_refused_with_its_seq(void **state)
+static void assert_delta_refused(struct str delta, enum err expected, const char *why)
 {
-    (void)state;
     struct scene *s = scene_create();
     struct fault f = {.err = ERR_OK};
     scene_play(s, 1);
     struct journal_producer *p = journal_producer(s->journal, 0);
     enum err err;
-    char *to = journal_reserve(p, 6, &err);
-    memcpy(to, "{}\xff\x01\x02\x03", 6);
-    journal_commit(p, 2, 4, true);
+    char *to = journal_reserve(p, 2 + delta.size, &err);
+    memcpy(to, "{}", 2);
+    memcpy(to + 2, delta.bytes, delta.size);
+    journal_commit(p, 2, delta.size, true);
     s->seq++;
     scene_sync(s);
     struct fold *fold = fold_create();
-    assert_int_equal(fold_follow(fold, s->journal, s->seq, NULL, &f), ERR_CORRUPT);
+    assert_int_equal(fold_follow(fold, s->journal, s->seq, NULL, &f), expected);
     char seq[32];
     snprintf(seq, sizeof seq, "seq %llu", (unsigned long long)s->seq);
     assert_non_null(strstr(f.text, seq));
+    assert_non_null(strstr(f.text, why));
     fold_destroy(fold);
     scene_destroy(s);
+}
+
+static void a_damaged_delta_is_refused_with_its_seq(void **state)
+{
+    (void)state;
+    assert_delta_refused(STR("\xff\x01\x02\x03"), ERR_CORRUPT, "damaged");
+}
+
+static void a_change_that_only_a_newer_program_knows_is_refused_and_told_as_that(void **state)
+{
+    (void)state;
+    assert_delta_refused(STR("\xff\x01\x02\x01\x00\x00\x00x"), ERR_BAD_VALUE, "start the newer one again");
 }
 
 static void expired_tokens_are_in_no_later_snapshot(void **state)
@@ -309,6 +322,7 @@ int main(void)
         cmocka_unit_test(a_fold_that_is_given_up_does_not_load_the_rest),
         cmocka_unit_test(giving_up_is_seen_between_entries_and_is_no_damage),
         cmocka_unit_test(a_damaged_delta_is_refused_with_its_seq),
+        cmocka_unit_test(a_change_that_only_a_newer_program_knows_is_refused_and_told_as_that),
         cmocka_unit_test(expired_tokens_are_in_no_later_snapshot),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

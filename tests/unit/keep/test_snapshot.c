@@ -1,4 +1,5 @@
 /* Snapshots: what is saved comes back, whatever is damaged or cut short. */
+#include "crypto/crypto.h"
 #include "scene.h"
 #include "sim/sim_disk.h"
 
@@ -173,6 +174,29 @@ static void a_flipped_byte_anywhere_is_noticed_and_the_one_before_serves(void **
     rig_destroy(r);
 }
 
+/* Whole, and not to be passed over for an older one. */
+static void a_snapshot_of_a_newer_program_is_refused_and_no_older_one_serves(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create(1 << 30);
+    struct shard *s = state_of(10, 1000000);
+    struct keep_past past;
+    struct fault f;
+    uint64_t size;
+    assert_int_equal(write_as_of(r, s, 10), ERR_OK);
+    assert_int_equal(write_as_of(r, s, 20), ERR_OK);
+    const char *name = "snapshot-0000000000000014", *bytes = sim_disk_bytes(r->sim, name, &size), later = 2;
+    assert_true(sim_disk_damage(r->sim, name, 8, &later, 1));
+    struct sha256 digest = sha256_once(str_of(bytes, size - SHA256_BYTES));
+    assert_true(sim_disk_damage(r->sim, name, size - SHA256_BYTES, digest.bytes, SHA256_BYTES));
+    r->loaded = scene_shard();
+    assert_int_equal(snapshot_read(r->disk, load, r, &past, &f), ERR_BAD_VALUE);
+    assert_non_null(strstr(f.text, name));
+    assert_non_null(strstr(f.text, "newer program (format 2, this one reads 1)"));
+    shard_destroy(s);
+    rig_destroy(r);
+}
+
 static void a_shorter_file_is_damaged(void **state)
 {
     (void)state;
@@ -291,6 +315,7 @@ int main(void)
         cmocka_unit_test(whose_images_began_it_is_remembered),
         cmocka_unit_test(only_the_newest_two_are_kept),
         cmocka_unit_test(a_flipped_byte_anywhere_is_noticed_and_the_one_before_serves),
+        cmocka_unit_test(a_snapshot_of_a_newer_program_is_refused_and_no_older_one_serves),
         cmocka_unit_test(a_shorter_file_is_damaged),
         cmocka_unit_test(where_none_verifies_nothing_is_given),
         cmocka_unit_test(a_power_cut_at_any_operation_leaves_the_old_or_the_new_one),
