@@ -250,7 +250,6 @@ static bool await_body(struct http_connection *c)
         }
         s->waiting--;
         c->stage = STAGE_BODY;
-        c->close_after = false;
     }
     if (c->expects_continue && input_size(c) == c->head_size) {
         static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";

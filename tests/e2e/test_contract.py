@@ -331,14 +331,15 @@ def test_a_request_id_is_echoed_where_nobody_answers_too(fresh):
 
 def test_an_engine_that_starts_says_so_to_whoever_reads_its_metrics(fresh):
     """Nobody's key is known yet, so that nobody's is told to be wrong."""
-    stack = fresh()
+    stack = fresh(engine=["--platform.url", "http://127.0.0.1:1"])
     stack.make_first_keys()
+    stack.platform.start()
     stack.engine.start(ready=False)
     harness.eventually(stack.engine.is_listening, "the engine listens")
-    with stack.at_engine("admin") as wire:
-        reply = wire.get("/metrics")
-    refused(reply, 503, "starting")
-    assert reply.header("retry-after") == "1"
+    with stack.at_engine("admin") as wire, stack.at_platform("admin") as forwarded:
+        for reply in (wire.get("/metrics"), forwarded.get("/v1/queue")):
+            refused(reply, 503, "starting")
+            assert reply.header("retry-after") == "1"
 
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"

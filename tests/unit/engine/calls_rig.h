@@ -38,8 +38,8 @@ struct rig {
     struct recovery recovery;
     char path[64];
     struct disk *disk;
-    struct disk slow;                    /* what the journal uses: the real one, that can be made to wait */
-    _Atomic bool sync_stopped, write_stopped;
+    struct disk slow;                    /* what the journal uses: the real one, that can be made to wait, or be full */
+    _Atomic bool sync_stopped, write_stopped, disk_full;
     char credentials[RIG_KEYS][CREDENTIAL_TEXT + 1];
     char bundle_text[16 << 10];
     bool is_running;
@@ -59,6 +59,13 @@ static inline enum err rig_write(void *state, int file, const void *from, size_t
 {
     while (atomic_load(&rig_now->write_stopped)) sched_yield();
     return rig_now->disk->write(state, file, from, size, offset);
+}
+
+static inline enum err rig_free_bytes(void *state, uint64_t *ret_free, uint64_t *ret_total)
+{
+    enum err err = rig_now->disk->free_bytes(state, ret_free, ret_total);
+    if (atomic_load(&rig_now->disk_full)) *ret_free = 0;
+    return err;
 }
 
 /* ---- the bundle ---- */
@@ -135,6 +142,7 @@ static inline void rig_open_journal(struct rig *r)
     r->slow = *r->disk;
     r->slow.sync = rig_sync;
     r->slow.write = rig_write;
+    r->slow.free_bytes = rig_free_bytes;
     struct journal_options options = {.disk = &r->slow, .producers = RIG_WORKERS + 1, .segment_bytes = 16 << 20, .lazy_sync_ms = 10,
                                       .ring = rig_rang, .context = e};
     enum err err = recovery_run(e, &r->recovery, &options, &report, &f);

@@ -108,6 +108,30 @@ static void room_that_was_taken_is_there_for_several_records(void **state)
     }
 }
 
+static enum err nothing_is_free(void *state, uint64_t *ret_free, uint64_t *ret_total)
+{
+    (void)state;
+    *ret_free = 0;
+    *ret_total = 1 << 30;
+    return ERR_OK;
+}
+
+static void on_a_full_disk_there_is_room_for_what_closes_alone(void **state)
+{
+    struct scene *s = *state;
+    struct effect_record record = {.event = str_of(s->bytes, LIMIT_EVENT_BYTES)};
+    journal_close(s->journal);
+    disk_real_destroy(s->disk);
+    assert_int_equal(disk_real_create(s->path, &s->disk), ERR_OK);
+    s->disk->free_bytes = nothing_is_free;
+    open_journal(s);
+    assert_true(journal_is_full(s->journal));
+    assert_int_equal(commit_room(&s->commit, LIMIT_EVENT_BYTES, 1, false), ERR_JOURNAL_FULL);
+    assert_int_equal(commit_room(&s->commit, LIMIT_EVENT_BYTES, 1, true), ERR_OK);
+    (void)commit_put(&s->commit, &record, 1, true);
+    assert_int_equal(commit_room(&s->commit, LIMIT_EVENT_BYTES, 1, false), ERR_JOURNAL_FULL);
+}
+
 static void the_stricter_of_two_gates_holds_back_what_either_did(void **state)
 {
     (void)state;
@@ -132,6 +156,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(the_largest_review_is_recorded_with_its_decision, set_up, tear_down),
         cmocka_unit_test_setup_teardown(room_that_was_taken_is_there_for_several_records, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(on_a_full_disk_there_is_room_for_what_closes_alone, set_up, tear_down),
         cmocka_unit_test(the_stricter_of_two_gates_holds_back_what_either_did),
         cmocka_unit_test_setup_teardown(a_record_over_the_limit_is_refused, set_up, tear_down),
     };

@@ -133,6 +133,30 @@ static void a_held_call_is_made_as_soon_as_there_is_room(void **state)
     assert_int_equal(go_on.err, ERR_OK);
 }
 
+static enum err outcome_of(struct scene *s, enum call_kind kind)
+{
+    struct call c = suspension(s, "bot", 0);
+    c.kind = kind;
+    if (kind != CALL_SUSPEND && kind != CALL_RESUME) memset(&c.review, 0, sizeof c.review); /* of what nobody has */
+    (void)owner_ask(s->w, &c);
+    assert_true(c.answered);
+    return c.err;
+}
+
+static void on_a_full_disk_who_closes_something_is_served_alone(void **state)
+{
+    struct scene *s = *state;
+    atomic_store(&s->rig->disk_full, true);
+    while (!journal_is_full(s->rig->engine.journal)) sched_yield();
+    assert_int_equal(outcome_of(s, CALL_SUSPEND), ERR_OK);
+    assert_int_equal(outcome_of(s, CALL_REVOKE), ERR_NOT_FOUND);
+    assert_int_equal(outcome_of(s, CALL_DENY), ERR_NOT_FOUND);
+    assert_int_equal(outcome_of(s, CALL_CANCEL), ERR_NOT_FOUND);
+    static const enum call_kind opening[] = {CALL_MINT, CALL_ENQUEUE, CALL_APPROVE, CALL_REDEEM, CALL_RESUME};
+    for (size_t i = 0; i < sizeof opening / sizeof *opening; i++)
+        assert_int_equal(outcome_of(s, opening[i]), ERR_JOURNAL_FULL);
+}
+
 static void a_suspension_is_of_the_moment_when_it_is_made(void **state)
 {
     struct scene *s = *state;
@@ -226,6 +250,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
         TEST(a_call_without_room_for_its_record_is_held_and_changes_nothing),
         TEST(a_held_call_is_made_as_soon_as_there_is_room),
+        TEST(on_a_full_disk_who_closes_something_is_served_alone),
         TEST(a_suspension_is_of_the_moment_when_it_is_made),
         TEST(what_came_due_while_nobody_ran_is_looked_for_at_once),
         TEST(a_held_call_can_be_taken_back),

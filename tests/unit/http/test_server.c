@@ -253,13 +253,35 @@ static void a_head_that_comes_again_means_the_same(void **state)
     rig_destroy(rig);
 }
 
+/* What was read of it may be elsewhere by then, and others' bytes in its place. */
+static void a_head_means_the_same_when_its_body_comes(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_create();
+    struct peer *p = rig_connect(rig), *q = rig_connect(rig);
+    rig_say(rig, p, "POST /echo?lane=1&mark=5 HTTP/1.1\r\n" H JSON "Content-Length: 2\r\n\r\n");
+    rig_beat(rig);
+    rig_say(rig, q, "GET /things/things/things/things/things/things/things/things/things/things/things/things");
+    rig_beat(rig);
+    rig_say(rig, p, "{}");
+    rig_beat(rig);
+    assert_int_equal(rig->handled, 1);
+    assert_int_equal(rig_hear(rig, p, 0), 0);
+    http_server_release(rig->server, 5, 0);
+    assert_int_equal(rig_hear(rig, p, 1), 1);
+    peer_close(p);
+    peer_close(q);
+    rig_destroy(rig);
+}
+
 static void bytes_may_come_one_by_one(void **state)
 {
     (void)state;
     static const char requests[] =
         "\r\nPOST /echo HTTP/1.1\r\n" H JSON "Content-Length: 9\r\n\r\n[1, 2, 3]"
-        "POST /echo HTTP/1.1\r\n" H JSON "Transfer-Encoding: chunked\r\n\r\n"
+        "\r\nPOST /echo HTTP/1.1\r\n" H JSON "Transfer-Encoding: chunked\r\n\r\n"
         "5;a=b\r\n[1, 2\r\n00004\r\n, 3]\r\n0\r\nX: y\r\n\r\n"
+        "POST /echo HTTP/1.1\r\n" H JSON "Transfer-Encoding: chunked\r\n\r\n3\r\n[4]\r\n0\r\n\r\n"
         "GET /things/9 HTTP/1.1\r\n" H "\r\n";
     struct rig *rig = rig_create();
     struct peer *p = rig_connect_tcp(rig);
@@ -267,11 +289,11 @@ static void bytes_may_come_one_by_one(void **state)
         rig_say_bytes(rig, p, requests + i, 1);
         loop_beat(rig->loop, true);
     }
-    assert_int_equal(rig_hear(rig, p, 3), 3);
+    assert_int_equal(rig_hear(rig, p, 4), 4);
     const char *second = strstr(p->heard, "[1, 2, 3]");
     assert_non_null(second);
     assert_non_null(strstr(second + 1, "[1, 2, 3]"));
-    assert_true(heard(p, "id=9"));
+    assert_true(heard(p, "\r\n\r\n[4]") && heard(p, "id=9"));
     assert_int_equal(rig->refused, 0);
     peer_close(p);
     rig_destroy(rig);
@@ -308,6 +330,7 @@ static void a_large_body_arrives_whole(void **state)
     rig_say(rig, p, "0\r\n\r\n");
     assert_int_equal(rig_hear(rig, p, 1), 1);
     assert_true(heard(p, expected));
+    assert_int_equal(rig->admitted, 2); /* each once, in however many pieces it came */
     free(body);
     peer_close(p);
     rig_destroy(rig);
@@ -366,6 +389,16 @@ static void a_client_that_ends_its_side_still_gets_its_answers(void **state)
     assert_int_equal(rig_hear(rig, p, 4), 4);
     assert_true(heard(p, "third") && heard(p, "id=4"));
     assert_int_equal(http_server_connections(rig->server), 0);
+    peer_close(p);
+
+    p = rig_connect_tcp(rig); /* and where nothing is behind it, it ends with the answer */
+    rig_say(rig, p, "GET /later HTTP/1.1\r\n" H "\r\n");
+    shutdown(p->fd, SHUT_WR);
+    while (rig->token_count < 2) loop_beat(rig->loop, true);
+    rig_beat(rig);
+    assert_true(http_resume(rig->server, rig->tokens[1], &(struct http_reply){.status = 200, .body = STR("last")}));
+    rig_hear_end(rig, p);
+    assert_int_equal(rig_hear(rig, p, 1), 1);
     peer_close(p);
     rig_destroy(rig);
 }
@@ -439,6 +472,8 @@ static void whoever_has_asked_nothing_makes_room_first(void **state)
     rig_hear_end(rig, slow);
     ask_and_hear(rig, last, 1);
     ask_and_hear(rig, answered, 2);
+    const char *date = strstr(answered->heard, "Date: ");
+    assert_memory_not_equal(date, strstr(date + 1, "Date: "), 37); /* more than a second later */
     assert_int_equal(http_server_closed_for_room(rig->server), 2);
     struct peer *all[] = {answered, mute, slow, next, last};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) peer_close(all[i]);
@@ -476,6 +511,7 @@ static void a_flood_of_connections_is_cut_off(void **state)
     struct peer *peers[COUNT];
     for (int i = 0; i < COUNT; i++) peers[i] = rig_connect(rig);
     assert_true(http_server_connections(rig->server) < COUNT);
+    rig_hear_end(rig, peers[COUNT - 1]);
     rig_say(rig, peers[0], "GET /things/1 HTTP/1.1\r\n" H "\r\n");
     assert_int_equal(rig_hear(rig, peers[0], 1), 1);
     assert_int_equal(heard_status(peers[0]), 200);
@@ -500,6 +536,7 @@ int main(void)
         cmocka_unit_test(pipelined_requests_are_answered_in_order),
         cmocka_unit_test(requests_of_one_beat_keep_their_bytes_apart),
         cmocka_unit_test(a_head_that_comes_again_means_the_same),
+        cmocka_unit_test(a_head_means_the_same_when_its_body_comes),
         cmocka_unit_test(bytes_may_come_one_by_one),
         cmocka_unit_test(a_large_body_arrives_whole),
         cmocka_unit_test(a_client_that_asks_first_is_told_to_go_on),

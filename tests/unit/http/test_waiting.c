@@ -180,6 +180,8 @@ static void an_arena_that_was_taken_lives_until_it_is_given_back(void **state)
     assert_int_equal(rig_hear(rig, q, 21), 21); /* they have arenas of their own */
     assert_true(str_equal(rig->texts[0], STR("/later")));
     assert_true(str_equal(rig->texts[1], STR("/later")));
+    while (arena_take(rig->arenas[0], 1 << 20) != NULL) {
+    }
     http_arena_give(rig->server, rig->arenas[0]);
     struct arena *again = http_arena_spare(rig->server);
     assert_ptr_equal(again, rig->arenas[0]); /* last given, first taken, and empty */
@@ -324,6 +326,27 @@ static void an_idle_client_is_let_go_silently(void **state)
     rig_destroy(rig);
 }
 
+/* The next to be looked at is not the last one's list. */
+static void a_long_time_of_one_does_not_lengthen_anothers(void **state)
+{
+    (void)state;
+    struct http_limits limits = rig_limits();
+    limits.idle_ms = 60;
+    struct rig *rig = rig_create_limited(limits);
+    struct peer *slow = rig_connect(rig), *first = rig_connect(rig);
+    rig_say(rig, slow, "POST /echo HTTP/1.1\r\n" H JSON "Content-Length: 20\r\n\r\n{");
+    uint64_t since_ms = loop_now_ms(rig->loop);
+    while (loop_now_ms(rig->loop) < since_ms + 30) loop_beat(rig->loop, true);
+    struct peer *second = rig_connect(rig);
+    rig_hear_end(rig, first);
+    rig_hear_end(rig, second);
+    assert_int_equal(http_server_connections(rig->server), 1);
+    peer_close(slow);
+    peer_close(first);
+    peer_close(second);
+    rig_destroy(rig);
+}
+
 static void a_request_that_does_not_come_in_time_is_refused(void **state)
 {
     (void)state;
@@ -393,17 +416,19 @@ static void no_clock_runs_while_the_answer_is_ours_to_give(void **state)
     struct rig *rig = hasty_rig();
     struct peer *deferred = rig_connect(rig), *gated = rig_connect(rig);
     struct http_token token = say_later(rig, deferred);
-    say_gated(rig, gated, 1, 5);
+    enum { COUNT = 30 }; /* the last are not begun before the first have their gates opened */
+    for (int i = 0; i < COUNT; i++) say_gated(rig, gated, 1 + i % 2, 5 + i);
     /* Another client's idle time passes four times meanwhile. */
     for (int i = 0; i < 4; i++) {
         struct peer *p = rig_connect(rig);
         rig_hear_end(rig, p);
         peer_close(p);
     }
-    http_server_release(rig->server, 5, 0);
+    http_server_release(rig->server, 5 + COUNT, 5 + COUNT);
     assert_true(http_resume(rig->server, token, &done));
     assert_int_equal(rig_hear(rig, deferred, 1), 1);
-    assert_int_equal(rig_hear(rig, gated, 1), 1);
+    assert_int_equal(rig_hear(rig, gated, COUNT), COUNT);
+    assert_int_equal(rig->refused, 0);
     peer_close(deferred);
     peer_close(gated);
     rig_destroy(rig);
@@ -422,6 +447,29 @@ static void a_client_that_reads_nothing_is_dropped(void **state)
     rig_destroy(rig);
 }
 
+static void each_part_that_a_client_reads_gives_it_time_for_the_next(void **state)
+{
+    (void)state;
+    struct http_limits limits = rig_limits();
+    limits.write_ms = 2000;
+    struct rig *rig = rig_create_limited(limits);
+    struct peer *p = rig_connect(rig);
+    enum { PART = 400000 };
+    rig_say(rig, p, "GET /flood?bytes=4000000 HTTP/1.1\r\n" H "\r\n");
+    for (int i = 0; i < 5; i++) { /* 2.5 seconds in all */
+        uint64_t start_ns = world_monotonic_ns();
+        while (world_monotonic_ns() - start_ns < 500000000ull) loop_beat(rig->loop, true);
+        for (size_t until = p->size + PART; p->size < until; loop_beat(rig->loop, true)) {
+            ssize_t got = recv(p->fd, p->heard + p->size, until - p->size, 0);
+            assert_true(got > 0 || (got < 0 && errno == EAGAIN));
+            if (got > 0) p->size += (size_t)got;
+        }
+    }
+    assert_int_equal(rig_hear(rig, p, 1), 1);
+    peer_close(p);
+    rig_destroy(rig);
+}
+
 static void a_slow_reader_gets_everything_and_holds_little(void **state)
 {
     (void)state;
@@ -435,6 +483,39 @@ static void a_slow_reader_gets_everything_and_holds_little(void **state)
     assert_true(rig->handled < 12);
     assert_int_equal(rig_hear(rig, p, COUNT), COUNT);
     assert_int_equal(rig->handled, COUNT);
+    peer_close(p);
+    rig_destroy(rig);
+}
+
+static void what_waits_to_be_sent_leaves_less_room_until_it_is(void **state)
+{
+    (void)state;
+    struct http_limits limits = rig_limits();
+    enum { MOST = 2 << 20 };
+    limits.held_bytes = MOST;
+    struct rig *rig = rig_create_limited(limits);
+    struct peer *p = rig_connect(rig);
+    assert_true(http_server_has_room(rig->server, MOST));
+    assert_false(http_server_has_room(rig->server, MOST + 1));
+    rig_say(rig, p, "GET /flood?bytes=3000000 HTTP/1.1\r\n" H "\r\n");
+    rig_beat(rig);
+    assert_false(http_server_has_room(rig->server, 1 << 20));
+    assert_true(http_server_has_room(rig->server, 1000)); /* what everybody may have */
+    assert_int_equal(rig_hear(rig, p, 1), 1);
+    rig_beat(rig);
+    assert_true(http_server_has_room(rig->server, MOST));
+    peer_close(p);
+    rig_destroy(rig);
+}
+
+static void what_waits_behind_large_answers_is_begun_when_they_are_sent(void **state)
+{
+    (void)state;
+    struct rig *rig = rig_create();
+    struct peer *p = rig_connect_tcp(rig);
+    enum { COUNT = 40 };
+    for (int i = 0; i < COUNT; i++) rig_say(rig, p, "GET /flood?bytes=100000 HTTP/1.1\r\n" H "\r\n");
+    for (int i = 1; i <= COUNT; i++) assert_true(rig_hear(rig, p, (size_t)i) >= (size_t)i);
     peer_close(p);
     rig_destroy(rig);
 }
@@ -542,7 +623,9 @@ static void a_drain_finishes_what_was_begun(void **state)
     assert_int_equal(idle->size, 0);
     assert_int_equal(http_server_connections(rig->server), 3);
     assert_int_equal(http_server_waiting(rig->server), 2);
-    rig_say(rig, half, "P/1.1\r\n" H "\r\n");
+    rig_say(rig, half, "P/1.1\r\n" H);
+    rig_beat(rig);
+    rig_say(rig, half, "\r\n");
     rig_hear_end(rig, half);
     assert_true(heard(half, "Connection: close\r\n") && heard(half, "id=1"));
     http_server_release(rig->server, 5, 0);
@@ -556,6 +639,7 @@ static void a_drain_finishes_what_was_begun(void **state)
     struct peer *late = rig_connect(rig);
     rig_hear_end(rig, late);
     assert_int_equal(heard_status(late), 503);
+    assert_true(heard(late, "draining"));
     peer_close(idle);
     peer_close(gated);
     peer_close(deferred);
@@ -580,12 +664,16 @@ int main(void)
         cmocka_unit_test(a_token_dies_with_its_client),
         cmocka_unit_test(a_zeroed_token_names_nobody),
         cmocka_unit_test(an_idle_client_is_let_go_silently),
+        cmocka_unit_test(a_long_time_of_one_does_not_lengthen_anothers),
         cmocka_unit_test(a_request_that_does_not_come_in_time_is_refused),
         cmocka_unit_test(dripping_bytes_do_not_stretch_the_time_for_a_head),
         cmocka_unit_test(each_request_has_its_own_time),
         cmocka_unit_test(no_clock_runs_while_the_answer_is_ours_to_give),
         cmocka_unit_test(a_client_that_reads_nothing_is_dropped),
+        cmocka_unit_test(each_part_that_a_client_reads_gives_it_time_for_the_next),
         cmocka_unit_test(a_slow_reader_gets_everything_and_holds_little),
+        cmocka_unit_test(what_waits_to_be_sent_leaves_less_room_until_it_is),
+        cmocka_unit_test(what_waits_behind_large_answers_is_begun_when_they_are_sent),
         cmocka_unit_test(what_comes_behind_a_body_that_has_to_wait_is_not_taken_in),
         cmocka_unit_test(nothing_is_begun_while_held),
         cmocka_unit_test(what_is_buffered_is_begun_when_the_hold_ends),

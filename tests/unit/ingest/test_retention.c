@@ -88,8 +88,8 @@ static void whole_days_are_dropped_and_no_other(void **state)
     struct rig *r = *state;
     store_days(r);
     assert_int_equal(told(r), 49); /* and engine.started */
-    assert_int_equal(drop(r, 107 * DAY + 5), 0);
-    assert_int_equal(drop(r, 109 * DAY + 5), 20); /* days 100 and 101 are before day 102 */
+    assert_int_equal(drop(r, 107 * DAY + DAY / 2), 0);
+    assert_int_equal(drop(r, 109 * DAY + DAY / 2), 20); /* days 100 and 101 are before day 102 */
     assert_int_equal(told(r), 30);
     remove_all(r);
     assert_int_equal(told(r), 30);

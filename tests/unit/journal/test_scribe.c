@@ -194,6 +194,23 @@ static void a_disk_without_room_for_a_spare_fills_the_journal_and_recovers_by_it
     rig_destroy(r);
 }
 
+static void nothing_else_goes_into_a_block_of_the_reserve(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    enum err err;
+    sim_disk_set_capacity(r->disk, 3 * TEST_SEGMENT + TEST_SEGMENT / 2); /* none for a spare, and not full */
+    assert_int_equal(fill_up(r), ERR_JOURNAL_FULL);
+    assert_false(atomic_load(&r->journal->scribe.disk_full));
+    char *to = journal_reserve_closing(rig_producer(r), 6, &err);
+    assert_non_null(to);
+    memcpy(to, "revoke", 6);
+    journal_commit(rig_producer(r), 6, 0, true);
+    assert_null(journal_reserve(rig_producer(r), 6, &err));
+    assert_int_equal(err, ERR_JOURNAL_FULL);
+    rig_destroy(r);
+}
+
 static struct journal *filled;
 static enum err said_while_filling;
 
@@ -223,11 +240,10 @@ static void while_a_spare_is_tried_again_the_journal_stays_full(void **state)
     rig_destroy(r);
 }
 
-static void confirmed_segments_make_room(void **state)
+static void make_room_on(uint64_t capacity)
 {
-    (void)state;
     struct rig *r = rig_create();
-    sim_disk_set_capacity(r->disk, 3 * TEST_SEGMENT);
+    sim_disk_set_capacity(r->disk, capacity);
     r->journal->scribe.options.keep_ms = UINT64_MAX; /* a disk that is getting full outweighs it */
     assert_int_equal(fill_up(r), ERR_JOURNAL_FULL);
     struct journal_totals before, after;
@@ -237,6 +253,60 @@ static void confirmed_segments_make_room(void **state)
     journal_totals(r->journal, &after);
     assert_true(after.oldest_seq > before.oldest_seq);
     assert_false(journal_is_full(r->journal));
+    rig_destroy(r);
+}
+
+static void confirmed_segments_make_room(void **state)
+{
+    (void)state;
+    make_room_on(3 * TEST_SEGMENT);
+    make_room_on(3 * TEST_SEGMENT + TEST_SEGMENT / 2); /* less than 95 % are used, and there is none for a spare */
+}
+
+static void no_more_confirmed_segments_are_kept_than_may_be(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    struct journal_totals t;
+    r->journal->scribe.options.keep_ms = UINT64_MAX;
+    r->journal->scribe.options.keep_bytes = 3 * TEST_SEGMENT;
+    while (r->journal->scribe.tail.segment < 6) {
+        rig_append_size(r, 60000);
+        rig_write(r);
+        rig_sync(r);
+        rig_keep(r);
+    }
+    journal_totals(r->journal, &t);
+    assert_int_equal(t.oldest_seq, 1); /* not confirmed */
+    journal_confirm(r->journal, journal_durable_seq(r->journal));
+    rig_keep(r);
+    journal_totals(r->journal, &t);
+    assert_true(t.segment_bytes <= 3 * TEST_SEGMENT);
+    assert_true(t.segments >= 2); /* and no fewer than that */
+    rig_destroy(r);
+}
+
+/* Its last record's number is known from the next one alone, once it is gone. */
+static void a_segment_stays_until_the_next_one_is_durable(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    struct journal_totals t;
+    r->journal->scribe.options.keep_ms = 0;
+    while (r->journal->scribe.tail.segment == 1) {
+        rig_keep(r);
+        rig_append_size(r, 60000);
+        rig_write(r);
+        if (r->journal->scribe.tail.segment == 1) rig_sync(r);
+        journal_confirm(r->journal, journal_durable_seq(r->journal));
+    }
+    rig_keep(r);
+    journal_totals(r->journal, &t);
+    assert_int_equal(t.oldest_seq, 1);
+    rig_sync(r);
+    rig_keep(r);
+    journal_totals(r->journal, &t);
+    assert_true(t.oldest_seq > 1);
     rig_destroy(r);
 }
 
@@ -285,6 +355,7 @@ static void a_segment_goes_only_when_confirmed_and_old_enough(void **state)
     journal_totals(r->journal, &t);
     assert_int_equal(t.oldest_seq, 1);
     journal_confirm(r->journal, journal_durable_seq(r->journal));
+    scribe_keep_step(&r->journal->scribe, TEST_NOW - 1); /* a clock that was set back */
     scribe_keep_step(&r->journal->scribe, TEST_NOW + 999);
     journal_totals(r->journal, &t);
     assert_int_equal(t.oldest_seq, 1);
@@ -345,8 +416,11 @@ int main(void)
         cmocka_unit_test(without_room_for_a_block_it_is_told_before_anything_is_refused),
         cmocka_unit_test(a_block_without_a_record_leaves_its_room_to_others),
         cmocka_unit_test(a_disk_without_room_for_a_spare_fills_the_journal_and_recovers_by_itself),
+        cmocka_unit_test(nothing_else_goes_into_a_block_of_the_reserve),
         cmocka_unit_test(while_a_spare_is_tried_again_the_journal_stays_full),
         cmocka_unit_test(confirmed_segments_make_room),
+        cmocka_unit_test(no_more_confirmed_segments_are_kept_than_may_be),
+        cmocka_unit_test(a_segment_stays_until_the_next_one_is_durable),
         cmocka_unit_test(a_segment_goes_only_when_confirmed_and_old_enough),
         cmocka_unit_test(what_the_platform_has_lost_again_is_not_removed),
         cmocka_unit_test(ninety_five_percent_used_is_full_for_ordinary_records),

@@ -1,6 +1,9 @@
 /* Snapshots: what is saved comes back, whatever is damaged or cut short. */
 #include "crypto/crypto.h"
 #include "scene.h"
+
+#include "crypto/crypto.h"
+#include "pipeline/keep/little.h"
 #include "sim/sim_disk.h"
 
 static struct shard *state_of(unsigned tokens, uint64_t now_ms)
@@ -217,6 +220,69 @@ static void a_shorter_file_is_damaged(void **state)
     rig_destroy(whole);
 }
 
+struct edit {
+    uint64_t at;
+    size_t size;
+    uint64_t number;
+};
+
+/* What becomes of a file with these numbers in it, and a digest that is right. */
+static enum err read_edited(struct shard *s, struct edit first, struct edit second)
+{
+    struct rig *r = rig_create(1 << 30);
+    const char *name = "snapshot-000000000000000a";
+    struct keep_past past;
+    uint64_t size;
+    assert_int_equal(write_as_of(r, s, 10), ERR_OK);
+    for (unsigned i = 0; i < 2; i++) {
+        struct edit e = i == 0 ? first : second;
+        char bytes[8];
+        little_put64(bytes, e.number);
+        assert_true(sim_disk_damage(r->sim, name, e.at, bytes, e.size));
+    }
+    const char *file = sim_disk_bytes(r->sim, name, &size);
+    struct sha256 digest = sha256_once(str_of(file, size - SHA256_BYTES));
+    assert_true(sim_disk_damage(r->sim, name, size - SHA256_BYTES, digest.bytes, SHA256_BYTES));
+    enum err err = read_back(r, &past);
+    rig_destroy(r);
+    return err;
+}
+
+/* Another version's file, say, or one that was given another's name. */
+static void a_whole_file_that_makes_no_sense_is_refused(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create(1 << 30);
+    struct shard *s = state_of(300, 1000000);
+    uint64_t size, entries = SNAPSHOT_HEADER_BYTES + JOURNAL_EPOCH_TEXT;
+    assert_int_equal(write_as_of(r, s, 10), ERR_OK);
+    const char *file = sim_disk_bytes(r->sim, "snapshot-000000000000000a", &size);
+    uint64_t count = little_get64(file + 24), bytes = little_get64(file + 32), entry = little_get32(file + entries);
+    rig_destroy(r);
+    const struct edit none = {44, 4, 0};
+    assert_int_equal(read_edited(s, none, none), ERR_OK);
+    const struct edit edits[][2] = {
+        {{0, 1, 'W'}, none},
+        {{16, 8, 11}, none},
+        {{12, 4, 2}, none},
+        {{12, 4, UINT32_MAX}, none},
+        {{12, 4, KEEP_EPOCHS_MAX + 2}, {32, 8, bytes - (KEEP_EPOCHS_MAX + 1) * JOURNAL_EPOCH_TEXT}},
+        {{24, 8, count - 1}, none},
+        {{24, 8, count + 1}, none},
+        {{32, 8, bytes - 1}, none},
+        {{32, 8, bytes + 1}, none},
+        {{40, 4, 1}, {32, 8, bytes - LIMIT_SLOTS * 8}},
+        {{SNAPSHOT_HEADER_BYTES - 1, 1, 'x'}, none},
+        {{entries, 4, 0}, none},
+        {{entries, 4, entry + 1}, none},
+        {{entries, 4, UINT32_MAX}, none},
+        {{entries + 4, 2, LIMIT_SLOTS}, none},
+    };
+    for (size_t i = 0; i < sizeof edits / sizeof *edits; i++)
+        if (read_edited(s, edits[i][0], edits[i][1]) != ERR_CORRUPT) fail_msg("edit %zu", i);
+    shard_destroy(s);
+}
+
 static void where_none_verifies_nothing_is_given(void **state)
 {
     (void)state;
@@ -317,6 +383,7 @@ int main(void)
         cmocka_unit_test(a_flipped_byte_anywhere_is_noticed_and_the_one_before_serves),
         cmocka_unit_test(a_snapshot_of_a_newer_program_is_refused_and_no_older_one_serves),
         cmocka_unit_test(a_shorter_file_is_damaged),
+        cmocka_unit_test(a_whole_file_that_makes_no_sense_is_refused),
         cmocka_unit_test(where_none_verifies_nothing_is_given),
         cmocka_unit_test(a_power_cut_at_any_operation_leaves_the_old_or_the_new_one),
         cmocka_unit_test(a_full_disk_is_met_before_the_first_byte),

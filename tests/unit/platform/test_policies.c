@@ -1,6 +1,9 @@
 /* /api/v1/policies and /api/v1/bundle over real sockets. */
 #include "rig.h"
 
+#include "base/limits.h"
+#include "pipeline/ingest/policy_store.h"
+
 #define ALLOW                                                                                      \
     "rules:\\n  - {id: reads, agents: [\\\"*\\\"], actions: [\\\"get_*\\\"], decision: allow}\\n"
 #define DENY "rules:\\n  - {id: reads, actions: [\\\"get_*\\\"], decision: deny}\\n"
@@ -344,13 +347,42 @@ static void what_engines_could_not_take_is_never_in_force(void **state)
     assert_int_equal(json_get(r->json, STR("policies"))->count, 18);
 }
 
+static void a_tenant_has_as_many_policies_as_engines_take_and_no_more(void **state)
+{
+    struct rig *r = *state;
+    const struct policy_change first = {.tenant = STR("default"), .content = STR("rules: []")};
+    struct policy_step *steps = calloc(LIMIT_POLICIES_PER_TENANT, sizeof *steps);
+    const struct actor by = {.principal = STR("somebody"), .now_ms = world_now_ms()};
+    struct store *store;
+    struct fault f;
+    char digest[SHA256_HEX];
+    sha256_write_hex(sha256_once(first.content), digest);
+    for (int i = 0; i < LIMIT_POLICIES_PER_TENANT; i++) {
+        steps[i].change = first;
+        steps[i].change.digest = str_of(digest, sizeof digest);
+        steps[i].change.name = arena_printf(&r->arena, "p-%d", i);
+    }
+    assert_int_equal(store_open(r->store, true, &store, &f), ERR_OK);
+    assert_int_equal(policy_store_apply(store, steps, LIMIT_POLICIES_PER_TENANT, &by, &f), ERR_OK);
+    store_close(store);
+    free(steps);
+
+    put(r, ALLOW);
+    assert_refused(r, 400, "out_of_range", NULL);
+    assert_int_equal(put_large(r, ADMIN, "p-7", true, 1000), 200); /* one that is there may change */
+    assert_int_equal(put_large(r, OTHER, "p-7", true, 1000), 201);
+    assert_int_equal(call_with(r, r->keys[ADMIN], "DELETE", "/api/v1/policies/p-8", (struct str){0}, NULL), 200);
+    put(r, ALLOW);
+    assert_status(r, 201);
+}
+
 struct waiter {
     struct rig *r;
     struct http_client *client;
     struct extra known;
     int status;
     uint64_t at_ns;
-    char etag[96];
+    char etag[96], retry_after[8];
 };
 
 static void *wait_for_change(void *argument)
@@ -372,6 +404,8 @@ static void *wait_for_change(void *argument)
     w->at_ns = world_monotonic_ns();
     struct str etag = http_answer_header(&answer, STR("etag"));
     snprintf(w->etag, sizeof w->etag, "%.*s", STR_FORMAT(etag));
+    struct str retry_after = http_answer_header(&answer, STR("retry-after"));
+    snprintf(w->retry_after, sizeof w->retry_after, "%.*s", STR_FORMAT(retry_after));
     return NULL;
 }
 
@@ -417,6 +451,7 @@ static void a_drain_answers_who_waits(void **state)
     rig_stop(r);
     pthread_join(thread, NULL);
     assert_int_equal(w.status, 503);
+    assert_string_equal(w.retry_after, "1");
     http_client_destroy(w.client);
     rig_start(r);
 }
@@ -439,6 +474,7 @@ int main(void)
         TEST(an_unchanged_bundle_is_304_after_its_wait),
         TEST(a_bundle_of_megabytes_arrives_whole),
         TEST(what_engines_could_not_take_is_never_in_force),
+        TEST(a_tenant_has_as_many_policies_as_engines_take_and_no_more),
         TEST(a_waiting_engine_is_told_of_a_change_at_once),
         TEST(a_drain_answers_who_waits),
     };

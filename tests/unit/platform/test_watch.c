@@ -142,6 +142,7 @@ static bool is_in_force(const char *name, const char *text)
     buf_init(&out, 1 << 10, 1 << 20);
     bool is = policy_store_get(store, STR("default"), str_from(name), &out, etag, &f) == ERR_OK;
     buf_put_byte(&out, '\0');
+    is = is && strstr(out.bytes, "\"is_active\":true") != NULL;
     is = is && strstr(out.bytes, strstr(text, "allow") != NULL ? "allow" : "deny") != NULL;
     buf_fini(&out);
     return is;
@@ -378,6 +379,81 @@ static void what_others_put_over_a_file_is_put_right(void **state)
     assert_int_equal(look(), 1);
     assert_true(is_in_force("a", DENY));
     assert_int_equal(look(), 0);
+
+    char digest[SHA256_HEX]; /* its own text, and out of force */
+    struct fault f;
+    sha256_write_hex(sha256_once(STR(DENY)), digest);
+    struct policy_step off = {.change = {.tenant = STR("default"), .name = STR("a"), .content = STR(DENY), .has_active = true,
+                                         .digest = str_of(digest, sizeof digest), .claims = true, .directory = STR("here")}};
+    const struct actor by = {.principal = STR(FILES_PRINCIPAL), .now_ms = world_now_ms()};
+    assert_int_equal(policy_store_apply(store, &off, 1, &by, &f), ERR_OK);
+    assert_false(is_in_force("a", DENY));
+    assert_int_equal(look(), 1);
+    assert_true(is_in_force("a", DENY));
+}
+
+static void what_others_change_meanwhile_does_not_keep_a_lost_files_policy(void **state)
+{
+    (void)state;
+    put("a.yaml", DENY);
+    put("b.yaml", DENY);
+    let_settle();
+    assert_int_equal(look(), 2);
+    unlink(path_of("a.yaml"));
+    assert_int_equal(look(), 0);
+    clocks.monotonic_ns += 600 * NS_PER_MS;
+    assert_int_equal(api_put("other", (struct str){0}), ERR_OK);
+    assert_int_equal(look(), 0);
+    clocks.monotonic_ns += 600 * NS_PER_MS;
+    assert_int_equal(look(), 1);
+    assert_false(is_in_force("a", DENY));
+    assert_true(is_in_force("b", DENY) && is_in_force("other", ALLOW));
+}
+
+static void copy_file(const char *from, const char *to)
+{
+    char bytes[4096];
+    size_t got;
+    FILE *in = fopen(from, "re"), *out = fopen(to, "we");
+    assert_non_null(in);
+    assert_non_null(out);
+    while ((got = fread(bytes, 1, sizeof bytes, in)) > 0) assert_int_equal(fwrite(bytes, 1, got, out), got);
+    fclose(in);
+    assert_int_equal(fclose(out), 0);
+}
+
+/* What is older than the file is the past; what is newer is somebody's who has another file. */
+static void a_restored_store_gets_the_file_again_and_another_directorys_text_stays(void **state)
+{
+    struct fault f;
+    char backup[128];
+    (void)state;
+    snprintf(backup, sizeof backup, "%s/backup", folder);
+    put("a.yaml", ALLOW);
+    let_settle();
+    assert_int_equal(look(), 1);
+    store_close(store);
+    copy_file(place, backup);
+    assert_int_equal(store_open(place, true, &store, &f), ERR_OK);
+    put("a.yaml", DENY);
+    let_settle();
+    assert_int_equal(look(), 1);
+    store_close(store);
+    copy_file(backup, place);
+    assert_int_equal(remove(backup), 0);
+    assert_int_equal(store_open(place, true, &store, &f), ERR_OK);
+    assert_true(is_in_force("a", ALLOW));
+    assert_int_equal(look(), 1);
+    assert_true(is_in_force("a", DENY));
+
+    char digest[SHA256_HEX];
+    sha256_write_hex(sha256_once(STR(ALLOW)), digest);
+    struct policy_step theirs = {.change = {.tenant = STR("default"), .name = STR("a"), .content = STR(ALLOW),
+                                            .digest = str_of(digest, sizeof digest), .claims = true, .directory = STR("there")}};
+    const struct actor by = {.principal = STR(FILES_PRINCIPAL), .now_ms = world_now_ms()};
+    assert_int_equal(policy_store_apply(store, &theirs, 1, &by, &f), ERR_OK);
+    assert_int_equal(look(), 0);
+    assert_true(is_in_force("a", ALLOW));
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -396,6 +472,8 @@ int main(void)
         TEST(what_could_not_be_stored_is_read_again),
         TEST(the_writer_refuses_what_a_file_has_taken_meanwhile),
         TEST(what_others_put_over_a_file_is_put_right),
+        TEST(what_others_change_meanwhile_does_not_keep_a_lost_files_policy),
+        TEST(a_restored_store_gets_the_file_again_and_another_directorys_text_stays),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
