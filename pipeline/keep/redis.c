@@ -1,7 +1,9 @@
 #include "pipeline/keep/redis.h"
 
+#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 
 #include <hiredis/async.h>
 #include <hiredis/hiredis.h>
@@ -18,7 +20,7 @@
 #undef WRIT_REDIS_TLS
 #endif
 
-enum { ARGUMENTS_MAX = 4096, PASSWORD_BYTES = 4096, PORT_DEFAULT = 6379 };
+enum { ARGUMENTS_MAX = 4096, PASSWORD_BYTES = 4096, PORT_DEFAULT = 6379, PLACES_MAX = 4 };
 
 struct redis_link {
     struct redis_link_options options;
@@ -337,10 +339,10 @@ static bool begin_tls(struct redis_link *l)
 }
 #endif
 
-static bool begin(struct redis_link *l)
+static bool begin(struct redis_link *l, const char *host)
 {
     const struct redis_address *a = &l->options.address;
-    l->redis = a->is_unix ? redisAsyncConnectUnix(a->host) : redisAsyncConnect(a->host, a->port);
+    l->redis = a->is_unix ? redisAsyncConnectUnix(host) : redisAsyncConnect(host, a->port);
     check(l->redis != NULL);
     l->redis->data = l;
     l->redis->ev.data = l;
@@ -361,25 +363,53 @@ static void give_up(struct redis_link *l)
     if (redis != NULL) redisAsyncFree(redis);
 }
 
-enum err redis_link_open(struct redis_link *l, struct fault *f)
+/* To one address, a number or a path: of those that a name has, hiredis would try the first alone. */
+static bool connect_to(struct redis_link *l, const char *host)
 {
-    check(l->redis == NULL && l->owed == 0);
     l->why[0] = '\0';
     l->connected = l->refused = false;
-    bool begun = begin(l);
+    bool begun = begin(l, host);
 #ifdef WRIT_REDIS_TLS
     begun = begun && (!l->options.address.tls || begin_tls(l));
 #endif
     if (!begun) {
         give_up(l);
-        return fault_set(f, ERR_STORE_UNAVAILABLE, "", "Redis cannot be reached: %s", l->why);
+        return false;
     }
     redisAsyncSetDisconnectCallback(l->redis, on_disconnect);
     redisAsyncSetConnectCallback(l->redis, on_connect); /* and waits until it can be written */
     loop_timer_start(l->options.loop, &l->deadline, l->options.timeout_ms, deadline_due);
     while (l->redis != NULL && !l->connected) loop_beat(l->options.loop, true);
-    if (l->redis == NULL) return fault_set(f, ERR_STORE_UNAVAILABLE, "", "Redis cannot be reached: %s", l->why);
     loop_timer_stop(l->options.loop, &l->deadline);
+    return l->redis != NULL;
+}
+
+/* Each of the name's addresses in turn; why the last one failed is what is told. */
+static bool connect_to_any(struct redis_link *l)
+{
+    const struct redis_address *a = &l->options.address;
+    if (a->is_unix) return connect_to(l, a->host);
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
+    struct addrinfo *found = NULL;
+    int outcome = getaddrinfo(a->host, NULL, &hints, &found);
+    if (outcome != 0) {
+        snprintf(l->why, sizeof l->why, "%.150s: %s", a->host, gai_strerror(outcome));
+        return false;
+    }
+    bool connected = false;
+    size_t tried = 0;
+    for (struct addrinfo *one = found; one != NULL && !connected && tried++ < PLACES_MAX; one = one->ai_next) {
+        char host[NI_MAXHOST];
+        connected = getnameinfo(one->ai_addr, one->ai_addrlen, host, sizeof host, NULL, 0, NI_NUMERICHOST) == 0 && connect_to(l, host);
+    }
+    freeaddrinfo(found);
+    return connected;
+}
+
+enum err redis_link_open(struct redis_link *l, struct fault *f)
+{
+    check(l->redis == NULL && l->owed == 0);
+    if (!connect_to_any(l)) return fault_set(f, ERR_STORE_UNAVAILABLE, "", "Redis cannot be reached: %s", l->why);
     enum err err = introduce(l, f);
     if (err != ERR_OK) redis_link_fail(l, l->why);
     return err;

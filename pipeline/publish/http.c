@@ -173,13 +173,14 @@ static enum sent http_send(void *state, const struct batch *b, struct send_answe
     enum err e = http_call(t->client, &call, true, &answer, f);
     if (e != ERR_OK) {
         not_reached(e, f);
-        return SENT_FAILED;
+        return e == ERR_TIMEOUT ? SENT_LATE : SENT_FAILED;
     }
     if (answer.status == 201) return accepted(t, &answer, ret, f);
 
     refused(t, &answer, f);
     struct json *root;
     if (answer.status == 413) return SENT_TOO_LARGE;
+    if (answer.status == 408) return SENT_LATE;
     if (answer.status != 409) return SENT_FAILED;
     if (code_is(t, &answer, STR("epoch_unknown"), &root)) return SENT_DIVERGED;
     if (!code_is(t, &answer, STR("stream_gap"), &root)) return SENT_FAILED;

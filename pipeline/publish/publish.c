@@ -23,7 +23,7 @@
 #include "metrics/metrics.h"
 #include "pipeline/publish/batch.h"
 
-enum { BATCH_BYTES_LEAST = 64 << 10, DRAIN_RETRY_MS = 50, RELOG_EVERY = 100, SETTLE_MS = 50, FIND_REST = 2 };
+enum { BATCH_BYTES_LEAST = 64 << 10, BATCH_BYTES_SLOW = 4 << 10, BATCH_QUICK_MS = 5000, DRAIN_RETRY_MS = 50, RELOG_EVERY = 100, SETTLE_MS = 50, FIND_REST = 2 };
 
 struct publisher {
     /* Set before the thread starts. */
@@ -38,7 +38,7 @@ struct publisher {
     struct positions positions;
     bool must_find;
     bool send_fails;                      /* the last batch was not taken, or not even filled: that positions are told heals nothing */
-    size_t batch_bytes;
+    size_t batch_bytes, batch_bytes_most; /* what the network lets through in time; what the platform takes */
     uint64_t poll_due_ms;
     struct chance chance;
     struct relay_report relay;            /* of a relay, as last told */
@@ -393,8 +393,23 @@ static void gap(struct publisher *p, const struct batch *b, const struct send_an
 static void too_large(struct publisher *p, const struct batch *b, const struct fault *f)
 {
     size_t half = b->lines.size / 2;
-    p->batch_bytes = half > BATCH_BYTES_LEAST ? half : BATCH_BYTES_LEAST;
+    p->batch_bytes = p->batch_bytes_most = half > BATCH_BYTES_LEAST ? half : BATCH_BYTES_LEAST;
     failed(p, f);
+}
+
+/* Sent again as it is, a batch that a slow network cannot carry in time would never arrive. */
+static void late(struct publisher *p, const struct batch *b, const struct fault *f)
+{
+    size_t less = b->lines.size / 4; /* each try takes all the time there is */
+    p->batch_bytes = less > BATCH_BYTES_SLOW ? less : BATCH_BYTES_SLOW;
+    failed(p, f);
+}
+
+/* What went quickly may be more the next time. */
+static void went_in(struct publisher *p, uint64_t took_ms)
+{
+    if (took_ms > BATCH_QUICK_MS) return;
+    p->batch_bytes = p->batch_bytes < p->batch_bytes_most / 2 ? p->batch_bytes * 2 : p->batch_bytes_most;
 }
 
 /* A relay took some of the batch, or none of it for a while; then it may have said why. */
@@ -435,13 +450,18 @@ static void send_batch(struct publisher *p, const struct batch *b)
 {
     struct send_answer a = {0};
     struct fault f = {0};
+    uint64_t begun = monotonic_ms();
     enum sent sent = p->transport->send(p->transport->state, b, &a, &f);
-    p->send_fails = sent == SENT_FAILED || sent == SENT_TOO_LARGE || sent == SENT_DIVERGED || sent == SENT_MISFIT;
+    p->send_fails = sent != SENT_ACCEPTED && sent != SENT_GAP && sent != SENT_QUEUED;
     switch (sent) {
-    case SENT_ACCEPTED: accepted(p, b, &a); break;
+    case SENT_ACCEPTED:
+        went_in(p, monotonic_ms() - begun);
+        accepted(p, b, &a);
+        break;
     case SENT_GAP: gap(p, b, &a); break;
     case SENT_DIVERGED: alarm_raise(p, PUBLISH_DIVERGED, f.text); break;
     case SENT_TOO_LARGE: too_large(p, b, &f); break;
+    case SENT_LATE: late(p, b, &f); break;
     case SENT_QUEUED: queued(p, b, &a, &f); break;
     case SENT_MISFIT: alarm_raise(p, PUBLISH_MISFIT, f.text); break;
     case SENT_FAILED: failed(p, &f); break;
@@ -558,6 +578,7 @@ enum err publish_start(const struct publish_options *options, struct publisher *
                             .sheet = metrics_sheet_create(),
                             .must_find = true,
                             .batch_bytes = PUBLISH_BATCH_BYTES,
+                            .batch_bytes_most = PUBLISH_BATCH_BYTES,
                             .answered_ms = monotonic_ms(),
                             .delivered_ms = monotonic_ms()};
     snprintf(p->node, sizeof p->node, "%s", options->node);

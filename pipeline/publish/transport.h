@@ -23,6 +23,7 @@ enum sent {
     SENT_GAP,       /* the platform lacks earlier records: want_from */
     SENT_DIVERGED,  /* the platform knows another history of this stream */
     SENT_TOO_LARGE, /* smaller batches may pass */
+    SENT_LATE,      /* it took too long: smaller batches may pass, now */
     SENT_QUEUED,    /* a relay has taken the records below next_seq; maybe none, when it is full */
     SENT_MISFIT,    /* a relay that is not what it should be: a person must look; the fault says how */
     SENT_FAILED     /* anything else; the fault says what */

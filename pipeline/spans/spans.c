@@ -196,7 +196,7 @@ static void failed(struct spans *s, const char *why)
         log_text(LOG_WARNING, "spans_failed", "the collector cannot be reached; decisions go on, spans are lost when the rings are full: %s", why);
 }
 
-static enum outcome send(struct spans *s, uint64_t *ret_wait_ms)
+static enum outcome send_once(struct spans *s, uint64_t *ret_wait_ms)
 {
     struct http_call call = {.method = "POST", .target = STR("/v1/traces"), .content_type = STR("application/json"),
                              .body = buf_view(&s->body), .timeout_ms = CALL_MS, .reply_max = REPLY_BYTES_MAX};
@@ -228,7 +228,7 @@ static enum outcome send(struct spans *s, uint64_t *ret_wait_ms)
 static void send_until_settled(struct spans *s)
 {
     uint64_t wait_ms = 0;
-    while (send(s, &wait_ms) == TRY_AGAIN) {
+    while (send_once(s, &wait_ms) == TRY_AGAIN) {
         if (atomic_load(&s->stopping)) {
             atomic_store(&s->give_up_ns, 0);
             return;

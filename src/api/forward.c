@@ -20,13 +20,11 @@ enum {
     UNDER_WAY_MAX = 256,
     READS_MAX = 192, /* of them: who waits for a review must not keep out who resolves it */
     FORWARD_TIMEOUT_MS = 75000, /* longer than the longest wait (60 s) */
-    ADDRESS_BYTES_MAX = 512,
     LOOKUP_MS = 1000,           /* between two */
 };
 
 struct lookup { /* whoever of the two lets go last frees it */
-    char name[ADDRESS_BYTES_MAX];
-    struct buf found; /* "": nothing was */
+    struct http_peer peer;
     _Atomic bool ended;
     _Atomic int owners;
 };
@@ -36,9 +34,8 @@ struct forward {
     struct loop *loop;
     struct http_server *const *server;
     const char *name;     /* as configured */
-    struct buf address;   /* with a numeric host; the name, while it is not known */
-    bool is_name;         /* rather than a number or a socket's path, which are looked up by nobody */
-    bool is_doubtful;     /* not known, or a call failed since it was looked up */
+    struct http_peer peer; /* without places while they are not known */
+    bool is_doubtful;     /* they are not, or a call failed since they were looked up */
     struct lookup *lookup; /* under way, or NULL */
     struct loop_timer look;
     struct list under_way;
@@ -61,14 +58,13 @@ struct passage { /* one request on its way */
 static void lookup_leave(struct lookup *l)
 {
     if (l == NULL || atomic_fetch_sub(&l->owners, 1) > 1) return;
-    buf_fini(&l->found);
     free(l);
 }
 
 static void *lookup_run(void *context)
 {
     struct lookup *l = context;
-    if (http_address_resolve(str_from(l->name), &l->found, NULL) != ERR_OK) buf_clear(&l->found);
+    (void)http_peer_resolve(&l->peer, NULL); /* it has no places, then */
     atomic_store(&l->ended, true);
     lookup_leave(l);
     return NULL;
@@ -79,9 +75,7 @@ static void lookup_begin(struct forward *f)
     struct lookup *l = calloc(1, sizeof *l);
     pthread_t thread;
     if (l == NULL) return; /* the next look tries again */
-    check(strlen(f->name) < sizeof l->name);
-    memcpy(l->name, f->name, strlen(f->name));
-    buf_init(&l->found, 64, ADDRESS_BYTES_MAX);
+    l->peer.address = f->peer.address;
     atomic_store(&l->owners, 2);
     f->lookup = l;
     if (pthread_create(&thread, NULL, lookup_run, l) == 0) {
@@ -94,10 +88,9 @@ static void lookup_begin(struct forward *f)
 
 static void lookup_take(struct forward *f)
 {
-    if (buf_view(&f->lookup->found).size > 0) {
-        if (str_equal(buf_view(&f->address), str_from(f->name))) log_line(LOG_INFO, "forwarding", "text", f->name, NULL);
-        buf_clear(&f->address);
-        buf_put(&f->address, buf_view(&f->lookup->found));
+    if (f->lookup->peer.place_count > 0) {
+        if (f->peer.place_count == 0) log_line(LOG_INFO, "forwarding", "text", f->name, NULL);
+        f->peer = f->lookup->peer;
         f->is_doubtful = false;
     }
     lookup_leave(f->lookup);
@@ -115,7 +108,7 @@ static void look(struct loop_timer *t)
 
 static void doubt(struct forward *f)
 {
-    if (f->is_doubtful || !f->is_name) return;
+    if (f->is_doubtful || address_is_place(&f->peer.address)) return;
     f->is_doubtful = true;
     loop_timer_start(f->loop, &f->look, LOOKUP_MS, look);
 }
@@ -128,16 +121,11 @@ struct forward *forward_create(struct api *a, struct loop *l, struct http_server
     f->loop = l;
     f->server = server;
     f->name = address;
-    buf_init(&f->address, 64, ADDRESS_BYTES_MAX);
     struct fault fault;
-    enum err err = http_address_resolve(str_from(address), &f->address, &fault);
-    f->is_name = err == ERR_OK ? !str_equal(buf_view(&f->address), str_from(address)) : err == ERR_CLOSED;
-    if (err != ERR_OK) {
-        log_text(LOG_WARNING, "not_forwarding", "%s: %s", address, fault.text);
-        buf_clear(&f->address);
-        buf_put(&f->address, str_from(address)); /* each forward will say so too, until it is known */
-        doubt(f);
-    }
+    enum err err = address_read(str_from(address), &f->peer.address, &fault);
+    if (err == ERR_OK) err = http_peer_resolve(&f->peer, &fault);
+    if (err != ERR_OK) log_text(LOG_WARNING, "not_forwarding", "%s: %s", address, fault.text);
+    if (err == ERR_CLOSED) doubt(f); /* each forward will say so too, until it is known */
     list_init(&f->under_way);
     return f;
 }
@@ -163,7 +151,6 @@ void forward_destroy(struct forward *f)
     }
     loop_timer_stop(f->loop, &f->look);
     lookup_leave(f->lookup);
-    buf_fini(&f->address);
     free(f);
 }
 
@@ -287,5 +274,5 @@ void forward_exchange(struct forward *f, struct http_exchange *x)
     p->reads = reads;
     f->reads += reads;
     p->token = http_defer(x);
-    p->outgoing = http_call_start(f->loop, buf_view(&f->address), &call, passage_done, p);
+    p->outgoing = http_call_start(f->loop, &f->peer, &call, passage_done, p);
 }

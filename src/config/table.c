@@ -1,10 +1,14 @@
 /* table.c - options.def and bounds.def as rows; one value read into its field. */
 #include "config/table.h"
 
+#include <ctype.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/check.h"
 #include "base/limits.h"
+
+enum { UNIX_URL_BYTES_MAX = 5 + 107 }; /* what the kernel takes as a socket's path */
 
 /* A row without a BOUND takes any value. The bounds come as designated initialisers of an array
  * indexed by a number per option, so that a BOUND of an unknown field does not compile. */
@@ -113,8 +117,8 @@ static bool is_choice(const struct option *o, struct str value)
     return false;
 }
 
-/* host:port, where host is a name, an IPv4 address or [IPv6]; port 0 asks the kernel for one. */
-static bool is_host_port(struct str value)
+/* host:port, where host is a name, an IPv4 address or [IPv6]. */
+static bool is_host_port(struct str value, uint64_t port_least)
 {
     size_t colon = value.size;
     while (colon > 0 && value.bytes[colon - 1] != ':') colon--;
@@ -125,15 +129,17 @@ static bool is_host_port(struct str value)
     for (size_t i = 0; i < host.size; i++)
         if ((unsigned char)host.bytes[i] <= ' ' || host.bytes[i] == '/' || host.bytes[i] == '@') return false;
     uint64_t port;
-    return str_to_u64(str_skip(value, colon), &port) && port <= 65535;
+    return str_to_u64(str_skip(value, colon), &port) && port >= port_least && port <= 65535;
 }
 
 static bool is_url(struct str value)
 {
-    if (str_starts(value, STR("unix:/"))) return value.size > 6;
+    if (str_starts(value, STR("unix:/"))) return value.size > 6 && value.size <= UNIX_URL_BYTES_MAX;
     if (!str_starts(value, STR("http://"))) return false;
     struct str rest = str_skip(value, 7);
-    return is_host_port(rest);
+    for (size_t i = 0; i < rest.size; i++)
+        if (!isalnum((unsigned char)rest.bytes[i]) && strchr(".-_:[]", rest.bytes[i]) == NULL) return false;
+    return is_host_port(rest, 1);
 }
 
 void option_put_form(struct buf *out, const struct option *o)
@@ -203,7 +209,7 @@ static bool string_is_right(const struct option *o, struct str value)
     if (!str_is_utf8(value, &offset)) return false;
     if (o->type == OPTION_CHOICE) return is_choice(o, value);
     if (value.size == 0) return true;
-    if (o->type == OPTION_LISTEN) return is_host_port(value);
+    if (o->type == OPTION_LISTEN) return is_host_port(value, 0); /* port 0 asks the kernel for one */
     if (o->type == OPTION_URL) return is_url(value);
     return true;
 }

@@ -24,7 +24,7 @@
 #include "engine/engine.h"
 #include "http/client.h"
 
-enum { BUNDLE_BYTES_MAX = LIMIT_BUNDLE_BYTES, WAIT_SECONDS = 25, PATIENCE_SECONDS = 10, RETRY_FIRST_MS = 50, RETRY_MOST_MS = 2000, FEED_NICE = 10 };
+enum { BUNDLE_BYTES_MAX = LIMIT_BUNDLE_BYTES, WAIT_SECONDS = 25, PATIENCE_SECONDS = 10, SLOWEST_SECONDS = 3600, RETRY_FIRST_MS = 50, RETRY_MOST_MS = 2000, FEED_NICE = 10 };
 
 struct feed {
     struct engine *engine;
@@ -232,11 +232,15 @@ static enum err ask(struct feed *feed, struct fault *f)
 {
     char target[64];
     struct buf t = buf_over(target, sizeof target);
-    /* Neither the waiting for something new nor a platform that hangs goes past the time when a tenant must be closed. */
-    uint64_t left = left_seconds(feed), seconds = least(left, WAIT_SECONDS), most = least(seconds + PATIENCE_SECONDS, left + 1);
+    /* Neither the waiting for something new, nor a platform that hangs, nor a bundle that takes long to come, goes past
+     * the time when a tenant must be closed. */
+    uint64_t left = left_seconds(feed), most = least(SLOWEST_SECONDS, left + 1);
+    /* After a failure it does not wait for news: that the platform is back is news, to /healthz. */
+    uint64_t seconds = atomic_load(&feed->reachable) ? least(left, WAIT_SECONDS) : 0;
     buf_put_literal(&t, "/api/v1/bundle?wait=");
     buf_put_u64(&t, seconds);
-    struct http_call call = {.method = "GET", .target = buf_view(&t), .timeout_ms = (uint32_t)(most * 1000), .reply_max = BUNDLE_BYTES_MAX};
+    struct http_call call = {.method = "GET", .target = buf_view(&t), .timeout_ms = (uint32_t)(most * 1000),
+                             .silence_ms = (uint32_t)(seconds + PATIENCE_SECONDS) * 1000, .reply_max = BUNDLE_BYTES_MAX};
     call.headers[call.header_count++] = (struct http_header){STR("Authorization"), str_from(feed->authorization)};
     call.headers[call.header_count++] = (struct http_header){STR("Writ-Node"), str_from(feed->engine->node)};
     if (feed->etag[0] != '\0')

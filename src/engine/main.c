@@ -10,12 +10,12 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/descriptors.h"
 #include "base/file.h"
 #include "base/limits.h"
 #include "base/log.h"
@@ -32,7 +32,6 @@ enum {
     KEEP_DRAIN_MS = 10000,      /* so it does of snapshot and Redis */
     SPANS_DRAIN_MS = 1000,      /* what is not sent by then is lost */
     LOST_LINGER_MS = 1000,      /* who looks at /readyz shall see why before nobody answers */
-    DESCRIPTORS_WANTED = 65536,
     LEFT_SECONDS_MAX = 10 * 365 * 86400, /* more is no news */
 };
 
@@ -236,14 +235,6 @@ static void signalled(struct loop_fd *w, int events)
 
 /* ---- boot ---- */
 
-static void raise_descriptor_limit(void)
-{
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-    limit.rlim_cur = limit.rlim_max < DESCRIPTORS_WANTED ? limit.rlim_max : DESCRIPTORS_WANTED;
-    setrlimit(RLIMIT_NOFILE, &limit);
-}
-
 /* SIGINT and SIGTERM are read from a descriptor by the main thread; every other thread starts
  * with them blocked. */
 static void take_signals(struct boot *b)
@@ -330,7 +321,7 @@ static enum err boot(struct boot *b, struct fault *f)
     bell_start(b->loop, &b->lost, heard_lost);
     b->recovery.lost_ownership = ownership_lost;
     b->recovery.context = b;
-    raise_descriptor_limit();
+    e->config.connections_max = descriptors_for_clients(e->config.connections_max);
     take_signals(b);
     enum err err = make_directories(&e->config, f);
     if (err == ERR_OK) err = settle_node(e, f);

@@ -1,12 +1,10 @@
 /* address.c - reading and resolving peers' addresses. */
 #include "http/address.h"
 
+#include <arpa/inet.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <sys/un.h>
-
-#include "base/buf.h"
-#include "http/client.h"
 
 static enum err bad_address(struct str text, struct fault *f)
 {
@@ -80,34 +78,32 @@ static struct place unix_place(const struct address *a)
     return p;
 }
 
-enum err address_resolve(const struct address *a, bool may_block,
-                         struct place ret_places[ADDRESS_PLACES], size_t *ret_count,
-                         struct fault *f)
+bool address_is_place(const struct address *a)
 {
+    struct in6_addr number;
+    return a->is_unix || inet_pton(AF_INET, a->host, &number) == 1 || inet_pton(AF_INET6, a->host, &number) == 1;
+}
+
+enum err http_peer_resolve(struct http_peer *to, struct fault *f)
+{
+    const struct address *a = &to->address;
+    to->place_count = 0;
     if (a->is_unix) {
-        ret_places[0] = unix_place(a);
-        *ret_count = 1;
+        to->places[to->place_count++] = unix_place(a);
         return ERR_OK;
     }
-    bool local = strcmp(a->host, "localhost") == 0;
-    const char *host = local && !may_block ? "127.0.0.1" : a->host;
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
-                             .ai_flags = AI_NUMERICSERV | (may_block ? 0 : AI_NUMERICHOST)};
-    struct addrinfo *found = NULL;
-    int outcome = getaddrinfo(host, a->port, &hints, &found);
-    if (outcome != 0)
-        return fault_set(f, may_block ? ERR_CLOSED : ERR_BAD_VALUE, "", "%s: %s", a->host,
-                         may_block ? gai_strerror(outcome) : "a numeric address is wanted here");
-    size_t count = 0;
-    for (struct addrinfo *one = found; one != NULL && count < ADDRESS_PLACES; one = one->ai_next) {
-        if (one->ai_addrlen > sizeof ret_places[count].at) continue;
-        ret_places[count] = (struct place){.size = one->ai_addrlen};
-        memcpy(&ret_places[count++].at, one->ai_addr, one->ai_addrlen);
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV}, *found = NULL;
+    int outcome = getaddrinfo(a->host, a->port, &hints, &found);
+    if (outcome != 0) return fault_set(f, ERR_CLOSED, "", "%s: %s", a->host, gai_strerror(outcome));
+    for (struct addrinfo *one = found; one != NULL && to->place_count < ADDRESS_PLACES; one = one->ai_next) {
+        struct place *p = &to->places[to->place_count];
+        if (one->ai_addrlen > sizeof p->at) continue;
+        *p = (struct place){.size = one->ai_addrlen};
+        memcpy(&p->at, one->ai_addr, one->ai_addrlen);
+        to->place_count++;
     }
     freeaddrinfo(found);
-    if (count == 0) return fault_set(f, ERR_CLOSED, "", "%s: no such host", a->host);
-    *ret_count = count;
-    return ERR_OK;
+    return to->place_count > 0 ? ERR_OK : fault_set(f, ERR_CLOSED, "", "%s: no such host", a->host);
 }
 
 struct str address_authority(const struct address *a, char *to)
@@ -117,27 +113,4 @@ struct str address_authority(const struct address *a, char *to)
     bool bare = strchr(a->host, ':') == NULL;
     int size = snprintf(to, CAPACITY, bare ? "%s:%s" : "[%s]:%s", a->host, a->port);
     return str_of(to, (size_t)size);
-}
-
-enum err http_address_resolve(struct str text, struct buf *out, struct fault *f)
-{
-    struct address a;
-    enum err err = address_read(text, &a, f);
-    if (err != ERR_OK) return err;
-    struct place places[ADDRESS_PLACES];
-    size_t count;
-    err = address_resolve(&a, true, places, &count, f);
-    if (err != ERR_OK) return err;
-    if (a.is_unix) {
-        buf_put(out, text);
-        return ERR_OK;
-    }
-    int outcome = getnameinfo((struct sockaddr *)&places[0].at, places[0].size, a.host,
-                              sizeof a.host, NULL, 0, NI_NUMERICHOST);
-    if (outcome != 0)
-        return fault_set(f, ERR_CLOSED, "", "%.*s: %s", STR_FORMAT(text), gai_strerror(outcome));
-    char authority[ADDRESS_HOST + 10];
-    buf_put_literal(out, "http://");
-    buf_put(out, address_authority(&a, authority));
-    return ERR_OK;
 }

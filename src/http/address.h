@@ -1,6 +1,6 @@
 /* address.h - where a peer is: "http://host:port", "http://[::1]:port", "unix:/path".
  *
- * Pure but for address_resolve(), which may ask the resolver. Any thread. */
+ * Pure but for http_peer_resolve(), which may ask the resolver. Any thread. */
 #ifndef HTTP_ADDRESS_H
 #define HTTP_ADDRESS_H
 
@@ -22,14 +22,20 @@ struct place {
     socklen_t size;
 };
 
+struct http_peer {
+    struct address address;
+    struct place places[ADDRESS_PLACES];
+    size_t place_count; /* 0: where it is is not known */
+};
+
 /* ERR_BAD_VALUE. A trailing `/` is passed over; the port is 80 where none is given. */
 enum err address_read(struct str text, struct address *ret, struct fault *f);
 
-/* Up to ADDRESS_PLACES places. Without `may_block` only numeric hosts and "localhost" are known
- * (else ERR_BAD_VALUE). ERR_CLOSED: there is no such host. */
-enum err address_resolve(const struct address *a, bool may_block,
-                         struct place ret_places[ADDRESS_PLACES], size_t *ret_count,
-                         struct fault *f);
+/* Whether its places are found without asking anybody: a number, or a socket's path. */
+bool address_is_place(const struct address *a);
+
+/* Finds to->places, by to->address. This may block. ERR_CLOSED: there is no such host. */
+enum err http_peer_resolve(struct http_peer *to, struct fault *f);
 
 /* "host:port" for the Host header; `to` holds ADDRESS_HOST + 10 bytes. */
 struct str address_authority(const struct address *a, char *to);

@@ -28,7 +28,7 @@ static void transfer_buffers(struct transfer *t, const struct http_call *call)
 /* -- blocking ---------------------------------------------------------------------------- */
 
 struct http_client {
-    struct address address;
+    struct http_peer to; /* its places: of the latest lookup */
     struct loop *loop;
     struct loop_bell bell;
     _Atomic bool interrupted;
@@ -52,7 +52,7 @@ enum err http_client_create(struct str address, struct http_client **ret, struct
     if (err != ERR_OK) return err;
     struct http_client *c = calloc(1, sizeof *c);
     if (c == NULL) return fault_plain(f, ERR_FULL);
-    c->address = a;
+    c->to.address = a;
     c->transfer.fd = -1;
     c->loop = loop_create();
     bell_start(c->loop, &c->bell, bell_heard);
@@ -109,9 +109,9 @@ static enum err attempt(struct http_client *c, const struct http_call *call, int
     transfer_fini(t);
     *t = (struct transfer){0};
     transfer_buffers(t, call);
-    enum err err = transfer_prepare(t, &c->address, call, true, f);
-    if (err == ERR_OK && fd < 0)
-        err = address_resolve(&c->address, true, t->places, &t->place_count, f);
+    enum err err = fd < 0 ? http_peer_resolve(&c->to, f) : ERR_OK;
+    t->to = c->to;
+    if (err == ERR_OK) err = transfer_prepare(t, call, true, f);
     if (err != ERR_OK) {
         if (fd >= 0) close(fd);
         return err;
@@ -190,7 +190,7 @@ static void told_later(struct loop_timer *timer)
 }
 
 struct http_outgoing *
-http_call_start(struct loop *l, struct str address, const struct http_call *call,
+http_call_start(struct loop *l, const struct http_peer *to, const struct http_call *call,
                 void (*done)(void *context, enum err err, const struct http_answer *answer),
                 void *context)
 {
@@ -200,10 +200,9 @@ http_call_start(struct loop *l, struct str address, const struct http_call *call
     o->context = context;
     struct transfer *t = &o->transfer;
     transfer_buffers(t, call);
-    struct address a;
-    enum err err = address_read(address, &a, NULL);
-    if (err == ERR_OK) err = address_resolve(&a, false, t->places, &t->place_count, NULL);
-    if (err == ERR_OK) err = transfer_prepare(t, &a, call, false, NULL);
+    t->to = *to;
+    enum err err = to->place_count > 0 ? ERR_OK : ERR_CLOSED;
+    if (err == ERR_OK) err = transfer_prepare(t, call, false, NULL);
     if (err == ERR_OK) err = transfer_own_body(t, NULL);
     if (err == ERR_OK) {
         transfer_begin(t, l, -1, call->timeout_ms, outgoing_done);

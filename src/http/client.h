@@ -3,13 +3,15 @@
  * `http_call` blocks its thread (publisher, feed, command line) and keeps its connection alive
  * for the next call; `http_call_start` runs on a loop (forwarding), each call on a connection of
  * its own. Both drive the same machine (transfer.h). Addresses: "http://host:port", "unix:/path".
- * Bounds: reply head LIMIT_HEAD_BYTES, body as the caller says. Names are resolved when
- * connecting, by http_call only: that may block. */
+ * Bounds: reply head LIMIT_HEAD_BYTES, body as the caller says. A name is resolved when connecting,
+ * by http_call, or before, by http_peer_resolve(): that may block. Of its addresses each gets a
+ * turn, of 3 s at most. */
 #ifndef HTTP_CLIENT_H
 #define HTTP_CLIENT_H
 
 #include "base/buf.h"
 #include "base/fault.h"
+#include "http/address.h"
 #include "http/server.h"
 
 struct http_client; /* one peer, one kept-alive connection; one thread */
@@ -22,6 +24,7 @@ struct http_call {
     struct str content_type; /* absent: none */
     struct str body;
     uint32_t timeout_ms; /* for the whole call */
+    uint32_t silence_ms; /* without a byte, to the peer or from it; 0: as long as the whole */
     size_t reply_max;    /* body bytes */
 };
 
@@ -49,18 +52,13 @@ void http_client_interrupt(struct http_client *c);
 
 /* On a loop: `done` is called once, on the loop's thread and never from within this call; the
  * answer (NULL unless ERR_OK) and its views end with it, and so does the returned handle. What
- * `call` points at is copied. Never blocks, so the host must be a numeric address or "localhost"
- * (else ERR_BAD_VALUE): see http_address_resolve(). */
+ * `call` points at, and the peer, is copied. Never blocks: a peer without a place is ERR_CLOSED. */
 struct http_outgoing;
 struct http_outgoing *
-http_call_start(struct loop *l, struct str address, const struct http_call *call,
+http_call_start(struct loop *l, const struct http_peer *to, const struct http_call *call,
                 void (*done)(void *context, enum err err, const struct http_answer *answer),
                 void *context);
 void http_call_cancel(struct http_outgoing *o); /* done is not called */
-
-/* Looks the address's host up (this blocks) and appends the same address with a numeric host.
- * ERR_BAD_VALUE, ERR_CLOSED (unknown). */
-enum err http_address_resolve(struct str address, struct buf *out, struct fault *f);
 
 struct str http_answer_header(const struct http_answer *a, struct str name);
 

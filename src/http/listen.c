@@ -19,6 +19,7 @@ enum { BACKLOG = 4096, ACCEPTS_PER_BEAT = 64, PAUSE_MS = 100, ADDRESS_BYTES = 25
 struct listener {
     struct loop_fd watch;
     struct loop_timer pause;
+    bool is_short; /* of descriptors: told, and not over */
     struct loop *loop;
     int fd;
     bool is_unix;
@@ -35,9 +36,16 @@ static void pause_over(struct loop_timer *t)
 
 static void pause_accepting(struct listener *l, int number)
 {
-    log_line(LOG_WARNING, "accept_paused", "why", strerror(number), NULL);
+    if (!l->is_short) log_line(LOG_WARNING, "accept_paused", "why", strerror(number), NULL);
+    l->is_short = true;
     loop_fd_change(l->loop, &l->watch, 0);
     loop_timer_start(l->loop, &l->pause, PAUSE_MS, pause_over);
+}
+
+static void end_shortage(struct listener *l)
+{
+    if (l->is_short) log_line(LOG_INFO, "accept_resumed", NULL);
+    l->is_short = false;
 }
 
 static void accept_ready(struct loop_fd *w, int events)
@@ -48,8 +56,10 @@ static void accept_ready(struct loop_fd *w, int events)
         int fd = accept4(l->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd < 0) {
             bool no_room = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
+            bool none_waits = errno == EAGAIN || errno == EWOULDBLOCK;
             if (no_room) pause_accepting(l, errno);
-            if (no_room || errno == EAGAIN || errno == EWOULDBLOCK) return;
+            if (none_waits) end_shortage(l);
+            if (no_room || none_waits) return;
             continue; /* the client went away before it was accepted */
         }
         l->take(l->context, fd, l->is_unix);

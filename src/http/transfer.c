@@ -2,6 +2,8 @@
 #include "http/transfer.h"
 
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -10,7 +12,11 @@
 #include "base/limits.h"
 #include "base/list.h"
 
-enum { READ_AT_LEAST = 4096 };
+enum {
+    READ_AT_LEAST = 4096,
+    CONNECT_MS = 3000, /* to one place: a lost packet or two; more is for another try, whose packets come closer together */
+    KEEPALIVE_IDLE_S = 5, KEEPALIVE_INTERVAL_S = 2, KEEPALIVE_COUNT = 3,
+};
 
 /* Bytes from `least` on; where that is a blank, a tab is one, too. */
 static bool is_plain(struct str s, char least)
@@ -36,8 +42,8 @@ static enum err too_large_to_send(struct fault *f)
     return fault_set(f, ERR_FULL, "", "the request is too large to send");
 }
 
-enum err transfer_prepare(struct transfer *t, const struct address *to,
-                          const struct http_call *call, bool keep_alive, struct fault *f)
+enum err transfer_prepare(struct transfer *t, const struct http_call *call, bool keep_alive,
+                          struct fault *f)
 {
     struct str method = str_from(call->method);
     if (!str_starts(call->target, STR("/")) || !is_plain(call->target, '!'))
@@ -50,7 +56,7 @@ enum err transfer_prepare(struct transfer *t, const struct address *to,
     buf_put_literal(b, " ");
     buf_put(b, call->target);
     buf_put_literal(b, " HTTP/1.1\r\n");
-    put_header(b, STR("Host"), address_authority(to, authority));
+    put_header(b, STR("Host"), address_authority(&t->to.address, authority));
     if (!keep_alive) put_header(b, STR("Connection"), STR("close"));
     for (size_t i = 0; i < call->header_count; i++) {
         const struct http_header *h = &call->headers[i];
@@ -68,6 +74,7 @@ enum err transfer_prepare(struct transfer *t, const struct address *to,
     t->body = call->body;
     t->head_only = str_equal(method, STR("HEAD"));
     t->reply_max = call->reply_max;
+    t->silence_ms = call->silence_ms;
     if (b->overflow || call->body.size > b->limit - b->size) return too_large_to_send(f);
     return ERR_OK;
 }
@@ -81,14 +88,24 @@ enum err transfer_own_body(struct transfer *t, struct fault *f)
 
 /* -- endings ----------------------------------------------------------------------------- */
 
+static bool is_all_sent(const struct transfer *t)
+{
+    return t->sent == t->request.size + t->body.size;
+}
+
+static void stop_watching(struct transfer *t)
+{
+    loop_fd_stop(t->loop, &t->watch);
+    loop_timer_stop(t->loop, &t->deadline);
+    loop_timer_stop(t->loop, &t->silence);
+}
+
 /* The steps below return ERR_END to go on, ERR_OK where the answer is whole, else why not; only
  * the loop's callbacks end the transfer, as the last thing they do, because `done` may free it. */
 static void end(struct transfer *t, enum err err)
 {
-    loop_fd_stop(t->loop, &t->watch);
-    loop_timer_stop(t->loop, &t->deadline);
+    stop_watching(t);
     t->stage = TRANSFER_OVER;
-    if (err != ERR_OK) t->may_keep = false;
     if (!t->may_keep && t->fd >= 0) {
         close(t->fd);
         t->fd = -1;
@@ -120,14 +137,20 @@ static enum err closed_by_errno(struct transfer *t, int number)
 
 void transfer_fini(struct transfer *t)
 {
-    if (t->loop != NULL && t->stage != TRANSFER_OVER) {
-        loop_fd_stop(t->loop, &t->watch);
-        loop_timer_stop(t->loop, &t->deadline);
-    }
+    if (t->loop != NULL && t->stage != TRANSFER_OVER) stop_watching(t);
     if (t->fd >= 0) close(t->fd);
     t->fd = -1;
     buf_fini(&t->request);
     buf_fini(&t->reply);
+}
+
+static void too_late(struct transfer *t)
+{
+    const char *what = t->head_size > 0 ? "'s answer did not come whole"
+                       : is_all_sent(t) ? " did not answer"
+                                        : " did not take the request";
+    fault_set(&t->fault, ERR_TIMEOUT, "", "the peer%s in time", what);
+    end(t, ERR_TIMEOUT);
 }
 
 static void deadline_due(struct loop_timer *timer)
@@ -137,8 +160,18 @@ static void deadline_due(struct loop_timer *timer)
         end(t, t->failed_early);
         return;
     }
-    fault_set(&t->fault, ERR_TIMEOUT, "", "the peer did not answer in time");
-    end(t, ERR_TIMEOUT);
+    too_late(t);
+}
+
+static void silence_due(struct loop_timer *timer)
+{
+    too_late(link_owner(timer, struct transfer, silence));
+}
+
+/* Something was sent or has come. */
+static void sign_of_life(struct transfer *t)
+{
+    if (t->silence_ms > 0) loop_timer_start(t->loop, &t->silence, t->silence_ms, silence_due);
 }
 
 /* -- answers ----------------------------------------------------------------------------- */
@@ -146,8 +179,7 @@ static void deadline_due(struct loop_timer *timer)
 static enum err answer_whole(struct transfer *t, bool surplus)
 {
     /* Surplus bytes belong to nothing that was asked; early answers leave a request half sent. */
-    bool all_sent = t->sent == t->request.size + t->body.size;
-    t->may_keep = t->head.keep_alive && !t->until_end && !surplus && all_sent;
+    t->may_keep = t->head.keep_alive && !t->until_end && !surplus && is_all_sent(t);
     return ERR_OK;
 }
 
@@ -239,6 +271,7 @@ static enum err receive(struct transfer *t)
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return ERR_END;
     if (got < 0) return closed_by_errno(t, errno);
     b->size += (size_t)got;
+    sign_of_life(t);
     return take_answer(t, got == 0);
 }
 
@@ -261,10 +294,11 @@ static ssize_t send_rest(const struct transfer *t)
 static enum err transmit(struct transfer *t)
 {
     int events = LOOP_READ;
-    while (t->sent < t->request.size + t->body.size) {
+    while (!is_all_sent(t)) {
         ssize_t sent = send_rest(t);
         if (sent >= 0) {
             t->sent += (size_t)sent;
+            sign_of_life(t);
         } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
             events |= LOOP_WRITE;
             break;
@@ -280,7 +314,24 @@ static enum err transmit(struct transfer *t)
     return ERR_END;
 }
 
+/* A peer that is gone without a word says nothing to a request that may wait long, either. */
+static void keep_asking(int fd)
+{
+    int on = 1, idle = KEEPALIVE_IDLE_S, interval = KEEPALIVE_INTERVAL_S, count = KEEPALIVE_COUNT;
+    if (setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle) != 0) return; /* a Unix socket */
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+}
+
 static void connect_next(struct transfer *t, int last_number);
+
+static void place_is_silent(struct loop_timer *timer)
+{
+    struct transfer *t = link_owner(timer, struct transfer, silence);
+    loop_fd_stop(t->loop, &t->watch);
+    connect_next(t, ETIMEDOUT);
+}
 
 static void socket_ready(struct loop_fd *w, int events)
 {
@@ -294,6 +345,7 @@ static void socket_ready(struct loop_fd *w, int events)
             connect_next(t, number);
             return;
         }
+        loop_timer_stop(t->loop, &t->silence);
         t->stage = TRANSFER_SENDING;
         events = LOOP_WRITE;
     }
@@ -312,10 +364,11 @@ static void fail_early(struct transfer *t, int number)
 /* Tries the remaining places; the last one's error is the one told. */
 static void connect_next(struct transfer *t, int last_number)
 {
+    loop_timer_stop(t->loop, &t->silence);
     if (t->fd >= 0) close(t->fd);
     t->fd = -1;
-    while (t->place_next < t->place_count) {
-        const struct place *p = &t->places[t->place_next++];
+    while (t->place_next < t->to.place_count) {
+        const struct place *p = &t->to.places[t->place_next++];
         int fd = socket(p->at.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
         if (fd < 0) {
             last_number = errno;
@@ -326,8 +379,10 @@ static void connect_next(struct transfer *t, int last_number)
             close(fd);
             continue;
         }
+        keep_asking(fd);
         t->fd = fd;
         t->stage = TRANSFER_CONNECTING;
+        loop_timer_start(t->loop, &t->silence, t->connect_ms, place_is_silent);
         loop_fd_start(t->loop, &t->watch, fd, LOOP_WRITE, socket_ready);
         return;
     }
@@ -340,6 +395,9 @@ void transfer_begin(struct transfer *t, struct loop *l, int fd, uint32_t timeout
     t->loop = l;
     t->done = done;
     t->fd = fd;
+    /* Each place gets its turn, and the last one time to answer. */
+    uint32_t share_ms = timeout_ms / (uint32_t)(t->to.place_count + 1);
+    t->connect_ms = share_ms < CONNECT_MS ? share_ms : CONNECT_MS;
     loop_timer_start(l, &t->deadline, timeout_ms, deadline_due);
     if (fd >= 0) {
         t->stage = TRANSFER_SENDING;

@@ -1,7 +1,7 @@
 /* transfer.h - one request sent and one answer received, on a loop. Behind client.h.
  *
  *   CONNECTING --writable--> SENDING --all sent--> HEAD --head whole--> BODY --whole--> done
- *       \--refused--> the next place                 ^--1xx--/             (TRANSFER_OVER)
+ *       \--refused, or silent--> the next place      ^--1xx--/             (TRANSFER_OVER)
  *
  * A peer may answer before it has read everything (413, say), so answers are read while sending.
  * Owned by one thread; `done` is called once, from a beat, and may free the transfer. */
@@ -19,15 +19,17 @@ enum transfer_stage { TRANSFER_CONNECTING, TRANSFER_SENDING /* to the end of BOD
 struct transfer {
     struct loop *loop;
     struct loop_fd watch;
-    struct loop_timer deadline;
+    struct loop_timer deadline; /* of the whole */
+    struct loop_timer silence;  /* of the place that is being connected to; then of the peer */
+    uint32_t connect_ms, silence_ms;
     void (*done)(struct transfer *t, enum err err);
     enum transfer_stage stage;
     enum err failed_early; /* before the loop could be asked: told by the timer */
     int fd;                /* -1: none; after `done`, what may be kept for the next transfer */
     bool may_keep;
 
-    struct place places[ADDRESS_PLACES];
-    size_t place_count, place_next;
+    struct http_peer to;
+    size_t place_next; /* of to.places */
 
     struct buf request; /* the head, and the body where it had to be copied */
     struct str body;    /* the caller's bytes, sent behind `request` from where they lie */
@@ -46,13 +48,13 @@ struct transfer {
     struct fault fault;
 };
 
-/* Writes the request's head into t->request; the body is not copied: it must outlive the transfer,
- * or transfer_own_body() follows. ERR_BAD_VALUE, ERR_FULL. */
-enum err transfer_prepare(struct transfer *t, const struct address *to,
-                          const struct http_call *call, bool keep_alive, struct fault *f);
+/* Writes the head of a request to t->to into t->request; the body is not copied: it must outlive the
+ * transfer, or transfer_own_body() follows. ERR_BAD_VALUE, ERR_FULL. */
+enum err transfer_prepare(struct transfer *t, const struct http_call *call, bool keep_alive,
+                          struct fault *f);
 /* Copies the body, for a caller that does not wait. ERR_FULL. */
 enum err transfer_own_body(struct transfer *t, struct fault *f);
-/* Begins, over `fd` if that is connected, else over a new connection to t->places. */
+/* Begins, over `fd` if that is connected, else over a new connection to one of t->to's places. */
 void transfer_begin(struct transfer *t, struct loop *l, int fd, uint32_t timeout_ms,
                     void (*done)(struct transfer *, enum err));
 /* Ends it without `done`; frees what it holds, t->fd too. Accepts a zeroed one with fd -1. */

@@ -1,12 +1,10 @@
 /* main.c - writ-platform: options in, signals in, one platform between. */
 #include <signal.h>
 #include <stdio.h>
-#include <sys/resource.h>
 
+#include "base/descriptors.h"
 #include "base/log.h"
 #include "platform/platform.h"
-
-enum { DESCRIPTORS_WANTED = 65536 };
 
 static struct platform *running;
 
@@ -25,14 +23,6 @@ static void take_signals(void)
     signal(SIGPIPE, SIG_IGN);
 }
 
-static void raise_descriptor_limit(void)
-{
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-    limit.rlim_cur = limit.rlim_max < DESCRIPTORS_WANTED ? limit.rlim_max : DESCRIPTORS_WANTED;
-    setrlimit(RLIMIT_NOFILE, &limit);
-}
-
 int main(int argc, char **argv)
 {
     extern char **environ;
@@ -46,7 +36,7 @@ int main(int argc, char **argv)
         return 2;
     }
     log_init("writ-platform", log_level_of(config.log_level));
-    raise_descriptor_limit();
+    config.connections_max = descriptors_for_clients(config.connections_max);
     signal(SIGPIPE, SIG_IGN);
     if (platform_create(&config, &running, &f) != ERR_OK) {
         log_line(LOG_ERROR, "cannot_start", "why", f.text, NULL);

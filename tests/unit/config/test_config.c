@@ -293,6 +293,9 @@ static void an_address_with_a_password_is_told_without_it(void **state)
     config_fini(&c);
 }
 
+#define TEN_BYTES "0123456789"
+#define HUNDRED_BYTES TEN_BYTES TEN_BYTES TEN_BYTES TEN_BYTES TEN_BYTES TEN_BYTES TEN_BYTES TEN_BYTES TEN_BYTES TEN_BYTES
+
 static void a_bad_value_is_told_with_its_name_and_place_and_what_would_be_right(void **state)
 {
     (void)state;
@@ -311,9 +314,13 @@ static void a_bad_value_is_told_with_its_name_and_place_and_what_would_be_right(
         {"listen = 127.0.0.1:65536", "host:port"},
         {"platform.url = https://x:1", "http://host:port or unix:/path"},
         {"platform.url = unix:relative", "http://host:port or unix:/path"},
+        {"platform.url = http://h:0", "http://host:port or unix:/path"},
+        {"platform.url = http://h!:1", "http://host:port or unix:/path"},
+        {"platform.url = http://h:1/", "http://host:port or unix:/path"},
+        {"platform.url = unix:/" HUNDRED_BYTES "1234567", "http://host:port or unix:/path"},
     };
     for (size_t i = 0; i < COUNT_OF(wrong); i++) {
-        char text[128], name[32] = {0};
+        char text[192], name[32] = {0};
         snprintf(text, sizeof text, "\n# a comment\n%s\n", wrong[i].line);
         memcpy(name, wrong[i].line, str_find(str_from(wrong[i].line), ' '));
         struct config c;

@@ -222,6 +222,135 @@ static void a_connection_is_kept_for_the_next_call(void **state)
     script_stop(&s);
 }
 
+/* Both over one connection, which the peer leaves open. */
+static void an_answer_without_a_body_ends_with_its_head(void **state)
+{
+    (void)state;
+    static const char *const lines[] = {"HTTP/1.1 304 Not Modified\r\n\r\n|HTTP/1.1 204 No Content\r\n\r\n|"
+                                        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n|" OK "4"};
+    static const char *const methods[] = {"GET", "GET", "HEAD", "GET"};
+    static const int statuses[] = {304, 204, 200, 200};
+    struct script s;
+    script_start(&s, lines, 1);
+    struct http_client *c = client_of(s.address);
+    struct http_answer answer;
+    for (size_t i = 0; i < 4; i++) {
+        struct http_call call = get("/x");
+        call.method = methods[i];
+        assert_int_equal(http_call(c, &call, false, &answer, NULL), ERR_OK);
+        assert_int_equal(answer.status, statuses[i]);
+        assert_int_equal(answer.body.size, i == 3 ? 1 : 0);
+    }
+    assert_int_equal(atomic_load(&s.connections), 1);
+    http_client_destroy(c);
+    script_stop(&s);
+}
+
+/* What comes beside an answer is none to the next call, and who says so asks for another connection. */
+static void a_connection_that_cannot_be_relied_on_is_left(void **state)
+{
+    (void)state;
+    static const char *const firsts[] = {
+        OK "1" OK "x|~",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n1\r\n0\r\n\r\n" OK "x|~",
+        "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 1\r\n\r\n1|~",
+    };
+    for (size_t i = 0; i < sizeof firsts / sizeof *firsts; i++) {
+        const char *const lines[] = {firsts[i], OK "2"};
+        struct script s;
+        script_start(&s, lines, 2);
+        struct http_client *c = client_of(s.address);
+        struct http_answer answer;
+        struct http_call call = get("/x");
+        assert_int_equal(http_call(c, &call, false, &answer, NULL), ERR_OK);
+        assert_int_equal(answer.body.bytes[0], '1');
+        assert_int_equal(http_call(c, &call, false, &answer, NULL), ERR_OK);
+        assert_int_equal(answer.body.bytes[0], '2');
+        http_client_destroy(c);
+        script_stop(&s);
+    }
+}
+
+enum { LARGE_BYTES = 8 << 20 };
+
+struct sink { /* a peer that takes one large request, and then a small one on another connection */
+    struct sockaddr_in at;
+    int listener;
+    bool answers_early; /* before it has read the body, of which it then reads little */
+    bool closes;        /* and nothing more */
+    char *got;
+    size_t size;
+};
+
+static void *serve_sink(void *argument)
+{
+    struct sink *k = argument;
+    static const char first[] = OK "1", second[] = OK "2";
+    int fd = accept(k->listener, NULL, NULL);
+    for (ssize_t n; (n = recv(fd, k->got + k->size, LARGE_BYTES + 4096 - k->size, 0)) > 0;) {
+        k->size += (size_t)n;
+        const char *body = memmem(k->got, k->size, "\r\n\r\n", 4);
+        if (k->answers_early || (body != NULL && k->size - (size_t)(body + 4 - k->got) == LARGE_BYTES)) break;
+    }
+    send(fd, first, strlen(first), MSG_NOSIGNAL);
+    if (k->answers_early) {
+        if (!k->closes) wait_for_end(fd);
+        close(fd);
+        fd = accept(k->listener, NULL, NULL);
+        recv(fd, k->got, 4096, 0);
+        send(fd, second, strlen(second), MSG_NOSIGNAL);
+    }
+    close(fd);
+    return NULL;
+}
+
+static void send_large(bool answers_early, bool closes)
+{
+    struct sink k = {.answers_early = answers_early, .closes = closes, .got = calloc(1, LARGE_BYTES + 4096)};
+    char address[64], *body = malloc(LARGE_BYTES);
+    struct http_answer answer;
+    pthread_t thread;
+    for (size_t i = 0; i < LARGE_BYTES; i++) body[i] = (char)(i * 7 + i / 1000);
+    k.listener = rig_listen(&k.at);
+    snprintf(address, sizeof address, "http://127.0.0.1:%d", ntohs(k.at.sin_port));
+    assert_int_equal(pthread_create(&thread, NULL, serve_sink, &k), 0);
+    struct http_client *c = client_of(address);
+    struct http_call call = get("/x"), post = get("/x");
+    post.method = "POST";
+    post.body = str_of(body, LARGE_BYTES);
+    assert_int_equal(http_call(c, &post, false, &answer, NULL), ERR_OK);
+    assert_int_equal(answer.body.bytes[0], '1');
+    if (answers_early) {
+        assert_int_equal(http_call(c, &call, false, &answer, NULL), ERR_OK);
+        assert_int_equal(answer.body.bytes[0], '2');
+    }
+    pthread_join(thread, NULL);
+    if (!answers_early) assert_memory_equal(k.got + k.size - LARGE_BYTES, body, LARGE_BYTES);
+    http_client_destroy(c);
+    close(k.listener);
+    free(k.got);
+    free(body);
+}
+
+static void a_body_that_goes_in_parts_arrives_as_it_is(void **state)
+{
+    (void)state;
+    send_large(false, false);
+}
+
+/* Else the rest of the body would be the head of the next request. */
+static void a_connection_with_half_a_request_is_left(void **state)
+{
+    (void)state;
+    send_large(true, false);
+}
+
+static void an_answer_counts_though_the_peer_took_no_more(void **state)
+{
+    (void)state;
+    send_large(true, true);
+}
+
 static void a_connection_that_went_stale_is_replaced_where_that_is_safe(void **state)
 {
     (void)state;
@@ -292,6 +421,13 @@ static void an_interrupt_ends_the_running_call_or_the_next(void **state)
     script_stop(&s);
 }
 
+static int lowest_free_descriptor(void)
+{
+    int fd = dup(0);
+    close(fd);
+    return fd;
+}
+
 static void a_refused_connection_says_so(void **state)
 {
     (void)state;
@@ -307,7 +443,9 @@ static void a_refused_connection_says_so(void **state)
     assert_string_equal(f.text, "Connection refused");
     http_client_destroy(c);
     c = client_of("unix:/nowhere/at/all");
+    int before = lowest_free_descriptor();
     assert_int_equal(http_call(c, &call, false, &answer, &f), ERR_CLOSED);
+    assert_int_equal(lowest_free_descriptor(), before);
     http_client_destroy(c);
 }
 
@@ -335,7 +473,14 @@ static void what_would_end_the_head_is_not_sent(void **state)
     call = get("x");
     assert_int_equal(http_call(c, &call, false, &answer, NULL), ERR_BAD_VALUE);
     call = get("/x");
-    call.headers[call.header_count++] = (struct http_header){STR("A"), STR("b\r\nC: d")};
+    static const struct str bad[] = {{"b\r\nC: d", 7}, {"b\n", 2}, {"b\x7f", 2}, {"\0", 1}};
+    call.header_count = 1;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        call.headers[0] = (struct http_header){STR("A"), bad[i]};
+        assert_int_equal(http_call(c, &call, false, &answer, NULL), ERR_BAD_VALUE);
+    }
+    call = get("/x");
+    call.content_type = bad[0];
     assert_int_equal(http_call(c, &call, false, &answer, NULL), ERR_BAD_VALUE);
     http_client_destroy(c);
 }
@@ -344,7 +489,7 @@ static void a_request_carries_what_the_call_says(void **state)
 {
     (void)state;
     static const char *const lines[] = {
-        "HTTP/1.1 201 Created\r\nX-Y: z\r\nContent-Length: 0\r\n\r\n"};
+        "HTTP/1.1 201 Created\r\nX-Y: z\r\nContent-Length: 0\r\n\r\n|" OK "1"};
     struct script s;
     script_start(&s, lines, 1);
     struct http_client *c = client_of(s.address);
@@ -364,36 +509,12 @@ static void a_request_carries_what_the_call_says(void **state)
              "Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}",
              s.address + strlen("http://"));
     assert_string_equal(s.last_request, expected);
-    http_client_destroy(c);
-    script_stop(&s);
-}
-
-static void names_are_resolved(void **state)
-{
-    (void)state;
-    static const char *const lines[] = {OK "1"};
-    struct script s;
-    script_start(&s, lines, 1);
-    char address[80];
-    snprintf(address, sizeof address, "http://localhost:%s", strrchr(s.address, ':') + 1);
-    struct http_client *c = client_of(address);
-    struct http_call call = get("/x");
-    struct http_answer answer;
+    call.body = STR(""); /* none is said to be none */
     assert_int_equal(http_call(c, &call, false, &answer, NULL), ERR_OK);
+    assert_non_null(strstr(s.last_request, "\r\nContent-Length: 0\r\n"));
     http_client_destroy(c);
     script_stop(&s);
-
-    struct buf out;
-    buf_init(&out, 0, 1000);
-    assert_int_equal(http_address_resolve(STR("http://127.0.0.1:81"), &out, NULL), ERR_OK);
-    assert_true(str_equal(buf_view(&out), STR("http://127.0.0.1:81")));
-    buf_clear(&out);
-    assert_int_equal(http_address_resolve(STR("http://[0:0::1]"), &out, NULL), ERR_OK);
-    assert_true(str_equal(buf_view(&out), STR("http://[::1]:80")));
-    buf_fini(&out);
 }
-
-/* -- on a loop --------------------------------------------------------------------------- */
 
 struct outcome {
     int calls;
@@ -415,6 +536,144 @@ static void outcome_note(void *context, enum err err, const struct http_answer *
              (int)(answer->body.size > 90 ? 90 : answer->body.size), answer->body.bytes);
 }
 
+static struct http_peer peer_of(const char *address)
+{
+    struct http_peer p = {0};
+    if (address_read(str_from(address), &p.address, NULL) == ERR_OK) (void)http_peer_resolve(&p, NULL);
+    return p;
+}
+
+/* Each byte of the answer comes a while after the one before it. */
+static void *answer_slowly(void *argument)
+{
+    struct script *s = argument;
+    int fd = accept(s->listener, NULL, NULL);
+    if (read_request(s, fd)) {
+        const char *answer = s->lines[0];
+        for (size_t i = 0; answer[i] != '\0'; i++) {
+            struct timespec pause = {.tv_nsec = 40 * 1000000};
+            send(fd, answer + i, 1, MSG_NOSIGNAL);
+            nanosleep(&pause, NULL);
+        }
+        wait_for_end(fd);
+    }
+    close(fd);
+    return NULL;
+}
+
+static void only_silence_ends_a_call_that_may_take_long(void **state)
+{
+    (void)state;
+    static const char *const lines[] = {OK "1", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n1"};
+    for (size_t i = 0; i < 2; i++) {
+        struct script s = {.lines = lines + i};
+        struct sockaddr_in at;
+        s.listener = rig_listen(&at);
+        snprintf(s.address, sizeof s.address, "http://127.0.0.1:%d", ntohs(at.sin_port));
+        assert_int_equal(pthread_create(&s.thread, NULL, answer_slowly, &s), 0);
+        struct http_client *c = client_of(s.address);
+        struct http_call call = get("/x");
+        call.timeout_ms = 3600000;
+        call.silence_ms = 1000; /* the whole answer takes longer */
+        struct http_answer answer;
+        struct fault f = {0};
+        enum err err = http_call(c, &call, false, &answer, &f);
+        assert_int_equal(err, i == 0 ? ERR_OK : ERR_TIMEOUT);
+        if (i == 1) assert_string_equal(f.text, "the peer's answer did not come whole in time");
+        http_client_destroy(c);
+        script_stop(&s);
+    }
+}
+
+static void names_are_resolved(void **state)
+{
+    (void)state;
+    static const char *const lines[] = {OK "1"};
+    struct script s;
+    script_start(&s, lines, 1);
+    char address[80];
+    snprintf(address, sizeof address, "http://localhost:%s", strrchr(s.address, ':') + 1);
+    struct http_client *c = client_of(address);
+    struct http_call call = get("/x");
+    struct http_answer answer;
+    assert_int_equal(http_call(c, &call, false, &answer, NULL), ERR_OK);
+    http_client_destroy(c);
+    script_stop(&s);
+
+    assert_int_equal(peer_of("http://127.0.0.1:81").place_count, 1);
+    assert_int_equal(peer_of("http://[0:0::1]").place_count, 1);
+    assert_int_equal(peer_of("http://name.invalid").place_count, 0);
+    static const char *const known[] = {"http://127.0.0.1:81", "http://[0:0::1]", "unix:/a"};
+    for (size_t i = 0; i < 3; i++) {
+        struct http_peer peer = peer_of(known[i]);
+        assert_true(address_is_place(&peer.address));
+    }
+    struct http_peer name = peer_of("http://localhost:81");
+    assert_false(address_is_place(&name.address));
+}
+
+/* Nobody listens at one, nobody answers at the next: a listener whose queue is full drops what comes. */
+struct dead_places {
+    struct place refuses, is_silent;
+    int listener, queued[2];
+};
+
+static struct place place_of(const struct sockaddr_in *at)
+{
+    struct place p = {.size = sizeof *at};
+    memcpy(&p.at, at, sizeof *at);
+    return p;
+}
+
+static void dead_places_open(struct dead_places *d)
+{
+    struct sockaddr_in at;
+    close(rig_listen(&at));
+    d->refuses = place_of(&at);
+    d->listener = rig_listen(&at);
+    assert_int_equal(listen(d->listener, 0), 0);
+    for (size_t i = 0; i < 2; i++) {
+        d->queued[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+        connect(d->queued[i], (struct sockaddr *)&at, sizeof at);
+    }
+    d->is_silent = place_of(&at);
+}
+
+static void dead_places_close(struct dead_places *d)
+{
+    for (size_t i = 0; i < 2; i++) close(d->queued[i]);
+    close(d->listener);
+}
+
+static void of_several_addresses_the_one_that_answers_is_used(void **state)
+{
+    (void)state;
+    static const char *const lines[] = {OK "1"};
+    struct script s;
+    script_start(&s, lines, 1);
+    struct dead_places dead;
+    dead_places_open(&dead);
+    struct http_peer to = peer_of(s.address);
+    to.places[2] = to.places[0];
+    to.places[1] = dead.is_silent;
+    to.places[0] = dead.refuses;
+    to.place_count = 3;
+
+    struct loop *loop = loop_create();
+    struct http_call call = get("/x");
+    call.timeout_ms = RIG_PATIENCE_MS;
+    struct outcome o = {0};
+    http_call_start(loop, &to, &call, outcome_note, &o);
+    while (o.calls == 0) loop_beat(loop, true);
+    assert_int_equal(o.err, ERR_OK);
+    assert_string_equal(o.body, "1");
+    loop_destroy(loop);
+    dead_places_close(&dead);
+    script_stop(&s);
+}
+
+/* -- on a loop --------------------------------------------------------------------------- */
+
 static void await(struct rig *rig, const struct outcome *o)
 {
     uint64_t until_ns = world_monotonic_ns() + RIG_PATIENCE_MS * 1000000ull;
@@ -427,6 +686,7 @@ struct door {
     struct loop_fd watch;
     struct rig *rig;
     char address[120];
+    struct http_peer peer;
 };
 
 static void door_ready(struct loop_fd *w, int events)
@@ -448,6 +708,7 @@ static void door_open(struct door *d, struct rig *rig)
     int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0);
     assert_int_equal(bind(listener, (struct sockaddr *)&at, sizeof at), 0);
     assert_int_equal(listen(listener, 16), 0);
+    d->peer = peer_of(d->address);
     loop_fd_start(rig->loop, &d->watch, listener, LOOP_READ, door_ready);
 }
 
@@ -467,9 +728,9 @@ static void calls_on_a_loop_run_side_by_side(void **state)
     struct outcome a = {0}, b = {0}, c = {0};
     struct http_call call = get("/things/7?q=1"), flood = get("/flood?bytes=900000"), head = call;
     head.method = "HEAD";
-    http_call_start(rig->loop, str_from(door.address), &flood, outcome_note, &a);
-    http_call_start(rig->loop, str_from(door.address), &call, outcome_note, &b);
-    http_call_start(rig->loop, str_from(door.address), &head, outcome_note, &c);
+    http_call_start(rig->loop, &door.peer, &flood, outcome_note, &a);
+    http_call_start(rig->loop, &door.peer, &call, outcome_note, &b);
+    http_call_start(rig->loop, &door.peer, &head, outcome_note, &c);
     await(rig, &a);
     await(rig, &b);
     await(rig, &c);
@@ -495,7 +756,7 @@ static void a_large_request_is_sent_whole(void **state)
     call.content_type = STR("application/json");
     call.body = str_of(body, SIZE);
     struct outcome o = {0};
-    http_call_start(rig->loop, str_from(door.address), &call, outcome_note, &o);
+    http_call_start(rig->loop, &door.peer, &call, outcome_note, &o);
     free(body); /* it was copied */
     await(rig, &o);
     assert_string_equal(o.body, "3145728 0");
@@ -507,15 +768,15 @@ static void a_failure_is_told_later_and_once(void **state)
 {
     (void)state;
     struct rig *rig = rig_create();
-    static const char *const bad[] = {"nonsense", "http://example.invalid:1",
-                                      "unix:/nowhere/at/all"};
+    static const char *const bad[] = {"nonsense", "http://name.invalid:1", "unix:/nowhere/at/all"};
     for (size_t i = 0; i < 3; i++) {
         struct outcome o = {0};
         struct http_call call = get("/x");
-        http_call_start(rig->loop, str_from(bad[i]), &call, outcome_note, &o);
+        struct http_peer peer = peer_of(bad[i]);
+        http_call_start(rig->loop, &peer, &call, outcome_note, &o);
         assert_int_equal(o.calls, 0);
         await(rig, &o);
-        assert_int_equal(o.err, i < 2 ? ERR_BAD_VALUE : ERR_CLOSED);
+        assert_int_equal(o.err, ERR_CLOSED);
     }
     rig_destroy(rig);
 }
@@ -529,17 +790,18 @@ static void a_cancelled_call_is_not_told(void **state)
     struct outcome o = {0};
     struct http_call call = get("/later"), quick = get("/x");
     struct http_outgoing *out =
-        http_call_start(rig->loop, str_from(door.address), &call, outcome_note, &o);
+        http_call_start(rig->loop, &door.peer, &call, outcome_note, &o);
     while (rig->token_count == 0) loop_beat(rig->loop, true);
     http_call_cancel(out);
     while (http_server_connections(rig->server) > 0) loop_beat(rig->loop, true);
     assert_false(http_token_alive(rig->server, rig->tokens[0]));
-    http_call_cancel(http_call_start(rig->loop, STR("nonsense"), &quick, outcome_note, &o));
+    struct http_peer nobody = {0};
+    http_call_cancel(http_call_start(rig->loop, &nobody, &quick, outcome_note, &o));
     rig_beat(rig);
     assert_int_equal(o.calls, 0);
 
     call.timeout_ms = 40; /* and one that nobody answers ends by itself */
-    http_call_start(rig->loop, str_from(door.address), &call, outcome_note, &o);
+    http_call_start(rig->loop, &door.peer, &call, outcome_note, &o);
     await(rig, &o);
     assert_int_equal(o.err, ERR_TIMEOUT);
     door_close(&door);
@@ -563,6 +825,11 @@ int main(void)
         cmocka_unit_test(an_answer_that_breaks_off_is_no_answer),
         cmocka_unit_test(an_answer_over_the_callers_limit_is_refused),
         cmocka_unit_test(a_connection_is_kept_for_the_next_call),
+        cmocka_unit_test(an_answer_without_a_body_ends_with_its_head),
+        cmocka_unit_test(a_connection_that_cannot_be_relied_on_is_left),
+        cmocka_unit_test(a_body_that_goes_in_parts_arrives_as_it_is),
+        cmocka_unit_test(a_connection_with_half_a_request_is_left),
+        cmocka_unit_test(an_answer_counts_though_the_peer_took_no_more),
         cmocka_unit_test(a_connection_that_went_stale_is_replaced_where_that_is_safe),
         cmocka_unit_test(a_silent_peer_times_out),
         cmocka_unit_test(an_interrupt_ends_the_running_call_or_the_next),
@@ -570,7 +837,9 @@ int main(void)
         cmocka_unit_test(what_is_no_address_is_refused),
         cmocka_unit_test(what_would_end_the_head_is_not_sent),
         cmocka_unit_test(a_request_carries_what_the_call_says),
+        cmocka_unit_test(only_silence_ends_a_call_that_may_take_long),
         cmocka_unit_test(names_are_resolved),
+        cmocka_unit_test(of_several_addresses_the_one_that_answers_is_used),
         cmocka_unit_test(calls_on_a_loop_run_side_by_side),
         cmocka_unit_test(a_large_request_is_sent_whole),
         cmocka_unit_test(a_failure_is_told_later_and_once),

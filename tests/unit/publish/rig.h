@@ -26,6 +26,8 @@ struct fake { /* a platform with one stream; all under `lock` */
     int failing_finds, failing_sends;
     bool blocks;             /* sends wait until interrupted */
     size_t takes_bytes;      /* not 0: larger batches are too large */
+    size_t in_time_bytes;    /* not 0: larger batches are late */
+    size_t largest;          /* of those that were taken */
     uint64_t answers_next;   /* not 0: the next accepted batch is answered with it */
     uint64_t clashes;        /* told with each accepted batch */
     /* What came. */
@@ -68,6 +70,7 @@ static inline void fake_store(struct fake *k, const struct batch *b)
     k->next_seq = b->first_seq + b->count;
     memcpy(k->epoch, b->epoch, EPOCH_TEXT);
     k->batches++;
+    if (b->lines.size > k->largest) k->largest = b->lines.size;
 }
 
 static inline enum sent fake_send(void *state, const struct batch *b, struct send_answer *ret, struct fault *f)
@@ -87,6 +90,9 @@ static inline enum sent fake_send(void *state, const struct batch *b, struct sen
     } else if (k->takes_bytes != 0 && b->lines.size > k->takes_bytes) {
         fault_set(f, ERR_BODY_TOO_LARGE, "", "too large");
         answer = SENT_TOO_LARGE;
+    } else if (k->in_time_bytes != 0 && b->lines.size > k->in_time_bytes) {
+        fault_set(f, ERR_TIMEOUT, "", "late");
+        answer = SENT_LATE;
     } else if (k->wants_from != 0) {
         ret->want_from = k->wants_from;
         k->next_seq = k->wants_from;

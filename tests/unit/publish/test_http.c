@@ -207,6 +207,7 @@ static void each_refusal_of_a_batch_is_told_apart(void **state)
         {409, "{\"error\":\"e\",\"code\":\"event_conflict\"}", SENT_FAILED, 0},
         {409, "nothing", SENT_FAILED, 0},
         {413, "{\"error\":\"e\",\"code\":\"body_too_large\"}", SENT_TOO_LARGE, 0},
+        {408, "{\"error\":\"e\",\"code\":\"request_timeout\"}", SENT_LATE, 0},
         {403, "{\"error\":\"e\",\"code\":\"wrong_node\"}", SENT_FAILED, 0},
         {503, "{\"error\":\"e\",\"code\":\"overloaded\"}", SENT_FAILED, 0},
         {500, "{\"error\":\"e\",\"code\":\"stream_gap\",\"want_from\":12}", SENT_FAILED, 0},

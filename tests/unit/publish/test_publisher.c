@@ -239,6 +239,28 @@ static void batches_that_are_too_large_become_smaller(void **state)
     FAKE_UNTIL(r->platform, r->platform->next_seq == 21);
     assert_has_all(r->platform, 20);
     assert_int_equal(r->platform->stored, 20);
+    assert_true(r->platform->batches < 10); /* and no smaller than they need be: each takes more than two */
+    FAKE_DONE(r->platform);
+    assert_true(rig_unpublish(r, 1000));
+    rig_destroy(r);
+}
+
+static void a_slow_network_gets_smaller_batches_until_it_is_quick_again(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    r->platform->in_time_bytes = 40000;
+    rig_append(r, 1, 20, 30000);
+    rig_publish(r);
+    FAKE_UNTIL(r->platform, r->platform->next_seq == 21);
+    assert_has_all(r->platform, 20);
+    assert_true(r->platform->largest <= 40000);
+    r->platform->in_time_bytes = 0;
+    FAKE_DONE(r->platform);
+    rig_append(r, 21, 200, 30000);
+    FAKE_UNTIL(r->platform, r->platform->next_seq == 221);
+    assert_has_all(r->platform, 220);
+    assert_true(r->platform->largest > 100000);
     FAKE_DONE(r->platform);
     assert_true(rig_unpublish(r, 1000));
     rig_destroy(r);
@@ -674,6 +696,7 @@ int main(void)
         cmocka_unit_test(publishing_goes_on_over_segments),
         cmocka_unit_test(a_platform_that_wants_what_is_not_kept_raises_one_alarm),
         cmocka_unit_test(batches_that_are_too_large_become_smaller),
+        cmocka_unit_test(a_slow_network_gets_smaller_batches_until_it_is_quick_again),
         cmocka_unit_test(a_platform_that_tells_positions_and_takes_nothing_is_not_well),
         cmocka_unit_test(clashes_are_counted_and_stop_nothing),
         cmocka_unit_test(an_answer_that_makes_no_sense_is_not_followed),

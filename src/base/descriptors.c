@@ -1,0 +1,24 @@
+#include "base/descriptors.h"
+
+#include <sys/resource.h>
+
+#include "base/log.h"
+
+enum { ENOUGH = 65536, OWN_LEAST = 128, OWN_MOST = 1024 };
+
+static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
+static uint64_t most(uint64_t a, uint64_t b) { return a > b ? a : b; }
+
+uint64_t descriptors_for_clients(uint64_t wanted)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return wanted;
+    limit.rlim_cur = least(limit.rlim_max, most(ENOUGH, wanted + OWN_MOST));
+    setrlimit(RLIMIT_NOFILE, &limit);
+    uint64_t all = limit.rlim_cur, own = most(least(all / 4, OWN_MOST), OWN_LEAST);
+    uint64_t clients = all > own ? all - own : 1;
+    if (wanted <= clients) return wanted;
+    log_text(LOG_WARNING, "connections_lowered", "http.connections is %llu, and %llu file descriptors (ulimit -n) leave room for %llu",
+             (unsigned long long)wanted, (unsigned long long)all, (unsigned long long)clients);
+    return clients;
+}

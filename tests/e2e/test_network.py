@@ -1,0 +1,166 @@
+"""Networks as they are: names with several addresses, links that carry little, descriptors that run out."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import threading
+import time
+
+import pytest
+
+import harness
+from wire import Wire
+
+AGENT = "/v1/agent/authorize"
+READS = 'rules:\n  - {id: reads, agents: ["*"], actions: ["get_*"], decision: allow}\n'
+
+
+def health(program):
+    with Wire(program.address) as wire:
+        return wire.get("/healthz").json["checks"]
+
+
+@pytest.fixture
+def own_hosts(tmp_path):
+    """Words before a command that give it a hosts file of its own, and the file."""
+    if os.geteuid() != 0 or subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode:
+        pytest.skip("SKIP: a hosts file of one's own needs root, and a machine that allows mounts")
+    hosts = tmp_path / "hosts"
+    return ["unshare", "-m", "sh", "-c", f'mount --bind {hosts} /etc/hosts && exec "$@"', "sh"], hosts
+
+
+def test_of_a_names_addresses_the_one_that_answers_is_used(fresh, own_hosts):
+    """Most machines know localhost as ::1 first, and a server listens on 127.0.0.1 alone."""
+    prefix, hosts = own_hosts
+    hosts.write_text("::1 peer.test\n127.0.0.1 peer.test\n")
+    stack = fresh(engine_prefix=prefix, platform_prefix=prefix)
+    stack.platform.arguments += ["--engine.url", f"http://peer.test:{stack.engine.port}"]
+    stack.engine.arguments += ["--platform.url", f"http://peer.test:{stack.platform.port}"]
+    stack.start()
+    stack.policy("base", READS)
+    with stack.at_platform("agent") as wire:
+        assert wire.post(AGENT, {"action": "get_x"}).status == 200
+    stack.wait_published()
+
+
+class Narrow:
+    """Carries bytes between clients and an address, so many a second in each direction."""
+
+    def __init__(self, to, rate):
+        self.to, self.rate, self.port, self.ends = to, rate, harness.free_port(), []
+        self.open()
+
+    def open(self):
+        self.listener = socket.create_server(("127.0.0.1", self.port))
+        threading.Thread(target=self.accept, args=(self.listener,), daemon=True).start()
+
+    def accept(self, listener):
+        while True:
+            try:
+                client, _ = listener.accept()
+            except OSError:
+                return
+            server = socket.socket()
+            self.ends += [client, server]
+            for one in (client, server):
+                one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+            server.connect(self.to)
+            for a, b in ((client, server), (server, client)):
+                threading.Thread(target=self.carry, args=(a, b), daemon=True).start()
+
+    def carry(self, a, b):
+        try:
+            while data := a.recv(4096):
+                time.sleep(len(data) / self.rate)
+                b.sendall(data)
+        except OSError:
+            pass
+        self.cut([a, b])
+
+    @staticmethod
+    def cut(ends):
+        for one in ends:
+            try:
+                one.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+    def close(self):
+        self.cut([self.listener, *self.ends])
+        self.listener.close()
+
+
+@pytest.mark.skipif(not harness.LONG, reason="SKIPPED without WRIT_LONG=1: it takes two minutes")
+def test_a_bundle_that_takes_long_to_come_arrives(fresh):
+    stack = fresh()
+    stack.start()
+    narrow = Narrow(stack.platform.address, 20_000)
+    try:
+        stack.engine.stop()
+        stack.engine.arguments += ["--platform.url", f"http://127.0.0.1:{narrow.port}"]
+        rules = "".join(f'  - {{id: r{i}, agents: ["*"], actions: [get_{i}], decision: allow, reason: "{"x" * 400}"}}\n' for i in range(2000))
+        stack.policy("base", "rules:\n" + rules, wait=False)
+        stack.engine.start()
+        newest = stack.metrics(stack.platform)["writ_platform_bundle_revision"]
+        harness.eventually(lambda: stack.metrics(stack.engine)["writ_engine_bundle_revision"] >= newest, "a megabyte at 20 KB/s", 110)
+    finally:
+        narrow.close()
+
+
+@pytest.mark.parametrize("who", ["engine", "platform"])
+def test_clients_cannot_take_a_programs_own_descriptors(fresh, who):
+    """Segments of the journal are opened, and new clients answered, while others hold all connections there may be."""
+    limited = ["prlimit", "--nofile=256:256"]
+    stack = fresh(engine=["--journal.segment", "1MiB"], **{f"{who}_prefix": limited})
+    stack.start()
+    stack.policy("base", READS)
+    program = getattr(stack, who)
+    held = [socket.create_connection(program.address) for _ in range(300)]
+    try:
+        harness.eventually(program.is_ready, "who has said nothing for a while makes room for who asks")
+        with stack.at_engine("agent") as wire:
+            for _ in range(200):
+                reply = wire.post(AGENT, {"action": "get_x", "args": {"text": "y" * 30000}})
+                assert reply.status == 200, reply
+    finally:
+        for one in held:
+            one.close()
+    stack.wait_published()
+    log = [json.loads(line)["event"] for line in program.log.read_text().splitlines()]
+    assert "connections_lowered" in log and "journal_has_no_spare" not in log
+
+
+def test_a_redis_at_the_second_address_of_its_name_is_found(fresh, own_hosts, tmp_path):
+    if shutil.which("redis-server") is None:
+        pytest.skip("SKIP: redis-server is not installed")
+    prefix, hosts = own_hosts
+    hosts.write_text("127.0.0.1 cache.test\n127.0.0.9 cache.test\n")
+    port = harness.free_port()
+    redis = subprocess.Popen(["redis-server", "--port", str(port), "--bind", "127.0.0.9", "--save", "", "--dir", str(tmp_path)],
+                             stdout=subprocess.DEVNULL)
+    try:
+        stack = fresh(engine=["--redis.url", f"redis://cache.test:{port}"], engine_prefix=prefix)
+        stack.start()
+        harness.eventually(lambda: health(stack.engine)["redis"] == "ok", "the mirror is up")
+    finally:
+        redis.kill()
+        redis.wait()
+
+
+def test_that_the_platform_is_back_is_seen_at_once(fresh):
+    """Without news from it, too, which a long poll would wait for."""
+    stack = fresh()
+    between = Narrow(stack.platform.address, 1e9)
+    stack.engine.arguments += ["--platform.url", f"http://127.0.0.1:{between.port}"]
+    stack.start()
+    stack.wait_followed()
+    between.close()
+    harness.eventually(lambda: health(stack.engine)["feed"] != "ok", "the platform is missed")
+    between.open()
+    try:
+        harness.eventually(lambda: health(stack.engine)["feed"] == "ok", "it is back", 15)
+    finally:
+        between.close()
