@@ -198,7 +198,6 @@ int audit_trace(struct cli *c, const struct arguments *a)
     struct str trace_id;
     struct reply reply;
     const struct json *e;
-    if (str_is_empty(positional(a, 0))) return cli_complain(c, USAGE, "the id is empty");
     int code = settle(c, positional(a, 0), &trace_id, &e);
     if (code == DONE && e != NULL) return tell_alone(c, e);
     if (code == DONE) code = ask(c, trace_id, &reply, &e);

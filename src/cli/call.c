@@ -21,12 +21,6 @@ struct str side_address(const struct cli *c, enum side side) { return side == SI
 
 /* ---- the key ---- */
 
-static bool is_open_to_others(const char *path)
-{
-    struct stat s;
-    return stat(path, &s) == 0 && S_ISREG(s.st_mode) && (s.st_mode & (S_IRGRP | S_IROTH)) != 0;
-}
-
 bool is_token_text(struct str text)
 {
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
@@ -42,8 +36,14 @@ bool is_token_text(struct str text)
 int credential(struct cli *c, struct str *ret)
 {
     struct str text = environment_value(c, "WRIT_KEY");
+    if (c->key_size > 0) {
+        *ret = str_of(c->key, c->key_size);
+        return DONE;
+    }
+    struct stat s;
+    bool is_file = str_is_absent(c->key_file) || (stat(c->key_file.bytes, &s) == 0 && S_ISREG(s.st_mode));
     if (!str_is_absent(c->key_file)) {
-        if (is_open_to_others(c->key_file.bytes))
+        if (is_file && (s.st_mode & (S_IRGRP | S_IROTH)) != 0)
             return cli_complain(c, USAGE, "%s can be read by other users: chmod 600 it, and rotate the key",
                             c->key_file.bytes);
         int code = file_text(c, c->key_file, CREDENTIAL_MAX, &text);
@@ -57,6 +57,10 @@ int credential(struct cli *c, struct str *ret)
         return cli_complain(c, USAGE, "the API key in %s is not one, or was cut or mistyped: it is wk_ and 77 more "
                                   "characters, or what writ token mint printed", str_is_absent(c->key_file) ? "WRIT_KEY" : c->key_file.bytes);
     *ret = text;
+    if (is_file) return DONE;
+    check(text.size <= sizeof c->key); /* as both forms are */
+    memcpy(c->key, text.bytes, text.size);
+    c->key_size = text.size;
     return DONE;
 }
 
@@ -156,7 +160,7 @@ static int client_for(struct cli *c, const struct request *r, struct reply *ret)
     if (c->clients[r->side] != NULL) return DONE;
     enum err e = http_client_create(side_address(c, r->side), &c->clients[r->side], &ret->fault);
     if (e == ERR_OK) return DONE;
-    if (e == ERR_BAD_VALUE && !r->quiet)
+    if (e == ERR_BAD_VALUE)
         return cli_complain(c, USAGE, "--%s: %s", r->side == SIDE_ENGINE ? "engine" : "platform", ret->fault.text);
     return cannot_reach(c, r, ret);
 }
@@ -175,11 +179,17 @@ static void tell_details(struct cli *c, const struct json *details)
     }
 }
 
+static int is_no_answer(struct cli *c, const struct request *r)
+{
+    return cli_complain(c, REFUSED, "what answered at %.*s is not %s, or something between has changed its answer: look at --%s",
+                        STR_FORMAT(side_address(c, r->side)), program[r->side], r->side == SIDE_ENGINE ? "engine" : "platform");
+}
+
 static int was_refused(struct cli *c, const struct request *r, const struct reply *ret)
 {
     if (r->quiet) return REFUSED;
     struct str error = member_shown(c, ret->root, "error"), code = member_shown(c, ret->root, "code");
-    if (c->json) print_json(c, ret->body);
+    if (c->json && ret->root != NULL) print_json(c, ret->body);
     if (error.size == 0) return cli_complain(c, REFUSED, "%s answered %d", program[r->side], ret->status);
     cli_complain(c, REFUSED, "%.*s (%d %.*s)", STR_FORMAT(error), ret->status, STR_FORMAT(code));
     if (str_equal(code, STR("tenant_required"))) fprintf(c->err, "  name it with --tenant NAME\n");
@@ -225,5 +235,7 @@ int call(struct cli *c, const struct request *r, struct reply *ret)
     answer_keep(c, &answer, ret);
     if (c->arena.overflow && !r->may_overflow)
         return cli_complain(c, REFUSED, "more was answered than this command has memory for; ask for less at once");
-    return ret->status >= 200 && ret->status < 300 ? DONE : was_refused(c, r, ret);
+    if (ret->status < 200 || ret->status >= 300) return was_refused(c, r, ret);
+    bool is_callers = r->quiet || r->may_overflow;
+    return is_callers || json_is_object(ret->root) ? DONE : is_no_answer(c, r);
 }

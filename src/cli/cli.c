@@ -80,6 +80,9 @@ static int check_words(struct cli *c, const struct command *k, const struct argu
     if (a->positional_count > k->words_most)
         return cli_complain(c, USAGE, "\"%s\" is one word too many: writ %s%s%s %s", a->positionals[k->words_most], group,
                         blank, k->name, k->usage);
+    for (size_t i = 0; i < a->positional_count; i++)
+        if (*a->positionals[i] == '\0')
+            return cli_complain(c, USAGE, "a word is empty: writ %s%s%s %s", group, blank, k->name, k->usage);
     return DONE;
 }
 

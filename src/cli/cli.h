@@ -11,6 +11,7 @@
 
 #include <stdio.h>
 
+#include "access/token.h"
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/fault.h"
@@ -29,6 +30,8 @@ struct cli {
     struct str engine, platform;
     struct str tenant;   /* absent: not named */
     struct str key_file; /* absent: WRIT_KEY */
+    char key[TOKEN_TEXT_MAX]; /* what a key_file said that is a pipe, <(…) say: it can be read once only */
+    size_t key_size;
     struct arena arena;  /* this run's */
     struct http_client *clients[2]; /* by enum side, made when needed */
 };
@@ -100,7 +103,7 @@ struct request {
     struct str target, body;       /* body absent: none */
     struct str if_match, if_none_match;
     bool without_key;
-    bool quiet;                    /* says nothing about failures: the caller does */
+    bool quiet;                    /* says nothing of failures, but of wrong command lines: the caller does */
     bool may_overflow;             /* an answer too large for the arena is the caller's to see */
     unsigned timeout_ms;           /* 0: half a minute */
     const char *hint_code, *hint;  /* what else to say where it is refused with that code; NULL: nothing */

@@ -8,7 +8,7 @@
 #include "base/check.h"
 #include "cli/cli.h"
 
-enum { PAGE_MAX = 100, BODY_MAX = 64 << 10, TREE_DEPTH_MAX = 64, PATH_COLUMNS = 32 };
+enum { PAGE_MAX = 100, BODY_MAX = 64 << 10, PATH_COLUMNS = 32 };
 
 /* ---- layout ---- */
 
@@ -28,10 +28,10 @@ static struct str resource_shown(struct cli *c, const struct json *item)
     return type.size > 0 ? type : id;
 }
 
-/* One line for each value, with its path: `args.items[0].price   12.5`. */
-static void print_tree(struct cli *c, struct str path, const struct json *v, unsigned depth)
+/* One line for each value, with its path: `args.items[0].price   12.5`. How deep it goes, the reader bounds. */
+static void print_tree(struct cli *c, struct str path, const struct json *v)
 {
-    bool branch = (v->type == JSON_OBJECT || v->type == JSON_ARRAY) && v->count > 0 && depth < TREE_DEPTH_MAX;
+    bool branch = (v->type == JSON_OBJECT || v->type == JSON_ARRAY) && v->count > 0;
     if (!branch) {
         struct str shown = v->type == JSON_OBJECT ? STR("{}") : v->type == JSON_ARRAY ? STR("[]") : value_shown(c, v);
         size_t columns = text_columns(path);
@@ -45,7 +45,7 @@ static void print_tree(struct cli *c, struct str path, const struct json *v, uns
         struct str key = text_shown(&c->arena, m->key);
         struct str below = v->type == JSON_ARRAY ? arena_printf(&c->arena, "%.*s[%u]", STR_FORMAT(path), index)
                                                  : arena_printf(&c->arena, "%.*s.%.*s", STR_FORMAT(path), STR_FORMAT(key));
-        print_tree(c, below, m, depth + 1);
+        print_tree(c, below, m);
     }
 }
 
@@ -54,7 +54,7 @@ static void print_part(struct cli *c, const struct json *item, const char *name)
     const struct json *v = json_get(item, str_from(name));
     if (v == NULL) return;
     fputc('\n', c->out);
-    print_tree(c, str_from(name), v, 0);
+    print_tree(c, str_from(name), v);
 }
 
 static void print_approvals(struct cli *c, const struct json *item)
@@ -164,10 +164,11 @@ static int queue_wait(struct cli *c, const struct arguments *a)
 {
     struct target t;
     struct reply reply;
-    review_target(c, &t, positional(a, 0), "/wait");
-    target_query(&t, "timeout_ms", STR("25000"));
-    struct request r = {.side = SIDE_ENGINE, .method = "GET", .target = target_text(&t)};
     for (;;) { /* each call is answered the moment the review is resolved */
+        arena_reset(&c->arena);
+        review_target(c, &t, positional(a, 0), "/wait");
+        target_query(&t, "timeout_ms", STR("25000"));
+        struct request r = {.side = SIDE_ENGINE, .method = "GET", .target = target_text(&t)};
         int code = call(c, &r, &reply);
         if (code != DONE) return code;
         if (!str_equal(json_text(reply.root, STR("status")), STR("pending"))) break;

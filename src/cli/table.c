@@ -57,6 +57,7 @@ static bool is_safe(uint32_t point)
     if ((point >= 0x200b && point <= 0x200f) || (point >= 0x2028 && point <= 0x202e) ||
         (point >= 0x2060 && point <= 0x206f) || (point >= 0xe0000 && point <= 0xe0fff))
         return false;
+    if ((point & 0xfffe) == 0xfffe) return false; /* no characters: XML takes no document that has one */
     return point != 0xad && point != 0x061c && point != 0x180e && point != 0xfeff && point != 0xfffd;
 }
 

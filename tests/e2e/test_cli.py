@@ -326,9 +326,10 @@ def test_what_could_not_be_written_is_no_success(tenant, words):
     assert done.returncode == 1 and "could not be written" in done.stderr, done
 
 
-def test_queue_watch_ends_where_nobody_can_read_it(queue):
+@pytest.mark.parametrize("words", [("queue", "watch"), ("top", "--every", "10ms")])
+def test_what_goes_on_for_ever_ends_where_nobody_can_read_it(queue, words):
     queue.tenant.ask("pay", actor="bot", args={"n": 1})
-    assert into_a_full_disk(queue.tenant.stack, "queue", "watch", key=queue.reviewer).returncode == 1
+    assert into_a_full_disk(queue.tenant.stack, *words, key=queue.reviewer).returncode == 1
 
 
 def test_a_rollback_says_that_the_policy_is_not_in_force(writ):
@@ -463,6 +464,15 @@ def test_a_key_is_refused_on_the_command_line_and_taken_from_a_file(stack, tmp_p
     assert stack.cli("policy", "list", "--key", stack.keys["admin"], check=False).returncode == 2
     file.chmod(0o644)
     assert stack.cli("policy", "list", "--platform", stack.platform.url, "--key-file", file, check=False).returncode != 0
+
+
+def test_a_key_may_come_through_a_pipe_whatever_it_is_asked_with(stack):
+    """As the shell's <(…) gives it, which can be read once: doctor asks five times."""
+    for path in ("/dev/stdin", "-"):
+        done = stack.cli("doctor", "--json", "--engine", stack.engine.url, "--platform", stack.platform.url, "--key-file", path,
+                         stdin=stack.keys["admin"] + "\n", check=False)
+        told = [check["text"] for check in json.loads(done.stdout)["checks"]]
+        assert {"the engine knows the key", "the platform knows the key"} <= set(told), (told, done.stderr)
 
 
 def test_a_terminal_gets_a_table_that_fits(writ):

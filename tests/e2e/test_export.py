@@ -4,6 +4,7 @@ import csv
 import fcntl
 import io
 import json
+import os
 import random
 import re
 import resource
@@ -323,6 +324,18 @@ def test_it_refuses_rather_than_spoil_a_file(trail, tmp_path):
     assert b"is gone" in trail.run(*line, "--resume", check=1).stderr
     trail.run(*line)  # anew
     assert file.read_bytes() == whole
+
+
+def test_streams_that_the_caller_has_closed_cost_the_file_nothing(trail, tmp_path):
+    """What is said at the end would else go to whatever has taken the stream's number: the file."""
+    trail.run("--output", tmp_path / "whole", "--actor", "bot-1")
+    for streams in ((2,), (1, 2), (0, 1, 2)):
+        file = tmp_path / str(streams)
+        subprocess.run(trail.command("--output", file, "--actor", "bot-1"), env={"WRIT_KEY": trail.key}, timeout=120,
+                       preexec_fn=lambda closed=streams: [os.close(stream) for stream in closed])
+        assert file.read_bytes() == (tmp_path / "whole").read_bytes(), streams
+    nowhere = subprocess.run(trail.command("--actor", "bot-1"), env={"WRIT_KEY": trail.key}, timeout=120, preexec_fn=lambda: os.close(1))
+    assert nowhere.returncode == 1
 
 
 def test_words_that_make_no_sense_are_told(trail):

@@ -20,7 +20,7 @@ WRONG = """rules:
   - {id: small, agents: [bot], actions: [pay], decision: allow}
 tests:
   - {request: {actor: bot, action: pay}, expect: allow}
-  - {request: {actor: bot, action: 'a#<b'}, expect: allow}
+  - {request: {actor: bot, action: "a#<b&\\uFFFE"}, expect: allow}
 """
 
 
@@ -83,7 +83,7 @@ def test_tap(tmp_path):
     points = [line for line in lines if line.startswith(("ok", "not ok"))]
     assert done.returncode == 1
     assert lines[:2] == ["TAP version 14", "1..4"]
-    assert points == [f"ok 1 - {tmp_path}/a.yaml tests[0]: pay by bot", f"not ok 2 - {tmp_path}/a.yaml tests[1]: a\\#<b by bot",
+    assert points == [f"ok 1 - {tmp_path}/a.yaml tests[0]: pay by bot", f"not ok 2 - {tmp_path}/a.yaml tests[1]: a\\#<b&\\\\ufffe by bot",
                       f"not ok 3 - {tmp_path}/b.yaml loads", f"ok 4 - {tmp_path}/c.yaml tests[0]: pay by bot"]
     assert '  message: "expected allow, got deny by default:deny"' in lines
     assert f"# {tmp_path}/c.yaml:3:5: never matched by any test: never-drop" in lines
@@ -100,7 +100,7 @@ def test_junit(tmp_path):
     assert done.returncode == 1
     assert (root.get("tests"), root.get("failures"), root.get("errors")) == ("5", "2", "1")
     cases = {(s.get("name"), c.get("name")): [child.tag for child in c] for s in root for c in s.iter("testcase")}
-    assert cases == {(f"{tmp_path}/a.yaml", "tests[0]: pay by bot"): [], (f"{tmp_path}/a.yaml", "tests[1]: a#<b by bot"): ["failure"],
+    assert cases == {(f"{tmp_path}/a.yaml", "tests[0]: pay by bot"): [], (f"{tmp_path}/a.yaml", "tests[1]: a#<b&\\ufffe by bot"): ["failure"],
                      (f"{tmp_path}/b.yaml", "loads"): ["error"], (f"{tmp_path}/c.yaml", "tests[0]: pay by bot"): [],
                      (f"{tmp_path}/c.yaml", "rules[1]: is matched by a test"): ["failure"]}
     for suite in root:
@@ -139,6 +139,13 @@ def test_a_wrong_command_line_is_told(tmp_path):
 
 
 # ---- check ----
+
+def test_a_folder_that_leads_back_to_itself_has_an_end(tmp_path):
+    write(tmp_path, good=GOOD)
+    (tmp_path / "again").symlink_to(tmp_path)
+    done = policy("check", tmp_path)
+    assert done.returncode == 2 and "folders are nested too deeply" in done.stderr, done
+
 
 def test_a_link_that_leads_nowhere_hides_no_other_file(tmp_path):
     write(tmp_path, good=GOOD)
@@ -241,6 +248,14 @@ def test_what_a_request_carries_reaches_the_rules(tmp_path):
                  'context == {"text": "a"}', "args.n == 1", 'resource.type == "db" && resource.properties.k == 1'):
         done = diff(tmp_path, old=OLD, new=rule % when, corpus=json.dumps(carried))
         assert "deny by default:deny → allow by allow:r" in done.stdout, when
+    as_tool = {"tool": "x", "actor": "bot", "context": {"actingFor": "dan", "confidence": 0.5, "scope": "x y*", "text": "a"}}
+    for when in ('acting_for == "dan"', 'scope == ["x", "y*"]', 'context == {"text": "a"}'):
+        done = diff(tmp_path, old=OLD, new=rule % when, corpus=json.dumps(as_tool))
+        assert "deny by default:deny → allow by allow:r" in done.stdout, when
+    person = {"user_id": "sam", "action": "x", "context": {"confidence": 0.5, "scope": "mine"}}
+    done = diff(tmp_path, new=(rule % 'context.confidence == 0.5 && context.scope == "mine"').replace("agents: [bot]", "users: [sam]"),
+                corpus=json.dumps(person))
+    assert "deny by default:deny → allow by allow:r" in done.stdout
     outside = diff(tmp_path, new=rule % "true", corpus=json.dumps(carried | {"scope": ["y"]}))
     assert outside.returncode == 0
     assert "1 requests" in outside.stdout

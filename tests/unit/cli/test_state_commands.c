@@ -21,8 +21,8 @@ static void the_queue_is_a_table_of_what_is_pending(void **state)
     (void)state;
     struct rig *r = rig_create();
     peer_will_answer(r->peer, 200, NULL, "{\"items\":[" ITEM(ID, "") "],\"count\":1,\"total\":9,\"next_cursor\":7}");
-    assert_int_equal(RUN(r, "queue", "list", "--actor", "b ot"), DONE);
-    assert_has(peer_request(r->peer, 0), "GET /v1/queue/pending?actor=b%20ot&limit=50 HTTP/1.1\r\n");
+    assert_int_equal(RUN(r, "queue", "list", "--actor", "b ot", "--action", "pay"), DONE);
+    assert_has(peer_request(r->peer, 0), "GET /v1/queue/pending?actor=b%20ot&action=pay&limit=50 HTTP/1.1\r\n");
     assert_has(r->out, ID "  b\\u001b[2Jot for ann  pay       invoice:1  pending");
     assert_null(strchr(r->out, '\033'));
     assert_has(r->err, "1 of 9\nMore: --cursor 7\n");
@@ -39,7 +39,8 @@ static void a_review_is_laid_out_line_by_line_with_paths(void **state)
     struct rig *r = rig_create();
     peer_will_answer(r->peer, 200, NULL,
                      ITEM(ID, ",\"args\":{\"items\":[{\"price\":12.5},{\"x\":[]}],\"card\":\"[masked]\",\"a\\nb\":\"\\u202ec\"},"
-                              "\"approvals_required\":2,\"approvals\":[{\"resolved_by\":\"carol\",\"at\":\"now\",\"note\":\"ok\"}]"));
+                              "\"approvals_required\":2,\"approvals\":[{\"resolved_by\":\"carol\",\"at\":\"now\",\"note\":\"ok\"}],"
+                              "\"resource_properties\":{\"owner\":\"eve\"},\"context\":\"late at night\",\"redeemed_at\":\"then\""));
     assert_int_equal(RUN(r, "queue", "show", ID), DONE);
     assert_has(peer_request(r->peer, 0), "GET /v1/queue/" ID " HTTP/1.1\r\n");
     assert_has(r->out, "who           b\\u001b[2Jot for ann\n");
@@ -50,6 +51,9 @@ static void a_review_is_laid_out_line_by_line_with_paths(void **state)
     assert_has(r->out, "args.card                         [masked]\n");
     assert_has(r->out, "args.a\\u000ab ");
     assert_has(r->out, "\\u202ec");
+    assert_has(r->out, "resource_properties.owner         eve\n");
+    assert_has(r->out, "context                           late at night\n");
+    assert_has(r->out, "redeemed      then\n");
     rig_destroy(r);
 }
 
@@ -115,6 +119,8 @@ static void a_token_is_minted_from_words_and_printed_alone(void **state)
     assert_string_equal(body_of(r, 0), "{\"scope\":\"get_*\",\"actor\":\"bot\",\"ttl_seconds\":300,\"max_uses\":3}");
     assert_string_equal(r->out, TOKEN "\n");
     assert_string_equal(r->err, "This is tok_1, for get_*; it ends at 2026-11-21T14:05:13.000Z.\n");
+    assert_int_equal(RUN(r, "token", "mint", "--scope", "x", "--acting-for", "ann", "--audience", "ledger", "--tenant", "acme"), DONE);
+    assert_string_equal(body_of(r, 1), "{\"scope\":\"x\",\"acting_for\":\"ann\",\"audience\":\"ledger\",\"tenant_id\":\"acme\"}");
     rig_destroy(r);
 }
 
@@ -190,13 +196,15 @@ static void tokens_are_listed_and_revoked(void **state)
     struct rig *r = rig_create();
     peer_will_answer(r->peer, 200, NULL, "{\"tokens\":[{\"token_id\":\"tok_1\",\"actor\":\"b\",\"scope\":\"*\",\"active\":true}],\"next_cursor\":4}");
     peer_will_answer(r->peer, 200, NULL, "{\"success\":true,\"token_id\":\"tok_1\",\"revoked_at\":\"now\"}");
-    assert_int_equal(RUN(r, "token", "list", "--actor", "b"), DONE);
-    assert_has(peer_request(r->peer, 0), "GET /v1/tokens?actor=b&active=true&limit=100 HTTP/1.1\r\n");
+    assert_int_equal(RUN(r, "token", "list", "--actor", "b", "--acting-for", "ann"), DONE);
+    assert_has(peer_request(r->peer, 0), "GET /v1/tokens?actor=b&acting_for=ann&active=true&limit=100 HTTP/1.1\r\n");
     assert_has(r->out, "tok_1");
     assert_has(r->err, "--cursor 4");
     assert_int_equal(RUN(r, "token", "revoke", "tok_1"), DONE);
     assert_has(peer_request(r->peer, 1), "DELETE /v1/tokens/tok_1 HTTP/1.1\r\n");
     assert_string_equal(r->out, "tok_1 is revoked since now.\n");
+    assert_int_equal(RUN(r, "token", "list", "--all"), DONE);
+    assert_has(peer_request(r->peer, 2), "GET /v1/tokens?limit=100 HTTP/1.1\r\n");
     rig_destroy(r);
 }
 
@@ -277,6 +285,8 @@ static void top_ends_at_once_where_nothing_can_be_seen(void **state)
     assert_int_equal(RUN(r, "top"), REFUSED);
     assert_has(r->err, "writ-engine: no valid credential\n");
     assert_int_equal(RUN(r, "top", "--every", "1ms"), USAGE);
+    assert_int_equal(RUN(r, "top", "--once", "--engine", "ftp://x"), USAGE);
+    assert_has(r->err, "--engine: \"ftp://x\" is not an address");
     assert_int_equal(RUN_WITHOUT_KEY(r, "top"), USAGE);
     rig_destroy(r);
 }

@@ -111,6 +111,7 @@ static void what_would_move_a_terminal_is_shown_instead(void **state)
         {"plain", "plain"}, {"\033[2J", "\\u001b[2J"}, {"a\nb\tc\r", "a\\u000ab\\u0009c\\u000d"},
         {"\x7f", "\\u007f"}, {"\xc2\x9b", "\\u009b"}, {"\xe2\x80\xae", "\\u202e"}, {"\xef\xbb\xbf", "\\ufeff"},
         {"pay\xe2\x80\x8b", "pay\\u200b"}, {"\xe2\x80\xa8", "\\u2028"}, {"\xc2\xad", "\\u00ad"}, {"\xe2\x81\xa0", "\\u2060"},
+        {"\xe2\x81\xa6", "\\u2066"}, {"\xef\xbf\xbe", "\\ufffe"},
         {"\xf3\xa0\x81\x81", "\\ue0041"},
         {"caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x99\x82", "caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x99\x82"},
         {"\xff\xc3", "\\ufffd\\ufffd"}, {"\xe2\x82", "\\ufffd\\ufffd"}, {"", ""}};

@@ -169,16 +169,21 @@ static void a_key_writes_for_its_tenants_only(void **state)
     assert_int_equal(rows(r), 1);
 }
 
-static enum err post_with_key(struct rig *r, const char *key, const char *body, uint64_t now_ms)
+static enum err post_by(struct rig *r, const char *key_id, const char *key, const char *body, uint64_t now_ms)
 {
     const struct ingest_post p = {.body = str_from(body),
                                   .tenants = &rig_all,
                                   .now_ms = now_ms,
                                   .tenant = STR("*"),
-                                  .key_id = STR("key_1"),
+                                  .key_id = str_from(key_id),
                                   .idempotency_key = str_from(key)};
     buf_clear(&r->out);
     return ingest_post(r->store, &p, &r->out, &r->result, &r->fault);
+}
+
+static enum err post_with_key(struct rig *r, const char *key, const char *body, uint64_t now_ms)
+{
+    return post_by(r, "key_1", key, body, now_ms);
 }
 
 static void an_idempotency_key_holds_its_body_for_a_day(void **state)
@@ -194,6 +199,14 @@ static void an_idempotency_key_holds_its_body_for_a_day(void **state)
     assert_int_equal(post_with_key(r, "other", EVENT("b", ""), 2000), ERR_OK);
     assert_int_equal(post_with_key(r, "k", EVENT("c", ""), 1000 + DAY_MS), ERR_OK); /* forgotten */
     assert_int_equal(rows(r), 3);
+}
+
+static void an_idempotency_key_is_its_senders_own(void **state)
+{
+    struct rig *r = *state;
+    assert_int_equal(post_by(r, "key_1", "k", "[" EVENT("a", "") "]", 1000), ERR_OK);
+    assert_int_equal(post_by(r, "key_2", "k", "[" EVENT("b", "") "]", 1000), ERR_OK);
+    assert_string_equal(out_text(r), "{\"accepted\":1,\"duplicates\":0,\"ids\":[2]}");
 }
 
 static void a_refused_body_leaves_its_idempotency_key_free(void **state)
@@ -217,6 +230,7 @@ int main(void)
         TEST(what_is_no_array_of_events_is_refused),
         TEST(a_key_writes_for_its_tenants_only),
         TEST(an_idempotency_key_holds_its_body_for_a_day),
+        TEST(an_idempotency_key_is_its_senders_own),
         TEST(a_refused_body_leaves_its_idempotency_key_free),
     };
     return rig_run(tests);

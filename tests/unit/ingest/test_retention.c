@@ -1,6 +1,7 @@
 /* Old events are dropped whole, once, and told of; and they do not come back. */
 #include "rig.h"
 
+#include "base/time.h"
 #include "pipeline/ingest/key_store.h"
 #include "pipeline/ingest/retention.h"
 #include "pipeline/ingest/store_inside.h"
@@ -232,6 +233,41 @@ static void a_store_without_old_events_drops_nothing(void **state)
     assert_int_equal(drop(r, 3 * DAY), 0); /* a clock before everything */
 }
 
+static void who_keeps_for_longer_than_time_has_run_drops_nothing(void **state)
+{
+    struct rig *r = *state;
+    uint64_t dropped;
+    store_days(r);
+    store_at_present(r, 150 * DAY);
+    assert_int_equal(retention_drop(r->store, 36500 * DAY, 150 * DAY, &dropped, &r->fault), ERR_OK);
+    assert_int_equal(dropped, 0);
+    assert_int_equal(told(r), 49);
+}
+
+static void post_at(struct rig *r, const char *event_id, const char *timestamp, uint64_t now_ms)
+{
+    char event[256];
+    int size = snprintf(event, sizeof event, "{\"event_id\":\"%s\",\"kind\":\"decision\",\"tenant_id\":\"default\",\"timestamp\":\"%s\"}",
+                        event_id, timestamp);
+    const struct ingest_post p = {.body = str_of(event, (size_t)size), .tenants = &rig_all, .now_ms = now_ms, .tenant = STR("*"), .key_id = STR("k")};
+    assert_int_equal(retention_roll(r->store, KEEP, now_ms, &r->fault), ERR_OK);
+    assert_int_equal(ingest_post(r->store, &p, &r->out, &r->result, &r->fault), ERR_OK);
+}
+
+static void the_first_that_is_kept_is_found_by_its_time(void **state)
+{
+    struct rig *r = *state;
+    uint64_t count = 0, from_ms;
+    post_at(r, "old", "1970-04-11T00:00:00.000Z", DAY_100);
+    post_at(r, "kept", "1970-04-21T00:01:00.000Z", DAY_100 + 10 * DAY);
+    assert_int_equal(drop(r, DAY_100 + 12 * DAY), 1);
+    remove_all(r);
+    assert_true(time_read(STR("1970-04-21T00:01:00.000Z"), &from_ms));
+    const struct audit_query q = {.tenant = STR("default"), .has_from = true, .from_ms = from_ms, .has_to = true, .to_ms = from_ms + 1, .limit = 10};
+    assert_int_equal(store_audit(r->store)->ops->query(store_audit(r->store)->state, &q, count_each, &count), ERR_OK);
+    assert_int_equal(count, 1);
+}
+
 static void old_rows_among_new_ones_drop_nothing_that_is_kept(void **state)
 {
     struct rig *r = *state;
@@ -262,6 +298,17 @@ static void a_clock_that_is_ahead_drops_nothing_and_holds_nobody_up(void **state
 }
 
 /* Event 1, which came without a source, is dropped and not removed yet. */
+/* What is looked at to believe the clock is the newest of them, however many are old. */
+static void many_old_events_are_dropped_by_the_newest_ones_clock(void **state)
+{
+    struct rig *r = *state;
+    uint64_t today = world_now_ms() / DAY, dropped;
+    store_day(r, today - 20, 1, 1500);
+    store_day(r, today - 1, 1501, 10);
+    if (retention_drop(r->store, KEEP, today * DAY, &dropped, &r->fault) != ERR_OK) fail_msg("%s", r->fault.text);
+    assert_int_equal(dropped, 1500);
+}
+
 static void drop_a_posted_one(struct rig *r)
 {
     buf_clear(&r->body);
@@ -484,8 +531,11 @@ int main(void)
         TEST_OF_POSTGRES(removing_leaves_no_identity_and_no_partition_behind),
         TEST(two_platforms_drop_once),
         TEST(a_store_without_old_events_drops_nothing),
+        TEST(who_keeps_for_longer_than_time_has_run_drops_nothing),
+        TEST(the_first_that_is_kept_is_found_by_its_time),
         TEST(old_rows_among_new_ones_drop_nothing_that_is_kept),
         TEST(a_clock_that_is_ahead_drops_nothing_and_holds_nobody_up),
+        TEST(many_old_events_are_dropped_by_the_newest_ones_clock),
         TEST(a_dropped_event_can_be_restored_before_it_is_removed),
         TEST(a_stream_record_is_not_adopted_into_a_dropped_row),
         TEST(what_one_tenant_lost_by_age_is_not_anothers),

@@ -1,6 +1,7 @@
 /* /api/v1/keys over real sockets: rights, revocation, rotation, and the command line beside it. */
 #include "rig.h"
 
+#include "base/time.h"
 #include "pipeline/ingest/database.h"
 
 #define KEYS "/api/v1/keys"
@@ -41,6 +42,25 @@ static void a_key_is_shown_once_and_works_at_once(void **state)
     assert_non_null(memmem(r->body.bytes, r->body.size, id.bytes, id.size));
     assert_null(memmem(r->body.bytes, r->body.size, "acme", 4)); /* another tenant's */
     assert_int_equal(number(r, "count"), json_get(r->json, STR("keys"))->count);
+}
+
+static void pages_tell_each_key_once(void **state)
+{
+    struct rig *r = *state;
+    struct str id, before = {0};
+    uint64_t seen = 0, cursor = 0, all;
+    get(r, ADMIN, KEYS);
+    all = number(r, "count");
+    do {
+        get(r, ADMIN, arena_printf(&r->arena, KEYS "?limit=1&cursor=%llu", (unsigned long long)cursor).bytes);
+        assert_int_equal(number(r, "count"), 1);
+        id = arena_copy(&r->arena, json_text(json_get(r->json, STR("keys"))->child, STR("id")));
+        assert_false(str_equal(id, before));
+        before = id;
+        cursor = number(r, "next_cursor");
+    } while (++seen < all && cursor != 0);
+    assert_int_equal(seen, all);
+    assert_int_equal(cursor, 0);
 }
 
 static void a_wrong_request_is_named(void **state)
@@ -159,6 +179,18 @@ static void a_revocation_names_engines_that_are_behind(void **state)
         call_with(r, r->keys[ENGINE], "GET", "/api/v1/bundle", (struct str){0}, &packed), 304);
     assert_int_equal(revoke_key(r, ADMIN, id), 200);
     assert_string_equal(r->body.bytes, "{\"behind\":[],\"revoked\":true}");
+}
+
+static void a_rotation_without_overlap_names_them_too(void **state)
+{
+    struct rig *r = *state;
+    const struct extra node = {{"Writ-Node"}, {"node-1"}, NULL};
+    call_with(r, r->keys[ENGINE], "GET", "/api/v1/bundle", (struct str){0}, &node); /* it runs nothing yet */
+    send_json(r, ADMIN, "POST", KEYS, "{\"name\":\"p\",\"owner\":\"o\",\"roles\":[\"agent\"]}");
+    struct str target = arena_printf(&r->arena, KEYS "/%.*s/rotate", STR_FORMAT(last_id(r)));
+    send_json(r, ADMIN, "POST", target.bytes, "{\"overlap_seconds\":0}");
+    assert_status(r, 201);
+    assert_non_null(memmem(r->body.bytes, r->body.size, "\"behind\":[\"node-1\"]", 19));
 }
 
 /* An engine's question; with what it runs where `etag` is given. */
@@ -385,6 +417,26 @@ static void without_an_overlap_the_old_key_ends_at_once(void **state)
     assert_refused(r, 409, "key_ended", NULL);
 }
 
+static void an_overlap_makes_no_key_live_longer_and_is_recorded(void **state)
+{
+    struct rig *r = *state;
+    send_json(r, ADMIN, "POST", KEYS, "{\"name\":\"p\",\"owner\":\"o\",\"roles\":[\"auditor\"],\"expires_at\":\"2999-01-01T00:00:00.000Z\"}");
+    struct str target = arena_printf(&r->arena, KEYS "/%.*s/rotate", STR_FORMAT(last_id(r)));
+    send_json(r, ADMIN, "POST", target.bytes, "{\"overlap_seconds\":2592000}"); /* well before its end */
+    assert_status(r, 201);
+    assert_true(str_compare(json_text(json_get(r->json, STR("replaces")), STR("expires_at")), STR("2999")) < 0);
+    char soon[TIME_TEXT + 1] = {0};
+    time_write(world_now_ms() + 600000, soon);
+    send_json(r, ADMIN, "POST", KEYS, arena_printf(&r->arena, "{\"name\":\"q\",\"owner\":\"o\",\"roles\":[\"auditor\"],\"expires_at\":\"%s\"}", soon).bytes);
+    target = arena_printf(&r->arena, KEYS "/%.*s/rotate", STR_FORMAT(last_id(r)));
+    send_json(r, ADMIN, "POST", target.bytes, "{\"overlap_seconds\":3600}");
+    assert_status(r, 201);
+    assert_true(str_equal(json_text(json_get(r->json, STR("replaces")), STR("expires_at")), str_from(soon)));
+    get(r, AUDITOR, "/api/v1/audit?kind=key.revoked");
+    assert_int_equal(number(r, "count"), 2);
+    assert_non_null(memmem(r->body.bytes, r->body.size, "rotated: key_", 13));
+}
+
 static void a_key_made_on_the_data_directory_is_noticed(void **state)
 {
     struct rig *r = *state;
@@ -490,11 +542,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_key_is_shown_once_and_works_at_once),
+        TEST(pages_tell_each_key_once),
         TEST(a_wrong_request_is_named),
         TEST(an_admin_makes_keys_of_its_own_tenant_only),
         TEST(what_only_the_store_may_say_is_not_taken_from_a_request),
         TEST(a_revoked_key_is_dead_with_the_answer),
         TEST(a_revocation_names_engines_that_are_behind),
+        TEST(a_rotation_without_overlap_names_them_too),
         TEST(who_was_behind_before_a_restart_is_behind_after_it),
         TEST(what_an_engine_has_is_not_sent_again_by_another_platform_or_after_a_restart),
         TEST(another_keys_tag_of_the_same_revision_proves_nothing),
@@ -504,6 +558,7 @@ int main(void)
         TEST(a_revocation_waits_for_an_engine_that_follows_another_platform),
         TEST(a_rotated_key_overlaps_and_ends),
         TEST(without_an_overlap_the_old_key_ends_at_once),
+        TEST(an_overlap_makes_no_key_live_longer_and_is_recorded),
         TEST(a_key_made_on_the_data_directory_is_noticed),
         TEST(a_tenants_admin_rotates_no_ingest_key_however_new_it_is),
         TEST(the_name_of_changes_by_files_is_no_keys),

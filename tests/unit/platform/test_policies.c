@@ -35,6 +35,7 @@ static void a_policy_is_put_and_got(void **state)
     assert_int_equal(call_with(r, r->keys[ADMIN], "GET", BASE, (struct str){0},
                                &(struct extra){{"If-None-Match"}, {etag}, NULL}),
                      304);
+    assert_int_equal(r->body.size, 0);
 }
 
 static void the_same_content_makes_no_new_version(void **state)
@@ -99,6 +100,11 @@ static void conditions_are_held(void **state)
     assert_refused(r, 412, "precondition_failed", NULL);
     assert_int_equal(call_with(r, r->keys[ADMIN], "PUT", BASE, allow, &fresh), 201);
     snprintf(etag, sizeof etag, "%s", r->etag);
+    char weak[100];
+    snprintf(weak, sizeof weak, "W/%s", etag);
+    match.values[0] = weak; /* says that the text may be another's */
+    call_with(r, r->keys[ADMIN], "PUT", BASE, deny, &match);
+    assert_refused(r, 412, "precondition_failed", NULL);
     match.values[0] = etag;
     call_with(r, r->keys[ADMIN], "PUT", BASE, deny, &fresh);
     assert_refused(r, 412, "precondition_failed", NULL);
@@ -161,6 +167,8 @@ static void versions_stay_and_come_back(void **state)
     assert_refused(r, 404, "not_found", NULL);
     send_json(r, ADMIN, "POST", BASE "/rollback", "{}");
     assert_refused(r, 400, "missing_member", "/version");
+    send_json(r, ADMIN, "POST", BASE "/rollback", "{\"version\":0}");
+    assert_refused(r, 400, "out_of_range", "/version");
     send_json(r, ADMIN, "POST", BASE "/rollback", "{\"version\":\"1\"}");
     assert_refused(r, 400, "wrong_type", "/version");
     /* A document that is deleted and made again goes on counting. */
