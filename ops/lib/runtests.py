@@ -177,7 +177,7 @@ def pytest(folder, name, paths, environment=None, arguments=(), aside=False):
 
 # Tests that wait more than they compute have lanes of their own, each about as long as what is left of its folder.
 LANES = {
-    "e2e": {"waiting": ["test_policies_dir.py", "test_survival.py", "test_tokens.py", "test_traces.py"]},
+    "e2e": {"waiting": ["test_network.py", "test_policies_dir.py", "test_races.py", "test_run.py", "test_survival.py", "test_tokens.py", "test_traces.py"]},
     "integration": {"kafka": ["test_kafka.py", "test_kafka_security.py"], "servers": ["test_postgres.py", "test_stack_faults.py"]},
 }
 
