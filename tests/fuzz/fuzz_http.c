@@ -195,12 +195,11 @@ static void fuzz_client(const char *bytes, size_t size)
 {
     int pair[2];
     check(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair) == 0);
-    struct transfer t = {.fd = -1};
+    struct transfer t = {.fd = -1, .to = {.address = {.is_unix = true}}};
     buf_init(&t.request, 0, 10000);
     buf_init(&t.reply, 0, 100000);
-    struct address to = {.is_unix = true};
     struct http_call call = {.method = "GET", .target = STR("/"), .reply_max = 500};
-    check(transfer_prepare(&t, &to, &call, true, NULL) == ERR_OK);
+    check(transfer_prepare(&t, &call, true, NULL) == ERR_OK);
     transfer_is_over = false;
     transfer_begin(&t, loop, pair[0], 60000, transfer_done);
     size_t step = size > 0 ? (unsigned char)bytes[0] : 1;

@@ -114,19 +114,30 @@ def test_a_foreign_librarys_types_are_in_no_header_of_a_room():
 # ---- headers ----
 
 
-def test_headers_compile_alone():
+def compile_each(paths, text_of):
+    """What the compiler has against any of these, each with the text that stands for it."""
     flags = ["-std=gnu17", "-D_GNU_SOURCE", '-DWRIT_VERSION="0"', "-Wall", "-Wextra", "-Wno-unused-function", "-Werror",
              f"-I{TOP}/src", f"-I{TOP}", f"-I{TOP}/tests", "-isystem", "/usr/share/include/llhttp", "-isystem", "/usr/share/include", "-isystem", "/usr/include/postgresql",
              "-fsyntax-only", "-x", "c", "-"]
 
-    def compile_alone(path):
-        done = subprocess.run(["cc", *flags], input=f'#include "{path}"\n', capture_output=True, text=True)
+    def compile_one(path):
+        done = subprocess.run(["cc", *flags], input=text_of(path), capture_output=True, text=True)
         return None if done.returncode == 0 else f"{relative(path)}:\n{done.stderr}"
 
-    headers = sources(".h", roots=[*ROOTS, "tests"])
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        wrong = [fault for fault in pool.map(compile_alone, headers) if fault]
+        return [fault for fault in pool.map(compile_one, paths) if fault]
+
+
+def test_headers_compile_alone():
+    wrong = compile_each(sources(".h", roots=[*ROOTS, "tests"]), lambda path: f'#include "{path}"\n')
     assert not wrong, "\n".join(wrong)
+
+
+def test_fuzz_targets_compile():
+    """Only ops/test --long builds them."""
+    targets = sorted((TOP / "tests" / "fuzz").glob("*.c"))
+    wrong = compile_each(targets, lambda path: path.read_text())
+    assert targets and not wrong, "\n".join(wrong)
 
 
 def test_headers_are_guarded_by_their_own_name():
