@@ -1,8 +1,8 @@
 /* listen.h - listening sockets on a loop: TCP and Unix, each accepted socket handed on.
  *
  * Belongs to one loop's thread. Accepted sockets are non-blocking and close-on-exec. When the process
- * has no descriptors left, accepting pauses for 100 ms,
- * which is told when it begins and when all who waited are in. */
+ * has no descriptors left, accepting pauses for 100 ms; that is told when it begins, and when all who
+ * waited are in. */
 #ifndef HTTP_LISTEN_H
 #define HTTP_LISTEN_H
 

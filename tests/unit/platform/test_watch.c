@@ -261,6 +261,16 @@ static void a_file_that_cannot_be_read_whole_is_told_in_the_end(void **state)
 
 /* ---- what is gone ---- */
 
+/* Both are in force, and a.yaml is no longer there. */
+static void lose_one_of_two_files(void)
+{
+    put("a.yaml", DENY);
+    put("b.yaml", DENY);
+    let_settle();
+    assert_int_equal(look(), 2);
+    unlink(path_of("a.yaml"));
+}
+
 static void take_long_to_list(unsigned call)
 {
     if (call == 2) clocks.monotonic_ns += (uint64_t)5000 * NS_PER_MS;
@@ -270,11 +280,7 @@ static void take_long_to_list(unsigned call)
 static void a_policy_stays_a_whole_second_after_its_file_was_missed(void **state)
 {
     (void)state;
-    put("a.yaml", DENY);
-    put("b.yaml", DENY);
-    let_settle();
-    assert_int_equal(look(), 2);
-    unlink(path_of("a.yaml"));
+    lose_one_of_two_files();
     clocks.on_monotonic = take_long_to_list;
     assert_int_equal(look(), 0); /* missed at the end of five seconds */
     assert_true(again);
@@ -395,11 +401,7 @@ static void what_others_put_over_a_file_is_put_right(void **state)
 static void what_others_change_meanwhile_does_not_keep_a_lost_files_policy(void **state)
 {
     (void)state;
-    put("a.yaml", DENY);
-    put("b.yaml", DENY);
-    let_settle();
-    assert_int_equal(look(), 2);
-    unlink(path_of("a.yaml"));
+    lose_one_of_two_files();
     assert_int_equal(look(), 0);
     clocks.monotonic_ns += 600 * NS_PER_MS;
     assert_int_equal(api_put("other", (struct str){0}), ERR_OK);
