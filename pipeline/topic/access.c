@@ -27,6 +27,26 @@ static enum err check_topic(const char *topic, struct fault *f)
                      TOPIC_NAME_MAX);
 }
 
+/* The client library would take the first colon of a bare IPv6 address for the one before the port. */
+static enum err check_brokers(const char *brokers, struct fault *f)
+{
+    struct str rest = str_from(brokers);
+    while (rest.size > 0) {
+        size_t end = str_find(rest, ',');
+        struct str broker = str_of(rest.bytes, end);
+        rest = str_skip(rest, end < rest.size ? end + 1 : end);
+        if (memchr(broker.bytes, '[', broker.size) != NULL) continue;
+        const char *protocol = memmem(broker.bytes, broker.size, "://", 3);
+        struct str address = protocol == NULL ? broker : str_skip(broker, (size_t)(protocol - broker.bytes) + 3);
+        struct str behind = str_skip(address, str_find(address, ':'));
+        if (behind.size > 0 && memchr(behind.bytes + 1, ':', behind.size - 1) != NULL)
+            return fault_set(f, ERR_BAD_VALUE, "kafka.brokers",
+                             "kafka.brokers: \"%.*s\" is not host:port; an IPv6 address stands in brackets, as in [::1]:9092",
+                             (int)(broker.size > 100 ? 100 : broker.size), broker.bytes);
+    }
+    return ERR_OK;
+}
+
 /* The token itself may come later, and comes often: who logs in reads it. */
 static enum err by_token(const struct topic_access *a, struct fault *f)
 {
@@ -58,6 +78,7 @@ static enum err make(const struct topic_access *a, struct topic_settings *s, str
     struct str security = str_from(a->security);
     bool sasl = str_starts(security, STR("sasl_")), ssl = str_equal(security, STR("ssl")) || str_equal(security, STR("sasl_ssl"));
     enum err e = check_topic(a->topic, f);
+    if (e == ERR_OK) e = check_brokers(a->brokers, f);
     if (e != ERR_OK) return e;
     set(s, "bootstrap.servers", a->brokers);
     set(s, "security.protocol", a->security);

@@ -191,6 +191,7 @@ static void passage_done(void *context, enum err err, const struct http_answer *
         passage_refuse(p, &fault);
         return;
     }
+    http_peer_prefer(&f->peer, answer->place); /* the next one does not wait for another that is dead */
     if (!http_server_has_room(*f->server, answer->body.size)) {
         api_no_room(&fault);
         passage_refuse(p, &fault);

@@ -123,7 +123,7 @@ static int run(struct cli *c, int argc, char **argv)
     arguments_know(&a, global_flags);
     if (arguments_read(&a, argc, argv, &at, true, &f) != ERR_OK) return cli_complain_fault(c, USAGE, &f);
     struct str word = positional(&a, 0);
-    if (str_equal(word, STR("help"))) { /* writ help key create = writ key create --help */
+    while (str_equal(word, STR("help"))) { /* writ help key create = writ key create --help */
         a.positional_count = 0;
         arguments_give(&a, "help");
         if (arguments_read(&a, argc, argv, &at, true, &f) != ERR_OK) return cli_complain_fault(c, USAGE, &f);

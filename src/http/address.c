@@ -106,6 +106,18 @@ enum err http_peer_resolve(struct http_peer *to, struct fault *f)
     return to->place_count > 0 ? ERR_OK : fault_set(f, ERR_CLOSED, "", "%s: no such host", a->host);
 }
 
+void http_peer_prefer(struct http_peer *to, const struct place *first)
+{
+    const struct place preferred = *first;
+    for (size_t i = 1; i < to->place_count; i++) {
+        const struct place *p = &to->places[i];
+        if (p->size != preferred.size || memcmp(&p->at, &preferred.at, p->size) != 0) continue;
+        memmove(&to->places[1], &to->places[0], i * sizeof to->places[0]);
+        to->places[0] = preferred;
+        return;
+    }
+}
+
 struct str address_authority(const struct address *a, char *to)
 {
     enum { CAPACITY = ADDRESS_HOST + 10 };

@@ -37,6 +37,9 @@ bool address_is_place(const struct address *a);
 /* Finds to->places, by to->address. This may block. ERR_CLOSED: there is no such host. */
 enum err http_peer_resolve(struct http_peer *to, struct fault *f);
 
+/* Lists `first`, where it is one of its places, before the others. */
+void http_peer_prefer(struct http_peer *to, const struct place *first);
+
 /* "host:port" for the Host header; `to` holds ADDRESS_HOST + 10 bytes. */
 struct str address_authority(const struct address *a, char *to);
 

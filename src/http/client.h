@@ -5,7 +5,7 @@
  * its own. Both drive the same machine (transfer.h). Addresses: "http://host:port", "unix:/path".
  * Bounds: reply head LIMIT_HEAD_BYTES, body as the caller says. A name is resolved when connecting,
  * by http_call, or before, by http_peer_resolve(): that may block. Of its addresses each gets a
- * turn, of 3 s at most. */
+ * turn, of 3 s at most, in the order in which they are listed. */
 #ifndef HTTP_CLIENT_H
 #define HTTP_CLIENT_H
 
@@ -33,6 +33,7 @@ struct http_answer {
     struct str body; /* valid until the next call on this client */
     struct http_header headers[HTTP_HEADERS_MAX];
     size_t header_count;
+    const struct place *place; /* that answered; NULL: a kept connection's */
 };
 
 /* ERR_BAD_VALUE: not an address. Nothing is connected yet. */

@@ -257,6 +257,7 @@ void transfer_answer(struct transfer *t, struct http_answer *ret)
     check(head_parse_answer(bytes, t->head_size, &t->head, NULL) == ERR_OK);
     ret->status = t->head.status;
     ret->body = str_of(bytes + t->head_size, t->body_size);
+    ret->place = t->place_next > 0 ? &t->to.places[t->place_next - 1] : NULL;
     ret->header_count = t->head.field_count;
     memcpy(ret->headers, t->head.fields, t->head.field_count * sizeof *ret->headers);
 }

@@ -3,63 +3,80 @@
 
 #include "pipeline/ingest/store.h"
 
-enum { WRITE_TROUBLE_SECONDS = 60 }; /* after that, and nothing written since, who knows */
-
-static struct str write_trouble(const struct platform *p)
-{
-    bool is_old = world_monotonic_ns() - p->write_trouble_ns > WRITE_TROUBLE_SECONDS * UINT64_C(1000000000);
-    return str_from(is_old ? "" : p->write_trouble.text);
-}
-
-struct probe_detail {
-    struct str write_trouble; /* empty: none */
-    struct str policies; /* absent: no directory is watched */
-    bool policies_ok;
-    size_t keys_unprovable;
+/* What is asked here waits for no store: it is looked at each second (checks_tick), and these tell what was seen. A
+ * store that answers nobody would otherwise keep them away, too, for as long as it takes to give up. */
+enum {
+    LOOK_SECONDS_MAX = 5,       /* a look that is away for longer has failed; longer than the longest query takes */
+    HEALTH_BYTES_MAX = 64 << 10,
+    WRITE_TROUBLE_SECONDS = 60, /* after that, and nothing written since, who knows */
 };
 
-static void probe(struct job *j, struct store *s)
+/* ERR_OK, or why it cannot be read. */
+static enum err reading_trouble(const struct platform *p, struct fault *f)
 {
-    const struct probe_detail *d = j->detail;
-    struct fault f = {.text = ""};
-    enum err err = store_probe(s, &f);
-    if (err != ERR_OK && f.text[0] == '\0') fault_plain(&f, err);
-    struct str store = err == ERR_OK ? d->write_trouble : str_from(f.text);
-    char keys[KEY_TROUBLE_TEXT];
-    bool keys_ok = !key_trouble(d->keys_unprovable, keys), ok = str_is_empty(store) && d->policies_ok && keys_ok;
-    buf_put_literal(&j->reply, "{\"checks\":{");
-    if (j->platform->consumer != NULL) { /* never changes: any thread may read it */
+    if (p->looking_s > LOOK_SECONDS_MAX)
+        return fault_set(f, ERR_STORE_UNAVAILABLE, "", "the store has not answered for %u s", p->looking_s - 1);
+    *f = p->reading_trouble;
+    return f->text[0] == '\0' ? ERR_OK : ERR_STORE_UNAVAILABLE;
+}
+
+/* The same, or why the last write failed. */
+static enum err store_trouble(const struct platform *p, struct fault *f)
+{
+    if (reading_trouble(p, f) != ERR_OK) return ERR_STORE_UNAVAILABLE;
+    if (world_monotonic_ns() - p->write_trouble_ns > WRITE_TROUBLE_SECONDS * UINT64_C(1000000000)) return ERR_OK;
+    *f = p->write_trouble;
+    return f->text[0] == '\0' ? ERR_OK : ERR_STORE_UNAVAILABLE;
+}
+
+struct checks {
+    struct buf text; /* the members of `checks` */
+    bool degraded;
+};
+
+/* One check: "ok", or what is wrong. Its gauge is set with it, so that /healthz and /metrics say the same. */
+static void put_check(struct checks *c, struct platform *p, enum metric gauge, const char *name, bool ok, const char *trouble)
+{
+    metric_set(p->sheet, gauge, !ok);
+    if (c->text.size > 0) buf_put_byte(&c->text, ',');
+    json_put_plain(&c->text, str_from(name));
+    buf_put_byte(&c->text, ':');
+    api_put_sentence(&c->text, str_from(ok ? "ok" : trouble));
+    c->degraded = c->degraded || !ok;
+}
+
+static void put_checks(struct checks *c, struct platform *p)
+{
+    if (p->consumer != NULL) {
         struct consumer_status consumer;
-        consumer_status(j->platform->consumer, &consumer);
-        buf_put_literal(&j->reply, "\"kafka\":");
-        api_put_sentence(&j->reply, consumer.is_well ? STR("ok") : str_from(consumer.text));
-        buf_put_byte(&j->reply, ',');
-        ok = ok && consumer.is_well;
+        consumer_status(p->consumer, &consumer);
+        put_check(c, p, METRIC_PLATFORM_CHECK_KAFKA, "kafka", consumer.is_well, consumer.text);
     }
-    buf_put_literal(&j->reply, "\"keys\":");
-    api_put_sentence(&j->reply, keys_ok ? STR("ok") : str_from(keys));
-    buf_put_byte(&j->reply, ',');
-    if (!str_is_absent(d->policies)) {
-        buf_put_literal(&j->reply, "\"policies\":");
-        api_put_sentence(&j->reply, d->policies);
-        buf_put_byte(&j->reply, ',');
-    }
-    buf_put_literal(&j->reply, "\"store\":");
-    api_put_sentence(&j->reply, str_is_empty(store) ? STR("ok") : store);
-    buf_put_literal(&j->reply, "},\"service\":\"writ-platform\",\"status\":");
-    json_put_plain(&j->reply, ok ? STR("ok") : STR("degraded"));
-    buf_put_literal(&j->reply, ",\"version\":\"" WRIT_VERSION "\"}");
+    char keys[KEY_TROUBLE_TEXT];
+    put_check(c, p, METRIC_PLATFORM_CHECK_KEYS, "keys", !key_trouble(p->keys_unprovable, keys), keys);
+    bool policies_ok;
+    const char *policies = watch_health(p->watch, &policies_ok);
+    if (policies != NULL) put_check(c, p, METRIC_PLATFORM_CHECK_POLICIES, "policies", policies_ok, policies);
+    struct fault f;
+    put_check(c, p, METRIC_PLATFORM_CHECK_STORE, "store", store_trouble(p, &f) == ERR_OK, f.text);
 }
 
 void healthz_handle(void *context, struct http_exchange *x)
 {
     struct platform *p = context;
-    struct job *j = job_create(p, x, probe);
-    struct probe_detail *d = job_detail(j, struct probe_detail);
-    d->policies = job_copy(j, str_from(watch_health(p->watch, &d->policies_ok)));
-    d->write_trouble = job_copy(j, write_trouble(p));
-    d->keys_unprovable = p->keys_unprovable;
-    job_send(j, x, QUEUE_READER);
+    struct checks c = {0};
+    struct buf reply;
+    buf_init(&c.text, 1 << 10, HEALTH_BYTES_MAX);
+    buf_init(&reply, 1 << 10, HEALTH_BYTES_MAX);
+    put_checks(&c, p);
+    buf_put_literal(&reply, "{\"checks\":{");
+    buf_put(&reply, buf_view(&c.text));
+    buf_put_literal(&reply, "},\"service\":\"writ-platform\",\"status\":");
+    json_put_plain(&reply, c.degraded ? STR("degraded") : STR("ok"));
+    buf_put_literal(&reply, ",\"version\":\"" WRIT_VERSION "\"}");
+    api_reply(&p->api, x, 200, buf_view(&reply), (struct str){0});
+    buf_fini(&reply);
+    buf_fini(&c.text);
 }
 
 void livez_handle(void *context, struct http_exchange *x)
@@ -68,32 +85,27 @@ void livez_handle(void *context, struct http_exchange *x)
     api_reply(&p->api, x, 200, STR("{\"status\":\"ok\"}"), (struct str){0});
 }
 
-static void probe_ready(struct job *j, struct store *s)
-{
-    j->err = store_probe(s, &j->fault) == ERR_OK ? ERR_OK : ERR_STORE_UNAVAILABLE;
-    if (j->err == ERR_OK) buf_put_literal(&j->reply, "{\"status\":\"ready\"}");
-}
-
 void readyz_handle(void *context, struct http_exchange *x)
 {
     struct platform *p = context;
     struct fault f;
+    enum err err = ERR_OK;
     if (p->draining)
-        platform_failed(p, x, fault_plain(&f, ERR_DRAINING), &f);
+        err = fault_plain(&f, ERR_DRAINING);
     else if (!watch_is_ready(p->watch))
-        platform_failed(p, x, fault_set(&f, ERR_STARTING, "", "policies.dir has not been looked through yet"), &f);
+        err = fault_set(&f, ERR_STARTING, "", "policies.dir has not been looked through yet");
     else
-        job_send(job_create(p, x, probe_ready), x, QUEUE_READER);
+        err = reading_trouble(p, &f);
+    if (!platform_failed(p, x, err, &f)) api_reply(&p->api, x, 200, STR("{\"status\":\"ready\"}"), (struct str){0});
 }
 
-/* ---- the same as gauges, looked at each second ---- */
-
-enum { PROBE_SECONDS_MAX = 10 };
+/* ---- each second ---- */
 
 struct look_detail {
     uint64_t rows;
 };
 
+/* Rows are counted here, since others store them too: the consumer, other platforms, retention. */
 static void look(struct job *j, struct store *s)
 {
     struct look_detail *d = j->detail;
@@ -102,39 +114,42 @@ static void look(struct job *j, struct store *s)
     if (j->err == ERR_OK) j->err = audit->ops->count(audit->state, &d->rows);
 }
 
-/* Rows are counted here, since others store them too: the consumer, other platforms, retention. */
 static void looked(struct job *j)
 {
     struct platform *p = j->platform;
     const struct look_detail *d = j->detail;
-    p->probing_s = 0;
-    metric_set(p->sheet, METRIC_PLATFORM_CHECK_STORE, j->err != ERR_OK || !str_is_empty(write_trouble(p)));
-    if (j->err == ERR_OK) metric_set(p->sheet, METRIC_STORE_EVENTS, d->rows);
+    p->looking_s = 0;
+    p->reading_trouble.text[0] = '\0';
+    if (j->err == ERR_OK)
+        metric_set(p->sheet, METRIC_STORE_EVENTS, d->rows);
+    else if (j->fault.text[0] != '\0')
+        p->reading_trouble = j->fault;
+    else
+        fault_plain(&p->reading_trouble, j->err);
     job_destroy(j);
 }
 
-/* A store that answers nobody fails too, so a probe that is long away counts as failed. */
-void checks_tick(struct platform *p)
+static void look_at_store(struct platform *p)
 {
-    if (p->consumer != NULL) {
-        struct consumer_status consumer;
-        consumer_status(p->consumer, &consumer);
-        metric_set(p->sheet, METRIC_PLATFORM_CHECK_KAFKA, !consumer.is_well);
-    }
-    key_trouble_note(&p->keys_unprovable, key_table_unprovable(p->keys, pepper_mark(&p->pepper), world_now_ms()));
-    metric_set(p->sheet, METRIC_PLATFORM_CHECK_KEYS, p->keys_unprovable > 0);
-    bool policies_ok = true;
-    watch_health(p->watch, &policies_ok);
-    metric_set(p->sheet, METRIC_PLATFORM_CHECK_POLICIES, !policies_ok);
-    if (p->probing_s > 0) {
-        if (++p->probing_s > PROBE_SECONDS_MAX) metric_set(p->sheet, METRIC_PLATFORM_CHECK_STORE, 1);
+    if (p->looking_s > 0) {
+        p->looking_s++;
         return;
     }
     struct job *j = job_create(p, NULL, look);
     (void)job_detail(j, struct look_detail);
     j->done = looked;
-    if (job_queue(j, QUEUE_READER)) p->probing_s = 1;
+    if (job_queue(j, QUEUE_READER)) p->looking_s = 1;
     else job_destroy(j); /* the readers have a thousand other questions: the next second will do */
+}
+
+void checks_tick(struct platform *p)
+{
+    key_trouble_note(&p->keys_unprovable, key_table_unprovable(p->keys, pepper_mark(&p->pepper), world_now_ms()));
+    struct checks c = {0}; /* for its gauges */
+    buf_init(&c.text, 1 << 10, HEALTH_BYTES_MAX);
+    put_checks(&c, p);
+    buf_fini(&c.text);
+    look_at_store(p);
 }
 
 void config_check_handle(void *context, struct http_exchange *x)

@@ -58,7 +58,8 @@ struct platform {
     uint64_t revision;           /* newest known */
     struct caller caller;        /* of the request in hand */
     struct loop_timer tick;      /* each second */
-    unsigned probing_s;          /* how long the store is being asked whether it is well; 0: not now */
+    unsigned looking_s;          /* how many ticks the look at the store is away; 0: it is not */
+    struct fault reading_trouble; /* why the last look failed; no text: it did not */
     struct fault write_trouble;  /* why the last write to the store failed; no text: it did not */
     uint64_t write_trouble_ns;   /* monotonic */
     struct loop_bell wake;       /* rung by platform_stop */

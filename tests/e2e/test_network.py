@@ -48,12 +48,12 @@ def test_of_a_names_addresses_the_one_that_answers_is_used(fresh, own_hosts):
 class Narrow:
     """Carries bytes between clients and an address, so many a second in each direction."""
 
-    def __init__(self, to, rate):
-        self.to, self.rate, self.port, self.ends = to, rate, harness.free_port(), []
+    def __init__(self, to, rate, host="127.0.0.1"):
+        self.to, self.rate, self.host, self.port, self.ends = to, rate, host, harness.free_port(), []
         self.open()
 
     def open(self):
-        self.listener = socket.create_server(("127.0.0.1", self.port))
+        self.listener = socket.create_server((self.host, self.port))
         threading.Thread(target=self.accept, args=(self.listener,), daemon=True).start()
 
     def accept(self, listener):
@@ -91,6 +91,38 @@ class Narrow:
     def close(self):
         self.cut([self.listener, *self.ends])
         self.listener.close()
+
+
+def test_an_address_that_is_silent_holds_up_the_first_forwarded_request_alone(fresh, own_hosts):
+    prefix, hosts = own_hosts
+    hosts.write_text("127.0.0.1 peer.test\n127.0.0.2 peer.test\n")
+    stack = fresh(platform_prefix=prefix).start()
+    stack.policy("base", READS)
+    way = Narrow(("127.0.0.1", stack.engine.port), 1 << 20, host="127.0.0.2")
+    silent = socket.create_server(("127.0.0.1", way.port), backlog=0)
+    callers = []
+    for _ in range(2):  # what comes to a full queue is dropped
+        callers.append(socket.socket())
+        callers[-1].setblocking(False)
+        callers[-1].connect_ex(("127.0.0.1", way.port))
+    stack.platform.stop()
+    stack.platform.arguments += ["--engine.url", f"http://peer.test:{way.port}"]
+    stack.platform.start()
+    with stack.at_platform("agent") as wire:
+        assert wire.post(AGENT, {"action": "get_x"}).status == 200
+        silent.setblocking(False)
+        assert silent.accept()
+        for caller in callers:
+            caller.close()
+        for _ in range(3):
+            assert wire.post(AGENT, {"action": "get_x"}).status == 200
+    came = 0
+    with pytest.raises(BlockingIOError):
+        while True:
+            came += silent.accept()[0].recv(1) != b""
+    assert came == 0
+    way.close()
+    silent.close()
 
 
 def test_a_bundle_that_takes_long_to_come_arrives(fresh):

@@ -144,7 +144,7 @@ def test_a_running_platform_whose_store_a_newer_program_changed_stores_and_serve
     told = f"it has schema {newest + 1} now, and this program knows {newest}: a newer one has changed it, so this one has to be upgraded, too"
     harness.eventually(lambda: told in stack.engine.tail(), "the engine is told why nothing is taken")
     with stack.at_platform("root") as wire:
-        assert wire.get("/readyz").status == 503
+        harness.eventually(lambda: wire.get("/readyz").status == 503, "it is not ready")
         assert told in wire.get("/healthz").json["checks"]["store"]
         reply = wire.put("/api/v1/policies/base?tenant_id=default", {"content": BASE_POLICY + "  - {id: new, actions: [new], decision: deny}\n"})
         assert reply.status == 503 and told in reply.json["error"], reply

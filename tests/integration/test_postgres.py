@@ -104,6 +104,13 @@ def test_postgresql_asleep_holds_up_nobody_but_the_store(fleet, postgres):
         eventually(lambda: load.answered > last + 100, "decisions go on", 10)
         with harness.Wire(one.platform.address, timeout=2) as wire:
             assert wire.get("/livez").status == 200, "the platform's reactor waits for nobody"
+            wire.get("/healthz")  # which tells what was seen, and does not wait either
+
+    def told():
+        with harness.Wire(one.platform.address, timeout=2) as wire:
+            return wire.get("/readyz").status == 503 and "has not answered for" in wire.get("/healthz").json["checks"]["store"]
+
+    eventually(told, "the platform says that it hears nothing")
     one.resume("postgres")
     woke = time.monotonic()
     one.settle_roughly(2000)

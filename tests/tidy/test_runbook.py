@@ -25,7 +25,7 @@ def sections():
 def checks():
     """The checks of both programs' /healthz, as their sources name them."""
     engine = re.findall(r'put_check\(c, \w+, "(\w+)"', (TOP / "src/engine/health.c").read_text())
-    platform = re.findall(r'"\\"(\w+)\\":"', (TOP / "src/platform/operations.c").read_text())
+    platform = re.findall(r'put_check\(c, p, \w+, "(\w+)"', (TOP / "src/platform/operations.c").read_text())
     assert len(engine) >= 7 and {"kafka", "store"} <= set(platform), "the checks were not found in the sources"
     return [f"engine: {name}" for name in engine] + [f"platform: {name}" for name in platform]
 

@@ -27,6 +27,8 @@ static void help_is_printed_for_all_for_groups_and_for_commands(void **state)
     assert_has(r->out, "--owner OWNER");
     assert_int_equal(RUN(r, "help", "audit", "query"), DONE);
     assert_has(r->out, "--decision WORD");
+    assert_int_equal(RUN(r, "help", "help"), DONE);
+    assert_has(r->out, "Usage: writ COMMAND");
     assert_int_equal(RUN(r, "authorize", "-h"), DONE);
     assert_has(r->out, "--acting-for NAME");
     assert_int_equal(RUN(r, "--version"), DONE);

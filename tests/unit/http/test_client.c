@@ -522,6 +522,7 @@ struct outcome {
     int status;
     char body[100];
     size_t body_size;
+    struct place place;
 };
 
 static void outcome_note(void *context, enum err err, const struct http_answer *answer)
@@ -532,6 +533,7 @@ static void outcome_note(void *context, enum err err, const struct http_answer *
     if (answer == NULL) return;
     o->status = answer->status;
     o->body_size = answer->body.size;
+    o->place = *answer->place;
     snprintf(o->body, sizeof o->body, "%.*s",
              (int)(answer->body.size > 90 ? 90 : answer->body.size), answer->body.bytes);
 }
@@ -654,7 +656,8 @@ static void of_several_addresses_the_one_that_answers_is_used(void **state)
     struct dead_places dead;
     dead_places_open(&dead);
     struct http_peer to = peer_of(s.address);
-    to.places[2] = to.places[0];
+    const struct place answers = to.places[0];
+    to.places[2] = answers;
     to.places[1] = dead.is_silent;
     to.places[0] = dead.refuses;
     to.place_count = 3;
@@ -668,6 +671,17 @@ static void of_several_addresses_the_one_that_answers_is_used(void **state)
     assert_int_equal(o.err, ERR_OK);
     assert_string_equal(o.body, "1");
     loop_destroy(loop);
+
+    http_peer_prefer(&to, &o.place);
+    assert_memory_equal(&to.places[0].at, &answers.at, answers.size);
+    assert_memory_equal(&to.places[1].at, &dead.refuses.at, dead.refuses.size);
+    assert_memory_equal(&to.places[2].at, &dead.is_silent.at, dead.is_silent.size);
+    const struct http_peer before = to;
+    http_peer_prefer(&to, &o.place); /* it is the first already */
+    struct place unknown = answers;
+    unknown.size--;
+    http_peer_prefer(&to, &unknown);
+    assert_memory_equal(&to, &before, sizeof to);
     dead_places_close(&dead);
     script_stop(&s);
 }

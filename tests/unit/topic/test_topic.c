@@ -173,6 +173,25 @@ static void options_that_contradict_each_other_are_refused_by_name(void **state)
     }
 }
 
+static void a_bare_ipv6_address_is_no_broker(void **state)
+{
+    (void)state;
+    static const char *const taken[] = {"a", "a:1", "[::1]:9092", "a:1,[::1]:9092, b", "PLAINTEXT://a:1", "PLAINTEXT://[::1]:1"};
+    static const char *const refused[] = {"::1:9092", "a:1,::1", "PLAINTEXT://::1:9092", "a:1:2"};
+    struct topic_settings s;
+    struct fault f;
+    struct topic_access a = plain();
+    for (size_t i = 0; i < sizeof taken / sizeof taken[0]; i++) {
+        a.brokers = taken[i];
+        assert_int_equal(topic_settings_make(&a, &s, &f), ERR_OK);
+    }
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+        a.brokers = refused[i];
+        assert_int_equal(topic_settings_make(&a, &s, &f), ERR_BAD_VALUE);
+        assert_non_null(strstr(f.text, "kafka.brokers: \""));
+    }
+}
+
 static void a_password_is_read_wiped_and_never_told(void **state)
 {
     (void)state;
@@ -268,6 +287,7 @@ int main(void)
         cmocka_unit_test(a_w3c_trace_id_makes_a_traceparent_and_no_other_does),
         cmocka_unit_test(a_traceparent_names_the_span_of_its_record),
         cmocka_unit_test(options_that_contradict_each_other_are_refused_by_name),
+        cmocka_unit_test(a_bare_ipv6_address_is_no_broker),
         cmocka_unit_test(a_password_is_read_wiped_and_never_told),
         cmocka_unit_test(a_token_need_not_be_there_at_the_start_and_no_password_is),
         cmocka_unit_test(a_complaint_comes_with_the_option_to_look_at),
