@@ -10,9 +10,9 @@
 bool call_closes(enum call_kind k)
 {
     static const bool closing[] = {
-#define CALL(name, closes, text) closes,
+#define CALL_KIND(name, closes, text) closes,
 #include "shards/call.def"
-#undef CALL
+#undef CALL_KIND
     };
     check((unsigned)k < CALL_KINDS);
     return closing[k];

@@ -15,15 +15,15 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/wheel.h"
-#include "shards/limit.h"
+#include "shards/limit_window.h"
 #include "shards/review.h"
 #include "shards/slot.h"
-#include "shards/token.h"
+#include "shards/token_facts.h"
 
 enum call_kind {
-#define CALL(name, closing, text) CALL_##name,
+#define CALL_KIND(name, closing, text) CALL_##name,
 #include "shards/call.def"
-#undef CALL
+#undef CALL_KIND
     CALL_KINDS
 };
 bool call_closes(enum call_kind k); /* may use the journal's reserve: it makes nothing looser */

@@ -1,4 +1,4 @@
-/* limit_table.h - the counters of a shard. Inside of this room only. See limit.h for how a window
+/* limit_table.h - the counters of a shard. Inside of this room only. See limit_window.h for how a window
  * is cut.
  *
  * A counter's buckets lie at their number modulo LIMIT_BUCKETS. `head` is the newest one that was
@@ -14,7 +14,7 @@
 #include "base/map.h"
 #include "base/slab.h"
 #include "base/wheel.h"
-#include "shards/limit.h"
+#include "shards/limit_window.h"
 
 struct counter {
     struct slot_key key;

@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "base/planted.h"
 #include "pipeline/ingest/consumer_store.h"
-#include "pipeline/ingest/ingest.h"
+#include "pipeline/ingest/stream.h"
 #include "pipeline/ingest/store_inside.h"
 
 struct run {

@@ -3,7 +3,7 @@
  * An array is cut into its elements by a scan that knows only strings and brackets; each element
  * must then be a strict JSON object of its own, which makes the whole strict, without a tree of
  * eight megabytes. The exact bytes of each event are what is stored and compared. */
-#include "pipeline/ingest/ingest.h"
+#include "pipeline/ingest/post.h"
 
 #include "base/check.h"
 #include "base/limits.h"

@@ -1,5 +1,5 @@
-/* stream.c - an engine's batch, line by line. See ingest.h for the rules. */
-#include "pipeline/ingest/ingest.h"
+/* stream.c - an engine's batch, line by line. See stream.h for the rules. */
+#include "pipeline/ingest/stream.h"
 
 #include "base/check.h"
 #include "base/limits.h"

@@ -383,7 +383,7 @@ static void accepted(struct publisher *p, const struct batch *b, const struct se
     if (news_are_good(p, news, a->next_seq - 1, "answer")) in_step(p);
 }
 
-static void gap(struct publisher *p, const struct batch *b, const struct send_answer *a)
+static void gap_told(struct publisher *p, const struct batch *b, const struct send_answer *a)
 {
     enum position_news news =
         positions_gap(&p->positions, b->first_seq, a->want_from, journal_durable_seq(p->journal));
@@ -458,7 +458,7 @@ static void send_batch(struct publisher *p, const struct batch *b)
         went_in(p, monotonic_ms() - begun);
         accepted(p, b, &a);
         break;
-    case SENT_GAP: gap(p, b, &a); break;
+    case SENT_GAP: gap_told(p, b, &a); break;
     case SENT_DIVERGED: alarm_raise(p, PUBLISH_DIVERGED, f.text); break;
     case SENT_TOO_LARGE: too_large(p, b, &f); break;
     case SENT_LATE: late(p, b, &f); break;

@@ -146,7 +146,7 @@ static bool fill(struct spans *s)
 
 enum outcome { TAKEN, REFUSED, TRY_AGAIN };
 
-static uint64_t backoff_ms(struct spans *s)
+static uint64_t pause_ms(struct spans *s)
 {
     uint64_t most = BACKOFF_FIRST_MS;
     uint32_t chance;
@@ -219,7 +219,7 @@ static enum outcome send_once(struct spans *s, uint64_t *ret_wait_ms)
         if (seconds > RETRY_AFTER_MOST_S) seconds = RETRY_AFTER_MOST_S;
     }
     failed(s, f.text);
-    *ret_wait_ms = backoff_ms(s);
+    *ret_wait_ms = pause_ms(s);
     if (*ret_wait_ms < seconds * 1000) *ret_wait_ms = seconds * 1000;
     return TRY_AGAIN;
 }

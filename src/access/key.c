@@ -105,8 +105,8 @@ static enum err read_name(const struct json *row, const char *name, struct arena
 }
 
 /* A list of globs; `otherwise` (or nothing, where it is absent) is its default. */
-static enum err read_globs(const struct json *row, const char *name, struct str otherwise,
-                           struct arena *a, struct globs *ret, struct fault *f)
+static enum err globs_of(const struct json *row, const char *name, struct str otherwise,
+                         struct arena *a, struct globs *ret, struct fault *f)
 {
     const struct json *v = member(row, name);
     if (v == NULL) {
@@ -192,11 +192,11 @@ static enum err key_fill(const struct json *row, struct key *k, struct fault *f)
     if ((err = read_name(row, "owner", a, &k->owner, f)) != ERR_OK) return err;
     if ((err = read_name(row, "tenant", a, &k->tenant, f)) != ERR_OK) return err;
     if ((err = read_roles(row, &k->roles, f)) != ERR_OK) return err;
-    if ((err = read_globs(row, "actors", k->name, a, &k->actors, f)) != ERR_OK) return err;
-    if ((err = read_globs(row, "users", (struct str){0}, a, &k->users, f)) != ERR_OK) return err;
-    if ((err = read_globs(row, "reviewers", k->owner, a, &k->reviewers, f)) != ERR_OK) return err;
-    if ((err = read_globs(row, "nodes", (struct str){0}, a, &k->nodes, f)) != ERR_OK) return err;
-    if ((err = read_globs(row, "tenants", (struct str){0}, a, &k->tenants, f)) != ERR_OK)
+    if ((err = globs_of(row, "actors", k->name, a, &k->actors, f)) != ERR_OK) return err;
+    if ((err = globs_of(row, "users", (struct str){0}, a, &k->users, f)) != ERR_OK) return err;
+    if ((err = globs_of(row, "reviewers", k->owner, a, &k->reviewers, f)) != ERR_OK) return err;
+    if ((err = globs_of(row, "nodes", (struct str){0}, a, &k->nodes, f)) != ERR_OK) return err;
+    if ((err = globs_of(row, "tenants", (struct str){0}, a, &k->tenants, f)) != ERR_OK)
         return err;
     if ((err = read_time(row, "created_at", &k->created_at, f)) != ERR_OK) return err;
     if ((err = read_time(row, "expires_at", &k->expires_at, f)) != ERR_OK) return err;

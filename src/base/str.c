@@ -8,7 +8,7 @@ int str_compare(struct str a, struct str b)
     return a.size < b.size ? -1 : a.size > b.size;
 }
 
-static inline unsigned char fold(char byte)
+static inline unsigned char lowered(char byte)
 {
     return (unsigned char)(byte >= 'A' && byte <= 'Z' ? byte | 0x20 : byte);
 }
@@ -17,7 +17,7 @@ bool str_equal_ignoring_case(struct str a, struct str b)
 {
     if (a.size != b.size) return false;
     for (size_t i = 0; i < a.size; i++)
-        if (fold(a.bytes[i]) != fold(b.bytes[i])) return false;
+        if (lowered(a.bytes[i]) != lowered(b.bytes[i])) return false;
     return true;
 }
 
@@ -59,7 +59,7 @@ bool str_glob(struct str pattern, struct str text, bool ignore_case)
             star = p++;
             run = t;
         } else if (p < pattern.size && (pattern.bytes[p] == text.bytes[t] ||
-                                        (ignore_case && fold(pattern.bytes[p]) == fold(text.bytes[t])))) {
+                                        (ignore_case && lowered(pattern.bytes[p]) == lowered(text.bytes[t])))) {
             p++;
             t++;
         } else if (star != SIZE_MAX) {

@@ -7,9 +7,9 @@ static int post(struct cli *c, const struct arguments *a, const char *what, stru
 {
     struct target target;
     struct reply reply;
-    struct buf body = scratch(c, BODY_MAX);
+    struct buf body = cli_scratch(c, BODY_MAX);
     target_init(c, &target, "/v1/actors");
-    target_segment(&target, positional(a, 0));
+    target_segment(&target, argument_at(a, 0));
     buf_put(&target.text, str_from(what));
     target_tenant(&target, c);
     buf_put_byte(&body, '{');
@@ -17,16 +17,16 @@ static int post(struct cli *c, const struct arguments *a, const char *what, stru
     buf_put_byte(&body, '}');
     if (body.overflow) return cli_complain(c, USAGE, "that is too long");
     struct request r = {.side = SIDE_ENGINE, .method = "POST", .target = target_text(&target), .body = buf_view(&body)};
-    int code = call(c, &r, &reply);
+    int code = cli_call(c, &r, &reply);
     if (code != DONE) return code;
     if (c->json) print_json(c, reply.body);
-    else fprintf(c->out, "%.*s %s\n", STR_FORMAT(text_shown(&c->arena, positional(a, 0))), done);
+    else fprintf(c->out, "%.*s %s\n", STR_FORMAT(text_shown(&c->arena, argument_at(a, 0))), done);
     return DONE;
 }
 
 static int actor_suspend(struct cli *c, const struct arguments *a)
 {
-    return post(c, a, "/suspend", argument(a, "reason"),
+    return post(c, a, "/suspend", argument_text(a, "reason"),
                 "is suspended: nothing it asks is allowed, its tokens are dead, its pending reviews denied.");
 }
 

@@ -108,16 +108,16 @@ void arguments_give(struct arguments *a, const char *name)
     a->values[i] = "";
 }
 
-struct str argument(const struct arguments *a, const char *name)
+struct str argument_text(const struct arguments *a, const char *name)
 {
     size_t i = find(a, str_from(name));
     check(i < a->flag_count); /* the command's own table names it */
     return str_from(a->values[i]);
 }
 
-bool argument_given(const struct arguments *a, const char *name) { return !str_is_absent(argument(a, name)); }
+bool argument_given(const struct arguments *a, const char *name) { return !str_is_absent(argument_text(a, name)); }
 
-struct str positional(const struct arguments *a, size_t index)
+struct str argument_at(const struct arguments *a, size_t index)
 {
     return index < a->positional_count ? str_from(a->positionals[index]) : (struct str){0};
 }

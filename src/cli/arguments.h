@@ -35,8 +35,8 @@ enum err arguments_read(struct arguments *a, int argc, char **argv, int *at, boo
 void arguments_give(struct arguments *a, const char *name);
 
 /* The flag's value, or absent; the flag is one that is known. */
-struct str argument(const struct arguments *a, const char *name);
+struct str argument_text(const struct arguments *a, const char *name);
 bool argument_given(const struct arguments *a, const char *name);
-struct str positional(const struct arguments *a, size_t index); /* absent beyond the last */
+struct str argument_at(const struct arguments *a, size_t index); /* absent beyond the last */
 
 #endif

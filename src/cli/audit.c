@@ -42,7 +42,7 @@ const char *const audit_filters[] = {"actor", "action", "decision", "kind", "rul
 /* A filter's value; for the two times, a span or a day made a time. */
 static int filter_value(struct cli *c, const struct arguments *a, const char *name, struct str *ret)
 {
-    *ret = argument(a, name);
+    *ret = argument_text(a, name);
     bool is_time = strcmp(name, "from") == 0 || strcmp(name, "to") == 0;
     if (!is_time || str_is_absent(*ret) || time_or_ago(c, *ret, ret)) return DONE;
     struct str day = arena_printf(&c->arena, "%.*sT00:00:00Z", STR_FORMAT(*ret));
@@ -76,7 +76,7 @@ static int query_page(struct cli *c, const struct target *base, uint64_t limit, 
     target_query(&t, "limit", arena_printf(&c->arena, "%llu", (unsigned long long)(limit > PAGE_MAX ? PAGE_MAX : limit)));
     if (cursor != 0) target_query(&t, "cursor", arena_printf(&c->arena, "%llu", (unsigned long long)cursor));
     struct request r = {.side = SIDE_PLATFORM, .method = "GET", .target = target_text(&t)};
-    int code = call(c, &r, reply);
+    int code = cli_call(c, &r, reply);
     if (code == DONE) *ret_next = json_u64(reply->root, STR("next_cursor"), 0);
     return code;
 }
@@ -118,9 +118,9 @@ static int audit_query(struct cli *c, const struct arguments *a)
     static const char *const heads[] = {"TIME", "KIND", "*WHO", "*WHAT", "DECISION", "*RULE", "TRACE", NULL};
     struct target target;
     uint64_t limit = 20, cursor = 0, told = 0;
-    if (argument_given(a, "limit") && (!str_to_u64(argument(a, "limit"), &limit) || limit == 0 || limit > 100000))
+    if (argument_given(a, "limit") && (!str_to_u64(argument_text(a, "limit"), &limit) || limit == 0 || limit > 100000))
         return cli_complain(c, USAGE, "--limit: it must be a number from 1 to 100000");
-    if (argument_given(a, "cursor") && !str_to_u64(argument(a, "cursor"), &cursor))
+    if (argument_given(a, "cursor") && !str_to_u64(argument_text(a, "cursor"), &cursor))
         return cli_complain(c, USAGE, "--cursor: it must be a number, as an earlier page gave it");
     int code = audit_target(c, a, &target);
     if (code != DONE) return code;
@@ -156,22 +156,22 @@ static const char gap_text[] =
 static int audit_accept_gap(struct cli *c, const struct arguments *a)
 {
     static const char *const texts[] = {"node", "journal", "epoch", "reason"}, *const seqs[] = {"from-seq", "next-seq"};
-    struct buf body = scratch(c, 8 << 10);
+    struct buf body = cli_scratch(c, 8 << 10);
     struct target target;
     struct reply reply;
     uint64_t seq[2];
-    if (str_is_empty(argument(a, "node")) || str_is_empty(argument(a, "epoch")))
+    if (str_is_empty(argument_text(a, "node")) || str_is_empty(argument_text(a, "epoch")))
         return cli_complain(c, USAGE, "--node, --from-seq, --next-seq and --epoch are needed: writ audit accept-gap --help");
     for (int i = 0; i < 2; i++)
-        if (!str_to_u64(argument(a, seqs[i]), &seq[i]) || seq[i] == 0)
+        if (!str_to_u64(argument_text(a, seqs[i]), &seq[i]) || seq[i] == 0)
             return cli_complain(c, USAGE, "--%s: it must be the number of a record, from 1 on", seqs[i]);
     buf_put_byte(&body, '{');
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) put_text_member(&body, texts[i], argument(a, texts[i]));
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) put_text_member(&body, texts[i], argument_text(a, texts[i]));
     buf_printf(&body, ",\"from_seq\":%llu,\"next_seq\":%llu}", (unsigned long long)seq[0], (unsigned long long)seq[1]);
     if (body.overflow) return cli_complain(c, USAGE, "that is too long");
     target_init(c, &target, "/api/v1/audit/gaps");
     struct request r = {.side = SIDE_PLATFORM, .method = "POST", .target = target_text(&target), .body = buf_view(&body)};
-    int code = call(c, &r, &reply);
+    int code = cli_call(c, &r, &reply);
     if (code != DONE) return code;
     if (c->json) print_json(c, reply.body);
     else fprintf(c->out, "%llu records are given up; the stream of %.*s goes on at %llu.\n",

@@ -85,7 +85,7 @@ static int search(struct cli *c, struct str id, uint64_t from_ms, uint64_t to_ms
         target_query(&t, "limit", arena_printf(&c->arena, "%d", PAGE_MAX));
         if (cursor != 0) target_query(&t, "cursor", arena_printf(&c->arena, "%llu", (unsigned long long)cursor));
         struct request r = {.side = SIDE_PLATFORM, .method = "GET", .target = target_text(&t)};
-        int code = call(c, &r, &reply);
+        int code = cli_call(c, &r, &reply);
         if (code != DONE) return code;
         const struct json *events = json_get(reply.root, STR("events"));
         for (const struct json *e = json_is_array(events) ? events->child : NULL; e != NULL; e = e->next) {
@@ -159,7 +159,7 @@ static int ask(struct cli *c, struct str trace_id, struct reply *reply, const st
     target_segment(&target, trace_id);
     target_tenant(&target, c);
     struct request r = {.side = SIDE_PLATFORM, .method = "GET", .target = target_text(&target)};
-    int code = call(c, &r, reply);
+    int code = cli_call(c, &r, reply);
     const struct json *events = code == DONE ? json_get(reply->root, STR("events")) : NULL;
     *ret_first = json_is_array(events) ? events->child : NULL;
     return code;
@@ -176,7 +176,7 @@ static int ask_on(struct cli *c, struct str trace_id, uint64_t cursor, struct re
     target_query(&target, "cursor", arena_printf(&c->arena, "%llu", (unsigned long long)cursor));
     target_tenant(&target, c);
     struct request r = {.side = SIDE_PLATFORM, .method = "GET", .target = target_text(&target)};
-    int code = call(c, &r, reply);
+    int code = cli_call(c, &r, reply);
     const struct json *events = code == DONE ? json_get(reply->root, STR("events")) : NULL;
     *ret_first = json_is_array(events) ? events->child : NULL;
     return code;
@@ -198,7 +198,7 @@ int audit_trace(struct cli *c, const struct arguments *a)
     struct str trace_id;
     struct reply reply;
     const struct json *e;
-    int code = settle(c, positional(a, 0), &trace_id, &e);
+    int code = settle(c, argument_at(a, 0), &trace_id, &e);
     if (code == DONE && e != NULL) return tell_alone(c, e);
     if (code == DONE) code = ask(c, trace_id, &reply, &e);
     if (code != DONE) return code;

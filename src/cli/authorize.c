@@ -36,7 +36,7 @@ static bool is_object_text(struct str text)
 static int json_given(struct cli *c, const struct arguments *a, const char *name, struct str *ret_text,
                       struct json **ret)
 {
-    struct str text = argument(a, name);
+    struct str text = argument_text(a, name);
     struct fault f;
     *ret_text = text;
     *ret = NULL;
@@ -62,7 +62,7 @@ static int args_given(struct cli *c, const struct arguments *a, struct str *ret)
 /* An object where it starts with `{` (or comes from a file), else a text. */
 static int context_given(struct cli *c, const struct arguments *a, struct str *ret, struct json **ret_object)
 {
-    struct str text = argument(a, "context");
+    struct str text = argument_text(a, "context");
     *ret = text;
     *ret_object = NULL;
     if (str_is_absent(text)) return DONE;
@@ -71,7 +71,7 @@ static int context_given(struct cli *c, const struct arguments *a, struct str *r
         if (code != DONE || json_is_object(*ret_object)) return code;
         return cli_complain(c, USAGE, "--context: the file must hold a JSON object");
     }
-    struct buf quoted = scratch(c, text.size * 6 + 2);
+    struct buf quoted = cli_scratch(c, text.size * 6 + 2);
     json_put_string(&quoted, text);
     *ret = buf_view(&quoted);
     return DONE;
@@ -79,12 +79,12 @@ static int context_given(struct cli *c, const struct arguments *a, struct str *r
 
 static int resource_given(struct cli *c, const struct arguments *a, struct str *ret)
 {
-    struct str text = argument(a, "resource");
+    struct str text = argument_text(a, "resource");
     struct json *ignored;
     *ret = text;
     if (str_is_absent(text)) return DONE;
     if (is_object_text(text)) return json_given(c, a, "resource", ret, &ignored);
-    struct buf quoted = scratch(c, text.size * 6 + 2);
+    struct buf quoted = cli_scratch(c, text.size * 6 + 2);
     json_put_string(&quoted, text);
     *ret = buf_view(&quoted);
     return DONE;
@@ -93,7 +93,7 @@ static int resource_given(struct cli *c, const struct arguments *a, struct str *
 static int confidence_given(struct cli *c, const struct arguments *a, struct str *ret)
 {
     double number;
-    *ret = argument(a, "confidence");
+    *ret = argument_text(a, "confidence");
     if (str_is_absent(*ret)) return DONE;
     if (json_number_read(*ret, &number) && number >= 0 && number <= 1) return DONE;
     return cli_complain(c, USAGE, "--confidence: \"%.*s\" is not a number from 0 to 1", STR_FORMAT(*ret));
@@ -109,7 +109,7 @@ struct asked { /* what was typed, checked */
 /* The tool route has no members for these: they travel in the context. */
 static int tool_context(struct cli *c, const struct arguments *a, const struct asked *q, struct buf *out)
 {
-    struct str acting_for = argument(a, "acting-for"), scope = argument(a, "scope");
+    struct str acting_for = argument_text(a, "acting-for"), scope = argument_text(a, "scope");
     bool extras = !str_is_absent(q->confidence) || !str_is_absent(acting_for) || !str_is_absent(scope) ||
                   !str_is_absent(q->trace_id);
     if (!extras || str_is_absent(q->context)) {
@@ -137,11 +137,11 @@ static int tool_context(struct cli *c, const struct arguments *a, const struct a
 
 static int tool_body(struct cli *c, const struct arguments *a, const struct asked *q, struct buf *out)
 {
-    struct buf context = scratch(c, BODY_MAX);
+    struct buf context = cli_scratch(c, BODY_MAX);
     int code = tool_context(c, a, q, &context);
     if (code != DONE) return code;
-    put_text_member(out, "tool", argument(a, "tool"));
-    put_text_member(out, "actor", argument(a, "actor"));
+    put_text_member(out, "tool", argument_text(a, "tool"));
+    put_text_member(out, "actor", argument_text(a, "actor"));
     put_raw_member(out, "resource", q->resource);
     put_raw_member(out, "args", q->args);
     if (context.size > 0) put_raw_member(out, "context", buf_view(&context));
@@ -150,15 +150,15 @@ static int tool_body(struct cli *c, const struct arguments *a, const struct aske
 
 static void named_body(const struct arguments *a, const struct asked *q, struct buf *out)
 {
-    put_text_member(out, "user_id", argument(a, "user"));
+    put_text_member(out, "user_id", argument_text(a, "user"));
     put_text_member(out, "action", q->action);
-    put_text_member(out, "actor", argument(a, "actor"));
+    put_text_member(out, "actor", argument_text(a, "actor"));
     put_raw_member(out, "resource", q->resource);
     put_raw_member(out, "args", q->args);
     put_raw_member(out, "context", q->context);
     put_raw_member(out, "confidence", q->confidence);
-    put_text_member(out, "acting_for", argument(a, "acting-for"));
-    put_text_member(out, "scope", argument(a, "scope"));
+    put_text_member(out, "acting_for", argument_text(a, "acting-for"));
+    put_text_member(out, "scope", argument_text(a, "scope"));
     put_text_member(out, "trace_id", q->trace_id);
 }
 
@@ -176,10 +176,10 @@ static int check_form(struct cli *c, const struct arguments *a, const struct ask
 
 static int body(struct cli *c, const struct arguments *a, struct buf *out)
 {
-    struct asked q = {.action = argument(a, "action"), .trace_id = argument(a, "trace-id")};
-    if (!str_is_absent(positional(a, 0))) {
+    struct asked q = {.action = argument_text(a, "action"), .trace_id = argument_text(a, "trace-id")};
+    if (!str_is_absent(argument_at(a, 0))) {
         if (!str_is_absent(q.action)) return cli_complain(c, USAGE, "the action is given twice");
-        q.action = positional(a, 0);
+        q.action = argument_at(a, 0);
     }
     int code = check_form(c, a, &q);
     if (code == DONE) code = args_given(c, a, &q.args);
@@ -197,7 +197,7 @@ static int body(struct cli *c, const struct arguments *a, struct buf *out)
 
 static int ask(struct cli *c, const struct arguments *a, bool dry_run, bool explain, struct reply *reply)
 {
-    struct buf out = scratch(c, BODY_MAX);
+    struct buf out = cli_scratch(c, BODY_MAX);
     int code = body(c, a, &out);
     if (code != DONE) return code;
     struct target target;
@@ -208,7 +208,7 @@ static int ask(struct cli *c, const struct arguments *a, bool dry_run, bool expl
     if (explain) target_query(&target, "explain", STR("true"));
     target_tenant(&target, c);
     struct request r = {.side = SIDE_ENGINE, .method = "POST", .target = target_text(&target), .body = buf_view(&out)};
-    return call(c, &r, reply);
+    return cli_call(c, &r, reply);
 }
 
 /* ---- answers ---- */
@@ -278,7 +278,7 @@ static void print_would_allow(struct cli *c, const struct json *root)
     print_texts(c, json_get(w, STR("against")), "against ");
 }
 
-int policy_explain(struct cli *c, const struct arguments *a)
+int policy_run_explain(struct cli *c, const struct arguments *a)
 {
     static const char *const heads[] = {"POLICY", "RULE", "VOTE", "APPLIES", "SHADOW", "*WHY", NULL};
     static const char *const members[] = {"policy", "rule", "verdict", "applies", "shadow", "why"};

@@ -33,7 +33,7 @@ bool is_token_text(struct str text)
     return dots == 2;
 }
 
-int credential(struct cli *c, struct str *ret)
+int cli_credential(struct cli *c, struct str *ret)
 {
     struct str text = environment_value(c, "WRIT_KEY");
     if (c->key_size > 0) {
@@ -66,7 +66,7 @@ int credential(struct cli *c, struct str *ret)
 
 /* ---- targets ---- */
 
-struct buf scratch(struct cli *c, size_t size)
+struct buf cli_scratch(struct cli *c, size_t size)
 {
     char *bytes = arena_bytes(&c->arena, size);
     check(bytes != NULL); /* the arena is far larger than what one run asks for */
@@ -75,7 +75,7 @@ struct buf scratch(struct cli *c, size_t size)
 
 void target_init(struct cli *c, struct target *t, const char *path)
 {
-    *t = (struct target){.text = scratch(c, TARGET_MAX)};
+    *t = (struct target){.text = cli_scratch(c, TARGET_MAX)};
     buf_put(&t->text, str_from(path));
 }
 
@@ -208,17 +208,17 @@ static void answer_keep(struct cli *c, const struct http_answer *a, struct reply
     if (json_read(ret->body, &options, &c->arena, &ret->root, &ignored) != ERR_OK) ret->root = NULL;
 }
 
-int call(struct cli *c, const struct request *r, struct reply *ret)
+int cli_call(struct cli *c, const struct request *r, struct reply *ret)
 {
     *ret = (struct reply){0};
     struct str key = {0};
     if (str_is_absent(r->target))
         return cli_complain(c, USAGE, "these names are too long to be asked for: %d bytes, percent-encoded, are the most", TARGET_MAX);
-    int code = r->without_key ? DONE : credential(c, &key);
+    int code = r->without_key ? DONE : cli_credential(c, &key);
     if (code == DONE) code = client_for(c, r, ret);
     if (code != DONE) return code;
 
-    struct buf bearer = scratch(c, TOKEN_TEXT_MAX + 16);
+    struct buf bearer = cli_scratch(c, TOKEN_TEXT_MAX + 16);
     buf_put_literal(&bearer, "Bearer ");
     buf_put(&bearer, key);
     struct http_call what = {.method = r->method, .target = r->target, .body = r->body,

@@ -88,7 +88,7 @@ static int set_scene(struct cli *c, const struct json *root, struct scene *s)
 static int print_value(struct cli *c, struct cel_value value)
 {
     struct json *json;
-    struct buf out = scratch(c, SHOWN_MAX);
+    struct buf out = cli_scratch(c, SHOWN_MAX);
     if (c->json) {
         if (cel_to_json(value, JSON_DEPTH_CAP, &c->arena, &json) != ERR_OK)
             return cli_complain(c, REFUSED, "the value has no form in JSON; without --json it is shown");
@@ -105,7 +105,7 @@ static int run_program(struct cli *c, const struct cel_program *program, const s
 {
     struct cel_value value;
     if (cel_run(program, s->values, &c->arena, NULL, &value)) return print_value(c, value);
-    struct buf out = scratch(c, 1024);
+    struct buf out = cli_scratch(c, 1024);
     cel_put_error(&out, value);
     struct str text = text_shown(&c->arena, buf_view(&out));
     return cli_complain(c, REFUSED, "%.*s", STR_FORMAT(text));
@@ -113,11 +113,11 @@ static int run_program(struct cli *c, const struct cel_program *program, const s
 
 static int evaluate(struct cli *c, const struct arguments *a, struct scene *s)
 {
-    struct str text = positional(a, 0);
+    struct str text = argument_at(a, 0);
     struct cel_problems problems = {0};
     struct cel_program *program = NULL;
     if (argument_given(a, "ast")) {
-        struct buf tree = scratch(c, SHOWN_MAX);
+        struct buf tree = cli_scratch(c, SHOWN_MAX);
         if (cel_put_tree(&tree, text, &s->environment, &problems) == ERR_OK)
             print_str(c->out, buf_view(&tree));
     }
@@ -128,7 +128,7 @@ static int evaluate(struct cli *c, const struct arguments *a, struct scene *s)
     }
     int code = DONE;
     if (argument_given(a, "code")) {
-        struct buf out = scratch(c, SHOWN_MAX);
+        struct buf out = cli_scratch(c, SHOWN_MAX);
         cel_put_code(&out, program);
         print_str(c->out, buf_view(&out));
     }
@@ -148,7 +148,7 @@ static int cel(struct cli *c, const struct arguments *a)
         struct str text;
         struct fault f;
         const struct json_options options = {.depth_max = JSON_DEPTH_CAP, .nul_anywhere = true};
-        int code = file_text(c, argument(a, "file"), FILE_MAX, &text);
+        int code = file_text(c, argument_text(a, "file"), FILE_MAX, &text);
         if (code != DONE) return code;
         if (json_read(text, &options, &c->arena, &root, &f) != ERR_OK)
             return cli_complain_fault(c, USAGE, &f);

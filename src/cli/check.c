@@ -68,7 +68,7 @@ static void check_file(struct cli *c, struct buf *json, const char *file, int *c
     policy_document_release(d);
 }
 
-int policy_check(struct cli *c, const struct arguments *a)
+int policy_run_check(struct cli *c, const struct arguments *a)
 {
     struct policy_files files = {0};
     struct buf json;

@@ -65,10 +65,10 @@ static struct str first_of(struct str a, struct str b, struct str otherwise)
 
 static void take_globals(struct cli *c, const struct arguments *a)
 {
-    c->engine = first_of(argument(a, "engine"), environment_value(c, "WRIT_ENGINE"), STR("http://127.0.0.1:8080"));
-    c->platform = first_of(argument(a, "platform"), environment_value(c, "WRIT_PLATFORM"), STR("http://127.0.0.1:9090"));
-    c->key_file = argument(a, "key-file");
-    c->tenant = argument(a, "tenant");
+    c->engine = first_of(argument_text(a, "engine"), environment_value(c, "WRIT_ENGINE"), STR("http://127.0.0.1:8080"));
+    c->platform = first_of(argument_text(a, "platform"), environment_value(c, "WRIT_PLATFORM"), STR("http://127.0.0.1:9090"));
+    c->key_file = argument_text(a, "key-file");
+    c->tenant = argument_text(a, "tenant");
     c->json = argument_given(a, "json");
 }
 
@@ -122,12 +122,12 @@ static int run(struct cli *c, int argc, char **argv)
     int at = 1;
     arguments_know(&a, global_flags);
     if (arguments_read(&a, argc, argv, &at, true, &f) != ERR_OK) return cli_complain_fault(c, USAGE, &f);
-    struct str word = positional(&a, 0);
+    struct str word = argument_at(&a, 0);
     while (str_equal(word, STR("help"))) { /* writ help key create = writ key create --help */
         a.positional_count = 0;
         arguments_give(&a, "help");
         if (arguments_read(&a, argc, argv, &at, true, &f) != ERR_OK) return cli_complain_fault(c, USAGE, &f);
-        word = positional(&a, 0);
+        word = argument_at(&a, 0);
     }
     if (str_is_absent(word)) return no_command(c, &a);
     if (!is_group(word)) {
@@ -135,7 +135,7 @@ static int run(struct cli *c, int argc, char **argv)
         return k == NULL ? unknown_command(c, (struct str){0}, word) : run_command(c, k, &a, argc, argv, at);
     }
     if (arguments_read(&a, argc, argv, &at, true, &f) != ERR_OK) return cli_complain_fault(c, USAGE, &f);
-    struct str name = positional(&a, 1);
+    struct str name = argument_at(&a, 1);
     if (str_is_absent(name)) {
         bool asked = argument_given(&a, "help");
         help_group(asked ? c->out : c->err, word);

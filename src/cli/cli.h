@@ -118,7 +118,7 @@ struct reply {
 };
 
 /* DONE: 2xx, an answer to read. Else it has been told: REFUSED, USAGE (no key), UNREACHABLE. */
-int call(struct cli *c, const struct request *r, struct reply *ret);
+int cli_call(struct cli *c, const struct request *r, struct reply *ret);
 
 struct str side_address(const struct cli *c, enum side side);
 
@@ -126,7 +126,7 @@ struct str side_address(const struct cli *c, enum side side);
 bool is_token_text(struct str text);
 
 /* The credential, an API key or a token: WRIT_KEY, or the file. Complains itself. */
-int credential(struct cli *c, struct str *ret);
+int cli_credential(struct cli *c, struct str *ret);
 
 /* A target under construction, percent-encoded. */
 struct target {
@@ -137,7 +137,7 @@ void target_init(struct cli *c, struct target *t, const char *path);
 void target_segment(struct target *t, struct str segment); /* "/" + it */
 void target_query(struct target *t, const char *name, struct str value); /* absent: nothing */
 void target_tenant(struct target *t, const struct cli *c);
-struct str target_text(const struct target *t); /* absent: longer than a target may be, which call() tells */
+struct str target_text(const struct target *t); /* absent: longer than a target may be, which cli_call() tells */
 
 /* ---- lists, a page at a time (page.c) ---- */
 
@@ -164,7 +164,7 @@ struct listing {
 int page_list(struct cli *c, const struct arguments *a, struct target *t, const struct listing *l);
 
 /* A buffer that lives as long as the run. */
-struct buf scratch(struct cli *c, size_t size);
+struct buf cli_scratch(struct cli *c, size_t size);
 
 /* `,"name":"text"` into an object under construction that begins with "{"; absent: nothing. */
 void put_text_member(struct buf *out, const char *name, struct str text);

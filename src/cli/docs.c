@@ -29,7 +29,7 @@ static int docs(struct cli *c, const struct arguments *a)
         void (*put)(struct buf *);
     } pages[] = {{"config", config_put_reference}, {"metrics", metrics_put_reference}, {"errors", put_errors}};
     for (size_t i = 0; i < sizeof pages / sizeof pages[0]; i++) {
-        if (!str_equal(positional(a, 0), str_from(pages[i].name))) continue;
+        if (!str_equal(argument_at(a, 0), str_from(pages[i].name))) continue;
         struct buf page;
         buf_init(&page, 4096, PAGE_BYTES_MAX);
         pages[i].put(&page);

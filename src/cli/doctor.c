@@ -63,7 +63,7 @@ static int get(struct visit *v, enum side side, const char *path, bool without_k
     target_init(v->c, &t, path);
     if (!without_key) target_tenant(&t, v->c);
     struct request r = {.side = side, .method = "GET", .target = target_text(&t), .without_key = without_key, .quiet = true};
-    return call(v->c, &r, reply);
+    return cli_call(v->c, &r, reply);
 }
 
 /* ---- the programs ---- */
@@ -131,7 +131,7 @@ static void look_at_key(struct visit *v)
         found(v, NOTE, "key", "no API key is given, so nothing more can be asked. Put one in WRIT_KEY or --key-file");
         return;
     }
-    if (credential(v->c, &key) != DONE) { /* it has said why */
+    if (cli_credential(v->c, &key) != DONE) { /* it has said why */
         found(v, BAD, "key", "the API key cannot be used; see above");
         return;
     }
@@ -202,7 +202,7 @@ static void look_at_revisions(struct visit *v)
 
 static void look_at_pepper(struct visit *v, const char *data)
 {
-    struct buf path = scratch(v->c, strlen(data) + 16);
+    struct buf path = cli_scratch(v->c, strlen(data) + 16);
     struct pepper pepper;
     struct fault f;
     buf_printf(&path, "%s/pepper", data);
@@ -245,7 +245,7 @@ static int doctor(struct cli *c, const struct arguments *a)
     look_at_key(&v);
     look_at_engine_figures(&v);
     look_at_revisions(&v);
-    if (argument_given(a, "data")) look_at_data(&v, argument(a, "data").bytes);
+    if (argument_given(a, "data")) look_at_data(&v, argument_text(a, "data").bytes);
 
     bool none = !v.reached[SIDE_ENGINE] && !v.reached[SIDE_PLATFORM];
     if (c->json) fprintf(c->out, "{\"ok\":%s,\"checks\":[%.*s]}\n", v.bad == 0 ? "true" : "false",

@@ -30,7 +30,7 @@ struct export_run {
 
 static int read_format(struct cli *c, const struct arguments *a, struct export_run *x)
 {
-    struct str name = argument(a, "format");
+    struct str name = argument_text(a, "format");
     x->guarded = !argument_given(a, "unguarded");
     if (str_is_absent(name) || str_equal(name, STR("ndjson")))
         x->format = EXPORT_NDJSON;
@@ -50,13 +50,13 @@ static int read_format(struct cli *c, const struct arguments *a, struct export_r
 /* The options that say what is in the file, as they were given. */
 static struct str asked_text(struct cli *c, const struct arguments *a, const struct export_run *x)
 {
-    struct buf out = scratch(c, 16 << 10);
+    struct buf out = cli_scratch(c, 16 << 10);
     buf_put_literal(&out, "--format ");
     buf_put(&out, x->format == EXPORT_CSV ? STR("csv") : STR("ndjson"));
     if (!x->guarded) buf_put_literal(&out, " --unguarded");
     if (!str_is_absent(c->tenant)) buf_printf(&out, " --tenant %.*s", STR_FORMAT(c->tenant));
     for (size_t i = 0; audit_filters[i] != NULL; i++) {
-        struct str value = argument(a, audit_filters[i]);
+        struct str value = argument_text(a, audit_filters[i]);
         if (!str_is_absent(value))
             buf_printf(&out, " --%s %.*s", audit_filters[i], STR_FORMAT(value));
     }
@@ -69,7 +69,7 @@ static int read_options(struct cli *c, const struct arguments *a, struct export_
     int code = read_format(c, a, x);
     if (code == DONE) code = audit_target(c, a, &target);
     if (code != DONE) return code;
-    x->file.path = str_equal(argument(a, "output"), STR("-")) ? NULL : argument(a, "output").bytes;
+    x->file.path = str_equal(argument_text(a, "output"), STR("-")) ? NULL : argument_text(a, "output").bytes;
     x->file.target = target_text(&target);
     x->file.asked = asked_text(c, a, x);
     if (target.text.overflow || str_is_absent(x->file.asked) ||
@@ -87,13 +87,13 @@ static int ask(struct export_run *x, bool newest, uint64_t limit, uint64_t curso
 {
     struct cli *c = &x->page;
     arena_reset(&c->arena);
-    struct buf target = scratch(c, x->file.target.size + 128);
+    struct buf target = cli_scratch(c, x->file.target.size + 128);
     buf_put(&target, x->file.target);
     buf_put_byte(&target, str_find(x->file.target, '?') < x->file.target.size ? '&' : '?');
     buf_printf(&target, "order=%s&exact=true&limit=%llu&cursor=%llu", newest ? "desc" : "asc",
                (unsigned long long)limit, (unsigned long long)cursor);
     struct request r = {.side = SIDE_PLATFORM, .method = "GET", .target = buf_view(&target), .may_overflow = true};
-    return call(c, &r, ret);
+    return cli_call(c, &r, ret);
 }
 
 static int not_understood(struct export_run *x)

@@ -20,11 +20,11 @@ static int refuse_time(struct cli *c, const char *flag)
 static int key_body(struct cli *c, const struct arguments *a, struct str tenant, struct buf *out)
 {
     static const char *const lists[] = {"roles", "actors", "users", "reviewers", "nodes", "tenants"};
-    struct str expires = argument(a, "expires");
-    if (str_is_empty(argument(a, "name")) || str_is_empty(argument(a, "owner")) || str_is_empty(argument(a, "roles")))
+    struct str expires = argument_text(a, "expires");
+    if (str_is_empty(argument_text(a, "name")) || str_is_empty(argument_text(a, "owner")) || str_is_empty(argument_text(a, "roles")))
         return cli_complain(c, USAGE, "--name, --owner and --roles are needed: writ key create --help");
     if (!str_is_absent(expires) && !time_or_in(c, expires, &expires)) return refuse_time(c, "expires");
-    struct str roles = argument(a, "roles");
+    struct str roles = argument_text(a, "roles");
     for (struct str role; str_split(&roles, ',', &role);) {
         enum role known;
         while (role.size > 0 && role.bytes[0] == ' ') role = str_skip(role, 1);
@@ -33,10 +33,10 @@ static int key_body(struct cli *c, const struct arguments *a, struct str tenant,
                                       "ingest, metrics, admin", STR_FORMAT(role));
     }
     buf_put_byte(out, '{');
-    put_text_member(out, "name", argument(a, "name"));
-    put_text_member(out, "owner", argument(a, "owner"));
+    put_text_member(out, "name", argument_text(a, "name"));
+    put_text_member(out, "owner", argument_text(a, "owner"));
     put_text_member(out, "tenant", tenant);
-    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) put_list_member(out, lists[i], argument(a, lists[i]));
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) put_list_member(out, lists[i], argument_text(a, lists[i]));
     put_text_member(out, "expires_at", expires);
     buf_put_byte(out, '}');
     return out->overflow ? cli_complain(c, USAGE, "that is too long for a key") : DONE;
@@ -64,13 +64,14 @@ static int make_folder(struct cli *c, struct str data)
 
 static int bootstrap(struct cli *c, const struct arguments *a, struct str data)
 {
-    struct buf body = scratch(c, BODY_MAX), store = scratch(c, data.size + argument(a, "store").size + 32), pepper = scratch(c, data.size + 32);
+    struct buf body = cli_scratch(c, BODY_MAX), pepper = cli_scratch(c, data.size + 32),
+               store = cli_scratch(c, data.size + argument_text(a, "store").size + 32);
     struct str tenant = str_is_absent(c->tenant) ? STR("default") : c->tenant;
     int code = data.size == 0 ? cli_complain(c, USAGE, "--data needs a directory") : key_body(c, a, tenant, &body);
     if (code == DONE) code = make_folder(c, data);
     if (code != DONE) return code;
     if (argument_given(a, "store"))
-        buf_printf(&store, "%.*s", STR_FORMAT(argument(a, "store")));
+        buf_printf(&store, "%.*s", STR_FORMAT(argument_text(a, "store")));
     else
         buf_printf(&store, "%s/platform.db", data.bytes);
     buf_printf(&pepper, "%s/pepper", data.bytes);
@@ -91,8 +92,8 @@ static int bootstrap(struct cli *c, const struct arguments *a, struct str data)
 
 static int key_create(struct cli *c, const struct arguments *a)
 {
-    if (argument_given(a, "data")) return bootstrap(c, a, argument(a, "data"));
-    struct buf body = scratch(c, BODY_MAX);
+    if (argument_given(a, "data")) return bootstrap(c, a, argument_text(a, "data"));
+    struct buf body = cli_scratch(c, BODY_MAX);
     struct target target;
     struct reply reply;
     int code = key_body(c, a, c->tenant, &body);
@@ -100,7 +101,7 @@ static int key_create(struct cli *c, const struct arguments *a)
     target_init(c, &target, "/api/v1/keys");
     target_tenant(&target, c);
     struct request r = {.side = SIDE_PLATFORM, .method = "POST", .target = target_text(&target), .body = buf_view(&body)};
-    code = call(c, &r, &reply);
+    code = cli_call(c, &r, &reply);
     if (code == DONE) print_new_key(c, reply.root, reply.body);
     return code;
 }
@@ -140,10 +141,10 @@ static int key_revoke(struct cli *c, const struct arguments *a)
     struct target target;
     struct reply reply;
     target_init(c, &target, "/api/v1/keys");
-    target_segment(&target, positional(a, 0));
+    target_segment(&target, argument_at(a, 0));
     target_tenant(&target, c);
     struct request r = {.side = SIDE_PLATFORM, .method = "DELETE", .target = target_text(&target)};
-    int code = call(c, &r, &reply);
+    int code = cli_call(c, &r, &reply);
     if (code != DONE) return code;
     if (c->json) {
         print_json(c, reply.body);
@@ -159,20 +160,20 @@ static int key_revoke(struct cli *c, const struct arguments *a)
 
 static int key_rotate(struct cli *c, const struct arguments *a)
 {
-    struct buf body = scratch(c, 128);
+    struct buf body = cli_scratch(c, 128);
     struct target target;
     struct reply reply;
     uint64_t overlap_ms = 0;
-    struct str overlap = argument(a, "overlap");
+    struct str overlap = argument_text(a, "overlap");
     if (!str_is_absent(overlap) && (!config_span(overlap, &overlap_ms) || overlap_ms % 1000 != 0))
         return cli_complain(c, USAGE, "--overlap: \"%.*s\" is not a span of whole seconds such as 30m or 24h", STR_FORMAT(overlap));
     target_init(c, &target, "/api/v1/keys");
-    target_segment(&target, positional(a, 0));
+    target_segment(&target, argument_at(a, 0));
     buf_put_literal(&target.text, "/rotate");
     target_tenant(&target, c);
     buf_printf(&body, "{\"overlap_seconds\":%llu}", (unsigned long long)(overlap_ms / 1000));
     struct request r = {.side = SIDE_PLATFORM, .method = "POST", .target = target_text(&target), .body = buf_view(&body)};
-    int code = call(c, &r, &reply);
+    int code = cli_call(c, &r, &reply);
     if (code == DONE) print_new_key(c, reply.root, reply.body);
     return code;
 }

@@ -6,9 +6,9 @@ enum { PAGE_MAX = 500 };
 int check_page(struct cli *c, const struct arguments *a)
 {
     uint64_t number;
-    if (argument_given(a, "limit") && (!str_to_u64(argument(a, "limit"), &number) || number == 0 || number > PAGE_MAX))
+    if (argument_given(a, "limit") && (!str_to_u64(argument_text(a, "limit"), &number) || number == 0 || number > PAGE_MAX))
         return cli_complain(c, USAGE, "--limit: it must be a number from 1 to %d", PAGE_MAX);
-    if (argument_given(a, "cursor") && !str_to_u64(argument(a, "cursor"), &number))
+    if (argument_given(a, "cursor") && !str_to_u64(argument_text(a, "cursor"), &number))
         return cli_complain(c, USAGE, "--cursor: it must be a number, as an earlier page gave it");
     return DONE;
 }
@@ -31,11 +31,11 @@ void print_list(struct cli *c, const struct reply *r, const char *name, const ch
 int page_list(struct cli *c, const struct arguments *a, struct target *t, const struct listing *l)
 {
     struct reply reply;
-    target_query(t, "limit", argument_given(a, "limit") ? argument(a, "limit") : str_from(l->default_limit));
-    target_query(t, "cursor", argument(a, "cursor"));
+    target_query(t, "limit", argument_given(a, "limit") ? argument_text(a, "limit") : str_from(l->default_limit));
+    target_query(t, "cursor", argument_text(a, "cursor"));
     struct request r = {.side = l->side, .method = "GET", .target = target_text(t)};
     int code = check_page(c, a);
-    if (code == DONE) code = call(c, &r, &reply);
+    if (code == DONE) code = cli_call(c, &r, &reply);
     if (code == DONE) print_list(c, &reply, l->name, l->heads, l->add);
     return code;
 }

@@ -53,7 +53,7 @@ static int put_body(struct cli *c, const struct arguments *a, struct str content
     if (!str_is_utf8(content, &offset)) return cli_complain(c, REFUSED, "byte %zu of the document is not UTF-8", offset);
     buf_put_byte(out, '{');
     put_text_member(out, "content", content);
-    put_text_member(out, "description", argument(a, "description"));
+    put_text_member(out, "description", argument_text(a, "description"));
     if (argument_given(a, "inactive")) put_raw_member(out, "is_active", STR("false"));
     if (argument_given(a, "active")) put_raw_member(out, "is_active", STR("true"));
     buf_put_byte(out, '}');
@@ -68,8 +68,8 @@ static bool is_file_of_document(struct str word)
 
 static int policy_put(struct cli *c, const struct arguments *a)
 {
-    struct str file = a->positional_count == 2 ? positional(a, 1) : positional(a, 0), content;
-    struct str name = a->positional_count == 2 ? positional(a, 0) : policy_name_of(file);
+    struct str file = a->positional_count == 2 ? argument_at(a, 1) : argument_at(a, 0), content;
+    struct str name = a->positional_count == 2 ? argument_at(a, 0) : policy_name_of(file);
     if (a->positional_count == 1 && str_equal(file, STR("-")))
         return cli_complain(c, USAGE, "standard input has no name: writ policy put NAME -");
     if (a->positional_count == 2 && is_file_of_document(name))
@@ -78,7 +78,7 @@ static int policy_put(struct cli *c, const struct arguments *a)
         return cli_complain(c, USAGE, "--active and --inactive exclude each other");
     int code = file_text(c, file, LIMIT_POLICY_BODY_BYTES, &content);
     if (code != DONE) return code;
-    struct buf body = scratch(c, BODY_MAX);
+    struct buf body = cli_scratch(c, BODY_MAX);
     code = put_body(c, a, content, &body);
     if (code != DONE) return code;
 
@@ -88,9 +88,9 @@ static int policy_put(struct cli *c, const struct arguments *a)
     bool dry_run = argument_given(a, "dry-run");
     if (dry_run) target_query(&target, "dry_run", STR("true"));
     struct request r = {.side = SIDE_PLATFORM, .method = "PUT", .target = target_text(&target), .body = buf_view(&body),
-                        .if_match = argument(a, "if-match"),
+                        .if_match = argument_text(a, "if-match"),
                         .if_none_match = argument_given(a, "new") ? STR("*") : (struct str){0}};
-    code = call(c, &r, &reply);
+    code = cli_call(c, &r, &reply);
     if (code != DONE) return code;
     if (c->json) print_json(c, reply.body);
     else put_text(c, &reply, dry_run);
@@ -105,7 +105,7 @@ static int fetch(struct cli *c, const char *method, struct str name, const char 
     struct target target;
     policy_target(c, &target, name, more);
     struct request r = {.side = SIDE_PLATFORM, .method = method, .target = target_text(&target), .body = body};
-    return call(c, &r, reply);
+    return cli_call(c, &r, reply);
 }
 
 static int not_a_version(struct cli *c, struct str word)
@@ -116,13 +116,13 @@ static int not_a_version(struct cli *c, struct str word)
 static int policy_get(struct cli *c, const struct arguments *a)
 {
     struct reply reply;
-    struct buf more = scratch(c, 64);
-    struct str version = positional(a, 1);
+    struct buf more = cli_scratch(c, 64);
+    struct str version = argument_at(a, 1);
     uint64_t number;
     if (!str_is_absent(version) && !str_to_u64(version, &number)) return not_a_version(c, version);
     if (!str_is_absent(version)) buf_printf(&more, "/versions/%llu", (unsigned long long)number);
     buf_put_byte(&more, '\0');
-    int code = fetch(c, "GET", positional(a, 0), more.bytes, (struct str){0}, &reply);
+    int code = fetch(c, "GET", argument_at(a, 0), more.bytes, (struct str){0}, &reply);
     if (code != DONE) return code;
     if (c->json) {
         print_json(c, reply.body);
@@ -170,7 +170,7 @@ static int policy_versions(struct cli *c, const struct arguments *a)
     static const char *const heads[] = {"VERSION", "MADE", "*BY", "FORMAT", "DIGEST", NULL};
     static const struct listing listing = {SIDE_PLATFORM, "versions", heads, add_version, "500"};
     struct target target;
-    policy_target(c, &target, positional(a, 0), "/versions");
+    policy_target(c, &target, argument_at(a, 0), "/versions");
     return page_list(c, a, &target, &listing);
 }
 
@@ -179,11 +179,11 @@ static int policy_versions(struct cli *c, const struct arguments *a)
 static int policy_rollback(struct cli *c, const struct arguments *a)
 {
     struct reply reply;
-    struct buf body = scratch(c, 64);
+    struct buf body = cli_scratch(c, 64);
     uint64_t version;
-    if (!str_to_u64(positional(a, 1), &version)) return not_a_version(c, positional(a, 1));
+    if (!str_to_u64(argument_at(a, 1), &version)) return not_a_version(c, argument_at(a, 1));
     buf_printf(&body, "{\"version\":%llu}", (unsigned long long)version);
-    int code = fetch(c, "POST", positional(a, 0), "/rollback", buf_view(&body), &reply);
+    int code = fetch(c, "POST", argument_at(a, 0), "/rollback", buf_view(&body), &reply);
     if (code != DONE) return code;
     if (c->json) print_json(c, reply.body);
     else fprintf(c->out, "%s is now version %.*s, with the text of version %llu%s.\n", a->positionals[0],
@@ -194,7 +194,7 @@ static int policy_rollback(struct cli *c, const struct arguments *a)
 static int policy_delete(struct cli *c, const struct arguments *a)
 {
     struct reply reply;
-    int code = fetch(c, "DELETE", positional(a, 0), "", (struct str){0}, &reply);
+    int code = fetch(c, "DELETE", argument_at(a, 0), "", (struct str){0}, &reply);
     if (code != DONE) return code;
     if (c->json) print_json(c, reply.body);
     else fprintf(c->out, "%s is deleted. What only it allowed is denied now.\n", a->positionals[0]);
@@ -222,11 +222,11 @@ const struct command policy_commands[] = {
     {"policy", "get", "NAME [VERSION]", "print a document", NULL, NULL, 1, 2, policy_get},
     {"policy", "list", "", "show the documents of the tenant", NULL, page_flags, 0, 0, policy_list},
     {"policy", "check", "FILE|DIR …", "validate documents, without a platform",
-     "Runs their tests, and warns of what is legal and probably wrong.", NULL, 1, POSITIONALS_MAX, policy_check},
+     "Runs their tests, and warns of what is legal and probably wrong.", NULL, 1, POSITIONALS_MAX, policy_run_check},
     {"policy", "test", "FILE|DIR …", "run the documents' own tests, without a platform",
      "Each document's tests run with it alone. A directory stands for all documents in it and below.\n"
      "Warns of rules that apply to no test's request. Exit status 1 where a test fails.",
-     policy_test_flags, 1, POSITIONALS_MAX, policy_test},
+     policy_test_flags, 1, POSITIONALS_MAX, policy_run_test},
     {"policy", "diff", "OLD NEW --against FILE", "show which recorded requests other policies would decide otherwise",
      "OLD and NEW are documents or directories of them. FILE has one request a line: events of the\n"
      "audit trail (decisions; others are passed over), or requests as they are sent:\n\n"
@@ -235,7 +235,7 @@ const struct command policy_commands[] = {
      "Decision, safe call and who is asked are compared. Limits are not counted, and what the record\n"
      "does not have is not asked again: a token's scope, approvals, masked values. Exit status 1 where\n"
      "any would change.",
-     policy_diff_flags, 2, 2, policy_diff},
+     policy_diff_flags, 2, 2, policy_run_diff},
     {"policy", "import", "--from lelu FILE", "turn another system's policies into a document",
      "Prints the document; nothing is put in force. From lelu's auth.yaml it takes\n\n"
      "  roles          allow and deny, as rules for people with that role\n"
@@ -245,7 +245,7 @@ const struct command policy_commands[] = {
      "and not: who has which role (the file does not say), can_delegate, the downgrade to reading (it is a\n"
      "deny), agents without a role, members that are not known, anchors and aliases of YAML. What cannot\n"
      "be carried over comes out stricter, never looser, and a comment says so (NOT TAKEN, CHECK).",
-     policy_import_flags, 1, 1, policy_import},
+     policy_import_flags, 1, 1, policy_run_import},
     {"policy", "versions", "NAME", "show a document's history", NULL, page_flags, 1, 1, policy_versions},
     {"policy", "rollback", "NAME VERSION", "put the text of an old version in force again", NULL, NULL, 2, 2,
      policy_rollback},
@@ -254,5 +254,5 @@ const struct command policy_commands[] = {
      "Asks the engine without deciding anything; what is masked in records is masked here. Of a\n"
      "condition it tells the parts that decided, with their values. Needs a key with policy_admin,\n"
      "auditor or admin.",
-     ask_flags, 0, 1, policy_explain},
+     ask_flags, 0, 1, policy_run_explain},
     {NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, NULL}};

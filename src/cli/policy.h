@@ -8,11 +8,11 @@
 /* "a/payments.yaml" → "payments". */
 struct str policy_name_of(struct str path);
 
-int policy_check(struct cli *c, const struct arguments *a);   /* check.c */
-int policy_test(struct cli *c, const struct arguments *a);    /* policy_test.c */
-int policy_diff(struct cli *c, const struct arguments *a);    /* policy_diff.c */
-int policy_import(struct cli *c, const struct arguments *a);  /* policy_import.c */
-int policy_explain(struct cli *c, const struct arguments *a); /* authorize.c */
+int policy_run_check(struct cli *c, const struct arguments *a);   /* check.c */
+int policy_run_test(struct cli *c, const struct arguments *a);    /* policy_test.c */
+int policy_run_diff(struct cli *c, const struct arguments *a);    /* policy_diff.c */
+int policy_run_import(struct cli *c, const struct arguments *a);  /* policy_import.c */
+int policy_run_explain(struct cli *c, const struct arguments *a); /* authorize.c */
 
 extern const struct flag ask_flags[]; /* what describes a request to decide */
 extern const struct flag policy_test_flags[], policy_diff_flags[], policy_import_flags[];

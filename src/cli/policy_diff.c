@@ -100,7 +100,7 @@ static void print_outcome(struct cli *c, const struct policy_outcome *o)
         fprintf(c->out, " (%u of %.*s)", o->review.approvals,
                 STR_FORMAT(o->review.by.size > 0 ? o->review.by : STR("anyone who may")));
     if (o->verdict == VERDICT_COMPUTE) {
-        struct buf args = scratch(c, 512);
+        struct buf args = cli_scratch(c, 512);
         if (o->safe_args != NULL) json_put_canonical(&args, o->safe_args);
         struct str shown = text_shown(&c->arena, args.overflow ? STR("…") : buf_view(&args));
         struct str tool = text_shown(&c->arena, o->safe_tool);
@@ -287,7 +287,7 @@ static void print_counts(const struct diff *d)
 static int print_json_report(struct diff *d)
 {
     uint64_t looser = changed_to(d, true), stricter = changed_to(d, false);
-    struct buf out = scratch(d->c, d->json.size + 4096);
+    struct buf out = cli_scratch(d->c, d->json.size + 4096);
     buf_printf(&out,
                "{\"requests\":%llu,\"changed\":%llu,\"looser\":%llu,\"stricter\":%llu,\"same_by_"
                "other_rule\":%llu,"
@@ -332,15 +332,15 @@ static int run(struct diff *d, const struct arguments *a)
     return code != DONE ? code : d->changed > 0 ? REFUSED : DONE;
 }
 
-int policy_diff(struct cli *c, const struct arguments *a)
+int policy_run_diff(struct cli *c, const struct arguments *a)
 {
-    struct diff d = {.c = c, .corpus = argument(a, "against"), .told_most = TOLD_DEFAULT};
+    struct diff d = {.c = c, .corpus = argument_text(a, "against"), .told_most = TOLD_DEFAULT};
     if (str_is_absent(d.corpus))
         return cli_complain(
             c, USAGE,
             "against which requests? --against FILE; writ audit query --json makes such a file");
     if (argument_given(a, "limit") &&
-        (!str_to_u64(argument(a, "limit"), &d.told_most) || d.told_most > TOLD_MOST))
+        (!str_to_u64(argument_text(a, "limit"), &d.told_most) || d.told_most > TOLD_MOST))
         return cli_complain(c, USAGE, "--limit: it must be a number up to %d", TOLD_MOST);
     arena_init(&d.arena, 64 << 10, (size_t)512 << 20);
     buf_init(&d.json, 4096, 128 << 20);

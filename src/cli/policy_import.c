@@ -6,16 +6,16 @@
 
 const struct flag policy_import_flags[] = {{"from", "SYSTEM", "lelu"}, {NULL, NULL, NULL}};
 
-int policy_import(struct cli *c, const struct arguments *a)
+int policy_run_import(struct cli *c, const struct arguments *a)
 {
     struct policy_import done;
     struct policy_problems problems;
-    struct str text, from = argument(a, "from");
+    struct str text, from = argument_text(a, "from");
     if (!str_equal(from, STR("lelu")))
         return cli_complain(c, USAGE, "from which system? --from lelu");
-    int code = file_text(c, positional(a, 0), LIMIT_POLICY_BODY_BYTES, &text);
+    int code = file_text(c, argument_at(a, 0), LIMIT_POLICY_BODY_BYTES, &text);
     if (code != DONE) return code;
-    struct buf out = scratch(c, LIMIT_POLICY_BODY_BYTES);
+    struct buf out = cli_scratch(c, LIMIT_POLICY_BODY_BYTES);
     enum err e = policy_import_lelu(text, &out, &done, &problems);
     if (e != ERR_OK) {
         for (size_t i = 0; i < problems.count; i++) {

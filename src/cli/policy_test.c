@@ -179,7 +179,7 @@ static void put_tap_text(FILE *out, struct str text)
 /* A scalar of the YAML block; JSON's strings are YAML's. */
 static void put_tap_field(struct report *r, const char *name, struct str text)
 {
-    struct buf out = scratch(r->c, 8192);
+    struct buf out = cli_scratch(r->c, 8192);
     json_put_string(&out, text);
     fprintf(r->c->out, "  %s: %.*s\n", name, STR_FORMAT(buf_view(&out)));
 }
@@ -194,7 +194,7 @@ static void put_tap_problems(struct report *r, const struct policy_problem *list
 {
     fputs("  ---\n  problems:\n", r->c->out);
     for (size_t i = 0; i < count; i++) {
-        struct buf out = scratch(r->c, 4096);
+        struct buf out = cli_scratch(r->c, 4096);
         json_put_string(&out, text_shown(&r->c->arena, str_from(list[i].message)));
         fprintf(r->c->out, "    - {line: %u, column: %u, message: %.*s}\n", list[i].line,
                 list[i].column, STR_FORMAT(buf_view(&out)));
@@ -365,11 +365,11 @@ static teller *teller_named(struct str name)
     return str_equal(name, STR("junit")) ? tell_junit : NULL;
 }
 
-int policy_test(struct cli *c, const struct arguments *a)
+int policy_run_test(struct cli *c, const struct arguments *a)
 {
     struct report r = {.c = c, .require_coverage = argument_given(a, "require-coverage")};
     struct policy_files files = {0};
-    teller *tell = teller_named(argument(a, "format"));
+    teller *tell = teller_named(argument_text(a, "format"));
     if (tell == NULL) return cli_complain(c, USAGE, "--format: it must be text, tap or junit");
     if (c->json && tell != tell_text)
         return cli_complain(c, USAGE, "--json and --format exclude each other");

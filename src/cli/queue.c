@@ -105,12 +105,12 @@ static int list_page(struct cli *c, const struct arguments *a, struct str status
     target_init(c, &t, pending ? "/v1/queue/pending" : "/v1/queue");
     target_tenant(&t, c);
     if (!pending && !str_equal(status, STR("all"))) target_query(&t, "status", status);
-    target_query(&t, "actor", argument(a, "actor"));
-    target_query(&t, "action", argument(a, "action"));
+    target_query(&t, "actor", argument_text(a, "actor"));
+    target_query(&t, "action", argument_text(a, "action"));
     target_query(&t, "cursor", cursor);
     target_query(&t, "limit", limit);
     struct request r = {.side = SIDE_ENGINE, .method = "GET", .target = target_text(&t)};
-    return call(c, &r, ret);
+    return cli_call(c, &r, ret);
 }
 
 static void add_review(struct cli *c, struct table *t, const struct json *item)
@@ -130,8 +130,8 @@ static int queue_list(struct cli *c, const struct arguments *a)
     struct reply reply;
     int code = check_page(c, a);
     if (code == DONE)
-        code = list_page(c, a, argument(a, "status"), argument(a, "cursor"),
-                         argument_given(a, "limit") ? argument(a, "limit") : STR("50"), &reply);
+        code = list_page(c, a, argument_text(a, "status"), argument_text(a, "cursor"),
+                         argument_given(a, "limit") ? argument_text(a, "limit") : STR("50"), &reply);
     if (code != DONE) return code;
     if (!c->json)
         fprintf(c->err, "%llu of %llu\n", (unsigned long long)json_u64(reply.root, STR("count"), 0),
@@ -154,9 +154,9 @@ static int queue_show(struct cli *c, const struct arguments *a)
 {
     struct target t;
     struct reply reply;
-    review_target(c, &t, positional(a, 0), "");
+    review_target(c, &t, argument_at(a, 0), "");
     struct request r = {.side = SIDE_ENGINE, .method = "GET", .target = target_text(&t)};
-    int code = call(c, &r, &reply);
+    int code = cli_call(c, &r, &reply);
     return code == DONE ? print_answer(c, &reply) : code;
 }
 
@@ -166,10 +166,10 @@ static int queue_wait(struct cli *c, const struct arguments *a)
     struct reply reply;
     for (;;) { /* each call is answered the moment the review is resolved */
         arena_reset(&c->arena);
-        review_target(c, &t, positional(a, 0), "/wait");
+        review_target(c, &t, argument_at(a, 0), "/wait");
         target_query(&t, "timeout_ms", STR("25000"));
         struct request r = {.side = SIDE_ENGINE, .method = "GET", .target = target_text(&t)};
-        int code = call(c, &r, &reply);
+        int code = cli_call(c, &r, &reply);
         if (code != DONE) return code;
         if (!str_equal(json_text(reply.root, STR("status")), STR("pending"))) break;
     }
@@ -181,17 +181,17 @@ static int post(struct cli *c, const struct arguments *a, const char *what)
 {
     struct target t;
     struct reply reply;
-    struct buf body = scratch(c, BODY_MAX);
-    review_target(c, &t, positional(a, 0), what);
+    struct buf body = cli_scratch(c, BODY_MAX);
+    review_target(c, &t, argument_at(a, 0), what);
     buf_put_byte(&body, '{');
-    put_text_member(&body, "note", argument(a, "note"));
-    put_text_member(&body, "resolved_by", argument(a, "by"));
+    put_text_member(&body, "note", argument_text(a, "note"));
+    put_text_member(&body, "resolved_by", argument_text(a, "by"));
     buf_put_byte(&body, '}');
     if (body.overflow) return cli_complain(c, USAGE, "that is too long");
     struct request r = {.side = SIDE_ENGINE, .method = "POST", .target = target_text(&t), .body = buf_view(&body),
                         .hint_code = "wrong_reviewer",
                         .hint = "--by NAME says which person resolves it; the key's reviewers and the rule's review.by say who may."};
-    int code = call(c, &r, &reply);
+    int code = cli_call(c, &r, &reply);
     if (code != DONE) return code;
     if (c->json) return print_answer(c, &reply);
     fprintf(c->out, "%s is %.*s", a->positionals[0], STR_FORMAT(member_shown(c, reply.root, "status")));
@@ -210,9 +210,9 @@ static int queue_cancel(struct cli *c, const struct arguments *a)
 {
     struct target t;
     struct reply reply;
-    review_target(c, &t, positional(a, 0), "/cancel");
+    review_target(c, &t, argument_at(a, 0), "/cancel");
     struct request r = {.side = SIDE_ENGINE, .method = "POST", .target = target_text(&t)};
-    int code = call(c, &r, &reply);
+    int code = cli_call(c, &r, &reply);
     if (code != DONE) return code;
     if (c->json) return print_answer(c, &reply);
     fprintf(c->out, "%s is cancelled.\n", a->positionals[0]);

@@ -30,7 +30,7 @@ static int read_ttl(struct cli *c, struct str text, uint64_t *ret_seconds)
 
 static int read_count(struct cli *c, const struct arguments *a, const char *flag, uint64_t *ret)
 {
-    struct str text = argument(a, flag);
+    struct str text = argument_text(a, flag);
     *ret = 0;
     if (str_is_absent(text) || (str_to_u64(text, ret) && *ret > 0)) return DONE;
     return cli_complain(c, USAGE, "--%s: \"%.*s\" is not a number above 0", flag, STR_FORMAT(text_shown(&c->arena, text)));
@@ -46,26 +46,26 @@ static void put_number_member(struct buf *out, const char *name, uint64_t value)
 
 static int token_mint(struct cli *c, const struct arguments *a)
 {
-    struct buf body = scratch(c, BODY_MAX);
+    struct buf body = cli_scratch(c, BODY_MAX);
     struct reply reply;
     uint64_t ttl_seconds, uses;
-    if (str_is_empty(argument(a, "scope")))
+    if (str_is_empty(argument_text(a, "scope")))
         return cli_complain(c, USAGE, "--scope is needed: the actions that the token may be used for, such as \"get_* send_reminder\"");
-    int code = read_ttl(c, argument(a, "ttl"), &ttl_seconds);
+    int code = read_ttl(c, argument_text(a, "ttl"), &ttl_seconds);
     if (code == DONE) code = read_count(c, a, "uses", &uses);
     if (code != DONE) return code;
     buf_put_byte(&body, '{');
-    put_text_member(&body, "scope", argument(a, "scope"));
-    put_text_member(&body, "actor", argument(a, "actor"));
-    put_text_member(&body, "acting_for", argument(a, "acting-for"));
-    put_text_member(&body, "audience", argument(a, "audience"));
+    put_text_member(&body, "scope", argument_text(a, "scope"));
+    put_text_member(&body, "actor", argument_text(a, "actor"));
+    put_text_member(&body, "acting_for", argument_text(a, "acting-for"));
+    put_text_member(&body, "audience", argument_text(a, "audience"));
     put_text_member(&body, "tenant_id", c->tenant);
     put_number_member(&body, "ttl_seconds", ttl_seconds);
     put_number_member(&body, "max_uses", uses);
     buf_put_byte(&body, '}');
     if (body.overflow) return cli_complain(c, USAGE, "that is too long");
     struct request r = {.side = SIDE_ENGINE, .method = "POST", .target = STR("/v1/tokens/mint"), .body = buf_view(&body)};
-    code = call(c, &r, &reply);
+    code = cli_call(c, &r, &reply);
     if (code != DONE) return code;
     if (c->json) {
         print_json(c, reply.body);
@@ -90,8 +90,8 @@ static int token_list(struct cli *c, const struct arguments *a)
     struct target target;
     target_init(c, &target, "/v1/tokens");
     target_tenant(&target, c);
-    target_query(&target, "actor", argument(a, "actor"));
-    target_query(&target, "acting_for", argument(a, "acting-for"));
+    target_query(&target, "actor", argument_text(a, "actor"));
+    target_query(&target, "acting_for", argument_text(a, "acting-for"));
     if (!argument_given(a, "all")) target_query(&target, "active", STR("true"));
     return page_list(c, a, &target, &listing);
 }
@@ -105,8 +105,8 @@ static int refuse_token(struct cli *c, const char *instead)
 
 static int token_show(struct cli *c, const struct arguments *a)
 {
-    struct buf body = scratch(c, BODY_MAX);
-    struct str text, path = positional(a, 0);
+    struct buf body = cli_scratch(c, BODY_MAX);
+    struct str text, path = argument_at(a, 0);
     struct reply reply;
     if (is_token_text(path)) return refuse_token(c, "give it on standard input, or name a file that holds it");
     int code = file_text(c, str_is_absent(path) ? STR("-") : path, TOKEN_TEXT_MAX + 2, &text);
@@ -117,7 +117,7 @@ static int token_show(struct cli *c, const struct arguments *a)
     put_text_member(&body, "token", text);
     buf_put_byte(&body, '}');
     struct request r = {.side = SIDE_ENGINE, .method = "POST", .target = STR("/v1/tokens/introspect"), .body = buf_view(&body)};
-    code = call(c, &r, &reply);
+    code = cli_call(c, &r, &reply);
     if (code != DONE) return code;
     const struct json *active = json_get(reply.root, STR("active"));
     bool is_active = active != NULL && active->type == JSON_TRUE;
@@ -136,12 +136,12 @@ static int token_revoke(struct cli *c, const struct arguments *a)
 {
     struct target target;
     struct reply reply;
-    if (is_token_text(positional(a, 0))) return refuse_token(c, "name it by its id (tok_…), which writ token list and show tell");
+    if (is_token_text(argument_at(a, 0))) return refuse_token(c, "name it by its id (tok_…), which writ token list and show tell");
     target_init(c, &target, "/v1/tokens");
-    target_segment(&target, positional(a, 0));
+    target_segment(&target, argument_at(a, 0));
     target_tenant(&target, c);
     struct request r = {.side = SIDE_ENGINE, .method = "DELETE", .target = target_text(&target)};
-    int code = call(c, &r, &reply);
+    int code = cli_call(c, &r, &reply);
     if (code != DONE) return code;
     if (c->json) print_json(c, reply.body);
     else fprintf(c->out, "%s is revoked since %.*s.\n", a->positionals[0], STR_FORMAT(member_shown(c, reply.root, "revoked_at")));

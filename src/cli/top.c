@@ -85,7 +85,7 @@ static struct reply ask(struct cli *c, enum side side, const char *path, bool wi
     target_tenant(&t, c);
     if (with_limit) target_query(&t, "limit", STR("1"));
     struct request r = {.side = side, .method = "GET", .target = target_text(&t), .quiet = true, .timeout_ms = LOOK_MS};
-    *ret_code = call(c, &r, &reply);
+    *ret_code = cli_call(c, &r, &reply);
     return reply;
 }
 
@@ -198,7 +198,7 @@ static void print_object(struct cli *c, const struct look *before, const struct 
         first |= opens;
         put_json_figure(c, i, now, shown_value(i, before, now), &first);
     }
-    struct buf problems = scratch(c, 16 << 10);
+    struct buf problems = cli_scratch(c, 16 << 10);
     for (size_t i = 0; i < now->problem_count; i++) {
         if (i > 0) buf_put_byte(&problems, ',');
         json_put_string(&problems, now->problems[i]);
@@ -280,7 +280,7 @@ static int top(struct cli *c, const struct arguments *a)
 {
     struct look before, now;
     struct rights rights = {0};
-    struct str every = argument(a, "every");
+    struct str every = argument_text(a, "every");
     uint64_t every_ms = EVERY_MS;
     bool once = argument_given(a, "once");
     if (!str_is_absent(every) && (!config_span(every, &every_ms) || every_ms < EVERY_LEAST_MS || every_ms > EVERY_MOST_MS))

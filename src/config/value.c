@@ -23,14 +23,14 @@ static bool read_with_unit(struct str text, const struct unit *units, size_t cou
 {
     size_t digits = 0;
     while (digits < text.size && text.bytes[digits] >= '0' && text.bytes[digits] <= '9') digits++;
-    uint64_t value;
-    if (digits == 0 || !str_to_u64(str_of(text.bytes, digits), &value)) return false;
+    uint64_t number;
+    if (digits == 0 || !str_to_u64(str_of(text.bytes, digits), &number)) return false;
 
     struct str unit = str_skip(text, digits);
     for (size_t i = 0; i < count; i++) {
         if (!str_equal(unit, str_from(units[i].name))) continue;
         uint64_t product;
-        if (__builtin_mul_overflow(value, units[i].factor, &product)) return false;
+        if (__builtin_mul_overflow(number, units[i].factor, &product)) return false;
         *ret = product;
         return true;
     }

@@ -536,7 +536,7 @@ static void put_member_name(struct buf *out, struct str name)
     buf_put_literal(out, "\":");
 }
 
-static void put_text_member(struct buf *out, struct str name, struct str text)
+static void put_text(struct buf *out, struct str name, struct str text)
 {
     if (str_is_absent(text)) return;
     put_member_name(out, name);
@@ -570,12 +570,12 @@ void ask_put_binding(struct buf *out, const struct ask *a)
     const struct policy_request *p = &a->policy;
     if (!buf_room(out, 1)) return; /* so that there is a last byte to look at */
     buf_put_byte(out, '{');
-    put_text_member(out, STR("acting_for"), p->acting_for);
-    put_text_member(out, STR("action"), p->action);
-    put_text_member(out, STR("actor"), p->actor);
+    put_text(out, STR("acting_for"), p->acting_for);
+    put_text(out, STR("action"), p->action);
+    put_text(out, STR("actor"), p->actor);
     put_tree_member(out, STR("args"), p->args);
     put_tree_member(out, STR("context"), p->context);
-    put_text_member(out, STR("kind"), p->kind == SUBJECT_USER ? STR("user") : STR("agent"));
+    put_text(out, STR("kind"), p->kind == SUBJECT_USER ? STR("user") : STR("agent"));
     put_resource(out, a);
     if (p->has_scope) {
         put_member_name(out, STR("scope"));
@@ -586,7 +586,7 @@ void ask_put_binding(struct buf *out, const struct ask *a)
         }
         buf_put_byte(out, ']');
     }
-    put_text_member(out, STR("tenant_id"), p->tenant);
-    put_text_member(out, STR("user_id"), p->user);
+    put_text(out, STR("tenant_id"), p->tenant);
+    put_text(out, STR("user_id"), p->user);
     buf_put_byte(out, '}');
 }

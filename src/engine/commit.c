@@ -5,7 +5,7 @@
 
 enum { RECORD_HEAD_BYTES = 16 }; /* no less than what the journal puts before each record */
 
-enum err commit_room(struct commit *c, size_t size, size_t count, bool closing)
+enum err commit_room(struct committer *c, size_t size, size_t count, bool closing)
 {
     enum err err = ERR_OK;
     size_t total = size + count * RECORD_HEAD_BYTES;
@@ -14,7 +14,7 @@ enum err commit_room(struct commit *c, size_t size, size_t count, bool closing)
     return to == NULL ? err : ERR_OK;
 }
 
-struct http_gate commit_put(struct commit *c, const struct effect_record *records, size_t count, bool synced)
+struct http_gate commit_put(struct committer *c, const struct effect_record *records, size_t count, bool synced)
 {
     check(count > 0 && count <= COMMIT_EVENTS_MAX);
     synced = synced || c->always_synced;
@@ -30,7 +30,7 @@ struct http_gate commit_put(struct commit *c, const struct effect_record *record
     return (struct http_gate){.lane = synced ? LANE_SYNCED : LANE_WRITTEN, .mark = journal_mark(c->producer)};
 }
 
-enum err commit_records(struct commit *c, const struct effect_record *records, size_t count, bool synced,
+enum err commit_records(struct committer *c, const struct effect_record *records, size_t count, bool synced,
                         struct http_gate *ret)
 {
     check(count > 0 && count <= COMMIT_EVENTS_MAX);
@@ -45,7 +45,7 @@ enum err commit_records(struct commit *c, const struct effect_record *records, s
     return err;
 }
 
-enum err commit_events(struct commit *c, const struct str *events, size_t count, bool synced, struct http_gate *ret)
+enum err commit_events(struct committer *c, const struct str *events, size_t count, bool synced, struct http_gate *ret)
 {
     struct effect_record records[COMMIT_EVENTS_MAX];
     check(count <= COMMIT_EVENTS_MAX);

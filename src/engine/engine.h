@@ -44,7 +44,7 @@ struct worker {
     struct http_server *server;
     struct api api;
     struct forward *forward;             /* NULL: no platform is configured */
-    struct commit commit;
+    struct committer commit;
     struct metrics_sheet *sheet;
     struct span_lane *spans;             /* NULL: no collector is configured */
     uint64_t told_s;                     /* the second in which a request without a decision was last logged */

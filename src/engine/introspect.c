@@ -82,7 +82,7 @@ static enum err body_read(const struct http_exchange *x, struct str *ret_token, 
     if (err != ERR_OK) return err;
     const struct json *v = json_get(body, STR("token"));
     if (v == NULL || v->type == JSON_NULL) return ERR_OK;
-    if (v->type != JSON_STRING) return member_fault(f, ERR_WRONG_TYPE, "token", "must be a string");
+    if (v->type != JSON_STRING) return member_refuse(f, ERR_WRONG_TYPE, "token", "must be a string");
     *ret_token = v->string;
     return ERR_OK;
 }
@@ -92,7 +92,7 @@ static enum err token_read(const struct http_exchange *x, struct caller *caller,
     struct str tenant = {0};
     *ret = (struct str){0};
     enum err err = is_form(x) ? form_read(x, ret, &tenant, f) : body_read(x, ret, &tenant, f);
-    if (err == ERR_OK && str_is_empty(*ret)) err = member_fault(f, ERR_MISSING_MEMBER, "token", "is required");
+    if (err == ERR_OK && str_is_empty(*ret)) err = member_refuse(f, ERR_MISSING_MEMBER, "token", "is required");
     return err == ERR_OK ? api_settle_tenant(caller, tenant, f) : err;
 }
 

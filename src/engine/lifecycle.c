@@ -37,7 +37,7 @@ enum err lifecycle_record(struct engine *e, struct str kind, const struct journa
 {
     char bytes[1024], previous[128];
     struct buf b = buf_over(bytes, sizeof bytes), p = buf_over(previous, sizeof previous);
-    struct commit commit = {.producer = journal_producer(e->journal, e->worker_count), .always_synced = true};
+    struct committer commit = {.producer = journal_producer(e->journal, e->worker_count), .always_synced = true};
     struct str event = encode(&b, kind, report, &p);
     struct effect_record record = {.event = event};
     /* From the reserve, too: what waits to be published may be all that fills the disk, and only an engine that

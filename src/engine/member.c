@@ -11,7 +11,7 @@ void member_too_long(size_t most, char to[MEMBER_TOO_LONG_TEXT])
     to[b.size] = '\0';
 }
 
-enum err member_fault(struct fault *f, enum err err, const char *name, const char *what)
+enum err member_refuse(struct fault *f, enum err err, const char *name, const char *what)
 {
     char field[64];
     struct buf b = buf_over(field, sizeof field - 1);
@@ -30,7 +30,7 @@ enum err member_spelling(const struct json *body, const struct member_spelling *
         buf_put_literal(&b, "this route spells it ");
         buf_put(&b, str_from(members[i].right));
         what[b.size] = '\0';
-        return member_fault(f, ERR_WRONG_CASE, members[i].wrong, what);
+        return member_refuse(f, ERR_WRONG_CASE, members[i].wrong, what);
     }
     return ERR_OK;
 }
@@ -40,12 +40,12 @@ enum err member_text(const struct json *body, const char *name, size_t most, str
     const struct json *v = body == NULL ? NULL : json_get(body, str_from(name));
     *ret = (struct str){0};
     if (v == NULL || v->type == JSON_NULL) return ERR_OK;
-    if (v->type != JSON_STRING) return member_fault(f, ERR_WRONG_TYPE, name, "must be a string");
-    if (v->has_nul) return member_fault(f, ERR_BAD_VALUE, name, "must not hold U+0000");
+    if (v->type != JSON_STRING) return member_refuse(f, ERR_WRONG_TYPE, name, "must be a string");
+    if (v->has_nul) return member_refuse(f, ERR_BAD_VALUE, name, "must not hold U+0000");
     if (v->string.size > most && str_code_points(v->string) > most) {
         char what[MEMBER_TOO_LONG_TEXT];
         member_too_long(most, what);
-        return member_fault(f, ERR_OUT_OF_RANGE, name, what);
+        return member_refuse(f, ERR_OUT_OF_RANGE, name, what);
     }
     if (v->string.size > 0) *ret = v->string;
     return ERR_OK;

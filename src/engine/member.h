@@ -10,7 +10,7 @@ enum { MEMBER_TOO_LONG_TEXT = 52 };
 /* "is longer than 64 characters", with a NUL. */
 void member_too_long(size_t most, char to[MEMBER_TOO_LONG_TEXT]);
 /* "name: what", at /name. */
-enum err member_fault(struct fault *f, enum err err, const char *name, const char *what);
+enum err member_refuse(struct fault *f, enum err err, const char *name, const char *what);
 /* ERR_WRONG_CASE where the body has one of the route's members in camelCase; `body` may be NULL. */
 struct member_spelling {
     const char *wrong, *right;

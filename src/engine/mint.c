@@ -45,11 +45,11 @@ static enum err whole_member(const struct json *body, const char *name, uint64_t
     buf_put_literal(&b, "must be a whole number from 1 to ");
     buf_put_u64(&b, most);
     what[b.size] = '\0';
-    if (v->type != JSON_NUMBER) return member_fault(f, ERR_WRONG_TYPE, name, what);
+    if (v->type != JSON_NUMBER) return member_refuse(f, ERR_WRONG_TYPE, name, what);
     if (!(v->number >= 1.0 && v->number <= (double)most) || v->number_kind != JSON_DOUBLE)
-        return member_fault(f, ERR_OUT_OF_RANGE, name, what);
+        return member_refuse(f, ERR_OUT_OF_RANGE, name, what);
     *ret = (uint64_t)v->number;
-    return (double)*ret < v->number ? member_fault(f, ERR_OUT_OF_RANGE, name, what) : ERR_OK;
+    return (double)*ret < v->number ? member_refuse(f, ERR_OUT_OF_RANGE, name, what) : ERR_OK;
 }
 
 /* One glob of a scope onto the others. A blank would make two of it, where the token is read. */
@@ -57,11 +57,11 @@ static enum err scope_add(struct buf *out, unsigned *count, struct str glob, str
 {
     for (size_t i = 0; i < glob.size; i++)
         if ((unsigned char)glob.bytes[i] <= ' ' || glob.bytes[i] == 0x7f)
-            return member_fault(f, ERR_BAD_VALUE, "scope", "an entry must not hold blanks or control characters");
-    if (glob.size == 0) return member_fault(f, ERR_BAD_VALUE, "scope", "an entry must not be empty");
+            return member_refuse(f, ERR_BAD_VALUE, "scope", "an entry must not hold blanks or control characters");
+    if (glob.size == 0) return member_refuse(f, ERR_BAD_VALUE, "scope", "an entry must not be empty");
     if (str_code_points(glob) > LIMIT_ID_CHARACTERS)
-        return member_fault(f, ERR_OUT_OF_RANGE, "scope", "has an entry longer than 256 characters");
-    if (++*count > TOKEN_SCOPES_MAX) return member_fault(f, ERR_OUT_OF_RANGE, "scope", "has more than 64 entries");
+        return member_refuse(f, ERR_OUT_OF_RANGE, "scope", "has an entry longer than 256 characters");
+    if (++*count > TOKEN_SCOPES_MAX) return member_refuse(f, ERR_OUT_OF_RANGE, "scope", "has more than 64 entries");
     if (out->size > 0) buf_put_byte(out, ' ');
     buf_put(out, glob);
     return ERR_OK;
@@ -78,11 +78,11 @@ static enum err scope_read(const struct json *v, struct buf *out, struct fault *
     } else if (v->type == JSON_ARRAY) {
         for (const struct json *e = v->child; e != NULL && err == ERR_OK; e = e->next)
             err = e->type == JSON_STRING ? scope_add(out, &count, e->string, f)
-                                         : member_fault(f, ERR_WRONG_TYPE, "scope", "must hold strings only");
+                                         : member_refuse(f, ERR_WRONG_TYPE, "scope", "must hold strings only");
     } else {
-        return member_fault(f, ERR_WRONG_TYPE, "scope", "must be a string of action globs, or an array of them");
+        return member_refuse(f, ERR_WRONG_TYPE, "scope", "must be a string of action globs, or an array of them");
     }
-    if (err == ERR_OK && count == 0) return member_fault(f, ERR_OUT_OF_RANGE, "scope", "must name at least one action");
+    if (err == ERR_OK && count == 0) return member_refuse(f, ERR_OUT_OF_RANGE, "scope", "must name at least one action");
     return err;
 }
 
@@ -90,7 +90,7 @@ static enum err scope_member(struct mint *m, const struct json *body, struct fau
 {
     const struct json *v = json_get(body, STR("scope"));
     if (v == NULL || v->type == JSON_NULL || (v->type == JSON_STRING && v->string.size == 0))
-        return member_fault(f, ERR_MISSING_MEMBER, "scope", "is required");
+        return member_refuse(f, ERR_MISSING_MEMBER, "scope", "is required");
     size_t most = v->raw.size + 1;
     char *bytes = arena_bytes(m->trip.errand.arena, most);
     if (bytes == NULL) return fault_plain(f, ERR_BODY_TOO_LARGE);
@@ -104,7 +104,7 @@ static enum err audience_member(struct mint *m, const struct json *body, struct 
 {
     const struct json *v = json_get(body, STR("audience"));
     if (json_is_string(v) && v->string.size == 0)
-        return member_fault(f, ERR_OUT_OF_RANGE, "audience", "must not be empty");
+        return member_refuse(f, ERR_OUT_OF_RANGE, "audience", "must not be empty");
     enum err err = member_text(body, "audience", LIMIT_ID_CHARACTERS, &m->facts.audience, f);
     if (str_is_absent(m->facts.audience)) m->facts.audience = m->trip.errand.worker->api.token_audience;
     return err;
@@ -120,11 +120,11 @@ static enum err names_read(struct mint *m, const struct json *body, struct fault
     if (err != ERR_OK) return err;
     if (str_is_absent(t->actor)) t->actor = key->name;
     if (!globs_match(&key->actors, t->actor))
-        return member_fault(f, ERR_WRONG_ACTOR, "actor", "this key may not speak for this actor");
+        return member_refuse(f, ERR_WRONG_ACTOR, "actor", "this key may not speak for this actor");
     if (!str_is_absent(t->acting_for) && !globs_match(&key->users, t->acting_for))
-        return member_fault(f, ERR_WRONG_USER, "acting_for", "this key may not speak for this user");
+        return member_refuse(f, ERR_WRONG_USER, "acting_for", "this key may not speak for this user");
     if (worker_actor_is_suspended(m->trip.errand.worker, t->tenant, t->actor))
-        return member_fault(f, ERR_ACTOR_SUSPENDED, "actor", "is suspended");
+        return member_refuse(f, ERR_ACTOR_SUSPENDED, "actor", "is suspended");
     return ERR_OK;
 }
 
@@ -175,7 +175,7 @@ static enum err sign(struct mint *m, const struct token_facts *t, struct fault *
         err = token_sign(api->signers, api->token_issuer, &c, &b);
     }
     if (err != ERR_OK)
-        return member_fault(f, ERR_OUT_OF_RANGE, "scope", "the token would be longer than 4096 bytes; name fewer actions");
+        return member_refuse(f, ERR_OUT_OF_RANGE, "scope", "the token would be longer than 4096 bytes; name fewer actions");
     m->text = buf_view(&b);
     return ERR_OK;
 }

@@ -3,7 +3,7 @@
  * A batch is copied once, from the connection to the job, since the client may go away while the
  * writer reads it; from there to the store it is read in place. Which of the two kinds of
  * ingest it is, the headers say: an engine names its stream. */
-#include "pipeline/ingest/ingest.h"
+#include "pipeline/ingest/post.h"
 
 #include <stdlib.h>
 

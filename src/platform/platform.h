@@ -125,7 +125,7 @@ void bundle_handle(void *context, struct http_exchange *x);     /* follow.c */
 void gap_accept_handle(void *context, struct http_exchange *x); /* gap.c */
 
 /* Refuses the exchange in hand with this fault. */
-void refuse(struct platform *p, struct http_exchange *x, const struct fault *f);
+void platform_refuse(struct platform *p, struct http_exchange *x, const struct fault *f);
 /* Refuses the exchange and says so: `if (platform_failed(p, x, err, &f)) return;` */
 bool platform_failed(struct platform *p, struct http_exchange *x, enum err err,
                      const struct fault *f);

@@ -170,7 +170,7 @@ void routes_make(struct platform *p)
     }
 }
 
-void refuse(struct platform *p, struct http_exchange *x, const struct fault *f)
+void platform_refuse(struct platform *p, struct http_exchange *x, const struct fault *f)
 {
     api_refuse(&p->api, x, f, (struct str){0});
 }
@@ -181,7 +181,7 @@ bool platform_failed(struct platform *p, struct http_exchange *x, enum err err,
     if (err == ERR_OK) return false;
     struct fault fault = *f;
     fault.err = err;
-    refuse(p, x, &fault);
+    platform_refuse(p, x, &fault);
     return true;
 }
 
@@ -207,7 +207,7 @@ void route_handle(void *context, struct http_exchange *x)
 
 void route_refuse(void *context, struct http_exchange *x, const struct fault *f)
 {
-    refuse(context, x, f);
+    platform_refuse(context, x, f);
 }
 
 enum err platform_check_node(const struct platform *p, struct str node, struct fault *f)

@@ -303,8 +303,8 @@ static void bell_heard(struct loop_bell *b)
 
 /* ---- life ---- */
 
-static enum err worker_start(struct work *w, struct worker *k, struct queue *q, const char *path,
-                             const char *name, void *(*run)(void *), struct fault *f)
+static enum err worker_open(struct work *w, struct worker *k, struct queue *q, const char *path,
+                            const char *name, void *(*run)(void *), struct fault *f)
 {
     k->work = w;
     k->queue = q;
@@ -332,10 +332,10 @@ enum err work_create(struct platform *p, const char *store_path, unsigned reader
     queue_init(&w->queues[QUEUE_READER], READER_JOBS_MAX, readers > 1 ? readers - 1 : 1);
     bell_start(p->loop, &w->bell, bell_heard);
     enum err err =
-        worker_start(w, &w->writer, &w->queues[QUEUE_WRITER], store_path, "writer", writer_run, f);
+        worker_open(w, &w->writer, &w->queues[QUEUE_WRITER], store_path, "writer", writer_run, f);
     for (unsigned i = 0; i < readers && err == ERR_OK; i++)
-        err = worker_start(w, &w->readers[i], &w->queues[QUEUE_READER], store_path, "reader",
-                           reader_run, f);
+        err = worker_open(w, &w->readers[i], &w->queues[QUEUE_READER], store_path, "reader",
+                          reader_run, f);
     if (err != ERR_OK) {
         work_stop(w);
         work_destroy(w);
@@ -460,7 +460,7 @@ void job_send(struct job *j, struct http_exchange *x, enum job_queue q)
     fault_set(&f, ERR_OVERLOADED, "",
               fits ? "too many requests wait for the store already"
                    : "the request is too large to keep");
-    refuse(p, x, &f);
+    platform_refuse(p, x, &f);
 }
 
 void job_send_if(struct job *j, struct http_exchange *x, enum err err, enum job_queue q)

@@ -12,9 +12,9 @@ static void complain_of(struct reader *r, const struct value *v, size_t before, 
         struct value at = *v;
         here.column = here.text_column + (unsigned)before + p->column - 1;
         at.node = &here;
-        complain(r, &at, "%s", p->message);
-    } else if (p->line > 1) complain(r, v, "%s (at line %u, column %u of the expression)", p->message, p->line, p->column);
-    else complain(r, v, "%s (at column %u of the expression)", p->message, p->column);
+        reader_complain(r, &at, "%s", p->message);
+    } else if (p->line > 1) reader_complain(r, v, "%s (at line %u, column %u of the expression)", p->message, p->line, p->column);
+    else reader_complain(r, v, "%s (at column %u of the expression)", p->message, p->column);
 }
 
 /* `before`: characters of the value before the expression. */
@@ -85,11 +85,11 @@ bool read_template(struct reader *r, const struct value *v, struct str text, str
             struct str inner = str_skip(rest, 2);
             size_t end = expression_end(inner);
             if (end == inner.size) {
-                complain(r, v, "${ is not closed by }; write $${ for a literal ${");
+                reader_complain(r, v, "${ is not closed by }; write $${ for a literal ${");
                 return false;
             }
             if (count + 3 > TEMPLATE_PARTS_MAX) {
-                complain(r, v, "has more than %d expressions", TEMPLATE_PARTS_MAX / 2 - 1);
+                reader_complain(r, v, "has more than %d expressions", TEMPLATE_PARTS_MAX / 2 - 1);
                 return false;
             }
             if (size > begin) parts[count++] = (struct template_part){.literal = str_of(bytes + begin, size - begin)};

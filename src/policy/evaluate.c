@@ -404,13 +404,13 @@ struct str gate_reason(struct ballot *b, const struct rule *rule, enum verdict v
                               STR(" asks for one.")};
         return sentence(b, parts, 3);
     }
-    bool review = vote == VERDICT_HUMAN_REVIEW, allow = vote == VERDICT_ALLOW;
-    struct str parts[] = {allow ? STR("The confidence reaches allow_at ")
+    bool is_review = vote == VERDICT_HUMAN_REVIEW, is_allow = vote == VERDICT_ALLOW;
+    struct str parts[] = {is_allow ? STR("The confidence reaches allow_at ")
                                 : STR("The confidence is below "),
-                          allow    ? STR("(")
-                          : review ? STR("allow_at (")
+                          is_allow    ? STR("(")
+                          : is_review ? STR("allow_at (")
                                    : STR("review_at ("),
-                          review || allow ? g->allow_at_text : g->review_at_text,
+                          is_review || is_allow ? g->allow_at_text : g->review_at_text,
                           STR(") of rule "),
                           rule->id,
                           STR(".")};

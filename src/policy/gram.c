@@ -34,7 +34,7 @@ static size_t power_of_two(size_t at_least)
     return power;
 }
 
-static bool table_init(struct gram_table *t, struct arena *arena, size_t count)
+static bool gram_table_init(struct gram_table *t, struct arena *arena, size_t count)
 {
     size_t slots = power_of_two(count * 2), words = power_of_two(count / 4);
     t->slots = arena_array(arena, struct gram_slot, slots);
@@ -46,7 +46,7 @@ static bool table_init(struct gram_table *t, struct arena *arena, size_t count)
     return true;
 }
 
-static void table_put(struct gram_table *t, uint64_t gram, uint32_t value)
+static void gram_table_put(struct gram_table *t, uint64_t gram, uint32_t value)
 {
     uint64_t hash = hash_of(gram);
     t->filter[hash >> 20 & t->filter_mask] |= filter_bits(hash);
@@ -65,10 +65,10 @@ bool grams_build(struct grams *g, struct arena *arena, const struct gram_key *ke
             counts[table] += keys[i].size == gram_size(table);
     for (size_t table = 0; table < GRAM_SIZES; table++) {
         if (counts[table] == 0) continue;
-        if (!table_init(&g->tables[table], arena, counts[table])) return false;
+        if (!gram_table_init(&g->tables[table], arena, counts[table])) return false;
         for (size_t i = 0; i < count; i++)
             if (keys[i].size == gram_size(table))
-                table_put(&g->tables[table], keys[i].bytes, keys[i].value);
+                gram_table_put(&g->tables[table], keys[i].bytes, keys[i].value);
     }
     return true;
 }

@@ -10,8 +10,8 @@ const char *const verdict_words[4] = {"allow", "compute", "human_review", "deny"
 static bool gate_number(struct reader *r, const struct value *map, const char *key, double *ret,
                         struct str *ret_text)
 {
-    struct value v = member(map, key);
-    if (!require(r, map, &v) || !want_number(r, &v, 0, 1, ret)) return false;
+    struct value v = value_member(map, key);
+    if (!reader_require(r, map, &v) || !want_number(r, &v, 0, 1, ret)) return false;
     *ret_text = reader_copy(r, v.node->json.raw);
     return true;
 }
@@ -21,18 +21,18 @@ const struct gate *read_gate(struct reader *r, const struct value *v)
     static const char *const keys[] = {"allow_at", "review_at", "missing"};
     static const char *const missing_words[] = {"human_review", "deny"};
     if (!want_map(r, v)) return NULL;
-    check_keys(r, v, keys, COUNT_OF(keys));
+    reader_check_keys(r, v, keys, COUNT_OF(keys));
     struct gate *g = reader_take(r, sizeof *g);
     if (g == NULL) return NULL;
     bool has_allow = gate_number(r, v, "allow_at", &g->allow_at, &g->allow_at_text);
     bool has_review = gate_number(r, v, "review_at", &g->review_at, &g->review_at_text);
     if (has_allow && has_review && g->review_at > g->allow_at) {
-        struct value at = member(v, "review_at");
-        complain(r, &at, "%g is above allow_at (%g); the thresholds must descend", g->review_at,
-                 g->allow_at);
+        struct value at = value_member(v, "review_at");
+        reader_complain(r, &at, "%g is above allow_at (%g); the thresholds must descend", g->review_at,
+                        g->allow_at);
         has_review = false;
     }
-    struct value missing = member(v, "missing");
+    struct value missing = value_member(v, "missing");
     size_t word = 0;
     if (missing.node != NULL &&
         !want_word(r, &missing, missing_words, COUNT_OF(missing_words), &word))
@@ -47,15 +47,15 @@ static bool glob_is_usable(struct reader *r, const struct value *v, struct str t
     for (size_t i = 0; i < text.size; i++)
         stars += text.bytes[i] == '*' && (i == 0 || text.bytes[i - 1] != '*');
     if (text.size > GLOB_BYTES_MAX) {
-        complain(r, v, "is longer than %d bytes", GLOB_BYTES_MAX);
+        reader_complain(r, v, "is longer than %d bytes", GLOB_BYTES_MAX);
         return false;
     }
     if (stars > GLOB_STARS_MAX) {
-        complain(r, v, "has %zu stars; %d are the most", stars, GLOB_STARS_MAX);
+        reader_complain(r, v, "has %zu stars; %d are the most", stars, GLOB_STARS_MAX);
         return false;
     }
     if (r->globs == DOCUMENT_GLOBS_MAX)
-        complain(r, v, "the document has more than %d patterns", DOCUMENT_GLOBS_MAX);
+        reader_complain(r, v, "the document has more than %d patterns", DOCUMENT_GLOBS_MAX);
     return r->globs++ < DOCUMENT_GLOBS_MAX;
 }
 
@@ -81,7 +81,7 @@ bool read_globs(struct reader *r, const struct value *v, bool folds, struct sele
 {
     if (!want_list(r, v, SELECTOR_GLOBS_MAX)) return false;
     if (v->node->json.count == 0) {
-        complain(r, v, "is empty, so nothing would match; leave it out or name something");
+        reader_complain(r, v, "is empty, so nothing would match; leave it out or name something");
         return false;
     }
     struct selector s = {.globs = reader_take(r, v->node->json.count * sizeof(struct glob))};
@@ -89,7 +89,7 @@ bool read_globs(struct reader *r, const struct value *v, bool folds, struct sele
     bool good = true;
     size_t index = 0;
     for (const struct node *n = node_first(v->node); n != NULL; n = node_next(n), index++) {
-        struct value item = element(v, n, index);
+        struct value item = value_element(v, n, index);
         struct str text;
         if (!want_text(r, &item, GLOB_BYTES_MAX, &text) || !glob_is_usable(r, &item, text)) {
             good = false;
@@ -105,7 +105,7 @@ bool read_globs(struct reader *r, const struct value *v, bool folds, struct sele
 static void read_role(struct reader *r, const struct value *v, struct role *role)
 {
     if (!str_is_name(v->node->json.key) || v->node->json.key.size > RULE_ID_MAX)
-        complain_at_key(r, v, "a role's name is 1 to 64 letters, digits, '.', '_' and '-'");
+        reader_complain_at_key(r, v, "a role's name is 1 to 64 letters, digits, '.', '_' and '-'");
     role->name = reader_copy(r, v->node->json.key);
     struct selector members = {0};
     if (!read_globs(r, v, false, &members)) return;
@@ -121,7 +121,7 @@ static void read_roles(struct reader *r, const struct value *v)
 {
     if (!want_map(r, v)) return;
     if (v->node->json.count > ROLES_MAX) {
-        complain(r, v, "has %u roles; %d are the most", v->node->json.count, ROLES_MAX);
+        reader_complain(r, v, "has %u roles; %d are the most", v->node->json.count, ROLES_MAX);
         return;
     }
     r->document->roles = reader_take(r, v->node->json.count * sizeof(struct role));
@@ -141,13 +141,13 @@ static void read_mask(struct reader *r, const struct value *v, struct mask *mask
     size_t count = 0;
     for (struct str rest = path; str_split(&rest, '.', &segment); count++) {
         if (segment.size == 0 || count == MASK_SEGMENTS_MAX) {
-            complain(r, v, "\"%.100s\" is not a path of 1 to %d names with dots between",
-                     path.bytes, MASK_SEGMENTS_MAX);
+            reader_complain(r, v, "\"%.100s\" is not a path of 1 to %d names with dots between",
+                            path.bytes, MASK_SEGMENTS_MAX);
             return;
         }
         if (segment.size > 1 && memchr(segment.bytes, '*', segment.size) != NULL) {
-            complain(r, v, "\"%.100s\" has a * within a name; * stands for a whole one, as in args.*.number",
-                     path.bytes);
+            reader_complain(r, v, "\"%.100s\" has a * within a name; * stands for a whole one, as in args.*.number",
+                            path.bytes);
             return;
         }
         segments[count] = segment;
@@ -155,7 +155,7 @@ static void read_mask(struct reader *r, const struct value *v, struct mask *mask
     struct str root = segments[0];
     if (!str_equal(root, STR("args")) && !str_equal(root, STR("context")) &&
         !str_equal(root, STR("resource"))) {
-        complain(r, v, "\"%.100s\" has to begin with args, context or resource", path.bytes);
+        reader_complain(r, v, "\"%.100s\" has to begin with args, context or resource", path.bytes);
         return;
     }
     mask->segments = reader_take(r, count * sizeof *mask->segments);
@@ -171,7 +171,7 @@ static void read_masks(struct reader *r, const struct value *v)
     size_t index = 0;
     for (const struct node *n = node_first(v->node); n != NULL && r->document->masks != NULL;
          n = node_next(n), index++) {
-        struct value item = element(v, n, index);
+        struct value item = value_element(v, n, index);
         read_mask(r, &item, &r->document->masks[r->document->mask_count++]);
     }
 }
@@ -192,19 +192,19 @@ void document_read(struct policy_document *d, const struct node *root,
                                    .instructions_max = DOCUMENT_REGEX_INSTRUCTIONS_MAX}};
     struct value top = {.node = root};
     if (!want_map(&r, &top)) return;
-    check_keys(&r, &top, document_keys, COUNT_OF(document_keys));
+    reader_check_keys(&r, &top, document_keys, COUNT_OF(document_keys));
     struct value v;
-    if ((v = member(&top, "description")).node != NULL)
+    if ((v = value_member(&top, "description")).node != NULL)
         want_text(&r, &v, TEXT_CHARACTERS_MAX, &(struct str){0}); /* for people who read the document */
-    if ((v = member(&top, "mode")).node != NULL) read_mode(&r, &v);
-    if ((v = member(&top, "confidence")).node != NULL) d->gate = read_gate(&r, &v);
-    if ((v = member(&top, "roles")).node != NULL) read_roles(&r, &v);
-    if ((v = member(&top, "mask")).node != NULL) read_masks(&r, &v);
-    v = member(&top, "rules");
+    if ((v = value_member(&top, "mode")).node != NULL) read_mode(&r, &v);
+    if ((v = value_member(&top, "confidence")).node != NULL) d->gate = read_gate(&r, &v);
+    if ((v = value_member(&top, "roles")).node != NULL) read_roles(&r, &v);
+    if ((v = value_member(&top, "mask")).node != NULL) read_masks(&r, &v);
+    v = value_member(&top, "rules");
     if (v.node != NULL)
         read_rules(&r, &v);
     else if (d->role_count == 0 && d->mask_count == 0)
-        require(&r, &top, &v);
-    if ((v = member(&top, "tests")).node != NULL) read_tests(&r, &v);
+        reader_require(&r, &top, &v);
+    if ((v = value_member(&top, "tests")).node != NULL) read_tests(&r, &v);
     if (r.full) problem_add(problems, NULL, 0, 0, "the document is too large to be held");
 }

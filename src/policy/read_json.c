@@ -33,7 +33,7 @@ struct json *read_json(struct reader *r, const struct value *v, const struct tem
     bool complete = true;
     size_t index = 0;
     for (const struct node *n = node_first(v->node); n != NULL; n = node_next(n), index++) {
-        struct value child = element(v, n, index);
+        struct value child = value_element(v, n, index);
         if (v->node->json.type == JSON_OBJECT) child.place.key = n->json.key;
         struct json *child_copy = read_json(r, &child, templates);
         if (child_copy == NULL) {

@@ -42,7 +42,7 @@ static bool read_sum_expression(struct reader *r, const struct value *v, struct 
     if (t->sum_value == NULL) return false;
     cel_put_type(&shown, cel_program_type(t->sum_value->program));
     if (is_among(buf_view(&shown), numbers, COUNT_OF(numbers))) return true;
-    complain(r, v, "has to be a number, but it is %.*s", STR_FORMAT(buf_view(&shown)));
+    reader_complain(r, v, "has to be a number, but it is %.*s", STR_FORMAT(buf_view(&shown)));
     return false;
 }
 
@@ -53,20 +53,20 @@ static bool read_sum(struct reader *r, const struct value *v, struct limit_terms
     if (!want_text(r, v, LIMIT_SUM_CHARACTERS, &text)) return false;
     for (struct str rest = text; str_split(&rest, '.', &segment); count++) {
         if (count == LIMIT_SUM_SEGMENTS) {
-            complain(r, v, "\"%.100s\" has more than %d names", text.bytes, LIMIT_SUM_SEGMENTS);
+            reader_complain(r, v, "\"%.100s\" has more than %d names", text.bytes, LIMIT_SUM_SEGMENTS);
             return false;
         }
         if (!is_identifier(segment)) return read_sum_expression(r, v, text, t);
         segments[count] = segment;
     }
     if (!is_root(segments[0])) {
-        complain(r, v, "\"%.100s\" has to begin with args, context or resource, as in args.amount",
-                 text.bytes);
+        reader_complain(r, v, "\"%.100s\" has to begin with args, context or resource, as in args.amount",
+                        text.bytes);
         return false;
     }
     if (count == 1) {
-        complain(r, v, "\"%s\" is a whole map; name a number in it, as in %s.amount", text.bytes,
-                 text.bytes);
+        reader_complain(r, v, "\"%s\" is a whole map; name a number in it, as in %s.amount", text.bytes,
+                        text.bytes);
         return false;
     }
     t->sum = reader_take(r, count * sizeof *segments);
@@ -81,12 +81,12 @@ static bool read_sum(struct reader *r, const struct value *v, struct limit_terms
 static bool read_bounds(struct reader *r, const struct value *map, struct limit_terms *t,
                         struct str *ret_max_text)
 {
-    struct value count = member(map, "count"), sum = member(map, "sum"), max = member(map, "max");
+    struct value count = value_member(map, "count"), sum = value_member(map, "sum"), max = value_member(map, "max");
     bool good = true;
     unsigned number;
     double most;
     if (count.node == NULL && sum.node == NULL && max.node == NULL) {
-        complain_at_key(r, map, "bounds nothing; give count, or sum and max");
+        reader_complain_at_key(r, map, "bounds nothing; give count, or sum and max");
         good = false;
     }
     if (count.node != NULL) {
@@ -94,11 +94,11 @@ static bool read_bounds(struct reader *r, const struct value *map, struct limit_
         if (good) t->count_max = number;
     }
     if (sum.node != NULL && max.node == NULL) {
-        complain_at_key(r, &sum, "has no max beside it that would bound the sum");
+        reader_complain_at_key(r, &sum, "has no max beside it that would bound the sum");
         good = false;
     }
     if (max.node != NULL && sum.node == NULL) {
-        complain_at_key(r, &max, "has no sum beside it that says what is added up");
+        reader_complain_at_key(r, &max, "has no sum beside it that says what is added up");
         good = false;
     }
     if (sum.node != NULL) good &= read_sum(r, &sum, t);
@@ -137,15 +137,15 @@ const struct limit_terms *read_limit(struct reader *r, const struct value *v)
     const char *per_words[PER_WORDS];
     for (size_t i = 0; i < PER_WORDS; i++) per_words[i] = limit_per_name((enum limit_per)i);
     if (!want_map(r, v)) return NULL;
-    check_keys(r, v, keys, COUNT_OF(keys));
+    reader_check_keys(r, v, keys, COUNT_OF(keys));
     struct limit_terms *t = reader_take(r, sizeof *t);
     if (t == NULL) return NULL;
-    struct value per = member(v, "per"), window = member(v, "window"), over = member(v, "over");
+    struct value per = value_member(v, "per"), window = value_member(v, "window"), over = value_member(v, "over");
     struct str max_text = {0};
     size_t word = 0;
     bool good = per.node == NULL || want_word(r, &per, per_words, PER_WORDS, &word);
     t->per = (enum limit_per)word;
-    good &= require(r, v, &window) && want_duration(r, &window, month_ms, "30d", &t->window_ms);
+    good &= reader_require(r, v, &window) && want_duration(r, &window, month_ms, "30d", &t->window_ms);
     good &= read_bounds(r, v, t, &max_text);
     word = 0;
     good &= over.node == NULL || want_word(r, &over, over_words, COUNT_OF(over_words), &word);

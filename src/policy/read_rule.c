@@ -32,17 +32,17 @@ bool rule_id_is_reserved(struct str id)
 
 static void read_id(struct reader *r, const struct value *map, struct rule *rule)
 {
-    struct value v = member(map, "id");
-    if (!require(r, map, &v) || !want_name(r, &v, RULE_ID_MAX, &rule->id)) return;
+    struct value v = value_member(map, "id");
+    if (!reader_require(r, map, &v) || !want_name(r, &v, RULE_ID_MAX, &rule->id)) return;
     if (rule_id_is_reserved(rule->id))
-        complain(r, &v, "\"%s\" is a word of the service's own answers; choose another id", rule->id.bytes);
+        reader_complain(r, &v, "\"%s\" is a word of the service's own answers; choose another id", rule->id.bytes);
 }
 
 static bool read_decision(struct reader *r, const struct value *map, struct rule *rule)
 {
-    struct value v = member(map, "decision");
+    struct value v = value_member(map, "decision");
     size_t word;
-    if (!require(r, map, &v) || !want_word(r, &v, verdict_words, COUNT_OF(verdict_words), &word))
+    if (!reader_require(r, map, &v) || !want_word(r, &v, verdict_words, COUNT_OF(verdict_words), &word))
         return false;
     rule->decision = word_verdicts[word];
     rule->folds = rule->decision == VERDICT_DENY || rule->decision == VERDICT_HUMAN_REVIEW;
@@ -55,14 +55,14 @@ static bool read_role_names(struct reader *r, const struct value *v, size_t most
 {
     if (!want_list(r, v, most)) return false;
     if (v->node->json.count == 0) {
-        complain(r, v, "is empty; leave it out or name a role");
+        reader_complain(r, v, "is empty; leave it out or name a role");
         return false;
     }
     struct str *names = reader_take(r, v->node->json.count * sizeof *names);
     size_t count = 0, index = 0;
     for (const struct node *n = node_first(v->node); n != NULL && names != NULL;
          n = node_next(n), index++) {
-        struct value item = element(v, n, index);
+        struct value item = value_element(v, n, index);
         if (want_name(r, &item, RULE_ID_MAX, &names[count])) count++;
     }
     *ret = names;
@@ -73,16 +73,16 @@ static bool read_role_names(struct reader *r, const struct value *v, size_t most
 static void read_subjects(struct reader *r, const struct value *map, struct rule *rule,
                           bool decided)
 {
-    struct value agents = member(map, "agents"), users = member(map, "users"),
-                 roles = member(map, "roles");
+    struct value agents = value_member(map, "agents"), users = value_member(map, "users"),
+                 roles = value_member(map, "roles");
     if (agents.node != NULL) read_globs(r, &agents, rule->folds, &rule->agents);
     if (users.node != NULL) read_globs(r, &users, rule->folds, &rule->users);
     if (roles.node != NULL) read_role_names(r, &roles, ROLES_MAX, &rule->roles, &rule->role_count);
     rule->names_subject = agents.node != NULL || users.node != NULL || roles.node != NULL;
     if (decided && !rule->names_subject && !rule->folds) {
-        complain(r, &(struct value){.node = map->node, .place = map->place},
-                 "%s: a rule that permits has to name a subject: agents, users or roles",
-                 verdict_name(rule->decision));
+        reader_complain(r, &(struct value){.node = map->node, .place = map->place},
+                        "%s: a rule that permits has to name a subject: agents, users or roles",
+                        verdict_name(rule->decision));
     }
 }
 
@@ -105,33 +105,33 @@ static void read_review(struct reader *r, const struct value *v, struct rule *ru
     static const char *const keys[] = {"by", "approvals", "expires_in", "good_for"};
     const uint64_t day_ms = 24 * 60 * 60 * 1000;
     if (!want_map(r, v)) return;
-    check_keys(r, v, keys, COUNT_OF(keys));
+    reader_check_keys(r, v, keys, COUNT_OF(keys));
     struct review_terms *t = &rule->review;
     rule->has_review = true;
     struct value m;
-    if ((m = member(v, "by")).node != NULL &&
+    if ((m = value_member(v, "by")).node != NULL &&
         read_role_names(r, &m, REVIEW_ROLES_MAX, &t->by, &t->by_count))
         by_text(r, t);
-    if ((m = member(v, "approvals")).node != NULL)
+    if ((m = value_member(v, "approvals")).node != NULL)
         want_count(r, &m, 1, APPROVALS_MAX, &t->approvals);
-    if ((m = member(v, "expires_in")).node != NULL)
+    if ((m = value_member(v, "expires_in")).node != NULL)
         want_duration(r, &m, 30 * day_ms, "30d", &t->expires_in_ms);
-    if ((m = member(v, "good_for")).node != NULL)
+    if ((m = value_member(v, "good_for")).node != NULL)
         want_duration(r, &m, day_ms, "24h", &t->good_for_ms);
     if (decided && rule->decision == VERDICT_DENY)
-        complain_at_key(r, v, "a deny asks nobody, so it has no review");
+        reader_complain_at_key(r, v, "a deny asks nobody, so it has no review");
 }
 
 static void read_compute(struct reader *r, const struct value *v, struct rule *rule)
 {
     static const char *const keys[] = {"tool", "args"};
     if (!want_map(r, v)) return;
-    check_keys(r, v, keys, COUNT_OF(keys));
-    struct value tool = member(v, "tool"), args = member(v, "args");
+    reader_check_keys(r, v, keys, COUNT_OF(keys));
+    struct value tool = value_member(v, "tool"), args = value_member(v, "args");
     struct str name;
-    if (require(r, v, &tool) && want_text(r, &tool, LIMIT_TOOL_CHARACTERS, &name)) {
+    if (reader_require(r, v, &tool) && want_text(r, &tool, LIMIT_TOOL_CHARACTERS, &name)) {
         if (memmem(name.bytes, name.size, "${", 2) != NULL)
-            complain(r, &tool, "a safe tool is a name: it takes no expressions (${…})");
+            reader_complain(r, &tool, "a safe tool is a name: it takes no expressions (${…})");
         rule->safe_tool = name;
     }
     if (args.node == NULL) {
@@ -145,7 +145,7 @@ static void read_compute(struct reader *r, const struct value *v, struct rule *r
 
 static void read_when(struct reader *r, const struct value *map, struct rule *rule)
 {
-    struct value when = member(map, "when");
+    struct value when = value_member(map, "when");
     struct str text;
     if (when.node == NULL || !want_text(r, &when, CONDITION_CHARACTERS_MAX, &text)) return;
     rule->when = read_condition(r, &when, text, true);
@@ -156,7 +156,7 @@ static void read_reason(struct reader *r, const struct value *map, struct rule *
 {
     static const char *const verbs[] = {" denies this.", " sends this to a person.",
                                         " replaces this.", " allows this."};
-    struct value v = member(map, "reason");
+    struct value v = value_member(map, "reason");
     struct str given = {0}, id = str_is_absent(rule->id) ? STR("") : rule->id;
     struct str made[] = {STR("Rule "), id, STR(" of policy "), r->document->name,
                          str_from(verbs[rule->decision])};
@@ -181,25 +181,25 @@ static void read_terms(struct reader *r, const struct value *map, struct rule *r
     struct value v;
     rule->review = (struct review_terms){
         .approvals = 1, .expires_in_ms = 30 * 60 * 1000, .good_for_ms = 15 * 60 * 1000};
-    if ((v = member(map, "review")).node != NULL) read_review(r, &v, rule, decided);
+    if ((v = value_member(map, "review")).node != NULL) read_review(r, &v, rule, decided);
     rule->gate = r->document->gate;
-    if ((v = member(map, "confidence")).node != NULL) {
+    if ((v = value_member(map, "confidence")).node != NULL) {
         rule->gate = read_gate(r, &v);
         rule->has_own_gate = true;
     }
-    if ((v = member(map, "limit")).node != NULL) {
+    if ((v = value_member(map, "limit")).node != NULL) {
         rule->limit = read_limit(r, &v);
         if (decided && rule->decision == VERDICT_DENY)
-            complain_at_key(r, &v, "a deny lets nothing through, so it has no limit");
+            reader_complain_at_key(r, &v, "a deny lets nothing through, so it has no limit");
     }
-    v = member(map, "compute");
+    v = value_member(map, "compute");
     if (decided && rule->decision == VERDICT_COMPUTE && v.node == NULL)
-        complain(r, &(struct value){.node = map->node, .place = v.place},
-                 "is missing: it says what is called instead, as in {tool: write_file, args: {}}");
+        reader_complain(r, &(struct value){.node = map->node, .place = v.place},
+                        "is missing: it says what is called instead, as in {tool: write_file, args: {}}");
     else if (decided && rule->decision == VERDICT_COMPUTE)
         read_compute(r, &v, rule);
     if (decided && rule->decision != VERDICT_COMPUTE && v.node != NULL)
-        complain_at_key(r, &v, "belongs to decision: compute only");
+        reader_complain_at_key(r, &v, "belongs to decision: compute only");
 }
 
 static void read_rule(struct reader *r, const struct value *v, struct rule *rule)
@@ -210,13 +210,13 @@ static void read_rule(struct reader *r, const struct value *v, struct rule *rule
     if (!want_map(r, v)) return;
     size_t problems = r->problems->count;
     const struct condition *before = r->document->conditions;
-    check_keys(r, v, rule_keys, COUNT_OF(rule_keys));
+    reader_check_keys(r, v, rule_keys, COUNT_OF(rule_keys));
     bool keys_known = r->problems->count == problems; /* else a subject may be there, misspelt */
     read_id(r, v, rule);
     bool decided = read_decision(r, v, rule);
     read_when(r, v, rule);
-    struct value actions = member(v, "actions"), resources = member(v, "resources");
-    if (require(r, v, &actions)) read_globs(r, &actions, rule->folds, &rule->actions);
+    struct value actions = value_member(v, "actions"), resources = value_member(v, "resources");
+    if (reader_require(r, v, &actions)) read_globs(r, &actions, rule->folds, &rule->actions);
     if (resources.node != NULL) read_globs(r, &resources, rule->folds, &rule->resources);
     read_subjects(r, v, rule, decided && keys_known);
     read_terms(r, v, rule, decided);
@@ -231,9 +231,9 @@ static void check_unique(struct reader *r, struct map *ids, const struct value *
     if (str_is_absent(rule->id)) return;
     struct rule *other = map_get(ids, rule->id);
     if (other != NULL) {
-        struct value id = member(v, "id");
-        complain(r, &id, "\"%.64s\" is the id of the rule on line %u already", rule->id.bytes,
-                 other->line);
+        struct value id = value_member(v, "id");
+        reader_complain(r, &id, "\"%.64s\" is the id of the rule on line %u already", rule->id.bytes,
+                        other->line);
     } else if (!map_put(ids, rule->id, rule)) {
         r->full = true;
     }
@@ -244,7 +244,7 @@ void read_rules(struct reader *r, const struct value *v)
     if (!want_list(r, v, LIMIT_RULES_PER_DOCUMENT)) return;
     struct policy_document *d = r->document;
     if (v->node->json.count == 0 && d->role_count == 0 && d->mask_count == 0) {
-        complain(r, v, "is empty, so the document says nothing");
+        reader_complain(r, v, "is empty, so the document says nothing");
         return;
     }
     d->rules = reader_take(r, v->node->json.count * sizeof(struct rule));
@@ -253,7 +253,7 @@ void read_rules(struct reader *r, const struct value *v)
     size_t index = 0;
     for (const struct node *n = node_first(v->node); n != NULL && !r->full;
          n = node_next(n), index++) {
-        struct value item = element(v, n, index);
+        struct value item = value_element(v, n, index);
         struct rule *rule = &d->rules[d->rule_count++];
         read_rule(r, &item, rule);
         check_unique(r, &ids, &item, rule);

@@ -9,7 +9,7 @@ static const char *const request_keys[] = {"actor", "user_id",   "acting_for", "
 static void optional_text(struct reader *r, const struct value *map, const char *key, size_t most,
                           struct str *ret)
 {
-    struct value v = member(map, key);
+    struct value v = value_member(map, key);
     if (v.node != NULL) want_text(r, &v, most, ret);
 }
 
@@ -70,13 +70,13 @@ static void read_scope(struct reader *r, const struct value *v, struct policy_re
 static struct value of_agent(struct reader *r, const struct value *map, const struct value *context,
                              const char *key, bool is_agents)
 {
-    struct value beside = member(map, key), within = member(context, key);
+    struct value beside = value_member(map, key), within = value_member(context, key);
     if (!is_agents) {
-        if (beside.node != NULL) complain_at_key(r, &beside, "is an agent's; a person's request has none");
+        if (beside.node != NULL) reader_complain_at_key(r, &beside, "is an agent's; a person's request has none");
         return (struct value){0};
     }
     if (within.node == NULL) return beside;
-    if (beside.node != NULL) complain_at_key(r, &within, "is given beside the context already");
+    if (beside.node != NULL) reader_complain_at_key(r, &within, "is given beside the context already");
     return within;
 }
 
@@ -86,7 +86,7 @@ static const struct json *read_context(struct reader *r, const struct value *v, 
     static const char *const told_apart[] = {"confidence", "scope", "acting_for", "trace_id"};
     enum json_type type = v->node->json.type;
     if (!v->node->bad && type != JSON_OBJECT && type != JSON_STRING)
-        complain(r, v, "has to be a map or a string");
+        reader_complain(r, v, "has to be a map or a string");
     struct json *context = read_json(r, v, NULL);
     if (context == NULL || type != JSON_OBJECT || !is_agents) return context;
     for (struct json **m = &context->child; *m != NULL;) {
@@ -101,27 +101,27 @@ static const struct json *read_context(struct reader *r, const struct value *v, 
 static void read_request(struct reader *r, const struct value *map, struct policy_request *q)
 {
     if (!want_map(r, map)) return;
-    check_keys(r, map, request_keys, COUNT_OF(request_keys));
-    struct value actor = member(map, "actor"), user = member(map, "user_id"), v;
-    struct value context = member(map, "context");
+    reader_check_keys(r, map, request_keys, COUNT_OF(request_keys));
+    struct value actor = value_member(map, "actor"), user = value_member(map, "user_id"), v;
+    struct value context = value_member(map, "context");
     bool is_agents = user.node == NULL;
     q->tenant = STR("default");
     if ((actor.node != NULL) == (user.node != NULL))
-        complain(r, map, "names %s",
-                 actor.node == NULL ? "neither actor nor user_id; one of them is required"
+        reader_complain(r, map, "names %s",
+                        actor.node == NULL ? "neither actor nor user_id; one of them is required"
                                     : "both actor and user_id; one of them is the subject");
     q->kind = is_agents ? SUBJECT_AGENT : SUBJECT_USER;
     optional_text(r, map, "actor", LIMIT_ID_CHARACTERS, &q->actor);
     optional_text(r, map, "user_id", LIMIT_ID_CHARACTERS, &q->user);
     if ((v = of_agent(r, map, &context, "acting_for", is_agents)).node != NULL)
         want_text(r, &v, LIMIT_ID_CHARACTERS, &q->acting_for);
-    struct value action = member(map, "action"), tool = member(map, "tool");
+    struct value action = value_member(map, "action"), tool = value_member(map, "tool");
     if (action.node != NULL && tool.node != NULL)
-        complain_at_key(r, &tool, "is the same as action; one of them is enough");
+        reader_complain_at_key(r, &tool, "is the same as action; one of them is enough");
     if (action.node == NULL && tool.node != NULL) action = tool;
-    if (require(r, map, &action)) want_text(r, &action, LIMIT_TOOL_CHARACTERS, &q->action);
-    if ((v = member(map, "resource")).node != NULL) read_resource(r, &v, q);
-    if ((v = member(map, "args")).node != NULL && want_map(r, &v))
+    if (reader_require(r, map, &action)) want_text(r, &action, LIMIT_TOOL_CHARACTERS, &q->action);
+    if ((v = value_member(map, "resource")).node != NULL) read_resource(r, &v, q);
+    if ((v = value_member(map, "args")).node != NULL && want_map(r, &v))
         q->args = read_json(r, &v, NULL);
     if (context.node != NULL) q->context = read_context(r, &context, is_agents);
     if ((v = of_agent(r, map, &context, "scope", is_agents)).node != NULL) read_scope(r, &v, q);
@@ -135,11 +135,11 @@ static void read_test(struct reader *r, const struct value *v, struct policy_tes
     test->line = v->node->line;
     test->column = v->node->column;
     if (!want_map(r, v)) return;
-    check_keys(r, v, keys, COUNT_OF(keys));
-    struct value request = member(v, "request"), expect = member(v, "expect");
+    reader_check_keys(r, v, keys, COUNT_OF(keys));
+    struct value request = value_member(v, "request"), expect = value_member(v, "expect");
     size_t word;
-    if (require(r, v, &request)) read_request(r, &request, &test->request);
-    if (require(r, v, &expect) &&
+    if (reader_require(r, v, &request)) read_request(r, &request, &test->request);
+    if (reader_require(r, v, &expect) &&
         want_word(r, &expect, verdict_words, COUNT_OF(verdict_words), &word))
         check(verdict_read(str_from(verdict_words[word]), &test->expect));
     optional_text(r, v, "rule", POLICY_RULE_TEXT - 1, &test->rule);
@@ -153,7 +153,7 @@ void read_tests(struct reader *r, const struct value *v)
     size_t index = 0;
     for (const struct node *n = node_first(v->node); n != NULL && d->tests != NULL && !r->full;
          n = node_next(n)) {
-        struct value item = element(v, n, index++);
+        struct value item = value_element(v, n, index++);
         read_test(r, &item, &d->tests[d->test_count++]);
     }
 }

@@ -5,13 +5,13 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-struct value member(const struct value *map, const char *key)
+struct value value_member(const struct value *map, const char *key)
 {
     struct node *n = map->node == NULL ? NULL : node_get(map->node, key);
     return (struct value){.node = n, .place = {.parent = &map->place, .key = str_from(key)}};
 }
 
-struct value element(const struct value *list, const struct node *node, size_t index)
+struct value value_element(const struct value *list, const struct node *node, size_t index)
 {
     return (struct value){.node = node, .place = {.parent = &list->place, .index = index}};
 }
@@ -36,7 +36,7 @@ static void complain_at(struct reader *r, const struct value *v, unsigned line, 
     problem_add(r->problems, below_root(&v->place, copies, &used), line, column, "%s", text);
 }
 
-void complain(struct reader *r, const struct value *v, const char *format, ...)
+void reader_complain(struct reader *r, const struct value *v, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -45,7 +45,7 @@ void complain(struct reader *r, const struct value *v, const char *format, ...)
     va_end(arguments);
 }
 
-void complain_at_key(struct reader *r, const struct value *v, const char *format, ...)
+void reader_complain_at_key(struct reader *r, const struct value *v, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -86,7 +86,7 @@ bool want_map(struct reader *r, const struct value *v)
 {
     if (v->node->bad) return false;
     if (v->node->json.type == JSON_OBJECT) return true;
-    complain(r, v, "has to be a map, not %s", type_name(&v->node->json));
+    reader_complain(r, v, "has to be a map, not %s", type_name(&v->node->json));
     return false;
 }
 
@@ -96,13 +96,13 @@ bool want_list(struct reader *r, const struct value *v, size_t count_max)
     if (v->node->json.type != JSON_ARRAY) {
         struct str word = v->node->json.type == JSON_STRING ? v->node->json.string : (struct str){0};
         if (word.size > 0 && word.size <= 60 && memchr(word.bytes, '\0', word.size) == NULL)
-            complain(r, v, "has to be a list, not a string: write [%.*s]", STR_FORMAT(word));
+            reader_complain(r, v, "has to be a list, not a string: write [%.*s]", STR_FORMAT(word));
         else
-            complain(r, v, "has to be a list, not %s", type_name(&v->node->json));
+            reader_complain(r, v, "has to be a list, not %s", type_name(&v->node->json));
         return false;
     }
     if (v->node->json.count <= count_max) return true;
-    complain(r, v, "has %u entries; %zu are the most", v->node->json.count, count_max);
+    reader_complain(r, v, "has %u entries; %zu are the most", v->node->json.count, count_max);
     return false;
 }
 
@@ -113,24 +113,24 @@ bool want_text(struct reader *r, const struct value *v, size_t characters_max, s
     if (j->type != JSON_STRING) {
         bool scalar = (json_is_number(j) || json_is_bool(j)) && !str_is_empty(j->raw);
         if (scalar)
-            complain(r, v, "has to be a string; %.*s is %s: write \"%.*s\"",
-                     (int)(j->raw.size > 40 ? 40 : j->raw.size), j->raw.bytes, type_name(j),
-                     (int)(j->raw.size > 40 ? 40 : j->raw.size), j->raw.bytes);
+            reader_complain(r, v, "has to be a string; %.*s is %s: write \"%.*s\"",
+                            (int)(j->raw.size > 40 ? 40 : j->raw.size), j->raw.bytes, type_name(j),
+                            (int)(j->raw.size > 40 ? 40 : j->raw.size), j->raw.bytes);
         else
-            complain(r, v, "has to be a string, not %s", type_name(j));
+            reader_complain(r, v, "has to be a string, not %s", type_name(j));
         return false;
     }
     if (j->string.size == 0) {
-        complain(r, v, "must not be empty");
+        reader_complain(r, v, "must not be empty");
         return false;
     }
     if (j->has_nul) {
-        complain(r, v, "must not contain U+0000");
+        reader_complain(r, v, "must not contain U+0000");
         return false;
     }
     size_t characters = str_code_points(j->string);
     if (characters > characters_max) {
-        complain(r, v, "has %zu characters; %zu are the most", characters, characters_max);
+        reader_complain(r, v, "has %zu characters; %zu are the most", characters, characters_max);
         return false;
     }
     *ret = reader_copy(r, j->string);
@@ -142,7 +142,7 @@ bool want_name(struct reader *r, const struct value *v, size_t size_max, struct 
     struct str text;
     if (!want_text(r, v, size_max, &text)) return false;
     if (!str_is_name(text)) {
-        complain(r, v, "\"%.64s\" may only have letters, digits, '.', '_' and '-'", text.bytes);
+        reader_complain(r, v, "\"%.64s\" may only have letters, digits, '.', '_' and '-'", text.bytes);
         return false;
     }
     *ret = text;
@@ -153,13 +153,13 @@ bool want_number(struct reader *r, const struct value *v, double least, double m
 {
     if (v->node->bad) return false;
     if (v->node->json.type != JSON_NUMBER) {
-        complain(r, v, "has to be a number from %.15g to %.15g, not %s", least, most,
-                 type_name(&v->node->json));
+        reader_complain(r, v, "has to be a number from %.15g to %.15g, not %s", least, most,
+                        type_name(&v->node->json));
         return false;
     }
     double number = v->node->json.number;
     if (!(number >= least && number <= most)) {
-        complain(r, v, "%.15g is out of range [%.15g, %.15g]", number, least, most);
+        reader_complain(r, v, "%.15g is out of range [%.15g, %.15g]", number, least, most);
         return false;
     }
     *ret = number;
@@ -172,7 +172,7 @@ bool want_count(struct reader *r, const struct value *v, unsigned least, unsigne
     double number;
     if (!want_number(r, v, least, most, &number)) return false;
     if (number != (double)(unsigned)number) {
-        complain(r, v, "%.15g is not a whole number", number);
+        reader_complain(r, v, "%.15g is not a whole number", number);
         return false;
     }
     *ret = (unsigned)number;
@@ -196,17 +196,17 @@ bool want_duration(struct reader *r, const struct value *v, uint64_t most_ms, co
     struct str text;
     const struct json *j = &v->node->json;
     if (j->type == JSON_NUMBER && !v->node->bad) {
-        complain(r, v, "has to say its unit, as in 90s, 30m, 1h or 2d");
+        reader_complain(r, v, "has to say its unit, as in 90s, 30m, 1h or 2d");
         return false;
     }
     if (!want_text(r, v, 32, &text)) return false;
     uint64_t number = 0, unit = unit_ms(text.bytes[text.size - 1]);
     if (unit == 0 || !str_to_u64(str_of(text.bytes, text.size - 1), &number)) {
-        complain(r, v, "\"%s\" is not a duration like 90s, 30m, 1h or 2d", text.bytes);
+        reader_complain(r, v, "\"%s\" is not a duration like 90s, 30m, 1h or 2d", text.bytes);
         return false;
     }
     if (number == 0 || number > most_ms / unit) {
-        complain(r, v, "\"%s\" is out of range: more than 0 and at most %s", text.bytes, most);
+        reader_complain(r, v, "\"%s\" is out of range: more than 0 and at most %s", text.bytes, most);
         return false;
     }
     *ret_ms = number * unit;
@@ -228,7 +228,7 @@ bool want_word(struct reader *r, const struct value *v, const char *const *words
     words_put(&out, words, count);
     list[out.size] = '\0';
     if (!v->node->bad && j->type != JSON_STRING) {
-        complain(r, v, "has to be one of %s, not %s", list, type_name(j));
+        reader_complain(r, v, "has to be one of %s, not %s", list, type_name(j));
         return false;
     }
     if (!want_text(r, v, 200, &text)) return false;
@@ -238,9 +238,9 @@ bool want_word(struct reader *r, const struct value *v, const char *const *words
         return true;
     }
     const char *near = nearest_word(text, words, count);
-    complain(r, v, "\"%.60s\" is not one of %s%s%s%s", text.bytes, list,
-             near == NULL ? "" : "; did you mean ", near == NULL ? "" : near,
-             near == NULL ? "" : "?");
+    reader_complain(r, v, "\"%.60s\" is not one of %s%s%s%s", text.bytes, list,
+                    near == NULL ? "" : "; did you mean ", near == NULL ? "" : near,
+                    near == NULL ? "" : "?");
     return false;
 }
 
@@ -251,7 +251,7 @@ bool is_among(struct str word, const char *const *words, size_t count)
     return false;
 }
 
-void check_keys(struct reader *r, const struct value *map, const char *const *keys, size_t count)
+void reader_check_keys(struct reader *r, const struct value *map, const char *const *keys, size_t count)
 {
     for (const struct node *n = node_first(map->node); n != NULL; n = node_next(n)) {
         if (n->bad || is_among(n->json.key, keys, count)) continue;
@@ -262,19 +262,19 @@ void check_keys(struct reader *r, const struct value *map, const char *const *ke
         words_put(&out, keys, count);
         list[out.size] = '\0';
         if (near != NULL)
-            complain_at_key(r, &v, "unknown key; did you mean %s?", near);
+            reader_complain_at_key(r, &v, "unknown key; did you mean %s?", near);
         else if (memchr(n->json.key.bytes, ')', n->json.key.size) != NULL)
-            complain_at_key(r, &v, "unknown key; if it belongs to the text before it, put that in quotes: within { } a comma ends it");
+            reader_complain_at_key(r, &v, "unknown key; if it belongs to the text before it, put that in quotes: within { } a comma ends it");
         else
-            complain_at_key(r, &v, "unknown key; known here are %s", list);
+            reader_complain_at_key(r, &v, "unknown key; known here are %s", list);
     }
 }
 
-bool require(struct reader *r, const struct value *map, const struct value *v)
+bool reader_require(struct reader *r, const struct value *map, const struct value *v)
 {
     if (v->node != NULL) return true;
     struct value missing = *v;
     missing.node = map->node;
-    complain(r, &missing, "is missing here");
+    reader_complain(r, &missing, "is missing here");
     return false;
 }

@@ -23,13 +23,13 @@ struct value {
 };
 
 /* The member `key` of a map; its node is NULL where there is none. The result points at `map`. */
-struct value member(const struct value *map, const char *key);
-struct value element(const struct value *list, const struct node *node, size_t index);
+struct value value_member(const struct value *map, const char *key);
+struct value value_element(const struct value *list, const struct node *node, size_t index);
 
-void complain(struct reader *r, const struct value *v, const char *format, ...)
+void reader_complain(struct reader *r, const struct value *v, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* At the member's key instead of its value. */
-void complain_at_key(struct reader *r, const struct value *v, const char *format, ...)
+void reader_complain_at_key(struct reader *r, const struct value *v, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 bool want_map(struct reader *r, const struct value *v);
@@ -50,9 +50,9 @@ bool want_word(struct reader *r, const struct value *v, const char *const *words
 bool is_among(struct str word, const char *const *words, size_t count);
 
 /* Complains of members that are not among `keys`, with a guess at what was meant. */
-void check_keys(struct reader *r, const struct value *map, const char *const *keys, size_t count);
+void reader_check_keys(struct reader *r, const struct value *map, const char *const *keys, size_t count);
 /* False, with a complaint, where the member is missing. */
-bool require(struct reader *r, const struct value *map, const struct value *v);
+bool reader_require(struct reader *r, const struct value *map, const struct value *v);
 
 void *reader_take(struct reader *r, size_t size); /* NULL and r->full */
 struct str reader_copy(struct reader *r, struct str s);

@@ -13,7 +13,7 @@
 
 #include "base/time.h"
 #include "base/world.h"
-#include "pipeline/ingest/ingest.h"
+#include "pipeline/ingest/stream.h"
 #include "pipeline/ingest/store.h"
 
 static struct chance chance;

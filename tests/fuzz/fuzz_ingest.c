@@ -8,7 +8,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
-#include "pipeline/ingest/ingest.h"
+#include "pipeline/ingest/post.h"
 #include "pipeline/ingest/store.h"
 
 enum { RUNS_PER_STORE = 4000 };

@@ -90,8 +90,8 @@ static struct cel_value has_variable(struct vm *vm, const struct cel_instruction
 
 /* Every text that a function is given is paid for here, so that none has to remember it; those that
  * do more than look at each byte once pay for the rest themselves. */
-static inline struct cel_value call(struct vm *vm, const struct cel_instruction *i,
-                                    const struct cel_value *a)
+static inline struct cel_value call_function(struct vm *vm, const struct cel_instruction *i,
+                                             const struct cel_value *a)
 {
     uint64_t cost = 0;
     for (unsigned n = 0; n < i->a; n++)
@@ -341,7 +341,7 @@ VARIABLE_HAS:
 CALL:
     if (i->c > 0) *++top = constants[i->c - 1];
     top = top - i->a + 1;
-    *top = call(&vm, i, top);
+    *top = call_function(&vm, i, top);
     GO_ON_UNLESS_FAILED;
 COMPARE:
     top--;

@@ -18,7 +18,7 @@ struct scene {
     char path[64];
     struct disk *disk;
     struct journal *journal;
-    struct commit commit;
+    struct committer commit;
     char *bytes;
     unsigned replayed;
 };
@@ -40,7 +40,7 @@ static void open_journal(struct scene *s)
     enum err err = journal_open(&o, count_record, s, &s->journal, &report, &f);
     if (err != ERR_OK) print_error("%s\n", f.text);
     assert_int_equal(err, ERR_OK);
-    s->commit = (struct commit){.producer = journal_producer(s->journal, 0)};
+    s->commit = (struct committer){.producer = journal_producer(s->journal, 0)};
 }
 
 static int set_up(void **state)

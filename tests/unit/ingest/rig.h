@@ -19,7 +19,7 @@
 
 #include "base/check.h"
 #include "base/world.h"
-#include "pipeline/ingest/ingest.h"
+#include "pipeline/ingest/post.h"
 #include "pipeline/ingest/store.h"
 #include "unit/ingest/server.h"
 

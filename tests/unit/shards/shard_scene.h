@@ -200,9 +200,9 @@ static inline struct call *scene_call(struct scene *s, enum call_kind kind, stru
 static inline const char *call_name(enum call_kind k)
 {
     static const char *const names[] = {
-#define CALL(name, closing, text) #name,
+#define CALL_KIND(name, closing, text) #name,
 #include "shards/call.def"
-#undef CALL
+#undef CALL_KIND
     };
     return names[k];
 }

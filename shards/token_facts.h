@@ -1,4 +1,4 @@
-/* token.h - the tokens of a shard: what was minted, what is left of it, what was revoked.
+/* token_facts.h - the tokens of a shard: what was minted, what is left of it, what was revoked.
  *
  *   LIVE --revoke--> REVOKED
  *     \---deadline--> gone (a token past its time needs no memory)
@@ -8,8 +8,8 @@
  * decision is recorded, and given back where no record comes of it; the decision's record says
  * what it spent, so a crash between the two has spent nothing. At most 256 bytes each, with
  * strings of 24. Belongs to its shard's thread. */
-#ifndef SHARDS_TOKEN_H
-#define SHARDS_TOKEN_H
+#ifndef SHARDS_TOKEN_FACTS_H
+#define SHARDS_TOKEN_FACTS_H
 
 #include "base/id.h"
 #include "base/str.h"

@@ -1,4 +1,4 @@
-/* ingest.h - events into the audit store: what people post, and the streams of engines.
+/* stream.h - the records of engines into the audit store.
  *
  * A stream is (node, journal); its records are numbered by the engine and arrive in order, in
  * batches that may overlap what is stored already. Rows and the stream's position are one
@@ -16,8 +16,8 @@
  * names the stored epoch and its last seq as `previous`; else ERR_EPOCH_UNKNOWN.
  *
  * Blocking; belongs to the thread of its store (a writer). */
-#ifndef INGEST_INGEST_H
-#define INGEST_INGEST_H
+#ifndef INGEST_STREAM_H
+#define INGEST_STREAM_H
 
 #include "access/key.h"
 #include "pipeline/ingest/store.h"
@@ -48,21 +48,5 @@ enum err ingest_stream_within(struct store *s, const struct ingest_batch *batch,
                               struct fault *f);
 /* Within a transaction: these bytes go to quarantine and to the log. */
 enum err ingest_quarantine(struct store *s, const struct audit_quarantined *q, struct fault *f);
-
-/* What people and other systems post: one event, an array, or NDJSON; all or nothing. */
-struct ingest_post {
-    struct str body;
-    bool ndjson;
-    const struct globs *tenants;
-    uint64_t now_ms;
-    /* Idempotency-Key: absent, or up to 256 characters; per tenant and key, kept for 24 h. */
-    struct str idempotency_key, tenant, key_id;
-};
-
-/* Appends the answer ({"id"} or {"accepted", "duplicates", "ids"}). ERR_EVENT_CONFLICT,
- * ERR_WRONG_TENANT, ERR_IDEMPOTENCY_MISMATCH, or what is wrong with an event, its place in the
- * pointer: nothing was stored. */
-enum err ingest_post(struct store *s, const struct ingest_post *post, struct buf *out,
-                     struct ingest_result *ret, struct fault *f);
 
 #endif

@@ -1,4 +1,4 @@
-/* limit.h - counters of policies' limits: exact over a sliding window.
+/* limit_window.h - counters of policies' limits: exact over a sliding window.
  *
  * Time is cut into buckets of exactly a sixtieth of the window, and what is counted is all of the
  * last 61: the one being filled and sixty before it. So nothing of the window is ever missed, and
@@ -7,8 +7,8 @@
  * record may say what it counted wherever it is journaled. A counter nobody used for a whole window
  * is dropped. Time is the caller's stamp, and never goes back within a counter. Belongs to its
  * shard's thread. */
-#ifndef SHARDS_LIMIT_H
-#define SHARDS_LIMIT_H
+#ifndef SHARDS_LIMIT_WINDOW_H
+#define SHARDS_LIMIT_WINDOW_H
 
 #include <stdbool.h>
 

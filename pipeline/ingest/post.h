@@ -1,0 +1,25 @@
+/* post.h - what people and other systems post into the audit store: one event, an array, or NDJSON; all or nothing.
+ *
+ * Blocking; belongs to the thread of its store (a writer). */
+#ifndef INGEST_POST_H
+#define INGEST_POST_H
+
+#include "base/buf.h"
+#include "pipeline/ingest/stream.h"
+
+struct ingest_post {
+    struct str body;
+    bool ndjson;
+    const struct globs *tenants;
+    uint64_t now_ms;
+    /* Idempotency-Key: absent, or up to 256 characters; per tenant and key, kept for 24 h. */
+    struct str idempotency_key, tenant, key_id;
+};
+
+/* Appends the answer ({"id"} or {"accepted", "duplicates", "ids"}). ERR_EVENT_CONFLICT,
+ * ERR_WRONG_TENANT, ERR_IDEMPOTENCY_MISMATCH, or what is wrong with an event, its place in the
+ * pointer: nothing was stored. */
+enum err ingest_post(struct store *s, const struct ingest_post *post, struct buf *out,
+                     struct ingest_result *ret, struct fault *f);
+
+#endif
