@@ -15,6 +15,7 @@
 enum {
     BUSY_MS = 5000,          /* the command line may hold the write lock for a moment */
     CHECKPOINT_PAGES = 8192, /* 64 MiB of WAL */
+    BUSY_PAUSE_MS = 10,
     PROGRESS_STEPS = 20000,  /* between two looks at the clock */
 };
 
@@ -70,6 +71,17 @@ static void octet_length(sqlite3_context *to, int count, sqlite3_value **values)
     sqlite3_result_int64(to, sqlite3_value_bytes(values[0]));
 }
 
+/* A new file becomes a WAL one: where another program does the same, SQLite says busy at once and does not wait. */
+static int run_settings(sqlite3 *handle, const char *settings)
+{
+    uint64_t until_ns = world_monotonic_ns() + BUSY_MS * UINT64_C(1000000);
+    for (;;) {
+        int code = sqlite3_exec(handle, settings, NULL, NULL, NULL);
+        if ((code & 0xff) != SQLITE_BUSY || world_monotonic_ns() > until_ns) return code;
+        sqlite3_sleep(BUSY_PAUSE_MS);
+    }
+}
+
 static enum err settle(struct database *d, bool writer, struct fault *f)
 {
     sqlite3 *handle = handle_of(d);
@@ -78,8 +90,7 @@ static enum err settle(struct database *d, bool writer, struct fault *f)
     int code = sqlite3_create_function(handle, "octet_length", 1,
                                        SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS, NULL,
                                        octet_length, NULL, NULL);
-    if (code == SQLITE_OK)
-        code = sqlite3_exec(handle, writer ? writer_settings : reader_settings, NULL, NULL, NULL);
+    if (code == SQLITE_OK) code = run_settings(handle, writer ? writer_settings : reader_settings);
     if (code != SQLITE_OK) return fault(d, err_from_sqlite(code), f);
     if (writer) sqlite3_wal_autocheckpoint(handle, CHECKPOINT_PAGES);
     return ERR_OK;

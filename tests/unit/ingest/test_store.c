@@ -381,6 +381,24 @@ static void the_schema_changes_between_two_transactions_that_write(void **state)
     PQfinish(older);
 }
 
+static void a_new_file_that_another_program_writes_is_waited_for(void **state)
+{
+    struct rig *r = *state;
+    pthread_t thread;
+    sqlite3 *other;
+    store_close(r->store);
+    r->store = NULL;
+    assert_int_equal(unlink(r->path), 0);
+    assert_int_equal(sqlite3_open(r->path, &other), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(other, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(pthread_create(&thread, NULL, open_store, r), 0);
+    sqlite3_sleep(300); /* by then it waits; where it does not yet, it need not */
+    assert_int_equal(sqlite3_exec(other, "COMMIT", NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_string_equal(r->fault.text, "");
+    sqlite3_close(other);
+}
+
 static void a_store_of_an_older_program_is_brought_up_to_date_and_keeps_its_rows(void **state)
 {
     struct rig *r = *state;
@@ -492,6 +510,7 @@ int main(void)
     };
     const struct CMUnitTest on_a_file[] = {
         TEST(a_store_is_closed_to_others),
+        TEST(a_new_file_that_another_program_writes_is_waited_for),
         TEST(a_store_of_an_older_program_is_brought_up_to_date_and_keeps_its_rows),
         TEST(an_event_is_found_by_its_key_in_the_index),
         TEST(a_file_that_is_no_database_is_refused),
