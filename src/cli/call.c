@@ -148,9 +148,12 @@ void put_list_member(struct buf *out, const char *name, struct str list)
 static int cannot_reach(struct cli *c, const struct request *r, struct reply *ret)
 {
     struct str address = side_address(c, r->side);
+    const struct http_client *client = c->clients[r->side];
+    bool may_be_done = strcmp(r->method, "GET") != 0 && client != NULL && http_client_has_sent(client);
     if (!r->quiet)
-        cli_complain(c, UNREACHABLE, "%s at %.*s cannot be reached: %s", program[r->side], STR_FORMAT(address),
-                 ret->fault.text);
+        cli_complain(c, UNREACHABLE, "%s at %.*s %s: %s%s", program[r->side], STR_FORMAT(address),
+                     may_be_done ? "was asked and has not answered" : "cannot be reached", ret->fault.text,
+                     may_be_done ? ". It may have done it all the same: look before you ask again" : "");
     ret->status = 0;
     return UNREACHABLE;
 }

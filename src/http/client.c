@@ -152,6 +152,8 @@ enum err http_call(struct http_client *c, const struct http_call *call, bool aga
     return err;
 }
 
+bool http_client_has_sent(const struct http_client *c) { return c->transfer.sent > 0; }
+
 struct str http_answer_header(const struct http_answer *a, struct str name)
 {
     return http_header_find(a->headers, a->header_count, name);

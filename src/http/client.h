@@ -47,6 +47,8 @@ void http_client_destroy(struct http_client *c);
  * for POST where `again` says that the peer de-duplicates. */
 enum err http_call(struct http_client *c, const struct http_call *call, bool again,
                    struct http_answer *ret, struct fault *f);
+/* Whether any of the latest call's request went out: its answer may be lost, and what it asked done all the same. */
+bool http_client_has_sent(const struct http_client *c);
 /* From another thread: a running http_call ends with ERR_CLOSED soon; where none runs, the next
  * one does, so that no interrupt is lost between a stop flag and the call. */
 void http_client_interrupt(struct http_client *c);

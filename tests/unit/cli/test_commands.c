@@ -210,6 +210,20 @@ static void a_program_that_is_not_there_is_status_three(void **state)
     rig_destroy(r);
 }
 
+static void what_was_asked_and_not_answered_may_have_been_done(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    peer_will_answer(r->peer, 0, NULL, NULL);
+    assert_int_equal(RUN(r, "key", "create", "--name", "n", "--owner", "o", "--roles", "agent"), UNREACHABLE);
+    assert_has(r->err, " was asked and has not answered: the peer closed the connection before its answer ended. It may have done it all the same");
+    assert_int_equal(RUN(r, "key", "list"), UNREACHABLE);
+    assert_has(r->err, " cannot be reached: the peer closed the connection before its answer ended\n");
+    assert_int_equal(RUN(r, "key", "create", "--name", "n", "--owner", "o", "--roles", "agent", "--platform", "unix:/nowhere/socket"), UNREACHABLE);
+    assert_has(r->err, " cannot be reached: No such file");
+    rig_destroy(r);
+}
+
 static void a_refusal_is_told_in_the_programs_own_words(void **state)
 {
     (void)state;
@@ -720,6 +734,7 @@ int main(void)
         cmocka_unit_test(without_a_key_nothing_is_asked),
         cmocka_unit_test(a_key_file_is_used_but_not_where_others_can_read_it),
         cmocka_unit_test(a_program_that_is_not_there_is_status_three),
+        cmocka_unit_test(what_was_asked_and_not_answered_may_have_been_done),
         cmocka_unit_test(a_refusal_is_told_in_the_programs_own_words),
         cmocka_unit_test(what_is_no_answer_of_ours_is_no_success),
         cmocka_unit_test(a_gateways_page_is_not_printed_as_json),

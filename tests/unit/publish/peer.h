@@ -66,6 +66,7 @@ static inline void peer_answer(struct peer *p, int fd, char *request)
     const char *headers = p->answers[i].headers == NULL ? "" : p->answers[i].headers;
     int status = p->answers[i].status;
     pthread_mutex_unlock(&p->lock);
+    if (status == 0) return;
     dprintf(fd, "HTTP/1.1 %d X\r\nConnection: close\r\nContent-Type: application/json\r\n%sContent-Length: %zu\r\n\r\n%s",
             status, headers, strlen(body), body);
 }
@@ -101,7 +102,7 @@ static inline struct peer *peer_create(void)
     return p;
 }
 
-/* The next request without an answer gets this; told before it comes. */
+/* The next request without an answer gets this (status 0: the connection's end); told before it comes. */
 static inline void peer_will_answer(struct peer *p, int status, const char *headers, const char *body)
 {
     pthread_mutex_lock(&p->lock);
