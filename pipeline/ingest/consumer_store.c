@@ -167,15 +167,6 @@ struct known_replay {
     char name[];               /* node, NUL, journal: the key */
 };
 
-void consumer_store_forget(struct store *s)
-{
-    size_t cursor = 0;
-    struct str name;
-    void *known;
-    while (map_next(&s->asked, &cursor, &name, &known)) free(known);
-    map_fini(&s->asked);
-}
-
 struct known_name {
     char bytes[LIMIT_ID_CHARACTERS * 2 + 1];
 };
@@ -197,7 +188,7 @@ static void know(struct store *s, const struct audit_stream *stream, uint64_t nu
     struct str name = name_of(&bytes, stream);
     struct known_replay *k = map_get(&s->asked, name);
     if (k == NULL) {
-        if (s->asked.count >= KNOWN_MAX) consumer_store_forget(s);
+        if (s->asked.count >= KNOWN_MAX) store_forget_asked(s);
         k = calloc(1, sizeof *k + name.size);
         if (k == NULL) return;
         memcpy(k->name, name.bytes, name.size);

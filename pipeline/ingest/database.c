@@ -1,34 +1,11 @@
-/* database.c - the list of statements, and one call for either kind of database. See database.h. */
+/* database.c - the list of statements, and one call for either kind of database. */
 #include "pipeline/ingest/database_inside.h"
 
 #include <stdlib.h>
 
 #include "base/check.h"
 
-bool database_is_address(const char *place)
-{
-    struct str s = str_from(place);
-    return str_starts(s, STR("postgresql://")) || str_starts(s, STR("postgres://"));
-}
-
-bool database_is_postgres(const struct database *d) { return d->kind == &database_postgres; }
-
-enum err database_open(const char *place, bool writer, struct database **ret, struct fault *f)
-{
-    struct database *d = calloc(1, sizeof *d);
-    if (d == NULL) return fault_plain(f, ERR_FULL);
-    bool is_address = database_is_address(place);
-    d->kind = is_address ? &database_postgres : &database_sqlite;
-    enum err err = is_address ? database_postgres_open(d, place, writer, f)
-                              : database_sqlite_open(d, place, writer, f);
-    if (err == ERR_OK && writer) err = database_migrate(d, f);
-    if (err != ERR_OK) {
-        database_close(d);
-        return err;
-    }
-    *ret = d;
-    return ERR_OK;
-}
+bool database_is_postgres(const struct database *d) { return d->kind->is_postgres; }
 
 void database_close(struct database *d)
 {

@@ -25,6 +25,7 @@ struct statement {
 };
 
 struct database_kind {
+    bool is_postgres;
     enum err (*prepare)(struct statement *s);
     void (*forget)(struct statement *s);
     void (*bind)(struct statement *s, int at, const struct value *v);

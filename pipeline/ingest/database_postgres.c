@@ -648,6 +648,7 @@ enum err database_copy_end(struct database *d)
 }
 
 const struct database_kind database_postgres = {
+    .is_postgres = true,
     .prepare = prepare,
     .forget = forget,
     .bind = bind,

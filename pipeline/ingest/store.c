@@ -56,10 +56,19 @@ enum err store_open(const char *path, bool writer, struct store **ret, struct fa
     return ERR_OK;
 }
 
+void store_forget_asked(struct store *s)
+{
+    size_t cursor = 0;
+    struct str name;
+    void *known;
+    while (map_next(&s->asked, &cursor, &name, &known)) free(known);
+    map_fini(&s->asked);
+}
+
 void store_close(struct store *s)
 {
     if (s == NULL) return;
-    consumer_store_forget(s);
+    store_forget_asked(s);
     decoder_destroy(s->decoder);
     audit_rows_destroy(s->audit_state);
     database_close(s->database);

@@ -25,8 +25,7 @@ struct store {
 /* Raises the revision within the transaction. */
 enum err store_raise_revision(struct store *s, uint64_t *ret, struct fault *f);
 
-/* consumer_store.c: forgets what is in `asked`. */
-void consumer_store_forget(struct store *s);
+void store_forget_asked(struct store *s);
 
 /* Takes the write lock; ERR_STORE_UNAVAILABLE, too, where the schema is another program's by now. */
 enum err store_begin(struct store *s, struct fault *f);

@@ -13,7 +13,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "cli/cel.h"
+#include "cli/cel_run.h"
 #include "policy/cel/value.h"
 
 enum { LINE_MAX_BYTES = 4 << 20, VARIABLES_MAX = 256, RUN_ARENA = 64 << 20, DEPTH_MAX = 64 };

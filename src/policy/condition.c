@@ -1,6 +1,6 @@
 #include "policy/condition.h"
 
-#include "policy/evaluate.h"
+#include "policy/ballot.h"
 
 /* ---- at load ---- */
 

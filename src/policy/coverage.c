@@ -6,7 +6,7 @@
  * the safe call of a compute is the rule's own doing. Each rule is asked until one test has met it.
  */
 #include "policy/condition.h"
-#include "policy/evaluate.h"
+#include "policy/ballot.h"
 #include "policy/set.h"
 
 static bool applies(struct ballot *b, const struct set_rule *r)

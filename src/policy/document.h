@@ -15,6 +15,7 @@
 #include "policy/policy.h"
 
 enum {
+    DOCUMENT_BYTES_MAX = 512 << 20, /* of memory: 1 MiB of text needs far less */
     DOCUMENT_GLOBS_MAX = 100000, /* patterns of one document together */
     SELECTOR_GLOBS_MAX = 10000,  /* patterns of one selector */
     DOCUMENT_REGEXES_MAX = 1000, /* of all its conditions */
@@ -150,6 +151,9 @@ struct policy_document {
 };
 
 bool selector_match(const struct selector *s, const struct name *n, bool folds);
+
+/* Empty, with one owner; policy_document_release() ends it. NULL: memory ran out. */
+struct policy_document *document_new(struct str name);
 
 /* Reads the tree into `d`; what is wrong goes to `problems`. */
 void document_read(struct policy_document *d, const struct node *root,

@@ -8,7 +8,7 @@
  * missing, where another subject is farther than another resource, and that farther than a
  * condition. What is masked in records is masked here too. */
 #include "policy/condition.h"
-#include "policy/evaluate.h"
+#include "policy/ballot.h"
 #include "policy/problem.h"
 
 enum { PATTERNS_SHOWN = 8 };

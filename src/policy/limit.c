@@ -3,7 +3,7 @@
  *
  * Amounts are whole millionths, so that a sum of many is exact. A request's number is rounded up
  * and a limit's max down: rounding is never to the advantage of who asks. */
-#include "policy/evaluate.h"
+#include "policy/ballot.h"
 
 #include "base/check.h"
 #include "policy/condition.h"
@@ -116,13 +116,6 @@ static struct policy_limit limit_of(struct ballot *b, const struct set_rule *r)
                              .terms = t};
     if (t->has_max) l.amount = limit_amount(b, t);
     return l;
-}
-
-/* Who was asked may let a request over a limit through, but only where asking is what the limit says
- * now. */
-bool limit_is_lifted(const struct ballot *b, const struct set_rule *r)
-{
-    return r->has_limit && r->rule->limit->over == VERDICT_HUMAN_REVIEW && is_approved(b->request, VOTE_LIMIT, r->rule);
 }
 
 /* Those that deny stand before those that ask, since they are counted one after the other and the first that

@@ -2,7 +2,7 @@
  *
  * A path names keys (or positions in a list) from args, context or resource on; `*` is any of
  * them. The union over all documents of the tenant holds, shadow ones too: hiding more is safe. */
-#include "policy/evaluate.h"
+#include "policy/ballot.h"
 
 #define MASKED STR("[masked]")
 

@@ -1,42 +1,12 @@
 /* node.c - what both readers share: finding members, counting lines, typing plain scalars. */
 #include "policy/node.h"
 
-#include "base/limits.h"
-
 struct node *node_get(const struct node *map, const char *key)
 {
     struct str wanted = str_from(key);
     for (struct node *n = node_first(map); n != NULL; n = node_next(n))
         if (str_equal(n->json.key, wanted)) return n;
     return NULL;
-}
-
-bool node_text_is_json(struct str text)
-{
-    size_t at = 0;
-    while (at < text.size && (text.bytes[at] == ' ' || text.bytes[at] == '\t' ||
-                              text.bytes[at] == '\n' || text.bytes[at] == '\r'))
-        at++;
-    return at < text.size && text.bytes[at] == '{';
-}
-
-struct node *node_read(struct str text, struct arena *arena, struct policy_problems *problems)
-{
-    if (text.size > LIMIT_POLICY_BODY_BYTES) {
-        problem_add(problems, NULL, 0, 0, "the document has %zu bytes, more than 1 MiB", text.size);
-        return NULL;
-    }
-    size_t wrong;
-    if (!str_is_utf8(text, &wrong)) {
-        struct text_cursor cursor;
-        text_cursor_init(&cursor, text);
-        text_cursor_move(&cursor, wrong);
-        problem_add(problems, NULL, cursor.line, cursor.column,
-                    "the document is not well-formed UTF-8");
-        return NULL;
-    }
-    if (node_text_is_json(text)) return node_read_json(text, arena, problems);
-    return node_read_yaml(text, arena, problems);
 }
 
 void text_cursor_init(struct text_cursor *c, struct str text)

@@ -5,6 +5,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+const char *const verdict_words[4] = {"allow", "compute", "human_review", "deny"};
+
 struct value value_member(const struct value *map, const char *key)
 {
     struct node *n = map->node == NULL ? NULL : node_get(map->node, key);

@@ -3,7 +3,7 @@
  * Every such vote is named, so that an approval can say later which votes it covers; every rule
  * behind one states a requirement, and all of them have to be met; of the times the shortest
  * hold. Rules that ask for the same roles one behind the other are told of once. */
-#include "policy/evaluate.h"
+#include "policy/ballot.h"
 
 static void join_times(struct policy_review *into, const struct review_terms *t)
 {

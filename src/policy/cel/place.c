@@ -40,7 +40,7 @@ static bool read_address(struct str text, struct cel_cidr *ret)
 }
 
 /* Clears what is behind the prefix; true where there was something. */
-static bool mask(struct cel_cidr *c)
+static bool prefix_mask(struct cel_cidr *c)
 {
     bool had_more = false;
     unsigned size = c->family == 4 ? 4 : 16;
@@ -69,7 +69,7 @@ bool cel_cidr_read(struct str text, struct cel_cidr *ret)
     }
     if (bits > ret->bits) return false;
     ret->bits = (uint8_t)bits;
-    mask(ret);
+    prefix_mask(ret);
     return true;
 }
 
@@ -77,7 +77,7 @@ static bool contains(const struct cel_cidr *range, struct cel_cidr inner)
 {
     if (range->family != inner.family || range->bits > inner.bits) return false;
     inner.bits = range->bits;
-    mask(&inner);
+    prefix_mask(&inner);
     return memcmp(range->bytes, inner.bytes, sizeof inner.bytes) == 0;
 }
 

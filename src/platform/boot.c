@@ -1,4 +1,4 @@
-/* platform.c - the platform's life: boot, serve, drain.
+/* boot.c - the platform's life: boot, serve, drain.
  *
  *   pepper → store (made, migrated) → keys and revision → writer and readers → listen → serve
  *   … platform_stop → stop accepting → answer who waits → finish what is in hand → join → close

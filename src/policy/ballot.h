@@ -1,6 +1,6 @@
-/* evaluate.h - inside of the room: one evaluation's state, shared by evaluate.c and explain.c. */
-#ifndef POLICY_EVALUATE_H
-#define POLICY_EVALUATE_H
+/* ballot.h - inside of the room: one evaluation's state, and the steps that are taken on it. */
+#ifndef POLICY_BALLOT_H
+#define POLICY_BALLOT_H
 
 #include "base/check.h"
 #include "policy/set.h"
@@ -59,22 +59,27 @@ struct ballot {
     size_t role_count;
 };
 
-/* The steps of "does this rule apply", as explain tells them apart. */
+/* match.c: the steps of "does this rule apply", as explain tells them apart. */
 bool rule_matches_subject(struct ballot *b, const struct set_rule *r);
 bool rule_matches_action(const struct ballot *b, const struct rule *rule);
 bool rule_matches_resource(struct ballot *b, const struct rule *rule);
 bool roles_find(struct ballot *b); /* b->roles…; false: memory ran out */
+/* b->resource, prepared when it is asked for first; false: none is named, or memory ran out. */
+bool resource_find(struct ballot *b);
+/* Without a type or an id it is not named either: nobody slips past `db:prod-*` by a bare id. */
+bool names_no_resource(const struct ballot *b);
 
+/* ballot.c: all votes, into b->enforced and b->shadow. */
+void ballot_take_votes(struct ballot *b);
+/* Asks the index again, now to have every reviewer in b->reviewers. */
+void ballot_collect_reviewers(struct ballot *b);
 /* Whether the gate of a rule that applies votes, and what. */
 bool gate_votes(const struct ballot *b, const struct set_rule *r, enum verdict *ret);
-/* Why: a sentence in the arena. */
-struct str gate_reason(struct ballot *b, const struct rule *rule, enum verdict vote);
-
+/* The strictest verdict that has a vote; false: none has. */
+bool tally_strictest(const struct tally *t, enum verdict *ret);
+struct tally tally_joined(const struct tally *a, const struct tally *b);
+void numbers_add(struct ballot *b, struct numbers *n, uint32_t number); /* or b->failed */
 void numbers_sort(struct numbers *n); /* each is there once then */
-
-/* Whether people have approved this vote of the rule, as many and such as it asks now. */
-bool is_approved(const struct policy_request *q, enum policy_vote_kind kind,
-                 const struct rule *rule);
 
 static inline void rule_text(char to[POLICY_RULE_TEXT], struct str kind, struct str id)
 {
@@ -84,9 +89,20 @@ static inline void rule_text(char to[POLICY_RULE_TEXT], struct str kind, struct 
     to[kind.size + id.size] = '\0';
 }
 
-/* What an outcome is where the arena was full. */
+/* outcome.c: deny, and nothing said; and what an outcome is where the arena was full, or a purse was spent. */
+void outcome_clear(struct policy_outcome *o);
 void outcome_failed(struct policy_outcome *o);
+void outcome_exhausted(struct policy_outcome *o);
+/* The parts one behind the other in the arena; "" and b->failed: memory ran out. */
+struct str reason_sentence(struct ballot *b, const struct str *parts, size_t count);
+/* Why a gate voted as it did. */
+struct str gate_reason(struct ballot *b, const struct rule *rule, enum verdict vote);
 
+/* approved.c: whether people have approved this vote of the rule, as many and such as it asks now; whether they
+ * have let this request over its limit. */
+bool is_approved(const struct policy_request *q, enum policy_vote_kind kind,
+                 const struct rule *rule);
+bool limit_is_lifted(const struct ballot *b, const struct set_rule *r);
 /* review.c: what people are asked where the human_review votes of these (sorted) rules decide, those that
  * were approved already among them; or, with `approved`, what people have been asked already and would be asked again. */
 void outcome_review(struct ballot *b, const struct numbers *rules, bool approved,
@@ -95,9 +111,7 @@ void outcome_review(struct ballot *b, const struct numbers *rules, bool approved
 bool review_add(struct policy_review *review, struct policy_vote vote,
                 const struct review_terms *terms, struct arena *arena);
 
-/* limit.c: whether people have let this request over the rule's limit; and what the outcome counts, of the rules
- * in b->limited. */
-bool limit_is_lifted(const struct ballot *b, const struct set_rule *r);
+/* limit.c: what the outcome counts, of the rules in b->limited. */
 void outcome_limits(struct ballot *b, struct policy_outcome *o);
 /* Of an outcome whose limits nobody will count: the first that is over whatever was counted before decides. */
 void outcome_over_by_itself(struct policy_outcome *o, struct arena *arena);

@@ -1,6 +1,6 @@
-/* cel.c - `writ cel`: conditions tried out, looked into, and held against the specification's
+/* cel_run.c - `writ cel`: conditions tried out, looked into, and held against the specification's
  * tests. */
-#include "cli/cel.h"
+#include "cli/cel_run.h"
 
 #include "base/time.h"
 #include "base/world.h"

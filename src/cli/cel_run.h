@@ -1,6 +1,6 @@
-/* cel.h - between the files of `writ cel`. */
-#ifndef CLI_CEL_H
-#define CLI_CEL_H
+/* cel_run.h - between the files of `writ cel`. */
+#ifndef CLI_CEL_RUN_H
+#define CLI_CEL_RUN_H
 
 #include "cli/cli.h"
 

@@ -1,51 +1,9 @@
-/* document.c - the life of a document: loaded and tested once, then shared and never changed. */
+/* load.c - a document from its text: read, and tested once. */
 #include "policy/document.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
-#include "policy/condition.h"
 #include "policy/set.h"
-
-static const size_t document_bytes_max = (size_t)512 << 20; /* 1 MiB of text needs far less */
-
-const char *verdict_name(enum verdict v)
-{
-    switch (v) {
-    case VERDICT_DENY: return "deny";
-    case VERDICT_HUMAN_REVIEW: return "human_review";
-    case VERDICT_COMPUTE: return "compute";
-    case VERDICT_ALLOW: return "allow";
-    }
-    return "deny";
-}
-
-static struct policy_document *document_new(struct str name)
-{
-    struct policy_document *d = calloc(1, sizeof *d);
-    if (d == NULL) return NULL;
-    atomic_init(&d->references, 1);
-    arena_init(&d->arena, 8192, document_bytes_max);
-    arena_prefer_huge(&d->arena);
-    d->name = arena_copy(&d->arena, name);
-    return d;
-}
-
-struct policy_document *policy_document_share(struct policy_document *d)
-{
-    atomic_fetch_add_explicit(&d->references, 1, memory_order_relaxed);
-    return d;
-}
-
-void policy_document_release(struct policy_document *d)
-{
-    if (d == NULL) return;
-    /* Release what this thread did with it, acquire what the others did, before it is freed. */
-    if (atomic_fetch_sub_explicit(&d->references, 1, memory_order_acq_rel) != 1) return;
-    conditions_fini(d->conditions);
-    arena_fini(&d->arena);
-    free(d);
-}
 
 /* The document's own tests as problems. */
 struct test_report {
@@ -66,7 +24,7 @@ static enum err load(struct policy_document *d, struct str text, bool tested,
                      struct policy_problems *problems)
 {
     struct arena scratch;
-    arena_init(&scratch, 64 << 10, document_bytes_max);
+    arena_init(&scratch, 64 << 10, (size_t)DOCUMENT_BYTES_MAX);
     struct node *root = node_read(text, &scratch, problems);
     if (root != NULL) document_read(d, root, problems);
     arena_fini(&scratch);

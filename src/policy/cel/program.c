@@ -1,4 +1,4 @@
-/* cel.c - the door: text to program, and what programs and errors say to people. */
+/* program.c - the door: text to program, and what programs and errors say to people. */
 #include "policy/cel/cel.h"
 
 #include "policy/cel/check.h"

@@ -1,0 +1,243 @@
+/* ballot.c - the votes: each rule that the index proposes, with its condition and its gate.
+ *
+ * Votes are kept as the smallest rule number for each verdict: numbers follow (document name,
+ * position), so the order in which rules are looked at cannot be seen in the outcome. A rule may
+ * be proposed twice (two of its patterns match); voting twice changes nothing. */
+#include "policy/ballot.h"
+
+#include <stdlib.h>
+
+#include "policy/condition.h"
+
+void numbers_add(struct ballot *b, struct numbers *n, uint32_t number)
+{
+    if (n->count == n->room) {
+        size_t room = (size_t)n->room * 2 + 16;
+        uint32_t *larger = arena_array(b->arena, uint32_t, room);
+        if (larger == NULL) {
+            b->failed = true;
+            return;
+        }
+        if (n->count > 0) memcpy(larger, n->list, n->count * sizeof *larger);
+        n->list = larger;
+        n->room = (uint32_t)room;
+    }
+    n->list[n->count++] = number;
+}
+
+static int number_compare(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+void numbers_sort(struct numbers *n)
+{
+    uint32_t kept = 0;
+    if (n->count > 1) qsort(n->list, n->count, sizeof *n->list, number_compare);
+    for (uint32_t i = 0; i < n->count; i++)
+        if (kept == 0 || n->list[i] != n->list[kept - 1]) n->list[kept++] = n->list[i];
+    n->count = kept;
+}
+
+static void reviewer_note(struct ballot *b, uint32_t number)
+{
+    if (b->collecting) {
+        numbers_add(b, &b->reviewers, number);
+        return;
+    }
+    b->several_reviewers |= b->reviewer != NO_RULE && b->reviewer != number;
+    b->reviewer = number;
+}
+
+bool gate_votes(const struct ballot *b, const struct set_rule *r, enum verdict *ret)
+{
+    const struct policy_request *q = b->request;
+    if (r->gate == NULL || q->kind != SUBJECT_AGENT) return false;
+    if (!q->has_confidence)
+        *ret = r->gate->missing;
+    else if (q->confidence >= r->gate->allow_at)
+        *ret = VERDICT_ALLOW;
+    else if (q->confidence >= r->gate->review_at)
+        *ret = VERDICT_HUMAN_REVIEW;
+    else
+        *ret = VERDICT_DENY; /* also for what is no number */
+    return true;
+}
+
+/* A vote for human_review that a person has approved counts as allow, at its own place. */
+static enum verdict review_vote(struct ballot *b, const struct tally *t, uint32_t number, bool gate)
+{
+    bool approved =
+        is_approved(b->request, gate ? VOTE_GATE : VOTE_RULE, b->set->rules[number].rule);
+    if (t == &b->enforced && approved) numbers_add(b, &b->approved, number);
+    if (t == &b->enforced && !approved) reviewer_note(b, number);
+    return approved ? VERDICT_ALLOW : VERDICT_HUMAN_REVIEW;
+}
+
+static void vote(struct ballot *b, struct tally *t, uint32_t number, bool gate, enum verdict v)
+{
+    uint32_t key = number * 2 + gate;
+    if (v == VERDICT_HUMAN_REVIEW) v = review_vote(b, t, number, gate);
+    if (key < t->first[v]) t->first[v] = key;
+}
+
+/* The group's pattern has matched ignoring case. That is all a folding rule asks; for an exact
+ * one it is the same where neither side has capitals and the name is plain. */
+static bool action_is_sure(const struct ballot *b, const struct set_rule *r)
+{
+    return r->folds || (r->small_letters && !b->action->has_capitals && !b->action->odd);
+}
+
+/* A condition that cannot be evaluated fails closed: what restricts applies, a replacement is a deny,
+ * what permits is left out. */
+static bool holds(struct ballot *b, struct tally *t, uint32_t number, const struct set_rule *r)
+{
+    enum purse purse = b->purse;
+    if (r->shadow) b->purse = PURSE_SHADOW;
+    enum condition_result result = condition_holds(b, r->rule->when, NULL);
+    b->purse = purse;
+    if (result != CONDITION_FAILED) return result == CONDITION_TRUE;
+    if (r->decision != VERDICT_ALLOW && !b->collecting) numbers_add(b, &b->broken, number);
+    if (r->decision == VERDICT_COMPUTE) vote(b, t, number, false, VERDICT_DENY);
+    return r->decision == VERDICT_DENY || r->decision == VERDICT_HUMAN_REVIEW;
+}
+
+static void consider(struct ballot *b, uint32_t number)
+{
+    const struct set_rule *r = &b->set->rules[number];
+    __builtin_prefetch(r->told); /* it may be the winner */
+    b->met++;
+    if (!action_is_sure(b, r) && !rule_matches_action(b, r->rule)) return;
+    if (!rule_matches_subject(b, r) || (r->has_resources && !rule_matches_resource(b, r->rule)))
+        return;
+    struct tally *t = r->shadow ? &b->shadow : &b->enforced;
+    enum verdict gate;
+    if (r->has_when && !holds(b, t, number, r)) return;
+    if (r->has_limit) numbers_add(b, &b->limited, number);
+    vote(b, t, number, false, (enum verdict)r->decision);
+    if (!gate_votes(b, r, &gate)) return;
+    vote(b, t, number, true, gate);
+    b->confidence_used |= b->request->has_confidence && !r->shadow;
+}
+
+static void consider_visit(void *context, const uint32_t *values, size_t count)
+{
+    for (size_t i = 0; i < count; i++) consider(context, values[i]);
+}
+
+static void consider_cell(struct ballot *b, const struct cell *c)
+{
+    const struct resource_split *split = c->resources;
+    if (split == NULL) {
+        consider_visit(b, c->rules, c->count);
+        return;
+    }
+    consider_visit(b, split->anywhere, split->anywhere_count);
+    if (names_no_resource(b)) consider_visit(b, split->unnamed, split->unnamed_count);
+    if (resource_find(b)) index_lookup(split->named, b->resource, consider_visit, b);
+}
+
+struct axis_search {
+    struct ballot *ballot;
+    const struct cell *cells;
+};
+
+static void axis_visit(void *context, const uint32_t *values, size_t count)
+{
+    const struct axis_search *s = context;
+    for (size_t i = 0; i < count; i++) {
+        if (values[i] & VALUE_IS_CELL)
+            consider_cell(s->ballot, &s->cells[values[i] & ~(uint32_t)VALUE_IS_CELL]);
+        else
+            consider(s->ballot, values[i]);
+    }
+}
+
+static void consider_axis(struct ballot *b, const struct axis *axis)
+{
+    struct axis_search search = {.ballot = b, .cells = axis->cells};
+    if (axis->index != NULL) index_lookup(axis->index, b->subject, axis_visit, &search);
+}
+
+static void consider_role(struct ballot *b, const struct subject_index *x, uint32_t role)
+{
+    size_t low = 0, high = x->by_role_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (x->by_role[middle].role < role)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low < x->by_role_count && x->by_role[low].role == role)
+        consider_cell(b, &x->by_role[low].cell);
+}
+
+static void consider_subjects(struct ballot *b, const struct subject_index *x)
+{
+    consider_cell(b, &x->anyone);
+    if (b->request->kind == SUBJECT_AGENT) {
+        consider_axis(b, &x->agents);
+        return;
+    }
+    consider_axis(b, &x->users);
+    if (x->by_role_count == 0 || !roles_find(b)) return;
+    for (size_t i = 0; i < b->role_count; i++) consider_role(b, x, b->roles[i]);
+}
+
+static void consider_group(struct ballot *b, const struct group *g)
+{
+    if (!glob_match_text((enum glob_kind)g->kind, g->pattern, b->action->folded)) return;
+    if (g->subjects != NULL)
+        consider_subjects(b, g->subjects);
+    else if (g->count == 1)
+        consider(b, g->first_rule);
+    else
+        consider_visit(b, g->rules, g->count);
+}
+
+static void group_visit(void *context, const uint32_t *values, size_t count)
+{
+    struct ballot *b = context;
+    const struct policy_set *s = b->set;
+    for (size_t i = 0; i < count; i++) {
+        uint32_t own = values[i] & ~(uint32_t)VALUE_IS_OWN;
+        if ((values[i] & VALUE_IS_OWN) != 0) __builtin_prefetch(&s->rules[own]);
+        consider_group(b, (values[i] & VALUE_IS_OWN) != 0 ? &s->own[own] : &s->groups[values[i]]);
+    }
+}
+
+void ballot_take_votes(struct ballot *b)
+{
+    for (size_t v = 0; v < 4; v++) b->enforced.first[v] = b->shadow.first[v] = NO_VOTE;
+    b->reviewer = NO_RULE;
+    b->several_reviewers = false;
+    index_lookup(b->set->actions, b->action, group_visit, b);
+}
+
+void ballot_collect_reviewers(struct ballot *b)
+{
+    b->collecting = true;
+    index_lookup(b->set->actions, b->action, group_visit, b);
+    b->collecting = false;
+    numbers_sort(&b->reviewers);
+}
+
+bool tally_strictest(const struct tally *t, enum verdict *ret)
+{
+    for (int v = VERDICT_DENY; v <= VERDICT_ALLOW; v++) {
+        if (t->first[v] == NO_VOTE) continue;
+        *ret = (enum verdict)v;
+        return true;
+    }
+    return false;
+}
+
+struct tally tally_joined(const struct tally *a, const struct tally *b)
+{
+    struct tally t = *a;
+    for (size_t v = 0; v < 4; v++)
+        if (b->first[v] < t.first[v]) t.first[v] = b->first[v];
+    return t;
+}

@@ -1,0 +1,95 @@
+/* match.c - whether a rule's selectors name this subject, this action, this resource. */
+#include "policy/ballot.h"
+
+struct selector_search {
+    const struct selector *selector;
+    const struct name *name;
+    bool folds, found;
+};
+
+static void search_visit(void *context, const uint32_t *values, size_t count)
+{
+    struct selector_search *s = context;
+    for (size_t i = 0; i < count && !s->found; i++)
+        s->found = glob_match(&s->selector->globs[values[i]], s->name, s->folds);
+}
+
+bool selector_match(const struct selector *s, const struct name *n, bool folds)
+{
+    if (s->index != NULL) {
+        struct selector_search search = {.selector = s, .name = n, .folds = folds};
+        index_lookup(s->index, n, search_visit, &search);
+        return search.found;
+    }
+    for (size_t i = 0; i < s->count; i++)
+        if (glob_match(&s->globs[i], n, folds)) return true;
+    return false;
+}
+
+static void member_visit(void *context, const uint32_t *values, size_t count)
+{
+    struct ballot *b = context;
+    for (size_t i = 0; i < count; i++) {
+        const struct set_member *m = &b->set->members[values[i]];
+        bool folding = glob_match(&m->patterns->folding, b->subject, true);
+        if (folding && !b->roles_folding[m->role]) b->roles[b->role_count++] = m->role;
+        b->roles_folding[m->role] |= folding;
+        b->roles_exact[m->role] |= glob_match(&m->patterns->exact, b->subject, false);
+    }
+}
+
+/* Whoever matches exactly matches ignoring case too, so the folding roles are all there are. */
+bool roles_find(struct ballot *b)
+{
+    if (b->roles_ready) return true;
+    size_t count = b->set->role_count + 1;
+    b->roles_exact = arena_array(b->arena, bool, count);
+    b->roles_folding = arena_array(b->arena, bool, count);
+    b->roles = arena_array(b->arena, uint32_t, count);
+    if (b->roles_exact == NULL || b->roles_folding == NULL || b->roles == NULL) {
+        b->failed = true;
+        return false;
+    }
+    index_lookup(b->set->member_index, b->subject, member_visit, b);
+    for (size_t i = 0; i < b->role_count; i++) b->roles_differ |= !b->roles_exact[b->roles[i]];
+    b->roles_ready = true;
+    return true;
+}
+
+bool rule_matches_subject(struct ballot *b, const struct set_rule *r)
+{
+    if (!r->names_subject) return true;
+    if (b->request->kind == SUBJECT_AGENT) return selector_match(r->agents, b->subject, r->folds);
+    if (selector_match(r->users, b->subject, r->folds)) return true;
+    if (r->role_count == 0 || !roles_find(b)) return false;
+    const bool *has = r->folds ? b->roles_folding : b->roles_exact;
+    for (size_t i = 0; i < r->role_count; i++)
+        if (has[r->roles[i]]) return true;
+    return false;
+}
+
+bool rule_matches_action(const struct ballot *b, const struct rule *rule)
+{
+    return selector_match(&rule->actions, b->action, rule->folds);
+}
+
+bool names_no_resource(const struct ballot *b)
+{
+    return str_is_absent(b->request->resource) || b->request->resource_partial;
+}
+
+bool resource_find(struct ballot *b)
+{
+    if (b->resource_ready) return true;
+    if (str_is_absent(b->request->resource)) return false;
+    b->resource_ready = name_prepare(b->resource, b->request->resource, b->arena);
+    b->failed |= !b->resource_ready;
+    return b->resource_ready;
+}
+
+/* A rule that restricts cannot be escaped by leaving the resource out. */
+bool rule_matches_resource(struct ballot *b, const struct rule *rule)
+{
+    if (rule->resources.count == 0 || (rule->folds && names_no_resource(b))) return true;
+    return resource_find(b) && selector_match(&rule->resources, b->resource, rule->folds);
+}
