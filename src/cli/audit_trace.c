@@ -152,7 +152,7 @@ static void print_event(struct cli *c, const struct json *e)
                                               STR_FORMAT(member_shown(c, source, "node"))));
 }
 
-static int ask(struct cli *c, struct str trace_id, struct reply *reply, const struct json **ret_first)
+static int ask_trace(struct cli *c, struct str trace_id, struct reply *reply, const struct json **ret_first)
 {
     struct target target;
     target_init(c, &target, "/api/v1/audit/trace");
@@ -200,10 +200,10 @@ int audit_trace(struct cli *c, const struct arguments *a)
     const struct json *e;
     int code = settle(c, argument_at(a, 0), &trace_id, &e);
     if (code == DONE && e != NULL) return tell_alone(c, e);
-    if (code == DONE) code = ask(c, trace_id, &reply, &e);
+    if (code == DONE) code = ask_trace(c, trace_id, &reply, &e);
     if (code != DONE) return code;
     struct str other = e == NULL ? other_spelling(c, trace_id) : (struct str){0};
-    if (!str_is_absent(other)) code = ask(c, trace_id = other, &reply, &e);
+    if (!str_is_absent(other)) code = ask_trace(c, trace_id = other, &reply, &e);
     if (code != DONE) return code;
     uint64_t next = json_u64(reply.root, STR("next_cursor"), 0);
     if (c->json) {

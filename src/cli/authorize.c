@@ -195,7 +195,7 @@ static int body(struct cli *c, const struct arguments *a, struct buf *out)
     return code;
 }
 
-static int ask(struct cli *c, const struct arguments *a, bool dry_run, bool explain, struct reply *reply)
+static int ask_decision(struct cli *c, const struct arguments *a, bool dry_run, bool explain, struct reply *reply)
 {
     struct buf out = cli_scratch(c, BODY_MAX);
     int code = body(c, a, &out);
@@ -248,7 +248,7 @@ static int verdict_code(const struct json *root)
 static int authorize(struct cli *c, const struct arguments *a)
 {
     struct reply reply;
-    int code = ask(c, a, argument_given(a, "dry-run"), false, &reply);
+    int code = ask_decision(c, a, argument_given(a, "dry-run"), false, &reply);
     if (code != DONE) return code;
     if (c->json) print_json(c, reply.body);
     else print_decision(c, reply.root);
@@ -283,7 +283,7 @@ int policy_run_explain(struct cli *c, const struct arguments *a)
     static const char *const heads[] = {"POLICY", "RULE", "VOTE", "APPLIES", "SHADOW", "*WHY", NULL};
     static const char *const members[] = {"policy", "rule", "verdict", "applies", "shadow", "why"};
     struct reply reply;
-    int code = ask(c, a, true, true, &reply);
+    int code = ask_decision(c, a, true, true, &reply);
     if (code != DONE) return code;
     if (c->json) {
         print_json(c, reply.body);

@@ -82,8 +82,8 @@ static int read_options(struct cli *c, const struct arguments *a, struct export_
 
 /* ---- pages ---- */
 
-static int ask(struct export_run *x, bool newest, uint64_t limit, uint64_t cursor,
-               struct reply *ret)
+static int ask_rows(struct export_run *x, bool newest, uint64_t limit, uint64_t cursor,
+                    struct reply *ret)
 {
     struct cli *c = &x->page;
     arena_reset(&c->arena);
@@ -106,7 +106,7 @@ static int not_understood(struct export_run *x)
 static int newest_id(struct export_run *x, uint64_t *ret)
 {
     struct reply reply;
-    int code = ask(x, true, 1, 0, &reply);
+    int code = ask_rows(x, true, 1, 0, &reply);
     if (code != DONE) return code;
     const struct json *events = json_get(reply.root, STR("events"));
     if (!json_is_array(events)) return not_understood(x);
@@ -161,7 +161,7 @@ static int next_page(struct cli *c, struct export_run *x, bool *ret_more)
 {
     struct reply reply;
     uint64_t after = x->is_met ? x->file.last_id : x->file.last_id - 1;
-    int code = ask(x, false, x->rows, after, &reply);
+    int code = ask_rows(x, false, x->rows, after, &reply);
     if (code != DONE) return code;
     if (reply.root == NULL && x->page.arena.overflow && x->rows > 1) {
         x->rows /= 2;

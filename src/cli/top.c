@@ -77,7 +77,7 @@ struct rights {
     bool no_queue;
 };
 
-static struct reply ask(struct cli *c, enum side side, const char *path, bool with_limit, int *ret_code)
+static struct reply ask_program(struct cli *c, enum side side, const char *path, bool with_limit, int *ret_code)
 {
     struct target t;
     struct reply reply;
@@ -108,7 +108,7 @@ static void note_problem(struct cli *c, struct look *look, enum side side, const
 static bool look_at_metrics(struct cli *c, enum side side, struct look *look)
 {
     int code;
-    struct reply reply = ask(c, side, "/metrics", false, &code);
+    struct reply reply = ask_program(c, side, "/metrics", false, &code);
     if (code == USAGE) return false; /* no key, or an address that is none */
     look->reached += reply.status != 0;
     if (code != DONE) {
@@ -126,7 +126,7 @@ static void look_at_queue(struct cli *c, struct look *look, struct rights *right
 {
     int code;
     if (rights->no_queue) return;
-    struct reply reply = ask(c, SIDE_ENGINE, "/v1/queue/pending", true, &code);
+    struct reply reply = ask_program(c, SIDE_ENGINE, "/v1/queue/pending", true, &code);
     const struct json *total = json_get(reply.root, STR("total"));
     rights->no_queue = reply.status >= 400 && reply.status < 500;
     if (code != DONE || !json_is_number(total)) return;

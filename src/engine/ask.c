@@ -6,7 +6,7 @@
 
 /* ---- members ---- */
 
-enum member {
+enum ask_member {
     MEMBER_ACTION, MEMBER_USER, MEMBER_ACTOR, MEMBER_RESOURCE, MEMBER_ARGS, MEMBER_CONTEXT,
     MEMBER_CONFIDENCE, MEMBER_ACTING_FOR, MEMBER_SCOPE, MEMBER_TENANT, MEMBER_TRACE, MEMBER_COUNT
 };
@@ -44,25 +44,25 @@ static const struct {
     [ASK_USER] = {BIT(ACTION) | BIT(USER) | BIT(RESOURCE) | BIT(ARGS) | BIT(CONTEXT) | BIT(TENANT) | BIT(TRACE), 0},
 };
 
-struct members {
+struct ask_members {
     struct json *at[MEMBER_COUNT]; /* NULL: absent or null */
 };
 
-static struct str spelling_of(enum ask_form form, enum member m)
+static struct str spelling_of(enum ask_form form, enum ask_member m)
 {
     return form == ASK_TOOL ? spellings[m].camel : spellings[m].snake;
 }
 
 /* Sorts an object's members into *ret. `where` is "" or "/context". */
 static enum err members_read(enum ask_form form, unsigned wanted, struct json *object, const char *where,
-                             struct members *ret, struct fault *f)
+                             struct ask_members *ret, struct fault *f)
 {
     for (struct json *v = object->child; v != NULL; v = v->next) {
         for (unsigned left = wanted; left != 0; left &= left - 1) {
             unsigned m = (unsigned)__builtin_ctz(left);
             /* Most names differ in length already. */
             if (v->key.size != spellings[m].snake.size && v->key.size != spellings[m].camel.size) continue;
-            struct str right = spelling_of(form, (enum member)m);
+            struct str right = spelling_of(form, (enum ask_member)m);
             if (str_equal(v->key, right)) {
                 ret->at[m] = v->type == JSON_NULL ? NULL : v;
                 break;
@@ -87,11 +87,11 @@ static enum err members_read(enum ask_form form, unsigned wanted, struct json *o
 
 struct reader {
     const struct ask_source *from;
-    struct members top, inner;
+    struct ask_members top, inner;
     struct fault *fault;
 };
 
-static const char *pointer_of(const struct reader *r, enum member m, bool inner, char to[64])
+static const char *pointer_of(const struct reader *r, enum ask_member m, bool inner, char to[64])
 {
     struct buf b = buf_over(to, 63);
     if (inner) buf_put_literal(&b, "/context");
@@ -101,7 +101,7 @@ static const char *pointer_of(const struct reader *r, enum member m, bool inner,
     return to;
 }
 
-static enum err refuse(const struct reader *r, enum err err, enum member m, bool inner, const char *what)
+static enum err refuse(const struct reader *r, enum err err, enum ask_member m, bool inner, const char *what)
 {
     char field[64];
     return fault_set(r->fault, err, pointer_of(r, m, inner, field), "%.*s: %s",
@@ -110,13 +110,13 @@ static enum err refuse(const struct reader *r, enum err err, enum member m, bool
 
 /* The reader lets U+0000 pass anywhere inside `context`; what is taken out of there to be compared
  * and recorded as a name may not have it: the store would refuse the event. */
-static enum err refuse_nul(const struct reader *r, enum member m, bool inner)
+static enum err refuse_nul(const struct reader *r, enum ask_member m, bool inner)
 {
     return refuse(r, ERR_BAD_VALUE, m, inner, "must not hold U+0000");
 }
 
 /* A string of at most `most` characters; absent where the member is, or is "" and may be. */
-static enum err text_of(const struct reader *r, enum member m, bool inner, size_t most, bool empty_is_absent,
+static enum err text_of(const struct reader *r, enum ask_member m, bool inner, size_t most, bool empty_is_absent,
                         struct str *ret)
 {
     const struct json *v = inner ? r->inner.at[m] : r->top.at[m];
@@ -135,19 +135,19 @@ static enum err text_of(const struct reader *r, enum member m, bool inner, size_
     return ERR_OK;
 }
 
-static enum err conflicting(const struct reader *r, enum member m)
+static enum err conflicting(const struct reader *r, enum ask_member m)
 {
     return refuse(r, ERR_CONFLICTING_MEMBER, m, false, "is given twice, here and in context, with different values");
 }
 
 /* Where a text that may stand in both places was found: the top's comes first, "" is none. */
-static bool stands_inside(const struct reader *r, enum member m)
+static bool stands_inside(const struct reader *r, enum ask_member m)
 {
     return r->top.at[m] == NULL || r->top.at[m]->string.size == 0;
 }
 
 /* The same, from the top or from `context`. */
-static enum err text_of_either(const struct reader *r, enum member m, size_t most, struct str *ret)
+static enum err text_of_either(const struct reader *r, enum ask_member m, size_t most, struct str *ret)
 {
     struct str inner;
     enum err err = text_of(r, m, false, most, true, ret);
@@ -407,7 +407,7 @@ static enum err read_resource(const struct reader *r, struct ask *ret)
 /* ---- who ---- */
 
 /* One of the names that a token settles: the body may leave it out or repeat it. */
-static enum err settle_with_token(const struct reader *r, enum err wrong, enum member m, struct str of_token, struct str *name)
+static enum err settle_with_token(const struct reader *r, enum err wrong, enum ask_member m, struct str of_token, struct str *name)
 {
     if (!str_is_absent(*name) && !str_equal(*name, of_token))
         return refuse(r, wrong, m, stands_inside(r, m), "this token speaks for another, or for none");

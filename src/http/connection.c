@@ -202,7 +202,7 @@ static bool take_head(struct http_connection *c)
         c->skipped_blank_line = true;
         return true;
     }
-    enum scan outcome = head_scan(&c->scan, bytes, size, &head_size);
+    enum head_state outcome = head_scan(&c->scan, bytes, size, &head_size);
     if (outcome == SCAN_BAD) return refuse_plainly(c, ERR_BAD_REQUEST);
     if (outcome == SCAN_MORE) {
         enum { LINE_BEYOND_TARGET = 64 }; /* method, version and blanks */

@@ -15,7 +15,7 @@
 
 #include "http/byte.h"
 
-enum scan head_scan(struct head_scan *h, const char *bytes, size_t size, size_t *ret_size)
+enum head_state head_scan(struct head_scan *h, const char *bytes, size_t size, size_t *ret_size)
 {
     for (;;) {
         const char *lf = memchr(bytes + h->seen, '\n', size - h->seen);

@@ -17,11 +17,11 @@ struct head_scan {
     uint32_t lines; /* whole lines so far */
 };
 
-enum scan { SCAN_MORE, SCAN_WHOLE, SCAN_BAD };
+enum head_state { SCAN_MORE, SCAN_WHOLE, SCAN_BAD };
 
 /* `bytes` is the head from its first byte; the same bytes and more come with the next call. On
  * SCAN_WHOLE, *ret_size is the head's length with the empty line. */
-enum scan head_scan(struct head_scan *h, const char *bytes, size_t size, size_t *ret_size);
+enum head_state head_scan(struct head_scan *h, const char *bytes, size_t size, size_t *ret_size);
 
 struct head {
     struct str method, target; /* of a request */

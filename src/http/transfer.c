@@ -191,7 +191,7 @@ static enum err take_head(struct transfer *t)
         size_t size = t->reply.size - t->head_from, head_size;
         if (size > 0 && bytes[0] != 'H') return malformed(t, "is not HTTP");
         if (size == 0) return ERR_END;
-        enum scan outcome = head_scan(&t->scan, bytes, size, &head_size);
+        enum head_state outcome = head_scan(&t->scan, bytes, size, &head_size);
         if (outcome == SCAN_BAD) return malformed(t, "has a malformed head");
         if (t->head_from + (outcome == SCAN_WHOLE ? head_size : size) > LIMIT_HEAD_BYTES)
             return malformed(t, "has a head over the limit");

@@ -66,7 +66,7 @@ bool gate_votes(const struct ballot *b, const struct set_rule *r, enum verdict *
 }
 
 /* A vote for human_review that a person has approved counts as allow, at its own place. */
-static enum verdict review_vote(struct ballot *b, const struct tally *t, uint32_t number, bool gate)
+static enum verdict vote_for_review(struct ballot *b, const struct tally *t, uint32_t number, bool gate)
 {
     bool approved =
         is_approved(b->request, gate ? VOTE_GATE : VOTE_RULE, b->set->rules[number].rule);
@@ -78,7 +78,7 @@ static enum verdict review_vote(struct ballot *b, const struct tally *t, uint32_
 static void vote(struct ballot *b, struct tally *t, uint32_t number, bool gate, enum verdict v)
 {
     uint32_t key = number * 2 + gate;
-    if (v == VERDICT_HUMAN_REVIEW) v = review_vote(b, t, number, gate);
+    if (v == VERDICT_HUMAN_REVIEW) v = vote_for_review(b, t, number, gate);
     if (key < t->first[v]) t->first[v] = key;
 }
 

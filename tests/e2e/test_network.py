@@ -1,5 +1,6 @@
 """Networks as they are: names with several addresses, links that carry little, descriptors that run out."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -154,9 +155,16 @@ def test_clients_cannot_take_a_programs_own_descriptors(fresh, who):
     try:
         harness.eventually(program.is_ready, "who has said nothing for a while makes room for who asks")
         with stack.at_engine("agent") as wire:
+
+            def reply():
+                """Who is idle while others come may have to come again, too; on a busy machine more than once."""
+                with contextlib.suppress(OSError, harness.Closed):
+                    got = wire.post(AGENT, {"action": "get_x", "args": {"text": "y" * 30000}})
+                    return None if got.json.get("code") == "overloaded" else got
+
             for _ in range(200):
-                reply = wire.post(AGENT, {"action": "get_x", "args": {"text": "y" * 30000}})
-                assert reply.status == 200, reply
+                got = harness.eventually(reply, "there is a place")
+                assert got.status == 200, got
     finally:
         for one in held:
             one.close()

@@ -23,7 +23,7 @@ static void a_head_is_found_in_any_pieces(void **state)
     for (size_t step = 1; step < sizeof text; step++) {
         struct head_scan scan = {0};
         size_t size = 0, found = 0;
-        enum scan outcome = SCAN_MORE;
+        enum head_state outcome = SCAN_MORE;
         while (outcome == SCAN_MORE && size < sizeof text - 1) {
             size = size + step < sizeof text ? size + step : sizeof text - 1;
             outcome = head_scan(&scan, text, size, &found);

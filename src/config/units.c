@@ -1,4 +1,4 @@
-/* value.c - sizes and spans as people write them.
+/* units.c - sizes and spans as people write them.
  *
  *   size = digits [unit]     unit = B | KiB | MiB | GiB | TiB    (powers of 1024)
  *   span = digits unit       unit = ms | s | m | h | d           (0 needs none)
@@ -63,12 +63,12 @@ bool option_ratio(struct str text, double *ret)
     return true;
 }
 
-static void put_with_unit(struct buf *out, uint64_t value, const struct unit *units, size_t count)
+static void put_with_unit(struct buf *out, uint64_t number, const struct unit *units, size_t count)
 {
     size_t i = 0;
-    while (i + 1 < count && (value == 0 || value % units[i].factor != 0)) i++;
-    buf_put_u64(out, value / units[i].factor);
-    if (value != 0) buf_put(out, str_from(units[i].name));
+    while (i + 1 < count && (number == 0 || number % units[i].factor != 0)) i++;
+    buf_put_u64(out, number / units[i].factor);
+    if (number != 0) buf_put(out, str_from(units[i].name));
 }
 
 void option_put_bytes(struct buf *out, uint64_t bytes)
