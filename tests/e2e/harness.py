@@ -27,7 +27,7 @@ CORPORA = TOP.parent / "shared" / "corpora"
 REACTORS = os.environ.get("WRIT_REACTORS", "4") # more than most machines that test have cores: threads meet in more ways
 UNDER_VALGRIND = os.environ.get("WRIT_VALGRIND") == "1"
 LONG = os.environ.get("WRIT_LONG") == "1"
-PATIENCE = 120.0 if UNDER_VALGRIND else 30.0
+PATIENCE = 120.0 if UNDER_VALGRIND else 60.0
 
 _LIBC = ctypes.CDLL(None)
 PR_SET_PDEATHSIG = 1
@@ -249,13 +249,13 @@ class Stack:
 
     # ---- keys ----
 
-    def cli(self, *arguments, check=True, key=None, stdin=None, environment=None):
+    def cli(self, *arguments, check=True, key=None, stdin=None, environment=None, timeout=PATIENCE):
         """Runs `writ`; its CompletedProcess."""
         environment = {**{k: v for k, v in os.environ.items() if not k.startswith("WRIT_")}, **(environment or {})}
         if key:
             environment["WRIT_KEY"] = key
         done = subprocess.run([str(BIN / "writ"), *[str(a) for a in arguments]], capture_output=True, text=True,
-                              env=environment, input=stdin, timeout=PATIENCE)
+                              env=environment, input=stdin, timeout=timeout)
         if check:
             assert done.returncode == 0, f"writ {arguments[:2]}: {done.returncode}\n{done.stdout}{done.stderr}"
         return done

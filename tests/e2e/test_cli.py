@@ -546,9 +546,9 @@ def test_what_does_not_fit_into_memory_is_not_told_as_all_there_is(tmp_path, sta
     threading.Thread(target=server.serve_forever, daemon=True).start()
     words = ["audit", "query", "--platform", f"http://127.0.0.1:{server.server_port}"]
     try:
-        table = stack.cli(*words, "--limit", "100000", key=stack.keys["auditor"], check=False)
+        table = stack.cli(*words, "--limit", "100000", key=stack.keys["auditor"], check=False, timeout=240)
         assert table.returncode == 1 and "memory" in table.stderr and table.stdout == "", table
-        lines = stack.cli(*words, "--limit", "20000", "--json", key=stack.keys["auditor"], check=False)
+        lines = stack.cli(*words, "--limit", "20000", "--json", key=stack.keys["auditor"], check=False, timeout=240)
         assert lines.returncode == 0 and lines.stdout.count("\n") == 20000
     finally:
         server.shutdown()
