@@ -6,7 +6,7 @@
 /* What is asked here waits for no store: it is looked at each second (checks_tick), and these tell what was seen. A
  * store that answers nobody would otherwise keep them away, too, for as long as it takes to give up. */
 enum {
-    LOOK_SECONDS_MAX = 5,       /* a look that is away for longer has failed; longer than the longest query takes */
+    LOOK_SECONDS_MAX = 8,       /* a look that is away for longer has failed; the longest query takes 5 */
     HEALTH_BYTES_MAX = 64 << 10,
     WRITE_TROUBLE_SECONDS = 60, /* after that, and nothing written since, who knows */
 };
