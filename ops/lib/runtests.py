@@ -114,8 +114,8 @@ def ctest(folder, name="unit", environment=None, without=None):
     report.unlink(missing_ok=True)
     say(f"== {name} (ctest)")
     environment = {**os.environ, **(environment or {})}
-    with open(folder / "ctest.log", "w") as out:
-        status = run(["ctest", "--test-dir", folder, "-j", JOBS, "--output-junit", report,
+    with open(folder / "ctest.log", "w") as out:  # many of them wait: a core has another one meanwhile
+        status = run(["ctest", "--test-dir", folder, "-j", str(2 * int(JOBS)), "--output-junit", report,
                       "--test-output-size-passed", "4194304", "--test-output-size-failed", "4194304",
                       *(["--exclude-regex", without] if without else [])],
                      stdout=out, stderr=subprocess.STDOUT, env=environment)
