@@ -3,9 +3,6 @@
  * audit_query.c. */
 #include "pipeline/ingest/audit_rows.h"
 
-#include <stdlib.h>
-
-#include "base/check.h"
 #include "base/world.h"
 #include "crypto/crypto.h"
 #include "pipeline/ingest/event_key.h"

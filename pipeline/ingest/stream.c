@@ -1,4 +1,4 @@
-/* stream.c - an engine's batch, line by line. See stream.h for the rules. */
+/* stream.c - an engine's batch, line by line. */
 #include "pipeline/ingest/stream.h"
 
 #include "base/check.h"

@@ -10,7 +10,7 @@ struct policy_document *document_new(struct str name)
     struct policy_document *d = calloc(1, sizeof *d);
     if (d == NULL) return NULL;
     atomic_init(&d->references, 1);
-    arena_init(&d->arena, 8192, (size_t)DOCUMENT_BYTES_MAX);
+    arena_init(&d->arena, 8192, DOCUMENT_BYTES_MAX);
     arena_prefer_huge(&d->arena);
     d->name = arena_copy(&d->arena, name);
     return d;

@@ -24,7 +24,7 @@ static enum err load(struct policy_document *d, struct str text, bool tested,
                      struct policy_problems *problems)
 {
     struct arena scratch;
-    arena_init(&scratch, 64 << 10, (size_t)DOCUMENT_BYTES_MAX);
+    arena_init(&scratch, 64 << 10, DOCUMENT_BYTES_MAX);
     struct node *root = node_read(text, &scratch, problems);
     if (root != NULL) document_read(d, root, problems);
     arena_fini(&scratch);

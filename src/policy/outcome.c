@@ -59,10 +59,10 @@ struct str gate_reason(struct ballot *b, const struct rule *rule, enum verdict v
     }
     bool is_review = vote == VERDICT_HUMAN_REVIEW, is_allow = vote == VERDICT_ALLOW;
     struct str parts[] = {is_allow ? STR("The confidence reaches allow_at ")
-                                : STR("The confidence is below "),
+                                   : STR("The confidence is below "),
                           is_allow    ? STR("(")
                           : is_review ? STR("allow_at (")
-                                   : STR("review_at ("),
+                                      : STR("review_at ("),
                           is_review || is_allow ? g->allow_at_text : g->review_at_text,
                           STR(") of rule "),
                           rule->id,
