@@ -25,7 +25,12 @@
 #include "base/world.h"
 #include "journal/inside.h"
 
-enum { SEGMENT = 1 << 20, NOT_OPENED = 3, USAGE = 2 };
+enum {
+    SEGMENT = 1 << 20,
+    NOT_OPENED = 3,
+    USAGE = 2,
+    REFUSED_IN_A_ROW_MAX = 16, /* of half a second or more each: the disk stays full, and the rest is not tried */
+};
 
 struct driver {
     struct disk *disk;
@@ -188,8 +193,10 @@ static bool append_patiently(struct driver *d, uint64_t serial)
 
 static void append_threads(struct driver *d, uint64_t records)
 {
-    for (uint64_t serial = 1; serial <= records; serial++) {
-        if (!append_patiently(d, serial)) check(write(STDOUT_FILENO, "full\n", 5) == 5);
+    unsigned refused = 0; /* in a row */
+    for (uint64_t serial = 1; serial <= records && refused < REFUSED_IN_A_ROW_MAX; serial++) {
+        refused = append_patiently(d, serial) ? 0 : refused + 1;
+        if (refused > 0) check(write(STDOUT_FILENO, "full\n", 5) == 5);
         if (serial % 4 == 0) journal_seal(journal_producer(d->journal, 0));
         tell(d);
         if (serial % 40 == 0) confirm(d);
