@@ -188,6 +188,8 @@ enum err key_store_create(struct store *s, const struct pepper *p, struct key *d
     if (str_equal(draft->name, STR(FILES_PRINCIPAL)))
         return fault_set(f, ERR_BAD_VALUE, "/name", "name: " FILES_PRINCIPAL
                          " is the service's own name for changes by files");
+    if (str_is_dots(draft->name)) /* it is an actor, too, and could not be suspended */
+        return fault_set(f, ERR_BAD_VALUE, "/name", "name: " STR_NO_DOTS);
     key_arm(s, p, draft, by->now_ms, credential);
     enum err err = key_store_begin(s, by, f);
     if (err == ERR_OK) err = store_end(s, create_step(s, draft, by, ret, f), f);

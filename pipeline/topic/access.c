@@ -20,8 +20,7 @@ static void set(struct topic_settings *s, const char *name, const char *value)
 static enum err check_topic(const char *topic, struct fault *f)
 {
     struct str name = str_from(topic);
-    if (name.size > 0 && name.size <= TOPIC_NAME_MAX && str_is_name(name) && !str_equal(name, STR(".")) &&
-        !str_equal(name, STR("..")))
+    if (name.size > 0 && name.size <= TOPIC_NAME_MAX && str_is_name(name) && !str_is_dots(name))
         return ERR_OK;
     return fault_set(f, ERR_BAD_VALUE, "kafka.topic", "kafka.topic: must be 1 to %d of letters, digits, '.', '_' and '-'",
                      TOPIC_NAME_MAX);

@@ -93,23 +93,23 @@ static enum err file_fault(struct fault *f, const char *what, const char *path)
 enum err pepper_read(const char *path, struct pepper *ret, struct fault *f)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return file_fault(f, "pepper: cannot open", path);
+    if (fd < 0) return file_fault(f, "pepper.file: cannot open", path);
     struct stat s;
     char text[PEPPER_TEXT + 2];
     size_t size;
     bool ok = fstat(fd, &s) == 0 && file_read(fd, text, sizeof text, &size);
-    enum err err = ok ? ERR_OK : file_fault(f, "pepper: cannot read", path);
+    enum err err = ok ? ERR_OK : file_fault(f, "pepper.file: cannot read", path);
     close(fd);
     if (err != ERR_OK) return err;
     if ((s.st_mode & 077) != 0)
         return fault_set(f, ERR_BAD_VALUE, "",
-                         "pepper: %s is open to others (mode %03o): chmod 600 it, and think of "
+                         "pepper.file: %s is open to others (mode %03o): chmod 600 it, and think of "
                          "its keys as known",
                          path, (unsigned)s.st_mode & 0777);
     if (size == PEPPER_TEXT + 1 && text[PEPPER_TEXT] == '\n') size = PEPPER_TEXT;
     struct sha256 bytes; /* as many bytes, and the same digits */
     if (size != PEPPER_TEXT || !sha256_read_hex(str_of(text, PEPPER_TEXT), &bytes))
-        return fault_set(f, ERR_BAD_VALUE, "", "pepper: %s must hold 64 lowercase hex digits",
+        return fault_set(f, ERR_BAD_VALUE, "", "pepper.file: %s must hold 64 lowercase hex digits",
                          path);
     memcpy(ret->bytes, bytes.bytes, sizeof ret->bytes);
     memory_wipe(text, sizeof text);
@@ -124,7 +124,7 @@ static enum err directory_sync(const char *path, struct fault *f)
                       : slash == path ? strdup("/")
                                       : strndup(path, (size_t)(slash - path));
     check(directory != NULL);
-    enum err err = folder_sync(directory) ? ERR_OK : file_fault(f, "pepper: cannot sync", directory);
+    enum err err = folder_sync(directory) ? ERR_OK : file_fault(f, "pepper.file: cannot sync", directory);
     free(directory);
     return err;
 }
@@ -145,9 +145,9 @@ enum err pepper_make(const char *path, struct fault *f)
     world_random(&own, sizeof own);
     char *fresh = NULL;
     check(asprintf(&fresh, "%s.%016llx", path, (unsigned long long)own) > 0);
-    enum err err = file_make(fresh, buf_view(&b)) ? ERR_OK : file_fault(f, "pepper: cannot create", fresh);
+    enum err err = file_make(fresh, buf_view(&b)) ? ERR_OK : file_fault(f, "pepper.file: cannot create", fresh);
     if (err == ERR_OK && link(fresh, path) != 0 && errno != EEXIST)
-        err = file_fault(f, "pepper: cannot create", path);
+        err = file_fault(f, "pepper.file: cannot create", path);
     unlink(fresh);
     free(fresh);
     memory_wipe(text, sizeof text);

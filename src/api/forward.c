@@ -259,10 +259,11 @@ void forward_exchange(struct forward *f, struct http_exchange *x)
         api_refuse(f->api, x, &fault, (struct str){0});
         return;
     }
-    /* HEAD asks as GET does: its Content-Length tells of a body that only our own connection leaves out. */
+    /* HEAD asks as GET does: its Content-Length tells of a body that only our own connection leaves out. A method without
+     * a name here has no route there either: whichever it is, the peer says which it would take. */
     static const char *const methods[] = {[HTTP_GET] = "GET", [HTTP_HEAD] = "GET", [HTTP_POST] = "POST",
-                                          [HTTP_PUT] = "PUT", [HTTP_DELETE] = "DELETE"};
-    check(x->method < HTTP_OTHER); /* it has a route */
+                                          [HTTP_PUT] = "PUT", [HTTP_DELETE] = "DELETE",
+                                          [HTTP_OTHER] = "PATCH"};
     struct http_call call = {.method = methods[x->method], .target = origin_form(x), .body = x->body,
                              .content_type = http_header_get(x, STR("content-type")),
                              .timeout_ms = FORWARD_TIMEOUT_MS, .reply_max = LIMIT_REPLY_BYTES};

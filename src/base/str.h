@@ -87,6 +87,14 @@ size_t str_put_code_point(char *to, uint32_t c);
 enum { STR_EDITS_MAX = 64 };
 unsigned str_edits(struct str a, struct str b);
 
+/* A hexadecimal digit's value, of either case; -1: it is none. */
+static inline int hex_value(char c)
+{
+    if (c >= '0' && c <= '9') return c - '0';
+    char lower = (char)(c | 0x20);
+    return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
+}
+
 /* Two lowercase hex digits for each byte; `to` holds 2 * size, no NUL. */
 void hex_write(char *to, const uint8_t *bytes, size_t size);
 
@@ -99,5 +107,9 @@ bool str_to_u64_hex(struct str s, uint64_t *ret_value);
 
 /* Whether every byte is in [A-Za-z0-9._-]: what rule ids and policy names are made of. */
 bool str_is_name(struct str s);
+
+/* "." or "..": no name of anything that has a path, since clients and proxies take these out of it (RFC 3986, 5.2.4). */
+static inline bool str_is_dots(struct str s) { return str_equal(s, STR(".")) || str_equal(s, STR("..")); }
+#define STR_NO_DOTS "must not be \".\" or \"..\", which clients take out of a path"
 
 #endif

@@ -82,6 +82,7 @@ static int search(struct cli *c, struct str id, uint64_t from_ms, uint64_t to_ms
         target_tenant(&t, c);
         target_query(&t, "from", time_text(c, from_ms));
         target_query(&t, "to", time_text(c, to_ms));
+        target_query(&t, "order", STR("asc")); /* a redemption's decision comes before what is told of it in another trace */
         target_query(&t, "limit", arena_printf(&c->arena, "%d", PAGE_MAX));
         if (cursor != 0) target_query(&t, "cursor", arena_printf(&c->arena, "%llu", (unsigned long long)cursor));
         struct request r = {.side = SIDE_PLATFORM, .method = "GET", .target = target_text(&t)};

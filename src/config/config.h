@@ -11,6 +11,13 @@
 
 enum program { PROGRAM_ENGINE = 1, PROGRAM_PLATFORM = 2, PROGRAM_BOTH = 3 };
 
+enum {
+#define OPTION(field, type, programs, name, otherwise, help) CONFIG_AT_##field,
+#include "config/options.def"
+#undef OPTION
+    CONFIG_OPTIONS
+};
+
 struct config {
 #define CONFIG_TEXT(field) const char *field;
 #define CONFIG_PATH(field) const char *field;
@@ -25,6 +32,7 @@ struct config {
 #define OPTION(field, type, programs, name, otherwise, help) CONFIG_##type(field)
 #include "config/options.def"
 #undef OPTION
+    char *sources[CONFIG_OPTIONS]; /* "writ.conf:3", "environment WRIT_LISTEN", "flag"; NULL: the default stands */
 };
 
 /* Reads --config FILE (or WRIT_CONFIG), environment and flags. ERR_END: --help or --version was
@@ -36,6 +44,10 @@ void config_fini(struct config *c);
 
 void config_put_help(struct buf *out, enum program program);      /* for a terminal */
 void config_put_reference(struct buf *out);                       /* schemas/config.md */
+
+/* Puts behind each option that the fault's sentence names where its value came from, as the refusals of config_read()
+ * have it: much is judged only where it is used, by who knows nothing of files and flags. */
+void config_name_sources(const struct config *c, struct fault *f);
 
 /* The settings of one file's text over `c`; `file` is its name in faults. */
 enum err config_apply_text(struct config *c, enum program program, struct str text, const char *file, struct fault *f);

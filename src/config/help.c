@@ -115,8 +115,11 @@ void config_put_reference(struct buf *out)
                     "a file or has a bad value ends the program at once, with its name, where it came from and what\n"
                     "would be right.\n\n"
                     "Sizes are bytes, or written with `KiB`, `MiB`, `GiB`, `TiB` (powers of 1024). Spans are written\n"
-                    "with `ms`, `s`, `m`, `h` or `d`. Keys and the pepper are in files of their own (mode 0600),\n"
-                    "never in options: other users of a machine can see a command line.\n");
+                    "with `ms`, `s`, `m`, `h` or `d`. Keys, passwords and the pepper are in files of their own\n"
+                    "(mode 0600), never in options: other users of a machine can see a command line. Such a file of the\n"
+                    "program's own user is refused where its group or others may read or write it. The mode of one that is\n"
+                    "another user's, as Docker, Kubernetes and systemd hand in secrets, is that user's affair; only the pepper\n"
+                    "has to be closed whoever owns it.\n");
     put_section(out, "Both programs", PROGRAM_BOTH);
     put_section(out, "writ-engine", PROGRAM_ENGINE);
     put_section(out, "writ-platform", PROGRAM_PLATFORM);

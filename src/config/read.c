@@ -247,7 +247,7 @@ static void set_defaults(struct config *c)
     *c = (struct config){0};
     for (size_t i = 0; i < option_count(); i++) {
         struct fault f;
-        enum err e = option_set(c, option_at(i), str_from(option_at(i)->otherwise), "default", &f);
+        enum err e = option_set(c, option_at(i), str_from(option_at(i)->otherwise), NULL, &f);
         check(e == ERR_OK); /* a default that its own type refuses is a slip in options.def */
     }
 }
@@ -298,7 +298,10 @@ enum err config_read(enum program program, int argc, char **argv, char **environ
     if (file != NULL) e = apply_file(&c, program, file, f);
     if (e == ERR_OK) e = apply_environment(&c, program, environment, f);
     if (e == ERR_OK) e = apply_flags(&c, program, argc, argv, f);
-    if (e == ERR_OK) e = derive(&c, program, f);
+    if (e == ERR_OK) {
+        e = derive(&c, program, f);
+        if (e != ERR_OK) config_name_sources(&c, f);
+    }
     if (e != ERR_OK) {
         config_fini(&c);
         return e;
@@ -311,6 +314,8 @@ void config_fini(struct config *c)
 {
     if (c == NULL) return;
     for (size_t i = 0; i < option_count(); i++) {
+        free(c->sources[i]);
+        c->sources[i] = NULL;
         if (!option_is_string(option_at(i))) continue;
         const char **at = (const char **)(void *)((char *)c + option_at(i)->place);
         free((void *)(uintptr_t)*at);

@@ -12,25 +12,18 @@ enum { UNIX_URL_BYTES_MAX = 5 + 107 }; /* what the kernel takes as a socket's pa
 
 /* A row without a BOUND takes any value. The bounds come as designated initialisers of an array
  * indexed by a number per option, so that a BOUND of an unknown field does not compile. */
-enum option_index {
-#define OPTION(field, type, programs, name, otherwise, help) INDEX_##field,
-#include "config/options.def"
-#undef OPTION
-    OPTIONS
-};
-
 struct bounds {
     uint64_t least, most;
     bool given;
 };
 
-static const struct bounds bounds[OPTIONS] = {
-#define BOUND(field, smallest, largest) [INDEX_##field] = {smallest, largest, true},
+static const struct bounds bounds[CONFIG_OPTIONS] = {
+#define BOUND(field, smallest, largest) [CONFIG_AT_##field] = {smallest, largest, true},
 #include "config/bounds.def"
 #undef BOUND
 };
 
-static const struct option rows[OPTIONS] = {
+static const struct option rows[CONFIG_OPTIONS] = {
 #define OPTION(field, kind, whose, written, fallback, text)                                        \
     {.name = written,                                                                              \
      .otherwise = fallback,                                                                        \
@@ -38,16 +31,16 @@ static const struct option rows[OPTIONS] = {
      .type = OPTION_##kind,                                                                        \
      .programs = PROGRAM_##whose,                                                                  \
      .place = offsetof(struct config, field),                                                      \
-     .index = INDEX_##field},
+     .index = CONFIG_AT_##field},
 #include "config/options.def"
 #undef OPTION
 };
 
-size_t option_count(void) { return OPTIONS; }
+size_t option_count(void) { return CONFIG_OPTIONS; }
 
 const struct option *option_at(size_t index)
 {
-    check(index < OPTIONS);
+    check(index < CONFIG_OPTIONS);
     return &rows[index];
 }
 
@@ -60,7 +53,7 @@ static uint64_t most_of(const struct option *o)
 
 const struct option *option_find(struct str name)
 {
-    for (size_t i = 0; i < OPTIONS; i++)
+    for (size_t i = 0; i < CONFIG_OPTIONS; i++)
         if (str_equal(name, str_from(rows[i].name))) return option_at(i);
     return NULL;
 }
@@ -73,7 +66,7 @@ const struct option *option_nearest(struct str name, enum program program, unsig
 {
     const struct option *nearest = NULL;
     unsigned least = edits_max + 1;
-    for (size_t i = 0; i < OPTIONS; i++) {
+    for (size_t i = 0; i < CONFIG_OPTIONS; i++) {
         if ((rows[i].programs & program) == 0) continue;
         unsigned distance = str_edits(name, str_from(rows[i].name));
         if (distance >= least) continue;
@@ -226,8 +219,7 @@ static enum err set_string(struct config *c, const struct option *o, struct str 
     return ERR_OK;
 }
 
-enum err option_set(struct config *c, const struct option *o, struct str value, const char *where,
-                    struct fault *f)
+static enum err set_value(struct config *c, const struct option *o, struct str value, const char *where, struct fault *f)
 {
     if (option_is_string(o)) {
         if (!string_is_right(o, value)) return refuse(o, value, where, f);
@@ -245,4 +237,14 @@ enum err option_set(struct config *c, const struct option *o, struct str value, 
     if (!read_number(o, value, &number)) return refuse(o, value, where, f);
     *(uint64_t *)field(c, o) = number;
     return ERR_OK;
+}
+
+enum err option_set(struct config *c, const struct option *o, struct str value, const char *where,
+                    struct fault *f)
+{
+    enum err err = set_value(c, o, value, where, f);
+    if (err != ERR_OK) return err;
+    free(c->sources[o->index]);
+    c->sources[o->index] = where == NULL ? NULL : strdup(where);
+    return where == NULL || c->sources[o->index] != NULL ? ERR_OK : fault_plain(f, ERR_FULL);
 }

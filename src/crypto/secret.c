@@ -3,15 +3,32 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
 #include "crypto/crypto.h"
 
+/* As ssh judges a key. What another user owns, as Docker, Kubernetes and systemd hand in secrets as root's, we could
+ * not close, and its mode is no measure there: nobody else is in that container. */
+static bool is_ours_and_open(int fd, mode_t *ret_mode)
+{
+    struct stat s;
+    if (fstat(fd, &s) != 0 || !S_ISREG(s.st_mode) || s.st_uid != geteuid()) return false;
+    *ret_mode = s.st_mode & 0777;
+    return (s.st_mode & 077) != 0;
+}
+
 enum err secret_read(const char *option, const char *path, char *to, size_t capacity, size_t *ret_size, struct fault *f)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return fault_set(f, ERR_NOT_FOUND, option, "%s: %s cannot be opened: %m", option, path);
+    mode_t mode;
+    if (is_ours_and_open(fd, &mode)) {
+        close(fd);
+        return fault_set(f, ERR_BAD_VALUE, option, "%s: %s is open to others (mode %03o): chmod 600 it, and think of what it holds as known",
+                         option, path, (unsigned)mode);
+    }
     size_t size = 0;
     int error = file_read(fd, to, capacity, &size) ? 0 : errno;
     close(fd);

@@ -430,6 +430,7 @@ static enum err read_agent(const struct reader *r, const struct caller *caller, 
 {
     bool bound = !r->from->dry_run;
     enum err err = text_of(r, MEMBER_ACTOR, false, LIMIT_ID_CHARACTERS, true, &p->actor);
+    if (err == ERR_OK && str_is_dots(p->actor)) err = refuse(r, ERR_BAD_VALUE, MEMBER_ACTOR, false, STR_NO_DOTS);
     if (err == ERR_OK) err = text_of_either(r, MEMBER_ACTING_FOR, LIMIT_ID_CHARACTERS, &p->acting_for);
     if (err != ERR_OK) return err;
     if (caller->token != NULL) {

@@ -377,12 +377,14 @@ static struct str encode_enqueued(struct decision *d)
     return encode(d, &e);
 }
 
-/* And of one that is spent: who, when, by which decision. */
+/* And of one that is spent: who, when, by which decision. It stands in the trace of the question, whichever the
+ * redemption has: who follows that one finds its end, and there, by request_id, the decision. */
 static struct str encode_redeemed(struct decision *d)
 {
     struct event e = d->event;
     e.event_id = d->redemption_id;
     e.kind = STR("review.redeemed");
+    e.trace_id = d->asked_trace;
     e.args = e.context = e.resource = e.resource_properties = e.safe_args = (struct str){0};
     e.output_hash = (struct str){0};
     return encode(d, &e);

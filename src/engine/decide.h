@@ -39,6 +39,7 @@ struct decision {            /* zeroed, then decide_begin() */
     uint64_t pending_expires_ms;
     struct id review;        /* that review's, or the new one's */
     struct str redeems;      /* the text of the review's id that is redeemed, or absent */
+    struct str asked_trace;  /* that review's own */
     struct str redemption_id;
     bool replayed;           /* the answer was given before */
 

@@ -428,6 +428,7 @@ int main(int argc, char **argv)
     }
     log_init("writ-engine", log_level_of(b.engine.config.log_level));
     if (boot(&b, &f) != ERR_OK) {
+        config_name_sources(&b.engine.config, &f);
         log_line(LOG_ERROR, "cannot_start", "why", f.text, NULL);
         _exit(1); /* threads may run already; what they recorded is on disk */
     }

@@ -117,6 +117,7 @@ static enum err names_read(struct mint *m, const struct json *body, struct fault
     struct token_facts *t = &m->facts;
     enum err err = member_text(body, "actor", LIMIT_ID_CHARACTERS, &t->actor, f);
     if (err == ERR_OK) err = member_text(body, "acting_for", LIMIT_ID_CHARACTERS, &t->acting_for, f);
+    if (err == ERR_OK && str_is_dots(t->actor)) err = member_refuse(f, ERR_BAD_VALUE, "actor", STR_NO_DOTS);
     if (err != ERR_OK) return err;
     if (str_is_absent(t->actor)) t->actor = key->name;
     if (!globs_match(&key->actors, t->actor))

@@ -98,6 +98,7 @@ static void looked_at(struct errand *e)
     }
     a->redeeming = true;
     a->d.redeems = str_of(r->review_text, ID_TEXT);
+    a->d.asked_trace = a->review.trace_id;
     struct sha256 binding = decide_bind(&a->d);
     bool same = memcmp(binding.bytes, a->review.binding.bytes, sizeof a->review.binding.bytes) == 0;
     if (a->review.state != REVIEW_APPROVED || !same) {

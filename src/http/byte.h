@@ -5,15 +5,6 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* A hexadecimal digit's value; -1: it is none. */
-static inline int byte_hex_value(char c)
-{
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-    return -1;
-}
-
 /* What methods and the names of headers are made of (tchar, RFC 9110, 5.6.2). */
 static inline bool byte_is_token(char c)
 {

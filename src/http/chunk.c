@@ -35,7 +35,7 @@ static bool is_text(char c) { return c == '\t' || ((unsigned char)c >= 0x20 && c
 /* The next state, or -1. */
 static int size_byte(struct chunk_decoder *d, char c)
 {
-    int digit = byte_hex_value(c);
+    int digit = hex_value(c);
     if (digit >= 0) {
         if (d->digits++ == DIGITS_MAX) return -1;
         d->left = d->left << 4 | (uint64_t)digit;

@@ -81,18 +81,18 @@ static enum err open_unix(struct listener *l, struct fault *f)
 {
     struct sockaddr_un name = {.sun_family = AF_UNIX};
     if (strlen(l->address) >= sizeof name.sun_path)
-        return fault_set(f, ERR_BAD_VALUE, "", "%s: a Unix socket's path has at most %zu bytes", l->address, sizeof name.sun_path - 1);
+        return fault_set(f, ERR_BAD_VALUE, "", "listen.unix: %s: a Unix socket's path has at most %zu bytes", l->address, sizeof name.sun_path - 1);
     memcpy(name.sun_path, l->address, strlen(l->address));
     struct stat st;
     if (lstat(l->address, &st) == 0) {
-        if (!S_ISSOCK(st.st_mode)) return fault_set(f, ERR_EXISTS, "", "%s: is there, and is not a socket", l->address);
-        if (unix_is_live(&name)) return fault_set(f, ERR_EXISTS, "", "%s: another process listens there", l->address);
+        if (!S_ISSOCK(st.st_mode)) return fault_set(f, ERR_EXISTS, "", "listen.unix: %s is there, and is not a socket", l->address);
+        if (unix_is_live(&name)) return fault_set(f, ERR_EXISTS, "", "listen.unix: another process listens at %s", l->address);
         unlink(l->address);
     }
     l->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (l->fd < 0 || bind(l->fd, (const struct sockaddr *)&name, sizeof name) != 0 || chmod(l->address, 0660) != 0 ||
         listen(l->fd, BACKLOG) != 0)
-        return fault_set(f, ERR_IO, "", "%s: %s", l->address, strerror(errno));
+        return fault_set(f, ERR_IO, "", "listen.unix: %s: %s", l->address, strerror(errno));
     return ERR_OK;
 }
 
@@ -128,17 +128,17 @@ static enum err open_tcp(struct listener *l, struct fault *f)
 {
     char host[ADDRESS_BYTES];
     const char *port;
-    if (!split_host(l->address, host, &port)) return fault_set(f, ERR_BAD_VALUE, "", "%s: is not host:port", l->address);
+    if (!split_host(l->address, host, &port)) return fault_set(f, ERR_BAD_VALUE, "", "listen: %s is not host:port", l->address);
     struct addrinfo wanted = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV}, *found;
     int failed = getaddrinfo(host[0] == '\0' ? NULL : host, port, &wanted, &found);
-    if (failed != 0) return fault_set(f, ERR_BAD_VALUE, "", "%s: %s", l->address, gai_strerror(failed));
+    if (failed != 0) return fault_set(f, ERR_BAD_VALUE, "", "listen: %s: %s", l->address, gai_strerror(failed));
     int on = 1;
     l->fd = socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     bool ok = l->fd >= 0 && setsockopt(l->fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
               bind(l->fd, found->ai_addr, found->ai_addrlen) == 0 && listen(l->fd, BACKLOG) == 0;
     int number = errno;
     freeaddrinfo(found);
-    if (!ok) return fault_set(f, number == EADDRINUSE ? ERR_EXISTS : ERR_IO, "", "%s: %s", l->address, strerror(number));
+    if (!ok) return fault_set(f, number == EADDRINUSE ? ERR_EXISTS : ERR_IO, "", "listen: %s: %s", l->address, strerror(number));
     tell_address(l);
     return ERR_OK;
 }
@@ -147,7 +147,7 @@ enum err listen_start(struct loop *loop, struct str address, bool is_unix, void 
                       struct listener **ret, struct fault *f)
 {
     if (address.size == 0 || address.size >= ADDRESS_BYTES)
-        return fault_set(f, ERR_BAD_VALUE, "", "a listening address has 1 to %d bytes", ADDRESS_BYTES - 1);
+        return fault_set(f, ERR_BAD_VALUE, "", "%s: an address has 1 to %d bytes", is_unix ? "listen.unix" : "listen", ADDRESS_BYTES - 1);
     struct listener *l = calloc(1, sizeof *l);
     if (l == NULL) return fault_plain(f, ERR_FULL);
     l->loop = loop;

@@ -67,7 +67,7 @@ static enum err find_route(struct http_server *s, struct http_exchange *x, struc
     if (err != ERR_OK) return err;
     const struct route_path *found = routes_find(s->routes, path, x->params);
     if (found == NULL) return fault_set(f, ERR_NOT_FOUND, "", "there is nothing at this path");
-    if (x->method == HTTP_OTHER || found->by_method[x->method] == NULL) {
+    if (found->by_method[x->method] == NULL) {
         x->allow = found->allow;
         return fault_plain(f, ERR_METHOD_NOT_ALLOWED);
     }

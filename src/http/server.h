@@ -25,7 +25,7 @@ struct http_exchange;
 struct http_server;
 struct http_connection;
 
-enum http_method { HTTP_GET, HTTP_HEAD, HTTP_POST, HTTP_PUT, HTTP_DELETE, HTTP_OTHER };
+enum http_method { HTTP_GET, HTTP_HEAD, HTTP_POST, HTTP_PUT, HTTP_DELETE, HTTP_OTHER, HTTP_METHODS };
 
 enum { HTTP_PARAMS_MAX = 4, HTTP_REPLY_HEADERS_MAX = 8 };
 
@@ -38,7 +38,8 @@ enum http_body {
 };
 
 /* A segment of `pattern` written {name} matches one non-empty segment, percent-decoded into
- * params[] in order. HEAD is served by the GET route without a body. */
+ * params[] in order. HEAD is served by the GET route without a body. A route of HTTP_OTHER takes
+ * every method that has no name here; without one they are 405. */
 struct http_route {
     enum http_method method;
     const char *pattern;    /* "/v1/queue/{id}/approve" */

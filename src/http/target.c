@@ -2,7 +2,6 @@
 #include "http/target.h"
 
 #include "base/buf.h"
-#include "http/byte.h"
 #include "http/client.h"
 
 static struct str after_authority(struct str target)
@@ -49,7 +48,7 @@ static const char *decode(struct str text, bool plus_is_blank, char slash, char 
         if (c == '+' && plus_is_blank) c = ' ';
         if (c == '%') {
             if (text.size - i < 3) return "ends within a percent-encoding";
-            int high = byte_hex_value(text.bytes[i + 1]), low = byte_hex_value(text.bytes[i + 2]);
+            int high = hex_value(text.bytes[i + 1]), low = hex_value(text.bytes[i + 2]);
             if (high < 0 || low < 0) return "has a % without two hexadecimal digits";
             c = (char)(high << 4 | low);
             if (c == '\0') return "has a NUL";

@@ -73,13 +73,6 @@ bool text_is_plain(struct str s)
 
 /* ---- in ---- */
 
-static inline int hex_value(char c)
-{
-    if (c >= '0' && c <= '9') return c - '0';
-    char lower = (char)(c | 0x20);
-    return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
-}
-
 /* Four hex digits at `at`; -1 where there are not four. */
 static int32_t hex4(struct str s, size_t at)
 {

@@ -39,6 +39,7 @@ int main(int argc, char **argv)
     config.connections_max = descriptors_for_clients(config.connections_max);
     signal(SIGPIPE, SIG_IGN);
     if (platform_create(&config, &running, &f) != ERR_OK) {
+        config_name_sources(&config, &f);
         log_line(LOG_ERROR, "cannot_start", "why", f.text, NULL);
         config_fini(&config);
         return 1;

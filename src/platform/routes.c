@@ -138,7 +138,7 @@ static void forward_handle(void *context, struct http_exchange *x)
 #define FORWARD_ALL(path)                                                                          \
     FORWARD(HTTP_GET, path, HTTP_BODY_NONE), FORWARD(HTTP_POST, path, HTTP_BODY_OPTIONAL_JSON),    \
         FORWARD(HTTP_PUT, path, HTTP_BODY_OPTIONAL_JSON),                                          \
-        FORWARD(HTTP_DELETE, path, HTTP_BODY_NONE)
+        FORWARD(HTTP_DELETE, path, HTTP_BODY_NONE), FORWARD(HTTP_OTHER, path, HTTP_BODY_NONE)
 
 /* Whatever is below the engine's roots; it knows its paths and methods, and answers 404 and 405. */
 static const struct http_route engine_routes[] = {

@@ -113,8 +113,8 @@ bool review_add(struct policy_review *review, struct policy_vote vote,
 
 /* limit.c: what the outcome counts, of the rules in b->limited. */
 void outcome_limits(struct ballot *b, struct policy_outcome *o);
-/* Of an outcome whose limits nobody will count: the first that is over whatever was counted before decides. */
-void outcome_over_by_itself(struct policy_outcome *o, struct arena *arena);
+/* The first of an outcome's limits that is over whatever was counted before; NULL: none is. For what nobody will count. */
+const struct policy_limit *limit_over_by_itself(const struct policy_outcome *o);
 /* What this request adds to the limit's sum, in millionths; -1: nothing that could be added. */
 int64_t limit_amount(struct ballot *b, const struct limit_terms *t);
 

@@ -172,17 +172,33 @@ static void outcome_conditions(struct ballot *b, const struct rule *rule, struct
     o->reason = reason_sentence(b, parts, sizeof parts / sizeof parts[0]);
 }
 
+static bool permits(enum verdict v) { return v == VERDICT_ALLOW || v == VERDICT_COMPUTE; }
+
+/* Of what is in force, for what only shadow documents would permit (by another safe call): nothing has looked at the
+ * limits then, and nothing will. */
+static const struct policy_limit *limit_beside_shadow(struct ballot *b)
+{
+    struct policy_outcome o = {0};
+    if (b->limited.count > 0) outcome_limits(b, &o);
+    return limit_over_by_itself(&o);
+}
+
 static void outcome_shadow(struct ballot *b, const struct result *enforced,
                            struct policy_outcome *o)
 {
     struct tally both = tally_joined(&b->enforced, &b->shadow);
     struct result r = result_of(b, &both, true);
     if (b->exhausted[PURSE_SHADOW]) r = (struct result){.verdict = VERDICT_DENY, .key = NO_VOTE};
+    const struct policy_limit *over = permits(r.verdict) && !permits(enforced->verdict) ? limit_beside_shadow(b) : NULL;
+    if (over != NULL) r.verdict = over->over;
     bool same_call = r.verdict != VERDICT_COMPUTE || r.key == enforced->key;
     if (r.verdict == enforced->verdict && same_call) return;
     o->has_would_have = true;
     o->would_have = r.verdict;
     result_rule(b->set, &r, o->would_have_rule, &o->would_have_policy);
+    if (over == NULL) return;
+    rule_text(o->would_have_rule, STR("limit:"), over->rule_id);
+    o->would_have_policy = over->policy_name;
 }
 
 static void lifted_limits(struct ballot *b)
@@ -274,7 +290,8 @@ void policy_evaluate(const struct policy_set *s, const struct policy_request *re
     }
     if (b.exhausted[PURSE_VOTES]) outcome_exhausted(ret);
     if (b.failed) outcome_failed(ret);
-    if (request->dry_run) outcome_over_by_itself(ret, arena);
+    const struct policy_limit *over = request->dry_run ? limit_over_by_itself(ret) : NULL;
+    if (over != NULL) policy_over_limit(over, arena, ret);
     ret->cost = RULE_COST * b.met;
     for (size_t i = 0; i < PURSES; i++) ret->cost += b.spent[i];
     if (explain != NULL) explain_rules(&b, ret, explain);

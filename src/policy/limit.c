@@ -198,14 +198,12 @@ void policy_over_limit(const struct policy_limit *l, struct arena *arena,
     if (full) outcome_failed(ret);
 }
 
-void outcome_over_by_itself(struct policy_outcome *o, struct arena *arena)
+const struct policy_limit *limit_over_by_itself(const struct policy_outcome *o)
 {
-    if (o->verdict != VERDICT_ALLOW && o->verdict != VERDICT_COMPUTE) return;
     for (size_t i = 0; i < o->limit_count; i++) {
         const struct policy_limit *l = &o->limits[i];
         if (l->over == VERDICT_ALLOW || !l->has_max) continue;
-        if (l->amount >= 0 && l->amount <= l->amount_max) continue;
-        policy_over_limit(l, arena, o);
-        return;
+        if (l->amount < 0 || l->amount > l->amount_max) return l;
     }
+    return NULL;
 }

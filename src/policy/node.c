@@ -45,14 +45,6 @@ static size_t digits(struct str text, size_t at)
     return at - from;
 }
 
-static int digit_value(char c)
-{
-    if (is_digit(c)) return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-    return 99;
-}
-
 /* Whether the text is digits of that base, and their value; an overflow shows in *ret_overflow. */
 static bool integer_read(struct str text, int base, uint64_t *ret_value, bool *ret_overflow)
 {
@@ -60,8 +52,8 @@ static bool integer_read(struct str text, int base, uint64_t *ret_value, bool *r
     uint64_t value = 0;
     bool overflow = false;
     for (size_t i = 0; i < text.size; i++) {
-        int digit = digit_value(text.bytes[i]);
-        if (digit >= base) return false;
+        int digit = hex_value(text.bytes[i]);
+        if (digit < 0 || digit >= base) return false;
         overflow = __builtin_mul_overflow(value, (uint64_t)base, &value) || overflow;
         overflow = __builtin_add_overflow(value, (uint64_t)digit, &value) || overflow;
     }

@@ -61,7 +61,7 @@ MEMBERS = [(route, *case) for route in (TOOL, AGENT, USER) for case in [
 ]] + [
     (TOOL, {"tool": "x" * 129}, "out_of_range", "/tool"),
     (TOOL, {"actor": 5}, "wrong_type", "/actor"),
-    (TOOL, {"actor": LONG_ID}, "out_of_range", "/actor"),
+    (TOOL, {"actor": LONG_ID}, "out_of_range", "/actor"), (TOOL, {"actor": "."}, "bad_value", "/actor"),
     (TOOL, {"context": {"confidence": "high"}}, "wrong_type", "/context/confidence"),
     (TOOL, {"context": {"confidence": 1.01}}, "out_of_range", "/context/confidence"),
     (TOOL, {"context": {"actingFor": 5}}, "wrong_type", "/context/actingFor"),
@@ -70,7 +70,7 @@ MEMBERS = [(route, *case) for route in (TOOL, AGENT, USER) for case in [
     (TOOL, {"context": {"acting_for": "x"}}, "wrong_case", "/context/acting_for"),
     (TOOL, {"context": {"trace_id": "x"}}, "wrong_case", "/context/trace_id"),
     (AGENT, {"actor": 5}, "wrong_type", "/actor"),
-    (AGENT, {"actor": LONG_ID}, "out_of_range", "/actor"),
+    (AGENT, {"actor": LONG_ID}, "out_of_range", "/actor"), (AGENT, {"actor": ".."}, "bad_value", "/actor"),
     (AGENT, {"confidence": "0.5"}, "wrong_type", "/confidence"),
     (AGENT, {"confidence": True}, "wrong_type", "/confidence"),
     (AGENT, {"confidence": 1.2}, "out_of_range", "/confidence"),
@@ -261,7 +261,7 @@ def test_a_body_must_be_said_to_be_json(stack, content_type, status):
     "/", "/nothing", "/v1", "/v1/agent/authorize/", "/v1//agent/authorize", "/V1/agent/authorize", "/api/v1/authorize/x",
     "/access/v1/evaluation", "/v1/token", "/v1/queue/a/b/c", "/v1/actors/x", "/well-known/jwks.json",
 ])
-@pytest.mark.parametrize("method", ["GET", "POST"])
+@pytest.mark.parametrize("method", ["GET", "POST", "PATCH"])
 def test_an_unknown_path_is_404_in_json(stack, method, path):
     for wire in (stack.at_engine("admin"), stack.at_platform("admin")):
         with wire:
@@ -273,6 +273,11 @@ def test_an_unknown_path_is_404_in_json(stack, method, path):
     ("engine", "HEAD", USER, {"POST"}), ("engine", "POST", "/healthz", {"GET", "HEAD"}), ("engine", "PATCH", AGENT, {"POST"}),
     ("platform", "DELETE", "/api/v1/audit", {"GET", "HEAD"}), ("platform", "PATCH", "/api/v1/policies/x", {"GET", "HEAD", "PUT", "DELETE"}),
     ("platform", "GET", "/api/v1/audit/ingest", {"POST"}), ("platform", "POST", "/metrics", {"GET", "HEAD"}),
+    # What each forwards has the methods of the program that serves it.
+    ("platform", "PATCH", AGENT, {"POST"}), ("platform", "OPTIONS", TOOL, {"POST"}), ("platform", "PUT", "/v1/queue", {"GET", "HEAD"}),
+    ("platform", "PATCH", "/v1/tokens/tok_x", {"DELETE"}), ("platform", "PATCH", "/v1/tokens/introspect", {"POST"}),
+    ("platform", "POST", "/.well-known/jwks.json", {"GET", "HEAD"}),
+    ("engine", "PATCH", "/api/v1/policies/x", {"GET", "HEAD", "PUT", "DELETE"}), ("engine", "DELETE", "/api/v1/keys", {"GET", "HEAD", "POST"}),
 ])
 def test_a_known_path_says_which_methods_it_has(stack, program, method, path, allow):
     with (stack.at_engine("admin") if program == "engine" else stack.at_platform("admin")) as wire:

@@ -36,6 +36,13 @@ def test_a_key_is_shown_once(tenant):
     assert row["tenant"] == tenant.name and row["reviewers"] == ["o"]
 
 
+@pytest.mark.parametrize("name", [".", ".."])
+def test_a_name_that_clients_take_out_of_a_path_is_no_keys(tenant, name):
+    """It would be an actor, and nobody could suspend it by its path."""
+    refused(made(tenant, name=name), 400, "bad_value", "/name")
+    assert made(tenant, name="...").status == 201
+
+
 def test_a_key_works_in_the_engine_within_a_second(tenant):
     key = made(tenant, name="bot").json["key"]
     start = time.monotonic()

@@ -288,7 +288,7 @@ def test_a_directory_that_is_not_there_is_refused_at_the_start(fresh, tmp_path):
     stack.make_first_keys()
     stack.platform.start(ready=False)
     assert stack.platform.wait() == 1
-    assert "policies.dir" in stack.platform.log.read_text()
+    assert "policies.dir (flag): " in stack.platform.log.read_text()
 
 
 def test_a_file_in_the_place_of_the_directory_is_told_as_that(fresh, tmp_path):
@@ -298,7 +298,7 @@ def test_a_file_in_the_place_of_the_directory_is_told_as_that(fresh, tmp_path):
     stack.make_first_keys()
     stack.platform.start(ready=False)
     assert stack.platform.wait() == 1
-    assert f"policies.dir: {file} cannot be read: Not a directory" in stack.platform.log.read_text()
+    assert f"policies.dir (flag): {file} cannot be read: Not a directory" in stack.platform.log.read_text()
 
 
 def test_a_directory_without_any_document_deletes_nothing(watched):

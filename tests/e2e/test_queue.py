@@ -512,7 +512,7 @@ def test_a_suspended_actor_is_stopped_everywhere(queue):
     refused(queue.call("POST", "/v1/actors/rogue/resume", admin), 404, "not_found")
 
 
-@pytest.mark.parametrize("actor", ["team/bot", "a b", "größe", "100%", "x?y#z", "."])
+@pytest.mark.parametrize("actor", ["team/bot", "a b", "größe", "100%", "x?y#z", "..."])
 def test_every_actor_that_may_ask_may_be_suspended(queue, actor):
     assert queue.ask("get_x", actor=actor)["rule"] != "actor:suspended"
     reply = queue.call("POST", f"/v1/actors/{quote(actor, safe='')}/suspend", queue.tenant.admin)

@@ -153,7 +153,7 @@ def test_what_is_left_out_has_its_default(tokens):
     ({"audience": "x" * 257}, "out_of_range", "/audience"),
     ({"audience": ["x"]}, "wrong_type", "/audience"),
     ({"actor": 5}, "wrong_type", "/actor"),
-    ({"actor": "x" * 257}, "out_of_range", "/actor"),
+    ({"actor": "x" * 257}, "out_of_range", "/actor"), ({"actor": ".."}, "bad_value", "/actor"),
     ({"acting_for": {}}, "wrong_type", "/acting_for"),
     ({"tenant_id": 5}, "wrong_type", "/tenant_id"),
     ({"actingFor": "carol"}, "wrong_case", "/actingFor"),

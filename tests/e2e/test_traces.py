@@ -322,6 +322,30 @@ def test_a_trace_is_found_by_whatever_one_has_of_it(traced):
     assert json.loads(trace_command(answer["request_id"], "--json").stdout)["trace_id"] == trace
 
 
+def test_an_approval_is_followed_from_the_question_to_its_use_whatever_trace_the_use_has(traced):
+    """A client that is instrumented sends another traceparent when it redeems."""
+    def trace_of(given):
+        done = traced.cli("audit", "trace", given, "--json", "--platform", traced.platform.url, key=traced.keys["auditor"])
+        return json.loads(done.stdout)["trace_id"]
+
+    asked, used = fresh_trace(), fresh_trace()
+    body = {"action": "pay_refund", "args": {"order": 4712}}
+    traced.policy("pays", "rules:\n  - {id: pays, agents: ['*'], actions: [pay_refund], decision: allow}\n"
+                          "  - {id: asks, actions: [pay_refund], decision: human_review}\n")
+    review = ask(traced, AGENT, body, traceparent(asked)).json["review_id"]
+    assert ask(traced, f"/v1/queue/{review}/approve", {}, key=traced.key("rita-laptop", ["reviewer"])).status == 200
+    answer = ask(traced, f"/v1/queue/{review}/redeem", body, traceparent(used)).json
+    assert (answer["decision"], answer["trace_id"]) == ("allow", used), answer
+
+    first, last = traced.trace(asked, count=4), traced.trace(used, count=1)
+    assert [e["kind"] for e in first] == ["decision", "review.enqueued", "review.approved", "review.redeemed"]
+    assert [e["kind"] for e in last] == ["decision"]
+    spent = first[-1]
+    assert spent["redemption_id"] == last[0]["redemption_id"] == answer["redemption_id"]
+    assert spent["request_id"] == last[0]["request_id"] and spent["review_id"] == last[0]["review_id"] == review
+    assert (trace_of(review), trace_of(spent["request_id"])) == (asked, used), "from either to the other"
+
+
 def test_what_is_not_there_is_said_to_be_missing(traced):
     def status(given, *more):
         done = traced.cli("audit", "trace", given, *more, "--platform", traced.platform.url, key=traced.keys["auditor"], check=False)

@@ -159,6 +159,7 @@ class Fleet:
         path = self.folder / name
         fresh = path.with_suffix(".fresh")
         fresh.write_text(text)
+        fresh.chmod(0o600)
         fresh.replace(path)
         return path
 
@@ -306,7 +307,7 @@ def test_a_ca_file_that_is_none_is_refused_at_the_start(secure, fleet, name):
     program = getattr(fleet.stack, name)
     fleet.start_one(program, secure.tls, TOPIC, ready=False, security="ssl", ca_file="nowhere.pem")
     assert program.wait() == 1
-    assert "kafka.ca_file cannot be used" in fleet.logged(program)
+    assert "kafka.ca_file (flag) cannot be used" in fleet.logged(program)
 
 
 def test_a_token_is_read_anew_until_it_is_good(secure, fleet):

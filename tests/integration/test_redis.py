@@ -513,6 +513,7 @@ def test_a_user_and_a_password_from_a_file(fresh, tmp_path):
     try:
         secret = tmp_path / "secret"
         secret.write_text("open sesame\n")
+        secret.chmod(0o600)
         stack = fresh(redis=server, engine=["--redis.user", "writ", "--redis.password_file", str(secret)]).start()
         story = Story(stack).tell(1)
         story.wait_mirrored()

@@ -28,7 +28,7 @@ static struct policy_set *set;
 static struct arena arena;
 static uint64_t outcomes[4], strictened, gate_decided, shadow_told, scope_denied, unsafe_denied,
     reviews_joined, limits_seen, limits_lifted, limits_over, approvals_tried, approvals_turned,
-    long_names;
+    long_names, limits_met_by_shadow;
 
 static void tell_tenant(void)
 {
@@ -217,12 +217,34 @@ static void try_over(const struct ref_request *q, const struct policy_outcome *w
     }
 }
 
+static bool permits(enum verdict v) { return v == VERDICT_ALLOW || v == VERDICT_COMPUTE; }
+
+/* What shadow documents would permit, where nothing is permitted now, still meets the limits: as far as is known
+ * without counting. */
+static void meet_limits(const struct ref_request *q, struct ref_outcome *o)
+{
+    for (size_t i = 0; i < o->limited_count; i++) {
+        const struct ref_rule *r = o->limited[i];
+        const struct ref_limit *l = &r->limit;
+        int64_t amount = amounts[q->amount[l->root]].millionths;
+        if (!l->has_max || (amount >= 0 && (uint64_t)amount <= l->max_hundredths * 10000ull)) continue;
+        if (l->asks && approved(q, VOTE_LIMIT, r)) continue;
+        o->verdict = l->asks ? VERDICT_HUMAN_REVIEW : VERDICT_DENY;
+        snprintf(o->rule, sizeof o->rule, "limit:%s", r->id);
+        put(o->policy, documents[r->document].name);
+        limits_met_by_shadow++;
+        return;
+    }
+}
+
 static void compare(const struct ref_request *q, const struct policy_outcome *o,
                     enum verdict *ret_joint)
 {
     static struct ref_outcome r, both; /* large */
     r = reference(q, false);
     both = reference(q, true);
+    *ret_joint = both.verdict;
+    if (permits(both.verdict) && !permits(r.verdict)) meet_limits(q, &both);
     same_text(q, "decision", verdict_name(r.verdict), str_from(verdict_name(o->verdict)));
     same_text(q, "rule", r.rule, str_from(o->rule));
     same_text(q, "policy", r.policy, str_is_absent(o->policy_name) ? STR("") : o->policy_name);
@@ -247,7 +269,6 @@ static void compare(const struct ref_request *q, const struct policy_outcome *o,
         same_text(q, "would_have decision", verdict_name(both.verdict),
                   str_from(verdict_name(o->would_have)));
     if (differs) same_text(q, "would_have rule", both.rule, str_from(o->would_have_rule));
-    *ret_joint = both.verdict;
     outcomes[o->verdict]++;
     shadow_told += differs;
     gate_decided += strncmp(o->rule, "gate:", 5) == 0;

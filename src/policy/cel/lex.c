@@ -13,12 +13,9 @@ static bool is_letter(int c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
-static int hex_digit(int c)
+static int hex_digit_at(const struct cel_lexer *l, uint32_t at)
 {
-    if (is_digit(c)) return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-    return -1;
+    return at < l->text.size ? hex_value(l->text.bytes[at]) : -1;
 }
 
 static void skip_blanks(struct cel_lexer *l)
@@ -85,7 +82,7 @@ static void lex_digits(struct cel_lexer *l, struct cel_token *t, unsigned base)
     bool too_big = false;
     t->magnitude = 0;
     for (;;) {
-        int digit = base == 16                    ? hex_digit(byte_at(l, l->at))
+        int digit = base == 16                    ? hex_digit_at(l, l->at)
                     : is_digit(byte_at(l, l->at)) ? byte_at(l, l->at) - '0'
                                                   : -1;
         if (digit < 0) break;
@@ -132,7 +129,7 @@ static double read_double(struct cel_lexer *l, struct cel_token *t)
 static void lex_number(struct cel_lexer *l, struct cel_token *t)
 {
     if (byte_at(l, l->at) == '0' && (byte_at(l, l->at + 1) | 0x20) == 'x' &&
-        hex_digit(byte_at(l, l->at + 2)) >= 0) {
+        hex_digit_at(l, l->at + 2) >= 0) {
         l->at += 2;
         lex_digits(l, t, 16);
     } else {
@@ -164,7 +161,7 @@ static int64_t escape_digits(struct cel_lexer *l, unsigned count, unsigned base)
 {
     int64_t value = 0;
     for (unsigned i = 0; i < count; i++) {
-        int digit = hex_digit(byte_at(l, l->at));
+        int digit = hex_digit_at(l, l->at);
         if (digit < 0 || digit >= (int)base) return -1;
         value = value * base + digit;
         l->at++;

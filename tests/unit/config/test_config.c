@@ -293,6 +293,47 @@ static void an_address_with_a_password_is_told_without_it(void **state)
     config_fini(&c);
 }
 
+static void assert_named(const struct config *c, const char *before, const char *after)
+{
+    struct fault f;
+    fault_set(&f, ERR_BAD_VALUE, "the.field", "%s", before);
+    config_name_sources(c, &f);
+    assert_string_equal(f.text, after);
+    assert_string_equal(f.field, "the.field");
+    assert_int_equal(f.err, ERR_BAD_VALUE);
+}
+
+static void what_is_refused_later_is_told_with_the_place_too(void **state)
+{
+    (void)state;
+    char path[64], wanted[400];
+    write_file(path, "\nkafka.user = me\ndata = d\nnode = n\naudit.keep = 1h\n");
+    struct config c;
+    struct fault f;
+    assert_int_equal(read_with(PROGRAM_ENGINE, FLAGS("--config", path, "--kafka.security", "ssl"), 4,
+                               (char *[]){"WRIT_KAFKA_PASSWORD_FILE=/p", "WRIT_NODE=m", NULL}, &c, &f), ERR_OK);
+    unlink(path);
+    snprintf(wanted, sizeof wanted,
+             "kafka.user (%s:2), kafka.password_file (environment WRIT_KAFKA_PASSWORD_FILE), kafka.token_file: nobody logs in with "
+             "kafka.security (flag) = ssl", path);
+    assert_named(&c, "kafka.user, kafka.password_file, kafka.token_file: nobody logs in with kafka.security = ssl", wanted);
+    assert_named(&c, "node: node kafka.security. kafka.security", "node (environment WRIT_NODE): node kafka.security (flag). kafka.security");
+    assert_named(&c, "listen: /x/kafka.security is data, node and kafka.user.x", "listen: /x/kafka.security is data, node and kafka.user.x");
+    snprintf(wanted, sizeof wanted, "audit.keep (%s:5): must be 0", path);
+    assert_named(&c, "audit.keep: must be 0", wanted);
+    assert_named(&c, "", "");
+    config_fini(&c);
+}
+
+static void a_data_directory_without_a_name_is_told_with_its_place(void **state)
+{
+    (void)state;
+    struct config c;
+    struct fault f;
+    assert_int_equal(READ(PROGRAM_ENGINE, &c, &f, "--data="), ERR_BAD_VALUE);
+    assert_says(&f, "data (flag): it is empty");
+}
+
 #define TEN_BYTES "0123456789"
 #define HUNDRED_BYTES TEN_BYTES TEN_BYTES TEN_BYTES TEN_BYTES TEN_BYTES TEN_BYTES TEN_BYTES TEN_BYTES TEN_BYTES TEN_BYTES
 
@@ -492,6 +533,8 @@ int main(void)
         cmocka_unit_test(a_name_like_nothing_is_refused_without_a_guess),
         cmocka_unit_test(a_flag_of_the_other_program_is_refused_as_such),
         cmocka_unit_test(one_file_may_serve_both_programs_but_its_values_are_checked),
+        cmocka_unit_test(what_is_refused_later_is_told_with_the_place_too),
+        cmocka_unit_test(a_data_directory_without_a_name_is_told_with_its_place),
         cmocka_unit_test(an_address_with_a_password_is_told_without_it),
         cmocka_unit_test(a_bad_value_is_told_with_its_name_and_place_and_what_would_be_right),
         cmocka_unit_test(a_long_value_is_told_cut_between_characters),

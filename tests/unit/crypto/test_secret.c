@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -77,12 +78,53 @@ static void a_file_that_cannot_be_read_is_told_with_the_reason(void **state)
     assert_non_null(strstr(f.text, "/tmp cannot be read: Is a directory"));
 }
 
+static enum err read_with(mode_t mode, uid_t owner, struct fault *f)
+{
+    char path[] = "/tmp/writ-secret-XXXXXX", to[CAPACITY] = {0};
+    size_t size;
+    int fd = mkstemp(path);
+    assert_true(fd >= 0 && write(fd, "s3cret\n", 7) == 7 && fchmod(fd, mode) == 0 && fchown(fd, owner, (gid_t)-1) == 0);
+    close(fd);
+    enum err err = secret_read("the.option", path, to, sizeof to, &size, f);
+    unlink(path);
+    assert_int_equal(err == ERR_OK, strcmp(to, "s3cret") == 0);
+    return err;
+}
+
+static void a_file_of_our_own_that_is_open_to_others_is_refused(void **state)
+{
+    (void)state;
+    static const mode_t open_ones[] = {0640, 0604, 0620, 0602, 0666}, closed_ones[] = {0600, 0400, 0700};
+    for (size_t i = 0; i < sizeof open_ones / sizeof *open_ones; i++) {
+        struct fault f = {0};
+        assert_int_equal(read_with(open_ones[i], geteuid(), &f), ERR_BAD_VALUE);
+        char mode[16];
+        snprintf(mode, sizeof mode, "(mode %03o)", (unsigned)open_ones[i]);
+        assert_non_null(strstr(f.text, mode));
+        assert_non_null(strstr(f.text, "the.option: /tmp/writ-secret-"));
+        assert_non_null(strstr(f.text, "chmod 600"));
+    }
+    for (size_t i = 0; i < sizeof closed_ones / sizeof *closed_ones; i++)
+        assert_int_equal(read_with(closed_ones[i], geteuid(), NULL), ERR_OK);
+}
+
+/* As a container's secrets are: another user's, and readable. */
+static void what_another_user_hands_in_is_taken_as_it_is(void **state)
+{
+    (void)state;
+    if (geteuid() != 0) skip(); /* who is not root cannot give a file away */
+    assert_int_equal(read_with(0444, 12345, NULL), ERR_OK);
+    assert_int_equal(read_with(0640, 12345, NULL), ERR_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_secret_is_a_line_with_or_without_its_end),
         cmocka_unit_test(what_is_none_is_refused_by_its_file_and_leaves_nothing),
         cmocka_unit_test(a_file_that_cannot_be_read_is_told_with_the_reason),
+        cmocka_unit_test(a_file_of_our_own_that_is_open_to_others_is_refused),
+        cmocka_unit_test(what_another_user_hands_in_is_taken_as_it_is),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

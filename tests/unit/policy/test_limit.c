@@ -583,6 +583,40 @@ static void what_shadow_would_have_changed_is_told_beside_a_limit(void **state)
     tenant_fini(&t);
 }
 
+/* Where the safe call in force is refused, nobody looks at limits; with the shadow's one somebody would. */
+static void what_shadow_would_permit_meets_the_limits(void **state)
+{
+    (void)state;
+    struct tenant t;
+    const char *const names[] = {"a", "b"};
+    const char *const texts[] = {
+        "mode: shadow\n"
+        "rules: [{id: swap, agents: [bot], actions: [pay, ask], decision: compute, compute: {tool: y}}]\n",
+        "rules:\n"
+        "  - {id: own, agents: [bot], actions: [pay], decision: compute, compute: {tool: x}, limit: {window: 1h, sum: args.n, max: 9}}\n"
+        "  - {id: too, agents: [bot], actions: [ask], decision: compute, compute: {tool: x},\n"
+        "     limit: {window: 1h, sum: args.n, max: 9, over: human_review}}\n"
+        "  - {id: no, actions: [x], decision: deny}\n"};
+    tenant_init(&t, 2, names, texts);
+    static const struct {
+        const char *action, *args, *rule; /* NULL: it would have been denied as well */
+        enum verdict would_have;
+    } cases[] = {{"pay", "{\"n\":9}", "compute:swap", VERDICT_COMPUTE},
+                 {"pay", "{\"n\":10}", NULL, VERDICT_DENY},
+                 {"pay", "{}", NULL, VERDICT_DENY},
+                 {"ask", "{\"n\":10}", "limit:too", VERDICT_HUMAN_REVIEW}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct policy_request q = agent_request("bot", cases[i].action);
+        assert_int_equal(ask_with(&t, &q, cases[i].args), VERDICT_DENY);
+        assert_int_equal(t.outcome.has_would_have, cases[i].rule != NULL);
+        if (cases[i].rule == NULL) continue;
+        assert_int_equal(t.outcome.would_have, cases[i].would_have);
+        assert_string_equal(t.outcome.would_have_rule, cases[i].rule);
+        assert_true(str_is(t.outcome.would_have_policy, i == 0 ? "a" : "b"));
+    }
+    tenant_fini(&t);
+}
+
 static void tests_of_a_document_run_without_limits(void **state)
 {
     (void)state;
@@ -707,6 +741,7 @@ int main(void)
         cmocka_unit_test(what_shadow_would_have_changed_is_told_beside_a_limit),
         cmocka_unit_test(tests_of_a_document_run_without_limits),
         cmocka_unit_test(explanations_mention_the_limit),
+        cmocka_unit_test(what_shadow_would_permit_meets_the_limits),
         cmocka_unit_test(a_dry_run_is_over_where_the_request_is_so_by_itself),
         cmocka_unit_test(lints_tell_of_limits_that_count_something_else),
     };

@@ -21,7 +21,7 @@ struct wire {
 static void write_key(const struct wire *w, const char *text)
 {
     FILE *file = fopen(w->key_file, "w");
-    assert_non_null(file);
+    assert_true(file != NULL && fchmod(fileno(file), 0600) == 0);
     fputs(text, file);
     fclose(file);
 }

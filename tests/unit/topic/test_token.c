@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -110,7 +111,7 @@ static char path[64];
 static void put(struct str bytes)
 {
     FILE *file = fopen(path, "w");
-    assert_non_null(file);
+    assert_true(file != NULL && fchmod(fileno(file), 0600) == 0);
     assert_int_equal(fwrite(bytes.bytes, 1, bytes.size, file), bytes.size);
     fclose(file);
 }

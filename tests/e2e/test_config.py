@@ -1,0 +1,49 @@
+"""What is wrong with a setting is said at the start, with where the setting came from."""
+import json
+import os
+import subprocess
+
+import pytest
+
+import harness
+
+# What is written into the file, given as flags, and set in the environment; then what the last line of the log says.
+REFUSED = {
+    "a listening address of another machine": ("writ-platform", "listen = 192.0.2.1:9090", [], {}, "listen ({file}:1): 192.0.2.1:9090: "),
+    "a socket that is a directory": ("writ-engine", "", [], {"WRIT_LISTEN_UNIX": "/"}, "listen.unix (environment WRIT_LISTEN_UNIX): / is there, and is not a socket"),
+    "a span that is too short for its use": ("writ-platform", "\naudit.keep = 1h", [], {}, "audit.keep ({file}:2): must be 0 (for ever), or at least 1d"),
+    "no database's address": ("writ-platform", "", ["--store.url", "mysql://x"], {}, "store.url (flag): is no address of PostgreSQL"),
+    "a node that is no name": ("writ-engine", "", ["--node", "a b"], {}, "node (flag): must be 1 to "),
+    "a pepper that is not one": ("writ-engine", "pepper.file = {file}", [], {}, "pepper.file ({file}:1): {file} must hold 64 lowercase hex digits"),
+    "options that contradict": ("writ-platform", "kafka.brokers = 127.0.0.1:1", ["--kafka.user", "me"], {"WRIT_KAFKA_SECURITY": "ssl"},
+                                "kafka.user (flag), kafka.password_file, kafka.token_file: nobody logs in with kafka.security (environment WRIT_KAFKA_SECURITY) = ssl"),
+    "a Redis without an address": ("writ-engine", "redis.url = x:y", [], {}, "redis.url ({file}:1): "),
+}
+
+
+def last_words(tmp_path, program, text, flags, environment):
+    file = tmp_path / "writ.conf"
+    file.write_text(text.replace("{file}", str(file)) + "\n")
+    file.chmod(0o600)
+    command = [harness.BIN / program, "--config", file, "--data", tmp_path / "data", *flags]
+    if not any(word.startswith("listen =") for word in text.splitlines()):
+        command += ["--listen", "127.0.0.1:0"]
+    done = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True, timeout=60)
+    last = json.loads(done.stderr.splitlines()[-1])
+    assert (done.returncode, last["event"]) == (1, "cannot_start"), done.stderr
+    return last["why"], str(file)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_setting_that_is_refused_is_named_with_its_place(tmp_path, name):
+    *given, said = REFUSED[name]
+    why, file = last_words(tmp_path, *given)
+    assert why.startswith(said.replace("{file}", file)), why
+
+
+def test_a_secret_of_ours_that_others_may_read_ends_the_start(tmp_path):
+    key = tmp_path / "platform.key"
+    key.write_text("wk_\n")
+    key.chmod(0o640)
+    why, _ = last_words(tmp_path, "writ-engine", "platform.url = http://127.0.0.1:1", ["--platform.key.file", str(key)], {})
+    assert why == f"platform.key.file (flag): {key} is open to others (mode 640): chmod 600 it, and think of what it holds as known"
