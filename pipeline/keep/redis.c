@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "base/list.h"
+#include "base/lookup.h"
 #include "crypto/crypto.h"
 #include "crypto/secret.h"
 
@@ -30,6 +31,7 @@ struct redis_link {
     bool watching;            /* fd is started */
     bool connected, refused;
     size_t owed;
+    struct lookup *lookup; /* under way, or NULL: it may outlast the opening that began it */
     char why[256];
 #ifdef WRIT_REDIS_TLS
     redisSSLContext *tls;
@@ -224,6 +226,7 @@ void redis_link_destroy(struct redis_link *l)
 {
     if (l == NULL) return;
     redis_link_fail(l, "");
+    lookup_leave(l->lookup);
 #ifdef WRIT_REDIS_TLS
     if (l->tls != NULL) redisFreeSSLContext(l->tls);
 #endif
@@ -385,24 +388,31 @@ static bool connect_to(struct redis_link *l, const char *host)
 }
 
 /* Each of the name's addresses in turn; why the last one failed is what is told. */
+static bool connect_to_found(struct redis_link *l)
+{
+    const char *why = "no such host";
+    const struct addrinfo *one = lookup_found(l->lookup, &why);
+    if (one == NULL) snprintf(l->why, sizeof l->why, "%.150s: %s", l->options.address.host, why);
+    bool connected = false;
+    for (size_t tried = 0; one != NULL && !connected && tried < PLACES_MAX; one = one->ai_next, tried++) {
+        char host[NI_MAXHOST];
+        connected = getnameinfo(one->ai_addr, one->ai_addrlen, host, sizeof host, NULL, 0, NI_NUMERICHOST) == 0 && connect_to(l, host);
+    }
+    return connected;
+}
+
 static bool connect_to_any(struct redis_link *l)
 {
     const struct redis_address *a = &l->options.address;
     if (a->is_unix) return connect_to(l, a->host);
-    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
-    struct addrinfo *found = NULL;
-    int outcome = getaddrinfo(a->host, NULL, &hints, &found);
-    if (outcome != 0) {
-        snprintf(l->why, sizeof l->why, "%.150s: %s", a->host, gai_strerror(outcome));
+    if (l->lookup == NULL) l->lookup = lookup_start(a->host, NULL);
+    if (l->lookup == NULL || !lookup_wait(l->lookup, l->options.timeout_ms)) {
+        snprintf(l->why, sizeof l->why, "%.150s: %s", a->host, gai_strerror(EAI_AGAIN));
         return false;
     }
-    bool connected = false;
-    size_t tried = 0;
-    for (struct addrinfo *one = found; one != NULL && !connected && tried++ < PLACES_MAX; one = one->ai_next) {
-        char host[NI_MAXHOST];
-        connected = getnameinfo(one->ai_addr, one->ai_addrlen, host, sizeof host, NULL, 0, NI_NUMERICHOST) == 0 && connect_to(l, host);
-    }
-    freeaddrinfo(found);
+    bool connected = connect_to_found(l);
+    lookup_leave(l->lookup);
+    l->lookup = NULL;
     return connected;
 }
 

@@ -41,7 +41,7 @@ struct redis_link_options {
     const char *user;          /* "" = none */
     const char *password_file; /* "" = no AUTH; read again at each opening, so it may rotate */
     const char *ca_file;       /* for TLS, which needs one */
-    uint32_t timeout_ms;       /* to connect, and for each answer */
+    uint32_t timeout_ms;       /* to be found, to connect, and for each answer */
 };
 
 struct redis_link *redis_link_create(const struct redis_link_options *options);

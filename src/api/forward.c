@@ -4,10 +4,10 @@
  * that two programs which know each other never pass a request to and fro.
  *
  * A name is looked up at boot, and after a call that failed again, each second until one is answered: the peer may
- * start later than this program does, and come back at another address. That blocks, so it is a thread's work. */
+ * start later than this program does, and come back at another address. Boot waits a second for it: no name server
+ * that is silent keeps a program from serving what is its own. */
 #include "api/api.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 
 #include "base/check.h"
@@ -21,12 +21,6 @@ enum {
     READS_MAX = 192, /* of them: who waits for a review must not keep out who resolves it */
     FORWARD_TIMEOUT_MS = 75000, /* longer than the longest wait (60 s) */
     LOOKUP_MS = 1000,           /* between two */
-};
-
-struct lookup { /* whoever of the two lets go last frees it */
-    struct http_peer peer;
-    _Atomic bool ended;
-    _Atomic int owners;
 };
 
 struct forward {
@@ -55,62 +49,35 @@ struct passage { /* one request on its way */
 
 /* ---- where it is ---- */
 
-static void lookup_leave(struct lookup *l)
-{
-    if (l == NULL || atomic_fetch_sub(&l->owners, 1) > 1) return;
-    free(l);
-}
-
-static void *lookup_run(void *context)
-{
-    struct lookup *l = context;
-    (void)http_peer_resolve(&l->peer, NULL); /* it has no places, then */
-    atomic_store(&l->ended, true);
-    lookup_leave(l);
-    return NULL;
-}
-
-static void lookup_begin(struct forward *f)
-{
-    struct lookup *l = calloc(1, sizeof *l);
-    pthread_t thread;
-    if (l == NULL) return; /* the next look tries again */
-    l->peer.address = f->peer.address;
-    atomic_store(&l->owners, 2);
-    f->lookup = l;
-    if (pthread_create(&thread, NULL, lookup_run, l) == 0) {
-        pthread_detach(thread);
-        return;
-    }
-    atomic_store(&l->ended, true);
-    lookup_leave(l);
-}
-
-static void lookup_take(struct forward *f)
-{
-    if (f->lookup->peer.place_count > 0) {
-        if (f->peer.place_count == 0) log_line(LOG_INFO, "forwarding", "text", f->name, NULL);
-        f->peer = f->lookup->peer;
-        f->is_doubtful = false;
-    }
-    lookup_leave(f->lookup);
-    f->lookup = NULL;
-}
-
 static void look(struct loop_timer *t)
 {
     struct forward *f = link_owner(t, struct forward, look);
-    if (f->lookup != NULL && atomic_load(&f->lookup->ended)) lookup_take(f);
-    if (!f->is_doubtful) return;
-    if (f->lookup == NULL) lookup_begin(f);
+    bool was_known = f->peer.place_count > 0;
+    if (f->lookup != NULL && http_peer_take(&f->peer, &f->lookup, NULL) == ERR_OK) {
+        if (!was_known) log_line(LOG_INFO, "forwarding", "text", f->name, NULL);
+        f->is_doubtful = false;
+        return;
+    }
+    if (f->lookup == NULL) f->lookup = http_peer_ask(&f->peer);
     loop_timer_start(f->loop, &f->look, LOOKUP_MS, look);
 }
 
 static void doubt(struct forward *f)
 {
-    if (f->is_doubtful || address_is_place(&f->peer.address)) return;
+    if (f->is_doubtful || f->peer.is_fixed) return;
     f->is_doubtful = true;
     loop_timer_start(f->loop, &f->look, LOOKUP_MS, look);
+}
+
+static enum err find_peer(struct forward *f, struct fault *fault)
+{
+    enum err err = http_peer_read(str_from(f->name), &f->peer, fault);
+    if (err != ERR_OK || f->peer.is_fixed) return err;
+    f->lookup = http_peer_ask(&f->peer);
+    if (f->lookup != NULL) (void)lookup_wait(f->lookup, LOOKUP_MS);
+    err = f->lookup == NULL ? fault_plain(fault, ERR_FULL) : http_peer_take(&f->peer, &f->lookup, fault);
+    if (err != ERR_OK) doubt(f); /* each forward will say so too, until it is known */
+    return err;
 }
 
 struct forward *forward_create(struct api *a, struct loop *l, struct http_server *const *server, const char *address)
@@ -122,10 +89,7 @@ struct forward *forward_create(struct api *a, struct loop *l, struct http_server
     f->server = server;
     f->name = address;
     struct fault fault;
-    enum err err = address_read(str_from(address), &f->peer.address, &fault);
-    if (err == ERR_OK) err = http_peer_resolve(&f->peer, &fault);
-    if (err != ERR_OK) log_text(LOG_WARNING, "not_forwarding", "%s: %s", address, fault.text);
-    if (err == ERR_CLOSED) doubt(f); /* each forward will say so too, until it is known */
+    if (find_peer(f, &fault) != ERR_OK) log_text(LOG_WARNING, "not_forwarding", "%s: %s", address, fault.text);
     list_init(&f->under_way);
     return f;
 }

@@ -1,7 +1,6 @@
-/* address.c - reading and resolving peers' addresses. */
+/* address.c - reading peers' addresses, and their places. */
 #include "http/address.h"
 
-#include <arpa/inet.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <sys/un.h>
@@ -36,7 +35,7 @@ static bool keep_port(struct address *a, struct str text)
            keep(a->port, sizeof a->port, text);
 }
 
-enum err address_read(struct str text, struct address *ret, struct fault *f)
+static enum err address_read(struct str text, struct address *ret, struct fault *f)
 {
     struct address a = {0};
     if (str_starts(text, STR("unix:"))) {
@@ -78,36 +77,57 @@ static struct place unix_place(const struct address *a)
     return p;
 }
 
-bool address_is_place(const struct address *a)
+static void keep_places(struct http_peer *to, const struct addrinfo *found)
 {
-    struct in6_addr number;
-    return a->is_unix || inet_pton(AF_INET, a->host, &number) == 1 || inet_pton(AF_INET6, a->host, &number) == 1;
-}
-
-enum err http_peer_resolve(struct http_peer *to, struct fault *f)
-{
-    const struct address *a = &to->address;
     to->place_count = 0;
-    if (a->is_unix) {
-        to->places[to->place_count++] = unix_place(a);
-        return ERR_OK;
-    }
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV}, *found = NULL;
-    int outcome = getaddrinfo(a->host, a->port, &hints, &found);
-    if (outcome != 0) return fault_set(f, ERR_CLOSED, "", "%s: %s", a->host, gai_strerror(outcome));
-    for (struct addrinfo *one = found; one != NULL && to->place_count < ADDRESS_PLACES; one = one->ai_next) {
+    for (const struct addrinfo *one = found; one != NULL && to->place_count < ADDRESS_PLACES; one = one->ai_next) {
         struct place *p = &to->places[to->place_count];
         if (one->ai_addrlen > sizeof p->at) continue;
         *p = (struct place){.size = one->ai_addrlen};
         memcpy(&p->at, one->ai_addr, one->ai_addrlen);
         to->place_count++;
     }
-    freeaddrinfo(found);
-    return to->place_count > 0 ? ERR_OK : fault_set(f, ERR_CLOSED, "", "%s: no such host", a->host);
+}
+
+enum err http_peer_read(struct str text, struct http_peer *ret, struct fault *f)
+{
+    struct http_peer p = {0};
+    const struct address *a = &p.address;
+    enum err err = address_read(text, &p.address, f);
+    if (err != ERR_OK) return err;
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV};
+    struct addrinfo *found;
+    if (a->is_unix) {
+        p.places[p.place_count++] = unix_place(a);
+    } else if (getaddrinfo(a->host, a->port, &hints, &found) == 0) {
+        keep_places(&p, found);
+        freeaddrinfo(found);
+    }
+    p.is_fixed = p.place_count > 0;
+    *ret = p;
+    return ERR_OK;
+}
+
+struct lookup *http_peer_ask(const struct http_peer *p) { return lookup_start(p->address.host, p->address.port); }
+
+enum err http_peer_take(struct http_peer *to, struct lookup **l, struct fault *f)
+{
+    bool is_over = lookup_is_over(*l);
+    const char *why = is_over ? "no such host" : gai_strerror(EAI_AGAIN);
+    const struct addrinfo *found = is_over ? lookup_found(*l, &why) : NULL;
+    const struct place first = to->places[0];
+    if (found != NULL) keep_places(to, found);
+    http_peer_prefer(to, &first);
+    if (is_over) {
+        lookup_leave(*l);
+        *l = NULL;
+    }
+    return found != NULL ? ERR_OK : fault_set(f, ERR_CLOSED, "", "%s: %s", to->address.host, why);
 }
 
 void http_peer_prefer(struct http_peer *to, const struct place *first)
 {
+    if (first == NULL) return;
     const struct place preferred = *first;
     for (size_t i = 1; i < to->place_count; i++) {
         const struct place *p = &to->places[i];

@@ -1,12 +1,13 @@
 /* address.h - where a peer is: "http://host:port", "http://[::1]:port", "unix:/path".
  *
- * Pure but for http_peer_resolve(), which may ask the resolver. Any thread. */
+ * Nothing here blocks: a name's addresses are asked for by a lookup (base/lookup.h). Any thread. */
 #ifndef HTTP_ADDRESS_H
 #define HTTP_ADDRESS_H
 
 #include <sys/socket.h>
 
 #include "base/fault.h"
+#include "base/lookup.h"
 
 enum { ADDRESS_HOST = 256, ADDRESS_PLACES = 4 };
 
@@ -24,20 +25,21 @@ struct place {
 
 struct http_peer {
     struct address address;
+    bool is_fixed; /* its places are known without asking anybody: a number, or a socket's path */
     struct place places[ADDRESS_PLACES];
     size_t place_count; /* 0: where it is is not known */
 };
 
-/* ERR_BAD_VALUE. A trailing `/` is passed over; the port is 80 where none is given. */
-enum err address_read(struct str text, struct address *ret, struct fault *f);
+/* With its places where it is fixed. ERR_BAD_VALUE. A trailing `/` is passed over; the port is 80 where none is given. */
+enum err http_peer_read(struct str text, struct http_peer *ret, struct fault *f);
 
-/* Whether its places are found without asking anybody: a number, or a socket's path. */
-bool address_is_place(const struct address *a);
+/* Asks where a name is; NULL: there is no room for it. */
+struct lookup *http_peer_ask(const struct http_peer *p);
+/* Takes the places that a lookup has found, and leaves it; what was first is first again where it is among them.
+ * ERR_CLOSED: there is no such host, or nobody has answered yet, and it goes on; the peer stays as it was. */
+enum err http_peer_take(struct http_peer *to, struct lookup **l, struct fault *f);
 
-/* Finds to->places, by to->address. This may block. ERR_CLOSED: there is no such host. */
-enum err http_peer_resolve(struct http_peer *to, struct fault *f);
-
-/* Lists `first`, where it is one of its places, before the others. */
+/* Lists `first`, where it is one of its places, before the others: it has answered. Accepts NULL. */
 void http_peer_prefer(struct http_peer *to, const struct place *first);
 
 /* "host:port" for the Host header; `to` holds ADDRESS_HOST + 10 bytes. */

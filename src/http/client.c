@@ -28,7 +28,10 @@ static void transfer_buffers(struct transfer *t, const struct http_call *call)
 /* -- blocking ---------------------------------------------------------------------------- */
 
 struct http_client {
-    struct http_peer to; /* its places: of the latest lookup */
+    struct http_peer to;   /* its places: of the latest lookup, and first the one that answered last */
+    struct lookup *lookup; /* under way, or NULL: it may outlast the call that began it */
+    struct loop_fd lookup_watch;
+    struct loop_timer lookup_patience;
     struct loop *loop;
     struct loop_bell bell;
     _Atomic bool interrupted;
@@ -47,12 +50,12 @@ static void bell_heard(struct loop_bell *b) { (void)b; }
 
 enum err http_client_create(struct str address, struct http_client **ret, struct fault *f)
 {
-    struct address a;
-    enum err err = address_read(address, &a, f);
+    struct http_peer to;
+    enum err err = http_peer_read(address, &to, f);
     if (err != ERR_OK) return err;
     struct http_client *c = calloc(1, sizeof *c);
     if (c == NULL) return fault_plain(f, ERR_FULL);
-    c->to.address = a;
+    c->to = to;
     c->transfer.fd = -1;
     c->loop = loop_create();
     bell_start(c->loop, &c->bell, bell_heard);
@@ -64,6 +67,7 @@ void http_client_destroy(struct http_client *c)
 {
     if (c == NULL) return;
     transfer_fini(&c->transfer);
+    lookup_leave(c->lookup);
     bell_stop(&c->bell);
     loop_destroy(c->loop);
     free(c);
@@ -85,6 +89,50 @@ static enum err interrupted(struct fault *f)
 {
     return fault_set(f, ERR_CLOSED, "", "the call was interrupted");
 }
+
+/* Until what runs is done. ERR_CLOSED: the call was interrupted before. */
+static enum err await(struct http_client *c, struct fault *f)
+{
+    while (c->running) {
+        loop_beat(c->loop, true);
+        if (!c->running || !atomic_exchange(&c->interrupted, false)) continue;
+        c->running = false;
+        return interrupted(f);
+    }
+    return ERR_OK;
+}
+
+static uint64_t left_ms(uint64_t until_ns)
+{
+    uint64_t now_ns = world_monotonic_ns();
+    return until_ns > now_ns ? (until_ns - now_ns) / 1000000 : 0;
+}
+
+/* -- where the peer is -- */
+
+static void lookup_over(struct loop_fd *w, int events)
+{
+    (void)events;
+    link_owner(w, struct http_client, lookup_watch)->running = false;
+}
+
+static void lookup_late(struct loop_timer *t) { link_owner(t, struct http_client, lookup_patience)->running = false; }
+
+static enum err locate(struct http_client *c, uint64_t most_ms, struct fault *f)
+{
+    if (c->to.is_fixed) return ERR_OK;
+    if (c->lookup == NULL) c->lookup = http_peer_ask(&c->to);
+    if (c->lookup == NULL) return fault_plain(f, ERR_FULL);
+    c->running = true;
+    loop_fd_start(c->loop, &c->lookup_watch, lookup_fd(c->lookup), LOOP_READ, lookup_over);
+    loop_timer_start(c->loop, &c->lookup_patience, most_ms, lookup_late);
+    enum err err = await(c, f);
+    loop_fd_stop(c->loop, &c->lookup_watch);
+    loop_timer_stop(c->loop, &c->lookup_patience);
+    return err == ERR_OK ? http_peer_take(&c->to, &c->lookup, f) : err;
+}
+
+/* -- the call -- */
 
 /* The connection of the call before, if nothing has happened on it since: a peer that has
  * closed it, or says what it was not asked, is left. */
@@ -109,25 +157,22 @@ static enum err attempt(struct http_client *c, const struct http_call *call, int
     transfer_fini(t);
     *t = (struct transfer){0};
     transfer_buffers(t, call);
-    enum err err = fd < 0 ? http_peer_resolve(&c->to, f) : ERR_OK;
+    uint64_t most_ms = left_ms(until_ns);
+    if (call->silence_ms > 0 && call->silence_ms < most_ms) most_ms = call->silence_ms;
+    enum err err = fd < 0 ? locate(c, most_ms, f) : ERR_OK;
     t->to = c->to;
     if (err == ERR_OK) err = transfer_prepare(t, call, true, f);
     if (err != ERR_OK) {
         if (fd >= 0) close(fd);
         return err;
     }
-    uint64_t now_ns = world_monotonic_ns();
-    uint64_t left_ms = until_ns > now_ns ? (until_ns - now_ns) / 1000000 : 0;
     c->running = true;
-    transfer_begin(t, c->loop, fd, (uint32_t)left_ms, call_done);
-    while (c->running) {
-        loop_beat(c->loop, true);
-        if (c->running && atomic_exchange(&c->interrupted, false)) {
-            transfer_fini(t);
-            *t = (struct transfer){.fd = -1};
-            c->running = false;
-            return interrupted(f);
-        }
+    transfer_begin(t, c->loop, fd, (uint32_t)left_ms(until_ns), call_done);
+    err = await(c, f);
+    if (err != ERR_OK) {
+        transfer_fini(t);
+        *t = (struct transfer){.fd = -1};
+        return err;
     }
     if (c->outcome != ERR_OK && f != NULL) *f = t->fault;
     return c->outcome;
@@ -148,8 +193,10 @@ enum err http_call(struct http_client *c, const struct http_call *call, bool aga
     bool stale = err == ERR_CLOSED && kept >= 0 && c->transfer.loop != NULL &&
                  !transfer_has_begun_answer(&c->transfer);
     if (stale && may_repeat(call, again)) err = attempt(c, call, -1, until_ns, f);
-    if (err == ERR_OK) transfer_answer(&c->transfer, ret);
-    return err;
+    if (err != ERR_OK) return err;
+    transfer_answer(&c->transfer, ret);
+    http_peer_prefer(&c->to, ret->place); /* the next connection does not wait for another that is dead */
+    return ERR_OK;
 }
 
 bool http_client_has_sent(const struct http_client *c) { return c->transfer.sent > 0; }
@@ -186,7 +233,7 @@ static void outgoing_done(struct transfer *t, enum err err)
 static void told_later(struct loop_timer *timer)
 {
     struct transfer *t = link_owner(timer, struct transfer, deadline);
-    t->stage = TRANSFER_OVER;
+    t->is_over = true;
     loop_timer_stop(t->loop, &t->deadline);
     outgoing_done(t, t->failed_early);
 }

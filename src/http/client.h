@@ -3,9 +3,9 @@
  * `http_call` blocks its thread (publisher, feed, command line) and keeps its connection alive
  * for the next call; `http_call_start` runs on a loop (forwarding), each call on a connection of
  * its own. Both drive the same machine (transfer.h). Addresses: "http://host:port", "unix:/path".
- * Bounds: reply head LIMIT_HEAD_BYTES, body as the caller says. A name is resolved when connecting,
- * by http_call, or before, by http_peer_resolve(): that may block. Of its addresses each gets a
- * turn, of 3 s at most, in the order in which they are listed. */
+ * Bounds: reply head LIMIT_HEAD_BYTES, body as the caller says. A name is looked up when connecting, by http_call, as
+ * part of its time, or before, by whoever fills the peer. Of its addresses the one that answered last is tried first; the
+ * next joins when those before it have been silent for a quarter of a second, and the first that is connected is used. */
 #ifndef HTTP_CLIENT_H
 #define HTTP_CLIENT_H
 

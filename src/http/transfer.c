@@ -14,7 +14,8 @@
 
 enum {
     READ_AT_LEAST = 4096,
-    CONNECT_MS = 3000, /* to one place: a lost packet or two; more is for another try, whose packets come closer together */
+    CONNECT_MS = 3000, /* to the last place: a lost packet or two; more is for another try, whose packets come closer together */
+    NEXT_MS = 250,     /* until the next place is tried beside those before it (RFC 8305, 5) */
     KEEPALIVE_IDLE_S = 5, KEEPALIVE_INTERVAL_S = 2, KEEPALIVE_COUNT = 3,
 };
 
@@ -93,8 +94,19 @@ static bool is_all_sent(const struct transfer *t)
     return t->sent == t->request.size + t->body.size;
 }
 
+static void drop_knocks(struct transfer *t)
+{
+    for (struct knock *k = t->knocks; k < t->knocks + t->place_next; k++) {
+        if (k->of == NULL) continue;
+        loop_fd_stop(t->loop, &k->watch);
+        close(k->watch.fd);
+        k->of = NULL;
+    }
+}
+
 static void stop_watching(struct transfer *t)
 {
+    drop_knocks(t);
     loop_fd_stop(t->loop, &t->watch);
     loop_timer_stop(t->loop, &t->deadline);
     loop_timer_stop(t->loop, &t->silence);
@@ -105,7 +117,7 @@ static void stop_watching(struct transfer *t)
 static void end(struct transfer *t, enum err err)
 {
     stop_watching(t);
-    t->stage = TRANSFER_OVER;
+    t->is_over = true;
     if (!t->may_keep && t->fd >= 0) {
         close(t->fd);
         t->fd = -1;
@@ -137,7 +149,7 @@ static enum err closed_by_errno(struct transfer *t, int number)
 
 void transfer_fini(struct transfer *t)
 {
-    if (t->loop != NULL && t->stage != TRANSFER_OVER) stop_watching(t);
+    if (t->loop != NULL && !t->is_over) stop_watching(t);
     if (t->fd >= 0) close(t->fd);
     t->fd = -1;
     buf_fini(&t->request);
@@ -257,7 +269,7 @@ void transfer_answer(struct transfer *t, struct http_answer *ret)
     check(head_parse_answer(bytes, t->head_size, &t->head, NULL) == ERR_OK);
     ret->status = t->head.status;
     ret->body = str_of(bytes + t->head_size, t->body_size);
-    ret->place = t->place_next > 0 ? &t->to.places[t->place_next - 1] : NULL;
+    ret->place = t->place;
     ret->header_count = t->head.field_count;
     memcpy(ret->headers, t->head.fields, t->head.field_count * sizeof *ret->headers);
 }
@@ -325,69 +337,97 @@ static void keep_asking(int fd)
     setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
 }
 
-static void connect_next(struct transfer *t, int last_number);
-
-static void place_is_silent(struct loop_timer *timer)
-{
-    struct transfer *t = link_owner(timer, struct transfer, silence);
-    loop_fd_stop(t->loop, &t->watch);
-    connect_next(t, ETIMEDOUT);
-}
-
 static void socket_ready(struct loop_fd *w, int events)
 {
     struct transfer *t = link_owner(w, struct transfer, watch);
-    if (t->stage == TRANSFER_CONNECTING) {
-        int number = 0;
-        socklen_t size = sizeof number;
-        getsockopt(t->fd, SOL_SOCKET, SO_ERROR, &number, &size);
-        if (number != 0) {
-            loop_fd_stop(t->loop, &t->watch);
-            connect_next(t, number);
-            return;
-        }
-        loop_timer_stop(t->loop, &t->silence);
-        t->stage = TRANSFER_SENDING;
-        events = LOOP_WRITE;
-    }
     enum err err = ERR_END;
     if (events & LOOP_WRITE) err = transmit(t);
     if (err == ERR_END && (events & LOOP_READ)) err = receive(t);
     if (err != ERR_END) end(t, err);
 }
 
-static void fail_early(struct transfer *t, int number)
+/* -- connecting -------------------------------------------------------------------------- */
+
+static void knock_next(struct transfer *t, int last_number);
+
+static void give_up(struct transfer *t, int number)
 {
+    drop_knocks(t);
+    loop_timer_stop(t->loop, &t->silence);
     t->failed_early = closed_by_errno(t, number);
     loop_timer_start(t->loop, &t->deadline, 0, deadline_due);
 }
 
-/* Tries the remaining places; the last one's error is the one told. */
-static void connect_next(struct transfer *t, int last_number)
+static void knock_due(struct loop_timer *timer)
 {
+    struct transfer *t = link_owner(timer, struct transfer, silence);
+    if (t->place_next < t->to.place_count) knock_next(t, ETIMEDOUT);
+    else give_up(t, ETIMEDOUT);
+}
+
+static void connected(struct transfer *t, const struct knock *k)
+{
+    t->fd = k->watch.fd;
+    t->place = &t->to.places[k - t->knocks];
+    drop_knocks(t);
     loop_timer_stop(t->loop, &t->silence);
-    if (t->fd >= 0) close(t->fd);
-    t->fd = -1;
-    while (t->place_next < t->to.place_count) {
-        const struct place *p = &t->to.places[t->place_next++];
-        int fd = socket(p->at.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-        if (fd < 0) {
-            last_number = errno;
-            continue;
-        }
-        if (connect(fd, (const struct sockaddr *)&p->at, p->size) != 0 && errno != EINPROGRESS) {
-            last_number = errno;
-            close(fd);
-            continue;
-        }
-        keep_asking(fd);
-        t->fd = fd;
-        t->stage = TRANSFER_CONNECTING;
-        loop_timer_start(t->loop, &t->silence, t->connect_ms, place_is_silent);
-        loop_fd_start(t->loop, &t->watch, fd, LOOP_WRITE, socket_ready);
+    loop_fd_start(t->loop, &t->watch, t->fd, LOOP_READ | LOOP_WRITE, socket_ready);
+}
+
+static void knock_answered(struct loop_fd *w, int events)
+{
+    (void)events;
+    struct knock *k = link_owner(w, struct knock, watch);
+    struct transfer *t = k->of;
+    int number = 0;
+    socklen_t size = sizeof number;
+    getsockopt(w->fd, SOL_SOCKET, SO_ERROR, &number, &size);
+    loop_fd_stop(t->loop, w);
+    k->of = NULL;
+    if (number == 0) {
+        connected(t, k);
         return;
     }
-    fail_early(t, last_number);
+    close(w->fd);
+    knock_next(t, number);
+}
+
+static bool knock(struct transfer *t, struct knock *k, const struct place *p)
+{
+    int fd = socket(p->at.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0) return false;
+    if (connect(fd, (const struct sockaddr *)&p->at, p->size) != 0 && errno != EINPROGRESS) {
+        int number = errno;
+        close(fd);
+        errno = number;
+        return false;
+    }
+    keep_asking(fd);
+    k->of = t;
+    loop_fd_start(t->loop, &k->watch, fd, LOOP_WRITE, knock_answered);
+    return true;
+}
+
+static bool is_knocking(const struct transfer *t)
+{
+    for (size_t i = 0; i < t->place_next; i++)
+        if (t->knocks[i].of != NULL) return true;
+    return false;
+}
+
+/* Tries one more place beside those that have not answered yet. Why the last one failed is told where none is left. */
+static void knock_next(struct transfer *t, int last_number)
+{
+    for (bool knocked = false; !knocked && t->place_next < t->to.place_count; t->place_next++) {
+        knocked = knock(t, &t->knocks[t->place_next], &t->to.places[t->place_next]);
+        if (!knocked) last_number = errno;
+    }
+    if (!is_knocking(t)) {
+        give_up(t, last_number);
+        return;
+    }
+    uint32_t patience_ms = t->place_next < t->to.place_count ? NEXT_MS : CONNECT_MS;
+    loop_timer_start(t->loop, &t->silence, t->share_ms < patience_ms ? t->share_ms : patience_ms, knock_due);
 }
 
 void transfer_begin(struct transfer *t, struct loop *l, int fd, uint32_t timeout_ms,
@@ -397,13 +437,8 @@ void transfer_begin(struct transfer *t, struct loop *l, int fd, uint32_t timeout
     t->done = done;
     t->fd = fd;
     /* Each place gets its turn, and the last one time to answer. */
-    uint32_t share_ms = timeout_ms / (uint32_t)(t->to.place_count + 1);
-    t->connect_ms = share_ms < CONNECT_MS ? share_ms : CONNECT_MS;
+    t->share_ms = timeout_ms / (uint32_t)(t->to.place_count + 1);
     loop_timer_start(l, &t->deadline, timeout_ms, deadline_due);
-    if (fd >= 0) {
-        t->stage = TRANSFER_SENDING;
-        loop_fd_start(l, &t->watch, fd, LOOP_READ | LOOP_WRITE, socket_ready);
-    } else {
-        connect_next(t, ENOENT);
-    }
+    if (fd >= 0) loop_fd_start(l, &t->watch, fd, LOOP_READ | LOOP_WRITE, socket_ready);
+    else knock_next(t, ENOENT);
 }

@@ -1,7 +1,7 @@
 /* transfer.h - one request sent and one answer received, on a loop. Behind client.h.
  *
- *   CONNECTING --writable--> SENDING --all sent--> HEAD --head whole--> BODY --whole--> done
- *       \--refused, or silent--> the next place      ^--1xx--/             (TRANSFER_OVER)
+ *   connecting --the first of them is--> sending --all sent--> head --head whole--> body --whole--> over
+ *       \--refused, or silent--> one more place                  ^--1xx--/
  *
  * A peer may answer before it has read everything (413, say), so answers are read while sending.
  * Owned by one thread; `done` is called once, from a beat, and may free the transfer. */
@@ -14,22 +14,27 @@
 #include "http/client.h"
 #include "http/head.h"
 
-enum transfer_stage { TRANSFER_CONNECTING, TRANSFER_SENDING /* to the end of BODY */, TRANSFER_OVER };
+struct knock { /* a connection under way to one place */
+    struct loop_fd watch;
+    struct transfer *of; /* NULL: none is */
+};
 
 struct transfer {
     struct loop *loop;
     struct loop_fd watch;
     struct loop_timer deadline; /* of the whole */
-    struct loop_timer silence;  /* of the place that is being connected to; then of the peer */
-    uint32_t connect_ms, silence_ms;
+    struct loop_timer silence;  /* of the places that are being connected to; then of the peer */
+    uint32_t share_ms, silence_ms;
     void (*done)(struct transfer *t, enum err err);
-    enum transfer_stage stage;
+    bool is_over;
     enum err failed_early; /* before the loop could be asked: told by the timer */
     int fd;                /* -1: none; after `done`, what may be kept for the next transfer */
     bool may_keep;
 
     struct http_peer to;
-    size_t place_next; /* of to.places */
+    size_t place_next; /* of to.places: so many have been tried */
+    struct knock knocks[ADDRESS_PLACES];
+    const struct place *place; /* that the connection is to; NULL: a kept one's */
 
     struct buf request; /* the head, and the body where it had to be copied */
     struct str body;    /* the caller's bytes, sent behind `request` from where they lie */

@@ -94,36 +94,94 @@ class Narrow:
         self.listener.close()
 
 
+class Silent:
+    """An address at which nobody answers for now: what comes to a full queue is dropped. Later it takes all and says nothing."""
+
+    def __init__(self, port):
+        self.listener = socket.create_server(("127.0.0.1", port), backlog=0)
+        self.callers = []
+        for _ in range(2):
+            self.callers.append(socket.socket())
+            self.callers[-1].setblocking(False)
+            self.callers[-1].connect_ex(("127.0.0.1", port))
+
+    def take(self):
+        self.listener.setblocking(False)
+        assert self.listener.accept()
+        for caller in self.callers:
+            caller.close()
+
+    def came(self):
+        """Who has come since and not left again."""
+        count = 0
+        with self.listener, contextlib.suppress(BlockingIOError):
+            while True:
+                count += self.listener.accept()[0].recv(1) != b""
+        return count
+
+
 def test_an_address_that_is_silent_holds_up_the_first_forwarded_request_alone(fresh, own_hosts):
     prefix, hosts = own_hosts
     hosts.write_text("127.0.0.1 peer.test\n127.0.0.2 peer.test\n")
     stack = fresh(platform_prefix=prefix).start()
     stack.policy("base", READS)
     way = Narrow(("127.0.0.1", stack.engine.port), 1 << 20, host="127.0.0.2")
-    silent = socket.create_server(("127.0.0.1", way.port), backlog=0)
-    callers = []
-    for _ in range(2):  # what comes to a full queue is dropped
-        callers.append(socket.socket())
-        callers[-1].setblocking(False)
-        callers[-1].connect_ex(("127.0.0.1", way.port))
+    silent = Silent(way.port)
     stack.platform.stop()
     stack.platform.arguments += ["--engine.url", f"http://peer.test:{way.port}"]
     stack.platform.start()
     with stack.at_platform("agent") as wire:
         assert wire.post(AGENT, {"action": "get_x"}).status == 200
-        silent.setblocking(False)
-        assert silent.accept()
-        for caller in callers:
-            caller.close()
+        silent.take()
         for _ in range(3):
             assert wire.post(AGENT, {"action": "get_x"}).status == 200
-    came = 0
-    with pytest.raises(BlockingIOError):
-        while True:
-            came += silent.accept()[0].recv(1) != b""
-    assert came == 0
+    assert silent.came() == 0
     way.close()
-    silent.close()
+
+
+def test_an_address_that_was_silent_is_not_asked_by_feed_or_publisher_again(fresh, own_hosts):
+    prefix, hosts = own_hosts
+    hosts.write_text("127.0.0.1 peer.test\n127.0.0.2 peer.test\n")
+    stack = fresh(engine_prefix=prefix)
+    way = Narrow(stack.platform.address, 1e9, host="127.0.0.2")
+    silent = Silent(way.port)
+    stack.engine.arguments += ["--platform.url", f"http://peer.test:{way.port}"]
+    stack.start()
+    stack.wait_published()
+    silent.take()
+    for number in range(3):
+        way.cut(way.ends)
+        stack.policy("base", READS.replace("reads", f"reads{number}"))
+        stack.wait_published()
+    assert silent.came() == 0
+    way.close()
+
+
+@pytest.fixture
+def dark(tmp_path):
+    """Words before a command whose name server takes each question and never answers."""
+    if os.geteuid() != 0 or subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode:
+        pytest.skip("SKIP: a resolv.conf of one's own needs root, and a machine that allows mounts")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
+        server.bind(("127.53.0.1", 53))
+        configuration = tmp_path / "resolv.conf"
+        configuration.write_text("nameserver 127.53.0.1\noptions timeout:30 attempts:5\n")  # longer than anybody here waits
+        yield ["unshare", "-m", "sh", "-c", f'mount --bind {configuration} /etc/resolv.conf && exec "$@"', "sh"]
+
+
+def test_a_name_server_that_says_nothing_holds_up_neither_start_nor_end(fresh, dark):
+    stack = fresh(engine_prefix=dark, platform_prefix=dark, engine=["--redis.url", "redis://cache.dark.test", "--redis.timeout_ms", "200"])
+    stack.make_first_keys()
+    stack.platform.arguments += ["--engine.url", "http://engine.dark.test:1"]
+    stack.engine.arguments += ["--platform.url", "http://platform.dark.test:1"]
+    stack.platform.start()
+    stack.engine.start(ready=False)
+    harness.eventually(stack.engine.is_listening, "the engine listens")
+    assert "Temporary failure" in health(stack.engine)["redis"]
+    for program in (stack.engine, stack.platform):
+        log = [json.loads(line) for line in program.log.read_text().splitlines()]
+        assert any(line["event"] == "not_forwarding" and "Temporary failure" in line["text"] for line in log), log
+        program.stop()
 
 
 def test_a_bundle_that_takes_long_to_come_arrives(fresh):

@@ -135,7 +135,7 @@ class Driver:
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
                 [str(BUILD / "tests" / "kafka_driver"), str(self.folder), self.node, url, str(self.rig.stack.key_file),
-                 self.rig.broker.address, self.rig.topic, str(self.partitions)],
+                 self.rig.at, self.rig.topic, str(self.partitions)],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True)
         self.reader = threading.Thread(target=self.read, daemon=True)
         self.reader.start()
@@ -207,10 +207,11 @@ class Driver:
 
 
 class Rig:
-    """Platforms over one store, drivers, one topic."""
+    """Platforms over one store, drivers, one topic. `at`: where they find the broker."""
 
-    def __init__(self, broker, folder, partitions=4, consumes=True):
+    def __init__(self, broker, folder, partitions=4, consumes=True, at=None):
         self.broker, self.folder, self.topic = broker, pathlib.Path(folder), broker.new_topic()
+        self.at = at or broker.address
         self.partitions = partitions
         self.stack = Stack(self.folder)
         self.platform = self.stack.platform
@@ -220,7 +221,7 @@ class Rig:
         self.drivers, self.others = [], []
 
     def kafka_options(self):
-        return ["--kafka.brokers", self.broker.address, "--kafka.topic", self.topic]
+        return ["--kafka.brokers", self.at, "--kafka.topic", self.topic]
 
     def consume(self, yes):
         self.platform.arguments = self.plain + (self.kafka_options() if yes else [])

@@ -8,6 +8,7 @@ import pytest
 
 from kafka_rig import Broker, Rig, Stack, eventually
 from survivors import FORGETFUL, back_up, decide, decide_until_forgotten, gap_advice, restore
+from way import Way
 
 
 @pytest.fixture
@@ -187,6 +188,22 @@ def test_poison_and_clashes_are_put_aside_and_stop_nobody(rig):
     assert rig.metric("consumer_poison_total") == 2
 
 
+def test_a_message_of_a_newer_form_is_put_aside_and_its_place_stays_free(rig):
+    rig.platform.start()
+    driver = rig.driver().start()
+    driver.append(20)
+    driver.wait_confirmed()
+    epoch = rig.rows("SELECT epoch FROM streams")[0][0]
+    rig.broker.put(rig.topic, [f"schema:writ.audit/2,node:node-1,journal:0,epoch:{epoch},seq:{len(driver.acked) + 1}\tof tomorrow"])
+    eventually(lambda: rig.rows("SELECT 1 FROM quarantine"), "it is in quarantine")
+    driver.append(20)
+    driver.wait_confirmed()
+    assert rig.stored("node-1") == driver.acked
+    assert rig.rows("SELECT reason, CAST(event AS TEXT) FROM quarantine") == [("poison", "of tomorrow")]
+    assert rig.metric("consumer_poison_total") == 1
+    assert "writ.audit/1" in rig.logged("consume_poison")[0]["text"]
+
+
 def test_two_platforms_share_the_partitions_and_one_takes_over(rig):
     rig.platform.start()
     other = rig.other_platform().start()
@@ -254,6 +271,42 @@ def test_a_compacted_topic_is_refused(rig):
     driver = rig.driver().start()
     eventually(lambda: driver.status()["state"] == "misfit", "the topic is refused")
     assert "compacted" in driver.status()["text"]
+
+
+@pytest.fixture
+def way(broker, tmp_path):
+    """To the broker, and a rig that knows of no other."""
+    broker.start()  # one that an earlier test left dead
+    one = Way(("127.0.0.1", broker.port), is_broker=True)
+    one.rig = Rig(broker, tmp_path, at=one.address)
+    yield one
+    one.rig.close()
+    one.close()
+
+
+PRODUCE, FETCH = 0, 1
+
+
+def asks(sent, kind):
+    """Whether a request of this kind was sent last: its number is behind the length."""
+    return len(sent) > 6 and int.from_bytes(sent[4:6], "big") == kind
+
+
+def test_connections_that_end_within_an_answer_lose_and_double_nothing(way):
+    rig = way.rig
+    rig.platform.start()
+    driver = rig.driver().start()
+    driver.append(100)
+    driver.wait_confirmed()
+    ends = [(PRODUCE, 0, Way.CLOSE), (PRODUCE, 0.5, Way.CLOSE), (PRODUCE, 0, Way.HALF_CLOSE), (FETCH, 0.5, Way.CLOSE), (FETCH, 0.5, Way.HALF_CLOSE)]
+    for count, (kind, part, ending) in enumerate(ends, 1):
+        way.spoil = lambda sent, reply: (reply[:int(len(reply) * part)], ending) if asks(sent, kind) and way.spoiled < count else (reply, None)
+        driver.append(100)
+        driver.wait_confirmed()
+        eventually(lambda: way.spoiled == count, "an answer was spoiled")
+    rig.check(driver)
+    assert sum(rig.broker.ends(rig.topic).values()) == len(driver.acked), "twice in the topic"
+    eventually(lambda: rig.health()["status"] == "ok", "the platform is well")
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ import pytest
 
 import harness
 from fleet import LONG, Late, eventually, fresh_seed
+from way import Way
 
 SLEEP_SECONDS = 20 if LONG else 6
 KILLS = 20 if LONG else 2
@@ -119,6 +120,29 @@ def test_postgresql_asleep_holds_up_nobody_but_the_store(fleet, postgres):
     verdict = one.check()
     assert not verdict.refused
     one.stop()
+
+
+def test_commits_whose_answer_is_lost_are_made_once(fleet, postgres):
+    """The server has committed, and the connection ends before it can say so, or in the middle of it."""
+    one = fleet(start=False, postgres=postgres)
+    way = Way(str(postgres.folder / ".s.PGSQL.5432"))
+    at = one.platform.arguments.index("--store.url") + 1
+    one.platform.arguments[at] = f"postgresql://writ@{way.address}/{one.store_url.split('/')[3].split('?')[0]}"
+    try:
+        one.start()
+        load = one.load(rate=500)
+        ends = [(0, Way.CLOSE), (0.5, Way.CLOSE), (0, Way.HALF_CLOSE)]
+        for count, (part, ending) in enumerate(ends, 1):
+            way.spoil = lambda sent, reply: (reply[:int(len(reply) * part)], ending) if b"COMMIT" in sent and way.spoiled < count else (reply, None)
+            eventually(lambda: way.spoiled == count, "a commit's answer was spoiled")
+            before = load.answered
+            eventually(lambda: load.answered > before + 300, "decisions go on")
+            one.wait_well()
+        verdict = one.check()
+        assert not verdict.refused
+        one.stop()
+    finally:
+        way.close()
 
 
 def test_an_older_dump_is_filled_up_by_replay(fleet, postgres):

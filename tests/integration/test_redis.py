@@ -16,6 +16,7 @@ import pytest
 
 import harness
 from fleet import Redis, eventually
+from way import Way
 
 pytestmark = pytest.mark.skipif(shutil.which("redis-server") is None, reason="redis-server is not installed")
 
@@ -342,6 +343,27 @@ def test_a_redis_that_is_away_or_hangs_is_degraded_and_not_down(fresh, redis):
     story.wait_mirrored()
     story.check()
     stack.engine.stop()
+
+
+def test_a_redis_whose_answers_are_lost_or_cut_goes_on_where_it_is(fresh, redis):
+    """What was written and not told is known again by its position: nothing is written anew."""
+    way = Way(str(redis.socket))
+    redis.url = f"tcp://{way.address}"
+    stack = fresh(redis=redis).start()
+    story = Story(stack).tell(1)
+    story.wait_mirrored()
+    repaired = stack.metrics(stack.engine)["writ_engine_redis_repaired_slots_total"]
+    for count, (part, ending) in enumerate([(0, Way.CLOSE), (0.5, Way.CLOSE), (0, Way.HALF_CLOSE), (0.5, Way.HALF_CLOSE)], 1):
+        way.spoil = lambda sent, reply: (reply[:int(len(reply) * part)], ending) if way.spoiled < count else (reply, None)
+        story.tell(1)
+        eventually(lambda: way.spoiled == count, "an answer was spoiled")
+        story.wait_mirrored()
+        story.check()
+    assert health(stack)["checks"]["redis"] == "ok"
+    assert stack.metrics(stack.engine)["writ_engine_redis_repaired_slots_total"] == repaired
+    stack.engine.stop()
+    assert len(positions(redis)) == 1, "the end is marked in every slot"
+    way.close()
 
 
 def test_a_second_engine_on_the_same_redis_refuses_to_start(fresh, redis):

@@ -1,0 +1,106 @@
+"""The way between a program and a server, over which a test rules: it can fall silent, cut, and close at the worst moment."""
+
+import socket
+import struct
+import threading
+
+from harness import free_port
+
+
+class Way:
+    """Carries bytes between clients of an address of its own and a server's, (host, port) or a socket's path.
+
+    `spoil(sent, reply)` is asked with each piece of a reply, and with what its client sent last: it gives back what goes on
+    to the client, and whether the connection ends then: None, or how. A broker tells clients where it is: its own port in
+    such an answer becomes the way's."""
+
+    CLOSE = staticmethod(lambda client: client.shutdown(socket.SHUT_RDWR))
+    HALF_CLOSE = staticmethod(lambda client: client.shutdown(socket.SHUT_WR))
+
+    def __init__(self, to, is_broker=False):
+        self.to, self.port = to, free_port()
+        self.carries = threading.Event()
+        self.carries.set()
+        self.spoil = lambda sent, reply: (reply, None)
+        self.spoiled = 0
+        at = b"127.0.0.1"
+        self.told = (at + struct.pack(">i", to[1]), at + struct.pack(">i", self.port)) if is_broker else None
+        self.links = []  # pairs of a client's and a server's socket
+        self.listener = socket.create_server(("127.0.0.1", self.port))
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    @property
+    def address(self):
+        return f"127.0.0.1:{self.port}"
+
+    def accept(self):
+        while True:
+            try:
+                client, _ = self.listener.accept()
+            except OSError:
+                return
+            server = socket.socket(socket.AF_UNIX if isinstance(self.to, str) else socket.AF_INET)
+            link = Link(self, client, server)
+            self.links.append(link)
+            threading.Thread(target=link.begin, daemon=True).start()
+
+    def vanish(self):
+        """What goes over it comes nowhere, and nobody is told; who connects is not answered either."""
+        self.carries.clear()
+
+    def come_back(self):
+        """For new connections: those from before stay dead, as where a router has forgotten them."""
+        for link in self.links:
+            link.is_lost = True
+        self.carries.set()
+
+    def close(self):
+        self.carries.set()
+        self.listener.close()
+        for link in self.links:
+            link.end()
+
+
+class Link:
+    def __init__(self, way, client, server):
+        self.way, self.client, self.server = way, client, server
+        self.sent, self.is_lost = b"", False
+
+    def begin(self):
+        self.way.carries.wait()
+        try:
+            self.server.connect(self.way.to)
+        except OSError:
+            self.end()
+            return
+        threading.Thread(target=self.carry, args=(self.server, self.client, True), daemon=True).start()
+        self.carry(self.client, self.server, False)
+
+    def carry(self, a, b, is_reply):
+        try:
+            while data := a.recv(1 << 16):
+                self.way.carries.wait()
+                if self.is_lost:
+                    continue
+                ending = None
+                if is_reply:
+                    data = data.replace(*self.way.told) if self.way.told else data
+                    data, ending = self.way.spoil(self.sent, data)
+                else:
+                    self.sent = data
+                b.sendall(data)
+                if ending is not None:
+                    self.way.spoiled += 1
+                    ending(b)
+        except OSError:
+            pass
+        if not self.is_lost:
+            self.end()
+
+    def end(self):
+        for one in (self.client, self.server):
+            try:
+                one.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+            one.close()
