@@ -66,9 +66,9 @@ bool option_ratio(struct str text, double *ret)
 static void put_with_unit(struct buf *out, uint64_t number, const struct unit *units, size_t count)
 {
     size_t i = 0;
-    while (i + 1 < count && (number == 0 || number % units[i].factor != 0)) i++;
+    while (i + 1 < count && number % units[i].factor != 0) i++;
     buf_put_u64(out, number / units[i].factor);
-    if (number != 0) buf_put(out, str_from(units[i].name));
+    buf_put(out, str_from(units[i].name));
 }
 
 void option_put_bytes(struct buf *out, uint64_t bytes)

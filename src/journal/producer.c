@@ -74,10 +74,7 @@ static enum err try_reserve(struct journal_producer *p, size_t size, bool closin
         const struct block *b = filling(p);
         bool fits = b->body_bytes + FRAME_RECORD_HEADER_BYTES + size <= FRAME_BODY_BYTES;
         if (fits && (closing || !b->closing)) return ERR_OK;
-        if (b->count > 0)
-            journal_seal(p);
-        else
-            block_drop(p);
+        journal_seal(p);
     }
     return block_open(p, closing);
 }

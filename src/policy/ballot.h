@@ -104,9 +104,8 @@ bool is_approved(const struct policy_request *q, enum policy_vote_kind kind,
                  const struct rule *rule);
 bool limit_is_lifted(const struct ballot *b, const struct set_rule *r);
 /* review.c: what people are asked where the human_review votes of these (sorted) rules decide, those that
- * were approved already among them; or, with `approved`, what people have been asked already and would be asked again. */
-void outcome_review(struct ballot *b, const struct numbers *rules, bool approved,
-                    struct policy_review *ret);
+ * were approved already among them; or, where all were, what they have been asked and would be asked again. */
+void outcome_review(struct ballot *b, const struct numbers *rules, struct policy_review *ret);
 /* Adds a vote and what its rule asks; false: the arena is full. */
 bool review_add(struct policy_review *review, struct policy_vote vote,
                 const struct review_terms *terms, struct arena *arena);

@@ -156,7 +156,7 @@ static void outcome_reviewers(struct ballot *b, struct policy_outcome *o)
         numbers_sort(&b->approved);
         rules = &b->approved;
     }
-    outcome_review(b, rules, false, &o->review);
+    outcome_review(b, rules, &o->review);
 }
 
 /* Of an allow or a compute by `rule`: what it counts, and who has been asked for it already. */
@@ -165,7 +165,7 @@ static void outcome_conditions(struct ballot *b, const struct rule *rule, struct
     if (b->limited.count > 0) outcome_limits(b, o);
     if (b->approved.count == 0) return;
     numbers_sort(&b->approved);
-    outcome_review(b, &b->approved, true, &o->review);
+    outcome_review(b, &b->approved, &o->review);
     if (rule->decision != VERDICT_HUMAN_REVIEW) return;
     struct str parts[] = {STR("A person has approved what rule "), rule->id, STR(" of policy "),
                           rule->document->name, STR(" asks about.")};

@@ -26,7 +26,6 @@ bool policy_name_resource(struct policy_request *q, const struct json *object, s
 {
     struct str type = json_text(object, STR("type")), id = json_text(object, STR("id"));
     q->resource_object = object;
-    if (str_is_absent(type) && str_is_absent(id)) return true;
     q->resource_partial = str_is_empty(type) || str_is_empty(id);
     q->resource = id;
     if (str_is_absent(type)) return true;

@@ -40,29 +40,24 @@ static bool join_by(struct ballot *b, const struct numbers *rules, struct str *r
     return true;
 }
 
-/* The votes of one rule that a person has approved, or all that ask; a limit's only where it was approved, since
+/* The votes of one rule that ask, or asked until a person approved; a limit's only where it was approved, since
  * nobody knows before it is counted whether it asks. */
-static size_t votes_of(const struct ballot *b, const struct set_rule *r, bool approved,
-                       struct policy_vote votes[3])
+static size_t votes_of(const struct ballot *b, const struct set_rule *r, struct policy_vote votes[3])
 {
     const struct rule *rule = r->rule;
     struct policy_vote v = {.policy_name = rule->document->name, .rule_id = rule->id};
     size_t count = 0;
     enum verdict gate;
     v.kind = VOTE_RULE;
-    if (rule->decision == VERDICT_HUMAN_REVIEW && (!approved || is_approved(b->request, v.kind, rule)))
-        votes[count++] = v;
+    if (rule->decision == VERDICT_HUMAN_REVIEW) votes[count++] = v;
     v.kind = VOTE_GATE;
-    if (gate_votes(b, r, &gate) && gate == VERDICT_HUMAN_REVIEW &&
-        (!approved || is_approved(b->request, v.kind, rule)))
-        votes[count++] = v;
+    if (gate_votes(b, r, &gate) && gate == VERDICT_HUMAN_REVIEW) votes[count++] = v;
     v.kind = VOTE_LIMIT;
     if (limit_is_lifted(b, r)) votes[count++] = v;
     return count;
 }
 
-void outcome_review(struct ballot *b, const struct numbers *rules, bool approved,
-                    struct policy_review *ret)
+void outcome_review(struct ballot *b, const struct numbers *rules, struct policy_review *ret)
 {
     size_t count = rules->count;
     *ret = (struct policy_review){0};
@@ -77,7 +72,7 @@ void outcome_review(struct ballot *b, const struct numbers *rules, bool approved
         const struct set_rule *r = &b->set->rules[rules->list[i]];
         join_times(ret, &r->rule->review);
         requirements[ret->requirement_count++] = requirement_of(&r->rule->review);
-        ret->vote_count += votes_of(b, r, approved, votes + ret->vote_count);
+        ret->vote_count += votes_of(b, r, votes + ret->vote_count);
     }
     ret->requirements = requirements;
     ret->votes = votes;

@@ -439,6 +439,12 @@ def test_a_page_that_is_none_is_a_wrong_command_line_in_every_list(writ, words, 
     assert page[0] in writ(*words, *page, check=2).stderr
 
 
+@pytest.mark.parametrize("words", [("policy", "list"), ("key", "list")])
+def test_a_page_of_a_list_has_500_rows_at_most(writ, words):
+    writ(*words, "--limit", "500", check=0)
+    assert "from 1 to 500" in writ(*words, "--limit", "501", check=2).stderr
+
+
 @pytest.mark.parametrize("words, status", [
     ((), 2), (("nonsense",), 2), (("policy", "nonsense"), 2), (("policy", "get"), 2), (("authorize", "x", "--colour"), 2),
     (("--help",), 0), (("policy", "--help"), 0), (("policy", "put", "--help"), 0), (("--version",), 0), (("docs", "config"), 0),

@@ -135,6 +135,10 @@ static void the_mac_is_written_only_when_asked_for(void **state)
     assert_int_equal(read_text(SMALL, &k), ERR_OK);
     assert_null(strstr(arena_copy(&arena, shown(k, false)).bytes, "mac"));
     assert_non_null(strstr(arena_copy(&arena, shown(k, true)).bytes, "mac"));
+    assert_null(strstr(arena_copy(&arena, shown(k, true)).bytes, "pepper_mark")); /* not known */
+    k->pepper_mark = 7;
+    assert_non_null(strstr(arena_copy(&arena, shown(k, true)).bytes, "\"pepper_mark\":7"));
+    assert_null(strstr(arena_copy(&arena, shown(k, false)).bytes, "pepper_mark"));
     key_destroy(k);
 }
 
@@ -167,6 +171,13 @@ static void a_wrong_member_is_named(void **state)
         {"\"pepper_mark\":4294967296", "/pepper_mark", ERR_BAD_VALUE},
         {"\"pepper_mark\":\"1\"", "/pepper_mark", ERR_BAD_VALUE},
         {"\"mac\":5", "/mac", ERR_BAD_VALUE},
+        {"\"tenant\":5", "/tenant", ERR_WRONG_TYPE},
+        {"\"roles\":null", "/roles", ERR_MISSING_MEMBER},
+        {"\"users\":[5]", "/users", ERR_WRONG_TYPE},
+        {"\"nodes\":\"x\"", "/nodes", ERR_WRONG_TYPE},
+        {"\"tenants\":\"x\"", "/tenants", ERR_WRONG_TYPE},
+        {"\"created_at\":\"then\"", "/created_at", ERR_BAD_VALUE},
+        {"\"revoked_at\":\"then\"", "/revoked_at", ERR_BAD_VALUE},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct json *row, *changed;
@@ -183,6 +194,16 @@ static void a_wrong_member_is_named(void **state)
         assert_string_equal(fault.field, cases[i].field);
         assert_non_null(strstr(fault.text, cases[i].field + 1));
     }
+}
+
+static void only_an_object_is_a_key(void **state)
+{
+    (void)state;
+    struct key *k = NULL;
+    assert_int_equal(read_text("[]", &k), ERR_WRONG_TYPE);
+    assert_int_equal(read_text("\"key\"", &k), ERR_WRONG_TYPE);
+    assert_int_equal(key_read(NULL, &k, &fault), ERR_WRONG_TYPE);
+    assert_null(k);
 }
 
 static enum err read_with_globs(int count, struct key **ret)
@@ -288,6 +309,39 @@ static void a_slip_anywhere_in_a_credential_is_seen(void **state)
     assert_false(credential_read(STR(""), &id));
 }
 
+static void credentials_of_one_id_have_secrets_of_their_own(void **state)
+{
+    (void)state;
+    enum { COUNT = 4, SECRET_AT = 3 + ID_DIGITS + 1, SECRET_DIGITS = 43 };
+    char texts[COUNT][CREDENTIAL_TEXT];
+    struct id id = fresh_id();
+    for (size_t i = 0; i < COUNT; i++) {
+        credential_make(id, texts[i]);
+        for (size_t k = 0; k < i; k++) assert_memory_not_equal(texts[i] + SECRET_AT, texts[k] + SECRET_AT, SECRET_DIGITS);
+    }
+}
+
+/* Anybody can add up the right sum. */
+static void what_has_not_the_form_of_a_credential_is_none_whatever_its_sum(void **state)
+{
+    (void)state;
+    enum { SUM_DIGITS = 6, SUMMED = CREDENTIAL_TEXT - SUM_DIGITS };
+    char text[CREDENTIAL_TEXT], sum[9];
+    struct id id;
+    credential_make(fresh_id(), text);
+    for (size_t i = 0; i < SUMMED; i++) {
+        char was = text[i];
+        text[i] = '!';
+        snprintf(sum, sizeof sum, "%08x", crc32c(0, text, SUMMED));
+        memcpy(text + SUMMED, sum + sizeof sum - 1 - SUM_DIGITS, SUM_DIGITS);
+        assert_false(credential_read(str_of(text, sizeof text), &id));
+        text[i] = was;
+    }
+    snprintf(sum, sizeof sum, "%08x", crc32c(0, text, SUMMED));
+    memcpy(text + SUMMED, sum + sizeof sum - 1 - SUM_DIGITS, SUM_DIGITS);
+    assert_true(credential_read(str_of(text, sizeof text), &id));
+}
+
 #define PEPPER "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
 
 static void file_put(const char *path, const char *text)
@@ -329,6 +383,13 @@ static void a_pepper_is_made_once_and_closed_to_others(void **state)
     file_put(path, PEPPER "\nx");
     assert_int_equal(pepper_read(path, &two, &fault), ERR_BAD_VALUE);
     unlink(path);
+    for (int turn = 0; turn < 2; turn++) { /* each is one of its own */
+        two = one;
+        assert_int_equal(pepper_make(path, &fault), ERR_OK);
+        assert_int_equal(pepper_read(path, &one, &fault), ERR_OK);
+        assert_memory_not_equal(&one, &two, sizeof one);
+        unlink(path);
+    }
     assert_int_equal(rmdir(directory), 0); /* nothing is left beside it */
 }
 
@@ -442,6 +503,36 @@ static void the_cache_agrees_with_the_table(void **state)
     key_table_destroy(t);
 }
 
+/* What would not be proved now is known from before, until as many others as there are places have come. */
+static void a_credential_that_was_proved_is_not_proved_again(void **state)
+{
+    (void)state;
+    enum { PLACES = 4, KEYS = PLACES + 1 };
+    struct key *keys[KEYS];
+    char texts[KEYS][CREDENTIAL_TEXT];
+    struct pepper other = pepper;
+    other.bytes[0] ^= 1;
+    for (size_t i = 0; i < KEYS; i++) keys[i] = armed(texts[i]);
+    struct key_table *t;
+    assert_int_equal(key_table_create(keys, KEYS, &t), ERR_OK);
+    struct hasher *h = hasher_create();
+    struct key_cache *c = key_cache_create(PLACES);
+    const struct key *found = NULL;
+    for (size_t i = 0; i < PLACES; i++)
+        assert_int_equal(key_cache_verify(c, h, t, &pepper, str_of(texts[i], CREDENTIAL_TEXT), 1, &found), ERR_OK);
+    for (size_t i = 0; i < PLACES; i++) {
+        assert_int_equal(key_cache_verify(c, h, t, &other, str_of(texts[i], CREDENTIAL_TEXT), 1, &found), ERR_OK);
+        assert_ptr_equal(found, keys[i]);
+    }
+    assert_int_equal(key_cache_verify(c, h, t, &pepper, str_of(texts[PLACES], CREDENTIAL_TEXT), 1, &found), ERR_OK);
+    assert_int_equal(key_cache_verify(c, h, t, &other, str_of(texts[0], CREDENTIAL_TEXT), 1, &found), ERR_UNAUTHENTICATED);
+    for (size_t i = 1; i < KEYS; i++)
+        assert_int_equal(key_cache_verify(c, h, t, &other, str_of(texts[i], CREDENTIAL_TEXT), 1, &found), ERR_OK);
+    key_cache_destroy(c);
+    hasher_destroy(h);
+    key_table_destroy(t);
+}
+
 static void a_cached_key_still_expires(void **state)
 {
     (void)state;
@@ -454,8 +545,10 @@ static void a_cached_key_still_expires(void **state)
     const struct key *found;
     struct str credential = str_of(text, sizeof text);
     assert_int_equal(key_cache_verify(c, h, t, &pepper, credential, 1, &found), ERR_OK);
+    found = NULL;
     assert_int_equal(key_cache_verify(c, h, t, &pepper, credential, 1000, &found),
                      ERR_CREDENTIAL_EXPIRED);
+    assert_null(found);
     key_cache_destroy(c);
     hasher_destroy(h);
     key_table_destroy(t);
@@ -525,6 +618,8 @@ static void keys_of_another_pepper_are_counted_while_they_are_in_force(void **st
     assert_false(key_trouble(0, said));
     assert_true(key_trouble(2, said));
     assert_non_null(strstr(said, "2 of the keys were made under another pepper"));
+    assert_true(key_trouble(1, said));
+    assert_non_null(strstr(said, "1 of the keys was made under another pepper"));
     key_table_destroy(t);
 }
 
@@ -538,18 +633,22 @@ int main(void)
         TEST(what_was_written_reads_back_the_same),
         TEST(the_mac_is_written_only_when_asked_for),
         TEST(a_wrong_member_is_named),
+        TEST(only_an_object_is_a_key),
         TEST(too_many_globs_are_refused),
         TEST(a_name_has_as_many_characters_as_it_may_and_not_one_more),
         TEST(role_names_read_back),
         TEST(globs_match_in_exact_case),
         TEST(a_credential_says_its_id),
         TEST(a_slip_anywhere_in_a_credential_is_seen),
+        TEST(credentials_of_one_id_have_secrets_of_their_own),
+        TEST(what_has_not_the_form_of_a_credential_is_none_whatever_its_sum),
         TEST(a_pepper_is_made_once_and_closed_to_others),
         TEST(the_right_credential_finds_its_key),
         TEST(another_secret_or_pepper_or_id_opens_nothing),
         TEST(a_revoked_or_expired_key_is_told_so),
         TEST(the_same_id_twice_is_refused),
         TEST(the_cache_agrees_with_the_table),
+        TEST(a_credential_that_was_proved_is_not_proved_again),
         TEST(a_cached_key_still_expires),
         TEST(a_credential_with_one_other_byte_is_refused_after_the_true_one),
         TEST(a_cleared_cache_asks_the_new_table),

@@ -121,6 +121,8 @@ static void a_new_pair_is_told_before_it_signs_and_the_old_one_verifies_on(void 
     size_t kids = 0;
     for (size_t i = 0; i + 5 < b.size; i++) kids += memcmp(jwks + i, "\"kid\"", 5) == 0;
     assert_int_equal(kids, 2);
+    assert_non_null(memmem(jwks, b.size, "\"},{\"alg\"", 9)); /* one list of two */
+    assert_int_equal(signers_current(now, start_ms - 1), 1); /* a clock that was set back */
     assert_int_equal(signers_current(now, start_ms + 1999), 1);
     assert_int_equal(signers_current(now, start_ms + 2000), 2);
     assert_int_equal(signers_newest_ms(now), start_ms + 2000);
@@ -149,15 +151,20 @@ static void a_replaced_pair_goes_when_its_overlap_is_over(void **state)
     assert_false(signers_overdue(now, UINT64_MAX, OVERLAP));
 }
 
-static void numbers_never_come_again(void **state)
+static void numbers_and_keys_never_come_again(void **state)
 {
     (void)state;
+    enum { PAIRS = 6 };
+    char seen[PAIRS][sizeof now->list[0].public_text];
     open_at(start_ms);
-    for (unsigned i = 1; i <= 5; i++) {
+    memcpy(seen[0], now->list[0].public_text, sizeof seen[0]);
+    for (unsigned i = 1; i < PAIRS; i++) {
         uint64_t at = start_ms + i * 30ull * DAY_MS;
         rotate_at(at, at);
         assert_int_equal(signers_current(now, at), i + 1);
         assert_int_equal(now->count, 2);
+        memcpy(seen[i], now->list[1].public_text, sizeof seen[i]);
+        for (unsigned k = 0; k < i; k++) assert_memory_not_equal(seen[i], seen[k], sizeof seen[i]);
     }
 }
 
@@ -183,6 +190,10 @@ static void what_is_no_signers_file_is_left_alone(void **state)
     file_put("signer-0000000002.key.new", "half", 0600);
     file_put("README", "x", 0644);
     file_put("signer-2.key", "x", 0644);
+    file_put("signed-0000000002.key", "x", 0644);
+    file_put("signer-0000000002.pub", "x", 0644);
+    file_put("signer-000000000x.key", "x", 0644);
+    file_put("signer-4294967296.key", "x", 0644); /* beyond the last number, and not the 0 that it would be cut to */
     open_at(start_ms);
     assert_int_equal(now->count, 1);
     rotate_at(start_ms + 1, start_ms + 1); /* over the half one of a crash */
@@ -199,6 +210,8 @@ static void a_damaged_or_open_file_is_refused_by_name(void **state)
         "writ-signer 1\nactive_ms x\nsecret " SECRET "\n", "writ-signer 1\nactive_ms 1\nsecret abc\n",
         "writ-signer 1\nactive_ms 1\nsecret " SECRET, "writ-signer 1\nactive_ms 1\nsecret " SECRET "\nmore\n",
         "writ-signer 1\nsecret " SECRET "\nactive_ms 1\n",
+        "writ-signer:1\nactive_ms 1\nsecret " SECRET "\n", "sign-writer 1\nactive_ms 1\nsecret " SECRET "\n",
+        "writ-signer\nactive_ms 1\nsecret " SECRET "\n", "writ-signer 1\nactive_ms\nsecret " SECRET "\n",
     };
     open_at(start_ms);
     struct signers *none = NULL;
@@ -267,7 +280,7 @@ int main(void)
         TEST(a_restart_keeps_the_pair),
         TEST(a_new_pair_is_told_before_it_signs_and_the_old_one_verifies_on),
         TEST(a_replaced_pair_goes_when_its_overlap_is_over),
-        TEST(numbers_never_come_again),
+        TEST(numbers_and_keys_never_come_again),
         TEST(the_published_key_has_its_published_names),
         TEST(what_is_no_signers_file_is_left_alone),
         TEST(a_damaged_or_open_file_is_refused_by_name),

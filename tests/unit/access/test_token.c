@@ -334,6 +334,7 @@ static void claims_that_we_do_not_write_are_forged_even_under_our_signature(void
         "{" BEFORE_TIMES "," TIMES ",\"iss\":\"writ\"," IDS ",\"scope\":\"x\",\"tenant\":\"t\"}",
         "{\"counted\":false," BEFORE_TIMES "," TIMES ",\"iss\":\"writ\"," IDS "," REST "}",
         "{\"counted\":1," BEFORE_TIMES "," TIMES ",\"iss\":\"writ\"," IDS "," REST "}",
+        "{\"acting_for\":\"c\",\"aud\":\"writ\"," TIMES ",\"iss\":\"writ\"," IDS "," REST "}",
         "{\"acting_for\":null," BEFORE_TIMES "," TIMES ",\"iss\":\"writ\"," IDS "," REST "}",
         /* another issuer */
         "{" BEFORE_TIMES "," TIMES ",\"iss\":\"Writ\"," IDS "," REST "}",
@@ -350,6 +351,7 @@ static void claims_that_we_do_not_write_are_forged_even_under_our_signature(void
         /* ids */
         "{" BEFORE_TIMES "," TIMES ",\"iss\":\"writ\",\"jti\":\"x\",\"key\":\"key_040M2G00000000000000000000\"," REST "}",
         "{" BEFORE_TIMES "," TIMES ",\"iss\":\"writ\",\"jti\":\"tok_00810G00000000000000000000\"," REST "}",
+        "{\"counted\":true," BEFORE_TIMES "," TIMES ",\"iss\":\"writ\",\"jti\":\"tok_00810G00000000000000000000\"," REST "}",
         /* not one object */
         "[]", "null", "", "{", GOOD "x", GOOD GOOD, "\xEF\xBB\xBF" GOOD, "{\"actor\":\"\xFF\"}",
     };
@@ -435,6 +437,54 @@ static void a_known_token_is_answered_from_memory_and_still_expires(void **state
     end_cache();
 }
 
+/* A view into what the next verification overwrites would be somebody else's name. */
+static void known_tokens_keep_claims_of_their_own(void **state)
+{
+    (void)state;
+    begin_cache(4);
+    struct token_claims a = forge_claims(), b = forge_claims();
+    const struct token_claims *first, *second, *again;
+    b.subject = STR("robots");
+    b.tenant = STR("ajax");
+    b.actor = STR("refund_bot2");
+    b.acting_for = (struct str){0};
+    b.audience = STR("twin");
+    b.scope = STR("drop_* set_*");
+    sign(&a);
+    assert_int_equal(cached(buf_view(&text), FORGE_NOW_MS, &first), ERR_OK);
+    sign(&b);
+    assert_int_equal(cached(buf_view(&text), FORGE_NOW_MS, &second), ERR_OK);
+    sign(&a);
+    assert_int_equal(cached(buf_view(&text), FORGE_NOW_MS, &again), ERR_OK);
+    assert_ptr_equal(first, again); /* the other one has not taken its place */
+    claim_is(again->subject, "agents");
+    claim_is(again->tenant, "acme");
+    claim_is(again->actor, "invoice_bot");
+    claim_is(again->acting_for, "carol");
+    claim_is(again->audience, "writ");
+    claim_is(again->scope, "issue_* get_*");
+    claim_is(second->actor, "refund_bot2");
+    assert_true(str_is_absent(second->acting_for));
+    end_cache();
+}
+
+static void a_forged_token_is_forged_each_time(void **state)
+{
+    (void)state;
+    begin_cache(4);
+    struct token_claims c = forge_claims();
+    const struct token_claims *got;
+    sign(&c);
+    assert_int_equal(cached(buf_view(&text), FORGE_NOW_MS, &got), ERR_OK);
+    bytes[text.size - 2] = bytes[text.size - 2] == 'A' ? 'B' : 'A';
+    for (int turn = 0; turn < 3; turn++) {
+        got = NULL;
+        assert_int_equal(cached(buf_view(&text), FORGE_NOW_MS, &got), ERR_UNAUTHENTICATED);
+        assert_null(got);
+    }
+    end_cache();
+}
+
 /* What chooses its bucket is the same: it lies as far from the end. */
 static void a_token_that_is_longer_in_front_is_not_the_known_one(void **state)
 {
@@ -467,6 +517,7 @@ static void an_expired_token_tells_whose_it_was_and_is_not_kept(void **state)
     sign(&c);
     assert_int_equal(cached(buf_view(&text), FORGE_NOW_MS + 120000, &old), ERR_CREDENTIAL_EXPIRED);
     claim_is(old->tenant, "acme");
+    assert_int_equal(cached(buf_view(&text), FORGE_NOW_MS + 120000, &old), ERR_CREDENTIAL_EXPIRED);
     sign(&live);
     assert_int_equal(cached(buf_view(&text), FORGE_NOW_MS + 120000, &again), ERR_OK);
     assert_ptr_equal(kept, again);
@@ -543,7 +594,7 @@ static void a_token_larger_than_all_room_is_kept_alone(void **state)
 static void other_signers_are_asked_anew(void **state)
 {
     (void)state;
-    begin_cache(4);
+    begin_cache(1);
     static const uint8_t other[ED25519_KEY_BYTES] = {9};
     struct token_claims c = forge_claims();
     const struct token_claims *got;
@@ -554,6 +605,9 @@ static void other_signers_are_asked_anew(void **state)
     assert_non_null(signers);
     signer_init(&signers->list[signers->count++], FORGE_NUMBER, 0, other);
     assert_int_equal(cached(buf_view(&text), FORGE_NOW_MS, &got), ERR_UNAUTHENTICATED);
+    sign(&c); /* what was full before is empty */
+    assert_int_equal(cached(buf_view(&text), FORGE_NOW_MS, &got), ERR_OK);
+    assert_int_equal(cached(buf_view(&text), FORGE_NOW_MS, &got), ERR_OK);
     signers_destroy(before);
     end_cache();
 }
@@ -581,6 +635,8 @@ int main(void)
         TEST(the_longest_token_that_is_signed_is_read),
         TEST(a_signer_that_is_gone_signs_nothing),
         TEST(a_known_token_is_answered_from_memory_and_still_expires),
+        TEST(known_tokens_keep_claims_of_their_own),
+        TEST(a_forged_token_is_forged_each_time),
         TEST(a_token_that_is_longer_in_front_is_not_the_known_one),
         TEST(an_expired_token_tells_whose_it_was_and_is_not_kept),
         TEST(the_oldest_of_a_full_cache_makes_room),

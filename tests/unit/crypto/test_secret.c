@@ -108,13 +108,19 @@ static void a_file_of_our_own_that_is_open_to_others_is_refused(void **state)
         assert_int_equal(read_with(closed_ones[i], geteuid(), NULL), ERR_OK);
 }
 
-/* As a container's secrets are: another user's, and readable. */
+/* As a container's secrets are: another user's, and readable. Who is not root cannot give a file away, and reads one of
+ * root's. */
 static void what_another_user_hands_in_is_taken_as_it_is(void **state)
 {
     (void)state;
-    if (geteuid() != 0) skip(); /* who is not root cannot give a file away */
-    assert_int_equal(read_with(0444, 12345, NULL), ERR_OK);
-    assert_int_equal(read_with(0640, 12345, NULL), ERR_OK);
+    if (geteuid() == 0) {
+        assert_int_equal(read_with(0444, 12345, NULL), ERR_OK);
+        assert_int_equal(read_with(0640, 12345, NULL), ERR_OK);
+        return;
+    }
+    char to[CAPACITY];
+    size_t size;
+    assert_int_equal(secret_read("the.option", "/proc/sys/kernel/ostype", to, sizeof to, &size, NULL), ERR_OK);
 }
 
 int main(void)

@@ -13,6 +13,7 @@
 
 #include "base/limits.h"
 #include "engine/commit.h"
+#include "engine/engine.h"
 
 struct scene {
     char path[64];
@@ -116,20 +117,79 @@ static enum err nothing_is_free(void *state, uint64_t *ret_free, uint64_t *ret_t
     return ERR_OK;
 }
 
-static void on_a_full_disk_there_is_room_for_what_closes_alone(void **state)
+static void reopen_on_a_full_disk(struct scene *s)
 {
-    struct scene *s = *state;
-    struct effect_record record = {.event = str_of(s->bytes, LIMIT_EVENT_BYTES)};
     journal_close(s->journal);
     disk_real_destroy(s->disk);
     assert_int_equal(disk_real_create(s->path, &s->disk), ERR_OK);
     s->disk->free_bytes = nothing_is_free;
     open_journal(s);
     assert_true(journal_is_full(s->journal));
+}
+
+static void on_a_full_disk_there_is_room_for_what_closes_alone(void **state)
+{
+    struct scene *s = *state;
+    struct effect_record record = {.event = str_of(s->bytes, LIMIT_EVENT_BYTES)};
+    reopen_on_a_full_disk(s);
     assert_int_equal(commit_room(&s->commit, LIMIT_EVENT_BYTES, 1, false), ERR_JOURNAL_FULL);
     assert_int_equal(commit_room(&s->commit, LIMIT_EVENT_BYTES, 1, true), ERR_OK);
     (void)commit_put(&s->commit, &record, 1, true);
     assert_int_equal(commit_room(&s->commit, LIMIT_EVENT_BYTES, 1, false), ERR_JOURNAL_FULL);
+}
+
+static enum err keep_text(void *context, const struct journal_record *r)
+{
+    struct buf *text = context;
+    buf_put(text, r->public_bytes);
+    return ERR_OK;
+}
+
+static void refused_credentials_wait_for_room_and_are_counted_on(void **state)
+{
+    struct scene *s = *state;
+    struct worker *w = calloc(1, sizeof *w);
+    struct http_header h = {STR("authorization"), STR("Bearer nothing")};
+    struct http_exchange x = {.headers = &h, .header_count = 1};
+    struct token_claims token = {.id = {.bytes = {1}}, .key = {.bytes = {2}}, .tenant = STR("acme"), .actor = STR("bot"), .acting_for = STR("carol")};
+    assert_non_null(w);
+    reopen_on_a_full_disk(s);
+    w->commit = s->commit;
+    for (int i = 0; i < 2; i++) {
+        auth_failed_note(w, &x, ERR_UNAUTHENTICATED);
+        auth_failed_record(w);
+        assert_int_equal(w->refused.count, 1);
+        assert_int_equal(w->refused.sources[0].count, i + 1);
+    }
+    journal_close(s->journal);
+    disk_real_destroy(s->disk);
+    assert_int_equal(disk_real_create(s->path, &s->disk), ERR_OK);
+    open_journal(s);
+    w->commit = s->commit;
+    token_rejected_note(w, &token, ERR_CREDENTIAL_EXPIRED);
+    auth_failed_record(w);
+    assert_int_equal(w->refused.count, 0);
+    auth_failed_record(w); /* each is told of once */
+    journal_seal(s->commit.producer);
+    journal_close(s->journal);
+    disk_real_destroy(s->disk);
+    assert_int_equal(disk_real_create(s->path, &s->disk), ERR_OK);
+    char told[4096];
+    struct buf text = buf_over(told, sizeof told);
+    struct journal_options o = {.disk = s->disk, .producers = 1};
+    struct journal_report report;
+    struct fault f;
+    assert_int_equal(journal_open(&o, keep_text, &text, &s->journal, &report, &f), ERR_OK);
+    assert_int_equal(report.records, 2);
+    static const char *const parts[] = {
+        "\"kind\":\"auth.failed\"", "\"count\":2", "\"tenant_id\":\"default\"", "\"event_id\":\"evt_", "\"trace_id\":\"",
+        "\"kind\":\"token.rejected\"", "\"count\":1", "\"tenant_id\":\"acme\"", "\"actor\":\"bot\"", "\"acting_for\":\"carol\"",
+        "\"token_id\":\"tok_", "\"key_id\":\"key_"};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (memmem(told, text.size, parts[i], strlen(parts[i])) == NULL) fail_msg("no %s in %.*s", parts[i], (int)text.size, told);
+    const char *key = memmem(told, text.size, "\"key_id\"", 8);
+    assert_null(memmem(key + 1, text.size - (size_t)(key + 1 - told), "\"key_id\"", 8)); /* whoever shows nothing has none */
+    free(w);
 }
 
 static void the_stricter_of_two_gates_holds_back_what_either_did(void **state)
@@ -157,6 +217,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_largest_review_is_recorded_with_its_decision, set_up, tear_down),
         cmocka_unit_test_setup_teardown(room_that_was_taken_is_there_for_several_records, set_up, tear_down),
         cmocka_unit_test_setup_teardown(on_a_full_disk_there_is_room_for_what_closes_alone, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(refused_credentials_wait_for_room_and_are_counted_on, set_up, tear_down),
         cmocka_unit_test(the_stricter_of_two_gates_holds_back_what_either_did),
         cmocka_unit_test_setup_teardown(a_record_over_the_limit_is_refused, set_up, tear_down),
     };

@@ -38,6 +38,13 @@ static void sealing_nothing_is_nothing(void **state)
     assert_non_null(journal_reserve(rig_producer(r), 100, &err)); /* and never committed */
     journal_seal(rig_producer(r));
     assert_false(scribe_write_step(&r->journal->scribe, TEST_NOW));
+    for (unsigned i = 0; i < LIMIT_BLOCKS; i++) rig_put(r, "one"); /* each block has been in use now */
+    uint64_t mark = journal_mark(rig_producer(r));
+    int64_t room = atomic_load(&r->journal->scribe.room);
+    journal_seal(rig_producer(r));
+    assert_false(scribe_write_step(&r->journal->scribe, TEST_NOW));
+    assert_int_equal(journal_mark(rig_producer(r)), mark);
+    assert_int_equal(atomic_load(&r->journal->scribe.room), room);
     rig_destroy(r);
 }
 
@@ -66,6 +73,56 @@ static void a_full_block_is_sealed_by_the_next_reserve(void **state)
     assert_true(scribe_write_step(&r->journal->scribe, TEST_NOW));
     marks(r, 1, 0);
     assert_int_equal(journal_written_seq(r->journal), 4);
+    rig_destroy(r);
+}
+
+static void a_record_that_just_fits_is_the_last_of_its_block(void **state)
+{
+    (void)state;
+    for (size_t beyond = 0; beyond < 2; beyond++) {
+        struct rig *r = rig_create();
+        size_t left = FRAME_BODY_BYTES - 2 * (100000 + FRAME_RECORD_HEADER_BYTES) - FRAME_RECORD_HEADER_BYTES;
+        rig_append_size(r, 100000);
+        rig_append_size(r, 100000);
+        assert_int_equal(journal_mark(rig_producer(r)), 1);
+        rig_append_size(r, left + beyond);
+        assert_int_equal(journal_mark(rig_producer(r)), 1 + beyond);
+        rig_append_size(r, 1);
+        assert_int_equal(journal_mark(rig_producer(r)), 2);
+        rig_destroy(r);
+    }
+}
+
+/* Room is given by frames: there is enough for one, or there is none. */
+static void a_block_takes_a_whole_frame_of_room(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    struct scribe *s = &r->journal->scribe;
+    struct journal_producer *p = rig_producer(r);
+    enum err err;
+    rig_keep(r);
+    atomic_store(&s->room, s->reserve_bytes + FRAME_BYTES - 1);
+    assert_false(journal_has_room(p));
+    assert_null(journal_reserve(p, 1, &err));
+    assert_int_equal(err, ERR_FULL);
+    atomic_store(&s->room, s->reserve_bytes + FRAME_BYTES);
+    assert_true(journal_has_room(p));
+    assert_non_null(journal_reserve(p, 1, &err));
+    assert_int_equal(atomic_load(&s->room), s->reserve_bytes);
+    journal_seal(p);
+    atomic_store(&s->room, FRAME_BYTES - 1);
+    assert_null(journal_reserve_closing(p, 1, &err));
+    atomic_store(&s->room, FRAME_BYTES); /* the last of the reserve */
+    assert_non_null(journal_reserve_closing(p, 1, &err));
+    assert_int_equal(atomic_load(&s->room), 0);
+    assert_null(journal_reserve(p, 1, &err)); /* what nothing was written into is given back, and not taken */
+    assert_int_equal(atomic_load(&s->room), FRAME_BYTES);
+    atomic_store(&s->spare_fails, true);
+    atomic_store(&s->room, s->reserve_bytes + FRAME_BYTES - 1);
+    assert_true(journal_is_full(r->journal));
+    atomic_store(&s->room, s->reserve_bytes + FRAME_BYTES);
+    assert_false(journal_is_full(r->journal));
     rig_destroy(r);
 }
 
@@ -104,7 +161,13 @@ static void without_a_free_block_there_is_a_refusal_and_later_a_ring(void **stat
     assert_int_equal(r->rings, 0);
     assert_true(scribe_write_step(&r->journal->scribe, TEST_NOW));
     assert_int_equal(r->rings, 1);
+    for (unsigned i = 1; i < LIMIT_BLOCKS; i++) {
+        assert_true(journal_has_room(rig_producer(r)));
+        rig_append(r, "one", true);
+        journal_seal(rig_producer(r));
+    }
     assert_non_null(journal_reserve(rig_producer(r), 10, &err));
+    assert_false(journal_has_room(rig_producer(r))); /* beside the one that is open */
     rig_destroy(r);
 }
 
@@ -130,6 +193,26 @@ static void without_room_for_a_block_it_is_told_before_anything_is_refused(void 
     rig_destroy(r);
 }
 
+/* Records of one request are reserved together and written one after the other. */
+static void what_was_reserved_is_handed_out_up_to_its_size(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    enum err err;
+    char *at = journal_reserve(rig_producer(r), 100, &err);
+    assert_non_null(at);
+    assert_ptr_equal(journal_reserved(rig_producer(r), 100), at);
+    assert_null(journal_reserved(rig_producer(r), 101));
+    journal_commit(rig_producer(r), 20, 10, true);
+    size_t left = 100 - 30 - FRAME_RECORD_HEADER_BYTES;
+    assert_ptr_equal(journal_reserved(rig_producer(r), left), at + 30 + FRAME_RECORD_HEADER_BYTES);
+    assert_null(journal_reserved(rig_producer(r), left + 1));
+    journal_commit(rig_producer(r), left, 0, true);
+    assert_null(journal_reserved(rig_producer(r), 1)); /* no less than nothing is left */
+    rig_write(r);
+    rig_destroy(r);
+}
+
 static void a_block_without_a_record_leaves_its_room_to_others(void **state)
 {
     (void)state;
@@ -145,6 +228,8 @@ static void a_block_without_a_record_leaves_its_room_to_others(void **state)
     assert_int_equal(atomic_load(&r->journal->scribe.room), room);
     assert_true(r->rings > rings);
     assert_int_equal(journal_mark(rig_producer(r)), 0);
+    assert_non_null(journal_reserve(rig_producer(r), 10, &err)); /* by another block, not by that one */
+    assert_int_equal(atomic_load(&r->journal->scribe.room), room - FRAME_BYTES);
     rig_destroy(r);
 }
 
@@ -335,6 +420,35 @@ static void what_the_platform_has_lost_again_is_not_removed(void **state)
     rig_destroy(r);
 }
 
+/* What a recovery would start from; it only ever rises, whatever order two folds come in. */
+static void what_no_snapshot_includes_is_not_removed(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    struct segment oldest, next;
+    struct journal_totals t;
+    r->journal->scribe.options.keep_ms = 0;
+    while (r->journal->scribe.tail.segment == 1) {
+        rig_append_size(r, 60000);
+        rig_write(r);
+        rig_sync(r);
+    }
+    assert_true(shelf_oldest(&r->journal->scribe.shelf, &oldest, &next));
+    journal_confirm(r->journal, journal_durable_seq(r->journal));
+    journal_hold(r->journal, 0);
+    journal_hold(r->journal, next.first_seq - 2); /* all but its last record */
+    journal_hold(r->journal, 1);
+    assert_int_equal(atomic_load(&r->journal->scribe.held_seq), next.first_seq - 2);
+    rig_keep(r);
+    journal_totals(r->journal, &t);
+    assert_int_equal(t.oldest_seq, 1);
+    journal_hold(r->journal, next.first_seq - 1);
+    rig_keep(r);
+    journal_totals(r->journal, &t);
+    assert_int_equal(t.oldest_seq, next.first_seq);
+    rig_destroy(r);
+}
+
 static void a_segment_goes_only_when_confirmed_and_old_enough(void **state)
 {
     (void)state;
@@ -390,6 +504,100 @@ static void ninety_five_percent_used_is_full_for_ordinary_records(void **state)
     rig_destroy(r);
 }
 
+static struct {
+    enum err err;
+    uint64_t free_bytes, total_bytes;
+} seen;
+
+static enum err see_space(void *state, uint64_t *ret_free, uint64_t *ret_total)
+{
+    (void)state;
+    *ret_free = seen.free_bytes;
+    *ret_total = seen.total_bytes;
+    return seen.err;
+}
+
+static void what_the_disk_cannot_tell_is_as_it_was(void **state)
+{
+    (void)state;
+    enum { TOTAL = 1000000 };
+    static const struct {
+        enum err err;
+        uint64_t free_bytes, total_bytes;
+        bool full;
+    } looks[] = {
+        {ERR_OK, 50001, TOTAL, false}, {ERR_IO, 0, TOTAL, false}, {ERR_OK, 0, 0, false}, {ERR_OK, 50000, TOTAL, true},
+        {ERR_IO, TOTAL, TOTAL, true},  {ERR_OK, 9, 0, true},      {ERR_OK, 50101, TOTAL, false},
+    };
+    struct rig *r = rig_create();
+    struct disk door = *r->options.disk;
+    door.free_bytes = see_space;
+    r->journal->scribe.disk = &door;
+    for (size_t i = 0; i < sizeof looks / sizeof *looks; i++) {
+        seen.err = looks[i].err;
+        seen.free_bytes = looks[i].free_bytes;
+        seen.total_bytes = looks[i].total_bytes;
+        rig_keep(r);
+        assert_int_equal(journal_is_full(r->journal), looks[i].full);
+    }
+    struct journal_totals t;
+    journal_totals(r->journal, &t);
+    assert_int_equal(t.free_bytes, 50101);
+    assert_int_equal(t.total_bytes, TOTAL);
+    r->journal->scribe.disk = r->options.disk;
+    rig_destroy(r);
+}
+
+static const struct disk *under;
+
+static enum err remove_any_but_the_first(void *state, const char *name)
+{
+    return strcmp(name, "0000000000000001.journal") == 0 ? ERR_IO : under->remove(state, name);
+}
+
+static void a_segment_that_cannot_be_removed_is_still_there(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    struct journal_totals t;
+    r->journal->scribe.options.keep_ms = 0;
+    while (r->journal->scribe.tail.segment == 1) {
+        rig_append_size(r, 60000);
+        rig_write(r);
+        rig_sync(r);
+    }
+    journal_confirm(r->journal, journal_durable_seq(r->journal));
+    struct disk door = *r->options.disk;
+    under = r->options.disk;
+    door.remove = remove_any_but_the_first;
+    r->journal->scribe.disk = &door;
+    rig_keep(r);
+    journal_totals(r->journal, &t);
+    assert_int_equal(t.oldest_seq, 1);
+    r->journal->scribe.disk = r->options.disk;
+    rig_keep(r);
+    journal_totals(r->journal, &t);
+    assert_true(t.oldest_seq > 1);
+    rig_destroy(r);
+}
+
+static void what_was_committed_is_written_when_the_journal_closes(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    rig_append(r, "sealed", false);
+    journal_seal(rig_producer(r));
+    rig_append(r, "sealed too", true);
+    journal_seal(rig_producer(r));
+    rig_close(r);
+    sim_disk_power(r->disk);
+    assert_int_equal(rig_open(r), ERR_OK);
+    assert_int_equal(r->replayed, 2);
+    assert_string_equal(r->last_public, "sealed too");
+    assert_int_equal(r->report.durable_seq_claimed, 2);
+    rig_destroy(r);
+}
+
 static void an_idle_journal_tells_once_what_is_durable(void **state)
 {
     (void)state;
@@ -411,19 +619,26 @@ int main(void)
         cmocka_unit_test(sealing_nothing_is_nothing),
         cmocka_unit_test(only_those_who_wait_for_written_are_rung_by_the_writer),
         cmocka_unit_test(a_full_block_is_sealed_by_the_next_reserve),
+        cmocka_unit_test(a_record_that_just_fits_is_the_last_of_its_block),
+        cmocka_unit_test(a_block_takes_a_whole_frame_of_room),
         cmocka_unit_test(records_of_the_largest_size_fit),
         cmocka_unit_test(without_a_free_block_there_is_a_refusal_and_later_a_ring),
         cmocka_unit_test(without_room_for_a_block_it_is_told_before_anything_is_refused),
+        cmocka_unit_test(what_was_reserved_is_handed_out_up_to_its_size),
         cmocka_unit_test(a_block_without_a_record_leaves_its_room_to_others),
         cmocka_unit_test(a_disk_without_room_for_a_spare_fills_the_journal_and_recovers_by_itself),
         cmocka_unit_test(nothing_else_goes_into_a_block_of_the_reserve),
         cmocka_unit_test(while_a_spare_is_tried_again_the_journal_stays_full),
         cmocka_unit_test(confirmed_segments_make_room),
         cmocka_unit_test(no_more_confirmed_segments_are_kept_than_may_be),
+        cmocka_unit_test(a_segment_that_cannot_be_removed_is_still_there),
         cmocka_unit_test(a_segment_stays_until_the_next_one_is_durable),
         cmocka_unit_test(a_segment_goes_only_when_confirmed_and_old_enough),
         cmocka_unit_test(what_the_platform_has_lost_again_is_not_removed),
+        cmocka_unit_test(what_no_snapshot_includes_is_not_removed),
         cmocka_unit_test(ninety_five_percent_used_is_full_for_ordinary_records),
+        cmocka_unit_test(what_was_committed_is_written_when_the_journal_closes),
+        cmocka_unit_test(what_the_disk_cannot_tell_is_as_it_was),
         cmocka_unit_test(an_idle_journal_tells_once_what_is_durable),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -191,6 +191,30 @@ static void shadow_documents_do_not_pay_for_others(void **state)
     arena_fini(&arena);
 }
 
+static void safe_arguments_of_a_shadow_document_do_not_pay_for_others(void **state)
+{
+    (void)state;
+    enum { ARGUMENTS = 300 };
+    struct tenant t;
+    struct arena arena;
+    struct policy_request q = agent_request("bot", "a");
+    arena_init(&arena, 4096, 4 << 20);
+    q.args = list_of(&arena, 7000);
+    struct buf out = buf_over(text, sizeof text - 1);
+    buf_put_literal(&out, "mode: shadow\nrules: [{id: s, agents: [bot], actions: [a], decision: compute, compute: {tool: b, args: {");
+    for (size_t i = 0; i < ARGUMENTS; i++)
+        buf_printf(&out, "%s x%zu: \"${args.l.all(x, x >= 0)}\"", i == 0 ? "" : ",", i);
+    buf_put_literal(&out, "}}}]");
+    text[out.size] = '\0';
+    tenant_init(&t, 2, (const char *const[]){"a", "b"},
+                (const char *const[]){text, "rules: [{id: base, agents: [bot], actions: [a], decision: allow}]"});
+    assert_int_equal(ask(&t, &q), VERDICT_ALLOW);
+    assert_int_equal(t.outcome.would_have, VERDICT_DENY);
+    assert_string_equal(t.outcome.would_have_rule, "default:deny");
+    tenant_fini(&t);
+    arena_fini(&arena);
+}
+
 static void sums_that_cost_too_much_are_over(void **state)
 {
     (void)state;
@@ -293,6 +317,7 @@ int main(void)
         cmocka_unit_test(looking_for_reviewers_and_at_the_safe_call_is_paid_too),
         cmocka_unit_test(shadow_documents_pay_for_themselves),
         cmocka_unit_test(shadow_documents_do_not_pay_for_others),
+        cmocka_unit_test(safe_arguments_of_a_shadow_document_do_not_pay_for_others),
         cmocka_unit_test(sums_that_cost_too_much_are_over),
         cmocka_unit_test(the_condition_of_an_allow_is_run_once),
         cmocka_unit_test(tests_of_a_document_are_bounded_together),

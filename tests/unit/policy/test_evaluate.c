@@ -180,6 +180,17 @@ static void people_are_selected_by_name_or_role_and_agents_are_not(void **state)
 }
 
 /* Lists that are long enough to have an index of their own. */
+static void a_role_that_names_somebody_twice_is_one_role(void **state)
+{
+    (void)state;
+    struct tenant t;
+    tenant_init_one(&t, "roles: {finance: [carol, \"car*\", \"*rol\"], legal: [carol]}\n"
+                        "rules: [{id: a, roles: [finance], actions: [x], when: roles.size() == 2, decision: allow}]");
+    assert_int_equal(ask_user(&t, "carol", "x"), VERDICT_ALLOW);
+    assert_int_equal(ask_user(&t, "cargo", "x"), VERDICT_DENY);
+    tenant_fini(&t);
+}
+
 static void a_long_list_of_names_selects_as_a_short_one_does(void **state)
 {
     (void)state;
@@ -266,6 +277,25 @@ static void the_gate_votes_beside_the_rule(void **state)
     tenant_fini(&t);
 }
 
+static void the_gate_of_a_rule_that_cannot_be_evaluated_is_told_as_one(void **state)
+{
+    (void)state;
+    struct tenant t;
+    tenant_init_one(&t, "rules: [{id: h, actions: [x], when: args.n > 1, decision: human_review,\n"
+                        "         confidence: {allow_at: 0.9, review_at: 0.5}}]");
+    struct policy_request q = agent_request("bot", "x");
+    q.has_confidence = true;
+    q.confidence = 0.1;
+    assert_int_equal(ask(&t, &q), VERDICT_DENY);
+    assert_string_equal(t.outcome.rule, "gate:h");
+    assert_true(str_is(t.outcome.reason, "The confidence is below review_at (0.5) of rule h."));
+    q.confidence = 0.95;
+    assert_int_equal(ask(&t, &q), VERDICT_HUMAN_REVIEW);
+    assert_string_equal(t.outcome.rule, "review:h");
+    assert_non_null(memmem(t.outcome.reason.bytes, t.outcome.reason.size, "cannot be evaluated", 19));
+    tenant_fini(&t);
+}
+
 static void a_confidence_that_is_no_number_is_denied_by_the_gate(void **state)
 {
     (void)state;
@@ -318,6 +348,24 @@ static void a_safe_call_that_is_not_permitted_is_a_deny(void **state)
 }
 
 /* Which rule denies is what it is, whatever the replacement beside it would have come to. */
+static void conditions_of_the_safe_call_see_the_safe_call(void **state)
+{
+    (void)state;
+    struct tenant t;
+    tenant_init_one(&t, "rules:\n"
+                        "  - {id: c, agents: [bot], actions: [run], decision: compute, compute: {tool: write, args: {to: x}}}\n"
+                        "  - {id: named, actions: [\"*\"], when: action == 'write' && user == 'ann', decision: deny}\n"
+                        "  - {id: given, actions: [write], when: \"has(args.to) && user == 'bob'\", decision: deny}\n");
+    struct policy_request q = agent_request("bot", "run");
+    assert_int_equal(ask(&t, &q), VERDICT_COMPUTE);
+    q.user = STR("ann");
+    assert_int_equal(ask(&t, &q), VERDICT_DENY);
+    assert_string_equal(t.outcome.rule, "compute:c");
+    q.user = STR("bob");
+    assert_int_equal(ask(&t, &q), VERDICT_DENY);
+    tenant_fini(&t);
+}
+
 static void a_deny_is_not_told_as_that_of_a_replacement(void **state)
 {
     (void)state;
@@ -428,6 +476,30 @@ static void shadow_documents_report_what_they_would_change(void **state)
     tenant_fini(&t);
 }
 
+static void a_confidence_that_only_shadow_documents_look_at_is_not_used(void **state)
+{
+    (void)state;
+    struct tenant t;
+    const char *const names[] = {"live", "next"};
+    const char *const texts[] = {
+        "rules:\n"
+        "  - {id: a, agents: [bot], actions: [x, y], decision: allow}\n"
+        "  - {id: b, agents: [bot], actions: [z], decision: allow, confidence: {allow_at: 0.9, review_at: 0.5}}\n",
+        "mode: shadow\nrules:\n"
+        "  - {id: s, agents: [bot], actions: [x], decision: allow, confidence: {allow_at: 0.9, review_at: 0.5}}\n"
+        "  - {id: c, agents: [bot], actions: [y], decision: compute, compute: {tool: z}}\n"};
+    tenant_init(&t, 2, names, texts);
+    const char *const actions[] = {"x", "y", "z"};
+    for (size_t i = 0; i < 3; i++) {
+        struct policy_request q = agent_request("bot", actions[i]);
+        q.has_confidence = true;
+        q.confidence = 0.95;
+        assert_int_equal(ask(&t, &q), VERDICT_ALLOW);
+        assert_int_equal(t.outcome.confidence_used, i == 2);
+    }
+    tenant_fini(&t);
+}
+
 static void a_shadow_document_that_agrees_would_change_nothing(void **state)
 {
     (void)state;
@@ -490,6 +562,39 @@ static void a_full_arena_is_a_deny(void **state)
     tenant_fini(&t);
 }
 
+/* A rule for which there was no memory left to see whether it applies is not one that does not apply. */
+static void a_denied_request_is_denied_in_every_arena(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *rule;
+        enum subject_kind kind;
+    } cases[] = {
+        {"rules:\n  - {id: a, agents: [bot], actions: [x], decision: allow}\n"
+         "  - {id: d, actions: [x], resources: [\"db:*\"], decision: deny}\n", "deny:d", SUBJECT_AGENT},
+        {"roles: {finance: [carol]}\nrules:\n  - {id: a, users: [carol], actions: [x], decision: allow}\n"
+         "  - {id: d, roles: [finance], actions: [x], decision: deny}\n", "deny:d", SUBJECT_USER},
+        {"rules:\n  - {id: c, agents: [bot], actions: [x], decision: compute, compute: {tool: y}}\n"
+         "  - {id: d, actions: [y], resources: [\"db:*\"], decision: deny}\n", "compute:c", SUBJECT_AGENT},
+    };
+    char resource[300] = "db:";
+    memset(resource + 3, 'r', sizeof resource - 3);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct tenant t;
+        tenant_init_one(&t, cases[i].text);
+        struct policy_request q =
+            cases[i].kind == SUBJECT_AGENT ? agent_request("bot", "x") : user_request("carol", "x");
+        q.resource = str_of(resource, sizeof resource);
+        for (size_t bytes = 16; bytes <= 4096; bytes += 16) {
+            arena_fini(&t.arena);
+            arena_init(&t.arena, 16, bytes);
+            assert_int_equal(ask(&t, &q), VERDICT_DENY);
+        }
+        assert_string_equal(t.outcome.rule, cases[i].rule);
+        tenant_fini(&t);
+    }
+}
+
 static void digests_name_documents_and_texts_whatever_their_order(void **state)
 {
     (void)state;
@@ -521,20 +626,25 @@ int main(void)
         cmocka_unit_test(a_permission_matches_strange_names_only_where_they_are_spelled_out),
         cmocka_unit_test(restricting_rules_match_a_request_without_a_resource),
         cmocka_unit_test(people_are_selected_by_name_or_role_and_agents_are_not),
+        cmocka_unit_test(a_role_that_names_somebody_twice_is_one_role),
         cmocka_unit_test(a_long_list_of_names_selects_as_a_short_one_does),
         cmocka_unit_test(roles_of_shadow_documents_do_not_count),
         cmocka_unit_test(the_gate_votes_beside_the_rule),
+        cmocka_unit_test(the_gate_of_a_rule_that_cannot_be_evaluated_is_told_as_one),
         cmocka_unit_test(a_confidence_that_is_no_number_is_denied_by_the_gate),
         cmocka_unit_test(compute_answers_with_the_safe_call),
         cmocka_unit_test(a_safe_call_that_is_not_permitted_is_a_deny),
+        cmocka_unit_test(conditions_of_the_safe_call_see_the_safe_call),
         cmocka_unit_test(a_deny_is_not_told_as_that_of_a_replacement),
         cmocka_unit_test(the_gate_of_a_safe_call_is_told_as_one),
         cmocka_unit_test(an_action_outside_the_scope_is_denied),
         cmocka_unit_test(review_terms_of_all_votes_hold),
         cmocka_unit_test(shadow_documents_report_what_they_would_change),
+        cmocka_unit_test(a_confidence_that_only_shadow_documents_look_at_is_not_used),
         cmocka_unit_test(a_shadow_document_that_agrees_would_change_nothing),
         cmocka_unit_test(a_closed_set_denies_everything_with_its_reason),
         cmocka_unit_test(a_full_arena_is_a_deny),
+        cmocka_unit_test(a_denied_request_is_denied_in_every_arena),
         cmocka_unit_test(digests_name_documents_and_texts_whatever_their_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -348,6 +348,7 @@ static void over_a_limit_can_ask_a_person(void **state)
         if (!str_is(t.outcome.reason, cases[i].reason))
             print_error("%.*s\n", STR_FORMAT(t.outcome.reason));
         assert_true(str_is(t.outcome.reason, cases[i].reason));
+        assert_false(t.outcome.has_would_have);
         const struct policy_review *r = &t.outcome.review;
         assert_int_equal(r->approvals, 1);
         assert_int_equal(r->expires_in_ms, 30 * 60 * 1000);
@@ -452,6 +453,32 @@ static void a_review_for_a_limit_covers_what_was_approved_before(void **state)
     assert_int_equal(t.outcome.review.vote_count, 4);
     assert_true(str_is(t.outcome.review.votes[3].rule_id, "h"));
     tenant_fini(&t);
+}
+
+static void whom_a_limit_asks_is_told_once_beside_whom_a_rule_asked(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *limit_asks, *by;
+    } cases[] = {{", review: {by: [finance]}", "finance"}, {"", "finance"}, {", review: {by: [legal]}", "finance; legal"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct tenant t;
+        char text[512];
+        snprintf(text, sizeof text,
+                 "rules:\n  - {id: h, actions: [x], decision: human_review, review: {by: [finance]}}\n"
+                 "  - {id: a, agents: [bot], actions: [x], decision: allow%s, limit: {window: 1h, count: 1, over: human_review}}\n",
+                 cases[i].limit_asks);
+        tenant_init_one(&t, text);
+        struct policy_vote approved = {.kind = VOTE_RULE, .policy_name = STR("doc"), .rule_id = STR("h")};
+        struct policy_request q = agent_request("bot", "x");
+        q.approved = &approved;
+        q.approved_count = 1;
+        assert_int_equal(ask(&t, &q), VERDICT_ALLOW);
+        policy_over_limit(&t.outcome.limits[0], &t.arena, &t.outcome);
+        assert_int_equal(t.outcome.verdict, VERDICT_HUMAN_REVIEW);
+        assert_true(str_is(t.outcome.review.by, cases[i].by));
+        tenant_fini(&t);
+    }
 }
 
 static void a_review_for_a_rule_covers_the_limit_that_was_lifted_before(void **state)
@@ -669,7 +696,8 @@ static void a_dry_run_is_over_where_the_request_is_so_by_itself(void **state)
     tenant_init_one(&t, "rules:\n"
                         "  - {id: a, agents: [b], actions: [x], decision: allow, limit: {window: 1h, count: 1}}\n"
                         "  - {id: c, agents: [b], actions: [x], decision: allow, limit: {window: 1h, sum: args.n, max: 9}}\n"
-                        "  - {id: d, agents: [b], actions: [x], decision: allow, limit: {window: 1h, sum: args.m, max: 9, over: human_review}}\n");
+                        "  - {id: d, agents: [b], actions: [x], decision: allow, limit: {window: 1h, sum: args.m, max: 9, over: human_review}}\n"
+                        "  - {id: e, agents: [b], actions: [x], when: has(args.o), decision: allow, limit: {window: 1h, sum: args.o, max: 9, over: human_review}}\n");
     static const struct {
         const char *args, *rule;
     } cases[] = {{"{\"n\":9,\"m\":9}", "allow:a"}, {"{\"n\":9.1,\"m\":10}", "limit:c"}, {"{\"m\":1}", "limit:c"},
@@ -683,6 +711,15 @@ static void a_dry_run_is_over_where_the_request_is_so_by_itself(void **state)
     }
     struct policy_request q = agent_request("b", "x");
     q.dry_run = true;
+    struct policy_vote approved = {.kind = VOTE_LIMIT, .policy_name = STR("doc"), .rule_id = STR("d")};
+    q.approved = &approved;
+    q.approved_count = 1; /* what was let through stops nothing, and hides nothing behind it */
+    ask_with(&t, &q, "{\"n\":1,\"m\":10,\"o\":1}");
+    assert_string_equal(t.outcome.rule, "allow:a");
+    ask_with(&t, &q, "{\"n\":1,\"m\":10,\"o\":10}");
+    assert_string_equal(t.outcome.rule, "limit:e");
+    q.approved_count = 0;
+    q.args = NULL;
     struct policy_explain e = {.considered = ignore, .nearest = on_nearest, .context = against};
     policy_evaluate(t.set, &q, &t.arena, &e, &t.outcome);
     assert_string_equal(against, "The limit of rule c adds up args.n, which is missing, negative, too large or no number.");
@@ -734,6 +771,7 @@ int main(void)
         cmocka_unit_test(a_compute_over_its_limit_has_no_safe_call),
         cmocka_unit_test(a_limit_that_a_person_let_through_is_counted_and_not_asked_again),
         cmocka_unit_test(a_review_for_a_limit_covers_what_was_approved_before),
+        cmocka_unit_test(whom_a_limit_asks_is_told_once_beside_whom_a_rule_asked),
         cmocka_unit_test(a_review_for_a_rule_covers_the_limit_that_was_lifted_before),
         cmocka_unit_test(a_full_arena_is_a_deny_when_over),
         cmocka_unit_test(a_second_limit_does_not_undo_the_approval_of_the_first),

@@ -82,6 +82,44 @@ static void unknown_keys_are_refused_with_a_guess(void **state)
     assert_true(has_problem(&p, "put that in quotes: within { } a comma ends it"));
 }
 
+static void a_gate_has_both_its_thresholds_and_nothing_else(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *gate, *message;
+    } cases[] = {
+        {"{review_at: 0.5}", "allow_at"},
+        {"{allow_at: 0.9}", "review_at"},
+        {"{allow_at: 0.9, review_at: 0.5, mising: deny}", "mising"}, /* else a missing confidence asks a person */
+        {"{allow_at: 1.5, review_at: 0.5}", "1.5"},
+        {"{allow_at: \"0.9\", review_at: 0.5}", "number"},
+        {"{allow_at: 0.5, review_at: 0.9}", "the thresholds must descend"},
+        {"{allow_at: 0.9, review_at: 0.5, missing: allow}", "allow"},
+        {"0.9", "map"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[256];
+        snprintf(text, sizeof text, "confidence: %s\nrules: [{id: a, actions: [x], decision: deny}]", cases[i].gate);
+        struct policy_problems p = refused(text);
+        if (!has_problem(&p, cases[i].message)) fail_msg("%s: %s %s", text, p.list[0].path, p.list[0].message);
+        assert_int_equal(p.count, 1);
+    }
+    policy_document_release(load_named("doc", "confidence: {allow_at: 0.5, review_at: 0.5}\nrules: [{id: a, actions: [x], decision: deny}]"));
+}
+
+static void names_of_policies_are_short_and_plain(void **state)
+{
+    (void)state;
+    char name[POLICY_NAME_MAX + 1];
+    memset(name, 'x', sizeof name);
+    assert_true(policy_is_name(str_of(name, POLICY_NAME_MAX)));
+    assert_false(policy_is_name(str_of(name, sizeof name)));
+    assert_true(policy_is_name(STR("a.B_9-c")));
+    assert_false(policy_is_name(STR("")));
+    assert_false(policy_is_name(STR("a b")));
+    assert_false(policy_is_name(STR("a/b")));
+}
+
 static void words_are_told_from_other_values_and_other_letters(void **state)
 {
     (void)state;
@@ -298,6 +336,9 @@ static void limits_bound_a_document(void **state)
     memcpy(large + 27 + 513, "\"], decision: deny}]", 21);
     p = refused(large);
     assert_true(has_problem(&p, "513 characters"));
+    memcpy(large + 27 + 512, "\"], decision: deny}]", 21);
+    policy_document_release(load_named("doc", large));
+    policy_document_release(load_named("doc", "rules: [{id: a, actions: [\"**a*b*c*d*e*f*g**\"], decision: deny}]"));
 }
 
 static void a_large_flat_document_is_bounded_in_time_and_memory(void **state)
@@ -450,6 +491,8 @@ int main(void)
         cmocka_unit_test(a_long_word_is_told_in_part_and_the_sentence_is_whole),
         cmocka_unit_test(a_tests_resource_is_what_a_live_request_has),
         cmocka_unit_test(a_tests_context_is_what_a_live_request_has),
+        cmocka_unit_test(a_gate_has_both_its_thresholds_and_nothing_else),
+        cmocka_unit_test(names_of_policies_are_short_and_plain),
         cmocka_unit_test(words_are_told_from_other_values_and_other_letters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

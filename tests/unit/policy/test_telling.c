@@ -249,21 +249,48 @@ static void a_reason_does_not_name_a_masked_value(void **state)
 {
     (void)state;
     struct tenant t;
-    tenant_init_one(&t, "mask: [args.card]\nrules:\n"
+    tenant_init_one(&t, "mask: [args.card, args.people.*.card]\nrules:\n"
                         "  - {id: a, actions: [x], when: int(args.card) > 5, decision: deny}\n"
                         "  - {id: b, actions: [y], when: int(args.other) > 5, decision: deny}\n"
                         "  - {id: c, agents: [bot], actions: [z], decision: compute, compute: {tool: s, args: {p: \"${path_under('/a', args.card)}\"}}}\n"
                         "  - {id: d, actions: [k], when: \"{'a': 1}[args.card] == 1\", decision: deny}\n"
-                        "  - {id: e, actions: [m], when: \"args.x4111 == args.card\", decision: deny}\n");
-    const char *const actions[] = {"x", "y", "z", "k", "m"};
-    for (size_t i = 0; i < 5; i++) {
+                        "  - {id: e, actions: [m], when: \"args.x4111 == args.card\", decision: deny}\n"
+                        "  - {id: f, actions: [n], when: int(request.args.card) > 5, decision: deny}\n"
+                        "  - {id: g, actions: [o], when: int(args.people.bob.card) > 5, decision: deny}\n"
+                        "  - {id: h, actions: [p], when: int(args.people.bob.name) > 5, decision: deny}\n"
+                        "  - {id: i, actions: [q], when: int(request.args.other) > 5, decision: deny}\n");
+    const char *const actions[] = {"x", "y", "z", "k", "m", "n", "o", "p", "q"};
+    for (size_t i = 0; i < sizeof actions / sizeof *actions; i++) {
         struct policy_request q = agent_request("bot", actions[i]);
-        q.args = json_in(&t, "{\"card\": \"/4111\", \"other\": \"/4111\"}");
+        q.args = json_in(&t, "{\"card\": \"/4111\", \"other\": \"/4111\", \"people\": {\"bob\": {\"card\": \"/4111\", \"name\": \"/4111\"}}}");
         policy_evaluate(t.set, &q, &t.arena, NULL, &t.outcome);
         assert_int_equal(t.outcome.verdict, VERDICT_DENY);
         bool named = memmem(t.outcome.reason.bytes, t.outcome.reason.size, "4111", 4) != NULL;
-        assert_int_equal(named, i == 1 || i == 4); /* what is not masked, and a word of the policy's own */
+        assert_int_equal(named, i == 1 || i == 4 || i >= 7); /* what is not masked, and a word of the policy's own */
     }
+    tenant_fini(&t);
+}
+
+/* What is answered to the caller is whole; what is recorded is not. */
+static void what_is_made_of_a_masked_value_is_masked_where_it_is_told(void **state)
+{
+    (void)state;
+    struct tenant t;
+    tenant_init_one(&t, "mask: [args.card]\nrules:\n"
+                        "  - {id: c, agents: [bot], actions: [pay], decision: compute,\n"
+                        "     compute: {tool: s, args: {of: \"${args.card}\", to: \"${args.other}\", plain: x}}}\n"
+                        "  - {id: d, agents: [bot], actions: [look], decision: compute, compute: {tool: s, args: {to: \"${args.other}\"}}}\n");
+    struct policy_request q = agent_request("bot", "pay");
+    q.args = json_in(&t, "{\"card\": \"4111\", \"other\": \"5\"}");
+    policy_evaluate(t.set, &q, &t.arena, NULL, &t.outcome);
+    assert_int_equal(t.outcome.verdict, VERDICT_COMPUTE);
+    assert_true(str_is(json_text(t.outcome.safe_args, STR("of")), "4111"));
+    assert_true(str_is(json_text(t.outcome.told_args, STR("of")), "[masked]"));
+    assert_true(str_is(json_text(t.outcome.told_args, STR("to")), "5"));
+    assert_true(str_is(json_text(t.outcome.told_args, STR("plain")), "x"));
+    q.action = STR("look");
+    policy_evaluate(t.set, &q, &t.arena, NULL, &t.outcome);
+    assert_ptr_equal(t.outcome.told_args, t.outcome.safe_args); /* nothing of it is hidden */
     tenant_fini(&t);
 }
 
@@ -303,6 +330,10 @@ static void masks_hide_values_wherever_the_path_leads(void **state)
     assert_int_equal(json_read(STR("\"free text\""), &options, &t.arena, &context, &f), ERR_OK);
     policy_mask(t.set, STR("context"), context);
     assert_true(str_is(context->string, "[masked]"));
+    assert_int_equal(json_read(STR("{\"text\": 1, \"kept\": \"2\"}"), &options, &t.arena, &context, &f), ERR_OK);
+    policy_mask(t.set, STR("context"), context);
+    assert_true(str_is(json_text(context, STR("text")), "[masked]"));
+    assert_true(str_is(json_text(context, STR("kept")), "2"));
     assert_int_equal(json_read(STR("{\"properties\": [1]}"), &options, &t.arena, &resource, &f),
                      ERR_OK);
     policy_mask(t.set, STR("resource"), resource);
@@ -385,6 +416,7 @@ int main(void)
         cmocka_unit_test(a_compute_that_is_not_safe_tells_why),
         cmocka_unit_test(what_is_masked_is_masked_in_an_explanation),
         cmocka_unit_test(a_reason_does_not_name_a_masked_value),
+        cmocka_unit_test(what_is_made_of_a_masked_value_is_masked_where_it_is_told),
         cmocka_unit_test(masks_hide_values_wherever_the_path_leads),
         cmocka_unit_test(lints_tell_what_is_probably_wrong),
         cmocka_unit_test(tests_can_be_run_again),
