@@ -3,7 +3,6 @@
  * Suspending records it at once and tells everybody (a notice); then the actor's pending reviews
  * are denied, SUSPEND_DENIALS a step, and the call is stepped again until none is left. Should the
  * process end in between, the ticks after recovery deny the rest. */
-#include "base/check.h"
 #include "shards/inside.h"
 
 /* ---- their records ---- */

@@ -1,7 +1,5 @@
 #include "shards/limit_table.h"
 
-#include "base/check.h"
-
 void limit_table_init(struct limit_table *t, size_t count_max)
 {
     *t = (struct limit_table){.count_max = count_max};

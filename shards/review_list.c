@@ -5,7 +5,6 @@
  * filter reads the places of the whole order, by digests, and looks at a review only where they
  * match. Nothing here changes or records anything: what is past its deadline does not count as
  * pending, and shows as expired where all states are asked for. */
-#include "base/check.h"
 #include "shards/inside.h"
 
 enum {

@@ -104,6 +104,7 @@ void review_table_fini(struct review_table *t);
 
 /* ---- finding ---- */
 
+/* NULL: there is none. */
 struct review *review_find(const struct review_table *t, struct id id);
 /* The pending one for this very request, or NULL. */
 struct review *review_find_same(const struct review_table *t, struct str tenant, struct str principal,
@@ -126,6 +127,7 @@ bool review_make_room(struct review_table *t, size_t bytes);
 size_t review_size(const struct review_facts *f); /* about: what opening it takes */
 /* Copies. ERR_CORRUPT: its requirements are not what they have to be, or it is there already. */
 enum err review_open(struct review_table *t, const struct review_facts *f, struct review **ret);
+/* Copies. ERR_FULL: out of memory, or as many votes as there may be; nothing is changed then. */
 enum err review_vote(struct review_table *t, struct review *r, const struct review_vote *v);
 /* To after->state, with its times, redemption and retry. Who resolved it is told by the last vote where
  * it is approved, by `after` where it ends another way, and stays when an approval ends. ERR_CORRUPT:
@@ -145,6 +147,7 @@ uint32_t review_meets(const struct review *r, uint32_t given);
 
 /* ---- waiting ---- */
 
+/* Borrows the call until it is removed. */
 void review_waiter_add(struct review_table *t, struct review *r, struct call *c);
 void review_waiter_remove(struct review_table *t, struct call *c); /* it waits: c->previous says so */
 

@@ -22,6 +22,7 @@ uint64_t revoked_log_append(struct revoked_log *l, const struct effect_notice *n
 /* Whether all readers have taken up to this place; any thread. */
 bool revoked_log_seen(const struct revoked_log *l, uint64_t place);
 
+/* Of reader 0 … readers - 1, one each; NULL: out of memory. The log outlives it. */
 struct revoked_view *revoked_view_create(struct revoked_log *l, unsigned reader);
 void revoked_view_destroy(struct revoked_view *v);
 /* Takes what is new; true: there was something. Its own thread, before requests. */

@@ -53,6 +53,7 @@ uint64_t shard_ordinal_max(const struct shard *s);
 
 /* ---- snapshots: each object as one entry; loaded into any shard that owns its slot ---- */
 
+/* An entry is valid during `put`, whose error ends it. ERR_FULL: one is longer than entries may be. */
 enum err shard_save(const struct shard *s, enum err (*put)(void *context, struct str entry), void *context);
 /* Of the slots that it does not own, nothing is kept. */
 enum err shard_load(struct shard *s, struct str entry, struct fault *f);

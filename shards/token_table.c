@@ -2,8 +2,6 @@
 
 #include <stdlib.h>
 
-#include "base/check.h"
-
 enum { FIRST_PLACES = 64, TEXT_MOST = UINT16_MAX - 1 };
 #define ABSENT UINT16_MAX
 

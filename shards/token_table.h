@@ -72,6 +72,7 @@ struct token_table {
 void token_table_init(struct token_table *t, size_t count_max);
 void token_table_fini(struct token_table *t);
 
+/* NULL: there is none. */
 struct token *token_find(const struct token_table *t, struct id id);
 struct token *token_find_retry(const struct token_table *t, const struct review_digest *key);
 const struct token_retry *token_retry_of(const struct token *k); /* NULL: none that is still held */

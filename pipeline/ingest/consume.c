@@ -270,14 +270,14 @@ static void lost(struct consumer *c, uint32_t partition, const struct fault *f)
 static void store_messages(struct consumer *c, size_t count)
 {
     struct offset_move moves[LEASE_PARTITIONS_MAX];
-    size_t move_count;
+    struct message_batch batch = {.messages = c->messages, .count = count, .moves = moves};
     uint64_t wait_ms = STORE_WAIT_FIRST_MS;
-    while ((count = sift(c, count, moves, &move_count)) > 0 && !atomic_load(&c->stopping)) {
+    while ((batch.count = sift(c, batch.count, moves, &batch.move_count)) > 0 && !atomic_load(&c->stopping)) {
         struct fault f = {0};
         uint32_t partition = 0;
-        enum err err = message_intake_store(&c->intake, c->messages, count, moves, move_count, world_now_ms(), &partition, &f);
+        enum err err = message_intake_store(&c->intake, &batch, world_now_ms(), &partition, &f);
         if (err == ERR_OK) {
-            for (size_t i = 0; i < move_count; i++) c->readings[moves[i].partition].next = moves[i].to;
+            for (size_t i = 0; i < batch.move_count; i++) c->readings[moves[i].partition].next = moves[i].to;
             return;
         }
         if (err == ERR_PRECONDITION_FAILED) {

@@ -73,6 +73,7 @@ struct consumer_status {
     char text[320]; /* what is wrong, for people; "" = nothing */
 };
 
+/* Opens the store (the caller is told why it cannot) and starts the thread. */
 enum err consumer_start(const struct consumer_options *options, struct consumer **ret, struct fault *f);
 void consumer_status(const struct consumer *c, struct consumer_status *ret); /* any thread */
 /* Ends after what is in hand, gives its partitions up; NULL is taken. */

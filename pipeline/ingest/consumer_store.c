@@ -272,20 +272,6 @@ static enum err streams_after(struct store *s, const struct audit_stream *last, 
     return err == ERR_END ? ERR_OK : err;
 }
 
-static enum err ask_each(struct store *s, const struct asked *a, uint32_t partition, uint32_t partition_count,
-                         uint64_t monotonic_ms, uint64_t now_ms, uint64_t *ret_asked, struct fault *f)
-{
-    enum err err = ERR_OK;
-    for (size_t i = 0; i < a->count && err == ERR_OK; i++) {
-        const struct audit_stream *stream = &a->streams[i];
-        bool asked = false;
-        if (topic_partition(stream->node, stream->journal, partition_count) != partition) continue;
-        err = consumer_store_ask(s, stream, monotonic_ms, now_ms, &asked, f);
-        *ret_asked += asked;
-    }
-    return err;
-}
-
 enum err consumer_store_ask_all(struct store *s, uint32_t partition, uint32_t partition_count, uint64_t monotonic_ms,
                                 uint64_t now_ms, uint64_t *ret_asked, struct fault *f)
 {
@@ -297,7 +283,12 @@ enum err consumer_store_ask_all(struct store *s, uint32_t partition, uint32_t pa
     for (bool first = true; err == ERR_OK && a.count == ASK_AT_ONCE; first = false) {
         if (!first) last = a.streams[a.count - 1];
         err = fault_of(s, streams_after(s, first ? NULL : &last, &a), f);
-        if (err == ERR_OK) err = ask_each(s, &a, partition, partition_count, monotonic_ms, now_ms, ret_asked, f);
+        for (size_t i = 0; i < a.count && err == ERR_OK; i++) {
+            bool asked = false;
+            if (topic_partition(a.streams[i].node, a.streams[i].journal, partition_count) != partition) continue;
+            err = consumer_store_ask(s, &a.streams[i], monotonic_ms, now_ms, &asked, f);
+            *ret_asked += asked;
+        }
     }
     arena_fini(&a.arena);
     return err;

@@ -167,20 +167,19 @@ static enum err offset_apart(struct taking *t)
 }
 #endif
 
-enum err message_intake_store(struct message_intake *in, const struct message *messages, size_t message_count,
-                              const struct offset_move *moves, size_t move_count, uint64_t now_ms, uint32_t *ret_lost,
-                              struct fault *f)
+enum err message_intake_store(struct message_intake *in, const struct message_batch *batch, uint64_t now_ms,
+                              uint32_t *ret_lost, struct fault *f)
 {
     struct taking t = {.in = in, .now_ms = now_ms, .fault = f};
     uint64_t begin_ns = world_monotonic_ns();
     buf_clear(&in->run);
     enum err err = store_begin(in->store, f);
     if (err != ERR_OK) return err;
-    err = move_offsets(&t, moves, move_count, ret_lost);
+    err = move_offsets(&t, batch->moves, batch->move_count, ret_lost);
     if (err == ERR_OK) err = offset_apart(&t);
-    for (size_t i = 0; i < message_count && err == ERR_OK; i++) err = take(&t, &messages[i]);
+    for (size_t i = 0; i < batch->count && err == ERR_OK; i++) err = take(&t, &batch->messages[i]);
     if (err == ERR_OK) err = run_end(&t);
     err = store_end(in->store, err, f);
-    if (err == ERR_OK) count(in, &t.tally, message_count, begin_ns);
+    if (err == ERR_OK) count(in, &t.tally, batch->count, begin_ns);
     return err;
 }

@@ -16,10 +16,16 @@ struct message_intake {
     struct buf run; /* the lines of the run in hand */
 };
 
-/* Stores messages (records all, of partitions in `moves`) and moves the offsets by `moves`. All or
- * nothing. ERR_PRECONDITION_FAILED: *ret_lost is a partition that is not the owner's any more. */
-enum err message_intake_store(struct message_intake *in, const struct message *messages, size_t count,
-                              const struct offset_move *moves, size_t move_count, uint64_t now_ms, uint32_t *ret_lost,
-                              struct fault *f);
+struct message_batch {
+    const struct message *messages; /* records all, of partitions in `moves` */
+    size_t count;
+    const struct offset_move *moves;
+    size_t move_count;
+};
+
+/* Stores the messages and moves the offsets: all or nothing. ERR_PRECONDITION_FAILED: *ret_lost is a
+ * partition that is not the owner's any more. */
+enum err message_intake_store(struct message_intake *in, const struct message_batch *batch, uint64_t now_ms,
+                              uint32_t *ret_lost, struct fault *f);
 
 #endif

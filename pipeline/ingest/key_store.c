@@ -328,26 +328,20 @@ enum err key_store_list(struct store *s, struct str tenant, uint64_t limit, uint
     bind_u64(q, 2, cursor);
     bind_u64(q, 3, limit + 1);
     buf_put_literal(out, "{\"keys\":[");
-    uint64_t count = 0, last = 0, next = 0;
+    struct list_page page = {.limit = limit, .id_column = 1};
     enum err err;
-    while ((err = statement_step(q)) == ERR_OK) {
-        if (count == limit) {
-            next = last;
-            break;
-        }
+    while ((err = list_page_step(&page, q, out)) == ERR_OK) {
         struct key *k;
         err = row_read(column_text(q, 0), &k, f);
         if (err != ERR_OK) break;
-        if (count++ > 0) buf_put_byte(out, ',');
         key_put(out, k, false);
         key_destroy(k);
-        last = column_u64(q, 1);
     }
     statement_reset(q);
     if (err == ERR_CORRUPT) return err;
-    if (err != ERR_OK && err != ERR_END) return store_fault(s, err, f);
+    if (err != ERR_END) return store_fault(s, err, f);
     buf_printf(out, "],\"count\":%llu,\"limit\":%llu,\"next_cursor\":%llu}",
-               (unsigned long long)count, (unsigned long long)limit, (unsigned long long)next);
+               (unsigned long long)page.count, (unsigned long long)limit, (unsigned long long)page.next);
     return out->overflow ? fault_plain(f, ERR_FULL) : ERR_OK;
 }
 

@@ -1,7 +1,5 @@
 #include "pipeline/ingest/lease.h"
 
-#include "base/check.h"
-
 static bool same(const char a[LEASE_OWNER_TEXT], const char b[LEASE_OWNER_TEXT]) { return memcmp(a, b, LEASE_OWNER_TEXT) == 0; }
 
 void lease_init(struct lease *l, const char me[LEASE_OWNER_TEXT])

@@ -2,7 +2,6 @@
 
 #include <stdio.h>
 
-#include "base/check.h"
 #include "base/id.h"
 #include "base/limits.h"
 #include "base/time.h"
@@ -198,13 +197,13 @@ enum err policy_store_get(struct store *s, struct str tenant, struct str name, s
     return err;
 }
 
-/* Ends a list; `next`, where the following page begins, is told only where there is one. */
-static enum err list_end(struct store *s, enum err err, struct buf *out, uint64_t count,
-                         uint64_t next, struct fault *f)
+/* Ends a list; where the following page begins is told only where there is one. */
+static enum err list_end(struct store *s, enum err err, struct buf *out, const struct list_page *p,
+                         struct fault *f)
 {
-    if (err != ERR_END && err != ERR_OK) return store_fault(s, err, f);
-    buf_printf(out, "],\"count\":%llu", (unsigned long long)count);
-    if (next != 0) buf_printf(out, ",\"next_cursor\":%llu", (unsigned long long)next);
+    if (err != ERR_END) return store_fault(s, err, f);
+    buf_printf(out, "],\"count\":%llu", (unsigned long long)p->count);
+    if (p->next != 0) buf_printf(out, ",\"next_cursor\":%llu", (unsigned long long)p->next);
     buf_put_byte(out, '}');
     return out->overflow ? fault_plain(f, ERR_FULL) : ERR_OK;
 }
@@ -218,19 +217,11 @@ enum err policy_store_list(struct store *s, struct str tenant, uint64_t limit, u
     bind_u64(q, 2, cursor);
     bind_u64(q, 3, limit + 1);
     buf_put_literal(out, "{\"policies\":[");
-    uint64_t count = 0, last = 0, next = 0;
+    struct list_page page = {.limit = limit, .bytes_most = LIST_BYTES};
     enum err err;
-    while ((err = statement_step(q)) == ERR_OK) {
-        if (count == limit || out->size > LIST_BYTES) {
-            next = last;
-            break;
-        }
-        if (count++ > 0) buf_put_byte(out, ',');
-        put_policy(out, q);
-        last = column_u64(q, 0);
-    }
+    while ((err = list_page_step(&page, q, out)) == ERR_OK) put_policy(out, q);
     statement_reset(q);
-    return list_end(s, err, out, count, next, f);
+    return list_end(s, err, out, &page, f);
 }
 
 /* The row of: version, format, digest, created_at, created_by, content (NULL: left out). */
@@ -257,20 +248,12 @@ enum err policy_store_versions(struct store *s, struct str tenant, struct str na
     bind_u64(q, 3, before == 0 ? INT64_MAX : before);
     bind_u64(q, 4, limit + 1);
     buf_put_literal(out, "{\"versions\":[");
-    uint64_t count = 0, last = 0, next = 0;
+    struct list_page page = {.limit = limit};
     enum err err;
-    while ((err = statement_step(q)) == ERR_OK) {
-        if (count == limit) {
-            next = last;
-            break;
-        }
-        if (count++ > 0) buf_put_byte(out, ',');
-        put_version(out, q);
-        last = column_u64(q, 0);
-    }
+    while ((err = list_page_step(&page, q, out)) == ERR_OK) put_version(out, q);
     statement_reset(q);
-    if (err == ERR_END && count == 0 && before == 0) return not_found(name, f);
-    return list_end(s, err, out, count, next, f);
+    if (err == ERR_END && page.count == 0 && before == 0) return not_found(name, f);
+    return list_end(s, err, out, &page, f);
 }
 
 static const char select_version[] =

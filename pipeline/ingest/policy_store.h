@@ -71,6 +71,7 @@ struct policy_row {
     bool is_active;
     uint64_t revision; /* of the store, when it last changed */
 };
+/* A row and its texts are valid during the call. */
 enum err policy_store_rows(struct store *s, struct str tenant,
                            void (*each)(void *context, const struct policy_row *row), void *context,
                            struct fault *f);

@@ -5,8 +5,6 @@
  * eight megabytes. The exact bytes of each event are what is stored and compared. */
 #include "pipeline/ingest/post.h"
 
-#include "base/check.h"
-#include "base/limits.h"
 #include "json/json.h"
 #include "pipeline/ingest/store_inside.h"
 

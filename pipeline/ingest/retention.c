@@ -7,7 +7,6 @@
 #include "base/arena.h"
 #include "base/check.h"
 #include "base/limits.h"
-#include "base/log.h"
 #include "base/time.h"
 #include "pipeline/ingest/audit_rows.h"
 #include "pipeline/ingest/event_key.h"

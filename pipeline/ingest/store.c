@@ -5,7 +5,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/check.h"
 #include "pipeline/ingest/store_inside.h"
 
 static const char select_store[] = "SELECT log_id, revision FROM store";
@@ -24,6 +23,19 @@ static enum err read_log_id(struct store *s, struct fault *f)
     }
     statement_reset(q);
     return err == ERR_END ? ERR_CORRUPT : err;
+}
+
+enum err list_page_step(struct list_page *p, struct statement *q, struct buf *out)
+{
+    enum err err = statement_step(q);
+    if (err != ERR_OK) return err;
+    if (p->count == p->limit || (p->bytes_most > 0 && out->size > p->bytes_most)) {
+        p->next = p->last;
+        return ERR_END;
+    }
+    if (p->count++ > 0) buf_put_byte(out, ',');
+    p->last = column_u64(q, p->id_column);
+    return ERR_OK;
 }
 
 bool store_is_address(const char *place) { return database_is_address(place); }

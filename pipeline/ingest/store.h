@@ -23,6 +23,7 @@ bool store_is_address(const char *place);
 enum err store_open(const char *path, bool writer, struct store **ret, struct fault *f);
 void store_close(struct store *s);
 
+/* Over the same connection; ends with the store. */
 struct audit_store *store_audit(struct store *s);
 const char *store_log_id(const struct store *s); /* STORE_LOG_ID_TEXT characters, NUL-terminated */
 enum err store_revision(struct store *s, uint64_t *ret, struct fault *f);

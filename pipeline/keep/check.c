@@ -212,14 +212,12 @@ static enum err judge(struct look *l, struct fault *f)
     return found->other[0] == '\0' ? ERR_OK : adopt_or_refuse(l, f);
 }
 
-enum err keep_redis_check(const struct keep_redis *redis, const char *node, struct keep_past *past, uint64_t last_seq,
-                          uint64_t now_ms, enum err (*each)(void *context, unsigned slot, struct str entry),
-                          void *context, bool *ret_reached, struct fault *f)
+enum err keep_redis_check(const struct keep_redis *redis, const struct keep_check *by, bool *ret_reached, struct fault *f)
 {
     struct redis_link_options options = {.user = redis->user, .password_file = redis->password_file,
                                          .ca_file = redis->ca_file, .timeout_ms = redis->timeout_ms};
-    struct look look = {.node = node, .adopt = redis->adopt, .past = past, .last_seq = last_seq, .now_ms = now_ms,
-                        .giving = {.each = each, .context = context}};
+    struct look look = {.node = by->node, .adopt = redis->adopt, .past = by->past, .last_seq = by->last_seq,
+                        .now_ms = by->now_ms, .giving = {.each = by->each, .context = by->context}};
     *ret_reached = false;
     if (redis->url[0] == '\0')
         return redis->adopt[0] == '\0' ? ERR_OK : fault_set(f, ERR_BAD_VALUE, "", "adopt: needs redis.url, where that engine's state is");

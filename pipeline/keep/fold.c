@@ -3,7 +3,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "base/check.h"
 #include "pipeline/keep/snapshot.h"
 #include "shards/slot.h"
 

@@ -67,17 +67,23 @@ struct keep_redis {
     uint32_t timeout_ms;
 };
 
-/* Whether this Redis may be used: empty, ours, or adopted. `past` tells which epochs are ours,
- * `last_seq` is the journal's end. ERR_EXISTS: another node's (the sentence names it and --adopt);
- * ERR_BAD_VALUE: it is ahead of our journal (the disk went back in time), or an option is
- * wrong, or an image that is to be adopted is not whole. A Redis that cannot be reached is ERR_OK with
+/* What a Redis is judged by, and who takes what is adopted from it. */
+struct keep_check {
+    const char *node;
+    struct keep_past *past;      /* which epochs are ours */
+    uint64_t last_seq;           /* the journal's end */
+    uint64_t now_ms;
+    enum err (*each)(void *context, unsigned slot, struct str entry);
+    void *context;
+};
+
+/* Whether this Redis may be used: empty, ours, or adopted. ERR_EXISTS: another node's (the sentence names it and
+ * --adopt), or one to be adopted still writes. ERR_BAD_VALUE: it is ahead of our journal (the disk went back in time), or an
+ * option is wrong, or an image that is to be adopted is not whole. A Redis that cannot be reached is ERR_OK with
  * *ret_reached false, but where something is to be adopted ERR_STORE_UNAVAILABLE. With --adopt, and nothing of our
  * own, the images of that node are given to `each`, with counted tokens and approved reviews closed, and
- * past->adopted says whose they were; the caller makes them durable (keep_snapshot) before anything else.
- * ERR_EXISTS too where that node still writes. */
-enum err keep_redis_check(const struct keep_redis *redis, const char *node, struct keep_past *past, uint64_t last_seq,
-                          uint64_t now_ms, enum err (*each)(void *context, unsigned slot, struct str entry),
-                          void *context, bool *ret_reached, struct fault *f);
+ * past->adopted says whose they were; the caller makes them durable (keep_snapshot) before anything else. */
+enum err keep_redis_check(const struct keep_redis *redis, const struct keep_check *by, bool *ret_reached, struct fault *f);
 
 /* ---- the thread ---- */
 

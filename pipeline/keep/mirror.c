@@ -137,20 +137,26 @@ static void write_anew(struct slot *s)
     s->tried = 0;
 }
 
+static void script_failed(const struct answer *a, struct str text)
+{
+    struct slot *s = &a->mirror->slots[a->slot];
+    if (a->seq == 0 || s->unfit || !is_of_the_slot(text)) {
+        note_trouble(a->mirror, text);
+        return;
+    }
+    log_text(LOG_WARNING, "redis_slot_unfit", "slot %u cannot be written to (%.*s): it will be written anew", a->slot, STR_FORMAT(text));
+    write_anew(s);
+}
+
 /* {word, what is there} of one of our scripts. */
 static void script_answered(void *context, const struct redis_value *v)
 {
-    struct answer *a = context;
+    const struct answer *a = context;
     struct mirror *m = a->mirror;
     struct slot *s = &m->slots[a->slot];
     if (v == NULL) return; /* nobody knows: `tried` stays */
     if (v->kind == REDIS_ERROR) {
-        if (a->seq == 0 || s->unfit || !is_of_the_slot(v->text)) {
-            note_trouble(m, v->text);
-            return;
-        }
-        log_text(LOG_WARNING, "redis_slot_unfit", "slot %u cannot be written to (%.*s): it will be written anew", a->slot, STR_FORMAT(v->text));
-        write_anew(s);
+        script_failed(a, v->text);
         return;
     }
     struct str word = v->kind == REDIS_LIST && v->count == 2 ? redis_value_at(v, 0).text : (struct str){0};
@@ -238,26 +244,30 @@ static bool is_fit(struct mirror *m, const struct slot *s, const struct slot_see
     return seen->position >= m->options.past->position && seen->position + 1 >= oldest;
 }
 
-static enum err judge(struct mirror *m, const struct slot_seen *seen, size_t *ret_unfit, struct fault *f)
+/* Nobody has written there since we adopted it, and nothing that this journal never had. */
+static enum err judge_position(const struct mirror *m, unsigned slot, const struct slot_seen *seen, uint64_t durable, struct fault *f)
+{
+    const struct keep_past *past = m->options.past;
+    uint64_t end = end_of_history(m, seen, durable);
+    if (is_theirs(m, seen)) {
+        if (!past->adopted_at_known || seen->position <= past->adopted_at[slot]) return ERR_OK;
+        return fault_set(f, ERR_EXISTS, "",
+                         "slot %u of this Redis is at %" PRIu64 " of %s, which wrote there after it was adopted at %" PRIu64 ". Stop that "
+                         "engine, then start this one with a new data directory and --adopt", slot, seen->position, seen->owner,
+                         past->adopted_at[slot]);
+    }
+    if (!seen->has_position || seen->position <= end) return ERR_OK;
+    return fault_set(f, ERR_BAD_VALUE, "",
+                     "slot %u of this Redis is at %" PRIu64 ", this journal has that history up to %" PRIu64 ": its disk went back "
+                     "in time", slot, seen->position, end);
+}
+
+/* Takes over what is there, slot by slot; following begins where the oldest of them stands. */
+static void take_over(struct mirror *m, const struct slot_seen *seen, uint64_t durable, size_t *ret_unfit)
 {
     struct journal_totals totals;
     journal_totals(m->options.journal, &totals);
-    uint64_t durable = journal_durable_seq(m->options.journal), begin = m->met ? m->next : durable + 1;
-    for (unsigned i = 0; i < LIMIT_SLOTS; i++) {
-        enum err err = judge_owner(m, i, &seen[i], f);
-        if (err != ERR_OK) return err;
-        bool theirs = is_theirs(m, &seen[i]);
-        if (theirs && m->options.past->adopted_at_known && seen[i].position > m->options.past->adopted_at[i])
-            return fault_set(f, ERR_EXISTS, "",
-                             "slot %u of this Redis is at %" PRIu64 " of %s, which wrote there after it was adopted at %" PRIu64 ". Stop that "
-                             "engine, then start this one with a new data directory and --adopt", i, seen[i].position, seen[i].owner,
-                             m->options.past->adopted_at[i]);
-        uint64_t end = end_of_history(m, &seen[i], durable);
-        if (seen[i].has_position && !theirs && seen[i].position > end)
-            return fault_set(f, ERR_BAD_VALUE, "",
-                             "slot %u of this Redis is at %" PRIu64 ", this journal has that history up to %" PRIu64 ": its disk went back "
-                             "in time", i, seen[i].position, end);
-    }
+    uint64_t begin = m->met ? m->next : durable + 1;
     *ret_unfit = 0;
     for (unsigned i = 0; i < LIMIT_SLOTS; i++) {
         struct slot *s = &m->slots[i];
@@ -272,7 +282,18 @@ static enum err judge(struct mirror *m, const struct slot_seen *seen, size_t *re
     m->met = true;
     m->next = begin;
     leave_cursor(m);
-    return ERR_OK;
+}
+
+static enum err judge(struct mirror *m, const struct slot_seen *seen, size_t *ret_unfit, struct fault *f)
+{
+    uint64_t durable = journal_durable_seq(m->options.journal);
+    enum err err = ERR_OK;
+    for (unsigned i = 0; i < LIMIT_SLOTS && err == ERR_OK; i++) {
+        err = judge_owner(m, i, &seen[i], f);
+        if (err == ERR_OK) err = judge_position(m, i, &seen[i], durable, f);
+    }
+    if (err == ERR_OK) take_over(m, seen, durable, ret_unfit);
+    return err;
 }
 
 /* What becomes of the position. One that means nothing to this journal must not be believed by a later start; but

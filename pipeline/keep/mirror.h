@@ -36,6 +36,7 @@ struct mirror_options {
 
 enum mirror_state { MIRROR_AWAY, MIRROR_REPAIRING, MIRROR_FOLLOWING, MIRROR_LOST };
 
+/* AWAY; what the options point at is borrowed for its life. ERR_BAD_VALUE: the address, or TLS without a CA. */
 enum err mirror_create(const struct mirror_options *options, struct mirror **ret, struct fault *f);
 void mirror_destroy(struct mirror *m);
 

@@ -31,6 +31,7 @@ struct redis_value { /* valid during the callback */
     size_t count;        /* of LIST */
     const void *inside;
 };
+/* Valid as long as the list; `index` is below its count. */
 struct redis_value redis_value_at(const struct redis_value *list, size_t index);
 
 struct redis_link;
@@ -44,6 +45,7 @@ struct redis_link_options {
     uint32_t timeout_ms;       /* to be found, to connect, and for each answer */
 };
 
+/* Closed. The options' texts are borrowed for its life. */
 struct redis_link *redis_link_create(const struct redis_link_options *options);
 void redis_link_destroy(struct redis_link *l);
 

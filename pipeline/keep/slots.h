@@ -40,6 +40,7 @@ struct script_call {
     char names[10][SLOT_KEY_TEXT];
     struct str arguments[CALL_ARGUMENTS_MAX];
 };
+/* Begin; add the arguments behind the slot's own keys, in the script's order, CALL_ARGUMENTS_MAX at most; send. */
 void script_call_begin(struct script_call *c, enum script script, unsigned slot);
 void script_call_add(struct script_call *c, struct str argument);
 /* By digest; or, where the server forgot the script, by its text. */

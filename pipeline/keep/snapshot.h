@@ -23,6 +23,7 @@ enum {
     SNAPSHOT_KEPT = 2,
 };
 
+/* The file's, with a NUL. */
 void snapshot_write_name(uint64_t position, char to[SNAPSHOT_NAME]);
 
 /* Writes and syncs the file of `past` and the shards' entries; `live`, unless NULL, counts the entries of

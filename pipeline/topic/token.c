@@ -8,7 +8,6 @@
 #include "crypto/crypto.h"
 #include "crypto/secret.h"
 #include "json/json.h"
-#include "pipeline/topic/topic.h"
 
 #define SECONDS_MAX 253402300799.0 /* the end of the year 9999 */
 

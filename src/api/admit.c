@@ -154,6 +154,21 @@ enum err api_credential_holds(const struct api *a, const struct credential_mark 
     return err == ERR_OK ? ERR_OK : fault_plain(f, err);
 }
 
+/* ?tenant_id: what only a caller of every tenant may choose. */
+static enum err tenant_by_query(const struct http_exchange *x, struct caller *c, struct fault *f)
+{
+    struct str asked;
+    if (str_is_absent(x->query)) return ERR_OK;
+    enum err err = http_parameter(x, STR("tenant_id"), &asked, f);
+    if (err != ERR_OK || str_is_empty(asked)) return err;
+    if (!str_is_absent(c->tenant) && !str_equal(asked, c->tenant))
+        return fault_set(f, ERR_WRONG_TENANT, "", "tenant_id: this %s speaks for another tenant only", caller_name(c));
+    if (str_code_points(asked) > LIMIT_ID_CHARACTERS)
+        return fault_set(f, ERR_OUT_OF_RANGE, "", "tenant_id: is longer than %d characters", LIMIT_ID_CHARACTERS);
+    c->tenant = asked;
+    return ERR_OK;
+}
+
 enum err api_admit(struct api *a, const struct http_exchange *x, uint32_t roles, uint64_t now_ms,
                    struct caller *ret, struct fault *f)
 {
@@ -166,22 +181,9 @@ enum err api_admit(struct api *a, const struct http_exchange *x, uint32_t roles,
         err = key_admit(a, x, credential, roles, now_ms, &caller, f);
     else
         err = token_admit(a, x, credential, roles, now_ms, &caller, f);
-    if (err != ERR_OK) return err;
-
-    struct str asked = {0};
-    if (!str_is_absent(x->query)) {
-        err = http_parameter(x, STR("tenant_id"), &asked, f);
-        if (err != ERR_OK) return err;
-    }
-    if (!str_is_empty(asked)) {
-        if (!str_is_absent(caller.tenant) && !str_equal(asked, caller.tenant))
-            return fault_set(f, ERR_WRONG_TENANT, "", "tenant_id: this %s speaks for another tenant only", caller_name(&caller));
-        if (str_code_points(asked) > LIMIT_ID_CHARACTERS)
-            return fault_set(f, ERR_OUT_OF_RANGE, "", "tenant_id: is longer than %d characters", LIMIT_ID_CHARACTERS);
-        caller.tenant = asked;
-    }
-    *ret = caller;
-    return ERR_OK;
+    if (err == ERR_OK) err = tenant_by_query(x, &caller, f);
+    if (err == ERR_OK) *ret = caller;
+    return err;
 }
 
 static enum err every_tenant(struct fault *f)

@@ -61,6 +61,7 @@ struct credential_mark {
     uint64_t token_expires_at;     /* Unix seconds */
     bool is_token;
 };
+/* By value: nothing in it points at the caller. */
 struct credential_mark api_credential_mark(const struct caller *c);
 /* Whether that credential, whose tenant, and a token's actor, the caller has kept, is as good as when it was
  * admitted. ERR_CREDENTIAL_REVOKED, ERR_CREDENTIAL_EXPIRED. */

@@ -26,6 +26,7 @@ struct refused {
     size_t count;
 };
 
+/* `err` is what the client was told. */
 void refused_note(struct refused *r, const struct http_exchange *x, enum err err);
 void refused_note_token(struct refused *r, const struct token_claims *t, enum err err);
 /* The last source is recorded. */

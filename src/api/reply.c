@@ -1,7 +1,6 @@
 /* reply.c - answers, and errors in their one form (schemas/errors.md). */
 #include "api/api.h"
 
-#include "base/limits.h"
 #include "json/json.h"
 
 enum { REQUEST_ID_BYTES_MAX = 128, FAULT_BYTES = 4096, SENTENCE_BYTES_MAX = 1024 };

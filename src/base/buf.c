@@ -40,13 +40,8 @@ bool buf_grow(struct buf *b, size_t more)
 
 void buf_put_u64(struct buf *b, uint64_t value)
 {
-    char digits[20];
-    size_t at = sizeof digits;
-    do {
-        digits[--at] = (char)('0' + value % 10);
-        value /= 10;
-    } while (value != 0);
-    buf_put(b, str_of(digits + at, sizeof digits - at));
+    char digits[U64_DIGITS];
+    buf_put(b, str_of_u64(value, digits));
 }
 
 void buf_put_hex(struct buf *b, const uint8_t *bytes, size_t size)

@@ -16,6 +16,7 @@ struct id {
 
 static inline bool id_equal(struct id a, struct id b) { return memcmp(a.bytes, b.bytes, ID_BYTES) == 0; }
 
+/* `now_ms` since 1970. */
 struct id id_make(uint64_t now_ms, struct chance *chance);
 
 /* Writes `prefix` (4 bytes, like "req_") and 26 digits; `to` holds ID_TEXT bytes, no NUL. */

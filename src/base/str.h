@@ -62,6 +62,19 @@ size_t str_find(struct str s, char byte);
  * none). False when *rest was absent; after the last part *rest becomes absent. */
 bool str_split(struct str *rest, char separator, struct str *ret_part);
 
+enum { U64_DIGITS = 20 };
+
+/* `value` in decimal; a view into `room`. */
+static inline struct str str_of_u64(uint64_t value, char room[U64_DIGITS])
+{
+    size_t at = U64_DIGITS;
+    do {
+        room[--at] = (char)('0' + value % 10);
+        value /= 10;
+    } while (value != 0);
+    return str_of(room + at, U64_DIGITS - at);
+}
+
 /* Decimal digits only, no sign, no overflow. False otherwise. */
 bool str_to_u64(struct str s, uint64_t *ret_value);
 

@@ -10,7 +10,6 @@
  * restored from a backup, or is another one, ids are other events' ids. */
 #include "cli/audit.h"
 
-#include "base/check.h"
 #include "cli/export_file.h"
 #include "cli/export_row.h"
 

@@ -8,7 +8,6 @@
  *
  * What the record does not have cannot be asked again: a token's own scope, approvals, and values
  * that were masked or left out for their size; of those the reader is told. */
-#include "base/limits.h"
 #include "base/time.h"
 #include "base/world.h"
 #include "cli/policy.h"

@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "base/limits.h"
 #include "cli/policy.h"
 
 enum {

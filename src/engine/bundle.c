@@ -112,6 +112,26 @@ static struct str document_key(struct arena *a, struct str tenant, struct str na
     return buf_view(&b);
 }
 
+/* The document that the bundle before holds under this key, where it has this digest; NULL otherwise. */
+static struct policy_document *document_held(const struct bundle *before, struct str key, struct str hex)
+{
+    struct policy_document *held = before == NULL ? NULL : map_get(&before->documents, key);
+    struct sha256 digest;
+    if (held == NULL || !sha256_read_hex(hex, &digest)) return NULL;
+    struct sha256 have = policy_document_digest(held);
+    return memcmp(have.bytes, digest.bytes, SHA256_BYTES) == 0 ? policy_document_share(held) : NULL;
+}
+
+static enum err document_load(struct str tenant, struct str name, struct str content, struct policy_document **ret)
+{
+    struct policy_problems problems = {0};
+    enum err err = policy_load(name, content, ret, &problems);
+    if (err != ERR_OK)
+        log_text(LOG_ERROR, "policy_unloadable", "tenant %.*s, policy %.*s: %s %s", STR_FORMAT(tenant), STR_FORMAT(name),
+                 problems.count > 0 ? problems.list[0].path : "", problems.count > 0 ? problems.list[0].message : err_sentence(err));
+    return err;
+}
+
 /* The compiled document of this row: the one already held where its digest is the same. */
 static enum err document_of(struct bundle *b, const struct bundle *before, struct str tenant, const struct json *row,
                             struct policy_document **ret)
@@ -123,23 +143,9 @@ static enum err document_of(struct bundle *b, const struct bundle *before, struc
                  STR_FORMAT(tenant));
         return ERR_BAD_VALUE;
     }
-
-    struct policy_document *document = NULL, *held = before == NULL ? NULL : map_get(&before->documents, key);
-    struct sha256 digest;
-    struct str hex = json_text(row, STR("digest"));
-    if (held != NULL && sha256_read_hex(hex, &digest)) {
-        struct sha256 have = policy_document_digest(held);
-        if (memcmp(have.bytes, digest.bytes, SHA256_BYTES) == 0) document = policy_document_share(held);
-    }
-    if (document == NULL) {
-        struct policy_problems problems = {0};
-        enum err err = policy_load(name, content, &document, &problems);
-        if (err != ERR_OK) {
-            log_text(LOG_ERROR, "policy_unloadable", "tenant %.*s, policy %.*s: %s %s", STR_FORMAT(tenant), STR_FORMAT(name),
-                     problems.count > 0 ? problems.list[0].path : "", problems.count > 0 ? problems.list[0].message : err_sentence(err));
-            return err;
-        }
-    }
+    struct policy_document *document = document_held(before, key, json_text(row, STR("digest")));
+    enum err err = document != NULL ? ERR_OK : document_load(tenant, name, content, &document);
+    if (err != ERR_OK) return err;
     if (!map_put(&b->documents, key, document)) {
         policy_document_release(document);
         return ERR_FULL;

@@ -27,6 +27,7 @@ struct bundle_facts {
 enum err bundle_create(struct str text, const struct bundle *before, uint64_t now_ms, struct bundle **ret, struct fault *f);
 void bundle_destroy(struct bundle *b);
 
+/* Views, as long as the bundle lives. */
 const struct bundle_facts *bundle_facts(const struct bundle *b);
 const struct key_table *bundle_keys(const struct bundle *b);
 /* The tenant's set; where it has none, the one that denies everything. Never NULL. */

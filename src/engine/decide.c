@@ -32,14 +32,10 @@ static struct str hex_of(struct decision *d, struct sha256 digest)
     return str_of(hex, SHA256_HEX);
 }
 
-/* No canonical form is more than six times as long as its source: the worst are "1e20," with its
- * 21 digits and a one-digit value that became "[masked]". */
-static size_t canonical_most(const struct json *v) { return v->raw.size * 6 + 64; }
-
 static struct str canonical(struct decision *d, const struct json *v)
 {
     if (v == NULL) return (struct str){0};
-    struct buf b = room_for(d, canonical_most(v));
+    struct buf b = room_for(d, json_canonical_most(v));
     json_put_canonical(&b, v);
     check(!b.overflow || d->arena->overflow);
     return kept(d, &b);
@@ -52,7 +48,7 @@ static struct str hash_body(struct decision *d)
     const struct ask *a = d->ask;
     bool keep = !policy_masks(d->tools->policies) && (a->policy.args != NULL || a->context != NULL);
     struct json_part parts[] = {{.value = a->policy.args}, {.value = a->context}};
-    struct buf b = room_for(d, canonical_most(a->body));
+    struct buf b = room_for(d, json_canonical_most(a->body));
     json_put_canonical_parts(&b, a->body, parts, sizeof parts / sizeof *parts);
     check(!b.overflow || d->arena->overflow);
     struct str hash = {0};
@@ -284,7 +280,7 @@ static void describe_review(struct decision *d)
 
 struct sha256 decide_bind(struct decision *d)
 {
-    struct buf b = room_for(d, canonical_most(d->ask->body) + EVENT_FIXED_BYTES);
+    struct buf b = room_for(d, json_canonical_most(d->ask->body) + EVENT_FIXED_BYTES);
     ask_put_binding(&b, d->ask);
     if (b.overflow) d->arena->overflow = true; /* an approval bound to half a request fits others: decide_settle() refuses */
     struct str bytes = kept(d, &b);

@@ -59,6 +59,7 @@ struct decision {            /* zeroed, then decide_begin() */
     struct str args, context; /* canonical, within the body's canonical form; absent where masks are in force */
 };
 
+/* All of it is borrowed until the answer is encoded. */
 void decide_begin(struct decision *d, const struct decide_tools *tools, const struct caller *caller, struct ask *ask,
                   struct arena *arena);
 void decide_evaluate(struct decision *d);

@@ -101,6 +101,7 @@ struct engine {
 
 /* ---- workers (worker.c) ---- */
 
+/* Makes worker `index` and its thread; the error is that thread's. */
 enum err worker_start(struct engine *e, unsigned index);
 /* Nothing of this worker points into an older bundle than worker->bundle any more. */
 void worker_moved(struct worker *w);

@@ -1,7 +1,6 @@
 /* health.c - is it alive, is it ready, how well is it, and in figures. */
 #include <stdio.h>
 
-#include "base/limits.h"
 #include "engine/engine.h"
 
 enum { SILENT_MS = 5000, PUBLISH_SILENT_MS = 3 * PUBLISH_POLL_MS, HEALTH_BYTES = 16 << 10, METRICS_BYTES_MAX = 256 << 10, DISK_DEGRADED_PERCENT = 80 };

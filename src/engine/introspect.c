@@ -3,7 +3,6 @@
  * Active means: shown to us now, it would be let in (or, with another audience, it would be but for
  * that). Everything else, be it forged, over, spent, revoked or another tenant's, is {"active":false}
  * and not a word more, so that nobody learns of tokens by guessing them. */
-#include "base/limits.h"
 #include "engine/member.h"
 #include "engine/tokens.h"
 

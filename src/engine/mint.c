@@ -222,17 +222,12 @@ static enum err record(struct mint *m, struct fault *f)
 
 static enum err read_retry(struct mint *m, const struct json *body, struct str header, struct retry *ret, struct fault *f)
 {
-    *ret = (struct retry){0};
-    if (str_is_absent(header)) return ERR_OK;
     struct errand *e = &m->trip.errand;
-    size_t most = body->raw.size * 6 + 64;
-    char *bytes = arena_bytes(e->arena, most);
-    if (bytes == NULL) return fault_plain(f, ERR_BODY_TOO_LARGE);
-    struct buf b = buf_over(bytes, most);
-    json_put_canonical(&b, body);
-    struct sha256 digest = hasher_sha256(e->worker->api.hasher, buf_view(&b));
-    return place_retry(e->worker->api.hasher, header, m->facts.tenant, str_of(m->trip.caller.key->id_text, ID_TEXT),
-                       STR("mint"), digest, ret, f);
+    const struct retried request = {.tenant = m->facts.tenant,
+                                    .credential = str_of(m->trip.caller.key->id_text, ID_TEXT),
+                                    .route = STR("mint"),
+                                    .body = body};
+    return place_retry(e->worker->api.hasher, header, &request, e->arena, ret, f);
 }
 
 /* A slot of this reactor's, by the id's own chance. */

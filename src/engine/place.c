@@ -41,8 +41,8 @@ struct slot_key place_limit(struct hasher *h, struct str tenant, const struct po
     return half_of(hasher_end(h));
 }
 
-enum err place_retry(struct hasher *h, struct str header, struct str tenant, struct str credential, struct str route,
-                     struct sha256 body, struct retry *ret, struct fault *f)
+enum err place_retry(struct hasher *h, struct str header, const struct retried *request, struct arena *arena,
+                     struct retry *ret, struct fault *f)
 {
     *ret = (struct retry){0};
     if (str_is_absent(header)) return ERR_OK;
@@ -50,11 +50,17 @@ enum err place_retry(struct hasher *h, struct str header, struct str tenant, str
     for (size_t i = 0; printable && i < header.size; i++) printable = header.bytes[i] >= 0x20 && header.bytes[i] <= 0x7e;
     if (!printable)
         return fault_set(f, ERR_BAD_HEADER, "", "Idempotency-Key: must be 1 to %d printable ASCII characters", RETRY_KEY_MAX);
+    size_t most = json_canonical_most(request->body);
+    char *bytes = arena_bytes(arena, most);
+    if (bytes == NULL) return fault_plain(f, ERR_BODY_TOO_LARGE);
+    struct buf canonical = buf_over(bytes, most);
+    json_put_canonical(&canonical, request->body);
+    struct sha256 body = hasher_sha256(h, buf_view(&canonical));
     hasher_begin(h);
     add(h, STR("retry"));
-    add(h, tenant);
-    add(h, credential);
-    add(h, route);
+    add(h, request->tenant);
+    add(h, request->credential);
+    add(h, request->route);
     add(h, header);
     struct sha256 key = hasher_end(h);
     ret->given = true;

@@ -6,6 +6,7 @@
 #define ENGINE_PLACE_H
 
 #include "crypto/crypto.h"
+#include "json/json.h"
 #include "policy/policy.h"
 #include "shards/call.h"
 
@@ -15,9 +16,15 @@ unsigned place_subject(struct hasher *h, struct str tenant, bool is_user, struct
 /* The counter of one limit for this request. */
 struct slot_key place_limit(struct hasher *h, struct str tenant, const struct policy_limit *l);
 
-/* An Idempotency-Key of one credential on one route. Absent header: not given. ERR_BAD_HEADER: not
- * 1 to 255 printable ASCII characters. `body` is the hash of what was sent with it. */
-enum err place_retry(struct hasher *h, struct str header, struct str tenant, struct str credential, struct str route,
-                     struct sha256 body, struct retry *ret, struct fault *f);
+/* A request that may be sent again under one Idempotency-Key. */
+struct retried {
+    struct str tenant, credential, route; /* the key is this credential's on this route */
+    const struct json *body;              /* with another one it is another request */
+};
+
+/* Absent header: not given. ERR_BAD_HEADER: not 1 to 255 printable ASCII characters. ERR_BODY_TOO_LARGE:
+ * the arena has no room for the body's canonical form. */
+enum err place_retry(struct hasher *h, struct str header, const struct retried *request, struct arena *arena,
+                     struct retry *ret, struct fault *f);
 
 #endif

@@ -122,7 +122,9 @@ static enum err look_at_redis(struct loading *l, uint64_t last_seq, struct fault
     struct recovery *r = l->recovery;
     struct keep_redis redis = redis_of(&e->config);
     bool had_adopted = r->past.adopted[0] != '\0';
-    enum err err = keep_redis_check(&redis, e->node, &r->past, last_seq, world_now_ms(), take_entry, l, &r->redis_reached, f);
+    struct keep_check by = {.node = e->node, .past = &r->past, .last_seq = last_seq, .now_ms = world_now_ms(),
+                            .each = take_entry, .context = l};
+    enum err err = keep_redis_check(&redis, &by, &r->redis_reached, f);
     if (err != ERR_OK || had_adopted || r->past.adopted[0] == '\0') return err;
     return keep_snapshot(r->snapshots, &r->past, e->shards, e->worker_count, f);
 }

@@ -6,7 +6,6 @@
  * The human_review votes that the approval covered count as allow, unless their rules ask for more people or
  * for others now than for those who approved; every other vote stands. A review that cannot
  * be redeemed is a deny `review:<state>` that tells nothing of what was approved. */
-#include "base/limits.h"
 #include "engine/authorization.h"
 #include "engine/place.h"
 #include "engine/queue.h"
@@ -50,21 +49,17 @@ static enum err read_retry(struct redemption *r, struct fault *f)
     struct authorization *a = &r->a;
     if (str_is_absent(r->retry_header)) return ERR_OK;
     struct arena *arena = a->errand.arena;
-    size_t most = r->body->raw.size * 6 + 64;
-    char *bytes = arena_bytes(arena, most);
-    if (bytes == NULL) return fault_plain(f, ERR_BODY_TOO_LARGE);
-    struct buf b = buf_over(bytes, most);
-    json_put_canonical(&b, r->body);
-    struct sha256 body = hasher_sha256(a->tools.hasher, buf_view(&b));
-    struct str route = arena_printf(arena, "redeem %.*s", ID_TEXT, r->review_text);
+    struct retried request = {.tenant = a->caller.tenant,
+                              .credential = str_of(a->caller.key->id_text, ID_TEXT),
+                              .route = arena_printf(arena, "redeem %.*s", ID_TEXT, r->review_text),
+                              .body = r->body};
     /* A token's own: with another credential the same body may mean another request, or one that it may not ask. */
-    struct str credential = str_of(a->caller.key->id_text, ID_TEXT);
     char token[ID_TEXT];
     if (a->caller.token != NULL) {
         id_write("tok_", a->caller.token->id, token);
-        credential = str_of(token, ID_TEXT);
+        request.credential = str_of(token, ID_TEXT);
     }
-    return place_retry(a->tools.hasher, r->retry_header, a->caller.tenant, credential, route, body, &a->retry, f);
+    return place_retry(a->tools.hasher, r->retry_header, &request, arena, &a->retry, f);
 }
 
 /* What whoever approved has met, and which votes that turns. */

@@ -49,13 +49,8 @@ static char *put(char *to, struct str s)
 
 static char *put_number(char *to, size_t value)
 {
-    char digits[20];
-    size_t at = sizeof digits;
-    do {
-        digits[--at] = (char)('0' + value % 10);
-        value /= 10;
-    } while (value != 0);
-    return put(to, str_of(digits + at, sizeof digits - at));
+    char digits[U64_DIGITS];
+    return put(to, str_of_u64(value, digits));
 }
 
 static char *put_two(char *to, uint64_t value)

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "base/check.h"
-#include "base/log.h"
 #include "base/world.h"
 #include "journal/inside.h"
 #include "journal/recover.h"

@@ -81,6 +81,7 @@ void journal_close(struct journal *j);
 
 /* ---- producers: each belongs to one thread ---- */
 
+/* 0 … options.producers - 1; ends with the journal. */
 struct journal_producer *journal_producer(struct journal *j, unsigned index);
 
 /* Room for `size` contiguous bytes (one record, or several: at most LIMIT_RESERVE_BYTES) in the block now being filled;
@@ -99,6 +100,7 @@ void journal_commit(struct journal_producer *p, size_t public_size, size_t priva
 uint64_t journal_mark(const struct journal_producer *p);
 /* Hands the filled block to the scribe; the room of one that got no record goes back. */
 void journal_seal(struct journal_producer *p);
+/* The newest block of this producer that is in the kernel, and the newest that is synced. */
 void journal_marks(const struct journal_producer *p, uint64_t *ret_written, uint64_t *ret_durable);
 /* Whether another block could be begun now. False: stop reading sockets, a bell will ring. True on a full
  * disk, too: whoever wants one is told. */

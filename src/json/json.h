@@ -96,6 +96,10 @@ struct json_part {
     struct str text;          /* out */
 };
 void json_put_canonical_parts(struct buf *out, const struct json *object, struct json_part *parts, size_t count);
+
+/* How long the JCS form of what was read may be at most: six times its source. The worst are "1e20,"
+ * with its 21 digits and a one-digit value that became "[masked]". */
+static inline size_t json_canonical_most(const struct json *v) { return v->raw.size * 6 + 64; }
 /* "text" with JCS escapes; `text` is well-formed UTF-8. */
 void json_put_string(struct buf *out, struct str text);
 /* The same for text whose bytes are known to need no escape (ids, hashes, times). */

@@ -187,14 +187,10 @@ static size_t put_digits(uint64_t value, char *to)
         *to = (char)('0' + value);
         return 1;
     }
-    char digits[20];
-    size_t at = sizeof digits;
-    do {
-        digits[--at] = (char)('0' + value % 10);
-        value /= 10;
-    } while (value != 0);
-    memcpy(to, digits + at, sizeof digits - at);
-    return sizeof digits - at;
+    char digits[U64_DIGITS];
+    struct str text = str_of_u64(value, digits);
+    memcpy(to, text.bytes, text.size);
+    return text.size;
 }
 
 static inline void put_two(char *to, unsigned value)

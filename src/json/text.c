@@ -8,8 +8,6 @@
  * short forms of quote and backslash, b f n r t, and \u00xx in lowercase for other controls. */
 #include "json/text.h"
 
-#include "base/check.h"
-
 #define ONES 0x0101010101010101u
 #define HIGHS 0x8080808080808080u
 

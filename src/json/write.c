@@ -7,7 +7,6 @@
 #include <stdlib.h>
 
 #include "base/check.h"
-#include "json/number.h"
 #include "json/text.h"
 
 enum { SORT_ON_STACK = 32 };

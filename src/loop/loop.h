@@ -12,6 +12,7 @@
 
 struct loop;
 
+/* At boot: what fails ends the process. */
 struct loop *loop_create(void);
 void loop_destroy(struct loop *l);
 /* Handles what is ready; with `wait`, first sleeps until something is. May also return early. */

@@ -16,8 +16,6 @@
 
 #include <stdio.h>
 
-#include "base/check.h"
-#include "base/limits.h"
 #include "platform/platform.h"
 
 enum {

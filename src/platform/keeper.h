@@ -9,6 +9,7 @@
 
 struct keeper;
 
+/* `c` is borrowed for its life. The error is the store's; *ret is NULL then. */
 enum err keeper_create(const struct config *c, struct keeper **ret, struct fault *f);
 void keeper_destroy(struct keeper *k); /* waits for the step in hand; NULL is taken: there was none */
 

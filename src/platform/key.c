@@ -4,7 +4,6 @@
  * `ingest` keys (which write for others) are made by an admin of tenant `*` only. */
 #include "pipeline/ingest/key_store.h"
 
-#include "base/limits.h"
 #include "platform/platform.h"
 
 enum { OVERLAP_SECONDS = 3600, OVERLAP_SECONDS_MAX = 30 * 86400 };

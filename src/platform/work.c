@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "base/check.h"
-#include "base/limits.h"
 #include "base/log.h"
 #include "base/thread.h"
 #include "pipeline/ingest/key_store.h"

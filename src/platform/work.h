@@ -64,6 +64,7 @@ struct job {
     struct loop_timer timer; /* while it is on a waiting list */
 };
 
+/* A connection and a thread for the writer and each reader; the error is the store's. */
 enum err work_create(struct platform *p, const char *store_path, unsigned readers,
                      struct work **ret, struct fault *f);
 /* Finishes what is queued, joins the threads. */

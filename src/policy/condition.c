@@ -68,52 +68,75 @@ static size_t expression_end(struct str text)
     return text.size;
 }
 
+/* A text on its way to a template: its bytes without escapes, cut where expressions stand. */
+struct template_reading {
+    struct reader *reader;
+    const struct value *value;
+    struct str text;
+    struct template_part parts[TEMPLATE_PARTS_MAX];
+    size_t count;
+    char *bytes;
+    size_t size, begin; /* of `bytes`; where the literal in hand begins */
+};
+
+static void end_literal(struct template_reading *t)
+{
+    if (t->size > t->begin)
+        t->parts[t->count++] = (struct template_part){.literal = str_of(t->bytes + t->begin, t->size - t->begin)};
+    t->begin = t->size;
+}
+
+/* The expression that stands at *at, behind its `${`; *at goes behind its `}`. False: told. */
+static bool take_expression(struct template_reading *t, size_t *at)
+{
+    struct str rest = str_skip(t->text, *at);
+    size_t size = expression_end(rest);
+    if (size == rest.size) {
+        reader_complain(t->reader, t->value, "${ is not closed by }; write $${ for a literal ${");
+        return false;
+    }
+    if (t->count + 3 > TEMPLATE_PARTS_MAX) {
+        reader_complain(t->reader, t->value, "has more than %d expressions", TEMPLATE_PARTS_MAX / 2 - 1);
+        return false;
+    }
+    end_literal(t);
+    size_t before = str_code_points(str_of(t->text.bytes, *at));
+    struct str kept = reader_copy(t->reader, str_of(rest.bytes, size));
+    const struct condition *c = read_condition_at(t->reader, t->value, before, kept, false);
+    if (c == NULL) return false;
+    t->parts[t->count++] = (struct template_part){.value = c};
+    *at += size + 1;
+    return true;
+}
+
 bool read_template(struct reader *r, const struct value *v, struct str text, struct str *ret_plain,
                    const struct template_part **ret_parts, size_t *ret_count)
 {
-    struct template_part parts[TEMPLATE_PARTS_MAX], *kept;
-    char *bytes = reader_take(r, text.size + 1);
-    size_t size = 0, begin = 0, count = 0, values = 0;
-    if (bytes == NULL) return false;
+    struct template_reading t = {.reader = r, .value = v, .text = text, .bytes = reader_take(r, text.size + 1)};
+    if (t.bytes == NULL) return false;
     for (size_t i = 0; i < text.size;) {
         struct str rest = str_skip(text, i);
         if (str_starts(rest, STR("$${"))) {
-            memcpy(bytes + size, "${", 2);
-            size += 2;
+            memcpy(t.bytes + t.size, "${", 2);
+            t.size += 2;
             i += 3;
         } else if (str_starts(rest, STR("${"))) {
-            struct str inner = str_skip(rest, 2);
-            size_t end = expression_end(inner);
-            if (end == inner.size) {
-                reader_complain(r, v, "${ is not closed by }; write $${ for a literal ${");
-                return false;
-            }
-            if (count + 3 > TEMPLATE_PARTS_MAX) {
-                reader_complain(r, v, "has more than %d expressions", TEMPLATE_PARTS_MAX / 2 - 1);
-                return false;
-            }
-            if (size > begin) parts[count++] = (struct template_part){.literal = str_of(bytes + begin, size - begin)};
-            size_t before = str_code_points(str_of(text.bytes, i + 2));
-            const struct condition *c = read_condition_at(r, v, before, reader_copy(r, str_of(inner.bytes, end)), false);
-            if (c == NULL) return false;
-            parts[count++] = (struct template_part){.value = c};
-            values++;
-            begin = size;
-            i += 2 + end + 1;
+            i += 2;
+            if (!take_expression(&t, &i)) return false;
         } else {
-            bytes[size++] = text.bytes[i++];
+            t.bytes[t.size++] = text.bytes[i++];
         }
     }
-    *ret_plain = str_of(bytes, size);
+    *ret_plain = str_of(t.bytes, t.size);
     *ret_parts = NULL;
     *ret_count = 0;
-    if (values == 0) return true;
-    if (size > begin) parts[count++] = (struct template_part){.literal = str_of(bytes + begin, size - begin)};
-    kept = reader_take(r, count * sizeof *kept);
+    if (t.count == 0) return true; /* no expression: a text like any other */
+    end_literal(&t);
+    struct template_part *kept = reader_take(r, t.count * sizeof *kept);
     if (kept == NULL) return false;
-    memcpy(kept, parts, count * sizeof *kept);
+    memcpy(kept, t.parts, t.count * sizeof *kept);
     *ret_parts = kept;
-    *ret_count = count;
+    *ret_count = t.count;
     return true;
 }
 

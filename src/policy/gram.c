@@ -1,8 +1,6 @@
 /* gram.c - hash tables of grams with a Bloom filter in front. */
 #include "policy/gram.h"
 
-#include "base/check.h"
-
 uint64_t gram_at(const char *bytes, size_t size)
 {
     uint64_t gram = 0;

@@ -305,9 +305,14 @@ static bool note_unknown(struct import *im, const struct node *map, const char *
 
 /* ---- constraints ---- */
 
+struct threshold {
+    bool given;
+    double at;
+};
+
 struct constraints {
-    bool has_human, has_downgrade, has_deny, has_refund, unclear;
-    double human, downgrade, deny, refund;
+    struct threshold human, downgrade, deny, refund;
+    bool unclear;
 };
 
 static bool read_threshold(const struct node *n, double most, double *ret)
@@ -318,29 +323,29 @@ static bool read_threshold(const struct node *n, double most, double *ret)
     return true;
 }
 
+static struct threshold *threshold_named(struct constraints *c, struct str key)
+{
+    if (str_equal(key, STR("require_human_approval_if_confidence_below"))) return &c->human;
+    if (str_equal(key, STR("downgrade_to_read_only_if_confidence_below"))) return &c->downgrade;
+    if (str_equal(key, STR("hard_deny_if_confidence_below"))) return &c->deny;
+    return str_equal(key, STR("max_refund_amount")) ? &c->refund : NULL;
+}
+
 static void read_constraint(struct import *im, const struct node *n, struct constraints *c)
 {
     struct str key = n->json.key;
-    bool *has = NULL;
-    double *value = NULL, most = 1, number;
-    if (str_equal(key, STR("require_human_approval_if_confidence_below")))
-        has = &c->has_human, value = &c->human;
-    else if (str_equal(key, STR("downgrade_to_read_only_if_confidence_below")))
-        has = &c->has_downgrade, value = &c->downgrade;
-    else if (str_equal(key, STR("hard_deny_if_confidence_below")))
-        has = &c->has_deny, value = &c->deny;
-    else if (str_equal(key, STR("max_refund_amount")))
-        has = &c->has_refund, value = &c->refund, most = 1e12;
-    if (has == NULL || !read_threshold(n, most, &number)) {
+    struct threshold *t = threshold_named(c, key);
+    bool is_amount = t == &c->refund;
+    double number;
+    if (t == NULL || !read_threshold(n, is_amount ? 1e12 : 1, &number)) {
         not_taken(im, "the constraint %s is %s; what the agent may do asks a person instead.",
-                  show(key).text, has == NULL ? "not known here" : "no number that it can be");
+                  show(key).text, t == NULL ? "not known here" : "no number that it can be");
         c->unclear = true;
         return;
     }
     /* Twice: the stricter one. */
-    bool is_refund = value == &c->refund;
-    if (!*has || (is_refund ? number < *value : number > *value)) *value = number;
-    *has = true;
+    if (!t->given || (is_amount ? number < t->at : number > t->at)) t->at = number;
+    t->given = true;
 }
 
 /* A list of maps, or one map. */
@@ -368,33 +373,33 @@ static struct constraints read_constraints(struct import *im, const struct node 
 static void put_gate(struct import *im, const struct constraints *c)
 {
     double review_at = 0;
-    if (!c->has_human && !c->has_downgrade && !c->has_deny) {
+    if (!c->human.given && !c->downgrade.given && !c->deny.given) {
         buf_put_literal(im->out, "    confidence: {allow_at: 0.9, review_at: 0.7, missing: deny} # "
                                  "CHECK: the peer's defaults\n");
         return;
     }
-    if (c->has_downgrade) review_at = c->downgrade;
-    if (c->has_deny && c->deny > review_at) review_at = c->deny;
-    double allow_at = c->has_human && c->human > review_at ? c->human : review_at;
+    if (c->downgrade.given) review_at = c->downgrade.at;
+    if (c->deny.given && c->deny.at > review_at) review_at = c->deny.at;
+    double allow_at = c->human.given && c->human.at > review_at ? c->human.at : review_at;
     buf_put_literal(im->out, "    confidence: {allow_at: ");
     json_put_number(im->out, allow_at);
     buf_put_literal(im->out, ", review_at: ");
     json_put_number(im->out, review_at);
     buf_printf(im->out, ", missing: %s}\n",
-               c->has_downgrade || c->has_deny ? "deny" : "human_review");
+               c->downgrade.given || c->deny.given ? "deny" : "human_review");
 }
 
 /* ---- agents ---- */
 
 static void put_refund_rule(struct import *im, struct str agent, const struct constraints *c)
 {
-    if (!c->has_refund) return;
+    if (!c->refund.given) return;
     comment(im, "CHECK: the peer does not say which argument the amount is in, nor which actions "
                 "are refunds.");
     open_rule(im, id_new(im, agent, "-large-refunds"));
     put_selector(im, "agents", agent);
     buf_put_literal(im->out, "    actions: [\"*refund*\"]\n    when: args.amount > ");
-    json_put_number(im->out, c->refund);
+    json_put_number(im->out, c->refund.at);
     buf_put_byte(im->out, '\n');
     put_decision(im, "human_review");
 }
@@ -474,9 +479,9 @@ static void put_agent_allows(struct import *im, struct str agent, const struct n
     names_add_all(im, &names, want_names(im, role, "allow"));
     if (names.count == 0) return;
     note_stars(im, &names);
-    if (c->has_downgrade)
+    if (c->downgrade.given)
         not_taken(im, "below %g there is no downgrade to reading here: that is denied.",
-                  c->downgrade);
+                  c->downgrade.at);
     open_rule(im, id_new(im, agent, "-allow"));
     put_selector(im, "agents", agent);
     put_actions(im, &names);

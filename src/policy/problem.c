@@ -20,12 +20,16 @@ static void path_put(struct buf *out, const struct place *place)
     buf_put(out, place->key);
 }
 
-/* What the message begins with: the last named step and what follows it, as in "by[0]". */
-static const struct place *path_tail(const struct place *place)
+/* What the message begins with: the last named step and what follows it, as in "by[0]". Elements of a
+ * list that is nobody's member have no name. */
+static void name_put(struct buf *out, const struct place *place)
 {
-    const struct place *tail = place;
-    while (tail != NULL && str_is_absent(tail->key) && tail->parent != NULL) tail = tail->parent;
-    return tail;
+    if (!str_is_absent(place->key)) {
+        buf_put(out, place->key);
+    } else if (place->parent != NULL) {
+        name_put(out, place->parent);
+        buf_printf(out, "[%zu]", place->index);
+    }
 }
 
 /* What was cut within a character, at the end or before it ("%.60s"), loses that character: the text
@@ -43,6 +47,14 @@ static void drop_half_characters(char *text, size_t size)
     text[kept + rest.size] = '\0';
 }
 
+/* As much as there is room for, NUL-terminated. */
+static void text_copy(char *to, size_t room, struct str text)
+{
+    size_t size = text.size < room ? text.size : room - 1;
+    memcpy(to, text.bytes, size);
+    drop_half_characters(to, size);
+}
+
 void problem_add(struct policy_problems *problems, const struct place *place, unsigned line,
                  unsigned column, const char *format, ...)
 {
@@ -50,46 +62,20 @@ void problem_add(struct policy_problems *problems, const struct place *place, un
     struct policy_problem *p = &problems->list[problems->count++];
     *p = (struct policy_problem){.line = line, .column = column};
 
-    char long_path[1024];
-    struct buf path = buf_over(long_path, sizeof long_path);
+    char long_path[1024], long_name[512], text[1024], long_message[sizeof long_name + 2 + sizeof text];
+    struct buf path = buf_over(long_path, sizeof long_path), name = buf_over(long_name, sizeof long_name),
+               message = buf_over(long_message, sizeof long_message);
     path_put(&path, place);
-    size_t kept = path.size < sizeof p->path - 1 ? path.size : sizeof p->path - 1;
-    memcpy(p->path, path.bytes, kept);
-    drop_half_characters(p->path, kept);
+    text_copy(p->path, sizeof p->path, buf_view(&path));
 
-    char long_name[512];
-    struct buf name = buf_over(long_name, sizeof long_name);
-    const struct place *tail = path_tail(place);
-    if (tail != NULL) {
-        struct place cut = *tail;
-        cut.parent = NULL;
-        buf_put(&name, cut.key);
-        if (tail != place) { /* elements below the named step */
-            char shown[512];
-            struct buf whole = buf_over(shown, sizeof shown),
-                       head = buf_over(long_path, sizeof long_path);
-            path_put(&whole, place);
-            path_put(&head, tail);
-            if (!whole.overflow) buf_put(&name, str_skip(buf_view(&whole), head.size));
-        }
-    }
-
-    char text[1024];
     va_list arguments;
     va_start(arguments, format);
-    int length = vsnprintf(text, sizeof text, format, arguments);
+    if (vsnprintf(text, sizeof text, format, arguments) < 0) text[0] = '\0';
     va_end(arguments);
-    if (length < 0) text[0] = '\0';
-    char whole[sizeof text + sizeof long_name];
-    length = name.size > 0
-                 ? snprintf(whole, sizeof whole, "%.*s: %s", STR_FORMAT(buf_view(&name)), text)
-                 : snprintf(whole, sizeof whole, "%s", text);
-    size_t size = length < 0                      ? 0
-                  : (size_t)length < sizeof whole ? (size_t)length
-                                                  : sizeof whole - 1;
-    if (size > sizeof p->message - 1) size = sizeof p->message - 1;
-    memcpy(p->message, whole, size);
-    drop_half_characters(p->message, size);
+    if (place != NULL) name_put(&name, place);
+    if (name.size > 0) buf_printf(&message, "%.*s: ", STR_FORMAT(buf_view(&name)));
+    buf_put(&message, str_from(text));
+    text_copy(p->message, sizeof p->message, buf_view(&message));
 }
 
 const char *policy_problem_short(const struct policy_problem *p)

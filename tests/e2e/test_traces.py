@@ -9,23 +9,12 @@ import time
 
 import pytest
 from collector import Collector
+from conftest import BASE_POLICY
 from harness import BIN, REACTORS, Stack, eventually
 from wire import Wire
 
 AGENT, TOOL, USER = "/v1/agent/authorize", "/api/v1/authorize", "/v1/authorize"
 PARENT = "00f067aa0ba902b7"
-POLICY = """
-rules:
-  - {id: reads, agents: ["*"], users: ["*"], actions: ["get_*", "list_*"], decision: allow}
-  - {id: refunds, actions: [issue_refund], decision: human_review, reason: Refunds need finance.}
-  - {id: never-drop, actions: ["drop_*"], decision: deny, reason: Nothing is dropped here.}
-  - id: sandbox
-    agents: ["*"]
-    actions: ["write_*_prod"]
-    decision: compute
-    compute: {tool: write_file, args: {path: /sandbox/out, sandboxed: true}}
-  - {id: safe-write, agents: ["*"], actions: [write_file], decision: allow}
-"""
 
 
 def fresh_trace():
@@ -47,7 +36,7 @@ def traced(collector, tmp_path_factory):
     """A stack that sends every sampled span, and logs every decision."""
     with Stack(tmp_path_factory.mktemp("traced"),
                engine=["--otlp.url", collector.url, "--otlp.sample", "1", "--log.level", "debug"]) as running:
-        running.policy("base", POLICY)
+        running.policy("base", BASE_POLICY)
         yield running
         running.engine.stop()
         running.platform.stop()
@@ -271,7 +260,7 @@ def test_a_request_without_a_decision_is_in_span_log_and_gauge(small_disk, fresh
     """A full journal: what fails for a fault of ours is an error in the caller's trace, and can be found by its id."""
     with Collector() as collector:
         stack = fresh(engine_data=small_disk, engine=["--otlp.url", collector.url, "--journal.segment", "4MiB"]).start()
-        stack.policy("base", POLICY)
+        stack.policy("base", BASE_POLICY)
         assert stack.metrics(stack.engine)['writ_engine_check_failing{check="journal"}'] == 0
         free = os.statvfs(small_disk)
         filler = small_disk / "filler"
@@ -413,7 +402,7 @@ def test_an_engine_stops_in_time_while_its_collector_is_silent(fresh):
     with Collector() as collector:
         collector.mode = "silent"
         stack = fresh(engine=["--otlp.url", collector.url, "--otlp.sample", "1"]).start()
-        stack.policy("base", POLICY)
+        stack.policy("base", BASE_POLICY)
         pump(stack, 500)
         begin = time.monotonic()
         stack.engine.stop()
@@ -424,7 +413,7 @@ def test_an_engine_stops_in_time_while_its_collector_is_silent(fresh):
 def test_what_is_in_the_ring_is_sent_when_the_engine_stops(fresh):
     with Collector() as collector:
         stack = fresh(engine=["--otlp.url", collector.url, "--otlp.sample", "1"]).start()
-        stack.policy("base", POLICY)
+        stack.policy("base", BASE_POLICY)
         trace = ask(stack, AGENT, {"action": "get_x"}).json["trace_id"]
         stack.engine.stop()
         assert [span for span in collector.spans() if span["traceId"] == trace]

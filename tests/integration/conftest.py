@@ -7,7 +7,7 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
 
-from fleet import Fleet, Postgres  # noqa: E402
+from fleet import Fleet, Postgres, Redis  # noqa: E402
 from kafka_rig import BUILD, Broker  # noqa: E402
 
 
@@ -33,6 +33,13 @@ def postgres():
         pytest.skip(f"SKIP: {why}")
     yield one
     one.close()
+
+
+@pytest.fixture
+def redis(tmp_path):
+    server = Redis(tmp_path / "r").start()
+    yield server
+    server.end()
 
 
 @pytest.fixture

@@ -43,7 +43,7 @@ def log_of(tmp_path, *records):
     return told
 
 
-def story(tmp_path):
+def story():
     """Five answered, one cut off, one refused; a token that was revoked, a review that was approved."""
     return [{"sent": [f"t.{n}" for n in range(1, 9)]},
             *[answer(n) for n in range(1, 6)],
@@ -85,7 +85,7 @@ class Service:
 
 
 def judge(tmp_path, rows, records=None, service=None):
-    clients = Clients(log_of(tmp_path, *(records or story(tmp_path))).records())
+    clients = Clients(log_of(tmp_path, *(records or story())).records())
     verdict = check_store(clients, rows if isinstance(rows, Rows) else Rows(rows))
     return check_state(clients, service or Service(), verdict)
 
@@ -133,7 +133,7 @@ def test_an_invented_record_is_found(tmp_path):
 
 
 def test_a_token_whose_answer_was_cut_off_is_no_phantom(tmp_path):
-    records = [*story(tmp_path), {"asks": "mint"}]
+    records = [*story(), {"asks": "mint"}]
     assert judge(tmp_path, [*good_rows(), row(14, 77, "token.minted", token_id="tok_C")], records).faults == {}
 
 
@@ -166,7 +166,7 @@ def test_what_is_in_quarantine_is_told(tmp_path):
 
 
 def test_a_refusal_that_no_fault_excuses_is_found(tmp_path):
-    records = [*story(tmp_path), {"refused": "t.7", "status": 500, "code": "internal"}]
+    records = [*story(), {"refused": "t.7", "status": 500, "code": "internal"}]
     assert judge(tmp_path, good_rows(), records).faults == {"strange": [(500, "internal")]}
 
 
@@ -184,7 +184,7 @@ def test_a_use_too_many_or_too_few_is_found(tmp_path, left, words):
 
 
 def test_a_use_whose_answer_was_cut_off_may_be_spent_or_not(tmp_path):
-    records = [*story(tmp_path), {"asks": "use", "id": "tok_B"}]
+    records = [*story(), {"asks": "use", "id": "tok_B"}]
     for left, right in ((2, True), (1, True), (0, False), (3, False)):
         assert (judge(tmp_path, good_rows(), records, Service(left={"B": left})).broken == []) == right, left
 
@@ -194,7 +194,7 @@ def test_a_review_that_is_not_what_was_answered_is_found(tmp_path):
 
 
 def test_a_change_whose_answer_was_cut_off_may_be_or_not(tmp_path):
-    records = [*story(tmp_path), {"asks": "redeem", "id": "rev_A"}]
+    records = [*story(), {"asks": "redeem", "id": "rev_A"}]
     for status, right in (("approved", True), ("redeemed", True), ("pending", False), ("denied", False)):
         assert (judge(tmp_path, good_rows(), records, Service(rev_A=status)).broken == []) == right, status
     recorded = [*good_rows(), row(14, 95, "review.redeemed", review_id="rev_A")]

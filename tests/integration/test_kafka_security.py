@@ -7,7 +7,6 @@ starting them with other options. What the engine answered is in the store at th
 import base64
 import ctypes
 import json
-import os
 import pathlib
 import subprocess
 import time
@@ -15,7 +14,7 @@ import time
 import pytest
 
 import checker
-from kafka_rig import BUILD, CANNOT, TOP, Broker, Stack, eventually, free_port
+from kafka_rig import BUILD, TOP, Broker, Stack, eventually, free_port
 from wire import Wire
 
 USER, SCRAM_WORD, PLAIN_WORD = "writ", "open-sesame-of-scram", "open sesame; of 'plain'"

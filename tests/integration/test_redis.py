@@ -30,13 +30,6 @@ rules:
 
 
 @pytest.fixture
-def redis(tmp_path):
-    server = Redis(tmp_path / "r").start()
-    yield server
-    server.end()
-
-
-@pytest.fixture
 def fresh(tmp_path):
     made = []
 

@@ -10,19 +10,12 @@ import pytest
 
 import harness
 from clients import wait_for_unanswered
-from fleet import LONG, Redis, eventually, fresh_seed
+from fleet import LONG, eventually, fresh_seed
 
 ROUNDS = 200 if LONG else 10
 ROUNDS_TO_CHECK = 50
 SLEEP_SECONDS = 20 if LONG else 5
 AWAY_SECONDS, AWAY_RATE = (600, 10_000) if LONG else (15, 1_000)
-
-
-@pytest.fixture
-def redis(tmp_path):
-    server = Redis(tmp_path / "r").start()
-    yield server
-    server.end()
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@ somewhere, and what it names (metrics, options, error codes, log events, command
 """
 
 import json
-import pathlib
 import re
 import subprocess
 

@@ -2,7 +2,6 @@
 #include <math.h>
 
 #include "policy/cel/number.h"
-#include "policy/cel/place.h"
 #include "policy/cel/time.h"
 #include "policy/cel/value.h"
 

@@ -8,9 +8,11 @@
 
 #include "policy/cel/value.h"
 
+/* Out of range: a failed value. */
 struct cel_value time_shift(struct cel_value timestamp, int64_t by_ns);
 struct cel_value time_between(struct cel_value from, struct cel_value to);
 
+/* Seconds since 1970 that a timestamp may have. */
 bool time_in_range(int64_t seconds);
 
 /* RFC 3339, with any count of digits behind the point (beyond nine they are cut). False: it is none

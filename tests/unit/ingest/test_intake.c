@@ -63,8 +63,9 @@ static void add_body(struct scene *s, const char *node, const char *epoch, uint6
 static enum err store(struct scene *s)
 {
     struct offset_move move = {.from = s->next_offset, .to = s->next_offset + s->count};
+    struct message_batch batch = {.messages = s->messages, .count = s->count, .moves = &move, .move_count = 1};
     uint32_t lost = 99;
-    enum err err = message_intake_store(&s->intake, s->messages, s->count, &move, 1, world_now_ms(), &lost, &s->rig->fault);
+    enum err err = message_intake_store(&s->intake, &batch, world_now_ms(), &lost, &s->rig->fault);
     if (err == ERR_OK) s->next_offset = move.to;
     s->count = 0;
     return err;

@@ -120,7 +120,8 @@ static inline enum err check_redis(struct scene *s, struct server *r, const char
 {
     struct keep_redis redis = redis_of(r, adopt);
     *f = (struct fault){.err = ERR_OK};
-    return keep_redis_check(&redis, node, &s->past, s->seq, s->now_ms, scene_take, s, ret_reached, f);
+    struct keep_check by = {.node = node, .past = &s->past, .last_seq = s->seq, .now_ms = s->now_ms, .each = scene_take, .context = s};
+    return keep_redis_check(&redis, &by, ret_reached, f);
 }
 
 /* The keep thread, without the check before it. */
