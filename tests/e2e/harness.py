@@ -103,6 +103,13 @@ def eventually(question, what, seconds=None):
         pause = min(pause * 1.5, 0.1)
 
 
+def seconds_until(question):
+    """How long it takes until the answer is true."""
+    start = time.monotonic()
+    eventually(question, "what is timed")
+    return time.monotonic() - start
+
+
 class Program:
     """One running program of ours: this process is its parent and waits for it."""
 

@@ -420,7 +420,7 @@ def test_a_lost_disk_is_adopted_and_what_was_open_comes_back_closed(fresh, redis
     assert not list((lost_again / "snapshots").glob("*")), "a refused start leaves no state"
     shutil.copytree(stack.engine_data / "lost" / "signers", lost_again / "signers", dirs_exist_ok=True)
     stack.engine.arguments += ["--adopt", "first"]
-    assert "adopt: this engine is first, too" in refused_start(stack.engine), "its records would never be published"
+    assert "adopt (flag): this engine is first, too" in refused_start(stack.engine), "its records would never be published"
     stack.engine.arguments[stack.engine.arguments.index("--node") + 1] = "heir"
     stack.engine.start()
     assert "adopted" in stack.engine.tail(20000)
