@@ -84,9 +84,9 @@ def askers(tenant):
 
 
 def put_until(tenant, until, texts):
-    """PUTs one text after the other, each once the last is live; how long each took to be."""
+    """PUTs one text after the other, each once the last is live, three at least; how long each took to be."""
     version, live_after = 1, []
-    while time.monotonic() < until:
+    while time.monotonic() < until or version < 4:
         version += 1
         reply = tenant.put("base", texts[version % 2])
         answered = time.monotonic()
@@ -120,7 +120,7 @@ def test_policies_put_under_load_are_seen_whole_and_in_order(tenant, askers):
         expected = (digests[odd], ("deny", "allow")[odd], f"{('deny', 'allow')[odd]} by an {('even', 'odd')[odd]} one")
         assert (digest, decision, reason) == expected, f"version {version} was seen with {digest, decision, reason}"
     assert {digest for _, digest, _, _ in told} == set(digests)
-    assert max(version for version, *_ in told) == last and last >= 4, (last, live_after)
+    assert max(version for version, *_ in told) == last, (last, live_after)
     print(f"{sum(told.values())} answers by {len(told)} of {last} versions on {CONNECTIONS} connections, none wrong; live after "
           f"{1000 * sorted(live_after)[len(live_after) // 2]:.0f} ms, {1000 * max(live_after):.0f} at most; "
           f"slowest round of {CONNECTIONS // THREADS} answers {1000 * max(one.slowest for one in askers):.0f} ms")
