@@ -1,4 +1,4 @@
-"""The way between a program and a server, over which a test rules: it can fall silent, cut, and close at the worst moment."""
+"""The way between a program and a server, over which a test rules: it can cut an answer, and close at the worst moment."""
 
 import socket
 import struct
@@ -19,8 +19,6 @@ class Way:
 
     def __init__(self, to, is_broker=False):
         self.to, self.port = to, free_port()
-        self.carries = threading.Event()
-        self.carries.set()
         self.spoil = lambda sent, reply: (reply, None)
         self.spoiled = 0
         at = b"127.0.0.1"
@@ -44,18 +42,7 @@ class Way:
             self.links.append(link)
             threading.Thread(target=link.begin, daemon=True).start()
 
-    def vanish(self):
-        """What goes over it comes nowhere, and nobody is told; who connects is not answered either."""
-        self.carries.clear()
-
-    def come_back(self):
-        """For new connections: those from before stay dead, as where a router has forgotten them."""
-        for link in self.links:
-            link.is_lost = True
-        self.carries.set()
-
     def close(self):
-        self.carries.set()
         self.listener.close()
         for link in self.links:
             link.end()
@@ -64,10 +51,9 @@ class Way:
 class Link:
     def __init__(self, way, client, server):
         self.way, self.client, self.server = way, client, server
-        self.sent, self.is_lost = b"", False
+        self.sent = b""
 
     def begin(self):
-        self.way.carries.wait()
         try:
             self.server.connect(self.way.to)
         except OSError:
@@ -79,9 +65,6 @@ class Link:
     def carry(self, a, b, is_reply):
         try:
             while data := a.recv(1 << 16):
-                self.way.carries.wait()
-                if self.is_lost:
-                    continue
                 ending = None
                 if is_reply:
                     data = data.replace(*self.way.told) if self.way.told else data
@@ -94,8 +77,7 @@ class Link:
                     ending(b)
         except OSError:
             pass
-        if not self.is_lost:
-            self.end()
+        self.end()
 
     def end(self):
         for one in (self.client, self.server):

@@ -395,6 +395,16 @@ static void a_segment_stays_until_the_next_one_is_durable(void **state)
     rig_destroy(r);
 }
 
+/* All of it is durable, and so is the beginning of the second. */
+static void fill_first_segment(struct rig *r)
+{
+    while (r->journal->scribe.tail.segment == 1) {
+        rig_append_size(r, 60000);
+        rig_write(r);
+        rig_sync(r);
+    }
+}
+
 /* Its database was restored, say. */
 static void what_the_platform_has_lost_again_is_not_removed(void **state)
 {
@@ -402,12 +412,7 @@ static void what_the_platform_has_lost_again_is_not_removed(void **state)
     struct rig *r = rig_create();
     struct journal_totals t;
     r->journal->scribe.options.keep_ms = 1000;
-    while (r->journal->scribe.tail.segment == 1) {
-        rig_append_size(r, 60000);
-        rig_write(r);
-        rig_sync(r);
-        rig_keep(r);
-    }
+    fill_first_segment(r);
     journal_confirm(r->journal, journal_durable_seq(r->journal));
     journal_confirm(r->journal, 1);
     scribe_keep_step(&r->journal->scribe, TEST_NOW + 5000);
@@ -428,11 +433,7 @@ static void what_no_snapshot_includes_is_not_removed(void **state)
     struct segment oldest, next;
     struct journal_totals t;
     r->journal->scribe.options.keep_ms = 0;
-    while (r->journal->scribe.tail.segment == 1) {
-        rig_append_size(r, 60000);
-        rig_write(r);
-        rig_sync(r);
-    }
+    fill_first_segment(r);
     assert_true(shelf_oldest(&r->journal->scribe.shelf, &oldest, &next));
     journal_confirm(r->journal, journal_durable_seq(r->journal));
     journal_hold(r->journal, 0);
@@ -454,12 +455,7 @@ static void a_segment_goes_only_when_confirmed_and_old_enough(void **state)
     (void)state;
     struct rig *r = rig_create();
     r->journal->scribe.options.keep_ms = 1000;
-    while (r->journal->scribe.tail.segment == 1) {
-        rig_append_size(r, 60000);
-        rig_write(r);
-        rig_sync(r);
-        rig_keep(r);
-    }
+    fill_first_segment(r);
     struct journal_totals t;
     scribe_keep_step(&r->journal->scribe, TEST_NOW + 5000);
     journal_totals(r->journal, &t);
@@ -561,11 +557,7 @@ static void a_segment_that_cannot_be_removed_is_still_there(void **state)
     struct rig *r = rig_create();
     struct journal_totals t;
     r->journal->scribe.options.keep_ms = 0;
-    while (r->journal->scribe.tail.segment == 1) {
-        rig_append_size(r, 60000);
-        rig_write(r);
-        rig_sync(r);
-    }
+    fill_first_segment(r);
     journal_confirm(r->journal, journal_durable_seq(r->journal));
     struct disk door = *r->options.disk;
     under = r->options.disk;
