@@ -148,7 +148,7 @@ static const struct http_route engine_routes[] = {
     FORWARD_ALL("/v1/{a}/{b}"),
     FORWARD_ALL("/v1/{a}/{b}/{c}"),
     FORWARD_ALL("/access/{a}/{b}"),
-    FORWARD(HTTP_GET, "/.well-known/{a}", HTTP_BODY_NONE),
+    FORWARD_ALL("/.well-known/{a}"),
     FORWARD(HTTP_GET, "/api/config-check", HTTP_BODY_NONE),
 };
 
