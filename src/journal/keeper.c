@@ -117,6 +117,6 @@ bool scribe_keep_step(struct scribe *s, uint64_t now_ms)
         log_line(LOG_ERROR, "journal_disk_full", "text", "95 % of it are used", NULL);
     if (failed && !fails) log_line(LOG_INFO, "journal_has_spare", NULL);
     if (was_full && !full) log_line(LOG_INFO, "journal_disk_has_room", NULL);
-    if (made || (was_full && !full)) scribe_ring_starved(s);
+    if (made || (was_full && !full)) producers_ring_starved(s);
     return atomic_load(&s->spare_ready);
 }

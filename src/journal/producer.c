@@ -24,6 +24,15 @@ void producer_fini(struct journal_producer *p)
     for (int i = 0; i < LIMIT_BLOCKS; i++) free(p->blocks[i].bytes);
 }
 
+void producers_ring_starved(struct scribe *s)
+{
+    for (unsigned i = 0; i < s->options.producers; i++) {
+        struct journal_producer *p = &s->producers[i];
+        if (!atomic_load(&p->starved) || !atomic_exchange(&p->starved, false)) continue;
+        if (s->options.ring != NULL) s->options.ring(s->options.context, i);
+    }
+}
+
 static struct block *filling(struct journal_producer *p)
 {
     return &p->blocks[(p->sealed_own + 1) % LIMIT_BLOCKS];
@@ -140,7 +149,7 @@ void journal_seal(struct journal_producer *p)
     if (!p->open) return;
     if (filling(p)->count == 0) { /* kept, its room would be missing to others who wait for some */
         block_drop(p);
-        scribe_ring_starved(p->scribe);
+        producers_ring_starved(p->scribe);
         return;
     }
     p->open = false;

@@ -141,17 +141,17 @@ bool scribe_needs_spare(struct scribe *s);
  */
 bool scribe_claim_step(struct scribe *s, uint64_t now_ms);
 
-void scribe_start(struct scribe *s);
-void scribe_stop(struct scribe *s); /* after this the steps may be called by the caller */
-
 /* A write or sync failed: says so and ends the process. */
 _Noreturn void scribe_die(const char *what, enum err err);
 
-/* The writer rings those that were refused for want of blocks or room. */
-void scribe_ring_starved(struct scribe *s);
+/* threads.c */
+void scribe_start(struct scribe *s);
+void scribe_stop(struct scribe *s); /* after this the steps may be called by the caller */
 
 /* producer.c */
 void producer_init(struct journal_producer *p, struct scribe *s, unsigned index);
 void producer_fini(struct journal_producer *p);
+/* Rings those that were refused for want of blocks or room: there may be some now. */
+void producers_ring_starved(struct scribe *s);
 
 #endif
