@@ -141,7 +141,7 @@ static enum err boot(struct platform *p, struct fault *f)
     make_server(p);
     err = start_consuming(p, f);
     if (err != ERR_OK) return err;
-    err = work_create(p, platform_store(c), (unsigned)c->readers, &p->work, f);
+    err = work_create(p, platform_store(c), (unsigned)c->readers, job_back, &p->work, f);
     if (err == ERR_OK) err = keeper_create(c, &p->keeper, f);
     if (err == ERR_OK) err = watch_create(p, &p->watch, f);
     return err == ERR_OK ? listen_all(p, f) : err;
@@ -154,7 +154,7 @@ enum err platform_create(const struct config *c, struct platform **ret, struct f
     p->config = c;
     p->loop = loop_create();
     list_init(&p->bundle_waits);
-    list_init(&p->revoke_waits);
+    list_init(&p->followers.waits);
     bell_start(p->loop, &p->wake, woken);
     enum err err = boot(p, f);
     if (err != ERR_OK) {
@@ -194,6 +194,7 @@ static void drain(struct platform *p)
     loop_timer_start(p->loop, &p->tick, DRAIN_MS, look_again);
     for (;;) {
         follow_drain(p); /* jobs that come back now may begin to wait */
+        followers_drain(p);
         bool busy = http_server_connections(p->server) > 0 || work_under_way(p->work) > 0;
         if (!busy || world_monotonic_ns() >= deadline_ns) break;
         loop_beat(p->loop, true);
@@ -216,7 +217,10 @@ void platform_destroy(struct platform *p)
     watch_destroy(p->watch);
     consumer_stop(p->consumer);
     keeper_destroy(p->keeper);
-    if (p->server != NULL) follow_drain(p);
+    if (p->server != NULL) {
+        follow_drain(p);
+        followers_drain(p);
+    }
     forward_destroy(p->forward);
     if (p->server != NULL) http_server_destroy(p->server);
     loop_timer_stop(p->loop, &p->tick);

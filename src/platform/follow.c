@@ -1,12 +1,11 @@
-/* follow.c - GET /api/v1/bundle, the engines that follow it, and revocations that wait for them.
+/* follow.c - GET /api/v1/bundle, and the engines that wait there for a change.
  *
  *   engine asks with what it runs (If-None-Match) ─┬─ something newer: the bundle, at once
  *                                                  └─ nothing newer: waits on bundle_waits until
  *                                                     a change (the bundle) or its time (304)
  *
  * That an engine asks with revision r says that all its reactors run r: so a revocation knows who
- * is behind (followers.h), and answers as soon as nobody is, or after REVOKE_WAIT_MS with their names. One
- * that is silent is behind for as long as it is: it may be cut off, and go on deciding by what it has.
+ * is behind (followers.h).
  *
  * An entity tag has the revision and the digest of the bundle's bytes: the same at every platform of a store and
  * after restarts, another where a database was restored from a backup and came to the same number again. Only
@@ -21,7 +20,6 @@
 enum {
     WAIT_SECONDS_MAX = 60,
     BUNDLE_WAITS_MAX = 1024,
-    REVOKE_WAIT_MS = 1000,
 };
 
 struct bundle_detail {
@@ -63,49 +61,6 @@ static void tag_learn(struct bundle_tags *t, struct id key, const char *tag, uin
     memcpy(known->text, tag, strlen(tag));
 }
 
-/* ---- revocations ---- */
-
-static void revoke_answer(struct job *j)
-{
-    link_remove(&j->link);
-    loop_timer_stop(j->platform->loop, &j->timer);
-    bool rotates = j->reply.size > 0; /* then it is told beside the new key: the brace is opened again */
-    if (rotates) j->reply.size--;
-    buf_put(&j->reply, rotates ? STR(",\"behind\":[") : STR("{\"behind\":["));
-    followers_put_behind(j->platform, j->revision, &j->reply);
-    buf_put(&j->reply, rotates ? STR("]}") : STR("],\"revoked\":true}"));
-    job_answer(j);
-}
-
-static void revoke_due(struct loop_timer *t)
-{
-    revoke_answer(link_owner(t, struct job, timer));
-}
-
-static bool revoke_is_seen(struct job *j)
-{
-    struct buf nowhere = {0};
-    return followers_put_behind(j->platform, j->revision, &nowhere) == 0;
-}
-
-void follow_await(struct job *j, const struct follower_row *known, size_t count)
-{
-    struct platform *p = j->platform;
-    followers_learn(p, known, count);
-    list_append(&p->revoke_waits, &j->link);
-    loop_timer_start(p->loop, &j->timer, REVOKE_WAIT_MS, revoke_due);
-    if (p->draining || revoke_is_seen(j)) revoke_answer(j);
-    else followers_look(p);
-}
-
-void follow_recheck(struct platform *p)
-{
-    list_each (&p->revoke_waits, k, following) {
-        struct job *j = link_owner(k, struct job, link);
-        if (revoke_is_seen(j)) revoke_answer(j);
-    }
-}
-
 /* ---- the bundle ---- */
 
 static void bundle_work(struct job *j, struct store *s)
@@ -127,10 +82,8 @@ static void bundle_done(struct job *j)
     struct platform *p = j->platform;
     const struct bundle_detail *d = j->detail;
     if (j->err == ERR_OK) tag_learn(&p->bundle_tags, d->key_id, j->etag, d->revision);
-    if (j->err == ERR_OK && d->node_size > 0 && !d->is_believed) {
+    if (j->err == ERR_OK && d->node_size > 0 && !d->is_believed)
         followers_saw(p, str_of(d->node, d->node_size), j->status == 304 ? d->revision : 0);
-        follow_recheck(p);
-    }
     job_answer(j);
 }
 
@@ -183,7 +136,6 @@ void follow_drain(struct platform *p)
         wait_leave(j);
         job_refuse(j, ERR_DRAINING, err_sentence(ERR_DRAINING));
     }
-    list_each (&p->revoke_waits, m, after) revoke_answer(link_owner(m, struct job, link));
 }
 
 static enum err read_wait(const struct http_exchange *x, uint64_t *ret_seconds, struct fault *f)
@@ -234,10 +186,7 @@ void bundle_handle(void *context, struct http_exchange *x)
     uint64_t revision = tag_revision(&p->bundle_tags, d->key_id, d->known);
     d->is_believed = revision != 0;
     j->done = bundle_done;
-    if (d->node_size > 0 && d->is_believed) {
-        followers_saw(p, str_of(d->node, d->node_size), revision);
-        follow_recheck(p);
-    }
+    if (d->node_size > 0 && d->is_believed) followers_saw(p, str_of(d->node, d->node_size), revision);
     /* It may run what this thread has not heard of yet: then there is nothing newer either. */
     bool waits = revision != 0 && revision >= p->revision && seconds > 0 && !p->draining &&
                  p->bundle_wait_count < BUNDLE_WAITS_MAX;

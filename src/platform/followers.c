@@ -1,3 +1,7 @@
+/* followers.c - the engines, what the store has of them, and revocations that wait for them.
+ *
+ * A revocation answers as soon as nobody is behind, or after REVOKE_WAIT_MS with the names of those who are. One
+ * that is silent is behind for as long as it is: it may be cut off, and go on deciding by what it has. */
 #include "platform/followers.h"
 
 #include "platform/platform.h"
@@ -6,6 +10,7 @@ enum {
     NOTE_AFTER_MS = 20,          /* engines take a revision up all at once: one transaction for them */
     NOTE_AGAIN_MS = 3600 * 1000, /* who says nothing new is still there */
     LOOK_EVERY_MS = 100,
+    REVOKE_WAIT_MS = 1000,
 };
 
 static struct str node_of(const struct follower *f) { return str_of(f->node, f->node_size); }
@@ -30,6 +35,55 @@ static struct follower *find_or_add(struct followers *all, struct str node)
     *f = (struct follower){.node_size = node.size};
     memcpy(f->node, node.bytes, node.size);
     return f;
+}
+
+/* ---- who is behind ---- */
+
+/* Appends the names of who does not run this revision yet, with commas between; how many there are.
+ * `out` may be a buffer without room. */
+static size_t put_behind(const struct platform *p, uint64_t revision, struct buf *out)
+{
+    size_t count = 0;
+    uint64_t now_ms = world_now_ms();
+    for (size_t i = 0; i < p->followers.count; i++) {
+        const struct follower *f = &p->followers.all[i];
+        if (f->revision >= revision || f->seen_at + FOLLOWER_KEEP_MS < now_ms) continue;
+        if (count++ > 0) buf_put_byte(out, ',');
+        json_put_string(out, node_of(f));
+    }
+    return count;
+}
+
+static void revoke_answer(struct job *j)
+{
+    link_remove(&j->link);
+    loop_timer_stop(j->platform->loop, &j->timer);
+    bool rotates = j->reply.size > 0; /* then it is told beside the new key: the brace is opened again */
+    if (rotates) j->reply.size--;
+    buf_put(&j->reply, rotates ? STR(",\"behind\":[") : STR("{\"behind\":["));
+    put_behind(j->platform, j->revision, &j->reply);
+    buf_put(&j->reply, rotates ? STR("]}") : STR("],\"revoked\":true}"));
+    job_answer(j);
+}
+
+static void revoke_due(struct loop_timer *t)
+{
+    revoke_answer(link_owner(t, struct job, timer));
+}
+
+static bool revoke_is_seen(struct job *j)
+{
+    struct buf nowhere = {0};
+    return put_behind(j->platform, j->revision, &nowhere) == 0;
+}
+
+/* Some may have taken it up: answers who waited for them. */
+static void recheck(struct platform *p)
+{
+    list_each (&p->followers.waits, k, following) {
+        struct job *j = link_owner(k, struct job, link);
+        if (revoke_is_seen(j)) revoke_answer(j);
+    }
 }
 
 /* ---- into the store ---- */
@@ -115,13 +169,15 @@ void followers_saw(struct platform *p, struct str node, uint64_t revision)
     f->revision = revision;
     f->seen_at = world_now_ms();
     if (is_news(f)) note_soon(p);
+    recheck(p);
 }
 
 void followers_waited(struct platform *p, struct str node) { find_or_add(&p->followers, node)->seen_at = world_now_ms(); }
 
 /* ---- out of the store ---- */
 
-void followers_learn(struct platform *p, const struct follower_row *rows, size_t count)
+/* What the store has of them. */
+static void learn(struct platform *p, const struct follower_row *rows, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         const struct follower_row *row = &rows[i];
@@ -141,17 +197,18 @@ static void look_work(struct job *j, struct store *s)
     j->err = follower_store_list(s, j->actor.now_ms, &j->arena, rows->list, &rows->count, &j->fault);
 }
 
-static void look_due(struct loop_timer *t);
+/* Reads the store again and again while revocations wait. */
+static void look(struct platform *p);
 
 static void look_done(struct job *j)
 {
     struct platform *p = j->platform;
     const struct rows *rows = j->detail;
     p->followers.is_looking = false;
-    if (j->err == ERR_OK) followers_learn(p, rows->list, rows->count);
+    if (j->err == ERR_OK) learn(p, rows->list, rows->count);
     job_destroy(j);
-    follow_recheck(p);
-    followers_look(p);
+    recheck(p);
+    look(p);
 }
 
 static void look_due(struct loop_timer *t)
@@ -163,27 +220,29 @@ static void look_due(struct loop_timer *t)
     if (job_queue(j, QUEUE_READER)) return;
     job_destroy(j);
     p->followers.is_looking = false;
-    followers_look(p);
+    look(p);
 }
 
-void followers_look(struct platform *p)
+static void look(struct platform *p)
 {
-    if (p->followers.is_looking || p->draining || list_is_empty(&p->revoke_waits)) return;
+    if (p->followers.is_looking || p->draining || list_is_empty(&p->followers.waits)) return;
     p->followers.is_looking = true;
     loop_timer_start(p->loop, &p->followers.look, LOOK_EVERY_MS, look_due);
 }
 
-/* ---- who is behind ---- */
+/* ---- revocations ---- */
 
-size_t followers_put_behind(const struct platform *p, uint64_t revision, struct buf *out)
+void followers_await(struct job *j, const struct follower_row *known, size_t count)
 {
-    size_t count = 0;
-    uint64_t now_ms = world_now_ms();
-    for (size_t i = 0; i < p->followers.count; i++) {
-        const struct follower *f = &p->followers.all[i];
-        if (f->revision >= revision || f->seen_at + FOLLOWER_KEEP_MS < now_ms) continue;
-        if (count++ > 0) buf_put_byte(out, ',');
-        json_put_string(out, node_of(f));
-    }
-    return count;
+    struct platform *p = j->platform;
+    learn(p, known, count);
+    list_append(&p->followers.waits, &j->link);
+    loop_timer_start(p->loop, &j->timer, REVOKE_WAIT_MS, revoke_due);
+    if (p->draining || revoke_is_seen(j)) revoke_answer(j);
+    else look(p);
+}
+
+void followers_drain(struct platform *p)
+{
+    list_each (&p->followers.waits, k, following) revoke_answer(link_owner(k, struct job, link));
 }

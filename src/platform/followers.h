@@ -9,9 +9,11 @@
 #ifndef PLATFORM_FOLLOWERS_H
 #define PLATFORM_FOLLOWERS_H
 
+#include "base/list.h"
 #include "loop/loop.h"
 #include "pipeline/ingest/follower_store.h"
 
+struct job;
 struct platform;
 
 enum { NODE_BYTES_MAX = 256 };
@@ -29,21 +31,20 @@ struct followers {
     size_t count;
     struct loop_timer note, look;
     bool is_noting, is_looking; /* a job is out, or the timer runs towards one */
+    struct list waits;          /* of jobs: revocations that wait for engines */
 };
 
-/* It asked, and runs this revision (0: one that this process does not know). */
+/* It asked, and runs this revision (0: one that this process does not know): answers the revocations that
+ * waited for nobody else. */
 void followers_saw(struct platform *p, struct str node, uint64_t revision);
 /* It has been waiting until now. */
 void followers_waited(struct platform *p, struct str node);
-/* What the store has of them. */
-void followers_learn(struct platform *p, const struct follower_row *rows, size_t count);
-/* Appends the names of who does not run this revision yet, with commas between; how many there are.
- * `out` may be a buffer without room. */
-size_t followers_put_behind(const struct platform *p, uint64_t revision, struct buf *out);
-/* Reads the store again and again while revocations wait. */
-void followers_look(struct platform *p);
+/* A revocation's job, with the engines that the store knew of before it: answers when all run its revision,
+ * or after a second with the names of those who do not. */
+void followers_await(struct job *j, const struct follower_row *known, size_t count);
 void followers_tick(struct platform *p); /* each second: what could not be written is tried again */
 /* The drain begins: what is not written down yet is, and nothing is asked any more. */
 void followers_stop(struct platform *p);
+void followers_drain(struct platform *p); /* answers all that wait */
 
 #endif

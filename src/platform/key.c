@@ -155,7 +155,7 @@ static void revoke_done(struct job *j)
     if (j->err != ERR_OK)
         job_answer(j);
     else
-        follow_await(j, d->known, d->known_count);
+        followers_await(j, d->known, d->known_count);
 }
 
 void key_revoke_handle(void *context, struct http_exchange *x)
@@ -186,7 +186,7 @@ static void rotate_done(struct job *j)
     if (j->err != ERR_OK || d->overlap_ms > 0)
         job_answer(j);
     else
-        follow_await(j, d->known, d->known_count);
+        followers_await(j, d->known, d->known_count);
 }
 
 static enum err read_overlap(struct job *j, const struct http_exchange *x)

@@ -72,7 +72,6 @@ struct platform {
     struct bundle_tags bundle_tags;
     struct list bundle_waits;         /* of jobs: engines that wait for a change */
     _Atomic size_t bundle_wait_count; /* written by the reactor alone */
-    struct list revoke_waits;         /* of jobs: revocations that wait for engines */
 };
 
 /* Where the store is: the path of a file, or the address of a server. */
@@ -139,16 +138,15 @@ enum err settle_tenant(struct platform *p, const struct json *body, struct fault
 enum err check_case(const struct json *body, const char *const *members, size_t count,
                     struct fault *f);
 
-/* ---- engines that follow (follow.c) ---- */
+/* ---- engines that wait for a change (follow.c) ---- */
 
 /* The revision (or what other threads of the store did) moved: answers who waits for that. */
 void follow_changed(struct platform *p);
-/* A revocation's job, with the engines that the store knew of before it: answers when all run its revision,
- * or after a second. */
-void follow_await(struct job *j, const struct follower_row *known, size_t count);
-/* Some may have taken it up: answers who waited for them. */
-void follow_recheck(struct platform *p);
 void follow_drain(struct platform *p); /* answers all that wait */
+
+/* ---- jobs that are done (back.c) ---- */
+
+void job_back(struct job *j);
 
 /* ---- refused credentials (auth_failed.c) ---- */
 

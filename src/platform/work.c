@@ -47,6 +47,7 @@ struct worker {
 
 struct work {
     struct platform *platform;
+    void (*back)(struct job *);
     struct queue queues[2];
     struct worker writer, readers[READERS_MAX];
     unsigned reader_count;
@@ -247,43 +248,6 @@ static void *reader_run(void *argument)
 
 /* ---- back on the reactor ---- */
 
-/* What the writer said last of a store that can be read all the same: a full disk must not look well. */
-static void note_writing(struct platform *p, const struct job *j)
-{
-    if (j->work == NULL || j->queue != QUEUE_WRITER) return;
-    if (j->err == ERR_OK) p->write_trouble.text[0] = '\0';
-    if (j->err != ERR_NO_SPACE && j->err != ERR_STORE_UNAVAILABLE) return;
-    p->write_trouble = j->fault;
-    if (j->fault.text[0] == '\0') fault_plain(&p->write_trouble, j->err);
-    p->write_trouble_ns = world_monotonic_ns();
-}
-
-static void job_back(struct job *j)
-{
-    struct platform *p = j->platform;
-    note_writing(p, j);
-    if (j->keys != NULL) { /* no caller of an earlier request is looked at any more */
-        key_table_destroy(p->keys);
-        p->keys = j->keys;
-        p->api.keys = p->keys;
-        key_cache_clear(p->api.cache);
-        j->keys = NULL;
-    }
-    bool changed = j->revision > p->revision, by_others = j->work == NULL;
-    if (changed) {
-        p->revision = j->revision;
-        metric_set(p->sheet, METRIC_PLATFORM_REVISION, p->revision);
-    }
-    if (j->done != NULL)
-        j->done(j);
-    else if (j->has_token)
-        job_answer(j);
-    else
-        job_destroy(j);
-    if (changed) follow_changed(p);
-    if (changed || by_others) watch_store_moved(p->watch, by_others);
-}
-
 static void bell_heard(struct loop_bell *b)
 {
     struct work *w = link_owner(b, struct work, bell);
@@ -295,7 +259,7 @@ static void bell_heard(struct loop_bell *b)
     while (j != NULL) {
         struct job *next = j->next;
         if (j->work != NULL) w->under_way--; /* the writer's own were never counted */
-        job_back(j);
+        w->back(j);
         j = next;
     }
 }
@@ -318,11 +282,12 @@ static enum err worker_open(struct work *w, struct worker *k, struct queue *q, c
 }
 
 enum err work_create(struct platform *p, const char *store_path, unsigned readers,
-                     struct work **ret, struct fault *f)
+                     void (*back)(struct job *), struct work **ret, struct fault *f)
 {
     struct work *w = calloc(1, sizeof *w);
     check(w != NULL && readers <= READERS_MAX);
     w->platform = p;
+    w->back = back;
     w->revision_seen = p->revision; /* what boot read is what was seen */
     w->reader_count = readers;
     w->back_last = &w->back_first;

@@ -2,7 +2,7 @@
  *
  *   reactor: job_create → fill → job_send ── queue ──▶ writer or reader: work()
  *      ▲                                                     │
- *      └──────────── done(), or the answer ◀── bell ─────────┘
+ *      └── back(): done(), or the answer ◀──────── bell ─────┘
  *
  * A job carries copies of all it needs, since its exchange's memory is gone once the handler
  * returns. Queues are bounded by jobs and bytes; a full one refuses politely (503 overloaded).
@@ -33,7 +33,7 @@ struct job {
     struct platform *platform;
     /* On the writer or a reader. May block; must not touch the platform. */
     void (*work)(struct job *j, struct store *s);
-    /* Back on the reactor; NULL: job_answer(). Whoever ends the job answers it or destroys it. */
+    /* Back on the reactor (back.c); NULL: job_answer(). Whoever ends the job answers it or destroys it. */
     void (*done)(struct job *j);
     void *detail; /* the resource's own, in the arena */
     struct arena arena;
@@ -64,9 +64,10 @@ struct job {
     struct loop_timer timer; /* while it is on a waiting list */
 };
 
-/* A connection and a thread for the writer and each reader; the error is the store's. */
+/* A connection and a thread for the writer and each reader; the error is the store's. Each job that is done, and
+ * each that the writer made, is handed to back() on the reactor, which ends it. */
 enum err work_create(struct platform *p, const char *store_path, unsigned readers,
-                     struct work **ret, struct fault *f);
+                     void (*back)(struct job *), struct work **ret, struct fault *f);
 /* Finishes what is queued, joins the threads. */
 void work_stop(struct work *w);
 void work_destroy(struct work *w);

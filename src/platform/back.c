@@ -1,0 +1,41 @@
+/* back.c - a job is back on the reactor: what it changes here, then its end, then who waited for the change. */
+#include "platform/platform.h"
+
+#include "base/world.h"
+
+/* What the writer said last of a store that can be read all the same: a full disk must not look well. */
+static void note_writing(struct platform *p, const struct job *j)
+{
+    if (j->work == NULL || j->queue != QUEUE_WRITER) return;
+    if (j->err == ERR_OK) p->write_trouble.text[0] = '\0';
+    if (j->err != ERR_NO_SPACE && j->err != ERR_STORE_UNAVAILABLE) return;
+    p->write_trouble = j->fault;
+    if (j->fault.text[0] == '\0') fault_plain(&p->write_trouble, j->err);
+    p->write_trouble_ns = world_monotonic_ns();
+}
+
+void job_back(struct job *j)
+{
+    struct platform *p = j->platform;
+    note_writing(p, j);
+    if (j->keys != NULL) { /* no caller of an earlier request is looked at any more */
+        key_table_destroy(p->keys);
+        p->keys = j->keys;
+        p->api.keys = p->keys;
+        key_cache_clear(p->api.cache);
+        j->keys = NULL;
+    }
+    bool changed = j->revision > p->revision, by_others = j->work == NULL;
+    if (changed) {
+        p->revision = j->revision;
+        metric_set(p->sheet, METRIC_PLATFORM_REVISION, p->revision);
+    }
+    if (j->done != NULL)
+        j->done(j);
+    else if (j->has_token)
+        job_answer(j);
+    else
+        job_destroy(j);
+    if (changed) follow_changed(p);
+    if (changed || by_others) watch_store_moved(p->watch, by_others);
+}
