@@ -103,6 +103,10 @@ struct engine {
 
 /* Makes worker `index` and its thread; the error is that thread's. */
 enum err worker_start(struct engine *e, unsigned index);
+void worker_tell(struct worker *w, enum reactor_message_kind kind, int fd, bool is_unix);
+
+/* ---- their state (worker_state.c) ---- */
+
 /* Nothing of this worker points into an older bundle than worker->bundle any more. */
 void worker_moved(struct worker *w);
 /* A block is free: what begins now will find room for its record. */
@@ -115,7 +119,6 @@ uint64_t worker_actor_dead_until(const struct worker *w, struct str tenant, stru
 bool worker_token_is_dead(void *worker, const struct token_claims *t);
 uint64_t worker_ordinal(struct worker *w);
 uint64_t worker_ordinal_next(const struct worker *w); /* below it are all that were given */
-void worker_tell(struct worker *w, enum reactor_message_kind kind, int fd, bool is_unix);
 
 /* ---- routes (routes.c) ---- */
 

@@ -64,7 +64,7 @@ void errand_gate(struct errand *e, struct http_gate gate); /* the stricter of bo
 void errand_reply(struct errand *e, int status, struct str body, struct str request_id);
 void errand_refuse(struct errand *e, const struct fault *f, struct str trace_id);
 
-/* ---- for the beat (worker.c, owner.c) ---- */
+/* ---- for the beat (worker.c) ---- */
 
 /* A call of this reactor's, or a message about one, has come home. */
 void errand_home(struct worker *w, struct call *c);

@@ -3,7 +3,6 @@
 #include "base/check.h"
 #include "base/limits.h"
 #include "engine/engine.h"
-#include "engine/errand.h"
 
 enum {
     EFFECT_ARENA_FIRST = 64 << 10,
@@ -68,7 +67,7 @@ void owner_durable(struct worker *w, uint64_t durable)
     while (o->parked.count > 0 && o->parked.first->mark <= durable) go_home(w, take(&o->parked));
 }
 
-static void release_seen(struct worker *w)
+void owner_seen(struct worker *w)
 {
     struct owner *o = &w->owner;
     while (o->unseen.count > 0 && is_seen(w, o->unseen.first)) answer(w, take(&o->unseen));
@@ -77,10 +76,9 @@ static void release_seen(struct worker *w)
     atomic_fetch_and(&w->engine->revoking, ~(UINT64_C(1) << w->index));
 }
 
-void owner_ready(struct worker *w)
+struct call *owner_ready(struct worker *w)
 {
-    release_seen(w);
-    while (w->owner.ready.count > 0 && worker_has_room(w)) errand_home(w, take(&w->owner.ready));
+    return w->owner.ready.count > 0 && worker_has_room(w) ? take(&w->owner.ready) : NULL;
 }
 
 /* ---- steps ---- */

@@ -46,7 +46,7 @@ void owner_init(struct worker *w, struct shard *shard);
 void owner_fini(struct worker *w);
 
 /* Runs a call of this reactor's own on its own slots. True: answered, c->mark is the block that the
- * reply has to wait for (0: none). False: errand_home() will get it, at the end of this beat at the
+ * reply has to wait for (0: none). False: owner_ready() will give it, at the end of this beat at the
  * earliest. */
 bool owner_ask(struct worker *w, struct call *c);
 /* The same for a call that came by mail; its answer goes by mail. */
@@ -58,7 +58,8 @@ bool owner_forget(struct worker *w, struct call *c);
 /* What an end of a beat does, in this order: */
 void owner_retry(struct worker *w);          /* held calls, where there is room again */
 bool owner_tick(struct worker *w);           /* what is due by time; true: some is left for the next beat */
-void owner_ready(struct worker *w);          /* seen revocations, then answers of our own go on */
+void owner_seen(struct worker *w);           /* answers whose revocation every reactor knows of now */
+struct call *owner_ready(struct worker *w);  /* the next answer of our own; NULL: none, or no room for its record */
 void owner_durable(struct worker *w, uint64_t durable); /* opens what is parked */
 
 #endif

@@ -149,12 +149,6 @@ static void take_revocations(struct worker *w)
         wake_peer(w, (unsigned)__builtin_ctzll(left)); /* ourselves too */
 }
 
-void worker_moved(struct worker *w)
-{
-    atomic_store_explicit(&w->in_use, w->bundle, memory_order_release);
-    sem_post(&w->engine->bundle_seen);
-}
-
 /* Steps of the last beat pointed into the old bundle; from here on they may only into the new. Errands
  * that are away still do: then the last of them tells that we have moved. */
 static void take_bundle(struct worker *w)
@@ -197,8 +191,6 @@ static void observe_durable(struct worker *w, uint64_t durable)
     w->sealed_ns = 0;
 }
 
-bool worker_has_room(const struct worker *w) { return journal_has_room(w->commit.producer); }
-
 /* True: more has come than one beat takes. */
 static bool take_mail(struct worker *w)
 {
@@ -230,7 +222,8 @@ static bool move_calls(struct worker *w)
     owner_retry(w);
     bool more = take_mail(w);
     more = owner_tick(w) || more;
-    owner_ready(w);
+    owner_seen(w);
+    for (struct call *c; (c = owner_ready(w)) != NULL;) errand_home(w, c);
     return more;
 }
 
@@ -255,31 +248,6 @@ static void worker_end(void *context)
     atomic_store_explicit(&w->connections, http_server_connections(w->server), memory_order_relaxed);
     if (more) reactor_wake(w->reactor);
 }
-
-bool worker_actor_is_suspended(const struct worker *w, struct str tenant, struct str actor)
-{
-    uint64_t dead_until_ms;
-    return revoked_view_actor(w->revoked, tenant, actor, &dead_until_ms);
-}
-
-uint64_t worker_actor_dead_until(const struct worker *w, struct str tenant, struct str actor)
-{
-    uint64_t dead_until_ms;
-    (void)revoked_view_actor(w->revoked, tenant, actor, &dead_until_ms);
-    return dead_until_ms;
-}
-
-bool worker_token_is_dead(void *worker, const struct token_claims *t)
-{
-    const struct worker *w = worker;
-    uint64_t dead_until_ms;
-    if (revoked_view_token(w->revoked, t->id)) return true;
-    bool suspended = revoked_view_actor(w->revoked, t->tenant, t->actor, &dead_until_ms);
-    return suspended || id_time_ms(t->id) <= dead_until_ms;
-}
-
-uint64_t worker_ordinal_next(const struct worker *w) { return atomic_load_explicit(&w->engine->ordinal, memory_order_relaxed); }
-uint64_t worker_ordinal(struct worker *w) { return atomic_fetch_add_explicit(&w->engine->ordinal, 1, memory_order_relaxed); }
 
 enum err worker_start(struct engine *e, unsigned index)
 {

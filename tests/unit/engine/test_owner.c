@@ -207,11 +207,11 @@ static void a_suspension_is_answered_when_it_is_durable_and_all_have_seen_it(voi
     assert_int_equal(o->unseen.count, 1);
     assert_true(o->told);
     see_all(s, 0, RIG_WORKERS - 1);
-    owner_ready(s->w);
+    owner_seen(s->w);
     assert_int_equal(o->unseen.count, 1); /* one has not */
     see_all(s, RIG_WORKERS - 1, RIG_WORKERS);
     assert_true(atomic_load(&s->rig->engine.revoking) & 1);
-    owner_ready(s->w);
+    owner_seen(s->w);
     assert_false(atomic_load(&s->rig->engine.revoking) & 1);
     assert_int_equal(o->unseen.count, 0);
     assert_int_equal(o->parked.count, 1); /* not durable */
@@ -233,10 +233,10 @@ static void whoever_repeats_a_suspension_is_told_no_earlier(void **state)
     owner_receive(s->w, &again); /* no new record */
     assert_int_equal(first.actor.suspended_ms, again.actor.suspended_ms);
     see_all(s, 0, RIG_WORKERS - 1);
-    owner_ready(s->w);
+    owner_seen(s->w);
     assert_int_equal(o->unseen.count, 2);
     see_all(s, RIG_WORKERS - 1, RIG_WORKERS);
-    owner_ready(s->w);
+    owner_seen(s->w);
     assert_int_equal(o->unseen.count, 0);
     until_durable(s, again.mark);
     owner_durable(s->w, again.mark);
