@@ -282,6 +282,7 @@ static inline int rig_run_both(const struct CMUnitTest *tests, size_t count)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, rig_set_up, rig_tear_down)
 /* SQLite has nothing like it. */
-#define TEST_OF_POSTGRES(name) {#name, name, rig_set_up, rig_tear_down, &rig_is_postgres}
+#define TEST_OF_POSTGRES(name) \
+    cmocka_unit_test_prestate_setup_teardown(name, rig_set_up, rig_tear_down, &rig_is_postgres)
 
 #endif
