@@ -405,7 +405,7 @@ static bool connect_to_any(struct redis_link *l)
 {
     const struct redis_address *a = &l->options.address;
     if (a->is_unix) return connect_to(l, a->host);
-    if (l->lookup == NULL) l->lookup = lookup_start(a->host, NULL);
+    if (l->lookup == NULL) l->lookup = lookup_start(a->host, NULL, 0);
     if (l->lookup == NULL || !lookup_wait(l->lookup, l->options.timeout_ms)) {
         snprintf(l->why, sizeof l->why, "%.150s: %s", a->host, gai_strerror(EAI_AGAIN));
         return false;

@@ -1,6 +1,7 @@
 /* login.c - secrets from their files to the client library, and its complaints to people. */
 #include "pipeline/topic/login.h"
 
+#include <netdb.h>
 #include <stdio.h>
 
 #include "base/log.h"
@@ -13,9 +14,31 @@ void topic_login_init(struct topic_login *l, const struct topic_access *access, 
 {
     *l = (struct topic_login){.owner = owner};
     topic_access_copy(access, &l->access);
+    reach_init(&l->reach);
 }
 
-void topic_login_fini(struct topic_login *l) { topic_access_fini(&l->access); }
+void topic_login_fini(struct topic_login *l)
+{
+    topic_access_fini(&l->access);
+    reach_fini(&l->reach);
+}
+
+/* ---- brokers ---- */
+
+/* Without a name it is to free what it gave. */
+static int name_is_wanted(const char *node, const char *service, const struct addrinfo *hints, struct addrinfo **res, void *opaque)
+{
+    struct topic_login *l = opaque;
+    if (node != NULL) return reach_name(&l->reach, node, service, hints->ai_flags, res);
+    freeaddrinfo(*res);
+    return 0;
+}
+
+static int socket_is_wanted(int domain, int type, int protocol, void *opaque)
+{
+    (void)opaque;
+    return reach_socket(domain, type, protocol);
+}
 
 /* ---- tokens ---- */
 
@@ -102,6 +125,8 @@ enum err topic_login_configure(struct topic_login *l, rd_kafka_conf_t *conf, str
     topic_settings_wipe(&settings);
     if (e != ERR_OK) return e;
     rd_kafka_conf_set_opaque(conf, l);
+    rd_kafka_conf_set_resolve_cb(conf, name_is_wanted);
+    rd_kafka_conf_set_socket_cb(conf, socket_is_wanted);
     if (topic_access_has_token(&l->access)) rd_kafka_conf_set_oauthbearer_token_refresh_cb(conf, token_is_wanted);
     if (rd_kafka_conf_set_ssl_cert_verify_cb(conf, certificate_was_checked) == RD_KAFKA_CONF_OK) return ERR_OK;
     return fault_set(f, ERR_BAD_VALUE, "kafka.security", "kafka.security: Kafka's client library was built without TLS");

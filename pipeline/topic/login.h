@@ -8,14 +8,15 @@
  * stays so until the brokers end it. The door to librdkafka for this; sending and reading have their
  * own (pipeline/publish, pipeline/ingest).
  *
- * Belongs to the thread that polls the client, but for the check of certificates, which the library's threads
- * do. */
+ * Belongs to the thread that polls the client, but for the check of certificates and for reaching brokers, which
+ * the library's threads do. */
 #ifndef TOPIC_LOGIN_H
 #define TOPIC_LOGIN_H
 
 #include <librdkafka/rdkafka.h>
 #include <stdatomic.h>
 
+#include "pipeline/topic/reach.h"
 #include "pipeline/topic/topic.h"
 
 struct topic_login {
@@ -26,6 +27,7 @@ struct topic_login {
     bool is_refused;
     uint64_t again_ms; /* not read before */
     _Atomic int x509_error;
+    struct reach reach;
 };
 
 void topic_login_init(struct topic_login *l, const struct topic_access *access, void *owner); /* copies */

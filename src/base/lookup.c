@@ -5,11 +5,13 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 struct lookup {
     char host[NI_MAXHOST], port[NI_MAXSERV]; /* "": no port */
+    int flags;
     int fd;                /* whoever asked opens and closes it */
     pthread_mutex_t mutex; /* of these two: the last of the two threads frees it */
     bool is_over, is_left;
@@ -38,7 +40,7 @@ void lookup_leave(struct lookup *l)
 static void *run(void *context)
 {
     struct lookup *l = context;
-    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV | l->flags};
     l->outcome = getaddrinfo(l->host, l->port[0] == '\0' ? NULL : l->port, &hints, &l->found);
     pthread_mutex_lock(&l->mutex);
     bool is_left = l->is_left;
@@ -49,13 +51,14 @@ static void *run(void *context)
     return NULL;
 }
 
-struct lookup *lookup_start(const char *host, const char *port)
+struct lookup *lookup_start(const char *host, const char *port, int flags)
 {
     struct lookup *l = calloc(1, sizeof *l);
     if (l == NULL) return NULL;
     pthread_t thread;
     snprintf(l->host, sizeof l->host, "%s", host);
     snprintf(l->port, sizeof l->port, "%s", port == NULL ? "" : port);
+    l->flags = flags;
     pthread_mutex_init(&l->mutex, NULL);
     l->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (l->fd >= 0 && pthread_create(&thread, NULL, run, l) == 0) {
@@ -65,6 +68,11 @@ struct lookup *lookup_start(const char *host, const char *port)
     if (l->fd >= 0) close(l->fd);
     release(l);
     return NULL;
+}
+
+bool lookup_is_of(const struct lookup *l, const char *host, const char *port)
+{
+    return strcmp(l->host, host) == 0 && strcmp(l->port, port == NULL ? "" : port) == 0;
 }
 
 int lookup_fd(const struct lookup *l) { return l->fd; }
@@ -88,4 +96,12 @@ const struct addrinfo *lookup_found(const struct lookup *l, const char **ret_why
 {
     if (l->outcome != 0) *ret_why = gai_strerror(l->outcome);
     return l->outcome == 0 ? l->found : NULL;
+}
+
+int lookup_take(struct lookup *l, struct addrinfo **ret)
+{
+    if (l->outcome != 0) return l->outcome;
+    *ret = l->found;
+    l->found = NULL;
+    return 0;
 }

@@ -12,14 +12,18 @@
 struct lookup;
 struct addrinfo; /* netdb.h: its names would meet those of whoever only asks */
 
-/* `port` is a number, or NULL. NULL: there is no memory, thread or descriptor for it. */
-struct lookup *lookup_start(const char *host, const char *port);
+/* `port` is a number, or NULL; `flags` are more of getaddrinfo()'s, or 0. NULL: there is no memory, thread or
+ * descriptor for it. */
+struct lookup *lookup_start(const char *host, const char *port, int flags);
+bool lookup_is_of(const struct lookup *l, const char *host, const char *port);
 int lookup_fd(const struct lookup *l); /* readable from its end on: for a loop */
 bool lookup_is_over(struct lookup *l);
 /* Waits for its end, so long at most; whether it is over. */
 bool lookup_wait(struct lookup *l, uint32_t most_ms);
 /* Once it is over: of SOCK_STREAM, valid until it is left; NULL where there are none, and *ret_why says why. */
 const struct addrinfo *lookup_found(const struct lookup *l, const char **ret_why);
+/* The same as getaddrinfo() would tell it; freeaddrinfo() is the caller's then. */
+int lookup_take(struct lookup *l, struct addrinfo **ret);
 void lookup_leave(struct lookup *l); /* accepts NULL */
 
 #endif

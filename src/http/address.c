@@ -108,7 +108,7 @@ enum err http_peer_read(struct str text, struct http_peer *ret, struct fault *f)
     return ERR_OK;
 }
 
-struct lookup *http_peer_ask(const struct http_peer *p) { return lookup_start(p->address.host, p->address.port); }
+struct lookup *http_peer_ask(const struct http_peer *p) { return lookup_start(p->address.host, p->address.port, 0); }
 
 enum err http_peer_take(struct http_peer *to, struct lookup **l, struct fault *f)
 {

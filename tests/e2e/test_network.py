@@ -157,20 +157,66 @@ def test_an_address_that_was_silent_is_not_asked_by_feed_or_publisher_again(fres
     way.close()
 
 
-@pytest.fixture
-def dark(tmp_path):
-    """Words before a command whose name server takes each question and never answers."""
+def asking(address, tmp_path):
+    """Words before a command that make this its only name server."""
     if os.geteuid() != 0 or subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode:
         pytest.skip("SKIP: a resolv.conf of one's own needs root, and a machine that allows mounts")
+    configuration = tmp_path / "resolv.conf"
+    configuration.write_text(f"nameserver {address}\noptions timeout:30 attempts:5\n")  # longer than anybody here waits
+    return ["unshare", "-m", "sh", "-c", f'mount --bind {configuration} /etc/resolv.conf && exec "$@"', "sh"]
+
+
+@pytest.fixture
+def dark(tmp_path):
+    """The same, of one that takes each question and never answers."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
         server.bind(("127.53.0.1", 53))
-        configuration = tmp_path / "resolv.conf"
-        configuration.write_text("nameserver 127.53.0.1\noptions timeout:30 attempts:5\n")  # longer than anybody here waits
-        yield ["unshare", "-m", "sh", "-c", f'mount --bind {configuration} /etc/resolv.conf && exec "$@"', "sh"]
+        yield asking("127.53.0.1", tmp_path)
+
+
+class LateNames:
+    """A name server for which every name is 127.0.0.1, two and a half seconds later."""
+
+    def __init__(self, address):
+        self.server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.server.bind((address, 53))
+        threading.Thread(target=self.run, daemon=True).start()
+
+    def run(self):
+        with contextlib.suppress(OSError):
+            while True:
+                question, client = self.server.recvfrom(512)
+                threading.Timer(2.5, self.reply, (question, client)).start()
+
+    def reply(self, question, client):
+        with contextlib.suppress(OSError):
+            self.server.sendto(self.answer(question), client)
+
+    def close(self):
+        self.server.close()
+
+    @staticmethod
+    def answer(question):
+        body = question[12:question.index(b"\0", 12) + 5]
+        is_ipv4 = body[-4:-2] == b"\0\x01"
+        record = b"\xc0\x0c\0\x01\0\x01\0\0\0\x3c\0\x04\x7f\0\0\x01" if is_ipv4 else b""
+        return question[:2] + b"\x81\x80\0\x01\0" + bytes([is_ipv4]) + b"\0\0\0\0" + body + record
+
+
+def test_brokers_are_found_by_a_name_server_that_is_slow(fresh, tmp_path):
+    prefix = asking("127.53.0.2", tmp_path)
+    with contextlib.closing(LateNames("127.53.0.2")), socket.create_server(("127.0.0.1", 0)) as broker:
+        stack = fresh(platform_prefix=prefix, platform=["--kafka.brokers", f"broker.late.test:{broker.getsockname()[1]}"])
+        stack.make_first_keys()
+        stack.platform.start()
+        broker.settimeout(30)
+        broker.accept()[0].close()
 
 
 def test_a_name_server_that_says_nothing_holds_up_neither_start_nor_end(fresh, dark):
-    stack = fresh(engine_prefix=dark, platform_prefix=dark, engine=["--redis.url", "redis://cache.dark.test", "--redis.timeout_ms", "200"])
+    brokers = ["--kafka.brokers", "broker.dark.test:9092"]
+    stack = fresh(engine_prefix=dark, platform_prefix=dark, platform=brokers,
+                  engine=["--redis.url", "redis://cache.dark.test", "--redis.timeout_ms", "200", *brokers])
     stack.make_first_keys()
     stack.platform.arguments += ["--engine.url", "http://engine.dark.test:1"]
     stack.engine.arguments += ["--platform.url", "http://platform.dark.test:1"]
@@ -178,6 +224,7 @@ def test_a_name_server_that_says_nothing_holds_up_neither_start_nor_end(fresh, d
     stack.engine.start(ready=False)
     harness.eventually(stack.engine.is_listening, "the engine listens")
     assert "Temporary failure" in health(stack.engine)["redis"]
+    harness.eventually(lambda: "broker.dark.test" in health(stack.platform)["kafka"], "the brokers' name is missed")
     for program in (stack.engine, stack.platform):
         log = [json.loads(line) for line in program.log.read_text().splitlines()]
         assert any(line["event"] == "not_forwarding" and "Temporary failure" in line["text"] for line in log), log

@@ -309,6 +309,19 @@ def test_connections_that_end_within_an_answer_lose_and_double_nothing(way):
     eventually(lambda: rig.health()["status"] == "ok", "the platform is well")
 
 
+def test_connections_that_the_network_forgot_are_given_up(way):
+    """In much less than the minute that the client library waits for an answer."""
+    rig = way.rig
+    rig.platform.start()
+    driver = rig.driver().start()
+    driver.append(100)
+    driver.wait_confirmed()
+    way.forget()
+    driver.append(100)
+    driver.wait_confirmed(40)
+    rig.check(driver)
+
+
 @pytest.fixture
 def stack(broker, tmp_path):
     topic = broker.new_topic()

@@ -1,10 +1,15 @@
 """The way between a program and a server, over which a test rules: it can cut an answer, and close at the worst moment."""
 
+import ctypes
 import socket
 import struct
 import threading
 
 from harness import free_port
+
+SO_ATTACH_FILTER = 26
+RETURN_NOTHING = ctypes.create_string_buffer(struct.pack("HBBI", 0x06, 0, 0, 0))  # one instruction of a packet filter
+DROP_ALL = struct.pack("HP", 1, ctypes.addressof(RETURN_NOTHING))
 
 
 class Way:
@@ -41,6 +46,11 @@ class Way:
             link = Link(self, client, server)
             self.links.append(link)
             threading.Thread(target=link.begin, daemon=True).start()
+
+    def forget(self):
+        """What clients send on the connections there are is lost from here on, unacknowledged; new ones work."""
+        for link in self.links:
+            link.client.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, DROP_ALL)
 
     def close(self):
         self.listener.close()

@@ -13,7 +13,7 @@ enum { PATIENCE_MS = 60000 };
 static void a_name_has_its_addresses_and_its_port(void **state)
 {
     (void)state;
-    struct lookup *l = lookup_start("127.0.0.1", "81");
+    struct lookup *l = lookup_start("127.0.0.1", "81", 0);
     assert_non_null(l);
     assert_true(lookup_wait(l, PATIENCE_MS));
     assert_true(lookup_is_over(l) && lookup_wait(l, 0)); /* and stays so */
@@ -31,7 +31,7 @@ static void a_name_has_its_addresses_and_its_port(void **state)
 static void a_name_that_nobody_has_says_why(void **state)
 {
     (void)state;
-    struct lookup *l = lookup_start("..", NULL);
+    struct lookup *l = lookup_start("..", NULL, 0);
     assert_non_null(l);
     assert_true(lookup_wait(l, PATIENCE_MS));
     const char *why = NULL;
@@ -43,7 +43,7 @@ static void a_name_that_nobody_has_says_why(void **state)
 static void whoever_asked_may_leave_at_once(void **state)
 {
     (void)state;
-    for (int i = 0; i < 100; i++) lookup_leave(lookup_start("localhost", "1"));
+    for (int i = 0; i < 100; i++) lookup_leave(lookup_start("localhost", "1", 0));
     lookup_leave(NULL);
 }
 
