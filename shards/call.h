@@ -90,7 +90,6 @@ struct call {
             struct id id;
             uint64_t deadline_ms; /* of a wait, and of a claim that another has */
             struct str note, by, owner, principal; /* of resolve */
-            bool approve;
             uint32_t meets;      /* of an approval: bit i, it counts toward requirement i; 0: toward none */
             struct review_digest binding; /* of redeem */
             struct retry retry;  /* of redeem */

@@ -99,9 +99,10 @@ static bool review_id_of(const struct delta_entry *e, struct id *ret)
     struct str trace_id;
     if (e->kind == DELTA_REVIEW_TRACED) return delta_read_traced(e->body, ret, &trace_id);
     if (e->kind == DELTA_REVIEW_VOTED) return delta_read_voted(e->body, ret, &vote);
-    if (!(e->kind == DELTA_REVIEW_OPENED ? delta_read_opened(e->body, &facts) : delta_read_moved(e->body, &facts))) return false;
-    *ret = facts.id;
-    return true;
+    bool opened = e->kind == DELTA_REVIEW_OPENED && delta_read_opened(e->body, &facts);
+    bool moved = e->kind == DELTA_REVIEW_MOVED && delta_read_moved(e->body, &facts);
+    if (opened || moved) *ret = facts.id;
+    return opened || moved;
 }
 
 static bool review_op(const struct delta_entry *e, uint64_t seq, unsigned index, struct str event, struct buf *out,

@@ -47,10 +47,14 @@ struct command {
     int (*run)(struct cli *c, const struct arguments *a);
 };
 
-/* Each file's commands, ended by a row without a name. */
-extern const struct command key_commands[], policy_commands[], authorize_commands[], audit_commands[],
-    doctor_commands[], docs_commands[], cel_commands[], queue_commands[], token_commands[], actor_commands[],
-    top_commands[];
+/* Each file's commands, ended by a row without a name; in the order of help. */
+#define COMMAND_TABLES(each)                                                                       \
+    each(authorize_commands) each(queue_commands) each(token_commands) each(actor_commands)        \
+    each(audit_commands) each(policy_commands) each(key_commands) each(top_commands)               \
+    each(doctor_commands) each(docs_commands) each(cel_commands)
+#define COMMAND_TABLE(name) extern const struct command name[];
+COMMAND_TABLES(COMMAND_TABLE)
+#undef COMMAND_TABLE
 
 /* The whole program. */
 int cli_run(int argc, char **argv, char **environment, FILE *out, FILE *err);

@@ -11,9 +11,9 @@ const struct flag global_flags[] = {
     {"version", NULL, "print the version"},
     {NULL, NULL, NULL}};
 
-static const struct command *const tables[] = {authorize_commands, queue_commands, token_commands,  actor_commands,
-                                               audit_commands,     policy_commands, key_commands,   top_commands,
-                                               doctor_commands,    docs_commands,  cel_commands};
+#define COMMAND_TABLE(name) name,
+static const struct command *const tables[] = {COMMAND_TABLES(COMMAND_TABLE)};
+#undef COMMAND_TABLE
 
 const struct command *command_at(size_t index)
 {

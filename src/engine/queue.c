@@ -243,7 +243,6 @@ static void looked_at(struct errand *e)
         return;
     }
     e->call.review.id = l->review;
-    e->call.review.approve = l->approve;
     e->call.review.meets = meets(l, e->call.review.facts.requirements);
     e->call.review.note = l->note;
     e->call.review.by = l->by;

@@ -1,4 +1,5 @@
-/* routes.c - every path that the engine answers, with who may ask, in one table.
+/* routes.c - every path that the engine answers, with who may ask, in one table. The handler asks who does
+ * (trip_begin(), api_admit()), since a dry run takes other roles than the route; no parameters named: any is taken.
  *
  * The platform's paths are here too, to be forwarded with the caller's own credential where
  * `platform.url` is set, so that one address serves a client. */
@@ -24,7 +25,7 @@ static void route_forward(void *context, struct http_exchange *x)
     {.method = HTTP_POST, .pattern = path, .body = HTTP_BODY_JSON, .handle = authorize_handle, .extra = &form, \
      .parameters = "dry_run explain tenant_id", .roles = role_bits}
 #define ASKS (ROLE_AGENT | ROLE_APP | ROLE_TOKEN) /* who may have asked for a review */
-#define OPEN(path, function) {.method = HTTP_GET, .pattern = path, .handle = function, .parameters = ""}
+#define PUBLIC(path, function) {.method = HTTP_GET, .pattern = path, .handle = function, .parameters = ""}
 #define FORWARD(verb, path, kind, most)                                                           \
     {.method = verb, .pattern = path, .body = kind, .body_max = most, .handle = route_forward}
 /* Who may use it is the platform's to say, but a body of megabytes is not read for anybody to find that out. */
@@ -69,12 +70,12 @@ const struct http_route engine_routes[] = {
      .roles = ROLE_AGENT | ROLE_ADMIN, .parameters = "tenant_id"},
     {.method = HTTP_POST, .pattern = "/v1/tokens/introspect", .body = HTTP_BODY_FORM_OR_JSON,
      .handle = token_introspect_handle, .roles = ROLE_AGENT | ROLE_APP | ROLE_ADMIN, .parameters = "tenant_id"},
-    OPEN("/.well-known/jwks.json", jwks_handle),
+    PUBLIC("/.well-known/jwks.json", jwks_handle),
 
-    OPEN("/healthz", healthz_handle),
-    OPEN("/livez", livez_handle),
-    OPEN("/readyz", readyz_handle),
-    OPEN("/api/config-check", config_check_handle),
+    PUBLIC("/healthz", healthz_handle),
+    PUBLIC("/livez", livez_handle),
+    PUBLIC("/readyz", readyz_handle),
+    PUBLIC("/api/config-check", config_check_handle),
     {.method = HTTP_GET, .pattern = "/metrics", .handle = metrics_handle, .parameters = "tenant_id"},
 
     FORWARD(HTTP_GET, "/api/v1/policies", HTTP_BODY_NONE, 0),
@@ -110,13 +111,13 @@ void route_admit(void *context, struct http_exchange *x)
     struct worker *w = context;
     struct caller caller;
     struct fault f;
-    bool is_large_forward = x->route->handle == route_forward && x->route->extra != NULL;
-    if (x->route->roles == 0 && !is_large_forward) return;
+    const uint32_t *large = x->route->handle == route_forward ? x->route->extra : NULL;
+    if (x->route->roles == 0 && large == NULL) return;
     if (bundle_facts(w->bundle)->revision == 0) {
-        if (is_large_forward) route_refuse_starting(w, x);
+        if (large != NULL) route_refuse_starting(w, x);
         return; /* no key is known yet: route_handle() says so */
     }
-    uint32_t roles = is_large_forward ? *(const uint32_t *)x->route->extra : ~0u;
+    uint32_t roles = large != NULL ? *large : ~0u; /* which of its own, its handler asks */
     if (api_admit(&w->api, x, roles, world_now_ms(), &caller, &f) != ERR_OK) api_refuse(&w->api, x, &f, (struct str){0});
 }
 

@@ -1,11 +1,7 @@
 /* event.h - the audit event, encoded and decoded exactly as schemas/event.schema.json says.
  *
  * The JSON of an event is canonical (RFC 8785): members in key order, so that its bytes can be
- * hashed as they are written. Views are borrowed; encoding allocates nothing. Pure, any thread.
- *
- * outputHash covers {action, actor, decision, expires_at, input_hash, key_id, kind, mode,
- * policy_digest, reason, request_id, review_id, rule, safe_args, safe_tool, tenant_id, timestamp,
- * trace_id, user_id}, absent members left out. */
+ * hashed as they are written. Views are borrowed; encoding allocates nothing. Pure, any thread. */
 #ifndef EVENT_EVENT_H
 #define EVENT_EVENT_H
 
@@ -34,7 +30,7 @@ struct event {
  * UTF-8, numbers are finite, counts at most EVENT_COUNT_MAX. */
 void event_put(struct buf *out, const struct event *e);
 
-/* Appends the canonical JSON that outputHash is taken of. */
+/* Appends the canonical JSON that outputHash is taken of: the members that say what was decided on what. */
 void event_put_outcome(struct buf *out, const struct event *e);
 
 /* Reads one event's JSON; views point into `text` or the arena; JSON members are given in

@@ -10,120 +10,53 @@
 
 #define POLICY_ROLES (ROLE_POLICY_ADMIN | ROLE_ADMIN)
 #define AUDIT_ROLES (ROLE_AUDITOR | ROLE_ADMIN)
-#define PUBLIC(path, function)                                                                     \
-    {                                                                                              \
-        .method = HTTP_GET, .pattern = path, .handle = function, .parameters = ""                  \
-    }
+#define PUBLIC(path, function) {.method = HTTP_GET, .pattern = path, .handle = function, .parameters = ""}
 
 static const struct http_route own_routes[] = {
     PUBLIC("/healthz", healthz_handle),
     PUBLIC("/livez", livez_handle),
     PUBLIC("/readyz", readyz_handle),
-    {.method = HTTP_GET,
-     .pattern = "/metrics",
-     .handle = metrics_handle,
-     .parameters = "tenant_id"},
+    {.method = HTTP_GET, .pattern = "/metrics", .handle = metrics_handle, .parameters = "tenant_id"},
 
-    {.method = HTTP_GET,
-     .pattern = "/api/v1/policies",
-     .handle = policy_list_handle,
-     .roles = POLICY_ROLES,
+    {.method = HTTP_GET, .pattern = "/api/v1/policies", .handle = policy_list_handle, .roles = POLICY_ROLES,
      .parameters = "tenant_id limit cursor"},
-    {.method = HTTP_GET,
-     .pattern = "/api/v1/policies/{name}",
-     .handle = policy_get_handle,
-     .roles = POLICY_ROLES,
+    {.method = HTTP_GET, .pattern = "/api/v1/policies/{name}", .handle = policy_get_handle, .roles = POLICY_ROLES,
      .parameters = "tenant_id"},
-    {.method = HTTP_PUT,
-     .pattern = "/api/v1/policies/{name}",
-     .handle = policy_put_handle,
-     .roles = POLICY_ROLES,
-     .parameters = "tenant_id dry_run",
-     .body = HTTP_BODY_JSON,
-     .body_max = LIMIT_POLICY_BODY_BYTES},
-    {.method = HTTP_DELETE,
-     .pattern = "/api/v1/policies/{name}",
-     .handle = policy_delete_handle,
-     .roles = POLICY_ROLES,
+    {.method = HTTP_PUT, .pattern = "/api/v1/policies/{name}", .handle = policy_put_handle, .roles = POLICY_ROLES,
+     .parameters = "tenant_id dry_run", .body = HTTP_BODY_JSON, .body_max = LIMIT_POLICY_BODY_BYTES},
+    {.method = HTTP_DELETE, .pattern = "/api/v1/policies/{name}", .handle = policy_delete_handle, .roles = POLICY_ROLES,
      .parameters = "tenant_id"},
-    {.method = HTTP_GET,
-     .pattern = "/api/v1/policies/{name}/versions",
-     .handle = policy_versions_handle,
-     .roles = POLICY_ROLES,
+    {.method = HTTP_GET, .pattern = "/api/v1/policies/{name}/versions", .handle = policy_versions_handle, .roles = POLICY_ROLES,
      .parameters = "tenant_id limit cursor"},
-    {.method = HTTP_GET,
-     .pattern = "/api/v1/policies/{name}/versions/{n}",
-     .handle = policy_version_handle,
-     .roles = POLICY_ROLES,
+    {.method = HTTP_GET, .pattern = "/api/v1/policies/{name}/versions/{n}", .handle = policy_version_handle, .roles = POLICY_ROLES,
      .parameters = "tenant_id"},
-    {.method = HTTP_POST,
-     .pattern = "/api/v1/policies/{name}/rollback",
-     .handle = policy_rollback_handle,
-     .roles = POLICY_ROLES,
-     .parameters = "tenant_id",
-     .body = HTTP_BODY_JSON},
+    {.method = HTTP_POST, .pattern = "/api/v1/policies/{name}/rollback", .handle = policy_rollback_handle, .roles = POLICY_ROLES,
+     .parameters = "tenant_id", .body = HTTP_BODY_JSON},
 
-    {.method = HTTP_GET,
-     .pattern = "/api/v1/keys",
-     .handle = key_list_handle,
-     .roles = ROLE_ADMIN,
+    {.method = HTTP_GET, .pattern = "/api/v1/keys", .handle = key_list_handle, .roles = ROLE_ADMIN,
      .parameters = "tenant_id limit cursor"},
-    {.method = HTTP_POST,
-     .pattern = "/api/v1/keys",
-     .handle = key_create_handle,
-     .roles = ROLE_ADMIN,
-     .parameters = "tenant_id",
-     .body = HTTP_BODY_JSON},
-    {.method = HTTP_DELETE,
-     .pattern = "/api/v1/keys/{id}",
-     .handle = key_revoke_handle,
-     .roles = ROLE_ADMIN,
+    {.method = HTTP_POST, .pattern = "/api/v1/keys", .handle = key_create_handle, .roles = ROLE_ADMIN,
+     .parameters = "tenant_id", .body = HTTP_BODY_JSON},
+    {.method = HTTP_DELETE, .pattern = "/api/v1/keys/{id}", .handle = key_revoke_handle, .roles = ROLE_ADMIN,
      .parameters = "tenant_id"},
-    {.method = HTTP_POST,
-     .pattern = "/api/v1/keys/{id}/rotate",
-     .handle = key_rotate_handle,
-     .roles = ROLE_ADMIN,
-     .parameters = "tenant_id",
-     .body = HTTP_BODY_OPTIONAL_JSON},
+    {.method = HTTP_POST, .pattern = "/api/v1/keys/{id}/rotate", .handle = key_rotate_handle, .roles = ROLE_ADMIN,
+     .parameters = "tenant_id", .body = HTTP_BODY_OPTIONAL_JSON},
 
-    {.method = HTTP_GET,
-     .pattern = "/api/v1/audit",
-     .handle = audit_query_handle,
-     .roles = AUDIT_ROLES,
-     .parameters = "tenant_id actor action decision trace_id kind rule user_id from to limit cursor "
-                   "order exact"},
-    {.method = HTTP_GET,
-     .pattern = "/api/v1/audit/trace/{id}",
-     .handle = audit_trace_handle,
-     .roles = AUDIT_ROLES,
+    {.method = HTTP_GET, .pattern = "/api/v1/audit", .handle = audit_query_handle, .roles = AUDIT_ROLES,
+     .parameters = "tenant_id actor action decision trace_id kind rule user_id from to limit cursor order exact"},
+    {.method = HTTP_GET, .pattern = "/api/v1/audit/trace/{id}", .handle = audit_trace_handle, .roles = AUDIT_ROLES,
      .parameters = "tenant_id"},
-    {.method = HTTP_POST,
-     .pattern = "/api/v1/audit/ingest",
-     .handle = ingest_handle,
-     .roles = ROLE_INGEST,
-     .parameters = "tenant_id",
-     .body = HTTP_BODY_NDJSON,
-     .body_max = LIMIT_INGEST_BODY_BYTES},
-    {.method = HTTP_GET,
-     .pattern = "/api/v1/audit/positions",
-     .handle = positions_handle,
-     .roles = ROLE_INGEST,
+    {.method = HTTP_POST, .pattern = "/api/v1/audit/ingest", .handle = ingest_handle, .roles = ROLE_INGEST,
+     .parameters = "tenant_id", .body = HTTP_BODY_NDJSON, .body_max = LIMIT_INGEST_BODY_BYTES},
+    {.method = HTTP_GET, .pattern = "/api/v1/audit/positions", .handle = positions_handle, .roles = ROLE_INGEST,
      .parameters = "node tenant_id"},
-    {.method = HTTP_POST,
-     .pattern = "/api/v1/audit/gaps",
-     .handle = gap_accept_handle,
-     .roles = ROLE_ADMIN,
-     .parameters = "tenant_id",
-     .body = HTTP_BODY_JSON},
-    {.method = HTTP_GET,
-     .pattern = "/api/v1/bundle",
-     .handle = bundle_handle,
-     .roles = ROLE_INGEST,
+    {.method = HTTP_POST, .pattern = "/api/v1/audit/gaps", .handle = gap_accept_handle, .roles = ROLE_ADMIN,
+     .parameters = "tenant_id", .body = HTTP_BODY_JSON},
+    {.method = HTTP_GET, .pattern = "/api/v1/bundle", .handle = bundle_handle, .roles = ROLE_INGEST,
      .parameters = "wait tenant_id"},
 };
 
-static const struct http_route config_check_route =
-    PUBLIC("/api/config-check", config_check_handle);
+static const struct http_route config_check_route = PUBLIC("/api/config-check", config_check_handle);
 
 static void forward_handle(void *context, struct http_exchange *x)
 {
@@ -131,17 +64,14 @@ static void forward_handle(void *context, struct http_exchange *x)
     forward_exchange(p->forward, x);
 }
 
-#define FORWARD(verb, path, kind)                                                                  \
-    {                                                                                              \
-        .method = verb, .pattern = path, .body = kind, .handle = forward_handle                    \
-    }
+#define FORWARD(verb, path, kind) {.method = verb, .pattern = path, .body = kind, .handle = forward_handle}
 #define FORWARD_ALL(path)                                                                          \
     FORWARD(HTTP_GET, path, HTTP_BODY_NONE), FORWARD(HTTP_POST, path, HTTP_BODY_OPTIONAL_JSON),    \
         FORWARD(HTTP_PUT, path, HTTP_BODY_OPTIONAL_JSON),                                          \
         FORWARD(HTTP_DELETE, path, HTTP_BODY_NONE), FORWARD(HTTP_OTHER, path, HTTP_BODY_NONE)
 
 /* Whatever is below the engine's roots; it knows its paths and methods, and answers 404 and 405. */
-static const struct http_route engine_routes[] = {
+static const struct http_route forwarded_routes[] = {
     FORWARD_ALL("/api/v1/authorize"),
     FORWARD(HTTP_POST, "/v1/tokens/introspect", HTTP_BODY_FORM_OR_JSON),
     FORWARD_ALL("/v1/{a}"),
@@ -156,15 +86,15 @@ void routes_make(struct platform *p)
 {
     enum {
         OWN = sizeof own_routes / sizeof *own_routes,
-        ENGINE = sizeof engine_routes / sizeof *engine_routes
+        FORWARDED = sizeof forwarded_routes / sizeof *forwarded_routes
     };
-    p->routes = calloc(OWN + ENGINE + 1, sizeof *p->routes);
+    p->routes = calloc(OWN + FORWARDED + 1, sizeof *p->routes);
     check(p->routes != NULL);
     memcpy(p->routes, own_routes, sizeof own_routes);
     p->route_count = OWN;
     if (p->config->engine_url[0] != '\0') {
-        memcpy(p->routes + OWN, engine_routes, sizeof engine_routes);
-        p->route_count += ENGINE;
+        memcpy(p->routes + OWN, forwarded_routes, sizeof forwarded_routes);
+        p->route_count += FORWARDED;
     } else {
         p->routes[p->route_count++] = config_check_route;
     }

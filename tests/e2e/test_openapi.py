@@ -1,4 +1,7 @@
-"""schemas/openapi.engine.yaml: answers that the other tests do not ask for are as the document says, too."""
+"""schemas/openapi.*.yaml: answers that the other tests do not ask for are as the documents say, too, and every route that
+they name asks who calls."""
+
+import re
 
 import pytest
 
@@ -16,11 +19,15 @@ SHADOW = "mode: shadow\nrules:\n  - {id: none, actions: [get_shadow], decision: 
 
 
 @pytest.fixture
-def call(tenant):
-    """Makes one request; the session's watch holds its answer against the document (openapi.py)."""
-    watch = Wire.watch
-    if watch is None:
+def watch():
+    if Wire.watch is None:
         pytest.skip("SKIP: python3-yaml or python3-jsonschema is not installed")
+    return Wire.watch
+
+
+@pytest.fixture
+def call(tenant, watch):
+    """Makes one request; the session's watch holds its answer against the document (openapi.py)."""
     tenant.policy(POLICY)
     tenant.policy(SHADOW, name="shadow")
     before = len(watch.wrong)
@@ -79,4 +86,26 @@ def test_what_is_stopped_and_refused_is_as_told(tenant, call):
     call("GET", "/v1/queue/{id}", id="nobodys")
     for path in ("/healthz", "/livez", "/readyz", "/api/config-check", "/.well-known/jwks.json"):
         call("GET", path, None)
-        call("GET", path, None, query="?unknown=1")
+
+
+@pytest.mark.parametrize("program", ["engine", "platform"])
+def test_every_route_knows_its_parameters_and_refuses_who_may_not_ask(stack, watch, program):
+    """A route without roles, or a handler that does not ask for them, would be open to everybody."""
+    at = stack.at_engine if program == "engine" else stack.at_platform
+    paths = watch.documents[program]["paths"]
+    with at(None) as nobody, at(stack.key("onlooker", ["metrics"])) as onlooker:
+        for path, method, told in [(path, method, told) for path in paths for method, told in paths[path].items() if method != "parameters"]:
+            route = method.upper(), re.sub(r"{.*?}", "x", path)
+            kind = next(iter(watch.resolve(program, told.get("requestBody", {})).get("content", {})), None)
+
+            def code(wire, query=""):
+                reply = wire.request(route[0], route[1] + query, b"{}" if kind else None, {"Content-Type": kind} if kind else None)
+                return reply.json["code"] if reply.status >= 400 else "none"
+
+            listed = [watch.resolve(program, one) for one in paths[path].get("parameters", []) + told.get("parameters", [])]
+            known = "&".join(f"{one['name']}=x" for one in listed if one["in"] == "query")
+            assert code(nobody, "?unknown=1") == "unknown_parameter", route
+            assert code(nobody, "?" + known) != "unknown_parameter", (route, known)
+            if told.get("security") != []:
+                assert code(nobody) == "unauthenticated", route
+                assert path == "/metrics" or code(onlooker) == "missing_role", route

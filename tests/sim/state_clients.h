@@ -134,7 +134,6 @@ static void begin_on(struct story *t, struct op *o, unsigned about)
     c->asker = o->kind == OP_CANCEL || o->kind == OP_REDEEM || o->kind == OP_WAIT ? agent() : reviewer(who);
     c->review.principal = c->review.owner = c->review.by = c->asker.principal;
     c->review.meets = 1;
-    c->review.approve = o->kind == OP_APPROVE;
     c->review.deadline_ms = t->clock_ms + below(t, 20000);
     c->review.binding.bytes[0] = (uint8_t)((chance_in(&t->chance, 8) ? 77 : r->wish) + 1);
     c->review.binding.bytes[1] = (uint8_t)(r->actor + 1);
