@@ -115,7 +115,6 @@ static void empty_outbox(struct post *p, unsigned from, unsigned to)
         box->first = next;
         s->news |= bit;
     }
-    box->last = NULL;
     s->stuffed &= ~bit;
 }
 

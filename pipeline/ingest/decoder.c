@@ -11,7 +11,7 @@ enum {
     CHUNK_BYTES = 128 << 10,    /* of lines; the last line may go beyond */
     AHEAD_BYTES = 64 << 10,     /* a batch that is shorter is decoded where it is */
     ARENA_FIRST = 512 << 10,
-    ARENA_LIMIT = 64 << 20,     /* an event of one-byte values takes 16 MiB */
+    ARENA_LIMIT = 64 << 20,     /* one-byte values on all lines of a chunk take 17 MiB */
 };
 
 struct chunk {
@@ -35,28 +35,23 @@ struct decoder {
 
 /* ---- decoding ---- */
 
-static bool decode_one(struct chunk *c, struct str line)
+static void decode_one(struct chunk *c, struct str line)
 {
-    struct decoded *to = &c->list[c->count];
+    struct decoded *to = &c->list[c->count++];
     struct fault why;
     to->line = line;
     to->is_valid = line.size <= LIMIT_EVENT_BYTES && event_read(line, &c->arena, &to->event, &why) == ERR_OK;
-    /* No room is no fault of the event, unless it has a whole arena for itself. */
-    if (c->arena.overflow && c->count > 0) return false;
-    c->count++;
-    return true;
 }
 
 static void decode_chunk(struct decoder *d, struct chunk *c)
 {
+    struct str line;
     size_t bytes = 0;
     c->count = 0;
     arena_reset(&c->arena);
-    while (c->count < DECODED_MAX && bytes < CHUNK_BYTES && d->rest.size > 0) {
-        struct str rest = d->rest, line;
-        if (!str_split(&rest, '\n', &line) || !decode_one(c, line)) break;
+    while (c->count < DECODED_MAX && bytes < CHUNK_BYTES && d->rest.size > 0 && str_split(&d->rest, '\n', &line)) {
+        decode_one(c, line);
         bytes += line.size;
-        d->rest = rest;
     }
 }
 

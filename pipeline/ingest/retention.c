@@ -186,7 +186,7 @@ static enum err find_tenants(struct drop *d)
     enum err err;
     while ((err = statement_step(q)) == ERR_OK) {
         struct found_tenant *t = arena_new(&d->arena, struct found_tenant);
-        if (t == NULL) break;
+        if (t == NULL) break; /* find() sees it */
         *t = (struct found_tenant){.next = d->tenants,
                                    .name = arena_copy(&d->arena, column_text(q, 0)),
                                    .rows = column_u64(q, 1),
@@ -196,7 +196,7 @@ static enum err find_tenants(struct drop *d)
         d->rows += t->rows;
     }
     statement_reset(q);
-    return err == ERR_END ? ERR_OK : err == ERR_OK ? ERR_FULL : err;
+    return err == ERR_END ? ERR_OK : err;
 }
 
 static enum err find_streams(struct drop *d)
@@ -209,7 +209,7 @@ static enum err find_streams(struct drop *d)
     enum err err;
     while ((err = statement_step(q)) == ERR_OK) {
         struct found_stream *t = arena_new(&d->arena, struct found_stream);
-        if (t == NULL) break;
+        if (t == NULL) break; /* find() sees it */
         *t = (struct found_stream){.next = d->streams,
                                    .node = arena_copy(&d->arena, column_text(q, 0)),
                                    .journal = arena_copy(&d->arena, column_text(q, 1)),
@@ -217,7 +217,7 @@ static enum err find_streams(struct drop *d)
         d->streams = t;
     }
     statement_reset(q);
-    return err == ERR_END ? ERR_OK : err == ERR_OK ? ERR_FULL : err;
+    return err == ERR_END ? ERR_OK : err;
 }
 
 /* Counted apart from the transaction that drops them, since it takes a while and nothing of it can

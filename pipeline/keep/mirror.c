@@ -690,8 +690,9 @@ enum err mirror_repair(struct mirror *m, const struct fold *fold, struct fault *
     enum err err = repair_run(r, fold, f);
     repair_end(r, err == ERR_OK);
     if (err == ERR_OK) {
-        /* The other slots skip what they have: a slot's position says. */
-        if (fold->past.position + 1 < m->next) m->next = fold->past.position + 1;
+        /* The other slots skip what they have: a slot's position says. Where there are none, what was to be read next may be
+         * gone, and nobody wants it. */
+        if (slots == LIMIT_SLOTS || fold->past.position + 1 < m->next) m->next = fold->past.position + 1;
         leave_cursor(m);
         m->state = MIRROR_FOLLOWING;
         metric_add(m->options.sheet, METRIC_REDIS_REPAIRS, slots);

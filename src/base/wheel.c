@@ -1,6 +1,6 @@
 #include "base/wheel.h"
 
-enum { BITS = 6, DUE = WHEEL_LEVELS };
+enum { BITS = 6 };
 
 void wheel_init(struct wheel *w, uint64_t now_ms)
 {
@@ -15,7 +15,6 @@ void wheel_init(struct wheel *w, uint64_t now_ms)
 static void put(struct wheel *w, struct wheel_entry *e)
 {
     if (e->deadline_ms <= w->now_ms) {
-        e->level = DUE;
         list_append(&w->due, &e->link);
         return;
     }
@@ -29,9 +28,8 @@ static void put(struct wheel *w, struct wheel_entry *e)
 
 void wheel_remove(struct wheel *w, struct wheel_entry *e)
 {
-    if (!link_is_on(&e->link)) return;
     link_remove(&e->link);
-    if (e->level != DUE && list_is_empty(&w->places[e->level][e->place]))
+    if (list_is_empty(&w->places[e->level][e->place])) /* also where it was put last, when it is due or in none */
         w->occupied[e->level] &= ~(UINT64_C(1) << e->place);
 }
 

@@ -16,7 +16,7 @@ enum { WHEEL_LEVELS = 6, WHEEL_PLACES = 64 };
 struct wheel_entry {
     struct link link;
     uint64_t deadline_ms;
-    uint8_t level, place; /* level WHEEL_LEVELS: it is due */
+    uint8_t level, place; /* where it was put last, if it did not become due at once */
 };
 
 struct wheel {

@@ -14,7 +14,7 @@ struct journal_cursor {
     struct scribe *scribe;
     struct segment_reader reader;
     uint64_t offset;    /* of the frame at hand, or of the next one */
-    uint64_t next_seq;  /* the first of the frame at `offset`; 0: not known */
+    uint64_t next_seq;  /* the first of the frame at `offset` */
     uint64_t want;      /* the record to be given next */
     uint64_t as_of_seq; /* durable when what the reader holds was read */
     bool inside;        /* a checked frame is being walked */
@@ -40,7 +40,7 @@ enum err journal_cursor_open(struct journal *j, uint64_t seq, struct journal_cur
     check(c != NULL);
     c->scribe = s;
     c->want = seq;
-    c->next_seq = segment.first_seq;
+    c->next_seq = segment.first_seq != 0 ? segment.first_seq : seq; /* an empty one begins with the next record */
     segment_reader_init(&c->reader, s->disk);
     enum err err = segment_reader_open(&c->reader, segment.id);
     if (err != ERR_OK) {
@@ -74,14 +74,12 @@ static enum err hop(struct journal_cursor *c, struct fault *f)
         if (shelf_find(&c->scribe->shelf, c->want, &next)) return damaged(c, f);
         return fault_set(f, ERR_NOT_FOUND, "", "seq %" PRIu64 " is no longer kept", c->want);
     }
-    if (next.first_seq == 0 || (c->next_seq != 0 && next.first_seq != c->next_seq))
-        return damaged(c, f);
+    if (next.first_seq != c->next_seq) return damaged(c, f);
     c->scribe->disk->uncache(c->scribe->disk->state, c->reader.file);
     enum err err = segment_reader_open(&c->reader, next.id);
     if (err != ERR_OK)
         return fault_set(f, err, "", "segment %016" PRIx64 ".journal cannot be opened", next.id);
     c->offset = 0;
-    c->next_seq = next.first_seq;
     return ERR_OK;
 }
 
@@ -93,7 +91,7 @@ static enum err advance(struct journal_cursor *c, struct fault *f)
     if (err == ERR_END) return hop(c, f);
     if (err != ERR_OK) return fault_set(f, err, "", "the journal cannot be read");
     if (frame_read_header(bytes, c->reader.id, &c->frame) != ERR_OK) return hop(c, f);
-    if (c->next_seq != 0 && c->frame.first_seq != c->next_seq) return damaged(c, f);
+    if (c->frame.first_seq != c->next_seq) return damaged(c, f);
     if (frame_last_seq(&c->frame) < c->want) {
         c->offset += frame_size(&c->frame);
         c->next_seq = c->frame.first_seq + c->frame.count;

@@ -78,8 +78,7 @@ void scribe_take_spare(struct scribe *s, struct scribe_file spare)
     s->spare = spare;
     pthread_mutex_unlock(&s->files_lock);
     atomic_store(&s->spare_ready, true);
-    int64_t room = (int64_t)spare.bytes - FRAME_BYTES;
-    atomic_fetch_add(&s->room, room > 0 ? room : 0);
+    atomic_fetch_add(&s->room, (int64_t)spare.bytes - FRAME_BYTES);
 }
 
 static enum err make_spare(struct scribe *s)

@@ -1,5 +1,6 @@
 """schemas/event.schema.json: every kind of event that there is fits it, and what was changed does not."""
 
+import contextlib
 import copy
 import json
 import sqlite3
@@ -53,6 +54,11 @@ def test_the_event_of_a_drop_by_age_fits(fresh):
         def dropped():
             return wire.get("/api/v1/audit?kind=audit.dropped&exact=true").json["events"]
         found = eventually(dropped, "old events are dropped")
+    eventually(lambda: stack.metrics(stack.platform)["writ_platform_store_dropped_total"] == 3, "and counted")
+    with contextlib.closing(sqlite3.connect(stack.data / "platform.db")) as database:
+        def removed():
+            return database.execute("SELECT removed_id = first_id FROM horizon").fetchone() == (1,)
+        eventually(removed, "and with them, one handful after the other, what leads to them")
     assert events.check([json.dumps(row["event"]) for row in found], written=True) == {"audit.dropped"}
 
 

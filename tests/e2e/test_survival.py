@@ -5,6 +5,7 @@ WRIT_LONG=1 kills at least 100 times; otherwise 10. WRIT_SEED repeats a run.
 
 import collections
 import concurrent.futures
+import contextlib
 import http.server
 import os
 import random
@@ -437,6 +438,21 @@ def test_an_upgrade_of_the_store_is_told(fresh):
     assert told.index(f'"from schema 6 to {newest};') < told.index(f'"the store has schema {newest}"')
     decide(stack)
     stack.wait_published()
+
+
+def test_a_clock_far_ahead_of_the_newest_event_drops_nothing_and_is_told(fresh):
+    stack = started(fresh)
+    stack.engine.stop()
+    stack.platform.stop()
+    with contextlib.closing(sqlite3.connect(stack.data / "platform.db")) as database:
+        with database:  # as if nothing had been stored for ten days
+            database.execute("UPDATE records SET created_at = created_at - 864000000")
+        before = database.execute("SELECT count(*) FROM records").fetchone()
+        stack.platform.arguments += ["--audit.keep", "2d"]
+        stack.platform.start()
+        harness.eventually(lambda: '"retention_failed"' in stack.platform.log.read_text(), "it is told")
+        assert "nothing is dropped by age: this platform's clock says" in stack.platform.log.read_text()
+        assert database.execute("SELECT count(*) FROM records").fetchone() == before
 
 
 def test_signing_keys_that_are_not_there_are_told(fresh):

@@ -184,6 +184,24 @@ static void one_that_is_in_no_wheel_may_be_removed_and_one_that_is_due_too(void 
     assert_true(wheel_next_ms(&w) == UINT64_MAX);
 }
 
+static void a_wheel_without_entries_need_not_be_asked_again(void **state)
+{
+    (void)state;
+    struct wheel w;
+    struct wheel_entry e = {0}, other = {0};
+    wheel_init(&w, 1000);
+    for (uint64_t span = 0; span < UINT64_C(1) << 40; span = span * 5 + 1) {
+        wheel_add(&w, &e, 1000 + span);
+        wheel_add(&w, &other, 1000 + span);
+        wheel_remove(&w, &e);
+        assert_true(wheel_next_ms(&w) <= 1000 + span);
+        wheel_add(&w, &other, 1000);
+        assert_true(wheel_next_ms(&w) == 1000);
+        wheel_remove(&w, &other);
+        assert_true(wheel_next_ms(&w) == UINT64_MAX);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -193,6 +211,7 @@ int main(void)
         cmocka_unit_test(a_deadline_in_the_past_is_due_at_once),
         cmocka_unit_test(an_entry_added_again_is_moved_and_comes_once),
         cmocka_unit_test(one_that_is_in_no_wheel_may_be_removed_and_one_that_is_due_too),
+        cmocka_unit_test(a_wheel_without_entries_need_not_be_asked_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

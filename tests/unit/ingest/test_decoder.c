@@ -1,6 +1,7 @@
 /* A batch's lines come out of the decoder as they went in, however many they are. */
 #include "rig.h"
 
+#include "base/limits.h"
 #include "pipeline/ingest/decoder.h"
 
 static void fill(struct buf *b, unsigned count)
@@ -47,6 +48,41 @@ static void every_line_comes_out_once_and_in_order(void **state)
     decoder_destroy(d);
 }
 
+/* A line of `size` bytes of one-byte values, which take the most room when they are read. */
+static void put_values(struct buf *b, size_t size)
+{
+    static const char begin[] = "{\"event_id\":\"evt_00000000000000000000000001\",\"kind\":\"decision\",\"tenant_id\":\"default\","
+                                "\"timestamp\":\"2026-11-20T09:30:00.123Z\",\"args\":{\"of\":[0",
+                      end[] = "]}}\n";
+    size_t left = size - (sizeof begin - 1) - (sizeof end - 2);
+    buf_put(b, str_of(begin, sizeof begin - 1));
+    for (; left > 1; left -= 2) buf_put_literal(b, ",0");
+    if (left > 0) buf_put_byte(b, ' ');
+    buf_put(b, str_of(end, sizeof end - 1));
+}
+
+static void the_largest_events_are_read_however_many_come_and_larger_ones_are_not(void **state)
+{
+    enum { LINES = 40 };
+    struct decoder *d = decoder_create();
+    const struct decoded *list;
+    struct buf b;
+    size_t lines = 0;
+    (void)state;
+    buf_init(&b, 1 << 20, 64 << 20);
+    for (size_t i = 0; i < LINES; i++) put_values(&b, LIMIT_EVENT_BYTES + i % 2);
+    decoder_begin(d, buf_view(&b));
+    for (size_t count; (count = decoder_next(d, &list)) > 0;)
+        for (size_t i = 0; i < count; i++, lines++) {
+            assert_int_equal(list[i].is_valid, lines % 2 == 0);
+            assert_int_equal(list[i].line.size, LIMIT_EVENT_BYTES + lines % 2);
+        }
+    assert_int_equal(lines, LINES);
+    decoder_end(d);
+    buf_fini(&b);
+    decoder_destroy(d);
+}
+
 static void a_batch_may_be_given_up_anywhere(void **state)
 {
     struct decoder *d = decoder_create();
@@ -88,6 +124,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_line_comes_out_once_and_in_order),
+        cmocka_unit_test(the_largest_events_are_read_however_many_come_and_larger_ones_are_not),
         cmocka_unit_test(a_batch_may_be_given_up_anywhere),
         cmocka_unit_test(one_that_is_given_up_may_be_destroyed),
     };

@@ -171,6 +171,136 @@ static void a_lost_frame_in_an_earlier_segment_is_noticed(void **state)
     rig_destroy(r);
 }
 
+static void a_segments_first_frame_that_is_lost_is_noticed(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    struct reading early = begin(r, 1); /* when the segment is still empty */
+    fill(r, 3);
+    rig_flip(r, test_first_segment, 0);
+    struct reading late = begin(r, 1);
+    assert_int_equal(next(&early), ERR_CORRUPT);
+    assert_int_equal(next(&late), ERR_CORRUPT);
+    assert_non_null(strstr(late.fault.text, "seq 1,"));
+    journal_cursor_close(early.cursor);
+    journal_cursor_close(late.cursor);
+
+    rig_flip(r, test_first_segment, 0);
+    rig_flip(r, test_second_segment, 0);
+    late = begin(r, 1);
+    enum err err;
+    while ((err = next(&late)) == ERR_OK) {
+    }
+    assert_int_equal(err, ERR_CORRUPT);
+    assert_non_null(strstr(late.fault.text, test_second_segment));
+    journal_cursor_close(late.cursor);
+    rig_destroy(r);
+}
+
+static void a_frame_in_anothers_place_is_noticed(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    rig_put(r, "one");
+    rig_put(r, "two");
+    rig_put(r, "three");
+    char third[512];
+    uint64_t size;
+    memcpy(third, sim_disk_bytes(r->disk, test_first_segment, &size) + 1024, sizeof third);
+    assert_true(sim_disk_damage(r->disk, test_first_segment, 512, third, sizeof third));
+    struct reading g = begin(r, 1);
+    assert_int_equal(next(&g), ERR_OK);
+    assert_int_equal(next(&g), ERR_CORRUPT);
+    journal_cursor_close(g.cursor);
+    rig_destroy(r);
+}
+
+static void a_cursor_leaves_a_segment_that_is_full_to_its_last_byte(void **state)
+{
+    (void)state;
+    enum { FRAMES = 16, RECORD = TEST_SEGMENT / FRAMES - FRAME_HEADER_BYTES - FRAME_RECORD_HEADER_BYTES };
+    struct rig *r = rig_create();
+    rig_keep(r);
+    struct reading g = begin(r, 1);
+    for (uint64_t seq = 1; seq <= FRAMES + 1; seq++) {
+        assert_true(r->journal->scribe.tail.segment == 1);
+        rig_append_size(r, RECORD);
+        rig_write(r);
+        rig_sync(r);
+        assert_int_equal(next(&g), ERR_OK);
+        assert_int_equal(g.record.seq, seq);
+    }
+    assert_true(r->journal->scribe.tail.segment == 2);
+    journal_cursor_close(g.cursor);
+    rig_destroy(r);
+}
+
+static enum err read_nothing(void *state, int file, void *to, size_t size, uint64_t offset)
+{
+    (void)state;
+    (void)file;
+    (void)to;
+    (void)size;
+    (void)offset;
+    return ERR_IO;
+}
+
+static void a_disk_that_cannot_be_read_is_told_and_costs_no_record(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    struct disk *disk = sim_disk_door(r->disk);
+    const struct disk well = *disk;
+    struct reading g = begin(r, 1);
+    for (uint64_t seq = 1; seq <= 3; seq++) {
+        rig_put(r, "any");
+        disk->read = read_nothing;
+        assert_int_equal(next(&g), ERR_IO);
+        disk->read = well.read;
+        assert_int_equal(next(&g), ERR_OK);
+        assert_int_equal(g.record.seq, seq);
+    }
+    for (unsigned i = 0; i < 12; i++) { /* of some there is only a part in what was read before */
+        rig_append_size(r, 60000 + i);
+        rig_write(r);
+        rig_sync(r);
+    }
+    unsigned failed = 0;
+    for (unsigned i = 0; i < 12; i++) {
+        disk->read = read_nothing;
+        enum err err = next(&g);
+        disk->read = well.read;
+        if (err == ERR_OK) continue;
+        assert_int_equal(err, ERR_IO);
+        assert_int_equal(next(&g), ERR_OK);
+        failed++;
+    }
+    assert_in_range(failed, 2, 11);
+    assert_int_equal(g.record.seq, 15);
+    journal_cursor_close(g.cursor);
+    rig_destroy(r);
+}
+
+static void a_segment_that_is_not_there_is_told(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    fill(r, 2);
+    struct reading g = begin(r, 1);
+    struct journal_cursor *c;
+    assert_true(sim_disk_forget(r->disk, test_first_segment));
+    assert_true(sim_disk_forget(r->disk, test_second_segment));
+    assert_int_equal(journal_cursor_open(r->journal, 1, &c, &g.fault), ERR_NOT_FOUND);
+    assert_non_null(strstr(g.fault.text, test_first_segment));
+    enum err err;
+    while ((err = next(&g)) == ERR_OK) {
+    } /* what is open can be read still */
+    assert_int_equal(err, ERR_NOT_FOUND);
+    assert_non_null(strstr(g.fault.text, test_second_segment));
+    journal_cursor_close(g.cursor);
+    rig_destroy(r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -180,6 +310,11 @@ int main(void)
         cmocka_unit_test(what_is_no_longer_kept_is_not_found),
         cmocka_unit_test(a_damaged_frame_is_not_given),
         cmocka_unit_test(a_lost_frame_in_an_earlier_segment_is_noticed),
+        cmocka_unit_test(a_segments_first_frame_that_is_lost_is_noticed),
+        cmocka_unit_test(a_frame_in_anothers_place_is_noticed),
+        cmocka_unit_test(a_cursor_leaves_a_segment_that_is_full_to_its_last_byte),
+        cmocka_unit_test(a_disk_that_cannot_be_read_is_told_and_costs_no_record),
+        cmocka_unit_test(a_segment_that_is_not_there_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

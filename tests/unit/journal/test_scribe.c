@@ -1,3 +1,8 @@
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "support.h"
 
 static void marks(struct rig *r, uint64_t written, uint64_t durable)
@@ -366,8 +371,7 @@ static void no_more_confirmed_segments_are_kept_than_may_be(void **state)
     journal_confirm(r->journal, journal_durable_seq(r->journal));
     rig_keep(r);
     journal_totals(r->journal, &t);
-    assert_true(t.segment_bytes <= 3 * TEST_SEGMENT);
-    assert_true(t.segments >= 2); /* and no fewer than that */
+    assert_int_equal(t.segment_bytes, 3 * TEST_SEGMENT); /* and no fewer */
     rig_destroy(r);
 }
 
@@ -573,6 +577,122 @@ static void a_segment_that_cannot_be_removed_is_still_there(void **state)
     rig_destroy(r);
 }
 
+static bool is_removal_unsynced;
+
+static enum err remove_after_the_last(void *state, const char *name)
+{
+    assert_false(is_removal_unsynced);
+    is_removal_unsynced = true;
+    return under->remove(state, name);
+}
+
+static enum err note_synced(void *state)
+{
+    is_removal_unsynced = false;
+    return under->sync_directory(state);
+}
+
+/* So a power cut leaves no gap among them. */
+static void each_segment_is_gone_for_good_before_the_next_one_goes(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    struct journal_totals t;
+    while (r->journal->scribe.tail.segment < 4) {
+        rig_append_size(r, 60000);
+        rig_write(r);
+        rig_sync(r);
+        rig_keep(r);
+    }
+    journal_confirm(r->journal, journal_durable_seq(r->journal));
+    r->journal->scribe.options.keep_ms = 0;
+    struct disk door = *r->options.disk;
+    under = r->options.disk;
+    door.remove = remove_after_the_last;
+    door.sync_directory = note_synced;
+    r->journal->scribe.disk = &door;
+    rig_keep(r);
+    assert_false(is_removal_unsynced);
+    journal_totals(r->journal, &t);
+    assert_int_equal(t.segments, 1);
+    r->journal->scribe.disk = r->options.disk;
+    rig_destroy(r);
+}
+
+static enum err fill_err;
+
+static enum err fill_fails(void *state, int file, uint64_t size)
+{
+    return fill_err != ERR_OK ? fill_err : under->fill(state, file, size);
+}
+
+/* What a look says: one line of that event, or with NULL none. */
+static void assert_look_says(struct rig *r, const char *event)
+{
+    char said[2048];
+    int kept = dup(STDERR_FILENO), log = memfd_create("log", MFD_CLOEXEC);
+    assert_true(kept >= 0 && dup2(log, STDERR_FILENO) >= 0);
+    rig_keep(r);
+    assert_true(dup2(kept, STDERR_FILENO) >= 0);
+    ssize_t size = pread(log, said, sizeof said - 1, 0);
+    close(kept);
+    close(log);
+    said[size < 0 ? 0 : size] = '\0';
+    if (event == NULL) assert_string_equal(said, "");
+    if (event == NULL) return;
+    assert_non_null(strstr(said, event));
+    assert_ptr_equal(strchr(said, '\n'), said + size - 1);
+}
+
+static void a_disk_without_room_is_told_when_it_begins_and_when_it_ends(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    struct disk door = *r->options.disk;
+    under = r->options.disk;
+    door.free_bytes = see_space;
+    door.fill = fill_fails;
+    fill_first_segment(r); /* and took the spare */
+    r->journal->scribe.disk = &door;
+    seen.err = ERR_OK;
+    seen.total_bytes = seen.free_bytes = 1000000;
+    fill_err = ERR_NO_SPACE;
+    assert_look_says(r, "journal_has_no_spare");
+    assert_look_says(r, NULL);
+    fill_err = ERR_OK;
+    assert_look_says(r, "journal_has_spare");
+    assert_look_says(r, NULL);
+    seen.free_bytes = 0;
+    assert_look_says(r, "journal_disk_full");
+    assert_look_says(r, NULL);
+    seen.free_bytes = seen.total_bytes;
+    assert_look_says(r, "journal_disk_has_room");
+    assert_look_says(r, NULL);
+    r->journal->scribe.disk = r->options.disk;
+    rig_destroy(r);
+}
+
+static void a_disk_that_fails_while_a_spare_is_made_ends_the_process(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    struct disk door = *r->options.disk;
+    int status;
+    door.fill = fill_fails;
+    fill_first_segment(r);
+    fill_err = ERR_IO;
+    pid_t child = fork();
+    if (child == 0) {
+        signal(SIGABRT, SIG_DFL);
+        r->journal->scribe.disk = &door;
+        rig_keep(r);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+    rig_destroy(r);
+}
+
 static void what_was_committed_is_written_when_the_journal_closes(void **state)
 {
     (void)state;
@@ -624,6 +744,9 @@ int main(void)
         cmocka_unit_test(confirmed_segments_make_room),
         cmocka_unit_test(no_more_confirmed_segments_are_kept_than_may_be),
         cmocka_unit_test(a_segment_that_cannot_be_removed_is_still_there),
+        cmocka_unit_test(each_segment_is_gone_for_good_before_the_next_one_goes),
+        cmocka_unit_test(a_disk_without_room_is_told_when_it_begins_and_when_it_ends),
+        cmocka_unit_test(a_disk_that_fails_while_a_spare_is_made_ends_the_process),
         cmocka_unit_test(a_segment_stays_until_the_next_one_is_durable),
         cmocka_unit_test(a_segment_goes_only_when_confirmed_and_old_enough),
         cmocka_unit_test(what_the_platform_has_lost_again_is_not_removed),

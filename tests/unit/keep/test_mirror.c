@@ -286,8 +286,8 @@ static void slots_written_anew_from_an_older_fold_count_nothing_twice(void **sta
     struct fold *fold = scene_fold(s);
     assert_int_equal(mirror_repair(m, fold, &f), ERR_OK);
     fold_destroy(fold);
-    struct id busy = scene_mint(s, 1000), calm = scene_mint(s, 1000);
-    for (unsigned i = 0; i < 300; i++) scene_spend(s, busy, 1);
+    struct id busy = scene_mint(s, 2000), calm = scene_mint(s, 1000);
+    for (unsigned i = 0; i < 1300; i++) scene_spend(s, busy, 1); /* more than one call takes */
     scene_sync(s);
     follow_to_the_end(m);
 
@@ -330,6 +330,138 @@ static void a_fold_that_cannot_be_told_whole_takes_nothings_place(void **state)
     assert_redis_is_the_truth(s, r);
     fold_destroy(overfull);
     fold_destroy(fold);
+    bare_destroy(b);
+    scene_destroy(s);
+    server_destroy(r);
+}
+
+/* A mirror of a few records that is at the journal's end. */
+static struct bare *bare_at_the_end(struct scene *s, struct server *r)
+{
+    struct fault f;
+    scene_play(s, 5);
+    struct bare *b = bare_create(s, r, "node-a");
+    assert_int_equal(mirror_connect(b->mirror, &f), ERR_OK);
+    struct fold *fold = scene_fold(s);
+    assert_int_equal(mirror_repair(b->mirror, fold, &f), ERR_OK);
+    fold_destroy(fold);
+    follow_to_the_end(b->mirror);
+    return b;
+}
+
+static void what_came_while_nobody_mirrored_is_written_by_who_goes_on(void **state)
+{
+    (void)state;
+    SKIP_WITHOUT_REDIS();
+    struct server *r = server_create();
+    struct scene *s = scene_create();
+    struct fault f;
+    bare_destroy(bare_at_the_end(s, r));
+    scene_spend(s, scene_mint(s, 1000), 7);
+    scene_play(s, 5);
+    scene_sync(s);
+    struct bare *b = bare_create(s, r, "node-a");
+    assert_int_equal(mirror_connect(b->mirror, &f), ERR_OK);
+    assert_int_equal(mirror_state(b->mirror), MIRROR_FOLLOWING);
+    follow_to_the_end(b->mirror);
+    assert_redis_is_the_truth(s, r);
+    bare_destroy(b);
+    scene_destroy(s);
+    server_destroy(r);
+}
+
+/* A write that broke off took the position with it: what is there has half of a record. */
+static void a_slot_without_a_position_or_an_owner_is_written_anew(void **state)
+{
+    (void)state;
+    SKIP_WITHOUT_REDIS();
+    static const char *const keys[] = {"writ:{slot-5}:position", "writ:{slot-5}:owner"};
+    struct server *r = server_create();
+    struct scene *s = scene_create();
+    struct fault f;
+    bare_destroy(bare_at_the_end(s, r));
+    for (unsigned i = 0; i < 2; i++) {
+        ask(r, "DEL", keys[i], NULL);
+        struct bare *b = bare_create(s, r, "node-a");
+        assert_int_equal(mirror_connect(b->mirror, &f), ERR_OK);
+        assert_int_equal(mirror_state(b->mirror), MIRROR_REPAIRING);
+        struct fold *fold = scene_fold(s);
+        assert_int_equal(mirror_repair(b->mirror, fold, &f), ERR_OK);
+        fold_destroy(fold);
+        bare_destroy(b);
+        assert_redis_is_the_truth(s, r);
+    }
+    scene_destroy(s);
+    server_destroy(r);
+}
+
+static void who_fell_behind_what_is_kept_writes_everything_anew(void **state)
+{
+    (void)state;
+    SKIP_WITHOUT_REDIS();
+    static char large[40000];
+    struct server *r = server_create();
+    struct scene *s = scene_create();
+    struct bare *b = bare_at_the_end(s, r);
+    struct journal_totals totals;
+    struct fault f;
+    enum err err;
+    uint64_t begun_ns = 0, behind = s->seq;
+    memset(large, 'x', sizeof large);
+    for (unsigned i = 0; i < 80; i++) { /* three segments of a megabyte */
+        scene_record(s, str_of(large, sizeof large), (struct str){0});
+        if (i % 5 == 4) scene_sync(s);
+    }
+    scene_play(s, 5);
+    struct fold *fold = scene_fold(s);
+    journal_confirm(s->journal, UINT64_MAX);
+    do {
+        nap(&begun_ns);
+        journal_totals(s->journal, &totals);
+    } while (totals.oldest_seq <= behind + 50);
+    while ((err = mirror_follow(b->mirror, &f)) == ERR_OK) {
+    } /* what is open can be read still */
+    assert_int_equal(err, ERR_CORRUPT);
+    assert_int_equal(mirror_state(b->mirror), MIRROR_REPAIRING);
+    assert_int_equal(mirror_repair(b->mirror, fold, &f), ERR_OK);
+    follow_to_the_end(b->mirror);
+    assert_redis_is_the_truth(s, r);
+    fold_destroy(fold);
+    bare_destroy(b);
+    scene_destroy(s);
+    server_destroy(r);
+}
+
+static enum err probe_all(struct mirror *m)
+{
+    struct fault f;
+    enum err err = ERR_OK;
+    for (unsigned i = 0; i < LIMIT_SLOTS && err == ERR_OK; i++) err = mirror_probe(m, &f);
+    return err;
+}
+
+static void what_another_changed_is_found_by_the_probes_and_what_is_right_is_left_alone(void **state)
+{
+    (void)state;
+    SKIP_WITHOUT_REDIS();
+    static const char position[] = "writ:{slot-5}:position", owner[] = "writ:{slot-5}:owner";
+    struct server *r = server_create();
+    struct scene *s = scene_create();
+    struct bare *b = bare_at_the_end(s, r);
+    struct fault f;
+    assert_int_equal(probe_all(b->mirror), ERR_OK);
+    char was[256];
+    const char *const keys[] = {position, owner}, *const others[] = {"1000000", "node-b:0123456789abcdef"};
+    for (unsigned i = 0; i < 2; i++) {
+        snprintf(was, sizeof was, "%s", ask(r, "GET", keys[i], NULL).text);
+        ask(r, "SET", keys[i], others[i]);
+        assert_int_equal(probe_all(b->mirror), ERR_STORE_UNAVAILABLE);
+        assert_int_equal(mirror_state(b->mirror), MIRROR_AWAY);
+        ask(r, "SET", keys[i], was);
+        assert_int_equal(mirror_connect(b->mirror, &f), ERR_OK);
+        assert_int_equal(mirror_state(b->mirror), MIRROR_FOLLOWING);
+    }
+    assert_int_equal(probe_all(b->mirror), ERR_OK);
     bare_destroy(b);
     scene_destroy(s);
     server_destroy(r);
@@ -530,6 +662,10 @@ int main(void)
         cmocka_unit_test(what_is_staged_takes_the_old_ones_place_at_once),
         cmocka_unit_test(slots_written_anew_from_an_older_fold_count_nothing_twice),
         cmocka_unit_test(a_fold_that_cannot_be_told_whole_takes_nothings_place),
+        cmocka_unit_test(what_came_while_nobody_mirrored_is_written_by_who_goes_on),
+        cmocka_unit_test(a_slot_without_a_position_or_an_owner_is_written_anew),
+        cmocka_unit_test(who_fell_behind_what_is_kept_writes_everything_anew),
+        cmocka_unit_test(what_another_changed_is_found_by_the_probes_and_what_is_right_is_left_alone),
         cmocka_unit_test(a_sum_beyond_int64_is_cut_as_the_shard_cuts_it),
         cmocka_unit_test(a_write_that_breaks_off_takes_its_position_with_it),
         cmocka_unit_test(what_cannot_be_written_to_is_written_anew),
