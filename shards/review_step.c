@@ -9,25 +9,26 @@
 
 /* ---- looking ---- */
 
+/* A principal is a key's name, and keys of several owners may share one: what one asked is not the other's to
+ * see or to use. */
 bool review_is_visible(const struct review *r, const struct call *c)
 {
     const struct review_facts *f = &r->facts;
     const struct asker *who = &c->asker;
     if (!str_equal(f->tenant, c->tenant)) return false;
     if (who->sees_all) return true;
-    if (!str_equal(f->principal, who->principal)) return false;
+    if (!str_equal(f->principal, who->principal) || !str_equal(f->owner, who->owner)) return false;
     return str_is_absent(who->token_actor) ||
            (!f->is_user && str_equal(f->subject, who->token_actor) &&
             str_equal(f->acting_for, who->token_acting_for));
 }
 
-/* A principal is a key's name, and keys of several owners may share one: whoever uses an approval has to be
- * the owner who could not give it. */
+/* Who may look at all of them may use only their own. */
 static bool asked_for_it(const struct review *r, const struct call *c)
 {
     struct call own = {.tenant = c->tenant, .asker = c->asker};
     own.asker.sees_all = false;
-    return review_is_visible(r, &own) && str_equal(r->facts.owner, c->asker.owner);
+    return review_is_visible(r, &own);
 }
 
 static struct str text_copy(char **to, struct str text)
@@ -251,29 +252,23 @@ static bool is_self(const struct review_facts *f, const struct call *c)
     return false;
 }
 
-static const struct review_vote *vote_of_principal(const struct review *r, struct str principal)
+static const struct review_vote *vote_of(const struct review *r, struct str owner)
 {
     for (size_t i = 0; i < r->facts.approval_count; i++)
-        if (str_equal(r->votes[i].principal, principal)) return &r->votes[i];
+        if (str_equal_ignoring_case(r->votes[i].owner, owner)) return &r->votes[i];
     return NULL;
 }
 
-static bool owner_has_voted(const struct review *r, struct str owner)
-{
-    for (size_t i = 0; i < r->facts.approval_count; i++)
-        if (str_equal_ignoring_case(r->votes[i].owner, owner)) return true;
-    return false;
-}
-
-/* Whether this outcome is what the same principal brought about before. */
+/* Whether this outcome is what the same principal, of the same owner, brought about before. */
 static bool repeats(const struct review *r, const struct call *c)
 {
     const struct review_facts *f = &r->facts;
-    if (c->kind == CALL_APPROVE)
-        return (f->state == REVIEW_PENDING || f->state == REVIEW_APPROVED ||
-                f->state == REVIEW_REDEEMED) &&
-               vote_of_principal(r, c->review.principal) != NULL;
-    return f->state == REVIEW_DENIED && str_equal(f->resolver, c->review.principal);
+    if (c->kind == CALL_DENY)
+        return f->state == REVIEW_DENIED && str_equal(f->resolver, c->review.principal) &&
+               str_equal_ignoring_case(f->resolver_owner, c->review.owner);
+    const struct review_vote *own = vote_of(r, c->review.owner);
+    return (f->state == REVIEW_PENDING || f->state == REVIEW_APPROVED || f->state == REVIEW_REDEEMED) &&
+           own != NULL && str_equal(own->principal, c->review.principal);
 }
 
 /* Whether this person may resolve it, as it is. */
@@ -282,7 +277,7 @@ static enum err resolve_admit(const struct review *r, const struct call *c)
     if (r->facts.state != REVIEW_PENDING) return ERR_ALREADY_RESOLVED;
     if (review_meets(r, c->review.meets) == 0) return ERR_WRONG_REVIEWER;
     if (is_self(&r->facts, c)) return ERR_SELF_REVIEW;
-    if (owner_has_voted(r, c->review.owner)) return ERR_ALREADY_VOTED;
+    if (vote_of(r, c->review.owner) != NULL) return ERR_ALREADY_VOTED;
     if (c->review.principal.size == 0 || c->review.owner.size == 0) return ERR_INTERNAL;
     if (c->review.principal.size > NAME_BYTES_MAX || c->review.owner.size > NAME_BYTES_MAX ||
         c->review.by.size > NAME_BYTES_MAX || c->review.note.size > NOTE_BYTES_MAX)

@@ -177,7 +177,7 @@ def pytest(folder, name, paths, environment=None, arguments=(), aside=False):
 
 # Tests that wait more than they compute have lanes of their own, each about as long as what is left of its folder.
 LANES = {
-    "e2e": {"waiting": ["test_network.py", "test_policies_dir.py", "test_races.py", "test_run.py", "test_survival.py", "test_tokens.py", "test_traces.py"]},
+    "e2e": {"waiting": ["test_network.py", "test_policies_dir.py", "test_races.py", "test_run.py", "test_survival.py", "test_tokens.py", "test_traces.py", "test_walk.py"]},
     "integration": {"kafka": ["test_kafka.py", "test_kafka_security.py"], "servers": ["test_postgres.py", "test_stack_faults.py"]},
 }
 
@@ -290,6 +290,12 @@ def long_races():
     return pytest(folder, "races", ["tests/e2e/test_races.py"], {"WRIT_LONG": "1"}, ["-s"]) if folder else Counts(failed=1)
 
 
+def long_walks():
+    """160,000 calls by chance, each answer held against the model."""
+    folder = build("dev")
+    return pytest(folder, "walks", ["tests/e2e/test_walk.py"], {"WRIT_LONG": "1"}, ["-s"]) if folder else Counts(failed=1)
+
+
 def long_races_tsan():
     folder = build("tsan")
     options = {"TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1", "WRIT_LONG": "1"}
@@ -400,7 +406,7 @@ def long():
 
     steps = [("short", long_everything_short), ("kills", long_kills), ("journal_faults", long_journal_faults),
              ("faults", long_faults), ("outage", long_outage), ("power_cuts", long_power_cuts), ("gate", long_gate), ("planted", long_planted),
-             ("state", long_state), ("races", long_races), ("races_tsan", long_races_tsan),
+             ("state", long_state), ("races", long_races), ("walks", long_walks), ("races_tsan", long_races_tsan),
              ("valgrind", long_valgrind), ("tsan", long_tsan), ("cel", long_cel)]
     for name, step in steps:
         if is_done(name):

@@ -176,8 +176,21 @@ def test_two_keys_of_one_name_do_not_answer_for_each_other(queue):
     assert reviews[0] != reviews[1], "neither may answer what they asked, so it is not one review"
     refused(queue.approve(reviews[1], key=desk), 403, "self_review")
     assert queue.approve(reviews[0], key=desk).status == 200
+    for path in ("", "/wait?timeout_ms=0"):
+        refused(queue.call("GET", f"/v1/queue/{reviews[0]}{path}", carla), 404, "not_found")
     refused(queue.redeem(reviews[0], asked, key=carla), 404, "not_found")
     assert queue.redeem(reviews[0], asked, key=alice).json["decision"] == "allow"
+
+
+def test_of_two_keys_of_one_name_each_has_its_owners_vote(queue):
+    """The second is not the first that repeats itself."""
+    desks = [queue.tenant.key("laptop", ["reviewer"], owner_is=owner, wait=False) for owner in ("nina", "omar")]
+    queue.stack.wait_followed()
+    review = queue.ask("launch")["review_id"]
+    assert [queue.approve(review, desk).json["status"] for desk in desks] == ["pending", "approved"]
+    other = queue.ask("refund", args={"n": 12})["review_id"]
+    assert queue.deny(other, desks[0]).status == 200
+    refused(queue.deny(other, desks[1]), 409, "already_resolved")
 
 
 def test_a_token_sees_no_review_of_another_person_its_actor_acts_for(queue):

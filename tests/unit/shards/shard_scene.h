@@ -407,9 +407,7 @@ static inline struct call *scene_on(struct scene *s, enum call_kind kind, struct
     c->slot = (uint16_t)slot_of_id(id);
     c->review.id = id;
     c->asker.sees_all = kind == CALL_APPROVE || kind == CALL_DENY;
-    bool is_theirs = kind == CALL_REDEEM || kind == CALL_CANCEL || kind == CALL_CLAIM ||
-                     kind == CALL_UNCLAIM;
-    if (is_theirs) c->asker.owner = STR("erin"); /* as who asked */
+    if (!c->asker.sees_all) c->asker.owner = STR("erin"); /* as who asked */
     c->review.principal = c->review.owner = c->review.by = principal;
     c->review.meets = UINT32_MAX;
     return c;

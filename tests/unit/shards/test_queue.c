@@ -365,7 +365,7 @@ static void who_is_no_reviewer_lists_their_own_only(void **state)
     scene_enqueue(s, (struct scene_review){
                          .principal = STR("squad"), .binding = 1, .acting_for = STR("eve")});
     struct call *c = list(s, 0, 10);
-    c->asker = (struct asker){.principal = STR("squad")};
+    c->asker = (struct asker){.principal = STR("squad"), .owner = STR("erin")};
     scene_ask(s, c);
     assert_int_equal(c->list.total, 1);
     assert_text(c->list.reviews[0].principal, "squad");
@@ -444,6 +444,7 @@ static void a_page_without_room_for_one_review_is_refused(void **state)
 static struct call *find(struct scene *s, struct str trace_id, struct str principal)
 {
     struct call *c = scene_call(s, CALL_REVIEW_FIND, principal);
+    c->asker.owner = STR("erin"); /* as who asked */
     c->list.trace_id = trace_id;
     c->list.limit = CALL_TRACES_MAX;
     c->list.any_state = true;
@@ -507,6 +508,7 @@ static void a_trace_id_that_everybody_shares_names_nothing(void **state)
                                                .binding = (uint8_t)(i / 10)});
     }
     struct call *c = scene_call(s, CALL_REVIEW_FIND, STR("fleet"));
+    c->asker.owner = STR("erin");
     c->list.trace_id = STR("trace-1");
     c->list.limit = CALL_TRACES_MAX;
     scene_ask(s, c);
