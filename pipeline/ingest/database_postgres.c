@@ -10,7 +10,8 @@
  *
  * A lost connection is made anew by the next begin, or by the next statement outside of a
  * transaction; never within one, whose first half would be missing. It must be the database that
- * it was: `log_id` is compared.
+ * it was: `log_id` is compared. libpq asks for the server's name itself, and waits as long as
+ * getaddrinfo() does: so `reach` is asked first; but at the start, which may take that long.
  *
  * Values travel in the protocol's binary form, results as text. Types are told when a statement is
  * prepared, at its first step, when everything is bound: no parameter is left to be guessed. */
@@ -24,6 +25,7 @@
 
 #include "base/check.h"
 #include "base/world.h"
+#include "pipeline/topic/reach.h"
 
 enum {
     CONNECT_SECONDS = 5,
@@ -36,6 +38,7 @@ enum {
     TYPE_BIGINTS = 1016,
     NAME_TEXT = 16,
     LOG_ID_MAX = 64,
+    HOST_MAX = 1025, /* NI_MAXHOST */
 };
 
 /* A platform that hangs with the write lock in its hand must not hang the others: the server ends
@@ -61,6 +64,8 @@ static const char reader_settings[] =
 struct connection {
     PGconn *client; /* NULL: lost */
     char *address;
+    char *hosts; /* a list as libpq has it; NULL: they have numbers, or are not known yet */
+    struct reach reach;
     bool writer;
     bool within;   /* a transaction, as the caller sees it: also after its connection was lost */
     uint64_t life; /* of the connection: statements of an earlier one are not prepared */
@@ -324,6 +329,44 @@ static enum err connect_now(struct connection *c, struct fault *f)
     return fault_set(f, err, "", "store: PostgreSQL: %s", c->text);
 }
 
+/* From the address, or from what else libpq reads: its environment, a service file. */
+static void learn_hosts(struct connection *c)
+{
+    PQconninfoOption *used = PQconninfo(c->client);
+    check(used != NULL);
+    bool are_numbers = false;
+    for (const PQconninfoOption *o = used; o->keyword != NULL; o++) {
+        if (o->val == NULL || o->val[0] == '\0') continue;
+        if (strcmp(o->keyword, "hostaddr") == 0) are_numbers = true;
+        if (strcmp(o->keyword, "host") == 0) check((c->hosts = strdup(o->val)) != NULL);
+    }
+    PQconninfoFree(used);
+    if (!are_numbers) return;
+    free(c->hosts);
+    c->hosts = NULL;
+}
+
+/* Whether libpq would be told about one of the hosts, be it that nobody has its name. */
+static bool names_are_answered(struct connection *c)
+{
+    for (const char *at = c->hosts; at != NULL;) {
+        char host[HOST_MAX];
+        size_t size = strcspn(at, ",");
+        snprintf(host, sizeof host, "%.*s", (int)size, at);
+        if (host[0] == '\0' || host[0] == '/' || host[0] == '@') return true; /* a socket here */
+        if (reach_is_answered(&c->reach, host)) return true;
+        at = at[size] == ',' ? at + size + 1 : NULL;
+    }
+    return c->hosts == NULL;
+}
+
+static enum err connect_again(struct connection *c)
+{
+    if (names_are_answered(c)) return connect_now(c, NULL);
+    snprintf(c->text, sizeof c->text, "cannot connect to %.90s: no name server answers", c->hosts);
+    return ERR_STORE_UNAVAILABLE;
+}
+
 /* While a COPY is open, nothing else can be said. */
 static enum err end_open_copy(struct connection *c)
 {
@@ -338,13 +381,14 @@ static enum err at_hand(struct connection *c)
 {
     enum err err = end_open_copy(c);
     if (err != ERR_OK || c->client != NULL) return err;
-    return c->within ? ERR_STORE_UNAVAILABLE : connect_now(c, NULL);
+    return c->within ? ERR_STORE_UNAVAILABLE : connect_again(c);
 }
 
 enum err database_postgres_open(struct database *d, const char *address, bool writer, struct fault *f)
 {
     struct connection *c = d->own = calloc(1, sizeof *c);
     if (c == NULL) return fault_plain(f, ERR_FULL);
+    reach_init(&c->reach);
     char *why = NULL;
     PQconninfoOption *parsed = PQconninfoParse(address, &why);
     PQfreemem(why); /* it may repeat a password */
@@ -356,7 +400,9 @@ enum err database_postgres_open(struct database *d, const char *address, bool wr
     check(c->address != NULL);
     c->writer = writer;
     c->answer_ms = ANSWER_MS;
-    return connect_now(c, f);
+    enum err err = connect_now(c, f);
+    if (err == ERR_OK) learn_hosts(c);
+    return err;
 }
 
 static void close_connection(struct database *d)
@@ -364,6 +410,8 @@ static void close_connection(struct database *d)
     struct connection *c = d->own;
     if (c == NULL) return;
     lose(c);
+    reach_fini(&c->reach);
+    free(c->hosts);
     free(c->address);
     free(c);
 }
@@ -519,7 +567,7 @@ static enum err begin(struct database *d, bool writes)
     if (err == ERR_OK) err = run_sql(c, "BEGIN", ANSWER_MS, NULL);
     /* A connection that died while nobody looked: nothing has been said on it yet. */
     if (err != ERR_OK && was_there && c->client == NULL) {
-        err = connect_now(c, NULL);
+        err = connect_again(c);
         if (err == ERR_OK) err = run_sql(c, "BEGIN", ANSWER_MS, NULL);
     }
     if (err == ERR_OK && writes) err = lock(c);

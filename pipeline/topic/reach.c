@@ -61,6 +61,14 @@ int reach_name(struct reach *r, const char *host, const char *port, int flags, s
     return outcome;
 }
 
+bool reach_is_answered(struct reach *r, const char *host)
+{
+    struct addrinfo *found = NULL;
+    int outcome = reach_name(r, host, NULL, 0, &found);
+    if (outcome == 0) freeaddrinfo(found);
+    return outcome != EAI_AGAIN;
+}
+
 /* ---- connections ---- */
 
 int reach_socket(int domain, int type, int protocol)

@@ -12,6 +12,7 @@ import time
 import pytest
 
 import harness
+from names import Names, asking
 from wire import Wire
 
 AGENT = "/v1/agent/authorize"
@@ -157,56 +158,17 @@ def test_an_address_that_was_silent_is_not_asked_by_feed_or_publisher_again(fres
     way.close()
 
 
-def asking(address, tmp_path):
-    """Words before a command that make this its only name server."""
-    if os.geteuid() != 0 or subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode:
-        pytest.skip("SKIP: a resolv.conf of one's own needs root, and a machine that allows mounts")
-    configuration = tmp_path / "resolv.conf"
-    configuration.write_text(f"nameserver {address}\noptions timeout:30 attempts:5\n")  # longer than anybody here waits
-    return ["unshare", "-m", "sh", "-c", f'mount --bind {configuration} /etc/resolv.conf && exec "$@"', "sh"]
-
-
 @pytest.fixture
 def dark(tmp_path):
-    """The same, of one that takes each question and never answers."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
-        server.bind(("127.53.0.1", 53))
-        yield asking("127.53.0.1", tmp_path)
-
-
-class LateNames:
-    """A name server for which every name is 127.0.0.1, two and a half seconds later."""
-
-    def __init__(self, address):
-        self.server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.server.bind((address, 53))
-        threading.Thread(target=self.run, daemon=True).start()
-
-    def run(self):
-        with contextlib.suppress(OSError):
-            while True:
-                question, client = self.server.recvfrom(512)
-                threading.Timer(2.5, self.reply, (question, client)).start()
-
-    def reply(self, question, client):
-        with contextlib.suppress(OSError):
-            self.server.sendto(self.answer(question), client)
-
-    def close(self):
-        self.server.close()
-
-    @staticmethod
-    def answer(question):
-        body = question[12:question.index(b"\0", 12) + 5]
-        is_ipv4 = body[-4:-2] == b"\0\x01"
-        record = b"\xc0\x0c\0\x01\0\x01\0\0\0\x3c\0\x04\x7f\0\0\x01" if is_ipv4 else b""
-        return question[:2] + b"\x81\x80\0\x01\0" + bytes([is_ipv4]) + b"\0\0\0\0" + body + record
+    """Words before a command whose name server takes each question and never answers."""
+    with contextlib.closing(Names("127.53.0.1")) as names:
+        names.is_dark = True
+        yield asking(names, tmp_path)
 
 
 def test_brokers_are_found_by_a_name_server_that_is_slow(fresh, tmp_path):
-    prefix = asking("127.53.0.2", tmp_path)
-    with contextlib.closing(LateNames("127.53.0.2")), socket.create_server(("127.0.0.1", 0)) as broker:
-        stack = fresh(platform_prefix=prefix, platform=["--kafka.brokers", f"broker.late.test:{broker.getsockname()[1]}"])
+    with contextlib.closing(Names("127.53.0.2", delay=2.5)) as names, socket.create_server(("127.0.0.1", 0)) as broker:
+        stack = fresh(platform_prefix=asking(names, tmp_path), platform=["--kafka.brokers", f"broker.late.test:{broker.getsockname()[1]}"])
         stack.make_first_keys()
         stack.platform.start()
         broker.settimeout(30)

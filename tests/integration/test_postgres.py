@@ -5,6 +5,7 @@ Clients work all the while (fleet.py), and the checker compares what they were t
 WRIT_LONG=1 runs the full counts.
 """
 
+import contextlib
 import json
 import os
 import pathlib
@@ -17,6 +18,7 @@ import pytest
 
 import harness
 from fleet import LONG, Late, eventually, fresh_seed
+from names import Names, asking
 from way import Way
 
 SLEEP_SECONDS = 20 if LONG else 6
@@ -184,6 +186,37 @@ def test_another_database_under_a_running_platform_is_refused(fleet, postgres):
                                 f"ALTER DATABASE {was} RENAME TO {now}; SELECT 'done'", check=False).endswith("done"), "it is renamed")
     told = eventually(lambda: "another database" in (words := one.health(one.platform)["checks"]["store"]) and words, "the platform says so")
     print(told)
+
+
+def test_a_name_server_that_says_nothing_holds_up_nobody(postgres, tmp_path):
+    """The connection is lost, and where the server is cannot be asked: questions are refused, ends are not waited for."""
+    with contextlib.ExitStack() as opened:
+        names, way = Names("127.53.0.3"), Way(str(postgres.folder / ".s.PGSQL.5432"))
+        opened.callback(names.close)
+        opened.callback(way.close)
+        address = f"postgresql://writ@store.dark.test:{way.port}/{postgres.new_database().split('/')[3].split('?')[0]}"
+        stack = harness.Stack(tmp_path / "stack", platform_prefix=asking(names, tmp_path, timeout=2), store_url=address)
+        opened.callback(stack.close)
+        stack.cli("key", "create", "--data", stack.data, "--store", address.replace("store.dark.test", "127.0.0.1"),
+                  "--name", "root", "--owner", "root", "--roles", "admin")
+        platform = stack.platform.start()
+
+        def told():
+            with harness.Wire(platform.address, timeout=5) as wire:
+                return wire.get("/healthz").json["checks"]["store"]
+
+        eventually(lambda: told() == "ok", "the store is there")
+        names.is_dark = True
+        for link in way.links:
+            link.end()
+        print(eventually(lambda: "name server" in (words := told()) and words, "the platform says what is missing"))
+        names.is_dark = False
+        eventually(lambda: told() == "ok", "it is found again")
+        names.is_dark = True
+        for link in way.links:
+            link.end()
+        eventually(lambda: "name server" in told(), "it is missed again")
+        platform.stop()
 
 
 # ---- what people do wrong ----
