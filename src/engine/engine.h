@@ -94,7 +94,7 @@ struct engine {
     _Atomic uint64_t revision;           /* of the one that all workers have moved to; 0: none yet */
     _Atomic size_t keys_unprovable;      /* of its keys, those made under another pepper than ours */
     _Atomic enum phase phase;
-    _Atomic uint64_t journal_left_seconds; /* until its file system is full; housekeeping's */
+    _Atomic uint64_t journal_left_seconds; /* until its file system takes no more records; housekeeping's */
     sem_t bundle_seen;                   /* posted by a worker that moved to another bundle */
     sem_t main_rung;                     /* the marks of the main thread's producer moved */
 };

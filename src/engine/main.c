@@ -203,7 +203,7 @@ static enum err listen_all(struct boot *b, struct fault *f)
 
 /* ---- housekeeping ---- */
 
-/* Time until the file system is full at the rate of the last minute (a running mean). */
+/* Time until decisions are refused for want of space, at the rate of the last minute (a running mean). */
 static void measure_room(struct boot *b)
 {
     struct engine *e = &b->engine;
@@ -212,7 +212,9 @@ static void measure_room(struct boot *b)
     double now = (double)(totals.bytes - b->bytes_before);
     b->bytes_before = totals.bytes;
     b->bytes_per_second += (now - b->bytes_per_second) / 60.0;
-    double seconds = b->bytes_per_second < 1.0 ? LEFT_SECONDS_MAX : (double)totals.free_bytes / b->bytes_per_second;
+    double seconds = LEFT_SECONDS_MAX;
+    if (journal_is_full(e->journal)) seconds = 0;
+    else if (b->bytes_per_second >= 1.0) seconds = (double)totals.left_bytes / b->bytes_per_second;
     atomic_store(&e->journal_left_seconds, (uint64_t)(seconds < LEFT_SECONDS_MAX ? seconds : LEFT_SECONDS_MAX));
 }
 

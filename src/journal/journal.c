@@ -172,5 +172,7 @@ void journal_totals(const struct journal *j, struct journal_totals *ret)
         .free_bytes = atomic_load_explicit(&s->free_bytes, memory_order_relaxed),
         .total_bytes = atomic_load_explicit(&s->total_bytes, memory_order_relaxed),
     };
+    uint64_t spared = ret->total_bytes / 100 * (100 - JOURNAL_FULL_PERCENT);
+    ret->left_bytes = ret->free_bytes > spared ? ret->free_bytes - spared : 0;
     shelf_totals(&s->shelf, &ret->segments, &ret->segment_bytes, &ret->oldest_seq);
 }

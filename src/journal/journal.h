@@ -27,7 +27,7 @@
 struct journal;
 struct journal_producer;
 
-enum { JOURNAL_EPOCH_TEXT = 16 };
+enum { JOURNAL_EPOCH_TEXT = 16, JOURNAL_FULL_PERCENT = 95 /* of the file system: it takes no more records */ };
 
 struct journal_options {
     struct disk *disk; /* borrowed */
@@ -122,6 +122,7 @@ bool journal_is_full(const struct journal *j);
 struct journal_totals { /* a moment's view */
     uint64_t records, frames, bytes, syncs, sync_ns, segments, segment_bytes;
     uint64_t free_bytes, total_bytes; /* of the file system */
+    uint64_t left_bytes;              /* of these, before it is full for us */
     uint64_t oldest_seq;              /* still on disk */
 };
 void journal_totals(const struct journal *j, struct journal_totals *ret);

@@ -14,8 +14,6 @@
 #include "base/log.h"
 #include "journal/scribe.h"
 
-enum { FULL_PERCENT = 95 };
-
 static void look_at_disk(struct scribe *s, bool *ret_full)
 {
     uint64_t free_bytes, total_bytes;
@@ -24,7 +22,7 @@ static void look_at_disk(struct scribe *s, bool *ret_full)
     if (err != ERR_OK || total_bytes == 0) return; /* keeps believing what it saw last */
     atomic_store_explicit(&s->free_bytes, free_bytes, memory_order_relaxed);
     atomic_store_explicit(&s->total_bytes, total_bytes, memory_order_relaxed);
-    *ret_full = (total_bytes - free_bytes) / 100 >= total_bytes / 10000 * FULL_PERCENT;
+    *ret_full = (total_bytes - free_bytes) / 100 >= total_bytes / 10000 * JOURNAL_FULL_PERCENT;
 }
 
 static bool may_go(struct scribe *s, const struct segment *oldest, const struct segment *next,

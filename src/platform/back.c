@@ -1,17 +1,24 @@
 /* back.c - a job is back on the reactor: what it changes here, then its end, then who waited for the change. */
 #include "platform/platform.h"
 
+#include "base/log.h"
 #include "base/world.h"
 
-/* What the writer said last of a store that can be read all the same: a full disk must not look well. */
+/* What the writer said last of a store that can be read all the same: a full disk must not look well. Logged
+ * when it begins and when it ends. */
 static void note_writing(struct platform *p, const struct job *j)
 {
     if (j->work == NULL || j->queue != QUEUE_WRITER) return;
-    if (j->err == ERR_OK) p->write_trouble.text[0] = '\0';
-    if (j->err != ERR_NO_SPACE && j->err != ERR_STORE_UNAVAILABLE) return;
-    p->write_trouble = j->fault;
-    if (j->fault.text[0] == '\0') fault_plain(&p->write_trouble, j->err);
-    p->write_trouble_ns = world_monotonic_ns();
+    bool was_well = p->write_trouble.text[0] == '\0';
+    if (j->err == ERR_OK) {
+        if (!was_well) log_line(LOG_INFO, "store_is_written", NULL);
+        p->write_trouble.text[0] = '\0';
+    } else if (j->err == ERR_NO_SPACE || j->err == ERR_STORE_UNAVAILABLE) {
+        p->write_trouble = j->fault;
+        if (j->fault.text[0] == '\0') fault_plain(&p->write_trouble, j->err);
+        p->write_trouble_ns = world_monotonic_ns();
+        if (was_well) log_line(LOG_ERROR, "store_is_not_written", "why", p->write_trouble.text, NULL);
+    }
 }
 
 void job_back(struct job *j)

@@ -128,6 +128,8 @@ def test_a_full_disk_under_the_store_is_lag_and_recovers_by_itself(fleet):
     filler.unlink()
     one.settle_roughly()
     assert one.health(one.platform)["status"] == "ok"
+    told = [line for line in map(json.loads, one.platform.log.read_text().splitlines()) if line["event"].startswith("store_is_")]
+    assert (told[0]["event"], told[-1]["event"]) == ("store_is_not_written", "store_is_written") and "disk is full" in told[0]["why"], told
     verdict = one.check()
     assert not verdict.refused
     one.stop()

@@ -544,6 +544,7 @@ static void what_the_disk_cannot_tell_is_as_it_was(void **state)
     journal_totals(r->journal, &t);
     assert_int_equal(t.free_bytes, 50101);
     assert_int_equal(t.total_bytes, TOTAL);
+    assert_int_equal(t.left_bytes, 101);
     r->journal->scribe.disk = r->options.disk;
     rig_destroy(r);
 }
