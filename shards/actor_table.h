@@ -1,10 +1,11 @@
-/* actor_table.h - the actors of a shard that are suspended, or were lately. Inside of this room only.
+/* actor_table.h - the actors of a shard that are suspended, or were lately.
+ * Inside of this room only.
  *
  *   (unknown) --suspend--> SUSPENDED --resume--> RESUMED --a token's longest life--> (unknown)
  *                              ^--------suspend------/
  *
- * A resumed actor is kept while a token from before its resume could still be shown: after a restart
- * everybody has to know again that it is dead. Suspending puts the actor on the list
+ * A resumed actor is kept while a token from before its resume could still be shown: after a
+ * restart everybody has to know again that it is dead. Suspending puts the actor on the list
  * `to_deny`, from where its pending reviews are denied, a few a step; so the list outlives a crash
  * between the suspension and the last of them. */
 #ifndef SHARDS_ACTOR_TABLE_H
@@ -21,13 +22,13 @@ enum { ACTOR_REMEMBERED_MS = 24 * 3600 * 1000 }; /* no token lives longer */
 
 struct actor {
     struct actor_facts facts;
-    uint64_t resumed_ms;         /* 0: suspended */
-    uint64_t mark;               /* of the block with its newest record */
+    uint64_t resumed_ms; /* 0: suspended */
+    uint64_t mark;       /* of the block with its newest record */
     unsigned slot;
-    struct link to_deny;         /* SUSPENDED, and pending reviews may be left */
-    struct wheel_entry timer;    /* RESUMED: when it is forgotten */
-    struct str key;              /* tenant, NUL, name */
-    char *why;                   /* facts.reason, facts.by */
+    struct link to_deny;      /* SUSPENDED, and pending reviews may be left */
+    struct wheel_entry timer; /* RESUMED: when it is forgotten */
+    struct str key;           /* tenant, NUL, name */
+    char *why;                /* facts.reason, facts.by */
     char bytes[];
 };
 
@@ -40,7 +41,7 @@ struct actor_tenant {
 struct actor_table {
     struct map by_name, tenants;
     struct list to_deny;
-    struct wheel wheel;          /* of actor.timer */
+    struct wheel wheel; /* of actor.timer */
     struct order_spare spare;
     size_t suspended, suspended_max;
     uint64_t ordinal_max;
@@ -49,13 +50,15 @@ struct actor_table {
 void actor_table_init(struct actor_table *t, size_t suspended_max);
 void actor_table_fini(struct actor_table *t);
 
-struct actor *actor_find(const struct actor_table *t, struct str tenant, struct str name); /* NULL: neither */
+/* NULL: neither */
+struct actor *actor_find(const struct actor_table *t, struct str tenant, struct str name);
 bool actor_is_suspended(const struct actor_table *t, struct str tenant, struct str name);
 struct actor_tenant *actor_tenant_find(const struct actor_table *t, struct str name);
 
-/* Copies; it is not suspended now. ERR_FULL: out of memory, nothing changed. The bound suspended_max is
- * for the caller to look at, since what is recorded already has to be taken. */
-enum err actor_suspend(struct actor_table *t, unsigned slot, const struct actor_facts *f, struct actor **ret);
+/* Copies; it is not suspended now. ERR_FULL: out of memory, nothing changed. The bound
+ * suspended_max is for the caller to look at, since what is recorded already has to be taken. */
+enum err actor_suspend(struct actor_table *t, unsigned slot, const struct actor_facts *f,
+                       struct actor **ret);
 void actor_resume(struct actor_table *t, struct actor *a, uint64_t at_ms); /* it is suspended */
 /* Drops the resumed ones that need not be known any more. */
 void actor_table_prune(struct actor_table *t, uint64_t now_ms);

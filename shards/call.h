@@ -39,43 +39,49 @@ struct asker {
     bool sees_all;               /* reviewer, admin: whatever is in its tenant */
 };
 
-struct retry {                   /* an Idempotency-Key, digested with tenant, credential and route */
+/* an Idempotency-Key, digested with tenant, credential and route */
+struct retry {
     bool given;
     struct review_digest key, body;
 };
 
 struct call {
-    struct call *next;           /* of whoever holds it: mailbox, parking, waiters */
-    struct call **previous;      /* while it waits on a review: so that it can be taken off */
-    struct wheel_entry timer;    /* while it waits: its deadline; the shard's */
-    void *sender;                /* home's own: what asks; nobody else looks at it */
-    struct call *forgets;        /* not a question but a message: the client of this waiting call is gone */
+    struct call *next;        /* of whoever holds it: mailbox, parking, waiters */
+    struct call **previous;   /* while it waits on a review: so that it can be taken off */
+    struct wheel_entry timer; /* while it waits: its deadline; the shard's */
+    void *sender;             /* home's own: what asks; nobody else looks at it */
+    /* not a question but a message: the client of this waiting call is gone */
+    struct call *forgets;
     enum call_kind kind;
-    uint16_t home;               /* reactor */
-    uint16_t to;                 /* reactor it was sent to */
-    uint16_t slot;               /* not of those that every shard is asked: …_LIST, REVIEW_FIND */
+    uint16_t home; /* reactor */
+    uint16_t to;   /* reactor it was sent to */
+    uint16_t slot; /* not of those that every shard is asked: …_LIST, REVIEW_FIND */
     bool answered;
     uint64_t now_ms;
-    struct id ids[CALL_IDS];     /* chance: for the events that the shard makes */
+    struct id ids[CALL_IDS]; /* chance: for the events that the shard makes */
     struct arena *arena;
     struct str tenant;
     struct asker asker;
     struct str records[CALL_RECORDS_MAX]; /* events that become history if the answer is yes */
-    struct str spent;            /* delta entries of home's (uses, counts) that go with them; or absent */
-    uint64_t mark;               /* the owner's block that has to be durable before the answer is told; 0: none */
-    uint64_t place;              /* of the revocation log, which all have to have seen before it is told; 0: none */
+    /* delta entries of home's (uses, counts) that go with them; or absent */
+    struct str spent;
+    /* the owner's block that has to be durable before the answer is told; 0: none */
+    uint64_t mark;
+    /* of the revocation log, which all have to have seen before it is told; 0: none */
+    uint64_t place;
 
-    enum err err;                /* the answer: ERR_OK, or why nothing was changed */
+    enum err err; /* the answer: ERR_OK, or why nothing was changed */
     union {
         struct {
-            struct token_facts facts; /* in: what to mint. out: what there is (on a retry, what was) */
+            /* in: what to mint. out: what there is (on a retry, what was) */
+            struct token_facts facts;
             struct retry retry;
-            bool replayed;       /* out */
+            bool replayed; /* out */
         } mint;
         struct {
             struct id id;
-            bool any_of_tenant;  /* admin */
-            enum token_use use;  /* out, of spend */
+            bool any_of_tenant;       /* admin */
+            enum token_use use;       /* out, of spend */
             struct token_facts facts; /* out */
         } token;
         struct {
@@ -84,38 +90,43 @@ struct call {
         } limit;
         struct {
             struct review_facts facts; /* in */
-            bool same;           /* out: this review was pending for the same request already: its facts.id, expires_ms */
+            /* out: this review was pending for the same request already: its facts.id,
+             * expires_ms */
+            bool same;
         } enqueue;
         struct {
             struct id id;
-            uint64_t deadline_ms; /* of a wait, and of a claim that another has */
+            uint64_t deadline_ms;                  /* of a wait, and of a claim that another has */
             struct str note, by, owner, principal; /* of resolve */
-            uint32_t meets;      /* of an approval: bit i, it counts toward requirement i; 0: toward none */
+            /* of an approval: bit i, it counts toward requirement i; 0: toward none */
+            uint32_t meets;
             struct review_digest binding; /* of redeem */
-            struct retry retry;  /* of redeem */
-            bool claimed;        /* out of claim: nobody else redeems it until it is given back */
-            bool replayed;       /* out of redeem: facts.redemption is what was answered */
-            bool repeated;       /* out of resolve: the same principal's same outcome again */
+            struct retry retry;           /* of redeem */
+            bool claimed;  /* out of claim: nobody else redeems it until it is given back */
+            bool replayed; /* out of redeem: facts.redemption is what was answered */
+            bool repeated; /* out of resolve: the same principal's same outcome again */
             struct review_facts facts; /* out: as it is now */
         } review;
-        struct {                 /* what more than one shard is asked */
+        struct {                                            /* what more than one shard is asked */
             struct str actor, action, acting_for, trace_id; /* filters; absent: any */
             bool any_state, active_only;
             enum review_state state; /* unless any_state */
-            uint64_t after;      /* ordinals above this one only */
-            uint64_t before;     /* home's: this one and what is above it came while the shards were asked */
+            uint64_t after;          /* ordinals above this one only */
+            /* home's: this one and what is above it came while the shards were asked */
+            uint64_t before;
             uint32_t limit;
-            uint64_t total;      /* out: how many match, beyond this page too */
-            bool cut;            /* out: there is more than had room; what follows the last of these is not known */
-            uint32_t count;      /* out: of these: */
+            uint64_t total; /* out: how many match, beyond this page too */
+            /* out: there is more than had room; what follows the last of these is not known */
+            bool cut;
+            uint32_t count; /* out: of these: */
             struct review_facts *reviews;
             struct token_facts *tokens;
             struct actor_facts *actors;
         } list;
         struct {
             struct str actor, reason; /* reason: out too, where the actor is suspended already */
-            uint64_t ordinal;    /* of suspend: its place in lists */
-            uint64_t suspended_ms; /* out */
+            uint64_t ordinal;         /* of suspend: its place in lists */
+            uint64_t suspended_ms;    /* out */
         } actor;
     };
 };
@@ -127,8 +138,9 @@ struct actor_facts {
     uint64_t suspended_ms;
 };
 
-/* No more record bytes than this can come of one step of the call, private ones and what the journal puts
- * before each record included: room for them is taken before the step. At most LIMIT_RESERVE_BYTES. */
+/* No more record bytes than this can come of one step of the call, private ones and what
+ * the journal puts before each record included: room for them is taken before the step. At
+ * most LIMIT_RESERVE_BYTES. */
 size_t call_record_most(const struct call *c);
 
 /* For the steps: the id of one more event, another each time. */

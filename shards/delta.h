@@ -42,8 +42,8 @@ void delta_put_suspended(struct buf *out, unsigned slot, const struct actor_fact
 void delta_put_resumed(struct buf *out, unsigned slot, struct str tenant, struct str actor,
                        uint64_t at_ms);
 
-/* The next entry of `rest`, which moves on; false: the end, or *ret_err: ERR_CORRUPT, damage; ERR_BAD_VALUE, a
- * kind that only a later program knows. */
+/* The next entry of `rest`, which moves on; false: the end, or *ret_err: ERR_CORRUPT, damage;
+ * ERR_BAD_VALUE, a kind that only a later program knows. */
 bool delta_next(struct str *rest, struct delta_entry *ret, enum err *ret_err);
 
 /* Bodies, for shard_apply() and for who shows them. False: damaged. Views into the body. */

@@ -13,23 +13,23 @@
 #include "shards/call.h"
 
 struct effect_record {
-    struct str event, delta;     /* valid until the next step */
+    struct str event, delta; /* valid until the next step */
 };
 
 enum notice_kind { NOTICE_TOKEN_REVOKED, NOTICE_ACTOR_SUSPENDED, NOTICE_ACTOR_RESUMED };
 
 struct effect_notice {
     enum notice_kind kind;
-    struct id token;             /* and until when it matters: */
+    struct id token; /* and until when it matters: */
     uint64_t expires_ms;
-    struct str tenant, actor;    /* valid until the next step */
+    struct str tenant, actor; /* valid until the next step */
     uint64_t at_ms;
 };
 
 enum { EFFECT_RECORDS_MAX = 16, EFFECT_NOTICES_MAX = 1 };
 
 struct effects {
-    struct arena *arena;         /* for events and deltas; reset before each step */
+    struct arena *arena; /* for events and deltas; reset before each step */
     struct effect_record records[EFFECT_RECORDS_MAX];
     size_t record_count;
     struct effect_notice notices[EFFECT_NOTICES_MAX];
@@ -37,9 +37,11 @@ struct effects {
     /* Answered, in order, by `next`. A step's own call is not among them: it is answered when its
      * `answered` is true, and waits on a review otherwise. */
     struct call *woken, **woken_tail;
-    bool again;                  /* the step's own call is not answered yet: perform this, make room, and step it again */
-    bool reveals_unsynced;       /* the step's own answer tells of something whose last record may not be durable yet: */
-    uint64_t reveals_mark;       /* that record's block (of this shard's producer) */
+    /* the step's own call is not answered yet: perform this, make room, and step it again */
+    bool again;
+    /* the step's own answer tells of something whose last record may not be durable yet: */
+    bool reveals_unsynced;
+    uint64_t reveals_mark; /* that record's block (of this shard's producer) */
 };
 
 void effects_reset(struct effects *e);
@@ -51,8 +53,8 @@ void effects_record(struct effects *e, struct str event, struct str delta);
 void effects_notice(struct effects *e, const struct effect_notice *n);
 /* `c` is answered. */
 void effects_wake(struct effects *e, struct call *c);
-/* The step's own answer tells of something whose last record is in the block with this mark (0: none
- * that could be lost). */
+/* The step's own answer tells of something whose last record is in the block with this mark (0:
+ * none that could be lost). */
 void effects_reveal(struct effects *e, uint64_t mark);
 
 #endif

@@ -1,20 +1,22 @@
 /* keeping.h - what those who keep a shard's state elsewhere have to know of it (pipeline/keep).
  *
- * A saved entry is opaque but for this: which slot it belongs to, and which object it is. A fold is a
- * shard that nobody steps or ticks, so what time makes useless is dropped from it by
+ * A saved entry is opaque but for this: which slot it belongs to, and which object it is. A fold is
+ * a shard that nobody steps or ticks, so what time makes useless is dropped from it by
  * shard_prune(), which records nothing and moves nothing. */
 #ifndef SHARDS_KEEPING_H
 #define SHARDS_KEEPING_H
 
 #include "shards/shard.h"
 
-enum { SHARD_ENTRY_BYTES_MAX = 1 << 20 }; /* a review with its item, its redemption, 64 votes and 256 trace ids */
+/* a review with its item, its redemption, 64 votes and 256 trace ids */
+enum { SHARD_ENTRY_BYTES_MAX = 1 << 20 };
 enum shard_object { SHARD_TOKENS, SHARD_REVIEWS, SHARD_COUNTERS, SHARD_ACTORS, SHARD_OBJECTS };
 
 struct shard_entry {
     unsigned slot;
     enum shard_object object;
-    struct str key; /* its name among the objects of its kind and slot: bytes, borrowed from the entry */
+    /* its name among the objects of its kind and slot: bytes, borrowed from the entry */
+    struct str key;
 };
 
 /* False: damaged. */
@@ -34,6 +36,7 @@ void shard_prune(struct shard *s, uint64_t now_ms);
 
 /* After images of unknown freshness were loaded: counted tokens are revoked and approved reviews
  * expired, as of `now_ms`, because what was spent or redeemed last may be missing. */
-void shard_close_open(struct shard *s, uint64_t now_ms, uint64_t *ret_tokens, uint64_t *ret_reviews);
+void shard_close_open(struct shard *s, uint64_t now_ms, uint64_t *ret_tokens,
+                      uint64_t *ret_reviews);
 
 #endif

@@ -1,7 +1,7 @@
 /* limit_step.c - counting against a limit, and giving it back, as calls ask for it.
  *
- * Nothing is recorded here: what a decision counted is in the decision's own record, whoever journals
- * it, and what no record came of is given back by home. */
+ * Nothing is recorded here: what a decision counted is in the decision's own record, whoever
+ * journals it, and what no record came of is given back by home. */
 #include "shards/inside.h"
 
 void limit_step(struct shard *s, struct call *c)

@@ -60,7 +60,8 @@ static struct counter *counter_make(struct limit_table *t, struct slot_key key, 
     return NULL;
 }
 
-/* Room for what is to be counted at `stamp_ms`, so that counting it cannot fail. NULL: no memory. */
+/* Room for what is to be counted at `stamp_ms`, so that counting it cannot fail. NULL: no
+ * memory. */
 static struct counter *counter_take(struct limit_table *t, const struct limit_ask *ask,
                                     uint64_t stamp_ms)
 {

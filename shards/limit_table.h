@@ -1,5 +1,5 @@
-/* limit_table.h - the counters of a shard. Inside of this room only. See limit_window.h for how a window
- * is cut.
+/* limit_table.h - the counters of a shard. Inside of this room only. See limit_window.h
+ * for how a window is cut.
  *
  * A counter's buckets lie at their number modulo LIMIT_BUCKETS. `head` is the newest one that was
  * looked at; those LIMIT_BUCKETS behind it are gone. A stamp from before head counts at head when
@@ -27,7 +27,7 @@ struct counter {
 };
 
 struct limit_table {
-    size_t count_max;         /* for what counts anew; what is recorded already has to be taken */
+    size_t count_max; /* for what counts anew; what is recorded already has to be taken */
     struct slab counters, sums;
     struct map by_key;
     struct wheel wheel;

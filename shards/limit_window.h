@@ -16,7 +16,8 @@
 
 enum { LIMIT_BUCKETS = 61, LIMIT_WINDOW_MS_MIN = LIMIT_BUCKETS - 1 };
 
-/* No time or span that was ever written is beyond it, and what is reckoned with it cannot overflow. */
+/* No time or span that was ever written is beyond it, and what is reckoned with it cannot
+ * overflow. */
 static const uint64_t limit_time_most_ms = UINT64_C(1) << 52;
 
 /* The bucket of a time, and the first millisecond of a bucket. No bucket is shorter than a
@@ -50,7 +51,8 @@ struct limit_ask {       /* one request to count */
 };
 
 struct limit_told {
-    bool counted;      /* false: it would be over, and nothing was counted. look_only: it would be counted */
+    /* false: it would be over, and nothing was counted. look_only: it would be counted */
+    bool counted;
     uint64_t stamp_ms; /* where it was counted: to give it back, and for the record */
 };
 

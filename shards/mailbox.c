@@ -21,21 +21,21 @@ struct outbox {
     struct call *first, *last;
 };
 
-struct sender { /* one reactor's side of what it sends */
-    _Alignas(64) uint64_t news;    /* peers whose ring got something since the last flush */
-    uint64_t stuffed;              /* peers with an outbox that holds something */
+struct sender {                 /* one reactor's side of what it sends */
+    _Alignas(64) uint64_t news; /* peers whose ring got something since the last flush */
+    uint64_t stuffed;           /* peers with an outbox that holds something */
     struct outbox *outboxes;
 };
 
-struct receiver { /* one reactor's side of what it takes */
-    _Alignas(64) unsigned peer;    /* the one being looked at in this beat */
-    unsigned taken;                /* from it, in this beat */
-    bool more;                     /* somebody had more than MAILBOX_TAKE */
+struct receiver {               /* one reactor's side of what it takes */
+    _Alignas(64) unsigned peer; /* the one being looked at in this beat */
+    unsigned taken;             /* from it, in this beat */
+    bool more;                  /* somebody had more than MAILBOX_TAKE */
 };
 
 struct post {
     unsigned reactors;
-    struct ring *rings;            /* [from * reactors + to] */
+    struct ring *rings; /* [from * reactors + to] */
     struct sender *senders;
     struct receiver *receivers;
 };
@@ -79,7 +79,8 @@ struct post *post_create(unsigned reactors)
 void post_destroy(struct post *p)
 {
     if (p == NULL) return;
-    for (size_t i = 0; p->rings != NULL && i < (size_t)p->reactors * p->reactors; i++) ring_fini(&p->rings[i]);
+    for (size_t i = 0; p->rings != NULL && i < (size_t)p->reactors * p->reactors; i++)
+        ring_fini(&p->rings[i]);
     for (unsigned i = 0; p->senders != NULL && i < p->reactors; i++) free(p->senders[i].outboxes);
     free(p->rings);
     free(p->senders);
@@ -98,8 +99,10 @@ void mailbox_send(struct post *p, unsigned from, unsigned to, struct call *c)
         return;
     }
     struct outbox *box = &s->outboxes[to];
-    if (box->first == NULL) box->first = c;
-    else box->last->next = c;
+    if (box->first == NULL)
+        box->first = c;
+    else
+        box->last->next = c;
     box->last = c;
     s->stuffed |= bit;
 }
@@ -118,10 +121,12 @@ static void empty_outbox(struct post *p, unsigned from, unsigned to)
     s->stuffed &= ~bit;
 }
 
-bool mailbox_flush(struct post *p, unsigned from, void (*ring)(void *context, unsigned peer), void *context)
+bool mailbox_flush(struct post *p, unsigned from, void (*ring)(void *context, unsigned peer),
+                   void *context)
 {
     struct sender *s = &p->senders[from];
-    for (uint64_t left = s->stuffed; left != 0; left &= left - 1) empty_outbox(p, from, (unsigned)__builtin_ctzll(left));
+    for (uint64_t left = s->stuffed; left != 0; left &= left - 1)
+        empty_outbox(p, from, (unsigned)__builtin_ctzll(left));
     uint64_t news = s->news;
     s->news = 0;
     for (; news != 0; news &= news - 1) ring(context, (unsigned)__builtin_ctzll(news));

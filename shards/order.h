@@ -17,18 +17,18 @@ enum { ORDER_PLACES = 64 };
 struct order_place {
     uint64_t ordinal;
     void *item;
-    uint32_t actor, action;      /* by order_digest(), of reviews; 0: it has none */
+    uint32_t actor, action; /* by order_digest(), of reviews; 0: it has none */
 };
 
 struct order_chunk {
-    size_t count;                /* never 0 while it is in an order */
+    size_t count; /* never 0 while it is in an order */
     struct order_place places[ORDER_PLACES];
 };
 
-struct order {                   /* a zeroed one is empty */
+struct order { /* a zeroed one is empty */
     struct order_chunk **chunks;
-    size_t count, capacity;      /* of chunks */
-    size_t size;                 /* of places */
+    size_t count, capacity; /* of chunks */
+    size_t size;            /* of places */
 };
 
 /* A chunk that is ready to be used, shared by all orders of a table. */
@@ -52,6 +52,7 @@ struct order_cursor {
     size_t chunk, at;
 };
 struct order_cursor order_after(const struct order *o, uint64_t after);
-const struct order_place *order_next(const struct order *o, struct order_cursor *c); /* NULL: the end */
+/* NULL: the end */
+const struct order_place *order_next(const struct order *o, struct order_cursor *c);
 
 #endif

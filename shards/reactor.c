@@ -28,8 +28,10 @@ static void take_messages(struct reactor *r)
 {
     struct reactor_message *m;
     while ((m = ring_pop(&r->inbox)) != NULL) {
-        if (m->kind == REACTOR_STOP) r->stopping = true;
-        else r->ports->told(r->context, m);
+        if (m->kind == REACTOR_STOP)
+            r->stopping = true;
+        else
+            r->ports->told(r->context, m);
         free(m);
     }
 }
@@ -41,14 +43,16 @@ static void *reactor_run(void *argument)
     while (!r->stopping) {
         take_messages(r);
         r->ports->begin(r->context);
-        loop_beat(r->loop, !r->stopping); /* the bell of what was just taken has been heard already */
+        /* the bell of what was just taken has been heard already */
+        loop_beat(r->loop, !r->stopping);
         r->ports->end(r->context);
     }
     r->ports->leave(r->context);
     return NULL;
 }
 
-enum err reactor_create(unsigned index, const struct reactor_ports *ports, void *context, struct reactor **ret)
+enum err reactor_create(unsigned index, const struct reactor_ports *ports, void *context,
+                        struct reactor **ret)
 {
     struct reactor *r = calloc(1, sizeof *r);
     if (r == NULL) return ERR_FULL;

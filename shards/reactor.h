@@ -32,15 +32,17 @@ struct reactor_ports {
     void (*begin)(void *context);
     void (*told)(void *context, const struct reactor_message *m); /* never REACTOR_STOP */
     void (*end)(void *context);
-    void (*leave)(void *context);                    /* on the thread, after the last beat */
+    void (*leave)(void *context); /* on the thread, after the last beat */
 };
 
 /* Starts the thread. `ports` and `context` outlive it. */
-enum err reactor_create(unsigned index, const struct reactor_ports *ports, void *context, struct reactor **ret);
+enum err reactor_create(unsigned index, const struct reactor_ports *ports, void *context,
+                        struct reactor **ret);
 /* Tells; one teller thread at a time. ERR_FULL: its inbox is full, nothing was told. */
 enum err reactor_tell(struct reactor *r, const struct reactor_message *m);
 void reactor_wake(struct reactor *r); /* any thread: one more beat soon */
-void reactor_join(struct reactor *r); /* after REACTOR_STOP; the thread is gone, waking still harmless */
+/* after REACTOR_STOP; the thread is gone, waking still harmless */
+void reactor_join(struct reactor *r);
 void reactor_destroy(struct reactor *r); /* joined, and nobody wakes it any more */
 
 #endif

@@ -18,7 +18,14 @@
 #include "base/id.h"
 #include "base/str.h"
 
-enum review_state { REVIEW_DENIED, REVIEW_EXPIRED, REVIEW_CANCELLED, REVIEW_REDEEMED, REVIEW_PENDING, REVIEW_APPROVED };
+enum review_state {
+    REVIEW_DENIED,
+    REVIEW_EXPIRED,
+    REVIEW_CANCELLED,
+    REVIEW_REDEEMED,
+    REVIEW_PENDING,
+    REVIEW_APPROVED
+};
 enum { REVIEW_STATES = REVIEW_APPROVED + 1 };
 const char *review_state_name(enum review_state s); /* "pending" */
 bool review_state_read(struct str name, enum review_state *ret);
@@ -37,7 +44,7 @@ static inline bool review_digest_equal(const struct review_digest *a, const stru
 struct review_vote {
     struct str principal, owner, by, note;
     uint64_t at_ms;
-    uint32_t meets;             /* bit i: it counts toward requirement i */
+    uint32_t meets; /* bit i: it counts toward requirement i */
 };
 
 /* All there is to tell of a review: as it is enqueued, saved, and shown. Views are borrowed. */
@@ -50,19 +57,22 @@ struct review_facts {
     struct str acting_for, action, trace_id;
     struct review_digest binding;
     uint64_t enqueued_ms, expires_ms, good_for_ms;
-    struct str item;            /* the review.enqueued event's JSON */
-    struct str requirements;    /* JSON: [{"approvals":1,"by":["finance"]}], at most REVIEW_REQUIREMENTS_MAX */
-    struct str votes_approved;  /* JSON: the policy votes that an approval covers, [["review","payments","large"]] */
+    struct str item; /* the review.enqueued event's JSON */
+    /* JSON: [{"approvals":1,"by":["finance"]}], at most REVIEW_REQUIREMENTS_MAX */
+    struct str requirements;
+    /* JSON: the policy votes that an approval covers, [["review","payments","large"]] */
+    struct str votes_approved;
 
     enum review_state state;
     const struct review_vote *approvals;
     size_t approval_count;
-    uint64_t resolved_ms;       /* 0: not yet */
+    uint64_t resolved_ms;                                   /* 0: not yet */
     struct str resolver, resolver_owner, resolved_by, note; /* of what ended PENDING */
     uint64_t approval_expires_ms; /* approved: until when it may be redeemed */
     uint64_t redeemed_ms;
-    struct str redemption;      /* the decision event's JSON that spent it; absent: none */
-    struct review_digest retry_key, retry_body; /* of the redemption's Idempotency-Key; zeros: none */
+    struct str redemption; /* the decision event's JSON that spent it; absent: none */
+    /* of the redemption's Idempotency-Key; zeros: none */
+    struct review_digest retry_key, retry_body;
 };
 
 #endif

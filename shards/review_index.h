@@ -4,13 +4,17 @@
 
 #include "shards/review_table.h"
 
-/* The one that is there, or a new one without reviews (release it if none comes). NULL: out of memory. */
-struct review_subject *review_subject_take(struct review_table *t, struct str tenant, bool is_user, struct str name);
-void review_subject_release(struct review_table *t, struct review_subject *s); /* frees it where it has no reviews */
+/* The one that is there, or a new one without reviews (release it if none
+ * comes). NULL: out of memory. */
+struct review_subject *review_subject_take(struct review_table *t, struct str tenant, bool is_user,
+                                           struct str name);
+/* frees it where it has no reviews */
+void review_subject_release(struct review_table *t, struct review_subject *s);
 void review_subject_add(struct review_subject *s, struct review *r);
 void review_subject_remove(struct review_table *t, struct review *r); /* and releases it */
 
-struct review_tenant *review_tenant_take(struct review_table *t, struct str name); /* NULL: out of memory */
+/* NULL: out of memory */
+struct review_tenant *review_tenant_take(struct review_table *t, struct str name);
 void review_tenant_destroy(struct review_tenant *n);
 
 /* k->key is set, and lives as long as the review. False: out of memory. */

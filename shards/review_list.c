@@ -8,7 +8,8 @@
 #include "shards/inside.h"
 
 enum {
-    TRACE_WALK_MAX = 1024, /* reviews with one trace id that are looked at for one that the asker may see */
+    /* reviews with one trace id that are looked at for one that the asker may see */
+    TRACE_WALK_MAX = 1024,
     COPIES_BYTES_MAX = 4 << 20, /* of a page's reviews: a larger one is cut */
 };
 

@@ -9,8 +9,8 @@
 
 /* ---- looking ---- */
 
-/* A principal is a key's name, and keys of several owners may share one: what one asked is not the other's to
- * see or to use. */
+/* A principal is a key's name, and keys of several owners may share one: what one asked is not the
+ * other's to see or to use. */
 bool review_is_visible(const struct review *r, const struct call *c)
 {
     const struct review_facts *f = &r->facts;
@@ -199,8 +199,7 @@ static void enqueue(struct shard *s, struct call *c, struct effects *e)
         c->err = ERR_ACTOR_SUSPENDED;
         return;
     }
-    struct review *same =
-        review_find_same(&s->reviews, f.tenant, f.principal, f.owner, &f.binding);
+    struct review *same = review_find_same(&s->reviews, f.tenant, f.principal, f.owner, &f.binding);
     if (same != NULL) {
         if (!expired_first(s, same, c, e)) enqueue_same(s, same, c, e);
         return;
@@ -267,7 +266,8 @@ static bool repeats(const struct review *r, const struct call *c)
         return f->state == REVIEW_DENIED && str_equal(f->resolver, c->review.principal) &&
                str_equal_ignoring_case(f->resolver_owner, c->review.owner);
     const struct review_vote *own = vote_of(r, c->review.owner);
-    return (f->state == REVIEW_PENDING || f->state == REVIEW_APPROVED || f->state == REVIEW_REDEEMED) &&
+    return (f->state == REVIEW_PENDING || f->state == REVIEW_APPROVED ||
+            f->state == REVIEW_REDEEMED) &&
            own != NULL && str_equal(own->principal, c->review.principal);
 }
 
@@ -460,10 +460,12 @@ static void redeem(struct shard *s, struct review *r, struct call *c, struct eff
     c->review.replayed = false;
     if (!f->is_user && actor_is_suspended(&s->actors, f->tenant, f->subject)) {
         answer(r, c, ERR_ACTOR_SUSPENDED, e); /* home looked before the kill switch was thrown */
-    } else if (retry->given && f->redemption.size > 0 && review_digest_equal(&retry->key, &f->retry_key)) {
+    } else if (retry->given && f->redemption.size > 0 &&
+               review_digest_equal(&retry->key, &f->retry_key)) {
         c->review.replayed = review_digest_equal(&retry->body, &f->retry_body);
         answer(r, c, c->review.replayed ? ERR_OK : ERR_IDEMPOTENCY_MISMATCH, e);
-    } else if (f->state != REVIEW_APPROVED || !review_digest_equal(&f->binding, &c->review.binding)) {
+    } else if (f->state != REVIEW_APPROVED ||
+               !review_digest_equal(&f->binding, &c->review.binding)) {
         answer(r, c, ERR_NOT_REDEEMABLE, e);
     } else {
         enum err err = closed(spend(s, r, c, e));

@@ -215,9 +215,10 @@ static void state_unfile(struct review_table *t, struct review *r)
 static size_t texts_size(const struct review_facts *f)
 {
     return REVIEW_DIGEST_BYTES + f->principal.size + 1 + f->tenant.size + 1 + f->owner.size +
-           f->trace_id.size + 1 + f->tenant.size + f->subject.size + f->acting_for.size + f->action.size +
-           f->item.size + f->requirements.size + f->votes_approved.size + f->resolver.size +
-           f->resolver_owner.size + f->resolved_by.size + f->note.size + f->redemption.size;
+           f->trace_id.size + 1 + f->tenant.size + f->subject.size + f->acting_for.size +
+           f->action.size + f->item.size + f->requirements.size + f->votes_approved.size +
+           f->resolver.size + f->resolver_owner.size + f->resolved_by.size + f->note.size +
+           f->redemption.size;
 }
 
 size_t review_size(const struct review_facts *f)
@@ -366,8 +367,7 @@ void review_table_prune(struct review_table *t, uint64_t now_ms, size_t most)
 uint64_t review_forget_ms(const struct review_table *t)
 {
     if (list_is_empty(&t->ended)) return UINT64_MAX;
-    return ended_ms(&link_owner(t->ended.head.next, struct review, ended)->facts) +
-           REVIEW_KEPT_MS;
+    return ended_ms(&link_owner(t->ended.head.next, struct review, ended)->facts) + REVIEW_KEPT_MS;
 }
 
 /* ---- votes ---- */

@@ -21,25 +21,26 @@
 #include "base/planted.h"
 
 enum {
-    TABLE_FIRST = 64,                        /* entries; a power of two */
-    ACTOR_KEPT_MS = (86400 + 60) * 1000,     /* after a resume: longer than any token lives */
+    TABLE_FIRST = 64,                    /* entries; a power of two */
+    ACTOR_KEPT_MS = (86400 + 60) * 1000, /* after a resume: longer than any token lives */
 };
 
 struct entry {
     struct entry *next;
     uint64_t place;
-    struct effect_notice notice;             /* its texts are in bytes */
+    struct effect_notice notice; /* its texts are in bytes */
     char bytes[];
 };
 
 struct cursor {
-    _Alignas(64) _Atomic uint64_t place;     /* all up to here was taken */
+    _Alignas(64) _Atomic uint64_t place; /* all up to here was taken */
 };
 
 struct revoked_log {
     pthread_mutex_t lock;
-    struct entry *oldest, *last;             /* under the lock */
-    _Atomic uint64_t newest;                 /* place of `last`, or what it was when that was freed */
+    struct entry *oldest, *last; /* under the lock */
+    /* place of `last`, or what it was when that was freed */
+    _Atomic uint64_t newest;
     unsigned readers;
     struct cursor *cursors;
 };
@@ -95,8 +96,10 @@ uint64_t revoked_log_append(struct revoked_log *l, const struct effect_notice *n
     e->notice.actor = put(&at, n->actor);
     pthread_mutex_lock(&l->lock);
     uint64_t place = e->place = atomic_load_explicit(&l->newest, memory_order_relaxed) + 1;
-    if (l->oldest == NULL) l->oldest = e;
-    else l->last->next = e;
+    if (l->oldest == NULL)
+        l->oldest = e;
+    else
+        l->last->next = e;
     l->last = e;
     atomic_store_explicit(&l->newest, place, memory_order_release);
     pthread_mutex_unlock(&l->lock);
@@ -133,7 +136,7 @@ static void free_passed(struct revoked_log *l)
 
 struct dead_token {
     struct id id;
-    uint64_t expires_ms;                     /* 0: this place is free */
+    uint64_t expires_ms; /* 0: this place is free */
 };
 
 struct stopped {
@@ -148,10 +151,11 @@ struct stopped {
 struct revoked_view {
     struct revoked_log *log;
     unsigned reader;
-    const struct entry *last;                /* the newest that was taken; there as long as the log's oldest is not newer */
+    /* the newest that was taken; there as long as the log's oldest is not newer */
+    const struct entry *last;
     struct dead_token *tokens;
     size_t token_places, token_count;
-    struct stopped **actors;                 /* NULL: this place is free */
+    struct stopped **actors; /* NULL: this place is free */
     size_t actor_places, actor_count;
 };
 
@@ -189,7 +193,8 @@ static size_t places_for(size_t count)
 
 static bool crowded(size_t count, size_t places) { return count >= places / 4 * 3; }
 
-/* Where this id is, or where it would go. Ids end in 80 bits of chance, of which ten say the slot. */
+/* Where this id is, or where it would go. Ids end in 80 bits of chance, of which ten say the
+ * slot. */
 static struct dead_token *token_place(const struct revoked_view *v, struct id id)
 {
     size_t mask = v->token_places - 1;
@@ -232,12 +237,15 @@ static uint64_t actor_hash(struct str tenant, struct str actor)
     return (hash << 1 | hash >> 63) ^ hash_bytes(actor.bytes, actor.size);
 }
 
-static struct stopped **actor_place(const struct revoked_view *v, uint64_t hash, struct str tenant, struct str actor)
+static struct stopped **actor_place(const struct revoked_view *v, uint64_t hash, struct str tenant,
+                                    struct str actor)
 {
     size_t mask = v->actor_places - 1;
     for (size_t i = (size_t)hash & mask;; i = (i + 1) & mask) {
         struct stopped *a = v->actors[i];
-        if (a == NULL || (a->hash == hash && str_equal(a->actor, actor) && str_equal(a->tenant, tenant))) return &v->actors[i];
+        if (a == NULL ||
+            (a->hash == hash && str_equal(a->actor, actor) && str_equal(a->tenant, tenant)))
+            return &v->actors[i];
     }
 }
 
@@ -259,13 +267,16 @@ static void actors_rebuild(struct revoked_view *v, uint64_t now_ms)
     for (size_t i = 0; i < places; i++) {
         struct stopped *a = before[i];
         if (a == NULL) continue;
-        if (is_over(a, now_ms)) free(a);
-        else *actor_place(v, a->hash, a->tenant, a->actor) = a;
+        if (is_over(a, now_ms))
+            free(a);
+        else
+            *actor_place(v, a->hash, a->tenant, a->actor) = a;
     }
     free(before);
 }
 
-static struct stopped *actor_new(struct revoked_view *v, uint64_t hash, const struct effect_notice *n)
+static struct stopped *actor_new(struct revoked_view *v, uint64_t hash,
+                                 const struct effect_notice *n)
 {
     struct stopped *a = calloc(1, sizeof *a + n->tenant.size + n->actor.size);
     check(a != NULL);
@@ -277,8 +288,9 @@ static struct stopped *actor_new(struct revoked_view *v, uint64_t hash, const st
     return a;
 }
 
-/* A resume lets the actor go on, and none of its older tokens. Dead is what was minted before the resume, not
- * before the suspension: while that was on its way to all reactors, one that had not heard of it could mint. */
+/* A resume lets the actor go on, and none of its older tokens. Dead is what was minted before
+ * the resume, not before the suspension: while that was on its way to all reactors, one that had
+ * not heard of it could mint. */
 static void take_actor(struct revoked_view *v, const struct effect_notice *n, uint64_t now_ms)
 {
     if (crowded(v->actor_count, v->actor_places)) actors_rebuild(v, now_ms);
@@ -299,12 +311,16 @@ bool revoked_view_take(struct revoked_view *v, uint64_t now_ms)
     if (atomic_load_explicit(&l->newest, memory_order_acquire) == passed) return false;
     pthread_mutex_lock(&l->lock);
     bool last_is_there = l->oldest != NULL && l->oldest->place <= passed;
-    for (const struct entry *e = last_is_there ? v->last->next : l->oldest; e != NULL; e = e->next) {
+    for (const struct entry *e = last_is_there ? v->last->next : l->oldest; e != NULL;
+         e = e->next) {
         v->last = e;
-        if (e->notice.kind == NOTICE_TOKEN_REVOKED) take_token(v, &e->notice, now_ms);
-        else take_actor(v, &e->notice, now_ms);
+        if (e->notice.kind == NOTICE_TOKEN_REVOKED)
+            take_token(v, &e->notice, now_ms);
+        else
+            take_actor(v, &e->notice, now_ms);
     }
-    atomic_store_explicit(cursor, atomic_load_explicit(&l->newest, memory_order_relaxed), memory_order_release);
+    atomic_store_explicit(cursor, atomic_load_explicit(&l->newest, memory_order_relaxed),
+                          memory_order_release);
     free_passed(l);
     pthread_mutex_unlock(&l->lock);
     return true;
@@ -315,7 +331,8 @@ bool revoked_view_token(const struct revoked_view *v, struct id token)
     return v->token_count > 0 && token_place(v, token)->expires_ms != 0;
 }
 
-bool revoked_view_actor(const struct revoked_view *v, struct str tenant, struct str actor, uint64_t *ret_dead_until_ms)
+bool revoked_view_actor(const struct revoked_view *v, struct str tenant, struct str actor,
+                        uint64_t *ret_dead_until_ms)
 {
     *ret_dead_until_ms = 0;
     if (v->actor_count == 0) return false;

@@ -1,8 +1,8 @@
 /* revoked.h - what every reactor has to know before its next request: tokens that were revoked,
  * actors that are suspended.
  *
- * One append-only log, written by any reactor under a lock, read by each through a cursor of its own
- * before each beat's requests into a table of its own (revoked_view), which costs one lookup a
+ * One append-only log, written by any reactor under a lock, read by each through a cursor of its
+ * own before each beat's requests into a table of its own (revoked_view), which costs one lookup a
  * request and no lock. A revocation is answered when its record is durable and every cursor has
  * passed it (revoked_seen): from then on nobody accepts the token. Entries that every cursor has
  * passed are freed; the views drop a token when it has expired anyway. */
@@ -29,6 +29,7 @@ void revoked_view_destroy(struct revoked_view *v);
 bool revoked_view_take(struct revoked_view *v, uint64_t now_ms);
 bool revoked_view_token(const struct revoked_view *v, struct id token);
 /* Whether the actor is suspended, and up to when its tokens are dead (0: none is). */
-bool revoked_view_actor(const struct revoked_view *v, struct str tenant, struct str actor, uint64_t *ret_dead_until_ms);
+bool revoked_view_actor(const struct revoked_view *v, struct str tenant, struct str actor,
+                        uint64_t *ret_dead_until_ms);
 
 #endif

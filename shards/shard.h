@@ -21,7 +21,7 @@
 struct shard;
 
 struct shard_options {
-    unsigned index, count;       /* of reactors: it owns the slots with slot % count == index */
+    unsigned index, count; /* of reactors: it owns the slots with slot % count == index */
     size_t tokens_max, reviews_max, counters_max; /* 0: LIMIT_… / count */
 };
 
@@ -34,27 +34,33 @@ void shard_step(struct shard *s, struct call *c, struct effects *ret);
 
 /* Due work of at most one record; false: nothing was due, and *ret_next_ms says when to come again
  * (UINT64_MAX: never). */
-bool shard_tick(struct shard *s, uint64_t now_ms, struct chance *chance, struct effects *ret, uint64_t *ret_next_ms);
+bool shard_tick(struct shard *s, uint64_t now_ms, struct chance *chance, struct effects *ret,
+                uint64_t *ret_next_ms);
 /* No more record bytes than this come of one tick. */
 size_t shard_tick_record_most(void);
 
 /* The records of the last step or tick are in the producer's block with this mark. */
 void shard_recorded(struct shard *s, uint64_t mark);
-/* A client of a waiting call is gone: it is taken off its review. False: it was answered already. */
+/* A client of a waiting call is gone: it is taken off its review. False: it was answered
+ * already. */
 bool shard_forget(struct shard *s, struct call *c);
 
 /* ERR_CORRUPT: the entry is damaged or contradicts the state, *f says how. `event` is the public
  * bytes of its record. Entries of slots that this shard does not own are ignored. */
-enum err shard_apply(struct shard *s, const struct delta_entry *e, struct str event, struct fault *f);
+enum err shard_apply(struct shard *s, const struct delta_entry *e, struct str event,
+                     struct fault *f);
 /* After recovery: the actors that are suspended, the tokens that are revoked and not expired, the
  * largest ordinal. `each` gets notices. */
-void shard_notices(const struct shard *s, void (*each)(void *context, const struct effect_notice *n), void *context);
+void shard_notices(const struct shard *s,
+                   void (*each)(void *context, const struct effect_notice *n), void *context);
 uint64_t shard_ordinal_max(const struct shard *s);
 
 /* ---- snapshots: each object as one entry; loaded into any shard that owns its slot ---- */
 
-/* An entry is valid during `put`, whose error ends it. ERR_FULL: one is longer than entries may be. */
-enum err shard_save(const struct shard *s, enum err (*put)(void *context, struct str entry), void *context);
+/* An entry is valid during `put`, whose error ends it. ERR_FULL: one is longer than entries may
+ * be. */
+enum err shard_save(const struct shard *s, enum err (*put)(void *context, struct str entry),
+                    void *context);
 /* Of the slots that it does not own, nothing is kept. */
 enum err shard_load(struct shard *s, struct str entry, struct fault *f);
 

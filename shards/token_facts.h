@@ -16,15 +16,16 @@
 
 /* All there is to tell of a token: as it is minted, saved, and shown. Views are borrowed. */
 struct token_facts {
-    struct id id;               /* its slot is in it */
-    struct id key;              /* the API key that minted it */
-    struct str tenant, actor, acting_for, scope, audience; /* scope: globs with blanks between; absent: none */
-    uint32_t signer;            /* number of the signing key */
-    uint64_t ordinal;           /* its place in lists: rises with every mint of the engine */
+    struct id id;  /* its slot is in it */
+    struct id key; /* the API key that minted it */
+    /* scope: globs with blanks between; absent: none */
+    struct str tenant, actor, acting_for, scope, audience;
+    uint32_t signer;  /* number of the signing key */
+    uint64_t ordinal; /* its place in lists: rises with every mint of the engine */
     uint64_t issued_ms, expires_ms;
-    uint64_t revoked_ms;        /* 0: it is not */
-    uint32_t uses_max;          /* 0: not counted */
-    uint32_t uses;              /* spent so far */
+    uint64_t revoked_ms; /* 0: it is not */
+    uint32_t uses_max;   /* 0: not counted */
+    uint32_t uses;       /* spent so far */
 };
 
 enum token_use { TOKEN_NONE_LEFT, TOKEN_DEAD, TOKEN_SPENT }; /* zero is closed */

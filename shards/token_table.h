@@ -83,9 +83,10 @@ enum { TOKEN_DIGEST_OF_KEY = 0x7fff0000, TOKEN_DIGEST_OF_ACTING_FOR = 0xffff };
 /* Views into the token. */
 void token_facts_of(const struct token *k, struct token_facts *ret);
 
-/* Copies. ERR_FULL: out of memory; ERR_EXISTS; ERR_OUT_OF_RANGE: a text is too long; nothing is changed
- * then. The bound count_max is for who mints to look at, since what is recorded already has to be
- * taken. `retry` may be NULL; where another token was minted under it, this one takes it over. */
+/* Copies. ERR_FULL: out of memory; ERR_EXISTS; ERR_OUT_OF_RANGE: a text is too long;
+ * nothing is changed then. The bound count_max is for who mints to look at, since what is
+ * recorded already has to be taken. `retry` may be NULL; where another token was minted
+ * under it, this one takes it over. */
 enum err token_add(struct token_table *t, const struct token_facts *f, const struct retry *retry,
                    struct token **ret);
 /* Drops what nobody can use any more, at most `most`; false: there was nothing to drop. */

@@ -235,11 +235,10 @@ static enum err write_words_at_once(struct audit_index *x)
         array_put_number(&c.numbers[2], (int64_t)w->blocks);
     }
     struct statement *s = database_statement(
-        x->database,
-        "INSERT INTO places (segment, tenant_id, member, value, blocks)"
-        " SELECT * FROM unnest(?1, ?2, ?3, ?4, ?5)"
-        " ON CONFLICT (tenant_id, member, value, segment) DO UPDATE SET blocks = "
-        "places.blocks | excluded.blocks");
+        x->database, "INSERT INTO places (segment, tenant_id, member, value, blocks)"
+                     " SELECT * FROM unnest(?1, ?2, ?3, ?4, ?5)"
+                     " ON CONFLICT (tenant_id, member, value, segment) DO UPDATE SET blocks = "
+                     "places.blocks | excluded.blocks");
     bind_numbers(s, 1, literal(&c.numbers[0]));
     bind_texts(s, 2, literal(&c.texts[0]));
     bind_numbers(s, 3, literal(&c.numbers[1]));
@@ -303,7 +302,7 @@ enum err audit_index_blocks(struct database *d, uint64_t segment, struct str ten
                             enum audit_member member, struct str value, uint64_t *ret_blocks)
 {
     struct statement *s = database_statement(d, "SELECT blocks FROM places WHERE segment = ?1 AND "
-                                            "tenant_id = ?2 AND member = ?3 AND value = ?4");
+                                                "tenant_id = ?2 AND member = ?3 AND value = ?4");
     bind_u64(s, 1, segment);
     bind_text(s, 2, tenant);
     bind_u64(s, 3, member);

@@ -1,22 +1,23 @@
 /* audit_postgres.c - audit events into PostgreSQL, by COPY.
  *
- * insert() only writes rows, in COPY's form, into two buffers: one for `identities`, one for `records`.
- * They go over when somebody wants to see them: settle(), commit(), a look for one of them, or any other
- * statement while the COPY is open. A row costs two microseconds here and no round trip.
+ * insert() only writes rows, in COPY's form, into two buffers: one for `identities`, one
+ * for `records`. They go over when somebody wants to see them: settle(), commit(), a look
+ * for one of them, or any other statement while the COPY is open. A row costs two
+ * microseconds here and no round trip.
  *
  *   savepoint → COPY identities ─┬─ fine ───────────────────────────────▶ COPY records
  *                                └─ one is taken → back to the savepoint, look which ones,
  *                                   leave those out (settle() tells of them), again
  *
- * The COPY of `identities` begins as soon as there is something to do for the server, which then works on
- * the first rows while the next ones are decoded and written; nobody waits for it before all are
- * there. It is one COPY of many rows, since one that begins allocates a slot for each of its first
- * thousand. `records` come after it, when it is known that nothing is taken.
+ * The COPY of `identities` begins as soon as there is something to do for the server, which then
+ * works on the first rows while the next ones are decoded and written; nobody waits for it before
+ * all are there. It is one COPY of many rows, since one that begins allocates a slot for each of
+ * its first thousand. `records` come after it, when it is known that nothing is taken.
  *
- * The unique indexes of `identities` are asked by the COPY itself, so that what never happens, a taken
- * identity, costs nothing. (Measured against COPY into a table of our own and INSERT … SELECT … ON
- * CONFLICT DO NOTHING from there: that writes every row twice.) Whoever has begun has the write
- * lock: nobody else inserts between the look and the second try.
+ * The unique indexes of `identities` are asked by the COPY itself, so that what never happens, a
+ * taken identity, costs nothing. (Measured against COPY into a table of our own and INSERT … SELECT
+ * … ON CONFLICT DO NOTHING from there: that writes every row twice.) Whoever has begun has the
+ * write lock: nobody else inserts between the look and the second try.
  *
  * Ids are ours to give, since the row of `marks` that is the lock also says which is next. */
 #include "pipeline/ingest/audit_rows.h"
@@ -33,8 +34,9 @@ enum {
     PENDING_ARENA_FIRST = 256 << 10,
     PENDING_ARENA_LIMIT = 64 << 20,
     PENDING_BYTES_MAX = 256 << 20, /* of both buffers each */
-    PENDING_BYTES_FULL = 4 << 20, /* then they go over: what a slow server stores before its timeout */
-    IDS_BYTES_EARLY = 16 << 10,   /* some hundred rows: sent while the next ones are written */
+    /* then they go over: what a slow server stores before its timeout */
+    PENDING_BYTES_FULL = 4 << 20,
+    IDS_BYTES_EARLY = 16 << 10, /* some hundred rows: sent while the next ones are written */
 };
 
 struct pending_row {
@@ -197,7 +199,8 @@ static enum err run_formatted(struct audit_rows *a, const char *format, unsigned
 {
     char sql[512];
     struct buf b = buf_over(sql, sizeof sql - 1);
-    unsigned long long from = number << AUDIT_PARTITION_BITS, to = (number + 1) << AUDIT_PARTITION_BITS;
+    unsigned long long from = number << AUDIT_PARTITION_BITS, to = (number + 1)
+                                                                   << AUDIT_PARTITION_BITS;
     buf_printf(&b, format, number, from, to);
     check(!b.overflow);
     sql[b.size] = '\0';
@@ -213,10 +216,11 @@ static enum err make_partition(struct audit_rows *a, uint64_t number)
     enum err err = statement_step(s);
     statement_reset(s);
     if (err != ERR_END) return err;
-    err = run_formatted(a,
-                        "CREATE TABLE records_%1$llu (LIKE records INCLUDING ALL EXCLUDING INDEXES);"
-                        "ALTER TABLE records ATTACH PARTITION records_%1$llu FOR VALUES FROM (%2$llu) TO (%3$llu)",
-                        number);
+    err = run_formatted(
+        a,
+        "CREATE TABLE records_%1$llu (LIKE records INCLUDING ALL EXCLUDING INDEXES);"
+        "ALTER TABLE records ATTACH PARTITION records_%1$llu FOR VALUES FROM (%2$llu) TO (%3$llu)",
+        number);
     return err;
 }
 
@@ -224,15 +228,17 @@ static enum err make_room(struct audit_rows *a, uint64_t first_id, uint64_t last
 {
     struct audit_pending *p = a->pending;
     enum err err = ERR_OK;
-    for (uint64_t n = first_id >> AUDIT_PARTITION_BITS; n <= last_id >> AUDIT_PARTITION_BITS && err == ERR_OK; n++) {
+    for (uint64_t n = first_id >> AUDIT_PARTITION_BITS;
+         n <= last_id >> AUDIT_PARTITION_BITS && err == ERR_OK; n++) {
         if (n < p->partition_known) continue;
         err = make_partition(a, n);
         if (err == ERR_OK) p->partition_known = n + 1;
     }
-    for (uint64_t n = first_id >> AUDIT_SPAN_BITS; n <= last_id >> AUDIT_SPAN_BITS && err == ERR_OK; n++) {
+    for (uint64_t n = first_id >> AUDIT_SPAN_BITS; n <= last_id >> AUDIT_SPAN_BITS && err == ERR_OK;
+         n++) {
         if (n < p->span_known) continue;
-        struct statement *s =
-            database_statement(a->database, "INSERT INTO spans VALUES (?1) ON CONFLICT (span) DO NOTHING");
+        struct statement *s = database_statement(
+            a->database, "INSERT INTO spans VALUES (?1) ON CONFLICT (span) DO NOTHING");
         bind_u64(s, 1, n);
         err = statement_run(s);
         if (err == ERR_OK) p->span_known = n + 1;
@@ -260,10 +266,11 @@ static enum err look_for_keys(struct audit_rows *a, bool *ret_any)
     struct audit_pending *p = a->pending;
     struct buf array;
     buf_init(&array, 4 << 10, PENDING_BYTES_MAX);
-    for (const struct pending_row *r = p->first; r != NULL; r = r->next) array_put_text(&array, r->key);
+    for (const struct pending_row *r = p->first; r != NULL; r = r->next)
+        array_put_text(&array, r->key);
     buf_put_literal(&array, "}\0");
-    struct statement *s =
-        database_statement(a->database, "SELECT event_key FROM identities WHERE event_key = ANY(?1)");
+    struct statement *s = database_statement(
+        a->database, "SELECT event_key FROM identities WHERE event_key = ANY(?1)");
     bind_texts(s, 1, buf_view(&array));
     enum err err = array.overflow ? ERR_FULL : ERR_OK;
     while (err == ERR_OK && (err = statement_step(s)) == ERR_OK) {
@@ -281,7 +288,8 @@ static void sift(struct audit_pending *p, struct buf *b, bool records)
     buf_clear(&p->again);
     copy_begin(&p->again);
     for (struct pending_row *r = p->first; r != NULL; r = r->next) {
-        size_t *from = records ? &r->records_from : &r->ids_from, *to = records ? &r->records_to : &r->ids_to;
+        size_t *from = records ? &r->records_from : &r->ids_from,
+               *to = records ? &r->records_to : &r->ids_to;
         struct str bytes = str_of(b->bytes + *from, *to - *from);
         if (r->is_taken) continue;
         *from = p->again.size;
@@ -330,9 +338,12 @@ static enum err send_ids(struct audit_rows *a)
     enum err err = ERR_OK;
     if (p->ids_sent == 0) {
         err = database_execute(a->database, "SAVEPOINT before_ids", NULL);
-        if (err == ERR_OK) err = database_copy_begin(a->database, "COPY identities FROM STDIN (FORMAT binary)", end_ids, a);
+        if (err == ERR_OK)
+            err = database_copy_begin(a->database, "COPY identities FROM STDIN (FORMAT binary)",
+                                      end_ids, a);
     }
-    if (err == ERR_OK) err = database_copy_put(a->database, str_skip(buf_view(&p->ids), p->ids_sent));
+    if (err == ERR_OK)
+        err = database_copy_put(a->database, str_skip(buf_view(&p->ids), p->ids_sent));
     if (err == ERR_OK) p->ids_sent = p->ids.size;
     return err;
 }
@@ -344,10 +355,12 @@ static enum err copy_ids(struct audit_rows *a)
     enum err err = send_ids(a);
     if (err == ERR_OK) err = database_copy_end(a->database);
     p->ids_sent = 0;
-    /* Released, or each COPY of a long transaction would be a subtransaction within the last one's. */
+    /* Released, or each COPY of a long transaction would be a subtransaction within the last
+     * one's. */
     if (err == ERR_OK) return database_execute(a->database, "RELEASE before_ids", NULL);
     if (err != ERR_EXISTS) return err;
-    enum err back = database_execute(a->database, "ROLLBACK TO before_ids; RELEASE before_ids", NULL);
+    enum err back =
+        database_execute(a->database, "ROLLBACK TO before_ids; RELEASE before_ids", NULL);
     return back == ERR_OK ? ERR_EXISTS : back;
 }
 
@@ -356,7 +369,9 @@ static enum err copy_records(struct audit_rows *a)
     struct audit_pending *p = a->pending;
     enum err err = make_room(a, p->first->id, p->next_id - 1);
     copy_end(&p->records);
-    return err == ERR_OK ? database_copy(a->database, "COPY records FROM STDIN (FORMAT binary)", buf_view(&p->records)) : err;
+    return err == ERR_OK ? database_copy(a->database, "COPY records FROM STDIN (FORMAT binary)",
+                                         buf_view(&p->records))
+                         : err;
 }
 
 static enum err flush(struct audit_rows *a)
@@ -385,8 +400,7 @@ static enum err settle(void *state, audit_taken *each, void *context)
         const struct pending_row *r = p->taken;
         p->taken = NULL;
         p->last_taken = &p->taken;
-        for (; r != NULL && err == ERR_OK; r = r->next)
-            err = each(context, &r->source, r->bytes);
+        for (; r != NULL && err == ERR_OK; r = r->next) err = each(context, &r->source, r->bytes);
     } while (err == ERR_OK && (p->count > 0 || p->taken != NULL));
     if (err == ERR_OK) arena_reset(&p->arena);
     return err;
@@ -409,8 +423,8 @@ static enum err move_marks(struct audit_rows *a)
 {
     struct audit_pending *p = a->pending;
     if (p->next_id == database_next_id(a->database)) return ERR_OK;
-    struct statement *s =
-        database_statement(a->database, "UPDATE marks SET next_id = ?1, row_count = row_count + ?2");
+    struct statement *s = database_statement(
+        a->database, "UPDATE marks SET next_id = ?1, row_count = row_count + ?2");
     bind_u64(s, 1, p->next_id);
     bind_u64(s, 2, p->stored);
     return statement_run(s);
@@ -429,7 +443,8 @@ static enum err commit(void *state)
 {
     struct audit_rows *a = state;
     enum err err = flush(a);
-    if (err == ERR_OK && a->pending->taken != NULL) err = ERR_EXISTS; /* nobody asked: nobody is told */
+    /* nobody asked: nobody is told */
+    if (err == ERR_OK && a->pending->taken != NULL) err = ERR_EXISTS;
     if (err == ERR_OK) err = audit_index_flush(a->index);
     if (err == ERR_OK) err = move_marks(a);
     if (err == ERR_OK) err = database_commit(a->database);
@@ -443,8 +458,9 @@ static enum err adopt(void *state, uint64_t id, const struct audit_source *sourc
 {
     static const char records[] = "UPDATE records SET node = ?2, journal = ?3, seq = ?4, epoch = ?5"
                                   " WHERE id = ?1 AND node IS NULL";
-    static const char ids[] = "UPDATE identities SET node = ?2, journal = ?3, seq = ?4 WHERE id = ?1 AND node IS NULL"
-                              " AND event_key = (SELECT " EVENT_KEY " FROM records WHERE id = ?1)";
+    static const char ids[] =
+        "UPDATE identities SET node = ?2, journal = ?3, seq = ?4 WHERE id = ?1 AND node IS NULL"
+        " AND event_key = (SELECT " EVENT_KEY " FROM records WHERE id = ?1)";
     struct audit_rows *a = state;
     enum err err = flush(a);
     for (int i = 0; i < 2 && err == ERR_OK; i++) {
@@ -462,12 +478,14 @@ static enum err adopt(void *state, uint64_t id, const struct audit_source *sourc
 static enum err row_of_id(struct audit_rows *a, uint64_t id, struct audit_stored *ret)
 {
     struct statement *s = database_statement(
-        a->database, "SELECT id, event, node, journal, epoch, seq, created_at FROM records WHERE id = ?1");
+        a->database,
+        "SELECT id, event, node, journal, epoch, seq, created_at FROM records WHERE id = ?1");
     bind_u64(s, 1, id);
     return audit_one_row(s, ret);
 }
 
-static enum err row_of_statement(struct audit_rows *a, struct statement *s, struct audit_stored *ret)
+static enum err row_of_statement(struct audit_rows *a, struct statement *s,
+                                 struct audit_stored *ret)
 {
     enum err err = statement_step(s);
     uint64_t id = err == ERR_OK ? column_u64(s, 0) : 0;
@@ -481,8 +499,8 @@ static enum err by_seq(void *state, const struct audit_source *source, struct au
     struct audit_rows *a = state;
     enum err err = flush(a);
     if (err != ERR_OK) return err;
-    struct statement *s =
-        database_statement(a->database, "SELECT id FROM identities WHERE node = ?1 AND journal = ?2 AND seq = ?3");
+    struct statement *s = database_statement(
+        a->database, "SELECT id FROM identities WHERE node = ?1 AND journal = ?2 AND seq = ?3");
     bind_text(s, 1, source->node);
     bind_text(s, 2, source->journal);
     bind_u64(s, 3, source->seq);
@@ -495,7 +513,8 @@ static enum err by_event(void *state, const struct event *event, struct audit_st
     char key[EVENT_KEY_BYTES];
     enum err err = flush(a);
     if (err != ERR_OK) return err;
-    struct statement *s = database_statement(a->database, "SELECT id FROM identities WHERE event_key = ?1");
+    struct statement *s =
+        database_statement(a->database, "SELECT id FROM identities WHERE event_key = ?1");
     bind_text(s, 1, event_key(event, key));
     return row_of_statement(a, s, ret);
 }

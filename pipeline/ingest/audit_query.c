@@ -1,5 +1,6 @@
-/* audit_query.c - audit events in a database: finding them. audit_index.h says how it is known where to
- * look; here it is looked, segment by segment, newest or oldest first, until the page is full.
+/* audit_query.c - audit events in a database: finding them. audit_index.h says how it
+ * is known where to look; here it is looked, segment by segment, newest or oldest
+ * first, until the page is full.
  *
  * Every record that is told was compared with all that the query names: the index only says where
  * it may be worth reading. A query that finds little in much is stopped after QUERY_MS with
@@ -137,7 +138,8 @@ static enum err read_trace(struct walk *w, uint64_t segment)
                 " AND id <= ?14" NAMED " ORDER BY id ASC";
     static const char any[] = "SELECT 1 FROM traces WHERE segment = ?1 AND hash = ?2";
     uint32_t hash = audit_trace_hash(w->query->trace_id);
-    struct statement *s = database_statement(w->database, any); /* most segments have none: one seek */
+    /* most segments have none: one seek */
+    struct statement *s = database_statement(w->database, any);
     bind_u64(s, 1, segment);
     bind_u64(s, 2, hash);
     enum err err = statement_step(s);
@@ -153,15 +155,18 @@ static enum err read_trace(struct walk *w, uint64_t segment)
     return tell_rows(w, s);
 }
 
-/* A page of the ids whose trace id has the same hash, whoever's they are; and the next page's bounds. */
+/* A page of the ids whose trace id has the same hash, whoever's they are;
+ * and the next page's bounds. */
 static enum err ids_of_trace(struct walk *w, struct buf *ids, uint64_t *ret_count)
 {
-    static const char newest[] = "SELECT i.id FROM spans s JOIN identities i ON i.span = s.span AND i.trace_hash = ?1"
-                                 " WHERE s.span >= ?2 AND s.span <= ?3 AND i.id >= ?4 AND i.id <= ?5"
-                                 " ORDER BY i.id DESC LIMIT ?6";
-    static const char oldest[] = "SELECT i.id FROM spans s JOIN identities i ON i.span = s.span AND i.trace_hash = ?1"
-                                 " WHERE s.span >= ?2 AND s.span <= ?3 AND i.id >= ?4 AND i.id <= ?5"
-                                 " ORDER BY i.id ASC LIMIT ?6";
+    static const char newest[] =
+        "SELECT i.id FROM spans s JOIN identities i ON i.span = s.span AND i.trace_hash = ?1"
+        " WHERE s.span >= ?2 AND s.span <= ?3 AND i.id >= ?4 AND i.id <= ?5"
+        " ORDER BY i.id DESC LIMIT ?6";
+    static const char oldest[] =
+        "SELECT i.id FROM spans s JOIN identities i ON i.span = s.span AND i.trace_hash = ?1"
+        " WHERE s.span >= ?2 AND s.span <= ?3 AND i.id >= ?4 AND i.id <= ?5"
+        " ORDER BY i.id ASC LIMIT ?6";
     struct statement *s = database_statement(w->database, w->query->oldest_first ? oldest : newest);
     bind_u64(s, 1, audit_trace_hash(w->query->trace_id));
     bind_u64(s, 2, w->low >> AUDIT_SPAN_BITS);
@@ -188,8 +193,10 @@ static enum err ids_of_trace(struct walk *w, struct buf *ids, uint64_t *ret_coun
 
 static enum err read_trace_page(struct walk *w, struct buf *ids)
 {
-    static const char newest[] = COLUMNS "WHERE id = ANY(?1) AND id <= ?2" NAMED " ORDER BY id DESC LIMIT ?13";
-    static const char oldest[] = COLUMNS "WHERE id = ANY(?1) AND id <= ?2" NAMED " ORDER BY id ASC LIMIT ?13";
+    static const char newest[] =
+        COLUMNS "WHERE id = ANY(?1) AND id <= ?2" NAMED " ORDER BY id DESC LIMIT ?13";
+    static const char oldest[] =
+        COLUMNS "WHERE id = ANY(?1) AND id <= ?2" NAMED " ORDER BY id ASC LIMIT ?13";
     buf_put_literal(ids, "}\0");
     struct statement *s = database_statement(w->database, w->query->oldest_first ? oldest : newest);
     bind_numbers(s, 1, buf_view(ids));
@@ -217,8 +224,8 @@ static enum err walk_trace(struct walk *w)
 
 /* ---- the whole ---- */
 
-/* Between which ids there may be any: what was dropped by age is not told, also where it is still to
- * be removed. */
+/* Between which ids there may be any: what was dropped by age is not told, also where
+ * it is still to be removed. */
 static enum err bounds(struct walk *w)
 {
     static const char sqlite[] = "SELECT max(id), (SELECT first_id FROM horizon) FROM records",
@@ -275,10 +282,12 @@ static enum err walk_segments(struct walk *w)
 static enum err segments_there(struct walk *w, uint64_t at, uint64_t end, uint64_t *segments,
                                size_t *ret_count)
 {
-    static const char down[] = "SELECT segment FROM places WHERE tenant_id = ?1 AND member = ?2 AND "
-                               "value = ?3 AND segment <= ?4 AND segment >= ?5 ORDER BY segment DESC LIMIT ?6";
-    static const char up[] = "SELECT segment FROM places WHERE tenant_id = ?1 AND member = ?2 AND "
-                             "value = ?3 AND segment >= ?4 AND segment <= ?5 ORDER BY segment ASC LIMIT ?6";
+    static const char down[] =
+        "SELECT segment FROM places WHERE tenant_id = ?1 AND member = ?2 AND "
+        "value = ?3 AND segment <= ?4 AND segment >= ?5 ORDER BY segment DESC LIMIT ?6";
+    static const char up[] =
+        "SELECT segment FROM places WHERE tenant_id = ?1 AND member = ?2 AND "
+        "value = ?3 AND segment >= ?4 AND segment <= ?5 ORDER BY segment ASC LIMIT ?6";
     const struct audit_query *q = w->query;
     enum audit_member member = AUDIT_TENANT + 1;
     while (member < AUDIT_MEMBERS && str_is_absent(value_of(q, member))) member++;

@@ -1,6 +1,6 @@
-/* audit_rows.c - audit events in a database: finding one by what it is, streams, quarantine. How rows
- * get in is audit_sqlite.c and audit_postgres.c; how they are found is audit_index.c and
- * audit_query.c. */
+/* audit_rows.c - audit events in a database: finding one by what it is, streams, quarantine.
+ * How rows get in is audit_sqlite.c and audit_postgres.c; how they are found is
+ * audit_index.c and audit_query.c. */
 #include "pipeline/ingest/audit_rows.h"
 
 #include "base/world.h"
@@ -54,7 +54,8 @@ enum err audit_rows_forget(void *state, uint64_t id, bool *ret)
 {
     static const char *const steps[] = {
         "SELECT 1 FROM horizon WHERE first_id > ?1",
-        "DELETE FROM identities WHERE id = ?1 AND event_key = (SELECT " EVENT_KEY " FROM records WHERE id = ?1)",
+        "DELETE FROM identities WHERE id = ?1 AND event_key = (SELECT " EVENT_KEY
+        " FROM records WHERE id = ?1)",
         "DELETE FROM records WHERE id = ?1",
     };
     struct audit_rows *a = state;
@@ -101,7 +102,7 @@ enum err audit_rows_quarantine(void *state, const struct audit_quarantined *q)
 }
 
 enum err audit_rows_is_quarantined(void *state, const struct audit_source *source, struct str bytes,
-                               bool *ret)
+                                   bool *ret)
 {
     struct audit_rows *a = state;
     char hex[SHA256_HEX];
@@ -119,8 +120,7 @@ enum err audit_rows_is_dropped(void *state, const struct audit_source *source, b
 {
     struct audit_rows *a = state;
     struct statement *s = database_statement(
-        a->database,
-        "SELECT 1 FROM dropped WHERE node = ?1 AND journal = ?2 AND before_seq > ?3");
+        a->database, "SELECT 1 FROM dropped WHERE node = ?1 AND journal = ?2 AND before_seq > ?3");
     bind_text(s, 1, source->node);
     bind_text(s, 2, source->journal);
     bind_u64(s, 3, source->seq);
@@ -130,7 +130,7 @@ enum err audit_rows_is_dropped(void *state, const struct audit_source *source, b
 /* ---- streams ---- */
 
 enum err audit_rows_stream_get(void *state, struct str node, struct str journal,
-                           struct audit_stream *ret)
+                               struct audit_stream *ret)
 {
     struct audit_rows *a = state;
     struct statement *s = database_statement(
@@ -148,7 +148,7 @@ enum err audit_rows_stream_get(void *state, struct str node, struct str journal,
 }
 
 enum err audit_rows_stream_move(void *state, const struct audit_stream *from,
-                            const struct audit_stream *to)
+                                const struct audit_stream *to)
 {
     struct audit_rows *a = state;
     static const char make[] =
@@ -173,7 +173,8 @@ enum err audit_rows_stream_move(void *state, const struct audit_stream *from,
 }
 
 enum err audit_rows_streams_of(void *state, struct str node,
-                           void (*each)(void *context, const struct audit_stream *s), void *context)
+                               void (*each)(void *context, const struct audit_stream *s),
+                               void *context)
 {
     struct audit_rows *a = state;
     struct statement *s = database_statement(

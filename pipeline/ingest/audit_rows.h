@@ -10,7 +10,8 @@
 #include "pipeline/ingest/audit_store.h"
 #include "pipeline/ingest/database.h"
 
-/* Of PostgreSQL's tables: 67 million ids are a partition, 4 million a span of the index of traces. */
+/* Of PostgreSQL's tables: 67 million ids are a partition, 4 million a span of the index of
+ * traces. */
 enum { AUDIT_PARTITION_BITS = 26, AUDIT_SPAN_BITS = 22 };
 
 struct audit_pending; /* rows that are not in PostgreSQL yet */
@@ -26,7 +27,8 @@ void audit_rows_destroy(struct audit_rows *a);
 const struct audit_store_ops *audit_rows_ops(const struct database *d);
 
 /* audit_rows.c: operations that both tables have. */
-enum err audit_rows_by_seq(void *state, const struct audit_source *source, struct audit_stored *ret);
+enum err audit_rows_by_seq(void *state, const struct audit_source *source,
+                           struct audit_stored *ret);
 enum err audit_rows_by_event(void *state, const struct event *event, struct audit_stored *ret);
 enum err audit_rows_forget(void *state, uint64_t id, bool *ret);
 enum err audit_rows_quarantine(void *state, const struct audit_quarantined *q);
@@ -46,7 +48,8 @@ void audit_stored_read(struct statement *s, struct audit_stored *ret);
 enum err audit_one_row(struct statement *s, struct audit_stored *ret);
 
 /* audit_query.c */
-enum err audit_rows_query(void *state, const struct audit_query *q, audit_each *each, void *context);
+enum err audit_rows_query(void *state, const struct audit_query *q, audit_each *each,
+                          void *context);
 
 /* audit_sqlite.c, audit_postgres.c */
 extern const struct audit_store_ops audit_sqlite_ops, audit_postgres_ops;

@@ -1,9 +1,9 @@
 /* audit_store.h - where audit events are kept, whatever keeps them.
  *
  * One `struct audit_store` is one connection and belongs to one thread: the writer's may do
- * everything, a reader's only the queries. The table of operations is what another database has
- * to provide; the rules of ingest (positions, epochs, clashes) are above it, in stream.c and post.c, and
- * run between begin and commit, which make rows and positions one transaction.
+ * everything, a reader's only the queries. The table of operations is what another database has to
+ * provide; the rules of ingest (positions, epochs, clashes) are above it, in stream.c and post.c,
+ * and run between begin and commit, which make rows and positions one transaction.
  *
  * Rows: the event's exact bytes, its members, where it came from (absent for the platform's own
  * and for events that people post), an increasing id (the cursor) and when it was stored. Unique
@@ -23,7 +23,8 @@ struct audit_source {
 struct audit_stream {
     struct str node, journal, epoch;
     uint64_t next_seq;
-    uint64_t replay; /* told by streams_of: records from next_seq on were asked for again; the request's number */
+    /* told by streams_of: records from next_seq on were asked for again; the request's number */
+    uint64_t replay;
 };
 
 struct audit_row {             /* to be stored */
@@ -81,8 +82,8 @@ struct audit_store_ops {
     enum err (*by_event)(void *state, const struct event *event, struct audit_stored *ret);
     /* Gives a row without a source this one. */
     enum err (*adopt)(void *state, uint64_t id, const struct audit_source *source);
-    /* Deletes the row where it was dropped by age and is only still to be removed (retention.h): its
-     * key is free then, and *ret is true. */
+    /* Deletes the row where it was dropped by age and is only still to be removed (retention.h):
+     * its key is free then, and *ret is true. */
     enum err (*forget)(void *state, uint64_t id, bool *ret);
     /* Idempotent on (node, journal, seq, bytes). */
     enum err (*quarantine)(void *state, const struct audit_quarantined *q);
@@ -96,7 +97,8 @@ struct audit_store_ops {
     /* Compares and sets; `from` NULL: makes it. ERR_PRECONDITION_FAILED: it was not there. */
     enum err (*stream_move)(void *state, const struct audit_stream *from,
                             const struct audit_stream *to);
-    /* Also those of which nothing is stored yet but a replay was asked for: next_seq 1, no epoch. */
+    /* Also those of which nothing is stored yet but a replay was asked for: next_seq 1, no
+     * epoch. */
     enum err (*streams_of)(void *state, struct str node,
                            void (*each)(void *context, const struct audit_stream *s),
                            void *context);

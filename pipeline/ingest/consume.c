@@ -1,9 +1,9 @@
 /* consume.c - the consumer's thread: beat, take, store; and what to do when one of them fails.
  *
- * A partition is read from the offset that the store has when it becomes ours. It is stopped and begun
- * again, from the store's offset, whenever something is wrong with it: so there is one way to recover,
- * used all the time. Messages that were fetched for a partition that is no longer ours, or before the
- * offset that is expected, are dropped here. */
+ * A partition is read from the offset that the store has when it becomes ours. It is stopped and
+ * begun again, from the store's offset, whenever something is wrong with it: so there is one way to
+ * recover, used all the time. Messages that were fetched for a partition that is no longer ours, or
+ * before the offset that is expected, are dropped here. */
 #include "pipeline/ingest/consume.h"
 
 #include <pthread.h>
@@ -21,8 +21,8 @@
 
 enum {
     TAKE_MS = 100,
-    AGAIN_MS = 1000,       /* a partition in trouble is begun again after so long */
-    LOOK_MS = 10000,       /* how often the topic's partitions are counted */
+    AGAIN_MS = 1000, /* a partition in trouble is begun again after so long */
+    LOOK_MS = 10000, /* how often the topic's partitions are counted */
     STORE_WAIT_FIRST_MS = 20,
     STORE_WAIT_MOST_MS = 1000,
 };
@@ -56,7 +56,8 @@ static uint64_t monotonic_ms(void) { return world_monotonic_ns() / 1000000; }
 
 static void rest(struct consumer *c, uint64_t ms)
 {
-    for (uint64_t until = monotonic_ms() + ms; !atomic_load(&c->stopping) && monotonic_ms() < until;) {
+    for (uint64_t until = monotonic_ms() + ms;
+         !atomic_load(&c->stopping) && monotonic_ms() < until;) {
         struct timespec t = {.tv_nsec = 5000000};
         nanosleep(&t, NULL);
     }
@@ -84,7 +85,8 @@ static void failed(struct consumer *c, const char *text)
 
 void consumer_status(const struct consumer *c, struct consumer_status *ret)
 {
-    struct consumer *unlocked = (struct consumer *)(uintptr_t)c; /* the lock is not part of its value */
+    /* the lock is not part of its value */
+    struct consumer *unlocked = (struct consumer *)(uintptr_t)c;
     pthread_mutex_lock(&unlocked->lock);
     *ret = c->status;
     pthread_mutex_unlock(&unlocked->lock);
@@ -121,7 +123,8 @@ static void stop_reading(struct consumer *c, uint32_t partition)
     *r = (struct reading){0};
 }
 
-/* The offset is gone: read on from the earliest there is, and have the streams send what they can. */
+/* The offset is gone: read on from the earliest there is, and have the streams send what they
+ * can. */
 static enum err start_over(struct consumer *c, uint32_t partition, struct fault *f)
 {
     struct reading *r = &c->readings[partition];
@@ -133,17 +136,19 @@ static enum err start_over(struct consumer *c, uint32_t partition, struct fault 
     if (err != ERR_OK) return err;
     const struct offset_move move = {.partition = partition, .from = r->next, .to = low};
     err = consumer_store_move(s, c->intake.topic, c->intake.owner, &move, world_now_ms(), f);
-    if (err == ERR_OK) err = consumer_store_ask_all(s, partition, c->lease.partition_count, monotonic_ms(), world_now_ms(),
-                                                    &asked, f);
+    if (err == ERR_OK)
+        err = consumer_store_ask_all(s, partition, c->lease.partition_count, monotonic_ms(),
+                                     world_now_ms(), &asked, f);
     err = store_end(s, err, f);
     if (err != ERR_OK) return err;
     metric_add(c->sheet, METRIC_CONSUMER_RESETS, 1);
     metric_add(c->sheet, METRIC_CONSUMER_REPLAYS, asked);
-    log_text(LOG_ERROR, "consume_offset_gone",
-             "partition %u of %s has offsets %llu to %llu, but %llu is the next to read: the topic was deleted, truncated or has "
-             "expired. Reading on from %llu; %llu streams are asked for what may be missing",
-             partition, c->topic, (unsigned long long)low, (unsigned long long)high, (unsigned long long)r->next,
-             (unsigned long long)low, (unsigned long long)asked);
+    log_text(
+        LOG_ERROR, "consume_offset_gone",
+        "partition %u of %s has offsets %llu to %llu, but %llu is the next to read: the topic was deleted, truncated or has "
+        "expired. Reading on from %llu; %llu streams are asked for what may be missing",
+        partition, c->topic, (unsigned long long)low, (unsigned long long)high,
+        (unsigned long long)r->next, (unsigned long long)low, (unsigned long long)asked);
     r->next = low;
     r->gone = false;
     return ERR_OK;
@@ -154,8 +159,10 @@ static void start_reading(struct consumer *c, uint32_t partition)
     struct reading *r = &c->readings[partition];
     struct fault f = {0};
     enum err err = ERR_OK;
-    if (r->gone) err = start_over(c, partition, &f);
-    else r->next = c->lease.partitions[partition].next_offset;
+    if (r->gone)
+        err = start_over(c, partition, &f);
+    else
+        r->next = c->lease.partitions[partition].next_offset;
     if (err == ERR_OK) err = c->source->start(c->source->state, partition, r->next, &f);
     if (err == ERR_OK) {
         r->started = true;
@@ -171,8 +178,10 @@ static void follow_lease(struct consumer *c)
     uint64_t now = monotonic_ms();
     for (uint32_t i = 0; i < LEASE_PARTITIONS_MAX; i++) {
         struct reading *r = &c->readings[i];
-        if (!lease_is_mine(&c->lease, i)) stop_reading(c, i);
-        else if (!r->started && now >= r->again_ms) start_reading(c, i);
+        if (!lease_is_mine(&c->lease, i))
+            stop_reading(c, i);
+        else if (!r->started && now >= r->again_ms)
+            start_reading(c, i);
     }
 }
 
@@ -199,7 +208,8 @@ static void beat(struct consumer *c)
     uint64_t now = monotonic_ms();
     if (now < c->beat_due_ms) return;
     count_partitions(c);
-    enum err err = consumer_store_beat(c->intake.store, c->intake.topic, &c->lease, monotonic_ms(), world_now_ms(), &f);
+    enum err err = consumer_store_beat(c->intake.store, c->intake.topic, &c->lease, monotonic_ms(),
+                                       world_now_ms(), &f);
     c->beat_due_ms = monotonic_ms() + LEASE_BEAT_MS;
     if (err != ERR_OK) {
         failed(c, f.text);
@@ -223,13 +233,15 @@ static void in_trouble(struct consumer *c, const struct message *m)
         return;
     }
     char text[320];
-    snprintf(text, sizeof text, "partition %u of Kafka's topic %s cannot be read: %s", m->partition, c->topic, m->why);
+    snprintf(text, sizeof text, "partition %u of Kafka's topic %s cannot be read: %s", m->partition,
+             c->topic, m->why);
     r->again_ms = monotonic_ms() + AGAIN_MS;
     c->look_due_ms = 0;
     failed(c, text);
 }
 
-static struct offset_move *move_of(struct offset_move *moves, size_t *count, uint32_t partition, uint64_t from)
+static struct offset_move *move_of(struct offset_move *moves, size_t *count, uint32_t partition,
+                                   uint64_t from)
 {
     for (size_t i = 0; i < *count; i++)
         if (moves[i].partition == partition) return &moves[i];
@@ -237,7 +249,8 @@ static struct offset_move *move_of(struct offset_move *moves, size_t *count, uin
     return &moves[(*count)++];
 }
 
-/* Keeps what is to be stored, in order, at the front of the messages; and says how far offsets move. */
+/* Keeps what is to be stored, in order, at the front of the messages; and
+ * says how far offsets move. */
 static size_t sift(struct consumer *c, size_t count, struct offset_move *moves, size_t *ret_moves)
 {
     size_t kept = 0;
@@ -245,7 +258,8 @@ static size_t sift(struct consumer *c, size_t count, struct offset_move *moves, 
     for (size_t i = 0; i < count; i++) {
         const struct message *m = &c->messages[i];
         if (m->partition >= LEASE_PARTITIONS_MAX || !c->readings[m->partition].started) continue;
-        struct offset_move *move = move_of(moves, ret_moves, m->partition, c->readings[m->partition].next);
+        struct offset_move *move =
+            move_of(moves, ret_moves, m->partition, c->readings[m->partition].next);
         if (m->offset < move->to) continue;
         move->to = m->offset + 1;
         c->messages[kept++] = *m;
@@ -272,12 +286,14 @@ static void store_messages(struct consumer *c, size_t count)
     struct offset_move moves[LEASE_PARTITIONS_MAX];
     struct message_batch batch = {.messages = c->messages, .count = count, .moves = moves};
     uint64_t wait_ms = STORE_WAIT_FIRST_MS;
-    while ((batch.count = sift(c, batch.count, moves, &batch.move_count)) > 0 && !atomic_load(&c->stopping)) {
+    while ((batch.count = sift(c, batch.count, moves, &batch.move_count)) > 0 &&
+           !atomic_load(&c->stopping)) {
         struct fault f = {0};
         uint32_t partition = 0;
         enum err err = message_intake_store(&c->intake, &batch, world_now_ms(), &partition, &f);
         if (err == ERR_OK) {
-            for (size_t i = 0; i < batch.move_count; i++) c->readings[moves[i].partition].next = moves[i].to;
+            for (size_t i = 0; i < batch.move_count; i++)
+                c->readings[moves[i].partition].next = moves[i].to;
             return;
         }
         if (err == ERR_PRECONDITION_FAILED) {
@@ -303,12 +319,15 @@ static void hold_trouble(struct consumer *c, const struct message *m)
 
 static void take(struct consumer *c)
 {
-    size_t count = c->source->take(c->source->state, TAKE_MS, c->messages, CONSUME_MESSAGES_MAX), records = 0;
+    size_t count = c->source->take(c->source->state, TAKE_MS, c->messages, CONSUME_MESSAGES_MAX),
+           records = 0;
     /* What was read before the trouble is good, and comes first. */
     for (size_t i = 0; i < count; i++) {
         const struct message *m = &c->messages[i];
-        if (m->kind == MESSAGE_RECORD) c->messages[records++] = *m;
-        else hold_trouble(c, m);
+        if (m->kind == MESSAGE_RECORD)
+            c->messages[records++] = *m;
+        else
+            hold_trouble(c, m);
     }
     if (records > 0) store_messages(c, records);
     for (uint32_t i = 0; i < LEASE_PARTITIONS_MAX; i++) {
@@ -356,7 +375,9 @@ enum err consumer_start(const struct consumer_options *o, struct consumer **ret,
     pthread_mutex_init(&c->lock, NULL);
     c->sheet = metrics_sheet_create();
     snprintf(c->status.text, sizeof c->status.text, "the topic was not read yet");
-    c->intake = (struct message_intake){.topic = str_from(c->topic), .owner = str_of(c->lease.me, LEASE_OWNER_TEXT), .sheet = c->sheet};
+    c->intake = (struct message_intake){.topic = str_from(c->topic),
+                                        .owner = str_of(c->lease.me, LEASE_OWNER_TEXT),
+                                        .sheet = c->sheet};
     buf_init(&c->intake.run, 64 << 10, CONSUME_BYTES_MAX * 2);
     enum err err = store_open(o->store, true, &c->intake.store, f);
     if (err != ERR_OK) {

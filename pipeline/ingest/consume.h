@@ -23,8 +23,9 @@
 
 enum message_kind {
     MESSAGE_RECORD,
-    MESSAGE_OFFSET_GONE, /* the partition has not the offset that reading was to begin at; it is stopped */
-    MESSAGE_TROUBLE,     /* the partition cannot be read now; it is stopped */
+    /* the partition has not the offset that reading was to begin at; it is stopped */
+    MESSAGE_OFFSET_GONE,
+    MESSAGE_TROUBLE, /* the partition cannot be read now; it is stopped */
 };
 
 struct message { /* views valid until the source's next take */
@@ -38,7 +39,8 @@ struct message { /* views valid until the source's next take */
 
 struct message_source {
     void *state;
-    /* How many partitions the topic has. ERR_NOT_FOUND: there is no such topic; else it cannot be asked. */
+    /* How many partitions the topic has. ERR_NOT_FOUND: there is no such topic;
+     * else it cannot be asked. */
     enum err (*partitions)(void *state, uint32_t *ret, struct fault *f);
     /* From this offset on, or from the earliest there is (0). */
     enum err (*start)(void *state, uint32_t partition, uint64_t offset, struct fault *f);
@@ -46,14 +48,16 @@ struct message_source {
     /* Up to `max` messages, after at most `ms` without any. */
     size_t (*take)(void *state, uint32_t ms, struct message *to, size_t max);
     /* The earliest offset there is, and the next to be written; asked of the brokers. */
-    enum err (*bounds)(void *state, uint32_t partition, uint64_t *ret_low, uint64_t *ret_high, struct fault *f);
+    enum err (*bounds)(void *state, uint32_t partition, uint64_t *ret_low, uint64_t *ret_high,
+                       struct fault *f);
     /* The next to be written as last heard of; 0: not heard yet. */
     uint64_t (*heard_end)(void *state, uint32_t partition);
     void (*destroy)(struct message_source *s);
 };
 
 /* kafka.c. ERR_BAD_VALUE, ERR_NOT_FOUND: an option; that brokers are away is told later. */
-enum err kafka_source_create(const struct topic_access *access, struct message_source **ret, struct fault *f);
+enum err kafka_source_create(const struct topic_access *access, struct message_source **ret,
+                             struct fault *f);
 
 /* ---- the consumer ---- */
 
@@ -74,7 +78,8 @@ struct consumer_status {
 };
 
 /* Opens the store (the caller is told why it cannot) and starts the thread. */
-enum err consumer_start(const struct consumer_options *options, struct consumer **ret, struct fault *f);
+enum err consumer_start(const struct consumer_options *options, struct consumer **ret,
+                        struct fault *f);
 void consumer_status(const struct consumer *c, struct consumer_status *ret); /* any thread */
 /* Ends after what is in hand, gives its partitions up; NULL is taken. */
 void consumer_stop(struct consumer *c);

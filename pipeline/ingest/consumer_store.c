@@ -19,15 +19,19 @@ static enum err fault_of(struct store *s, enum err err, struct fault *f)
     return err == ERR_OK ? ERR_OK : database_fault(s->database, err, f);
 }
 
-static struct str owner_text(const char owner[LEASE_OWNER_TEXT]) { return str_of(owner, LEASE_OWNER_TEXT); }
+static struct str owner_text(const char owner[LEASE_OWNER_TEXT])
+{
+    return str_of(owner, LEASE_OWNER_TEXT);
+}
 
 /* ---- the beat ---- */
 
-static enum err raise_beat(struct store *s, struct str topic, const struct lease *l, uint64_t now_ms)
+static enum err raise_beat(struct store *s, struct str topic, const struct lease *l,
+                           uint64_t now_ms)
 {
-    struct statement *q = database_statement(s->database,
-                                         "INSERT INTO consumers (topic, owner, beat, seen_at) VALUES (?1, ?2, ?3, ?4)"
-                                         " ON CONFLICT (topic, owner) DO UPDATE SET beat = ?3, seen_at = ?4");
+    struct statement *q = database_statement(
+        s->database, "INSERT INTO consumers (topic, owner, beat, seen_at) VALUES (?1, ?2, ?3, ?4)"
+                     " ON CONFLICT (topic, owner) DO UPDATE SET beat = ?3, seen_at = ?4");
     bind_text(q, 1, topic);
     bind_text(q, 2, owner_text(l->me));
     bind_u64(q, 3, l->beat);
@@ -35,13 +39,16 @@ static enum err raise_beat(struct store *s, struct str topic, const struct lease
     return statement_run(q);
 }
 
-static enum err look_at_members(struct store *s, struct str topic, struct lease *l, uint64_t monotonic_ms)
+static enum err look_at_members(struct store *s, struct str topic, struct lease *l,
+                                uint64_t monotonic_ms)
 {
-    struct statement *q = database_statement(s->database, "SELECT owner, beat FROM consumers WHERE topic = ?1");
+    struct statement *q =
+        database_statement(s->database, "SELECT owner, beat FROM consumers WHERE topic = ?1");
     enum err err;
     bind_text(q, 1, topic);
     lease_look_begin(l);
-    while ((err = statement_step(q)) == ERR_OK) lease_saw_member(l, column_text(q, 0), column_u64(q, 1), monotonic_ms);
+    while ((err = statement_step(q)) == ERR_OK)
+        lease_saw_member(l, column_text(q, 0), column_u64(q, 1), monotonic_ms);
     statement_reset(q);
     if (err != ERR_END) return err;
     lease_look_end(l);
@@ -50,10 +57,12 @@ static enum err look_at_members(struct store *s, struct str topic, struct lease 
 
 static enum err look_at_partitions(struct store *s, struct str topic, struct lease *l)
 {
-    struct statement *q = database_statement(s->database, "SELECT partition, next_offset, owner FROM offsets WHERE topic = ?1");
+    struct statement *q = database_statement(
+        s->database, "SELECT partition, next_offset, owner FROM offsets WHERE topic = ?1");
     enum err err;
     bind_text(q, 1, topic);
-    for (uint32_t i = 0; i < l->partition_count; i++) l->partitions[i] = (struct lease_partition){0};
+    for (uint32_t i = 0; i < l->partition_count; i++)
+        l->partitions[i] = (struct lease_partition){0};
     while ((err = statement_step(q)) == ERR_OK) {
         uint64_t partition = column_u64(q, 0);
         struct str owner = column_text(q, 2);
@@ -67,12 +76,13 @@ static enum err look_at_partitions(struct store *s, struct str topic, struct lea
     return err == ERR_END ? ERR_OK : err;
 }
 
-static enum err write_owner(struct store *s, struct str topic, uint32_t partition, const struct lease_partition *p, uint64_t now_ms)
+static enum err write_owner(struct store *s, struct str topic, uint32_t partition,
+                            const struct lease_partition *p, uint64_t now_ms)
 {
-    struct statement *q = database_statement(s->database,
-                                         "INSERT INTO offsets (topic, partition, next_offset, owner, updated_at)"
-                                         " VALUES (?1, ?2, 0, ?3, ?4)"
-                                         " ON CONFLICT (topic, partition) DO UPDATE SET owner = ?3, updated_at = ?4");
+    struct statement *q = database_statement(
+        s->database, "INSERT INTO offsets (topic, partition, next_offset, owner, updated_at)"
+                     " VALUES (?1, ?2, 0, ?3, ?4)"
+                     " ON CONFLICT (topic, partition) DO UPDATE SET owner = ?3, updated_at = ?4");
     bind_text(q, 1, topic);
     bind_u64(q, 2, partition);
     bind_text(q, 3, p->is_owned ? owner_text(p->owner) : STR(""));
@@ -80,15 +90,17 @@ static enum err write_owner(struct store *s, struct str topic, uint32_t partitio
     return statement_run(q);
 }
 
-/* A consumer that is taken for dead is forgotten when it owns nothing more; should it live, its next
- * beat makes it known again. */
-static enum err forget_dead(struct store *s, struct str topic, const struct lease *l, uint64_t monotonic_ms)
+/* A consumer that is taken for dead is forgotten when it owns nothing more; should it live, its
+ * next beat makes it known again. */
+static enum err forget_dead(struct store *s, struct str topic, const struct lease *l,
+                            uint64_t monotonic_ms)
 {
     for (uint32_t i = 0; i < l->member_count; i++) {
         if (lease_is_alive(l, l->members[i].owner, monotonic_ms)) continue;
-        struct statement *q = database_statement(s->database,
-                                             "DELETE FROM consumers WHERE topic = ?1 AND owner = ?2 AND beat = ?3 AND NOT EXISTS"
-                                             " (SELECT 1 FROM offsets WHERE topic = ?1 AND owner = ?2)");
+        struct statement *q = database_statement(
+            s->database,
+            "DELETE FROM consumers WHERE topic = ?1 AND owner = ?2 AND beat = ?3 AND NOT EXISTS"
+            " (SELECT 1 FROM offsets WHERE topic = ?1 AND owner = ?2)");
         bind_text(q, 1, topic);
         bind_text(q, 2, owner_text(l->members[i].owner));
         bind_u64(q, 3, l->members[i].beat);
@@ -98,20 +110,22 @@ static enum err forget_dead(struct store *s, struct str topic, const struct leas
     return ERR_OK;
 }
 
-static enum err beat_within(struct store *s, struct str topic, struct lease *l, uint64_t monotonic_ms, uint64_t now_ms)
+static enum err beat_within(struct store *s, struct str topic, struct lease *l,
+                            uint64_t monotonic_ms, uint64_t now_ms)
 {
     l->beat++;
     enum err err = raise_beat(s, topic, l, now_ms);
     if (err == ERR_OK) err = look_at_members(s, topic, l, monotonic_ms);
     if (err == ERR_OK) err = look_at_partitions(s, topic, l);
     if (err != ERR_OK || !lease_decide(l, monotonic_ms)) return err;
-    for (uint32_t i = 0; i < l->partition_count && err == ERR_OK; i++) /* few, and only when something moves */
+    /* few, and only when something moves */
+    for (uint32_t i = 0; i < l->partition_count && err == ERR_OK; i++)
         err = write_owner(s, topic, i, &l->partitions[i], now_ms);
     return err == ERR_OK ? forget_dead(s, topic, l, monotonic_ms) : err;
 }
 
-enum err consumer_store_beat(struct store *s, struct str topic, struct lease *l, uint64_t monotonic_ms, uint64_t now_ms,
-                             struct fault *f)
+enum err consumer_store_beat(struct store *s, struct str topic, struct lease *l,
+                             uint64_t monotonic_ms, uint64_t now_ms, struct fault *f)
 {
     enum err err = store_begin(s, f);
     if (err != ERR_OK) return err;
@@ -123,12 +137,14 @@ enum err consumer_store_leave(struct store *s, struct str topic, struct lease *l
 {
     enum err err = store_begin(s, f);
     if (err != ERR_OK) return err;
-    struct statement *q = database_statement(s->database, "UPDATE offsets SET owner = '' WHERE topic = ?1 AND owner = ?2");
+    struct statement *q = database_statement(
+        s->database, "UPDATE offsets SET owner = '' WHERE topic = ?1 AND owner = ?2");
     bind_text(q, 1, topic);
     bind_text(q, 2, owner_text(l->me));
     err = statement_run(q);
     if (err == ERR_OK) {
-        q = database_statement(s->database, "DELETE FROM consumers WHERE topic = ?1 AND owner = ?2");
+        q = database_statement(s->database,
+                               "DELETE FROM consumers WHERE topic = ?1 AND owner = ?2");
         bind_text(q, 1, topic);
         bind_text(q, 2, owner_text(l->me));
         err = statement_run(q);
@@ -138,14 +154,17 @@ enum err consumer_store_leave(struct store *s, struct str topic, struct lease *l
 
 /* ---- offsets ---- */
 
-enum err consumer_store_move(struct store *s, struct str topic, struct str owner, const struct offset_move *m,
-                             uint64_t now_ms, struct fault *f)
+enum err consumer_store_move(struct store *s, struct str topic, struct str owner,
+                             const struct offset_move *m, uint64_t now_ms, struct fault *f)
 {
-    static const char move[] = "UPDATE offsets SET next_offset = ?3, updated_at = ?4 WHERE topic = ?1 AND partition = ?2"
-                               " AND owner = ?5 AND next_offset = ?6";
-    static const char move_anyhow[] = "UPDATE offsets SET next_offset = ?3, updated_at = ?4 WHERE topic = ?1 AND partition = ?2"
-                                      " AND ?5 = ?5 AND ?6 = ?6";
-    struct statement *q = database_statement(s->database, planted("zombie_commits") ? move_anyhow : move);
+    static const char move[] =
+        "UPDATE offsets SET next_offset = ?3, updated_at = ?4 WHERE topic = ?1 AND partition = ?2"
+        " AND owner = ?5 AND next_offset = ?6";
+    static const char move_anyhow[] =
+        "UPDATE offsets SET next_offset = ?3, updated_at = ?4 WHERE topic = ?1 AND partition = ?2"
+        " AND ?5 = ?5 AND ?6 = ?6";
+    struct statement *q =
+        database_statement(s->database, planted("zombie_commits") ? move_anyhow : move);
     bind_text(q, 1, topic);
     bind_u64(q, 2, m->partition);
     bind_u64(q, 3, m->to);
@@ -155,7 +174,8 @@ enum err consumer_store_move(struct store *s, struct str topic, struct str owner
     enum err err = statement_run(q);
     if (err != ERR_OK) return fault_of(s, err, f);
     if (database_changes(s->database) == 1) return ERR_OK;
-    return fault_set(f, ERR_PRECONDITION_FAILED, "", "partition %u was taken over by another platform", m->partition);
+    return fault_set(f, ERR_PRECONDITION_FAILED, "",
+                     "partition %u was taken over by another platform", m->partition);
 }
 
 /* ---- replays ---- */
@@ -182,7 +202,8 @@ static struct str name_of(struct known_name *to, const struct audit_stream *stre
 }
 
 /* Out of memory, or of room: it is only asked later than it could be. */
-static void know(struct store *s, const struct audit_stream *stream, uint64_t number, uint64_t monotonic_ms)
+static void know(struct store *s, const struct audit_stream *stream, uint64_t number,
+                 uint64_t monotonic_ms)
 {
     struct known_name bytes;
     struct str name = name_of(&bytes, stream);
@@ -202,12 +223,12 @@ static void know(struct store *s, const struct audit_stream *stream, uint64_t nu
 }
 
 /* Whether to ask, and which number the request has now (0: there is none). */
-static enum err is_due(struct store *s, const struct audit_stream *stream, uint64_t monotonic_ms, uint64_t *ret_number,
-                       bool *ret_due)
+static enum err is_due(struct store *s, const struct audit_stream *stream, uint64_t monotonic_ms,
+                       uint64_t *ret_number, bool *ret_due)
 {
     struct known_name name;
-    struct statement *q =
-        database_statement(s->database, "SELECT asked_at, from_seq FROM replays WHERE node = ?1 AND journal = ?2");
+    struct statement *q = database_statement(
+        s->database, "SELECT asked_at, from_seq FROM replays WHERE node = ?1 AND journal = ?2");
     bind_text(q, 1, stream->node);
     bind_text(q, 2, stream->journal);
     enum err err = statement_step(q);
@@ -224,16 +245,19 @@ static enum err is_due(struct store *s, const struct audit_stream *stream, uint6
     return ERR_OK;
 }
 
-enum err consumer_store_ask(struct store *s, const struct audit_stream *stream, uint64_t monotonic_ms, uint64_t now_ms,
-                            bool *ret_asked, struct fault *f)
+enum err consumer_store_ask(struct store *s, const struct audit_stream *stream,
+                            uint64_t monotonic_ms, uint64_t now_ms, bool *ret_asked,
+                            struct fault *f)
 {
     uint64_t number;
     enum err err = is_due(s, stream, monotonic_ms, &number, ret_asked);
     if (err != ERR_OK || !*ret_asked) return fault_of(s, err, f);
-    /* The column is named for a time, and is one where it can be: another number, another request. */
+    /* The column is named for a time, and is one where it can be: another number, another
+     * request. */
     struct statement *q = database_statement(
-        s->database, "INSERT INTO replays (node, journal, from_seq, asked_at) VALUES (?1, ?2, ?3, ?4)"
-                     " ON CONFLICT (node, journal) DO UPDATE SET from_seq = ?3, asked_at = ?4");
+        s->database,
+        "INSERT INTO replays (node, journal, from_seq, asked_at) VALUES (?1, ?2, ?3, ?4)"
+        " ON CONFLICT (node, journal) DO UPDATE SET from_seq = ?3, asked_at = ?4");
     bind_text(q, 1, stream->node);
     bind_text(q, 2, stream->journal);
     bind_u64(q, 3, stream->next_seq);
@@ -254,26 +278,29 @@ struct asked {
 
 static enum err streams_after(struct store *s, const struct audit_stream *last, struct asked *a)
 {
-    struct statement *q = database_statement(s->database,
-                                         "SELECT node, journal, next_seq FROM streams WHERE (node, journal) > (?1, ?2)"
-                                         " ORDER BY node, journal LIMIT ?3");
-    struct audit_stream after = last == NULL ? (struct audit_stream){.node = STR(""), .journal = STR("")} : *last;
+    struct statement *q = database_statement(
+        s->database, "SELECT node, journal, next_seq FROM streams WHERE (node, journal) > (?1, ?2)"
+                     " ORDER BY node, journal LIMIT ?3");
+    struct audit_stream after =
+        last == NULL ? (struct audit_stream){.node = STR(""), .journal = STR("")} : *last;
     enum err err;
     bind_text(q, 1, after.node);
     bind_text(q, 2, after.journal);
     bind_u64(q, 3, ASK_AT_ONCE);
     a->count = 0;
     while ((err = statement_step(q)) == ERR_OK)
-        a->streams[a->count++] = (struct audit_stream){.node = arena_copy(&a->arena, column_text(q, 0)),
-                                                       .journal = arena_copy(&a->arena, column_text(q, 1)),
-                                                       .next_seq = column_u64(q, 2)};
+        a->streams[a->count++] =
+            (struct audit_stream){.node = arena_copy(&a->arena, column_text(q, 0)),
+                                  .journal = arena_copy(&a->arena, column_text(q, 1)),
+                                  .next_seq = column_u64(q, 2)};
     statement_reset(q);
     if (a->arena.overflow) return ERR_FULL;
     return err == ERR_END ? ERR_OK : err;
 }
 
-enum err consumer_store_ask_all(struct store *s, uint32_t partition, uint32_t partition_count, uint64_t monotonic_ms,
-                                uint64_t now_ms, uint64_t *ret_asked, struct fault *f)
+enum err consumer_store_ask_all(struct store *s, uint32_t partition, uint32_t partition_count,
+                                uint64_t monotonic_ms, uint64_t now_ms, uint64_t *ret_asked,
+                                struct fault *f)
 {
     struct asked a = {.count = ASK_AT_ONCE};
     struct audit_stream last;
@@ -285,7 +312,9 @@ enum err consumer_store_ask_all(struct store *s, uint32_t partition, uint32_t pa
         err = fault_of(s, streams_after(s, first ? NULL : &last, &a), f);
         for (size_t i = 0; i < a.count && err == ERR_OK; i++) {
             bool asked = false;
-            if (topic_partition(a.streams[i].node, a.streams[i].journal, partition_count) != partition) continue;
+            if (topic_partition(a.streams[i].node, a.streams[i].journal, partition_count) !=
+                partition)
+                continue;
             err = consumer_store_ask(s, &a.streams[i], monotonic_ms, now_ms, &asked, f);
             *ret_asked += asked;
         }

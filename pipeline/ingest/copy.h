@@ -8,7 +8,8 @@
  * All numbers are big-endian. (PostgreSQL's manual, COPY, Binary Format.) No byte of a text needs
  * an escape, and no number is written and read as digits.
  *
- * And arrays as parameters: '{1,2}', '{"a","b\\"c"}', the closing brace left to the caller. Pure. */
+ * And arrays as parameters: '{1,2}', '{"a","b\\"c"}', the closing brace left to the caller.
+ * Pure. */
 #ifndef INGEST_COPY_H
 #define INGEST_COPY_H
 

@@ -74,7 +74,8 @@ void bind_text(struct statement *s, int at, struct str text)
 
 void bind_blob(struct statement *s, int at, struct str bytes)
 {
-    bind(s, at, (struct value){.type = BOUND_BLOB, .bytes = bytes, .is_null = str_is_absent(bytes)});
+    bind(s, at,
+         (struct value){.type = BOUND_BLOB, .bytes = bytes, .is_null = str_is_absent(bytes)});
 }
 
 void bind_u64(struct statement *s, int at, uint64_t value)

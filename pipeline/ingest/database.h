@@ -59,9 +59,10 @@ enum err database_commit(struct database *d);     /* rolls back where it fails *
 void database_rollback(struct database *d);
 uint64_t database_changes(struct database *d); /* rows that the last statement changed */
 
-/* No statement goes on past this moment of the monotonic clock; 0: as long as it takes. SQLite ends it with
- * ERR_TIMEOUT. PostgreSQL's server ends a reader's statements by itself, with ERR_TIMEOUT, too; one that has not
- * answered a second after the moment is given up with its connection: ERR_STORE_UNAVAILABLE. */
+/* No statement goes on past this moment of the monotonic clock; 0: as long as it takes. SQLite
+ * ends it with ERR_TIMEOUT. PostgreSQL's server ends a reader's statements by itself, with
+ * ERR_TIMEOUT, too; one that has not answered a second after the moment is given up with its
+ * connection: ERR_STORE_UNAVAILABLE. */
 void database_deadline(struct database *d, uint64_t monotonic_ns);
 
 /* What the last failure says, for logs and faults. */
@@ -73,7 +74,8 @@ enum err database_patient(struct database *d);
 enum err database_execute(struct database *d, const char *sql, struct fault *f);
 /* schema.c: brings the schema to the newest version, in one transaction. */
 enum err database_migrate(struct database *d, struct fault *f);
-/* Whether it is this program's still: a program of another version may have changed it since, beside this one. */
+/* Whether it is this program's still: a program of another version may have changed
+ * it since, beside this one. */
 enum err database_check_schema(struct database *d, struct fault *f);
 
 /* ---- SQLite alone ---- */
@@ -82,7 +84,8 @@ uint64_t database_last_id(struct database *d);
 
 /* ---- PostgreSQL alone ---- */
 
-/* Which database this is: a connection that is made anew must lead to the same. (SQLite: nothing.) */
+/* Which database this is: a connection that is made anew must lead to the same. (SQLite:
+ * nothing.) */
 void database_identify(struct database *d, const char *log_id);
 /* The first id that is free, as database_begin() found it. */
 uint64_t database_next_id(const struct database *d);
@@ -96,8 +99,10 @@ enum err database_copy(struct database *d, const char *sql, struct str rows);
  * Nothing else can be said on the connection until copy_end(): should anything be, `end` is called
  * first, and has to end the COPY. A rollback gives it up. */
 typedef enum err database_end_copy(void *context);
-enum err database_copy_begin(struct database *d, const char *sql, database_end_copy *end, void *context);
+enum err database_copy_begin(struct database *d, const char *sql, database_end_copy *end,
+                             void *context);
 enum err database_copy_put(struct database *d, struct str bytes);
-enum err database_copy_end(struct database *d); /* ERR_EXISTS: a unique index forbids one of the rows */
+/* ERR_EXISTS: a unique index forbids one of the rows */
+enum err database_copy_end(struct database *d);
 
 #endif

@@ -54,6 +54,7 @@ extern const struct database_kind database_sqlite, database_postgres;
 
 /* Fill d->own; on failure nothing is left but what close takes. */
 enum err database_sqlite_open(struct database *d, const char *path, bool writer, struct fault *f);
-enum err database_postgres_open(struct database *d, const char *address, bool writer, struct fault *f);
+enum err database_postgres_open(struct database *d, const char *address, bool writer,
+                                struct fault *f);
 
 #endif

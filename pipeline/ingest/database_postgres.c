@@ -29,9 +29,10 @@
 
 enum {
     CONNECT_SECONDS = 5,
-    ANSWER_MS = 15000,      /* of one statement; the server gives up sooner, see `settings` */
-    PATIENT_MS = 605000,    /* of a change of the schema, or a look through a partition; see be_patient() */
-    TYPE_BIGINT = 20,       /* pg_type.dat: fixed for ever */
+    ANSWER_MS = 15000, /* of one statement; the server gives up sooner, see `settings` */
+    /* of a change of the schema, or a look through a partition; see be_patient() */
+    PATIENT_MS = 605000,
+    TYPE_BIGINT = 20, /* pg_type.dat: fixed for ever */
     TYPE_TEXT = 25,
     TYPE_BYTEA = 17,
     TYPE_TEXTS = 1009,
@@ -57,7 +58,8 @@ static const char reader_settings[] =
     "SET statement_timeout = '5s'; SET idle_in_transaction_session_timeout = '10s';"
     "SET default_transaction_read_only = on; SET default_transaction_isolation = 'repeatable read';"
     "SET plan_cache_mode = 'force_custom_plan';" /* which knows the partition by the ids */
-    /* Every question of ours has its index; statistics that are old must not talk anybody out of it. */
+    /* Every question of ours has its index; statistics that are old must
+     * not talk anybody out of it. */
     "SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off;"
     "SET client_min_messages = 'warning'; SET jit = off";
 
@@ -70,8 +72,8 @@ struct connection {
     bool within;   /* a transaction, as the caller sees it: also after its connection was lost */
     uint64_t life; /* of the connection: statements of an earlier one are not prepared */
     uint64_t changes, next_id, deadline_ns;
-    char log_id[LOG_ID_MAX]; /* "" = not known yet */
-    uint64_t answer_ms;      /* that a statement may take */
+    char log_id[LOG_ID_MAX];     /* "" = not known yet */
+    uint64_t answer_ms;          /* that a statement may take */
     database_end_copy *end_copy; /* of the COPY that is open; NULL: none is */
     void *end_context;
     char text[320]; /* of the last failure */
@@ -123,7 +125,8 @@ static enum err err_from_state(const char *state)
     if (state_is(state, "57014")) return ERR_TIMEOUT; /* statement_timeout */
     if (state_is(state, "53100")) return ERR_NO_SPACE;
     if (state_is(state, "XX001") || state_is(state, "XX002")) return ERR_CORRUPT;
-    /* Connections, resources, shut down, locks, a transaction that must be tried again, a standby. */
+    /* Connections, resources, shut down, locks, a transaction that must be tried again, a
+     * standby. */
     if (state_is(state, "08") || state_is(state, "53") || state_is(state, "57") ||
         state_is(state, "55P03") || state_is(state, "40") || state_is(state, "25"))
         return ERR_STORE_UNAVAILABLE;
@@ -134,7 +137,8 @@ static enum err failed(struct connection *c, const PGresult *r)
 {
     const char *state = r == NULL ? NULL : PQresultErrorField(r, PG_DIAG_SQLSTATE);
     say(c, r == NULL ? PQerrorMessage(c->client) : PQresultErrorMessage(r));
-    /* A server that may only be read (25006) was the primary once: the next connection finds the new one. */
+    /* A server that may only be read (25006) was the primary once: the next
+     * connection finds the new one. */
     if (PQstatus(c->client) == CONNECTION_BAD || (state != NULL && state_is(state, "25006"))) {
         lose(c);
         return ERR_STORE_UNAVAILABLE;
@@ -238,23 +242,27 @@ static enum err run_sql(struct connection *c, const char *sql, uint64_t ms, PGre
 
 /* ---- connecting ---- */
 
-static bool says(const struct connection *c, const char *phrase) { return strstr(c->text, phrase) != NULL; }
+static bool says(const struct connection *c, const char *phrase)
+{
+    return strstr(c->text, phrase) != NULL;
+}
 
 /* What a person can do about it. */
 static const char *advice(const struct connection *c)
 {
     if (says(c, "password") || says(c, "authentication"))
         return "check the user in store.url and its password (in the URL, PGPASSWORD or PGPASSFILE)";
-    if (says(c, "too many clients") || says(c, "connection slots") || says(c, "too many connections"))
+    if (says(c, "too many clients") || says(c, "connection slots") ||
+        says(c, "too many connections"))
         return "raise max_connections there, or lower store.readers here";
     if (says(c, "does not exist"))
         return "make the database and the role first (createuser, createdb), or mend store.url";
     if (says(c, "refused") || says(c, "translate host name") || says(c, "No such file"))
         return "is the server running, and is store.url its address?";
-    if (says(c, "read-only")) return "is it a standby? name the primary's host as well in store.url";
+    if (says(c, "read-only"))
+        return "is it a standby? name the primary's host as well in store.url";
     if (says(c, "pg_hba")) return "let this machine in, in the server's pg_hba.conf";
-    if (says(c, "SSL") || says(c, "certificate"))
-        return "see sslmode and sslrootcert in store.url";
+    if (says(c, "SSL") || says(c, "certificate")) return "see sslmode and sslrootcert in store.url";
     return "see the server's log";
 }
 
@@ -262,7 +270,8 @@ static enum err cannot_connect(struct connection *c, struct fault *f)
 {
     const char *host = PQhost(c->client), *port = PQport(c->client);
     char where[128];
-    snprintf(where, sizeof where, "%.80s:%.8s", host == NULL ? "?" : host, port == NULL ? "?" : port);
+    snprintf(where, sizeof where, "%.80s:%.8s", host == NULL ? "?" : host,
+             port == NULL ? "?" : port);
     /* libpq repeats the address before what the server says. */
     const char *text = PQerrorMessage(c->client), *fatal = strstr(text, "FATAL:");
     say(c, fatal == NULL ? text : fatal + 7);
@@ -289,9 +298,11 @@ static enum err is_the_same(struct connection *c)
     char log_id[LOG_ID_MAX];
     enum err err = one_text(c, "SELECT log_id FROM store", log_id, sizeof log_id);
     if (err != ERR_OK || strcmp(log_id, c->log_id) == 0) return err;
-    snprintf(c->text, sizeof c->text,
-             "this is another database than before (log_id %.32s, it was %.32s): start the platform "
-             "anew if that is meant", log_id, c->log_id);
+    snprintf(
+        c->text, sizeof c->text,
+        "this is another database than before (log_id %.32s, it was %.32s): start the platform "
+        "anew if that is meant",
+        log_id, c->log_id);
     lose(c);
     return ERR_STORE_UNAVAILABLE;
 }
@@ -302,7 +313,8 @@ static enum err fits(struct connection *c)
     enum err err = one_text(c, "SHOW server_encoding", encoding, sizeof encoding);
     if (err != ERR_OK || strcmp(encoding, "UTF8") == 0) return err;
     snprintf(c->text, sizeof c->text,
-             "the database's encoding is %.20s; it must be UTF8 (createdb -E UTF8 -T template0)", encoding);
+             "the database's encoding is %.20s; it must be UTF8 (createdb -E UTF8 -T template0)",
+             encoding);
     lose(c);
     return ERR_BAD_VALUE;
 }
@@ -311,10 +323,17 @@ static enum err connect_now(struct connection *c, struct fault *f)
 {
     char seconds[8];
     snprintf(seconds, sizeof seconds, "%d", CONNECT_SECONDS);
-    /* What comes later wins: the address may say otherwise. Of several hosts, one that may be written. */
-    const char *const names[] = {"target_session_attrs", "dbname", "connect_timeout", "fallback_application_name", "client_encoding",
-                                 "keepalives_idle", NULL};
-    const char *const values[] = {"read-write", c->address, seconds, "writ-platform", "UTF8", "10", NULL};
+    /* What comes later wins: the address may say otherwise. Of several hosts,
+     * one that may be written. */
+    const char *const names[] = {"target_session_attrs",
+                                 "dbname",
+                                 "connect_timeout",
+                                 "fallback_application_name",
+                                 "client_encoding",
+                                 "keepalives_idle",
+                                 NULL};
+    const char *const values[] = {"read-write", c->address, seconds, "writ-platform",
+                                  "UTF8",       "10",       NULL};
     c->text[0] = '\0';
     size_t first = c->writer ? 0 : 1;
     c->client = PQconnectdbParams(names + first, values + first, 1);
@@ -376,7 +395,8 @@ static enum err end_open_copy(struct connection *c)
     return err;
 }
 
-/* Connected and free, or ERR_STORE_UNAVAILABLE: also within a transaction whose connection was lost. */
+/* Connected and free, or ERR_STORE_UNAVAILABLE: also within a transaction
+ * whose connection was lost. */
 static enum err at_hand(struct connection *c)
 {
     enum err err = end_open_copy(c);
@@ -384,7 +404,8 @@ static enum err at_hand(struct connection *c)
     return c->within ? ERR_STORE_UNAVAILABLE : connect_again(c);
 }
 
-enum err database_postgres_open(struct database *d, const char *address, bool writer, struct fault *f)
+enum err database_postgres_open(struct database *d, const char *address, bool writer,
+                                struct fault *f)
 {
     struct connection *c = d->own = calloc(1, sizeof *c);
     if (c == NULL) return fault_plain(f, ERR_FULL);
@@ -393,8 +414,9 @@ enum err database_postgres_open(struct database *d, const char *address, bool wr
     PQconninfoOption *parsed = PQconninfoParse(address, &why);
     PQfreemem(why); /* it may repeat a password */
     if (parsed == NULL)
-        return fault_set(f, ERR_BAD_VALUE, "",
-                         "store: the address is not right; it must be like postgresql://user@host:5432/database");
+        return fault_set(
+            f, ERR_BAD_VALUE, "",
+            "store: the address is not right; it must be like postgresql://user@host:5432/database");
     PQconninfoFree(parsed);
     c->address = strdup(address);
     check(c->address != NULL);
@@ -450,8 +472,11 @@ static void forget(struct statement *s)
 
 static void bind(struct statement *s, int at, const struct value *v)
 {
-    static const Oid types[] = {[BOUND_NUMBER] = TYPE_BIGINT, [BOUND_TEXT] = TYPE_TEXT, [BOUND_BLOB] = TYPE_BYTEA,
-                                [BOUND_TEXTS] = TYPE_TEXTS, [BOUND_NUMBERS] = TYPE_BIGINTS};
+    static const Oid types[] = {[BOUND_NUMBER] = TYPE_BIGINT,
+                                [BOUND_TEXT] = TYPE_TEXT,
+                                [BOUND_BLOB] = TYPE_BYTEA,
+                                [BOUND_TEXTS] = TYPE_TEXTS,
+                                [BOUND_NUMBERS] = TYPE_BIGINTS};
     struct own *o = s->own;
     int i = at - 1;
     if (o->life == 0) o->types[i] = types[v->type];
@@ -494,8 +519,8 @@ static enum err execute_statement(struct statement *s)
     struct own *o = s->own;
     bool was_there = c->client != NULL;
     enum err err = send_and_finish(c, s);
-    /* Outside of a transaction we only read: a connection that died while nobody looked is no reason
-     * to fail. */
+    /* Outside of a transaction we only read: a connection that died while nobody
+     * looked is no reason to fail. */
     if (err != ERR_OK && was_there && c->client == NULL && !c->within) err = send_and_finish(c, s);
     if (err != ERR_OK) return err;
     uint64_t changes;
@@ -526,7 +551,9 @@ static struct str text(struct statement *s, int at)
 static int64_t number(struct statement *s, int at)
 {
     struct own *o = s->own;
-    return PQgetisnull(o->result, o->row, at) != 0 ? 0 : strtoll(PQgetvalue(o->result, o->row, at), NULL, 10);
+    return PQgetisnull(o->result, o->row, at) != 0
+               ? 0
+               : strtoll(PQgetvalue(o->result, o->row, at), NULL, 10);
 }
 
 /* ---- transactions ---- */
@@ -535,8 +562,10 @@ static int64_t number(struct statement *s, int at)
 static void give_up_copy(struct connection *c)
 {
     c->end_copy = NULL;
-    if (PQputCopyEnd(c->client, "rolled back") == 1) finish(c, ANSWER_MS, NULL);
-    else lose(c);
+    if (PQputCopyEnd(c->client, "rolled back") == 1)
+        finish(c, ANSWER_MS, NULL);
+    else
+        lose(c);
 }
 
 static void rollback(struct database *d)
@@ -553,7 +582,8 @@ static void rollback(struct database *d)
 static enum err lock(struct connection *c)
 {
     char text_of_id[24];
-    enum err err = one_text(c, "SELECT next_id FROM marks FOR UPDATE", text_of_id, sizeof text_of_id);
+    enum err err =
+        one_text(c, "SELECT next_id FROM marks FOR UPDATE", text_of_id, sizeof text_of_id);
     if (err != ERR_OK) return err;
     return str_to_u64(str_from(text_of_id), &c->next_id) ? ERR_OK : ERR_CORRUPT;
 }
@@ -582,7 +612,8 @@ static enum err commit(struct database *d)
     PGresult *r = NULL;
     enum err err = end_open_copy(c);
     if (err == ERR_OK) err = run_sql(c, "COMMIT", ANSWER_MS, &r);
-    /* A transaction in which something failed is rolled back, and that is no error to the server. */
+    /* A transaction in which something failed is rolled back, and that is no error to the
+     * server. */
     if (err == ERR_OK && strcmp(PQcmdStatus(r), "COMMIT") != 0) err = ERR_IO;
     PQclear(r);
     if (err != ERR_OK) rollback(d);
@@ -602,13 +633,18 @@ uint64_t database_next_id(const struct database *d) { return own_of(d)->next_id;
 
 /* The server ends each of a reader's statements by itself, see `reader_settings`; here is only what
  * happens where it does not. */
-static void deadline(struct database *d, uint64_t monotonic_ns) { own_of(d)->deadline_ns = monotonic_ns; }
+static void deadline(struct database *d, uint64_t monotonic_ns)
+{
+    own_of(d)->deadline_ns = monotonic_ns;
+}
 
 static enum err be_patient(struct connection *c)
 {
     c->answer_ms = PATIENT_MS;
-    return run_sql(c, "SET LOCAL statement_timeout = '600s'; SET LOCAL lock_timeout = 0;"
-                      "SET LOCAL idle_in_transaction_session_timeout = 0", ANSWER_MS, NULL);
+    return run_sql(c,
+                   "SET LOCAL statement_timeout = '600s'; SET LOCAL lock_timeout = 0;"
+                   "SET LOCAL idle_in_transaction_session_timeout = 0",
+                   ANSWER_MS, NULL);
 }
 
 enum err database_patient(struct database *d)
@@ -673,7 +709,8 @@ enum err database_copy(struct database *d, const char *sql, struct str rows)
     return err == ERR_OK ? close_copy(c) : err;
 }
 
-enum err database_copy_begin(struct database *d, const char *sql, database_end_copy *end, void *context)
+enum err database_copy_begin(struct database *d, const char *sql, database_end_copy *end,
+                             void *context)
 {
     struct connection *c = d->own;
     enum err err = open_copy(c, sql);

@@ -16,7 +16,7 @@ enum {
     BUSY_MS = 5000,          /* the command line may hold the write lock for a moment */
     CHECKPOINT_PAGES = 8192, /* 64 MiB of WAL */
     BUSY_PAUSE_MS = 10,
-    PROGRESS_STEPS = 20000,  /* between two looks at the clock */
+    PROGRESS_STEPS = 20000, /* between two looks at the clock */
 };
 
 static const char writer_settings[] = "PRAGMA page_size = 8192;"
@@ -34,7 +34,10 @@ struct connection {
     uint64_t deadline_ns; /* 0: none */
 };
 
-static sqlite3 *handle_of(const struct database *d) { return ((struct connection *)d->own)->handle; }
+static sqlite3 *handle_of(const struct database *d)
+{
+    return ((struct connection *)d->own)->handle;
+}
 
 static enum err err_from_sqlite(int code)
 {
@@ -71,7 +74,8 @@ static void octet_length(sqlite3_context *to, int count, sqlite3_value **values)
     sqlite3_result_int64(to, sqlite3_value_bytes(values[0]));
 }
 
-/* A new file becomes a WAL one: where another program does the same, SQLite says busy at once and does not wait. */
+/* A new file becomes a WAL one: where another program does the same, SQLite says busy
+ * at once and does not wait. */
 static int run_settings(sqlite3 *handle, const char *settings)
 {
     uint64_t until_ns = world_monotonic_ns() + BUSY_MS * UINT64_C(1000000);

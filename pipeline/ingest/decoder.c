@@ -8,10 +8,10 @@
 
 enum {
     CHUNKS = 4,
-    CHUNK_BYTES = 128 << 10,    /* of lines; the last line may go beyond */
-    AHEAD_BYTES = 64 << 10,     /* a batch that is shorter is decoded where it is */
+    CHUNK_BYTES = 128 << 10, /* of lines; the last line may go beyond */
+    AHEAD_BYTES = 64 << 10,  /* a batch that is shorter is decoded where it is */
     ARENA_FIRST = 512 << 10,
-    ARENA_LIMIT = 64 << 20,     /* one-byte values on all lines of a chunk take 17 MiB */
+    ARENA_LIMIT = 64 << 20, /* one-byte values on all lines of a chunk take 17 MiB */
 };
 
 struct chunk {
@@ -29,7 +29,7 @@ struct decoder {
     pthread_t thread;
     pthread_mutex_t lock; /* of what follows */
     pthread_cond_t changed;
-    size_t made, taken; /* chunks of this batch */
+    size_t made, taken;            /* chunks of this batch */
     bool working, ended, stopping; /* ended: all of the batch is made */
 };
 
@@ -40,7 +40,8 @@ static void decode_one(struct chunk *c, struct str line)
     struct decoded *to = &c->list[c->count++];
     struct fault why;
     to->line = line;
-    to->is_valid = line.size <= LIMIT_EVENT_BYTES && event_read(line, &c->arena, &to->event, &why) == ERR_OK;
+    to->is_valid =
+        line.size <= LIMIT_EVENT_BYTES && event_read(line, &c->arena, &to->event, &why) == ERR_OK;
 }
 
 static void decode_chunk(struct decoder *d, struct chunk *c)
@@ -49,7 +50,8 @@ static void decode_chunk(struct decoder *d, struct chunk *c)
     size_t bytes = 0;
     c->count = 0;
     arena_reset(&c->arena);
-    while (c->count < DECODED_MAX && bytes < CHUNK_BYTES && d->rest.size > 0 && str_split(&d->rest, '\n', &line)) {
+    while (c->count < DECODED_MAX && bytes < CHUNK_BYTES && d->rest.size > 0 &&
+           str_split(&d->rest, '\n', &line)) {
         decode_one(c, line);
         bytes += line.size;
     }
@@ -68,8 +70,10 @@ static void work(struct decoder *d)
         pthread_mutex_unlock(&d->lock);
         decode_chunk(d, c);
         pthread_mutex_lock(&d->lock);
-        if (c->count == 0) d->ended = true;
-        else d->made++;
+        if (c->count == 0)
+            d->ended = true;
+        else
+            d->made++;
         pthread_cond_broadcast(&d->changed);
     }
     d->working = false;
@@ -82,8 +86,10 @@ static void *run(void *decoder)
     pthread_setname_np(pthread_self(), "decoder");
     pthread_mutex_lock(&d->lock);
     while (!d->stopping) {
-        if (d->working) work(d);
-        else pthread_cond_wait(&d->changed, &d->lock);
+        if (d->working)
+            work(d);
+        else
+            pthread_cond_wait(&d->changed, &d->lock);
     }
     pthread_mutex_unlock(&d->lock);
     return NULL;
@@ -120,7 +126,8 @@ void decoder_begin(struct decoder *d, struct str lines)
     d->rest = lines;
     d->made = d->taken = 0;
     d->ended = false;
-    if (!d->has_thread && lines.size >= AHEAD_BYTES) d->has_thread = pthread_create(&d->thread, NULL, run, d) == 0;
+    if (!d->has_thread && lines.size >= AHEAD_BYTES)
+        d->has_thread = pthread_create(&d->thread, NULL, run, d) == 0;
     d->ahead = d->has_thread && lines.size >= AHEAD_BYTES;
     if (!d->ahead) return;
     pthread_mutex_lock(&d->lock);

@@ -1,5 +1,5 @@
-/* decoder.h - the events of a batch, decoded on another thread while the store takes the ones before;
- * inside this room only.
+/* decoder.h - the events of a batch, decoded on another thread while the store takes the ones
+ * before; inside this room only.
  *
  * To read an event costs as much as to store it. So a batch is decoded in chunks, a few ahead of
  * who stores them; the store's own waiting (for a disk, for a server) is then time in which the

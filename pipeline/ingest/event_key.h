@@ -3,10 +3,11 @@
  *   event_id                 where it is of our own form: evt_01 and 24 characters more
  *   event_id '/' tenant_id   any other
  *
- * Other systems number their events 1, 2, 3: so an event_id is one event's within its tenant, and no
- * tenant meets another's, or learns of it. Ours have 80 bits of chance and are one event's whoever has
- * them, so that what engines record costs not a byte more. (evt_00 would be before 2004, and is
- * rather somebody's counter. From 2039 on ours begin with evt_02, and have the longer key.)
+ * Other systems number their events 1, 2, 3: so an event_id is one event's within its
+ * tenant, and no tenant meets another's, or learns of it. Ours have 80 bits of chance and
+ * are one event's whoever has them, so that what engines record costs not a byte more.
+ * (evt_00 would be before 2004, and is rather somebody's counter. From 2039 on ours begin
+ * with evt_02, and have the longer key.)
  *
  * No event_id has a `/`, so two events never share a key by accident. Rows are stored by their keys
  * and found by them: what is written here never changes. A test holds C against SQL. */

@@ -1,8 +1,8 @@
 /* intake.c - messages into rows: runs, gaps, poison. See consume.h for what each becomes.
  *
- * The offsets are compared and set first: a platform that lost a partition finds out before it writes
- * a row. Neighbours of one stream (same node, journal and epoch, numbers without a gap) make a run,
- * which is ingested like a batch that an engine posts. */
+ * The offsets are compared and set first: a platform that lost a partition finds out before it
+ * writes a row. Neighbours of one stream (same node, journal and epoch, numbers without a gap) make
+ * a run, which is ingested like a batch that an engine posts. */
 #include "pipeline/ingest/intake.h"
 
 #include <stdio.h>
@@ -31,7 +31,8 @@ struct taking {
 };
 
 static struct str every[] = {STR("*")};
-static const struct globs all_tenants = {every, 1}; /* who may write to the topic may write for all */
+/* who may write to the topic may write for all */
+static const struct globs all_tenants = {every, 1};
 
 /* ---- runs ---- */
 
@@ -39,13 +40,18 @@ static enum err ask_again(struct taking *t, uint64_t from_seq)
 {
     bool asked;
     const struct topic_place *p = &t->run.first;
-    const struct audit_stream missing = {.node = p->node, .journal = p->journal, .next_seq = from_seq};
+    const struct audit_stream missing = {
+        .node = p->node, .journal = p->journal, .next_seq = from_seq};
     t->tally.gaps++;
-    enum err err = consumer_store_ask(t->in->store, &missing, world_monotonic_ns() / 1000000, t->now_ms, &asked, t->fault);
+    enum err err = consumer_store_ask(t->in->store, &missing, world_monotonic_ns() / 1000000,
+                                      t->now_ms, &asked, t->fault);
     if (err != ERR_OK || !asked) return err;
     t->tally.replays++;
-    log_text(LOG_WARNING, "consume_gap", "node %.*s journal %.*s: record %llu came where %llu is due; its engine is asked for them again",
-             STR_FORMAT(p->node), STR_FORMAT(p->journal), (unsigned long long)p->seq, (unsigned long long)from_seq);
+    log_text(
+        LOG_WARNING, "consume_gap",
+        "node %.*s journal %.*s: record %llu came where %llu is due; its engine is asked for them again",
+        STR_FORMAT(p->node), STR_FORMAT(p->journal), (unsigned long long)p->seq,
+        (unsigned long long)from_seq);
     return ERR_OK;
 }
 
@@ -54,11 +60,15 @@ static enum err keep_aside(struct taking *t, uint64_t from_seq)
 {
     struct str rest = buf_view(&t->in->run), line;
     enum err err = ERR_OK;
-    for (uint64_t seq = t->run.first.seq; err == ERR_OK && rest.size > 0 && str_split(&rest, '\n', &line); seq++) {
+    for (uint64_t seq = t->run.first.seq;
+         err == ERR_OK && rest.size > 0 && str_split(&rest, '\n', &line); seq++) {
         if (seq < from_seq) continue; /* compared already */
         const struct topic_place *p = &t->run.first;
-        struct audit_quarantined q = {.reason = "epoch unknown", .bytes = line, .created_at = t->now_ms,
-                                      .source = {.node = p->node, .journal = p->journal, .epoch = p->epoch, .seq = seq}};
+        struct audit_quarantined q = {
+            .reason = "epoch unknown",
+            .bytes = line,
+            .created_at = t->now_ms,
+            .source = {.node = p->node, .journal = p->journal, .epoch = p->epoch, .seq = seq}};
         t->tally.clashes++;
         err = ingest_quarantine(t->in->store, &q, t->fault);
     }
@@ -69,8 +79,13 @@ static enum err run_end(struct taking *t)
 {
     if (t->run.count == 0) return ERR_OK;
     const struct topic_place *p = &t->run.first;
-    struct ingest_batch batch = {.node = p->node, .journal = p->journal, .epoch = p->epoch, .first_seq = p->seq,
-                                 .body = buf_view(&t->in->run), .tenants = &all_tenants, .now_ms = t->now_ms};
+    struct ingest_batch batch = {.node = p->node,
+                                 .journal = p->journal,
+                                 .epoch = p->epoch,
+                                 .first_seq = p->seq,
+                                 .body = buf_view(&t->in->run),
+                                 .tenants = &all_tenants,
+                                 .now_ms = t->now_ms};
     struct ingest_result r;
     enum err err = ingest_stream_within(t->in->store, &batch, &r, t->fault);
     t->tally.accepted += r.accepted;
@@ -86,8 +101,9 @@ static enum err run_end(struct taking *t)
 
 static bool continues(const struct run *r, const struct topic_place *p)
 {
-    return r->count > 0 && p->seq == r->first.seq + r->count && str_equal(p->epoch, r->first.epoch) &&
-           str_equal(p->node, r->first.node) && str_equal(p->journal, r->first.journal);
+    return r->count > 0 && p->seq == r->first.seq + r->count &&
+           str_equal(p->epoch, r->first.epoch) && str_equal(p->node, r->first.node) &&
+           str_equal(p->journal, r->first.journal);
 }
 
 /* ---- messages ---- */
@@ -97,10 +113,15 @@ static enum err poison(struct taking *t, const struct message *m, const char *wh
 {
     char partition[16];
     snprintf(partition, sizeof partition, "%u", m->partition);
-    log_text(LOG_ERROR, "consume_poison", "partition %u offset %llu: %s", m->partition, (unsigned long long)m->offset, why);
-    struct audit_quarantined q = {.reason = "poison", .bytes = str_is_absent(m->value) ? STR("") : m->value,
+    log_text(LOG_ERROR, "consume_poison", "partition %u offset %llu: %s", m->partition,
+             (unsigned long long)m->offset, why);
+    struct audit_quarantined q = {.reason = "poison",
+                                  .bytes = str_is_absent(m->value) ? STR("") : m->value,
                                   .created_at = t->now_ms,
-                                  .source = {.node = t->in->topic, .journal = str_from(partition), .epoch = STR(""), .seq = m->offset}};
+                                  .source = {.node = t->in->topic,
+                                             .journal = str_from(partition),
+                                             .epoch = STR(""),
+                                             .seq = m->offset}};
     t->tally.poison++;
     return ingest_quarantine(t->in->store, &q, t->fault);
 }
@@ -110,7 +131,8 @@ static enum err take(struct taking *t, const struct message *m)
     struct topic_place place;
     const char *why = NULL;
     bool fine = topic_place_read(&m->headers, &place, &why);
-    if (fine && (m->value.size == 0 || m->value.size > CONSUME_BYTES_MAX || memchr(m->value.bytes, '\n', m->value.size) != NULL)) {
+    if (fine && (m->value.size == 0 || m->value.size > CONSUME_BYTES_MAX ||
+                 memchr(m->value.bytes, '\n', m->value.size) != NULL)) {
         fine = false;
         why = "the value is no line of JSON";
     }
@@ -128,17 +150,20 @@ static enum err take(struct taking *t, const struct message *m)
     return t->in->run.overflow ? fault_plain(t->fault, ERR_FULL) : ERR_OK;
 }
 
-static enum err move_offsets(struct taking *t, const struct offset_move *moves, size_t count, uint32_t *ret_lost)
+static enum err move_offsets(struct taking *t, const struct offset_move *moves, size_t count,
+                             uint32_t *ret_lost)
 {
     for (size_t i = 0; i < count; i++) {
-        enum err err = consumer_store_move(t->in->store, t->in->topic, t->in->owner, &moves[i], t->now_ms, t->fault);
+        enum err err = consumer_store_move(t->in->store, t->in->topic, t->in->owner, &moves[i],
+                                           t->now_ms, t->fault);
         if (err == ERR_PRECONDITION_FAILED) *ret_lost = moves[i].partition;
         if (err != ERR_OK) return err;
     }
     return ERR_OK;
 }
 
-static void count(struct message_intake *in, const struct tally *y, size_t messages, uint64_t begin_ns)
+static void count(struct message_intake *in, const struct tally *y, size_t messages,
+                  uint64_t begin_ns)
 {
     metric_add(in->sheet, METRIC_CONSUMER_MESSAGES, messages);
     metric_add(in->sheet, METRIC_CONSUMER_POISON, y->poison);
@@ -167,8 +192,8 @@ static enum err offset_apart(struct taking *t)
 }
 #endif
 
-enum err message_intake_store(struct message_intake *in, const struct message_batch *batch, uint64_t now_ms,
-                              uint32_t *ret_lost, struct fault *f)
+enum err message_intake_store(struct message_intake *in, const struct message_batch *batch,
+                              uint64_t now_ms, uint32_t *ret_lost, struct fault *f)
 {
     struct taking t = {.in = in, .now_ms = now_ms, .fault = f};
     uint64_t begin_ns = world_monotonic_ns();

@@ -23,9 +23,9 @@ struct message_batch {
     size_t move_count;
 };
 
-/* Stores the messages and moves the offsets: all or nothing. ERR_PRECONDITION_FAILED: *ret_lost is a
- * partition that is not the owner's any more. */
-enum err message_intake_store(struct message_intake *in, const struct message_batch *batch, uint64_t now_ms,
-                              uint32_t *ret_lost, struct fault *f);
+/* Stores the messages and moves the offsets: all or nothing. ERR_PRECONDITION_FAILED: *ret_lost is
+ * a partition that is not the owner's any more. */
+enum err message_intake_store(struct message_intake *in, const struct message_batch *batch,
+                              uint64_t now_ms, uint32_t *ret_lost, struct fault *f);
 
 #endif

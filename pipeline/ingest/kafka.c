@@ -1,9 +1,9 @@
 /* kafka.c - messages out of Kafka's audit topic: the door to librdkafka for consuming.
  *
  * Without a consumer group: which partitions are read, and from where, is the consumer's own to say
- * (lease.h), and offsets live in the store. The library calls this the legacy interface; the newer one
- * does not work without a group. `auto.offset.reset=error`: an offset that is gone is told, never
- * skipped. Everything runs on the consumer's thread but the log's callback. */
+ * (lease.h), and offsets live in the store. The library calls this the legacy interface; the newer
+ * one does not work without a group. `auto.offset.reset=error`: an offset that is gone is told,
+ * never skipped. Everything runs on the consumer's thread but the log's callback. */
 #include <librdkafka/rdkafka.h>
 #include <stdlib.h>
 
@@ -20,7 +20,7 @@ struct kafka_source {
     rd_kafka_topic_t *topic;
     rd_kafka_queue_t *queue;
     struct topic_login login;
-    const char *topic_name; /* the login's */
+    const char *topic_name;                         /* the login's */
     rd_kafka_message_t *held[CONSUME_MESSAGES_MAX]; /* of the last take */
     size_t held_count;
 };
@@ -43,8 +43,8 @@ static enum err not_told(struct kafka_source *k, rd_kafka_resp_err_t why, struct
 {
     rd_kafka_poll(k->client, 0); /* it may have said more */
     const char *trouble = topic_login_trouble(&k->login);
-    return fault_set(f, ERR_UPSTREAM_FAILED, "", "Kafka's topic %s cannot be asked for: %s", k->topic_name,
-                     trouble[0] != '\0' ? trouble : rd_kafka_err2str(why));
+    return fault_set(f, ERR_UPSTREAM_FAILED, "", "Kafka's topic %s cannot be asked for: %s",
+                     k->topic_name, trouble[0] != '\0' ? trouble : rd_kafka_err2str(why));
 }
 
 static enum err partitions(void *state, uint32_t *ret, struct fault *f)
@@ -62,18 +62,22 @@ static enum err partitions(void *state, uint32_t *ret, struct fault *f)
     rd_kafka_metadata_destroy(all);
     topic_login_is_well(&k->login);
     if (why == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART)
-        return fault_set(f, ERR_NOT_FOUND, "", "Kafka has no topic %s: an engine makes it when it first publishes, or it was deleted",
-                         k->topic_name);
+        return fault_set(
+            f, ERR_NOT_FOUND, "",
+            "Kafka has no topic %s: an engine makes it when it first publishes, or it was deleted",
+            k->topic_name);
     if (why != RD_KAFKA_RESP_ERR_NO_ERROR) return not_told(k, why, f);
     *ret = count < 0 ? 0 : (uint32_t)count;
     return ERR_OK;
 }
 
-static enum err bounds(void *state, uint32_t partition, uint64_t *ret_low, uint64_t *ret_high, struct fault *f)
+static enum err bounds(void *state, uint32_t partition, uint64_t *ret_low, uint64_t *ret_high,
+                       struct fault *f)
 {
     struct kafka_source *k = state;
     int64_t low = 0, high = 0;
-    rd_kafka_resp_err_t why = rd_kafka_query_watermark_offsets(k->client, k->topic_name, (int32_t)partition, &low, &high, ASK_MS);
+    rd_kafka_resp_err_t why = rd_kafka_query_watermark_offsets(
+        k->client, k->topic_name, (int32_t)partition, &low, &high, ASK_MS);
     if (why != RD_KAFKA_RESP_ERR_NO_ERROR) return not_told(k, why, f);
     *ret_low = low < 0 ? 0 : (uint64_t)low;
     *ret_high = high < 0 ? 0 : (uint64_t)high;
@@ -84,7 +88,8 @@ static uint64_t heard_end(void *state, uint32_t partition)
 {
     struct kafka_source *k = state;
     int64_t low = 0, high = 0;
-    if (rd_kafka_get_watermark_offsets(k->client, k->topic_name, (int32_t)partition, &low, &high) != RD_KAFKA_RESP_ERR_NO_ERROR)
+    if (rd_kafka_get_watermark_offsets(k->client, k->topic_name, (int32_t)partition, &low, &high) !=
+        RD_KAFKA_RESP_ERR_NO_ERROR)
         return 0;
     return high < 0 ? 0 : (uint64_t)high;
 }
@@ -95,9 +100,11 @@ static enum err start(void *state, uint32_t partition, uint64_t offset, struct f
 {
     struct kafka_source *k = state;
     int64_t from = offset == 0 ? RD_KAFKA_OFFSET_BEGINNING : (int64_t)offset;
-    if (rd_kafka_consume_start_queue(k->topic, (int32_t)partition, from, k->queue) == 0) return ERR_OK;
-    return fault_set(f, ERR_UPSTREAM_FAILED, "", "partition %u of Kafka's topic %s cannot be read: %s", partition, k->topic_name,
-                     rd_kafka_err2str(rd_kafka_last_error()));
+    if (rd_kafka_consume_start_queue(k->topic, (int32_t)partition, from, k->queue) == 0)
+        return ERR_OK;
+    return fault_set(f, ERR_UPSTREAM_FAILED, "",
+                     "partition %u of Kafka's topic %s cannot be read: %s", partition,
+                     k->topic_name, rd_kafka_err2str(rd_kafka_last_error()));
 }
 
 static void stop(void *state, uint32_t partition)
@@ -110,7 +117,8 @@ static struct str header(const rd_kafka_headers_t *headers, const char *name)
 {
     const void *value;
     size_t size;
-    if (rd_kafka_header_get_last(headers, name, &value, &size) != RD_KAFKA_RESP_ERR_NO_ERROR || value == NULL)
+    if (rd_kafka_header_get_last(headers, name, &value, &size) != RD_KAFKA_RESP_ERR_NO_ERROR ||
+        value == NULL)
         return (struct str){0};
     return str_of(value, size);
 }
@@ -118,17 +126,23 @@ static struct str header(const rd_kafka_headers_t *headers, const char *name)
 /* False: nothing that the consumer need know. */
 static bool translate(const rd_kafka_message_t *m, struct message *to)
 {
-    *to = (struct message){.kind = MESSAGE_TROUBLE, .partition = (uint32_t)m->partition, .offset = (uint64_t)m->offset};
+    *to = (struct message){.kind = MESSAGE_TROUBLE,
+                           .partition = (uint32_t)m->partition,
+                           .offset = (uint64_t)m->offset};
     if (m->err == RD_KAFKA_RESP_ERR__PARTITION_EOF) return false;
-    if (m->err == RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET || m->err == RD_KAFKA_RESP_ERR_OFFSET_OUT_OF_RANGE) to->kind = MESSAGE_OFFSET_GONE;
+    if (m->err == RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET ||
+        m->err == RD_KAFKA_RESP_ERR_OFFSET_OUT_OF_RANGE)
+        to->kind = MESSAGE_OFFSET_GONE;
     to->why = rd_kafka_err2str(m->err);
     if (m->err != RD_KAFKA_RESP_ERR_NO_ERROR) return m->partition >= 0;
     to->kind = MESSAGE_RECORD;
     to->value = str_of(m->payload, m->len);
     rd_kafka_headers_t *headers;
     if (rd_kafka_message_headers(m, &headers) == RD_KAFKA_RESP_ERR_NO_ERROR)
-        to->headers = (struct topic_headers){.node = header(headers, "node"), .journal = header(headers, "journal"),
-                                             .epoch = header(headers, "epoch"), .seq = header(headers, "seq"),
+        to->headers = (struct topic_headers){.node = header(headers, "node"),
+                                             .journal = header(headers, "journal"),
+                                             .epoch = header(headers, "epoch"),
+                                             .seq = header(headers, "seq"),
                                              .schema = header(headers, "schema")};
     return true;
 }
@@ -170,9 +184,9 @@ static void destroy(struct message_source *door)
     free(k);
 }
 
-/* What is fetched ahead. The store sets the pace; but once this much waits, librdkafka fetches nothing
- * for a second, whatever is taken meanwhile (its fetch.queue.backoff.ms, which 2.0 does not let one
- * set): so this much a second is also the most that can be read. */
+/* What is fetched ahead. The store sets the pace; but once this much waits, librdkafka fetches
+ * nothing for a second, whatever is taken meanwhile (its fetch.queue.backoff.ms, which 2.0 does not
+ * let one set): so this much a second is also the most that can be read. */
 #define FETCHED_KBYTES_MAX "131072"
 
 static enum err set_all(struct kafka_source *k, rd_kafka_conf_t *conf, struct fault *f)
@@ -194,7 +208,8 @@ static enum err set_all(struct kafka_source *k, rd_kafka_conf_t *conf, struct fa
         {"log.connection.close", "true"}, /* else nothing tells of a port that is for TLS */
     };
     enum err e = topic_login_configure(&k->login, conf, f);
-    for (size_t i = 0; e == ERR_OK && i < sizeof fixed / sizeof fixed[0]; i++) e = topic_login_set(conf, fixed[i][0], fixed[i][1], f);
+    for (size_t i = 0; e == ERR_OK && i < sizeof fixed / sizeof fixed[0]; i++)
+        e = topic_login_set(conf, fixed[i][0], fixed[i][1], f);
     return e;
 }
 
@@ -216,7 +231,8 @@ static enum err client_open(struct kafka_source *k, struct fault *f)
     return ERR_OK;
 }
 
-enum err kafka_source_create(const struct topic_access *access, struct message_source **ret, struct fault *f)
+enum err kafka_source_create(const struct topic_access *access, struct message_source **ret,
+                             struct fault *f)
 {
     struct kafka_source *k = calloc(1, sizeof *k);
     check(k != NULL); /* at boot */

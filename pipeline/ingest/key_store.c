@@ -126,7 +126,8 @@ static enum err check_room(struct store *s, struct str tenant, struct fault *f)
     if (err != ERR_OK) return store_fault(s, err, f);
     for (int i = 0; i < 4; i++)
         if (have[i] > bounds[i].most)
-            return fault_set(f, ERR_OUT_OF_RANGE, "", "%s may have %llu %s, with those that ended within %d days",
+            return fault_set(f, ERR_OUT_OF_RANGE, "",
+                             "%s may have %llu %s, with those that ended within %d days",
                              bounds[i].of, (unsigned long long)bounds[i].most, bounds[i].what,
                              LIMIT_ENDED_KEY_DAYS);
     return ERR_OK;
@@ -186,7 +187,8 @@ enum err key_store_create(struct store *s, const struct pepper *p, struct key *d
 {
     char credential[CREDENTIAL_TEXT];
     if (str_equal(draft->name, STR(FILES_PRINCIPAL)))
-        return fault_set(f, ERR_BAD_VALUE, "/name", "name: " FILES_PRINCIPAL
+        return fault_set(f, ERR_BAD_VALUE, "/name",
+                         "name: " FILES_PRINCIPAL
                          " is the service's own name for changes by files");
     if (str_is_dots(draft->name)) /* it is an actor, too, and could not be suspended */
         return fault_set(f, ERR_BAD_VALUE, "/name", "name: " STR_NO_DOTS);
@@ -292,8 +294,9 @@ static enum err rotate_step(struct store *s, const struct pepper *p, struct rota
     return err;
 }
 
-enum err key_store_rotate(struct store *s, const struct pepper *p, const struct key_rotation *wanted,
-                          const struct actor *by, struct buf *out, struct key_result *ret, struct fault *f)
+enum err key_store_rotate(struct store *s, const struct pepper *p,
+                          const struct key_rotation *wanted, const struct actor *by,
+                          struct buf *out, struct key_result *ret, struct fault *f)
 {
     struct rotation r = {0};
     enum err err = key_store_begin(s, by, f);
@@ -341,7 +344,8 @@ enum err key_store_list(struct store *s, struct str tenant, uint64_t limit, uint
     if (err == ERR_CORRUPT) return err;
     if (err != ERR_END) return store_fault(s, err, f);
     buf_printf(out, "],\"count\":%llu,\"limit\":%llu,\"next_cursor\":%llu}",
-               (unsigned long long)page.count, (unsigned long long)limit, (unsigned long long)page.next);
+               (unsigned long long)page.count, (unsigned long long)limit,
+               (unsigned long long)page.next);
     return out->overflow ? fault_plain(f, ERR_FULL) : ERR_OK;
 }
 

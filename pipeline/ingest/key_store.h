@@ -14,9 +14,9 @@ struct key_result {
     uint64_t revision; /* of the store after it */
 };
 
-/* Begins a change of policies or keys: takes the write lock, and then asks whether the key that asks for
- * it still holds. Another platform may have ended it, or a change that waited for its turn before this one.
- * ERR_CREDENTIAL_REVOKED, ERR_CREDENTIAL_EXPIRED: nothing is begun. */
+/* Begins a change of policies or keys: takes the write lock, and then asks whether the key that
+ * asks for it still holds. Another platform may have ended it, or a change that waited for its turn
+ * before this one. ERR_CREDENTIAL_REVOKED, ERR_CREDENTIAL_EXPIRED: nothing is begun. */
 enum err key_store_begin(struct store *s, const struct actor *by, struct fault *f);
 
 /* Makes a key of what `draft` says (its id, MAC and times are set here; draft->expires_at is
@@ -30,18 +30,19 @@ enum err key_store_revoke(struct store *s, struct str tenant, struct id id, cons
                           bool *ret_changed, struct key_result *ret, struct fault *f);
 /* ERR_MISSING_ROLE where only an admin of every tenant may make such a key: an ingest key. */
 enum err key_check_maker(const struct key *k, bool everywhere, struct fault *f);
-/* A new key with everything of the old one, which ends after `overlap_ms` (0: now). Appends the
- * new row with `key`, and `replaces` {id, expires_at}. ERR_NOT_FOUND; as of key_check_maker(): whoever
+/* A new key with everything of the old one, which ends after `overlap_ms` (0: now). Appends the new
+ * row with `key`, and `replaces` {id, expires_at}. ERR_NOT_FOUND; as of key_check_maker(): whoever
  * may not make such a key may not rotate it; ERR_KEY_ENDED: the old one was revoked or has expired;
  * ERR_OUT_OF_RANGE: as many keys as there may be. */
 struct key_rotation {
     struct str tenant; /* whose keys may be touched; absent: any */
     struct id id;
-    bool everywhere;   /* an admin of every tenant asks */
+    bool everywhere; /* an admin of every tenant asks */
     uint64_t overlap_ms;
 };
-enum err key_store_rotate(struct store *s, const struct pepper *p, const struct key_rotation *wanted,
-                          const struct actor *by, struct buf *out, struct key_result *ret, struct fault *f);
+enum err key_store_rotate(struct store *s, const struct pepper *p,
+                          const struct key_rotation *wanted, const struct actor *by,
+                          struct buf *out, struct key_result *ret, struct fault *f);
 /* {keys, count, limit, next_cursor}, without MACs, in the order of their making. */
 enum err key_store_list(struct store *s, struct str tenant, uint64_t limit, uint64_t cursor,
                         struct buf *out, struct fault *f);

@@ -1,6 +1,9 @@
 #include "pipeline/ingest/lease.h"
 
-static bool same(const char a[LEASE_OWNER_TEXT], const char b[LEASE_OWNER_TEXT]) { return memcmp(a, b, LEASE_OWNER_TEXT) == 0; }
+static bool same(const char a[LEASE_OWNER_TEXT], const char b[LEASE_OWNER_TEXT])
+{
+    return memcmp(a, b, LEASE_OWNER_TEXT) == 0;
+}
 
 void lease_init(struct lease *l, const char me[LEASE_OWNER_TEXT])
 {
@@ -43,7 +46,8 @@ static bool is_live(const struct lease *l, const struct lease_member *m, uint64_
     return same(m->owner, l->me) || monotonic_ms - m->seen_ms < LEASE_MS;
 }
 
-bool lease_is_alive(const struct lease *l, const char owner[LEASE_OWNER_TEXT], uint64_t monotonic_ms)
+bool lease_is_alive(const struct lease *l, const char owner[LEASE_OWNER_TEXT],
+                    uint64_t monotonic_ms)
 {
     for (uint32_t i = 0; i < l->member_count; i++)
         if (same(l->members[i].owner, owner)) return is_live(l, &l->members[i], monotonic_ms);

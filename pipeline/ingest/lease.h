@@ -1,9 +1,10 @@
 /* lease.h - which platform reads which partition. Pure.
  *
- * Each platform raises its beat in the store once in LEASE_BEAT_MS. Whoever's beat has stood still for
- * LEASE_MS, by the watcher's own clock from when the watcher first saw it, is taken for dead: no two
- * machines' clocks are compared. The partitions are shared evenly among the living, in the order of
- * their names: each one's share is fixed, so that all come to the same result without a vote.
+ * Each platform raises its beat in the store once in LEASE_BEAT_MS. Whoever's beat has stood
+ * still for LEASE_MS, by the watcher's own clock from when the watcher first saw it, is taken
+ * for dead: no two machines' clocks are compared. The partitions are shared evenly among the
+ * living, in the order of their names: each one's share is fixed, so that all come to the
+ * same result without a vote.
  *
  *     FREE --claim (my share is not full)--> MINE --release (it is too full)--> FREE
  *      ^------------ its owner is dead ------- OTHER'S
@@ -55,10 +56,11 @@ void lease_saw_member(struct lease *l, struct str owner, uint64_t beat, uint64_t
 void lease_look_end(struct lease *l);
 
 bool lease_is_mine(const struct lease *l, uint32_t partition);
-bool lease_is_alive(const struct lease *l, const char owner[LEASE_OWNER_TEXT], uint64_t monotonic_ms);
+bool lease_is_alive(const struct lease *l, const char owner[LEASE_OWNER_TEXT],
+                    uint64_t monotonic_ms);
 
-/* Changes owners of partitions to what they should be, as far as it is this platform's to do: releases
- * and claims. True: something changed. */
+/* Changes owners of partitions to what they should be, as far as it is this platform's to do:
+ * releases and claims. True: something changed. */
 bool lease_decide(struct lease *l, uint64_t monotonic_ms);
 
 #endif

@@ -70,7 +70,10 @@ static bool tag_is_listed(struct str list, struct str etag, bool weakly)
     return false;
 }
 
-bool etag_matches_weakly(struct str list, struct str etag) { return tag_is_listed(list, etag, true); }
+bool etag_matches_weakly(struct str list, struct str etag)
+{
+    return tag_is_listed(list, etag, true);
+}
 
 /* In the transaction, since a file may have become the owner while the request was under way. */
 static enum err check_owner(const struct policy_change *p, const struct current *now, bool deletes,
@@ -80,10 +83,11 @@ static enum err check_owner(const struct policy_change *p, const struct current 
     if (!now->exists || str_is_absent(c->not_of) || !str_equal(now->updated_by, c->not_of) ||
         (deletes && now->revision <= c->seen))
         return ERR_OK;
-    return fault_set(f, ERR_WATCHED_POLICY, "",
-                     "the policy %.*s comes from a file in %.*s: change it there, or delete it when it "
-                     "has no file any more",
-                     STR_FORMAT(p->name), STR_FORMAT(now->directory));
+    return fault_set(
+        f, ERR_WATCHED_POLICY, "",
+        "the policy %.*s comes from a file in %.*s: change it there, or delete it when it "
+        "has no file any more",
+        STR_FORMAT(p->name), STR_FORMAT(now->directory));
 }
 
 static enum err check_condition(const struct policy_condition *c, const struct current *now,
@@ -99,7 +103,8 @@ static enum err check_condition(const struct policy_condition *c, const struct c
             return fault_set(f, ERR_PRECONDITION_FAILED, "", "If-Match: the policy is at %s now",
                              text);
     }
-    if (!str_is_absent(c->if_none_match) && now->exists && etag_matches_weakly(c->if_none_match, etag))
+    if (!str_is_absent(c->if_none_match) && now->exists &&
+        etag_matches_weakly(c->if_none_match, etag))
         return fault_set(f, ERR_PRECONDITION_FAILED, "",
                          "If-None-Match: the policy is there, at %s", text);
     return ERR_OK;
@@ -107,11 +112,11 @@ static enum err check_condition(const struct policy_condition *c, const struct c
 
 /* ---- reading ---- */
 
-#define CURRENT                                                                                    \
-    "SELECT p.number, p.id, p.description, p.is_active, p.version, p.revision, p.created_at, "     \
-    "p.updated_at,"                                                                                \
-    " p.updated_by, v.format, v.digest, v.content, p.tenant_id, p.name, p.directory FROM policies p JOIN "      \
-    "policy_versions v"                                                                            \
+#define CURRENT                                                                                            \
+    "SELECT p.number, p.id, p.description, p.is_active, p.version, p.revision, p.created_at, "             \
+    "p.updated_at,"                                                                                        \
+    " p.updated_by, v.format, v.digest, v.content, p.tenant_id, p.name, p.directory FROM policies p JOIN " \
+    "policy_versions v"                                                                                    \
     " USING (tenant_id, name, version) "
 
 static enum err current_read(struct store *s, struct str tenant, struct str name, struct arena *a,
@@ -342,16 +347,16 @@ static enum err version_add(struct changing *c, uint64_t *ret_version)
     return err == ERR_OK ? ERR_OK : store_fault(c->store, err, c->fault);
 }
 
-/* A policy's number is its place in the list, and is never given again: SQLite, left to itself, would give
- * a new policy the number of the last one that was deleted, and who pages would not see it. Its numbers
- * are revisions, which only rise; so do those that PostgreSQL gives. */
-#define ROW_WRITE(number)                                                                          \
+/* A policy's number is its place in the list, and is never given again: SQLite, left to itself,
+ * would give a new policy the number of the last one that was deleted, and who pages would not see
+ * it. Its numbers are revisions, which only rise; so do those that PostgreSQL gives. */
+#define ROW_WRITE(number)                                                                           \
     "INSERT INTO policies (number, id, tenant_id, name, description, is_active, version, revision," \
-    " created_at, updated_at, updated_by, directory)"                                              \
-    " VALUES (" number ", ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?9, ?10)"                            \
-    " ON CONFLICT (tenant_id, name) DO UPDATE SET description = excluded.description,"             \
-    " is_active = excluded.is_active, version = excluded.version, revision = excluded.revision,"   \
-    " updated_at = excluded.updated_at, updated_by = excluded.updated_by,"                         \
+    " created_at, updated_at, updated_by, directory)"                                               \
+    " VALUES (" number ", ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?9, ?10)"                             \
+    " ON CONFLICT (tenant_id, name) DO UPDATE SET description = excluded.description,"              \
+    " is_active = excluded.is_active, version = excluded.version, revision = excluded.revision,"    \
+    " updated_at = excluded.updated_at, updated_by = excluded.updated_by,"                          \
     " directory = excluded.directory"
 
 static enum err row_write(struct changing *c, struct str description, bool is_active,
@@ -392,7 +397,7 @@ static enum err directory_write(struct changing *c)
 static enum err check_room(struct changing *c)
 {
     struct statement *s = database_statement(c->store->database,
-                                         "SELECT count(*) FROM policies WHERE tenant_id = ?1");
+                                             "SELECT count(*) FROM policies WHERE tenant_id = ?1");
     bind_text(s, 1, c->change->tenant);
     enum err err = statement_step(s);
     uint64_t count = err == ERR_OK ? column_u64(s, 0) : 0;
@@ -407,10 +412,9 @@ static enum err check_room(struct changing *c)
 static enum err active_bytes(struct changing *c, struct str tenant, uint64_t *ret)
 {
     struct statement *s = database_statement(
-        c->store->database,
-        "SELECT coalesce(sum(octet_length(v.content) + ?2), 0) FROM policies p"
-        " JOIN policy_versions v USING (tenant_id, name, version)"
-        " WHERE p.is_active = 1 AND (?1 IS NULL OR tenant_id = ?1)");
+        c->store->database, "SELECT coalesce(sum(octet_length(v.content) + ?2), 0) FROM policies p"
+                            " JOIN policy_versions v USING (tenant_id, name, version)"
+                            " WHERE p.is_active = 1 AND (?1 IS NULL OR tenant_id = ?1)");
     bind_text(s, 1, tenant);
     bind_u64(s, 2, LIMIT_POLICY_ROW_BYTES);
     enum err err = statement_step(s);
@@ -438,7 +442,8 @@ static enum err check_bundle(struct changing *c)
 /* To switch a policy off changes what is allowed as much as to delete it: its event says so. */
 static struct str activity(const struct changing *c, bool is_active)
 {
-    if (is_active) return c->now.exists && !c->now.is_active ? STR("in force again") : (struct str){0};
+    if (is_active)
+        return c->now.exists && !c->now.is_active ? STR("in force again") : (struct str){0};
     return c->now.exists && c->now.is_active ? STR("not in force any more") : STR("not in force");
 }
 
@@ -473,7 +478,8 @@ static enum err change_apply(struct changing *c, struct policy_result *ret)
     bool is_owned = !p->claims || str_equal(c->now.updated_by, c->by->principal);
     if (same_content && is_active == c->now.is_active && is_owned &&
         same_text(description, c->now.description))
-        return p->claims && !same_text(c->now.directory, p->directory) ? directory_write(c) : ERR_OK;
+        return p->claims && !same_text(c->now.directory, p->directory) ? directory_write(c)
+                                                                       : ERR_OK;
 
     enum err err = c->now.exists ? ERR_OK : check_room(c);
     if (err == ERR_OK && !same_content) err = version_add(c, &ret->version);
@@ -528,9 +534,9 @@ enum err policy_store_put(struct store *s, const struct policy_change *change,
     return put(&c, out, ret);
 }
 
-enum err policy_store_rollback(struct store *s, const struct policy_change *change, uint64_t version,
-                               const struct actor *by, struct buf *out, struct policy_result *ret,
-                               struct fault *f)
+enum err policy_store_rollback(struct store *s, const struct policy_change *change,
+                               uint64_t version, const struct actor *by, struct buf *out,
+                               struct policy_result *ret, struct fault *f)
 {
     struct buf content;
     buf_init(&content, 4 << 10, LIMIT_POLICY_BODY_BYTES * 2);
@@ -585,7 +591,8 @@ enum err policy_store_delete(struct store *s, const struct policy_change *change
                              const struct actor *by, struct policy_result *ret, struct fault *f)
 {
     *ret = (struct policy_result){0};
-    const struct policy_change named = {.tenant = change->tenant, .name = change->name, .condition = change->condition};
+    const struct policy_change named = {
+        .tenant = change->tenant, .name = change->name, .condition = change->condition};
     struct changing c = {
         .store = s, .change = &named, .by = by, .kind = "policy.deleted", .fault = f};
     enum err err = key_store_begin(s, by, f);

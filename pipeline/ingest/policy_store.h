@@ -16,8 +16,9 @@ enum { POLICY_ETAG_TEXT = 48 };
 struct policy_condition {
     struct str if_match;      /* "*" or a list of entity tags */
     struct str if_none_match; /* the same */
-    struct str not_of;        /* ERR_WATCHED_POLICY where this principal was the last to change it; */
-    uint64_t seen;            /* a deletion: only where that was after this revision */
+    /* ERR_WATCHED_POLICY where this principal was the last to change it; */
+    struct str not_of;
+    uint64_t seen; /* a deletion: only where that was after this revision */
 };
 
 struct policy_change {
@@ -38,9 +39,10 @@ const char *policy_effect_name(enum policy_effect effect); /* "updated" */
 
 struct policy_result {
     enum policy_effect effect;
-    uint64_t version;            /* of the document after it */
-    uint64_t revision;           /* of the store after it */
-    char etag[POLICY_ETAG_TEXT]; /* quoted, NUL-terminated; of a dry run: of what is there, "" for nothing */
+    uint64_t version;  /* of the document after it */
+    uint64_t revision; /* of the store after it */
+    /* quoted, NUL-terminated; of a dry run: of what is there, "" for nothing */
+    char etag[POLICY_ETAG_TEXT];
 };
 
 /* Appends the policy's JSON. ERR_PRECONDITION_FAILED; ERR_OUT_OF_RANGE: the tenant has as many
@@ -48,10 +50,11 @@ struct policy_result {
 enum err policy_store_put(struct store *s, const struct policy_change *change,
                           const struct actor *by, struct buf *out, struct policy_result *ret,
                           struct fault *f);
-/* The text of an old version becomes a new one. Of `change`, tenant, name and condition count. ERR_NOT_FOUND. */
-enum err policy_store_rollback(struct store *s, const struct policy_change *change, uint64_t version,
-                               const struct actor *by, struct buf *out, struct policy_result *ret,
-                               struct fault *f);
+/* The text of an old version becomes a new one. Of `change`, tenant, name and
+ * condition count. ERR_NOT_FOUND. */
+enum err policy_store_rollback(struct store *s, const struct policy_change *change,
+                               uint64_t version, const struct actor *by, struct buf *out,
+                               struct policy_result *ret, struct fault *f);
 /* Of `change`, tenant, name and condition count. ERR_NOT_FOUND. */
 enum err policy_store_delete(struct store *s, const struct policy_change *change,
                              const struct actor *by, struct policy_result *ret, struct fault *f);
@@ -94,8 +97,8 @@ enum err policy_store_version(struct store *s, struct str tenant, struct str nam
 enum err policy_store_content(struct store *s, struct str tenant, struct str name, uint64_t version,
                               struct buf *out, struct fault *f);
 
-/* Whether `etag` is in the list (or the list is "*"). If-None-Match compares weakly: W/"x" names "x",
- * too (RFC 9110, 13.1.2). */
+/* Whether `etag` is in the list (or the list is "*"). If-None-Match compares weakly: W/"x" names
+ * "x", too (RFC 9110, 13.1.2). */
 bool etag_matches_weakly(struct str list, struct str etag);
 
 #endif

@@ -53,7 +53,8 @@ static enum err event_fault(struct posting *p, const struct fault *why)
                      why->text);
 }
 
-static enum err event_store(struct posting *p, struct str bytes, const struct event *event, uint64_t *ret_id)
+static enum err event_store(struct posting *p, struct str bytes, const struct event *event,
+                            uint64_t *ret_id)
 {
     const struct audit_row row = {.bytes = bytes, .event = event, .created_at = p->post->now_ms};
     enum err err = p->audit->ops->insert(p->audit->state, &row, ret_id);
@@ -61,7 +62,8 @@ static enum err event_store(struct posting *p, struct str bytes, const struct ev
     return err;
 }
 
-/* The event's key is taken: by the same event, or another; or by one that was dropped and makes way. */
+/* The event's key is taken: by the same event, or another; or by one that
+ * was dropped and makes way. */
 static enum err event_again(struct posting *p, struct str bytes, const struct event *event,
                             uint64_t *ret_id)
 {
@@ -73,7 +75,8 @@ static enum err event_again(struct posting *p, struct str bytes, const struct ev
         err = p->audit->ops->forget(p->audit->state, stored.id, &made_way);
     }
     if (err == ERR_OK && made_way) err = event_store(p, bytes, event, ret_id);
-    if (err != ERR_OK) return store_fault(p, err == ERR_NOT_FOUND || err == ERR_EXISTS ? ERR_IO : err);
+    if (err != ERR_OK)
+        return store_fault(p, err == ERR_NOT_FOUND || err == ERR_EXISTS ? ERR_IO : err);
     if (made_way) return ERR_OK;
     if (!same) {
         struct fault why;
@@ -99,7 +102,8 @@ static enum err taken_after_all(void *posting, const struct audit_source *source
     p->result->accepted--;
     arena_reset(&p->arena);
     enum err err = event_read(bytes, &p->arena, &event, &why); /* as it was read before */
-    return err == ERR_OK ? event_again(p, bytes, &event, &all[p->settled].id) : event_fault(p, &why);
+    return err == ERR_OK ? event_again(p, bytes, &event, &all[p->settled].id)
+                         : event_fault(p, &why);
 }
 
 static enum err event_take(struct posting *p, struct str bytes)

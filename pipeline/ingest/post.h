@@ -1,4 +1,5 @@
-/* post.h - what people and other systems post into the audit store: one event, an array, or NDJSON; all or nothing.
+/* post.h - what people and other systems post into the audit store: one event, an array,
+ * or NDJSON; all or nothing.
  *
  * Blocking; belongs to the thread of its store (a writer). */
 #ifndef INGEST_POST_H

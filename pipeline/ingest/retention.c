@@ -43,7 +43,8 @@ struct drop { /* one under way */
     struct found_tenant *tenants;
     struct found_stream *streams;
     uint64_t from_id, to_id, rows;
-    uint64_t limit_ms, day; /* what is dropped is older than limit_ms; the looks until `day` are done then */
+    /* what is dropped is older than limit_ms; the looks until `day` are done then */
+    uint64_t limit_ms, day;
     struct fault *fault;
 };
 
@@ -66,7 +67,8 @@ static enum err horizon_read(struct store *s, struct horizon *ret, struct fault 
 /* ---- how far ---- */
 
 /* The record with the lowest id from `id` on; ERR_END: there is none. */
-static enum err record_from(struct store *s, uint64_t id, uint64_t *ret_id, uint64_t *ret_created_at)
+static enum err record_from(struct store *s, uint64_t id, uint64_t *ret_id,
+                            uint64_t *ret_created_at)
 {
     struct statement *q = database_statement(
         s->database, "SELECT id, created_at FROM records WHERE id >= ?1 ORDER BY id LIMIT 1");
@@ -129,7 +131,8 @@ static enum err number_of(struct store *s, const char *sql, uint64_t *ret)
 static enum err newest_stored(struct store *s, uint64_t *ret)
 {
     struct statement *q = database_statement(
-        s->database, "SELECT max(created_at) FROM (SELECT created_at FROM records ORDER BY id DESC LIMIT ?1) AS r");
+        s->database,
+        "SELECT max(created_at) FROM (SELECT created_at FROM records ORDER BY id DESC LIMIT ?1) AS r");
     bind_u64(q, 1, NEWEST_ROWS);
     enum err err = statement_step(q);
     if (err == ERR_OK) *ret = column_u64(q, 0);
@@ -137,24 +140,28 @@ static enum err newest_stored(struct store *s, uint64_t *ret)
     return err;
 }
 
-/* What is dropped is gone for good, so that a clock that is ahead must not say what is old: on
- * PostgreSQL its server's clock speaks for all platforms, on SQLite the newest event that was stored. */
+/* What is dropped is gone for good, so that a clock that is ahead must not say what
+ * is old: on PostgreSQL its server's clock speaks for all platforms, on SQLite the
+ * newest event that was stored. */
 static enum err check_clock(struct store *s, uint64_t now_ms, struct fault *f)
 {
     bool is_postgres = database_is_postgres(s->database);
     uint64_t other_ms = 0;
-    enum err err = is_postgres
-                       ? number_of(s, "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint", &other_ms)
-                       : newest_stored(s, &other_ms);
+    enum err err =
+        is_postgres ? number_of(s, "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint",
+                                &other_ms)
+                    : newest_stored(s, &other_ms);
     if (err != ERR_OK) return store_fault(s, err, f);
     if (now_ms <= other_ms + DAY_MS) return ERR_OK;
     char now[TIME_TEXT], other[TIME_TEXT];
     time_write(now_ms, now);
     time_write(other_ms, other);
-    return fault_set(f, ERR_OUT_OF_RANGE, "",
-                     "nothing is dropped by age: this platform's clock says %.*s, which is more than a day after %s (%.*s)",
-                     TIME_TEXT, now, is_postgres ? "the PostgreSQL server's clock" : "the newest event that was stored",
-                     TIME_TEXT, other);
+    return fault_set(
+        f, ERR_OUT_OF_RANGE, "",
+        "nothing is dropped by age: this platform's clock says %.*s, which is more than a day after %s (%.*s)",
+        TIME_TEXT, now,
+        is_postgres ? "the PostgreSQL server's clock" : "the newest event that was stored",
+        TIME_TEXT, other);
 }
 
 /* ---- what is dropped ---- */
@@ -163,7 +170,8 @@ static enum err check_clock(struct store *s, uint64_t now_ms, struct fault *f)
 static enum err end_at_kept(struct drop *d)
 {
     struct statement *q = database_statement(
-        d->store->database, "SELECT min(id) FROM records WHERE id >= ?1 AND id < ?2 AND created_at >= ?3");
+        d->store->database,
+        "SELECT min(id) FROM records WHERE id >= ?1 AND id < ?2 AND created_at >= ?3");
     bind_u64(q, 1, d->from_id);
     bind_u64(q, 2, d->to_id);
     bind_u64(q, 3, d->limit_ms);
@@ -171,7 +179,8 @@ static enum err end_at_kept(struct drop *d)
     uint64_t id = err == ERR_OK ? column_u64(q, 0) : 0;
     statement_reset(q);
     if (err != ERR_OK || id == 0) return err;
-    if (database_is_postgres(d->store->database)) id = id >> AUDIT_PARTITION_BITS << AUDIT_PARTITION_BITS;
+    if (database_is_postgres(d->store->database))
+        id = id >> AUDIT_PARTITION_BITS << AUDIT_PARTITION_BITS;
     d->to_id = id > d->from_id ? id : d->from_id;
     return ERR_OK;
 }
@@ -179,8 +188,9 @@ static enum err end_at_kept(struct drop *d)
 static enum err find_tenants(struct drop *d)
 {
     struct statement *q = database_statement(
-        d->store->database, "SELECT tenant_id, count(*), min(timestamp), max(timestamp) FROM records"
-                            " WHERE id >= ?1 AND id < ?2 GROUP BY tenant_id ORDER BY tenant_id DESC");
+        d->store->database,
+        "SELECT tenant_id, count(*), min(timestamp), max(timestamp) FROM records"
+        " WHERE id >= ?1 AND id < ?2 GROUP BY tenant_id ORDER BY tenant_id DESC");
     bind_u64(q, 1, d->from_id);
     bind_u64(q, 2, d->to_id);
     enum err err;
@@ -202,8 +212,9 @@ static enum err find_tenants(struct drop *d)
 static enum err find_streams(struct drop *d)
 {
     struct statement *q = database_statement(
-        d->store->database, "SELECT node, journal, max(seq) + 1 FROM records WHERE id >= ?1 AND id < ?2"
-                            " AND node IS NOT NULL GROUP BY node, journal");
+        d->store->database,
+        "SELECT node, journal, max(seq) + 1 FROM records WHERE id >= ?1 AND id < ?2"
+        " AND node IS NOT NULL GROUP BY node, journal");
     bind_u64(q, 1, d->from_id);
     bind_u64(q, 2, d->to_id);
     enum err err;
@@ -244,8 +255,8 @@ static enum err tell(struct drop *d, const struct found_tenant *t, uint64_t now_
     time_write(t->to_ms, to);
     struct buf b = buf_over(span, sizeof span), why = buf_over(reason, sizeof reason);
     buf_printf(&b, "%.*s/%.*s", TIME_TEXT, from, TIME_TEXT, to);
-    buf_printf(&why, "older than audit.keep: %llu events from %.*s to %.*s", (unsigned long long)t->rows,
-               TIME_TEXT, from, TIME_TEXT, to);
+    buf_printf(&why, "older than audit.keep: %llu events from %.*s to %.*s",
+               (unsigned long long)t->rows, TIME_TEXT, from, TIME_TEXT, to);
     check(!b.overflow && !why.overflow);
     const struct own_event e = {.kind = "audit.dropped",
                                 .tenant = t->name,
@@ -288,8 +299,8 @@ static enum err horizon_move(struct drop *d, uint64_t known_day)
 static enum err rows_forget(struct drop *d)
 {
     if (!database_is_postgres(d->store->database)) return ERR_OK;
-    struct statement *q = database_statement(d->store->database,
-                                             "UPDATE marks SET row_count = row_count - ?1");
+    struct statement *q =
+        database_statement(d->store->database, "UPDATE marks SET row_count = row_count - ?1");
     bind_u64(q, 1, d->rows);
     enum err err = statement_run(q);
     return err == ERR_OK ? ERR_OK : store_fault(d->store, err, d->fault);
@@ -331,8 +342,8 @@ static enum err drop_some(struct drop *d, struct horizon *h, uint64_t end_id, ui
     return ERR_OK;
 }
 
-/* Also tomorrow's is today's look: somebody's clock is a little ahead. A day that is farther off was
- * set by a clock that was wrong, and holds nobody up. */
+/* Also tomorrow's is today's look: somebody's clock is a little ahead. A day that is farther off
+ * was set by a clock that was wrong, and holds nobody up. */
 static bool is_looked_at(const struct horizon *h, uint64_t now_ms)
 {
     uint64_t today = now_ms / DAY_MS;
@@ -351,7 +362,8 @@ enum err retention_drop(struct store *s, uint64_t keep_ms, uint64_t now_ms, uint
     uint64_t limit_ms = (now_ms - keep_ms) / DAY_MS * DAY_MS;
     err = first_kept(s, h.first_id, limit_ms, &end_id);
     if (err != ERR_OK) return store_fault(s, err, f);
-    if (database_is_postgres(s->database)) end_id = end_id >> AUDIT_PARTITION_BITS << AUDIT_PARTITION_BITS;
+    if (database_is_postgres(s->database))
+        end_id = end_id >> AUDIT_PARTITION_BITS << AUDIT_PARTITION_BITS;
     if (end_id < h.first_id) end_id = h.first_id;
     if (end_id > h.first_id) err = check_clock(s, now_ms, f);
     while (err == ERR_OK && !is_looked_at(&h, now_ms)) {
@@ -366,7 +378,8 @@ enum err retention_drop(struct store *s, uint64_t keep_ms, uint64_t now_ms, uint
 
 /* ---- removing ---- */
 
-static enum err run_below(struct store *s, const char *sql, uint64_t below, uint64_t limit, uint64_t *ret_changes)
+static enum err run_below(struct store *s, const char *sql, uint64_t below, uint64_t limit,
+                          uint64_t *ret_changes)
 {
     struct statement *q = database_statement(s->database, sql);
     bind_u64(q, 1, below);
@@ -417,15 +430,16 @@ static enum err remove_rows(struct store *s, const struct horizon *h)
 static enum err remove_partition(struct store *s, uint64_t number);
 
 /* The partition's last ids go with the partition: were `removed_id` moved to its end, nobody would
- * come back for it. (Where signposts come first, the same ids are deleted again: there are none.) */
+ * come back for it. (Where signposts come first, the same ids are deleted again: there are
+ * none.) */
 static enum err remove_ids(struct store *s, uint64_t number, uint64_t from_id, uint64_t to_id)
 {
-    struct statement *q = database_statement(
-        s->database,
-        /* Not the rows of events that were stored anew since. */
-        "DELETE FROM identities WHERE event_key = ANY(ARRAY(SELECT " EVENT_KEY
-        " FROM records WHERE id >= ?1 AND id < ?2))"
-        " AND id >= ?1 AND id < ?2");
+    struct statement *q =
+        database_statement(s->database,
+                           /* Not the rows of events that were stored anew since. */
+                           "DELETE FROM identities WHERE event_key = ANY(ARRAY(SELECT " EVENT_KEY
+                           " FROM records WHERE id >= ?1 AND id < ?2))"
+                           " AND id >= ?1 AND id < ?2");
     bind_u64(q, 1, from_id);
     bind_u64(q, 2, to_id);
     enum err err = statement_run(q);
@@ -466,7 +480,8 @@ static enum err remove_partition(struct store *s, uint64_t number)
 
 static enum err remove_step(struct store *s, const struct horizon *h)
 {
-    uint64_t number = h->removed_id >> AUDIT_PARTITION_BITS, end = (number + 1) << AUDIT_PARTITION_BITS;
+    uint64_t number = h->removed_id >> AUDIT_PARTITION_BITS, end = (number + 1)
+                                                                   << AUDIT_PARTITION_BITS;
     uint64_t id, created_at;
     enum err err = record_from(s, h->removed_id, &id, &created_at);
     if (err != ERR_OK && err != ERR_END) return err;
@@ -496,7 +511,8 @@ enum err retention_remove(struct store *s, bool *ret_more, struct fault *f)
 
 #define KEY_ENDED_BEFORE " FROM keys WHERE revoked_at < ?1 OR expires_at < ?1"
 
-static enum err forget_keys(struct store *s, struct str before, uint64_t *ret_forgotten, struct fault *f)
+static enum err forget_keys(struct store *s, struct str before, uint64_t *ret_forgotten,
+                            struct fault *f)
 {
     uint64_t revision;
     struct statement *q = database_statement(s->database, "DELETE" KEY_ENDED_BEFORE);
@@ -507,7 +523,8 @@ static enum err forget_keys(struct store *s, struct str before, uint64_t *ret_fo
     return *ret_forgotten == 0 ? ERR_OK : store_raise_revision(s, &revision, f);
 }
 
-enum err retention_forget_keys(struct store *s, uint64_t now_ms, uint64_t *ret_forgotten, struct fault *f)
+enum err retention_forget_keys(struct store *s, uint64_t now_ms, uint64_t *ret_forgotten,
+                               struct fault *f)
 {
     const uint64_t kept_ms = (uint64_t)LIMIT_ENDED_KEY_DAYS * DAY_MS;
     char text[TIME_TEXT];
@@ -522,7 +539,8 @@ enum err retention_forget_keys(struct store *s, uint64_t now_ms, uint64_t *ret_f
     if (err == ERR_END) return ERR_OK;
     if (err != ERR_OK) return store_fault(s, err, f);
     err = check_clock(s, now_ms, f);
-    if (err == ERR_OUT_OF_RANGE) return ERR_OK; /* on SQLite also where nothing was stored for a day: no hurry */
+    /* on SQLite also where nothing was stored for a day: no hurry */
+    if (err == ERR_OUT_OF_RANGE) return ERR_OK;
     if (err == ERR_OK) err = store_begin(s, f);
     return err == ERR_OK ? store_end(s, forget_keys(s, before, ret_forgotten, f), f) : err;
 }
@@ -564,7 +582,8 @@ static enum err roll_within(struct store *s, uint64_t keep_ms, uint64_t day)
     uint64_t begin = next >> AUDIT_PARTITION_BITS << AUDIT_PARTITION_BITS;
     /* An empty partition is as good as a new one (ids begin at 1), and so is the very first. */
     if (known != 0 && next > begin + 1) next = begin + ((uint64_t)1 << AUDIT_PARTITION_BITS);
-    struct statement *q = database_statement(s->database, "UPDATE marks SET period = ?1, next_id = ?2");
+    struct statement *q =
+        database_statement(s->database, "UPDATE marks SET period = ?1, next_id = ?2");
     bind_u64(q, 1, day);
     bind_u64(q, 2, next);
     return statement_run(q);

@@ -45,8 +45,8 @@ static enum err version_write(struct database *d, uint64_t version, struct fault
     char sql[128];
     struct buf b = buf_over(sql, sizeof sql - 1);
     if (database_is_postgres(d))
-        buf_printf(&b, "INSERT INTO schema_version VALUES (%llu, %llu)", (unsigned long long)version,
-                   (unsigned long long)world_now_ms());
+        buf_printf(&b, "INSERT INTO schema_version VALUES (%llu, %llu)",
+                   (unsigned long long)version, (unsigned long long)world_now_ms());
     else
         buf_printf(&b, "PRAGMA application_id = %d; PRAGMA user_version = %llu", APPLICATION_ID,
                    (unsigned long long)version);
@@ -75,10 +75,11 @@ static enum err check_owner(struct database *d, uint64_t version, struct fault *
     if (!database_is_postgres(d) && version > 0)
         err = one_number(d, "PRAGMA application_id", &application, f);
     if (err == ERR_OK && version > SCHEMA_NEWEST)
-        err = fault_set(f, ERR_BAD_VALUE, "",
-                        "store: made by a newer program (schema %llu, this one knows %d); start the newer one again, or put back "
-                        "the backup that was made before it",
-                        (unsigned long long)version, SCHEMA_NEWEST);
+        err = fault_set(
+            f, ERR_BAD_VALUE, "",
+            "store: made by a newer program (schema %llu, this one knows %d); start the newer one again, or put back "
+            "the backup that was made before it",
+            (unsigned long long)version, SCHEMA_NEWEST);
     if (err == ERR_OK && application != APPLICATION_ID)
         err = fault_set(f, ERR_BAD_VALUE, "", "store: a database of another program");
     return err;
@@ -124,15 +125,19 @@ enum err database_check_schema(struct database *d, struct fault *f)
     enum err err = version_read(d, &version, f);
     if (err != ERR_OK || version == SCHEMA_NEWEST) return err;
     return fault_set(f, ERR_STORE_UNAVAILABLE, "",
-                     "store: it has schema %llu now, and this program knows %d: %s", (unsigned long long)version, SCHEMA_NEWEST,
-                     version > SCHEMA_NEWEST ? "a newer one has changed it, so this one has to be upgraded, too"
-                                             : "an older one was put back, so this program has to be started anew");
+                     "store: it has schema %llu now, and this program knows %d: %s",
+                     (unsigned long long)version, SCHEMA_NEWEST,
+                     version > SCHEMA_NEWEST
+                         ? "a newer one has changed it, so this one has to be upgraded, too"
+                         : "an older one was put back, so this program has to be started anew");
 }
 
-/* Nobody may be in the middle of writing by the schema that goes: who comes after it looks again. */
+/* Nobody may be in the middle of writing by the schema that goes: who comes after it looks
+ * again. */
 static enum err wait_for_writers(struct database *d, struct fault *f)
 {
-    return database_is_postgres(d) ? database_execute(d, "SELECT 1 FROM marks FOR UPDATE", f) : ERR_OK;
+    return database_is_postgres(d) ? database_execute(d, "SELECT 1 FROM marks FOR UPDATE", f)
+                                   : ERR_OK;
 }
 
 static enum err is_newest(struct database *d, bool *ret, struct fault *f)
@@ -141,8 +146,9 @@ static enum err is_newest(struct database *d, bool *ret, struct fault *f)
     enum err err = ERR_OK;
     *ret = false;
     if (database_is_postgres(d))
-        err = one_number(
-            d, "SELECT CASE WHEN to_regclass('schema_version') IS NULL THEN 0 ELSE 1 END", &made, f);
+        err = one_number(d,
+                         "SELECT CASE WHEN to_regclass('schema_version') IS NULL THEN 0 ELSE 1 END",
+                         &made, f);
     if (err == ERR_OK && made == 1) err = version_read(d, &version, f);
     *ret = version == SCHEMA_NEWEST;
     return err;
@@ -161,11 +167,14 @@ enum err database_migrate(struct database *d, struct fault *f)
     if (err == ERR_OK) err = check_owner(d, version, f);
     bool is_older = err == ERR_OK && version > 0 && version < SCHEMA_NEWEST;
     if (is_older)
-        log_text(LOG_INFO, "store_upgrade", "from schema %llu to %d; it waits for whoever reads the events, and may take a while",
-                 (unsigned long long)version, SCHEMA_NEWEST);
+        log_text(
+            LOG_INFO, "store_upgrade",
+            "from schema %llu to %d; it waits for whoever reads the events, and may take a while",
+            (unsigned long long)version, SCHEMA_NEWEST);
     if (is_older) err = wait_for_writers(d, f);
     if (err == ERR_OK) err = step_up(d, version, f);
     err = end(d, err, f);
-    if (is_older && err == ERR_OK) log_text(LOG_INFO, "store_upgraded", "the store has schema %d", SCHEMA_NEWEST);
+    if (is_older && err == ERR_OK)
+        log_text(LOG_INFO, "store_upgraded", "the store has schema %d", SCHEMA_NEWEST);
     return err;
 }

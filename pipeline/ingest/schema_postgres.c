@@ -177,8 +177,8 @@ static const char step_6[] =
     "E'\\\\u0000') = 0 THEN event::json ELSE replace(replace(event, E'\\\\\\\\', E'\\\\u005c'), "
     "E'\\\\u0000', E'\\\\ufffd')::json END AS members FROM records) AS r;";
 
-/* An event_id was unique over all tenants. The table gets another name first, which ends the COPY of
- * a platform that is older and still runs: its rows would be there by the old rule. Then, of a
+/* An event_id was unique over all tenants. The table gets another name first, which ends the COPY
+ * of a platform that is older and still runs: its rows would be there by the old rule. Then, of a
  * hundred million rows, only those are written whose key is not their event_id (event_key.h), each
  * by its id: a join might read all records. */
 static const char step_7[] =

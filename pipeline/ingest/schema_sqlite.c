@@ -1,5 +1,6 @@
-/* schema_sqlite.c - the schema on SQLite, step by step. See schema.h for the rules; schemas/store.sql
- * tells analysts the same as it stands after the last step, and a test compares the two. */
+/* schema_sqlite.c - the schema on SQLite, step by step. See schema.h for the
+ * rules; schemas/store.sql tells analysts the same as it stands after the last
+ * step, and a test compares the two. */
 #include "pipeline/ingest/schema.h"
 
 #include "pipeline/ingest/event_key.h"

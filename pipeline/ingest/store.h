@@ -2,9 +2,9 @@
  *
  * A file of SQLite's, or a database on a PostgreSQL server; above database.h nobody knows which.
  *
- * Belongs to one thread. A platform has a writer, a consumer, a keeper and some readers over the same
- * store, and so may other platforms and the command line (writers take turns). Policies and keys
- * share one revision, which every change of either raises by one in its own transaction: what
+ * Belongs to one thread. A platform has a writer, a consumer, a keeper and some readers over the
+ * same store, and so may other platforms and the command line (writers take turns). Policies and
+ * keys share one revision, which every change of either raises by one in its own transaction: what
  * engines follow. log_id is random per database. */
 #ifndef INGEST_STORE_H
 #define INGEST_STORE_H

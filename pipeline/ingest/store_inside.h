@@ -27,10 +27,11 @@ enum err store_raise_revision(struct store *s, uint64_t *ret, struct fault *f);
 
 /* A page of a list on its way into a body: the ids by which its rows are sorted are its cursors. */
 struct list_page {
-    uint64_t limit;     /* of rows */
-    size_t bytes_most;  /* of the body: then the page ends early; 0 = whatever its rows need */
+    uint64_t limit;    /* of rows */
+    size_t bytes_most; /* of the body: then the page ends early; 0 = whatever its rows need */
     int id_column;
-    uint64_t count, last, next; /* rows so far; the last one's id; not 0: where the next page begins */
+    /* rows so far; the last one's id; not 0: where the next page begins */
+    uint64_t count, last, next;
 };
 
 /* Steps to the page's next row and puts the comma before it. ERR_END: there is none, or no room. */
@@ -38,7 +39,8 @@ enum err list_page_step(struct list_page *p, struct statement *q, struct buf *ou
 
 void store_forget_asked(struct store *s);
 
-/* Takes the write lock; ERR_STORE_UNAVAILABLE, too, where the schema is another program's by now. */
+/* Takes the write lock; ERR_STORE_UNAVAILABLE, too, where the schema is another program's by
+ * now. */
 enum err store_begin(struct store *s, struct fault *f);
 /* Ends the transaction: commits where `err` is ERR_OK, else rolls back and keeps the error. Fills
  * *f where the commit is what failed. */

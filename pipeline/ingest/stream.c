@@ -186,9 +186,11 @@ static enum err line_new(struct intake *in, uint64_t seq, const struct decoded *
     if (!d->is_valid) {
         arena_reset(&in->arena);
         if (in->batch->holds_newer && event_is_later(d->line, &in->arena))
-            return fault_set(in->fault, ERR_NEWER_RECORD, "",
-                             "record %llu has a member or a kind that this platform does not know: its engine is newer, and keeps it "
-                             "until this platform is upgraded, too", (unsigned long long)seq);
+            return fault_set(
+                in->fault, ERR_NEWER_RECORD, "",
+                "record %llu has a member or a kind that this platform does not know: its engine is newer, and keeps it "
+                "until this platform is upgraded, too",
+                (unsigned long long)seq);
         in->result->invalid++;
         return quarantine(in, seq, d->line, "invalid");
     }
@@ -243,7 +245,8 @@ static enum err take_new(struct intake *in, struct str lines)
     enum err err = ERR_OK;
     decoder_begin(decoder, lines);
     for (size_t count; err == ERR_OK && (count = decoder_next(decoder, &list)) > 0;)
-        for (size_t i = 0; i < count && err == ERR_OK; i++) err = line_new(in, in->end_seq++, &list[i]);
+        for (size_t i = 0; i < count && err == ERR_OK; i++)
+            err = line_new(in, in->end_seq++, &list[i]);
     decoder_end(decoder);
     if (err != ERR_OK) return err;
     err = in->audit->ops->settle(in->audit->state, taken_after_all, in);
@@ -259,7 +262,8 @@ static enum err take_lines(struct intake *in)
            str_split(&rest, '\n', &line))
         err = line_again(in, in->end_seq++, line);
     if (err == ERR_OK) err = take_new(in, rest);
-    if (err != ERR_OK || in->end_seq <= in->next_seq) return err; /* nothing new: the position stays */
+    /* nothing new: the position stays */
+    if (err != ERR_OK || in->end_seq <= in->next_seq) return err;
     if (planted("position_apart")) return ERR_OK;
     return move_position(in, in->end_seq);
 }
@@ -317,8 +321,8 @@ static enum err check_batch(const struct ingest_batch *b, struct fault *f)
 }
 
 /* *ret_before: where the stream stood. */
-static enum err take_within(struct store *s, const struct ingest_batch *batch, struct ingest_result *ret,
-                            uint64_t *ret_before, struct fault *f)
+static enum err take_within(struct store *s, const struct ingest_batch *batch,
+                            struct ingest_result *ret, uint64_t *ret_before, struct fault *f)
 {
     struct intake in = {
         .store = s, .audit = store_audit(s), .batch = batch, .result = ret, .fault = f};
@@ -330,8 +334,8 @@ static enum err take_within(struct store *s, const struct ingest_batch *batch, s
     return err;
 }
 
-enum err ingest_stream_within(struct store *s, const struct ingest_batch *batch, struct ingest_result *ret,
-                              struct fault *f)
+enum err ingest_stream_within(struct store *s, const struct ingest_batch *batch,
+                              struct ingest_result *ret, struct fault *f)
 {
     uint64_t before;
     *ret = (struct ingest_result){0};

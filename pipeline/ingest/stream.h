@@ -28,7 +28,7 @@ struct ingest_batch {
     struct str body;             /* NDJSON: line k has seq first_seq + k */
     const struct globs *tenants; /* that the sender may write for */
     uint64_t now_ms;
-    bool holds_newer;            /* the sender keeps what it is refused */
+    bool holds_newer; /* the sender keeps what it is refused */
 };
 
 struct ingest_result {
@@ -36,16 +36,16 @@ struct ingest_result {
     uint64_t next_seq; /* also after ERR_STREAM_GAP and ERR_EPOCH_UNKNOWN: where to send from */
 };
 
-/* ERR_OK; ERR_STREAM_GAP, ERR_EPOCH_UNKNOWN, ERR_NEWER_RECORD, ERR_WRONG_TENANT, ERR_BAD_HEADER (epoch, numbers),
- * or the store's failure: nothing was stored. The body is read in place. */
+/* ERR_OK; ERR_STREAM_GAP, ERR_EPOCH_UNKNOWN, ERR_NEWER_RECORD, ERR_WRONG_TENANT, ERR_BAD_HEADER
+ * (epoch, numbers), or the store's failure: nothing was stored. The body is read in place. */
 enum err ingest_stream(struct store *s, const struct ingest_batch *batch, struct ingest_result *ret,
                        struct fault *f);
 
 /* The same within a transaction that the caller has begun and ends. ERR_STREAM_GAP and
  * ERR_EPOCH_UNKNOWN leave it fit to be committed: nothing was stored of the batch but what was
  * quarantined. After any other error it must be rolled back. */
-enum err ingest_stream_within(struct store *s, const struct ingest_batch *batch, struct ingest_result *ret,
-                              struct fault *f);
+enum err ingest_stream_within(struct store *s, const struct ingest_batch *batch,
+                              struct ingest_result *ret, struct fault *f);
 /* Within a transaction: these bytes go to quarantine and to the log. */
 enum err ingest_quarantine(struct store *s, const struct audit_quarantined *q, struct fault *f);
 

@@ -18,17 +18,19 @@
 #include "pipeline/keep/fold.h"
 #include "pipeline/keep/slots.h"
 
-struct found { /* by a look at all slots */
-    size_t owned;                   /* slots */
-    uint64_t ahead, ahead_of;       /* the furthest position of ours that our journal never had, and what it has; 0: none */
+struct found {    /* by a look at all slots */
+    size_t owned; /* slots */
+    /* the furthest position of ours that our journal never had, and what it has; 0: none */
+    uint64_t ahead, ahead_of;
     char other[OWNER_TEXT];         /* an owner that is neither us nor adopted already; "" = none */
     bool unknown;                   /* …and its node has our name */
     char owners[KEEP_ADOPTED_TEXT]; /* all that are not ours, with commas */
     bool too_many;
-    bool has_unfinished;            /* of those: a slot without a position, so what it holds is not all of it */
+    /* of those: a slot without a position, so what it holds is not all of it */
+    bool has_unfinished;
     unsigned unfinished;
-    bool all_adopt;                 /* they are all nodes that --adopt names */
-    bool has_our_name;              /* one of them is another history under our name */
+    bool all_adopt;    /* they are all nodes that --adopt names */
+    bool has_our_name; /* one of them is another history under our name */
 };
 
 struct giving {
@@ -38,11 +40,11 @@ struct giving {
 
 struct look { /* one Redis, and what it is judged by */
     struct redis_link *link;
-    const char *node, *adopt;       /* ours; the nodes that --adopt names, "" = none */
+    const char *node, *adopt; /* ours; the nodes that --adopt names, "" = none */
     struct keep_past *past;
     uint64_t last_seq, now_ms;
-    struct giving giving;           /* who takes what is adopted */
-    struct slot_seen *seen;         /* LIMIT_SLOTS */
+    struct giving giving;   /* who takes what is adopted */
+    struct slot_seen *seen; /* LIMIT_SLOTS */
     struct found found;
 };
 
@@ -69,11 +71,15 @@ static enum err look_over(struct look *l, struct fault *f)
         if (owner.size == 0 && !seen->strange) continue;
         found->owned++;
         if (seen->strange || !owner_read(owner, &their_node, &epoch))
-            return fault_set(f, ERR_EXISTS, "", "redis.url: slot %u holds what no engine wrote; this Redis is used by something else, or by a newer engine", i);
+            return fault_set(
+                f, ERR_EXISTS, "",
+                "redis.url: slot %u holds what no engine wrote; this Redis is used by something else, or by a newer engine",
+                i);
         bool our_name = str_equal(their_node, str_from(l->node));
         if (our_name && keep_past_knows(past, epoch)) {
             uint64_t end = keep_past_end(past, epoch, l->last_seq);
-            if (!seen->has_position || seen->position <= end || seen->position <= found->ahead) continue;
+            if (!seen->has_position || seen->position <= end || seen->position <= found->ahead)
+                continue;
             found->ahead = seen->position;
             found->ahead_of = end;
             continue;
@@ -108,7 +114,8 @@ static enum err give(void *context, struct str entry)
     return g->each(g->context, slot, entry);
 }
 
-/* Slots are read one after another. What its engine wrote meanwhile would be in none of them, and our claim erases it. */
+/* Slots are read one after another. What its engine wrote meanwhile would be in none of them,
+ * and our claim erases it. */
 static enum err stood_still(const struct look *l, struct fault *f)
 {
     static struct slot_seen again[LIMIT_SLOTS];
@@ -116,10 +123,14 @@ static enum err stood_still(const struct look *l, struct fault *f)
     enum err err = slots_look(l->link, again, f);
     if (err != ERR_OK) return err;
     for (unsigned i = 0; i < LIMIT_SLOTS; i++) {
-        if (strcmp(again[i].owner, seen[i].owner) == 0 && strcmp(again[i].at, seen[i].at) == 0 && !again[i].strange) continue;
-        return fault_set(f, ERR_EXISTS, "",
-                         "adopt: slot %u of this Redis changed while it was read, and is at \"%s\" of \"%s\" now: an engine still "
-                         "writes to it. Stop that one, then start this one again", i, again[i].at, again[i].owner);
+        if (strcmp(again[i].owner, seen[i].owner) == 0 && strcmp(again[i].at, seen[i].at) == 0 &&
+            !again[i].strange)
+            continue;
+        return fault_set(
+            f, ERR_EXISTS, "",
+            "adopt: slot %u of this Redis changed while it was read, and is at \"%s\" of \"%s\" now: an engine still "
+            "writes to it. Stop that one, then start this one again",
+            i, again[i].at, again[i].owner);
     }
     return ERR_OK;
 }
@@ -130,14 +141,16 @@ static enum err adopt_all(struct look *l, struct fault *f)
     struct fold *fold = fold_create();
     if (fold == NULL) return fault_set(f, ERR_FULL, "", "out of memory");
     enum err err = ERR_OK;
-    for (unsigned i = 0; err == ERR_OK && i < LIMIT_SLOTS; i++) err = slot_take(l->link, i, fold->shard, f);
+    for (unsigned i = 0; err == ERR_OK && i < LIMIT_SLOTS; i++)
+        err = slot_take(l->link, i, fold->shard, f);
     if (err == ERR_OK) err = stood_still(l, f);
     uint64_t tokens = 0, reviews = 0;
     if (err == ERR_OK) {
         shard_prune(fold->shard, l->now_ms);
         shard_close_open(fold->shard, l->now_ms, &tokens, &reviews);
         err = shard_save(fold->shard, give, &l->giving);
-        if (err != ERR_OK) fault_set(f, err, "", "what was adopted cannot be loaded: %s", err_sentence(err));
+        if (err != ERR_OK)
+            fault_set(f, err, "", "what was adopted cannot be loaded: %s", err_sentence(err));
     }
     fold_destroy(fold);
     if (err != ERR_OK) return err;
@@ -145,7 +158,8 @@ static enum err adopt_all(struct look *l, struct fault *f)
     past->adopted_at_known = true;
     for (unsigned i = 0; i < LIMIT_SLOTS; i++) past->adopted_at[i] = l->seen[i].position;
     log_text(LOG_ERROR, "adopted",
-             "the state of %s was taken from Redis: what it did last may be missing, so %" PRIu64 " counted tokens came back revoked "
+             "the state of %s was taken from Redis: what it did last may be missing, so %" PRIu64
+             " counted tokens came back revoked "
              "and %" PRIu64 " approved reviews expired",
              past->adopted, tokens, reviews);
     return ERR_OK;
@@ -156,24 +170,29 @@ static enum err refuse_other(const struct look *l, struct fault *f)
     struct str other = str_from(l->found.other), their_node, epoch;
     check(owner_read(other, &their_node, &epoch));
     if (l->found.unknown && l->last_seq > 0)
-        return fault_set(f, ERR_EXISTS, "",
-                         "redis.url: this Redis holds the state of epoch %.*s of %s, which this journal does not know: another history "
-                         "under the same name. Give one of the two engines another Redis, or start with a new data directory, "
-                         "a new node name and --adopt %.*s", STR_FORMAT(epoch), l->node, STR_FORMAT(their_node));
-    return fault_set(f, ERR_EXISTS, "",
-                     "redis.url: this Redis holds the state of engine %.*s, and this data directory is %s's. If %.*s is gone for good, "
-                     "start with a new data directory, a new node name and --adopt %.*s; if not, give this engine a Redis of its own",
-                     STR_FORMAT(their_node), l->node, STR_FORMAT(their_node), STR_FORMAT(their_node));
+        return fault_set(
+            f, ERR_EXISTS, "",
+            "redis.url: this Redis holds the state of epoch %.*s of %s, which this journal does not know: another history "
+            "under the same name. Give one of the two engines another Redis, or start with a new data directory, "
+            "a new node name and --adopt %.*s",
+            STR_FORMAT(epoch), l->node, STR_FORMAT(their_node));
+    return fault_set(
+        f, ERR_EXISTS, "",
+        "redis.url: this Redis holds the state of engine %.*s, and this data directory is %s's. If %.*s is gone for good, "
+        "start with a new data directory, a new node name and --adopt %.*s; if not, give this engine a Redis of its own",
+        STR_FORMAT(their_node), l->node, STR_FORMAT(their_node), STR_FORMAT(their_node));
 }
 
 static enum err refuse_unfinished(const struct look *l, struct fault *f)
 {
     struct str owner = str_from(l->seen[l->found.unfinished].owner), node, epoch;
     check(owner_read(owner, &node, &epoch));
-    return fault_set(f, ERR_BAD_VALUE, "",
-                     "adopt: slot %u of this Redis has no position: %.*s ended before it had written it anew, so its state is not whole "
-                     "there. Start %.*s on its own data directory until it is; if that is gone, restore an older copy of this Redis, or "
-                     "empty it and give that state up", l->found.unfinished, STR_FORMAT(node), STR_FORMAT(node));
+    return fault_set(
+        f, ERR_BAD_VALUE, "",
+        "adopt: slot %u of this Redis has no position: %.*s ended before it had written it anew, so its state is not whole "
+        "there. Start %.*s on its own data directory until it is; if that is gone, restore an older copy of this Redis, or "
+        "empty it and give that state up",
+        l->found.unfinished, STR_FORMAT(node), STR_FORMAT(node));
 }
 
 static enum err adopt_or_refuse(struct look *l, struct fault *f)
@@ -181,13 +200,21 @@ static enum err adopt_or_refuse(struct look *l, struct fault *f)
     const struct found *found = &l->found;
     if (l->adopt[0] == '\0' || !found->all_adopt) return refuse_other(l, f);
     if (!is_new(l))
-        return fault_set(f, ERR_BAD_VALUE, "", "adopt: this data directory has a state of its own, up to seq %" PRIu64
-                         "; --adopt is for a new one", l->last_seq);
-    /* The platform has records of that name already: ours under it, from 1 on, would never be taken. */
+        return fault_set(f, ERR_BAD_VALUE, "",
+                         "adopt: this data directory has a state of its own, up to seq %" PRIu64
+                         "; --adopt is for a new one",
+                         l->last_seq);
+    /* The platform has records of that name already: ours under it, from 1
+     * on, would never be taken. */
     if (found->has_our_name)
-        return fault_set(f, ERR_BAD_VALUE, "", "adopt: this engine is %s, too, and the platform takes no second history under one name. "
-                         "Give it a node name that no engine has had (`node`)", l->node);
-    if (found->too_many) return fault_set(f, ERR_BAD_VALUE, "", "adopt: this Redis has had too many owners: %s …", found->owners);
+        return fault_set(
+            f, ERR_BAD_VALUE, "",
+            "adopt: this engine is %s, too, and the platform takes no second history under one name. "
+            "Give it a node name that no engine has had (`node`)",
+            l->node);
+    if (found->too_many)
+        return fault_set(f, ERR_BAD_VALUE, "", "adopt: this Redis has had too many owners: %s …",
+                         found->owners);
     if (found->has_unfinished) return refuse_unfinished(l, f);
     return adopt_all(l, f);
 }
@@ -203,24 +230,37 @@ static enum err judge(struct look *l, struct fault *f)
     if (err == ERR_OK) err = look_over(l, f);
     if (err != ERR_OK) return err;
     if (found->owned == 0 && l->adopt[0] != '\0' && is_new(l))
-        return fault_set(f, ERR_BAD_VALUE, "", "adopt: this Redis is empty; there is nothing of %s to take", l->adopt);
-    if (found->ahead > 0)
         return fault_set(f, ERR_BAD_VALUE, "",
-                         "redis.url: this Redis has records up to %" PRIu64 ", this journal has that history up to %" PRIu64 ": its disk went "
-                         "back in time. Keep this data directory read-only and start with a new one, a new node name and --adopt %s",
-                         found->ahead, found->ahead_of, l->node);
+                         "adopt: this Redis is empty; there is nothing of %s to take", l->adopt);
+    if (found->ahead > 0)
+        return fault_set(
+            f, ERR_BAD_VALUE, "",
+            "redis.url: this Redis has records up to %" PRIu64
+            ", this journal has that history up to %" PRIu64 ": its disk went "
+            "back in time. Keep this data directory read-only and start with a new one, a new node name and --adopt %s",
+            found->ahead, found->ahead_of, l->node);
     return found->other[0] == '\0' ? ERR_OK : adopt_or_refuse(l, f);
 }
 
-enum err keep_redis_check(const struct keep_redis *redis, const struct keep_check *by, bool *ret_reached, struct fault *f)
+enum err keep_redis_check(const struct keep_redis *redis, const struct keep_check *by,
+                          bool *ret_reached, struct fault *f)
 {
-    struct redis_link_options options = {.user = redis->user, .password_file = redis->password_file,
-                                         .ca_file = redis->ca_file, .timeout_ms = redis->timeout_ms};
-    struct look look = {.node = by->node, .adopt = redis->adopt, .past = by->past, .last_seq = by->last_seq,
-                        .now_ms = by->now_ms, .giving = {.each = by->each, .context = by->context}};
+    struct redis_link_options options = {.user = redis->user,
+                                         .password_file = redis->password_file,
+                                         .ca_file = redis->ca_file,
+                                         .timeout_ms = redis->timeout_ms};
+    struct look look = {.node = by->node,
+                        .adopt = redis->adopt,
+                        .past = by->past,
+                        .last_seq = by->last_seq,
+                        .now_ms = by->now_ms,
+                        .giving = {.each = by->each, .context = by->context}};
     *ret_reached = false;
     if (redis->url[0] == '\0')
-        return redis->adopt[0] == '\0' ? ERR_OK : fault_set(f, ERR_BAD_VALUE, "", "adopt: needs redis.url, where that engine's state is");
+        return redis->adopt[0] == '\0'
+                   ? ERR_OK
+                   : fault_set(f, ERR_BAD_VALUE, "",
+                               "adopt: needs redis.url, where that engine's state is");
     enum err err = redis_address_read(str_from(redis->url), &options.address, f);
     if (err == ERR_OK) err = redis_link_check(&options, f);
     if (err != ERR_OK) return err;
@@ -233,6 +273,7 @@ enum err keep_redis_check(const struct keep_redis *redis, const struct keep_chec
     redis_link_destroy(look.link);
     loop_destroy(options.loop);
     if (err != ERR_STORE_UNAVAILABLE || (redis->adopt[0] != '\0' && is_new(&look))) return err;
-    log_line(LOG_WARNING, "redis_away", "text", f->text, "then", "serving without its copy; it is written when it is back", NULL);
+    log_line(LOG_WARNING, "redis_away", "text", f->text, "then",
+             "serving without its copy; it is written when it is back", NULL);
     return ERR_OK;
 }

@@ -16,7 +16,10 @@ static size_t place_of(const struct keep_past *p, struct str epoch)
     return p->epoch_count;
 }
 
-bool keep_past_knows(const struct keep_past *p, struct str epoch) { return place_of(p, epoch) < p->epoch_count; }
+bool keep_past_knows(const struct keep_past *p, struct str epoch)
+{
+    return place_of(p, epoch) < p->epoch_count;
+}
 
 void keep_past_add_epoch(struct keep_past *p, const char epoch[JOURNAL_EPOCH_TEXT])
 {
@@ -39,29 +42,35 @@ void keep_past_reached(struct keep_past *p, const char epoch[JOURNAL_EPOCH_TEXT]
 uint64_t keep_past_end(const struct keep_past *p, struct str epoch, uint64_t last_seq)
 {
     size_t at = place_of(p, epoch);
-    return at == p->epoch_count || p->ends[at] == 0 || p->ends[at] > last_seq ? last_seq : p->ends[at];
+    return at == p->epoch_count || p->ends[at] == 0 || p->ends[at] > last_seq ? last_seq
+                                                                              : p->ends[at];
 }
 
 /* ---- into shards ---- */
 
-enum err keep_load(struct shard *const *shards, unsigned count, unsigned slot, struct str entry, struct fault *f)
+enum err keep_load(struct shard *const *shards, unsigned count, unsigned slot, struct str entry,
+                   struct fault *f)
 {
     return shard_load(shards[slot_owner(slot, count)], entry, f);
 }
 
-enum err keep_apply(struct shard *const *shards, unsigned count, const struct journal_record *record, struct fault *f)
+enum err keep_apply(struct shard *const *shards, unsigned count,
+                    const struct journal_record *record, struct fault *f)
 {
     struct str rest = record->private_bytes;
     struct delta_entry e;
     enum err err = ERR_OK;
     while (delta_next(&rest, &e, &err)) {
-        if (e.slot >= LIMIT_SLOTS) return fault_set(f, ERR_CORRUPT, "", "a delta names slot %u", e.slot);
+        if (e.slot >= LIMIT_SLOTS)
+            return fault_set(f, ERR_CORRUPT, "", "a delta names slot %u", e.slot);
         err = shard_apply(shards[slot_owner(e.slot, count)], &e, record->public_bytes, f);
         if (err != ERR_OK) return err;
     }
     if (err == ERR_BAD_VALUE)
-        return fault_set(f, err, "", "a newer program wrote what it changes, and this one does not know that kind of change; "
-                         "start the newer one again");
+        return fault_set(
+            f, err, "",
+            "a newer program wrote what it changes, and this one does not know that kind of change; "
+            "start the newer one again");
     return err == ERR_OK ? ERR_OK : fault_set(f, err, "", "its delta is damaged");
 }
 
@@ -97,7 +106,8 @@ static enum err load_entry(void *context, unsigned slot, struct str entry)
     return shard_load(l->fold->shard, entry, l->fault);
 }
 
-enum err fold_load(struct fold *f, struct disk *disk, const _Atomic bool *given_up, struct fault *fault)
+enum err fold_load(struct fold *f, struct disk *disk, const _Atomic bool *given_up,
+                   struct fault *fault)
 {
     struct loading l = {.fold = f, .fault = fault};
     return snapshot_read_until(disk, given_up, load_entry, &l, &f->past, fault);
@@ -110,12 +120,14 @@ static enum err apply(struct fold *f, const struct journal_record *record, struc
     if (newest == NULL || memcmp(newest, record->epoch, JOURNAL_EPOCH_TEXT) != 0)
         keep_past_add_epoch(&f->past, record->epoch);
     enum err err = keep_apply(&f->shard, 1, record, &why);
-    if (err != ERR_OK) return fault_set(fault, err, "", "seq %" PRIu64 ": %s", record->seq, why.text);
+    if (err != ERR_OK)
+        return fault_set(fault, err, "", "seq %" PRIu64 ": %s", record->seq, why.text);
     f->past.position = record->seq;
     return ERR_OK;
 }
 
-enum err fold_follow(struct fold *f, struct journal *j, uint64_t seq, const _Atomic bool *given_up, struct fault *fault)
+enum err fold_follow(struct fold *f, struct journal *j, uint64_t seq, const _Atomic bool *given_up,
+                     struct fault *fault)
 {
     if (f->past.position >= seq) return ERR_OK;
     struct journal_cursor *cursor;
@@ -125,10 +137,13 @@ enum err fold_follow(struct fold *f, struct journal *j, uint64_t seq, const _Ato
         struct journal_record record;
         err = journal_cursor_next(cursor, &record, fault);
         if (err == ERR_OK) err = apply(f, &record, fault);
-        if (err == ERR_OK && given_up != NULL && atomic_load_explicit(given_up, memory_order_relaxed))
+        if (err == ERR_OK && given_up != NULL &&
+            atomic_load_explicit(given_up, memory_order_relaxed))
             err = fault_set(fault, ERR_CLOSED, "", "given up");
     }
-    if (err == ERR_END) err = fault_set(fault, ERR_CORRUPT, "", "the journal ends before seq %" PRIu64 ", which is durable", seq);
+    if (err == ERR_END)
+        err = fault_set(fault, ERR_CORRUPT, "",
+                        "the journal ends before seq %" PRIu64 ", which is durable", seq);
     journal_cursor_close(cursor);
     return err;
 }

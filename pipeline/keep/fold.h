@@ -24,8 +24,10 @@ struct fold {
 struct fold *fold_create(void); /* empty; NULL: out of memory */
 void fold_destroy(struct fold *f);
 /* The newest snapshot of an empty fold's disk. ERR_CLOSED: given up. */
-enum err fold_load(struct fold *f, struct disk *disk, const _Atomic bool *given_up, struct fault *fault);
+enum err fold_load(struct fold *f, struct disk *disk, const _Atomic bool *given_up,
+                   struct fault *fault);
 /* All durable records up to `seq`. ERR_NOT_FOUND: some are no longer kept; ERR_CLOSED: given up. */
-enum err fold_follow(struct fold *f, struct journal *j, uint64_t seq, const _Atomic bool *given_up, struct fault *fault);
+enum err fold_follow(struct fold *f, struct journal *j, uint64_t seq, const _Atomic bool *given_up,
+                     struct fault *fault);
 
 #endif

@@ -1,14 +1,16 @@
 /* keep.c - the keep thread: when to make a snapshot, and the mirror's steps.
  *
- * The thread beats its loop and does, each time it is awake, what there is to do: connect, follow,
- * repair. Making a fold takes seconds where there is much state, and Redis' answers have deadlines; so a
- * fold has a thread of its own, one at a time, and hands over what it made. With Redis configured a
- * fold serves twice: it becomes the next snapshot, and the mirror rewrites from it what is unfit.
+ * The thread beats its loop and does, each time it is awake, what there is to do: connect,
+ * follow, repair. Making a fold takes seconds where there is much state, and Redis' answers
+ * have deadlines; so a fold has a thread of its own, one at a time, and hands over what it
+ * made. With Redis configured a fold serves twice: it becomes the next snapshot, and the mirror
+ * rewrites from it what is unfit.
  *
  *   keep thread    loop: bell, timers, Redis            fold thread   load → follow → prune → write → (hand over)
  *
- * keep_wake() is called for every sync of the journal. It rings only when the thread listens, and after a ring the
- * thread first waits a little for company: a busy engine pays one load per sync. */
+ * keep_wake() is called for every sync of the journal. It rings only when the thread listens, and
+ * after a ring the thread first waits a little for company: a busy engine pays one load per
+ * sync. */
 #include "pipeline/keep/keep.h"
 
 #include <errno.h>
@@ -26,7 +28,7 @@
 #include "pipeline/keep/snapshot.h"
 
 enum {
-    COMPANY_MS = 20,          /* records that a round waits for */
+    COMPANY_MS = 20, /* records that a round waits for */
     TICK_MS = 1000,
     PROBE_MS = 5000,
     BACKOFF_LEAST_MS = 100,
@@ -34,7 +36,7 @@ enum {
     SNAPSHOT_RETRY_MS = 30000,
     CLAIM_LOOK_MS = 5,
     FOLD_NICE = 5,
-    FOLD_REST = 8,            /* times as long as a fold took, before a snapshot is due again */
+    FOLD_REST = 8, /* times as long as a fold took, before a snapshot is due again */
 };
 
 struct keep {
@@ -51,16 +53,17 @@ struct keep {
     struct loop *loop;
     struct loop_bell bell;
     struct loop_timer tick, company, retry;
-    struct mirror *mirror;     /* NULL: no Redis is configured */
-    struct keep_past past;     /* what was known when this started, and this epoch */
-    uint64_t bytes_before;     /* of the journal, when the newest snapshot was begun */
-    uint64_t bytes_behind;     /* and what recovery applied behind it */
+    struct mirror *mirror; /* NULL: no Redis is configured */
+    struct keep_past past; /* what was known when this started, and this epoch */
+    uint64_t bytes_before; /* of the journal, when the newest snapshot was begun */
+    uint64_t bytes_behind; /* and what recovery applied behind it */
     uint64_t snapshot_due_ms, probe_due_ms;
-    uint64_t rest_until_ms;    /* no snapshot is due before */
+    uint64_t rest_until_ms; /* no snapshot is due before */
     uint32_t backoff_ms;
     bool may_connect, may_follow, wants_fold, wants_mark;
-    bool writes_fail;          /* and nothing got through since: a connection alone is no good news */
-    struct fold *fold;         /* handed over */
+    /* and nothing got through since: a connection alone is no good news */
+    bool writes_fail;
+    struct fold *fold; /* handed over */
 
     /* The fold thread's: filled before it starts, read after it ended. */
     struct {
@@ -77,9 +80,9 @@ struct keep {
     /* Between threads. */
     _Atomic bool listening, stopping, given_up;
     _Atomic uint64_t drain_until_ms;
-    pthread_mutex_t lock;      /* of what follows */
+    pthread_mutex_t lock; /* of what follows */
     struct keep_status status;
-    bool claim_settled;        /* Redis is ours, lost or away: await_claim() ends */
+    bool claim_settled; /* Redis is ours, lost or away: await_claim() ends */
 };
 
 static uint64_t monotonic_ms(void) { return world_monotonic_ns() / 1000000; }
@@ -95,7 +98,9 @@ static void tell_redis(struct keep *k, bool reachable, bool lost, const char *te
     k->status.redis_lost = lost;
     snprintf(k->status.text, sizeof k->status.text, "%s", text);
     pthread_mutex_unlock(&k->lock);
-    if (text[0] != '\0' && is_new) log_line(lost ? LOG_ERROR : LOG_WARNING, lost ? "redis_lost" : "redis_trouble", "text", text, NULL);
+    if (text[0] != '\0' && is_new)
+        log_line(lost ? LOG_ERROR : LOG_WARNING, lost ? "redis_lost" : "redis_trouble", "text",
+                 text, NULL);
     if (reachable && !was_reachable) log_line(LOG_INFO, "redis_in_use", NULL);
     metric_set(k->sheet, METRIC_REDIS_UP, reachable);
 }
@@ -123,9 +128,12 @@ void keep_status(const struct keep *k, struct keep_status *ret)
 static enum err make_fold(struct keep *k, struct fold **ret, struct fault *f)
 {
     struct fold *fold = fold_create();
-    if (fold == NULL) return fault_set(f, ERR_FULL, "", "a snapshot needs as much memory as the state, and there is none");
+    if (fold == NULL)
+        return fault_set(f, ERR_FULL, "",
+                         "a snapshot needs as much memory as the state, and there is none");
     enum err err = fold_load(fold, k->disk, &k->given_up, f);
-    if (err == ERR_OK) err = fold_follow(fold, k->journal, journal_durable_seq(k->journal), &k->given_up, f);
+    if (err == ERR_OK)
+        err = fold_follow(fold, k->journal, journal_durable_seq(k->journal), &k->given_up, f);
     if (err == ERR_OK) {
         uint64_t now = world_now_ms();
         shard_prune(fold->shard, now > FOLD_PRUNE_MARGIN_MS ? now - FOLD_PRUNE_MARGIN_MS : 0);
@@ -133,19 +141,23 @@ static enum err make_fold(struct keep *k, struct fold **ret, struct fault *f)
         memset(k->folding.live, 0, sizeof k->folding.live);
         err = snapshot_write(k->disk, &fold->past, shards, 1, k->folding.live, &k->given_up, f);
     }
-    if (err == ERR_OK) *ret = fold;
-    else fold_destroy(fold);
+    if (err == ERR_OK)
+        *ret = fold;
+    else
+        fold_destroy(fold);
     return err;
 }
 
-/* A fold takes a good part of a second where there is much state, beside reactors that have as much to do as
- * ever. It has a quarter of a full core: with less, what is journaled meanwhile could outgrow it. */
+/* A fold takes a good part of a second where there is much state, beside reactors that have
+ * as much to do as ever. It has a quarter of a full core: with less, what is journaled
+ * meanwhile could outgrow it. */
 static void *fold_thread(void *context)
 {
     struct keep *k = context;
     struct fold *fold = NULL;
     pthread_setname_np(pthread_self(), "fold");
-    if (!thread_step_back(FOLD_NICE)) log_text(LOG_WARNING, "fold_priority", "%s", strerror(errno)); /* it is made all the same */
+    /* it is made all the same */
+    if (!thread_step_back(FOLD_NICE)) log_text(LOG_WARNING, "fold_priority", "%s", strerror(errno));
     uint64_t begun_ns = world_monotonic_ns();
     k->folding.err = make_fold(k, &fold, &k->folding.fault);
     if (k->folding.err == ERR_OK) {
@@ -153,12 +165,14 @@ static void *fold_thread(void *context)
         journal_hold(k->journal, fold->past.position);
         enum err err = snapshot_drop_old(k->disk);
         if (err != ERR_OK) log_text(LOG_WARNING, "old_snapshots_stay", "%s", err_sentence(err));
-        log_text(LOG_INFO, "snapshot", "as of seq %" PRIu64 ", made in %" PRIu64 " ms", fold->past.position,
-                 (world_monotonic_ns() - begun_ns) / 1000000);
+        log_text(LOG_INFO, "snapshot", "as of seq %" PRIu64 ", made in %" PRIu64 " ms",
+                 fold->past.position, (world_monotonic_ns() - begun_ns) / 1000000);
     }
     k->folding.fold = NULL;
-    if (k->folding.give) k->folding.fold = fold;
-    else fold_destroy(fold);
+    if (k->folding.give)
+        k->folding.fold = fold;
+    else
+        fold_destroy(fold);
     atomic_store(&k->folding.ended, true);
     bell_ring(&k->bell);
     return NULL;
@@ -169,7 +183,8 @@ static void fold_begin(struct keep *k)
     struct journal_totals totals;
     journal_totals(k->journal, &totals);
     k->folding.running = true;
-    k->folding.give = k->mirror != NULL && (mirror_state(k->mirror) == MIRROR_REPAIRING || mirror_state(k->mirror) == MIRROR_FOLLOWING);
+    k->folding.give = k->mirror != NULL && (mirror_state(k->mirror) == MIRROR_REPAIRING ||
+                                            mirror_state(k->mirror) == MIRROR_FOLLOWING);
     k->folding.bytes_begun = totals.bytes;
     k->folding.begun_ms = monotonic_ms();
     k->folding.fault = (struct fault){.err = ERR_OK};
@@ -223,9 +238,10 @@ static void fold_end(struct keep *k)
     metric_set(k->sheet, METRIC_SNAPSHOT_POSITION, k->folding.position);
 }
 
-/* A fold costs what the state is worth, however little was journaled since the last: so it rests in proportion,
- * and takes no more than a ninth of its thread's time. A full disk makes one due at the end of that rest, since a
- * snapshot may let segments go; and where one is due anyway, a full disk does not wait for that end. */
+/* A fold costs what the state is worth, however little was journaled since the last: so it rests in
+ * proportion, and takes no more than a ninth of its thread's time. A full disk makes one due at the
+ * end of that rest, since a snapshot may let segments go; and where one is due anyway, a full disk
+ * does not wait for that end. */
 static bool snapshot_is_due(const struct keep *k)
 {
     struct journal_totals totals;
@@ -235,7 +251,8 @@ static bool snapshot_is_due(const struct keep *k)
     if (!rested && !full) return false;
     if (rested && full) return true;
     journal_totals(k->journal, &totals);
-    return totals.bytes - k->bytes_before + k->bytes_behind >= k->snapshot_bytes || monotonic_ms() >= k->snapshot_due_ms;
+    return totals.bytes - k->bytes_before + k->bytes_behind >= k->snapshot_bytes ||
+           monotonic_ms() >= k->snapshot_due_ms;
 }
 
 static void begin_fold_if_due(struct keep *k)
@@ -246,8 +263,14 @@ static void begin_fold_if_due(struct keep *k)
 
 /* ---- the mirror ---- */
 
-static void retry_due(struct loop_timer *t) { link_owner(t, struct keep, retry)->may_connect = true; }
-static void company_came(struct loop_timer *t) { link_owner(t, struct keep, company)->may_follow = true; }
+static void retry_due(struct loop_timer *t)
+{
+    link_owner(t, struct keep, retry)->may_connect = true;
+}
+static void company_came(struct loop_timer *t)
+{
+    link_owner(t, struct keep, company)->may_follow = true;
+}
 
 /* Whoever starts us is told once how that went. True: it was told already that it may serve. */
 static bool settle_claim(struct keep *k)
@@ -276,8 +299,9 @@ static void away(struct keep *k, const struct fault *f)
     (void)settle_claim(k); /* nobody waits for a Redis that is away */
 }
 
-/* Redis took what we wrote, or there was nothing to write. A connection is not enough to say so: one that is
- * full, read-only or cannot save answers every question, and would be tried for ever without a pause. */
+/* Redis took what we wrote, or there was nothing to write. A connection is not enough to say
+ * so: one that is full, read-only or cannot save answers every question, and would be tried
+ * for ever without a pause. */
 static void got_through(struct keep *k)
 {
     k->backoff_ms = BACKOFF_LEAST_MS;
@@ -294,7 +318,9 @@ static void connect_mirror(struct keep *k)
         k->probe_due_ms = monotonic_ms() + PROBE_MS;
         (void)settle_claim(k);
         if (!k->writes_fail && mirror_state(k->mirror) == MIRROR_REPAIRING)
-            tell_redis(k, true, false, "Redis does not have this engine's state as it is now; it is being written anew");
+            tell_redis(
+                k, true, false,
+                "Redis does not have this engine's state as it is now; it is being written anew");
     } else if (mirror_state(k->mirror) == MIRROR_LOST) {
         lost(k, &f);
     } else {
@@ -338,17 +364,22 @@ static void follow(struct keep *k)
     struct fault f = {.err = ERR_OK};
     if (!k->may_follow) return;
     enum err err = mirror_follow(k->mirror, &f);
-    if (err == ERR_OK || err == ERR_END) got_through(k);
-    else mirror_failed(k, &f);
+    if (err == ERR_OK || err == ERR_END)
+        got_through(k);
+    else
+        mirror_failed(k, &f);
     if (err == ERR_OK) return; /* more may be there: again in the next beat */
     if (err != ERR_END && mirror_state(k->mirror) != MIRROR_FOLLOWING) return;
     k->may_follow = false;
-    if (err != ERR_END) { /* the journal cannot be read: not Redis' fault, and asking at once again is no help */
+    /* the journal cannot be read: not Redis' fault, and asking at once again is no help */
+    if (err != ERR_END) {
         loop_timer_start(k->loop, &k->company, BACKOFF_MOST_MS, company_came);
         return;
     }
     atomic_store(&k->listening, true);
-    if (journal_durable_seq(k->journal) > mirror_position(k->mirror) && atomic_exchange(&k->listening, false)) k->may_follow = true;
+    if (journal_durable_seq(k->journal) > mirror_position(k->mirror) &&
+        atomic_exchange(&k->listening, false))
+        k->may_follow = true;
 }
 
 static void look_after(struct keep *k)
@@ -377,7 +408,8 @@ static void step_mirror(struct keep *k)
     if (mirror_state(k->mirror) == MIRROR_REPAIRING) repair(k);
     if (mirror_state(k->mirror) == MIRROR_FOLLOWING) follow(k);
     if (mirror_state(k->mirror) == MIRROR_FOLLOWING) look_after(k);
-    if (mirror_state(k->mirror) == MIRROR_AWAY || mirror_state(k->mirror) == MIRROR_LOST) { /* it is as large as the state */
+    /* it is as large as the state */
+    if (mirror_state(k->mirror) == MIRROR_AWAY || mirror_state(k->mirror) == MIRROR_LOST) {
         fold_destroy(k->fold);
         k->fold = NULL;
     }
@@ -389,7 +421,8 @@ static void step_mirror(struct keep *k)
 static void heard(struct loop_bell *b)
 {
     struct keep *k = link_owner(b, struct keep, bell);
-    if (k->mirror != NULL && !k->may_follow) loop_timer_start(k->loop, &k->company, COMPANY_MS, company_came);
+    if (k->mirror != NULL && !k->may_follow)
+        loop_timer_start(k->loop, &k->company, COMPANY_MS, company_came);
 }
 
 /* So that the thread looks at the clock; while it drains, more often. */
@@ -404,11 +437,15 @@ static bool may_sleep(const struct keep *k)
 {
     if (k->mirror == NULL) return true;
     enum mirror_state state = mirror_state(k->mirror);
-    return !(state == MIRROR_FOLLOWING && k->may_follow) && !(state == MIRROR_AWAY && k->may_connect) &&
+    return !(state == MIRROR_FOLLOWING && k->may_follow) &&
+           !(state == MIRROR_AWAY && k->may_connect) &&
            !(state == MIRROR_REPAIRING && k->fold != NULL);
 }
 
-static bool is_time_up(const struct keep *k) { return monotonic_ms() >= atomic_load(&k->drain_until_ms); }
+static bool is_time_up(const struct keep *k)
+{
+    return monotonic_ms() >= atomic_load(&k->drain_until_ms);
+}
 
 /* The mirror's rest: a repair that was wanted, what is durable, and a mark for the next start. */
 static void drain_mirror(struct keep *k)
@@ -416,10 +453,14 @@ static void drain_mirror(struct keep *k)
     struct fault f = {.err = ERR_OK};
     enum err err = ERR_OK;
     if (k->mirror == NULL) return;
-    if (mirror_state(k->mirror) == MIRROR_REPAIRING && k->fold != NULL && !is_time_up(k)) err = mirror_repair(k->mirror, k->fold, &f);
-    while (err == ERR_OK && mirror_state(k->mirror) == MIRROR_FOLLOWING && !is_time_up(k)) err = mirror_follow(k->mirror, &f);
+    if (mirror_state(k->mirror) == MIRROR_REPAIRING && k->fold != NULL && !is_time_up(k))
+        err = mirror_repair(k->mirror, k->fold, &f);
+    while (err == ERR_OK && mirror_state(k->mirror) == MIRROR_FOLLOWING && !is_time_up(k))
+        err = mirror_follow(k->mirror, &f);
     if (err == ERR_END) err = mirror_mark(k->mirror, &f);
-    if (err != ERR_OK) log_line(LOG_INFO, "redis_not_all", "text", f.text, "then", "the next start writes the rest", NULL);
+    if (err != ERR_OK)
+        log_line(LOG_INFO, "redis_not_all", "text", f.text, "then",
+                 "the next start writes the rest", NULL);
 }
 
 static void await_fold(struct keep *k)
@@ -434,8 +475,11 @@ static void await_fold(struct keep *k)
 static void drain_snapshot(struct keep *k)
 {
     await_fold(k);
-    bool wanted = k->mirror != NULL && mirror_state(k->mirror) == MIRROR_REPAIRING && k->fold == NULL;
-    if (is_time_up(k) || (!wanted && journal_durable_seq(k->journal) <= k->status.snapshot_position)) return;
+    bool wanted =
+        k->mirror != NULL && mirror_state(k->mirror) == MIRROR_REPAIRING && k->fold == NULL;
+    if (is_time_up(k) ||
+        (!wanted && journal_durable_seq(k->journal) <= k->status.snapshot_position))
+        return;
     fold_begin(k);
     await_fold(k);
 }
@@ -469,7 +513,8 @@ static enum err await_claim(struct keep *k, struct fault *f)
 {
     struct timespec pause = {.tv_nsec = CLAIM_LOOK_MS * 1000000};
     for (;;) {
-        /* Both at one moment: what is lost after it calls lost_ownership(), what was lost before it is told here. */
+        /* Both at one moment: what is lost after it calls lost_ownership(), what was
+         * lost before it is told here. */
         pthread_mutex_lock(&k->lock);
         bool settled = k->claim_settled, is_lost = k->status.redis_lost;
         if (is_lost) fault_set(f, ERR_EXISTS, "", "redis.url: %s", k->status.text);
@@ -482,8 +527,13 @@ static enum err await_claim(struct keep *k, struct fault *f)
 
 static enum err start_mirror(struct keep *k, const struct keep_options *o, struct fault *f)
 {
-    struct mirror_options m = {.loop = k->loop, .journal = o->journal, .node = k->node, .past = &k->past, .redis = o->redis,
-                               .sheet = o->sheet, .given_up = &k->given_up};
+    struct mirror_options m = {.loop = k->loop,
+                               .journal = o->journal,
+                               .node = k->node,
+                               .past = &k->past,
+                               .redis = o->redis,
+                               .sheet = o->sheet,
+                               .given_up = &k->given_up};
     if (o->redis.url[0] == '\0') return ERR_OK;
     k->status.redis_configured = true;
     return mirror_create(&m, &k->mirror, f);
@@ -537,8 +587,10 @@ enum err keep_start(const struct keep_options *o, struct keep **ret, struct faul
     check(pthread_create(&k->thread, NULL, run, k) == 0);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     err = await_claim(k, f);
-    if (err != ERR_OK) keep_stop(k, 0);
-    else *ret = k;
+    if (err != ERR_OK)
+        keep_stop(k, 0);
+    else
+        *ret = k;
     return err;
 }
 

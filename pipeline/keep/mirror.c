@@ -10,27 +10,29 @@
 enum {
     ROUND_RECORDS = 8192,
     ROUND_BYTES = 8 << 20,
-    ROUND_BYTES_MOST = 16 << 20,  /* a round ends behind ROUND_BYTES; one record more fits */
+    ROUND_BYTES_MOST = 16 << 20, /* a round ends behind ROUND_BYTES; one record more fits */
     ROUND_OPS = 65536,
-    SLOT_ROUND_OPS = 500,         /* four arguments each, and they are one command */
-    STAGE_BYTES = 16 << 10,       /* of one slot, collected while a fold is walked */
+    SLOT_ROUND_OPS = 500,   /* four arguments each, and they are one command */
+    STAGE_BYTES = 16 << 10, /* of one slot, collected while a fold is walked */
     STAGE_OPS = 256,
-    OWED_MOST = 512,              /* answers; more would only fill Redis' buffers */
-    GARBAGE_LEAST = 32,           /* useless fields of a slot before anybody minds: of all slots 64 MB of reviews, say */
+    OWED_MOST = 512, /* answers; more would only fill Redis' buffers */
+    /* useless fields of a slot before anybody minds: of all slots 64 MB of reviews, say */
+    GARBAGE_LEAST = 32,
 };
 
 #define FIELDS_UNKNOWN UINT32_MAX /* found there, and not counted yet */
 
 struct slot {
-    uint64_t position;     /* what Redis has, or had when we last heard */
-    uint64_t tried;        /* being written, or nobody knows; 0: nothing is */
-    bool known;            /* by us, not only found there */
+    uint64_t position; /* what Redis has, or had when we last heard */
+    uint64_t tried;    /* being written, or nobody knows; 0: nothing is */
+    bool known;        /* by us, not only found there */
     bool unfit;
-    uint32_t fields;       /* found there, or in it when it was last written anew, and written since */
+    /* found there, or in it when it was last written anew, and written since */
+    uint32_t fields;
 };
 
 struct op {
-    uint32_t next;         /* of the same slot, 1-based; 0: the last */
+    uint32_t next; /* of the same slot, 1-based; 0: the last */
     uint16_t object;
     char code;
     uint32_t field, field_size, value, value_size; /* places in the round's bytes */
@@ -42,7 +44,7 @@ struct round { /* what is written at once: for every slot its operations, in ord
     uint32_t op_count;
     struct {
         uint32_t first, last, count;
-        uint64_t seq;      /* of the last entry */
+        uint64_t seq; /* of the last entry */
     } slots[LIMIT_SLOTS];
 };
 
@@ -53,25 +55,28 @@ struct mirror {
     char owner[OWNER_TEXT];
     enum mirror_state state;
     struct slot slots[LIMIT_SLOTS];
-    bool met;              /* Redis, at least once */
+    bool met; /* Redis, at least once */
     struct journal_cursor *cursor;
-    uint64_t next;         /* the record that is read next; all before are in Redis unless its slot is unfit */
+    /* the record that is read next; all before are in Redis unless its slot is unfit */
+    uint64_t next;
     struct round round;
     struct script_call call;
     unsigned probed;
 
     /* What the answers of the calls under way said. */
     bool look_again;
-    char trouble[256];     /* an error that is no matter of owner or position; "" = none */
+    char trouble[256]; /* an error that is no matter of owner or position; "" = none */
 };
 
 /* ---- making and ending ---- */
 
 enum err mirror_create(const struct mirror_options *options, struct mirror **ret, struct fault *f)
 {
-    struct redis_link_options link = {.loop = options->loop, .user = options->redis.user,
+    struct redis_link_options link = {.loop = options->loop,
+                                      .user = options->redis.user,
                                       .password_file = options->redis.password_file,
-                                      .ca_file = options->redis.ca_file, .timeout_ms = options->redis.timeout_ms};
+                                      .ca_file = options->redis.ca_file,
+                                      .timeout_ms = options->redis.timeout_ms};
     enum err err = redis_address_read(str_from(options->redis.url), &link.address, f);
     if (err == ERR_OK) err = redis_link_check(&link, f);
     if (err != ERR_OK) return err;
@@ -79,7 +84,8 @@ enum err mirror_create(const struct mirror_options *options, struct mirror **ret
     check(m != NULL); /* at boot */
     m->options = *options;
     m->link = redis_link_create(&link);
-    snprintf(m->owner, sizeof m->owner, "%s:%.*s", options->node, JOURNAL_EPOCH_TEXT, journal_epoch(options->journal));
+    snprintf(m->owner, sizeof m->owner, "%s:%.*s", options->node, JOURNAL_EPOCH_TEXT,
+             journal_epoch(options->journal));
     buf_init(&m->round.bytes, 1 << 20, ROUND_BYTES_MOST);
     m->round.ops = calloc(ROUND_OPS, sizeof *m->round.ops);
     check(m->round.ops != NULL);
@@ -98,7 +104,10 @@ void mirror_destroy(struct mirror *m)
 }
 
 enum mirror_state mirror_state(const struct mirror *m) { return m->state; }
-uint64_t mirror_position(const struct mirror *m) { return m->state == MIRROR_FOLLOWING && m->next > 0 ? m->next - 1 : 0; }
+uint64_t mirror_position(const struct mirror *m)
+{
+    return m->state == MIRROR_FOLLOWING && m->next > 0 ? m->next - 1 : 0;
+}
 
 static void leave_cursor(struct mirror *m)
 {
@@ -110,7 +119,8 @@ static enum err go_away(struct mirror *m, struct fault *f, const char *why)
 {
     redis_link_fail(m->link, why);
     m->state = MIRROR_AWAY;
-    return fault_set(f, ERR_STORE_UNAVAILABLE, "", "Redis cannot be used: %s", redis_link_why(m->link));
+    return fault_set(f, ERR_STORE_UNAVAILABLE, "", "Redis cannot be used: %s",
+                     redis_link_why(m->link));
 }
 
 /* ---- answers ---- */
@@ -118,18 +128,22 @@ static enum err go_away(struct mirror *m, struct fault *f, const char *why)
 struct answer {
     struct mirror *mirror;
     unsigned slot;
-    uint64_t seq;          /* the position that the call writes; 0: none */
-    bool claims;           /* of what it looked like a moment ago */
+    uint64_t seq; /* the position that the call writes; 0: none */
+    bool claims;  /* of what it looked like a moment ago */
 };
 
 static void note_trouble(struct mirror *m, struct str text)
 {
     if (m->trouble[0] != '\0') return;
-    snprintf(m->trouble, sizeof m->trouble, "%.*s", (int)(text.size < 200 ? text.size : 200), text.bytes);
+    snprintf(m->trouble, sizeof m->trouble, "%.*s", (int)(text.size < 200 ? text.size : 200),
+             text.bytes);
 }
 
 /* An error that is the slot's, not the server's: as long as these data are there it comes again. */
-static bool is_of_the_slot(struct str text) { return str_starts(text, STR("WRONGTYPE")) || str_starts(text, STR("ERR hash value is not")); }
+static bool is_of_the_slot(struct str text)
+{
+    return str_starts(text, STR("WRONGTYPE")) || str_starts(text, STR("ERR hash value is not"));
+}
 
 static void write_anew(struct slot *s)
 {
@@ -144,7 +158,9 @@ static void script_failed(const struct answer *a, struct str text)
         note_trouble(a->mirror, text);
         return;
     }
-    log_text(LOG_WARNING, "redis_slot_unfit", "slot %u cannot be written to (%.*s): it will be written anew", a->slot, STR_FORMAT(text));
+    log_text(LOG_WARNING, "redis_slot_unfit",
+             "slot %u cannot be written to (%.*s): it will be written anew", a->slot,
+             STR_FORMAT(text));
     write_anew(s);
 }
 
@@ -159,7 +175,8 @@ static void script_answered(void *context, const struct redis_value *v)
         script_failed(a, v->text);
         return;
     }
-    struct str word = v->kind == REDIS_LIST && v->count == 2 ? redis_value_at(v, 0).text : (struct str){0};
+    struct str word =
+        v->kind == REDIS_LIST && v->count == 2 ? redis_value_at(v, 0).text : (struct str){0};
     if (str_equal(word, STR("OK"))) {
         if (a->seq != 0) s->position = a->seq;
         s->tried = 0;
@@ -167,12 +184,15 @@ static void script_answered(void *context, const struct redis_value *v)
         m->look_again = true;
     } else if (str_equal(word, STR("POSITION"))) {
         struct str there = redis_value_at(v, 1).text;
-        log_text(LOG_WARNING, "redis_slot_unfit", "slot %u is at \"%.*s\" instead of %" PRIu64 ": it will be written anew", a->slot,
+        log_text(LOG_WARNING, "redis_slot_unfit",
+                 "slot %u is at \"%.*s\" instead of %" PRIu64 ": it will be written anew", a->slot,
                  STR_FORMAT(there), s->position);
         write_anew(s);
     } else if (str_equal(word, STR("BROKEN"))) {
         struct str why = redis_value_at(v, 1).text;
-        log_text(LOG_WARNING, "redis_slot_unfit", "a write to slot %u broke off (%.*s): it will be written anew", a->slot, STR_FORMAT(why));
+        log_text(LOG_WARNING, "redis_slot_unfit",
+                 "a write to slot %u broke off (%.*s): it will be written anew", a->slot,
+                 STR_FORMAT(why));
         write_anew(s);
     } else {
         note_trouble(m, STR("a script answered nonsense"));
@@ -186,7 +206,8 @@ static enum err settle(struct mirror *m, struct fault *f)
 {
     if (!redis_link_await(m->link, 0)) return go_away(m, f, "");
     if (m->trouble[0] != '\0') return go_away(m, f, m->trouble);
-    if (m->look_again) return go_away(m, f, "a slot has another owner, or it moved while it was claimed");
+    if (m->look_again)
+        return go_away(m, f, "a slot has another owner, or it moved while it was claimed");
     return ERR_OK;
 }
 
@@ -205,65 +226,86 @@ static enum err lose(struct mirror *m, struct fault *f)
     return f->err;
 }
 
-/* Of an engine that we adopted: it may not write any more, and its positions mean nothing to our journal. */
+/* Of an engine that we adopted: it may not write any more, and its positions
+ * mean nothing to our journal. */
 static bool is_theirs(const struct mirror *m, const struct slot_seen *seen)
 {
     return list_has(m->options.past->adopted, str_from(seen->owner));
 }
 
-static enum err judge_owner(const struct mirror *m, unsigned slot, const struct slot_seen *seen, struct fault *f)
+static enum err judge_owner(const struct mirror *m, unsigned slot, const struct slot_seen *seen,
+                            struct fault *f)
 {
     struct str node, epoch, owner = str_from(seen->owner);
     if (seen->strange)
-        return fault_set(f, ERR_EXISTS, "", "slot %u of this Redis holds what no engine wrote; it is used by something else", slot);
+        return fault_set(
+            f, ERR_EXISTS, "",
+            "slot %u of this Redis holds what no engine wrote; it is used by something else", slot);
     if (owner.size == 0 || is_theirs(m, seen)) return ERR_OK;
     if (!owner_read(owner, &node, &epoch))
-        return fault_set(f, ERR_EXISTS, "", "slot %u of this Redis is owned by \"%s\", which is no engine's name", slot, seen->owner);
+        return fault_set(f, ERR_EXISTS, "",
+                         "slot %u of this Redis is owned by \"%s\", which is no engine's name",
+                         slot, seen->owner);
     if (!str_equal(node, str_from(m->options.node)))
-        return fault_set(f, ERR_EXISTS, "", "this Redis belongs to engine %.*s now; this one (%s) may not use it", STR_FORMAT(node),
-                         m->options.node);
-    if (str_equal(owner, str_from(m->owner)) || keep_past_knows(m->options.past, epoch)) return ERR_OK;
-    return fault_set(f, ERR_EXISTS, "",
-                     "this Redis belongs to epoch %.*s of %s, which this engine's journal does not know: another engine has the same "
-                     "name", STR_FORMAT(epoch), m->options.node);
+        return fault_set(f, ERR_EXISTS, "",
+                         "this Redis belongs to engine %.*s now; this one (%s) may not use it",
+                         STR_FORMAT(node), m->options.node);
+    if (str_equal(owner, str_from(m->owner)) || keep_past_knows(m->options.past, epoch))
+        return ERR_OK;
+    return fault_set(
+        f, ERR_EXISTS, "",
+        "this Redis belongs to epoch %.*s of %s, which this engine's journal does not know: another engine has the same "
+        "name",
+        STR_FORMAT(epoch), m->options.node);
 }
 
 /* The last record that this journal has of the slot's owner. */
-static uint64_t end_of_history(const struct mirror *m, const struct slot_seen *seen, uint64_t durable)
+static uint64_t end_of_history(const struct mirror *m, const struct slot_seen *seen,
+                               uint64_t durable)
 {
     struct str node, epoch;
-    return owner_read(str_from(seen->owner), &node, &epoch) ? keep_past_end(m->options.past, epoch, durable) : durable;
+    return owner_read(str_from(seen->owner), &node, &epoch)
+               ? keep_past_end(m->options.past, epoch, durable)
+               : durable;
 }
 
 /* Whether what is there can be gone on with. */
-static bool is_fit(struct mirror *m, const struct slot *s, const struct slot_seen *seen, uint64_t oldest)
+static bool is_fit(struct mirror *m, const struct slot *s, const struct slot_seen *seen,
+                   uint64_t oldest)
 {
     bool ours = str_equal(str_from(seen->owner), str_from(m->owner));
     if (seen->owner[0] == '\0' || !seen->has_position || is_theirs(m, seen)) return false;
-    if (s->known) return ours && !s->unfit && (seen->position == s->position || (s->tried != 0 && seen->position == s->tried));
+    if (s->known)
+        return ours && !s->unfit &&
+               (seen->position == s->position || (s->tried != 0 && seen->position == s->tried));
     return seen->position >= m->options.past->position && seen->position + 1 >= oldest;
 }
 
 /* Nobody has written there since we adopted it, and nothing that this journal never had. */
-static enum err judge_position(const struct mirror *m, unsigned slot, const struct slot_seen *seen, uint64_t durable, struct fault *f)
+static enum err judge_position(const struct mirror *m, unsigned slot, const struct slot_seen *seen,
+                               uint64_t durable, struct fault *f)
 {
     const struct keep_past *past = m->options.past;
     uint64_t end = end_of_history(m, seen, durable);
     if (is_theirs(m, seen)) {
         if (!past->adopted_at_known || seen->position <= past->adopted_at[slot]) return ERR_OK;
         return fault_set(f, ERR_EXISTS, "",
-                         "slot %u of this Redis is at %" PRIu64 " of %s, which wrote there after it was adopted at %" PRIu64 ". Stop that "
-                         "engine, then start this one with a new data directory and --adopt", slot, seen->position, seen->owner,
-                         past->adopted_at[slot]);
+                         "slot %u of this Redis is at %" PRIu64
+                         " of %s, which wrote there after it was adopted at %" PRIu64 ". Stop that "
+                         "engine, then start this one with a new data directory and --adopt",
+                         slot, seen->position, seen->owner, past->adopted_at[slot]);
     }
     if (!seen->has_position || seen->position <= end) return ERR_OK;
     return fault_set(f, ERR_BAD_VALUE, "",
-                     "slot %u of this Redis is at %" PRIu64 ", this journal has that history up to %" PRIu64 ": its disk went back "
-                     "in time", slot, seen->position, end);
+                     "slot %u of this Redis is at %" PRIu64
+                     ", this journal has that history up to %" PRIu64 ": its disk went back "
+                     "in time",
+                     slot, seen->position, end);
 }
 
 /* Takes over what is there, slot by slot; following begins where the oldest of them stands. */
-static void take_over(struct mirror *m, const struct slot_seen *seen, uint64_t durable, size_t *ret_unfit)
+static void take_over(struct mirror *m, const struct slot_seen *seen, uint64_t durable,
+                      size_t *ret_unfit)
 {
     struct journal_totals totals;
     journal_totals(m->options.journal, &totals);
@@ -284,7 +326,8 @@ static void take_over(struct mirror *m, const struct slot_seen *seen, uint64_t d
     leave_cursor(m);
 }
 
-static enum err judge(struct mirror *m, const struct slot_seen *seen, size_t *ret_unfit, struct fault *f)
+static enum err judge(struct mirror *m, const struct slot_seen *seen, size_t *ret_unfit,
+                      struct fault *f)
 {
     uint64_t durable = journal_durable_seq(m->options.journal);
     enum err err = ERR_OK;
@@ -296,12 +339,14 @@ static enum err judge(struct mirror *m, const struct slot_seen *seen, size_t *re
     return err;
 }
 
-/* What becomes of the position. One that means nothing to this journal must not be believed by a later start; but
- * whoever adopts us should still know a whole image from one that has yet to be written. */
+/* What becomes of the position. One that means nothing to this journal must not be
+ * believed by a later start; but whoever adopts us should still know a whole image from
+ * one that has yet to be written. */
 static struct str claim_word(const struct mirror *m, unsigned slot, const struct slot_seen *seen)
 {
     if (!m->slots[slot].unfit) return STR("keep");
-    return seen->is_whole || (seen->has_position && is_theirs(m, seen)) ? STR("adopted") : STR("forget");
+    return seen->is_whole || (seen->has_position && is_theirs(m, seen)) ? STR("adopted")
+                                                                        : STR("forget");
 }
 
 static enum err claim(struct mirror *m, const struct slot_seen *seen, struct fault *f)
@@ -326,7 +371,8 @@ static enum err count_fields(struct mirror *m, struct fault *f)
 {
     static _Thread_local struct slot_sizes sizes;
     bool wanted[LIMIT_SLOTS];
-    for (unsigned i = 0; i < LIMIT_SLOTS; i++) wanted[i] = m->slots[i].fields == FIELDS_UNKNOWN && !m->slots[i].unfit;
+    for (unsigned i = 0; i < LIMIT_SLOTS; i++)
+        wanted[i] = m->slots[i].fields == FIELDS_UNKNOWN && !m->slots[i].unfit;
     enum err err = slots_count(m->link, wanted, &sizes, f);
     for (unsigned i = 0; err == ERR_OK && i < LIMIT_SLOTS; i++)
         if (wanted[i]) m->slots[i].fields = sizes.fields[i];
@@ -351,8 +397,9 @@ enum err mirror_connect(struct mirror *m, struct fault *f)
         return err;
     }
     m->state = unfit > 0 ? MIRROR_REPAIRING : MIRROR_FOLLOWING;
-    log_text(LOG_INFO, "redis_connected", "%zu of %d slots have to be written anew; the rest is followed from seq %" PRIu64, unfit,
-             LIMIT_SLOTS, m->next);
+    log_text(LOG_INFO, "redis_connected",
+             "%zu of %d slots have to be written anew; the rest is followed from seq %" PRIu64,
+             unfit, LIMIT_SLOTS, m->next);
     return ERR_OK;
 }
 
@@ -365,22 +412,32 @@ static void round_begin(struct round *r)
     memset(r->slots, 0, sizeof r->slots);
 }
 
-static uint32_t place(const struct round *r, struct str s) { return (uint32_t)(s.bytes - r->bytes.bytes); }
+static uint32_t place(const struct round *r, struct str s)
+{
+    return (uint32_t)(s.bytes - r->bytes.bytes);
+}
 
 static void round_add(struct round *r, unsigned slot, const struct slot_op *o)
 {
     struct op *op = &r->ops[r->op_count++];
     bool has_value = o->value.size > 0;
-    *op = (struct op){.object = (uint16_t)o->object, .code = o->code, .field = place(r, o->field), .field_size = (uint32_t)o->field.size,
-                      .value = has_value ? place(r, o->value) : 0, .value_size = (uint32_t)o->value.size};
-    if (r->slots[slot].first == 0) r->slots[slot].first = r->op_count;
-    else r->ops[r->slots[slot].last - 1].next = r->op_count;
+    *op = (struct op){.object = (uint16_t)o->object,
+                      .code = o->code,
+                      .field = place(r, o->field),
+                      .field_size = (uint32_t)o->field.size,
+                      .value = has_value ? place(r, o->value) : 0,
+                      .value_size = (uint32_t)o->value.size};
+    if (r->slots[slot].first == 0)
+        r->slots[slot].first = r->op_count;
+    else
+        r->ops[r->slots[slot].last - 1].next = r->op_count;
     r->slots[slot].last = r->op_count;
     r->slots[slot].count++;
 }
 
 /* One record's entries; those that Redis has already are skipped. */
-static enum err take_record(struct mirror *m, const struct journal_record *record, bool *ret_full, struct fault *f)
+static enum err take_record(struct mirror *m, const struct journal_record *record, bool *ret_full,
+                            struct fault *f)
 {
     struct round *r = &m->round;
     struct str rest = record->private_bytes;
@@ -389,7 +446,9 @@ static enum err take_record(struct mirror *m, const struct journal_record *recor
     for (unsigned index = 0; delta_next(&rest, &e, &err); index++) {
         struct slot_op ops[SLOT_OPS_MAX];
         size_t count;
-        if (e.slot >= LIMIT_SLOTS || m->slots[e.slot].unfit || record->seq <= m->slots[e.slot].position) continue;
+        if (e.slot >= LIMIT_SLOTS || m->slots[e.slot].unfit ||
+            record->seq <= m->slots[e.slot].position)
+            continue;
         check(buf_room(&r->bytes, slot_ops_most(&e, record->public_bytes)));
         err = slot_ops(&e, record->seq, index, record->public_bytes, &r->bytes, ops, &count);
         if (err != ERR_OK) break;
@@ -398,7 +457,9 @@ static enum err take_record(struct mirror *m, const struct journal_record *recor
         *ret_full = *ret_full || r->slots[e.slot].count >= SLOT_ROUND_OPS;
     }
     *ret_full = *ret_full || r->bytes.size >= ROUND_BYTES || r->op_count >= ROUND_OPS - 8192;
-    return err == ERR_OK ? ERR_OK : fault_set(f, err, "", "the delta of seq %" PRIu64 " is damaged", record->seq);
+    return err == ERR_OK
+               ? ERR_OK
+               : fault_set(f, err, "", "the delta of seq %" PRIu64 " is damaged", record->seq);
 }
 
 /* Reads records into the round; *ret_next is the one after the last. ERR_END: there are none. */
@@ -408,7 +469,8 @@ static enum err round_fill(struct mirror *m, uint64_t *ret_next, struct fault *f
     bool full = false;
     round_begin(&m->round);
     if (next > journal_durable_seq(m->options.journal)) return ERR_END;
-    enum err err = m->cursor != NULL ? ERR_OK : journal_cursor_open(m->options.journal, next, &m->cursor, f);
+    enum err err =
+        m->cursor != NULL ? ERR_OK : journal_cursor_open(m->options.journal, next, &m->cursor, f);
     for (unsigned i = 0; err == ERR_OK && i < ROUND_RECORDS && !full; i++) {
         struct journal_record record;
         err = journal_cursor_next(m->cursor, &record, f);
@@ -454,9 +516,11 @@ static enum err round_write(struct mirror *m, struct fault *f)
         begin_calls(m);
         for (unsigned i = 0; i < LIMIT_SLOTS; i++) {
             struct slot *s = &m->slots[i];
-            if (m->round.slots[i].seq == 0 || m->round.slots[i].seq <= s->position || s->unfit) continue;
+            if (m->round.slots[i].seq == 0 || m->round.slots[i].seq <= s->position || s->unfit)
+                continue;
             send_slot(m, i, by_text, &answers[i]);
-            if (redis_link_owed(m->link) >= OWED_MOST) (void)redis_link_await(m->link, OWED_MOST / 2);
+            if (redis_link_owed(m->link) >= OWED_MOST)
+                (void)redis_link_await(m->link, OWED_MOST / 2);
         }
         (void)redis_link_await(m->link, 0);
         if (!lost_script(m) || by_text) break;
@@ -470,7 +534,9 @@ static enum err unfit_if_any(struct mirror *m, struct fault *f)
     for (unsigned i = 0; i < LIMIT_SLOTS; i++) {
         if (!m->slots[i].unfit) continue;
         m->state = MIRROR_REPAIRING;
-        return fault_set(f, ERR_CORRUPT, "", "Redis holds something else than was written, or nothing; it is being written anew");
+        return fault_set(
+            f, ERR_CORRUPT, "",
+            "Redis holds something else than was written, or nothing; it is being written anew");
     }
     return ERR_OK;
 }
@@ -486,9 +552,11 @@ static void count_round(struct mirror *m)
 }
 
 /* What cannot be read back any more is in a snapshot: all slots are written anew from there. */
-static enum err cannot_read(struct mirror *m, enum err err, const struct fault *why, struct fault *f)
+static enum err cannot_read(struct mirror *m, enum err err, const struct fault *why,
+                            struct fault *f)
 {
-    if (err != ERR_NOT_FOUND) return fault_set(f, err, "", "the journal cannot be mirrored: %s", why->text);
+    if (err != ERR_NOT_FOUND)
+        return fault_set(f, err, "", "the journal cannot be mirrored: %s", why->text);
     log_text(LOG_WARNING, "redis_behind", "%s: every slot is written anew", why->text);
     for (unsigned i = 0; i < LIMIT_SLOTS; i++) m->slots[i].unfit = true;
     return unfit_if_any(m, f);
@@ -506,7 +574,8 @@ enum err mirror_follow(struct mirror *m, struct fault *f)
         return cannot_read(m, err, &why, f);
     }
     err = round_write(m, f);
-    if (err != ERR_OK) return err; /* the cursor is behind this round: judge() begins again at m->next */
+    /* the cursor is behind this round: judge() begins again at m->next */
+    if (err != ERR_OK) return err;
     count_round(m);
     m->next = next;
     return unfit_if_any(m, f);
@@ -544,7 +613,8 @@ enum err mirror_probe(struct mirror *m, struct fault *f)
     char position[24], name[SLOT_KEY_TEXT];
     struct buf b = buf_over(position, sizeof position);
     buf_put_u64(&b, m->slots[slot].position);
-    struct probe owner = {.mirror = m, .expected = str_from(m->owner)}, at = {.mirror = m, .expected = buf_view(&b)};
+    struct probe owner = {.mirror = m, .expected = str_from(m->owner)},
+                 at = {.mirror = m, .expected = buf_view(&b)};
     struct str ask_owner[2] = {STR("GET"), slot_key_put(slot, SLOT_OWNER, name)};
     begin_calls(m);
     redis_link_send(m->link, ask_owner, 2, probed, &owner);
@@ -552,7 +622,8 @@ enum err mirror_probe(struct mirror *m, struct fault *f)
     redis_link_send(m->link, ask_position, 2, probed, &at);
     enum err err = settle(m, f);
     if (err != ERR_OK || (owner.same && at.same)) return err;
-    return go_away(m, f, owner.same ? "a slot's position is not what we wrote" : "a slot has another owner");
+    return go_away(
+        m, f, owner.same ? "a slot's position is not what we wrote" : "a slot has another owner");
 }
 
 /* ---- repair ---- */
@@ -602,7 +673,9 @@ static enum err stage_entry(void *context, struct str entry)
     check(shard_entry_read(entry, &e));
     struct stage *s = r->stages[e.slot];
     if (s == NULL) return ERR_OK;
-    if (!redis_link_is_up(m->link) || m->trouble[0] != '\0' || m->look_again || atomic_load(m->options.given_up)) return ERR_CLOSED;
+    if (!redis_link_is_up(m->link) || m->trouble[0] != '\0' || m->look_again ||
+        atomic_load(m->options.given_up))
+        return ERR_CLOSED;
     size_t field = s->bytes.size;
     slot_field_put(&s->bytes, &e);
     size_t value = s->bytes.size;
@@ -643,7 +716,8 @@ static void swap_all(struct repair *r, uint64_t position)
 static enum err repair_ended(struct mirror *m, enum err err, struct fault *f)
 {
     if (err != ERR_CLOSED) return go_away(m, f, err_sentence(err));
-    return atomic_load(m->options.given_up) ? go_away(m, f, "given up") : settle(m, f); /* an answer ended it, or their end */
+    /* an answer ended it, or their end */
+    return atomic_load(m->options.given_up) ? go_away(m, f, "given up") : settle(m, f);
 }
 
 static enum err repair_run(struct repair *r, const struct fold *fold, struct fault *f)
@@ -653,7 +727,8 @@ static enum err repair_run(struct repair *r, const struct fold *fold, struct fau
     enum err err = shard_save(fold->shard, stage_entry, r);
     if (err != ERR_OK) return repair_ended(m, err, f);
     for (unsigned i = 0; i < LIMIT_SLOTS; i++) /* an empty one too: what a crash left staged goes */
-        if (r->stages[i] != NULL && (r->stages[i]->count > 0 || !r->stages[i]->begun)) send_stage(r, i);
+        if (r->stages[i] != NULL && (r->stages[i]->count > 0 || !r->stages[i]->begun))
+            send_stage(r, i);
     err = settle(m, f); /* no slot is swapped before all of it is there */
     if (err != ERR_OK) return err;
     swap_all(r, fold->past.position);
@@ -690,14 +765,16 @@ enum err mirror_repair(struct mirror *m, const struct fold *fold, struct fault *
     enum err err = repair_run(r, fold, f);
     repair_end(r, err == ERR_OK);
     if (err == ERR_OK) {
-        /* The other slots skip what they have: a slot's position says. Where there are none, what was to be read next may be
-         * gone, and nobody wants it. */
-        if (slots == LIMIT_SLOTS || fold->past.position + 1 < m->next) m->next = fold->past.position + 1;
+        /* The other slots skip what they have: a slot's position says. Where there are none, what
+         * was to be read next may be gone, and nobody wants it. */
+        if (slots == LIMIT_SLOTS || fold->past.position + 1 < m->next)
+            m->next = fold->past.position + 1;
         leave_cursor(m);
         m->state = MIRROR_FOLLOWING;
         metric_add(m->options.sheet, METRIC_REDIS_REPAIRS, slots);
-        log_text(LOG_INFO, "redis_repaired", "%" PRIu64 " slots with %" PRIu64 " objects were written anew as of seq %" PRIu64, slots,
-                 r->entries, fold->past.position);
+        log_text(LOG_INFO, "redis_repaired",
+                 "%" PRIu64 " slots with %" PRIu64 " objects were written anew as of seq %" PRIu64,
+                 slots, r->entries, fold->past.position);
     }
     free(r);
     return err;

@@ -8,14 +8,14 @@
  *                          |                             | from a fold          ^
  *                          +-- another engine's: LOST    +--------- done -------+
  *
- * For each slot Redis has a position: all entries of the slot up to that seq are in its hashes, and none
- * after. A write says which position it expects, so it happens exactly once, however often it is
- * sent. What was sent when the connection went is unknown until the position is read again: it is
- * the old one or the new one; anything else means that Redis lost or never had what we wrote,
+ * For each slot Redis has a position: all entries of the slot up to that seq are in its hashes, and
+ * none after. A write says which position it expects, so it happens exactly once, however often it
+ * is sent. What was sent when the connection went is unknown until the position is read again: it
+ * is the old one or the new one; anything else means that Redis lost or never had what we wrote,
  * and the slot is written anew.
  *
- * Reading may therefore begin again at any record: entries at or below a slot's position are skipped.
- * All of it is straight code on the keep thread, which beats its loop while it waits. */
+ * Reading may therefore begin again at any record: entries at or below a slot's position are
+ * skipped. All of it is straight code on the keep thread, which beats its loop while it waits. */
 #ifndef KEEP_MIRROR_H
 #define KEEP_MIRROR_H
 
@@ -36,7 +36,8 @@ struct mirror_options {
 
 enum mirror_state { MIRROR_AWAY, MIRROR_REPAIRING, MIRROR_FOLLOWING, MIRROR_LOST };
 
-/* AWAY; what the options point at is borrowed for its life. ERR_BAD_VALUE: the address, or TLS without a CA. */
+/* AWAY; what the options point at is borrowed for its life. ERR_BAD_VALUE: the
+ * address, or TLS without a CA. */
 enum err mirror_create(const struct mirror_options *options, struct mirror **ret, struct fault *f);
 void mirror_destroy(struct mirror *m);
 
@@ -44,11 +45,12 @@ void mirror_destroy(struct mirror *m);
  * LOST, Redis is ahead of this journal; ERR_STORE_UNAVAILABLE: still AWAY. */
 enum err mirror_connect(struct mirror *m, struct fault *f);
 
-/* FOLLOWING: writes the next durable records. ERR_END: there are none. Another error says that the state has changed. */
+/* FOLLOWING: writes the next durable records. ERR_END: there are none. Another error says
+ * that the state has changed. */
 enum err mirror_follow(struct mirror *m, struct fault *f);
 
-/* FOLLOWING: says in every slot that it is as far as the whole mirror, so that a later start need not
- * read from long ago. Also asked from time to time to see whether Redis is still ours. */
+/* FOLLOWING: says in every slot that it is as far as the whole mirror, so that a later start need
+ * not read from long ago. Also asked from time to time to see whether Redis is still ours. */
 enum err mirror_mark(struct mirror *m, struct fault *f);
 /* FOLLOWING: one slot's owner and position are as they should be. */
 enum err mirror_probe(struct mirror *m, struct fault *f);

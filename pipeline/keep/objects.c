@@ -11,10 +11,11 @@
  *   actors    <tenant NUL actor>     image, or the entry that suspended it
  *             …NUL resumed           the entry that resumed it
  *
- * An image is what shard_save() gave (`I` and its bytes), an entry is the journal's (`D`, the delta
- * entry, then the public bytes where the entry needs them). Taking a slot is: images, then entries
- * that begin an object, then all the rest in order; the shard itself does the folding. Only reviews are taken
- * one by one, first those that are over: only then may the same request have another, which is pending. */
+ * An image is what shard_save() gave (`I` and its bytes), an entry is the journal's (`D`, the
+ * delta entry, then the public bytes where the entry needs them). Taking a slot is: images, then
+ * entries that begin an object, then all the rest in order; the shard itself does the folding.
+ * Only reviews are taken one by one, first those that are over: only then may the same request
+ * have another, which is pending. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +28,10 @@ enum { ENTRY_HEADER_BYTES = 7, NAME_BYTES_MAX = 160 };
 
 /* ---- delta → operations ---- */
 
-static struct str since(const struct buf *b, size_t from) { return str_of(b->bytes + from, b->size - from); }
+static struct str since(const struct buf *b, size_t from)
+{
+    return str_of(b->bytes + from, b->size - from);
+}
 
 static void put_entry(struct buf *out, const struct delta_entry *e, struct str event)
 {
@@ -51,19 +55,22 @@ size_t slot_ops_most(const struct delta_entry *e, struct str event)
     return 3 * (NAME_BYTES_MAX + e->body.size) + ENTRY_HEADER_BYTES + 2 + event.size;
 }
 
-static struct slot_op set_op(enum shard_object object, struct buf *out, struct str field, const struct delta_entry *e,
-                             struct str event)
+static struct slot_op set_op(enum shard_object object, struct buf *out, struct str field,
+                             const struct delta_entry *e, struct str event)
 {
     size_t from = out->size;
     put_entry(out, e, event);
-    return (struct slot_op){.code = 'S', .object = object, .field = field, .value = since(out, from)};
+    return (struct slot_op){
+        .code = 'S', .object = object, .field = field, .value = since(out, from)};
 }
 
-static struct slot_op add_op(enum shard_object object, struct buf *out, struct str field, uint64_t by)
+static struct slot_op add_op(enum shard_object object, struct buf *out, struct str field,
+                             uint64_t by)
 {
     size_t from = out->size;
     buf_put_u64(out, by);
-    return (struct slot_op){.code = 'I', .object = object, .field = field, .value = since(out, from)};
+    return (struct slot_op){
+        .code = 'I', .object = object, .field = field, .value = since(out, from)};
 }
 
 static bool token_ops(const struct delta_entry *e, struct buf *out, struct slot_op *ret)
@@ -105,8 +112,8 @@ static bool review_id_of(const struct delta_entry *e, struct id *ret)
     return opened || moved;
 }
 
-static bool review_op(const struct delta_entry *e, uint64_t seq, unsigned index, struct str event, struct buf *out,
-                      struct slot_op *ret)
+static bool review_op(const struct delta_entry *e, uint64_t seq, unsigned index, struct str event,
+                      struct buf *out, struct slot_op *ret)
 {
     struct id id;
     size_t from = out->size;
@@ -118,12 +125,14 @@ static bool review_op(const struct delta_entry *e, uint64_t seq, unsigned index,
     return true;
 }
 
-static bool counter_ops(const struct delta_entry *e, struct buf *out, struct slot_op ops[SLOT_OPS_MAX], size_t *ret_count)
+static bool counter_ops(const struct delta_entry *e, struct buf *out,
+                        struct slot_op ops[SLOT_OPS_MAX], size_t *ret_count)
 {
     struct limit_ask ask;
     struct limit_told told;
     if (!delta_read_counted(e->body, &ask, &told)) return false;
-    uint64_t from_ms = limit_bucket_begin_ms(limit_bucket(told.stamp_ms, ask.window_ms), ask.window_ms);
+    uint64_t from_ms =
+        limit_bucket_begin_ms(limit_bucket(told.stamp_ms, ask.window_ms), ask.window_ms);
     size_t from = out->size;
     buf_put_hex(out, ask.key.bytes, SLOT_KEY_BYTES);
     buf_printf(out, ":%" PRIu64 ":%" PRIu64, ask.window_ms, from_ms);
@@ -146,13 +155,15 @@ static void put_actor(struct buf *out, struct str tenant, struct str actor)
     buf_put(out, actor);
 }
 
-static bool actor_ops(const struct delta_entry *e, struct buf *out, struct slot_op ops[SLOT_OPS_MAX], size_t *ret_count)
+static bool actor_ops(const struct delta_entry *e, struct buf *out,
+                      struct slot_op ops[SLOT_OPS_MAX], size_t *ret_count)
 {
     struct actor_facts facts;
     uint64_t at_ms;
     size_t from = out->size;
     bool suspends = e->kind == DELTA_ACTOR_SUSPENDED;
-    if (!(suspends ? delta_read_suspended(e->body, &facts) : delta_read_resumed(e->body, &facts.tenant, &facts.actor, &at_ms)))
+    if (!(suspends ? delta_read_suspended(e->body, &facts)
+                   : delta_read_resumed(e->body, &facts.tenant, &facts.actor, &at_ms)))
         return false;
     put_actor(out, facts.tenant, facts.actor);
     struct str base = since(out, from);
@@ -161,13 +172,14 @@ static bool actor_ops(const struct delta_entry *e, struct buf *out, struct slot_
     buf_put(out, str_of("\0resumed", 8));
     struct str resumed = since(out, from);
     ops[0] = set_op(SHARD_ACTORS, out, suspends ? base : resumed, e, (struct str){0});
-    ops[1] = (struct slot_op){.code = 'D', .object = SHARD_ACTORS, .field = resumed, .value = STR("")};
+    ops[1] =
+        (struct slot_op){.code = 'D', .object = SHARD_ACTORS, .field = resumed, .value = STR("")};
     *ret_count = suspends ? 2 : 1;
     return true;
 }
 
-enum err slot_ops(const struct delta_entry *e, uint64_t seq, unsigned index, struct str event, struct buf *out,
-                  struct slot_op ops[SLOT_OPS_MAX], size_t *ret_count)
+enum err slot_ops(const struct delta_entry *e, uint64_t seq, unsigned index, struct str event,
+                  struct buf *out, struct slot_op ops[SLOT_OPS_MAX], size_t *ret_count)
 {
     bool ok = false;
     *ret_count = 1;
@@ -233,7 +245,8 @@ static void took(void *context, const struct redis_value *v)
     if (v == NULL || v->kind != REDIS_LIST || v->count % 2 != 0) {
         t->failed = true;
         if (v != NULL && v->kind == REDIS_ERROR)
-            fault_set(t->fault, ERR_STORE_UNAVAILABLE, "", "Redis cannot be read: %.*s", STR_FORMAT(v->text));
+            fault_set(t->fault, ERR_STORE_UNAVAILABLE, "", "Redis cannot be read: %.*s",
+                      STR_FORMAT(v->text));
         return;
     }
     struct field *fields = arena_array(&t->arena, struct field, v->count / 2 + 1);
@@ -255,7 +268,8 @@ static enum err take_entry(struct shard *s, unsigned slot, struct str bytes, str
 {
     struct delta_entry e;
     enum err err = ERR_OK;
-    if (!delta_next(&bytes, &e, &err) || e.slot != slot) return fault_set(f, ERR_CORRUPT, "", "an entry is damaged");
+    if (!delta_next(&bytes, &e, &err) || e.slot != slot)
+        return fault_set(f, ERR_CORRUPT, "", "an entry is damaged");
     return shard_apply(s, &e, bytes, f);
 }
 
@@ -279,14 +293,16 @@ static enum err take_spent(struct shard *s, const struct field *field, struct fa
     uint64_t uses;
     char bytes[256];
     struct buf made = buf_over(bytes, sizeof bytes);
-    if (!id_read("tok_", str_of(field->name.bytes, ID_TEXT), &id) || !str_to_u64(field->value, &uses) || uses > UINT32_MAX)
+    if (!id_read("tok_", str_of(field->name.bytes, ID_TEXT), &id) ||
+        !str_to_u64(field->value, &uses) || uses > UINT32_MAX)
         return fault_set(f, ERR_CORRUPT, "", "a token's uses are damaged");
     delta_put_spent(&made, id, (uint32_t)uses);
     return apply_made(s, &made, f);
 }
 
 /* `requests` of one bucket; their amounts go with the first. */
-static enum err take_bucket(struct shard *s, struct limit_ask *ask, uint64_t from_ms, uint64_t requests, int64_t sum, struct fault *f)
+static enum err take_bucket(struct shard *s, struct limit_ask *ask, uint64_t from_ms,
+                            uint64_t requests, int64_t sum, struct fault *f)
 {
     struct limit_told told = {.counted = true, .stamp_ms = from_ms};
     for (uint64_t i = 0; i < requests; i++) {
@@ -302,17 +318,20 @@ static enum err take_bucket(struct shard *s, struct limit_ask *ask, uint64_t fro
 }
 
 /* Fields are sorted, so a bucket's sum is behind its requests. */
-static enum err take_counted(struct shard *s, const struct field *field, const struct field *next, struct fault *f)
+static enum err take_counted(struct shard *s, const struct field *field, const struct field *next,
+                             struct fault *f)
 {
     struct limit_ask ask = {0};
     uint64_t from_ms, requests, sum = 0;
     struct str rest = field->name, key, window, from;
-    if (!str_split(&rest, ':', &key) || !str_split(&rest, ':', &window) || !str_split(&rest, '+', &from) ||
-        !hex_key(key, &ask.key) || !str_to_u64(window, &ask.window_ms) || !str_to_u64(from, &from_ms) ||
+    if (!str_split(&rest, ':', &key) || !str_split(&rest, ':', &window) ||
+        !str_split(&rest, '+', &from) || !hex_key(key, &ask.key) ||
+        !str_to_u64(window, &ask.window_ms) || !str_to_u64(from, &from_ms) ||
         !str_to_u64(field->value, &requests))
         return fault_set(f, ERR_CORRUPT, "", "a counter is damaged");
     if (!str_is_absent(rest)) return ERR_OK; /* a sum: taken with its requests */
-    bool has_sum = next != NULL && next->name.size == field->name.size + 4 && str_starts(next->name, field->name);
+    bool has_sum = next != NULL && next->name.size == field->name.size + 4 &&
+                   str_starts(next->name, field->name);
     if (requests > UINT32_MAX || (has_sum && (!str_to_u64(next->value, &sum) || sum > INT64_MAX)))
         return fault_set(f, ERR_CORRUPT, "", "a counter is damaged");
     return take_bucket(s, &ask, from_ms, requests, (int64_t)sum, f);
@@ -322,7 +341,8 @@ enum pass { PASS_IMAGES, PASS_BEGINNINGS, PASS_REST, PASSES };
 
 static bool is_move(struct str value)
 {
-    return value.size > 1 && value.bytes[0] == FIELD_DELTA && value.bytes[1] == (char)DELTA_REVIEW_MOVED;
+    return value.size > 1 && value.bytes[0] == FIELD_DELTA &&
+           value.bytes[1] == (char)DELTA_REVIEW_MOVED;
 }
 
 /* Whether the review that the field is of is no longer pending. Its fields are side by side. */
@@ -343,14 +363,18 @@ static enum pass pass_of(const struct taking *t, size_t i)
     if (field->value.size > 0 && field->value.bytes[0] == FIELD_IMAGE) return PASS_IMAGES;
     if (t->object == SHARD_TOKENS) return field->name.size == ID_TEXT ? PASS_BEGINNINGS : PASS_REST;
     if (t->object == SHARD_REVIEWS)
-        return review_is_over(t->fields[SHARD_REVIEWS], t->counts[SHARD_REVIEWS], i) ? PASS_BEGINNINGS : PASS_REST;
+        return review_is_over(t->fields[SHARD_REVIEWS], t->counts[SHARD_REVIEWS], i)
+                   ? PASS_BEGINNINGS
+                   : PASS_REST;
     if (t->object == SHARD_COUNTERS) return PASS_REST;
     size_t nul = str_find(field->name, '\0');
-    bool resumed = nul < field->name.size && str_find(str_skip(field->name, nul + 1), '\0') < field->name.size - nul - 1;
+    bool resumed = nul < field->name.size &&
+                   str_find(str_skip(field->name, nul + 1), '\0') < field->name.size - nul - 1;
     return resumed ? PASS_REST : PASS_BEGINNINGS;
 }
 
-static enum err take_field(struct taking *t, size_t i, unsigned slot, struct shard *s, struct fault *f)
+static enum err take_field(struct taking *t, size_t i, unsigned slot, struct shard *s,
+                           struct fault *f)
 {
     const struct field *field = &t->fields[t->object][i];
     struct str value = field->value;
@@ -373,7 +397,8 @@ static enum err take_all(struct taking *t, unsigned slot, struct shard *s, struc
                 if (pass_of(t, i) != pass) continue;
                 enum err err = take_field(t, i, slot, s, &why);
                 if (err != ERR_OK)
-                    return fault_set(f, err, "", "slot %u of Redis cannot be taken: %s", slot, why.text);
+                    return fault_set(f, err, "", "slot %u of Redis cannot be taken: %s", slot,
+                                     why.text);
             }
         }
     }

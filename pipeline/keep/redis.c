@@ -14,7 +14,8 @@
 #include "crypto/crypto.h"
 #include "crypto/secret.h"
 
-/* Debian's hiredis is 0.14 and knows no TLS; a newer one does where its library beside it was found. */
+/* Debian's hiredis is 0.14 and knows no TLS; a newer one does where its
+ * library beside it was found. */
 #if HIREDIS_MAJOR >= 1 && defined(WRIT_REDIS_TLS)
 #include <hiredis/hiredis_ssl.h>
 #else
@@ -28,7 +29,7 @@ struct redis_link {
     redisAsyncContext *redis; /* NULL: down */
     struct loop_fd fd;
     struct loop_timer deadline;
-    bool watching;            /* fd is started */
+    bool watching; /* fd is started */
     bool connected, refused;
     size_t owed;
     struct lookup *lookup; /* under way, or NULL: it may outlast the opening that began it */
@@ -41,7 +42,10 @@ struct redis_link {
 /* ---- addresses ---- */
 
 /* An address as it may be told: who writes a password into one has done so before its host. */
-static struct str shown(struct str address) { return str_find(address, '@') < address.size ? STR("…") : address; }
+static struct str shown(struct str address)
+{
+    return str_find(address, '@') < address.size ? STR("…") : address;
+}
 
 static enum err read_host_port(struct str rest, struct redis_address *a, struct fault *f)
 {
@@ -51,12 +55,17 @@ static enum err read_host_port(struct str rest, struct redis_address *a, struct 
     struct str host = has_port ? str_of(rest.bytes, colon - 1) : rest;
     uint64_t port = PORT_DEFAULT;
     bool ok = !has_port || (str_to_u64(str_skip(rest, colon), &port) && port >= 1 && port <= 65535);
-    if (host.size > 2 && host.bytes[0] == '[' && host.bytes[host.size - 1] == ']') host = str_of(host.bytes + 1, host.size - 2);
-    else ok = ok && str_find(host, ':') == host.size;
-    ok = ok && host.size > 0 && host.size < REDIS_HOST_TEXT && str_find(host, '/') == host.size && str_find(host, '@') == host.size;
+    if (host.size > 2 && host.bytes[0] == '[' && host.bytes[host.size - 1] == ']')
+        host = str_of(host.bytes + 1, host.size - 2);
+    else
+        ok = ok && str_find(host, ':') == host.size;
+    ok = ok && host.size > 0 && host.size < REDIS_HOST_TEXT && str_find(host, '/') == host.size &&
+         str_find(host, '@') == host.size;
     if (!ok)
-        return fault_set(f, ERR_BAD_VALUE, "", "redis.url: \"%.*s\" is not host:port; a user and a password are options of their own",
-                         STR_FORMAT(shown(rest)));
+        return fault_set(
+            f, ERR_BAD_VALUE, "",
+            "redis.url: \"%.*s\" is not host:port; a user and a password are options of their own",
+            STR_FORMAT(shown(rest)));
     memcpy(a->host, host.bytes, host.size);
     a->port = (uint16_t)port;
     return ERR_OK;
@@ -73,7 +82,8 @@ enum err redis_address_read(struct str url, struct redis_address *ret, struct fa
     if (str_starts(url, STR("unix:/"))) {
         struct str path = str_skip(url, 5);
         if (path.size < 2 || path.size >= REDIS_PATH_TEXT)
-            return fault_set(f, ERR_BAD_VALUE, "", "redis.url: a socket's path has 2 to %d bytes", REDIS_PATH_TEXT - 1);
+            return fault_set(f, ERR_BAD_VALUE, "", "redis.url: a socket's path has 2 to %d bytes",
+                             REDIS_PATH_TEXT - 1);
         a.is_unix = true;
         memcpy(a.host, path.bytes, path.size);
         *ret = a;
@@ -84,16 +94,19 @@ enum err redis_address_read(struct str url, struct redis_address *ret, struct fa
         a.tls = forms[i].tls;
 #ifndef WRIT_REDIS_TLS
         if (a.tls)
-            return fault_set(f, ERR_BAD_VALUE, "",
-                             "redis.url: this program was built with a hiredis that has no TLS (it takes 1.0 or newer); "
-                             "use a Unix socket, or TCP on a network that is yours alone");
+            return fault_set(
+                f, ERR_BAD_VALUE, "",
+                "redis.url: this program was built with a hiredis that has no TLS (it takes 1.0 or newer); "
+                "use a Unix socket, or TCP on a network that is yours alone");
 #endif
         err = read_host_port(str_skip(url, forms[i].prefix.size), &a, f);
         if (err == ERR_OK) *ret = a;
         return err;
     }
-    return fault_set(f, err, "", "redis.url: \"%.*s\" is not right; it must be unix:/path, tcp://host:port or redis://host:port",
-                     STR_FORMAT(shown(url)));
+    return fault_set(
+        f, err, "",
+        "redis.url: \"%.*s\" is not right; it must be unix:/path, tcp://host:port or redis://host:port",
+        STR_FORMAT(shown(url)));
 }
 
 /* ---- values ---- */
@@ -168,7 +181,9 @@ static void cleanup(void *link)
 
 static void remember_why(struct redis_link *l, const char *why)
 {
-    if (l->why[0] == '\0') snprintf(l->why, sizeof l->why, "%s", why == NULL || why[0] == '\0' ? "the connection was lost" : why);
+    if (l->why[0] == '\0')
+        snprintf(l->why, sizeof l->why, "%s",
+                 why == NULL || why[0] == '\0' ? "the connection was lost" : why);
 }
 
 static void forget(struct redis_link *l, const redisAsyncContext *redis)
@@ -183,8 +198,10 @@ static void forget(struct redis_link *l, const redisAsyncContext *redis)
 static void on_connect(const redisAsyncContext *redis, int status)
 {
     struct redis_link *l = redis->data;
-    if (status == REDIS_OK) l->connected = true;
-    else forget(l, redis);
+    if (status == REDIS_OK)
+        l->connected = true;
+    else
+        forget(l, redis);
 }
 
 static void on_disconnect(const redisAsyncContext *redis, int status)
@@ -208,7 +225,9 @@ static void deadline_due(struct loop_timer *t)
 {
     struct redis_link *l = link_owner(t, struct redis_link, deadline);
     char why[64];
-    snprintf(why, sizeof why, "%s within %u ms", l->connected ? "it did not answer" : "it could not be connected", l->options.timeout_ms);
+    snprintf(why, sizeof why, "%s within %u ms",
+             l->connected ? "it did not answer" : "it could not be connected",
+             l->options.timeout_ms);
     redis_link_fail(l, why);
 }
 
@@ -250,8 +269,10 @@ static void answer_came(redisAsyncContext *redis, void *reply, void *context)
     struct redis_link *l = o.link;
     free(context);
     l->owed--;
-    if (l->redis != NULL && l->owed == 0) loop_timer_stop(l->options.loop, &l->deadline);
-    else if (l->redis != NULL) loop_timer_start(l->options.loop, &l->deadline, l->options.timeout_ms, deadline_due);
+    if (l->redis != NULL && l->owed == 0)
+        loop_timer_stop(l->options.loop, &l->deadline);
+    else if (l->redis != NULL)
+        loop_timer_start(l->options.loop, &l->deadline, l->options.timeout_ms, deadline_due);
     struct redis_value v = value_of(reply);
     o.answered(o.context, reply == NULL ? NULL : &v);
 }
@@ -280,7 +301,8 @@ void redis_link_send(struct redis_link *l, const struct str *arguments, size_t c
         answered(context, NULL);
         return;
     }
-    if (l->owed == 1) loop_timer_start(l->options.loop, &l->deadline, l->options.timeout_ms, deadline_due);
+    if (l->owed == 1)
+        loop_timer_start(l->options.loop, &l->deadline, l->options.timeout_ms, deadline_due);
 }
 
 bool redis_link_await(struct redis_link *l, size_t most)
@@ -294,9 +316,10 @@ bool redis_link_await(struct redis_link *l, size_t most)
 enum err redis_link_check(const struct redis_link_options *options, struct fault *f)
 {
     if (!options->address.tls || options->ca_file[0] != '\0') return ERR_OK;
-    return fault_set(f, ERR_BAD_VALUE, "",
-                     "redis.url: TLS needs redis.ca_file, a CA of your own: names are not compared, so with a public one anybody's "
-                     "certificate would do");
+    return fault_set(
+        f, ERR_BAD_VALUE, "",
+        "redis.url: TLS needs redis.ca_file, a CA of your own: names are not compared, so with a public one anybody's "
+        "certificate would do");
 }
 
 static void auth_answered(void *context, const struct redis_value *v)
@@ -305,7 +328,8 @@ static void auth_answered(void *context, const struct redis_value *v)
     if (v == NULL || v->kind != REDIS_ERROR) return;
     l->refused = true;
     /* The server's words name no secret ("WRONGPASS invalid username-password pair…"). */
-    snprintf(l->why, sizeof l->why, "it does not take us: %.*s", (int)(v->text.size < 160 ? v->text.size : 160), v->text.bytes);
+    snprintf(l->why, sizeof l->why, "it does not take us: %.*s",
+             (int)(v->text.size < 160 ? v->text.size : 160), v->text.bytes);
 }
 
 static enum err introduce(struct redis_link *l, struct fault *f)
@@ -314,12 +338,15 @@ static enum err introduce(struct redis_link *l, struct fault *f)
     if (l->options.password_file[0] != '\0') {
         char password[PASSWORD_BYTES];
         size_t size;
-        enum err err = secret_read("redis.password_file", l->options.password_file, password, sizeof password, &size, f);
+        enum err err = secret_read("redis.password_file", l->options.password_file, password,
+                                   sizeof password, &size, f);
         if (err != ERR_OK) return err;
         struct str both[3] = {STR("AUTH"), str_from(l->options.user), str_of(password, size)};
         struct str one[2] = {STR("AUTH"), str_of(password, size)};
-        if (l->options.user[0] != '\0') redis_link_send(l, both, 3, auth_answered, l);
-        else redis_link_send(l, one, 2, auth_answered, l);
+        if (l->options.user[0] != '\0')
+            redis_link_send(l, both, 3, auth_answered, l);
+        else
+            redis_link_send(l, one, 2, auth_answered, l);
         memory_wipe(password, sizeof password);
     }
     redis_link_send(l, &ping, 1, auth_answered, l); /* NOAUTH, LOADING and the like show here */
@@ -333,11 +360,15 @@ static bool begin_tls(struct redis_link *l)
     redisSSLContextError why = REDIS_SSL_CTX_NONE;
     if (l->tls == NULL) {
         redisInitOpenSSL();
-        l->tls = redisCreateSSLContext(l->options.ca_file, NULL, NULL, NULL, l->options.address.host, &why);
+        l->tls = redisCreateSSLContext(l->options.ca_file, NULL, NULL, NULL,
+                                       l->options.address.host, &why);
     }
-    if (l->tls == NULL) remember_why(l, redisSSLContextGetError(why));
-    else if (redisInitiateSSLWithContext(&l->redis->c, l->tls) == REDIS_OK) return true;
-    else remember_why(l, l->redis->c.errstr);
+    if (l->tls == NULL)
+        remember_why(l, redisSSLContextGetError(why));
+    else if (redisInitiateSSLWithContext(&l->redis->c, l->tls) == REDIS_OK)
+        return true;
+    else
+        remember_why(l, l->redis->c.errstr);
     return false;
 }
 #endif
@@ -366,7 +397,8 @@ static void give_up(struct redis_link *l)
     if (redis != NULL) redisAsyncFree(redis);
 }
 
-/* To one address, a number or a path: of those that a name has, hiredis would try the first alone. */
+/* To one address, a number or a path: of those that a name has, hiredis would try the first
+ * alone. */
 static bool connect_to(struct redis_link *l, const char *host)
 {
     l->why[0] = '\0';
@@ -394,9 +426,12 @@ static bool connect_to_found(struct redis_link *l)
     const struct addrinfo *one = lookup_found(l->lookup, &why);
     if (one == NULL) snprintf(l->why, sizeof l->why, "%.150s: %s", l->options.address.host, why);
     bool connected = false;
-    for (size_t tried = 0; one != NULL && !connected && tried < PLACES_MAX; one = one->ai_next, tried++) {
+    for (size_t tried = 0; one != NULL && !connected && tried < PLACES_MAX;
+         one = one->ai_next, tried++) {
         char host[NI_MAXHOST];
-        connected = getnameinfo(one->ai_addr, one->ai_addrlen, host, sizeof host, NULL, 0, NI_NUMERICHOST) == 0 && connect_to(l, host);
+        connected = getnameinfo(one->ai_addr, one->ai_addrlen, host, sizeof host, NULL, 0,
+                                NI_NUMERICHOST) == 0 &&
+                    connect_to(l, host);
     }
     return connected;
 }
@@ -419,7 +454,8 @@ static bool connect_to_any(struct redis_link *l)
 enum err redis_link_open(struct redis_link *l, struct fault *f)
 {
     check(l->redis == NULL && l->owed == 0);
-    if (!connect_to_any(l)) return fault_set(f, ERR_STORE_UNAVAILABLE, "", "Redis cannot be reached: %s", l->why);
+    if (!connect_to_any(l))
+        return fault_set(f, ERR_STORE_UNAVAILABLE, "", "Redis cannot be reached: %s", l->why);
     enum err err = introduce(l, f);
     if (err != ERR_OK) redis_link_fail(l, l->why);
     return err;

@@ -1,9 +1,10 @@
-/* redis.h - the only door to hiredis: one connection on the caller's loop, with deadlines of our own.
+/* redis.h - the only door to hiredis: one connection on the caller's loop,
+ * with deadlines of our own.
  *
  * hiredis' asynchronous half knows no timeouts before 1.0 and no loop of ours at all: its hooks are
- * turned into a loop_fd, and a timer is set whenever an answer is owed. Whoever uses a link writes straight
- * code: send, then beat the loop until the answers are there or the link is down. Every callback is
- * called exactly once. One thread. */
+ * turned into a loop_fd, and a timer is set whenever an answer is owed. Whoever uses a link writes
+ * straight code: send, then beat the loop until the answers are there or the link is down. Every
+ * callback is called exactly once. One thread. */
 #ifndef KEEP_REDIS_H
 #define KEEP_REDIS_H
 
@@ -18,8 +19,8 @@ struct redis_address {
     uint16_t port;
 };
 
-/* unix:/path, tcp://host[:port], redis://host[:port], rediss://host[:port] (TLS). ERR_BAD_VALUE: no such
- * form, or TLS where the library has none. */
+/* unix:/path, tcp://host[:port], redis://host[:port], rediss://host[:port] (TLS). ERR_BAD_VALUE: no
+ * such form, or TLS where the library has none. */
 enum err redis_address_read(struct str url, struct redis_address *ret, struct fault *f);
 
 enum redis_kind { REDIS_NOTHING, REDIS_TEXT, REDIS_INTEGER, REDIS_LIST, REDIS_ERROR };
@@ -27,8 +28,8 @@ enum redis_kind { REDIS_NOTHING, REDIS_TEXT, REDIS_INTEGER, REDIS_LIST, REDIS_ER
 struct redis_value { /* valid during the callback */
     enum redis_kind kind;
     int64_t integer;
-    struct str text;     /* of TEXT and ERROR */
-    size_t count;        /* of LIST */
+    struct str text; /* of TEXT and ERROR */
+    size_t count;    /* of LIST */
     const void *inside;
 };
 /* Valid as long as the list; `index` is below its count. */
@@ -49,15 +50,15 @@ struct redis_link_options {
 struct redis_link *redis_link_create(const struct redis_link_options *options);
 void redis_link_destroy(struct redis_link *l);
 
-/* TLS without a CA file is ERR_BAD_VALUE: the library compares no names, so only a CA of one's own says
- * that this is the right server. */
+/* TLS without a CA file is ERR_BAD_VALUE: the library compares no names, so only a CA of one's own
+ * says that this is the right server. */
 enum err redis_link_check(const struct redis_link_options *options, struct fault *f);
 
-/* Connects and says who we are, beating the loop until that is done. ERR_STORE_UNAVAILABLE: it cannot be
- * reached, or does not take us; *f says which. */
+/* Connects and says who we are, beating the loop until that is done. ERR_STORE_UNAVAILABLE: it
+ * cannot be reached, or does not take us; *f says which. */
 enum err redis_link_open(struct redis_link *l, struct fault *f);
 bool redis_link_is_up(const struct redis_link *l);
-const char *redis_link_why(const struct redis_link *l); /* it is down; "" = nobody knows */
+const char *redis_link_why(const struct redis_link *l);      /* it is down; "" = nobody knows */
 void redis_link_fail(struct redis_link *l, const char *why); /* closes; what is owed is told NULL */
 
 /* `answered` gets NULL where the connection was lost. The arguments are copied. */

@@ -9,8 +9,9 @@
 
 struct str slot_key_put(unsigned slot, unsigned name, char to[SLOT_KEY_TEXT])
 {
-    static const char *const names[SLOT_NAMES] = {"owner", "position", "tokens", "reviews", "counters", "actors",
-                                                  "next:tokens", "next:reviews", "next:counters", "next:actors"};
+    static const char *const names[SLOT_NAMES] = {
+        "owner",  "position",    "tokens",       "reviews",       "counters",
+        "actors", "next:tokens", "next:reviews", "next:counters", "next:actors"};
     check(name < SLOT_NAMES && slot < LIMIT_SLOTS);
     int size = snprintf(to, SLOT_KEY_TEXT, "writ:{slot-%u}:%s", slot, names[name]);
     return str_of(to, (size_t)size);
@@ -19,7 +20,8 @@ struct str slot_key_put(unsigned slot, unsigned name, char to[SLOT_KEY_TEXT])
 bool owner_read(struct str owner, struct str *ret_node, struct str *ret_epoch)
 {
     size_t colon = str_find(owner, ':');
-    if (colon == 0 || owner.size != colon + 1 + JOURNAL_EPOCH_TEXT || owner.size >= OWNER_TEXT) return false;
+    if (colon == 0 || owner.size != colon + 1 + JOURNAL_EPOCH_TEXT || owner.size >= OWNER_TEXT)
+        return false;
     *ret_node = str_of(owner.bytes, colon);
     *ret_epoch = str_skip(owner, colon + 1);
     return true;
@@ -43,52 +45,56 @@ bool list_has(const char *list, struct str word)
 static struct str script_text(enum script s)
 {
     static const char *const texts[SCRIPTS] = {
-        [SCRIPT_CLAIM] = "local o = redis.call('GET', KEYS[1]) or ''\n"
-                         "if o ~= ARGV[1] then return {'OWNER', o} end\n"
-                         "local p = redis.call('GET', KEYS[2]) or ''\n"
-                         "if p ~= ARGV[2] then return {'POSITION', p} end\n"
-                         "redis.call('SET', KEYS[1], ARGV[3])\n"
-                         "if ARGV[4] == 'forget' then redis.call('DEL', KEYS[2])\n"
-                         "elseif ARGV[4] == 'adopted' then redis.call('SET', KEYS[2], 'adopted') end\n"
-                         "return {'OK', ARGV[3]}\n",
-        [SCRIPT_WRITE] = "local o = redis.call('GET', KEYS[1]) or ''\n"
-                         "if o ~= ARGV[1] then return {'OWNER', o} end\n"
-                         "local p = redis.call('GET', KEYS[2]) or ''\n"
-                         "if p ~= ARGV[2] then return {'POSITION', p} end\n"
-                         "local function failed(r) return type(r) == 'table' and r.err ~= nil end\n"
-                         "local function give_up(r, done)\n"
-                         "  if not done then return r end\n"
-                         "  redis.pcall('DEL', KEYS[2])\n"
-                         "  return {'BROKEN', r.err}\n"
-                         "end\n"
-                         "for i = 4, #ARGV, 4 do\n"
-                         "  local key, r = KEYS[tonumber(ARGV[i + 1])]\n"
-                         "  if ARGV[i] == 'S' then r = redis.pcall('HSET', key, ARGV[i + 2], ARGV[i + 3])\n"
-                         "  elseif ARGV[i] == 'D' then r = redis.pcall('HDEL', key, ARGV[i + 2])\n"
-                         "  else\n"
-                         "    r = redis.pcall('HINCRBY', key, ARGV[i + 2], ARGV[i + 3])\n"
-                         "    if failed(r) and string.find(r.err, 'overflow', 1, true) then\n"
-                         "      r = redis.pcall('HSET', key, ARGV[i + 2], '9223372036854775807')\n"
-                         "    end\n"
-                         "  end\n"
-                         "  if failed(r) then return give_up(r, i > 4) end\n"
-                         "end\n"
-                         "local r = redis.pcall('SET', KEYS[2], ARGV[3])\n"
-                         "if failed(r) then return give_up(r, #ARGV > 3) end\n"
-                         "return {'OK', ARGV[3]}\n",
-        [SCRIPT_STAGE] = "local o = redis.call('GET', KEYS[1]) or ''\n"
-                         "if o ~= ARGV[1] then return {'OWNER', o} end\n"
-                         "if ARGV[2] == 'first' then redis.call('UNLINK', KEYS[2], KEYS[3], KEYS[4], KEYS[5]) end\n"
-                         "for i = 3, #ARGV, 3 do redis.call('HSET', KEYS[tonumber(ARGV[i])], ARGV[i + 1], ARGV[i + 2]) end\n"
-                         "return {'OK', ''}\n",
-        [SCRIPT_SWAP] = "local o = redis.call('GET', KEYS[1]) or ''\n"
-                        "if o ~= ARGV[1] then return {'OWNER', o} end\n"
-                        "for i = 3, 6 do\n"
-                        "  redis.call('UNLINK', KEYS[i])\n"
-                        "  if redis.call('EXISTS', KEYS[i + 4]) == 1 then redis.call('RENAME', KEYS[i + 4], KEYS[i]) end\n"
-                        "end\n"
-                        "redis.call('SET', KEYS[2], ARGV[2])\n"
-                        "return {'OK', ARGV[2]}\n",
+        [SCRIPT_CLAIM] =
+            "local o = redis.call('GET', KEYS[1]) or ''\n"
+            "if o ~= ARGV[1] then return {'OWNER', o} end\n"
+            "local p = redis.call('GET', KEYS[2]) or ''\n"
+            "if p ~= ARGV[2] then return {'POSITION', p} end\n"
+            "redis.call('SET', KEYS[1], ARGV[3])\n"
+            "if ARGV[4] == 'forget' then redis.call('DEL', KEYS[2])\n"
+            "elseif ARGV[4] == 'adopted' then redis.call('SET', KEYS[2], 'adopted') end\n"
+            "return {'OK', ARGV[3]}\n",
+        [SCRIPT_WRITE] =
+            "local o = redis.call('GET', KEYS[1]) or ''\n"
+            "if o ~= ARGV[1] then return {'OWNER', o} end\n"
+            "local p = redis.call('GET', KEYS[2]) or ''\n"
+            "if p ~= ARGV[2] then return {'POSITION', p} end\n"
+            "local function failed(r) return type(r) == 'table' and r.err ~= nil end\n"
+            "local function give_up(r, done)\n"
+            "  if not done then return r end\n"
+            "  redis.pcall('DEL', KEYS[2])\n"
+            "  return {'BROKEN', r.err}\n"
+            "end\n"
+            "for i = 4, #ARGV, 4 do\n"
+            "  local key, r = KEYS[tonumber(ARGV[i + 1])]\n"
+            "  if ARGV[i] == 'S' then r = redis.pcall('HSET', key, ARGV[i + 2], ARGV[i + 3])\n"
+            "  elseif ARGV[i] == 'D' then r = redis.pcall('HDEL', key, ARGV[i + 2])\n"
+            "  else\n"
+            "    r = redis.pcall('HINCRBY', key, ARGV[i + 2], ARGV[i + 3])\n"
+            "    if failed(r) and string.find(r.err, 'overflow', 1, true) then\n"
+            "      r = redis.pcall('HSET', key, ARGV[i + 2], '9223372036854775807')\n"
+            "    end\n"
+            "  end\n"
+            "  if failed(r) then return give_up(r, i > 4) end\n"
+            "end\n"
+            "local r = redis.pcall('SET', KEYS[2], ARGV[3])\n"
+            "if failed(r) then return give_up(r, #ARGV > 3) end\n"
+            "return {'OK', ARGV[3]}\n",
+        [SCRIPT_STAGE] =
+            "local o = redis.call('GET', KEYS[1]) or ''\n"
+            "if o ~= ARGV[1] then return {'OWNER', o} end\n"
+            "if ARGV[2] == 'first' then redis.call('UNLINK', KEYS[2], KEYS[3], KEYS[4], KEYS[5]) end\n"
+            "for i = 3, #ARGV, 3 do redis.call('HSET', KEYS[tonumber(ARGV[i])], ARGV[i + 1], ARGV[i + 2]) end\n"
+            "return {'OK', ''}\n",
+        [SCRIPT_SWAP] =
+            "local o = redis.call('GET', KEYS[1]) or ''\n"
+            "if o ~= ARGV[1] then return {'OWNER', o} end\n"
+            "for i = 3, 6 do\n"
+            "  redis.call('UNLINK', KEYS[i])\n"
+            "  if redis.call('EXISTS', KEYS[i + 4]) == 1 then redis.call('RENAME', KEYS[i + 4], KEYS[i]) end\n"
+            "end\n"
+            "redis.call('SET', KEYS[2], ARGV[2])\n"
+            "return {'OK', ARGV[2]}\n",
     };
     return str_from(texts[s]);
 }
@@ -121,7 +127,8 @@ enum err scripts_load(struct redis_link *l, struct scripts *s, struct fault *f)
     bool up = redis_link_await(l, 0);
     if (up && !s->failed) return ERR_OK;
     return fault_set(f, ERR_STORE_UNAVAILABLE, "", "Redis cannot be used: %s",
-                     up ? "it does not take scripts (this user needs EVALSHA and SCRIPT LOAD)" : redis_link_why(l));
+                     up ? "it does not take scripts (this user needs EVALSHA and SCRIPT LOAD)"
+                        : redis_link_why(l));
 }
 
 void script_call_begin(struct script_call *c, enum script script, unsigned slot)
@@ -131,10 +138,13 @@ void script_call_begin(struct script_call *c, enum script script, unsigned slot)
         unsigned names[10];
     } keys[SCRIPTS] = {
         [SCRIPT_CLAIM] = {2, {SLOT_OWNER, SLOT_POSITION}},
-        [SCRIPT_WRITE] = {6, {SLOT_OWNER, SLOT_POSITION, SLOT_HASH, SLOT_HASH + 1, SLOT_HASH + 2, SLOT_HASH + 3}},
+        [SCRIPT_WRITE] = {6,
+                          {SLOT_OWNER, SLOT_POSITION, SLOT_HASH, SLOT_HASH + 1, SLOT_HASH + 2,
+                           SLOT_HASH + 3}},
         [SCRIPT_STAGE] = {5, {SLOT_OWNER, SLOT_NEXT, SLOT_NEXT + 1, SLOT_NEXT + 2, SLOT_NEXT + 3}},
-        [SCRIPT_SWAP] = {10, {SLOT_OWNER, SLOT_POSITION, SLOT_HASH, SLOT_HASH + 1, SLOT_HASH + 2, SLOT_HASH + 3,
-                              SLOT_NEXT, SLOT_NEXT + 1, SLOT_NEXT + 2, SLOT_NEXT + 3}},
+        [SCRIPT_SWAP] = {10,
+                         {SLOT_OWNER, SLOT_POSITION, SLOT_HASH, SLOT_HASH + 1, SLOT_HASH + 2,
+                          SLOT_HASH + 3, SLOT_NEXT, SLOT_NEXT + 1, SLOT_NEXT + 2, SLOT_NEXT + 3}},
     };
     static const struct str counts[] = {{"0", 1}, {"1", 1}, {"2", 1}, {"3", 1}, {"4", 1}, {"5", 1},
                                         {"6", 1}, {"7", 1}, {"8", 1}, {"9", 1}, {"10", 2}};
@@ -143,7 +153,8 @@ void script_call_begin(struct script_call *c, enum script script, unsigned slot)
     c->keys = keys[script].count;
     c->count = 2; /* EVALSHA and the digest are put when it is sent */
     script_call_add(c, counts[c->keys]);
-    for (size_t i = 0; i < c->keys; i++) script_call_add(c, slot_key_put(slot, keys[script].names[i], c->names[i]));
+    for (size_t i = 0; i < c->keys; i++)
+        script_call_add(c, slot_key_put(slot, keys[script].names[i], c->names[i]));
 }
 
 void script_call_add(struct script_call *c, struct str argument)
@@ -152,11 +163,13 @@ void script_call_add(struct script_call *c, struct str argument)
     c->arguments[c->count++] = argument;
 }
 
-void script_call_send(struct script_call *c, struct redis_link *l, const struct scripts *s, bool by_text,
-                      void (*answered)(void *context, const struct redis_value *v), void *context)
+void script_call_send(struct script_call *c, struct redis_link *l, const struct scripts *s,
+                      bool by_text, void (*answered)(void *context, const struct redis_value *v),
+                      void *context)
 {
     c->arguments[0] = by_text ? STR("EVAL") : STR("EVALSHA");
-    c->arguments[1] = by_text ? script_text(c->script) : str_of(s->digests[c->script], SCRIPT_DIGEST_TEXT);
+    c->arguments[1] =
+        by_text ? script_text(c->script) : str_of(s->digests[c->script], SCRIPT_DIGEST_TEXT);
     redis_link_send(l, c->arguments, c->count, answered, context);
 }
 
@@ -189,7 +202,8 @@ static void looked(void *context, const struct redis_value *v)
     struct slot_seen *s = at->seen;
     if (v == NULL || v->kind == REDIS_ERROR) {
         if (v != NULL && !at->all->failed)
-            fault_set(at->all->fault, ERR_STORE_UNAVAILABLE, "", "Redis cannot be used: %.*s", STR_FORMAT(v->text));
+            fault_set(at->all->fault, ERR_STORE_UNAVAILABLE, "", "Redis cannot be used: %.*s",
+                      STR_FORMAT(v->text));
         at->all->failed = true;
         return;
     }
@@ -198,8 +212,10 @@ static void looked(void *context, const struct redis_value *v)
         s->strange = true;
         return;
     }
-    if (at->position) read_position(s, v->text);
-    else memcpy(s->owner, v->text.bytes, v->text.size);
+    if (at->position)
+        read_position(s, v->text);
+    else
+        memcpy(s->owner, v->text.bytes, v->text.size);
 }
 
 enum err slots_look(struct redis_link *l, struct slot_seen seen[LIMIT_SLOTS], struct fault *f)
@@ -209,13 +225,15 @@ enum err slots_look(struct redis_link *l, struct slot_seen seen[LIMIT_SLOTS], st
     memset(seen, 0, LIMIT_SLOTS * sizeof *seen);
     for (unsigned i = 0; i < 2 * LIMIT_SLOTS; i++) {
         char name[SLOT_KEY_TEXT];
-        struct str arguments[2] = {STR("GET"), slot_key_put(i / 2, i % 2 == 0 ? SLOT_OWNER : SLOT_POSITION, name)};
+        struct str arguments[2] = {
+            STR("GET"), slot_key_put(i / 2, i % 2 == 0 ? SLOT_OWNER : SLOT_POSITION, name)};
         at[i] = (struct look_at){.all = &all, .seen = &seen[i / 2], .position = i % 2 == 1};
         redis_link_send(l, arguments, 2, looked, &at[i]);
     }
     bool up = redis_link_await(l, 0);
     if (up && !all.failed) return ERR_OK;
-    return up ? ERR_STORE_UNAVAILABLE : fault_set(f, ERR_STORE_UNAVAILABLE, "", "Redis was lost: %s", redis_link_why(l));
+    return up ? ERR_STORE_UNAVAILABLE
+              : fault_set(f, ERR_STORE_UNAVAILABLE, "", "Redis was lost: %s", redis_link_why(l));
 }
 
 struct counting {
@@ -233,10 +251,13 @@ static void counted(void *context, const struct redis_value *v)
     }
     if (c->all->failed) return;
     c->all->failed = true;
-    if (v != NULL) fault_set(c->all->fault, ERR_STORE_UNAVAILABLE, "", "Redis cannot be used: %.*s", STR_FORMAT(v->text));
+    if (v != NULL)
+        fault_set(c->all->fault, ERR_STORE_UNAVAILABLE, "", "Redis cannot be used: %.*s",
+                  STR_FORMAT(v->text));
 }
 
-enum err slots_count(struct redis_link *l, const bool wanted[LIMIT_SLOTS], struct slot_sizes *ret, struct fault *f)
+enum err slots_count(struct redis_link *l, const bool wanted[LIMIT_SLOTS], struct slot_sizes *ret,
+                     struct fault *f)
 {
     static _Thread_local struct counting each[LIMIT_SLOTS];
     *ret = (struct slot_sizes){.fault = f};
@@ -250,5 +271,6 @@ enum err slots_count(struct redis_link *l, const bool wanted[LIMIT_SLOTS], struc
     }
     bool up = redis_link_await(l, 0);
     if (up && !ret->failed) return ERR_OK;
-    return up ? ERR_STORE_UNAVAILABLE : fault_set(f, ERR_STORE_UNAVAILABLE, "", "Redis was lost: %s", redis_link_why(l));
+    return up ? ERR_STORE_UNAVAILABLE
+              : fault_set(f, ERR_STORE_UNAVAILABLE, "", "Redis was lost: %s", redis_link_why(l));
 }

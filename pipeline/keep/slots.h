@@ -1,7 +1,7 @@
 /* slots.h - what the mirror keeps in Redis: names of keys, scripts, and who owns which slot.
  *
- * Everything of slot N is under keys with the hash tag {slot-N}, so a cluster keeps it together and one
- * script may change it at once. schemas/redis.md is the reference; change both. */
+ * Everything of slot N is under keys with the hash tag {slot-N}, so a cluster keeps it together and
+ * one script may change it at once. schemas/redis.md is the reference; change both. */
 #ifndef KEEP_SLOTS_H
 #define KEEP_SLOTS_H
 
@@ -10,9 +10,20 @@
 #include "shards/keeping.h"
 #include "shards/slot.h"
 
-enum { OWNER_TEXT = 64 + 1 + JOURNAL_EPOCH_TEXT + 1, POSITION_TEXT = 24, SLOT_KEY_TEXT = 48, SCRIPT_DIGEST_TEXT = 40 };
+enum {
+    OWNER_TEXT = 64 + 1 + JOURNAL_EPOCH_TEXT + 1,
+    POSITION_TEXT = 24,
+    SLOT_KEY_TEXT = 48,
+    SCRIPT_DIGEST_TEXT = 40
+};
 
-enum slot_key_name { SLOT_OWNER, SLOT_POSITION, SLOT_HASH, SLOT_NEXT = SLOT_HASH + SHARD_OBJECTS, SLOT_NAMES = SLOT_NEXT + SHARD_OBJECTS };
+enum slot_key_name {
+    SLOT_OWNER,
+    SLOT_POSITION,
+    SLOT_HASH,
+    SLOT_NEXT = SLOT_HASH + SHARD_OBJECTS,
+    SLOT_NAMES = SLOT_NEXT + SHARD_OBJECTS
+};
 
 /* "writ:{slot-17}:tokens"; SLOT_HASH + an object, SLOT_NEXT + an object (being written anew). */
 struct str slot_key_put(unsigned slot, unsigned name, char to[SLOT_KEY_TEXT]);
@@ -36,26 +47,28 @@ struct script_call {
     enum script script;
     unsigned slot;
     size_t keys;
-    size_t count;        /* of arguments, from the command's own on */
+    size_t count; /* of arguments, from the command's own on */
     char names[10][SLOT_KEY_TEXT];
     struct str arguments[CALL_ARGUMENTS_MAX];
 };
-/* Begin; add the arguments behind the slot's own keys, in the script's order, CALL_ARGUMENTS_MAX at most; send. */
+/* Begin; add the arguments behind the slot's own keys, in the script's order,
+ * CALL_ARGUMENTS_MAX at most; send. */
 void script_call_begin(struct script_call *c, enum script script, unsigned slot);
 void script_call_add(struct script_call *c, struct str argument);
 /* By digest; or, where the server forgot the script, by its text. */
-void script_call_send(struct script_call *c, struct redis_link *l, const struct scripts *s, bool by_text,
-                      void (*answered)(void *context, const struct redis_value *v), void *context);
+void script_call_send(struct script_call *c, struct redis_link *l, const struct scripts *s,
+                      bool by_text, void (*answered)(void *context, const struct redis_value *v),
+                      void *context);
 
 /* ---- who owns what ---- */
 
 struct slot_seen {
-    char owner[OWNER_TEXT];  /* "" = nobody */
-    char at[POSITION_TEXT];  /* the position's own text; "" = none */
-    uint64_t position;       /* 0 unless has_position */
+    char owner[OWNER_TEXT]; /* "" = nobody */
+    char at[POSITION_TEXT]; /* the position's own text; "" = none */
+    uint64_t position;      /* 0 unless has_position */
     bool has_position;
-    bool is_whole;           /* "adopted": a whole image, as of another journal's position */
-    bool strange;            /* there is something that we never write */
+    bool is_whole; /* "adopted": a whole image, as of another journal's position */
+    bool strange;  /* there is something that we never write */
 };
 
 /* Reads owner and position of every slot. ERR_STORE_UNAVAILABLE. */
@@ -67,7 +80,8 @@ struct slot_sizes {
     struct fault *fault;
 };
 /* Counts the fields of the wanted slots. ERR_STORE_UNAVAILABLE. */
-enum err slots_count(struct redis_link *l, const bool wanted[LIMIT_SLOTS], struct slot_sizes *ret, struct fault *f);
+enum err slots_count(struct redis_link *l, const bool wanted[LIMIT_SLOTS], struct slot_sizes *ret,
+                     struct fault *f);
 
 /* "node:epoch" → both parts. False: not of this form. */
 bool owner_read(struct str owner, struct str *ret_node, struct str *ret_epoch);
@@ -76,18 +90,19 @@ bool list_has(const char *list, struct str word);
 
 /* ---- objects in hashes ---- */
 
-enum { FIELD_IMAGE = 'I', FIELD_DELTA = 'D' }; /* a value's first byte; other values are counters of HINCRBY */
+/* a value's first byte; other values are counters of HINCRBY */
+enum { FIELD_IMAGE = 'I', FIELD_DELTA = 'D' };
 
 /* What one delta entry does to the hashes: at most two operations. */
 struct slot_op {
-    char code;               /* 'S' HSET, 'I' HINCRBY, 'D' HDEL */
+    char code; /* 'S' HSET, 'I' HINCRBY, 'D' HDEL */
     enum shard_object object;
     struct str field, value;
 };
 enum { SLOT_OPS_MAX = 2 };
 /* Texts are put into `out` (views into it, so it must not move: check room first). ERR_CORRUPT. */
-enum err slot_ops(const struct delta_entry *e, uint64_t seq, unsigned index, struct str event, struct buf *out,
-                  struct slot_op ops[SLOT_OPS_MAX], size_t *ret_count);
+enum err slot_ops(const struct delta_entry *e, uint64_t seq, unsigned index, struct str event,
+                  struct buf *out, struct slot_op ops[SLOT_OPS_MAX], size_t *ret_count);
 /* No more bytes than this are put for one entry. */
 size_t slot_ops_most(const struct delta_entry *e, struct str event);
 /* The field that an image of this object has. */

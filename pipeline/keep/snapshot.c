@@ -1,8 +1,8 @@
 /* snapshot.c - writing and reading the file that snapshot.h describes.
  *
- * Writing walks the shards twice: once to learn the size, so that the room is taken before the first
- * byte (a full disk is met there and nowhere else), once to write. Reading does so too: the digest is
- * settled before the first entry is given, so nobody has to take back half a state. */
+ * Writing walks the shards twice: once to learn the size, so that the room is taken before the
+ * first byte (a full disk is met there and nowhere else), once to write. Reading does so too: the
+ * digest is settled before the first entry is given, so nobody has to take back half a state. */
 #include "pipeline/keep/snapshot.h"
 
 #include <inttypes.h>
@@ -18,7 +18,8 @@
 
 enum { PIECE_BYTES = 2 << 20, ENTRY_HEADER_BYTES = 6, VERSION = 1, NAMES_MAX = 64 };
 
-_Static_assert((int)PIECE_BYTES >= (int)SHARD_ENTRY_BYTES_MAX + (int)ENTRY_HEADER_BYTES, "an entry fits into a piece");
+_Static_assert((int)PIECE_BYTES >= (int)SHARD_ENTRY_BYTES_MAX + (int)ENTRY_HEADER_BYTES,
+               "an entry fits into a piece");
 
 static const char magic[8] = {'w', 'r', 'i', 't', 'S', 'N', 'P', '1'};
 
@@ -49,7 +50,8 @@ static void note_name(void *context, const char *name)
     size_t size = strlen(name);
     if (read_name(name, &position)) {
         if (n->count < NAMES_MAX) n->positions[n->count++] = position;
-    } else if (size < SNAPSHOT_NAME && size > 4 && strcmp(name + size - 4, ".new") == 0 && n->unready_count < NAMES_MAX) {
+    } else if (size < SNAPSHOT_NAME && size > 4 && strcmp(name + size - 4, ".new") == 0 &&
+               n->unready_count < NAMES_MAX) {
         memcpy(n->unready[n->unready_count++], name, size + 1);
     }
 }
@@ -73,11 +75,11 @@ static enum err list_names(struct disk *d, struct names *ret)
 struct writer {
     struct disk *disk;
     int file;
-    uint64_t offset;        /* of the piece's first byte */
+    uint64_t offset; /* of the piece's first byte */
     char *piece;
     size_t held;
     struct hasher *hasher;
-    uint64_t count, bytes;  /* of entries: counted in the first walk */
+    uint64_t count, bytes; /* of entries: counted in the first walk */
     uint64_t count_again, bytes_again;
     uint32_t *live;
     const _Atomic bool *given_up;
@@ -108,7 +110,10 @@ static enum err put(struct writer *w, const void *bytes, size_t size)
     return ERR_OK;
 }
 
-static bool is_given_up(const struct writer *w) { return w->given_up != NULL && atomic_load(w->given_up); }
+static bool is_given_up(const struct writer *w)
+{
+    return w->given_up != NULL && atomic_load(w->given_up);
+}
 
 static enum err count_entry(void *context, struct str entry)
 {
@@ -163,7 +168,8 @@ static uint64_t past_bytes(size_t epochs, bool adopted_at)
     return epochs * JOURNAL_EPOCH_TEXT + (adopted_at ? (uint64_t)LIMIT_SLOTS * 8 : 0);
 }
 
-static enum err put_all(struct writer *w, const struct keep_past *past, struct shard *const *shards, unsigned count)
+static enum err put_all(struct writer *w, const struct keep_past *past, struct shard *const *shards,
+                        unsigned count)
 {
     enum err err = put_head(w, past);
     for (unsigned i = 0; err == ERR_OK && i < count; i++) err = shard_save(shards[i], put_entry, w);
@@ -175,7 +181,8 @@ static enum err put_all(struct writer *w, const struct keep_past *past, struct s
     return err == ERR_OK ? w->disk->sync(w->disk->state, w->file) : err;
 }
 
-static enum err make_file(struct writer *w, const struct keep_past *past, struct shard *const *shards, unsigned count)
+static enum err make_file(struct writer *w, const struct keep_past *past,
+                          struct shard *const *shards, unsigned count)
 {
     struct disk *d = w->disk;
     char name[SNAPSHOT_NAME], unready[SNAPSHOT_NAME];
@@ -184,7 +191,8 @@ static enum err make_file(struct writer *w, const struct keep_past *past, struct
     (void)d->remove(d->state, unready); /* of an attempt that a crash ended */
     enum err err = d->open(d->state, unready, true, &w->file);
     if (err != ERR_OK) return err;
-    uint64_t size = SNAPSHOT_HEADER_BYTES + past_bytes(past->epoch_count, past->adopted_at_known) + w->bytes + SHA256_BYTES;
+    uint64_t size = SNAPSHOT_HEADER_BYTES + past_bytes(past->epoch_count, past->adopted_at_known) +
+                    w->bytes + SHA256_BYTES;
     err = d->reserve(d->state, w->file, size);
     if (err == ERR_OK) err = put_all(w, past, shards, count);
     if (err == ERR_OK) d->uncache(d->state, w->file);
@@ -197,32 +205,39 @@ static enum err make_file(struct writer *w, const struct keep_past *past, struct
     return d->sync_directory(d->state);
 }
 
-enum err snapshot_write(struct disk *d, const struct keep_past *past, struct shard *const *shards, unsigned count,
-                        uint32_t *live, const _Atomic bool *given_up, struct fault *f)
+enum err snapshot_write(struct disk *d, const struct keep_past *past, struct shard *const *shards,
+                        unsigned count, uint32_t *live, const _Atomic bool *given_up,
+                        struct fault *f)
 {
     struct writer w = {.disk = d, .live = live, .given_up = given_up};
     enum err err = ERR_OK;
-    for (unsigned i = 0; err == ERR_OK && i < count; i++) err = shard_save(shards[i], count_entry, &w);
+    for (unsigned i = 0; err == ERR_OK && i < count; i++)
+        err = shard_save(shards[i], count_entry, &w);
     if (err != ERR_OK)
-        return fault_set(f, err, "", "snapshot %" PRIu64 ": %s", past->position, err == ERR_CLOSED ? "given up" : err_sentence(err));
+        return fault_set(f, err, "", "snapshot %" PRIu64 ": %s", past->position,
+                         err == ERR_CLOSED ? "given up" : err_sentence(err));
     w.piece = malloc(PIECE_BYTES);
-    if (w.piece == NULL) return fault_set(f, ERR_FULL, "", "snapshot %" PRIu64 ": out of memory", past->position);
+    if (w.piece == NULL)
+        return fault_set(f, ERR_FULL, "", "snapshot %" PRIu64 ": out of memory", past->position);
     w.hasher = hasher_create();
     hasher_begin(w.hasher);
     err = make_file(&w, past, shards, count);
     hasher_destroy(w.hasher);
     free(w.piece);
     if (err == ERR_OK) return ERR_OK;
-    return fault_set(f, err, "", "snapshot %" PRIu64 " cannot be written: %s", past->position, err_sentence(err));
+    return fault_set(f, err, "", "snapshot %" PRIu64 " cannot be written: %s", past->position,
+                     err_sentence(err));
 }
 
-enum err keep_snapshot(struct disk *disk, const struct keep_past *past, struct shard *const *shards, unsigned count,
-                       struct fault *f)
+enum err keep_snapshot(struct disk *disk, const struct keep_past *past, struct shard *const *shards,
+                       unsigned count, struct fault *f)
 {
     enum err err = snapshot_write(disk, past, shards, count, NULL, NULL, f);
     if (err != ERR_OK) return err;
     err = snapshot_drop_old(disk);
-    return err == ERR_OK ? ERR_OK : fault_set(f, err, "", "old snapshots cannot be removed: %s", err_sentence(err));
+    return err == ERR_OK
+               ? ERR_OK
+               : fault_set(f, err, "", "old snapshots cannot be removed: %s", err_sentence(err));
 }
 
 enum err snapshot_drop_old(struct disk *d)
@@ -234,7 +249,8 @@ enum err snapshot_drop_old(struct disk *d)
         snapshot_write_name(n.positions[i], name);
         err = d->remove(d->state, name);
     }
-    for (size_t i = 0; err == ERR_OK && i < n.unready_count; i++) err = d->remove(d->state, n.unready[i]);
+    for (size_t i = 0; err == ERR_OK && i < n.unready_count; i++)
+        err = d->remove(d->state, n.unready[i]);
     return err == ERR_OK ? d->sync_directory(d->state) : err;
 }
 
@@ -243,15 +259,18 @@ enum err snapshot_drop_old(struct disk *d)
 struct reader {
     struct disk *disk;
     int file;
-    uint64_t size;         /* of the file */
-    uint32_t version;      /* of its format; 0: not known yet */
-    uint64_t next;         /* offset behind what is held */
-    char *piece;           /* PIECE_BYTES */
+    uint64_t size;    /* of the file */
+    uint32_t version; /* of its format; 0: not known yet */
+    uint64_t next;    /* offset behind what is held */
+    char *piece;      /* PIECE_BYTES */
     size_t at, held;
     const _Atomic bool *given_up;
 };
 
-static bool has_given_up(const struct reader *r) { return r->given_up != NULL && atomic_load_explicit(r->given_up, memory_order_relaxed); }
+static bool has_given_up(const struct reader *r)
+{
+    return r->given_up != NULL && atomic_load_explicit(r->given_up, memory_order_relaxed);
+}
 
 /* The next `size` bytes (at most PIECE_BYTES), valid until the next call. */
 static enum err take(struct reader *r, size_t size, const char **ret)
@@ -305,7 +324,8 @@ struct head {
     uint64_t count, bytes;
 };
 
-static enum err read_head(struct reader *r, uint64_t position, struct keep_past *past, struct head *ret)
+static enum err read_head(struct reader *r, uint64_t position, struct keep_past *past,
+                          struct head *ret)
 {
     const char *bytes;
     enum err err = take(r, SNAPSHOT_HEADER_BYTES, &bytes);
@@ -315,9 +335,10 @@ static enum err read_head(struct reader *r, uint64_t position, struct keep_past 
     *ret = (struct head){.count = little_get64(bytes + 24), .bytes = little_get64(bytes + 32)};
     past->position = little_get64(bytes + 16);
     if (memcmp(bytes, magic, sizeof magic) == 0) r->version = little_get32(bytes + 8);
-    if (r->version != VERSION || past->position != position ||
-        epochs > KEEP_EPOCHS_MAX || (slots != 0 && slots != LIMIT_SLOTS) || bytes[SNAPSHOT_HEADER_BYTES - 1] != '\0' ||
-        inside < past_bytes(epochs, slots != 0) || inside - past_bytes(epochs, slots != 0) != ret->bytes)
+    if (r->version != VERSION || past->position != position || epochs > KEEP_EPOCHS_MAX ||
+        (slots != 0 && slots != LIMIT_SLOTS) || bytes[SNAPSHOT_HEADER_BYTES - 1] != '\0' ||
+        inside < past_bytes(epochs, slots != 0) ||
+        inside - past_bytes(epochs, slots != 0) != ret->bytes)
         return ERR_CORRUPT;
     memcpy(past->adopted, bytes + 128, KEEP_ADOPTED_TEXT);
     past->epoch_count = epochs;
@@ -334,7 +355,8 @@ static enum err read_head(struct reader *r, uint64_t position, struct keep_past 
 }
 
 static enum err give_entries(struct reader *r, const struct head *head,
-                             enum err (*each)(void *context, unsigned slot, struct str entry), void *context)
+                             enum err (*each)(void *context, unsigned slot, struct str entry),
+                             void *context)
 {
     uint64_t left = head->bytes;
     for (uint64_t i = 0; i < head->count; i++) {
@@ -346,7 +368,8 @@ static enum err give_entries(struct reader *r, const struct head *head,
         size_t size = little_get32(bytes);
         unsigned slot = little_get16(bytes + 4);
         left -= ENTRY_HEADER_BYTES;
-        if (size == 0 || size > SHARD_ENTRY_BYTES_MAX || size > left || slot >= LIMIT_SLOTS) return ERR_CORRUPT;
+        if (size == 0 || size > SHARD_ENTRY_BYTES_MAX || size > left || slot >= LIMIT_SLOTS)
+            return ERR_CORRUPT;
         err = take(r, size, &bytes);
         if (err == ERR_OK) err = each(context, slot, str_of(bytes, size));
         if (err != ERR_OK) return err;
@@ -355,9 +378,11 @@ static enum err give_entries(struct reader *r, const struct head *head,
     return left == 0 ? ERR_OK : ERR_CORRUPT;
 }
 
-/* *ret_whole: the file verified, so an error is the entries' (or `each` gave it) and no older file helps. */
+/* *ret_whole: the file verified, so an error is the entries' (or `each` gave it)
+ * and no older file helps. */
 static enum err read_one(struct reader *r, uint64_t position, struct keep_past *past,
-                         enum err (*each)(void *context, unsigned slot, struct str entry), void *context, bool *ret_whole)
+                         enum err (*each)(void *context, unsigned slot, struct str entry),
+                         void *context, bool *ret_whole)
 {
     struct disk *d = r->disk;
     char name[SNAPSHOT_NAME];
@@ -380,19 +405,22 @@ static enum err read_one(struct reader *r, uint64_t position, struct keep_past *
     return err;
 }
 
-enum err snapshot_read(struct disk *disk, enum err (*each)(void *context, unsigned slot, struct str entry),
+enum err snapshot_read(struct disk *disk,
+                       enum err (*each)(void *context, unsigned slot, struct str entry),
                        void *context, struct keep_past *ret, struct fault *f)
 {
     return snapshot_read_until(disk, NULL, each, context, ret, f);
 }
 
 enum err snapshot_read_until(struct disk *disk, const _Atomic bool *given_up,
-                             enum err (*each)(void *context, unsigned slot, struct str entry), void *context,
-                             struct keep_past *ret, struct fault *f)
+                             enum err (*each)(void *context, unsigned slot, struct str entry),
+                             void *context, struct keep_past *ret, struct fault *f)
 {
     struct names n;
     enum err err = list_names(disk, &n);
-    if (err != ERR_OK) return fault_set(f, err, "", "the snapshots' directory cannot be read: %s", err_sentence(err));
+    if (err != ERR_OK)
+        return fault_set(f, err, "", "the snapshots' directory cannot be read: %s",
+                         err_sentence(err));
     *ret = (struct keep_past){0};
     if (n.count == 0) return ERR_OK;
     struct reader r = {.disk = disk, .piece = malloc(PIECE_BYTES), .given_up = given_up};
@@ -400,21 +428,27 @@ enum err snapshot_read_until(struct disk *disk, const _Atomic bool *given_up,
     bool whole = false;
     for (size_t i = 0; i < n.count && !whole && !has_given_up(&r); i++) {
         err = read_one(&r, n.positions[i], ret, each, context, &whole);
-        if (r.version > VERSION) { /* the one before it would be a state that is older than what was answered */
+        /* the one before it would be a state that is older than what was answered */
+        if (r.version > VERSION) {
             free(r.piece);
             return fault_set(f, ERR_BAD_VALUE, "",
-                             "snapshot-%016" PRIx64 " was written by a newer program (format %" PRIu32 ", this one reads %d); start the newer one again",
+                             "snapshot-%016" PRIx64
+                             " was written by a newer program (format %" PRIu32
+                             ", this one reads %d); start the newer one again",
                              n.positions[i], r.version, VERSION);
         }
         if (!whole && err != ERR_CLOSED)
-            log_text(LOG_ERROR, "snapshot_damaged", "snapshot-%016" PRIx64 " does not verify: %s", n.positions[i],
-                     err_sentence(err));
+            log_text(LOG_ERROR, "snapshot_damaged", "snapshot-%016" PRIx64 " does not verify: %s",
+                     n.positions[i], err_sentence(err));
     }
     free(r.piece);
     if (whole && err == ERR_OK) return ERR_OK;
     if (has_given_up(&r)) return fault_set(f, ERR_CLOSED, "", "given up");
-    if (whole) return fault_set(f, err, "", "snapshot-%016" PRIx64 ": an entry cannot be loaded: %s", ret->position, err_sentence(err));
+    if (whole)
+        return fault_set(f, err, "", "snapshot-%016" PRIx64 ": an entry cannot be loaded: %s",
+                         ret->position, err_sentence(err));
     *ret = (struct keep_past){0};
-    return fault_set(f, ERR_CORRUPT, "", "none of the %zu snapshots verifies, the newest is snapshot-%016" PRIx64, n.count,
-                     n.positions[0]);
+    return fault_set(f, ERR_CORRUPT, "",
+                     "none of the %zu snapshots verifies, the newest is snapshot-%016" PRIx64,
+                     n.count, n.positions[0]);
 }

@@ -8,8 +8,9 @@
  *
  * Named `snapshot-<position, 16 hex digits>`; while it is written, the same with `.new`. A file of
  * the first name was synced before it got it, so one that does not verify is damage, not a crash;
- * then the one before it is tried, which the newest did not replace but followed. One that verifies and is of a
- * later version (which keeps magic, version and digest where they are) is neither: the start is refused. */
+ * then the one before it is tried, which the newest did not replace but followed. One that
+ * verifies and is of a later version (which keeps magic, version and digest where they are) is
+ * neither: the start is refused. */
 #ifndef KEEP_SNAPSHOT_H
 #define KEEP_SNAPSHOT_H
 
@@ -26,16 +27,17 @@ enum {
 /* The file's, with a NUL. */
 void snapshot_write_name(uint64_t position, char to[SNAPSHOT_NAME]);
 
-/* Writes and syncs the file of `past` and the shards' entries; `live`, unless NULL, counts the entries of
- * each of the LIMIT_SLOTS slots. `given_up`, unless NULL and false, ends it early (ERR_CLOSED). Any
- * error leaves no file behind. One of the same position is replaced. */
-enum err snapshot_write(struct disk *d, const struct keep_past *past, struct shard *const *shards, unsigned count,
-                        uint32_t *live, const _Atomic bool *given_up, struct fault *f);
+/* Writes and syncs the file of `past` and the shards' entries; `live`, unless NULL, counts the
+ * entries of each of the LIMIT_SLOTS slots. `given_up`, unless NULL and false, ends it early
+ * (ERR_CLOSED). Any error leaves no file behind. One of the same position is replaced. */
+enum err snapshot_write(struct disk *d, const struct keep_past *past, struct shard *const *shards,
+                        unsigned count, uint32_t *live, const _Atomic bool *given_up,
+                        struct fault *f);
 
 /* snapshot_read() that ends early, with ERR_CLOSED, when `given_up` is true (NULL: never). */
 enum err snapshot_read_until(struct disk *disk, const _Atomic bool *given_up,
-                             enum err (*each)(void *context, unsigned slot, struct str entry), void *context,
-                             struct keep_past *ret, struct fault *f);
+                             enum err (*each)(void *context, unsigned slot, struct str entry),
+                             void *context, struct keep_past *ret, struct fault *f);
 
 /* Removes all but the newest SNAPSHOT_KEPT, and what a crash left half made. */
 enum err snapshot_drop_old(struct disk *d);

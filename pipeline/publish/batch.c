@@ -49,10 +49,12 @@ static enum err look(struct batch_filler *b, struct fault *f)
     return ERR_OK;
 }
 
-static bool fits(const struct batch_filler *b, const struct batch *batch, size_t bytes_max, uint64_t records_max)
+static bool fits(const struct batch_filler *b, const struct batch *batch, size_t bytes_max,
+                 uint64_t records_max)
 {
     if (batch->count == 0) return true; /* one record always goes, however large */
-    return batch->count < records_max && b->lines.size + b->held.public_bytes.size + 1 <= bytes_max &&
+    return batch->count < records_max &&
+           b->lines.size + b->held.public_bytes.size + 1 <= bytes_max &&
            memcmp(b->held.epoch, batch->epoch, JOURNAL_EPOCH_TEXT) == 0;
 }
 
@@ -66,8 +68,8 @@ static void take(struct batch_filler *b, struct batch *batch)
     b->at++;
 }
 
-enum err batch_fill(struct batch_filler *b, uint64_t first, size_t bytes_max, uint64_t records_max, struct batch *ret,
-                    struct fault *f)
+enum err batch_fill(struct batch_filler *b, uint64_t first, size_t bytes_max, uint64_t records_max,
+                    struct batch *ret, struct fault *f)
 {
     enum err e = go_to(b, first, f);
     if (e != ERR_OK) return e;
@@ -87,15 +89,16 @@ enum err batch_fill(struct batch_filler *b, uint64_t first, size_t bytes_max, ui
     return ERR_OK;
 }
 
-enum err journal_epoch_check(struct journal *j, uint64_t seq, const char epoch[JOURNAL_EPOCH_TEXT], bool *ret_same,
-                             struct fault *f)
+enum err journal_epoch_check(struct journal *j, uint64_t seq, const char epoch[JOURNAL_EPOCH_TEXT],
+                             bool *ret_same, struct fault *f)
 {
     struct journal_cursor *cursor;
     enum err e = journal_cursor_open(j, seq, &cursor, f);
     if (e != ERR_OK) return e;
     struct journal_record record;
     e = journal_cursor_next(cursor, &record, f);
-    if (e == ERR_OK) *ret_same = record.seq == seq && memcmp(record.epoch, epoch, JOURNAL_EPOCH_TEXT) == 0;
+    if (e == ERR_OK)
+        *ret_same = record.seq == seq && memcmp(record.epoch, epoch, JOURNAL_EPOCH_TEXT) == 0;
     journal_cursor_close(cursor);
     return e;
 }

@@ -20,11 +20,11 @@ void batch_filler_fini(struct batch_filler *b);
 /* As many durable records from `first` on as have one epoch and fit, at least one; the batch's
  * lines are valid until the next call. ERR_END: none is durable yet. ERR_NOT_FOUND: `first` is no
  * longer kept. ERR_CORRUPT, ERR_IO: the journal cannot be read back. */
-enum err batch_fill(struct batch_filler *b, uint64_t first, size_t bytes_max, uint64_t records_max, struct batch *ret,
-                    struct fault *f);
+enum err batch_fill(struct batch_filler *b, uint64_t first, size_t bytes_max, uint64_t records_max,
+                    struct batch *ret, struct fault *f);
 
 /* Whether the record `seq` is of this epoch. ERR_NOT_FOUND: it is no longer kept. */
-enum err journal_epoch_check(struct journal *j, uint64_t seq, const char epoch[JOURNAL_EPOCH_TEXT], bool *ret_same,
-                             struct fault *f);
+enum err journal_epoch_check(struct journal *j, uint64_t seq, const char epoch[JOURNAL_EPOCH_TEXT],
+                             bool *ret_same, struct fault *f);
 
 #endif

@@ -39,21 +39,24 @@ static enum err key_read(struct http_transport *t, struct fault *f)
     if (fine) buf_put(&t->bearer, str_of(bytes, size));
     memory_wipe(bytes, sizeof bytes);
     return fine ? ERR_OK
-                : fault_set(f, ERR_BAD_VALUE, "platform.key.file", "platform.key.file: %s does not hold one API key",
-                            t->key_file);
+                : fault_set(f, ERR_BAD_VALUE, "platform.key.file",
+                            "platform.key.file: %s does not hold one API key", t->key_file);
 }
 
 /* ---- answers ---- */
 
 /* The answer's JSON object; ERR_UPSTREAM_FAILED where it is none. The arena is reset. */
-static enum err answer_read(struct http_transport *t, const struct http_answer *a, struct json **ret, struct fault *f)
+static enum err answer_read(struct http_transport *t, const struct http_answer *a,
+                            struct json **ret, struct fault *f)
 {
     arena_reset(&t->arena);
     struct fault ignored;
-    if (json_read(a->body, &(struct json_options){.nul_anywhere = true}, &t->arena, ret, &ignored) == ERR_OK &&
+    if (json_read(a->body, &(struct json_options){.nul_anywhere = true}, &t->arena, ret,
+                  &ignored) == ERR_OK &&
         json_is_object(*ret))
         return ERR_OK;
-    return fault_set(f, ERR_UPSTREAM_FAILED, "", "the platform answered %d with no JSON object", a->status);
+    return fault_set(f, ERR_UPSTREAM_FAILED, "", "the platform answered %d with no JSON object",
+                     a->status);
 }
 
 static struct str shortened(struct str text, size_t size)
@@ -69,14 +72,16 @@ static void refused(struct http_transport *t, const struct http_answer *a, struc
     if (answer_read(t, a, &root, f) != ERR_OK) return;
     struct str code = shortened(json_text(root, STR("code")), 40);
     struct str sentence = shortened(json_text(root, STR("error")), 180);
-    fault_set(f, ERR_UPSTREAM_FAILED, "", "the platform answered %d %.*s: %.*s", a->status, STR_FORMAT(code),
-              STR_FORMAT(sentence));
+    fault_set(f, ERR_UPSTREAM_FAILED, "", "the platform answered %d %.*s: %.*s", a->status,
+              STR_FORMAT(code), STR_FORMAT(sentence));
 }
 
-static bool code_is(struct http_transport *t, const struct http_answer *a, struct str code, struct json **ret_root)
+static bool code_is(struct http_transport *t, const struct http_answer *a, struct str code,
+                    struct json **ret_root)
 {
     struct fault ignored;
-    return answer_read(t, a, ret_root, &ignored) == ERR_OK && str_equal(json_text(*ret_root, STR("code")), code);
+    return answer_read(t, a, ret_root, &ignored) == ERR_OK &&
+           str_equal(json_text(*ret_root, STR("code")), code);
 }
 
 /* The call itself failed: what the client says ("Connection refused") needs its object. */
@@ -94,14 +99,16 @@ static enum err report_read(const struct json *root, struct stream_report *ret, 
     struct str log_id = json_text(root, STR("log_id"));
     const struct json *streams = json_get(root, STR("streams"));
     if (log_id.size == 0 || log_id.size > LOG_ID_MAX || !json_is_array(streams))
-        return fault_set(f, ERR_UPSTREAM_FAILED, "", "the platform's positions lack log_id or streams");
+        return fault_set(f, ERR_UPSTREAM_FAILED, "",
+                         "the platform's positions lack log_id or streams");
     memcpy(r.log_id, log_id.bytes, log_id.size);
 
     for (const struct json *s = streams->child; s != NULL; s = s->next) {
         if (!str_equal(json_text(s, STR("journal")), STR("0"))) continue;
         struct str epoch = json_text(s, STR("epoch"));
         if (epoch.size != EPOCH_TEXT && epoch.size != 0)
-            return fault_set(f, ERR_UPSTREAM_FAILED, "", "the platform's positions have a bad epoch");
+            return fault_set(f, ERR_UPSTREAM_FAILED, "",
+                             "the platform's positions have a bad epoch");
         if (epoch.size != 0) memcpy(r.epoch, epoch.bytes, EPOCH_TEXT);
         r.known = true;
         r.next_seq = json_u64(s, STR("next_seq"), 0);
@@ -137,8 +144,8 @@ static enum err http_find(void *state, struct stream_report *ret, struct fault *
 
 /* ---- send ---- */
 
-static enum sent accepted(struct http_transport *t, const struct http_answer *a, struct send_answer *ret,
-                          struct fault *f)
+static enum sent accepted(struct http_transport *t, const struct http_answer *a,
+                          struct send_answer *ret, struct fault *f)
 {
     struct json *root;
     if (answer_read(t, a, &root, f) != ERR_OK) return SENT_FAILED;
@@ -151,7 +158,8 @@ static enum sent accepted(struct http_transport *t, const struct http_answer *a,
     return SENT_FAILED;
 }
 
-static enum sent http_send(void *state, const struct batch *b, struct send_answer *ret, struct fault *f)
+static enum sent http_send(void *state, const struct batch *b, struct send_answer *ret,
+                           struct fault *f)
 {
     struct http_transport *t = state;
     char digits[24];
@@ -188,7 +196,10 @@ static enum sent http_send(void *state, const struct batch *b, struct send_answe
     return SENT_GAP;
 }
 
-static void http_interrupt(void *state) { http_client_interrupt(((struct http_transport *)state)->client); }
+static void http_interrupt(void *state)
+{
+    http_client_interrupt(((struct http_transport *)state)->client);
+}
 
 /* ---- life ---- */
 
@@ -204,8 +215,8 @@ static void http_destroy(struct transport *door)
     free(t);
 }
 
-enum err transport_http_create(const char *url, const char *key_file, const char *node, struct transport **ret,
-                               struct fault *f)
+enum err transport_http_create(const char *url, const char *key_file, const char *node,
+                               struct transport **ret, struct fault *f)
 {
     struct http_transport *t = calloc(1, sizeof *t);
     check(t != NULL); /* at boot */

@@ -1,17 +1,18 @@
 /* kafka.c - records into Kafka's audit topic: the door to librdkafka for producing.
  *
- * The producer is idempotent, waits for all replicas in sync and never gives a message up, so within
- * its life a record is in its partition once and in order. A life ends where the library says that
- * it cannot go on (the topic was deleted, its sequence was lost): then there is a new producer,
- * and the publisher sends again from the delivered prefix on; and after a restart, from the
- * platform's position. Such redelivery is expected: readers know records by their place.
+ * The producer is idempotent, waits for all replicas in sync and never gives a message up, so
+ * within its life a record is in its partition once and in order. A life ends where the library
+ * says that it cannot go on (the topic was deleted, its sequence was lost): then there is a new
+ * producer, and the publisher sends again from the delivered prefix on; and after a restart, from
+ * the platform's position. Such redelivery is expected: readers know records by their place.
  *
  *        send                 brokers                    settle
  *   queue, ≤ WINDOW_MAX  →  acks=all, in order  →  window: contiguous prefix
  *
- * The topic is looked at before the first record, and again by each new producer: made where it is
- * missing, refused where it is not what order and safety need. All callbacks but the log's come
- * from rd_kafka_poll() on the publisher's thread, or on the one that makes the client while it waits for that. */
+ * The topic is looked at before the first record, and again by each new producer: made where it
+ * is missing, refused where it is not what order and safety need. All callbacks but the log's
+ * come from rd_kafka_poll() on the publisher's thread, or on the one that makes the client
+ * while it waits for that. */
 #include <librdkafka/rdkafka.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -101,15 +102,17 @@ struct opening {
     enum err err;
 };
 
-/* A thread of the library's that has records for a broker which answers nothing does not sleep, it spins
- * (2.0 at least): so all of them come after the engine's own, with about a quarter of a full core left. They
- * inherit that from who makes the client, who could not take it back: hence a thread for this alone. (An interceptor
- * could lower each as it begins; but where the library cannot make a client, it frees interceptors twice.) */
+/* A thread of the library's that has records for a broker which answers nothing does not sleep, it
+ * spins (2.0 at least): so all of them come after the engine's own, with about a quarter of a full
+ * core left. They inherit that from who makes the client, who could not take it back: hence a
+ * thread for this alone. (An interceptor could lower each as it begins; but where the library
+ * cannot make a client, it frees interceptors twice.) */
 static void *open_nicely(void *context)
 {
     struct opening *o = context;
     setpriority(PRIO_PROCESS, 0, LIBRARY_NICE); /* of this thread alone, on Linux */
-    o->err = topic_login_open(&o->transport->login, RD_KAFKA_PRODUCER, o->conf, &o->transport->client, o->fault);
+    o->err = topic_login_open(&o->transport->login, RD_KAFKA_PRODUCER, o->conf,
+                              &o->transport->client, o->fault);
     return NULL;
 }
 
@@ -121,7 +124,8 @@ static enum err set_all(struct kafka_transport *k, rd_kafka_conf_t *conf, struct
         {"client.id", "writ-engine"},
         {"enable.idempotence", "true"},
         {"acks", "all"},
-        {"max.in.flight.requests.per.connection", "1"}, /* else one refused by a new leader is overtaken, and taken for stored */
+        /* else one refused by a new leader is overtaken, and taken for stored */
+        {"max.in.flight.requests.per.connection", "1"},
         {"message.timeout.ms", "0"}, /* never gives up */
         {"linger.ms", "5"},
         {"batch.size", "262144"},
@@ -130,13 +134,15 @@ static enum err set_all(struct kafka_transport *k, rd_kafka_conf_t *conf, struct
         {"queue.buffering.max.kbytes", "65536"},
         {"reconnect.backoff.max.ms", "500"},
         {"socket.connection.setup.timeout.ms", "5000"},
-        {"topic.metadata.propagation.max.ms", "10000"}, /* a deleted topic is told after that long */
+        /* a deleted topic is told after that long */
+        {"topic.metadata.propagation.max.ms", "10000"},
         {"topic.metadata.refresh.interval.ms", "10000"},
         {"allow.auto.create.topics", "false"}, /* it would have the brokers' number of partitions */
-        {"log.connection.close", "true"}, /* else nothing tells of a port that is for TLS */
+        {"log.connection.close", "true"},      /* else nothing tells of a port that is for TLS */
     };
     enum err e = topic_login_configure(&k->login, conf, f);
-    for (size_t i = 0; e == ERR_OK && i < sizeof fixed / sizeof fixed[0]; i++) e = topic_login_set(conf, fixed[i][0], fixed[i][1], f);
+    for (size_t i = 0; e == ERR_OK && i < sizeof fixed / sizeof fixed[0]; i++)
+        e = topic_login_set(conf, fixed[i][0], fixed[i][1], f);
     return e;
 }
 
@@ -155,7 +161,8 @@ static enum err client_open(struct kafka_transport *k, struct fault *f)
     pthread_t opener;
     if (pthread_create(&opener, NULL, open_nicely, &opening) != 0) {
         rd_kafka_conf_destroy(conf);
-        return fault_set(f, ERR_FULL, "", "Kafka: the thread that makes the client cannot be started");
+        return fault_set(f, ERR_FULL, "",
+                         "Kafka: the thread that makes the client cannot be started");
     }
     pthread_join(opener, NULL);
     if (opening.err != ERR_OK) return opening.err;
@@ -169,7 +176,8 @@ static enum err client_open(struct kafka_transport *k, struct fault *f)
 static void client_close(struct kafka_transport *k)
 {
     if (k->client == NULL) return;
-    rd_kafka_purge(k->client, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT | RD_KAFKA_PURGE_F_NON_BLOCKING);
+    rd_kafka_purge(k->client, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT |
+                                  RD_KAFKA_PURGE_F_NON_BLOCKING);
     rd_kafka_topic_destroy(k->topic);
     rd_kafka_destroy(k->client);
     k->client = NULL;
@@ -178,7 +186,8 @@ static void client_close(struct kafka_transport *k)
 
 /* ---- the topic ---- */
 
-static enum sent away(struct kafka_transport *k, const char *what, rd_kafka_resp_err_t why, struct fault *f)
+static enum sent away(struct kafka_transport *k, const char *what, rd_kafka_resp_err_t why,
+                      struct fault *f)
 {
     rd_kafka_poll(k->client, 0); /* it may have said more */
     const char *trouble = topic_login_trouble(&k->login);
@@ -189,7 +198,8 @@ static enum sent away(struct kafka_transport *k, const char *what, rd_kafka_resp
 
 static enum sent misfit(struct fault *f, const char *topic, const char *text)
 {
-    fault_set(f, ERR_BAD_VALUE, "kafka.topic", "Kafka's topic %s %s. Nothing is published", topic, text);
+    fault_set(f, ERR_BAD_VALUE, "kafka.topic", "Kafka's topic %s %s. Nothing is published", topic,
+              text);
     return SENT_MISFIT;
 }
 
@@ -206,13 +216,15 @@ static rd_kafka_event_t *admin_answer(struct kafka_transport *k, rd_kafka_queue_
 static enum sent topic_make(struct kafka_transport *k, struct fault *f)
 {
     char text[200];
-    rd_kafka_NewTopic_t *topic = rd_kafka_NewTopic_new(k->topic_name, (int)k->partitions, -1, text, sizeof text);
+    rd_kafka_NewTopic_t *topic =
+        rd_kafka_NewTopic_new(k->topic_name, (int)k->partitions, -1, text, sizeof text);
     check(topic != NULL);
     rd_kafka_NewTopic_set_config(topic, "cleanup.policy", "delete");
     rd_kafka_queue_t *queue = rd_kafka_queue_new(k->client);
     rd_kafka_CreateTopics(k->client, &topic, 1, NULL, queue);
     rd_kafka_event_t *answer = admin_answer(k, queue);
-    rd_kafka_resp_err_t why = answer == NULL ? RD_KAFKA_RESP_ERR__TIMED_OUT : rd_kafka_event_error(answer);
+    rd_kafka_resp_err_t why =
+        answer == NULL ? RD_KAFKA_RESP_ERR__TIMED_OUT : rd_kafka_event_error(answer);
     size_t count = 0;
     if (why == RD_KAFKA_RESP_ERR_NO_ERROR) {
         const rd_kafka_topic_result_t **results =
@@ -222,8 +234,11 @@ static enum sent topic_make(struct kafka_transport *k, struct fault *f)
     if (answer != NULL) rd_kafka_event_destroy(answer);
     rd_kafka_queue_destroy(queue);
     rd_kafka_NewTopic_destroy(topic);
-    if (why == RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED || why == RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED)
-        return misfit(f, k->topic_name, "is missing, and kafka.user may not make it: make it with kafka.partitions partitions");
+    if (why == RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED ||
+        why == RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED)
+        return misfit(
+            f, k->topic_name,
+            "is missing, and kafka.user may not make it: make it with kafka.partitions partitions");
     if (why != RD_KAFKA_RESP_ERR_NO_ERROR && why != RD_KAFKA_RESP_ERR_TOPIC_ALREADY_EXISTS)
         return away(k, "is missing and cannot be made", why, f);
     log_text(LOG_INFO, "kafka_topic_made", "%s with %u partitions", k->topic_name, k->partitions);
@@ -231,16 +246,21 @@ static enum sent topic_make(struct kafka_transport *k, struct fault *f)
 }
 
 /* The value of one of the topic's settings into `to`; "" where the brokers do not tell. */
-static void setting_of(const rd_kafka_ConfigEntry_t **entries, size_t count, const char *name, char *to, size_t size)
+static void setting_of(const rd_kafka_ConfigEntry_t **entries, size_t count, const char *name,
+                       char *to, size_t size)
 {
     to[0] = '\0';
     for (size_t i = 0; i < count; i++)
         if (strcmp(rd_kafka_ConfigEntry_name(entries[i]), name) == 0)
-            snprintf(to, size, "%s", rd_kafka_ConfigEntry_value(entries[i]) == NULL ? "" : rd_kafka_ConfigEntry_value(entries[i]));
+            snprintf(to, size, "%s",
+                     rd_kafka_ConfigEntry_value(entries[i]) == NULL
+                         ? ""
+                         : rd_kafka_ConfigEntry_value(entries[i]));
 }
 
-static enum sent settings_check(const struct kafka_transport *k, const rd_kafka_ConfigEntry_t **entries, size_t count,
-                                int replicas, struct fault *f)
+static enum sent settings_check(const struct kafka_transport *k,
+                                const rd_kafka_ConfigEntry_t **entries, size_t count, int replicas,
+                                struct fault *f)
 {
     char cleanup[64], in_sync[32], largest[32], text[200];
     uint64_t number;
@@ -248,36 +268,46 @@ static enum sent settings_check(const struct kafka_transport *k, const rd_kafka_
     setting_of(entries, count, "min.insync.replicas", in_sync, sizeof in_sync);
     setting_of(entries, count, "max.message.bytes", largest, sizeof largest);
     if (strstr(cleanup, "compact") != NULL)
-        return misfit(f, k->topic_name, "is compacted, which deletes all but the last event of a trace: set cleanup.policy to delete");
+        return misfit(
+            f, k->topic_name,
+            "is compacted, which deletes all but the last event of a trace: set cleanup.policy to delete");
     if (str_to_u64(str_from(largest), &number) && number < MESSAGE_BYTES_LEAST) {
-        snprintf(text, sizeof text, "takes messages of at most %s bytes: set max.message.bytes to %d or more", largest, MESSAGE_BYTES_LEAST);
+        snprintf(text, sizeof text,
+                 "takes messages of at most %s bytes: set max.message.bytes to %d or more", largest,
+                 MESSAGE_BYTES_LEAST);
         return misfit(f, k->topic_name, text);
     }
     if (!str_to_u64(str_from(in_sync), &number)) return SENT_QUEUED;
     if (number > (uint64_t)replicas) {
-        snprintf(text, sizeof text, "has %d replicas but min.insync.replicas = %s: nobody can write to it", replicas, in_sync);
+        snprintf(text, sizeof text,
+                 "has %d replicas but min.insync.replicas = %s: nobody can write to it", replicas,
+                 in_sync);
         return misfit(f, k->topic_name, text);
     }
     if (number < 2)
-        log_text(LOG_WARNING, "kafka_topic", "an event of %s may be on one broker only when it is acknowledged (replicas: %d, "
-                 "min.insync.replicas: %s); the journal keeps it until the platform has it", k->topic_name, replicas, in_sync);
+        log_text(LOG_WARNING, "kafka_topic",
+                 "an event of %s may be on one broker only when it is acknowledged (replicas: %d, "
+                 "min.insync.replicas: %s); the journal keeps it until the platform has it",
+                 k->topic_name, replicas, in_sync);
     return SENT_QUEUED;
 }
 
 /* What cannot be asked (no right to describe) is not held against the topic. */
 static enum sent settings_ask(struct kafka_transport *k, int replicas, struct fault *f)
 {
-    rd_kafka_ConfigResource_t *resource = rd_kafka_ConfigResource_new(RD_KAFKA_RESOURCE_TOPIC, k->topic_name);
+    rd_kafka_ConfigResource_t *resource =
+        rd_kafka_ConfigResource_new(RD_KAFKA_RESOURCE_TOPIC, k->topic_name);
     rd_kafka_queue_t *queue = rd_kafka_queue_new(k->client);
     rd_kafka_DescribeConfigs(k->client, &resource, 1, NULL, queue);
     rd_kafka_event_t *answer = admin_answer(k, queue);
     enum sent sent = SENT_QUEUED;
     size_t count = 0;
     if (answer != NULL && rd_kafka_event_error(answer) == RD_KAFKA_RESP_ERR_NO_ERROR) {
-        const rd_kafka_ConfigResource_t **results =
-            rd_kafka_DescribeConfigs_result_resources(rd_kafka_event_DescribeConfigs_result(answer), &count);
+        const rd_kafka_ConfigResource_t **results = rd_kafka_DescribeConfigs_result_resources(
+            rd_kafka_event_DescribeConfigs_result(answer), &count);
         if (count == 1 && rd_kafka_ConfigResource_error(results[0]) == RD_KAFKA_RESP_ERR_NO_ERROR) {
-            const rd_kafka_ConfigEntry_t **entries = rd_kafka_ConfigResource_configs(results[0], &count);
+            const rd_kafka_ConfigEntry_t **entries =
+                rd_kafka_ConfigResource_configs(results[0], &count);
             sent = settings_check(k, entries, count, replicas, f);
         }
     }
@@ -288,7 +318,8 @@ static enum sent settings_ask(struct kafka_transport *k, int replicas, struct fa
 }
 
 /* Partitions and replicas of the topic; *ret_partitions is 0 where there is no such topic. */
-static enum sent topic_look(struct kafka_transport *k, int *ret_partitions, int *ret_replicas, struct fault *f)
+static enum sent topic_look(struct kafka_transport *k, int *ret_partitions, int *ret_replicas,
+                            struct fault *f)
 {
     const struct rd_kafka_metadata *all;
     rd_kafka_resp_err_t why = rd_kafka_metadata(k->client, 0, k->topic, &all, METADATA_MS);
@@ -301,7 +332,8 @@ static enum sent topic_look(struct kafka_transport *k, int *ret_partitions, int 
         if (why == RD_KAFKA_RESP_ERR_NO_ERROR) {
             *ret_partitions = t->partition_cnt;
             for (int i = 0; i < t->partition_cnt; i++)
-                if (i == 0 || t->partitions[i].replica_cnt < *ret_replicas) *ret_replicas = t->partitions[i].replica_cnt;
+                if (i == 0 || t->partitions[i].replica_cnt < *ret_replicas)
+                    *ret_replicas = t->partitions[i].replica_cnt;
         } else if (why == RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED) {
             sent = misfit(f, k->topic_name, "may not be written by kafka.user");
         } else if (why != RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART) {
@@ -319,13 +351,17 @@ static enum sent topic_check(struct kafka_transport *k, struct fault *f)
     if (sent == SENT_QUEUED && partitions == 0) {
         sent = topic_make(k, f);
         if (sent == SENT_QUEUED) sent = topic_look(k, &partitions, &replicas, f);
-        if (sent == SENT_QUEUED && partitions == 0) return away(k, "was made and is not there yet", RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART, f);
+        if (sent == SENT_QUEUED && partitions == 0)
+            return away(k, "was made and is not there yet", RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART,
+                        f);
     }
     if (sent != SENT_QUEUED) return sent;
     if ((uint32_t)partitions != k->partitions) {
         char text[200];
-        snprintf(text, sizeof text, "has %d partitions, kafka.partitions says %u: set kafka.partitions = %d, in every engine at the same time",
-                 partitions, k->partitions, partitions);
+        snprintf(
+            text, sizeof text,
+            "has %d partitions, kafka.partitions says %u: set kafka.partitions = %d, in every engine at the same time",
+            partitions, k->partitions, partitions);
         return misfit(f, k->topic_name, text);
     }
     sent = settings_ask(k, replicas, f);
@@ -340,10 +376,13 @@ static void add(rd_kafka_headers_t *h, const char *name, struct str value)
     if (!str_is_absent(value)) rd_kafka_header_add(h, name, -1, value.bytes, (ssize_t)value.size);
 }
 
-static rd_kafka_headers_t *headers_make(const struct kafka_transport *k, const struct topic_event *e, const struct batch *b, uint64_t seq)
+static rd_kafka_headers_t *headers_make(const struct kafka_transport *k,
+                                        const struct topic_event *e, const struct batch *b,
+                                        uint64_t seq)
 {
     rd_kafka_headers_t *h = rd_kafka_headers_new(9);
-    struct topic_place place = {str_from(k->node), STR("0"), str_of(b->epoch, JOURNAL_EPOCH_TEXT), seq};
+    struct topic_place place = {str_from(k->node), STR("0"), str_of(b->epoch, JOURNAL_EPOCH_TEXT),
+                                seq};
     char digits[24], traceparent[TOPIC_TRACEPARENT_TEXT];
     struct buf number = buf_over(digits, sizeof digits);
     buf_put_u64(&number, seq);
@@ -351,7 +390,8 @@ static rd_kafka_headers_t *headers_make(const struct kafka_transport *k, const s
     add(h, "kind", e->kind);
     add(h, "tenant_id", e->tenant_id);
     add(h, "schema", STR(TOPIC_SCHEMA));
-    if (topic_traceparent(e, traceparent)) add(h, "traceparent", str_of(traceparent, sizeof traceparent));
+    if (topic_traceparent(e, traceparent))
+        add(h, "traceparent", str_of(traceparent, sizeof traceparent));
     add(h, "node", place.node);
     add(h, "journal", place.journal);
     add(h, "epoch", place.epoch);
@@ -367,29 +407,33 @@ static bool produce(struct kafka_transport *k, const struct batch *b, uint64_t s
     topic_event_find(line, &k->arena, &e);
     rd_kafka_headers_t *headers = headers_make(k, &e, b, seq);
     rd_kafka_resp_err_t why = rd_kafka_producev(
-        k->client, RD_KAFKA_V_RKT(k->topic), RD_KAFKA_V_PARTITION(k->partition), RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY),
+        k->client, RD_KAFKA_V_RKT(k->topic), RD_KAFKA_V_PARTITION(k->partition),
+        RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY),
         RD_KAFKA_V_VALUE((void *)(uintptr_t)line.bytes, line.size),
-        RD_KAFKA_V_KEY((void *)(uintptr_t)e.trace_id.bytes, e.trace_id.size), RD_KAFKA_V_HEADERS(headers),
-        RD_KAFKA_V_OPAQUE((void *)(uintptr_t)seq), RD_KAFKA_V_END);
+        RD_KAFKA_V_KEY((void *)(uintptr_t)e.trace_id.bytes, e.trace_id.size),
+        RD_KAFKA_V_HEADERS(headers), RD_KAFKA_V_OPAQUE((void *)(uintptr_t)seq), RD_KAFKA_V_END);
     if (why == RD_KAFKA_RESP_ERR_NO_ERROR) {
         window_add(&k->window);
         return true;
     }
     rd_kafka_headers_destroy(headers);
-    if (why != RD_KAFKA_RESP_ERR__QUEUE_FULL && k->failed == RD_KAFKA_RESP_ERR_NO_ERROR) k->failed = why;
+    if (why != RD_KAFKA_RESP_ERR__QUEUE_FULL && k->failed == RD_KAFKA_RESP_ERR_NO_ERROR)
+        k->failed = why;
     return false;
 }
 
 static bool may_go_on(const struct kafka_transport *k, uint64_t until_ns)
 {
-    return k->failed == RD_KAFKA_RESP_ERR_NO_ERROR && !atomic_load(&k->interrupted) && world_monotonic_ns() < until_ns;
+    return k->failed == RD_KAFKA_RESP_ERR_NO_ERROR && !atomic_load(&k->interrupted) &&
+           world_monotonic_ns() < until_ns;
 }
 
 static void send_lines(struct kafka_transport *k, const struct batch *b)
 {
     struct str rest = b->lines, line;
     uint64_t until_ns = world_monotonic_ns() + (uint64_t)PATIENCE_MS * 1000000;
-    for (uint64_t seq = b->first_seq; seq < b->first_seq + b->count && str_split(&rest, '\n', &line); seq++)
+    for (uint64_t seq = b->first_seq;
+         seq < b->first_seq + b->count && str_split(&rest, '\n', &line); seq++)
         while (!window_has_room(&k->window) || !produce(k, b, seq, line)) {
             if (!may_go_on(k, until_ns)) return;
             rd_kafka_poll(k->client, POLL_MS);
@@ -403,7 +447,8 @@ static void wait_for_all(struct kafka_transport *k, uint32_t ms)
     while (k->window.under_way > 0 && may_go_on(k, until_ns)) rd_kafka_poll(k->client, POLL_MS);
 }
 
-static enum sent kafka_send(void *state, const struct batch *b, struct send_answer *ret, struct fault *f)
+static enum sent kafka_send(void *state, const struct batch *b, struct send_answer *ret,
+                            struct fault *f)
 {
     struct kafka_transport *k = state;
     atomic_store(&k->interrupted, false);
@@ -425,7 +470,8 @@ static enum sent kafka_send(void *state, const struct batch *b, struct send_answ
     rd_kafka_poll(k->client, 0);
     const char *trouble = topic_login_trouble(&k->login);
     if (ret->next_seq == b->first_seq)
-        fault_set(f, ERR_OVERLOADED, "", "%s", trouble[0] != '\0' ? trouble : "Kafka takes no more records now");
+        fault_set(f, ERR_OVERLOADED, "", "%s",
+                  trouble[0] != '\0' ? trouble : "Kafka takes no more records now");
     return SENT_QUEUED;
 }
 
@@ -437,9 +483,12 @@ static enum err kafka_settle(void *state, uint32_t ms, struct relay_report *ret,
         wait_for_all(k, ms);
         topic_login_again(&k->login, k->client);
     }
-    *ret = (struct relay_report){.delivered = k->window.delivered, .under_way = k->window.under_way, .trouble = topic_login_trouble(&k->login)};
+    *ret = (struct relay_report){.delivered = k->window.delivered,
+                                 .under_way = k->window.under_way,
+                                 .trouble = topic_login_trouble(&k->login)};
     if (k->failed == RD_KAFKA_RESP_ERR_NO_ERROR) return ERR_OK;
-    fault_set(f, ERR_UPSTREAM_FAILED, "", "Kafka's client gave up (%s); a new one sends again from seq %llu",
+    fault_set(f, ERR_UPSTREAM_FAILED, "",
+              "Kafka's client gave up (%s); a new one sends again from seq %llu",
               rd_kafka_err2name(k->failed), (unsigned long long)k->window.delivered);
     client_close(k); /* the next send opens another */
     k->failed = RD_KAFKA_RESP_ERR_NO_ERROR;
@@ -482,12 +531,14 @@ static char *copy(const char *text)
     return to;
 }
 
-enum err transport_kafka_create(const struct publish_kafka *o, const char *node, struct transport *positions,
-                                struct transport **ret, struct fault *f)
+enum err transport_kafka_create(const struct publish_kafka *o, const char *node,
+                                struct transport *positions, struct transport **ret,
+                                struct fault *f)
 {
     struct kafka_transport *k = calloc(1, sizeof *k);
     check(k != NULL); /* at boot */
-    k->door = (struct transport){k, kafka_find, kafka_send, kafka_interrupt, kafka_destroy, kafka_settle};
+    k->door =
+        (struct transport){k, kafka_find, kafka_send, kafka_interrupt, kafka_destroy, kafka_settle};
     k->positions = positions;
     k->node = copy(node);
     k->compression = copy(o->compression);

@@ -23,7 +23,8 @@ enum position_news positions_found(struct positions *p, const struct stream_repo
     return other ? POSITION_NEW_LOG : news;
 }
 
-enum position_news positions_relayed(struct positions *p, const struct stream_report *r, uint64_t end)
+enum position_news positions_relayed(struct positions *p, const struct stream_report *r,
+                                     uint64_t end)
 {
     struct positions moved = *p;
     enum position_news news = positions_found(&moved, r, end);
@@ -37,8 +38,8 @@ enum position_news positions_relayed(struct positions *p, const struct stream_re
     return asked ? POSITION_ASKED : news;
 }
 
-enum position_news positions_accepted(struct positions *p, uint64_t first, uint64_t count, uint64_t next_seq,
-                                      uint64_t end)
+enum position_news positions_accepted(struct positions *p, uint64_t first, uint64_t count,
+                                      uint64_t next_seq, uint64_t end)
 {
     /* It took the batch, so it must stand beyond it. */
     if (next_seq < first + count) return POSITION_NONSENSE;
@@ -46,7 +47,8 @@ enum position_news positions_accepted(struct positions *p, uint64_t first, uint6
     return move(p, next_seq);
 }
 
-enum position_news positions_gap(struct positions *p, uint64_t first, uint64_t want_from, uint64_t end)
+enum position_news positions_gap(struct positions *p, uint64_t first, uint64_t want_from,
+                                 uint64_t end)
 {
     if (want_from == 0) return POSITION_NONSENSE;
     if (want_from - 1 > end) return POSITION_AHEAD;

@@ -17,14 +17,15 @@ struct stream_report { /* GET /api/v1/audit/positions, for this node's journal 0
     bool known;                   /* false: the platform never heard of this stream */
     char epoch[EPOCH_TEXT];       /* of record next_seq - 1 */
     uint64_t next_seq, want_from; /* it has all below want_from; want_from <= next_seq */
-    uint64_t replay;              /* not 0: it asks to send again from want_from; another number, another request */
+    /* not 0: it asks to send again from want_from; another number, another request */
+    uint64_t replay;
 };
 
-struct positions { /* starts out zeroed */
-    uint64_t next;        /* the next to send; 0: not known yet */
-    uint64_t confirmed;   /* all up to here are stored */
+struct positions {      /* starts out zeroed */
+    uint64_t next;      /* the next to send; 0: not known yet */
+    uint64_t confirmed; /* all up to here are stored */
     char log_id[LOG_ID_MAX + 1];
-    uint64_t replay;      /* of the requests to send again, the last one that was honoured */
+    uint64_t replay; /* of the requests to send again, the last one that was honoured */
 };
 
 enum position_news {
@@ -36,16 +37,19 @@ enum position_news {
     POSITION_ASKED     /* fine; records are missing behind the relay, and are to be sent again */
 };
 
-enum position_news positions_found(struct positions *p, const struct stream_report *r, uint64_t end);
-/* The same where a relay lies between: what the platform has not stored yet is on its way, so `next`
- * stays where it is unless the platform asks for a replay. A restored database, or another one,
- * needs none: its place in the relay is restored with it. */
-enum position_news positions_relayed(struct positions *p, const struct stream_report *r, uint64_t end);
+enum position_news positions_found(struct positions *p, const struct stream_report *r,
+                                   uint64_t end);
+/* The same where a relay lies between: what the platform has not stored yet is on its way, so
+ * `next` stays where it is unless the platform asks for a replay. A restored database, or another
+ * one, needs none: its place in the relay is restored with it. */
+enum position_news positions_relayed(struct positions *p, const struct stream_report *r,
+                                     uint64_t end);
 /* A batch of `count` records from `first` was answered with next_seq. */
-enum position_news positions_accepted(struct positions *p, uint64_t first, uint64_t count, uint64_t next_seq,
-                                      uint64_t end);
+enum position_news positions_accepted(struct positions *p, uint64_t first, uint64_t count,
+                                      uint64_t next_seq, uint64_t end);
 /* A batch from `first` was refused: records from want_from on are missing. */
-enum position_news positions_gap(struct positions *p, uint64_t first, uint64_t want_from, uint64_t end);
+enum position_news positions_gap(struct positions *p, uint64_t first, uint64_t want_from,
+                                 uint64_t end);
 
 /* How long to wait before attempt number `failures` + 1: doubling from 50 ms to 5 s, then between
  * half of it and all of it by `chance`, so that many engines do not come back as one. */

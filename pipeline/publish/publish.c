@@ -23,7 +23,15 @@
 #include "metrics/metrics.h"
 #include "pipeline/publish/batch.h"
 
-enum { BATCH_BYTES_LEAST = 64 << 10, BATCH_BYTES_SLOW = 4 << 10, BATCH_QUICK_MS = 5000, DRAIN_RETRY_MS = 50, RELOG_EVERY = 100, SETTLE_MS = 50, FIND_REST = 2 };
+enum {
+    BATCH_BYTES_LEAST = 64 << 10,
+    BATCH_BYTES_SLOW = 4 << 10,
+    BATCH_QUICK_MS = 5000,
+    DRAIN_RETRY_MS = 50,
+    RELOG_EVERY = 100,
+    SETTLE_MS = 50,
+    FIND_REST = 2
+};
 
 struct publisher {
     /* Set before the thread starts. */
@@ -37,24 +45,28 @@ struct publisher {
     struct batch_filler filler;
     struct positions positions;
     bool must_find;
-    bool send_fails;                      /* the last batch was not taken, or not even filled: that positions are told heals nothing */
-    size_t batch_bytes, batch_bytes_most; /* what the network lets through in time; what the platform takes */
+    /* the last batch was not taken, or not even filled: that positions are told heals nothing */
+    bool send_fails;
+    /* what the network lets through in time; what the platform takes */
+    size_t batch_bytes, batch_bytes_most;
     uint64_t poll_due_ms;
     struct chance chance;
-    struct relay_report relay;            /* of a relay, as last told */
-    uint64_t progress_ms, stall_ms;       /* when the platform last came closer to it; how long it may not */
-    uint64_t quiet_finds;                 /* positions that a relay did without, in a row */
+    struct relay_report relay; /* of a relay, as last told */
+    /* when the platform last came closer to it; how long it may not */
+    uint64_t progress_ms, stall_ms;
+    uint64_t quiet_finds; /* positions that a relay did without, in a row */
 
     /* Between threads. */
     _Alignas(64) _Atomic uint32_t rings; /* what the listener sleeps on */
     _Atomic uint32_t listening;
-    _Atomic uint32_t stopping;           /* what a pause sleeps on; 1: drain, 2: at once */
-    _Atomic uint32_t ended;              /* what publish_stop() sleeps on; 1: the thread is done */
+    _Atomic uint32_t stopping; /* what a pause sleeps on; 1: drain, 2: at once */
+    _Atomic uint32_t ended;    /* what publish_stop() sleeps on; 1: the thread is done */
     _Atomic uint64_t drain_until_ms;
-    pthread_mutex_t lock;                /* of what follows */
+    pthread_mutex_t lock; /* of what follows */
     struct publish_status status;
     uint64_t answered_ms;
-    uint64_t delivered_ms;               /* when a relay last had all of it, or came closer to that */
+    /* when a relay last had all of it, or came closer to that */
+    uint64_t delivered_ms;
     char relay_trouble[TOPIC_TROUBLE_TEXT]; /* what it said of why */
 };
 
@@ -67,10 +79,14 @@ static uint64_t monotonic_ms(void) { return world_monotonic_ns() / 1000000; }
 static void futex_sleep(_Atomic uint32_t *word, uint32_t while_it_is, uint64_t ms)
 {
     struct timespec t = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000};
-    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, while_it_is, &t, NULL, 0); /* wakes early: callers look again */
+    /* wakes early: callers look again */
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, while_it_is, &t, NULL, 0);
 }
 
-static void futex_wake(_Atomic uint32_t *word) { syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0); }
+static void futex_wake(_Atomic uint32_t *word)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
 
 static uint32_t is_stopping(struct publisher *p) { return atomic_load(&p->stopping); }
 
@@ -86,7 +102,8 @@ static void listen_for(struct publisher *p, uint64_t ms)
 {
     atomic_store(&p->listening, 1);
     uint32_t rings = atomic_load(&p->rings);
-    if (journal_durable_seq(p->journal) < p->positions.next && !is_stopping(p)) futex_sleep(&p->rings, rings, ms);
+    if (journal_durable_seq(p->journal) < p->positions.next && !is_stopping(p))
+        futex_sleep(&p->rings, rings, ms);
     atomic_store(&p->listening, 0);
 }
 
@@ -94,7 +111,8 @@ static void listen_for(struct publisher *p, uint64_t ms)
 static void rest(struct publisher *p, uint64_t ms)
 {
     uint64_t until = monotonic_ms() + ms, now;
-    while (!is_stopping(p) && (now = monotonic_ms()) < until) futex_sleep(&p->stopping, 0, until - now);
+    while (!is_stopping(p) && (now = monotonic_ms()) < until)
+        futex_sleep(&p->stopping, 0, until - now);
     if (is_stopping(p) == 1 && ms > 0) {
         struct timespec t = {.tv_nsec = DRAIN_RETRY_MS * 1000000};
         nanosleep(&t, NULL);
@@ -105,13 +123,15 @@ static void rest(struct publisher *p, uint64_t ms)
 
 const char *publish_state_name(enum publish_state s)
 {
-    static const char *const names[] = {"finding", "sending", "ahead", "diverged", "gap", "broken", "misfit"};
+    static const char *const names[] = {"finding", "sending", "ahead", "diverged",
+                                        "gap",     "broken",  "misfit"};
     return names[s];
 }
 
 bool publish_state_is_alarm(enum publish_state s)
 {
-    return s == PUBLISH_AHEAD || s == PUBLISH_DIVERGED || s == PUBLISH_GAP || s == PUBLISH_BROKEN || s == PUBLISH_MISFIT;
+    return s == PUBLISH_AHEAD || s == PUBLISH_DIVERGED || s == PUBLISH_GAP || s == PUBLISH_BROKEN ||
+           s == PUBLISH_MISFIT;
 }
 
 static uint64_t lag_of(const struct publisher *p, uint64_t confirmed)
@@ -133,7 +153,8 @@ static void set_gauges(struct publisher *p)
 
 void publish_status(const struct publisher *p, struct publish_status *ret)
 {
-    struct publisher *unlocked = (struct publisher *)(uintptr_t)p; /* the lock is not part of its value */
+    /* the lock is not part of its value */
+    struct publisher *unlocked = (struct publisher *)(uintptr_t)p;
     pthread_mutex_lock(&unlocked->lock);
     *ret = p->status;
     uint64_t now = monotonic_ms(), undelivered_ms = is_relayed(p) ? now - p->delivered_ms : 0;
@@ -144,15 +165,19 @@ void publish_status(const struct publisher *p, struct publish_status *ret)
     if (undelivered_ms > ret->silent_ms) {
         ret->silent_ms = undelivered_ms;
         if (undelivered_ms > PUBLISH_POLL_MS && ret->text[0] == '\0')
-            snprintf(ret->text, sizeof ret->text, "no broker has acknowledged a record for %llu s; they wait in the journal%s%.230s",
-                     (unsigned long long)(undelivered_ms / 1000), trouble[0] == '\0' ? "" : ". ", trouble);
+            snprintf(
+                ret->text, sizeof ret->text,
+                "no broker has acknowledged a record for %llu s; they wait in the journal%s%.230s",
+                (unsigned long long)(undelivered_ms / 1000), trouble[0] == '\0' ? "" : ". ",
+                trouble);
     }
     ret->durable_seq = journal_durable_seq(p->journal);
     ret->lag_records = lag_of(p, ret->confirmed_seq);
 }
 
-/* The platform answered as it should: in step, and nothing is wrong, unless no batches are taken
- * though it tells positions (its disk is full, or the topic is a misfit): then what was wrong stays, till one is. */
+/* The platform answered as it should: in step, and nothing is wrong, unless no batches are
+ * taken though it tells positions (its disk is full, or the topic is a misfit): then what was
+ * wrong stays, till one is. */
 static void in_step(struct publisher *p)
 {
     pthread_mutex_lock(&p->lock);
@@ -192,7 +217,8 @@ static void failed(struct publisher *p, const struct fault *f)
     pthread_mutex_unlock(&p->lock);
 
     if (is_stopping(p) == 2) return; /* an interrupted call is no news */
-    if (is_new || failures % RELOG_EVERY == 0) log_text(LOG_WARNING, "publish_failed", "%s", f->text);
+    if (is_new || failures % RELOG_EVERY == 0)
+        log_text(LOG_WARNING, "publish_failed", "%s", f->text);
     uint32_t chance;
     chance_take(&p->chance, &chance, sizeof chance);
     rest(p, backoff_ms(failures, chance));
@@ -211,7 +237,9 @@ static void alarm_raise(struct publisher *p, enum publish_state state, const cha
     p->status.failures_in_a_row++;
     snprintf(p->status.text, sizeof p->status.text, "%s", text);
     pthread_mutex_unlock(&p->lock);
-    if (is_new) log_line(LOG_ERROR, "publish_alarm", "state", publish_state_name(state), "text", text, NULL);
+    if (is_new)
+        log_line(LOG_ERROR, "publish_alarm", "state", publish_state_name(state), "text", text,
+                 NULL);
     rest(p, PUBLISH_POLL_MS);
 }
 
@@ -227,36 +255,42 @@ static void told_nonsense(struct publisher *p, const char *what)
 static void is_ahead(struct publisher *p, uint64_t theirs)
 {
     char text[320];
-    snprintf(text, sizeof text,
-             "the platform has records up to %llu, this journal ends at %llu: its disk went back in time, or another engine has "
-             "this node's name. Nothing is published; give this engine a new data directory and node, and keep this one read-only",
-             (unsigned long long)theirs, (unsigned long long)journal_durable_seq(p->journal));
+    snprintf(
+        text, sizeof text,
+        "the platform has records up to %llu, this journal ends at %llu: its disk went back in time, or another engine has "
+        "this node's name. Nothing is published; give this engine a new data directory and node, and keep this one read-only",
+        (unsigned long long)theirs, (unsigned long long)journal_durable_seq(p->journal));
     alarm_raise(p, PUBLISH_AHEAD, text);
 }
 
 /* False: the news ended the step. `theirs` is the newest seq that the platform claims. */
-static bool news_are_good(struct publisher *p, enum position_news news, uint64_t theirs, const char *what)
+static bool news_are_good(struct publisher *p, enum position_news news, uint64_t theirs,
+                          const char *what)
 {
     switch (news) {
     case POSITION_FINE: return true;
     case POSITION_ASKED:
         metric_add(p->sheet, METRIC_PUBLISH_REPLAYS, 1);
-        log_text(LOG_WARNING, "publish_asked_again",
-                 "records are missing behind Kafka, and the platform asks for them; sending again from seq %llu",
-                 (unsigned long long)p->positions.next);
+        log_text(
+            LOG_WARNING, "publish_asked_again",
+            "records are missing behind Kafka, and the platform asks for them; sending again from seq %llu",
+            (unsigned long long)p->positions.next);
         return true;
     case POSITION_REPLAY:
         if (is_relayed(p)) {
-            log_text(LOG_WARNING, "publish_replay",
-                     "the platform lost records it had confirmed (a restored database?); it reads them from the topic again");
+            log_text(
+                LOG_WARNING, "publish_replay",
+                "the platform lost records it had confirmed (a restored database?); it reads them from the topic again");
             return true;
         }
-        log_text(LOG_WARNING, "publish_replay",
-                 "the platform lost records it had confirmed (a restored database?); sending again from seq %llu",
-                 (unsigned long long)p->positions.next);
+        log_text(
+            LOG_WARNING, "publish_replay",
+            "the platform lost records it had confirmed (a restored database?); sending again from seq %llu",
+            (unsigned long long)p->positions.next);
         return true;
     case POSITION_NEW_LOG:
-        log_text(LOG_WARNING, "publish_new_log", "the platform's database is another one (%s); sending from seq %llu",
+        log_text(LOG_WARNING, "publish_new_log",
+                 "the platform's database is another one (%s); sending from seq %llu",
                  p->positions.log_id, (unsigned long long)p->positions.next);
         return true;
     case POSITION_AHEAD: is_ahead(p, theirs); return false;
@@ -283,7 +317,8 @@ static void find_failed(struct publisher *p, uint64_t took_ms, const struct faul
     snprintf(p->status.text, sizeof p->status.text, "%s", f->text);
     pthread_mutex_unlock(&p->lock);
     if (is_stopping(p) == 0 && (is_new || failures % RELOG_EVERY == 0))
-        log_text(LOG_WARNING, "publish_unconfirmed", "records go to Kafka, unconfirmed: %s", f->text);
+        log_text(LOG_WARNING, "publish_unconfirmed", "records go to Kafka, unconfirmed: %s",
+                 f->text);
     uint32_t chance;
     chance_take(&p->chance, &chance, sizeof chance);
     uint64_t backoff = backoff_ms(failures, chance), least = FIND_REST * took_ms;
@@ -296,8 +331,9 @@ static void watch_progress(struct publisher *p, uint64_t confirmed_before)
 {
     uint64_t now = monotonic_ms();
     bool all_read = p->positions.confirmed + 1 >= p->relay.delivered;
-    /* Patience grows until all is read: a slow platform that is busy with records it has already comes
-     * no closer for a while, and sending them once more would keep it busy with even more of them. */
+    /* Patience grows until all is read: a slow platform that is busy with records it
+     * has already comes no closer for a while, and sending them once more would keep it
+     * busy with even more of them. */
     if (p->progress_ms == 0 || all_read) p->stall_ms = PUBLISH_STALL_MS;
     if (p->progress_ms == 0 || all_read || p->positions.confirmed != confirmed_before) {
         p->progress_ms = now;
@@ -308,10 +344,11 @@ static void watch_progress(struct publisher *p, uint64_t confirmed_before)
     p->stall_ms = p->stall_ms * 2 < PUBLISH_STALL_MOST_MS ? p->stall_ms * 2 : PUBLISH_STALL_MOST_MS;
     p->positions.next = p->positions.confirmed + 1;
     metric_add(p->sheet, METRIC_PUBLISH_REPLAYS, 1);
-    log_text(LOG_WARNING, "publish_stalled",
-             "the platform's position stays at %llu, though Kafka has more (is kafka.brokers set there? was the topic "
-             "deleted?); sending again from there",
-             (unsigned long long)p->positions.confirmed);
+    log_text(
+        LOG_WARNING, "publish_stalled",
+        "the platform's position stays at %llu, though Kafka has more (is kafka.brokers set there? was the topic "
+        "deleted?); sending again from there",
+        (unsigned long long)p->positions.confirmed);
 }
 
 /* False, with the alarm raised: the record before the platform's next is not the one that we have
@@ -328,10 +365,11 @@ static bool history_is_ours(struct publisher *p, const struct stream_report *r)
         return false;
     }
     char text[256];
-    snprintf(text, sizeof text,
-             "the platform's record %llu of this node is of epoch %.16s, this journal's is not: two histories under "
-             "one node name. Nothing is published; give this engine a node name of its own",
-             (unsigned long long)(r->next_seq - 1), r->epoch);
+    snprintf(
+        text, sizeof text,
+        "the platform's record %llu of this node is of epoch %.16s, this journal's is not: two histories under "
+        "one node name. Nothing is published; give this engine a node name of its own",
+        (unsigned long long)(r->next_seq - 1), r->epoch);
     alarm_raise(p, PUBLISH_DIVERGED, text);
     return false;
 }
@@ -340,7 +378,9 @@ static bool history_is_ours(struct publisher *p, const struct stream_report *r)
 static bool is_no_news(const struct publisher *p, const struct stream_report *r)
 {
     if (p->must_find || !r->known) return false;
-    if (is_relayed(p)) return strcmp(p->positions.log_id, r->log_id) == 0 && r->next_seq - 1 >= p->positions.confirmed;
+    if (is_relayed(p))
+        return strcmp(p->positions.log_id, r->log_id) == 0 &&
+               r->next_seq - 1 >= p->positions.confirmed;
     return r->next_seq == p->positions.next && r->want_from == r->next_seq;
 }
 
@@ -355,10 +395,12 @@ static void find(struct publisher *p)
     }
     struct positions moved = p->positions;
     uint64_t end = journal_durable_seq(p->journal), before = moved.confirmed;
-    enum position_news news = is_relayed(p) ? positions_relayed(&moved, &r, end) : positions_found(&moved, &r, end);
+    enum position_news news =
+        is_relayed(p) ? positions_relayed(&moved, &r, end) : positions_found(&moved, &r, end);
     bool good = news != POSITION_AHEAD && news != POSITION_NONSENSE;
     if (good && !is_no_news(p, &r) && !history_is_ours(p, &r)) return;
-    if (moved.next > p->positions.next || moved.next > end) p->send_fails = false; /* only the answer was lost */
+    /* only the answer was lost */
+    if (moved.next > p->positions.next || moved.next > end) p->send_fails = false;
     p->positions = moved;
     if (!news_are_good(p, news, r.next_seq - 1, "position")) return;
     p->must_find = false;
@@ -373,13 +415,14 @@ static void accepted(struct publisher *p, const struct batch *b, const struct se
     metric_add(p->sheet, METRIC_PUBLISH_BATCHES, 1);
     if (a->clashes > 0) {
         metric_add(p->sheet, METRIC_PUBLISH_CLASHES, a->clashes);
-        log_text(LOG_ERROR, "publish_clash",
-                 "the platform quarantined %llu records between seq %llu and %llu: it has others under their numbers",
-                 (unsigned long long)a->clashes, (unsigned long long)b->first_seq,
-                 (unsigned long long)(b->first_seq + b->count - 1));
+        log_text(
+            LOG_ERROR, "publish_clash",
+            "the platform quarantined %llu records between seq %llu and %llu: it has others under their numbers",
+            (unsigned long long)a->clashes, (unsigned long long)b->first_seq,
+            (unsigned long long)(b->first_seq + b->count - 1));
     }
-    enum position_news news =
-        positions_accepted(&p->positions, b->first_seq, b->count, a->next_seq, journal_durable_seq(p->journal));
+    enum position_news news = positions_accepted(&p->positions, b->first_seq, b->count, a->next_seq,
+                                                 journal_durable_seq(p->journal));
     if (news_are_good(p, news, a->next_seq - 1, "answer")) in_step(p);
 }
 
@@ -409,11 +452,13 @@ static void late(struct publisher *p, const struct batch *b, const struct fault 
 static void went_in(struct publisher *p, uint64_t took_ms)
 {
     if (took_ms > BATCH_QUICK_MS) return;
-    p->batch_bytes = p->batch_bytes < p->batch_bytes_most / 2 ? p->batch_bytes * 2 : p->batch_bytes_most;
+    p->batch_bytes =
+        p->batch_bytes < p->batch_bytes_most / 2 ? p->batch_bytes * 2 : p->batch_bytes_most;
 }
 
 /* A relay took some of the batch, or none of it for a while; then it may have said why. */
-static void queued(struct publisher *p, const struct batch *b, const struct send_answer *a, const struct fault *f)
+static void queued(struct publisher *p, const struct batch *b, const struct send_answer *a,
+                   const struct fault *f)
 {
     p->positions.next = a->next_seq;
     if (a->next_seq > b->first_seq) {
@@ -437,9 +482,11 @@ static void settle(struct publisher *p, uint64_t ms)
     enum err e = p->transport->settle(p->transport->state, (uint32_t)ms, &p->relay, &f);
     set_gauges(p);
     pthread_mutex_lock(&p->lock);
-    if (p->relay.delivered > before || p->relay.delivered > journal_durable_seq(p->journal)) p->delivered_ms = monotonic_ms();
+    if (p->relay.delivered > before || p->relay.delivered > journal_durable_seq(p->journal))
+        p->delivered_ms = monotonic_ms();
     p->status.delivered_seq = p->relay.delivered == 0 ? 0 : p->relay.delivered - 1;
-    snprintf(p->relay_trouble, sizeof p->relay_trouble, "%s", p->relay.trouble == NULL ? "" : p->relay.trouble);
+    snprintf(p->relay_trouble, sizeof p->relay_trouble, "%s",
+             p->relay.trouble == NULL ? "" : p->relay.trouble);
     pthread_mutex_unlock(&p->lock);
     if (e == ERR_OK) return;
     p->positions.next = p->relay.delivered;
@@ -468,7 +515,8 @@ static void send_batch(struct publisher *p, const struct batch *b)
     }
 }
 
-/* The records that the platform wants are gone, and so is what it has them from: a person has to decide. */
+/* The records that the platform wants are gone, and so is what it has them
+ * from: a person has to decide. */
 static void nothing_to_fill_with(struct publisher *p)
 {
     struct journal_totals kept;
@@ -477,12 +525,18 @@ static void nothing_to_fill_with(struct publisher *p)
     char text[sizeof p->status.text];
     struct buf t = buf_over(text, sizeof text - 1);
     uint64_t wanted = p->positions.confirmed + 1;
-    buf_printf(&t, "the platform wants records from seq %llu on, and they are no longer kept here: its database is a new one, "
-                   "or from a backup that is older than journal.keep. Restore a newer one", (unsigned long long)wanted);
+    buf_printf(
+        &t,
+        "the platform wants records from seq %llu on, and they are no longer kept here: its database is a new one, "
+        "or from a backup that is older than journal.keep. Restore a newer one",
+        (unsigned long long)wanted);
     journal_totals(p->journal, &kept);
     if (batch_fill(&p->filler, kept.oldest_seq, BATCH_BYTES_LEAST, 1, &oldest, &f) == ERR_OK)
-        buf_printf(&t, ", or give up what is lost: writ audit accept-gap --node %s --from-seq %llu --next-seq %llu --epoch %.*s",
-                   p->node, (unsigned long long)wanted, (unsigned long long)oldest.first_seq, JOURNAL_EPOCH_TEXT, oldest.epoch);
+        buf_printf(
+            &t,
+            ", or give up what is lost: writ audit accept-gap --node %s --from-seq %llu --next-seq %llu --epoch %.*s",
+            p->node, (unsigned long long)wanted, (unsigned long long)oldest.first_seq,
+            JOURNAL_EPOCH_TEXT, oldest.epoch);
     text[t.size] = '\0';
     alarm_raise(p, PUBLISH_GAP, text);
 }
@@ -494,8 +548,10 @@ static void cannot_fill(struct publisher *p, enum err e, const struct fault *f)
         return;
     }
     p->send_fails = true;
-    if (e == ERR_NOT_FOUND) nothing_to_fill_with(p);
-    else alarm_raise(p, PUBLISH_BROKEN, f->text);
+    if (e == ERR_NOT_FOUND)
+        nothing_to_fill_with(p);
+    else
+        alarm_raise(p, PUBLISH_BROKEN, f->text);
 }
 
 static void fill_and_send(struct publisher *p)
@@ -503,9 +559,12 @@ static void fill_and_send(struct publisher *p)
     struct batch b;
     struct fault f = {0};
     set_gauges(p);
-    enum err e = batch_fill(&p->filler, p->positions.next, p->batch_bytes, PUBLISH_BATCH_RECORDS, &b, &f);
-    if (e == ERR_OK) send_batch(p, &b);
-    else cannot_fill(p, e, &f);
+    enum err e =
+        batch_fill(&p->filler, p->positions.next, p->batch_bytes, PUBLISH_BATCH_RECORDS, &b, &f);
+    if (e == ERR_OK)
+        send_batch(p, &b);
+    else
+        cannot_fill(p, e, &f);
 }
 
 /* ---- the thread ---- */
@@ -519,14 +578,16 @@ static bool all_confirmed(struct publisher *p)
 static bool all_safe(struct publisher *p)
 {
     uint64_t durable = journal_durable_seq(p->journal);
-    return all_confirmed(p) || (is_relayed(p) && p->positions.next > durable && p->relay.delivered > durable);
+    return all_confirmed(p) ||
+           (is_relayed(p) && p->positions.next > durable && p->relay.delivered > durable);
 }
 
 static bool is_done(struct publisher *p)
 {
     uint32_t stopping = is_stopping(p);
     if (stopping == 0) return false;
-    if (publish_state_is_alarm(p->status.state)) return true; /* only this thread writes it; waiting heals nothing */
+    /* only this thread writes it; waiting heals nothing */
+    if (publish_state_is_alarm(p->status.state)) return true;
     return stopping == 2 || all_safe(p) || monotonic_ms() >= atomic_load(&p->drain_until_ms);
 }
 
@@ -542,13 +603,16 @@ static void step(struct publisher *p)
     if (durable < p->positions.next) {
         set_gauges(p);
         uint64_t left = p->poll_due_ms - now;
-        if (p->relay.under_way > 0) settle(p, left < SETTLE_MS ? left : SETTLE_MS);
-        else listen_for(p, left);
+        if (p->relay.under_way > 0)
+            settle(p, left < SETTLE_MS ? left : SETTLE_MS);
+        else
+            listen_for(p, left);
         durable = journal_durable_seq(p->journal);
         if (durable < p->positions.next) return;
     }
     /* Few records wait for company; a backlog does not. */
-    if (durable - p->positions.next < PUBLISH_BATCH_RECORDS / 2 && !is_stopping(p)) rest(p, PUBLISH_DELAY_MS);
+    if (durable - p->positions.next < PUBLISH_BATCH_RECORDS / 2 && !is_stopping(p))
+        rest(p, PUBLISH_DELAY_MS);
     fill_and_send(p);
 }
 
@@ -562,11 +626,13 @@ static void *run(void *context)
     return NULL;
 }
 
-enum err publish_start(const struct publish_options *options, struct publisher **ret, struct fault *f)
+enum err publish_start(const struct publish_options *options, struct publisher **ret,
+                       struct fault *f)
 {
     struct transport *transport = options->transport;
     if (transport == NULL) {
-        enum err e = transport_http_create(options->url, options->key_file, options->node, &transport, f);
+        enum err e =
+            transport_http_create(options->url, options->key_file, options->node, &transport, f);
         if (e == ERR_OK && options->kafka != NULL)
             e = transport_kafka_create(options->kafka, options->node, transport, &transport, f);
         if (e != ERR_OK) return e;
@@ -593,7 +659,8 @@ enum err publish_start(const struct publish_options *options, struct publisher *
 static bool ended_by(struct publisher *p, uint64_t until_ms)
 {
     uint64_t now;
-    while (atomic_load(&p->ended) == 0 && (now = monotonic_ms()) < until_ms) futex_sleep(&p->ended, 0, until_ms - now);
+    while (atomic_load(&p->ended) == 0 && (now = monotonic_ms()) < until_ms)
+        futex_sleep(&p->ended, 0, until_ms - now);
     return atomic_load(&p->ended) != 0;
 }
 

@@ -25,8 +25,9 @@ enum sent {
     SENT_TOO_LARGE, /* smaller batches may pass */
     SENT_LATE,      /* it took too long: smaller batches may pass, now */
     SENT_QUEUED,    /* a relay has taken the records below next_seq; maybe none, when it is full */
-    SENT_MISFIT,    /* a relay that is not what it should be: a person must look; the fault says how */
-    SENT_FAILED     /* anything else; the fault says what */
+    /* a relay that is not what it should be: a person must look; the fault says how */
+    SENT_MISFIT,
+    SENT_FAILED /* anything else; the fault says what */
 };
 
 struct send_answer {
@@ -34,9 +35,11 @@ struct send_answer {
 };
 
 struct relay_report {
-    uint64_t delivered; /* one past the last record of the contiguous prefix that the relay keeps safe; 0: none yet */
+    /* one past the last record of the contiguous prefix that the relay keeps safe; 0: none yet */
+    uint64_t delivered;
     uint64_t under_way; /* records that it has not acknowledged */
-    const char *trouble; /* what may be why, for people; good until the next call. "" or NULL: nothing known */
+    /* what may be why, for people; good until the next call. "" or NULL: nothing known */
+    const char *trouble;
 };
 
 struct transport {
@@ -53,14 +56,15 @@ struct transport {
 };
 
 /* Over HTTP: POST /api/v1/audit/ingest, GET /api/v1/audit/positions. */
-enum err transport_http_create(const char *url, const char *key_file, const char *node, struct transport **ret,
-                               struct fault *f);
+enum err transport_http_create(const char *url, const char *key_file, const char *node,
+                               struct transport **ret, struct fault *f);
 
 /* Over Kafka (kafka.c). `positions` is what finds; taken, also where this fails. ERR_BAD_VALUE,
  * ERR_NOT_FOUND: an option, named in *f. That brokers are away, or their topic is wrong, is told by
  * send. */
 struct publish_kafka; /* publish.h */
-enum err transport_kafka_create(const struct publish_kafka *options, const char *node, struct transport *positions,
-                                struct transport **ret, struct fault *f);
+enum err transport_kafka_create(const struct publish_kafka *options, const char *node,
+                                struct transport *positions, struct transport **ret,
+                                struct fault *f);
 
 #endif

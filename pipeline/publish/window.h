@@ -20,8 +20,12 @@ struct window {
 };
 
 void window_reset(struct window *w, uint64_t first); /* nothing is under way; `first` comes next */
-static inline bool window_has_room(const struct window *w) { return w->end - w->delivered < WINDOW_MAX; }
-void window_add(struct window *w);                   /* the record `end` is under way; there is room */
+static inline bool window_has_room(const struct window *w)
+{
+    return w->end - w->delivered < WINDOW_MAX;
+}
+/* the record `end` is under way; there is room */
+void window_add(struct window *w);
 /* Acknowledged. One that is not under way, or was told before, is ignored. */
 void window_ack(struct window *w, uint64_t seq);
 

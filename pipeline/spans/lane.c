@@ -6,7 +6,10 @@
 
 _Static_assert((LANE_PLACES & (LANE_PLACES - 1)) == 0, "an index is masked, and may wrap");
 
-static struct span *place(const struct span_lane *l, size_t index) { return &l->places[index & (LANE_PLACES - 1)]; }
+static struct span *place(const struct span_lane *l, size_t index)
+{
+    return &l->places[index & (LANE_PLACES - 1)];
+}
 
 void lane_init(struct span_lane *l)
 {
@@ -32,7 +35,8 @@ size_t span_copy(char *to, size_t most, struct str text)
 
 struct span *lane_open(struct span_lane *l)
 {
-    if (l->filled - l->head_seen == LANE_PLACES) l->head_seen = atomic_load_explicit(&l->head, memory_order_acquire);
+    if (l->filled - l->head_seen == LANE_PLACES)
+        l->head_seen = atomic_load_explicit(&l->head, memory_order_acquire);
     if (l->filled - l->head_seen == LANE_PLACES) {
         metric_add(l->sheet, METRIC_SPANS_DROPPED_FULL, 1);
         return NULL;
@@ -66,7 +70,8 @@ bool lane_release(struct span_lane *l, uint64_t written, uint64_t synced, uint64
 /* Published and not yet dropped. */
 static size_t depth_of(const struct span_lane *l)
 {
-    return atomic_load_explicit(&l->tail, memory_order_acquire) - atomic_load_explicit(&l->head, memory_order_relaxed);
+    return atomic_load_explicit(&l->tail, memory_order_acquire) -
+           atomic_load_explicit(&l->head, memory_order_relaxed);
 }
 
 const struct span *lane_peek(const struct span_lane *l)
@@ -77,5 +82,6 @@ const struct span *lane_peek(const struct span_lane *l)
 void lane_drop(struct span_lane *l)
 {
     check(depth_of(l) > 0);
-    atomic_store_explicit(&l->head, atomic_load_explicit(&l->head, memory_order_relaxed) + 1, memory_order_release);
+    atomic_store_explicit(&l->head, atomic_load_explicit(&l->head, memory_order_relaxed) + 1,
+                          memory_order_release);
 }

@@ -6,8 +6,8 @@
  *      | p | p | w | p | w |         tail … filled   waiting: the reactor's; a span ends when the gate of its
  *   ---+---+---+---+---+---+---                      reply opens, and is published with all before it
  *
- * The reactor writes `filled` and `tail`, the sender `head`. Nobody waits: a full ring loses the new
- * span and counts it. A span is written in place, once, and encoded from there. */
+ * The reactor writes `filled` and `tail`, the sender `head`. Nobody waits: a full ring loses the
+ * new span and counts it. A span is written in place, once, and encoded from there. */
 #ifndef SPANS_LANE_H
 #define SPANS_LANE_H
 
@@ -39,12 +39,12 @@ struct span { /* one decision, or one request that got none */
     struct span_place place;
     uint8_t id[SPAN_ID_BYTES];
     bool dry_run;
-    uint16_t status;            /* of HTTP */
-    uint32_t gate_lane;         /* what its reply waits for: 0 nothing, 1 written, 2 synced */
+    uint16_t status;    /* of HTTP */
+    uint32_t gate_lane; /* what its reply waits for: 0 nothing, 1 written, 2 synced */
     uint64_t gate_mark;
     uint64_t begin_ns, decided_ns, end_ns; /* monotonic; end 0: its reply still waits */
-    uint64_t policy_version;    /* 0: none */
-    const char *decision, *kind, *error; /* static texts; NULL: none */
+    uint64_t policy_version;               /* 0: none */
+    const char *decision, *kind, *error;   /* static texts; NULL: none */
     SPAN_TEXT(rule, SPAN_RULE_BYTES);
     SPAN_TEXT(request, SPAN_REQUEST_BYTES);
     SPAN_TEXT(policy, SPAN_POLICY_BYTES);
@@ -59,7 +59,8 @@ struct span_lane {
     _Alignas(64) _Atomic size_t head;
 };
 
-void lane_init(struct span_lane *l); /* LANE_PLACES, from the heap, at boot; `sheet` is set before it is used */
+/* LANE_PLACES, from the heap, at boot; `sheet` is set before it is used */
+void lane_init(struct span_lane *l);
 void lane_fini(struct span_lane *l);
 
 /* Copies what fits, whole characters only. */
@@ -69,15 +70,16 @@ size_t span_copy(char *to, size_t most, struct str text);
 
 /* ---- the reactor ---- */
 
-/* The next place, zeroed; NULL: none is free, and the loss is counted. It counts once lane_keep() was called. */
+/* The next place, zeroed; NULL: none is free, and the loss is counted. It counts
+ * once lane_keep() was called. */
 struct span *lane_open(struct span_lane *l);
 void lane_keep(struct span_lane *l);
 static inline bool lane_waits(const struct span_lane *l)
 {
     return l->filled != atomic_load_explicit(&l->tail, memory_order_relaxed);
 }
-/* Ends, as of `now_ns`, what waits for no more than these marks, and publishes. True: the ring has just
- * become half full, so the sender should be woken. */
+/* Ends, as of `now_ns`, what waits for no more than these marks, and publishes. True: the ring has
+ * just become half full, so the sender should be woken. */
 bool lane_release(struct span_lane *l, uint64_t written, uint64_t synced, uint64_t now_ns);
 
 /* ---- the sender ---- */

@@ -60,7 +60,8 @@ static void put_time(struct buf *out, struct str name, uint64_t ns)
     buf_put_byte(out, '"');
 }
 
-/* The moment when the decision was made and its record handed over: what comes after it is the disk. */
+/* The moment when the decision was made and its record handed over: what
+ * comes after it is the disk. */
 static void put_decided(struct buf *out, const struct span *s, uint64_t unix_offset_ns)
 {
     if (s->decided_ns == 0) return;
@@ -75,7 +76,8 @@ static void put_attributes(struct buf *out, const struct span *s)
     put_text(out, STR("writ.decision"), str_from(s->decision), &first);
     put_text(out, STR("writ.rule"), str_of(s->rule, s->rule_size), &first);
     put_text(out, STR("writ.policy"), str_of(s->policy, s->policy_size), &first);
-    if (s->policy_version != 0) put_number(out, STR("writ.policy.version"), s->policy_version, &first);
+    if (s->policy_version != 0)
+        put_number(out, STR("writ.policy.version"), s->policy_version, &first);
     put_text(out, STR("writ.kind"), str_from(s->kind), &first);
     put_text(out, STR("writ.mode"), s->dry_run ? STR("dry_run") : STR("live"), &first);
     put_text(out, STR("writ.request_id"), str_of(s->request, s->request_size), &first);
@@ -87,9 +89,11 @@ static void put_attributes(struct buf *out, const struct span *s)
 
 void otlp_put_span(struct buf *out, const struct span *s, uint64_t unix_offset_ns, bool is_first)
 {
-    put_hex(out, is_first ? STR("{\"traceId\":\"") : STR(",{\"traceId\":\""), s->place.trace, sizeof s->place.trace);
+    put_hex(out, is_first ? STR("{\"traceId\":\"") : STR(",{\"traceId\":\""), s->place.trace,
+            sizeof s->place.trace);
     put_hex(out, STR(",\"spanId\":\""), s->id, sizeof s->id);
-    if (s->place.has_parent) put_hex(out, STR(",\"parentSpanId\":\""), s->place.parent, sizeof s->place.parent);
+    if (s->place.has_parent)
+        put_hex(out, STR(",\"parentSpanId\":\""), s->place.parent, sizeof s->place.parent);
     buf_put_literal(out, ",\"name\":\"decide\",\"kind\":");
     buf_put_u64(out, KIND_SERVER);
     put_time(out, STR(",\"startTimeUnixNano\":\""), s->begin_ns + unix_offset_ns);

@@ -1,9 +1,10 @@
-/* otlp.h - spans as OTLP's JSON (opentelemetry.io/docs/specs/otlp, 1.x): ids in hex, 64-bit integers as decimal
- * strings, enumerations as numbers.
+/* otlp.h - spans as OTLP's JSON (opentelemetry.io/docs/specs/otlp, 1.x): ids in hex, 64-bit
+ * integers as decimal strings, enumerations as numbers.
  *
- * One request is one resource (this engine) with one scope of spans. What goes in is what an operator needs
- * to find a decision and to see how long it took: outcome, rule, policy and version, kind, request and trace
- * id. No action, no actor, no arguments: a trace store has other readers than the audit trail. */
+ * One request is one resource (this engine) with one scope of spans. What goes in is what an
+ * operator needs to find a decision and to see how long it took: outcome, rule, policy and
+ * version, kind, request and trace id. No action, no actor, no arguments: a trace store has other
+ * readers than the audit trail. */
 #ifndef SPANS_OTLP_H
 #define SPANS_OTLP_H
 

@@ -1,8 +1,8 @@
 /* spans.c - the thread that empties the lanes and speaks to the collector.
  *
- * It sleeps SPANS_DELAY_MS between rounds, or until a lane becomes half full; a reactor never wakes it for a
- * single span. A request is kept as its bytes until the collector has taken or refused it (OTLP/HTTP: 429, 502,
- * 503 and 504 are to be tried again, any other status is final). */
+ * It sleeps SPANS_DELAY_MS between rounds, or until a lane becomes half full; a reactor never wakes
+ * it for a single span. A request is kept as its bytes until the collector has taken or refused it
+ * (OTLP/HTTP: 429, 502, 503 and 504 are to be tried again, any other status is final). */
 #include "pipeline/spans/spans.h"
 
 #include <linux/futex.h>
@@ -21,10 +21,11 @@
 #include "pipeline/spans/otlp.h"
 
 enum {
-    CALL_MS = 10000,               /* what a collector has for one request */
+    CALL_MS = 10000, /* what a collector has for one request */
     REPLY_BYTES_MAX = 64 << 10,
     BODY_BYTES_FIRST = 64 << 10,
-    BODY_BYTES_MAX = 4 << 20,      /* far above SPANS_BATCH spans with every text at its longest and escaped */
+    /* far above SPANS_BATCH spans with every text at its longest and escaped */
+    BODY_BYTES_MAX = 4 << 20,
     BACKOFF_FIRST_MS = 100,
     BACKOFF_MOST_MS = 10000,
     RETRY_AFTER_MOST_S = 60,
@@ -34,29 +35,30 @@ struct spans {
     /* Set before the thread starts. */
     struct span_lane *lanes;
     unsigned lane_count;
-    uint64_t threshold;            /* a trace id whose last 63 bits are below it is sampled */
+    uint64_t threshold; /* a trace id whose last 63 bits are below it is sampled */
     struct http_client *client;
     struct metrics_sheet *sheet;
     char *node, *version;
     pthread_t thread;
 
     /* The thread's own. */
-    struct buf body;               /* the request in hand, and how many spans it has */
+    struct buf body; /* the request in hand, and how many spans it has */
     size_t body_spans;
     unsigned next_lane;
-    uint64_t failures;             /* in a row */
+    uint64_t failures; /* in a row */
     struct chance chance;
-    struct arena arena;            /* of an answer */
+    struct arena arena; /* of an answer */
 
     /* Between threads. */
-    _Atomic uint32_t rings;        /* what the sleeper sleeps on */
+    _Atomic uint32_t rings; /* what the sleeper sleeps on */
     _Atomic uint32_t stopping, ended;
-    _Atomic uint64_t give_up_ns;   /* when stopping: nothing is tried after this */
+    _Atomic uint64_t give_up_ns; /* when stopping: nothing is tried after this */
 };
 
 /* ---- which ---- */
 
-/* The comparison that OpenTelemetry's samplers make: the low 63 bits of the trace id's lower half. */
+/* The comparison that OpenTelemetry's samplers make: the low 63 bits of the trace id's lower
+ * half. */
 static bool is_chosen(const struct spans *s, const uint8_t trace[TRACE_ID_BYTES])
 {
     uint64_t low = 0;
@@ -64,7 +66,8 @@ static bool is_chosen(const struct spans *s, const uint8_t trace[TRACE_ID_BYTES]
     return low >> 1 < s->threshold;
 }
 
-bool spans_wanted(const struct spans *s, struct str traceparent, struct str trace_id, struct span_place *ret)
+bool spans_wanted(const struct spans *s, struct str traceparent, struct str trace_id,
+                  struct span_place *ret)
 {
     struct trace_context c;
     uint8_t trace[TRACE_ID_BYTES];
@@ -126,7 +129,8 @@ static struct span_lane *next_lane(struct spans *s)
 
 static bool fill(struct spans *s)
 {
-    const struct otlp_resource resource = {.node = str_from(s->node), .version = str_from(s->version)};
+    const struct otlp_resource resource = {.node = str_from(s->node),
+                                           .version = str_from(s->version)};
     uint64_t unix_offset_ns = world_wall_ns() - world_monotonic_ns();
     struct span_lane *l;
     buf_clear(&s->body);
@@ -164,7 +168,9 @@ static uint64_t rejected_of(struct spans *s, const struct http_answer *answer)
     struct fault ignored;
     uint64_t count = 0;
     arena_reset(&s->arena);
-    if (str_is_empty(answer->body) || json_read(answer->body, &options, &s->arena, &root, &ignored) != ERR_OK) return 0;
+    if (str_is_empty(answer->body) ||
+        json_read(answer->body, &options, &s->arena, &root, &ignored) != ERR_OK)
+        return 0;
     const struct json *partial = json_get(root, STR("partialSuccess"));
     if (partial == NULL || !str_to_u64(json_text(partial, STR("rejectedSpans")), &count))
         count = partial == NULL ? 0 : json_u64(partial, STR("rejectedSpans"), 0);
@@ -176,7 +182,8 @@ static void taken(struct spans *s, const struct http_answer *answer)
     uint64_t rejected = rejected_of(s, answer);
     metric_add(s->sheet, METRIC_SPANS_SENT, s->body_spans - rejected);
     if (rejected > 0) metric_add(s->sheet, METRIC_SPANS_DROPPED_REFUSED, rejected);
-    if (s->failures > 0) log_line(LOG_INFO, "spans_sent_again", "text", "the collector takes spans again", NULL);
+    if (s->failures > 0)
+        log_line(LOG_INFO, "spans_sent_again", "text", "the collector takes spans again", NULL);
     s->failures = 0;
 }
 
@@ -185,7 +192,8 @@ static void refused(struct spans *s, int status)
     metric_add(s->sheet, METRIC_SPANS_FAILURES, 1);
     metric_add(s->sheet, METRIC_SPANS_DROPPED_REFUSED, s->body_spans);
     if (s->failures++ == 0)
-        log_text(LOG_WARNING, "spans_refused", "the collector answers %d to POST /v1/traces: these spans are lost", status);
+        log_text(LOG_WARNING, "spans_refused",
+                 "the collector answers %d to POST /v1/traces: these spans are lost", status);
 }
 
 /* Told once, until it works again. */
@@ -193,13 +201,20 @@ static void failed(struct spans *s, const char *why)
 {
     metric_add(s->sheet, METRIC_SPANS_FAILURES, 1);
     if (s->failures++ == 0)
-        log_text(LOG_WARNING, "spans_failed", "the collector cannot be reached; decisions go on, spans are lost when the rings are full: %s", why);
+        log_text(
+            LOG_WARNING, "spans_failed",
+            "the collector cannot be reached; decisions go on, spans are lost when the rings are full: %s",
+            why);
 }
 
 static enum outcome send_once(struct spans *s, uint64_t *ret_wait_ms)
 {
-    struct http_call call = {.method = "POST", .target = STR("/v1/traces"), .content_type = STR("application/json"),
-                             .body = buf_view(&s->body), .timeout_ms = CALL_MS, .reply_max = REPLY_BYTES_MAX};
+    struct http_call call = {.method = "POST",
+                             .target = STR("/v1/traces"),
+                             .content_type = STR("application/json"),
+                             .body = buf_view(&s->body),
+                             .timeout_ms = CALL_MS,
+                             .reply_max = REPLY_BYTES_MAX};
     struct http_answer answer;
     struct fault f = {.text = ""};
     enum err err = http_call(s->client, &call, true, &answer, &f);
@@ -207,7 +222,8 @@ static enum outcome send_once(struct spans *s, uint64_t *ret_wait_ms)
         taken(s, &answer);
         return TAKEN;
     }
-    bool again = err != ERR_OK || answer.status == 429 || (answer.status >= 502 && answer.status <= 504);
+    bool again =
+        err != ERR_OK || answer.status == 429 || (answer.status >= 502 && answer.status <= 504);
     if (!again) {
         refused(s, answer.status);
         return REFUSED;
@@ -304,7 +320,8 @@ void spans_stop(struct spans *s, uint32_t drain_ms)
     atomic_store(&s->stopping, 1);
     spans_wake(s);
     while (!atomic_load(&s->ended) && (now_ns = world_monotonic_ns()) < until_ns) {
-        struct timespec t = {.tv_sec = (time_t)((until_ns - now_ns) / 1000000000), .tv_nsec = (long)((until_ns - now_ns) % 1000000000)};
+        struct timespec t = {.tv_sec = (time_t)((until_ns - now_ns) / 1000000000),
+                             .tv_nsec = (long)((until_ns - now_ns) % 1000000000)};
         syscall(SYS_futex, &s->ended, FUTEX_WAIT_PRIVATE, 0, &t, NULL, 0);
     }
     if (!atomic_load(&s->ended)) http_client_interrupt(s->client);

@@ -2,10 +2,10 @@
  *
  *   traceparent = version "-" trace-id "-" parent-id "-" flags      2, 32, 16, 2 lowercase hex digits
  *
- * W3C Trace Context, level 1 (https://www.w3.org/TR/trace-context-1/). Version 00 is exactly that long; a later
- * one may go on behind another "-", of which nothing is read. Version ff and ids of zeros are
- * not valid. What is not valid is ignored as if it were not there: it is never an error, because
- * whoever broke the header is seldom whoever sent the request. Pure, any thread. */
+ * W3C Trace Context, level 1 (https://www.w3.org/TR/trace-context-1/). Version 00 is exactly that
+ * long; a later one may go on behind another "-", of which nothing is read. Version ff and ids of
+ * zeros are not valid. What is not valid is ignored as if it were not there: it is never an error,
+ * because whoever broke the header is seldom whoever sent the request. Pure, any thread. */
 #ifndef SPANS_TRACE_CONTEXT_H
 #define SPANS_TRACE_CONTEXT_H
 

@@ -1,8 +1,9 @@
 /* access.c - the options of access to the brokers, in the client library's own names.
  *
  * A combination that cannot work is refused at the start, with the option's name: a password
- * without a user, SASL without either, a CA file where nothing is encrypted, a token for a mechanism that
- * takes none. Brokers' certificates are verified, their names too; there is no option to turn that off. */
+ * without a user, SASL without either, a CA file where nothing is encrypted, a token for a
+ * mechanism that takes none. Brokers' certificates are verified, their names too; there is no
+ * option to turn that off. */
 #include <stdlib.h>
 
 #include "base/check.h"
@@ -22,11 +23,13 @@ static enum err check_topic(const char *topic, struct fault *f)
     struct str name = str_from(topic);
     if (name.size > 0 && name.size <= TOPIC_NAME_MAX && str_is_name(name) && !str_is_dots(name))
         return ERR_OK;
-    return fault_set(f, ERR_BAD_VALUE, "kafka.topic", "kafka.topic: must be 1 to %d of letters, digits, '.', '_' and '-'",
+    return fault_set(f, ERR_BAD_VALUE, "kafka.topic",
+                     "kafka.topic: must be 1 to %d of letters, digits, '.', '_' and '-'",
                      TOPIC_NAME_MAX);
 }
 
-/* The client library would take the first colon of a bare IPv6 address for the one before the port. */
+/* The client library would take the first colon of a bare IPv6 address for the one before the
+ * port. */
 static enum err check_brokers(const char *brokers, struct fault *f)
 {
     struct str rest = str_from(brokers);
@@ -36,12 +39,14 @@ static enum err check_brokers(const char *brokers, struct fault *f)
         rest = str_skip(rest, end < rest.size ? end + 1 : end);
         if (memchr(broker.bytes, '[', broker.size) != NULL) continue;
         const char *protocol = memmem(broker.bytes, broker.size, "://", 3);
-        struct str address = protocol == NULL ? broker : str_skip(broker, (size_t)(protocol - broker.bytes) + 3);
+        struct str address =
+            protocol == NULL ? broker : str_skip(broker, (size_t)(protocol - broker.bytes) + 3);
         struct str behind = str_skip(address, str_find(address, ':'));
         if (behind.size > 0 && memchr(behind.bytes + 1, ':', behind.size - 1) != NULL)
-            return fault_set(f, ERR_BAD_VALUE, "kafka.brokers",
-                             "kafka.brokers: \"%.*s\" is not host:port; an IPv6 address stands in brackets, as in [::1]:9092",
-                             (int)(broker.size > 100 ? 100 : broker.size), broker.bytes);
+            return fault_set(
+                f, ERR_BAD_VALUE, "kafka.brokers",
+                "kafka.brokers: \"%.*s\" is not host:port; an IPv6 address stands in brackets, as in [::1]:9092",
+                (int)(broker.size > 100 ? 100 : broker.size), broker.bytes);
     }
     return ERR_OK;
 }
@@ -50,10 +55,12 @@ static enum err check_brokers(const char *brokers, struct fault *f)
 static enum err by_token(const struct topic_access *a, struct fault *f)
 {
     if (a->token_file[0] == '\0')
-        return fault_set(f, ERR_BAD_VALUE, "kafka.token_file", "kafka.token_file: kafka.sasl.mechanism = OAUTHBEARER needs it");
+        return fault_set(f, ERR_BAD_VALUE, "kafka.token_file",
+                         "kafka.token_file: kafka.sasl.mechanism = OAUTHBEARER needs it");
     if (a->user[0] != '\0' || a->password_file[0] != '\0')
-        return fault_set(f, ERR_BAD_VALUE, "kafka.user",
-                         "kafka.user, kafka.password_file: with kafka.sasl.mechanism = OAUTHBEARER the token says who logs in");
+        return fault_set(
+            f, ERR_BAD_VALUE, "kafka.user",
+            "kafka.user, kafka.password_file: with kafka.sasl.mechanism = OAUTHBEARER the token says who logs in");
     return ERR_OK;
 }
 
@@ -61,11 +68,15 @@ static enum err by_password(const struct topic_access *a, struct topic_settings 
 {
     size_t size;
     if (a->token_file[0] != '\0')
-        return fault_set(f, ERR_BAD_VALUE, "kafka.token_file", "kafka.token_file: kafka.sasl.mechanism = %s takes no token", a->mechanism);
+        return fault_set(f, ERR_BAD_VALUE, "kafka.token_file",
+                         "kafka.token_file: kafka.sasl.mechanism = %s takes no token",
+                         a->mechanism);
     if (a->user[0] == '\0' || a->password_file[0] == '\0')
-        return fault_set(f, ERR_BAD_VALUE, "kafka.user", "kafka.user, kafka.password_file: kafka.security = %s needs both",
+        return fault_set(f, ERR_BAD_VALUE, "kafka.user",
+                         "kafka.user, kafka.password_file: kafka.security = %s needs both",
                          a->security);
-    enum err e = secret_read("kafka.password_file", a->password_file, s->secret, sizeof s->secret, &size, f);
+    enum err e =
+        secret_read("kafka.password_file", a->password_file, s->secret, sizeof s->secret, &size, f);
     if (e != ERR_OK) return e;
     set(s, "sasl.username", a->user);
     set(s, "sasl.password", s->secret);
@@ -75,26 +86,31 @@ static enum err by_password(const struct topic_access *a, struct topic_settings 
 static enum err make(const struct topic_access *a, struct topic_settings *s, struct fault *f)
 {
     struct str security = str_from(a->security);
-    bool sasl = str_starts(security, STR("sasl_")), ssl = str_equal(security, STR("ssl")) || str_equal(security, STR("sasl_ssl"));
+    bool sasl = str_starts(security, STR("sasl_")),
+         ssl = str_equal(security, STR("ssl")) || str_equal(security, STR("sasl_ssl"));
     enum err e = check_topic(a->topic, f);
     if (e == ERR_OK) e = check_brokers(a->brokers, f);
     if (e != ERR_OK) return e;
     set(s, "bootstrap.servers", a->brokers);
     set(s, "security.protocol", a->security);
     if (!ssl && a->ca_file[0] != '\0')
-        return fault_set(f, ERR_BAD_VALUE, "kafka.ca_file", "kafka.ca_file: nothing is encrypted with kafka.security = %s",
+        return fault_set(f, ERR_BAD_VALUE, "kafka.ca_file",
+                         "kafka.ca_file: nothing is encrypted with kafka.security = %s",
                          a->security);
     if (ssl && a->ca_file[0] != '\0') set(s, "ssl.ca.location", a->ca_file);
     if (ssl) set(s, "ssl.endpoint.identification.algorithm", "https");
     if (!sasl && (a->user[0] != '\0' || a->password_file[0] != '\0' || a->token_file[0] != '\0'))
-        return fault_set(f, ERR_BAD_VALUE, "kafka.user",
-                         "kafka.user, kafka.password_file, kafka.token_file: nobody logs in with kafka.security = %s", a->security);
+        return fault_set(
+            f, ERR_BAD_VALUE, "kafka.user",
+            "kafka.user, kafka.password_file, kafka.token_file: nobody logs in with kafka.security = %s",
+            a->security);
     if (!sasl) return ERR_OK;
     set(s, "sasl.mechanism", a->mechanism);
     return topic_access_has_token(a) ? by_token(a, f) : by_password(a, s, f);
 }
 
-enum err topic_settings_make(const struct topic_access *a, struct topic_settings *ret, struct fault *f)
+enum err topic_settings_make(const struct topic_access *a, struct topic_settings *ret,
+                             struct fault *f)
 {
     *ret = (struct topic_settings){0};
     enum err e = make(a, ret, f);
@@ -113,7 +129,8 @@ void topic_settings_wipe(struct topic_settings *s)
 bool topic_access_has_token(const struct topic_access *a)
 {
     struct str security = str_from(a->security);
-    return str_starts(security, STR("sasl_")) && str_equal(str_from(a->mechanism), STR("OAUTHBEARER"));
+    return str_starts(security, STR("sasl_")) &&
+           str_equal(str_from(a->mechanism), STR("OAUTHBEARER"));
 }
 
 static const char *copy(const char *text)

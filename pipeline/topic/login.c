@@ -26,7 +26,8 @@ void topic_login_fini(struct topic_login *l)
 /* ---- brokers ---- */
 
 /* Without a name it is to free what it gave. */
-static int name_is_wanted(const char *node, const char *service, const struct addrinfo *hints, struct addrinfo **res, void *opaque)
+static int name_is_wanted(const char *node, const char *service, const struct addrinfo *hints,
+                          struct addrinfo **res, void *opaque)
 {
     struct topic_login *l = opaque;
     if (node != NULL) return reach_name(&l->reach, node, service, hints->ai_flags, res);
@@ -48,14 +49,17 @@ static enum err give_token(const struct topic_login *l, rd_kafka_t *client, stru
     char text[160];
     enum err e = topic_token_read(l->access.token_file, world_wall_ns() / 1000000, &token, f);
     if (e != ERR_OK) return e;
-    if (rd_kafka_oauthbearer_set_token(client, token.text, token.expires_ms, token.principal, NULL, 0, text, sizeof text) !=
-        RD_KAFKA_RESP_ERR_NO_ERROR)
-        e = fault_set(f, ERR_BAD_VALUE, "kafka.token_file", "kafka.token_file: the token in %s is not taken: %s", l->access.token_file, text);
+    if (rd_kafka_oauthbearer_set_token(client, token.text, token.expires_ms, token.principal, NULL,
+                                       0, text, sizeof text) != RD_KAFKA_RESP_ERR_NO_ERROR)
+        e = fault_set(f, ERR_BAD_VALUE, "kafka.token_file",
+                      "kafka.token_file: the token in %s is not taken: %s", l->access.token_file,
+                      text);
     topic_token_wipe(&token);
     return e;
 }
 
-/* The library keeps the token that it has, asks again in ten seconds, and tells brokers apart from this. */
+/* The library keeps the token that it has, asks again in ten seconds, and tells
+ * brokers apart from this. */
 static void token_is_wanted(rd_kafka_t *client, const char *config, void *opaque)
 {
     struct topic_login *l = opaque;
@@ -63,7 +67,8 @@ static void token_is_wanted(rd_kafka_t *client, const char *config, void *opaque
     (void)config;
     if (give_token(l, client, &f) != ERR_OK) {
         rd_kafka_oauthbearer_set_token_failure(client, f.text);
-        if (strcmp(l->no_token.text, f.text) != 0) log_text(LOG_WARNING, "kafka_token", "%s", f.text);
+        if (strcmp(l->no_token.text, f.text) != 0)
+            log_text(LOG_WARNING, "kafka_token", "%s", f.text);
     }
     l->no_token = f;
 }
@@ -78,7 +83,8 @@ static void give_password(struct topic_login *l, rd_kafka_t *client)
         snprintf(l->trouble, sizeof l->trouble, "%.*s", TOPIC_TROUBLE_TEXT - 1, f.text);
         return;
     }
-    rd_kafka_error_t *error = rd_kafka_sasl_set_credentials(client, l->access.user, settings.secret);
+    rd_kafka_error_t *error =
+        rd_kafka_sasl_set_credentials(client, l->access.user, settings.secret);
     if (error != NULL) rd_kafka_error_destroy(error);
     topic_settings_wipe(&settings);
 }
@@ -88,15 +94,19 @@ void topic_login_again(struct topic_login *l, rd_kafka_t *client)
     uint64_t now_ms = world_monotonic_ns() / 1000000;
     if ((!l->is_refused && l->no_token.text[0] == '\0') || now_ms < l->again_ms) return;
     l->again_ms = now_ms + AGAIN_MS;
-    if (topic_access_has_token(&l->access)) token_is_wanted(client, NULL, l);
-    else if (l->access.password_file[0] != '\0') give_password(l, client);
+    if (topic_access_has_token(&l->access))
+        token_is_wanted(client, NULL, l);
+    else if (l->access.password_file[0] != '\0')
+        give_password(l, client);
 }
 
 /* ---- certificates ---- */
 
-/* Decides nothing: OpenSSL has, and this remembers why, for a sentence that the library does not make. */
-static int certificate_was_checked(rd_kafka_t *client, const char *broker, int32_t id, int *x509_error, int depth, const char *der,
-                                   size_t size, char *text, size_t capacity, void *opaque)
+/* Decides nothing: OpenSSL has, and this remembers why, for a sentence that
+ * the library does not make. */
+static int certificate_was_checked(rd_kafka_t *client, const char *broker, int32_t id,
+                                   int *x509_error, int depth, const char *der, size_t size,
+                                   char *text, size_t capacity, void *opaque)
 {
     struct topic_login *l = opaque;
     (void)client, (void)broker, (void)id, (void)depth, (void)der, (void)size;
@@ -108,7 +118,8 @@ static int certificate_was_checked(rd_kafka_t *client, const char *broker, int32
 
 /* ---- the client's settings ---- */
 
-enum err topic_login_set(rd_kafka_conf_t *conf, const char *name, const char *value, struct fault *f)
+enum err topic_login_set(rd_kafka_conf_t *conf, const char *name, const char *value,
+                         struct fault *f)
 {
     char text[160];
     if (rd_kafka_conf_set(conf, name, value, text, sizeof text) == RD_KAFKA_CONF_OK) return ERR_OK;
@@ -127,12 +138,16 @@ enum err topic_login_configure(struct topic_login *l, rd_kafka_conf_t *conf, str
     rd_kafka_conf_set_opaque(conf, l);
     rd_kafka_conf_set_resolve_cb(conf, name_is_wanted);
     rd_kafka_conf_set_socket_cb(conf, socket_is_wanted);
-    if (topic_access_has_token(&l->access)) rd_kafka_conf_set_oauthbearer_token_refresh_cb(conf, token_is_wanted);
-    if (rd_kafka_conf_set_ssl_cert_verify_cb(conf, certificate_was_checked) == RD_KAFKA_CONF_OK) return ERR_OK;
-    return fault_set(f, ERR_BAD_VALUE, "kafka.security", "kafka.security: Kafka's client library was built without TLS");
+    if (topic_access_has_token(&l->access))
+        rd_kafka_conf_set_oauthbearer_token_refresh_cb(conf, token_is_wanted);
+    if (rd_kafka_conf_set_ssl_cert_verify_cb(conf, certificate_was_checked) == RD_KAFKA_CONF_OK)
+        return ERR_OK;
+    return fault_set(f, ERR_BAD_VALUE, "kafka.security",
+                     "kafka.security: Kafka's client library was built without TLS");
 }
 
-enum err topic_login_open(struct topic_login *l, rd_kafka_type_t type, rd_kafka_conf_t *conf, rd_kafka_t **ret, struct fault *f)
+enum err topic_login_open(struct topic_login *l, rd_kafka_type_t type, rd_kafka_conf_t *conf,
+                          rd_kafka_t **ret, struct fault *f)
 {
     char text[200], trouble[TOPIC_TROUBLE_TEXT];
     rd_kafka_t *client = rd_kafka_new(type, conf, text, sizeof text);
@@ -164,4 +179,7 @@ void topic_login_is_well(struct topic_login *l)
     l->is_refused = false;
 }
 
-const char *topic_login_trouble(const struct topic_login *l) { return l->no_token.text[0] != '\0' ? l->no_token.text : l->trouble; }
+const char *topic_login_trouble(const struct topic_login *l)
+{
+    return l->no_token.text[0] != '\0' ? l->no_token.text : l->trouble;
+}

@@ -47,7 +47,8 @@ static void leave_for_later(struct reach *r, struct lookup *l)
     lookup_leave(l);
 }
 
-int reach_name(struct reach *r, const char *host, const char *port, int flags, struct addrinfo **ret)
+int reach_name(struct reach *r, const char *host, const char *port, int flags,
+               struct addrinfo **ret)
 {
     struct lookup *l = take_up(r, host, port);
     if (l == NULL) l = lookup_start(host, port, flags);

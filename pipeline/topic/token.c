@@ -31,11 +31,14 @@ static const char *read_claims(struct str payload, struct arena *arena, struct t
 {
     struct json *root;
     struct fault ignored; /* it may quote the payload */
-    if (json_read(payload, &(struct json_options){.nul_anywhere = true}, arena, &root, &ignored) != ERR_OK || !json_is_object(root))
+    if (json_read(payload, &(struct json_options){.nul_anywhere = true}, arena, &root, &ignored) !=
+            ERR_OK ||
+        !json_is_object(root))
         return "is no JWT: its payload is no JSON object";
     const struct json *expires = json_get(root, STR("exp"));
     if (!json_is_number(expires)) return "says of no time that it expires then (exp)";
-    if (!(expires->number >= 0 && expires->number <= SECONDS_MAX)) return "says that it expires at a time that is none (exp)";
+    if (!(expires->number >= 0 && expires->number <= SECONDS_MAX))
+        return "says that it expires at a time that is none (exp)";
     ret->expires_ms = (int64_t)(expires->number * 1000);
     struct str subject = json_text(root, STR("sub"));
     if (!is_one_line(subject)) subject = STR("-");
@@ -64,7 +67,8 @@ static bool is_coded(struct str s)
 {
     for (size_t i = 0; i < s.size; i++) {
         char c = s.bytes[i];
-        bool good = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
+        bool good = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
+                    c == '-' || c == '_';
         if (!good) return false;
     }
     return true;
@@ -75,10 +79,13 @@ static const char *parse(struct str text, struct topic_token *ret)
     struct str rest = text, header, payload, signature;
     if (text.size == 0) return "is empty";
     if (text.size > TOPIC_TOKEN_MAX) return "is longer than 16384 bytes";
-    if (!str_split(&rest, '.', &header) || !str_split(&rest, '.', &payload) || !str_split(&rest, '.', &signature) || !str_is_absent(rest))
+    if (!str_split(&rest, '.', &header) || !str_split(&rest, '.', &payload) ||
+        !str_split(&rest, '.', &signature) || !str_is_absent(rest))
         return "is no JWT: it has not three parts with points between";
-    if (header.size == 0 || payload.size == 0) return "is no JWT: its header or its payload is empty";
-    if (!is_coded(header) || !is_coded(payload) || !is_coded(signature)) return "is no JWT: it has characters that are not base64url";
+    if (header.size == 0 || payload.size == 0)
+        return "is no JWT: its header or its payload is empty";
+    if (!is_coded(header) || !is_coded(payload) || !is_coded(signature))
+        return "is no JWT: it has characters that are not base64url";
     const char *why = read_payload(payload, ret);
     if (why != NULL) return why;
     memcpy(ret->text, text.bytes, text.size);
@@ -95,7 +102,8 @@ const char *topic_token_parse(struct str text, struct topic_token *ret)
 
 /* ---- the file ---- */
 
-enum err topic_token_read(const char *path, uint64_t now_ms, struct topic_token *ret, struct fault *f)
+enum err topic_token_read(const char *path, uint64_t now_ms, struct topic_token *ret,
+                          struct fault *f)
 {
     char text[TOPIC_TOKEN_MAX + 2];
     size_t size = 0;
@@ -106,10 +114,13 @@ enum err topic_token_read(const char *path, uint64_t now_ms, struct topic_token 
     }
     const char *why = topic_token_parse(str_of(text, size), ret);
     memory_wipe(text, sizeof text);
-    if (why != NULL) return fault_set(f, ERR_BAD_VALUE, "kafka.token_file", "kafka.token_file: what is in %s %s", path, why);
+    if (why != NULL)
+        return fault_set(f, ERR_BAD_VALUE, "kafka.token_file", "kafka.token_file: what is in %s %s",
+                         path, why);
     if (ret->expires_ms > (int64_t)now_ms) return ERR_OK;
     char when[TIME_TEXT];
     time_write((uint64_t)ret->expires_ms, when);
     topic_token_wipe(ret);
-    return fault_set(f, ERR_BAD_VALUE, "kafka.token_file", "kafka.token_file: the token in %s expired at %.*s", path, TIME_TEXT, when);
+    return fault_set(f, ERR_BAD_VALUE, "kafka.token_file",
+                     "kafka.token_file: the token in %s expired at %.*s", path, TIME_TEXT, when);
 }

@@ -10,7 +10,8 @@
 
 static uint64_t fnv(uint64_t hash, struct str bytes)
 {
-    for (size_t i = 0; i < bytes.size; i++) hash = (hash ^ (unsigned char)bytes.bytes[i]) * 0x100000001b3;
+    for (size_t i = 0; i < bytes.size; i++)
+        hash = (hash ^ (unsigned char)bytes.bytes[i]) * 0x100000001b3;
     return hash;
 }
 
@@ -24,23 +25,30 @@ uint32_t topic_partition(struct str node, struct str journal, uint32_t partition
 static bool is_name(struct str s)
 {
     size_t bad;
-    return s.size > 0 && s.size <= LIMIT_ID_CHARACTERS && memchr(s.bytes, 0, s.size) == NULL && str_is_utf8(s, &bad);
+    return s.size > 0 && s.size <= LIMIT_ID_CHARACTERS && memchr(s.bytes, 0, s.size) == NULL &&
+           str_is_utf8(s, &bad);
 }
 
 bool topic_place_read(const struct topic_headers *h, struct topic_place *ret, const char **ret_why)
 {
     uint64_t seq = 0;
     const char *why = NULL;
-    if (!str_equal(h->schema, STR(TOPIC_SCHEMA))) why = "header schema is not " TOPIC_SCHEMA;
-    else if (!is_name(h->node)) why = "header node is missing or no name";
-    else if (!is_name(h->journal)) why = "header journal is missing or no name";
-    else if (!str_to_u64_hex(h->epoch, &(uint64_t){0})) why = "header epoch is missing or not 16 hex digits";
-    else if (!str_to_u64(h->seq, &seq) || seq == 0 || seq > INT64_MAX / 2) why = "header seq is missing or no number";
+    if (!str_equal(h->schema, STR(TOPIC_SCHEMA)))
+        why = "header schema is not " TOPIC_SCHEMA;
+    else if (!is_name(h->node))
+        why = "header node is missing or no name";
+    else if (!is_name(h->journal))
+        why = "header journal is missing or no name";
+    else if (!str_to_u64_hex(h->epoch, &(uint64_t){0}))
+        why = "header epoch is missing or not 16 hex digits";
+    else if (!str_to_u64(h->seq, &seq) || seq == 0 || seq > INT64_MAX / 2)
+        why = "header seq is missing or no number";
     if (why != NULL) {
         *ret_why = why;
         return false;
     }
-    *ret = (struct topic_place){.node = h->node, .journal = h->journal, .epoch = h->epoch, .seq = seq};
+    *ret =
+        (struct topic_place){.node = h->node, .journal = h->journal, .epoch = h->epoch, .seq = seq};
     return true;
 }
 
@@ -100,7 +108,9 @@ static struct str unescape(struct str quoted, struct arena *arena)
 {
     struct json *v;
     struct fault ignored;
-    if (json_read(quoted, &(struct json_options){.nul_anywhere = true}, arena, &v, &ignored) != ERR_OK) return (struct str){0};
+    if (json_read(quoted, &(struct json_options){.nul_anywhere = true}, arena, &v, &ignored) !=
+        ERR_OK)
+        return (struct str){0};
     return v->string;
 }
 
@@ -148,7 +158,8 @@ bool topic_traceparent(const struct topic_event *e, char to[TOPIC_TRACEPARENT_TE
     static const uint8_t zeros[16];
     uint8_t trace[sizeof zeros];
     struct id id;
-    if (e->trace_id.size != 2 * sizeof trace || !hex_read(e->trace_id.bytes, trace, sizeof trace)) return false;
+    if (e->trace_id.size != 2 * sizeof trace || !hex_read(e->trace_id.bytes, trace, sizeof trace))
+        return false;
     if (memcmp(trace, zeros, sizeof trace) == 0 || !id_read("evt_", e->event_id, &id)) return false;
     struct buf b = buf_over(to, TOPIC_TRACEPARENT_TEXT);
     buf_put_literal(&b, "00-");

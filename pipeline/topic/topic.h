@@ -1,4 +1,5 @@
-/* topic.h - what a message of the audit topic is, for the side that writes it and the one that reads.
+/* topic.h - what a message of the audit topic is, for the side that writes
+ * it and the one that reads.
  *
  *   value      the event's JSON, exactly as journaled
  *   key        trace_id, or none
@@ -18,7 +19,7 @@
 
 enum {
     TOPIC_TRACEPARENT_TEXT = 55,
-    TOPIC_NAME_MAX = 249,      /* Kafka's own bound */
+    TOPIC_NAME_MAX = 249, /* Kafka's own bound */
     TOPIC_PARTITIONS_MAX = 1024,
     TOPIC_SETTINGS_MAX = 16,
     TOPIC_SECRET_MAX = 256,
@@ -48,14 +49,15 @@ struct topic_event { /* absent: not in the event */
     struct str event_id, kind, tenant_id, trace_id;
 };
 
-/* Finds them among the members of a canonical JSON object without reading the rest. Views of `json`;
- * a tenant_id with escapes is unescaped into the arena. False: it is no such object (*ret is
- * zeroed). */
+/* Finds them among the members of a canonical JSON object without reading the rest. Views
+ * of `json`; a tenant_id with escapes is unescaped into the arena. False: it is no such
+ * object (*ret is zeroed). */
 bool topic_event_find(struct str json, struct arena *arena, struct topic_event *ret);
 
-/* Writes the W3C traceparent of a record whose trace_id is a W3C trace id; else false. Its span id is
- * the last 8 bytes of event_id's 16, so that a record always has the same, and a decision's is the span
- * that the engine sends (pipeline/spans). Flags are 00: whether that one was sampled is in no record. */
+/* Writes the W3C traceparent of a record whose trace_id is a W3C trace id; else false. Its span
+ * id is the last 8 bytes of event_id's 16, so that a record always has the same, and a
+ * decision's is the span that the engine sends (pipeline/spans). Flags are 00: whether that one
+ * was sampled is in no record. */
 bool topic_traceparent(const struct topic_event *e, char to[TOPIC_TRACEPARENT_TEXT]);
 
 /* ---- access ---- */
@@ -74,7 +76,8 @@ bool topic_access_has_token(const struct topic_access *a);
 void topic_access_copy(const struct topic_access *from, struct topic_access *to);
 void topic_access_fini(struct topic_access *copied); /* zeroed: nothing to do */
 
-struct topic_settings { /* for the client library: names of ours, values that live as long as the access and this */
+/* for the client library: names of ours, values that live as long as the access and this */
+struct topic_settings {
     struct {
         const char *name, *value;
     } list[TOPIC_SETTINGS_MAX];
@@ -83,7 +86,8 @@ struct topic_settings { /* for the client library: names of ours, values that li
 };
 
 /* ERR_BAD_VALUE, ERR_NOT_FOUND: an option, named in *f. Secrets never enter *f. */
-enum err topic_settings_make(const struct topic_access *a, struct topic_settings *ret, struct fault *f);
+enum err topic_settings_make(const struct topic_access *a, struct topic_settings *ret,
+                             struct fault *f);
 void topic_settings_wipe(struct topic_settings *s);
 
 /* ---- trouble ---- */
@@ -91,8 +95,9 @@ void topic_settings_wipe(struct topic_settings *s);
 enum { TOPIC_TROUBLE_TEXT = 280 };
 
 /* What the client library complains of, for people: its sentence, why a certificate was refused
- * (`x509_error`, OpenSSL's number; 0 = none was), and which option of ours to look at. `library` is its
- * version, 0xMMmmrrxx. */
-void topic_trouble_write(const char *reason, int x509_error, int library, char to[TOPIC_TROUBLE_TEXT]);
+ * (`x509_error`, OpenSSL's number; 0 = none was), and which option of ours to look at. `library` is
+ * its version, 0xMMmmrrxx. */
+void topic_trouble_write(const char *reason, int x509_error, int library,
+                         char to[TOPIC_TROUBLE_TEXT]);
 
 #endif

@@ -75,7 +75,8 @@ struct sha256 credential_mac(const struct pepper *p, struct str credential)
 uint32_t pepper_mark(const struct pepper *p)
 {
     uint32_t mark;
-    struct sha256 mac = hmac_once(str_of((const char *)p->bytes, sizeof p->bytes), STR("the mark of this pepper"));
+    struct sha256 mac =
+        hmac_once(str_of((const char *)p->bytes, sizeof p->bytes), STR("the mark of this pepper"));
     memcpy(&mark, mac.bytes, sizeof mark);
     return mark == 0 ? 1 : mark;
 }
@@ -102,10 +103,11 @@ enum err pepper_read(const char *path, struct pepper *ret, struct fault *f)
     close(fd);
     if (err != ERR_OK) return err;
     if ((s.st_mode & 077) != 0)
-        return fault_set(f, ERR_BAD_VALUE, "",
-                         "pepper.file: %s is open to others (mode %03o): chmod 600 it, and think of "
-                         "its keys as known",
-                         path, (unsigned)s.st_mode & 0777);
+        return fault_set(
+            f, ERR_BAD_VALUE, "",
+            "pepper.file: %s is open to others (mode %03o): chmod 600 it, and think of "
+            "its keys as known",
+            path, (unsigned)s.st_mode & 0777);
     if (size == PEPPER_TEXT + 1 && text[PEPPER_TEXT] == '\n') size = PEPPER_TEXT;
     struct sha256 bytes; /* as many bytes, and the same digits */
     if (size != PEPPER_TEXT || !sha256_read_hex(str_of(text, PEPPER_TEXT), &bytes))
@@ -124,7 +126,8 @@ static enum err directory_sync(const char *path, struct fault *f)
                       : slash == path ? strdup("/")
                                       : strndup(path, (size_t)(slash - path));
     check(directory != NULL);
-    enum err err = folder_sync(directory) ? ERR_OK : file_fault(f, "pepper.file: cannot sync", directory);
+    enum err err =
+        folder_sync(directory) ? ERR_OK : file_fault(f, "pepper.file: cannot sync", directory);
     free(directory);
     return err;
 }
@@ -145,7 +148,9 @@ enum err pepper_make(const char *path, struct fault *f)
     world_random(&own, sizeof own);
     char *fresh = NULL;
     check(asprintf(&fresh, "%s.%016llx", path, (unsigned long long)own) > 0);
-    enum err err = file_make(fresh, buf_view(&b)) ? ERR_OK : file_fault(f, "pepper.file: cannot create", fresh);
+    enum err err = file_make(fresh, buf_view(&b))
+                       ? ERR_OK
+                       : file_fault(f, "pepper.file: cannot create", fresh);
     if (err == ERR_OK && link(fresh, path) != 0 && errno != EEXIST)
         err = file_fault(f, "pepper.file: cannot create", path);
     unlink(fresh);
@@ -161,9 +166,10 @@ enum err pepper_read_or_make(const char *path, struct pepper *ret, struct fault 
     if (err != ERR_NOT_FOUND) return err;
     err = pepper_make(path, f);
     if (err != ERR_OK) return err;
-    log_text(LOG_WARNING, "pepper_made",
-             "%s was not there and is new: keys made under another pepper are not taken. If there was one, put "
-             "it back and start again",
-             path);
+    log_text(
+        LOG_WARNING, "pepper_made",
+        "%s was not there and is new: keys made under another pepper are not taken. If there was one, put "
+        "it back and start again",
+        path);
     return pepper_read(path, ret, f);
 }

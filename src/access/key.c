@@ -111,7 +111,8 @@ static enum err globs_of(const struct json *row, const char *name, struct str ot
     if (v == NULL) {
         if (str_is_absent(otherwise)) return ERR_OK;
         if (str_find(otherwise, '*') < otherwise.size)
-            return member_fault(f, ERR_BAD_VALUE, name, "is needed, since \"%.*s\" would be a pattern there, not a name",
+            return member_fault(f, ERR_BAD_VALUE, name,
+                                "is needed, since \"%.*s\" would be a pattern there, not a name",
                                 STR_FORMAT(otherwise));
         ret->list = arena_new(a, struct str);
         if (ret->list == NULL) return fault_plain(f, ERR_FULL);
@@ -169,7 +170,8 @@ static enum err read_time(const struct json *row, const char *name, uint64_t *re
 
 static enum err read_identity(const struct json *row, struct key *k, struct fault *f)
 {
-    const struct json *id = member(row, "id"), *mac = member(row, "mac"), *mark = member(row, "pepper_mark");
+    const struct json *id = member(row, "id"), *mac = member(row, "mac"),
+                      *mark = member(row, "pepper_mark");
     if (id != NULL && (id->type != JSON_STRING || !id_read("key_", id->string, &k->id)))
         return fault_set(f, ERR_BAD_VALUE, "/id", "id: must be key_ and 26 digits");
     id_write("key_", k->id, k->id_text);
@@ -177,7 +179,8 @@ static enum err read_identity(const struct json *row, struct key *k, struct faul
         return fault_set(f, ERR_BAD_VALUE, "/mac", "mac: must be 64 lowercase hex digits");
     uint64_t number = json_u64(row, STR("pepper_mark"), 0);
     if (mark != NULL && (number == 0 || number > UINT32_MAX))
-        return fault_set(f, ERR_BAD_VALUE, "/pepper_mark", "pepper_mark: must be a whole number from 1 to 4294967295");
+        return fault_set(f, ERR_BAD_VALUE, "/pepper_mark",
+                         "pepper_mark: must be a whole number from 1 to 4294967295");
     k->pepper_mark = (uint32_t)number;
     return ERR_OK;
 }
@@ -195,8 +198,7 @@ static enum err key_fill(const struct json *row, struct key *k, struct fault *f)
     if ((err = globs_of(row, "users", (struct str){0}, a, &k->users, f)) != ERR_OK) return err;
     if ((err = globs_of(row, "reviewers", k->owner, a, &k->reviewers, f)) != ERR_OK) return err;
     if ((err = globs_of(row, "nodes", (struct str){0}, a, &k->nodes, f)) != ERR_OK) return err;
-    if ((err = globs_of(row, "tenants", (struct str){0}, a, &k->tenants, f)) != ERR_OK)
-        return err;
+    if ((err = globs_of(row, "tenants", (struct str){0}, a, &k->tenants, f)) != ERR_OK) return err;
     if ((err = read_time(row, "created_at", &k->created_at, f)) != ERR_OK) return err;
     if ((err = read_time(row, "expires_at", &k->expires_at, f)) != ERR_OK) return err;
     if ((err = read_time(row, "revoked_at", &k->revoked_at, f)) != ERR_OK) return err;

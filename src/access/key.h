@@ -47,14 +47,15 @@ struct key {
     struct globs actors, users, reviewers, nodes, tenants;
     uint64_t created_at, expires_at, revoked_at; /* ms; 0 = never */
     struct sha256 mac;                           /* HMAC of the credential */
-    uint32_t pepper_mark;  /* of the pepper that it was made under; 0: not known, of an earlier version's key */
-    struct arena *arena;                         /* owns the strings */
+    /* of the pepper that it was made under; 0: not known, of an earlier version's key */
+    uint32_t pepper_mark;
+    struct arena *arena; /* owns the strings */
 };
 
 /* A key from its row's JSON {id, name, owner, tenant, roles[], actors[], users[], reviewers[],
- * nodes[], tenants[], created_at, expires_at, revoked_at, mac, pepper_mark}; defaults: actors [name],
- * reviewers [owner], users, nodes and tenants none. `mac`, `pepper_mark` and `id` may be absent in a
- * request to make one. The caller owns it. */
+ * nodes[], tenants[], created_at, expires_at, revoked_at, mac, pepper_mark}; defaults: actors
+ * [name], reviewers [owner], users, nodes and tenants none. `mac`, `pepper_mark` and `id` may be
+ * absent in a request to make one. The caller owns it. */
 enum err key_read(const struct json *row, struct key **ret, struct fault *f);
 void key_destroy(struct key *k);
 /* The row's JSON; without `mac` and `pepper_mark` for answers to clients. */
@@ -70,7 +71,8 @@ struct pepper {
 enum err pepper_read(const char *path, struct pepper *ret, struct fault *f);
 /* Makes it where it does not exist (0600, synced); leaves an existing one alone. */
 enum err pepper_make(const char *path, struct fault *f);
-/* Reads it. Where there is none it is made, and the log says so: whatever was made under another one is not taken. */
+/* Reads it. Where there is none it is made, and the log says so: whatever was made under
+ * another one is not taken. */
 enum err pepper_read_or_make(const char *path, struct pepper *ret, struct fault *f);
 
 /* Tells two peppers apart, and nothing of either; never 0. */
@@ -90,7 +92,8 @@ enum err key_table_create(struct key **keys, size_t count,
 void key_table_destroy(struct key_table *t);
 const struct key *key_table_get(const struct key_table *t, struct id id);
 size_t key_table_count(const struct key_table *t);
-/* Of those in force, how many were made under another pepper than that of the mark: none of them can be proved. */
+/* Of those in force, how many were made under another pepper than that of the mark:
+ * none of them can be proved. */
 size_t key_table_unprovable(const struct key_table *t, uint32_t pepper_mark, uint64_t now_ms);
 /* What /healthz says of so many; false: nothing, there is none. */
 enum { KEY_TROUBLE_TEXT = 160 };

@@ -28,9 +28,11 @@ enum { NAME_TEXT = 21, FILE_BYTES_MAX = 256 }; /* "signer-0000000007.key" */
 
 /* ---- one pair ---- */
 
-void signer_init(struct signer *s, uint32_t number, uint64_t active_ms, const uint8_t secret[ED25519_KEY_BYTES])
+void signer_init(struct signer *s, uint32_t number, uint64_t active_ms,
+                 const uint8_t secret[ED25519_KEY_BYTES])
 {
-    *s = (struct signer){.number = number, .active_ms = active_ms, .pair = ed25519_from_secret(secret)};
+    *s = (struct signer){
+        .number = number, .active_ms = active_ms, .pair = ed25519_from_secret(secret)};
     uint8_t public[ED25519_KEY_BYTES];
     ed25519_public(s->pair, public);
     struct buf x = buf_over(s->public_text, sizeof s->public_text);
@@ -123,7 +125,8 @@ static enum err file_fault(struct fault *f, const char *what, const char *path)
 {
     int number = errno;
     enum err err = err_from_errno(number);
-    return fault_set(f, err == ERR_NOT_FOUND ? ERR_IO : err, "", "signers: cannot %s %s: %s", what, path, strerror(number));
+    return fault_set(f, err == ERR_NOT_FOUND ? ERR_IO : err, "", "signers: cannot %s %s: %s", what,
+                     path, strerror(number));
 }
 
 static enum err damaged(struct fault *f, const char *path, const char *why)
@@ -133,7 +136,8 @@ static enum err damaged(struct fault *f, const char *path, const char *why)
 
 static void path_write(char to[4096], const char *directory, uint32_t number, const char *suffix)
 {
-    check(snprintf(to, 4096, "%s/signer-%010lu.key%s", directory, (unsigned long)number, suffix) < 4096);
+    check(snprintf(to, 4096, "%s/signer-%010lu.key%s", directory, (unsigned long)number, suffix) <
+          4096);
 }
 
 static bool name_read(struct str name, uint32_t *ret)
@@ -151,17 +155,21 @@ static bool line_read(struct str *rest, struct str word, struct str *ret)
 {
     struct str line;
     if (!str_split(rest, '\n', &line) || str_is_absent(*rest)) return false;
-    if (line.size <= word.size || !str_starts(line, word) || line.bytes[word.size] != ' ') return false;
+    if (line.size <= word.size || !str_starts(line, word) || line.bytes[word.size] != ' ')
+        return false;
     *ret = str_skip(line, word.size + 1);
     return true;
 }
 
-static bool text_read(struct str text, uint64_t *ret_active_ms, uint8_t ret_secret[ED25519_KEY_BYTES])
+static bool text_read(struct str text, uint64_t *ret_active_ms,
+                      uint8_t ret_secret[ED25519_KEY_BYTES])
 {
     struct str version, active, secret;
     struct sha256 bytes; /* as many bytes, and the same digits */
-    if (!line_read(&text, STR("writ-signer"), &version) || !str_equal(version, STR("1"))) return false;
-    if (!line_read(&text, STR("active_ms"), &active) || !str_to_u64(active, ret_active_ms)) return false;
+    if (!line_read(&text, STR("writ-signer"), &version) || !str_equal(version, STR("1")))
+        return false;
+    if (!line_read(&text, STR("active_ms"), &active) || !str_to_u64(active, ret_active_ms))
+        return false;
     if (!line_read(&text, STR("secret"), &secret) || !sha256_read_hex(secret, &bytes)) return false;
     if (text.size > 0) return false;
     memcpy(ret_secret, bytes.bytes, ED25519_KEY_BYTES);
@@ -169,7 +177,8 @@ static bool text_read(struct str text, uint64_t *ret_active_ms, uint8_t ret_secr
     return true;
 }
 
-static enum err signer_read(const char *directory, uint32_t number, struct signer *ret, struct fault *f)
+static enum err signer_read(const char *directory, uint32_t number, struct signer *ret,
+                            struct fault *f)
 {
     char path[4096], text[FILE_BYTES_MAX];
     path_write(path, directory, number, "");
@@ -184,9 +193,12 @@ static enum err signer_read(const char *directory, uint32_t number, struct signe
     uint64_t active_ms;
     uint8_t secret[ED25519_KEY_BYTES];
     if ((s.st_mode & 077) != 0)
-        err = damaged(f, path, "is open to others: chmod 600 it, or remove it and every token that it signed");
+        err =
+            damaged(f, path,
+                    "is open to others: chmod 600 it, or remove it and every token that it signed");
     else if (!text_read(str_of(text, size), &active_ms, secret))
-        err = damaged(f, path, "is damaged: restore it, or remove it and every token that it signed");
+        err =
+            damaged(f, path, "is damaged: restore it, or remove it and every token that it signed");
     else
         signer_init(ret, number, active_ms, secret);
     memory_wipe(text, sizeof text);
@@ -194,7 +206,8 @@ static enum err signer_read(const char *directory, uint32_t number, struct signe
     return err;
 }
 
-static enum err signer_make(const char *directory, uint32_t number, uint64_t active_ms, struct fault *f)
+static enum err signer_make(const char *directory, uint32_t number, uint64_t active_ms,
+                            struct fault *f)
 {
     char path[4096], fresh[4096], text[FILE_BYTES_MAX];
     uint8_t secret[ED25519_KEY_BYTES];
@@ -226,7 +239,8 @@ static int by_number(const void *a, const void *b)
 }
 
 /* The numbers of its files, in order. */
-static enum err numbers_read(const char *directory, uint32_t ret[SIGNERS_MAX], size_t *ret_count, struct fault *f)
+static enum err numbers_read(const char *directory, uint32_t ret[SIGNERS_MAX], size_t *ret_count,
+                             struct fault *f)
 {
     DIR *d = opendir(directory);
     if (d == NULL) return file_fault(f, "open", directory);
@@ -236,7 +250,8 @@ static enum err numbers_read(const char *directory, uint32_t ret[SIGNERS_MAX], s
         uint32_t number;
         if (!name_read(str_from(entry->d_name), &number)) continue;
         if (count == SIGNERS_MAX)
-            err = fault_set(f, ERR_FULL, "", "signers: %s holds more than %d", directory, SIGNERS_MAX);
+            err = fault_set(f, ERR_FULL, "", "signers: %s holds more than %d", directory,
+                            SIGNERS_MAX);
         else
             ret[count++] = number;
     }
@@ -256,8 +271,10 @@ static enum err directory_read(const char *directory, struct signers **ret, stru
     check(s != NULL);
     for (; s->count < count && err == ERR_OK; s->count += err == ERR_OK)
         err = signer_read(directory, numbers[s->count], &s->list[s->count], f);
-    if (err == ERR_OK) *ret = s;
-    else signers_destroy(s);
+    if (err == ERR_OK)
+        *ret = s;
+    else
+        signers_destroy(s);
     return err;
 }
 
@@ -276,8 +293,8 @@ static void drop_old(const char *directory, struct signers *s, uint64_t now_ms, 
 }
 
 /* With one more pair if `active_ms` is not 0, or if there is none. */
-static enum err reopen(const char *directory, uint64_t now_ms, uint64_t active_ms, uint64_t overlap_ms,
-                       struct signers **ret, struct fault *f)
+static enum err reopen(const char *directory, uint64_t now_ms, uint64_t active_ms,
+                       uint64_t overlap_ms, struct signers **ret, struct fault *f)
 {
     struct signers *s;
     if (mkdir(directory, 0700) != 0 && errno != EEXIST) return file_fault(f, "make", directory);
@@ -296,13 +313,14 @@ static enum err reopen(const char *directory, uint64_t now_ms, uint64_t active_m
     return ERR_OK;
 }
 
-enum err signers_open(const char *directory, uint64_t now_ms, uint64_t overlap_ms, struct signers **ret, struct fault *f)
+enum err signers_open(const char *directory, uint64_t now_ms, uint64_t overlap_ms,
+                      struct signers **ret, struct fault *f)
 {
     return reopen(directory, now_ms, 0, overlap_ms, ret, f);
 }
 
-enum err signers_rotate(const char *directory, uint64_t now_ms, uint64_t active_ms, uint64_t overlap_ms,
-                        struct signers **ret, struct fault *f)
+enum err signers_rotate(const char *directory, uint64_t now_ms, uint64_t active_ms,
+                        uint64_t overlap_ms, struct signers **ret, struct fault *f)
 {
     return reopen(directory, now_ms, active_ms, overlap_ms, ret, f);
 }

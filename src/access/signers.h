@@ -8,7 +8,7 @@
 enum { SIGNER_KID_TEXT = 43, SIGNER_HEADER_TEXT = 112 };
 
 struct signer {
-    uint32_t number;                   /* of its file; rises */
+    uint32_t number; /* of its file; rises */
     uint64_t active_ms;
     struct ed25519 *pair;
     char public_text[SIGNER_KID_TEXT]; /* base64url of the public key */
@@ -18,12 +18,13 @@ struct signer {
 };
 
 struct signers {
-    struct signer list[SIGNERS_MAX];   /* by number */
+    struct signer list[SIGNERS_MAX]; /* by number */
     size_t count;
 };
 
 /* A pair from its secret, ready to sign. */
-void signer_init(struct signer *s, uint32_t number, uint64_t active_ms, const uint8_t secret[ED25519_KEY_BYTES]);
+void signer_init(struct signer *s, uint32_t number, uint64_t active_ms,
+                 const uint8_t secret[ED25519_KEY_BYTES]);
 void signer_fini(struct signer *s);
 
 /* Signs any claims at all: token_sign() is this for claims that are right. False: too long. */
@@ -31,7 +32,8 @@ bool signer_put_token(const struct signer *s, struct str claims, struct buf *out
 
 /* ERR_UNAUTHENTICATED (too early), ERR_CREDENTIAL_EXPIRED. */
 enum err claims_in_time(const struct token_claims *c, uint64_t now_ms, struct fault *f);
-size_t claims_strings(const struct token_claims *c);     /* bytes of all its strings */
-void claims_move(struct token_claims *c, char *to);      /* copies them there, and views the copies */
+size_t claims_strings(const struct token_claims *c); /* bytes of all its strings */
+/* copies them there, and views the copies */
+void claims_move(struct token_claims *c, char *to);
 
 #endif

@@ -70,22 +70,27 @@ size_t key_table_unprovable(const struct key_table *t, uint32_t pepper_mark, uin
     size_t count = 0;
     for (size_t i = 0; i < t->count; i++) {
         const struct key *k = t->keys[i];
-        if (k->pepper_mark != 0 && k->pepper_mark != pepper_mark && key_in_force(k, now_ms) == ERR_OK) count++;
+        if (k->pepper_mark != 0 && k->pepper_mark != pepper_mark &&
+            key_in_force(k, now_ms) == ERR_OK)
+            count++;
     }
     return count;
 }
 
 bool key_trouble(size_t unprovable, char to[KEY_TROUBLE_TEXT])
 {
-    snprintf(to, KEY_TROUBLE_TEXT, "%zu of the keys %s made under another pepper than pepper.file has: whoever shows one is refused",
-             unprovable, unprovable == 1 ? "was" : "were");
+    snprintf(
+        to, KEY_TROUBLE_TEXT,
+        "%zu of the keys %s made under another pepper than pepper.file has: whoever shows one is refused",
+        unprovable, unprovable == 1 ? "was" : "were");
     return unprovable > 0;
 }
 
 void key_trouble_note(_Atomic size_t *noted, size_t unprovable)
 {
     char text[KEY_TROUBLE_TEXT];
-    if (atomic_exchange(noted, unprovable) == 0 && key_trouble(unprovable, text)) log_text(LOG_WARNING, "keys_unprovable", "%s", text);
+    if (atomic_exchange(noted, unprovable) == 0 && key_trouble(unprovable, text))
+        log_text(LOG_WARNING, "keys_unprovable", "%s", text);
 }
 
 /* Proves the credential; whether its key is in force is not asked here. */

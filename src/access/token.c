@@ -81,7 +81,8 @@ static void put_claims(struct buf *b, struct str issuer, const struct token_clai
     buf_put_byte(b, '}');
 }
 
-enum err token_sign(const struct signers *s, struct str issuer, const struct token_claims *c, struct buf *out)
+enum err token_sign(const struct signers *s, struct str issuer, const struct token_claims *c,
+                    struct buf *out)
 {
     char bytes[CLAIMS_BYTES_MAX];
     struct buf claims = buf_over(bytes, sizeof bytes);
@@ -97,15 +98,36 @@ enum err token_sign(const struct signers *s, struct str issuer, const struct tok
 /* ---- reading ---- */
 
 enum claim {
-    CLAIM_ACTING_FOR, CLAIM_ACTOR, CLAIM_AUD, CLAIM_COUNTED, CLAIM_EXP, CLAIM_IAT, CLAIM_ISS, CLAIM_JTI, CLAIM_KEY,
-    CLAIM_NBF, CLAIM_SCOPE, CLAIM_SUB, CLAIM_TENANT, CLAIMS
+    CLAIM_ACTING_FOR,
+    CLAIM_ACTOR,
+    CLAIM_AUD,
+    CLAIM_COUNTED,
+    CLAIM_EXP,
+    CLAIM_IAT,
+    CLAIM_ISS,
+    CLAIM_JTI,
+    CLAIM_KEY,
+    CLAIM_NBF,
+    CLAIM_SCOPE,
+    CLAIM_SUB,
+    CLAIM_TENANT,
+    CLAIMS
 };
 
 static const struct str claim_names[CLAIMS] = {
-    [CLAIM_ACTING_FOR] = STR("acting_for"), [CLAIM_ACTOR] = STR("actor"), [CLAIM_AUD] = STR("aud"),
-    [CLAIM_COUNTED] = STR("counted"), [CLAIM_EXP] = STR("exp"), [CLAIM_IAT] = STR("iat"), [CLAIM_ISS] = STR("iss"),
-    [CLAIM_JTI] = STR("jti"), [CLAIM_KEY] = STR("key"), [CLAIM_NBF] = STR("nbf"), [CLAIM_SCOPE] = STR("scope"),
-    [CLAIM_SUB] = STR("sub"), [CLAIM_TENANT] = STR("tenant"),
+    [CLAIM_ACTING_FOR] = STR("acting_for"),
+    [CLAIM_ACTOR] = STR("actor"),
+    [CLAIM_AUD] = STR("aud"),
+    [CLAIM_COUNTED] = STR("counted"),
+    [CLAIM_EXP] = STR("exp"),
+    [CLAIM_IAT] = STR("iat"),
+    [CLAIM_ISS] = STR("iss"),
+    [CLAIM_JTI] = STR("jti"),
+    [CLAIM_KEY] = STR("key"),
+    [CLAIM_NBF] = STR("nbf"),
+    [CLAIM_SCOPE] = STR("scope"),
+    [CLAIM_SUB] = STR("sub"),
+    [CLAIM_TENANT] = STR("tenant"),
 };
 
 static enum err refuse(struct fault *f, const char *why)
@@ -152,10 +174,11 @@ static bool claims_read(const struct json *object, struct str issuer, struct tok
     if (!json_is_object(object) || !claims_find(object, at)) return false;
     bool right = text_of(at[CLAIM_ACTOR], &c.actor) && text_of(at[CLAIM_AUD], &c.audience) &&
                  text_of(at[CLAIM_SCOPE], &c.scope) && text_of(at[CLAIM_SUB], &c.subject) &&
-                 text_of(at[CLAIM_TENANT], &c.tenant) && text_of(at[CLAIM_ISS], &by) && str_equal(by, issuer);
+                 text_of(at[CLAIM_TENANT], &c.tenant) && text_of(at[CLAIM_ISS], &by) &&
+                 str_equal(by, issuer);
     if (at[CLAIM_ACTING_FOR] != NULL) right = right && text_of(at[CLAIM_ACTING_FOR], &c.acting_for);
-    right = right && seconds_of(at[CLAIM_EXP], &c.expires_at) && seconds_of(at[CLAIM_IAT], &c.issued_at) &&
-            seconds_of(at[CLAIM_NBF], &c.not_before);
+    right = right && seconds_of(at[CLAIM_EXP], &c.expires_at) &&
+            seconds_of(at[CLAIM_IAT], &c.issued_at) && seconds_of(at[CLAIM_NBF], &c.not_before);
     right = right && id_of(at[CLAIM_JTI], "tok_", &c.id) && id_of(at[CLAIM_KEY], "key_", &c.key);
     if (at[CLAIM_COUNTED] != NULL) {
         c.counted = true;
@@ -183,19 +206,21 @@ static bool sealed_read(const struct signers *s, struct str text, struct sealed 
     ret->signed_part = str_of(text.bytes, first + 1 + second);
     ret->by = NULL;
     for (size_t i = 0; i < s->count; i++)
-        if (str_equal(str_of(text.bytes, first), str_of(s->list[i].header, s->list[i].header_size))) ret->by = &s->list[i];
+        if (str_equal(str_of(text.bytes, first), str_of(s->list[i].header, s->list[i].header_size)))
+            ret->by = &s->list[i];
     return ret->by != NULL && ret->claims.size > 0 && ret->signature.size == SIGNATURE_TEXT;
 }
 
 enum err claims_in_time(const struct token_claims *c, uint64_t now_ms, struct fault *f)
 {
     if (now_ms / 1000 < c->not_before) return refuse(f, "its time has not come");
-    if (now_ms / 1000 >= c->expires_at) return fault_set(f, ERR_CREDENTIAL_EXPIRED, "", "the token has expired");
+    if (now_ms / 1000 >= c->expires_at)
+        return fault_set(f, ERR_CREDENTIAL_EXPIRED, "", "the token has expired");
     return ERR_OK;
 }
 
-enum err token_verify(const struct signers *s, struct str issuer, struct str text, uint64_t now_ms, struct arena *arena,
-                      struct token_claims *ret, struct fault *f)
+enum err token_verify(const struct signers *s, struct str issuer, struct str text, uint64_t now_ms,
+                      struct arena *arena, struct token_claims *ret, struct fault *f)
 {
     static const struct json_options options = {.depth_max = 2};
     struct sealed sealed;
@@ -205,16 +230,19 @@ enum err token_verify(const struct signers *s, struct str issuer, struct str tex
     if (!sealed_read(s, text, &sealed)) return refuse(f, "it has not the form of one of ours");
     if (!base64url_read(sealed.signature, signature, &size) || size != ED25519_SIGNATURE_BYTES)
         return refuse(f, "it has not the form of one of ours");
-    if (!ed25519_verify(sealed.by->pair, sealed.signed_part, signature)) return refuse(f, "its signature is not ours");
+    if (!ed25519_verify(sealed.by->pair, sealed.signed_part, signature))
+        return refuse(f, "its signature is not ours");
 
     uint8_t *claims = (uint8_t *)arena_bytes(arena, sealed.claims.size);
     if (claims == NULL) return fault_plain(f, ERR_BODY_TOO_LARGE);
     struct json *object;
     struct fault why;
-    if (!base64url_read(sealed.claims, claims, &size)) return refuse(f, "its claims are not base64url");
+    if (!base64url_read(sealed.claims, claims, &size))
+        return refuse(f, "its claims are not base64url");
     enum err err = json_read(str_of((char *)claims, size), &options, arena, &object, &why);
     if (err == ERR_BODY_TOO_LARGE) return fault_plain(f, err);
-    if (err != ERR_OK || !claims_read(object, issuer, ret)) return refuse(f, "its claims are not ours");
+    if (err != ERR_OK || !claims_read(object, issuer, ret))
+        return refuse(f, "its claims are not ours");
     ret->signer = sealed.by->number;
     return claims_in_time(ret, now_ms, f);
 }
@@ -223,7 +251,8 @@ enum err token_verify(const struct signers *s, struct str issuer, struct str tex
 
 size_t claims_strings(const struct token_claims *c)
 {
-    return c->subject.size + c->tenant.size + c->actor.size + c->acting_for.size + c->audience.size + c->scope.size;
+    return c->subject.size + c->tenant.size + c->actor.size + c->acting_for.size +
+           c->audience.size + c->scope.size;
 }
 
 static void string_move(struct str *s, char **to)

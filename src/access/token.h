@@ -3,13 +3,14 @@
  *   header  {"alg":"EdDSA","kid":"<signer>","typ":"at+jwt"}
  *   claims  {acting_for, actor, aud, counted, exp, iat, iss, jti, key, nbf, scope, sub, tenant}
  *
- * `key` names the API key that minted it (a token dies with it); `counted` is there, and true, where
- * its uses are. Signatures are Ed25519 (RFC 8032) and deterministic, so the same claims under the
- * same signer are the same text: a retried mint is answered without the text being kept anywhere.
- * Reading is strict: three parts of base64url without padding, a header that is byte for byte the one
- * we write for a signer that we know (so there is no algorithm to be talked into), no claim twice,
- * none unknown, every one of its type, `iss` ours; anything else is ERR_UNAUTHENTICATED, never a
- * guess. Nothing of the claims is parsed before the signature holds. */
+ * `key` names the API key that minted it (a token dies with it); `counted` is there, and true,
+ * where its uses are. Signatures are Ed25519 (RFC 8032) and deterministic, so the same claims under
+ * the same signer are the same text: a retried mint is answered without the text being kept
+ * anywhere. Reading is strict: three parts of base64url without padding, a header that is byte for
+ * byte the one we write for a signer that we know (so there is no algorithm to be talked into), no
+ * claim twice, none unknown, every one of its type, `iss` ours; anything else is
+ * ERR_UNAUTHENTICATED, never a guess. Nothing of the claims is parsed before the signature
+ * holds. */
 #ifndef ACCESS_TOKEN_H
 #define ACCESS_TOKEN_H
 
@@ -22,13 +23,13 @@
 enum { TOKEN_TEXT_MAX = 4096, TOKEN_SCOPES_MAX = 64, TOKEN_TTL_SECONDS_MAX = 86400 };
 
 struct token_claims {
-    struct id id;                /* jti */
-    struct id key;               /* the API key that minted it */
-    struct str subject;          /* the minting key's principal */
+    struct id id;                                   /* jti */
+    struct id key;                                  /* the API key that minted it */
+    struct str subject;                             /* the minting key's principal */
     struct str tenant, actor, acting_for, audience; /* acting_for may be absent */
-    struct str scope;            /* globs with blanks between */
-    uint64_t issued_at, not_before, expires_at; /* Unix seconds */
-    bool counted;                /* its uses are: ask its slot */
+    struct str scope;                               /* globs with blanks between */
+    uint64_t issued_at, not_before, expires_at;     /* Unix seconds */
+    bool counted;                                   /* its uses are: ask its slot */
     uint32_t signer;
 };
 
@@ -39,11 +40,11 @@ struct token_claims *token_claims_keep(const struct token_claims *c);
 
 /* ---- signing keys: a few Ed25519 pairs in files of the data directory ----
  *
- * A pair is told in the key set as soon as it is made, signs from its `active_ms` on until a younger
- * one does, verifies for an overlap after that, and then goes, file and all. The overlap is longer
- * than any token lives and than a retried mint may ask for its text again. */
+ * A pair is told in the key set as soon as it is made, signs from its `active_ms` on until a
+ * younger one does, verifies for an overlap after that, and then goes, file and all. The overlap is
+ * longer than any token lives and than a retried mint may ask for its text again. */
 
-struct signers;                  /* immutable, shared by threads; replaced when keys rotate */
+struct signers; /* immutable, shared by threads; replaced when keys rotate */
 
 enum {
     SIGNERS_MAX = 64,
@@ -53,14 +54,15 @@ enum {
 
 /* Reads DIR (0700; files 0600), making the first pair where there is none, and dropping those whose
  * time is over. ERR_BAD_VALUE: a file that is damaged, or open to others. */
-enum err signers_open(const char *directory, uint64_t now_ms, uint64_t overlap_ms, struct signers **ret,
-                      struct fault *f);
+enum err signers_open(const char *directory, uint64_t now_ms, uint64_t overlap_ms,
+                      struct signers **ret, struct fault *f);
 /* The same with a new pair, which signs from active_ms on. */
-enum err signers_rotate(const char *directory, uint64_t now_ms, uint64_t active_ms, uint64_t overlap_ms,
-                        struct signers **ret, struct fault *f);
+enum err signers_rotate(const char *directory, uint64_t now_ms, uint64_t active_ms,
+                        uint64_t overlap_ms, struct signers **ret, struct fault *f);
 void signers_destroy(struct signers *s);
 uint32_t signers_current(const struct signers *s, uint64_t now_ms); /* which signs now */
-uint64_t signers_newest_ms(const struct signers *s);                /* when the newest begins, or began, to sign */
+/* when the newest begins, or began, to sign */
+uint64_t signers_newest_ms(const struct signers *s);
 /* Whether one of them has been replaced for that long: time to open again. */
 bool signers_overdue(const struct signers *s, uint64_t now_ms, uint64_t overlap_ms);
 /* The JSON Web Key Set (RFC 7517, RFC 8037) of all that verify. */
@@ -70,25 +72,28 @@ void signers_put_jwks(struct buf *out, const struct signers *s);
 
 /* Appends the token. ERR_NOT_FOUND: this signer is gone. ERR_OUT_OF_RANGE: it would be longer than
  * TOKEN_TEXT_MAX. Nothing is appended then. */
-enum err token_sign(const struct signers *s, struct str issuer, const struct token_claims *c, struct buf *out);
+enum err token_sign(const struct signers *s, struct str issuer, const struct token_claims *c,
+                    struct buf *out);
 
-/* Verifies form, signature, issuer and times; what is revoked is not known here, nor whom it is for.
- * ERR_UNAUTHENTICATED, ERR_CREDENTIAL_EXPIRED (the signature is good, the time is over; *ret is
- * filled), ERR_BODY_TOO_LARGE (the arena is full). Views into the arena. */
-enum err token_verify(const struct signers *s, struct str issuer, struct str text, uint64_t now_ms, struct arena *arena,
-                      struct token_claims *ret, struct fault *f);
+/* Verifies form, signature, issuer and times; what is revoked is not known here, nor whom it is
+ * for. ERR_UNAUTHENTICATED, ERR_CREDENTIAL_EXPIRED (the signature is good, the time is over; *ret
+ * is filled), ERR_BODY_TOO_LARGE (the arena is full). Views into the arena. */
+enum err token_verify(const struct signers *s, struct str issuer, struct str text, uint64_t now_ms,
+                      struct arena *arena, struct token_claims *ret, struct fault *f);
 
-/* Verified tokens by their text: an Ed25519 verification is nine requests long. Belongs to one thread;
- * owns copies of texts and claims; bounded, oldest out: so many entries, and 2 KiB for each of them together
- * (the newest stays, whatever it takes). Only verified ones enter, so nobody can fill it
- * with guesses; times are looked at again each time. It clears itself when other signers are given. */
+/* Verified tokens by their text: an Ed25519 verification is nine requests long. Belongs to one
+ * thread; owns copies of texts and claims; bounded, oldest out: so many entries, and 2 KiB for
+ * each of them together (the newest stays, whatever it takes). Only verified ones enter, so
+ * nobody can fill it with guesses; times are looked at again each time. It clears itself when
+ * other signers are given. */
 struct token_cache;
 struct token_cache *token_cache_create(size_t entries);
 void token_cache_destroy(struct token_cache *c);
 void token_cache_clear(struct token_cache *c);
 size_t token_cache_bytes(const struct token_cache *c); /* of the copies */
 /* As token_verify; *ret stays valid until the next call. */
-enum err token_cache_verify(struct token_cache *c, const struct signers *s, struct str issuer, struct str text,
-                            uint64_t now_ms, const struct token_claims **ret, struct fault *f);
+enum err token_cache_verify(struct token_cache *c, const struct signers *s, struct str issuer,
+                            struct str text, uint64_t now_ms, const struct token_claims **ret,
+                            struct fault *f);
 
 #endif

@@ -1,39 +1,45 @@
 /* token_cache.c - tokens that were verified before.
  *
  * Entries are a ring in the order of their arrival, so that the oldest goes first, and are found by
- * chains from buckets. What chooses the bucket are some digits of the signature: they are as good as
- * random, nobody can choose them but whoever mints, and no digest has to be taken of half a
- * kilobyte for each request. What proves the token is the whole text, compared with the one that was
- * verified, every byte of it whatever the first ones say. The heap is asked when a token comes the
- * first time, never for one that is known. Tokens are short as a rule and may be long, whoever mints
- * says; so what is bounded is their number and their bytes, and the oldest go for either. */
+ * chains from buckets. What chooses the bucket are some digits of the signature: they are as good
+ * as random, nobody can choose them but whoever mints, and no digest has to be taken of half a
+ * kilobyte for each request. What proves the token is the whole text, compared with the one that
+ * was verified, every byte of it whatever the first ones say. The heap is asked when a token comes
+ * the first time, never for one that is known. Tokens are short as a rule and may be long, whoever
+ * mints says; so what is bounded is their number and their bytes, and the oldest go for either. */
 #include "access/signers.h"
 
 #include <stdlib.h>
 
 #include "base/check.h"
 
-enum { SCRATCH_FIRST_BYTES = 16 << 10, SCRATCH_BYTES_MAX = 1 << 20, TAG_FROM_END = 48, ENTRY_BYTES = 2048 };
+enum {
+    SCRATCH_FIRST_BYTES = 16 << 10,
+    SCRATCH_BYTES_MAX = 1 << 20,
+    TAG_FROM_END = 48,
+    ENTRY_BYTES = 2048
+};
 
 struct entry {
-    uint64_t tag;                /* the digits that chose its bucket */
-    uint32_t next;               /* in its bucket, plus 1; 0: none */
+    uint64_t tag;  /* the digits that chose its bucket */
+    uint32_t next; /* in its bucket, plus 1; 0: none */
     uint32_t text_size;
-    size_t size;                 /* of that piece */
-    struct token_claims *claims; /* in one piece of the heap, with its strings and then its text; NULL: free */
+    size_t size; /* of that piece */
+    /* in one piece of the heap, with its strings and then its text; NULL: free */
+    struct token_claims *claims;
     const char *text;
 };
 
 struct token_cache {
     struct entry *entries;
-    uint32_t *buckets;           /* the first entry of each, plus 1 */
-    uint32_t capacity, place;    /* where the next one goes */
-    uint32_t count;              /* of entries before it that are in use */
-    size_t bytes;                /* of theirs */
+    uint32_t *buckets;        /* the first entry of each, plus 1 */
+    uint32_t capacity, place; /* where the next one goes */
+    uint32_t count;           /* of entries before it that are in use */
+    size_t bytes;             /* of theirs */
     uint32_t mask;
     const struct signers *signers;
-    struct arena scratch;        /* of a verification */
-    struct token_claims shown;   /* one that is not kept; views into scratch */
+    struct arena scratch;      /* of a verification */
+    struct token_claims shown; /* one that is not kept; views into scratch */
 };
 
 struct token_cache *token_cache_create(size_t entries)
@@ -85,7 +91,8 @@ static uint64_t tag_of(struct str text)
 
 static uint32_t *bucket_of(struct token_cache *c, uint64_t tag)
 {
-    return &c->buckets[(tag * UINT64_C(0x9E3779B97F4A7C15)) >> 32 & c->mask]; /* Fibonacci hashing: Knuth 1973, 6.4 */
+    /* Fibonacci hashing: Knuth 1973, 6.4 */
+    return &c->buckets[(tag * UINT64_C(0x9E3779B97F4A7C15)) >> 32 & c->mask];
 }
 
 static const struct entry *find(struct token_cache *c, struct str text)
@@ -93,7 +100,9 @@ static const struct entry *find(struct token_cache *c, struct str text)
     uint64_t tag = tag_of(text);
     for (uint32_t at = *bucket_of(c, tag); at != 0; at = c->entries[at - 1].next) {
         const struct entry *e = &c->entries[at - 1];
-        if (e->tag == tag && e->text_size == text.size && bytes_equal_secret(e->text, text.bytes, text.size)) return e;
+        if (e->tag == tag && e->text_size == text.size &&
+            bytes_equal_secret(e->text, text.bytes, text.size))
+            return e;
     }
     return NULL;
 }
@@ -114,9 +123,11 @@ static void drop_oldest(struct token_cache *c)
     c->count--;
 }
 
-static const struct entry *keep(struct token_cache *c, struct str text, const struct token_claims *claims)
+static const struct entry *keep(struct token_cache *c, struct str text,
+                                const struct token_claims *claims)
 {
-    size_t strings = claims_strings(claims), size = sizeof(struct token_claims) + strings + text.size;
+    size_t strings = claims_strings(claims),
+           size = sizeof(struct token_claims) + strings + text.size;
     struct token_claims *copy = malloc(size);
     if (copy == NULL) return NULL;
     char *at = (char *)(copy + 1);
@@ -124,11 +135,18 @@ static const struct entry *keep(struct token_cache *c, struct str text, const st
     claims_move(copy, at);
     memcpy(at + strings, text.bytes, text.size);
 
-    while (c->count == c->capacity || (c->count > 0 && c->bytes + size > (size_t)c->capacity * ENTRY_BYTES)) drop_oldest(c);
+    while (c->count == c->capacity ||
+           (c->count > 0 && c->bytes + size > (size_t)c->capacity * ENTRY_BYTES))
+        drop_oldest(c);
     struct entry *e = &c->entries[c->place];
     uint64_t tag = tag_of(text);
     uint32_t *bucket = bucket_of(c, tag);
-    *e = (struct entry){.tag = tag, .next = *bucket, .text_size = (uint32_t)text.size, .size = size, .claims = copy, .text = at + strings};
+    *e = (struct entry){.tag = tag,
+                        .next = *bucket,
+                        .text_size = (uint32_t)text.size,
+                        .size = size,
+                        .claims = copy,
+                        .text = at + strings};
     *bucket = c->place + 1;
     c->place = (c->place + 1) % c->capacity;
     c->count++;
@@ -136,8 +154,9 @@ static const struct entry *keep(struct token_cache *c, struct str text, const st
     return e;
 }
 
-enum err token_cache_verify(struct token_cache *c, const struct signers *s, struct str issuer, struct str text,
-                            uint64_t now_ms, const struct token_claims **ret, struct fault *f)
+enum err token_cache_verify(struct token_cache *c, const struct signers *s, struct str issuer,
+                            struct str text, uint64_t now_ms, const struct token_claims **ret,
+                            struct fault *f)
 {
     if (s != c->signers) { /* whoever is gone signs nothing that is still believed */
         token_cache_clear(c);
@@ -151,6 +170,7 @@ enum err token_cache_verify(struct token_cache *c, const struct signers *s, stru
     arena_reset(&c->scratch);
     enum err err = token_verify(s, issuer, text, now_ms, &c->scratch, &c->shown, f);
     if (err == ERR_OK) known = keep(c, text, &c->shown);
-    if (err == ERR_OK || err == ERR_CREDENTIAL_EXPIRED) *ret = known == NULL ? &c->shown : known->claims;
+    if (err == ERR_OK || err == ERR_CREDENTIAL_EXPIRED)
+        *ret = known == NULL ? &c->shown : known->claims;
     return err;
 }

@@ -7,14 +7,18 @@
 
 #include "base/limits.h"
 
-/* The one Authorization header. Two of them may mean one to us and the other to a proxy before us. */
+/* The one Authorization header. Two of them may mean one to us and the other to a proxy before
+ * us. */
 static enum err authorization_of(const struct http_exchange *x, struct str *ret, struct fault *f)
 {
     *ret = (struct str){0};
     for (size_t i = 0; i < x->header_count; i++) {
         const struct http_header *h = &x->headers[i];
-        if (h->name.size != sizeof "authorization" - 1 || !str_equal_ignoring_case(h->name, STR("authorization"))) continue;
-        if (!str_is_absent(*ret)) return fault_set(f, ERR_UNAUTHENTICATED, "", "Authorization: was sent more than once");
+        if (h->name.size != sizeof "authorization" - 1 ||
+            !str_equal_ignoring_case(h->name, STR("authorization")))
+            continue;
+        if (!str_is_absent(*ret))
+            return fault_set(f, ERR_UNAUTHENTICATED, "", "Authorization: was sent more than once");
         *ret = h->value;
     }
     if (!str_is_absent(*ret)) return ERR_OK;
@@ -28,13 +32,15 @@ static enum err bearer_of(const struct http_exchange *x, struct str *ret, struct
     enum err err = authorization_of(x, &value, f);
     if (err != ERR_OK) return err;
     if (value.size < 7 || !str_equal_ignoring_case(str_of(value.bytes, 7), STR("bearer ")))
-        return fault_set(f, ERR_UNAUTHENTICATED, "", "Authorization: only the Bearer scheme is known here");
+        return fault_set(f, ERR_UNAUTHENTICATED, "",
+                         "Authorization: only the Bearer scheme is known here");
     *ret = str_skip(value, 7);
     while (ret->size > 0 && ret->bytes[0] == ' ') *ret = str_skip(*ret, 1);
     return ERR_OK;
 }
 
-static enum err unauthenticated(struct api *a, const struct http_exchange *x, enum err err, struct fault *f)
+static enum err unauthenticated(struct api *a, const struct http_exchange *x, enum err err,
+                                struct fault *f)
 {
     metric_add(a->sheet, a->auth_failed, 1);
     if (a->on_auth_failed != NULL) a->on_auth_failed(a->context, x, err);
@@ -55,13 +61,17 @@ static void roles_put(struct buf *out, uint32_t roles)
     }
 }
 
-static const char *caller_name(const struct caller *c) { return c->token == NULL ? "key" : "token"; }
+static const char *caller_name(const struct caller *c)
+{
+    return c->token == NULL ? "key" : "token";
+}
 
-static enum err key_admit(struct api *a, const struct http_exchange *x, struct str credential, uint32_t roles,
-                          uint64_t now_ms, struct caller *ret, struct fault *f)
+static enum err key_admit(struct api *a, const struct http_exchange *x, struct str credential,
+                          uint32_t roles, uint64_t now_ms, struct caller *ret, struct fault *f)
 {
     const struct key *key;
-    enum err err = key_cache_verify(a->cache, a->hasher, a->keys, a->pepper, credential, now_ms, &key);
+    enum err err =
+        key_cache_verify(a->cache, a->hasher, a->keys, a->pepper, credential, now_ms, &key);
     if (err != ERR_OK) return unauthenticated(a, x, err, f);
     if ((key->roles & roles) == 0) {
         char text[128];
@@ -77,23 +87,26 @@ static enum err key_admit(struct api *a, const struct http_exchange *x, struct s
 
 /* ---- tokens ---- */
 
-enum err api_token_alive(const struct api *a, const struct token_claims *t, uint64_t now_ms, const struct key **ret_key,
-                         struct fault *f)
+enum err api_token_alive(const struct api *a, const struct token_claims *t, uint64_t now_ms,
+                         const struct key **ret_key, struct fault *f)
 {
     const struct key *key = key_table_get(a->keys, t->key);
-    bool speaks_for_it = key != NULL && (str_equal(key->tenant, STR("*")) || str_equal(key->tenant, t->tenant));
-    enum err err = speaks_for_it && (key->roles & ROLE_AGENT) != 0 ? key_in_force(key, now_ms) : ERR_CREDENTIAL_REVOKED;
+    bool speaks_for_it =
+        key != NULL && (str_equal(key->tenant, STR("*")) || str_equal(key->tenant, t->tenant));
+    enum err err = speaks_for_it && (key->roles & ROLE_AGENT) != 0 ? key_in_force(key, now_ms)
+                                                                   : ERR_CREDENTIAL_REVOKED;
     if (err != ERR_OK)
         return fault_set(f, err, "", "the API key that minted this token %s",
                          err == ERR_CREDENTIAL_REVOKED ? "was revoked" : "has expired");
     if (a->token_is_dead != NULL && a->token_is_dead(a->context, t))
-        return fault_set(f, ERR_CREDENTIAL_REVOKED, "", "the token was revoked, or its actor suspended");
+        return fault_set(f, ERR_CREDENTIAL_REVOKED, "",
+                         "the token was revoked, or its actor suspended");
     *ret_key = key;
     return ERR_OK;
 }
 
-static enum err token_rejected(struct api *a, const struct http_exchange *x, const struct token_claims *t, enum err err,
-                               struct fault *f)
+static enum err token_rejected(struct api *a, const struct http_exchange *x,
+                               const struct token_claims *t, enum err err, struct fault *f)
 {
     if (a->on_token_rejected == NULL) return unauthenticated(a, x, err, f);
     metric_add(a->sheet, a->auth_failed, 1);
@@ -101,21 +114,24 @@ static enum err token_rejected(struct api *a, const struct http_exchange *x, con
     return err;
 }
 
-static enum err token_admit(struct api *a, const struct http_exchange *x, struct str credential, uint32_t roles,
-                            uint64_t now_ms, struct caller *ret, struct fault *f)
+static enum err token_admit(struct api *a, const struct http_exchange *x, struct str credential,
+                            uint32_t roles, uint64_t now_ms, struct caller *ret, struct fault *f)
 {
     const struct token_claims *known = NULL;
     const struct key *key = NULL;
-    enum err err = token_cache_verify(a->tokens, a->signers, a->token_issuer, credential, now_ms, &known, f);
+    enum err err =
+        token_cache_verify(a->tokens, a->signers, a->token_issuer, credential, now_ms, &known, f);
     if (err == ERR_BODY_TOO_LARGE) return err;
     if (err == ERR_UNAUTHENTICATED) return unauthenticated(a, x, err, f);
     if (err == ERR_OK) err = api_token_alive(a, known, now_ms, &key, f);
     if (err == ERR_OK && !str_equal(known->audience, a->token_audience))
-        err = fault_set(f, ERR_UNAUTHENTICATED, "", "the token is not for this service: its audience is another");
+        err = fault_set(f, ERR_UNAUTHENTICATED, "",
+                        "the token is not for this service: its audience is another");
     if (err != ERR_OK) return token_rejected(a, x, known, err, f);
     if ((roles & ROLE_TOKEN) == 0)
-        return fault_set(f, ERR_MISSING_ROLE, "",
-                         "a token may authorize, and read, wait on and redeem its own reviews; this needs an API key");
+        return fault_set(
+            f, ERR_MISSING_ROLE, "",
+            "a token may authorize, and read, wait on and redeem its own reviews; this needs an API key");
     /* The cache may forget it while its request is away. */
     const struct token_claims *token = token_claims_copy(known, x->arena);
     if (token == NULL) return fault_plain(f, ERR_BODY_TOO_LARGE);
@@ -136,17 +152,18 @@ struct credential_mark api_credential_mark(const struct caller *c)
     return m;
 }
 
-static enum err token_holds(const struct api *a, const struct credential_mark *m, struct str tenant, struct str actor,
-                            uint64_t now_ms, struct fault *f)
+static enum err token_holds(const struct api *a, const struct credential_mark *m, struct str tenant,
+                            struct str actor, uint64_t now_ms, struct fault *f)
 {
-    const struct token_claims claims = {.id = m->token, .key = m->key, .tenant = tenant, .actor = actor};
+    const struct token_claims claims = {
+        .id = m->token, .key = m->key, .tenant = tenant, .actor = actor};
     const struct key *key;
     if (now_ms / 1000 >= m->token_expires_at) return fault_plain(f, ERR_CREDENTIAL_EXPIRED);
     return api_token_alive(a, &claims, now_ms, &key, f);
 }
 
-enum err api_credential_holds(const struct api *a, const struct credential_mark *m, struct str tenant, struct str actor,
-                              uint64_t now_ms, struct fault *f)
+enum err api_credential_holds(const struct api *a, const struct credential_mark *m,
+                              struct str tenant, struct str actor, uint64_t now_ms, struct fault *f)
 {
     if (m->is_token) return token_holds(a, m, tenant, actor, now_ms, f);
     const struct key *key = key_table_get(a->keys, m->key);
@@ -162,9 +179,11 @@ static enum err tenant_by_query(const struct http_exchange *x, struct caller *c,
     enum err err = http_parameter(x, STR("tenant_id"), &asked, f);
     if (err != ERR_OK || str_is_empty(asked)) return err;
     if (!str_is_absent(c->tenant) && !str_equal(asked, c->tenant))
-        return fault_set(f, ERR_WRONG_TENANT, "", "tenant_id: this %s speaks for another tenant only", caller_name(c));
+        return fault_set(f, ERR_WRONG_TENANT, "",
+                         "tenant_id: this %s speaks for another tenant only", caller_name(c));
     if (str_code_points(asked) > LIMIT_ID_CHARACTERS)
-        return fault_set(f, ERR_OUT_OF_RANGE, "", "tenant_id: is longer than %d characters", LIMIT_ID_CHARACTERS);
+        return fault_set(f, ERR_OUT_OF_RANGE, "", "tenant_id: is longer than %d characters",
+                         LIMIT_ID_CHARACTERS);
     c->tenant = asked;
     return ERR_OK;
 }
@@ -188,19 +207,23 @@ enum err api_admit(struct api *a, const struct http_exchange *x, uint32_t roles,
 
 static enum err every_tenant(struct fault *f)
 {
-    return fault_set(f, ERR_BAD_VALUE, "/tenant_id", "tenant_id: * is every tenant, and a request is of one");
+    return fault_set(f, ERR_BAD_VALUE, "/tenant_id",
+                     "tenant_id: * is every tenant, and a request is of one");
 }
 
 enum err api_settle_tenant(struct caller *c, struct str asked, struct fault *f)
 {
-    if (!str_is_absent(c->tenant) && str_equal(c->tenant, STR("*"))) return every_tenant(f); /* by the query */
+    /* by the query */
+    if (!str_is_absent(c->tenant) && str_equal(c->tenant, STR("*"))) return every_tenant(f);
     if (str_is_empty(asked)) {
         if (!str_is_absent(c->tenant)) return ERR_OK;
-        return fault_set(f, ERR_TENANT_REQUIRED, "/tenant_id",
-                         "tenant_id: this key speaks for every tenant, so the request must name one");
+        return fault_set(
+            f, ERR_TENANT_REQUIRED, "/tenant_id",
+            "tenant_id: this key speaks for every tenant, so the request must name one");
     }
     if (str_code_points(asked) > LIMIT_ID_CHARACTERS)
-        return fault_set(f, ERR_OUT_OF_RANGE, "/tenant_id", "tenant_id: is longer than %d characters", LIMIT_ID_CHARACTERS);
+        return fault_set(f, ERR_OUT_OF_RANGE, "/tenant_id",
+                         "tenant_id: is longer than %d characters", LIMIT_ID_CHARACTERS);
     if (str_is_absent(c->tenant)) {
         if (str_equal(asked, STR("*"))) return every_tenant(f);
         c->tenant = asked;
@@ -208,24 +231,28 @@ enum err api_settle_tenant(struct caller *c, struct str asked, struct fault *f)
     }
     if (str_equal(c->tenant, asked)) return ERR_OK;
     if (c->token == NULL && str_equal(c->key->tenant, STR("*")))
-        return fault_set(f, ERR_CONFLICTING_MEMBER, "/tenant_id", "tenant_id: the body and the query name different tenants");
-    return fault_set(f, ERR_WRONG_TENANT, "/tenant_id", "tenant_id: this %s speaks for another tenant only", caller_name(c));
+        return fault_set(f, ERR_CONFLICTING_MEMBER, "/tenant_id",
+                         "tenant_id: the body and the query name different tenants");
+    return fault_set(f, ERR_WRONG_TENANT, "/tenant_id",
+                     "tenant_id: this %s speaks for another tenant only", caller_name(c));
 }
 
-static enum err number_parameter(const struct http_exchange *x, const char *name, uint64_t least, uint64_t most,
-                                 uint64_t otherwise, uint64_t *ret, struct fault *f)
+static enum err number_parameter(const struct http_exchange *x, const char *name, uint64_t least,
+                                 uint64_t most, uint64_t otherwise, uint64_t *ret, struct fault *f)
 {
     struct str text;
     *ret = otherwise;
     enum err err = http_parameter(x, str_from(name), &text, f);
     if (err != ERR_OK || str_is_absent(text)) return err;
     if (!str_to_u64(text, ret) || *ret < least || *ret > most)
-        return fault_set(f, ERR_BAD_PARAMETER, "", "%s: %.*s is not a whole number from %llu to %llu", name,
-                         STR_FORMAT(text), (unsigned long long)least, (unsigned long long)most);
+        return fault_set(f, ERR_BAD_PARAMETER, "",
+                         "%s: %.*s is not a whole number from %llu to %llu", name, STR_FORMAT(text),
+                         (unsigned long long)least, (unsigned long long)most);
     return ERR_OK;
 }
 
-enum err api_page(const struct http_exchange *x, uint64_t *ret_limit, uint64_t *ret_cursor, struct fault *f)
+enum err api_page(const struct http_exchange *x, uint64_t *ret_limit, uint64_t *ret_cursor,
+                  struct fault *f)
 {
     enum err err = number_parameter(x, "limit", 1, LIMIT_PAGE, LIMIT_PAGE_DEFAULT, ret_limit, f);
     if (err != ERR_OK) return err;
@@ -239,7 +266,8 @@ enum err api_flag(const struct http_exchange *x, struct str name, bool *ret, str
     if (str_is_absent(x->query)) return ERR_OK;
     enum err err = http_parameter(x, name, &text, f);
     if (err != ERR_OK || str_is_absent(text)) return err;
-    if (str_equal(text, STR("true"))) *ret = true;
+    if (str_equal(text, STR("true")))
+        *ret = true;
     else if (!str_equal(text, STR("false")))
         return fault_set(f, ERR_BAD_PARAMETER, "", "%.*s: must be true or false", STR_FORMAT(name));
     return ERR_OK;

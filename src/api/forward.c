@@ -3,9 +3,10 @@
  * The request goes on with the caller's own credential and nothing added but Writ-Forwarded, so
  * that two programs which know each other never pass a request to and fro.
  *
- * A name is looked up at boot, and after a call that failed again, each second until one is answered: the peer may
- * start later than this program does, and come back at another address. Boot waits a second for it: no name server
- * that is silent keeps a program from serving what is its own. */
+ * A name is looked up at boot, and after a call that failed again, each second until one is
+ * answered: the peer may start later than this program does, and come back at another
+ * address. Boot waits a second for it: no name server that is silent keeps a program from
+ * serving what is its own. */
 #include "api/api.h"
 
 #include <stdlib.h>
@@ -27,9 +28,9 @@ struct forward {
     struct api *api;
     struct loop *loop;
     struct http_server *const *server;
-    const char *name;     /* as configured */
+    const char *name;      /* as configured */
     struct http_peer peer; /* without places while they are not known */
-    bool is_doubtful;     /* they are not, or a call failed since they were looked up */
+    bool is_doubtful;      /* they are not, or a call failed since they were looked up */
     struct lookup *lookup; /* under way, or NULL */
     struct loop_timer look;
     struct list under_way;
@@ -75,12 +76,14 @@ static enum err find_peer(struct forward *f, struct fault *fault)
     if (err != ERR_OK || f->peer.is_fixed) return err;
     f->lookup = http_peer_ask(&f->peer);
     if (f->lookup != NULL) (void)lookup_wait(f->lookup, LOOKUP_MS);
-    err = f->lookup == NULL ? fault_plain(fault, ERR_FULL) : http_peer_take(&f->peer, &f->lookup, fault);
+    err = f->lookup == NULL ? fault_plain(fault, ERR_FULL)
+                            : http_peer_take(&f->peer, &f->lookup, fault);
     if (err != ERR_OK) doubt(f); /* each forward will say so too, until it is known */
     return err;
 }
 
-struct forward *forward_create(struct api *a, struct loop *l, struct http_server *const *server, const char *address)
+struct forward *forward_create(struct api *a, struct loop *l, struct http_server *const *server,
+                               const char *address)
 {
     struct forward *f = calloc(1, sizeof *f);
     check(f != NULL && address != NULL);
@@ -89,7 +92,8 @@ struct forward *forward_create(struct api *a, struct loop *l, struct http_server
     f->server = server;
     f->name = address;
     struct fault fault;
-    if (find_peer(f, &fault) != ERR_OK) log_text(LOG_WARNING, "not_forwarding", "%s: %s", address, fault.text);
+    if (find_peer(f, &fault) != ERR_OK)
+        log_text(LOG_WARNING, "not_forwarding", "%s: %s", address, fault.text);
     list_init(&f->under_way);
     return f;
 }
@@ -121,7 +125,8 @@ void forward_destroy(struct forward *f)
 static void passage_refuse(struct passage *p, const struct fault *fault)
 {
     struct forward *f = p->forward;
-    struct api_deferred d = {.server = *f->server, .token = p->token, .echo = str_of(p->echo, p->echo_size)};
+    struct api_deferred d = {
+        .server = *f->server, .token = p->token, .echo = str_of(p->echo, p->echo_size)};
     passage_leave(p);
     api_refuse_deferred(f->api, &d, fault, (struct str){0});
     free(p);
@@ -142,31 +147,38 @@ void forward_drain(struct forward *f)
 
 static void passage_done(void *context, enum err err, const struct http_answer *answer)
 {
-    static const char *const passed_on[] = {"ETag", "Retry-After", "WWW-Authenticate", "Allow", "X-Request-ID", "Cache-Control"};
+    static const char *const passed_on[] = {"ETag",  "Retry-After",  "WWW-Authenticate",
+                                            "Allow", "X-Request-ID", "Cache-Control"};
     struct passage *p = context;
     struct forward *f = p->forward;
     struct fault fault;
     if (err != ERR_OK) {
         doubt(f);
         if (err == ERR_BODY_TOO_LARGE)
-            fault_set(&fault, ERR_UPSTREAM_FAILED, "", "the answer of the program that serves this path is too large to be handed on");
+            fault_set(
+                &fault, ERR_UPSTREAM_FAILED, "",
+                "the answer of the program that serves this path is too large to be handed on");
         else
-            fault_set(&fault, ERR_UPSTREAM_FAILED, "", "the program that serves this path did not answer: %s", err_sentence(err));
+            fault_set(&fault, ERR_UPSTREAM_FAILED, "",
+                      "the program that serves this path did not answer: %s", err_sentence(err));
         passage_refuse(p, &fault);
         return;
     }
-    http_peer_prefer(&f->peer, answer->place); /* the next one does not wait for another that is dead */
+    /* the next one does not wait for another that is dead */
+    http_peer_prefer(&f->peer, answer->place);
     if (!http_server_has_room(*f->server, answer->body.size)) {
         api_no_room(&fault);
         passage_refuse(p, &fault);
         return;
     }
-    struct http_reply reply = {.status = answer->status, .body = answer->body,
+    struct http_reply reply = {.status = answer->status,
+                               .body = answer->body,
                                .content_type = http_answer_header(answer, STR("content-type"))};
     for (size_t i = 0; i < sizeof passed_on / sizeof *passed_on; i++) {
         struct str value = http_answer_header(answer, str_from(passed_on[i]));
         if (!str_is_absent(value))
-            reply.headers[reply.header_count++] = (struct http_header){.name = str_from(passed_on[i]), .value = value};
+            reply.headers[reply.header_count++] =
+                (struct http_header){.name = str_from(passed_on[i]), .value = value};
     }
     passage_leave(p);
     api_count_reply(f->api, answer->status);
@@ -180,21 +192,27 @@ static void copy_header(const struct http_exchange *x, struct str name, struct h
     unsigned copies = 0;
     for (size_t i = 0; i < x->header_count && copies < 2; i++) {
         if (!str_equal_ignoring_case(x->headers[i].name, name)) continue;
-        call->headers[call->header_count++] = (struct http_header){.name = name, .value = x->headers[i].value};
+        call->headers[call->header_count++] =
+            (struct http_header){.name = name, .value = x->headers[i].value};
         copies++;
     }
 }
 
-/* Our own headers to the peer: the caller's credential and conditions, nothing of the connection. */
+/* Our own headers to the peer: the caller's credential and conditions, nothing of the
+ * connection. */
 static void copy_headers(const struct http_exchange *x, struct http_call *call)
 {
-    static const char *const names[] = {"authorization", "if-match", "if-none-match", "idempotency-key", "traceparent",
-                                        "x-request-id", "writ-node", "writ-journal", "writ-epoch", "writ-first-seq"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) copy_header(x, str_from(names[i]), call);
-    call->headers[call->header_count++] = (struct http_header){.name = STR("Writ-Forwarded"), .value = STR("1")};
+    static const char *const names[] = {
+        "authorization", "if-match",  "if-none-match", "idempotency-key", "traceparent",
+        "x-request-id",  "writ-node", "writ-journal",  "writ-epoch",      "writ-first-seq"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        copy_header(x, str_from(names[i]), call);
+    call->headers[call->header_count++] =
+        (struct http_header){.name = STR("Writ-Forwarded"), .value = STR("1")};
 }
 
-/* Path and query as they came, where the target was absolute (RFC 9112, 3.2.2) without scheme and host. */
+/* Path and query as they came, where the target was absolute (RFC 9112, 3.2.2)
+ * without scheme and host. */
 static struct str origin_form(const struct http_exchange *x)
 {
     size_t size = x->path.size + (str_is_absent(x->query) ? 0 : 1 + x->query.size);
@@ -219,18 +237,23 @@ void forward_exchange(struct forward *f, struct http_exchange *x)
     struct str echo = api_request_id(x);
     struct passage *p = has_room ? calloc(1, sizeof *p + echo.size) : NULL;
     if (p == NULL) {
-        fault_set(&fault, ERR_OVERLOADED, "", "%d forwarded requests are under way already", reads ? READS_MAX : UNDER_WAY_MAX);
+        fault_set(&fault, ERR_OVERLOADED, "", "%d forwarded requests are under way already",
+                  reads ? READS_MAX : UNDER_WAY_MAX);
         api_refuse(f->api, x, &fault, (struct str){0});
         return;
     }
-    /* HEAD asks as GET does: its Content-Length tells of a body that only our own connection leaves out. A method without
-     * a name here has no route there either: whichever it is, the peer says which it would take. */
-    static const char *const methods[] = {[HTTP_GET] = "GET", [HTTP_HEAD] = "GET", [HTTP_POST] = "POST",
-                                          [HTTP_PUT] = "PUT", [HTTP_DELETE] = "DELETE",
-                                          [HTTP_OTHER] = "PATCH"};
-    struct http_call call = {.method = methods[x->method], .target = origin_form(x), .body = x->body,
+    /* HEAD asks as GET does: its Content-Length tells of a body that only our own connection
+     * leaves out. A method without a name here has no route there either: whichever it is, the
+     * peer says which it would take. */
+    static const char *const methods[] = {
+        [HTTP_GET] = "GET", [HTTP_HEAD] = "GET",      [HTTP_POST] = "POST",
+        [HTTP_PUT] = "PUT", [HTTP_DELETE] = "DELETE", [HTTP_OTHER] = "PATCH"};
+    struct http_call call = {.method = methods[x->method],
+                             .target = origin_form(x),
+                             .body = x->body,
                              .content_type = http_header_get(x, STR("content-type")),
-                             .timeout_ms = FORWARD_TIMEOUT_MS, .reply_max = LIMIT_REPLY_BYTES};
+                             .timeout_ms = FORWARD_TIMEOUT_MS,
+                             .reply_max = LIMIT_REPLY_BYTES};
     copy_headers(x, &call);
     p->forward = f;
     p->echo_size = echo.size;

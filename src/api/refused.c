@@ -13,7 +13,8 @@ static bool claimed_id(const struct http_exchange *x, struct id *ret)
 
 static bool same_source(const struct refused_source *s, bool known, const struct id *id)
 {
-    return s->token == NULL && s->known_key == known && (!known || memcmp(s->key_id.bytes, id->bytes, ID_BYTES) == 0);
+    return s->token == NULL && s->known_key == known &&
+           (!known || memcmp(s->key_id.bytes, id->bytes, ID_BYTES) == 0);
 }
 
 static size_t find_source(const struct refused *r, bool known, const struct id *id)
@@ -33,7 +34,8 @@ static void note(struct refused *r, bool known, struct id id, enum err err)
         known = false;
         at = find_source(r, known, &id);
     }
-    if (at == r->count) r->sources[r->count++] = (struct refused_source){.known_key = known, .key_id = id};
+    if (at == r->count)
+        r->sources[r->count++] = (struct refused_source){.known_key = known, .key_id = id};
     r->sources[at].count++;
     r->sources[at].err = err;
 }
@@ -56,7 +58,9 @@ void refused_note_token(struct refused *r, const struct token_claims *t, enum er
         note(r, false, t->key, err);
         return;
     }
-    if (at == r->count) r->sources[r->count++] = (struct refused_source){.known_key = true, .key_id = t->key, .token = copy};
+    if (at == r->count)
+        r->sources[r->count++] =
+            (struct refused_source){.known_key = true, .key_id = t->key, .token = copy};
     r->sources[at].count++;
     r->sources[at].err = err;
 }

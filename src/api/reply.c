@@ -33,13 +33,16 @@ struct str api_request_id(const struct http_exchange *x)
 
 static void add_request_id(struct http_reply *r, struct str sent, struct str request_id)
 {
-    if (!str_is_empty(sent)) add_header(r, STR("X-Request-ID"), sent);
-    else if (!str_is_absent(request_id)) add_header(r, STR("X-Request-ID"), request_id);
+    if (!str_is_empty(sent))
+        add_header(r, STR("X-Request-ID"), sent);
+    else if (!str_is_absent(request_id))
+        add_header(r, STR("X-Request-ID"), request_id);
 }
 
 enum err api_no_room(struct fault *f)
 {
-    return fault_set(f, ERR_OVERLOADED, "", "too many large answers wait already for clients that do not read them");
+    return fault_set(f, ERR_OVERLOADED, "",
+                     "too many large answers wait already for clients that do not read them");
 }
 
 void api_send(struct api *a, struct http_exchange *x, struct http_reply *r, struct str request_id)
@@ -49,8 +52,8 @@ void api_send(struct api *a, struct http_exchange *x, struct http_reply *r, stru
     http_reply(x, r);
 }
 
-void api_reply_gated(struct api *a, struct http_exchange *x, int status, struct str body, struct str request_id,
-                     struct http_gate gate)
+void api_reply_gated(struct api *a, struct http_exchange *x, int status, struct str body,
+                     struct str request_id, struct http_gate gate)
 {
     struct http_reply reply = {.status = status, .body = body, .gate = gate};
     struct fault f;
@@ -62,7 +65,8 @@ void api_reply_gated(struct api *a, struct http_exchange *x, int status, struct 
     api_send(a, x, &reply, request_id);
 }
 
-bool api_reply_deferred(struct api *a, const struct api_deferred *d, int status, struct str body, struct str request_id)
+bool api_reply_deferred(struct api *a, const struct api_deferred *d, int status, struct str body,
+                        struct str request_id)
 {
     struct http_reply reply = {.status = status, .body = body, .gate = d->gate};
     struct fault f;
@@ -75,14 +79,16 @@ bool api_reply_deferred(struct api *a, const struct api_deferred *d, int status,
     return http_resume(d->server, d->token, &reply);
 }
 
-void api_reply(struct api *a, struct http_exchange *x, int status, struct str body, struct str request_id)
+void api_reply(struct api *a, struct http_exchange *x, int status, struct str body,
+               struct str request_id)
 {
     api_reply_gated(a, x, status, body, request_id, (struct http_gate){0});
 }
 
 void api_put_sentence(struct buf *out, struct str text)
 {
-    struct str rest = str_of(text.bytes, text.size < SENTENCE_BYTES_MAX ? text.size : SENTENCE_BYTES_MAX);
+    struct str rest =
+        str_of(text.bytes, text.size < SENTENCE_BYTES_MAX ? text.size : SENTENCE_BYTES_MAX);
     char clean[SENTENCE_BYTES_MAX * 3]; /* as if each byte were a bad one */
     struct buf b = buf_over(clean, sizeof clean);
     size_t bad;
@@ -130,21 +136,25 @@ void api_refuse(struct api *a, struct http_exchange *x, const struct fault *f, s
     api_refuse_gated(a, x, f, trace_id, (struct http_gate){0});
 }
 
-void api_refuse_gated(struct api *a, struct http_exchange *x, const struct fault *f, struct str trace_id, struct http_gate gate)
+void api_refuse_gated(struct api *a, struct http_exchange *x, const struct fault *f,
+                      struct str trace_id, struct http_gate gate)
 {
     char bytes[FAULT_BYTES];
     struct buf b = buf_over(bytes, sizeof bytes);
-    struct http_reply reply = {.status = err_status(f->err), .body = fault_body(&b, f, trace_id), .gate = gate};
+    struct http_reply reply = {
+        .status = err_status(f->err), .body = fault_body(&b, f, trace_id), .gate = gate};
     add_fault_headers(&reply);
     if (f->err == ERR_METHOD_NOT_ALLOWED) add_header(&reply, STR("Allow"), x->allow);
     api_send(a, x, &reply, (struct str){0});
 }
 
-bool api_refuse_deferred(struct api *a, const struct api_deferred *d, const struct fault *f, struct str trace_id)
+bool api_refuse_deferred(struct api *a, const struct api_deferred *d, const struct fault *f,
+                         struct str trace_id)
 {
     char bytes[FAULT_BYTES];
     struct buf b = buf_over(bytes, sizeof bytes);
-    struct http_reply reply = {.status = err_status(f->err), .body = fault_body(&b, f, trace_id), .gate = d->gate};
+    struct http_reply reply = {
+        .status = err_status(f->err), .body = fault_body(&b, f, trace_id), .gate = d->gate};
     add_fault_headers(&reply);
     add_request_id(&reply, d->echo, (struct str){0});
     api_count_reply(a, reply.status);

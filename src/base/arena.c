@@ -7,7 +7,8 @@
 
 #include "base/check.h"
 
-static const size_t huge_page = (size_t)2 << 20; /* of x86-64, and of aarch64 with small ones of 4 KiB */
+/* of x86-64, and of aarch64 with small ones of 4 KiB */
+static const size_t huge_page = (size_t)2 << 20;
 
 struct arena_chunk {
     struct arena_chunk *next;
@@ -22,7 +23,8 @@ static size_t huge_pages_up(size_t size) { return (size + huge_page - 1) / huge_
 static struct arena_chunk *chunk_map(size_t size)
 {
     size_t whole = huge_pages_up(sizeof(struct arena_chunk) + size);
-    char *from = mmap(NULL, whole + huge_page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *from =
+        mmap(NULL, whole + huge_page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (from == MAP_FAILED) return NULL;
     size_t before = (size_t)(-(uintptr_t)from & (huge_page - 1));
     if (before > 0) munmap(from, before);

@@ -59,7 +59,8 @@ void buf_printf(struct buf *b, const char *format, ...)
     int length = vsnprintf(NULL, 0, format, arguments);
     va_end(arguments);
     /* One byte more than is kept: vsnprintf ends with a NUL. */
-    if (length < 0) b->overflow = true;
+    if (length < 0)
+        b->overflow = true;
     else if (buf_room(b, (size_t)length + 1)) {
         vsnprintf(b->bytes + b->size, (size_t)length + 1, format, again);
         b->size += (size_t)length;

@@ -91,7 +91,7 @@ static inline void buf_put_byte(struct buf *b, char byte)
 
 #define buf_put_literal(b, literal) buf_put((b), STR(literal))
 
-void buf_put_u64(struct buf *b, uint64_t value); /* decimal */
+void buf_put_u64(struct buf *b, uint64_t value);                    /* decimal */
 void buf_put_hex(struct buf *b, const uint8_t *bytes, size_t size); /* lowercase */
 void buf_printf(struct buf *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

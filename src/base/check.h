@@ -8,7 +8,7 @@
 
 _Noreturn void check_failed(const char *expression, const char *file, int line);
 
-#define check(expression)                                                                         \
+#define check(expression)                                                                          \
     (__builtin_expect(!(expression), 0) ? check_failed(#expression, __FILE__, __LINE__) : (void)0)
 
 /* The result must be looked at. */

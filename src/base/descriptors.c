@@ -18,7 +18,8 @@ uint64_t descriptors_for_clients(uint64_t wanted)
     uint64_t all = limit.rlim_cur, own = most(least(all / 4, OWN_MOST), OWN_LEAST);
     uint64_t clients = all > own ? all - own : 1;
     if (wanted <= clients) return wanted;
-    log_text(LOG_WARNING, "connections_lowered", "http.connections is %llu, and %llu file descriptors (ulimit -n) leave room for %llu",
+    log_text(LOG_WARNING, "connections_lowered",
+             "http.connections is %llu, and %llu file descriptors (ulimit -n) leave room for %llu",
              (unsigned long long)wanted, (unsigned long long)all, (unsigned long long)clients);
     return clients;
 }

@@ -4,9 +4,10 @@
 
 #include <stdint.h>
 
-/* Raises the limit as far as that is allowed and wanted, and gives how many client connections of those `wanted`
- * it leaves room for, at least 1; fewer than wanted is logged. The rest, a quarter of the limit and 128 to 1024, is for the
- * program's own: clients must not be able to take the descriptor that the next journal segment needs. Once, at boot. */
+/* Raises the limit as far as that is allowed and wanted, and gives how many client connections of
+ * those `wanted` it leaves room for, at least 1; fewer than wanted is logged. The rest, a quarter
+ * of the limit and 128 to 1024, is for the program's own: clients must not be able to take the
+ * descriptor that the next journal segment needs. Once, at boot. */
 uint64_t descriptors_for_clients(uint64_t wanted);
 
 #endif

@@ -20,7 +20,8 @@ enum err fault_set(struct fault *f, enum err err, const char *field, const char 
     end_at_character(f->field, sizeof f->field, snprintf(f->field, sizeof f->field, "%s", field));
     va_list arguments;
     va_start(arguments, format);
-    end_at_character(f->text, sizeof f->text, vsnprintf(f->text, sizeof f->text, format, arguments));
+    end_at_character(f->text, sizeof f->text,
+                     vsnprintf(f->text, sizeof f->text, format, arguments));
     va_end(arguments);
     return err;
 }

@@ -59,7 +59,8 @@ bool id_read_digits(struct str text, struct id *ret_id)
 
 bool id_read(const char prefix[4], struct str text, struct id *ret_id)
 {
-    return text.size == ID_TEXT && memcmp(text.bytes, prefix, 4) == 0 && id_read_digits(str_skip(text, 4), ret_id);
+    return text.size == ID_TEXT && memcmp(text.bytes, prefix, 4) == 0 &&
+           id_read_digits(str_skip(text, 4), ret_id);
 }
 
 uint64_t id_time_ms(struct id id)

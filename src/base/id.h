@@ -14,7 +14,10 @@ struct id {
     uint8_t bytes[ID_BYTES];
 };
 
-static inline bool id_equal(struct id a, struct id b) { return memcmp(a.bytes, b.bytes, ID_BYTES) == 0; }
+static inline bool id_equal(struct id a, struct id b)
+{
+    return memcmp(a.bytes, b.bytes, ID_BYTES) == 0;
+}
 
 /* `now_ms` since 1970. */
 struct id id_make(uint64_t now_ms, struct chance *chance);

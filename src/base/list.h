@@ -39,8 +39,8 @@ static inline void link_remove(struct link *k)
 #define link_owner(k, type, field) ((type *)(void *)((char *)(k)-offsetof(type, field)))
 
 /* Walks the list; `k` may be removed inside, `following` may not. */
-#define list_each(l, k, following)                                                                \
-    for (struct link *k = (l)->head.next, *following = k->next; k != &(l)->head;                  \
+#define list_each(l, k, following)                                                                 \
+    for (struct link *k = (l)->head.next, *following = k->next; k != &(l)->head;                   \
          k = following, following = k->next)
 
 #endif

@@ -30,8 +30,10 @@ void log_init(const char *program, enum log_level least)
 static void put_character(struct buf *b, unsigned char c)
 {
     if (c == '"' || c == '\\') buf_put_byte(b, '\\');
-    if (c < 0x20 || c == 0x7f) buf_printf(b, "\\u%04x", c);
-    else buf_put_byte(b, (char)c);
+    if (c < 0x20 || c == 0x7f)
+        buf_printf(b, "\\u%04x", c);
+    else
+        buf_put_byte(b, (char)c);
 }
 
 /* What is not UTF-8, be it only because the cut went through a character, shows as `?`. */

@@ -40,7 +40,8 @@ void lookup_leave(struct lookup *l)
 static void *run(void *context)
 {
     struct lookup *l = context;
-    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV | l->flags};
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
+                                   .ai_flags = AI_NUMERICSERV | l->flags};
     l->outcome = getaddrinfo(l->host, l->port[0] == '\0' ? NULL : l->port, &hints, &l->found);
     pthread_mutex_lock(&l->mutex);
     bool is_left = l->is_left;

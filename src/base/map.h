@@ -23,7 +23,7 @@ struct map {
 
 uint64_t hash_bytes(const void *bytes, size_t size); /* this process's seed */
 
-void map_fini(struct map *m); /* a zeroed map needs no init */
+void map_fini(struct map *m);                       /* a zeroed map needs no init */
 void *map_get(const struct map *m, struct str key); /* NULL: not there */
 /* Puts or replaces; false: out of memory, nothing changed. */
 bool map_put(struct map *m, struct str key, void *value);

@@ -16,7 +16,8 @@
  *   spend_after_answer   a use of a token is counted by its record alone, after others were let through
  *   revocation_not_awaited  a revocation is answered before every reactor has seen it
  *   timer_trusted        a deadline holds only once its timer has fired
- *   image_believed       recovery takes a snapshot or a mirror's image for the newest state (in tests/sim) */
+ *   image_believed       recovery takes a snapshot or a mirror's image for the newest state (in
+ * tests/sim) */
 #ifndef BASE_PLANTED_H
 #define BASE_PLANTED_H
 

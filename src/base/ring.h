@@ -11,7 +11,7 @@
 
 struct ring {
     void **places;
-    size_t mask; /* places - 1, a power of two less one */
+    size_t mask;                      /* places - 1, a power of two less one */
     _Alignas(64) _Atomic size_t tail; /* next push; written by the producer only */
     size_t head_seen;
     _Alignas(64) _Atomic size_t head; /* next pop; written by the consumer only */

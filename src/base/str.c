@@ -58,8 +58,9 @@ bool str_glob(struct str pattern, struct str text, bool ignore_case)
         if (p < pattern.size && pattern.bytes[p] == '*') {
             star = p++;
             run = t;
-        } else if (p < pattern.size && (pattern.bytes[p] == text.bytes[t] ||
-                                        (ignore_case && lowered(pattern.bytes[p]) == lowered(text.bytes[t])))) {
+        } else if (p < pattern.size &&
+                   (pattern.bytes[p] == text.bytes[t] ||
+                    (ignore_case && lowered(pattern.bytes[p]) == lowered(text.bytes[t])))) {
             p++;
             t++;
         } else if (star != SIZE_MAX) {
@@ -141,7 +142,8 @@ unsigned str_edits(struct str a, struct str b)
             unsigned best = table[i - 1][j - 1] + (a.bytes[i - 1] == b.bytes[j - 1] ? 0u : 1u);
             if (table[i - 1][j] + 1u < best) best = table[i - 1][j] + 1u;
             if (table[i][j - 1] + 1u < best) best = table[i][j - 1] + 1u;
-            bool swapped = i > 1 && j > 1 && a.bytes[i - 1] == b.bytes[j - 2] && a.bytes[i - 2] == b.bytes[j - 1];
+            bool swapped = i > 1 && j > 1 && a.bytes[i - 1] == b.bytes[j - 2] &&
+                           a.bytes[i - 2] == b.bytes[j - 1];
             if (swapped && table[i - 2][j - 2] + 1u < best) best = table[i - 2][j - 2] + 1u;
             table[i][j] = (uint8_t)best;
         }
@@ -163,12 +165,12 @@ bool str_is_name(struct str s)
 /* The digits of all 256 bytes: one load and one store of two digits each, where two lookups of one
  * digit took three times as long. Ids and three hashes are written so in every decision. */
 #define HEX_ROW(high)                                                                              \
-    high "0" high "1" high "2" high "3" high "4" high "5" high "6" high "7" high "8" high "9"      \
-    high "a" high "b" high "c" high "d" high "e" high "f"
+    high "0" high "1" high "2" high "3" high "4" high "5" high "6" high "7" high "8" high "9" high \
+         "a" high "b" high "c" high "d" high "e" high "f"
 
 static const char hex_pairs[] = HEX_ROW("0") HEX_ROW("1") HEX_ROW("2") HEX_ROW("3") HEX_ROW("4")
     HEX_ROW("5") HEX_ROW("6") HEX_ROW("7") HEX_ROW("8") HEX_ROW("9") HEX_ROW("a") HEX_ROW("b")
-    HEX_ROW("c") HEX_ROW("d") HEX_ROW("e") HEX_ROW("f");
+        HEX_ROW("c") HEX_ROW("d") HEX_ROW("e") HEX_ROW("f");
 
 void hex_write(char *to, const uint8_t *bytes, size_t size)
 {
@@ -176,13 +178,15 @@ void hex_write(char *to, const uint8_t *bytes, size_t size)
 }
 
 /* One more than the value of a lowercase hex digit; 0: it is none. */
-static const uint8_t hex_values[256] = {['0'] = 1, ['1'] = 2,  ['2'] = 3,  ['3'] = 4,  ['4'] = 5,  ['5'] = 6,  ['6'] = 7,  ['7'] = 8,
-                                        ['8'] = 9, ['9'] = 10, ['a'] = 11, ['b'] = 12, ['c'] = 13, ['d'] = 14, ['e'] = 15, ['f'] = 16};
+static const uint8_t hex_values[256] = {
+    ['0'] = 1, ['1'] = 2,  ['2'] = 3,  ['3'] = 4,  ['4'] = 5,  ['5'] = 6,  ['6'] = 7,  ['7'] = 8,
+    ['8'] = 9, ['9'] = 10, ['a'] = 11, ['b'] = 12, ['c'] = 13, ['d'] = 14, ['e'] = 15, ['f'] = 16};
 
 bool hex_read(const char *digits, uint8_t *bytes, size_t size)
 {
     for (size_t i = 0; i < size; i++) {
-        unsigned high = hex_values[(unsigned char)digits[2 * i]], low = hex_values[(unsigned char)digits[2 * i + 1]];
+        unsigned high = hex_values[(unsigned char)digits[2 * i]],
+                 low = hex_values[(unsigned char)digits[2 * i + 1]];
         if (high == 0 || low == 0) return false;
         bytes[i] = (uint8_t)((high - 1) << 4 | (low - 1));
     }

@@ -40,7 +40,8 @@ static inline bool str_equal(struct str a, struct str b)
 
 static inline bool str_starts(struct str s, struct str prefix)
 {
-    return s.size >= prefix.size && (prefix.size == 0 || memcmp(s.bytes, prefix.bytes, prefix.size) == 0);
+    return s.size >= prefix.size &&
+           (prefix.size == 0 || memcmp(s.bytes, prefix.bytes, prefix.size) == 0);
 }
 
 /* The part from `from` (at most s.size) on. */
@@ -86,17 +87,19 @@ bool str_glob(struct str pattern, struct str text, bool ignore_case);
  * *ret_offset is the first byte that is wrong. */
 bool str_is_utf8(struct str s, size_t *ret_offset);
 
-/* The beginning of a text, of at most `most` bytes, that is well-formed: what is cut within a character
- * loses all of it. */
+/* The beginning of a text, of at most `most` bytes, that is well-formed: what is cut within a
+ * character loses all of it. */
 struct str str_cut(struct str s, size_t most);
 
 /* Unicode code points of well-formed UTF-8. */
 size_t str_code_points(struct str s);
-/* Writes one code point (at most U+10FFFF) as UTF-8: 1 to 4 bytes, which `to` has room for; how many. */
+/* Writes one code point (at most U+10FFFF) as UTF-8: 1 to 4 bytes, which
+ * `to` has room for; how many. */
 size_t str_put_code_point(char *to, uint32_t c);
 
-/* How many slips of the finger make one word of the other: a byte put in, left out, replaced, or two
- * neighbours swapped (Damerau 1964, restricted). STR_EDITS_MAX where one is longer than that. */
+/* How many slips of the finger make one word of the other: a byte put in, left out, replaced, or
+ * two neighbours swapped (Damerau 1964, restricted). STR_EDITS_MAX where one is longer than
+ * that. */
 enum { STR_EDITS_MAX = 64 };
 unsigned str_edits(struct str a, struct str b);
 
@@ -111,8 +114,8 @@ static inline int hex_value(char c)
 /* Two lowercase hex digits for each byte; `to` holds 2 * size, no NUL. */
 void hex_write(char *to, const uint8_t *bytes, size_t size);
 
-/* The `size` bytes that 2 * size lowercase hex digits say. False where one is no such digit: what is in
- * `bytes` then says nothing. */
+/* The `size` bytes that 2 * size lowercase hex digits say. False where one is no such digit: what
+ * is in `bytes` then says nothing. */
 bool hex_read(const char *digits, uint8_t *bytes, size_t size);
 
 /* The number that 16 lowercase hex digits say. False for any other text. */
@@ -121,8 +124,12 @@ bool str_to_u64_hex(struct str s, uint64_t *ret_value);
 /* Whether every byte is in [A-Za-z0-9._-]: what rule ids and policy names are made of. */
 bool str_is_name(struct str s);
 
-/* "." or "..": no name of anything that has a path, since clients and proxies take these out of it (RFC 3986, 5.2.4). */
-static inline bool str_is_dots(struct str s) { return str_equal(s, STR(".")) || str_equal(s, STR("..")); }
+/* "." or "..": no name of anything that has a path, since clients and proxies take these out
+ * of it (RFC 3986, 5.2.4). */
+static inline bool str_is_dots(struct str s)
+{
+    return str_equal(s, STR(".")) || str_equal(s, STR(".."));
+}
 #define STR_NO_DOTS "must not be \".\" or \"..\", which clients take out of a path"
 
 #endif

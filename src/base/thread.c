@@ -11,7 +11,8 @@ bool thread_step_back(int nice)
     const struct sched_param none = {0};
     check(nice >= 1 && nice <= 19);
     /* On Linux both are of this thread alone. */
-    return sched_setscheduler(0, SCHED_BATCH, &none) == 0 && setpriority(PRIO_PROCESS, 0, nice) == 0;
+    return sched_setscheduler(0, SCHED_BATCH, &none) == 0 &&
+           setpriority(PRIO_PROCESS, 0, nice) == 0;
 }
 
 void condition_init(pthread_cond_t *condition)
@@ -26,5 +27,6 @@ void condition_init(pthread_cond_t *condition)
 struct timespec condition_deadline(uint64_t ms)
 {
     uint64_t ns = world_monotonic_ns() + ms * 1000000;
-    return (struct timespec){.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
+    return (struct timespec){.tv_sec = (time_t)(ns / 1000000000),
+                             .tv_nsec = (long)(ns % 1000000000)};
 }

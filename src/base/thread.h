@@ -7,12 +7,13 @@
 #include <stdint.h>
 #include <time.h>
 
-/* From here on the calling thread does not interrupt one that runs, and where others want all of the
- * core it gets the part that `nice` (1 to 19) leaves it: about a quarter at 5, a tenth at 10. For
- * work that nobody waits for. False, with errno: the system refused some of it. */
+/* From here on the calling thread does not interrupt one that runs, and where others want all of
+ * the core it gets the part that `nice` (1 to 19) leaves it: about a quarter at 5, a tenth at 10.
+ * For work that nobody waits for. False, with errno: the system refused some of it. */
 bool thread_step_back(int nice);
 
-/* A condition whose timed waits go by the monotonic clock: setting the time neither ends nor prolongs one. */
+/* A condition whose timed waits go by the monotonic clock: setting the time
+ * neither ends nor prolongs one. */
 void condition_init(pthread_cond_t *condition);
 
 /* The moment that is `ms` from now, for pthread_cond_timedwait() on such a condition. */

@@ -16,7 +16,8 @@ static void civil_from_days(int64_t days, unsigned *year, unsigned *month, unsig
     days += 719468;
     int64_t era = days / 146097;
     unsigned day_of_era = (unsigned)(days - era * 146097);
-    unsigned year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / 146096) / 365;
+    unsigned year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / 146096) / 365;
     unsigned day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     unsigned shifted = (5 * day_of_year + 2) / 153;
     *day = day_of_year - (153 * shifted + 2) / 5 + 1;
@@ -26,9 +27,15 @@ static void civil_from_days(int64_t days, unsigned *year, unsigned *month, unsig
 
 static inline void put_two(char *to, unsigned value)
 {
-    static const char pairs[] = "00010203040506070809" "10111213141516171819" "20212223242526272829"
-                                "30313233343536373839" "40414243444546474849" "50515253545556575859"
-                                "60616263646566676869" "70717273747576777879" "80818283848586878889"
+    static const char pairs[] = "00010203040506070809"
+                                "10111213141516171819"
+                                "20212223242526272829"
+                                "30313233343536373839"
+                                "40414243444546474849"
+                                "50515253545556575859"
+                                "60616263646566676869"
+                                "70717273747576777879"
+                                "80818283848586878889"
                                 "90919293949596979899";
     memcpy(to, pairs + 2 * value, 2);
 }
@@ -96,7 +103,8 @@ static bool get_offset(struct str zone, int *ret_minutes)
         *ret_minutes = 0;
         return true;
     }
-    if (zone.size != 6 || (zone.bytes[0] != '+' && zone.bytes[0] != '-') || zone.bytes[3] != ':') return false;
+    if (zone.size != 6 || (zone.bytes[0] != '+' && zone.bytes[0] != '-') || zone.bytes[3] != ':')
+        return false;
     if (!get_digits(zone, 1, 2, &hours) || !get_digits(zone, 4, 2, &minutes)) return false;
     if (hours > 23 || minutes > 59) return false;
     *ret_minutes = (int)(hours * 60 + minutes) * (zone.bytes[0] == '-' ? -1 : 1);

@@ -4,7 +4,7 @@
 
 #include "base/str.h"
 
-enum { TIME_TEXT = 24 }; /* "2026-11-20T09:30:00.123Z" */
+enum { TIME_TEXT = 24 };                      /* "2026-11-20T09:30:00.123Z" */
 #define TIME_LAST_MS INT64_C(253402300799999) /* 9999-12-31T23:59:59.999Z */
 
 /* Writes TIME_TEXT bytes, no NUL. Years 1970 to 9999. */
@@ -14,7 +14,8 @@ void time_write(uint64_t ms, char *to);
  * `z`; leap second :60 counts as :59.999. False otherwise, before 1970 or after 9999 (UTC). */
 bool time_read(struct str text, uint64_t *ret_ms);
 
-/* The same for a bound to compare with: any year that can be spelled; before 1970 it is negative. */
+/* The same for a bound to compare with: any year that can be spelled; before 1970 it is
+ * negative. */
 bool time_read_any(struct str text, int64_t *ret_ms);
 
 #endif

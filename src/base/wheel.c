@@ -29,7 +29,8 @@ static void put(struct wheel *w, struct wheel_entry *e)
 void wheel_remove(struct wheel *w, struct wheel_entry *e)
 {
     link_remove(&e->link);
-    if (list_is_empty(&w->places[e->level][e->place])) /* also where it was put last, when it is due or in none */
+    /* also where it was put last, when it is due or in none */
+    if (list_is_empty(&w->places[e->level][e->place]))
         w->occupied[e->level] &= ~(UINT64_C(1) << e->place);
 }
 

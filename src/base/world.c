@@ -33,7 +33,8 @@ static void world_start(void)
 uint64_t world_now_ms(void)
 {
     pthread_once(&started, world_start);
-    uint64_t now = (uint64_t)(clock_ms(CLOCK_BOOTTIME) + atomic_load_explicit(&offset_ms, memory_order_relaxed));
+    uint64_t now = (uint64_t)(clock_ms(CLOCK_BOOTTIME) +
+                              atomic_load_explicit(&offset_ms, memory_order_relaxed));
     uint64_t latest = atomic_load_explicit(&latest_ms, memory_order_relaxed);
     while (now > latest)
         if (atomic_compare_exchange_weak_explicit(&latest_ms, &latest, now, memory_order_relaxed,
@@ -54,7 +55,8 @@ void world_time_floor(uint64_t not_before_ms)
     int64_t behind_ms = (int64_t)not_before_ms - clock_ms(CLOCK_BOOTTIME) - atomic_load(&offset_ms);
     if (behind_ms > 0) atomic_fetch_add(&offset_ms, behind_ms);
     uint64_t latest = atomic_load(&latest_ms);
-    while (latest < not_before_ms && !atomic_compare_exchange_weak(&latest_ms, &latest, not_before_ms)) {
+    while (latest < not_before_ms &&
+           !atomic_compare_exchange_weak(&latest_ms, &latest, not_before_ms)) {
     }
 }
 

@@ -38,28 +38,33 @@ static enum err refuse_unknown(const struct arguments *a, struct str name, struc
 {
     /* Asked for often enough to deserve its own answer. */
     if (str_equal(name, STR("key")))
-        return fault_set(f, ERR_BAD_VALUE, "key",
-                         "a key is never written on a command line, where other users of the machine can read it; "
-                         "put it in WRIT_KEY, or in a file and name that with --key-file");
+        return fault_set(
+            f, ERR_BAD_VALUE, "key",
+            "a key is never written on a command line, where other users of the machine can read it; "
+            "put it in WRIT_KEY, or in a file and name that with --key-file");
     if (name.size > WORD_MAX) name.size = WORD_MAX;
     const struct flag *near = nearest(a, name);
     if (near == NULL)
-        return fault_set(f, ERR_BAD_VALUE, "", "there is no option --%.*s here; --help lists all", STR_FORMAT(name));
-    return fault_set(f, ERR_BAD_VALUE, "", "there is no option --%.*s here; did you mean --%s?", STR_FORMAT(name),
-                     near->name);
+        return fault_set(f, ERR_BAD_VALUE, "", "there is no option --%.*s here; --help lists all",
+                         STR_FORMAT(name));
+    return fault_set(f, ERR_BAD_VALUE, "", "there is no option --%.*s here; did you mean --%s?",
+                     STR_FORMAT(name), near->name);
 }
 
-static enum err read_flag(struct arguments *a, struct str word, int argc, char **argv, int *at, struct fault *f)
+static enum err read_flag(struct arguments *a, struct str word, int argc, char **argv, int *at,
+                          struct fault *f)
 {
     struct str name = str_of(word.bytes, str_find(word, '='));
     size_t i = find(a, name);
     if (i == a->flag_count) return refuse_unknown(a, name, f);
     const struct flag *flag = a->flags[i];
-    if (a->values[i] != NULL) return fault_set(f, ERR_BAD_VALUE, flag->name, "--%s is given twice", flag->name);
+    if (a->values[i] != NULL)
+        return fault_set(f, ERR_BAD_VALUE, flag->name, "--%s is given twice", flag->name);
 
     bool has_value = name.size < word.size;
     if (flag->value == NULL) {
-        if (has_value) return fault_set(f, ERR_BAD_VALUE, flag->name, "--%s takes no value", flag->name);
+        if (has_value)
+            return fault_set(f, ERR_BAD_VALUE, flag->name, "--%s takes no value", flag->name);
         a->values[i] = "";
         return ERR_OK;
     }
@@ -69,13 +74,14 @@ static enum err read_flag(struct arguments *a, struct str word, int argc, char *
     }
     /* What starts with two dashes is the next flag; --name=value is for values that look so. */
     if (*at >= argc || strncmp(argv[*at], "--", 2) == 0)
-        return fault_set(f, ERR_BAD_VALUE, flag->name, "--%s needs a value: --%s %s", flag->name, flag->name,
-                         flag->value);
+        return fault_set(f, ERR_BAD_VALUE, flag->name, "--%s needs a value: --%s %s", flag->name,
+                         flag->name, flag->value);
     a->values[i] = argv[(*at)++];
     return ERR_OK;
 }
 
-enum err arguments_read(struct arguments *a, int argc, char **argv, int *at, bool one_word, struct fault *f)
+enum err arguments_read(struct arguments *a, int argc, char **argv, int *at, bool one_word,
+                        struct fault *f)
 {
     bool only_words = false;
     while (*at < argc) {
@@ -91,7 +97,8 @@ enum err arguments_read(struct arguments *a, int argc, char **argv, int *at, boo
             continue;
         }
         if (!only_words && word.size > 1 && word.bytes[0] == '-')
-            return fault_set(f, ERR_BAD_VALUE, "", "\"%.*s\": options are written with two dashes; --help lists all",
+            return fault_set(f, ERR_BAD_VALUE, "",
+                             "\"%.*s\": options are written with two dashes; --help lists all",
                              (int)(word.size > WORD_MAX ? WORD_MAX : word.size), word.bytes);
         if (a->positional_count == POSITIONALS_MAX)
             return fault_set(f, ERR_BAD_VALUE, "", "more than %d words", POSITIONALS_MAX);
@@ -115,7 +122,10 @@ struct str argument_text(const struct arguments *a, const char *name)
     return str_from(a->values[i]);
 }
 
-bool argument_given(const struct arguments *a, const char *name) { return !str_is_absent(argument_text(a, name)); }
+bool argument_given(const struct arguments *a, const char *name)
+{
+    return !str_is_absent(argument_text(a, name));
+}
 
 struct str argument_at(const struct arguments *a, size_t index)
 {

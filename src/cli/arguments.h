@@ -27,9 +27,10 @@ struct arguments {
 /* Makes the flags of a table (ended by a NULL name) known; the table outlives `a`. */
 void arguments_know(struct arguments *a, const struct flag *table);
 
-/* Reads argv from *at on; with `one_word` stops behind the first word that is no flag. ERR_BAD_VALUE:
- * the fault says which word and what would be right. */
-enum err arguments_read(struct arguments *a, int argc, char **argv, int *at, bool one_word, struct fault *f);
+/* Reads argv from *at on; with `one_word` stops behind the first word that is no flag.
+ * ERR_BAD_VALUE: the fault says which word and what would be right. */
+enum err arguments_read(struct arguments *a, int argc, char **argv, int *at, bool one_word,
+                        struct fault *f);
 
 /* As if the flag (one without value) had been given. */
 void arguments_give(struct arguments *a, const char *name);

@@ -1,4 +1,5 @@
-/* audit.c - `writ audit query`: what was decided. All of one trace is audit_trace.c, the export export.c. */
+/* audit.c - `writ audit query`: what was decided. All of one trace is
+ * audit_trace.c, the export export.c. */
 #include "cli/audit.h"
 
 enum { PAGE_MAX = 500, PAGE_ARENA_FIRST = 1 << 20, PAGE_ARENA_LIMIT = 512 << 20 };
@@ -14,7 +15,10 @@ struct str audit_what_shown(struct cli *c, const struct json *e)
                         type.size > 0 && id.size > 0 ? ":" : "", STR_FORMAT(id));
 }
 
-bool audit_is_dry_run(const struct json *e) { return str_equal(json_text(e, STR("mode")), STR("dry_run")); }
+bool audit_is_dry_run(const struct json *e)
+{
+    return str_equal(json_text(e, STR("mode")), STR("dry_run"));
+}
 
 static struct str who_shown(struct cli *c, const struct json *e)
 {
@@ -29,15 +33,17 @@ static void add_event(struct cli *c, struct table *t, const struct json *e)
     table_add(t, who_shown(c, e));
     table_add(t, audit_what_shown(c, e));
     struct str decision = member_shown(c, e, "decision");
-    table_add(t, audit_is_dry_run(e) ? arena_printf(&c->arena, "%.*s (dry run)", STR_FORMAT(decision)) : decision);
+    table_add(t, audit_is_dry_run(e)
+                     ? arena_printf(&c->arena, "%.*s (dry run)", STR_FORMAT(decision))
+                     : decision);
     table_add(t, member_shown(c, e, "rule"));
     table_add(t, member_shown(c, e, "trace_id"));
 }
 
 /* ---- query ---- */
 
-const char *const audit_filters[] = {"actor", "action", "decision", "kind", "rule",
-                                     "user-id", "trace-id", "from", "to", NULL};
+const char *const audit_filters[] = {"actor",   "action",   "decision", "kind", "rule",
+                                     "user-id", "trace-id", "from",     "to",   NULL};
 
 /* A filter's value; for the two times, a span or a day made a time. */
 static int filter_value(struct cli *c, const struct arguments *a, const char *name, struct str *ret)
@@ -47,8 +53,10 @@ static int filter_value(struct cli *c, const struct arguments *a, const char *na
     if (!is_time || str_is_absent(*ret) || time_or_ago(c, *ret, ret)) return DONE;
     struct str day = arena_printf(&c->arena, "%.*sT00:00:00Z", STR_FORMAT(*ret));
     if (time_or_ago(c, day, ret)) return DONE;
-    return cli_complain(c, USAGE, "--%s: that is neither a span such as 1h nor a time such as 2026-11-20 or "
-                                  "2026-11-20T09:30:00Z", name);
+    return cli_complain(c, USAGE,
+                        "--%s: that is neither a span such as 1h nor a time such as 2026-11-20 or "
+                        "2026-11-20T09:30:00Z",
+                        name);
 }
 
 int audit_target(struct cli *c, const struct arguments *a, struct target *ret)
@@ -69,12 +77,15 @@ int audit_target(struct cli *c, const struct arguments *a, struct target *ret)
 }
 
 /* One page after `cursor` of at most `limit`; *ret_next is 0 at the end. */
-static int query_page(struct cli *c, const struct target *base, uint64_t limit, uint64_t cursor, struct reply *reply,
-                      uint64_t *ret_next)
+static int query_page(struct cli *c, const struct target *base, uint64_t limit, uint64_t cursor,
+                      struct reply *reply, uint64_t *ret_next)
 {
     struct target t = *base; /* what is added now is overwritten by the next page */
-    target_query(&t, "limit", arena_printf(&c->arena, "%llu", (unsigned long long)(limit > PAGE_MAX ? PAGE_MAX : limit)));
-    if (cursor != 0) target_query(&t, "cursor", arena_printf(&c->arena, "%llu", (unsigned long long)cursor));
+    target_query(
+        &t, "limit",
+        arena_printf(&c->arena, "%llu", (unsigned long long)(limit > PAGE_MAX ? PAGE_MAX : limit)));
+    if (cursor != 0)
+        target_query(&t, "cursor", arena_printf(&c->arena, "%llu", (unsigned long long)cursor));
     struct request r = {.side = SIDE_PLATFORM, .method = "GET", .target = target_text(&t)};
     int code = cli_call(c, &r, reply);
     if (code == DONE) *ret_next = json_u64(reply->root, STR("next_cursor"), 0);
@@ -92,7 +103,8 @@ static void tell_older(struct cli *c, uint64_t cursor)
     if (cursor != 0) fprintf(c->err, "Older ones: --cursor %llu\n", (unsigned long long)cursor);
 }
 
-/* One page: the answer as it came. More: one event a line, each page in memory that the next one uses again. */
+/* One page: the answer as it came. More: one event a line, each page in memory that
+ * the next one uses again. */
 static int query_json(struct cli *c, const struct target *target, uint64_t limit, uint64_t cursor)
 {
     struct cli page = *c;
@@ -105,7 +117,8 @@ static int query_json(struct cli *c, const struct target *target, uint64_t limit
         code = query_page(&page, target, limit - told, cursor, &reply, &cursor);
         if (code == DONE && limit <= PAGE_MAX) print_json(c, reply.body);
         if (code != DONE || limit <= PAGE_MAX) break;
-        for (const struct json *e = first_event(&reply); e != NULL; e = e->next, told++) print_json(c, e->raw);
+        for (const struct json *e = first_event(&reply); e != NULL; e = e->next, told++)
+            print_json(c, e->raw);
     } while (told < limit && cursor != 0);
     if (code == DONE && limit > PAGE_MAX) tell_older(c, cursor);
     c->clients[SIDE_PLATFORM] = page.clients[SIDE_PLATFORM];
@@ -115,10 +128,12 @@ static int query_json(struct cli *c, const struct target *target, uint64_t limit
 
 static int audit_query(struct cli *c, const struct arguments *a)
 {
-    static const char *const heads[] = {"TIME", "KIND", "*WHO", "*WHAT", "DECISION", "*RULE", "TRACE", NULL};
+    static const char *const heads[] = {"TIME",     "KIND",  "*WHO",  "*WHAT",
+                                        "DECISION", "*RULE", "TRACE", NULL};
     struct target target;
     uint64_t limit = 20, cursor = 0, told = 0;
-    if (argument_given(a, "limit") && (!str_to_u64(argument_text(a, "limit"), &limit) || limit == 0 || limit > 100000))
+    if (argument_given(a, "limit") &&
+        (!str_to_u64(argument_text(a, "limit"), &limit) || limit == 0 || limit > 100000))
         return cli_complain(c, USAGE, "--limit: it must be a number from 1 to 100000");
     if (argument_given(a, "cursor") && !str_to_u64(argument_text(a, "cursor"), &cursor))
         return cli_complain(c, USAGE, "--cursor: it must be a number, as an earlier page gave it");
@@ -132,8 +147,12 @@ static int audit_query(struct cli *c, const struct arguments *a)
         struct reply reply;
         code = query_page(c, &target, limit - told, cursor, &reply, &cursor);
         if (code != DONE) return code;
-        for (const struct json *e = first_event(&reply); e != NULL; e = e->next, told++) add_event(c, &t, e);
-        if (c->arena.overflow) return cli_complain(c, REFUSED, "so many rows do not fit into memory: take a smaller --limit, or --json");
+        for (const struct json *e = first_event(&reply); e != NULL; e = e->next, told++)
+            add_event(c, &t, e);
+        if (c->arena.overflow)
+            return cli_complain(
+                c, REFUSED,
+                "so many rows do not fit into memory: take a smaller --limit, or --json");
     } while (told < limit && cursor != 0);
     table_print(&t, c->out, c->width);
     tell_older(c, cursor);
@@ -155,45 +174,62 @@ static const char gap_text[] =
 
 static int audit_accept_gap(struct cli *c, const struct arguments *a)
 {
-    static const char *const texts[] = {"node", "journal", "epoch", "reason"}, *const seqs[] = {"from-seq", "next-seq"};
+    static const char *const texts[] = {"node", "journal", "epoch", "reason"}, *const seqs[] = {
+                                                                                   "from-seq",
+                                                                                   "next-seq"};
     struct buf body = cli_scratch(c, 8 << 10);
     struct target target;
     struct reply reply;
     uint64_t seq[2];
     if (str_is_empty(argument_text(a, "node")) || str_is_empty(argument_text(a, "epoch")))
-        return cli_complain(c, USAGE, "--node, --from-seq, --next-seq and --epoch are needed: writ audit accept-gap --help");
+        return cli_complain(
+            c, USAGE,
+            "--node, --from-seq, --next-seq and --epoch are needed: writ audit accept-gap --help");
     for (int i = 0; i < 2; i++)
         if (!str_to_u64(argument_text(a, seqs[i]), &seq[i]) || seq[i] == 0)
-            return cli_complain(c, USAGE, "--%s: it must be the number of a record, from 1 on", seqs[i]);
+            return cli_complain(c, USAGE, "--%s: it must be the number of a record, from 1 on",
+                                seqs[i]);
     buf_put_byte(&body, '{');
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) put_text_member(&body, texts[i], argument_text(a, texts[i]));
-    buf_printf(&body, ",\"from_seq\":%llu,\"next_seq\":%llu}", (unsigned long long)seq[0], (unsigned long long)seq[1]);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        put_text_member(&body, texts[i], argument_text(a, texts[i]));
+    buf_printf(&body, ",\"from_seq\":%llu,\"next_seq\":%llu}", (unsigned long long)seq[0],
+               (unsigned long long)seq[1]);
     if (body.overflow) return cli_complain(c, USAGE, "that is too long");
     target_init(c, &target, "/api/v1/audit/gaps");
-    struct request r = {.side = SIDE_PLATFORM, .method = "POST", .target = target_text(&target), .body = buf_view(&body)};
+    struct request r = {.side = SIDE_PLATFORM,
+                        .method = "POST",
+                        .target = target_text(&target),
+                        .body = buf_view(&body)};
     int code = cli_call(c, &r, &reply);
     if (code != DONE) return code;
-    if (c->json) print_json(c, reply.body);
-    else fprintf(c->out, "%llu records are given up; the stream of %.*s goes on at %llu.\n",
-                 (unsigned long long)json_u64(reply.root, STR("lost"), 0), STR_FORMAT(member_shown(c, reply.root, "node")),
-                 (unsigned long long)seq[1]);
+    if (c->json)
+        print_json(c, reply.body);
+    else
+        fprintf(c->out, "%llu records are given up; the stream of %.*s goes on at %llu.\n",
+                (unsigned long long)json_u64(reply.root, STR("lost"), 0),
+                STR_FORMAT(member_shown(c, reply.root, "node")), (unsigned long long)seq[1]);
     return DONE;
 }
 
 /* ---- the rows ---- */
 
-static const struct flag gap_flags[] = {{"node", "NAME", "the engine whose records they are"},
-                                        {"from-seq", "N", "the first record that is missing"},
-                                        {"next-seq", "N", "the first record that is still there"},
-                                        {"epoch", "HEX", "of that record"},
-                                        {"journal", "NAME", "of that engine (default 0)"},
-                                        {"reason", "TEXT", "why they are lost, for the audit trail"},
-                                        {NULL, NULL, NULL}};
+static const struct flag gap_flags[] = {
+    {"node", "NAME", "the engine whose records they are"},
+    {"from-seq", "N", "the first record that is missing"},
+    {"next-seq", "N", "the first record that is still there"},
+    {"epoch", "HEX", "of that record"},
+    {"journal", "NAME", "of that engine (default 0)"},
+    {"reason", "TEXT", "why they are lost, for the audit trail"},
+    {NULL, NULL, NULL}};
 
 const struct command audit_commands[] = {
     {"audit", "query", "", "search the audit trail, newest first",
-     "With --json: the platform's answer; for more than 500 events, one event a line.", query_flags, 0, 0, audit_query},
-    {"audit", "trace", "ID", "show everything under one trace id, oldest first", audit_trace_text, NULL, 1, 1, audit_trace},
-    {"audit", "export", "", "write the audit trail to a file, oldest first", export_text, export_flags, 0, 0, audit_export},
-    {"audit", "accept-gap", "", "let a stream go on behind records that are lost", gap_text, gap_flags, 0, 0, audit_accept_gap},
+     "With --json: the platform's answer; for more than 500 events, one event a line.", query_flags,
+     0, 0, audit_query},
+    {"audit", "trace", "ID", "show everything under one trace id, oldest first", audit_trace_text,
+     NULL, 1, 1, audit_trace},
+    {"audit", "export", "", "write the audit trail to a file, oldest first", export_text,
+     export_flags, 0, 0, audit_export},
+    {"audit", "accept-gap", "", "let a stream go on behind records that are lost", gap_text,
+     gap_flags, 0, 0, audit_accept_gap},
     {NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, NULL}};

@@ -1,4 +1,5 @@
-/* audit.h - what the commands of `writ audit` share: which events are asked for, and how one is told. */
+/* audit.h - what the commands of `writ audit` share: which events are asked
+ * for, and how one is told. */
 #ifndef CLI_AUDIT_H
 #define CLI_AUDIT_H
 
@@ -12,8 +13,10 @@
         {"kind", "WORD", "decision, policy.put, key.created, auth.failed, …"},                     \
         {"rule", "RULE", "decided by this rule, such as review:large-refunds"},                    \
         {"trace-id", "ID", "under this trace id"},                                                 \
-        {"from", "SPAN|TIME", "not before: 1h (ago), 2026-11-20, 2026-11-20T09:30:00Z"},                       \
-        {"to", "SPAN|TIME", "before this time"}
+        {"from", "SPAN|TIME", "not before: 1h (ago), 2026-11-20, 2026-11-20T09:30:00Z"},           \
+    {                                                                                              \
+        "to", "SPAN|TIME", "before this time"                                                      \
+    }
 
 /* The names of those flags, ended by NULL. */
 extern const char *const audit_filters[];

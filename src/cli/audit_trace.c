@@ -1,14 +1,17 @@
-/* audit_trace.c - `writ audit trace`: everything that belongs to one decision, whatever one has of it.
+/* audit_trace.c - `writ audit trace`: everything that belongs to one
+ * decision, whatever one has of it.
  *
  *   trace id ─────────────────────────────────────────────────▶ GET /api/v1/audit/trace/{id}
  *   traceparent ── its second field ──▶ trace id
  *   req_ evt_ rev_ tok_ ── when it was made is in it: the events of that moment ──▶ trace id
  *
- * What belongs to no decision (a key was made, a token minted) has no trace: its event is then all there is.
+ * What belongs to no decision (a key was made, a token minted) has no trace: its
+ * event is then all there is.
  *
- * An id of ours has its millisecond in it, and so a request id out of a log finds its trace without an
- * index of its own: what was recorded within that millisecond is looked through (a busy platform has a few dozen
- * events in one), then 50 ms more, for events that were recorded a little after their id was made. */
+ * An id of ours has its millisecond in it, and so a request id out of a log finds its trace
+ * without an index of its own: what was recorded within that millisecond is looked through (a busy
+ * platform has a few dozen events in one), then 50 ms more, for events that were recorded a little
+ * after their id was made. */
 #include "base/id.h"
 #include "base/time.h"
 #include "cli/audit.h"
@@ -20,24 +23,30 @@ enum { PAGE_MAX = 500, PAGES_MAX = 40, EVENTS_LATE_MS = 50, TRACEPARENT_TEXT = 5
 /* 00-<32 digits>-<16 digits>-<2 digits>, as it is copied from a header. */
 static struct str trace_of_traceparent(struct str text)
 {
-    bool is_one = text.size >= TRACEPARENT_TEXT && text.bytes[2] == '-' && text.bytes[35] == '-' && text.bytes[52] == '-';
+    bool is_one = text.size >= TRACEPARENT_TEXT && text.bytes[2] == '-' && text.bytes[35] == '-' &&
+                  text.bytes[52] == '-';
     return is_one ? str_of(text.bytes + 3, 32) : text;
 }
 
-/* The same 128 bits as other tools write them: in capitals, or with a UUID's dashes. Absent: not such. */
+/* The same 128 bits as other tools write them: in capitals, or with a UUID's
+ * dashes. Absent: not such. */
 static struct str other_spelling(struct cli *c, struct str text)
 {
     char digits[32];
     size_t size = 0;
     for (size_t i = 0; i < text.size; i++) {
-        char lower = text.bytes[i] >= 'A' && text.bytes[i] <= 'F' ? (char)(text.bytes[i] - 'A' + 'a') : text.bytes[i];
+        char lower = text.bytes[i] >= 'A' && text.bytes[i] <= 'F'
+                         ? (char)(text.bytes[i] - 'A' + 'a')
+                         : text.bytes[i];
         bool dash = lower == '-' && text.size == 36 && (i == 8 || i == 13 || i == 18 || i == 23);
         if (dash) continue;
-        if (size == sizeof digits || memchr("0123456789abcdef", lower, 16) == NULL) return (struct str){0};
+        if (size == sizeof digits || memchr("0123456789abcdef", lower, 16) == NULL)
+            return (struct str){0};
         digits[size++] = lower;
     }
     struct str other = str_of(digits, size);
-    return size == sizeof digits && !str_equal(other, text) ? arena_copy(&c->arena, other) : (struct str){0};
+    return size == sizeof digits && !str_equal(other, text) ? arena_copy(&c->arena, other)
+                                                            : (struct str){0};
 }
 
 /* Whether it is one of ours that an event carries; its moment. */
@@ -68,10 +77,15 @@ static struct str time_text(struct cli *c, uint64_t ms)
     return arena_copy(&c->arena, str_of(text, sizeof text));
 }
 
-static bool has_trace(const struct json *event) { return !str_is_empty(json_text(event, STR("trace_id"))); }
+static bool has_trace(const struct json *event)
+{
+    return !str_is_empty(json_text(event, STR("trace_id")));
+}
 
-/* An event of [from, to) that carries the id, if there is one that has a trace; NULL: there is none. */
-static int search(struct cli *c, struct str id, uint64_t from_ms, uint64_t to_ms, const struct json **ret)
+/* An event of [from, to) that carries the id, if there is one that has a
+ * trace; NULL: there is none. */
+static int search(struct cli *c, struct str id, uint64_t from_ms, uint64_t to_ms,
+                  const struct json **ret)
 {
     uint64_t cursor = 0;
     *ret = NULL;
@@ -82,14 +96,17 @@ static int search(struct cli *c, struct str id, uint64_t from_ms, uint64_t to_ms
         target_tenant(&t, c);
         target_query(&t, "from", time_text(c, from_ms));
         target_query(&t, "to", time_text(c, to_ms));
-        target_query(&t, "order", STR("asc")); /* a redemption's decision comes before what is told of it in another trace */
+        /* a redemption's decision comes before what is told of it in another trace */
+        target_query(&t, "order", STR("asc"));
         target_query(&t, "limit", arena_printf(&c->arena, "%d", PAGE_MAX));
-        if (cursor != 0) target_query(&t, "cursor", arena_printf(&c->arena, "%llu", (unsigned long long)cursor));
+        if (cursor != 0)
+            target_query(&t, "cursor", arena_printf(&c->arena, "%llu", (unsigned long long)cursor));
         struct request r = {.side = SIDE_PLATFORM, .method = "GET", .target = target_text(&t)};
         int code = cli_call(c, &r, &reply);
         if (code != DONE) return code;
         const struct json *events = json_get(reply.root, STR("events"));
-        for (const struct json *e = json_is_array(events) ? events->child : NULL; e != NULL; e = e->next) {
+        for (const struct json *e = json_is_array(events) ? events->child : NULL; e != NULL;
+             e = e->next) {
             if (!carries(e, id)) continue;
             if (*ret == NULL || has_trace(e)) *ret = e;
             if (has_trace(e)) return DONE;
@@ -112,10 +129,15 @@ static int settle(struct cli *c, struct str given, struct str *ret, const struct
     if (code == DONE && event == NULL) code = search(c, id, ms + 1, ms + EVENTS_LATE_MS, &event);
     if (code != DONE) return code;
     if (event == NULL)
-        return cli_complain(c, REFUSED, "no event of that moment carries %.*s (yet: a record takes a moment to arrive)", STR_FORMAT(id));
+        return cli_complain(
+            c, REFUSED,
+            "no event of that moment carries %.*s (yet: a record takes a moment to arrive)",
+            STR_FORMAT(id));
     *ret = json_text(event, STR("trace_id"));
-    if (!has_trace(event)) *ret_alone = event;
-    else if (!c->json) fprintf(c->err, "%.*s is of trace %.*s\n", STR_FORMAT(id), STR_FORMAT(*ret));
+    if (!has_trace(event))
+        *ret_alone = event;
+    else if (!c->json)
+        fprintf(c->err, "%.*s is of trace %.*s\n", STR_FORMAT(id), STR_FORMAT(*ret));
     return DONE;
 }
 
@@ -123,7 +145,8 @@ static int settle(struct cli *c, struct str given, struct str *ret, const struct
 
 static struct str policy_shown(struct cli *c, const struct json *e)
 {
-    struct str name = member_shown(c, e, "policy_name"), version = member_shown(c, e, "policy_version");
+    struct str name = member_shown(c, e, "policy_name"),
+               version = member_shown(c, e, "policy_version");
     if (name.size == 0 || version.size == 0) return name;
     return arena_printf(&c->arena, "%.*s, version %.*s", STR_FORMAT(name), STR_FORMAT(version));
 }
@@ -132,28 +155,47 @@ static void print_event(struct cli *c, const struct json *e)
 {
     static const struct {
         const char *label, *member;
-    } fields[] = {{"actor", "actor"},           {"user", "user_id"},        {"acting for", "acting_for"},
-                  {"args", "args"},             {"context", "context"},     {"confidence", "confidence_used"},
-                  {"reason", "reason"},         {"rule", "rule"},           {"policy", NULL},
-                  {"safe tool", "safe_tool"},   {"safe args", "safe_args"}, {"would have", "would_have"},
-                  {"token", "token_id"},        {"scope", "scope"},
-                  {"review", "review_id"},      {"expires", "expires_at"},  {"resolved by", "resolved_by"},
-                  {"note", "resolution_note"},  {"request", "request_id"},  {"key", "key_id"},
-                  {"input hash", "input_hash"}, {"output hash", "output_hash"}};
+    } fields[] = {{"actor", "actor"},
+                  {"user", "user_id"},
+                  {"acting for", "acting_for"},
+                  {"args", "args"},
+                  {"context", "context"},
+                  {"confidence", "confidence_used"},
+                  {"reason", "reason"},
+                  {"rule", "rule"},
+                  {"policy", NULL},
+                  {"safe tool", "safe_tool"},
+                  {"safe args", "safe_args"},
+                  {"would have", "would_have"},
+                  {"token", "token_id"},
+                  {"scope", "scope"},
+                  {"review", "review_id"},
+                  {"expires", "expires_at"},
+                  {"resolved by", "resolved_by"},
+                  {"note", "resolution_note"},
+                  {"request", "request_id"},
+                  {"key", "key_id"},
+                  {"input hash", "input_hash"},
+                  {"output hash", "output_hash"}};
     struct str what = audit_what_shown(c, e), decision = member_shown(c, e, "decision");
     fprintf(c->out, "%.*s  %.*s  %.*s  ", STR_FORMAT(member_shown(c, e, "timestamp")),
             STR_FORMAT(member_shown(c, e, "kind")), STR_FORMAT(what));
     print_verdict(c, decision);
     fputs(audit_is_dry_run(e) ? "  (dry run: nothing was permitted)\n" : "\n", c->out);
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
-        print_field(c, fields[i].label, fields[i].member == NULL ? policy_shown(c, e) : member_shown(c, e, fields[i].member));
+        print_field(c, fields[i].label,
+                    fields[i].member == NULL ? policy_shown(c, e)
+                                             : member_shown(c, e, fields[i].member));
     const struct json *source = json_get(e, STR("source"));
     if (source != NULL)
-        print_field(c, "record", arena_printf(&c->arena, "seq %.*s of %.*s", STR_FORMAT(member_shown(c, source, "seq")),
-                                              STR_FORMAT(member_shown(c, source, "node"))));
+        print_field(c, "record",
+                    arena_printf(&c->arena, "seq %.*s of %.*s",
+                                 STR_FORMAT(member_shown(c, source, "seq")),
+                                 STR_FORMAT(member_shown(c, source, "node"))));
 }
 
-static int ask_trace(struct cli *c, struct str trace_id, struct reply *reply, const struct json **ret_first)
+static int ask_trace(struct cli *c, struct str trace_id, struct reply *reply,
+                     const struct json **ret_first)
 {
     struct target target;
     target_init(c, &target, "/api/v1/audit/trace");
@@ -167,7 +209,8 @@ static int ask_trace(struct cli *c, struct str trace_id, struct reply *reply, co
 }
 
 /* What follows after `cursor`, where one answer is not all. */
-static int ask_on(struct cli *c, struct str trace_id, uint64_t cursor, struct reply *reply, const struct json **ret_first)
+static int ask_on(struct cli *c, struct str trace_id, uint64_t cursor, struct reply *reply,
+                  const struct json **ret_first)
 {
     struct target target;
     target_init(c, &target, "/api/v1/audit");
@@ -186,7 +229,8 @@ static int ask_on(struct cli *c, struct str trace_id, uint64_t cursor, struct re
 static int tell_alone(struct cli *c, const struct json *event)
 {
     if (c->json) {
-        fprintf(c->out, "{\"events\":[%.*s],\"count\":1,\"trace_id\":\"\"}\n", STR_FORMAT(event->raw));
+        fprintf(c->out, "{\"events\":[%.*s],\"count\":1,\"trace_id\":\"\"}\n",
+                STR_FORMAT(event->raw));
         return DONE;
     }
     fputs("It is of no decision and has no trace; this is its event.\n", c->err);
@@ -209,11 +253,15 @@ int audit_trace(struct cli *c, const struct arguments *a)
     uint64_t next = json_u64(reply.root, STR("next_cursor"), 0);
     if (c->json) {
         print_json(c, reply.body);
-        if (next != 0) fputs("That is not all: writ audit query --trace-id ID --limit 100000 --json\n", c->err);
+        if (next != 0)
+            fputs("That is not all: writ audit query --trace-id ID --limit 100000 --json\n",
+                  c->err);
         return e == NULL ? REFUSED : DONE;
     }
     if (e == NULL)
-        return cli_complain(c, REFUSED, "nothing is recorded under this trace id (yet: a record takes a moment to arrive)");
+        return cli_complain(
+            c, REFUSED,
+            "nothing is recorded under this trace id (yet: a record takes a moment to arrive)");
     for (;;) {
         for (; e != NULL; e = e->next) print_event(c, e);
         if (next == 0) return DONE;

@@ -33,8 +33,8 @@ static bool is_object_text(struct str text)
 }
 
 /* The flag's JSON: itself, or of the file after `@`. */
-static int json_given(struct cli *c, const struct arguments *a, const char *name, struct str *ret_text,
-                      struct json **ret)
+static int json_given(struct cli *c, const struct arguments *a, const char *name,
+                      struct str *ret_text, struct json **ret)
 {
     struct str text = argument_text(a, name);
     struct fault f;
@@ -60,7 +60,8 @@ static int args_given(struct cli *c, const struct arguments *a, struct str *ret)
 }
 
 /* An object where it starts with `{` (or comes from a file), else a text. */
-static int context_given(struct cli *c, const struct arguments *a, struct str *ret, struct json **ret_object)
+static int context_given(struct cli *c, const struct arguments *a, struct str *ret,
+                         struct json **ret_object)
 {
     struct str text = argument_text(a, "context");
     *ret = text;
@@ -96,7 +97,8 @@ static int confidence_given(struct cli *c, const struct arguments *a, struct str
     *ret = argument_text(a, "confidence");
     if (str_is_absent(*ret)) return DONE;
     if (json_number_read(*ret, &number) && number >= 0 && number <= 1) return DONE;
-    return cli_complain(c, USAGE, "--confidence: \"%.*s\" is not a number from 0 to 1", STR_FORMAT(*ret));
+    return cli_complain(c, USAGE, "--confidence: \"%.*s\" is not a number from 0 to 1",
+                        STR_FORMAT(*ret));
 }
 
 /* ---- bodies ---- */
@@ -107,16 +109,19 @@ struct asked { /* what was typed, checked */
 };
 
 /* The tool route has no members for these: they travel in the context. */
-static int tool_context(struct cli *c, const struct arguments *a, const struct asked *q, struct buf *out)
+static int tool_context(struct cli *c, const struct arguments *a, const struct asked *q,
+                        struct buf *out)
 {
     struct str acting_for = argument_text(a, "acting-for"), scope = argument_text(a, "scope");
-    bool extras = !str_is_absent(q->confidence) || !str_is_absent(acting_for) || !str_is_absent(scope) ||
-                  !str_is_absent(q->trace_id);
+    bool extras = !str_is_absent(q->confidence) || !str_is_absent(acting_for) ||
+                  !str_is_absent(scope) || !str_is_absent(q->trace_id);
     if (!extras || str_is_absent(q->context)) {
         if (!extras) buf_put(out, q->context);
     } else if (q->context_object == NULL) {
-        return cli_complain(c, USAGE, "--context: with --tool, --confidence, --acting-for, --scope and --trace-id go into "
-                                  "the context, so that must be a JSON object and not a text");
+        return cli_complain(
+            c, USAGE,
+            "--context: with --tool, --confidence, --acting-for, --scope and --trace-id go into "
+            "the context, so that must be a JSON object and not a text");
     }
     if (!extras) return DONE;
     buf_put_byte(out, '{');
@@ -135,7 +140,8 @@ static int tool_context(struct cli *c, const struct arguments *a, const struct a
     return DONE;
 }
 
-static int tool_body(struct cli *c, const struct arguments *a, const struct asked *q, struct buf *out)
+static int tool_body(struct cli *c, const struct arguments *a, const struct asked *q,
+                     struct buf *out)
 {
     struct buf context = cli_scratch(c, BODY_MAX);
     int code = tool_context(c, a, q, &context);
@@ -165,18 +171,23 @@ static void named_body(const struct arguments *a, const struct asked *q, struct 
 static int check_form(struct cli *c, const struct arguments *a, const struct asked *q)
 {
     bool tool = argument_given(a, "tool"), user = argument_given(a, "user");
-    if (tool && user) return cli_complain(c, USAGE, "--tool and --user exclude each other: agents call tools");
-    if (tool && !str_is_absent(q->action)) return cli_complain(c, USAGE, "--tool names the action already");
-    if (!tool && str_is_empty(q->action)) return cli_complain(c, USAGE, "what is to be done? writ authorize ACTION, or --tool NAME");
+    if (tool && user)
+        return cli_complain(c, USAGE, "--tool and --user exclude each other: agents call tools");
+    if (tool && !str_is_absent(q->action))
+        return cli_complain(c, USAGE, "--tool names the action already");
+    if (!tool && str_is_empty(q->action))
+        return cli_complain(c, USAGE, "what is to be done? writ authorize ACTION, or --tool NAME");
     static const char *const agents_only[] = {"actor", "confidence", "acting-for", "scope"};
     for (size_t i = 0; user && i < 4; i++)
-        if (argument_given(a, agents_only[i])) return cli_complain(c, USAGE, "--%s is for agents; people have none", agents_only[i]);
+        if (argument_given(a, agents_only[i]))
+            return cli_complain(c, USAGE, "--%s is for agents; people have none", agents_only[i]);
     return DONE;
 }
 
 static int body(struct cli *c, const struct arguments *a, struct buf *out)
 {
-    struct asked q = {.action = argument_text(a, "action"), .trace_id = argument_text(a, "trace-id")};
+    struct asked q = {.action = argument_text(a, "action"),
+                      .trace_id = argument_text(a, "trace-id")};
     if (!str_is_absent(argument_at(a, 0))) {
         if (!str_is_absent(q.action)) return cli_complain(c, USAGE, "the action is given twice");
         q.action = argument_at(a, 0);
@@ -188,33 +199,42 @@ static int body(struct cli *c, const struct arguments *a, struct buf *out)
     if (code == DONE) code = confidence_given(c, a, &q.confidence);
     if (code != DONE) return code;
     buf_put_byte(out, '{');
-    if (argument_given(a, "tool")) code = tool_body(c, a, &q, out);
-    else named_body(a, &q, out);
+    if (argument_given(a, "tool"))
+        code = tool_body(c, a, &q, out);
+    else
+        named_body(a, &q, out);
     buf_put_byte(out, '}');
-    if (code == DONE && out->overflow) return cli_complain(c, USAGE, "the request is larger than 64 KiB");
+    if (code == DONE && out->overflow)
+        return cli_complain(c, USAGE, "the request is larger than 64 KiB");
     return code;
 }
 
-static int ask_decision(struct cli *c, const struct arguments *a, bool dry_run, bool explain, struct reply *reply)
+static int ask_decision(struct cli *c, const struct arguments *a, bool dry_run, bool explain,
+                        struct reply *reply)
 {
     struct buf out = cli_scratch(c, BODY_MAX);
     int code = body(c, a, &out);
     if (code != DONE) return code;
     struct target target;
-    target_init(c, &target, argument_given(a, "tool")   ? "/api/v1/authorize"
-                            : argument_given(a, "user") ? "/v1/authorize"
-                                                        : "/v1/agent/authorize");
+    target_init(c, &target,
+                argument_given(a, "tool")   ? "/api/v1/authorize"
+                : argument_given(a, "user") ? "/v1/authorize"
+                                            : "/v1/agent/authorize");
     if (dry_run) target_query(&target, "dry_run", STR("true"));
     if (explain) target_query(&target, "explain", STR("true"));
     target_tenant(&target, c);
-    struct request r = {.side = SIDE_ENGINE, .method = "POST", .target = target_text(&target), .body = buf_view(&out)};
+    struct request r = {.side = SIDE_ENGINE,
+                        .method = "POST",
+                        .target = target_text(&target),
+                        .body = buf_view(&out)};
     return cli_call(c, &r, reply);
 }
 
 /* ---- answers ---- */
 
 /* The member in either route's casing. */
-static struct str either(struct cli *c, const struct json *root, const char *snake, const char *camel)
+static struct str either(struct cli *c, const struct json *root, const char *snake,
+                         const char *camel)
 {
     struct str value = member_shown(c, root, snake);
     return value.size > 0 ? value : member_shown(c, root, camel);
@@ -224,10 +244,13 @@ static void print_decision(struct cli *c, const struct json *root)
 {
     print_verdict(c, member_shown(c, root, "decision"));
     struct str mode = member_shown(c, root, "mode");
-    fprintf(c->out, "%s\n", str_equal(mode, STR("dry_run")) ? "  (dry run: nothing was permitted)" : "");
-    struct str policy = either(c, root, "policy_name", "policyName"), version = either(c, root, "policy_version", "policyVersion");
+    fprintf(c->out, "%s\n",
+            str_equal(mode, STR("dry_run")) ? "  (dry run: nothing was permitted)" : "");
+    struct str policy = either(c, root, "policy_name", "policyName"),
+               version = either(c, root, "policy_version", "policyVersion");
     if (version.size > 0)
-        policy = arena_printf(&c->arena, "%.*s, version %.*s", STR_FORMAT(policy), STR_FORMAT(version));
+        policy =
+            arena_printf(&c->arena, "%.*s, version %.*s", STR_FORMAT(policy), STR_FORMAT(version));
     print_field(c, "reason", member_shown(c, root, "reason"));
     print_field(c, "rule", member_shown(c, root, "rule"));
     print_field(c, "policy", policy);
@@ -250,14 +273,17 @@ static int authorize(struct cli *c, const struct arguments *a)
     struct reply reply;
     int code = ask_decision(c, a, argument_given(a, "dry-run"), false, &reply);
     if (code != DONE) return code;
-    if (c->json) print_json(c, reply.body);
-    else print_decision(c, reply.root);
+    if (c->json)
+        print_json(c, reply.body);
+    else
+        print_decision(c, reply.root);
     return verdict_code(reply.root);
 }
 
 static void print_texts(struct cli *c, const struct json *list, const char *what)
 {
-    for (const struct json *one = json_is_array(list) ? list->child : NULL; one != NULL; one = one->next)
+    for (const struct json *one = json_is_array(list) ? list->child : NULL; one != NULL;
+         one = one->next)
         fprintf(c->out, "  %s  %.*s\n", what, STR_FORMAT(value_shown(c, one)));
 }
 
@@ -272,7 +298,8 @@ static void print_would_allow(struct cli *c, const struct json *root)
     if (rule.size == 0)
         fputs("\nWhat would allow it:\n", c->out);
     else
-        fprintf(c->out, "\nWhat would allow it: rule %.*s of policy %.*s %s\n", STR_FORMAT(rule), STR_FORMAT(policy),
+        fprintf(c->out, "\nWhat would allow it: rule %.*s of policy %.*s %s\n", STR_FORMAT(rule),
+                STR_FORMAT(policy),
                 json_is_array(lacks) && lacks->count > 0 ? "is the nearest" : "permits it already");
     print_texts(c, lacks, "lacks   ");
     print_texts(c, json_get(w, STR("against")), "against ");
@@ -280,7 +307,8 @@ static void print_would_allow(struct cli *c, const struct json *root)
 
 int policy_run_explain(struct cli *c, const struct arguments *a)
 {
-    static const char *const heads[] = {"POLICY", "RULE", "VOTE", "APPLIES", "SHADOW", "*WHY", NULL};
+    static const char *const heads[] = {"POLICY", "RULE", "VOTE", "APPLIES",
+                                        "SHADOW", "*WHY", NULL};
     static const char *const members[] = {"policy", "rule", "verdict", "applies", "shadow", "why"};
     struct reply reply;
     int code = ask_decision(c, a, true, true, &reply);
@@ -297,10 +325,13 @@ int policy_run_explain(struct cli *c, const struct arguments *a)
     for (const struct json *r = json_is_array(rules) ? rules->child : NULL; r != NULL; r = r->next)
         for (size_t i = 0; i < 6; i++) {
             const struct json *v = json_get(r, str_from(members[i]));
-            table_add(&t, json_is_bool(v) ? (v->type == JSON_TRUE ? STR("yes") : STR("no")) : value_shown(c, v));
+            table_add(&t, json_is_bool(v) ? (v->type == JSON_TRUE ? STR("yes") : STR("no"))
+                                          : value_shown(c, v));
         }
-    if (json_is_string(rules)) fprintf(c->out, "%.*s\n", STR_FORMAT(value_shown(c, rules)));
-    else table_print(&t, c->out, c->width);
+    if (json_is_string(rules))
+        fprintf(c->out, "%.*s\n", STR_FORMAT(value_shown(c, rules)));
+    else
+        table_print(&t, c->out, c->width);
     print_would_allow(c, reply.root);
     return DONE;
 }

@@ -13,22 +13,34 @@
 #include "http/client.h"
 #include "policy/policy.h"
 
-enum { CALL_MS = 30000, REPLY_MAX = LIMIT_REPLY_BYTES, CREDENTIAL_MAX = TOKEN_TEXT_MAX + 2, TARGET_MAX = 4096 };
+enum {
+    CALL_MS = 30000,
+    REPLY_MAX = LIMIT_REPLY_BYTES,
+    CREDENTIAL_MAX = TOKEN_TEXT_MAX + 2,
+    TARGET_MAX = 4096
+};
 
-static const char *const program[] = {[SIDE_ENGINE] = "writ-engine", [SIDE_PLATFORM] = "writ-platform"};
+static const char *const program[] = {
+    [SIDE_ENGINE] = "writ-engine", [SIDE_PLATFORM] = "writ-platform"};
 
-struct str side_address(const struct cli *c, enum side side) { return side == SIDE_ENGINE ? c->engine : c->platform; }
+struct str side_address(const struct cli *c, enum side side)
+{
+    return side == SIDE_ENGINE ? c->engine : c->platform;
+}
 
 /* ---- the key ---- */
 
 bool is_token_text(struct str text)
 {
-    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    static const char letters[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     size_t dots = 0;
     if (!str_starts(text, STR("ey")) || text.size > TOKEN_TEXT_MAX) return false;
     for (size_t i = 0; i < text.size; i++) {
-        if (text.bytes[i] == '.') dots++;
-        else if (text.bytes[i] == '\0' || strchr(letters, text.bytes[i]) == NULL) return false;
+        if (text.bytes[i] == '.')
+            dots++;
+        else if (text.bytes[i] == '\0' || strchr(letters, text.bytes[i]) == NULL)
+            return false;
     }
     return dots == 2;
 }
@@ -41,21 +53,28 @@ int cli_credential(struct cli *c, struct str *ret)
         return DONE;
     }
     struct stat s;
-    bool is_file = str_is_absent(c->key_file) || (stat(c->key_file.bytes, &s) == 0 && S_ISREG(s.st_mode));
+    bool is_file =
+        str_is_absent(c->key_file) || (stat(c->key_file.bytes, &s) == 0 && S_ISREG(s.st_mode));
     if (!str_is_absent(c->key_file)) {
         if (is_file && (s.st_mode & (S_IRGRP | S_IROTH)) != 0)
-            return cli_complain(c, USAGE, "%s can be read by other users: chmod 600 it, and rotate the key",
-                            c->key_file.bytes);
+            return cli_complain(c, USAGE,
+                                "%s can be read by other users: chmod 600 it, and rotate the key",
+                                c->key_file.bytes);
         int code = file_text(c, c->key_file, CREDENTIAL_MAX, &text);
         if (code != DONE) return code;
     }
     while (text.size > 0 && (unsigned char)text.bytes[text.size - 1] <= ' ') text.size--;
     struct id id;
     if (text.size == 0)
-        return cli_complain(c, USAGE, "no API key: put one in WRIT_KEY, or in a file and name that with --key-file");
+        return cli_complain(
+            c, USAGE,
+            "no API key: put one in WRIT_KEY, or in a file and name that with --key-file");
     if (!credential_read(text, &id) && !is_token_text(text))
-        return cli_complain(c, USAGE, "the API key in %s is not one, or was cut or mistyped: it is wk_ and 77 more "
-                                  "characters, or what writ token mint printed", str_is_absent(c->key_file) ? "WRIT_KEY" : c->key_file.bytes);
+        return cli_complain(
+            c, USAGE,
+            "the API key in %s is not one, or was cut or mistyped: it is wk_ and 77 more "
+            "characters, or what writ token mint printed",
+            str_is_absent(c->key_file) ? "WRIT_KEY" : c->key_file.bytes);
     *ret = text;
     if (is_file) return DONE;
     check(text.size <= sizeof c->key); /* as both forms are */
@@ -95,12 +114,17 @@ void target_query(struct target *t, const char *name, struct str value)
     http_put_encoded(&t->text, value);
 }
 
-/* "*" goes out as any other: what is filed under it is the keys for every tenant, and their history. */
-void target_tenant(struct target *t, const struct cli *c) { target_query(t, "tenant_id", c->tenant); }
+/* "*" goes out as any other: what is filed under it is the keys for every
+ * tenant, and their history. */
+void target_tenant(struct target *t, const struct cli *c)
+{
+    target_query(t, "tenant_id", c->tenant);
+}
 
 struct str target_text(const struct target *t)
 {
-    return t->text.overflow ? (struct str){0} : buf_view(&t->text); /* one that is cut asks something else */
+    /* one that is cut asks something else */
+    return t->text.overflow ? (struct str){0} : buf_view(&t->text);
 }
 
 /* ---- bodies ---- */
@@ -149,11 +173,13 @@ static int cannot_reach(struct cli *c, const struct request *r, struct reply *re
 {
     struct str address = side_address(c, r->side);
     const struct http_client *client = c->clients[r->side];
-    bool may_be_done = strcmp(r->method, "GET") != 0 && client != NULL && http_client_has_sent(client);
+    bool may_be_done =
+        strcmp(r->method, "GET") != 0 && client != NULL && http_client_has_sent(client);
     if (!r->quiet)
-        cli_complain(c, UNREACHABLE, "%s at %.*s %s: %s%s", program[r->side], STR_FORMAT(address),
-                     may_be_done ? "was asked and has not answered" : "cannot be reached", ret->fault.text,
-                     may_be_done ? ". It may have done it all the same: look before you ask again" : "");
+        cli_complain(
+            c, UNREACHABLE, "%s at %.*s %s: %s%s", program[r->side], STR_FORMAT(address),
+            may_be_done ? "was asked and has not answered" : "cannot be reached", ret->fault.text,
+            may_be_done ? ". It may have done it all the same: look before you ask again" : "");
     ret->status = 0;
     return UNREACHABLE;
 }
@@ -164,7 +190,8 @@ static int client_for(struct cli *c, const struct request *r, struct reply *ret)
     enum err e = http_client_create(side_address(c, r->side), &c->clients[r->side], &ret->fault);
     if (e == ERR_OK) return DONE;
     if (e == ERR_BAD_VALUE)
-        return cli_complain(c, USAGE, "--%s: %s", r->side == SIDE_ENGINE ? "engine" : "platform", ret->fault.text);
+        return cli_complain(c, USAGE, "--%s: %s", r->side == SIDE_ENGINE ? "engine" : "platform",
+                            ret->fault.text);
     return cannot_reach(c, r, ret);
 }
 
@@ -173,7 +200,8 @@ static void tell_details(struct cli *c, const struct json *details)
     if (!json_is_array(details)) return;
     for (const struct json *d = details->child; d != NULL; d = d->next) {
         struct str path = member_shown(c, d, "path"), message = member_shown(c, d, "message");
-        fprintf(c->err, "  line %llu, column %llu: ", (unsigned long long)json_u64(d, STR("line"), 0),
+        fprintf(c->err,
+                "  line %llu, column %llu: ", (unsigned long long)json_u64(d, STR("line"), 0),
                 (unsigned long long)json_u64(d, STR("column"), 0));
         struct policy_problem p = {0};
         snprintf(p.path, sizeof p.path, "%.*s", STR_FORMAT(path));
@@ -184,19 +212,25 @@ static void tell_details(struct cli *c, const struct json *details)
 
 static int is_no_answer(struct cli *c, const struct request *r)
 {
-    return cli_complain(c, REFUSED, "what answered at %.*s is not %s, or something between has changed its answer: look at --%s",
-                        STR_FORMAT(side_address(c, r->side)), program[r->side], r->side == SIDE_ENGINE ? "engine" : "platform");
+    return cli_complain(
+        c, REFUSED,
+        "what answered at %.*s is not %s, or something between has changed its answer: look at --%s",
+        STR_FORMAT(side_address(c, r->side)), program[r->side],
+        r->side == SIDE_ENGINE ? "engine" : "platform");
 }
 
 static int was_refused(struct cli *c, const struct request *r, const struct reply *ret)
 {
     if (r->quiet) return REFUSED;
-    struct str error = member_shown(c, ret->root, "error"), code = member_shown(c, ret->root, "code");
+    struct str error = member_shown(c, ret->root, "error"),
+               code = member_shown(c, ret->root, "code");
     if (c->json && ret->root != NULL) print_json(c, ret->body);
-    if (error.size == 0) return cli_complain(c, REFUSED, "%s answered %d", program[r->side], ret->status);
+    if (error.size == 0)
+        return cli_complain(c, REFUSED, "%s answered %d", program[r->side], ret->status);
     cli_complain(c, REFUSED, "%.*s (%d %.*s)", STR_FORMAT(error), ret->status, STR_FORMAT(code));
     if (str_equal(code, STR("tenant_required"))) fprintf(c->err, "  name it with --tenant NAME\n");
-    if (r->hint != NULL && str_equal(code, str_from(r->hint_code))) fprintf(c->err, "  %s\n", r->hint);
+    if (r->hint != NULL && str_equal(code, str_from(r->hint_code)))
+        fprintf(c->err, "  %s\n", r->hint);
     tell_details(c, json_get(ret->root, STR("details")));
     return REFUSED;
 }
@@ -216,7 +250,10 @@ int cli_call(struct cli *c, const struct request *r, struct reply *ret)
     *ret = (struct reply){0};
     struct str key = {0};
     if (str_is_absent(r->target))
-        return cli_complain(c, USAGE, "these names are too long to be asked for: %d bytes, percent-encoded, are the most", TARGET_MAX);
+        return cli_complain(
+            c, USAGE,
+            "these names are too long to be asked for: %d bytes, percent-encoded, are the most",
+            TARGET_MAX);
     int code = r->without_key ? DONE : cli_credential(c, &key);
     if (code == DONE) code = client_for(c, r, ret);
     if (code != DONE) return code;
@@ -224,20 +261,26 @@ int cli_call(struct cli *c, const struct request *r, struct reply *ret)
     struct buf bearer = cli_scratch(c, TOKEN_TEXT_MAX + 16);
     buf_put_literal(&bearer, "Bearer ");
     buf_put(&bearer, key);
-    struct http_call what = {.method = r->method, .target = r->target, .body = r->body,
-                             .timeout_ms = r->timeout_ms == 0 ? CALL_MS : r->timeout_ms, .reply_max = REPLY_MAX};
-    const struct http_header headers[] = {{STR("Authorization"), r->without_key ? (struct str){0} : buf_view(&bearer)},
-                                          {STR("If-Match"), r->if_match},
-                                          {STR("If-None-Match"), r->if_none_match}};
+    struct http_call what = {.method = r->method,
+                             .target = r->target,
+                             .body = r->body,
+                             .timeout_ms = r->timeout_ms == 0 ? CALL_MS : r->timeout_ms,
+                             .reply_max = REPLY_MAX};
+    const struct http_header headers[] = {
+        {STR("Authorization"), r->without_key ? (struct str){0} : buf_view(&bearer)},
+        {STR("If-Match"), r->if_match},
+        {STR("If-None-Match"), r->if_none_match}};
     for (size_t i = 0; i < sizeof headers / sizeof headers[0]; i++)
         if (!str_is_absent(headers[i].value)) what.headers[what.header_count++] = headers[i];
     if (!str_is_absent(r->body)) what.content_type = STR("application/json");
 
     struct http_answer answer;
-    if (http_call(c->clients[r->side], &what, false, &answer, &ret->fault) != ERR_OK) return cannot_reach(c, r, ret);
+    if (http_call(c->clients[r->side], &what, false, &answer, &ret->fault) != ERR_OK)
+        return cannot_reach(c, r, ret);
     answer_keep(c, &answer, ret);
     if (c->arena.overflow && !r->may_overflow)
-        return cli_complain(c, REFUSED, "more was answered than this command has memory for; ask for less at once");
+        return cli_complain(
+            c, REFUSED, "more was answered than this command has memory for; ask for less at once");
     if (ret->status < 200 || ret->status >= 300) return was_refused(c, r, ret);
     bool is_callers = r->quiet || r->may_overflow;
     return is_callers || json_is_object(ret->root) ? DONE : is_no_answer(c, r);

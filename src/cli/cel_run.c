@@ -91,7 +91,8 @@ static int print_value(struct cli *c, struct cel_value value)
     struct buf out = cli_scratch(c, SHOWN_MAX);
     if (c->json) {
         if (cel_to_json(value, JSON_DEPTH_CAP, &c->arena, &json) != ERR_OK)
-            return cli_complain(c, REFUSED, "the value has no form in JSON; without --json it is shown");
+            return cli_complain(c, REFUSED,
+                                "the value has no form in JSON; without --json it is shown");
         json_put_canonical(&out, json);
     } else {
         cel_put_value(&out, value);

@@ -3,7 +3,10 @@
  * Problems are told as file:line:column, which editors and terminals make clickable. */
 #include "cli/policy.h"
 
-struct str policy_file_shown(struct cli *c, const char *file) { return text_shown(&c->arena, str_from(file)); }
+struct str policy_file_shown(struct cli *c, const char *file)
+{
+    return text_shown(&c->arena, str_from(file));
+}
 
 void policy_put_file(struct cli *c, struct buf *json, const char *file)
 {
@@ -17,8 +20,9 @@ void policy_put_problem(struct cli *c, struct buf *json, const char *file, const
     if (!c->json) {
         struct str path = text_shown(&c->arena, str_from(p->path));
         struct str message = text_shown(&c->arena, str_from(policy_problem_short(p)));
-        fprintf(c->out, "%.*s:%u:%u: %s: %.*s%s%.*s\n", STR_FORMAT(policy_file_shown(c, file)), p->line,
-                p->column, kind, STR_FORMAT(path), path.size == 0 ? "" : ": ", STR_FORMAT(message));
+        fprintf(c->out, "%.*s:%u:%u: %s: %.*s%s%.*s\n", STR_FORMAT(policy_file_shown(c, file)),
+                p->line, p->column, kind, STR_FORMAT(path), path.size == 0 ? "" : ": ",
+                STR_FORMAT(message));
         return;
     }
     buf_put(json, json->size > 1 ? STR(",{\"file\":") : STR("{\"file\":"));
@@ -33,18 +37,21 @@ void policy_put_problem(struct cli *c, struct buf *json, const char *file, const
 static void put_problems(struct cli *c, struct buf *json, const char *file, const char *kind,
                          const struct policy_problems *problems)
 {
-    for (size_t i = 0; i < problems->count; i++) policy_put_problem(c, json, file, kind, &problems->list[i]);
+    for (size_t i = 0; i < problems->count; i++)
+        policy_put_problem(c, json, file, kind, &problems->list[i]);
 }
 
-/* A document may lie under any name, but then neither `policy put` nor a directory of policies takes it. */
+/* A document may lie under any name, but then neither `policy put` nor a
+ * directory of policies takes it. */
 static void check_name(struct cli *c, struct buf *json, const char *file)
 {
     struct str name = policy_name_of(str_from(file));
     if (strcmp(file, "-") == 0 || policy_is_name(name)) return;
     struct policy_problem p = {.line = 1, .column = 1};
-    snprintf(p.message, sizeof p.message,
-             "its name is to be the policy's, which is 1 to %d of [A-Za-z0-9._-]: no directory of policies takes it so",
-             POLICY_NAME_MAX);
+    snprintf(
+        p.message, sizeof p.message,
+        "its name is to be the policy's, which is 1 to %d of [A-Za-z0-9._-]: no directory of policies takes it so",
+        POLICY_NAME_MAX);
     policy_put_problem(c, json, file, "warning", &p);
 }
 
@@ -64,7 +71,8 @@ static void check_file(struct cli *c, struct buf *json, const char *file, int *c
     check_name(c, json, file);
     put_problems(c, json, file, "warning", &lints);
     if (!c->json)
-        fprintf(c->out, "%.*s: valid, %zu rule%s\n", STR_FORMAT(policy_file_shown(c, file)), rules, rules == 1 ? "" : "s");
+        fprintf(c->out, "%.*s: valid, %zu rule%s\n", STR_FORMAT(policy_file_shown(c, file)), rules,
+                rules == 1 ? "" : "s");
     policy_document_release(d);
 }
 
@@ -80,8 +88,10 @@ int policy_run_check(struct cli *c, const struct arguments *a)
     buf_put_byte(&json, '[');
     for (size_t i = 0; i < files.count; i++) check_file(c, &json, files.paths[i], &code);
     buf_put_byte(&json, ']');
-    if (json.overflow) code = cli_complain(c, REFUSED, "there is not enough memory for all of these");
-    else if (c->json) print_json(c, buf_view(&json));
+    if (json.overflow)
+        code = cli_complain(c, REFUSED, "there is not enough memory for all of these");
+    else if (c->json)
+        print_json(c, buf_view(&json));
     buf_fini(&json);
     return code;
 }

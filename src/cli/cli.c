@@ -14,7 +14,8 @@ static const struct command *find_command(struct str group, struct str name)
 {
     const struct command *k;
     for (size_t i = 0; (k = command_at(i)) != NULL; i++) {
-        bool same_group = k->group == NULL ? str_is_absent(group) : str_equal(group, str_from(k->group));
+        bool same_group =
+            k->group == NULL ? str_is_absent(group) : str_equal(group, str_from(k->group));
         if (same_group && str_equal(name, str_from(k->name))) return k;
     }
     return NULL;
@@ -52,10 +53,11 @@ static int unknown_command(struct cli *c, struct str group, struct str word)
     word = text_shown(&c->arena, word.size > 40 ? str_of(word.bytes, 40) : word);
     const char *blank = group.size > 0 ? " " : "";
     if (near != NULL)
-        return cli_complain(c, USAGE, "there is no command \"%.*s%s%.*s\"; did you mean writ %.*s%s%s?",
-                        STR_FORMAT(group), blank, STR_FORMAT(word), STR_FORMAT(group), blank, near);
-    return cli_complain(c, USAGE, "there is no command \"%.*s%s%.*s\"; writ --help lists all", STR_FORMAT(group), blank,
-                    STR_FORMAT(word));
+        return cli_complain(
+            c, USAGE, "there is no command \"%.*s%s%.*s\"; did you mean writ %.*s%s%s?",
+            STR_FORMAT(group), blank, STR_FORMAT(word), STR_FORMAT(group), blank, near);
+    return cli_complain(c, USAGE, "there is no command \"%.*s%s%.*s\"; writ --help lists all",
+                        STR_FORMAT(group), blank, STR_FORMAT(word));
 }
 
 static struct str first_of(struct str a, struct str b, struct str otherwise)
@@ -65,8 +67,10 @@ static struct str first_of(struct str a, struct str b, struct str otherwise)
 
 static void take_globals(struct cli *c, const struct arguments *a)
 {
-    c->engine = first_of(argument_text(a, "engine"), environment_value(c, "WRIT_ENGINE"), STR("http://127.0.0.1:8080"));
-    c->platform = first_of(argument_text(a, "platform"), environment_value(c, "WRIT_PLATFORM"), STR("http://127.0.0.1:9090"));
+    c->engine = first_of(argument_text(a, "engine"), environment_value(c, "WRIT_ENGINE"),
+                         STR("http://127.0.0.1:8080"));
+    c->platform = first_of(argument_text(a, "platform"), environment_value(c, "WRIT_PLATFORM"),
+                           STR("http://127.0.0.1:9090"));
     c->key_file = argument_text(a, "key-file");
     c->tenant = argument_text(a, "tenant");
     c->json = argument_given(a, "json");
@@ -76,13 +80,15 @@ static int check_words(struct cli *c, const struct command *k, const struct argu
 {
     const char *group = k->group == NULL ? "" : k->group, *blank = k->group == NULL ? "" : " ";
     if (a->positional_count < k->words_least)
-        return cli_complain(c, USAGE, "something is missing: writ %s%s%s %s", group, blank, k->name, k->usage);
+        return cli_complain(c, USAGE, "something is missing: writ %s%s%s %s", group, blank, k->name,
+                            k->usage);
     if (a->positional_count > k->words_most)
-        return cli_complain(c, USAGE, "\"%s\" is one word too many: writ %s%s%s %s", a->positionals[k->words_most], group,
-                        blank, k->name, k->usage);
+        return cli_complain(c, USAGE, "\"%s\" is one word too many: writ %s%s%s %s",
+                            a->positionals[k->words_most], group, blank, k->name, k->usage);
     for (size_t i = 0; i < a->positional_count; i++)
         if (*a->positionals[i] == '\0')
-            return cli_complain(c, USAGE, "a word is empty: writ %s%s%s %s", group, blank, k->name, k->usage);
+            return cli_complain(c, USAGE, "a word is empty: writ %s%s%s %s", group, blank, k->name,
+                                k->usage);
     return DONE;
 }
 
@@ -98,12 +104,14 @@ static int no_command(struct cli *c, const struct arguments *a)
 }
 
 /* The rest of the line, read against the command's own flags and the global ones. */
-static int run_command(struct cli *c, const struct command *k, struct arguments *a, int argc, char **argv, int at)
+static int run_command(struct cli *c, const struct command *k, struct arguments *a, int argc,
+                       char **argv, int at)
 {
     struct fault f;
     arguments_know(a, k->flags);
     a->positional_count = 0; /* the command's own words are behind us */
-    if (arguments_read(a, argc, argv, &at, false, &f) != ERR_OK) return cli_complain_fault(c, USAGE, &f);
+    if (arguments_read(a, argc, argv, &at, false, &f) != ERR_OK)
+        return cli_complain_fault(c, USAGE, &f);
     if (argument_given(a, "help")) {
         help_command(c->out, k);
         return DONE;
@@ -121,20 +129,24 @@ static int run(struct cli *c, int argc, char **argv)
     struct fault f;
     int at = 1;
     arguments_know(&a, global_flags);
-    if (arguments_read(&a, argc, argv, &at, true, &f) != ERR_OK) return cli_complain_fault(c, USAGE, &f);
+    if (arguments_read(&a, argc, argv, &at, true, &f) != ERR_OK)
+        return cli_complain_fault(c, USAGE, &f);
     struct str word = argument_at(&a, 0);
     while (str_equal(word, STR("help"))) { /* writ help key create = writ key create --help */
         a.positional_count = 0;
         arguments_give(&a, "help");
-        if (arguments_read(&a, argc, argv, &at, true, &f) != ERR_OK) return cli_complain_fault(c, USAGE, &f);
+        if (arguments_read(&a, argc, argv, &at, true, &f) != ERR_OK)
+            return cli_complain_fault(c, USAGE, &f);
         word = argument_at(&a, 0);
     }
     if (str_is_absent(word)) return no_command(c, &a);
     if (!is_group(word)) {
         const struct command *k = find_command((struct str){0}, word);
-        return k == NULL ? unknown_command(c, (struct str){0}, word) : run_command(c, k, &a, argc, argv, at);
+        return k == NULL ? unknown_command(c, (struct str){0}, word)
+                         : run_command(c, k, &a, argc, argv, at);
     }
-    if (arguments_read(&a, argc, argv, &at, true, &f) != ERR_OK) return cli_complain_fault(c, USAGE, &f);
+    if (arguments_read(&a, argc, argv, &at, true, &f) != ERR_OK)
+        return cli_complain_fault(c, USAGE, &f);
     struct str name = argument_at(&a, 1);
     if (str_is_absent(name)) {
         bool asked = argument_given(&a, "help");
@@ -155,14 +167,17 @@ static unsigned terminal_width(FILE *out)
 
 int cli_run(int argc, char **argv, char **environment, FILE *out, FILE *err)
 {
-    struct cli c = {.out = out, .err = err, .environment = environment, .width = terminal_width(out)};
+    struct cli c = {
+        .out = out, .err = err, .environment = environment, .width = terminal_width(out)};
     c.colours = c.width > 0 && str_is_absent(environment_value(&c, "NO_COLOR"));
     arena_init(&c.arena, ARENA_FIRST, ARENA_MOST);
-    /* Whatever language the user's is, output is UTF-8: how wide its letters are is all that is taken of it. */
+    /* Whatever language the user's is, output is UTF-8: how wide its letters are is
+     * all that is taken of it. */
     locale_t utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
     if (utf8 != (locale_t)0) uselocale(utf8);
     int code = run(&c, argc, argv);
-    if (!print_end(out) && code == DONE) code = cli_complain(&c, REFUSED, "the output could not be written");
+    if (!print_end(out) && code == DONE)
+        code = cli_complain(&c, REFUSED, "the output could not be written");
     http_client_destroy(c.clients[SIDE_ENGINE]);
     http_client_destroy(c.clients[SIDE_PLATFORM]);
     arena_fini(&c.arena);

@@ -24,15 +24,16 @@ enum { DONE = 0, REFUSED = 1, USAGE = 2, UNREACHABLE = 3 };
 struct cli {
     FILE *out, *err;
     char **environment;
-    unsigned width;      /* of the terminal; 0: not one */
+    unsigned width; /* of the terminal; 0: not one */
     bool colours;
     bool json;
     struct str engine, platform;
     struct str tenant;   /* absent: not named */
     struct str key_file; /* absent: WRIT_KEY */
-    char key[TOKEN_TEXT_MAX]; /* what a key_file said that is a pipe, <(…) say: it can be read once only */
+    /* what a key_file said that is a pipe, <(…) say: it can be read once only */
+    char key[TOKEN_TEXT_MAX];
     size_t key_size;
-    struct arena arena;  /* this run's */
+    struct arena arena;             /* this run's */
     struct http_client *clients[2]; /* by enum side, made when needed */
 };
 
@@ -50,8 +51,8 @@ struct command {
 /* Each file's commands, ended by a row without a name; in the order of help. */
 #define COMMAND_TABLES(each)                                                                       \
     each(authorize_commands) each(queue_commands) each(token_commands) each(actor_commands)        \
-    each(audit_commands) each(policy_commands) each(key_commands) each(top_commands)               \
-    each(doctor_commands) each(docs_commands) each(cel_commands)
+        each(audit_commands) each(policy_commands) each(key_commands) each(top_commands)           \
+            each(doctor_commands) each(docs_commands) each(cel_commands)
 #define COMMAND_TABLE(name) extern const struct command name[];
 COMMAND_TABLES(COMMAND_TABLE)
 #undef COMMAND_TABLE
@@ -62,7 +63,7 @@ int cli_run(int argc, char **argv, char **environment, FILE *out, FILE *err);
 /* ---- help (help.c) ---- */
 
 extern const struct flag global_flags[];
-const struct command *command_at(size_t index);     /* all, in the order of help; NULL at the end */
+const struct command *command_at(size_t index); /* all, in the order of help; NULL at the end */
 void help_all(FILE *out);
 void help_group(FILE *out, struct str group);
 void help_command(FILE *out, const struct command *command);
@@ -70,7 +71,8 @@ void help_command(FILE *out, const struct command *command);
 /* ---- talking (talk.c) ---- */
 
 /* "writ: <text>" on c->err; returns `code`. */
-int cli_complain(struct cli *c, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+int cli_complain(struct cli *c, int code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 int cli_complain_fault(struct cli *c, int code, const struct fault *f);
 void print_str(FILE *out, struct str s);
 /* Whether all that was printed has gone out: a write of much may fail before the last flush. */
@@ -94,7 +96,8 @@ int file_text(struct cli *c, struct str path, size_t most, struct str *ret);
 bool time_or_ago(struct cli *c, struct str text, struct str *ret);
 /* Now plus a span, or an RFC 3339 time. */
 bool time_or_in(struct cli *c, struct str text, struct str *ret);
-/* The value of a metric, named with its labels, in the text of /metrics; false where it is not in it. */
+/* The value of a metric, named with its labels, in the text of /metrics;
+ * false where it is not in it. */
 bool metric_find(struct str scrape, const char *name, double *ret);
 
 /* ---- calling (call.c) ---- */
@@ -104,21 +107,23 @@ enum side { SIDE_ENGINE, SIDE_PLATFORM };
 struct request {
     enum side side;
     const char *method;
-    struct str target, body;       /* body absent: none */
+    struct str target, body; /* body absent: none */
     struct str if_match, if_none_match;
     bool without_key;
-    bool quiet;                    /* says nothing of failures, but of wrong command lines: the caller does */
-    bool may_overflow;             /* an answer too large for the arena is the caller's to see */
-    unsigned timeout_ms;           /* 0: half a minute */
-    const char *hint_code, *hint;  /* what else to say where it is refused with that code; NULL: nothing */
+    /* says nothing of failures, but of wrong command lines: the caller does */
+    bool quiet;
+    bool may_overflow;   /* an answer too large for the arena is the caller's to see */
+    unsigned timeout_ms; /* 0: half a minute */
+    /* what else to say where it is refused with that code; NULL: nothing */
+    const char *hint_code, *hint;
 };
 
 struct reply {
-    int status;                    /* 0: not reached */
-    struct str body;               /* in the arena */
-    struct json *root;             /* NULL: not JSON */
-    struct str date, etag;         /* headers; absent: not sent */
-    struct fault fault;            /* why it was not reached */
+    int status;            /* 0: not reached */
+    struct str body;       /* in the arena */
+    struct json *root;     /* NULL: not JSON */
+    struct str date, etag; /* headers; absent: not sent */
+    struct fault fault;    /* why it was not reached */
 };
 
 /* DONE: 2xx, an answer to read. Else it has been told: REFUSED, USAGE (no key), UNREACHABLE. */
@@ -138,28 +143,32 @@ struct target {
     bool has_query;
 };
 void target_init(struct cli *c, struct target *t, const char *path);
-void target_segment(struct target *t, struct str segment); /* "/" + it */
+void target_segment(struct target *t, struct str segment);               /* "/" + it */
 void target_query(struct target *t, const char *name, struct str value); /* absent: nothing */
 void target_tenant(struct target *t, const struct cli *c);
-struct str target_text(const struct target *t); /* absent: longer than a target may be, which cli_call() tells */
+/* absent: longer than a target may be, which cli_call() tells */
+struct str target_text(const struct target *t);
 
 /* ---- lists, a page at a time (page.c) ---- */
 
 /* Rows of a table of flags. */
 #define PAGE_FLAGS(default_limit)                                                                  \
     {"limit", "N", "at most so many (default " default_limit ")"},                                 \
-        {"cursor", "N", "go on where an earlier page ended"}
+    {                                                                                              \
+        "cursor", "N", "go on where an earlier page ended"                                         \
+    }
 
 /* DONE, or USAGE where those flags name no page, which has been told. */
 int check_page(struct cli *c, const struct arguments *a);
 /* Adds the cells of one row. */
 typedef void page_row(struct cli *c, struct table *t, const struct json *one);
 /* The answer as it came (--json), or a table of what its array `name` has, and how to see more. */
-void print_list(struct cli *c, const struct reply *r, const char *name, const char *const *heads, page_row *add);
+void print_list(struct cli *c, const struct reply *r, const char *name, const char *const *heads,
+                page_row *add);
 
 struct listing {
     enum side side;
-    const char *name;              /* of the array in the answer */
+    const char *name; /* of the array in the answer */
     const char *const *heads;
     page_row *add;
     const char *default_limit;

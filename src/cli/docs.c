@@ -8,16 +8,18 @@ enum { PAGE_BYTES_MAX = 1 << 20 };
 
 static void put_errors(struct buf *out)
 {
-    buf_put_literal(out,
-                    "# Errors\n\n"
-                    "<!-- Made by `writ docs errors` from src/base/err.def; change it there. -->\n\n"
-                    "Every error is `{\"error\": \"<sentence>\", \"code\": \"<code>\"}`, with `field` (a JSON pointer)\n"
-                    "where one member is at fault, and `trace_id` where there is one. Programs look at `code`, which\n"
-                    "never changes; the sentence is for people and names the member and what is wrong with it. A\n"
-                    "denial is no error: it is a 200 with `decision`.\n\n"
-                    "| status | code | what it means |\n|---|---|---|\n");
+    buf_put_literal(
+        out,
+        "# Errors\n\n"
+        "<!-- Made by `writ docs errors` from src/base/err.def; change it there. -->\n\n"
+        "Every error is `{\"error\": \"<sentence>\", \"code\": \"<code>\"}`, with `field` (a JSON pointer)\n"
+        "where one member is at fault, and `trace_id` where there is one. Programs look at `code`, which\n"
+        "never changes; the sentence is for people and names the member and what is wrong with it. A\n"
+        "denial is no error: it is a 200 with `decision`.\n\n"
+        "| status | code | what it means |\n|---|---|---|\n");
 #define ERR(name, status, code, sentence)                                                          \
-    if (ERR_##name != ERR_OK && ERR_##name < ERR_FULL) buf_put_literal(out, "| " #status " | `" code "` | " sentence " |\n");
+    if (ERR_##name != ERR_OK && ERR_##name < ERR_FULL)                                             \
+        buf_put_literal(out, "| " #status " | `" code "` | " sentence " |\n");
 #include "base/err.def"
 #undef ERR
 }
@@ -27,7 +29,9 @@ static int docs(struct cli *c, const struct arguments *a)
     static const struct {
         const char *name;
         void (*put)(struct buf *);
-    } pages[] = {{"config", config_put_reference}, {"metrics", metrics_put_reference}, {"errors", put_errors}};
+    } pages[] = {{"config", config_put_reference},
+                 {"metrics", metrics_put_reference},
+                 {"errors", put_errors}};
     for (size_t i = 0; i < sizeof pages / sizeof pages[0]; i++) {
         if (!str_equal(argument_at(a, 0), str_from(pages[i].name))) continue;
         struct buf page;
@@ -37,9 +41,11 @@ static int docs(struct cli *c, const struct arguments *a)
         buf_fini(&page);
         return DONE;
     }
-    return cli_complain(c, USAGE, "\"%s\" is not one of config, metrics, errors", a->positionals[0]);
+    return cli_complain(c, USAGE, "\"%s\" is not one of config, metrics, errors",
+                        a->positionals[0]);
 }
 
-const struct command docs_commands[] = {
-    {NULL, "docs", "config|metrics|errors", "print a reference page (Markdown)", NULL, NULL, 1, 1, docs},
-    {NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, NULL}};
+const struct command docs_commands[] = {{NULL, "docs", "config|metrics|errors",
+                                         "print a reference page (Markdown)", NULL, NULL, 1, 1,
+                                         docs},
+                                        {NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, NULL}};

@@ -13,14 +13,19 @@
 #include "base/world.h"
 #include "cli/cli.h"
 
-enum { CLOCK_SECONDS_MAX = 5, DISK_FREE_LEAST_PERCENT = 20, LEFT_HOURS_LEAST = 24, LAG_RECORDS_MAX = 10000 };
+enum {
+    CLOCK_SECONDS_MAX = 5,
+    DISK_FREE_LEAST_PERCENT = 20,
+    LEFT_HOURS_LEAST = 24,
+    LAG_RECORDS_MAX = 10000
+};
 enum finding { FINE, NOTE, BAD };
 
 struct visit {
     struct cli *c;
     struct buf json;
     size_t bad;
-    bool reached[2];      /* by enum side */
+    bool reached[2];       /* by enum side */
     struct str metrics[2]; /* the scrape, or absent */
 };
 
@@ -57,12 +62,17 @@ static void found(struct visit *v, enum finding finding, const char *what, const
     buf_put_byte(&v->json, '}');
 }
 
-static int get(struct visit *v, enum side side, const char *path, bool without_key, struct reply *reply)
+static int get(struct visit *v, enum side side, const char *path, bool without_key,
+               struct reply *reply)
 {
     struct target t;
     target_init(v->c, &t, path);
     if (!without_key) target_tenant(&t, v->c);
-    struct request r = {.side = side, .method = "GET", .target = target_text(&t), .without_key = without_key, .quiet = true};
+    struct request r = {.side = side,
+                        .method = "GET",
+                        .target = target_text(&t),
+                        .without_key = without_key,
+                        .quiet = true};
     return cli_call(v->c, &r, reply);
 }
 
@@ -74,19 +84,23 @@ static void look_at_clock(struct visit *v, enum side side, struct str date)
     if (date.size == 0 || strptime(date.bytes, "%a, %d %b %Y %H:%M:%S", &t) == NULL) return;
     int64_t theirs = (int64_t)timegm(&t), ours = (int64_t)(world_now_ms() / 1000);
     long long apart = llabs(theirs - ours);
-    if (apart <= CLOCK_SECONDS_MAX) found(v, FINE, "clock", "%s and this machine agree on the time", program[side]);
+    if (apart <= CLOCK_SECONDS_MAX)
+        found(v, FINE, "clock", "%s and this machine agree on the time", program[side]);
     else
-        found(v, BAD, "clock", "the %s's clock is %lld seconds %s this machine's: expiries and audit times will be "
-                               "wrong. Let both follow the same NTP servers", program[side], apart,
-              theirs > ours ? "ahead of" : "behind");
+        found(v, BAD, "clock",
+              "the %s's clock is %lld seconds %s this machine's: expiries and audit times will be "
+              "wrong. Let both follow the same NTP servers",
+              program[side], apart, theirs > ours ? "ahead of" : "behind");
 }
 
 static void look_at_checks(struct visit *v, enum side side, const struct json *checks)
 {
-    for (const struct json *k = json_is_object(checks) ? checks->child : NULL; k != NULL; k = k->next) {
+    for (const struct json *k = json_is_object(checks) ? checks->child : NULL; k != NULL;
+         k = k->next) {
         struct str value = value_shown(v->c, k);
         if (str_equal(value, STR("ok"))) continue;
-        found(v, BAD, program[side], "its check `%.*s` says: %.*s", STR_FORMAT(k->key), STR_FORMAT(value));
+        found(v, BAD, program[side], "its check `%.*s` says: %.*s", STR_FORMAT(k->key),
+              STR_FORMAT(value));
     }
 }
 
@@ -97,29 +111,34 @@ static void look_at_program(struct visit *v, enum side side)
     int code = get(v, side, "/healthz", true, &reply);
     v->reached[side] = reply.status != 0;
     if (!v->reached[side]) {
-        found(v, BAD, program[side], "nothing answers at %.*s (%s). Start writ-%s there, or say where it is with "
-                                     "--%s URL", STR_FORMAT(address), reply.fault.text, program[side], program[side]);
+        found(v, BAD, program[side],
+              "nothing answers at %.*s (%s). Start writ-%s there, or say where it is with "
+              "--%s URL",
+              STR_FORMAT(address), reply.fault.text, program[side], program[side]);
         return;
     }
-    struct str service = member_shown(v->c, reply.root, "service"), version = member_shown(v->c, reply.root, "version");
+    struct str service = member_shown(v->c, reply.root, "service"),
+               version = member_shown(v->c, reply.root, "version");
     if (code != DONE || service.size == 0) {
-        found(v, BAD, program[side], "what answers at %.*s is not writ-%s (status %d). Look at --%s",
-              STR_FORMAT(address), program[side], reply.status, program[side]);
+        found(v, BAD, program[side],
+              "what answers at %.*s is not writ-%s (status %d). Look at --%s", STR_FORMAT(address),
+              program[side], reply.status, program[side]);
         return;
     }
     bool right = str_find(service, '-') == service.size ||
                  str_equal(str_skip(service, str_find(service, '-') + 1), str_from(program[side]));
     if (!right)
-        found(v, NOTE, program[side], "%.*s answers at %.*s: it forwards what is not its own", STR_FORMAT(service),
-              STR_FORMAT(address));
+        found(v, NOTE, program[side], "%.*s answers at %.*s: it forwards what is not its own",
+              STR_FORMAT(service), STR_FORMAT(address));
     bool well = str_equal(member_shown(v->c, reply.root, "status"), STR("ok"));
-    found(v, FINE, program[side], "%.*s %.*s answers at %.*s%s", STR_FORMAT(service), STR_FORMAT(version),
-          STR_FORMAT(address), well ? ", and is well" : "");
+    found(v, FINE, program[side], "%.*s %.*s answers at %.*s%s", STR_FORMAT(service),
+          STR_FORMAT(version), STR_FORMAT(address), well ? ", and is well" : "");
     look_at_checks(v, side, json_get(reply.root, STR("checks")));
     look_at_clock(v, side, reply.date);
     code = get(v, side, "/readyz", true, &reply);
     if (code != DONE)
-        found(v, BAD, program[side], "it is not ready: %.*s", STR_FORMAT(member_shown(v->c, reply.root, "error")));
+        found(v, BAD, program[side], "it is not ready: %.*s",
+              STR_FORMAT(member_shown(v->c, reply.root, "error")));
 }
 
 /* ---- the key ---- */
@@ -128,7 +147,9 @@ static void look_at_key(struct visit *v)
 {
     struct str text = environment_value(v->c, "WRIT_KEY"), key;
     if (str_is_absent(v->c->key_file) && str_is_absent(text)) {
-        found(v, NOTE, "key", "no API key is given, so nothing more can be asked. Put one in WRIT_KEY or --key-file");
+        found(
+            v, NOTE, "key",
+            "no API key is given, so nothing more can be asked. Put one in WRIT_KEY or --key-file");
         return;
     }
     if (cli_credential(v->c, &key) != DONE) { /* it has said why */
@@ -137,8 +158,10 @@ static void look_at_key(struct visit *v)
     }
     bool is_token = is_token_text(key);
     if (is_token)
-        found(v, NOTE, "key", "what is given is a token, which is the engine's alone and may not look at anything; a key with "
-                              "role metrics or admin may");
+        found(
+            v, NOTE, "key",
+            "what is given is a token, which is the engine's alone and may not look at anything; a key with "
+            "role metrics or admin may");
     for (int side = 0; side < 2; side++) {
         struct reply reply;
         if (!v->reached[side] || (is_token && side == SIDE_PLATFORM)) continue;
@@ -146,13 +169,19 @@ static void look_at_key(struct visit *v)
         struct str code = member_shown(v->c, reply.root, "code");
         if (reply.status == 200) v->metrics[side] = reply.body;
         if (reply.status == 401)
-            found(v, BAD, "key", "the %s does not take the key (%.*s). Make one with writ key create, and see that "
-                                 "both programs have the same pepper file", program[side], STR_FORMAT(code));
+            found(
+                v, BAD, "key",
+                "the %s does not take the key (%.*s). Make one with writ key create, and see that "
+                "both programs have the same pepper file",
+                program[side], STR_FORMAT(code));
         else if (reply.status == 200 || reply.status == 403)
             found(v, FINE, "key", "the %s knows the %s", program[side], is_token ? "token" : "key");
         if (reply.status == 403 && !is_token)
-            found(v, NOTE, "key", "it may not read the %s's metrics (%.*s), so disk and lag are not looked at; a key "
-                                  "with role metrics or admin may", program[side], STR_FORMAT(code));
+            found(
+                v, NOTE, "key",
+                "it may not read the %s's metrics (%.*s), so disk and lag are not looked at; a key "
+                "with role metrics or admin may",
+                program[side], STR_FORMAT(code));
     }
 }
 
@@ -164,11 +193,14 @@ static void look_at_engine_figures(struct visit *v)
     double lag, left_seconds, full, stale, clashes;
     if (str_is_absent(scrape)) return;
     if (metric_find(scrape, "writ_engine_journal_full", &full) && full != 0)
-        found(v, BAD, "disk", "the engine's journal is full, and every decision is refused. Free space on its file "
-                              "system; it goes on by itself");
-    if (metric_find(scrape, "writ_engine_journal_left_seconds", &left_seconds) && left_seconds > 0) {
+        found(v, BAD, "disk",
+              "the engine's journal is full, and every decision is refused. Free space on its file "
+              "system; it goes on by itself");
+    if (metric_find(scrape, "writ_engine_journal_left_seconds", &left_seconds) &&
+        left_seconds > 0) {
         bool low = left_seconds < LEFT_HOURS_LEAST * 3600.0;
-        found(v, low ? BAD : FINE, "disk", "at the present rate the engine's disk lasts %.0f hours%s", left_seconds / 3600,
+        found(v, low ? BAD : FINE, "disk",
+              "at the present rate the engine's disk lasts %.0f hours%s", left_seconds / 3600,
               low ? ". Give it a larger one, or lower journal.keep" : "");
     }
     if (metric_find(scrape, "writ_engine_publish_lag_records", &lag)) {
@@ -177,12 +209,17 @@ static void look_at_engine_figures(struct visit *v)
               high ? ". If that grows, look at the platform's log and its disk" : "");
     }
     if (metric_find(scrape, "writ_engine_publish_clashes_total", &clashes) && clashes > 0)
-        found(v, BAD, "records", "the platform has others in the places of %.0f of this engine's records, and put these aside (quarantine). "
-                                 "See that no other engine has, or had, its node name or a copy of its data, and that its `node` has "
-                                 "stayed as it was", clashes);
+        found(
+            v, BAD, "records",
+            "the platform has others in the places of %.0f of this engine's records, and put these aside (quarantine). "
+            "See that no other engine has, or had, its node name or a copy of its data, and that its `node` has "
+            "stayed as it was",
+            clashes);
     if (metric_find(scrape, "writ_engine_bundle_stale", &stale) && stale != 0)
-        found(v, BAD, "bundle", "the engine has nothing new of the platform: it decides by the policies that it has. Its check "
-                                "`feed` says why; look at its platform.url and platform.key.file");
+        found(
+            v, BAD, "bundle",
+            "the engine has nothing new of the platform: it decides by the policies that it has. Its check "
+            "`feed` says why; look at its platform.url and platform.key.file");
 }
 
 static void look_at_revisions(struct visit *v)
@@ -192,10 +229,15 @@ static void look_at_revisions(struct visit *v)
     if (!metric_find(v->metrics[SIDE_ENGINE], "writ_engine_bundle_revision", &engine) ||
         !metric_find(v->metrics[SIDE_PLATFORM], "writ_platform_bundle_revision", &platform))
         return;
-    if (engine >= platform) found(v, FINE, "bundle", "the engine has the newest policies and keys (revision %.0f)", engine);
+    if (engine >= platform)
+        found(v, FINE, "bundle", "the engine has the newest policies and keys (revision %.0f)",
+              engine);
     else
-        found(v, BAD, "bundle", "the engine has revision %.0f of policies and keys, the platform %.0f. It follows within "
-                                "a second; if this stays, look at the engine's log", engine, platform);
+        found(
+            v, BAD, "bundle",
+            "the engine has revision %.0f of policies and keys, the platform %.0f. It follows within "
+            "a second; if this stays, look at the engine's log",
+            engine, platform);
 }
 
 /* ---- a data directory on this machine ---- */
@@ -208,8 +250,11 @@ static void look_at_pepper(struct visit *v, const char *data)
     buf_printf(&path, "%s/pepper", data);
     enum err e = pepper_read(path.bytes, &pepper, &f);
     memory_wipe(&pepper, sizeof pepper);
-    if (e == ERR_OK) found(v, FINE, "pepper", "%s is there, and only its owner can read it", path.bytes);
-    else found(v, BAD, "pepper", "%s. Both programs need the same one; writ key create --data makes it", f.text);
+    if (e == ERR_OK)
+        found(v, FINE, "pepper", "%s is there, and only its owner can read it", path.bytes);
+    else
+        found(v, BAD, "pepper",
+              "%s. Both programs need the same one; writ key create --data makes it", f.text);
 }
 
 static void look_at_data(struct visit *v, const char *data)
@@ -221,9 +266,12 @@ static void look_at_data(struct visit *v, const char *data)
         return;
     }
     if ((s.st_mode & (S_IWGRP | S_IWOTH)) != 0)
-        found(v, BAD, "data", "other users can replace files in %s, the pepper among them. chmod 700 it", data);
+        found(v, BAD, "data",
+              "other users can replace files in %s, the pepper among them. chmod 700 it", data);
     else if ((s.st_mode & (S_IRWXG | S_IRWXO)) != 0)
-        found(v, NOTE, "data", "other users can look into %s. Its files are closed to them; chmod 700 is safer", data);
+        found(v, NOTE, "data",
+              "other users can look into %s. Its files are closed to them; chmod 700 is safer",
+              data);
     look_at_pepper(v, data);
     if (statvfs(data, &fs) != 0 || fs.f_blocks == 0) return;
     /* As df counts: of what is used or can be used; a quota or a reserve is neither. */
@@ -248,16 +296,19 @@ static int doctor(struct cli *c, const struct arguments *a)
     if (argument_given(a, "data")) look_at_data(&v, argument_text(a, "data").bytes);
 
     bool none = !v.reached[SIDE_ENGINE] && !v.reached[SIDE_PLATFORM];
-    if (c->json) fprintf(c->out, "{\"ok\":%s,\"checks\":[%.*s]}\n", v.bad == 0 ? "true" : "false",
-                         STR_FORMAT(buf_view(&v.json)));
-    else if (v.bad == 0) fputs("All is well.\n", c->out);
-    else fprintf(c->out, "%zu thing%s to look at.\n", v.bad, v.bad == 1 ? "" : "s");
+    if (c->json)
+        fprintf(c->out, "{\"ok\":%s,\"checks\":[%.*s]}\n", v.bad == 0 ? "true" : "false",
+                STR_FORMAT(buf_view(&v.json)));
+    else if (v.bad == 0)
+        fputs("All is well.\n", c->out);
+    else
+        fprintf(c->out, "%zu thing%s to look at.\n", v.bad, v.bad == 1 ? "" : "s");
     buf_fini(&v.json);
     return none ? UNREACHABLE : v.bad > 0 ? REFUSED : DONE;
 }
 
-static const struct flag doctor_flags[] = {{"data", "DIR", "look at this data directory of the platform as well"},
-                                           {NULL, NULL, NULL}};
+static const struct flag doctor_flags[] = {
+    {"data", "DIR", "look at this data directory of the platform as well"}, {NULL, NULL, NULL}};
 
 const struct command doctor_commands[] = {
     {NULL, "doctor", "", "look at both programs, the key, clocks, disk and lag, and say what to do",

@@ -68,7 +68,8 @@ static int read_options(struct cli *c, const struct arguments *a, struct export_
     int code = read_format(c, a, x);
     if (code == DONE) code = audit_target(c, a, &target);
     if (code != DONE) return code;
-    x->file.path = str_equal(argument_text(a, "output"), STR("-")) ? NULL : argument_text(a, "output").bytes;
+    x->file.path =
+        str_equal(argument_text(a, "output"), STR("-")) ? NULL : argument_text(a, "output").bytes;
     x->file.target = target_text(&target);
     x->file.asked = asked_text(c, a, x);
     if (target.text.overflow || str_is_absent(x->file.asked) ||
@@ -91,7 +92,8 @@ static int ask_rows(struct export_run *x, bool newest, uint64_t limit, uint64_t 
     buf_put_byte(&target, str_find(x->file.target, '?') < x->file.target.size ? '&' : '?');
     buf_printf(&target, "order=%s&exact=true&limit=%llu&cursor=%llu", newest ? "desc" : "asc",
                (unsigned long long)limit, (unsigned long long)cursor);
-    struct request r = {.side = SIDE_PLATFORM, .method = "GET", .target = buf_view(&target), .may_overflow = true};
+    struct request r = {
+        .side = SIDE_PLATFORM, .method = "GET", .target = buf_view(&target), .may_overflow = true};
     return cli_call(c, &r, ret);
 }
 

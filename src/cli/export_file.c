@@ -151,7 +151,8 @@ static int open_old(struct cli *c, struct export_file *x)
     struct stat s;
     int code = lock_file(c, x);
     if (code != DONE) return code;
-    if (!there_is(x->state_path) && fstat(x->fd, &s) == 0 && s.st_size == 0) return write_state(c, x);
+    if (!there_is(x->state_path) && fstat(x->fd, &s) == 0 && s.st_size == 0)
+        return write_state(c, x);
     if (!there_is(x->state_path))
         code = cli_complain(c, REFUSED, "%s cannot be gone on with: %s is not there", x->path,
                             x->state_path);

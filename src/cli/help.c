@@ -37,20 +37,24 @@ static void print_globals(FILE *out)
 {
     fputs("\nOptions of every command:\n", out);
     print_flags(out, global_flags);
-    fputs("\nA key is never written on a command line, because other users of the machine can read that\n"
-          "(ps shows it), and shells keep it in their history.\n", out);
+    fputs(
+        "\nA key is never written on a command line, because other users of the machine can read that\n"
+        "(ps shows it), and shells keep it in their history.\n",
+        out);
 }
 
 static void command_words(const struct command *k, char to[64])
 {
-    snprintf(to, 64, "%s%s%s", k->group == NULL ? "" : k->group, k->group == NULL ? "" : " ", k->name);
+    snprintf(to, 64, "%s%s%s", k->group == NULL ? "" : k->group, k->group == NULL ? "" : " ",
+             k->name);
 }
 
 static void print_summaries(FILE *out, struct str group)
 {
     const struct command *k;
     for (size_t i = 0; (k = command_at(i)) != NULL; i++) {
-        if (!str_is_absent(group) && (k->group == NULL || !str_equal(group, str_from(k->group)))) continue;
+        if (!str_is_absent(group) && (k->group == NULL || !str_equal(group, str_from(k->group))))
+            continue;
         char words[64];
         command_words(k, words);
         fprintf(out, "  %-18s %s\n", words, k->summary);
@@ -61,11 +65,14 @@ void help_all(FILE *out)
 {
     fputs("writ asks, governs and looks after writ-engine and writ-platform.\n\n"
           "Usage: writ COMMAND [WORDS] [--option value …]\n\n"
-          "Commands (writ COMMAND --help tells more of each):\n", out);
+          "Commands (writ COMMAND --help tells more of each):\n",
+          out);
     print_summaries(out, (struct str){0});
     print_globals(out);
-    fputs("\nExit status: 0 done, allowed or valid; 1 refused, denied or invalid; 2 the command line is\n"
-          "wrong; 3 a program cannot be reached.\n", out);
+    fputs(
+        "\nExit status: 0 done, allowed or valid; 1 refused, denied or invalid; 2 the command line is\n"
+        "wrong; 3 a program cannot be reached.\n",
+        out);
 }
 
 void help_group(FILE *out, struct str group)
@@ -79,8 +86,8 @@ void help_command(FILE *out, const struct command *k)
 {
     char words[64];
     command_words(k, words);
-    fprintf(out, "writ %s: %s\n\nUsage: writ %s%s%s%s\n", words, k->summary, words, *k->usage == '\0' ? "" : " ",
-            k->usage, k->flags == NULL ? "" : " [--option value …]");
+    fprintf(out, "writ %s: %s\n\nUsage: writ %s%s%s%s\n", words, k->summary, words,
+            *k->usage == '\0' ? "" : " ", k->usage, k->flags == NULL ? "" : " [--option value …]");
     if (k->text != NULL) fprintf(out, "\n%s\n", k->text);
     if (k->flags != NULL) fputs("\nOptions:\n", out);
     print_flags(out, k->flags);

@@ -13,30 +13,40 @@ enum { BODY_MAX = 64 << 10 };
 
 static int refuse_time(struct cli *c, const char *flag)
 {
-    return cli_complain(c, USAGE, "--%s: that is neither a span such as 30d nor a time such as 2027-01-01T00:00:00Z", flag);
+    return cli_complain(
+        c, USAGE,
+        "--%s: that is neither a span such as 30d nor a time such as 2027-01-01T00:00:00Z", flag);
 }
 
 /* The body of POST /api/v1/keys. */
 static int key_body(struct cli *c, const struct arguments *a, struct str tenant, struct buf *out)
 {
-    static const char *const lists[] = {"roles", "actors", "users", "reviewers", "nodes", "tenants"};
+    static const char *const lists[] = {"roles",     "actors", "users",
+                                        "reviewers", "nodes",  "tenants"};
     struct str expires = argument_text(a, "expires");
-    if (str_is_empty(argument_text(a, "name")) || str_is_empty(argument_text(a, "owner")) || str_is_empty(argument_text(a, "roles")))
-        return cli_complain(c, USAGE, "--name, --owner and --roles are needed: writ key create --help");
-    if (!str_is_absent(expires) && !time_or_in(c, expires, &expires)) return refuse_time(c, "expires");
+    if (str_is_empty(argument_text(a, "name")) || str_is_empty(argument_text(a, "owner")) ||
+        str_is_empty(argument_text(a, "roles")))
+        return cli_complain(c, USAGE,
+                            "--name, --owner and --roles are needed: writ key create --help");
+    if (!str_is_absent(expires) && !time_or_in(c, expires, &expires))
+        return refuse_time(c, "expires");
     struct str roles = argument_text(a, "roles");
     for (struct str role; str_split(&roles, ',', &role);) {
         enum role known;
         while (role.size > 0 && role.bytes[0] == ' ') role = str_skip(role, 1);
         if (!role_read(role, &known))
-            return cli_complain(c, USAGE, "--roles: \"%.*s\" is not one of agent, app, reviewer, policy_admin, auditor, "
-                                      "ingest, metrics, admin", STR_FORMAT(role));
+            return cli_complain(
+                c, USAGE,
+                "--roles: \"%.*s\" is not one of agent, app, reviewer, policy_admin, auditor, "
+                "ingest, metrics, admin",
+                STR_FORMAT(role));
     }
     buf_put_byte(out, '{');
     put_text_member(out, "name", argument_text(a, "name"));
     put_text_member(out, "owner", argument_text(a, "owner"));
     put_text_member(out, "tenant", tenant);
-    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) put_list_member(out, lists[i], argument_text(a, lists[i]));
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
+        put_list_member(out, lists[i], argument_text(a, lists[i]));
     put_text_member(out, "expires_at", expires);
     buf_put_byte(out, '}');
     return out->overflow ? cli_complain(c, USAGE, "that is too long for a key") : DONE;
@@ -49,7 +59,8 @@ static void print_new_key(struct cli *c, const struct json *root, struct str bod
         return;
     }
     fprintf(c->out, "%.*s\n", STR_FORMAT(json_text(root, STR("key"))));
-    fprintf(c->err, "This is %.*s, for %.*s (%.*s). Keep it now: it is shown once and stored nowhere.\n",
+    fprintf(c->err,
+            "This is %.*s, for %.*s (%.*s). Keep it now: it is shown once and stored nowhere.\n",
             STR_FORMAT(member_shown(c, root, "id")), STR_FORMAT(member_shown(c, root, "name")),
             STR_FORMAT(member_shown(c, root, "roles")));
 }
@@ -67,7 +78,8 @@ static int bootstrap(struct cli *c, const struct arguments *a, struct str data)
     struct buf body = cli_scratch(c, BODY_MAX), pepper = cli_scratch(c, data.size + 32),
                store = cli_scratch(c, data.size + argument_text(a, "store").size + 32);
     struct str tenant = str_is_absent(c->tenant) ? STR("default") : c->tenant;
-    int code = data.size == 0 ? cli_complain(c, USAGE, "--data needs a directory") : key_body(c, a, tenant, &body);
+    int code = data.size == 0 ? cli_complain(c, USAGE, "--data needs a directory")
+                              : key_body(c, a, tenant, &body);
     if (code == DONE) code = make_folder(c, data);
     if (code != DONE) return code;
     if (argument_given(a, "store"))
@@ -83,8 +95,10 @@ static int bootstrap(struct cli *c, const struct arguments *a, struct str data)
     enum err e = json_read(buf_view(&body), NULL, &c->arena, &request, &f);
     if (e == ERR_OK) e = key_store_bootstrap(store.bytes, pepper.bytes, request, &answer, &f);
     if (e == ERR_OK) e = json_read(buf_view(&answer), NULL, &c->arena, &root, &f);
-    if (e == ERR_OK) print_new_key(c, root, buf_view(&answer));
-    else code = cli_complain_fault(c, REFUSED, &f);
+    if (e == ERR_OK)
+        print_new_key(c, root, buf_view(&answer));
+    else
+        code = cli_complain_fault(c, REFUSED, &f);
     if (answer.bytes != NULL) memory_wipe(answer.bytes, answer.size);
     buf_fini(&answer);
     return code;
@@ -100,7 +114,10 @@ static int key_create(struct cli *c, const struct arguments *a)
     if (code != DONE) return code;
     target_init(c, &target, "/api/v1/keys");
     target_tenant(&target, c);
-    struct request r = {.side = SIDE_PLATFORM, .method = "POST", .target = target_text(&target), .body = buf_view(&body)};
+    struct request r = {.side = SIDE_PLATFORM,
+                        .method = "POST",
+                        .target = target_text(&target),
+                        .body = buf_view(&body)};
     code = cli_call(c, &r, &reply);
     if (code == DONE) print_new_key(c, reply.root, reply.body);
     return code;
@@ -113,22 +130,27 @@ static struct str key_state(struct cli *c, const struct json *k)
     struct str expires = member_shown(c, k, "expires_at"), now;
     if (member_shown(c, k, "revoked_at").size > 0) return STR("revoked");
     /* Both are RFC 3339 UTC with milliseconds, so their bytes are in the order of time. */
-    if (expires.size > 0 && time_or_ago(c, STR("0"), &now) && str_compare(expires, now) <= 0) return STR("expired");
+    if (expires.size > 0 && time_or_ago(c, STR("0"), &now) && str_compare(expires, now) <= 0)
+        return STR("expired");
     return expires.size > 0 ? expires : STR("valid");
 }
 
 static void add_key(struct cli *c, struct table *t, const struct json *k)
 {
     static const char *const members[] = {"id", "name", "owner", "tenant", "roles"};
-    for (size_t i = 0; i < sizeof members / sizeof *members; i++) table_add(t, member_shown(c, k, members[i]));
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++)
+        table_add(t, member_shown(c, k, members[i]));
     struct str actors = member_shown(c, k, "actors"), users = member_shown(c, k, "users");
-    table_add(t, users.size > 0 ? arena_printf(&c->arena, "%.*s; users %.*s", STR_FORMAT(actors), STR_FORMAT(users)) : actors);
+    table_add(t, users.size > 0 ? arena_printf(&c->arena, "%.*s; users %.*s", STR_FORMAT(actors),
+                                               STR_FORMAT(users))
+                                : actors);
     table_add(t, key_state(c, k));
 }
 
 static int key_list(struct cli *c, const struct arguments *a)
 {
-    static const char *const heads[] = {"ID", "*NAME", "*OWNER", "TENANT", "*ROLES", "*SPEAKS FOR", "VALID UNTIL", NULL};
+    static const char *const heads[] = {"ID",     "*NAME",       "*OWNER",      "TENANT",
+                                        "*ROLES", "*SPEAKS FOR", "VALID UNTIL", NULL};
     static const struct listing listing = {SIDE_PLATFORM, "keys", heads, add_key, "500"};
     struct target target;
     target_init(c, &target, "/api/v1/keys");
@@ -152,9 +174,12 @@ static int key_revoke(struct cli *c, const struct arguments *a)
     }
     struct str behind = member_shown(c, reply.root, "behind");
     fprintf(c->out, "%s is revoked", a->positionals[0]);
-    if (behind.size == 0) fputs(", and every engine knows.\n", c->out);
-    else fprintf(c->out, ". These engines have not seen that yet: %.*s. Until they do, they take the key.\n",
-                 STR_FORMAT(behind));
+    if (behind.size == 0)
+        fputs(", and every engine knows.\n", c->out);
+    else
+        fprintf(c->out,
+                ". These engines have not seen that yet: %.*s. Until they do, they take the key.\n",
+                STR_FORMAT(behind));
     return DONE;
 }
 
@@ -166,13 +191,18 @@ static int key_rotate(struct cli *c, const struct arguments *a)
     uint64_t overlap_ms = 0;
     struct str overlap = argument_text(a, "overlap");
     if (!str_is_absent(overlap) && (!config_span(overlap, &overlap_ms) || overlap_ms % 1000 != 0))
-        return cli_complain(c, USAGE, "--overlap: \"%.*s\" is not a span of whole seconds such as 30m or 24h", STR_FORMAT(overlap));
+        return cli_complain(c, USAGE,
+                            "--overlap: \"%.*s\" is not a span of whole seconds such as 30m or 24h",
+                            STR_FORMAT(overlap));
     target_init(c, &target, "/api/v1/keys");
     target_segment(&target, argument_at(a, 0));
     buf_put_literal(&target.text, "/rotate");
     target_tenant(&target, c);
     buf_printf(&body, "{\"overlap_seconds\":%llu}", (unsigned long long)(overlap_ms / 1000));
-    struct request r = {.side = SIDE_PLATFORM, .method = "POST", .target = target_text(&target), .body = buf_view(&body)};
+    struct request r = {.side = SIDE_PLATFORM,
+                        .method = "POST",
+                        .target = target_text(&target),
+                        .body = buf_view(&body)};
     int code = cli_call(c, &r, &reply);
     if (code == DONE) print_new_key(c, reply.root, reply.body);
     return code;
@@ -193,10 +223,10 @@ static const struct flag create_flags[] = {
     {"data", "DIR", "make it in this data directory, without a running platform"},
     {"store", "URL", "with --data: in this PostgreSQL database instead"},
     {NULL, NULL, NULL}};
-static const struct flag list_flags[] = {PAGE_FLAGS("500"),
-                                         {NULL, NULL, NULL}};
-static const struct flag rotate_flags[] = {{"overlap", "SPAN", "how long the old key still works (default: it ends now)"},
-                                           {NULL, NULL, NULL}};
+static const struct flag list_flags[] = {PAGE_FLAGS("500"), {NULL, NULL, NULL}};
+static const struct flag rotate_flags[] = {
+    {"overlap", "SPAN", "how long the old key still works (default: it ends now)"},
+    {NULL, NULL, NULL}};
 
 const struct command key_commands[] = {
     {"key", "create", "", "make an API key and print it, once",
@@ -205,8 +235,10 @@ const struct command key_commands[] = {
      "first key of a new installation. A running platform notices it.",
      create_flags, 0, 0, key_create},
     {"key", "list", "", "show keys: whose they are, what they may do",
-     "The keys that are for every tenant are listed with --tenant '*'.", list_flags, 0, 0, key_list},
-    {"key", "revoke", "ID", "end a key now",
-     "Tells which engines have not followed yet.", NULL, 1, 1, key_revoke},
-    {"key", "rotate", "ID", "replace a key by a new one with the same rights", NULL, rotate_flags, 1, 1, key_rotate},
+     "The keys that are for every tenant are listed with --tenant '*'.", list_flags, 0, 0,
+     key_list},
+    {"key", "revoke", "ID", "end a key now", "Tells which engines have not followed yet.", NULL, 1,
+     1, key_revoke},
+    {"key", "rotate", "ID", "replace a key by a new one with the same rights", NULL, rotate_flags,
+     1, 1, key_rotate},
     {NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, NULL}};

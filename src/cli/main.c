@@ -5,9 +5,9 @@
 
 extern char **environ;
 
-/* Where a caller has closed one of the standard streams, the next file or connection would take its number,
- * and what is printed would go into that: into the export that is being written, say. What takes the number
- * here refuses as a closed stream does. */
+/* Where a caller has closed one of the standard streams, the next file or connection would take its
+ * number, and what is printed would go into that: into the export that is being written, say. What
+ * takes the number here refuses as a closed stream does. */
 static bool standard_streams_taken(void)
 {
     static const int refusing[] = {O_WRONLY, O_RDONLY, O_RDONLY};

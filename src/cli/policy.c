@@ -6,7 +6,8 @@
 
 #include "base/limits.h"
 
-enum { BODY_MAX = 4 << 20 }; /* a document of 1 MiB, every byte escaped, would not be taken anyway */
+/* a document of 1 MiB, every byte escaped, would not be taken anyway */
+enum { BODY_MAX = 4 << 20 };
 
 static void policy_target(struct cli *c, struct target *t, struct str name, const char *more)
 {
@@ -35,22 +36,24 @@ static const char *in_force_shown(const struct reply *reply)
 
 static void put_text(struct cli *c, const struct reply *reply, bool dry_run)
 {
-    struct str name = member_shown(c, reply->root, "name"), version = member_shown(c, reply->root, "version");
+    struct str name = member_shown(c, reply->root, "name"),
+               version = member_shown(c, reply->root, "version");
     if (dry_run) {
         struct str change = member_shown(c, reply->root, "change");
-        fprintf(c->out, "%.*s is valid. It would be %.*s, as version %.*s; nothing was changed.\n", STR_FORMAT(name),
-                STR_FORMAT(change), STR_FORMAT(version));
+        fprintf(c->out, "%.*s is valid. It would be %.*s, as version %.*s; nothing was changed.\n",
+                STR_FORMAT(name), STR_FORMAT(change), STR_FORMAT(version));
         return;
     }
     bool created = reply->status == 201;
-    fprintf(c->out, "%.*s is %s version %.*s%s.\n", STR_FORMAT(name), created ? "new:" : "now", STR_FORMAT(version),
-            in_force_shown(reply));
+    fprintf(c->out, "%.*s is %s version %.*s%s.\n", STR_FORMAT(name), created ? "new:" : "now",
+            STR_FORMAT(version), in_force_shown(reply));
 }
 
 static int put_body(struct cli *c, const struct arguments *a, struct str content, struct buf *out)
 {
     size_t offset;
-    if (!str_is_utf8(content, &offset)) return cli_complain(c, REFUSED, "byte %zu of the document is not UTF-8", offset);
+    if (!str_is_utf8(content, &offset))
+        return cli_complain(c, REFUSED, "byte %zu of the document is not UTF-8", offset);
     buf_put_byte(out, '{');
     put_text_member(out, "content", content);
     put_text_member(out, "description", argument_text(a, "description"));
@@ -73,7 +76,9 @@ static int policy_put(struct cli *c, const struct arguments *a)
     if (a->positional_count == 1 && str_equal(file, STR("-")))
         return cli_complain(c, USAGE, "standard input has no name: writ policy put NAME -");
     if (a->positional_count == 2 && is_file_of_document(name))
-        return cli_complain(c, USAGE, "%s is a file, and not the name of a policy: give one document at a time", name.bytes);
+        return cli_complain(
+            c, USAGE, "%s is a file, and not the name of a policy: give one document at a time",
+            name.bytes);
     if (argument_given(a, "active") && argument_given(a, "inactive"))
         return cli_complain(c, USAGE, "--active and --inactive exclude each other");
     int code = file_text(c, file, LIMIT_POLICY_BODY_BYTES, &content);
@@ -87,30 +92,37 @@ static int policy_put(struct cli *c, const struct arguments *a)
     policy_target(c, &target, name, "");
     bool dry_run = argument_given(a, "dry-run");
     if (dry_run) target_query(&target, "dry_run", STR("true"));
-    struct request r = {.side = SIDE_PLATFORM, .method = "PUT", .target = target_text(&target), .body = buf_view(&body),
+    struct request r = {.side = SIDE_PLATFORM,
+                        .method = "PUT",
+                        .target = target_text(&target),
+                        .body = buf_view(&body),
                         .if_match = argument_text(a, "if-match"),
                         .if_none_match = argument_given(a, "new") ? STR("*") : (struct str){0}};
     code = cli_call(c, &r, &reply);
     if (code != DONE) return code;
-    if (c->json) print_json(c, reply.body);
-    else put_text(c, &reply, dry_run);
+    if (c->json)
+        print_json(c, reply.body);
+    else
+        put_text(c, &reply, dry_run);
     return DONE;
 }
 
 /* ---- get, list, versions ---- */
 
-static int fetch(struct cli *c, const char *method, struct str name, const char *more, struct str body,
-                 struct reply *reply)
+static int fetch(struct cli *c, const char *method, struct str name, const char *more,
+                 struct str body, struct reply *reply)
 {
     struct target target;
     policy_target(c, &target, name, more);
-    struct request r = {.side = SIDE_PLATFORM, .method = method, .target = target_text(&target), .body = body};
+    struct request r = {
+        .side = SIDE_PLATFORM, .method = method, .target = target_text(&target), .body = body};
     return cli_call(c, &r, reply);
 }
 
 static int not_a_version(struct cli *c, struct str word)
 {
-    return cli_complain(c, USAGE, "\"%.*s\" is not a version; writ policy versions NAME shows them", STR_FORMAT(word));
+    return cli_complain(c, USAGE, "\"%.*s\" is not a version; writ policy versions NAME shows them",
+                        STR_FORMAT(word));
 }
 
 static int policy_get(struct cli *c, const struct arguments *a)
@@ -132,15 +144,20 @@ static int policy_get(struct cli *c, const struct arguments *a)
     struct str content = json_text(reply.root, STR("content"));
     print_str(c->out, content);
     if (content.size == 0 || content.bytes[content.size - 1] != '\n') fputc('\n', c->out);
-    if (reply.etag.size > 0 && c->width > 0) fprintf(c->err, "ETag: %.*s\n", STR_FORMAT(reply.etag));
+    if (reply.etag.size > 0 && c->width > 0)
+        fprintf(c->err, "ETag: %.*s\n", STR_FORMAT(reply.etag));
     return DONE;
 }
 
-static struct str shortened_digest(struct str digest) { return digest.size > 12 ? str_of(digest.bytes, 12) : digest; }
+static struct str shortened_digest(struct str digest)
+{
+    return digest.size > 12 ? str_of(digest.bytes, 12) : digest;
+}
 
 static void add_policy(struct cli *c, struct table *t, const struct json *p)
 {
-    static const char *const members[] = {"name", "version", "is_active", "updated_at", "updated_by", "digest", "description"};
+    static const char *const members[] = {"name",       "version", "is_active",  "updated_at",
+                                          "updated_by", "digest",  "description"};
     for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
         struct str cell = member_shown(c, p, members[i]);
         table_add(t, strcmp(members[i], "digest") == 0 ? shortened_digest(cell) : cell);
@@ -149,7 +166,8 @@ static void add_policy(struct cli *c, struct table *t, const struct json *p)
 
 static int policy_list(struct cli *c, const struct arguments *a)
 {
-    static const char *const heads[] = {"NAME", "VERSION", "ACTIVE", "UPDATED", "*BY", "DIGEST", "*DESCRIPTION", NULL};
+    static const char *const heads[] = {"NAME", "VERSION", "ACTIVE",       "UPDATED",
+                                        "*BY",  "DIGEST",  "*DESCRIPTION", NULL};
     static const struct listing listing = {SIDE_PLATFORM, "policies", heads, add_policy, "500"};
     struct target target;
     policy_target(c, &target, (struct str){0}, "");
@@ -185,9 +203,12 @@ static int policy_rollback(struct cli *c, const struct arguments *a)
     buf_printf(&body, "{\"version\":%llu}", (unsigned long long)version);
     int code = fetch(c, "POST", argument_at(a, 0), "/rollback", buf_view(&body), &reply);
     if (code != DONE) return code;
-    if (c->json) print_json(c, reply.body);
-    else fprintf(c->out, "%s is now version %.*s, with the text of version %llu%s.\n", a->positionals[0],
-                 STR_FORMAT(member_shown(c, reply.root, "version")), (unsigned long long)version, in_force_shown(&reply));
+    if (c->json)
+        print_json(c, reply.body);
+    else
+        fprintf(c->out, "%s is now version %.*s, with the text of version %llu%s.\n",
+                a->positionals[0], STR_FORMAT(member_shown(c, reply.root, "version")),
+                (unsigned long long)version, in_force_shown(&reply));
     return DONE;
 }
 
@@ -196,8 +217,10 @@ static int policy_delete(struct cli *c, const struct arguments *a)
     struct reply reply;
     int code = fetch(c, "DELETE", argument_at(a, 0), "", (struct str){0}, &reply);
     if (code != DONE) return code;
-    if (c->json) print_json(c, reply.body);
-    else fprintf(c->out, "%s is deleted. What only it allowed is denied now.\n", a->positionals[0]);
+    if (c->json)
+        print_json(c, reply.body);
+    else
+        fprintf(c->out, "%s is deleted. What only it allowed is denied now.\n", a->positionals[0]);
     return DONE;
 }
 
@@ -222,12 +245,14 @@ const struct command policy_commands[] = {
     {"policy", "get", "NAME [VERSION]", "print a document", NULL, NULL, 1, 2, policy_get},
     {"policy", "list", "", "show the documents of the tenant", NULL, page_flags, 0, 0, policy_list},
     {"policy", "check", "FILE|DIR …", "validate documents, without a platform",
-     "Runs their tests, and warns of what is legal and probably wrong.", NULL, 1, POSITIONALS_MAX, policy_run_check},
+     "Runs their tests, and warns of what is legal and probably wrong.", NULL, 1, POSITIONALS_MAX,
+     policy_run_check},
     {"policy", "test", "FILE|DIR …", "run the documents' own tests, without a platform",
      "Each document's tests run with it alone. A directory stands for all documents in it and below.\n"
      "Warns of rules that apply to no test's request. Exit status 1 where a test fails.",
      policy_test_flags, 1, POSITIONALS_MAX, policy_run_test},
-    {"policy", "diff", "OLD NEW --against FILE", "show which recorded requests other policies would decide otherwise",
+    {"policy", "diff", "OLD NEW --against FILE",
+     "show which recorded requests other policies would decide otherwise",
      "OLD and NEW are documents or directories of them. FILE has one request a line: events of the\n"
      "audit trail (decisions; others are passed over), or requests as they are sent:\n\n"
      "  writ audit query --kind decision --limit 100000 --json > corpus.jsonl\n"
@@ -246,10 +271,12 @@ const struct command policy_commands[] = {
      "deny), agents without a role, members that are not known, anchors and aliases of YAML. What cannot\n"
      "be carried over comes out stricter, never looser, and a comment says so (NOT TAKEN, CHECK).",
      policy_import_flags, 1, 1, policy_run_import},
-    {"policy", "versions", "NAME", "show a document's history", NULL, page_flags, 1, 1, policy_versions},
-    {"policy", "rollback", "NAME VERSION", "put the text of an old version in force again", NULL, NULL, 2, 2,
-     policy_rollback},
-    {"policy", "delete", "NAME", "take a document out of force; its history stays", NULL, NULL, 1, 1, policy_delete},
+    {"policy", "versions", "NAME", "show a document's history", NULL, page_flags, 1, 1,
+     policy_versions},
+    {"policy", "rollback", "NAME VERSION", "put the text of an old version in force again", NULL,
+     NULL, 2, 2, policy_rollback},
+    {"policy", "delete", "NAME", "take a document out of force; its history stays", NULL, NULL, 1,
+     1, policy_delete},
     {"policy", "explain", "[ACTION]", "show why each rule applies or not, and what would allow it",
      "Asks the engine without deciding anything; what is masked in records is masked here. Of a\n"
      "condition it tells the parts that decided, with their values. Needs a key with policy_admin,\n"

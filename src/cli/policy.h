@@ -24,11 +24,12 @@ struct policy_files {
     size_t count, room;
 };
 
-/* Adds FILE, or all documents in the folder of that name and below. Complains itself: DONE or a code. */
+/* Adds FILE, or all documents in the folder of that name and below.
+ * Complains itself: DONE or a code. */
 int policy_files_add(struct cli *c, const char *path, struct policy_files *files);
 
-/* The document of a file ("-": standard input), to be released. REFUSED: it is none, its problems say why
- * (or it has been told); USAGE: it cannot be read, which has been told. */
+/* The document of a file ("-": standard input), to be released. REFUSED: it is none, its problems
+ * say why (or it has been told); USAGE: it cannot be read, which has been told. */
 int policy_file_load(struct cli *c, const char *file, bool tested, struct policy_document **ret,
                      struct policy_problems *problems);
 
@@ -37,7 +38,8 @@ struct str policy_file_shown(struct cli *c, const char *file);
 /* Its name as a JSON string: itself, or made safe where its bytes are no text. */
 void policy_put_file(struct cli *c, struct buf *json, const char *file);
 
-/* One problem or warning as FILE:LINE:COLUMN, or as an element of a JSON list in `json` (check.c). */
+/* One problem or warning as FILE:LINE:COLUMN, or as an element of a JSON list in `json`
+ * (check.c). */
 void policy_put_problem(struct cli *c, struct buf *json, const char *file, const char *kind,
                         const struct policy_problem *p);
 
@@ -50,8 +52,9 @@ struct policy_recorded {
 
 enum recorded { RECORDED_REQUEST, RECORDED_OTHER, RECORDED_WRONG };
 
-/* One line of a corpus as a question. OTHER: an event that is no decision; WRONG: the fault says why. */
-enum recorded policy_recorded_read(const struct json *line, struct arena *arena, struct policy_recorded *ret,
-                                   struct fault *f);
+/* One line of a corpus as a question. OTHER: an event that is no decision;
+ * WRONG: the fault says why. */
+enum recorded policy_recorded_read(const struct json *line, struct arena *arena,
+                                   struct policy_recorded *ret, struct fault *f);
 
 #endif

@@ -194,8 +194,10 @@ static bool read_resource(const struct reading *r, struct policy_request *q)
                   "resource: has to be \"type:id\" or an object");
         return false;
     }
-    const struct json *object = json_is_string(v) ? policy_resource_of_text(v->string, r->arena) : v;
-    if (object != NULL && json_is_object(properties)) object = with_properties(r->arena, object, properties);
+    const struct json *object =
+        json_is_string(v) ? policy_resource_of_text(v->string, r->arena) : v;
+    if (object != NULL && json_is_object(properties))
+        object = with_properties(r->arena, object, properties);
     return (object != NULL && policy_name_resource(q, object, r->arena)) || no_memory(r);
 }
 

@@ -41,8 +41,8 @@ static int load_documents(struct cli *c, const struct policy_files *files,
         /* Told beside the report, not in it. */
         for (size_t k = 0; one != DONE && k < problems.count; k++) {
             struct str message = text_shown(&c->arena, str_from(problems.list[k].message));
-            fprintf(c->err, "%.*s:%u:%u: %.*s\n", STR_FORMAT(policy_file_shown(c, files->paths[i])), problems.list[k].line,
-                    problems.list[k].column, STR_FORMAT(message));
+            fprintf(c->err, "%.*s:%u:%u: %.*s\n", STR_FORMAT(policy_file_shown(c, files->paths[i])),
+                    problems.list[k].line, problems.list[k].column, STR_FORMAT(message));
         }
         if (one != DONE) code = USAGE;
     }

@@ -71,7 +71,8 @@ static int add_folder(struct cli *c, const char *path, unsigned depth, struct po
     int code = list_folder(c, path, &found);
     for (size_t i = 0; i < found.count && code == DONE; i++) {
         struct stat about;
-        bool is_there = stat(found.paths[i], &about) == 0; /* a link may lead nowhere: told when it is read */
+        /* a link may lead nowhere: told when it is read */
+        bool is_there = stat(found.paths[i], &about) == 0;
         if (is_there && S_ISDIR(about.st_mode))
             code = add_folder(c, found.paths[i], depth + 1, files);
         else if (is_document(str_from(found.paths[i])))

@@ -20,7 +20,8 @@ int policy_run_import(struct cli *c, const struct arguments *a)
     if (e != ERR_OK) {
         for (size_t i = 0; i < problems.count; i++) {
             struct str message = text_shown(&c->arena, str_from(problems.list[i].message));
-            fprintf(c->err, "%.*s:%u:%u: %.*s\n", STR_FORMAT(policy_file_shown(c, a->positionals[0])), problems.list[i].line,
+            fprintf(c->err, "%.*s:%u:%u: %.*s\n",
+                    STR_FORMAT(policy_file_shown(c, a->positionals[0])), problems.list[i].line,
                     problems.list[i].column, STR_FORMAT(message));
         }
         return problems.count > 0 ? REFUSED

@@ -126,7 +126,8 @@ static void put_text_case(struct report *r, struct buf *json, const struct suite
 {
     if (!r->c->json) {
         fprintf(r->c->out, "%s  %.*s:%u:%u: tests[%zu]: %.*s\n", t->passed ? "ok  " : "FAIL",
-                STR_FORMAT(policy_file_shown(r->c, s->file)), t->line, t->column, t->index, STR_FORMAT(t->message));
+                STR_FORMAT(policy_file_shown(r->c, s->file)), t->line, t->column, t->index,
+                STR_FORMAT(t->message));
         return;
     }
     buf_printf(json, "%s{\"file\":", json->size > 1 ? "," : "");

@@ -24,18 +24,23 @@ static struct str resource_shown(struct cli *c, const struct json *item)
 {
     const struct json *resource = json_get(item, STR("resource"));
     struct str type = member_shown(c, resource, "type"), id = member_shown(c, resource, "id");
-    if (type.size > 0 && id.size > 0) return arena_printf(&c->arena, "%.*s:%.*s", STR_FORMAT(type), STR_FORMAT(id));
+    if (type.size > 0 && id.size > 0)
+        return arena_printf(&c->arena, "%.*s:%.*s", STR_FORMAT(type), STR_FORMAT(id));
     return type.size > 0 ? type : id;
 }
 
-/* One line for each value, with its path: `args.items[0].price   12.5`. How deep it goes, the reader bounds. */
+/* One line for each value, with its path: `args.items[0].price   12.5`. How deep it goes, the reader
+ * bounds. */
 static void print_tree(struct cli *c, struct str path, const struct json *v)
 {
     bool branch = (v->type == JSON_OBJECT || v->type == JSON_ARRAY) && v->count > 0;
     if (!branch) {
-        struct str shown = v->type == JSON_OBJECT ? STR("{}") : v->type == JSON_ARRAY ? STR("[]") : value_shown(c, v);
+        struct str shown = v->type == JSON_OBJECT  ? STR("{}")
+                           : v->type == JSON_ARRAY ? STR("[]")
+                                                   : value_shown(c, v);
         size_t columns = text_columns(path);
-        fprintf(c->out, "  %.*s%*s  ", STR_FORMAT(path), columns < PATH_COLUMNS ? (int)(PATH_COLUMNS - columns) : 0, "");
+        fprintf(c->out, "  %.*s%*s  ", STR_FORMAT(path),
+                columns < PATH_COLUMNS ? (int)(PATH_COLUMNS - columns) : 0, "");
         print_str(c->out, shown);
         fputc('\n', c->out);
         return;
@@ -43,8 +48,10 @@ static void print_tree(struct cli *c, struct str path, const struct json *v)
     uint32_t index = 0;
     for (const struct json *m = v->child; m != NULL; m = m->next, index++) {
         struct str key = text_shown(&c->arena, m->key);
-        struct str below = v->type == JSON_ARRAY ? arena_printf(&c->arena, "%.*s[%u]", STR_FORMAT(path), index)
-                                                 : arena_printf(&c->arena, "%.*s.%.*s", STR_FORMAT(path), STR_FORMAT(key));
+        struct str below =
+            v->type == JSON_ARRAY
+                ? arena_printf(&c->arena, "%.*s[%u]", STR_FORMAT(path), index)
+                : arena_printf(&c->arena, "%.*s.%.*s", STR_FORMAT(path), STR_FORMAT(key));
         print_tree(c, below, m);
     }
 }
@@ -62,21 +69,27 @@ static void print_approvals(struct cli *c, const struct json *item)
     const struct json *list = json_get(item, STR("approvals"));
     for (const struct json *v = json_is_array(list) ? list->child : NULL; v != NULL; v = v->next) {
         struct str note = member_shown(c, v, "note");
-        print_field(c, "approved by", arena_printf(&c->arena, "%.*s at %.*s%s%.*s", STR_FORMAT(member_shown(c, v, "resolved_by")),
-                                                   STR_FORMAT(member_shown(c, v, "at")), note.size > 0 ? ": " : "", STR_FORMAT(note)));
+        print_field(c, "approved by",
+                    arena_printf(&c->arena, "%.*s at %.*s%s%.*s",
+                                 STR_FORMAT(member_shown(c, v, "resolved_by")),
+                                 STR_FORMAT(member_shown(c, v, "at")), note.size > 0 ? ": " : "",
+                                 STR_FORMAT(note)));
     }
 }
 
 static void print_item(struct cli *c, const struct json *item)
 {
     static const char *const fields[][2] = {
-        {"review", "id"}, {"status", "status"}, {"reason", "reason"}, {"rule", "rule"}, {"policy", "policy_name"},
-        {"confidence", "confidence_score"}, {"asked", "enqueued_at"}, {"until", "expires_at"}};
+        {"review", "id"},         {"status", "status"},      {"reason", "reason"},
+        {"rule", "rule"},         {"policy", "policy_name"}, {"confidence", "confidence_score"},
+        {"asked", "enqueued_at"}, {"until", "expires_at"}};
     print_field(c, "who", who_shown(c, item));
     print_field(c, "wants to", member_shown(c, item, "action"));
     print_field(c, "on", resource_shown(c, item));
-    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) print_field(c, fields[i][0], member_shown(c, item, fields[i][1]));
-    if (json_u64(item, STR("approvals_required"), 1) > 1) print_field(c, "votes needed", member_shown(c, item, "approvals_required"));
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+        print_field(c, fields[i][0], member_shown(c, item, fields[i][1]));
+    if (json_u64(item, STR("approvals_required"), 1) > 1)
+        print_field(c, "votes needed", member_shown(c, item, "approvals_required"));
     print_approvals(c, item);
     print_field(c, "resolved by", member_shown(c, item, "resolved_by"));
     print_field(c, "note", member_shown(c, item, "resolution_note"));
@@ -90,15 +103,17 @@ static void print_item(struct cli *c, const struct json *item)
 
 static int print_answer(struct cli *c, const struct reply *reply)
 {
-    if (c->json) print_json(c, reply->body);
-    else print_item(c, reply->root);
+    if (c->json)
+        print_json(c, reply->body);
+    else
+        print_item(c, reply->root);
     return DONE;
 }
 
 /* ---- list ---- */
 
-static int list_page(struct cli *c, const struct arguments *a, struct str status, struct str cursor, struct str limit,
-                     struct reply *ret)
+static int list_page(struct cli *c, const struct arguments *a, struct str status, struct str cursor,
+                     struct str limit, struct reply *ret)
 {
     struct target t;
     bool pending = str_is_empty(status) || str_equal(status, STR("pending"));
@@ -126,12 +141,14 @@ static void add_review(struct cli *c, struct table *t, const struct json *item)
 
 static int queue_list(struct cli *c, const struct arguments *a)
 {
-    static const char *const heads[] = {"REVIEW", "*WHO", "*WANTS TO", "*ON", "STATUS", "UNTIL", "*REASON", NULL};
+    static const char *const heads[] = {"REVIEW", "*WHO",  "*WANTS TO", "*ON",
+                                        "STATUS", "UNTIL", "*REASON",   NULL};
     struct reply reply;
     int code = check_page(c, a);
     if (code == DONE)
-        code = list_page(c, a, argument_text(a, "status"), argument_text(a, "cursor"),
-                         argument_given(a, "limit") ? argument_text(a, "limit") : STR("50"), &reply);
+        code =
+            list_page(c, a, argument_text(a, "status"), argument_text(a, "cursor"),
+                      argument_given(a, "limit") ? argument_text(a, "limit") : STR("50"), &reply);
     if (code != DONE) return code;
     if (!c->json)
         fprintf(c->err, "%llu of %llu\n", (unsigned long long)json_u64(reply.root, STR("count"), 0),
@@ -188,22 +205,32 @@ static int post(struct cli *c, const struct arguments *a, const char *what)
     put_text_member(&body, "resolved_by", argument_text(a, "by"));
     buf_put_byte(&body, '}');
     if (body.overflow) return cli_complain(c, USAGE, "that is too long");
-    struct request r = {.side = SIDE_ENGINE, .method = "POST", .target = target_text(&t), .body = buf_view(&body),
-                        .hint_code = "wrong_reviewer",
-                        .hint = "--by NAME says which person resolves it; the key's reviewers and the rule's review.by say who may."};
+    struct request r = {
+        .side = SIDE_ENGINE,
+        .method = "POST",
+        .target = target_text(&t),
+        .body = buf_view(&body),
+        .hint_code = "wrong_reviewer",
+        .hint =
+            "--by NAME says which person resolves it; the key's reviewers and the rule's review.by say who may."};
     int code = cli_call(c, &r, &reply);
     if (code != DONE) return code;
     if (c->json) return print_answer(c, &reply);
-    fprintf(c->out, "%s is %.*s", a->positionals[0], STR_FORMAT(member_shown(c, reply.root, "status")));
+    fprintf(c->out, "%s is %.*s", a->positionals[0],
+            STR_FORMAT(member_shown(c, reply.root, "status")));
     uint64_t needed = json_u64(reply.root, STR("approvals_required"), 1);
     const struct json *approvals = json_get(reply.root, STR("approvals"));
     if (str_equal(json_text(reply.root, STR("status")), STR("pending")) && approvals != NULL)
-        fprintf(c->out, ": %u approved so far, %llu needed of each that the rules ask for", approvals->count, (unsigned long long)needed);
+        fprintf(c->out, ": %u approved so far, %llu needed of each that the rules ask for",
+                approvals->count, (unsigned long long)needed);
     fputs(".\n", c->out);
     return DONE;
 }
 
-static int queue_approve(struct cli *c, const struct arguments *a) { return post(c, a, "/approve"); }
+static int queue_approve(struct cli *c, const struct arguments *a)
+{
+    return post(c, a, "/approve");
+}
 static int queue_deny(struct cli *c, const struct arguments *a) { return post(c, a, "/deny"); }
 
 static int queue_cancel(struct cli *c, const struct arguments *a)
@@ -241,9 +268,10 @@ static void print_arrival(struct cli *c, const struct json *item)
         print_json(c, item->raw);
         return;
     }
-    fprintf(c->out, "%.*s  %.*s  %.*s  %.*s  %.*s\n", STR_FORMAT(member_shown(c, item, "enqueued_at")),
-            STR_FORMAT(member_shown(c, item, "id")), STR_FORMAT(who_shown(c, item)),
-            STR_FORMAT(member_shown(c, item, "action")), STR_FORMAT(member_shown(c, item, "reason")));
+    fprintf(
+        c->out, "%.*s  %.*s  %.*s  %.*s  %.*s\n", STR_FORMAT(member_shown(c, item, "enqueued_at")),
+        STR_FORMAT(member_shown(c, item, "id")), STR_FORMAT(who_shown(c, item)),
+        STR_FORMAT(member_shown(c, item, "action")), STR_FORMAT(member_shown(c, item, "reason")));
 }
 
 /* Prints what is new since `before`, and makes it the latest look. */
@@ -251,7 +279,8 @@ static void print_arrivals(struct cli *c, const struct json *items, struct seen 
 {
     struct seen now = {.ids = calloc(PAGE_MAX, REVIEW_TEXT)};
     check(now.ids != NULL);
-    for (const struct json *item = json_is_array(items) ? items->child : NULL; item != NULL; item = item->next) {
+    for (const struct json *item = json_is_array(items) ? items->child : NULL; item != NULL;
+         item = item->next) {
         struct str id = json_text(item, STR("id"));
         if (id.size != REVIEW_TEXT || now.count == PAGE_MAX) continue;
         if (!was_seen(before, id)) print_arrival(c, item);
@@ -272,7 +301,8 @@ static int queue_watch(struct cli *c, const struct arguments *a)
     int code;
     for (;;) {
         struct reply reply;
-        struct str from = cursor == 0 ? (struct str){0} : arena_printf(&c->arena, "%llu", (unsigned long long)cursor);
+        struct str from = cursor == 0 ? (struct str){0}
+                                      : arena_printf(&c->arena, "%llu", (unsigned long long)cursor);
         code = list_page(c, a, STR("pending"), from, STR("100"), &reply);
         if (code != DONE) break;
         print_arrivals(c, json_get(reply.root, STR("items")), &seen);
@@ -291,14 +321,16 @@ static int queue_watch(struct cli *c, const struct arguments *a)
 
 /* ---- the rows ---- */
 
-static const struct flag list_flags[] = {{"status", "WORD", "pending (default), approved, denied, expired, cancelled, redeemed, all"},
-                                         {"actor", "NAME", "only what this agent asked"},
-                                         {"action", "NAME", "only this action"},
-                                         PAGE_FLAGS("50"),
-                                         {NULL, NULL, NULL}};
-static const struct flag resolve_flags[] = {{"note", "TEXT", "why, for the record"},
-                                            {"by", "NAME", "who resolves it (default: the key's owner)"},
-                                            {NULL, NULL, NULL}};
+static const struct flag list_flags[] = {
+    {"status", "WORD", "pending (default), approved, denied, expired, cancelled, redeemed, all"},
+    {"actor", "NAME", "only what this agent asked"},
+    {"action", "NAME", "only this action"},
+    PAGE_FLAGS("50"),
+    {NULL, NULL, NULL}};
+static const struct flag resolve_flags[] = {
+    {"note", "TEXT", "why, for the record"},
+    {"by", "NAME", "who resolves it (default: the key's owner)"},
+    {NULL, NULL, NULL}};
 static const struct flag watch_flags[] = {{"actor", "NAME", "only what this agent asks"},
                                           {"action", "NAME", "only this action"},
                                           {"once", NULL, "print what waits now and end"},
@@ -307,10 +339,14 @@ static const struct flag watch_flags[] = {{"actor", "NAME", "only what this agen
 const struct command queue_commands[] = {
     {"queue", "list", "", "show what waits for a person", NULL, list_flags, 0, 0, queue_list},
     {"queue", "show", "REVIEW", "one review with its arguments, laid out for reading",
-     "REVIEW is a rev_ id, or the trace id of a decision that was given it.", NULL, 1, 1, queue_show},
+     "REVIEW is a rev_ id, or the trace id of a decision that was given it.", NULL, 1, 1,
+     queue_show},
     {"queue", "approve", "REVIEW", "one person's yes", NULL, resolve_flags, 1, 1, queue_approve},
-    {"queue", "deny", "REVIEW", "one person's no: it ends the review", NULL, resolve_flags, 1, 1, queue_deny},
+    {"queue", "deny", "REVIEW", "one person's no: it ends the review", NULL, resolve_flags, 1, 1,
+     queue_deny},
     {"queue", "cancel", "REVIEW", "take back what one asked for", NULL, NULL, 1, 1, queue_cancel},
-    {"queue", "wait", "REVIEW", "wait until a person has resolved it; 0 is approved", NULL, NULL, 1, 1, queue_wait},
-    {"queue", "watch", "", "print reviews as they come", "With --json: one review a line.", watch_flags, 0, 0, queue_watch},
+    {"queue", "wait", "REVIEW", "wait until a person has resolved it; 0 is approved", NULL, NULL, 1,
+     1, queue_wait},
+    {"queue", "watch", "", "print reviews as they come", "With --json: one review a line.",
+     watch_flags, 0, 0, queue_watch},
     {NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, NULL}};

@@ -39,7 +39,8 @@ static uint32_t decode(struct str s, size_t *ret_size)
     const unsigned char *b = (const unsigned char *)s.bytes;
     size_t size = b[0] < 0x80 ? 1 : b[0] < 0xe0 ? 2 : b[0] < 0xf0 ? 3 : 4;
     size_t offset;
-    if (b[0] >= 0x80 && (b[0] < 0xc2 || size > s.size || !str_is_utf8(str_of(s.bytes, size), &offset))) {
+    if (b[0] >= 0x80 &&
+        (b[0] < 0xc2 || size > s.size || !str_is_utf8(str_of(s.bytes, size), &offset))) {
         *ret_size = 1;
         return 0xfffd;
     }
@@ -53,12 +54,15 @@ static uint32_t decode(struct str s, size_t *ret_size)
 static bool is_safe(uint32_t point)
 {
     if (point < 0x20 || (point >= 0x7f && point < 0xa0)) return false;
-    /* What turns the order of letters around, and what shows as nothing: another name that looks the same. */
+    /* What turns the order of letters around, and what shows as nothing: another
+     * name that looks the same. */
     if ((point >= 0x200b && point <= 0x200f) || (point >= 0x2028 && point <= 0x202e) ||
         (point >= 0x2060 && point <= 0x206f) || (point >= 0xe0000 && point <= 0xe0fff))
         return false;
-    if ((point & 0xfffe) == 0xfffe) return false; /* no characters: XML takes no document that has one */
-    return point != 0xad && point != 0x061c && point != 0x180e && point != 0xfeff && point != 0xfffd;
+    /* no characters: XML takes no document that has one */
+    if ((point & 0xfffe) == 0xfffe) return false;
+    return point != 0xad && point != 0x061c && point != 0x180e && point != 0xfeff &&
+           point != 0xfffd;
 }
 
 struct str text_shown(struct arena *arena, struct str text)
@@ -68,8 +72,10 @@ struct str text_shown(struct arena *arena, struct str text)
     struct buf out = buf_over(to, text.size * 6 + 1);
     for (size_t i = 0, size; i < text.size; i += size) {
         uint32_t point = decode(str_skip(text, i), &size);
-        if (is_safe(point)) buf_put(&out, str_of(text.bytes + i, size));
-        else buf_printf(&out, "\\u%04x", point);
+        if (is_safe(point))
+            buf_put(&out, str_of(text.bytes + i, size));
+        else
+            buf_printf(&out, "\\u%04x", point);
     }
     arena_trim(arena, to, text.size * 6 + 1, out.size);
     return buf_view(&out);
@@ -84,7 +90,8 @@ static size_t point_columns(uint32_t point)
 size_t text_columns(struct str text)
 {
     size_t columns = 0;
-    for (size_t i = 0, size; i < text.size; i += size) columns += point_columns(decode(str_skip(text, i), &size));
+    for (size_t i = 0, size; i < text.size; i += size)
+        columns += point_columns(decode(str_skip(text, i), &size));
     return columns;
 }
 
@@ -118,9 +125,11 @@ static void print_cell(FILE *out, struct str cell, size_t width, bool is_last)
     if (!is_last) print_blanks(out, width - used - 1 + GAP);
 }
 
-static void print_row(const struct table *t, FILE *out, const struct str *cells, const size_t *widths)
+static void print_row(const struct table *t, FILE *out, const struct str *cells,
+                      const size_t *widths)
 {
-    for (size_t c = 0; c < t->columns; c++) print_cell(out, cells[c], widths[c], c + 1 == t->columns);
+    for (size_t c = 0; c < t->columns; c++)
+        print_cell(out, cells[c], widths[c], c + 1 == t->columns);
     fputc('\n', out);
 }
 
@@ -130,7 +139,8 @@ static void narrow(const struct table *t, size_t *widths, size_t total, unsigned
     while (total > width) {
         size_t widest = t->columns;
         for (size_t c = 0; c < t->columns; c++)
-            if (may_be_cut(t->heads[c]) && widths[c] > COLUMN_LEAST && (widest == t->columns || widths[c] > widths[widest]))
+            if (may_be_cut(t->heads[c]) && widths[c] > COLUMN_LEAST &&
+                (widest == t->columns || widths[c] > widths[widest]))
                 widest = c;
         if (widest == t->columns) return;
         widths[widest]--;

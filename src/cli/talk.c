@@ -28,7 +28,10 @@ int cli_complain(struct cli *c, int code, const char *format, ...)
     return code;
 }
 
-int cli_complain_fault(struct cli *c, int code, const struct fault *f) { return cli_complain(c, code, "%s", f->text); }
+int cli_complain_fault(struct cli *c, int code, const struct fault *f)
+{
+    return cli_complain(c, code, "%s", f->text);
+}
 
 void print_str(FILE *out, struct str s)
 {
@@ -113,12 +116,14 @@ int file_text(struct cli *c, struct str path, size_t most, struct str *ret)
 {
     bool is_input = str_equal(path, STR("-"));
     int fd = is_input ? STDIN_FILENO : open(path.bytes, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return cli_complain(c, USAGE, "%s cannot be opened: %s", path.bytes, strerror(errno));
+    if (fd < 0)
+        return cli_complain(c, USAGE, "%s cannot be opened: %s", path.bytes, strerror(errno));
     char *bytes = arena_bytes(&c->arena, most + 1);
     size_t size;
     int error = bytes == NULL ? ENOMEM : file_read(fd, bytes, most + 1, &size) ? 0 : errno;
     if (!is_input) close(fd);
-    if (error != 0) return cli_complain(c, USAGE, "%s cannot be read: %s", path.bytes, strerror(error));
+    if (error != 0)
+        return cli_complain(c, USAGE, "%s cannot be read: %s", path.bytes, strerror(error));
     if (size > most) return cli_complain(c, USAGE, "%s is larger than %zu bytes", path.bytes, most);
     arena_trim(&c->arena, bytes, most + 1, size);
     *ret = str_of(bytes, size);
@@ -160,7 +165,9 @@ bool time_or_in(struct cli *c, struct str text, struct str *ret)
 bool metric_find(struct str scrape, const char *name, double *ret)
 {
     for (struct str rest = scrape, line; str_split(&rest, '\n', &line);) {
-        if (!str_starts(line, str_from(name)) || line.size <= strlen(name) || line.bytes[strlen(name)] != ' ') continue;
+        if (!str_starts(line, str_from(name)) || line.size <= strlen(name) ||
+            line.bytes[strlen(name)] != ' ')
+            continue;
         return json_number_read(str_skip(line, strlen(name) + 1), ret);
     }
     return false;

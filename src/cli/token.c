@@ -11,7 +11,8 @@ static struct str seconds_shown(struct cli *c, const struct json *object, const 
 {
     uint64_t seconds = json_u64(object, str_from(name), 0);
     char *to = arena_bytes(&c->arena, TIME_TEXT);
-    if (seconds == 0 || seconds > 253402300799 || to == NULL) return member_shown(c, object, name); /* the year 9999 */
+    /* the year 9999 */
+    if (seconds == 0 || seconds > 253402300799 || to == NULL) return member_shown(c, object, name);
     time_write(seconds * 1000, to);
     return str_of(to, TIME_TEXT);
 }
@@ -22,8 +23,9 @@ static int read_ttl(struct cli *c, struct str text, uint64_t *ret_seconds)
     *ret_seconds = 0;
     if (str_is_absent(text)) return DONE;
     if (!config_span(text, &ms) || ms == 0 || ms % 1000 != 0 || ms / 1000 > TOKEN_TTL_SECONDS_MAX)
-        return cli_complain(c, USAGE, "--ttl: \"%.*s\" is not a span of whole seconds from 1s to 24h, such as 5m",
-                            STR_FORMAT(text_shown(&c->arena, text)));
+        return cli_complain(
+            c, USAGE, "--ttl: \"%.*s\" is not a span of whole seconds from 1s to 24h, such as 5m",
+            STR_FORMAT(text_shown(&c->arena, text)));
     *ret_seconds = ms / 1000;
     return DONE;
 }
@@ -33,7 +35,8 @@ static int read_count(struct cli *c, const struct arguments *a, const char *flag
     struct str text = argument_text(a, flag);
     *ret = 0;
     if (str_is_absent(text) || (str_to_u64(text, ret) && *ret > 0)) return DONE;
-    return cli_complain(c, USAGE, "--%s: \"%.*s\" is not a number above 0", flag, STR_FORMAT(text_shown(&c->arena, text)));
+    return cli_complain(c, USAGE, "--%s: \"%.*s\" is not a number above 0", flag,
+                        STR_FORMAT(text_shown(&c->arena, text)));
 }
 
 static void put_number_member(struct buf *out, const char *name, uint64_t value)
@@ -50,7 +53,9 @@ static int token_mint(struct cli *c, const struct arguments *a)
     struct reply reply;
     uint64_t ttl_seconds, uses;
     if (str_is_empty(argument_text(a, "scope")))
-        return cli_complain(c, USAGE, "--scope is needed: the actions that the token may be used for, such as \"get_* send_reminder\"");
+        return cli_complain(
+            c, USAGE,
+            "--scope is needed: the actions that the token may be used for, such as \"get_* send_reminder\"");
     int code = read_ttl(c, argument_text(a, "ttl"), &ttl_seconds);
     if (code == DONE) code = read_count(c, a, "uses", &uses);
     if (code != DONE) return code;
@@ -64,7 +69,10 @@ static int token_mint(struct cli *c, const struct arguments *a)
     put_number_member(&body, "max_uses", uses);
     buf_put_byte(&body, '}');
     if (body.overflow) return cli_complain(c, USAGE, "that is too long");
-    struct request r = {.side = SIDE_ENGINE, .method = "POST", .target = STR("/v1/tokens/mint"), .body = buf_view(&body)};
+    struct request r = {.side = SIDE_ENGINE,
+                        .method = "POST",
+                        .target = STR("/v1/tokens/mint"),
+                        .body = buf_view(&body)};
     code = cli_call(c, &r, &reply);
     if (code != DONE) return code;
     if (c->json) {
@@ -72,20 +80,25 @@ static int token_mint(struct cli *c, const struct arguments *a)
         return DONE;
     }
     fprintf(c->out, "%.*s\n", STR_FORMAT(json_text(reply.root, STR("token"))));
-    fprintf(c->err, "This is %.*s, for %.*s; it ends at %.*s.\n", STR_FORMAT(member_shown(c, reply.root, "token_id")),
-            STR_FORMAT(member_shown(c, reply.root, "scope")), STR_FORMAT(seconds_shown(c, reply.root, "expires_at")));
+    fprintf(c->err, "This is %.*s, for %.*s; it ends at %.*s.\n",
+            STR_FORMAT(member_shown(c, reply.root, "token_id")),
+            STR_FORMAT(member_shown(c, reply.root, "scope")),
+            STR_FORMAT(seconds_shown(c, reply.root, "expires_at")));
     return DONE;
 }
 
 static void add_token(struct cli *c, struct table *t, const struct json *k)
 {
-    static const char *const members[] = {"token_id", "actor", "acting_for", "scope", "uses_left", "expires_at", "active"};
-    for (size_t i = 0; i < sizeof members / sizeof *members; i++) table_add(t, member_shown(c, k, members[i]));
+    static const char *const members[] = {"token_id",  "actor",      "acting_for", "scope",
+                                          "uses_left", "expires_at", "active"};
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++)
+        table_add(t, member_shown(c, k, members[i]));
 }
 
 static int token_list(struct cli *c, const struct arguments *a)
 {
-    static const char *const heads[] = {"TOKEN", "*ACTOR", "*ACTING FOR", "*SCOPE", "USES LEFT", "EXPIRES", "ACTIVE", NULL};
+    static const char *const heads[] = {"TOKEN",     "*ACTOR",  "*ACTING FOR", "*SCOPE",
+                                        "USES LEFT", "EXPIRES", "ACTIVE",      NULL};
     static const struct listing listing = {SIDE_ENGINE, "tokens", heads, add_token, "100"};
     struct target target;
     target_init(c, &target, "/v1/tokens");
@@ -99,8 +112,10 @@ static int token_list(struct cli *c, const struct arguments *a)
 /* Whoever reads a token may use it: as a key, it has no place on a command line. */
 static int refuse_token(struct cli *c, const char *instead)
 {
-    return cli_complain(c, USAGE, "a token is not taken on the command line, where other users of the machine can read it; %s",
-                        instead);
+    return cli_complain(
+        c, USAGE,
+        "a token is not taken on the command line, where other users of the machine can read it; %s",
+        instead);
 }
 
 static int token_show(struct cli *c, const struct arguments *a)
@@ -108,15 +123,21 @@ static int token_show(struct cli *c, const struct arguments *a)
     struct buf body = cli_scratch(c, BODY_MAX);
     struct str text, path = argument_at(a, 0);
     struct reply reply;
-    if (is_token_text(path)) return refuse_token(c, "give it on standard input, or name a file that holds it");
+    if (is_token_text(path))
+        return refuse_token(c, "give it on standard input, or name a file that holds it");
     int code = file_text(c, str_is_absent(path) ? STR("-") : path, TOKEN_TEXT_MAX + 2, &text);
     if (code != DONE) return code;
     while (text.size > 0 && (unsigned char)text.bytes[text.size - 1] <= ' ') text.size--;
-    if (!is_token_text(text)) return cli_complain(c, USAGE, "what was given is no token: it is three parts of letters with dots between");
+    if (!is_token_text(text))
+        return cli_complain(
+            c, USAGE, "what was given is no token: it is three parts of letters with dots between");
     buf_put_byte(&body, '{');
     put_text_member(&body, "token", text);
     buf_put_byte(&body, '}');
-    struct request r = {.side = SIDE_ENGINE, .method = "POST", .target = STR("/v1/tokens/introspect"), .body = buf_view(&body)};
+    struct request r = {.side = SIDE_ENGINE,
+                        .method = "POST",
+                        .target = STR("/v1/tokens/introspect"),
+                        .body = buf_view(&body)};
     code = cli_call(c, &r, &reply);
     if (code != DONE) return code;
     const struct json *active = json_get(reply.root, STR("active"));
@@ -124,9 +145,10 @@ static int token_show(struct cli *c, const struct arguments *a)
     if (c->json) {
         print_json(c, reply.body);
     } else {
-        static const char *const members[] = {"active", "jti", "actor", "acting_for", "scope", "client_id", "tenant", "aud",
-                                              "uses_left"};
-        for (size_t i = 0; i < sizeof members / sizeof *members; i++) print_field(c, members[i], member_shown(c, reply.root, members[i]));
+        static const char *const members[] = {"active",    "jti",    "actor", "acting_for", "scope",
+                                              "client_id", "tenant", "aud",   "uses_left"};
+        for (size_t i = 0; i < sizeof members / sizeof *members; i++)
+            print_field(c, members[i], member_shown(c, reply.root, members[i]));
         print_field(c, "expires", seconds_shown(c, reply.root, "exp"));
     }
     return is_active ? DONE : REFUSED;
@@ -136,40 +158,50 @@ static int token_revoke(struct cli *c, const struct arguments *a)
 {
     struct target target;
     struct reply reply;
-    if (is_token_text(argument_at(a, 0))) return refuse_token(c, "name it by its id (tok_…), which writ token list and show tell");
+    if (is_token_text(argument_at(a, 0)))
+        return refuse_token(c, "name it by its id (tok_…), which writ token list and show tell");
     target_init(c, &target, "/v1/tokens");
     target_segment(&target, argument_at(a, 0));
     target_tenant(&target, c);
     struct request r = {.side = SIDE_ENGINE, .method = "DELETE", .target = target_text(&target)};
     int code = cli_call(c, &r, &reply);
     if (code != DONE) return code;
-    if (c->json) print_json(c, reply.body);
-    else fprintf(c->out, "%s is revoked since %.*s.\n", a->positionals[0], STR_FORMAT(member_shown(c, reply.root, "revoked_at")));
+    if (c->json)
+        print_json(c, reply.body);
+    else
+        fprintf(c->out, "%s is revoked since %.*s.\n", a->positionals[0],
+                STR_FORMAT(member_shown(c, reply.root, "revoked_at")));
     return DONE;
 }
 
 /* ---- the rows ---- */
 
-static const struct flag mint_flags[] = {{"scope", "GLOBS", "actions that it may be used for, blanks between: \"get_* issue_refund\""},
-                                         {"actor", "NAME", "the agent that it is for (default: the key's name)"},
-                                         {"acting-for", "NAME", "the person on whose behalf"},
-                                         {"ttl", "SPAN", "how long it lives: 60s (default) to 24h"},
-                                         {"uses", "N", "how often it may be used (default: any number)"},
-                                         {"audience", "NAME", "the service that shall take it"},
-                                         {NULL, NULL, NULL}};
-static const struct flag list_flags[] = {{"actor", "NAME", "only this agent's"},
-                                         {"acting-for", "NAME", "only those on this person's behalf"},
-                                         {"all", NULL, "revoked and spent ones too"},
-                                         PAGE_FLAGS("100"),
-                                         {NULL, NULL, NULL}};
+static const struct flag mint_flags[] = {
+    {"scope", "GLOBS", "actions that it may be used for, blanks between: \"get_* issue_refund\""},
+    {"actor", "NAME", "the agent that it is for (default: the key's name)"},
+    {"acting-for", "NAME", "the person on whose behalf"},
+    {"ttl", "SPAN", "how long it lives: 60s (default) to 24h"},
+    {"uses", "N", "how often it may be used (default: any number)"},
+    {"audience", "NAME", "the service that shall take it"},
+    {NULL, NULL, NULL}};
+static const struct flag list_flags[] = {
+    {"actor", "NAME", "only this agent's"},
+    {"acting-for", "NAME", "only those on this person's behalf"},
+    {"all", NULL, "revoked and spent ones too"},
+    PAGE_FLAGS("100"),
+    {NULL, NULL, NULL}};
 
 const struct command token_commands[] = {
     {"token", "mint", "", "make a short-lived token and print it, once",
-     "The token is the only thing on standard output; its id, for revoking, goes to standard error.", mint_flags, 0, 0, token_mint},
-    {"token", "list", "", "show tokens: whose they are, what is left of them", NULL, list_flags, 0, 0, token_list},
+     "The token is the only thing on standard output; its id, for revoking, goes to standard error.",
+     mint_flags, 0, 0, token_mint},
+    {"token", "list", "", "show tokens: whose they are, what is left of them", NULL, list_flags, 0,
+     0, token_list},
     {"token", "show", "[FILE]", "what a token says, and whether it is good",
-     "Reads the token from FILE or from standard input. Exit status 0: it is good.", NULL, 0, 1, token_show},
+     "Reads the token from FILE or from standard input. Exit status 0: it is good.", NULL, 0, 1,
+     token_show},
     {"token", "revoke", "ID", "end a token now, on every core",
      "Once this has answered, no request with the token is accepted, whatever happens. Who checks tokens\n"
-     "offline, by the published keys alone, does not see it.", NULL, 1, 1, token_revoke},
+     "offline, by the published keys alone, does not see it.",
+     NULL, 1, 1, token_revoke},
     {NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, NULL}};

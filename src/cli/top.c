@@ -14,17 +14,24 @@
 #include "cli/cli.h"
 #include "config/config.h"
 
-enum { LOOK_MS = 5000, EVERY_MS = 1000, EVERY_LEAST_MS = 10, EVERY_MOST_MS = 3600000, HEAD_EVERY = 20, PROBLEMS_MAX = 3 };
+enum {
+    LOOK_MS = 5000,
+    EVERY_MS = 1000,
+    EVERY_LEAST_MS = 10,
+    EVERY_MOST_MS = 3600000,
+    HEAD_EVERY = 20,
+    PROBLEMS_MAX = 3
+};
 
 /* ---- the figures ---- */
 
 enum kind { LEVEL, COUNTER };
 
 struct figure {
-    const char *group, *name;  /* in JSON: {"group": {"name": …}} */
-    const char *label;         /* for people */
-    const char *head;          /* the column where a sample is one line; NULL: not there */
-    const char *metric;        /* NULL: from the review queue */
+    const char *group, *name; /* in JSON: {"group": {"name": …}} */
+    const char *label;        /* for people */
+    const char *head;         /* the column where a sample is one line; NULL: not there */
+    const char *metric;       /* NULL: from the review queue */
     enum side side;
     enum kind kind;
 };
@@ -37,20 +44,24 @@ struct figure {
 static const struct figure figures[] = {
     {"decisions", "allow", "allow", "ALLOW/S", DECISIONS("allow"), SIDE_ENGINE, COUNTER},
     {"decisions", "deny", "deny", "DENY/S", DECISIONS("deny"), SIDE_ENGINE, COUNTER},
-    {"decisions", "human_review", "human_review", "REVIEW/S", DECISIONS("human_review"), SIDE_ENGINE, COUNTER},
+    {"decisions", "human_review", "human_review", "REVIEW/S", DECISIONS("human_review"),
+     SIDE_ENGINE, COUNTER},
     {"decisions", "compute", "compute", "COMPUTE/S", DECISIONS("compute"), SIDE_ENGINE, COUNTER},
     {"state", "reviews_pending", "reviews pending", "PENDING", ENGINE("reviews_pending"), LEVEL},
-    {"state", "reviews_pending_in_tenant", "reviews pending, tenant", "TENANT", NULL, SIDE_ENGINE, LEVEL},
+    {"state", "reviews_pending_in_tenant", "reviews pending, tenant", "TENANT", NULL, SIDE_ENGINE,
+     LEVEL},
     {"state", "waits", "clients waiting for one", NULL, ENGINE("waits"), LEVEL},
     {"state", "tokens", "tokens", "TOKENS", ENGINE("tokens"), LEVEL},
     {"state", "actors_suspended", "actors suspended", NULL, ENGINE("actors_suspended"), LEVEL},
-    {"publish", "lag_records", "records not confirmed yet", "LAG", ENGINE("publish_lag_records"), LEVEL},
+    {"publish", "lag_records", "records not confirmed yet", "LAG", ENGINE("publish_lag_records"),
+     LEVEL},
     {"publish", "stored", "events stored", "STORED/S", PLATFORM("ingest_events_total"), COUNTER},
     {"queues", "mailboxes", "in the mailboxes", "MAIL", ENGINE("mailbox_depth"), LEVEL},
     {"queues", "calls_held", "calls without room", "HELD", ENGINE("calls_held"), LEVEL},
     {"queues", "visits_away", "requests visiting another", "AWAY", ENGINE("visits_away"), LEVEL},
     {"queues", "answers_parked", "answers waiting for disk", NULL, ENGINE("answers_parked"), LEVEL},
-    {"queues", "replies_parked", "replies waiting for disk", "PARKED", ENGINE("replies_parked"), LEVEL},
+    {"queues", "replies_parked", "replies waiting for disk", "PARKED", ENGINE("replies_parked"),
+     LEVEL},
     {"queues", "connections", "connections", NULL, ENGINE("connections"), LEVEL},
 };
 enum { FIGURES = sizeof figures / sizeof figures[0] };
@@ -66,10 +77,10 @@ static const char *group_title(const char *group)
 
 struct look {
     uint64_t at_ms, at_ns;
-    double values[FIGURES];        /* NAN: not seen */
+    double values[FIGURES]; /* NAN: not seen */
     struct str problems[PROBLEMS_MAX];
     size_t problem_count;
-    size_t reached, seen;          /* programs that answered; sources that gave figures */
+    size_t reached, seen; /* programs that answered; sources that gave figures */
 };
 
 /* What the key turned out not to be allowed, which does not change from look to look. */
@@ -77,30 +88,40 @@ struct rights {
     bool no_queue;
 };
 
-static struct reply ask_program(struct cli *c, enum side side, const char *path, bool with_limit, int *ret_code)
+static struct reply ask_program(struct cli *c, enum side side, const char *path, bool with_limit,
+                                int *ret_code)
 {
     struct target t;
     struct reply reply;
     target_init(c, &t, path);
     target_tenant(&t, c);
     if (with_limit) target_query(&t, "limit", STR("1"));
-    struct request r = {.side = side, .method = "GET", .target = target_text(&t), .quiet = true, .timeout_ms = LOOK_MS};
+    struct request r = {.side = side,
+                        .method = "GET",
+                        .target = target_text(&t),
+                        .quiet = true,
+                        .timeout_ms = LOOK_MS};
     *ret_code = cli_call(c, &r, &reply);
     return reply;
 }
 
-static void note_problem(struct cli *c, struct look *look, enum side side, const struct reply *reply)
+static void note_problem(struct cli *c, struct look *look, enum side side,
+                         const struct reply *reply)
 {
     const char *who = side == SIDE_ENGINE ? "writ-engine" : "writ-platform";
     struct str error = member_shown(c, reply->root, "error"), address = side_address(c, side);
     if (look->problem_count == PROBLEMS_MAX) return;
     struct str text;
     if (reply->status == 0)
-        text = arena_printf(&c->arena, "%s at %.*s cannot be reached: %s", who, STR_FORMAT(address), reply->fault.text);
+        text = arena_printf(&c->arena, "%s at %.*s cannot be reached: %s", who, STR_FORMAT(address),
+                            reply->fault.text);
     else if (error.size == 0)
-        text = arena_printf(&c->arena, "%s at %.*s answered %d to /metrics", who, STR_FORMAT(address), reply->status);
-    else if (reply->status == 403) text = arena_printf(&c->arena, "%s's figures: %.*s", who, STR_FORMAT(error));
-    else text = arena_printf(&c->arena, "%s: %.*s", who, STR_FORMAT(error));
+        text = arena_printf(&c->arena, "%s at %.*s answered %d to /metrics", who,
+                            STR_FORMAT(address), reply->status);
+    else if (reply->status == 403)
+        text = arena_printf(&c->arena, "%s's figures: %.*s", who, STR_FORMAT(error));
+    else
+        text = arena_printf(&c->arena, "%s: %.*s", who, STR_FORMAT(error));
     look->problems[look->problem_count++] = text_shown(&c->arena, text);
 }
 
@@ -117,7 +138,8 @@ static bool look_at_metrics(struct cli *c, enum side side, struct look *look)
     }
     look->seen++;
     for (size_t i = 0; i < FIGURES; i++)
-        if (figures[i].metric != NULL && figures[i].side == side) metric_find(reply.body, figures[i].metric, &look->values[i]);
+        if (figures[i].metric != NULL && figures[i].side == side)
+            metric_find(reply.body, figures[i].metric, &look->values[i]);
     return true;
 }
 
@@ -139,7 +161,8 @@ static bool look_now(struct cli *c, struct look *look, struct rights *rights)
 {
     *look = (struct look){.at_ms = world_now_ms(), .at_ns = world_monotonic_ns()};
     for (size_t i = 0; i < FIGURES; i++) look->values[i] = NAN;
-    if (!look_at_metrics(c, SIDE_ENGINE, look) || !look_at_metrics(c, SIDE_PLATFORM, look)) return false;
+    if (!look_at_metrics(c, SIDE_ENGINE, look) || !look_at_metrics(c, SIDE_PLATFORM, look))
+        return false;
     look_at_queue(c, look, rights);
     return true;
 }
@@ -148,13 +171,17 @@ static bool look_now(struct cli *c, struct look *look, struct rights *rights)
 static int judge_first(struct cli *c, const struct look *look)
 {
     if (look->seen > 0) return DONE;
-    for (size_t i = 0; i < look->problem_count; i++) cli_complain(c, REFUSED, "%.*s", STR_FORMAT(look->problems[i]));
+    for (size_t i = 0; i < look->problem_count; i++)
+        cli_complain(c, REFUSED, "%.*s", STR_FORMAT(look->problems[i]));
     return look->reached == 0 ? UNREACHABLE : REFUSED;
 }
 
 /* ---- a sample: two looks ---- */
 
-static double seconds_between(const struct look *a, const struct look *b) { return (double)(b->at_ns - a->at_ns) / 1e9; }
+static double seconds_between(const struct look *a, const struct look *b)
+{
+    return (double)(b->at_ns - a->at_ns) / 1e9;
+}
 
 /* What a figure is in this sample; NAN: not known. */
 static double shown_value(size_t i, const struct look *before, const struct look *now)
@@ -167,8 +194,10 @@ static double shown_value(size_t i, const struct look *before, const struct look
 
 static void format_value(char to[32], size_t i, double value)
 {
-    if (isnan(value)) memcpy(to, "-", 2);
-    else snprintf(to, 32, figures[i].kind == COUNTER && value < 1000 ? "%.1f" : "%.0f", value);
+    if (isnan(value))
+        memcpy(to, "-", 2);
+    else
+        snprintf(to, 32, figures[i].kind == COUNTER && value < 1000 ? "%.1f" : "%.0f", value);
 }
 
 static void time_shown(char to[TIME_TEXT + 1], uint64_t ms)
@@ -177,13 +206,16 @@ static void time_shown(char to[TIME_TEXT + 1], uint64_t ms)
     to[TIME_TEXT] = '\0';
 }
 
-static void put_json_figure(struct cli *c, size_t i, const struct look *now, double value, bool *first)
+static void put_json_figure(struct cli *c, size_t i, const struct look *now, double value,
+                            bool *first)
 {
     if (isnan(value)) return;
     fprintf(c->out, "%s\"%s\":", *first ? "" : ",", figures[i].name);
     *first = false;
-    if (figures[i].kind == LEVEL) fprintf(c->out, "%.0f", value);
-    else fprintf(c->out, "{\"per_second\":%.3f,\"total\":%.0f}", value, now->values[i]);
+    if (figures[i].kind == LEVEL)
+        fprintf(c->out, "%.0f", value);
+    else
+        fprintf(c->out, "{\"per_second\":%.3f,\"total\":%.0f}", value, now->values[i]);
 }
 
 static void print_object(struct cli *c, const struct look *before, const struct look *now)
@@ -207,24 +239,29 @@ static void print_object(struct cli *c, const struct look *before, const struct 
 }
 
 /* `end` closes each line: on a painted screen it also wipes what an earlier sample left there. */
-static void print_page(struct cli *c, const struct look *before, const struct look *now, const char *end)
+static void print_page(struct cli *c, const struct look *before, const struct look *now,
+                       const char *end)
 {
     char time[TIME_TEXT + 1], text[32];
     time_shown(time, now->at_ms);
     fprintf(c->out, "writ  %s, over %.1f s%s", time, seconds_between(before, now), end);
-    for (size_t i = 0; i < now->problem_count; i++) fprintf(c->out, "%.*s%s", STR_FORMAT(now->problems[i]), end);
+    for (size_t i = 0; i < now->problem_count; i++)
+        fprintf(c->out, "%.*s%s", STR_FORMAT(now->problems[i]), end);
     const char *group = "";
     for (size_t i = 0; i < FIGURES; i++) {
         double value = shown_value(i, before, now);
         if (isnan(value)) continue;
-        if (strcmp(figures[i].group, group) != 0) fprintf(c->out, "%s%s", group_title(figures[i].group), end);
+        if (strcmp(figures[i].group, group) != 0)
+            fprintf(c->out, "%s%s", group_title(figures[i].group), end);
         group = figures[i].group;
         format_value(text, i, value);
-        fprintf(c->out, "  %-26s %12s%s%s", figures[i].label, text, figures[i].kind == COUNTER ? " per second" : "", end);
+        fprintf(c->out, "  %-26s %12s%s%s", figures[i].label, text,
+                figures[i].kind == COUNTER ? " per second" : "", end);
     }
 }
 
-static void print_line(struct cli *c, const struct look *before, const struct look *now, bool with_heads)
+static void print_line(struct cli *c, const struct look *before, const struct look *now,
+                       bool with_heads)
 {
     char time[TIME_TEXT + 1], text[32];
     time_shown(time, now->at_ms);
@@ -242,16 +279,19 @@ static void print_line(struct cli *c, const struct look *before, const struct lo
 }
 
 /* Problems of lines go to c->err, and only when they change: lines are for columns. */
-static void complain_of_changes(struct cli *c, const struct look *before, const struct look *now, bool is_first)
+static void complain_of_changes(struct cli *c, const struct look *before, const struct look *now,
+                                bool is_first)
 {
     if (!is_first && before->problem_count == now->problem_count) return;
-    for (size_t i = 0; i < now->problem_count; i++) cli_complain(c, DONE, "%.*s", STR_FORMAT(now->problems[i]));
+    for (size_t i = 0; i < now->problem_count; i++)
+        cli_complain(c, DONE, "%.*s", STR_FORMAT(now->problems[i]));
     if (!is_first && now->problem_count == 0) cli_complain(c, DONE, "both programs answer again");
 }
 
 /* ---- the command ---- */
 
-static void print_sample(struct cli *c, const struct look *before, const struct look *now, bool once, size_t number)
+static void print_sample(struct cli *c, const struct look *before, const struct look *now,
+                         bool once, size_t number)
 {
     if (c->json) {
         print_object(c, before, now);
@@ -272,7 +312,8 @@ static void pause_until(uint64_t ns)
 {
     uint64_t now = world_monotonic_ns();
     if (now >= ns) return;
-    struct timespec pause = {.tv_sec = (time_t)((ns - now) / 1000000000), .tv_nsec = (long)((ns - now) % 1000000000)};
+    struct timespec pause = {.tv_sec = (time_t)((ns - now) / 1000000000),
+                             .tv_nsec = (long)((ns - now) % 1000000000)};
     nanosleep(&pause, NULL);
 }
 
@@ -283,7 +324,8 @@ static int top(struct cli *c, const struct arguments *a)
     struct str every = argument_text(a, "every");
     uint64_t every_ms = EVERY_MS;
     bool once = argument_given(a, "once");
-    if (!str_is_absent(every) && (!config_span(every, &every_ms) || every_ms < EVERY_LEAST_MS || every_ms > EVERY_MOST_MS))
+    if (!str_is_absent(every) &&
+        (!config_span(every, &every_ms) || every_ms < EVERY_LEAST_MS || every_ms > EVERY_MOST_MS))
         return cli_complain(c, USAGE, "--every: \"%.*s\" is not a span of 10ms to 1h, such as 5s",
                             STR_FORMAT(text_shown(&c->arena, every)));
     if (!look_now(c, &before, &rights)) return USAGE;
@@ -300,9 +342,10 @@ static int top(struct cli *c, const struct arguments *a)
     return code;
 }
 
-static const struct flag top_flags[] = {{"once", NULL, "print one sample and end"},
-                                        {"every", "SPAN", "time between two looks, and what a rate is taken over (default 1s)"},
-                                        {NULL, NULL, NULL}};
+static const struct flag top_flags[] = {
+    {"once", NULL, "print one sample and end"},
+    {"every", "SPAN", "time between two looks, and what a rate is taken over (default 1s)"},
+    {NULL, NULL, NULL}};
 
 const struct command top_commands[] = {
     {NULL, "top", "", "watch both programs: decisions, reviews, tokens, lag, queues",

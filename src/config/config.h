@@ -32,25 +32,29 @@ struct config {
 #define OPTION(field, type, programs, name, otherwise, help) CONFIG_##type(field)
 #include "config/options.def"
 #undef OPTION
-    char *sources[CONFIG_OPTIONS]; /* "writ.conf:3", "environment WRIT_LISTEN", "flag"; NULL: the default stands */
+    /* "writ.conf:3", "environment WRIT_LISTEN", "flag"; NULL: the default stands */
+    char *sources[CONFIG_OPTIONS];
 };
 
 /* Reads --config FILE (or WRIT_CONFIG), environment and flags. ERR_END: --help or --version was
- * asked for and has been printed to standard output. Strings live until config_fini() and are never
- * NULL. `listen`, `pepper_file` and `store` come with their defaults filled in; another text that is
- * "" was not set. */
-enum err config_read(enum program program, int argc, char **argv, char **environment, struct config *ret, struct fault *f);
+ * asked for and has been printed to standard output. Strings live until config_fini() and are
+ * never NULL. `listen`, `pepper_file` and `store` come with their defaults filled in; another
+ * text that is "" was not set. */
+enum err config_read(enum program program, int argc, char **argv, char **environment,
+                     struct config *ret, struct fault *f);
 void config_fini(struct config *c);
 
-void config_put_help(struct buf *out, enum program program);      /* for a terminal */
-void config_put_reference(struct buf *out);                       /* schemas/config.md */
+void config_put_help(struct buf *out, enum program program); /* for a terminal */
+void config_put_reference(struct buf *out);                  /* schemas/config.md */
 
-/* Puts behind each option that the fault's sentence names where its value came from, as the refusals of config_read()
- * have it: much is judged only where it is used, by who knows nothing of files and flags. */
+/* Puts behind each option that the fault's sentence names where its value came from, as the
+ * refusals of config_read() have it: much is judged only where it is used, by who knows
+ * nothing of files and flags. */
 void config_name_sources(const struct config *c, struct fault *f);
 
 /* The settings of one file's text over `c`; `file` is its name in faults. */
-enum err config_apply_text(struct config *c, enum program program, struct str text, const char *file, struct fault *f);
+enum err config_apply_text(struct config *c, enum program program, struct str text,
+                           const char *file, struct fault *f);
 
 /* "64KiB", "1GiB", "100" → bytes; "250ms", "30s", "10m", "72h", "7d" → ms. */
 bool config_bytes(struct str text, uint64_t *ret);

@@ -13,7 +13,8 @@ static struct str trimmed(struct str s)
 static struct str without_comment(struct str line)
 {
     for (size_t i = 0; i < line.size; i++)
-        if (line.bytes[i] == '#' && (i == 0 || is_blank(line.bytes[i - 1]))) return str_of(line.bytes, i);
+        if (line.bytes[i] == '#' && (i == 0 || is_blank(line.bytes[i - 1])))
+            return str_of(line.bytes, i);
     return line;
 }
 
@@ -30,8 +31,8 @@ static bool is_option_name(struct str name)
 
 static enum err refuse(const struct setting_reader *r, const char *why, struct fault *f)
 {
-    return fault_set(f, ERR_BAD_VALUE, "", "%s:%u: %s; a line is `name = value` or a `#` comment", r->file,
-                     r->line, why);
+    return fault_set(f, ERR_BAD_VALUE, "", "%s:%u: %s; a line is `name = value` or a `#` comment",
+                     r->file, r->line, why);
 }
 
 enum err setting_next(struct setting_reader *r, struct setting *ret, struct fault *f)

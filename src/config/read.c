@@ -13,24 +13,29 @@
 
 #define NAME_SHOWN(s) (int)((s).size > OPTION_NAME_MAX ? OPTION_NAME_MAX : (s).size), (s).bytes
 
-static const char *program_name(enum program p) { return p == PROGRAM_ENGINE ? "writ-engine" : "writ-platform"; }
+static const char *program_name(enum program p)
+{
+    return p == PROGRAM_ENGINE ? "writ-engine" : "writ-platform";
+}
 
-static enum err refuse_unknown(struct str name, const char *where, enum program program, struct fault *f)
+static enum err refuse_unknown(struct str name, const char *where, enum program program,
+                               struct fault *f)
 {
     char field[OPTION_NAME_MAX + 1];
     snprintf(field, sizeof field, "%.*s", NAME_SHOWN(name));
     const struct option *near = option_nearest(name, program, option_edits_allowed(name));
     if (near != NULL)
-        return fault_set(f, ERR_UNKNOWN_PARAMETER, field, "%s (%s): there is no such option; did you mean %s?",
-                         field, where, near->name);
-    return fault_set(f, ERR_UNKNOWN_PARAMETER, field, "%s (%s): there is no such option; --help lists all",
-                     field, where);
+        return fault_set(f, ERR_UNKNOWN_PARAMETER, field,
+                         "%s (%s): there is no such option; did you mean %s?", field, where,
+                         near->name);
+    return fault_set(f, ERR_UNKNOWN_PARAMETER, field,
+                     "%s (%s): there is no such option; --help lists all", field, where);
 }
 
 /* ---- the file ---- */
 
-enum err config_apply_text(struct config *c, enum program program, struct str text, const char *file,
-                           struct fault *f)
+enum err config_apply_text(struct config *c, enum program program, struct str text,
+                           const char *file, struct fault *f)
 {
     unsigned *seen = calloc(option_count(), sizeof *seen); /* the line that set it */
     if (seen == NULL) return fault_plain(f, ERR_FULL);
@@ -48,7 +53,8 @@ enum err config_apply_text(struct config *c, enum program program, struct str te
         }
         unsigned *line = &seen[o - option_at(0)];
         if (*line != 0) {
-            e = fault_set(f, ERR_BAD_VALUE, o->name, "%s (%s): it is set already on line %u", o->name, where, *line);
+            e = fault_set(f, ERR_BAD_VALUE, o->name, "%s (%s): it is set already on line %u",
+                          o->name, where, *line);
             break;
         }
         *line = s.line;
@@ -59,10 +65,12 @@ enum err config_apply_text(struct config *c, enum program program, struct str te
     return e == ERR_END ? ERR_OK : e;
 }
 
-static enum err apply_file(struct config *c, enum program program, const char *path, struct fault *f)
+static enum err apply_file(struct config *c, enum program program, const char *path,
+                           struct fault *f)
 {
     FILE *file = fopen(path, "re");
-    if (file == NULL) return fault_set(f, ERR_NOT_FOUND, "config", "config: %s cannot be opened: %m", path);
+    if (file == NULL)
+        return fault_set(f, ERR_NOT_FOUND, "config", "config: %s cannot be opened: %m", path);
     char *text = malloc(CONFIG_FILE_BYTES_MAX + 1);
     check(text != NULL); /* at boot, before anything was promised */
     size_t size = fread(text, 1, CONFIG_FILE_BYTES_MAX + 1, file);
@@ -70,10 +78,12 @@ static enum err apply_file(struct config *c, enum program program, const char *p
     fclose(file);
 
     enum err e;
-    if (failed) e = fault_set(f, ERR_IO, "config", "config: %s cannot be read (is it a file?)", path);
+    if (failed)
+        e = fault_set(f, ERR_IO, "config", "config: %s cannot be read (is it a file?)", path);
     else if (size > CONFIG_FILE_BYTES_MAX)
         e = fault_set(f, ERR_BAD_VALUE, "config", "config: %s is larger than 64KiB", path);
-    else e = config_apply_text(c, program, str_of(text, size), path, f);
+    else
+        e = config_apply_text(c, program, str_of(text, size), path, f);
     free(text);
     return e;
 }
@@ -105,8 +115,8 @@ static const struct option *option_misspelt(struct str variable, enum program pr
     return option_nearest(buf_view(&name), program, name.size < 9 ? 1 : 2);
 }
 
-static enum err apply_variable(struct config *c, enum program program, struct str variable, struct str value,
-                               struct fault *f)
+static enum err apply_variable(struct config *c, enum program program, struct str variable,
+                               struct str value, struct fault *f)
 {
     const struct option *o = option_of_variable(variable);
     if (o != NULL) {
@@ -118,17 +128,20 @@ static enum err apply_variable(struct config *c, enum program program, struct st
     if (near == NULL) return ERR_OK;
     char right[OPTION_NAME_MAX + 8];
     option_environment_name(near, right);
-    return fault_set(f, ERR_UNKNOWN_PARAMETER, near->name, "environment %.*s: there is no such option; did you mean %s?",
+    return fault_set(f, ERR_UNKNOWN_PARAMETER, near->name,
+                     "environment %.*s: there is no such option; did you mean %s?",
                      NAME_SHOWN(variable), right);
 }
 
-static enum err apply_environment(struct config *c, enum program program, char **environment, struct fault *f)
+static enum err apply_environment(struct config *c, enum program program, char **environment,
+                                  struct fault *f)
 {
     for (size_t i = 0; environment != NULL && environment[i] != NULL; i++) {
         struct str entry = str_from(environment[i]);
         size_t equals = str_find(entry, '=');
         if (!str_starts(entry, STR("WRIT_")) || equals + 1 >= entry.size) continue;
-        enum err e = apply_variable(c, program, str_of(entry.bytes, equals), str_skip(entry, equals + 1), f);
+        enum err e =
+            apply_variable(c, program, str_of(entry.bytes, equals), str_skip(entry, equals + 1), f);
         if (e != ERR_OK) return e;
     }
     return ERR_OK;
@@ -138,7 +151,8 @@ static const char *environment_get(char **environment, const char *name)
 {
     size_t size = strlen(name);
     for (size_t i = 0; environment != NULL && environment[i] != NULL; i++)
-        if (strncmp(environment[i], name, size) == 0 && environment[i][size] == '=' && environment[i][size + 1] != '\0')
+        if (strncmp(environment[i], name, size) == 0 && environment[i][size] == '=' &&
+            environment[i][size + 1] != '\0')
             return environment[i] + size + 1;
     return NULL;
 }
@@ -154,14 +168,15 @@ struct flag {
     struct str name, value; /* value absent: none was given */
 };
 
-/* Takes `--name=value`, `--name value`, or `--name` where the option is a FLAG: what stands behind that and is no
- * option is meant as its value. */
+/* Takes `--name=value`, `--name value`, or `--name` where the option is a FLAG: what stands behind
+ * that and is no option is meant as its value. */
 static enum err flag_next(struct flags *w, struct flag *ret, struct fault *f)
 {
     struct str word = str_from(w->argv[w->at++]);
     if (!str_starts(word, STR("--")) || word.size == 2) {
         struct str shown = option_shown(word);
-        return fault_set(f, ERR_BAD_VALUE, "", "\"%.*s\": an option is written --name value or --name=value",
+        return fault_set(f, ERR_BAD_VALUE, "",
+                         "\"%.*s\": an option is written --name value or --name=value",
                          STR_FORMAT(shown));
     }
     word = str_skip(word, 2);
@@ -174,36 +189,42 @@ static enum err flag_next(struct flags *w, struct flag *ret, struct fault *f)
     if (str_equal(word, STR("help")) || str_equal(word, STR("version"))) return ERR_OK;
     const struct option *o = option_find(word);
     struct str next = w->at < w->argc ? str_from(w->argv[w->at]) : (struct str){0};
-    bool stands_alone = o != NULL && o->type == OPTION_FLAG && (next.size == 0 || str_starts(next, STR("--")));
+    bool stands_alone =
+        o != NULL && o->type == OPTION_FLAG && (next.size == 0 || str_starts(next, STR("--")));
     ret->value = stands_alone ? STR("true") : next;
     if (!stands_alone) w->at++;
     return ERR_OK;
 }
 
-static enum err apply_flag(struct config *c, enum program program, const struct flag *flag, struct fault *f)
+static enum err apply_flag(struct config *c, enum program program, const struct flag *flag,
+                           struct fault *f)
 {
     const struct option *o = option_find(flag->name);
     if (o == NULL) return refuse_unknown(flag->name, "flag", program, f);
     if ((o->programs & program) == 0)
-        return fault_set(f, ERR_UNKNOWN_PARAMETER, o->name, "%s (flag): that is an option of %s, not of %s", o->name,
+        return fault_set(f, ERR_UNKNOWN_PARAMETER, o->name,
+                         "%s (flag): that is an option of %s, not of %s", o->name,
                          program_name(o->programs), program_name(program));
     if (str_is_absent(flag->value)) {
         char bytes[160];
         struct buf form = buf_over(bytes, sizeof bytes);
         option_put_form(&form, o);
-        return fault_set(f, ERR_BAD_VALUE, o->name, "%s (flag): its value is missing; it must be %.*s", o->name,
+        return fault_set(f, ERR_BAD_VALUE, o->name,
+                         "%s (flag): its value is missing; it must be %.*s", o->name,
                          STR_FORMAT(buf_view(&form)));
     }
     return option_set(c, o, flag->value, "flag", f);
 }
 
-static enum err apply_flags(struct config *c, enum program program, int argc, char **argv, struct fault *f)
+static enum err apply_flags(struct config *c, enum program program, int argc, char **argv,
+                            struct fault *f)
 {
     struct flags walk = {argc, 1, argv};
     while (walk.at < argc) {
         struct flag flag;
         enum err e = flag_next(&walk, &flag, f);
-        if (e == ERR_OK && !str_equal(flag.name, STR("config"))) e = apply_flag(c, program, &flag, f);
+        if (e == ERR_OK && !str_equal(flag.name, STR("config")))
+            e = apply_flag(c, program, &flag, f);
         if (e != ERR_OK) return e;
     }
     return ERR_OK;
@@ -216,7 +237,8 @@ static void print(const struct buf *text)
 }
 
 /* Looks for what must be known before anything else: --help, --version, --config. */
-static enum err look_ahead(enum program program, int argc, char **argv, const char **ret_file, struct fault *f)
+static enum err look_ahead(enum program program, int argc, char **argv, const char **ret_file,
+                           struct fault *f)
 {
     struct flags walk = {argc, 1, argv};
     while (walk.at < argc) {
@@ -226,15 +248,18 @@ static enum err look_ahead(enum program program, int argc, char **argv, const ch
         if (help || str_equal(flag.name, STR("version"))) {
             struct buf out;
             buf_init(&out, 0, 1 << 20);
-            if (help) config_put_help(&out, program);
-            else buf_printf(&out, "%s %s\n", program_name(program), WRIT_VERSION);
+            if (help)
+                config_put_help(&out, program);
+            else
+                buf_printf(&out, "%s %s\n", program_name(program), WRIT_VERSION);
             print(&out);
             buf_fini(&out);
             return ERR_END;
         }
         if (!str_equal(flag.name, STR("config"))) continue;
         if (str_is_empty(flag.value))
-            return fault_set(f, ERR_BAD_VALUE, "config", "config (flag): its value is missing; it must be a path");
+            return fault_set(f, ERR_BAD_VALUE, "config",
+                             "config (flag): its value is missing; it must be a path");
         *ret_file = flag.value.bytes; /* the tail of an argument: NUL-terminated */
     }
     return ERR_OK;
@@ -285,8 +310,8 @@ static enum err derive(struct config *c, enum program program, struct fault *f)
     return ERR_OK;
 }
 
-enum err config_read(enum program program, int argc, char **argv, char **environment, struct config *ret,
-                     struct fault *f)
+enum err config_read(enum program program, int argc, char **argv, char **environment,
+                     struct config *ret, struct fault *f)
 {
     check(program == PROGRAM_ENGINE || program == PROGRAM_PLATFORM);
     const char *file = environment_get(environment, "WRIT_CONFIG");

@@ -1,13 +1,15 @@
 /* source.c - where the value of an option came from, put into a sentence that refuses it.
  *
- * The sentence names options itself, and that is read here: those before its first colon ("kafka.user, kafka.password_file:
- * …"), and behind it those whose name has a point; "data" or "node" may be a plain word there. */
+ * The sentence names options itself, and that is read here: those before its first colon
+ * ("kafka.user, kafka.password_file: …"), and behind it those whose name has a point; "data" or
+ * "node" may be a plain word there. */
 #include "base/buf.h"
 #include "config/table.h"
 
 static bool is_of_name(char c)
 {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.' || c == '/';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-' || c == '.' || c == '/';
 }
 
 /* The word at the front, less a full stop: what an option's name or a path is made of. */
@@ -29,7 +31,8 @@ void config_name_sources(const struct config *c, struct fault *f)
     while (rest.size > 0) {
         struct str word = word_at(rest);
         const struct option *o = option_find(word);
-        bool names = o != NULL && (is_head || str_find(word, '.') < word.size) && c->sources[o->index] != NULL;
+        bool names = o != NULL && (is_head || str_find(word, '.') < word.size) &&
+                     c->sources[o->index] != NULL;
         size_t step = word.size > 0 ? word.size : 1;
         buf_put(&out, str_of(rest.bytes, step));
         if (names && !told[o->index]) buf_printf(&out, " (%s)", c->sources[o->index]);

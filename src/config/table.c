@@ -44,7 +44,10 @@ const struct option *option_at(size_t index)
     return &rows[index];
 }
 
-static uint64_t least_of(const struct option *o) { return bounds[o->index].given ? bounds[o->index].least : 0; }
+static uint64_t least_of(const struct option *o)
+{
+    return bounds[o->index].given ? bounds[o->index].least : 0;
+}
 
 static uint64_t most_of(const struct option *o)
 {
@@ -60,7 +63,10 @@ const struct option *option_find(struct str name)
 
 /* ---- the nearest name ---- */
 
-unsigned option_edits_allowed(struct str name) { return name.size < 6 ? 1 : (unsigned)(name.size / 3); }
+unsigned option_edits_allowed(struct str name)
+{
+    return name.size < 6 ? 1 : (unsigned)(name.size / 3);
+}
 
 const struct option *option_nearest(struct str name, enum program program, unsigned edits_max)
 {
@@ -120,7 +126,8 @@ static bool is_host_port(struct str value, uint64_t port_least)
     bool bracketed = host.size > 2 && host.bytes[0] == '[' && host.bytes[host.size - 1] == ']';
     if (!bracketed && str_find(host, ':') < host.size) return false;
     for (size_t i = 0; i < host.size; i++)
-        if ((unsigned char)host.bytes[i] <= ' ' || host.bytes[i] == '/' || host.bytes[i] == '@') return false;
+        if ((unsigned char)host.bytes[i] <= ' ' || host.bytes[i] == '/' || host.bytes[i] == '@')
+            return false;
     uint64_t port;
     return str_to_u64(str_skip(value, colon), &port) && port >= port_least && port <= 65535;
 }
@@ -131,7 +138,8 @@ static bool is_url(struct str value)
     if (!str_starts(value, STR("http://"))) return false;
     struct str rest = str_skip(value, 7);
     for (size_t i = 0; i < rest.size; i++)
-        if (!isalnum((unsigned char)rest.bytes[i]) && strchr(".-_:[]", rest.bytes[i]) == NULL) return false;
+        if (!isalnum((unsigned char)rest.bytes[i]) && strchr(".-_:[]", rest.bytes[i]) == NULL)
+            return false;
     return is_host_port(rest, 1);
 }
 
@@ -140,7 +148,9 @@ void option_put_form(struct buf *out, const struct option *o)
     switch (o->type) {
     case OPTION_TEXT: buf_put_literal(out, "text"); break;
     case OPTION_PATH: buf_put_literal(out, "a path"); break;
-    case OPTION_LISTEN: buf_put_literal(out, "host:port, such as 127.0.0.1:8080 or [::1]:8080"); break;
+    case OPTION_LISTEN:
+        buf_put_literal(out, "host:port, such as 127.0.0.1:8080 or [::1]:8080");
+        break;
     case OPTION_URL: buf_put_literal(out, "http://host:port or unix:/path"); break;
     case OPTION_CHOICE: buf_put(out, choices_of(o)); break;
     case OPTION_FLAG: buf_put_literal(out, "true or false"); break;
@@ -178,8 +188,8 @@ static enum err refuse(const struct option *o, struct str value, const char *whe
     option_put_form(&form, o);
     /* What stands before the host of an address may be a password. */
     struct str shown = str_find(value, '@') < value.size ? STR("…") : option_shown(value);
-    return fault_set(f, ERR_BAD_VALUE, o->name, "%s (%s): \"%.*s\" is not right; it must be %.*s", o->name,
-                     where, STR_FORMAT(shown), STR_FORMAT(buf_view(&form)));
+    return fault_set(f, ERR_BAD_VALUE, o->name, "%s (%s): \"%.*s\" is not right; it must be %.*s",
+                     o->name, where, STR_FORMAT(shown), STR_FORMAT(buf_view(&form)));
 }
 
 static bool read_number(const struct option *o, struct str value, uint64_t *ret)
@@ -202,7 +212,8 @@ static bool string_is_right(const struct option *o, struct str value)
     if (!str_is_utf8(value, &offset)) return false;
     if (o->type == OPTION_CHOICE) return is_choice(o, value);
     if (value.size == 0) return true;
-    if (o->type == OPTION_LISTEN) return is_host_port(value, 0); /* port 0 asks the kernel for one */
+    /* port 0 asks the kernel for one */
+    if (o->type == OPTION_LISTEN) return is_host_port(value, 0);
     if (o->type == OPTION_URL) return is_url(value);
     return true;
 }
@@ -219,7 +230,8 @@ static enum err set_string(struct config *c, const struct option *o, struct str 
     return ERR_OK;
 }
 
-static enum err set_value(struct config *c, const struct option *o, struct str value, const char *where, struct fault *f)
+static enum err set_value(struct config *c, const struct option *o, struct str value,
+                          const char *where, struct fault *f)
 {
     if (option_is_string(o)) {
         if (!string_is_right(o, value)) return refuse(o, value, where, f);
@@ -232,7 +244,8 @@ static enum err set_value(struct config *c, const struct option *o, struct str v
         *(bool *)field(c, o) = yes;
         return ERR_OK;
     }
-    if (o->type == OPTION_RATIO) return option_ratio(value, field(c, o)) ? ERR_OK : refuse(o, value, where, f);
+    if (o->type == OPTION_RATIO)
+        return option_ratio(value, field(c, o)) ? ERR_OK : refuse(o, value, where, f);
     uint64_t number;
     if (!read_number(o, value, &number)) return refuse(o, value, where, f);
     *(uint64_t *)field(c, o) = number;

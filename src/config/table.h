@@ -14,7 +14,7 @@ enum option_type {
     OPTION_URL,    /* http://host:port or unix:/path */
     OPTION_CHOICE, /* one of the words after the help's last ": " */
     OPTION_FLAG,
-    OPTION_RATIO,  /* 0 … 1 */
+    OPTION_RATIO, /* 0 … 1 */
     OPTION_COUNT,
     OPTION_BYTES,
     OPTION_SPAN
@@ -47,7 +47,8 @@ bool option_is_string(const struct option *o);
 
 /* Reads `value` into the option's field (freeing the string that was there). On ERR_BAD_VALUE the
  * config is unchanged and *f names the option, `where` the value came from ("writ.conf:3",
- * "environment", "flag") and what would be right. `where` is remembered; NULL: it is the default. ERR_FULL: out of memory. */
+ * "environment", "flag") and what would be right. `where` is remembered; NULL: it is the default.
+ * ERR_FULL: out of memory. */
 enum err option_set(struct config *c, const struct option *o, struct str value, const char *where,
                     struct fault *f);
 

@@ -13,9 +13,14 @@ struct unit {
     uint64_t factor;
 };
 
-static const struct unit sizes[] = {
-    {"TiB", 1ull << 40}, {"GiB", 1ull << 30}, {"MiB", 1ull << 20}, {"KiB", 1ull << 10}, {"B", 1}, {"", 1}};
-static const struct unit spans[] = {{"d", 86400000}, {"h", 3600000}, {"m", 60000}, {"s", 1000}, {"ms", 1}};
+static const struct unit sizes[] = {{"TiB", 1ull << 40},
+                                    {"GiB", 1ull << 30},
+                                    {"MiB", 1ull << 20},
+                                    {"KiB", 1ull << 10},
+                                    {"B", 1},
+                                    {"", 1}};
+static const struct unit spans[] = {
+    {"d", 86400000}, {"h", 3600000}, {"m", 60000}, {"s", 1000}, {"ms", 1}};
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -54,7 +59,8 @@ bool config_span(struct str text, uint64_t *ret_ms)
 bool option_ratio(struct str text, double *ret)
 {
     size_t point = str_find(text, '.');
-    struct str whole = str_of(text.bytes, point), digits = point < text.size ? str_skip(text, point + 1) : STR("0");
+    struct str whole = str_of(text.bytes, point),
+               digits = point < text.size ? str_skip(text, point + 1) : STR("0");
     uint64_t units, parts, scale = 1;
     if (digits.size > 9 || !str_to_u64(whole, &units) || !str_to_u64(digits, &parts)) return false;
     for (size_t i = 0; i < digits.size; i++) scale *= 10;
@@ -76,4 +82,7 @@ void option_put_bytes(struct buf *out, uint64_t bytes)
     put_with_unit(out, bytes, sizes, COUNT_OF(sizes) - 1);
 }
 
-void option_put_span(struct buf *out, uint64_t ms) { put_with_unit(out, ms, spans, COUNT_OF(spans)); }
+void option_put_span(struct buf *out, uint64_t ms)
+{
+    put_with_unit(out, ms, spans, COUNT_OF(spans));
+}

@@ -60,7 +60,8 @@ enum { ED25519_KEY_BYTES = 32, ED25519_SIGNATURE_BYTES = 64 };
 
 /* A pair. Immutable, so any number of threads may use one. */
 struct ed25519;
-struct ed25519 *ed25519_from_secret(const uint8_t secret[ED25519_KEY_BYTES]); /* any bytes will do */
+/* any bytes will do */
+struct ed25519 *ed25519_from_secret(const uint8_t secret[ED25519_KEY_BYTES]);
 void ed25519_destroy(struct ed25519 *e);
 void ed25519_public(const struct ed25519 *e, uint8_t to[ED25519_KEY_BYTES]);
 
@@ -68,6 +69,7 @@ void ed25519_public(const struct ed25519 *e, uint8_t to[ED25519_KEY_BYTES]);
 void ed25519_sign(const struct ed25519 *e, struct str message, uint8_t to[ED25519_SIGNATURE_BYTES]);
 /* About 100 µs. A signature whose second half is not reduced is refused, so that nobody can make
  * another one of a good one. */
-bool ed25519_verify(const struct ed25519 *e, struct str message, const uint8_t signature[ED25519_SIGNATURE_BYTES]);
+bool ed25519_verify(const struct ed25519 *e, struct str message,
+                    const uint8_t signature[ED25519_SIGNATURE_BYTES]);
 
 #endif

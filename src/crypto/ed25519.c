@@ -46,12 +46,13 @@ void ed25519_sign(const struct ed25519 *e, struct str message, uint8_t to[ED2551
     EVP_MD_CTX_free(context);
 }
 
-bool ed25519_verify(const struct ed25519 *e, struct str message, const uint8_t signature[ED25519_SIGNATURE_BYTES])
+bool ed25519_verify(const struct ed25519 *e, struct str message,
+                    const uint8_t signature[ED25519_SIGNATURE_BYTES])
 {
     EVP_MD_CTX *context = EVP_MD_CTX_new();
     check(context != NULL && EVP_DigestVerifyInit(context, NULL, NULL, NULL, e->key) == 1);
-    bool good = EVP_DigestVerify(context, signature, ED25519_SIGNATURE_BYTES, (const uint8_t *)message.bytes,
-                                 message.size) == 1;
+    bool good = EVP_DigestVerify(context, signature, ED25519_SIGNATURE_BYTES,
+                                 (const uint8_t *)message.bytes, message.size) == 1;
     EVP_MD_CTX_free(context);
     if (!good) ERR_clear_error(); /* the library queues one for the thread; nobody here reads it */
     return good;

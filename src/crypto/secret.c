@@ -9,8 +9,9 @@
 #include "base/file.h"
 #include "crypto/crypto.h"
 
-/* As ssh judges a key. What another user owns, as Docker, Kubernetes and systemd hand in secrets as root's, we could
- * not close, and its mode is no measure there: nobody else is in that container. */
+/* As ssh judges a key. What another user owns, as Docker, Kubernetes and systemd hand in secrets as
+ * root's, we could not close, and its mode is no measure there: nobody else is in that
+ * container. */
 static bool is_ours_and_open(int fd, mode_t *ret_mode)
 {
     struct stat s;
@@ -19,15 +20,19 @@ static bool is_ours_and_open(int fd, mode_t *ret_mode)
     return (s.st_mode & 077) != 0;
 }
 
-enum err secret_read(const char *option, const char *path, char *to, size_t capacity, size_t *ret_size, struct fault *f)
+enum err secret_read(const char *option, const char *path, char *to, size_t capacity,
+                     size_t *ret_size, struct fault *f)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return fault_set(f, ERR_NOT_FOUND, option, "%s: %s cannot be opened: %m", option, path);
+    if (fd < 0)
+        return fault_set(f, ERR_NOT_FOUND, option, "%s: %s cannot be opened: %m", option, path);
     mode_t mode;
     if (is_ours_and_open(fd, &mode)) {
         close(fd);
-        return fault_set(f, ERR_BAD_VALUE, option, "%s: %s is open to others (mode %03o): chmod 600 it, and think of what it holds as known",
-                         option, path, (unsigned)mode);
+        return fault_set(
+            f, ERR_BAD_VALUE, option,
+            "%s: %s is open to others (mode %03o): chmod 600 it, and think of what it holds as known",
+            option, path, (unsigned)mode);
     }
     size_t size = 0;
     int error = file_read(fd, to, capacity, &size) ? 0 : errno;
@@ -40,6 +45,9 @@ enum err secret_read(const char *option, const char *path, char *to, size_t capa
         return ERR_OK;
     }
     memory_wipe(to, capacity);
-    if (error != 0) return fault_set(f, ERR_NOT_FOUND, option, "%s: %s cannot be read: %s", option, path, strerror(error));
-    return fault_set(f, ERR_BAD_VALUE, option, "%s: %s does not hold one line of 1 to %zu bytes", option, path, capacity - 2);
+    if (error != 0)
+        return fault_set(f, ERR_NOT_FOUND, option, "%s: %s cannot be read: %s", option, path,
+                         strerror(error));
+    return fault_set(f, ERR_BAD_VALUE, option, "%s: %s does not hold one line of 1 to %zu bytes",
+                     option, path, capacity - 2);
 }

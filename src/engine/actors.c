@@ -8,8 +8,8 @@
 
 enum { REASON_CHARACTERS_MAX = 1000, PAGE_BYTES_MAX = 8 << 20 };
 
-struct stop { /* an errand on one actor, or on a page of them */
-    struct trip trip;            /* first */
+struct stop {         /* an errand on one actor, or on a page of them */
+    struct trip trip; /* first */
     uint64_t limit;
 };
 
@@ -38,17 +38,22 @@ static void changed(struct errand *e)
     if (suspended) member_put_time(&b, STR(",\"suspended_at\":"), c->actor.suspended_ms);
     member_put_text(&b, STR(",\"reason\":"), c->actor.reason);
     buf_put_byte(&b, '}');
-    if (b.overflow) refuse(of(e), ERR_INTERNAL);
-    else errand_reply(e, 200, buf_view(&b), (struct str){0});
+    if (b.overflow)
+        refuse(of(e), ERR_INTERNAL);
+    else
+        errand_reply(e, 200, buf_view(&b), (struct str){0});
 }
 
-static enum err read_actor(struct stop *s, const struct http_exchange *x, const struct json *body, struct fault *f)
+static enum err read_actor(struct stop *s, const struct http_exchange *x, const struct json *body,
+                           struct fault *f)
 {
     struct call *c = &s->trip.errand.call;
     size_t bad;
     struct str actor = c->actor.actor = arena_copy(s->trip.errand.arena, x->params[0]);
-    if (!str_is_utf8(actor, &bad) || str_code_points(actor) > LIMIT_ID_CHARACTERS || memchr(actor.bytes, 0, actor.size) != NULL)
-        return fault_set(f, ERR_BAD_VALUE, "", "actor: must be at most %d characters of UTF-8", LIMIT_ID_CHARACTERS);
+    if (!str_is_utf8(actor, &bad) || str_code_points(actor) > LIMIT_ID_CHARACTERS ||
+        memchr(actor.bytes, 0, actor.size) != NULL)
+        return fault_set(f, ERR_BAD_VALUE, "", "actor: must be at most %d characters of UTF-8",
+                         LIMIT_ID_CHARACTERS);
     return member_text(body, "reason", REASON_CHARACTERS_MAX, &c->actor.reason, f);
 }
 
@@ -63,11 +68,18 @@ static void change(struct worker *w, struct http_exchange *x, enum call_kind kin
         trip_refuse(&s->trip, &f);
         return;
     }
-    errand_visit(&s->trip.errand, kind, place_subject(w->api.hasher, c->tenant, false, c->actor.actor), changed);
+    errand_visit(&s->trip.errand, kind,
+                 place_subject(w->api.hasher, c->tenant, false, c->actor.actor), changed);
 }
 
-void actor_suspend_handle(void *context, struct http_exchange *x) { change(context, x, CALL_SUSPEND); }
-void actor_resume_handle(void *context, struct http_exchange *x) { change(context, x, CALL_RESUME); }
+void actor_suspend_handle(void *context, struct http_exchange *x)
+{
+    change(context, x, CALL_SUSPEND);
+}
+void actor_resume_handle(void *context, struct http_exchange *x)
+{
+    change(context, x, CALL_RESUME);
+}
 
 /* ---- who is suspended ---- */
 
@@ -91,8 +103,11 @@ static enum err put_actor(struct buf *b, struct errand *e, const struct call *c,
 
 static void listed(struct errand *e)
 {
-    static const struct page_form form = {.begin = STR("{\"actors\":["), .has_total = true, .bytes_max = PAGE_BYTES_MAX,
-                                          .ordinal = ordinal_of, .put = put_actor};
+    static const struct page_form form = {.begin = STR("{\"actors\":["),
+                                          .has_total = true,
+                                          .bytes_max = PAGE_BYTES_MAX,
+                                          .ordinal = ordinal_of,
+                                          .put = put_actor};
     enum err err = page_reply(e, &form, of(e)->limit);
     if (err != ERR_OK) refuse(of(e), err);
 }

@@ -7,8 +7,18 @@
 /* ---- members ---- */
 
 enum ask_member {
-    MEMBER_ACTION, MEMBER_USER, MEMBER_ACTOR, MEMBER_RESOURCE, MEMBER_ARGS, MEMBER_CONTEXT,
-    MEMBER_CONFIDENCE, MEMBER_ACTING_FOR, MEMBER_SCOPE, MEMBER_TENANT, MEMBER_TRACE, MEMBER_COUNT
+    MEMBER_ACTION,
+    MEMBER_USER,
+    MEMBER_ACTOR,
+    MEMBER_RESOURCE,
+    MEMBER_ARGS,
+    MEMBER_CONTEXT,
+    MEMBER_CONFIDENCE,
+    MEMBER_ACTING_FOR,
+    MEMBER_SCOPE,
+    MEMBER_TENANT,
+    MEMBER_TRACE,
+    MEMBER_COUNT
 };
 
 struct spelling {
@@ -35,13 +45,15 @@ static const struct spelling spellings[MEMBER_COUNT] = {
 static const struct {
     unsigned top, in_context;
 } known[] = {
-    [ASK_AGENT] = {BIT(ACTION) | BIT(ACTOR) | BIT(RESOURCE) | BIT(ARGS) | BIT(CONTEXT) | BIT(CONFIDENCE) |
-                       BIT(ACTING_FOR) | BIT(SCOPE) | BIT(TENANT) | BIT(TRACE),
+    [ASK_AGENT] = {BIT(ACTION) | BIT(ACTOR) | BIT(RESOURCE) | BIT(ARGS) | BIT(CONTEXT) |
+                       BIT(CONFIDENCE) | BIT(ACTING_FOR) | BIT(SCOPE) | BIT(TENANT) | BIT(TRACE),
                    BIT(CONFIDENCE) | BIT(ACTING_FOR) | BIT(SCOPE) | BIT(TRACE)},
-    [ASK_TOOL] = {BIT(ACTION) | BIT(ACTOR) | BIT(RESOURCE) | BIT(ARGS) | BIT(CONTEXT) | BIT(CONFIDENCE) |
-                      BIT(ACTING_FOR) | BIT(SCOPE) | BIT(TENANT) | BIT(TRACE),
+    [ASK_TOOL] = {BIT(ACTION) | BIT(ACTOR) | BIT(RESOURCE) | BIT(ARGS) | BIT(CONTEXT) |
+                      BIT(CONFIDENCE) | BIT(ACTING_FOR) | BIT(SCOPE) | BIT(TENANT) | BIT(TRACE),
                   BIT(CONFIDENCE) | BIT(ACTING_FOR) | BIT(SCOPE) | BIT(TRACE)},
-    [ASK_USER] = {BIT(ACTION) | BIT(USER) | BIT(RESOURCE) | BIT(ARGS) | BIT(CONTEXT) | BIT(TENANT) | BIT(TRACE), 0},
+    [ASK_USER] = {BIT(ACTION) | BIT(USER) | BIT(RESOURCE) | BIT(ARGS) | BIT(CONTEXT) | BIT(TENANT) |
+                      BIT(TRACE),
+                  0},
 };
 
 struct ask_members {
@@ -54,14 +66,15 @@ static struct str spelling_of(enum ask_form form, enum ask_member m)
 }
 
 /* Sorts an object's members into *ret. `where` is "" or "/context". */
-static enum err members_read(enum ask_form form, unsigned wanted, struct json *object, const char *where,
-                             struct ask_members *ret, struct fault *f)
+static enum err members_read(enum ask_form form, unsigned wanted, struct json *object,
+                             const char *where, struct ask_members *ret, struct fault *f)
 {
     for (struct json *v = object->child; v != NULL; v = v->next) {
         for (unsigned left = wanted; left != 0; left &= left - 1) {
             unsigned m = (unsigned)__builtin_ctz(left);
             /* Most names differ in length already. */
-            if (v->key.size != spellings[m].snake.size && v->key.size != spellings[m].camel.size) continue;
+            if (v->key.size != spellings[m].snake.size && v->key.size != spellings[m].camel.size)
+                continue;
             struct str right = spelling_of(form, (enum ask_member)m);
             if (str_equal(v->key, right)) {
                 ret->at[m] = v->type == JSON_NULL ? NULL : v;
@@ -75,8 +88,8 @@ static enum err members_read(enum ask_form form, unsigned wanted, struct json *o
                 buf_put_byte(&b, '/');
                 buf_put(&b, wrong);
                 field[b.size] = '\0';
-                return fault_set(f, ERR_WRONG_CASE, field, "%.*s: this route spells it %.*s", STR_FORMAT(wrong),
-                                 STR_FORMAT(right));
+                return fault_set(f, ERR_WRONG_CASE, field, "%.*s: this route spells it %.*s",
+                                 STR_FORMAT(wrong), STR_FORMAT(right));
             }
         }
     }
@@ -101,7 +114,8 @@ static const char *pointer_of(const struct reader *r, enum ask_member m, bool in
     return to;
 }
 
-static enum err refuse(const struct reader *r, enum err err, enum ask_member m, bool inner, const char *what)
+static enum err refuse(const struct reader *r, enum err err, enum ask_member m, bool inner,
+                       const char *what)
 {
     char field[64];
     return fault_set(r->fault, err, pointer_of(r, m, inner, field), "%.*s: %s",
@@ -116,8 +130,8 @@ static enum err refuse_nul(const struct reader *r, enum ask_member m, bool inner
 }
 
 /* A string of at most `most` characters; absent where the member is, or is "" and may be. */
-static enum err text_of(const struct reader *r, enum ask_member m, bool inner, size_t most, bool empty_is_absent,
-                        struct str *ret)
+static enum err text_of(const struct reader *r, enum ask_member m, bool inner, size_t most,
+                        bool empty_is_absent, struct str *ret)
 {
     const struct json *v = inner ? r->inner.at[m] : r->top.at[m];
     *ret = (struct str){0};
@@ -137,7 +151,8 @@ static enum err text_of(const struct reader *r, enum ask_member m, bool inner, s
 
 static enum err conflicting(const struct reader *r, enum ask_member m)
 {
-    return refuse(r, ERR_CONFLICTING_MEMBER, m, false, "is given twice, here and in context, with different values");
+    return refuse(r, ERR_CONFLICTING_MEMBER, m, false,
+                  "is given twice, here and in context, with different values");
 }
 
 /* Where a text that may stand in both places was found: the top's comes first, "" is none. */
@@ -147,7 +162,8 @@ static bool stands_inside(const struct reader *r, enum ask_member m)
 }
 
 /* The same, from the top or from `context`. */
-static enum err text_of_either(const struct reader *r, enum ask_member m, size_t most, struct str *ret)
+static enum err text_of_either(const struct reader *r, enum ask_member m, size_t most,
+                               struct str *ret)
 {
     struct str inner;
     enum err err = text_of(r, m, false, most, true, ret);
@@ -163,7 +179,8 @@ static enum err confidence_of(const struct reader *r, bool inner, bool *ret_has,
     const struct json *v = inner ? r->inner.at[MEMBER_CONFIDENCE] : r->top.at[MEMBER_CONFIDENCE];
     *ret_has = v != NULL;
     if (v == NULL) return ERR_OK;
-    if (v->type != JSON_NUMBER) return refuse(r, ERR_WRONG_TYPE, MEMBER_CONFIDENCE, inner, "must be a number in [0, 1]");
+    if (v->type != JSON_NUMBER)
+        return refuse(r, ERR_WRONG_TYPE, MEMBER_CONFIDENCE, inner, "must be a number in [0, 1]");
     if (!(v->number >= 0.0 && v->number <= 1.0)) {
         char field[64];
         struct str raw = v->raw.size > 40 ? str_of(v->raw.bytes, 40) : v->raw;
@@ -198,9 +215,11 @@ struct scopes {
 
 static enum err scope_add(const struct reader *r, bool inner, struct scopes *s, struct str glob)
 {
-    if (s->count == ASK_SCOPES_MAX) return refuse(r, ERR_OUT_OF_RANGE, MEMBER_SCOPE, inner, "has more than 64 entries");
+    if (s->count == ASK_SCOPES_MAX)
+        return refuse(r, ERR_OUT_OF_RANGE, MEMBER_SCOPE, inner, "has more than 64 entries");
     if (str_code_points(glob) > LIMIT_ID_CHARACTERS)
-        return refuse(r, ERR_OUT_OF_RANGE, MEMBER_SCOPE, inner, "has an entry longer than 256 characters");
+        return refuse(r, ERR_OUT_OF_RANGE, MEMBER_SCOPE, inner,
+                      "has an entry longer than 256 characters");
     s->list[s->count++] = glob;
     return ERR_OK;
 }
@@ -222,9 +241,11 @@ static enum err scope_of(const struct reader *r, bool inner, struct scopes *ret)
         return err;
     }
     if (v->type != JSON_ARRAY)
-        return refuse(r, ERR_WRONG_TYPE, MEMBER_SCOPE, inner, "must be a string of action globs, or an array of them");
+        return refuse(r, ERR_WRONG_TYPE, MEMBER_SCOPE, inner,
+                      "must be a string of action globs, or an array of them");
     for (const struct json *e = v->child; e != NULL && err == ERR_OK; e = e->next) {
-        if (e->type != JSON_STRING) return refuse(r, ERR_WRONG_TYPE, MEMBER_SCOPE, inner, "must hold strings only");
+        if (e->type != JSON_STRING)
+            return refuse(r, ERR_WRONG_TYPE, MEMBER_SCOPE, inner, "must hold strings only");
         if (e->has_nul) return refuse_nul(r, MEMBER_SCOPE, inner);
         err = scope_add(r, inner, ret, e->string);
     }
@@ -239,7 +260,8 @@ static enum err read_scope(const struct reader *r, struct policy_request *p)
     if (err != ERR_OK) return err;
     if (outer.given && inner.given) {
         bool same = outer.count == inner.count;
-        for (size_t i = 0; same && i < outer.count; i++) same = str_equal(outer.list[i], inner.list[i]);
+        for (size_t i = 0; same && i < outer.count; i++)
+            same = str_equal(outer.list[i], inner.list[i]);
         if (!same) return conflicting(r, MEMBER_SCOPE);
     }
     struct scopes s = outer.given ? outer : inner;
@@ -258,7 +280,8 @@ static bool is_alphanumeric(char c)
 
 static bool is_trace_id(struct str id)
 {
-    if (id.size == 0 || id.size > LIMIT_TRACE_ID_BYTES || !is_alphanumeric(id.bytes[0])) return false;
+    if (id.size == 0 || id.size > LIMIT_TRACE_ID_BYTES || !is_alphanumeric(id.bytes[0]))
+        return false;
     for (size_t i = 1; i < id.size; i++) {
         char c = id.bytes[i];
         if (!is_alphanumeric(c) && c != '.' && c != '_' && c != ':' && c != '-') return false;
@@ -266,7 +289,8 @@ static bool is_trace_id(struct str id)
     return !id_has_prefix(id);
 }
 
-/* The one that is given; absent where none is. Read before what else may be wrong, so that the error has it. */
+/* The one that is given; absent where none is. Read before what else may be wrong,
+ * so that the error has it. */
 static enum err read_trace_id(const struct reader *r, struct str *ret)
 {
     struct str given;
@@ -274,11 +298,15 @@ static enum err read_trace_id(const struct reader *r, struct str *ret)
     enum err err = text_of_either(r, MEMBER_TRACE, LIMIT_TRACE_ID_BYTES, &given);
     if (err != ERR_OK) return err;
     if (!str_is_absent(given) && !is_trace_id(given))
-        return refuse(r, ERR_BAD_VALUE, MEMBER_TRACE, stands_inside(r, MEMBER_TRACE),
-                      "must be up to 128 of [A-Za-z0-9._:-], start with a letter or digit, and not look like one of our ids");
-    if (!str_is_absent(given)) *ret = given;
-    else if (trace_context_read(r->from->traceparent, &context)) *ret = context.trace_text;
-    else *ret = r->from->trace_id;
+        return refuse(
+            r, ERR_BAD_VALUE, MEMBER_TRACE, stands_inside(r, MEMBER_TRACE),
+            "must be up to 128 of [A-Za-z0-9._:-], start with a letter or digit, and not look like one of our ids");
+    if (!str_is_absent(given))
+        *ret = given;
+    else if (trace_context_read(r->from->traceparent, &context))
+        *ret = context.trace_text;
+    else
+        *ret = r->from->trace_id;
     return ERR_OK;
 }
 
@@ -296,7 +324,8 @@ static enum err make_trace_id(const struct reader *r, struct str *ret)
 
 /* A copy of `object` without the members that `leave_out` names, and without nulls where asked. */
 static struct json *object_without(struct arena *arena, const struct json *object,
-                                   bool (*leave_out)(const struct json *member, enum ask_form form), enum ask_form form)
+                                   bool (*leave_out)(const struct json *member, enum ask_form form),
+                                   enum ask_form form)
 {
     struct json *copy = arena_new(arena, struct json);
     if (copy == NULL) return NULL;
@@ -319,8 +348,10 @@ static struct json *object_without(struct arena *arena, const struct json *objec
 
 static bool is_told_apart(const struct json *member, enum ask_form form)
 {
-    return str_equal(member->key, STR("confidence")) || str_equal(member->key, spelling_of(form, MEMBER_TRACE)) ||
-           str_equal(member->key, STR("scope")) || str_equal(member->key, spelling_of(form, MEMBER_ACTING_FOR));
+    return str_equal(member->key, STR("confidence")) ||
+           str_equal(member->key, spelling_of(form, MEMBER_TRACE)) ||
+           str_equal(member->key, STR("scope")) ||
+           str_equal(member->key, spelling_of(form, MEMBER_ACTING_FOR));
 }
 
 static bool is_not_string(const struct json *member, enum ask_form form)
@@ -334,7 +365,8 @@ static bool is_not_string(const struct json *member, enum ask_form form)
 /* "type:id", or "id". */
 static enum err resource_from_text(const struct reader *r, struct json *v, struct ask *ret)
 {
-    if (v->string.size == 0) return refuse(r, ERR_OUT_OF_RANGE, MEMBER_RESOURCE, false, "must not be empty");
+    if (v->string.size == 0)
+        return refuse(r, ERR_OUT_OF_RANGE, MEMBER_RESOURCE, false, "must not be empty");
     struct json *object = policy_resource_of_text(v->string, r->from->arena);
     if (object == NULL) return fault_plain(r->fault, ERR_BODY_TOO_LARGE);
     object->raw = v->raw;
@@ -348,12 +380,16 @@ static enum err refuse_resource(const struct reader *r, struct str key)
     struct buf b = buf_over(field, sizeof field - 1);
     buf_put_literal(&b, "/resource/");
     for (size_t i = 0; i < key.size && !b.overflow; i++) { /* RFC 6901: ~ and / are escaped */
-        if (key.bytes[i] == '~') buf_put_literal(&b, "~0");
-        else if (key.bytes[i] == '/') buf_put_literal(&b, "~1");
-        else buf_put_byte(&b, key.bytes[i]);
+        if (key.bytes[i] == '~')
+            buf_put_literal(&b, "~0");
+        else if (key.bytes[i] == '/')
+            buf_put_literal(&b, "~1");
+        else
+            buf_put_byte(&b, key.bytes[i]);
     }
     field[b.overflow ? 0 : b.size] = '\0';
-    return fault_set(r->fault, ERR_WRONG_TYPE, field, "resource.%.*s: must be a string (`properties` takes anything else)",
+    return fault_set(r->fault, ERR_WRONG_TYPE, field,
+                     "resource.%.*s: must be a string (`properties` takes anything else)",
                      STR_FORMAT(key));
 }
 
@@ -364,13 +400,15 @@ static enum err resource_from_object(const struct reader *r, struct json *v, str
         if (m->type == JSON_NULL) continue;
         if (str_equal(m->key, STR("properties"))) {
             if (m->type != JSON_OBJECT)
-                return fault_set(r->fault, ERR_WRONG_TYPE, "/resource/properties", "resource.properties: must be an object");
+                return fault_set(r->fault, ERR_WRONG_TYPE, "/resource/properties",
+                                 "resource.properties: must be an object");
             ret->properties = m;
             continue;
         }
-        if (m->type != JSON_STRING)
-            return refuse_resource(r, m->key);
-        if (m->has_nul) return refuse(r, ERR_BAD_VALUE, MEMBER_RESOURCE, false, "must not hold U+0000 outside `properties`");
+        if (m->type != JSON_STRING) return refuse_resource(r, m->key);
+        if (m->has_nul)
+            return refuse(r, ERR_BAD_VALUE, MEMBER_RESOURCE, false,
+                          "must not hold U+0000 outside `properties`");
         if (++strings > ASK_RESOURCE_STRINGS_MAX)
             return refuse(r, ERR_OUT_OF_RANGE, MEMBER_RESOURCE, false, "has more than 32 strings");
     }
@@ -381,9 +419,11 @@ static enum err resource_from_object(const struct reader *r, struct json *v, str
 static enum err check_resource_strings(const struct reader *r, const struct json *object)
 {
     for (const struct json *m = object->child; m != NULL; m = m->next)
-        if ((m->string.size > LIMIT_ID_CHARACTERS && str_code_points(m->string) > LIMIT_ID_CHARACTERS) ||
+        if ((m->string.size > LIMIT_ID_CHARACTERS &&
+             str_code_points(m->string) > LIMIT_ID_CHARACTERS) ||
             (m->key.size > LIMIT_ID_CHARACTERS && str_code_points(m->key) > LIMIT_ID_CHARACTERS))
-            return refuse(r, ERR_OUT_OF_RANGE, MEMBER_RESOURCE, false, "has a string longer than 256 characters");
+            return refuse(r, ERR_OUT_OF_RANGE, MEMBER_RESOURCE, false,
+                          "has a string longer than 256 characters");
     return ERR_OK;
 }
 
@@ -392,9 +432,13 @@ static enum err read_resource(const struct reader *r, struct ask *ret)
     struct json *v = r->top.at[MEMBER_RESOURCE];
     if (v == NULL) return ERR_OK;
     enum err err;
-    if (v->type == JSON_STRING) err = resource_from_text(r, v, ret);
-    else if (v->type == JSON_OBJECT) err = resource_from_object(r, v, ret);
-    else return refuse(r, ERR_WRONG_TYPE, MEMBER_RESOURCE, false, "must be a string \"type:id\", or an object");
+    if (v->type == JSON_STRING)
+        err = resource_from_text(r, v, ret);
+    else if (v->type == JSON_OBJECT)
+        err = resource_from_object(r, v, ret);
+    else
+        return refuse(r, ERR_WRONG_TYPE, MEMBER_RESOURCE, false,
+                      "must be a string \"type:id\", or an object");
     if (err != ERR_OK) return err;
     err = check_resource_strings(r, ret->resource);
     if (err != ERR_OK) return err;
@@ -407,49 +451,63 @@ static enum err read_resource(const struct reader *r, struct ask *ret)
 /* ---- who ---- */
 
 /* One of the names that a token settles: the body may leave it out or repeat it. */
-static enum err settle_with_token(const struct reader *r, enum err wrong, enum ask_member m, struct str of_token, struct str *name)
+static enum err settle_with_token(const struct reader *r, enum err wrong, enum ask_member m,
+                                  struct str of_token, struct str *name)
 {
     if (!str_is_absent(*name) && !str_equal(*name, of_token))
-        return refuse(r, wrong, m, stands_inside(r, m), "this token speaks for another, or for none");
+        return refuse(r, wrong, m, stands_inside(r, m),
+                      "this token speaks for another, or for none");
     *name = of_token;
     return ERR_OK;
 }
 
-static enum err read_person(const struct reader *r, const struct caller *caller, struct policy_request *p)
+static enum err read_person(const struct reader *r, const struct caller *caller,
+                            struct policy_request *p)
 {
     enum err err = text_of(r, MEMBER_USER, false, LIMIT_ID_CHARACTERS, false, &p->user);
     if (err != ERR_OK) return err;
-    if (str_is_absent(p->user)) return refuse(r, ERR_MISSING_MEMBER, MEMBER_USER, false, "is required");
-    if (caller->token != NULL) return refuse(r, ERR_WRONG_USER, MEMBER_USER, false, "a token speaks for its actor only");
+    if (str_is_absent(p->user))
+        return refuse(r, ERR_MISSING_MEMBER, MEMBER_USER, false, "is required");
+    if (caller->token != NULL)
+        return refuse(r, ERR_WRONG_USER, MEMBER_USER, false, "a token speaks for its actor only");
     if (!r->from->dry_run && !globs_match(&caller->key->users, p->user))
-        return refuse(r, ERR_WRONG_USER, MEMBER_USER, false, "this key may not speak for this user");
+        return refuse(r, ERR_WRONG_USER, MEMBER_USER, false,
+                      "this key may not speak for this user");
     return ERR_OK;
 }
 
-static enum err read_agent(const struct reader *r, const struct caller *caller, struct policy_request *p)
+static enum err read_agent(const struct reader *r, const struct caller *caller,
+                           struct policy_request *p)
 {
     bool bound = !r->from->dry_run;
     enum err err = text_of(r, MEMBER_ACTOR, false, LIMIT_ID_CHARACTERS, true, &p->actor);
-    if (err == ERR_OK && str_is_dots(p->actor)) err = refuse(r, ERR_BAD_VALUE, MEMBER_ACTOR, false, STR_NO_DOTS);
-    if (err == ERR_OK) err = text_of_either(r, MEMBER_ACTING_FOR, LIMIT_ID_CHARACTERS, &p->acting_for);
+    if (err == ERR_OK && str_is_dots(p->actor))
+        err = refuse(r, ERR_BAD_VALUE, MEMBER_ACTOR, false, STR_NO_DOTS);
+    if (err == ERR_OK)
+        err = text_of_either(r, MEMBER_ACTING_FOR, LIMIT_ID_CHARACTERS, &p->acting_for);
     if (err != ERR_OK) return err;
     if (caller->token != NULL) {
         err = settle_with_token(r, ERR_WRONG_ACTOR, MEMBER_ACTOR, caller->token->actor, &p->actor);
         if (err != ERR_OK) return err;
-        return settle_with_token(r, ERR_WRONG_USER, MEMBER_ACTING_FOR, caller->token->acting_for, &p->acting_for);
+        return settle_with_token(r, ERR_WRONG_USER, MEMBER_ACTING_FOR, caller->token->acting_for,
+                                 &p->acting_for);
     }
     if (str_is_absent(p->actor)) p->actor = caller->key->name;
     if (bound && !globs_match(&caller->key->actors, p->actor))
-        return refuse(r, ERR_WRONG_ACTOR, MEMBER_ACTOR, false, "this key may not speak for this actor");
+        return refuse(r, ERR_WRONG_ACTOR, MEMBER_ACTOR, false,
+                      "this key may not speak for this actor");
     if (bound && !str_is_absent(p->acting_for) && !globs_match(&caller->key->users, p->acting_for))
-        return refuse(r, ERR_WRONG_USER, MEMBER_ACTING_FOR, stands_inside(r, MEMBER_ACTING_FOR), "this key may not speak for this user");
+        return refuse(r, ERR_WRONG_USER, MEMBER_ACTING_FOR, stands_inside(r, MEMBER_ACTING_FOR),
+                      "this key may not speak for this user");
     return ERR_OK;
 }
 
 /* The token's globs beside the request's own: both have to cover the action. */
-static enum err read_token_scope(const struct reader *r, const struct caller *caller, struct policy_request *p)
+static enum err read_token_scope(const struct reader *r, const struct caller *caller,
+                                 struct policy_request *p)
 {
-    struct str *list = arena_array(r->from->arena, struct str, TOKEN_SCOPES_MAX), rest = caller->token->scope, part;
+    struct str *list = arena_array(r->from->arena, struct str, TOKEN_SCOPES_MAX),
+               rest = caller->token->scope, part;
     if (list == NULL) return fault_plain(r->fault, ERR_BODY_TOO_LARGE);
     p->has_token_scope = true;
     p->token_scope = list;
@@ -458,7 +516,8 @@ static enum err read_token_scope(const struct reader *r, const struct caller *ca
     return ERR_OK;
 }
 
-static enum err read_subject(const struct reader *r, const struct caller *caller, struct policy_request *p)
+static enum err read_subject(const struct reader *r, const struct caller *caller,
+                             struct policy_request *p)
 {
     enum err err = p->kind == SUBJECT_USER ? read_person(r, caller, p) : read_agent(r, caller, p);
     return err == ERR_OK && caller->token != NULL ? read_token_scope(r, caller, p) : err;
@@ -469,21 +528,26 @@ static enum err read_action(const struct reader *r, struct policy_request *p)
     size_t most = r->from->form == ASK_TOOL ? LIMIT_TOOL_CHARACTERS : LIMIT_ID_CHARACTERS;
     enum err err = text_of(r, MEMBER_ACTION, false, most, false, &p->action);
     if (err != ERR_OK) return err;
-    return str_is_absent(p->action) ? refuse(r, ERR_MISSING_MEMBER, MEMBER_ACTION, false, "is required") : ERR_OK;
+    return str_is_absent(p->action)
+               ? refuse(r, ERR_MISSING_MEMBER, MEMBER_ACTION, false, "is required")
+               : ERR_OK;
 }
 
 static enum err read_payload(struct reader *r, struct ask *a)
 {
     enum ask_form form = r->from->form;
     struct json *args = r->top.at[MEMBER_ARGS], *context = r->top.at[MEMBER_CONTEXT];
-    if (args != NULL && args->type != JSON_OBJECT) return refuse(r, ERR_WRONG_TYPE, MEMBER_ARGS, false, "must be an object");
+    if (args != NULL && args->type != JSON_OBJECT)
+        return refuse(r, ERR_WRONG_TYPE, MEMBER_ARGS, false, "must be an object");
     if (context != NULL && context->type != JSON_OBJECT && context->type != JSON_STRING)
         return refuse(r, ERR_WRONG_TYPE, MEMBER_CONTEXT, false, "must be an object or a string");
     a->policy.args = args;
     a->policy.context = a->context = context;
-    if (context == NULL || context->type == JSON_STRING || known[form].in_context == 0) return ERR_OK;
+    if (context == NULL || context->type == JSON_STRING || known[form].in_context == 0)
+        return ERR_OK;
 
-    enum err err = members_read(form, known[form].in_context, context, "/context", &r->inner, r->fault);
+    enum err err =
+        members_read(form, known[form].in_context, context, "/context", &r->inner, r->fault);
     if (err != ERR_OK) return err;
     for (const struct json *m = context->child; m != NULL; m = m->next) {
         if (!is_told_apart(m, form)) continue;
@@ -493,7 +557,8 @@ static enum err read_payload(struct reader *r, struct ask *a)
     return ERR_OK;
 }
 
-enum err ask_settle_tenant(enum ask_form form, struct caller *caller, struct str asked, struct fault *f)
+enum err ask_settle_tenant(enum ask_form form, struct caller *caller, struct str asked,
+                           struct fault *f)
 {
     enum err err = api_settle_tenant(caller, asked, f);
     if (err == ERR_OK || form != ASK_TOOL) return err;
@@ -502,8 +567,8 @@ enum err ask_settle_tenant(enum ask_form form, struct caller *caller, struct str
     return fault_set(f, err, "/tenantId", "tenantId%s", what == NULL ? "" : what);
 }
 
-enum err ask_read(const struct ask_source *from, struct caller *caller, struct json *body, struct ask *ret,
-                  struct fault *f)
+enum err ask_read(const struct ask_source *from, struct caller *caller, struct json *body,
+                  struct ask *ret, struct fault *f)
 {
     struct reader r = {.from = from, .fault = f};
     struct str tenant;

@@ -20,31 +20,34 @@ enum { ASK_SCOPES_MAX = 64, ASK_RESOURCE_STRINGS_MAX = 32 };
 
 struct ask {
     enum ask_form form;
-    struct policy_request policy;       /* its context is without confidence and trace id */
+    struct policy_request policy; /* its context is without confidence and trace id */
     struct str trace_id;
-    struct json *body;                  /* as received: inputHash is of this */
-    struct json *context;               /* as received, or NULL */
-    struct json *resource;              /* its strings, or NULL */
-    struct json *properties;            /* or NULL */
+    struct json *body;       /* as received: inputHash is of this */
+    struct json *context;    /* as received, or NULL */
+    struct json *resource;   /* its strings, or NULL */
+    struct json *properties; /* or NULL */
 };
 
 struct ask_source {
     enum ask_form form;
-    bool dry_run;                       /* then any actor and user of the tenant may be named */
-    struct str traceparent;             /* the header, or absent */
-    struct str trace_id;                /* where neither the body nor the header has one; absent: a fresh one */
+    bool dry_run;           /* then any actor and user of the tenant may be named */
+    struct str traceparent; /* the header, or absent */
+    /* where neither the body nor the header has one; absent: a fresh one */
+    struct str trace_id;
     struct chance *chance;
     struct arena *arena;
 };
 
 /* `caller` gets its tenant settled. */
-enum err ask_read(const struct ask_source *from, struct caller *caller, struct json *body, struct ask *ret,
-                  struct fault *f);
+enum err ask_read(const struct ask_source *from, struct caller *caller, struct json *body,
+                  struct ask *ret, struct fault *f);
 
 /* api_settle_tenant(), its fault in the form's own spelling. */
-enum err ask_settle_tenant(enum ask_form form, struct caller *caller, struct str asked, struct fault *f);
+enum err ask_settle_tenant(enum ask_form form, struct caller *caller, struct str asked,
+                           struct fault *f);
 
-/* Canonical JSON of what an approval is bound to (its binding_hash is taken of this). Before masking. */
+/* Canonical JSON of what an approval is bound to (its binding_hash is taken
+ * of this). Before masking. */
 void ask_put_binding(struct buf *out, const struct ask *a);
 
 #endif

@@ -1,5 +1,5 @@
-/* auth_failed.c - refused credentials, and tokens of ours that are refused, into the journal, once a
- * second. What cannot be recorded now is kept and counted on. */
+/* auth_failed.c - refused credentials, and tokens of ours that are refused, into the journal, once
+ * a second. What cannot be recorded now is kept and counted on. */
 #include "engine/engine.h"
 #include "event/event.h"
 
@@ -17,10 +17,15 @@ enum { EVENT_BYTES_MAX = 16 << 10 }; /* three names of 256 characters, each of t
 
 static enum err record_source(struct worker *w, const struct refused_source *s)
 {
-    char key_text[ID_TEXT], token_text[ID_TEXT], event_text[ID_TEXT], trace[TRACE_TEXT], bytes[EVENT_BYTES_MAX];
+    char key_text[ID_TEXT], token_text[ID_TEXT], event_text[ID_TEXT], trace[TRACE_TEXT],
+        bytes[EVENT_BYTES_MAX];
     uint64_t now_ms = world_now_ms();
-    struct event e = {.kind = STR("auth.failed"), .timestamp = now_ms, .count = s->count,
-                      .has_count = true, .reason = str_from(err_sentence(s->err)), .engine_version = STR(WRIT_VERSION)};
+    struct event e = {.kind = STR("auth.failed"),
+                      .timestamp = now_ms,
+                      .count = s->count,
+                      .has_count = true,
+                      .reason = str_from(err_sentence(s->err)),
+                      .engine_version = STR(WRIT_VERSION)};
     e.tenant_id = refused_tenant(s, w->api.keys);
     if (s->known_key) {
         id_write("key_", s->key_id, key_text);

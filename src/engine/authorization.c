@@ -9,21 +9,26 @@
 #include "shards/delta.h"
 
 enum {
-    CLAIM_WAIT_MS = 10000,       /* for another redemption of the same approval, which is a matter of hops */
-    LIMITS_PER_REQUEST_MAX = 64, /* each is a visit, and a line in the record */
+    /* for another redemption of the same approval, which is a matter of hops */
+    CLAIM_WAIT_MS = 10000,
+    LIMITS_PER_REQUEST_MAX = 64,         /* each is a visit, and a line in the record */
     SPENT_BYTES_MAX = LIMIT_DELTA_BYTES, /* their lines */
-    TERMS_BYTES_MAX = LIMIT_DELTA_BYTES - (8 << 10), /* of a review, beside the names in its delta */
+    /* of a review, beside the names in its delta */
+    TERMS_BYTES_MAX = LIMIT_DELTA_BYTES - (8 << 10),
 };
 
 static struct authorization *of(struct errand *e) { return (struct authorization *)(void *)e; }
 
 /* ---- beginning ---- */
 
-struct authorization *authorization_begin_sized(struct worker *w, struct http_exchange *x, size_t size)
+struct authorization *authorization_begin_sized(struct worker *w, struct http_exchange *x,
+                                                size_t size)
 {
     struct authorization *a = trip_begin_bare(w, x, size);
     if (a == NULL) return NULL;
-    a->tools = (struct decide_tools){.hasher = w->api.hasher, .chance = &w->api.chance, .now_ms = world_now_ms(),
+    a->tools = (struct decide_tools){.hasher = w->api.hasher,
+                                     .chance = &w->api.chance,
+                                     .now_ms = world_now_ms(),
                                      .started_ns = world_monotonic_ns()};
     return a;
 }
@@ -33,11 +38,15 @@ struct authorization *authorization_begin(struct worker *w, struct http_exchange
     return authorization_begin_sized(w, x, sizeof(struct authorization));
 }
 
-enum err authorization_read(struct authorization *a, enum ask_form form, struct json *body, struct str traceparent,
-                            struct str trace_id, struct fault *f)
+enum err authorization_read(struct authorization *a, enum ask_form form, struct json *body,
+                            struct str traceparent, struct str trace_id, struct fault *f)
 {
-    struct ask_source source = {.form = form, .dry_run = a->tools.dry_run, .arena = a->errand.arena,
-                                .chance = &a->errand.worker->api.chance, .traceparent = traceparent, .trace_id = trace_id};
+    struct ask_source source = {.form = form,
+                                .dry_run = a->tools.dry_run,
+                                .arena = a->errand.arena,
+                                .chance = &a->errand.worker->api.chance,
+                                .traceparent = traceparent,
+                                .trace_id = trace_id};
     a->traceparent = traceparent;
     enum err err = ask_read(&source, &a->caller, body, &a->ask, f);
     if (err != ERR_OK) return err;
@@ -50,9 +59,10 @@ enum err authorization_read(struct authorization *a, enum ask_form form, struct 
 
 static void count_outcome(struct authorization *a)
 {
-    static const enum metric outcomes[] = {
-        [VERDICT_DENY] = METRIC_DECISIONS_DENY, [VERDICT_HUMAN_REVIEW] = METRIC_DECISIONS_HUMAN_REVIEW,
-        [VERDICT_COMPUTE] = METRIC_DECISIONS_COMPUTE, [VERDICT_ALLOW] = METRIC_DECISIONS_ALLOW};
+    static const enum metric outcomes[] = {[VERDICT_DENY] = METRIC_DECISIONS_DENY,
+                                           [VERDICT_HUMAN_REVIEW] = METRIC_DECISIONS_HUMAN_REVIEW,
+                                           [VERDICT_COMPUTE] = METRIC_DECISIONS_COMPUTE,
+                                           [VERDICT_ALLOW] = METRIC_DECISIONS_ALLOW};
     struct metrics_sheet *sheet = a->errand.worker->sheet;
     metric_add(sheet, a->tools.dry_run ? METRIC_DRY_RUNS : outcomes[a->d.outcome.verdict], 1);
     metric_observe(sheet, HISTOGRAM_DECIDE, a->d.latency_ns);
@@ -76,9 +86,9 @@ void authorization_refuse(struct authorization *a, const struct fault *f)
 static void give_back_on(struct errand *e);
 static void settle(struct authorization *a);
 
-/* One thing after the other, counters first, so that who claims the approval next finds them as they were; then
- * on with whatever the giving back was for. A use of a token stays spent where there is a decision, whichever
- * it is. */
+/* One thing after the other, counters first, so that who claims the approval next finds them as
+ * they were; then on with whatever the giving back was for. A use of a token stays spent where
+ * there is a decision, whichever it is. */
 static void give_back(struct authorization *a, void (*then)(struct authorization *a))
 {
     struct call *c = &a->errand.call;
@@ -110,11 +120,14 @@ static void fail(struct authorization *a, enum err err)
 {
     a->recording_failed = true;
     if (err == ERR_FULL || err == ERR_OVERLOADED)
-        fault_set(&a->fault, ERR_OVERLOADED, "", "records wait for the disk, and no more may wait now");
+        fault_set(&a->fault, ERR_OVERLOADED, "",
+                  "records wait for the disk, and no more may wait now");
     else if (err == ERR_JOURNAL_FULL || err == ERR_NO_SPACE)
         fault_plain(&a->fault, ERR_JOURNAL_FULL);
-    else if (err_status(err) == 503 || err_status(err) == 401 || err == ERR_NOT_FOUND || err == ERR_IDEMPOTENCY_MISMATCH)
-        fault_plain(&a->fault, err); /* the review was forgotten, or redeemed, while its request was decided again */
+    else if (err_status(err) == 503 || err_status(err) == 401 || err == ERR_NOT_FOUND ||
+             err == ERR_IDEMPOTENCY_MISMATCH)
+        /* the review was forgotten, or redeemed, while its request was decided again */
+        fault_plain(&a->fault, err);
     else
         fault_plain(&a->fault, ERR_INTERNAL);
     give_back(a, refuse_kept_fault);
@@ -174,13 +187,16 @@ static void share_pending(struct authorization *a)
 /* The record would have to say more of who asked, who decides and what was counted than it can. */
 static void deny_unrecordable(struct authorization *a)
 {
-    decide_deny(&a->d, "limit:record", "More belongs to this request than one record can hold, so it cannot be kept for a person.");
+    decide_deny(
+        &a->d, "limit:record",
+        "More belongs to this request than one record can hold, so it cannot be kept for a person.");
 }
 
 static bool is_stopped(const struct authorization *a)
 {
     const struct policy_request *p = &a->ask.policy;
-    return p->kind == SUBJECT_AGENT && worker_actor_is_suspended(a->errand.worker, p->tenant, p->actor);
+    return p->kind == SUBJECT_AGENT &&
+           worker_actor_is_suspended(a->errand.worker, p->tenant, p->actor);
 }
 
 static void deny_stopped(struct authorization *a)
@@ -193,11 +209,15 @@ static void enqueued(struct errand *e)
     struct authorization *a = of(e);
     switch (e->call.err) {
     case ERR_OK:
-        if (e->call.enqueue.same) share_pending(a);
-        else answer(a);
+        if (e->call.enqueue.same)
+            share_pending(a);
+        else
+            answer(a);
         return;
     case ERR_PENDING_LIMIT:
-        decide_deny(&a->d, "limit:pending", "As many requests of this subject wait for a person as may; resolve some first.");
+        decide_deny(
+            &a->d, "limit:pending",
+            "As many requests of this subject wait for a person as may; resolve some first.");
         settle(a);
         return;
     case ERR_ACTOR_SUSPENDED:
@@ -225,13 +245,23 @@ static void enqueue(struct authorization *a)
     c->records[1] = d->beside;
     c->spent = spent_delta(a);
     c->enqueue.same = false;
-    c->enqueue.facts = (struct review_facts){
-        .id = d->review, .tenant = p->tenant, .is_user = is_user,
-        .subject = is_user ? p->user : p->actor, .principal = c->asker.principal, .owner = c->asker.owner,
-        .acting_for = p->acting_for, .action = p->action, .trace_id = a->ask.trace_id, .enqueued_ms = a->tools.now_ms,
-        .expires_ms = d->event.expires_at, .good_for_ms = asks->good_for_ms, .item = d->beside,
-        .requirements = terms_requirements(asks, a->errand.arena), .votes_approved = terms_votes(asks, a->errand.arena),
-        .state = REVIEW_PENDING};
+    c->enqueue.facts =
+        (struct review_facts){.id = d->review,
+                              .tenant = p->tenant,
+                              .is_user = is_user,
+                              .subject = is_user ? p->user : p->actor,
+                              .principal = c->asker.principal,
+                              .owner = c->asker.owner,
+                              .acting_for = p->acting_for,
+                              .action = p->action,
+                              .trace_id = a->ask.trace_id,
+                              .enqueued_ms = a->tools.now_ms,
+                              .expires_ms = d->event.expires_at,
+                              .good_for_ms = asks->good_for_ms,
+                              .item = d->beside,
+                              .requirements = terms_requirements(asks, a->errand.arena),
+                              .votes_approved = terms_votes(asks, a->errand.arena),
+                              .state = REVIEW_PENDING};
     memcpy(c->enqueue.facts.binding.bytes, d->binding.bytes, sizeof c->enqueue.facts.binding.bytes);
     if (a->errand.arena->overflow) {
         fail(a, ERR_INTERNAL);
@@ -311,13 +341,17 @@ static void redeem(struct authorization *a)
     errand_visit(&a->errand, CALL_REDEEM, slot_of_id(a->review.id), redeemed);
 }
 
-/* Whoever was away may have been overtaken by the kill switch or the end of its token: looked at again
- * where it is recorded. */
-static bool was_away(const struct authorization *a) { return a->errand.x == NULL && !a->tools.dry_run; }
+/* Whoever was away may have been overtaken by the kill switch or the end of its token: looked at
+ * again where it is recorded. */
+static bool was_away(const struct authorization *a)
+{
+    return a->errand.x == NULL && !a->tools.dry_run;
+}
 
 static bool token_died_meanwhile(const struct authorization *a)
 {
-    return was_away(a) && a->caller.token != NULL && worker_token_is_dead(a->errand.worker, a->caller.token);
+    return was_away(a) && a->caller.token != NULL &&
+           worker_token_is_dead(a->errand.worker, a->caller.token);
 }
 
 static void record(struct authorization *a)
@@ -348,8 +382,10 @@ static void record(struct authorization *a)
         delta_put_traced(&b, a->d.review, a->ask.trace_id);
         one.delta = buf_view(&b);
     }
-    if (a->errand.arena->overflow) fail(a, ERR_INTERNAL);
-    else recorded_here(a, &one);
+    if (a->errand.arena->overflow)
+        fail(a, ERR_INTERNAL);
+    else
+        recorded_here(a, &one);
 }
 
 /* ---- deciding ---- */
@@ -359,8 +395,9 @@ static void settle(struct authorization *a)
     if (!a->described) decide_describe(&a->d);
     a->described = true;
     if (a->d.outcome.verdict == VERDICT_HUMAN_REVIEW)
-        a->d.slot = place_subject(a->tools.hasher, a->ask.policy.tenant, a->ask.policy.kind == SUBJECT_USER,
-                                  a->ask.policy.kind == SUBJECT_USER ? a->ask.policy.user : a->ask.policy.actor);
+        a->d.slot = place_subject(
+            a->tools.hasher, a->ask.policy.tenant, a->ask.policy.kind == SUBJECT_USER,
+            a->ask.policy.kind == SUBJECT_USER ? a->ask.policy.user : a->ask.policy.actor);
     enum err err = decide_settle(&a->d, &a->fault);
     if (err != ERR_OK) {
         a->recording_failed = true;
@@ -368,13 +405,16 @@ static void settle(struct authorization *a)
         return;
     }
     bool permits = a->d.outcome.verdict == VERDICT_ALLOW || a->d.outcome.verdict == VERDICT_COMPUTE;
-    if (a->counted > 0 && !permits) settle_anew(a); /* it became a deny that counts nothing */
-    else record(a);
+    if (a->counted > 0 && !permits)
+        settle_anew(a); /* it became a deny that counts nothing */
+    else
+        record(a);
 }
 
 static void count_limits(struct authorization *a);
 
-/* The first of them that is not yet known to have room, and then the first that is not yet counted. */
+/* The first of them that is not yet known to have room, and then the first that is not yet
+ * counted. */
 static size_t limit_at_hand(const struct authorization *a)
 {
     return a->looked < a->limit_count ? a->looked : a->counted;
@@ -403,8 +443,8 @@ static void limit_counted(struct errand *e)
     count_limits(a);
 }
 
-/* Of several, all are looked at before the first is counted: what one of them refuses must not use up
- * another's room meanwhile, where those who may have it would be refused. */
+/* Of several, all are looked at before the first is counted: what one of them refuses must not use
+ * up another's room meanwhile, where those who may have it would be refused. */
 static void count_limits(struct authorization *a)
 {
     if (a->limit_count == 1) a->looked = 1;
@@ -414,9 +454,13 @@ static void count_limits(struct authorization *a)
     }
     const struct policy_limit *l = &a->limits[limit_at_hand(a)];
     struct limit_ask *ask = &a->errand.call.limit.ask;
-    *ask = (struct limit_ask){.key = place_limit(a->tools.hasher, a->ask.policy.tenant, l), .window_ms = l->window_ms,
-                              .count_max = l->count_max, .has_max = l->has_max, .amount_max = l->amount_max,
-                              .amount = l->amount, .let_through = l->over == VERDICT_ALLOW,
+    *ask = (struct limit_ask){.key = place_limit(a->tools.hasher, a->ask.policy.tenant, l),
+                              .window_ms = l->window_ms,
+                              .count_max = l->count_max,
+                              .has_max = l->has_max,
+                              .amount_max = l->amount_max,
+                              .amount = l->amount,
+                              .let_through = l->over == VERDICT_ALLOW,
                               .look_only = a->looked < a->limit_count};
     errand_visit(&a->errand, CALL_COUNT, slot_of_key(ask->key), limit_counted);
 }
@@ -433,8 +477,11 @@ static void claimed(struct errand *e)
     a->review = c->review.facts;
     a->claimed = c->review.claimed;
     if (a->review.state != REVIEW_APPROVED) authorization_conclude(a);
-    else if (!a->claimed) fail(a, ERR_OVERLOADED); /* its time was over before whoever has it was done */
-    else count_limits(a);
+    /* its time was over before whoever has it was done */
+    else if (!a->claimed)
+        fail(a, ERR_OVERLOADED);
+    else
+        count_limits(a);
 }
 
 static void claim(struct authorization *a)
@@ -459,12 +506,15 @@ static void evaluate(struct authorization *a)
     a->asked = arena_array(a->errand.arena, struct limit_ask, a->limit_count);
     a->told = arena_array(a->errand.arena, struct limit_told, a->limit_count);
     if (a->limit_count > LIMITS_PER_REQUEST_MAX || a->asked == NULL || a->told == NULL) {
-        decide_deny(&a->d, "limit:record", "More limits apply to this request than may be counted at once.");
+        decide_deny(&a->d, "limit:record",
+                    "More limits apply to this request than may be counted at once.");
         settle(a);
         return;
     }
-    if (a->redeeming) claim(a);
-    else count_limits(a);
+    if (a->redeeming)
+        claim(a);
+    else
+        count_limits(a);
 }
 
 static void token_used(struct errand *e)
@@ -516,12 +566,14 @@ static void deny_unredeemable(struct authorization *a)
     } states[] = {
         [REVIEW_PENDING] = {"review:pending", "Nobody has resolved this review yet."},
         [REVIEW_DENIED] = {"review:denied", "A person has denied this."},
-        [REVIEW_EXPIRED] = {"review:expired", "The time to approve it, or to use the approval, is over."},
+        [REVIEW_EXPIRED] = {"review:expired",
+                            "The time to approve it, or to use the approval, is over."},
         [REVIEW_CANCELLED] = {"review:cancelled", "Whoever asked has cancelled this review."},
         [REVIEW_REDEEMED] = {"review:redeemed", "The approval was used already."},
     };
     if (a->review.state == REVIEW_APPROVED)
-        decide_deny(&a->d, "review:binding", "The approval was given for another request than this one.");
+        decide_deny(&a->d, "review:binding",
+                    "The approval was given for another request than this one.");
     else
         decide_deny(&a->d, states[a->review.state].rule, states[a->review.state].reason);
     settle_anew(a);
@@ -530,7 +582,8 @@ static void deny_unredeemable(struct authorization *a)
 void authorization_conclude(struct authorization *a)
 {
     const struct review_facts *r = &a->review;
-    if (!a->retry.given || str_is_absent(r->redemption) || !review_digest_equal(&a->retry.key, &r->retry_key)) {
+    if (!a->retry.given || str_is_absent(r->redemption) ||
+        !review_digest_equal(&a->retry.key, &r->retry_key)) {
         deny_unredeemable(a);
     } else if (review_digest_equal(&a->retry.body, &r->retry_body)) {
         give_back(a, replay);

@@ -4,10 +4,10 @@
  *         → record → answer
  *
  * What stands in brackets visits the owner of a slot (errand.h) and is left out where there is
- * nothing to visit, so that a plain decision runs from top to bottom inside of its handler. Where an
- * owner says no, the outcome becomes another and is settled again. A human_review is recorded by the
- * owner of its subject, a redemption by the owner of its review, everything else right here. What
- * was counted in memory and comes to nothing is given back before the answer. */
+ * nothing to visit, so that a plain decision runs from top to bottom inside of its handler. Where
+ * an owner says no, the outcome becomes another and is settled again. A human_review is recorded by
+ * the owner of its subject, a redemption by the owner of its review, everything else right here.
+ * What was counted in memory and comes to nothing is given back before the answer. */
 #ifndef ENGINE_AUTHORIZATION_H
 #define ENGINE_AUTHORIZATION_H
 
@@ -16,42 +16,44 @@
 #include "engine/errand.h"
 
 struct authorization {
-    struct errand errand;        /* first: an authorization is an errand */
+    struct errand errand; /* first: an authorization is an errand */
     struct decide_tools tools;
     struct caller caller;
     struct ask ask;
     struct decision d;
     bool described;
-    bool token_spent;            /* a use that has to be recorded or given back */
+    bool token_spent; /* a use that has to be recorded or given back */
     const struct policy_limit *limits;
     size_t limit_count;
-    size_t looked;               /* so many of them have room, where there are several */
-    struct limit_ask *asked;     /* of those, what was counted so far: */
+    size_t looked;           /* so many of them have room, where there are several */
+    struct limit_ask *asked; /* of those, what was counted so far: */
     struct limit_told *told;
     size_t counted;
     bool recording_failed;
     void (*given_back)(struct authorization *a); /* what comes after giving back */
-    struct fault fault;          /* why there is no decision */
-    struct str traceparent;      /* the header, or absent */
+    struct fault fault;                          /* why there is no decision */
+    struct str traceparent;                      /* the header, or absent */
 
     /* Of a redemption. */
     bool redeeming;
-    bool claimed;                /* the approval is this redemption's to spend or give back */
-    struct review_facts review;  /* in the arena */
+    bool claimed;               /* the approval is this redemption's to spend or give back */
+    struct review_facts review; /* in the arena */
     struct retry retry;
 };
 
 /* The errand of a request whose route asks for a decision; NULL: refused already. */
 struct authorization *authorization_begin(struct worker *w, struct http_exchange *x);
 /* The same at the head of a larger struct. */
-struct authorization *authorization_begin_sized(struct worker *w, struct http_exchange *x, size_t size);
-/* Reads the body in this form. `trace_id` (or absent) is the one it has where neither the body nor the
- * `traceparent` header (or absent) brings one. Both live as long as the arena. */
-enum err authorization_read(struct authorization *a, enum ask_form form, struct json *body, struct str traceparent,
-                            struct str trace_id, struct fault *f);
+struct authorization *authorization_begin_sized(struct worker *w, struct http_exchange *x,
+                                                size_t size);
+/* Reads the body in this form. `trace_id` (or absent) is the one it has where neither the body nor
+ * the `traceparent` header (or absent) brings one. Both live as long as the arena. */
+enum err authorization_read(struct authorization *a, enum ask_form form, struct json *body,
+                            struct str traceparent, struct str trace_id, struct fault *f);
 /* From here on it answers by itself. */
 void authorization_start(struct authorization *a);
-/* The same where a->review cannot be redeemed: the earlier answer where this is a retry of it, else a denial. */
+/* The same where a->review cannot be redeemed: the earlier answer where this is a
+ * retry of it, else a denial. */
 void authorization_conclude(struct authorization *a);
 void authorization_refuse(struct authorization *a, const struct fault *f);
 

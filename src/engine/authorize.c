@@ -11,7 +11,8 @@ static enum err admit(struct authorization *a, struct http_exchange *x, struct f
     if (err == ERR_OK) err = api_flag(x, STR("explain"), &a->tools.explain, f);
     if (err != ERR_OK) return err;
     a->tools.dry_run = a->tools.dry_run || a->tools.explain;
-    uint32_t roles = a->tools.dry_run ? ROLE_POLICY_ADMIN | ROLE_AUDITOR | ROLE_ADMIN : x->route->roles;
+    uint32_t roles =
+        a->tools.dry_run ? ROLE_POLICY_ADMIN | ROLE_AUDITOR | ROLE_ADMIN : x->route->roles;
     return api_admit(&w->api, x, roles, a->tools.now_ms, &a->caller, f);
 }
 
@@ -27,6 +28,8 @@ void authorize_handle(void *context, struct http_exchange *x)
     struct str traceparent = traced_header(x);
     if (!str_is_absent(traceparent)) traceparent = arena_copy(a->errand.arena, traceparent);
     if (err == ERR_OK) err = authorization_read(a, form, body, traceparent, (struct str){0}, &f);
-    if (err == ERR_OK) authorization_start(a);
-    else authorization_refuse(a, &f);
+    if (err == ERR_OK)
+        authorization_start(a);
+    else
+        authorization_refuse(a, &f);
 }

@@ -18,20 +18,21 @@ struct shared_set {
 struct tenant {
     struct str name;
     struct shared_set *policies;
-    struct sha256 fingerprint;      /* chained over names, versions and digests of what was asked for */
-    uint64_t unloadable_since_ms;   /* 0 = what runs is what was asked for */
+    /* chained over names, versions and digests of what was asked for */
+    struct sha256 fingerprint;
+    uint64_t unloadable_since_ms; /* 0 = what runs is what was asked for */
     struct policy_set_entry *entries;
     size_t entry_count, row_count;
-    bool is_broken;                 /* a document did not load */
+    bool is_broken; /* a document did not load */
 };
 
 struct bundle {
-    struct arena arena;             /* names, tenants, entries */
+    struct arena arena; /* names, tenants, entries */
     struct bundle_facts facts;
     struct key_table *keys;
-    struct map tenants;             /* name → struct tenant */
-    struct map documents;           /* tenant + 0 + name → struct policy_document, for sharing */
-    struct policy_set *nothing;     /* denies everything: a tenant without documents */
+    struct map tenants;         /* name → struct tenant */
+    struct map documents;       /* tenant + 0 + name → struct policy_document, for sharing */
+    struct policy_set *nothing; /* denies everything: a tenant without documents */
 };
 
 static struct shared_set *set_share(struct shared_set *s)
@@ -80,13 +81,17 @@ static enum err read_keys(struct bundle *b, const struct json *rows, struct faul
 {
     if (!json_is_array(rows)) return fault_set(f, ERR_BAD_VALUE, "/keys", "keys: must be an array");
     size_t count = 0, capacity = rows->count;
-    if (capacity > LIMIT_KEYS) return fault_set(f, ERR_BAD_VALUE, "/keys", "keys: more than %d", LIMIT_KEYS);
+    if (capacity > LIMIT_KEYS)
+        return fault_set(f, ERR_BAD_VALUE, "/keys", "keys: more than %d", LIMIT_KEYS);
     struct key **keys = calloc(capacity + 1, sizeof(struct key *));
     if (keys == NULL) return fault_plain(f, ERR_FULL);
-    for (const struct json *row = capacity == 0 ? NULL : rows->child; row != NULL; row = row->next) {
+    for (const struct json *row = capacity == 0 ? NULL : rows->child; row != NULL;
+         row = row->next) {
         struct fault why;
         if (key_read(row, &keys[count], &why) == ERR_OK) count++;
-        else log_line(LOG_ERROR, "key_unreadable", "why", why.text, NULL); /* that key is unknown: it opens nothing */
+        /* that key is unknown: it opens nothing */
+        else
+            log_line(LOG_ERROR, "key_unreadable", "why", why.text, NULL);
     }
     enum err err = key_table_create(keys, count, &b->keys);
     if (err != ERR_OK) { /* it took none of them */
@@ -95,7 +100,8 @@ static enum err read_keys(struct bundle *b, const struct json *rows, struct faul
     }
     free(keys);
     b->facts.keys = count;
-    if (err == ERR_EXISTS) return fault_set(f, ERR_BAD_VALUE, "/keys", "keys: two of them have the same id");
+    if (err == ERR_EXISTS)
+        return fault_set(f, ERR_BAD_VALUE, "/keys", "keys: two of them have the same id");
     return err == ERR_OK ? ERR_OK : fault_plain(f, err);
 }
 
@@ -112,8 +118,10 @@ static struct str document_key(struct arena *a, struct str tenant, struct str na
     return buf_view(&b);
 }
 
-/* The document that the bundle before holds under this key, where it has this digest; NULL otherwise. */
-static struct policy_document *document_held(const struct bundle *before, struct str key, struct str hex)
+/* The document that the bundle before holds under this key, where it has
+ * this digest; NULL otherwise. */
+static struct policy_document *document_held(const struct bundle *before, struct str key,
+                                             struct str hex)
 {
     struct policy_document *held = before == NULL ? NULL : map_get(&before->documents, key);
     struct sha256 digest;
@@ -122,24 +130,29 @@ static struct policy_document *document_held(const struct bundle *before, struct
     return memcmp(have.bytes, digest.bytes, SHA256_BYTES) == 0 ? policy_document_share(held) : NULL;
 }
 
-static enum err document_load(struct str tenant, struct str name, struct str content, struct policy_document **ret)
+static enum err document_load(struct str tenant, struct str name, struct str content,
+                              struct policy_document **ret)
 {
     struct policy_problems problems = {0};
     enum err err = policy_load(name, content, ret, &problems);
     if (err != ERR_OK)
-        log_text(LOG_ERROR, "policy_unloadable", "tenant %.*s, policy %.*s: %s %s", STR_FORMAT(tenant), STR_FORMAT(name),
-                 problems.count > 0 ? problems.list[0].path : "", problems.count > 0 ? problems.list[0].message : err_sentence(err));
+        log_text(LOG_ERROR, "policy_unloadable", "tenant %.*s, policy %.*s: %s %s",
+                 STR_FORMAT(tenant), STR_FORMAT(name),
+                 problems.count > 0 ? problems.list[0].path : "",
+                 problems.count > 0 ? problems.list[0].message : err_sentence(err));
     return err;
 }
 
 /* The compiled document of this row: the one already held where its digest is the same. */
-static enum err document_of(struct bundle *b, const struct bundle *before, struct str tenant, const struct json *row,
-                            struct policy_document **ret)
+static enum err document_of(struct bundle *b, const struct bundle *before, struct str tenant,
+                            const struct json *row, struct policy_document **ret)
 {
     struct str name = json_text(row, STR("name")), content = json_text(row, STR("content"));
     struct str key = document_key(&b->arena, tenant, name);
-    if (str_is_absent(key) || str_is_absent(name) || str_is_absent(content) || map_get(&b->documents, key) != NULL) {
-        log_text(LOG_ERROR, "policy_unloadable", "tenant %.*s: a policy without name or content, or twice in the bundle",
+    if (str_is_absent(key) || str_is_absent(name) || str_is_absent(content) ||
+        map_get(&b->documents, key) != NULL) {
+        log_text(LOG_ERROR, "policy_unloadable",
+                 "tenant %.*s: a policy without name or content, or twice in the bundle",
                  STR_FORMAT(tenant));
         return ERR_BAD_VALUE;
     }
@@ -170,7 +183,9 @@ static enum err count_rows(struct bundle *b, const struct json *rows, struct fau
     for (const struct json *row = rows->child; row != NULL; row = row->next) {
         struct str name = json_text(row, STR("tenant_id"));
         struct tenant *t = str_is_absent(name) ? NULL : tenant_of(b, name);
-        if (t == NULL) return fault_set(f, ERR_BAD_VALUE, "/policies", "policies: a row without tenant_id, or no memory");
+        if (t == NULL)
+            return fault_set(f, ERR_BAD_VALUE, "/policies",
+                             "policies: a row without tenant_id, or no memory");
         t->row_count++;
     }
     return ERR_OK;
@@ -192,57 +207,70 @@ static void fingerprint_add(struct tenant *t, const struct json *row)
 }
 
 /* What a tenant runs on when its documents do not load: its last set for a while, then nothing. */
-static enum err fall_back(struct bundle *b, struct tenant *t, const struct tenant *before, uint64_t now_ms)
+static enum err fall_back(struct bundle *b, struct tenant *t, const struct tenant *before,
+                          uint64_t now_ms)
 {
-    t->unloadable_since_ms = before != NULL && before->unloadable_since_ms != 0 ? before->unloadable_since_ms : now_ms;
+    t->unloadable_since_ms =
+        before != NULL && before->unloadable_since_ms != 0 ? before->unloadable_since_ms : now_ms;
     uint64_t close_at_ms = t->unloadable_since_ms + UNLOADABLE_GRACE_MS;
     b->facts.tenants_unloadable++;
     if (before != NULL && before->policies != NULL && now_ms < close_at_ms) {
         t->policies = set_share(before->policies);
-        if (b->facts.close_at_ms == 0 || close_at_ms < b->facts.close_at_ms) b->facts.close_at_ms = close_at_ms;
+        if (b->facts.close_at_ms == 0 || close_at_ms < b->facts.close_at_ms)
+            b->facts.close_at_ms = close_at_ms;
         return ERR_OK;
     }
     struct policy_set *closed;
-    enum err err = policy_set_closed("default:policy_unloadable",
-                                     "The tenant's newest policies cannot be loaded, so everything is denied.", &closed);
+    enum err err = policy_set_closed(
+        "default:policy_unloadable",
+        "The tenant's newest policies cannot be loaded, so everything is denied.", &closed);
     if (err == ERR_OK) t->policies = set_hold(closed);
     return err;
 }
 
-static enum err join_tenant(struct bundle *b, const struct bundle *before, struct tenant *t, uint64_t now_ms, struct fault *f)
+static enum err join_tenant(struct bundle *b, const struct bundle *before, struct tenant *t,
+                            uint64_t now_ms, struct fault *f)
 {
     const struct tenant *old = before == NULL ? NULL : map_get(&before->tenants, t->name);
     bool all_loaded = !t->is_broken;
-    if (all_loaded && old != NULL && old->unloadable_since_ms == 0 && memcmp(old->fingerprint.bytes, t->fingerprint.bytes, SHA256_BYTES) == 0) {
+    if (all_loaded && old != NULL && old->unloadable_since_ms == 0 &&
+        memcmp(old->fingerprint.bytes, t->fingerprint.bytes, SHA256_BYTES) == 0) {
         t->policies = set_share(old->policies);
         return ERR_OK;
     }
     struct policy_set *set;
-    enum err err = all_loaded ? policy_set_create(t->entries, t->entry_count, &set, f) : ERR_INVALID_POLICY;
+    enum err err =
+        all_loaded ? policy_set_create(t->entries, t->entry_count, &set, f) : ERR_INVALID_POLICY;
     if (err == ERR_OK) {
         t->policies = set_hold(set);
         return ERR_OK;
     }
-    if (all_loaded) log_text(LOG_ERROR, "policy_unloadable", "tenant %.*s: %s", STR_FORMAT(t->name), f->text);
+    if (all_loaded)
+        log_text(LOG_ERROR, "policy_unloadable", "tenant %.*s: %s", STR_FORMAT(t->name), f->text);
     return fall_back(b, t, old, now_ms);
 }
 
-static enum err read_policies(struct bundle *b, const struct bundle *before, const struct json *rows, uint64_t now_ms,
-                              struct fault *f)
+static enum err read_policies(struct bundle *b, const struct bundle *before,
+                              const struct json *rows, uint64_t now_ms, struct fault *f)
 {
-    if (!json_is_array(rows)) return fault_set(f, ERR_BAD_VALUE, "/policies", "policies: must be an array");
+    if (!json_is_array(rows))
+        return fault_set(f, ERR_BAD_VALUE, "/policies", "policies: must be an array");
     enum err err = count_rows(b, rows, f);
     for (const struct json *row = rows->child; row != NULL && err == ERR_OK; row = row->next) {
         struct tenant *t = map_get(&b->tenants, json_text(row, STR("tenant_id")));
-        if (t->entries == NULL) t->entries = arena_array(&b->arena, struct policy_set_entry, t->row_count);
+        if (t->entries == NULL)
+            t->entries = arena_array(&b->arena, struct policy_set_entry, t->row_count);
         if (t->entries == NULL) {
             err = fault_plain(f, ERR_FULL);
             break;
         }
         struct policy_document *document;
         fingerprint_add(t, row);
-        if (document_of(b, before, t->name, row, &document) != ERR_OK) t->is_broken = true;
-        else t->entries[t->entry_count++] = (struct policy_set_entry){document, json_u64(row, STR("version"), 0)};
+        if (document_of(b, before, t->name, row, &document) != ERR_OK)
+            t->is_broken = true;
+        else
+            t->entries[t->entry_count++] =
+                (struct policy_set_entry){document, json_u64(row, STR("version"), 0)};
     }
     struct str key;
     void *value;
@@ -262,12 +290,14 @@ static enum err check_format(const struct json *root, struct fault *f)
     const struct json *format = json_get(root, STR("format"));
     if (format == NULL || json_u64(root, STR("format"), 0) == LIMIT_BUNDLE_FORMAT) return ERR_OK;
     const struct str shown = str_cut(format->raw, 32);
-    return fault_set(f, ERR_BAD_VALUE, "/format",
-                     "the bundle has format %.*s, and this engine reads %d: a newer platform made it, so this engine has to be upgraded, too",
-                     STR_FORMAT(shown), LIMIT_BUNDLE_FORMAT);
+    return fault_set(
+        f, ERR_BAD_VALUE, "/format",
+        "the bundle has format %.*s, and this engine reads %d: a newer platform made it, so this engine has to be upgraded, too",
+        STR_FORMAT(shown), LIMIT_BUNDLE_FORMAT);
 }
 
-enum err bundle_create(struct str text, const struct bundle *before, uint64_t now_ms, struct bundle **ret, struct fault *f)
+enum err bundle_create(struct str text, const struct bundle *before, uint64_t now_ms,
+                       struct bundle **ret, struct fault *f)
 {
     static const struct json_options options = {.nul_anywhere = false};
     struct arena tree;
@@ -278,13 +308,15 @@ enum err bundle_create(struct str text, const struct bundle *before, uint64_t no
 
     struct json *root;
     enum err err = json_read(text, &options, &tree, &root, f);
-    if (err == ERR_OK && root->type != JSON_OBJECT) err = fault_set(f, ERR_BAD_VALUE, "", "the bundle is not an object");
+    if (err == ERR_OK && root->type != JSON_OBJECT)
+        err = fault_set(f, ERR_BAD_VALUE, "", "the bundle is not an object");
     if (err == ERR_OK) err = check_format(root, f);
     if (err == ERR_OK) err = policy_set_create(NULL, 0, &b->nothing, f);
     if (err == ERR_OK) {
         struct str log_id = json_text(root, STR("log_id"));
         b->facts.revision = json_u64(root, STR("revision"), 0);
-        if (log_id.size > 0 && log_id.size <= LOG_ID_TEXT_MAX) memcpy(b->facts.log_id, log_id.bytes, log_id.size);
+        if (log_id.size > 0 && log_id.size <= LOG_ID_TEXT_MAX)
+            memcpy(b->facts.log_id, log_id.bytes, log_id.size);
         err = read_keys(b, json_get(root, STR("keys")), f);
     }
     if (err == ERR_OK) err = read_policies(b, before, json_get(root, STR("policies")), now_ms, f);

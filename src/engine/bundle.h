@@ -18,13 +18,14 @@ struct bundle_facts {
     uint64_t revision;
     char log_id[LOG_ID_TEXT_MAX + 1]; /* of the platform's database that gave it; "" = none */
     size_t tenants, documents, rules, keys;
-    size_t tenants_unloadable;    /* of those, how many run on an older set or are closed */
-    uint64_t close_at_ms;         /* when the next of them must be closed; 0 = none */
+    size_t tenants_unloadable; /* of those, how many run on an older set or are closed */
+    uint64_t close_at_ms;      /* when the next of them must be closed; 0 = none */
 };
 
 /* Builds from the bundle's JSON text. `before` (or NULL) gives documents to share and sets to fall
  * back on. ERR_BAD_VALUE: the text is no bundle, or one of another format; nothing is changed. */
-enum err bundle_create(struct str text, const struct bundle *before, uint64_t now_ms, struct bundle **ret, struct fault *f);
+enum err bundle_create(struct str text, const struct bundle *before, uint64_t now_ms,
+                       struct bundle **ret, struct fault *f);
 void bundle_destroy(struct bundle *b);
 
 /* Views, as long as the bundle lives. */

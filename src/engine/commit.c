@@ -10,11 +10,13 @@ enum err commit_room(struct committer *c, size_t size, size_t count, bool closin
     enum err err = ERR_OK;
     size_t total = size + count * RECORD_HEAD_BYTES;
     check(total <= LIMIT_RESERVE_BYTES);
-    char *to = closing ? journal_reserve_closing(c->producer, total, &err) : journal_reserve(c->producer, total, &err);
+    char *to = closing ? journal_reserve_closing(c->producer, total, &err)
+                       : journal_reserve(c->producer, total, &err);
     return to == NULL ? err : ERR_OK;
 }
 
-struct http_gate commit_put(struct committer *c, const struct effect_record *records, size_t count, bool synced)
+struct http_gate commit_put(struct committer *c, const struct effect_record *records, size_t count,
+                            bool synced)
 {
     check(count > 0 && count <= COMMIT_EVENTS_MAX);
     synced = synced || c->always_synced;
@@ -27,25 +29,29 @@ struct http_gate commit_put(struct committer *c, const struct effect_record *rec
         if (delta.size > 0) memcpy(to + event.size, delta.bytes, delta.size);
         journal_commit(c->producer, event.size, delta.size, synced);
     }
-    return (struct http_gate){.lane = synced ? LANE_SYNCED : LANE_WRITTEN, .mark = journal_mark(c->producer)};
+    return (struct http_gate){.lane = synced ? LANE_SYNCED : LANE_WRITTEN,
+                              .mark = journal_mark(c->producer)};
 }
 
-enum err commit_records(struct committer *c, const struct effect_record *records, size_t count, bool synced,
-                        struct http_gate *ret)
+enum err commit_records(struct committer *c, const struct effect_record *records, size_t count,
+                        bool synced, struct http_gate *ret)
 {
     check(count > 0 && count <= COMMIT_EVENTS_MAX);
     size_t total = 0;
     for (size_t i = 0; i < count; i++) {
         size_t size = records[i].event.size + records[i].delta.size;
-        if (records[i].event.size > LIMIT_EVENT_BYTES || size > LIMIT_RECORD_BYTES) return ERR_OUT_OF_RANGE;
+        if (records[i].event.size > LIMIT_EVENT_BYTES || size > LIMIT_RECORD_BYTES)
+            return ERR_OUT_OF_RANGE;
         total += size;
     }
-    enum err err = commit_room(c, total, count, false); /* Room for all before any: then nothing can come between. */
+    /* Room for all before any: then nothing can come between. */
+    enum err err = commit_room(c, total, count, false);
     if (err == ERR_OK) *ret = commit_put(c, records, count, synced);
     return err;
 }
 
-enum err commit_events(struct committer *c, const struct str *events, size_t count, bool synced, struct http_gate *ret)
+enum err commit_events(struct committer *c, const struct str *events, size_t count, bool synced,
+                       struct http_gate *ret)
 {
     struct effect_record records[COMMIT_EVENTS_MAX];
     check(count <= COMMIT_EVENTS_MAX);
@@ -55,5 +61,6 @@ enum err commit_events(struct committer *c, const struct str *events, size_t cou
 
 struct http_gate gate_stricter(struct http_gate a, struct http_gate b)
 {
-    return (struct http_gate){.lane = a.lane > b.lane ? a.lane : b.lane, .mark = a.mark > b.mark ? a.mark : b.mark};
+    return (struct http_gate){.lane = a.lane > b.lane ? a.lane : b.lane,
+                              .mark = a.mark > b.mark ? a.mark : b.mark};
 }

@@ -15,7 +15,7 @@ enum commit_lane { LANE_WRITTEN = 1, LANE_SYNCED = 2 };
 
 struct committer {
     struct journal_producer *producer;
-    bool always_synced;         /* durability = synced */
+    bool always_synced; /* durability = synced */
 };
 
 enum { COMMIT_EVENTS_MAX = EFFECT_RECORDS_MAX };
@@ -23,17 +23,20 @@ enum { COMMIT_EVENTS_MAX = EFFECT_RECORDS_MAX };
 /* Records already encoded events, all or none, in order. `synced`: whatever the configured
  * durability. ERR_JOURNAL_FULL (the disk), ERR_FULL (no block is free: the caller holds its
  * sockets), ERR_OUT_OF_RANGE (a record is too large). */
-enum err commit_events(struct committer *c, const struct str *events, size_t count, bool synced, struct http_gate *ret);
+enum err commit_events(struct committer *c, const struct str *events, size_t count, bool synced,
+                       struct http_gate *ret);
 
 /* The same for events with what they change; deltas may be absent. */
-enum err commit_records(struct committer *c, const struct effect_record *records, size_t count, bool synced,
-                        struct http_gate *ret);
+enum err commit_records(struct committer *c, const struct effect_record *records, size_t count,
+                        bool synced, struct http_gate *ret);
 
-/* The same in two parts, for who must know that there is room before there is anything to record. Room
- * for `count` records of `size` bytes together; valid until the next is asked for, or the block is
- * sealed. `closing`: the records make nothing looser, and may use the reserve kept for them. */
+/* The same in two parts, for who must know that there is room before there is anything to
+ * record. Room for `count` records of `size` bytes together; valid until the next is
+ * asked for, or the block is sealed. `closing`: the records make nothing looser, and may
+ * use the reserve kept for them. */
 enum err commit_room(struct committer *c, size_t size, size_t count, bool closing);
-struct http_gate commit_put(struct committer *c, const struct effect_record *records, size_t count, bool synced);
+struct http_gate commit_put(struct committer *c, const struct effect_record *records, size_t count,
+                            bool synced);
 
 /* What opens when both have. */
 struct http_gate gate_stricter(struct http_gate a, struct http_gate b);

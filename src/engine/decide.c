@@ -6,7 +6,8 @@
 #include "shards/slot.h"
 
 enum {
-    EVENT_FIXED_BYTES = 16 << 10,  /* everything in an event but the payload: ids, hashes, escaped names */
+    /* everything in an event but the payload: ids, hashes, escaped names */
+    EVENT_FIXED_BYTES = 16 << 10,
     ANSWER_FIXED_BYTES = 12 << 10, /* tool, reason and safe tool escaped, ids, hashes */
 };
 
@@ -79,7 +80,8 @@ void decide_deny(struct decision *d, const char *rule, const char *reason)
 {
     struct policy_outcome *o = &d->outcome;
     bool confidence_used = o->confidence_used;
-    *o = (struct policy_outcome){.verdict = VERDICT_DENY, .confidence_used = confidence_used, .reason = str_from(reason)};
+    *o = (struct policy_outcome){
+        .verdict = VERDICT_DENY, .confidence_used = confidence_used, .reason = str_from(reason)};
     check(strlen(rule) < sizeof o->rule);
     memcpy(o->rule, rule, strlen(rule) + 1);
 }
@@ -202,7 +204,8 @@ static void describe_payload(struct decision *d)
     struct event *e = &d->event;
     struct ask *a = d->ask;
     if (policy_masks(d->tools->policies)) {
-        if (a->policy.args != NULL) policy_mask(d->tools->policies, STR("args"), json_get(a->body, STR("args")));
+        if (a->policy.args != NULL)
+            policy_mask(d->tools->policies, STR("args"), json_get(a->body, STR("args")));
         policy_mask(d->tools->policies, STR("context"), a->context);
         mask_resource(d);
     }
@@ -282,7 +285,8 @@ struct sha256 decide_bind(struct decision *d)
 {
     struct buf b = room_for(d, json_canonical_most(d->ask->body) + EVENT_FIXED_BYTES);
     ask_put_binding(&b, d->ask);
-    if (b.overflow) d->arena->overflow = true; /* an approval bound to half a request fits others: decide_settle() refuses */
+    /* an approval bound to half a request fits others: decide_settle() refuses */
+    if (b.overflow) d->arena->overflow = true;
     struct str bytes = kept(d, &b);
     if (str_is_absent(bytes)) return d->binding;
     d->binding = hasher_sha256(d->tools->hasher, bytes);
@@ -294,7 +298,8 @@ struct sha256 decide_bind(struct decision *d)
 static void bind_if_reviewed(struct decision *d)
 {
     bool may_review = d->outcome.verdict == VERDICT_HUMAN_REVIEW;
-    for (size_t i = 0; i < d->outcome.limit_count; i++) may_review |= d->outcome.limits[i].over == VERDICT_HUMAN_REVIEW;
+    for (size_t i = 0; i < d->outcome.limit_count; i++)
+        may_review |= d->outcome.limits[i].over == VERDICT_HUMAN_REVIEW;
     if (may_review && str_is_absent(d->binding_text)) decide_bind(d);
 }
 
@@ -320,8 +325,9 @@ static void hash_outcome(struct decision *d)
 
 static struct str encode(struct decision *d, const struct event *e)
 {
-    size_t most = EVENT_FIXED_BYTES + e->args.size + e->context.size + e->resource.size + e->resource_properties.size +
-                  e->scope.size + e->safe_args.size + e->would_have.size;
+    size_t most = EVENT_FIXED_BYTES + e->args.size + e->context.size + e->resource.size +
+                  e->resource_properties.size + e->scope.size + e->safe_args.size +
+                  e->would_have.size;
     struct buf b = room_for(d, most);
     event_put(&b, e);
     if (b.overflow) d->arena->overflow = true; /* half an event is none: decide_settle() refuses */
@@ -333,9 +339,13 @@ static void deny_unrecordable(struct decision *d)
 {
     struct policy_outcome *o = &d->outcome;
     struct event *e = &d->event;
-    *o = (struct policy_outcome){.verdict = VERDICT_DENY, .rule = "limit:record", .policy_name = o->policy_name,
-                                 .policy_version = o->policy_version, .confidence_used = o->confidence_used,
-                                 .reason = STR("The request is too large to be recorded whole, as this decision needs.")};
+    *o = (struct policy_outcome){
+        .verdict = VERDICT_DENY,
+        .rule = "limit:record",
+        .policy_name = o->policy_name,
+        .policy_version = o->policy_version,
+        .confidence_used = o->confidence_used,
+        .reason = STR("The request is too large to be recorded whole, as this decision needs.")};
     describe_outcome(d);
     describe_review(d);
     e->binding_hash = str_is_absent(d->redeems) ? (struct str){0} : d->binding_text;
@@ -352,7 +362,8 @@ static struct str encode_within_limit(struct decision *d)
         record = encode(d, e);
     }
     struct str *payload[] = {&e->args, &e->context, &e->resource_properties};
-    for (size_t i = 0; i < sizeof payload / sizeof *payload && record.size > LIMIT_EVENT_BYTES; i++) {
+    for (size_t i = 0; i < sizeof payload / sizeof *payload && record.size > LIMIT_EVENT_BYTES;
+         i++) {
         if (str_is_absent(*payload[i])) continue;
         *payload[i] = omitted(d, *payload[i]);
         record = encode(d, e);
@@ -373,8 +384,9 @@ static struct str encode_enqueued(struct decision *d)
     return encode(d, &e);
 }
 
-/* And of one that is spent: who, when, by which decision. It stands in the trace of the question, whichever the
- * redemption has: who follows that one finds its end, and there, by request_id, the decision. */
+/* And of one that is spent: who, when, by which decision. It stands in the trace of the
+ * question, whichever the redemption has: who follows that one finds its end, and there, by
+ * request_id, the decision. */
 static struct str encode_redeemed(struct decision *d)
 {
     struct event e = d->event;
@@ -390,7 +402,8 @@ static struct str encode_beside(struct decision *d)
 {
     enum verdict v = d->outcome.verdict;
     if (d->tools->dry_run) return (struct str){0};
-    if (v == VERDICT_HUMAN_REVIEW) return d->is_pending_already ? (struct str){0} : encode_enqueued(d);
+    if (v == VERDICT_HUMAN_REVIEW)
+        return d->is_pending_already ? (struct str){0} : encode_enqueued(d);
     bool spends = v == VERDICT_ALLOW || v == VERDICT_COMPUTE;
     return spends && !str_is_absent(d->redeems) ? encode_redeemed(d) : (struct str){0};
 }
@@ -439,8 +452,8 @@ enum err decide_repeat(struct decision *d, struct str record)
 
 /* ---- the life of a decision ---- */
 
-void decide_begin(struct decision *d, const struct decide_tools *tools, const struct caller *caller, struct ask *ask,
-                  struct arena *arena)
+void decide_begin(struct decision *d, const struct decide_tools *tools, const struct caller *caller,
+                  struct ask *ask, struct arena *arena)
 {
     d->tools = tools;
     d->caller = caller;
@@ -474,8 +487,11 @@ enum err decide_settle(struct decision *d, struct fault *f)
     d->beside = encode_beside(d);
     encode_answer(d);
     if (d->arena->overflow || str_is_absent(d->answer))
-        return fault_set(f, ERR_BODY_TOO_LARGE, "", "the request needs more memory than one request may use");
+        return fault_set(f, ERR_BODY_TOO_LARGE, "",
+                         "the request needs more memory than one request may use");
     if (d->record.size > LIMIT_EVENT_BYTES)
-        return fault_set(f, ERR_BODY_TOO_LARGE, "", "the request is too large to be recorded, even without args, context and properties");
+        return fault_set(
+            f, ERR_BODY_TOO_LARGE, "",
+            "the request is too large to be recorded, even without args, context and properties");
     return ERR_OK;
 }

@@ -7,9 +7,9 @@
  *   settle     the outcome in bytes: hashed, the events to record, the answer to give. Again
  *              where the owner of a slot says no and the outcome becomes another.
  *
- * Pure but for the arena and the hasher; the caller commits the records and parks the answer. An event
- * that would be too large loses its args, then its context, then its resource's properties (each
- * becomes {bytes, omitted}); a human_review that would be cut so is denied by `limit:record`,
+ * Pure but for the arena and the hasher; the caller commits the records and parks the answer. An
+ * event that would be too large loses its args, then its context, then its resource's properties
+ * (each becomes {bytes, omitted}); a human_review that would be cut so is denied by `limit:record`,
  * because nobody can judge what they cannot see. */
 #ifndef ENGINE_DECIDE_H
 #define ENGINE_DECIDE_H
@@ -17,16 +17,16 @@
 #include "engine/ask.h"
 #include "event/event.h"
 
-struct decide_tools {        /* one reactor's */
+struct decide_tools { /* one reactor's */
     struct hasher *hasher;
     struct chance *chance;
     const struct policy_set *policies;
     uint64_t now_ms;
-    uint64_t started_ns;     /* monotonic: when the request was wholly there */
+    uint64_t started_ns; /* monotonic: when the request was wholly there */
     bool dry_run, explain;
 };
 
-struct decision {            /* zeroed, then decide_begin() */
+struct decision { /* zeroed, then decide_begin() */
     const struct decide_tools *tools;
     const struct caller *caller;
     struct ask *ask;
@@ -34,34 +34,36 @@ struct decision {            /* zeroed, then decide_begin() */
 
     /* Before settling, where they apply. */
     struct policy_outcome outcome;
-    unsigned slot;           /* of the subject: a review lives there */
-    bool is_pending_already; /* the same request waits for a person: its review is named, none is made */
+    unsigned slot; /* of the subject: a review lives there */
+    /* the same request waits for a person: its review is named, none is made */
+    bool is_pending_already;
     uint64_t pending_expires_ms;
-    struct id review;        /* that review's, or the new one's */
-    struct str redeems;      /* the text of the review's id that is redeemed, or absent */
-    struct str asked_trace;  /* that review's own */
+    struct id review;       /* that review's, or the new one's */
+    struct str redeems;     /* the text of the review's id that is redeemed, or absent */
+    struct str asked_trace; /* that review's own */
     struct str redemption_id;
-    bool replayed;           /* the answer was given before */
+    bool replayed; /* the answer was given before */
 
     /* Of settling. */
-    struct event event;      /* views into the arena and the ask */
-    struct str record;       /* the event's JSON */
-    struct str beside;       /* `review.enqueued`'s, or `review.redeemed`'s; absent: neither */
-    struct str answer;       /* the response's JSON */
-    struct str safe_args;    /* compute: as the client gets them; the event's are masked */
+    struct event event;   /* views into the arena and the ask */
+    struct str record;    /* the event's JSON */
+    struct str beside;    /* `review.enqueued`'s, or `review.redeemed`'s; absent: neither */
+    struct str answer;    /* the response's JSON */
+    struct str safe_args; /* compute: as the client gets them; the event's are masked */
     uint64_t latency_ns;
 
     /* Inside. */
     char ids[3][ID_TEXT], token_id[ID_TEXT]; /* request, event, review */
-    struct sha256 binding;   /* of describing */
+    struct sha256 binding;                   /* of describing */
     struct str binding_text;
-    struct str explain;      /* the array of rules, and the member would_allow behind it */
-    struct str args, context; /* canonical, within the body's canonical form; absent where masks are in force */
+    struct str explain; /* the array of rules, and the member would_allow behind it */
+    /* canonical, within the body's canonical form; absent where masks are in force */
+    struct str args, context;
 };
 
 /* All of it is borrowed until the answer is encoded. */
-void decide_begin(struct decision *d, const struct decide_tools *tools, const struct caller *caller, struct ask *ask,
-                  struct arena *arena);
+void decide_begin(struct decision *d, const struct decide_tools *tools, const struct caller *caller,
+                  struct ask *ask, struct arena *arena);
 void decide_evaluate(struct decision *d);
 /* The same, and d->explain (explain.c): part of evaluating. */
 void decide_explain(struct decision *d, const struct policy_request *request);
@@ -70,10 +72,11 @@ void decide_deny(struct decision *d, const char *rule, const char *reason);
 /* What an approval of this request is bound to. Before describing, which masks. */
 struct sha256 decide_bind(struct decision *d);
 void decide_describe(struct decision *d);
-/* ERR_BODY_TOO_LARGE where the arena is full; otherwise there is a decision. It may have become a deny
- * (`limit:record`): look at the outcome. */
+/* ERR_BODY_TOO_LARGE where the arena is full; otherwise there is a decision. It may have become a
+ * deny (`limit:record`): look at the outcome. */
 enum err decide_settle(struct decision *d, struct fault *f);
-/* The answer that was given with this record of an earlier decision. Not ERR_OK: it cannot be read, or the arena is full. */
+/* The answer that was given with this record of an earlier decision. Not ERR_OK: it cannot be
+ * read, or the arena is full. */
 enum err decide_repeat(struct decision *d, struct str record);
 
 #endif

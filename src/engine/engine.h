@@ -43,29 +43,33 @@ struct worker {
     struct reactor *reactor;
     struct http_server *server;
     struct api api;
-    struct forward *forward;             /* NULL: no platform is configured */
+    struct forward *forward; /* NULL: no platform is configured */
     struct committer commit;
     struct metrics_sheet *sheet;
-    struct span_lane *spans;             /* NULL: no collector is configured */
-    uint64_t told_s;                     /* the second in which a request without a decision was last logged */
-    struct loop_timer tick;              /* each second: refused credentials, gauges */
+    struct span_lane *spans; /* NULL: no collector is configured */
+    /* the second in which a request without a decision was last logged */
+    uint64_t told_s;
+    struct loop_timer tick; /* each second: refused credentials, gauges */
     struct loop *loop;
-    const struct bundle *bundle;         /* this beat's */
-    uint64_t sealed_ns;                  /* when the newest sealed block was sealed; 0 = it is synced */
+    const struct bundle *bundle; /* this beat's */
+    /* when the newest sealed block was sealed; 0 = it is synced */
+    uint64_t sealed_ns;
     uint64_t sealed_mark;
-    struct refused refused;              /* credentials of this second, until they are recorded */
+    struct refused refused;                /* credentials of this second, until they are recorded */
     _Atomic(const struct bundle *) in_use; /* what this worker's steps may still point into */
-    _Atomic size_t connections;          /* a moment's view, for the main thread */
+    _Atomic size_t connections;            /* a moment's view, for the main thread */
 
     /* Calls: its own slots' (owner.c), and its requests' to any slots (errand.c). */
     struct owner owner;
-    struct revoked_view *revoked;        /* as of this beat's begin */
-    struct list away, waiting;           /* errands */
-    unsigned visits, waits;              /* how many */
-    unsigned pins, pins_before;          /* visits that began with `bundle`, and with the one before it */
-    struct loop_timer outbox;            /* a peer's ring was full */
+    struct revoked_view *revoked; /* as of this beat's begin */
+    struct list away, waiting;    /* errands */
+    unsigned visits, waits;       /* how many */
+    /* visits that began with `bundle`, and with the one before it */
+    unsigned pins, pins_before;
+    struct loop_timer outbox; /* a peer's ring was full */
     bool draining;
-    _Atomic unsigned under_way;          /* visits and waits: a moment's view, for the main thread */
+    /* visits and waits: a moment's view, for the main thread */
+    _Atomic unsigned under_way;
 };
 
 struct feed;
@@ -76,27 +80,34 @@ struct engine {
     struct pepper pepper;
     char node[NODE_TEXT_MAX + 1];
     struct journal *journal;
-    struct publisher *publisher;         /* NULL: no platform, or not running now; held by publisher_lock */
+    /* NULL: no platform, or not running now; held by publisher_lock */
+    struct publisher *publisher;
     pthread_mutex_t publisher_lock;
     struct feed *feed;
-    struct signing *signing;             /* keys of tokens */
-    struct spans *spans;                 /* NULL: no collector */
-    struct shard **shards;               /* by reactor; recovered before the workers start */
+    struct signing *signing; /* keys of tokens */
+    struct spans *spans;     /* NULL: no collector */
+    struct shard **shards;   /* by reactor; recovered before the workers start */
     struct post *post;
     struct revoked_log *revoked;
-    struct keep *keep;                   /* NULL: not running now; held by publisher_lock */
-    _Atomic uint64_t ordinal;            /* the next place in lists: rises over all that is minted and enqueued */
-    _Atomic uint64_t revoking;           /* workers (bit i: worker i) to be rung by who has read the revocation log */
-    pthread_barrier_t leaving;           /* no worker frees anything before none steps a call any more */
+    struct keep *keep; /* NULL: not running now; held by publisher_lock */
+    /* the next place in lists: rises over all that is minted and enqueued */
+    _Atomic uint64_t ordinal;
+    /* workers (bit i: worker i) to be rung by who has read the revocation log */
+    _Atomic uint64_t revoking;
+    /* no worker frees anything before none steps a call any more */
+    pthread_barrier_t leaving;
     struct worker *workers;
     unsigned worker_count;
-    _Atomic(struct bundle *) bundle;     /* the newest; replaced by the feed alone */
-    _Atomic uint64_t revision;           /* of the one that all workers have moved to; 0: none yet */
-    _Atomic size_t keys_unprovable;      /* of its keys, those made under another pepper than ours */
+    _Atomic(struct bundle *) bundle; /* the newest; replaced by the feed alone */
+    /* of the one that all workers have moved to; 0: none yet */
+    _Atomic uint64_t revision;
+    /* of its keys, those made under another pepper than ours */
+    _Atomic size_t keys_unprovable;
     _Atomic enum phase phase;
-    _Atomic uint64_t journal_left_seconds; /* until its file system takes no more records; housekeeping's */
-    sem_t bundle_seen;                   /* posted by a worker that moved to another bundle */
-    sem_t main_rung;                     /* the marks of the main thread's producer moved */
+    /* until its file system takes no more records; housekeeping's */
+    _Atomic uint64_t journal_left_seconds;
+    sem_t bundle_seen; /* posted by a worker that moved to another bundle */
+    sem_t main_rung;   /* the marks of the main thread's producer moved */
 };
 
 /* ---- workers (worker.c) ---- */
@@ -115,7 +126,8 @@ bool worker_has_room(const struct worker *w);
 bool worker_actor_is_suspended(const struct worker *w, struct str tenant, struct str actor);
 /* No token of this actor's that was born up to then is alive (0: none is dead). */
 uint64_t worker_actor_dead_until(const struct worker *w, struct str tenant, struct str actor);
-/* Revoked, or born before its actor's last suspension or resume. Its own expiry is not looked at. */
+/* Revoked, or born before its actor's last suspension or resume. Its own expiry is not looked
+ * at. */
 bool worker_token_is_dead(void *worker, const struct token_claims *t);
 uint64_t worker_ordinal(struct worker *w);
 uint64_t worker_ordinal_next(const struct worker *w); /* below it are all that were given */
@@ -124,14 +136,15 @@ uint64_t worker_ordinal_next(const struct worker *w); /* below it are all that w
 
 extern const struct http_route engine_routes[];
 extern const size_t engine_route_count;
-void route_handle(void *context, struct http_exchange *x);                         /* context: a worker */
+/* context: a worker */
+void route_handle(void *context, struct http_exchange *x);
 void route_admit(void *context, struct http_exchange *x);
 void route_refuse(void *context, struct http_exchange *x, const struct fault *f);
 void route_refuse_starting(struct worker *w, struct http_exchange *x); /* no key is known yet */
 
 /* ---- resources: one file each ---- */
 
-void authorize_handle(void *context, struct http_exchange *x);   /* authorize.c */
+void authorize_handle(void *context, struct http_exchange *x);     /* authorize.c */
 void queue_pending_handle(void *context, struct http_exchange *x); /* queue.c */
 void queue_list_handle(void *context, struct http_exchange *x);
 void queue_get_handle(void *context, struct http_exchange *x);
@@ -148,7 +161,7 @@ void token_revoke_handle(void *context, struct http_exchange *x); /* tokens.c */
 void token_list_handle(void *context, struct http_exchange *x);
 void jwks_handle(void *context, struct http_exchange *x);
 void token_introspect_handle(void *context, struct http_exchange *x); /* introspect.c */
-void healthz_handle(void *context, struct http_exchange *x);     /* health.c */
+void healthz_handle(void *context, struct http_exchange *x);          /* health.c */
 void livez_handle(void *context, struct http_exchange *x);
 void readyz_handle(void *context, struct http_exchange *x);
 void config_check_handle(void *context, struct http_exchange *x);
@@ -158,14 +171,15 @@ void metrics_handle(void *context, struct http_exchange *x);
 
 void auth_failed_note(void *worker, const struct http_exchange *x, enum err err);
 void token_rejected_note(void *worker, const struct token_claims *t, enum err err);
-void auth_failed_record(struct worker *w); /* puts what was noted into the journal, where there is room */
+/* puts what was noted into the journal, where there is room */
+void auth_failed_record(struct worker *w);
 
 /* ---- the feed (feed.c) ---- */
 
 struct feed_status {
-    bool reachable;           /* the latest call brought what is in force, or that nothing is new */
-    uint64_t silent_ms;       /* how long none has */
-    char trouble[320];        /* why, for people; "" = nothing is wrong */
+    bool reachable;     /* the latest call brought what is in force, or that nothing is new */
+    uint64_t silent_ms; /* how long none has */
+    char trouble[320];  /* why, for people; "" = nothing is wrong */
 };
 
 /* Loads the last good bundle from disk (or starts with none, which opens nothing), then follows the

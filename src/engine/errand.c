@@ -8,9 +8,10 @@
  *                 |   client gone, or draining: abandoned; its owner is told to forget it
  *                 \-- home (answered, or forgotten): then, or nothing where it was abandoned
  *
- * A call belongs to whoever it was sent to until it is home, so an abandoned wait's memory lives until
- * both its call and the message that asks to forget it are home: each comes exactly once. The answer may be
- * on its way already when it is to be forgotten; then the owner sends the message back alone. */
+ * A call belongs to whoever it was sent to until it is home, so an abandoned wait's memory
+ * lives until both its call and the message that asks to forget it are home: each comes
+ * exactly once. The answer may be on its way already when it is to be forgotten; then the
+ * owner sends the message back alone. */
 #include "engine/errand.h"
 
 #include <stdlib.h>
@@ -20,21 +21,22 @@
 #include "engine/engine.h"
 
 enum {
-    WAIT_SPARE_BYTES = 256,         /* beside what is copied: alignment */
-    WAIT_ARENA_MOST = 1 << 20,      /* with a review's facts, and its item once more as JSON tree */
+    WAIT_SPARE_BYTES = 256,    /* beside what is copied: alignment */
+    WAIT_ARENA_MOST = 1 << 20, /* with a review's facts, and its item once more as JSON tree */
 };
 
 struct errand_wait {
-    struct errand *errand;          /* in the arena */
+    struct errand *errand; /* in the arena */
     struct arena arena;
-    struct call forget;             /* the message */
-    bool abandoned;                 /* answered or gone: nothing follows but coming home */
+    struct call forget;              /* the message */
+    bool abandoned;                  /* answered or gone: nothing follows but coming home */
     bool call_is_out, forget_is_out; /* at the owner, or under way */
 };
 
 /* ---- life ---- */
 
-/* The largest part of a request is copied once more only where it can be outlived: the head is not. */
+/* The largest part of a request is copied once more only where it can be outlived: the head is
+ * not. */
 struct errand *errand_begin(struct worker *w, struct http_exchange *x, size_t size)
 {
     check(size >= sizeof(struct errand));
@@ -67,8 +69,8 @@ static void charge(struct errand *e, unsigned visits)
     count(w);
 }
 
-/* The bundle that the errand began with is the worker's, or the one before it: the feed makes no third
- * while the first is in use. */
+/* The bundle that the errand began with is the worker's, or the one before it: the feed makes no
+ * third while the first is in use. */
 static void unpin(struct errand *e)
 {
     struct worker *w = e->worker;
@@ -140,11 +142,15 @@ static void go_away(struct errand *e, unsigned visits)
 
 /* ---- answers ---- */
 
-void errand_gate(struct errand *e, struct http_gate gate) { e->gate = gate_stricter(e->gate, gate); }
+void errand_gate(struct errand *e, struct http_gate gate)
+{
+    e->gate = gate_stricter(e->gate, gate);
+}
 
 static struct api_deferred deferred(const struct errand *e)
 {
-    return (struct api_deferred){.server = e->worker->server, .token = e->token, .echo = e->echo, .gate = e->gate};
+    return (struct api_deferred){
+        .server = e->worker->server, .token = e->token, .echo = e->echo, .gate = e->gate};
 }
 
 void errand_reply(struct errand *e, int status, struct str body, struct str request_id)
@@ -173,7 +179,8 @@ void errand_refuse(struct errand *e, const struct fault *f, struct str trace_id)
 
 /* ---- leaving ---- */
 
-static void address(struct errand *e, struct call *c, enum call_kind kind, unsigned to, unsigned slot, struct arena *arena)
+static void address(struct errand *e, struct call *c, enum call_kind kind, unsigned to,
+                    unsigned slot, struct arena *arena)
 {
     struct worker *w = e->worker;
     c->next = NULL;
@@ -211,9 +218,10 @@ static void refuse_call(struct call *c, enum err err)
     c->answered = true;
 }
 
-/* A call to a slot of our own that is not answered at once stays on this reactor, and there is no more
- * than one for each connection: so it may go beyond LIMIT_VISITS. */
-void errand_visit(struct errand *e, enum call_kind kind, unsigned slot, void (*then)(struct errand *e))
+/* A call to a slot of our own that is not answered at once stays on this reactor, and there is no
+ * more than one for each connection: so it may go beyond LIMIT_VISITS. */
+void errand_visit(struct errand *e, enum call_kind kind, unsigned slot,
+                  void (*then)(struct errand *e))
 {
     struct worker *w = e->worker;
     struct call *c = &e->call;
@@ -297,8 +305,9 @@ static struct errand_wait *wait_create(const struct errand *e, size_t size)
 {
     const struct asker *a = &e->call.asker;
     struct str echo = e->x != NULL ? api_request_id(e->x) : e->echo;
-    size_t bytes = size + WAIT_SPARE_BYTES + e->call.tenant.size + a->principal.size + a->owner.size + a->key_id.size +
-                   a->token_actor.size + a->token_acting_for.size + echo.size;
+    size_t bytes = size + WAIT_SPARE_BYTES + e->call.tenant.size + a->principal.size +
+                   a->owner.size + a->key_id.size + a->token_actor.size + a->token_acting_for.size +
+                   echo.size;
     struct errand_wait *t = calloc(1, sizeof *t);
     if (t == NULL) return NULL;
     arena_init(&t->arena, bytes, bytes + WAIT_ARENA_MOST);
@@ -306,10 +315,12 @@ static struct errand_wait *wait_create(const struct errand *e, size_t size)
     check(n != NULL);
     memcpy(n, e, size);
     n->call = (struct call){.tenant = arena_copy(&t->arena, e->call.tenant)};
-    n->call.asker = (struct asker){.principal = arena_copy(&t->arena, a->principal), .owner = arena_copy(&t->arena, a->owner),
+    n->call.asker = (struct asker){.principal = arena_copy(&t->arena, a->principal),
+                                   .owner = arena_copy(&t->arena, a->owner),
                                    .key_id = arena_copy(&t->arena, a->key_id),
                                    .token_actor = arena_copy(&t->arena, a->token_actor),
-                                   .token_acting_for = arena_copy(&t->arena, a->token_acting_for), .sees_all = a->sees_all};
+                                   .token_acting_for = arena_copy(&t->arena, a->token_acting_for),
+                                   .sees_all = a->sees_all};
     n->call.review.id = e->call.review.id;
     n->call.review.deadline_ms = e->call.review.deadline_ms;
     n->echo = arena_copy(&t->arena, echo);

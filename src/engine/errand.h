@@ -7,10 +7,10 @@
  *
  *   errand_begin → (errand_visit → then)* → errand_reply | errand_refuse
  *
- * `then` runs at home with the call answered; by the time it runs, what the answer reveals of another
- * reactor's slots is durable; of this reactor's own, `gate` has been raised and the reply waits for
- * it. Whatever happens, an errand ends in exactly one reply. Limits: LIMIT_VISITS and LIMIT_WAITS
- * away per reactor, else ERR_OVERLOADED before anything changed. Home thread only. */
+ * `then` runs at home with the call answered; by the time it runs, what the answer reveals of
+ * another reactor's slots is durable; of this reactor's own, `gate` has been raised and the reply
+ * waits for it. Whatever happens, an errand ends in exactly one reply. Limits: LIMIT_VISITS and
+ * LIMIT_WAITS away per reactor, else ERR_OVERLOADED before anything changed. Home thread only. */
 #ifndef ENGINE_ERRAND_H
 #define ENGINE_ERRAND_H
 
@@ -25,7 +25,8 @@ struct errand_wait;
 
 struct errand {
     struct worker *worker;
-    struct http_exchange *x;     /* NULL once the exchange is deferred: copy before what is needed later */
+    /* NULL once the exchange is deferred: copy before what is needed later */
+    struct http_exchange *x;
     struct http_token token;
     struct arena *arena;
     const struct bundle *bundle; /* the one in force when it began */
@@ -33,31 +34,35 @@ struct errand {
     struct str echo;             /* the client's X-Request-ID, copied */
     struct call call;            /* the one that is away, or was answered last */
     void (*then)(struct errand *e);
-    struct call **gathered;      /* answers of all shards, by reactor (errand_gather) */
+    struct call **gathered; /* answers of all shards, by reactor (errand_gather) */
     unsigned gathered_count, gathered_left;
 
     /* errand.c's own. */
-    struct link link;            /* of the worker's errands that are away */
+    struct link link; /* of the worker's errands that are away */
     bool is_away;
-    unsigned visits;             /* it counts for so many calls while it is */
-    struct errand_wait *wait;    /* NULL unless it waits for a review */
-    struct call *itself;         /* &call: what a refused gathering shows */
+    unsigned visits;          /* it counts for so many calls while it is */
+    struct errand_wait *wait; /* NULL unless it waits for a review */
+    struct call *itself;      /* &call: what a refused gathering shows */
 };
 
-/* An errand at the head of `size` zeroed bytes (the handler's own struct embeds it first). The body and the
- * query that x shows are copied into the arena, so that views into them live as long. NULL: the arena is full. */
+/* An errand at the head of `size` zeroed bytes (the handler's own struct embeds it first). The
+ * body and the query that x shows are copied into the arena, so that views into them live as long.
+ * NULL: the arena is full. */
 struct errand *errand_begin(struct worker *w, struct http_exchange *x, size_t size);
 
-/* Sends e->call (its kind, tenant, asker and arguments are filled in) to the owner of `slot`; `then`
- * follows, perhaps before this returns. The call's time, ids, arena and home are filled in here. */
-void errand_visit(struct errand *e, enum call_kind kind, unsigned slot, void (*then)(struct errand *e));
+/* Sends e->call (its kind, tenant, asker and arguments are filled in) to the owner of
+ * `slot`; `then` follows, perhaps before this returns. The call's time, ids, arena and
+ * home are filled in here. */
+void errand_visit(struct errand *e, enum call_kind kind, unsigned slot,
+                  void (*then)(struct errand *e));
 /* The same call to every shard; then e->gathered holds their answers. Where it could not be sent it
  * holds one: the call itself, with err. */
 void errand_gather(struct errand *e, enum call_kind kind, void (*then)(struct errand *e));
-/* The same as errand_visit for CALL_REVIEW_WAIT: it counts against LIMIT_WAITS, keeps a small arena of
- * its own, pins no bundle, and is forgotten by the owner when the client goes away. The errand is moved:
- * `then` gets the new address, with the `size` bytes copied. Of the call, tenant, asker, review.id and
- * review.deadline_ms are kept, strings copied; other views of the `size` bytes are dead from here on. */
+/* The same as errand_visit for CALL_REVIEW_WAIT: it counts against LIMIT_WAITS, keeps a small
+ * arena of its own, pins no bundle, and is forgotten by the owner when the client goes away. The
+ * errand is moved: `then` gets the new address, with the `size` bytes copied. Of the call, tenant,
+ * asker, review.id and review.deadline_ms are kept, strings copied; other views of the `size`
+ * bytes are dead from here on. */
 void errand_wait(struct errand *e, size_t size, unsigned slot, void (*then)(struct errand *e));
 
 void errand_gate(struct errand *e, struct http_gate gate); /* the stricter of both */

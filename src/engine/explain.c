@@ -3,8 +3,8 @@
  *   "explain": [{applies, policy, rule, shadow, verdict, why}, …]
  *   "would_allow": {against, lacks, policy, rule}       where the outcome is no allow
  *
- * Bounded by half of what a connection may have on its way out. Values that are masked in records are
- * masked here too: policy/ sees to it. */
+ * Bounded by half of what a connection may have on its way out. Values that are masked in records
+ * are masked here too: policy/ sees to it. */
 #include "base/limits.h"
 #include "engine/decide.h"
 #include "json/json.h"
@@ -59,7 +59,8 @@ static void put_nearest(void *context, const struct policy_nearest *n)
     struct explaining *x = context;
     x->has_nearest = true;
     end_rules(x);
-    buf_put(x->out, x->is_camel ? STR(",\"wouldAllow\":{\"against\":") : STR(",\"would_allow\":{\"against\":"));
+    buf_put(x->out, x->is_camel ? STR(",\"wouldAllow\":{\"against\":")
+                                : STR(",\"would_allow\":{\"against\":"));
     put_texts(x->out, n->against, n->against_count);
     buf_put_literal(x->out, ",\"lacks\":");
     put_texts(x->out, n->lacks, n->lack_count);
@@ -77,7 +78,8 @@ void decide_explain(struct decision *d, const struct policy_request *request)
     struct buf text;
     buf_init(&text, 4096, LIMIT_CONNECTION_OUT_BYTES / 2);
     struct explaining x = {.out = &text, .is_camel = d->ask->form == ASK_TOOL};
-    struct policy_explain explain = {.considered = put_considered, .nearest = put_nearest, .context = &x};
+    struct policy_explain explain = {
+        .considered = put_considered, .nearest = put_nearest, .context = &x};
     buf_put_byte(&text, '[');
     policy_evaluate(d->tools->policies, request, d->arena, &explain, &d->outcome);
     if (!x.has_nearest) end_rules(&x);

@@ -24,30 +24,39 @@
 #include "engine/engine.h"
 #include "http/client.h"
 
-enum { BUNDLE_BYTES_MAX = LIMIT_BUNDLE_BYTES, WAIT_SECONDS = 25, PATIENCE_SECONDS = 10, SLOWEST_SECONDS = 3600, RETRY_FIRST_MS = 50, RETRY_MOST_MS = 2000, FEED_NICE = 10 };
+enum {
+    BUNDLE_BYTES_MAX = LIMIT_BUNDLE_BYTES,
+    WAIT_SECONDS = 25,
+    PATIENCE_SECONDS = 10,
+    SLOWEST_SECONDS = 3600,
+    RETRY_FIRST_MS = 50,
+    RETRY_MOST_MS = 2000,
+    FEED_NICE = 10
+};
 
 struct feed {
     struct engine *engine;
     struct http_client *client;
     pthread_t thread;
-    pthread_mutex_t mutex;            /* of stopping's wake, and of trouble */
-    pthread_cond_t wake;              /* stopping */
-    char trouble[320];                /* why the latest call brought nothing; "" = it did */
+    pthread_mutex_t mutex; /* of stopping's wake, and of trouble */
+    pthread_cond_t wake;   /* stopping */
+    char trouble[320];     /* why the latest call brought nothing; "" = it did */
     atomic_bool stopping;
     bool running;
-    struct buf text;                  /* the bundle in force, as it came */
+    struct buf text; /* the bundle in force, as it came */
     char etag[80];
-    bool is_refused;                  /* the latest call brought a bundle that is not taken */
+    bool is_refused; /* the latest call brought a bundle that is not taken */
     char authorization[CREDENTIAL_TEXT + 8];
-    _Atomic uint64_t answered_ns;     /* when the platform last answered */
+    _Atomic uint64_t answered_ns; /* when the platform last answered */
     atomic_bool reachable;
-    bool is_kept;                     /* what is in force is on disk */
+    bool is_kept; /* what is in force is on disk */
 };
 
 /* ---- the copy on disk ----
  *
- * The text, LF, its SHA-256 in hex, LF. A bit that a disk turned can make another policy, or another role of a key, that
- * reads as well as the right one; and what the platform says later of the same version would not be compared with it. */
+ * The text, LF, its SHA-256 in hex, LF. A bit that a disk turned can make another policy, or
+ * another role of a key, that reads as well as the right one; and what the platform says later of
+ * the same version would not be compared with it. */
 
 enum { COPY_END_BYTES = 1 + SHA256_HEX + 1 };
 
@@ -82,8 +91,8 @@ bool engine_folder_sync(const struct engine *e)
 }
 
 /* Written beside, synced, renamed: a crash leaves the old one or the new one. A disk that is full
- * costs the copy, not the bundle; and the copy that was there, since a start that went by it would bring back
- * what was revoked. It is tried again until there is room. */
+ * costs the copy, not the bundle; and the copy that was there, since a start that went by it would
+ * bring back what was revoked. It is tried again until there is room. */
 static void keep_on_disk(struct feed *feed, struct str text)
 {
     const struct engine *e = feed->engine;
@@ -93,7 +102,8 @@ static void keep_on_disk(struct feed *feed, struct str text)
     int fd = open(beside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     char end[COPY_END_BYTES];
     copy_end_write(text, end);
-    bool ok = fd >= 0 && file_write(fd, text) && file_write(fd, str_of(end, sizeof end)) && fsync(fd) == 0;
+    bool ok = fd >= 0 && file_write(fd, text) && file_write(fd, str_of(end, sizeof end)) &&
+              fsync(fd) == 0;
     if (fd >= 0) close(fd);
     bool was_kept = feed->is_kept;
     feed->is_kept = ok && rename(beside, path) == 0 && engine_folder_sync(e);
@@ -102,8 +112,10 @@ static void keep_on_disk(struct feed *feed, struct str text)
     (void)unlink(beside);
     bool is_gone = (unlink(path) == 0 || errno == ENOENT) && engine_folder_sync(e);
     if (was_kept || !is_gone)
-        log_text(LOG_WARNING, "bundle_not_kept", "%s: %s; the copy from before %s", path, strerror(why),
-                 is_gone ? "is removed: a start without the platform would go by it" : "cannot be removed either");
+        log_text(LOG_WARNING, "bundle_not_kept", "%s: %s; the copy from before %s", path,
+                 strerror(why),
+                 is_gone ? "is removed: a start without the platform would go by it"
+                         : "cannot be removed either");
 }
 
 static enum err read_from_disk(struct feed *feed)
@@ -123,7 +135,9 @@ static enum err read_from_disk(struct feed *feed)
 static bool all_moved(const struct engine *e, const struct bundle *to)
 {
     for (unsigned i = 0; i < e->worker_count; i++)
-        if (e->workers[i].reactor != NULL && atomic_load_explicit(&e->workers[i].in_use, memory_order_acquire) != to) return false;
+        if (e->workers[i].reactor != NULL &&
+            atomic_load_explicit(&e->workers[i].in_use, memory_order_acquire) != to)
+            return false;
     return true;
 }
 
@@ -134,7 +148,9 @@ static void swap(struct feed *feed, struct bundle *next)
     for (unsigned i = 0; i < e->worker_count; i++)
         if (e->workers[i].reactor != NULL) reactor_wake(e->workers[i].reactor);
     while (!all_moved(e, next)) sem_wait(&e->bundle_seen);
-    key_trouble_note(&e->keys_unprovable, key_table_unprovable(bundle_keys(next), pepper_mark(&e->pepper), world_now_ms()));
+    key_trouble_note(
+        &e->keys_unprovable,
+        key_table_unprovable(bundle_keys(next), pepper_mark(&e->pepper), world_now_ms()));
     atomic_store(&e->revision, bundle_facts(next)->revision);
     bundle_destroy(before);
 }
@@ -146,8 +162,8 @@ static bool is_older(const struct bundle_facts *next, const struct bundle_facts 
     return next->revision < now->revision && strcmp(next->log_id, now->log_id) == 0;
 }
 
-/* Builds what the text says and puts it in force; `fresh` text is on disk before, so that no crash brings
- * back policies and keys from before what was decided by. */
+/* Builds what the text says and puts it in force; `fresh` text is on disk before, so that no crash
+ * brings back policies and keys from before what was decided by. */
 static enum err apply(struct feed *feed, struct str text, bool fresh, struct fault *f)
 {
     struct engine *e = feed->engine;
@@ -156,13 +172,16 @@ static enum err apply(struct feed *feed, struct str text, bool fresh, struct fau
     if (err != ERR_OK) return err;
     const struct bundle_facts *facts = bundle_facts(next);
     if (is_older(facts, bundle_facts(now))) {
-        err = fault_set(f, ERR_BAD_VALUE, "", "the platform's revision %llu is older than %llu, which is in force: its database was restored",
-                        (unsigned long long)facts->revision, (unsigned long long)bundle_facts(now)->revision);
+        err = fault_set(
+            f, ERR_BAD_VALUE, "",
+            "the platform's revision %llu is older than %llu, which is in force: its database was restored",
+            (unsigned long long)facts->revision, (unsigned long long)bundle_facts(now)->revision);
         bundle_destroy(next);
         return err;
     }
-    log_text(LOG_INFO, "bundle", "revision %llu: %zu tenants, %zu policies, %zu rules, %zu keys", (unsigned long long)facts->revision,
-             facts->tenants, facts->documents, facts->rules, facts->keys);
+    log_text(LOG_INFO, "bundle", "revision %llu: %zu tenants, %zu policies, %zu rules, %zu keys",
+             (unsigned long long)facts->revision, facts->tenants, facts->documents, facts->rules,
+             facts->keys);
     if (fresh) keep_on_disk(feed, text);
     swap(feed, next);
     return ERR_OK;
@@ -175,16 +194,21 @@ static enum err read_credential(struct feed *feed, struct fault *f)
 {
     const char *path = feed->engine->config.platform_key_file;
     if (path[0] == '\0')
-        return fault_set(f, ERR_BAD_VALUE, "", "platform.key.file: is needed beside platform.url (an API key with the role ingest)");
+        return fault_set(
+            f, ERR_BAD_VALUE, "",
+            "platform.key.file: is needed beside platform.url (an API key with the role ingest)");
     char text[2 * CREDENTIAL_TEXT];
     size_t size;
     enum err err = secret_read("platform.key.file", path, text, sizeof text, &size, f);
     if (err != ERR_OK) return err;
     struct id id;
     bool ok = credential_read(str_of(text, size), &id);
-    if (ok) snprintf(feed->authorization, sizeof feed->authorization, "Bearer %.*s", CREDENTIAL_TEXT, text);
+    if (ok)
+        snprintf(feed->authorization, sizeof feed->authorization, "Bearer %.*s", CREDENTIAL_TEXT,
+                 text);
     memory_wipe(text, sizeof text);
-    return ok ? ERR_OK : fault_set(f, ERR_BAD_VALUE, "", "platform.key.file: %s holds no API key", path);
+    return ok ? ERR_OK
+              : fault_set(f, ERR_BAD_VALUE, "", "platform.key.file: %s holds no API key", path);
 }
 
 static void pause_ms(struct feed *feed, uint64_t ms)
@@ -212,7 +236,8 @@ static void close_what_is_due(struct feed *feed)
     const struct bundle_facts *facts = bundle_facts(atomic_load(&feed->engine->bundle));
     struct fault f;
     if (facts->close_at_ms == 0 || world_now_ms() < facts->close_at_ms) return;
-    if (apply(feed, buf_view(&feed->text), false, &f) != ERR_OK) log_text(LOG_ERROR, "bundle_refused", "%s", f.text);
+    if (apply(feed, buf_view(&feed->text), false, &f) != ERR_OK)
+        log_text(LOG_ERROR, "bundle_refused", "%s", f.text);
 }
 
 static enum err take(struct feed *feed, const struct http_answer *answer, struct fault *f)
@@ -220,7 +245,8 @@ static enum err take(struct feed *feed, const struct http_answer *answer, struct
     struct str etag = http_answer_header(answer, STR("etag"));
     enum err err = apply(feed, answer->body, true, f);
     feed->is_refused = err != ERR_OK;
-    if (err != ERR_OK) return err; /* feed->text stays what is in force: a tenant may have to be closed by it */
+    /* feed->text stays what is in force: a tenant may have to be closed by it */
+    if (err != ERR_OK) return err;
     buf_clear(&feed->text);
     buf_put(&feed->text, answer->body);
     check(!feed->text.overflow); /* no answer is longer than its limit */
@@ -232,35 +258,45 @@ static enum err ask(struct feed *feed, struct fault *f)
 {
     char target[64];
     struct buf t = buf_over(target, sizeof target);
-    /* Neither the waiting for something new, nor a platform that hangs, nor a bundle that takes long to come, goes past
-     * the time when a tenant must be closed. */
+    /* Neither the waiting for something new, nor a platform that hangs, nor a bundle that takes
+     * long to come, goes past the time when a tenant must be closed. */
     uint64_t left = left_seconds(feed), most = least(SLOWEST_SECONDS, left + 1);
     /* After a failure it does not wait for news: that the platform is back is news, to /healthz. */
     uint64_t seconds = atomic_load(&feed->reachable) ? least(left, WAIT_SECONDS) : 0;
     buf_put_literal(&t, "/api/v1/bundle?wait=");
     buf_put_u64(&t, seconds);
-    struct http_call call = {.method = "GET", .target = buf_view(&t), .timeout_ms = (uint32_t)(most * 1000),
-                             .silence_ms = (uint32_t)(seconds + PATIENCE_SECONDS) * 1000, .reply_max = BUNDLE_BYTES_MAX};
-    call.headers[call.header_count++] = (struct http_header){STR("Authorization"), str_from(feed->authorization)};
-    call.headers[call.header_count++] = (struct http_header){STR("Writ-Node"), str_from(feed->engine->node)};
+    struct http_call call = {.method = "GET",
+                             .target = buf_view(&t),
+                             .timeout_ms = (uint32_t)(most * 1000),
+                             .silence_ms = (uint32_t)(seconds + PATIENCE_SECONDS) * 1000,
+                             .reply_max = BUNDLE_BYTES_MAX};
+    call.headers[call.header_count++] =
+        (struct http_header){STR("Authorization"), str_from(feed->authorization)};
+    call.headers[call.header_count++] =
+        (struct http_header){STR("Writ-Node"), str_from(feed->engine->node)};
     if (feed->etag[0] != '\0')
-        call.headers[call.header_count++] = (struct http_header){STR("If-None-Match"), str_from(feed->etag)};
+        call.headers[call.header_count++] =
+            (struct http_header){STR("If-None-Match"), str_from(feed->etag)};
     struct http_answer answer;
     feed->is_refused = false;
     enum err err = http_call(feed->client, &call, true, &answer, f);
     if (err != ERR_OK) return err;
     if (answer.status == 304) return ERR_OK;
     if (answer.status == 200) return take(feed, &answer, f);
-    return fault_set(f, ERR_UPSTREAM_FAILED, "", "the platform answers the bundle with status %d: %.*s", answer.status,
-                     (int)(answer.body.size < 200 ? answer.body.size : 200), answer.body.size == 0 ? "" : answer.body.bytes);
+    return fault_set(f, ERR_UPSTREAM_FAILED, "",
+                     "the platform answers the bundle with status %d: %.*s", answer.status,
+                     (int)(answer.body.size < 200 ? answer.body.size : 200),
+                     answer.body.size == 0 ? "" : answer.body.bytes);
 }
 
-/* Compiling a large tenant takes a good part of a second, and where it shares a core with a reactor no
- * decision may wait for it: this thread never interrupts one that runs, and has a tenth of a core that
- * others want. Not SCHED_IDLE: on a machine that is wholly taken a revoked key would hardly be heard of. */
+/* Compiling a large tenant takes a good part of a second, and where it shares a core with a
+ * reactor no decision may wait for it: this thread never interrupts one that runs, and has a tenth
+ * of a core that others want. Not SCHED_IDLE: on a machine that is wholly taken a revoked key
+ * would hardly be heard of. */
 static void step_back(void)
 {
-    if (!thread_step_back(FEED_NICE)) log_text(LOG_WARNING, "feed_priority", "%s", strerror(errno)); /* it follows all the same */
+    /* it follows all the same */
+    if (!thread_step_back(FEED_NICE)) log_text(LOG_WARNING, "feed_priority", "%s", strerror(errno));
 }
 
 static void note_trouble(struct feed *feed, const char *text)
@@ -271,13 +307,18 @@ static void note_trouble(struct feed *feed, const char *text)
     pthread_mutex_unlock(&feed->mutex);
 }
 
-/* Told when it begins and when it is another one: who comes back after a fall may come back with an older database. */
+/* Told when it begins and when it is another one: who comes back after a fall may come
+ * back with an older database. */
 static void ask_failed(struct feed *feed, const struct fault *f)
 {
     bool is_new = strcmp(feed->trouble, f->text) != 0;
     if (atomic_exchange(&feed->reachable, false) || is_new) {
-        if (feed->is_refused) log_text(LOG_ERROR, "bundle_refused", "policies and keys stay as they are: %s", f->text);
-        else log_text(LOG_WARNING, "platform_away", "policies and keys stay as they are: %s", f->text);
+        if (feed->is_refused)
+            log_text(LOG_ERROR, "bundle_refused", "policies and keys stay as they are: %s",
+                     f->text);
+        else
+            log_text(LOG_WARNING, "platform_away", "policies and keys stay as they are: %s",
+                     f->text);
     }
     note_trouble(feed, f->text);
 }
@@ -293,7 +334,8 @@ static void *feed_run(void *argument)
         close_what_is_due(feed);
         if (err == ERR_OK) {
             note_trouble(feed, "");
-            if (!atomic_exchange(&feed->reachable, true)) log_line(LOG_INFO, "platform_reached", NULL);
+            if (!atomic_exchange(&feed->reachable, true))
+                log_line(LOG_INFO, "platform_reached", NULL);
             atomic_store(&feed->answered_ns, world_monotonic_ns());
             retry_ms = RETRY_FIRST_MS;
             if (!feed->is_kept) keep_on_disk(feed, buf_view(&feed->text));
@@ -326,16 +368,20 @@ static struct feed *feed_create(struct engine *e)
 enum err feed_load(struct engine *e, struct fault *f)
 {
     struct bundle *nothing;
-    enum err err = bundle_create(STR("{\"keys\":[],\"policies\":[],\"revision\":0}"), NULL, world_now_ms(), &nothing, f);
+    enum err err = bundle_create(STR("{\"keys\":[],\"policies\":[],\"revision\":0}"), NULL,
+                                 world_now_ms(), &nothing, f);
     if (err != ERR_OK) return err;
     atomic_store(&e->bundle, nothing);
     e->feed = feed_create(e);
     err = read_from_disk(e->feed);
     if (err != ERR_OK && err != ERR_NOT_FOUND)
-        log_text(LOG_ERROR, "bundle_refused", "the copy on disk cannot be read, or is not what was written: nothing is served before the platform answers");
+        log_text(
+            LOG_ERROR, "bundle_refused",
+            "the copy on disk cannot be read, or is not what was written: nothing is served before the platform answers");
     if (err != ERR_OK) return ERR_OK;
     struct fault why;
-    if (apply(e->feed, buf_view(&e->feed->text), false, &why) != ERR_OK) log_text(LOG_ERROR, "bundle_refused", "the copy on disk: %s", why.text);
+    if (apply(e->feed, buf_view(&e->feed->text), false, &why) != ERR_OK)
+        log_text(LOG_ERROR, "bundle_refused", "the copy on disk: %s", why.text);
     return ERR_OK;
 }
 

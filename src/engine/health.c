@@ -3,7 +3,13 @@
 
 #include "engine/engine.h"
 
-enum { SILENT_MS = 5000, PUBLISH_SILENT_MS = 3 * PUBLISH_POLL_MS, HEALTH_BYTES = 16 << 10, METRICS_BYTES_MAX = 256 << 10, DISK_DEGRADED_PERCENT = 80 };
+enum {
+    SILENT_MS = 5000,
+    PUBLISH_SILENT_MS = 3 * PUBLISH_POLL_MS,
+    HEALTH_BYTES = 16 << 10,
+    METRICS_BYTES_MAX = 256 << 10,
+    DISK_DEGRADED_PERCENT = 80
+};
 
 static void reply_text(struct worker *w, struct http_exchange *x, int status, struct buf *b)
 {
@@ -16,9 +22,10 @@ struct checks {
     bool any, degraded;
 };
 
-/* One check: "ok", or what is wrong and what it means. Its gauge is set with it, so that /healthz and
- * /metrics say the same. */
-static void put_check(struct checks *c, enum metric gauge, const char *name, bool ok, const char *otherwise)
+/* One check: "ok", or what is wrong and what it means. Its gauge is set with it, so that /healthz
+ * and /metrics say the same. */
+static void put_check(struct checks *c, enum metric gauge, const char *name, bool ok,
+                      const char *otherwise)
 {
     metric_set(c->sheet, gauge, !ok);
     buf_put(c->out, c->any ? STR(",") : STR(""));
@@ -35,22 +42,29 @@ static void put_checks(struct checks *c, struct worker *w)
     const struct bundle_facts *facts = bundle_facts(w->bundle);
     struct journal_totals totals;
     journal_totals(e->journal, &totals);
-    bool tight = totals.total_bytes > 0 && totals.free_bytes < totals.total_bytes / 100 * (100 - DISK_DEGRADED_PERCENT);
-    const char *policies = facts->revision == 0 ? "no policies and keys have come from the platform yet"
-                                                : "the newest policies of a tenant cannot be loaded; see the log";
-    put_check(c, METRIC_ENGINE_CHECK_BUNDLE, "bundle", facts->revision != 0 && facts->tenants_unloadable == 0, policies);
-    put_check(c, METRIC_ENGINE_CHECK_DISK, "disk", !tight, "the journal's file system is more than 80 % full");
+    bool tight = totals.total_bytes > 0 &&
+                 totals.free_bytes < totals.total_bytes / 100 * (100 - DISK_DEGRADED_PERCENT);
+    const char *policies = facts->revision == 0
+                               ? "no policies and keys have come from the platform yet"
+                               : "the newest policies of a tenant cannot be loaded; see the log";
+    put_check(c, METRIC_ENGINE_CHECK_BUNDLE, "bundle",
+              facts->revision != 0 && facts->tenants_unloadable == 0, policies);
+    put_check(c, METRIC_ENGINE_CHECK_DISK, "disk", !tight,
+              "the journal's file system is more than 80 % full");
     if (e->config.platform_url[0] != '\0') {
         struct feed_status feed;
         feed_status(e, &feed);
         char text[sizeof feed.trouble + 40];
         snprintf(text, sizeof text, "policies and keys stay as they are: %s",
                  feed.trouble[0] != '\0' ? feed.trouble : "the platform does not answer");
-        put_check(c, METRIC_ENGINE_CHECK_FEED, "feed", feed.reachable || feed.silent_ms < SILENT_MS, text);
+        put_check(c, METRIC_ENGINE_CHECK_FEED, "feed", feed.reachable || feed.silent_ms < SILENT_MS,
+                  text);
     }
-    put_check(c, METRIC_ENGINE_CHECK_JOURNAL, "journal", !journal_is_full(e->journal), "there is no room for records: decisions are refused");
+    put_check(c, METRIC_ENGINE_CHECK_JOURNAL, "journal", !journal_is_full(e->journal),
+              "there is no room for records: decisions are refused");
     char keys[KEY_TROUBLE_TEXT];
-    put_check(c, METRIC_ENGINE_CHECK_KEYS, "keys", !key_trouble(atomic_load(&e->keys_unprovable), keys), keys);
+    put_check(c, METRIC_ENGINE_CHECK_KEYS, "keys",
+              !key_trouble(atomic_load(&e->keys_unprovable), keys), keys);
     pthread_mutex_lock(&e->publisher_lock);
     struct keep_status keep = {0};
     bool keeping = e->keep != NULL;
@@ -60,13 +74,16 @@ static void put_checks(struct checks *c, struct worker *w)
     if (publishing) publish_status(e->publisher, &publish);
     pthread_mutex_unlock(&e->publisher_lock);
     if (publishing)
-        put_check(c, METRIC_ENGINE_CHECK_PUBLISH, "publish", !publish_state_is_alarm(publish.state) && publish.silent_ms < PUBLISH_SILENT_MS,
+        put_check(c, METRIC_ENGINE_CHECK_PUBLISH, "publish",
+                  !publish_state_is_alarm(publish.state) && publish.silent_ms < PUBLISH_SILENT_MS,
                   publish.text[0] != '\0' ? publish.text : "records wait for the platform");
     if (!keeping) return;
     if (keep.redis_configured)
-        put_check(c, METRIC_ENGINE_CHECK_REDIS, "redis", keep.redis_reachable && keep.text[0] == '\0',
+        put_check(c, METRIC_ENGINE_CHECK_REDIS, "redis",
+                  keep.redis_reachable && keep.text[0] == '\0',
                   keep.text[0] != '\0' ? keep.text : "Redis was not reached yet");
-    put_check(c, METRIC_ENGINE_CHECK_SNAPSHOT, "snapshot", !keep.snapshot_fails, keep.snapshot_text);
+    put_check(c, METRIC_ENGINE_CHECK_SNAPSHOT, "snapshot", !keep.snapshot_fails,
+              keep.snapshot_text);
 }
 
 void healthz_handle(void *context, struct http_exchange *x)
@@ -98,20 +115,26 @@ void readyz_handle(void *context, struct http_exchange *x)
     struct worker *w = context;
     struct fault f = {.err = ERR_OK};
     enum phase phase = atomic_load(&w->engine->phase);
-    if (phase == PHASE_DRAINING) fault_plain(&f, ERR_DRAINING);
+    if (phase == PHASE_DRAINING)
+        fault_plain(&f, ERR_DRAINING);
     else if (phase == PHASE_LOST)
-        fault_set(&f, ERR_STORE_UNAVAILABLE, "", "another engine has taken over this engine's state in Redis; this one ends");
+        fault_set(&f, ERR_STORE_UNAVAILABLE, "",
+                  "another engine has taken over this engine's state in Redis; this one ends");
     else if (atomic_load(&w->engine->revision) == 0)
         fault_set(&f, ERR_STARTING, "", "no policies and keys have come from the platform yet");
-    else if (journal_is_full(w->engine->journal)) fault_plain(&f, ERR_JOURNAL_FULL);
-    if (f.err != ERR_OK) api_refuse(&w->api, x, &f, (struct str){0});
-    else api_reply(&w->api, x, 200, STR("{\"status\":\"ready\"}"), (struct str){0});
+    else if (journal_is_full(w->engine->journal))
+        fault_plain(&f, ERR_JOURNAL_FULL);
+    if (f.err != ERR_OK)
+        api_refuse(&w->api, x, &f, (struct str){0});
+    else
+        api_reply(&w->api, x, 200, STR("{\"status\":\"ready\"}"), (struct str){0});
 }
 
 void config_check_handle(void *context, struct http_exchange *x)
 {
     struct worker *w = context;
-    bool ok = bundle_facts(w->bundle)->revision != 0 && bundle_facts(w->bundle)->tenants_unloadable == 0;
+    bool ok =
+        bundle_facts(w->bundle)->revision != 0 && bundle_facts(w->bundle)->tenants_unloadable == 0;
     api_reply(&w->api, x, 200, ok ? STR("{\"ok\":true}") : STR("{\"ok\":false}"), (struct str){0});
 }
 
@@ -153,7 +176,9 @@ static void reply_metrics(struct worker *w, struct http_exchange *x)
     set_shared_figures(w);
     buf_init(&b, 16 << 10, METRICS_BYTES_MAX);
     metrics_put(&b, STR("writ_engine_"));
-    struct http_reply reply = {.status = 200, .body = buf_view(&b), .content_type = STR("text/plain; version=0.0.4; charset=utf-8")};
+    struct http_reply reply = {.status = 200,
+                               .body = buf_view(&b),
+                               .content_type = STR("text/plain; version=0.0.4; charset=utf-8")};
     api_send(&w->api, x, &reply, (struct str){0});
     buf_fini(&b);
 }
@@ -163,8 +188,13 @@ void metrics_handle(void *context, struct http_exchange *x)
     struct worker *w = context;
     struct caller caller;
     struct fault f;
-    if (w->engine->config.metrics_public) reply_metrics(w, x);
-    else if (bundle_facts(w->bundle)->revision == 0) route_refuse_starting(w, x);
-    else if (api_admit(&w->api, x, ROLE_METRICS | ROLE_ADMIN, world_now_ms(), &caller, &f) == ERR_OK) reply_metrics(w, x);
-    else api_refuse(&w->api, x, &f, (struct str){0});
+    if (w->engine->config.metrics_public)
+        reply_metrics(w, x);
+    else if (bundle_facts(w->bundle)->revision == 0)
+        route_refuse_starting(w, x);
+    else if (api_admit(&w->api, x, ROLE_METRICS | ROLE_ADMIN, world_now_ms(), &caller, &f) ==
+             ERR_OK)
+        reply_metrics(w, x);
+    else
+        api_refuse(&w->api, x, &f, (struct str){0});
 }

@@ -1,19 +1,22 @@
 /* introspect.c - what a token is good for, told to whoever guards a resource (RFC 7662).
  *
  * Active means: shown to us now, it would be let in (or, with another audience, it would be but for
- * that). Everything else, be it forged, over, spent, revoked or another tenant's, is {"active":false}
- * and not a word more, so that nobody learns of tokens by guessing them. */
+ * that). Everything else, be it forged, over, spent, revoked or another tenant's, is
+ * {"active":false} and not a word more, so that nobody learns of tokens by guessing them. */
 #include "engine/member.h"
 #include "engine/tokens.h"
 
 enum { ANSWER_BYTES_MAX = 32 << 10 };
 
 struct introspection {
-    struct trip trip;            /* first */
-    struct token_claims claims;  /* views into the arena */
+    struct trip trip;           /* first */
+    struct token_claims claims; /* views into the arena */
 };
 
-static void answer_inactive(struct errand *e) { errand_reply(e, 200, STR("{\"active\":false}"), (struct str){0}); }
+static void answer_inactive(struct errand *e)
+{
+    errand_reply(e, 200, STR("{\"active\":false}"), (struct str){0});
+}
 
 static void put_number(struct buf *b, struct str before, uint64_t number)
 {
@@ -51,8 +54,10 @@ static void looked_up(struct errand *e)
     member_put_text(&b, STR(",\"acting_for\":"), c->acting_for);
     if (t->uses_max != 0) put_number(&b, STR(",\"uses_left\":"), t->uses_max - t->uses);
     buf_put_byte(&b, '}');
-    if (b.overflow) token_refuse(&i->trip, ERR_INTERNAL);
-    else errand_reply(e, 200, buf_view(&b), (struct str){0});
+    if (b.overflow)
+        token_refuse(&i->trip, ERR_INTERNAL);
+    else
+        errand_reply(e, 200, buf_view(&b), (struct str){0});
 }
 
 /* ---- what was sent ---- */
@@ -60,12 +65,14 @@ static void looked_up(struct errand *e)
 /* As a media type is matched by the server: up to a semicolon, in any case. */
 static bool is_form(const struct http_exchange *x)
 {
-    struct str type = http_header_get(x, STR("content-type")), form = STR("application/x-www-form-urlencoded");
+    struct str type = http_header_get(x, STR("content-type")),
+               form = STR("application/x-www-form-urlencoded");
     return type.size >= form.size && str_equal_ignoring_case(str_of(type.bytes, form.size), form);
 }
 
 /* A form is read like a query: unknown fields (token_type_hint) are nobody's business. */
-static enum err form_read(const struct http_exchange *x, struct str *ret_token, struct str *ret_tenant, struct fault *f)
+static enum err form_read(const struct http_exchange *x, struct str *ret_token,
+                          struct str *ret_tenant, struct fault *f)
 {
     struct http_exchange form = *x;
     form.query = x->body;
@@ -73,7 +80,8 @@ static enum err form_read(const struct http_exchange *x, struct str *ret_token, 
     return err == ERR_OK ? http_parameter(&form, STR("tenant_id"), ret_tenant, f) : err;
 }
 
-static enum err body_read(const struct http_exchange *x, struct str *ret_token, struct str *ret_tenant, struct fault *f)
+static enum err body_read(const struct http_exchange *x, struct str *ret_token,
+                          struct str *ret_tenant, struct fault *f)
 {
     struct json *body;
     enum err err = api_body(x, &body, f);
@@ -81,17 +89,20 @@ static enum err body_read(const struct http_exchange *x, struct str *ret_token, 
     if (err != ERR_OK) return err;
     const struct json *v = json_get(body, STR("token"));
     if (v == NULL || v->type == JSON_NULL) return ERR_OK;
-    if (v->type != JSON_STRING) return member_refuse(f, ERR_WRONG_TYPE, "token", "must be a string");
+    if (v->type != JSON_STRING)
+        return member_refuse(f, ERR_WRONG_TYPE, "token", "must be a string");
     *ret_token = v->string;
     return ERR_OK;
 }
 
-static enum err token_read(const struct http_exchange *x, struct caller *caller, struct str *ret, struct fault *f)
+static enum err token_read(const struct http_exchange *x, struct caller *caller, struct str *ret,
+                           struct fault *f)
 {
     struct str tenant = {0};
     *ret = (struct str){0};
     enum err err = is_form(x) ? form_read(x, ret, &tenant, f) : body_read(x, ret, &tenant, f);
-    if (err == ERR_OK && str_is_empty(*ret)) err = member_refuse(f, ERR_MISSING_MEMBER, "token", "is required");
+    if (err == ERR_OK && str_is_empty(*ret))
+        err = member_refuse(f, ERR_MISSING_MEMBER, "token", "is required");
     return err == ERR_OK ? api_settle_tenant(caller, tenant, f) : err;
 }
 
@@ -111,7 +122,8 @@ void token_introspect_handle(void *context, struct http_exchange *x)
         return;
     }
     const struct api *api = &w->api;
-    if (token_verify(api->signers, api->token_issuer, text, now_ms, e->arena, &i->claims, &f) != ERR_OK ||
+    if (token_verify(api->signers, api->token_issuer, text, now_ms, e->arena, &i->claims, &f) !=
+            ERR_OK ||
         !str_equal(i->claims.tenant, i->trip.caller.tenant)) {
         answer_inactive(e);
         return;

@@ -102,7 +102,8 @@ static void put_asked(struct members *m, const struct event *e, const struct rev
     }
 }
 
-static void put_decided(struct members *m, const struct event *e, const struct review_facts *r, struct arena *arena)
+static void put_decided(struct members *m, const struct event *e, const struct review_facts *r,
+                        struct arena *arena)
 {
     text(m, "reason", e->reason);
     text(m, "rule", e->rule);

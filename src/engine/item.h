@@ -6,10 +6,10 @@
 #include "base/fault.h"
 #include "shards/review.h"
 
-/* Appends the item's members without the braces, so that an answer can put its own before them. What
- * was masked when it was recorded is masked here too. ERR_CORRUPT: the kept event cannot be read. Memory
- * for reading it (a hundred times its size at worst) is taken and given back here, so that a page's
- * items cannot use up their request's. */
+/* Appends the item's members without the braces, so that an answer can put its own before them.
+ * What was masked when it was recorded is masked here too. ERR_CORRUPT: the kept event cannot be
+ * read. Memory for reading it (a hundred times its size at worst) is taken and given back here, so
+ * that a page's items cannot use up their request's. */
 enum err item_put_members(struct buf *out, const struct review_facts *r);
 
 #endif

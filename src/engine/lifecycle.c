@@ -16,11 +16,15 @@ static void put_previous(struct buf *b, const struct journal_report *report)
     buf_put_byte(b, '}');
 }
 
-static struct str encode(struct buf *b, struct str kind, const struct journal_report *report, struct buf *previous)
+static struct str encode(struct buf *b, struct str kind, const struct journal_report *report,
+                         struct buf *previous)
 {
     struct chance chance = {0};
     char id[ID_TEXT], trace[TRACE_TEXT];
-    struct event e = {.kind = kind, .tenant_id = STR("default"), .timestamp = world_now_ms(), .engine_version = STR(WRIT_VERSION)};
+    struct event e = {.kind = kind,
+                      .tenant_id = STR("default"),
+                      .timestamp = world_now_ms(),
+                      .engine_version = STR(WRIT_VERSION)};
     id_write("evt_", id_make(e.timestamp, &chance), id);
     e.event_id = str_of(id, ID_TEXT);
     trace_write(&chance, trace);
@@ -37,11 +41,12 @@ enum err lifecycle_record(struct engine *e, struct str kind, const struct journa
 {
     char bytes[1024], previous[128];
     struct buf b = buf_over(bytes, sizeof bytes), p = buf_over(previous, sizeof previous);
-    struct committer commit = {.producer = journal_producer(e->journal, e->worker_count), .always_synced = true};
+    struct committer commit = {.producer = journal_producer(e->journal, e->worker_count),
+                               .always_synced = true};
     struct str event = encode(&b, kind, report, &p);
     struct effect_record record = {.event = event};
-    /* From the reserve, too: what waits to be published may be all that fills the disk, and only an engine that
-     * starts publishes it. */
+    /* From the reserve, too: what waits to be published may be all that fills the disk, and only an
+     * engine that starts publishes it. */
     enum err err = commit_room(&commit, event.size, 1, true);
     if (err != ERR_OK) return err;
     struct http_gate gate = commit_put(&commit, &record, 1, true);

@@ -26,12 +26,12 @@
 
 enum {
     HOUSEKEEPING_MS = 1000,
-    DRAIN_LOOK_MS = 20,         /* how often draining workers are looked at */
-    DRAIN_MS = 15000,           /* what is in hand may take this long */
-    PUBLISH_DRAIN_MS = 5000,    /* the journal keeps the rest */
-    KEEP_DRAIN_MS = 10000,      /* so it does of snapshot and Redis */
-    SPANS_DRAIN_MS = 1000,      /* what is not sent by then is lost */
-    LOST_LINGER_MS = 1000,      /* who looks at /readyz shall see why before nobody answers */
+    DRAIN_LOOK_MS = 20,      /* how often draining workers are looked at */
+    DRAIN_MS = 15000,        /* what is in hand may take this long */
+    PUBLISH_DRAIN_MS = 5000, /* the journal keeps the rest */
+    KEEP_DRAIN_MS = 10000,   /* so it does of snapshot and Redis */
+    SPANS_DRAIN_MS = 1000,   /* what is not sent by then is lost */
+    LOST_LINGER_MS = 1000,   /* who looks at /readyz shall see why before nobody answers */
     LEFT_SECONDS_MAX = 10 * 365 * 86400, /* more is no news */
 };
 
@@ -42,12 +42,12 @@ struct boot { /* what only the main thread needs */
     struct listener *listeners[2];
     struct loop_fd signals;
     struct loop_timer housekeeping, linger;
-    struct loop_bell lost;      /* rung when Redis belongs to another engine */
+    struct loop_bell lost; /* rung when Redis belongs to another engine */
     struct recovery recovery;
     int signal_fd;
     bool stopping;
-    unsigned next_worker;       /* where looking for the least loaded one begins */
-    uint64_t bytes_before;      /* of the journal, at the last housekeeping */
+    unsigned next_worker;  /* where looking for the least loaded one begins */
+    uint64_t bytes_before; /* of the journal, at the last housekeeping */
     double bytes_per_second;
 };
 
@@ -57,7 +57,8 @@ static enum err make_directories(const struct config *c, struct fault *f)
 {
     char path[4096];
     snprintf(path, sizeof path, "%s/engine", c->data);
-    if ((mkdir(c->data, 0700) != 0 && errno != EEXIST) || (mkdir(path, 0700) != 0 && errno != EEXIST))
+    if ((mkdir(c->data, 0700) != 0 && errno != EEXIST) ||
+        (mkdir(path, 0700) != 0 && errno != EEXIST))
         return fault_set(f, ERR_IO, "", "data: cannot make %s: %s", path, strerror(errno));
     return ERR_OK;
 }
@@ -76,8 +77,8 @@ static enum err read_line(const char *path, char *to, size_t size, struct fault 
     return ERR_OK;
 }
 
-/* Under another name first, and then linked: no crash leaves an empty file, and of two engines that start at
- * once on a new directory one names it. */
+/* Under another name first, and then linked: no crash leaves an empty file, and of two engines that
+ * start at once on a new directory one names it. */
 static enum err make_node(const struct engine *e, const char *path, struct fault *f)
 {
     char fresh[4096 + 32], digits[ID_DIGITS], text[NODE_TEXT_MAX + 1];
@@ -98,7 +99,8 @@ static enum err settle_node(struct engine *e, struct fault *f)
     const char *given = e->config.node;
     if (given[0] != '\0') {
         if (strlen(given) > NODE_TEXT_MAX || !str_is_name(str_from(given)))
-            return fault_set(f, ERR_BAD_VALUE, "", "node: must be 1 to %d of [A-Za-z0-9._-]", NODE_TEXT_MAX);
+            return fault_set(f, ERR_BAD_VALUE, "", "node: must be 1 to %d of [A-Za-z0-9._-]",
+                             NODE_TEXT_MAX);
         snprintf(e->node, sizeof e->node, "%s", given);
         return ERR_OK;
     }
@@ -108,9 +110,11 @@ static enum err settle_node(struct engine *e, struct fault *f)
     if (err == ERR_NOT_FOUND) err = make_node(e, path, f);
     if (err == ERR_OK) err = read_line(path, e->node, sizeof e->node, f);
     if (err != ERR_OK || str_is_name(str_from(e->node))) return err;
-    return fault_set(f, ERR_BAD_VALUE, "",
-                     "%s: holds no node name. Write into it what this engine's records have as their node; only where it has none yet, "
-                     "remove it", path);
+    return fault_set(
+        f, ERR_BAD_VALUE, "",
+        "%s: holds no node name. Write into it what this engine's records have as their node; only where it has none yet, "
+        "remove it",
+        path);
 }
 
 /* ---- journal ---- */
@@ -118,8 +122,10 @@ static enum err settle_node(struct engine *e, struct fault *f)
 static void scribe_rang(void *context, unsigned producer)
 {
     struct engine *e = context;
-    if (producer == e->worker_count) sem_post(&e->main_rung);
-    else if (e->workers[producer].reactor != NULL) reactor_wake(e->workers[producer].reactor);
+    if (producer == e->worker_count)
+        sem_post(&e->main_rung);
+    else if (e->workers[producer].reactor != NULL)
+        reactor_wake(e->workers[producer].reactor);
 }
 
 static void durable_moved(void *context)
@@ -138,18 +144,27 @@ static enum err open_journal(struct boot *b, struct fault *f)
     char path[4096], seq[24], cut[24];
     snprintf(path, sizeof path, "%s/engine/journal", c->data);
     enum err err = disk_real_create(path, &b->disk);
-    if (err != ERR_OK) return fault_set(f, err, "", "journal: cannot open %s: %s", path, strerror(errno));
-    struct journal_options options = {.disk = b->disk, .producers = e->worker_count + 1, .segment_bytes = c->segment_bytes,
-                                      .keep_ms = c->keep_ms, .keep_bytes = c->keep_bytes, .lazy_sync_ms = (uint32_t)c->lazy_sync_ms,
-                                      .ring = scribe_rang, .ring_durable = durable_moved, .context = e};
+    if (err != ERR_OK)
+        return fault_set(f, err, "", "journal: cannot open %s: %s", path, strerror(errno));
+    struct journal_options options = {.disk = b->disk,
+                                      .producers = e->worker_count + 1,
+                                      .segment_bytes = c->segment_bytes,
+                                      .keep_ms = c->keep_ms,
+                                      .keep_bytes = c->keep_bytes,
+                                      .lazy_sync_ms = (uint32_t)c->lazy_sync_ms,
+                                      .ring = scribe_rang,
+                                      .ring_durable = durable_moved,
+                                      .context = e};
     struct journal_report report;
     err = recovery_run(e, &b->recovery, &options, &report, f);
     if (err != ERR_OK) return err;
     snprintf(seq, sizeof seq, "%llu", (unsigned long long)report.last_seq);
     snprintf(cut, sizeof cut, "%llu", (unsigned long long)report.cut_bytes);
-    log_line(report.cut_frames > 0 ? LOG_WARNING : LOG_INFO, "journal_recovered", "last_seq", seq, "torn_bytes_cut", cut, NULL);
+    log_line(report.cut_frames > 0 ? LOG_WARNING : LOG_INFO, "journal_recovered", "last_seq", seq,
+             "torn_bytes_cut", cut, NULL);
     err = lifecycle_record(e, STR("engine.started"), &report);
-    if (err != ERR_OK) return fault_set(f, err, "", "the first record cannot be written: %s", err_sentence(err));
+    if (err != ERR_OK)
+        return fault_set(f, err, "", "the first record cannot be written: %s", err_sentence(err));
     return recovery_keep(e, &b->recovery, f);
 }
 
@@ -172,7 +187,8 @@ static void lingered(struct loop_timer *t)
 static void heard_lost(struct loop_bell *bell)
 {
     struct boot *b = link_owner(bell, struct boot, lost);
-    log_line(LOG_ERROR, "ownership_lost", "text", "another engine has this one's state in Redis: it stops serving and ends", NULL);
+    log_line(LOG_ERROR, "ownership_lost", "text",
+             "another engine has this one's state in Redis: it stops serving and ends", NULL);
     loop_timer_start(b->loop, &b->linger, LOST_LINGER_MS, lingered);
 }
 
@@ -193,17 +209,21 @@ static void accepted(void *context, int fd, bool is_unix)
 static enum err listen_all(struct boot *b, struct fault *f)
 {
     const struct config *c = &b->engine.config;
-    enum err err = listen_start(b->loop, str_from(c->listen), false, accepted, b, &b->listeners[0], f);
+    enum err err =
+        listen_start(b->loop, str_from(c->listen), false, accepted, b, &b->listeners[0], f);
     if (err == ERR_OK && c->listen_unix[0] != '\0')
-        err = listen_start(b->loop, str_from(c->listen_unix), true, accepted, b, &b->listeners[1], f);
+        err =
+            listen_start(b->loop, str_from(c->listen_unix), true, accepted, b, &b->listeners[1], f);
     if (err != ERR_OK) return err;
-    log_line(LOG_INFO, "listening", "address", listen_address(b->listeners[0]), "unix", c->listen_unix, "node", b->engine.node, NULL);
+    log_line(LOG_INFO, "listening", "address", listen_address(b->listeners[0]), "unix",
+             c->listen_unix, "node", b->engine.node, NULL);
     return ERR_OK;
 }
 
 /* ---- housekeeping ---- */
 
-/* Time until decisions are refused for want of space, at the rate of the last minute (a running mean). */
+/* Time until decisions are refused for want of space, at the rate of the last
+ * minute (a running mean). */
 static void measure_room(struct boot *b)
 {
     struct engine *e = &b->engine;
@@ -213,9 +233,12 @@ static void measure_room(struct boot *b)
     b->bytes_before = totals.bytes;
     b->bytes_per_second += (now - b->bytes_per_second) / 60.0;
     double seconds = LEFT_SECONDS_MAX;
-    if (journal_is_full(e->journal)) seconds = 0;
-    else if (b->bytes_per_second >= 1.0) seconds = (double)totals.left_bytes / b->bytes_per_second;
-    atomic_store(&e->journal_left_seconds, (uint64_t)(seconds < LEFT_SECONDS_MAX ? seconds : LEFT_SECONDS_MAX));
+    if (journal_is_full(e->journal))
+        seconds = 0;
+    else if (b->bytes_per_second >= 1.0)
+        seconds = (double)totals.left_bytes / b->bytes_per_second;
+    atomic_store(&e->journal_left_seconds,
+                 (uint64_t)(seconds < LEFT_SECONDS_MAX ? seconds : LEFT_SECONDS_MAX));
 }
 
 static void housekeeping(struct loop_timer *t)
@@ -279,25 +302,37 @@ static struct publisher *set_publisher(struct engine *e, struct publisher *next)
 
 static enum err start_spans(struct engine *e, struct fault *f)
 {
-    const struct spans_options options = {.url = e->config.otlp_url, .node = e->node, .version = WRIT_VERSION,
-                                          .sample = e->config.otlp_sample, .lanes = e->worker_count};
+    const struct spans_options options = {.url = e->config.otlp_url,
+                                          .node = e->node,
+                                          .version = WRIT_VERSION,
+                                          .sample = e->config.otlp_sample,
+                                          .lanes = e->worker_count};
     return options.url[0] == '\0' ? ERR_OK : spans_start(&options, &e->spans, f);
 }
 
 static enum err start_following(struct engine *e, struct fault *f)
 {
     if (e->config.platform_url[0] == '\0') {
-        log_line(LOG_WARNING, "no_platform", "text", "platform.url is not set: policies and keys come from the last good bundle only", NULL);
+        log_line(LOG_WARNING, "no_platform", "text",
+                 "platform.url is not set: policies and keys come from the last good bundle only",
+                 NULL);
         return ERR_OK;
     }
     enum err err = feed_start(e, f);
     const struct config *c = &e->config;
-    const struct publish_kafka kafka = {
-        .access = {.brokers = c->kafka_brokers, .topic = c->kafka_topic, .security = c->kafka_security,
-                   .mechanism = c->kafka_sasl_mechanism, .user = c->kafka_user, .password_file = c->kafka_password_file,
-                   .ca_file = c->kafka_ca_file, .token_file = c->kafka_token_file},
-        .partitions = (uint32_t)c->kafka_partitions, .compression = c->kafka_compression};
-    struct publish_options options = {.journal = e->journal, .node = e->node, .url = c->platform_url,
+    const struct publish_kafka kafka = {.access = {.brokers = c->kafka_brokers,
+                                                   .topic = c->kafka_topic,
+                                                   .security = c->kafka_security,
+                                                   .mechanism = c->kafka_sasl_mechanism,
+                                                   .user = c->kafka_user,
+                                                   .password_file = c->kafka_password_file,
+                                                   .ca_file = c->kafka_ca_file,
+                                                   .token_file = c->kafka_token_file},
+                                        .partitions = (uint32_t)c->kafka_partitions,
+                                        .compression = c->kafka_compression};
+    struct publish_options options = {.journal = e->journal,
+                                      .node = e->node,
+                                      .url = c->platform_url,
                                       .key_file = c->platform_key_file,
                                       .kafka = c->kafka_brokers[0] == '\0' ? NULL : &kafka};
     struct publisher *publisher = NULL;
@@ -349,8 +384,9 @@ static struct keep *take_keep(struct engine *e)
     return before;
 }
 
-/* Connections, and requests that are away at other reactors, whose clients may have gone: where there are
- * none of either on any worker, nothing is in a mailbox, and no worker will send anything to another. */
+/* Connections, and requests that are away at other reactors, whose clients may have gone:
+ * where there are none of either on any worker, nothing is in a mailbox, and no worker will
+ * send anything to another. */
 static size_t in_hand(const struct engine *e)
 {
     size_t count = 0;
@@ -372,7 +408,8 @@ static void drain(struct boot *b)
     (void)atomic_compare_exchange_strong(&e->phase, &serving, PHASE_DRAINING); /* LOST stays */
     log_line(LOG_INFO, "draining", NULL);
     for (size_t i = 0; i < 2; i++) listen_stop(b->listeners[i]);
-    for (unsigned i = 0; i < e->worker_count; i++) worker_tell(&e->workers[i], REACTOR_DRAIN, -1, false);
+    for (unsigned i = 0; i < e->worker_count; i++)
+        worker_tell(&e->workers[i], REACTOR_DRAIN, -1, false);
     uint64_t deadline_ns = world_monotonic_ns() + (uint64_t)DRAIN_MS * 1000000u;
     do { /* one look after the drain was heard, at the least */
         loop_timer_start(b->loop, &b->housekeeping, DRAIN_LOOK_MS, look_again);
@@ -380,13 +417,17 @@ static void drain(struct boot *b)
         for (unsigned i = 0; i < e->worker_count; i++) reactor_wake(e->workers[i].reactor);
     } while (in_hand(e) > 0 && world_monotonic_ns() < deadline_ns);
     feed_stop(e); /* while the workers still beat: it waits for them */
-    for (unsigned i = 0; i < e->worker_count; i++) worker_tell(&e->workers[i], REACTOR_STOP, -1, false);
-    for (unsigned i = 0; i < e->worker_count; i++) reactor_join(e->workers[i].reactor); /* they leave together */
+    for (unsigned i = 0; i < e->worker_count; i++)
+        worker_tell(&e->workers[i], REACTOR_STOP, -1, false);
+    /* they leave together */
+    for (unsigned i = 0; i < e->worker_count; i++) reactor_join(e->workers[i].reactor);
     feed_destroy(e);
-    if (lifecycle_record(e, STR("engine.stopped"), NULL) != ERR_OK) log_line(LOG_WARNING, "stop_not_recorded", NULL);
+    if (lifecycle_record(e, STR("engine.stopped"), NULL) != ERR_OK)
+        log_line(LOG_WARNING, "stop_not_recorded", NULL);
     struct publisher *publisher = set_publisher(e, NULL);
     if (publisher != NULL && !publish_stop(publisher, PUBLISH_DRAIN_MS))
-        log_line(LOG_INFO, "not_all_published", "text", "the journal keeps the rest for the next start", NULL);
+        log_line(LOG_INFO, "not_all_published", "text",
+                 "the journal keeps the rest for the next start", NULL);
     keep_stop(take_keep(e), KEEP_DRAIN_MS);
     spans_stop(e->spans, SPANS_DRAIN_MS);
     journal_close(e->journal);
@@ -436,7 +477,8 @@ int main(int argc, char **argv)
     }
     measure_room(&b); /* whoever asks in the first second is not told of a full disk */
     enum phase starting = PHASE_STARTING;
-    (void)atomic_compare_exchange_strong(&b.engine.phase, &starting, PHASE_SERVING); /* or LOST already */
+    /* or LOST already */
+    (void)atomic_compare_exchange_strong(&b.engine.phase, &starting, PHASE_SERVING);
     loop_timer_start(b.loop, &b.housekeeping, HOUSEKEEPING_MS, housekeeping);
     while (!b.stopping) loop_beat(b.loop, true);
     drain(&b);

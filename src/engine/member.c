@@ -21,7 +21,8 @@ enum err member_refuse(struct fault *f, enum err err, const char *name, const ch
     return fault_set(f, err, field, "%s: %s", name, what);
 }
 
-enum err member_spelling(const struct json *body, const struct member_spelling *members, size_t count, struct fault *f)
+enum err member_spelling(const struct json *body, const struct member_spelling *members,
+                         size_t count, struct fault *f)
 {
     for (size_t i = 0; body != NULL && i < count; i++) {
         if (json_get(body, str_from(members[i].wrong)) == NULL) continue;
@@ -35,7 +36,8 @@ enum err member_spelling(const struct json *body, const struct member_spelling *
     return ERR_OK;
 }
 
-enum err member_text(const struct json *body, const char *name, size_t most, struct str *ret, struct fault *f)
+enum err member_text(const struct json *body, const char *name, size_t most, struct str *ret,
+                     struct fault *f)
 {
     const struct json *v = body == NULL ? NULL : json_get(body, str_from(name));
     *ret = (struct str){0};

@@ -15,13 +15,16 @@ enum err member_refuse(struct fault *f, enum err err, const char *name, const ch
 struct member_spelling {
     const char *wrong, *right;
 };
-enum err member_spelling(const struct json *body, const struct member_spelling *members, size_t count, struct fault *f);
-/* A string of at most `most` characters; absent where `body` is NULL or the member missing, null or "".
- * ERR_WRONG_TYPE, ERR_BAD_VALUE (it holds U+0000), ERR_OUT_OF_RANGE. A view into the body's tree. */
-enum err member_text(const struct json *body, const char *name, size_t most, struct str *ret, struct fault *f);
+enum err member_spelling(const struct json *body, const struct member_spelling *members,
+                         size_t count, struct fault *f);
+/* A string of at most `most` characters; absent where `body` is NULL or the member
+ * missing, null or "". ERR_WRONG_TYPE, ERR_BAD_VALUE (it holds U+0000), ERR_OUT_OF_RANGE.
+ * A view into the body's tree. */
+enum err member_text(const struct json *body, const char *name, size_t most, struct str *ret,
+                     struct fault *f);
 
-/* These append `before` (what stands before the value, its name included) and the value; nothing where the text is
- * empty or the time is 0. */
+/* These append `before` (what stands before the value, its name included) and the value; nothing
+ * where the text is empty or the time is 0. */
 void member_put_text(struct buf *b, struct str before, struct str text);
 void member_put_time(struct buf *b, struct str before, uint64_t ms);
 void member_put_id(struct buf *b, struct str before, const char prefix[4], struct id id);

@@ -2,11 +2,11 @@
  *
  *   read → sign → (its slot keeps it, and journals token.minted) → 201
  *
- * The text is made before the token is kept, so that whatever is too long is refused while nothing has
- * happened; it is told only after the slot's record. Without an Idempotency-Key the id is chosen to
- * belong to a slot of this very reactor, so that minting never leaves it; with one, the key's digest
- * chooses, so that a retry meets the first attempt wherever it comes in. A retry is answered with the
- * facts that were kept, signed again: Ed25519 gives the same text. */
+ * The text is made before the token is kept, so that whatever is too long is refused while nothing
+ * has happened; it is told only after the slot's record. Without an Idempotency-Key the id is
+ * chosen to belong to a slot of this very reactor, so that minting never leaves it; with one, the
+ * key's digest chooses, so that a retry meets the first attempt wherever it comes in. A retry is
+ * answered with the facts that were kept, signed again: Ed25519 gives the same text. */
 #include "base/limits.h"
 #include "engine/member.h"
 #include "engine/place.h"
@@ -15,14 +15,15 @@
 enum {
     TTL_DEFAULT_SECONDS = 60,
     USES_MOST = 1000000000,
-    EVENT_BYTES_MAX = 24 << 10, /* claims are at most 3 KiB, and their escapes are counted in that */
+    /* claims are at most 3 KiB, and their escapes are counted in that */
+    EVENT_BYTES_MAX = 24 << 10,
     ANSWER_BYTES_MAX = 16 << 10,
 };
 
 struct mint {
-    struct trip trip;            /* first */
+    struct trip trip; /* first */
     struct token_facts facts;
-    struct str text;             /* the token, signed */
+    struct str text; /* the token, signed */
     char event_id[ID_TEXT], token_id[ID_TEXT], key_id[ID_TEXT];
 };
 
@@ -34,8 +35,8 @@ static const struct member_spelling spellings[] = {
     {"actingFor", "acting_for"}, {"ttlSeconds", "ttl_seconds"}, {"maxUses", "max_uses"}};
 
 /* A whole number from 1 to `most`; `otherwise` where it is missing or null. */
-static enum err whole_member(const struct json *body, const char *name, uint64_t most, uint64_t otherwise, uint64_t *ret,
-                             struct fault *f)
+static enum err whole_member(const struct json *body, const char *name, uint64_t most,
+                             uint64_t otherwise, uint64_t *ret, struct fault *f)
 {
     const struct json *v = json_get(body, str_from(name));
     *ret = otherwise;
@@ -57,11 +58,15 @@ static enum err scope_add(struct buf *out, unsigned *count, struct str glob, str
 {
     for (size_t i = 0; i < glob.size; i++)
         if ((unsigned char)glob.bytes[i] <= ' ' || glob.bytes[i] == 0x7f)
-            return member_refuse(f, ERR_BAD_VALUE, "scope", "an entry must not hold blanks or control characters");
-    if (glob.size == 0) return member_refuse(f, ERR_BAD_VALUE, "scope", "an entry must not be empty");
+            return member_refuse(f, ERR_BAD_VALUE, "scope",
+                                 "an entry must not hold blanks or control characters");
+    if (glob.size == 0)
+        return member_refuse(f, ERR_BAD_VALUE, "scope", "an entry must not be empty");
     if (str_code_points(glob) > LIMIT_ID_CHARACTERS)
-        return member_refuse(f, ERR_OUT_OF_RANGE, "scope", "has an entry longer than 256 characters");
-    if (++*count > TOKEN_SCOPES_MAX) return member_refuse(f, ERR_OUT_OF_RANGE, "scope", "has more than 64 entries");
+        return member_refuse(f, ERR_OUT_OF_RANGE, "scope",
+                             "has an entry longer than 256 characters");
+    if (++*count > TOKEN_SCOPES_MAX)
+        return member_refuse(f, ERR_OUT_OF_RANGE, "scope", "has more than 64 entries");
     if (out->size > 0) buf_put_byte(out, ' ');
     buf_put(out, glob);
     return ERR_OK;
@@ -77,12 +82,15 @@ static enum err scope_read(const struct json *v, struct buf *out, struct fault *
             if (part.size > 0) err = scope_add(out, &count, part, f);
     } else if (v->type == JSON_ARRAY) {
         for (const struct json *e = v->child; e != NULL && err == ERR_OK; e = e->next)
-            err = e->type == JSON_STRING ? scope_add(out, &count, e->string, f)
-                                         : member_refuse(f, ERR_WRONG_TYPE, "scope", "must hold strings only");
+            err = e->type == JSON_STRING
+                      ? scope_add(out, &count, e->string, f)
+                      : member_refuse(f, ERR_WRONG_TYPE, "scope", "must hold strings only");
     } else {
-        return member_refuse(f, ERR_WRONG_TYPE, "scope", "must be a string of action globs, or an array of them");
+        return member_refuse(f, ERR_WRONG_TYPE, "scope",
+                             "must be a string of action globs, or an array of them");
     }
-    if (err == ERR_OK && count == 0) return member_refuse(f, ERR_OUT_OF_RANGE, "scope", "must name at least one action");
+    if (err == ERR_OK && count == 0)
+        return member_refuse(f, ERR_OUT_OF_RANGE, "scope", "must name at least one action");
     return err;
 }
 
@@ -106,7 +114,8 @@ static enum err audience_member(struct mint *m, const struct json *body, struct 
     if (json_is_string(v) && v->string.size == 0)
         return member_refuse(f, ERR_OUT_OF_RANGE, "audience", "must not be empty");
     enum err err = member_text(body, "audience", LIMIT_ID_CHARACTERS, &m->facts.audience, f);
-    if (str_is_absent(m->facts.audience)) m->facts.audience = m->trip.errand.worker->api.token_audience;
+    if (str_is_absent(m->facts.audience))
+        m->facts.audience = m->trip.errand.worker->api.token_audience;
     return err;
 }
 
@@ -116,14 +125,17 @@ static enum err names_read(struct mint *m, const struct json *body, struct fault
     const struct key *key = m->trip.caller.key;
     struct token_facts *t = &m->facts;
     enum err err = member_text(body, "actor", LIMIT_ID_CHARACTERS, &t->actor, f);
-    if (err == ERR_OK) err = member_text(body, "acting_for", LIMIT_ID_CHARACTERS, &t->acting_for, f);
-    if (err == ERR_OK && str_is_dots(t->actor)) err = member_refuse(f, ERR_BAD_VALUE, "actor", STR_NO_DOTS);
+    if (err == ERR_OK)
+        err = member_text(body, "acting_for", LIMIT_ID_CHARACTERS, &t->acting_for, f);
+    if (err == ERR_OK && str_is_dots(t->actor))
+        err = member_refuse(f, ERR_BAD_VALUE, "actor", STR_NO_DOTS);
     if (err != ERR_OK) return err;
     if (str_is_absent(t->actor)) t->actor = key->name;
     if (!globs_match(&key->actors, t->actor))
         return member_refuse(f, ERR_WRONG_ACTOR, "actor", "this key may not speak for this actor");
     if (!str_is_absent(t->acting_for) && !globs_match(&key->users, t->acting_for))
-        return member_refuse(f, ERR_WRONG_USER, "acting_for", "this key may not speak for this user");
+        return member_refuse(f, ERR_WRONG_USER, "acting_for",
+                             "this key may not speak for this user");
     if (worker_actor_is_suspended(m->trip.errand.worker, t->tenant, t->actor))
         return member_refuse(f, ERR_ACTOR_SUSPENDED, "actor", "is suspended");
     return ERR_OK;
@@ -135,13 +147,15 @@ static enum err times_settle(struct mint *m, uint64_t ttl, uint64_t now_ms, stru
     const struct key *key = m->trip.caller.key;
     uint64_t issued = now_ms / 1000, expires = issued + ttl;
     if (key->expires_at != 0 && key->expires_at / 1000 < expires) expires = key->expires_at / 1000;
-    if (expires <= issued) return fault_set(f, ERR_CREDENTIAL_EXPIRED, "", "the key expires in less than a second");
+    if (expires <= issued)
+        return fault_set(f, ERR_CREDENTIAL_EXPIRED, "", "the key expires in less than a second");
     m->facts.issued_ms = now_ms;
     m->facts.expires_ms = expires * 1000;
     return ERR_OK;
 }
 
-static enum err read_request(struct mint *m, const struct json *body, uint64_t now_ms, struct fault *f)
+static enum err read_request(struct mint *m, const struct json *body, uint64_t now_ms,
+                             struct fault *f)
 {
     struct token_facts *t = &m->facts;
     uint64_t ttl = 0, uses = 0;
@@ -149,7 +163,9 @@ static enum err read_request(struct mint *m, const struct json *body, uint64_t n
     t->key = m->trip.caller.key->id;
     enum err err = member_spelling(body, spellings, sizeof spellings / sizeof *spellings, f);
     if (err == ERR_OK) err = scope_member(m, body, f);
-    if (err == ERR_OK) err = whole_member(body, "ttl_seconds", TOKEN_TTL_SECONDS_MAX, TTL_DEFAULT_SECONDS, &ttl, f);
+    if (err == ERR_OK)
+        err =
+            whole_member(body, "ttl_seconds", TOKEN_TTL_SECONDS_MAX, TTL_DEFAULT_SECONDS, &ttl, f);
     if (err == ERR_OK) err = whole_member(body, "max_uses", USES_MOST, 0, &uses, f);
     if (err == ERR_OK) err = audience_member(m, body, f);
     if (err == ERR_OK) err = names_read(m, body, f);
@@ -163,10 +179,19 @@ static enum err read_request(struct mint *m, const struct json *body, uint64_t n
 static enum err sign(struct mint *m, const struct token_facts *t, struct fault *f)
 {
     const struct api *api = &m->trip.errand.worker->api;
-    struct token_claims c = {.id = t->id, .key = t->key, .subject = m->trip.caller.key->name, .tenant = t->tenant,
-                             .actor = t->actor, .acting_for = t->acting_for, .audience = t->audience, .scope = t->scope,
-                             .issued_at = t->issued_ms / 1000, .not_before = t->issued_ms / 1000,
-                             .expires_at = t->expires_ms / 1000, .counted = t->uses_max > 0, .signer = t->signer};
+    struct token_claims c = {.id = t->id,
+                             .key = t->key,
+                             .subject = m->trip.caller.key->name,
+                             .tenant = t->tenant,
+                             .actor = t->actor,
+                             .acting_for = t->acting_for,
+                             .audience = t->audience,
+                             .scope = t->scope,
+                             .issued_at = t->issued_ms / 1000,
+                             .not_before = t->issued_ms / 1000,
+                             .expires_at = t->expires_ms / 1000,
+                             .counted = t->uses_max > 0,
+                             .signer = t->signer};
     char *bytes = arena_bytes(m->trip.errand.arena, TOKEN_TEXT_MAX);
     if (bytes == NULL) return fault_plain(f, ERR_BODY_TOO_LARGE);
     struct buf b = buf_over(bytes, TOKEN_TEXT_MAX);
@@ -176,7 +201,8 @@ static enum err sign(struct mint *m, const struct token_facts *t, struct fault *
         err = token_sign(api->signers, api->token_issuer, &c, &b);
     }
     if (err != ERR_OK)
-        return member_refuse(f, ERR_OUT_OF_RANGE, "scope", "the token would be longer than 4096 bytes; name fewer actions");
+        return member_refuse(f, ERR_OUT_OF_RANGE, "scope",
+                             "the token would be longer than 4096 bytes; name fewer actions");
     m->text = buf_view(&b);
     return ERR_OK;
 }
@@ -200,18 +226,28 @@ static enum err record(struct mint *m, struct fault *f)
 {
     struct errand *e = &m->trip.errand;
     const struct token_facts *t = &m->facts;
-    char *bytes = arena_bytes(e->arena, EVENT_BYTES_MAX), *scope_bytes = arena_bytes(e->arena, EVENT_BYTES_MAX);
+    char *bytes = arena_bytes(e->arena, EVENT_BYTES_MAX),
+         *scope_bytes = arena_bytes(e->arena, EVENT_BYTES_MAX);
     if (bytes == NULL || scope_bytes == NULL) return fault_plain(f, ERR_BODY_TOO_LARGE);
     struct buf b = buf_over(bytes, EVENT_BYTES_MAX), scope = buf_over(scope_bytes, EVENT_BYTES_MAX);
     put_scope(&scope, t->scope);
     id_write("evt_", id_make(t->issued_ms, &e->worker->api.chance), m->event_id);
     id_write("tok_", t->id, m->token_id);
     id_write("key_", t->key, m->key_id);
-    struct event event = {.event_id = str_of(m->event_id, ID_TEXT), .kind = STR("token.minted"), .tenant_id = t->tenant,
-                          .timestamp = t->issued_ms, .actor = t->actor, .acting_for = t->acting_for,
-                          .scope = buf_view(&scope), .token_id = str_of(m->token_id, ID_TEXT),
-                          .key_id = str_of(m->key_id, ID_TEXT), .expires_at = t->expires_ms, .mode = STR("live"),
-                          .engine_version = STR(WRIT_VERSION), .count = t->uses_max, .has_count = t->uses_max > 0};
+    struct event event = {.event_id = str_of(m->event_id, ID_TEXT),
+                          .kind = STR("token.minted"),
+                          .tenant_id = t->tenant,
+                          .timestamp = t->issued_ms,
+                          .actor = t->actor,
+                          .acting_for = t->acting_for,
+                          .scope = buf_view(&scope),
+                          .token_id = str_of(m->token_id, ID_TEXT),
+                          .key_id = str_of(m->key_id, ID_TEXT),
+                          .expires_at = t->expires_ms,
+                          .mode = STR("live"),
+                          .engine_version = STR(WRIT_VERSION),
+                          .count = t->uses_max,
+                          .has_count = t->uses_max > 0};
     event_put(&b, &event);
     if (b.overflow || scope.overflow) return fault_plain(f, ERR_INTERNAL);
     e->call.records[0] = buf_view(&b);
@@ -220,7 +256,8 @@ static enum err record(struct mint *m, struct fault *f)
 
 /* ---- its place ---- */
 
-static enum err read_retry(struct mint *m, const struct json *body, struct str header, struct retry *ret, struct fault *f)
+static enum err read_retry(struct mint *m, const struct json *body, struct str header,
+                           struct retry *ret, struct fault *f)
 {
     struct errand *e = &m->trip.errand;
     const struct retried request = {.tenant = m->facts.tenant,
@@ -263,8 +300,10 @@ static void answer(struct mint *m, const struct token_facts *t, bool replayed)
     json_put_string(&b, t->scope);
     if (replayed) buf_put_literal(&b, ",\"replayed\":true");
     buf_put_byte(&b, '}');
-    if (b.overflow) token_refuse(&m->trip, ERR_INTERNAL);
-    else errand_reply(&m->trip.errand, 201, buf_view(&b), (struct str){0});
+    if (b.overflow)
+        token_refuse(&m->trip, ERR_INTERNAL);
+    else
+        errand_reply(&m->trip.errand, 201, buf_view(&b), (struct str){0});
 }
 
 static void minted(struct errand *e)
@@ -272,13 +311,18 @@ static void minted(struct errand *e)
     struct mint *m = of(e);
     const struct call *c = &e->call;
     struct fault f;
-    if (c->err != ERR_OK) token_refuse(&m->trip, c->err);
-    else if (!c->mint.replayed) answer(m, &m->facts, false);
-    else if (sign(m, &c->mint.facts, &f) != ERR_OK) token_refuse(&m->trip, ERR_INTERNAL);
-    else answer(m, &c->mint.facts, true);
+    if (c->err != ERR_OK)
+        token_refuse(&m->trip, c->err);
+    else if (!c->mint.replayed)
+        answer(m, &m->facts, false);
+    else if (sign(m, &c->mint.facts, &f) != ERR_OK)
+        token_refuse(&m->trip, ERR_INTERNAL);
+    else
+        answer(m, &c->mint.facts, true);
 }
 
-/* Its id says when it was born, by which it is told apart from those that died with a suspension. */
+/* Its id says when it was born, by which it is told apart from those that died with a
+ * suspension. */
 static uint64_t born_ms(const struct worker *w, const struct token_facts *t, uint64_t now_ms)
 {
     uint64_t dead_until_ms = worker_actor_dead_until(w, t->tenant, t->actor);
@@ -297,7 +341,8 @@ void token_mint_handle(void *context, struct http_exchange *x)
     struct fault f;
     uint64_t now_ms = world_now_ms();
     enum err err = read_request(m, body, now_ms, &f);
-    if (err == ERR_OK) err = read_retry(m, body, http_header_get(x, STR("idempotency-key")), &retry, &f);
+    if (err == ERR_OK)
+        err = read_retry(m, body, http_header_get(x, STR("idempotency-key")), &retry, &f);
     if (err == ERR_OK) {
         t->id = id_make(born_ms(w, t, now_ms), &w->api.chance);
         t->id = slot_id(t->id, settle_slot(w, t->id, &retry));

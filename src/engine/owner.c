@@ -6,8 +6,8 @@
 
 enum {
     EFFECT_ARENA_FIRST = 64 << 10,
-    EFFECT_ARENA_MOST = 4 << 20,   /* all the events and deltas of one step */
-    TICKS_PER_BEAT = 64,           /* expiries; each may be a record */
+    EFFECT_ARENA_MOST = 4 << 20, /* all the events and deltas of one step */
+    TICKS_PER_BEAT = 64,         /* expiries; each may be a record */
     ROOM_MOST = LIMIT_RESERVE_BYTES - EFFECT_RECORDS_MAX * 16,
 };
 
@@ -16,8 +16,10 @@ enum {
 static void put(struct call_queue *q, struct call *c)
 {
     c->next = NULL;
-    if (q->first == NULL) q->first = c;
-    else q->last->next = c;
+    if (q->first == NULL)
+        q->first = c;
+    else
+        q->last->next = c;
     q->last = c;
     q->count++;
 }
@@ -39,8 +41,8 @@ static void go_home(struct worker *w, struct call *c)
     mailbox_send(w->engine->post, w->index, c->home, c);
 }
 
-/* An answer that nobody waits for in this very moment. What waits for an older block than the last one
- * parked waits for that one too: the sync that makes it durable is coming anyway. */
+/* An answer that nobody waits for in this very moment. What waits for an older block than the last
+ * one parked waits for that one too: the sync that makes it durable is coming anyway. */
 static void answer(struct worker *w, struct call *c)
 {
     struct owner *o = &w->owner;
@@ -103,7 +105,8 @@ static uint64_t perform(struct worker *w)
     if (e->record_count > 0) {
         mark = commit_put(&w->commit, e->records, e->record_count, true).mark;
         shard_recorded(o->shard, mark);
-        if (!worker_has_room(w)) http_server_hold(w->server, true); /* no further request in this beat */
+        /* no further request in this beat */
+        if (!worker_has_room(w)) http_server_hold(w->server, true);
     }
     for (size_t i = 0; i < e->notice_count; i++) tell_all(w, &e->notices[i]);
     for (struct call *c = e->woken, *next; c != NULL; c = next) {
@@ -120,7 +123,8 @@ static enum err step(struct worker *w, struct call *c)
     struct owner *o = &w->owner;
     size_t most = call_record_most(c);
     if (most > 0) {
-        enum err err = commit_room(&w->commit, most < ROOM_MOST ? most : ROOM_MOST, EFFECT_RECORDS_MAX, call_closes(c->kind));
+        enum err err = commit_room(&w->commit, most < ROOM_MOST ? most : ROOM_MOST,
+                                   EFFECT_RECORDS_MAX, call_closes(c->kind));
         if (err != ERR_OK) return err;
     }
     uint64_t before = c->mark; /* of this call's earlier steps, where one was not enough */
@@ -132,15 +136,21 @@ static enum err step(struct worker *w, struct call *c)
     return ERR_OK;
 }
 
-static bool is_about_revocation(enum call_kind k) { return k == CALL_REVOKE || k == CALL_SUSPEND || k == CALL_RESUME; }
+static bool is_about_revocation(enum call_kind k)
+{
+    return k == CALL_REVOKE || k == CALL_SUSPEND || k == CALL_RESUME;
+}
 
-/* Its place in lists, given by the thread that files it right after: whoever then asks this shard for what is
- * below a later place finds it (page.c). */
+/* Its place in lists, given by the thread that files it right after: whoever then asks this shard
+ * for what is below a later place finds it (page.c). */
 static void number(struct worker *w, struct call *c)
 {
-    if (c->kind == CALL_ENQUEUE) c->enqueue.facts.ordinal = worker_ordinal(w);
-    else if (c->kind == CALL_MINT) c->mint.facts.ordinal = worker_ordinal(w);
-    else if (c->kind == CALL_SUSPEND) c->actor.ordinal = worker_ordinal(w);
+    if (c->kind == CALL_ENQUEUE)
+        c->enqueue.facts.ordinal = worker_ordinal(w);
+    else if (c->kind == CALL_MINT)
+        c->mint.facts.ordinal = worker_ordinal(w);
+    else if (c->kind == CALL_SUSPEND)
+        c->actor.ordinal = worker_ordinal(w);
 }
 
 /* True: answered, and nothing but its block may keep the answer. */
@@ -148,7 +158,8 @@ static bool run(struct worker *w, struct call *c)
 {
     struct owner *o = &w->owner;
     enum err err;
-    /* The kill switch is thrown now, not when it was asked for: whoever asked may have waited long. */
+    /* The kill switch is thrown now, not when it was asked for: whoever asked may have waited
+     * long. */
     if (is_about_revocation(c->kind)) c->now_ms = later(c->now_ms, world_now_ms());
     number(w, c);
     do err = step(w, c);
@@ -212,8 +223,10 @@ void owner_retry(struct worker *w)
     for (struct call *c; (c = take(&before)) != NULL;) {
         bool closes = call_closes(c->kind);
         size_t held = o->held.count;
-        if (stuck[closes]) put(&o->held, c);
-        else if (run(w, c)) answer(w, c);
+        if (stuck[closes])
+            put(&o->held, c);
+        else if (run(w, c))
+            answer(w, c);
         if (o->held.count > held) stuck[closes] = true;
     }
 }
@@ -230,7 +243,8 @@ static void timer_due(struct loop_timer *t)
 static void timer_set(struct worker *w, uint64_t due_ms, uint64_t now_ms)
 {
     struct owner *o = &w->owner;
-    if (due_ms == UINT64_MAX || (o->timer_ms != 0 && o->timer_ms <= due_ms)) return; /* an early look does no harm */
+    /* an early look does no harm */
+    if (due_ms == UINT64_MAX || (o->timer_ms != 0 && o->timer_ms <= due_ms)) return;
     o->timer_ms = due_ms;
     loop_timer_start(w->loop, &o->timer, due_ms > now_ms ? due_ms - now_ms : 0, timer_due);
 }
@@ -242,7 +256,8 @@ bool owner_tick(struct worker *w)
     uint64_t now_ms = world_now_ms(), next_ms = UINT64_MAX;
     for (unsigned i = 0; i < TICKS_PER_BEAT; i++) {
         if (commit_room(&w->commit, shard_tick_record_most(), EFFECT_RECORDS_MAX, true) != ERR_OK) {
-            timer_set(w, now_ms + 1000, now_ms); /* a bell rings earlier, as soon as there is room */
+            /* a bell rings earlier, as soon as there is room */
+            timer_set(w, now_ms + 1000, now_ms);
             return false;
         }
         if (!shard_tick(o->shard, now_ms, &w->api.chance, &o->effects, &next_ms)) {

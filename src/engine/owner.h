@@ -12,8 +12,8 @@
  * A call whose record finds no free block is held rather than refused (as a rule it still is in the
  * mailbox: worker.c): blocks come free within one write, no more calls can be held than their homes
  * may have away (LIMIT_VISITS each), and sockets are held for the same reason at the same moment; a
- * refusal would make every hiccup of a disk visible to clients. Only a journal that is full is an answer
- * (ERR_JOURNAL_FULL).
+ * refusal would make every hiccup of a disk visible to clients. Only a journal that is full is an
+ * answer (ERR_JOURNAL_FULL).
  *
  * One reactor's thread. */
 #ifndef ENGINE_OWNER_H
@@ -30,24 +30,25 @@ struct call_queue { /* through call.next */
 };
 
 struct owner {
-    struct shard *shard;             /* the engine's; this thread's while it runs */
+    struct shard *shard; /* the engine's; this thread's while it runs */
     struct effects effects;
-    struct arena arena;              /* theirs */
+    struct arena arena; /* theirs */
     struct call_queue held, unseen, parked, ready;
-    uint64_t durable;                /* newest block of ours known to be */
-    uint64_t place;                  /* of our newest notice */
-    bool told;                       /* a notice was appended in this beat: everybody is to be rung */
-    bool stepped;                    /* something may be due earlier than it was */
-    struct loop_timer timer;         /* the shard's next due time */
-    uint64_t timer_ms;               /* which is this; 0: not started */
+    uint64_t durable; /* newest block of ours known to be */
+    uint64_t place;   /* of our newest notice */
+    /* a notice was appended in this beat: everybody is to be rung */
+    bool told;
+    bool stepped;            /* something may be due earlier than it was */
+    struct loop_timer timer; /* the shard's next due time */
+    uint64_t timer_ms;       /* which is this; 0: not started */
 };
 
 void owner_init(struct worker *w, struct shard *shard);
 void owner_fini(struct worker *w);
 
-/* Runs a call of this reactor's own on its own slots. True: answered, c->mark is the block that the
- * reply has to wait for (0: none). False: owner_ready() will give it, at the end of this beat at the
- * earliest. */
+/* Runs a call of this reactor's own on its own slots. True: answered, c->mark is the block
+ * that the reply has to wait for (0: none). False: owner_ready() will give it, at the end of
+ * this beat at the earliest. */
 bool owner_ask(struct worker *w, struct call *c);
 /* The same for a call that came by mail; its answer goes by mail. */
 void owner_receive(struct worker *w, struct call *c);
@@ -56,10 +57,13 @@ void owner_receive(struct worker *w, struct call *c);
 bool owner_forget(struct worker *w, struct call *c);
 
 /* What an end of a beat does, in this order: */
-void owner_retry(struct worker *w);          /* held calls, where there is room again */
-bool owner_tick(struct worker *w);           /* what is due by time; true: some is left for the next beat */
-void owner_seen(struct worker *w);           /* answers whose revocation every reactor knows of now */
-struct call *owner_ready(struct worker *w);  /* the next answer of our own; NULL: none, or no room for its record */
+void owner_retry(struct worker *w); /* held calls, where there is room again */
+/* what is due by time; true: some is left for the next beat */
+bool owner_tick(struct worker *w);
+/* answers whose revocation every reactor knows of now */
+void owner_seen(struct worker *w);
+/* the next answer of our own; NULL: none, or no room for its record */
+struct call *owner_ready(struct worker *w);
 void owner_durable(struct worker *w, uint64_t durable); /* opens what is parked */
 
 #endif

@@ -5,16 +5,17 @@ enum { FIRST_BYTES = 16 << 10 };
 struct merge {
     struct errand *e;
     const struct page_form *form;
-    uint32_t *taken;             /* of each gathered answer */
-    const struct call *call;     /* the next thing is its i-th */
+    uint32_t *taken;         /* of each gathered answer */
+    const struct call *call; /* the next thing is its i-th */
     uint32_t i;
     uint64_t ordinal;
-    bool is_cut;                 /* a shard has more than it could show, so nobody knows whose is the next */
+    /* a shard has more than it could show, so nobody knows whose is the next */
+    bool is_cut;
 };
 
-/* Moves to the next of all shards' answers by ordinal; false: none is left, or none is known. What came while
- * the shards were asked is for the next look: another shard may have been asked before it got a lower one,
- * and a cursor that is beyond that one would never show it. */
+/* Moves to the next of all shards' answers by ordinal; false: none is left, or none is known. What
+ * came while the shards were asked is for the next look: another shard may have been asked before
+ * it got a lower one, and a cursor that is beyond that one would never show it. */
 static bool advance(struct merge *m)
 {
     const struct errand *e = m->e;
@@ -38,7 +39,8 @@ static bool advance(struct merge *m)
     return true;
 }
 
-static enum err put_things(struct buf *b, struct merge *m, uint64_t limit, uint64_t *ret_count, uint64_t *ret_cursor)
+static enum err put_things(struct buf *b, struct merge *m, uint64_t limit, uint64_t *ret_count,
+                           uint64_t *ret_cursor)
 {
     const struct page_form *form = m->form;
     uint64_t looked_at = 0, last = 0;
@@ -80,7 +82,8 @@ static enum err put_page(struct buf *b, struct merge *m, uint64_t limit)
 
 enum err page_reply(struct errand *e, const struct page_form *form, uint64_t limit)
 {
-    struct merge m = {.e = e, .form = form, .taken = arena_array(e->arena, uint32_t, e->gathered_count + 1)};
+    struct merge m = {
+        .e = e, .form = form, .taken = arena_array(e->arena, uint32_t, e->gathered_count + 1)};
     if (m.taken == NULL) return ERR_BODY_TOO_LARGE;
     struct buf b;
     buf_init(&b, FIRST_BYTES, form->bytes_max);

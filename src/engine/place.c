@@ -4,7 +4,8 @@ enum { RETRY_KEY_MAX = 255 };
 
 static void add(struct hasher *h, struct str part)
 {
-    uint8_t size[4] = {(uint8_t)part.size, (uint8_t)(part.size >> 8), (uint8_t)(part.size >> 16), (uint8_t)(part.size >> 24)};
+    uint8_t size[4] = {(uint8_t)part.size, (uint8_t)(part.size >> 8), (uint8_t)(part.size >> 16),
+                       (uint8_t)(part.size >> 24)};
     hasher_add(h, str_of((const char *)size, sizeof size));
     hasher_add(h, part);
 }
@@ -41,15 +42,18 @@ struct slot_key place_limit(struct hasher *h, struct str tenant, const struct po
     return half_of(hasher_end(h));
 }
 
-enum err place_retry(struct hasher *h, struct str header, const struct retried *request, struct arena *arena,
-                     struct retry *ret, struct fault *f)
+enum err place_retry(struct hasher *h, struct str header, const struct retried *request,
+                     struct arena *arena, struct retry *ret, struct fault *f)
 {
     *ret = (struct retry){0};
     if (str_is_absent(header)) return ERR_OK;
     bool printable = header.size > 0 && header.size <= RETRY_KEY_MAX;
-    for (size_t i = 0; printable && i < header.size; i++) printable = header.bytes[i] >= 0x20 && header.bytes[i] <= 0x7e;
+    for (size_t i = 0; printable && i < header.size; i++)
+        printable = header.bytes[i] >= 0x20 && header.bytes[i] <= 0x7e;
     if (!printable)
-        return fault_set(f, ERR_BAD_HEADER, "", "Idempotency-Key: must be 1 to %d printable ASCII characters", RETRY_KEY_MAX);
+        return fault_set(f, ERR_BAD_HEADER, "",
+                         "Idempotency-Key: must be 1 to %d printable ASCII characters",
+                         RETRY_KEY_MAX);
     size_t most = json_canonical_most(request->body);
     char *bytes = arena_bytes(arena, most);
     if (bytes == NULL) return fault_plain(f, ERR_BODY_TOO_LARGE);

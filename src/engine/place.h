@@ -22,9 +22,9 @@ struct retried {
     const struct json *body;              /* with another one it is another request */
 };
 
-/* Absent header: not given. ERR_BAD_HEADER: not 1 to 255 printable ASCII characters. ERR_BODY_TOO_LARGE:
- * the arena has no room for the body's canonical form. */
-enum err place_retry(struct hasher *h, struct str header, const struct retried *request, struct arena *arena,
-                     struct retry *ret, struct fault *f);
+/* Absent header: not given. ERR_BAD_HEADER: not 1 to 255 printable ASCII characters.
+ * ERR_BODY_TOO_LARGE: the arena has no room for the body's canonical form. */
+enum err place_retry(struct hasher *h, struct str header, const struct retried *request,
+                     struct arena *arena, struct retry *ret, struct fault *f);
 
 #endif

@@ -1,8 +1,8 @@
 /* queue.c - the review queue's routes: list, read, wait, approve, deny, cancel.
  *
- * A review is named by its `rev_` id or, where it is only looked at, by the trace id of any decision
- * that was given it. Whoever asked sees their own; a reviewer sees the tenant's. Redemption is a
- * decision and has a file of its own (redeem.c). */
+ * A review is named by its `rev_` id or, where it is only looked at, by the trace id of any
+ * decision that was given it. Whoever asked sees their own; a reviewer sees the tenant's.
+ * Redemption is a decision and has a file of its own (redeem.c). */
 #include "base/limits.h"
 #include "engine/engine.h"
 #include "engine/item.h"
@@ -16,12 +16,14 @@ enum {
     NOTE_CHARACTERS_MAX = 2000,
     WAIT_DEFAULT_MS = 30000,
     WAIT_MOST_MS = 60000,
-    ITEM_BYTES_MAX = 2 << 20,    /* an event, and REVIEW_VOTES_MAX votes with every character of names and notes escaped */
-    PAGE_BYTES_MAX = LIMIT_REPLY_BYTES, /* which the platform and `writ` take; a page ends at half of it */
+    /* an event, and REVIEW_VOTES_MAX votes with every character of names and notes escaped */
+    ITEM_BYTES_MAX = 2 << 20,
+    /* which the platform and `writ` take; a page ends at half of it */
+    PAGE_BYTES_MAX = LIMIT_REPLY_BYTES,
 };
 
-struct look { /* an errand on one review, or on a page of them */
-    struct trip trip;            /* first */
+struct look {         /* an errand on one review, or on a page of them */
+    struct trip trip; /* first */
     struct id review;
     bool approve;
     struct str note, by;
@@ -47,17 +49,21 @@ static void refuse_resolved(struct look *l)
     struct buf b = buf_over(bytes, sizeof bytes);
     struct fault f;
     if (r->resolved_by.size > 0)
-        fault_set(&f, ERR_ALREADY_RESOLVED, "", "the review is %s already, by %.*s", review_state_name(r->state), STR_FORMAT(r->resolved_by));
+        fault_set(&f, ERR_ALREADY_RESOLVED, "", "the review is %s already, by %.*s",
+                  review_state_name(r->state), STR_FORMAT(r->resolved_by));
     else
-        fault_set(&f, ERR_ALREADY_RESOLVED, "", "the review is %s already", review_state_name(r->state));
+        fault_set(&f, ERR_ALREADY_RESOLVED, "", "the review is %s already",
+                  review_state_name(r->state));
     buf_put_byte(&b, '{');
     api_put_fault(&b, &f, r->trace_id);
     member_put_text(&b, STR(",\"resolved_by\":"), r->resolved_by);
     buf_put_literal(&b, ",\"status\":");
     json_put_plain(&b, str_from(review_state_name(r->state)));
     buf_put_byte(&b, '}');
-    if (b.overflow) trip_refuse(&l->trip, &f);
-    else errand_reply(&l->trip.errand, 409, buf_view(&b), (struct str){0});
+    if (b.overflow)
+        trip_refuse(&l->trip, &f);
+    else
+        errand_reply(&l->trip.errand, 409, buf_view(&b), (struct str){0});
 }
 
 static void answer_item(struct errand *e, const struct review_facts *r, struct str before)
@@ -85,8 +91,10 @@ static void answer_review(struct errand *e)
         answer_item(e, &e->call.review.facts, (struct str){0});
         return;
     }
-    if (e->call.err == ERR_NOT_FOUND) fault_set(&f, ERR_NOT_FOUND, "", "there is no such review here");
-    else fault_plain(&f, e->call.err);
+    if (e->call.err == ERR_NOT_FOUND)
+        fault_set(&f, ERR_NOT_FOUND, "", "there is no such review here");
+    else
+        fault_plain(&f, e->call.err);
     errand_refuse(e, &f, (struct str){0});
 }
 
@@ -97,7 +105,8 @@ static enum err no_such_review(struct fault *f)
     return fault_set(f, ERR_NOT_FOUND, "", "there is no such review here");
 }
 
-bool queue_named(struct errand *e, struct str name, struct id *ret, void (*then)(struct errand *e), struct fault *f)
+bool queue_named(struct errand *e, struct str name, struct id *ret, void (*then)(struct errand *e),
+                 struct fault *f)
 {
     f->err = ERR_OK;
     if (id_read("rev_", name, ret)) return true;
@@ -170,9 +179,12 @@ static void answer_waited(struct errand *e)
     struct look *l = of(e);
     const struct call *c = &e->call;
     struct fault f;
-    enum err err = api_credential_holds(&e->worker->api, &l->mark, c->tenant, c->asker.token_actor, world_now_ms(), &f);
-    if (err == ERR_OK) answer_review(e);
-    else trip_refuse(&l->trip, &f);
+    enum err err = api_credential_holds(&e->worker->api, &l->mark, c->tenant, c->asker.token_actor,
+                                        world_now_ms(), &f);
+    if (err == ERR_OK)
+        answer_review(e);
+    else
+        trip_refuse(&l->trip, &f);
 }
 
 static void wait(struct look *l)
@@ -198,10 +210,15 @@ void queue_wait_handle(void *context, struct http_exchange *x)
     if (l == NULL) return;
     l->timeout_ms = WAIT_DEFAULT_MS;
     enum err err = http_parameter(x, STR("timeout_ms"), &text, &f);
-    if (err == ERR_OK && !str_is_absent(text) && (!str_to_u64(text, &l->timeout_ms) || l->timeout_ms > WAIT_MOST_MS))
-        err = fault_set(&f, ERR_BAD_PARAMETER, "", "timeout_ms: %.*s is not a whole number from 0 to %d", STR_FORMAT(text), WAIT_MOST_MS);
-    if (err != ERR_OK) trip_refuse(&l->trip, &f);
-    else if (named(l, x->params[0], wait_found)) wait(l);
+    if (err == ERR_OK && !str_is_absent(text) &&
+        (!str_to_u64(text, &l->timeout_ms) || l->timeout_ms > WAIT_MOST_MS))
+        err = fault_set(&f, ERR_BAD_PARAMETER, "",
+                        "timeout_ms: %.*s is not a whole number from 0 to %d", STR_FORMAT(text),
+                        WAIT_MOST_MS);
+    if (err != ERR_OK)
+        trip_refuse(&l->trip, &f);
+    else if (named(l, x->params[0], wait_found))
+        wait(l);
 }
 
 /* ---- approve, deny, cancel ---- */
@@ -210,13 +227,16 @@ void queue_wait_handle(void *context, struct http_exchange *x)
 static uint32_t meets(struct look *l, struct str requirements)
 {
     struct arena *arena = l->trip.errand.arena;
-    const struct policy_set *policies = bundle_policies(l->trip.errand.bundle, l->trip.caller.tenant);
+    const struct policy_set *policies =
+        bundle_policies(l->trip.errand.bundle, l->trip.caller.tenant);
     const struct policy_requirement *list;
     size_t count;
     uint32_t bits = 0;
     if (terms_read_requirements(requirements, arena, &list, &count) != ERR_OK) return 0;
     for (size_t i = 0; i < count && i < REVIEW_REQUIREMENTS_MAX; i++)
-        if (list[i].by_count == 0 || policy_has_role(policies, l->by, list[i].by, list[i].by_count, arena)) bits |= UINT32_C(1) << i;
+        if (list[i].by_count == 0 ||
+            policy_has_role(policies, l->by, list[i].by, list[i].by_count, arena))
+            bits |= UINT32_C(1) << i;
     return bits;
 }
 
@@ -226,10 +246,16 @@ static void resolved(struct errand *e)
     switch (e->call.err) {
     case ERR_OK: answer_item(e, &e->call.review.facts, STR("\"success\":true,")); return;
     case ERR_ALREADY_RESOLVED: refuse_resolved(l); return;
-    case ERR_NOT_FOUND: trip_refuse_with(&l->trip, ERR_NOT_FOUND, "there is no such review here"); return;
-    case ERR_SELF_REVIEW: trip_refuse_with(&l->trip, ERR_SELF_REVIEW, "whoever asked, and whoever it was asked for, may not resolve the review"); return;
+    case ERR_NOT_FOUND:
+        trip_refuse_with(&l->trip, ERR_NOT_FOUND, "there is no such review here");
+        return;
+    case ERR_SELF_REVIEW:
+        trip_refuse_with(&l->trip, ERR_SELF_REVIEW,
+                         "whoever asked, and whoever it was asked for, may not resolve the review");
+        return;
     case ERR_WRONG_REVIEWER:
-        trip_refuse_with(&l->trip, ERR_WRONG_REVIEWER, "resolved_by: has none of the roles that this review asks for");
+        trip_refuse_with(&l->trip, ERR_WRONG_REVIEWER,
+                         "resolved_by: has none of the roles that this review asks for");
         return;
     default: trip_refuse_with(&l->trip, e->call.err, NULL);
     }
@@ -260,7 +286,9 @@ static enum err read_resolution(struct look *l, const struct json *body, struct 
     if (err != ERR_OK) return err;
     if (str_is_absent(l->by)) l->by = l->trip.caller.key->owner;
     if (!globs_match(&l->trip.caller.key->reviewers, l->by))
-        return fault_set(f, ERR_WRONG_REVIEWER, "/resolved_by", "resolved_by: this key may not resolve reviews as %.*s", STR_FORMAT(l->by));
+        return fault_set(f, ERR_WRONG_REVIEWER, "/resolved_by",
+                         "resolved_by: this key may not resolve reviews as %.*s",
+                         STR_FORMAT(l->by));
     return ERR_OK;
 }
 
@@ -273,7 +301,8 @@ static void resolve(struct worker *w, struct http_exchange *x, bool approve)
     l->approve = approve;
     enum err err = read_resolution(l, body, &f);
     if (err == ERR_OK && !id_read("rev_", x->params[0], &l->review))
-        err = fault_set(&f, ERR_NOT_FOUND, "", "there is no such review here; approve and deny take rev_ ids only");
+        err = fault_set(&f, ERR_NOT_FOUND, "",
+                        "there is no such review here; approve and deny take rev_ ids only");
     if (err != ERR_OK) {
         trip_refuse(&l->trip, &f);
         return;
@@ -291,7 +320,8 @@ void queue_cancel_handle(void *context, struct http_exchange *x)
     struct look *l = look_begin(context, x, &body);
     if (l == NULL) return;
     if (!id_read("rev_", x->params[0], &l->review)) {
-        trip_refuse_with(&l->trip, ERR_NOT_FOUND, "there is no such review here; cancel takes rev_ ids only");
+        trip_refuse_with(&l->trip, ERR_NOT_FOUND,
+                         "there is no such review here; cancel takes rev_ ids only");
         return;
     }
     l->trip.errand.call.review.id = l->review;
@@ -313,10 +343,14 @@ static enum err put_item(struct buf *b, struct errand *e, const struct call *c, 
 
 static void listed(struct errand *e)
 {
-    static const struct page_form form = {.begin = STR("{\"items\":["), .has_total = true, .bytes_max = PAGE_BYTES_MAX,
-                                          .ordinal = ordinal_of, .put = put_item};
+    static const struct page_form form = {.begin = STR("{\"items\":["),
+                                          .has_total = true,
+                                          .bytes_max = PAGE_BYTES_MAX,
+                                          .ordinal = ordinal_of,
+                                          .put = put_item};
     enum err err = page_reply(e, &form, of(e)->limit);
-    if (err != ERR_OK) trip_refuse_with(&of(e)->trip, err == ERR_CORRUPT ? ERR_INTERNAL : err, NULL);
+    if (err != ERR_OK)
+        trip_refuse_with(&of(e)->trip, err == ERR_CORRUPT ? ERR_INTERNAL : err, NULL);
 }
 
 static enum err read_filters(struct look *l, struct http_exchange *x, bool pending, struct fault *f)
@@ -332,7 +366,9 @@ static enum err read_filters(struct look *l, struct http_exchange *x, bool pendi
     c->list.state = REVIEW_PENDING;
     c->list.any_state = !pending && str_is_empty(status);
     if (str_is_empty(status) || review_state_read(status, &c->list.state)) return ERR_OK;
-    return fault_set(f, ERR_BAD_PARAMETER, "", "status: must be one of pending, approved, denied, expired, cancelled, redeemed");
+    return fault_set(
+        f, ERR_BAD_PARAMETER, "",
+        "status: must be one of pending, approved, denied, expired, cancelled, redeemed");
 }
 
 static void list(struct worker *w, struct http_exchange *x, bool pending)
@@ -341,8 +377,10 @@ static void list(struct worker *w, struct http_exchange *x, bool pending)
     struct look *l = look_begin(w, x, &body);
     struct fault f;
     if (l == NULL) return;
-    if (read_filters(l, x, pending, &f) != ERR_OK) trip_refuse(&l->trip, &f);
-    else errand_gather(&l->trip.errand, CALL_REVIEW_LIST, listed);
+    if (read_filters(l, x, pending, &f) != ERR_OK)
+        trip_refuse(&l->trip, &f);
+    else
+        errand_gather(&l->trip.errand, CALL_REVIEW_LIST, listed);
 }
 
 void queue_pending_handle(void *context, struct http_exchange *x) { list(context, x, true); }

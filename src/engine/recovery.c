@@ -12,7 +12,7 @@ struct loading { /* what the callbacks of one recovery share */
     struct engine *engine;
     struct recovery *recovery;
     uint64_t entries, records, first_seq, last_seq;
-    struct fault fault;          /* says more than the code that goes back through the journal */
+    struct fault fault; /* says more than the code that goes back through the journal */
 };
 
 /* ---- snapshot and journal ---- */
@@ -31,10 +31,13 @@ static enum err must_follow(struct loading *l, uint64_t seq)
     if (seq <= position + 1) return ERR_OK;
     if (position == 0)
         return fault_set(&l->fault, ERR_CORRUPT, "",
-                         "the journal begins with seq %" PRIu64 " and there is no snapshot: the state up to there is lost", seq);
+                         "the journal begins with seq %" PRIu64
+                         " and there is no snapshot: the state up to there is lost",
+                         seq);
     return fault_set(&l->fault, ERR_CORRUPT, "",
-                     "the newest snapshot that verifies ends with seq %" PRIu64 " and the journal begins with seq %" PRIu64
-                     ": what is between is lost", position, seq);
+                     "the newest snapshot that verifies ends with seq %" PRIu64
+                     " and the journal begins with seq %" PRIu64 ": what is between is lost",
+                     position, seq);
 }
 
 static enum err take_record(void *context, const struct journal_record *record)
@@ -51,11 +54,13 @@ static enum err take_record(void *context, const struct journal_record *record)
     r->bytes_behind += record->public_bytes.size + record->private_bytes.size;
     if (record->private_bytes.size == 0) return ERR_OK;
     err = keep_apply(l->engine->shards, l->engine->worker_count, record, &why);
-    return err == ERR_OK ? ERR_OK : fault_set(&l->fault, err, "", "seq %" PRIu64 " of the journal: %s", record->seq, why.text);
+    return err == ERR_OK ? ERR_OK
+                         : fault_set(&l->fault, err, "", "seq %" PRIu64 " of the journal: %s",
+                                     record->seq, why.text);
 }
 
-static enum err open_journal(struct loading *l, const struct journal_options *options, struct journal_report *ret_report,
-                             struct fault *f)
+static enum err open_journal(struct loading *l, const struct journal_options *options,
+                             struct journal_report *ret_report, struct fault *f)
 {
     uint64_t position = l->recovery->past.position;
     enum err err = journal_open(options, take_record, l, &l->engine->journal, ret_report, f);
@@ -65,8 +70,10 @@ static enum err open_journal(struct loading *l, const struct journal_options *op
     }
     if (ret_report->last_seq >= position) return ERR_OK;
     return fault_set(f, ERR_CORRUPT, "",
-                     "the newest snapshot ends with seq %" PRIu64 " and the journal with seq %" PRIu64
-                     ": the end of the journal is lost, its disk went back in time", position, ret_report->last_seq);
+                     "the newest snapshot ends with seq %" PRIu64
+                     " and the journal with seq %" PRIu64
+                     ": the end of the journal is lost, its disk went back in time",
+                     position, ret_report->last_seq);
 }
 
 static enum err make_shards(struct engine *e, struct fault *f)
@@ -85,7 +92,9 @@ static enum err open_snapshots(struct engine *e, struct recovery *r, struct faul
     char path[4096];
     snprintf(path, sizeof path, "%s/engine/snapshots", e->config.data);
     enum err err = disk_real_create(path, &r->snapshots);
-    return err == ERR_OK ? ERR_OK : fault_set(f, err, "", "snapshots: cannot open %s: %s", path, strerror(errno));
+    return err == ERR_OK
+               ? ERR_OK
+               : fault_set(f, err, "", "snapshots: cannot open %s: %s", path, strerror(errno));
 }
 
 /* ---- what is derived of the state ---- */
@@ -111,8 +120,12 @@ static void derive(struct engine *e)
 
 static struct keep_redis redis_of(const struct config *c)
 {
-    return (struct keep_redis){.url = c->redis_url, .user = c->redis_user, .password_file = c->redis_password_file,
-                               .ca_file = c->redis_ca_file, .adopt = c->adopt, .timeout_ms = (uint32_t)c->redis_timeout_ms};
+    return (struct keep_redis){.url = c->redis_url,
+                               .user = c->redis_user,
+                               .password_file = c->redis_password_file,
+                               .ca_file = c->redis_ca_file,
+                               .adopt = c->adopt,
+                               .timeout_ms = (uint32_t)c->redis_timeout_ms};
 }
 
 /* What was adopted is in no journal: it is a snapshot before anything else happens. */
@@ -122,8 +135,12 @@ static enum err look_at_redis(struct loading *l, uint64_t last_seq, struct fault
     struct recovery *r = l->recovery;
     struct keep_redis redis = redis_of(&e->config);
     bool had_adopted = r->past.adopted[0] != '\0';
-    struct keep_check by = {.node = e->node, .past = &r->past, .last_seq = last_seq, .now_ms = world_now_ms(),
-                            .each = take_entry, .context = l};
+    struct keep_check by = {.node = e->node,
+                            .past = &r->past,
+                            .last_seq = last_seq,
+                            .now_ms = world_now_ms(),
+                            .each = take_entry,
+                            .context = l};
     enum err err = keep_redis_check(&redis, &by, &r->redis_reached, f);
     if (err != ERR_OK || had_adopted || r->past.adopted[0] == '\0') return err;
     return keep_snapshot(r->snapshots, &r->past, e->shards, e->worker_count, f);
@@ -134,8 +151,10 @@ static enum err look_at_redis(struct loading *l, uint64_t last_seq, struct fault
 static void say(const struct loading *l, uint64_t begun_ns)
 {
     log_text(LOG_INFO, "state_recovered",
-             "%" PRIu64 " objects of the snapshot as of seq %" PRIu64 ", %" PRIu64 " records behind it, in %" PRIu64 " ms", l->entries,
-             l->recovery->past.position, l->records, (world_monotonic_ns() - begun_ns) / 1000000);
+             "%" PRIu64 " objects of the snapshot as of seq %" PRIu64 ", %" PRIu64
+             " records behind it, in %" PRIu64 " ms",
+             l->entries, l->recovery->past.position, l->records,
+             (world_monotonic_ns() - begun_ns) / 1000000);
 }
 
 enum err recovery_run(struct engine *e, struct recovery *r, const struct journal_options *options,
@@ -161,11 +180,18 @@ enum err recovery_run(struct engine *e, struct recovery *r, const struct journal
 enum err recovery_keep(struct engine *e, struct recovery *r, struct fault *f)
 {
     const struct config *c = &e->config;
-    struct keep_options options = {.journal = e->journal, .disk = r->snapshots, .node = e->node, .past = &r->past,
-                                   .bytes_behind = r->bytes_behind, .snapshot_bytes = c->snapshot_bytes,
-                                   .snapshot_ms = c->snapshot_seconds * 1000, .redis = redis_of(c),
-                                   .redis_reached = r->redis_reached, .sheet = metrics_sheet_create(),
-                                   .lost_ownership = r->lost_ownership, .context = r->context};
+    struct keep_options options = {.journal = e->journal,
+                                   .disk = r->snapshots,
+                                   .node = e->node,
+                                   .past = &r->past,
+                                   .bytes_behind = r->bytes_behind,
+                                   .snapshot_bytes = c->snapshot_bytes,
+                                   .snapshot_ms = c->snapshot_seconds * 1000,
+                                   .redis = redis_of(c),
+                                   .redis_reached = r->redis_reached,
+                                   .sheet = metrics_sheet_create(),
+                                   .lost_ownership = r->lost_ownership,
+                                   .context = r->context};
     struct keep *keep = NULL;
     enum err err = keep_start(&options, &keep, f);
     if (err != ERR_OK) return err;

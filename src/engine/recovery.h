@@ -3,18 +3,19 @@
  *   newest snapshot → shards → journal: verify, cut, apply what is behind → Redis: may it be used, or adopted
  *   → revocations, ordinal → (engine.started) → keep thread → (workers, listening)
  *
- * State is a fold of the journal, so there is nothing else to ask. Whatever does not fit together ends
- * the start with a sentence that says where: a snapshot ahead of the journal, a journal that no longer
- * has what follows the snapshot, a Redis that another engine owns. Main thread, before the workers run. */
+ * State is a fold of the journal, so there is nothing else to ask. Whatever does not fit
+ * together ends the start with a sentence that says where: a snapshot ahead of the journal, a
+ * journal that no longer has what follows the snapshot, a Redis that another engine owns. Main
+ * thread, before the workers run. */
 #ifndef ENGINE_RECOVERY_H
 #define ENGINE_RECOVERY_H
 
 #include "engine/engine.h"
 
 struct recovery {
-    struct disk *snapshots;      /* the disk of its directory */
+    struct disk *snapshots; /* the disk of its directory */
     struct keep_past past;
-    uint64_t bytes_behind;       /* of journal, applied behind the snapshot */
+    uint64_t bytes_behind; /* of journal, applied behind the snapshot */
     bool redis_reached;
     void (*lost_ownership)(void *context); /* see keep.h */
     void *context;

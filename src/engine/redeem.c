@@ -3,9 +3,9 @@
  *   which review → is it approved, and for this very request? → decide with its votes as allow
  *                → [claim it, count limits] → the owner spends it and records the decision, or says it is spent
  *
- * The human_review votes that the approval covered count as allow, unless their rules ask for more people or
- * for others now than for those who approved; every other vote stands. A review that cannot
- * be redeemed is a deny `review:<state>` that tells nothing of what was approved. */
+ * The human_review votes that the approval covered count as allow, unless their rules ask for more
+ * people or for others now than for those who approved; every other vote stands. A review that
+ * cannot be redeemed is a deny `review:<state>` that tells nothing of what was approved. */
 #include "engine/authorization.h"
 #include "engine/place.h"
 #include "engine/queue.h"
@@ -14,7 +14,7 @@
 #include "engine/trip.h"
 
 struct redemption {
-    struct authorization a;      /* first */
+    struct authorization a; /* first */
     struct json *body;
     enum ask_form form;
     struct str traceparent, retry_header;
@@ -39,8 +39,10 @@ static enum ask_form form_of(const struct json *body)
 static void refuse(struct redemption *r, enum err err, const char *text)
 {
     struct fault f;
-    if (text == NULL) fault_plain(&f, err);
-    else fault_set(&f, err, "", "%s", text);
+    if (text == NULL)
+        fault_plain(&f, err);
+    else
+        fault_set(&f, err, "", "%s", text);
     authorization_refuse(&r->a, &f);
 }
 
@@ -53,7 +55,8 @@ static enum err read_retry(struct redemption *r, struct fault *f)
                               .credential = str_of(a->caller.key->id_text, ID_TEXT),
                               .route = arena_printf(arena, "redeem %.*s", ID_TEXT, r->review_text),
                               .body = r->body};
-    /* A token's own: with another credential the same body may mean another request, or one that it may not ask. */
+    /* A token's own: with another credential the same body may mean another request, or
+     * one that it may not ask. */
     char token[ID_TEXT];
     if (a->caller.token != NULL) {
         id_write("tok_", a->caller.token->id, token);
@@ -66,8 +69,11 @@ static enum err read_retry(struct redemption *r, struct fault *f)
 static enum err read_terms(struct authorization *a, struct fault *f)
 {
     struct policy_request *p = &a->ask.policy;
-    enum err err = terms_read_votes(a->review.votes_approved, a->errand.arena, &p->approved, &p->approved_count);
-    if (err == ERR_OK) err = terms_read_requirements(a->review.requirements, a->errand.arena, &p->met, &p->met_count);
+    enum err err = terms_read_votes(a->review.votes_approved, a->errand.arena, &p->approved,
+                                    &p->approved_count);
+    if (err == ERR_OK)
+        err = terms_read_requirements(a->review.requirements, a->errand.arena, &p->met,
+                                      &p->met_count);
     return err == ERR_OK ? ERR_OK : fault_plain(f, ERR_INTERNAL);
 }
 
@@ -77,10 +83,13 @@ static void looked_at(struct errand *e)
     struct redemption *r = of(e);
     struct authorization *a = &r->a;
     struct fault f;
-    bool of_another = e->call.err == ERR_OK && !str_equal(e->call.review.facts.owner, a->caller.key->owner);
-    if (of_another) e->call.err = ERR_NOT_FOUND; /* under the same name: the owner's own use only, as CALL_REDEEM has it */
+    bool of_another =
+        e->call.err == ERR_OK && !str_equal(e->call.review.facts.owner, a->caller.key->owner);
+    /* under the same name: the owner's own use only, as CALL_REDEEM has it */
+    if (of_another) e->call.err = ERR_NOT_FOUND;
     if (e->call.err != ERR_OK) {
-        refuse(r, e->call.err, e->call.err == ERR_NOT_FOUND ? "there is no such review here" : NULL);
+        refuse(r, e->call.err,
+               e->call.err == ERR_NOT_FOUND ? "there is no such review here" : NULL);
         return;
     }
     a->review = e->call.review.facts;
@@ -117,12 +126,15 @@ static void found(struct errand *e)
 {
     struct redemption *r = of(e);
     struct fault f;
-    if (queue_found(e, &r->review, &f) == ERR_OK) look(r);
-    else authorization_refuse(&r->a, &f);
+    if (queue_found(e, &r->review, &f) == ERR_OK)
+        look(r);
+    else
+        authorization_refuse(&r->a, &f);
 }
 
 /* A redemption's credential is checked like the decision's: an agent's request takes an agent. */
-static enum err admit(struct redemption *r, struct worker *w, struct http_exchange *x, struct fault *f)
+static enum err admit(struct redemption *r, struct worker *w, struct http_exchange *x,
+                      struct fault *f)
 {
     struct authorization *a = &r->a;
     enum err err = api_admit(&w->api, x, x->route->roles, a->tools.now_ms, &a->caller, f);
@@ -131,8 +143,12 @@ static enum err admit(struct redemption *r, struct worker *w, struct http_exchan
     r->form = form_of(r->body);
     uint32_t needed = r->form == ASK_USER ? ROLE_APP : ROLE_AGENT;
     bool may = a->caller.token != NULL ? r->form != ASK_USER : (a->caller.key->roles & needed) != 0;
-    if (!may) return fault_set(f, ERR_MISSING_ROLE, "", "this needs a key with the role %s", role_name((enum role)needed));
-    return ask_settle_tenant(r->form, &a->caller, json_text(r->body, r->form == ASK_TOOL ? STR("tenantId") : STR("tenant_id")), f);
+    if (!may)
+        return fault_set(f, ERR_MISSING_ROLE, "", "this needs a key with the role %s",
+                         role_name((enum role)needed));
+    return ask_settle_tenant(
+        r->form, &a->caller,
+        json_text(r->body, r->form == ASK_TOOL ? STR("tenantId") : STR("tenant_id")), f);
 }
 
 void queue_redeem_handle(void *context, struct http_exchange *x)
@@ -150,6 +166,8 @@ void queue_redeem_handle(void *context, struct http_exchange *x)
     r->retry_header = arena_copy(e->arena, http_header_get(x, STR("idempotency-key")));
     e->call.tenant = r->a.caller.tenant;
     e->call.asker = trip_asker(&r->a.caller); /* only who asked may redeem */
-    if (queue_named(e, x->params[0], &r->review, found, &f)) look(r);
-    else if (f.err != ERR_OK) authorization_refuse(&r->a, &f);
+    if (queue_named(e, x->params[0], &r->review, found, &f))
+        look(r);
+    else if (f.err != ERR_OK)
+        authorization_refuse(&r->a, &f);
 }

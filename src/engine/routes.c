@@ -1,5 +1,6 @@
-/* routes.c - every path that the engine answers, with who may ask, in one table. The handler asks who does
- * (trip_begin(), api_admit()), since a dry run takes other roles than the route; no parameters named: any is taken.
+/* routes.c - every path that the engine answers, with who may ask, in one table. The handler asks
+ * who does (trip_begin(), api_admit()), since a dry run takes other roles than the route; no
+ * parameters named: any is taken.
  *
  * The platform's paths are here too, to be forwarded with the caller's own credential where
  * `platform.url` is set, so that one address serves a client. */
@@ -17,20 +18,32 @@ static void route_forward(void *context, struct http_exchange *x)
         return;
     }
     struct fault f;
-    fault_set(&f, ERR_NOT_FOUND, "", "the platform serves this path, and this engine knows none (platform.url)");
+    fault_set(&f, ERR_NOT_FOUND, "",
+              "the platform serves this path, and this engine knows none (platform.url)");
     api_refuse(&w->api, x, &f, (struct str){0});
 }
 
-#define DECIDES(path, form, role_bits)                                                            \
-    {.method = HTTP_POST, .pattern = path, .body = HTTP_BODY_JSON, .handle = authorize_handle, .extra = &form, \
-     .parameters = "dry_run explain tenant_id", .roles = role_bits}
+#define DECIDES(path, form, role_bits)                                                             \
+    {                                                                                              \
+        .method = HTTP_POST, .pattern = path, .body = HTTP_BODY_JSON, .handle = authorize_handle,  \
+        .extra = &form, .parameters = "dry_run explain tenant_id", .roles = role_bits              \
+    }
 #define ASKS (ROLE_AGENT | ROLE_APP | ROLE_TOKEN) /* who may have asked for a review */
-#define PUBLIC(path, function) {.method = HTTP_GET, .pattern = path, .handle = function, .parameters = ""}
-#define FORWARD(verb, path, kind, most)                                                           \
-    {.method = verb, .pattern = path, .body = kind, .body_max = most, .handle = route_forward}
-/* Who may use it is the platform's to say, but a body of megabytes is not read for anybody to find that out. */
-#define FORWARD_LARGE(verb, path, kind, most, role_bits)                                          \
-    {.method = verb, .pattern = path, .body = kind, .body_max = most, .handle = route_forward, .extra = &role_bits}
+#define PUBLIC(path, function)                                                                     \
+    {                                                                                              \
+        .method = HTTP_GET, .pattern = path, .handle = function, .parameters = ""                  \
+    }
+#define FORWARD(verb, path, kind, most)                                                            \
+    {                                                                                              \
+        .method = verb, .pattern = path, .body = kind, .body_max = most, .handle = route_forward   \
+    }
+/* Who may use it is the platform's to say, but a body of megabytes is not read for
+ * anybody to find that out. */
+#define FORWARD_LARGE(verb, path, kind, most, role_bits)                                           \
+    {                                                                                              \
+        .method = verb, .pattern = path, .body = kind, .body_max = most, .handle = route_forward,  \
+        .extra = &role_bits                                                                        \
+    }
 
 static const uint32_t policy_roles = ROLE_POLICY_ADMIN | ROLE_ADMIN, ingest_roles = ROLE_INGEST;
 
@@ -38,49 +51,106 @@ const struct http_route engine_routes[] = {
     DECIDES("/api/v1/authorize", tool_form, ROLE_AGENT | ROLE_TOKEN),
     DECIDES("/v1/agent/authorize", agent_form, ROLE_AGENT | ROLE_TOKEN),
     DECIDES("/v1/authorize", user_form, ROLE_APP),
-    {.method = HTTP_GET, .pattern = "/v1/queue/pending", .handle = queue_pending_handle, .roles = ROLE_REVIEWER,
+    {.method = HTTP_GET,
+     .pattern = "/v1/queue/pending",
+     .handle = queue_pending_handle,
+     .roles = ROLE_REVIEWER,
      .parameters = "limit cursor actor action tenant_id"},
-    {.method = HTTP_GET, .pattern = "/v1/queue", .handle = queue_list_handle, .roles = ROLE_REVIEWER,
+    {.method = HTTP_GET,
+     .pattern = "/v1/queue",
+     .handle = queue_list_handle,
+     .roles = ROLE_REVIEWER,
      .parameters = "limit cursor actor action status tenant_id"},
-    {.method = HTTP_GET, .pattern = "/v1/queue/{id}", .handle = queue_get_handle, .roles = ASKS | ROLE_REVIEWER,
+    {.method = HTTP_GET,
+     .pattern = "/v1/queue/{id}",
+     .handle = queue_get_handle,
+     .roles = ASKS | ROLE_REVIEWER,
      .parameters = "tenant_id"},
-    {.method = HTTP_GET, .pattern = "/v1/queue/{id}/wait", .handle = queue_wait_handle, .roles = ASKS | ROLE_REVIEWER,
+    {.method = HTTP_GET,
+     .pattern = "/v1/queue/{id}/wait",
+     .handle = queue_wait_handle,
+     .roles = ASKS | ROLE_REVIEWER,
      .parameters = "timeout_ms tenant_id"},
-    {.method = HTTP_POST, .pattern = "/v1/queue/{id}/approve", .body = HTTP_BODY_OPTIONAL_JSON, .handle = queue_approve_handle,
-     .roles = ROLE_REVIEWER, .parameters = "tenant_id"},
-    {.method = HTTP_POST, .pattern = "/v1/queue/{id}/deny", .body = HTTP_BODY_OPTIONAL_JSON, .handle = queue_deny_handle,
-     .roles = ROLE_REVIEWER, .parameters = "tenant_id"},
-    {.method = HTTP_POST, .pattern = "/v1/queue/{id}/redeem", .body = HTTP_BODY_JSON, .handle = queue_redeem_handle,
-     .roles = ASKS, .parameters = "tenant_id"},
-    {.method = HTTP_POST, .pattern = "/v1/queue/{id}/cancel", .body = HTTP_BODY_OPTIONAL_JSON, .handle = queue_cancel_handle,
-     .roles = ROLE_AGENT | ROLE_APP, .parameters = "tenant_id"},
+    {.method = HTTP_POST,
+     .pattern = "/v1/queue/{id}/approve",
+     .body = HTTP_BODY_OPTIONAL_JSON,
+     .handle = queue_approve_handle,
+     .roles = ROLE_REVIEWER,
+     .parameters = "tenant_id"},
+    {.method = HTTP_POST,
+     .pattern = "/v1/queue/{id}/deny",
+     .body = HTTP_BODY_OPTIONAL_JSON,
+     .handle = queue_deny_handle,
+     .roles = ROLE_REVIEWER,
+     .parameters = "tenant_id"},
+    {.method = HTTP_POST,
+     .pattern = "/v1/queue/{id}/redeem",
+     .body = HTTP_BODY_JSON,
+     .handle = queue_redeem_handle,
+     .roles = ASKS,
+     .parameters = "tenant_id"},
+    {.method = HTTP_POST,
+     .pattern = "/v1/queue/{id}/cancel",
+     .body = HTTP_BODY_OPTIONAL_JSON,
+     .handle = queue_cancel_handle,
+     .roles = ROLE_AGENT | ROLE_APP,
+     .parameters = "tenant_id"},
 
-    {.method = HTTP_GET, .pattern = "/v1/actors", .handle = actor_list_handle, .roles = ROLE_ADMIN,
+    {.method = HTTP_GET,
+     .pattern = "/v1/actors",
+     .handle = actor_list_handle,
+     .roles = ROLE_ADMIN,
      .parameters = "limit cursor tenant_id"},
-    {.method = HTTP_POST, .pattern = "/v1/actors/{actor}/suspend", .body = HTTP_BODY_OPTIONAL_JSON,
-     .handle = actor_suspend_handle, .roles = ROLE_ADMIN, .parameters = "tenant_id"},
-    {.method = HTTP_POST, .pattern = "/v1/actors/{actor}/resume", .body = HTTP_BODY_OPTIONAL_JSON,
-     .handle = actor_resume_handle, .roles = ROLE_ADMIN, .parameters = "tenant_id"},
+    {.method = HTTP_POST,
+     .pattern = "/v1/actors/{actor}/suspend",
+     .body = HTTP_BODY_OPTIONAL_JSON,
+     .handle = actor_suspend_handle,
+     .roles = ROLE_ADMIN,
+     .parameters = "tenant_id"},
+    {.method = HTTP_POST,
+     .pattern = "/v1/actors/{actor}/resume",
+     .body = HTTP_BODY_OPTIONAL_JSON,
+     .handle = actor_resume_handle,
+     .roles = ROLE_ADMIN,
+     .parameters = "tenant_id"},
 
-    {.method = HTTP_POST, .pattern = "/v1/tokens/mint", .body = HTTP_BODY_JSON, .handle = token_mint_handle,
-     .roles = ROLE_AGENT, .parameters = "tenant_id"},
-    {.method = HTTP_GET, .pattern = "/v1/tokens", .handle = token_list_handle, .roles = ROLE_AGENT | ROLE_ADMIN,
+    {.method = HTTP_POST,
+     .pattern = "/v1/tokens/mint",
+     .body = HTTP_BODY_JSON,
+     .handle = token_mint_handle,
+     .roles = ROLE_AGENT,
+     .parameters = "tenant_id"},
+    {.method = HTTP_GET,
+     .pattern = "/v1/tokens",
+     .handle = token_list_handle,
+     .roles = ROLE_AGENT | ROLE_ADMIN,
      .parameters = "limit cursor actor acting_for active tenant_id"},
-    {.method = HTTP_DELETE, .pattern = "/v1/tokens/{tokenID}", .handle = token_revoke_handle,
-     .roles = ROLE_AGENT | ROLE_ADMIN, .parameters = "tenant_id"},
-    {.method = HTTP_POST, .pattern = "/v1/tokens/introspect", .body = HTTP_BODY_FORM_OR_JSON,
-     .handle = token_introspect_handle, .roles = ROLE_AGENT | ROLE_APP | ROLE_ADMIN, .parameters = "tenant_id"},
+    {.method = HTTP_DELETE,
+     .pattern = "/v1/tokens/{tokenID}",
+     .handle = token_revoke_handle,
+     .roles = ROLE_AGENT | ROLE_ADMIN,
+     .parameters = "tenant_id"},
+    {.method = HTTP_POST,
+     .pattern = "/v1/tokens/introspect",
+     .body = HTTP_BODY_FORM_OR_JSON,
+     .handle = token_introspect_handle,
+     .roles = ROLE_AGENT | ROLE_APP | ROLE_ADMIN,
+     .parameters = "tenant_id"},
     PUBLIC("/.well-known/jwks.json", jwks_handle),
 
     PUBLIC("/healthz", healthz_handle),
     PUBLIC("/livez", livez_handle),
     PUBLIC("/readyz", readyz_handle),
     PUBLIC("/api/config-check", config_check_handle),
-    {.method = HTTP_GET, .pattern = "/metrics", .handle = metrics_handle, .parameters = "tenant_id"},
+    {.method = HTTP_GET,
+     .pattern = "/metrics",
+     .handle = metrics_handle,
+     .parameters = "tenant_id"},
 
     FORWARD(HTTP_GET, "/api/v1/policies", HTTP_BODY_NONE, 0),
     FORWARD(HTTP_GET, "/api/v1/policies/{name}", HTTP_BODY_NONE, 0),
-    FORWARD_LARGE(HTTP_PUT, "/api/v1/policies/{name}", HTTP_BODY_JSON, LIMIT_POLICY_BODY_BYTES, policy_roles),
+    FORWARD_LARGE(HTTP_PUT, "/api/v1/policies/{name}", HTTP_BODY_JSON, LIMIT_POLICY_BODY_BYTES,
+                  policy_roles),
     FORWARD(HTTP_DELETE, "/api/v1/policies/{name}", HTTP_BODY_NONE, 0),
     FORWARD(HTTP_GET, "/api/v1/policies/{name}/versions", HTTP_BODY_NONE, 0),
     FORWARD(HTTP_GET, "/api/v1/policies/{name}/versions/{n}", HTTP_BODY_NONE, 0),
@@ -90,7 +160,8 @@ const struct http_route engine_routes[] = {
     FORWARD(HTTP_GET, "/api/v1/audit/trace/{id}", HTTP_BODY_NONE, 0),
     FORWARD(HTTP_GET, "/api/v1/audit/positions", HTTP_BODY_NONE, 0),
     FORWARD(HTTP_POST, "/api/v1/audit/gaps", HTTP_BODY_JSON, 0),
-    FORWARD_LARGE(HTTP_POST, "/api/v1/audit/ingest", HTTP_BODY_NDJSON, LIMIT_INGEST_BODY_BYTES, ingest_roles),
+    FORWARD_LARGE(HTTP_POST, "/api/v1/audit/ingest", HTTP_BODY_NDJSON, LIMIT_INGEST_BODY_BYTES,
+                  ingest_roles),
     FORWARD(HTTP_GET, "/api/v1/keys", HTTP_BODY_NONE, 0),
     FORWARD(HTTP_POST, "/api/v1/keys", HTTP_BODY_JSON, 0),
     FORWARD(HTTP_DELETE, "/api/v1/keys/{id}", HTTP_BODY_NONE, 0),
@@ -118,7 +189,8 @@ void route_admit(void *context, struct http_exchange *x)
         return; /* no key is known yet: route_handle() says so */
     }
     uint32_t roles = large != NULL ? *large : ~0u; /* which of its own, its handler asks */
-    if (api_admit(&w->api, x, roles, world_now_ms(), &caller, &f) != ERR_OK) api_refuse(&w->api, x, &f, (struct str){0});
+    if (api_admit(&w->api, x, roles, world_now_ms(), &caller, &f) != ERR_OK)
+        api_refuse(&w->api, x, &f, (struct str){0});
 }
 
 void route_handle(void *context, struct http_exchange *x)
@@ -129,8 +201,11 @@ void route_handle(void *context, struct http_exchange *x)
         route_refuse_starting(w, x);
         return;
     }
-    if (x->route->roles != 0 && atomic_load_explicit(&w->engine->phase, memory_order_relaxed) == PHASE_LOST) {
-        fault_set(&f, ERR_STORE_UNAVAILABLE, "", "another engine has taken over this engine's state in Redis; this one decides nothing any more");
+    if (x->route->roles != 0 &&
+        atomic_load_explicit(&w->engine->phase, memory_order_relaxed) == PHASE_LOST) {
+        fault_set(
+            &f, ERR_STORE_UNAVAILABLE, "",
+            "another engine has taken over this engine's state in Redis; this one decides nothing any more");
         api_refuse(&w->api, x, &f, (struct str){0});
         return;
     }

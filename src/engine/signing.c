@@ -17,8 +17,8 @@ struct kept { /* a set that was current once, or is */
 
 struct signing {
     char directory[DIRECTORY_BYTES];
-    uint64_t rotate_ms;          /* 0: never */
-    uint64_t try_again_ms;       /* after a failure; 0: none */
+    uint64_t rotate_ms;    /* 0: never */
+    uint64_t try_again_ms; /* after a failure; 0: none */
     struct kept *newest;
     _Atomic(const struct signers *) now;
 };
@@ -40,12 +40,14 @@ static enum err check_names(const struct config *c, struct fault *f)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         struct str value = str_from(names[i].value);
         if (value.size == 0 || str_code_points(value) > LIMIT_ID_CHARACTERS)
-            return fault_set(f, ERR_BAD_VALUE, "", "%s: must be 1 to %d characters", names[i].option, LIMIT_ID_CHARACTERS);
+            return fault_set(f, ERR_BAD_VALUE, "", "%s: must be 1 to %d characters",
+                             names[i].option, LIMIT_ID_CHARACTERS);
     }
     return ERR_OK;
 }
 
-enum err signing_create(const struct config *c, uint64_t now_ms, struct signing **ret, struct fault *f)
+enum err signing_create(const struct config *c, uint64_t now_ms, struct signing **ret,
+                        struct fault *f)
 {
     enum err err = check_names(c, f);
     if (err != ERR_OK) return err;
@@ -53,7 +55,8 @@ enum err signing_create(const struct config *c, uint64_t now_ms, struct signing 
     struct signers *signers;
     check(s != NULL);
     s->rotate_ms = c->token_rotate_days * DAY_MS;
-    if (snprintf(s->directory, sizeof s->directory, "%s/engine/signers", c->data) >= DIRECTORY_BYTES)
+    if (snprintf(s->directory, sizeof s->directory, "%s/engine/signers", c->data) >=
+        DIRECTORY_BYTES)
         err = fault_set(f, ERR_BAD_VALUE, "", "data: the path is too long");
     else
         err = signers_open(s->directory, now_ms, SIGNERS_OVERLAP_MS, &signers, f);
@@ -62,8 +65,10 @@ enum err signing_create(const struct config *c, uint64_t now_ms, struct signing 
         return err;
     }
     if (signers_newest_ms(signers) == now_ms)
-        log_text(LOG_WARNING, "signer_made", "%s held no key and has a new one: tokens that are out already are not taken. "
-                 "If there was one, put it back and start again", s->directory);
+        log_text(LOG_WARNING, "signer_made",
+                 "%s held no key and has a new one: tokens that are out already are not taken. "
+                 "If there was one, put it back and start again",
+                 s->directory);
     take(s, signers);
     *ret = s;
     return ERR_OK;
@@ -81,12 +86,16 @@ void signing_destroy(struct signing *s)
     free(s);
 }
 
-const struct signers *signing_now(const struct signing *s) { return atomic_load_explicit(&s->now, memory_order_acquire); }
+const struct signers *signing_now(const struct signing *s)
+{
+    return atomic_load_explicit(&s->now, memory_order_acquire);
+}
 
 /* The next pair is told as long before it signs as verifiers may keep the key set. */
 static bool is_due(const struct signing *s, uint64_t now_ms)
 {
-    return s->rotate_ms != 0 && now_ms + SIGNERS_LEAD_MS >= signers_newest_ms(s->newest->signers) + s->rotate_ms;
+    return s->rotate_ms != 0 &&
+           now_ms + SIGNERS_LEAD_MS >= signers_newest_ms(s->newest->signers) + s->rotate_ms;
 }
 
 void signing_keep_up(struct signing *s, uint64_t now_ms)
@@ -96,7 +105,8 @@ void signing_keep_up(struct signing *s, uint64_t now_ms)
     bool rotate = is_due(s, now_ms);
     if (!rotate && !signers_overdue(s->newest->signers, now_ms, SIGNERS_OVERLAP_MS)) return;
     if (now_ms < s->try_again_ms) return;
-    enum err err = rotate ? signers_rotate(s->directory, now_ms, now_ms + SIGNERS_LEAD_MS, SIGNERS_OVERLAP_MS, &signers, &f)
+    enum err err = rotate ? signers_rotate(s->directory, now_ms, now_ms + SIGNERS_LEAD_MS,
+                                           SIGNERS_OVERLAP_MS, &signers, &f)
                           : signers_open(s->directory, now_ms, SIGNERS_OVERLAP_MS, &signers, &f);
     if (err != ERR_OK) {
         s->try_again_ms = now_ms + TRY_AGAIN_MS;

@@ -12,10 +12,13 @@
 struct signing;
 
 /* Opens DATA/engine/signers, making the first pair where there is none. */
-enum err signing_create(const struct config *c, uint64_t now_ms, struct signing **ret, struct fault *f);
+enum err signing_create(const struct config *c, uint64_t now_ms, struct signing **ret,
+                        struct fault *f);
 void signing_destroy(struct signing *s);
-const struct signers *signing_now(const struct signing *s); /* any thread; good until signing_destroy() */
-/* Rotates and drops what is due; main thread, about each second. What fails is logged and tried again. */
+/* any thread; good until signing_destroy() */
+const struct signers *signing_now(const struct signing *s);
+/* Rotates and drops what is due; main thread, about each second. What fails
+ * is logged and tried again. */
 void signing_keep_up(struct signing *s, uint64_t now_ms);
 
 #endif

@@ -3,14 +3,16 @@
 #include "base/check.h"
 #include "json/json.h"
 
-static const char *const vote_kinds[VOTE_KINDS] = {[VOTE_RULE] = "review", [VOTE_GATE] = "gate", [VOTE_LIMIT] = "limit"};
+static const char *const vote_kinds[VOTE_KINDS] = {
+    [VOTE_RULE] = "review", [VOTE_GATE] = "gate", [VOTE_LIMIT] = "limit"};
 
 /* ---- writing ---- */
 
 static size_t votes_most(const struct policy_review *r)
 {
     size_t most = 2;
-    for (size_t i = 0; i < r->vote_count; i++) most += 32 + r->votes[i].policy_name.size + r->votes[i].rule_id.size;
+    for (size_t i = 0; i < r->vote_count; i++)
+        most += 32 + r->votes[i].policy_name.size + r->votes[i].rule_id.size;
     return most;
 }
 
@@ -40,7 +42,8 @@ static size_t requirements_most(const struct policy_review *r)
     size_t most = 2;
     for (size_t i = 0; i < r->requirement_count; i++) {
         most += 48;
-        for (size_t k = 0; k < r->requirements[i].by_count; k++) most += r->requirements[i].by[k].size + 3;
+        for (size_t k = 0; k < r->requirements[i].by_count; k++)
+            most += r->requirements[i].by[k].size + 3;
     }
     return most;
 }
@@ -70,32 +73,38 @@ struct str terms_requirements(const struct policy_review *r, struct arena *a)
 /* ---- reading ---- */
 
 /* Absent is an empty list. */
-static enum err read_list(struct str text, struct arena *a, const struct json **ret_first, size_t *ret_count)
+static enum err read_list(struct str text, struct arena *a, const struct json **ret_first,
+                          size_t *ret_count)
 {
     static const struct json_options options = {0};
     struct json *list;
     *ret_first = NULL;
     *ret_count = 0;
     if (str_is_absent(text)) return ERR_OK;
-    if (json_read(text, &options, a, &list, NULL) != ERR_OK) return a->overflow ? ERR_FULL : ERR_CORRUPT;
+    if (json_read(text, &options, a, &list, NULL) != ERR_OK)
+        return a->overflow ? ERR_FULL : ERR_CORRUPT;
     if (list->type != JSON_ARRAY) return ERR_CORRUPT;
     *ret_first = list->child;
     *ret_count = list->count;
     return ERR_OK;
 }
 
-static enum err read_requirement(const struct json *v, struct arena *a, struct policy_requirement *ret)
+static enum err read_requirement(const struct json *v, struct arena *a,
+                                 struct policy_requirement *ret)
 {
     const struct json *by = json_get(v, STR("by"));
     struct str *roles = arena_array(a, struct str, (by == NULL ? 0 : by->count) + 1);
     if (roles == NULL) return ERR_FULL;
     size_t count = 0;
-    for (const struct json *role = by == NULL ? NULL : by->child; role != NULL; role = role->next) roles[count++] = role->string;
-    *ret = (struct policy_requirement){.approvals = (unsigned)json_u64(v, STR("approvals"), 1), .by = roles, .by_count = count};
+    for (const struct json *role = by == NULL ? NULL : by->child; role != NULL; role = role->next)
+        roles[count++] = role->string;
+    *ret = (struct policy_requirement){
+        .approvals = (unsigned)json_u64(v, STR("approvals"), 1), .by = roles, .by_count = count};
     return ERR_OK;
 }
 
-enum err terms_read_requirements(struct str text, struct arena *a, const struct policy_requirement **ret, size_t *ret_count)
+enum err terms_read_requirements(struct str text, struct arena *a,
+                                 const struct policy_requirement **ret, size_t *ret_count)
 {
     const struct json *v;
     size_t count, most;
@@ -103,7 +112,8 @@ enum err terms_read_requirements(struct str text, struct arena *a, const struct 
     if (err != ERR_OK) return err;
     struct policy_requirement *list = arena_array(a, struct policy_requirement, most + 1);
     if (list == NULL) return ERR_FULL;
-    for (count = 0; v != NULL && err == ERR_OK; v = v->next) err = read_requirement(v, a, &list[count++]);
+    for (count = 0; v != NULL && err == ERR_OK; v = v->next)
+        err = read_requirement(v, a, &list[count++]);
     if (count == 0) list[count++] = (struct policy_requirement){.approvals = 1};
     *ret = list;
     *ret_count = count;
@@ -116,13 +126,16 @@ static bool read_vote(const struct json *v, struct policy_vote *ret)
     const struct json *kind = v->child, *policy = kind->next, *rule = policy->next;
     for (unsigned k = 0; k < VOTE_KINDS; k++) {
         if (!str_equal(kind->string, str_from(vote_kinds[k]))) continue;
-        *ret = (struct policy_vote){.kind = (enum policy_vote_kind)k, .policy_name = policy->string, .rule_id = rule->string};
+        *ret = (struct policy_vote){.kind = (enum policy_vote_kind)k,
+                                    .policy_name = policy->string,
+                                    .rule_id = rule->string};
         return true;
     }
     return false;
 }
 
-enum err terms_read_votes(struct str text, struct arena *a, const struct policy_vote **ret, size_t *ret_count)
+enum err terms_read_votes(struct str text, struct arena *a, const struct policy_vote **ret,
+                          size_t *ret_count)
 {
     const struct json *v;
     size_t count, most;

@@ -16,13 +16,17 @@ void token_refuse(struct trip *t, enum err err)
     if (err == ERR_NOT_FOUND)
         trip_refuse_with(t, err, "there is no such token here");
     else if (err == ERR_MISSING_ROLE)
-        trip_refuse_with(t, err, "this key did not mint that token; for any of the tenant it takes a key with the role admin");
+        trip_refuse_with(
+            t, err,
+            "this key did not mint that token; for any of the tenant it takes a key with the role admin");
     else if (err == ERR_FULL || err == ERR_OVERLOADED)
         trip_refuse_with(t, ERR_OVERLOADED, "as much waits or is kept as may; try again later");
     else if (err == ERR_NO_SPACE)
         trip_refuse_with(t, ERR_JOURNAL_FULL, NULL);
     else
-        trip_refuse_with(t, err == ERR_IDEMPOTENCY_MISMATCH || err_status(err) == 503 ? err : ERR_INTERNAL, NULL);
+        trip_refuse_with(
+            t, err == ERR_IDEMPOTENCY_MISMATCH || err_status(err) == 503 ? err : ERR_INTERNAL,
+            NULL);
 }
 
 bool token_is_active(const struct worker *w, const struct token_facts *t, uint64_t now_ms)
@@ -70,7 +74,7 @@ void token_revoke_handle(void *context, struct http_exchange *x)
 /* ---- list ---- */
 
 struct page {
-    struct trip trip;            /* first */
+    struct trip trip; /* first */
     uint64_t limit;
     bool active_only;
 };
@@ -96,12 +100,13 @@ static enum err put_token(struct buf *b, struct errand *e, const struct call *c,
         buf_put_literal(b, ",\"uses_left\":");
         buf_put_u64(b, t->uses < t->uses_max ? t->uses_max - t->uses : 0);
     }
-    buf_put(b, token_is_active(e->worker, t, world_now_ms()) ? STR(",\"active\":true}") : STR(",\"active\":false}"));
+    buf_put(b, token_is_active(e->worker, t, world_now_ms()) ? STR(",\"active\":true}")
+                                                             : STR(",\"active\":false}"));
     return ERR_OK;
 }
 
-/* Tokens that died with their key or their actor are known to be dead here alone: they are left out of
- * a page of active ones, which may so be shorter than its limit. */
+/* Tokens that died with their key or their actor are known to be dead here alone: they are left out
+ * of a page of active ones, which may so be shorter than its limit. */
 static bool is_wanted(struct errand *e, const struct call *c, uint32_t i)
 {
     const struct page *p = (const struct page *)(void *)e;
@@ -110,8 +115,11 @@ static bool is_wanted(struct errand *e, const struct call *c, uint32_t i)
 
 static void listed(struct errand *e)
 {
-    static const struct page_form form = {.begin = STR("{\"tokens\":["), .bytes_max = PAGE_BYTES_MAX, .ordinal = ordinal_of,
-                                          .is_wanted = is_wanted, .put = put_token};
+    static const struct page_form form = {.begin = STR("{\"tokens\":["),
+                                          .bytes_max = PAGE_BYTES_MAX,
+                                          .ordinal = ordinal_of,
+                                          .is_wanted = is_wanted,
+                                          .put = put_token};
     struct page *p = (struct page *)(void *)e;
     enum err err = page_reply(e, &form, p->limit);
     if (err != ERR_OK) token_refuse(&p->trip, err);
@@ -149,6 +157,7 @@ void jwks_handle(void *context, struct http_exchange *x)
     check(!b.overflow);
     struct http_reply reply = {.status = 200, .body = buf_view(&b), .header_count = 1};
     /* Half of the time by which a pair is told before it signs. */
-    reply.headers[0] = (struct http_header){.name = STR("Cache-Control"), .value = STR("public, max-age=300")};
+    reply.headers[0] =
+        (struct http_header){.name = STR("Cache-Control"), .value = STR("public, max-age=300")};
     api_send(&w->api, x, &reply, (struct str){0});
 }

@@ -28,8 +28,8 @@ static void log_decided(const struct authorization *a)
     char trace[LOGGED_BYTES], request[LOGGED_BYTES];
     if (!log_is_on(LOG_DEBUG)) return;
     log_line(LOG_DEBUG, "decided", "trace_id", logged(a->d.event.trace_id, trace), "request_id",
-             logged(a->d.event.request_id, request), "decision", verdict_name(a->d.outcome.verdict), "rule", a->d.outcome.rule,
-             NULL);
+             logged(a->d.event.request_id, request), "decision", verdict_name(a->d.outcome.verdict),
+             "rule", a->d.outcome.rule, NULL);
 }
 
 static void log_refused(const struct authorization *a, const struct fault *f)
@@ -39,7 +39,8 @@ static void log_refused(const struct authorization *a, const struct fault *f)
     char trace[LOGGED_BYTES];
     if (err_status(f->err) < 500 || w->told_s == second) return;
     w->told_s = second;
-    log_line(LOG_WARNING, "not_decided", "trace_id", logged(a->ask.trace_id, trace), "code", err_code(f->err), "text", f->text, NULL);
+    log_line(LOG_WARNING, "not_decided", "trace_id", logged(a->ask.trace_id, trace), "code",
+             err_code(f->err), "text", f->text, NULL);
 }
 
 /* ---- spans ---- */
@@ -49,7 +50,8 @@ static struct span *begin(struct authorization *a, struct str trace_id)
 {
     struct worker *w = a->errand.worker;
     struct span_place place;
-    if (w->spans == NULL || !spans_wanted(w->engine->spans, a->traceparent, trace_id, &place)) return NULL;
+    if (w->spans == NULL || !spans_wanted(w->engine->spans, a->traceparent, trace_id, &place))
+        return NULL;
     struct span *s = lane_open(w->spans);
     if (s == NULL) return NULL;
     s->place = place;
@@ -66,8 +68,10 @@ static struct span *begin(struct authorization *a, struct str trace_id)
 static void put_span_id(struct authorization *a, struct span *s, struct str request_id)
 {
     struct id id;
-    if (!a->d.replayed && id_read("req_", request_id, &id)) memcpy(s->id, id.bytes + ID_BYTES - SPAN_ID_BYTES, SPAN_ID_BYTES);
-    else chance_take(&a->errand.worker->api.chance, s->id, SPAN_ID_BYTES);
+    if (!a->d.replayed && id_read("req_", request_id, &id))
+        memcpy(s->id, id.bytes + ID_BYTES - SPAN_ID_BYTES, SPAN_ID_BYTES);
+    else
+        chance_take(&a->errand.worker->api.chance, s->id, SPAN_ID_BYTES);
 }
 
 void traced_answer(struct authorization *a)

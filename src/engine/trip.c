@@ -17,7 +17,8 @@ void *trip_begin_bare(struct worker *w, struct http_exchange *x, size_t size)
 static enum err read_body(const struct http_exchange *x, struct json **ret, struct fault *f)
 {
     enum http_body kind = x->route->body;
-    if (kind != HTTP_BODY_JSON && (kind != HTTP_BODY_OPTIONAL_JSON || x->body.size == 0)) return ERR_OK;
+    if (kind != HTTP_BODY_JSON && (kind != HTTP_BODY_OPTIONAL_JSON || x->body.size == 0))
+        return ERR_OK;
     return api_body(x, ret, f);
 }
 
@@ -28,17 +29,20 @@ enum err trip_tenant(const struct json *body, struct str *ret, struct fault *f)
     return err == ERR_OK ? member_text(body, "tenant_id", LIMIT_ID_CHARACTERS, ret, f) : err;
 }
 
-enum err trip_filter(const struct http_exchange *x, const char *name, struct str *ret, struct fault *f)
+enum err trip_filter(const struct http_exchange *x, const char *name, struct str *ret,
+                     struct fault *f)
 {
     enum err err = http_parameter(x, str_from(name), ret, f);
     if (err != ERR_OK) return err;
     if (str_code_points(*ret) > LIMIT_ID_CHARACTERS)
-        return fault_set(f, ERR_BAD_PARAMETER, "", "%s: is longer than %d characters", name, LIMIT_ID_CHARACTERS);
+        return fault_set(f, ERR_BAD_PARAMETER, "", "%s: is longer than %d characters", name,
+                         LIMIT_ID_CHARACTERS);
     if (str_is_empty(*ret)) *ret = (struct str){0};
     return ERR_OK;
 }
 
-struct trip *trip_begin(struct worker *w, struct http_exchange *x, size_t size, uint32_t sees_all, struct json **ret_body)
+struct trip *trip_begin(struct worker *w, struct http_exchange *x, size_t size, uint32_t sees_all,
+                        struct json **ret_body)
 {
     struct trip *t = trip_begin_bare(w, x, size);
     struct str tenant = {0};
@@ -63,7 +67,8 @@ struct trip *trip_begin(struct worker *w, struct http_exchange *x, size_t size, 
 struct asker trip_asker(const struct caller *c)
 {
     const struct key *key = c->key;
-    struct asker who = {.principal = key->name, .owner = key->owner, .key_id = str_of(key->id_text, ID_TEXT)};
+    struct asker who = {
+        .principal = key->name, .owner = key->owner, .key_id = str_of(key->id_text, ID_TEXT)};
     if (c->token != NULL) {
         who.token_actor = c->token->actor;
         who.token_acting_for = c->token->acting_for;
@@ -71,12 +76,17 @@ struct asker trip_asker(const struct caller *c)
     return who;
 }
 
-void trip_refuse(struct trip *t, const struct fault *f) { errand_refuse(&t->errand, f, (struct str){0}); }
+void trip_refuse(struct trip *t, const struct fault *f)
+{
+    errand_refuse(&t->errand, f, (struct str){0});
+}
 
 void trip_refuse_with(struct trip *t, enum err err, const char *text)
 {
     struct fault f;
-    if (text == NULL) fault_plain(&f, err);
-    else fault_set(&f, err, "", "%s", text);
+    if (text == NULL)
+        fault_plain(&f, err);
+    else
+        fault_set(&f, err, "", "%s", text);
     trip_refuse(t, &f);
 }

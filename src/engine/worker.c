@@ -6,16 +6,17 @@
  *           → seal the block → marks → release replies and parked answers → flush mail, ring
  *           → hold sockets while no block can be begun
  *
- * Mail is taken after the sleep that its bell ended, so that its records leave with the same block as
- * those of the sockets, and its answers with the same flush. What came after the taking has rung anew. A
- * worker sleeps only where a bell or a timer will wake it for whatever is left.
+ * Mail is taken after the sleep that its bell ended, so that its records leave with the same block
+ * as those of the sockets, and its answers with the same flush. What came after the taking has rung
+ * anew. A worker sleeps only where a bell or a timer will wake it for whatever is left.
  *
- * While no block can be begun (none is free, or a segment is slow to come) neither sockets nor mail are
- * read: whoever comes home may have a record to write, and a disk that is slow for a moment must not become
- * an error. The scribe rings when there is room.
+ * While no block can be begun (none is free, or a segment is slow to come) neither sockets nor mail
+ * are read: whoever comes home may have a record to write, and a disk that is slow for a moment
+ * must not become an error. The scribe rings when there is room.
  *
- * The end: drain (no new requests, waits are answered 503) → the main thread sees that nothing is under way
- * anywhere → stop → a barrier, behind which nobody steps a call any more → each frees its own. */
+ * The end: drain (no new requests, waits are answered 503) → the main thread sees that
+ * nothing is under way anywhere → stop → a barrier, behind which nobody steps a call any
+ * more → each frees its own. */
 #include <sched.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -58,7 +59,8 @@ static void state_gauges_set(struct worker *w)
         {METRIC_COUNTERS_KEPT, totals.counters},
         {METRIC_ACTORS_SUSPENDED, totals.suspended},
     };
-    for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) metric_set(w->sheet, figures[i].metric, figures[i].value);
+    for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
+        metric_set(w->sheet, figures[i].metric, figures[i].value);
 }
 
 static void tick(struct loop_timer *t)
@@ -82,11 +84,18 @@ static void worker_enter(void *context, struct loop *loop)
     struct worker *w = context;
     struct engine *e = w->engine;
     const struct config *c = &e->config;
-    const struct http_service service = {.routes = engine_routes, .route_count = engine_route_count, .context = w,
-                                         .admit = route_admit, .handle = route_handle, .refuse = route_refuse};
-    struct http_limits limits = {.connections_max = (uint32_t)(c->connections_max / e->worker_count + 1),
-                                 .head_ms = (uint32_t)c->head_ms, .body_ms = (uint32_t)c->body_ms,
-                                 .idle_ms = (uint32_t)c->idle_ms, .write_ms = (uint32_t)c->write_ms,
+    const struct http_service service = {.routes = engine_routes,
+                                         .route_count = engine_route_count,
+                                         .context = w,
+                                         .admit = route_admit,
+                                         .handle = route_handle,
+                                         .refuse = route_refuse};
+    struct http_limits limits = {.connections_max =
+                                     (uint32_t)(c->connections_max / e->worker_count + 1),
+                                 .head_ms = (uint32_t)c->head_ms,
+                                 .body_ms = (uint32_t)c->body_ms,
+                                 .idle_ms = (uint32_t)c->idle_ms,
+                                 .write_ms = (uint32_t)c->write_ms,
                                  .held_bytes = held_bytes_each(e->worker_count)};
     w->loop = loop;
     w->server = http_server_create(loop, &service, &limits);
@@ -113,14 +122,16 @@ static void worker_enter(void *context, struct loop *loop)
     if (e->spans != NULL) w->spans = spans_lane(e->spans, w->index, w->sheet);
     w->commit.producer = journal_producer(e->journal, w->index);
     w->commit.always_synced = str_equal(str_from(c->durability), STR("synced"));
-    if (c->platform_url[0] != '\0') w->forward = forward_create(&w->api, loop, &w->server, c->platform_url);
+    if (c->platform_url[0] != '\0')
+        w->forward = forward_create(&w->api, loop, &w->server, c->platform_url);
     loop_timer_start(loop, &w->tick, TICK_MS, tick);
 }
 
 static void worker_leave(void *context)
 {
     struct worker *w = context;
-    pthread_barrier_wait(&w->engine->leaving); /* calls of ours may be at others until here, and theirs with us */
+    /* calls of ours may be at others until here, and theirs with us */
+    pthread_barrier_wait(&w->engine->leaving);
     errands_drop(w);
     owner_fini(w);
     revoked_view_destroy(w->revoked);
@@ -149,8 +160,8 @@ static void take_revocations(struct worker *w)
         wake_peer(w, (unsigned)__builtin_ctzll(left)); /* ourselves too */
 }
 
-/* Steps of the last beat pointed into the old bundle; from here on they may only into the new. Errands
- * that are away still do: then the last of them tells that we have moved. */
+/* Steps of the last beat pointed into the old bundle; from here on they may only into the new.
+ * Errands that are away still do: then the last of them tells that we have moved. */
 static void take_bundle(struct worker *w)
 {
     const struct bundle *newest = atomic_load_explicit(&w->engine->bundle, memory_order_acquire);
@@ -197,19 +208,23 @@ static bool take_mail(struct worker *w)
     bool more = false;
     struct call *c;
     while (worker_has_room(w) && (c = mailbox_take(w->engine->post, w->index, &more)) != NULL) {
-        if (c->home == w->index) errand_home(w, c);
-        else owner_receive(w, c);
+        if (c->home == w->index)
+            errand_home(w, c);
+        else
+            owner_receive(w, c);
     }
     return more;
 }
 
 static void outbox_due(struct loop_timer *t) { (void)t; } /* the end of this beat flushes */
 
-/* One bell for each peer that has news, and one for all where there is a revocation. A ring that was
- * full is tried again soon; its reader may be waiting for a disk, so not at once and at once again. */
+/* One bell for each peer that has news, and one for all where there is a revocation. A
+ * ring that was full is tried again soon; its reader may be waiting for a disk, so not
+ * at once and at once again. */
 static void flush_mail(struct worker *w)
 {
-    if (mailbox_flush(w->engine->post, w->index, wake_peer, w)) loop_timer_start(w->loop, &w->outbox, OUTBOX_MS, outbox_due);
+    if (mailbox_flush(w->engine->post, w->index, wake_peer, w))
+        loop_timer_start(w->loop, &w->outbox, OUTBOX_MS, outbox_due);
     if (!w->owner.told) return;
     w->owner.told = false;
     for (unsigned i = 0; i < w->engine->worker_count; i++)
@@ -245,14 +260,18 @@ static void worker_end(void *context)
     owner_durable(w, durable);
     flush_mail(w);
     http_server_hold(w->server, !worker_has_room(w));
-    atomic_store_explicit(&w->connections, http_server_connections(w->server), memory_order_relaxed);
+    atomic_store_explicit(&w->connections, http_server_connections(w->server),
+                          memory_order_relaxed);
     if (more) reactor_wake(w->reactor);
 }
 
 enum err worker_start(struct engine *e, unsigned index)
 {
-    static const struct reactor_ports ports = {.enter = worker_enter, .begin = worker_begin, .told = worker_told,
-                                               .end = worker_end, .leave = worker_leave};
+    static const struct reactor_ports ports = {.enter = worker_enter,
+                                               .begin = worker_begin,
+                                               .told = worker_told,
+                                               .end = worker_end,
+                                               .leave = worker_leave};
     struct worker *w = &e->workers[index];
     w->engine = e;
     w->index = index;

@@ -31,5 +31,11 @@ bool worker_token_is_dead(void *worker, const struct token_claims *t)
     return suspended || id_time_ms(t->id) <= dead_until_ms;
 }
 
-uint64_t worker_ordinal_next(const struct worker *w) { return atomic_load_explicit(&w->engine->ordinal, memory_order_relaxed); }
-uint64_t worker_ordinal(struct worker *w) { return atomic_fetch_add_explicit(&w->engine->ordinal, 1, memory_order_relaxed); }
+uint64_t worker_ordinal_next(const struct worker *w)
+{
+    return atomic_load_explicit(&w->engine->ordinal, memory_order_relaxed);
+}
+uint64_t worker_ordinal(struct worker *w)
+{
+    return atomic_fetch_add_explicit(&w->engine->ordinal, 1, memory_order_relaxed);
+}

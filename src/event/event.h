@@ -18,8 +18,12 @@ struct event {
 #define EVENT_TEXT_FIELD(name) struct str name;
 #define EVENT_PLAIN_FIELD(name) struct str name;
 #define EVENT_JSON_FIELD(name) struct str name;
-#define EVENT_NUMBER_FIELD(name) double name; bool has_##name;
-#define EVENT_COUNT_FIELD(name) uint64_t name; bool has_##name;
+#define EVENT_NUMBER_FIELD(name)                                                                   \
+    double name;                                                                                   \
+    bool has_##name;
+#define EVENT_COUNT_FIELD(name)                                                                    \
+    uint64_t name;                                                                                 \
+    bool has_##name;
 #define EVENT_TIME_FIELD(name) uint64_t name; /* ms; 0 = absent */
 #define EVENT(name, type) EVENT_##type##_FIELD(name)
 #include "event/event.def"
@@ -30,7 +34,8 @@ struct event {
  * UTF-8, numbers are finite, counts at most EVENT_COUNT_MAX. */
 void event_put(struct buf *out, const struct event *e);
 
-/* Appends the canonical JSON that outputHash is taken of: the members that say what was decided on what. */
+/* Appends the canonical JSON that outputHash is taken of: the members that say
+ * what was decided on what. */
 void event_put_outcome(struct buf *out, const struct event *e);
 
 /* Reads one event's JSON; views point into `text` or the arena; JSON members are given in
@@ -39,8 +44,8 @@ void event_put_outcome(struct buf *out, const struct event *e);
  * LIMIT_EVENT_BYTES (ERR_BODY_TOO_LARGE). Nothing is written to *ret on error. */
 enum err event_read(struct str text, struct arena *arena, struct event *ret, struct fault *f);
 
-/* Of a text that event_read() refuses: whether it is an event of a later program's, with the members that every event
- * has, and another member or a kind that are not known here. */
+/* Of a text that event_read() refuses: whether it is an event of a later program's, with the
+ * members that every event has, and another member or a kind that are not known here. */
 bool event_is_later(struct str text, struct arena *arena);
 
 /* Whether `kind` is one that the schema lists. */

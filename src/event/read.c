@@ -222,7 +222,8 @@ static enum err number_member_read(const struct reading *r)
         return member_fault(r, ERR_OUT_OF_RANGE, "must be a number that is not negative");
     if (shapes[r->index] == SHAPE_UNIT && number > 1)
         return member_fault(r, ERR_OUT_OF_RANGE, "is out of range [0, 1]");
-    if (is_too_small(r->value)) return member_fault(r, ERR_OUT_OF_RANGE, "is too small for a double");
+    if (is_too_small(r->value))
+        return member_fault(r, ERR_OUT_OF_RANGE, "is too small for a double");
     *(double *)place_of(r) = number;
     *(bool *)((char *)r->event + members[r->index].has_place) = true;
     return ERR_OK;
@@ -371,10 +372,13 @@ bool event_is_later(struct str text, struct arena *arena)
     static const char *const always[] = {"event_id", "kind", "tenant_id", "timestamp"};
     struct json *root;
     struct fault ignored;
-    if (text.size > LIMIT_EVENT_BYTES || json_read(text, &options, arena, &root, &ignored) != ERR_OK || !json_is_object(root)) return false;
+    if (text.size > LIMIT_EVENT_BYTES ||
+        json_read(text, &options, arena, &root, &ignored) != ERR_OK || !json_is_object(root))
+        return false;
     for (size_t i = 0; i < sizeof always / sizeof *always; i++)
         if (str_is_empty(json_text(root, str_from(always[i])))) return false;
     bool later = !event_kind_is_known(json_text(root, STR("kind")));
-    for (const struct json *m = root->child; m != NULL; m = m->next) later = later || member_find(m->key, 0) == INDEX_COUNT;
+    for (const struct json *m = root->child; m != NULL; m = m->next)
+        later = later || member_find(m->key, 0) == INDEX_COUNT;
     return later;
 }

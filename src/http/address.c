@@ -80,7 +80,8 @@ static struct place unix_place(const struct address *a)
 static void keep_places(struct http_peer *to, const struct addrinfo *found)
 {
     to->place_count = 0;
-    for (const struct addrinfo *one = found; one != NULL && to->place_count < ADDRESS_PLACES; one = one->ai_next) {
+    for (const struct addrinfo *one = found; one != NULL && to->place_count < ADDRESS_PLACES;
+         one = one->ai_next) {
         struct place *p = &to->places[to->place_count];
         if (one->ai_addrlen > sizeof p->at) continue;
         *p = (struct place){.size = one->ai_addrlen};
@@ -95,7 +96,8 @@ enum err http_peer_read(struct str text, struct http_peer *ret, struct fault *f)
     const struct address *a = &p.address;
     enum err err = address_read(text, &p.address, f);
     if (err != ERR_OK) return err;
-    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV};
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
+                                   .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV};
     struct addrinfo *found;
     if (a->is_unix) {
         p.places[p.place_count++] = unix_place(a);
@@ -108,7 +110,10 @@ enum err http_peer_read(struct str text, struct http_peer *ret, struct fault *f)
     return ERR_OK;
 }
 
-struct lookup *http_peer_ask(const struct http_peer *p) { return lookup_start(p->address.host, p->address.port, 0); }
+struct lookup *http_peer_ask(const struct http_peer *p)
+{
+    return lookup_start(p->address.host, p->address.port, 0);
+}
 
 enum err http_peer_take(struct http_peer *to, struct lookup **l, struct fault *f)
 {

@@ -30,16 +30,19 @@ struct http_peer {
     size_t place_count; /* 0: where it is is not known */
 };
 
-/* With its places where it is fixed. ERR_BAD_VALUE. A trailing `/` is passed over; the port is 80 where none is given. */
+/* With its places where it is fixed. ERR_BAD_VALUE. A trailing `/` is passed over; the port
+ * is 80 where none is given. */
 enum err http_peer_read(struct str text, struct http_peer *ret, struct fault *f);
 
 /* Asks where a name is; NULL: there is no room for it. */
 struct lookup *http_peer_ask(const struct http_peer *p);
-/* Takes the places that a lookup has found, and leaves it; what was first is first again where it is among them.
- * ERR_CLOSED: there is no such host, or nobody has answered yet, and it goes on; the peer stays as it was. */
+/* Takes the places that a lookup has found, and leaves it; what was first is first again where it
+ * is among them. ERR_CLOSED: there is no such host, or nobody has answered yet, and it goes on;
+ * the peer stays as it was. */
 enum err http_peer_take(struct http_peer *to, struct lookup **l, struct fault *f);
 
-/* Lists `first`, where it is one of its places, before the others: it has answered. Accepts NULL. */
+/* Lists `first`, where it is one of its places, before the others: it has answered. Accepts
+ * NULL. */
 void http_peer_prefer(struct http_peer *to, const struct place *first);
 
 /* "host:port" for the Host header; `to` holds ADDRESS_HOST + 10 bytes. */

@@ -28,7 +28,8 @@ static void transfer_buffers(struct transfer *t, const struct http_call *call)
 /* -- blocking ---------------------------------------------------------------------------- */
 
 struct http_client {
-    struct http_peer to;   /* its places: of the latest lookup, and first the one that answered last */
+    /* its places: of the latest lookup, and first the one that answered last */
+    struct http_peer to;
     struct lookup *lookup; /* under way, or NULL: it may outlast the call that began it */
     struct loop_fd lookup_watch;
     struct loop_timer lookup_patience;
@@ -116,7 +117,10 @@ static void lookup_over(struct loop_fd *w, int events)
     link_owner(w, struct http_client, lookup_watch)->running = false;
 }
 
-static void lookup_late(struct loop_timer *t) { link_owner(t, struct http_client, lookup_patience)->running = false; }
+static void lookup_late(struct loop_timer *t)
+{
+    link_owner(t, struct http_client, lookup_patience)->running = false;
+}
 
 static enum err locate(struct http_client *c, uint64_t most_ms, struct fault *f)
 {
@@ -195,7 +199,8 @@ enum err http_call(struct http_client *c, const struct http_call *call, bool aga
     if (stale && may_repeat(call, again)) err = attempt(c, call, -1, until_ns, f);
     if (err != ERR_OK) return err;
     transfer_answer(&c->transfer, ret);
-    http_peer_prefer(&c->to, ret->place); /* the next connection does not wait for another that is dead */
+    /* the next connection does not wait for another that is dead */
+    http_peer_prefer(&c->to, ret->place);
     return ERR_OK;
 }
 

@@ -1,11 +1,12 @@
 /* client.h - HTTP/1.1 out: to the other program, over TCP or a Unix socket.
  *
- * `http_call` blocks its thread (publisher, feed, command line) and keeps its connection alive
- * for the next call; `http_call_start` runs on a loop (forwarding), each call on a connection of
- * its own. Both drive the same machine (transfer.h). Addresses: "http://host:port", "unix:/path".
- * Bounds: reply head LIMIT_HEAD_BYTES, body as the caller says. A name is looked up when connecting, by http_call, as
- * part of its time, or before, by whoever fills the peer. Of its addresses the one that answered last is tried first; the
- * next joins when those before it have been silent for a quarter of a second, and the first that is connected is used. */
+ * `http_call` blocks its thread (publisher, feed, command line) and keeps its connection alive for
+ * the next call; `http_call_start` runs on a loop (forwarding), each call on a connection of its
+ * own. Both drive the same machine (transfer.h). Addresses: "http://host:port", "unix:/path".
+ * Bounds: reply head LIMIT_HEAD_BYTES, body as the caller says. A name is looked up when
+ * connecting, by http_call, as part of its time, or before, by whoever fills the peer. Of its
+ * addresses the one that answered last is tried first; the next joins when those before it have
+ * been silent for a quarter of a second, and the first that is connected is used. */
 #ifndef HTTP_CLIENT_H
 #define HTTP_CLIENT_H
 
@@ -47,7 +48,8 @@ void http_client_destroy(struct http_client *c);
  * for POST where `again` says that the peer de-duplicates. */
 enum err http_call(struct http_client *c, const struct http_call *call, bool again,
                    struct http_answer *ret, struct fault *f);
-/* Whether any of the latest call's request went out: its answer may be lost, and what it asked done all the same. */
+/* Whether any of the latest call's request went out: its answer may be lost, and what it
+ * asked done all the same. */
 bool http_client_has_sent(const struct http_client *c);
 /* From another thread: a running http_call ends with ERR_CLOSED soon; where none runs, the next
  * one does, so that no interrupt is lost between a stop flag and the call. */

@@ -90,10 +90,10 @@ struct http_connection {
     enum phase phase;
     bool phase_restart; /* the same phase, but of a new request, or with progress */
     uint64_t phase_since_ms;
-    struct link phase_link; /* server->phases[phase] */
-    struct link gate_link;  /* server->gated[lane - 1], by the first gate's mark */
+    struct link phase_link;   /* server->phases[phase] */
+    struct link gate_link;    /* server->gated[lane - 1], by the first gate's mark */
     struct link arrived_link; /* server->arrived: its input is in the scratch */
-    struct link work_link;  /* server->work or server->held_back */
+    struct link work_link;    /* server->work or server->held_back */
 
     /* While deferred: who wants to know that the client went away. */
     void (*on_gone)(void *context);

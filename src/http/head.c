@@ -285,7 +285,8 @@ enum err head_parse_answer(const char *bytes, size_t size, struct head *ret, str
     if (parser.http_major != 1 || parser.http_minor > 1)
         return fault_set(f, ERR_BAD_REQUEST, "", "the answer's version is not HTTP/1.0 or 1.1");
     if (parser.status_code < 100 || parser.status_code > 599)
-        return fault_set(f, ERR_BAD_REQUEST, "", "the answer's status %d is none of HTTP", (int)parser.status_code);
+        return fault_set(f, ERR_BAD_REQUEST, "", "the answer's status %d is none of HTTP",
+                         (int)parser.status_code);
 
     ret->status = parser.status_code;
     ret->minor = parser.http_minor;

@@ -30,7 +30,7 @@ struct head {
     bool keep_alive;           /* what version and Connection say together */
     bool chunked;
     bool has_length;
-    uint64_t length;                 /* Content-Length, where has_length */
+    uint64_t length;                                   /* Content-Length, where has_length */
     struct str content_type, content_encoding, expect; /* absent where there is none */
     struct http_header fields[HTTP_HEADERS_MAX];
     size_t field_count;

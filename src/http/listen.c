@@ -55,7 +55,8 @@ static void accept_ready(struct loop_fd *w, int events)
     for (int i = 0; i < ACCEPTS_PER_BEAT; i++) {
         int fd = accept4(l->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd < 0) {
-            bool no_room = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
+            bool no_room =
+                errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
             bool none_waits = errno == EAGAIN || errno == EWOULDBLOCK;
             if (no_room) pause_accepting(l, errno);
             if (none_waits) end_shortage(l);
@@ -81,17 +82,23 @@ static enum err open_unix(struct listener *l, struct fault *f)
 {
     struct sockaddr_un name = {.sun_family = AF_UNIX};
     if (strlen(l->address) >= sizeof name.sun_path)
-        return fault_set(f, ERR_BAD_VALUE, "", "listen.unix: %s: a Unix socket's path has at most %zu bytes", l->address, sizeof name.sun_path - 1);
+        return fault_set(f, ERR_BAD_VALUE, "",
+                         "listen.unix: %s: a Unix socket's path has at most %zu bytes", l->address,
+                         sizeof name.sun_path - 1);
     memcpy(name.sun_path, l->address, strlen(l->address));
     struct stat st;
     if (lstat(l->address, &st) == 0) {
-        if (!S_ISSOCK(st.st_mode)) return fault_set(f, ERR_EXISTS, "", "listen.unix: %s is there, and is not a socket", l->address);
-        if (unix_is_live(&name)) return fault_set(f, ERR_EXISTS, "", "listen.unix: another process listens at %s", l->address);
+        if (!S_ISSOCK(st.st_mode))
+            return fault_set(f, ERR_EXISTS, "", "listen.unix: %s is there, and is not a socket",
+                             l->address);
+        if (unix_is_live(&name))
+            return fault_set(f, ERR_EXISTS, "", "listen.unix: another process listens at %s",
+                             l->address);
         unlink(l->address);
     }
     l->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (l->fd < 0 || bind(l->fd, (const struct sockaddr *)&name, sizeof name) != 0 || chmod(l->address, 0660) != 0 ||
-        listen(l->fd, BACKLOG) != 0)
+    if (l->fd < 0 || bind(l->fd, (const struct sockaddr *)&name, sizeof name) != 0 ||
+        chmod(l->address, 0660) != 0 || listen(l->fd, BACKLOG) != 0)
         return fault_set(f, ERR_IO, "", "listen.unix: %s: %s", l->address, strerror(errno));
     return ERR_OK;
 }
@@ -118,7 +125,8 @@ static void tell_address(struct listener *l)
     socklen_t size = sizeof name;
     char host[NI_MAXHOST], port[NI_MAXSERV];
     if (getsockname(l->fd, (struct sockaddr *)&name, &size) != 0 ||
-        getnameinfo((struct sockaddr *)&name, size, host, sizeof host, port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+        getnameinfo((struct sockaddr *)&name, size, host, sizeof host, port, sizeof port,
+                    NI_NUMERICHOST | NI_NUMERICSERV) != 0)
         return;
     bool is_v6 = strchr(host, ':') != NULL;
     snprintf(l->address, sizeof l->address, is_v6 ? "[%.200s]:%.20s" : "%.200s:%.20s", host, port);
@@ -128,26 +136,35 @@ static enum err open_tcp(struct listener *l, struct fault *f)
 {
     char host[ADDRESS_BYTES];
     const char *port;
-    if (!split_host(l->address, host, &port)) return fault_set(f, ERR_BAD_VALUE, "", "listen: %s is not host:port", l->address);
-    struct addrinfo wanted = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV}, *found;
+    if (!split_host(l->address, host, &port))
+        return fault_set(f, ERR_BAD_VALUE, "", "listen: %s is not host:port", l->address);
+    struct addrinfo wanted = {.ai_family = AF_UNSPEC,
+                              .ai_socktype = SOCK_STREAM,
+                              .ai_flags = AI_PASSIVE | AI_NUMERICSERV},
+                    *found;
     int failed = getaddrinfo(host[0] == '\0' ? NULL : host, port, &wanted, &found);
-    if (failed != 0) return fault_set(f, ERR_BAD_VALUE, "", "listen: %s: %s", l->address, gai_strerror(failed));
+    if (failed != 0)
+        return fault_set(f, ERR_BAD_VALUE, "", "listen: %s: %s", l->address, gai_strerror(failed));
     int on = 1;
     l->fd = socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     bool ok = l->fd >= 0 && setsockopt(l->fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
               bind(l->fd, found->ai_addr, found->ai_addrlen) == 0 && listen(l->fd, BACKLOG) == 0;
     int number = errno;
     freeaddrinfo(found);
-    if (!ok) return fault_set(f, number == EADDRINUSE ? ERR_EXISTS : ERR_IO, "", "listen: %s: %s", l->address, strerror(number));
+    if (!ok)
+        return fault_set(f, number == EADDRINUSE ? ERR_EXISTS : ERR_IO, "", "listen: %s: %s",
+                         l->address, strerror(number));
     tell_address(l);
     return ERR_OK;
 }
 
-enum err listen_start(struct loop *loop, struct str address, bool is_unix, void (*take)(void *, int, bool), void *context,
-                      struct listener **ret, struct fault *f)
+enum err listen_start(struct loop *loop, struct str address, bool is_unix,
+                      void (*take)(void *, int, bool), void *context, struct listener **ret,
+                      struct fault *f)
 {
     if (address.size == 0 || address.size >= ADDRESS_BYTES)
-        return fault_set(f, ERR_BAD_VALUE, "", "%s: an address has 1 to %d bytes", is_unix ? "listen.unix" : "listen", ADDRESS_BYTES - 1);
+        return fault_set(f, ERR_BAD_VALUE, "", "%s: an address has 1 to %d bytes",
+                         is_unix ? "listen.unix" : "listen", ADDRESS_BYTES - 1);
     struct listener *l = calloc(1, sizeof *l);
     if (l == NULL) return fault_plain(f, ERR_FULL);
     l->loop = loop;

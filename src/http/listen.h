@@ -1,8 +1,8 @@
 /* listen.h - listening sockets on a loop: TCP and Unix, each accepted socket handed on.
  *
- * Belongs to one loop's thread. Accepted sockets are non-blocking and close-on-exec. When the process
- * has no descriptors left, accepting pauses for 100 ms; that is told when it begins, and when all who
- * waited are in. */
+ * Belongs to one loop's thread. Accepted sockets are non-blocking and close-on-exec. When the
+ * process has no descriptors left, accepting pauses for 100 ms; that is told when it begins, and
+ * when all who waited are in. */
 #ifndef HTTP_LISTEN_H
 #define HTTP_LISTEN_H
 
@@ -14,7 +14,8 @@ struct listener;
 /* `address` is host:port ("127.0.0.1:8080", "[::1]:8080", "localhost:8080"; port 0 takes any free
  * one) or, where `is_unix`, the path of a Unix socket; a stale socket file is replaced, a
  * live one refused. `take` owns the descriptor. ERR_EXISTS (in use), ERR_BAD_VALUE, ERR_IO. */
-enum err listen_start(struct loop *loop, struct str address, bool is_unix, void (*take)(void *context, int fd, bool is_unix), void *context,
+enum err listen_start(struct loop *loop, struct str address, bool is_unix,
+                      void (*take)(void *context, int fd, bool is_unix), void *context,
                       struct listener **ret, struct fault *f);
 void listen_stop(struct listener *l); /* accepts no more; removes a Unix socket's file */
 /* What it listens on: "127.0.0.1:8080" or the path. NUL-terminated, owned by the listener. */

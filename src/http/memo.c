@@ -5,7 +5,7 @@
 #include "crypto/crypto.h"
 
 struct head_memo {
-    uint32_t size; /* 0: nothing is remembered */
+    uint32_t size;                     /* 0: nothing is remembered */
     uint32_t digits_from, digits_size; /* of Content-Length; no size where there is none */
     uint32_t field_count, length_field;
     int minor;

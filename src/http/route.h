@@ -13,7 +13,7 @@ struct routes;
 /* One path of the table, with its methods. */
 struct route_path {
     const struct http_route *by_method[HTTP_METHODS]; /* HEAD: GET's where it has none of its own */
-    struct str allow;                               /* "GET, HEAD, POST" */
+    struct str allow;                                 /* "GET, HEAD, POST" */
 };
 
 /* The table must live as long. A malformed table is a programmer's error. */

@@ -1,8 +1,9 @@
 /* server.c - all clients of one thread: taking them, their clocks, gates, holds, the drain.
  *
- * Lists instead of searches: a connection is in the list of its phase (whose head is the next to
- * time out, and to make room for a new one), in the list of the lane of its first closed gate (whose head is the next to open),
- * and, where it wants a turn that nobody can give it now, in the list of work. */
+ * Lists instead of searches: a connection is in the list of its phase (whose head is the next
+ * to time out, and to make room for a new one), in the list of the lane of its first closed
+ * gate (whose head is the next to open), and, where it wants a turn that nobody can give it
+ * now, in the list of work. */
 #include "http/server.h"
 
 #include <netinet/in.h>
@@ -67,7 +68,8 @@ static void phase_timer_due(struct loop_timer *t)
     for (int phase = PHASE_NEW; phase < PHASE_COUNT; phase++) {
         struct list *list = &s->phases[phase];
         while (!list_is_empty(list)) {
-            struct http_connection *c = link_owner(list->head.next, struct http_connection, phase_link);
+            struct http_connection *c =
+                link_owner(list->head.next, struct http_connection, phase_link);
             uint64_t due_ms = c->phase_since_ms + s->phase_ms[phase];
             if (due_ms > now_ms) {
                 if (due_ms < next_ms) next_ms = due_ms;
@@ -98,7 +100,8 @@ static void work_due(struct loop_timer *t)
     /* What a turn adds comes in the next beat: a ring of them must not keep the loop here. */
     list_append(&s->work, &s->work_end);
     while (s->work.head.next != &s->work_end) {
-        struct http_connection *c = link_owner(s->work.head.next, struct http_connection, work_link);
+        struct http_connection *c =
+            link_owner(s->work.head.next, struct http_connection, work_link);
         link_remove(&c->work_link);
         connection_turn(c);
     }
@@ -110,7 +113,8 @@ void server_arrived(void *server)
 {
     struct http_server *s = server;
     while (!list_is_empty(&s->arrived)) {
-        struct http_connection *c = link_owner(s->arrived.head.next, struct http_connection, arrived_link);
+        struct http_connection *c =
+            link_owner(s->arrived.head.next, struct http_connection, arrived_link);
         connection_turn(c); /* which takes it off the list */
     }
     s->scratch_used = 0;
@@ -171,7 +175,8 @@ void http_server_release(struct http_server *s, uint64_t mark_lane_1, uint64_t m
     for (size_t lane = 0; lane < HTTP_LANES; lane++) {
         struct list *list = &s->gated[lane];
         while (!list_is_empty(list)) {
-            struct http_connection *c = link_owner(list->head.next, struct http_connection, gate_link);
+            struct http_connection *c =
+                link_owner(list->head.next, struct http_connection, gate_link);
             if (output_gate(&c->out)->mark > s->reached[lane]) break;
             open_gates(c);
         }
@@ -235,7 +240,8 @@ void connection_free(struct http_connection *c)
 static bool is_silent(const struct http_connection *c)
 {
     char byte;
-    return !link_is_on(&c->arrived_link) && recv(c->watch.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0;
+    return !link_is_on(&c->arrived_link) &&
+           recv(c->watch.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0;
 }
 
 /* One that has been in that phase for so long; the longest of the first few. */
@@ -250,9 +256,9 @@ static struct http_connection *silent_of(struct http_server *s, enum phase phase
     return NULL;
 }
 
-/* Connections cost strangers nothing, so who has asked nothing goes first, then who does not come to the end
- * of its head, then who was answered and is silent. Who is being answered or sends a body, and so has shown
- * a credential, stays. */
+/* Connections cost strangers nothing, so who has asked nothing goes first, then who does not come
+ * to the end of its head, then who was answered and is silent. Who is being answered or sends a
+ * body, and so has shown a credential, stays. */
 static void make_room(struct http_server *s)
 {
     struct http_connection *c = silent_of(s, PHASE_NEW, PATIENCE_MS);
@@ -423,8 +429,10 @@ bool http_token_alive(const struct http_server *s, struct http_token token)
     return c != NULL && !c->broken;
 }
 
-/* One that is broken is freed in its next turn: until then who asked is to be told, and may take it back. */
-bool http_when_gone(struct http_server *s, struct http_token token, void (*gone)(void *context), void *context)
+/* One that is broken is freed in its next turn: until then who asked is to be
+ * told, and may take it back. */
+bool http_when_gone(struct http_server *s, struct http_token token, void (*gone)(void *context),
+                    void *context)
 {
     if (connection_of(s, token) == NULL) return false;
     s->slots[token.place]->on_gone = gone;

@@ -25,7 +25,15 @@ struct http_exchange;
 struct http_server;
 struct http_connection;
 
-enum http_method { HTTP_GET, HTTP_HEAD, HTTP_POST, HTTP_PUT, HTTP_DELETE, HTTP_OTHER, HTTP_METHODS };
+enum http_method {
+    HTTP_GET,
+    HTTP_HEAD,
+    HTTP_POST,
+    HTTP_PUT,
+    HTTP_DELETE,
+    HTTP_OTHER,
+    HTTP_METHODS
+};
 
 enum { HTTP_PARAMS_MAX = 4, HTTP_REPLY_HEADERS_MAX = 8 };
 
@@ -71,8 +79,8 @@ struct http_limits {
     /* Per phase, each > 0: the whole head; the whole body; between requests (and before the
      * first); without any progress in writing. None runs while a reply is ours to give. */
     uint32_t head_ms, body_ms, idle_ms, write_ms;
-    /* Of what all connections together hold beyond a small buffer each, before http_server_has_room() says
-     * no; 0: any number. */
+    /* Of what all connections together hold beyond a small buffer each, before
+     * http_server_has_room() says no; 0: any number. */
     size_t held_bytes;
 };
 
@@ -129,12 +137,13 @@ struct http_token {
 struct http_token http_defer(struct http_exchange *x);
 bool http_resume(struct http_server *s, struct http_token token, const struct http_reply *reply);
 bool http_token_alive(const struct http_server *s, struct http_token token);
-/* `gone` is called once if the client goes away before it is answered; not after http_resume(). It may call
- * nothing of this server but the arenas' functions. False: it is gone already. */
-bool http_when_gone(struct http_server *s, struct http_token token, void (*gone)(void *context), void *context);
+/* `gone` is called once if the client goes away before it is answered; not after http_resume(). It
+ * may call nothing of this server but the arenas' functions. False: it is gone already. */
+bool http_when_gone(struct http_server *s, struct http_token token, void (*gone)(void *context),
+                    void *context);
 
-/* The exchange's arena becomes the caller's, with all that is in it; the server goes on with another.
- * Within handle(), once, and before it is deferred or after. */
+/* The exchange's arena becomes the caller's, with all that is in it; the server goes on with
+ * another. Within handle(), once, and before it is deferred or after. */
 struct arena *http_arena_take(struct http_exchange *x);
 /* One more of these, empty. */
 struct arena *http_arena_spare(struct http_server *s);
@@ -146,9 +155,9 @@ struct http_server *http_server_create(struct loop *l, const struct http_service
                                        const struct http_limits *limits);
 void http_server_destroy(struct http_server *s);
 
-/* Takes an accepted, non-blocking socket (and owns it); one of TCP (not `is_unix`) gets TCP_NODELAY. Over
- * connections_max it makes room first: a client that keeps silent is closed, the longest silent first; where
- * none is, it answers 503 and closes. */
+/* Takes an accepted, non-blocking socket (and owns it); one of TCP (not `is_unix`) gets
+ * TCP_NODELAY. Over connections_max it makes room first: a client that keeps silent is closed, the
+ * longest silent first; where none is, it answers 503 and closes. */
 void http_server_take(struct http_server *s, int fd, bool is_unix);
 /* Marks reached, per lane (lanes 1 and 2); they never go back. Opens gates and writes. Costs
  * nothing for connections whose next gate stays closed. */
@@ -159,9 +168,9 @@ void http_server_hold(struct http_server *s, bool held);
 void http_server_drain(struct http_server *s);
 size_t http_server_connections(const struct http_server *s);
 uint64_t http_server_closed_for_room(const struct http_server *s); /* so far */
-/* Whether a reply of so many bytes may be left waiting for a client that perhaps does not read: a large
- * one may where all that is held stays within limits.held_bytes. Small ones always may: connections_max
- * and a connection's own bound are theirs. */
+/* Whether a reply of so many bytes may be left waiting for a client that perhaps does not read: a
+ * large one may where all that is held stays within limits.held_bytes. Small ones always may:
+ * connections_max and a connection's own bound are theirs. */
 bool http_server_has_room(const struct http_server *s, size_t reply_bytes);
 bool http_has_room(const struct http_exchange *x, size_t reply_bytes); /* the same of its server */
 /* Exchanges not yet answered; replies behind a gate count as unanswered. */

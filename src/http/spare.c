@@ -1,4 +1,5 @@
-/* spare.c - arenas that change hands: a request that goes on after its handler keeps the one it has.
+/* spare.c - arenas that change hands: a request that goes on after its
+ * handler keeps the one it has.
  *
  * Those given back are kept, last given first taken, so that deferring costs no allocation as long
  * as no more are away than were before. Each goes back to its first chunk: one large request must

@@ -40,7 +40,8 @@ enum err target_split(struct str target, struct str *ret_path, struct str *ret_q
 }
 
 /* What is wrong, for the sentence; NULL: nothing. A `/` that was encoded becomes `slash`. */
-static const char *decode(struct str text, bool plus_is_blank, char slash, char *to, size_t *ret_size)
+static const char *decode(struct str text, bool plus_is_blank, char slash, char *to,
+                          size_t *ret_size)
 {
     size_t size = 0;
     for (size_t i = 0; i < text.size; i++) {
@@ -81,7 +82,9 @@ enum err target_decode_path(struct str path, struct arena *arena, struct str *re
 
 void target_put_slashes(struct str segment)
 {
-    for (char *at; segment.size > 0 && (at = memchr(segment.bytes, TARGET_SLASH, segment.size)) != NULL;) *at = '/';
+    for (char *at;
+         segment.size > 0 && (at = memchr(segment.bytes, TARGET_SLASH, segment.size)) != NULL;)
+        *at = '/';
 }
 
 bool query_next(struct str *query, struct str *ret_name, struct str *ret_value)

@@ -13,10 +13,10 @@
 enum err target_split(struct str target, struct str *ret_path, struct str *ret_query,
                       struct fault *f);
 
-/* The path with its percent-encoding undone: `path` itself where there is none. ERR_BAD_REQUEST
- * for bad encoding, a NUL, or what is not UTF-8; ERR_FULL where the arena is. An encoded `/` is part of
- * its segment and separates nothing: it stands as TARGET_SLASH, which nothing else decodes to, until
- * the segments are told apart; then target_put_slashes() makes it a `/` again. */
+/* The path with its percent-encoding undone: `path` itself where there is none. ERR_BAD_REQUEST for
+ * bad encoding, a NUL, or what is not UTF-8; ERR_FULL where the arena is. An encoded `/` is part of
+ * its segment and separates nothing: it stands as TARGET_SLASH, which nothing else decodes to,
+ * until the segments are told apart; then target_put_slashes() makes it a `/` again. */
 enum { TARGET_SLASH = '\0' };
 enum err target_decode_path(struct str path, struct arena *arena, struct str *ret, struct fault *f);
 

@@ -14,9 +14,13 @@
 
 enum {
     READ_AT_LEAST = 4096,
-    CONNECT_MS = 3000, /* to the last place: a lost packet or two; more is for another try, whose packets come closer together */
-    NEXT_MS = 250,     /* until the next place is tried beside those before it (RFC 8305, 5) */
-    KEEPALIVE_IDLE_S = 5, KEEPALIVE_INTERVAL_S = 2, KEEPALIVE_COUNT = 3,
+    /* to the last place: a lost packet or two; more is for another try, whose
+     * packets come closer together */
+    CONNECT_MS = 3000,
+    NEXT_MS = 250, /* until the next place is tried beside those before it (RFC 8305, 5) */
+    KEEPALIVE_IDLE_S = 5,
+    KEEPALIVE_INTERVAL_S = 2,
+    KEEPALIVE_COUNT = 3,
 };
 
 /* Bytes from `least` on; where that is a blank, a tab is one, too. */
@@ -331,7 +335,8 @@ static enum err transmit(struct transfer *t)
 static void keep_asking(int fd)
 {
     int on = 1, idle = KEEPALIVE_IDLE_S, interval = KEEPALIVE_INTERVAL_S, count = KEEPALIVE_COUNT;
-    if (setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle) != 0) return; /* a Unix socket */
+    /* a Unix socket */
+    if (setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle) != 0) return;
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
     setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
@@ -361,8 +366,10 @@ static void give_up(struct transfer *t, int number)
 static void knock_due(struct loop_timer *timer)
 {
     struct transfer *t = link_owner(timer, struct transfer, silence);
-    if (t->place_next < t->to.place_count) knock_next(t, ETIMEDOUT);
-    else give_up(t, ETIMEDOUT);
+    if (t->place_next < t->to.place_count)
+        knock_next(t, ETIMEDOUT);
+    else
+        give_up(t, ETIMEDOUT);
 }
 
 static void connected(struct transfer *t, const struct knock *k)
@@ -415,7 +422,8 @@ static bool is_knocking(const struct transfer *t)
     return false;
 }
 
-/* Tries one more place beside those that have not answered yet. Why the last one failed is told where none is left. */
+/* Tries one more place beside those that have not answered yet. Why the last one failed is
+ * told where none is left. */
 static void knock_next(struct transfer *t, int last_number)
 {
     for (bool knocked = false; !knocked && t->place_next < t->to.place_count; t->place_next++) {
@@ -427,7 +435,8 @@ static void knock_next(struct transfer *t, int last_number)
         return;
     }
     uint32_t patience_ms = t->place_next < t->to.place_count ? NEXT_MS : CONNECT_MS;
-    loop_timer_start(t->loop, &t->silence, t->share_ms < patience_ms ? t->share_ms : patience_ms, knock_due);
+    loop_timer_start(t->loop, &t->silence, t->share_ms < patience_ms ? t->share_ms : patience_ms,
+                     knock_due);
 }
 
 void transfer_begin(struct transfer *t, struct loop *l, int fd, uint32_t timeout_ms,
@@ -439,6 +448,8 @@ void transfer_begin(struct transfer *t, struct loop *l, int fd, uint32_t timeout
     /* Each place gets its turn, and the last one time to answer. */
     t->share_ms = timeout_ms / (uint32_t)(t->to.place_count + 1);
     loop_timer_start(l, &t->deadline, timeout_ms, deadline_due);
-    if (fd >= 0) loop_fd_start(l, &t->watch, fd, LOOP_READ | LOOP_WRITE, socket_ready);
-    else knock_next(t, ENOENT);
+    if (fd >= 0)
+        loop_fd_start(l, &t->watch, fd, LOOP_READ | LOOP_WRITE, socket_ready);
+    else
+        knock_next(t, ENOENT);
 }

@@ -39,7 +39,7 @@ struct transfer {
     struct buf request; /* the head, and the body where it had to be copied */
     struct str body;    /* the caller's bytes, sent behind `request` from where they lie */
     size_t sent;        /* of both together */
-    bool head_only; /* HEAD: the answer has no body */
+    bool head_only;     /* HEAD: the answer has no body */
 
     struct buf reply;
     size_t reply_max;
@@ -53,8 +53,8 @@ struct transfer {
     struct fault fault;
 };
 
-/* Writes the head of a request to t->to into t->request; the body is not copied: it must outlive the
- * transfer, or transfer_own_body() follows. ERR_BAD_VALUE, ERR_FULL. */
+/* Writes the head of a request to t->to into t->request; the body is not copied: it must outlive
+ * the transfer, or transfer_own_body() follows. ERR_BAD_VALUE, ERR_FULL. */
 enum err transfer_prepare(struct transfer *t, const struct http_call *call, bool keep_alive,
                           struct fault *f);
 /* Copies the body, for a caller that does not wait. ERR_FULL. */

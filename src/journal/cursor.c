@@ -40,7 +40,8 @@ enum err journal_cursor_open(struct journal *j, uint64_t seq, struct journal_cur
     check(c != NULL);
     c->scribe = s;
     c->want = seq;
-    c->next_seq = segment.first_seq != 0 ? segment.first_seq : seq; /* an empty one begins with the next record */
+    /* an empty one begins with the next record */
+    c->next_seq = segment.first_seq != 0 ? segment.first_seq : seq;
     segment_reader_init(&c->reader, s->disk);
     enum err err = segment_reader_open(&c->reader, segment.id);
     if (err != ERR_OK) {

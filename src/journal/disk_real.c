@@ -134,14 +134,16 @@ static enum err real_fill(void *state, int file, uint64_t size)
     return sync_whole(file);
 }
 
-/* Where blocks cannot be promised the file only gets its size, and a write may meet the full disk. */
+/* Where blocks cannot be promised the file only gets its size, and a write may meet the full
+ * disk. */
 static enum err real_reserve(void *state, int file, uint64_t size)
 {
     (void)state;
     int failed;
     do failed = fallocate(file, 0, 0, (off_t)size);
     while (failed != 0 && errno == EINTR);
-    if (failed != 0 && (errno == EOPNOTSUPP || errno == ENOSYS)) failed = ftruncate(file, (off_t)size);
+    if (failed != 0 && (errno == EOPNOTSUPP || errno == ENOSYS))
+        failed = ftruncate(file, (off_t)size);
     return failed == 0 ? ERR_OK : err_from_errno(errno);
 }
 

@@ -69,7 +69,8 @@ void frame_encode(struct frame *f, char *bytes);
  * ERR_CORRUPT: magic, but not a header of this segment, or one that no writer of ours made. */
 enum err frame_read_header(const char *bytes, uint64_t segment, struct frame *ret);
 
-/* Whether a frame of `segment` in a format of a later program begins with these FRAME_HEADER_BYTES. */
+/* Whether a frame of `segment` in a format of a later program begins with these
+ * FRAME_HEADER_BYTES. */
 bool frame_is_later(const char *bytes, uint64_t segment);
 
 /* The whole frame, of frame_size() bytes, after its header was read. ERR_CORRUPT: checksum, or

@@ -141,9 +141,13 @@ uint64_t journal_written_seq(const struct journal *j)
 
 const char *journal_epoch(const struct journal *j) { return j->scribe.epoch; }
 
-void journal_confirm(struct journal *j, uint64_t seq) { atomic_store(&j->scribe.confirmed_seq, seq); }
+void journal_confirm(struct journal *j, uint64_t seq)
+{
+    atomic_store(&j->scribe.confirmed_seq, seq);
+}
 
-/* UINT64_MAX is "nothing is held"; the first call puts a seq in its place, later ones raise that. */
+/* UINT64_MAX is "nothing is held"; the first call puts a seq in its place, later ones raise
+ * that. */
 void journal_hold(struct journal *j, uint64_t seq)
 {
     uint64_t before = atomic_load(&j->scribe.held_seq);

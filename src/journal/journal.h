@@ -27,7 +27,10 @@
 struct journal;
 struct journal_producer;
 
-enum { JOURNAL_EPOCH_TEXT = 16, JOURNAL_FULL_PERCENT = 95 /* of the file system: it takes no more records */ };
+enum {
+    JOURNAL_EPOCH_TEXT = 16,
+    JOURNAL_FULL_PERCENT = 95 /* of the file system: it takes no more records */
+};
 
 struct journal_options {
     struct disk *disk; /* borrowed */
@@ -84,9 +87,10 @@ void journal_close(struct journal *j);
 /* 0 … options.producers - 1; ends with the journal. */
 struct journal_producer *journal_producer(struct journal *j, unsigned index);
 
-/* Room for `size` contiguous bytes (one record, or several: at most LIMIT_RESERVE_BYTES) in the block now being filled;
- * valid until the next reserve or seal. NULL: no block can be begun now (*ret_err ERR_FULL: stop reading
- * sockets, a bell will ring) or the disk is full (ERR_JOURNAL_FULL). */
+/* Room for `size` contiguous bytes (one record, or several: at most LIMIT_RESERVE_BYTES)
+ * in the block now being filled; valid until the next reserve or seal. NULL: no block can
+ * be begun now (*ret_err ERR_FULL: stop reading sockets, a bell will ring) or the disk is
+ * full (ERR_JOURNAL_FULL). */
 char *journal_reserve(struct journal_producer *p, size_t size, enum err *ret_err);
 /* The rest of a reservation of several records: where the next one goes, after a commit; NULL where
  * `size` is more than is left. Each record but the first takes 8 bytes more than its size. */
@@ -102,8 +106,8 @@ uint64_t journal_mark(const struct journal_producer *p);
 void journal_seal(struct journal_producer *p);
 /* The newest block of this producer that is in the kernel, and the newest that is synced. */
 void journal_marks(const struct journal_producer *p, uint64_t *ret_written, uint64_t *ret_durable);
-/* Whether another block could be begun now. False: stop reading sockets, a bell will ring. True on a full
- * disk, too: whoever wants one is told. */
+/* Whether another block could be begun now. False: stop reading sockets, a bell will ring. True on
+ * a full disk, too: whoever wants one is told. */
 bool journal_has_room(struct journal_producer *p);
 
 /* ---- whole journal: any thread ---- */
@@ -111,11 +115,12 @@ bool journal_has_room(struct journal_producer *p);
 uint64_t journal_durable_seq(const struct journal *j);
 uint64_t journal_written_seq(const struct journal *j);
 const char *journal_epoch(const struct journal *j); /* JOURNAL_EPOCH_TEXT bytes */
-/* All seqs up to here are confirmed by the platform: segments below may be removed. It falls where the platform
- * lost some of them (a restored database): what it will want again stays. One thread. */
+/* All seqs up to here are confirmed by the platform: segments below may be removed. It falls where
+ * the platform lost some of them (a restored database): what it will want again stays. One
+ * thread. */
 void journal_confirm(struct journal *j, uint64_t seq);
-/* Recovery needs the records above seq (a durable snapshot includes those up to it): none of them is
- * removed, confirmed or not. Only rises. Never called: nothing is held. */
+/* Recovery needs the records above seq (a durable snapshot includes those up to it): none of them
+ * is removed, confirmed or not. Only rises. Never called: nothing is held. */
 void journal_hold(struct journal *j, uint64_t seq);
 bool journal_is_full(const struct journal *j);
 

@@ -169,8 +169,8 @@ static bool another_would_open(const struct journal_producer *p)
     const struct scribe *s = p->scribe;
     uint64_t busy = p->sealed_own - atomic_load(&p->freed) + (p->open ? 1 : 0);
     if (busy >= LIMIT_BLOCKS) return false;
-    return atomic_load(&s->room) - FRAME_BYTES >= s->reserve_bytes || atomic_load(&s->spare_fails) ||
-           atomic_load(&s->disk_full);
+    return atomic_load(&s->room) - FRAME_BYTES >= s->reserve_bytes ||
+           atomic_load(&s->spare_fails) || atomic_load(&s->disk_full);
 }
 
 bool journal_has_room(struct journal_producer *p)

@@ -189,8 +189,8 @@ static enum err scan(struct survey *v, uint64_t offset, bool *ret_torn)
     return ERR_OK;
 }
 
-/* Behind the whole frames there may be some that a later program wrote: they must not be cut for torn
- * ones. */
+/* Behind the whole frames there may be some that a later program wrote: they must
+ * not be cut for torn ones. */
 static enum err refuse_later(struct survey *v, uint64_t offset, struct fault *f)
 {
     const char *bytes;
@@ -365,8 +365,9 @@ enum err recover_run(struct disk *d, uint64_t segment_bytes, struct shelf *shelf
 /* It was whole a moment ago. */
 static enum err unreadable(const struct survey *v, enum err err, struct fault *f)
 {
-    return fault_set(f, err, "", "the journal cannot be read a second time from seq %" PRIu64 " on: %s", v->next_seq,
-                     err_sentence(err));
+    return fault_set(f, err, "",
+                     "the journal cannot be read a second time from seq %" PRIu64 " on: %s",
+                     v->next_seq, err_sentence(err));
 }
 
 static enum err replay_segment(struct survey *v, uint64_t end,
@@ -402,14 +403,17 @@ enum err recover_replay(struct disk *d, struct shelf *shelf, const struct tail *
                         void *context, struct fault *f)
 {
     uint64_t first_seq = shelf->all[0].first_seq;
-    struct survey v = {.disk = d, .next_seq = first_seq == 0 ? tail->next_seq : first_seq}; /* 0: it is empty */
+    /* 0: it is empty */
+    struct survey v = {.disk = d, .next_seq = first_seq == 0 ? tail->next_seq : first_seq};
     segment_reader_init(&v.reader, d);
     enum err err = ERR_OK;
     for (size_t i = 0; err == ERR_OK && i < shelf->count; i++) {
         bool last = shelf->all[i].id == tail->segment;
         err = segment_reader_open(&v.reader, shelf->all[i].id);
-        if (err != ERR_OK) err = unreadable(&v, err, f);
-        else err = replay_segment(&v, last ? tail->offset : v.reader.file_bytes, replay, context, f);
+        if (err != ERR_OK)
+            err = unreadable(&v, err, f);
+        else
+            err = replay_segment(&v, last ? tail->offset : v.reader.file_bytes, replay, context, f);
     }
     if (err == ERR_OK && v.next_seq != tail->next_seq) err = unreadable(&v, ERR_CORRUPT, f);
     segment_reader_fini(&v.reader);

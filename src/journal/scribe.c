@@ -1,4 +1,5 @@
-/* scribe.c - the writer's and the syncer's steps. (The keeper's is keeper.c; the threads that take them, threads.c.)
+/* scribe.c - the writer's and the syncer's steps. (The keeper's is keeper.c; the threads
+ * that take them, threads.c.)
  *
  * The writer owns the chain: it alone numbers records, hashes frames and knows the offset. The
  * syncer owns the durable marks. What the syncer is about to promise it reads first (marks, then
@@ -175,7 +176,8 @@ static bool write_producer(struct scribe *s, struct journal_producer *p, uint64_
         int64_t unused = FRAME_BYTES - (int64_t)frame_size(&s->unhashed);
         atomic_fetch_add(&s->room, unused);
         atomic_store_explicit(&p->written, p->taken, memory_order_release);
-        atomic_store(&s->written_seq, s->tail.next_seq - 1); /* news of a bell: see gathered(), threads.c */
+        /* news of a bell: see gathered(), threads.c */
+        atomic_store(&s->written_seq, s->tail.next_seq - 1);
         ring |= b->wants_written;
         *wanted |= b->wants_sync;
         tell_syncer(s, b->wants_sync);

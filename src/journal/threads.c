@@ -1,14 +1,19 @@
 /* threads.c - the three threads that take the scribe's steps, and when each takes its next.
  *
- * The writer sleeps until a block is sealed, the syncer until somebody waits for durable or the lazy
- * sync is due, the keeper for a second or until the spare is gone. */
+ * The writer sleeps until a block is sealed, the syncer until somebody waits for durable or the
+ * lazy sync is due, the keeper for a second or until the spare is gone. */
 #include <signal.h>
 
 #include "base/check.h"
 #include "base/world.h"
 #include "journal/scribe.h"
 
-enum { CLAIM_AFTER_MS = 1000, KEEP_EVERY_MS = 1000, GATHER_RECORDS = 32, GATHER_ROUND_NS = 5000000 };
+enum {
+    CLAIM_AFTER_MS = 1000,
+    KEEP_EVERY_MS = 1000,
+    GATHER_RECORDS = 32,
+    GATHER_ROUND_NS = 5000000
+};
 
 static bool sealed_blocks(void *context)
 {
@@ -107,7 +112,8 @@ static bool keeper_news(void *context)
 {
     struct scribe *s = context;
     if (atomic_load(&s->stopping)) return true;
-    return !atomic_load(&s->spare_fails) && scribe_needs_spare(s); /* a full disk is looked at again in a second */
+    /* a full disk is looked at again in a second */
+    return !atomic_load(&s->spare_fails) && scribe_needs_spare(s);
 }
 
 static void *keeper_run(void *context)

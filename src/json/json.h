@@ -16,7 +16,15 @@
 #include "base/buf.h"
 #include "base/fault.h"
 
-enum json_type { JSON_NULL, JSON_FALSE, JSON_TRUE, JSON_NUMBER, JSON_STRING, JSON_ARRAY, JSON_OBJECT };
+enum json_type {
+    JSON_NULL,
+    JSON_FALSE,
+    JSON_TRUE,
+    JSON_NUMBER,
+    JSON_STRING,
+    JSON_ARRAY,
+    JSON_OBJECT
+};
 
 /* A number literal: what a double holds exactly, or an integer that it does not. */
 enum json_number { JSON_DOUBLE, JSON_INT64, JSON_UINT64 };
@@ -26,32 +34,32 @@ enum json_number { JSON_DOUBLE, JSON_INT64, JSON_UINT64 };
 struct json {
     enum json_type type : 8;
     enum json_number number_kind : 8;
-    bool has_nul;             /* a string (or key) with U+0000 in it */
-    bool plain_key : 1;       /* known to need no escape when written */
+    bool has_nul;       /* a string (or key) with U+0000 in it */
+    bool plain_key : 1; /* known to need no escape when written */
     bool plain_string : 1;
-    bool plain_number : 1;    /* raw is the canonical form already */
-    uint32_t count;           /* members or elements */
-    struct str key;           /* in an object: the member's name, unescaped */
-    struct str raw;           /* the value's bytes in the source text, quotes included */
+    bool plain_number : 1; /* raw is the canonical form already */
+    uint32_t count;        /* members or elements */
+    struct str key;        /* in an object: the member's name, unescaped */
+    struct str raw;        /* the value's bytes in the source text, quotes included */
     union {
-        struct str string;    /* JSON_STRING: unescaped */
+        struct str string; /* JSON_STRING: unescaped */
         struct {
-            double number;    /* JSON_NUMBER, nearest double in every kind */
+            double number; /* JSON_NUMBER, nearest double in every kind */
             union {
                 int64_t int64;   /* JSON_INT64 */
                 uint64_t uint64; /* JSON_UINT64 */
             };
         };
     };
-    struct json *child;       /* first member or element, in source order */
-    struct json *next;        /* following sibling */
+    struct json *child; /* first member or element, in source order */
+    struct json *next;  /* following sibling */
 };
 
 enum { JSON_DEPTH_CAP = 64 }; /* the most that depth_max may ask for: the reader recurses */
 
 struct json_options {
-    unsigned depth_max;       /* 0 = LIMIT_JSON_DEPTH; the root object is depth 1 */
-    bool nul_anywhere;        /* else U+0000 only inside members named args, context, properties */
+    unsigned depth_max; /* 0 = LIMIT_JSON_DEPTH; the root object is depth 1 */
+    bool nul_anywhere;  /* else U+0000 only inside members named args, context, properties */
 };
 
 /* Reads one JSON text. On error *f says what and where (field: a JSON pointer where one value is
@@ -60,20 +68,37 @@ struct json_options {
 enum err json_read(struct str text, const struct json_options *options, struct arena *arena,
                    struct json **ret_root, struct fault *f);
 
-struct json *json_get(const struct json *object, struct str key); /* NULL: absent or not an object */
+/* NULL: absent or not an object */
+struct json *json_get(const struct json *object, struct str key);
 
-static inline bool json_is_string(const struct json *v) { return v != NULL && v->type == JSON_STRING; }
-static inline bool json_is_object(const struct json *v) { return v != NULL && v->type == JSON_OBJECT; }
-static inline bool json_is_array(const struct json *v) { return v != NULL && v->type == JSON_ARRAY; }
-static inline bool json_is_number(const struct json *v) { return v != NULL && v->type == JSON_NUMBER; }
-static inline bool json_is_bool(const struct json *v) { return v != NULL && (v->type == JSON_TRUE || v->type == JSON_FALSE); }
+static inline bool json_is_string(const struct json *v)
+{
+    return v != NULL && v->type == JSON_STRING;
+}
+static inline bool json_is_object(const struct json *v)
+{
+    return v != NULL && v->type == JSON_OBJECT;
+}
+static inline bool json_is_array(const struct json *v)
+{
+    return v != NULL && v->type == JSON_ARRAY;
+}
+static inline bool json_is_number(const struct json *v)
+{
+    return v != NULL && v->type == JSON_NUMBER;
+}
+static inline bool json_is_bool(const struct json *v)
+{
+    return v != NULL && (v->type == JSON_TRUE || v->type == JSON_FALSE);
+}
 
 /* The member's string, or absent where it is missing or of another type. */
 struct str json_text(const struct json *object, struct str key);
 /* The member as an unsigned integer, or `otherwise`. */
 uint64_t json_u64(const struct json *object, struct str key, uint64_t otherwise);
 
-/* For a copy that outlives the source text, or gets another value: raw and what it says of the value are gone. */
+/* For a copy that outlives the source text, or gets another value: raw and what it
+ * says of the value are gone. */
 static inline void json_forget_text(struct json *v)
 {
     v->raw = (struct str){0};
@@ -95,10 +120,11 @@ struct json_part {
     const struct json *value; /* in; NULL = none */
     struct str text;          /* out */
 };
-void json_put_canonical_parts(struct buf *out, const struct json *object, struct json_part *parts, size_t count);
+void json_put_canonical_parts(struct buf *out, const struct json *object, struct json_part *parts,
+                              size_t count);
 
-/* How long the JCS form of what was read may be at most: six times its source. The worst are "1e20,"
- * with its 21 digits and a one-digit value that became "[masked]". */
+/* How long the JCS form of what was read may be at most: six times its source. The worst are
+ * "1e20," with its 21 digits and a one-digit value that became "[masked]". */
 static inline size_t json_canonical_most(const struct json *v) { return v->raw.size * 6 + 64; }
 /* "text" with JCS escapes; `text` is well-formed UTF-8. */
 void json_put_string(struct buf *out, struct str text);

@@ -40,7 +40,7 @@ struct parts {
     int dropped;  /* significant digits after those */
     int exponent; /* of ten, for all those digits as one integer */
     bool negative;
-    bool integer; /* no fraction, no exponent */
+    bool integer;    /* no fraction, no exponent */
     bool scientific; /* an exponent */
 };
 
@@ -151,8 +151,7 @@ enum number_result number_read(struct str literal, struct json *v, size_t *ret_a
     struct parts n;
     if (!read_parts(literal, &n, ret_at)) return NUMBER_SYNTAX;
     v->number_kind = JSON_DOUBLE;
-    if (n.mantissa <= EXACT_MAX && n.exponent >= -EXACT_POWER &&
-        n.exponent <= EXACT_POWER) {
+    if (n.mantissa <= EXACT_MAX && n.exponent >= -EXACT_POWER && n.exponent <= EXACT_POWER) {
         double m = (double)n.mantissa;
         m = n.exponent < 0 ? m / power_of_ten[-n.exponent] : m * power_of_ten[n.exponent];
         v->number = n.negative ? -m : m;

@@ -44,8 +44,8 @@ static uint64_t prefix_of(struct str key)
         uint32_t first, last;
         memcpy(&first, key.bytes, sizeof first);
         memcpy(&last, key.bytes + key.size - sizeof last, sizeof last);
-        word = (uint64_t)__builtin_bswap32(first) << 32 |
-               (uint64_t)__builtin_bswap32(last) << (64 - 8 * key.size);
+        word = (uint64_t)__builtin_bswap32(first) << 32 | (uint64_t)__builtin_bswap32(last)
+                                                              << (64 - 8 * key.size);
     } else {
         for (size_t i = 0; i < key.size; i++)
             word |= (uint64_t)(unsigned char)key.bytes[i] << (56 - 8 * i);
@@ -109,7 +109,8 @@ static void tell_part(struct wanted w, const struct buf *out, const struct json 
             w.parts[i].text = str_of(out->bytes + begin, out->size - begin);
 }
 
-static void put_members(struct buf *out, const struct sortable *sorted, size_t count, struct wanted w)
+static void put_members(struct buf *out, const struct sortable *sorted, size_t count,
+                        struct wanted w)
 {
     for (size_t i = 0; i < count; i++) {
         const struct json *m = sorted[i].member;
@@ -128,7 +129,8 @@ static size_t members_of(const struct json *object)
     return count;
 }
 
-static void put_large_object(struct buf *out, const struct json *object, size_t count, struct wanted w)
+static void put_large_object(struct buf *out, const struct json *object, size_t count,
+                             struct wanted w)
 {
     struct sortable *sorted = malloc(count * sizeof *sorted);
     if (sorted == NULL) {
@@ -199,7 +201,8 @@ void json_put_canonical(struct buf *out, const struct json *v)
     check(false);
 }
 
-void json_put_canonical_parts(struct buf *out, const struct json *object, struct json_part *parts, size_t count)
+void json_put_canonical_parts(struct buf *out, const struct json *object, struct json_part *parts,
+                              size_t count)
 {
     check(object->type == JSON_OBJECT);
     for (size_t i = 0; i < count; i++) parts[i].text = (struct str){0};

@@ -19,7 +19,8 @@ struct metrics_sheet *metrics_sheet_create(void)
     check(s != NULL); /* at boot */
     struct metrics_sheet *first = atomic_load_explicit(&sheets, memory_order_relaxed);
     do s->next = first;
-    while (!atomic_compare_exchange_weak_explicit(&sheets, &first, s, memory_order_release, memory_order_relaxed));
+    while (!atomic_compare_exchange_weak_explicit(&sheets, &first, s, memory_order_release,
+                                                  memory_order_relaxed));
     return s;
 }
 
@@ -93,8 +94,10 @@ static void put_bucket(struct buf *out, const struct metric_row *row, unsigned k
         buf_put_byte(out, ',');
     }
     buf_put_literal(out, "le=\"");
-    if (k == HISTOGRAM_BUCKETS) buf_put_literal(out, "+Inf");
-    else put_seconds(out, UINT64_C(1000) << k);
+    if (k == HISTOGRAM_BUCKETS)
+        buf_put_literal(out, "+Inf");
+    else
+        put_seconds(out, UINT64_C(1000) << k);
     buf_put_literal(out, "\"} ");
     buf_put_u64(out, count);
     buf_put_byte(out, '\n');
@@ -146,8 +149,10 @@ void metrics_put(struct buf *out, struct str prefix)
         if (!str_starts(str_from(row->name), prefix)) continue;
         if (strcmp(told, row->name) != 0) put_head(out, row);
         told = row->name;
-        if (row->type == METRIC_HISTOGRAM) put_histogram(out, row);
-        else put_value(out, row);
+        if (row->type == METRIC_HISTOGRAM)
+            put_histogram(out, row);
+        else
+            put_value(out, row);
     }
     struct process p;
     process_read(&p);
@@ -171,19 +176,22 @@ static void put_section(struct buf *out, const char *title, const char *prefix)
 {
     buf_printf(out, "\n## %s\n\n| metric | type | what it is |\n|---|---|---|\n", title);
     for (size_t i = 0; i < metric_row_count(); i++)
-        if (str_starts(str_from(metric_row_at(i)->name), str_from(prefix))) put_reference_row(out, metric_row_at(i));
+        if (str_starts(str_from(metric_row_at(i)->name), str_from(prefix)))
+            put_reference_row(out, metric_row_at(i));
 }
 
 void metrics_put_reference(struct buf *out)
 {
-    buf_put_literal(out,
-                    "# Metrics\n\n"
-                    "<!-- Made by `writ docs metrics` from src/metrics/metrics.def; change it there. -->\n\n"
-                    "`GET /metrics` of each program, in Prometheus text (0.0.4). It needs a key with role `metrics`\n"
-                    "or `admin`, unless `metrics.public` is set. Label values are fixed: none comes from a request.\n"
-                    "Histograms have buckets that double from 1 µs to 33.6 s. Counters start at 0 with the process.\n");
+    buf_put_literal(
+        out,
+        "# Metrics\n\n"
+        "<!-- Made by `writ docs metrics` from src/metrics/metrics.def; change it there. -->\n\n"
+        "`GET /metrics` of each program, in Prometheus text (0.0.4). It needs a key with role `metrics`\n"
+        "or `admin`, unless `metrics.public` is set. Label values are fixed: none comes from a request.\n"
+        "Histograms have buckets that double from 1 µs to 33.6 s. Counters start at 0 with the process.\n");
     put_section(out, "writ-engine", "writ_engine_");
     put_section(out, "writ-platform", "writ_platform_");
-    buf_put_literal(out, "\n## Both: the process\n\n| metric | type | what it is |\n|---|---|---|\n");
+    buf_put_literal(out,
+                    "\n## Both: the process\n\n| metric | type | what it is |\n|---|---|---|\n");
     for (size_t i = 0; i < PROCESS_METRICS; i++) put_reference_row(out, process_row_at(i));
 }

@@ -13,7 +13,8 @@
 /* metrics.def rows:
  *   COUNTER(symbol, "name", "labels or empty", "help")   symbol per label combination
  *   GAUGE(symbol, "name", "labels or empty", "help")
- *   HISTOGRAM(symbol, "name", "labels or empty", "help")  observed in nanoseconds, told in seconds */
+ *   HISTOGRAM(symbol, "name", "labels or empty", "help")  observed in nanoseconds, told in
+ * seconds */
 enum metric {
 #define COUNTER(symbol, name, labels, help) METRIC_##symbol,
 #define GAUGE(symbol, name, labels, help) METRIC_##symbol,
@@ -70,8 +71,10 @@ static inline void metric_observe(struct metrics_sheet *s, enum histogram h, uin
     unsigned bucket = microseconds <= 1 ? 0 : 64u - (unsigned)__builtin_clzll(microseconds - 1);
     if (bucket > HISTOGRAM_BUCKETS) bucket = HISTOGRAM_BUCKETS;
     _Atomic uint64_t *count = &s->histograms[h].buckets[bucket], *sum = &s->histograms[h].sum_ns;
-    atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + 1, memory_order_relaxed);
-    atomic_store_explicit(sum, atomic_load_explicit(sum, memory_order_relaxed) + ns, memory_order_relaxed);
+    atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
+    atomic_store_explicit(sum, atomic_load_explicit(sum, memory_order_relaxed) + ns,
+                          memory_order_relaxed);
 }
 
 uint64_t metrics_total(enum metric m); /* over all sheets */

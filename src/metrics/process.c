@@ -13,11 +13,14 @@
 #include "base/file.h"
 
 static const struct metric_row rows[PROCESS_METRICS] = {
-    {"writ_process_cpu_seconds_total", "", "CPU time of the process, user and system", METRIC_COUNTER, PROCESS_CPU_NS},
-    {"writ_process_resident_memory_bytes", "", "Resident memory of the process", METRIC_GAUGE, PROCESS_RESIDENT_BYTES},
-    {"writ_process_open_fds", "", "Open file descriptors of the process", METRIC_GAUGE, PROCESS_OPEN_FDS},
-    {"writ_process_start_time_seconds", "", "When the process started, in seconds since 1970", METRIC_GAUGE,
-     PROCESS_START_NS}};
+    {"writ_process_cpu_seconds_total", "", "CPU time of the process, user and system",
+     METRIC_COUNTER, PROCESS_CPU_NS},
+    {"writ_process_resident_memory_bytes", "", "Resident memory of the process", METRIC_GAUGE,
+     PROCESS_RESIDENT_BYTES},
+    {"writ_process_open_fds", "", "Open file descriptors of the process", METRIC_GAUGE,
+     PROCESS_OPEN_FDS},
+    {"writ_process_start_time_seconds", "", "When the process started, in seconds since 1970",
+     METRIC_GAUGE, PROCESS_START_NS}};
 
 const struct metric_row *process_row_at(size_t index)
 {
@@ -69,7 +72,8 @@ static uint64_t count_fds(void)
 static uint64_t ns_of(clockid_t clock)
 {
     struct timespec t;
-    return clock_gettime(clock, &t) == 0 ? (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec : 0;
+    return clock_gettime(clock, &t) == 0 ? (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec
+                                         : 0;
 }
 
 void process_read(struct process *ret)
@@ -80,8 +84,9 @@ void process_read(struct process *ret)
     uint64_t since_boot_ns = stat_field(stat, 22) * (1000000000 / ticks_per_second);
     /* Wall clock less uptime is when the machine booted. */
     uint64_t boot_ns = ns_of(CLOCK_REALTIME) - ns_of(CLOCK_BOOTTIME);
-    *ret = (struct process){.cpu_ns = ns_of(CLOCK_PROCESS_CPUTIME_ID),
-                            .resident_bytes = stat_field(stat, 24) * (uint64_t)sysconf(_SC_PAGESIZE),
-                            .open_fds = count_fds(),
-                            .start_ns = (boot_ns + since_boot_ns) / 10000000 * 10000000};
+    *ret =
+        (struct process){.cpu_ns = ns_of(CLOCK_PROCESS_CPUTIME_ID),
+                         .resident_bytes = stat_field(stat, 24) * (uint64_t)sysconf(_SC_PAGESIZE),
+                         .open_fds = count_fds(),
+                         .start_ns = (boot_ns + since_boot_ns) / 10000000 * 10000000};
 }

@@ -8,13 +8,19 @@
 #include "metrics/table.h"
 
 struct process {
-    uint64_t cpu_ns;         /* user and system, all threads */
+    uint64_t cpu_ns; /* user and system, all threads */
     uint64_t resident_bytes;
     uint64_t open_fds;
-    uint64_t start_ns;       /* since 1970 */
+    uint64_t start_ns; /* since 1970 */
 };
 
-enum process_metric { PROCESS_CPU_NS, PROCESS_RESIDENT_BYTES, PROCESS_OPEN_FDS, PROCESS_START_NS, PROCESS_METRICS };
+enum process_metric {
+    PROCESS_CPU_NS,
+    PROCESS_RESIDENT_BYTES,
+    PROCESS_OPEN_FDS,
+    PROCESS_START_NS,
+    PROCESS_METRICS
+};
 
 void process_read(struct process *ret);
 const struct metric_row *process_row_at(size_t index); /* < PROCESS_METRICS */

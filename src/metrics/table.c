@@ -5,7 +5,8 @@
 static const struct metric_row rows[] = {
 #define COUNTER(symbol, name, labels, help) {name, labels, help, METRIC_COUNTER, METRIC_##symbol},
 #define GAUGE(symbol, name, labels, help) {name, labels, help, METRIC_GAUGE, METRIC_##symbol},
-#define HISTOGRAM(symbol, name, labels, help) {name, labels, help, METRIC_HISTOGRAM, HISTOGRAM_##symbol},
+#define HISTOGRAM(symbol, name, labels, help)                                                      \
+    {name, labels, help, METRIC_HISTOGRAM, HISTOGRAM_##symbol},
 #include "metrics/metrics.def"
 #undef COUNTER
 #undef GAUGE

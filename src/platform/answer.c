@@ -40,7 +40,8 @@ static void send_fault(struct job *j)
     buf_fini(&body);
 }
 
-/* What the store says of itself, in codes that clients know (schemas/errors.md); it is logged, being ours. */
+/* What the store says of itself, in codes that clients know (schemas/errors.md);
+ * it is logged, being ours. */
 static enum err public_err(const struct job *j)
 {
     enum err err = j->err;
@@ -64,7 +65,8 @@ void job_answer(struct job *j)
         j->err = fault_set(&j->fault, ERR_FULL, "", "the answer is too large");
     /* What was written is told, however much waits: and such answers are small. */
     bool may_refuse = j->has_token && j->queue == QUEUE_READER && !j->is_vital;
-    if (j->err == ERR_OK && may_refuse && !http_server_has_room(j->platform->server, j->reply.size)) {
+    if (j->err == ERR_OK && may_refuse &&
+        !http_server_has_room(j->platform->server, j->reply.size)) {
         j->err = api_no_room(&j->fault);
         buf_clear(&j->reply);
     }

@@ -5,10 +5,11 @@
  * have no value. With exact=true the event stands apart, as `event`, and nothing is added to it:
  * then nobody can take a blank of ours for a member of the record.
  *
- * order=asc goes from the oldest on, in the order of arrival, which is the order of ids: what is
- * stored later has a higher id, so who keeps the last cursor misses nothing and sees nothing twice.
- * A page also ends where it has PAGE_BYTES_MAX. A trace of more than a page says so: agents choose their
- * trace ids, and what one put behind 500 harmless events must not look as if it were not there. */
+ * order=asc goes from the oldest on, in the order of arrival, which is the order of ids: what
+ * is stored later has a higher id, so who keeps the last cursor misses nothing and sees
+ * nothing twice. A page also ends where it has PAGE_BYTES_MAX. A trace of more than a page
+ * says so: agents choose their trace ids, and what one put behind 500 harmless events must not
+ * look as if it were not there. */
 #include "pipeline/ingest/audit_store.h"
 
 #include "base/limits.h"
@@ -241,7 +242,8 @@ static enum err kind_parameter(struct job *j, const struct http_exchange *x, str
     return bad(&j->fault, "kind", *ret, "is not a kind of event");
 }
 
-static enum err order_parameter(struct job *j, const struct http_exchange *x, struct audit_detail *d)
+static enum err order_parameter(struct job *j, const struct http_exchange *x,
+                                struct audit_detail *d)
 {
     struct str value = {0};
     enum err err = text_parameter(j, x, "order", &value);

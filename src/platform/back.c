@@ -1,11 +1,12 @@
-/* back.c - a job is back on the reactor: what it changes here, then its end, then who waited for the change. */
+/* back.c - a job is back on the reactor: what it changes here, then its end, then
+ * who waited for the change. */
 #include "platform/platform.h"
 
 #include "base/log.h"
 #include "base/world.h"
 
-/* What the writer said last of a store that can be read all the same: a full disk must not look well. Logged
- * when it begins and when it ends. */
+/* What the writer said last of a store that can be read all the same: a full disk must not look
+ * well. Logged when it begins and when it ends. */
 static void note_writing(struct platform *p, const struct job *j)
 {
     if (j->work == NULL || j->queue != QUEUE_WRITER) return;
@@ -17,7 +18,8 @@ static void note_writing(struct platform *p, const struct job *j)
         p->write_trouble = j->fault;
         if (j->fault.text[0] == '\0') fault_plain(&p->write_trouble, j->err);
         p->write_trouble_ns = world_monotonic_ns();
-        if (was_well) log_line(LOG_ERROR, "store_is_not_written", "why", p->write_trouble.text, NULL);
+        if (was_well)
+            log_line(LOG_ERROR, "store_is_not_written", "why", p->write_trouble.text, NULL);
     }
 }
 

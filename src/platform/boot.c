@@ -24,10 +24,12 @@ enum { KEY_CACHE_ENTRIES = 1024, TICK_MS = 1000, DRAIN_MS = 10000, AUDIT_KEEP_LE
 static enum err check_store(const struct config *c, struct fault *f)
 {
     if (c->store_url[0] != '\0' && !store_is_address(c->store_url))
-        return fault_set(f, ERR_BAD_VALUE, "store.url",
-                         "store.url: is no address of PostgreSQL; it must be like postgresql://user@host:5432/name");
+        return fault_set(
+            f, ERR_BAD_VALUE, "store.url",
+            "store.url: is no address of PostgreSQL; it must be like postgresql://user@host:5432/name");
     if (c->audit_keep_ms != 0 && c->audit_keep_ms < AUDIT_KEEP_LEAST_MS)
-        return fault_set(f, ERR_BAD_VALUE, "audit.keep", "audit.keep: must be 0 (for ever), or at least 1d");
+        return fault_set(f, ERR_BAD_VALUE, "audit.keep",
+                         "audit.keep: must be 0 (for ever), or at least 1d");
     return ERR_OK;
 }
 
@@ -105,9 +107,11 @@ static void accepted(void *context, int fd, bool is_unix)
 static enum err listen_all(struct platform *p, struct fault *f)
 {
     const struct config *c = p->config;
-    enum err err = listen_start(p->loop, str_from(c->listen), false, accepted, p, &p->listeners[0], f);
+    enum err err =
+        listen_start(p->loop, str_from(c->listen), false, accepted, p, &p->listeners[0], f);
     if (err == ERR_OK && c->listen_unix[0] != '\0')
-        err = listen_start(p->loop, str_from(c->listen_unix), true, accepted, p, &p->listeners[1], f);
+        err =
+            listen_start(p->loop, str_from(c->listen_unix), true, accepted, p, &p->listeners[1], f);
     return err;
 }
 

@@ -7,10 +7,11 @@
  * That an engine asks with revision r says that all its reactors run r: so a revocation knows who
  * is behind (followers.h).
  *
- * An entity tag has the revision and the digest of the bundle's bytes: the same at every platform of a store and
- * after restarts, another where a database was restored from a backup and came to the same number again. Only
- * tags that were compared with the bundle here are believed (bundle_tags), for the key that showed them, since
- * another key may be for other tenants; any other is compared first, which sends nothing where it is the same. */
+ * An entity tag has the revision and the digest of the bundle's bytes: the same at every platform
+ * of a store and after restarts, another where a database was restored from a backup and came to
+ * the same number again. Only tags that were compared with the bundle here are believed
+ * (bundle_tags), for the key that showed them, since another key may be for other tenants; any
+ * other is compared first, which sends nothing where it is the same. */
 #include "pipeline/ingest/bundle.h"
 
 #include <stdio.h>
@@ -45,7 +46,8 @@ static void etag_write(uint64_t revision, struct str bundle, char to[BUNDLE_ETAG
 static uint64_t tag_revision(const struct bundle_tags *t, struct id key, const char *tag)
 {
     for (size_t i = 1; i <= BUNDLE_TAGS_MAX; i++) {
-        const struct bundle_tag *known = &t->all[(t->next + BUNDLE_TAGS_MAX - i) % BUNDLE_TAGS_MAX]; /* the newest first */
+        /* the newest first */
+        const struct bundle_tag *known = &t->all[(t->next + BUNDLE_TAGS_MAX - i) % BUNDLE_TAGS_MAX];
         if (known->revision == 0) return 0;
         if (id_equal(known->key, key) && strcmp(known->text, tag) == 0) return known->revision;
     }
@@ -154,7 +156,8 @@ static enum err read_bundle(struct job *j, struct bundle_detail *d, const struct
     const struct key *k = j->platform->caller.key;
     struct str node = http_header_get(x, STR("writ-node")),
                known = http_header_get(x, STR("if-none-match"));
-    if (str_starts(known, STR("W/"))) known = str_skip(known, 2); /* a proxy that packs bodies weakens tags */
+    /* a proxy that packs bodies weakens tags */
+    if (str_starts(known, STR("W/"))) known = str_skip(known, 2);
     if (!str_is_absent(node)) {
         if (node.size == 0 || node.size > NODE_BYTES_MAX || !str_is_utf8(node, &(size_t){0}))
             return fault_set(&j->fault, ERR_BAD_HEADER, "",
@@ -186,7 +189,8 @@ void bundle_handle(void *context, struct http_exchange *x)
     uint64_t revision = tag_revision(&p->bundle_tags, d->key_id, d->known);
     d->is_believed = revision != 0;
     j->done = bundle_done;
-    if (d->node_size > 0 && d->is_believed) followers_saw(p, str_of(d->node, d->node_size), revision);
+    if (d->node_size > 0 && d->is_believed)
+        followers_saw(p, str_of(d->node, d->node_size), revision);
     /* It may run what this thread has not heard of yet: then there is nothing newer either. */
     bool waits = revision != 0 && revision >= p->revision && seconds > 0 && !p->draining &&
                  p->bundle_wait_count < BUNDLE_WAITS_MAX;

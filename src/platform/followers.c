@@ -1,13 +1,15 @@
 /* followers.c - the engines, what the store has of them, and revocations that wait for them.
  *
- * A revocation answers as soon as nobody is behind, or after REVOKE_WAIT_MS with the names of those who are. One
- * that is silent is behind for as long as it is: it may be cut off, and go on deciding by what it has. */
+ * A revocation answers as soon as nobody is behind, or after REVOKE_WAIT_MS with the names of
+ * those who are. One that is silent is behind for as long as it is: it may be cut off, and go on
+ * deciding by what it has. */
 #include "platform/followers.h"
 
 #include "platform/platform.h"
 
 enum {
-    NOTE_AFTER_MS = 20,          /* engines take a revision up all at once: one transaction for them */
+    /* engines take a revision up all at once: one transaction for them */
+    NOTE_AFTER_MS = 20,
     NOTE_AGAIN_MS = 3600 * 1000, /* who says nothing new is still there */
     LOOK_EVERY_MS = 100,
     REVOKE_WAIT_MS = 1000,
@@ -58,7 +60,8 @@ static void revoke_answer(struct job *j)
 {
     link_remove(&j->link);
     loop_timer_stop(j->platform->loop, &j->timer);
-    bool rotates = j->reply.size > 0; /* then it is told beside the new key: the brace is opened again */
+    /* then it is told beside the new key: the brace is opened again */
+    bool rotates = j->reply.size > 0;
     if (rotates) j->reply.size--;
     buf_put(&j->reply, rotates ? STR(",\"behind\":[") : STR("{\"behind\":["));
     put_behind(j->platform, j->revision, &j->reply);
@@ -66,10 +69,7 @@ static void revoke_answer(struct job *j)
     job_answer(j);
 }
 
-static void revoke_due(struct loop_timer *t)
-{
-    revoke_answer(link_owner(t, struct job, timer));
-}
+static void revoke_due(struct loop_timer *t) { revoke_answer(link_owner(t, struct job, timer)); }
 
 static bool revoke_is_seen(struct job *j)
 {
@@ -95,7 +95,8 @@ struct rows {
 
 static bool is_news(const struct follower *f)
 {
-    return f->noted_at == 0 || f->revision != f->noted_revision || f->seen_at >= f->noted_at + NOTE_AGAIN_MS;
+    return f->noted_at == 0 || f->revision != f->noted_revision ||
+           f->seen_at >= f->noted_at + NOTE_AGAIN_MS;
 }
 
 static void note_work(struct job *j, struct store *s)
@@ -146,7 +147,8 @@ static void note_due(struct loop_timer *t)
     for (size_t i = 0; i < p->followers.count; i++) {
         const struct follower *f = &p->followers.all[i];
         if (is_news(f))
-            rows->list[rows->count++] = (struct follower_row){job_copy(j, node_of(f)), f->revision, f->seen_at};
+            rows->list[rows->count++] =
+                (struct follower_row){job_copy(j, node_of(f)), f->revision, f->seen_at};
     }
     j->done = note_done;
     if (rows->count > 0 && job_queue(j, QUEUE_WRITER)) return;
@@ -172,7 +174,10 @@ void followers_saw(struct platform *p, struct str node, uint64_t revision)
     recheck(p);
 }
 
-void followers_waited(struct platform *p, struct str node) { find_or_add(&p->followers, node)->seen_at = world_now_ms(); }
+void followers_waited(struct platform *p, struct str node)
+{
+    find_or_add(&p->followers, node)->seen_at = world_now_ms();
+}
 
 /* ---- out of the store ---- */
 
@@ -194,7 +199,8 @@ static void learn(struct platform *p, const struct follower_row *rows, size_t co
 static void look_work(struct job *j, struct store *s)
 {
     struct rows *rows = j->detail;
-    j->err = follower_store_list(s, j->actor.now_ms, &j->arena, rows->list, &rows->count, &j->fault);
+    j->err =
+        follower_store_list(s, j->actor.now_ms, &j->arena, rows->list, &rows->count, &j->fault);
 }
 
 /* Reads the store again and again while revocations wait. */
@@ -238,8 +244,10 @@ void followers_await(struct job *j, const struct follower_row *known, size_t cou
     learn(p, known, count);
     list_append(&p->followers.waits, &j->link);
     loop_timer_start(p->loop, &j->timer, REVOKE_WAIT_MS, revoke_due);
-    if (p->draining || revoke_is_seen(j)) revoke_answer(j);
-    else look(p);
+    if (p->draining || revoke_is_seen(j))
+        revoke_answer(j);
+    else
+        look(p);
 }
 
 void followers_drain(struct platform *p)

@@ -34,13 +34,13 @@ struct followers {
     struct list waits;          /* of jobs: revocations that wait for engines */
 };
 
-/* It asked, and runs this revision (0: one that this process does not know): answers the revocations that
- * waited for nobody else. */
+/* It asked, and runs this revision (0: one that this process does not know): answers the
+ * revocations that waited for nobody else. */
 void followers_saw(struct platform *p, struct str node, uint64_t revision);
 /* It has been waiting until now. */
 void followers_waited(struct platform *p, struct str node);
-/* A revocation's job, with the engines that the store knew of before it: answers when all run its revision,
- * or after a second with the names of those who do not. */
+/* A revocation's job, with the engines that the store knew of before it: answers when all run its
+ * revision, or after a second with the names of those who do not. */
 void followers_await(struct job *j, const struct follower_row *known, size_t count);
 void followers_tick(struct platform *p); /* each second: what could not be written is tried again */
 /* The drain begins: what is not written down yet is, and nothing is asked any more. */

@@ -15,13 +15,13 @@ static void gap_work(struct job *j, struct store *s)
     const struct gap *g = j->detail;
     j->err = gap_accept(s, g, &j->actor, &j->fault);
     if (j->err != ERR_OK) return;
-    log_text(LOG_WARNING, "gap_accepted", "node %.*s journal %.*s: records %llu to %llu, by %.*s", STR_FORMAT(g->node),
-             STR_FORMAT(g->journal), (unsigned long long)g->from_seq, (unsigned long long)g->next_seq - 1,
-             STR_FORMAT(j->actor.principal));
+    log_text(LOG_WARNING, "gap_accepted", "node %.*s journal %.*s: records %llu to %llu, by %.*s",
+             STR_FORMAT(g->node), STR_FORMAT(g->journal), (unsigned long long)g->from_seq,
+             (unsigned long long)g->next_seq - 1, STR_FORMAT(j->actor.principal));
     buf_put_literal(&j->reply, "{\"journal\":");
     json_put_string(&j->reply, g->journal);
-    buf_printf(&j->reply, ",\"lost\":%llu,\"next_seq\":%llu,\"node\":", (unsigned long long)(g->next_seq - g->from_seq),
-               (unsigned long long)g->next_seq);
+    buf_printf(&j->reply, ",\"lost\":%llu,\"next_seq\":%llu,\"node\":",
+               (unsigned long long)(g->next_seq - g->from_seq), (unsigned long long)g->next_seq);
     json_put_string(&j->reply, g->node);
     buf_put_byte(&j->reply, '}');
 }
@@ -42,11 +42,14 @@ static const struct json *member(const struct json *body, const char *name)
 }
 
 /* `otherwise` where it is absent; absent itself: it is needed. */
-static enum err read_name(struct job *j, const struct json *body, const char *name, struct str otherwise, struct str *ret)
+static enum err read_name(struct job *j, const struct json *body, const char *name,
+                          struct str otherwise, struct str *ret)
 {
     const struct json *v = member(body, name);
-    if (v == NULL && str_is_absent(otherwise)) return wrong(&j->fault, ERR_MISSING_MEMBER, name, "is needed");
-    if (v != NULL && v->type != JSON_STRING) return wrong(&j->fault, ERR_WRONG_TYPE, name, "must be a string");
+    if (v == NULL && str_is_absent(otherwise))
+        return wrong(&j->fault, ERR_MISSING_MEMBER, name, "is needed");
+    if (v != NULL && v->type != JSON_STRING)
+        return wrong(&j->fault, ERR_WRONG_TYPE, name, "must be a string");
     *ret = v == NULL ? otherwise : job_copy(j, v->string);
     if (ret->size == 0 || ret->size > LIMIT_ID_CHARACTERS)
         return wrong(&j->fault, ERR_OUT_OF_RANGE, name, "must be 1 to 256 bytes");
@@ -59,14 +62,17 @@ static enum err read_seq(struct job *j, const struct json *body, const char *nam
     if (v == NULL) return wrong(&j->fault, ERR_MISSING_MEMBER, name, "is needed");
     if (!json_is_number(v)) return wrong(&j->fault, ERR_WRONG_TYPE, name, "must be a whole number");
     *ret = json_u64(body, str_from(name), 0);
-    if (*ret == 0 || *ret > INT64_MAX / 2) return wrong(&j->fault, ERR_OUT_OF_RANGE, name, "must be the number of a record, from 1 on");
+    if (*ret == 0 || *ret > INT64_MAX / 2)
+        return wrong(&j->fault, ERR_OUT_OF_RANGE, name,
+                     "must be the number of a record, from 1 on");
     return ERR_OK;
 }
 
 static enum err read_epoch(struct job *j, const struct json *body, struct str *ret)
 {
     enum err err = read_name(j, body, "epoch", (struct str){0}, ret);
-    if (err == ERR_OK && !str_to_u64_hex(*ret, &(uint64_t){0})) return wrong(&j->fault, ERR_BAD_VALUE, "epoch", "must be 16 lowercase hex digits");
+    if (err == ERR_OK && !str_to_u64_hex(*ret, &(uint64_t){0}))
+        return wrong(&j->fault, ERR_BAD_VALUE, "epoch", "must be 16 lowercase hex digits");
     return err;
 }
 
@@ -74,7 +80,8 @@ static enum err read_reason(struct job *j, const struct json *body, struct str *
 {
     const struct json *v = member(body, "reason");
     if (v == NULL) return ERR_OK;
-    if (v->type != JSON_STRING) return wrong(&j->fault, ERR_WRONG_TYPE, "reason", "must be a string");
+    if (v->type != JSON_STRING)
+        return wrong(&j->fault, ERR_WRONG_TYPE, "reason", "must be a string");
     if (str_code_points(v->string) > GAP_REASON_CHARACTERS)
         return wrong(&j->fault, ERR_OUT_OF_RANGE, "reason", "is longer than 512 characters");
     *ret = job_copy(j, v->string);
@@ -86,14 +93,17 @@ static enum err read_gap(struct job *j, struct gap *g, const struct http_exchang
     static const char *const members[] = {"from_seq", "next_seq"};
     struct json *body;
     if (!platform_is_everywhere(j->platform))
-        return fault_set(&j->fault, ERR_WRONG_TENANT, "", "a stream has records of all tenants: only an admin of tenant * may give some up");
+        return fault_set(
+            &j->fault, ERR_WRONG_TENANT, "",
+            "a stream has records of all tenants: only an admin of tenant * may give some up");
     enum err err = api_body(x, &body, &j->fault);
     if (err == ERR_OK) err = check_case(body, members, 2, &j->fault);
     if (err == ERR_OK) err = read_name(j, body, "node", (struct str){0}, &g->node);
     if (err == ERR_OK) err = read_name(j, body, "journal", STR("0"), &g->journal);
     if (err == ERR_OK) err = read_seq(j, body, "from_seq", &g->from_seq);
     if (err == ERR_OK) err = read_seq(j, body, "next_seq", &g->next_seq);
-    if (err == ERR_OK && g->next_seq <= g->from_seq) err = wrong(&j->fault, ERR_OUT_OF_RANGE, "next_seq", "must be above from_seq");
+    if (err == ERR_OK && g->next_seq <= g->from_seq)
+        err = wrong(&j->fault, ERR_OUT_OF_RANGE, "next_seq", "must be above from_seq");
     if (err == ERR_OK) err = read_epoch(j, body, &g->epoch);
     if (err == ERR_OK) err = read_reason(j, body, &g->reason);
     return err;

@@ -76,8 +76,10 @@ static enum err read_stream(struct job *j, struct ingest_detail *d, const struct
 {
     enum err err = ERR_OK;
     d->is_stream = true;
-    d->batch = (struct ingest_batch){
-        .body = str_of(j->body, j->body_size), .tenants = &d->tenants, .now_ms = j->actor.now_ms, .holds_newer = true};
+    d->batch = (struct ingest_batch){.body = str_of(j->body, j->body_size),
+                                     .tenants = &d->tenants,
+                                     .now_ms = j->actor.now_ms,
+                                     .holds_newer = true};
     d->batch.node = stream_header(j, x, "Writ-Node", &err);
     d->batch.journal = stream_header(j, x, "Writ-Journal", &err);
     d->batch.epoch = stream_header(j, x, "Writ-Epoch", &err);

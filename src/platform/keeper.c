@@ -36,7 +36,8 @@ static bool rest(struct keeper *k, uint64_t ms)
 {
     const struct timespec until = condition_deadline(ms);
     pthread_mutex_lock(&k->lock);
-    while (!k->stopping && pthread_cond_timedwait(&k->ended, &k->lock, &until) == 0) {}
+    while (!k->stopping && pthread_cond_timedwait(&k->ended, &k->lock, &until) == 0) {
+    }
     bool goes_on = !k->stopping;
     pthread_mutex_unlock(&k->lock);
     return goes_on;
@@ -58,7 +59,8 @@ static enum err drop(struct keeper *k, struct fault *f)
     enum err err = retention_drop(k->store, k->config->audit_keep_ms, world_now_ms(), &dropped, f);
     if (err != ERR_OK || dropped == 0) return err;
     metric_add(k->sheet, METRIC_STORE_DROPPED, dropped);
-    log_text(LOG_INFO, "audit_dropped", "%llu events that are older than audit.keep", (unsigned long long)dropped);
+    log_text(LOG_INFO, "audit_dropped", "%llu events that are older than audit.keep",
+             (unsigned long long)dropped);
     return ERR_OK;
 }
 
@@ -70,8 +72,8 @@ static enum err forget_keys(struct keeper *k, struct fault *f)
     enum err err = retention_forget_keys(k->store, world_now_ms(), &forgotten, f);
     if (err != ERR_OK) return err;
     if (forgotten > 0)
-        log_text(LOG_INFO, "keys_forgotten", "%llu keys that ended more than %d days ago", (unsigned long long)forgotten,
-                 LIMIT_ENDED_KEY_DAYS);
+        log_text(LOG_INFO, "keys_forgotten", "%llu keys that ended more than %d days ago",
+                 (unsigned long long)forgotten, LIMIT_ENDED_KEY_DAYS);
     return ERR_OK;
 }
 

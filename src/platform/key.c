@@ -171,8 +171,10 @@ static void rotate_work(struct job *j, struct store *s)
     struct key_result result;
     j->err = d->overlap_ms > 0 ? ERR_OK : read_followers(j, s);
     if (j->err != ERR_OK) return;
-    const struct key_rotation wanted = {.tenant = d->tenant, .id = d->id, .everywhere = d->everywhere, .overlap_ms = d->overlap_ms};
-    j->err = key_store_rotate(s, &j->platform->pepper, &wanted, &j->actor, &j->reply, &result, &j->fault);
+    const struct key_rotation wanted = {
+        .tenant = d->tenant, .id = d->id, .everywhere = d->everywhere, .overlap_ms = d->overlap_ms};
+    j->err = key_store_rotate(s, &j->platform->pepper, &wanted, &j->actor, &j->reply, &result,
+                              &j->fault);
     if (j->err != ERR_OK) return;
     j->status = 201;
     j->revision = result.revision;

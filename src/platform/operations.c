@@ -3,10 +3,12 @@
 
 #include "pipeline/ingest/store.h"
 
-/* What is asked here waits for no store: it is looked at each second (checks_tick), and these tell what was seen. A
- * store that answers nobody would otherwise keep them away, too, for as long as it takes to give up. */
+/* What is asked here waits for no store: it is looked at each second (checks_tick), and these
+ * tell what was seen. A store that answers nobody would otherwise keep them away, too, for as
+ * long as it takes to give up. */
 enum {
-    LOOK_SECONDS_MAX = 8,       /* a look that is away for longer has failed; the longest query takes 5 */
+    /* a look that is away for longer has failed; the longest query takes 5 */
+    LOOK_SECONDS_MAX = 8,
     HEALTH_BYTES_MAX = 64 << 10,
     WRITE_TROUBLE_SECONDS = 60, /* after that, and nothing written since, who knows */
 };
@@ -15,7 +17,8 @@ enum {
 static enum err reading_trouble(const struct platform *p, struct fault *f)
 {
     if (p->looking_s > LOOK_SECONDS_MAX)
-        return fault_set(f, ERR_STORE_UNAVAILABLE, "", "the store has not answered for %u s", p->looking_s - 1);
+        return fault_set(f, ERR_STORE_UNAVAILABLE, "", "the store has not answered for %u s",
+                         p->looking_s - 1);
     *f = p->reading_trouble;
     return f->text[0] == '\0' ? ERR_OK : ERR_STORE_UNAVAILABLE;
 }
@@ -24,7 +27,8 @@ static enum err reading_trouble(const struct platform *p, struct fault *f)
 static enum err store_trouble(const struct platform *p, struct fault *f)
 {
     if (reading_trouble(p, f) != ERR_OK) return ERR_STORE_UNAVAILABLE;
-    if (world_monotonic_ns() - p->write_trouble_ns > WRITE_TROUBLE_SECONDS * UINT64_C(1000000000)) return ERR_OK;
+    if (world_monotonic_ns() - p->write_trouble_ns > WRITE_TROUBLE_SECONDS * UINT64_C(1000000000))
+        return ERR_OK;
     *f = p->write_trouble;
     return f->text[0] == '\0' ? ERR_OK : ERR_STORE_UNAVAILABLE;
 }
@@ -34,8 +38,10 @@ struct checks {
     bool degraded;
 };
 
-/* One check: "ok", or what is wrong. Its gauge is set with it, so that /healthz and /metrics say the same. */
-static void put_check(struct checks *c, struct platform *p, enum metric gauge, const char *name, bool ok, const char *trouble)
+/* One check: "ok", or what is wrong. Its gauge is set with it, so that /healthz
+ * and /metrics say the same. */
+static void put_check(struct checks *c, struct platform *p, enum metric gauge, const char *name,
+                      bool ok, const char *trouble)
 {
     metric_set(p->sheet, gauge, !ok);
     if (c->text.size > 0) buf_put_byte(&c->text, ',');
@@ -53,10 +59,12 @@ static void put_checks(struct checks *c, struct platform *p)
         put_check(c, p, METRIC_PLATFORM_CHECK_KAFKA, "kafka", consumer.is_well, consumer.text);
     }
     char keys[KEY_TROUBLE_TEXT];
-    put_check(c, p, METRIC_PLATFORM_CHECK_KEYS, "keys", !key_trouble(p->keys_unprovable, keys), keys);
+    put_check(c, p, METRIC_PLATFORM_CHECK_KEYS, "keys", !key_trouble(p->keys_unprovable, keys),
+              keys);
     bool policies_ok;
     const char *policies = watch_health(p->watch, &policies_ok);
-    if (policies != NULL) put_check(c, p, METRIC_PLATFORM_CHECK_POLICIES, "policies", policies_ok, policies);
+    if (policies != NULL)
+        put_check(c, p, METRIC_PLATFORM_CHECK_POLICIES, "policies", policies_ok, policies);
     struct fault f;
     put_check(c, p, METRIC_PLATFORM_CHECK_STORE, "store", store_trouble(p, &f) == ERR_OK, f.text);
 }
@@ -96,7 +104,8 @@ void readyz_handle(void *context, struct http_exchange *x)
         err = fault_set(&f, ERR_STARTING, "", "policies.dir has not been looked through yet");
     else
         err = reading_trouble(p, &f);
-    if (!platform_failed(p, x, err, &f)) api_reply(&p->api, x, 200, STR("{\"status\":\"ready\"}"), (struct str){0});
+    if (!platform_failed(p, x, err, &f))
+        api_reply(&p->api, x, 200, STR("{\"status\":\"ready\"}"), (struct str){0});
 }
 
 /* ---- each second ---- */
@@ -138,13 +147,16 @@ static void look_at_store(struct platform *p)
     struct job *j = job_create(p, NULL, look);
     (void)job_detail(j, struct look_detail);
     j->done = looked;
-    if (job_queue(j, QUEUE_READER)) p->looking_s = 1;
-    else job_destroy(j); /* the readers have a thousand other questions: the next second will do */
+    if (job_queue(j, QUEUE_READER))
+        p->looking_s = 1;
+    else
+        job_destroy(j); /* the readers have a thousand other questions: the next second will do */
 }
 
 void checks_tick(struct platform *p)
 {
-    key_trouble_note(&p->keys_unprovable, key_table_unprovable(p->keys, pepper_mark(&p->pepper), world_now_ms()));
+    key_trouble_note(&p->keys_unprovable,
+                     key_table_unprovable(p->keys, pepper_mark(&p->pepper), world_now_ms()));
     struct checks c = {0}; /* for its gauges */
     buf_init(&c.text, 1 << 10, HEALTH_BYTES_MAX);
     put_checks(&c, p);

@@ -6,8 +6,8 @@
  *   consumer   Kafka's topic into the store (pipeline/ingest/consume.h); where one is configured
  *   keeper     events dropped by age, PostgreSQL's partitions (keeper.h); where there is something to keep
  *
- * The reactor hands jobs to writer and readers (work.h) and answers when they come back. Everything here
- * belongs to the reactor but where said otherwise. */
+ * The reactor hands jobs to writer and readers (work.h) and answers when they come back. Everything
+ * here belongs to the reactor but where said otherwise. */
 #ifndef PLATFORM_PLATFORM_H
 #define PLATFORM_PLATFORM_H
 
@@ -24,7 +24,8 @@
 #include "platform/watch.h"
 #include "platform/work.h"
 
-/* Entity tags that were found to be of the bundle, each for the key that it was sent to; the oldest makes room. */
+/* Entity tags that were found to be of the bundle, each for the key that it was sent
+ * to; the oldest makes room. */
 enum { BUNDLE_ETAG_TEXT = 80, BUNDLE_TAGS_MAX = 1024 };
 
 struct bundle_tag {
@@ -50,20 +51,22 @@ struct platform {
     struct forward *forward; /* NULL: no engine is configured */
     struct work *work;
     struct keeper *keeper; /* NULL: nothing to keep */
-    struct watch *watch; /* of policies.dir; NULL: not configured */
-    struct consumer *consumer; /* of Kafka's topic; NULL: not configured. Set before the threads that ask it */
+    struct watch *watch;   /* of policies.dir; NULL: not configured */
+    /* of Kafka's topic; NULL: not configured. Set before the threads that ask it */
+    struct consumer *consumer;
     struct metrics_sheet *sheet; /* the reactor's */
     struct key_table *keys;      /* replaced whole when keys change */
-    _Atomic size_t keys_unprovable; /* of them, those made under another pepper than ours; as of the last tick */
-    uint64_t revision;           /* newest known */
-    struct caller caller;        /* of the request in hand */
-    struct loop_timer tick;      /* each second */
-    unsigned looking_s;          /* how many ticks the look at the store is away; 0: it is not */
+    /* of them, those made under another pepper than ours; as of the last tick */
+    _Atomic size_t keys_unprovable;
+    uint64_t revision;            /* newest known */
+    struct caller caller;         /* of the request in hand */
+    struct loop_timer tick;       /* each second */
+    unsigned looking_s;           /* how many ticks the look at the store is away; 0: it is not */
     struct fault reading_trouble; /* why the last look failed; no text: it did not */
-    struct fault write_trouble;  /* why the last write to the store failed; no text: it did not */
-    uint64_t write_trouble_ns;   /* monotonic */
-    struct loop_bell wake;       /* rung by platform_stop */
-    atomic_bool stopping;        /* set by any thread */
+    struct fault write_trouble;   /* why the last write to the store failed; no text: it did not */
+    uint64_t write_trouble_ns;    /* monotonic */
+    struct loop_bell wake;        /* rung by platform_stop */
+    atomic_bool stopping;         /* set by any thread */
     bool draining;
 
     struct refused refused; /* credentials of this second, until they are recorded */

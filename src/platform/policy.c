@@ -163,9 +163,9 @@ static enum err policy_job(struct job *j, const struct http_exchange *x, const s
     j->tenant = job_copy(j, j->platform->caller.tenant);
     d->change.tenant = j->tenant;
     d->change.name = job_copy(j, x->params[0]);
-    d->change.condition = (struct policy_condition){
-        .if_match = tags_of(j, x, STR("if-match")),
-        .if_none_match = tags_of(j, x, STR("if-none-match"))};
+    d->change.condition =
+        (struct policy_condition){.if_match = tags_of(j, x, STR("if-match")),
+                                  .if_none_match = tags_of(j, x, STR("if-none-match"))};
     return ERR_OK;
 }
 
@@ -233,7 +233,8 @@ void policy_put_handle(void *context, struct http_exchange *x)
     bool dry_run = false;
     enum err err = api_body(x, &body, &j->fault);
     if (err == ERR_OK) err = api_flag(x, STR("dry_run"), &dry_run, &j->fault);
-    if (err == ERR_OK) err = dry_run ? policy_job(j, x, body) : policy_change_job(j, x, body, false);
+    if (err == ERR_OK)
+        err = dry_run ? policy_job(j, x, body) : policy_change_job(j, x, body, false);
     if (err == ERR_OK) err = read_put(j, j->detail, body);
     if (err == ERR_OK) ((struct policy_detail *)j->detail)->change.dry_run = dry_run;
     j->done = change_checked;

@@ -10,53 +10,120 @@
 
 #define POLICY_ROLES (ROLE_POLICY_ADMIN | ROLE_ADMIN)
 #define AUDIT_ROLES (ROLE_AUDITOR | ROLE_ADMIN)
-#define PUBLIC(path, function) {.method = HTTP_GET, .pattern = path, .handle = function, .parameters = ""}
+#define PUBLIC(path, function)                                                                     \
+    {                                                                                              \
+        .method = HTTP_GET, .pattern = path, .handle = function, .parameters = ""                  \
+    }
 
 static const struct http_route own_routes[] = {
     PUBLIC("/healthz", healthz_handle),
     PUBLIC("/livez", livez_handle),
     PUBLIC("/readyz", readyz_handle),
-    {.method = HTTP_GET, .pattern = "/metrics", .handle = metrics_handle, .parameters = "tenant_id"},
+    {.method = HTTP_GET,
+     .pattern = "/metrics",
+     .handle = metrics_handle,
+     .parameters = "tenant_id"},
 
-    {.method = HTTP_GET, .pattern = "/api/v1/policies", .handle = policy_list_handle, .roles = POLICY_ROLES,
+    {.method = HTTP_GET,
+     .pattern = "/api/v1/policies",
+     .handle = policy_list_handle,
+     .roles = POLICY_ROLES,
      .parameters = "tenant_id limit cursor"},
-    {.method = HTTP_GET, .pattern = "/api/v1/policies/{name}", .handle = policy_get_handle, .roles = POLICY_ROLES,
+    {.method = HTTP_GET,
+     .pattern = "/api/v1/policies/{name}",
+     .handle = policy_get_handle,
+     .roles = POLICY_ROLES,
      .parameters = "tenant_id"},
-    {.method = HTTP_PUT, .pattern = "/api/v1/policies/{name}", .handle = policy_put_handle, .roles = POLICY_ROLES,
-     .parameters = "tenant_id dry_run", .body = HTTP_BODY_JSON, .body_max = LIMIT_POLICY_BODY_BYTES},
-    {.method = HTTP_DELETE, .pattern = "/api/v1/policies/{name}", .handle = policy_delete_handle, .roles = POLICY_ROLES,
+    {.method = HTTP_PUT,
+     .pattern = "/api/v1/policies/{name}",
+     .handle = policy_put_handle,
+     .roles = POLICY_ROLES,
+     .parameters = "tenant_id dry_run",
+     .body = HTTP_BODY_JSON,
+     .body_max = LIMIT_POLICY_BODY_BYTES},
+    {.method = HTTP_DELETE,
+     .pattern = "/api/v1/policies/{name}",
+     .handle = policy_delete_handle,
+     .roles = POLICY_ROLES,
      .parameters = "tenant_id"},
-    {.method = HTTP_GET, .pattern = "/api/v1/policies/{name}/versions", .handle = policy_versions_handle, .roles = POLICY_ROLES,
+    {.method = HTTP_GET,
+     .pattern = "/api/v1/policies/{name}/versions",
+     .handle = policy_versions_handle,
+     .roles = POLICY_ROLES,
      .parameters = "tenant_id limit cursor"},
-    {.method = HTTP_GET, .pattern = "/api/v1/policies/{name}/versions/{n}", .handle = policy_version_handle, .roles = POLICY_ROLES,
+    {.method = HTTP_GET,
+     .pattern = "/api/v1/policies/{name}/versions/{n}",
+     .handle = policy_version_handle,
+     .roles = POLICY_ROLES,
      .parameters = "tenant_id"},
-    {.method = HTTP_POST, .pattern = "/api/v1/policies/{name}/rollback", .handle = policy_rollback_handle, .roles = POLICY_ROLES,
-     .parameters = "tenant_id", .body = HTTP_BODY_JSON},
+    {.method = HTTP_POST,
+     .pattern = "/api/v1/policies/{name}/rollback",
+     .handle = policy_rollback_handle,
+     .roles = POLICY_ROLES,
+     .parameters = "tenant_id",
+     .body = HTTP_BODY_JSON},
 
-    {.method = HTTP_GET, .pattern = "/api/v1/keys", .handle = key_list_handle, .roles = ROLE_ADMIN,
+    {.method = HTTP_GET,
+     .pattern = "/api/v1/keys",
+     .handle = key_list_handle,
+     .roles = ROLE_ADMIN,
      .parameters = "tenant_id limit cursor"},
-    {.method = HTTP_POST, .pattern = "/api/v1/keys", .handle = key_create_handle, .roles = ROLE_ADMIN,
-     .parameters = "tenant_id", .body = HTTP_BODY_JSON},
-    {.method = HTTP_DELETE, .pattern = "/api/v1/keys/{id}", .handle = key_revoke_handle, .roles = ROLE_ADMIN,
+    {.method = HTTP_POST,
+     .pattern = "/api/v1/keys",
+     .handle = key_create_handle,
+     .roles = ROLE_ADMIN,
+     .parameters = "tenant_id",
+     .body = HTTP_BODY_JSON},
+    {.method = HTTP_DELETE,
+     .pattern = "/api/v1/keys/{id}",
+     .handle = key_revoke_handle,
+     .roles = ROLE_ADMIN,
      .parameters = "tenant_id"},
-    {.method = HTTP_POST, .pattern = "/api/v1/keys/{id}/rotate", .handle = key_rotate_handle, .roles = ROLE_ADMIN,
-     .parameters = "tenant_id", .body = HTTP_BODY_OPTIONAL_JSON},
+    {.method = HTTP_POST,
+     .pattern = "/api/v1/keys/{id}/rotate",
+     .handle = key_rotate_handle,
+     .roles = ROLE_ADMIN,
+     .parameters = "tenant_id",
+     .body = HTTP_BODY_OPTIONAL_JSON},
 
-    {.method = HTTP_GET, .pattern = "/api/v1/audit", .handle = audit_query_handle, .roles = AUDIT_ROLES,
-     .parameters = "tenant_id actor action decision trace_id kind rule user_id from to limit cursor order exact"},
-    {.method = HTTP_GET, .pattern = "/api/v1/audit/trace/{id}", .handle = audit_trace_handle, .roles = AUDIT_ROLES,
+    {.method = HTTP_GET,
+     .pattern = "/api/v1/audit",
+     .handle = audit_query_handle,
+     .roles = AUDIT_ROLES,
+     .parameters =
+         "tenant_id actor action decision trace_id kind rule user_id from to limit cursor order exact"},
+    {.method = HTTP_GET,
+     .pattern = "/api/v1/audit/trace/{id}",
+     .handle = audit_trace_handle,
+     .roles = AUDIT_ROLES,
      .parameters = "tenant_id"},
-    {.method = HTTP_POST, .pattern = "/api/v1/audit/ingest", .handle = ingest_handle, .roles = ROLE_INGEST,
-     .parameters = "tenant_id", .body = HTTP_BODY_NDJSON, .body_max = LIMIT_INGEST_BODY_BYTES},
-    {.method = HTTP_GET, .pattern = "/api/v1/audit/positions", .handle = positions_handle, .roles = ROLE_INGEST,
+    {.method = HTTP_POST,
+     .pattern = "/api/v1/audit/ingest",
+     .handle = ingest_handle,
+     .roles = ROLE_INGEST,
+     .parameters = "tenant_id",
+     .body = HTTP_BODY_NDJSON,
+     .body_max = LIMIT_INGEST_BODY_BYTES},
+    {.method = HTTP_GET,
+     .pattern = "/api/v1/audit/positions",
+     .handle = positions_handle,
+     .roles = ROLE_INGEST,
      .parameters = "node tenant_id"},
-    {.method = HTTP_POST, .pattern = "/api/v1/audit/gaps", .handle = gap_accept_handle, .roles = ROLE_ADMIN,
-     .parameters = "tenant_id", .body = HTTP_BODY_JSON},
-    {.method = HTTP_GET, .pattern = "/api/v1/bundle", .handle = bundle_handle, .roles = ROLE_INGEST,
+    {.method = HTTP_POST,
+     .pattern = "/api/v1/audit/gaps",
+     .handle = gap_accept_handle,
+     .roles = ROLE_ADMIN,
+     .parameters = "tenant_id",
+     .body = HTTP_BODY_JSON},
+    {.method = HTTP_GET,
+     .pattern = "/api/v1/bundle",
+     .handle = bundle_handle,
+     .roles = ROLE_INGEST,
      .parameters = "wait tenant_id"},
 };
 
-static const struct http_route config_check_route = PUBLIC("/api/config-check", config_check_handle);
+static const struct http_route config_check_route =
+    PUBLIC("/api/config-check", config_check_handle);
 
 static void forward_handle(void *context, struct http_exchange *x)
 {
@@ -64,7 +131,10 @@ static void forward_handle(void *context, struct http_exchange *x)
     forward_exchange(p->forward, x);
 }
 
-#define FORWARD(verb, path, kind) {.method = verb, .pattern = path, .body = kind, .handle = forward_handle}
+#define FORWARD(verb, path, kind)                                                                  \
+    {                                                                                              \
+        .method = verb, .pattern = path, .body = kind, .handle = forward_handle                    \
+    }
 #define FORWARD_ALL(path)                                                                          \
     FORWARD(HTTP_GET, path, HTTP_BODY_NONE), FORWARD(HTTP_POST, path, HTTP_BODY_OPTIONAL_JSON),    \
         FORWARD(HTTP_PUT, path, HTTP_BODY_OPTIONAL_JSON),                                          \
@@ -147,13 +217,17 @@ enum err platform_check_node(const struct platform *p, struct str node, struct f
                      (int)(node.size > 64 ? 64 : node.size), node.bytes);
 }
 
-bool platform_is_everywhere(const struct platform *p) { return str_equal(p->caller.key->tenant, STR("*")); }
+bool platform_is_everywhere(const struct platform *p)
+{
+    return str_equal(p->caller.key->tenant, STR("*"));
+}
 
 enum err settle_tenant(struct platform *p, const struct json *body, struct fault *f)
 {
     const struct json *asked = body == NULL ? NULL : json_get(body, STR("tenant_id"));
     /* What is read may be of the keys for every tenant, which are filed under that name. */
-    if (body == NULL && !str_is_absent(p->caller.tenant) && str_equal(p->caller.tenant, STR("*"))) return ERR_OK;
+    if (body == NULL && !str_is_absent(p->caller.tenant) && str_equal(p->caller.tenant, STR("*")))
+        return ERR_OK;
     if (asked == NULL || asked->type == JSON_NULL)
         return api_settle_tenant(&p->caller, (struct str){0}, f);
     if (asked->type != JSON_STRING)

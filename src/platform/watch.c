@@ -35,10 +35,10 @@ struct watch {
     struct watch_known known;
     struct loop_fd notices;
     struct loop_timer timer;
-    int descriptor;       /* of inotify; -1: none, then only time tells */
-    int mark;             /* the directory's; -1: none */
+    int descriptor; /* of inotify; -1: none, then only time tells */
+    int mark;       /* the directory's; -1: none */
     bool is_under_way;
-    bool is_told;         /* of a change since the last look began */
+    bool is_told; /* of a change since the last look began */
     char health[1024];
 };
 
@@ -75,7 +75,8 @@ static void noticed(struct loop_fd *f, int events)
     told(w);
 }
 
-/* The directory may have become another one (a link that was turned): the same one keeps its mark. */
+/* The directory may have become another one (a link that was turned): the same one keeps its
+ * mark. */
 static void mark_directory(struct watch *w)
 {
     const uint32_t what = IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_CREATE | IN_DELETE |
@@ -158,14 +159,16 @@ enum err watch_permits(const struct watch *w, struct str tenant, struct str name
         return fault_set(f, ERR_STARTING, "", "policies.dir has not been looked through yet");
     for (size_t i = 0; i < w->known.file_count; i++)
         if (str_equal(str_from(w->known.files[i].name), name))
-            return fault_set(f, ERR_WATCHED_POLICY, "",
-                             "the policy %.*s comes from the file %s of policies.dir: change it there",
-                             STR_FORMAT(name), w->known.files[i].file);
+            return fault_set(
+                f, ERR_WATCHED_POLICY, "",
+                "the policy %.*s comes from the file %s of policies.dir: change it there",
+                STR_FORMAT(name), w->known.files[i].file);
     for (size_t i = 0; i < w->known.owned_count && !deletes; i++)
         if (str_equal(str_from(w->known.owned[i].name), name))
-            return fault_set(f, ERR_WATCHED_POLICY, "",
-                             "the policy %.*s came from policies.dir: put its file back, or delete it first",
-                             STR_FORMAT(name));
+            return fault_set(
+                f, ERR_WATCHED_POLICY, "",
+                "the policy %.*s came from policies.dir: put its file back, or delete it first",
+                STR_FORMAT(name));
     return ERR_OK;
 }
 
@@ -207,7 +210,9 @@ static void look_done(struct job *j)
     w->is_under_way = false;
     end_look(j);
     publish(w);
-    look_in(w, w->is_told ? COMPANY_MS : again ? AGAIN_MS : w->platform->config->policies_rescan_ms);
+    look_in(w, w->is_told ? COMPANY_MS
+               : again    ? AGAIN_MS
+                          : w->platform->config->policies_rescan_ms);
 }
 
 static void store_work(struct job *j, struct store *store)
@@ -267,15 +272,17 @@ static void look(struct loop_timer *t)
 
 /* ---- life ---- */
 
-/* The directory's name in the store: on a server, where platforms of several machines meet, with the
- * machine's. The path as it is configured, since links in it are turned. */
+/* The directory's name in the store: on a server, where platforms of several machines meet, with
+ * the machine's. The path as it is configured, since links in it are turned. */
 static void name_directory(struct watch *w)
 {
     const char *path = w->platform->config->policies_dir;
     char host[HOST_MAX] = "", here[PATH_MAX] = "";
-    if (store_is_address(platform_store(w->platform->config)) && gethostname(host, sizeof host - 2) == 0)
+    if (store_is_address(platform_store(w->platform->config)) &&
+        gethostname(host, sizeof host - 2) == 0)
         memcpy(host + strlen(host), ":", 2);
-    if (path[0] != '/' && getcwd(here, sizeof here - 1) != NULL) memcpy(here + strlen(here), "/", 2);
+    if (path[0] != '/' && getcwd(here, sizeof here - 1) != NULL)
+        memcpy(here + strlen(here), "/", 2);
     struct buf b = buf_over(w->directory_text, sizeof w->directory_text);
     buf_printf(&b, "%s%s%s", host, here, path);
     w->directory = buf_view(&b);
@@ -291,7 +298,8 @@ enum err watch_create(struct platform *p, struct watch **ret, struct fault *f)
     int why = errno;
     if (directory >= 0) close(directory);
     if (!may_be_read)
-        return fault_set(f, ERR_BAD_VALUE, "", "policies.dir: %s cannot be read: %s", path, strerror(why));
+        return fault_set(f, ERR_BAD_VALUE, "", "policies.dir: %s cannot be read: %s", path,
+                         strerror(why));
     struct str tenant = str_from(p->config->policies_tenant);
     if (tenant.size == 0 || str_code_points(tenant) > LIMIT_ID_CHARACTERS ||
         str_equal(tenant, STR("*")))

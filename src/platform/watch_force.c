@@ -11,8 +11,9 @@
  *                            restored one), else told: another platform's directory differs, and two
  *                            that overwrote each other would do so for ever
  *
- * Which directory a policy came from is kept beside it, since only that one's lost file may delete it:
- * a platform that starts over an older copy would take away what another one has newly put there. */
+ * Which directory a policy came from is kept beside it, since only that one's lost file
+ * may delete it: a platform that starts over an older copy would take away what another
+ * one has newly put there. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -98,7 +99,8 @@ bool watch_compare(struct watch_scan *s, struct store *store)
         own_rows(s);
         return true;
     }
-    for (size_t i = 0; i < s->before.owned_count; i++) k->owned[k->owned_count++] = s->before.owned[i];
+    for (size_t i = 0; i < s->before.owned_count; i++)
+        k->owned[k->owned_count++] = s->before.owned[i];
     if (err == ERR_OK) return true;
     k->revision = s->before.revision;
     snprintf(k->failure, sizeof k->failure, "the store cannot be read: %.300s", f.text);
@@ -121,8 +123,8 @@ static void log_change(const struct policy_step *p, const struct watch_load *l)
     char version[24];
     snprintf(version, sizeof version, "%llu", (unsigned long long)p->result.version);
     if (p->result.effect == POLICY_UNCHANGED) return;
-    log_line(LOG_INFO, "policy_file_in_force", "policy", l->name, "effect", policy_effect_name(p->result.effect),
-             "version", version, NULL);
+    log_line(LOG_INFO, "policy_file_in_force", "policy", l->name, "effect",
+             policy_effect_name(p->result.effect), "version", version, NULL);
 }
 
 static void take(struct watch_scan *s, const struct policy_step *p, const struct watch_load *l)
@@ -137,7 +139,8 @@ static void take(struct watch_scan *s, const struct policy_step *p, const struct
         return;
     }
     if (owned != NULL) *owned = k->owned[--k->owned_count];
-    /* Another directory has taken it, which moves no revision: the next look tells whether it stays. */
+    /* Another directory has taken it, which moves no revision: the next
+     * look tells whether it stays. */
     s->again |= p->result.effect != POLICY_DELETED;
 }
 
@@ -146,7 +149,8 @@ void watch_scan_refuse(struct watch_scan *s, const char *why)
     for (size_t i = 0; i < s->step_count; i++) {
         size_t file = s->loads[i].file;
         s->steps[i].result = (struct policy_result){0};
-        if (file != SIZE_MAX) s->after.files[file].is_read = s->after.files[file].has_reading = false;
+        if (file != SIZE_MAX)
+            s->after.files[file].is_read = s->after.files[file].has_reading = false;
     }
     snprintf(s->after.failure, sizeof s->after.failure, "changes cannot be stored: %.300s", why);
     s->after.is_complete = s->before.is_complete;

@@ -1,10 +1,10 @@
 /* watch_scan.c - see watch_scan.h.
  *
  * Only what has another sign (device, inode, size, times) than when it was last read is read. A
- * file that changes while it is read, or has changed a moment ago, is left for the next look: half a
- * document can be valid and looser than the whole. What a moment ago is goes by the clock as it stands
- * beside each stat: a look may wait for long before it begins, and last for long. Opening never waits (a FIFO) and reading is
- * bounded, whatever stands in the directory. */
+ * file that changes while it is read, or has changed a moment ago, is left for the next look: half
+ * a document can be valid and looser than the whole. What a moment ago is goes by the clock as it
+ * stands beside each stat: a look may wait for long before it begins, and last for long. Opening
+ * never waits (a FIFO) and reading is bounded, whatever stands in the directory. */
 #include "platform/watch_scan.h"
 
 #include <dirent.h>
@@ -25,8 +25,8 @@ enum { ENTRIES_MAX = 100000, LOGGED_MAX = 10 /* problems of one file */ };
 
 /* ---- problems ---- */
 
-static void __attribute__((format(printf, 2, 3))) refuse_file(struct watch_file *f,
-                                                              const char *format, ...)
+static void __attribute__((format(printf, 2, 3)))
+refuse_file(struct watch_file *f, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -36,13 +36,13 @@ static void __attribute__((format(printf, 2, 3))) refuse_file(struct watch_file 
     f->line = f->column = 0;
 }
 
-static void log_problem(const struct watch_file *f, unsigned line, unsigned column, const char *path,
-                        const char *message)
+static void log_problem(const struct watch_file *f, unsigned line, unsigned column,
+                        const char *path, const char *message)
 {
     char where[320];
     snprintf(where, sizeof where, "%s:%u:%u", f->file, line, column);
-    log_line(LOG_WARNING, "policy_file_refused", "file", f->file, "where", where, "path", path, "why",
-             message, NULL);
+    log_line(LOG_WARNING, "policy_file_refused", "file", f->file, "where", where, "path", path,
+             "why", message, NULL);
 }
 
 static bool is_news(const struct watch_file *f, const struct watch_file *before)
@@ -64,8 +64,7 @@ static void name_file(struct watch_file *f, struct str file, struct str stem)
 {
     for (size_t i = 0; i < file.size && i < sizeof f->file - 1; i++)
         f->file[i] = file.bytes[i] > ' ' && file.bytes[i] < 0x7f ? file.bytes[i] : '?';
-    if (policy_is_name(stem))
-        memcpy(f->name, stem.bytes, stem.size);
+    if (policy_is_name(stem)) memcpy(f->name, stem.bytes, stem.size);
 }
 
 static int compare_files(const void *a, const void *b)
@@ -214,10 +213,12 @@ static void check_document(struct watch_scan *s, struct watch_file *f,
         memcpy(load.name, f->name, sizeof load.name);
         sha256_write_hex(policy_document_digest(d), load.digest);
         memcpy(f->digest, load.digest, sizeof load.digest);
-        add_step(s, (struct policy_step){.change = {.content = text,
-                                                    .is_json = policy_document_is_json(d),
-                                                    .has_active = true,
-                                                    .is_active = true}}, load);
+        add_step(s,
+                 (struct policy_step){.change = {.content = text,
+                                                 .is_json = policy_document_is_json(d),
+                                                 .has_active = true,
+                                                 .is_active = true}},
+                 load);
         policy_document_release(d);
         return;
     }
@@ -272,8 +273,10 @@ static bool keep_read(struct watch_scan *s, struct watch_file *f, const struct w
     f->problems = 0;
     f->message[0] = '\0';
     if (match == WATCH_IN_FORCE) return true;
-    refuse_file(f, "is not in force: another directory's file for the policy %s came into force after "
-                   "it; make them the same", f->name);
+    refuse_file(f,
+                "is not in force: another directory's file for the policy %s came into force after "
+                "it; make them the same",
+                f->name);
     if (is_news(f, before)) log_problem(f, 0, 0, "", f->message);
     return true;
 }
@@ -355,8 +358,10 @@ static void refuse_names(struct watch_scan *s)
     size_t count;
     for (size_t i = 0; i < k->file_count; i++) {
         if (k->files[i].name[0] != '\0') continue;
-        refuse_file(&k->files[i], "is not named like a policy: 1 to %d of [A-Za-z0-9._-] before the "
-                                  "ending", POLICY_NAME_MAX);
+        refuse_file(&k->files[i],
+                    "is not named like a policy: 1 to %d of [A-Za-z0-9._-] before the "
+                    "ending",
+                    POLICY_NAME_MAX);
         tell_once(s, &k->files[i]);
     }
     struct watch_file **list = by_name(k, &count);
@@ -396,9 +401,11 @@ static bool is_hollow(struct watch_scan *s)
     if (k->file_count > 0 || k->owned_count == 0) return false;
     for (size_t i = 0; i < k->owned_count; i++) k->owned[i].gone_ms = 0;
     k->is_stale = true; /* strangers were not looked for */
-    snprintf(k->failure, sizeof k->failure,
-             "%.200s holds no document: what came from it stays in force (%zu polic%s) until there is "
-             "one, or DELETE", s->path, k->owned_count, k->owned_count == 1 ? "y" : "ies");
+    snprintf(
+        k->failure, sizeof k->failure,
+        "%.200s holds no document: what came from it stays in force (%zu polic%s) until there is "
+        "one, or DELETE",
+        s->path, k->owned_count, k->owned_count == 1 ? "y" : "ies");
     return true;
 }
 
@@ -441,7 +448,8 @@ static void find_strangers(struct watch_scan *s, struct watch_file *const *list,
         strangers += row->is_of_file && !row->is_of_here && !has_file(list, count, row->name);
     }
     if (strangers == 0) return;
-    buf_printf(&b, "%zu polic%s in force from another directory and without a file here: ", strangers,
+    buf_printf(&b,
+               "%zu polic%s in force from another directory and without a file here: ", strangers,
                strangers == 1 ? "y is" : "ies are");
     for (size_t i = 0; i < s->row_count && told < 3; i++) {
         const struct watch_row *row = &s->rows[i];

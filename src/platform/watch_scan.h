@@ -12,12 +12,14 @@
 #include "policy/policy.h"
 
 enum {
-    WATCH_FILES_MAX = LIMIT_POLICIES_PER_TENANT,  /* more cannot be in force */
-    WATCH_SETTLE_MS = 200,                        /* a file has to be left alone for so long */
-    WATCH_REMOVAL_MS = 1000,                      /* and be gone for so long */
-    WATCH_AHEAD_MS = 5000,                        /* a file's time so far ahead of ours is young too */
-    WATCH_TRIES = 20,                             /* looks that find a file unsettled: then it is told */
-    WATCH_BYTES_MAX = 16 << 20,                   /* read in one look; the rest in the next */
+    WATCH_FILES_MAX = LIMIT_POLICIES_PER_TENANT, /* more cannot be in force */
+    WATCH_SETTLE_MS = 200,                       /* a file has to be left alone for so long */
+    WATCH_REMOVAL_MS = 1000,                     /* and be gone for so long */
+    /* a file's time so far ahead of ours is young too */
+    WATCH_AHEAD_MS = 5000,
+    /* looks that find a file unsettled: then it is told */
+    WATCH_TRIES = 20,
+    WATCH_BYTES_MAX = 16 << 20, /* read in one look; the rest in the next */
 };
 
 /* What tells one state of a file from another without reading it. */
@@ -26,18 +28,19 @@ struct watch_sign {
 };
 
 struct watch_file {
-    char file[256];                /* as it is shown: printable ASCII */
+    char file[256];                 /* as it is shown: printable ASCII */
     char name[POLICY_NAME_MAX + 1]; /* "": the file's name is none */
     struct watch_sign sign;
-    bool is_read;                  /* `sign` is of what was read last, which need not be read again */
-    bool has_reading;              /* some state of it was read, and stored where it was valid */
-    bool is_overridden;            /* its problem: another directory's text is in force */
-    unsigned tries;                /* looks in a row that found it too young, or changing */
-    char digest[SHA256_HEX];       /* of what was read last */
-    uint64_t revision;             /* of the store, when that came into force */
-    size_t problems;               /* 0: what is there is in force, or about to be */
-    unsigned line, column;         /* of the first; 0: of the whole file */
-    char message[384];             /* the first one's */
+    /* `sign` is of what was read last, which need not be read again */
+    bool is_read;
+    bool has_reading;        /* some state of it was read, and stored where it was valid */
+    bool is_overridden;      /* its problem: another directory's text is in force */
+    unsigned tries;          /* looks in a row that found it too young, or changing */
+    char digest[SHA256_HEX]; /* of what was read last */
+    uint64_t revision;       /* of the store, when that came into force */
+    size_t problems;         /* 0: what is there is in force, or about to be */
+    unsigned line, column;   /* of the first; 0: of the whole file */
+    char message[384];       /* the first one's */
 };
 
 /* A policy that the directory has put in force. */
@@ -52,9 +55,9 @@ struct watch_known {
     size_t file_count;
     struct watch_owned *owned;
     size_t owned_count;
-    uint64_t revision;  /* of the store, when the files were compared with what is in force */
-    bool is_stale;      /* they have to be compared again whatever the revision */
-    char failure[384];  /* of the directory as a whole; "": none */
+    uint64_t revision;   /* of the store, when the files were compared with what is in force */
+    bool is_stale;       /* they have to be compared again whatever the revision */
+    char failure[384];   /* of the directory as a whole; "": none */
     char strangers[384]; /* policies that another directory has put there, without a file here */
 };
 
@@ -82,7 +85,8 @@ struct watch_scan {
     struct str tenant;
     uint64_t (*wall_ns)(void), (*monotonic_ns)(void);
     struct watch_known before, after;
-    struct watch_row *rows; /* by name, where the store has moved: else what was known is in force */
+    /* by name, where the store has moved: else what was known is in force */
+    struct watch_row *rows;
     size_t row_count;
     bool is_compared; /* `rows` is filled */
     struct policy_step *steps;
@@ -100,7 +104,8 @@ void watch_scan_apply(struct watch_scan *scan, struct store *s, const struct act
 /* The same where nobody will: it is all to be done again. */
 void watch_scan_refuse(struct watch_scan *scan, const char *why);
 void watch_known_fini(struct watch_known *k);
-void watch_scan_fini(struct watch_scan *scan); /* its steps alone: what is known is taken or freed apart */
+/* its steps alone: what is known is taken or freed apart */
+void watch_scan_fini(struct watch_scan *scan);
 
 /* ---- watch_force.c, for watch_scan.c ---- */
 
@@ -110,7 +115,8 @@ enum watch_match {
     WATCH_OVERRIDDEN, /* another directory's file came into force since */
 };
 
-/* Fills `rows`, and after.owned: what this directory has put in force. False: with after.failure. */
+/* Fills `rows`, and after.owned: what this directory has put in force. False: with
+ * after.failure. */
 bool watch_compare(struct watch_scan *scan, struct store *s);
 /* What has become of a file that was read and valid. */
 enum watch_match watch_match(const struct watch_scan *scan, const struct watch_file *f);

@@ -12,7 +12,7 @@
 enum {
     WRITER_JOBS_MAX = 256,
     READER_JOBS_MAX = 1024,
-    SLOW_JOBS_MAX = 512, /* of them */
+    SLOW_JOBS_MAX = 512,        /* of them */
     QUEUE_BYTES_MAX = 64 << 20, /* bodies that wait: eight of the largest */
     WATCH_MS = 200,             /* how often the writer looks for changes by others */
     READERS_MAX = 64,

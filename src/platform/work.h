@@ -33,7 +33,8 @@ struct job {
     struct platform *platform;
     /* On the writer or a reader. May block; must not touch the platform. */
     void (*work)(struct job *j, struct store *s);
-    /* Back on the reactor (back.c); NULL: job_answer(). Whoever ends the job answers it or destroys it. */
+    /* Back on the reactor (back.c); NULL: job_answer(). Whoever ends the job
+     * answers it or destroys it. */
     void (*done)(struct job *j);
     void *detail; /* the resource's own, in the arena */
     struct arena arena;
@@ -64,8 +65,8 @@ struct job {
     struct loop_timer timer; /* while it is on a waiting list */
 };
 
-/* A connection and a thread for the writer and each reader; the error is the store's. Each job that is done, and
- * each that the writer made, is handed to back() on the reactor, which ends it. */
+/* A connection and a thread for the writer and each reader; the error is the store's. Each job that
+ * is done, and each that the writer made, is handed to back() on the reactor, which ends it. */
 enum err work_create(struct platform *p, const char *store_path, unsigned readers,
                      void (*back)(struct job *), struct work **ret, struct fault *f);
 /* Finishes what is queued, joins the threads. */
@@ -75,18 +76,21 @@ void work_destroy(struct work *w);
 bool work_has_room(const struct work *w, enum job_queue q, size_t bytes);
 size_t work_under_way(const struct work *w);
 
-/* A job for the exchange in hand and its caller; x NULL: one that no client waits for. Never NULL. */
+/* A job for the exchange in hand and its caller; x NULL: one that no client waits for. Never
+ * NULL. */
 struct job *job_create(struct platform *p, const struct http_exchange *x,
                        void (*work)(struct job *, struct store *));
 void job_destroy(struct job *j); /* its client, if it has one, is not answered */
 /* A zeroed object in the job's arena, also its detail. */
 #define job_detail(j, type) ((type *)((j)->detail = arena_new(&(j)->arena, type)))
 struct str job_copy(struct job *j, struct str s);
-bool job_copy_globs(struct job *j, const struct globs *from, struct globs *to); /* false: out of memory */
+/* false: out of memory */
+bool job_copy_globs(struct job *j, const struct globs *from, struct globs *to);
 
 /* Defers the exchange and queues the job; refuses (and destroys) it where the queue is full. */
 void job_send(struct job *j, struct http_exchange *x, enum job_queue q);
-/* The same where making the job has gone well (`err`), else refuses with its fault and destroys it. */
+/* The same where making the job has gone well (`err`), else refuses with its fault and destroys
+ * it. */
 void job_send_if(struct job *j, struct http_exchange *x, enum err err, enum job_queue q);
 /* Queues a job that has its token, or none; false (and the job untouched) where the queue is full.
  */

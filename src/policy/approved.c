@@ -18,8 +18,9 @@ static bool requirement_covers(const struct policy_requirement *r, const struct 
     return r->by_count > 0;
 }
 
-/* Whoever approved has met every requirement of the review. Where one of them is as strict as what the rule
- * asks now, that is met as well; where the rule has become stricter since, it has to be asked anew. */
+/* Whoever approved has met every requirement of the review. Where one of them is as strict
+ * as what the rule asks now, that is met as well; where the rule has become stricter since,
+ * it has to be asked anew. */
 static bool terms_are_met(const struct policy_request *q, const struct review_terms *t)
 {
     if (q->met == NULL) return true;
@@ -40,9 +41,10 @@ bool is_approved(const struct policy_request *q, enum policy_vote_kind kind,
     return false;
 }
 
-/* Who was asked may let a request over a limit through, but only where asking is what the limit says
- * now. */
+/* Who was asked may let a request over a limit through, but only where asking is
+ * what the limit says now. */
 bool limit_is_lifted(const struct ballot *b, const struct set_rule *r)
 {
-    return r->has_limit && r->rule->limit->over == VERDICT_HUMAN_REVIEW && is_approved(b->request, VOTE_LIMIT, r->rule);
+    return r->has_limit && r->rule->limit->over == VERDICT_HUMAN_REVIEW &&
+           is_approved(b->request, VOTE_LIMIT, r->rule);
 }

@@ -66,7 +66,8 @@ bool gate_votes(const struct ballot *b, const struct set_rule *r, enum verdict *
 }
 
 /* A vote for human_review that a person has approved counts as allow, at its own place. */
-static enum verdict vote_for_review(struct ballot *b, const struct tally *t, uint32_t number, bool gate)
+static enum verdict vote_for_review(struct ballot *b, const struct tally *t, uint32_t number,
+                                    bool gate)
 {
     bool approved =
         is_approved(b->request, gate ? VOTE_GATE : VOTE_RULE, b->set->rules[number].rule);
@@ -89,8 +90,8 @@ static bool action_is_sure(const struct ballot *b, const struct set_rule *r)
     return r->folds || (r->small_letters && !b->action->has_capitals && !b->action->odd);
 }
 
-/* A condition that cannot be evaluated fails closed: what restricts applies, a replacement is a deny,
- * what permits is left out. */
+/* A condition that cannot be evaluated fails closed: what restricts applies, a replacement is a
+ * deny, what permits is left out. */
 static bool holds(struct ballot *b, struct tally *t, uint32_t number, const struct set_rule *r)
 {
     enum purse purse = b->purse;

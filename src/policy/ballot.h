@@ -20,8 +20,8 @@ struct numbers {
 
 struct cel_value;
 
-/* What pays for conditions (condition.h): for what decides, for what shadow documents would, and for
- * the reason and the sums of limits. */
+/* What pays for conditions (condition.h): for what decides, for what shadow documents would, and
+ * for the reason and the sums of limits. */
 enum purse { PURSE_VOTES, PURSE_SHADOW, PURSE_REST, PURSES };
 
 enum { RULE_COST = 20 }; /* of one that is met, beside its condition, in what conditions cost */
@@ -89,7 +89,8 @@ static inline void rule_text(char to[POLICY_RULE_TEXT], struct str kind, struct 
     to[kind.size + id.size] = '\0';
 }
 
-/* outcome.c: deny, and nothing said; and what an outcome is where the arena was full, or a purse was spent. */
+/* outcome.c: deny, and nothing said; and what an outcome is where the arena was
+ * full, or a purse was spent. */
 void outcome_clear(struct policy_outcome *o);
 void outcome_failed(struct policy_outcome *o);
 void outcome_exhausted(struct policy_outcome *o);
@@ -98,13 +99,14 @@ struct str reason_sentence(struct ballot *b, const struct str *parts, size_t cou
 /* Why a gate voted as it did. */
 struct str gate_reason(struct ballot *b, const struct rule *rule, enum verdict vote);
 
-/* approved.c: whether people have approved this vote of the rule, as many and such as it asks now; whether they
- * have let this request over its limit. */
+/* approved.c: whether people have approved this vote of the rule, as many and such as it asks now;
+ * whether they have let this request over its limit. */
 bool is_approved(const struct policy_request *q, enum policy_vote_kind kind,
                  const struct rule *rule);
 bool limit_is_lifted(const struct ballot *b, const struct set_rule *r);
-/* review.c: what people are asked where the human_review votes of these (sorted) rules decide, those that
- * were approved already among them; or, where all were, what they have been asked and would be asked again. */
+/* review.c: what people are asked where the human_review votes of these (sorted) rules decide,
+ * those that were approved already among them; or, where all were, what they have been asked
+ * and would be asked again. */
 void outcome_review(struct ballot *b, const struct numbers *rules, struct policy_review *ret);
 /* Adds a vote and what its rule asks; false: the arena is full. */
 bool review_add(struct policy_review *review, struct policy_vote vote,
@@ -112,7 +114,8 @@ bool review_add(struct policy_review *review, struct policy_vote vote,
 
 /* limit.c: what the outcome counts, of the rules in b->limited. */
 void outcome_limits(struct ballot *b, struct policy_outcome *o);
-/* The first of an outcome's limits that is over whatever was counted before; NULL: none is. For what nobody will count. */
+/* The first of an outcome's limits that is over whatever was counted before; NULL: none is.
+ * For what nobody will count. */
 const struct policy_limit *limit_over_by_itself(const struct policy_outcome *o);
 /* What this request adds to the limit's sum, in millionths; -1: nothing that could be added. */
 int64_t limit_amount(struct ballot *b, const struct limit_terms *t);
@@ -122,6 +125,7 @@ int64_t limit_amount(struct ballot *b, const struct limit_terms *t);
 bool mask_hides(const struct policy_set *s, const struct str *segments, size_t count);
 
 /* explain.c: tells of each rule, and of an outcome that is no allow what stands in its way. */
-void explain_rules(struct ballot *b, const struct policy_outcome *o, const struct policy_explain *explain);
+void explain_rules(struct ballot *b, const struct policy_outcome *o,
+                   const struct policy_explain *explain);
 
 #endif

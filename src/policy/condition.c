@@ -5,7 +5,8 @@
 /* ---- at load ---- */
 
 /* In the document's own columns where the expression stands there as it was read. */
-static void complain_of(struct reader *r, const struct value *v, size_t before, const struct cel_problem *p)
+static void complain_of(struct reader *r, const struct value *v, size_t before,
+                        const struct cel_problem *p)
 {
     if (p->line == 1 && v->node->text_column > 0) {
         struct node here = *v->node;
@@ -13,13 +14,16 @@ static void complain_of(struct reader *r, const struct value *v, size_t before, 
         here.column = here.text_column + (unsigned)before + p->column - 1;
         at.node = &here;
         reader_complain(r, &at, "%s", p->message);
-    } else if (p->line > 1) reader_complain(r, v, "%s (at line %u, column %u of the expression)", p->message, p->line, p->column);
-    else reader_complain(r, v, "%s (at column %u of the expression)", p->message, p->column);
+    } else if (p->line > 1)
+        reader_complain(r, v, "%s (at line %u, column %u of the expression)", p->message, p->line,
+                        p->column);
+    else
+        reader_complain(r, v, "%s (at column %u of the expression)", p->message, p->column);
 }
 
 /* `before`: characters of the value before the expression. */
-static const struct condition *read_condition_at(struct reader *r, const struct value *v, size_t before, struct str text,
-                                                 bool wants_bool)
+static const struct condition *read_condition_at(struct reader *r, const struct value *v,
+                                                 size_t before, struct str text, bool wants_bool)
 {
     struct cel_environment environment = cel_policy_environment();
     struct cel_problems problems = {0};
@@ -37,7 +41,8 @@ static const struct condition *read_condition_at(struct reader *r, const struct 
     return c;
 }
 
-const struct condition *read_condition(struct reader *r, const struct value *v, struct str text, bool wants_bool)
+const struct condition *read_condition(struct reader *r, const struct value *v, struct str text,
+                                       bool wants_bool)
 {
     return read_condition_at(r, v, 0, text, wants_bool);
 }
@@ -55,8 +60,10 @@ static size_t expression_end(struct str text)
     for (size_t i = 0; i < text.size; i++) {
         char c = text.bytes[i];
         if (quote != '\0') {
-            if (c == '\\') i++;
-            else if (c == quote) quote = '\0';
+            if (c == '\\')
+                i++;
+            else if (c == quote)
+                quote = '\0';
         } else if (c == '"' || c == '\'') {
             quote = c;
         } else if (c == '{') {
@@ -82,7 +89,8 @@ struct template_reading {
 static void end_literal(struct template_reading *t)
 {
     if (t->size > t->begin)
-        t->parts[t->count++] = (struct template_part){.literal = str_of(t->bytes + t->begin, t->size - t->begin)};
+        t->parts[t->count++] =
+            (struct template_part){.literal = str_of(t->bytes + t->begin, t->size - t->begin)};
     t->begin = t->size;
 }
 
@@ -96,7 +104,8 @@ static bool take_expression(struct template_reading *t, size_t *at)
         return false;
     }
     if (t->count + 3 > TEMPLATE_PARTS_MAX) {
-        reader_complain(t->reader, t->value, "has more than %d expressions", TEMPLATE_PARTS_MAX / 2 - 1);
+        reader_complain(t->reader, t->value, "has more than %d expressions",
+                        TEMPLATE_PARTS_MAX / 2 - 1);
         return false;
     }
     end_literal(t);
@@ -112,7 +121,8 @@ static bool take_expression(struct template_reading *t, size_t *at)
 bool read_template(struct reader *r, const struct value *v, struct str text, struct str *ret_plain,
                    const struct template_part **ret_parts, size_t *ret_count)
 {
-    struct template_reading t = {.reader = r, .value = v, .text = text, .bytes = reader_take(r, text.size + 1)};
+    struct template_reading t = {
+        .reader = r, .value = v, .text = text, .bytes = reader_take(r, text.size + 1)};
     if (t.bytes == NULL) return false;
     for (size_t i = 0; i < text.size;) {
         struct str rest = str_skip(text, i);
@@ -177,8 +187,10 @@ static void put_tree(struct ballot *b, struct json *object, struct str key, cons
 static struct json *object_new(struct ballot *b)
 {
     struct json *object = arena_new(b->arena, struct json);
-    if (object == NULL) b->failed = true;
-    else object->type = JSON_OBJECT;
+    if (object == NULL)
+        b->failed = true;
+    else
+        object->type = JSON_OBJECT;
     return object;
 }
 
@@ -274,7 +286,8 @@ static bool variables_complete(struct ballot *b, const struct cel_program *progr
 {
     if (!variables_make(b)) return false;
     struct cel_value *v = b->variables;
-    if (v[CEL_REQUEST].kind == CEL_ABSENT && cel_program_reads(program, CEL_REQUEST)) v[CEL_REQUEST] = cel_of_json(request_object(b));
+    if (v[CEL_REQUEST].kind == CEL_ABSENT && cel_program_reads(program, CEL_REQUEST))
+        v[CEL_REQUEST] = cel_of_json(request_object(b));
     if (!cel_program_reads(program, CEL_ROLES)) return !b->failed;
     struct cel_value *roles = &v[folds ? ROLES_FOLDING : ROLES_EXACT];
     if (roles->kind == CEL_ABSENT) *roles = roles_value(b, folds);
@@ -285,11 +298,12 @@ static bool variables_complete(struct ballot *b, const struct cel_program *progr
 /* Whether the condition of a rule that restricts may come out in another way with exact roles. */
 static bool has_two_answers(struct ballot *b, const struct condition *c)
 {
-    return c->folds && b->request->kind == SUBJECT_USER && cel_program_reads(c->program, CEL_ROLES) &&
-           roles_find(b) && b->roles_differ;
+    return c->folds && b->request->kind == SUBJECT_USER &&
+           cel_program_reads(c->program, CEL_ROLES) && roles_find(b) && b->roles_differ;
 }
 
-static enum condition_result holds_as(struct ballot *b, const struct condition *c, bool folds, struct str *ret_why);
+static enum condition_result holds_as(struct ballot *b, const struct condition *c, bool folds,
+                                      struct str *ret_why);
 
 /* ---- what is told of it ---- */
 
@@ -323,8 +337,9 @@ bool condition_reads_hidden(struct ballot *b, const struct condition *c)
     return b->set->mask_count > 0 && cel_reads_hidden(&tracing, c->text);
 }
 
-/* A failure may name a value of the request ("cannot be read as that: 4111"), and what is told of it is
- * recorded. A missing field's name is the policy's own word: the usual case, told without a second look. */
+/* A failure may name a value of the request ("cannot be read as that: 4111"), and what is
+ * told of it is recorded. A missing field's name is the policy's own word: the usual case,
+ * told without a second look. */
 static bool may_name_masked(struct ballot *b, const struct condition *c, struct cel_value error)
 {
     bool names_field = error.form == CEL_FAULT_KEY && !cel_program_looks_up(c->program);
@@ -342,11 +357,13 @@ static bool run_paid(struct ballot *b, const struct condition *c, struct cel_val
     *ret = (struct cel_value){.kind = CEL_ERROR, .form = CEL_FAULT_COST};
     bool good = limits.cost > 0 && cel_run(c->program, b->variables, b->arena, &limits, ret);
     b->spent[b->purse] += limits.cost - left;
-    if (!good && limits.cost < CONDITION_COST_MAX && ret->form == CEL_FAULT_COST) b->exhausted[b->purse] = true;
+    if (!good && limits.cost < CONDITION_COST_MAX && ret->form == CEL_FAULT_COST)
+        b->exhausted[b->purse] = true;
     return good;
 }
 
-static bool value_as(struct ballot *b, const struct condition *c, bool folds, struct cel_value *ret, struct str *ret_why)
+static bool value_as(struct ballot *b, const struct condition *c, bool folds, struct cel_value *ret,
+                     struct str *ret_why)
 {
     if (!variables_complete(b, c->program, folds)) {
         if (ret_why != NULL) *ret_why = STR("there is not enough memory");
@@ -367,21 +384,25 @@ static bool value_as(struct ballot *b, const struct condition *c, bool folds, st
     return false;
 }
 
-bool condition_value(struct ballot *b, const struct condition *c, struct cel_value *ret, struct str *ret_why)
+bool condition_value(struct ballot *b, const struct condition *c, struct cel_value *ret,
+                     struct str *ret_why)
 {
     return value_as(b, c, c->folds, ret, ret_why);
 }
 
-static enum condition_result holds_as(struct ballot *b, const struct condition *c, bool folds, struct str *ret_why)
+static enum condition_result holds_as(struct ballot *b, const struct condition *c, bool folds,
+                                      struct str *ret_why)
 {
     struct cel_value value;
     if (!value_as(b, c, folds, &value, ret_why)) return CONDITION_FAILED;
     if (value.kind == CEL_BOOL) return value.boolean ? CONDITION_TRUE : CONDITION_FALSE;
-    if (ret_why != NULL) *ret_why = STR("its value is not true or false"); /* what the checker let pass as dyn */
+    /* what the checker let pass as dyn */
+    if (ret_why != NULL) *ret_why = STR("its value is not true or false");
     return CONDITION_FAILED;
 }
 
-enum condition_result condition_holds(struct ballot *b, const struct condition *c, struct str *ret_why)
+enum condition_result condition_holds(struct ballot *b, const struct condition *c,
+                                      struct str *ret_why)
 {
     enum condition_result result = holds_as(b, c, c->folds, ret_why);
     if (result != CONDITION_FALSE || !has_two_answers(b, c)) return result;
@@ -394,7 +415,8 @@ enum condition_result condition_holds(struct ballot *b, const struct condition *
 enum { TEMPLATE_TEXT_MAX = 32 << 10, SAFE_ARGS_DEPTH = LIMIT_JSON_DEPTH - 1 };
 
 /* `depth`: how many levels it may have. */
-static bool value_json(struct ballot *b, struct cel_value v, unsigned depth, struct json **ret, struct str *ret_why)
+static bool value_json(struct ballot *b, struct cel_value v, unsigned depth, struct json **ret,
+                       struct str *ret_why)
 {
     enum err err = cel_to_json(v, depth, b->arena, ret);
     if (err == ERR_OK) return true;
@@ -414,7 +436,8 @@ static size_t least_bytes(const struct json *v)
 }
 
 /* Several parts make one text: strings as they are, all else as JSON. */
-static bool template_text(struct ballot *b, const struct template *t, struct str *ret, struct str *ret_why)
+static bool template_text(struct ballot *b, const struct template *t, struct str *ret,
+                          struct str *ret_why)
 {
     struct buf out;
     buf_init(&out, 256, TEMPLATE_TEXT_MAX);
@@ -426,9 +449,12 @@ static bool template_text(struct ballot *b, const struct template *t, struct str
             buf_put(&out, t->parts[i].literal);
             continue;
         }
-        good = condition_value(b, t->parts[i].value, &v, ret_why) && value_json(b, v, LIMIT_JSON_DEPTH, &json, ret_why);
-        if (good && json->type == JSON_STRING) buf_put(&out, json->string);
-        else if (good) json_put_canonical(&out, json);
+        good = condition_value(b, t->parts[i].value, &v, ret_why) &&
+               value_json(b, v, LIMIT_JSON_DEPTH, &json, ret_why);
+        if (good && json->type == JSON_STRING)
+            buf_put(&out, json->string);
+        else if (good)
+            json_put_canonical(&out, json);
     }
     if (good && out.overflow) {
         *ret_why = STR("its text is too long");
@@ -448,15 +474,17 @@ static const struct template *template_at(const struct rule *rule, const struct 
 }
 
 /* `depth`: how many levels there may be from here on; a document has fewer of its own. */
-static struct json *filled(struct ballot *b, const struct rule *rule, const struct json *v, unsigned depth,
-                           struct str *ret_why)
+static struct json *filled(struct ballot *b, const struct rule *rule, const struct json *v,
+                           unsigned depth, struct str *ret_why)
 {
     struct json *copy = NULL;
     const struct template *t = v->type == JSON_STRING ? template_at(rule, v) : NULL;
     if (t != NULL && t->count == 1) {
         struct cel_value value;
         struct json *made;
-        if (!condition_value(b, t->parts[0].value, &value, ret_why) || !value_json(b, value, depth, &made, ret_why)) return NULL;
+        if (!condition_value(b, t->parts[0].value, &value, ret_why) ||
+            !value_json(b, value, depth, &made, ret_why))
+            return NULL;
         copy = arena_new(b->arena, struct json);
         if (copy != NULL) *copy = *made;
     } else {
@@ -498,7 +526,8 @@ static bool template_reads_hidden(struct ballot *b, const struct template *t)
 }
 
 /* `v`: as the document has it; `args`: filled. What an expression gave is not looked into. */
-static struct json *told(struct ballot *b, const struct rule *rule, const struct json *v, const struct json *args)
+static struct json *told(struct ballot *b, const struct rule *rule, const struct json *v,
+                         const struct json *args)
 {
     struct json *copy = arena_new(b->arena, struct json);
     if (copy == NULL) return NULL;

@@ -15,17 +15,18 @@
 #include "policy/policy.h"
 
 enum {
-    DOCUMENT_BYTES_MAX = 512 << 20, /* of memory: 1 MiB of text needs far less */
-    DOCUMENT_GLOBS_MAX = 100000, /* patterns of one document together */
-    SELECTOR_GLOBS_MAX = 10000,  /* patterns of one selector */
-    DOCUMENT_REGEXES_MAX = 1000, /* of all its conditions */
+    DOCUMENT_BYTES_MAX = 512 << 20,           /* of memory: 1 MiB of text needs far less */
+    DOCUMENT_GLOBS_MAX = 100000,              /* patterns of one document together */
+    SELECTOR_GLOBS_MAX = 10000,               /* patterns of one selector */
+    DOCUMENT_REGEXES_MAX = 1000,              /* of all its conditions */
     DOCUMENT_REGEX_INSTRUCTIONS_MAX = 100000, /* of these together: some 3 MiB */
-    SELECTOR_INDEX_AT = 16,      /* longer selectors get an index of their own */
+    SELECTOR_INDEX_AT = 16,                   /* longer selectors get an index of their own */
     ROLES_MAX = 1000,
     MASKS_MAX = 200,
     MASK_SEGMENTS_MAX = 16,
     TESTS_MAX = 1000,
-    TESTS_COST_MAX = 20000000, /* of all tests together: as ten of the dearest decisions, some 60 ms */
+    /* of all tests together: as ten of the dearest decisions, some 60 ms */
+    TESTS_COST_MAX = 20000000,
     APPROVALS_MAX = 16,
     REVIEW_ROLES_MAX = 16,
     LIMIT_COUNT_MAX = 1000000000,
@@ -95,7 +96,7 @@ struct rule {
     struct selector agents, users, actions, resources;
     struct str *roles;
     size_t role_count;
-    struct str reason;       /* the author's, or one made at load; in `told` */
+    struct str reason; /* the author's, or one made at load; in `told` */
     const struct rule_told *told;
     const struct gate *gate; /* the rule's own or the document's; NULL: none */
     bool has_own_gate, has_review;

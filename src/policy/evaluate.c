@@ -24,11 +24,11 @@ static struct str kind_of(enum verdict v, bool gate)
 /* What a tally comes to, before it is told to anyone. */
 struct result {
     enum verdict verdict;
-    uint32_t key;        /* the vote that decides, or NO_VOTE: default:deny */
-    bool unsafe;         /* a compute whose safe call is not permitted: deny */
-    struct str broken;   /* or whose safe arguments cannot be made, and why; absent: they can */
+    uint32_t key;      /* the vote that decides, or NO_VOTE: default:deny */
+    bool unsafe;       /* a compute whose safe call is not permitted: deny */
+    struct str broken; /* or whose safe arguments cannot be made, and why; absent: they can */
     const struct json *safe_args; /* of a compute */
-    uint32_t unsafe_key; /* by this vote */
+    uint32_t unsafe_key;          /* by this vote */
 };
 
 /* The safe call of the first compute vote is asked about once, as the same subject, on the same
@@ -99,7 +99,8 @@ static void result_rule(const struct policy_set *s, const struct result *r,
     }
     const struct set_rule *rule = &s->rules[r->key / 2]; /* of rule->rule nothing is needed */
     /* A compute that denies could not be evaluated, or its safe call is not permitted. */
-    bool replaced = rule->decision == VERDICT_COMPUTE && r->verdict == VERDICT_DENY && (r->key & 1) == 0;
+    bool replaced =
+        rule->decision == VERDICT_COMPUTE && r->verdict == VERDICT_DENY && (r->key & 1) == 0;
     rule_text(to, replaced ? STR("compute:") : kind_of(r->verdict, r->key & 1),
               told_id(rule->told));
     *ret_policy = s->documents[rule->document].document->name;
@@ -120,13 +121,19 @@ static struct str result_reason(struct ballot *b, const struct result *r)
     struct str why;
     b->purse = PURSE_REST; /* that of a lower confidence may have another */
     if (!str_is_absent(r->broken)) {
-        struct str parts[] = {STR("The safe arguments of rule "), rule->id, STR(" cannot be made, so it is denied: "), r->broken, STR(".")};
+        struct str parts[] = {STR("The safe arguments of rule "), rule->id,
+                              STR(" cannot be made, so it is denied: "), r->broken, STR(".")};
         return reason_sentence(b, parts, 5);
     }
     if ((r->key & 1) == 0 && !r->unsafe && is_broken(b, r->key / 2) &&
         condition_holds(b, rule->when, &why) == CONDITION_FAILED) {
-        struct str parts[] = {STR("The condition of rule "), rule->id, STR(" cannot be evaluated, so it "),
-                              rule->decision == VERDICT_COMPUTE ? STR("is denied: ") : STR("applies: "), why, STR(".")};
+        struct str parts[] = {STR("The condition of rule "),
+                              rule->id,
+                              STR(" cannot be evaluated, so it "),
+                              rule->decision == VERDICT_COMPUTE ? STR("is denied: ")
+                                                                : STR("applies: "),
+                              why,
+                              STR(".")};
         return reason_sentence(b, parts, 6);
     }
     if (r->unsafe) {
@@ -144,8 +151,8 @@ static struct str result_reason(struct ballot *b, const struct result *r)
     return r->key & 1 ? gate_reason(b, rule, r->verdict) : told_reason(decides->told);
 }
 
-/* What was approved is asked about again beside what is new: an approval of the new question alone would leave
- * the others open when it is used, and so on for ever. */
+/* What was approved is asked about again beside what is new: an approval of the new question alone
+ * would leave the others open when it is used, and so on for ever. */
 static void outcome_reviewers(struct ballot *b, struct policy_outcome *o)
 {
     struct numbers only = {.list = &b->reviewer, .count = 1};
@@ -174,8 +181,8 @@ static void outcome_conditions(struct ballot *b, const struct rule *rule, struct
 
 static bool permits(enum verdict v) { return v == VERDICT_ALLOW || v == VERDICT_COMPUTE; }
 
-/* Of what is in force, for what only shadow documents would permit (by another safe call): nothing has looked at the
- * limits then, and nothing will. */
+/* Of what is in force, for what only shadow documents would permit (by another safe call): nothing
+ * has looked at the limits then, and nothing will. */
 static const struct policy_limit *limit_beside_shadow(struct ballot *b)
 {
     struct policy_outcome o = {0};
@@ -189,7 +196,8 @@ static void outcome_shadow(struct ballot *b, const struct result *enforced,
     struct tally both = tally_joined(&b->enforced, &b->shadow);
     struct result r = result_of(b, &both, true);
     if (b->exhausted[PURSE_SHADOW]) r = (struct result){.verdict = VERDICT_DENY, .key = NO_VOTE};
-    const struct policy_limit *over = permits(r.verdict) && !permits(enforced->verdict) ? limit_beside_shadow(b) : NULL;
+    const struct policy_limit *over =
+        permits(r.verdict) && !permits(enforced->verdict) ? limit_beside_shadow(b) : NULL;
     if (over != NULL) r.verdict = over->over;
     bool same_call = r.verdict != VERDICT_COMPUTE || r.key == enforced->key;
     if (r.verdict == enforced->verdict && same_call) return;

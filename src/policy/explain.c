@@ -95,7 +95,8 @@ static struct str with_limit(struct ballot *b, const struct rule *rule, struct s
     if (!t->has_max || str_is_absent(why)) return why;
     int64_t amount = limit_amount(b, t);
     if (amount < 0)
-        return arena_printf(b->arena, "%.*s, and this request is over by itself: %.*s is no number from 0 on",
+        return arena_printf(b->arena,
+                            "%.*s, and this request is over by itself: %.*s is no number from 0 on",
                             STR_FORMAT(why), STR_FORMAT(t->sum_text));
     struct str shown = sum_is_hidden(b, t) ? STR("[masked]") : amount_text(b, amount);
     return arena_printf(b->arena, "%.*s, and this request adds %.*s", STR_FORMAT(why),
@@ -117,7 +118,8 @@ static struct str with_gate_and_limit(struct ballot *b, const struct set_rule *r
 static struct str why_applies(struct ballot *b, const struct set_rule *r)
 {
     bool names_none = r->rule->resources.count > 0 && str_is_absent(b->request->resource);
-    struct str why = names_none ? STR("applies, because the request names no resource") : STR("applies");
+    struct str why =
+        names_none ? STR("applies, because the request names no resource") : STR("applies");
     return with_gate_and_limit(b, r, why);
 }
 
@@ -127,7 +129,8 @@ static struct str joined_lines(struct ballot *b, const struct cel_trace *trace)
 {
     struct str all = trace->lines[0];
     for (size_t i = 1; i < trace->count; i++)
-        all = arena_printf(b->arena, "%.*s; and %.*s", STR_FORMAT(all), STR_FORMAT(trace->lines[i]));
+        all =
+            arena_printf(b->arena, "%.*s; and %.*s", STR_FORMAT(all), STR_FORMAT(trace->lines[i]));
     if (trace->more == 0) return all;
     return arena_printf(b->arena, "%.*s; and %zu more", STR_FORMAT(all), trace->more);
 }
@@ -183,7 +186,8 @@ static void explain_condition(struct ballot *b, const struct set_rule *r,
     c->why = arena_printf(b->arena, "%.*s; %.*s", STR_FORMAT(why), STR_FORMAT(more));
     if (!str_is_absent(ret->cause)) return;
     ret->cause = c->why;
-    if (rule->decision == VERDICT_HUMAN_REVIEW && !str_is_absent(c->why)) c->why = with_gate_and_limit(b, r, c->why);
+    if (rule->decision == VERDICT_HUMAN_REVIEW && !str_is_absent(c->why))
+        c->why = with_gate_and_limit(b, r, c->why);
 }
 
 /* ---- what is lacking to an allow ---- */
@@ -222,15 +226,17 @@ static void note_against(struct ballot *b, struct nearest *n, const struct set_r
                                     STR_FORMAT(finding->cause)));
     if (finding->is_broken || !gate_votes(b, r, &gate) || gate == VERDICT_ALLOW) return;
     if (gate == VERDICT_HUMAN_REVIEW && is_approved(b->request, VOTE_GATE, rule)) return;
-    add_against(n, arena_printf(b->arena,
-                                "the gate of rule %.*s of policy %.*s votes %s: a confidence of %.*s "
-                                "or more would pass it",
-                                STR_FORMAT(c->rule_id), STR_FORMAT(c->policy_name),
-                                verdict_name(gate), STR_FORMAT(rule->gate->allow_at_text)));
+    add_against(n,
+                arena_printf(b->arena,
+                             "the gate of rule %.*s of policy %.*s votes %s: a confidence of %.*s "
+                             "or more would pass it",
+                             STR_FORMAT(c->rule_id), STR_FORMAT(c->policy_name), verdict_name(gate),
+                             STR_FORMAT(rule->gate->allow_at_text)));
 }
 
 /* A rule that permits and is about this action: is it nearer than the best until now? */
-static void note_nearest(struct ballot *b, struct nearest *n, const struct set_rule *r, bool applies)
+static void note_nearest(struct ballot *b, struct nearest *n, const struct set_rule *r,
+                         bool applies)
 {
     const struct rule *rule = r->rule;
     unsigned lacks = 0;

@@ -13,10 +13,10 @@
  *   allow_at = require_human_approval…    review_at = the higher of the other two    missing: deny
  *
  * Where something has no equal here the outcome is stricter, never looser than the file says: a
- * restriction that is not known (of the agent or of its role) makes the agent's allow a human_review
- * and leaves out its computes, a permission that is not clear is left out, and all is told in
- * comments. Not taken at all: delegation, an agent without
- * a role (there it may do everything), who of the people has which role (there everyone has all).
+ * restriction that is not known (of the agent or of its role) makes the agent's allow a
+ * human_review and leaves out its computes, a permission that is not clear is left out, and all is
+ * told in comments. Not taken at all: delegation, an agent without a role (there it may do
+ * everything), who of the people has which role (there everyone has all).
  *
  * Names come from outside: in comments they are shown in plain ASCII on one line, elsewhere as
  * quoted YAML, so that none can become anything but a name. */
@@ -179,7 +179,8 @@ static void put_value(struct buf *out, const struct json *v)
         return;
     }
     if (v->type != JSON_ARRAY && v->type != JSON_OBJECT) {
-        bool is_long = v->type == JSON_NUMBER && fabs(v->number) >= 0x1p64 && fabs(v->number) < 1e21;
+        bool is_long =
+            v->type == JSON_NUMBER && fabs(v->number) >= 0x1p64 && fabs(v->number) < 1e21;
         json_put_canonical(out, v);
         if (is_long) buf_put_literal(out, ".0"); /* as an integer it would be beyond 64 bits */
         return;
@@ -687,8 +688,13 @@ static enum err check_result(struct import *im)
     for (size_t i = 0; e == ERR_INVALID_POLICY && i < wrong.count; i++) {
         const struct node *n = origin_of(im, wrong.list[i].line);
         bool has_key = n != NULL && n->key_line > 0;
-        problem_add(im->problems, NULL, n == NULL ? 0 : has_key ? n->key_line : n->line,
-                    n == NULL ? 0 : has_key ? n->key_column : n->column,
+        problem_add(im->problems, NULL,
+                    n == NULL ? 0
+                    : has_key ? n->key_line
+                              : n->line,
+                    n == NULL ? 0
+                    : has_key ? n->key_column
+                              : n->column,
                     "what comes of it is no valid document: %s", wrong.list[i].message);
     }
     return e;

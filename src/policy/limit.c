@@ -118,8 +118,8 @@ static struct policy_limit limit_of(struct ballot *b, const struct set_rule *r)
     return l;
 }
 
-/* Those that deny stand before those that ask, since they are counted one after the other and the first that
- * is over decides: nobody is asked about what another limit denies. */
+/* Those that deny stand before those that ask, since they are counted one after the other and the
+ * first that is over decides: nobody is asked about what another limit denies. */
 void outcome_limits(struct ballot *b, struct policy_outcome *o)
 {
     numbers_sort(&b->limited);

@@ -88,10 +88,7 @@ size_t policy_document_rules(const struct policy_document *d) { return d->rule_c
 /* ---- tests ---- */
 
 /* Names may be long, and a character of several bytes may stand where a text was cut. */
-static void cut_to_utf8(char *text)
-{
-    text[str_cut(str_from(text), SIZE_MAX).size] = '\0';
-}
+static void cut_to_utf8(char *text) { text[str_cut(str_from(text), SIZE_MAX).size] = '\0'; }
 
 /* What it cost. */
 static uint64_t run_test(const struct policy_set *set, const struct policy_test *test,
@@ -118,9 +115,10 @@ static uint64_t run_test(const struct policy_set *set, const struct policy_test 
 static void too_dear(struct policy_test_result *r)
 {
     r->passed = false;
-    snprintf(r->message, sizeof r->message,
-             "the tests up to here cost more than all of a document may, and those behind are not run: "
-             "fewer of them, or cheaper conditions");
+    snprintf(
+        r->message, sizeof r->message,
+        "the tests up to here cost more than all of a document may, and those behind are not run: "
+        "fewer of them, or cheaper conditions");
 }
 
 bool document_run_tests(const struct policy_document *d, size_t *ret_failed,

@@ -14,13 +14,15 @@
 #include "base/arena.h"
 #include "policy/problem.h"
 
-enum { NODES_MAX = 256 << 10 }; /* values of one document: 1 MiB of `[a,a,…]` would be half a million */
+/* values of one document: 1 MiB of `[a,a,…]` would be half a million */
+enum { NODES_MAX = 256 << 10 };
 
 struct node {
     struct json json;      /* first, so that a json pointer into the tree is a node pointer */
     unsigned line, column; /* of the value, 1-based, in characters */
     unsigned key_line, key_column;
-    unsigned text_column; /* of a string that stands there as it is read: of its first character; 0 */
+    /* of a string that stands there as it is read: of its first character; 0 */
+    unsigned text_column;
     bool bad; /* has been complained about already */
 };
 

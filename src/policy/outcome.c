@@ -1,5 +1,5 @@
-/* outcome.c - outcomes that no vote makes, and the sentences of all, put together without printf: this is
- * on the hot path. */
+/* outcome.c - outcomes that no vote makes, and the sentences of all, put together without printf:
+ * this is on the hot path. */
 #include "policy/ballot.h"
 
 const char *verdict_name(enum verdict v)
@@ -29,8 +29,9 @@ void outcome_exhausted(struct policy_outcome *o)
 {
     outcome_clear(o);
     rule_text(o->rule, STR("default:"), STR("deny"));
-    o->reason = STR("The conditions of all rules for this request together cost more than one decision may, so it "
-                    "is denied.");
+    o->reason = STR(
+        "The conditions of all rules for this request together cost more than one decision may, so it "
+        "is denied.");
 }
 
 /* ---- sentences ---- */

@@ -30,12 +30,12 @@ enum { POLICY_NAME_MAX = 64 }; /* bytes */
 /* 1 to POLICY_NAME_MAX of [A-Za-z0-9._-]. */
 bool policy_is_name(struct str name);
 
-/* The part of a document's file name (without folders) before .yaml, .yml or .json: the policy's name, where
- * nobody gives another. Absent: it ends with none of them, or has nothing before it. */
+/* The part of a document's file name (without folders) before .yaml, .yml or .json: the policy's
+ * name, where nobody gives another. Absent: it ends with none of them, or has nothing before it. */
 struct str policy_file_stem(struct str file);
 
-struct policy_problem { /* one mistake, told to its author */
-    char path[128];     /* "rules[2].decision" */
+struct policy_problem {    /* one mistake, told to its author */
+    char path[128];        /* "rules[2].decision" */
     unsigned line, column; /* 1-based; 0 = unknown */
     char message[256];
 };
@@ -54,11 +54,13 @@ struct policy_document; /* immutable once loaded; reference counted, thread safe
 
 /* Text is YAML, or strict JSON where it starts with `{`. Runs the document's own `tests`.
  * ERR_INVALID_POLICY with at least one problem; ERR_FULL where memory ran out. */
-enum err policy_load(struct str name, struct str text, struct policy_document **ret, struct policy_problems *problems);
+enum err policy_load(struct str name, struct str text, struct policy_document **ret,
+                     struct policy_problems *problems);
 struct policy_document *policy_document_share(struct policy_document *d);
 void policy_document_release(struct policy_document *d);
 
-/* The same without running its tests, for those who want to hear of each: it must not get into force. */
+/* The same without running its tests, for those who want to hear of each: it
+ * must not get into force. */
 enum err policy_load_untested(struct str name, struct str text, struct policy_document **ret,
                               struct policy_problems *problems);
 
@@ -77,7 +79,9 @@ struct policy_test_result {
     char about[160];   /* "issue_refund by invoice_bot" */
     char message[256]; /* what was expected and what came */
 };
-size_t policy_document_tests(const struct policy_document *d, void (*each)(void *context, const struct policy_test_result *r), void *context);
+size_t policy_document_tests(const struct policy_document *d,
+                             void (*each)(void *context, const struct policy_test_result *r),
+                             void *context);
 
 /* Tells of each rule that applies to no test's request, in the order of the document; how many. */
 struct policy_unmatched {
@@ -86,11 +90,13 @@ struct policy_unmatched {
     unsigned line, column;
 };
 size_t policy_document_unmatched(const struct policy_document *d,
-                                 void (*each)(void *context, const struct policy_unmatched *u), void *context);
+                                 void (*each)(void *context, const struct policy_unmatched *u),
+                                 void *context);
 
-/* The text of a document that says what lelu's auth.yaml (agent_scopes, constraints, roles, rules) says,
- * as near as it can be and never looser where it cannot; comments tell what was not taken. It has been
- * loaded once. ERR_INVALID_POLICY: the problems tell what is wrong with `text`; ERR_FULL: no room. */
+/* The text of a document that says what lelu's auth.yaml (agent_scopes, constraints, roles,
+ * rules) says, as near as it can be and never looser where it cannot; comments tell what was not
+ * taken. It has been loaded once. ERR_INVALID_POLICY: the problems tell what is wrong with
+ * `text`; ERR_FULL: no room. */
 struct policy_import {
     size_t rules;     /* in the document */
     size_t not_taken; /* comments that begin with NOT TAKEN */
@@ -108,7 +114,8 @@ struct policy_set_entry {
 };
 
 /* Joins the active documents of one tenant (none at all is legal: everything is denied). */
-enum err policy_set_create(const struct policy_set_entry *entries, size_t count, struct policy_set **ret, struct fault *f);
+enum err policy_set_create(const struct policy_set_entry *entries, size_t count,
+                           struct policy_set **ret, struct fault *f);
 void policy_set_destroy(struct policy_set *s);
 struct str policy_set_digest_hex(const struct policy_set *s); /* 64 characters */
 size_t policy_set_rules(const struct policy_set *s);
@@ -124,37 +131,41 @@ enum subject_kind { SUBJECT_AGENT, SUBJECT_USER };
 struct policy_request {
     enum subject_kind kind;
     struct str tenant;
-    struct str actor;          /* agents; absent for people */
-    struct str user;           /* people */
+    struct str actor; /* agents; absent for people */
+    struct str user;  /* people */
     struct str acting_for;
-    struct str action;         /* = tool */
-    struct str resource;       /* "type:id" (or the id alone), or absent where the request names none */
-    bool resource_partial;     /* type or id is missing or empty: deny and human_review rules with
+    struct str action; /* = tool */
+    /* "type:id" (or the id alone), or absent where the request names none */
+    struct str resource;
+    bool resource_partial; /* type or id is missing or empty: deny and human_review rules with
                                 * `resources` match, as where none is named; others see the text */
     const struct json *resource_object; /* or NULL */
     const struct json *args;            /* or NULL */
     const struct json *context;         /* object or string, or NULL */
     bool has_confidence;
-    double confidence;         /* in [0, 1], checked by the caller */
-    bool has_scope;            /* the request's own scope: action globs */
+    double confidence; /* in [0, 1], checked by the caller */
+    bool has_scope;    /* the request's own scope: action globs */
     const struct str *scope;
     size_t scope_count;
-    bool has_token_scope;      /* the token's: both have to cover the action */
+    bool has_token_scope; /* the token's: both have to cover the action */
     const struct str *token_scope;
     size_t token_scope_count;
-    const struct policy_vote *approved; /* human_review votes that a person has approved: they count as allow */
+    /* human_review votes that a person has approved: they count as allow */
+    const struct policy_vote *approved;
     size_t approved_count;
-    const struct policy_requirement *met; /* what the people who approved were asked to be, and were; NULL: nobody
-                                           * says, and the votes are taken whatever their rules ask now */
+    /* what the people who approved were asked to be, and were; NULL: nobody says, and the votes are
+     * taken whatever their rules ask now */
+    const struct policy_requirement *met;
     size_t met_count;
     uint64_t now_ms;
-    bool dry_run;              /* nothing is counted: what is over a limit by itself comes out so here */
+    /* nothing is counted: what is over a limit by itself comes out so here */
+    bool dry_run;
 };
 
 /* "type:id", or an id alone, as the object that conditions see; NULL: the arena is full. */
 struct json *policy_resource_of_text(struct str text, struct arena *arena);
-/* Fills the members `resource…` from that object (its other members are the caller's to check; views
- * are kept). False: the arena is full. */
+/* Fills the members `resource…` from that object (its other members are the caller's to check;
+ * views are kept). False: the arena is full. */
 bool policy_name_resource(struct policy_request *q, const struct json *object, struct arena *arena);
 
 enum { POLICY_RULE_TEXT = 80 };
@@ -169,17 +180,19 @@ struct policy_vote {
 /* What one rule that votes human_review asks of people. */
 struct policy_requirement {
     unsigned approvals;
-    const struct str *by;      /* names of roles, any of which will do; none: any reviewer */
+    const struct str *by; /* names of roles, any of which will do; none: any reviewer */
     size_t by_count;
 };
 
-struct policy_review {         /* what a human_review asks for: all votes joined */
-    unsigned approvals;        /* the largest of its requirements */
+struct policy_review {                   /* what a human_review asks for: all votes joined */
+    unsigned approvals;                  /* the largest of its requirements */
     uint64_t expires_in_ms, good_for_ms; /* the shortest */
-    struct str by;             /* one of "finance, support"; where several rules ask, "finance; legal" is one of each */
+    /* one of "finance, support"; where several rules ask, "finance; legal" is one of each */
+    struct str by;
     const struct policy_requirement *requirements; /* each has to be met; at least one */
     size_t requirement_count;
-    const struct policy_vote *votes; /* every human_review vote, in the order that breaks ties; a limit's last */
+    /* every human_review vote, in the order that breaks ties; a limit's last */
+    const struct policy_vote *votes;
     size_t vote_count;
 };
 
@@ -195,34 +208,39 @@ struct policy_limit {
     struct str policy_name, rule_id;
     uint64_t policy_version;
     enum limit_per per;
-    struct str value;          /* whose counter; absent where the request names none: all such share one */
+    /* whose counter; absent where the request names none: all such share one */
+    struct str value;
     uint64_t window_ms;
-    uint64_t count_max;        /* 0: not bounded */
+    uint64_t count_max; /* 0: not bounded */
     bool has_max;
-    int64_t amount_max;        /* of the sum, in millionths */
-    int64_t amount;            /* this request's; -1: missing, negative, too large or no number, which is over */
-    enum verdict over;         /* deny or human_review; allow: a person let it through, count it all the same */
+    int64_t amount_max; /* of the sum, in millionths */
+    /* this request's; -1: missing, negative, too large or no number, which is over */
+    int64_t amount;
+    /* deny or human_review; allow: a person let it through, count it all the same */
+    enum verdict over;
     const struct review_terms *review; /* of its rule, inside of the room */
     const struct limit_terms *terms;   /* the same; both are good while the set lives */
 };
 
 struct policy_outcome {
     enum verdict verdict;
-    char rule[POLICY_RULE_TEXT]; /* "<kind>:<id>", NUL-terminated */
-    struct str reason;           /* in the arena; never absent */
-    struct str policy_name;      /* absent: no document (default:deny) */
-    uint64_t policy_version;     /* 0: none */
-    struct str safe_tool;        /* compute */
-    const struct json *safe_args;/* compute; in the arena or the set */
-    const struct json *told_args;/* the same without what was made of something masked: for records */
-    struct policy_review review; /* human_review: what all such votes ask, approved ones among them; of
-                                  * an allow or compute: the `approved` votes that made it one, which a
-                                  * review for its limit has to cover again */
+    char rule[POLICY_RULE_TEXT];  /* "<kind>:<id>", NUL-terminated */
+    struct str reason;            /* in the arena; never absent */
+    struct str policy_name;       /* absent: no document (default:deny) */
+    uint64_t policy_version;      /* 0: none */
+    struct str safe_tool;         /* compute */
+    const struct json *safe_args; /* compute; in the arena or the set */
+    /* the same without what was made of something masked: for records */
+    const struct json *told_args;
+    /* human_review: what all such votes ask, approved ones among them; of an allow or compute: the
+     * `approved` votes that made it one, which a review for its limit has to cover again */
+    struct policy_review review;
     const struct policy_limit *limits; /* allow and compute: to be counted, all or none */
     size_t limit_count;
-    bool confidence_used;        /* a gate looked at it */
-    uint64_t cost;               /* of the conditions that were run, and of the rules that were met */
-    bool has_would_have;         /* shadow documents would have changed the outcome */
+    bool confidence_used; /* a gate looked at it */
+    /* of the conditions that were run, and of the rules that were met */
+    uint64_t cost;
+    bool has_would_have; /* shadow documents would have changed the outcome */
     enum verdict would_have;
     char would_have_rule[POLICY_RULE_TEXT];
     struct str would_have_policy;
@@ -234,34 +252,39 @@ struct policy_considered {
     struct str policy_name, rule_id;
     enum verdict verdict;
     bool applies, shadow;
-    struct str why;            /* "agents: invoice_bot does not match [coder]" */
+    struct str why; /* "agents: invoice_bot does not match [coder]" */
 };
-/* Of an outcome that is no allow: the rule that is nearest to allowing it (or to a safe call), and what
- * it lacks; and what would still stand in its way. */
+/* Of an outcome that is no allow: the rule that is nearest to allowing it (or to a safe call), and
+ * what it lacks; and what would still stand in its way. */
 struct policy_nearest {
     struct str policy_name, rule_id; /* absent: no rule that permits is about this action */
-    const struct str *lacks;         /* "when: args.amount <= 500 → 620 <= 500 → false"; none: it applies */
+    /* "when: args.amount <= 500 → 620 <= 500 → false"; none: it applies */
+    const struct str *lacks;
     size_t lack_count;
-    const struct str *against;       /* "rule never-drop of policy ops votes deny" */
+    const struct str *against; /* "rule never-drop of policy ops votes deny" */
     size_t against_count;
 };
 struct policy_explain {
     void (*considered)(void *context, const struct policy_considered *c);
-    void (*nearest)(void *context, const struct policy_nearest *n); /* at the end, once or not; may be NULL */
+    /* at the end, once or not; may be NULL */
+    void (*nearest)(void *context, const struct policy_nearest *n);
     void *context;
 };
-void policy_evaluate(const struct policy_set *s, const struct policy_request *request, struct arena *arena,
-                     const struct policy_explain *explain, struct policy_outcome *ret);
+void policy_evaluate(const struct policy_set *s, const struct policy_request *request,
+                     struct arena *arena, const struct policy_explain *explain,
+                     struct policy_outcome *ret);
 
 /* Turns an allow or a compute into what its limit `l` (one of ret->limits) says when it is over:
  * rule `limit:<id>`, its verdict, a reason that tells which bound; review terms are the rule's,
  * joined with those of the votes that were approved already, so that one approval covers both.
  * A limit that a person let through (over: allow) changes nothing. */
-void policy_over_limit(const struct policy_limit *l, struct arena *arena, struct policy_outcome *ret);
+void policy_over_limit(const struct policy_limit *l, struct arena *arena,
+                       struct policy_outcome *ret);
 
-/* Whether this person has one of the roles now (exact case; shadow documents' roles do not count). */
-bool policy_has_role(const struct policy_set *s, struct str person, const struct str *roles, size_t count,
-                     struct arena *arena);
+/* Whether this person has one of the roles now (exact case; shadow documents' roles do not
+ * count). */
+bool policy_has_role(const struct policy_set *s, struct str person, const struct str *roles,
+                     size_t count, struct arena *arena);
 
 /* Masks (in place) what the tenant's documents mask. `root_name` is the first path segment:
  * "args", "context", "resource". A masked root itself becomes a string. */
@@ -270,7 +293,7 @@ bool policy_masks(const struct policy_set *s); /* false: policy_mask does nothin
 
 /* The same on a copy, for values that are shared (an outcome's safe_args): `root` itself where
  * nothing in it is masked, else a masked copy in the arena; NULL: the arena is full. */
-const struct json *policy_masked_copy(const struct policy_set *s, struct str root_name, const struct json *root,
-                                      struct arena *arena);
+const struct json *policy_masked_copy(const struct policy_set *s, struct str root_name,
+                                      const struct json *root, struct arena *arena);
 
 #endif

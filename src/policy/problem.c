@@ -20,8 +20,8 @@ static void path_put(struct buf *out, const struct place *place)
     buf_put(out, place->key);
 }
 
-/* What the message begins with: the last named step and what follows it, as in "by[0]". Elements of a
- * list that is nobody's member have no name. */
+/* What the message begins with: the last named step and what follows it, as in "by[0]". Elements of
+ * a list that is nobody's member have no name. */
 static void name_put(struct buf *out, const struct place *place)
 {
     if (!str_is_absent(place->key)) {
@@ -32,8 +32,8 @@ static void name_put(struct buf *out, const struct place *place)
     }
 }
 
-/* What was cut within a character, at the end or before it ("%.60s"), loses that character: the text
- * stays well-formed UTF-8. */
+/* What was cut within a character, at the end or before it ("%.60s"), loses that character: the
+ * text stays well-formed UTF-8. */
 static void drop_half_characters(char *text, size_t size)
 {
     size_t kept = 0, wrong;
@@ -62,8 +62,10 @@ void problem_add(struct policy_problems *problems, const struct place *place, un
     struct policy_problem *p = &problems->list[problems->count++];
     *p = (struct policy_problem){.line = line, .column = column};
 
-    char long_path[1024], long_name[512], text[1024], long_message[sizeof long_name + 2 + sizeof text];
-    struct buf path = buf_over(long_path, sizeof long_path), name = buf_over(long_name, sizeof long_name),
+    char long_path[1024], long_name[512], text[1024],
+        long_message[sizeof long_name + 2 + sizeof text];
+    struct buf path = buf_over(long_path, sizeof long_path),
+               name = buf_over(long_name, sizeof long_name),
                message = buf_over(long_message, sizeof long_message);
     path_put(&path, place);
     text_copy(p->path, sizeof p->path, buf_view(&path));

@@ -49,8 +49,10 @@ static void read_mask(struct reader *r, const struct value *v, struct mask *mask
             return;
         }
         if (segment.size > 1 && memchr(segment.bytes, '*', segment.size) != NULL) {
-            reader_complain(r, v, "\"%.100s\" has a * within a name; * stands for a whole one, as in args.*.number",
-                            path.bytes);
+            reader_complain(
+                r, v,
+                "\"%.100s\" has a * within a name; * stands for a whole one, as in args.*.number",
+                path.bytes);
             return;
         }
         segments[count] = segment;
@@ -97,8 +99,8 @@ void document_read(struct policy_document *d, const struct node *root,
     if (!want_map(&r, &top)) return;
     reader_check_keys(&r, &top, document_keys, COUNT_OF(document_keys));
     struct value v;
-    if ((v = value_member(&top, "description")).node != NULL)
-        want_text(&r, &v, TEXT_CHARACTERS_MAX, &(struct str){0}); /* for people who read the document */
+    if ((v = value_member(&top, "description")).node != NULL) /* for people who read the document */
+        want_text(&r, &v, TEXT_CHARACTERS_MAX, &(struct str){0});
     if ((v = value_member(&top, "mode")).node != NULL) read_mode(&r, &v);
     if ((v = value_member(&top, "confidence")).node != NULL) d->gate = read_gate(&r, &v);
     if ((v = value_member(&top, "roles")).node != NULL) read_roles(&r, &v);

@@ -22,8 +22,8 @@ const struct gate *read_gate(struct reader *r, const struct value *v)
     bool has_review = gate_number(r, v, "review_at", &g->review_at, &g->review_at_text);
     if (has_allow && has_review && g->review_at > g->allow_at) {
         struct value at = value_member(v, "review_at");
-        reader_complain(r, &at, "%g is above allow_at (%g); the thresholds must descend", g->review_at,
-                        g->allow_at);
+        reader_complain(r, &at, "%g is above allow_at (%g); the thresholds must descend",
+                        g->review_at, g->allow_at);
         has_review = false;
     }
     struct value missing = value_member(v, "missing");

@@ -2,7 +2,8 @@
  * requests of tests. They are copied out of the tree, which is freed after loading. */
 #include "policy/condition.h"
 
-static bool read_string(struct reader *r, const struct value *v, struct json *copy, const struct template **templates)
+static bool read_string(struct reader *r, const struct value *v, struct json *copy,
+                        const struct template **templates)
 {
     const struct template_part *parts;
     size_t count;
@@ -15,7 +16,10 @@ static bool read_string(struct reader *r, const struct value *v, struct json *co
     struct template *t = reader_take(r, sizeof *t);
     if (t == NULL) return false;
     /* The list is this document's own until it is loaded. */
-    *t = (struct template){.at = copy, .parts = parts, .count = count, .next = (struct template *)(uintptr_t)*templates};
+    *t = (struct template){.at = copy,
+                           .parts = parts,
+                           .count = count,
+                           .next = (struct template *)(uintptr_t)*templates};
     *templates = t;
     return true;
 }

@@ -30,9 +30,10 @@ static bool is_root(struct str s)
            str_equal(s, STR("resource"));
 }
 
-/* What is no plain path: its value has to be a number when it is asked, and may be one as far as can be
- * told now. */
-static bool read_sum_expression(struct reader *r, const struct value *v, struct str text, struct limit_terms *t)
+/* What is no plain path: its value has to be a number when it is asked, and may be one
+ * as far as can be told now. */
+static bool read_sum_expression(struct reader *r, const struct value *v, struct str text,
+                                struct limit_terms *t)
 {
     static const char *const numbers[] = {"int", "uint", "double", "dyn"};
     char type[200];
@@ -53,20 +54,22 @@ static bool read_sum(struct reader *r, const struct value *v, struct limit_terms
     if (!want_text(r, v, LIMIT_SUM_CHARACTERS, &text)) return false;
     for (struct str rest = text; str_split(&rest, '.', &segment); count++) {
         if (count == LIMIT_SUM_SEGMENTS) {
-            reader_complain(r, v, "\"%.100s\" has more than %d names", text.bytes, LIMIT_SUM_SEGMENTS);
+            reader_complain(r, v, "\"%.100s\" has more than %d names", text.bytes,
+                            LIMIT_SUM_SEGMENTS);
             return false;
         }
         if (!is_identifier(segment)) return read_sum_expression(r, v, text, t);
         segments[count] = segment;
     }
     if (!is_root(segments[0])) {
-        reader_complain(r, v, "\"%.100s\" has to begin with args, context or resource, as in args.amount",
+        reader_complain(r, v,
+                        "\"%.100s\" has to begin with args, context or resource, as in args.amount",
                         text.bytes);
         return false;
     }
     if (count == 1) {
-        reader_complain(r, v, "\"%s\" is a whole map; name a number in it, as in %s.amount", text.bytes,
-                        text.bytes);
+        reader_complain(r, v, "\"%s\" is a whole map; name a number in it, as in %s.amount",
+                        text.bytes, text.bytes);
         return false;
     }
     t->sum = reader_take(r, count * sizeof *segments);
@@ -81,7 +84,8 @@ static bool read_sum(struct reader *r, const struct value *v, struct limit_terms
 static bool read_bounds(struct reader *r, const struct value *map, struct limit_terms *t,
                         struct str *ret_max_text)
 {
-    struct value count = value_member(map, "count"), sum = value_member(map, "sum"), max = value_member(map, "max");
+    struct value count = value_member(map, "count"), sum = value_member(map, "sum"),
+                 max = value_member(map, "max");
     bool good = true;
     unsigned number;
     double most;
@@ -140,12 +144,14 @@ const struct limit_terms *read_limit(struct reader *r, const struct value *v)
     reader_check_keys(r, v, keys, COUNT_OF(keys));
     struct limit_terms *t = reader_take(r, sizeof *t);
     if (t == NULL) return NULL;
-    struct value per = value_member(v, "per"), window = value_member(v, "window"), over = value_member(v, "over");
+    struct value per = value_member(v, "per"), window = value_member(v, "window"),
+                 over = value_member(v, "over");
     struct str max_text = {0};
     size_t word = 0;
     bool good = per.node == NULL || want_word(r, &per, per_words, PER_WORDS, &word);
     t->per = (enum limit_per)word;
-    good &= reader_require(r, v, &window) && want_duration(r, &window, month_ms, "30d", &t->window_ms);
+    good &=
+        reader_require(r, v, &window) && want_duration(r, &window, month_ms, "30d", &t->window_ms);
     good &= read_bounds(r, v, t, &max_text);
     word = 0;
     good &= over.node == NULL || want_word(r, &over, over_words, COUNT_OF(over_words), &word);

@@ -35,14 +35,16 @@ static void read_id(struct reader *r, const struct value *map, struct rule *rule
     struct value v = value_member(map, "id");
     if (!reader_require(r, map, &v) || !want_name(r, &v, RULE_ID_MAX, &rule->id)) return;
     if (rule_id_is_reserved(rule->id))
-        reader_complain(r, &v, "\"%s\" is a word of the service's own answers; choose another id", rule->id.bytes);
+        reader_complain(r, &v, "\"%s\" is a word of the service's own answers; choose another id",
+                        rule->id.bytes);
 }
 
 static bool read_decision(struct reader *r, const struct value *map, struct rule *rule)
 {
     struct value v = value_member(map, "decision");
     size_t word;
-    if (!reader_require(r, map, &v) || !want_word(r, &v, verdict_words, COUNT_OF(verdict_words), &word))
+    if (!reader_require(r, map, &v) ||
+        !want_word(r, &v, verdict_words, COUNT_OF(verdict_words), &word))
         return false;
     rule->decision = word_verdicts[word];
     rule->folds = rule->decision == VERDICT_DENY || rule->decision == VERDICT_HUMAN_REVIEW;
@@ -194,8 +196,9 @@ static void read_terms(struct reader *r, const struct value *map, struct rule *r
     }
     v = value_member(map, "compute");
     if (decided && rule->decision == VERDICT_COMPUTE && v.node == NULL)
-        reader_complain(r, &(struct value){.node = map->node, .place = v.place},
-                        "is missing: it says what is called instead, as in {tool: write_file, args: {}}");
+        reader_complain(
+            r, &(struct value){.node = map->node, .place = v.place},
+            "is missing: it says what is called instead, as in {tool: write_file, args: {}}");
     else if (decided && rule->decision == VERDICT_COMPUTE)
         read_compute(r, &v, rule);
     if (decided && rule->decision != VERDICT_COMPUTE && v.node != NULL)
@@ -232,8 +235,8 @@ static void check_unique(struct reader *r, struct map *ids, const struct value *
     struct rule *other = map_get(ids, rule->id);
     if (other != NULL) {
         struct value id = value_member(v, "id");
-        reader_complain(r, &id, "\"%.64s\" is the id of the rule on line %u already", rule->id.bytes,
-                        other->line);
+        reader_complain(r, &id, "\"%.64s\" is the id of the rule on line %u already",
+                        rule->id.bytes, other->line);
     } else if (!map_put(ids, rule->id, rule)) {
         r->full = true;
     }

@@ -21,7 +21,8 @@ static bool want_resource(struct reader *r, const struct value *v)
     struct str text;
     for (const struct node *n = node_first(v->node); n != NULL; n = node_next(n)) {
         struct value m = {.node = n, .place = {.parent = &v->place, .key = n->json.key}};
-        if (str_equal(n->json.key, STR("properties"))) good &= want_map(r, &m);
+        if (str_equal(n->json.key, STR("properties")))
+            good &= want_map(r, &m);
         else if (!json_is_string(&n->json) || is_among(n->json.key, names, COUNT_OF(names)))
             good &= want_text(r, &m, LIMIT_ID_CHARACTERS, &text);
     }
@@ -72,11 +73,13 @@ static struct value of_agent(struct reader *r, const struct value *map, const st
 {
     struct value beside = value_member(map, key), within = value_member(context, key);
     if (!is_agents) {
-        if (beside.node != NULL) reader_complain_at_key(r, &beside, "is an agent's; a person's request has none");
+        if (beside.node != NULL)
+            reader_complain_at_key(r, &beside, "is an agent's; a person's request has none");
         return (struct value){0};
     }
     if (within.node == NULL) return beside;
-    if (beside.node != NULL) reader_complain_at_key(r, &within, "is given beside the context already");
+    if (beside.node != NULL)
+        reader_complain_at_key(r, &within, "is given beside the context already");
     return within;
 }
 
@@ -93,7 +96,8 @@ static const struct json *read_context(struct reader *r, const struct value *v, 
         if (is_among((*m)->key, told_apart, COUNT_OF(told_apart))) {
             *m = (*m)->next;
             context->count--;
-        } else m = &(*m)->next;
+        } else
+            m = &(*m)->next;
     }
     return context;
 }
@@ -109,7 +113,7 @@ static void read_request(struct reader *r, const struct value *map, struct polic
     if ((actor.node != NULL) == (user.node != NULL))
         reader_complain(r, map, "names %s",
                         actor.node == NULL ? "neither actor nor user_id; one of them is required"
-                                    : "both actor and user_id; one of them is the subject");
+                                           : "both actor and user_id; one of them is the subject");
     q->kind = is_agents ? SUBJECT_AGENT : SUBJECT_USER;
     optional_text(r, map, "actor", LIMIT_ID_CHARACTERS, &q->actor);
     optional_text(r, map, "user_id", LIMIT_ID_CHARACTERS, &q->user);

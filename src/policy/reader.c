@@ -96,7 +96,8 @@ bool want_list(struct reader *r, const struct value *v, size_t count_max)
 {
     if (v->node->bad) return false;
     if (v->node->json.type != JSON_ARRAY) {
-        struct str word = v->node->json.type == JSON_STRING ? v->node->json.string : (struct str){0};
+        struct str word =
+            v->node->json.type == JSON_STRING ? v->node->json.string : (struct str){0};
         if (word.size > 0 && word.size <= 60 && memchr(word.bytes, '\0', word.size) == NULL)
             reader_complain(r, v, "has to be a list, not a string: write [%.*s]", STR_FORMAT(word));
         else
@@ -144,7 +145,8 @@ bool want_name(struct reader *r, const struct value *v, size_t size_max, struct 
     struct str text;
     if (!want_text(r, v, size_max, &text)) return false;
     if (!str_is_name(text)) {
-        reader_complain(r, v, "\"%.64s\" may only have letters, digits, '.', '_' and '-'", text.bytes);
+        reader_complain(r, v, "\"%.64s\" may only have letters, digits, '.', '_' and '-'",
+                        text.bytes);
         return false;
     }
     *ret = text;
@@ -208,7 +210,8 @@ bool want_duration(struct reader *r, const struct value *v, uint64_t most_ms, co
         return false;
     }
     if (number == 0 || number > most_ms / unit) {
-        reader_complain(r, v, "\"%s\" is out of range: more than 0 and at most %s", text.bytes, most);
+        reader_complain(r, v, "\"%s\" is out of range: more than 0 and at most %s", text.bytes,
+                        most);
         return false;
     }
     *ret_ms = number * unit;
@@ -253,7 +256,8 @@ bool is_among(struct str word, const char *const *words, size_t count)
     return false;
 }
 
-void reader_check_keys(struct reader *r, const struct value *map, const char *const *keys, size_t count)
+void reader_check_keys(struct reader *r, const struct value *map, const char *const *keys,
+                       size_t count)
 {
     for (const struct node *n = node_first(map->node); n != NULL; n = node_next(n)) {
         if (n->bad || is_among(n->json.key, keys, count)) continue;
@@ -266,7 +270,9 @@ void reader_check_keys(struct reader *r, const struct value *map, const char *co
         if (near != NULL)
             reader_complain_at_key(r, &v, "unknown key; did you mean %s?", near);
         else if (memchr(n->json.key.bytes, ')', n->json.key.size) != NULL)
-            reader_complain_at_key(r, &v, "unknown key; if it belongs to the text before it, put that in quotes: within { } a comma ends it");
+            reader_complain_at_key(
+                r, &v,
+                "unknown key; if it belongs to the text before it, put that in quotes: within { } a comma ends it");
         else
             reader_complain_at_key(r, &v, "unknown key; known here are %s", list);
     }

@@ -50,7 +50,8 @@ bool want_word(struct reader *r, const struct value *v, const char *const *words
 bool is_among(struct str word, const char *const *words, size_t count);
 
 /* Complains of members that are not among `keys`, with a guess at what was meant. */
-void reader_check_keys(struct reader *r, const struct value *map, const char *const *keys, size_t count);
+void reader_check_keys(struct reader *r, const struct value *map, const char *const *keys,
+                       size_t count);
 /* False, with a complaint, where the member is missing. */
 bool reader_require(struct reader *r, const struct value *map, const struct value *v);
 

@@ -40,9 +40,10 @@ static bool join_by(struct ballot *b, const struct numbers *rules, struct str *r
     return true;
 }
 
-/* The votes of one rule that ask, or asked until a person approved; a limit's only where it was approved, since
- * nobody knows before it is counted whether it asks. */
-static size_t votes_of(const struct ballot *b, const struct set_rule *r, struct policy_vote votes[3])
+/* The votes of one rule that ask, or asked until a person approved; a limit's only where it was
+ * approved, since nobody knows before it is counted whether it asks. */
+static size_t votes_of(const struct ballot *b, const struct set_rule *r,
+                       struct policy_vote votes[3])
 {
     const struct rule *rule = r->rule;
     struct policy_vote v = {.policy_name = rule->document->name, .rule_id = rule->id};

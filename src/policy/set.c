@@ -239,7 +239,8 @@ enum err set_build(const struct policy_set_entry *entries, size_t count, bool as
     if (s == NULL) return ERR_FULL;
     bool built = take_documents(s, entries, count, as_enforced) && s->rule_count < VALUE_IS_CELL &&
                  number_roles(s, &numbers) && collect_members(s, &numbers) &&
-                 collect_rules(s, &numbers, selectors) && note_hidden_args(s) && set_build_groups(s);
+                 collect_rules(s, &numbers, selectors) && note_hidden_args(s) &&
+                 set_build_groups(s);
     map_fini(&numbers);
     map_fini(&selectors[0]);
     map_fini(&selectors[1]);

@@ -120,7 +120,8 @@ struct policy_set {
     const struct index *member_index;
     const struct mask **masks;
     size_t mask_count;
-    const bool *hides_args; /* by rule: an expression in its safe arguments reads something masked; NULL: none does */
+    /* by rule: an expression in its safe arguments reads something masked; NULL: none does */
+    const bool *hides_args;
     bool has_shadow;
     char digest_hex[SHA256_HEX];
     char closed_rule[POLICY_RULE_TEXT]; /* "": open */

@@ -45,7 +45,8 @@ static bool has_lonely_quote(struct str line)
     return lonely[0] || lonely[1];
 }
 
-/* The line before this one whose lonely quote is closed by one in front of the slip; 0: there is none. */
+/* The line before this one whose lonely quote is closed by one in front of
+ * the slip; 0: there is none. */
 static unsigned line_of_quote(const struct yaml_slip *s)
 {
     enum { LOOKED_AT_MOST = 50 };
@@ -65,9 +66,13 @@ static void put_rest(struct buf *out, const struct yaml_slip *s)
 {
     unsigned opened = line_of_quote(s);
     if (opened > 0)
-        buf_printf(out, "the quote that line %u opens ends just before this: is it not closed there?", opened);
+        buf_printf(out,
+                   "the quote that line %u opens ends just before this: is it not closed there?",
+                   opened);
     else
-        buf_put_literal(out, "the value has ended before this: put a text that begins with a quote or a bracket in quotes as a whole");
+        buf_put_literal(
+            out,
+            "the value has ended before this: put a text that begins with a quote or a bracket in quotes as a whole");
 }
 
 static bool begins_entry(struct str line)
@@ -76,12 +81,14 @@ static bool begins_entry(struct str line)
     return at + 1 < line.size && line.bytes[at] == '-' && line.bytes[at + 1] == ' ';
 }
 
-static const char list_belongs[] = "a \"- \" does not belong here: a list begins on a line of its own below its key";
+static const char list_belongs[] =
+    "a \"- \" does not belong here: a list begins on a line of its own below its key";
 
 static void put_indentation(struct buf *out, const struct yaml_slip *s)
 {
     unsigned before = line_before(s->text, s->line);
-    struct str line = line_of(s->text, s->line), above = before > 0 ? line_of(s->text, before) : STR("");
+    struct str line = line_of(s->text, s->line),
+               above = before > 0 ? line_of(s->text, before) : STR("");
     unsigned column = indentation(line) + 1, above_column = indentation(above) + 1;
     if (before > 0 && column == above_column && begins_entry(line)) {
         buf_put(out, str_from(list_belongs));
@@ -94,7 +101,8 @@ static void put_indentation(struct buf *out, const struct yaml_slip *s)
     buf_printf(out, "this line begins at column %u", column);
     if (before > 0 && column == above_column && begins_entry(above)) {
         unsigned keys = above_column + 1 + indentation(str_skip(above, above_column));
-        buf_printf(out, ": the keys of the entry that line %u begins are at column %u", before, keys);
+        buf_printf(out, ": the keys of the entry that line %u begins are at column %u", before,
+                   keys);
         return;
     }
     if (before > 0) buf_printf(out, ", and line %u before it at column %u", before, above_column);
@@ -103,8 +111,9 @@ static void put_indentation(struct buf *out, const struct yaml_slip *s)
 
 static void put_bracket(struct buf *out, const struct yaml_slip *s, char open, char close)
 {
-    buf_printf(out, "the %c of line %u, column %u is not closed by %c, or a comma is missing before this",
-               open, s->from_line, s->from_column, close);
+    buf_printf(
+        out, "the %c of line %u, column %u is not closed by %c, or a comma is missing before this",
+        open, s->from_line, s->from_column, close);
 }
 
 static void move_to_beginning(struct yaml_slip *s)
@@ -137,10 +146,12 @@ static bool put_known(struct buf *out, struct yaml_slip *s)
         buf_put_literal(out, "the quote that begins here is never closed");
     } else if (is(problem, "could not find expected ':'")) {
         move_to_beginning(s);
-        buf_put_literal(out, "this is no \"key: value\": the colon, or the blank behind it, is missing");
+        buf_put_literal(out,
+                        "this is no \"key: value\": the colon, or the blank behind it, is missing");
     } else if (is(problem, "mapping values are not allowed")) {
-        buf_put_literal(out, "a \": \" does not belong here: put a text that has one in quotes, or see "
-                             "whether this line is indented like the others");
+        buf_put_literal(out,
+                        "a \": \" does not belong here: put a text that has one in quotes, or see "
+                        "whether this line is indented like the others");
     } else if (is(problem, "block sequence entries are not allowed")) {
         buf_put(out, str_from(list_belongs));
     } else if (is(context, "scanning an alias") || is(context, "scanning an anchor")) {
@@ -149,8 +160,9 @@ static bool put_known(struct buf *out, struct yaml_slip *s)
     } else if (is(problem, "cannot start any token")) {
         buf_put_literal(out, "no value begins with this character: put the text in quotes");
     } else if (is(problem, "unknown escape character")) {
-        buf_put_literal(out, "no such escape: within double quotes \\ is written \\\\, within single "
-                             "quotes as it is");
+        buf_put_literal(out,
+                        "no such escape: within double quotes \\ is written \\\\, within single "
+                        "quotes as it is");
     } else {
         return false;
     }

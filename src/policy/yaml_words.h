@@ -1,4 +1,5 @@
-/* yaml_words.h - what is wrong with a text that is no YAML, for people who have not read its grammar.
+/* yaml_words.h - what is wrong with a text that is no YAML, for people who
+ * have not read its grammar.
  *
  * A YAML parser says where it gave up and which rule of the grammar it was in; the author wants to
  * know what to mend. The usual slips (indentation, a quote or bracket that is not closed, a colon
@@ -12,7 +13,8 @@
 struct yaml_slip {
     struct str text;
     const char *problem, *context; /* the parser's words; context may be "" */
-    unsigned line, column;         /* where it gave up, 1-based; may be moved to where the slip is */
+    /* where it gave up, 1-based; may be moved to where the slip is */
+    unsigned line, column;
     unsigned from_line, from_column; /* where the thing it was reading began */
 };
 

@@ -37,15 +37,19 @@ static uint64_t next(void) /* xorshift64 (Marsaglia 2003): the same requests in 
 
 static void bodies_make(void)
 {
-    static const char *const tools[] = {"get_user_details", "get_order", "list_flights", "issue_refund", "drop_table", "write_a_prod", "unknown_tool"};
+    static const char *const tools[] = {"get_user_details", "get_order",  "list_flights",
+                                        "issue_refund",     "drop_table", "write_a_prod",
+                                        "unknown_tool"};
     static char text[REQUESTS][BODY_BYTES];
     for (int i = 0; i < REQUESTS; i++) {
-        int size = snprintf(text[i], BODY_BYTES,
-                            "{\"action\":\"%s\",\"actor\":\"agent-%llu\",\"confidence\":0.%llu,\"args\":{\"user_id\":\"raj_%llu\",\"amount\":%llu.%llu,"
-                            "\"note\":\"please look at %llu soon\"},\"context\":{\"session\":\"s-%llx\"}}",
-                            tools[next() % 7], (unsigned long long)(next() % 200), (unsigned long long)(70 + next() % 30),
-                            (unsigned long long)(next() % 100000), (unsigned long long)(next() % 5000), (unsigned long long)(next() % 90 + 10),
-                            (unsigned long long)(next() % 1000), (unsigned long long)next());
+        int size = snprintf(
+            text[i], BODY_BYTES,
+            "{\"action\":\"%s\",\"actor\":\"agent-%llu\",\"confidence\":0.%llu,\"args\":{\"user_id\":\"raj_%llu\",\"amount\":%llu.%llu,"
+            "\"note\":\"please look at %llu soon\"},\"context\":{\"session\":\"s-%llx\"}}",
+            tools[next() % 7], (unsigned long long)(next() % 200),
+            (unsigned long long)(70 + next() % 30), (unsigned long long)(next() % 100000),
+            (unsigned long long)(next() % 5000), (unsigned long long)(next() % 90 + 10),
+            (unsigned long long)(next() % 1000), (unsigned long long)next());
         bodies[i] = str_of(text[i], (size_t)size);
     }
 }
@@ -133,7 +137,8 @@ static void take(struct scene *s, enum step step, struct str text)
     sink = d.record.size + d.answer.size;
 }
 
-static const char *const step_names[STEP_COUNT] = {"parse", "parse_canonical", "parse_ask", "parse_ask_evaluate", "decide"};
+static const char *const step_names[STEP_COUNT] = {"parse", "parse_canonical", "parse_ask",
+                                                   "parse_ask_evaluate", "decide"};
 
 static void measure(struct scene *s, enum step step, uint64_t rounds)
 {
@@ -148,14 +153,21 @@ static void measure(struct scene *s, enum step step, uint64_t rounds)
 int main(int argc, char **argv)
 {
     static struct str anyone[] = {STR("*")};
-    static struct key key = {.name = STR("bench"), .owner = STR("bench"), .tenant = STR("default"), .actors = {anyone, 1}, .users = {anyone, 1}};
+    static struct key key = {.name = STR("bench"),
+                             .owner = STR("bench"),
+                             .tenant = STR("default"),
+                             .actors = {anyone, 1},
+                             .users = {anyone, 1}};
     struct scene s = {.caller = {.key = &key, .tenant = STR("default")}};
     const char *only = NULL;
     uint64_t rounds = ROUNDS_USUALLY;
     int first = 1;
     for (; first + 1 < argc && str_starts(str_from(argv[first]), STR("--")); first += 2) {
-        if (strcmp(argv[first], "--step") == 0) only = argv[first + 1];
-        else if (strcmp(argv[first], "--rounds") != 0 || !str_to_u64(str_from(argv[first + 1]), &rounds)) return 2;
+        if (strcmp(argv[first], "--step") == 0)
+            only = argv[first + 1];
+        else if (strcmp(argv[first], "--rounds") != 0 ||
+                 !str_to_u64(str_from(argv[first + 1]), &rounds))
+            return 2;
     }
     arena_init(&s.arena, 256 << 10, 16 << 20);
     s.tools.hasher = hasher_create();

@@ -1,6 +1,6 @@
 /* bench_ingest.c - how fast batches of an engine's stream become rows, and how fast a trace is
- * found among them. Usage: bench_ingest [rows] [batch] [directory | postgresql://…]: in a file that is
- * deleted afterwards, or in an empty database.
+ * found among them. Usage: bench_ingest [rows] [batch] [directory | postgresql://…]: in a file that
+ * is deleted afterwards, or in an empty database.
  *
  * Events vary as real ones do: random trace ids, ids by time, 200 actors and actions, four
  * outcomes, about 1.1 KB each. Prints one JSON line per stage; everything is committed and synced
@@ -188,13 +188,15 @@ int main(int argc, char **argv)
     char folder[256], path[320];
     snprintf(folder, sizeof folder, "%s/writ-bench-XXXXXX", place);
     if (rows < 2 || batch < 1 || (!is_address && mkdtemp(folder) == NULL)) {
-        fprintf(stderr, "usage: bench_ingest [rows] [batch] [directory | postgresql://…]: %s\n", strerror(errno));
+        fprintf(stderr, "usage: bench_ingest [rows] [batch] [directory | postgresql://…]: %s\n",
+                strerror(errno));
         return 2;
     }
     struct trace_ids traces = {.list = calloc(rows, 32)};
     struct store *s;
     struct fault f;
-    snprintf(path, sizeof path, is_address ? "%.300s" : "%.300s/platform.db", is_address ? place : folder);
+    snprintf(path, sizeof path, is_address ? "%.300s" : "%.300s/platform.db",
+             is_address ? place : folder);
     if (traces.list == NULL || store_open(path, true, &s, &f) != ERR_OK) {
         fprintf(stderr, "%s\n", f.text);
         return 1;

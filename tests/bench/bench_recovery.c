@@ -2,9 +2,10 @@
  *
  *   bench_recovery DIRECTORY [tokens [reviews [percent in the journal [shards]]]]
  *
- * Makes (1,000,000 tokens, 100,000 pending reviews by default) a snapshot of most and a journal of the rest,
- * then does what a boot does: reads the snapshot, opens the journal and applies what is behind, into
- * so many shards. Prints milliseconds and bytes. The page cache is warm, as after a restart. */
+ * Makes (1,000,000 tokens, 100,000 pending reviews by default) a snapshot of most and a
+ * journal of the rest, then does what a boot does: reads the snapshot, opens the journal and
+ * applies what is behind, into so many shards. Prints milliseconds and bytes. The page cache
+ * is warm, as after a restart. */
 #include <inttypes.h>
 #include <semaphore.h>
 #include <stdio.h>
@@ -37,16 +38,24 @@ static struct id id_of(const struct bench *b, uint64_t n)
 {
     struct id id = {{0}};
     for (int i = 0; i < 6; i++) id.bytes[i] = (uint8_t)(b->now_ms >> (8 * (5 - i)));
-    for (int i = 0; i < 8; i++) id.bytes[8 + i] = (uint8_t)(n * UINT64_C(0x9e3779b97f4a7c15) >> (8 * i));
+    for (int i = 0; i < 8; i++)
+        id.bytes[8 + i] = (uint8_t)(n * UINT64_C(0x9e3779b97f4a7c15) >> (8 * i));
     return slot_id(id, (unsigned)(n % LIMIT_SLOTS));
 }
 
 static struct str minted(const struct bench *b, uint64_t n, char *to)
 {
     struct buf out = buf_over(to, DELTA_BYTES);
-    struct token_facts t = {.id = id_of(b, n), .key = id_of(b, 1), .tenant = STR("default"), .actor = STR("agent-with-a-24-char-name"),
-                            .scope = STR("payments.* orders.read get"), .signer = 1, .ordinal = n, .issued_ms = b->now_ms,
-                            .expires_ms = b->now_ms + 86400000, .uses_max = (uint32_t)(n % 4)};
+    struct token_facts t = {.id = id_of(b, n),
+                            .key = id_of(b, 1),
+                            .tenant = STR("default"),
+                            .actor = STR("agent-with-a-24-char-name"),
+                            .scope = STR("payments.* orders.read get"),
+                            .signer = 1,
+                            .ordinal = n,
+                            .issued_ms = b->now_ms,
+                            .expires_ms = b->now_ms + 86400000,
+                            .uses_max = (uint32_t)(n % 4)};
     struct retry none = {0};
     delta_put_minted(&out, &t, &none);
     check(!out.overflow);
@@ -54,7 +63,8 @@ static struct str minted(const struct bench *b, uint64_t n, char *to)
 }
 
 /* A subject has a hundred of them, and an item of about a kilobyte. */
-static struct str opened(const struct bench *b, uint64_t n, char *to, char *item, struct str *ret_item)
+static struct str opened(const struct bench *b, uint64_t n, char *to, char *item,
+                         struct str *ret_item)
 {
     char event_id[ID_TEXT], review_id[ID_TEXT], trace[40], actor[40], args[800];
     struct buf out = buf_over(to, DELTA_BYTES), text = buf_over(item, ITEM_BYTES);
@@ -64,14 +74,30 @@ static struct str opened(const struct bench *b, uint64_t n, char *to, char *item
     snprintf(trace, sizeof trace, "trace-%" PRIu64, n);
     snprintf(actor, sizeof actor, "actor-%" PRIu64, n / 100);
     snprintf(args, sizeof args, "{\"text\":\"%0600" PRIu64 "\"}", n);
-    struct event e = {.event_id = str_of(event_id, ID_TEXT), .kind = STR("review.enqueued"), .tenant_id = STR("default"),
-                      .trace_id = str_from(trace), .timestamp = b->now_ms, .actor = str_from(actor), .action = STR("payments.refund"),
-                      .args = str_from(args), .review_id = str_of(review_id, ID_TEXT)};
+    struct event e = {.event_id = str_of(event_id, ID_TEXT),
+                      .kind = STR("review.enqueued"),
+                      .tenant_id = STR("default"),
+                      .trace_id = str_from(trace),
+                      .timestamp = b->now_ms,
+                      .actor = str_from(actor),
+                      .action = STR("payments.refund"),
+                      .args = str_from(args),
+                      .review_id = str_of(review_id, ID_TEXT)};
     event_put(&text, &e);
-    struct review_facts r = {.id = id, .ordinal = n, .tenant = STR("default"), .subject = e.actor, .principal = STR("agents"),
-                             .owner = STR("ann"), .action = e.action, .trace_id = e.trace_id, .enqueued_ms = b->now_ms,
-                             .expires_ms = b->now_ms + 86400000, .good_for_ms = 600000, .item = buf_view(&text),
-                             .requirements = STR("[{\"approvals\":1}]"), .votes_approved = STR("[[\"review\",\"base\",\"refunds\"]]"),
+    struct review_facts r = {.id = id,
+                             .ordinal = n,
+                             .tenant = STR("default"),
+                             .subject = e.actor,
+                             .principal = STR("agents"),
+                             .owner = STR("ann"),
+                             .action = e.action,
+                             .trace_id = e.trace_id,
+                             .enqueued_ms = b->now_ms,
+                             .expires_ms = b->now_ms + 86400000,
+                             .good_for_ms = 600000,
+                             .item = buf_view(&text),
+                             .requirements = STR("[{\"approvals\":1}]"),
+                             .votes_approved = STR("[[\"review\",\"base\",\"refunds\"]]"),
                              .state = REVIEW_PENDING};
     memcpy(r.binding.bytes, &n, sizeof n);
     delta_put_opened(&out, &r);
@@ -85,7 +111,8 @@ static struct journal_record record_of(const struct bench *b, uint64_t n, char *
 {
     uint64_t every = b->reviews == 0 ? UINT64_MAX : (b->tokens + b->reviews) / b->reviews;
     struct journal_record r = {.seq = n};
-    struct str text = STR("{\"kind\":\"token.minted\",\"more\":\"a record of this kind has about four hundred bytes\"}");
+    struct str text = STR(
+        "{\"kind\":\"token.minted\",\"more\":\"a record of this kind has about four hundred bytes\"}");
     r.private_bytes = n % every == 0 ? opened(b, n, delta, item, &text) : minted(b, n, delta);
     r.public_bytes = text;
     return r;
@@ -143,11 +170,13 @@ static void open_disks(struct bench *b)
     check(disk_real_create(path, &b->journal_disk) == ERR_OK);
 }
 
-static void open_journal(struct bench *b, enum err (*replay)(void *context, const struct journal_record *record))
+static void open_journal(struct bench *b,
+                         enum err (*replay)(void *context, const struct journal_record *record))
 {
     struct journal_report report;
     struct fault f;
-    struct journal_options o = {.disk = b->journal_disk, .producers = 1, .lazy_sync_ms = 20, .ring = rang, .context = b};
+    struct journal_options o = {
+        .disk = b->journal_disk, .producers = 1, .lazy_sync_ms = 20, .ring = rang, .context = b};
     enum err err = journal_open(&o, replay, b, &b->journal, &report, &f);
     if (err != ERR_OK) fprintf(stderr, "%s\n", f.text);
     check(err == ERR_OK);
@@ -187,12 +216,14 @@ static struct moment moment_now(void)
 {
     struct timespec cpu;
     check(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu) == 0);
-    return (struct moment){.wall_ns = world_monotonic_ns(), .cpu_ns = (uint64_t)cpu.tv_sec * 1000000000u + (uint64_t)cpu.tv_nsec};
+    return (struct moment){.wall_ns = world_monotonic_ns(),
+                           .cpu_ns = (uint64_t)cpu.tv_sec * 1000000000u + (uint64_t)cpu.tv_nsec};
 }
 
 static void print_span(const char *what, struct moment from, struct moment to)
 {
-    printf("%-10s %6" PRIu64 " ms, CPU %6" PRIu64 " ms\n", what, (to.wall_ns - from.wall_ns) / 1000000, (to.cpu_ns - from.cpu_ns) / 1000000);
+    printf("%-10s %6" PRIu64 " ms, CPU %6" PRIu64 " ms\n", what,
+           (to.wall_ns - from.wall_ns) / 1000000, (to.cpu_ns - from.cpu_ns) / 1000000);
 }
 
 static void boot(struct bench *b)
@@ -219,12 +250,14 @@ static void boot(struct bench *b)
         sum.token_bytes += t.token_bytes;
         sum.review_bytes += t.review_bytes;
     }
-    printf("%" PRIu64 " tokens, %" PRIu64 " reviews, %u shards, %" PRIu64 " records applied behind the snapshot\n", sum.tokens, sum.reviews,
-           b->shard_count, b->replayed);
+    printf("%" PRIu64 " tokens, %" PRIu64 " reviews, %u shards, %" PRIu64
+           " records applied behind the snapshot\n",
+           sum.tokens, sum.reviews, b->shard_count, b->replayed);
     print_span("snapshot", begun, loaded);
     print_span("journal", loaded, replayed);
     print_span("together", begun, replayed);
-    printf("bytes per token %" PRIu64 ", per review %" PRIu64 "\n", sum.tokens ? sum.token_bytes / sum.tokens : 0,
+    printf("bytes per token %" PRIu64 ", per review %" PRIu64 "\n",
+           sum.tokens ? sum.token_bytes / sum.tokens : 0,
            sum.reviews ? sum.review_bytes / sum.reviews : 0);
     check(sum.tokens + sum.reviews == b->tokens + b->reviews);
     journal_close(b->journal);
@@ -244,7 +277,9 @@ int main(int argc, char **argv)
 {
     static struct bench b;
     if (argc < 2) {
-        fprintf(stderr, "usage: bench_recovery DIRECTORY [tokens [reviews [percent in the journal [shards]]]]\n");
+        fprintf(
+            stderr,
+            "usage: bench_recovery DIRECTORY [tokens [reviews [percent in the journal [shards]]]]\n");
         return 2;
     }
     snprintf(b.directory, sizeof b.directory, "%s", argv[1]);

@@ -1,4 +1,5 @@
-/* client.h - what the bench's clients share: leaving with a sentence, memory, time, one connection. */
+/* client.h - what the bench's clients share: leaving with a sentence, memory, time, one
+ * connection. */
 #ifndef BENCH_CLIENT_H
 #define BENCH_CLIENT_H
 
@@ -47,11 +48,14 @@ static inline struct sockaddr_in address_read(const char *text)
 {
     char host[64];
     const char *colon = strrchr(text, ':');
-    if (colon == NULL || (size_t)(colon - text) >= sizeof host) refuse("--address must be HOST:PORT");
+    if (colon == NULL || (size_t)(colon - text) >= sizeof host)
+        refuse("--address must be HOST:PORT");
     memcpy(host, text, (size_t)(colon - text));
     host[colon - text] = '\0';
-    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)strtoul(colon + 1, NULL, 10))};
-    if (inet_pton(AF_INET, host, &to.sin_addr) != 1) refuse("--address: HOST must be an IPv4 address");
+    struct sockaddr_in to = {.sin_family = AF_INET,
+                             .sin_port = htons((uint16_t)strtoul(colon + 1, NULL, 10))};
+    if (inet_pton(AF_INET, host, &to.sin_addr) != 1)
+        refuse("--address: HOST must be an IPv4 address");
     return to;
 }
 

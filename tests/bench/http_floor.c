@@ -32,9 +32,8 @@ static void handle(void *context, struct http_exchange *x)
 {
     (void)context;
     requests++;
-    struct http_reply r = {.status = 200,
-                           .body = str_of(body, body_bytes),
-                           .gate = {.lane = 1, .mark = beats + 1}};
+    struct http_reply r = {
+        .status = 200, .body = str_of(body, body_bytes), .gate = {.lane = 1, .mark = beats + 1}};
     http_reply(x, &r);
 }
 

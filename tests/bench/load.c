@@ -16,13 +16,13 @@
  * before the send. (Where a full socket took half a request, its rest may get a later number: it is
  * a good request all the same.) --save writes a string member of each reply, one a line.
  *
- * A connection always has `pipeline` requests under way (a closed loop): for each batch of
- * replies it sends as many new requests, in one call. With --rate it is an open loop: so many requests
- * are due each second, whatever was answered so far; each goes out on a connection that has none under
- * way, as soon as there is one, and its latency counts from when it was due. Latency is from that send (or
- * due time) to the read that
- * brought the reply; it goes into a histogram with 1.6 % steps. At the end nothing is sent any
- * more and what is under way is awaited. The result is one line of JSON on standard output. */
+ * A connection always has `pipeline` requests under way (a closed loop): for each batch of replies
+ * it sends as many new requests, in one call. With --rate it is an open loop: so many requests are
+ * due each second, whatever was answered so far; each goes out on a connection that has none under
+ * way, as soon as there is one, and its latency counts from when it was due. Latency is from that
+ * send (or due time) to the read that brought the reply; it goes into a histogram with 1.6 % steps.
+ * At the end nothing is sent any more and what is under way is awaited. The result is one line of
+ * JSON on standard output. */
 #include "client.h"
 
 #include <fcntl.h>
@@ -49,7 +49,8 @@ enum {
 };
 
 enum outcome { OUTCOME_ALLOW, OUTCOME_DENY, OUTCOME_HUMAN_REVIEW, OUTCOME_COMPUTE, OUTCOME_COUNT };
-static const char *const outcome_names[OUTCOME_COUNT] = {"allow", "deny", "human_review", "compute"};
+static const char *const outcome_names[OUTCOME_COUNT] = {"allow", "deny", "human_review",
+                                                         "compute"};
 
 struct settings {
     const char *address, *path, *files[FILES_MAX], *key_file, *member, *save;
@@ -89,9 +90,9 @@ struct connection {
     size_t next;        /* request to send next */
     size_t unsent_from; /* bytes of the buffer that a full socket did not take yet */
     size_t unsent_to;
-    uint64_t *sent_ns;  /* ring of `pipeline` send times, oldest first */
+    uint64_t *sent_ns; /* ring of `pipeline` send times, oldest first */
     unsigned oldest, under_way;
-    char *partial;      /* the beginning of a reply whose end has not come */
+    char *partial; /* the beginning of a reply whose end has not come */
     size_t partial_size;
     bool waits_to_write;
 };
@@ -110,7 +111,7 @@ struct load {
     uint64_t start_ns, end_ns; /* end: when sending stops */
     bool stopping;
     unsigned turn; /* the connection to look at next, in an open loop */
-    char *buffer; /* shared: what one read brings */
+    char *buffer;  /* shared: what one read brings */
 };
 
 /* ---- histogram: exact below 64 ns, then 64 linear steps in each octave ---- */
@@ -128,7 +129,8 @@ static double bucket_middle_ns(unsigned bucket)
     if (bucket < STEPS_PER_OCTAVE) return bucket;
     unsigned octave = (bucket >> STEPS_PER_OCTAVE_BITS) - 1 + STEPS_PER_OCTAVE_BITS;
     double width = (double)(UINT64_C(1) << (octave - STEPS_PER_OCTAVE_BITS));
-    return (double)(UINT64_C(1) << octave) + ((double)(bucket & (STEPS_PER_OCTAVE - 1)) + 0.5) * width;
+    return (double)(UINT64_C(1) << octave) +
+           ((double)(bucket & (STEPS_PER_OCTAVE - 1)) + 0.5) * width;
 }
 
 static double quantile_ms(const struct load *l, double quantile)
@@ -350,14 +352,19 @@ static bool connection_send(struct load *l, struct connection *c, uint64_t due)
     return connection_flush(l, c);
 }
 
-static bool is_idle(const struct connection *c) { return c->under_way == 0 && c->unsent_from == c->unsent_to; }
+static bool is_idle(const struct connection *c)
+{
+    return c->under_way == 0 && c->unsent_from == c->unsent_to;
+}
 
-/* Sends what is due, as far as connections are idle. Nanoseconds until the next is due; -1: a reply comes first. */
+/* Sends what is due, as far as connections are idle. Nanoseconds until the next is due;
+ * -1: a reply comes first. */
 static int64_t load_pace(struct load *l)
 {
     const struct settings *s = l->settings;
     for (unsigned looked = 0; may_send(l); l->turn = (l->turn + 1) % s->connections) {
-        uint64_t due = l->start_ns + (uint64_t)((double)l->sent * 1e9 / (double)s->rate), now = now_ns();
+        uint64_t due = l->start_ns + (uint64_t)((double)l->sent * 1e9 / (double)s->rate),
+                 now = now_ns();
         if (due > now) return (int64_t)(due - now);
         struct connection *c = &l->connections[l->turn];
         if (!is_idle(c)) {
@@ -379,7 +386,8 @@ static bool connection_fill(struct load *l, struct connection *c, uint64_t now)
         size_t run = depth - c->under_way;
         struct requests *r = c->requests;
         if (run > r->count - c->next) run = r->count - c->next;
-        if (l->settings->requests > 0 && run > l->settings->requests - l->sent) run = l->settings->requests - l->sent;
+        if (l->settings->requests > 0 && run > l->settings->requests - l->sent)
+            run = l->settings->requests - l->sent;
         c->unsent_from = r->starts[c->next];
         c->unsent_to = r->starts[c->next + run];
         for (size_t i = 0; i < run; i++)
@@ -410,9 +418,11 @@ static void member_save(struct load *l, const char *body, size_t body_size)
     }
 }
 
-static void count_reply(struct load *l, struct connection *c, const char *head, const char *body, size_t body_size, uint64_t now)
+static void count_reply(struct load *l, struct connection *c, const char *head, const char *body,
+                        size_t body_size, uint64_t now)
 {
-    unsigned status = (unsigned)(head[9] - '0') * 100 + (unsigned)(head[10] - '0') * 10 + (unsigned)(head[11] - '0');
+    unsigned status = (unsigned)(head[9] - '0') * 100 + (unsigned)(head[10] - '0') * 10 +
+                      (unsigned)(head[11] - '0');
     if (status < 600) l->statuses[status]++;
     static const char member[] = "\"decision\":\"";
     const char *decision = memmem(body, body_size, member, sizeof member - 1);
@@ -441,7 +451,8 @@ static size_t content_length(const char *head, const char *head_end)
     for (const char *line = head; line < head_end;) {
         const char *end = memchr(line, '\n', (size_t)(head_end - line));
         if (end == NULL) break;
-        if ((line[0] == 'C' || line[0] == 'c') && end - line > 16 && strncasecmp(line, "content-length:", 15) == 0) {
+        if ((line[0] == 'C' || line[0] == 'c') && end - line > 16 &&
+            strncasecmp(line, "content-length:", 15) == 0) {
             return strtoul(line + 15, NULL, 10);
         }
         line = end + 1;
@@ -450,7 +461,8 @@ static size_t content_length(const char *head, const char *head_end)
 }
 
 /* Takes every whole reply off the front; the bytes that it used, or SIZE_MAX: not HTTP. */
-static size_t take_replies(struct load *l, struct connection *c, const char *bytes, size_t size, uint64_t now)
+static size_t take_replies(struct load *l, struct connection *c, const char *bytes, size_t size,
+                           uint64_t now)
 {
     size_t used = 0;
     while (used < size) {
@@ -527,20 +539,25 @@ static void load_run(struct load *l)
     l->start_ns = now_ns();
     uint64_t stop_ns = l->start_ns + (uint64_t)(s->seconds * 1e9);
     for (unsigned i = 0; i < s->connections; i++) {
-        if (!connection_fill(l, &l->connections[i], l->start_ns)) connection_replace(l, &l->connections[i]);
+        if (!connection_fill(l, &l->connections[i], l->start_ns))
+            connection_replace(l, &l->connections[i]);
     }
     struct epoll_event events[256];
     for (;;) {
-        int64_t pause = s->rate > 0 ? load_pace(l) : -1, most = pause < 0 ? SILENCE_MS * 1000000ll : pause;
+        int64_t pause = s->rate > 0 ? load_pace(l) : -1,
+                most = pause < 0 ? SILENCE_MS * 1000000ll : pause;
         struct timespec timeout = {.tv_sec = most / 1000000000, .tv_nsec = most % 1000000000};
-        int n = epoll_pwait2(l->epoll, events, 256, &timeout, NULL); /* it sleeps between two requests, too */
+        /* it sleeps between two requests, too */
+        int n = epoll_pwait2(l->epoll, events, 256, &timeout, NULL);
         if (n < 0 && errno != EINTR) die("epoll_pwait2");
         if (n == 0 && pause < 0) refuse("the server has said nothing for ten seconds");
         for (int i = 0; i < n; i++) {
             struct connection *c = events[i].data.ptr;
             bool good = true;
-            if (events[i].events & EPOLLOUT) good = connection_flush(l, c) && connection_fill(l, c, now_ns());
-            if (good && events[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR)) good = connection_read(l, c);
+            if (events[i].events & EPOLLOUT)
+                good = connection_flush(l, c) && connection_fill(l, c, now_ns());
+            if (good && events[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR))
+                good = connection_read(l, c);
             if (good) continue;
             connection_replace(l, c);
             if (!connection_fill(l, c, now_ns())) refuse("a fresh connection broke at once");
@@ -558,12 +575,14 @@ static void load_print(const struct load *l)
     getrusage(RUSAGE_SELF, &usage);
     double cpu = (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
                  (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
-    printf("{\"requests\":%" PRIu64 ",\"replies\":%" PRIu64 ",\"failures\":%" PRIu64 ",\"seconds\":%.6f,\"req_s\":%.1f,", l->sent,
-           l->replies, l->failures, seconds, (double)l->replies / seconds);
-    printf("\"p50_ms\":%.4f,\"p99_ms\":%.4f,\"p999_ms\":%.4f,\"max_ms\":%.4f,", quantile_ms(l, 0.5), quantile_ms(l, 0.99),
-           quantile_ms(l, 0.999), (double)l->latency_max_ns / 1e6);
-    printf("\"reply_bytes\":%" PRIu64 ",\"body_bytes\":%" PRIu64 ",\"load_cpu_s\":%.3f,\"statuses\":{", l->reply_bytes, l->body_bytes,
-           cpu);
+    printf("{\"requests\":%" PRIu64 ",\"replies\":%" PRIu64 ",\"failures\":%" PRIu64
+           ",\"seconds\":%.6f,\"req_s\":%.1f,",
+           l->sent, l->replies, l->failures, seconds, (double)l->replies / seconds);
+    printf("\"p50_ms\":%.4f,\"p99_ms\":%.4f,\"p999_ms\":%.4f,\"max_ms\":%.4f,", quantile_ms(l, 0.5),
+           quantile_ms(l, 0.99), quantile_ms(l, 0.999), (double)l->latency_max_ns / 1e6);
+    printf("\"reply_bytes\":%" PRIu64 ",\"body_bytes\":%" PRIu64
+           ",\"load_cpu_s\":%.3f,\"statuses\":{",
+           l->reply_bytes, l->body_bytes, cpu);
     const char *comma = "";
     for (unsigned i = 0; i < 600; i++) {
         if (l->statuses[i] == 0) continue;
@@ -591,22 +610,16 @@ static unsigned count_argument(const char *text, unsigned most, const char *name
 static void settings_read(struct settings *s, int argc, char **argv)
 {
     static const struct option options[] = {
-        {"address", required_argument, NULL, 'a'},
-        {"path", required_argument, NULL, 'u'},
-        {"file", required_argument, NULL, 'f'},
-        {"key-file", required_argument, NULL, 'k'},
-        {"connections", required_argument, NULL, 'c'},
-        {"pipeline", required_argument, NULL, 'p'},
-        {"seconds", required_argument, NULL, 's'},
-        {"requests", required_argument, NULL, 'n'},
-        {"rate", required_argument, NULL, 'r'},
-        {"serial", required_argument, NULL, 'i'},
-        {"member", required_argument, NULL, 'm'},
-        {"save", required_argument, NULL, 'w'},
-        {"open-slowly", no_argument, NULL, 'o'},
-        {NULL, 0, NULL, 0},
+        {"address", required_argument, NULL, 'a'},     {"path", required_argument, NULL, 'u'},
+        {"file", required_argument, NULL, 'f'},        {"key-file", required_argument, NULL, 'k'},
+        {"connections", required_argument, NULL, 'c'}, {"pipeline", required_argument, NULL, 'p'},
+        {"seconds", required_argument, NULL, 's'},     {"requests", required_argument, NULL, 'n'},
+        {"rate", required_argument, NULL, 'r'},        {"serial", required_argument, NULL, 'i'},
+        {"member", required_argument, NULL, 'm'},      {"save", required_argument, NULL, 'w'},
+        {"open-slowly", no_argument, NULL, 'o'},       {NULL, 0, NULL, 0},
     };
-    *s = (struct settings){.path = "/v1/agent/authorize", .connections = 64, .pipeline = 1, .seconds = 5};
+    *s = (struct settings){
+        .path = "/v1/agent/authorize", .connections = 64, .pipeline = 1, .seconds = 5};
     for (int o; (o = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         switch (o) {
         case 'a': s->address = optarg; break;
@@ -629,7 +642,8 @@ static void settings_read(struct settings *s, int argc, char **argv)
         }
     }
     if (s->address == NULL || s->file_count == 0) refuse("--address and --file are needed");
-    if (s->rate > 0 && s->pipeline > 1) refuse("--rate and --pipeline are two ways to load: name one");
+    if (s->rate > 0 && s->pipeline > 1)
+        refuse("--rate and --pipeline are two ways to load: name one");
     if ((s->save == NULL) != (s->member == NULL)) refuse("--save and --member go together");
 }
 

@@ -26,7 +26,8 @@ static size_t record_write(unsigned n, char *to)
 
 static struct journal *open_on(struct sim_disk *disk, const char *epoch, enum err *ret_err)
 {
-    struct journal_options options = {.disk = sim_disk_door(disk), .producers = 1, .segment_bytes = SEGMENT_BYTES};
+    struct journal_options options = {
+        .disk = sim_disk_door(disk), .producers = 1, .segment_bytes = SEGMENT_BYTES};
     struct journal_report report;
     struct journal *j = NULL;
     struct fault f;
@@ -60,7 +61,8 @@ static struct sim_disk *disk_with_records(void)
 static void edit(struct sim_disk *disk, const uint8_t *data, size_t size)
 {
     while (size >= 4) {
-        uint64_t offset = (uint64_t)data[0] << 8 | data[1]; /* the records lie in the first 64 KiB */
+        /* the records lie in the first 64 KiB */
+        uint64_t offset = (uint64_t)data[0] << 8 | data[1];
         size_t length = data[2] % 16 + 1u;
         data += 3, size -= 3;
         if (length > size) length = size;

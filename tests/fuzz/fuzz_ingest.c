@@ -40,7 +40,8 @@ static void fresh_store(void)
         log_init("fuzz", LOG_ERROR);
     }
     remove_store();
-    snprintf(path, sizeof path, "%s/fuzz-ingest-%d.db", folder == NULL ? "." : folder, (int)getpid());
+    snprintf(path, sizeof path, "%s/fuzz-ingest-%d.db", folder == NULL ? "." : folder,
+             (int)getpid());
     check(store_open(path, true, &store, &f) == ERR_OK);
     next_seq = 1;
 }
@@ -77,9 +78,14 @@ static void post(struct str body, bool ndjson)
 
 static void stream(struct str body)
 {
-    static const char started[] = "{\"event_id\":\"evt_start\",\"kind\":\"engine.started\",\"tenant_id\":\"t\","
-                                  "\"timestamp\":\"2026-11-20T09:30:00.000Z\"}";
-    struct ingest_batch b = {.node = STR("n"), .journal = STR("0"), .epoch = STR("1111111111111111"), .tenants = &all, .now_ms = 1};
+    static const char started[] =
+        "{\"event_id\":\"evt_start\",\"kind\":\"engine.started\",\"tenant_id\":\"t\","
+        "\"timestamp\":\"2026-11-20T09:30:00.000Z\"}";
+    struct ingest_batch b = {.node = STR("n"),
+                             .journal = STR("0"),
+                             .epoch = STR("1111111111111111"),
+                             .tenants = &all,
+                             .now_ms = 1};
     struct ingest_result result;
     struct fault f;
     if (next_seq == 1) {
@@ -91,7 +97,8 @@ static void stream(struct str body)
     b.first_seq = next_seq;
     b.body = body;
     check(ingest_stream(store, &b, &result, &f) == ERR_OK); /* no line stops a stream */
-    check(result.next_seq - next_seq == result.accepted + result.invalid + result.clashes + result.duplicates);
+    check(result.next_seq - next_seq ==
+          result.accepted + result.invalid + result.clashes + result.duplicates);
     uint64_t clashes = result.clashes;
     check(ingest_stream(store, &b, &result, &f) == ERR_OK);
     check(result.accepted == 0 && result.clashes <= clashes);
@@ -104,7 +111,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     if (runs++ % RUNS_PER_STORE == 0) fresh_store();
     if (size == 0) return 0;
     struct str body = str_of((const char *)bytes + 1, size - 1);
-    if (bytes[0] % 3 == 0) stream(body);
-    else post(body, bytes[0] % 3 == 1);
+    if (bytes[0] % 3 == 0)
+        stream(body);
+    else
+        post(body, bytes[0] % 3 == 1);
     return 0;
 }

@@ -1,4 +1,5 @@
-/* fuzz_kafka_token.c - a file that should hold a token for the brokers. First byte: as it is, or as the payload. */
+/* fuzz_kafka_token.c - a file that should hold a token for the brokers. First byte: as
+ * it is, or as the payload. */
 #include <stddef.h>
 #include <stdint.h>
 
@@ -28,7 +29,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     check(strlen(t.text) == text.size && t.principal[0] != '\0' && t.expires_ms >= 0);
-    for (const char *c = t.text; *c != '\0'; c++) check(*c > ' ' && *c < 127); /* it goes between control characters */
+    /* it goes between control characters */
+    for (const char *c = t.text; *c != '\0'; c++) check(*c > ' ' && *c < 127);
     for (const char *c = t.principal; *c != '\0'; c++) check(*c >= ' ' && *c < 127);
     return 0;
 }

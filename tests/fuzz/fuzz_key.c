@@ -1,5 +1,5 @@
-/* fuzz_key.c - a key's row and a credential's text from anywhere: refused politely, or understood so
- * that what is written reads back the same. */
+/* fuzz_key.c - a key's row and a credential's text from anywhere: refused politely, or understood
+ * so that what is written reads back the same. */
 #include <stdlib.h>
 
 #include "access/key.h"
@@ -27,7 +27,8 @@ static void read_row(struct str text)
     struct json *row;
     struct key *k, *again;
     struct fault f;
-    if (json_read(text, NULL, &arena, &row, &f) != ERR_OK || key_read(row, &k, &f) != ERR_OK) return;
+    if (json_read(text, NULL, &arena, &row, &f) != ERR_OK || key_read(row, &k, &f) != ERR_OK)
+        return;
     put(&first, k);
     check(json_read(buf_view(&first), NULL, &arena, &row, &f) == ERR_OK);
     check(key_read(row, &again, &f) == ERR_OK);

@@ -41,7 +41,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct sim_counts counts = {0};
     struct sim_disk *sim = sim_disk_create(1, 1 << 30, &counts);
     struct disk *d = sim_disk_door(sim);
-    struct shard *s = shard_create(&(struct shard_options){.count = 1, .tokens_max = 100, .reviews_max = 100, .counters_max = 100});
+    struct shard *s = shard_create(&(struct shard_options){
+        .count = 1, .tokens_max = 100, .reviews_max = 100, .counters_max = 100});
     struct keep_past *past = malloc(sizeof *past);
     char *file = malloc(size + SNAPSHOT_HEADER_BYTES + SHA256_BYTES), name[SNAPSHOT_NAME];
     struct fault f;

@@ -1,6 +1,6 @@
-/* fuzz_token.c - a token's text from anywhere is refused, and so are claims from anywhere under our own
- * signature, unless they are just what we would have written: then they are signed again to the same
- * claims. The first byte chooses which. */
+/* fuzz_token.c - a token's text from anywhere is refused, and so are claims from anywhere under our
+ * own signature, unless they are just what we would have written: then they are signed again to the
+ * same claims. The first byte chooses which. */
 #include <stdlib.h>
 
 #include "access/signers.h"
@@ -38,7 +38,8 @@ static void any_claims(struct str claims)
     /* Escapes and blanks may differ in length, so that the canonical form may be the longer one. */
     if (token_sign(signers, STR("writ"), &c, &b) != ERR_OK) return;
     check(verify(buf_view(&b), &again) == err);
-    check(str_equal(c.actor, again.actor) && str_equal(c.scope, again.scope) && str_equal(c.tenant, again.tenant));
+    check(str_equal(c.actor, again.actor) && str_equal(c.scope, again.scope) &&
+          str_equal(c.tenant, again.tenant));
     check(c.expires_at == again.expires_at && c.counted == again.counted);
 }
 
@@ -49,7 +50,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     arena_reset(&arena);
     struct str rest = str_of((const char *)bytes + 1, size - 1);
     struct token_claims c;
-    if (bytes[0] & 1) any_claims(rest);
-    else check(verify(rest, &c) == ERR_UNAUTHENTICATED); /* nobody finds a signature */
+    if (bytes[0] & 1)
+        any_claims(rest);
+    else
+        check(verify(rest, &c) == ERR_UNAUTHENTICATED); /* nobody finds a signature */
     return 0;
 }

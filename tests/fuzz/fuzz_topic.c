@@ -1,4 +1,5 @@
-/* fuzz_topic.c - what a message of the topic says, and the members that headers repeat. First byte: which. */
+/* fuzz_topic.c - what a message of the topic says, and the members that headers
+ * repeat. First byte: which. */
 #include <stddef.h>
 #include <stdint.h>
 
@@ -13,13 +14,18 @@ static void compare(struct str text, struct arena *arena, const struct topic_eve
 {
     struct json *root;
     struct fault ignored;
-    if (json_read(text, &(struct json_options){.nul_anywhere = true}, arena, &root, &ignored) != ERR_OK || !json_is_object(root)) return;
+    if (json_read(text, &(struct json_options){.nul_anywhere = true}, arena, &root, &ignored) !=
+            ERR_OK ||
+        !json_is_object(root))
+        return;
     char bytes[1 << 16];
     struct buf canonical = buf_over(bytes, sizeof bytes);
     json_put_canonical(&canonical, root);
     if (canonical.overflow || !str_equal(buf_view(&canonical), text)) return;
-    check(str_equal(e->event_id, json_text(root, STR("event_id"))) && str_equal(e->kind, json_text(root, STR("kind"))));
-    check(str_equal(e->tenant_id, json_text(root, STR("tenant_id"))) && str_equal(e->trace_id, json_text(root, STR("trace_id"))));
+    check(str_equal(e->event_id, json_text(root, STR("event_id"))) &&
+          str_equal(e->kind, json_text(root, STR("kind"))));
+    check(str_equal(e->tenant_id, json_text(root, STR("tenant_id"))) &&
+          str_equal(e->trace_id, json_text(root, STR("trace_id"))));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -37,8 +43,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         for (size_t i = 0; i < 5 && !str_is_absent(text); i++) str_split(&text, '\n', parts[i]);
         struct topic_place p;
         const char *why = NULL;
-        if (topic_place_read(&h, &p, &why)) check(p.seq > 0 && p.epoch.size == 16 && topic_partition(p.node, p.journal, 7) < 7);
-        else check(why != NULL);
+        if (topic_place_read(&h, &p, &why))
+            check(p.seq > 0 && p.epoch.size == 16 && topic_partition(p.node, p.journal, 7) < 7);
+        else
+            check(why != NULL);
     }
     arena_fini(&arena);
     return 0;

@@ -26,7 +26,8 @@ static struct json *tree(struct arena *arena, const char *text)
 {
     struct json *root;
     struct fault f;
-    return json_read(str_from(text), &(struct json_options){0}, arena, &root, &f) == ERR_OK ? root : NULL;
+    return json_read(str_from(text), &(struct json_options){0}, arena, &root, &f) == ERR_OK ? root
+                                                                                            : NULL;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -36,8 +37,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct cel_value variables[CEL_POLICY_VARIABLES] = {{0}};
     struct str text = str_of((const char *)data, size);
     arena_init(&arena, 64 << 10, 16 << 20);
-    variables[CEL_ARGS] = cel_of_json(tree(&arena, "{\"card\":\"qzkvxwjy-4111\",\"n\":620,\"items\":[{\"p\":1},{\"p\":9}],\"s\":\"text\"}"));
-    variables[CEL_REQUEST] = cel_of_json(tree(&arena, "{\"args\":{\"card\":\"qzkvxwjy-4111\",\"n\":620},\"actor\":\"bot\"}"));
+    variables[CEL_ARGS] = cel_of_json(tree(
+        &arena,
+        "{\"card\":\"qzkvxwjy-4111\",\"n\":620,\"items\":[{\"p\":1},{\"p\":9}],\"s\":\"text\"}"));
+    variables[CEL_REQUEST] = cel_of_json(
+        tree(&arena, "{\"args\":{\"card\":\"qzkvxwjy-4111\",\"n\":620},\"actor\":\"bot\"}"));
     variables[CEL_CONTEXT] = cel_of_json(NULL);
     variables[CEL_RESOURCE] = cel_of_json(NULL);
     variables[CEL_ACTION] = variables[CEL_TOOL] = variables[CEL_ACTOR] = cel_of_str(STR("bot"));
@@ -52,10 +56,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                         .runs_left = &runs};
     struct cel_trace trace;
     size_t wrong;
-    bool told = cel_trace(&tracing, text, &trace), is_there = memmem(data, size, "qzkvxwjy", 8) != NULL;
+    bool told = cel_trace(&tracing, text, &trace),
+         is_there = memmem(data, size, "qzkvxwjy", 8) != NULL;
     for (size_t i = 0; told && i < trace.count; i++) {
         if (!str_is_utf8(trace.lines[i], &wrong)) abort();
-        if (!is_there && memmem(trace.lines[i].bytes, trace.lines[i].size, secret, 8) != NULL) abort();
+        if (!is_there && memmem(trace.lines[i].bytes, trace.lines[i].size, secret, 8) != NULL)
+            abort();
     }
     cel_reads_hidden(&tracing, text);
     arena_fini(&arena);

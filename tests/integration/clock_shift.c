@@ -3,7 +3,8 @@
  * CLOCK_SHIFT_FILE names a file of eight bytes: milliseconds, signed, in the machine's own order.
  * They are added to the wall clock, and to nothing else, at each look at it; a test that writes
  * the file steps the clock of every program that was given it. It is what an operator or a broken
- * NTP server does, but for waits with a wall-clock deadline in the kernel, which nobody here uses. */
+ * NTP server does, but for waits with a wall-clock deadline in the kernel, which nobody here
+ * uses. */
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdlib.h>

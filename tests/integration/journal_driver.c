@@ -29,7 +29,8 @@ enum {
     SEGMENT = 1 << 20,
     NOT_OPENED = 3,
     USAGE = 2,
-    REFUSED_IN_A_ROW_MAX = 16, /* of half a second or more each: the disk stays full, and the rest is not tried */
+    /* of half a second or more each: the disk stays full, and the rest is not tried */
+    REFUSED_IN_A_ROW_MAX = 16,
 };
 
 struct driver {

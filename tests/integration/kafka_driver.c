@@ -2,9 +2,9 @@
  *
  *   kafka_driver DIR NODE URL KEY_FILE BROKERS TOPIC PARTITIONS [security=ssl ca_file=PATH …]
  *
- * Opens the journal in DIR, records engine.started and publishes by Kafka; the platform at URL tells
- * the positions. Commands are lines on standard input, and each is answered by its last line on
- * standard output:
+ * Opens the journal in DIR, records engine.started and publishes by Kafka; the platform at URL
+ * tells the positions. Commands are lines on standard input, and each is answered by its last
+ * line on standard output:
  *
  *   append N   records N decisions; prints "acked SEQ EVENT_ID" for each once it is durable, then "appended N"
  *   status     "status STATE CONFIRMED DELIVERED DURABLE TEXT"
@@ -109,14 +109,21 @@ static void append(struct driver *d, uint64_t count)
             char trace[32], hash[64];
             hex_random(d, trace, 16);
             hex_random(d, hash, 32);
-            struct event e = {.kind = STR("decision"), .trace_id = str_of(trace, 32), .action = STR("get_x"), .actor = STR("bot"),
-                              .decision = (done + i) % 3 == 0 ? STR("deny") : STR("allow"), .mode = STR("live"),
-                              .rule = STR("allow:reads"), .input_hash = str_of(hash, 64), .output_hash = str_of(hash, 64),
+            struct event e = {.kind = STR("decision"),
+                              .trace_id = str_of(trace, 32),
+                              .action = STR("get_x"),
+                              .actor = STR("bot"),
+                              .decision = (done + i) % 3 == 0 ? STR("deny") : STR("allow"),
+                              .mode = STR("live"),
+                              .rule = STR("allow:reads"),
+                              .input_hash = str_of(hash, 64),
+                              .output_hash = str_of(hash, 64),
                               .reason = STR("A reason of \xe2\x82\xac 500 for a person.")};
             record(d, &e, ids[i]);
         }
         wait_durable(d);
-        for (uint64_t i = 0; i < handful; i++) printf("acked %" PRIu64 " %.*s\n", first + i, ID_TEXT, ids[i]);
+        for (uint64_t i = 0; i < handful; i++)
+            printf("acked %" PRIu64 " %.*s\n", first + i, ID_TEXT, ids[i]);
         done += handful;
     }
     printf("appended %" PRIu64 "\n", count);
@@ -126,16 +133,20 @@ static void status(struct driver *d)
 {
     struct publish_status s;
     publish_status(d->publisher, &s);
-    printf("status %s %" PRIu64 " %" PRIu64 " %" PRIu64 " %s\n", publish_state_name(s.state), s.confirmed_seq, s.delivered_seq,
-           s.durable_seq, s.text);
+    printf("status %s %" PRIu64 " %" PRIu64 " %" PRIu64 " %s\n", publish_state_name(s.state),
+           s.confirmed_seq, s.delivered_seq, s.durable_seq, s.text);
 }
 
 static bool command(struct driver *d, const char *line)
 {
-    if (strncmp(line, "append ", 7) == 0) append(d, strtoull(line + 7, NULL, 10));
-    else if (strncmp(line, "status", 6) == 0) status(d);
-    else if (strncmp(line, "replays", 7) == 0) printf("replays %" PRIu64 "\n", metrics_total(METRIC_PUBLISH_REPLAYS));
-    else return false;
+    if (strncmp(line, "append ", 7) == 0)
+        append(d, strtoull(line + 7, NULL, 10));
+    else if (strncmp(line, "status", 6) == 0)
+        status(d);
+    else if (strncmp(line, "replays", 7) == 0)
+        printf("replays %" PRIu64 "\n", metrics_total(METRIC_PUBLISH_REPLAYS));
+    else
+        return false;
     fflush(stdout);
     return true;
 }
@@ -145,8 +156,14 @@ static void boot(struct driver *d, const char *directory)
     struct fault f;
     struct journal_report report;
     check(disk_real_create(directory, &d->disk) == ERR_OK);
-    struct journal_options o = {.disk = d->disk, .producers = 1, .segment_bytes = 4 << 20, .lazy_sync_ms = 5,
-                                .keep_ms = 3600000, .ring = ring, .ring_durable = ring_durable, .context = d};
+    struct journal_options o = {.disk = d->disk,
+                                .producers = 1,
+                                .segment_bytes = 4 << 20,
+                                .lazy_sync_ms = 5,
+                                .keep_ms = 3600000,
+                                .ring = ring,
+                                .ring_durable = ring_durable,
+                                .context = d};
     if (journal_open(&o, NULL, NULL, &d->journal, &report, &f) != ERR_OK) {
         fprintf(stderr, "journal: %s\n", f.text);
         exit(1);
@@ -154,8 +171,9 @@ static void boot(struct driver *d, const char *directory)
     d->producer = journal_producer(d->journal, 0);
     d->last_seq = report.last_seq;
     char text[80];
-    int size = snprintf(text, sizeof text, "{\"epoch\":\"%.*s\",\"seq\":%" PRIu64 "}", report.last_seq == 0 ? 0 : JOURNAL_EPOCH_TEXT,
-                        report.last_epoch, report.last_seq);
+    int size =
+        snprintf(text, sizeof text, "{\"epoch\":\"%.*s\",\"seq\":%" PRIu64 "}",
+                 report.last_seq == 0 ? 0 : JOURNAL_EPOCH_TEXT, report.last_epoch, report.last_seq);
     record_one(d, "engine.started", str_of(text, (size_t)size));
     fflush(stdout);
 }
@@ -177,8 +195,9 @@ static bool set_access(struct topic_access *a, const char *word)
 {
     const struct {
         const char *name, **value;
-    } known[] = {{"security=", &a->security}, {"mechanism=", &a->mechanism}, {"user=", &a->user},
-                 {"password_file=", &a->password_file}, {"ca_file=", &a->ca_file}, {"token_file=", &a->token_file}};
+    } known[] = {{"security=", &a->security}, {"mechanism=", &a->mechanism},
+                 {"user=", &a->user},         {"password_file=", &a->password_file},
+                 {"ca_file=", &a->ca_file},   {"token_file=", &a->token_file}};
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         size_t size = strlen(known[i].name);
         if (strncmp(word, known[i].name, size) == 0) {
@@ -198,12 +217,23 @@ int main(int argc, char **argv)
     log_init("kafka_driver", LOG_INFO);
     pthread_mutex_init(&d.lock, NULL);
     boot(&d, argv[1]);
-    struct publish_kafka kafka = {.access = {.brokers = argv[5], .topic = argv[6], .security = "plaintext", .mechanism = "PLAIN",
-                                             .user = "", .password_file = "", .ca_file = "", .token_file = ""},
-                                  .partitions = (uint32_t)strtoul(argv[7], NULL, 10), .compression = "lz4"};
+    struct publish_kafka kafka = {.access = {.brokers = argv[5],
+                                             .topic = argv[6],
+                                             .security = "plaintext",
+                                             .mechanism = "PLAIN",
+                                             .user = "",
+                                             .password_file = "",
+                                             .ca_file = "",
+                                             .token_file = ""},
+                                  .partitions = (uint32_t)strtoul(argv[7], NULL, 10),
+                                  .compression = "lz4"};
     for (int i = 8; i < argc; i++)
         if (!set_access(&kafka.access, argv[i])) return 2;
-    struct publish_options o = {.journal = d.journal, .node = argv[2], .url = argv[3], .key_file = argv[4], .kafka = &kafka};
+    struct publish_options o = {.journal = d.journal,
+                                .node = argv[2],
+                                .url = argv[3],
+                                .key_file = argv[4],
+                                .kafka = &kafka};
     struct publisher *p;
     if (publish_start(&o, &p, &f) != ERR_OK) {
         fprintf(stderr, "publisher: %s\n", f.text);
@@ -212,7 +242,8 @@ int main(int argc, char **argv)
     pthread_mutex_lock(&d.lock);
     d.publisher = p;
     pthread_mutex_unlock(&d.lock);
-    while (fgets(line, sizeof line, stdin) != NULL && command(&d, line)) {}
+    while (fgets(line, sizeof line, stdin) != NULL && command(&d, line)) {
+    }
     stop(&d);
     return 0;
 }

@@ -108,7 +108,8 @@ struct ref_vote {
 };
 
 struct ref_outcome {
-    const struct ref_rule *limited[RULES * DOCUMENTS]; /* that apply and have a limit: those that deny, then those that ask, each in order */
+    /* that apply and have a limit: those that deny, then those that ask, each in order */
+    const struct ref_rule *limited[RULES * DOCUMENTS];
     size_t limited_count;
     const struct ref_rule *asking[RULES * DOCUMENTS]; /* with a vote for human_review, in order */
     size_t asking_count;
@@ -196,7 +197,8 @@ static inline struct ref_vote walk(const struct ref_request *q, const char *acti
                     best = (struct ref_vote){r, VOTE_RULE}, o->verdict = VERDICT_DENY;
                 continue;
             }
-            bool reviews = own == VERDICT_HUMAN_REVIEW; /* approved or not: it is asked about beside what is new */
+            /* approved or not: it is asked about beside what is new */
+            bool reviews = own == VERDICT_HUMAN_REVIEW;
             if (reviews) note_review(o, r, VOTE_RULE);
             if (reviews && approved(q, VOTE_RULE, r)) own = VERDICT_ALLOW;
             if (r->limit.there && !d->shadow) note_limit(o, r);
@@ -215,7 +217,8 @@ static inline struct ref_vote walk(const struct ref_request *q, const char *acti
                 o->gated = true;
                 o->used |= q->has_confidence;
             }
-            bool lifted = r->limit.there && !d->shadow && r->limit.asks && approved(q, VOTE_LIMIT, r);
+            bool lifted =
+                r->limit.there && !d->shadow && r->limit.asks && approved(q, VOTE_LIMIT, r);
             if (lifted) note_review(o, r, VOTE_LIMIT);
             if (reviews || lifted) join_review(o, r, last);
         }
@@ -243,11 +246,12 @@ static inline struct ref_outcome reference(const struct ref_request *q, bool wit
         return o;
     }
     put(o.policy, documents[best.rule->document].name);
-    bool broken = o.verdict == VERDICT_DENY && best.kind == VOTE_RULE && best.rule->decision == VERDICT_COMPUTE;
+    bool broken = o.verdict == VERDICT_DENY && best.kind == VOTE_RULE &&
+                  best.rule->decision == VERDICT_COMPUTE;
     snprintf(o.rule, sizeof o.rule, "%s:%s",
              best.kind == VOTE_GATE ? "gate"
-             : broken  ? "compute"
-                       : kinds[o.verdict],
+             : broken               ? "compute"
+                                    : kinds[o.verdict],
              best.rule->id);
     if (o.verdict == VERDICT_DENY || o.compute == NULL) return o;
     static struct ref_request unapproved; /* nobody was asked about the safe call */

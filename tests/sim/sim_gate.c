@@ -219,15 +219,16 @@ static void try_over(const struct ref_request *q, const struct policy_outcome *w
 
 static bool permits(enum verdict v) { return v == VERDICT_ALLOW || v == VERDICT_COMPUTE; }
 
-/* What shadow documents would permit, where nothing is permitted now, still meets the limits: as far as is known
- * without counting. */
+/* What shadow documents would permit, where nothing is permitted now, still meets the limits: as
+ * far as is known without counting. */
 static void meet_limits(const struct ref_request *q, struct ref_outcome *o)
 {
     for (size_t i = 0; i < o->limited_count; i++) {
         const struct ref_rule *r = o->limited[i];
         const struct ref_limit *l = &r->limit;
         int64_t amount = amounts[q->amount[l->root]].millionths;
-        if (!l->has_max || (amount >= 0 && (uint64_t)amount <= l->max_hundredths * 10000ull)) continue;
+        if (!l->has_max || (amount >= 0 && (uint64_t)amount <= l->max_hundredths * 10000ull))
+            continue;
         if (l->asks && approved(q, VOTE_LIMIT, r)) continue;
         o->verdict = l->asks ? VERDICT_HUMAN_REVIEW : VERDICT_DENY;
         snprintf(o->rule, sizeof o->rule, "limit:%s", r->id);

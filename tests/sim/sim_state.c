@@ -1,11 +1,12 @@
-/* sim_state.c - tokens, reviews, limits and the kill switch, over late mail and a disk that loses power.
+/* sim_state.c - tokens, reviews, limits and the kill switch, over late mail and
+ * a disk that loses power.
  *
  *   sim_state [--seeds N] [--from S] [--verbose]
  *
- * One seed is one engine's life in several lives of its process: one to four shards (another
- * number in each life), the engine's own journal driven step by step over a simulated disk, mail
- * between reactors that is delivered late and in chance order, clients that ask for whatever they
- * like at once, a clock that now and then jumps by hours, and crashes: of the power, or of the process
+ * One seed is one engine's life in several lives of its process: one to four shards (another number
+ * in each life), the engine's own journal driven step by step over a simulated disk, mail between
+ * reactors that is delivered late and in chance order, clients that ask for whatever they like at
+ * once, a clock that now and then jumps by hours, and crashes: of the power, or of the process
  * alone. What a client is told is told only when it is durable, as the engine does it.
  *
  * The model knows nothing but what clients were told, and holds every new answer against it:
@@ -29,8 +30,10 @@ static void deliver(struct story *t)
     unsigned from = (unsigned)below(t, t->shard_count), to = (unsigned)below(t, t->shard_count);
     struct op *o = queue_take(&t->mail[from][to]);
     if (o == NULL) return;
-    if (o->at_home) come_home(t, o);
-    else step_at_owner(t, to, o);
+    if (o->at_home)
+        come_home(t, o);
+    else
+        step_at_owner(t, to, o);
 }
 
 static void release(struct story *t)
@@ -41,9 +44,12 @@ static void release(struct story *t)
     journal_marks(journal_producer(t->journal, p), &written, &durable);
     for (struct op *o; (o = queue_take(&t->parked[p])) != NULL;) {
         bool seen = o->notice == 0 || revoked_log_seen(t->log, o->notice);
-        if (o->call.mark > durable || !seen) queue_put(&left, o);
-        else if (o->call.home == p) come_home(t, o);
-        else queue_put(&t->mail[p][o->call.home], o);
+        if (o->call.mark > durable || !seen)
+            queue_put(&left, o);
+        else if (o->call.home == p)
+            come_home(t, o);
+        else
+            queue_put(&t->mail[p][o->call.home], o);
     }
     while (left.first != NULL) queue_put(&t->parked[p], queue_take(&left));
 }
@@ -55,12 +61,26 @@ static void act(struct story *t)
     t->clock_ms += below(t, 30);
     sums.steps++;
     switch (below(t, 24)) {
-    case 0: case 1: case 2: case 3: case 4: begin(t); break;
-    case 5: case 6: case 7: case 8: case 9: case 10: deliver(t); break;
-    case 11: case 12: journal_seal(journal_producer(t->journal, p)); break;
-    case 13: case 14: scribe_write_step(s, t->clock_ms); break;
-    case 15: case 16: scribe_sync_step(s); break;
-    case 17: case 18: case 19: release(t); break;
+    case 0:
+    case 1:
+    case 2:
+    case 3:
+    case 4: begin(t); break;
+    case 5:
+    case 6:
+    case 7:
+    case 8:
+    case 9:
+    case 10: deliver(t); break;
+    case 11:
+    case 12: journal_seal(journal_producer(t->journal, p)); break;
+    case 13:
+    case 14: scribe_write_step(s, t->clock_ms); break;
+    case 15:
+    case 16: scribe_sync_step(s); break;
+    case 17:
+    case 18:
+    case 19: release(t); break;
     case 20: revoked_view_take(t->views[p], t->clock_ms); break;
     case 21: tick(t, p); break;
     case 22: scribe_keep_step(s, t->clock_ms); break;
@@ -101,7 +121,11 @@ static enum err replay_record(void *context, const struct journal_record *record
 static void shards_make(struct shard **shards, unsigned count)
 {
     for (unsigned i = 0; i < count; i++) {
-        struct shard_options o = {.index = i, .count = count, .tokens_max = 1000, .reviews_max = 1000, .counters_max = 1000};
+        struct shard_options o = {.index = i,
+                                  .count = count,
+                                  .tokens_max = 1000,
+                                  .reviews_max = 1000,
+                                  .counters_max = 1000};
         shards[i] = shard_create(&o);
         check(shards[i] != NULL);
     }
@@ -124,7 +148,8 @@ static void load_snapshot(const struct story *t, struct shard **shards, unsigned
         memcpy(&size, t->snapshot.bytes + at, sizeof size);
         at += sizeof size;
         for (unsigned i = 0; i < count; i++)
-            must(t, shard_load(shards[i], str_of(t->snapshot.bytes + at, size), &f) == ERR_OK, "a snapshot's entry cannot be loaded");
+            must(t, shard_load(shards[i], str_of(t->snapshot.bytes + at, size), &f) == ERR_OK,
+                 "a snapshot's entry cannot be loaded");
         at += size;
     }
 }
@@ -135,13 +160,15 @@ static int entry_compare(const void *a, const void *b)
 }
 
 /* All there is, in one order. */
-static void saved(const struct story *t, struct shard *const *shards, unsigned count, struct buf *ret)
+static void saved(const struct story *t, struct shard *const *shards, unsigned count,
+                  struct buf *ret)
 {
     struct buf raw;
     struct str *entries;
     size_t n = 0;
     buf_init(&raw, 4096, 64 << 20);
-    for (unsigned i = 0; i < count; i++) must(t, shard_save(shards[i], save_entry, &raw) == ERR_OK, "a shard cannot be saved");
+    for (unsigned i = 0; i < count; i++)
+        must(t, shard_save(shards[i], save_entry, &raw) == ERR_OK, "a shard cannot be saved");
     entries = calloc(raw.size / 4 + 1, sizeof *entries);
     check(entries != NULL);
     for (size_t at = 0; at < raw.size; n++) {
@@ -157,19 +184,24 @@ static void saved(const struct story *t, struct shard *const *shards, unsigned c
     buf_fini(&raw);
 }
 
-static void open_journal(struct story *t, struct sim_disk *disk, struct replay *r, struct journal **ret)
+static void open_journal(struct story *t, struct sim_disk *disk, struct replay *r,
+                         struct journal **ret)
 {
     char epoch[JOURNAL_EPOCH_TEXT];
     struct journal_report report;
     struct fault f = {0};
     for (int i = 0; i < JOURNAL_EPOCH_TEXT; i++) epoch[i] = "0123456789abcdef"[below(t, 16)];
-    struct journal_options o = {.disk = sim_disk_door(disk), .producers = SHARDS_MAX, .segment_bytes = SEGMENT};
+    struct journal_options o = {
+        .disk = sim_disk_door(disk), .producers = SHARDS_MAX, .segment_bytes = SEGMENT};
     enum err err = journal_open_driven(&o, epoch, t->clock_ms, replay_record, r, ret, &report, &f);
     if (err != ERR_OK) printf("%s\n", f.text);
     must(t, err == ERR_OK, "the journal cannot be opened after a crash");
 }
 
-static void note(void *context, const struct effect_notice *n) { revoked_log_append(((struct story *)context)->log, n); }
+static void note(void *context, const struct effect_notice *n)
+{
+    revoked_log_append(((struct story *)context)->log, n);
+}
 
 static void boot(struct story *t)
 {
@@ -188,7 +220,8 @@ static void boot(struct story *t)
         arena_init(&t->scratch[i], 64 << 10, 64 << 20);
         t->effects[i].arena = &t->scratch[i];
         shard_notices(t->shards[i], note, t);
-        if (shard_ordinal_max(t->shards[i]) > t->ordinal) t->ordinal = shard_ordinal_max(t->shards[i]);
+        if (shard_ordinal_max(t->shards[i]) > t->ordinal)
+            t->ordinal = shard_ordinal_max(t->shards[i]);
     }
     for (unsigned i = 0; i < t->shard_count; i++) revoked_view_take(t->views[i], t->clock_ms);
 }
@@ -214,8 +247,8 @@ static void take_snapshot(struct story *t)
 }
 
 /* Asks the shard itself, past mail and journal. */
-static struct op *ask_directly(struct story *t, struct shard *const *shards, unsigned count, enum call_kind kind, struct id id,
-                               struct asker who)
+static struct op *ask_directly(struct story *t, struct shard *const *shards, unsigned count,
+                               enum call_kind kind, struct id id, struct asker who)
 {
     struct op *o = op_new(t, OP_WAIT);
     struct call *c = &o->call;
@@ -248,15 +281,20 @@ static void must_keep_promises(struct story *t, struct shard *const *shards, uns
         struct op *o = ask_directly(t, shards, count, CALL_TOKEN_GET, k->id, agent());
         must(t, o->call.err == ERR_OK, "a token that was minted is gone");
         must(t, o->call.token.facts.uses >= k->told_spent, "a spent use came back");
-        must(t, k->max == 0 || o->call.token.facts.uses <= k->max, "more uses are spent than there are");
-        must(t, !k->told_revoked || o->call.token.facts.revoked_ms != 0, "a revoked token is alive again");
+        must(t, k->max == 0 || o->call.token.facts.uses <= k->max,
+             "more uses are spent than there are");
+        must(t, !k->told_revoked || o->call.token.facts.revoked_ms != 0,
+             "a revoked token is alive again");
         op_free(t, o);
     }
     for (unsigned i = 0; i < ACTORS; i++) {
         uint64_t dead_before;
-        bool stopped = revoked_view_actor(t->views[0], tenant(), str_from(actor_names[i]), &dead_before);
-        must(t, !t->actors[i].told_suspended || stopped || t->actors[i].changing > 0, "a suspended actor is free again");
-        if (t->actors[i].changing > 0) t->actors[i].told_suspended = stopped; /* its answer never came: either may be */
+        bool stopped =
+            revoked_view_actor(t->views[0], tenant(), str_from(actor_names[i]), &dead_before);
+        must(t, !t->actors[i].told_suspended || stopped || t->actors[i].changing > 0,
+             "a suspended actor is free again");
+        /* its answer never came: either may be */
+        if (t->actors[i].changing > 0) t->actors[i].told_suspended = stopped;
         t->actors[i].changing = 0;
     }
     for (size_t i = 0; i < t->review_count; i++) {
@@ -271,7 +309,10 @@ static void must_keep_promises(struct story *t, struct shard *const *shards, uns
         must(t, !r->told_denied || s == REVIEW_DENIED, "a denial was lost");
         must(t, !r->told_cancelled || s == REVIEW_CANCELLED, "a cancellation was lost");
         must(t, !r->told_redeemed || s == REVIEW_REDEEMED, "a redemption was lost");
-        must(t, !r->told_approved || s == REVIEW_APPROVED || s == REVIEW_REDEEMED || s == REVIEW_EXPIRED, "an approval was lost");
+        must(t,
+             !r->told_approved || s == REVIEW_APPROVED || s == REVIEW_REDEEMED ||
+                 s == REVIEW_EXPIRED,
+             "an approval was lost");
         op_free(t, o);
     }
 }
@@ -289,7 +330,8 @@ static void must_recover_alike(struct story *t)
     struct buf one, other;
     saved(t, t->shards, t->shard_count, &one);
     saved(t, others, count, &other);
-    must(t, str_equal(buf_view(&one), buf_view(&other)), "recovery depends on the number of shards, or on the snapshot");
+    must(t, str_equal(buf_view(&one), buf_view(&other)),
+         "recovery depends on the number of shards, or on the snapshot");
     buf_fini(&one);
     buf_fini(&other);
     must_keep_promises(t, others, count);
@@ -303,7 +345,8 @@ static void shut(struct story *t)
     while (t->ops != NULL) op_free(t, t->ops);
     memset(t->mail, 0, sizeof t->mail);
     memset(t->parked, 0, sizeof t->parked);
-    for (size_t i = 0; i < t->review_count; i++) t->reviews[i].claimed = false; /* it was in memory only */
+    /* it was in memory only */
+    for (size_t i = 0; i < t->review_count; i++) t->reviews[i].claimed = false;
     for (unsigned i = 0; i < t->shard_count; i++) {
         revoked_view_destroy(t->views[i]);
         shard_destroy(t->shards[i]);
@@ -318,8 +361,10 @@ static void crash(struct story *t)
     journal_abandon(t->journal);
     t->journal = NULL;
     shut(t);
-    if (power) sim_disk_power(t->disk);
-    else sim_disk_kill(t->disk);
+    if (power)
+        sim_disk_power(t->disk);
+    else
+        sim_disk_kill(t->disk);
     t->clock_ms += below(t, 5000);
     sums.crashes++;
 }
@@ -374,8 +419,9 @@ static bool tell_count(const char *what, uint64_t count)
 
 static bool tell_sums(void)
 {
-    static const char *const ops[OP_KINDS] = {"mint", "use of a token", "revoke", "enqueue", "approve", "deny", "cancel", "redeem",
-                                              "wait", "count", "suspend", "resume"};
+    static const char *const ops[OP_KINDS] = {"mint",    "use of a token", "revoke",  "enqueue",
+                                              "approve", "deny",           "cancel",  "redeem",
+                                              "wait",    "count",          "suspend", "resume"};
     bool all = true;
     for (unsigned i = 0; i < OP_KINDS; i++) all &= tell_count(ops[i], sums.told[i]);
     all &= tell_count("calls between two reactors", sums.crossed);
@@ -407,15 +453,19 @@ int main(int argc, char **argv)
     check(getrandom(&from, sizeof from, 0) == sizeof from);
     from %= UINT64_C(1) << 40;
     for (int i = 1; i + 1 < argc; i += 2) {
-        if (strcmp(argv[i], "--seeds") == 0) seeds = strtoull(argv[i + 1], NULL, 10);
-        else if (strcmp(argv[i], "--from") == 0) from = strtoull(argv[i + 1], NULL, 10);
-        else return 2;
+        if (strcmp(argv[i], "--seeds") == 0)
+            seeds = strtoull(argv[i + 1], NULL, 10);
+        else if (strcmp(argv[i], "--from") == 0)
+            from = strtoull(argv[i + 1], NULL, 10);
+        else
+            return 2;
     }
     log_init("sim", LOG_ERROR);
     for (size_t i = 0; i < sizeof once_failed / sizeof *once_failed; i++) run_seed(once_failed[i]);
     printf("sim_state: seeds %" PRIu64 " to %" PRIu64 "\n", from, from + seeds - 1);
     fflush(stdout);
     for (uint64_t i = 0; i < seeds; i++) run_seed(from + i);
-    printf("%" PRIu64 " seeds, %" PRIu64 " steps, %" PRIu64 " answers\n", seeds, sums.steps, sums.answers);
+    printf("%" PRIu64 " seeds, %" PRIu64 " steps, %" PRIu64 " answers\n", seeds, sums.steps,
+           sums.answers);
     return seeds < 100 || tell_sums() ? 0 : 1;
 }

@@ -1,5 +1,5 @@
-/* state_clients.h - what clients ask for in sim_state.c, and the model that holds each answer against what
- * was told before. */
+/* state_clients.h - what clients ask for in sim_state.c, and the model that holds each answer
+ * against what was told before. */
 #ifndef TESTS_STATE_CLIENTS_H
 #define TESTS_STATE_CLIENTS_H
 
@@ -55,12 +55,19 @@ static void begin_mint(struct story *t, struct op *o)
         op_free(t, o);
         return;
     }
-    unsigned slot = (unsigned)(below(t, LIMIT_SLOTS / t->shard_count) * t->shard_count + o->call.home) % LIMIT_SLOTS;
+    unsigned slot =
+        (unsigned)(below(t, LIMIT_SLOTS / t->shard_count) * t->shard_count + o->call.home) %
+        LIMIT_SLOTS;
     struct token_facts *f = &o->call.mint.facts;
     o->call.asker = agent();
-    *f = (struct token_facts){.id = slot_id(new_id(t), slot), .tenant = tenant(), .actor = str_from(actor_names[o->about % ACTORS]),
-                              .scope = STR("get_* refund"), .ordinal = ++t->ordinal, .issued_ms = t->clock_ms,
-                              .expires_ms = t->clock_ms + 1000 + below(t, 3600000), .uses_max = (uint32_t)below(t, 4)};
+    *f = (struct token_facts){.id = slot_id(new_id(t), slot),
+                              .tenant = tenant(),
+                              .actor = str_from(actor_names[o->about % ACTORS]),
+                              .scope = STR("get_* refund"),
+                              .ordinal = ++t->ordinal,
+                              .issued_ms = t->clock_ms,
+                              .expires_ms = t->clock_ms + 1000 + below(t, 3600000),
+                              .uses_max = (uint32_t)below(t, 4)};
     o->call.records[0] = event_of(t, &o->arena, "token.minted", o->about % ACTORS, "mint", f->id);
     send(t, o, CALL_MINT, slot_of_id(f->id));
 }
@@ -71,10 +78,14 @@ static void begin_use(struct story *t, struct op *o)
     const struct token_story *k = &t->tokens[o->about];
     uint64_t dead_before;
     bool is_dead = revoked_view_token(t->views[o->call.home], k->id);
-    bool is_stopped = revoked_view_actor(t->views[o->call.home], tenant(), str_from(actor_names[k->actor]), &dead_before);
-    if (k->told_minted && k->expires_ms > t->clock_ms) must(t, !k->told_revoked || is_dead, "a reactor takes a token whose revocation was answered");
+    bool is_stopped = revoked_view_actor(t->views[o->call.home], tenant(),
+                                         str_from(actor_names[k->actor]), &dead_before);
+    if (k->told_minted && k->expires_ms > t->clock_ms)
+        must(t, !k->told_revoked || is_dead,
+             "a reactor takes a token whose revocation was answered");
     if (k->told_minted && t->actors[k->actor].changing == 0)
-        must(t, !t->actors[k->actor].told_suspended || is_stopped, "a reactor takes an actor whose suspension was answered");
+        must(t, !t->actors[k->actor].told_suspended || is_stopped,
+             "a reactor takes an actor whose suspension was answered");
     if (!k->told_minted || is_dead || is_stopped || k->max == 0 || k->expires_ms <= t->clock_ms) {
         op_free(t, o);
         return;
@@ -114,11 +125,21 @@ static void begin_enqueue(struct story *t, struct op *o)
     c->records[0] = event_of(t, &o->arena, "decision", actor, action, id);
     c->records[1] = event_of(t, &o->arena, "review.enqueued", actor, action, id);
     bool brief = chance_in(&t->chance, 3);
-    c->enqueue.facts = (struct review_facts){
-        .id = id, .ordinal = ++t->ordinal, .tenant = tenant(), .subject = str_from(actor_names[actor]), .principal = c->asker.principal,
-        .owner = c->asker.owner, .action = str_from(action), .trace_id = STR("trace-of-it"), .enqueued_ms = t->clock_ms,
-        .expires_ms = t->clock_ms + (brief ? 500 : 1800000), .good_for_ms = brief ? 500 : 900000, .item = c->records[1],
-        .requirements = STR("[{\"approvals\":1}]"), .votes_approved = STR("[[\"review\",\"p\",\"r\"]]"), .state = REVIEW_PENDING};
+    c->enqueue.facts = (struct review_facts){.id = id,
+                                             .ordinal = ++t->ordinal,
+                                             .tenant = tenant(),
+                                             .subject = str_from(actor_names[actor]),
+                                             .principal = c->asker.principal,
+                                             .owner = c->asker.owner,
+                                             .action = str_from(action),
+                                             .trace_id = STR("trace-of-it"),
+                                             .enqueued_ms = t->clock_ms,
+                                             .expires_ms = t->clock_ms + (brief ? 500 : 1800000),
+                                             .good_for_ms = brief ? 500 : 900000,
+                                             .item = c->records[1],
+                                             .requirements = STR("[{\"approvals\":1}]"),
+                                             .votes_approved = STR("[[\"review\",\"p\",\"r\"]]"),
+                                             .state = REVIEW_PENDING};
     c->enqueue.facts.binding.bytes[0] = (uint8_t)(wish + 1);
     c->enqueue.facts.binding.bytes[1] = (uint8_t)(actor + 1); /* a binding covers who asked */
     send(t, o, CALL_ENQUEUE, actor_slot(actor));
@@ -131,7 +152,8 @@ static void begin_on(struct story *t, struct op *o, unsigned about)
     struct call *c = &o->call;
     unsigned who = (unsigned)below(t, 3);
     c->review.id = r->id;
-    c->asker = o->kind == OP_CANCEL || o->kind == OP_REDEEM || o->kind == OP_WAIT ? agent() : reviewer(who);
+    c->asker = o->kind == OP_CANCEL || o->kind == OP_REDEEM || o->kind == OP_WAIT ? agent()
+                                                                                  : reviewer(who);
     c->review.principal = c->review.owner = c->review.by = c->asker.principal;
     c->review.meets = 1;
     c->review.deadline_ms = t->clock_ms + below(t, 20000);
@@ -144,8 +166,11 @@ static void begin_on(struct story *t, struct op *o, unsigned about)
         c->records[0] = event_of(t, &o->arena, "decision", r->actor, "wish", r->id);
         c->records[1] = event_of(t, &o->arena, "review.redeemed", r->actor, "wish", r->id);
     }
-    static const enum call_kind kinds[OP_KINDS] = {[OP_APPROVE] = CALL_APPROVE, [OP_DENY] = CALL_DENY, [OP_CANCEL] = CALL_CANCEL,
-                                                   [OP_REDEEM] = CALL_REDEEM, [OP_WAIT] = CALL_REVIEW_WAIT};
+    static const enum call_kind kinds[OP_KINDS] = {[OP_APPROVE] = CALL_APPROVE,
+                                                   [OP_DENY] = CALL_DENY,
+                                                   [OP_CANCEL] = CALL_CANCEL,
+                                                   [OP_REDEEM] = CALL_REDEEM,
+                                                   [OP_WAIT] = CALL_REVIEW_WAIT};
     /* One with limits claims the approval first. */
     bool claims = o->kind == OP_REDEEM && chance_in(&t->chance, 2);
     o->stage = claims ? CLAIMING : DIRECT;
@@ -154,8 +179,10 @@ static void begin_on(struct story *t, struct op *o, unsigned about)
 
 static void begin_on_review(struct story *t, struct op *o)
 {
-    if (t->review_count == 0) op_free(t, o);
-    else begin_on(t, o, (unsigned)below(t, t->review_count));
+    if (t->review_count == 0)
+        op_free(t, o);
+    else
+        begin_on(t, o, (unsigned)below(t, t->review_count));
 }
 
 static void begin_count(struct story *t, struct op *o)
@@ -185,10 +212,11 @@ static void begin_actor(struct story *t, struct op *o)
 
 static void begin(struct story *t)
 {
-    static void (*const beginnings[OP_KINDS])(struct story *t, struct op *o) = {
-        [OP_MINT] = begin_mint, [OP_USE] = begin_use, [OP_REVOKE] = begin_revoke, [OP_ENQUEUE] = begin_enqueue,
-        [OP_APPROVE] = begin_on_review, [OP_DENY] = begin_on_review, [OP_CANCEL] = begin_on_review, [OP_REDEEM] = begin_on_review,
-        [OP_WAIT] = begin_on_review, [OP_COUNT] = begin_count, [OP_SUSPEND] = begin_actor, [OP_RESUME] = begin_actor};
+    static void (*const beginnings[OP_KINDS])(struct story * t, struct op * o) = {
+        [OP_MINT] = begin_mint,        [OP_USE] = begin_use,           [OP_REVOKE] = begin_revoke,
+        [OP_ENQUEUE] = begin_enqueue,  [OP_APPROVE] = begin_on_review, [OP_DENY] = begin_on_review,
+        [OP_CANCEL] = begin_on_review, [OP_REDEEM] = begin_on_review,  [OP_WAIT] = begin_on_review,
+        [OP_COUNT] = begin_count,      [OP_SUSPEND] = begin_actor,     [OP_RESUME] = begin_actor};
     struct op *o = op_new(t, (enum op_kind)below(t, OP_KINDS));
     beginnings[o->kind](t, o);
 }
@@ -220,7 +248,8 @@ static bool told_use(struct story *t, struct op *o)
     struct token_story *k = &t->tokens[o->about];
     if (o->stage == 2) return true; /* given back */
     if (o->stage == 1) {
-        if (!(memcmp(k->id.bytes, o->call.token.id.bytes, sizeof k->id.bytes) == 0)) return true; /* a token of before */
+        /* a token of before */
+        if (!(memcmp(k->id.bytes, o->call.token.id.bytes, sizeof k->id.bytes) == 0)) return true;
         k->told_spent++;
         must(t, k->told_spent <= k->max, "a token was spent more often than it may be");
         return true;
@@ -268,7 +297,10 @@ static void told_mint(struct story *t, const struct op *o)
 {
     const struct token_facts *f = &o->call.mint.facts;
     if (o->call.err != ERR_OK) return;
-    t->tokens[o->about] = (struct token_story){.id = f->id, .told_minted = true, .max = f->uses_max, .actor = o->about % ACTORS,
+    t->tokens[o->about] = (struct token_story){.id = f->id,
+                                               .told_minted = true,
+                                               .max = f->uses_max,
+                                               .actor = o->about % ACTORS,
                                                .expires_ms = f->expires_ms};
 }
 
@@ -283,14 +315,18 @@ static void told_enqueue(struct story *t, const struct op *o)
 {
     const struct review_facts *f = &o->call.enqueue.facts;
     if (o->call.err != ERR_OK) return;
-    must(t, !o->suspended_when_asked || o->changes_when_asked != t->actors[o->about].changes, "a review was taken of an actor whose suspension was answered");
+    must(t, !o->suspended_when_asked || o->changes_when_asked != t->actors[o->about].changes,
+         "a review was taken of an actor whose suspension was answered");
     if (o->call.enqueue.same) {
         sums.self_dedupe++;
         return;
     }
     if (t->review_count == REVIEWS) return;
-    t->reviews[t->review_count++] = (struct review_story){.id = f->id, .actor = o->about, .wish = f->binding.bytes[0] - 1u,
-                                                          .told_pending = true, .expires_ms = f->expires_ms};
+    t->reviews[t->review_count++] = (struct review_story){.id = f->id,
+                                                          .actor = o->about,
+                                                          .wish = f->binding.bytes[0] - 1u,
+                                                          .told_pending = true,
+                                                          .expires_ms = f->expires_ms};
 }
 
 static void told_resolution(struct story *t, const struct op *o)
@@ -301,16 +337,21 @@ static void told_resolution(struct story *t, const struct op *o)
     if (o->call.err != ERR_OK) return;
     bool repeated = o->call.review.repeated;
     if (o->kind == OP_APPROVE) {
-        must(t, !r->told_denied && !r->told_cancelled, "an approval after another outcome was told");
+        must(t, !r->told_denied && !r->told_cancelled,
+             "an approval after another outcome was told");
         must(t, repeated || o->call.now_ms < r->expires_ms, "an approval after the deadline");
-        must(t, f->state == REVIEW_APPROVED || f->state == REVIEW_REDEEMED || f->state == REVIEW_EXPIRED, "approved, and it is not");
+        must(t,
+             f->state == REVIEW_APPROVED || f->state == REVIEW_REDEEMED ||
+                 f->state == REVIEW_EXPIRED,
+             "approved, and it is not");
         r->told_approved = true;
         r->approval_expires_ms = f->approval_expires_ms;
     } else if (o->kind == OP_DENY) {
         must(t, !r->told_approved && !r->told_cancelled, "a denial after another outcome was told");
         r->told_denied = true;
     } else {
-        must(t, !r->told_approved && !r->told_denied, "a cancellation after another outcome was told");
+        must(t, !r->told_approved && !r->told_denied,
+             "a cancellation after another outcome was told");
         r->told_cancelled = true;
     }
     r->wins += !repeated;
@@ -325,12 +366,14 @@ static void told_redeem(struct story *t, const struct op *o)
     must(t, !r->told_denied && !r->told_cancelled, "a redemption of what was denied");
     if (o->call.review.replayed) {
         sums.replayed++;
-        must(t, r->retry == 0 || r->retry == o->retry, "a redemption was replayed under another key");
+        must(t, r->retry == 0 || r->retry == o->retry,
+             "a redemption was replayed under another key");
         return;
     }
     must(t, o->call.review.binding.bytes[0] == r->wish + 1u, "a redemption of another request");
     must(t, !r->told_redeemed, "an approval was redeemed twice");
-    must(t, r->approval_expires_ms == 0 || o->call.now_ms < r->approval_expires_ms, "a redemption after the approval's end");
+    must(t, r->approval_expires_ms == 0 || o->call.now_ms < r->approval_expires_ms,
+         "a redemption after the approval's end");
     r->told_redeemed = true;
     r->retry = o->retry;
 }
@@ -351,7 +394,8 @@ static bool told_claim(struct story *t, struct op *o)
     sums.claimed++;
     sums.claimed_after += o->was_woken;
     r->claimed = true;
-    for (unsigned rivals = (unsigned)below(t, 3); rivals > 0; rivals--) begin_on(t, op_new(t, OP_REDEEM), o->about);
+    for (unsigned rivals = (unsigned)below(t, 3); rivals > 0; rivals--)
+        begin_on(t, op_new(t, OP_REDEEM), o->about);
     if (chance_in(&t->chance, 3)) { /* its limits are over: nothing is redeemed */
         unclaim(t, o);
         return false;

@@ -1,7 +1,8 @@
-/* state_world.h - the engine taken apart, for sim_state.c: shards, journal, mail, and what clients were told.
+/* state_world.h - the engine taken apart, for sim_state.c: shards, journal, mail,
+ * and what clients were told.
  *
- * Everything random comes from the story's seed; everything that is told is told by the model's clients
- * (state_clients.h). Functions are static: one program includes this. */
+ * Everything random comes from the story's seed; everything that is told is told by the model's
+ * clients (state_clients.h). Functions are static: one program includes this. */
 #ifndef TESTS_STATE_WORLD_H
 #define TESTS_STATE_WORLD_H
 
@@ -19,7 +20,15 @@
 #include "shards/shard.h"
 #include "sim/sim_disk.h"
 
-enum { SHARDS_MAX = 4, TOKENS = 8, REVIEWS = 24, COUNTERS = 3, ACTORS = 3, TIMES = 256, SEGMENT = 1 << 20 };
+enum {
+    SHARDS_MAX = 4,
+    TOKENS = 8,
+    REVIEWS = 24,
+    COUNTERS = 3,
+    ACTORS = 3,
+    TIMES = 256,
+    SEGMENT = 1 << 20
+};
 enum { WINDOW_MS = 60000, COUNT_MAX = 4, ARENA_BYTES = 8 << 20 };
 
 /* ---- what clients were told ---- */
@@ -34,12 +43,13 @@ struct token_story {
 
 struct review_story {
     struct id id;
-    unsigned actor, wish;        /* who asked for what */
+    unsigned actor, wish; /* who asked for what */
     bool told_pending, told_approved, told_denied, told_cancelled, told_redeemed;
-    bool claimed;                /* some redemption was told that it alone may redeem */
-    unsigned wins;               /* answers that were the resolution itself, and no repetition of it */
+    bool claimed; /* some redemption was told that it alone may redeem */
+    /* answers that were the resolution itself, and no repetition of it */
+    unsigned wins;
     uint64_t expires_ms, approval_expires_ms;
-    uint64_t retry;              /* the key it was redeemed under; 0: none */
+    uint64_t retry; /* the key it was redeemed under; 0: none */
 };
 
 struct counter_story {
@@ -49,29 +59,42 @@ struct counter_story {
 
 struct actor_story {
     bool told_suspended;
-    unsigned changing;           /* suspends and resumes under way */
-    uint64_t changes;            /* all that ever began */
+    unsigned changing; /* suspends and resumes under way */
+    uint64_t changes;  /* all that ever began */
 };
 
 /* ---- the engine, taken apart ---- */
 
-enum op_kind { OP_MINT, OP_USE, OP_REVOKE, OP_ENQUEUE, OP_APPROVE, OP_DENY, OP_CANCEL, OP_REDEEM, OP_WAIT, OP_COUNT, OP_SUSPEND,
-               OP_RESUME, OP_KINDS };
+enum op_kind {
+    OP_MINT,
+    OP_USE,
+    OP_REVOKE,
+    OP_ENQUEUE,
+    OP_APPROVE,
+    OP_DENY,
+    OP_CANCEL,
+    OP_REDEEM,
+    OP_WAIT,
+    OP_COUNT,
+    OP_SUSPEND,
+    OP_RESUME,
+    OP_KINDS
+};
 
 enum redeem_stage { DIRECT, CLAIMING, CLAIMED, UNCLAIMING };
 
-struct op { /* one client's request */
-    struct call call;            /* first */
+struct op {           /* one client's request */
+    struct call call; /* first */
     struct arena arena;
     enum op_kind kind;
-    unsigned stage, about;       /* which token, review, counter or actor */
+    unsigned stage, about; /* which token, review, counter or actor */
     uint64_t retry;
-    bool was_woken;              /* it had to wait at the owner */
-    bool at_home;                /* its call is on the way back, or its own record is waited for */
+    bool was_woken; /* it had to wait at the owner */
+    bool at_home;   /* its call is on the way back, or its own record is waited for */
     /* Of the model's view when it began: */
     bool suspended_when_asked;
     uint64_t changes_when_asked;
-    uint64_t notice;             /* place in the revocation log that all have to have seen */
+    uint64_t notice; /* place in the revocation log that all have to have seen */
     struct op *all_next;
 };
 
@@ -102,14 +125,15 @@ struct story {
     struct counter_story counters[COUNTERS];
     struct actor_story actors[ACTORS];
 
-    struct buf snapshot;         /* entries, each behind its size */
+    struct buf snapshot; /* entries, each behind its size */
     uint64_t snapshot_position;
 };
 
 static struct sums {
     struct sim_counts disk;
     uint64_t steps, answers, crossed, crashes, replays, snapshots_used, refused_full;
-    uint64_t told[OP_KINDS], none_left, dead, over, self_dedupe, already, not_redeemable, claimed, claimed_after, replayed, woken, expired, suspended, jumps;
+    uint64_t told[OP_KINDS], none_left, dead, over, self_dedupe, already, not_redeemable, claimed,
+        claimed_after, replayed, woken, expired, suspended, jumps;
 } sums;
 
 static _Noreturn void fail(const struct story *t, const char *what)
@@ -154,14 +178,19 @@ static struct str tenant(void) { return STR("default"); }
 
 static struct asker agent(void)
 {
-    return (struct asker){.principal = STR("agents"), .owner = STR("agent-owner"), .key_id = STR("key_01JD0000000000000000000000")};
+    return (struct asker){.principal = STR("agents"),
+                          .owner = STR("agent-owner"),
+                          .key_id = STR("key_01JD0000000000000000000000")};
 }
 
 static struct asker reviewer(unsigned who)
 {
     static const char *const names[] = {"rita", "carol", "dan"};
     struct str name = str_from(names[who % 3]);
-    return (struct asker){.principal = name, .owner = name, .key_id = STR("key_01JD0000000000000000000001"), .sees_all = true};
+    return (struct asker){.principal = name,
+                          .owner = name,
+                          .key_id = STR("key_01JD0000000000000000000001"),
+                          .sees_all = true};
 }
 
 /* ---- queues ---- */
@@ -169,8 +198,10 @@ static struct asker reviewer(unsigned who)
 static void queue_put(struct queue *q, struct op *o)
 {
     o->call.next = NULL;
-    if (q->last == NULL) q->first = o;
-    else q->last->call.next = &o->call;
+    if (q->last == NULL)
+        q->first = o;
+    else
+        q->last->call.next = &o->call;
     q->last = o;
 }
 
@@ -186,7 +217,8 @@ static struct op *queue_take(struct queue *q)
 
 /* ---- events ---- */
 
-static struct str event_of(struct story *t, struct arena *arena, const char *kind, unsigned actor, const char *action, struct id review)
+static struct str event_of(struct story *t, struct arena *arena, const char *kind, unsigned actor,
+                           const char *action, struct id review)
 {
     char *ids = arena_bytes(arena, 3 * ID_TEXT), *trace = arena_bytes(arena, TRACE_TEXT);
     char *bytes = arena_bytes(arena, 2048);
@@ -194,11 +226,20 @@ static struct str event_of(struct story *t, struct arena *arena, const char *kin
     id_write("req_", new_id(t), ids + ID_TEXT);
     id_write("rev_", review, ids + 2 * ID_TEXT);
     snprintf(trace, TRACE_TEXT, "trace-%020" PRIu64, ++t->serial);
-    struct event e = {.event_id = str_of(ids, ID_TEXT), .request_id = str_of(ids + ID_TEXT, ID_TEXT), .kind = str_from(kind),
-                      .tenant_id = tenant(), .timestamp = t->clock_ms, .trace_id = str_of(trace, strlen(trace)),
-                      .actor = str_from(actor_names[actor]), .action = str_from(action), .decision = STR("human_review"),
-                      .rule = STR("review:r"), .reason = STR("A person decides."), .mode = STR("live"),
-                      .key_id = STR("key_01JD0000000000000000000000"), .review_id = str_of(ids + 2 * ID_TEXT, ID_TEXT),
+    struct event e = {.event_id = str_of(ids, ID_TEXT),
+                      .request_id = str_of(ids + ID_TEXT, ID_TEXT),
+                      .kind = str_from(kind),
+                      .tenant_id = tenant(),
+                      .timestamp = t->clock_ms,
+                      .trace_id = str_of(trace, strlen(trace)),
+                      .actor = str_from(actor_names[actor]),
+                      .action = str_from(action),
+                      .decision = STR("human_review"),
+                      .rule = STR("review:r"),
+                      .reason = STR("A person decides."),
+                      .mode = STR("live"),
+                      .key_id = STR("key_01JD0000000000000000000000"),
+                      .review_id = str_of(ids + 2 * ID_TEXT, ID_TEXT),
                       .engine_version = STR("sim")};
     struct buf b = buf_over(bytes, 2048);
     event_put(&b, &e);
@@ -212,7 +253,8 @@ static char *reserve(struct story *t, unsigned p, size_t size, bool closing)
 {
     struct journal_producer *producer = journal_producer(t->journal, p);
     enum err err;
-    char *to = closing ? journal_reserve_closing(producer, size, &err) : journal_reserve(producer, size, &err);
+    char *to = closing ? journal_reserve_closing(producer, size, &err)
+                       : journal_reserve(producer, size, &err);
     if (to == NULL) sums.refused_full++;
     return to;
 }
@@ -270,7 +312,9 @@ static void step_at_owner(struct story *t, unsigned p, struct op *o)
     commit(t, p, to, e);
     uint64_t place = append_notices(t, e);
     if (place != 0) o->notice = place;
-    uint64_t mark = e->record_count > 0 ? journal_mark(producer) : e->reveals_unsynced ? e->reveals_mark : 0;
+    uint64_t mark = e->record_count > 0   ? journal_mark(producer)
+                    : e->reveals_unsynced ? e->reveals_mark
+                                          : 0;
     if (o->call.answered) {
         park(t, p, o, mark);
     } else if (e->again) {

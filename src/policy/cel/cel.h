@@ -37,13 +37,14 @@
  * element touched), memory, and depth by the depth of the source and of its inputs. A limit that is
  * reached ends the run; unlike other errors, && and || do not absorb that.
  *
- * Where the specification and its reference implementation (cel-go) differ, the specification holds:
- * a key that is twice in a map literal is an error, so is has(e.f) where e is no map, and indexOf
- * from beyond the text; getMilliseconds of a duration is what is below the second; durations are
- * exact where that one goes by way of doubles. tests/conformance/cel_differential/differences.py has
- * the whole list, each with its reference. As there, an integer beside a double is compared as one,
- * nothing is less or greater than NaN, and string(1000000.0) is "1e+06". Regular expressions, zones,
- * ranges, times and durations that are constants and wrong are refused when the program is made. */
+ * Where the specification and its reference implementation (cel-go) differ, the specification
+ * holds: a key that is twice in a map literal is an error, so is has(e.f) where e is no map, and
+ * indexOf from beyond the text; getMilliseconds of a duration is what is below the second;
+ * durations are exact where that one goes by way of doubles.
+ * tests/conformance/cel_differential/differences.py has the whole list, each with its reference. As
+ * there, an integer beside a double is compared as one, nothing is less or greater than NaN, and
+ * string(1000000.0) is "1e+06". Regular expressions, zones, ranges, times and durations that are
+ * constants and wrong are refused when the program is made. */
 #ifndef POLICY_CEL_CEL_H
 #define POLICY_CEL_CEL_H
 
@@ -151,9 +152,9 @@ struct cel_regex_room {
 struct cel_environment {
     const struct cel_variable *variables; /* a variable's number is its place here */
     size_t count;
-    struct str container;         /* namespace that names are looked up in first; absent: none */
-    const struct cel_type *wants; /* the type the whole has to have; NULL: any */
-    bool unchecked;               /* no type check: what is wrong shows when it is run */
+    struct str container;           /* namespace that names are looked up in first; absent: none */
+    const struct cel_type *wants;   /* the type the whole has to have; NULL: any */
+    bool unchecked;                 /* no type check: what is wrong shows when it is run */
     struct cel_regex_room *regexes; /* counted and refused in there; NULL: not bounded */
 };
 

@@ -188,8 +188,8 @@ static void tell_no_overload(struct checker *c, const struct cel_node *n,
     }
     list[out.size] = '\0';
     if (n->function <= FUNCTION_INDEX && n->count == 2)
-        problem(c, n->place, "%s %.*s %s is not possible%s", show(types[0]).text, (int)n->name.size - 2,
-                n->name.bytes + 1, show(types[1]).text,
+        problem(c, n->place, "%s %.*s %s is not possible%s", show(types[0]).text,
+                (int)n->name.size - 2, n->name.bytes + 1, show(types[1]).text,
                 is_number(types[0]) && is_number(types[1])
                     ? ": convert one, as in double(2) or int(2.0)"
                     : "");
@@ -200,18 +200,23 @@ static void tell_no_overload(struct checker *c, const struct cel_node *n,
         problem(c, n->place, "there is no %.*s(%s)", STR_FORMAT(n->name), list);
 }
 
-/* "; did you mean startsWith?", how a macro is written, or nothing. Operators have no letter in front. */
+/* "; did you mean startsWith?", how a macro is written, or nothing. Operators
+ * have no letter in front. */
 static const char *suggested_function(struct checker *c, struct str name)
 {
     enum { MACROS = 6 };
-    static const char *const forms[MACROS] = {
-        "has(args.name)",  "args.list.all(x, x > 5)", "args.list.exists(x, x > 5)", "args.list.exists_one(x, x > 5)",
-        "args.list.map(x, x.name)", "args.list.filter(x, x > 5)"};
+    static const char *const forms[MACROS] = {"has(args.name)",
+                                              "args.list.all(x, x > 5)",
+                                              "args.list.exists(x, x > 5)",
+                                              "args.list.exists_one(x, x > 5)",
+                                              "args.list.map(x, x.name)",
+                                              "args.list.filter(x, x > 5)"};
     const char *names[FUNCTIONS + MACROS] = {"has", "all", "exists", "exists_one", "map", "filter"};
     size_t count = MACROS;
     for (size_t i = 0; i < MACROS; i++) {
         if (!str_equal(name, str_from(names[i]))) continue;
-        struct str form = arena_printf(c->arena, " that takes this; a macro is written as in %s", forms[i]);
+        struct str form =
+            arena_printf(c->arena, " that takes this; a macro is written as in %s", forms[i]);
         return str_is_absent(form) ? "" : form.bytes;
     }
     for (size_t i = 0; i < FUNCTIONS; i++) {

@@ -255,7 +255,7 @@ static struct cel_node *parse_named(struct cel_parser *p, struct cel_node *recei
         if (is_sound(n)) n->has_receiver = receiver != NULL;
     } else {
         n = node_new(p, receiver != NULL ? NODE_SELECT : NODE_NAME, offset, name.offset,
-                         receiver != NULL);
+                     receiver != NULL);
         if (receiver != NULL && is_sound(n)) n->children[0] = receiver;
     }
     if (!is_sound(n)) return n;
@@ -311,8 +311,8 @@ static struct cel_node *parse_primary(struct cel_parser *p)
 static struct cel_node *call_of(struct cel_parser *p, enum cel_function_id function, uint32_t place,
                                 struct cel_node *left, struct cel_node *right)
 {
-    struct cel_node *n = node_new(p, NODE_CALL, left->from < place ? left->from : place,
-                                      place, right == NULL ? 1 : 2);
+    struct cel_node *n = node_new(p, NODE_CALL, left->from < place ? left->from : place, place,
+                                  right == NULL ? 1 : 2);
     if (!is_sound(n)) return n;
     n->function = (uint16_t)function;
     n->name = cel_functions[function].name;

@@ -1,5 +1,5 @@
-/* place.h - address ranges as text, for who checks constants (place.c has the functions of conditions);
- * this room only. */
+/* place.h - address ranges as text, for who checks constants (place.c has the functions of
+ * conditions); this room only. */
 #ifndef POLICY_CEL_PLACE_H
 #define POLICY_CEL_PLACE_H
 

@@ -33,7 +33,8 @@ void cel_problem_add(struct cel_problems *problems, struct str text, uint32_t of
     va_start(arguments, format);
     int length = vsnprintf(p->message, sizeof p->message, format, arguments);
     va_end(arguments);
-    if (length >= (int)sizeof p->message) p->message[str_cut(str_from(p->message), SIZE_MAX).size] = '\0';
+    if (length >= (int)sizeof p->message)
+        p->message[str_cut(str_from(p->message), SIZE_MAX).size] = '\0';
 }
 
 void cel_problems_sort(struct cel_problems *problems)

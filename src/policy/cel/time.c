@@ -19,9 +19,11 @@ static int64_t floor_divide(int64_t a, int64_t b) { return a / b - (a % b < 0); 
 
 struct cel_value time_shift(struct cel_value timestamp, int64_t by_ns)
 {
-    int64_t ns = by_ns % NS_PER_SECOND + timestamp.size; /* from a second before to two seconds after */
+    /* from a second before to two seconds after */
+    int64_t ns = by_ns % NS_PER_SECOND + timestamp.size;
     int64_t carry = floor_divide(ns, NS_PER_SECOND);
-    int64_t seconds = timestamp.integer + by_ns / NS_PER_SECOND + carry; /* far from the limits of int64 */
+    /* far from the limits of int64 */
+    int64_t seconds = timestamp.integer + by_ns / NS_PER_SECOND + carry;
     if (!time_in_range(seconds)) return cel_fail(CEL_FAULT_OVERFLOW, NULL);
     return cel_timestamp(seconds, (uint32_t)(ns - carry * NS_PER_SECOND));
 }

@@ -1,8 +1,9 @@
 /* trace.c - see trace.h.
  *
- * A part is run by compiling its own bytes of the text again, which read as that node. The variables of macros become variables of a larger environment, innermost
- * first, so that what is below an element can be run like everything else. Programs and values
- * live in a scratch arena of one trace; only lines are copied out. */
+ * A part is run by compiling its own bytes of the text again, which read as that node. The
+ * variables of macros become variables of a larger environment, innermost first, so that what is
+ * below an element can be run like everything else. Programs and values live in a scratch arena of
+ * one trace; only lines are copied out. */
 #include "policy/cel/trace.h"
 
 #include "policy/cel/check.h"
@@ -358,7 +359,8 @@ static bool explain_macro(struct tracer *t, const struct cel_node *n, struct cel
     return explain_elements(t, n, range, whole.boolean, depth);
 }
 
-/* Of a call that failed: the operand that is more than a path and failed itself. True: it was told. */
+/* Of a call that failed: the operand that is more than a path and failed itself. True: it was
+ * told. */
 static bool explain_failure(struct tracer *t, const struct cel_node *n, unsigned depth)
 {
     struct cel_value inner;
@@ -438,8 +440,7 @@ static struct cel_node *read_tree(struct tracer *t)
 static bool is_one_part(const struct cel_node *root)
 {
     return root->kind != NODE_AND && root->kind != NODE_OR && root->kind != NODE_CHOICE &&
-           root->kind != NODE_MACRO &&
-           !(root->kind == NODE_CALL && root->function == FUNCTION_NOT);
+           root->kind != NODE_MACRO && !(root->kind == NODE_CALL && root->function == FUNCTION_NOT);
 }
 
 bool cel_trace(const struct cel_tracing *given, struct str text, struct cel_trace *ret)

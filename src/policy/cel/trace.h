@@ -6,7 +6,8 @@
  * A slow path beside the VM: the text is parsed again, and only what decided is walked down to. Of
  * `&&` that is false the first side that is; where it is true both sides; `||` the other way round;
  * of `? :` the test and the side it took; of all() and exists() the element that settled it; of a
- * call that failed the operand that did. What is left is told as it is written, with the values of its operands in their places, and what came out.
+ * call that failed the operand that did. What is left is told as it is written, with the values of
+ * its operands in their places, and what came out.
  *
  * What may not be shown is asked for by path (args.card_number): a part that reads it, or anything
  * that holds it, shows "[masked]" in its place, and a failure there does not name its text. */
@@ -16,9 +17,10 @@
 #include "policy/cel/cel.h"
 
 enum {
-    CEL_TRACE_LINES = 6,       /* more are counted, not told */
-    CEL_TRACE_SEGMENTS = 16,   /* of a path; a longer one is asked for by its beginning */
-    CEL_TRACE_RUNS_MAX = 1000, /* parts that one explanation may run: ten milliseconds, 200 at worst */
+    CEL_TRACE_LINES = 6,     /* more are counted, not told */
+    CEL_TRACE_SEGMENTS = 16, /* of a path; a longer one is asked for by its beginning */
+    /* parts that one explanation may run: ten milliseconds, 200 at worst */
+    CEL_TRACE_RUNS_MAX = 1000,
 };
 
 /* Whether this path, or a part of what it leads to, may not be shown. segments[0] is the variable;

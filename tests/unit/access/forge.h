@@ -33,12 +33,23 @@ static inline struct signers *forge_signers(void)
 
 static inline struct token_claims forge_claims(void)
 {
-    return (struct token_claims){.id = {.bytes = {1, 2, 3}}, .key = {.bytes = {4, 5, 6}}, .subject = STR("agents"),
-                                 .tenant = STR("acme"), .actor = STR("invoice_bot"), .acting_for = STR("carol"),
-                                 .audience = STR("writ"), .scope = STR("issue_* get_*"), .issued_at = forge_now_s,
-                                 .not_before = forge_now_s, .expires_at = forge_now_s + 60, .signer = FORGE_NUMBER};
+    return (struct token_claims){.id = {.bytes = {1, 2, 3}},
+                                 .key = {.bytes = {4, 5, 6}},
+                                 .subject = STR("agents"),
+                                 .tenant = STR("acme"),
+                                 .actor = STR("invoice_bot"),
+                                 .acting_for = STR("carol"),
+                                 .audience = STR("writ"),
+                                 .scope = STR("issue_* get_*"),
+                                 .issued_at = forge_now_s,
+                                 .not_before = forge_now_s,
+                                 .expires_at = forge_now_s + 60,
+                                 .signer = FORGE_NUMBER};
 }
 
-static inline void forge_base64url(struct buf *b, const char *text) { base64url_put(b, text, strlen(text)); }
+static inline void forge_base64url(struct buf *b, const char *text)
+{
+    base64url_put(b, text, strlen(text));
+}
 
 #endif

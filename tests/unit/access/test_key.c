@@ -112,14 +112,15 @@ static void what_was_written_reads_back_the_same(void **state)
 {
     (void)state;
     struct key *k, *again;
-    const char *text = "{\"actors\":[\"bot-*\",\"b\\\"x\"],\"created_at\":\"2026-11-20T09:30:00."
-                       "123Z\",\"expires_at\":\"2027-01-01T00:00:00.000Z\","
-                       "\"id\":\"key_01JD000000000000000000000A\",\"mac\":"
-                       "\"00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\","
-                       "\"name\":\"bot\",\"nodes\":[\"*\"],\"owner\":\"ann\",\"pepper_mark\":4294967295,\"reviewers\":[],"
-                       "\"revoked_at\":\"2026-12-01T00:00:00.000Z\","
-                       "\"roles\":[\"agent\",\"ingest\",\"admin\"],\"tenant\":\"*\",\"tenants\":["
-                       "\"a\",\"b\"],\"users\":[\"*@x\"]}";
+    const char *text =
+        "{\"actors\":[\"bot-*\",\"b\\\"x\"],\"created_at\":\"2026-11-20T09:30:00."
+        "123Z\",\"expires_at\":\"2027-01-01T00:00:00.000Z\","
+        "\"id\":\"key_01JD000000000000000000000A\",\"mac\":"
+        "\"00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\","
+        "\"name\":\"bot\",\"nodes\":[\"*\"],\"owner\":\"ann\",\"pepper_mark\":4294967295,\"reviewers\":[],"
+        "\"revoked_at\":\"2026-12-01T00:00:00.000Z\","
+        "\"roles\":[\"agent\",\"ingest\",\"admin\"],\"tenant\":\"*\",\"tenants\":["
+        "\"a\",\"b\"],\"users\":[\"*@x\"]}";
     assert_int_equal(read_text(text, &k), ERR_OK);
     assert_string_equal(arena_copy(&arena, shown(k, true)).bytes, text);
     assert_int_equal(read_text(arena_copy(&arena, shown(k, true)).bytes, &again), ERR_OK);
@@ -235,7 +236,8 @@ static enum err read_with_owner(struct str owner, struct key **ret)
 {
     char text[1024];
     struct buf b = buf_over(text, sizeof text);
-    buf_printf(&b, "{\"name\":\"a\",\"owner\":\"%.*s\",\"tenant\":\"c\",\"roles\":[\"app\"]}", STR_FORMAT(owner));
+    buf_printf(&b, "{\"name\":\"a\",\"owner\":\"%.*s\",\"tenant\":\"c\",\"roles\":[\"app\"]}",
+               STR_FORMAT(owner));
     buf_put_byte(&b, '\0');
     return read_text(text, ret);
 }
@@ -245,7 +247,8 @@ static void a_name_has_as_many_characters_as_it_may_and_not_one_more(void **stat
     (void)state;
     char owner[2 * (LIMIT_ID_CHARACTERS + 1)];
     struct key *k;
-    for (size_t i = 0; i < sizeof owner; i += 2) memcpy(owner + i, "\xC3\xA9", 2); /* characters, not bytes */
+    /* characters, not bytes */
+    for (size_t i = 0; i < sizeof owner; i += 2) memcpy(owner + i, "\xC3\xA9", 2);
     assert_int_equal(read_with_owner(str_of(owner, sizeof owner - 2), &k), ERR_OK);
     key_destroy(k);
     assert_int_equal(read_with_owner(str_of(owner, sizeof owner), &k), ERR_OUT_OF_RANGE);
@@ -317,7 +320,8 @@ static void credentials_of_one_id_have_secrets_of_their_own(void **state)
     struct id id = fresh_id();
     for (size_t i = 0; i < COUNT; i++) {
         credential_make(id, texts[i]);
-        for (size_t k = 0; k < i; k++) assert_memory_not_equal(texts[i] + SECRET_AT, texts[k] + SECRET_AT, SECRET_DIGITS);
+        for (size_t k = 0; k < i; k++)
+            assert_memory_not_equal(texts[i] + SECRET_AT, texts[k] + SECRET_AT, SECRET_DIGITS);
     }
 }
 
@@ -396,8 +400,8 @@ static void a_pepper_is_made_once_and_closed_to_others(void **state)
 /* ---- the table ---- */
 
 /* By a cache that knows nothing. */
-static enum err verify(const struct key_table *t, const struct pepper *p, struct str credential, uint64_t now_ms,
-                       const struct key **ret)
+static enum err verify(const struct key_table *t, const struct pepper *p, struct str credential,
+                       uint64_t now_ms, const struct key **ret)
 {
     struct hasher *h = hasher_create();
     struct key_cache *c = key_cache_create(4);
@@ -436,11 +440,9 @@ static void another_secret_or_pepper_or_id_opens_nothing(void **state)
                      ERR_UNAUTHENTICATED);
     struct pepper other = pepper;
     other.bytes[31] ^= 1;
-    assert_int_equal(verify(t, &other, str_of(text, sizeof text), 1, &found),
-                     ERR_UNAUTHENTICATED);
+    assert_int_equal(verify(t, &other, str_of(text, sizeof text), 1, &found), ERR_UNAUTHENTICATED);
     k->mac.bytes[SHA256_BYTES - 1] ^= 1; /* all of it is compared */
-    assert_int_equal(verify(t, &pepper, str_of(text, sizeof text), 1, &found),
-                     ERR_UNAUTHENTICATED);
+    assert_int_equal(verify(t, &pepper, str_of(text, sizeof text), 1, &found), ERR_UNAUTHENTICATED);
     key_table_destroy(t);
 }
 
@@ -503,7 +505,8 @@ static void the_cache_agrees_with_the_table(void **state)
     key_table_destroy(t);
 }
 
-/* What would not be proved now is known from before, until as many others as there are places have come. */
+/* What would not be proved now is known from before, until as many others as
+ * there are places have come. */
 static void a_credential_that_was_proved_is_not_proved_again(void **state)
 {
     (void)state;
@@ -519,15 +522,25 @@ static void a_credential_that_was_proved_is_not_proved_again(void **state)
     struct key_cache *c = key_cache_create(PLACES);
     const struct key *found = NULL;
     for (size_t i = 0; i < PLACES; i++)
-        assert_int_equal(key_cache_verify(c, h, t, &pepper, str_of(texts[i], CREDENTIAL_TEXT), 1, &found), ERR_OK);
+        assert_int_equal(
+            key_cache_verify(c, h, t, &pepper, str_of(texts[i], CREDENTIAL_TEXT), 1, &found),
+            ERR_OK);
     for (size_t i = 0; i < PLACES; i++) {
-        assert_int_equal(key_cache_verify(c, h, t, &other, str_of(texts[i], CREDENTIAL_TEXT), 1, &found), ERR_OK);
+        assert_int_equal(
+            key_cache_verify(c, h, t, &other, str_of(texts[i], CREDENTIAL_TEXT), 1, &found),
+            ERR_OK);
         assert_ptr_equal(found, keys[i]);
     }
-    assert_int_equal(key_cache_verify(c, h, t, &pepper, str_of(texts[PLACES], CREDENTIAL_TEXT), 1, &found), ERR_OK);
-    assert_int_equal(key_cache_verify(c, h, t, &other, str_of(texts[0], CREDENTIAL_TEXT), 1, &found), ERR_UNAUTHENTICATED);
+    assert_int_equal(
+        key_cache_verify(c, h, t, &pepper, str_of(texts[PLACES], CREDENTIAL_TEXT), 1, &found),
+        ERR_OK);
+    assert_int_equal(
+        key_cache_verify(c, h, t, &other, str_of(texts[0], CREDENTIAL_TEXT), 1, &found),
+        ERR_UNAUTHENTICATED);
     for (size_t i = 1; i < KEYS; i++)
-        assert_int_equal(key_cache_verify(c, h, t, &other, str_of(texts[i], CREDENTIAL_TEXT), 1, &found), ERR_OK);
+        assert_int_equal(
+            key_cache_verify(c, h, t, &other, str_of(texts[i], CREDENTIAL_TEXT), 1, &found),
+            ERR_OK);
     key_cache_destroy(c);
     hasher_destroy(h);
     key_table_destroy(t);

@@ -122,7 +122,7 @@ static void a_new_pair_is_told_before_it_signs_and_the_old_one_verifies_on(void 
     for (size_t i = 0; i + 5 < b.size; i++) kids += memcmp(jwks + i, "\"kid\"", 5) == 0;
     assert_int_equal(kids, 2);
     assert_non_null(memmem(jwks, b.size, "\"},{\"alg\"", 9)); /* one list of two */
-    assert_int_equal(signers_current(now, start_ms - 1), 1); /* a clock that was set back */
+    assert_int_equal(signers_current(now, start_ms - 1), 1);  /* a clock that was set back */
     assert_int_equal(signers_current(now, start_ms + 1999), 1);
     assert_int_equal(signers_current(now, start_ms + 2000), 2);
     assert_int_equal(signers_newest_ms(now), start_ms + 2000);
@@ -176,9 +176,11 @@ static void the_published_key_has_its_published_names(void **state)
     struct signers *s = forge_signers();
     struct buf b = buf_over(text, sizeof text);
     signers_put_jwks(&b, s);
-    assert_true(str_equal(buf_view(&b), STR("{\"keys\":[{\"alg\":\"EdDSA\",\"crv\":\"Ed25519\",\"kid\":"
-                                            "\"kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k\",\"kty\":\"OKP\",\"use\":\"sig\","
-                                            "\"x\":\"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo\"}]}")));
+    assert_true(str_equal(
+        buf_view(&b),
+        STR("{\"keys\":[{\"alg\":\"EdDSA\",\"crv\":\"Ed25519\",\"kid\":"
+            "\"kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k\",\"kty\":\"OKP\",\"use\":\"sig\","
+            "\"x\":\"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo\"}]}")));
     signers_destroy(s);
     signers_destroy(NULL);
 }
@@ -193,7 +195,8 @@ static void what_is_no_signers_file_is_left_alone(void **state)
     file_put("signed-0000000002.key", "x", 0644);
     file_put("signer-0000000002.pub", "x", 0644);
     file_put("signer-000000000x.key", "x", 0644);
-    file_put("signer-4294967296.key", "x", 0644); /* beyond the last number, and not the 0 that it would be cut to */
+    /* beyond the last number, and not the 0 that it would be cut to */
+    file_put("signer-4294967296.key", "x", 0644);
     open_at(start_ms);
     assert_int_equal(now->count, 1);
     rotate_at(start_ms + 1, start_ms + 1); /* over the half one of a crash */
@@ -206,12 +209,18 @@ static void a_damaged_or_open_file_is_refused_by_name(void **state)
 {
     (void)state;
     static const char *const texts[] = {
-        "", "writ-signer 1\n", "writ-signer 2\nactive_ms 1\nsecret " SECRET "\n",
-        "writ-signer 1\nactive_ms x\nsecret " SECRET "\n", "writ-signer 1\nactive_ms 1\nsecret abc\n",
-        "writ-signer 1\nactive_ms 1\nsecret " SECRET, "writ-signer 1\nactive_ms 1\nsecret " SECRET "\nmore\n",
+        "",
+        "writ-signer 1\n",
+        "writ-signer 2\nactive_ms 1\nsecret " SECRET "\n",
+        "writ-signer 1\nactive_ms x\nsecret " SECRET "\n",
+        "writ-signer 1\nactive_ms 1\nsecret abc\n",
+        "writ-signer 1\nactive_ms 1\nsecret " SECRET,
+        "writ-signer 1\nactive_ms 1\nsecret " SECRET "\nmore\n",
         "writ-signer 1\nsecret " SECRET "\nactive_ms 1\n",
-        "writ-signer:1\nactive_ms 1\nsecret " SECRET "\n", "sign-writer 1\nactive_ms 1\nsecret " SECRET "\n",
-        "writ-signer\nactive_ms 1\nsecret " SECRET "\n", "writ-signer 1\nactive_ms\nsecret " SECRET "\n",
+        "writ-signer:1\nactive_ms 1\nsecret " SECRET "\n",
+        "sign-writer 1\nactive_ms 1\nsecret " SECRET "\n",
+        "writ-signer\nactive_ms 1\nsecret " SECRET "\n",
+        "writ-signer 1\nactive_ms\nsecret " SECRET "\n",
     };
     open_at(start_ms);
     struct signers *none = NULL;

@@ -47,7 +47,10 @@ static void assert_forged(struct str token)
     assert_int_equal(fault.err, ERR_UNAUTHENTICATED);
 }
 
-static void claim_is(struct str got, const char *right) { assert_true(str_equal(got, str_from(right))); }
+static void claim_is(struct str got, const char *right)
+{
+    assert_true(str_equal(got, str_from(right)));
+}
 
 /* ---- what is right ---- */
 
@@ -108,17 +111,20 @@ static void header_and_claims_are_as_documented(void **state)
     uint8_t part[TOKEN_TEXT_MAX];
     size_t dot = str_find(buf_view(&text), '.'), size;
     assert_true(base64url_read(str_of(bytes, dot), part, &size));
-    claim_is(str_of((char *)part, size),
-             "{\"alg\":\"EdDSA\",\"kid\":\"kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k\",\"typ\":\"at+jwt\"}");
+    claim_is(
+        str_of((char *)part, size),
+        "{\"alg\":\"EdDSA\",\"kid\":\"kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k\",\"typ\":\"at+jwt\"}");
     struct str rest = str_skip(buf_view(&text), dot + 1);
     assert_true(base64url_read(str_of(rest.bytes, str_find(rest, '.')), part, &size));
     char jti[ID_TEXT], key[ID_TEXT], right[1024];
     id_write("tok_", c.id, jti);
     id_write("key_", c.key, key);
-    snprintf(right, sizeof right,
-             "{\"acting_for\":\"carol\",\"actor\":\"invoice_bot\",\"aud\":\"writ\",\"counted\":true,\"exp\":1795166460,"
-             "\"iat\":1795166400,\"iss\":\"writ\",\"jti\":\"%.*s\",\"key\":\"%.*s\",\"nbf\":1795166400,"
-             "\"scope\":\"issue_* get_*\",\"sub\":\"agents\",\"tenant\":\"acme\"}", ID_TEXT, jti, ID_TEXT, key);
+    snprintf(
+        right, sizeof right,
+        "{\"acting_for\":\"carol\",\"actor\":\"invoice_bot\",\"aud\":\"writ\",\"counted\":true,\"exp\":1795166460,"
+        "\"iat\":1795166400,\"iss\":\"writ\",\"jti\":\"%.*s\",\"key\":\"%.*s\",\"nbf\":1795166400,"
+        "\"scope\":\"issue_* get_*\",\"sub\":\"agents\",\"tenant\":\"acme\"}",
+        ID_TEXT, jti, ID_TEXT, key);
     claim_is(str_of((char *)part, size), right);
 }
 
@@ -127,9 +133,12 @@ static void the_published_signature_comes_out(void **state)
 {
     (void)state;
     uint8_t signature[ED25519_SIGNATURE_BYTES];
-    ed25519_sign(signers->list[0].pair, STR("eyJhbGciOiJFZERTQSJ9.RXhhbXBsZSBvZiBFZDI1NTE5IHNpZ25pbmc"), signature);
+    ed25519_sign(signers->list[0].pair,
+                 STR("eyJhbGciOiJFZERTQSJ9.RXhhbXBsZSBvZiBFZDI1NTE5IHNpZ25pbmc"), signature);
     base64url_put(&text, signature, sizeof signature);
-    claim_is(buf_view(&text), "hgyY0il_MGCjP0JzlnLWG1PPOt7-09PGcvMg3AIbQR6dWbhijcNR4ki4iylGjg5BhVsPt9g7sVvpAr_MuM0KAg");
+    claim_is(
+        buf_view(&text),
+        "hgyY0il_MGCjP0JzlnLWG1PPOt7-09PGcvMg3AIbQR6dWbhijcNR4ki4iylGjg5BhVsPt9g7sVvpAr_MuM0KAg");
 }
 
 /* ---- times ---- */
@@ -141,9 +150,11 @@ static void a_token_lives_from_its_first_second_to_before_its_last(void **state)
     sign(&c);
     assert_int_equal(verify_at(buf_view(&text), forge_now_s * 1000, &back), ERR_OK);
     assert_int_equal(verify_at(buf_view(&text), (forge_now_s + 60) * 1000 - 1, &back), ERR_OK);
-    assert_int_equal(verify_at(buf_view(&text), forge_now_s * 1000 - 1, &back), ERR_UNAUTHENTICATED);
+    assert_int_equal(verify_at(buf_view(&text), forge_now_s * 1000 - 1, &back),
+                     ERR_UNAUTHENTICATED);
     memset(&back, 0, sizeof back);
-    assert_int_equal(verify_at(buf_view(&text), (forge_now_s + 60) * 1000, &back), ERR_CREDENTIAL_EXPIRED);
+    assert_int_equal(verify_at(buf_view(&text), (forge_now_s + 60) * 1000, &back),
+                     ERR_CREDENTIAL_EXPIRED);
     claim_is(back.actor, "invoice_bot"); /* whose it was can be told */
 }
 
@@ -185,7 +196,8 @@ static void anything_beside_the_three_parts_is_forged(void **state)
         buf_put(&text, str_from(tails[i]));
         assert_forged(buf_view(&text));
     }
-    static const char *const shapes[] = {"", ".", "..", "...", "a.b.c", "....", "e30.e30.", ".e30.e30", "e30..e30"};
+    static const char *const shapes[] = {"",     ".",        "..",       "...",     "a.b.c",
+                                         "....", "e30.e30.", ".e30.e30", "e30..e30"};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) assert_forged(str_from(shapes[i]));
 }
 
@@ -251,12 +263,16 @@ static void a_header_that_is_not_ours_to_the_byte_is_forged(void **state)
         "{\"alg\":\"EdDSA\",\"jku\":\"http://h/\",\"kid\":\"" KID "\",\"typ\":\"at+jwt\"}",
         "{\"alg\":\"EdDSA\", \"kid\":\"" KID "\",\"typ\":\"at+jwt\"}",
         "{\"typ\":\"at+jwt\",\"alg\":\"EdDSA\",\"kid\":\"" KID "\"}",
-        "{}", "[]", "null", "",
+        "{}",
+        "[]",
+        "null",
+        "",
     };
     seal(OURS, GOOD);
     struct token_claims c;
     assert_int_equal(verify_at(buf_view(&text), FORGE_NOW_MS, &c), ERR_OK);
-    for (size_t i = 0; i < sizeof headers / sizeof *headers; i++) assert_sealed_and_forged(headers[i], GOOD);
+    for (size_t i = 0; i < sizeof headers / sizeof *headers; i++)
+        assert_sealed_and_forged(headers[i], GOOD);
 }
 
 static void alg_none_without_a_signature_is_forged(void **state)
@@ -279,7 +295,8 @@ static void alg_none_without_a_signature_is_forged(void **state)
 static void hs256_with_the_public_key_is_forged(void **state)
 {
     (void)state;
-    static const char *const headers[] = {"{\"alg\":\"HS256\",\"kid\":\"" KID "\",\"typ\":\"at+jwt\"}", OURS};
+    static const char *const headers[] = {
+        "{\"alg\":\"HS256\",\"kid\":\"" KID "\",\"typ\":\"at+jwt\"}", OURS};
     uint8_t public[ED25519_KEY_BYTES];
     ed25519_public(signers->list[0].pair, public);
     for (size_t i = 0; i < 2; i++) {
@@ -309,7 +326,8 @@ static void another_ones_key_is_not_ours(void **state)
     assert_true(signer_put_token(&stranger, STR(GOOD), &text)); /* its own kid */
     assert_forged(buf_view(&text));
     buf_clear(&text);
-    memcpy(stranger.header, signers->list[0].header, sizeof stranger.header); /* our kid, its signature */
+    /* our kid, its signature */
+    memcpy(stranger.header, signers->list[0].header, sizeof stranger.header);
     assert_true(signer_put_token(&stranger, STR(GOOD), &text));
     assert_forged(buf_view(&text));
     signer_fini(&stranger);
@@ -340,25 +358,48 @@ static void claims_that_we_do_not_write_are_forged_even_under_our_signature(void
         "{" BEFORE_TIMES "," TIMES ",\"iss\":\"Writ\"," IDS "," REST "}",
         "{" BEFORE_TIMES "," TIMES "," IDS "," REST "}",
         /* times */
-        "{" BEFORE_TIMES ",\"exp\":\"1795166460\",\"iat\":1795166400,\"nbf\":1795166400,\"iss\":\"writ\"," IDS "," REST "}",
-        "{" BEFORE_TIMES ",\"exp\":1795166460.5,\"iat\":1795166400,\"nbf\":1795166400,\"iss\":\"writ\"," IDS "," REST "}",
-        "{" BEFORE_TIMES ",\"exp\":2e9,\"iat\":1795166400,\"nbf\":1795166400,\"iss\":\"writ\"," IDS "," REST "}",
-        "{" BEFORE_TIMES ",\"exp\":-1,\"iat\":1795166400,\"nbf\":1795166400,\"iss\":\"writ\"," IDS "," REST "}",
-        "{" BEFORE_TIMES ",\"exp\":99999999999999,\"iat\":1795166400,\"nbf\":1795166400,\"iss\":\"writ\"," IDS "," REST "}",
-        "{" BEFORE_TIMES ",\"exp\":1795166460,\"iat\":1795166400,\"iss\":\"writ\"," IDS "," REST "}",
-        "{" BEFORE_TIMES ",\"iat\":1795166400,\"nbf\":1795166400,\"iss\":\"writ\"," IDS "," REST "}",
-        "{" BEFORE_TIMES ",\"exp\":1795166460,\"iat\":1795166400,\"nbf\":1795166401,\"iss\":\"writ\"," IDS "," REST "}",
+        "{" BEFORE_TIMES
+        ",\"exp\":\"1795166460\",\"iat\":1795166400,\"nbf\":1795166400,\"iss\":\"writ\"," IDS
+        "," REST "}",
+        "{" BEFORE_TIMES
+        ",\"exp\":1795166460.5,\"iat\":1795166400,\"nbf\":1795166400,\"iss\":\"writ\"," IDS "," REST
+        "}",
+        "{" BEFORE_TIMES ",\"exp\":2e9,\"iat\":1795166400,\"nbf\":1795166400,\"iss\":\"writ\"," IDS
+        "," REST "}",
+        "{" BEFORE_TIMES ",\"exp\":-1,\"iat\":1795166400,\"nbf\":1795166400,\"iss\":\"writ\"," IDS
+        "," REST "}",
+        "{" BEFORE_TIMES
+        ",\"exp\":99999999999999,\"iat\":1795166400,\"nbf\":1795166400,\"iss\":\"writ\"," IDS
+        "," REST "}",
+        "{" BEFORE_TIMES ",\"exp\":1795166460,\"iat\":1795166400,\"iss\":\"writ\"," IDS "," REST
+        "}",
+        "{" BEFORE_TIMES ",\"iat\":1795166400,\"nbf\":1795166400,\"iss\":\"writ\"," IDS "," REST
+        "}",
+        "{" BEFORE_TIMES
+        ",\"exp\":1795166460,\"iat\":1795166400,\"nbf\":1795166401,\"iss\":\"writ\"," IDS "," REST
+        "}",
         /* ids */
-        "{" BEFORE_TIMES "," TIMES ",\"iss\":\"writ\",\"jti\":\"x\",\"key\":\"key_040M2G00000000000000000000\"," REST "}",
-        "{" BEFORE_TIMES "," TIMES ",\"iss\":\"writ\",\"jti\":\"tok_00810G00000000000000000000\"," REST "}",
-        "{\"counted\":true," BEFORE_TIMES "," TIMES ",\"iss\":\"writ\",\"jti\":\"tok_00810G00000000000000000000\"," REST "}",
+        "{" BEFORE_TIMES "," TIMES
+        ",\"iss\":\"writ\",\"jti\":\"x\",\"key\":\"key_040M2G00000000000000000000\"," REST "}",
+        "{" BEFORE_TIMES "," TIMES
+        ",\"iss\":\"writ\",\"jti\":\"tok_00810G00000000000000000000\"," REST "}",
+        "{\"counted\":true," BEFORE_TIMES "," TIMES
+        ",\"iss\":\"writ\",\"jti\":\"tok_00810G00000000000000000000\"," REST "}",
         /* not one object */
-        "[]", "null", "", "{", GOOD "x", GOOD GOOD, "\xEF\xBB\xBF" GOOD, "{\"actor\":\"\xFF\"}",
+        "[]",
+        "null",
+        "",
+        "{",
+        GOOD "x",
+        GOOD GOOD,
+        "\xEF\xBB\xBF" GOOD,
+        "{\"actor\":\"\xFF\"}",
     };
     seal(OURS, GOOD);
     struct token_claims c;
     assert_int_equal(verify_at(buf_view(&text), FORGE_NOW_MS, &c), ERR_OK);
-    for (size_t i = 0; i < sizeof claims / sizeof *claims; i++) assert_sealed_and_forged(OURS, claims[i]);
+    for (size_t i = 0; i < sizeof claims / sizeof *claims; i++)
+        assert_sealed_and_forged(OURS, claims[i]);
 }
 
 static void an_oversize_token_is_refused_before_anything_else(void **state)
@@ -408,10 +449,7 @@ static enum err cached(struct str token, uint64_t now_ms, const struct token_cla
     return token_cache_verify(cache, signers, STR("writ"), token, now_ms, ret, &fault);
 }
 
-static void begin_cache(size_t entries)
-{
-    cache = token_cache_create(entries);
-}
+static void begin_cache(size_t entries) { cache = token_cache_create(entries); }
 
 static void end_cache(void)
 {
@@ -496,7 +534,8 @@ static void a_token_that_is_longer_in_front_is_not_the_known_one(void **state)
     assert_int_equal(cached(buf_view(&text), FORGE_NOW_MS, &got), ERR_OK);
     memmove(bytes + 512, bytes, text.size);
     memset(bytes, 'A', 512);
-    assert_int_equal(cached(str_of(bytes, text.size + 512), FORGE_NOW_MS, &got), ERR_UNAUTHENTICATED);
+    assert_int_equal(cached(str_of(bytes, text.size + 512), FORGE_NOW_MS, &got),
+                     ERR_UNAUTHENTICATED);
     char *end = malloc(47); /* too short to have all of that */
     assert_non_null(end);
     memcpy(end, bytes + 512 + text.size - 47, 47);
@@ -567,7 +606,8 @@ static void long_tokens_take_no_more_room_than_short_ones(void **state)
         assert_in_range(token_cache_bytes(cache), 1, (size_t)ENTRIES * 2048);
         if (i == ENTRIES - 1) short_ones = token_cache_bytes(cache);
     }
-    assert_true(short_ones > 0 && token_cache_bytes(cache) >= short_ones - ENTRIES); /* and all of them come back */
+    /* and all of them come back */
+    assert_true(short_ones > 0 && token_cache_bytes(cache) >= short_ones - ENTRIES);
     token_cache_clear(cache);
     assert_int_equal(token_cache_bytes(cache), 0);
     end_cache();

@@ -38,11 +38,13 @@ static void note(void *context, const struct http_exchange *x, enum err err)
     s->noted_err = err;
 }
 
-static struct key *make_key(struct scene *s, unsigned place, const char *tenant, const char *role, const char *more)
+static struct key *make_key(struct scene *s, unsigned place, const char *tenant, const char *role,
+                            const char *more)
 {
     static const struct json_options options = {0};
     char bytes[1024];
-    struct buf b = buf_over(bytes, sizeof bytes), text = buf_over(s->credentials[place], sizeof s->credentials[place]);
+    struct buf b = buf_over(bytes, sizeof bytes),
+               text = buf_over(s->credentials[place], sizeof s->credentials[place]);
     struct id id = {.bytes = {1, 2, 3, (uint8_t)place}};
     char credential[CREDENTIAL_TEXT], id_text[ID_TEXT];
     credential_make(id, credential);
@@ -50,8 +52,10 @@ static struct key *make_key(struct scene *s, unsigned place, const char *tenant,
     buf_put(&text, str_of(credential, CREDENTIAL_TEXT));
     id_write("key_", id, id_text);
     struct sha256 mac = credential_mac(&s->pepper, str_of(credential, CREDENTIAL_TEXT));
-    buf_printf(&b, "{\"id\":\"%.*s\",\"name\":\"n\",\"owner\":\"o\",\"tenant\":\"%s\",\"roles\":[\"%s\"]%s,\"mac\":\"", ID_TEXT, id_text,
-               tenant, role, more);
+    buf_printf(
+        &b,
+        "{\"id\":\"%.*s\",\"name\":\"n\",\"owner\":\"o\",\"tenant\":\"%s\",\"roles\":[\"%s\"]%s,\"mac\":\"",
+        ID_TEXT, id_text, tenant, role, more);
     buf_put_hex(&b, mac.bytes, SHA256_BYTES);
     buf_put_literal(&b, "\"}");
     struct json *row;
@@ -74,9 +78,15 @@ static int set_up(void **state)
         make_key(s, ADMIN, "acme", "admin", ""),
     };
     assert_int_equal(key_table_create(keys, KEYS, &s->table), ERR_OK);
-    s->api = (struct api){.keys = s->table, .pepper = &s->pepper, .cache = key_cache_create(16), .hasher = hasher_create(),
-                          .sheet = metrics_sheet_create(), .replies_2xx = METRIC_ENGINE_REPLIES_2XX,
-                          .auth_failed = METRIC_ENGINE_AUTH_FAILED, .on_auth_failed = note, .context = s};
+    s->api = (struct api){.keys = s->table,
+                          .pepper = &s->pepper,
+                          .cache = key_cache_create(16),
+                          .hasher = hasher_create(),
+                          .sheet = metrics_sheet_create(),
+                          .replies_2xx = METRIC_ENGINE_REPLIES_2XX,
+                          .auth_failed = METRIC_ENGINE_AUTH_FAILED,
+                          .on_auth_failed = note,
+                          .context = s};
     *state = s;
     return 0;
 }
@@ -95,14 +105,18 @@ static int tear_down(void **state)
 static void exchange(struct scene *s, const char *authorization, const char *query)
 {
     arena_reset(&s->arena);
-    s->headers[0] = (struct http_header){.name = STR("Authorization"), .value = str_from(authorization)};
-    s->x = (struct http_exchange){.arena = &s->arena, .headers = s->headers, .header_count = authorization == NULL ? 0 : 1,
+    s->headers[0] =
+        (struct http_header){.name = STR("Authorization"), .value = str_from(authorization)};
+    s->x = (struct http_exchange){.arena = &s->arena,
+                                  .headers = s->headers,
+                                  .header_count = authorization == NULL ? 0 : 1,
                                   .query = str_from(query)};
     s->fault = (struct fault){.err = ERR_END, .text = "left over"};
     s->caller = (struct caller){0};
 }
 
-static enum err admit(struct scene *s, const char *authorization, const char *query, uint32_t roles, uint64_t at_ms)
+static enum err admit(struct scene *s, const char *authorization, const char *query, uint32_t roles,
+                      uint64_t at_ms)
 {
     exchange(s, authorization, query);
     return api_admit(&s->api, &s->x, roles, at_ms, &s->caller, &s->fault);
@@ -110,7 +124,8 @@ static enum err admit(struct scene *s, const char *authorization, const char *qu
 
 static void assert_admitted(struct scene *s, unsigned place, const char *query, const char *tenant)
 {
-    assert_int_equal(admit(s, s->credentials[place], query, ROLE_AGENT | ROLE_ADMIN, now_ms - 1), ERR_OK);
+    assert_int_equal(admit(s, s->credentials[place], query, ROLE_AGENT | ROLE_ADMIN, now_ms - 1),
+                     ERR_OK);
     assert_true(str_equal(s->caller.tenant, str_from(tenant)));
     assert_int_equal(s->caller.key->id.bytes[3], place);
 }
@@ -128,7 +143,8 @@ static void assert_refused(struct scene *s, enum err err, const char *text)
 static void a_valid_key_is_let_in(void **state)
 {
     struct scene *s = *state;
-    for (int i = 0; i < 2; i++) assert_admitted(s, AGENT, NULL, "acme"); /* the second time from the cache */
+    /* the second time from the cache */
+    for (int i = 0; i < 2; i++) assert_admitted(s, AGENT, NULL, "acme");
     assert_int_equal(s->noted, 0);
 }
 
@@ -150,9 +166,12 @@ static void no_or_another_credential_is_unauthenticated_and_noted(void **state)
     wrong[7 + CREDENTIAL_TEXT] = '\0';
     memcpy(shorter, s->credentials[AGENT], sizeof shorter);
     shorter[7 + CREDENTIAL_TEXT - 1] = '\0';
-    char digest[CREDENTIAL_TEXT + 16] = "Digest "; /* as long as the right scheme, and a good key behind it */
+    /* as long as the right scheme, and a good key behind it */
+    char digest[CREDENTIAL_TEXT + 16] = "Digest ";
     memcpy(digest + 7, s->credentials[AGENT] + 7, CREDENTIAL_TEXT);
-    const char *const bad[] = {NULL, "", "Bearer", "Bearer ", "Bearer x", "Basic eDp5", s->credentials[AGENT] + 7, wrong, shorter, digest};
+    const char *const bad[] = {
+        NULL,  "",      "Bearer", "Bearer ", "Bearer x", "Basic eDp5", s->credentials[AGENT] + 7,
+        wrong, shorter, digest};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         uint64_t counted = metrics_total(METRIC_ENGINE_AUTH_FAILED);
         assert_int_equal(admit(s, bad[i], NULL, ~0u, now_ms), ERR_UNAUTHENTICATED);
@@ -170,11 +189,14 @@ static void no_or_another_credential_is_unauthenticated_and_noted(void **state)
 static void a_key_ends_when_it_is_revoked_or_its_time_has_come(void **state)
 {
     struct scene *s = *state;
-    assert_int_equal(admit(s, s->credentials[REVOKED], NULL, ROLE_AGENT, now_ms), ERR_CREDENTIAL_REVOKED);
+    assert_int_equal(admit(s, s->credentials[REVOKED], NULL, ROLE_AGENT, now_ms),
+                     ERR_CREDENTIAL_REVOKED);
     assert_refused(s, ERR_CREDENTIAL_REVOKED, "revoked");
     assert_int_equal(s->noted_err, ERR_CREDENTIAL_REVOKED);
     assert_int_equal(admit(s, s->credentials[EXPIRED], NULL, ROLE_AGENT, now_ms - 1), ERR_OK);
-    assert_int_equal(admit(s, s->credentials[EXPIRED], NULL, ROLE_AGENT, now_ms), ERR_CREDENTIAL_EXPIRED); /* expired when now >= its time */
+    /* expired when now >= its time */
+    assert_int_equal(admit(s, s->credentials[EXPIRED], NULL, ROLE_AGENT, now_ms),
+                     ERR_CREDENTIAL_EXPIRED);
     assert_refused(s, ERR_CREDENTIAL_EXPIRED, "expired");
 }
 
@@ -187,7 +209,8 @@ static void a_key_that_left_the_table_is_unknown(void **state)
     assert_int_equal(key_table_create(NULL, 0, &none), ERR_OK);
     s->api.keys = none;
     key_cache_clear(s->api.cache);
-    assert_int_equal(admit(s, s->credentials[AGENT], NULL, ROLE_AGENT, now_ms), ERR_UNAUTHENTICATED);
+    assert_int_equal(admit(s, s->credentials[AGENT], NULL, ROLE_AGENT, now_ms),
+                     ERR_UNAUTHENTICATED);
     s->api.keys = s->table;
     key_table_destroy(none);
 }
@@ -197,9 +220,12 @@ static void a_key_without_the_role_is_told_which_would_do(void **state)
     struct scene *s = *state;
     assert_int_equal(admit(s, s->credentials[AGENT], NULL, ROLE_APP, now_ms), ERR_MISSING_ROLE);
     assert_refused(s, ERR_MISSING_ROLE, "the role app");
-    assert_int_equal(admit(s, s->credentials[AGENT], NULL, ROLE_POLICY_ADMIN | ROLE_AUDITOR | ROLE_ADMIN, now_ms), ERR_MISSING_ROLE);
+    assert_int_equal(admit(s, s->credentials[AGENT], NULL,
+                           ROLE_POLICY_ADMIN | ROLE_AUDITOR | ROLE_ADMIN, now_ms),
+                     ERR_MISSING_ROLE);
     assert_refused(s, ERR_MISSING_ROLE, "policy_admin, auditor or admin");
-    assert_int_equal(admit(s, s->credentials[ADMIN], NULL, ROLE_AGENT, now_ms), ERR_MISSING_ROLE); /* admin is no agent */
+    /* admin is no agent */
+    assert_int_equal(admit(s, s->credentials[ADMIN], NULL, ROLE_AGENT, now_ms), ERR_MISSING_ROLE);
     assert_int_equal(admit(s, s->credentials[AGENT], NULL, 0, now_ms), ERR_MISSING_ROLE);
     assert_int_equal(s->noted, 0); /* it is known who that was */
 }
@@ -211,9 +237,11 @@ static void a_key_speaks_for_its_tenant_only(void **state)
     struct scene *s = *state;
     assert_admitted(s, AGENT, "tenant_id=acme", "acme");
     assert_admitted(s, AGENT, "tenant_id=", "acme");
-    assert_int_equal(admit(s, s->credentials[AGENT], "tenant_id=other", ROLE_AGENT, now_ms), ERR_WRONG_TENANT);
+    assert_int_equal(admit(s, s->credentials[AGENT], "tenant_id=other", ROLE_AGENT, now_ms),
+                     ERR_WRONG_TENANT);
     assert_refused(s, ERR_WRONG_TENANT, "tenant_id");
-    assert_int_equal(admit(s, s->credentials[AGENT], "tenant_id=*", ROLE_AGENT, now_ms), ERR_WRONG_TENANT);
+    assert_int_equal(admit(s, s->credentials[AGENT], "tenant_id=*", ROLE_AGENT, now_ms),
+                     ERR_WRONG_TENANT);
 }
 
 static void a_key_for_every_tenant_names_one(void **state)
@@ -222,16 +250,19 @@ static void a_key_for_every_tenant_names_one(void **state)
     assert_admitted(s, EVERYWHERE, "dry_run=true&tenant_id=caf%C3%A9", "caf\xC3\xA9");
     assert_int_equal(admit(s, s->credentials[EVERYWHERE], NULL, ROLE_AGENT, now_ms), ERR_OK);
     assert_true(str_is_absent(s->caller.tenant)); /* the body may still name it */
-    static const char *const bad[] = {"tenant_id=a&tenant_id=a", "tenant_id=%ff", "tenant_id=%0", "tenant_id=a%00"};
+    static const char *const bad[] = {"tenant_id=a&tenant_id=a", "tenant_id=%ff", "tenant_id=%0",
+                                      "tenant_id=a%00"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        assert_int_equal(admit(s, s->credentials[EVERYWHERE], bad[i], ROLE_AGENT, now_ms), ERR_BAD_PARAMETER);
+        assert_int_equal(admit(s, s->credentials[EVERYWHERE], bad[i], ROLE_AGENT, now_ms),
+                         ERR_BAD_PARAMETER);
         assert_refused(s, ERR_BAD_PARAMETER, "");
     }
     char most[16 + LIMIT_ID_CHARACTERS + 2] = "tenant_id=";
     memset(most + 10, 'a', LIMIT_ID_CHARACTERS);
     assert_int_equal(admit(s, s->credentials[EVERYWHERE], most, ROLE_AGENT, now_ms), ERR_OK);
     most[10 + LIMIT_ID_CHARACTERS] = 'a';
-    assert_int_equal(admit(s, s->credentials[EVERYWHERE], most, ROLE_AGENT, now_ms), ERR_OUT_OF_RANGE);
+    assert_int_equal(admit(s, s->credentials[EVERYWHERE], most, ROLE_AGENT, now_ms),
+                     ERR_OUT_OF_RANGE);
 }
 
 static enum err settle(struct scene *s, unsigned place, const char *query, const char *body)
@@ -255,7 +286,8 @@ static void the_body_may_name_the_tenant_where_the_key_leaves_it_open(void **sta
     assert_int_equal(settle(s, EVERYWHERE, "tenant_id=other", NULL), ERR_OK);
     assert_true(str_equal(s->caller.tenant, STR("other")));
     assert_int_equal(settle(s, EVERYWHERE, "tenant_id=other", "acme"), ERR_CONFLICTING_MEMBER);
-    assert_int_equal(settle(s, EVERYWHERE, NULL, "*"), ERR_BAD_VALUE); /* it is every tenant, and none */
+    /* it is every tenant, and none */
+    assert_int_equal(settle(s, EVERYWHERE, NULL, "*"), ERR_BAD_VALUE);
     assert_string_equal(s->fault.field, "/tenant_id");
     assert_int_equal(settle(s, EVERYWHERE, "tenant_id=*", NULL), ERR_BAD_VALUE);
     assert_int_equal(settle(s, EVERYWHERE, "tenant_id=%2A", "*"), ERR_BAD_VALUE);
@@ -276,13 +308,22 @@ static void a_credential_holds_until_its_key_ends(void **state)
 {
     struct scene *s = *state;
     assert_int_equal(admit(s, s->credentials[EXPIRED], NULL, ROLE_AGENT, now_ms - 1), ERR_OK);
-    struct credential_mark expired = api_credential_mark(&s->caller), revoked = expired, nobody = expired;
+    struct credential_mark expired = api_credential_mark(&s->caller), revoked = expired,
+                           nobody = expired;
     revoked.key.bytes[3] = REVOKED;
     nobody.key.bytes[3] = KEYS;
-    assert_int_equal(api_credential_holds(&s->api, &expired, STR("acme"), STR("n"), now_ms - 1, &s->fault), ERR_OK);
-    assert_int_equal(api_credential_holds(&s->api, &expired, STR("acme"), STR("n"), now_ms, &s->fault), ERR_CREDENTIAL_EXPIRED);
-    assert_int_equal(api_credential_holds(&s->api, &revoked, STR("acme"), STR("n"), now_ms, &s->fault), ERR_CREDENTIAL_REVOKED);
-    assert_int_equal(api_credential_holds(&s->api, &nobody, STR("acme"), STR("n"), now_ms, &s->fault), ERR_CREDENTIAL_REVOKED);
+    assert_int_equal(
+        api_credential_holds(&s->api, &expired, STR("acme"), STR("n"), now_ms - 1, &s->fault),
+        ERR_OK);
+    assert_int_equal(
+        api_credential_holds(&s->api, &expired, STR("acme"), STR("n"), now_ms, &s->fault),
+        ERR_CREDENTIAL_EXPIRED);
+    assert_int_equal(
+        api_credential_holds(&s->api, &revoked, STR("acme"), STR("n"), now_ms, &s->fault),
+        ERR_CREDENTIAL_REVOKED);
+    assert_int_equal(
+        api_credential_holds(&s->api, &nobody, STR("acme"), STR("n"), now_ms, &s->fault),
+        ERR_CREDENTIAL_REVOKED);
 }
 
 /* ---- parameters and bodies ---- */
@@ -294,10 +335,17 @@ static void pages_have_bounds(void **state)
         enum err err;
         uint64_t limit, cursor;
     } cases[] = {
-        {NULL, ERR_OK, 20, 0}, {"limit=1&cursor=0", ERR_OK, 1, 0}, {"cursor=9223372036854775807&limit=500", ERR_OK, 500, INT64_MAX},
-        {"limit=0", ERR_BAD_PARAMETER, 0, 0}, {"limit=501", ERR_BAD_PARAMETER, 0, 0}, {"limit=", ERR_BAD_PARAMETER, 0, 0},
-        {"limit=-1", ERR_BAD_PARAMETER, 0, 0}, {"limit=1x", ERR_BAD_PARAMETER, 0, 0}, {"limit=+1", ERR_BAD_PARAMETER, 0, 0},
-        {"cursor=9223372036854775808", ERR_BAD_PARAMETER, 0, 0}, {"cursor=99999999999999999999", ERR_BAD_PARAMETER, 0, 0},
+        {NULL, ERR_OK, 20, 0},
+        {"limit=1&cursor=0", ERR_OK, 1, 0},
+        {"cursor=9223372036854775807&limit=500", ERR_OK, 500, INT64_MAX},
+        {"limit=0", ERR_BAD_PARAMETER, 0, 0},
+        {"limit=501", ERR_BAD_PARAMETER, 0, 0},
+        {"limit=", ERR_BAD_PARAMETER, 0, 0},
+        {"limit=-1", ERR_BAD_PARAMETER, 0, 0},
+        {"limit=1x", ERR_BAD_PARAMETER, 0, 0},
+        {"limit=+1", ERR_BAD_PARAMETER, 0, 0},
+        {"cursor=9223372036854775808", ERR_BAD_PARAMETER, 0, 0},
+        {"cursor=99999999999999999999", ERR_BAD_PARAMETER, 0, 0},
         {"limit=2&limit=2", ERR_BAD_PARAMETER, 0, 0},
     };
     struct scene *s = *state;
@@ -326,7 +374,8 @@ static void a_flag_is_true_or_false(void **state)
     assert_false(flag);
     assert_int_equal(api_flag(&s->x, STR("explain"), &flag, &s->fault), ERR_OK);
     assert_true(flag);
-    static const char *const bad[] = {"dry_run=1", "dry_run=", "dry_run=True", "dry_run=yes", "dry_run=true&dry_run=true"};
+    static const char *const bad[] = {"dry_run=1", "dry_run=", "dry_run=True", "dry_run=yes",
+                                      "dry_run=true&dry_run=true"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         flag = true;
         exchange(s, NULL, bad[i]);
@@ -342,9 +391,17 @@ static void a_body_is_one_strict_json_object(void **state)
         const char *text;
         enum err err;
     } cases[] = {
-        {"{\"a\":1}", ERR_OK}, {" {} ", ERR_OK}, {"", ERR_MALFORMED_JSON}, {"[]", ERR_WRONG_TYPE}, {"null", ERR_WRONG_TYPE},
-        {"\"{}\"", ERR_WRONG_TYPE}, {"{}{}", ERR_MALFORMED_JSON}, {"{\"a\":1,\"\\u0061\":2}", ERR_DUPLICATE_KEY},
-        {"{\"a\":\"\\u0000\"}", ERR_MALFORMED_JSON}, {"{\"args\":\"\\u0000\"}", ERR_OK}, {"{\"a\":1e999}", ERR_NUMBER_PRECISION},
+        {"{\"a\":1}", ERR_OK},
+        {" {} ", ERR_OK},
+        {"", ERR_MALFORMED_JSON},
+        {"[]", ERR_WRONG_TYPE},
+        {"null", ERR_WRONG_TYPE},
+        {"\"{}\"", ERR_WRONG_TYPE},
+        {"{}{}", ERR_MALFORMED_JSON},
+        {"{\"a\":1,\"\\u0061\":2}", ERR_DUPLICATE_KEY},
+        {"{\"a\":\"\\u0000\"}", ERR_MALFORMED_JSON},
+        {"{\"args\":\"\\u0000\"}", ERR_OK},
+        {"{\"a\":1e999}", ERR_NUMBER_PRECISION},
     };
     struct scene *s = *state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -371,7 +428,8 @@ int main(void)
         TEST(a_key_without_the_role_is_told_which_would_do),
         TEST(a_key_speaks_for_its_tenant_only),
         TEST(a_key_for_every_tenant_names_one),
-        TEST(the_body_may_name_the_tenant_where_the_key_leaves_it_open), TEST(a_credential_holds_until_its_key_ends),
+        TEST(the_body_may_name_the_tenant_where_the_key_leaves_it_open),
+        TEST(a_credential_holds_until_its_key_ends),
         TEST(pages_have_bounds),
         TEST(a_flag_is_true_or_false),
         TEST(a_body_is_one_strict_json_object),

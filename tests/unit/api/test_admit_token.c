@@ -53,15 +53,18 @@ static bool is_dead(void *context, const struct token_claims *t)
 
 static struct id key_id(unsigned place) { return (struct id){.bytes = {1, 2, 3, (uint8_t)place}}; }
 
-static struct key *make_key(struct scene *s, unsigned place, const char *tenant, const char *role, const char *more)
+static struct key *make_key(struct scene *s, unsigned place, const char *tenant, const char *role,
+                            const char *more)
 {
     char bytes[1024], id_text[ID_TEXT], credential[CREDENTIAL_TEXT];
     struct buf b = buf_over(bytes, sizeof bytes);
     id_write("key_", key_id(place), id_text);
     credential_make(key_id(place), credential);
     struct sha256 mac = credential_mac(&s->pepper, str_of(credential, CREDENTIAL_TEXT));
-    buf_printf(&b, "{\"id\":\"%.*s\",\"name\":\"n\",\"owner\":\"o\",\"tenant\":\"%s\",\"roles\":[%s]%s,\"mac\":\"", ID_TEXT, id_text,
-               tenant, role, more);
+    buf_printf(
+        &b,
+        "{\"id\":\"%.*s\",\"name\":\"n\",\"owner\":\"o\",\"tenant\":\"%s\",\"roles\":[%s]%s,\"mac\":\"",
+        ID_TEXT, id_text, tenant, role, more);
     buf_put_hex(&b, mac.bytes, SHA256_BYTES);
     buf_put_literal(&b, "\"}");
     if (place == ACME) {
@@ -91,11 +94,21 @@ static int set_up(void **state)
     assert_int_equal(key_table_create(keys, KEYS, &s->table), ERR_OK);
     s->signers = calloc(1, sizeof *s->signers);
     signer_init(&s->signers->list[s->signers->count++], 1, 0, secret);
-    s->api = (struct api){.keys = s->table, .pepper = &s->pepper, .cache = key_cache_create(16), .hasher = hasher_create(),
-                          .sheet = metrics_sheet_create(), .replies_2xx = METRIC_ENGINE_REPLIES_2XX,
-                          .auth_failed = METRIC_ENGINE_AUTH_FAILED, .on_auth_failed = note_failed, .context = s,
-                          .signers = s->signers, .tokens = token_cache_create(1), .token_issuer = STR("writ"),
-                          .token_audience = STR("writ"), .token_is_dead = is_dead, .on_token_rejected = note_rejected};
+    s->api = (struct api){.keys = s->table,
+                          .pepper = &s->pepper,
+                          .cache = key_cache_create(16),
+                          .hasher = hasher_create(),
+                          .sheet = metrics_sheet_create(),
+                          .replies_2xx = METRIC_ENGINE_REPLIES_2XX,
+                          .auth_failed = METRIC_ENGINE_AUTH_FAILED,
+                          .on_auth_failed = note_failed,
+                          .context = s,
+                          .signers = s->signers,
+                          .tokens = token_cache_create(1),
+                          .token_issuer = STR("writ"),
+                          .token_audience = STR("writ"),
+                          .token_is_dead = is_dead,
+                          .on_token_rejected = note_rejected};
     *state = s;
     return 0;
 }
@@ -115,14 +128,23 @@ static int tear_down(void **state)
 
 static struct token_claims claims_of(unsigned place)
 {
-    return (struct token_claims){.id = {.bytes = {9, 9, (uint8_t)place}}, .key = key_id(place), .subject = STR("n"),
-                                 .tenant = STR("acme"), .actor = STR("bot"), .audience = STR("writ"), .scope = STR("get_*"),
-                                 .issued_at = NOW_S, .not_before = NOW_S, .expires_at = NOW_S + 60, .signer = 1};
+    return (struct token_claims){.id = {.bytes = {9, 9, (uint8_t)place}},
+                                 .key = key_id(place),
+                                 .subject = STR("n"),
+                                 .tenant = STR("acme"),
+                                 .actor = STR("bot"),
+                                 .audience = STR("writ"),
+                                 .scope = STR("get_*"),
+                                 .issued_at = NOW_S,
+                                 .not_before = NOW_S,
+                                 .expires_at = NOW_S + 60,
+                                 .signer = 1};
 }
 
 static void put_header(struct scene *s, const char *name, const char *value)
 {
-    s->headers[s->x.header_count++] = (struct http_header){.name = str_from(name), .value = str_from(value)};
+    s->headers[s->x.header_count++] =
+        (struct http_header){.name = str_from(name), .value = str_from(value)};
 }
 
 static void exchange(struct scene *s, const struct token_claims *c, const char *query)
@@ -132,7 +154,8 @@ static void exchange(struct scene *s, const struct token_claims *c, const char *
     struct buf b = buf_over(s->token, sizeof s->token - 1);
     buf_put_literal(&b, "Bearer ");
     assert_int_equal(token_sign(s->signers, STR("writ"), c, &b), ERR_OK);
-    s->x = (struct http_exchange){.arena = &s->arena, .headers = s->headers, .query = str_from(query)};
+    s->x =
+        (struct http_exchange){.arena = &s->arena, .headers = s->headers, .query = str_from(query)};
     put_header(s, "Authorization", s->token);
     s->fault = (struct fault){.err = ERR_END, .text = "left over"};
     s->caller = (struct caller){0};
@@ -149,7 +172,8 @@ static enum err admit(struct scene *s, const struct token_claims *c, uint32_t ro
     return admit_at(s, now_ms, roles);
 }
 
-static void assert_rejected(struct scene *s, const struct token_claims *c, enum err err, const char *text)
+static void assert_rejected(struct scene *s, const struct token_claims *c, enum err err,
+                            const char *text)
 {
     unsigned before = s->rejected;
     assert_string_equal(err_code(admit(s, c, ~0u)), err_code(err));
@@ -180,7 +204,8 @@ static void a_route_takes_tokens_only_where_it_says_so(void **state)
 {
     struct scene *s = *state;
     struct token_claims c = claims_of(ACME);
-    assert_int_equal(admit(s, &c, ROLE_AGENT), ERR_MISSING_ROLE); /* its key is an agent's, and an admin's */
+    /* its key is an agent's, and an admin's */
+    assert_int_equal(admit(s, &c, ROLE_AGENT), ERR_MISSING_ROLE);
     assert_non_null(strstr(s->fault.text, "a token may authorize"));
     assert_int_equal(admit(s, &c, ROLE_ADMIN | ROLE_AUDITOR), ERR_MISSING_ROLE);
     assert_null(s->caller.key);
@@ -203,7 +228,8 @@ static void a_key_is_not_told_of_the_tokens_role(void **state)
 static void a_token_dies_with_its_key(void **state)
 {
     struct scene *s = *state;
-    struct token_claims revoked = claims_of(REVOKED), expired = claims_of(EXPIRED), gone = claims_of(77);
+    struct token_claims revoked = claims_of(REVOKED), expired = claims_of(EXPIRED),
+                        gone = claims_of(77);
     struct token_claims moved = claims_of(OTHER_TENANT), no_agent = claims_of(APP);
     assert_rejected(s, &revoked, ERR_CREDENTIAL_REVOKED, "key");
     assert_rejected(s, &gone, ERR_CREDENTIAL_REVOKED, "key");
@@ -213,7 +239,8 @@ static void a_token_dies_with_its_key(void **state)
     exchange(s, &expired, NULL);
     expired.issued_at = expired.not_before = NOW_S - 10;
     exchange(s, &expired, NULL);
-    assert_int_equal(admit_at(s, NOW_S * UINT64_C(1000) - 1, ROLE_TOKEN), ERR_OK); /* one moment before the key's end */
+    /* one moment before the key's end */
+    assert_int_equal(admit_at(s, NOW_S * UINT64_C(1000) - 1, ROLE_TOKEN), ERR_OK);
     assert_int_equal(admit_at(s, NOW_S * UINT64_C(1000), ROLE_TOKEN), ERR_CREDENTIAL_EXPIRED);
 }
 
@@ -243,11 +270,16 @@ static void a_token_holds_to_before_its_last_second_and_while_its_key_does(void 
     assert_int_equal(admit(s, &c, ROLE_TOKEN), ERR_OK);
     struct credential_mark mark = api_credential_mark(&s->caller);
     const uint64_t end_ms = (NOW_S + 60) * UINT64_C(1000);
-    assert_int_equal(api_credential_holds(&s->api, &mark, c.tenant, c.actor, end_ms - 1, &s->fault), ERR_OK);
-    assert_int_equal(api_credential_holds(&s->api, &mark, c.tenant, c.actor, end_ms, &s->fault), ERR_CREDENTIAL_EXPIRED);
-    assert_int_equal(api_credential_holds(&s->api, &mark, STR("globex"), c.actor, now_ms, &s->fault), ERR_CREDENTIAL_REVOKED);
+    assert_int_equal(api_credential_holds(&s->api, &mark, c.tenant, c.actor, end_ms - 1, &s->fault),
+                     ERR_OK);
+    assert_int_equal(api_credential_holds(&s->api, &mark, c.tenant, c.actor, end_ms, &s->fault),
+                     ERR_CREDENTIAL_EXPIRED);
+    assert_int_equal(
+        api_credential_holds(&s->api, &mark, STR("globex"), c.actor, now_ms, &s->fault),
+        ERR_CREDENTIAL_REVOKED);
     s->dead = c.id;
-    assert_int_equal(api_credential_holds(&s->api, &mark, c.tenant, c.actor, now_ms, &s->fault), ERR_CREDENTIAL_REVOKED);
+    assert_int_equal(api_credential_holds(&s->api, &mark, c.tenant, c.actor, now_ms, &s->fault),
+                     ERR_CREDENTIAL_REVOKED);
 }
 
 static void a_token_for_another_service_is_refused(void **state)

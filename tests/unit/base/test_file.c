@@ -72,8 +72,10 @@ static void a_long_file_is_read_up_to_the_capacity(void **state)
     size_t size;
     assert_true(file_make(path, STR("abcdef")));
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    assert_true(file_read(fd, bytes, sizeof bytes, &size) && str_equal(str_of(bytes, size), STR("abcd")));
-    assert_true(file_read(fd, bytes, sizeof bytes, &size) && str_equal(str_of(bytes, size), STR("ef")));
+    assert_true(file_read(fd, bytes, sizeof bytes, &size) &&
+                str_equal(str_of(bytes, size), STR("abcd")));
+    assert_true(file_read(fd, bytes, sizeof bytes, &size) &&
+                str_equal(str_of(bytes, size), STR("ef")));
     assert_true(file_read(fd, bytes, sizeof bytes, &size) && size == 0);
     close(fd);
     unlink(path);

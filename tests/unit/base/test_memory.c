@@ -194,7 +194,8 @@ static void a_short_copy_writes_its_bytes_and_no_other(void **state)
 {
     (void)state;
     for (size_t size = 0; size <= 200; size++) {
-        char *from = malloc(size + 1), *to = malloc(size + 2); /* exact, so that a sanitizer sees more */
+        /* exact, so that a sanitizer sees more */
+        char *from = malloc(size + 1), *to = malloc(size + 2);
         for (size_t i = 0; i < size; i++) from[i] = (char)(i * 7 + 1);
         to[size] = to[size + 1] = '#';
         assert_ptr_equal(buf_copy(to, from, size), to + size);

@@ -209,7 +209,8 @@ static void a_text_is_cut_before_half_a_character(void **state)
     (void)state;
     static const size_t kept[] = {0, 1, 1, 3, 3, 3, 6, 6, 6, 6, 10, 10};
     struct str text = STR("a\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80");
-    for (size_t most = 0; most < sizeof kept / sizeof *kept; most++) assert_int_equal(str_cut(text, most).size, kept[most]);
+    for (size_t most = 0; most < sizeof kept / sizeof *kept; most++)
+        assert_int_equal(str_cut(text, most).size, kept[most]);
     assert_true(str_is_absent(str_cut((struct str){0}, 5)));
 }
 
@@ -219,9 +220,16 @@ static void slips_of_the_finger_are_counted(void **state)
     static const struct {
         const char *a, *b;
         unsigned edits;
-    } known[] = {{"", "", 0},           {"", "abc", 3},           {"deny", "deny", 0},   {"deny", "dney", 1},
-                 {"deny", "dny", 1},    {"deny", "denny", 1},     {"deny", "dent", 1},   {"ca", "abc", 3},
-                 {"kitten", "sitting", 3}, {"confidence", "confdience", 1}};
+    } known[] = {{"", "", 0},
+                 {"", "abc", 3},
+                 {"deny", "deny", 0},
+                 {"deny", "dney", 1},
+                 {"deny", "dny", 1},
+                 {"deny", "denny", 1},
+                 {"deny", "dent", 1},
+                 {"ca", "abc", 3},
+                 {"kitten", "sitting", 3},
+                 {"confidence", "confdience", 1}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         struct str a = str_from(known[i].a), b = str_from(known[i].b);
         assert_int_equal(str_edits(a, b), known[i].edits);
@@ -230,7 +238,8 @@ static void slips_of_the_finger_are_counted(void **state)
     char most[STR_EDITS_MAX + 1] = {0};
     assert_int_equal(str_edits(str_of(most, STR_EDITS_MAX), STR("")), STR_EDITS_MAX);
     assert_int_equal(str_edits(str_of(most, STR_EDITS_MAX), str_of(most, STR_EDITS_MAX)), 0);
-    assert_int_equal(str_edits(str_of(most, sizeof most), str_of(most, sizeof most)), STR_EDITS_MAX);
+    assert_int_equal(str_edits(str_of(most, sizeof most), str_of(most, sizeof most)),
+                     STR_EDITS_MAX);
 }
 
 static void names_are_made_of_few_characters(void **state)

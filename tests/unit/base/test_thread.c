@@ -1,4 +1,5 @@
-/* What thread_step_back() does to the thread that calls it, and to no other; when a timed wait ends. */
+/* What thread_step_back() does to the thread that calls it, and to no
+ * other; when a timed wait ends. */
 #include <pthread.h>
 #include <sched.h>
 #include <stdarg.h>
@@ -62,7 +63,8 @@ static void a_timed_wait_ends_at_its_deadline_and_not_before(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_thread_steps_back_and_others_stay),
-                                       cmocka_unit_test(a_timed_wait_ends_at_its_deadline_and_not_before)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_thread_steps_back_and_others_stay),
+        cmocka_unit_test(a_timed_wait_ends_at_its_deadline_and_not_before)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -40,13 +40,15 @@ static void now_is_never_before_the_floor(void **state)
     assert_true(world_now_ms() >= floor_ms);
 }
 
-/* A clock that was set back by an hour between two starts must not keep tokens alive for an hour. */
+/* A clock that was set back by an hour between two starts must not keep tokens alive for an
+ * hour. */
 static void time_goes_on_from_a_floor_ahead_of_the_clock(void **state)
 {
     (void)state;
     uint64_t floor_ms = world_now_ms() + 3600000, begun_ns = world_monotonic_ns();
     world_time_floor(floor_ms);
-    while (world_now_ms() < floor_ms + 20) assert_true(world_monotonic_ns() - begun_ns < 5000000000u);
+    while (world_now_ms() < floor_ms + 20)
+        assert_true(world_monotonic_ns() - begun_ns < 5000000000u);
 }
 
 static void chance_does_not_repeat_itself(void **state)

@@ -169,7 +169,8 @@ static void a_large_json_list_is_searched_within_its_cost(void **state)
     cel_program_fini(program);
 }
 
-/* 60 KB of a and b without order: no automaton of these patterns has room for what it may have seen. */
+/* 60 KB of a and b without order: no automaton of these patterns has room
+ * for what it may have seen. */
 static struct json *random_text(void)
 {
     static char text[60050];
@@ -196,7 +197,8 @@ static enum cel_fault fault_of(const char *expression, uint64_t cost, uint64_t *
     arena_reset(&cel_arena);
     cel_request(variables);
     variables[CEL_ARGS] = cel_of_json(random_text());
-    assert_int_equal(cel_compile(str_from(expression), &environment, &cel_arena, &program, &problems), ERR_OK);
+    assert_int_equal(
+        cel_compile(str_from(expression), &environment, &cel_arena, &program, &problems), ERR_OK);
     bool good = cel_run(program, variables, &cel_arena, &limits, &value);
     cel_program_fini(program);
     return good ? CEL_FAULT_NONE : (enum cel_fault)value.form;
@@ -207,21 +209,25 @@ static void a_search_pays_for_the_whole_pattern_where_it_is_large(void **state)
     (void)state;
     assert_int_equal(fault_of("args.t.matches('[ab]*a[ab]{100}c')", 100000, NULL), CEL_FAULT_COST);
     assert_int_equal(fault_of("args.t.matches('[ab]*a[ab]{30}c')", 100000, NULL), CEL_FAULT_COST);
-    assert_int_equal(fault_of("args.t.matches('[ab]*a' + '[ab]{100}c' + args.t.substring(0, 0))", 100000, NULL),
-                     CEL_FAULT_COST);
+    assert_int_equal(
+        fault_of("args.t.matches('[ab]*a' + '[ab]{100}c' + args.t.substring(0, 0))", 100000, NULL),
+        CEL_FAULT_COST);
     assert_int_equal(fault_of("args.t.matches('c+d')", 100000, NULL), CEL_FAULT_NONE);
-    assert_int_equal(fault_of("args.t.substring(0, 900).matches('[ab]*a[ab]{100}c')", 100000, NULL), CEL_FAULT_NONE);
+    assert_int_equal(fault_of("args.t.substring(0, 900).matches('[ab]*a[ab]{100}c')", 100000, NULL),
+                     CEL_FAULT_NONE);
 }
 
 static void printing_a_number_is_paid_for_by_its_digits(void **state)
 {
     (void)state;
     /* A hundred of the longest ones take some 800 microseconds. */
-    assert_int_equal(fault_of("[0,1,2,3,4,5,6,7,8,9].map(a, [0.0,1.0,2.0,3.0,4.0,5.0,6.0,7.0,8.0,9.0].map(b, "
-                              "'%.100f'.format([1e308 + b]))).size() > 0",
-                              50000, NULL),
-                     CEL_FAULT_COST);
-    assert_int_equal(fault_of("'%.2f of %.1e'.format([1.5, 2.5]) != ''", 1000, NULL), CEL_FAULT_NONE);
+    assert_int_equal(
+        fault_of("[0,1,2,3,4,5,6,7,8,9].map(a, [0.0,1.0,2.0,3.0,4.0,5.0,6.0,7.0,8.0,9.0].map(b, "
+                 "'%.100f'.format([1e308 + b]))).size() > 0",
+                 50000, NULL),
+        CEL_FAULT_COST);
+    assert_int_equal(fault_of("'%.2f of %.1e'.format([1.5, 2.5]) != ''", 1000, NULL),
+                     CEL_FAULT_NONE);
 }
 
 static void a_run_says_what_it_left_of_its_cost(void **state)

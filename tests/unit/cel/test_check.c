@@ -82,9 +82,14 @@ static void what_cannot_be_is_refused(void **state)
     has_type("nothing(1)", "there is no function \"nothing\"");
     has_type("nothing", "there is no variable \"nothing\"");
     has_type("True && y", "there is no variable \"True\"; did you mean true?");
-    has_type("x.exists(i > 1)", "there is no function \"exists\" that takes this; a macro is written as in args.list.exists(x, x > 5)");
-    has_type("has(x.a, 1)", "there is no function \"has\" that takes this; a macro is written as in has(args.name)");
-    has_type("'a'.startswith('b')", "there is no function \"startswith\"; did you mean startsWith?");
+    has_type(
+        "x.exists(i > 1)",
+        "there is no function \"exists\" that takes this; a macro is written as in args.list.exists(x, x > 5)");
+    has_type(
+        "has(x.a, 1)",
+        "there is no function \"has\" that takes this; a macro is written as in has(args.name)");
+    has_type("'a'.startswith('b')",
+             "there is no function \"startswith\"; did you mean startsWith?");
     has_type("has(x)", "has() wants a field: has(args.amount)");
     has_type("x.map(a.b, 1)", "a variable's name is expected here");
     has_type("x.all(i, i, true)", "both variables have the same name");

@@ -1,4 +1,5 @@
-/* rig.h - the whole command line, run inside the test, against a peer that notes what it is asked. */
+/* rig.h - the whole command line, run inside the test, against a peer that notes what it is
+ * asked. */
 #ifndef TESTS_CLI_RIG_H
 #define TESTS_CLI_RIG_H
 
@@ -17,9 +18,9 @@
 
 struct rig {
     struct peer *peer;
-    char key[128];        /* "WRIT_KEY=wk_…", of right form */
+    char key[128]; /* "WRIT_KEY=wk_…", of right form */
     char engine[160], platform[160];
-    char *out, *err;      /* what the latest run said */
+    char *out, *err; /* what the latest run said */
 };
 
 static inline struct rig *rig_create(void)
@@ -53,7 +54,8 @@ static inline int rig_run(struct rig *r, int without_key, ...)
     int argc = 1;
     va_list words;
     va_start(words, without_key);
-    for (char *word; (word = va_arg(words, char *)) != NULL; argv[argc++] = word) assert_true(argc < 31);
+    for (char *word; (word = va_arg(words, char *)) != NULL; argv[argc++] = word)
+        assert_true(argc < 31);
     va_end(words);
     char *environment[] = {r->engine, r->platform, without_key ? NULL : r->key, NULL};
     free(r->out);
@@ -71,7 +73,8 @@ static inline int rig_run(struct rig *r, int without_key, ...)
 
 static inline void assert_has(const char *text, const char *part)
 {
-    if (text == NULL || strstr(text, part) == NULL) fail_msg("\"%s\" is not in: %s", part, text == NULL ? "(nothing)" : text);
+    if (text == NULL || strstr(text, part) == NULL)
+        fail_msg("\"%s\" is not in: %s", part, text == NULL ? "(nothing)" : text);
 }
 
 /* The body of the peer's request number `index`. */

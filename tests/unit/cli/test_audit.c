@@ -10,17 +10,23 @@
 #include "base/world.h"
 #include "unit/cli/rig.h"
 
-#define EVENT(id) "{\"timestamp\":\"2026-11-20T09:30:00.123Z\",\"kind\":\"decision\",\"actor\":\"b\\u001b[2Jot\",\"action\":\"pay\"," \
-                  "\"resource\":{\"type\":\"invoice\",\"id\":\"1\"},\"decision\":\"allow\",\"rule\":\"allow:r\",\"trace_id\":\"t" id "\"}"
+#define EVENT(id)                                                                                                       \
+    "{\"timestamp\":\"2026-11-20T09:30:00.123Z\",\"kind\":\"decision\",\"actor\":\"b\\u001b[2Jot\",\"action\":\"pay\"," \
+    "\"resource\":{\"type\":\"invoice\",\"id\":\"1\"},\"decision\":\"allow\",\"rule\":\"allow:r\",\"trace_id\":\"t" id  \
+    "\"}"
 
 static void a_query_is_a_table_that_obeys_no_escape_sequences(void **state)
 {
     (void)state;
     struct rig *r = rig_create();
-    peer_will_answer(r->peer, 200, NULL, "{\"events\":[" EVENT("1") "],\"count\":1,\"next_cursor\":77}");
-    assert_int_equal(RUN(r, "audit", "query", "--actor", "a&b", "--user-id", "u", "--decision", "denied", "--from",
-                         "2026-11-20T00:00:00Z", "--limit", "1"), DONE);
-    assert_has(peer_request(r->peer, 0), "GET /api/v1/audit?actor=a%26b&decision=denied&user_id=u&from=2026-11-20T00%3A00%3A00Z&limit=1 HTTP/1.1");
+    peer_will_answer(r->peer, 200, NULL,
+                     "{\"events\":[" EVENT("1") "],\"count\":1,\"next_cursor\":77}");
+    assert_int_equal(RUN(r, "audit", "query", "--actor", "a&b", "--user-id", "u", "--decision",
+                         "denied", "--from", "2026-11-20T00:00:00Z", "--limit", "1"),
+                     DONE);
+    assert_has(
+        peer_request(r->peer, 0),
+        "GET /api/v1/audit?actor=a%26b&decision=denied&user_id=u&from=2026-11-20T00%3A00%3A00Z&limit=1 HTTP/1.1");
     assert_has(r->out, "b\\u001b[2Jot  pay on invoice:1  allow     allow:r  t1\n");
     assert_null(strchr(r->out, '\033'));
     assert_has(r->err, "--cursor 77");
@@ -33,9 +39,15 @@ static void every_filter_goes_out(void **state)
 {
     (void)state;
     static const char *const filters[][3] = {
-        {"--actor", "a", "actor=a"}, {"--user-id", "u", "user_id=u"}, {"--action", "x", "action=x"}, {"--decision", "deny", "decision=deny"},
-        {"--kind", "decision", "kind=decision"}, {"--rule", "deny:r", "rule=deny%3Ar"}, {"--trace-id", "t", "trace_id=t"},
-        {"--from", "2026-11-20", "from=2026-11-20T00%3A00%3A00Z"}, {"--to", "2026-11-20T09:30:00+02:00", "to=2026-11-20T09%3A30%3A00%2B02%3A00"}};
+        {"--actor", "a", "actor=a"},
+        {"--user-id", "u", "user_id=u"},
+        {"--action", "x", "action=x"},
+        {"--decision", "deny", "decision=deny"},
+        {"--kind", "decision", "kind=decision"},
+        {"--rule", "deny:r", "rule=deny%3Ar"},
+        {"--trace-id", "t", "trace_id=t"},
+        {"--from", "2026-11-20", "from=2026-11-20T00%3A00%3A00Z"},
+        {"--to", "2026-11-20T09:30:00+02:00", "to=2026-11-20T09%3A30%3A00%2B02%3A00"}};
     struct rig *r = rig_create();
     peer_will_answer(r->peer, 200, NULL, "{\"events\":[]}");
     for (size_t i = 0; i < sizeof filters / sizeof *filters; i++) {
@@ -57,7 +69,8 @@ static void a_span_stands_for_the_time_that_it_is_ago(void **state)
     time_write(world_now_ms() - HOURS_2_MS, after);
     const char *at = strstr(peer_request(r->peer, 0), "?from=");
     assert_non_null(at);
-    assert_int_equal(sscanf(at, "?from=%13[^%%]%%3A%2[^%%]%%3A%7[^&]", from, from + 14, from + 17), 3);
+    assert_int_equal(sscanf(at, "?from=%13[^%%]%%3A%2[^%%]%%3A%7[^&]", from, from + 14, from + 17),
+                     3);
     from[13] = from[16] = ':';
     assert_true(strcmp(before, from) <= 0 && strcmp(from, after) <= 0);
     rig_destroy(r);
@@ -67,7 +80,9 @@ static void what_agents_write_does_not_make_an_answer_unreadable(void **state)
 {
     (void)state;
     struct rig *r = rig_create();
-    peer_will_answer(r->peer, 200, NULL, "{\"events\":[{\"kind\":\"decision\",\"user_id\":\"sam@x\"},{\"kind\":\"decision\",\"actor\":\"nul\\u0000bot\",\"args\":{\"\\u0000\":\"\\u0000\"}}]}");
+    peer_will_answer(
+        r->peer, 200, NULL,
+        "{\"events\":[{\"kind\":\"decision\",\"user_id\":\"sam@x\"},{\"kind\":\"decision\",\"actor\":\"nul\\u0000bot\",\"args\":{\"\\u0000\":\"\\u0000\"}}]}");
     assert_int_equal(RUN(r, "audit", "query"), DONE);
     assert_has(r->out, "nul\\u0000bot");
     assert_has(r->out, "sam@x");
@@ -91,7 +106,8 @@ static void a_trace_is_told_event_by_event(void **state)
 {
     (void)state;
     struct rig *r = rig_create();
-    peer_will_answer(r->peer, 200, NULL, "{\"trace_id\":\"t1\",\"events\":[" EVENT("1") "],\"count\":1}");
+    peer_will_answer(r->peer, 200, NULL,
+                     "{\"trace_id\":\"t1\",\"events\":[" EVENT("1") "],\"count\":1}");
     peer_will_answer(r->peer, 200, NULL, "{\"trace_id\":\"t1\",\"events\":[],\"count\":0}");
     assert_int_equal(RUN(r, "audit", "trace", "t/1"), DONE);
     assert_has(peer_request(r->peer, 0), "GET /api/v1/audit/trace/t%2F1 HTTP/1.1\r\n");
@@ -105,10 +121,12 @@ static void a_trace_of_more_than_one_answer_goes_on_oldest_first(void **state)
 {
     (void)state;
     struct rig *r = rig_create();
-    peer_will_answer(r->peer, 200, NULL, "{\"trace_id\":\"t1\",\"events\":[" EVENT("1") "],\"next_cursor\":9}");
+    peer_will_answer(r->peer, 200, NULL,
+                     "{\"trace_id\":\"t1\",\"events\":[" EVENT("1") "],\"next_cursor\":9}");
     peer_will_answer(r->peer, 200, NULL, "{\"events\":[" EVENT("2") "],\"next_cursor\":0}");
     assert_int_equal(RUN(r, "audit", "trace", "t1"), DONE);
-    assert_has(peer_request(r->peer, 1), "GET /api/v1/audit?trace_id=t1&order=asc&limit=500&cursor=9 HTTP");
+    assert_has(peer_request(r->peer, 1),
+               "GET /api/v1/audit?trace_id=t1&order=asc&limit=500&cursor=9 HTTP");
     rig_destroy(r);
 }
 
@@ -119,7 +137,8 @@ static void a_trace_id_may_be_spelled_as_a_uuid(void **state)
     peer_will_answer(r->peer, 200, NULL, "{\"events\":[]}");
     peer_will_answer(r->peer, 200, NULL, "{\"events\":[" EVENT("1") "]}");
     assert_int_equal(RUN(r, "audit", "trace", "0AF76519-16CD-43DD-8448-EB211C80319C"), DONE);
-    assert_has(peer_request(r->peer, 1), "GET /api/v1/audit/trace/0af7651916cd43dd8448eb211c80319c HTTP");
+    assert_has(peer_request(r->peer, 1),
+               "GET /api/v1/audit/trace/0af7651916cd43dd8448eb211c80319c HTTP");
     rig_destroy(r);
 }
 
@@ -140,11 +159,14 @@ static void an_id_of_ours_is_looked_for_in_its_moment_and_shortly_after(void **s
     char first_end[64], second_begin[64];
     peer_will_answer(r->peer, 200, NULL, "{\"events\":[" EVENT("1") "],\"next_cursor\":5}");
     peer_will_answer(r->peer, 200, NULL, "{\"events\":[],\"next_cursor\":0}");
-    peer_will_answer(r->peer, 200, NULL, "{\"events\":[{\"kind\":\"token.minted\",\"request_id\":\"" REQUEST "\"},"
-                                         "{\"kind\":\"decision\",\"request_id\":\"" REQUEST "\",\"trace_id\":\"t7\"}]}");
+    peer_will_answer(r->peer, 200, NULL,
+                     "{\"events\":[{\"kind\":\"token.minted\",\"request_id\":\"" REQUEST "\"},"
+                     "{\"kind\":\"decision\",\"request_id\":\"" REQUEST
+                     "\",\"trace_id\":\"t7\"}]}");
     peer_will_answer(r->peer, 200, NULL, "{\"trace_id\":\"t7\",\"events\":[" EVENT("7") "]}");
     assert_int_equal(RUN(r, "audit", "trace", REQUEST), DONE);
-    assert_has(peer_request(r->peer, 0), "from=2026-11-22T16%3A52%3A26.403Z&to=2026-11-22T16%3A52%3A26.404Z");
+    assert_has(peer_request(r->peer, 0),
+               "from=2026-11-22T16%3A52%3A26.403Z&to=2026-11-22T16%3A52%3A26.404Z");
     assert_has(peer_request(r->peer, 1), "&cursor=5 HTTP");
     read_bound(r, 0, "&to=", first_end);
     read_bound(r, 2, "?from=", second_begin);

@@ -103,7 +103,8 @@ static void more_words_than_there_is_room_for_are_refused(void **state)
     (void)state;
     char *argv[POSITIONALS_MAX + 4], *environment[] = {NULL}, *text;
     size_t size;
-    for (size_t i = 0; i < sizeof argv / sizeof *argv; i++) argv[i] = (char *)(uintptr_t) "/nowhere.yaml";
+    for (size_t i = 0; i < sizeof argv / sizeof *argv; i++)
+        argv[i] = (char *)(uintptr_t) "/nowhere.yaml";
     argv[1] = (char *)(uintptr_t) "policy";
     argv[2] = (char *)(uintptr_t) "check";
     FILE *out = open_memstream(&text, &size);
@@ -116,18 +117,39 @@ static void more_words_than_there_is_room_for_are_refused(void **state)
 static void every_command_acts_in_the_tenant_that_is_named(void **state)
 {
     (void)state;
-    static const char *const commands[][4] = {
-        {"policy", "list"}, {"policy", "get", "p"}, {"policy", "versions", "p"}, {"policy", "rollback", "p", "1"}, {"policy", "delete", "p"},
-        {"policy", "explain", "x"}, {"authorize", "x"}, {"queue", "list"}, {"queue", "show", "r"}, {"queue", "wait", "r"},
-        {"queue", "approve", "r"}, {"queue", "deny", "r"}, {"queue", "cancel", "r"}, {"queue", "watch", "--once"}, {"token", "list"},
-        {"token", "revoke", "t"}, {"actor", "suspend", "a"}, {"actor", "resume", "a"}, {"actor", "list"}, {"audit", "query"},
-        {"audit", "trace", "t"}, {"audit", "export"}, {"key", "list"}, {"key", "revoke", "k"}, {"key", "rotate", "k"}};
+    static const char *const commands[][4] = {{"policy", "list"},
+                                              {"policy", "get", "p"},
+                                              {"policy", "versions", "p"},
+                                              {"policy", "rollback", "p", "1"},
+                                              {"policy", "delete", "p"},
+                                              {"policy", "explain", "x"},
+                                              {"authorize", "x"},
+                                              {"queue", "list"},
+                                              {"queue", "show", "r"},
+                                              {"queue", "wait", "r"},
+                                              {"queue", "approve", "r"},
+                                              {"queue", "deny", "r"},
+                                              {"queue", "cancel", "r"},
+                                              {"queue", "watch", "--once"},
+                                              {"token", "list"},
+                                              {"token", "revoke", "t"},
+                                              {"actor", "suspend", "a"},
+                                              {"actor", "resume", "a"},
+                                              {"actor", "list"},
+                                              {"audit", "query"},
+                                              {"audit", "trace", "t"},
+                                              {"audit", "export"},
+                                              {"key", "list"},
+                                              {"key", "revoke", "k"},
+                                              {"key", "rotate", "k"}};
     struct rig *r = rig_create();
     peer_will_answer(r->peer, 200, NULL, "{}");
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
-        rig_run(r, false, "--tenant", "acme", commands[i][0], commands[i][1], commands[i][2], commands[i][3], NULL);
+        rig_run(r, false, "--tenant", "acme", commands[i][0], commands[i][1], commands[i][2],
+                commands[i][3], NULL);
         const char *line = peer_request(r->peer, i), *query = strstr(line, "tenant_id=acme");
-        if (query == NULL || query > strstr(line, "\r\n")) fail_msg("writ %s %s: %.80s", commands[i][0], commands[i][1], line);
+        if (query == NULL || query > strstr(line, "\r\n"))
+            fail_msg("writ %s %s: %.80s", commands[i][0], commands[i][1], line);
     }
     rig_destroy(r);
 }
@@ -136,7 +158,9 @@ static void a_list_that_goes_on_says_how_to_see_more(void **state)
 {
     (void)state;
     struct rig *r = rig_create();
-    peer_will_answer(r->peer, 200, NULL, "{\"policies\":[{\"name\":\"base\",\"digest\":\"0123456789abcdef\"}],\"count\":1,\"next_cursor\":7}");
+    peer_will_answer(
+        r->peer, 200, NULL,
+        "{\"policies\":[{\"name\":\"base\",\"digest\":\"0123456789abcdef\"}],\"count\":1,\"next_cursor\":7}");
     assert_int_equal(RUN(r, "policy", "list"), DONE);
     assert_has(peer_request(r->peer, 0), "GET /api/v1/policies?limit=500 HTTP/1.1\r\n");
     assert_has(r->out, "base");
@@ -146,9 +170,12 @@ static void a_list_that_goes_on_says_how_to_see_more(void **state)
     assert_has(peer_request(r->peer, 1), "GET /api/v1/policies?limit=3&cursor=7 HTTP/1.1\r\n");
     assert_has(r->out, "\"next_cursor\":7}\n");
     assert_string_equal(r->err, "");
-    peer_will_answer(r->peer, 200, NULL, "{\"versions\":[{\"version\":9,\"created_by\":\"ann\"}],\"count\":1,\"next_cursor\":8}");
+    peer_will_answer(
+        r->peer, 200, NULL,
+        "{\"versions\":[{\"version\":9,\"created_by\":\"ann\"}],\"count\":1,\"next_cursor\":8}");
     assert_int_equal(RUN(r, "policy", "versions", "base"), DONE);
-    assert_has(peer_request(r->peer, 2), "GET /api/v1/policies/base/versions?limit=500 HTTP/1.1\r\n");
+    assert_has(peer_request(r->peer, 2),
+               "GET /api/v1/policies/base/versions?limit=500 HTTP/1.1\r\n");
     assert_has(r->out, "ann");
     assert_string_equal(r->err, "More: --cursor 8\n");
     rig_destroy(r);
@@ -215,11 +242,17 @@ static void what_was_asked_and_not_answered_may_have_been_done(void **state)
     (void)state;
     struct rig *r = rig_create();
     peer_will_answer(r->peer, 0, NULL, NULL);
-    assert_int_equal(RUN(r, "key", "create", "--name", "n", "--owner", "o", "--roles", "agent"), UNREACHABLE);
-    assert_has(r->err, " was asked and has not answered: the peer closed the connection before its answer ended. It may have done it all the same");
+    assert_int_equal(RUN(r, "key", "create", "--name", "n", "--owner", "o", "--roles", "agent"),
+                     UNREACHABLE);
+    assert_has(
+        r->err,
+        " was asked and has not answered: the peer closed the connection before its answer ended. It may have done it all the same");
     assert_int_equal(RUN(r, "key", "list"), UNREACHABLE);
-    assert_has(r->err, " cannot be reached: the peer closed the connection before its answer ended\n");
-    assert_int_equal(RUN(r, "key", "create", "--name", "n", "--owner", "o", "--roles", "agent", "--platform", "unix:/nowhere/socket"), UNREACHABLE);
+    assert_has(r->err,
+               " cannot be reached: the peer closed the connection before its answer ended\n");
+    assert_int_equal(RUN(r, "key", "create", "--name", "n", "--owner", "o", "--roles", "agent",
+                         "--platform", "unix:/nowhere/socket"),
+                     UNREACHABLE);
     assert_has(r->err, " cannot be reached: No such file");
     rig_destroy(r);
 }
@@ -228,7 +261,8 @@ static void a_refusal_is_told_in_the_programs_own_words(void **state)
 {
     (void)state;
     struct rig *r = rig_create();
-    peer_will_answer(r->peer, 403, NULL, "{\"error\":\"the key has no role for this\",\"code\":\"missing_role\"}");
+    peer_will_answer(r->peer, 403, NULL,
+                     "{\"error\":\"the key has no role for this\",\"code\":\"missing_role\"}");
     assert_int_equal(RUN(r, "policy", "list"), REFUSED);
     assert_string_equal(r->err, "writ: the key has no role for this (403 missing_role)\n");
     assert_string_equal(r->out, "");
@@ -269,21 +303,25 @@ static void a_gateways_page_is_not_printed_as_json(void **state)
 
 /* ---- authorize ---- */
 
-#define ALLOW "{\"decision\":\"allow\",\"rule\":\"allow:r\",\"reason\":\"why not\",\"trace_id\":\"t1\",\"policy_name\":\"p\",\"policy_version\":3}"
+#define ALLOW                                                                                      \
+    "{\"decision\":\"allow\",\"rule\":\"allow:r\",\"reason\":\"why not\",\"trace_id\":\"t1\",\"policy_name\":\"p\",\"policy_version\":3}"
 
 static void the_agent_form_writes_snake_case_and_keeps_args_as_typed(void **state)
 {
     (void)state;
     struct rig *r = rig_create();
     peer_will_answer(r->peer, 200, NULL, ALLOW);
-    assert_int_equal(RUN(r, "authorize", "pay", "--actor", "bot", "--args", "{\"b\": 1.0, \"a\":[]}", "--confidence",
-                         "0.90", "--acting-for", "ann", "--scope", "pay get_*", "--resource", "invoice:1", "--context",
-                         "late", "--trace-id", "t1"), DONE);
+    assert_int_equal(RUN(r, "authorize", "pay", "--actor", "bot", "--args",
+                         "{\"b\": 1.0, \"a\":[]}", "--confidence", "0.90", "--acting-for", "ann",
+                         "--scope", "pay get_*", "--resource", "invoice:1", "--context", "late",
+                         "--trace-id", "t1"),
+                     DONE);
     assert_has(peer_request(r->peer, 0), "POST /v1/agent/authorize HTTP/1.1\r\n");
     assert_has(peer_request(r->peer, 0), "Content-Type: application/json\r\n");
-    assert_string_equal(body_of(r, 0), "{\"action\":\"pay\",\"actor\":\"bot\",\"resource\":\"invoice:1\","
-                                       "\"args\":{\"b\": 1.0, \"a\":[]},\"context\":\"late\",\"confidence\":0.90,"
-                                       "\"acting_for\":\"ann\",\"scope\":\"pay get_*\",\"trace_id\":\"t1\"}");
+    assert_string_equal(body_of(r, 0),
+                        "{\"action\":\"pay\",\"actor\":\"bot\",\"resource\":\"invoice:1\","
+                        "\"args\":{\"b\": 1.0, \"a\":[]},\"context\":\"late\",\"confidence\":0.90,"
+                        "\"acting_for\":\"ann\",\"scope\":\"pay get_*\",\"trace_id\":\"t1\"}");
     assert_has(r->out, "allow\n");
     assert_has(r->out, "reason        why not\n");
     assert_has(r->out, "policy        p, version 3\n");
@@ -295,13 +333,17 @@ static void the_tool_form_puts_its_extras_into_the_context(void **state)
     (void)state;
     struct rig *r = rig_create();
     peer_will_answer(r->peer, 200, NULL, ALLOW);
-    assert_int_equal(RUN(r, "authorize", "--tool", "pay", "--context", "{\"why\":\"x\"}", "--confidence", "1",
-                         "--acting-for", "ann", "--tenant", "acme"), DONE);
+    assert_int_equal(RUN(r, "authorize", "--tool", "pay", "--context", "{\"why\":\"x\"}",
+                         "--confidence", "1", "--acting-for", "ann", "--tenant", "acme"),
+                     DONE);
     assert_has(peer_request(r->peer, 0), "POST /api/v1/authorize?tenant_id=acme HTTP/1.1\r\n");
-    assert_string_equal(body_of(r, 0), "{\"tool\":\"pay\",\"context\":{\"why\":\"x\",\"confidence\":1,\"actingFor\":\"ann\"}}");
+    assert_string_equal(
+        body_of(r, 0),
+        "{\"tool\":\"pay\",\"context\":{\"why\":\"x\",\"confidence\":1,\"actingFor\":\"ann\"}}");
     assert_int_equal(RUN(r, "authorize", "--tool", "pay", "--context", "plain"), DONE);
     assert_string_equal(body_of(r, 1), "{\"tool\":\"pay\",\"context\":\"plain\"}");
-    assert_int_equal(RUN(r, "authorize", "--tool", "pay", "--context", "plain", "--confidence", "1"), USAGE);
+    assert_int_equal(
+        RUN(r, "authorize", "--tool", "pay", "--context", "plain", "--confidence", "1"), USAGE);
     assert_has(r->err, "must be a JSON object");
     rig_destroy(r);
 }
@@ -339,8 +381,9 @@ static void bad_args_are_refused_before_anything_is_sent(void **state)
     (void)state;
     struct rig *r = rig_create();
     static const char *const wrong[][2] = {
-        {"--args", "{"},       {"--args", "[1]"},      {"--args", "{\"a\":1,\"a\":2}"}, {"--args", "@/nowhere"},
-        {"--confidence", "2"}, {"--confidence", "x"},  {"--confidence", "0.5,"},        {"--context", "{x}"}};
+        {"--args", "{"},          {"--args", "[1]"},     {"--args", "{\"a\":1,\"a\":2}"},
+        {"--args", "@/nowhere"},  {"--confidence", "2"}, {"--confidence", "x"},
+        {"--confidence", "0.5,"}, {"--context", "{x}"}};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         assert_int_equal(RUN(r, "authorize", "x", wrong[i][0], wrong[i][1]), USAGE);
         assert_true(strlen(r->err) > 10);
@@ -372,12 +415,16 @@ static void explain_shows_every_rule(void **state)
 {
     (void)state;
     struct rig *r = rig_create();
-    peer_will_answer(r->peer, 200, NULL,
-                     "{\"decision\":\"deny\",\"mode\":\"dry_run\",\"explain\":[{\"policy\":\"p\",\"rule\":\"r1\",\"verdict\":"
-                     "\"allow\",\"applies\":false,\"shadow\":true,\"why\":\"agents: no match\"}]}");
+    peer_will_answer(
+        r->peer, 200, NULL,
+        "{\"decision\":\"deny\",\"mode\":\"dry_run\",\"explain\":[{\"policy\":\"p\",\"rule\":\"r1\",\"verdict\":"
+        "\"allow\",\"applies\":false,\"shadow\":true,\"why\":\"agents: no match\"}]}");
     assert_int_equal(RUN(r, "policy", "explain", "pay"), DONE);
-    assert_has(peer_request(r->peer, 0), "POST /v1/agent/authorize?dry_run=true&explain=true HTTP/1.1\r\n");
-    assert_has(r->out, "POLICY  RULE  VOTE   APPLIES  SHADOW  WHY\np       r1    allow  no       yes     agents: no match\n");
+    assert_has(peer_request(r->peer, 0),
+               "POST /v1/agent/authorize?dry_run=true&explain=true HTTP/1.1\r\n");
+    assert_has(
+        r->out,
+        "POLICY  RULE  VOTE   APPLIES  SHADOW  WHY\np       r1    allow  no       yes     agents: no match\n");
     rig_destroy(r);
 }
 
@@ -392,17 +439,22 @@ static void a_file_is_put_under_its_own_name_or_a_given_one(void **state)
     FILE *file = fopen(path, "w");
     fputs("rules: [] # \"x\"\n", file);
     fclose(file);
-    peer_will_answer(r->peer, 201, NULL, "{\"name\":\"pay-ments\",\"version\":1,\"is_active\":false}");
-    assert_int_equal(RUN(r, "policy", "put", path, "--inactive", "--new", "--description", "d"), DONE);
+    peer_will_answer(r->peer, 201, NULL,
+                     "{\"name\":\"pay-ments\",\"version\":1,\"is_active\":false}");
+    assert_int_equal(RUN(r, "policy", "put", path, "--inactive", "--new", "--description", "d"),
+                     DONE);
     assert_has(peer_request(r->peer, 0), "PUT /api/v1/policies/pay-ments HTTP/1.1\r\n");
     assert_has(peer_request(r->peer, 0), "If-None-Match: *\r\n");
-    assert_string_equal(body_of(r, 0), "{\"content\":\"rules: [] # \\\"x\\\"\\n\",\"description\":\"d\",\"is_active\":false}");
+    assert_string_equal(
+        body_of(r, 0),
+        "{\"content\":\"rules: [] # \\\"x\\\"\\n\",\"description\":\"d\",\"is_active\":false}");
     assert_string_equal(r->out, "pay-ments is new: version 1, not active.\n");
     assert_int_equal(RUN(r, "policy", "put", "other name", path, "--if-match", "\"e\""), DONE);
     assert_has(peer_request(r->peer, 1), "PUT /api/v1/policies/other%20name HTTP/1.1\r\n");
     assert_has(peer_request(r->peer, 1), "If-Match: \"e\"\r\n");
     assert_int_equal(RUN(r, "policy", "put", path, "--active", "--dry-run"), DONE);
-    assert_has(peer_request(r->peer, 2), "PUT /api/v1/policies/pay-ments?dry_run=true HTTP/1.1\r\n");
+    assert_has(peer_request(r->peer, 2),
+               "PUT /api/v1/policies/pay-ments?dry_run=true HTTP/1.1\r\n");
     assert_has(body_of(r, 2), "\"is_active\":true");
     assert_int_equal(RUN(r, "policy", "put", path, "--active", "--inactive"), USAGE);
     unlink(path);
@@ -415,8 +467,9 @@ static void a_files_name_loses_one_ending_only(void **state)
     (void)state;
     static const struct {
         const char *file, *policy;
-    } cases[] = {{"a.yaml", "a"}, {"a.yml", "a"}, {"a.json", "a"}, {"a.json.yml", "a.json"}, {"a.yml.yaml", "a.yml"}, {"a.yaml.json", "a.yaml"},
-                 {"a.txt", "a.txt"}, {".yml", ".yml"}};
+    } cases[] = {{"a.yaml", "a"},          {"a.yml", "a"},          {"a.json", "a"},
+                 {"a.json.yml", "a.json"}, {"a.yml.yaml", "a.yml"}, {"a.yaml.json", "a.yaml"},
+                 {"a.txt", "a.txt"},       {".yml", ".yml"}};
     struct rig *r = rig_create();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char path[128], wanted[64];
@@ -437,9 +490,10 @@ static void mistakes_in_a_document_are_told_with_line_and_column(void **state)
 {
     (void)state;
     struct rig *r = rig_create();
-    peer_will_answer(r->peer, 400, NULL,
-                     "{\"error\":\"not valid\",\"code\":\"invalid_policy\",\"details\":[{\"path\":\"rules[2].decision\","
-                     "\"line\":7,\"column\":9,\"message\":\"no\\u001b[31m\"}]}");
+    peer_will_answer(
+        r->peer, 400, NULL,
+        "{\"error\":\"not valid\",\"code\":\"invalid_policy\",\"details\":[{\"path\":\"rules[2].decision\","
+        "\"line\":7,\"column\":9,\"message\":\"no\\u001b[31m\"}]}");
     assert_int_equal(RUN(r, "policy", "put", "x", "/dev/null"), REFUSED);
     assert_has(r->err, "  line 7, column 9: rules[2].decision: no\\u001b[31m\n");
     rig_destroy(r);
@@ -470,7 +524,8 @@ static void check_and_test_need_no_program(void **state)
     snprintf(bad, sizeof bad, "%s/bad.yaml", r->peer->folder);
     FILE *file = fopen(good, "w");
     fputs("rules:\n  - {id: a, agents: [b], actions: [x], decision: allow}\n"
-          "tests:\n  - {request: {actor: b, action: x}, expect: allow}\n", file);
+          "tests:\n  - {request: {actor: b, action: x}, expect: allow}\n",
+          file);
     fclose(file);
     file = fopen(bad, "w");
     fputs("rules:\n  - {id: a, agents: [b], actions: [x], decision: alow}\n", file);
@@ -514,24 +569,39 @@ static void a_key_is_made_from_lists_and_spans_and_printed_alone(void **state)
 {
     (void)state;
     struct rig *r = rig_create();
-    peer_will_answer(r->peer, 201, NULL, "{\"key\":\"wk_new\",\"id\":\"key_1\",\"name\":\"n\",\"roles\":[\"agent\",\"app\"]}");
-    assert_int_equal(RUN(r, "key", "create", "--name", "n", "--owner", "o", "--roles", "agent, app", "--actors", "a , b*,",
-                         "--tenant", "t", "--expires", "2030-01-01T00:00:00Z"), DONE);
+    peer_will_answer(
+        r->peer, 201, NULL,
+        "{\"key\":\"wk_new\",\"id\":\"key_1\",\"name\":\"n\",\"roles\":[\"agent\",\"app\"]}");
+    assert_int_equal(RUN(r, "key", "create", "--name", "n", "--owner", "o", "--roles", "agent, app",
+                         "--actors", "a , b*,", "--tenant", "t", "--expires",
+                         "2030-01-01T00:00:00Z"),
+                     DONE);
     assert_string_equal(r->out, "wk_new\n");
     assert_has(r->err, "shown once");
-    assert_string_equal(body_of(r, 0), "{\"name\":\"n\",\"owner\":\"o\",\"tenant\":\"t\",\"roles\":[\"agent\",\"app\"],"
-                                       "\"actors\":[\"a\",\"b*\"],\"expires_at\":\"2030-01-01T00:00:00Z\"}");
+    assert_string_equal(
+        body_of(r, 0),
+        "{\"name\":\"n\",\"owner\":\"o\",\"tenant\":\"t\",\"roles\":[\"agent\",\"app\"],"
+        "\"actors\":[\"a\",\"b*\"],\"expires_at\":\"2030-01-01T00:00:00Z\"}");
     assert_has(peer_request(r->peer, 0), "POST /api/v1/keys?tenant_id=t HTTP/1.1\r\n");
-    assert_int_equal(RUN(r, "key", "create", "--name", "n", "--owner", "o", "--roles", "ingest", "--tenant", "*", "--users", "u",
-                         "--reviewers", "v", "--nodes", "n*", "--tenants", "a,b"), DONE);
-    assert_has(body_of(r, 1), "\"users\":[\"u\"],\"reviewers\":[\"v\"],\"nodes\":[\"n*\"],\"tenants\":[\"a\",\"b\"]");
+    assert_int_equal(RUN(r, "key", "create", "--name", "n", "--owner", "o", "--roles", "ingest",
+                         "--tenant", "*", "--users", "u", "--reviewers", "v", "--nodes", "n*",
+                         "--tenants", "a,b"),
+                     DONE);
+    assert_has(
+        body_of(r, 1),
+        "\"users\":[\"u\"],\"reviewers\":[\"v\"],\"nodes\":[\"n*\"],\"tenants\":[\"a\",\"b\"]");
     assert_has(peer_request(r->peer, 1), "POST /api/v1/keys?tenant_id=%2A HTTP/1.1\r\n");
     assert_has(body_of(r, 1), "\"tenant\":\"*\"");
-    assert_int_equal(RUN(r, "key", "create", "--name", "n", "--owner", "o", "--roles", "king"), USAGE);
+    assert_int_equal(RUN(r, "key", "create", "--name", "n", "--owner", "o", "--roles", "king"),
+                     USAGE);
     assert_has(r->err, "policy_admin");
     assert_int_equal(RUN(r, "key", "create", "--name", "n", "--roles", "agent"), USAGE);
-    assert_int_equal(RUN(r, "key", "create", "--name", "n", "--owner", "o", "--roles", "agent", "--expires", "soon"), USAGE);
-    assert_int_equal(RUN(r, "key", "create", "--name", "n", "--owner", "o", "--roles", "agent", "--expires", "99999999d"), USAGE);
+    assert_int_equal(RUN(r, "key", "create", "--name", "n", "--owner", "o", "--roles", "agent",
+                         "--expires", "soon"),
+                     USAGE);
+    assert_int_equal(RUN(r, "key", "create", "--name", "n", "--owner", "o", "--roles", "agent",
+                         "--expires", "99999999d"),
+                     USAGE);
     assert_int_equal(peer_request_count(r->peer), 2);
     rig_destroy(r);
 }
@@ -542,14 +612,18 @@ static void the_first_key_is_made_in_a_data_directory(void **state)
     struct rig *r = rig_create();
     char data[128], path[160];
     snprintf(data, sizeof data, "%s/data", r->peer->folder);
-    assert_int_equal(RUN_WITHOUT_KEY(r, "key", "create", "--json", "--data", data, "--name", "root", "--owner", "o",
-                                     "--roles", "admin", "--tenant", "*"), DONE);
+    assert_int_equal(RUN_WITHOUT_KEY(r, "key", "create", "--json", "--data", data, "--name", "root",
+                                     "--owner", "o", "--roles", "admin", "--tenant", "*"),
+                     DONE);
     struct arena a;
     struct json *root;
     struct fault f;
     struct id id;
     arena_init(&a, 4096, 1 << 20);
-    assert_int_equal(json_read(str_from(r->out).size > 0 ? str_of(r->out, strlen(r->out) - 1) : STR(""), NULL, &a, &root, &f), ERR_OK);
+    assert_int_equal(
+        json_read(str_from(r->out).size > 0 ? str_of(r->out, strlen(r->out) - 1) : STR(""), NULL,
+                  &a, &root, &f),
+        ERR_OK);
     assert_true(credential_read(json_text(root, STR("key")), &id));
     assert_true(str_equal(json_text(root, STR("tenant")), STR("*")));
     arena_fini(&a);
@@ -559,9 +633,12 @@ static void the_first_key_is_made_in_a_data_directory(void **state)
     assert_int_equal(s.st_mode & 0777, 0600);
     assert_int_equal(stat(data, &s), 0);
     assert_int_equal(s.st_mode & 0777, 0700);
-    assert_int_equal(RUN_WITHOUT_KEY(r, "key", "create", "--json", "--data", data, "--name", "a", "--owner", "o", "--roles", "admin"), DONE);
+    assert_int_equal(RUN_WITHOUT_KEY(r, "key", "create", "--json", "--data", data, "--name", "a",
+                                     "--owner", "o", "--roles", "admin"),
+                     DONE);
     assert_has(r->out, "\"tenant\":\"default\"");
-    static const char *const files[] = {"pepper", "platform.db", "platform.db-wal", "platform.db-shm"};
+    static const char *const files[] = {"pepper", "platform.db", "platform.db-wal",
+                                        "platform.db-shm"};
     for (size_t i = 0; i < 4; i++) {
         snprintf(path, sizeof path, "%s/%s", data, files[i]);
         unlink(path);
@@ -574,18 +651,22 @@ static void a_list_of_keys_tells_until_when_each_is_valid(void **state)
 {
     (void)state;
     struct rig *r = rig_create();
-    peer_will_answer(r->peer, 200, NULL,
-                     "{\"keys\":[{\"id\":\"key_1\",\"revoked_at\":\"2026-01-01T00:00:00.000Z\",\"expires_at\":\"2999-01-01T00:00:00.000Z\"},"
-                     "{\"id\":\"key_2\",\"expires_at\":\"2026-01-01T00:00:00.000Z\"},{\"id\":\"key_3\",\"expires_at\":\"2999-01-01T00:00:00.000Z\"},"
-                     "{\"id\":\"key_4\",\"revoked_at\":null,\"expires_at\":null,\"actors\":[\"a\"],\"users\":[\"u\",\"v\"]}]}");
+    peer_will_answer(
+        r->peer, 200, NULL,
+        "{\"keys\":[{\"id\":\"key_1\",\"revoked_at\":\"2026-01-01T00:00:00.000Z\",\"expires_at\":\"2999-01-01T00:00:00.000Z\"},"
+        "{\"id\":\"key_2\",\"expires_at\":\"2026-01-01T00:00:00.000Z\"},{\"id\":\"key_3\",\"expires_at\":\"2999-01-01T00:00:00.000Z\"},"
+        "{\"id\":\"key_4\",\"revoked_at\":null,\"expires_at\":null,\"actors\":[\"a\"],\"users\":[\"u\",\"v\"]}]}");
     assert_int_equal(RUN(r, "key", "list"), DONE);
-    static const char *const ends[][2] = {
-        {"key_1", " revoked"}, {"key_2", " expired"}, {"key_3", " 2999-01-01T00:00:00.000Z"}, {"key_4", " a; users u,v  valid"}};
+    static const char *const ends[][2] = {{"key_1", " revoked"},
+                                          {"key_2", " expired"},
+                                          {"key_3", " 2999-01-01T00:00:00.000Z"},
+                                          {"key_4", " a; users u,v  valid"}};
     struct str rest = str_from(r->out), line;
     assert_true(str_split(&rest, '\n', &line)); /* the heads */
     for (size_t i = 0; i < 4; i++) {
         struct str end = str_from(ends[i][1]);
-        assert_true(str_split(&rest, '\n', &line) && str_starts(line, str_from(ends[i][0])) && line.size > end.size);
+        assert_true(str_split(&rest, '\n', &line) && str_starts(line, str_from(ends[i][0])) &&
+                    line.size > end.size);
         assert_true(str_equal(str_skip(line, line.size - end.size), end));
     }
     rig_destroy(r);
@@ -624,23 +705,29 @@ static void the_doctor_finds_what_is_wrong_and_says_what_to_do(void **state)
 {
     (void)state;
     struct rig *r = rig_create();
-    peer_will_answer(r->peer, 200, "Date: Thu, 01 Jan 2026 00:00:00 GMT\r\n",
-                     "{\"status\":\"degraded\",\"service\":\"writ-engine\",\"version\":\"9\",\"checks\":{\"feed\":\"is away\"}}");
+    peer_will_answer(
+        r->peer, 200, "Date: Thu, 01 Jan 2026 00:00:00 GMT\r\n",
+        "{\"status\":\"degraded\",\"service\":\"writ-engine\",\"version\":\"9\",\"checks\":{\"feed\":\"is away\"}}");
     assert_int_equal(RUN_WITHOUT_KEY(r, "doctor"), REFUSED);
     assert_has(r->out, "its check `feed` says: is away");
     assert_has(r->out, "behind this machine's");
     assert_has(r->out, "no API key is given");
-    assert_int_equal(RUN_WITHOUT_KEY(r, "doctor", "--engine", "unix:/nowhere", "--platform", "unix:/nowhere"), UNREACHABLE);
+    assert_int_equal(
+        RUN_WITHOUT_KEY(r, "doctor", "--engine", "unix:/nowhere", "--platform", "unix:/nowhere"),
+        UNREACHABLE);
     assert_has(r->out, "Start writ-engine there");
     assert_int_equal(RUN_WITHOUT_KEY(r, "doctor", "--json"), REFUSED);
     assert_has(r->out, "{\"ok\":false,\"checks\":[{\"check\":\"engine\"");
     rig_destroy(r);
 }
 
-#define WELL(program) "{\"status\":\"ok\",\"service\":\"writ-" program "\",\"version\":\"9\",\"checks\":{\"store\":\"ok\"}}"
-#define FIGURES(full, left, lag, clashes, stale, revision)                                                              \
-    "writ_engine_journal_full " full "\nwrit_engine_journal_left_seconds " left "\nwrit_engine_publish_lag_records " lag \
-    "\nwrit_engine_publish_clashes_total " clashes "\nwrit_engine_bundle_stale " stale "\nwrit_engine_bundle_revision " revision "\n"
+#define WELL(program)                                                                              \
+    "{\"status\":\"ok\",\"service\":\"writ-" program                                               \
+    "\",\"version\":\"9\",\"checks\":{\"store\":\"ok\"}}"
+#define FIGURES(full, left, lag, clashes, stale, revision)                                         \
+    "writ_engine_journal_full " full "\nwrit_engine_journal_left_seconds " left                    \
+    "\nwrit_engine_publish_lag_records " lag "\nwrit_engine_publish_clashes_total " clashes        \
+    "\nwrit_engine_bundle_stale " stale "\nwrit_engine_bundle_revision " revision "\n"
 
 /* One visit: both programs' health and readiness, then the figures of both. */
 static int visit(struct rig *r, const char *ready, int metrics_status, const char *engine_figures)
@@ -650,7 +737,8 @@ static int visit(struct rig *r, const char *ready, int metrics_status, const cha
     peer_will_answer(r->peer, 200, NULL, WELL("platform"));
     peer_will_answer(r->peer, ready == NULL ? 200 : 503, NULL, ready == NULL ? "{}" : ready);
     peer_will_answer(r->peer, metrics_status, NULL, engine_figures);
-    peer_will_answer(r->peer, metrics_status, NULL, metrics_status == 200 ? "writ_platform_bundle_revision 7\n" : engine_figures);
+    peer_will_answer(r->peer, metrics_status, NULL,
+                     metrics_status == 200 ? "writ_platform_bundle_revision 7\n" : engine_figures);
     return RUN(r, "doctor");
 }
 
@@ -664,14 +752,23 @@ static void the_doctor_reads_the_figures(void **state)
     assert_null(strstr(r->out, "its check"));
     rig_destroy(r);
     r = rig_create();
-    assert_int_equal(visit(r, "{\"error\":\"the store is away\"}", 200, FIGURES("1", "7200", "20000", "2", "1", "5")), REFUSED);
-    static const char *const told[] = {"platform  it is not ready: the store is away", "journal is full", "BAD   disk      at the present rate",
-                                       "lasts 2 hours", "BAD   lag       20000 records", "places of 2 of this engine's records",
-                                       "nothing new of the platform", "BAD   bundle    the engine has revision 5", "7 things to look at."};
+    assert_int_equal(visit(r, "{\"error\":\"the store is away\"}", 200,
+                           FIGURES("1", "7200", "20000", "2", "1", "5")),
+                     REFUSED);
+    static const char *const told[] = {"platform  it is not ready: the store is away",
+                                       "journal is full",
+                                       "BAD   disk      at the present rate",
+                                       "lasts 2 hours",
+                                       "BAD   lag       20000 records",
+                                       "places of 2 of this engine's records",
+                                       "nothing new of the platform",
+                                       "BAD   bundle    the engine has revision 5",
+                                       "7 things to look at."};
     for (size_t i = 0; i < sizeof told / sizeof *told; i++) assert_has(r->out, told[i]);
     rig_destroy(r);
     r = rig_create();
-    assert_int_equal(visit(r, NULL, 401, "{\"error\":\"no\",\"code\":\"unauthenticated\"}"), REFUSED);
+    assert_int_equal(visit(r, NULL, 401, "{\"error\":\"no\",\"code\":\"unauthenticated\"}"),
+                     REFUSED);
     assert_has(r->out, "BAD   key       the engine does not take the key (unauthenticated)");
     rig_destroy(r);
     r = rig_create();

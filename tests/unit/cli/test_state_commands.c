@@ -1,4 +1,5 @@
-/* writ queue, token, actor and top: what they ask for, what they print, and what they refuse to do. */
+/* writ queue, token, actor and top: what they ask for, what they print, and what they refuse to
+ * do. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,9 +10,11 @@
 #include "unit/cli/rig.h"
 
 #define ID "rev_01JD0000000000000000000001"
-#define ITEM(id, more)                                                                                                  \
-    "{\"id\":\"" id "\",\"actor\":\"b\\u001b[2Jot\",\"acting_for\":\"ann\",\"action\":\"pay\",\"status\":\"pending\","  \
-    "\"reason\":\"why\",\"expires_at\":\"2026-11-20T10:00:00.000Z\",\"resource\":{\"type\":\"invoice\",\"id\":\"1\"}" more "}"
+#define ITEM(id, more)                                                                                                     \
+    "{\"id\":\"" id                                                                                                        \
+    "\",\"actor\":\"b\\u001b[2Jot\",\"acting_for\":\"ann\",\"action\":\"pay\",\"status\":\"pending\","                     \
+    "\"reason\":\"why\",\"expires_at\":\"2026-11-20T10:00:00.000Z\",\"resource\":{\"type\":\"invoice\",\"id\":\"1\"}" more \
+    "}"
 #define TOKEN "eyJhbGciOiJFZERTQSJ9.eyJhIjoxfQ.c2ln"
 
 /* ---- queue ---- */
@@ -20,14 +23,17 @@ static void the_queue_is_a_table_of_what_is_pending(void **state)
 {
     (void)state;
     struct rig *r = rig_create();
-    peer_will_answer(r->peer, 200, NULL, "{\"items\":[" ITEM(ID, "") "],\"count\":1,\"total\":9,\"next_cursor\":7}");
+    peer_will_answer(r->peer, 200, NULL,
+                     "{\"items\":[" ITEM(ID, "") "],\"count\":1,\"total\":9,\"next_cursor\":7}");
     assert_int_equal(RUN(r, "queue", "list", "--actor", "b ot", "--action", "pay"), DONE);
-    assert_has(peer_request(r->peer, 0), "GET /v1/queue/pending?actor=b%20ot&action=pay&limit=50 HTTP/1.1\r\n");
+    assert_has(peer_request(r->peer, 0),
+               "GET /v1/queue/pending?actor=b%20ot&action=pay&limit=50 HTTP/1.1\r\n");
     assert_has(r->out, ID "  b\\u001b[2Jot for ann  pay       invoice:1  pending");
     assert_null(strchr(r->out, '\033'));
     assert_has(r->err, "1 of 9\nMore: --cursor 7\n");
     assert_int_equal(RUN(r, "queue", "list", "--status", "denied", "--tenant", "acme"), DONE);
-    assert_has(peer_request(r->peer, 1), "GET /v1/queue?tenant_id=acme&status=denied&limit=50 HTTP/1.1\r\n");
+    assert_has(peer_request(r->peer, 1),
+               "GET /v1/queue?tenant_id=acme&status=denied&limit=50 HTTP/1.1\r\n");
     assert_int_equal(RUN(r, "queue", "list", "--status", "all"), DONE);
     assert_has(peer_request(r->peer, 2), "GET /v1/queue?limit=50 HTTP/1.1\r\n");
     rig_destroy(r);
@@ -37,10 +43,13 @@ static void a_review_is_laid_out_line_by_line_with_paths(void **state)
 {
     (void)state;
     struct rig *r = rig_create();
-    peer_will_answer(r->peer, 200, NULL,
-                     ITEM(ID, ",\"args\":{\"items\":[{\"price\":12.5},{\"x\":[]}],\"card\":\"[masked]\",\"a\\nb\":\"\\u202ec\"},"
-                              "\"approvals_required\":2,\"approvals\":[{\"resolved_by\":\"carol\",\"at\":\"now\",\"note\":\"ok\"}],"
-                              "\"resource_properties\":{\"owner\":\"eve\"},\"context\":\"late at night\",\"redeemed_at\":\"then\""));
+    peer_will_answer(
+        r->peer, 200, NULL,
+        ITEM(
+            ID,
+            ",\"args\":{\"items\":[{\"price\":12.5},{\"x\":[]}],\"card\":\"[masked]\",\"a\\nb\":\"\\u202ec\"},"
+            "\"approvals_required\":2,\"approvals\":[{\"resolved_by\":\"carol\",\"at\":\"now\",\"note\":\"ok\"}],"
+            "\"resource_properties\":{\"owner\":\"eve\"},\"context\":\"late at night\",\"redeemed_at\":\"then\""));
     assert_int_equal(RUN(r, "queue", "show", ID), DONE);
     assert_has(peer_request(r->peer, 0), "GET /v1/queue/" ID " HTTP/1.1\r\n");
     assert_has(r->out, "who           b\\u001b[2Jot for ann\n");
@@ -76,10 +85,15 @@ static void a_vote_carries_its_note_and_who_gives_it(void **state)
     (void)state;
     struct rig *r = rig_create();
     peer_will_answer(r->peer, 200, NULL, "{\"status\":\"approved\"}");
-    peer_will_answer(r->peer, 200, NULL, "{\"status\":\"pending\",\"approvals_required\":2,\"approvals\":[{}]}");
-    peer_will_answer(r->peer, 403, NULL, "{\"error\":\"resolved_by: has none of the roles\",\"code\":\"wrong_reviewer\"}");
-    peer_will_answer(r->peer, 409, NULL, "{\"error\":\"denied already\",\"code\":\"already_resolved\"}");
-    assert_int_equal(RUN(r, "queue", "approve", ID, "--by", "carol", "--note", "so \"be\" it"), DONE);
+    peer_will_answer(r->peer, 200, NULL,
+                     "{\"status\":\"pending\",\"approvals_required\":2,\"approvals\":[{}]}");
+    peer_will_answer(
+        r->peer, 403, NULL,
+        "{\"error\":\"resolved_by: has none of the roles\",\"code\":\"wrong_reviewer\"}");
+    peer_will_answer(r->peer, 409, NULL,
+                     "{\"error\":\"denied already\",\"code\":\"already_resolved\"}");
+    assert_int_equal(RUN(r, "queue", "approve", ID, "--by", "carol", "--note", "so \"be\" it"),
+                     DONE);
     assert_has(peer_request(r->peer, 0), "POST /v1/queue/" ID "/approve HTTP/1.1\r\n");
     assert_string_equal(body_of(r, 0), "{\"note\":\"so \\\"be\\\" it\",\"resolved_by\":\"carol\"}");
     assert_string_equal(r->out, ID " is approved.\n");
@@ -99,7 +113,9 @@ static void watching_goes_through_the_pages_and_prints_each_review_once(void **s
     (void)state;
     struct rig *r = rig_create();
     peer_will_answer(r->peer, 200, NULL, "{\"items\":[" ITEM(ID, "") "],\"next_cursor\":5}");
-    peer_will_answer(r->peer, 200, NULL, "{\"items\":[" ITEM(ID, "") "," ITEM("rev_01JD0000000000000000000002", "") "],\"next_cursor\":0}");
+    peer_will_answer(r->peer, 200, NULL,
+                     "{\"items\":[" ITEM(ID, "") "," ITEM("rev_01JD0000000000000000000002",
+                                                          "") "],\"next_cursor\":0}");
     assert_int_equal(RUN(r, "queue", "watch", "--once"), DONE);
     assert_has(peer_request(r->peer, 0), "GET /v1/queue/pending?limit=100 HTTP/1.1\r\n");
     assert_has(peer_request(r->peer, 1), "GET /v1/queue/pending?cursor=5&limit=100 HTTP/1.1\r\n");
@@ -114,13 +130,23 @@ static void a_token_is_minted_from_words_and_printed_alone(void **state)
 {
     (void)state;
     struct rig *r = rig_create();
-    peer_will_answer(r->peer, 201, NULL, "{\"token\":\"" TOKEN "\",\"token_id\":\"tok_1\",\"expires_at\":1795269913,\"scope\":\"get_*\"}");
-    assert_int_equal(RUN(r, "token", "mint", "--scope", "get_*", "--actor", "bot", "--ttl", "5m", "--uses", "3"), DONE);
-    assert_string_equal(body_of(r, 0), "{\"scope\":\"get_*\",\"actor\":\"bot\",\"ttl_seconds\":300,\"max_uses\":3}");
+    peer_will_answer(r->peer, 201, NULL,
+                     "{\"token\":\"" TOKEN
+                     "\",\"token_id\":\"tok_1\",\"expires_at\":1795269913,\"scope\":\"get_*\"}");
+    assert_int_equal(
+        RUN(r, "token", "mint", "--scope", "get_*", "--actor", "bot", "--ttl", "5m", "--uses", "3"),
+        DONE);
+    assert_string_equal(
+        body_of(r, 0),
+        "{\"scope\":\"get_*\",\"actor\":\"bot\",\"ttl_seconds\":300,\"max_uses\":3}");
     assert_string_equal(r->out, TOKEN "\n");
     assert_string_equal(r->err, "This is tok_1, for get_*; it ends at 2026-11-21T14:05:13.000Z.\n");
-    assert_int_equal(RUN(r, "token", "mint", "--scope", "x", "--acting-for", "ann", "--audience", "ledger", "--tenant", "acme"), DONE);
-    assert_string_equal(body_of(r, 1), "{\"scope\":\"x\",\"acting_for\":\"ann\",\"audience\":\"ledger\",\"tenant_id\":\"acme\"}");
+    assert_int_equal(RUN(r, "token", "mint", "--scope", "x", "--acting-for", "ann", "--audience",
+                         "ledger", "--tenant", "acme"),
+                     DONE);
+    assert_string_equal(
+        body_of(r, 1),
+        "{\"scope\":\"x\",\"acting_for\":\"ann\",\"audience\":\"ledger\",\"tenant_id\":\"acme\"}");
     rig_destroy(r);
 }
 
@@ -194,10 +220,14 @@ static void tokens_are_listed_and_revoked(void **state)
 {
     (void)state;
     struct rig *r = rig_create();
-    peer_will_answer(r->peer, 200, NULL, "{\"tokens\":[{\"token_id\":\"tok_1\",\"actor\":\"b\",\"scope\":\"*\",\"active\":true}],\"next_cursor\":4}");
-    peer_will_answer(r->peer, 200, NULL, "{\"success\":true,\"token_id\":\"tok_1\",\"revoked_at\":\"now\"}");
+    peer_will_answer(
+        r->peer, 200, NULL,
+        "{\"tokens\":[{\"token_id\":\"tok_1\",\"actor\":\"b\",\"scope\":\"*\",\"active\":true}],\"next_cursor\":4}");
+    peer_will_answer(r->peer, 200, NULL,
+                     "{\"success\":true,\"token_id\":\"tok_1\",\"revoked_at\":\"now\"}");
     assert_int_equal(RUN(r, "token", "list", "--actor", "b", "--acting-for", "ann"), DONE);
-    assert_has(peer_request(r->peer, 0), "GET /v1/tokens?actor=b&acting_for=ann&active=true&limit=100 HTTP/1.1\r\n");
+    assert_has(peer_request(r->peer, 0),
+               "GET /v1/tokens?actor=b&acting_for=ann&active=true&limit=100 HTTP/1.1\r\n");
     assert_has(r->out, "tok_1");
     assert_has(r->err, "--cursor 4");
     assert_int_equal(RUN(r, "token", "revoke", "tok_1"), DONE);
@@ -216,7 +246,9 @@ static void an_actor_is_suspended_resumed_and_listed(void **state)
     struct rig *r = rig_create();
     peer_will_answer(r->peer, 200, NULL, "{\"success\":true}");
     peer_will_answer(r->peer, 200, NULL, "{\"success\":true}");
-    peer_will_answer(r->peer, 200, NULL, "{\"actors\":[{\"actor\":\"b/x\",\"suspended_by\":\"me\",\"reason\":\"r\"}],\"next_cursor\":0}");
+    peer_will_answer(
+        r->peer, 200, NULL,
+        "{\"actors\":[{\"actor\":\"b/x\",\"suspended_by\":\"me\",\"reason\":\"r\"}],\"next_cursor\":0}");
     assert_int_equal(RUN(r, "actor", "suspend", "b/x", "--reason", "r"), DONE);
     assert_has(peer_request(r->peer, 0), "POST /v1/actors/b%2Fx/suspend HTTP/1.1\r\n");
     assert_string_equal(body_of(r, 0), "{\"reason\":\"r\"}");
@@ -231,8 +263,9 @@ static void an_actor_is_suspended_resumed_and_listed(void **state)
 /* ---- top ---- */
 
 /* Scrapes, answered in the order of asking: engine, platform, queue; engine, platform, queue. */
-#define SCRAPE(allowed, lag)                                                                                              \
-    "# HELP writ_engine_decisions_total x\nwrit_engine_decisions_total{decision=\"allow\"} " allowed "\n"                \
+#define SCRAPE(allowed, lag)                                                                         \
+    "# HELP writ_engine_decisions_total x\nwrit_engine_decisions_total{decision=\"allow\"} " allowed \
+    "\n"                                                                                             \
     "writ_engine_publish_lag_records_other 9\nwrit_engine_publish_lag_records " lag "\n"
 
 static void top_shows_growth_of_counters_and_levels_as_they_are(void **state)
@@ -245,23 +278,29 @@ static void top_shows_growth_of_counters_and_levels_as_they_are(void **state)
     peer_will_answer(r->peer, 200, NULL, SCRAPE("1010", "5"));
     peer_will_answer(r->peer, 200, NULL, "writ_platform_ingest_events_total 7\n");
     peer_will_answer(r->peer, 200, NULL, "{\"items\":[],\"total\":4}");
-    assert_int_equal(RUN(r, "top", "--once", "--json", "--every", "50ms", "--tenant", "acme"), DONE);
+    assert_int_equal(RUN(r, "top", "--once", "--json", "--every", "50ms", "--tenant", "acme"),
+                     DONE);
     assert_has(peer_request(r->peer, 0), "GET /metrics?tenant_id=acme HTTP/1.1\r\n");
-    assert_has(peer_request(r->peer, 5), "GET /v1/queue/pending?tenant_id=acme&limit=1 HTTP/1.1\r\n");
+    assert_has(peer_request(r->peer, 5),
+               "GET /v1/queue/pending?tenant_id=acme&limit=1 HTTP/1.1\r\n");
     assert_has(r->out, "\"total\":1010}");
-    assert_has(r->out, "\"state\":{\"reviews_pending_in_tenant\":4},\"publish\":{\"lag_records\":5,\"stored\":{\"per_second\":0.000,\"total\":7}}");
+    assert_has(
+        r->out,
+        "\"state\":{\"reviews_pending_in_tenant\":4},\"publish\":{\"lag_records\":5,\"stored\":{\"per_second\":0.000,\"total\":7}}");
     assert_has(r->out, "\"problems\":[]}\n");
     double rate = strtod(strstr(r->out, "\"per_second\":") + 13, NULL); /* 1000 in at least 50 ms */
     assert_true(rate > 0 && rate <= 1000 / 0.05);
     rig_destroy(r);
 }
 
-static void top_takes_a_counter_that_fell_as_begun_anew_and_leaves_out_what_it_cannot_see(void **state)
+static void
+top_takes_a_counter_that_fell_as_begun_anew_and_leaves_out_what_it_cannot_see(void **state)
 {
     (void)state;
     struct rig *r = rig_create();
     peer_will_answer(r->peer, 200, NULL, SCRAPE("1000", "1"));
-    peer_will_answer(r->peer, 403, NULL, "{\"error\":\"no role\",\"code\":\"missing_role\"}"); /* platform, then queue */
+    /* platform, then queue */
+    peer_will_answer(r->peer, 403, NULL, "{\"error\":\"no role\",\"code\":\"missing_role\"}");
     peer_will_answer(r->peer, 403, NULL, "{\"error\":\"no role\",\"code\":\"missing_role\"}");
     peer_will_answer(r->peer, 200, NULL, SCRAPE("0", "2"));
     peer_will_answer(r->peer, 403, NULL, "{\"error\":\"no role\",\"code\":\"missing_role\"}");
@@ -278,10 +317,12 @@ static void top_ends_at_once_where_nothing_can_be_seen(void **state)
 {
     (void)state;
     struct rig *r = rig_create();
-    assert_int_equal(RUN(r, "top", "--engine", "unix:/nowhere", "--platform", "unix:/nowhere"), UNREACHABLE);
+    assert_int_equal(RUN(r, "top", "--engine", "unix:/nowhere", "--platform", "unix:/nowhere"),
+                     UNREACHABLE);
     assert_has(r->err, "writ-engine at unix:/nowhere cannot be reached");
     assert_has(r->err, "writ-platform at unix:/nowhere cannot be reached");
-    peer_will_answer(r->peer, 401, NULL, "{\"error\":\"no valid credential\",\"code\":\"unauthenticated\"}");
+    peer_will_answer(r->peer, 401, NULL,
+                     "{\"error\":\"no valid credential\",\"code\":\"unauthenticated\"}");
     assert_int_equal(RUN(r, "top"), REFUSED);
     assert_has(r->err, "writ-engine: no valid credential\n");
     assert_int_equal(RUN(r, "top", "--every", "1ms"), USAGE);
@@ -307,7 +348,8 @@ int main(void)
         cmocka_unit_test(tokens_are_listed_and_revoked),
         cmocka_unit_test(an_actor_is_suspended_resumed_and_listed),
         cmocka_unit_test(top_shows_growth_of_counters_and_levels_as_they_are),
-        cmocka_unit_test(top_takes_a_counter_that_fell_as_begun_anew_and_leaves_out_what_it_cannot_see),
+        cmocka_unit_test(
+            top_takes_a_counter_that_fell_as_begun_anew_and_leaves_out_what_it_cannot_see),
         cmocka_unit_test(top_ends_at_once_where_nothing_can_be_seen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,7 +10,8 @@
 
 #include "cli/table.h"
 
-static char *printed(struct arena *arena, const char *const *heads, const char *const *cells, unsigned width)
+static char *printed(struct arena *arena, const char *const *heads, const char *const *cells,
+                     unsigned width)
 {
     struct table t;
     char *text;
@@ -26,7 +27,8 @@ static char *printed(struct arena *arena, const char *const *heads, const char *
 static void columns_are_as_wide_as_their_widest_cell(void **state)
 {
     struct arena *a = *state;
-    static const char *const heads[] = {"A", "LONG", NULL}, *const cells[] = {"xyz", "1", "x", "23456", NULL};
+    static const char *const heads[] = {"A", "LONG", NULL}, *const cells[] = {"xyz", "1", "x",
+                                                                              "23456", NULL};
     char *text = printed(a, heads, cells, 0);
     assert_string_equal(text, "A    LONG\nxyz  1\nx    23456\n");
     free(text);
@@ -44,7 +46,8 @@ static void an_absent_cell_is_a_dash(void **state)
 static void letters_are_counted_not_bytes(void **state)
 {
     struct arena *a = *state;
-    static const char *const heads[] = {"A", "B", NULL}, *const cells[] = {"\xc3\xa9\xc3\xa9", "1", "abc", "2", NULL};
+    static const char *const heads[] = {"A", "B", NULL}, *const cells[] = {"\xc3\xa9\xc3\xa9", "1",
+                                                                           "abc", "2", NULL};
     char *text = printed(a, heads, cells, 0);
     assert_string_equal(text, "A    B\n\xc3\xa9\xc3\xa9   1\nabc  2\n");
     free(text);
@@ -71,10 +74,14 @@ static void only_columns_that_may_be_cut_are_cut(void **state)
 {
     struct arena *a = *state;
     static const char *const heads[] = {"ID", "*WHAT", "*WHY", NULL};
-    static const char *const cells[] = {"0123456789", "\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9",
-                                        "short", NULL};
+    static const char *const cells[] = {
+        "0123456789",
+        "\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9",
+        "short", NULL};
     char *text = printed(a, heads, cells, 27);
-    assert_string_equal(text, "ID          WHAT      WHY\n0123456789  \xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9…  short\n");
+    assert_string_equal(
+        text,
+        "ID          WHAT      WHY\n0123456789  \xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9…  short\n");
     free(text);
 }
 
@@ -107,14 +114,27 @@ static void many_rows_keep_their_cells(void **state)
 static void what_would_move_a_terminal_is_shown_instead(void **state)
 {
     struct arena *a = *state;
-    static const struct { const char *text, *shown; } cases[] = {
-        {"plain", "plain"}, {"\033[2J", "\\u001b[2J"}, {"a\nb\tc\r", "a\\u000ab\\u0009c\\u000d"},
-        {"\x7f", "\\u007f"}, {"\xc2\x9b", "\\u009b"}, {"\xe2\x80\xae", "\\u202e"}, {"\xef\xbb\xbf", "\\ufeff"},
-        {"pay\xe2\x80\x8b", "pay\\u200b"}, {"\xe2\x80\xa8", "\\u2028"}, {"\xc2\xad", "\\u00ad"}, {"\xe2\x81\xa0", "\\u2060"},
-        {"\xe2\x81\xa6", "\\u2066"}, {"\xef\xbf\xbe", "\\ufffe"},
+    static const struct {
+        const char *text, *shown;
+    } cases[] = {
+        {"plain", "plain"},
+        {"\033[2J", "\\u001b[2J"},
+        {"a\nb\tc\r", "a\\u000ab\\u0009c\\u000d"},
+        {"\x7f", "\\u007f"},
+        {"\xc2\x9b", "\\u009b"},
+        {"\xe2\x80\xae", "\\u202e"},
+        {"\xef\xbb\xbf", "\\ufeff"},
+        {"pay\xe2\x80\x8b", "pay\\u200b"},
+        {"\xe2\x80\xa8", "\\u2028"},
+        {"\xc2\xad", "\\u00ad"},
+        {"\xe2\x81\xa0", "\\u2060"},
+        {"\xe2\x81\xa6", "\\u2066"},
+        {"\xef\xbf\xbe", "\\ufffe"},
         {"\xf3\xa0\x81\x81", "\\ue0041"},
         {"caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x99\x82", "caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x99\x82"},
-        {"\xff\xc3", "\\ufffd\\ufffd"}, {"\xe2\x82", "\\ufffd\\ufffd"}, {"", ""}};
+        {"\xff\xc3", "\\ufffd\\ufffd"},
+        {"\xe2\x82", "\\ufffd\\ufffd"},
+        {"", ""}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct str shown = text_shown(a, str_from(cases[i].text));
         if (!str_equal(shown, str_from(cases[i].shown)))

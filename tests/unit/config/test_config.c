@@ -13,8 +13,8 @@
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
-static enum err read_with(enum program program, char **flags, size_t count, char **environment, struct config *c,
-                          struct fault *f)
+static enum err read_with(enum program program, char **flags, size_t count, char **environment,
+                          struct config *c, struct fault *f)
 {
     char *argv[16] = {(char *)(uintptr_t) "writ"};
     assert_true(count < COUNT_OF(argv) - 1);
@@ -46,9 +46,17 @@ static void assert_says(const struct fault *f, const char *part)
 static void sizes_are_read_with_their_units(void **state)
 {
     (void)state;
-    static const struct { const char *text; uint64_t bytes; } right[] = {
-        {"0", 0}, {"100", 100}, {"12B", 12}, {"64KiB", 65536}, {"3MiB", 3145728}, {"1GiB", 1ull << 30},
-        {"2TiB", 2ull << 40}, {"18446744073709551615", UINT64_MAX}};
+    static const struct {
+        const char *text;
+        uint64_t bytes;
+    } right[] = {{"0", 0},
+                 {"100", 100},
+                 {"12B", 12},
+                 {"64KiB", 65536},
+                 {"3MiB", 3145728},
+                 {"1GiB", 1ull << 30},
+                 {"2TiB", 2ull << 40},
+                 {"18446744073709551615", UINT64_MAX}};
     for (size_t i = 0; i < COUNT_OF(right); i++) {
         uint64_t bytes = 7;
         assert_true(config_bytes(str_from(right[i].text), &bytes));
@@ -59,18 +67,26 @@ static void sizes_are_read_with_their_units(void **state)
 static void a_ratio_is_a_decimal_fraction_from_0_to_1(void **state)
 {
     (void)state;
-    static const struct { const char *text; double ratio; } right[] = {
-        {"0", 0}, {"1", 1}, {"0.25", 0.25}, {"1.0", 1}, {"0.000000001", 1e-9}, {"0.5", 0.5}};
-    static const char *const wrong[] = {"", ".", "1.1", "2", "-0.5", "0.", ".5", "1e-3", "0.0000000001", "half", "0,5", "1.000000001"};
+    static const struct {
+        const char *text;
+        double ratio;
+    } right[] = {{"0", 0},    {"1", 1}, {"0.25", 0.25}, {"1.0", 1}, {"0.000000001", 1e-9},
+                 {"0.5", 0.5}};
+    static const char *const wrong[] = {
+        "",   ".",    "1.1",          "2",    "-0.5", "0.",
+        ".5", "1e-3", "0.0000000001", "half", "0,5",  "1.000000001"};
     struct config c;
     struct fault f;
     for (size_t i = 0; i < COUNT_OF(right); i++) {
-        assert_int_equal(READ(PROGRAM_ENGINE, &c, &f, "--otlp.sample", (char *)(uintptr_t)right[i].text), ERR_OK);
+        assert_int_equal(
+            READ(PROGRAM_ENGINE, &c, &f, "--otlp.sample", (char *)(uintptr_t)right[i].text),
+            ERR_OK);
         assert_true(c.otlp_sample >= right[i].ratio && c.otlp_sample <= right[i].ratio);
         config_fini(&c);
     }
     for (size_t i = 0; i < COUNT_OF(wrong); i++) {
-        assert_int_equal(READ(PROGRAM_ENGINE, &c, &f, "--otlp.sample", (char *)(uintptr_t)wrong[i]), ERR_BAD_VALUE);
+        assert_int_equal(READ(PROGRAM_ENGINE, &c, &f, "--otlp.sample", (char *)(uintptr_t)wrong[i]),
+                         ERR_BAD_VALUE);
         assert_says(&f, "it must be a number from 0 to 1, such as 0.01");
     }
 }
@@ -78,11 +94,24 @@ static void a_ratio_is_a_decimal_fraction_from_0_to_1(void **state)
 static void what_is_no_size_is_refused(void **state)
 {
     (void)state;
-    static const char *const wrong[] = {"", "KiB", "-1", "+1", "1.5MiB", "1 MiB", "64KB", "64kib", "1s",
-                                        "18446744073709551616", "99999999999TiB", "0x10", " 1", "1 "};
+    static const char *const wrong[] = {"",
+                                        "KiB",
+                                        "-1",
+                                        "+1",
+                                        "1.5MiB",
+                                        "1 MiB",
+                                        "64KB",
+                                        "64kib",
+                                        "1s",
+                                        "18446744073709551616",
+                                        "99999999999TiB",
+                                        "0x10",
+                                        " 1",
+                                        "1 "};
     for (size_t i = 0; i < COUNT_OF(wrong); i++) {
         uint64_t bytes = 7;
-        if (config_bytes(str_from(wrong[i]), &bytes)) fail_msg("\"%s\" was taken for a size", wrong[i]);
+        if (config_bytes(str_from(wrong[i]), &bytes))
+            fail_msg("\"%s\" was taken for a size", wrong[i]);
         assert_int_equal(bytes, 7);
     }
 }
@@ -90,8 +119,11 @@ static void what_is_no_size_is_refused(void **state)
 static void spans_are_read_with_their_units(void **state)
 {
     (void)state;
-    static const struct { const char *text; uint64_t ms; } right[] = {
-        {"0", 0}, {"250ms", 250}, {"30s", 30000}, {"10m", 600000}, {"72h", 259200000}, {"7d", 604800000}, {"0s", 0}};
+    static const struct {
+        const char *text;
+        uint64_t ms;
+    } right[] = {{"0", 0},           {"250ms", 250},    {"30s", 30000}, {"10m", 600000},
+                 {"72h", 259200000}, {"7d", 604800000}, {"0s", 0}};
     for (size_t i = 0; i < COUNT_OF(right); i++) {
         uint64_t ms = 7;
         assert_true(config_span(str_from(right[i].text), &ms));
@@ -102,7 +134,8 @@ static void spans_are_read_with_their_units(void **state)
 static void what_is_no_span_is_refused(void **state)
 {
     (void)state;
-    static const char *const wrong[] = {"", "10", "s", "-1s", "1.5h", "1h30m", "10 s", "5w", "5MS", "99999999999999999999d"};
+    static const char *const wrong[] = {"",      "10",   "s",  "-1s", "1.5h",
+                                        "1h30m", "10 s", "5w", "5MS", "99999999999999999999d"};
     for (size_t i = 0; i < COUNT_OF(wrong); i++) {
         uint64_t ms = 7;
         if (config_span(str_from(wrong[i]), &ms)) fail_msg("\"%s\" was taken for a span", wrong[i]);
@@ -143,7 +176,8 @@ static void a_path_in_data_follows_data_unless_it_is_given(void **state)
     (void)state;
     struct config c;
     struct fault f;
-    assert_int_equal(READ(PROGRAM_PLATFORM, &c, &f, "--data", "/srv/writ", "--store=/db/x.db"), ERR_OK);
+    assert_int_equal(READ(PROGRAM_PLATFORM, &c, &f, "--data", "/srv/writ", "--store=/db/x.db"),
+                     ERR_OK);
     assert_string_equal(c.pepper_file, "/srv/writ/pepper");
     assert_string_equal(c.store, "/db/x.db");
     config_fini(&c);
@@ -154,13 +188,17 @@ static void a_flag_is_written_with_a_blank_or_an_equals_sign(void **state)
     (void)state;
     struct config c;
     struct fault f;
-    assert_int_equal(READ(PROGRAM_ENGINE, &c, &f, "--reactors", "3", "--node=n=1", "--metrics.public", "--durability", "written"), ERR_OK);
+    assert_int_equal(READ(PROGRAM_ENGINE, &c, &f, "--reactors", "3", "--node=n=1",
+                          "--metrics.public", "--durability", "written"),
+                     ERR_OK);
     assert_int_equal(c.reactors, 3);
     assert_string_equal(c.node, "n=1");
     assert_true(c.metrics_public);
     assert_string_equal(c.durability, "written");
     config_fini(&c);
-    assert_int_equal(READ(PROGRAM_ENGINE, &c, &f, "--metrics.public", "true", "--metrics.public", "false"), ERR_OK);
+    assert_int_equal(
+        READ(PROGRAM_ENGINE, &c, &f, "--metrics.public", "true", "--metrics.public", "false"),
+        ERR_OK);
     assert_false(c.metrics_public);
     config_fini(&c);
     assert_int_equal(READ(PROGRAM_ENGINE, &c, &f, "--metrics.public", "yes"), ERR_BAD_VALUE);
@@ -171,11 +209,15 @@ static void a_flag_beats_the_environment_which_beats_the_file(void **state)
 {
     (void)state;
     char path[64];
-    write_file(path, "# all three\nreactors = 1\nnode = from-file\nlisten.unix = /run/a#b\t# ends here\nhttp.idle.timeout = 5s   # not long\n");
+    write_file(
+        path,
+        "# all three\nreactors = 1\nnode = from-file\nlisten.unix = /run/a#b\t# ends here\nhttp.idle.timeout = 5s   # not long\n");
     struct config c;
     struct fault f;
-    char *environment[] = {(char *)(uintptr_t) "WRIT_REACTORS=2", (char *)(uintptr_t) "WRIT_NODE=from-environment", NULL};
-    enum err e = read_with(PROGRAM_ENGINE, FLAGS("--config", path, "--reactors", "3"), 4, environment, &c, &f);
+    char *environment[] = {(char *)(uintptr_t) "WRIT_REACTORS=2",
+                           (char *)(uintptr_t) "WRIT_NODE=from-environment", NULL};
+    enum err e = read_with(PROGRAM_ENGINE, FLAGS("--config", path, "--reactors", "3"), 4,
+                           environment, &c, &f);
     unlink(path);
     assert_int_equal(e, ERR_OK);
     assert_int_equal(c.reactors, 3);
@@ -204,7 +246,9 @@ static void a_dotted_name_is_a_variable_with_underscores(void **state)
     (void)state;
     struct config c;
     struct fault f;
-    assert_int_equal(READ_ENVIRONMENT(PROGRAM_ENGINE, &c, &f, "WRIT_JOURNAL_KEEP_BYTES=1GiB", "WRIT_LISTEN_UNIX=/run/w.sock"), ERR_OK);
+    assert_int_equal(READ_ENVIRONMENT(PROGRAM_ENGINE, &c, &f, "WRIT_JOURNAL_KEEP_BYTES=1GiB",
+                                      "WRIT_LISTEN_UNIX=/run/w.sock"),
+                     ERR_OK);
     assert_true(c.keep_bytes == 1ull << 30);
     assert_string_equal(c.listen_unix, "/run/w.sock");
     config_fini(&c);
@@ -215,7 +259,8 @@ static void an_empty_variable_counts_as_unset(void **state)
     (void)state;
     struct config c;
     struct fault f;
-    assert_int_equal(READ_ENVIRONMENT(PROGRAM_ENGINE, &c, &f, "WRIT_REACTORS=", "WRIT_CONFIG="), ERR_OK);
+    assert_int_equal(READ_ENVIRONMENT(PROGRAM_ENGINE, &c, &f, "WRIT_REACTORS=", "WRIT_CONFIG="),
+                     ERR_OK);
     assert_int_equal(c.reactors, 0);
     config_fini(&c);
 }
@@ -225,9 +270,11 @@ static void variables_of_other_tools_are_left_alone(void **state)
     (void)state;
     struct config c;
     struct fault f;
-    assert_int_equal(READ_ENVIRONMENT(PROGRAM_PLATFORM, &c, &f, "WRIT_BUILD=x", "WRIT_BUG=no_crc", "WRIT_KEY=k", "WRIT_AGENT_KEY=k",
-                                      "WRIT_LONG=1", "WRIT_ENGINE=http://h:1", "WRIT_PLATFORM=http://h:1", "WRIT_BIN=x", "WRITER=1",
-                                      "WRIT_DATE=x", "WRIT_LISTNING=x", "WRIT_SHARE=x"),
+    assert_int_equal(READ_ENVIRONMENT(PROGRAM_PLATFORM, &c, &f, "WRIT_BUILD=x", "WRIT_BUG=no_crc",
+                                      "WRIT_KEY=k", "WRIT_AGENT_KEY=k", "WRIT_LONG=1",
+                                      "WRIT_ENGINE=http://h:1", "WRIT_PLATFORM=http://h:1",
+                                      "WRIT_BIN=x", "WRITER=1", "WRIT_DATE=x", "WRIT_LISTNING=x",
+                                      "WRIT_SHARE=x"),
                      ERR_OK);
     config_fini(&c);
 }
@@ -237,7 +284,8 @@ static void a_mistyped_variable_is_refused_with_the_right_one(void **state)
     (void)state;
     struct config c;
     struct fault f;
-    assert_int_equal(READ_ENVIRONMENT(PROGRAM_ENGINE, &c, &f, "WRIT_DURABILTY=written"), ERR_UNKNOWN_PARAMETER);
+    assert_int_equal(READ_ENVIRONMENT(PROGRAM_ENGINE, &c, &f, "WRIT_DURABILTY=written"),
+                     ERR_UNKNOWN_PARAMETER);
     assert_says(&f, "WRIT_DURABILTY");
     assert_says(&f, "did you mean WRIT_DURABILITY?");
 }
@@ -247,7 +295,8 @@ static void an_unknown_flag_is_refused_with_the_nearest_name(void **state)
     (void)state;
     struct config c;
     struct fault f;
-    assert_int_equal(READ(PROGRAM_ENGINE, &c, &f, "--journal.sgement", "1MiB"), ERR_UNKNOWN_PARAMETER);
+    assert_int_equal(READ(PROGRAM_ENGINE, &c, &f, "--journal.sgement", "1MiB"),
+                     ERR_UNKNOWN_PARAMETER);
     assert_string_equal(f.field, "journal.sgement");
     assert_says(&f, "did you mean journal.segment?");
 }
@@ -277,7 +326,8 @@ static void one_file_may_serve_both_programs_but_its_values_are_checked(void **s
     struct fault f;
     assert_int_equal(READ_ENVIRONMENT(PROGRAM_PLATFORM, &c, &f, "WRIT_REACTORS=2"), ERR_OK);
     config_fini(&c);
-    assert_int_equal(READ_ENVIRONMENT(PROGRAM_PLATFORM, &c, &f, "WRIT_REACTORS=two"), ERR_BAD_VALUE);
+    assert_int_equal(READ_ENVIRONMENT(PROGRAM_PLATFORM, &c, &f, "WRIT_REACTORS=two"),
+                     ERR_BAD_VALUE);
 }
 
 static void an_address_with_a_password_is_told_without_it(void **state)
@@ -286,7 +336,8 @@ static void an_address_with_a_password_is_told_without_it(void **state)
     struct config c;
     struct fault f;
     assert_int_equal(read_with(PROGRAM_ENGINE, NULL, 0, NULL, &c, &f), ERR_OK);
-    assert_int_equal(config_apply_text(&c, PROGRAM_ENGINE, STR("platform.url = http://me:secret@host:1\n"), "f", &f),
+    assert_int_equal(config_apply_text(&c, PROGRAM_ENGINE,
+                                       STR("platform.url = http://me:secret@host:1\n"), "f", &f),
                      ERR_BAD_VALUE);
     assert_non_null(strstr(f.text, "platform.url"));
     assert_null(strstr(f.text, "secret"));
@@ -310,15 +361,24 @@ static void what_is_refused_later_is_told_with_the_place_too(void **state)
     write_file(path, "\nkafka.user = me\ndata = d\nnode = n\naudit.keep = 1h\n");
     struct config c;
     struct fault f;
-    assert_int_equal(read_with(PROGRAM_ENGINE, FLAGS("--config", path, "--kafka.security", "ssl"), 4,
-                               (char *[]){"WRIT_KAFKA_PASSWORD_FILE=/p", "WRIT_NODE=m", NULL}, &c, &f), ERR_OK);
+    assert_int_equal(read_with(PROGRAM_ENGINE, FLAGS("--config", path, "--kafka.security", "ssl"),
+                               4, (char *[]){"WRIT_KAFKA_PASSWORD_FILE=/p", "WRIT_NODE=m", NULL},
+                               &c, &f),
+                     ERR_OK);
     unlink(path);
-    snprintf(wanted, sizeof wanted,
-             "kafka.user (%s:2), kafka.password_file (environment WRIT_KAFKA_PASSWORD_FILE), kafka.token_file: nobody logs in with "
-             "kafka.security (flag) = ssl", path);
-    assert_named(&c, "kafka.user, kafka.password_file, kafka.token_file: nobody logs in with kafka.security = ssl", wanted);
-    assert_named(&c, "node: node kafka.security. kafka.security", "node (environment WRIT_NODE): node kafka.security (flag). kafka.security");
-    assert_named(&c, "listen: /x/kafka.security is data, node and kafka.user.x", "listen: /x/kafka.security is data, node and kafka.user.x");
+    snprintf(
+        wanted, sizeof wanted,
+        "kafka.user (%s:2), kafka.password_file (environment WRIT_KAFKA_PASSWORD_FILE), kafka.token_file: nobody logs in with "
+        "kafka.security (flag) = ssl",
+        path);
+    assert_named(
+        &c,
+        "kafka.user, kafka.password_file, kafka.token_file: nobody logs in with kafka.security = ssl",
+        wanted);
+    assert_named(&c, "node: node kafka.security. kafka.security",
+                 "node (environment WRIT_NODE): node kafka.security (flag). kafka.security");
+    assert_named(&c, "listen: /x/kafka.security is data, node and kafka.user.x",
+                 "listen: /x/kafka.security is data, node and kafka.user.x");
     snprintf(wanted, sizeof wanted, "audit.keep (%s:5): must be 0", path);
     assert_named(&c, "audit.keep: must be 0", wanted);
     assert_named(&c, "", "");
@@ -335,12 +395,16 @@ static void a_data_directory_without_a_name_is_told_with_its_place(void **state)
 }
 
 #define TEN_BYTES "0123456789"
-#define HUNDRED_BYTES TEN_BYTES TEN_BYTES TEN_BYTES TEN_BYTES TEN_BYTES TEN_BYTES TEN_BYTES TEN_BYTES TEN_BYTES TEN_BYTES
+#define HUNDRED_BYTES                                                                              \
+    TEN_BYTES TEN_BYTES TEN_BYTES TEN_BYTES TEN_BYTES TEN_BYTES TEN_BYTES TEN_BYTES TEN_BYTES      \
+        TEN_BYTES
 
 static void a_bad_value_is_told_with_its_name_and_place_and_what_would_be_right(void **state)
 {
     (void)state;
-    static const struct { const char *line, *says; } wrong[] = {
+    static const struct {
+        const char *line, *says;
+    } wrong[] = {
         {"http.idle.timeout = soon", "a span such as 250ms"},
         {"http.idle.timeout = 0", "at least 10ms"},
         {"journal.segment = 64MB", "a size such as 512"},
@@ -396,9 +460,13 @@ static void addresses_of_every_form_are_taken(void **state)
     (void)state;
     struct config c;
     struct fault f;
-    assert_int_equal(READ(PROGRAM_ENGINE, &c, &f, "--listen", "[::1]:0", "--platform.url", "unix:/run/p.sock"), ERR_OK);
+    assert_int_equal(
+        READ(PROGRAM_ENGINE, &c, &f, "--listen", "[::1]:0", "--platform.url", "unix:/run/p.sock"),
+        ERR_OK);
     config_fini(&c);
-    assert_int_equal(READ(PROGRAM_ENGINE, &c, &f, "--listen", "localhost:80", "--platform.url", "http://[::1]:9090"), ERR_OK);
+    assert_int_equal(READ(PROGRAM_ENGINE, &c, &f, "--listen", "localhost:80", "--platform.url",
+                          "http://[::1]:9090"),
+                     ERR_OK);
     config_fini(&c);
 }
 
@@ -408,7 +476,8 @@ static void a_name_that_a_file_sets_twice_is_refused_with_both_lines(void **stat
     struct config c;
     struct fault f;
     assert_int_equal(read_with(PROGRAM_ENGINE, NULL, 0, NULL, &c, &f), ERR_OK);
-    assert_int_equal(config_apply_text(&c, PROGRAM_ENGINE, STR("node = a\n\nnode = a\n"), "f", &f), ERR_BAD_VALUE);
+    assert_int_equal(config_apply_text(&c, PROGRAM_ENGINE, STR("node = a\n\nnode = a\n"), "f", &f),
+                     ERR_BAD_VALUE);
     assert_says(&f, "f:3");
     assert_says(&f, "line 1");
     config_fini(&c);
@@ -417,15 +486,20 @@ static void a_name_that_a_file_sets_twice_is_refused_with_both_lines(void **stat
 static void a_line_that_is_no_setting_is_refused_with_its_number(void **state)
 {
     (void)state;
-    static const struct { struct str text; const char *says; } wrong[] = {
-        {STR("node a"), "f:1: there is no `=`"}, {STR("\n= a"), "f:2: there is no name"},
-        {STR("no de = a"), "f:1: there is no name"}, {STR("node = a\0b"), "f:1: it holds a NUL"},
-        {STR("node = \xff"), "f:1: it is not UTF-8"}};
+    static const struct {
+        struct str text;
+        const char *says;
+    } wrong[] = {{STR("node a"), "f:1: there is no `=`"},
+                 {STR("\n= a"), "f:2: there is no name"},
+                 {STR("no de = a"), "f:1: there is no name"},
+                 {STR("node = a\0b"), "f:1: it holds a NUL"},
+                 {STR("node = \xff"), "f:1: it is not UTF-8"}};
     for (size_t i = 0; i < COUNT_OF(wrong); i++) {
         struct config c;
         struct fault f;
         assert_int_equal(read_with(PROGRAM_ENGINE, NULL, 0, NULL, &c, &f), ERR_OK);
-        assert_int_equal(config_apply_text(&c, PROGRAM_ENGINE, wrong[i].text, "f", &f), ERR_BAD_VALUE);
+        assert_int_equal(config_apply_text(&c, PROGRAM_ENGINE, wrong[i].text, "f", &f),
+                         ERR_BAD_VALUE);
         assert_says(&f, wrong[i].says);
         config_fini(&c);
     }
@@ -494,7 +568,8 @@ static void help_lists_the_options_of_its_program_only(void **state)
     assert_non_null(strstr(out.bytes, "--store.readers NUMBER   (default 2)"));
     assert_null(strstr(out.bytes, "--reactors"));
     for (struct str rest = buf_view(&out), line; str_split(&rest, '\n', &line);)
-        if (line.size > 100) fail_msg("a line of the help is wider than a terminal: %.*s", STR_FORMAT(line));
+        if (line.size > 100)
+            fail_msg("a line of the help is wider than a terminal: %.*s", STR_FORMAT(line));
     buf_fini(&out);
 }
 
@@ -505,7 +580,8 @@ static void the_reference_has_every_option(void **state)
     buf_init(&out, 0, 1 << 20);
     config_put_reference(&out);
     buf_put_byte(&out, '\0');
-#define OPTION(field, type, programs, name, otherwise, help) assert_non_null(strstr(out.bytes, "| `" name "` |"));
+#define OPTION(field, type, programs, name, otherwise, help)                                       \
+    assert_non_null(strstr(out.bytes, "| `" name "` |"));
 #include "config/options.def"
 #undef OPTION
     buf_fini(&out);

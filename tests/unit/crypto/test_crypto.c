@@ -169,7 +169,8 @@ static void secrets_are_compared_by_every_byte(void **state)
     for (size_t i = 0; i < sizeof a; i++) {
         b[i] ^= 0x80;
         assert_false(bytes_equal_secret(a, b, sizeof a));
-        for (size_t size = 0; size < sizeof a; size++) assert_int_equal(bytes_equal_secret(a, b, size), size <= i);
+        for (size_t size = 0; size < sizeof a; size++)
+            assert_int_equal(bytes_equal_secret(a, b, size), size <= i);
         b[i] ^= 0x80;
     }
     memory_wipe(a, sizeof a);
@@ -299,8 +300,8 @@ static void a_signature_with_any_bit_turned_is_refused(void **state)
 static void a_signature_has_one_form(void **state)
 {
     (void)state;
-    static const uint8_t order[32] = {0xed, 0xd3, 0xf5, 0x5c, 0x1a, 0x63, 0x12, 0x58, 0xd6, 0x9c, 0xf7,
-                                      0xa2, 0xde, 0xf9, 0xde, 0x14, [31] = 0x10};
+    static const uint8_t order[32] = {0xed, 0xd3, 0xf5, 0x5c, 0x1a, 0x63, 0x12, 0x58,       0xd6,
+                                      0x9c, 0xf7, 0xa2, 0xde, 0xf9, 0xde, 0x14, [31] = 0x10};
     uint8_t secret[32] = {7}, signature[64];
     struct ed25519 *pair = ed25519_from_secret(secret);
     ed25519_sign(pair, STR("message"), signature);

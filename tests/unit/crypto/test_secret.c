@@ -55,7 +55,11 @@ static void what_is_none_is_refused_by_its_file_and_leaves_nothing(void **state)
     static const struct {
         const char *bytes;
         size_t size;
-    } wrong[] = {{"", 0}, {"\n\n", 2}, {"s3cret\0word\n", 12}, {"s3cret of 16 bts", 16}, {"s3cret that is longer than there is room\n", 41}};
+    } wrong[] = {{"", 0},
+                 {"\n\n", 2},
+                 {"s3cret\0word\n", 12},
+                 {"s3cret of 16 bts", 16},
+                 {"s3cret that is longer than there is room\n", 41}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct file f;
         char nothing[CAPACITY] = {0};
@@ -72,7 +76,8 @@ static void a_file_that_cannot_be_read_is_told_with_the_reason(void **state)
     char to[CAPACITY];
     size_t size;
     struct fault f = {0};
-    assert_int_equal(secret_read("the.option", "/nowhere/at/all", to, sizeof to, &size, &f), ERR_NOT_FOUND);
+    assert_int_equal(secret_read("the.option", "/nowhere/at/all", to, sizeof to, &size, &f),
+                     ERR_NOT_FOUND);
     assert_non_null(strstr(f.text, "/nowhere/at/all cannot be opened: No such file"));
     assert_int_equal(secret_read("the.option", "/tmp", to, sizeof to, &size, &f), ERR_NOT_FOUND);
     assert_non_null(strstr(f.text, "/tmp cannot be read: Is a directory"));
@@ -83,7 +88,8 @@ static enum err read_with(mode_t mode, uid_t owner, struct fault *f)
     char path[] = "/tmp/writ-secret-XXXXXX", to[CAPACITY] = {0};
     size_t size;
     int fd = mkstemp(path);
-    assert_true(fd >= 0 && write(fd, "s3cret\n", 7) == 7 && fchmod(fd, mode) == 0 && fchown(fd, owner, (gid_t)-1) == 0);
+    assert_true(fd >= 0 && write(fd, "s3cret\n", 7) == 7 && fchmod(fd, mode) == 0 &&
+                fchown(fd, owner, (gid_t)-1) == 0);
     close(fd);
     enum err err = secret_read("the.option", path, to, sizeof to, &size, f);
     unlink(path);
@@ -94,7 +100,8 @@ static enum err read_with(mode_t mode, uid_t owner, struct fault *f)
 static void a_file_of_our_own_that_is_open_to_others_is_refused(void **state)
 {
     (void)state;
-    static const mode_t open_ones[] = {0640, 0604, 0620, 0602, 0666}, closed_ones[] = {0600, 0400, 0700};
+    static const mode_t open_ones[] = {0640, 0604, 0620, 0602, 0666},
+                        closed_ones[] = {0600, 0400, 0700};
     for (size_t i = 0; i < sizeof open_ones / sizeof *open_ones; i++) {
         struct fault f = {0};
         assert_int_equal(read_with(open_ones[i], geteuid(), &f), ERR_BAD_VALUE);
@@ -108,8 +115,8 @@ static void a_file_of_our_own_that_is_open_to_others_is_refused(void **state)
         assert_int_equal(read_with(closed_ones[i], geteuid(), NULL), ERR_OK);
 }
 
-/* As a container's secrets are: another user's, and readable. Who is not root cannot give a file away, and reads one of
- * root's. */
+/* As a container's secrets are: another user's, and readable. Who is not root cannot give a file
+ * away, and reads one of root's. */
 static void what_another_user_hands_in_is_taken_as_it_is(void **state)
 {
     (void)state;
@@ -120,7 +127,8 @@ static void what_another_user_hands_in_is_taken_as_it_is(void **state)
     }
     char to[CAPACITY];
     size_t size;
-    assert_int_equal(secret_read("the.option", "/proc/sys/kernel/ostype", to, sizeof to, &size, NULL), ERR_OK);
+    assert_int_equal(
+        secret_read("the.option", "/proc/sys/kernel/ostype", to, sizeof to, &size, NULL), ERR_OK);
 }
 
 int main(void)

@@ -1,7 +1,9 @@
-/* calls_rig.h - an engine without a main thread's loop: four real workers with the real routes, shards and
- * journal, spoken to through socket pairs, so that a test chooses the reactor that a request comes to.
+/* calls_rig.h - an engine without a main thread's loop: four real workers with the real
+ * routes, shards and journal, spoken to through socket pairs, so that a test chooses the
+ * reactor that a request comes to.
  *
- * The test's own thread plays the main thread: it starts, drains and stops the workers as main.c does. */
+ * The test's own thread plays the main thread: it starts, drains and stops
+ * the workers as main.c does. */
 #ifndef TESTS_CALLS_RIG_H
 #define TESTS_CALLS_RIG_H
 
@@ -38,7 +40,8 @@ struct rig {
     struct recovery recovery;
     char path[64];
     struct disk *disk;
-    struct disk slow;                    /* what the journal uses: the real one, that can be made to wait, or be full */
+    /* what the journal uses: the real one, that can be made to wait, or be full */
+    struct disk slow;
     _Atomic bool sync_stopped, write_stopped, disk_full;
     char credentials[RIG_KEYS][CREDENTIAL_TEXT + 1];
     char bundle_text[16 << 10];
@@ -55,7 +58,8 @@ static inline enum err rig_sync(void *state, int file)
     return rig_now->disk->sync(state, file);
 }
 
-static inline enum err rig_write(void *state, int file, const void *from, size_t size, uint64_t offset)
+static inline enum err rig_write(void *state, int file, const void *from, size_t size,
+                                 uint64_t offset)
 {
     while (atomic_load(&rig_now->write_stopped)) sched_yield();
     return rig_now->disk->write(state, file, from, size, offset);
@@ -77,7 +81,8 @@ static const char rig_policy[] =
     "  - {id: few, agents: ['*'], actions: [pay], decision: allow, limit: {per: tenant, window: 1h, count: 30}}\n"
     "  - {id: each, agents: ['*'], actions: [send], decision: allow, limit: {per: actor, window: 1h, count: 1000000}}\n";
 
-static inline void rig_put_key(struct rig *r, struct buf *b, enum rig_key k, const char *name, const char *roles)
+static inline void rig_put_key(struct rig *r, struct buf *b, enum rig_key k, const char *name,
+                               const char *roles)
 {
     struct id id = {{1}};
     char text[ID_TEXT], hex[SHA256_HEX];
@@ -85,8 +90,10 @@ static inline void rig_put_key(struct rig *r, struct buf *b, enum rig_key k, con
     if (r->credentials[k][0] == '\0') credential_make(id, r->credentials[k]);
     sha256_write_hex(credential_mac(&r->engine.pepper, str_from(r->credentials[k])), hex);
     id_write("key_", id, text);
-    buf_printf(b, "%s{\"id\":\"%.*s\",\"name\":\"%s\",\"owner\":\"%s-owner\",\"tenant\":\"acme\",\"roles\":[%s],\"actors\":[\"*\"],\"mac\":\"%.*s\"}",
-               k == 0 ? "" : ",", ID_TEXT, text, name, name, roles, SHA256_HEX, hex);
+    buf_printf(
+        b,
+        "%s{\"id\":\"%.*s\",\"name\":\"%s\",\"owner\":\"%s-owner\",\"tenant\":\"acme\",\"roles\":[%s],\"actors\":[\"*\"],\"mac\":\"%.*s\"}",
+        k == 0 ? "" : ",", ID_TEXT, text, name, name, roles, SHA256_HEX, hex);
 }
 
 static inline struct bundle *rig_bundle(struct rig *r, unsigned revision)
@@ -101,8 +108,10 @@ static inline struct bundle *rig_bundle(struct rig *r, unsigned revision)
     rig_put_key(r, &b, RIG_OTHER_REVIEWER, "carol", "\"reviewer\"");
     rig_put_key(r, &b, RIG_ADMIN, "admin", "\"admin\"");
     sha256_write_hex(sha256_once(str_from(rig_policy)), hex);
-    buf_printf(&b, "],\"policies\":[{\"tenant_id\":\"acme\",\"name\":\"base\",\"version\":%u,\"digest\":\"%.*s\",\"content\":", revision,
-               SHA256_HEX, hex);
+    buf_printf(
+        &b,
+        "],\"policies\":[{\"tenant_id\":\"acme\",\"name\":\"base\",\"version\":%u,\"digest\":\"%.*s\",\"content\":",
+        revision, SHA256_HEX, hex);
     json_put_string(&b, str_from(rig_policy));
     buf_put_literal(&b, "}]}");
     assert_false(b.overflow);
@@ -119,7 +128,8 @@ static inline void rig_swap(struct rig *r, struct bundle *next)
     struct bundle *before = atomic_exchange(&e->bundle, next);
     for (unsigned i = 0; i < RIG_WORKERS; i++) reactor_wake(e->workers[i].reactor);
     for (unsigned i = 0; i < RIG_WORKERS; i++)
-        while (atomic_load_explicit(&e->workers[i].in_use, memory_order_acquire) != next) sem_wait(&e->bundle_seen);
+        while (atomic_load_explicit(&e->workers[i].in_use, memory_order_acquire) != next)
+            sem_wait(&e->bundle_seen);
     bundle_destroy(before);
 }
 
@@ -128,7 +138,8 @@ static inline void rig_swap(struct rig *r, struct bundle *next)
 static inline void rig_rang(void *context, unsigned producer)
 {
     struct engine *e = context;
-    if (producer < e->worker_count && e->workers[producer].reactor != NULL) reactor_wake(e->workers[producer].reactor);
+    if (producer < e->worker_count && e->workers[producer].reactor != NULL)
+        reactor_wake(e->workers[producer].reactor);
 }
 
 static inline void rig_open_journal(struct rig *r)
@@ -143,8 +154,12 @@ static inline void rig_open_journal(struct rig *r)
     r->slow.sync = rig_sync;
     r->slow.write = rig_write;
     r->slow.free_bytes = rig_free_bytes;
-    struct journal_options options = {.disk = &r->slow, .producers = RIG_WORKERS + 1, .segment_bytes = 16 << 20, .lazy_sync_ms = 10,
-                                      .ring = rig_rang, .context = e};
+    struct journal_options options = {.disk = &r->slow,
+                                      .producers = RIG_WORKERS + 1,
+                                      .segment_bytes = 16 << 20,
+                                      .lazy_sync_ms = 10,
+                                      .ring = rig_rang,
+                                      .context = e};
     enum err err = recovery_run(e, &r->recovery, &options, &report, &f);
     if (err != ERR_OK) print_error("%s\n", f.text);
     assert_int_equal(err, ERR_OK);
@@ -158,10 +173,12 @@ static inline struct rig *rig_create(void)
     rig_now = r;
     snprintf(r->path, sizeof r->path, "/tmp/test_calls_XXXXXX");
     assert_non_null(mkdtemp(r->path));
-    char engine_path[128], *arguments[] = {"writ-engine", "--data", r->path, "--node", "rig", NULL}, *environment[] = {NULL};
+    char engine_path[128], *arguments[] = {"writ-engine", "--data", r->path, "--node", "rig", NULL},
+                           *environment[] = {NULL};
     snprintf(engine_path, sizeof engine_path, "%s/engine", r->path);
     assert_int_equal(mkdir(engine_path, 0700), 0);
-    assert_int_equal(config_read(PROGRAM_ENGINE, 5, arguments, environment, &e->config, &f), ERR_OK);
+    assert_int_equal(config_read(PROGRAM_ENGINE, 5, arguments, environment, &e->config, &f),
+                     ERR_OK);
     e->worker_count = RIG_WORKERS;
     e->workers = calloc(RIG_WORKERS, sizeof *e->workers);
     sem_init(&e->bundle_seen, 0, 0);
@@ -183,25 +200,29 @@ static inline struct rig *rig_create(void)
 static inline size_t rig_under_way(struct rig *r)
 {
     size_t count = 0;
-    for (unsigned i = 0; i < RIG_WORKERS; i++) count += atomic_load(&r->engine.workers[i].under_way);
+    for (unsigned i = 0; i < RIG_WORKERS; i++)
+        count += atomic_load(&r->engine.workers[i].under_way);
     return count;
 }
 
 static inline size_t rig_connections(struct rig *r)
 {
     size_t count = 0;
-    for (unsigned i = 0; i < RIG_WORKERS; i++) count += atomic_load(&r->engine.workers[i].connections);
+    for (unsigned i = 0; i < RIG_WORKERS; i++)
+        count += atomic_load(&r->engine.workers[i].connections);
     return count;
 }
 
 static inline void rig_drain(struct rig *r)
 {
-    for (unsigned i = 0; i < RIG_WORKERS; i++) worker_tell(&r->engine.workers[i], REACTOR_DRAIN, -1, false);
+    for (unsigned i = 0; i < RIG_WORKERS; i++)
+        worker_tell(&r->engine.workers[i], REACTOR_DRAIN, -1, false);
 }
 
 static inline void rig_stop(struct rig *r)
 {
-    for (unsigned i = 0; i < RIG_WORKERS; i++) worker_tell(&r->engine.workers[i], REACTOR_STOP, -1, false);
+    for (unsigned i = 0; i < RIG_WORKERS; i++)
+        worker_tell(&r->engine.workers[i], REACTOR_STOP, -1, false);
     for (unsigned i = 0; i < RIG_WORKERS; i++) reactor_join(r->engine.workers[i].reactor);
     r->is_running = false;
 }
@@ -240,7 +261,7 @@ static inline void rig_destroy(struct rig *r)
 struct client {
     int fd;
     struct rig *rig;
-    char answer[RIG_ANSWER_BYTES];       /* of the last request, NUL-terminated: head and body */
+    char answer[RIG_ANSWER_BYTES]; /* of the last request, NUL-terminated: head and body */
     size_t size;
     int status;
     const char *body;
@@ -264,13 +285,15 @@ static inline void client_close(struct client *c)
     free(c);
 }
 
-static inline void client_say(struct client *c, const char *method, const char *target, enum rig_key key, const char *token, const char *body)
+static inline void client_say(struct client *c, const char *method, const char *target,
+                              enum rig_key key, const char *token, const char *body)
 {
     char text[80 << 10];
-    int size = snprintf(text, sizeof text,
-                        "%s %s HTTP/1.1\r\nHost: rig\r\nAuthorization: Bearer %s\r\nX-Request-ID: echo-7\r\n"
-                        "Content-Type: application/json\r\nContent-Length: %zu\r\n\r\n%s",
-                        method, target, token != NULL ? token : c->rig->credentials[key], strlen(body), body);
+    int size = snprintf(
+        text, sizeof text,
+        "%s %s HTTP/1.1\r\nHost: rig\r\nAuthorization: Bearer %s\r\nX-Request-ID: echo-7\r\n"
+        "Content-Type: application/json\r\nContent-Length: %zu\r\n\r\n%s",
+        method, target, token != NULL ? token : c->rig->credentials[key], strlen(body), body);
     check(size > 0 && (size_t)size < sizeof text);
     for (int at = 0; at < size;) {
         ssize_t n = send(c->fd, text + at, (size_t)(size - at), MSG_NOSIGNAL);
@@ -281,7 +304,8 @@ static inline void client_say(struct client *c, const char *method, const char *
 
 static inline bool client_is_whole(struct client *c)
 {
-    const char *end = strstr(c->answer, "\r\n\r\n"), *length = strstr(c->answer, "Content-Length: ");
+    const char *end = strstr(c->answer, "\r\n\r\n"),
+               *length = strstr(c->answer, "Content-Length: ");
     if (end == NULL || length == NULL) return false;
     c->status = (int)strtol(c->answer + strlen("HTTP/1.1 "), NULL, 10);
     c->body = end + 4;
@@ -303,7 +327,8 @@ static inline int client_hear(struct client *c)
     return c->status;
 }
 
-static inline int client_call(struct client *c, const char *method, const char *target, enum rig_key key, const char *body)
+static inline int client_call(struct client *c, const char *method, const char *target,
+                              enum rig_key key, const char *body)
 {
     client_say(c, method, target, key, NULL, body);
     return client_hear(c);
@@ -322,6 +347,9 @@ static inline const char *client_member(struct client *c, const char *name, char
     return to;
 }
 
-static inline bool client_says(struct client *c, const char *text) { return strstr(c->body, text) != NULL; }
+static inline bool client_says(struct client *c, const char *text)
+{
+    return strstr(c->body, text) != NULL;
+}
 
 #endif

@@ -1,4 +1,5 @@
-/* decide_scene.h - one tenant with policies, one key, and decisions whose three texts are read back. */
+/* decide_scene.h - one tenant with policies, one key, and decisions whose
+ * three texts are read back. */
 #ifndef TESTS_ENGINE_DECIDE_SCENE_H
 #define TESTS_ENGINE_DECIDE_SCENE_H
 
@@ -17,8 +18,8 @@
 static const uint64_t scene_now_ms = 1795166400123; /* 2026-11-20T09:20:00.123Z */
 
 struct scene {
-    struct arena arena;          /* the request's */
-    struct arena reading;        /* what is read back */
+    struct arena arena;   /* the request's */
+    struct arena reading; /* what is read back */
     struct chance chance;
     struct hasher *hasher;
     struct key key;
@@ -27,10 +28,10 @@ struct scene {
     struct decision d;
     struct fault fault;
     char body[LIMIT_BODY_BYTES + 1024];
-    char binding[LIMIT_BODY_BYTES * 8];  /* what the binding hash is of, as it was before masking */
+    char binding[LIMIT_BODY_BYTES * 8]; /* what the binding hash is of, as it was before masking */
     size_t binding_size;
     struct json *record, *enqueued, *answer;
-    struct event event;          /* the record, read as the store reads it */
+    struct event event; /* the record, read as the store reads it */
 };
 
 static struct str scene_anyone[] = {STR("*")};
@@ -55,7 +56,10 @@ static inline int scene_set_up(void **state)
     arena_init(&s->arena, 1 << 16, LIMIT_REQUEST_ARENA_BYTES);
     arena_init(&s->reading, 1 << 16, LIMIT_REQUEST_ARENA_BYTES);
     s->hasher = hasher_create();
-    s->key = (struct key){.name = STR("fleet"), .owner = STR("erin"), .tenant = STR("acme"), .roles = ROLE_AGENT | ROLE_APP};
+    s->key = (struct key){.name = STR("fleet"),
+                          .owner = STR("erin"),
+                          .tenant = STR("acme"),
+                          .roles = ROLE_AGENT | ROLE_APP};
     s->key.actors = s->key.users = (struct globs){scene_anyone, 1};
     id_write("key_", s->key.id, s->key.id_text);
     *state = s;
@@ -85,10 +89,11 @@ static inline struct json *scene_read(struct scene *s, struct str text)
 
 struct how {
     bool dry_run, explain;
-    bool stopped;                /* its actor is suspended, so policies are not asked */
+    bool stopped; /* its actor is suspended, so policies are not asked */
 };
 
-static inline enum err scene_try(struct scene *s, enum ask_form form, struct str text, struct how how)
+static inline enum err scene_try(struct scene *s, enum ask_form form, struct str text,
+                                 struct how how)
 {
     static const struct json_options options = {0};
     struct json *body;
@@ -96,7 +101,8 @@ static inline enum err scene_try(struct scene *s, enum ask_form form, struct str
     arena_reset(&s->arena);
     arena_reset(&s->reading);
     assert_int_equal(json_read(text, &options, &s->arena, &body, &s->fault), ERR_OK);
-    struct ask_source from = {.form = form, .dry_run = how.dry_run, .chance = &s->chance, .arena = &s->arena};
+    struct ask_source from = {
+        .form = form, .dry_run = how.dry_run, .chance = &s->chance, .arena = &s->arena};
     enum err err = ask_read(&from, &caller, body, &s->ask, &s->fault);
     if (err != ERR_OK) print_error("%s\n", s->fault.text);
     assert_int_equal(err, ERR_OK);
@@ -104,18 +110,26 @@ static inline enum err scene_try(struct scene *s, enum ask_form form, struct str
     ask_put_binding(&binding, &s->ask);
     assert_false(binding.overflow);
     s->binding_size = binding.size;
-    struct decide_tools tools = {.hasher = s->hasher, .chance = &s->chance, .policies = s->set, .now_ms = scene_now_ms,
-                                 .started_ns = world_monotonic_ns(), .dry_run = how.dry_run, .explain = how.explain};
+    struct decide_tools tools = {.hasher = s->hasher,
+                                 .chance = &s->chance,
+                                 .policies = s->set,
+                                 .now_ms = scene_now_ms,
+                                 .started_ns = world_monotonic_ns(),
+                                 .dry_run = how.dry_run,
+                                 .explain = how.explain};
     s->d = (struct decision){0};
     decide_begin(&s->d, &tools, &caller, &s->ask, &s->arena);
-    if (how.stopped) decide_deny(&s->d, "actor:suspended", "This actor is suspended.");
-    else decide_evaluate(&s->d);
+    if (how.stopped)
+        decide_deny(&s->d, "actor:suspended", "This actor is suspended.");
+    else
+        decide_evaluate(&s->d);
     decide_describe(&s->d);
     return decide_settle(&s->d, &s->fault);
 }
 
 /* Decides, and reads back all that came out. Every record is one that the store takes. */
-static inline void scene_decide(struct scene *s, enum ask_form form, struct str text, struct how how)
+static inline void scene_decide(struct scene *s, enum ask_form form, struct str text,
+                                struct how how)
 {
     enum err err = scene_try(s, form, text, how);
     if (err != ERR_OK) print_error("%s\n", s->fault.text);
@@ -136,7 +150,8 @@ static inline void scene_ask(struct scene *s, enum ask_form form, const char *te
 static inline void assert_member(const struct json *object, const char *name, const char *expected)
 {
     struct str text = json_text(object, str_from(name));
-    if (!str_equal(text, str_from(expected))) print_error("%s is %.*s, not %s\n", name, STR_FORMAT(text), expected);
+    if (!str_equal(text, str_from(expected)))
+        print_error("%s is %.*s, not %s\n", name, STR_FORMAT(text), expected);
     assert_true(str_equal(text, str_from(expected)));
 }
 
@@ -151,7 +166,8 @@ static inline void assert_raw(const struct json *object, const char *name, const
 {
     const struct json *v = json_get(object, str_from(name));
     assert_non_null(v);
-    if (!str_equal(v->raw, str_from(expected))) print_error("%s is %.*s, not %s\n", name, STR_FORMAT(v->raw), expected);
+    if (!str_equal(v->raw, str_from(expected)))
+        print_error("%s is %.*s, not %s\n", name, STR_FORMAT(v->raw), expected);
     assert_true(str_equal(v->raw, str_from(expected)));
 }
 

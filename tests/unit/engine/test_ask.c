@@ -44,22 +44,31 @@ static int tear_down(void **state)
     return 0;
 }
 
-static enum err ask_with(struct scene *s, enum ask_form form, const char *text, const char *traceparent)
+static enum err ask_with(struct scene *s, enum ask_form form, const char *text,
+                         const char *traceparent)
 {
     static const struct json_options options = {0};
     struct json *body;
     arena_reset(&s->arena);
     s->fault = (struct fault){0};
     s->caller = (struct caller){.key = &s->key, .token = s->token};
-    if (s->token != NULL) s->caller.tenant = s->token->tenant;
-    else if (!str_equal(s->key.tenant, STR("*"))) s->caller.tenant = s->key.tenant;
+    if (s->token != NULL)
+        s->caller.tenant = s->token->tenant;
+    else if (!str_equal(s->key.tenant, STR("*")))
+        s->caller.tenant = s->key.tenant;
     struct str source = arena_copy(&s->arena, str_from(text));
     assert_int_equal(json_read(source, &options, &s->arena, &body, &s->fault), ERR_OK);
-    struct ask_source from = {.form = form, .chance = &s->chance, .arena = &s->arena, .traceparent = str_from(traceparent)};
+    struct ask_source from = {.form = form,
+                              .chance = &s->chance,
+                              .arena = &s->arena,
+                              .traceparent = str_from(traceparent)};
     return ask_read(&from, &s->caller, body, &s->ask, &s->fault);
 }
 
-static enum err ask(struct scene *s, enum ask_form form, const char *text) { return ask_with(s, form, text, NULL); }
+static enum err ask(struct scene *s, enum ask_form form, const char *text)
+{
+    return ask_with(s, form, text, NULL);
+}
 
 static void assert_text(struct str s, const char *expected)
 {
@@ -67,7 +76,8 @@ static void assert_text(struct str s, const char *expected)
     assert_memory_equal(s.bytes, expected, s.size);
 }
 
-static void refused(struct scene *s, enum ask_form form, const char *text, enum err err, const char *field)
+static void refused(struct scene *s, enum ask_form form, const char *text, enum err err,
+                    const char *field)
 {
     assert_string_equal(err_code(ask(s, form, text)), err_code(err));
     assert_string_equal(s->fault.field, field);
@@ -78,15 +88,21 @@ static void refused(struct scene *s, enum ask_form form, const char *text, enum 
 static void both_agent_routes_read_the_same_ask(void **state)
 {
     struct scene *s = *state;
-    assert_int_equal(ask(s, ASK_AGENT, "{\"action\":\"pay\",\"actor\":\"invoice_bot\",\"confidence\":0.5,\"acting_for\":\"carol\","
-                                       "\"scope\":\"pay get_*\",\"trace_id\":\"t-1\",\"args\":{\"a\":1}}"), ERR_OK);
+    assert_int_equal(
+        ask(s, ASK_AGENT,
+            "{\"action\":\"pay\",\"actor\":\"invoice_bot\",\"confidence\":0.5,\"acting_for\":\"carol\","
+            "\"scope\":\"pay get_*\",\"trace_id\":\"t-1\",\"args\":{\"a\":1}}"),
+        ERR_OK);
     struct policy_request first = s->ask.policy;
     assert_text(s->ask.trace_id, "t-1");
     assert_text(first.tenant, "acme");
     assert_text(first.actor, "invoice_bot");
     assert_int_equal(first.scope_count, 2);
-    assert_int_equal(ask(s, ASK_TOOL, "{\"tool\":\"pay\",\"actor\":\"invoice_bot\",\"args\":{\"a\":1},\"context\":{\"confidence\":0.5,"
-                                      "\"actingFor\":\"carol\",\"scope\":[\"pay\",\"get_*\"],\"traceId\":\"t-1\",\"mood\":\"calm\"}}"), ERR_OK);
+    assert_int_equal(
+        ask(s, ASK_TOOL,
+            "{\"tool\":\"pay\",\"actor\":\"invoice_bot\",\"args\":{\"a\":1},\"context\":{\"confidence\":0.5,"
+            "\"actingFor\":\"carol\",\"scope\":[\"pay\",\"get_*\"],\"traceId\":\"t-1\",\"mood\":\"calm\"}}"),
+        ERR_OK);
     const struct policy_request *second = &s->ask.policy;
     assert_text(second->action, "pay");
     assert_text(second->acting_for, "carol");
@@ -101,7 +117,9 @@ static void both_agent_routes_read_the_same_ask(void **state)
 static void defaults_come_from_the_credential(void **state)
 {
     struct scene *s = *state;
-    assert_int_equal(ask(s, ASK_AGENT, "{\"action\":\"pay\",\"actor\":\"\",\"tenant_id\":null,\"args\":null}"), ERR_OK);
+    assert_int_equal(
+        ask(s, ASK_AGENT, "{\"action\":\"pay\",\"actor\":\"\",\"tenant_id\":null,\"args\":null}"),
+        ERR_OK);
     assert_text(s->ask.policy.actor, "fleet_bot");
     assert_text(s->ask.policy.tenant, "acme");
     assert_null(s->ask.policy.args);
@@ -113,9 +131,11 @@ static void a_credential_speaks_only_for_whom_it_may(void **state)
 {
     struct scene *s = *state;
     refused(s, ASK_AGENT, "{\"action\":\"pay\",\"actor\":\"mallory\"}", ERR_WRONG_ACTOR, "/actor");
-    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"tenant_id\":\"other\"}", ERR_WRONG_TENANT, "/tenant_id");
+    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"tenant_id\":\"other\"}", ERR_WRONG_TENANT,
+            "/tenant_id");
     s->key.users = (struct globs){bots, 2};
-    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"acting_for\":\"carol\"}", ERR_WRONG_USER, "/acting_for");
+    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"acting_for\":\"carol\"}", ERR_WRONG_USER,
+            "/acting_for");
     refused(s, ASK_USER, "{\"action\":\"view\",\"user_id\":\"carol\"}", ERR_WRONG_USER, "/user_id");
     s->key.tenant = STR("*");
     refused(s, ASK_AGENT, "{\"action\":\"pay\"}", ERR_TENANT_REQUIRED, "/tenant_id");
@@ -136,38 +156,56 @@ static void bad_members_are_named(void **state)
     refused(s, ASK_USER, "{\"action\":\"view\"}", ERR_MISSING_MEMBER, "/user_id");
     refused(s, ASK_AGENT, "{\"action\":\"pay\",\"args\":[]}", ERR_WRONG_TYPE, "/args");
     refused(s, ASK_AGENT, "{\"action\":\"pay\",\"context\":3}", ERR_WRONG_TYPE, "/context");
-    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"confidence\":\"0.9\"}", ERR_WRONG_TYPE, "/confidence");
-    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"confidence\":1.2}", ERR_OUT_OF_RANGE, "/confidence");
+    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"confidence\":\"0.9\"}", ERR_WRONG_TYPE,
+            "/confidence");
+    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"confidence\":1.2}", ERR_OUT_OF_RANGE,
+            "/confidence");
     assert_string_equal(s->fault.text, "confidence: 1.2 is out of range [0, 1]");
-    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"confidence\":-0.0001}", ERR_OUT_OF_RANGE, "/confidence");
-    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"context\":{\"confidence\":2}}", ERR_OUT_OF_RANGE, "/context/confidence");
+    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"confidence\":-0.0001}", ERR_OUT_OF_RANGE,
+            "/confidence");
+    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"context\":{\"confidence\":2}}", ERR_OUT_OF_RANGE,
+            "/context/confidence");
     refused(s, ASK_AGENT, "{\"action\":\"pay\",\"scope\":[1]}", ERR_WRONG_TYPE, "/scope");
     refused(s, ASK_AGENT, "{\"action\":\"pay\",\"resource\":4}", ERR_WRONG_TYPE, "/resource");
-    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"resource\":{\"id\":4}}", ERR_WRONG_TYPE, "/resource/id");
-    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"resource\":{\"properties\":[]}}", ERR_WRONG_TYPE, "/resource/properties");
+    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"resource\":{\"id\":4}}", ERR_WRONG_TYPE,
+            "/resource/id");
+    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"resource\":{\"properties\":[]}}", ERR_WRONG_TYPE,
+            "/resource/properties");
     refused(s, ASK_AGENT, "{\"action\":\"pay\",\"trace_id\":\"-x\"}", ERR_BAD_VALUE, "/trace_id");
-    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"trace_id\":\"req_1\"}", ERR_BAD_VALUE, "/trace_id");
+    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"trace_id\":\"req_1\"}", ERR_BAD_VALUE,
+            "/trace_id");
 }
 
 /* The reader lets it pass in context and properties, which are handed on; names are recorded. */
 static void a_nul_never_gets_into_a_name(void **state)
 {
     struct scene *s = *state;
-    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"context\":{\"acting_for\":\"a\\u0000\"}}", ERR_BAD_VALUE, "/context/acting_for");
-    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"context\":{\"scope\":\"pay\\u0000\"}}", ERR_BAD_VALUE, "/context/scope");
-    refused(s, ASK_TOOL, "{\"tool\":\"pay\",\"context\":{\"scope\":[\"pay\",\"\\u0000\"]}}", ERR_BAD_VALUE, "/context/scope");
-    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"context\":{\"trace_id\":\"t\\u0000\"}}", ERR_BAD_VALUE, "/context/trace_id");
-    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"resource\":{\"args\":\"\\u0000\"}}", ERR_BAD_VALUE, "/resource");
-    assert_int_equal(ask(s, ASK_AGENT, "{\"action\":\"pay\",\"args\":{\"k\\u0000\":\"\\u0000\"},\"context\":\"\\u0000\","
-                                       "\"resource\":{\"properties\":{\"p\":\"\\u0000\"}}}"), ERR_OK);
+    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"context\":{\"acting_for\":\"a\\u0000\"}}",
+            ERR_BAD_VALUE, "/context/acting_for");
+    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"context\":{\"scope\":\"pay\\u0000\"}}",
+            ERR_BAD_VALUE, "/context/scope");
+    refused(s, ASK_TOOL, "{\"tool\":\"pay\",\"context\":{\"scope\":[\"pay\",\"\\u0000\"]}}",
+            ERR_BAD_VALUE, "/context/scope");
+    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"context\":{\"trace_id\":\"t\\u0000\"}}",
+            ERR_BAD_VALUE, "/context/trace_id");
+    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"resource\":{\"args\":\"\\u0000\"}}", ERR_BAD_VALUE,
+            "/resource");
+    assert_int_equal(
+        ask(s, ASK_AGENT,
+            "{\"action\":\"pay\",\"args\":{\"k\\u0000\":\"\\u0000\"},\"context\":\"\\u0000\","
+            "\"resource\":{\"properties\":{\"p\":\"\\u0000\"}}}"),
+        ERR_OK);
 }
 
 static void the_other_routes_casing_is_refused(void **state)
 {
     struct scene *s = *state;
-    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"actingFor\":\"carol\"}", ERR_WRONG_CASE, "/actingFor");
-    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"context\":{\"traceId\":\"x\"}}", ERR_WRONG_CASE, "/context/traceId");
-    refused(s, ASK_TOOL, "{\"tool\":\"pay\",\"context\":{\"acting_for\":\"carol\"}}", ERR_WRONG_CASE, "/context/acting_for");
+    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"actingFor\":\"carol\"}", ERR_WRONG_CASE,
+            "/actingFor");
+    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"context\":{\"traceId\":\"x\"}}", ERR_WRONG_CASE,
+            "/context/traceId");
+    refused(s, ASK_TOOL, "{\"tool\":\"pay\",\"context\":{\"acting_for\":\"carol\"}}",
+            ERR_WRONG_CASE, "/context/acting_for");
     refused(s, ASK_TOOL, "{\"tool\":\"pay\",\"tenant_id\":\"acme\"}", ERR_WRONG_CASE, "/tenant_id");
     refused(s, ASK_USER, "{\"action\":\"view\",\"userId\":\"carol\"}", ERR_WRONG_CASE, "/userId");
 }
@@ -175,13 +213,26 @@ static void the_other_routes_casing_is_refused(void **state)
 static void the_same_thing_twice_must_be_the_same(void **state)
 {
     struct scene *s = *state;
-    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"confidence\":0.9,\"context\":{\"confidence\":0.8}}", ERR_CONFLICTING_MEMBER, "/confidence");
-    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"scope\":\"a b\",\"context\":{\"scope\":\"a\"}}", ERR_CONFLICTING_MEMBER, "/scope");
-    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"scope\":\"a\",\"context\":{\"scope\":\"a b\"}}", ERR_CONFLICTING_MEMBER, "/scope");
-    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"scope\":\"a c\",\"context\":{\"scope\":\"b c\"}}", ERR_CONFLICTING_MEMBER, "/scope");
-    assert_int_equal(ask(s, ASK_AGENT, "{\"action\":\"pay\",\"scope\":\"a b\",\"context\":{\"scope\":[\"a\",\"b\"]}}"), ERR_OK);
-    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"acting_for\":\"a\",\"context\":{\"acting_for\":\"b\"}}", ERR_CONFLICTING_MEMBER, "/acting_for");
-    assert_int_equal(ask(s, ASK_AGENT, "{\"action\":\"pay\",\"confidence\":0.9,\"context\":{\"confidence\":9e-1}}"), ERR_OK);
+    refused(s, ASK_AGENT,
+            "{\"action\":\"pay\",\"confidence\":0.9,\"context\":{\"confidence\":0.8}}",
+            ERR_CONFLICTING_MEMBER, "/confidence");
+    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"scope\":\"a b\",\"context\":{\"scope\":\"a\"}}",
+            ERR_CONFLICTING_MEMBER, "/scope");
+    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"scope\":\"a\",\"context\":{\"scope\":\"a b\"}}",
+            ERR_CONFLICTING_MEMBER, "/scope");
+    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"scope\":\"a c\",\"context\":{\"scope\":\"b c\"}}",
+            ERR_CONFLICTING_MEMBER, "/scope");
+    assert_int_equal(
+        ask(s, ASK_AGENT,
+            "{\"action\":\"pay\",\"scope\":\"a b\",\"context\":{\"scope\":[\"a\",\"b\"]}}"),
+        ERR_OK);
+    refused(s, ASK_AGENT,
+            "{\"action\":\"pay\",\"acting_for\":\"a\",\"context\":{\"acting_for\":\"b\"}}",
+            ERR_CONFLICTING_MEMBER, "/acting_for");
+    assert_int_equal(
+        ask(s, ASK_AGENT,
+            "{\"action\":\"pay\",\"confidence\":0.9,\"context\":{\"confidence\":9e-1}}"),
+        ERR_OK);
 }
 
 static void a_resource_is_read_in_both_forms(void **state)
@@ -190,8 +241,11 @@ static void a_resource_is_read_in_both_forms(void **state)
     assert_int_equal(ask(s, ASK_AGENT, "{\"action\":\"drop\",\"resource\":\"db:prod-1\"}"), ERR_OK);
     assert_text(s->ask.policy.resource, "db:prod-1");
     assert_false(s->ask.policy.resource_partial);
-    assert_int_equal(ask(s, ASK_AGENT, "{\"action\":\"drop\",\"resource\":{\"id\":\"prod-1\",\"type\":\"db\",\"zone\":null,"
-                                       "\"properties\":{\"n\":[1]}}}"), ERR_OK);
+    assert_int_equal(
+        ask(s, ASK_AGENT,
+            "{\"action\":\"drop\",\"resource\":{\"id\":\"prod-1\",\"type\":\"db\",\"zone\":null,"
+            "\"properties\":{\"n\":[1]}}}"),
+        ERR_OK);
     assert_text(s->ask.policy.resource, "db:prod-1");
     assert_int_equal(s->ask.resource->count, 2);
     assert_non_null(s->ask.properties);
@@ -205,7 +259,8 @@ static void names_in_a_resource_are_as_short_as_others(void **state)
 {
     struct scene *s = *state;
     char text[600], name[LIMIT_ID_CHARACTERS + 2] = {0};
-    static const char *const forms[] = {"\"db:%s\"", "{\"type\":\"db\",\"zone\":\"%s\"}", "{\"%s\":\"x\"}"};
+    static const char *const forms[] = {"\"db:%s\"", "{\"type\":\"db\",\"zone\":\"%s\"}",
+                                        "{\"%s\":\"x\"}"};
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
         for (size_t more = 0; more < 2; more++) {
             char resource[400];
@@ -213,8 +268,10 @@ static void names_in_a_resource_are_as_short_as_others(void **state)
             name[LIMIT_ID_CHARACTERS + more] = '\0';
             snprintf(resource, sizeof resource, forms[i], name);
             snprintf(text, sizeof text, "{\"action\":\"pay\",\"resource\":%s}", resource);
-            if (more > 0) refused(s, ASK_AGENT, text, ERR_OUT_OF_RANGE, "/resource");
-            else assert_int_equal(ask(s, ASK_AGENT, text), ERR_OK);
+            if (more > 0)
+                refused(s, ASK_AGENT, text, ERR_OUT_OF_RANGE, "/resource");
+            else
+                assert_int_equal(ask(s, ASK_AGENT, text), ERR_OK);
         }
     }
 }
@@ -225,11 +282,14 @@ static void a_trace_id_comes_from_the_body_then_the_header(void **state)
     static const char header[] = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
     assert_int_equal(ask_with(s, ASK_AGENT, "{\"action\":\"pay\"}", header), ERR_OK);
     assert_text(s->ask.trace_id, "4bf92f3577b34da6a3ce929d0e0e4736");
-    assert_int_equal(ask_with(s, ASK_AGENT, "{\"action\":\"pay\",\"trace_id\":\"mine\"}", header), ERR_OK);
+    assert_int_equal(ask_with(s, ASK_AGENT, "{\"action\":\"pay\",\"trace_id\":\"mine\"}", header),
+                     ERR_OK);
     assert_text(s->ask.trace_id, "mine");
     static const char *const malformed[] = {
-        "00-00000000000000000000000000000000-00f067aa0ba902b7-01", "ff-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
-        "00-4BF92F3577B34DA6A3CE929D0E0E4736-00f067aa0ba902b7-01", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-x", "x"};
+        "00-00000000000000000000000000000000-00f067aa0ba902b7-01",
+        "ff-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+        "00-4BF92F3577B34DA6A3CE929D0E0E4736-00f067aa0ba902b7-01",
+        "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-x", "x"};
     for (size_t i = 0; i < sizeof malformed / sizeof *malformed; i++) {
         assert_int_equal(ask_with(s, ASK_AGENT, "{\"action\":\"pay\"}", malformed[i]), ERR_OK);
         assert_int_equal(s->ask.trace_id.size, 32);
@@ -249,17 +309,26 @@ static struct str binding(struct scene *s)
 static void what_an_approval_is_bound_to_leaves_confidence_and_trace_out(void **state)
 {
     struct scene *s = *state;
-    assert_int_equal(ask(s, ASK_AGENT, "{\"trace_id\":\"t\",\"scope\":\"pay\",\"resource\":\"db:x\",\"confidence\":0.1,\"action\":\"pay\","
-                                       "\"args\":{\"b\":1,\"a\":[]},\"context\":{\"confidence\":0.1,\"k\":\"v\"}}"), ERR_OK);
-    assert_text(binding(s), "{\"action\":\"pay\",\"actor\":\"fleet_bot\",\"args\":{\"a\":[],\"b\":1},\"context\":{\"k\":\"v\"},"
-                            "\"kind\":\"agent\",\"resource\":{\"id\":\"x\",\"type\":\"db\"},\"scope\":[\"pay\"],\"tenant_id\":\"acme\"}");
+    assert_int_equal(
+        ask(s, ASK_AGENT,
+            "{\"trace_id\":\"t\",\"scope\":\"pay\",\"resource\":\"db:x\",\"confidence\":0.1,\"action\":\"pay\","
+            "\"args\":{\"b\":1,\"a\":[]},\"context\":{\"confidence\":0.1,\"k\":\"v\"}}"),
+        ERR_OK);
+    assert_text(
+        binding(s),
+        "{\"action\":\"pay\",\"actor\":\"fleet_bot\",\"args\":{\"a\":[],\"b\":1},\"context\":{\"k\":\"v\"},"
+        "\"kind\":\"agent\",\"resource\":{\"id\":\"x\",\"type\":\"db\"},\"scope\":[\"pay\"],\"tenant_id\":\"acme\"}");
     assert_int_equal(ask(s, ASK_AGENT, "{\"action\":\"pay\",\"args\":{}}"), ERR_OK);
-    assert_text(binding(s), "{\"action\":\"pay\",\"actor\":\"fleet_bot\",\"args\":{},\"kind\":\"agent\",\"tenant_id\":\"acme\"}");
+    assert_text(
+        binding(s),
+        "{\"action\":\"pay\",\"actor\":\"fleet_bot\",\"args\":{},\"kind\":\"agent\",\"tenant_id\":\"acme\"}");
 }
 
 /* ---- tokens ---- */
 
-static const struct token_claims token = {.tenant = STR("acme"), .actor = STR("invoice_bot"), .acting_for = STR("carol"),
+static const struct token_claims token = {.tenant = STR("acme"),
+                                          .actor = STR("invoice_bot"),
+                                          .acting_for = STR("carol"),
                                           .scope = STR("issue_*  get_invoice")};
 
 static void a_token_brings_its_names_and_its_scope(void **state)
@@ -294,13 +363,18 @@ static void a_token_speaks_for_nobody_else(void **state)
     for_nobody.acting_for = (struct str){0};
     s->token = &token;
     refused(s, ASK_AGENT, "{\"action\":\"pay\",\"actor\":\"coder\"}", ERR_WRONG_ACTOR, "/actor");
-    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"actor\":\"Invoice_bot\"}", ERR_WRONG_ACTOR, "/actor");
-    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"acting_for\":\"dan\"}", ERR_WRONG_USER, "/acting_for");
-    refused(s, ASK_TOOL, "{\"tool\":\"pay\",\"context\":{\"actingFor\":\"dan\"}}", ERR_WRONG_USER, "/context/actingFor");
-    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"tenant_id\":\"globex\"}", ERR_WRONG_TENANT, "/tenant_id");
+    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"actor\":\"Invoice_bot\"}", ERR_WRONG_ACTOR,
+            "/actor");
+    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"acting_for\":\"dan\"}", ERR_WRONG_USER,
+            "/acting_for");
+    refused(s, ASK_TOOL, "{\"tool\":\"pay\",\"context\":{\"actingFor\":\"dan\"}}", ERR_WRONG_USER,
+            "/context/actingFor");
+    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"tenant_id\":\"globex\"}", ERR_WRONG_TENANT,
+            "/tenant_id");
     refused(s, ASK_USER, "{\"action\":\"pay\",\"user_id\":\"carol\"}", ERR_WRONG_USER, "/user_id");
     s->token = &for_nobody;
-    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"acting_for\":\"carol\"}", ERR_WRONG_USER, "/acting_for");
+    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"acting_for\":\"carol\"}", ERR_WRONG_USER,
+            "/acting_for");
     assert_int_equal(ask(s, ASK_AGENT, "{\"action\":\"pay\"}"), ERR_OK);
     assert_true(str_is_absent(s->ask.policy.acting_for));
 }
@@ -312,7 +386,8 @@ static void a_token_of_a_key_for_every_tenant_has_one(void **state)
     s->key.tenant = STR("*");
     s->token = &token;
     assert_int_equal(ask(s, ASK_AGENT, "{\"action\":\"pay\"}"), ERR_OK);
-    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"tenant_id\":\"globex\"}", ERR_WRONG_TENANT, "/tenant_id");
+    refused(s, ASK_AGENT, "{\"action\":\"pay\",\"tenant_id\":\"globex\"}", ERR_WRONG_TENANT,
+            "/tenant_id");
 }
 
 int main(void)
@@ -322,16 +397,21 @@ int main(void)
         cmocka_unit_test_setup_teardown(defaults_come_from_the_credential, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_token_brings_its_names_and_its_scope, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_token_speaks_for_nobody_else, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_token_of_a_key_for_every_tenant_has_one, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_credential_speaks_only_for_whom_it_may, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_token_of_a_key_for_every_tenant_has_one, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_credential_speaks_only_for_whom_it_may, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(bad_members_are_named, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_nul_never_gets_into_a_name, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_other_routes_casing_is_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_same_thing_twice_must_be_the_same, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_resource_is_read_in_both_forms, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(names_in_a_resource_are_as_short_as_others, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_trace_id_comes_from_the_body_then_the_header, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_an_approval_is_bound_to_leaves_confidence_and_trace_out, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(names_in_a_resource_are_as_short_as_others, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_trace_id_comes_from_the_body_then_the_header, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(
+            what_an_approval_is_bound_to_leaves_confidence_and_trace_out, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -60,8 +60,10 @@ static void what_has_no_key_s_form_is_one_source(void **state)
 static void note_token(struct worker *w, unsigned number, enum err err)
 {
     char tenant[32];
-    struct token_claims t = {.id = {.bytes = {2, (uint8_t)(number >> 8), (uint8_t)number}}, .key = {.bytes = {3}},
-                             .actor = STR("bot"), .scope = STR("*")};
+    struct token_claims t = {.id = {.bytes = {2, (uint8_t)(number >> 8), (uint8_t)number}},
+                             .key = {.bytes = {3}},
+                             .actor = STR("bot"),
+                             .scope = STR("*")};
     t.tenant = str_of(tenant, (size_t)snprintf(tenant, sizeof tenant, "tenant-%u", number));
     token_rejected_note(w, &t, err);
 }

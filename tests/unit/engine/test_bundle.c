@@ -39,21 +39,28 @@ static void text_key(struct text *t, char last_digit, const char *name, const ch
 {
     if (t->any_key) buf_put_byte(&t->buf, ',');
     t->any_key = true;
-    buf_printf(&t->buf, "{\"id\":\"key_0000000000000000000000000%c\",\"name\":\"%s\",\"owner\":\"erin\",\"tenant\":\"acme\",\"roles\":[\"agent\"]%s}",
-               last_digit, name, more);
+    buf_printf(
+        &t->buf,
+        "{\"id\":\"key_0000000000000000000000000%c\",\"name\":\"%s\",\"owner\":\"erin\",\"tenant\":\"acme\",\"roles\":[\"agent\"]%s}",
+        last_digit, name, more);
 }
 
-/* The digest is the platform's word for the content; `like` (or NULL: the content) is what it is of. */
-static void text_policy(struct text *t, const char *tenant, const char *name, const char *content, const char *like, unsigned version)
+/* The digest is the platform's word for the content; `like` (or NULL: the
+ * content) is what it is of. */
+static void text_policy(struct text *t, const char *tenant, const char *name, const char *content,
+                        const char *like, unsigned version)
 {
     char hex[SHA256_HEX];
     sha256_write_hex(sha256_once(str_from(like == NULL ? content : like)), hex);
-    if (!t->any_policy) buf_put_literal(&t->buf, "],\"policies\":[");
-    else buf_put_byte(&t->buf, ',');
+    if (!t->any_policy)
+        buf_put_literal(&t->buf, "],\"policies\":[");
+    else
+        buf_put_byte(&t->buf, ',');
     t->any_policy = true;
     buf_put_literal(&t->buf, "{\"tenant_id\":");
     json_put_string(&t->buf, str_from(tenant));
-    buf_printf(&t->buf, ",\"name\":\"%s\",\"version\":%u,\"digest\":\"%.*s\",\"content\":", name, version, SHA256_HEX, hex);
+    buf_printf(&t->buf, ",\"name\":\"%s\",\"version\":%u,\"digest\":\"%.*s\",\"content\":", name,
+               version, SHA256_HEX, hex);
     json_put_string(&t->buf, str_from(content));
     buf_put_byte(&t->buf, '}');
 }
@@ -79,7 +86,8 @@ static struct bundle *build(struct str text, const struct bundle *before, uint64
 }
 
 /* One tenant with one document. */
-static struct bundle *build_one(const char *content, unsigned version, const struct bundle *before, uint64_t now_ms)
+static struct bundle *build_one(const char *content, unsigned version, const struct bundle *before,
+                                uint64_t now_ms)
 {
     struct text t;
     text_begin(&t, version);
@@ -91,7 +99,10 @@ static void assert_decides(const struct bundle *b, const char *tenant, const cha
 {
     struct arena arena;
     struct policy_outcome o;
-    struct policy_request q = {.kind = SUBJECT_AGENT, .tenant = str_from(tenant), .actor = STR("bot"), .action = STR("act")};
+    struct policy_request q = {.kind = SUBJECT_AGENT,
+                               .tenant = str_from(tenant),
+                               .actor = STR("bot"),
+                               .action = STR("act")};
     arena_init(&arena, 4096, 1 << 20);
     policy_evaluate(bundle_policies(b, str_from(tenant)), &q, &arena, NULL, &o);
     if (strcmp(o.rule, rule) != 0) print_error("tenant %s: %s, not %s\n", tenant, o.rule, rule);
@@ -118,7 +129,8 @@ static void each_tenant_has_its_own_policies_and_an_unknown_one_is_denied(void *
     text_begin(&t, 5);
     text_policy(&t, "acme", "main", allows, NULL, 1);
     text_policy(&t, "other", "main", denies, NULL, 1);
-    text_policy(&t, "acme", "more", "rules: [{id: drops, actions: ['drop_*'], decision: deny}]", NULL, 2);
+    text_policy(&t, "acme", "more", "rules: [{id: drops, actions: ['drop_*'], decision: deny}]",
+                NULL, 2);
     struct bundle *b = build(text_end(&t), NULL, start_ms);
     assert_decides(b, "acme", "allow:yes");
     assert_decides(b, "other", "deny:no");
@@ -170,7 +182,8 @@ static void a_tenant_in_which_nothing_changed_shares_its_set(void **state)
 static void a_new_version_is_seen(void **state)
 {
     (void)state;
-    struct bundle *first = build_one(allows, 1, NULL, start_ms), *second = build_one(allows, 2, first, start_ms);
+    struct bundle *first = build_one(allows, 1, NULL, start_ms),
+                  *second = build_one(allows, 2, first, start_ms);
     assert_ptr_not_equal(bundle_policies(second, STR("acme")), bundle_policies(first, STR("acme")));
     bundle_destroy(first);
     assert_decides(second, "acme", "allow:yes");
@@ -186,7 +199,8 @@ static void a_document_that_did_not_change_is_not_compiled_again(void **state)
     struct text t;
     text_begin(&t, 2);
     text_policy(&t, "acme", "main", broken, allows, 1);
-    text_policy(&t, "acme", "more", "rules: [{id: drops, actions: ['drop_*'], decision: deny}]", NULL, 1);
+    text_policy(&t, "acme", "more", "rules: [{id: drops, actions: ['drop_*'], decision: deny}]",
+                NULL, 1);
     struct bundle *second = build(text_end(&t), first, start_ms);
     bundle_destroy(first);
     assert_int_equal(bundle_facts(second)->tenants_unloadable, 0);
@@ -240,7 +254,8 @@ static void a_tenant_that_does_not_load_keeps_its_set_for_a_minute(void **state)
     bundle_destroy(again);
     assert_decides(mended, "acme", "deny:no");
     assert_int_equal(bundle_facts(mended)->tenants_unloadable, 0);
-    struct bundle *worse = build_one(broken, 7, mended, start_ms + 4000 + GRACE_MS); /* a minute of its own */
+    /* a minute of its own */
+    struct bundle *worse = build_one(broken, 7, mended, start_ms + 4000 + GRACE_MS);
     bundle_destroy(mended);
     assert_decides(worse, "acme", "deny:no");
     assert_int_equal(bundle_facts(worse)->close_at_ms, start_ms + 4000 + 2 * GRACE_MS);
@@ -251,7 +266,8 @@ static void a_tenant_that_does_not_load_keeps_its_set_for_a_minute(void **state)
 static void a_tenant_that_takes_its_mistake_back_runs_as_before(void **state)
 {
     (void)state;
-    struct bundle *good = build_one(allows, 1, NULL, start_ms), *bad = build_one(broken, 2, good, start_ms);
+    struct bundle *good = build_one(allows, 1, NULL, start_ms),
+                  *bad = build_one(broken, 2, good, start_ms);
     struct bundle *back = build_one(allows, 1, bad, start_ms + 1000);
     bundle_destroy(good);
     bundle_destroy(bad);
@@ -356,7 +372,8 @@ static void keys_can_be_read_and_one_that_cannot_opens_nothing(void **state)
     id.bytes[ID_BYTES - 1] = 1;
     const struct key *k = key_table_get(bundle_keys(b), id);
     assert_non_null(k);
-    assert_true(str_equal(k->name, STR("bot")) && str_equal(k->tenant, STR("acme")) && k->roles == ROLE_AGENT);
+    assert_true(str_equal(k->name, STR("bot")) && str_equal(k->tenant, STR("acme")) &&
+                k->roles == ROLE_AGENT);
     id.bytes[ID_BYTES - 1] = 2;
     assert_null(key_table_get(bundle_keys(b), id));
     id.bytes[ID_BYTES - 1] = 3;
@@ -370,11 +387,19 @@ static void what_is_no_bundle_is_refused(void **state)
     (void)state;
     struct bundle *good = build_one(allows, 1, NULL, start_ms);
     static const char *const texts[] = {
-        "", "[]", "{", "{}", "{\"keys\":[],\"policies\":{},\"revision\":1}", "{\"policies\":[],\"revision\":1}",
-        "{\"keys\":{},\"policies\":[],\"revision\":1}", "{\"keys\":[],\"revision\":1}",
+        "",
+        "[]",
+        "{",
+        "{}",
+        "{\"keys\":[],\"policies\":{},\"revision\":1}",
+        "{\"policies\":[],\"revision\":1}",
+        "{\"keys\":{},\"policies\":[],\"revision\":1}",
+        "{\"keys\":[],\"revision\":1}",
         "{\"keys\":[],\"policies\":[{\"name\":\"main\",\"content\":\"rules: []\"}],\"revision\":1}",
-        "{\"keys\":[],\"policies\":[7],\"revision\":1}", "{\"keys\":[],\"policies\":[],\"revision\":1}{}"};
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) assert_refused(str_from(texts[i]), good);
+        "{\"keys\":[],\"policies\":[7],\"revision\":1}",
+        "{\"keys\":[],\"policies\":[],\"revision\":1}{}"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        assert_refused(str_from(texts[i]), good);
     struct text t;
     text_begin(&t, 2);
     text_key(&t, '1', "bot", "");
@@ -398,13 +423,16 @@ static void a_bundle_of_a_newer_platform_is_refused_with_what_to_do(void **state
         assert_null(none);
         assert_non_null(strstr(f.text, "this engine has to be upgraded"));
     }
-    bundle_destroy(build(STR("{\"format\":1,\"keys\":[],\"policies\":[],\"revision\":1}"), NULL, start_ms));
+    bundle_destroy(
+        build(STR("{\"format\":1,\"keys\":[],\"policies\":[],\"revision\":1}"), NULL, start_ms));
 }
 
 static void a_policy_row_without_content_holds_back_its_tenant(void **state)
 {
     (void)state;
-    struct bundle *b = build(STR("{\"keys\":[],\"policies\":[{\"tenant_id\":\"acme\",\"name\":\"main\"}],\"revision\":1}"), NULL, start_ms);
+    struct bundle *b = build(
+        STR("{\"keys\":[],\"policies\":[{\"tenant_id\":\"acme\",\"name\":\"main\"}],\"revision\":1}"),
+        NULL, start_ms);
     assert_decides(b, "acme", "default:policy_unloadable");
     bundle_destroy(b);
 }

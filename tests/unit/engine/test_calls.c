@@ -1,5 +1,6 @@
-/* Calls between four real reactors: requests whose slots are elsewhere, waits, revocations, the drain.
- * Nothing sleeps to let something happen; a call that is lost would hang, so the program has a time limit. */
+/* Calls between four real reactors: requests whose slots are elsewhere, waits, revocations,
+ * the drain. Nothing sleeps to let something happen; a call that is lost would hang, so the
+ * program has a time limit. */
 #include "calls_rig.h"
 
 enum { HANG_SECONDS = 240 };
@@ -19,7 +20,8 @@ static int tear_down(void **state)
 static void ask(struct client *c, const char *actor, const char *action, int n)
 {
     char body[256];
-    snprintf(body, sizeof body, "{\"action\":\"%s\",\"actor\":\"%s\",\"args\":{\"n\":%d}}", action, actor, n);
+    snprintf(body, sizeof body, "{\"action\":\"%s\",\"actor\":\"%s\",\"args\":{\"n\":%d}}", action,
+             actor, n);
     client_say(c, "POST", "/v1/agent/authorize", RIG_AGENT, NULL, body);
 }
 
@@ -80,7 +82,8 @@ static void a_review_is_one_and_the_same_from_every_reactor(void **state)
             assert_non_null(strstr(all[i]->answer, "X-Request-ID: echo-7\r\n"));
         }
         assert_int_equal(resolve(all[(n + 1) % RIG_WORKERS], review, "approve", RIG_REVIEWER), 200);
-        assert_int_equal(resolve(all[(n + 2) % RIG_WORKERS], review, "deny", RIG_OTHER_REVIEWER), 409);
+        assert_int_equal(resolve(all[(n + 2) % RIG_WORKERS], review, "deny", RIG_OTHER_REVIEWER),
+                         409);
         assert_true(client_says(all[(n + 2) % RIG_WORKERS], "\"status\":\"approved\""));
     }
     assert_true(metrics_total(METRIC_CALLS_CROSSED) > 0);
@@ -101,7 +104,8 @@ static void a_list_is_gathered_from_all_shards_in_order(void **state)
         asked_review(all[n % RIG_WORKERS], actor, n, asked[n]);
     }
     for (unsigned i = 0; i < RIG_WORKERS; i++) {
-        assert_int_equal(client_call(all[i], "GET", "/v1/queue/pending?limit=100", RIG_REVIEWER, ""), 200);
+        assert_int_equal(
+            client_call(all[i], "GET", "/v1/queue/pending?limit=100", RIG_REVIEWER, ""), 200);
         assert_true(client_says(all[i], "\"total\":40"));
         const char *at = all[i]->body;
         for (int n = 0; n < COUNT; n++) {
@@ -132,12 +136,15 @@ static void whoever_waits_is_woken_wherever_it_waits(void **state)
         snprintf(actor, sizeof actor, "bot-%d", n);
         asked_review(resolver, actor, n, review);
         snprintf(target, sizeof target, "/v1/queue/%s/wait?timeout_ms=60000", review);
-        for (unsigned i = 0; i < RIG_WORKERS; i++) client_say(all[i], "GET", target, RIG_REVIEWER, NULL, "");
+        for (unsigned i = 0; i < RIG_WORKERS; i++)
+            client_say(all[i], "GET", target, RIG_REVIEWER, NULL, "");
         under_way_becomes(r, RIG_WORKERS);
-        assert_int_equal(resolve(resolver, review, n % 2 == 0 ? "approve" : "deny", RIG_REVIEWER), 200);
+        assert_int_equal(resolve(resolver, review, n % 2 == 0 ? "approve" : "deny", RIG_REVIEWER),
+                         200);
         for (unsigned i = 0; i < RIG_WORKERS; i++) {
             assert_int_equal(client_hear(all[i]), 200);
-            assert_true(client_says(all[i], n % 2 == 0 ? "\"status\":\"approved\"" : "\"status\":\"denied\""));
+            assert_true(client_says(all[i], n % 2 == 0 ? "\"status\":\"approved\""
+                                                       : "\"status\":\"denied\""));
             assert_non_null(strstr(all[i]->answer, "X-Request-ID: echo-7\r\n"));
         }
         under_way_becomes(r, 0);
@@ -158,7 +165,8 @@ static void a_wait_ends_with_its_time(void **state)
     clients_of_all(r, all);
     asked_review(all[0], "bot", 1, review);
     snprintf(target, sizeof target, "/v1/queue/%s/wait?timeout_ms=20", review);
-    for (unsigned i = 0; i < RIG_WORKERS; i++) client_say(all[i], "GET", target, RIG_REVIEWER, NULL, "");
+    for (unsigned i = 0; i < RIG_WORKERS; i++)
+        client_say(all[i], "GET", target, RIG_REVIEWER, NULL, "");
     for (unsigned i = 0; i < RIG_WORKERS; i++) {
         assert_int_equal(client_hear(all[i]), 200);
         assert_true(client_says(all[i], "\"status\":\"pending\""));
@@ -178,10 +186,13 @@ static void a_client_that_went_away_while_waiting_is_forgotten(void **state)
         snprintf(actor, sizeof actor, "bot-%d", n);
         asked_review(resolver, actor, n, review);
         snprintf(target, sizeof target, "/v1/queue/%s/wait?timeout_ms=60000", review);
-        for (unsigned i = 0; i < RIG_WORKERS; i++) client_say(waiters[i], "GET", target, RIG_REVIEWER, NULL, "");
+        for (unsigned i = 0; i < RIG_WORKERS; i++)
+            client_say(waiters[i], "GET", target, RIG_REVIEWER, NULL, "");
         if (n % 3 != 0) under_way_becomes(r, RIG_WORKERS);
         if (n % 2 != 0) { /* the answer may be on its way while the client goes */
-            client_say(resolver, "POST", (snprintf(target, sizeof target, "/v1/queue/%s/approve", review), target), RIG_REVIEWER, NULL, "");
+            client_say(resolver, "POST",
+                       (snprintf(target, sizeof target, "/v1/queue/%s/approve", review), target),
+                       RIG_REVIEWER, NULL, "");
             clients_close(waiters);
             assert_int_equal(client_hear(resolver), 200);
         } else {
@@ -218,7 +229,8 @@ static void answers_of_a_drain_are_503_and_everybody_leaves(void **state)
     assert_int_equal(client_hear(asker), 0);
     client_close(asker);
     while (rig_connections(r) > 0) sched_yield();
-    for (unsigned i = 0; i < RIG_WORKERS; i++) assert_int_equal(mailbox_depth(r->engine.post, i), 0);
+    for (unsigned i = 0; i < RIG_WORKERS; i++)
+        assert_int_equal(mailbox_depth(r->engine.post, i), 0);
     rig_stop(r);
 }
 
@@ -231,7 +243,8 @@ static void whoever_leaves_with_requests_under_way_leaves_nothing_behind(void **
     asked_review(asker, "bot", 1, review);
     snprintf(target, sizeof target, "/v1/queue/%s/wait", review);
     clients_of_all(r, all);
-    for (unsigned i = 0; i < RIG_WORKERS; i++) client_say(all[i], "GET", target, RIG_REVIEWER, NULL, "");
+    for (unsigned i = 0; i < RIG_WORKERS; i++)
+        client_say(all[i], "GET", target, RIG_REVIEWER, NULL, "");
     under_way_becomes(r, RIG_WORKERS);
     atomic_store(&r->sync_stopped, true);
     struct client *stuck[16];
@@ -263,7 +276,8 @@ static void no_answer_of_another_reactor_comes_before_its_record_is_durable(void
     struct client *other = client_of(r, 3);
     client_say(other, "POST", "/v1/actors/first/suspend", RIG_ADMIN, NULL, "");
     struct pollfd heard[RIG_WORKERS + 1];
-    for (unsigned i = 0; i < RIG_WORKERS; i++) heard[i] = (struct pollfd){.fd = all[i]->fd, .events = POLLIN};
+    for (unsigned i = 0; i < RIG_WORKERS; i++)
+        heard[i] = (struct pollfd){.fd = all[i]->fd, .events = POLLIN};
     heard[RIG_WORKERS] = (struct pollfd){.fd = other->fd, .events = POLLIN};
     assert_int_equal(poll(heard, RIG_WORKERS + 1, 200), 0);
     atomic_store(&r->sync_stopped, false);
@@ -282,12 +296,14 @@ static void whoever_waits_is_told_no_earlier_than_the_resolution_is_durable(void
     clients_of_all(r, all);
     asked_review(resolver, "bot", 0, review); /* its own block is synced */
     snprintf(target, sizeof target, "/v1/queue/%s/wait?timeout_ms=60000", review);
-    for (unsigned i = 0; i < RIG_WORKERS; i++) client_say(all[i], "GET", target, RIG_REVIEWER, NULL, "");
+    for (unsigned i = 0; i < RIG_WORKERS; i++)
+        client_say(all[i], "GET", target, RIG_REVIEWER, NULL, "");
     under_way_becomes(r, RIG_WORKERS);
     atomic_store(&r->sync_stopped, true);
     snprintf(target, sizeof target, "/v1/queue/%s/approve", review);
     client_say(resolver, "POST", target, RIG_REVIEWER, NULL, "");
-    for (unsigned i = 0; i < RIG_WORKERS; i++) heard[i] = (struct pollfd){.fd = all[i]->fd, .events = POLLIN};
+    for (unsigned i = 0; i < RIG_WORKERS; i++)
+        heard[i] = (struct pollfd){.fd = all[i]->fd, .events = POLLIN};
     assert_int_equal(poll(heard, RIG_WORKERS, 200), 0);
     atomic_store(&r->sync_stopped, false);
     assert_int_equal(client_hear(resolver), 200);
@@ -299,8 +315,8 @@ static void whoever_waits_is_told_no_earlier_than_the_resolution_is_durable(void
     clients_close(all);
 }
 
-/* All blocks of all reactors are full, and the writer stands still: sockets and mail wait, and nobody is
- * refused. A plain decision that has to come home for its record is among them. */
+/* All blocks of all reactors are full, and the writer stands still: sockets and mail wait, and
+ * nobody is refused. A plain decision that has to come home for its record is among them. */
 static void a_disk_that_stands_still_delays_and_refuses_nobody(void **state)
 {
     struct rig *r = *state;
@@ -310,12 +326,16 @@ static void a_disk_that_stands_still_delays_and_refuses_nobody(void **state)
     atomic_store(&r->write_stopped, true);
     for (unsigned i = 0; i < CLIENTS; i++) {
         all[i] = client_of(r, i % RIG_WORKERS);
-        int head = snprintf(body, sizeof body, "{\"action\":\"%s\",\"actor\":\"bot-%u\",\"args\":{\"fill\":\"", i % 4 == 3 ? "send" : "refund", i);
+        int head = snprintf(body, sizeof body,
+                            "{\"action\":\"%s\",\"actor\":\"bot-%u\",\"args\":{\"fill\":\"",
+                            i % 4 == 3 ? "send" : "refund", i);
         memset(body + head, 'x', FILL);
         snprintf(body + head + FILL, 8, "\"}}");
         client_say(all[i], "POST", "/v1/agent/authorize", RIG_AGENT, NULL, body);
     }
-    while (metrics_total(METRIC_MAILBOX_DEPTH) + metrics_total(METRIC_CALLS_HELD) == 0) sched_yield(); /* told each second */
+    /* told each second */
+    while (metrics_total(METRIC_MAILBOX_DEPTH) + metrics_total(METRIC_CALLS_HELD) == 0)
+        sched_yield();
     atomic_store(&r->write_stopped, false);
     for (unsigned i = 0; i < CLIENTS; i++) {
         assert_true(decided(all[i], i % 4 == 3 ? "allow" : "human_review"));
@@ -335,7 +355,9 @@ static void after_the_answer_of_a_suspension_every_reactor_denies(void **state)
         ask(all[(n + 1) % RIG_WORKERS], actor, "get_order", n);
         assert_true(decided(all[(n + 1) % RIG_WORKERS], "allow"));
         snprintf(target, sizeof target, "/v1/actors/%s/suspend", actor);
-        assert_int_equal(client_call(all[n % RIG_WORKERS], "POST", target, RIG_ADMIN, "{\"reason\":\"drill\"}"), 200);
+        assert_int_equal(
+            client_call(all[n % RIG_WORKERS], "POST", target, RIG_ADMIN, "{\"reason\":\"drill\"}"),
+            200);
         for (unsigned i = 0; i < RIG_WORKERS; i++) ask(all[i], actor, "get_order", n);
         for (unsigned i = 0; i < RIG_WORKERS; i++) {
             assert_true(decided(all[i], "deny"));
@@ -359,21 +381,26 @@ static void after_the_answer_of_a_revocation_no_reactor_takes_the_token(void **s
     clients_of_all(r, all);
     for (int n = 0; n < 60; n++) {
         unsigned minter = (unsigned)n % RIG_WORKERS, revoker = (unsigned)(n / 4) % RIG_WORKERS;
-        assert_int_equal(client_call(all[minter], "POST", "/v1/tokens/mint", RIG_AGENT, "{\"scope\":\"get_*\"}"), 201);
+        assert_int_equal(
+            client_call(all[minter], "POST", "/v1/tokens/mint", RIG_AGENT, "{\"scope\":\"get_*\"}"),
+            201);
         client_member(all[minter], "token", token, sizeof token);
         client_member(all[minter], "token_id", id, sizeof id);
-        for (unsigned i = 0; i < RIG_WORKERS; i++) client_say(all[i], "POST", "/v1/agent/authorize", RIG_AGENT, token, use);
+        for (unsigned i = 0; i < RIG_WORKERS; i++)
+            client_say(all[i], "POST", "/v1/agent/authorize", RIG_AGENT, token, use);
         for (unsigned i = 0; i < RIG_WORKERS; i++) assert_true(decided(all[i], "allow"));
         snprintf(target, sizeof target, "/v1/tokens/%s", id);
         assert_int_equal(client_call(all[revoker], "DELETE", target, RIG_AGENT, ""), 200);
-        for (unsigned i = 0; i < RIG_WORKERS; i++) client_say(all[i], "POST", "/v1/agent/authorize", RIG_AGENT, token, use);
+        for (unsigned i = 0; i < RIG_WORKERS; i++)
+            client_say(all[i], "POST", "/v1/agent/authorize", RIG_AGENT, token, use);
         for (unsigned i = 0; i < RIG_WORKERS; i++) assert_int_equal(client_hear(all[i]), 401);
     }
     clients_close(all);
 }
 
-/* Suspending once more records nothing, so the answer waits for the other reactors alone, and no disk rings;
- * whoever saw it last has to, or the answer would come with some timer's next second. */
+/* Suspending once more records nothing, so the answer waits for the other reactors alone, and no
+ * disk rings; whoever saw it last has to, or the answer would come with some timer's next
+ * second. */
 static void the_last_to_see_a_revocation_rings_whoever_waits_for_it(void **state)
 {
     struct rig *r = *state;
@@ -395,13 +422,19 @@ static void uses_of_a_token_are_exact_over_all_reactors(void **state)
     char token[TOKEN_TEXT_MAX + 1];
     unsigned allowed = 0, refused = 0;
     for (unsigned i = 0; i < 16; i++) all[i] = client_of(r, i % RIG_WORKERS);
-    assert_int_equal(client_call(all[0], "POST", "/v1/tokens/mint", RIG_AGENT, "{\"scope\":\"get_*\",\"max_uses\":100}"), 201);
+    assert_int_equal(client_call(all[0], "POST", "/v1/tokens/mint", RIG_AGENT,
+                                 "{\"scope\":\"get_*\",\"max_uses\":100}"),
+                     201);
     client_member(all[0], "token", token, sizeof token);
     for (int n = 0; n < 10; n++) {
-        for (unsigned i = 0; i < 16; i++) client_say(all[i], "POST", "/v1/agent/authorize", RIG_AGENT, token, "{\"action\":\"get_order\"}");
+        for (unsigned i = 0; i < 16; i++)
+            client_say(all[i], "POST", "/v1/agent/authorize", RIG_AGENT, token,
+                       "{\"action\":\"get_order\"}");
         for (unsigned i = 0; i < 16; i++) {
-            if (decided(all[i], "allow")) allowed++;
-            else if (client_says(all[i], "\"rule\":\"token:uses\"")) refused++;
+            if (decided(all[i], "allow"))
+                allowed++;
+            else if (client_says(all[i], "\"rule\":\"token:uses\""))
+                refused++;
         }
     }
     assert_int_equal(allowed, 100);
@@ -419,7 +452,9 @@ static void a_use_of_a_token_stays_spent_whatever_is_decided(void **state)
         ask(c, "payer", "pay", n);
         assert_true(decided(c, "allow"));
     }
-    assert_int_equal(client_call(c, "POST", "/v1/tokens/mint", RIG_AGENT, "{\"scope\":\"pay\",\"max_uses\":2}"), 201);
+    assert_int_equal(
+        client_call(c, "POST", "/v1/tokens/mint", RIG_AGENT, "{\"scope\":\"pay\",\"max_uses\":2}"),
+        201);
     client_member(c, "token", token, sizeof token);
     for (int n = 0; n < 3; n++) {
         client_say(c, "POST", "/v1/agent/authorize", RIG_AGENT, token, "{\"action\":\"pay\"}");
@@ -436,7 +471,9 @@ static void a_redemption_takes_no_further_use_of_its_token(void **state)
     struct client *c = client_of(r, 0);
     const char *body = "{\"action\":\"refund\"}";
     char token[TOKEN_TEXT_MAX + 1], review[64], target[128];
-    assert_int_equal(client_call(c, "POST", "/v1/tokens/mint", RIG_AGENT, "{\"scope\":\"refund\",\"max_uses\":1}"), 201);
+    assert_int_equal(client_call(c, "POST", "/v1/tokens/mint", RIG_AGENT,
+                                 "{\"scope\":\"refund\",\"max_uses\":1}"),
+                     201);
     client_member(c, "token", token, sizeof token);
     client_say(c, "POST", "/v1/agent/authorize", RIG_AGENT, token, body);
     assert_true(decided(c, "human_review"));
@@ -466,7 +503,8 @@ static void a_limit_is_exact_over_all_reactors(void **state)
     for (unsigned i = 0; i < 16; i++) client_close(all[i]);
 }
 
-/* Requests that visit other reactors, while the bundle that they point into is replaced again and again. */
+/* Requests that visit other reactors, while the bundle that they point into is
+ * replaced again and again. */
 static void a_bundle_lives_as_long_as_whoever_is_away_with_it(void **state)
 {
     struct rig *r = *state;
@@ -480,7 +518,8 @@ static void a_bundle_lives_as_long_as_whoever_is_away_with_it(void **state)
             ask(all[i], actor, i % 2 == 0 ? "refund" : "send", (int)n);
         }
         rig_swap(r, rig_bundle(r, n + 2));
-        for (unsigned i = 0; i < CLIENTS; i++) assert_true(decided(all[i], i % 2 == 0 ? "human_review" : "allow"));
+        for (unsigned i = 0; i < CLIENTS; i++)
+            assert_true(decided(all[i], i % 2 == 0 ? "human_review" : "allow"));
     }
     for (unsigned i = 0; i < CLIENTS; i++) client_close(all[i]);
 }
@@ -497,13 +536,16 @@ static void of_many_resolutions_at_once_one_wins(void **state)
         snprintf(actor, sizeof actor, "bot-%d", n);
         asked_review(asker, actor, n, review);
         for (unsigned i = 0; i < CLIENTS; i++) {
-            snprintf(target, sizeof target, "/v1/queue/%s/%s", review, i % 2 == 0 ? "approve" : "deny");
-            client_say(all[i], "POST", target, i % 2 == 0 ? RIG_REVIEWER : RIG_OTHER_REVIEWER, NULL, "");
+            snprintf(target, sizeof target, "/v1/queue/%s/%s", review,
+                     i % 2 == 0 ? "approve" : "deny");
+            client_say(all[i], "POST", target, i % 2 == 0 ? RIG_REVIEWER : RIG_OTHER_REVIEWER, NULL,
+                       "");
         }
         for (unsigned i = 0; i < CLIENTS; i++) {
             int status = client_hear(all[i]);
             assert_true(status == 200 || status == 409);
-            if (status == 200) (*(i % 2 == 0 ? &approved : &denied))++; /* the winner's repetitions are 200 too */
+            /* the winner's repetitions are 200 too */
+            if (status == 200) (*(i % 2 == 0 ? &approved : &denied))++;
         }
         assert_true((approved == CLIENTS / 2) != (denied == CLIENTS / 2));
         assert_true(approved == 0 || denied == 0);

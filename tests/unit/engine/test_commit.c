@@ -78,7 +78,8 @@ static int tear_down(void **state)
 static void the_largest_review_is_recorded_with_its_decision(void **state)
 {
     struct scene *s = *state;
-    struct str events[] = {str_of(s->bytes, LIMIT_EVENT_BYTES), str_of(s->bytes + LIMIT_EVENT_BYTES, LIMIT_EVENT_BYTES)};
+    struct str events[] = {str_of(s->bytes, LIMIT_EVENT_BYTES),
+                           str_of(s->bytes + LIMIT_EVENT_BYTES, LIMIT_EVENT_BYTES)};
     struct http_gate gate;
     for (int i = 0; i < 3; i++) /* three pairs are more than one block holds */
         assert_int_equal(commit_events(&s->commit, events, 2, true, &gate), ERR_OK);
@@ -99,13 +100,17 @@ static void room_that_was_taken_is_there_for_several_records(void **state)
     struct scene *s = *state;
     struct effect_record records[3];
     for (int round = 0; round < 5; round++) {
-        assert_int_equal(commit_room(&s->commit, 2 * LIMIT_EVENT_BYTES, EFFECT_RECORDS_MAX, round % 2 == 0), ERR_OK);
+        assert_int_equal(
+            commit_room(&s->commit, 2 * LIMIT_EVENT_BYTES, EFFECT_RECORDS_MAX, round % 2 == 0),
+            ERR_OK);
         for (int i = 0; i < 2; i++)
-            records[i] = (struct effect_record){.event = str_of(s->bytes + i * LIMIT_EVENT_BYTES, LIMIT_EVENT_BYTES)};
+            records[i] = (struct effect_record){
+                .event = str_of(s->bytes + i * LIMIT_EVENT_BYTES, LIMIT_EVENT_BYTES)};
         struct http_gate gate = commit_put(&s->commit, records, 2, false);
         assert_int_equal(gate.lane, LANE_WRITTEN);
         assert_int_equal(gate.mark, journal_mark(s->commit.producer));
-        assert_int_equal(commit_room(&s->commit, LIMIT_EVENT_BYTES, 1, false), ERR_OK); /* and nothing of it is used */
+        /* and nothing of it is used */
+        assert_int_equal(commit_room(&s->commit, LIMIT_EVENT_BYTES, 1, false), ERR_OK);
     }
 }
 
@@ -151,7 +156,11 @@ static void refused_credentials_wait_for_room_and_are_counted_on(void **state)
     struct worker *w = calloc(1, sizeof *w);
     struct http_header h = {STR("authorization"), STR("Bearer nothing")};
     struct http_exchange x = {.headers = &h, .header_count = 1};
-    struct token_claims token = {.id = {.bytes = {1}}, .key = {.bytes = {2}}, .tenant = STR("acme"), .actor = STR("bot"), .acting_for = STR("carol")};
+    struct token_claims token = {.id = {.bytes = {1}},
+                                 .key = {.bytes = {2}},
+                                 .tenant = STR("acme"),
+                                 .actor = STR("bot"),
+                                 .acting_for = STR("carol")};
     assert_non_null(w);
     reopen_on_a_full_disk(s);
     w->commit = s->commit;
@@ -181,21 +190,32 @@ static void refused_credentials_wait_for_room_and_are_counted_on(void **state)
     struct fault f;
     assert_int_equal(journal_open(&o, keep_text, &text, &s->journal, &report, &f), ERR_OK);
     assert_int_equal(report.records, 2);
-    static const char *const parts[] = {
-        "\"kind\":\"auth.failed\"", "\"count\":2", "\"tenant_id\":\"default\"", "\"event_id\":\"evt_", "\"trace_id\":\"",
-        "\"kind\":\"token.rejected\"", "\"count\":1", "\"tenant_id\":\"acme\"", "\"actor\":\"bot\"", "\"acting_for\":\"carol\"",
-        "\"token_id\":\"tok_", "\"key_id\":\"key_"};
+    static const char *const parts[] = {"\"kind\":\"auth.failed\"",
+                                        "\"count\":2",
+                                        "\"tenant_id\":\"default\"",
+                                        "\"event_id\":\"evt_",
+                                        "\"trace_id\":\"",
+                                        "\"kind\":\"token.rejected\"",
+                                        "\"count\":1",
+                                        "\"tenant_id\":\"acme\"",
+                                        "\"actor\":\"bot\"",
+                                        "\"acting_for\":\"carol\"",
+                                        "\"token_id\":\"tok_",
+                                        "\"key_id\":\"key_"};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        if (memmem(told, text.size, parts[i], strlen(parts[i])) == NULL) fail_msg("no %s in %.*s", parts[i], (int)text.size, told);
+        if (memmem(told, text.size, parts[i], strlen(parts[i])) == NULL)
+            fail_msg("no %s in %.*s", parts[i], (int)text.size, told);
     const char *key = memmem(told, text.size, "\"key_id\"", 8);
-    assert_null(memmem(key + 1, text.size - (size_t)(key + 1 - told), "\"key_id\"", 8)); /* whoever shows nothing has none */
+    /* whoever shows nothing has none */
+    assert_null(memmem(key + 1, text.size - (size_t)(key + 1 - told), "\"key_id\"", 8));
     free(w);
 }
 
 static void the_stricter_of_two_gates_holds_back_what_either_did(void **state)
 {
     (void)state;
-    struct http_gate none = {0}, written = {.lane = LANE_WRITTEN, .mark = 9}, synced = {.lane = LANE_SYNCED, .mark = 3};
+    struct http_gate none = {0}, written = {.lane = LANE_WRITTEN, .mark = 9},
+                     synced = {.lane = LANE_SYNCED, .mark = 3};
     struct http_gate both = gate_stricter(written, synced);
     assert_int_equal(both.lane, LANE_SYNCED);
     assert_int_equal(both.mark, 9);
@@ -214,10 +234,14 @@ static void a_record_over_the_limit_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(the_largest_review_is_recorded_with_its_decision, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(room_that_was_taken_is_there_for_several_records, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(on_a_full_disk_there_is_room_for_what_closes_alone, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(refused_credentials_wait_for_room_and_are_counted_on, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_largest_review_is_recorded_with_its_decision, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(room_that_was_taken_is_there_for_several_records, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(on_a_full_disk_there_is_room_for_what_closes_alone, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(refused_credentials_wait_for_room_and_are_counted_on,
+                                        set_up, tear_down),
         cmocka_unit_test(the_stricter_of_two_gates_holds_back_what_either_did),
         cmocka_unit_test_setup_teardown(a_record_over_the_limit_is_refused, set_up, tear_down),
     };

@@ -21,8 +21,9 @@ static int set_up(void **state)
 
 /* Contract 1: what outputHash covers. */
 static const char *const outcome_members[] = {
-    "action", "actor", "decision", "expires_at", "input_hash", "key_id", "kind", "mode", "policy_digest", "reason",
-    "request_id", "review_id", "rule", "safe_args", "safe_tool", "tenant_id", "timestamp", "trace_id", "user_id"};
+    "action",    "actor",         "decision",  "expires_at", "input_hash", "key_id", "kind",
+    "mode",      "policy_digest", "reason",    "request_id", "review_id",  "rule",   "safe_args",
+    "safe_tool", "tenant_id",     "timestamp", "trace_id",   "user_id"};
 
 static void output_hash_again(struct scene *s, const struct json *record, char to[SHA256_HEX + 1])
 {
@@ -51,7 +52,8 @@ static void input_hash_again(struct scene *s, struct str body, char to[SHA256_HE
     hex_of(buf_view(&b), to);
 }
 
-static void assert_hashes(struct scene *s, const char *body, const char *input_name, const char *output_name)
+static void assert_hashes(struct scene *s, const char *body, const char *input_name,
+                          const char *output_name)
 {
     char hex[SHA256_HEX + 1];
     output_hash_again(s, s->record, hex);
@@ -68,14 +70,21 @@ static void both_hashes_can_be_taken_again_from_the_event(void **state)
         enum ask_form form;
         const char *body, *decision, *rule;
     } cases[] = {
-        {ASK_AGENT, "{\"action\":\"get_x\",\"args\":{\"n\":1e2,\"card\":\"4111\"},\"confidence\":0.5,\"scope\":\"get_*\"}", "allow", "allow:reads"},
-        {ASK_AGENT, "{\"action\":\"drop\",\"resource\":{\"id\":\"a\",\"zone\":\"z\"},\"tenant_id\":\"acme\"}", "deny", "default:deny"},
-        {ASK_AGENT, "{\"action\":\"pay\",\"context\":{\"acting_for\":\"carol\",\"secret\":1}}", "human_review", "review:big"},
+        {ASK_AGENT,
+         "{\"action\":\"get_x\",\"args\":{\"n\":1e2,\"card\":\"4111\"},\"confidence\":0.5,\"scope\":\"get_*\"}",
+         "allow", "allow:reads"},
+        {ASK_AGENT,
+         "{\"action\":\"drop\",\"resource\":{\"id\":\"a\",\"zone\":\"z\"},\"tenant_id\":\"acme\"}",
+         "deny", "default:deny"},
+        {ASK_AGENT, "{\"action\":\"pay\",\"context\":{\"acting_for\":\"carol\",\"secret\":1}}",
+         "human_review", "review:big"},
         {ASK_AGENT, "{\"action\":\"write_a\",\"args\":{}}", "compute", "compute:box"},
         {ASK_AGENT, "{\"action\":\"get_x\",\"scope\":\"put_*\"}", "deny", "token:scope"},
-        {ASK_TOOL, "{\"tool\":\"pay\",\"context\":\"why \\u00e9\\u0001\"}", "human_review", "review:big"},
+        {ASK_TOOL, "{\"tool\":\"pay\",\"context\":\"why \\u00e9\\u0001\"}", "human_review",
+         "review:big"},
         {ASK_TOOL, "{\"tool\":\"get_\\\"x\\\"\"}", "deny", "default:deny"},
-        {ASK_USER, "{\"user_id\":\"carol\",\"action\":\"view\",\"context\":{\"confidence\":1}}", "allow", "allow:view"},
+        {ASK_USER, "{\"user_id\":\"carol\",\"action\":\"view\",\"context\":{\"confidence\":1}}",
+         "allow", "allow:view"},
     };
     struct scene *s = *state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -83,7 +92,8 @@ static void both_hashes_can_be_taken_again_from_the_event(void **state)
         assert_member(s->record, "decision", cases[i].decision);
         assert_member(s->record, "rule", cases[i].rule);
         bool camel = cases[i].form == ASK_TOOL;
-        assert_hashes(s, cases[i].body, camel ? "inputHash" : "input_hash", camel ? "outputHash" : "output_hash");
+        assert_hashes(s, cases[i].body, camel ? "inputHash" : "input_hash",
+                      camel ? "outputHash" : "output_hash");
     }
 }
 
@@ -91,20 +101,28 @@ static void both_hashes_can_be_taken_again_from_the_event(void **state)
 static void the_input_hash_is_of_the_body_as_received(void **state)
 {
     struct scene *s = *state;
-    scene_ask(s, ASK_AGENT, " { \"colour\":\"red\" , \"args\":{\"b\":1.0,\"a\":\"\\u00e9\"},\"action\":\"pay\"} ");
-    assert_member(s->record, "input_hash", "c28b11cf806fdf3d38b439f53d89396015e99ad341c467bf949520d1da30ac97");
+    scene_ask(
+        s, ASK_AGENT,
+        " { \"colour\":\"red\" , \"args\":{\"b\":1.0,\"a\":\"\\u00e9\"},\"action\":\"pay\"} ");
+    assert_member(s->record, "input_hash",
+                  "c28b11cf806fdf3d38b439f53d89396015e99ad341c467bf949520d1da30ac97");
     scene_ask(s, ASK_TOOL, "{\"tool\":\"pay\",\"args\":{}}");
-    assert_member(s->record, "input_hash", "c85c1b600d91d36128caa799d5c8f71ea336da1824285bf8ea38797309ba4e1b");
+    assert_member(s->record, "input_hash",
+                  "c85c1b600d91d36128caa799d5c8f71ea336da1824285bf8ea38797309ba4e1b");
     scene_ask(s, ASK_TOOL, "{\"tool\":\"pay\",\"args\":{},\"actor\":null}");
-    assert_false(str_equal(json_text(s->record, STR("input_hash")), STR("c85c1b600d91d36128caa799d5c8f71ea336da1824285bf8ea38797309ba4e1b")));
+    assert_false(
+        str_equal(json_text(s->record, STR("input_hash")),
+                  STR("c85c1b600d91d36128caa799d5c8f71ea336da1824285bf8ea38797309ba4e1b")));
 }
 
 static void the_record_says_who_asked_for_what(void **state)
 {
     struct scene *s = *state;
-    scene_ask(s, ASK_AGENT, "{\"action\":\"sure_x\",\"actor\":\"bot\",\"confidence\":0.95,\"acting_for\":\"carol\",\"scope\":\"sure_* x\","
-                            "\"trace_id\":\"t-1\",\"args\":{\"b\":[1,{}],\"a\":null},\"context\":\"because\","
-                            "\"resource\":{\"type\":\"db\",\"id\":\"x\",\"properties\":{\"n\":1}}}");
+    scene_ask(
+        s, ASK_AGENT,
+        "{\"action\":\"sure_x\",\"actor\":\"bot\",\"confidence\":0.95,\"acting_for\":\"carol\",\"scope\":\"sure_* x\","
+        "\"trace_id\":\"t-1\",\"args\":{\"b\":[1,{}],\"a\":null},\"context\":\"because\","
+        "\"resource\":{\"type\":\"db\",\"id\":\"x\",\"properties\":{\"n\":1}}}");
     assert_member(s->record, "kind", "decision");
     assert_member(s->record, "mode", "live");
     assert_member(s->record, "tenant_id", "acme");
@@ -125,7 +143,8 @@ static void the_record_says_who_asked_for_what(void **state)
     assert_raw(s->record, "resource_properties", "{\"n\":1}");
     assert_true(str_starts(json_text(s->record, STR("event_id")), STR("evt_")));
     assert_true(str_starts(json_text(s->record, STR("request_id")), STR("req_")));
-    assert_true(str_equal(json_text(s->record, STR("request_id")), json_text(s->answer, STR("request_id"))));
+    assert_true(str_equal(json_text(s->record, STR("request_id")),
+                          json_text(s->answer, STR("request_id"))));
     assert_no_member(s->record, "user_id");
     assert_no_member(s->record, "binding_hash");
     scene_ask(s, ASK_USER, "{\"user_id\":\"carol\",\"action\":\"view\"}");
@@ -190,7 +209,9 @@ static void a_compute_always_gives_its_safe_call(void **state)
 static void a_review_has_an_id_a_deadline_and_a_record_of_its_own(void **state)
 {
     struct scene *s = *state;
-    scene_ask(s, ASK_AGENT, "{\"action\":\"pay\",\"trace_id\":\"t\",\"confidence\":0.1,\"args\":{\"card\":\"4111\"},\"context\":{\"confidence\":0.1}}");
+    scene_ask(
+        s, ASK_AGENT,
+        "{\"action\":\"pay\",\"trace_id\":\"t\",\"confidence\":0.1,\"args\":{\"card\":\"4111\"},\"context\":{\"confidence\":0.1}}");
     struct str review = json_text(s->record, STR("review_id"));
     struct id id;
     assert_true(id_read("rev_", review, &id));
@@ -211,7 +232,8 @@ static void a_review_has_an_id_a_deadline_and_a_record_of_its_own(void **state)
     assert_member(s->enqueued, "binding_hash", hex);
     assert_no_member(s->enqueued, "output_hash");
     assert_true(str_equal(review, json_text(s->enqueued, STR("review_id"))));
-    assert_false(str_equal(json_text(s->enqueued, STR("event_id")), json_text(s->record, STR("event_id"))));
+    assert_false(
+        str_equal(json_text(s->enqueued, STR("event_id")), json_text(s->record, STR("event_id"))));
     assert_true(str_starts(json_text(s->enqueued, STR("event_id")), STR("evt_")));
     assert_raw(s->enqueued, "args", "{\"card\":\"[masked]\"}");
     struct event e;
@@ -247,14 +269,17 @@ static void a_dry_run_enqueues_nothing_and_allows_nothing(void **state)
 static void an_explanation_is_told_and_not_recorded(void **state)
 {
     struct scene *s = *state;
-    scene_decide(s, ASK_AGENT, STR("{\"action\":\"get_x\"}"), (struct how){.dry_run = true, .explain = true});
+    scene_decide(s, ASK_AGENT, STR("{\"action\":\"get_x\"}"),
+                 (struct how){.dry_run = true, .explain = true});
     const struct json *explain = json_get(s->answer, STR("explain"));
     assert_true(json_is_array(explain) && explain->count > 0);
     assert_no_member(s->record, "explain");
-    scene_decide(s, ASK_AGENT, STR("{\"action\":\"no_such\"}"), (struct how){.dry_run = true, .explain = true});
+    scene_decide(s, ASK_AGENT, STR("{\"action\":\"no_such\"}"),
+                 (struct how){.dry_run = true, .explain = true});
     assert_true(json_is_array(json_get(json_get(s->answer, STR("would_allow")), STR("lacks"))));
     assert_no_member(s->record, "would_allow");
-    scene_decide(s, ASK_TOOL, STR("{\"tool\":\"no_such\"}"), (struct how){.dry_run = true, .explain = true});
+    scene_decide(s, ASK_TOOL, STR("{\"tool\":\"no_such\"}"),
+                 (struct how){.dry_run = true, .explain = true});
     assert_true(json_is_object(json_get(s->answer, STR("wouldAllow"))));
     assert_no_member(s->answer, "would_allow");
     scene_ask(s, ASK_AGENT, "{\"action\":\"get_x\"}");
@@ -273,14 +298,17 @@ static void what_is_masked_is_in_no_record_and_in_the_input_hash(void **state)
     scene_ask(s, ASK_AGENT, body);
     assert_false(text_has(s->d.record, "SECRET"));
     assert_false(text_has(s->d.beside, "SECRET"));
-    assert_raw(s->record, "args", "{\"card\":\"[masked]\",\"list\":[{\"pin\":\"[masked]\"},{\"pin\":\"[masked]\"}],\"n\":1}");
+    assert_raw(
+        s->record, "args",
+        "{\"card\":\"[masked]\",\"list\":[{\"pin\":\"[masked]\"},{\"pin\":\"[masked]\"}],\"n\":1}");
     assert_raw(s->record, "context", "{\"confidence\":1,\"secret\":\"[masked]\"}");
     assert_raw(s->record, "resource", "{\"id\":\"x\",\"type\":\"db\",\"zone\":\"[masked]\"}");
     assert_raw(s->record, "resource_properties", "{\"n\":2,\"owner\":\"[masked]\"}");
     assert_hashes(s, body, "input_hash", "output_hash");
     assert_true(text_has(str_of(s->binding, s->binding_size), "SECRET"));
     /* What is named elsewhere is not hidden. */
-    scene_ask(s, ASK_AGENT, "{\"action\":\"get_x\",\"args\":{\"secret\":1,\"zone\":2},\"context\":{\"card\":3}}");
+    scene_ask(s, ASK_AGENT,
+              "{\"action\":\"get_x\",\"args\":{\"secret\":1,\"zone\":2},\"context\":{\"card\":3}}");
     assert_raw(s->record, "args", "{\"secret\":1,\"zone\":2}");
     assert_raw(s->record, "context", "{\"card\":3}");
 }
@@ -300,10 +328,13 @@ static void safe_arguments_are_masked_in_the_record_alone(void **state)
 static void a_payload_that_is_masked_whole_is_still_an_object(void **state)
 {
     struct scene *s = *state;
-    scene_policies(s, "mask: [args, context, resource]\n"
-                      "rules: [{id: box, agents: ['*'], actions: ['*'], decision: compute, compute: {tool: t, args: {k: SECRET}}}]\n");
-    scene_ask(s, ASK_AGENT, "{\"action\":\"x\",\"args\":{\"k\":\"SECRET\"},\"context\":{\"k\":\"SECRET\"},"
-                            "\"resource\":{\"id\":\"SECRET\",\"properties\":{\"k\":\"SECRET\"}}}");
+    scene_policies(
+        s,
+        "mask: [args, context, resource]\n"
+        "rules: [{id: box, agents: ['*'], actions: ['*'], decision: compute, compute: {tool: t, args: {k: SECRET}}}]\n");
+    scene_ask(s, ASK_AGENT,
+              "{\"action\":\"x\",\"args\":{\"k\":\"SECRET\"},\"context\":{\"k\":\"SECRET\"},"
+              "\"resource\":{\"id\":\"SECRET\",\"properties\":{\"k\":\"SECRET\"}}}");
     assert_false(text_has(s->d.record, "SECRET"));
     assert_raw(s->record, "args", "{\"masked\":true}");
     assert_raw(s->record, "resource_properties", "{\"masked\":true}");
@@ -311,8 +342,11 @@ static void a_payload_that_is_masked_whole_is_still_an_object(void **state)
     assert_member(s->record, "context", "[masked]");
     assert_member(s->record, "resource", "[masked]");
     assert_raw(s->answer, "safe_args", "{\"k\":\"SECRET\"}");
-    scene_policies(s, "mask: ['resource.*', 'args.*']\nrules: [{id: no, actions: ['*'], decision: deny}]\n");
-    scene_ask(s, ASK_AGENT, "{\"action\":\"x\",\"args\":{\"a\":{\"k\":\"SECRET\"}},\"resource\":{\"id\":\"SECRET\",\"properties\":{\"k\":\"SECRET\"}}}");
+    scene_policies(
+        s, "mask: ['resource.*', 'args.*']\nrules: [{id: no, actions: ['*'], decision: deny}]\n");
+    scene_ask(
+        s, ASK_AGENT,
+        "{\"action\":\"x\",\"args\":{\"a\":{\"k\":\"SECRET\"}},\"resource\":{\"id\":\"SECRET\",\"properties\":{\"k\":\"SECRET\"}}}");
     assert_false(text_has(s->d.record, "SECRET"));
     assert_raw(s->record, "args", "{\"a\":\"[masked]\"}");
     assert_raw(s->record, "resource_properties", "{\"masked\":true}");
@@ -337,8 +371,9 @@ static void where_policies_do_not_load_nothing_that_came_is_written_down(void **
     policy_set_destroy(s->set);
     s->set = NULL;
     assert_int_equal(policy_set_closed("default:policy_unloadable", "Closed.", &s->set), ERR_OK);
-    static const char body[] = "{\"action\":\"get_x\",\"args\":{\"card\":\"SECRET\"},\"context\":\"SECRET\","
-                               "\"resource\":{\"zone\":\"SECRET\",\"properties\":{\"owner\":\"SECRET\"}}}";
+    static const char body[] =
+        "{\"action\":\"get_x\",\"args\":{\"card\":\"SECRET\"},\"context\":\"SECRET\","
+        "\"resource\":{\"zone\":\"SECRET\",\"properties\":{\"owner\":\"SECRET\"}}}";
     scene_ask(s, ASK_AGENT, body);
     assert_member(s->record, "decision", "deny");
     assert_member(s->record, "rule", "default:policy_unloadable");
@@ -356,10 +391,12 @@ static void where_policies_do_not_load_nothing_that_came_is_written_down(void **
 static void what_shadow_policies_would_have_done_is_recorded(void **state)
 {
     struct scene *s = *state;
-    scene_policies(s, "mode: shadow\nrules: [{id: yes, agents: ['*'], actions: ['*'], decision: allow}]\n");
+    scene_policies(
+        s, "mode: shadow\nrules: [{id: yes, agents: ['*'], actions: ['*'], decision: allow}]\n");
     scene_ask(s, ASK_AGENT, "{\"action\":\"x\"}");
     assert_member(s->answer, "decision", "deny");
-    assert_raw(s->record, "would_have", "{\"decision\":\"allow\",\"policy_name\":\"payments\",\"rule\":\"allow:yes\"}");
+    assert_raw(s->record, "would_have",
+               "{\"decision\":\"allow\",\"policy_name\":\"payments\",\"rule\":\"allow:yes\"}");
     const struct json *told = json_get(s->answer, STR("would_have"));
     assert_member(told, "decision", "allow");
     assert_member(told, "policy_name", "payments");
@@ -376,13 +413,16 @@ static struct str fill(char *to, size_t size)
 }
 
 /* A body with payloads of these many bytes each. */
-static struct str sized_body(struct scene *s, const char *action, size_t args, size_t context, size_t properties)
+static struct str sized_body(struct scene *s, const char *action, size_t args, size_t context,
+                             size_t properties)
 {
     static char x[LIMIT_BODY_BYTES];
     struct buf b = buf_over(s->body, sizeof s->body);
     buf_put_literal(&b, "{\"action\":");
     json_put_string(&b, str_from(action));
-    if (args > 0) buf_put_literal(&b, ",\"args\":{\"a\":"), json_put_string(&b, fill(x, args)), buf_put_byte(&b, '}');
+    if (args > 0)
+        buf_put_literal(&b, ",\"args\":{\"a\":"), json_put_string(&b, fill(x, args)),
+            buf_put_byte(&b, '}');
     if (context > 0) buf_put_literal(&b, ",\"context\":"), json_put_string(&b, fill(x, context));
     if (properties > 0) {
         buf_put_literal(&b, ",\"resource\":{\"id\":\"i\",\"properties\":{\"p\":");
@@ -397,14 +437,16 @@ static struct str sized_body(struct scene *s, const char *action, size_t args, s
 static bool is_omitted(struct scene *s, const char *name)
 {
     const struct json *v = json_get(s->record, str_from(name));
-    return json_is_object(v) && json_get(v, STR("omitted")) != NULL && json_u64(v, STR("bytes"), 0) > 0;
+    return json_is_object(v) && json_get(v, STR("omitted")) != NULL &&
+           json_u64(v, STR("bytes"), 0) > 0;
 }
 
 static void a_large_event_loses_args_then_context_then_properties(void **state)
 {
     struct scene *s = *state;
     scene_decide(s, ASK_AGENT, sized_body(s, "get_x", 20000, 20000, 15000), (struct how){0});
-    assert_false(is_omitted(s, "args") || is_omitted(s, "context") || is_omitted(s, "resource_properties"));
+    assert_false(is_omitted(s, "args") || is_omitted(s, "context") ||
+                 is_omitted(s, "resource_properties"));
     scene_decide(s, ASK_AGENT, sized_body(s, "get_x", 30000, 20000, 12000), (struct how){0});
     assert_raw(s->record, "args", "{\"bytes\":30008,\"omitted\":true}");
     assert_false(is_omitted(s, "context") || is_omitted(s, "resource_properties"));
@@ -412,7 +454,8 @@ static void a_large_event_loses_args_then_context_then_properties(void **state)
     assert_true(is_omitted(s, "args") && is_omitted(s, "context"));
     assert_false(is_omitted(s, "resource_properties"));
     scene_decide(s, ASK_AGENT, sized_body(s, "get_x", 10, 10, 63000), (struct how){0});
-    assert_true(is_omitted(s, "args") && is_omitted(s, "context") && is_omitted(s, "resource_properties"));
+    assert_true(is_omitted(s, "args") && is_omitted(s, "context") &&
+                is_omitted(s, "resource_properties"));
     assert_member(s->record, "decision", "allow");
     assert_true(s->d.record.size <= LIMIT_EVENT_BYTES);
     scene_decide(s, ASK_AGENT, sized_body(s, "get_x", 0, 0, 63000), (struct how){0});
@@ -440,7 +483,8 @@ static void a_body_that_grows_in_its_canonical_form_is_recorded(void **state)
     struct str body = buf_view(&b);
     scene_decide(s, ASK_AGENT, body, (struct how){0});
     assert_true(is_omitted(s, "args"));
-    assert_true(json_u64(json_get(s->record, STR("args")), STR("bytes"), 0) > 4 * (uint64_t)body.size);
+    assert_true(json_u64(json_get(s->record, STR("args")), STR("bytes"), 0) >
+                4 * (uint64_t)body.size);
     char hex[SHA256_HEX + 1];
     input_hash_again(s, body, hex);
     assert_member(s->record, "input_hash", hex);
@@ -484,7 +528,9 @@ static void a_safe_call_too_large_to_be_recorded_is_denied(void **state)
     struct scene *s = *state;
     char *text = calloc(1, 50000);
     struct buf b = buf_over(text, 49999);
-    buf_put_literal(&b, "{\"rules\":[{\"id\":\"box\",\"agents\":[\"*\"],\"actions\":[\"*\"],\"decision\":\"compute\",\"compute\":{\"tool\":\"t\",\"args\":{\"a\":\"");
+    buf_put_literal(
+        &b,
+        "{\"rules\":[{\"id\":\"box\",\"agents\":[\"*\"],\"actions\":[\"*\"],\"decision\":\"compute\",\"compute\":{\"tool\":\"t\",\"args\":{\"a\":\"");
     for (int i = 0; i < 40000; i++) buf_put_byte(&b, 'y');
     buf_put_literal(&b, "\"}}}]}");
     scene_policies(s, text);
@@ -532,8 +578,10 @@ static void an_arena_that_is_full_gives_no_decision(void **state)
         arena_fini(&s->arena);
         arena_init(&s->arena, 64 << 10, limit);
         enum err err = scene_try(s, ASK_AGENT, body, (struct how){0});
-        if (err == ERR_OK) assert_true(s->d.record.size > 20000 && s->d.answer.size > 0 && !s->arena.overflow);
-        else assert_int_equal(err, ERR_BODY_TOO_LARGE);
+        if (err == ERR_OK)
+            assert_true(s->d.record.size > 20000 && s->d.answer.size > 0 && !s->arena.overflow);
+        else
+            assert_int_equal(err, ERR_BODY_TOO_LARGE);
     }
 }
 

@@ -1,5 +1,5 @@
-/* The feed's questions and what comes of each answer. The test is the platform: while a question waits for its answer,
- * all that the answer before it brought has been done. */
+/* The feed's questions and what comes of each answer. The test is the platform: while a question
+ * waits for its answer, all that the answer before it brought has been done. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -52,7 +52,10 @@ static void feed_end(struct rig *r)
     r->client = -1;
 }
 
-static void path_in(const struct rig *r, const char *name, char to[128]) { snprintf(to, 128, "%s/%s", r->folder, name); }
+static void path_in(const struct rig *r, const char *name, char to[128])
+{
+    snprintf(to, 128, "%s/%s", r->folder, name);
+}
 
 static int set_up(void **state)
 {
@@ -126,30 +129,41 @@ static unsigned hear(struct rig *r)
 
 static void say(struct rig *r, const char *status, const char *etag, const char *body)
 {
-    dprintf(r->client, "HTTP/1.1 %s\r\nConnection: close\r\nETag: %s\r\nContent-Length: %zu\r\n\r\n%s", status, etag, strlen(body), body);
+    dprintf(r->client,
+            "HTTP/1.1 %s\r\nConnection: close\r\nETag: %s\r\nContent-Length: %zu\r\n\r\n%s", status,
+            etag, strlen(body), body);
     close(r->client);
     r->client = -1;
 }
 
-static void say_bundle(struct rig *r, const char *etag, const char *log_id, unsigned revision, const char *content)
+static void say_bundle(struct rig *r, const char *etag, const char *log_id, unsigned revision,
+                       const char *content)
 {
     char body[1024];
-    snprintf(body, sizeof body, "{\"revision\":%u,\"log_id\":\"%s\",\"keys\":[],\"policies\":[{\"tenant_id\":\"acme\",\"name\":\"main\","
-                                "\"version\":%u,\"digest\":\"%u\",\"content\":\"%s\"}]}", revision, log_id, revision, revision, content);
+    snprintf(
+        body, sizeof body,
+        "{\"revision\":%u,\"log_id\":\"%s\",\"keys\":[],\"policies\":[{\"tenant_id\":\"acme\",\"name\":\"main\","
+        "\"version\":%u,\"digest\":\"%u\",\"content\":\"%s\"}]}",
+        revision, log_id, revision, revision, content);
     say(r, "200 OK", etag, body);
 }
 
 static void say_same(struct rig *r) { say(r, "304 Not Modified", "\"any\"", ""); }
 
-static const struct bundle_facts *facts_of(struct rig *r) { return bundle_facts(atomic_load(&r->engine.bundle)); }
+static const struct bundle_facts *facts_of(struct rig *r)
+{
+    return bundle_facts(atomic_load(&r->engine.bundle));
+}
 
 static void assert_decides(struct rig *r, const char *rule)
 {
     struct arena arena;
     struct policy_outcome o;
-    struct policy_request q = {.kind = SUBJECT_AGENT, .tenant = STR("acme"), .actor = STR("bot"), .action = STR("act")};
+    struct policy_request q = {
+        .kind = SUBJECT_AGENT, .tenant = STR("acme"), .actor = STR("bot"), .action = STR("act")};
     arena_init(&arena, 4096, 1 << 20);
-    policy_evaluate(bundle_policies(atomic_load(&r->engine.bundle), q.tenant), &q, &arena, NULL, &o);
+    policy_evaluate(bundle_policies(atomic_load(&r->engine.bundle), q.tenant), &q, &arena, NULL,
+                    &o);
     assert_string_equal(o.rule, rule);
     arena_fini(&arena);
 }
@@ -168,7 +182,8 @@ static void a_bundle_is_asked_for_by_what_is_in_force(void **state)
 {
     struct rig *r = *state;
     char authorization[128];
-    snprintf(authorization, sizeof authorization, "Authorization: Bearer %.*s\r\n", CREDENTIAL_TEXT, r->key);
+    snprintf(authorization, sizeof authorization, "Authorization: Bearer %.*s\r\n", CREDENTIAL_TEXT,
+             r->key);
     start(r);
     assert_int_equal(hear(r), 0);
     assert_non_null(strstr(r->question, authorization));

@@ -1,4 +1,5 @@
-/* What a reactor does with calls on its own slots, step by step, without its thread: the test is the beat. */
+/* What a reactor does with calls on its own slots, step by step, without its
+ * thread: the test is the beat. */
 #include "calls_rig.h"
 
 struct scene {
@@ -29,7 +30,8 @@ static int set_up(void **state)
     s->w->revoked = revoked_view_create(s->rig->engine.revoked, 0);
     s->w->owner = (struct owner){0};
     static const struct http_service service = {.handle = never_handled, .refuse = never_refused};
-    static const struct http_limits limits = {.connections_max = 1, .head_ms = 1, .body_ms = 1, .idle_ms = 1, .write_ms = 1};
+    static const struct http_limits limits = {
+        .connections_max = 1, .head_ms = 1, .body_ms = 1, .idle_ms = 1, .write_ms = 1};
     s->w->server = http_server_create(s->w->loop, &service, &limits);
     owner_init(s->w, s->rig->engine.shards[0]);
     arena_init(&s->arena, 64 << 10, 1 << 20);
@@ -51,7 +53,11 @@ static int tear_down(void **state)
 
 static struct call suspension(struct scene *s, const char *actor, unsigned home)
 {
-    struct call c = {.kind = CALL_SUSPEND, .home = (uint16_t)home, .now_ms = world_now_ms(), .arena = &s->arena, .tenant = STR("acme")};
+    struct call c = {.kind = CALL_SUSPEND,
+                     .home = (uint16_t)home,
+                     .now_ms = world_now_ms(),
+                     .arena = &s->arena,
+                     .tenant = STR("acme")};
     c.asker.principal = c.asker.owner = STR("admin");
     c.asker.key_id = STR("key_00000000000000000000000001");
     c.actor.actor = str_from(actor);
@@ -137,7 +143,8 @@ static enum err outcome_of(struct scene *s, enum call_kind kind)
 {
     struct call c = suspension(s, "bot", 0);
     c.kind = kind;
-    if (kind != CALL_SUSPEND && kind != CALL_RESUME) memset(&c.review, 0, sizeof c.review); /* of what nobody has */
+    /* of what nobody has */
+    if (kind != CALL_SUSPEND && kind != CALL_RESUME) memset(&c.review, 0, sizeof c.review);
     (void)owner_ask(s->w, &c);
     assert_true(c.answered);
     return c.err;
@@ -152,7 +159,8 @@ static void on_a_full_disk_who_closes_something_is_served_alone(void **state)
     assert_int_equal(outcome_of(s, CALL_REVOKE), ERR_NOT_FOUND);
     assert_int_equal(outcome_of(s, CALL_DENY), ERR_NOT_FOUND);
     assert_int_equal(outcome_of(s, CALL_CANCEL), ERR_NOT_FOUND);
-    static const enum call_kind opening[] = {CALL_MINT, CALL_ENQUEUE, CALL_APPROVE, CALL_REDEEM, CALL_RESUME};
+    static const enum call_kind opening[] = {CALL_MINT, CALL_ENQUEUE, CALL_APPROVE, CALL_REDEEM,
+                                             CALL_RESUME};
     for (size_t i = 0; i < sizeof opening / sizeof *opening; i++)
         assert_int_equal(outcome_of(s, opening[i]), ERR_JOURNAL_FULL);
 }
@@ -179,7 +187,8 @@ static void what_came_due_while_nobody_ran_is_looked_for_at_once(void **state)
 static void a_held_call_can_be_taken_back(void **state)
 {
     struct scene *s = *state;
-    struct call first = suspension(s, "one", 0), second = suspension(s, "two", 0), third = suspension(s, "three", 0);
+    struct call first = suspension(s, "one", 0), second = suspension(s, "two", 0),
+                third = suspension(s, "three", 0);
     fill_all_blocks(s);
     assert_false(owner_ask(s->w, &first));
     assert_false(owner_ask(s->w, &second));

@@ -26,12 +26,14 @@ static void requirements_are_read_as_they_were_written(void **state)
 {
     struct arena *a = *state;
     const struct str finance[] = {STR("finance"), STR("legal")};
-    const struct policy_requirement asked[] = {{.approvals = 2, .by = finance, .by_count = 2}, {.approvals = 1}};
+    const struct policy_requirement asked[] = {{.approvals = 2, .by = finance, .by_count = 2},
+                                               {.approvals = 1}};
     const struct policy_review r = {.requirements = asked, .requirement_count = 2};
     const struct policy_requirement *list;
     size_t count;
     struct str text = terms_requirements(&r, a);
-    assert_true(str_equal(text, STR("[{\"approvals\":2,\"by\":[\"finance\",\"legal\"]},{\"approvals\":1}]")));
+    assert_true(str_equal(
+        text, STR("[{\"approvals\":2,\"by\":[\"finance\",\"legal\"]},{\"approvals\":1}]")));
     assert_int_equal(terms_read_requirements(text, a, &list, &count), ERR_OK);
     assert_int_equal(count, 2);
     assert_int_equal(list[0].approvals, 2);
@@ -58,14 +60,17 @@ static void without_requirements_one_approval_by_anybody_is_asked(void **state)
 static void votes_are_read_as_they_were_written(void **state)
 {
     struct arena *a = *state;
-    const struct policy_vote asked[] = {{.kind = VOTE_RULE, .policy_name = STR("payments"), .rule_id = STR("large")},
-                                        {.kind = VOTE_GATE, .policy_name = STR("p"), .rule_id = STR("")},
-                                        {.kind = VOTE_LIMIT, .policy_name = STR("p"), .rule_id = STR("many")}};
+    const struct policy_vote asked[] = {
+        {.kind = VOTE_RULE, .policy_name = STR("payments"), .rule_id = STR("large")},
+        {.kind = VOTE_GATE, .policy_name = STR("p"), .rule_id = STR("")},
+        {.kind = VOTE_LIMIT, .policy_name = STR("p"), .rule_id = STR("many")}};
     const struct policy_review r = {.votes = asked, .vote_count = 3};
     const struct policy_vote *list;
     size_t count;
     struct str text = terms_votes(&r, a);
-    assert_true(str_equal(text, STR("[[\"review\",\"payments\",\"large\"],[\"gate\",\"p\",\"\"],[\"limit\",\"p\",\"many\"]]")));
+    assert_true(str_equal(
+        text,
+        STR("[[\"review\",\"payments\",\"large\"],[\"gate\",\"p\",\"\"],[\"limit\",\"p\",\"many\"]]")));
     assert_int_equal(terms_read_votes(text, a, &list, &count), ERR_OK);
     assert_int_equal(count, 3);
     for (size_t i = 0; i < 3; i++) {
@@ -80,7 +85,8 @@ static void votes_are_read_as_they_were_written(void **state)
 static void what_was_never_written_turns_no_vote(void **state)
 {
     struct arena *a = *state;
-    static const char *const wrong[] = {"", "{", "{}", "7", "[7]", "[[]]", "[[\"review\",\"p\"]]", "[[\"allow\",\"p\",\"r\"]]"};
+    static const char *const wrong[] = {
+        "", "{", "{}", "7", "[7]", "[[]]", "[[\"review\",\"p\"]]", "[[\"allow\",\"p\",\"r\"]]"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         const struct policy_vote *list;
         size_t count;
@@ -88,7 +94,8 @@ static void what_was_never_written_turns_no_vote(void **state)
     }
     const struct policy_requirement *asked;
     size_t count;
-    assert_int_equal(terms_read_requirements(STR("{\"approvals\":0}"), a, &asked, &count), ERR_CORRUPT);
+    assert_int_equal(terms_read_requirements(STR("{\"approvals\":0}"), a, &asked, &count),
+                     ERR_CORRUPT);
 }
 
 int main(void)

@@ -327,9 +327,15 @@ static void a_number_that_only_looks_like_zero_is_refused(void **state)
 {
     (void)state;
     struct event e;
-    refused_with("{" BASE ",\"confidence\":1e-400}", ERR_OUT_OF_RANGE, "/confidence", "confidence: is too small for a double");
-    refused_with("{" BASE ",\"latency_ms\":0.01E-322}", ERR_OUT_OF_RANGE, "/latency_ms", "latency_ms: is too small for a double");
-    assert_int_equal(event_read(STR("{" BASE ",\"confidence\":0e-400,\"confidence_used\":0.0,\"latency_ms\":5e-324}"), &arena, &e, &fault), ERR_OK);
+    refused_with("{" BASE ",\"confidence\":1e-400}", ERR_OUT_OF_RANGE, "/confidence",
+                 "confidence: is too small for a double");
+    refused_with("{" BASE ",\"latency_ms\":0.01E-322}", ERR_OUT_OF_RANGE, "/latency_ms",
+                 "latency_ms: is too small for a double");
+    assert_int_equal(
+        event_read(
+            STR("{" BASE ",\"confidence\":0e-400,\"confidence_used\":0.0,\"latency_ms\":5e-324}"),
+            &arena, &e, &fault),
+        ERR_OK);
 }
 
 static void a_nul_is_taken_only_in_what_callers_handed_on(void **state)
@@ -337,7 +343,7 @@ static void a_nul_is_taken_only_in_what_callers_handed_on(void **state)
     (void)state;
     struct event e;
     assert_int_equal(event_read(STR("{" BASE ",\"args\":{\"\\u0000\":1},\"context\":\"\\u0000\","
-                                             "\"safe_args\":{\"a\":\"\\u0000\"},"
+                                    "\"safe_args\":{\"a\":\"\\u0000\"},"
                                     "\"resource_properties\":{\"a\":[\"\\u0000\"]}}"),
                                 &arena, &e, &fault),
                      ERR_OK);

@@ -31,7 +31,7 @@ struct rig {
     struct loop_timer tick;
     struct http_token tokens[RIG_TOKENS];
     size_t token_count;
-    bool keep_arenas;           /* of what is answered later; with the path in each */
+    bool keep_arenas; /* of what is answered later; with the path in each */
     struct arena *arenas[RIG_TOKENS];
     struct str texts[RIG_TOKENS];
     size_t handled, refused, admitted;

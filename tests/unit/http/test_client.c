@@ -18,7 +18,8 @@ struct script {
     int listener;
     _Atomic size_t connections, requests;
     char address[64];
-    char texts[2][4096]; /* of the last two requests, in turns: one may be read while the next one comes */
+    /* of the last two requests, in turns: one may be read while the next one comes */
+    char texts[2][4096];
     pthread_t thread;
 };
 
@@ -234,8 +235,9 @@ static void a_connection_is_kept_for_the_next_call(void **state)
 static void an_answer_without_a_body_ends_with_its_head(void **state)
 {
     (void)state;
-    static const char *const lines[] = {"HTTP/1.1 304 Not Modified\r\n\r\n|HTTP/1.1 204 No Content\r\n\r\n|"
-                                        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n|" OK "4"};
+    static const char *const lines[] = {
+        "HTTP/1.1 304 Not Modified\r\n\r\n|HTTP/1.1 204 No Content\r\n\r\n|"
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n|" OK "4"};
     static const char *const methods[] = {"GET", "GET", "HEAD", "GET"};
     static const int statuses[] = {304, 204, 200, 200};
     struct script s;
@@ -254,7 +256,8 @@ static void an_answer_without_a_body_ends_with_its_head(void **state)
     script_stop(&s);
 }
 
-/* What comes beside an answer is none to the next call, and who says so asks for another connection. */
+/* What comes beside an answer is none to the next call, and who says so
+ * asks for another connection. */
 static void a_connection_that_cannot_be_relied_on_is_left(void **state)
 {
     (void)state;
@@ -298,7 +301,9 @@ static void *serve_sink(void *argument)
     for (ssize_t n; (n = recv(fd, k->got + k->size, LARGE_BYTES + 4096 - k->size, 0)) > 0;) {
         k->size += (size_t)n;
         const char *body = memmem(k->got, k->size, "\r\n\r\n", 4);
-        if (k->answers_early || (body != NULL && k->size - (size_t)(body + 4 - k->got) == LARGE_BYTES)) break;
+        if (k->answers_early ||
+            (body != NULL && k->size - (size_t)(body + 4 - k->got) == LARGE_BYTES))
+            break;
     }
     send(fd, first, strlen(first), MSG_NOSIGNAL);
     if (k->answers_early) {
@@ -314,7 +319,8 @@ static void *serve_sink(void *argument)
 
 static void send_large(bool answers_early, bool closes)
 {
-    struct sink k = {.answers_early = answers_early, .closes = closes, .got = calloc(1, LARGE_BYTES + 4096)};
+    struct sink k = {
+        .answers_early = answers_early, .closes = closes, .got = calloc(1, LARGE_BYTES + 4096)};
     char address[64], *body = malloc(LARGE_BYTES);
     struct http_answer answer;
     pthread_t thread;
@@ -628,7 +634,8 @@ static void names_are_resolved(void **state)
     assert_true(name.place_count > 0);
 }
 
-/* Nobody listens at one, nobody answers at the next: a listener whose queue is full drops what comes. */
+/* Nobody listens at one, nobody answers at the next: a listener whose queue
+ * is full drops what comes. */
 struct dead_places {
     struct place refuses, is_silent;
     int listener;
@@ -654,10 +661,7 @@ static void dead_places_open(struct dead_places *d)
     d->is_silent = place_of(&at);
 }
 
-static void dead_places_close(struct dead_places *d)
-{
-    close(d->listener);
-}
+static void dead_places_close(struct dead_places *d) { close(d->listener); }
 
 /* Whether this machine has a connection under way to a place of 127.0.0.1. */
 static bool is_knocked_at(const struct place *p)
@@ -665,7 +669,8 @@ static bool is_knocked_at(const struct place *p)
     struct sockaddr_in at;
     memcpy(&at, &p->at, sizeof at);
     char wanted[40], line[300];
-    snprintf(wanted, sizeof wanted, " 0100007F:%04X 02 ", (unsigned)ntohs(at.sin_port)); /* 02 is SYN_SENT */
+    /* 02 is SYN_SENT */
+    snprintf(wanted, sizeof wanted, " 0100007F:%04X 02 ", (unsigned)ntohs(at.sin_port));
     FILE *file = fopen("/proc/self/net/tcp", "r");
     bool found = false;
     while (!found && fgets(line, sizeof line, file) != NULL) found = strstr(line, wanted) != NULL;
@@ -699,7 +704,8 @@ static void of_several_addresses_the_one_that_answers_is_used(void **state)
     http_call_start(loop, &to, &call, outcome_note, &o);
     while (o.calls == 0) {
         loop_beat(loop, true);
-        side_by_side = side_by_side || (is_knocked_at(&dead.is_silent) && is_knocked_at(&other.is_silent));
+        side_by_side =
+            side_by_side || (is_knocked_at(&dead.is_silent) && is_knocked_at(&other.is_silent));
     }
     assert_int_equal(o.err, ERR_OK);
     assert_string_equal(o.body, "1");
@@ -839,8 +845,7 @@ static void a_cancelled_call_is_not_told(void **state)
     door_open(&door, rig);
     struct outcome o = {0};
     struct http_call call = get("/later"), quick = get("/x");
-    struct http_outgoing *out =
-        http_call_start(rig->loop, &door.peer, &call, outcome_note, &o);
+    struct http_outgoing *out = http_call_start(rig->loop, &door.peer, &call, outcome_note, &o);
     while (rig->token_count == 0) loop_beat(rig->loop, true);
     http_call_cancel(out);
     while (http_server_connections(rig->server) > 0) loop_beat(rig->loop, true);

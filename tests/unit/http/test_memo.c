@@ -12,7 +12,7 @@
 #include "http/memo.h"
 
 #define HEAD(length, more)                                                                         \
-    "POST /v1/x?a=b HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer k\r\n"                              \
+    "POST /v1/x?a=b HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer k\r\n"                            \
     "Content-Type: a/b\r\ncontent-length: " length "\r\n" more "\r\n"
 
 static struct head_memo *remember(const char *text)
@@ -54,7 +54,9 @@ static void what_is_recalled_is_what_parsing_gives(void **state)
 {
     (void)state;
     static const char *const texts[] = {
-        HEAD("12", ""), HEAD("12", "Expect: 100-continue\r\n"), HEAD("0", "X:  \r\n"),
+        HEAD("12", ""),
+        HEAD("12", "Expect: 100-continue\r\n"),
+        HEAD("0", "X:  \r\n"),
         HEAD("12", "Content-Encoding: gzip\r\n"),
         "GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n",
         "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"};
@@ -80,9 +82,10 @@ static void only_the_length_may_differ(void **state)
     assert_true(str_equal(h.fields[3].value, STR("65536")));
     assert_true(recalls(m, HEAD("7", ""), &h));
     assert_int_equal(h.length, 7);
-    static const char *const others[] = {
-        HEAD("", ""),   HEAD("1 2", ""), HEAD("-1", ""), HEAD("99999999999999999999", ""),
-        HEAD("1,1", ""), HEAD("12", "X: y\r\n"), HEAD("1\r\nX: 2", "")};
+    static const char *const others[] = {HEAD("", ""),         HEAD("1 2", ""),
+                                         HEAD("-1", ""),       HEAD("99999999999999999999", ""),
+                                         HEAD("1,1", ""),      HEAD("12", "X: y\r\n"),
+                                         HEAD("1\r\nX: 2", "")};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         assert_false(recalls(m, others[i], &h));
     memo_destroy(m);

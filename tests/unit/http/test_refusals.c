@@ -222,7 +222,9 @@ static void an_unknown_path_is_not_found(void **state)
     lives("POST /nowhere HTTP/1.1\r\n" H "Content-Length: 2\r\n\r\n{}", 404);
     closes("POST /nowhere HTTP/1.1\r\n" H "Content-Length: 20\r\n\r\n{}", 404);
     closes("POST /nowhere HTTP/1.1\r\n" H "Transfer-Encoding: chunked\r\n\r\n"
-           "24\r\nGET /things/1 HTTP/1.1\r\n" H "\r\n\r\n0\r\n\r\n", 404); /* no request is found in a body */
+           /* no request is found in a body */
+           "24\r\nGET /things/1 HTTP/1.1\r\n" H "\r\n\r\n0\r\n\r\n",
+           404);
 }
 
 static void another_method_is_not_allowed_and_allow_says_which(void **state)
@@ -401,7 +403,8 @@ static void the_answer_reaches_a_client_that_is_still_sending(void **state)
     rig_say(rig, p, "PUT /big HTTP/1.1\r\n" H JSON "Content-Length: 9000000\r\n\r\n");
     assert_int_equal(rig_hear(rig, p, 1), 1);
     assert_int_equal(heard_status(p), 413);
-    assert_int_equal(http_server_connections(rig->server), 1); /* closed now, it would reset who sends on */
+    /* closed now, it would reset who sends on */
+    assert_int_equal(http_server_connections(rig->server), 1);
     char *body = calloc(1, 2000000);
     rig_say_bytes(rig, p, body, 2000000); /* the server reads this only to drop it */
     free(body);

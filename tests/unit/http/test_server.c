@@ -40,7 +40,8 @@ static void a_path_is_matched_after_decoding(void **state)
     (void)state;
     serves("GET /things/a%20b%C3%A9 HTTP/1.1\r\n" H "\r\n", "GET id=a b\xc3\xa9 q=");
     serves("GET /t%68ings/7 HTTP/1.1\r\n" H "\r\n", "GET id=7 q=");
-    serves("GET /things/a%2Fb%2f HTTP/1.1\r\n" H "\r\n", "GET id=a/b/ q="); /* it separates nothing */
+    /* it separates nothing */
+    serves("GET /things/a%2Fb%2f HTTP/1.1\r\n" H "\r\n", "GET id=a/b/ q=");
     serves("GET /things/all HTTP/1.1\r\n" H "\r\n", "GET id= q=");
     serves("GET /things/%61ll HTTP/1.1\r\n" H "\r\n", "GET id= q=");
     serves("GET /things/.. HTTP/1.1\r\n" H "\r\n", "GET id=.. q=");
@@ -206,7 +207,8 @@ static void requests_of_one_beat_keep_their_bytes_apart(void **state)
         memset(body, 'a' + i, size);
         int head_size = snprintf(head, sizeof head,
                                  "POST /echo HTTP/1.1\r\n" H "Content-Type: application/json\r\n"
-                                 "Content-Length: %zu\r\n\r\n", size);
+                                 "Content-Length: %zu\r\n\r\n",
+                                 size);
         rig_say_bytes(rig, peers[i], head, (size_t)head_size);
         if (i % 4 == 1) size -= 10; /* the end comes in another beat */
         rig_say_bytes(rig, peers[i], body, size);
@@ -261,7 +263,9 @@ static void a_head_means_the_same_when_its_body_comes(void **state)
     struct peer *p = rig_connect(rig), *q = rig_connect(rig);
     rig_say(rig, p, "POST /echo?lane=1&mark=5 HTTP/1.1\r\n" H JSON "Content-Length: 2\r\n\r\n");
     rig_beat(rig);
-    rig_say(rig, q, "GET /things/things/things/things/things/things/things/things/things/things/things/things");
+    rig_say(
+        rig, q,
+        "GET /things/things/things/things/things/things/things/things/things/things/things/things");
     rig_beat(rig);
     rig_say(rig, p, "{}");
     rig_beat(rig);
@@ -396,7 +400,8 @@ static void a_client_that_ends_its_side_still_gets_its_answers(void **state)
     shutdown(p->fd, SHUT_WR);
     while (rig->token_count < 2) loop_beat(rig->loop, true);
     rig_beat(rig);
-    assert_true(http_resume(rig->server, rig->tokens[1], &(struct http_reply){.status = 200, .body = STR("last")}));
+    assert_true(http_resume(rig->server, rig->tokens[1],
+                            &(struct http_reply){.status = 200, .body = STR("last")}));
     rig_hear_end(rig, p);
     assert_int_equal(rig_hear(rig, p, 1), 1);
     peer_close(p);
@@ -460,11 +465,13 @@ static void whoever_has_asked_nothing_makes_room_first(void **state)
     struct http_limits limits = rig_limits();
     limits.connections_max = 3;
     struct rig *rig = rig_create_limited(limits);
-    struct peer *answered = rig_connect_tcp(rig), *mute = rig_connect_tcp(rig), *slow = rig_connect_tcp(rig);
+    struct peer *answered = rig_connect_tcp(rig), *mute = rig_connect_tcp(rig),
+                *slow = rig_connect_tcp(rig);
     ask_and_hear(rig, answered, 1);
     rig_say(rig, slow, "GET /things/1 HTT");
     uint64_t since_ms = loop_now_ms(rig->loop);
-    while (loop_now_ms(rig->loop) < since_ms + 1100) loop_beat(rig->loop, true); /* nobody is hurried before */
+    /* nobody is hurried before */
+    while (loop_now_ms(rig->loop) < since_ms + 1100) loop_beat(rig->loop, true);
     struct peer *next = rig_connect_tcp(rig);
     rig_hear_end(rig, mute);
     ask_and_hear(rig, next, 1);
@@ -492,7 +499,8 @@ static void whoever_waits_for_its_answer_stays(void **state)
     struct peer *next = rig_connect_tcp(rig);
     assert_int_equal(rig_hear(rig, next, 1), 1);
     assert_int_equal(heard_status(next), 503);
-    assert_true(http_resume(rig->server, rig->tokens[0], &(struct http_reply){.status = 200, .body = STR("late")}));
+    assert_true(http_resume(rig->server, rig->tokens[0],
+                            &(struct http_reply){.status = 200, .body = STR("late")}));
     assert_int_equal(rig_hear(rig, waits, 1), 1);
     assert_true(heard(waits, "late"));
     assert_int_equal(http_server_closed_for_room(rig->server), 0);

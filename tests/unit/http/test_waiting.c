@@ -176,7 +176,8 @@ static void an_arena_that_was_taken_lives_until_it_is_given_back(void **state)
     struct http_token first = say_later(rig, p), second = say_later(rig, q);
     assert_ptr_not_equal(rig->arenas[0], rig->arenas[1]);
     assert_true(http_resume(rig->server, second, &done));
-    for (int i = 0; i < 20; i++) rig_say(rig, q, "GET /things/4711?q=of-others HTTP/1.1\r\n" H "\r\n");
+    for (int i = 0; i < 20; i++)
+        rig_say(rig, q, "GET /things/4711?q=of-others HTTP/1.1\r\n" H "\r\n");
     assert_int_equal(rig_hear(rig, q, 21), 21); /* they have arenas of their own */
     assert_true(str_equal(rig->texts[0], STR("/later")));
     assert_true(str_equal(rig->texts[1], STR("/later")));
@@ -221,7 +222,8 @@ static void whoever_asks_is_told_once_that_the_client_is_gone(void **state)
     rig_destroy(rig);
 }
 
-/* The client of a gated reply with another request behind it, found to be gone when the gate opens. */
+/* The client of a gated reply with another request behind it, found to be gone when the gate
+ * opens. */
 static struct http_token break_waiting(struct rig *rig, int mark)
 {
     struct peer *p = rig_connect(rig);
@@ -378,7 +380,8 @@ static void dripping_bytes_do_not_stretch_the_time_for_a_head(void **state)
     uint64_t start_ns = world_monotonic_ns();
     uint64_t said_ns = 0;
     while (!p->ended && world_monotonic_ns() - start_ns < 5000000000ull) {
-        if (world_monotonic_ns() - said_ns > 1000000) { /* a byte each millisecond: the head stays within its limit */
+        /* a byte each millisecond: the head stays within its limit */
+        if (world_monotonic_ns() - said_ns > 1000000) {
             rig_say(rig, p, "x");
             said_ns = world_monotonic_ns();
         }
@@ -514,7 +517,8 @@ static void what_waits_behind_large_answers_is_begun_when_they_are_sent(void **s
     struct rig *rig = rig_create();
     struct peer *p = rig_connect_tcp(rig);
     enum { COUNT = 40 };
-    for (int i = 0; i < COUNT; i++) rig_say(rig, p, "GET /flood?bytes=100000 HTTP/1.1\r\n" H "\r\n");
+    for (int i = 0; i < COUNT; i++)
+        rig_say(rig, p, "GET /flood?bytes=100000 HTTP/1.1\r\n" H "\r\n");
     for (int i = 1; i <= COUNT; i++) assert_true(rig_hear(rig, p, (size_t)i) >= (size_t)i);
     peer_close(p);
     rig_destroy(rig);
@@ -552,7 +556,8 @@ static void what_comes_behind_a_body_that_has_to_wait_is_not_taken_in(void **sta
     snprintf(request, sizeof request, "GET /flood?bytes=%zu HTTP/1.1\r\n" H "\r\n",
              (256 << 10) - 10 - echo_size - head_size);
     rig_say(rig, p, request);
-    rig_say(rig, p, "POST /echo HTTP/1.1\r\n" H JSON "Expect: 100-continue\r\nContent-Length: 2\r\n\r\n");
+    rig_say(rig, p,
+            "POST /echo HTTP/1.1\r\n" H JSON "Expect: 100-continue\r\nContent-Length: 2\r\n\r\n");
     rig_beat(rig); /* "go on" is behind the gate, too, and above the mark */
     assert_int_equal(rig->handled, 4);
     rig_say(rig, p, "{}");

@@ -1,7 +1,8 @@
 /* rig.h - a store of its own for each test, events for it, and SQL to look behind its back.
  *
- * Every test runs twice: over SQLite in a directory of its own, and over PostgreSQL in a schema of its
- * own of a server that the program starts (rig_run). What only one of them has is a test of that one. */
+ * Every test runs twice: over SQLite in a directory of its own, and over PostgreSQL in a
+ * schema of its own of a server that the program starts (rig_run). What only one of them
+ * has is a test of that one. */
 #ifndef TESTS_INGEST_RIG_H
 #define TESTS_INGEST_RIG_H
 
@@ -59,7 +60,8 @@ static inline PGresult *rig_query(PGconn *c, const char *sql)
 {
     PGresult *result = PQexec(c, sql);
     ExecStatusType status = PQresultStatus(result);
-    if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK) fail_msg("%s: %s", PQresultErrorMessage(result), sql);
+    if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK)
+        fail_msg("%s: %s", PQresultErrorMessage(result), sql);
     return result;
 }
 
@@ -154,13 +156,15 @@ static inline void rig_sql(const struct rig *r, const char *sql)
 }
 
 /* From now on this change of this table fails, where `when` is true. */
-static inline void rig_forbid(const struct rig *r, const char *change, const char *table, const char *when)
+static inline void rig_forbid(const struct rig *r, const char *change, const char *table,
+                              const char *when)
 {
     char sql[512];
     const char *form =
-        rig_is_postgres ? "CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''full''; END';"
-                          "CREATE TRIGGER no BEFORE %s ON %s FOR EACH ROW WHEN (%s) EXECUTE FUNCTION no()"
-                        : "CREATE TRIGGER no BEFORE %s ON %s WHEN %s BEGIN SELECT RAISE(ABORT, 'full'); END";
+        rig_is_postgres
+            ? "CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''full''; END';"
+              "CREATE TRIGGER no BEFORE %s ON %s FOR EACH ROW WHEN (%s) EXECUTE FUNCTION no()"
+            : "CREATE TRIGGER no BEFORE %s ON %s WHEN %s BEGIN SELECT RAISE(ABORT, 'full'); END";
     struct buf b = buf_over(sql, sizeof sql - 1);
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
@@ -173,7 +177,9 @@ static inline void rig_forbid(const struct rig *r, const char *change, const cha
 static inline void rig_permit(const struct rig *r, const char *table)
 {
     char sql[128];
-    snprintf(sql, sizeof sql, rig_is_postgres ? "DROP TRIGGER no ON %s; DROP FUNCTION no" : "DROP TRIGGER no", table);
+    snprintf(sql, sizeof sql,
+             rig_is_postgres ? "DROP TRIGGER no ON %s; DROP FUNCTION no" : "DROP TRIGGER no",
+             table);
     rig_sql(r, sql);
 }
 
@@ -282,7 +288,7 @@ static inline int rig_run_both(const struct CMUnitTest *tests, size_t count)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, rig_set_up, rig_tear_down)
 /* SQLite has nothing like it. */
-#define TEST_OF_POSTGRES(name) \
+#define TEST_OF_POSTGRES(name)                                                                     \
     cmocka_unit_test_prestate_setup_teardown(name, rig_set_up, rig_tear_down, &rig_is_postgres)
 
 #endif

@@ -1,5 +1,6 @@
-/* server.h - a PostgreSQL server of a test's own: in a temporary folder, on a socket in it, gone with
- * the program. As root it runs as the user postgres (or nobody), since it refuses to be root. */
+/* server.h - a PostgreSQL server of a test's own: in a temporary folder, on a socket in it, gone
+ * with the program. As root it runs as the user postgres (or nobody), since it refuses to be
+ * root. */
 #ifndef TESTS_INGEST_SERVER_H
 #define TESTS_INGEST_SERVER_H
 
@@ -30,10 +31,12 @@ static struct server server;
 static inline bool server_find(void)
 {
     glob_t found;
-    bool ok = glob("/usr/lib/postgresql/*/bin/postgres", 0, NULL, &found) == 0 && found.gl_pathc > 0;
+    bool ok =
+        glob("/usr/lib/postgresql/*/bin/postgres", 0, NULL, &found) == 0 && found.gl_pathc > 0;
     if (ok) {
         const char *path = found.gl_pathv[found.gl_pathc - 1];
-        snprintf(server.bin, sizeof server.bin, "%.*s", (int)(strlen(path) - strlen("/postgres")), path);
+        snprintf(server.bin, sizeof server.bin, "%.*s", (int)(strlen(path) - strlen("/postgres")),
+                 path);
     }
     globfree(&found);
     return ok;
@@ -45,8 +48,8 @@ static inline const struct passwd *server_user(void)
     return p != NULL ? p : getpwnam("nobody");
 }
 
-/* arguments[0] is the program's name. It is told its whole path: these programs look for each other beside themselves,
- * and Debian has them in no PATH. */
+/* arguments[0] is the program's name. It is told its whole path: these programs look for each other
+ * beside themselves, and Debian has them in no PATH. */
 static inline pid_t server_spawn(const char **arguments)
 {
     char path[160];
@@ -66,7 +69,8 @@ static inline pid_t server_spawn(const char **arguments)
 
 static inline void server_address(char *to, size_t room, const char *schema)
 {
-    snprintf(to, room, "postgresql://writ@/postgres?host=%s&options=-csearch_path%%3D%s", server.folder, schema);
+    snprintf(to, room, "postgresql://writ@/postgres?host=%s&options=-csearch_path%%3D%s",
+             server.folder, schema);
 }
 
 static inline bool server_answers(void)
@@ -78,10 +82,23 @@ static inline bool server_answers(void)
 
 static inline void server_run(void)
 {
-    const char *arguments[] = {"postgres", "-D", server.data, "-k", server.folder, "-c", "listen_addresses=",
-                                     "-c", "fsync=off", "-c", "max_connections=40", "-c", "shared_buffers=64MB", NULL};
+    const char *arguments[] = {"postgres",
+                               "-D",
+                               server.data,
+                               "-k",
+                               server.folder,
+                               "-c",
+                               "listen_addresses=",
+                               "-c",
+                               "fsync=off",
+                               "-c",
+                               "max_connections=40",
+                               "-c",
+                               "shared_buffers=64MB",
+                               NULL};
     server.pid = server_spawn(arguments);
-    for (int i = 0; i < 3000 && !server_answers(); i++) nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    for (int i = 0; i < 3000 && !server_answers(); i++)
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
     if (!server_answers()) {
         fprintf(stderr, "PostgreSQL does not start; see %s/log\n", server.folder);
         exit(1);
@@ -121,11 +138,12 @@ static inline bool server_start(void)
     }
     snprintf(server.folder, sizeof server.folder, "/tmp/writ-postgres-XXXXXX");
     if (mkdtemp(server.folder) == NULL || chmod(server.folder, 0755) != 0) exit(1);
-    if (getuid() == 0 && chown(server.folder, server_user()->pw_uid, server_user()->pw_gid) != 0) exit(1);
+    if (getuid() == 0 && chown(server.folder, server_user()->pw_uid, server_user()->pw_gid) != 0)
+        exit(1);
     snprintf(server.data, sizeof server.data, "%s/data", server.folder);
     atexit(server_stop);
-    const char *arguments[] = {"initdb", "-D", server.data, "-U", "writ", "-A", "trust", "--no-locale",
-                                     "-E", "UTF8", "--no-sync", NULL};
+    const char *arguments[] = {"initdb", "-D",          server.data, "-U",   "writ",      "-A",
+                               "trust",  "--no-locale", "-E",        "UTF8", "--no-sync", NULL};
     waitpid(server_spawn(arguments), &status, 0);
     if (status != 0) {
         fprintf(stderr, "initdb fails; see %s/log\n", server.folder);

@@ -70,15 +70,20 @@ static size_t fake_take(void *state, uint32_t ms, struct message *to, size_t max
     bool reads = k->started && !k->owes;
     k->owes = false;
     for (; reads && k->at < k->end && count < max && count < 10; k->at++)
-        to[count++] = (struct message){.offset = k->at, .value = str_from(k->lines[k->at]),
-                                       .headers = {.node = STR("node-1"), .journal = STR("0"), .epoch = STR(EPOCH_1),
-                                                   .seq = str_from(k->numbers[k->at]), .schema = STR("writ.audit/1")}};
+        to[count++] = (struct message){.offset = k->at,
+                                       .value = str_from(k->lines[k->at]),
+                                       .headers = {.node = STR("node-1"),
+                                                   .journal = STR("0"),
+                                                   .epoch = STR(EPOCH_1),
+                                                   .seq = str_from(k->numbers[k->at]),
+                                                   .schema = STR("writ.audit/1")}};
     pthread_mutex_unlock(&k->lock);
     if (count == 0) sched_yield();
     return count;
 }
 
-static enum err fake_bounds(void *state, uint32_t partition, uint64_t *ret_low, uint64_t *ret_high, struct fault *f)
+static enum err fake_bounds(void *state, uint32_t partition, uint64_t *ret_low, uint64_t *ret_high,
+                            struct fault *f)
 {
     struct fake *k = state;
     (void)partition;
@@ -105,7 +110,8 @@ static struct fake *fake_create(void)
 {
     struct fake *k = calloc(1, sizeof *k);
     assert_non_null(k);
-    k->door = (struct message_source){k, fake_partitions, fake_start, fake_stop, fake_take, fake_bounds, fake_heard_end, fake_destroy};
+    k->door = (struct message_source){k,         fake_partitions, fake_start,     fake_stop,
+                                      fake_take, fake_bounds,     fake_heard_end, fake_destroy};
     pthread_mutex_init(&k->lock, NULL);
     return k;
 }
@@ -117,8 +123,10 @@ static void put_records(struct fake *k, uint64_t first_seq, unsigned count)
     for (uint64_t seq = first_seq; seq < first_seq + count; seq++, k->end++) {
         struct buf line = buf_over(k->lines[k->end], sizeof k->lines[0] - 1);
         assert_true(k->end < RECORDS_MAX);
-        if (seq == 1) put_started(&line, 900000, NOTHING_BEFORE);
-        else put_event(&line, (unsigned)seq, "default");
+        if (seq == 1)
+            put_started(&line, 900000, NOTHING_BEFORE);
+        else
+            put_event(&line, (unsigned)seq, "default");
         line.bytes[line.size] = '\0';
         snprintf(k->numbers[k->end], sizeof k->numbers[0], "%llu", (unsigned long long)seq);
     }
@@ -137,7 +145,8 @@ static void until(const struct rig *r, const char *sql, int64_t expected)
 {
     time_t end = time(NULL) + PATIENCE_S;
     for (int64_t now; (now = rig_number(r, sql)) != expected; sched_yield())
-        if (time(NULL) > end) fail_msg("%s is %lld, not %lld", sql, (long long)now, (long long)expected);
+        if (time(NULL) > end)
+            fail_msg("%s is %lld, not %lld", sql, (long long)now, (long long)expected);
 }
 
 static const char next_seq[] = "SELECT coalesce(max(next_seq), 1) FROM streams";
@@ -261,16 +270,19 @@ static void a_store_that_refuses_holds_everything_up_and_loses_nothing(void **st
     struct rig *r = *state;
     struct fake *k = fake_create();
     rig_forbid(r, "UPDATE", "offsets", "NEW.next_offset > 0");
-    uint64_t failures = metrics_total(METRIC_CONSUMER_FAILURES), fenced = metrics_total(METRIC_CONSUMER_FENCED);
+    uint64_t failures = metrics_total(METRIC_CONSUMER_FAILURES),
+             fenced = metrics_total(METRIC_CONSUMER_FENCED);
     put_records(k, 1, 20);
     struct consumer *c = begin(r, k);
     time_t end = time(NULL) + PATIENCE_S;
-    while (metrics_total(METRIC_CONSUMER_FAILURES) < failures + 3 && time(NULL) < end) sched_yield();
+    while (metrics_total(METRIC_CONSUMER_FAILURES) < failures + 3 && time(NULL) < end)
+        sched_yield();
     assert_int_equal(rig_number(r, next_seq), 1);
     rig_permit(r, "offsets");
     until(r, next_seq, 21);
     until(r, next_offset, 20);
-    assert_true(metrics_total(METRIC_CONSUMER_FENCED) == fenced); /* its own messages, not read anew */
+    /* its own messages, not read anew */
+    assert_true(metrics_total(METRIC_CONSUMER_FENCED) == fenced);
     finish(c, k);
 }
 
@@ -282,7 +294,9 @@ static void a_topic_that_is_missing_is_waited_for_and_said_to_be(void **state)
     k->is_missing = true;
     struct consumer *c = begin(r, k);
     time_t end = time(NULL) + PATIENCE_S;
-    for (consumer_status(c, &s); strstr(s.text, "there is no topic") == NULL && time(NULL) < end; consumer_status(c, &s)) sched_yield();
+    for (consumer_status(c, &s); strstr(s.text, "there is no topic") == NULL && time(NULL) < end;
+         consumer_status(c, &s))
+        sched_yield();
     assert_false(s.is_well);
     assert_non_null(strstr(s.text, "there is no topic"));
     put_records(k, 1, 5);
@@ -290,7 +304,8 @@ static void a_topic_that_is_missing_is_waited_for_and_said_to_be(void **state)
     k->is_missing = false;
     pthread_mutex_unlock(&k->lock);
     until(r, next_seq, 6);
-    for (consumer_status(c, &s); !s.is_well && time(NULL) < end; consumer_status(c, &s)) sched_yield();
+    for (consumer_status(c, &s); !s.is_well && time(NULL) < end; consumer_status(c, &s))
+        sched_yield();
     assert_true(s.is_well);
     finish(c, k);
 }
@@ -302,9 +317,12 @@ static void a_platform_that_loses_its_partition_stops_reading_it(void **state)
     put_records(k, 1, 10);
     struct consumer *c = begin(r, k);
     until(r, next_offset, 10);
-    rig_sql(r, "INSERT INTO consumers VALUES ('t', '0000000000000000', 1, 1); UPDATE offsets SET owner = '0000000000000000'");
+    rig_sql(
+        r,
+        "INSERT INTO consumers VALUES ('t', '0000000000000000', 1, 1); UPDATE offsets SET owner = '0000000000000000'");
     put_records(k, 11, 10);
-    /* The other never beats: after its lease the partition comes back, and nothing is lost or doubled. */
+    /* The other never beats: after its lease the partition comes back, and
+     * nothing is lost or doubled. */
     until(r, next_seq, 21);
     assert_int_equal(rig_number(r, "SELECT count(*) FROM records WHERE node = 'node-1'"), 20);
     assert_true(k->stops >= 1);

@@ -51,8 +51,9 @@ static void every_line_comes_out_once_and_in_order(void **state)
 /* A line of `size` bytes of one-byte values, which take the most room when they are read. */
 static void put_values(struct buf *b, size_t size)
 {
-    static const char begin[] = "{\"event_id\":\"evt_00000000000000000000000001\",\"kind\":\"decision\",\"tenant_id\":\"default\","
-                                "\"timestamp\":\"2026-11-20T09:30:00.123Z\",\"args\":{\"of\":[0",
+    static const char begin[] =
+        "{\"event_id\":\"evt_00000000000000000000000001\",\"kind\":\"decision\",\"tenant_id\":\"default\","
+        "\"timestamp\":\"2026-11-20T09:30:00.123Z\",\"args\":{\"of\":[0",
                       end[] = "]}}\n";
     size_t left = size - (sizeof begin - 1) - (sizeof end - 2);
     buf_put(b, str_of(begin, sizeof begin - 1));

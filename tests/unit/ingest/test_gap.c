@@ -5,9 +5,16 @@
 
 static enum err give_up(struct rig *r, uint64_t from_seq, uint64_t next_seq, const char *epoch)
 {
-    const struct gap g = {.node = STR("node-1"), .journal = STR("0"), .epoch = str_from(epoch), .from_seq = from_seq,
-                          .next_seq = next_seq, .reason = STR("the backup was too old")};
-    const struct actor by = {.principal = STR("root"), .key_id = STR("key_1"), .request_id = STR("req_1"), .now_ms = world_now_ms()};
+    const struct gap g = {.node = STR("node-1"),
+                          .journal = STR("0"),
+                          .epoch = str_from(epoch),
+                          .from_seq = from_seq,
+                          .next_seq = next_seq,
+                          .reason = STR("the backup was too old")};
+    const struct actor by = {.principal = STR("root"),
+                             .key_id = STR("key_1"),
+                             .request_id = STR("req_1"),
+                             .now_ms = world_now_ms()};
     r->fault = (struct fault){0};
     return gap_accept(r->store, &g, &by, &r->fault);
 }
@@ -55,11 +62,14 @@ static void who_gave_up_what_and_why_is_recorded(void **state)
     struct rig *r = *state;
     begin(r);
     assert_int_equal(give_up(r, 5, 9, EPOCH_1), ERR_OK);
-    assert_int_equal(rig_number(r, "SELECT count(*) FROM records WHERE kind = 'audit.gap' AND tenant_id = '*' AND event LIKE "
-                                   "'%\"actor\":\"root\",\"count\":4,%\"key_id\":\"key_1\",%\"reason\":\"records 5 to 8 of journal 0 "
-                                   "are accepted as lost: the backup was too old\",\"request_id\":\"req_1\",\"resource\":"
-                                   "{\"id\":\"node-1\",\"type\":\"stream\"}%'"),
-                     1);
+    assert_int_equal(
+        rig_number(
+            r,
+            "SELECT count(*) FROM records WHERE kind = 'audit.gap' AND tenant_id = '*' AND event LIKE "
+            "'%\"actor\":\"root\",\"count\":4,%\"key_id\":\"key_1\",%\"reason\":\"records 5 to 8 of journal 0 "
+            "are accepted as lost: the backup was too old\",\"request_id\":\"req_1\",\"resource\":"
+            "{\"id\":\"node-1\",\"type\":\"stream\"}%'"),
+        1);
 }
 
 static void only_what_is_waited_for_is_given_up_and_once(void **state)
@@ -86,7 +96,10 @@ static void what_comes_after_all_is_put_aside(void **state)
     fill_batch(r, NULL, 4, 5); /* seqs 5 to 9, of which one is due */
     assert_int_equal(send(r, EPOCH_1, 5), ERR_OK);
     assert_result(r, 1, 0, 4, 10);
-    assert_int_equal(rig_number(r, "SELECT count(*) FROM quarantine WHERE reason = 'clash' AND seq BETWEEN 5 AND 8"), 4);
+    assert_int_equal(
+        rig_number(
+            r, "SELECT count(*) FROM quarantine WHERE reason = 'clash' AND seq BETWEEN 5 AND 8"),
+        4);
 }
 
 static void where_it_cannot_be_recorded_nothing_moves(void **state)

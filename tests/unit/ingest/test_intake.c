@@ -29,26 +29,36 @@ static void own(struct scene *s, const char *owner)
     lease_init(&s->lease, owner);
     s->lease.partition_count = 1;
     for (uint64_t beat = 0; beat < 2; beat++)
-        assert_int_equal(consumer_store_beat(s->rig->store, TOPIC, &s->lease, beat * 2 * LEASE_MS, 1, &s->rig->fault), ERR_OK);
+        assert_int_equal(consumer_store_beat(s->rig->store, TOPIC, &s->lease, beat * 2 * LEASE_MS,
+                                             1, &s->rig->fault),
+                         ERR_OK);
     assert_true(lease_is_mine(&s->lease, 0));
 }
 
 static void begin(struct scene *s, struct rig *r)
 {
-    *s = (struct scene){.rig = r, .intake = {.store = r->store, .topic = TOPIC, .owner = STR(ME), .sheet = metrics_sheet_create()}};
+    *s = (struct scene){
+        .rig = r,
+        .intake = {
+            .store = r->store, .topic = TOPIC, .owner = STR(ME), .sheet = metrics_sheet_create()}};
     buf_init(&s->intake.run, 1 << 12, 32 << 20);
     own(s, ME);
 }
 
 static void end(struct scene *s) { buf_fini(&s->intake.run); }
 
-static struct message *add(struct scene *s, const char *node, const char *epoch, uint64_t seq, struct str value)
+static struct message *add(struct scene *s, const char *node, const char *epoch, uint64_t seq,
+                           struct str value)
 {
     struct message *m = &s->messages[s->count];
     snprintf(s->numbers[s->count], sizeof s->numbers[0], "%llu", (unsigned long long)seq);
-    *m = (struct message){.offset = s->next_offset + s->count, .value = value,
-                          .headers = {.node = str_from(node), .journal = STR("0"), .epoch = str_from(epoch),
-                                      .seq = str_from(s->numbers[s->count]), .schema = STR("writ.audit/1")}};
+    *m = (struct message){.offset = s->next_offset + s->count,
+                          .value = value,
+                          .headers = {.node = str_from(node),
+                                      .journal = STR("0"),
+                                      .epoch = str_from(epoch),
+                                      .seq = str_from(s->numbers[s->count]),
+                                      .schema = STR("writ.audit/1")}};
     s->count++;
     return m;
 }
@@ -63,7 +73,8 @@ static void add_body(struct scene *s, const char *node, const char *epoch, uint6
 static enum err store(struct scene *s)
 {
     struct offset_move move = {.from = s->next_offset, .to = s->next_offset + s->count};
-    struct message_batch batch = {.messages = s->messages, .count = s->count, .moves = &move, .move_count = 1};
+    struct message_batch batch = {
+        .messages = s->messages, .count = s->count, .moves = &move, .move_count = 1};
     uint32_t lost = 99;
     enum err err = message_intake_store(&s->intake, &batch, world_now_ms(), &lost, &s->rig->fault);
     if (err == ERR_OK) s->next_offset = move.to;
@@ -73,7 +84,8 @@ static enum err store(struct scene *s)
 
 static void assert_offset(const struct scene *s, int64_t offset)
 {
-    assert_int_equal(rig_number(s->rig, "SELECT next_offset FROM offsets WHERE partition = 0"), offset);
+    assert_int_equal(rig_number(s->rig, "SELECT next_offset FROM offsets WHERE partition = 0"),
+                     offset);
 }
 
 static void rows_and_offset_are_there_together(void **state)
@@ -124,7 +136,8 @@ static void an_offset_that_somebody_moved_is_not_moved_again(void **state)
 {
     struct scene s;
     begin(&s, *state);
-    rig_sql(s.rig, "UPDATE offsets SET next_offset = 3"); /* lost, read on by another, and won back */
+    /* lost, read on by another, and won back */
+    rig_sql(s.rig, "UPDATE offsets SET next_offset = 3");
     fill_batch(s.rig, NOTHING_BEFORE, 1, 5);
     add_body(&s, "node-1", EPOCH_1, 1);
     assert_int_equal(store(&s), ERR_PRECONDITION_FAILED);
@@ -154,7 +167,8 @@ static void a_gap_is_asked_for_once_and_holds_up_nobody_else(void **state)
     fill_batch(s.rig, NULL, 60, 2);
     add_body(&s, "node-1", EPOCH_1, 11);
     assert_int_equal(store(&s), ERR_OK);
-    assert_int_equal(rig_number(s.rig, "SELECT asked_at FROM replays WHERE node = 'node-1'"), asked);
+    assert_int_equal(rig_number(s.rig, "SELECT asked_at FROM replays WHERE node = 'node-1'"),
+                     asked);
     assert_int_equal(metrics_total(METRIC_CONSUMER_REPLAYS) - before, 1);
     assert_offset(&s, 8);
     buf_fini(&other);
@@ -178,7 +192,8 @@ static void what_does_not_follow_ends_the_run(void **state)
         if (i == OTHER_JOURNAL) fourth->journal = STR("1");
         if (i == OTHER_EPOCH) fourth->epoch = STR(EPOCH_2);
         assert_int_equal(store(&s), ERR_OK);
-        snprintf(sql, sizeof sql, "SELECT next_seq FROM streams WHERE node = '%s' AND journal = '0'", node);
+        snprintf(sql, sizeof sql,
+                 "SELECT next_seq FROM streams WHERE node = '%s' AND journal = '0'", node);
         assert_int_equal(rig_number(s.rig, sql), 4);
         assert_offset(&s, 4 * (i + 1));
     }
@@ -186,7 +201,10 @@ static void what_does_not_follow_ends_the_run(void **state)
     end(&s);
 }
 
-static void replay_of(void *context, const struct audit_stream *s) { *(uint64_t *)context = s->replay; }
+static void replay_of(void *context, const struct audit_stream *s)
+{
+    *(uint64_t *)context = s->replay;
+}
 
 static uint64_t told_replay(struct scene *s, struct str node)
 {
@@ -221,10 +239,13 @@ static void poison_goes_to_quarantine_and_the_rest_goes_on(void **state)
     add(&s, "node-1", EPOCH_1, 3, STR("x"))->headers.schema = STR("another");
     add(&s, "node-1", EPOCH_1, 3, (struct str){0}); /* a tombstone */
     add(&s, "node-1", EPOCH_1, 3, STR("two\nlines"));
-    add(&s, "node-1", EPOCH_1, 3, STR("{\"no\":\"event\"}")); /* a place, but no event: the stream goes on behind it */
+    /* a place, but no event: the stream goes on behind it */
+    add(&s, "node-1", EPOCH_1, 3, STR("{\"no\":\"event\"}"));
     assert_int_equal(store(&s), ERR_OK);
-    assert_int_equal(rig_number(s.rig, "SELECT count(*) FROM quarantine WHERE reason = 'poison'"), 3);
-    assert_int_equal(rig_number(s.rig, "SELECT count(*) FROM quarantine WHERE reason = 'invalid'"), 1);
+    assert_int_equal(rig_number(s.rig, "SELECT count(*) FROM quarantine WHERE reason = 'poison'"),
+                     3);
+    assert_int_equal(rig_number(s.rig, "SELECT count(*) FROM quarantine WHERE reason = 'invalid'"),
+                     1);
     assert_int_equal(rig_number(s.rig, "SELECT next_seq FROM streams"), 4);
     assert_offset(&s, 6);
     end(&s);
@@ -239,7 +260,8 @@ static void other_bytes_under_a_known_place_are_a_clash(void **state)
     add_body(&s, "node-1", EPOCH_1, 1);
     add(&s, "node-1", EPOCH_1, 2, STR("{\"another\":1}"));
     assert_int_equal(store(&s), ERR_OK);
-    assert_int_equal(rig_number(s.rig, "SELECT count(*) FROM quarantine WHERE reason = 'clash'"), 1);
+    assert_int_equal(rig_number(s.rig, "SELECT count(*) FROM quarantine WHERE reason = 'clash'"),
+                     1);
     assert_int_equal(metrics_total(METRIC_INGEST_CLASHES) - before, 1);
     assert_int_equal(rig_number(s.rig, "SELECT next_seq FROM streams"), 5);
     end(&s);
@@ -258,7 +280,8 @@ static void another_history_is_kept_aside_and_the_true_one_goes_on(void **state)
     fill_batch(s.rig, NULL, 7, 2);
     add_body(&s, "node-1", EPOCH_1, 3);
     assert_int_equal(store(&s), ERR_OK);
-    assert_int_equal(rig_number(s.rig, "SELECT count(*) FROM quarantine WHERE reason = 'epoch unknown'"), 2);
+    assert_int_equal(
+        rig_number(s.rig, "SELECT count(*) FROM quarantine WHERE reason = 'epoch unknown'"), 2);
     assert_int_equal(metrics_total(METRIC_INGEST_CLASHES) - before, 2);
     assert_int_equal(rig_number(s.rig, "SELECT next_seq FROM streams"), 5);
     end(&s);
@@ -284,7 +307,8 @@ static bool ask(struct scene *s, struct store *store, uint64_t monotonic_ms, uin
     bool asked;
     const struct audit_stream missing = {.node = STR("n"), .journal = STR("0"), .next_seq = 4};
     assert_int_equal(store_begin(store, &s->rig->fault), ERR_OK);
-    enum err err = consumer_store_ask(store, &missing, monotonic_ms, now_ms, &asked, &s->rig->fault);
+    enum err err =
+        consumer_store_ask(store, &missing, monotonic_ms, now_ms, &asked, &s->rig->fault);
     assert_int_equal(store_end(store, err, &s->rig->fault), ERR_OK);
     return asked;
 }
@@ -325,7 +349,9 @@ static void all_streams_of_a_partition_can_be_asked_for(void **state)
     assert_int_equal(a->ops->begin(a->state), ERR_OK);
     uint64_t total = 0;
     for (uint32_t partition = 0; partition < 4; partition++) {
-        assert_int_equal(consumer_store_ask_all(s.rig->store, partition, 4, 0, 1000, &asked, &s.rig->fault), ERR_OK);
+        assert_int_equal(
+            consumer_store_ask_all(s.rig->store, partition, 4, 0, 1000, &asked, &s.rig->fault),
+            ERR_OK);
         total += asked;
     }
     assert_int_equal(a->ops->commit(a->state), ERR_OK);
@@ -342,7 +368,8 @@ static void who_leaves_frees_its_partitions_at_once(void **state)
     assert_int_equal(rig_number(s.rig, "SELECT count(*) FROM consumers"), 0);
     lease_init(&s.lease, OTHER);
     s.lease.partition_count = 1;
-    assert_int_equal(consumer_store_beat(s.rig->store, TOPIC, &s.lease, 1, 1, &s.rig->fault), ERR_OK);
+    assert_int_equal(consumer_store_beat(s.rig->store, TOPIC, &s.lease, 1, 1, &s.rig->fault),
+                     ERR_OK);
     assert_true(lease_is_mine(&s.lease, 0));
     end(&s);
 }
@@ -357,13 +384,15 @@ static void a_second_writer_leaves_the_first_ones_locks_alone(void **state)
     store_close(second);
     pid_t child = fork();
     if (child == 0) { /* another process: this very program, which then only opens and closes */
-        execl(program_invocation_name, "test_intake", r->path, (char *)NULL); /* /proc/self/exe may be valgrind */
+        /* /proc/self/exe may be valgrind */
+        execl(program_invocation_name, "test_intake", r->path, (char *)NULL);
         _exit(1);
     }
     int status;
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
-    assert_int_equal(access(log, F_OK), 0); /* who is the last to close a database deletes its log */
+    /* who is the last to close a database deletes its log */
+    assert_int_equal(access(log, F_OK), 0);
 }
 
 static int open_and_close(const char *path)

@@ -23,7 +23,8 @@ static struct lease *lease_of(const char *me, uint32_t partitions)
     return l;
 }
 
-static void look(struct lease *l, uint64_t now, const char *const *owners, const uint64_t *beats, size_t count)
+static void look(struct lease *l, uint64_t now, const char *const *owners, const uint64_t *beats,
+                 size_t count)
 {
     lease_look_begin(l);
     for (size_t i = 0; i < count; i++) lease_saw_member(l, str_from(owners[i]), beats[i], now);

@@ -4,7 +4,7 @@
 #include "pipeline/ingest/event_key.h"
 
 #define EVENT_OF(tenant, id, more)                                                                 \
-    "{\"event_id\":\"" id "\",\"kind\":\"decision\",\"tenant_id\":\"" tenant                        \
+    "{\"event_id\":\"" id "\",\"kind\":\"decision\",\"tenant_id\":\"" tenant                       \
     "\",\"timestamp\":\"2026-11-20T09:30:00.123Z\"" more "}"
 #define EVENT(id, more) EVENT_OF("t", id, more)
 #define OURS "evt_01JD0000000000000000000000"
@@ -54,12 +54,22 @@ static void other_bytes_under_the_same_id_are_a_conflict(void **state)
 static void each_tenant_numbers_its_events_by_itself(void **state)
 {
     struct rig *r = *state;
-    assert_int_equal(post(r, "[" EVENT_OF("t", "1", "") "," EVENT_OF("t", "2", "") "]", false), ERR_OK);
-    assert_int_equal(post(r, "[" EVENT_OF("u", "2", "") "," EVENT_OF("u", "1", "") "," EVENT_OF("v", "1", "") "]", false), ERR_OK);
+    assert_int_equal(post(r, "[" EVENT_OF("t", "1", "") "," EVENT_OF("t", "2", "") "]", false),
+                     ERR_OK);
+    assert_int_equal(
+        post(r,
+             "[" EVENT_OF("u", "2", "") "," EVENT_OF("u", "1", "") "," EVENT_OF("v", "1", "") "]",
+             false),
+        ERR_OK);
     assert_string_equal(out_text(r), "{\"accepted\":3,\"duplicates\":0,\"ids\":[3,4,5]}");
-    assert_int_equal(post(r, "[" EVENT_OF("u", "3", "") "," EVENT_OF("u", "1", "") "," EVENT_OF("t", "1", "") "]", false), ERR_OK);
+    assert_int_equal(
+        post(r,
+             "[" EVENT_OF("u", "3", "") "," EVENT_OF("u", "1", "") "," EVENT_OF("t", "1", "") "]",
+             false),
+        ERR_OK);
     assert_string_equal(out_text(r), "{\"accepted\":1,\"duplicates\":2,\"ids\":[6,4,1]}");
-    assert_int_equal(post(r, "[" EVENT_OF("v", "2", "") "," EVENT_OF("u", "2", " ") "]", false), ERR_EVENT_CONFLICT);
+    assert_int_equal(post(r, "[" EVENT_OF("v", "2", "") "," EVENT_OF("u", "2", " ") "]", false),
+                     ERR_EVENT_CONFLICT);
     assert_string_equal(r->fault.field, "/1/event_id");
     assert_int_equal(rows(r), 6);
 }
@@ -68,8 +78,10 @@ static void each_tenant_numbers_its_events_by_itself(void **state)
 static void no_name_of_a_tenant_makes_two_events_one(void **state)
 {
     struct rig *r = *state;
-    static const char body[] = "[" EVENT_OF("b/c", "a", "") "," EVENT_OF("c", "a", "") "," EVENT_OF("c", "b", "") ","
-                               EVENT_OF("/c", "a", "") "," EVENT_OF("\\\"}'", "a", "") "," EVENT_OF("\u00fc", "a", "") "]";
+    static const char body[] = "[" EVENT_OF("b/c", "a", "") "," EVENT_OF("c", "a", "") "," EVENT_OF(
+        "c", "b", "") "," EVENT_OF("/c", "a", "") "," EVENT_OF("\\\"}'", "a",
+                                                               "") "," EVENT_OF("\u00fc", "a",
+                                                                                "") "]";
     assert_int_equal(post(r, body, false), ERR_OK);
     assert_int_equal(r->result.accepted, 6);
     assert_int_equal(post(r, body, false), ERR_OK);
@@ -80,7 +92,8 @@ static void no_name_of_a_tenant_makes_two_events_one(void **state)
 static void an_id_of_our_own_form_is_one_events_whoever_has_it(void **state)
 {
     struct rig *r = *state;
-    assert_int_equal(post(r, "[" EVENT_OF("t", OURS, "") "," EVENT_OF("u", OURS, "") "]", false), ERR_EVENT_CONFLICT);
+    assert_int_equal(post(r, "[" EVENT_OF("t", OURS, "") "," EVENT_OF("u", OURS, "") "]", false),
+                     ERR_EVENT_CONFLICT);
     assert_int_equal(post(r, EVENT_OF("t", OURS, ""), false), ERR_OK);
     assert_int_equal(post(r, EVENT_OF("t", OURS, ""), false), ERR_OK);
     assert_int_equal(r->result.duplicates, 1);
@@ -111,8 +124,11 @@ static void the_rule_of_keys_is_the_same_in_c_and_in_sql(void **state)
         char sql[1024], to[EVENT_KEY_BYTES];
         const struct event event = {.event_id = str_from(list[i].event_id), .tenant_id = STR("t")};
         struct str key = event_key(&event, to);
-        if (!str_equal(key, str_from(list[i].key))) fail_msg("%s is known by %.*s", list[i].event_id, STR_FORMAT(key));
-        snprintf(sql, sizeof sql, "SELECT (" EVENT_KEY ") = '%s' FROM (SELECT CAST('%s' AS text) AS event_id, 't' AS tenant_id) AS e",
+        if (!str_equal(key, str_from(list[i].key)))
+            fail_msg("%s is known by %.*s", list[i].event_id, STR_FORMAT(key));
+        snprintf(sql, sizeof sql,
+                 "SELECT (" EVENT_KEY
+                 ") = '%s' FROM (SELECT CAST('%s' AS text) AS event_id, 't' AS tenant_id) AS e",
                  list[i].key, list[i].event_id);
         if (rig_number(r, sql) != 1) fail_msg("%s: SQL has another key", list[i].event_id);
     }
@@ -169,7 +185,8 @@ static void a_key_writes_for_its_tenants_only(void **state)
     assert_int_equal(rows(r), 1);
 }
 
-static enum err post_by(struct rig *r, const char *key_id, const char *key, const char *body, uint64_t now_ms)
+static enum err post_by(struct rig *r, const char *key_id, const char *key, const char *body,
+                        uint64_t now_ms)
 {
     const struct ingest_post p = {.body = str_from(body),
                                   .tenants = &rig_all,

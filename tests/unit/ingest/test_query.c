@@ -75,8 +75,9 @@ static int fill_store(void **state)
     if (rig_is_postgres)
         rig_sql(r, "UPDATE marks SET next_id = 65001");
     else
-        rig_sql(r, "INSERT INTO records (id, created_at, event_id, kind, tenant_id, timestamp, event) "
-                   "VALUES (65000, 1, 'x', 'decision', 'nobody', 1, '{}')");
+        rig_sql(r,
+                "INSERT INTO records (id, created_at, event_id, kind, tenant_id, timestamp, event) "
+                "VALUES (65000, 1, 'x', 'decision', 'nobody', 1, '{}')");
     for (unsigned n = 0; n < EVENTS;) {
         buf_clear(&r->body);
         for (unsigned end = n + 500; n < end; n++) {
@@ -201,12 +202,16 @@ static void a_cursor_at_the_edge_of_a_block_misses_nothing(void **state)
     for (uint64_t edge = 64 * block; edge < 65001 + EVENTS; edge += block)
         for (uint64_t cursor = edge - 3; cursor < edge + 3; cursor++)
             for (unsigned tenant = 0; tenant < 2; tenant++) {
-                struct audit_query q = {.tenant = tenant == 0 ? STR("acme") : STR("default"), .limit = 5, .before_id = cursor};
+                struct audit_query q = {.tenant = tenant == 0 ? STR("acme") : STR("default"),
+                                        .limit = 5,
+                                        .before_id = cursor};
                 compare(*state, &q);
-                q = (struct audit_query){.tenant = q.tenant, .limit = 5, .oldest_first = true, .after_id = cursor};
+                q = (struct audit_query){
+                    .tenant = q.tenant, .limit = 5, .oldest_first = true, .after_id = cursor};
                 compare(*state, &q);
             }
-    const struct audit_query of_all = {.tenant = STR("default"), .limit = 5, .before_id = INT64_MAX};
+    const struct audit_query of_all = {
+        .tenant = STR("default"), .limit = 5, .before_id = INT64_MAX};
     compare(*state, &of_all); /* beyond the newest there is nothing to look through */
 }
 
@@ -261,16 +266,19 @@ static void one_batch_in_two_blocks_is_found_in_both(void **state)
     if (rig_is_postgres)
         rig_sql(r, "UPDATE marks SET next_id = 2041"); /* blocks begin at multiples of 1024 */
     else
-        rig_sql(r, "INSERT INTO records (id, created_at, event_id, kind, tenant_id, timestamp, event) "
-                   "VALUES (2040, 1, 'x', 'decision', 'nobody', 1, '{}')");
+        rig_sql(r,
+                "INSERT INTO records (id, created_at, event_id, kind, tenant_id, timestamp, event) "
+                "VALUES (2040, 1, 'x', 'decision', 'nobody', 1, '{}')");
     buf_clear(&r->body);
     for (unsigned n = 0; n < BATCH; n++) {
-        const struct made m = {.tenant = "default", .actor = "edge", .kind = "decision", .ms = 1700000000000u + n};
+        const struct made m = {
+            .tenant = "default", .actor = "edge", .kind = "decision", .ms = 1700000000000u + n};
         put_made(&r->body, n, &m);
     }
     buf_put_byte(&r->body, '\0');
     assert_int_equal(post(r, r->body.bytes, true), ERR_OK);
-    const struct audit_query q = {.tenant = STR("default"), .actor = STR("edge"), .limit = 2 * BATCH};
+    const struct audit_query q = {
+        .tenant = STR("default"), .actor = STR("edge"), .limit = 2 * BATCH};
     assert_int_equal(audit->ops->query(audit->state, &q, keep, &found), ERR_OK);
     assert_int_equal(found.count, BATCH);
     assert_int_equal(found.ids[0], 2040 + BATCH);
@@ -283,16 +291,22 @@ static void a_trace_is_found_among_many_of_another_tenant(void **state)
     static struct found found;
     for (int i = 0; i < 2; i++) {
         buf_clear(&r->body);
-        put_made(&r->body, (unsigned)i, &(struct made){.tenant = "default", .kind = "decision", .trace = 7, .ms = 1700000000000});
+        put_made(&r->body, (unsigned)i,
+                 &(struct made){
+                     .tenant = "default", .kind = "decision", .trace = 7, .ms = 1700000000000});
         buf_put_byte(&r->body, '\0');
         assert_int_equal(post(r, r->body.bytes, true), ERR_OK);
         if (i > 0) break;
-        rig_sql(r, "INSERT INTO identities SELECT g, 'other' || g, NULL, NULL, NULL, 0, (SELECT max(trace_hash) FROM identities)"
-                   " FROM generate_series(10, 29000) AS g; UPDATE marks SET next_id = 30000");
+        rig_sql(
+            r,
+            "INSERT INTO identities SELECT g, 'other' || g, NULL, NULL, NULL, 0, (SELECT max(trace_hash) FROM identities)"
+            " FROM generate_series(10, 29000) AS g; UPDATE marks SET next_id = 30000");
     }
     for (int oldest_first = 0; oldest_first < 2; oldest_first++)
         for (uint64_t limit = 1; limit < 4; limit++) {
-            const struct audit_query q = {.tenant = STR("default"), .trace_id = STR("t7"), .limit = limit,
+            const struct audit_query q = {.tenant = STR("default"),
+                                          .trace_id = STR("t7"),
+                                          .limit = limit,
                                           .oldest_first = oldest_first != 0};
             found.count = 0;
             assert_int_equal(audit->ops->query(audit->state, &q, keep, &found), ERR_OK);
@@ -308,7 +322,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(random_queries_find_what_a_naive_search_finds, fill_store,
                                         rig_tear_down),
         cmocka_unit_test_setup_teardown(bounds_of_time_are_exact, fill_store, rig_tear_down),
-        cmocka_unit_test_setup_teardown(a_cursor_at_the_edge_of_a_block_misses_nothing, fill_store, rig_tear_down),
+        cmocka_unit_test_setup_teardown(a_cursor_at_the_edge_of_a_block_misses_nothing, fill_store,
+                                        rig_tear_down),
         cmocka_unit_test_setup_teardown(pages_are_not_shifted_by_new_events, fill_store,
                                         rig_tear_down),
         TEST(an_empty_store_and_an_unknown_tenant_have_nothing),

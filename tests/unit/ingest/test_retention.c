@@ -13,7 +13,8 @@
 /* The records of one day: `count` of them, from seq and number `first` on. */
 static void store_day(struct rig *r, uint64_t day, unsigned first, unsigned count)
 {
-    fill_batch(r, first == 1 ? NOTHING_BEFORE : NULL, first == 1 ? 2 : first, first == 1 ? count - 1 : count);
+    fill_batch(r, first == 1 ? NOTHING_BEFORE : NULL, first == 1 ? 2 : first,
+               first == 1 ? count - 1 : count);
     const struct ingest_batch batch = {.node = STR("node-1"),
                                        .journal = STR("0"),
                                        .epoch = STR(EPOCH_1),
@@ -37,10 +38,11 @@ static void store_at_present(const struct rig *r, uint64_t now_ms)
 {
     char sql[512];
     if (rig_is_postgres) return;
-    snprintf(sql, sizeof sql,
-             "INSERT OR IGNORE INTO records (created_at, event_id, kind, tenant_id, timestamp, event)"
-             " SELECT %llu, 'present-%llu', 'present', 'nobody', 1, '{}' WHERE EXISTS (SELECT 1 FROM records)",
-             (unsigned long long)now_ms, (unsigned long long)now_ms);
+    snprintf(
+        sql, sizeof sql,
+        "INSERT OR IGNORE INTO records (created_at, event_id, kind, tenant_id, timestamp, event)"
+        " SELECT %llu, 'present-%llu', 'present', 'nobody', 1, '{}' WHERE EXISTS (SELECT 1 FROM records)",
+        (unsigned long long)now_ms, (unsigned long long)now_ms);
     rig_sql(r, sql);
 }
 
@@ -54,7 +56,8 @@ static uint64_t drop(struct rig *r, uint64_t now_ms)
 {
     store_at_present(r, now_ms);
     uint64_t dropped = 99;
-    if (retention_drop(r->store, KEEP, now_ms, &dropped, &r->fault) != ERR_OK) fail_msg("%s", r->fault.text);
+    if (retention_drop(r->store, KEEP, now_ms, &dropped, &r->fault) != ERR_OK)
+        fail_msg("%s", r->fault.text);
     return dropped;
 }
 
@@ -105,15 +108,18 @@ static void a_drop_is_an_event_that_says_what_was_dropped(void **state)
     store_days(r);
     drop(r, 109 * DAY);
     const int days = rig_is_postgres ? 2 : 1; /* each partition is told apart */
-    const char *sql = "SELECT count(*) FROM records WHERE kind = 'audit.dropped' AND tenant_id = 'default' AND (event LIKE "
-                      "'%\"count\":20,%' OR event LIKE '%\"count\":10,%')"
-                      " AND event LIKE '%2026-11-20T09:30:00.123Z/2026-11-20T09:30:00.123Z%'";
+    const char *sql =
+        "SELECT count(*) FROM records WHERE kind = 'audit.dropped' AND tenant_id = 'default' AND (event LIKE "
+        "'%\"count\":20,%' OR event LIKE '%\"count\":10,%')"
+        " AND event LIKE '%2026-11-20T09:30:00.123Z/2026-11-20T09:30:00.123Z%'";
     assert_int_equal(rig_number(r, sql), days);
     drop(r, 109 * DAY + 1000);
     assert_int_equal(drop(r, 109 * DAY + DAY - 1), 0); /* once a day */
-    assert_int_equal(rig_number(r, "SELECT count(*) FROM records WHERE kind = 'audit.dropped'"), days);
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM records WHERE kind = 'audit.dropped'"),
+                     days);
     assert_int_equal(drop(r, 110 * DAY), 10);
-    assert_int_equal(rig_number(r, "SELECT count(*) FROM records WHERE kind = 'audit.dropped'"), days + 1);
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM records WHERE kind = 'audit.dropped'"),
+                     days + 1);
 }
 
 static void each_tenant_is_told_its_own(void **state)
@@ -126,15 +132,25 @@ static void each_tenant_is_told_its_own(void **state)
         buf_put_byte(&r->body, '\n');
     }
     buf_put_byte(&r->body, '\0');
-    const struct ingest_post p = {.body = str_of(r->body.bytes, r->body.size - 1), .ndjson = true, .tenants = &rig_all,
-                                  .now_ms = DAY_100, .tenant = STR("*"), .key_id = STR("k")};
+    const struct ingest_post p = {.body = str_of(r->body.bytes, r->body.size - 1),
+                                  .ndjson = true,
+                                  .tenants = &rig_all,
+                                  .now_ms = DAY_100,
+                                  .tenant = STR("*"),
+                                  .key_id = STR("k")};
     assert_int_equal(ingest_post(r->store, &p, &r->out, &r->result, &r->fault), ERR_OK);
     assert_int_equal(retention_roll(r->store, KEEP, 101 * DAY, &r->fault), ERR_OK);
     assert_int_equal(drop(r, 120 * DAY), 5);
-    assert_int_equal(rig_number(r, "SELECT count(*) FROM records WHERE kind = 'audit.dropped' AND tenant_id = 'acme'"
-                                   " AND event LIKE '%\"count\":2,%'"), 1);
-    assert_int_equal(rig_number(r, "SELECT count(*) FROM records WHERE kind = 'audit.dropped' AND tenant_id = 'default'"
-                                   " AND event LIKE '%\"count\":3,%'"), 1);
+    assert_int_equal(
+        rig_number(
+            r, "SELECT count(*) FROM records WHERE kind = 'audit.dropped' AND tenant_id = 'acme'"
+               " AND event LIKE '%\"count\":2,%'"),
+        1);
+    assert_int_equal(
+        rig_number(
+            r, "SELECT count(*) FROM records WHERE kind = 'audit.dropped' AND tenant_id = 'default'"
+               " AND event LIKE '%\"count\":3,%'"),
+        1);
     remove_all(r);
     assert_int_equal(rig_number(r, "SELECT count(*) FROM records WHERE kind <> 'present'"), 2);
 }
@@ -188,16 +204,26 @@ static void removing_leaves_nothing_behind(void **state)
     struct rig *r = *state;
     remove_what_days_left(r);
     assert_int_equal(rig_number(r, "SELECT first_id - removed_id FROM horizon"), 0);
-    assert_int_equal(rig_number(r, "SELECT count(*) FROM minutes WHERE last_id < (SELECT first_id FROM horizon)"), 0);
-    assert_int_equal(rig_number(r, "SELECT count(*) FROM places WHERE (segment + 1) * 65536 < (SELECT first_id FROM horizon)"), 0);
+    assert_int_equal(
+        rig_number(r,
+                   "SELECT count(*) FROM minutes WHERE last_id < (SELECT first_id FROM horizon)"),
+        0);
+    assert_int_equal(
+        rig_number(
+            r,
+            "SELECT count(*) FROM places WHERE (segment + 1) * 65536 < (SELECT first_id FROM horizon)"),
+        0);
 }
 
 static void removing_leaves_no_identity_and_no_partition_behind(void **state)
 {
     struct rig *r = *state;
     remove_what_days_left(r);
-    assert_int_equal(rig_number(r, "SELECT count(*) FROM identities WHERE id < (SELECT first_id FROM horizon)"), 0);
-    assert_int_equal(rig_number(r, "SELECT count(*) FROM pg_inherits WHERE inhparent = 'records'::regclass"), 1);
+    assert_int_equal(
+        rig_number(r, "SELECT count(*) FROM identities WHERE id < (SELECT first_id FROM horizon)"),
+        0);
+    assert_int_equal(
+        rig_number(r, "SELECT count(*) FROM pg_inherits WHERE inhparent = 'records'::regclass"), 1);
     uint64_t rows;
     struct audit_store *a = store_audit(r->store);
     assert_int_equal(a->ops->count(a->state, &rows), ERR_OK);
@@ -218,7 +244,8 @@ static void two_platforms_drop_once(void **state)
     r->store = mine;
     remove_all(r);
     store_close(other);
-    assert_int_equal(rig_number(r, "SELECT count(*) FROM records WHERE kind = 'audit.dropped'"), rig_is_postgres ? 2 : 1);
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM records WHERE kind = 'audit.dropped'"),
+                     rig_is_postgres ? 2 : 1);
     assert_int_equal(told(r), 30);
 }
 
@@ -247,9 +274,15 @@ static void who_keeps_for_longer_than_time_has_run_drops_nothing(void **state)
 static void post_at(struct rig *r, const char *event_id, const char *timestamp, uint64_t now_ms)
 {
     char event[256];
-    int size = snprintf(event, sizeof event, "{\"event_id\":\"%s\",\"kind\":\"decision\",\"tenant_id\":\"default\",\"timestamp\":\"%s\"}",
-                        event_id, timestamp);
-    const struct ingest_post p = {.body = str_of(event, (size_t)size), .tenants = &rig_all, .now_ms = now_ms, .tenant = STR("*"), .key_id = STR("k")};
+    int size = snprintf(
+        event, sizeof event,
+        "{\"event_id\":\"%s\",\"kind\":\"decision\",\"tenant_id\":\"default\",\"timestamp\":\"%s\"}",
+        event_id, timestamp);
+    const struct ingest_post p = {.body = str_of(event, (size_t)size),
+                                  .tenants = &rig_all,
+                                  .now_ms = now_ms,
+                                  .tenant = STR("*"),
+                                  .key_id = STR("k")};
     assert_int_equal(retention_roll(r->store, KEEP, now_ms, &r->fault), ERR_OK);
     assert_int_equal(ingest_post(r->store, &p, &r->out, &r->result, &r->fault), ERR_OK);
 }
@@ -263,8 +296,15 @@ static void the_first_that_is_kept_is_found_by_its_time(void **state)
     assert_int_equal(drop(r, DAY_100 + 12 * DAY), 1);
     remove_all(r);
     assert_true(time_read(STR("1970-04-21T00:01:00.000Z"), &from_ms));
-    const struct audit_query q = {.tenant = STR("default"), .has_from = true, .from_ms = from_ms, .has_to = true, .to_ms = from_ms + 1, .limit = 10};
-    assert_int_equal(store_audit(r->store)->ops->query(store_audit(r->store)->state, &q, count_each, &count), ERR_OK);
+    const struct audit_query q = {.tenant = STR("default"),
+                                  .has_from = true,
+                                  .from_ms = from_ms,
+                                  .has_to = true,
+                                  .to_ms = from_ms + 1,
+                                  .limit = 10};
+    assert_int_equal(
+        store_audit(r->store)->ops->query(store_audit(r->store)->state, &q, count_each, &count),
+        ERR_OK);
     assert_int_equal(count, 1);
 }
 
@@ -278,7 +318,8 @@ static void old_rows_among_new_ones_drop_nothing_that_is_kept(void **state)
     store_day(r, 300, 51, 40);
     assert_int_equal(drop(r, 301 * DAY), 0);
     assert_int_equal(told(r), 89);
-    assert_int_equal(drop(r, 310 * DAY), rig_is_postgres ? 50 : 91); /* not PostgreSQL's newest partition; SQLite's present */
+    /* not PostgreSQL's newest partition; SQLite's present */
+    assert_int_equal(drop(r, 310 * DAY), rig_is_postgres ? 50 : 91);
 }
 
 /* Of PostgreSQL's partitions one goes only when nothing of it is kept. */
@@ -306,12 +347,15 @@ static void a_clock_that_is_ahead_drops_nothing_and_holds_nobody_up(void **state
     uint64_t today = world_now_ms() / DAY, dropped;
     store_day(r, today - 20, 1, 10);
     store_day(r, today - 1, 11, 10);
-    assert_int_equal(retention_drop(r->store, KEEP, (today + 30) * DAY, &dropped, &r->fault), ERR_OUT_OF_RANGE);
-    assert_non_null(strstr(r->fault.text, rig_is_postgres ? "the PostgreSQL server's clock (" : "the newest event that was stored ("));
+    assert_int_equal(retention_drop(r->store, KEEP, (today + 30) * DAY, &dropped, &r->fault),
+                     ERR_OUT_OF_RANGE);
+    assert_non_null(strstr(r->fault.text, rig_is_postgres ? "the PostgreSQL server's clock ("
+                                                          : "the newest event that was stored ("));
     assert_int_equal(told(r), 19);
     assert_int_equal(rig_number(r, "SELECT day FROM horizon"), 0);
     rig_sql(r, "UPDATE horizon SET day = 99999"); /* it was, by one that was believed */
-    assert_int_equal(retention_drop(r->store, KEEP, today * DAY + 500, &dropped, &r->fault), ERR_OK);
+    assert_int_equal(retention_drop(r->store, KEEP, today * DAY + 500, &dropped, &r->fault),
+                     ERR_OK);
     assert_int_equal(dropped, 10);
     assert_int_equal(rig_number(r, "SELECT day FROM horizon"), today);
 }
@@ -323,7 +367,8 @@ static void many_old_events_are_dropped_by_the_newest_ones_clock(void **state)
     uint64_t today = world_now_ms() / DAY, dropped;
     store_day(r, today - 20, 1, 1500);
     store_day(r, today - 1, 1501, 10);
-    if (retention_drop(r->store, KEEP, today * DAY, &dropped, &r->fault) != ERR_OK) fail_msg("%s", r->fault.text);
+    if (retention_drop(r->store, KEEP, today * DAY, &dropped, &r->fault) != ERR_OK)
+        fail_msg("%s", r->fault.text);
     assert_int_equal(dropped, 1500);
 }
 
@@ -333,8 +378,11 @@ static void drop_a_posted_one(struct rig *r)
     buf_clear(&r->body);
     put_event(&r->body, 1, "default");
     buf_put_byte(&r->body, '\0');
-    const struct ingest_post p = {.body = str_from(r->body.bytes), .tenants = &rig_all, .now_ms = DAY_100,
-                                  .tenant = STR("*"), .key_id = STR("k")};
+    const struct ingest_post p = {.body = str_from(r->body.bytes),
+                                  .tenants = &rig_all,
+                                  .now_ms = DAY_100,
+                                  .tenant = STR("*"),
+                                  .key_id = STR("k")};
     assert_int_equal(retention_roll(r->store, KEEP, DAY_100, &r->fault), ERR_OK);
     assert_int_equal(ingest_post(r->store, &p, &r->out, &r->result, &r->fault), ERR_OK);
     assert_int_equal(retention_roll(r->store, KEEP, 101 * DAY, &r->fault), ERR_OK);
@@ -376,12 +424,18 @@ static void a_stream_record_is_not_adopted_into_a_dropped_row(void **state)
 static void post_as(struct rig *r, const char *event_id, const char *tenant, uint64_t now_ms)
 {
     buf_clear(&r->body);
-    buf_printf(&r->body, "{\"event_id\":\"%s\",\"kind\":\"decision\",\"tenant_id\":\"%s\",\"timestamp\":\"2026-11-20T09:30:00.123Z\"}",
-               event_id, tenant);
-    const struct ingest_post p = {.body = buf_view(&r->body), .tenants = &rig_all, .now_ms = now_ms, .tenant = STR("*"),
+    buf_printf(
+        &r->body,
+        "{\"event_id\":\"%s\",\"kind\":\"decision\",\"tenant_id\":\"%s\",\"timestamp\":\"2026-11-20T09:30:00.123Z\"}",
+        event_id, tenant);
+    const struct ingest_post p = {.body = buf_view(&r->body),
+                                  .tenants = &rig_all,
+                                  .now_ms = now_ms,
+                                  .tenant = STR("*"),
                                   .key_id = STR("k")};
     buf_clear(&r->out);
-    if (ingest_post(r->store, &p, &r->out, &r->result, &r->fault) != ERR_OK) fail_msg("%s", r->fault.text);
+    if (ingest_post(r->store, &p, &r->out, &r->result, &r->fault) != ERR_OK)
+        fail_msg("%s", r->fault.text);
 }
 
 static void what_one_tenant_lost_by_age_is_not_anothers(void **state)
@@ -399,8 +453,10 @@ static void what_one_tenant_lost_by_age_is_not_anothers(void **state)
     assert_int_equal(r->result.accepted, 1);
     remove_all(r);
     for (int again = 0; again < 2; again++) {
-        static const struct { const char *event_id, *tenant; bool is_kept; } list[] = {
-            {"1", "t", false}, {"1", "u", true}, {ours, "t", false}, {"1", "v", true}};
+        static const struct {
+            const char *event_id, *tenant;
+            bool is_kept;
+        } list[] = {{"1", "t", false}, {"1", "u", true}, {ours, "t", false}, {"1", "v", true}};
         for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
             post_as(r, list[i].event_id, list[i].tenant, 112 * DAY);
             assert_int_equal(r->result.duplicates, list[i].is_kept || again);
@@ -408,7 +464,10 @@ static void what_one_tenant_lost_by_age_is_not_anothers(void **state)
     }
     assert_int_equal(rig_number(r, "SELECT count(*) FROM records WHERE kind = 'decision'"), 4);
     if (rig_is_postgres)
-        assert_int_equal(rig_number(r, "SELECT count(*) FROM identities WHERE id < (SELECT first_id FROM horizon)"), 0);
+        assert_int_equal(
+            rig_number(r,
+                       "SELECT count(*) FROM identities WHERE id < (SELECT first_id FROM horizon)"),
+            0);
 }
 
 /* ---- PostgreSQL alone ---- */
@@ -433,7 +492,8 @@ static void platforms_that_keep_otherwise_share_their_partitions(void **state)
     int64_t next = rig_number(r, "SELECT next_id FROM marks");
     for (unsigned i = 0; i < 3; i++) {
         assert_int_equal(retention_roll(r->store, 0, 100 * DAY, &r->fault), ERR_OK);
-        assert_int_equal(retention_roll(r->store, KEEP, 99 * DAY, &r->fault), ERR_OK); /* a clock that is behind */
+        /* a clock that is behind */
+        assert_int_equal(retention_roll(r->store, KEEP, 99 * DAY, &r->fault), ERR_OK);
         assert_int_equal(retention_roll(r->store, KEEP, 100 * DAY, &r->fault), ERR_OK);
         assert_int_equal(rig_number(r, "SELECT next_id FROM marks"), next);
     }
@@ -441,7 +501,8 @@ static void platforms_that_keep_otherwise_share_their_partitions(void **state)
     assert_int_equal(rig_number(r, "SELECT next_id FROM marks"), next);
     assert_int_equal(retention_roll(r->store, 0, 120 * DAY, &r->fault), ERR_OK); /* 1970-05-01 */
     assert_int_equal(rig_number(r, "SELECT next_id FROM marks"), 1 << 26);
-    assert_int_equal(retention_roll(r->store, 0, world_now_ms() + 30 * DAY, &r->fault), ERR_OUT_OF_RANGE);
+    assert_int_equal(retention_roll(r->store, 0, world_now_ms() + 30 * DAY, &r->fault),
+                     ERR_OUT_OF_RANGE);
 }
 
 static void each_partition_is_dropped_for_itself_and_the_last_ends_the_day(void **state)
@@ -464,8 +525,8 @@ static void the_server_is_no_more_patient_than_we_are(void **state)
     struct database *d = r->store->database;
     assert_int_equal(database_begin_read(d), ERR_OK);
     assert_int_equal(database_patient(d), ERR_OK);
-    struct statement *s =
-        database_statement(d, "SELECT setting::bigint FROM pg_settings WHERE name = 'statement_timeout'");
+    struct statement *s = database_statement(
+        d, "SELECT setting::bigint FROM pg_settings WHERE name = 'statement_timeout'");
     assert_int_equal(statement_step(s), ERR_OK);
     assert_int_equal(column_u64(s, 0), 600000);
     statement_reset(s);
@@ -486,15 +547,20 @@ static void end_key(struct rig *r, const char *members, bool revoke)
     struct arena arena;
     struct actor by = {.principal = STR("tests"), .now_ms = DAY_100};
     char text[256];
-    snprintf(text, sizeof text, "{\"name\":\"n\",\"owner\":\"o\",\"tenant\":\"default\",\"roles\":[\"agent\"]%s}", members);
+    snprintf(text, sizeof text,
+             "{\"name\":\"n\",\"owner\":\"o\",\"tenant\":\"default\",\"roles\":[\"agent\"]%s}",
+             members);
     arena_init(&arena, 1 << 10, 1 << 16);
     assert_int_equal(json_read(str_from(text), NULL, &arena, &row, &r->fault), ERR_OK);
     if (key_read(row, &draft, &r->fault) != ERR_OK) fail_msg("%s", r->fault.text);
     buf_init(&out, 1 << 10, 1 << 16);
-    if (key_store_create(r->store, &pepper, draft, &by, &out, &made, &r->fault) != ERR_OK) fail_msg("%s", r->fault.text);
+    if (key_store_create(r->store, &pepper, draft, &by, &out, &made, &r->fault) != ERR_OK)
+        fail_msg("%s", r->fault.text);
     by.now_ms = 101 * DAY - 1;
     if (revoke)
-        assert_int_equal(key_store_revoke(r->store, STR("default"), made.id, &by, &changed, &made, &r->fault), ERR_OK);
+        assert_int_equal(
+            key_store_revoke(r->store, STR("default"), made.id, &by, &changed, &made, &r->fault),
+            ERR_OK);
     buf_fini(&out);
     key_destroy(draft);
     arena_fini(&arena);
@@ -504,7 +570,8 @@ static uint64_t forgotten(struct rig *r, uint64_t now_ms)
 {
     uint64_t count = 99;
     store_at_present(r, now_ms);
-    if (retention_forget_keys(r->store, now_ms, &count, &r->fault) != ERR_OK) fail_msg("%s", r->fault.text);
+    if (retention_forget_keys(r->store, now_ms, &count, &r->fault) != ERR_OK)
+        fail_msg("%s", r->fault.text);
     return count;
 }
 
@@ -519,7 +586,8 @@ static void keys_that_ended_long_ago_are_forgotten_and_no_others(void **state)
     assert_int_equal(forgotten(r, 131 * DAY - 1), 0);
     assert_int_equal(rig_number(r, "SELECT revision FROM store"), revision);
     assert_int_equal(forgotten(r, 131 * DAY), 2);
-    assert_int_equal(rig_number(r, "SELECT revision FROM store"), revision + 1); /* so that engines are told */
+    /* so that engines are told */
+    assert_int_equal(rig_number(r, "SELECT revision FROM store"), revision + 1);
     assert_int_equal(rig_number(r, "SELECT count(*) FROM keys"), 2);
     assert_int_equal(forgotten(r, 131 * DAY), 0);
     assert_int_equal(rig_number(r, "SELECT revision FROM store"), revision + 1);
@@ -531,10 +599,12 @@ static void a_clock_that_is_ahead_forgets_no_key(void **state)
     struct rig *r = *state;
     uint64_t count = 99;
     end_key(r, "", true);
-    assert_int_equal(retention_forget_keys(r->store, world_now_ms() + 40 * DAY, &count, &r->fault), ERR_OK);
+    assert_int_equal(retention_forget_keys(r->store, world_now_ms() + 40 * DAY, &count, &r->fault),
+                     ERR_OK);
     assert_int_equal(count, 0);
     assert_int_equal(rig_number(r, "SELECT count(*) FROM keys"), 1);
-    assert_int_equal(retention_forget_keys(r->store, 3 * DAY, &count, &r->fault), ERR_OK); /* one before everything */
+    /* one before everything */
+    assert_int_equal(retention_forget_keys(r->store, 3 * DAY, &count, &r->fault), ERR_OK);
     assert_int_equal(rig_number(r, "SELECT count(*) FROM keys"), 1);
 }
 

@@ -69,7 +69,8 @@ static void describe(struct buf *out, const char *address, const char *schema)
     struct str name = str_from(schema);
     /* Without the schema's own name, which definitions repeat. */
     while (rest.size > 0) {
-        if (str_starts(rest, name) && rest.size > name.size && rest.bytes[name.size] == '.') rest = str_skip(rest, name.size + 1);
+        if (str_starts(rest, name) && rest.size > name.size && rest.bytes[name.size] == '.')
+            rest = str_skip(rest, name.size + 1);
         part = str_of(rest.bytes, 1);
         buf_put(out, part);
         rest = str_skip(rest, 1);
@@ -135,12 +136,8 @@ static void a_released_step_is_never_edited(void **state)
 {
     (void)state;
     static const char released[SCHEMA_NEWEST][2][9] = {
-        {"11c82942", "b2b469df"},
-        {"8369bbb9", "e3b0c442"},
-        {"600ee500", "e3b0c442"},
-        {"b96c302f", "6d98bcfa"},
-        {"39858e0a", "dcf39b2b"},
-        {"39c5cf8e", "cc196215"},
+        {"11c82942", "b2b469df"}, {"8369bbb9", "e3b0c442"}, {"600ee500", "e3b0c442"},
+        {"b96c302f", "6d98bcfa"}, {"39858e0a", "dcf39b2b"}, {"39c5cf8e", "cc196215"},
         {"3a2d7f77", "0111a5bc"},
     };
     for (size_t i = 0; i < 2 * SCHEMA_NEWEST; i++) {
@@ -152,7 +149,8 @@ static void a_released_step_is_never_edited(void **state)
         if (step->identity != NULL) buf_put(&text, str_from(step->identity));
         sha256_write_hex(sha256_once(buf_view(&text)), hex);
         if (memcmp(hex, released[i / 2][i % 2], 8) != 0)
-            fail_msg("step %zu on %s is %.8s now", i / 2 + 1, i % 2 == 0 ? "SQLite" : "PostgreSQL", hex);
+            fail_msg("step %zu on %s is %.8s now", i / 2 + 1, i % 2 == 0 ? "SQLite" : "PostgreSQL",
+                     hex);
         buf_fini(&text);
     }
 }
@@ -169,7 +167,8 @@ static void the_view_has_every_member_of_the_event(void **state)
         char sql[128];
         const char *form = "SELECT count(*) FROM pragma_table_info('events') WHERE name = '%s'";
         if (rig_is_postgres)
-            form = "SELECT count(*) FROM pg_attribute WHERE attrelid = 'events'::regclass AND attname = '%s'";
+            form =
+                "SELECT count(*) FROM pg_attribute WHERE attrelid = 'events'::regclass AND attname = '%s'";
         struct buf b = buf_over(sql, sizeof sql - 1);
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
@@ -189,8 +188,9 @@ static void the_view_shows_what_was_stored(void **state)
                           "\"tenant_id\":\"t\",\"timestamp\":\"2026-11-20T09:30:00.123Z\"}",
                           false),
                      ERR_OK);
-    static const char sqlite[] = "SELECT count(*) FROM events WHERE args = '{\"a\":[1,2]}' AND confidence = 0.5 AND reason = 'so'"
-                                 " AND timestamp = '2026-11-20T09:30:00.123Z' AND node IS NULL AND length(created_at) = 24";
+    static const char sqlite[] =
+        "SELECT count(*) FROM events WHERE args = '{\"a\":[1,2]}' AND confidence = 0.5 AND reason = 'so'"
+        " AND timestamp = '2026-11-20T09:30:00.123Z' AND node IS NULL AND length(created_at) = 24";
     static const char postgres[] =
         "SELECT count(*) FROM events WHERE args::text = '{\"a\":[1,2]}' AND confidence = 0.5 AND reason = 'so'"
         " AND timestamp = '2026-11-20T09:30:00.123Z' AND node IS NULL AND created_at > now() - interval '1 minute'";
@@ -201,12 +201,14 @@ static void the_view_shows_what_was_stored(void **state)
 static void the_view_can_be_read_whatever_an_event_has(void **state)
 {
     struct rig *r = *state;
-    assert_int_equal(post(r,
-                          "{\"args\":{\"a\":\"x\\u0000\\u0000\",\"b\":\"\\\\u0000\",\"c\\u0000\":1},\"context\":\"\\u0000y\","
-                          "\"count\":1.0,\"event_id\":\"evt_1\",\"kind\":\"decision\",\"policy_version\":3e0,"
-                          "\"tenant_id\":\"t\",\"timestamp\":\"2026-11-20T09:30:00.123Z\"}",
-                          false),
-                     ERR_OK);
+    assert_int_equal(
+        post(
+            r,
+            "{\"args\":{\"a\":\"x\\u0000\\u0000\",\"b\":\"\\\\u0000\",\"c\\u0000\":1},\"context\":\"\\u0000y\","
+            "\"count\":1.0,\"event_id\":\"evt_1\",\"kind\":\"decision\",\"policy_version\":3e0,"
+            "\"tenant_id\":\"t\",\"timestamp\":\"2026-11-20T09:30:00.123Z\"}",
+            false),
+        ERR_OK);
     static const char sqlite[] =
         "SELECT count(*) FROM events WHERE json_extract(args, '$.b') = '\\u0000' AND context = char(65533) || 'y'"
         " AND count = 1 AND policy_version = 3 AND instr(event, '\\u0000') > 0";
@@ -248,17 +250,19 @@ static void a_store_is_closed_to_others(void **state)
 }
 
 #define EVENT(tenant, id, more)                                                                    \
-    "{\"event_id\":\"" id "\",\"kind\":\"decision\",\"tenant_id\":\"" tenant                        \
+    "{\"event_id\":\"" id "\",\"kind\":\"decision\",\"tenant_id\":\"" tenant                       \
     "\",\"timestamp\":\"2026-11-20T09:30:00.123Z\"" more "}"
 
 static void become_newer(struct rig *r)
 {
-    rig_sql(r, rig_is_postgres ? "INSERT INTO schema_version VALUES (99, 1)" : "PRAGMA user_version = 99");
+    rig_sql(r, rig_is_postgres ? "INSERT INTO schema_version VALUES (99, 1)"
+                               : "PRAGMA user_version = 99");
 }
 
 static void become_ours(struct rig *r)
 {
-    rig_sql(r, rig_is_postgres ? "DELETE FROM schema_version WHERE version = 99" : "PRAGMA user_version = 7");
+    rig_sql(r, rig_is_postgres ? "DELETE FROM schema_version WHERE version = 99"
+                               : "PRAGMA user_version = 7");
 }
 
 static void a_store_of_a_newer_program_is_refused(void **state)
@@ -276,7 +280,8 @@ static void a_store_of_a_newer_program_is_refused(void **state)
 static void a_store_that_a_newer_program_has_changed_takes_and_gives_nothing_more(void **state)
 {
     struct rig *r = *state;
-    static const char told[] = "it has schema 99 now, and this program knows 7: a newer one has changed it";
+    static const char told[] =
+        "it has schema 99 now, and this program knows 7: a newer one has changed it";
     char bytes[4096];
     struct buf out = buf_over(bytes, sizeof bytes);
     uint64_t revision;
@@ -285,7 +290,8 @@ static void a_store_that_a_newer_program_has_changed_takes_and_gives_nothing_mor
     assert_int_equal(send(r, EPOCH_1, 1), ERR_STORE_UNAVAILABLE);
     assert_non_null(strstr(r->fault.text, told));
     assert_int_equal(post(r, EVENT("t", "1", ""), false), ERR_STORE_UNAVAILABLE);
-    assert_int_equal(bundle_put(r->store, &(struct globs){0}, &out, &revision, &r->fault), ERR_STORE_UNAVAILABLE);
+    assert_int_equal(bundle_put(r->store, &(struct globs){0}, &out, &revision, &r->fault),
+                     ERR_STORE_UNAVAILABLE);
     assert_int_equal(out.size, 0);
     assert_int_equal(store_probe(r->store, &r->fault), ERR_STORE_UNAVAILABLE);
     assert_non_null(strstr(r->fault.text, told));
@@ -296,8 +302,9 @@ static void a_store_that_a_newer_program_has_changed_takes_and_gives_nothing_mor
 }
 
 /* The store as it was before step 7. */
-static const char sqlite_before_7[] = "DROP INDEX records_event_key; CREATE UNIQUE INDEX records_event_id ON records (event_id);"
-                                      "PRAGMA user_version = 6";
+static const char sqlite_before_7[] =
+    "DROP INDEX records_event_key; CREATE UNIQUE INDEX records_event_id ON records (event_id);"
+    "PRAGMA user_version = 6";
 static const char postgres_before_7[] =
     "ALTER TABLE identities RENAME TO ids; ALTER TABLE ids RENAME event_key TO event_id;"
     "ALTER INDEX identities_event_key RENAME TO ids_event_id; ALTER INDEX identities_source RENAME TO ids_source;"
@@ -328,7 +335,10 @@ static void an_older_store_learns_that_tenants_number_their_own_events(void **st
     struct rig *r = *state;
     fill_older_store(r);
     rig_open(r);
-    assert_int_equal(post(r, "[" EVENT("t", "1", "") "," EVENT("t/u", "2", "") "," EVENT("t", OURS, "") "]", false), ERR_OK);
+    assert_int_equal(
+        post(r, "[" EVENT("t", "1", "") "," EVENT("t/u", "2", "") "," EVENT("t", OURS, "") "]",
+             false),
+        ERR_OK);
     assert_int_equal(r->result.duplicates, 3);
     assert_int_equal(post(r, EVENT("t", "1", " "), false), ERR_EVENT_CONFLICT);
     assert_int_equal(post(r, "[" EVENT("u", "1", "") "," EVENT("t", "2", "") "]", false), ERR_OK);
@@ -340,8 +350,8 @@ static void an_older_store_learns_that_tenants_number_their_own_events(void **st
     assert_int_equal(rig_number(r, "SELECT count(*) FROM quarantine"), 0);
 }
 
-/* A hundred million of them would take an hour. And what has no record (somebody dropped a partition
- * by hand) holds up no start. */
+/* A hundred million of them would take an hour. And what has no record (somebody dropped a
+ * partition by hand) holds up no start. */
 static void rows_of_our_own_form_are_not_written_anew(void **state)
 {
     struct rig *r = *state;
@@ -349,8 +359,17 @@ static void rows_of_our_own_form_are_not_written_anew(void **state)
     rig_sql(r, "INSERT INTO ids VALUES (9, 'gone', NULL, NULL, NULL, 0, NULL)");
     rig_sql(r, "CREATE TABLE before AS SELECT id, ctid AS place FROM ids");
     rig_open(r);
-    assert_int_equal(rig_number(r, "SELECT count(*) FROM identities AS i JOIN before USING (id) WHERE i.ctid = place AND event_key = '" OURS "'"), 1);
-    assert_int_equal(rig_number(r, "SELECT count(*) FROM identities AS i JOIN before USING (id) WHERE i.ctid <> place AND event_key LIKE '%/%'"), 7);
+    assert_int_equal(
+        rig_number(
+            r,
+            "SELECT count(*) FROM identities AS i JOIN before USING (id) WHERE i.ctid = place AND event_key = '" OURS
+            "'"),
+        1);
+    assert_int_equal(
+        rig_number(
+            r,
+            "SELECT count(*) FROM identities AS i JOIN before USING (id) WHERE i.ctid <> place AND event_key LIKE '%/%'"),
+        7);
 }
 
 static void *open_store(void *rig)
@@ -363,7 +382,8 @@ static void *open_store(void *rig)
 
 static void wait_until_it_waits(const struct rig *r)
 {
-    const char *sql = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    const char *sql =
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
     for (uint64_t until = world_monotonic_ns() + 20000000000u; world_monotonic_ns() < until;)
         if (rig_number(r, sql) == 1) return;
     fail_msg("nobody waits for the older platform's transaction");
@@ -376,10 +396,14 @@ static void an_older_platform_that_still_runs_ends_its_transaction_first(void **
     pthread_t thread;
     fill_older_store(r);
     PGconn *older = rig_connect(r->path);
-    PQclear(rig_query(older, "BEGIN; UPDATE marks SET next_id = next_id + 1;"
-                             "INSERT INTO records (id, created_at, event_id, kind, tenant_id, timestamp, event)"
-                             " SELECT next_id - 1, 1, '3', 'decision', 't', 1, '" EVENT("t", "3", "") "' FROM marks;"
-                             "INSERT INTO ids SELECT next_id - 1, '3', NULL, NULL, NULL, (next_id - 1) >> 22, NULL FROM marks"));
+    PQclear(rig_query(
+        older,
+        "BEGIN; UPDATE marks SET next_id = next_id + 1;"
+        "INSERT INTO records (id, created_at, event_id, kind, tenant_id, timestamp, event)"
+        " SELECT next_id - 1, 1, '3', 'decision', 't', 1, '" EVENT(
+            "t", "3",
+            "") "' FROM marks;"
+                "INSERT INTO ids SELECT next_id - 1, '3', NULL, NULL, NULL, (next_id - 1) >> 22, NULL FROM marks"));
     assert_int_equal(pthread_create(&thread, NULL, open_store, r), 0);
     wait_until_it_waits(r);
     PQclear(rig_query(older, "COMMIT"));
@@ -434,8 +458,10 @@ static void a_store_of_an_older_program_is_brought_up_to_date_and_keeps_its_rows
     assert_int_equal(send(r, EPOCH_1, 1), ERR_OK);
     store_close(r->store);
     rig_sql(r, sqlite_before_7);
-    rig_sql(r, "DROP TABLE consumers; DROP TABLE offsets; DROP TABLE replays; DROP TABLE horizon;"
-               "DROP TABLE dropped; DROP TABLE followers; ALTER TABLE policies DROP COLUMN directory; PRAGMA user_version = 1");
+    rig_sql(
+        r,
+        "DROP TABLE consumers; DROP TABLE offsets; DROP TABLE replays; DROP TABLE horizon;"
+        "DROP TABLE dropped; DROP TABLE followers; ALTER TABLE policies DROP COLUMN directory; PRAGMA user_version = 1");
     rig_open(r);
     assert_int_equal(rig_number(r, "PRAGMA user_version"), 7);
     assert_int_equal(rig_number(r, "SELECT count(*) FROM records"), 4);
@@ -448,9 +474,13 @@ static void an_event_is_found_by_its_key_in_the_index(void **state)
     struct rig *r = *state;
     sqlite3_stmt *s;
     sqlite3 *d = rig_sqlite(r);
-    assert_int_equal(sqlite3_prepare_v2(d, "EXPLAIN QUERY PLAN SELECT event FROM records WHERE " EVENT_KEY " = ?1", -1, &s, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_prepare_v2(
+                         d, "EXPLAIN QUERY PLAN SELECT event FROM records WHERE " EVENT_KEY " = ?1",
+                         -1, &s, NULL),
+                     SQLITE_OK);
     assert_int_equal(sqlite3_step(s), SQLITE_ROW);
-    assert_string_equal(sqlite3_column_text(s, 3), "SEARCH records USING INDEX records_event_key (<expr>=?)");
+    assert_string_equal(sqlite3_column_text(s, 3),
+                        "SEARCH records USING INDEX records_event_key (<expr>=?)");
     sqlite3_finalize(s);
     sqlite3_close(d);
 }
@@ -498,8 +528,10 @@ static void a_writer_takes_no_server_that_may_only_be_read(void **state)
     assert_non_null(strstr(r->fault.text, "read-only"));
     assert_int_equal(store_open(address, false, &other, &r->fault), ERR_OK); /* a reader does */
     store_close(other);
-    snprintf(address, sizeof address, "%s%%20-cdefault_transaction_read_only%%3Don&target_session_attrs=any", r->path);
-    assert_int_equal(store_open(address, true, &other, &r->fault), ERR_OK); /* the address said so */
+    snprintf(address, sizeof address,
+             "%s%%20-cdefault_transaction_read_only%%3Don&target_session_attrs=any", r->path);
+    /* the address said so */
+    assert_int_equal(store_open(address, true, &other, &r->fault), ERR_OK);
     store_close(other);
 }
 
@@ -507,14 +539,19 @@ static void a_primary_that_is_none_any_more_is_left(void **state)
 {
     struct rig *r = *state;
     assert_int_equal(store_begin(r->store, &r->fault), ERR_OK);
-    assert_int_equal(database_execute(r->store->database, "CREATE TEMP TABLE of_this_connection (a int)", NULL), ERR_OK);
+    assert_int_equal(
+        database_execute(r->store->database, "CREATE TEMP TABLE of_this_connection (a int)", NULL),
+        ERR_OK);
     assert_int_equal(store_end(r->store, ERR_OK, &r->fault), ERR_OK);
     assert_int_equal(store_begin(r->store, &r->fault), ERR_OK);
-    assert_int_equal(database_execute(r->store->database, "SET TRANSACTION READ ONLY", NULL), ERR_OK);
-    assert_int_equal(database_execute(r->store->database, "DELETE FROM streams", NULL), ERR_STORE_UNAVAILABLE);
+    assert_int_equal(database_execute(r->store->database, "SET TRANSACTION READ ONLY", NULL),
+                     ERR_OK);
+    assert_int_equal(database_execute(r->store->database, "DELETE FROM streams", NULL),
+                     ERR_STORE_UNAVAILABLE);
     assert_int_equal(store_end(r->store, ERR_STORE_UNAVAILABLE, &r->fault), ERR_STORE_UNAVAILABLE);
     assert_int_equal(store_begin(r->store, &r->fault), ERR_OK);
-    assert_int_not_equal(database_execute(r->store->database, "SELECT 1 FROM of_this_connection", NULL), ERR_OK);
+    assert_int_not_equal(
+        database_execute(r->store->database, "SELECT 1 FROM of_this_connection", NULL), ERR_OK);
     store_end(r->store, ERR_IO, &r->fault);
 }
 

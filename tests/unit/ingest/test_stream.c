@@ -85,12 +85,17 @@ static void other_bytes_at_a_stored_place_are_a_clash_that_stops_nothing(void **
 static void what_a_newer_engine_records_waits_there_for_a_newer_platform(void **state)
 {
     struct rig *r = *state;
-    static const char *const more[] = {"\"kind\":\"decision\",\"surprise\":1", "\"kind\":\"decision.surprising\""};
+    static const char *const more[] = {"\"kind\":\"decision\",\"surprise\":1",
+                                       "\"kind\":\"decision.surprising\""};
     for (size_t i = 0; i < 2; i++) {
         fill_batch(r, NOTHING_BEFORE, 1, 1);
-        buf_printf(&r->body, "{\"event_id\":\"evt_1\",\"tenant_id\":\"default\",\"timestamp\":\"2026-11-20T09:30:00.123Z\",%s}\n", more[i]);
+        buf_printf(
+            &r->body,
+            "{\"event_id\":\"evt_1\",\"tenant_id\":\"default\",\"timestamp\":\"2026-11-20T09:30:00.123Z\",%s}\n",
+            more[i]);
         assert_int_equal(send(r, EPOCH_1, 1), ERR_NEWER_RECORD);
-        assert_non_null(strstr(r->fault.text, "record 3 has a member or a kind that this platform does not know"));
+        assert_non_null(strstr(r->fault.text,
+                               "record 3 has a member or a kind that this platform does not know"));
     }
     assert_int_equal(rig_number(r, "SELECT count(*) FROM quarantine"), 0);
     assert_int_equal(rig_number(r, "SELECT count(*) FROM records"), 0);
@@ -193,14 +198,20 @@ static void an_event_id_of_another_stream_is_a_clash(void **state)
 static void one_that_is_taken_among_others_is_left_out_alone(void **state)
 {
     struct rig *r = *state;
-    assert_int_equal(post(r, "{\"event_id\":\"evt_00000000000000000000000005\",\"kind\":\"decision\",\"tenant_id\":\"default\","
-                             "\"timestamp\":\"2026-11-20T09:30:00.123Z\",\"reason\":\"mine\"}", false), ERR_OK);
+    assert_int_equal(
+        post(
+            r,
+            "{\"event_id\":\"evt_00000000000000000000000005\",\"kind\":\"decision\",\"tenant_id\":\"default\","
+            "\"timestamp\":\"2026-11-20T09:30:00.123Z\",\"reason\":\"mine\"}",
+            false),
+        ERR_OK);
     fill_batch(r, NOTHING_BEFORE, 1, 10);
     assert_int_equal(send(r, EPOCH_1, 1), ERR_OK);
     assert_result(r, 10, 0, 1, 12);
     assert_int_equal(rig_number(r, "SELECT count(*) FROM events"), 11);
     assert_int_equal(rig_number(r, "SELECT count(DISTINCT event_id) FROM records"), 11);
-    assert_int_equal(rig_number(r, "SELECT seq FROM quarantine WHERE reason = 'event_id clash'"), 6);
+    assert_int_equal(rig_number(r, "SELECT seq FROM quarantine WHERE reason = 'event_id clash'"),
+                     6);
 }
 
 /* Should a position ever be behind its rows, the second identity still holds. */
@@ -229,7 +240,9 @@ static void both_identities_may_be_taken_in_one_batch(void **state)
     put_event(&r->body, 51, "default");
     assert_int_equal(send(r, EPOCH_1, 11), ERR_OK);
     assert_result(r, 1, 0, 2, 14);
-    assert_int_equal(rig_number(r, "SELECT seq FROM records WHERE event_id = 'evt_00000000000000000000000051'"), 13);
+    assert_int_equal(
+        rig_number(r, "SELECT seq FROM records WHERE event_id = 'evt_00000000000000000000000051'"),
+        13);
     assert_int_equal(rig_number(r, "SELECT count(*) FROM records"), 12);
 }
 
@@ -266,7 +279,9 @@ static void another_tenants_event_id_is_none_of_the_streams(void **state)
     assert_result(r, 3, 0, 0, 4);
     post_first(r); /* the stream has it */
     assert_int_equal(r->result.duplicates, 1);
-    assert_int_equal(rig_number(r, "SELECT count(*) FROM records WHERE tenant_id = 'other' AND node IS NULL"), 1);
+    assert_int_equal(
+        rig_number(r, "SELECT count(*) FROM records WHERE tenant_id = 'other' AND node IS NULL"),
+        1);
     assert_int_equal(rig_number(r, "SELECT count(*) FROM quarantine"), 0);
 }
 
@@ -280,7 +295,8 @@ static void one_batch_may_have_one_event_id_of_two_tenants(void **state)
     put_event(&r->body, 1, "other"); /* and this is a clash within its tenant */
     assert_int_equal(send(r, EPOCH_1, 1), ERR_OK);
     assert_result(r, 2, 1, 1, 5);
-    assert_int_equal(rig_number(r, "SELECT seq FROM records WHERE tenant_id = 'default' AND id = 1"), 2);
+    assert_int_equal(
+        rig_number(r, "SELECT seq FROM records WHERE tenant_id = 'default' AND id = 1"), 2);
     assert_int_equal(rig_number(r, "SELECT seq FROM records WHERE tenant_id = 'other'"), 3);
     assert_int_equal(rig_number(r, "SELECT seq FROM quarantine"), 4);
 }
@@ -305,14 +321,20 @@ static void no_savepoint_is_left_behind(void **state)
     struct rig *r = *state;
     fill_batch(r, NOTHING_BEFORE, 1, 3);
     assert_int_equal(send(r, EPOCH_1, 1), ERR_OK);
-    for (unsigned first_n = 1; first_n < 8; first_n += 6) { /* records that are taken, and some that are not */
+    /* records that are taken, and some that are not */
+    for (unsigned first_n = 1; first_n < 8; first_n += 6) {
         fill_batch(r, NULL, first_n, 3);
-        const struct ingest_batch batch = {.node = STR("node-1"), .journal = STR("0"), .epoch = STR(EPOCH_1),
-                                           .first_seq = 5, .body = buf_view(&r->body), .tenants = &rig_all};
+        const struct ingest_batch batch = {.node = STR("node-1"),
+                                           .journal = STR("0"),
+                                           .epoch = STR(EPOCH_1),
+                                           .first_seq = 5,
+                                           .body = buf_view(&r->body),
+                                           .tenants = &rig_all};
         assert_int_equal(store_begin(r->store, &r->fault), ERR_OK);
         assert_int_equal(ingest_stream_within(r->store, &batch, &r->result, &r->fault), ERR_OK);
         assert_int_equal(r->result.clashes, first_n == 1 ? 3 : 0);
-        assert_int_not_equal(database_execute(r->store->database, "RELEASE before_ids", NULL), ERR_OK);
+        assert_int_not_equal(database_execute(r->store->database, "RELEASE before_ids", NULL),
+                             ERR_OK);
         store_end(r->store, ERR_IO, &r->fault);
     }
 }
@@ -321,7 +343,8 @@ static void no_savepoint_is_left_behind(void **state)
 
 enum { LONG = 3000 };
 
-/* Events that people could have posted, given to the store; r->body keeps their bytes. The first failure. */
+/* Events that people could have posted, given to the store; r->body keeps their
+ * bytes. The first failure. */
 static enum err insert_events(struct rig *r, unsigned first_n, unsigned count)
 {
     struct audit_store *audit = store_audit(r->store);
@@ -344,7 +367,8 @@ static enum err insert_events(struct rig *r, unsigned first_n, unsigned count)
 
 static void wait_until_the_server_works(const struct rig *r)
 {
-    const char *sql = "SELECT count(*) FROM pg_stat_progress_copy WHERE relid = 'identities'::regclass AND tuples_processed > 0";
+    const char *sql =
+        "SELECT count(*) FROM pg_stat_progress_copy WHERE relid = 'identities'::regclass AND tuples_processed > 0";
     for (uint64_t until = world_monotonic_ns() + 20000000000u; world_monotonic_ns() < until;)
         if (rig_number(r, sql) == 1) return;
     fail_msg("no row of the batch has come to the server");
@@ -363,21 +387,27 @@ static void the_server_works_while_rows_are_still_written(void **state)
     struct rig *r = *state;
     begin_long(r);
     assert_int_equal(store_end(r->store, ERR_OK, &r->fault), ERR_OK);
-    assert_int_equal(rig_number(r, "SELECT count(*) FROM records JOIN identities USING (id)"), LONG);
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM records JOIN identities USING (id)"),
+                     LONG);
 }
 
 static void a_long_batch_that_is_rolled_back_leaves_nothing(void **state)
 {
     struct rig *r = *state;
     assert_int_equal(store_begin(r->store, &r->fault), ERR_OK);
-    assert_int_equal(database_execute(r->store->database, "CREATE TEMP TABLE of_this_connection (a int)", NULL), ERR_OK);
+    assert_int_equal(
+        database_execute(r->store->database, "CREATE TEMP TABLE of_this_connection (a int)", NULL),
+        ERR_OK);
     assert_int_equal(store_end(r->store, ERR_OK, &r->fault), ERR_OK);
     begin_long(r);
     store_end(r->store, ERR_IO, &r->fault);
-    assert_int_equal(rig_number(r, "SELECT (SELECT count(*) FROM identities) + (SELECT count(*) FROM records)"), 0);
+    assert_int_equal(
+        rig_number(r, "SELECT (SELECT count(*) FROM identities) + (SELECT count(*) FROM records)"),
+        0);
     /* And the connection is fit for the next. */
     assert_int_equal(store_begin(r->store, &r->fault), ERR_OK);
-    assert_int_equal(database_execute(r->store->database, "SELECT 1 FROM of_this_connection", NULL), ERR_OK);
+    assert_int_equal(database_execute(r->store->database, "SELECT 1 FROM of_this_connection", NULL),
+                     ERR_OK);
     assert_int_equal(insert_events(r, 1, LONG), ERR_OK);
     assert_int_equal(store_end(r->store, ERR_OK, &r->fault), ERR_OK);
     assert_int_equal(rig_number(r, "SELECT count(*) FROM records"), LONG);
@@ -389,8 +419,10 @@ static void what_is_taken_in_a_long_batch_is_left_out_alone(void **state)
     struct rig *r = *state;
     for (unsigned n = 1500; n <= 2900; n += 1400) {
         char event[256];
-        snprintf(event, sizeof event, "{\"event_id\":\"evt_%026u\",\"kind\":\"decision\",\"tenant_id\":\"default\","
-                 "\"timestamp\":\"2026-11-20T09:30:00.123Z\",\"reason\":\"mine\"}", n);
+        snprintf(event, sizeof event,
+                 "{\"event_id\":\"evt_%026u\",\"kind\":\"decision\",\"tenant_id\":\"default\","
+                 "\"timestamp\":\"2026-11-20T09:30:00.123Z\",\"reason\":\"mine\"}",
+                 n);
         assert_int_equal(post(r, event, false), ERR_OK);
     }
     fill_batch(r, NOTHING_BEFORE, 1, LONG);
@@ -406,8 +438,10 @@ static void what_is_taken_in_a_long_batch_is_left_out_alone(void **state)
     assert_int_equal(send(r, EPOCH_1, LONG), ERR_OK);
     assert_int_equal(r->result.invalid, 1);
     assert_result(r, LONG / 2 - 2 + LONG - 1, 0, 3, LONG + LONG / 2 + 1 + LONG);
-    assert_int_equal(rig_number(r, "SELECT count(*) FROM quarantine WHERE reason = 'event_id clash'"), 5);
-    assert_int_equal(rig_number(r, "SELECT count(*) FROM records"), 2 + LONG + 1 - 2 + LONG / 2 - 2 + LONG - 1);
+    assert_int_equal(
+        rig_number(r, "SELECT count(*) FROM quarantine WHERE reason = 'event_id clash'"), 5);
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM records"),
+                     2 + LONG + 1 - 2 + LONG / 2 - 2 + LONG - 1);
     assert_int_equal(rig_number(r, "SELECT count(DISTINCT event_id) = count(*) FROM records"), 1);
     assert_int_equal(rig_number(r, "SELECT count(DISTINCT seq) = count(seq) FROM records"), 1);
 }
@@ -422,11 +456,14 @@ static void a_server_that_ends_in_a_long_batch_is_found_again(void **state)
     assert_int_equal(store_end(r->store, err, &r->fault), ERR_STORE_UNAVAILABLE);
     assert_int_equal(store_begin(r->store, &r->fault), ERR_STORE_UNAVAILABLE);
     server_run();
-    assert_int_equal(rig_number(r, "SELECT (SELECT count(*) FROM identities) + (SELECT count(*) FROM records)"), 0);
+    assert_int_equal(
+        rig_number(r, "SELECT (SELECT count(*) FROM identities) + (SELECT count(*) FROM records)"),
+        0);
     fill_batch(r, NOTHING_BEFORE, 1, LONG);
     assert_int_equal(send(r, EPOCH_1, 1), ERR_OK);
     assert_result(r, LONG + 1, 0, 0, LONG + 2);
-    assert_int_equal(rig_number(r, "SELECT count(*) FROM records JOIN identities USING (id)"), LONG + 1);
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM records JOIN identities USING (id)"),
+                     LONG + 1);
 }
 
 static void a_tenant_that_the_key_may_not_write_for_refuses_the_batch(void **state)
@@ -538,7 +575,8 @@ static void a_kill_leaves_rows_and_position_together(void **state)
         assert_true(child >= 0);
         if (child == 0) {
             rig_open(r);
-            uint64_t next = (uint64_t)rig_number(r, "SELECT coalesce(max(next_seq), 1) FROM streams");
+            uint64_t next =
+                (uint64_t)rig_number(r, "SELECT coalesce(max(next_seq), 1) FROM streams");
             for (unsigned n = 0;; n++) {
                 fill_batch(r, next == 1 ? NOTHING_BEFORE : NULL,
                            1000 * (unsigned)round + 20 * n + 1, 20);
@@ -555,9 +593,10 @@ static void a_kill_leaves_rows_and_position_together(void **state)
         close(pipes[1]);
         rig_open(r);
         /* In one question: a server may still be ending what the child began. */
-        assert_int_equal(rig_number(r, "SELECT count(*) = max(next_seq) - 1 AND max(seq) = max(next_seq) - 1"
-                                       " FROM events CROSS JOIN (SELECT next_seq FROM streams) AS s"),
-                         1);
+        assert_int_equal(
+            rig_number(r, "SELECT count(*) = max(next_seq) - 1 AND max(seq) = max(next_seq) - 1"
+                          " FROM events CROSS JOIN (SELECT next_seq FROM streams) AS s"),
+            1);
     }
 }
 

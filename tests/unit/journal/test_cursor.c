@@ -218,7 +218,10 @@ static void a_frame_in_anothers_place_is_noticed(void **state)
 static void a_cursor_leaves_a_segment_that_is_full_to_its_last_byte(void **state)
 {
     (void)state;
-    enum { FRAMES = 16, RECORD = TEST_SEGMENT / FRAMES - FRAME_HEADER_BYTES - FRAME_RECORD_HEADER_BYTES };
+    enum {
+        FRAMES = 16,
+        RECORD = TEST_SEGMENT / FRAMES - FRAME_HEADER_BYTES - FRAME_RECORD_HEADER_BYTES
+    };
     struct rig *r = rig_create();
     rig_keep(r);
     struct reading g = begin(r, 1);

@@ -329,7 +329,8 @@ static void what_a_newer_program_wrote_is_refused_and_kept(void **state)
         assert_int_equal(rig_open(r), ERR_BAD_VALUE);
         assert_non_null(strstr(r->fault.text, "newer program"));
         assert_non_null(strstr(r->fault.text, behind ? "offset 512" : "offset 0"));
-        assert_memory_equal(before, sim_disk_bytes(r->disk, test_first_segment, &size), TEST_SEGMENT);
+        assert_memory_equal(before, sim_disk_bytes(r->disk, test_first_segment, &size),
+                            TEST_SEGMENT);
         free(before);
         rig_destroy(r);
     }
@@ -428,16 +429,19 @@ static void what_cannot_be_read_a_second_time_ends_the_opening(void **state)
     struct shelf shelf;
     struct recovery found;
     shelf_init(&shelf);
-    assert_int_equal(recover_run(good, TEST_SEGMENT, &shelf, &found, &r->report, &r->fault), ERR_OK);
+    assert_int_equal(recover_run(good, TEST_SEGMENT, &shelf, &found, &r->report, &r->fault),
+                     ERR_OK);
     assert_int_equal(shelf.count, 2);
     assert_int_equal(recover_replay(good, &shelf, &found.tail, rig_take, r, &r->fault), ERR_OK);
     assert_int_equal(recover_replay(&bad, &shelf, &found.tail, rig_take, r, &r->fault), ERR_IO);
     assert_non_null(strstr(r->fault.text, "from seq 1 on"));
 
     rig_flip(r, test_first_segment, FRAME_HEADER_BYTES + 9);
-    assert_int_equal(recover_replay(good, &shelf, &found.tail, rig_take, r, &r->fault), ERR_CORRUPT);
+    assert_int_equal(recover_replay(good, &shelf, &found.tail, rig_take, r, &r->fault),
+                     ERR_CORRUPT);
     assert_true(sim_disk_forget(r->disk, test_first_segment));
-    assert_int_equal(recover_replay(good, &shelf, &found.tail, rig_take, r, &r->fault), ERR_NOT_FOUND);
+    assert_int_equal(recover_replay(good, &shelf, &found.tail, rig_take, r, &r->fault),
+                     ERR_NOT_FOUND);
     assert_non_null(strstr(r->fault.text, "from seq 1 on"));
     shelf_fini(&shelf);
     rig_destroy(r);

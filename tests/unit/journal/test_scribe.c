@@ -43,7 +43,8 @@ static void sealing_nothing_is_nothing(void **state)
     assert_non_null(journal_reserve(rig_producer(r), 100, &err)); /* and never committed */
     journal_seal(rig_producer(r));
     assert_false(scribe_write_step(&r->journal->scribe, TEST_NOW));
-    for (unsigned i = 0; i < LIMIT_BLOCKS; i++) rig_put(r, "one"); /* each block has been in use now */
+    /* each block has been in use now */
+    for (unsigned i = 0; i < LIMIT_BLOCKS; i++) rig_put(r, "one");
     uint64_t mark = journal_mark(rig_producer(r));
     int64_t room = atomic_load(&r->journal->scribe.room);
     journal_seal(rig_producer(r));
@@ -86,7 +87,8 @@ static void a_record_that_just_fits_is_the_last_of_its_block(void **state)
     (void)state;
     for (size_t beyond = 0; beyond < 2; beyond++) {
         struct rig *r = rig_create();
-        size_t left = FRAME_BODY_BYTES - 2 * (100000 + FRAME_RECORD_HEADER_BYTES) - FRAME_RECORD_HEADER_BYTES;
+        size_t left =
+            FRAME_BODY_BYTES - 2 * (100000 + FRAME_RECORD_HEADER_BYTES) - FRAME_RECORD_HEADER_BYTES;
         rig_append_size(r, 100000);
         rig_append_size(r, 100000);
         assert_int_equal(journal_mark(rig_producer(r)), 1);
@@ -121,7 +123,8 @@ static void a_block_takes_a_whole_frame_of_room(void **state)
     atomic_store(&s->room, FRAME_BYTES); /* the last of the reserve */
     assert_non_null(journal_reserve_closing(p, 1, &err));
     assert_int_equal(atomic_load(&s->room), 0);
-    assert_null(journal_reserve(p, 1, &err)); /* what nothing was written into is given back, and not taken */
+    /* what nothing was written into is given back, and not taken */
+    assert_null(journal_reserve(p, 1, &err));
     assert_int_equal(atomic_load(&s->room), FRAME_BYTES);
     atomic_store(&s->spare_fails, true);
     atomic_store(&s->room, s->reserve_bytes + FRAME_BYTES - 1);
@@ -233,7 +236,8 @@ static void a_block_without_a_record_leaves_its_room_to_others(void **state)
     assert_int_equal(atomic_load(&r->journal->scribe.room), room);
     assert_true(r->rings > rings);
     assert_int_equal(journal_mark(rig_producer(r)), 0);
-    assert_non_null(journal_reserve(rig_producer(r), 10, &err)); /* by another block, not by that one */
+    /* by another block, not by that one */
+    assert_non_null(journal_reserve(rig_producer(r), 10, &err));
     assert_int_equal(atomic_load(&r->journal->scribe.room), room - FRAME_BYTES);
     rig_destroy(r);
 }
@@ -289,7 +293,8 @@ static void nothing_else_goes_into_a_block_of_the_reserve(void **state)
     (void)state;
     struct rig *r = rig_create();
     enum err err;
-    sim_disk_set_capacity(r->disk, 3 * TEST_SEGMENT + TEST_SEGMENT / 2); /* none for a spare, and not full */
+    /* none for a spare, and not full */
+    sim_disk_set_capacity(r->disk, 3 * TEST_SEGMENT + TEST_SEGMENT / 2);
     assert_int_equal(fill_up(r), ERR_JOURNAL_FULL);
     assert_false(atomic_load(&r->journal->scribe.disk_full));
     char *to = journal_reserve_closing(rig_producer(r), 6, &err);
@@ -350,7 +355,8 @@ static void confirmed_segments_make_room(void **state)
 {
     (void)state;
     make_room_on(3 * TEST_SEGMENT);
-    make_room_on(3 * TEST_SEGMENT + TEST_SEGMENT / 2); /* less than 95 % are used, and there is none for a spare */
+    /* less than 95 % are used, and there is none for a spare */
+    make_room_on(3 * TEST_SEGMENT + TEST_SEGMENT / 2);
 }
 
 static void no_more_confirmed_segments_are_kept_than_may_be(void **state)
@@ -526,8 +532,9 @@ static void what_the_disk_cannot_tell_is_as_it_was(void **state)
         uint64_t free_bytes, total_bytes;
         bool full;
     } looks[] = {
-        {ERR_OK, 50001, TOTAL, false}, {ERR_IO, 0, TOTAL, false}, {ERR_OK, 0, 0, false}, {ERR_OK, 50000, TOTAL, true},
-        {ERR_IO, TOTAL, TOTAL, true},  {ERR_OK, 9, 0, true},      {ERR_OK, 50101, TOTAL, false},
+        {ERR_OK, 50001, TOTAL, false}, {ERR_IO, 0, TOTAL, false},    {ERR_OK, 0, 0, false},
+        {ERR_OK, 50000, TOTAL, true},  {ERR_IO, TOTAL, TOTAL, true}, {ERR_OK, 9, 0, true},
+        {ERR_OK, 50101, TOTAL, false},
     };
     struct rig *r = rig_create();
     struct disk door = *r->options.disk;

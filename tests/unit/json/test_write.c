@@ -318,11 +318,35 @@ static void halfway_decimals_round_to_even(void **state)
 static void a_literal_that_is_copied_is_what_would_be_written(void **state)
 {
     (void)state;
-    static const char *const literals[] = {
-        "0", "-0", "0.0", "-0.0", "7", "-7", "100", "0.5", "0.50", "-0.5", "1e2", "1E-2", "5e-324",
-        "0.000001", "0.0000001", "0.0000012", "0.00000099", "123456789012345", "1234567890123456",
-        "12345678901234.5", "123456789012.3456", "0.30000000000000004", "9007199254740993", "0.100000000000001",
-        "18446744073709551615", "1.10", "99.99", "0.000123456789012345", "0.0000000000000000000001"};
+    static const char *const literals[] = {"0",
+                                           "-0",
+                                           "0.0",
+                                           "-0.0",
+                                           "7",
+                                           "-7",
+                                           "100",
+                                           "0.5",
+                                           "0.50",
+                                           "-0.5",
+                                           "1e2",
+                                           "1E-2",
+                                           "5e-324",
+                                           "0.000001",
+                                           "0.0000001",
+                                           "0.0000012",
+                                           "0.00000099",
+                                           "123456789012345",
+                                           "1234567890123456",
+                                           "12345678901234.5",
+                                           "123456789012.3456",
+                                           "0.30000000000000004",
+                                           "9007199254740993",
+                                           "0.100000000000001",
+                                           "18446744073709551615",
+                                           "1.10",
+                                           "99.99",
+                                           "0.000123456789012345",
+                                           "0.0000000000000000000001"};
     for (size_t i = 0; i < sizeof literals / sizeof *literals; i++) {
         struct json *v;
         struct fault f;
@@ -332,7 +356,8 @@ static void a_literal_that_is_copied_is_what_would_be_written(void **state)
         json_put_canonical(&a, v);
         v->plain_number = false;
         json_put_canonical(&b, v);
-        if (!str_equal(buf_view(&a), buf_view(&b))) fail_msg("%s is copied as %.*s", literals[i], STR_FORMAT(buf_view(&a)));
+        if (!str_equal(buf_view(&a), buf_view(&b)))
+            fail_msg("%s is copied as %.*s", literals[i], STR_FORMAT(buf_view(&a)));
     }
 }
 
@@ -341,9 +366,13 @@ static void the_parts_of_an_object_are_told(void **state)
     (void)state;
     struct json *root;
     struct fault f;
-    assert_int_equal(json_read(STR("{\"b\":{\"y\":1,\"x\":[2]},\"a\":\"s\"}"), NULL, &arena, &root, &f), ERR_OK);
+    assert_int_equal(
+        json_read(STR("{\"b\":{\"y\":1,\"x\":[2]},\"a\":\"s\"}"), NULL, &arena, &root, &f), ERR_OK);
     struct json *b_value = json_get(root, STR("b"));
-    struct json_part parts[] = {{.value = b_value}, {.value = NULL}, {.value = b_value->child}, {.value = json_get(root, STR("a"))}};
+    struct json_part parts[] = {{.value = b_value},
+                                {.value = NULL},
+                                {.value = b_value->child},
+                                {.value = json_get(root, STR("a"))}};
     char text[64];
     struct buf out = buf_over(text, sizeof text);
     json_put_canonical_parts(&out, root, parts, 4);
@@ -357,7 +386,8 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(a_literal_that_is_copied_is_what_would_be_written), TEST(the_parts_of_an_object_are_told),
+        TEST(a_literal_that_is_copied_is_what_would_be_written),
+        TEST(the_parts_of_an_object_are_told),
         TEST(members_are_sorted_by_utf16_code_units),
         TEST(a_nul_in_a_key_sorts_after_the_key_without_it),
         TEST(strings_carry_the_fewest_escapes),

@@ -1,5 +1,5 @@
-/* scene.h - what the keep room's tests share: a journal on real files with records that mean something,
- * shards to compare, and a Redis server of the test's own. */
+/* scene.h - what the keep room's tests share: a journal on real files with records that mean
+ * something, shards to compare, and a Redis server of the test's own. */
 #ifndef TEST_KEEP_SCENE_H
 #define TEST_KEEP_SCENE_H
 
@@ -79,35 +79,60 @@ static inline struct id scene_id(uint64_t now_ms, unsigned n)
 
 static inline struct id put_minted(struct buf *to, uint64_t now_ms, unsigned n, uint32_t uses_max)
 {
-    struct token_facts t = {.id = scene_id(now_ms, n), .key = scene_id(now_ms, 999999), .tenant = STR("default"), .actor = STR("agent-7"),
-                            .scope = STR("payments.*"), .signer = 1, .ordinal = n, .issued_ms = now_ms,
-                            .expires_ms = now_ms + 3600000, .uses_max = uses_max};
+    struct token_facts t = {.id = scene_id(now_ms, n),
+                            .key = scene_id(now_ms, 999999),
+                            .tenant = STR("default"),
+                            .actor = STR("agent-7"),
+                            .scope = STR("payments.*"),
+                            .signer = 1,
+                            .ordinal = n,
+                            .issued_ms = now_ms,
+                            .expires_ms = now_ms + 3600000,
+                            .uses_max = uses_max};
     struct retry none = {0};
     delta_put_minted(to, &t, &none);
     return t.id;
 }
 
 /* What a review's record says in public. */
-static inline struct str scene_item(char *to, size_t size, struct id review, uint64_t now_ms, const char *actor)
+static inline struct str scene_item(char *to, size_t size, struct id review, uint64_t now_ms,
+                                    const char *actor)
 {
     char event_id[ID_TEXT], review_id[ID_TEXT];
     struct buf b = buf_over(to, size);
     id_write("evt_", review, event_id);
     id_write("rev_", review, review_id);
-    struct event e = {.event_id = str_of(event_id, ID_TEXT), .kind = STR("review.enqueued"), .tenant_id = STR("default"),
-                      .trace_id = STR("trace-1"), .timestamp = now_ms, .actor = str_from(actor), .action = STR("payments.refund"),
+    struct event e = {.event_id = str_of(event_id, ID_TEXT),
+                      .kind = STR("review.enqueued"),
+                      .tenant_id = STR("default"),
+                      .trace_id = STR("trace-1"),
+                      .timestamp = now_ms,
+                      .actor = str_from(actor),
+                      .action = STR("payments.refund"),
                       .review_id = str_of(review_id, ID_TEXT)};
     event_put(&b, &e);
     assert_false(b.overflow);
     return buf_view(&b);
 }
 
-static inline struct review_facts scene_review(uint64_t now_ms, unsigned n, struct str item, const char *actor)
+static inline struct review_facts scene_review(uint64_t now_ms, unsigned n, struct str item,
+                                               const char *actor)
 {
-    struct review_facts r = {.id = scene_id(now_ms, n), .ordinal = n, .tenant = STR("default"), .subject = str_from(actor),
-                             .principal = STR("key-1"), .owner = STR("ann"), .action = STR("payments.refund"), .trace_id = STR("trace-1"),
-                             .enqueued_ms = now_ms, .expires_ms = now_ms + 1800000, .good_for_ms = 600000, .item = item,
-                             .requirements = STR("[{\"approvals\":1}]"), .votes_approved = STR("[]"), .state = REVIEW_PENDING};
+    struct review_facts r = {.id = scene_id(now_ms, n),
+                             .ordinal = n,
+                             .tenant = STR("default"),
+                             .subject = str_from(actor),
+                             .principal = STR("key-1"),
+                             .owner = STR("ann"),
+                             .action = STR("payments.refund"),
+                             .trace_id = STR("trace-1"),
+                             .enqueued_ms = now_ms,
+                             .expires_ms = now_ms + 1800000,
+                             .good_for_ms = 600000,
+                             .item = item,
+                             .requirements = STR("[{\"approvals\":1}]"),
+                             .votes_approved = STR("[]"),
+                             .state = REVIEW_PENDING};
     memcpy(r.binding.bytes, &n, sizeof n);
     return r;
 }
@@ -157,7 +182,8 @@ static inline void assert_same_state(const struct shard *a, const struct shard *
 {
     struct image left = image_of(a), right = image_of(b);
     assert_int_equal(left.count, right.count);
-    for (size_t i = 0; i < left.count; i++) assert_true(str_equal(left.entries[i], right.entries[i]));
+    for (size_t i = 0; i < left.count; i++)
+        assert_true(str_equal(left.entries[i], right.entries[i]));
     image_fini(&left);
     image_fini(&right);
 }
@@ -166,9 +192,14 @@ static inline void assert_same_state(const struct shard *a, const struct shard *
 static inline void scene_overfill(struct shard *s, uint64_t now_ms)
 {
     static char item[2048], note[20000], bytes[sizeof note + 1024];
-    struct journal_record record = {.seq = 1, .public_bytes = scene_item(item, sizeof item, scene_id(now_ms, 900000), now_ms, "agent-7")};
+    struct journal_record record = {
+        .seq = 1,
+        .public_bytes = scene_item(item, sizeof item, scene_id(now_ms, 900000), now_ms, "agent-7")};
     struct review_facts r = scene_review(now_ms, 900000, record.public_bytes, "agent-7");
-    struct review_vote v = {.principal = STR("bob"), .owner = STR("bob"), .by = STR("bob"), .note = str_of(note, sizeof note)};
+    struct review_vote v = {.principal = STR("bob"),
+                            .owner = STR("bob"),
+                            .by = STR("bob"),
+                            .note = str_of(note, sizeof note)};
     struct buf delta = buf_over(bytes, sizeof bytes);
     struct fault f;
     memset(note, 'n', sizeof note);
@@ -183,7 +214,8 @@ static inline void scene_overfill(struct shard *s, uint64_t now_ms)
 
 static inline struct shard *scene_shard(void)
 {
-    struct shard *s = shard_create(&(struct shard_options){.count = 1, .tokens_max = 100000, .reviews_max = 10000, .counters_max = 10000});
+    struct shard *s = shard_create(&(struct shard_options){
+        .count = 1, .tokens_max = 100000, .reviews_max = 10000, .counters_max = 10000});
     assert_non_null(s);
     return s;
 }
@@ -194,14 +226,14 @@ struct scene {
     char directory[SCENE_PATH];
     struct disk *journal_disk, *snapshots;
     struct journal *journal;
-    struct shard *truth;         /* what the records amount to */
+    struct shard *truth; /* what the records amount to */
     struct keep *keep;
     struct keep_past past;
     struct metrics_sheet *sheet;
     sem_t rung;
-    pthread_mutex_t keep_lock;   /* the scribe wakes whom it finds here */
+    pthread_mutex_t keep_lock; /* the scribe wakes whom it finds here */
     uint64_t now_ms, seq;
-    unsigned next, rounds;       /* numbers of the next object and of the next round of play */
+    unsigned next, rounds; /* numbers of the next object and of the next round of play */
     _Atomic unsigned lost;
 };
 
@@ -227,7 +259,10 @@ static inline struct keep *scene_set_keep(struct scene *s, struct keep *next)
     pthread_mutex_unlock(&s->keep_lock);
     return before;
 }
-static inline void scene_lost(void *context) { atomic_fetch_add(&((struct scene *)context)->lost, 1); }
+static inline void scene_lost(void *context)
+{
+    atomic_fetch_add(&((struct scene *)context)->lost, 1);
+}
 
 static inline enum err scene_take(void *context, unsigned slot, struct str entry)
 {
@@ -256,8 +291,13 @@ static inline void scene_open(struct scene *s)
     assert_int_equal(snapshot_read(s->snapshots, scene_take, s, &s->past, &f), ERR_OK);
     snprintf(path, sizeof path, "%s/journal", s->directory);
     assert_int_equal(disk_real_create(path, &s->journal_disk), ERR_OK);
-    struct journal_options o = {.disk = s->journal_disk, .producers = 1, .segment_bytes = SCENE_SEGMENT, .lazy_sync_ms = 5,
-                                .ring = scene_ring, .ring_durable = scene_durable, .context = s};
+    struct journal_options o = {.disk = s->journal_disk,
+                                .producers = 1,
+                                .segment_bytes = SCENE_SEGMENT,
+                                .lazy_sync_ms = 5,
+                                .ring = scene_ring,
+                                .ring_durable = scene_durable,
+                                .context = s};
     assert_int_equal(journal_open(&o, scene_replay, s, &s->journal, &report, &f), ERR_OK);
     s->seq = report.last_seq;
 }
@@ -359,8 +399,12 @@ static inline struct slot_key scene_counter(unsigned n)
 static inline void scene_count(struct scene *s, unsigned counter, uint64_t at_ms, int64_t amount)
 {
     struct happening h;
-    struct limit_ask ask = {.key = scene_counter(counter), .window_ms = 60000, .count_max = 100, .has_max = amount > 0,
-                            .amount_max = INT64_MAX / 2, .amount = amount};
+    struct limit_ask ask = {.key = scene_counter(counter),
+                            .window_ms = 60000,
+                            .count_max = 100,
+                            .has_max = amount > 0,
+                            .amount_max = INT64_MAX / 2,
+                            .amount = amount};
     struct limit_told told = {.counted = true, .stamp_ms = at_ms};
     delta_put_counted(happening_begin(&h), &ask, &told);
     scene_record(s, scene_event, buf_view(&h.delta));
@@ -381,13 +425,18 @@ static inline struct review_facts scene_enqueue(struct scene *s, const char *act
 static inline void scene_vote(struct scene *s, const struct review_facts *r, const char *owner)
 {
     struct happening h;
-    struct review_vote v = {.principal = str_from(owner), .owner = str_from(owner), .by = str_from(owner), .note = STR("fine"),
-                            .at_ms = s->now_ms + 5, .meets = 1};
+    struct review_vote v = {.principal = str_from(owner),
+                            .owner = str_from(owner),
+                            .by = str_from(owner),
+                            .note = STR("fine"),
+                            .at_ms = s->now_ms + 5,
+                            .meets = 1};
     delta_put_voted(happening_begin(&h), r->id, &v);
     scene_record(s, scene_event, buf_view(&h.delta));
 }
 
-/* The same request again, when its review is over; its id may be the lower one, as ids are made before their turn comes. */
+/* The same request again, when its review is over; its id may be the lower one, as ids are made
+ * before their turn comes. */
 static inline void scene_enqueue_again(struct scene *s, const struct review_facts *over)
 {
     char item[2048];
@@ -427,11 +476,17 @@ static inline void scene_suspend(struct scene *s, const char *actor, bool suspen
 {
     struct happening h;
     unsigned slot = (unsigned)(hash_of(actor) % LIMIT_SLOTS);
-    struct actor_facts a = {.tenant = STR("default"), .actor = str_from(actor), .reason = STR("odd"), .by = STR("admin"),
-                            .ordinal = ++s->next, .suspended_ms = s->now_ms + s->next};
+    struct actor_facts a = {.tenant = STR("default"),
+                            .actor = str_from(actor),
+                            .reason = STR("odd"),
+                            .by = STR("admin"),
+                            .ordinal = ++s->next,
+                            .suspended_ms = s->now_ms + s->next};
     happening_begin(&h);
-    if (suspend) delta_put_suspended(&h.delta, slot, &a);
-    else delta_put_resumed(&h.delta, slot, a.tenant, a.actor, a.suspended_ms);
+    if (suspend)
+        delta_put_suspended(&h.delta, slot, &a);
+    else
+        delta_put_resumed(&h.delta, slot, a.tenant, a.actor, a.suspended_ms);
     scene_record(s, scene_event, buf_view(&h.delta));
 }
 
@@ -444,7 +499,8 @@ static inline void scene_play(struct scene *s, unsigned rounds)
         scene_spend(s, counted, 2);
         scene_spend(s, counted, 1);
         if (i % 3 == 0) scene_revoke(s, plain);
-        for (unsigned k = 0; k < 4; k++) scene_count(s, i % 50, s->now_ms + 400 * k, k == 0 ? 0 : 1500000);
+        for (unsigned k = 0; k < 4; k++)
+            scene_count(s, i % 50, s->now_ms + 400 * k, k == 0 ? 0 : 1500000);
         struct review_facts r = scene_enqueue(s, i % 2 == 0 ? "agent-7" : "agent-8");
         if (i % 4 > 0) scene_vote(s, &r, "bob");
         if (i % 4 > 0) scene_move(s, &r, REVIEW_APPROVED);

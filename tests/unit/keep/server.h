@@ -1,5 +1,5 @@
-/* server.h - what the tests of the mirror share: a real Redis server that each starts, kills, empties
- * and restores, and an engine's worth of keeping on it. */
+/* server.h - what the tests of the mirror share: a real Redis server that each starts, kills,
+ * empties and restores, and an engine's worth of keeping on it. */
 #ifndef TEST_KEEP_SERVER_H
 #define TEST_KEEP_SERVER_H
 
@@ -23,7 +23,8 @@ struct server {
 
 static inline bool have_redis(void) { return access("/usr/bin/redis-server", X_OK) == 0; }
 
-/* One turn of waiting for what another thread or process does; a wait that is in vain ends the test. */
+/* One turn of waiting for what another thread or process does; a wait that
+ * is in vain ends the test. */
 static inline void nap(uint64_t *begun_ns)
 {
     struct timespec t = {.tv_nsec = 2000000};
@@ -34,8 +35,10 @@ static inline void nap(uint64_t *begun_ns)
 
 static inline void server_start(struct server *r)
 {
-    char *argv[] = {"redis-server", "--port", "0", "--unixsocket", r->socket, "--dir", r->directory, "--appendonly", "no",
-                    "--save", "", "--logfile", "log", NULL};
+    char *argv[] = {"redis-server", "--port", "0",          "--unixsocket",
+                    r->socket,      "--dir",  r->directory, "--appendonly",
+                    "no",           "--save", "",           "--logfile",
+                    "log",          NULL};
     r->pid = fork();
     assert_true(r->pid >= 0);
     if (r->pid == 0) { /* it ends with this process, however that ends */
@@ -43,7 +46,8 @@ static inline void server_start(struct server *r)
         execv("/usr/bin/redis-server", argv);
         _exit(127);
     }
-    struct redis_link_options o = {.loop = r->loop, .user = "", .password_file = "", .ca_file = "", .timeout_ms = 5000};
+    struct redis_link_options o = {
+        .loop = r->loop, .user = "", .password_file = "", .ca_file = "", .timeout_ms = 5000};
     struct fault f;
     assert_int_equal(redis_address_read(str_from(r->url), &o.address, &f), ERR_OK);
     r->link = redis_link_create(&o);
@@ -69,7 +73,8 @@ static inline struct server *server_create(void)
     char *here = getcwd(NULL, 0);
     int size = snprintf(r->socket, sizeof r->socket, "%s/%s/sock", here, r->directory);
     free(here);
-    assert_true(size > 0 && (size_t)size < sizeof r->socket); /* a socket's path is short, or this checkout lies too deep */
+    /* a socket's path is short, or this checkout lies too deep */
+    assert_true(size > 0 && (size_t)size < sizeof r->socket);
     snprintf(r->url, sizeof r->url, "unix:%s", r->socket);
     r->loop = loop_create();
     server_start(r);
@@ -113,30 +118,51 @@ static inline struct answer_text ask(struct server *r, const char *a, const char
 
 static inline struct keep_redis redis_of(struct server *r, const char *adopt)
 {
-    return (struct keep_redis){.url = r->url, .user = "", .password_file = "", .ca_file = "", .adopt = adopt, .timeout_ms = 3000};
+    return (struct keep_redis){.url = r->url,
+                               .user = "",
+                               .password_file = "",
+                               .ca_file = "",
+                               .adopt = adopt,
+                               .timeout_ms = 3000};
 }
 
-static inline enum err check_redis(struct scene *s, struct server *r, const char *node, const char *adopt, bool *ret_reached, struct fault *f)
+static inline enum err check_redis(struct scene *s, struct server *r, const char *node,
+                                   const char *adopt, bool *ret_reached, struct fault *f)
 {
     struct keep_redis redis = redis_of(r, adopt);
     *f = (struct fault){.err = ERR_OK};
-    struct keep_check by = {.node = node, .past = &s->past, .last_seq = s->seq, .now_ms = s->now_ms, .each = scene_take, .context = s};
+    struct keep_check by = {.node = node,
+                            .past = &s->past,
+                            .last_seq = s->seq,
+                            .now_ms = s->now_ms,
+                            .each = scene_take,
+                            .context = s};
     return keep_redis_check(&redis, &by, ret_reached, f);
 }
 
 /* The keep thread, without the check before it. */
-static inline enum err start_keep(struct scene *s, struct server *r, const char *node, bool reached, struct fault *f)
+static inline enum err start_keep(struct scene *s, struct server *r, const char *node, bool reached,
+                                  struct fault *f)
 {
-    struct keep_options o = {.journal = s->journal, .disk = s->snapshots, .node = node, .past = &s->past, .snapshot_bytes = UINT64_MAX,
-                             .snapshot_ms = 3600000, .redis = redis_of(r, ""), .redis_reached = reached, .sheet = s->sheet,
-                             .lost_ownership = scene_lost, .context = s};
+    struct keep_options o = {.journal = s->journal,
+                             .disk = s->snapshots,
+                             .node = node,
+                             .past = &s->past,
+                             .snapshot_bytes = UINT64_MAX,
+                             .snapshot_ms = 3600000,
+                             .redis = redis_of(r, ""),
+                             .redis_reached = reached,
+                             .sheet = s->sheet,
+                             .lost_ownership = scene_lost,
+                             .context = s};
     struct keep *keep;
     enum err err = keep_start(&o, &keep, f);
     if (err == ERR_OK) scene_set_keep(s, keep);
     return err;
 }
 
-static inline enum err try_begin(struct scene *s, struct server *r, const char *node, struct fault *f)
+static inline enum err try_begin(struct scene *s, struct server *r, const char *node,
+                                 struct fault *f)
 {
     bool reached;
     enum err err = check_redis(s, r, node, "", &reached, f);
@@ -175,12 +201,12 @@ static inline void assert_redis_is_the_truth(struct scene *s, struct server *r)
     shard_destroy(copy);
 }
 
-#define SKIP_WITHOUT_REDIS()                                                                      \
-    do {                                                                                          \
-        if (!have_redis()) {                                                                      \
-            print_message("SKIP: redis-server is not installed\n");                               \
-            skip();                                                                               \
-        }                                                                                         \
+#define SKIP_WITHOUT_REDIS()                                                                       \
+    do {                                                                                           \
+        if (!have_redis()) {                                                                       \
+            print_message("SKIP: redis-server is not installed\n");                                \
+            skip();                                                                                \
+        }                                                                                          \
     } while (0)
 
 /* ---- scripts ---- */
@@ -209,7 +235,8 @@ static inline struct script_answer run_script(struct server *r, enum script scri
     assert_int_equal(scripts_load(r->link, &scripts, &f), ERR_OK);
     script_call_begin(&call, script, 5);
     va_start(arguments, script);
-    for (const char *a; (a = va_arg(arguments, const char *)) != NULL;) script_call_add(&call, str_from(a));
+    for (const char *a; (a = va_arg(arguments, const char *)) != NULL;)
+        script_call_add(&call, str_from(a));
     va_end(arguments);
     script_call_send(&call, r->link, &scripts, false, keep_script_answer, &answer);
     assert_true(redis_link_await(r->link, 0));
@@ -230,8 +257,13 @@ static inline struct bare *bare_create(struct scene *s, struct server *r, const 
     struct fault f;
     assert_non_null(b);
     b->loop = loop_create();
-    struct mirror_options o = {.loop = b->loop, .journal = s->journal, .node = node, .past = &s->past, .redis = redis_of(r, ""),
-                               .sheet = s->sheet, .given_up = &b->given_up};
+    struct mirror_options o = {.loop = b->loop,
+                               .journal = s->journal,
+                               .node = node,
+                               .past = &s->past,
+                               .redis = redis_of(r, ""),
+                               .sheet = s->sheet,
+                               .given_up = &b->given_up};
     assert_int_equal(mirror_create(&o, &b->mirror, &f), ERR_OK);
     return b;
 }

@@ -32,10 +32,22 @@ static void a_socket_and_a_port_are_addresses(void **state)
 static void anything_else_is_refused_with_the_option_and_what_would_be_right(void **state)
 {
     (void)state;
-    static const char *const wrong[] = {"",           "redis",          "http://a:1",   "tcp://",         "tcp://:6379",
-                                        "tcp://a:0",  "tcp://a:65536",  "tcp://a:b",    "tcp://a/1",      "tcp://me:secret@a:1",
+    static const char *const wrong[] = {"",
+                                        "redis",
+                                        "http://a:1",
+                                        "tcp://",
+                                        "tcp://:6379",
+                                        "tcp://a:0",
+                                        "tcp://a:65536",
+                                        "tcp://a:b",
+                                        "tcp://a/1",
+                                        "tcp://me:secret@a:1",
                                         "http://:secret@a:1",
-                                        "unix:",      "unix:relative",  "unix:/",       "tcp://::1:7000", "tcp://a:99999999999999999999"};
+                                        "unix:",
+                                        "unix:relative",
+                                        "unix:/",
+                                        "tcp://::1:7000",
+                                        "tcp://a:99999999999999999999"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct redis_address a;
         struct fault f = {.err = ERR_OK};

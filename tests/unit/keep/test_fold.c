@@ -4,10 +4,21 @@
 
 static struct keep_options options_of(struct scene *s)
 {
-    return (struct keep_options){.journal = s->journal, .disk = s->snapshots, .node = "node-a", .past = &s->past,
-                                 .snapshot_bytes = UINT64_MAX, .snapshot_ms = 3600000,
-                                 .redis = {.url = "", .user = "", .password_file = "", .ca_file = "", .adopt = "", .timeout_ms = 1000},
-                                 .sheet = s->sheet, .lost_ownership = scene_lost, .context = s};
+    return (struct keep_options){.journal = s->journal,
+                                 .disk = s->snapshots,
+                                 .node = "node-a",
+                                 .past = &s->past,
+                                 .snapshot_bytes = UINT64_MAX,
+                                 .snapshot_ms = 3600000,
+                                 .redis = {.url = "",
+                                           .user = "",
+                                           .password_file = "",
+                                           .ca_file = "",
+                                           .adopt = "",
+                                           .timeout_ms = 1000},
+                                 .sheet = s->sheet,
+                                 .lost_ownership = scene_lost,
+                                 .context = s};
 }
 
 static void keep_begin(struct scene *s, struct keep_options o)
@@ -79,7 +90,8 @@ static void the_last_snapshot_is_made_at_the_end_and_begins_the_next_life(void *
     assert_int_equal(s->past.position, seq);
     struct image after = image_of(s->truth);
     assert_int_equal(before.count, after.count);
-    for (size_t i = 0; i < before.count; i++) assert_true(str_equal(before.entries[i], after.entries[i]));
+    for (size_t i = 0; i < before.count; i++)
+        assert_true(str_equal(before.entries[i], after.entries[i]));
     image_fini(&before);
     image_fini(&after);
     scene_destroy(s);
@@ -169,7 +181,8 @@ static void a_segment_stays_until_a_durable_snapshot_includes_it(void **state)
     }
     scene_sync(s);
     for (unsigned i = 0; i < 2; i++) {
-        struct timespec t = {.tv_sec = 1, .tv_nsec = 200000000}; /* the keeper looks once a second */
+        /* the keeper looks once a second */
+        struct timespec t = {.tv_sec = 1, .tv_nsec = 200000000};
         nanosleep(&t, NULL);
     }
     journal_totals(s->journal, &totals);
@@ -246,11 +259,13 @@ static void giving_up_is_seen_between_entries_and_is_no_damage(void **state)
     assert_int_equal(keep_snapshot(s->snapshots, &fold->past, &fold->shard, 1, &f), ERR_OK);
     fold_destroy(fold);
     closing_after = true;
-    assert_int_equal(snapshot_read_until(s->snapshots, &closing, load_one, &count, &past, &f), ERR_CLOSED);
+    assert_int_equal(snapshot_read_until(s->snapshots, &closing, load_one, &count, &past, &f),
+                     ERR_CLOSED);
     assert_int_equal(count, 1);
     closing_after = false;
     atomic_store(&closing, false);
-    assert_int_equal(snapshot_read_until(s->snapshots, &closing, load_one, &count, &past, &f), ERR_OK);
+    assert_int_equal(snapshot_read_until(s->snapshots, &closing, load_one, &count, &past, &f),
+                     ERR_OK);
     assert_true(count > 50);
     scene_destroy(s);
 }
@@ -287,7 +302,8 @@ static void a_damaged_delta_is_refused_with_its_seq(void **state)
 static void a_change_that_only_a_newer_program_knows_is_refused_and_told_as_that(void **state)
 {
     (void)state;
-    assert_delta_refused(STR("\xff\x01\x02\x01\x00\x00\x00x"), ERR_BAD_VALUE, "start the newer one again");
+    assert_delta_refused(STR("\xff\x01\x02\x01\x00\x00\x00x"), ERR_BAD_VALUE,
+                         "start the newer one again");
 }
 
 static void expired_tokens_are_in_no_later_snapshot(void **state)

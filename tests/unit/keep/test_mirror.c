@@ -42,7 +42,8 @@ static void the_next_start_goes_on_where_the_last_one_ended(void **state)
     struct server *r = server_create();
     struct scene *s = scene_create();
     begin(s, r, "node-a");
-    scene_play(s, 20); /* a repair that is wanted still, and what came since, are finished at the end */
+    /* a repair that is wanted still, and what came since, are finished at the end */
+    scene_play(s, 20);
     scene_close(s);
     scene_open(s);
     uint64_t repaired = metrics_total(METRIC_REDIS_REPAIRS);
@@ -83,7 +84,8 @@ static void a_forgotten_script_is_sent_again(void **state)
     begin(s, r, "node-a");
     scene_play(s, 5);
     await_mirror(s);
-    uint64_t failures = metrics_total(METRIC_REDIS_FAILURES), repaired = metrics_total(METRIC_REDIS_REPAIRS);
+    uint64_t failures = metrics_total(METRIC_REDIS_FAILURES),
+             repaired = metrics_total(METRIC_REDIS_REPAIRS);
     ask(r, "SCRIPT", "FLUSH", NULL);
     scene_play(s, 5);
     await_mirror(s);
@@ -144,9 +146,11 @@ static void a_lost_connection_counts_nothing_twice(void **state)
     begin(s, r, "node-a");
     for (unsigned i = 0; i < 30; i++) {
         scene_play(s, 3);
-        ask(r, "CLIENT", "KILL", "TYPE normal") /* an error in this form: the next one cuts all others */;
+        ask(r, "CLIENT", "KILL",
+            "TYPE normal") /* an error in this form: the next one cuts all others */;
         struct answer_text answer = {.is_nothing = true};
-        struct str words[6] = {STR("CLIENT"), STR("KILL"), STR("TYPE"), STR("normal"), STR("SKIPME"), STR("yes")};
+        struct str words[6] = {STR("CLIENT"), STR("KILL"),   STR("TYPE"),
+                               STR("normal"), STR("SKIPME"), STR("yes")};
         redis_link_send(r->link, words, 6, keep_text, &answer);
         assert_true(redis_link_await(r->link, 0));
     }
@@ -221,8 +225,10 @@ static void the_same_write_sent_twice_happens_once(void **state)
     struct server *r = server_create();
     assert_string_equal(run_script(r, SCRIPT_CLAIM, "", "", "n:1", "keep", NULL).word, "OK");
     ask(r, "SET", "writ:{slot-5}:position", "10");
-    assert_string_equal(run_script(r, SCRIPT_WRITE, "n:1", "10", "11", "I", "5", "k", "3", NULL).word, "OK");
-    struct script_answer again = run_script(r, SCRIPT_WRITE, "n:1", "10", "11", "I", "5", "k", "3", NULL);
+    assert_string_equal(
+        run_script(r, SCRIPT_WRITE, "n:1", "10", "11", "I", "5", "k", "3", NULL).word, "OK");
+    struct script_answer again =
+        run_script(r, SCRIPT_WRITE, "n:1", "10", "11", "I", "5", "k", "3", NULL);
     assert_string_equal(again.word, "POSITION");
     assert_string_equal(again.there, "11");
     assert_string_equal(ask(r, "HGET", counters_key, "k").text, "3");
@@ -235,10 +241,13 @@ static void a_write_or_a_swap_by_another_than_the_owner_changes_nothing(void **s
     SKIP_WITHOUT_REDIS();
     struct server *r = server_create();
     assert_string_equal(run_script(r, SCRIPT_CLAIM, "", "", "n:1", "keep", NULL).word, "OK");
-    assert_string_equal(run_script(r, SCRIPT_CLAIM, "", "", "n:2", "keep", NULL).word, "OWNER"); /* not nobody's any more */
+    /* not nobody's any more */
+    assert_string_equal(run_script(r, SCRIPT_CLAIM, "", "", "n:2", "keep", NULL).word, "OWNER");
     ask(r, "SET", "writ:{slot-5}:position", "10");
-    assert_string_equal(run_script(r, SCRIPT_WRITE, "n:2", "10", "11", "S", "5", "k", "v", NULL).word, "OWNER");
-    assert_string_equal(run_script(r, SCRIPT_STAGE, "n:2", "first", "4", "k", "v", NULL).word, "OWNER");
+    assert_string_equal(
+        run_script(r, SCRIPT_WRITE, "n:2", "10", "11", "S", "5", "k", "v", NULL).word, "OWNER");
+    assert_string_equal(run_script(r, SCRIPT_STAGE, "n:2", "first", "4", "k", "v", NULL).word,
+                        "OWNER");
     assert_string_equal(run_script(r, SCRIPT_SWAP, "n:2", "99", NULL).word, "OWNER");
     assert_string_equal(ask(r, "GET", "writ:{slot-5}:position", NULL).text, "10");
     assert_true(ask(r, "HGET", counters_key, "k").is_nothing);
@@ -253,11 +262,16 @@ static void what_is_staged_takes_the_old_ones_place_at_once(void **state)
     SKIP_WITHOUT_REDIS();
     struct server *r = server_create();
     assert_string_equal(run_script(r, SCRIPT_CLAIM, "", "", "n:1", "keep", NULL).word, "OK");
-    assert_string_equal(run_script(r, SCRIPT_STAGE, "n:1", "first", "4", "old", "1", "2", "t", "1", NULL).word, "OK");
+    assert_string_equal(
+        run_script(r, SCRIPT_STAGE, "n:1", "first", "4", "old", "1", "2", "t", "1", NULL).word,
+        "OK");
     assert_string_equal(run_script(r, SCRIPT_SWAP, "n:1", "7", NULL).word, "OK");
     assert_string_equal(ask(r, "HGET", counters_key, "old").text, "1");
-    assert_string_equal(run_script(r, SCRIPT_STAGE, "n:1", "first", "4", "lost", "1", NULL).word, "OK");
-    assert_string_equal(run_script(r, SCRIPT_STAGE, "n:1", "first", "4", "a", "1", NULL).word, "OK"); /* begins anew */
+    assert_string_equal(run_script(r, SCRIPT_STAGE, "n:1", "first", "4", "lost", "1", NULL).word,
+                        "OK");
+    /* begins anew */
+    assert_string_equal(run_script(r, SCRIPT_STAGE, "n:1", "first", "4", "a", "1", NULL).word,
+                        "OK");
     assert_string_equal(run_script(r, SCRIPT_STAGE, "n:1", "more", "4", "b", "2", NULL).word, "OK");
     assert_string_equal(ask(r, "HGET", counters_key, "old").text, "1"); /* not before the swap */
     assert_string_equal(run_script(r, SCRIPT_SWAP, "n:1", "9", NULL).word, "OK");
@@ -265,7 +279,8 @@ static void what_is_staged_takes_the_old_ones_place_at_once(void **state)
     assert_string_equal(ask(r, "HGET", counters_key, "b").text, "2");
     assert_true(ask(r, "HGET", counters_key, "old").is_nothing);
     assert_true(ask(r, "HGET", counters_key, "lost").is_nothing);
-    assert_true(ask(r, "HGET", "writ:{slot-5}:tokens", "t").is_nothing); /* an object that is no more */
+    /* an object that is no more */
+    assert_true(ask(r, "HGET", "writ:{slot-5}:tokens", "t").is_nothing);
     assert_string_equal(ask(r, "GET", "writ:{slot-5}:position", NULL).text, "9");
     server_destroy(r);
 }
@@ -440,7 +455,8 @@ static enum err probe_all(struct mirror *m)
     return err;
 }
 
-static void what_another_changed_is_found_by_the_probes_and_what_is_right_is_left_alone(void **state)
+static void
+what_another_changed_is_found_by_the_probes_and_what_is_right_is_left_alone(void **state)
 {
     (void)state;
     SKIP_WITHOUT_REDIS();
@@ -451,7 +467,8 @@ static void what_another_changed_is_found_by_the_probes_and_what_is_right_is_lef
     struct fault f;
     assert_int_equal(probe_all(b->mirror), ERR_OK);
     char was[256];
-    const char *const keys[] = {position, owner}, *const others[] = {"1000000", "node-b:0123456789abcdef"};
+    const char *const keys[] = {position, owner}, *const others[] = {"1000000",
+                                                                     "node-b:0123456789abcdef"};
     for (unsigned i = 0; i < 2; i++) {
         snprintf(was, sizeof was, "%s", ask(r, "GET", keys[i], NULL).text);
         ask(r, "SET", keys[i], others[i]);
@@ -478,7 +495,8 @@ static void a_sum_beyond_int64_is_cut_as_the_shard_cuts_it(void **state)
     begin(s, r, "node-a");
     scene_play(s, 2);
     await_mirror(s);
-    uint64_t failures = metrics_total(METRIC_REDIS_FAILURES), repaired = metrics_total(METRIC_REDIS_REPAIRS);
+    uint64_t failures = metrics_total(METRIC_REDIS_FAILURES),
+             repaired = metrics_total(METRIC_REDIS_REPAIRS);
     for (unsigned i = 0; i < 3; i++) {
         scene_count(s, 77, s->now_ms, INT64_C(9000000000000000000));
         scene_sync(s);
@@ -499,11 +517,14 @@ static void a_write_that_breaks_off_takes_its_position_with_it(void **state)
     ask(r, "SET", "writ:{slot-5}:owner", "n:1");
     ask(r, "SET", "writ:{slot-5}:position", "10");
     ask(r, "SET", "writ:{slot-5}:tokens", "no hash");
-    struct script_answer broken = run_script(r, SCRIPT_WRITE, "n:1", "10", "11", "I", "5", "k", "3", "S", "3", "t", "v", NULL);
+    struct script_answer broken = run_script(r, SCRIPT_WRITE, "n:1", "10", "11", "I", "5", "k", "3",
+                                             "S", "3", "t", "v", NULL);
     assert_string_equal(broken.word, "BROKEN");
     assert_non_null(strstr(broken.there, "WRONGTYPE"));
-    assert_true(ask(r, "GET", "writ:{slot-5}:position", NULL).is_nothing); /* so nobody believes the half, or does it twice */
-    assert_string_equal(run_script(r, SCRIPT_WRITE, "n:1", "10", "11", "I", "5", "k", "3", NULL).word, "POSITION");
+    /* so nobody believes the half, or does it twice */
+    assert_true(ask(r, "GET", "writ:{slot-5}:position", NULL).is_nothing);
+    assert_string_equal(
+        run_script(r, SCRIPT_WRITE, "n:1", "10", "11", "I", "5", "k", "3", NULL).word, "POSITION");
     assert_string_equal(ask(r, "HGET", counters_key, "k").text, "3");
     server_destroy(r);
 }
@@ -532,7 +553,8 @@ static void what_cannot_be_written_to_is_written_anew(void **state)
     ask(r, "DEL", tokens, NULL);
     ask(r, "SET", tokens, "no hash");
     struct happening h; /* two operations of one slot in one record: the second fails */
-    struct limit_ask asked = {.key = {{(uint8_t)(slot >> 8), (uint8_t)slot}}, .window_ms = 60000, .count_max = 100};
+    struct limit_ask asked = {
+        .key = {{(uint8_t)(slot >> 8), (uint8_t)slot}}, .window_ms = 60000, .count_max = 100};
     struct limit_told told = {.counted = true, .stamp_ms = s->now_ms};
     delta_put_counted(happening_begin(&h), &asked, &told);
     delta_put_spent(&h.delta, token, 7);
@@ -561,9 +583,10 @@ static void config_set(struct server *r, const char *name, const char *value)
     assert_string_equal(answer.text, "OK");
 }
 
-/* Redis answers, and writes nothing: it is asked less and less often, and from the first failure to the
- * first write that got through it is told why. */
-static void refused_writes_are_told_and_tried_less_and_less(struct scene *s, struct server *r, const char *why)
+/* Redis answers, and writes nothing: it is asked less and less often, and from the first failure to
+ * the first write that got through it is told why. */
+static void refused_writes_are_told_and_tried_less_and_less(struct scene *s, struct server *r,
+                                                            const char *why)
 {
     struct keep_status status;
     uint64_t begun_ns = 0, failures = metrics_total(METRIC_REDIS_FAILURES), before = connections(r);
@@ -619,7 +642,8 @@ static void garbage_is_known_to_the_next_start_too(void **state)
     begin(s, r, "node-a");
     scene_play(s, 2);
     await_mirror(s);
-    for (unsigned i = 0; i < 50; i++) scene_count(s, 1, s->now_ms + i * UINT64_C(60000), 0); /* a field for each bucket */
+    /* a field for each bucket */
+    for (unsigned i = 0; i < 50; i++) scene_count(s, 1, s->now_ms + i * UINT64_C(60000), 0);
     scene_sync(s);
     await_mirror(s);
     scene_close(s);
@@ -665,7 +689,8 @@ int main(void)
         cmocka_unit_test(what_came_while_nobody_mirrored_is_written_by_who_goes_on),
         cmocka_unit_test(a_slot_without_a_position_or_an_owner_is_written_anew),
         cmocka_unit_test(who_fell_behind_what_is_kept_writes_everything_anew),
-        cmocka_unit_test(what_another_changed_is_found_by_the_probes_and_what_is_right_is_left_alone),
+        cmocka_unit_test(
+            what_another_changed_is_found_by_the_probes_and_what_is_right_is_left_alone),
         cmocka_unit_test(a_sum_beyond_int64_is_cut_as_the_shard_cuts_it),
         cmocka_unit_test(a_write_that_breaks_off_takes_its_position_with_it),
         cmocka_unit_test(what_cannot_be_written_to_is_written_anew),

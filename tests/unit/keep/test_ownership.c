@@ -78,12 +78,15 @@ static void a_disk_that_went_back_in_time_is_refused_also_when_it_has_grown_sinc
     scene_close(s);
     scene_open(s);
     size_t newest = s->past.epoch_count - 1;
-    assert_int_equal(keep_past_end(&s->past, str_of(s->past.epochs[newest], JOURNAL_EPOCH_TEXT), UINT64_MAX), seq);
+    assert_int_equal(
+        keep_past_end(&s->past, str_of(s->past.epochs[newest], JOURNAL_EPOCH_TEXT), UINT64_MAX),
+        seq);
     s->past.ends[newest] = seq - 5; /* as if the records behind it were of another boot */
     scene_play(s, 10);
     assert_int_equal(check_redis(s, r, "node-a", "", &reached, &f), ERR_BAD_VALUE);
     assert_non_null(strstr(f.text, "went back in time"));
-    assert_int_equal(start_keep(s, r, "node-a", true, &f), ERR_EXISTS); /* where Redis was away when that was asked */
+    /* where Redis was away when that was asked */
+    assert_int_equal(start_keep(s, r, "node-a", true, &f), ERR_EXISTS);
     assert_non_null(strstr(f.text, "went back in time"));
     s->past.ends[newest] = seq;
     assert_int_equal(check_redis(s, r, "node-a", "", &reached, &f), ERR_OK);
@@ -160,14 +163,17 @@ static void an_adopted_state_comes_back_closed_and_lives_on(void **state)
     assert_non_null(strstr(second->past.adopted, "node-a:"));
     struct image got = image_of(second->truth);
     assert_int_equal(got.count, expected.count);
-    for (size_t i = 0; i < got.count; i++) assert_true(str_equal(got.entries[i], expected.entries[i]));
+    for (size_t i = 0; i < got.count; i++)
+        assert_true(str_equal(got.entries[i], expected.entries[i]));
     image_fini(&got);
     image_fini(&expected);
 
     second->rounds = second->next = 1000; /* others than the first one's */
 
-    /* It is a snapshot first, and a crash right behind it is no loss: the owner is claimed later. */
-    assert_int_equal(keep_snapshot(second->snapshots, &second->past, &second->truth, 1, &f), ERR_OK);
+    /* It is a snapshot first, and a crash right behind it is no loss: the owner is claimed
+     * later. */
+    assert_int_equal(keep_snapshot(second->snapshots, &second->past, &second->truth, 1, &f),
+                     ERR_OK);
     scene_close(second);
     scene_open(second);
     begin(second, r, "node-b");
@@ -176,12 +182,14 @@ static void an_adopted_state_comes_back_closed_and_lives_on(void **state)
     assert_redis_is_the_truth(second, r);
     assert_int_equal(second->lost, 0);
     char key[SLOT_KEY_TEXT];
-    assert_non_null(strstr(ask(r, "GET", slot_key_put(7, SLOT_OWNER, key).bytes, NULL).text, "node-b:"));
+    assert_non_null(
+        strstr(ask(r, "GET", slot_key_put(7, SLOT_OWNER, key).bytes, NULL).text, "node-b:"));
     scene_destroy(second);
     server_destroy(r);
 }
 
-/* Between claiming and writing anew, the old node's positions must mean nothing to the next start. */
+/* Between claiming and writing anew, the old node's positions must mean nothing to the next
+ * start. */
 static void a_crash_right_after_claiming_an_adopted_redis_is_no_loss(void **state)
 {
     (void)state;
@@ -195,7 +203,8 @@ static void a_crash_right_after_claiming_an_adopted_redis_is_no_loss(void **stat
     await_mirror(first);
     scene_destroy(first);
     assert_int_equal(check_redis(second, r, "node-b", "node-a", &reached, &f), ERR_OK);
-    assert_int_equal(keep_snapshot(second->snapshots, &second->past, &second->truth, 1, &f), ERR_OK);
+    assert_int_equal(keep_snapshot(second->snapshots, &second->past, &second->truth, 1, &f),
+                     ERR_OK);
     scene_record(second, scene_event, (struct str){0});
     scene_sync(second);
     claim_and_die(second, r, "node-b");
@@ -218,16 +227,20 @@ static void what_cannot_be_adopted_is_refused(void **state)
     struct scene *first = scene_create(), *second = scene_create();
     struct fault f;
     bool reached;
-    assert_int_equal(check_redis(second, r, "node-b", "node-a", &reached, &f), ERR_BAD_VALUE); /* it is empty */
+    /* it is empty */
+    assert_int_equal(check_redis(second, r, "node-b", "node-a", &reached, &f), ERR_BAD_VALUE);
     begin(first, r, "node-a");
     scene_play(first, 3);
     scene_destroy(first);
-    assert_int_equal(check_redis(second, r, "node-b", "node-c", &reached, &f), ERR_EXISTS); /* another's */
+    /* another's */
+    assert_int_equal(check_redis(second, r, "node-b", "node-c", &reached, &f), ERR_EXISTS);
     scene_play(second, 1);
-    assert_int_equal(check_redis(second, r, "node-b", "node-a", &reached, &f), ERR_BAD_VALUE); /* not a new directory */
+    /* not a new directory */
+    assert_int_equal(check_redis(second, r, "node-b", "node-a", &reached, &f), ERR_BAD_VALUE);
     server_stop(r, SIGKILL);
     struct scene *third = scene_create();
-    assert_int_equal(check_redis(third, r, "node-d", "node-a", &reached, &f), ERR_STORE_UNAVAILABLE);
+    assert_int_equal(check_redis(third, r, "node-d", "node-a", &reached, &f),
+                     ERR_STORE_UNAVAILABLE);
     scene_destroy(second);
     scene_destroy(third);
     server_destroy(r);
@@ -283,7 +296,8 @@ static void who_was_lost_while_it_adopted_is_adopted_with_whom_it_adopted(void *
     await_mirror(first);
     scene_close(first);
     assert_int_equal(check_redis(second, r, "node-b", "node-a", &reached, &f), ERR_OK);
-    assert_int_equal(keep_snapshot(second->snapshots, &second->past, &second->truth, 1, &f), ERR_OK);
+    assert_int_equal(keep_snapshot(second->snapshots, &second->past, &second->truth, 1, &f),
+                     ERR_OK);
     char owner[SLOT_KEY_TEXT], position[SLOT_KEY_TEXT];
     struct answer_text owned = ask(r, "GET", slot_key_put(7, SLOT_OWNER, owner).bytes, NULL);
     struct answer_text placed = ask(r, "GET", slot_key_put(7, SLOT_POSITION, position).bytes, NULL);
@@ -298,7 +312,8 @@ static void who_was_lost_while_it_adopted_is_adopted_with_whom_it_adopted(void *
     assert_int_equal(check_redis(third, r, "node-c", "node-a,node-b", &reached, &f), ERR_OK);
     struct image got = image_of(third->truth);
     assert_int_equal(got.count, expected.count);
-    for (size_t i = 0; i < got.count; i++) assert_true(str_equal(got.entries[i], expected.entries[i]));
+    for (size_t i = 0; i < got.count; i++)
+        assert_true(str_equal(got.entries[i], expected.entries[i]));
     image_fini(&got);
     image_fini(&expected);
     scene_destroy(first);
@@ -318,7 +333,8 @@ static void what_was_written_after_the_adoption_ends_it(bool with_a_restart)
     scene_play(first, 5);
     await_mirror(first);
     assert_int_equal(check_redis(second, r, "node-b", "node-a", &reached, &f), ERR_OK);
-    assert_int_equal(keep_snapshot(second->snapshots, &second->past, &second->truth, 1, &f), ERR_OK);
+    assert_int_equal(keep_snapshot(second->snapshots, &second->past, &second->truth, 1, &f),
+                     ERR_OK);
     scene_suspend(first, "mallory", true);
     scene_sync(first);
     await_mirror(first);
@@ -365,7 +381,8 @@ static void wrote(void *context, const struct redis_value *v)
 static void *write_on(void *context)
 {
     struct writing *w = context;
-    struct redis_link_options o = {.loop = loop_create(), .user = "", .password_file = "", .ca_file = "", .timeout_ms = 5000};
+    struct redis_link_options o = {
+        .loop = loop_create(), .user = "", .password_file = "", .ca_file = "", .timeout_ms = 5000};
     struct fault f;
     assert_int_equal(redis_address_read(str_from(w->server->url), &o.address, &f), ERR_OK);
     struct redis_link *l = redis_link_create(&o);
@@ -424,9 +441,11 @@ static void a_claim_of_what_moved_changes_nothing(void **state)
     assert_string_equal(moved.there, "11");
     assert_string_equal(ask(r, "GET", "writ:{slot-5}:owner", NULL).text, "n:1");
     assert_string_equal(ask(r, "GET", "writ:{slot-5}:position", NULL).text, "11");
-    assert_string_equal(run_script(r, SCRIPT_CLAIM, "n:1", "11", "n:2", "adopted", NULL).word, "OK");
+    assert_string_equal(run_script(r, SCRIPT_CLAIM, "n:1", "11", "n:2", "adopted", NULL).word,
+                        "OK");
     assert_string_equal(ask(r, "GET", "writ:{slot-5}:position", NULL).text, "adopted");
-    assert_string_equal(run_script(r, SCRIPT_CLAIM, "n:2", "adopted", "n:3", "forget", NULL).word, "OK");
+    assert_string_equal(run_script(r, SCRIPT_CLAIM, "n:2", "adopted", "n:3", "forget", NULL).word,
+                        "OK");
     assert_true(ask(r, "GET", "writ:{slot-5}:position", NULL).is_nothing);
     server_destroy(r);
 }

@@ -13,7 +13,8 @@ static struct shard *state_of(unsigned tokens, uint64_t now_ms)
     for (unsigned n = 1; n <= tokens; n++) {
         struct happening h;
         put_minted(happening_begin(&h), now_ms, n, n % 3);
-        struct journal_record r = {.seq = n, .public_bytes = scene_event, .private_bytes = buf_view(&h.delta)};
+        struct journal_record r = {
+            .seq = n, .public_bytes = scene_event, .private_bytes = buf_view(&h.delta)};
         assert_int_equal(keep_apply(&s, 1, &r, &f), ERR_OK);
     }
     return s;
@@ -101,7 +102,10 @@ static void whose_images_began_it_is_remembered(void **state)
     (void)state;
     struct rig *r = rig_create(1 << 30);
     struct shard *s = state_of(3, 1000000);
-    struct keep_past past = {.adopted = "old-node:0123456789abcdef", .adopted_at_known = true, .adopted_at = {[3] = 77, [1023] = UINT64_MAX}}, back;
+    struct keep_past past = {.adopted = "old-node:0123456789abcdef",
+                             .adopted_at_known = true,
+                             .adopted_at = {[3] = 77, [1023] = UINT64_MAX}},
+                     back;
     struct fault f;
     assert_int_equal(keep_snapshot(r->disk, &past, &s, 1, &f), ERR_OK);
     assert_int_equal(read_back(r, &back), ERR_OK);
@@ -188,7 +192,8 @@ static void a_snapshot_of_a_newer_program_is_refused_and_no_older_one_serves(voi
     uint64_t size;
     assert_int_equal(write_as_of(r, s, 10), ERR_OK);
     assert_int_equal(write_as_of(r, s, 20), ERR_OK);
-    const char *name = "snapshot-0000000000000014", *bytes = sim_disk_bytes(r->sim, name, &size), later = 2;
+    const char *name = "snapshot-0000000000000014", *bytes = sim_disk_bytes(r->sim, name, &size),
+               later = 2;
     assert_true(sim_disk_damage(r->sim, name, 8, &later, 1));
     struct sha256 digest = sha256_once(str_of(bytes, size - SHA256_BYTES));
     assert_true(sim_disk_damage(r->sim, name, size - SHA256_BYTES, digest.bytes, SHA256_BYTES));
@@ -257,7 +262,8 @@ static void a_whole_file_that_makes_no_sense_is_refused(void **state)
     uint64_t size, entries = SNAPSHOT_HEADER_BYTES + JOURNAL_EPOCH_TEXT;
     assert_int_equal(write_as_of(r, s, 10), ERR_OK);
     const char *file = sim_disk_bytes(r->sim, "snapshot-000000000000000a", &size);
-    uint64_t count = little_get64(file + 24), bytes = little_get64(file + 32), entry = little_get32(file + entries);
+    uint64_t count = little_get64(file + 24), bytes = little_get64(file + 32),
+             entry = little_get32(file + entries);
     rig_destroy(r);
     const struct edit none = {44, 4, 0};
     assert_int_equal(read_edited(s, none, none), ERR_OK);
@@ -317,7 +323,8 @@ static void a_power_cut_at_any_operation_leaves_the_old_or_the_new_one(void **st
         assert_same_state(past.position == 10 ? old : new, r->loaded);
         olds += past.position == 10;
         news += past.position == 20;
-        assert_int_equal(write_as_of(r, new, 30), ERR_OK); /* what was left half made is in nobody's way */
+        /* what was left half made is in nobody's way */
+        assert_int_equal(write_as_of(r, new, 30), ERR_OK);
         assert_int_equal(read_back(r, &past), ERR_OK);
         assert_int_equal(past.position, 30);
         rig_destroy(r);

@@ -28,7 +28,8 @@ static char *scrape(const char *prefix)
 static double value_of(const char *text, const char *name)
 {
     for (struct str rest = str_from(text), line; str_split(&rest, '\n', &line);)
-        if (str_starts(line, str_from(name)) && line.size > strlen(name) && line.bytes[strlen(name)] == ' ')
+        if (str_starts(line, str_from(name)) && line.size > strlen(name) &&
+            line.bytes[strlen(name)] == ' ')
             return strtod(line.bytes + strlen(name) + 1, NULL);
     return -1;
 }
@@ -62,7 +63,8 @@ static void threads_that_each_have_a_sheet_lose_no_count(void **state)
     (void)state;
     uint64_t before = metrics_total(METRIC_INGEST_EVENTS);
     pthread_t threads[THREADS];
-    for (int i = 0; i < THREADS; i++) assert_int_equal(pthread_create(&threads[i], NULL, count_alone, NULL), 0);
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, count_alone, NULL), 0);
     for (int i = 0; i < THREADS; i++) {
         free(scrape("writ_")); /* while they count */
         pthread_join(threads[i], NULL);
@@ -74,14 +76,28 @@ static void a_time_falls_into_the_first_bucket_that_holds_it(void **state)
 {
     (void)state;
     struct metrics_sheet *s = metrics_sheet_create();
-    static const struct { uint64_t ns; unsigned bucket; } cases[] = {
-        {0, 0}, {1, 0}, {1000, 0}, {1001, 1}, {2000, 1}, {2001, 2}, {4000, 2}, {1000000, 10}, {1024000, 10},
-        {1024001, 11}, {33554432000, 25}, {33554432001, 26}, {UINT64_C(1) << 62, 26}};
+    static const struct {
+        uint64_t ns;
+        unsigned bucket;
+    } cases[] = {{0, 0},
+                 {1, 0},
+                 {1000, 0},
+                 {1001, 1},
+                 {2000, 1},
+                 {2001, 2},
+                 {4000, 2},
+                 {1000000, 10},
+                 {1024000, 10},
+                 {1024001, 11},
+                 {33554432000, 25},
+                 {33554432001, 26},
+                 {UINT64_C(1) << 62, 26}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         uint64_t before = s->histograms[HISTOGRAM_DECIDE].buckets[cases[i].bucket];
         metric_observe(s, HISTOGRAM_DECIDE, cases[i].ns);
         if (s->histograms[HISTOGRAM_DECIDE].buckets[cases[i].bucket] != before + 1)
-            fail_msg("%llu ns is not in bucket %u", (unsigned long long)cases[i].ns, cases[i].bucket);
+            fail_msg("%llu ns is not in bucket %u", (unsigned long long)cases[i].ns,
+                     cases[i].bucket);
     }
 }
 
@@ -89,7 +105,7 @@ static void a_histogram_tells_cumulative_buckets_in_seconds(void **state)
 {
     (void)state;
     struct metrics_sheet *s = metrics_sheet_create();
-    metric_observe(s, HISTOGRAM_QUERY, 1500);       /* 1.5 µs */
+    metric_observe(s, HISTOGRAM_QUERY, 1500); /* 1.5 µs */
     metric_observe(s, HISTOGRAM_QUERY, 3000);
     metric_observe(s, HISTOGRAM_QUERY, 60000000000); /* a minute: beyond the last */
     char *text = scrape("writ_platform_");

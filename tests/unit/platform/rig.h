@@ -111,7 +111,8 @@ static inline int rig_set_up(void **state)
     arena_init(&r->arena, 1 << 16, 512 << 20);
     for (size_t i = 0; i < sizeof rig_key_rows / sizeof *rig_key_rows; i++)
         rig_bootstrap(r, rig_key_rows[i], r->keys[i]);
-    r->config = (struct config){.data = r->folder, .kafka_brokers = "",
+    r->config = (struct config){.data = r->folder,
+                                .kafka_brokers = "",
                                 .listen = "127.0.0.1:0",
                                 .listen_unix = "",
                                 .pepper_file = r->pepper,
@@ -121,7 +122,9 @@ static inline int rig_set_up(void **state)
                                 .body_ms = 30000,
                                 .idle_ms = 60000,
                                 .write_ms = 30000,
-                                .engine_url = "", .policies_dir = "", .store_url = "",
+                                .engine_url = "",
+                                .policies_dir = "",
+                                .store_url = "",
                                 .store = r->store,
                                 .readers = 2};
     rig_start(r);

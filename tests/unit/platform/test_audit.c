@@ -188,7 +188,8 @@ static void pages_from_the_oldest_on_go_on_where_they_ended(void **state)
                          (unsigned long long)cursor);
         get(r, AUDITOR, target.bytes);
         assert_int_equal(number(r, "cursor"), cursor);
-        for (const struct json *e = json_get(r->json, STR("events"))->child; e != NULL; e = e->next) {
+        for (const struct json *e = json_get(r->json, STR("events"))->child; e != NULL;
+             e = e->next) {
             struct str trace = arena_printf(&r->arena, "trace-%u", (unsigned)++seen);
             assert_true(str_equal(json_text(e, STR("trace_id")), trace));
             last = json_u64(e, STR("id"), 0);
@@ -201,8 +202,8 @@ static void pages_from_the_oldest_on_go_on_where_they_ended(void **state)
     put_event(&late, 46, "");
     stream(r, "47", buf_view(&late));
     buf_fini(&late);
-    struct str target = arena_printf(&r->arena, "/api/v1/audit?order=asc&cursor=%llu",
-                                     (unsigned long long)last);
+    struct str target =
+        arena_printf(&r->arena, "/api/v1/audit?order=asc&cursor=%llu", (unsigned long long)last);
     get(r, AUDITOR, target.bytes);
     assert_int_equal(number(r, "count"), 1);
     assert_true(str_equal(json_text(json_get(r->json, STR("events"))->child, STR("trace_id")),
@@ -234,8 +235,10 @@ static void a_page_also_ends_where_it_is_large(void **state)
     char *fill = arena_bytes(&r->arena, FILL + 1);
     memset(fill, 'x', FILL);
     for (unsigned n = 1; n <= EVENTS; n++) {
-        buf_printf(&b, "{\"event_id\":\"e%u\",\"kind\":\"decision\",\"reason\":\"%.*s\",\"tenant_id\":"
-                   "\"default\",\"timestamp\":\"2026-11-20T09:30:00.000Z\"}\n", n, FILL, fill);
+        buf_printf(&b,
+                   "{\"event_id\":\"e%u\",\"kind\":\"decision\",\"reason\":\"%.*s\",\"tenant_id\":"
+                   "\"default\",\"timestamp\":\"2026-11-20T09:30:00.000Z\"}\n",
+                   n, FILL, fill);
         if (n % 100 != 0) continue;
         struct extra headers = {.type = "application/x-ndjson"};
         call_with(r, r->keys[ENGINE], "POST", INGEST, buf_view(&b), &headers);
@@ -295,9 +298,10 @@ static void every_parameter_narrows(void **state)
         {"actor=bot&to=1969-12-31T23:59:59Z", 0},
     };
     stream(r, "1", first_batch(r, 5));
-    send_json(r, ENGINE, "POST", INGEST,
-              "{\"decision\":\"deny\",\"event_id\":\"d\",\"kind\":\"decision\",\"tenant_id\":\"default\","
-              "\"timestamp\":\"2026-11-20T09:30:00.123Z\"}");
+    send_json(
+        r, ENGINE, "POST", INGEST,
+        "{\"decision\":\"deny\",\"event_id\":\"d\",\"kind\":\"decision\",\"tenant_id\":\"default\","
+        "\"timestamp\":\"2026-11-20T09:30:00.123Z\"}");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct str target = arena_printf(&r->arena, "/api/v1/audit?limit=500&%s", cases[i].query);
         get(r, AUDITOR, target.bytes);

@@ -52,7 +52,8 @@ static void pages_tell_each_key_once(void **state)
     get(r, ADMIN, KEYS);
     all = number(r, "count");
     do {
-        get(r, ADMIN, arena_printf(&r->arena, KEYS "?limit=1&cursor=%llu", (unsigned long long)cursor).bytes);
+        get(r, ADMIN,
+            arena_printf(&r->arena, KEYS "?limit=1&cursor=%llu", (unsigned long long)cursor).bytes);
         assert_int_equal(number(r, "count"), 1);
         id = arena_copy(&r->arena, json_text(json_get(r->json, STR("keys"))->child, STR("id")));
         assert_false(str_equal(id, before));
@@ -80,8 +81,10 @@ static void a_wrong_request_is_named(void **state)
          "out_of_range", "/expires_at"},
         {"{\"name\":\"n\",\"owner\":\"o\",\"roles\":[\"agent\"],\"tenant\":5}", "wrong_type",
          "/tenant"},
-        {"{\"name\":\"a\\u0000b\",\"owner\":\"o\",\"roles\":[\"agent\"]}", "malformed_json", "/name"},
-        {"{\"name\":\"n\",\"owner\":\"\\u0000\",\"roles\":[\"agent\"]}", "malformed_json", "/owner"},
+        {"{\"name\":\"a\\u0000b\",\"owner\":\"o\",\"roles\":[\"agent\"]}", "malformed_json",
+         "/name"},
+        {"{\"name\":\"n\",\"owner\":\"\\u0000\",\"roles\":[\"agent\"]}", "malformed_json",
+         "/owner"},
         {"5", "wrong_type", NULL},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -185,7 +188,8 @@ static void a_rotation_without_overlap_names_them_too(void **state)
 {
     struct rig *r = *state;
     const struct extra node = {{"Writ-Node"}, {"node-1"}, NULL};
-    call_with(r, r->keys[ENGINE], "GET", "/api/v1/bundle", (struct str){0}, &node); /* it runs nothing yet */
+    /* it runs nothing yet */
+    call_with(r, r->keys[ENGINE], "GET", "/api/v1/bundle", (struct str){0}, &node);
     send_json(r, ADMIN, "POST", KEYS, "{\"name\":\"p\",\"owner\":\"o\",\"roles\":[\"agent\"]}");
     struct str target = arena_printf(&r->arena, KEYS "/%.*s/rotate", STR_FORMAT(last_id(r)));
     send_json(r, ADMIN, "POST", target.bytes, "{\"overlap_seconds\":0}");
@@ -229,7 +233,8 @@ static int ask_with(struct rig *r, const char *key, const char *target, const ch
     return call_with(r, key, "GET", target, (struct str){0}, &known);
 }
 
-static void what_an_engine_has_is_not_sent_again_by_another_platform_or_after_a_restart(void **state)
+static void
+what_an_engine_has_is_not_sent_again_by_another_platform_or_after_a_restart(void **state)
 {
     struct rig *r = *state, other = *r; /* of the same store */
     rig_start(&other);
@@ -239,7 +244,8 @@ static void what_an_engine_has_is_not_sent_again_by_another_platform_or_after_a_
     assert_int_equal(ask_with(&other, other.keys[ENGINE], "/api/v1/bundle?wait=60", etag), 304);
     assert_string_equal(other.etag, etag);
     uint64_t begin = world_monotonic_ns();
-    assert_int_equal(ask_with(&other, other.keys[ENGINE], "/api/v1/bundle?wait=1", etag), 304); /* it has been compared: now it waits */
+    /* it has been compared: now it waits */
+    assert_int_equal(ask_with(&other, other.keys[ENGINE], "/api/v1/bundle?wait=1", etag), 304);
     assert_in_range((world_monotonic_ns() - begin) / 1000000, 900, 30000);
     rig_stop(&other);
     rig_stop(r);
@@ -253,7 +259,9 @@ static void another_keys_tag_of_the_same_revision_proves_nothing(void **state)
 {
     struct rig *r = *state;
     char narrow[CREDENTIAL_TEXT + 1] = "";
-    send_json(r, ROOT, "POST", KEYS, "{\"name\":\"n\",\"owner\":\"o\",\"tenant\":\"*\",\"roles\":[\"ingest\"],\"nodes\":[\"*\"],\"tenants\":[\"acme\"]}");
+    send_json(
+        r, ROOT, "POST", KEYS,
+        "{\"name\":\"n\",\"owner\":\"o\",\"tenant\":\"*\",\"roles\":[\"ingest\"],\"nodes\":[\"*\"],\"tenants\":[\"acme\"]}");
     assert_status(r, 201);
     memcpy(narrow, json_text(r->json, STR("key")).bytes, CREDENTIAL_TEXT);
     get(r, ENGINE, "/api/v1/bundle");
@@ -268,7 +276,8 @@ static void who_is_silent_for_a_week_is_waited_for_no_more(void **state)
 {
     struct rig *r = *state;
     const uint64_t day_ms = 86400000, now_ms = world_now_ms();
-    const struct follower_row rows[] = {{STR("old"), 1, now_ms - 8 * day_ms}, {STR("there"), 1, now_ms - 6 * day_ms}};
+    const struct follower_row rows[] = {{STR("old"), 1, now_ms - 8 * day_ms},
+                                        {STR("there"), 1, now_ms - 6 * day_ms}};
     struct store *s;
     assert_int_equal(store_open(r->store, true, &s, &r->fault), ERR_OK);
     assert_int_equal(follower_store_note(s, rows, 2, now_ms - 7 * day_ms, &r->fault), ERR_OK);
@@ -294,7 +303,8 @@ static void no_more_than_so_many_are_waited_for(void **state)
     assert_int_equal(follower_store_note(s, rows, FOLLOWERS_MAX, now_ms, &r->fault), ERR_OK);
     assert_int_equal(follower_store_list(s, now_ms, &r->arena, kept, &count, &r->fault), ERR_OK);
     assert_int_equal(count, FOLLOWERS_MAX);
-    for (size_t i = 0; i < count; i++) assert_true(str_equal(kept[i].node, rows[i].node)); /* newest first, the ten are gone */
+    /* newest first, the ten are gone */
+    for (size_t i = 0; i < count; i++) assert_true(str_equal(kept[i].node, rows[i].node));
     store_close(s);
 }
 
@@ -420,18 +430,28 @@ static void without_an_overlap_the_old_key_ends_at_once(void **state)
 static void an_overlap_makes_no_key_live_longer_and_is_recorded(void **state)
 {
     struct rig *r = *state;
-    send_json(r, ADMIN, "POST", KEYS, "{\"name\":\"p\",\"owner\":\"o\",\"roles\":[\"auditor\"],\"expires_at\":\"2999-01-01T00:00:00.000Z\"}");
+    send_json(
+        r, ADMIN, "POST", KEYS,
+        "{\"name\":\"p\",\"owner\":\"o\",\"roles\":[\"auditor\"],\"expires_at\":\"2999-01-01T00:00:00.000Z\"}");
     struct str target = arena_printf(&r->arena, KEYS "/%.*s/rotate", STR_FORMAT(last_id(r)));
-    send_json(r, ADMIN, "POST", target.bytes, "{\"overlap_seconds\":2592000}"); /* well before its end */
+    /* well before its end */
+    send_json(r, ADMIN, "POST", target.bytes, "{\"overlap_seconds\":2592000}");
     assert_status(r, 201);
-    assert_true(str_compare(json_text(json_get(r->json, STR("replaces")), STR("expires_at")), STR("2999")) < 0);
+    assert_true(str_compare(json_text(json_get(r->json, STR("replaces")), STR("expires_at")),
+                            STR("2999")) < 0);
     char soon[TIME_TEXT + 1] = {0};
     time_write(world_now_ms() + 600000, soon);
-    send_json(r, ADMIN, "POST", KEYS, arena_printf(&r->arena, "{\"name\":\"q\",\"owner\":\"o\",\"roles\":[\"auditor\"],\"expires_at\":\"%s\"}", soon).bytes);
+    send_json(r, ADMIN, "POST", KEYS,
+              arena_printf(
+                  &r->arena,
+                  "{\"name\":\"q\",\"owner\":\"o\",\"roles\":[\"auditor\"],\"expires_at\":\"%s\"}",
+                  soon)
+                  .bytes);
     target = arena_printf(&r->arena, KEYS "/%.*s/rotate", STR_FORMAT(last_id(r)));
     send_json(r, ADMIN, "POST", target.bytes, "{\"overlap_seconds\":3600}");
     assert_status(r, 201);
-    assert_true(str_equal(json_text(json_get(r->json, STR("replaces")), STR("expires_at")), str_from(soon)));
+    assert_true(str_equal(json_text(json_get(r->json, STR("replaces")), STR("expires_at")),
+                          str_from(soon)));
     get(r, AUDITOR, "/api/v1/audit?kind=key.revoked");
     assert_int_equal(number(r, "count"), 2);
     assert_non_null(memmem(r->body.bytes, r->body.size, "rotated: key_", 13));
@@ -459,7 +479,9 @@ static void a_tenants_admin_rotates_no_ingest_key_however_new_it_is(void **state
     struct rig *r = *state;
     char key[CREDENTIAL_TEXT + 1];
     for (int i = 0; i < 20; i++) {
-        rig_bootstrap(r, "{\"name\":\"n\",\"owner\":\"o\",\"tenant\":\"default\",\"roles\":[\"ingest\"]}", key);
+        rig_bootstrap(
+            r, "{\"name\":\"n\",\"owner\":\"o\",\"tenant\":\"default\",\"roles\":[\"ingest\"]}",
+            key);
         struct str target = arena_printf(&r->arena, KEYS "/key_%.26s/rotate", key + 3);
         send_json(r, ADMIN, "POST", target.bytes, "{}");
         assert_refused(r, 403, "missing_role", NULL);
@@ -474,14 +496,16 @@ static void a_tenants_admin_rotates_no_ingest_key_however_new_it_is(void **state
 static void the_name_of_changes_by_files_is_no_keys(void **state)
 {
     struct rig *r = *state;
-    const char *row = "{\"name\":\"" FILES_PRINCIPAL "\",\"owner\":\"o\",\"tenant\":\"default\",\"roles\":[\"policy_admin\"]}";
+    const char *row = "{\"name\":\"" FILES_PRINCIPAL
+                      "\",\"owner\":\"o\",\"tenant\":\"default\",\"roles\":[\"policy_admin\"]}";
     struct json *request;
     struct buf out;
     buf_init(&out, 1024, 1 << 20);
     send_json(r, ADMIN, "POST", KEYS, row);
     assert_refused(r, 400, "bad_value", "/name");
     assert_int_equal(json_read(str_from(row), NULL, &r->arena, &request, &r->fault), ERR_OK);
-    assert_int_equal(key_store_bootstrap(r->store, r->pepper, request, &out, &r->fault), ERR_BAD_VALUE);
+    assert_int_equal(key_store_bootstrap(r->store, r->pepper, request, &out, &r->fault),
+                     ERR_BAD_VALUE);
     buf_fini(&out);
 }
 
@@ -507,17 +531,19 @@ static int make_large(struct rig *r, int key, int number)
     return r->status;
 }
 
-/* So many copies of the last key, under ids of their own, without the time that asking for them would take. */
+/* So many copies of the last key, under ids of their own, without the time that
+ * asking for them would take. */
 static void copy_last(struct rig *r, int count)
 {
     struct database *d;
     struct str id = last_id(r);
-    struct str sql = arena_printf(&r->arena,
-                                  "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d),"
-                                  " copies AS (SELECT substr(id, 1, 20) || printf('%%010d', i) AS copy, id, tenant_id, key"
-                                  " FROM keys, n WHERE id = '%.*s')"
-                                  " INSERT INTO keys (id, tenant_id, key) SELECT copy, tenant_id, replace(key, id, copy) FROM copies",
-                                  count, STR_FORMAT(id));
+    struct str sql = arena_printf(
+        &r->arena,
+        "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d),"
+        " copies AS (SELECT substr(id, 1, 20) || printf('%%010d', i) AS copy, id, tenant_id, key"
+        " FROM keys, n WHERE id = '%.*s')"
+        " INSERT INTO keys (id, tenant_id, key) SELECT copy, tenant_id, replace(key, id, copy) FROM copies",
+        count, STR_FORMAT(id));
     assert_int_equal(database_open(r->store, true, &d, &r->fault), ERR_OK);
     assert_int_equal(database_execute(d, sql.bytes, &r->fault), ERR_OK);
     database_close(d);

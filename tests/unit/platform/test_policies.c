@@ -138,7 +138,8 @@ static void what_is_legal_and_probably_wrong_is_told_beside_the_policy(void **st
     const struct json *warnings = json_get(r->json, STR("warnings"));
     assert_true(json_is_array(warnings) && warnings->count > 0);
     assert_int_equal(json_u64(warnings->child, STR("line"), 0), 2);
-    assert_true(json_text(warnings->child, STR("path")).size > 0 && json_text(warnings->child, STR("message")).size > 0);
+    assert_true(json_text(warnings->child, STR("path")).size > 0 &&
+                json_text(warnings->child, STR("message")).size > 0);
 }
 
 static void versions_stay_and_come_back(void **state)
@@ -191,7 +192,8 @@ static void a_wrong_put_is_named(void **state)
         {"{\"content\":5}", "wrong_type", "/content"},
         {"{\"content\":\"" ALLOW "\",\"is_active\":\"yes\"}", "wrong_type", "/is_active"},
         {"{\"content\":\"" ALLOW "\",\"description\":5}", "wrong_type", "/description"},
-        {"{\"content\":\"" ALLOW "\",\"description\":\"a\\u0000\"}", "malformed_json", "/description"},
+        {"{\"content\":\"" ALLOW "\",\"description\":\"a\\u0000\"}", "malformed_json",
+         "/description"},
         {"{\"content\":\"" ALLOW "\",\"isActive\":true}", "wrong_case", "/isActive"},
         {"{\"content\":\"" ALLOW "\",\"tenant_id\":5}", "wrong_type", "/tenant_id"},
         {"[]", "wrong_type", NULL},
@@ -324,8 +326,10 @@ static int put_large(struct rig *r, int key, const char *name, bool is_active, s
 {
     struct buf body;
     buf_init(&body, 1 << 20, 2 << 20);
-    buf_printf(&body, "{\"is_active\":%s,\"content\":\"rules:\\n  - {id: a, actions: [x], decision: deny}\\n#",
-               is_active ? "true" : "false");
+    buf_printf(
+        &body,
+        "{\"is_active\":%s,\"content\":\"rules:\\n  - {id: a, actions: [x], decision: deny}\\n#",
+        is_active ? "true" : "false");
     while (body.size < size) buf_put_byte(&body, '-');
     buf_put_literal(&body, "\"}");
     struct str target = arena_printf(&r->arena, "/api/v1/policies/%s", name);
@@ -377,9 +381,11 @@ static void a_tenant_has_as_many_policies_as_engines_take_and_no_more(void **sta
 
     put(r, ALLOW);
     assert_refused(r, 400, "out_of_range", NULL);
-    assert_int_equal(put_large(r, ADMIN, "p-7", true, 1000), 200); /* one that is there may change */
+    /* one that is there may change */
+    assert_int_equal(put_large(r, ADMIN, "p-7", true, 1000), 200);
     assert_int_equal(put_large(r, OTHER, "p-7", true, 1000), 201);
-    assert_int_equal(call_with(r, r->keys[ADMIN], "DELETE", "/api/v1/policies/p-8", (struct str){0}, NULL), 200);
+    assert_int_equal(
+        call_with(r, r->keys[ADMIN], "DELETE", "/api/v1/policies/p-8", (struct str){0}, NULL), 200);
     put(r, ALLOW);
     assert_status(r, 201);
 }

@@ -89,8 +89,8 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    static const char *const names[] = {"dir/a.yaml", "dir/b.yaml", "dir", "platform.db", "platform.db-wal",
-                                        "platform.db-shm"};
+    static const char *const names[] = {"dir/a.yaml",  "dir/b.yaml",      "dir",
+                                        "platform.db", "platform.db-wal", "platform.db-shm"};
     (void)state;
     watch_known_fini(&known);
     store_close(store);
@@ -341,8 +341,11 @@ static enum err api_put(const char *name, struct str not_of)
     struct policy_result result;
     char digest[SHA256_HEX];
     sha256_write_hex(sha256_once(STR(ALLOW)), digest);
-    const struct policy_change change = {.tenant = STR("default"), .name = str_from(name), .content = STR(ALLOW),
-                                         .digest = str_of(digest, sizeof digest), .condition.not_of = not_of};
+    const struct policy_change change = {.tenant = STR("default"),
+                                         .name = str_from(name),
+                                         .content = STR(ALLOW),
+                                         .digest = str_of(digest, sizeof digest),
+                                         .condition.not_of = not_of};
     const struct actor by = {.principal = STR("somebody"), .now_ms = world_now_ms()};
     buf_init(&out, 1 << 10, 1 << 20);
     enum err err = policy_store_put(store, &change, &by, &out, &result, &f);
@@ -356,14 +359,17 @@ static void the_writer_refuses_what_a_file_has_taken_meanwhile(void **state)
     struct buf out;
     struct policy_result result;
     const struct actor by = {.principal = STR("somebody"), .now_ms = world_now_ms()};
-    struct policy_change change = {.tenant = STR("default"), .name = STR("a"), .condition = {.not_of = STR(FILES_PRINCIPAL), .seen = 1}};
+    struct policy_change change = {.tenant = STR("default"),
+                                   .name = STR("a"),
+                                   .condition = {.not_of = STR(FILES_PRINCIPAL), .seen = 1}};
     (void)state;
     put("a.yaml", DENY);
     let_settle();
     assert_int_equal(look(), 1);
     assert_int_equal(api_put("a", STR(FILES_PRINCIPAL)), ERR_WATCHED_POLICY);
     buf_init(&out, 1 << 10, 1 << 20);
-    assert_int_equal(policy_store_rollback(store, &change, 1, &by, &out, &result, &f), ERR_WATCHED_POLICY);
+    assert_int_equal(policy_store_rollback(store, &change, 1, &by, &out, &result, &f),
+                     ERR_WATCHED_POLICY);
     buf_fini(&out);
     assert_int_equal(policy_store_delete(store, &change, &by, &result, &f), ERR_WATCHED_POLICY);
     assert_true(is_in_force("a", DENY));
@@ -389,8 +395,13 @@ static void what_others_put_over_a_file_is_put_right(void **state)
     char digest[SHA256_HEX]; /* its own text, and out of force */
     struct fault f;
     sha256_write_hex(sha256_once(STR(DENY)), digest);
-    struct policy_step off = {.change = {.tenant = STR("default"), .name = STR("a"), .content = STR(DENY), .has_active = true,
-                                         .digest = str_of(digest, sizeof digest), .claims = true, .directory = STR("here")}};
+    struct policy_step off = {.change = {.tenant = STR("default"),
+                                         .name = STR("a"),
+                                         .content = STR(DENY),
+                                         .has_active = true,
+                                         .digest = str_of(digest, sizeof digest),
+                                         .claims = true,
+                                         .directory = STR("here")}};
     const struct actor by = {.principal = STR(FILES_PRINCIPAL), .now_ms = world_now_ms()};
     assert_int_equal(policy_store_apply(store, &off, 1, &by, &f), ERR_OK);
     assert_false(is_in_force("a", DENY));
@@ -419,7 +430,8 @@ static void copy_file(const char *from, const char *to)
     FILE *in = fopen(from, "re"), *out = fopen(to, "we");
     assert_non_null(in);
     assert_non_null(out);
-    while ((got = fread(bytes, 1, sizeof bytes, in)) > 0) assert_int_equal(fwrite(bytes, 1, got, out), got);
+    while ((got = fread(bytes, 1, sizeof bytes, in)) > 0)
+        assert_int_equal(fwrite(bytes, 1, got, out), got);
     fclose(in);
     assert_int_equal(fclose(out), 0);
 }
@@ -450,8 +462,12 @@ static void a_restored_store_gets_the_file_again_and_another_directorys_text_sta
 
     char digest[SHA256_HEX];
     sha256_write_hex(sha256_once(STR(ALLOW)), digest);
-    struct policy_step theirs = {.change = {.tenant = STR("default"), .name = STR("a"), .content = STR(ALLOW),
-                                            .digest = str_of(digest, sizeof digest), .claims = true, .directory = STR("there")}};
+    struct policy_step theirs = {.change = {.tenant = STR("default"),
+                                            .name = STR("a"),
+                                            .content = STR(ALLOW),
+                                            .digest = str_of(digest, sizeof digest),
+                                            .claims = true,
+                                            .directory = STR("there")}};
     const struct actor by = {.principal = STR(FILES_PRINCIPAL), .now_ms = world_now_ms()};
     assert_int_equal(policy_store_apply(store, &theirs, 1, &by, &f), ERR_OK);
     assert_int_equal(look(), 0);

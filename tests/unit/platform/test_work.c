@@ -72,7 +72,8 @@ static struct bench *bench_create(unsigned readers)
     snprintf(b->store, sizeof b->store, "%s/platform.db", b->folder);
     sem_init(&b->go_on, 0, 0);
     b->platform.loop = loop_create();
-    if (work_create(&b->platform, b->store, readers, back, &b->platform.work, &f) != ERR_OK) fail_msg("%s", f.text);
+    if (work_create(&b->platform, b->store, readers, back, &b->platform.work, &f) != ERR_OK)
+        fail_msg("%s", f.text);
     return b;
 }
 

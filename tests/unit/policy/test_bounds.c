@@ -201,13 +201,16 @@ static void safe_arguments_of_a_shadow_document_do_not_pay_for_others(void **sta
     arena_init(&arena, 4096, 4 << 20);
     q.args = list_of(&arena, 7000);
     struct buf out = buf_over(text, sizeof text - 1);
-    buf_put_literal(&out, "mode: shadow\nrules: [{id: s, agents: [bot], actions: [a], decision: compute, compute: {tool: b, args: {");
+    buf_put_literal(
+        &out,
+        "mode: shadow\nrules: [{id: s, agents: [bot], actions: [a], decision: compute, compute: {tool: b, args: {");
     for (size_t i = 0; i < ARGUMENTS; i++)
         buf_printf(&out, "%s x%zu: \"${args.l.all(x, x >= 0)}\"", i == 0 ? "" : ",", i);
     buf_put_literal(&out, "}}}]");
     text[out.size] = '\0';
     tenant_init(&t, 2, (const char *const[]){"a", "b"},
-                (const char *const[]){text, "rules: [{id: base, agents: [bot], actions: [a], decision: allow}]"});
+                (const char *const[]){
+                    text, "rules: [{id: base, agents: [bot], actions: [a], decision: allow}]"});
     assert_int_equal(ask(&t, &q), VERDICT_ALLOW);
     assert_int_equal(t.outcome.would_have, VERDICT_DENY);
     assert_string_equal(t.outcome.would_have_rule, "default:deny");

@@ -8,12 +8,14 @@ static struct json *json_in(struct tenant *t, const char *text)
     struct json *v = NULL;
     struct fault f;
     if (text == NULL) return NULL;
-    assert_int_equal(json_read(arena_copy(&t->arena, str_from(text)), NULL, &t->arena, &v, &f), ERR_OK);
+    assert_int_equal(json_read(arena_copy(&t->arena, str_from(text)), NULL, &t->arena, &v, &f),
+                     ERR_OK);
     return v;
 }
 
 /* What comes of this request; args and context are JSON texts or NULL. */
-static enum verdict ask_with(struct tenant *t, const char *action, const char *args, const char *context)
+static enum verdict ask_with(struct tenant *t, const char *action, const char *args,
+                             const char *context)
 {
     struct policy_request q = agent_request("bot", action);
     arena_reset(&t->arena);
@@ -28,10 +30,12 @@ static void a_rule_applies_only_where_its_condition_is_true(void **state)
 {
     (void)state;
     struct tenant t;
-    tenant_init_one(&t, "rules:\n"
-                        "  - {id: small, agents: [bot], actions: [pay], when: args.amount > 0 && args.amount <= 500, decision: allow}\n"
-                        "  - {id: large, actions: [pay], when: args.amount > 500, decision: human_review}\n"
-                        "  - {id: night, actions: [pay], when: now.getHours('Europe/Berlin') < 6, decision: deny}\n");
+    tenant_init_one(
+        &t,
+        "rules:\n"
+        "  - {id: small, agents: [bot], actions: [pay], when: args.amount > 0 && args.amount <= 500, decision: allow}\n"
+        "  - {id: large, actions: [pay], when: args.amount > 500, decision: human_review}\n"
+        "  - {id: night, actions: [pay], when: now.getHours('Europe/Berlin') < 6, decision: deny}\n");
     assert_int_equal(ask_with(&t, "pay", "{\"amount\":500}", NULL), VERDICT_ALLOW);
     assert_string_equal(t.outcome.rule, "allow:small");
     assert_int_equal(ask_with(&t, "pay", "{\"amount\":500.5}", NULL), VERDICT_HUMAN_REVIEW);
@@ -45,24 +49,28 @@ static void a_condition_that_fails_fails_closed(void **state)
 {
     (void)state;
     struct tenant t;
-    tenant_init_one(&t, "rules:\n"
-                        "  - {id: a, agents: [bot], actions: [a, ah, ad], when: args.x > 1, decision: allow}\n"
-                        "  - {id: base, agents: [bot], actions: [h, d, c], decision: allow}\n"
-                        "  - {id: h, actions: [h], when: args.x > 1, decision: human_review}\n"
-                        "  - {id: d, actions: [d], when: args.x > 1, decision: deny}\n"
-                        "  - {id: c, agents: [bot], actions: [c], when: args.x > 1, decision: compute, compute: {tool: t}}\n");
+    tenant_init_one(
+        &t,
+        "rules:\n"
+        "  - {id: a, agents: [bot], actions: [a, ah, ad], when: args.x > 1, decision: allow}\n"
+        "  - {id: base, agents: [bot], actions: [h, d, c], decision: allow}\n"
+        "  - {id: h, actions: [h], when: args.x > 1, decision: human_review}\n"
+        "  - {id: d, actions: [d], when: args.x > 1, decision: deny}\n"
+        "  - {id: c, agents: [bot], actions: [c], when: args.x > 1, decision: compute, compute: {tool: t}}\n");
     static const char *const broken[] = {NULL, "{}", "{\"x\":\"2\"}", "{\"x\":null}", "{\"x\":{}}"};
     for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {
         assert_int_equal(ask_with(&t, "a", broken[i], NULL), VERDICT_DENY);
         assert_string_equal(t.outcome.rule, "default:deny");
         assert_int_equal(ask_with(&t, "h", broken[i], NULL), VERDICT_HUMAN_REVIEW);
         assert_string_equal(t.outcome.rule, "review:h");
-        assert_non_null(memmem(t.outcome.reason.bytes, t.outcome.reason.size, "cannot be evaluated, so it applies", 34));
+        assert_non_null(memmem(t.outcome.reason.bytes, t.outcome.reason.size,
+                               "cannot be evaluated, so it applies", 34));
         assert_int_equal(ask_with(&t, "d", broken[i], NULL), VERDICT_DENY);
         assert_string_equal(t.outcome.rule, "deny:d");
         assert_int_equal(ask_with(&t, "c", broken[i], NULL), VERDICT_DENY);
         assert_string_equal(t.outcome.rule, "compute:c");
-        assert_non_null(memmem(t.outcome.reason.bytes, t.outcome.reason.size, "cannot be evaluated, so it is denied", 36));
+        assert_non_null(memmem(t.outcome.reason.bytes, t.outcome.reason.size,
+                               "cannot be evaluated, so it is denied", 36));
     }
     assert_int_equal(ask_with(&t, "h", "{\"x\":1}", NULL), VERDICT_ALLOW);
     assert_int_equal(ask_with(&t, "c", "{\"x\":2}", NULL), VERDICT_COMPUTE);
@@ -73,18 +81,20 @@ static void the_variables_are_what_the_request_says(void **state)
 {
     (void)state;
     struct tenant t;
-    tenant_init_one(&t, "roles: {finance: [carol]}\n"
-                        "rules:\n"
-                        "  - id: all\n"
-                        "    agents: [bot]\n"
-                        "    actions: [x]\n"
-                        "    when: >-\n"
-                        "      action == 'x' && tool == action && actor == 'bot' && user == '' && acting_for == ''\n"
-                        "      && tenant == 'default' && scope == [] && roles == [] && resource == {}\n"
-                        "      && context.text == 'hello' && request.kind == 'agent' && request.args.n == 1.0\n"
-                        "      && !has(request.scope) && now == timestamp('2026-11-21T10:00:00Z')\n"
-                        "    decision: allow\n"
-                        "  - {id: people, users: [carol], actions: [x], when: \"'finance' in roles && user == 'carol'\", decision: allow}\n");
+    tenant_init_one(
+        &t,
+        "roles: {finance: [carol]}\n"
+        "rules:\n"
+        "  - id: all\n"
+        "    agents: [bot]\n"
+        "    actions: [x]\n"
+        "    when: >-\n"
+        "      action == 'x' && tool == action && actor == 'bot' && user == '' && acting_for == ''\n"
+        "      && tenant == 'default' && scope == [] && roles == [] && resource == {}\n"
+        "      && context.text == 'hello' && request.kind == 'agent' && request.args.n == 1.0\n"
+        "      && !has(request.scope) && now == timestamp('2026-11-21T10:00:00Z')\n"
+        "    decision: allow\n"
+        "  - {id: people, users: [carol], actions: [x], when: \"'finance' in roles && user == 'carol'\", decision: allow}\n");
     assert_int_equal(ask_with(&t, "x", "{\"n\":1}", "\"hello\""), VERDICT_ALLOW);
     struct policy_request q = user_request("carol", "x");
     assert_int_equal(ask(&t, &q), VERDICT_ALLOW);
@@ -95,44 +105,55 @@ static void safe_arguments_are_computed(void **state)
 {
     (void)state;
     struct tenant t;
-    tenant_init_one(&t, "rules:\n"
-                        "  - id: sandbox\n"
-                        "    agents: [bot]\n"
-                        "    actions: [write]\n"
-                        "    decision: compute\n"
-                        "    compute:\n"
-                        "      tool: safe_write\n"
-                        "      args: {path: '${path_under(\"/sandbox\", args.path)}', n: '${args.n}', text: 'for ${actor}: ${args.n}', cost: 'a $${literal}', list: ['${args.path}', 1]}\n"
-                        "  - {id: no-passwd, actions: [safe_write], when: args.path.endsWith('passwd'), decision: deny}\n");
-    assert_int_equal(ask_with(&t, "write", "{\"path\":\"a/../b.txt\",\"n\":2.5}", NULL), VERDICT_COMPUTE);
+    tenant_init_one(
+        &t,
+        "rules:\n"
+        "  - id: sandbox\n"
+        "    agents: [bot]\n"
+        "    actions: [write]\n"
+        "    decision: compute\n"
+        "    compute:\n"
+        "      tool: safe_write\n"
+        "      args: {path: '${path_under(\"/sandbox\", args.path)}', n: '${args.n}', text: 'for ${actor}: ${args.n}', cost: 'a $${literal}', list: ['${args.path}', 1]}\n"
+        "  - {id: no-passwd, actions: [safe_write], when: args.path.endsWith('passwd'), decision: deny}\n");
+    assert_int_equal(ask_with(&t, "write", "{\"path\":\"a/../b.txt\",\"n\":2.5}", NULL),
+                     VERDICT_COMPUTE);
     const struct json *args = t.outcome.safe_args;
     assert_true(str_equal(json_text(args, STR("path")), STR("/sandbox/b.txt")));
     assert_true(json_is_number(json_get(args, STR("n"))));
     assert_true(str_equal(json_text(args, STR("text")), STR("for bot: 2.5")));
     assert_true(str_equal(json_text(args, STR("cost")), STR("a ${literal}")));
-    assert_int_equal(ask_with(&t, "write", "{\"path\":\"../etc/passwd\",\"n\":1}", NULL), VERDICT_DENY);
+    assert_int_equal(ask_with(&t, "write", "{\"path\":\"../etc/passwd\",\"n\":1}", NULL),
+                     VERDICT_DENY);
     assert_string_equal(t.outcome.rule, "compute:sandbox");
     assert_non_null(memmem(t.outcome.reason.bytes, t.outcome.reason.size, "safe arguments", 14));
-    assert_int_equal(ask_with(&t, "write", "{\"path\":\"passwd\",\"n\":1}", NULL), VERDICT_DENY); /* by the rule on the safe call */
+    /* by the rule on the safe call */
+    assert_int_equal(ask_with(&t, "write", "{\"path\":\"passwd\",\"n\":1}", NULL), VERDICT_DENY);
     assert_string_equal(t.outcome.rule, "compute:sandbox");
     assert_int_equal(ask_with(&t, "write", "{\"n\":1}", NULL), VERDICT_DENY);
     tenant_fini(&t);
 }
 
-/* What the reader has seen of a text of the document does not hold for the text that is made of it. */
+/* What the reader has seen of a text of the document does not hold for the text that is made of
+ * it. */
 static void safe_arguments_of_a_json_document_are_written_as_they_are(void **state)
 {
     (void)state;
     struct tenant t;
-    tenant_init_one(&t, "{\"rules\": [{\"id\": \"sandbox\", \"agents\": [\"bot\"], \"actions\": [\"write\"], \"decision\": \"compute\",\n"
-                        " \"compute\": {\"tool\": \"safe_write\", \"args\": {\"path\": \"/sandbox/${args.path}\", \"n\": 7, \"list\": [7, -1, 2.5]}}},\n"
-                        " {\"id\": \"plain\", \"agents\": [\"bot\"], \"actions\": [\"plain\"], \"decision\": \"compute\",\n"
-                        " \"compute\": {\"tool\": \"safe_write\", \"args\": {\"n\": 7, \"text\": \"$${x}\"}}}]}");
+    tenant_init_one(
+        &t,
+        "{\"rules\": [{\"id\": \"sandbox\", \"agents\": [\"bot\"], \"actions\": [\"write\"], \"decision\": \"compute\",\n"
+        " \"compute\": {\"tool\": \"safe_write\", \"args\": {\"path\": \"/sandbox/${args.path}\", \"n\": 7, \"list\": [7, -1, 2.5]}}},\n"
+        " {\"id\": \"plain\", \"agents\": [\"bot\"], \"actions\": [\"plain\"], \"decision\": \"compute\",\n"
+        " \"compute\": {\"tool\": \"safe_write\", \"args\": {\"n\": 7, \"text\": \"$${x}\"}}}]}");
     struct buf out;
     buf_init(&out, 256, 4096);
-    assert_int_equal(ask_with(&t, "write", "{\"path\":\"a\\\",\\\"n\\\":\\\"\\n\"}", NULL), VERDICT_COMPUTE);
+    assert_int_equal(ask_with(&t, "write", "{\"path\":\"a\\\",\\\"n\\\":\\\"\\n\"}", NULL),
+                     VERDICT_COMPUTE);
     json_put_canonical(&out, t.outcome.safe_args);
-    assert_true(str_is(buf_view(&out), "{\"list\":[7,-1,2.5],\"n\":7,\"path\":\"/sandbox/a\\\",\\\"n\\\":\\\"\\n\"}"));
+    assert_true(
+        str_is(buf_view(&out),
+               "{\"list\":[7,-1,2.5],\"n\":7,\"path\":\"/sandbox/a\\\",\\\"n\\\":\\\"\\n\"}"));
     buf_clear(&out);
     assert_int_equal(ask_with(&t, "plain", "{}", NULL), VERDICT_COMPUTE);
     json_put_canonical(&out, t.outcome.safe_args);
@@ -145,8 +166,10 @@ static void a_limit_adds_up_what_an_expression_gives(void **state)
 {
     (void)state;
     struct tenant t;
-    tenant_init_one(&t, "rules:\n"
-                        "  - {id: a, agents: [bot], actions: [x], decision: allow, limit: {window: 1h, max: 10, sum: \"args.price * args.count\"}}\n");
+    tenant_init_one(
+        &t,
+        "rules:\n"
+        "  - {id: a, agents: [bot], actions: [x], decision: allow, limit: {window: 1h, max: 10, sum: \"args.price * args.count\"}}\n");
     assert_int_equal(ask_with(&t, "x", "{\"price\":1.5,\"count\":4}", NULL), VERDICT_ALLOW);
     assert_int_equal(t.outcome.limit_count, 1);
     assert_int_equal(t.outcome.limits[0].amount, 6000000);
@@ -160,26 +183,36 @@ static void a_limit_adds_up_what_an_expression_gives(void **state)
 static void faults_name_what_is_wrong_and_where(void **state)
 {
     (void)state;
-    assert_refused_at("rules:\n  - {id: a, agents: [b], actions: [c], decision: allow,\n     when: args.x >}\n", 3, 20, "rules[0].when",
-                      "the expression ends where");
-    assert_refused_at("rules:\n  - {id: a, agents: [b], actions: [c], decision: allow,\n     when: agrs.x > 1}\n", 3, 12, "rules[0].when",
-                      "agrs");
-    assert_refused_at("rules:\n  - {id: a, agents: [b], actions: [c], decision: allow,\n     when: \"1 + 1\"}\n", 3, 13, "rules[0].when",
-                      "bool");
-    assert_refused_at("rules:\n  - {id: a, agents: [b], actions: [c], decision: allow,\n     when: actor + 1 == ''}\n", 3, 18, "rules[0].when",
-                      "string + int is not possible");
-    assert_refused_at("rules:\n  - {id: a, agents: [b], actions: [c], decision: allow,\n     when: actor.matches('(')}\n", 3, 26, "rules[0].when",
-                      "");
-    assert_refused_at("rules:\n  - {id: a, agents: [b], actions: [c], decision: compute,\n     compute: {tool: t, args: {p: [\"x${args.y\"]}}}\n", 3,
-                      36, "rules[0].compute.args.p[0]", "not closed");
-    assert_refused_at("rules:\n  - {id: a, agents: [b], actions: [c], decision: compute,\n     compute: {tool: t, args: {p: [\"x${args.}\"]}}}\n", 3,
-                      45, "rules[0].compute.args.p[0]", "the expression ends where");
-    assert_refused_at("rules:\n  - {id: a, agents: [b], actions: [c], decision: allow,\n     when: \"'\\\"' + 1 == ''\"}\n", 3, 12, "rules[0].when",
-                      "(at column 5 of the expression)");
-    assert_refused_at("rules:\n  - id: a\n    actions: [c]\n    decision: deny\n    when: >-\n      actor\n      + 1\n", 5, 11, "rules[0].when",
-                      "of the expression)");
-    assert_refused_at("{\"rules\": [{\"id\": \"a\", \"actions\": [\"x\"], \"decision\": \"deny\", \"when\": \"actr == ''\"}]}", 1, 71, "rules[0].when",
-                      "did you mean actor?");
+    assert_refused_at(
+        "rules:\n  - {id: a, agents: [b], actions: [c], decision: allow,\n     when: args.x >}\n",
+        3, 20, "rules[0].when", "the expression ends where");
+    assert_refused_at(
+        "rules:\n  - {id: a, agents: [b], actions: [c], decision: allow,\n     when: agrs.x > 1}\n",
+        3, 12, "rules[0].when", "agrs");
+    assert_refused_at(
+        "rules:\n  - {id: a, agents: [b], actions: [c], decision: allow,\n     when: \"1 + 1\"}\n",
+        3, 13, "rules[0].when", "bool");
+    assert_refused_at(
+        "rules:\n  - {id: a, agents: [b], actions: [c], decision: allow,\n     when: actor + 1 == ''}\n",
+        3, 18, "rules[0].when", "string + int is not possible");
+    assert_refused_at(
+        "rules:\n  - {id: a, agents: [b], actions: [c], decision: allow,\n     when: actor.matches('(')}\n",
+        3, 26, "rules[0].when", "");
+    assert_refused_at(
+        "rules:\n  - {id: a, agents: [b], actions: [c], decision: compute,\n     compute: {tool: t, args: {p: [\"x${args.y\"]}}}\n",
+        3, 36, "rules[0].compute.args.p[0]", "not closed");
+    assert_refused_at(
+        "rules:\n  - {id: a, agents: [b], actions: [c], decision: compute,\n     compute: {tool: t, args: {p: [\"x${args.}\"]}}}\n",
+        3, 45, "rules[0].compute.args.p[0]", "the expression ends where");
+    assert_refused_at(
+        "rules:\n  - {id: a, agents: [b], actions: [c], decision: allow,\n     when: \"'\\\"' + 1 == ''\"}\n",
+        3, 12, "rules[0].when", "(at column 5 of the expression)");
+    assert_refused_at(
+        "rules:\n  - id: a\n    actions: [c]\n    decision: deny\n    when: >-\n      actor\n      + 1\n",
+        5, 11, "rules[0].when", "of the expression)");
+    assert_refused_at(
+        "{\"rules\": [{\"id\": \"a\", \"actions\": [\"x\"], \"decision\": \"deny\", \"when\": \"actr == ''\"}]}",
+        1, 71, "rules[0].when", "did you mean actor?");
 }
 
 struct told {
@@ -197,7 +230,9 @@ static void an_explanation_tells_of_the_condition(void **state)
 {
     (void)state;
     struct tenant t;
-    tenant_init_one(&t, "rules:\n  - {id: large, actions: [pay], when: args.amount > 500, decision: human_review}\n");
+    tenant_init_one(
+        &t,
+        "rules:\n  - {id: large, actions: [pay], when: args.amount > 500, decision: human_review}\n");
     struct policy_request q = agent_request("bot", "pay");
     struct told told = {0};
     struct policy_explain explain = {.considered = look, .context = &told};
@@ -251,11 +286,13 @@ static void look_for_true(void *context, const struct policy_considered *c)
     struct told *t = context;
     bool is_about = str_equal(c->rule_id, STR("when")) || str_equal(c->rule_id, STR("none"));
     if (!is_about || !c->applies) return;
-    t->seen = str_equal(c->why, str_equal(c->rule_id, STR("when"))
-                                    ? STR("when: 'contractor' in roles → 'contractor' in [\"contractor\",\"finance\"] → "
-                                          "true; applies")
-                                    : STR("when: !('finance' in roles) is true, because of 'finance' in roles → "
-                                          "'finance' in [] → false; applies"));
+    t->seen = str_equal(
+        c->why,
+        str_equal(c->rule_id, STR("when"))
+            ? STR("when: 'contractor' in roles → 'contractor' in [\"contractor\",\"finance\"] → "
+                  "true; applies")
+            : STR("when: !('finance' in roles) is true, because of 'finance' in roles → "
+                  "'finance' in [] → false; applies"));
 }
 
 static void an_explanation_has_the_roles_that_decided(void **state)

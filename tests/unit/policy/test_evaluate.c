@@ -95,11 +95,13 @@ static void a_permission_is_for_actions_in_its_own_spelling_only(void **state)
 {
     (void)state;
     struct tenant t;
-    tenant_init_one(&t, "rules:\n"
-                        "  - {id: small, agents: [bot], actions: [read, \"get_*\"], decision: allow}\n"
-                        "  - {id: large, agents: [bot], actions: [Write, \"Put_*\"], decision: allow}\n");
+    tenant_init_one(
+        &t, "rules:\n"
+            "  - {id: small, agents: [bot], actions: [read, \"get_*\"], decision: allow}\n"
+            "  - {id: large, agents: [bot], actions: [Write, \"Put_*\"], decision: allow}\n");
     static const char *const allowed[] = {"read", "get_x", "get_X", "Write", "Put_x"};
-    static const char *const denied[] = {"Read", "READ", "Get_x", "GET_x", "write", "put_x", "PUT_x"};
+    static const char *const denied[] = {"Read",  "READ",  "Get_x", "GET_x",
+                                         "write", "put_x", "PUT_x"};
     for (size_t i = 0; i < sizeof allowed / sizeof *allowed; i++)
         assert_int_equal(ask_agent(&t, "bot", allowed[i]), VERDICT_ALLOW);
     for (size_t i = 0; i < sizeof denied / sizeof *denied; i++)
@@ -184,8 +186,10 @@ static void a_role_that_names_somebody_twice_is_one_role(void **state)
 {
     (void)state;
     struct tenant t;
-    tenant_init_one(&t, "roles: {finance: [carol, \"car*\", \"*rol\"], legal: [carol]}\n"
-                        "rules: [{id: a, roles: [finance], actions: [x], when: roles.size() == 2, decision: allow}]");
+    tenant_init_one(
+        &t,
+        "roles: {finance: [carol, \"car*\", \"*rol\"], legal: [carol]}\n"
+        "rules: [{id: a, roles: [finance], actions: [x], when: roles.size() == 2, decision: allow}]");
     assert_int_equal(ask_user(&t, "carol", "x"), VERDICT_ALLOW);
     assert_int_equal(ask_user(&t, "cargo", "x"), VERDICT_DENY);
     tenant_fini(&t);
@@ -197,8 +201,9 @@ static void a_long_list_of_names_selects_as_a_short_one_does(void **state)
     static char text[4096];
     struct tenant t;
     struct buf out = buf_over(text, sizeof text - 1);
-    buf_put_literal(&out, "rules:\n  - {id: all, agents: [\"*\"], actions: [\"*\"], decision: allow}\n"
-                          "  - {id: no, decision: deny, actions: [drop], agents: [Bad_Bot, \"EVIL_*\"");
+    buf_put_literal(&out,
+                    "rules:\n  - {id: all, agents: [\"*\"], actions: [\"*\"], decision: allow}\n"
+                    "  - {id: no, decision: deny, actions: [drop], agents: [Bad_Bot, \"EVIL_*\"");
     for (unsigned i = 0; i < 40; i++) buf_printf(&out, ", x%u", i);
     buf_put_literal(&out, "]}\n  - {id: may, users: [eve, EVE, \"*@Ops\"");
     for (unsigned i = 0; i < 40; i++) buf_printf(&out, ", u%u", i);
@@ -292,7 +297,8 @@ static void the_gate_of_a_rule_that_cannot_be_evaluated_is_told_as_one(void **st
     q.confidence = 0.95;
     assert_int_equal(ask(&t, &q), VERDICT_HUMAN_REVIEW);
     assert_string_equal(t.outcome.rule, "review:h");
-    assert_non_null(memmem(t.outcome.reason.bytes, t.outcome.reason.size, "cannot be evaluated", 19));
+    assert_non_null(
+        memmem(t.outcome.reason.bytes, t.outcome.reason.size, "cannot be evaluated", 19));
     tenant_fini(&t);
 }
 
@@ -352,10 +358,12 @@ static void conditions_of_the_safe_call_see_the_safe_call(void **state)
 {
     (void)state;
     struct tenant t;
-    tenant_init_one(&t, "rules:\n"
-                        "  - {id: c, agents: [bot], actions: [run], decision: compute, compute: {tool: write, args: {to: x}}}\n"
-                        "  - {id: named, actions: [\"*\"], when: action == 'write' && user == 'ann', decision: deny}\n"
-                        "  - {id: given, actions: [write], when: \"has(args.to) && user == 'bob'\", decision: deny}\n");
+    tenant_init_one(
+        &t,
+        "rules:\n"
+        "  - {id: c, agents: [bot], actions: [run], decision: compute, compute: {tool: write, args: {to: x}}}\n"
+        "  - {id: named, actions: [\"*\"], when: action == 'write' && user == 'ann', decision: deny}\n"
+        "  - {id: given, actions: [write], when: \"has(args.to) && user == 'bob'\", decision: deny}\n");
     struct policy_request q = agent_request("bot", "run");
     assert_int_equal(ask(&t, &q), VERDICT_COMPUTE);
     q.user = STR("ann");
@@ -392,8 +400,9 @@ static void the_gate_of_a_safe_call_is_told_as_one(void **state)
     assert_int_equal(ask_sure(&t, "x", 0.95), VERDICT_COMPUTE);
     assert_int_equal(ask_sure(&t, "x", 0.6), VERDICT_DENY);
     assert_string_equal(t.outcome.rule, "compute:c");
-    assert_true(str_is(t.outcome.reason,
-                       "The safe call safe is not permitted either: gate of rule s of policy doc."));
+    assert_true(
+        str_is(t.outcome.reason,
+               "The safe call safe is not permitted either: gate of rule s of policy doc."));
     tenant_fini(&t);
 }
 
@@ -441,9 +450,10 @@ static void review_terms_of_all_votes_hold(void **state)
     assert_int_equal(t.outcome.review.expires_in_ms, 30 * 60 * 1000);
     assert_int_equal(t.outcome.review.good_for_ms, 90 * 1000);
     tenant_fini(&t);
-    tenant_init_one(&t, "rules:\n"
-                        "  - {id: r1, actions: [x], decision: human_review, review: {by: [legal]}}\n"
-                        "  - {id: r2, actions: [x], decision: human_review, review: {by: [legal]}}\n");
+    tenant_init_one(&t,
+                    "rules:\n"
+                    "  - {id: r1, actions: [x], decision: human_review, review: {by: [legal]}}\n"
+                    "  - {id: r2, actions: [x], decision: human_review, review: {by: [legal]}}\n");
     assert_int_equal(ask_agent(&t, "bot", "x"), VERDICT_HUMAN_REVIEW);
     assert_true(str_is(t.outcome.review.by, "legal")); /* told of once */
     assert_int_equal(t.outcome.review.requirement_count, 2);
@@ -562,7 +572,8 @@ static void a_full_arena_is_a_deny(void **state)
     tenant_fini(&t);
 }
 
-/* A rule for which there was no memory left to see whether it applies is not one that does not apply. */
+/* A rule for which there was no memory left to see whether it applies is not
+ * one that does not apply. */
 static void a_denied_request_is_denied_in_every_arena(void **state)
 {
     (void)state;
@@ -571,11 +582,14 @@ static void a_denied_request_is_denied_in_every_arena(void **state)
         enum subject_kind kind;
     } cases[] = {
         {"rules:\n  - {id: a, agents: [bot], actions: [x], decision: allow}\n"
-         "  - {id: d, actions: [x], resources: [\"db:*\"], decision: deny}\n", "deny:d", SUBJECT_AGENT},
+         "  - {id: d, actions: [x], resources: [\"db:*\"], decision: deny}\n",
+         "deny:d", SUBJECT_AGENT},
         {"roles: {finance: [carol]}\nrules:\n  - {id: a, users: [carol], actions: [x], decision: allow}\n"
-         "  - {id: d, roles: [finance], actions: [x], decision: deny}\n", "deny:d", SUBJECT_USER},
+         "  - {id: d, roles: [finance], actions: [x], decision: deny}\n",
+         "deny:d", SUBJECT_USER},
         {"rules:\n  - {id: c, agents: [bot], actions: [x], decision: compute, compute: {tool: y}}\n"
-         "  - {id: d, actions: [y], resources: [\"db:*\"], decision: deny}\n", "compute:c", SUBJECT_AGENT},
+         "  - {id: d, actions: [y], resources: [\"db:*\"], decision: deny}\n",
+         "compute:c", SUBJECT_AGENT},
     };
     char resource[300] = "db:";
     memset(resource + 3, 'r', sizeof resource - 3);

@@ -22,8 +22,10 @@ static void a_limit_that_cannot_be_meant_is_refused_at_its_place(void **state)
     assert_limit_refused("{window: 31d, count: 3}", 22, ".window", "at most 30d");
     assert_limit_refused("{window: 0s, count: 3}", 22, ".window", "out of range");
     assert_limit_refused("{window: 60, count: 3}", 22, ".window", "has to say its unit");
-    assert_limit_refused("{window: 1h, count: 0}", 33, ".count", "0 is out of range [1, 1000000000]");
-    assert_limit_refused("{window: 1h, count: 1000000001}", 33, ".count", "1000000001 is out of range");
+    assert_limit_refused("{window: 1h, count: 0}", 33, ".count",
+                         "0 is out of range [1, 1000000000]");
+    assert_limit_refused("{window: 1h, count: 1000000001}", 33, ".count",
+                         "1000000001 is out of range");
     assert_limit_refused("{window: 1h, count: 1.5}", 33, ".count", "not a whole number");
     assert_limit_refused("{window: 1h, sum: args.x}", 26, ".sum", "has no max beside it");
     assert_limit_refused("{window: 1h, count: 1, sum: args.x}", 36, ".sum", "has no max");
@@ -460,16 +462,20 @@ static void whom_a_limit_asks_is_told_once_beside_whom_a_rule_asked(void **state
     (void)state;
     static const struct {
         const char *limit_asks, *by;
-    } cases[] = {{", review: {by: [finance]}", "finance"}, {"", "finance"}, {", review: {by: [legal]}", "finance; legal"}};
+    } cases[] = {{", review: {by: [finance]}", "finance"},
+                 {"", "finance"},
+                 {", review: {by: [legal]}", "finance; legal"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct tenant t;
         char text[512];
-        snprintf(text, sizeof text,
-                 "rules:\n  - {id: h, actions: [x], decision: human_review, review: {by: [finance]}}\n"
-                 "  - {id: a, agents: [bot], actions: [x], decision: allow%s, limit: {window: 1h, count: 1, over: human_review}}\n",
-                 cases[i].limit_asks);
+        snprintf(
+            text, sizeof text,
+            "rules:\n  - {id: h, actions: [x], decision: human_review, review: {by: [finance]}}\n"
+            "  - {id: a, agents: [bot], actions: [x], decision: allow%s, limit: {window: 1h, count: 1, over: human_review}}\n",
+            cases[i].limit_asks);
         tenant_init_one(&t, text);
-        struct policy_vote approved = {.kind = VOTE_RULE, .policy_name = STR("doc"), .rule_id = STR("h")};
+        struct policy_vote approved = {
+            .kind = VOTE_RULE, .policy_name = STR("doc"), .rule_id = STR("h")};
         struct policy_request q = agent_request("bot", "x");
         q.approved = &approved;
         q.approved_count = 1;
@@ -610,7 +616,8 @@ static void what_shadow_would_have_changed_is_told_beside_a_limit(void **state)
     tenant_fini(&t);
 }
 
-/* Where the safe call in force is refused, nobody looks at limits; with the shadow's one somebody would. */
+/* Where the safe call in force is refused, nobody looks at limits; with the
+ * shadow's one somebody would. */
 static void what_shadow_would_permit_meets_the_limits(void **state)
 {
     (void)state;
@@ -670,8 +677,9 @@ static void explanations_mention_the_limit(void **state)
     struct policy_request q = agent_request("b", "x");
     struct policy_explain e = {.considered = on_considered, .context = why};
     policy_evaluate(t.set, &q, &t.arena, &e, &t.outcome);
-    assert_string_equal(why, "applies; its limit is a sum of args.amount of 99.5 per actor in 1h, and this request "
-                             "is over by itself: args.amount is no number from 0 on");
+    assert_string_equal(
+        why, "applies; its limit is a sum of args.amount of 99.5 per actor in 1h, and this request "
+             "is over by itself: args.amount is no number from 0 on");
     tenant_fini(&t);
 }
 
@@ -693,25 +701,32 @@ static void a_dry_run_is_over_where_the_request_is_so_by_itself(void **state)
     (void)state;
     struct tenant t;
     char against[200];
-    tenant_init_one(&t, "rules:\n"
-                        "  - {id: a, agents: [b], actions: [x], decision: allow, limit: {window: 1h, count: 1}}\n"
-                        "  - {id: c, agents: [b], actions: [x], decision: allow, limit: {window: 1h, sum: args.n, max: 9}}\n"
-                        "  - {id: d, agents: [b], actions: [x], decision: allow, limit: {window: 1h, sum: args.m, max: 9, over: human_review}}\n"
-                        "  - {id: e, agents: [b], actions: [x], when: has(args.o), decision: allow, limit: {window: 1h, sum: args.o, max: 9, over: human_review}}\n");
+    tenant_init_one(
+        &t,
+        "rules:\n"
+        "  - {id: a, agents: [b], actions: [x], decision: allow, limit: {window: 1h, count: 1}}\n"
+        "  - {id: c, agents: [b], actions: [x], decision: allow, limit: {window: 1h, sum: args.n, max: 9}}\n"
+        "  - {id: d, agents: [b], actions: [x], decision: allow, limit: {window: 1h, sum: args.m, max: 9, over: human_review}}\n"
+        "  - {id: e, agents: [b], actions: [x], when: has(args.o), decision: allow, limit: {window: 1h, sum: args.o, max: 9, over: human_review}}\n");
     static const struct {
         const char *args, *rule;
-    } cases[] = {{"{\"n\":9,\"m\":9}", "allow:a"}, {"{\"n\":9.1,\"m\":10}", "limit:c"}, {"{\"m\":1}", "limit:c"},
-                 {"{\"n\":-1,\"m\":1}", "limit:c"}, {"{\"n\":0,\"m\":\"1\"}", "limit:d"}};
+    } cases[] = {{"{\"n\":9,\"m\":9}", "allow:a"},
+                 {"{\"n\":9.1,\"m\":10}", "limit:c"},
+                 {"{\"m\":1}", "limit:c"},
+                 {"{\"n\":-1,\"m\":1}", "limit:c"},
+                 {"{\"n\":0,\"m\":\"1\"}", "limit:d"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct policy_request q = agent_request("b", "x");
-        assert_int_equal(ask_with(&t, &q, cases[i].args), VERDICT_ALLOW); /* for whoever counts to find */
+        /* for whoever counts to find */
+        assert_int_equal(ask_with(&t, &q, cases[i].args), VERDICT_ALLOW);
         q.dry_run = true;
         ask_with(&t, &q, cases[i].args);
         assert_string_equal(t.outcome.rule, cases[i].rule);
     }
     struct policy_request q = agent_request("b", "x");
     q.dry_run = true;
-    struct policy_vote approved = {.kind = VOTE_LIMIT, .policy_name = STR("doc"), .rule_id = STR("d")};
+    struct policy_vote approved = {
+        .kind = VOTE_LIMIT, .policy_name = STR("doc"), .rule_id = STR("d")};
     q.approved = &approved;
     q.approved_count = 1; /* what was let through stops nothing, and hides nothing behind it */
     ask_with(&t, &q, "{\"n\":1,\"m\":10,\"o\":1}");
@@ -722,7 +737,9 @@ static void a_dry_run_is_over_where_the_request_is_so_by_itself(void **state)
     q.args = NULL;
     struct policy_explain e = {.considered = ignore, .nearest = on_nearest, .context = against};
     policy_evaluate(t.set, &q, &t.arena, &e, &t.outcome);
-    assert_string_equal(against, "The limit of rule c adds up args.n, which is missing, negative, too large or no number.");
+    assert_string_equal(
+        against,
+        "The limit of rule c adds up args.n, which is missing, negative, too large or no number.");
     tenant_fini(&t);
 }
 

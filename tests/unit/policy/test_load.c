@@ -74,11 +74,13 @@ static void unknown_keys_are_refused_with_a_guess(void **state)
     assert_refused_at("rules: [" RULE
                       "]\ntests: [{request: {actor: a, action: c, user: x}, expect: allow}]",
                       2, 41, "tests[0].request.user", "did you mean user_id?");
-    assert_refused_at("rules:\n  - {ID: a, agents: [b], actions: [c], decision: allow}\n", 2, 5, "rules[0].id",
-                      "is missing here");
-    struct policy_problems p = refused("rules:\n  - {ID: a, agents: [b], actions: [c], decision: allow}\n");
+    assert_refused_at("rules:\n  - {ID: a, agents: [b], actions: [c], decision: allow}\n", 2, 5,
+                      "rules[0].id", "is missing here");
+    struct policy_problems p =
+        refused("rules:\n  - {ID: a, agents: [b], actions: [c], decision: allow}\n");
     assert_true(has_problem(&p, "ID: unknown key; did you mean id?"));
-    p = refused("rules:\n  - {id: a, agents: [b], actions: [c], decision: allow, when: f(args.x, args.y) > 5.0}\n");
+    p = refused(
+        "rules:\n  - {id: a, agents: [b], actions: [c], decision: allow, when: f(args.x, args.y) > 5.0}\n");
     assert_true(has_problem(&p, "put that in quotes: within { } a comma ends it"));
 }
 
@@ -90,7 +92,8 @@ static void a_gate_has_both_its_thresholds_and_nothing_else(void **state)
     } cases[] = {
         {"{review_at: 0.5}", "allow_at"},
         {"{allow_at: 0.9}", "review_at"},
-        {"{allow_at: 0.9, review_at: 0.5, mising: deny}", "mising"}, /* else a missing confidence asks a person */
+        /* else a missing confidence asks a person */
+        {"{allow_at: 0.9, review_at: 0.5, mising: deny}", "mising"},
         {"{allow_at: 1.5, review_at: 0.5}", "1.5"},
         {"{allow_at: \"0.9\", review_at: 0.5}", "number"},
         {"{allow_at: 0.5, review_at: 0.9}", "the thresholds must descend"},
@@ -99,12 +102,16 @@ static void a_gate_has_both_its_thresholds_and_nothing_else(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[256];
-        snprintf(text, sizeof text, "confidence: %s\nrules: [{id: a, actions: [x], decision: deny}]", cases[i].gate);
+        snprintf(text, sizeof text,
+                 "confidence: %s\nrules: [{id: a, actions: [x], decision: deny}]", cases[i].gate);
         struct policy_problems p = refused(text);
-        if (!has_problem(&p, cases[i].message)) fail_msg("%s: %s %s", text, p.list[0].path, p.list[0].message);
+        if (!has_problem(&p, cases[i].message))
+            fail_msg("%s: %s %s", text, p.list[0].path, p.list[0].message);
         assert_int_equal(p.count, 1);
     }
-    policy_document_release(load_named("doc", "confidence: {allow_at: 0.5, review_at: 0.5}\nrules: [{id: a, actions: [x], decision: deny}]"));
+    policy_document_release(load_named(
+        "doc",
+        "confidence: {allow_at: 0.5, review_at: 0.5}\nrules: [{id: a, actions: [x], decision: deny}]"));
 }
 
 static void names_of_policies_are_short_and_plain(void **state)
@@ -123,7 +130,8 @@ static void names_of_policies_are_short_and_plain(void **state)
 static void words_are_told_from_other_values_and_other_letters(void **state)
 {
     (void)state;
-    struct policy_problems p = refused("rules: [{id: a, actions: [c], decision: HUMAN_REVIEW}]\nmode: true\n");
+    struct policy_problems p =
+        refused("rules: [{id: a, actions: [c], decision: HUMAN_REVIEW}]\nmode: true\n");
     assert_true(has_problem(&p, "did you mean human_review?"));
     assert_true(has_problem(&p, "mode: has to be one of enforce, shadow, not a boolean"));
     p = refused("rules: [{id: null, actions: [c], decision: deny}]\n");
@@ -338,7 +346,8 @@ static void limits_bound_a_document(void **state)
     assert_true(has_problem(&p, "513 characters"));
     memcpy(large + 27 + 512, "\"], decision: deny}]", 21);
     policy_document_release(load_named("doc", large));
-    policy_document_release(load_named("doc", "rules: [{id: a, actions: [\"**a*b*c*d*e*f*g**\"], decision: deny}]"));
+    policy_document_release(
+        load_named("doc", "rules: [{id: a, actions: [\"**a*b*c*d*e*f*g**\"], decision: deny}]"));
 }
 
 static void a_large_flat_document_is_bounded_in_time_and_memory(void **state)
@@ -369,7 +378,8 @@ static void a_long_word_is_told_in_part_and_the_sentence_is_whole(void **state)
     enum { SIZE = 101 }; /* characters of two bytes, after one of one: every cut is within one */
     char word[1 + 2 * SIZE + 1] = "a", text[1024];
     for (size_t i = 0; i < SIZE; i++) memcpy(word + 1 + 2 * i, "\xC3\xA9", 3);
-    snprintf(text, sizeof text, "mode: \"%s\"\nmask: [\"%s\"]\n%s: 1\n%s: 2\n", word, word, word, word);
+    snprintf(text, sizeof text, "mode: \"%s\"\nmask: [\"%s\"]\n%s: 1\n%s: 2\n", word, word, word,
+             word);
     struct policy_problems p = refused(text);
     assert_true(has_problem(&p, "\" is not one of enforce, shadow"));
     assert_true(has_problem(&p, "\" has to begin with args, context or resource"));
@@ -413,7 +423,8 @@ static void a_tests_resource_is_what_a_live_request_has(void **state)
         char text[2048];
         snprintf(text, sizeof text, rules, cases[i].action, cases[i].resource, cases[i].expect);
         policy_document_release(load_named("doc", text));
-        snprintf(text, sizeof text, rules, cases[i].action, cases[i].resource, cases[i].else_expect);
+        snprintf(text, sizeof text, rules, cases[i].action, cases[i].resource,
+                 cases[i].else_expect);
         refused(text);
     }
 }
@@ -438,7 +449,8 @@ static void a_tests_context_is_what_a_live_request_has(void **state)
         {"actor: b, action: gated, confidence: 0.95, context: {scope: [other]}", "deny"},
         {"actor: b, action: serves, context: {acting_for: carol}", "allow"},
         {"user_id: carol, action: sees, context: {confidence: 1}", "allow"},
-        {"user_id: carol, action: sees, context: {confidence: 1, scope: other, acting_for: dan}", "allow"},
+        {"user_id: carol, action: sees, context: {confidence: 1, scope: other, acting_for: dan}",
+         "allow"},
     };
     char text[2048];
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -448,16 +460,24 @@ static void a_tests_context_is_what_a_live_request_has(void **state)
     static const struct {
         const char *request, *message;
     } wrong[] = {
-        {"actor: b, action: gated, context: {confidence: 2}", "confidence: 2 is out of range [0, 1]"},
-        {"actor: b, action: gated, confidence: 1, context: {confidence: 1}", "confidence: is given beside the context already"},
-        {"user_id: carol, action: sees, scope: sees", "scope: is an agent's; a person's request has none"},
-        {"user_id: carol, action: sees, acting_for: dan", "acting_for: is an agent's; a person's request has none"},
-        {"user_id: carol, action: sees, confidence: 1", "confidence: is an agent's; a person's request has none"},
+        {"actor: b, action: gated, context: {confidence: 2}",
+         "confidence: 2 is out of range [0, 1]"},
+        {"actor: b, action: gated, confidence: 1, context: {confidence: 1}",
+         "confidence: is given beside the context already"},
+        {"user_id: carol, action: sees, scope: sees",
+         "scope: is an agent's; a person's request has none"},
+        {"user_id: carol, action: sees, acting_for: dan",
+         "acting_for: is an agent's; a person's request has none"},
+        {"user_id: carol, action: sees, confidence: 1",
+         "confidence: is an agent's; a person's request has none"},
         {"actor: b, action: gated, context: 5", "context: has to be a map or a string"},
         {"actor: b, action: gated, context: [x]", "context: has to be a map or a string"},
-        {"actor: b, action: gated, tool: other", "tool: is the same as action; one of them is enough"},
-        {"actor: b, action: gated, resource: {properties: 5}", "properties: has to be a map, not a number"},
-        {"actor: b, action: gated, resource: {id: x, owner: [y]}", "owner: has to be a string, not a list"},
+        {"actor: b, action: gated, tool: other",
+         "tool: is the same as action; one of them is enough"},
+        {"actor: b, action: gated, resource: {properties: 5}",
+         "properties: has to be a map, not a number"},
+        {"actor: b, action: gated, resource: {id: x, owner: [y]}",
+         "owner: has to be a string, not a list"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         snprintf(text, sizeof text, context_rules, wrong[i].request, "deny");

@@ -89,7 +89,8 @@ static void what_a_person_approved_counts_as_allow(void **state)
     q.approved_count = 3; /* the gate of `both` is not among them */
     assert_int_equal(ask(&t, &q), VERDICT_HUMAN_REVIEW);
     assert_string_equal(t.outcome.rule, "gate:both");
-    assert_int_equal(t.outcome.review.vote_count, 4); /* and all is asked again, so that one approval is enough */
+    /* and all is asked again, so that one approval is enough */
+    assert_int_equal(t.outcome.review.vote_count, 4);
     assert_vote(&t.outcome.review.votes[0], VOTE_GATE, "pay");
     assert_vote(&t.outcome.review.votes[3], VOTE_GATE, "both");
     assert_int_equal(t.outcome.review.requirement_count, 3);
@@ -108,8 +109,10 @@ static void a_rule_that_asks_for_more_than_was_met_asks_anew(void **state)
 {
     (void)state;
     struct tenant t;
-    tenant_init_one(&t, "roles: {board: [b], legal: [l], finance: [f]}\nrules:\n  - {id: launch, actions: [launch], decision: human_review, "
-                        "review: {by: [board, legal], approvals: 2}}\n");
+    tenant_init_one(
+        &t,
+        "roles: {board: [b], legal: [l], finance: [f]}\nrules:\n  - {id: launch, actions: [launch], decision: human_review, "
+        "review: {by: [board, legal], approvals: 2}}\n");
     struct str board = STR("board"), finance[] = {STR("board"), STR("finance")};
     const struct {
         struct policy_requirement met[2];
@@ -121,11 +124,14 @@ static void a_rule_that_asks_for_more_than_was_met_asks_anew(void **state)
         {{{.approvals = 1, .by = &board, .by_count = 1}}, 1, VERDICT_HUMAN_REVIEW},
         {{{.approvals = 2}}, 1, VERDICT_HUMAN_REVIEW},
         {{{.approvals = 2, .by = finance, .by_count = 2}}, 1, VERDICT_HUMAN_REVIEW},
-        {{{.approvals = 2}, {.approvals = 1, .by = &board, .by_count = 1}}, 2, VERDICT_HUMAN_REVIEW},
+        {{{.approvals = 2}, {.approvals = 1, .by = &board, .by_count = 1}},
+         2,
+         VERDICT_HUMAN_REVIEW},
         {{{.approvals = 1}, {.approvals = 2, .by = &board, .by_count = 1}}, 2, VERDICT_ALLOW},
         {{{.approvals = 2}}, 0, VERDICT_HUMAN_REVIEW},
     };
-    struct policy_vote vote = {.kind = VOTE_RULE, .policy_name = STR("doc"), .rule_id = STR("launch")};
+    struct policy_vote vote = {
+        .kind = VOTE_RULE, .policy_name = STR("doc"), .rule_id = STR("launch")};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct policy_request q = pay_request(1);
         q.action = STR("launch");
@@ -145,7 +151,8 @@ static void a_rule_that_asks_for_no_one_in_particular_is_met_by_whom_it_named_be
     struct tenant t;
     tenant_init_one(&t, "rules: [{id: ask, actions: [pay], decision: human_review}]");
     struct str board = STR("board");
-    const struct policy_requirement met[] = {{.approvals = 1, .by = &board, .by_count = 1}, {.approvals = 1}};
+    const struct policy_requirement met[] = {{.approvals = 1, .by = &board, .by_count = 1},
+                                             {.approvals = 1}};
     struct policy_vote vote = {.kind = VOTE_RULE, .policy_name = STR("doc"), .rule_id = STR("ask")};
     for (size_t i = 0; i < 2; i++) {
         struct policy_request q = pay_request(1);
@@ -177,8 +184,9 @@ static void what_shadow_documents_ask_is_asked_of_nobody(void **state)
     assert_int_equal(t.outcome.review.requirement_count, 1);
     assert_int_equal(t.outcome.review.vote_count, 1);
     /* Approved when it was in force; it is in shadow now. */
-    struct policy_vote votes[] = {{.kind = VOTE_RULE, .policy_name = STR("live"), .rule_id = STR("ask")},
-                                  {.kind = VOTE_RULE, .policy_name = STR("next"), .rule_id = STR("more")}};
+    struct policy_vote votes[] = {
+        {.kind = VOTE_RULE, .policy_name = STR("live"), .rule_id = STR("ask")},
+        {.kind = VOTE_RULE, .policy_name = STR("next"), .rule_id = STR("more")}};
     q.approved = votes;
     q.approved_count = 2;
     assert_int_equal(ask(&t, &q), VERDICT_ALLOW);

@@ -62,9 +62,12 @@ static void a_pattern_that_is_told_in_part_hides_none_behind_it(void **state)
 {
     (void)state;
     struct tenant t;
-    char pattern[1 + 2 * 40 + 1] = "a", text[256], wanted[256]; /* characters of two bytes: byte 60 is within one */
+    /* characters of two bytes: byte 60 is within one */
+    char pattern[1 + 2 * 40 + 1] = "a", text[256], wanted[256];
     for (size_t i = 0; i < 40; i++) memcpy(pattern + 1 + 2 * i, "\xC3\xA9", 3);
-    snprintf(text, sizeof text, "rules: [{id: a, agents: [\"%s\", coder], actions: [get_x], decision: allow}]", pattern);
+    snprintf(text, sizeof text,
+             "rules: [{id: a, agents: [\"%s\", coder], actions: [get_x], decision: allow}]",
+             pattern);
     snprintf(wanted, sizeof wanted, "doc/a: agents: bot does not match [%.59s, coder]", pattern);
     tenant_init_one(&t, text);
     struct policy_request q = agent_request("bot", "get_x");
@@ -73,22 +76,28 @@ static void a_pattern_that_is_told_in_part_hides_none_behind_it(void **state)
     tenant_fini(&t);
 }
 
-static void the_gate_and_the_limit_of_a_rule_that_cannot_be_evaluated_are_explained_too(void **state)
+static void
+the_gate_and_the_limit_of_a_rule_that_cannot_be_evaluated_are_explained_too(void **state)
 {
     (void)state;
     struct tenant t;
-    tenant_init_one(&t, "confidence: {allow_at: 0.90, review_at: 0.70}\n"
-                        "rules:\n"
-                        "  - {id: a, actions: [pay], when: args.n > 5, decision: human_review, limit: {window: 1h, count: 3}}\n"
-                        "  - {id: b, agents: [bot], actions: [pay], when: args.n > 5, decision: allow}\n");
+    tenant_init_one(
+        &t,
+        "confidence: {allow_at: 0.90, review_at: 0.70}\n"
+        "rules:\n"
+        "  - {id: a, actions: [pay], when: args.n > 5, decision: human_review, limit: {window: 1h, count: 3}}\n"
+        "  - {id: b, agents: [bot], actions: [pay], when: args.n > 5, decision: allow}\n");
     struct policy_request q = agent_request("bot", "pay");
     q.has_confidence = true;
     q.confidence = 0.5;
     struct told told = explain(&t, &q);
     assert_string_equal(t.outcome.rule, "gate:a");
-    assert_string_equal(told.whys[0], "doc/a: when: args.n > 5 → no such key: n; so the rule applies; its gate votes deny: "
-                                      "The confidence is below review_at (0.70) of rule a.; its limit is 3 per actor in 1h");
-    assert_string_equal(told.whys[1], "doc/b: when: args.n > 5 → no such key: n; so the rule is left out");
+    assert_string_equal(
+        told.whys[0],
+        "doc/a: when: args.n > 5 → no such key: n; so the rule applies; its gate votes deny: "
+        "The confidence is below review_at (0.70) of rule a.; its limit is 3 per actor in 1h");
+    assert_string_equal(told.whys[1],
+                        "doc/b: when: args.n > 5 → no such key: n; so the rule is left out");
     tenant_fini(&t);
 }
 
@@ -98,7 +107,8 @@ static struct json *json_in(struct tenant *t, const char *text)
 {
     struct json *root;
     struct fault f;
-    assert_int_equal(json_read(str_from(text), &(struct json_options){0}, &t->arena, &root, &f), ERR_OK);
+    assert_int_equal(json_read(str_from(text), &(struct json_options){0}, &t->arena, &root, &f),
+                     ERR_OK);
     return root;
 }
 
@@ -110,11 +120,15 @@ struct near {
 static void on_nearest(void *context, const struct policy_nearest *n)
 {
     struct near *near = context;
-    struct buf lacks = buf_over(near->lacks, sizeof near->lacks - 1), against = buf_over(near->against, sizeof near->against - 1);
+    struct buf lacks = buf_over(near->lacks, sizeof near->lacks - 1),
+               against = buf_over(near->against, sizeof near->against - 1);
     near->seen = true;
-    snprintf(near->rule, sizeof near->rule, "%.*s/%.*s", STR_FORMAT(n->policy_name), STR_FORMAT(n->rule_id));
-    for (size_t i = 0; i < n->lack_count; i++) buf_printf(&lacks, "%s%.*s", i == 0 ? "" : "\n", STR_FORMAT(n->lacks[i]));
-    for (size_t i = 0; i < n->against_count; i++) buf_printf(&against, "%s%.*s", i == 0 ? "" : "\n", STR_FORMAT(n->against[i]));
+    snprintf(near->rule, sizeof near->rule, "%.*s/%.*s", STR_FORMAT(n->policy_name),
+             STR_FORMAT(n->rule_id));
+    for (size_t i = 0; i < n->lack_count; i++)
+        buf_printf(&lacks, "%s%.*s", i == 0 ? "" : "\n", STR_FORMAT(n->lacks[i]));
+    for (size_t i = 0; i < n->against_count; i++)
+        buf_printf(&against, "%s%.*s", i == 0 ? "" : "\n", STR_FORMAT(n->against[i]));
     near->lacks[lacks.size] = near->against[against.size] = '\0';
 }
 
@@ -152,23 +166,34 @@ static void an_outcome_that_is_no_allow_tells_what_would_be_one(void **state)
     q.args = json_in(&t, "{\"amount\": 620}");
     struct near near = nearest(&t, &q);
     assert_string_equal(near.rule, "doc/refunds");
-    assert_string_equal(near.lacks, "when: args.amount > 0 && args.amount <= 500 is false, because of args.amount <= 500 → 620 <= 500 → false");
-    assert_string_equal(near.against, "rule large of policy doc votes human_review: when: args.amount > 500 → 620 > 500 → true");
+    assert_string_equal(
+        near.lacks,
+        "when: args.amount > 0 && args.amount <= 500 is false, because of args.amount <= 500 → 620 <= 500 → false");
+    assert_string_equal(
+        near.against,
+        "rule large of policy doc votes human_review: when: args.amount > 500 → 620 > 500 → true");
     q = agent_request("cat", "refund");
     near = nearest(&t, &q);
-    assert_string_equal(near.lacks, "agents: cat does not match [bot]\n"
-                                    "when: args.amount > 0 && args.amount <= 500 cannot be evaluated, because of args.amount > 0 → no such key: amount");
-    assert_string_equal(near.against, "rule large of policy doc votes human_review: when: args.amount > 500 → no such key: amount; so the rule applies");
+    assert_string_equal(
+        near.lacks,
+        "agents: cat does not match [bot]\n"
+        "when: args.amount > 0 && args.amount <= 500 cannot be evaluated, because of args.amount > 0 → no such key: amount");
+    assert_string_equal(
+        near.against,
+        "rule large of policy doc votes human_review: when: args.amount > 500 → no such key: amount; so the rule applies");
     q = agent_request("bot", "refnud");
     near = nearest(&t, &q);
     assert_string_equal(near.rule, "/");
-    assert_string_equal(near.lacks, "no allow or compute rule has refnud among its actions; did you mean refund?");
+    assert_string_equal(
+        near.lacks, "no allow or compute rule has refnud among its actions; did you mean refund?");
     q = agent_request("bot", "send");
     q.has_confidence = true;
     q.confidence = 0.8;
     near = nearest(&t, &q);
     assert_string_equal(near.lacks, "");
-    assert_string_equal(near.against, "the gate of rule gated of policy doc votes human_review: a confidence of 0.90 or more would pass it");
+    assert_string_equal(
+        near.against,
+        "the gate of rule gated of policy doc votes human_review: a confidence of 0.90 or more would pass it");
     q.confidence = 0.9;
     assert_false(nearest(&t, &q).seen);
     q = agent_request("bot", "drop");
@@ -180,13 +205,15 @@ static void the_nearest_rule_is_the_one_that_lacks_least(void **state)
 {
     (void)state;
     struct tenant t;
-    tenant_init_one(&t, "rules:\n"
-                        "  - {id: other, agents: [cat], actions: [x], decision: allow}\n"
-                        "  - {id: elsewhere, agents: [bot], actions: [x], resources: [\"a:*\"], decision: allow}\n"
-                        "  - {id: near, agents: [bot], actions: [x], when: args.n > 5, decision: allow}\n"
-                        "  - {id: later, agents: [bot], actions: [x], when: args.n > 6, decision: allow}\n"
-                        "  - {id: people, users: [eve], actions: [y], decision: allow}\n"
-                        "  - {id: cat, agents: [cat], actions: [y], resources: [\"a:*\"], decision: allow}\n");
+    tenant_init_one(
+        &t,
+        "rules:\n"
+        "  - {id: other, agents: [cat], actions: [x], decision: allow}\n"
+        "  - {id: elsewhere, agents: [bot], actions: [x], resources: [\"a:*\"], decision: allow}\n"
+        "  - {id: near, agents: [bot], actions: [x], when: args.n > 5, decision: allow}\n"
+        "  - {id: later, agents: [bot], actions: [x], when: args.n > 6, decision: allow}\n"
+        "  - {id: people, users: [eve], actions: [y], decision: allow}\n"
+        "  - {id: cat, agents: [cat], actions: [y], resources: [\"a:*\"], decision: allow}\n");
     struct policy_request q = agent_request("bot", "x");
     q.resource = STR("b:1");
     q.args = json_in(&t, "{\"n\": 1}");
@@ -202,18 +229,24 @@ static void a_compute_that_is_not_safe_tells_why(void **state)
 {
     (void)state;
     struct tenant t;
-    tenant_init_one(&t, "rules:\n"
-                        "  - {id: s, agents: [bot], actions: [w], decision: compute, compute: {tool: f, args: {p: \"${path_under('/a', args.p)}\"}}}\n"
-                        "  - {id: c, agents: [bot], actions: [v], when: args.n > 1, decision: compute, compute: {tool: f}, confidence: {allow_at: 0.9, review_at: 0.1}}\n");
+    tenant_init_one(
+        &t,
+        "rules:\n"
+        "  - {id: s, agents: [bot], actions: [w], decision: compute, compute: {tool: f, args: {p: \"${path_under('/a', args.p)}\"}}}\n"
+        "  - {id: c, agents: [bot], actions: [v], when: args.n > 1, decision: compute, compute: {tool: f}, confidence: {allow_at: 0.9, review_at: 0.1}}\n");
     struct policy_request q = agent_request("bot", "w");
     q.args = json_in(&t, "{\"p\": \"../x\"}");
     struct near near = nearest(&t, &q);
-    assert_string_equal(near.against, "rule s of policy doc votes compute\n"
-                                      "The safe arguments of rule s cannot be made, so it is denied: the path leaves its root: ../x (at column 1).");
+    assert_string_equal(
+        near.against,
+        "rule s of policy doc votes compute\n"
+        "The safe arguments of rule s cannot be made, so it is denied: the path leaves its root: ../x (at column 1).");
     q = agent_request("bot", "v");
     near = nearest(&t, &q);
     assert_string_equal(near.lacks, "when: args.n > 1 → no such key: n");
-    assert_non_null(strstr(near.against, "rule c of policy doc votes compute: when: args.n > 1 → no such key: n; so it is a deny\n"));
+    assert_non_null(strstr(
+        near.against,
+        "rule c of policy doc votes compute: when: args.n > 1 → no such key: n; so it is a deny\n"));
     assert_null(strstr(near.against, "the gate"));
     tenant_fini(&t);
 }
@@ -226,21 +259,31 @@ static void what_is_masked_is_masked_in_an_explanation(void **state)
     struct policy_request q = agent_request("bot", "pay");
     q.resource = STR("bank:1");
     q.args = json_in(&t, "{\"card\": \"4222\"}");
-    assert_string_equal(nearest(&t, &q).lacks, "resources: bank:1 does not match [card:*]\n"
-                                               "when: args.card == '4111' → [masked] == '4111' → false");
+    assert_string_equal(nearest(&t, &q).lacks,
+                        "resources: bank:1 does not match [card:*]\n"
+                        "when: args.card == '4111' → [masked] == '4111' → false");
     q = agent_request("bot", "credit");
     q.args = json_in(&t, "{\"card\": 42, \"amount\": 7.5}");
     struct told told = explain(&t, &q);
-    assert_string_equal(told.whys[4], "doc/sums: applies; its limit is a sum of args.amount of 100 per actor in 1h, and this request adds 7.5");
-    assert_string_equal(told.whys[5], "doc/secret-sums: applies; its limit is a sum of args.card of 100 per actor in 1h, and this request adds [masked]");
+    assert_string_equal(
+        told.whys[4],
+        "doc/sums: applies; its limit is a sum of args.amount of 100 per actor in 1h, and this request adds 7.5");
+    assert_string_equal(
+        told.whys[5],
+        "doc/secret-sums: applies; its limit is a sum of args.card of 100 per actor in 1h, and this request adds [masked]");
     q.args = json_in(&t, "{\"card\": \"x\"}");
-    assert_string_equal(explain(&t, &q).whys[4], "doc/sums: applies; its limit is a sum of args.amount of 100 per actor in 1h, "
-                                                 "and this request is over by itself: args.amount is no number from 0 on");
+    assert_string_equal(
+        explain(&t, &q).whys[4],
+        "doc/sums: applies; its limit is a sum of args.amount of 100 per actor in 1h, "
+        "and this request is over by itself: args.amount is no number from 0 on");
     tenant_fini(&t);
-    tenant_init_one(&t, "mask: [resource.id]\nrules:\n  - {id: a, agents: [bot], actions: [x], resources: [\"card:9\"], decision: allow}\n");
+    tenant_init_one(
+        &t,
+        "mask: [resource.id]\nrules:\n  - {id: a, agents: [bot], actions: [x], resources: [\"card:9\"], decision: allow}\n");
     q = agent_request("bot", "x");
     q.resource = STR("card:4111");
-    assert_string_equal(explain(&t, &q).whys[0], "doc/a: resources: [masked] does not match [card:9]");
+    assert_string_equal(explain(&t, &q).whys[0],
+                        "doc/a: resources: [masked] does not match [card:9]");
     tenant_fini(&t);
 }
 
@@ -249,24 +292,29 @@ static void a_reason_does_not_name_a_masked_value(void **state)
 {
     (void)state;
     struct tenant t;
-    tenant_init_one(&t, "mask: [args.card, args.people.*.card]\nrules:\n"
-                        "  - {id: a, actions: [x], when: int(args.card) > 5, decision: deny}\n"
-                        "  - {id: b, actions: [y], when: int(args.other) > 5, decision: deny}\n"
-                        "  - {id: c, agents: [bot], actions: [z], decision: compute, compute: {tool: s, args: {p: \"${path_under('/a', args.card)}\"}}}\n"
-                        "  - {id: d, actions: [k], when: \"{'a': 1}[args.card] == 1\", decision: deny}\n"
-                        "  - {id: e, actions: [m], when: \"args.x4111 == args.card\", decision: deny}\n"
-                        "  - {id: f, actions: [n], when: int(request.args.card) > 5, decision: deny}\n"
-                        "  - {id: g, actions: [o], when: int(args.people.bob.card) > 5, decision: deny}\n"
-                        "  - {id: h, actions: [p], when: int(args.people.bob.name) > 5, decision: deny}\n"
-                        "  - {id: i, actions: [q], when: int(request.args.other) > 5, decision: deny}\n");
+    tenant_init_one(
+        &t,
+        "mask: [args.card, args.people.*.card]\nrules:\n"
+        "  - {id: a, actions: [x], when: int(args.card) > 5, decision: deny}\n"
+        "  - {id: b, actions: [y], when: int(args.other) > 5, decision: deny}\n"
+        "  - {id: c, agents: [bot], actions: [z], decision: compute, compute: {tool: s, args: {p: \"${path_under('/a', args.card)}\"}}}\n"
+        "  - {id: d, actions: [k], when: \"{'a': 1}[args.card] == 1\", decision: deny}\n"
+        "  - {id: e, actions: [m], when: \"args.x4111 == args.card\", decision: deny}\n"
+        "  - {id: f, actions: [n], when: int(request.args.card) > 5, decision: deny}\n"
+        "  - {id: g, actions: [o], when: int(args.people.bob.card) > 5, decision: deny}\n"
+        "  - {id: h, actions: [p], when: int(args.people.bob.name) > 5, decision: deny}\n"
+        "  - {id: i, actions: [q], when: int(request.args.other) > 5, decision: deny}\n");
     const char *const actions[] = {"x", "y", "z", "k", "m", "n", "o", "p", "q"};
     for (size_t i = 0; i < sizeof actions / sizeof *actions; i++) {
         struct policy_request q = agent_request("bot", actions[i]);
-        q.args = json_in(&t, "{\"card\": \"/4111\", \"other\": \"/4111\", \"people\": {\"bob\": {\"card\": \"/4111\", \"name\": \"/4111\"}}}");
+        q.args = json_in(
+            &t,
+            "{\"card\": \"/4111\", \"other\": \"/4111\", \"people\": {\"bob\": {\"card\": \"/4111\", \"name\": \"/4111\"}}}");
         policy_evaluate(t.set, &q, &t.arena, NULL, &t.outcome);
         assert_int_equal(t.outcome.verdict, VERDICT_DENY);
         bool named = memmem(t.outcome.reason.bytes, t.outcome.reason.size, "4111", 4) != NULL;
-        assert_int_equal(named, i == 1 || i == 4 || i >= 7); /* what is not masked, and a word of the policy's own */
+        /* what is not masked, and a word of the policy's own */
+        assert_int_equal(named, i == 1 || i == 4 || i >= 7);
     }
     tenant_fini(&t);
 }
@@ -276,10 +324,12 @@ static void what_is_made_of_a_masked_value_is_masked_where_it_is_told(void **sta
 {
     (void)state;
     struct tenant t;
-    tenant_init_one(&t, "mask: [args.card]\nrules:\n"
-                        "  - {id: c, agents: [bot], actions: [pay], decision: compute,\n"
-                        "     compute: {tool: s, args: {of: \"${args.card}\", to: \"${args.other}\", plain: x}}}\n"
-                        "  - {id: d, agents: [bot], actions: [look], decision: compute, compute: {tool: s, args: {to: \"${args.other}\"}}}\n");
+    tenant_init_one(
+        &t,
+        "mask: [args.card]\nrules:\n"
+        "  - {id: c, agents: [bot], actions: [pay], decision: compute,\n"
+        "     compute: {tool: s, args: {of: \"${args.card}\", to: \"${args.other}\", plain: x}}}\n"
+        "  - {id: d, agents: [bot], actions: [look], decision: compute, compute: {tool: s, args: {to: \"${args.other}\"}}}\n");
     struct policy_request q = agent_request("bot", "pay");
     q.args = json_in(&t, "{\"card\": \"4111\", \"other\": \"5\"}");
     policy_evaluate(t.set, &q, &t.arena, NULL, &t.outcome);
@@ -330,7 +380,8 @@ static void masks_hide_values_wherever_the_path_leads(void **state)
     assert_int_equal(json_read(STR("\"free text\""), &options, &t.arena, &context, &f), ERR_OK);
     policy_mask(t.set, STR("context"), context);
     assert_true(str_is(context->string, "[masked]"));
-    assert_int_equal(json_read(STR("{\"text\": 1, \"kept\": \"2\"}"), &options, &t.arena, &context, &f), ERR_OK);
+    assert_int_equal(
+        json_read(STR("{\"text\": 1, \"kept\": \"2\"}"), &options, &t.arena, &context, &f), ERR_OK);
     policy_mask(t.set, STR("context"), context);
     assert_true(str_is(json_text(context, STR("text")), "[masked]"));
     assert_true(str_is(json_text(context, STR("kept")), "2"));
@@ -410,7 +461,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_rule_is_explained_whether_it_applies_or_not),
         cmocka_unit_test(a_pattern_that_is_told_in_part_hides_none_behind_it),
-        cmocka_unit_test(the_gate_and_the_limit_of_a_rule_that_cannot_be_evaluated_are_explained_too),
+        cmocka_unit_test(
+            the_gate_and_the_limit_of_a_rule_that_cannot_be_evaluated_are_explained_too),
         cmocka_unit_test(an_outcome_that_is_no_allow_tells_what_would_be_one),
         cmocka_unit_test(the_nearest_rule_is_the_one_that_lacks_least),
         cmocka_unit_test(a_compute_that_is_not_safe_tells_why),

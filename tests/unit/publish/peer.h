@@ -34,7 +34,8 @@ struct peer {
 static inline size_t peer_body_size(const char *head)
 {
     for (const char *at = head; (at = strstr(at, "\r\n")) != NULL; at += 2)
-        if (strncasecmp(at + 2, "content-length:", 15) == 0) return (size_t)strtoull(at + 17, NULL, 10);
+        if (strncasecmp(at + 2, "content-length:", 15) == 0)
+            return (size_t)strtoull(at + 17, NULL, 10);
     return 0;
 }
 
@@ -67,8 +68,10 @@ static inline void peer_answer(struct peer *p, int fd, char *request)
     int status = p->answers[i].status;
     pthread_mutex_unlock(&p->lock);
     if (status == 0) return;
-    dprintf(fd, "HTTP/1.1 %d X\r\nConnection: close\r\nContent-Type: application/json\r\n%sContent-Length: %zu\r\n\r\n%s",
-            status, headers, strlen(body), body);
+    dprintf(
+        fd,
+        "HTTP/1.1 %d X\r\nConnection: close\r\nContent-Type: application/json\r\n%sContent-Length: %zu\r\n\r\n%s",
+        status, headers, strlen(body), body);
 }
 
 static inline void *peer_run(void *context)
@@ -97,13 +100,16 @@ static inline struct peer *peer_create(void)
     snprintf(p->address, sizeof p->address, "unix:%s", at.sun_path);
     pthread_mutex_init(&p->lock, NULL);
     p->listener = socket(AF_UNIX, SOCK_STREAM, 0);
-    if (bind(p->listener, (struct sockaddr *)&at, sizeof at) != 0 || listen(p->listener, 8) != 0) abort();
+    if (bind(p->listener, (struct sockaddr *)&at, sizeof at) != 0 || listen(p->listener, 8) != 0)
+        abort();
     if (pthread_create(&p->thread, NULL, peer_run, p) != 0) abort();
     return p;
 }
 
-/* The next request without an answer gets this (status 0: the connection's end); told before it comes. */
-static inline void peer_will_answer(struct peer *p, int status, const char *headers, const char *body)
+/* The next request without an answer gets this (status 0: the connection's
+ * end); told before it comes. */
+static inline void peer_will_answer(struct peer *p, int status, const char *headers,
+                                    const char *body)
 {
     pthread_mutex_lock(&p->lock);
     if (p->answer_count == PEER_ANSWERS) abort();

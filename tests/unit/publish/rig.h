@@ -22,14 +22,14 @@ struct fake { /* a platform with one stream; all under `lock` */
     char log_id[16];
     uint64_t next_seq;
     char epoch[EPOCH_TEXT];
-    uint64_t wants_from;     /* not 0: the next send is a gap that wants this */
+    uint64_t wants_from; /* not 0: the next send is a gap that wants this */
     int failing_finds, failing_sends;
-    bool blocks;             /* sends wait until interrupted */
-    size_t takes_bytes;      /* not 0: larger batches are too large */
-    size_t in_time_bytes;    /* not 0: larger batches are late */
-    size_t largest;          /* of those that were taken */
-    uint64_t answers_next;   /* not 0: the next accepted batch is answered with it */
-    uint64_t clashes;        /* told with each accepted batch */
+    bool blocks;           /* sends wait until interrupted */
+    size_t takes_bytes;    /* not 0: larger batches are too large */
+    size_t in_time_bytes;  /* not 0: larger batches are late */
+    size_t largest;        /* of those that were taken */
+    uint64_t answers_next; /* not 0: the next accepted batch is answered with it */
+    uint64_t clashes;      /* told with each accepted batch */
     /* What came. */
     uint64_t finds, sends, stored, batches, interrupted;
     char lines[FAKE_RECORDS][64];
@@ -48,7 +48,8 @@ static inline enum err fake_find(void *state, struct stream_report *ret, struct 
         if (k->failing_finds > 0) k->failing_finds--;
         e = fault_set(f, ERR_CLOSED, "", "the platform is away");
     } else {
-        *ret = (struct stream_report){.known = k->next_seq > 1, .next_seq = k->next_seq, .want_from = k->next_seq};
+        *ret = (struct stream_report){
+            .known = k->next_seq > 1, .next_seq = k->next_seq, .want_from = k->next_seq};
         memcpy(ret->log_id, k->log_id, sizeof k->log_id);
         memcpy(ret->epoch, k->epoch, EPOCH_TEXT);
     }
@@ -73,7 +74,8 @@ static inline void fake_store(struct fake *k, const struct batch *b)
     if (b->lines.size > k->largest) k->largest = b->lines.size;
 }
 
-static inline enum sent fake_send(void *state, const struct batch *b, struct send_answer *ret, struct fault *f)
+static inline enum sent fake_send(void *state, const struct batch *b, struct send_answer *ret,
+                                  struct fault *f)
 {
     struct fake *k = state;
     pthread_mutex_lock(&k->lock);
@@ -177,8 +179,13 @@ static inline void rig_boot(struct rig *r)
 {
     struct fault f = {0};
     struct journal_report report;
-    struct journal_options options = {.disk = r->disk, .producers = 1, .segment_bytes = 1 << 20, .lazy_sync_ms = 1,
-                                      .ring = rig_ring, .ring_durable = rig_ring_durable, .context = r};
+    struct journal_options options = {.disk = r->disk,
+                                      .producers = 1,
+                                      .segment_bytes = 1 << 20,
+                                      .lazy_sync_ms = 1,
+                                      .ring = rig_ring,
+                                      .ring_durable = rig_ring_durable,
+                                      .context = r};
     if (journal_open(&options, NULL, NULL, &r->journal, &report, &f) != ERR_OK) {
         printf("journal: %s\n", f.text);
         abort();
@@ -251,7 +258,8 @@ static inline void rig_append(struct rig *r, uint64_t first, unsigned count, siz
 
 static inline void rig_publish(struct rig *r)
 {
-    struct publish_options options = {.journal = r->journal, .node = "n1", .transport = &r->platform->door};
+    struct publish_options options = {
+        .journal = r->journal, .node = "n1", .transport = &r->platform->door};
     struct publisher *p;
     struct fault f;
     if (publish_start(&options, &p, &f) != ERR_OK) abort();

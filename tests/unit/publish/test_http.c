@@ -32,7 +32,8 @@ static struct wire wire_create(void)
     struct fault f;
     snprintf(w.key_file, sizeof w.key_file, "%s/key", w.peer->folder);
     write_key(&w, KEY "\n");
-    assert_int_equal(transport_http_create(w.peer->address, w.key_file, "node 1", &w.transport, &f), ERR_OK);
+    assert_int_equal(transport_http_create(w.peer->address, w.key_file, "node 1", &w.transport, &f),
+                     ERR_OK);
     return w;
 }
 
@@ -49,7 +50,9 @@ static enum err find(struct wire *w, struct stream_report *ret, struct fault *f)
     return w->transport->find(w->transport->state, ret, f);
 }
 
-static const struct batch two_records = {.first_seq = 41, .count = 2, .epoch = "0123456789abcdef",
+static const struct batch two_records = {.first_seq = 41,
+                                         .count = 2,
+                                         .epoch = "0123456789abcdef",
                                          .lines = {"{\"a\":1}\n{\"b\":2}\n", 16}};
 
 static enum sent send_two(struct wire *w, struct send_answer *ret, struct fault *f)
@@ -63,7 +66,8 @@ static enum sent send_two(struct wire *w, struct send_answer *ret, struct fault 
 
 static void assert_has(const char *text, const char *part)
 {
-    if (text == NULL || strstr(text, part) == NULL) fail_msg("\"%s\" is not in: %s", part, text == NULL ? "(nothing)" : text);
+    if (text == NULL || strstr(text, part) == NULL)
+        fail_msg("\"%s\" is not in: %s", part, text == NULL ? "(nothing)" : text);
 }
 
 static void positions_are_asked_for_with_the_key_and_the_encoded_node(void **state)
@@ -87,10 +91,11 @@ static void the_stream_of_journal_zero_is_the_one_that_counts(void **state)
     struct wire w = wire_create();
     struct stream_report r;
     struct fault f;
-    peer_will_answer(w.peer, 200, NULL,
-                     "{\"log_id\":\"l1\",\"streams\":[{\"journal\":\"1\",\"epoch\":\"ffffffffffffffff\",\"next_seq\":7},"
-                     "{\"journal\":\"0\",\"epoch\":\"0123456789abcdef\",\"next_seq\":42,\"want_from\":40},"
-                     "{\"journal\":\"2\",\"epoch\":\"eeeeeeeeeeeeeeee\",\"next_seq\":9}]}");
+    peer_will_answer(
+        w.peer, 200, NULL,
+        "{\"log_id\":\"l1\",\"streams\":[{\"journal\":\"1\",\"epoch\":\"ffffffffffffffff\",\"next_seq\":7},"
+        "{\"journal\":\"0\",\"epoch\":\"0123456789abcdef\",\"next_seq\":42,\"want_from\":40},"
+        "{\"journal\":\"2\",\"epoch\":\"eeeeeeeeeeeeeeee\",\"next_seq\":9}]}");
     assert_int_equal(find(&w, &r, &f), ERR_OK);
     assert_true(r.known);
     assert_int_equal(r.next_seq, 42);
@@ -105,8 +110,9 @@ static void what_is_wanted_is_the_next_one_where_nothing_else_is_said(void **sta
     struct wire w = wire_create();
     struct stream_report r;
     struct fault f;
-    peer_will_answer(w.peer, 200, NULL,
-                     "{\"log_id\":\"l1\",\"streams\":[{\"journal\":\"0\",\"epoch\":\"0123456789abcdef\",\"next_seq\":42}]}");
+    peer_will_answer(
+        w.peer, 200, NULL,
+        "{\"log_id\":\"l1\",\"streams\":[{\"journal\":\"0\",\"epoch\":\"0123456789abcdef\",\"next_seq\":42}]}");
     assert_int_equal(find(&w, &r, &f), ERR_OK);
     assert_int_equal(r.want_from, 42);
     wire_destroy(&w);
@@ -118,10 +124,15 @@ static void what_is_wanted_is_the_next_one_where_nothing_else_is_said(void **sta
 static void positions_that_are_not_as_they_should_be_are_a_failure(void **state)
 {
     (void)state;
-    static const char *const wrong[] = {"", "[]", "{}", "{\"log_id\":\"l\"}", "{\"log_id\":5,\"streams\":[]}",
-                                        "{\"log_id\":\"\",\"streams\":[]}",
-                                        "{\"log_id\":\"" LONG_NAME "\",\"streams\":[]}",
-                                        "{\"log_id\":\"l\",\"streams\":[{\"journal\":\"0\",\"epoch\":\"short\",\"next_seq\":2}]}"};
+    static const char *const wrong[] = {
+        "",
+        "[]",
+        "{}",
+        "{\"log_id\":\"l\"}",
+        "{\"log_id\":5,\"streams\":[]}",
+        "{\"log_id\":\"\",\"streams\":[]}",
+        "{\"log_id\":\"" LONG_NAME "\",\"streams\":[]}",
+        "{\"log_id\":\"l\",\"streams\":[{\"journal\":\"0\",\"epoch\":\"short\",\"next_seq\":2}]}"};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         struct wire w = wire_create();
         struct stream_report r;
@@ -139,7 +150,8 @@ static void a_refusal_is_told_with_its_code_and_without_the_key(void **state)
     struct wire w = wire_create();
     struct stream_report r;
     struct fault f = {0};
-    peer_will_answer(w.peer, 401, NULL, "{\"error\":\"no valid credential\",\"code\":\"unauthenticated\"}");
+    peer_will_answer(w.peer, 401, NULL,
+                     "{\"error\":\"no valid credential\",\"code\":\"unauthenticated\"}");
     assert_int_equal(find(&w, &r, &f), ERR_UPSTREAM_FAILED);
     assert_has(f.text, "401 unauthenticated: no valid credential");
     assert_null(strstr(f.text, "secret"));
@@ -154,8 +166,10 @@ static void a_long_refusal_is_cut_between_characters(void **state)
     for (int shift = 0; shift < 2; shift++) { /* one of the two cuts comes within a character */
         struct wire w = wire_create();
         struct fault f = {0};
-        peer_will_answer(w.peer, 500, NULL, shift == 0 ? "{\"error\":\"" TEN(TEN("\xC3\xA9")) "\",\"code\":\"internal\"}"
-                                                       : "{\"error\":\"x" TEN(TEN("\xC3\xA9")) "\",\"code\":\"internal\"}");
+        peer_will_answer(w.peer, 500, NULL,
+                         shift == 0
+                             ? "{\"error\":\"" TEN(TEN("\xC3\xA9")) "\",\"code\":\"internal\"}"
+                             : "{\"error\":\"x" TEN(TEN("\xC3\xA9")) "\",\"code\":\"internal\"}");
         assert_int_equal(find(&w, &r, &f), ERR_UPSTREAM_FAILED);
         assert_true(str_is_utf8(str_from(f.text), &bad));
         wire_destroy(&w);
@@ -183,17 +197,22 @@ static void a_batch_says_whose_records_it_has(void **state)
     struct send_answer a = {0};
     struct fault f;
     peer_will_answer(w.peer, 200, NULL, POSITIONS);
-    peer_will_answer(w.peer, 201, NULL, "{\"accepted\":1,\"duplicates\":1,\"clashes\":3,\"next_seq\":43}");
+    peer_will_answer(w.peer, 201, NULL,
+                     "{\"accepted\":1,\"duplicates\":1,\"clashes\":3,\"next_seq\":43}");
     assert_int_equal(send_two(&w, &a, &f), SENT_ACCEPTED);
     assert_int_equal(a.accepted, 1);
     assert_int_equal(a.duplicates, 1);
     assert_int_equal(a.clashes, 3);
     assert_int_equal(a.next_seq, 43);
     const char *request = peer_request(w.peer, 1);
-    static const char *const parts[] = {"POST /api/v1/audit/ingest HTTP/1.1\r\n", "Content-Type: application/x-ndjson\r\n",
-                                        "Authorization: Bearer " KEY "\r\n", "Writ-Node: node 1\r\n",
-                                        "Writ-Journal: 0\r\n", "Writ-Epoch: 0123456789abcdef\r\n",
-                                        "Writ-First-Seq: 41\r\n", "\r\n\r\n{\"a\":1}\n{\"b\":2}\n"};
+    static const char *const parts[] = {"POST /api/v1/audit/ingest HTTP/1.1\r\n",
+                                        "Content-Type: application/x-ndjson\r\n",
+                                        "Authorization: Bearer " KEY "\r\n",
+                                        "Writ-Node: node 1\r\n",
+                                        "Writ-Journal: 0\r\n",
+                                        "Writ-Epoch: 0123456789abcdef\r\n",
+                                        "Writ-First-Seq: 41\r\n",
+                                        "\r\n\r\n{\"a\":1}\n{\"b\":2}\n"};
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) assert_has(request, parts[i]);
     wire_destroy(&w);
 }
@@ -201,7 +220,12 @@ static void a_batch_says_whose_records_it_has(void **state)
 static void each_refusal_of_a_batch_is_told_apart(void **state)
 {
     (void)state;
-    static const struct { int status; const char *body; enum sent sent; uint64_t want_from; } cases[] = {
+    static const struct {
+        int status;
+        const char *body;
+        enum sent sent;
+        uint64_t want_from;
+    } cases[] = {
         {409, "{\"error\":\"e\",\"code\":\"stream_gap\",\"want_from\":12}", SENT_GAP, 12},
         {409, "{\"error\":\"e\",\"code\":\"epoch_unknown\"}", SENT_DIVERGED, 0},
         {409, "{\"error\":\"e\",\"code\":\"event_conflict\"}", SENT_FAILED, 0},
@@ -249,10 +273,12 @@ static void a_key_file_that_holds_no_key_is_refused_by_name(void **state)
     static const char *const wrong[] = {"", "\n", "two words\n", "a\nb\n"};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         write_key(&w, wrong[i]);
-        assert_int_equal(transport_http_create(w.peer->address, w.key_file, "n", &t, &f), ERR_BAD_VALUE);
+        assert_int_equal(transport_http_create(w.peer->address, w.key_file, "n", &t, &f),
+                         ERR_BAD_VALUE);
         assert_has(f.text, "platform.key.file");
     }
-    assert_int_equal(transport_http_create(w.peer->address, "/nowhere/key", "n", &t, &f), ERR_NOT_FOUND);
+    assert_int_equal(transport_http_create(w.peer->address, "/nowhere/key", "n", &t, &f),
+                     ERR_NOT_FOUND);
     assert_has(f.text, "/nowhere/key");
     write_key(&w, KEY);
     assert_int_not_equal(transport_http_create("ftp://x", w.key_file, "n", &t, &f), ERR_OK);

@@ -1,7 +1,9 @@
-/* That a record which a broker refused for a moment is in the topic, and before those that came after it.
+/* That a record which a broker refused for a moment is in the topic, and before
+ * those that came after it.
  *
  * A broker that has just become a partition's leader refuses one request and takes the next, at a
- * moment of its own choosing: so this one is librdkafka's mock, which chooses when it is told to. */
+ * moment of its own choosing: so this one is librdkafka's mock, which chooses when it is told
+ * to. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -43,9 +45,12 @@ static void stage_up(struct stage *s)
     s->positions = (struct transport){.interrupt = cut_short, .destroy = let_go};
 
     const char *brokers = rd_kafka_mock_cluster_bootstraps(s->cluster);
-    struct publish_kafka options = {.access = {brokers, TOPIC, "plaintext", "", "", "", "", ""}, .partitions = 1, .compression = "none"};
+    struct publish_kafka options = {.access = {brokers, TOPIC, "plaintext", "", "", "", "", ""},
+                                    .partitions = 1,
+                                    .compression = "none"};
     struct fault f = {0};
-    if (transport_kafka_create(&options, "node-1", &s->positions, &s->door, &f) != ERR_OK) fail_msg("%s", f.text);
+    if (transport_kafka_create(&options, "node-1", &s->positions, &s->door, &f) != ERR_OK)
+        fail_msg("%s", f.text);
 }
 
 static void stage_down(struct stage *s)
@@ -58,8 +63,11 @@ static void stage_down(struct stage *s)
 static void send_record(struct stage *s, uint64_t seq)
 {
     char line[128];
-    snprintf(line, sizeof line, "{\"event_id\":\"evt_%llu\",\"kind\":\"decision\",\"tenant_id\":\"default\"}\n", (unsigned long long)seq);
-    struct batch b = {.first_seq = seq, .count = 1, .epoch = "0123456789abcdef", .lines = str_from(line)};
+    snprintf(line, sizeof line,
+             "{\"event_id\":\"evt_%llu\",\"kind\":\"decision\",\"tenant_id\":\"default\"}\n",
+             (unsigned long long)seq);
+    struct batch b = {
+        .first_seq = seq, .count = 1, .epoch = "0123456789abcdef", .lines = str_from(line)};
     struct send_answer a;
     struct fault f = {0};
     assert_int_equal(s->door->send(s->door->state, &b, &a, &f), SENT_QUEUED);
@@ -71,7 +79,8 @@ static unsigned read_topic(const struct stage *s, uint64_t seqs[], unsigned most
 {
     char text[256];
     rd_kafka_conf_t *conf = rd_kafka_conf_new();
-    rd_kafka_conf_set(conf, "bootstrap.servers", rd_kafka_mock_cluster_bootstraps(s->cluster), text, sizeof text);
+    rd_kafka_conf_set(conf, "bootstrap.servers", rd_kafka_mock_cluster_bootstraps(s->cluster), text,
+                      sizeof text);
     rd_kafka_conf_set(conf, "group.id", "reader", text, sizeof text);
     rd_kafka_t *reader = rd_kafka_new(RD_KAFKA_CONSUMER, conf, text, sizeof text);
     assert_non_null(reader);
@@ -106,21 +115,25 @@ static void a_refused_record_is_before_its_followers(void **state)
 {
     (void)state;
     if (!THREADS_ARE_KNOWN) {
-        print_message("SKIP: librdkafka's threads are C11's, which ThreadSanitizer does not know\n");
+        print_message(
+            "SKIP: librdkafka's threads are C11's, which ThreadSanitizer does not know\n");
         skip();
     }
     struct stage s;
     stage_up(&s);
-    assert_int_equal(rd_kafka_mock_broker_push_request_error_rtts(s.cluster, 1, API_PRODUCE, 1, RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION,
-                                                                  (int)REFUSED_AFTER_MS),
+    assert_int_equal(rd_kafka_mock_broker_push_request_error_rtts(
+                         s.cluster, 1, API_PRODUCE, 1, RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION,
+                         (int)REFUSED_AFTER_MS),
                      0);
     struct relay_report r;
     struct fault f = {0};
-    for (uint64_t seq = 1; seq <= RECORDS; seq++) { /* each in a request of its own, as far as requests may overtake */
+    /* each in a request of its own, as far as requests may overtake */
+    for (uint64_t seq = 1; seq <= RECORDS; seq++) {
         send_record(&s, seq);
         assert_int_equal(s.door->settle(s.door->state, 20, &r, &f), ERR_OK);
     }
-    for (unsigned tries = 0; r.delivered <= RECORDS && tries < 200; tries++) assert_int_equal(s.door->settle(s.door->state, 100, &r, &f), ERR_OK);
+    for (unsigned tries = 0; r.delivered <= RECORDS && tries < 200; tries++)
+        assert_int_equal(s.door->settle(s.door->state, 100, &r, &f), ERR_OK);
     assert_int_equal(r.delivered, RECORDS + 1);
 
     uint64_t seqs[RECORDS];

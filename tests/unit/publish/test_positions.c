@@ -98,7 +98,8 @@ static void another_log_id_is_another_database(void **state)
 static void reports_that_contradict_themselves_move_nothing(void **state)
 {
     (void)state;
-    const struct stream_report wrong[] = {report("a", 0, 0), report("a", 5, 6), report("a", 5, 0), report("", 5, 5)};
+    const struct stream_report wrong[] = {report("a", 0, 0), report("a", 5, 6), report("a", 5, 0),
+                                          report("", 5, 5)};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         struct positions p = in_step_at(3), before = p;
         assert_int_equal(positions_found(&p, &wrong[i], 10), POSITION_NONSENSE);

@@ -14,7 +14,8 @@
 static void assert_has_all(const struct fake *k, uint64_t count)
 {
     assert_int_equal(k->next_seq, count + 1);
-    for (uint64_t seq = 1; seq <= count; seq++) assert_int_equal(strtoull(k->lines[seq], NULL, 10), seq);
+    for (uint64_t seq = 1; seq <= count; seq++)
+        assert_int_equal(strtoull(k->lines[seq], NULL, 10), seq);
 }
 
 /* Looks again and again until the publisher is in this state, and gives what it says. */
@@ -205,7 +206,8 @@ static void a_platform_that_wants_what_is_not_kept_raises_one_alarm(void **state
     FAKE_UNTIL(r->platform, r->platform->next_seq == 101);
     FAKE_DONE(r->platform);
     time_t until = time(NULL) + PATIENCE_S;
-    for (journal_totals(r->journal, &kept); kept.oldest_seq == 1; journal_totals(r->journal, &kept)) {
+    for (journal_totals(r->journal, &kept); kept.oldest_seq == 1;
+         journal_totals(r->journal, &kept)) {
         assert_true(time(NULL) < until);
         sched_yield();
     }
@@ -216,7 +218,8 @@ static void a_platform_that_wants_what_is_not_kept_raises_one_alarm(void **state
     assert_non_null(strstr(s.text, "no longer kept"));
     char advice[160]; /* with which what is lost can be given up */
     journal_totals(r->journal, &kept);
-    snprintf(advice, sizeof advice, "writ audit accept-gap --node n1 --from-seq 1 --next-seq %llu --epoch %.16s",
+    snprintf(advice, sizeof advice,
+             "writ audit accept-gap --node n1 --from-seq 1 --next-seq %llu --epoch %.16s",
              (unsigned long long)kept.oldest_seq, journal_epoch(r->journal));
     assert_non_null(strstr(s.text, advice));
     until = time(NULL) + PATIENCE_S;
@@ -239,7 +242,8 @@ static void batches_that_are_too_large_become_smaller(void **state)
     FAKE_UNTIL(r->platform, r->platform->next_seq == 21);
     assert_has_all(r->platform, 20);
     assert_int_equal(r->platform->stored, 20);
-    assert_true(r->platform->batches < 10); /* and no smaller than they need be: each takes more than two */
+    /* and no smaller than they need be: each takes more than two */
+    assert_true(r->platform->batches < 10);
     FAKE_DONE(r->platform);
     assert_true(rig_unpublish(r, 1000));
     rig_destroy(r);
@@ -408,7 +412,7 @@ struct relay { /* takes everything, and delivers it when told; under the platfor
     struct fake *platform;
     uint64_t delivered, end, first_sent, sends, replay;
     uint32_t hangs_ms; /* each find, before it fails */
-    bool fails; /* the next settle: what is not delivered is lost */
+    bool fails;        /* the next settle: what is not delivered is lost */
     bool misfit;
 };
 
@@ -426,7 +430,8 @@ static enum err relay_find(void *state, struct stream_report *ret, struct fault 
     return e;
 }
 
-static enum sent relay_send(void *state, const struct batch *b, struct send_answer *ret, struct fault *f)
+static enum sent relay_send(void *state, const struct batch *b, struct send_answer *ret,
+                            struct fault *f)
 {
     struct relay *y = state;
     pthread_mutex_lock(&y->platform->lock);
@@ -438,7 +443,8 @@ static enum sent relay_send(void *state, const struct batch *b, struct send_answ
         fault_set(f, ERR_BAD_VALUE, "", "three partitions, not four");
         answer = SENT_MISFIT;
     } else {
-        if (b->first_seq < y->end || y->sends == 0) y->first_sent = b->first_seq; /* begins, or goes back */
+        /* begins, or goes back */
+        if (b->first_seq < y->end || y->sends == 0) y->first_sent = b->first_seq;
         if (b->first_seq < y->end) y->delivered = b->first_seq;
         y->end = ret->next_seq = b->first_seq + b->count;
     }
@@ -469,7 +475,8 @@ static void relay_interrupt(void *state) { fake_interrupt(((struct relay *)state
 static void relay_publish(struct rig *r, struct relay *y)
 {
     *y = (struct relay){.platform = r->platform, .delivered = 1, .end = 1};
-    y->door = (struct transport){y, relay_find, relay_send, relay_interrupt, fake_destroy, relay_settle};
+    y->door =
+        (struct transport){y, relay_find, relay_send, relay_interrupt, fake_destroy, relay_settle};
     struct publish_options options = {.journal = r->journal, .node = "n1", .transport = &y->door};
     struct publisher *p;
     struct fault f;
@@ -483,8 +490,10 @@ static void wait_confirmed(struct rig *r, uint64_t seq)
 {
     struct publish_status s;
     time_t until = time(NULL) + PATIENCE_S;
-    for (publish_status(r->publisher, &s); s.confirmed_seq != seq; publish_status(r->publisher, &s)) {
-        if (time(NULL) > until) fail_msg("confirmed %llu: %s", (unsigned long long)s.confirmed_seq, s.text);
+    for (publish_status(r->publisher, &s); s.confirmed_seq != seq;
+         publish_status(r->publisher, &s)) {
+        if (time(NULL) > until)
+            fail_msg("confirmed %llu: %s", (unsigned long long)s.confirmed_seq, s.text);
         sched_yield();
     }
 }
@@ -500,7 +509,8 @@ static void behind_a_relay_only_the_platform_confirms(void **state)
     y.delivered = 21;
     uint64_t finds = r->platform->finds;
     FAKE_DONE(r->platform);
-    FAKE_UNTIL(r->platform, r->platform->finds >= finds + 2); /* asked again and again, and still nothing */
+    /* asked again and again, and still nothing */
+    FAKE_UNTIL(r->platform, r->platform->finds >= finds + 2);
     FAKE_DONE(r->platform);
     struct publish_status s;
     publish_status(r->publisher, &s);
@@ -560,7 +570,8 @@ static void what_a_relay_lost_is_sent_again_from_what_it_delivered(void **state)
     rig_destroy(r);
 }
 
-/* Five records went to the relay, and then the platform fails each question, after so long. How many it was asked by then. */
+/* Five records went to the relay, and then the platform fails each question, after so long. How
+ * many it was asked by then. */
 static uint64_t begin_without_platform(struct rig *r, struct relay *y, uint32_t hangs_ms)
 {
     rig_append(r, 1, 5, 0);
@@ -689,7 +700,8 @@ int main(void)
         cmocka_unit_test(a_platform_that_is_away_costs_only_lag),
         cmocka_unit_test(a_gap_is_filled_from_where_it_begins),
         cmocka_unit_test(a_restored_platform_gets_again_what_it_lost),
-        cmocka_unit_test(a_platform_that_has_more_than_the_journal_raises_an_alarm_and_gets_nothing),
+        cmocka_unit_test(
+            a_platform_that_has_more_than_the_journal_raises_an_alarm_and_gets_nothing),
         cmocka_unit_test(a_platform_with_another_history_raises_an_alarm_and_gets_nothing),
         cmocka_unit_test(an_alarm_ends_by_itself_when_its_cause_does),
         cmocka_unit_test(a_batch_has_one_epoch),

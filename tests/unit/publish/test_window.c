@@ -56,7 +56,8 @@ static void a_window_goes_round_many_times(void **state)
         uint64_t first = w->end;
         while (window_has_room(w)) window_add(w);
         assert_int_equal(w->under_way, WINDOW_MAX);
-        for (uint64_t seq = w->end; seq-- > first + 1;) window_ack(w, seq); /* backwards, but the first */
+        /* backwards, but the first */
+        for (uint64_t seq = w->end; seq-- > first + 1;) window_ack(w, seq);
         assert_int_equal(w->delivered, first);
         assert_false(window_has_room(w));
         window_ack(w, first);

@@ -125,7 +125,8 @@ static inline void scene_record(struct scene *s, const struct effect_record *r)
     assert_int_equal(e.event_id.size, ID_TEXT);
     memcpy(kept->id, e.event_id.bytes, ID_TEXT);
     assert_memory_not_equal(kept->id, "evt_0000000000", 14); /* it says when */
-    for (const struct scene_record *other = s->records; other < kept; other++) assert_memory_not_equal(other->id, kept->id, ID_TEXT);
+    for (const struct scene_record *other = s->records; other < kept; other++)
+        assert_memory_not_equal(other->id, kept->id, ID_TEXT);
     scene_apply(s->twin, kept->event, kept->delta);
 }
 

@@ -201,7 +201,8 @@ static void resuming_is_recorded_and_leaves_older_tokens_dead(void **state)
     assert_int_equal(s->notice.at_ms, s->now_ms);
     assert_int_equal(list(s, 0, 10)->list.total, 0);
     assert_int_equal(resume(s, STR("bot"))->err, ERR_NOT_FOUND);
-    assert_int_equal(s->effects.reveals_mark, s->mark); /* that it goes on is told no earlier than it is kept */
+    /* that it goes on is told no earlier than it is kept */
+    assert_int_equal(s->effects.reveals_mark, s->mark);
     assert_int_equal(resume(s, STR("nobody"))->err, ERR_NOT_FOUND);
     scene_suspend(s, STR("other_bot"));
     scene_enqueue(s, (struct scene_review){.actor = STR("bot")});

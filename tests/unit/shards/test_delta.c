@@ -501,7 +501,8 @@ static enum err put_saved(void *context, struct str entry)
     return ERR_OK;
 }
 
-/* What is applied and not saved would be lost with the next snapshot, and missed by no comparison of what is saved. */
+/* What is applied and not saved would be lost with the next snapshot, and missed by no
+ * comparison of what is saved. */
 static void every_kind_changes_what_is_saved(void **state)
 {
     (void)state;
@@ -510,7 +511,8 @@ static void every_kind_changes_what_is_saved(void **state)
     struct shard *s = shard_create(&(struct shard_options){.count = 1});
     struct token_facts t = some_token();
     struct review_facts r = some_review();
-    struct buf out = buf_over(bytes, sizeof bytes), before = buf_over(kept[0], BYTES), after = buf_over(kept[1], BYTES);
+    struct buf out = buf_over(bytes, sizeof bytes), before = buf_over(kept[0], BYTES),
+               after = buf_over(kept[1], BYTES);
     struct fault f;
     t.revoked_ms = 0;
     r.state = REVIEW_APPROVED;
@@ -523,7 +525,8 @@ static void every_kind_changes_what_is_saved(void **state)
         assert_int_equal(shard_apply(s, &e, STR("{}"), &f), ERR_OK);
         buf_clear(&after);
         assert_int_equal(shard_save(s, put_saved, &after), ERR_OK);
-        if (str_equal(buf_view(&before), buf_view(&after))) fail_msg("kind %u is not saved", kinds[i]);
+        if (str_equal(buf_view(&before), buf_view(&after)))
+            fail_msg("kind %u is not saved", kinds[i]);
         buf_clear(&before);
         buf_put(&before, buf_view(&after));
     }

@@ -619,7 +619,8 @@ static void a_saved_counter_of_no_time_is_refused(void **state)
     limit_table_init(&t, 10);
     *head = 4;
     *back = 4;
-    assert_int_equal(counter_load(&t, str_of(bytes, sizeof bytes)), ERR_CORRUPT); /* its window has no length */
+    /* its window has no length */
+    assert_int_equal(counter_load(&t, str_of(bytes, sizeof bytes)), ERR_CORRUPT);
     window[1] = 1;
     *back = 5; /* before the first bucket of all */
     assert_int_equal(counter_load(&t, str_of(bytes, sizeof bytes)), ERR_CORRUPT);

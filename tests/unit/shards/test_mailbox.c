@@ -102,7 +102,8 @@ static void sending_never_fails_and_a_full_ring_fills_up_again(void **state)
     do {
         left = mailbox_flush(p, 1, note_ring, rung);
         assert_int_equal(rung[0], left ? ++flushes : rung[0]); /* each moved some from the outbox */
-        for (struct call *c; (c = mailbox_take(p, 0, &more)) != NULL; taken++) assert_ptr_equal(c, &calls[taken]);
+        for (struct call *c; (c = mailbox_take(p, 0, &more)) != NULL; taken++)
+            assert_ptr_equal(c, &calls[taken]);
     } while (left || more);
     assert_int_equal(taken, MANY);
     assert_false(mailbox_flush(p, 1, note_ring, rung));
@@ -117,13 +118,15 @@ static void what_is_sent_behind_an_outbox_does_not_overtake_it(void **state)
     struct call *calls = calls_make(MAILBOX_PLACES + 2);
     unsigned rung[2] = {0};
     bool more;
-    for (int i = 0; i <= MAILBOX_PLACES; i++) mailbox_send(p, 0, 1, &calls[i]); /* the last is in the outbox */
+    /* the last is in the outbox */
+    for (int i = 0; i <= MAILBOX_PLACES; i++) mailbox_send(p, 0, 1, &calls[i]);
     for (int i = 0; i < 4; i++) assert_ptr_equal(mailbox_take(p, 1, &more), &calls[i]);
     mailbox_send(p, 0, 1, &calls[MAILBOX_PLACES + 1]); /* the ring has places now */
     mailbox_flush(p, 0, note_ring, rung);
     size_t next = 4;
     do
-        for (struct call *c; (c = mailbox_take(p, 1, &more)) != NULL; next++) assert_ptr_equal(c, &calls[next]);
+        for (struct call *c; (c = mailbox_take(p, 1, &more)) != NULL; next++)
+            assert_ptr_equal(c, &calls[next]);
     while (more);
     assert_int_equal(next, MAILBOX_PLACES + 2);
     post_destroy(p);
@@ -144,11 +147,15 @@ struct citizen {
     struct town *town;
     unsigned index;
     struct call *calls;
-    uint64_t home;                       /* how many of its own came home */
-    uint64_t last_seen[THREADS];         /* of each peer's calls, one more than the newest's number */
+    uint64_t home; /* how many of its own came home */
+    /* of each peer's calls, one more than the newest's number */
+    uint64_t last_seen[THREADS];
 };
 
-static void ring_citizen(void *context, unsigned peer) { sem_post(&((struct town *)context)->bells[peer]); }
+static void ring_citizen(void *context, unsigned peer)
+{
+    sem_post(&((struct town *)context)->bells[peer]);
+}
 
 static void answer_or_count(struct citizen *me, struct call *c)
 {
@@ -179,7 +186,8 @@ static void *live(void *argument)
             c->to = (uint16_t)((me->index + 1 + sent % (THREADS - 1)) % THREADS);
             mailbox_send(town->post, me->index, c->to, c);
         }
-        for (struct call *c; (c = mailbox_take(town->post, me->index, &more)) != NULL;) answer_or_count(me, c);
+        for (struct call *c; (c = mailbox_take(town->post, me->index, &more)) != NULL;)
+            answer_or_count(me, c);
         left = mailbox_flush(town->post, me->index, ring_citizen, town);
         if (!counted && me->home == PER_THREAD) {
             counted = true;
@@ -187,7 +195,8 @@ static void *live(void *argument)
                 for (unsigned i = 0; i < THREADS; i++) sem_post(&town->bells[i]);
         }
         bool idle = sent == PER_THREAD || sent - me->home >= AWAY_MOST;
-        if (idle && !more && !left && atomic_load(&town->done) < THREADS) sem_wait(&town->bells[me->index]);
+        if (idle && !more && !left && atomic_load(&town->done) < THREADS)
+            sem_wait(&town->bells[me->index]);
     }
     return NULL;
 }

@@ -409,7 +409,8 @@ static void a_page_that_does_not_fit_is_cut(void **state)
         char actor[16];
         struct buf b = buf_over(actor, sizeof actor);
         buf_printf(&b, "bot-%u", i);
-        scene_enqueue(s, (struct scene_review){.binding = (uint8_t)i, .actor = buf_view(&b), .args_bytes = 55000});
+        scene_enqueue(s, (struct scene_review){
+                             .binding = (uint8_t)i, .actor = buf_view(&b), .args_bytes = 55000});
     }
     for (bool cut = true; cut; pages++) {
         struct call *c = list(s, after, 500);
@@ -417,7 +418,8 @@ static void a_page_that_does_not_fit_is_cut(void **state)
         assert_int_equal(c->err, ERR_OK);
         assert_int_equal(c->list.total, REVIEWS);
         assert_true(c->list.count > 0);
-        for (uint32_t i = 0; i < c->list.count; i++) assert_true(c->list.reviews[i].ordinal == ++seen);
+        for (uint32_t i = 0; i < c->list.count; i++)
+            assert_true(c->list.reviews[i].ordinal == ++seen);
         after = c->list.reviews[c->list.count - 1].ordinal;
         cut = c->list.cut;
     }

@@ -27,7 +27,7 @@ struct scene {
     char trace[TRACE_BYTES];
     size_t traced;
     pthread_t thread;
-    bool other_thread;           /* a port was called on another thread than the first was */
+    bool other_thread; /* a port was called on another thread than the first was */
     int fds[16];
     size_t fd_count;
     sem_t beat_ended, told, held, go;
@@ -85,7 +85,8 @@ static void on_end(void *context)
 
 static void on_leave(void *context) { put(context, 'L'); }
 
-static const struct reactor_ports ports = {.enter = on_enter, .begin = on_begin, .told = on_told, .end = on_end, .leave = on_leave};
+static const struct reactor_ports ports = {
+    .enter = on_enter, .begin = on_begin, .told = on_told, .end = on_end, .leave = on_leave};
 
 static int set_up(void **state)
 {
@@ -147,7 +148,8 @@ static void a_beat_is_told_begin_end(void **state)
     atomic_store(&s->hold_end, true);
     reactor_wake(s->reactor);
     wait_for(&s->held);
-    for (int i = 0; i < 3; i++) assert_int_equal(tell(s, i == 1 ? REACTOR_DRAIN : REACTOR_SOCKET, 100 + i, i == 2), ERR_OK);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(tell(s, i == 1 ? REACTOR_DRAIN : REACTOR_SOCKET, 100 + i, i == 2), ERR_OK);
     sem_post(&s->go);
     for (int i = 0; i < 3; i++) wait_for(&s->told);
     stop(s);
@@ -187,7 +189,8 @@ static void many_threads_may_wake_it_even_when_it_is_gone(void **state)
 {
     struct scene *s = *state;
     pthread_t threads[3];
-    for (size_t i = 0; i < 3; i++) assert_int_equal(pthread_create(&threads[i], NULL, wake_often, s), 0);
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, wake_often, s), 0);
     stop(s);
     for (size_t i = 0; i < 3; i++) assert_int_equal(pthread_join(threads[i], NULL), 0);
     reactor_wake(s->reactor); /* joined, not yet destroyed */

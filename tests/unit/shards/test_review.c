@@ -76,7 +76,8 @@ static void another_principal_or_binding_is_another_review(void **state)
     same_as_twin(s);
 }
 
-/* Of two keys of one name, one owner may answer what the other asked: so it may not be their own as well. */
+/* Of two keys of one name, one owner may answer what the other asked: so it may
+ * not be their own as well. */
 static void another_owner_of_the_same_name_is_another_review(void **state)
 {
     struct scene *s = *state;
@@ -373,7 +374,8 @@ static void the_events_of_a_denial_and_a_cancellation_say_by_whom_and_why(void *
 static void a_look_tells_of_the_newest_record_of_a_review(void **state)
 {
     struct scene *s = *state;
-    struct id id = scene_enqueue(s, (struct scene_review){.requirements = STR("[{\"approvals\":2}]")});
+    struct id id =
+        scene_enqueue(s, (struct scene_review){.requirements = STR("[{\"approvals\":2}]")});
     scene_enqueue(s, (struct scene_review){.binding = 1}); /* the newest record is another's */
     scene_look(s, id);
     assert_int_equal(s->effects.reveals_mark, s->mark - 1);
@@ -393,7 +395,7 @@ static void what_was_shown_of_the_votes_outlives_the_review(void **state)
     struct scene *s = *state;
     struct id id = scene_approved(s);
     struct review_facts f = scene_look(s, id);
-    scene_tick(s, 900000);                    /* it expires, */
+    scene_tick(s, 900000);                     /* it expires, */
     scene_tick(s, 24 * 60 * 60 * 1000 + 1000); /* and is forgotten */
     assert_int_equal(scene_do(s, CALL_REVIEW_GET, id, STR("fleet"))->err, ERR_NOT_FOUND);
     assert_int_equal(f.approval_count, 1);
@@ -698,7 +700,8 @@ static void what_is_too_large_for_a_record_changes_nothing(void **state)
         scene_ask(s, c);
         assert_int_equal(c->err, ERR_OUT_OF_RANGE);
         assert_int_equal(s->record_count, 0);
-        assert_int_equal(scene_do(s, CALL_REVIEW_GET, c->enqueue.facts.id, STR("fleet"))->err, ERR_NOT_FOUND);
+        assert_int_equal(scene_do(s, CALL_REVIEW_GET, c->enqueue.facts.id, STR("fleet"))->err,
+                         ERR_NOT_FOUND);
     }
     struct id id = scene_approved(s);
     size_t before = s->record_count;

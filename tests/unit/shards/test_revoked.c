@@ -1,4 +1,5 @@
-/* What was revoked is known to every reader before its next request, and for as long as it matters. */
+/* What was revoked is known to every reader before its next request, and for as long as it
+ * matters. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -29,13 +30,18 @@ static struct id token_id(uint64_t number)
 
 static uint64_t revoke(struct revoked_log *l, uint64_t number, uint64_t expires_ms)
 {
-    struct effect_notice n = {.kind = NOTICE_TOKEN_REVOKED, .token = token_id(number), .expires_ms = expires_ms, .at_ms = NOW};
+    struct effect_notice n = {.kind = NOTICE_TOKEN_REVOKED,
+                              .token = token_id(number),
+                              .expires_ms = expires_ms,
+                              .at_ms = NOW};
     return revoked_log_append(l, &n);
 }
 
-static uint64_t notify(struct revoked_log *l, enum notice_kind kind, const char *tenant, const char *actor, uint64_t at_ms)
+static uint64_t notify(struct revoked_log *l, enum notice_kind kind, const char *tenant,
+                       const char *actor, uint64_t at_ms)
 {
-    struct effect_notice n = {.kind = kind, .tenant = str_from(tenant), .actor = str_from(actor), .at_ms = at_ms};
+    struct effect_notice n = {
+        .kind = kind, .tenant = str_from(tenant), .actor = str_from(actor), .at_ms = at_ms};
     return revoked_log_append(l, &n);
 }
 
@@ -89,11 +95,13 @@ static void a_token_is_forgotten_no_earlier_than_it_expires(void **state)
     revoked_view_take(s->views[0], NOW);
     assert_true(revoked_view_token(s->views[0], token_id(1)));
     assert_false(revoked_view_token(s->views[0], token_id(2)));
-    for (uint64_t i = 0; i < 20000; i++) assert_true(revoked_view_token(s->views[0], token_id(100 + i)));
+    for (uint64_t i = 0; i < 20000; i++)
+        assert_true(revoked_view_token(s->views[0], token_id(100 + i)));
     for (uint64_t i = 0; i < 60000; i++) revoke(s->log, 50000 + i, NOW + 1000);
     revoked_view_take(s->views[0], NOW + 20); /* the table grows, and what is over goes */
     assert_true(revoked_view_token(s->views[0], token_id(1)));
-    for (uint64_t i = 0; i < 60000; i++) assert_true(revoked_view_token(s->views[0], token_id(50000 + i)));
+    for (uint64_t i = 0; i < 60000; i++)
+        assert_true(revoked_view_token(s->views[0], token_id(50000 + i)));
     assert_false(revoked_view_token(s->views[0], token_id(100)));
 }
 
@@ -118,12 +126,14 @@ static void a_resumed_actor_goes_on_without_its_older_tokens(void **state)
     notify(s->log, NOTICE_ACTOR_RESUMED, "acme", "bot", NOW + 50);
     revoked_view_take(s->views[0], NOW + 60);
     assert_false(revoked_view_actor(s->views[0], STR("acme"), STR("bot"), &before));
-    assert_int_equal(before, NOW + 50); /* as of the resume: until all had heard of the suspension, one could mint */
+    /* as of the resume: until all had heard of the suspension, one could mint */
+    assert_int_equal(before, NOW + 50);
     notify(s->log, NOTICE_ACTOR_SUSPENDED, "acme", "bot", NOW + 100);
     revoked_view_take(s->views[0], NOW + 110);
     assert_true(revoked_view_actor(s->views[0], STR("acme"), STR("bot"), &before));
     assert_int_equal(before, NOW + 100);
-    notify(s->log, NOTICE_ACTOR_SUSPENDED, "acme", "bot", NOW + 40); /* by a clock that was set back */
+    /* by a clock that was set back */
+    notify(s->log, NOTICE_ACTOR_SUSPENDED, "acme", "bot", NOW + 40);
     revoked_view_take(s->views[0], NOW + 120);
     assert_true(revoked_view_actor(s->views[0], STR("acme"), STR("bot"), &before));
     assert_int_equal(before, NOW + 100);
@@ -153,27 +163,32 @@ static void many_actors_come_and_go_and_the_suspended_stay(void **state)
     revoked_view_take(s->views[0], NOW);
     for (int i = 0; i < COUNT; i++) {
         snprintf(name, sizeof name, "bot-%d", i);
-        assert_int_equal(revoked_view_actor(s->views[0], STR("acme"), str_from(name), &before), i % 3 == 0);
+        assert_int_equal(revoked_view_actor(s->views[0], STR("acme"), str_from(name), &before),
+                         i % 3 == 0);
         assert_int_equal(before, i % 3 == 0 ? NOW : NOW + 1);
     }
-    for (int i = 0; i < COUNT; i++) { /* an hour later the table is made anew, and older tokens stay dead */
+    /* an hour later the table is made anew, and older tokens stay dead */
+    for (int i = 0; i < COUNT; i++) {
         snprintf(name, sizeof name, "other-%d", i);
         notify(s->log, NOTICE_ACTOR_SUSPENDED, "acme", name, NOW + HOUR_MS);
     }
     revoked_view_take(s->views[0], NOW + HOUR_MS);
     for (int i = 0; i < COUNT; i++) {
         snprintf(name, sizeof name, "bot-%d", i);
-        assert_int_equal(revoked_view_actor(s->views[0], STR("acme"), str_from(name), &before), i % 3 == 0);
+        assert_int_equal(revoked_view_actor(s->views[0], STR("acme"), str_from(name), &before),
+                         i % 3 == 0);
         assert_int_equal(before, i % 3 == 0 ? NOW : NOW + 1);
     }
-    for (int i = 0; i < 3 * COUNT; i++) { /* and so it is days later, when it is made anew once more */
+    /* and so it is days later, when it is made anew once more */
+    for (int i = 0; i < 3 * COUNT; i++) {
         snprintf(name, sizeof name, "new-%d", i);
         notify(s->log, NOTICE_ACTOR_SUSPENDED, "acme", name, NOW + DAYS_MS);
     }
     revoked_view_take(s->views[0], NOW + (uint64_t)DAYS_MS);
     for (int i = 0; i < COUNT; i++) {
         snprintf(name, sizeof name, "bot-%d", i);
-        assert_int_equal(revoked_view_actor(s->views[0], STR("acme"), str_from(name), &before), i % 3 == 0);
+        assert_int_equal(revoked_view_actor(s->views[0], STR("acme"), str_from(name), &before),
+                         i % 3 == 0);
     }
 }
 
@@ -202,7 +217,8 @@ static void beat(struct reader *r)
     for (unsigned i = 0; i < THREADS; i++) seen[i] = atomic_load(&r->crowd->seen[i]);
     revoked_view_take(r->view, NOW);
     for (unsigned i = 0; i < THREADS; i++)
-        if (seen[i] > 0) assert_true(revoked_view_token(r->view, token_id(number_of(i, seen[i] - 1))));
+        if (seen[i] > 0)
+            assert_true(revoked_view_token(r->view, token_id(number_of(i, seen[i] - 1))));
 }
 
 static void *read_and_revoke(void *argument)
@@ -228,7 +244,8 @@ static void *read_and_revoke(void *argument)
     }
     beat(r);
     for (unsigned i = 0; i < THREADS; i++)
-        for (uint64_t k = 0; k < EACH; k++) assert_true(revoked_view_token(r->view, token_id(number_of(i, k))));
+        for (uint64_t k = 0; k < EACH; k++)
+            assert_true(revoked_view_token(r->view, token_id(number_of(i, k))));
     revoked_view_destroy(r->view);
     return NULL;
 }
@@ -251,12 +268,17 @@ static void what_all_have_seen_is_unknown_to_nobody(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_revocation_is_seen_when_every_reader_has_taken_it, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_token_is_forgotten_no_earlier_than_it_expires, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_revocation_is_seen_when_every_reader_has_taken_it, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_token_is_forgotten_no_earlier_than_it_expires, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(a_suspended_actor_is_one_of_its_tenant, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_resumed_actor_goes_on_without_its_older_tokens, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_resume_of_before_this_process_says_when_the_suspension_was, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(many_actors_come_and_go_and_the_suspended_stay, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_resumed_actor_goes_on_without_its_older_tokens, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(
+            a_resume_of_before_this_process_says_when_the_suspension_was, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(many_actors_come_and_go_and_the_suspended_stay, set_up,
+                                        tear_down),
         cmocka_unit_test(what_all_have_seen_is_unknown_to_nobody),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -270,7 +270,8 @@ static void what_is_saved_is_loaded_by_whoever_owns_it_now(void **state)
     for (unsigned i = 0; i < 3; i++) shard_destroy(three[i]);
 }
 
-/* Looked at from outside: what is left out of all that is saved is missed by no comparison of what is saved. */
+/* Looked at from outside: what is left out of all that is saved is missed by no
+ * comparison of what is saved. */
 static void reviews_of_every_state_are_saved(void **state)
 {
     static const enum call_kind ends[] = {CALL_REVIEW_GET, CALL_APPROVE, CALL_DENY};
@@ -285,7 +286,8 @@ static void reviews_of_every_state_are_saved(void **state)
     }
     scene_save(s->shard, &saved);
     scene_restart(s, &(struct shard_options){.count = 1});
-    for (size_t i = 0; i < saved.count; i++) assert_int_equal(shard_load(s->shard, saved.entries[i], &f), ERR_OK);
+    for (size_t i = 0; i < saved.count; i++)
+        assert_int_equal(shard_load(s->shard, saved.entries[i], &f), ERR_OK);
     for (unsigned i = 0; i < 3; i++) assert_int_equal(scene_look(s, ids[i]).state, states[i]);
     scene_saved_drop(&saved);
 }
@@ -615,7 +617,8 @@ static void an_entry_of_a_slot_that_cannot_be_is_refused(void **state)
 {
     (void)state;
     struct shard_entry head;
-    char entry[] = {SHARD_ACTORS, (char)((LIMIT_SLOTS - 1) & 0xff), (char)((LIMIT_SLOTS - 1) >> 8), 0, 0};
+    char entry[] = {SHARD_ACTORS, (char)((LIMIT_SLOTS - 1) & 0xff), (char)((LIMIT_SLOTS - 1) >> 8),
+                    0, 0};
     assert_true(shard_entry_read(str_of(entry, sizeof entry), &head));
     assert_int_equal(head.slot, LIMIT_SLOTS - 1);
     entry[1] = (char)(LIMIT_SLOTS & 0xff);

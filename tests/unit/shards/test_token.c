@@ -174,7 +174,8 @@ static void a_full_shard_mints_nothing_until_a_token_has_expired(void **state)
     assert_int_equal(scene_compare(s->shard, s->twin), 2);
 }
 
-/* What follows a snapshot may hold more than was ever there at once: the expired of it were not dropped. */
+/* What follows a snapshot may hold more than was ever there at once: the
+ * expired of it were not dropped. */
 static void what_is_recorded_is_taken_beyond_the_bound(void **state)
 {
     struct scene *s = *state;
@@ -186,7 +187,8 @@ static void what_is_recorded_is_taken_beyond_the_bound(void **state)
         scene_tick(s, 61000);
     }
     struct shard *recovered = shard_create(&small);
-    for (size_t i = 0; i < s->record_count; i++) scene_apply(recovered, s->records[i].event, s->records[i].delta);
+    for (size_t i = 0; i < s->record_count; i++)
+        scene_apply(recovered, s->records[i].event, s->records[i].delta);
     assert_int_equal(scene_compare(recovered, recovered), 10);
     shard_prune(recovered, s->now_ms);
     assert_int_equal(scene_compare(recovered, s->shard), 0);

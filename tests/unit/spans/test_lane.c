@@ -1,4 +1,5 @@
-/* test_lane.c - spans wait for their replies, keep their order, and are lost when there is no place. */
+/* test_lane.c - spans wait for their replies, keep their order, and are
+ * lost when there is no place. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -66,7 +67,8 @@ static void a_span_ends_when_its_reply_may_leave(void **state)
     put(2, 1, 5);
     lane_release(&lane, 4, 4, 10);
     assert_null(lane_peek(&lane));
-    lane_release(&lane, 5, 4, 20); /* the second is written: it has ended, but keeps its place in the row */
+    /* the second is written: it has ended, but keeps its place in the row */
+    lane_release(&lane, 5, 4, 20);
     assert_null(lane_peek(&lane));
     lane_release(&lane, 9, 5, 30);
     assert_oldest(1, 30);

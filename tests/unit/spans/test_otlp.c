@@ -30,11 +30,18 @@ static int tear_down(void **state)
 
 static struct span one(void)
 {
-    struct span s = {.place = {.trace = {0x4b, 0xf9, 0x2f, 0x35, 0x77, 0xb3, 0x4d, 0xa6, 0xa3, 0xce, 0x92, 0x9d, 0x0e, 0x0e, 0x47, 0x36},
-                               .parent = {0, 0xf0, 0x67, 0xaa, 0x0b, 0xa9, 0x02, 0xb7}, .has_parent = true},
+    struct span s = {.place = {.trace = {0x4b, 0xf9, 0x2f, 0x35, 0x77, 0xb3, 0x4d, 0xa6, 0xa3, 0xce,
+                                         0x92, 0x9d, 0x0e, 0x0e, 0x47, 0x36},
+                               .parent = {0, 0xf0, 0x67, 0xaa, 0x0b, 0xa9, 0x02, 0xb7},
+                               .has_parent = true},
                      .id = {0, 1, 2, 3, 4, 5, 6, 0xff},
-                     .status = 200, .begin_ns = 1000, .decided_ns = 1500, .end_ns = 9007199254740993, .policy_version = 12,
-                     .decision = "deny", .kind = "agent"};
+                     .status = 200,
+                     .begin_ns = 1000,
+                     .decided_ns = 1500,
+                     .end_ns = 9007199254740993,
+                     .policy_version = 12,
+                     .decision = "deny",
+                     .kind = "agent"};
     span_set(&s, rule, STR("rule:nö\"\n"));
     span_set(&s, request, STR("req_01JD3Z3NDEKTSV4RRFFQ69G5FA"));
     span_set(&s, policy, STR("payments"));
@@ -52,7 +59,8 @@ static const struct json *written(const struct span *spans, size_t count)
     for (size_t i = 0; i < count; i++) otlp_put_span(&out, &spans[i], 1000000, i == 0);
     otlp_put_end(&out);
     assert_false(out.overflow);
-    if (json_read(buf_view(&out), &options, &arena, &root, &f) != ERR_OK) fail_msg("%s: %.*s", f.text, STR_FORMAT(buf_view(&out)));
+    if (json_read(buf_view(&out), &options, &arena, &root, &f) != ERR_OK)
+        fail_msg("%s: %.*s", f.text, STR_FORMAT(buf_view(&out)));
     return root;
 }
 
@@ -73,7 +81,8 @@ static const struct json *spans_of(const struct json *root)
 static struct str attribute(const struct json *holder, const char *name)
 {
     struct str found = {0};
-    for (const struct json *a = json_get(holder, STR("attributes"))->child; a != NULL; a = a->next) {
+    for (const struct json *a = json_get(holder, STR("attributes"))->child; a != NULL;
+         a = a->next) {
         if (!str_equal(json_text(a, STR("key")), str_from(name))) continue;
         assert_true(str_is_absent(found)); /* once only */
         const struct json *value = json_get(a, STR("value"));
@@ -96,7 +105,8 @@ static void a_span_says_which_decision_it_is(void **state)
     assert_text(json_text(v, STR("name")), "decide");
     assert_int_equal(json_u64(v, STR("kind"), 0), 2); /* SPAN_KIND_SERVER */
     assert_text(json_text(v, STR("startTimeUnixNano")), "1001000");
-    assert_text(json_text(v, STR("endTimeUnixNano")), "9007199255740993"); /* more than a double holds: a string */
+    /* more than a double holds: a string */
+    assert_text(json_text(v, STR("endTimeUnixNano")), "9007199255740993");
     assert_text(json_text(only(v, STR("events")), STR("timeUnixNano")), "1001500");
     assert_text(attribute(v, "writ.decision"), "deny");
     assert_text(attribute(v, "writ.rule"), "rule:nö\"\n");
@@ -115,7 +125,8 @@ static void the_resource_is_this_engine(void **state)
 {
     (void)state;
     struct span s = one();
-    const struct json *resource = json_get(only(written(&s, 1), STR("resourceSpans")), STR("resource"));
+    const struct json *resource =
+        json_get(only(written(&s, 1), STR("resourceSpans")), STR("resource"));
     assert_text(attribute(resource, "service.name"), "writ-engine");
     assert_text(attribute(resource, "service.instance.id"), "node-1");
     assert_text(attribute(resource, "service.version"), "0.1.0");
@@ -124,15 +135,23 @@ static void the_resource_is_this_engine(void **state)
 static void what_a_span_has_not_is_left_out(void **state)
 {
     (void)state;
-    struct span s = {.status = 503, .begin_ns = 1, .end_ns = 2, .error = "journal_full", .kind = "user", .dry_run = true};
+    struct span s = {.status = 503,
+                     .begin_ns = 1,
+                     .end_ns = 2,
+                     .error = "journal_full",
+                     .kind = "user",
+                     .dry_run = true};
     const struct json *v = spans_of(written(&s, 1))->child;
-    static const char *const absent[] = {"writ.decision", "writ.rule", "writ.policy", "writ.policy.version", "writ.request_id"};
-    for (size_t i = 0; i < sizeof absent / sizeof *absent; i++) assert_true(str_is_absent(attribute(v, absent[i])));
+    static const char *const absent[] = {"writ.decision", "writ.rule", "writ.policy",
+                                         "writ.policy.version", "writ.request_id"};
+    for (size_t i = 0; i < sizeof absent / sizeof *absent; i++)
+        assert_true(str_is_absent(attribute(v, absent[i])));
     assert_null(json_get(v, STR("parentSpanId")));
     assert_null(json_get(v, STR("events")));
     assert_text(attribute(v, "error.type"), "journal_full");
     assert_text(attribute(v, "writ.mode"), "dry_run");
-    assert_int_equal(json_u64(json_get(v, STR("status")), STR("code"), 0), 2); /* STATUS_CODE_ERROR */
+    /* STATUS_CODE_ERROR */
+    assert_int_equal(json_u64(json_get(v, STR("status")), STR("code"), 0), 2);
 }
 
 static void a_clients_fault_is_no_error_of_the_server(void **state)
@@ -155,8 +174,9 @@ int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        CASE(a_span_says_which_decision_it_is), CASE(the_resource_is_this_engine), CASE(what_a_span_has_not_is_left_out),
-        CASE(a_clients_fault_is_no_error_of_the_server), CASE(many_spans_are_one_request),
+        CASE(a_span_says_which_decision_it_is), CASE(the_resource_is_this_engine),
+        CASE(what_a_span_has_not_is_left_out),  CASE(a_clients_fault_is_no_error_of_the_server),
+        CASE(many_spans_are_one_request),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,7 +23,8 @@ struct scene {
 
 static void start(struct scene *s, const char *url, double sample)
 {
-    const struct spans_options options = {.url = url, .node = "n1", .version = "0", .sample = sample, .lanes = 2};
+    const struct spans_options options = {
+        .url = url, .node = "n1", .version = "0", .sample = sample, .lanes = 2};
     struct fault f;
     assert_int_equal(spans_start(&options, &s->spans, &f), ERR_OK);
     s->lane = spans_lane(s->spans, 1, metrics_sheet_create());
@@ -65,7 +66,9 @@ static void wait_total(enum metric m, uint64_t expected)
 {
     uint64_t until_ns = world_monotonic_ns() + UINT64_C(30000000000);
     while (metrics_total(m) < expected) {
-        if (world_monotonic_ns() > until_ns) fail_msg("still %llu of %llu", (unsigned long long)metrics_total(m), (unsigned long long)expected);
+        if (world_monotonic_ns() > until_ns)
+            fail_msg("still %llu of %llu", (unsigned long long)metrics_total(m),
+                     (unsigned long long)expected);
         sched_yield();
     }
     assert_int_equal(metrics_total(m), expected);
@@ -106,7 +109,8 @@ static void refused_spans_are_lost_and_counted_and_the_next_go_on(void **state)
 {
     struct scene *s = *state;
     peer_will_answer(s->peer, 400, NULL, "{\"message\":\"no\"}");
-    peer_will_answer(s->peer, 200, NULL, "{\"partialSuccess\":{\"rejectedSpans\":\"1\",\"errorMessage\":\"too old\"}}");
+    peer_will_answer(s->peer, 200, NULL,
+                     "{\"partialSuccess\":{\"rejectedSpans\":\"1\",\"errorMessage\":\"too old\"}}");
     peer_will_answer(s->peer, 200, NULL, "{\"partialSuccess\":{}}");
     start(s, s->peer->address, 1);
     put(s, "rule:bad");
@@ -127,16 +131,20 @@ static void without_a_collector_the_reactor_goes_on_and_losses_are_counted(void 
     start(s, "unix:/nonexistent/collector", 1);
     unsigned kept = 0, lost = 0;
     for (unsigned i = 0; i < 3 * LANE_PLACES; i++) {
-        if (put(s, "rule:nobody")) kept++;
-        else lost++;
+        if (put(s, "rule:nobody"))
+            kept++;
+        else
+            lost++;
     }
-    assert_in_range(kept, LANE_PLACES, LANE_PLACES + SPANS_BATCH); /* the ring, and one request in hand */
+    /* the ring, and one request in hand */
+    assert_in_range(kept, LANE_PLACES, LANE_PLACES + SPANS_BATCH);
     assert_int_equal(metrics_total(METRIC_SPANS_DROPPED_FULL) - s->full, lost);
     assert_int_equal(metrics_total(METRIC_SPANS_SENT), s->sent);
     uint64_t before_ns = world_monotonic_ns();
     spans_stop(s->spans, 60000);
     s->spans = NULL;
-    assert_true(world_monotonic_ns() - before_ns < UINT64_C(20000000000)); /* tried once more, then given up */
+    /* tried once more, then given up */
+    assert_true(world_monotonic_ns() - before_ns < UINT64_C(20000000000));
 }
 
 static void what_is_left_is_sent_when_it_stops(void **state)
@@ -179,7 +187,9 @@ static void without_a_caller_a_part_of_the_traces_is_taken(void **state)
         hex_write(text, bytes, sizeof bytes);
         struct span_place span = {.has_parent = false}, again;
         bool wanted = spans_wanted(s->spans, (struct str){0}, str_of(text, sizeof text), &span);
-        assert_int_equal(wanted, spans_wanted(s->spans, STR("not-valid"), str_of(text, sizeof text), &again)); /* by the id alone */
+        /* by the id alone */
+        assert_int_equal(
+            wanted, spans_wanted(s->spans, STR("not-valid"), str_of(text, sizeof text), &again));
         if (wanted) assert_memory_equal(span.trace, bytes, sizeof bytes);
         assert_false(span.has_parent);
         taken += wanted;
@@ -192,18 +202,21 @@ static void all_none_and_what_has_no_w3c_id(void **state)
     struct scene *s = *state;
     struct span_place span;
     start(s, s->peer->address, 1);
-    assert_true(spans_wanted(s->spans, (struct str){0}, STR("ffffffffffffffffffffffffffffffff"), &span));
+    assert_true(
+        spans_wanted(s->spans, (struct str){0}, STR("ffffffffffffffffffffffffffffffff"), &span));
     assert_false(spans_wanted(s->spans, (struct str){0}, STR("order-4711"), &span));
     assert_false(spans_wanted(s->spans, (struct str){0}, (struct str){0}, &span));
     spans_stop(s->spans, 0);
     start(s, s->peer->address, 0);
-    assert_false(spans_wanted(s->spans, (struct str){0}, STR("00000000000000010000000000000000"), &span));
+    assert_false(
+        spans_wanted(s->spans, (struct str){0}, STR("00000000000000010000000000000000"), &span));
 }
 
 static void a_bad_address_is_refused_at_the_start(void **state)
 {
     struct scene *s = *state;
-    const struct spans_options options = {.url = "ftp://x", .node = "n", .version = "0", .lanes = 1};
+    const struct spans_options options = {
+        .url = "ftp://x", .node = "n", .version = "0", .lanes = 1};
     struct fault f;
     assert_int_equal(spans_start(&options, &s->spans, &f), ERR_BAD_VALUE);
     assert_null(s->spans);

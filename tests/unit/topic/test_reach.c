@@ -1,4 +1,5 @@
-/* How brokers are reached: their names in the library's own terms, and sockets that do not wait for ever. */
+/* How brokers are reached: their names in the library's own terms, and sockets
+ * that do not wait for ever. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -18,10 +19,12 @@ static void a_name_is_found_as_by_getaddrinfo(void **state)
     reach_init(&r);
     assert_int_equal(reach_name(&r, "127.0.0.1", "9092", AI_ADDRCONFIG, &found), 0);
     assert_non_null(found);
-    assert_int_equal(ntohs(((const struct sockaddr_in *)(const void *)found->ai_addr)->sin_port), 9092);
+    assert_int_equal(ntohs(((const struct sockaddr_in *)(const void *)found->ai_addr)->sin_port),
+                     9092);
     freeaddrinfo(found);
     assert_int_not_equal(reach_name(&r, "..", "9092", 0, &found), 0);
-    assert_true(reach_is_answered(&r, "127.0.0.1") && reach_is_answered(&r, "..")); /* nobody has it */
+    /* nobody has it */
+    assert_true(reach_is_answered(&r, "127.0.0.1") && reach_is_answered(&r, ".."));
     reach_fini(&r);
 }
 

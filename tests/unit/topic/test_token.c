@@ -1,4 +1,5 @@
-/* What is taken for a token, what is said of the others, and that nothing of a token is ever told. */
+/* What is taken for a token, what is said of the others, and that nothing of a token is ever
+ * told. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -34,7 +35,8 @@ static void a_token_says_who_and_until_when(void **state)
 {
     (void)state;
     struct topic_token t;
-    const char *text = jwt("{\"aud\":[\"kafka\"],\"exp\":1795003600,\"iss\":\"https://id\",\"sub\":\"writ-engine\"}");
+    const char *text = jwt(
+        "{\"aud\":[\"kafka\"],\"exp\":1795003600,\"iss\":\"https://id\",\"sub\":\"writ-engine\"}");
     assert_null(topic_token_parse(str_from(text), &t));
     assert_string_equal(t.text, text);
     assert_string_equal(t.principal, "writ-engine");
@@ -56,8 +58,12 @@ static void a_subject_that_is_no_line_of_text_is_not_shown(void **state)
 {
     (void)state;
     struct topic_token t;
-    static const char *const claims[] = {"{\"exp\":1}", "{\"exp\":1,\"sub\":\"\"}", "{\"exp\":1,\"sub\":7}", "{\"exp\":1,\"sub\":\"a\\nb\"}",
-                                         "{\"exp\":1,\"sub\":\"\\u0000\"}", "{\"exp\":1,\"sub\":\"\xc3\xa9\"}"};
+    static const char *const claims[] = {"{\"exp\":1}",
+                                         "{\"exp\":1,\"sub\":\"\"}",
+                                         "{\"exp\":1,\"sub\":7}",
+                                         "{\"exp\":1,\"sub\":\"a\\nb\"}",
+                                         "{\"exp\":1,\"sub\":\"\\u0000\"}",
+                                         "{\"exp\":1,\"sub\":\"\xc3\xa9\"}"};
     for (size_t i = 0; i < sizeof claims / sizeof claims[0]; i++) {
         assert_null(topic_token_parse(str_from(jwt(claims[i])), &t));
         assert_string_equal(t.principal, "-");
@@ -177,7 +183,8 @@ static void a_fault_names_the_option_and_tells_nothing_of_the_token(void **state
     (void)state;
     struct topic_token t;
     struct fault f;
-    static const char *const texts[] = {"s3cret", "s3cret.s3cret.s3cret", "e30.e30.s3cret", "e30.eyJzM2NyZXQi.s3cret"};
+    static const char *const texts[] = {"s3cret", "s3cret.s3cret.s3cret", "e30.e30.s3cret",
+                                        "e30.eyJzM2NyZXQi.s3cret"};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         put(str_from(texts[i]));
         assert_int_equal(topic_token_read(path, NOW_MS, &t, &f), ERR_BAD_VALUE);
@@ -201,10 +208,14 @@ int main(void)
         cmocka_unit_test(an_unsecured_token_and_a_fraction_of_a_second_are_taken),
         cmocka_unit_test(a_subject_that_is_no_line_of_text_is_not_shown),
         cmocka_unit_test(what_is_no_token_is_refused_with_the_reason),
-        cmocka_unit_test_setup_teardown(the_end_of_the_line_is_not_the_tokens, make_file, remove_file),
-        cmocka_unit_test_setup_teardown(a_token_of_the_most_bytes_is_taken_with_its_line, make_file, remove_file),
-        cmocka_unit_test_setup_teardown(an_expired_token_is_refused_with_its_time, make_file, remove_file),
-        cmocka_unit_test_setup_teardown(a_fault_names_the_option_and_tells_nothing_of_the_token, make_file, remove_file),
+        cmocka_unit_test_setup_teardown(the_end_of_the_line_is_not_the_tokens, make_file,
+                                        remove_file),
+        cmocka_unit_test_setup_teardown(a_token_of_the_most_bytes_is_taken_with_its_line, make_file,
+                                        remove_file),
+        cmocka_unit_test_setup_teardown(an_expired_token_is_refused_with_its_time, make_file,
+                                        remove_file),
+        cmocka_unit_test_setup_teardown(a_fault_names_the_option_and_tells_nothing_of_the_token,
+                                        make_file, remove_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

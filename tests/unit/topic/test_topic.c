@@ -26,12 +26,17 @@ static void node_and_journal_do_not_run_together(void **state)
 {
     (void)state;
     bool differ = false;
-    for (uint32_t n = 2; n < 64; n++) differ = differ || topic_partition(STR("a1"), STR("2"), n) != topic_partition(STR("a"), STR("12"), n);
+    for (uint32_t n = 2; n < 64; n++)
+        differ = differ ||
+                 topic_partition(STR("a1"), STR("2"), n) != topic_partition(STR("a"), STR("12"), n);
     assert_true(differ);
 }
 
-static const struct topic_headers good = {.node = STR("n"), .journal = STR("0"), .epoch = STR("0123456789abcdef"),
-                                          .seq = STR("7"), .schema = STR("writ.audit/1")};
+static const struct topic_headers good = {.node = STR("n"),
+                                          .journal = STR("0"),
+                                          .epoch = STR("0123456789abcdef"),
+                                          .seq = STR("7"),
+                                          .schema = STR("writ.audit/1")};
 
 static void a_place_needs_all_of_its_headers(void **state)
 {
@@ -72,8 +77,10 @@ static void members_are_found_among_others_and_not_inside_them(void **state)
 {
     (void)state;
     struct topic_event e;
-    find("{\"action\":\"a\\\"}\",\"args\":{\"event_id\":\"no\",\"x\":[\"]\",{}]},\"count\":3,\"event_id\":\"evt_1\",\"kind\":\"decision\","
-         "\"reason\":\"{[\\\\\",\"tenant_id\":\"t\",\"trace_id\":\"abc\",\"zero\":[]}", &e, true);
+    find(
+        "{\"action\":\"a\\\"}\",\"args\":{\"event_id\":\"no\",\"x\":[\"]\",{}]},\"count\":3,\"event_id\":\"evt_1\",\"kind\":\"decision\","
+        "\"reason\":\"{[\\\\\",\"tenant_id\":\"t\",\"trace_id\":\"abc\",\"zero\":[]}",
+        &e, true);
     assert_text(e.event_id, "evt_1");
     assert_text(e.kind, "decision");
     assert_text(e.tenant_id, "t");
@@ -97,8 +104,19 @@ static void a_tenant_with_escapes_is_told_without_them(void **state)
 static void what_is_no_object_gives_nothing(void **state)
 {
     (void)state;
-    static const char *const texts[] = {"", "{", "[]", "1", "{\"a\"}", "{\"a\":}", "{\"a\":1", "{\"a\":1}}", "{\"a\":\"x", "{\"a\":{\"b\":1}",
-                                        "{\"event_id\":\"x\",}", "{\"event_id\":\"x\"} ", "{\"a\":\"\\"};
+    static const char *const texts[] = {"",
+                                        "{",
+                                        "[]",
+                                        "1",
+                                        "{\"a\"}",
+                                        "{\"a\":}",
+                                        "{\"a\":1",
+                                        "{\"a\":1}}",
+                                        "{\"a\":\"x",
+                                        "{\"a\":{\"b\":1}",
+                                        "{\"event_id\":\"x\",}",
+                                        "{\"event_id\":\"x\"} ",
+                                        "{\"a\":\"\\"};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         struct topic_event e;
         find(texts[i], &e, false);
@@ -106,7 +124,8 @@ static void what_is_no_object_gives_nothing(void **state)
     }
 }
 
-static bool traceparent_of(const char *trace_id, const char *event_id, char to[TOPIC_TRACEPARENT_TEXT + 1])
+static bool traceparent_of(const char *trace_id, const char *event_id,
+                           char to[TOPIC_TRACEPARENT_TEXT + 1])
 {
     struct topic_event e = {.trace_id = str_from(trace_id), .event_id = str_from(event_id)};
     to[TOPIC_TRACEPARENT_TEXT] = '\0';
@@ -121,7 +140,8 @@ static void a_w3c_trace_id_makes_a_traceparent_and_no_other_does(void **state)
     char text[TOPIC_TRACEPARENT_TEXT + 1];
     assert_true(traceparent_of(TRACE, "evt_01JD3Z0000000000000000000Z", text));
     assert_string_equal(text, "00-" TRACE "-000000000000001f-00");
-    assert_false(traceparent_of("00000000000000000000000000000000", "evt_01JD3Z0000000000000000000Z", text));
+    assert_false(
+        traceparent_of("00000000000000000000000000000000", "evt_01JD3Z0000000000000000000Z", text));
     assert_false(traceparent_of("my-trace", "evt_01JD3Z0000000000000000000Z", text));
     assert_false(traceparent_of(NULL, "evt_01JD3Z0000000000000000000Z", text));
 }
@@ -138,8 +158,14 @@ static void a_traceparent_names_the_span_of_its_record(void **state)
 
 static struct topic_access plain(void)
 {
-    return (struct topic_access){.brokers = "b:1", .topic = "writ.audit.v1", .security = "plaintext", .mechanism = "PLAIN",
-                                 .user = "", .password_file = "", .ca_file = "", .token_file = ""};
+    return (struct topic_access){.brokers = "b:1",
+                                 .topic = "writ.audit.v1",
+                                 .security = "plaintext",
+                                 .mechanism = "PLAIN",
+                                 .user = "",
+                                 .password_file = "",
+                                 .ca_file = "",
+                                 .token_file = ""};
 }
 
 static const char *setting(const struct topic_settings *s, const char *name)
@@ -154,7 +180,8 @@ static void options_that_contradict_each_other_are_refused_by_name(void **state)
     (void)state;
     struct topic_settings s;
     struct fault f;
-    struct topic_access bad[] = {plain(), plain(), plain(), plain(), plain(), plain(), plain(), plain(), plain(), plain()};
+    struct topic_access bad[] = {plain(), plain(), plain(), plain(), plain(),
+                                 plain(), plain(), plain(), plain(), plain()};
     bad[0].topic = "a/b";
     bad[1].ca_file = "ca.pem";
     bad[2].user = "u";
@@ -163,10 +190,14 @@ static void options_that_contradict_each_other_are_refused_by_name(void **state)
     bad[5].topic = "";
     bad[6].token_file = "t";
     bad[7].security = "sasl_ssl", bad[7].mechanism = "OAUTHBEARER";
-    bad[8].security = "sasl_ssl", bad[8].mechanism = "OAUTHBEARER", bad[8].token_file = "t", bad[8].user = "u";
-    bad[9].security = "sasl_ssl", bad[9].token_file = "t", bad[9].user = "u", bad[9].password_file = "p";
-    static const char *const said[] = {"kafka.topic", "kafka.ca_file", "kafka.user", "kafka.user", "kafka.password_file",
-                                       "kafka.topic", "nobody logs in", "kafka.token_file: ", "the token says who", "takes no token"};
+    bad[8].security = "sasl_ssl", bad[8].mechanism = "OAUTHBEARER", bad[8].token_file = "t",
+    bad[8].user = "u";
+    bad[9].security = "sasl_ssl", bad[9].token_file = "t", bad[9].user = "u",
+    bad[9].password_file = "p";
+    static const char *const said[] = {
+        "kafka.topic",         "kafka.ca_file", "kafka.user",     "kafka.user",
+        "kafka.password_file", "kafka.topic",   "nobody logs in", "kafka.token_file: ",
+        "the token says who",  "takes no token"};
     for (size_t i = 0; i < 10; i++) {
         assert_int_not_equal(topic_settings_make(&bad[i], &s, &f), ERR_OK);
         assert_non_null(strstr(f.text, said[i]));
@@ -176,7 +207,8 @@ static void options_that_contradict_each_other_are_refused_by_name(void **state)
 static void a_bare_ipv6_address_is_no_broker(void **state)
 {
     (void)state;
-    static const char *const taken[] = {"a", "a:1", "[::1]:9092", "a:1,[::1]:9092, b", "PLAINTEXT://a:1", "PLAINTEXT://[::1]:1"};
+    static const char *const taken[] = {
+        "a", "a:1", "[::1]:9092", "a:1,[::1]:9092, b", "PLAINTEXT://a:1", "PLAINTEXT://[::1]:1"};
     static const char *const refused[] = {"::1:9092", "a:1,::1", "PLAINTEXT://::1:9092", "a:1:2"};
     struct topic_settings s;
     struct fault f;
@@ -246,19 +278,26 @@ static void a_complaint_comes_with_the_option_to_look_at(void **state)
 {
     (void)state;
     enum { OLD = 0x020002ff, NEW = 0x020601ff };
-    trouble("SSL handshake failed: certificate verify failed", 20, OLD, "kafka.ca_file (SSL handshake failed");
+    trouble("SSL handshake failed: certificate verify failed", 20, OLD,
+            "kafka.ca_file (SSL handshake failed");
     trouble("SSL handshake failed: certificate verify failed", 64, OLD, "for another host");
     trouble("SSL handshake failed: certificate verify failed", 10, OLD, "has expired");
     trouble("SSL handshake failed: certificate verify failed", 77, OLD, "is refused");
     trouble("SSL handshake failed: unexpected eof", 0, OLD, "kafka.security");
     trouble("Disconnected: (connecting to a SSL listener?)", 0, OLD, "a port for TLS");
-    trouble("SASL authentication error: {\"status\":\"invalid_token\"}", 0, OLD, "kafka.token_file");
-    trouble("SASL authentication error: Invalid username or password", 0, OLD, "kafka.password_file");
-    trouble("SASL authentication error: invalid credentials with SASL mechanism SCRAM-SHA-512", 0, OLD, "2.6.1");
-    trouble("SASL authentication error: invalid credentials with SASL mechanism SCRAM-SHA-512", 0, NEW, "what is in kafka.password_file (");
-    trouble("2/2 brokers are down", 0, OLD, "look at kafka.brokers; where they are up, look at kafka.security");
+    trouble("SASL authentication error: {\"status\":\"invalid_token\"}", 0, OLD,
+            "kafka.token_file");
+    trouble("SASL authentication error: Invalid username or password", 0, OLD,
+            "kafka.password_file");
+    trouble("SASL authentication error: invalid credentials with SASL mechanism SCRAM-SHA-512", 0,
+            OLD, "2.6.1");
+    trouble("SASL authentication error: invalid credentials with SASL mechanism SCRAM-SHA-512", 0,
+            NEW, "what is in kafka.password_file (");
+    trouble("2/2 brokers are down", 0, OLD,
+            "look at kafka.brokers; where they are up, look at kafka.security");
     trouble("ssl.ca.location failed: no such file", 0, OLD, "kafka.ca_file");
-    trouble("127.0.0.1:1: Connect failed: Connection refused", 0, OLD, "Kafka: 127.0.0.1:1: Connect failed: Connection refused");
+    trouble("127.0.0.1:1: Connect failed: Connection refused", 0, OLD,
+            "Kafka: 127.0.0.1:1: Connect failed: Connection refused");
 }
 
 static void a_long_complaint_is_cut_and_its_hint_is_not(void **state)
