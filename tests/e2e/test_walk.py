@@ -391,14 +391,15 @@ class Walk:
                     return found
 
     def step_lists(self, tenant):
-        """Nothing here ends while it is looked at, or it is looked at again."""
-        begun = time.time()
-        reviews = self.pages(self.names[tenant][5], "/v1/queue?limit=50", "items")
-        pending = self.pages(self.names[tenant][5], "/v1/queue/pending?limit=3", "items")
-        tokens = self.pages(self.names[tenant][8], "/v1/tokens?limit=50", "tokens")
-        actors = self.pages(self.names[tenant][8], "/v1/actors?limit=2", "actors")
-        if any(begun - NARROW < at <= time.time() + NARROW for at in self.model.deadlines()):
-            return self.step_lists(tenant)
+        def looked():
+            """Nothing here ends while it is looked at, or it is looked at again."""
+            begun = time.time()
+            found = [self.pages(self.names[tenant][who], path, member) for who, path, member in (
+                (5, "/v1/queue?limit=50", "items"), (5, "/v1/queue/pending?limit=3", "items"),
+                (8, "/v1/tokens?limit=50", "tokens"), (8, "/v1/actors?limit=2", "actors"))]
+            is_near = any(begun - NARROW < at <= time.time() + NARROW for at in self.model.deadlines())
+            return None if is_near else (begun, *found)
+        begun, reviews, pending, tokens, actors = harness.eventually(looked, "nothing ends for a moment")
         self.last.append(f"-- lists of {tenant}")
         model = self.model
         model.advance(begun)
