@@ -22,6 +22,8 @@ class Names:
         with contextlib.suppress(OSError):
             while True:
                 question, client = self.server.recvfrom(512)
+                if not question:  # closed
+                    return
                 if not self.is_dark:
                     threading.Timer(self.delay, self.reply, (question, client)).start()
 
@@ -30,6 +32,8 @@ class Names:
             self.server.sendto(self.answer(question), client)
 
     def close(self):
+        with contextlib.suppress(OSError):
+            self.server.shutdown(socket.SHUT_RDWR)  # or who waits for a question keeps the port
         self.server.close()
 
     @staticmethod
