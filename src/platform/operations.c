@@ -10,8 +10,8 @@ enum {
     /* a look that is away for longer has failed; the longest query takes 5 */
     LOOK_SECONDS_MAX = 8,
     HEALTH_BYTES_MAX = 64 << 10,
-    WRITE_TROUBLE_SECONDS =
-        30, /* after that, and nothing written since, who knows: one failure is no alert */
+    /* after that, and nothing written since, who knows: one failure is no alert */
+    WRITE_TROUBLE_SECONDS = 30,
 };
 
 /* ERR_OK, or why it cannot be read. */
