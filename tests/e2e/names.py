@@ -16,13 +16,14 @@ class Names:
         self.address, self.delay, self.is_dark = address, delay, False
         self.server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.server.bind((address, 53))
-        threading.Thread(target=self.run, daemon=True).start()
+        self.thread = threading.Thread(target=self.run, daemon=True)
+        self.thread.start()
 
     def run(self):
         with contextlib.suppress(OSError):
             while True:
                 question, client = self.server.recvfrom(512)
-                if not question:  # closed
+                if not question:  # close() asks it
                     return
                 if not self.is_dark:
                     threading.Timer(self.delay, self.reply, (question, client)).start()
@@ -32,8 +33,9 @@ class Names:
             self.server.sendto(self.answer(question), client)
 
     def close(self):
-        with contextlib.suppress(OSError):
-            self.server.shutdown(socket.SHUT_RDWR)  # or who waits for a question keeps the port
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as last:
+            last.sendto(b"", (self.address, 53))
+        self.thread.join()  # who still waits for a question would keep the port
         self.server.close()
 
     @staticmethod
