@@ -53,6 +53,7 @@ class Way:
             link.client.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, DROP_ALL)
 
     def close(self):
+        self.listener.shutdown(socket.SHUT_RDWR)  # or who waits in accept() lets one more in
         self.listener.close()
         for link in self.links:
             link.end()
