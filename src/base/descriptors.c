@@ -1,5 +1,6 @@
 #include "base/descriptors.h"
 
+#include <fcntl.h>
 #include <sys/resource.h>
 
 #include "base/log.h"
@@ -8,6 +9,14 @@ enum { ENOUGH = 65536, OWN_LEAST = 128, OWN_MOST = 1024 };
 
 static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 static uint64_t most(uint64_t a, uint64_t b) { return a > b ? a : b; }
+
+bool descriptors_take_standard(void)
+{
+    static const int refusing[] = {O_WRONLY, O_RDONLY, O_RDONLY};
+    for (int fd = 0; fd < 3; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", refusing[fd]) != fd) return false;
+    return true;
+}
 
 uint64_t descriptors_for_clients(uint64_t wanted)
 {

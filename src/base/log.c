@@ -1,5 +1,8 @@
 #include "base/log.h"
 
+#include <limits.h>
+#include <poll.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -13,6 +16,9 @@ enum { LINE_BYTES = 2048, VALUE_BYTES = 1024 };
 static const char *const level_names[] = {"debug", "info", "warning", "error"};
 static const char *program_name = "writ";
 static enum log_level least_level = LOG_INFO;
+
+static pthread_mutex_t door = PTHREAD_MUTEX_INITIALIZER;
+static unsigned lost_lines; /* behind the door: since the last that was written */
 
 enum log_level log_level_of(const char *name)
 {
@@ -75,11 +81,41 @@ static void line_begin(struct buf *b, enum log_level level, const char *event)
     put_member(b, "event", event);
 }
 
-static void line_end(struct buf *b)
+static void line_write(struct buf *b)
 {
     buf_put_literal(b, "}\n");
     ssize_t ignored = write(STDERR_FILENO, b->bytes, b->size);
     (void)ignored; /* a log that cannot be written has nobody to tell */
+}
+
+_Static_assert(LINE_BYTES <= PIPE_BUF, "a pipe that has room at all takes a line at once");
+
+static bool would_wait(void)
+{
+    struct pollfd log = {.fd = STDERR_FILENO, .events = POLLOUT};
+    return poll(&log, 1, 0) == 0;
+}
+
+static void tell_lost(void)
+{
+    char bytes[LINE_BYTES], count[16];
+    struct buf b = buf_over(bytes, LINE_BYTES);
+    snprintf(count, sizeof count, "%u", lost_lines);
+    line_begin(&b, LOG_WARNING, "log_lines_lost");
+    put_member(&b, "count", count);
+    line_write(&b);
+    lost_lines = 0;
+}
+
+static void line_end(struct buf *b)
+{
+    pthread_mutex_lock(&door);
+    if (lost_lines > 0 && !would_wait()) tell_lost();
+    if (would_wait())
+        lost_lines++;
+    else
+        line_write(b);
+    pthread_mutex_unlock(&door);
 }
 
 bool log_is_on(enum log_level level) { return level >= least_level; }

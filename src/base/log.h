@@ -1,7 +1,8 @@
 /* log.h - one JSON line per happening, on standard error.
  *
  * Libraries return errors; loops and mains log them once. Keys, tokens and bodies have no
- * printf form here: pass ids. Any thread; a line is one write(). */
+ * printf form here: pass ids. Any thread; a line is one write(), and nobody waits for it: where the
+ * reader of a pipe has stopped reading, lines are lost, and the first that is not says how many. */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
 

@@ -270,6 +270,7 @@ static void take_signals(struct boot *b)
     sigaddset(&set, SIGTERM);
     check(pthread_sigmask(SIG_BLOCK, &set, NULL) == 0);
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow (ulimit -f) is an error like a full disk */
     b->signal_fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
     check(b->signal_fd >= 0);
     loop_fd_start(b->loop, &b->signals, b->signal_fd, LOOP_READ, signalled);
@@ -358,8 +359,8 @@ static enum err boot(struct boot *b, struct fault *f)
     bell_start(b->loop, &b->lost, heard_lost);
     b->recovery.lost_ownership = ownership_lost;
     b->recovery.context = b;
-    e->config.connections_max = descriptors_for_clients(e->config.connections_max);
     take_signals(b);
+    e->config.connections_max = descriptors_for_clients(e->config.connections_max);
     enum err err = make_directories(&e->config, f);
     if (err == ERR_OK) err = settle_node(e, f);
     if (err == ERR_OK) err = pepper_read_or_make(e->config.pepper_file, &e->pepper, f);
@@ -462,6 +463,7 @@ int main(int argc, char **argv)
     static struct boot b;
     struct fault f;
     extern char **environ;
+    if (!descriptors_take_standard()) return 1;
     log_init("writ-engine", LOG_INFO);
     enum err err = config_read(PROGRAM_ENGINE, argc, argv, environ, &b.engine.config, &f);
     if (err == ERR_END) return 0;

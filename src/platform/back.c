@@ -5,8 +5,14 @@
 #include "base/log.h"
 #include "base/world.h"
 
-/* What the writer said last of a store that can be read all the same: a full disk must not look
- * well. Logged when it begins and when it ends. */
+static bool is_of_the_store(enum err err)
+{
+    return err == ERR_NO_SPACE || err == ERR_STORE_UNAVAILABLE || err == ERR_IO ||
+           err == ERR_CORRUPT;
+}
+
+/* What the writer said last of a store that can be read all the same: a full disk, or one that
+ * fails, must not look well. Logged when it begins and when it ends. */
 static void note_writing(struct platform *p, const struct job *j)
 {
     if (j->work == NULL || j->queue != QUEUE_WRITER) return;
@@ -14,7 +20,7 @@ static void note_writing(struct platform *p, const struct job *j)
     if (j->err == ERR_OK) {
         if (!was_well) log_line(LOG_INFO, "store_is_written", NULL);
         p->write_trouble.text[0] = '\0';
-    } else if (j->err == ERR_NO_SPACE || j->err == ERR_STORE_UNAVAILABLE) {
+    } else if (is_of_the_store(j->err)) {
         p->write_trouble = j->fault;
         if (j->fault.text[0] == '\0') fault_plain(&p->write_trouble, j->err);
         p->write_trouble_ns = world_monotonic_ns();

@@ -20,7 +20,6 @@ static void take_signals(void)
     struct sigaction stop = {.sa_handler = signalled, .sa_flags = SA_RESTART};
     sigaction(SIGINT, &stop, NULL);
     sigaction(SIGTERM, &stop, NULL);
-    signal(SIGPIPE, SIG_IGN);
 }
 
 int main(int argc, char **argv)
@@ -28,6 +27,7 @@ int main(int argc, char **argv)
     extern char **environ;
     static struct config config;
     struct fault f;
+    if (!descriptors_take_standard()) return 1;
     log_init("writ-platform", LOG_INFO);
     enum err err = config_read(PROGRAM_PLATFORM, argc, argv, environ, &config, &f);
     if (err == ERR_END) return 0;
@@ -36,8 +36,9 @@ int main(int argc, char **argv)
         return 2;
     }
     log_init("writ-platform", log_level_of(config.log_level));
-    config.connections_max = descriptors_for_clients(config.connections_max);
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow (ulimit -f) is an error like a full disk */
+    config.connections_max = descriptors_for_clients(config.connections_max);
     if (platform_create(&config, &running, &f) != ERR_OK) {
         config_name_sources(&config, &f);
         log_line(LOG_ERROR, "cannot_start", "why", f.text, NULL);

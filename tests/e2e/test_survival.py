@@ -11,7 +11,9 @@ import os
 import random
 import re
 import shutil
+import signal
 import sqlite3
+import subprocess
 import threading
 import time
 
@@ -453,6 +455,27 @@ def test_a_clock_far_ahead_of_the_newest_event_drops_nothing_and_is_told(fresh):
         harness.eventually(lambda: '"retention_failed"' in stack.platform.log.read_text(), "it is told")
         assert "nothing is dropped by age: this platform's clock says" in stack.platform.log.read_text()
         assert database.execute("SELECT count(*) FROM records").fetchone() == before
+
+
+def test_a_store_that_may_not_grow_any_more_ends_no_platform(fresh):
+    """By a limit (ulimit -f), whose signal would end it."""
+    stack = started(fresh)
+    stack.wait_published()
+    limit = f"--fsize={max(path.stat().st_size for path in stack.data.glob('platform.db*')) + (1 << 20)}:unlimited"
+    subprocess.run(["prlimit", "--pid", str(stack.platform.pid), limit], check=True)
+    first = decide(stack)
+
+    def store():
+        with harness.Wire(stack.platform.address) as wire:
+            return wire.get("/healthz").json["checks"]["store"]
+    harness.eventually(lambda: decide(stack, 20) and store() != "ok", "it is not written")
+    assert stack.metrics(stack.engine)["writ_engine_publish_lag_records"] > 0
+    subprocess.run(["prlimit", "--pid", str(stack.platform.pid), "--fsize=unlimited"], check=True)
+    stack.wait_published()
+    stack.trace(first)
+    assert store() == "ok"
+    stack.engine.signal(signal.SIGXFSZ)
+    decide(stack)
 
 
 def test_signing_keys_that_are_not_there_are_told(fresh):
