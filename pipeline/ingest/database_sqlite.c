@@ -25,9 +25,9 @@ static const char writer_settings[] = "PRAGMA page_size = 8192;"
                                       "PRAGMA foreign_keys = ON;"
                                       "PRAGMA cache_size = -65536;"
                                       "PRAGMA journal_size_limit = 268435456;";
+/* Nothing is mapped: a page that the disk cannot give shall be an error, and not a signal. */
 static const char reader_settings[] = "PRAGMA query_only = ON;"
-                                      "PRAGMA cache_size = -16384;"
-                                      "PRAGMA mmap_size = 1073741824;";
+                                      "PRAGMA cache_size = -16384;";
 
 struct connection {
     sqlite3 *handle;

@@ -270,7 +270,7 @@ static void take_signals(struct boot *b)
     sigaddset(&set, SIGTERM);
     check(pthread_sigmask(SIG_BLOCK, &set, NULL) == 0);
     signal(SIGPIPE, SIG_IGN);
-    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow (ulimit -f) is an error like a full disk */
+    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow (ulimit -f) is an error, too */
     b->signal_fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
     check(b->signal_fd >= 0);
     loop_fd_start(b->loop, &b->signals, b->signal_fd, LOOP_READ, signalled);

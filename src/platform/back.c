@@ -11,28 +11,31 @@ static bool is_of_the_store(enum err err)
            err == ERR_CORRUPT;
 }
 
-/* What the writer said last of a store that can be read all the same: a full disk, or one that
- * fails, must not look well. Logged when it begins and when it ends. */
-static void note_writing(struct platform *p, const struct job *j)
+/* What writer and readers met last, whatever the look of each second says: a full disk, or one that
+ * fails, must not look well. For the writer logged when it begins and when it ends; what a reader
+ * meets is logged with each answer. */
+static void note_store(struct platform *p, const struct job *j)
 {
-    if (j->work == NULL || j->queue != QUEUE_WRITER) return;
-    bool was_well = p->write_trouble.text[0] == '\0';
+    bool is_writer = j->queue == QUEUE_WRITER;
+    if (j->work == NULL || (!is_writer && !j->has_token)) return;
+    struct store_trouble *t = &p->trouble[j->queue];
+    bool was_well = t->fault.text[0] == '\0';
     if (j->err == ERR_OK) {
-        if (!was_well) log_line(LOG_INFO, "store_is_written", NULL);
-        p->write_trouble.text[0] = '\0';
+        if (is_writer && !was_well) log_line(LOG_INFO, "store_is_written", NULL);
+        t->fault.text[0] = '\0';
     } else if (is_of_the_store(j->err)) {
-        p->write_trouble = j->fault;
-        if (j->fault.text[0] == '\0') fault_plain(&p->write_trouble, j->err);
-        p->write_trouble_ns = world_monotonic_ns();
-        if (was_well)
-            log_line(LOG_ERROR, "store_is_not_written", "why", p->write_trouble.text, NULL);
+        t->fault = j->fault;
+        if (j->fault.text[0] == '\0') fault_plain(&t->fault, j->err);
+        t->at_ns = world_monotonic_ns();
+        if (is_writer && was_well)
+            log_line(LOG_ERROR, "store_is_not_written", "why", t->fault.text, NULL);
     }
 }
 
 void job_back(struct job *j)
 {
     struct platform *p = j->platform;
-    note_writing(p, j);
+    note_store(p, j);
     if (j->keys != NULL) { /* no caller of an earlier request is looked at any more */
         key_table_destroy(p->keys);
         p->keys = j->keys;

@@ -37,7 +37,7 @@ int main(int argc, char **argv)
     }
     log_init("writ-platform", log_level_of(config.log_level));
     signal(SIGPIPE, SIG_IGN);
-    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow (ulimit -f) is an error like a full disk */
+    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow (ulimit -f) is an error, too */
     config.connections_max = descriptors_for_clients(config.connections_max);
     if (platform_create(&config, &running, &f) != ERR_OK) {
         config_name_sources(&config, &f);

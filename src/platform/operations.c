@@ -10,8 +10,8 @@ enum {
     /* a look that is away for longer has failed; the longest query takes 5 */
     LOOK_SECONDS_MAX = 8,
     HEALTH_BYTES_MAX = 64 << 10,
-    /* after that, and nothing written since, who knows: one failure is no alert */
-    WRITE_TROUBLE_SECONDS = 30,
+    /* after that, and nothing written or read since, who knows: one failure is no alert */
+    TROUBLE_SECONDS = 30,
 };
 
 /* ERR_OK, or why it cannot be read. */
@@ -24,14 +24,19 @@ static enum err reading_trouble(const struct platform *p, struct fault *f)
     return f->text[0] == '\0' ? ERR_OK : ERR_STORE_UNAVAILABLE;
 }
 
-/* The same, or why the last write failed. */
+/* The same, or why it could not be used lately. */
 static enum err store_trouble(const struct platform *p, struct fault *f)
 {
     if (reading_trouble(p, f) != ERR_OK) return ERR_STORE_UNAVAILABLE;
-    if (world_monotonic_ns() - p->write_trouble_ns > WRITE_TROUBLE_SECONDS * UINT64_C(1000000000))
-        return ERR_OK;
-    *f = p->write_trouble;
-    return f->text[0] == '\0' ? ERR_OK : ERR_STORE_UNAVAILABLE;
+    uint64_t now_ns = world_monotonic_ns();
+    for (unsigned queue = 0; queue < QUEUE_COUNT; queue++) {
+        const struct store_trouble *t = &p->trouble[queue];
+        if (t->fault.text[0] == '\0' || now_ns - t->at_ns > TROUBLE_SECONDS * UINT64_C(1000000000))
+            continue;
+        *f = t->fault;
+        return ERR_STORE_UNAVAILABLE;
+    }
+    return ERR_OK;
 }
 
 struct checks {

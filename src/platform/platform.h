@@ -28,6 +28,11 @@
  * to; the oldest makes room. */
 enum { BUNDLE_ETAG_TEXT = 80, BUNDLE_TAGS_MAX = 1024 };
 
+struct store_trouble {
+    struct fault fault; /* no text: none */
+    uint64_t at_ns;     /* monotonic */
+};
+
 struct bundle_tag {
     struct id key;
     uint64_t revision; /* 0: free */
@@ -63,10 +68,9 @@ struct platform {
     struct loop_timer tick;       /* each second */
     unsigned looking_s;           /* how many ticks the look at the store is away; 0: it is not */
     struct fault reading_trouble; /* why the last look failed; no text: it did not */
-    struct fault write_trouble;   /* why the last write to the store failed; no text: it did not */
-    uint64_t write_trouble_ns;    /* monotonic */
-    struct loop_bell wake;        /* rung by platform_stop */
-    atomic_bool stopping;         /* set by any thread */
+    struct store_trouble trouble[QUEUE_COUNT]; /* of the store, as its users met it last */
+    struct loop_bell wake;                     /* rung by platform_stop */
+    atomic_bool stopping;                      /* set by any thread */
     bool draining;
 
     struct refused refused; /* credentials of this second, until they are recorded */

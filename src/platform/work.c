@@ -48,7 +48,7 @@ struct worker {
 struct work {
     struct platform *platform;
     void (*back)(struct job *);
-    struct queue queues[2];
+    struct queue queues[QUEUE_COUNT];
     struct worker writer, readers[READERS_MAX];
     unsigned reader_count;
     uint64_t revision_seen; /* the writer's */

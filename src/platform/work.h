@@ -23,7 +23,7 @@ struct platform;
 struct work;
 struct job;
 
-enum job_queue { QUEUE_WRITER, QUEUE_READER };
+enum job_queue { QUEUE_WRITER, QUEUE_READER, QUEUE_COUNT };
 
 enum { JOB_REPLY_MAX = 256 << 20 /* the largest bundle that an engine takes */ };
 

@@ -16,8 +16,10 @@ import sqlite3
 import subprocess
 import threading
 import time
+from pathlib import Path
 
 import harness
+import pytest
 from conftest import BASE_POLICY
 from survivors import (AGENT, FORGETFUL, Traffic, back_up, decide, decide_until_forgotten, gap_advice, restore,
                        wait_for_unanswered)
@@ -476,6 +478,31 @@ def test_a_store_that_may_not_grow_any_more_ends_no_platform(fresh):
     assert store() == "ok"
     stack.engine.signal(signal.SIGXFSZ)
     decide(stack)
+
+
+@pytest.mark.skipif(shutil.which("strace") is None, reason="SKIP: strace is not installed")
+def test_a_store_whose_disk_gives_nothing_does_not_look_well(fresh):
+    stack = started(fresh)
+    trace = decide(stack)
+    stack.wait_published()
+    stack.platform.stop()
+    stack.platform.start()  # nothing of it is in memory
+
+    def look():
+        with stack.at_platform("admin") as wire:
+            return wire.get(f"/api/v1/audit/trace/{trace}").status, wire.get("/healthz").json["checks"]["store"]
+
+    def is_traced():
+        return all("TracerPid:\t0" not in (task / "status").read_text() for task in Path(f"/proc/{stack.platform.pid}/task").iterdir())
+    breaks = subprocess.Popen(["strace", "-f", "-qqq", "-o", "/dev/null", "-e", "inject=pread64:error=EIO", "-p", str(stack.platform.pid)])
+    try:
+        harness.eventually(is_traced, "reads fail")
+        status, store = look()
+    finally:
+        breaks.terminate()
+        breaks.wait()
+    assert status == 500 and store != "ok", store
+    assert look() == (200, "ok")
 
 
 def test_signing_keys_that_are_not_there_are_told(fresh):
