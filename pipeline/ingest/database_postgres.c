@@ -43,9 +43,10 @@ enum {
 };
 
 /* A platform that hangs with the write lock in its hand must not hang the others: the server ends
- * its statement, or its transaction, and notices soon when its machine is gone. */
+ * its statement, or its transaction, and notices soon when its machine is gone. Waiting for a lock
+ * of somebody else ends before a statement does, or that would be told as one that took too long. */
 static const char writer_settings[] =
-    "SET statement_timeout = '10s'; SET lock_timeout = '10s';"
+    "SET statement_timeout = '10s'; SET lock_timeout = '5s';"
     "SET idle_in_transaction_session_timeout = '10s';"
     "SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 3;"
     "SET client_min_messages = 'warning'; SET jit = off; SET plan_cache_mode = 'force_custom_plan';"
@@ -55,7 +56,8 @@ static const char writer_settings[] =
     "SELECT set_config('synchronous_commit', 'on', false) WHERE "
     "current_setting('synchronous_commit') = 'off'";
 static const char reader_settings[] =
-    "SET statement_timeout = '5s'; SET idle_in_transaction_session_timeout = '10s';"
+    "SET statement_timeout = '5s'; SET lock_timeout = '2s';"
+    "SET idle_in_transaction_session_timeout = '10s';"
     "SET default_transaction_read_only = on; SET default_transaction_isolation = 'repeatable read';"
     "SET plan_cache_mode = 'force_custom_plan';" /* which knows the partition by the ids */
     /* Every question of ours has its index; statistics that are old must

@@ -5,10 +5,12 @@
 #include "base/log.h"
 #include "base/world.h"
 
-static bool is_of_the_store(enum err err)
+/* A reader that took too long was asked too much, and whether it can reach the store at all the
+ * look of each second knows. */
+static bool is_of_the_store(const struct job *j)
 {
-    return err == ERR_NO_SPACE || err == ERR_STORE_UNAVAILABLE || err == ERR_IO ||
-           err == ERR_CORRUPT;
+    if (j->err == ERR_STORE_UNAVAILABLE || j->err == ERR_TIMEOUT) return j->queue == QUEUE_WRITER;
+    return j->err == ERR_NO_SPACE || j->err == ERR_IO || j->err == ERR_CORRUPT;
 }
 
 /* What writer and readers met last, whatever the look of each second says: a full disk, or one that
@@ -23,7 +25,7 @@ static void note_store(struct platform *p, const struct job *j)
     if (j->err == ERR_OK) {
         if (is_writer && !was_well) log_line(LOG_INFO, "store_is_written", NULL);
         t->fault.text[0] = '\0';
-    } else if (is_of_the_store(j->err)) {
+    } else if (is_of_the_store(j)) {
         t->fault = j->fault;
         if (j->fault.text[0] == '\0') fault_plain(&t->fault, j->err);
         t->at_ns = world_monotonic_ns();

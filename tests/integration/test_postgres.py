@@ -124,6 +124,26 @@ def test_postgresql_asleep_holds_up_nobody_but_the_store(fleet, postgres):
     one.stop()
 
 
+def test_a_lock_that_somebody_holds_is_lag_and_is_told(fleet, postgres):
+    """Not as a query that asks for too much."""
+    one = fleet(postgres=postgres)
+    load = one.load(rate=500)
+    eventually(lambda: load.answered > 300, "clients are served")
+    with subprocess.Popen(["psql", "-X", "-q", "-At", "-d", one.store_url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        holder.stdin.write("BEGIN; LOCK records IN ACCESS EXCLUSIVE MODE; SELECT 'held';\n")
+        holder.stdin.flush()
+        assert holder.stdout.readline() == "held\n"
+        told = eventually(lambda: (said := one.health(one.platform)["checks"]["store"]) != "ok" and said, "the platform says that it cannot write")
+        with one.stack.at_platform("root") as wire:
+            reply = wire.get("/api/v1/audit?tenant_id=default")
+            assert (reply.status, reply.json["code"]) == (503, "store_unavailable"), reply
+        holder.communicate("COMMIT;\n")
+    assert "lock timeout" in told
+    one.wait_well()
+    assert not one.check().refused
+    one.stop()
+
+
 def test_commits_whose_answer_is_lost_are_made_once(fleet, postgres):
     """The server has committed, and the connection ends before it can say so, or in the middle of it."""
     one = fleet(start=False, postgres=postgres)
