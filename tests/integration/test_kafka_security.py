@@ -18,6 +18,7 @@ from kafka_rig import BUILD, TOP, Broker, Stack, eventually, free_port
 from wire import Wire
 
 USER, SCRAM_WORD, PLAIN_WORD = "writ", "open-sesame-of-scram", "open sesame; of 'plain'"
+GUEST = "guest"  # the brokers know it, and it may do nothing
 SCRAM_OF_LIBRARY = 0x020601FF  # 2.6.1 writes the nonce that brokers compare from Kafka 4 on
 
 
@@ -57,7 +58,10 @@ class Certificates:
         (self.folder / f"{name}.pem").write_text((self.folder / f"{name}.key").read_text() + (self.folder / f"{name}.crt").read_text())
 
 
-def token(seconds, subject="writ-fleet"):
+SUBJECT = "writ-fleet"
+
+
+def token(seconds, subject=SUBJECT):
     """An unsecured JWT, which Kafka's own validator for development takes."""
     def part(value):
         return base64.urlsafe_b64encode(json.dumps(value).encode()).decode().rstrip("=")
@@ -99,7 +103,10 @@ class SecureBroker(Broker):
             "sasl.enabled.mechanisms=SCRAM-SHA-512,SCRAM-SHA-256,PLAIN,OAUTHBEARER",
             "connections.max.reauth.ms=3600000",  # a connection ends with its token
             *(f"listener.name.sasl_ssl.{name}.sasl.jaas.config={KAFKA}.{module} required;" for name, module in login.items()),
-            f"listener.name.sasl_ssl.plain.sasl.jaas.config={KAFKA}.plain.PlainLoginModule required user_{USER}=\"{PLAIN_WORD}\";",
+            f"listener.name.sasl_ssl.plain.sasl.jaas.config={KAFKA}.plain.PlainLoginModule required"
+            f" user_{USER}=\"{PLAIN_WORD}\" user_{GUEST}=\"{PLAIN_WORD}\";",
+            "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            f"super.users=User:ANONYMOUS;User:{USER};User:{SUBJECT}",
             "listener.name.sasl_ssl.oauthbearer.sasl.server.callback.handler.class="
             f"{KAFKA}.oauthbearer.internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler", ""])
 
@@ -283,6 +290,16 @@ def test_a_wrong_password_is_told_and_a_mended_file_is_enough(secure, fleet):
     fleet.decide()
     fleet.both_say("the brokers refuse kafka.user or what is in kafka.password_file")
     fleet.secret("plain.password", PLAIN_WORD)
+    fleet.all_is_stored()
+
+
+def test_who_may_not_use_the_topic_is_told_so_and_nothing_is_lost(secure, fleet):
+    word = fleet.secret("plain.password", PLAIN_WORD)
+    fleet.start(secure.sasl, TOPIC, **fleet.sasl("PLAIN", user=GUEST, password_file=word))
+    fleet.decide()
+    fleet.both_say("Topic authorization failed", engine="AUTHORIZATION_FAILED")
+    fleet.leave()
+    fleet.start(secure.sasl, TOPIC, **fleet.sasl("PLAIN", user=USER, password_file=word))
     fleet.all_is_stored()
 
 
