@@ -7,6 +7,7 @@
 #include "pipeline/ingest/database_inside.h"
 
 #include <sqlite3.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "base/check.h"
@@ -100,8 +101,20 @@ static enum err settle(struct database *d, bool writer, struct fault *f)
     return ERR_OK;
 }
 
+/* What SQLite sorts beside memory, for the index of a new schema say, is as large as the data: it
+ * lies where there is room for that, and not in /tmp, which may be memory or not to be written. The
+ * first that opens a database decides for the process. */
+static void put_temporary_files_beside(const char *path)
+{
+    static atomic_flag is_settled = ATOMIC_FLAG_INIT;
+    const char *end = strrchr(path, '/');
+    if (end == NULL || end == path || atomic_flag_test_and_set(&is_settled)) return;
+    sqlite3_temp_directory = sqlite3_mprintf("%.*s", (int)(end - path), path);
+}
+
 enum err database_sqlite_open(struct database *d, const char *path, bool writer, struct fault *f)
 {
+    put_temporary_files_beside(path);
     struct connection *c = d->own = calloc(1, sizeof *c);
     if (c == NULL) return fault_plain(f, ERR_FULL);
     /* Readers open for writing too (WAL's index is shared memory that they write); query_only

@@ -555,6 +555,34 @@ static void a_primary_that_is_none_any_more_is_left(void **state)
     store_end(r->store, ERR_IO, &r->fault);
 }
 
+/* How many of this process's open files are SQLite's temporary ones, in this folder. */
+static unsigned temporary_files_in(const char *folder)
+{
+    unsigned count = 0;
+    char link[64], target[512];
+    for (int fd = 0; fd < 256; fd++) {
+        snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+        ssize_t size = readlink(link, target, sizeof target - 1);
+        if (size <= 0) continue;
+        target[size] = '\0';
+        count += strncmp(target, folder, strlen(folder)) == 0 && strstr(target, "/etilqs_") != NULL;
+    }
+    return count;
+}
+
+static void what_is_sorted_beside_memory_lies_beside_the_file(void **state)
+{
+    struct rig *r = *state;
+    struct statement *s = database_statement(
+        r->store->database,
+        "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 120)"
+        " SELECT randomblob(1000000) AS b FROM n ORDER BY b");
+    assert_int_equal(statement_step(s), ERR_OK);
+    assert_int_not_equal(temporary_files_in(r->folder), 0);
+    statement_reset(s);
+    assert_int_equal(temporary_files_in(r->folder), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -575,11 +603,13 @@ int main(void)
         TEST_OF_POSTGRES(a_primary_that_is_none_any_more_is_left),
     };
     const struct CMUnitTest on_a_file[] = {
+        /* first: the first file that a process opens settles it */
+        TEST(what_is_sorted_beside_memory_lies_beside_the_file),
         TEST(a_store_is_closed_to_others),
         TEST(a_new_file_that_another_program_writes_is_waited_for),
         TEST(a_store_of_an_older_program_is_brought_up_to_date_and_keeps_its_rows),
         TEST(an_event_is_found_by_its_key_in_the_index),
         TEST(a_file_that_is_no_database_is_refused),
     };
-    return rig_run(tests) + cmocka_run_group_tests(on_a_file, NULL, NULL);
+    return cmocka_run_group_tests(on_a_file, NULL, NULL) + rig_run(tests);
 }
