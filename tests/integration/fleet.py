@@ -26,6 +26,7 @@ from harness import BUILD, LONG, Stack, eventually  # noqa: E402,F401
 
 import checker  # noqa: E402
 from clients import POLICY, Keeper, Load  # noqa: E402
+from preload import preload  # noqa: E402
 
 
 def fresh_seed():
@@ -196,7 +197,7 @@ class Fleet:
         if clock:
             self.clock = self.folder / "clock"
             self.step_clock(0)
-            shifted = {"LD_PRELOAD": str(BUILD / "tests" / "libclock_shift.so"), "CLOCK_SHIFT_FILE": str(self.clock),
+            shifted = {"LD_PRELOAD": preload(BUILD / "tests" / "libclock_shift.so"), "CLOCK_SHIFT_FILE": str(self.clock),
                        "ASAN_OPTIONS": "detect_leaks=0:verify_asan_link_order=0"}
             options |= {"engine_environment": shifted, "platform_environment": shifted}
         self.broker, self.redis, self.postgres = broker, redis, postgres

@@ -187,8 +187,10 @@ def test_a_clock_that_is_stepped_by_hours_breaks_nothing(fleet):
     assert sorted(event["event_id"] for event in found) == everything, "a query by time finds them all"
     for times in times_of(one.store()).values():
         back = max(before - after for before, after in zip(times, times[1:]))
-        print(f"{len(times)} records; the most that a record is before its predecessor: {back:.0f} ms; {(times[-1] - times[0]) / 3600e3:.1f} h")
+        hours = (times[-1] - times[0]) / 3600e3
+        print(f"{len(times)} records; the most that a record is before its predecessor: {back:.0f} ms; {hours:.1f} h")
         assert back < 1000
+        assert hours > 4, "the start five hours later is to be seen in the records"
     one.stop()
 
 

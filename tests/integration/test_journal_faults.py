@@ -20,6 +20,7 @@ import signal
 import subprocess
 
 import pytest
+from preload import preload
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("WRIT_BUILD", TOP / "build" / "dev"))
@@ -167,7 +168,7 @@ def faults(tmp_path, call, what, most, mode="append"):
 @pytest.mark.parametrize("mode", ["append", "threads"])
 def test_short_and_interrupted_calls_are_completed(tmp_path, mode):
     directory, first = old_directory(tmp_path)
-    done = run(directory, "second", mode=mode, environment={"LD_PRELOAD": str(SHORT_WRITE)})
+    done = run(directory, "second", mode=mode, environment={"LD_PRELOAD": preload(SHORT_WRITE)})
     assert done.status == 0, done.error
     assert len(done.acknowledged) == RECORDS
     must_hold(directory, [("first", first), ("second", done)])
@@ -177,8 +178,8 @@ def test_the_preload_makes_calls_short(tmp_path):
     """Else the test above would prove nothing."""
     log = tmp_path / "strace"
     directory = tmp_path / "journal"
-    preload = ["strace", "-f", "-qqq", "-o", str(log), "-E", f"LD_PRELOAD={SHORT_WRITE}", "-e", "trace=pwrite64"]
-    assert run(directory, "only", *preload).status == 0
+    traced = ["strace", "-f", "-qqq", "-o", str(log), "-E", f"LD_PRELOAD={preload(SHORT_WRITE)}", "-e", "trace=pwrite64"]
+    assert run(directory, "only", *traced).status == 0
     sizes = [int(size) for size in re.findall(r"pwrite64\(.*, (\d+), \d+\) = ", log.read_text())]
     assert any(size % 512 for size in sizes), "no write was cut short"
 

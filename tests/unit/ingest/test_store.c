@@ -442,6 +442,7 @@ static void a_new_file_that_another_program_writes_is_waited_for(void **state)
     r->store = NULL;
     assert_int_equal(unlink(r->path), 0);
     assert_int_equal(sqlite3_open(r->path, &other), SQLITE_OK);
+    sqlite3_busy_timeout(other, 5000); /* for its commit: whoever waits looks again and again */
     assert_int_equal(sqlite3_exec(other, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
     assert_int_equal(pthread_create(&thread, NULL, open_store, r), 0);
     sqlite3_sleep(300); /* by then it waits; where it does not yet, it need not */
