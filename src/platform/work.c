@@ -320,7 +320,7 @@ static void worker_join(struct worker *k)
 void work_stop(struct work *w)
 {
     if (w == NULL) return;
-    for (size_t i = 0; i < 2; i++) queue_stop(&w->queues[i]);
+    for (size_t i = 0; i < QUEUE_COUNT; i++) queue_stop(&w->queues[i]);
     for (unsigned i = 0; i < w->reader_count; i++) worker_join(&w->readers[i]);
     worker_join(&w->writer); /* last: closing it joins the WAL into the file */
 }
@@ -330,7 +330,7 @@ void work_destroy(struct work *w)
     if (w == NULL) return;
     bell_heard(&w->bell); /* what came back last is answered or freed */
     bell_stop(&w->bell);
-    for (size_t i = 0; i < 2; i++) queue_fini(&w->queues[i]);
+    for (size_t i = 0; i < QUEUE_COUNT; i++) queue_fini(&w->queues[i]);
     pthread_mutex_destroy(&w->back_lock);
     free(w);
 }
