@@ -51,6 +51,7 @@ static void it_goes_on_in_another_epoch_too(void **state)
 static void what_an_empty_store_never_saw_can_be_given_up(void **state)
 {
     struct rig *r = *state;
+    assert_int_equal(give_up(r, 5, 9, EPOCH_1), ERR_PRECONDITION_FAILED); /* it waits for 1 */
     assert_int_equal(give_up(r, 1, 9, EPOCH_1), ERR_OK);
     fill_batch(r, NULL, 50, 2);
     assert_int_equal(send(r, EPOCH_1, 9), ERR_OK);

@@ -21,6 +21,7 @@ struct scene {
     char numbers[MESSAGES_MAX][24];
     size_t count;
     uint64_t next_offset; /* of partition 0 */
+    uint32_t lost;        /* the partition that the last store() told of; 99: none */
 };
 
 /* `owner` owns the only partition. */
@@ -75,8 +76,9 @@ static enum err store(struct scene *s)
     struct offset_move move = {.from = s->next_offset, .to = s->next_offset + s->count};
     struct message_batch batch = {
         .messages = s->messages, .count = s->count, .moves = &move, .move_count = 1};
-    uint32_t lost = 99;
-    enum err err = message_intake_store(&s->intake, &batch, world_now_ms(), &lost, &s->rig->fault);
+    s->lost = 99;
+    enum err err =
+        message_intake_store(&s->intake, &batch, world_now_ms(), &s->lost, &s->rig->fault);
     if (err == ERR_OK) s->next_offset = move.to;
     s->count = 0;
     return err;
@@ -126,6 +128,7 @@ static void a_platform_that_lost_its_partition_commits_nothing(void **state)
     fill_batch(s.rig, NOTHING_BEFORE, 1, 5);
     add_body(&s, "node-1", EPOCH_1, 1);
     assert_int_equal(store(&s), ERR_PRECONDITION_FAILED);
+    assert_int_equal(s.lost, 0);
     assert_int_equal(rig_number(s.rig, "SELECT count(*) FROM records WHERE node = 'node-1'"), 0);
     assert_int_equal(rig_number(s.rig, "SELECT count(*) FROM streams"), 0);
     assert_offset(&s, 0);
@@ -142,6 +145,19 @@ static void an_offset_that_somebody_moved_is_not_moved_again(void **state)
     add_body(&s, "node-1", EPOCH_1, 1);
     assert_int_equal(store(&s), ERR_PRECONDITION_FAILED);
     assert_offset(&s, 3);
+    end(&s);
+}
+
+static void an_offset_moves_in_its_own_topic_and_partition_alone(void **state)
+{
+    struct scene s;
+    begin(&s, *state);
+    rig_sql(s.rig, "INSERT INTO offsets (topic, partition, next_offset, owner, updated_at)"
+                   " VALUES ('t', 1, 0, '" ME "', 1), ('u', 0, 0, '" ME "', 1)");
+    fill_batch(s.rig, NOTHING_BEFORE, 1, 5);
+    add_body(&s, "node-1", EPOCH_1, 1);
+    assert_int_equal(store(&s), ERR_OK);
+    assert_int_equal(rig_number(s.rig, "SELECT count(*) FROM offsets WHERE next_offset = 0"), 2);
     end(&s);
 }
 
@@ -337,6 +353,17 @@ static void a_gap_is_asked_for_again_after_a_while_whatever_the_clocks_say(void 
     end(&s);
 }
 
+static void another_gap_of_the_stream_is_asked_for_at_once(void **state)
+{
+    struct scene s;
+    begin(&s, *state);
+    assert_true(ask(&s, s.rig->store, 1000, 1));
+    rig_sql(s.rig, "UPDATE replays SET from_seq = 2"); /* what was asked for before is another */
+    assert_true(ask(&s, s.rig->store, 1000, 1));
+    assert_int_equal(rig_number(s.rig, "SELECT from_seq FROM replays"), 4);
+    end(&s);
+}
+
 static void all_streams_of_a_partition_can_be_asked_for(void **state)
 {
     struct scene s;
@@ -371,6 +398,36 @@ static void who_leaves_frees_its_partitions_at_once(void **state)
     assert_int_equal(consumer_store_beat(s.rig->store, TOPIC, &s.lease, 1, 1, &s.rig->fault),
                      ERR_OK);
     assert_true(lease_is_mine(&s.lease, 0));
+    end(&s);
+}
+
+static void who_leaves_takes_nobody_else_along(void **state)
+{
+    struct scene s;
+    begin(&s, *state);
+    rig_sql(s.rig, "INSERT INTO offsets (topic, partition, next_offset, owner, updated_at)"
+                   " VALUES ('t', 1, 0, '" OTHER "', 1), ('u', 0, 0, '" ME "', 1)");
+    rig_sql(s.rig, "INSERT INTO consumers (topic, owner, beat, seen_at)"
+                   " VALUES ('t', '" OTHER "', 1, 1), ('u', '" ME "', 1, 1)");
+    assert_int_equal(consumer_store_leave(s.rig->store, TOPIC, &s.lease, &s.rig->fault), ERR_OK);
+    assert_int_equal(rig_number(s.rig, "SELECT count(*) FROM offsets WHERE owner <> ''"), 2);
+    assert_int_equal(rig_number(s.rig, "SELECT count(*) FROM consumers"), 2);
+    end(&s);
+}
+
+static void another_topics_platforms_and_partitions_do_not_count(void **state)
+{
+    struct scene s;
+    begin(&s, *state);
+    rig_sql(s.rig, "INSERT INTO offsets (topic, partition, next_offset, owner, updated_at)"
+                   " VALUES ('u', 0, 7, '" OTHER "', 1)");
+    rig_sql(s.rig, "INSERT INTO consumers (topic, owner, beat, seen_at)"
+                   " VALUES ('u', '" OTHER "', 1, 1)");
+    assert_int_equal(consumer_store_beat(s.rig->store, TOPIC, &s.lease, 1, 1, &s.rig->fault),
+                     ERR_OK);
+    assert_int_equal(s.lease.member_count, 1);
+    assert_true(lease_is_mine(&s.lease, 0));
+    assert_int_equal(s.lease.partitions[0].next_offset, 0);
     end(&s);
 }
 
@@ -412,6 +469,7 @@ int main(int argc, char **argv)
         TEST(what_comes_again_is_a_duplicate_and_moves_the_offset),
         TEST(a_platform_that_lost_its_partition_commits_nothing),
         TEST(an_offset_that_somebody_moved_is_not_moved_again),
+        TEST(an_offset_moves_in_its_own_topic_and_partition_alone),
         TEST(a_gap_is_asked_for_once_and_holds_up_nobody_else),
         TEST(what_does_not_follow_ends_the_run),
         TEST(a_replay_is_told_until_the_stream_moves_on),
@@ -420,8 +478,11 @@ int main(int argc, char **argv)
         TEST(another_history_is_kept_aside_and_the_true_one_goes_on),
         TEST(an_offset_never_moves_without_its_rows),
         TEST(a_gap_is_asked_for_again_after_a_while_whatever_the_clocks_say),
+        TEST(another_gap_of_the_stream_is_asked_for_at_once),
         TEST(all_streams_of_a_partition_can_be_asked_for),
         TEST(who_leaves_frees_its_partitions_at_once),
+        TEST(who_leaves_takes_nobody_else_along),
+        TEST(another_topics_platforms_and_partitions_do_not_count),
     };
     const struct CMUnitTest on_a_file[] = {
         TEST(a_second_writer_leaves_the_first_ones_locks_alone),

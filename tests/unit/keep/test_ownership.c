@@ -234,6 +234,9 @@ static void what_cannot_be_adopted_is_refused(void **state)
     scene_destroy(first);
     /* another's */
     assert_int_equal(check_redis(second, r, "node-b", "node-c", &reached, &f), ERR_EXISTS);
+    /* under its own name */
+    assert_int_equal(check_redis(second, r, "node-a", "node-a", &reached, &f), ERR_BAD_VALUE);
+    assert_non_null(strstr(f.text, "no second history under one name"));
     scene_play(second, 1);
     /* not a new directory */
     assert_int_equal(check_redis(second, r, "node-b", "node-a", &reached, &f), ERR_BAD_VALUE);
