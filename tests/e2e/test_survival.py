@@ -502,7 +502,7 @@ def test_a_store_whose_disk_gives_nothing_does_not_look_well(fresh):
         breaks.terminate()
         breaks.wait()
     assert status == 500 and store != "ok", store
-    assert look() == (200, "ok")
+    harness.eventually(lambda: look() == (200, "ok"), "reads work, and the look of each second has seen so")
 
 
 def test_signing_keys_that_are_not_there_are_told(fresh):
