@@ -80,7 +80,7 @@ static enum err check_owner(const struct policy_change *p, const struct current 
                             struct fault *f)
 {
     const struct policy_condition *c = &p->condition;
-    if (!now->exists || str_is_absent(c->not_of) || !str_equal(now->updated_by, c->not_of) ||
+    if (str_is_absent(c->not_of) || !str_equal(now->updated_by, c->not_of) ||
         (deletes && now->revision <= c->seen))
         return ERR_OK;
     return fault_set(

@@ -101,10 +101,12 @@ def test_preconditions(tenant):
     second = tenant.put("base", DENY, headers={"If-Match": etag})
     assert second.status == 200 and second.header("etag") != etag
     refused(tenant.put("base", ALLOW, headers={"If-Match": etag}), 412, "precondition_failed")
-    refused(tenant.put("fresh", ALLOW, headers={"If-Match": etag}), 412, "precondition_failed")
+    for any_or_one in ("*", etag):
+        refused(tenant.put("fresh", ALLOW, headers={"If-Match": any_or_one}), 412, "precondition_failed")
     with at(tenant) as wire:
         refused(wire.delete("/api/v1/policies/base", headers={"If-Match": etag}), 412, "precondition_failed")
         assert wire.get("/api/v1/policies/base").json["version"] == 2
+    assert tenant.put("base", ALLOW, headers={"If-Match": "*"}).status == 200
 
 
 def test_if_none_match_compares_weakly_and_if_match_strongly(tenant):
