@@ -25,6 +25,13 @@ CONDITIONS = {
     "has(args.n) && args.n <= 3": lambda args: "n" in args and not above(args["n"], 3),
 }
 
+# What an expression of a safe call makes of the request; an exception is one that cannot be made.
+TEMPLATES = {
+    "${args.n}": lambda question: question["args"]["n"],
+    "n is ${args.n}, by ${actor}: $${n}": lambda question: f"n is {question['args']['n']}, by {question.get('actor', '')}: ${{n}}",
+    "${args.n * 2.0}": lambda question: 2 * question["args"]["n"] if above(question["args"]["n"], 0) else 0,
+}
+
 OK = None  # beside refusals: or it is not refused
 DEAD, OVER = (401, "credential_revoked"), (401, "credential_expired")
 ROLE, ACTOR, USER, SELF, REVIEWER = ((403, code) for code in ("missing_role", "wrong_actor", "wrong_user", "self_review", "wrong_reviewer"))
@@ -57,6 +64,24 @@ def duration(text):
 
 def canonical(value):
     return json.dumps(value, sort_keys=True)
+
+
+def masked(masks, args):
+    """The arguments as records have them; `masks` are paths of two or three steps that begin with args."""
+    if args is None:
+        return None
+
+    def below(value, steps):
+        if not steps:
+            return "[masked]"
+        if not isinstance(value, (dict, list)):
+            return value
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        shown = {key: below(one, steps[1:]) if steps[0] in ("*", str(key)) else one for key, one in items}
+        return shown if isinstance(value, dict) else [*shown.values()]
+    for path in masks:
+        args = below(args, path.split(".")[1:])
+    return args
 
 
 def hold(what, right, told):
@@ -137,6 +162,18 @@ def gate(rule, question):
     return "allow" if confidence >= gate["allow_at"] else "human_review" if confidence >= gate["review_at"] else "deny"
 
 
+def safe_args(rule, question):
+    """None: they cannot be made."""
+    try:
+        return {name: TEMPLATES[value](question) if value in TEMPLATES else value for name, value in rule["compute"]["args"].items()}
+    except (KeyError, TypeError):
+        return None
+
+
+def in_force(documents):
+    return {name: document for name, document in documents.items() if document.get("mode") != "shadow"}
+
+
 def votes(documents, question, action, args, roles):
     for policy in sorted(documents):
         for rule in documents[policy].get("rules", []):
@@ -171,9 +208,9 @@ def evaluate(documents, question, roles, scopes=(), asked=None, counted=None):
     compute = next((vote for vote in cast if vote.decision == "compute"), None)
     safe = None
     if compute and decision != "deny":
-        safe = {"safe_tool": compute.rule["compute"]["tool"], "safe_args": compute.rule["compute"]["args"]}
-        again = votes(documents, question, safe["safe_tool"], safe["safe_args"], roles)
-        if any(vote.decision in ("human_review", "deny") for vote in again):
+        safe = {"safe_tool": compute.rule["compute"]["tool"], "safe_args": safe_args(compute.rule, question)}
+        again = [] if safe["safe_args"] is None else votes(documents, question, safe["safe_tool"], safe["safe_args"], roles)
+        if safe["safe_args"] is None or any(vote.decision in ("human_review", "deny") for vote in again):
             return Outcome("deny", f"compute:{compute.rule['id']}", compute.policy)
     limits = [Vote(vote.policy, vote.rule, "limit", vote.rule["limit"].get("over", "deny")) for vote in cast if vote.part == "rule" and "limit" in vote.rule]
     lifted = [limit for limit in limits if limit.decision == "human_review" and limit.is_covered(asked)]
@@ -223,7 +260,9 @@ class Token:
 
 
 class Review:
-    def __init__(self, tenant, who, question, outcome, answer):
+    def __init__(self, tenant, who, question, args, outcome, answer):
+        """`args`: as the masks of that moment leave them."""
+        self.args = args
         self.id, self.tenant, self.key, self.principal, self.question = answer["review_id"], tenant, who.key, who.principal, question
         self.asked = {vote.source: vote for vote in outcome.asks}
         self.rule, self.trace, self.deadline = outcome.rule, answer["trace_id"], seconds(answer["expires_at"])
@@ -303,7 +342,7 @@ class Model:
 
     def roles_of(self, tenant):
         members = collections.defaultdict(list)
-        for document in self.documents[tenant].values():
+        for document in in_force(self.documents[tenant]).values():
             for role, people in document.get("roles", {}).items():
                 members[role] += people
         return lambda person: {role for role, people in members.items() if glob(people, person)}
@@ -312,14 +351,18 @@ class Model:
 
     def evaluated(self, who, question, **more):
         scopes = [*who.scopes, *([question["scope"].split()] if question.get("scope") else [])]
-        return evaluate(self.documents[who.tenant], question, self.roles_of(who.tenant), scopes, **more)
+        return evaluate(in_force(self.documents[who.tenant]), question, self.roles_of(who.tenant), scopes, **more)
 
     def digest(self, tenant):
         lines = "".join(f"{name} {hashlib.sha256(json.dumps(document).encode()).hexdigest()}\n" for name, document in sorted(self.documents[tenant].items()))
         return hashlib.sha256(lines.encode()).hexdigest()
 
-    def recorded(self, tenant, answer, mode="live"):
-        self.events[(tenant, "decision", answer["trace_id"], answer["decision"], answer["rule"], mode)] += 1
+    def masked_args(self, tenant, question):
+        return masked([path for document in self.documents[tenant].values() for path in document.get("mask", [])], question.get("args"))
+
+    def recorded(self, tenant, question, answer, mode="live"):
+        args = canonical(self.masked_args(tenant, question))
+        self.events[(tenant, "decision", answer["trace_id"], answer["decision"], answer["rule"], mode, args)] += 1
 
     def dry_run(self, reply, credential, question):
         who = self.credentials[credential]
@@ -331,7 +374,7 @@ class Model:
         else:
             outcome = self.evaluated(who, self.filled(who, question))
         hold("a dry run", {"decision": outcome.decision, "rule": outcome.rule, "allowed": False, "mode": "dry_run", "review_id": None}, answer)
-        self.recorded(who.tenant, answer, "dry_run")
+        self.recorded(who.tenant, question, answer, "dry_run")
 
     def ask(self, reply, credential, question):
         who = self.credentials[credential]
@@ -364,7 +407,7 @@ class Model:
             "decision": outcome.decision, "rule": outcome.rule, "policy_name": outcome.policy, "mode": "live",
             "allowed": outcome.decision == "allow", "requires_human_review": outcome.decision == "human_review", "compute": outcome.decision == "compute",
             "policy_digest": self.digest(tenant), **(outcome.safe or {"safe_tool": None, "safe_args": None})}, answer)
-        self.recorded(tenant, answer)
+        self.recorded(tenant, question, answer)
         for counter, amount in outcome.counts:
             times, total = self.counted[tenant][counter]
             self.counted[tenant][counter] = (times + 1, total + amount)
@@ -374,7 +417,7 @@ class Model:
         if review is None:
             if answer["review_id"] in self.reviews:
                 raise Difference(f"had to open a review and gave {answer['review_id']} again")
-            review = self.reviews[answer["review_id"]] = Review(tenant, who, question, outcome, answer)
+            review = self.reviews[answer["review_id"]] = Review(tenant, who, question, self.masked_args(tenant, question), outcome, answer)
             waits = review.deadline - seconds(answer["timestamp"])
             hold("a new review", {"waits": min(vote.expires_in for vote in outcome.asks)}, {"waits": round(waits, 3)})
             self.events[(tenant, "review.enqueued", review.id)] += 1
@@ -396,7 +439,7 @@ class Model:
         question = review.question
         hold("a review", {
             "id": review.id, "status": review.state, "rule": review.rule, "trace_id": review.trace, "action": question["action"], "actor": question.get("actor"),
-            "user_id": question.get("user_id"), "acting_for": question.get("acting_for"), "args": question.get("args"), "tenant_id": review.tenant,
+            "user_id": question.get("user_id"), "acting_for": question.get("acting_for"), "args": review.args, "tenant_id": review.tenant,
             "kind": "user" if "user_id" in question else "agent", "resolved_by": review.resolved_by,
             "confidence_score": question.get("confidence"), "approvals_required": max(vote.approvals for vote in review.asked.values())}, told)
         people = [person for _, verb, person, _ in review.votes.values() if verb == "approve"]

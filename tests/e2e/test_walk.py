@@ -15,7 +15,7 @@ import re
 import time
 
 import harness
-from model import CONDITIONS, Difference, Key, Model, Token, hold
+from model import CONDITIONS, TEMPLATES, Difference, Key, Model, Token, canonical, hold
 
 SEED = int(os.environ.get("WRIT_SEED") or random.SystemRandom().randrange(1 << 32))
 WALKS = int(os.environ.get("WRIT_WALKS") or (40 if harness.LONG else 1))
@@ -28,6 +28,7 @@ TENANTS = ["red", "blue"]
 ACTIONS = ["read", "pay", "ship", "calc"]
 ACTORS = ["bot-1", "bot-2", "bot-3"]
 PEOPLE = {"roles": {"finance": ["carol", "rita"], "legal": ["dan"]}}
+DOCUMENTS = ["a", "b", "shadow"]
 ROUTES = {"agent": "/v1/agent/authorize", "tool": "/api/v1/authorize", "user": "/v1/authorize"}
 STAFF = [  # name, owner, roles and whom they speak for; two keys of one name are one principal where they have one owner
     ("desk", "olga", ["agent", "app"], {"actors": ["desk", "bot-*"], "users": ["ann", "carol"]}),
@@ -54,7 +55,7 @@ class Walk:
         for tenant in TENANTS:
             self.names[tenant] = [self.hire(tenant, *staff) for staff in STAFF]
             self.put(tenant, "people", PEOPLE)
-            for name in ("a", "b"):
+            for name in DOCUMENTS:
                 self.put(tenant, name, self.document(name))
         self.stack.wait_followed()
 
@@ -150,7 +151,7 @@ class Walk:
             if rule["decision"] in ("allow", "compute") or self.chance(0.3):
                 rule |= pick([{"agents": ["*"]}, {"agents": ["bot-*"], "users": ["ann"]}, {"agents": ["bot-1", "desk"]}, {"users": ["*"]}, {"roles": ["finance"], "agents": ["*"]}])
             if rule["decision"] == "compute":
-                rule["compute"] = {"tool": "safe_calc", "args": {"n": pick([1, 9]), "safe": True}}
+                rule["compute"] = {"tool": "safe_calc", "args": {"n": pick([1, 9, *TEMPLATES]), "safe": True}}
             if self.chance(0.25):
                 rule["when"] = pick([*CONDITIONS])
             if self.chance(0.15):
@@ -166,7 +167,12 @@ class Walk:
                 if number == 1:
                     rule["limit"] |= {"sum": "args.n", "max": self.random.randint(5, 25)}
             rules.append(rule)
-        return {"rules": rules}
+        document = {"rules": rules}
+        if self.chance(0.4):
+            document["mask"] = [pick(["args.n", "args.why", "args.why.*", "args.*"])]
+        if name == "shadow":
+            document |= {"mode": "shadow", "roles": {"finance": ["*"], "legal": ["*"]}}
+        return document
 
     def question(self, tenant):
         """Often one that was asked before."""
@@ -310,14 +316,14 @@ class Walk:
     def step_policy(self, tenant):
         if self.away:
             return
-        name = self.random.choice(["a", "b"])
+        name = self.random.choice(DOCUMENTS)
         document, old = self.document(name), self.model.documents[tenant].get(name)
         if old and self.chance(0.5):  # one rule changes, as most changes are
             changed = self.random.choice(old["rules"])
             other = next((rule for rule in document["rules"] if rule["id"] == changed["id"]), changed)
             if changed["decision"] == "human_review" and self.chance(0.6):
                 other = {**changed, "review": {"by": [self.random.choice(["finance", "legal"])], "approvals": self.random.randint(1, 2)}}
-            document = {"rules": [other if rule is changed else rule for rule in old["rules"]]}
+            document = {**document, "rules": [other if rule is changed else rule for rule in old["rules"]]}
         elif old and self.chance(0.2):
             document = None
         self.note(f"policy {name} of {tenant}: {json.dumps(document)}")
@@ -429,7 +435,7 @@ class Walk:
             for event in self.trail:
                 kind = event["kind"]
                 if kind == "decision":
-                    found[(kind, event["trace_id"], event["decision"], event["rule"], event["mode"])] += 1
+                    found[(kind, event["trace_id"], event["decision"], event["rule"], event["mode"], canonical(event.get("args")))] += 1
                 elif kind.partition(".")[0] in named and kind != "token.rejected":
                     found[(kind, event[named[kind.partition(".")[0]]])] += 1
             if found != right:
