@@ -116,6 +116,8 @@ static void consider(struct ballot *b, uint32_t number)
     enum verdict gate;
     if (r->has_when && !holds(b, t, number, r)) return;
     if (r->has_limit) numbers_add(b, &b->limited, number);
+    if (r->decision == VERDICT_COMPUTE && r->rule->templates != NULL)
+        numbers_add(b, &b->computes, number);
     vote(b, t, number, false, (enum verdict)r->decision);
     if (!gate_votes(b, r, &gate)) return;
     vote(b, t, number, true, gate);

@@ -44,6 +44,7 @@ struct ballot {
     struct numbers approved;  /* with a vote or a limit that a person has let through */
     struct numbers limited;   /* that apply and have a limit */
     struct numbers broken;    /* that apply, or deny, because their condition failed */
+    struct numbers computes;  /* that apply and have expressions in their safe arguments */
 
     struct cel_value *variables; /* of conditions, made when the first one asks */
     enum purse purse;            /* that conditions are paid from now */

@@ -31,6 +31,12 @@ struct result {
     uint32_t unsafe_key;          /* by this vote */
 };
 
+/* By what rule the safe arguments cannot be made, and why. */
+static struct result broken_compute(uint32_t key, struct str why)
+{
+    return (struct result){.verdict = VERDICT_DENY, .key = key, .unsafe = true, .broken = why};
+}
+
 /* The safe call of the first compute vote is asked about once, as the same subject, on the same
  * resource; silence is consent here, because the compute rule has spoken for it.
  *
@@ -50,7 +56,7 @@ static void check_safe_call(struct ballot *b, uint32_t key, bool with_shadow, st
     const struct json *args = template_args(b, rule, &why);
     if (args == NULL) {
         b->purse = PURSE_VOTES;
-        *r = (struct result){.verdict = VERDICT_DENY, .key = key, .unsafe = true, .broken = why};
+        *r = broken_compute(key, why);
         return;
     }
     r->safe_args = args;
@@ -62,7 +68,7 @@ static void check_safe_call(struct ballot *b, uint32_t key, bool with_shadow, st
     safe.request = &request;
     safe.action = &tool;
     safe.variables = NULL; /* other arguments, other conditions */
-    safe.approved = safe.limited = safe.broken =
+    safe.approved = safe.limited = safe.broken = safe.computes =
         (struct numbers){0}; /* not the safe call's, and not to b's lists */
     ballot_take_votes(&safe);
     memcpy(b->spent, safe.spent, sizeof b->spent);
@@ -78,14 +84,31 @@ static void check_safe_call(struct ballot *b, uint32_t key, bool with_shadow, st
     if (!with_shadow) b->confidence_used |= safe.confidence_used;
 }
 
+/* The others are not what is done instead; but one whose expressions cannot be evaluated is a deny,
+ * as one whose condition cannot be is. */
+static void check_other_computes(struct ballot *b, uint32_t key, bool with_shadow, struct result *r)
+{
+    struct str why;
+    b->purse = with_shadow ? PURSE_SHADOW : PURSE_VOTES;
+    numbers_sort(&b->computes);
+    for (uint32_t i = 0; i < b->computes.count && r->verdict != VERDICT_DENY; i++) {
+        uint32_t number = b->computes.list[i];
+        const struct set_rule *other = &b->set->rules[number];
+        if (number == key / 2 || (other->shadow && !with_shadow)) continue;
+        if (template_args(b, other->rule, &why) == NULL) *r = broken_compute(number * 2, why);
+    }
+    b->purse = PURSE_VOTES;
+}
+
 static struct result result_of(struct ballot *b, const struct tally *t, bool with_shadow)
 {
     struct result r = {.verdict = VERDICT_DENY, .key = NO_VOTE};
     if (!tally_strictest(t, &r.verdict)) return r;
     r.key = t->first[r.verdict];
     uint32_t compute = t->first[VERDICT_COMPUTE];
-    if (compute != NO_VOTE && r.verdict != VERDICT_DENY)
-        check_safe_call(b, compute, with_shadow, &r);
+    if (compute == NO_VOTE || r.verdict == VERDICT_DENY) return r;
+    check_safe_call(b, compute, with_shadow, &r);
+    if (b->computes.count > 0) check_other_computes(b, compute, with_shadow, &r);
     return r;
 }
 

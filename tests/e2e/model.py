@@ -12,12 +12,14 @@ Where a request may be refused for several reasons and the contract does not say
 import collections
 import datetime
 import hashlib
+import itertools
 import json
 import re
 
 STRICTNESS = ["allow", "compute", "human_review", "deny"]
 REPEATABLE = {"approve": ["pending", "approved", "redeemed"], "deny": ["denied"]}  # one's own outcome, while it is the review's
 PENDING_MAX = 100  # of one actor
+SLACK = 0.05  # seconds that an engine's clock may be beside ours
 
 # What a condition makes of the arguments; an exception is a condition that cannot be evaluated.
 CONDITIONS = {
@@ -133,6 +135,10 @@ class Vote:
         return self.source in asked and any(old.does_for(self) for old in asked.values())
 
 
+Counter = collections.namedtuple("Counter", "policy rule member window value")
+Passed = collections.namedtuple("Passed", "begun heard amount")  # one request that counts: between which times
+
+
 class Outcome:
     def __init__(self, decision, rule, policy=None, asks=(), safe=None, counts=()):
         self.decision, self.rule, self.policy, self.asks, self.safe, self.counts = decision, rule, policy, list(asks), safe, list(counts)
@@ -205,13 +211,17 @@ def evaluate(documents, question, roles, scopes=(), asked=None, counted=None):
 
     first = max(cast, key=lambda vote: STRICTNESS.index(counts_as(vote)))  # the first of equals
     decision = counts_as(first)
-    compute = next((vote for vote in cast if vote.decision == "compute"), None)
+    computes = [vote for vote in cast if vote.decision == "compute"]
     safe = None
-    if compute and decision != "deny":
+    if computes and decision != "deny":
+        compute = computes[0]
         safe = {"safe_tool": compute.rule["compute"]["tool"], "safe_args": safe_args(compute.rule, question)}
         again = [] if safe["safe_args"] is None else votes(documents, question, safe["safe_tool"], safe["safe_args"], roles)
         if safe["safe_args"] is None or any(vote.decision in ("human_review", "deny") for vote in again):
             return Outcome("deny", f"compute:{compute.rule['id']}", compute.policy)
+        for other in computes:
+            if safe_args(other.rule, question) is None:
+                return Outcome("deny", f"compute:{other.rule['id']}", other.policy)
     limits = [Vote(vote.policy, vote.rule, "limit", vote.rule["limit"].get("over", "deny")) for vote in cast if vote.part == "rule" and "limit" in vote.rule]
     lifted = [limit for limit in limits if limit.decision == "human_review" and limit.is_covered(asked)]
     asks = [vote for vote in cast if vote.decision == "human_review"] + lifted
@@ -222,8 +232,8 @@ def evaluate(documents, question, roles, scopes=(), asked=None, counted=None):
     over, counts = [], []
     for bound in limits:
         limit = bound.rule["limit"]
-        name = {"user": "user_id", "tenant": ""}.get(limit["per"], limit["per"])
-        counter = (bound.policy, bound.rule["id"], limit["per"], limit["window"], question.get(name))
+        member = {"user": "user_id", "tenant": ""}.get(limit["per"], limit["per"])
+        counter = Counter(bound.policy, bound.rule["id"], member, limit["window"], question.get(member))
         times, total = (counted or {}).get(counter, (0, 0))
         amount = (args or {}).get("n") if "sum" in limit else 0
         is_number = isinstance(amount, (int, float)) and amount >= 0
@@ -291,7 +301,8 @@ class Model:
         self.credentials = {}                                   # name -> Key or Token
         self.documents = collections.defaultdict(dict)          # tenant -> name -> document
         self.suspended = collections.defaultdict(set)           # tenant -> actors
-        self.counted = collections.defaultdict(lambda: collections.defaultdict(lambda: (0, 0)))
+        self.heard = 0.0                                        # when the reply that is told of came
+        self.counted = collections.defaultdict(lambda: collections.defaultdict(list))  # tenant -> counter -> what it let through
         self.reviews, self.tokens = {}, {}                      # id -> Review, Token
         self.traces = collections.defaultdict(dict)             # (tenant, trace id) -> ids of the reviews that its decisions were given
         self.kept = {}                                          # (credential, "mint" or a review's id, Idempotency-Key) -> (body, answer)
@@ -353,15 +364,30 @@ class Model:
         scopes = [*who.scopes, *([question["scope"].split()] if question.get("scope") else [])]
         return evaluate(in_force(self.documents[who.tenant]), question, self.roles_of(who.tenant), scopes, **more)
 
+    def tallies(self, tenant, counter, begun):
+        """What the window may hold between `begun` and now: it forgets the oldest first, and a sixtieth late at most."""
+        window, passed = duration(counter.window), self.counted[tenant][counter]
+        passed[:] = [one for one in passed if begun - one.heard - SLACK < window * 61 / 60]
+        sure = [one for one in passed if self.heard - one.begun + SLACK < window]
+        for left in range(len(passed) - len(sure) + 1):
+            yield len(passed) - left, sum(one.amount for one in passed[left:])
+
+    def answered(self, answer, who, question, **more):
+        """The outcome. Where it hangs on whether something has just left a window, the one that was answered."""
+        begun, counters = seconds(answer["timestamp"]), [one for one in self.counted[who.tenant] if one.value == question.get(one.member)]
+        held = [list(self.tallies(who.tenant, counter, begun)) for counter in counters]
+        outcomes = [self.evaluated(who, question, counted=dict(zip(counters, choice)), **more) for choice in itertools.product(*held)]
+        return next((one for one in outcomes if (one.decision, one.rule) == (answer["decision"], answer["rule"])), outcomes[0])
+
     def digest(self, tenant):
         lines = "".join(f"{name} {hashlib.sha256(json.dumps(document).encode()).hexdigest()}\n" for name, document in sorted(self.documents[tenant].items()))
         return hashlib.sha256(lines.encode()).hexdigest()
 
-    def masked_args(self, tenant, question):
-        return masked([path for document in self.documents[tenant].values() for path in document.get("mask", [])], question.get("args"))
+    def masked(self, tenant, args):
+        return masked([path for document in self.documents[tenant].values() for path in document.get("mask", [])], args)
 
     def recorded(self, tenant, question, answer, mode="live"):
-        args = canonical(self.masked_args(tenant, question))
+        args = canonical(self.masked(tenant, question.get("args")))
         self.events[(tenant, "decision", answer["trace_id"], answer["decision"], answer["rule"], mode, args)] += 1
 
     def dry_run(self, reply, credential, question):
@@ -382,7 +408,7 @@ class Model:
             return
         filled, answer = self.filled(who, question), record(reply)
         tenant, uses_left = who.tenant, getattr(who, "uses", None)
-        outcome = self.evaluated(who, filled, counted=self.counted[tenant])
+        outcome = self.answered(answer, who, filled)
         if uses_left == 0 and not answer["rule"] == outcome.rule == "token:scope":
             outcome = Outcome("deny", "token:uses")
         elif filled.get("actor") in self.suspended[tenant]:
@@ -409,15 +435,14 @@ class Model:
             "policy_digest": self.digest(tenant), **(outcome.safe or {"safe_tool": None, "safe_args": None})}, answer)
         self.recorded(tenant, question, answer)
         for counter, amount in outcome.counts:
-            times, total = self.counted[tenant][counter]
-            self.counted[tenant][counter] = (times + 1, total + amount)
+            self.counted[tenant][counter].append(Passed(seconds(answer["timestamp"]), self.heard, amount))
         if outcome.decision != "human_review":
             hold("a decision", {"review_id": redeemed and redeemed.id}, answer)
             return
         if review is None:
             if answer["review_id"] in self.reviews:
                 raise Difference(f"had to open a review and gave {answer['review_id']} again")
-            review = self.reviews[answer["review_id"]] = Review(tenant, who, question, self.masked_args(tenant, question), outcome, answer)
+            review = self.reviews[answer["review_id"]] = Review(tenant, who, question, self.masked(tenant, question.get("args")), outcome, answer)
             waits = review.deadline - seconds(answer["timestamp"])
             hold("a new review", {"waits": min(vote.expires_in for vote in outcome.asks)}, {"waits": round(waits, 3)})
             self.events[(tenant, "review.enqueued", review.id)] += 1
@@ -532,12 +557,13 @@ class Model:
             if answer["rule"] not in wrong:
                 raise Difference(f"a redemption had to be one of {wrong} and is {answer['rule']}")
             return self.concluded(who, filled, Outcome("deny", answer["rule"]), answer, review)
-        outcome = self.evaluated(who, filled, asked=review.asked, counted=self.counted[who.tenant])
+        outcome = self.answered(answer, who, filled, asked=review.asked)
         self.concluded(who, filled, outcome, answer, review)
         if outcome.decision in ("allow", "compute"):
             self.settle(review, "redeemed")
             if retry:
-                self.kept[kept] = (body, answer)
+                recorded = {"safe_args": self.masked(who.tenant, answer["safe_args"])} if "safe_args" in answer else {}
+                self.kept[kept] = (body, {**answer, **recorded})
             if "redemption_id" not in answer:
                 raise Difference("a redemption has no redemption_id")
 

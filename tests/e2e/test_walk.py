@@ -66,7 +66,8 @@ class Walk:
         begun = time.time()
         with self.stack.at_engine(self.model.credentials[credential].secret) as wire:
             reply = wire.request(method, path, body=body, headers=headers)
-        near = [at for at in self.model.deadlines() if begun - NARROW < at <= time.time() + NARROW]
+        self.model.heard = time.time()
+        near = [at for at in self.model.deadlines() if begun - NARROW < at <= self.model.heard + NARROW]
         self.last.append(f"{credential}: {method} {path} {json.dumps(body) if body is not None else ''} {headers or ''} -> {reply.status} {self.short(reply)}")
         self.done[step] += 1
         fits, differences = [], []
@@ -162,7 +163,7 @@ class Walk:
                 rule["review"] = {"by": pick([["finance"], ["legal"], ["finance", "legal"]])} if self.chance(0.4) else {}
                 rule["review"] |= {"approvals": pick([1, 1, 2]), "expires_in": pick(["1s", "30m", "30m"]), "good_for": pick(["1s", "15m", "15m"])}
             if rule["decision"] != "deny" and self.chance(0.7):
-                rule["limit"] = {"per": pick(["actor", "user", "acting_for", "tenant", "resource"]), "window": pick(["1h", "2h"]),
+                rule["limit"] = {"per": pick(["actor", "user", "acting_for", "tenant", "resource"]), "window": pick(["1h", "2s", "5s"]),
                                  "count": self.random.randint(1, 5), "over": pick(["deny", "human_review"])}
                 if number == 1:
                     rule["limit"] |= {"sum": "args.n", "max": self.random.randint(5, 25)}

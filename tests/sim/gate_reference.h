@@ -121,6 +121,7 @@ struct ref_outcome {
     bool used, gated; /* a gate saw a confidence; a gate voted at all */
     bool allow_vote;
     const struct ref_rule *compute; /* the first that voted so */
+    const struct ref_rule *other;   /* and the first of the others whose call has the amount */
 };
 
 static inline bool stricter(enum verdict v, const struct ref_vote *had, enum verdict than)
@@ -205,6 +206,8 @@ static inline struct ref_vote walk(const struct ref_request *q, const char *acti
             if (stricter(own, &best, o->verdict))
                 best = (struct ref_vote){r, VOTE_RULE}, o->verdict = own;
             o->allow_vote |= own == VERDICT_ALLOW;
+            bool is_other = r->decision == VERDICT_COMPUTE && o->compute != NULL;
+            if (is_other && r->copies_amount && o->other == NULL) o->other = r;
             if (o->compute == NULL && r->decision == VERDICT_COMPUTE) o->compute = r;
             if (g->there && !q->person && r->decision != VERDICT_DENY) {
                 enum verdict v = gate_of(g, q);
@@ -264,10 +267,15 @@ static inline struct ref_outcome reference(const struct ref_request *q, bool wit
     bool made = !copies || amounts[q->amount[0]].is_there; /* else there is no safe call */
     if (made) walk(&unapproved, o.compute->safe_tool, with_shadow, &safe);
     o.used |= safe.used;
-    if (!made || safe.verdict == VERDICT_DENY || safe.verdict == VERDICT_HUMAN_REVIEW) {
+    const struct ref_rule *refuses = NULL;
+    if (!made || safe.verdict == VERDICT_DENY || safe.verdict == VERDICT_HUMAN_REVIEW)
+        refuses = o.compute;
+    else if (o.other != NULL && !amounts[q->amount[0]].is_there)
+        refuses = o.other;
+    if (refuses != NULL) {
         o.verdict = VERDICT_DENY;
-        snprintf(o.rule, sizeof o.rule, "compute:%s", o.compute->id);
-        put(o.policy, documents[o.compute->document].name);
+        snprintf(o.rule, sizeof o.rule, "compute:%s", refuses->id);
+        put(o.policy, documents[refuses->document].name);
     } else if (o.verdict == VERDICT_COMPUTE) {
         put(o.safe_tool, o.compute->safe_tool);
     }

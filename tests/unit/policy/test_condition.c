@@ -134,6 +134,62 @@ static void safe_arguments_are_computed(void **state)
     tenant_fini(&t);
 }
 
+static void assert_denied_by(struct tenant *t, const char *args, const char *rule)
+{
+    assert_int_equal(ask_with(t, "write", args, NULL), VERDICT_DENY);
+    assert_string_equal(t->outcome.rule, rule);
+}
+
+/* A condition that fails makes any compute rule a deny, and so do its expressions. */
+static void safe_arguments_of_every_compute_have_to_be_possible(void **state)
+{
+    (void)state;
+    struct tenant t;
+    tenant_init_one(
+        &t,
+        "rules:\n"
+        "  - {id: first, agents: [bot], actions: [write], decision: compute, compute: {tool: file, args: {p: '${args.p}'}}}\n"
+        "  - {id: person, actions: [write], when: has(args.ask), decision: human_review}\n"
+        "  - {id: second, agents: [bot], actions: [write], decision: compute, compute: {tool: disk, args: {p: '${args.q}'}}}\n"
+        "  - {id: third, agents: [bot], actions: [write], decision: compute, compute: {tool: tape, args: {p: '${args.r}'}}}\n"
+        "  - {id: elsewhere, agents: [bot], actions: [write], when: has(args.never), decision: compute, compute: {tool: z, args: {p: '${args.z}'}}}\n"
+        "  - {id: not-there, actions: [file], when: args.p == 'x', decision: deny}\n");
+    assert_int_equal(ask_with(&t, "write", "{\"p\":1,\"q\":2,\"r\":3}", NULL), VERDICT_COMPUTE);
+    assert_string_equal(t.outcome.rule, "compute:first");
+    assert_true(str_is(t.outcome.safe_tool, "file"));
+    assert_denied_by(&t, "{\"p\":1,\"q\":2}", "compute:third");
+    assert_true(str_is(
+        t.outcome.reason,
+        "The safe arguments of rule third cannot be made, so it is denied: no such key: r (at column 6)."));
+    assert_denied_by(&t, "{\"p\":1}", "compute:second");
+    assert_denied_by(&t, "{\"p\":1,\"ask\":1}", "compute:second");
+    assert_denied_by(&t, "{\"q\":2,\"r\":3}", "compute:first");
+    assert_denied_by(&t, "{\"p\":\"x\",\"r\":3}", "compute:first");
+    assert_int_equal(ask_with(&t, "write", "{\"p\":1,\"q\":2,\"r\":3,\"ask\":1}", NULL),
+                     VERDICT_HUMAN_REVIEW);
+    tenant_fini(&t);
+}
+
+static void a_shadow_compute_that_is_not_possible_is_told_and_does_not_count(void **state)
+{
+    (void)state;
+    struct tenant t;
+    const char *documents[] = {
+        "rules:\n"
+        "  - {id: first, agents: [bot], actions: [write], decision: compute, compute: {tool: file, args: {p: '${args.p}'}}}\n",
+        "mode: shadow\n"
+        "rules:\n"
+        "  - {id: second, agents: [bot], actions: [write], decision: compute, compute: {tool: disk, args: {p: '${args.q}'}}}\n"};
+    tenant_init(&t, 2, (const char *const[]){"a", "b"}, documents);
+    assert_int_equal(ask_with(&t, "write", "{\"p\":1,\"q\":2}", NULL), VERDICT_COMPUTE);
+    assert_false(t.outcome.has_would_have);
+    assert_int_equal(ask_with(&t, "write", "{\"p\":1}", NULL), VERDICT_COMPUTE);
+    assert_true(t.outcome.has_would_have);
+    assert_int_equal(t.outcome.would_have, VERDICT_DENY);
+    assert_string_equal(t.outcome.would_have_rule, "compute:second");
+    tenant_fini(&t);
+}
+
 /* What the reader has seen of a text of the document does not hold for the text that is made of
  * it. */
 static void safe_arguments_of_a_json_document_are_written_as_they_are(void **state)
@@ -319,6 +375,8 @@ int main(void)
         cmocka_unit_test(a_condition_that_fails_fails_closed),
         cmocka_unit_test(the_variables_are_what_the_request_says),
         cmocka_unit_test(safe_arguments_are_computed),
+        cmocka_unit_test(safe_arguments_of_every_compute_have_to_be_possible),
+        cmocka_unit_test(a_shadow_compute_that_is_not_possible_is_told_and_does_not_count),
         cmocka_unit_test(safe_arguments_of_a_json_document_are_written_as_they_are),
         cmocka_unit_test(a_limit_adds_up_what_an_expression_gives),
         cmocka_unit_test(faults_name_what_is_wrong_and_where),
