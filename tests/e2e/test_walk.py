@@ -145,7 +145,10 @@ class Walk:
         """Rules with the same ids each time, of which most is left to chance."""
         pick, rules = self.random.choice, []
         if name == "a" and self.chance(0.9):
-            rules.append({"id": "base", "agents": ["*"], "users": ["*"], "actions": [*ACTIONS, "safe_calc"], "decision": "allow"})
+            base = {"id": "base", "agents": ["*"], "users": ["*"], "actions": [*ACTIONS, "safe_calc"], "decision": "allow"}
+            if self.chance(0.6):
+                base["limit"] = {"per": pick(["actor", "tenant"]), "window": pick(["1s", "2s"]), "count": pick([1, 2, 3]), "over": pick(["deny", "human_review"])}
+            rules.append(base)
         for number in range(3):
             rule = {"id": f"r{number}", "actions": self.random.sample([*ACTIONS, "safe_*" if self.chance(0.3) else "pay"], 2)}
             rule["decision"] = self.random.choices(["allow", "human_review", "compute", "deny"], [6, 6, 2, 0.7])[0]
