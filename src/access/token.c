@@ -188,10 +188,10 @@ static bool claims_read(const struct json *object, struct str issuer, struct tok
     return right;
 }
 
-/* The three parts of a text, and who signed it. */
+/* The three parts of a text, and who says to have signed it. */
 struct sealed {
     struct str claims, signature, signed_part;
-    const struct signer *by;
+    const struct signer *by; /* NULL: none of ours */
 };
 
 static bool sealed_read(const struct signers *s, struct str text, struct sealed *ret)
@@ -208,7 +208,7 @@ static bool sealed_read(const struct signers *s, struct str text, struct sealed 
     for (size_t i = 0; i < s->count; i++)
         if (str_equal(str_of(text.bytes, first), str_of(s->list[i].header, s->list[i].header_size)))
             ret->by = &s->list[i];
-    return ret->by != NULL && ret->claims.size > 0 && ret->signature.size == SIGNATURE_TEXT;
+    return ret->claims.size > 0 && ret->signature.size == SIGNATURE_TEXT;
 }
 
 enum err claims_in_time(const struct token_claims *c, uint64_t now_ms, struct fault *f)
@@ -228,6 +228,7 @@ enum err token_verify(const struct signers *s, struct str issuer, struct str tex
     size_t size;
     if (text.size > TOKEN_TEXT_MAX) return refuse(f, "it is longer than any of ours");
     if (!sealed_read(s, text, &sealed)) return refuse(f, "it has not the form of one of ours");
+    if (sealed.by == NULL) return refuse(f, "its header names no signing key of this engine");
     if (!base64url_read(sealed.signature, signature, &size) || size != ED25519_SIGNATURE_BYTES)
         return refuse(f, "it has not the form of one of ours");
     if (!ed25519_verify(sealed.by->pair, sealed.signed_part, signature))

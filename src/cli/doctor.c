@@ -229,9 +229,15 @@ static void look_at_revisions(struct visit *v)
     if (!metric_find(v->metrics[SIDE_ENGINE], "writ_engine_bundle_revision", &engine) ||
         !metric_find(v->metrics[SIDE_PLATFORM], "writ_platform_bundle_revision", &platform))
         return;
-    if (engine >= platform)
+    if (engine == platform)
         found(v, FINE, "bundle", "the engine has the newest policies and keys (revision %.0f)",
               engine);
+    else if (engine > platform)
+        found(v, BAD, "bundle",
+              "the engine has revision %.0f of policies and keys, the platform only %.0f. If this "
+              "stays, the platform's database is older than what was in force: put the policies "
+              "again, and revoke again what was revoked since",
+              engine, platform);
     else
         found(
             v, BAD, "bundle",

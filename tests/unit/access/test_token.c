@@ -325,11 +325,13 @@ static void another_ones_key_is_not_ours(void **state)
     signer_init(&stranger, FORGE_NUMBER, 0, other);
     assert_true(signer_put_token(&stranger, STR(GOOD), &text)); /* its own kid */
     assert_forged(buf_view(&text));
+    assert_non_null(strstr(fault.text, "names no signing key of this engine"));
     buf_clear(&text);
     /* our kid, its signature */
     memcpy(stranger.header, signers->list[0].header, sizeof stranger.header);
     assert_true(signer_put_token(&stranger, STR(GOOD), &text));
     assert_forged(buf_view(&text));
+    assert_non_null(strstr(fault.text, "signature is not ours"));
     signer_fini(&stranger);
 }
 

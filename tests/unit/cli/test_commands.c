@@ -767,6 +767,12 @@ static void the_doctor_reads_the_figures(void **state)
     for (size_t i = 0; i < sizeof told / sizeof *told; i++) assert_has(r->out, told[i]);
     rig_destroy(r);
     r = rig_create();
+    assert_int_equal(visit(r, NULL, 200, FIGURES("0", "900000", "3", "0", "0", "8")), REFUSED);
+    assert_has(r->out, "BAD   bundle    the engine has revision 8 of policies and keys, the "
+                       "platform only 7.");
+    assert_null(strstr(r->out, "newest"));
+    rig_destroy(r);
+    r = rig_create();
     assert_int_equal(visit(r, NULL, 401, "{\"error\":\"no\",\"code\":\"unauthenticated\"}"),
                      REFUSED);
     assert_has(r->out, "BAD   key       the engine does not take the key (unauthenticated)");
