@@ -99,8 +99,9 @@ static void look_at_checks(struct visit *v, enum side side, const struct json *c
          k = k->next) {
         struct str value = value_shown(v->c, k);
         if (str_equal(value, STR("ok"))) continue;
-        found(v, BAD, program[side], "its check `%.*s` says: %.*s", STR_FORMAT(k->key),
-              STR_FORMAT(value));
+        found(v, BAD, program[side],
+              "its check `%.*s` says: %.*s. See \"%s: %.*s\" in ops/runbook.md", STR_FORMAT(k->key),
+              STR_FORMAT(value), program[side], STR_FORMAT(k->key));
     }
 }
 
@@ -219,7 +220,7 @@ static void look_at_engine_figures(struct visit *v)
         found(
             v, BAD, "bundle",
             "the engine has nothing new of the platform: it decides by the policies that it has. Its check "
-            "`feed` says why; look at its platform.url and platform.key.file");
+            "`feed` says why");
 }
 
 static void look_at_revisions(struct visit *v)

@@ -709,7 +709,7 @@ static void the_doctor_finds_what_is_wrong_and_says_what_to_do(void **state)
         r->peer, 200, "Date: Thu, 01 Jan 2026 00:00:00 GMT\r\n",
         "{\"status\":\"degraded\",\"service\":\"writ-engine\",\"version\":\"9\",\"checks\":{\"feed\":\"is away\"}}");
     assert_int_equal(RUN_WITHOUT_KEY(r, "doctor"), REFUSED);
-    assert_has(r->out, "its check `feed` says: is away");
+    assert_has(r->out, "its check `feed` says: is away. See \"engine: feed\" in ops/runbook.md");
     assert_has(r->out, "behind this machine's");
     assert_has(r->out, "no API key is given");
     assert_int_equal(
