@@ -80,7 +80,6 @@ struct call {
         } mint;
         struct {
             struct id id;
-            bool any_of_tenant;       /* admin */
             enum token_use use;       /* out, of spend */
             struct token_facts facts; /* out */
         } token;

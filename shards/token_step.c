@@ -82,7 +82,7 @@ static enum err find_visible(struct shard *s, const struct call *c, struct token
         return ERR_NOT_FOUND;
     struct id asking;
     bool own = id_read("key_", c->asker.key_id, &asking) && id_equal(asking, k->minter->key);
-    if (!own && !c->token.any_of_tenant) return ERR_MISSING_ROLE;
+    if (!own && !c->asker.sees_all) return ERR_MISSING_ROLE;
     *ret = k;
     return ERR_OK;
 }

@@ -132,6 +132,5 @@ void token_introspect_handle(void *context, struct http_exchange *x)
     e->call.asker = trip_asker(&i->trip.caller);
     e->call.asker.sees_all = true;
     e->call.token.id = i->claims.id;
-    e->call.token.any_of_tenant = true;
     errand_visit(e, CALL_TOKEN_GET, slot_of_id(i->claims.id), looked_up);
 }

@@ -67,7 +67,6 @@ void token_revoke_handle(void *context, struct http_exchange *x)
         return;
     }
     t->errand.call.token.id = id;
-    t->errand.call.token.any_of_tenant = t->errand.call.asker.sees_all;
     errand_visit(&t->errand, CALL_REVOKE, slot_of_id(id), revoked);
 }
 

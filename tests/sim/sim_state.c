@@ -262,7 +262,7 @@ static struct op *ask_directly(struct story *t, struct shard *const *shards, uns
     c->asker = who;
     if (kind == CALL_TOKEN_GET) {
         c->token.id = id;
-        c->token.any_of_tenant = true;
+        c->asker.sees_all = true;
     } else {
         c->review.id = id;
     }

@@ -103,7 +103,7 @@ static void begin_revoke(struct story *t, struct op *o)
     }
     o->call.asker = agent();
     o->call.token.id = t->tokens[o->about].id;
-    o->call.token.any_of_tenant = true;
+    o->call.asker.sees_all = true;
     send(t, o, CALL_REVOKE, slot_of_id(o->call.token.id));
 }
 

@@ -92,7 +92,7 @@ static enum err look(struct scene *s, struct id id, struct str key, struct str t
     struct call *c = on_token(s, CALL_TOKEN_GET, id);
     c->asker.key_id = key;
     c->tenant = tenant;
-    c->token.any_of_tenant = any;
+    c->asker.sees_all = any;
     scene_ask(s, c);
     *ret = c->token.facts;
     return c->err;
@@ -364,7 +364,7 @@ static enum err revoke_by(struct scene *s, struct id id, struct str key, struct 
     struct call *c = on_token(s, CALL_REVOKE, id);
     c->asker.key_id = key;
     c->tenant = tenant;
-    c->token.any_of_tenant = any;
+    c->asker.sees_all = any;
     scene_ask(s, c);
     return c->err;
 }
