@@ -19,7 +19,7 @@ import re
 STRICTNESS = ["allow", "compute", "human_review", "deny"]
 REPEATABLE = {"approve": ["pending", "approved", "redeemed"], "deny": ["denied"]}  # one's own outcome, while it is the review's
 PENDING_MAX = 100  # of one actor
-SLACK = 0.05  # seconds that an engine's clock may be beside ours
+SLACK = 0.2  # seconds that an engine's clock may be beside ours
 
 # What a condition makes of the arguments; an exception is a condition that cannot be evaluated.
 CONDITIONS = {

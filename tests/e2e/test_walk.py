@@ -147,7 +147,7 @@ class Walk:
         if name == "a" and self.chance(0.9):
             base = {"id": "base", "agents": ["*"], "users": ["*"], "actions": [*ACTIONS, "safe_calc"], "decision": "allow"}
             if self.chance(0.6):
-                base["limit"] = {"per": pick(["actor", "tenant"]), "window": pick(["1s", "2s"]), "count": pick([1, 2, 3]), "over": pick(["deny", "human_review"])}
+                base["limit"] = {"per": pick(["actor", "tenant"]), "window": pick(["2s", "3s"]), "count": pick([1, 2, 3]), "over": pick(["deny", "human_review"])}
             rules.append(base)
         for number in range(3):
             rule = {"id": f"r{number}", "actions": self.random.sample([*ACTIONS, "safe_*" if self.chance(0.3) else "pay"], 2)}
@@ -166,7 +166,7 @@ class Walk:
                 rule["review"] = {"by": pick([["finance"], ["legal"], ["finance", "legal"]])} if self.chance(0.4) else {}
                 rule["review"] |= {"approvals": pick([1, 1, 2]), "expires_in": pick(["1s", "30m", "30m"]), "good_for": pick(["1s", "15m", "15m"])}
             if rule["decision"] != "deny" and self.chance(0.7):
-                rule["limit"] = {"per": pick(["actor", "user", "acting_for", "tenant", "resource"]), "window": pick(["1h", "2s", "5s"]),
+                rule["limit"] = {"per": pick(["actor", "user", "acting_for", "tenant", "resource"]), "window": pick(["1h", "3s", "5s"]),
                                  "count": self.random.randint(1, 5), "over": pick(["deny", "human_review"])}
                 if number == 1:
                     rule["limit"] |= {"sum": "args.n", "max": self.random.randint(5, 25)}
