@@ -39,7 +39,7 @@ DEAD, OVER = (401, "credential_revoked"), (401, "credential_expired")
 ROLE, ACTOR, USER, SELF, REVIEWER = ((403, code) for code in ("missing_role", "wrong_actor", "wrong_user", "self_review", "wrong_reviewer"))
 SUSPENDED, NOWHERE = (403, "actor_suspended"), (404, "not_found")
 RESOLVED, VOTED, AMBIGUOUS = ((409, code) for code in ("already_resolved", "already_voted", "ambiguous_trace"))
-MISMATCH = (422, "idempotency_mismatch")
+MISMATCH, CONDITION = (422, "idempotency_mismatch"), (412, "precondition_failed")
 
 
 class Difference(AssertionError):
@@ -293,13 +293,31 @@ def binding(question):
     return canonical({name: value for name, value in question.items() if name not in ("confidence", "trace_id")})
 
 
+class Shelf:
+    """One policy of the platform, with every text that it ever had."""
+
+    def __init__(self):
+        self.texts, self.tags = [], []  # of versions 1, 2, …; ETags, the one at hand last
+        self.version, self.is_active, self.description = None, True, None  # version None: deleted, or never there
+
+    def meets(self, condition):
+        match, none_match = condition.get("If-Match"), condition.get("If-None-Match")
+        if match and (self.version is None or match not in ("*", self.tags[-1])):
+            return False
+        return not none_match or self.version is None or none_match not in ("*", self.tags[-1])
+
+    def holds(self, told):
+        hold("a policy", {"version": self.version, "is_active": self.is_active, "description": self.description, "content": self.texts[self.version - 1]}, told)
+
+
 class Model:
     """All tenants. `now` is only ever set by `advance`."""
 
     def __init__(self):
         self.now = 0.0
         self.credentials = {}                                   # name -> Key or Token
-        self.documents = collections.defaultdict(dict)          # tenant -> name -> document
+        self.shelves = collections.defaultdict(lambda: collections.defaultdict(Shelf))  # tenant -> name -> its policy
+        self.documents = collections.defaultdict(dict)          # tenant -> name -> document, of those that are active
         self.suspended = collections.defaultdict(set)           # tenant -> actors
         self.heard = 0.0                                        # when the reply that is told of came
         self.counted = collections.defaultdict(lambda: collections.defaultdict(list))  # tenant -> counter -> what it let through
@@ -357,6 +375,48 @@ class Model:
             for role, people in document.get("roles", {}).items():
                 members[role] += people
         return lambda person: {role for role, people in members.items() if glob(people, person)}
+
+    # ---- what is in force ----
+
+    def policy_put(self, reply, tenant, name, text, condition, **more):
+        shelf = self.shelves[tenant][name]
+        if not refused(reply, set() if shelf.meets(condition) else {CONDITION}):
+            self.shelved(reply, tenant, name, "policy.put", text, **more)
+
+    def policy_rollback(self, reply, tenant, name, version, condition):
+        shelf = self.shelves[tenant][name]
+        why = ({NOWHERE} if not 1 <= version <= len(shelf.texts) else set()) | (set() if shelf.meets(condition) else {CONDITION})
+        if not refused(reply, why):
+            self.shelved(reply, tenant, name, "policy.rolled_back", shelf.texts[version - 1])
+
+    def policy_delete(self, reply, tenant, name, condition):
+        shelf = self.shelves[tenant][name]
+        why = ({NOWHERE} if shelf.version is None else set()) | (set() if shelf.meets(condition) else {CONDITION})
+        if refused(reply, why):
+            return
+        hold("a deletion", {"deleted": True}, reply.json)
+        self.events[(tenant, "policy.deleted", name, shelf.version)] += 1
+        shelf.version, shelf.is_active, shelf.description = None, True, None
+        self.documents[tenant].pop(name, None)
+
+    def shelved(self, reply, tenant, name, kind, text, is_active=None, description=None):
+        shelf, was_there = self.shelves[tenant][name], self.shelves[tenant][name].version is not None
+        before = (shelf.version, shelf.is_active, shelf.description)
+        if not was_there or shelf.texts[shelf.version - 1] != text:
+            shelf.texts.append(text)
+            shelf.version = len(shelf.texts)
+        shelf.is_active = shelf.is_active if is_active is None else is_active
+        shelf.description = shelf.description if description is None else description
+        if before != (shelf.version, shelf.is_active, shelf.description):
+            self.events[(tenant, kind, name, shelf.version)] += 1
+            if reply.header("etag") in shelf.tags:
+                raise Difference(f"a policy that changed has an ETag that it had: {reply.header('etag')}")
+            shelf.tags.append(reply.header("etag"))
+        hold("a change of a policy", {"status": 200 if was_there else 201, "etag": shelf.tags[-1]}, {"status": reply.status, "etag": reply.header("etag")})
+        shelf.holds(reply.json)
+        self.documents[tenant].pop(name, None)
+        if shelf.is_active:
+            self.documents[tenant][name] = json.loads(text)
 
     # ---- decisions ----
 

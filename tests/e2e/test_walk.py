@@ -128,15 +128,14 @@ class Walk:
         self.model.credentials[credential].id = reply.json["id"]
         return credential
 
-    def put(self, tenant, name, document):
+    def at_platform(self, method, path, body=None, headers=None):
         with self.stack.at_platform("root") as wire:
-            if document is None:
-                reply = wire.delete(f"/api/v1/policies/{name}?tenant_id={tenant}")
-                self.model.documents[tenant].pop(name)
-            else:
-                reply = wire.put(f"/api/v1/policies/{name}?tenant_id={tenant}", {"content": json.dumps(document)})
-                self.model.documents[tenant][name] = document
-        assert reply.status in (200, 201), (document, reply)
+            return wire.request(method, path, body=body, headers=headers)
+
+    def put(self, tenant, name, document, condition=None, **more):
+        text = json.dumps(document)
+        reply = self.at_platform("PUT", f"/api/v1/policies/{name}?tenant_id={tenant}", {"content": text, **more}, condition)
+        self.model.policy_put(reply, tenant, name, text, condition or {}, **more)
 
     def chance(self, share):
         return self.random.random() < share
@@ -320,19 +319,51 @@ class Walk:
     def step_policy(self, tenant):
         if self.away:
             return
-        name = self.random.choice(DOCUMENTS)
-        document, old = self.document(name), self.model.documents[tenant].get(name)
-        if old and self.chance(0.5):  # one rule changes, as most changes are
-            changed = self.random.choice(old["rules"])
-            other = next((rule for rule in document["rules"] if rule["id"] == changed["id"]), changed)
-            if changed["decision"] == "human_review" and self.chance(0.6):
-                other = {**changed, "review": {"by": [self.random.choice(["finance", "legal"])], "approvals": self.random.randint(1, 2)}}
-            document = {**document, "rules": [other if rule is changed else rule for rule in old["rules"]]}
-        elif old and self.chance(0.2):
-            document = None
-        self.note(f"policy {name} of {tenant}: {json.dumps(document)}")
-        self.put(tenant, name, document)
+        name, model = self.random.choice(DOCUMENTS), self.model
+        shelf, path = model.shelves[tenant][name], f"/api/v1/policies/{name}"
+        condition = self.random.choice([{"If-Match": "*"}, {"If-Match": self.random.choice(shelf.tags[-2:])}, {"If-None-Match": "*"}]) if self.chance(0.2) else {}
+        what = self.random.choices(["put", "rollback", "delete", "look"], [6, 1, 0.6, 1])[0]
+        if what == "put":
+            document = self.changed(name, model.documents[tenant].get(name))
+            more = ({"is_active": self.chance(0.6)} if self.chance(0.3) else {}) | ({"description": self.random.choice(["one", "two"])} if self.chance(0.2) else {})
+            self.note(f"policy {name} of {tenant}: {more} {condition} {json.dumps(document)}")
+            self.put(tenant, name, document, condition, **more)
+        elif what == "rollback":
+            version = self.random.randint(1, len(shelf.texts) + 1)
+            self.note(f"policy {name} of {tenant}: back to {version} {condition}")
+            model.policy_rollback(self.at_platform("POST", f"{path}/rollback", {"version": version, "tenant_id": tenant}, condition), tenant, name, version, condition)
+        elif what == "delete":
+            self.note(f"policy {name} of {tenant}: delete {condition}")
+            model.policy_delete(self.at_platform("DELETE", f"{path}?tenant_id={tenant}", headers=condition), tenant, name, condition)
+        self.check_policies(tenant, name)
         self.stack.wait_followed()
+
+    def changed(self, name, old):
+        """Another document, or the same with another rule, as most changes are; or the same."""
+        document = self.document(name)
+        if not old or self.chance(0.3):
+            return document
+        if self.chance(0.1):
+            return old
+        changed = self.random.choice(old["rules"])
+        other = next((rule for rule in document["rules"] if rule["id"] == changed["id"]), changed)
+        if changed["decision"] == "human_review" and self.chance(0.6):
+            other = {**changed, "review": {"by": [self.random.choice(["finance", "legal"])], "approvals": self.random.randint(1, 2)}}
+        return {**document, "rules": [other if rule is changed else rule for rule in old["rules"]]}
+
+    def check_policies(self, tenant, name):
+        """The list, one policy, and its versions, newest first."""
+        shelves, shelf, query = self.model.shelves[tenant], self.model.shelves[tenant][name], f"?tenant_id={tenant}"
+        listed = self.at_platform("GET", f"/api/v1/policies{query}").json["policies"]
+        hold("policies", {"names": sorted(one for one in shelves if shelves[one].version)}, {"names": sorted(one["name"] for one in listed)})
+        one = self.at_platform("GET", f"/api/v1/policies/{name}{query}")
+        hold("a policy", {"status": 200, "etag": shelf.tags[-1]} if shelf.version else {"status": 404}, {"status": one.status, "etag": one.header("etag")})
+        if shelf.version:
+            shelf.holds(one.json)
+        versions = self.at_platform("GET", f"/api/v1/policies/{name}/versions{query}").json["versions"]
+        hold("versions", {"numbers": [*range(len(shelf.texts), 0, -1)][:20]}, {"numbers": [version["version"] for version in versions][:20]})
+        number = self.random.randint(1, len(shelf.texts))
+        hold("a version", {"content": shelf.texts[number - 1]}, self.at_platform("GET", f"/api/v1/policies/{name}/versions/{number}{query}").json)
 
     def step_rehire(self, tenant):
         """A key is revoked; another one of the same name and owner takes its place."""
@@ -440,6 +471,8 @@ class Walk:
                 kind = event["kind"]
                 if kind == "decision":
                     found[(kind, event["trace_id"], event["decision"], event["rule"], event["mode"], canonical(event.get("args")))] += 1
+                elif kind.startswith("policy."):
+                    found[(kind, event["policy_name"], event["policy_version"])] += 1
                 elif kind.partition(".")[0] in named and kind != "token.rejected":
                     found[(kind, event[named[kind.partition(".")[0]]])] += 1
             if found != right:
