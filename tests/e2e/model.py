@@ -254,7 +254,7 @@ class Key:
     def __init__(self, tenant, name, owner, roles, secret, actors=None, users=(), reviewers=None):
         self.tenant, self.name, self.owner, self.roles, self.secret = tenant, name, owner, roles, secret
         self.actors, self.users, self.reviewers = actors or [name], users, reviewers or [owner]
-        self.key, self.is_dead, self.scopes = self, False, []
+        self.key, self.is_dead, self.expires, self.scopes = self, False, None, []
 
     @property
     def principal(self):
@@ -329,7 +329,7 @@ class Model:
     # ---- time ----
 
     def deadlines(self):
-        yield from (token.expires for token in self.tokens.values() if token.expires > self.now)
+        yield from (who.expires for who in self.credentials.values() if who.expires and who.expires > self.now)
         yield from (review.deadline for review in self.reviews.values() if review.state in ("pending", "approved"))
 
     def advance(self, now):
@@ -346,8 +346,8 @@ class Model:
     # ---- who ----
 
     def dead(self, who):
-        is_over = isinstance(who, Token) and self.now >= who.expires
-        return ({OVER} if is_over else set()) | ({DEAD} if who.is_dead or who.key.is_dead else set())
+        over = [one for one in (who, who.key) if one.expires and self.now >= one.expires]
+        return ({OVER} if over else set()) | ({DEAD} if who.is_dead or who.key.is_dead or who.key in over else set())
 
     def speech(self, who, question):
         """Why this credential may not ask this."""

@@ -15,7 +15,7 @@ import re
 import time
 
 import harness
-from model import CONDITIONS, TEMPLATES, Difference, Key, Model, Token, canonical, hold
+from model import CONDITIONS, TEMPLATES, Difference, Key, Model, Token, canonical, hold, seconds
 
 SEED = int(os.environ.get("WRIT_SEED") or random.SystemRandom().randrange(1 << 32))
 WALKS = int(os.environ.get("WRIT_WALKS") or (40 if harness.LONG else 1))
@@ -119,10 +119,11 @@ class Walk:
     # ---- who and what ----
 
     def hire(self, tenant, name, owner, roles, globs):
-        body = {"name": name, "owner": owner, "tenant": tenant, "roles": roles, **globs}
-        with self.stack.at_platform("root") as wire:
-            reply = wire.post(f"/api/v1/keys?tenant_id={tenant}", body)
+        reply = self.at_platform("POST", f"/api/v1/keys?tenant_id={tenant}", {"name": name, "owner": owner, "tenant": tenant, "roles": roles, **globs})
         assert reply.status == 201, reply
+        return self.hired(tenant, name, owner, roles, globs, reply)
+
+    def hired(self, tenant, name, owner, roles, globs, reply):
         credential = f"{name}@{tenant}#{len(self.model.credentials)}"
         self.model.credentials[credential] = Key(tenant, name, owner, roles, reply.json["key"], **globs)
         self.model.credentials[credential].id = reply.json["id"]
@@ -366,17 +367,26 @@ class Walk:
         hold("a version", {"content": shelf.texts[number - 1]}, self.at_platform("GET", f"/api/v1/policies/{name}/versions/{number}{query}").json)
 
     def step_rehire(self, tenant):
-        """A key is revoked; another one of the same name and owner takes its place."""
+        """A key is revoked, and another one of the same name and owner takes its place; or it is rotated, and ends later."""
         if self.away:
             return
         place = self.random.randrange(4)
-        old = self.model.credentials[self.names[tenant][place]]
-        with self.stack.at_platform("root") as wire:
-            reply = wire.delete(f"/api/v1/keys/{old.id}?tenant_id={tenant}")
-        assert reply.status == 200 and reply.json["behind"] == [], reply
-        old.is_dead = True
-        self.names[tenant][place] = self.hire(tenant, *STAFF[place])
-        self.note(f"rehire {self.names[tenant][place]}")
+        old, path = self.model.credentials[self.names[tenant][place]], f"/api/v1/keys/{self.model.credentials[self.names[tenant][place]].id}"
+        overlap = self.random.choice([None, None, 0, 1, 3600])
+        if overlap is None:
+            reply = self.at_platform("DELETE", f"{path}?tenant_id={tenant}")
+            assert reply.status == 200 and reply.json["behind"] == [], reply
+            new = self.hire(tenant, *STAFF[place])
+        else:
+            reply = self.at_platform("POST", f"{path}/rotate?tenant_id={tenant}", {"overlap_seconds": overlap})
+            assert reply.status == 201 and reply.json["replaces"]["id"] == old.id and reply.json.get("behind", []) == [], reply
+            new = self.hired(tenant, *STAFF[place], reply)
+        if overlap:
+            old.expires = seconds(reply.json["replaces"]["expires_at"])
+        else:
+            old.is_dead = True
+        self.names[tenant][place] = new
+        self.note(f"rehire {new}, overlap {overlap}")
         self.stack.wait_followed()
 
     def step_restart(self, _):
@@ -399,7 +409,7 @@ class Walk:
             self.away = self.random.randint(1, 30)
 
     WEIGHTS = {"ask": 34, "redeem": 15, "resolve": 18, "cancel": 1.5, "get": 7, "mint": 7, "revoke": 1.5, "introspect": 4, "suspend": 3,
-               "dry_run": 3, "policy": 3, "rehire": 0.4, "restart": 0.4, "outage": 0.3, "lists": 1}
+               "dry_run": 3, "policy": 3, "rehire": 1, "restart": 0.4, "outage": 0.3, "lists": 1}
 
     def go(self, steps):
         for _ in range(steps):
