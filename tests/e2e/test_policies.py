@@ -58,7 +58,10 @@ def test_versions_and_rollback(tenant):
     with at(tenant) as wire:
         versions = wire.get("/api/v1/policies/base/versions").json
         assert sorted(v["version"] for v in versions["versions"]) == [1, 2, 3], versions
+        assert wire.get("/api/v1/policies/base/versions?cursor=1").json == {"versions": [], "count": 0}, "behind the last one"
         assert wire.get("/api/v1/policies/base/versions/2").json["content"] == DENY
+        refused(wire.get("/api/v1/policies/none/versions"), 404, "not_found")
+        refused(wire.get("/api/v1/policies/base/versions/18446744073709551615"), 404, "not_found")
         refused(wire.get("/api/v1/policies/base/versions/9"), 404, "not_found")
         assert wire.get("/api/v1/policies/base/versions/x").status in (400, 404)
         back = wire.post("/api/v1/policies/base/rollback", {"version": 2})

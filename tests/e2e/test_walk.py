@@ -1,7 +1,7 @@
-"""A random walk over everything a client can do to the engine, each answer held against model.py.
+"""A random walk over everything a client can do to the engine and to its policies, each answer held against model.py.
 
-Two tenants, people and programs of several roles, policies that change under them, kill -9, restarts on another
-number of reactors, a platform that is away: single tests look at each of these, this one at what they do to
+Two tenants, people and programs of several roles, policies and keys that change under them, kill -9, restarts on
+another number of reactors, a platform that is away: single tests look at each of these, this one at what they do to
 each other. One call after another, so that every outcome is determined. WRIT_SEED=N repeats a walk; WRIT_LONG=1
 walks many, WRIT_WALKS and WRIT_STEPS as many and as far as they say.
 """

@@ -4,6 +4,7 @@ The driver prints each record that its journal has made durable; that list is wh
 store, each once and under its own number, whatever died in between.
 """
 
+import contextlib
 import json
 import os
 import pathlib
@@ -237,6 +238,19 @@ class Rig:
             "--listen", f"127.0.0.1:{port}", *self.kafka_options()], self.folder / f"platform{number}.log")
         self.others.append(program)
         return program
+
+    def put_to_sleep(self, program):
+        """Where it holds no lock of the store's file, which nobody else could have until it wakes."""
+        def asleep():
+            program.signal(signal.SIGSTOP)
+            try:
+                with contextlib.closing(sqlite3.connect(self.stack.data / "platform.db", timeout=0, isolation_level=None)) as store:
+                    store.execute("BEGIN IMMEDIATE")
+                return True
+            except sqlite3.OperationalError:
+                program.signal(signal.SIGCONT)
+                return False
+        eventually(asleep, "it is stopped between two writes")
 
     def driver(self, node="node-1"):
         self.drivers.append(Driver(self, node, self.partitions))

@@ -240,7 +240,7 @@ def test_a_platform_that_was_asleep_cannot_commit_what_it_lost(rig):
     driver.append(500)
     driver.wait_confirmed()
     other = rig.other_platform().start()
-    rig.platform.signal(signal.SIGSTOP)
+    rig.put_to_sleep(rig.platform)
     driver.append(2000)
     driver.wait_delivered()
     eventually(lambda: rig.metric("consumer_partitions", other) == 4, "the other has taken over", 20)

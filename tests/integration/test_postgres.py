@@ -67,6 +67,7 @@ def test_all_of_it_works_on_postgresql(fleet, postgres):
         again = wire.put("/api/v1/policies/base?tenant_id=default", {"content": "rules: [{id: a, agents: ['*'], actions: [x], decision: allow}]"})
         assert again.status == 200 and again.json["version"] == 2
         assert wire.get("/api/v1/policies/base/versions?tenant_id=default").json["count"] == 2
+        assert wire.get("/api/v1/policies/base/versions/18446744073709551615?tenant_id=default").status == 404
         assert wire.post("/api/v1/policies/base/rollback?tenant_id=default", {"version": 1}).json["version"] == 3
         keys = wire.get("/api/v1/keys?tenant_id=default").json
         assert {key["name"] for key in keys["keys"]} >= {"agents", "auditors", "rita-laptop"}
