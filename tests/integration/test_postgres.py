@@ -10,6 +10,7 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -378,6 +379,39 @@ def test_two_platforms_share_policies_keys_and_records(fleet, postgres):
         one.settle()
         ids = [int(line) for line in psql(one.store_url, "SELECT id FROM records ORDER BY id").split()]
         assert len(ids) == len(set(ids)) and ids == list(range(1, len(ids) + 1)), "one row of numbers, whoever stored"
+        other.stop()
+        one.check()
+        one.stop()
+    finally:
+        other.end()
+
+
+def test_a_platform_asleep_within_a_write_holds_up_the_other_for_seconds(fleet, postgres):
+    """The server ends a transaction that goes on without a word (idle_in_transaction_session_timeout)."""
+    one = fleet(postgres=postgres)
+    other = other_platform(one)
+
+    def asleep_within_a_write():
+        one.platform.signal(signal.SIGSTOP)
+        time.sleep(0.02)  # what was sent is done
+        open_ones = int(psql(one.store_url, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state LIKE 'idle in transaction%'"))
+        if not open_ones:
+            one.platform.signal(signal.SIGCONT)
+        return open_ones > 0
+
+    def put():
+        with harness.Wire(other.address, one.stack.keys["root"], timeout=30) as wire:
+            reply = wire.put("/api/v1/policies/second?tenant_id=default", {"content": "rules: [{id: b, agents: ['*'], actions: [only_here], decision: allow}]"})
+        assert reply.status == 201 or (reply.status, reply.json["code"]) == (503, "store_unavailable"), reply
+        return reply.status == 201
+    try:
+        other.start()
+        load = one.load(rate=1000)
+        eventually(lambda: load.answered > 300, "clients are served")
+        eventually(asleep_within_a_write, "the first platform sleeps within a transaction")
+        eventually(put, "the other writes", 30)
+        one.platform.signal(signal.SIGCONT)
+        one.wait_well()
         other.stop()
         one.check()
         one.stop()
