@@ -393,8 +393,9 @@ def test_a_platform_asleep_within_a_write_holds_up_the_other_for_seconds(fleet, 
 
     def asleep_within_a_write():
         one.platform.signal(signal.SIGSTOP)
-        time.sleep(0.02)  # what was sent is done
-        open_ones = int(psql(one.store_url, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state LIKE 'idle in transaction%'"))
+        time.sleep(0.05)  # what was sent is done, and the other platform is not silent for as long
+        open_ones = int(psql(one.store_url, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+                                            " AND state LIKE 'idle in transaction%' AND clock_timestamp() - state_change > interval '40 ms'"))
         if not open_ones:
             one.platform.signal(signal.SIGCONT)
         return open_ones > 0
