@@ -2,7 +2,7 @@
 
 A Stack is one platform and one engine with fresh keys, made through the command line as a user
 would. WRIT_BUILD names the build directory to test (default build/dev); WRIT_REACTORS the number
-of reactors; WRIT_VALGRIND=1 runs both under valgrind.
+of reactors; WRIT_SEGMENT the size of a journal segment; WRIT_VALGRIND=1 runs both under valgrind.
 """
 
 import ctypes
@@ -25,6 +25,7 @@ BUILD = pathlib.Path(os.environ.get("WRIT_BUILD", TOP / "build" / "dev"))
 BIN = BUILD / "bin"
 CORPORA = TOP.parent / "shared" / "corpora"
 REACTORS = os.environ.get("WRIT_REACTORS", "4") # more than most machines that test have cores: threads meet in more ways
+SEGMENT = os.environ.get("WRIT_SEGMENT", "16MiB") # each start of an engine fills two of them with zeros
 UNDER_VALGRIND = os.environ.get("WRIT_VALGRIND") == "1"
 LONG = os.environ.get("WRIT_LONG") == "1"
 PATIENCE = 120.0 if UNDER_VALGRIND else 60.0
@@ -232,7 +233,7 @@ class Stack:
         self.engine.arguments = ["--data", str(self.engine_data), "--pepper.file", str(self.data / "pepper"),
                                  "--listen", f"127.0.0.1:{self.engine.port}", "--platform.url", self.platform.url,
                                  "--platform.key.file", str(self.key_file),
-                                 "--reactors", REACTORS, *engine]
+                                 "--reactors", REACTORS, "--journal.segment", SEGMENT, *engine]
 
     # ---- life ----
 
