@@ -138,7 +138,7 @@ extern const struct http_route engine_routes[];
 extern const size_t engine_route_count;
 /* context: a worker */
 void route_handle(void *context, struct http_exchange *x);
-void route_admit(void *context, struct http_exchange *x);
+bool route_admit(void *context, struct http_exchange *x);
 void route_refuse(void *context, struct http_exchange *x, const struct fault *f);
 void route_refuse_starting(struct worker *w, struct http_exchange *x); /* no key is known yet */
 

@@ -177,20 +177,21 @@ void route_refuse_starting(struct worker *w, struct http_exchange *x)
 }
 
 /* A request whose body is still on its way: no need to read it for who may not ask. */
-void route_admit(void *context, struct http_exchange *x)
+bool route_admit(void *context, struct http_exchange *x)
 {
     struct worker *w = context;
     struct caller caller;
     struct fault f;
     const uint32_t *large = x->route->handle == route_forward ? x->route->extra : NULL;
-    if (x->route->roles == 0 && large == NULL) return;
+    if (x->route->roles == 0 && large == NULL) return false;
     if (bundle_facts(w->bundle)->revision == 0) {
         if (large != NULL) route_refuse_starting(w, x);
-        return; /* no key is known yet: route_handle() says so */
+        return false; /* no key is known yet: route_handle() says so */
     }
     uint32_t roles = large != NULL ? *large : ~0u; /* which of its own, its handler asks */
-    if (api_admit(&w->api, x, roles, world_now_ms(), &caller, &f) != ERR_OK)
-        api_refuse(&w->api, x, &f, (struct str){0});
+    if (api_admit(&w->api, x, roles, world_now_ms(), &caller, &f) == ERR_OK) return true;
+    api_refuse(&w->api, x, &f, (struct str){0});
+    return false;
 }
 
 void route_handle(void *context, struct http_exchange *x)

@@ -91,7 +91,7 @@ static void input_consume(struct http_connection *c, size_t size)
     c->chunk = (struct chunk_decoder){0};
     c->head_size = 0;
     c->decoded = 0;
-    c->announced = c->skipped_blank_line = false;
+    c->announced = c->skipped_blank_line = c->admitted = false;
     c->phase_restart = true;
 }
 
@@ -232,35 +232,52 @@ static bool understand_again(struct http_connection *c)
     return false;
 }
 
-/* The body has not wholly arrived: before it is waited for, the service may say no, and a client
- * that asked first is told to go on. */
-static bool await_body(struct http_connection *c)
+/* Before a body is waited for, the service may say no, and a client that asked first is told to go
+ * on. */
+static void announce(struct http_connection *c)
 {
     struct http_server *s = c->server;
-    if (c->announced) return false;
     c->announced = true;
     if (s->service.admit != NULL) {
-        if (!understand_again(c)) return false;
+        if (!understand_again(c)) return;
         hand_begin(c, true);
-        s->service.admit(s->service.context, &s->exchange);
+        bool admitted = s->service.admit(s->service.context, &s->exchange);
         check(c->stage != STAGE_DEFERRED);
         if (c->stage != STAGE_HAND) {
             input_consume(c, input_size(c));
-            return false;
+            return;
         }
         s->waiting--;
         c->stage = STAGE_BODY;
+        c->admitted = admitted;
     }
     if (c->expects_continue && input_size(c) == c->head_size) {
         static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
         char *to = output_room(&c->out, &s->pool, sizeof go_on);
         if (to == NULL) {
             connection_break(c);
-            return false;
+            return;
         }
         memcpy(to, go_on, sizeof go_on - 1);
         output_wrote(&c->out, sizeof go_on - 1);
     }
+}
+
+/* Strangers may have half of what all connections hold together, so that what they never end keeps
+ * nobody's answer from leaving. */
+static bool holds_too_much(const struct http_connection *c)
+{
+    const struct http_server *s = c->server;
+    size_t most = s->limits.held_bytes / 2;
+    if (c->admitted || most == 0 || input_size(c) <= POOL_BYTES) return false;
+    return s->pool.large_bytes + (input_is_scratch(c) ? input_size(c) : 0) > most;
+}
+
+/* The body has not wholly arrived. */
+static bool await_body(struct http_connection *c)
+{
+    if (!c->announced) announce(c);
+    if (c->stage == STAGE_BODY && holds_too_much(c)) return refuse_plainly(c, ERR_OVERLOADED);
     return false;
 }
 
@@ -347,7 +364,7 @@ static enum phase phase_of(const struct http_connection *c)
     if (c->stage == STAGE_LINGER) return PHASE_LINGER;
     if (c->write_blocked) return PHASE_WRITE;
     if (c->blocked) return PHASE_NONE;
-    if (c->stage == STAGE_BODY) return PHASE_BODY;
+    if (c->stage == STAGE_BODY) return c->admitted ? PHASE_BODY : PHASE_STRANGERS_BODY;
     if (c->stage != STAGE_HEAD) return PHASE_NONE;
     if (input_size(c) > 0) return PHASE_HEAD;
     return output_pending(&c->out) > 0 ? PHASE_NONE : PHASE_IDLE;

@@ -39,6 +39,7 @@ enum phase {
     PHASE_IDLE,
     PHASE_HEAD,
     PHASE_BODY,
+    PHASE_STRANGERS_BODY, /* of a client that has shown no credential */
     PHASE_WRITE,
     PHASE_LINGER,
     PHASE_COUNT
@@ -81,6 +82,7 @@ struct http_connection {
     struct chunk_decoder chunk;
     bool framed; /* head_size, chunked and length can be relied on */
     bool chunked, expects_continue, announced, skipped_blank_line;
+    bool admitted; /* the service knows who sends the body that is awaited */
     bool head_only, keep_alive, http_1_0;
     bool close_after; /* refused before its body was read */
 

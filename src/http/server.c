@@ -18,7 +18,7 @@
 #include "http/target.h"
 
 enum {
-    PATIENCE_MS = 1000, /* with a head, where others want its place */
+    PATIENCE_MS = 1000, /* with a head, or a stranger's body, where others want its place */
     ROOM_LOOKS_MAX = 8, /* for one new client; each is a system call */
 };
 
@@ -50,7 +50,7 @@ void server_phase(struct http_connection *c, enum phase phase)
 
 static void phase_expired(struct http_connection *c)
 {
-    if (c->phase == PHASE_HEAD || c->phase == PHASE_BODY) {
+    if (c->phase == PHASE_HEAD || c->phase == PHASE_BODY || c->phase == PHASE_STRANGERS_BODY) {
         struct fault f;
         fault_plain(&f, ERR_REQUEST_TIMEOUT);
         connection_refuse(c, &f);
@@ -257,12 +257,13 @@ static struct http_connection *silent_of(struct http_server *s, enum phase phase
 }
 
 /* Connections cost strangers nothing, so who has asked nothing goes first, then who does not come
- * to the end of its head, then who was answered and is silent. Who is being answered or sends a
- * body, and so has shown a credential, stays. */
+ * to the end of its head, or of a body without a credential, then who was answered and is silent.
+ * Who is being answered, or has shown a credential for the body it sends, stays. */
 static void make_room(struct http_server *s)
 {
     struct http_connection *c = silent_of(s, PHASE_NEW, PATIENCE_MS);
     if (c == NULL) c = silent_of(s, PHASE_HEAD, PATIENCE_MS);
+    if (c == NULL) c = silent_of(s, PHASE_STRANGERS_BODY, PATIENCE_MS);
     if (c == NULL) c = silent_of(s, PHASE_IDLE, 0);
     if (c == NULL) return;
     connection_free(c);
@@ -330,7 +331,7 @@ struct http_server *http_server_create(struct loop *l, const struct http_service
     list_init(&s->held_back);
     s->phase_ms[PHASE_NEW] = s->phase_ms[PHASE_IDLE] = limits->idle_ms;
     s->phase_ms[PHASE_HEAD] = limits->head_ms;
-    s->phase_ms[PHASE_BODY] = limits->body_ms;
+    s->phase_ms[PHASE_BODY] = s->phase_ms[PHASE_STRANGERS_BODY] = limits->body_ms;
     s->phase_ms[PHASE_WRITE] = limits->write_ms;
     s->phase_ms[PHASE_LINGER] = LINGER_MS;
     s->phase_timer_ms = UINT64_MAX;

@@ -65,8 +65,9 @@ struct http_service {
     void *context;
     /* Optional. Called with the head of a request whose body has not wholly arrived, before it is
      * read (and before 100 Continue is sent). It may reply (401, say): then the body is not read
-     * and the connection closes. It must not defer. */
-    void (*admit)(void *context, struct http_exchange *x);
+     * and the connection closes. It must not defer. True: it knows who sends the body; that of a
+     * stranger makes room where connections or memory run short. */
+    bool (*admit)(void *context, struct http_exchange *x);
     /* Called for a matched, wholly received request. */
     void (*handle)(void *context, struct http_exchange *x);
     /* Called instead for a fault of the transport (400, 404, 405 with `Allow`, 408, 413, 414,
@@ -80,7 +81,8 @@ struct http_limits {
      * first); without any progress in writing. None runs while a reply is ours to give. */
     uint32_t head_ms, body_ms, idle_ms, write_ms;
     /* Of what all connections together hold beyond a small buffer each, before
-     * http_server_has_room() says no; 0: any number. */
+     * http_server_has_room() says no; 0: any number. Above half of it, strangers' bodies beyond
+     * such a buffer are refused. */
     size_t held_bytes;
 };
 

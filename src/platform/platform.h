@@ -100,7 +100,7 @@ void platform_destroy(struct platform *p);
 /* ---- routes (routes.c): context is the platform ---- */
 
 void routes_make(struct platform *p);
-void route_admit(void *context, struct http_exchange *x);
+bool route_admit(void *context, struct http_exchange *x);
 void route_handle(void *context, struct http_exchange *x);
 void route_refuse(void *context, struct http_exchange *x, const struct fault *f);
 

@@ -196,7 +196,10 @@ static bool admit(struct platform *p, struct http_exchange *x)
 }
 
 /* A body that is still on its way need not be read for who may not send it. */
-void route_admit(void *context, struct http_exchange *x) { admit(context, x); }
+bool route_admit(void *context, struct http_exchange *x)
+{
+    return admit(context, x) && x->route->roles != 0;
+}
 
 void route_handle(void *context, struct http_exchange *x)
 {

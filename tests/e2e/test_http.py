@@ -282,6 +282,28 @@ def test_a_client_that_keeps_silent_makes_room_for_a_new_one(hasty):
             wire.close()
 
 
+@pytest.mark.parametrize("program, request_line", [("engine", "GET /livez"), ("engine", "POST /api/v1/keys"),
+                                                   ("platform", "GET /livez"), ("platform", "POST /v1/agent/authorize")])
+def test_bodies_that_nobody_known_sends_keep_no_place(fresh, program, request_line):
+    """Neither a public path nor one that is forwarded asks for a credential before the body is there."""
+    few = ["--http.connections", "8"]
+    stack = fresh(engine=["--reactors", "1", *few], platform=few).start()
+    at = stack.at_engine if program == "engine" else stack.at_platform
+    begun = f"{request_line} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{{"
+    held = []
+    try:
+        for _ in range(40):
+            held.append(at(timeout=10).open())
+            held[-1].send(begun.encode())
+        time.sleep(1.2)  # everybody has a second
+        for _ in range(6):
+            held.append(at("admin", timeout=10).open())
+            assert held[-1].post("/v1/actors/bot/suspend", {}).status == 200
+    finally:
+        for wire in held:
+            wire.close()
+
+
 def test_a_trace_of_large_events_is_told_through_the_engine_and_by_the_command_line(stack):
     """500 events, each with as much in it as a record takes."""
     with stack.at_engine() as wire:

@@ -35,8 +35,8 @@ struct rig {
     struct arena *arenas[RIG_TOKENS];
     struct str texts[RIG_TOKENS];
     size_t handled, refused, admitted;
-    bool deny_admission;
-    struct fault fault; /* the latest refusal's */
+    bool deny_admission, is_of_strangers; /* what rig_admit() says */
+    struct fault fault;                   /* the latest refusal's */
 };
 
 struct peer {
@@ -177,11 +177,12 @@ static void rig_refuse(void *context, struct http_exchange *x, const struct faul
     http_reply(x, &r);
 }
 
-static void rig_admit(void *context, struct http_exchange *x)
+static bool rig_admit(void *context, struct http_exchange *x)
 {
     struct rig *rig = context;
     rig->admitted++;
     if (rig->deny_admission) rig_reply_text(x, 401, "unauthenticated");
+    return !rig->deny_admission && !rig->is_of_strangers;
 }
 
 static void rig_ticked(struct loop_timer *t)

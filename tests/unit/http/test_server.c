@@ -487,6 +487,43 @@ static void whoever_has_asked_nothing_makes_room_first(void **state)
     rig_destroy(rig);
 }
 
+#define SOME_OF_A_BODY                                                                             \
+    "POST /size HTTP/1.1\r\n" H "Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
+
+static void a_body_of_nobody_makes_room_and_one_with_a_credential_stays(void **state)
+{
+    (void)state;
+    struct http_limits limits = rig_limits();
+    limits.connections_max = 3;
+    struct rig *rig = rig_create_limited(limits);
+    struct peer *answered = rig_connect_tcp(rig), *known = rig_connect_tcp(rig),
+                *stranger = rig_connect_tcp(rig);
+    ask_and_hear(rig, answered, 1);
+    rig_say(rig, known, SOME_OF_A_BODY);
+    while (rig->admitted < 1) rig_beat(rig);
+    rig->is_of_strangers = true;
+    rig_say(rig, stranger, SOME_OF_A_BODY);
+    while (rig->admitted < 2) rig_beat(rig);
+    struct peer *first = rig_connect_tcp(rig); /* nobody is hurried: who was answered goes */
+    ask_and_hear(rig, first, 1);
+    rig_hear_end(rig, answered);
+    uint64_t since_ms = loop_now_ms(rig->loop);
+    while (loop_now_ms(rig->loop) < since_ms + 1100) loop_beat(rig->loop, true);
+    struct peer *next = rig_connect_tcp(rig);
+    ask_and_hear(rig, next, 1);
+    rig_hear_end(rig, stranger);
+    assert_int_equal(http_server_closed_for_room(rig->server), 2);
+    char rest[100];
+    memset(rest, ' ', sizeof rest);
+    memcpy(rest + 98, "}", 2);
+    rig_say(rig, known, rest);
+    assert_int_equal(rig_hear(rig, known, 1), 1);
+    assert_int_equal(heard_status(known), 200);
+    struct peer *all[] = {answered, known, stranger, first, next};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) peer_close(all[i]);
+    rig_destroy(rig);
+}
+
 static void whoever_waits_for_its_answer_stays(void **state)
 {
     (void)state;
@@ -552,6 +589,7 @@ int main(void)
         cmocka_unit_test(one_too_many_is_told_so),
         cmocka_unit_test(whoever_was_answered_and_is_silent_makes_room),
         cmocka_unit_test(whoever_has_asked_nothing_makes_room_first),
+        cmocka_unit_test(a_body_of_nobody_makes_room_and_one_with_a_credential_stays),
         cmocka_unit_test(whoever_waits_for_its_answer_stays),
         cmocka_unit_test(a_flood_of_connections_is_cut_off),
     };

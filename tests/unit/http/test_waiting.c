@@ -653,6 +653,52 @@ static void a_drain_finishes_what_was_begun(void **state)
     rig_destroy(rig);
 }
 
+static void send_most_of_a_body(struct rig *rig, struct peer *p, size_t bytes)
+{
+    static char much[1 << 20];
+    memset(much, ' ', sizeof much);
+    rig_say(rig, p,
+            "PUT /big HTTP/1.1\r\n" H
+            "Content-Type: application/json\r\nContent-Length: 3000000\r\n\r\n");
+    much[bytes] = '\0';
+    rig_say(rig, p, much);
+    for (int i = 0; i < 20; i++) rig_beat(rig);
+}
+
+static void strangers_bodies_take_half_of_what_may_be_held(void **state)
+{
+    (void)state;
+    struct http_limits limits = rig_limits();
+    enum { MOST = 3 << 20 };
+    limits.held_bytes = MOST;
+    struct rig *rig = rig_create_limited(limits);
+    rig->is_of_strangers = true;
+    struct peer *first = rig_connect(rig), *second = rig_connect(rig), *small = rig_connect(rig);
+    send_most_of_a_body(rig, first, 600 << 10);
+    assert_int_equal(first->size, 0);
+    assert_true(http_server_has_room(rig->server, MOST / 2));
+    send_most_of_a_body(rig, second, 600 << 10);
+    assert_int_equal(rig_hear(rig, second, 1), 1);
+    assert_int_equal(heard_status(second), 503);
+    assert_true(http_server_has_room(rig->server, MOST / 2)); /* for others' answers */
+    rig_say(rig, small,
+            "POST /size HTTP/1.1\r\n" H
+            "Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{");
+    rig_beat(rig);
+    rig_say(rig, small, "}");
+    assert_int_equal(rig_hear(rig, small, 1), 1);
+    assert_int_equal(heard_status(small), 200);
+
+    rig->is_of_strangers = false;
+    struct peer *known = rig_connect(rig);
+    send_most_of_a_body(rig, known, 600 << 10);
+    assert_int_equal(known->size, 0);
+    assert_false(http_server_has_room(rig->server, MOST / 2));
+    struct peer *all[] = {first, second, small, known};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) peer_close(all[i]);
+    rig_destroy(rig);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -678,6 +724,7 @@ int main(void)
         cmocka_unit_test(each_part_that_a_client_reads_gives_it_time_for_the_next),
         cmocka_unit_test(a_slow_reader_gets_everything_and_holds_little),
         cmocka_unit_test(what_waits_to_be_sent_leaves_less_room_until_it_is),
+        cmocka_unit_test(strangers_bodies_take_half_of_what_may_be_held),
         cmocka_unit_test(what_waits_behind_large_answers_is_begun_when_they_are_sent),
         cmocka_unit_test(what_comes_behind_a_body_that_has_to_wait_is_not_taken_in),
         cmocka_unit_test(nothing_is_begun_while_held),
