@@ -5,6 +5,7 @@
  * change; tell. ERR_FULL of what is underneath becomes ERR_OVERLOADED: nothing was changed. */
 #include "base/check.h"
 #include "base/planted.h"
+#include "person/person.h"
 #include "shards/inside.h"
 
 /* ---- looking ---- */
@@ -240,22 +241,35 @@ static void wait(struct shard *s, struct review *r, struct call *c, struct effec
 
 /* ---- approve, deny ---- */
 
-/* Separation of duties: whoever asked, or is asked for, in whatever spelling, may not answer. */
+/* Separation of duties: whoever asked, or is asked for, may not answer. */
 static bool is_self(const struct review_facts *f, const struct call *c)
 {
     const struct str askers[] = {f->principal, f->owner, f->subject, f->acting_for};
     const struct str resolvers[] = {c->review.principal, c->review.owner, c->review.by};
     for (size_t i = 0; i < sizeof askers / sizeof *askers; i++)
         for (size_t k = 0; k < sizeof resolvers / sizeof *resolvers; k++)
-            if (askers[i].size > 0 && str_equal_ignoring_case(askers[i], resolvers[k])) return true;
+            if (askers[i].size > 0 && person_is_same(askers[i], resolvers[k])) return true;
     return false;
 }
 
 static const struct review_vote *vote_of(const struct review *r, struct str owner)
 {
     for (size_t i = 0; i < r->facts.approval_count; i++)
-        if (str_equal_ignoring_case(r->votes[i].owner, owner)) return &r->votes[i];
+        if (person_is_same(r->votes[i].owner, owner)) return &r->votes[i];
     return NULL;
+}
+
+/* Two approvals take two people: whoever approved by another's key, that of a review page, say, is
+ * not one more by their own. */
+static bool has_approved(const struct review *r, const struct call *c)
+{
+    for (size_t i = 0; i < r->facts.approval_count; i++) {
+        const struct review_vote *v = &r->votes[i];
+        if (person_is_same(v->by, c->review.by) || person_is_same(v->by, c->review.owner) ||
+            person_is_same(v->owner, c->review.by))
+            return true;
+    }
+    return false;
 }
 
 /* Whether this outcome is what the same principal, of the same owner, brought about before. */
@@ -264,7 +278,7 @@ static bool repeats(const struct review *r, const struct call *c)
     const struct review_facts *f = &r->facts;
     if (c->kind == CALL_DENY)
         return f->state == REVIEW_DENIED && str_equal(f->resolver, c->review.principal) &&
-               str_equal_ignoring_case(f->resolver_owner, c->review.owner);
+               person_is_same(f->resolver_owner, c->review.owner);
     const struct review_vote *own = vote_of(r, c->review.owner);
     return (f->state == REVIEW_PENDING || f->state == REVIEW_APPROVED ||
             f->state == REVIEW_REDEEMED) &&
@@ -278,6 +292,7 @@ static enum err resolve_admit(const struct review *r, const struct call *c)
     if (review_meets(r, c->review.meets) == 0) return ERR_WRONG_REVIEWER;
     if (is_self(&r->facts, c)) return ERR_SELF_REVIEW;
     if (vote_of(r, c->review.owner) != NULL) return ERR_ALREADY_VOTED;
+    if (c->kind == CALL_APPROVE && has_approved(r, c)) return ERR_ALREADY_VOTED;
     if (c->review.principal.size == 0 || c->review.owner.size == 0) return ERR_INTERNAL;
     if (c->review.principal.size > NAME_BYTES_MAX || c->review.owner.size > NAME_BYTES_MAX ||
         c->review.by.size > NAME_BYTES_MAX || c->review.note.size > NOTE_BYTES_MAX)

@@ -557,7 +557,8 @@ class Model:
         else:
             if review.state != "pending":
                 why.add(RESOLVED)
-            elif mine is not None:
+            elif mine is not None or verb == "approve" and any(
+                    {who.owner, person} & {owner, voter} for owner, (_, _, voter, _) in review.votes.items()):
                 why.add(VOTED)
             if not any(not vote.by or vote.by & roles for vote in review.asked.values()):
                 why.add(REVIEWER)

@@ -397,6 +397,29 @@ def test_a_quorum_counts_owners_and_votes_are_final(queue):
     assert queue.approve(review, queue.carol).json["status"] == "approved"
 
 
+def test_one_person_with_two_keys_is_one_approval(queue):
+    """A key of a review page, which speaks for all, beside a person's own."""
+    page = queue.tenant.key("review-page", ["reviewer"], owner_is="page-team", reviewers=["*"])
+    wanda = queue.tenant.key("wanda-cli", ["reviewer"], owner_is="wanda", reviewers=["*"])
+    for first, second in (((page, "Wanda"), (wanda, None)), ((wanda, None), (page, "wanda\u200b")), ((page, "wanda"), (wanda, "xavier"))):
+        review = queue.ask("launch", args={"as": first[1], "then": second[1]})["review_id"]
+        assert queue.approve(review, first[0], **({"resolved_by": first[1]} if first[1] else {})).json["status"] == "pending"
+        refused(queue.approve(review, second[0], **({"resolved_by": second[1]} if second[1] else {})), 409, "already_voted")
+        assert len(queue.get(review).json["approvals"]) == 1
+        assert queue.approve(review, queue.carol).json["status"] == "approved"
+    review = queue.ask("launch", args={"no": 1})["review_id"]
+    assert queue.approve(review, page, resolved_by="wanda").json["status"] == "pending"
+    assert queue.deny(review, wanda).json["status"] == "denied", "a no is heard from whoever has said yes by another key"
+
+
+@pytest.mark.parametrize("asked, spelled", [("zo\u00eb", "ZO\u00cb"), ("zo\u00eb", "zoe\u0308"), ("rob", "rob "), ("rob", "\uff32ob"), ("rob", "r\u200bob")])
+def test_nobody_is_somebody_else_by_spelling(queue, asked, spelled):
+    for one, other in ((asked, spelled), (spelled, asked)):
+        review = queue.tenant.ask_user(one, "refund")["review_id"]
+        refused(queue.approve(review, resolved_by=other), 403, "self_review")
+    assert queue.approve(review, resolved_by="zo\u00e9").status == 200
+
+
 def test_a_vote_can_be_repeated_whoever_has_the_role_now(queue):
     """Who did not hear the answer asks again, and is told of the vote that counts."""
     queue.tenant.policy("rules:\n  - {id: two-of-finance, actions: [settle], decision: human_review, review: {by: [finance], approvals: 2}}\n", name="settle")

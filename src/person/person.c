@@ -1,0 +1,51 @@
+#include "person/person.h"
+
+#include <stdlib.h>
+#include <utf8proc.h>
+
+/* ASCII without blanks at its ends or in a row, and without control bytes: folded by case alone. */
+static bool is_plain(struct str name)
+{
+    bool after_blank = true; /* as if one stood before it */
+    for (size_t i = 0; i < name.size; i++) {
+        unsigned char c = (unsigned char)name.bytes[i];
+        if (c < ' ' || c >= 0x7F || (c == ' ' && after_blank)) return false;
+        after_blank = c == ' ';
+    }
+    return name.size == 0 || !after_blank;
+}
+
+/* Trims blanks and draws them together, in place; the new size. */
+static size_t blanks_tidy(char *bytes, size_t size)
+{
+    size_t to = 0;
+    for (size_t i = 0; i < size; i++)
+        if (bytes[i] != ' ' || (to > 0 && bytes[to - 1] != ' ')) bytes[to++] = bytes[i];
+    return to > 0 && bytes[to - 1] == ' ' ? to - 1 : to;
+}
+
+/* The caller's to free; NULL: it cannot be folded. */
+static char *fold(struct str name, size_t *ret_size)
+{
+    utf8proc_uint8_t *folded = NULL;
+    utf8proc_ssize_t size =
+        utf8proc_map((const utf8proc_uint8_t *)name.bytes, (utf8proc_ssize_t)name.size, &folded,
+                     UTF8PROC_STABLE | UTF8PROC_COMPOSE | UTF8PROC_COMPAT | UTF8PROC_CASEFOLD |
+                         UTF8PROC_IGNORE | UTF8PROC_STRIPCC | UTF8PROC_LUMP);
+    if (size < 0) return NULL;
+    *ret_size = blanks_tidy((char *)folded, (size_t)size);
+    return (char *)folded;
+}
+
+bool person_is_same(struct str a, struct str b)
+{
+    if (str_equal_ignoring_case(a, b)) return true;
+    if (is_plain(a) && is_plain(b)) return false;
+    size_t a_size = 0, b_size = 0;
+    char *a_folded = fold(a, &a_size), *b_folded = fold(b, &b_size);
+    bool same = a_folded == NULL || b_folded == NULL ||
+                str_equal(str_of(a_folded, a_size), str_of(b_folded, b_size));
+    free(a_folded);
+    free(b_folded);
+    return same;
+}

@@ -1,0 +1,74 @@
+/* test_person.c - whose name it is, in whatever spelling. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "person/person.h"
+
+static bool same(const char *a, const char *b)
+{
+    bool one_way = person_is_same(str_from(a), str_from(b));
+    assert_int_equal(one_way, person_is_same(str_from(b), str_from(a)));
+    return one_way;
+}
+
+static void a_name_is_one_persons_in_whatever_spelling(void **state)
+{
+    (void)state;
+    static const char *const spellings[][2] = {
+        {"rita", "RITA"},
+        {"zo\u00eb", "ZO\u00cb"},
+        {"zo\u00eb", "zoe\u0308"},  /* composed, decomposed */
+        {"stra\u00dfe", "STRASSE"}, /* full case folding */
+        {"\u03c3\u03af\u03c3\u03c5\u03c6\u03bf\u03c2",
+         "\u03a3\u038a\u03a3\u03a5\u03a6\u039f\u03a3"},
+        {"rita", "\uff32\uff29\uff34\uff21"}, /* full width */
+        {"rita", "ri\u200bta"},               /* zero width space */
+        {"rita", "ri\u00adta"},               /* soft hyphen */
+        {"rita", "rita "},
+        {"rita", " rita"},
+        {"rita", "\u00a0rita\u3000"},
+        {"rita maria", "rita  maria"},
+        {"rita maria", "rita\tmaria"},
+        {"rita-maria", "rita\u2010maria"},
+        {"\u0438\u0432\u0430\u043d", "\u0418\u0412\u0410\u041d"},
+    };
+    for (size_t i = 0; i < sizeof spellings / sizeof *spellings; i++)
+        if (!same(spellings[i][0], spellings[i][1]))
+            fail_msg("%s is not %s", spellings[i][0], spellings[i][1]);
+}
+
+static void two_people_are_two(void **state)
+{
+    (void)state;
+    static const char *const names[][2] = {
+        {"rita", "rite"},
+        {"rita", "ritas"},
+        {"rita maria", "ritamaria"},
+        {"zo\u00eb", "zoe"},
+        {"\u7530\u4e2d", "\u5c71\u672c"},
+        {"", "rita"},
+        {"", "\u200b\u7530"},
+    };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (same(names[i][0], names[i][1])) fail_msg("%s is %s", names[i][0], names[i][1]);
+}
+
+static void what_cannot_be_folded_may_be_anybody(void **state)
+{
+    (void)state;
+    assert_true(same("\xff", "rita"));
+    assert_true(same("ri\xc3", "rita"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_name_is_one_persons_in_whatever_spelling),
+        cmocka_unit_test(two_people_are_two),
+        cmocka_unit_test(what_cannot_be_folded_may_be_anybody),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
