@@ -11,40 +11,47 @@ static bool claimed_id(const struct http_exchange *x, struct id *ret)
     return value.size > 7 && credential_read(str_skip(value, 7), ret);
 }
 
-static bool same_source(const struct refused_source *s, bool known, const struct id *id)
+/* `id` NULL: of those that claim none. */
+static bool same_source(const struct refused_source *s, const struct id *id)
 {
-    return s->token == NULL && s->known_key == known &&
-           (!known || memcmp(s->key_id.bytes, id->bytes, ID_BYTES) == 0);
+    return s->token == NULL && s->has_key_id == (id != NULL) &&
+           (id == NULL || memcmp(s->key_id.bytes, id->bytes, ID_BYTES) == 0);
 }
 
-static size_t find_source(const struct refused *r, bool known, const struct id *id)
+static size_t find_source(const struct refused *r, const struct id *id)
 {
     size_t at = 0;
-    while (at < r->count && !same_source(&r->sources[at], known, id)) at++;
+    while (at < r->count && !same_source(&r->sources[at], id)) at++;
     return at;
 }
 
 /* The last place is everybody else's. */
 static bool is_full(const struct refused *r) { return r->count >= REFUSED_SOURCES_MAX - 1; }
 
-static void note(struct refused *r, bool known, struct id id, enum err err)
+static void note(struct refused *r, const struct id *id, bool is_made_up, enum err err)
 {
-    size_t at = find_source(r, known, &id);
-    if (at == r->count && is_full(r)) {
-        known = false;
-        at = find_source(r, known, &id);
+    size_t at = find_source(r, id);
+    if (at == r->count && (is_full(r) || (is_made_up && r->made_up == REFUSED_MADE_UP_MAX))) {
+        id = NULL;
+        is_made_up = false;
+        at = find_source(r, id);
     }
-    if (at == r->count)
-        r->sources[r->count++] = (struct refused_source){.known_key = known, .key_id = id};
+    if (at == r->count) {
+        r->sources[r->count++] =
+            (struct refused_source){.has_key_id = id != NULL, .is_made_up = is_made_up};
+        if (id != NULL) r->sources[at].key_id = *id;
+        r->made_up += is_made_up;
+    }
     r->sources[at].count++;
     r->sources[at].err = err;
 }
 
-void refused_note(struct refused *r, const struct http_exchange *x, enum err err)
+void refused_note(struct refused *r, const struct http_exchange *x, const struct key_table *keys,
+                  enum err err)
 {
-    struct id id = {0};
-    bool known = claimed_id(x, &id);
-    note(r, known, id, err);
+    struct id id;
+    bool has_id = claimed_id(x, &id);
+    note(r, has_id ? &id : NULL, has_id && (keys == NULL || key_table_get(keys, id) == NULL), err);
 }
 
 void refused_note_token(struct refused *r, const struct token_claims *t, enum err err)
@@ -55,12 +62,12 @@ void refused_note_token(struct refused *r, const struct token_claims *t, enum er
         at++;
     struct token_claims *copy = at == r->count && !is_full(r) ? token_claims_keep(t) : NULL;
     if (at == r->count && copy == NULL) {
-        note(r, false, t->key, err);
+        note(r, NULL, false, err);
         return;
     }
     if (at == r->count)
         r->sources[r->count++] =
-            (struct refused_source){.known_key = true, .key_id = t->key, .token = copy};
+            (struct refused_source){.has_key_id = true, .key_id = t->key, .token = copy};
     r->sources[at].count++;
     r->sources[at].err = err;
 }
@@ -69,6 +76,7 @@ void refused_drop(struct refused *r)
 {
     check(r->count > 0);
     r->count--;
+    r->made_up -= r->sources[r->count].is_made_up;
     free(r->sources[r->count].token);
     r->sources[r->count].token = NULL;
 }
@@ -76,6 +84,6 @@ void refused_drop(struct refused *r)
 struct str refused_tenant(const struct refused_source *s, const struct key_table *keys)
 {
     if (s->token != NULL) return s->token->tenant;
-    const struct key *key = s->known_key ? key_table_get(keys, s->key_id) : NULL;
+    const struct key *key = s->has_key_id ? key_table_get(keys, s->key_id) : NULL;
     return key == NULL || str_equal(key->tenant, STR("*")) ? STR("default") : key->tenant;
 }

@@ -3,7 +3,8 @@
  *
  * A source is the id of a key where the credential has a key's form, or a token that we signed and
  * refuse all the same (revoked, expired, for somebody else); all others are one source, and so is
- * everybody who comes when the table is full. Belongs to one thread. */
+ * everybody who comes when the table is full. Ids that no key has cost nothing to make up, so few
+ * of them are sources: nobody fills the table with them, and the journal. Belongs to one thread. */
 #ifndef API_REFUSED_H
 #define API_REFUSED_H
 
@@ -11,11 +12,12 @@
 #include "access/token.h"
 #include "http/server.h"
 
-enum { REFUSED_SOURCES_MAX = 64 };
+enum { REFUSED_SOURCES_MAX = 64, REFUSED_MADE_UP_MAX = 4 };
 
 struct refused_source {
-    bool known_key;
-    struct id key_id; /* as claimed, where known_key */
+    bool has_key_id;
+    bool is_made_up;  /* no key has it */
+    struct id key_id; /* as claimed */
     enum err err;     /* the latest reason */
     uint64_t count;
     struct token_claims *token; /* or NULL: in one piece of the heap, with its strings */
@@ -23,11 +25,12 @@ struct refused_source {
 
 struct refused {
     struct refused_source sources[REFUSED_SOURCES_MAX];
-    size_t count;
+    size_t count, made_up;
 };
 
-/* `err` is what the client was told. */
-void refused_note(struct refused *r, const struct http_exchange *x, enum err err);
+/* `err` is what the client was told; `keys` are those that there are. */
+void refused_note(struct refused *r, const struct http_exchange *x, const struct key_table *keys,
+                  enum err err);
 void refused_note_token(struct refused *r, const struct token_claims *t, enum err err);
 /* The last source is recorded. */
 void refused_drop(struct refused *r);

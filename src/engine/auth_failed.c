@@ -5,7 +5,8 @@
 
 void auth_failed_note(void *worker, const struct http_exchange *x, enum err err)
 {
-    refused_note(&((struct worker *)worker)->refused, x, err);
+    struct worker *w = worker;
+    refused_note(&w->refused, x, w->api.keys, err);
 }
 
 void token_rejected_note(void *worker, const struct token_claims *t, enum err err)
@@ -27,7 +28,7 @@ static enum err record_source(struct worker *w, const struct refused_source *s)
                       .reason = str_from(err_sentence(s->err)),
                       .engine_version = STR(WRIT_VERSION)};
     e.tenant_id = refused_tenant(s, w->api.keys);
-    if (s->known_key) {
+    if (s->has_key_id) {
         id_write("key_", s->key_id, key_text);
         e.key_id = str_of(key_text, ID_TEXT);
     }

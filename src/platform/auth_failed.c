@@ -6,7 +6,8 @@
 
 void auth_failed_note(void *context, const struct http_exchange *x, enum err err)
 {
-    refused_note(&((struct platform *)context)->refused, x, err);
+    struct platform *p = context;
+    refused_note(&p->refused, x, p->keys, err);
 }
 
 static void record(struct job *j, struct store *s)
@@ -25,7 +26,7 @@ static struct job *job_of(struct platform *p, const struct refused_source *sourc
     e->tenant = STR("default");
     e->reason = str_from(err_sentence(source->err));
     e->count = source->count;
-    if (!source->known_key) {
+    if (!source->has_key_id) {
         e->resource_type = "credential";
         e->resource_id = STR("unknown");
         return j;
@@ -46,6 +47,6 @@ void auth_failed_record(struct platform *p)
             job_destroy(j);
             return;
         }
-        all->count--;
+        refused_drop(all);
     }
 }

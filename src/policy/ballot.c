@@ -100,6 +100,7 @@ static bool holds(struct ballot *b, struct tally *t, uint32_t number, const stru
     b->purse = purse;
     if (result != CONDITION_FAILED) return result == CONDITION_TRUE;
     if (r->decision != VERDICT_ALLOW && !b->collecting) numbers_add(b, &b->broken, number);
+    if (r->decision == VERDICT_ALLOW && !r->shadow && number < b->skipped) b->skipped = number;
     if (r->decision == VERDICT_COMPUTE) vote(b, t, number, false, VERDICT_DENY);
     return r->decision == VERDICT_DENY || r->decision == VERDICT_HUMAN_REVIEW;
 }
@@ -214,7 +215,7 @@ static void group_visit(void *context, const uint32_t *values, size_t count)
 void ballot_take_votes(struct ballot *b)
 {
     for (size_t v = 0; v < 4; v++) b->enforced.first[v] = b->shadow.first[v] = NO_VOTE;
-    b->reviewer = NO_RULE;
+    b->reviewer = b->skipped = NO_RULE;
     b->several_reviewers = false;
     index_lookup(b->set->actions, b->action, group_visit, b);
 }

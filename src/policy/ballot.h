@@ -40,6 +40,8 @@ struct ballot {
     uint32_t reviewer; /* the rule that voted human_review, or NO_RULE */
     bool several_reviewers;
     bool collecting;
+    uint32_t skipped; /* the first rule that would allow but for its condition, which failed,
+                               * or NO_RULE */
     struct numbers reviewers; /* collected in a second pass, where there are several */
     struct numbers approved;  /* with a vote or a limit that a person has let through */
     struct numbers limited;   /* that apply and have a limit */

@@ -295,8 +295,7 @@ static bool variables_complete(struct ballot *b, const struct cel_program *progr
     return !b->failed;
 }
 
-/* Whether the condition of a rule that restricts may come out in another way with exact roles. */
-static bool has_two_answers(struct ballot *b, const struct condition *c)
+bool condition_has_two_answers(struct ballot *b, const struct condition *c)
 {
     return c->folds && b->request->kind == SUBJECT_USER &&
            cel_program_reads(c->program, CEL_ROLES) && roles_find(b) && b->roles_differ;
@@ -325,7 +324,7 @@ static struct cel_tracing tracing_of(struct ballot *b)
 
 bool condition_trace(struct ballot *b, const struct condition *c, struct cel_trace *ret)
 {
-    bool exactly = has_two_answers(b, c) && holds_as(b, c, true, NULL) == CONDITION_FALSE;
+    bool exactly = condition_has_two_answers(b, c) && holds_as(b, c, true, NULL) == CONDITION_FALSE;
     if (!variables_complete(b, c->program, c->folds && !exactly)) return false;
     struct cel_tracing tracing = tracing_of(b);
     return cel_trace(&tracing, c->text, ret);
@@ -390,6 +389,11 @@ bool condition_value(struct ballot *b, const struct condition *c, struct cel_val
     return value_as(b, c, c->folds, ret, ret_why);
 }
 
+bool condition_value_exactly(struct ballot *b, const struct condition *c, struct cel_value *ret)
+{
+    return value_as(b, c, false, ret, NULL);
+}
+
 static enum condition_result holds_as(struct ballot *b, const struct condition *c, bool folds,
                                       struct str *ret_why)
 {
@@ -405,7 +409,7 @@ enum condition_result condition_holds(struct ballot *b, const struct condition *
                                       struct str *ret_why)
 {
     enum condition_result result = holds_as(b, c, c->folds, ret_why);
-    if (result != CONDITION_FALSE || !has_two_answers(b, c)) return result;
+    if (result != CONDITION_FALSE || !condition_has_two_answers(b, c)) return result;
     return holds_as(b, c, false, ret_why);
 }
 

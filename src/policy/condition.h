@@ -67,6 +67,10 @@ enum condition_result condition_holds(struct ballot *b, const struct condition *
 /* Any value; false: it failed, *ret_why as above. */
 bool condition_value(struct ballot *b, const struct condition *c, struct cel_value *ret,
                      struct str *ret_why);
+/* Whether it may be another one with roles that are exact, where that gave them ignoring case; and
+ * which. */
+bool condition_has_two_answers(struct ballot *b, const struct condition *c);
+bool condition_value_exactly(struct ballot *b, const struct condition *c, struct cel_value *ret);
 
 /* Which parts of it decided, for people; values that are masked stay so.
  * False: nothing can be told. */

@@ -136,9 +136,22 @@ static bool is_broken(const struct ballot *b, uint32_t number)
     return false;
 }
 
+static struct str silence_reason(struct ballot *b)
+{
+    struct str sentence = STR("No rule of any policy applies, so it is denied."), why;
+    if (b->skipped == NO_RULE) return sentence;
+    const struct rule *rule = b->set->rules[b->skipped].rule;
+    b->purse = PURSE_REST;
+    if (condition_holds(b, rule->when, &why) != CONDITION_FAILED) return sentence;
+    struct str parts[] = {sentence, STR(" The condition of rule "),
+                          rule->id, STR(" cannot be evaluated, so it does not apply: "),
+                          why,      STR(".")};
+    return reason_sentence(b, parts, sizeof parts / sizeof parts[0]);
+}
+
 static struct str result_reason(struct ballot *b, const struct result *r)
 {
-    if (r->key == NO_VOTE) return STR("No rule of any policy applies, so it is denied.");
+    if (r->key == NO_VOTE) return silence_reason(b);
     const struct set_rule *decides = &b->set->rules[r->key / 2];
     const struct rule *rule = decides->rule;
     struct str why;

@@ -57,20 +57,29 @@ int64_t amount_round_down(double number)
     return (double)n / AMOUNT_SCALE > number ? n - 1 : n;
 }
 
-static int64_t amount_of_value(struct ballot *b, const struct limit_terms *t)
+static int64_t amount_in(struct cel_value v)
 {
-    struct cel_value v;
-    enum purse purse = b->purse;
-    b->purse = PURSE_REST;
-    bool good = condition_value(b, t->sum_value, &v, NULL);
-    b->purse = purse;
-    if (!good) return -1;
     switch (v.kind) {
     case CEL_DOUBLE: return amount_round_up(v.number);
     case CEL_INT: return v.integer < 0 ? -1 : amount_round_up((double)v.integer);
     case CEL_UINT: return amount_round_up((double)v.natural);
     default: return -1;
     }
+}
+
+/* Where a person's roles hang on how the name is spelled, the larger of both amounts. */
+static int64_t amount_of_value(struct ballot *b, const struct limit_terms *t)
+{
+    struct cel_value v;
+    enum purse purse = b->purse;
+    b->purse = PURSE_REST;
+    int64_t amount = condition_value(b, t->sum_value, &v, NULL) ? amount_in(v) : -1;
+    if (amount >= 0 && condition_has_two_answers(b, t->sum_value)) {
+        int64_t exactly = condition_value_exactly(b, t->sum_value, &v) ? amount_in(v) : -1;
+        if (exactly < 0 || exactly > amount) amount = exactly;
+    }
+    b->purse = purse;
+    return amount;
 }
 
 /* A context that is a string, and a resource's strings, are no numbers. */

@@ -21,6 +21,7 @@ static bool want_resource(struct reader *r, const struct value *v)
     struct str text;
     for (const struct node *n = node_first(v->node); n != NULL; n = node_next(n)) {
         struct value m = {.node = n, .place = {.parent = &v->place, .key = n->json.key}};
+        if (n->json.type == JSON_NULL) continue;
         if (str_equal(n->json.key, STR("properties")))
             good &= want_map(r, &m);
         else if (!json_is_string(&n->json) || is_among(n->json.key, names, COUNT_OF(names)))

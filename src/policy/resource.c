@@ -22,8 +22,33 @@ struct json *policy_resource_of_text(struct str text, struct arena *arena)
     return object;
 }
 
+/* `null` is absent, for conditions too; the same object where it has none. NULL: no memory. */
+static const struct json *without_nulls(const struct json *object, struct arena *arena)
+{
+    const struct json *null = object->child;
+    while (null != NULL && null->type != JSON_NULL) null = null->next;
+    if (null == NULL) return object;
+    struct json *copy = arena_new(arena, struct json);
+    if (copy == NULL) return NULL;
+    *copy = *object;
+    copy->count = 0;
+    struct json **tail = &copy->child;
+    for (const struct json *m = object->child; m != NULL; m = m->next) {
+        if (m->type == JSON_NULL) continue;
+        *tail = arena_new(arena, struct json);
+        if (*tail == NULL) return NULL;
+        **tail = *m;
+        tail = &(*tail)->next;
+        copy->count++;
+    }
+    *tail = NULL;
+    return copy;
+}
+
 bool policy_name_resource(struct policy_request *q, const struct json *object, struct arena *arena)
 {
+    object = without_nulls(object, arena);
+    if (object == NULL) return false;
     struct str type = json_text(object, STR("type")), id = json_text(object, STR("id"));
     q->resource_object = object;
     q->resource_partial = str_is_empty(type) || str_is_empty(id);

@@ -142,6 +142,7 @@ def test_schema_and_loader_agree(more, wanted, tmp_path):
     ("tests: [{request: {actor: z, action: c, context: 5}, expect: deny}]", False),
     ("tests: [{request: {actor: z, action: c, tool: c}, expect: deny}]", False),
     ("tests: [{request: {actor: z, action: c, resource: {id: x, owner: y}}, expect: deny}]", True),
+    ("tests: [{request: {actor: z, action: c, resource: {id: x, type: null, owner: null, properties: null}}, expect: deny}]", True),
     ("tests: [{request: {actor: z, action: c, resource: {id: x, owner: 5}}, expect: deny}]", False),
     ("tests: [{request: {actor: z, action: c, resource: {properties: 5}}, expect: deny}]", False),
 ])

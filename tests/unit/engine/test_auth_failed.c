@@ -20,9 +20,50 @@ static void note_of_key(struct worker *w, struct id id, bool has_form)
     auth_failed_note(w, &x, ERR_UNAUTHENTICATED);
 }
 
+static struct id id_of_source(unsigned source)
+{
+    return (struct id){.bytes = {1, (uint8_t)(source >> 8), (uint8_t)source}};
+}
+
 static void note(struct worker *w, unsigned source, bool has_form)
 {
-    note_of_key(w, (struct id){.bytes = {1, (uint8_t)(source >> 8), (uint8_t)source}}, has_form);
+    note_of_key(w, id_of_source(source), has_form);
+}
+
+/* A worker that knows so many keys, of the sources from 0 on. */
+static struct worker *worker_with(unsigned count)
+{
+    struct worker *w = calloc(1, sizeof *w);
+    enum { MOST = 300 };
+    struct key *keys[MOST];
+    assert_true(count <= MOST);
+    for (unsigned i = 0; i < count; i++) {
+        char text[200], id_text[ID_TEXT];
+        struct arena arena;
+        struct json *row;
+        struct fault f;
+        id_write("key_", id_of_source(i), id_text);
+        snprintf(
+            text, sizeof text,
+            "{\"id\":\"%.*s\",\"name\":\"k%u\",\"owner\":\"o\",\"tenant\":\"t%u\",\"roles\":[\"agent\"]}",
+            ID_TEXT, id_text, i, i);
+        arena_init(&arena, 4096, 1 << 20);
+        assert_int_equal(json_read(str_from(text), &(struct json_options){0}, &arena, &row, &f),
+                         ERR_OK);
+        assert_int_equal(key_read(row, &keys[i], &f), ERR_OK);
+        arena_fini(&arena);
+    }
+    struct key_table *table;
+    assert_int_equal(key_table_create(keys, count, &table), ERR_OK);
+    w->api.keys = table;
+    return w;
+}
+
+static void forget_all(struct worker *w)
+{
+    while (w->refused.count > 0) refused_drop(&w->refused);
+    key_table_destroy((struct key_table *)(uintptr_t)w->api.keys);
+    free(w);
 }
 
 static uint64_t counted(const struct worker *w)
@@ -35,14 +76,32 @@ static uint64_t counted(const struct worker *w)
 static void more_sources_than_places_share_the_last(void **state)
 {
     (void)state;
-    struct worker *w = calloc(1, sizeof *w);
+    struct worker *w = worker_with(300);
     for (unsigned i = 0; i < 300; i++) note(w, i, true);
     assert_int_equal(w->refused.count, REFUSED_SOURCES_MAX);
     assert_int_equal(counted(w), 300);
-    assert_false(w->refused.sources[REFUSED_SOURCES_MAX - 1].known_key);
+    assert_false(w->refused.sources[REFUSED_SOURCES_MAX - 1].has_key_id);
     note(w, 7, true); /* whoever has a place keeps it */
     assert_int_equal(w->refused.sources[7].count, 2);
-    free(w);
+    assert_true(str_equal(refused_tenant(&w->refused.sources[7], w->api.keys), STR("t7")));
+    forget_all(w);
+}
+
+static void ids_that_are_made_up_leave_the_places_to_keys(void **state)
+{
+    (void)state;
+    struct worker *w = worker_with(40);
+    for (int second = 0; second < 2; second++) {
+        for (unsigned i = 1000; i < 1300; i++) note(w, i, true);
+        assert_int_equal(w->refused.count, REFUSED_MADE_UP_MAX + 1);
+        for (unsigned i = 0; i < 40; i++) note(w, i, true);
+        assert_int_equal(w->refused.count, REFUSED_MADE_UP_MAX + 1 + 40);
+        assert_int_equal(counted(w), 340);
+        assert_int_equal(w->refused.sources[REFUSED_MADE_UP_MAX].count, 300 - REFUSED_MADE_UP_MAX);
+        assert_false(w->refused.sources[REFUSED_MADE_UP_MAX].has_key_id);
+        while (w->refused.count > 0) refused_drop(&w->refused);
+    }
+    forget_all(w);
 }
 
 static void what_has_no_key_s_form_is_one_source(void **state)
@@ -51,10 +110,8 @@ static void what_has_no_key_s_form_is_one_source(void **state)
     struct worker *w = calloc(1, sizeof *w);
     for (unsigned i = 0; i < 300; i++) note(w, i, false);
     assert_int_equal(w->refused.count, 1);
-    for (unsigned i = 0; i < 300; i++) note(w, i, true);
-    assert_int_equal(w->refused.count, REFUSED_SOURCES_MAX - 1);
-    assert_int_equal(counted(w), 600);
-    free(w);
+    assert_int_equal(counted(w), 300);
+    forget_all(w);
 }
 
 static void note_token(struct worker *w, unsigned number, enum err err)
@@ -66,12 +123,6 @@ static void note_token(struct worker *w, unsigned number, enum err err)
                              .scope = STR("*")};
     t.tenant = str_of(tenant, (size_t)snprintf(tenant, sizeof tenant, "tenant-%u", number));
     token_rejected_note(w, &t, err);
-}
-
-static void forget_all(struct worker *w)
-{
-    while (w->refused.count > 0) refused_drop(&w->refused);
-    free(w);
 }
 
 static void a_rejected_token_is_a_source_of_its_own_and_keeps_its_names(void **state)
@@ -121,7 +172,7 @@ static void more_tokens_than_places_share_the_last(void **state)
     assert_int_equal(w->refused.count, REFUSED_SOURCES_MAX);
     assert_int_equal(counted(w), 300);
     assert_null(w->refused.sources[REFUSED_SOURCES_MAX - 1].token);
-    assert_false(w->refused.sources[REFUSED_SOURCES_MAX - 1].known_key);
+    assert_false(w->refused.sources[REFUSED_SOURCES_MAX - 1].has_key_id);
     forget_all(w);
 }
 
@@ -129,6 +180,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(more_sources_than_places_share_the_last),
+        cmocka_unit_test(ids_that_are_made_up_leave_the_places_to_keys),
         cmocka_unit_test(what_has_no_key_s_form_is_one_source),
         cmocka_unit_test(a_rejected_token_is_a_source_of_its_own_and_keeps_its_names),
         cmocka_unit_test(a_token_and_its_key_are_counted_apart),

@@ -61,6 +61,10 @@ static void a_condition_that_fails_fails_closed(void **state)
     for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {
         assert_int_equal(ask_with(&t, "a", broken[i], NULL), VERDICT_DENY);
         assert_string_equal(t.outcome.rule, "default:deny");
+        assert_non_null(memmem(
+            t.outcome.reason.bytes, t.outcome.reason.size,
+            "so it is denied. The condition of rule a cannot be evaluated, so it does not apply: ",
+            84));
         assert_int_equal(ask_with(&t, "h", broken[i], NULL), VERDICT_HUMAN_REVIEW);
         assert_string_equal(t.outcome.rule, "review:h");
         assert_non_null(memmem(t.outcome.reason.bytes, t.outcome.reason.size,
@@ -72,6 +76,8 @@ static void a_condition_that_fails_fails_closed(void **state)
         assert_non_null(memmem(t.outcome.reason.bytes, t.outcome.reason.size,
                                "cannot be evaluated, so it is denied", 36));
     }
+    assert_int_equal(ask_with(&t, "a", "{\"x\":1}", NULL), VERDICT_DENY); /* evaluated, and false */
+    assert_true(str_is(t.outcome.reason, "No rule of any policy applies, so it is denied."));
     assert_int_equal(ask_with(&t, "h", "{\"x\":1}", NULL), VERDICT_ALLOW);
     assert_int_equal(ask_with(&t, "c", "{\"x\":2}", NULL), VERDICT_COMPUTE);
     tenant_fini(&t);
@@ -98,6 +104,36 @@ static void the_variables_are_what_the_request_says(void **state)
     assert_int_equal(ask_with(&t, "x", "{\"n\":1}", "\"hello\""), VERDICT_ALLOW);
     struct policy_request q = user_request("carol", "x");
     assert_int_equal(ask(&t, &q), VERDICT_ALLOW);
+    tenant_fini(&t);
+}
+
+static void a_null_of_the_resource_is_absent(void **state)
+{
+    (void)state;
+    struct tenant t;
+    tenant_init_one(
+        &t,
+        "rules:\n"
+        "  - {id: all, agents: [bot], actions: [x], decision: allow}\n"
+        "  - {id: where, actions: [x], when: '!has(resource.region)', decision: deny}\n"
+        "  - {id: count, actions: [x], when: 'size(resource) != 3 || size(request.resource) != 3', decision: deny}\n");
+    static const struct {
+        const char *resource;
+        enum verdict verdict;
+    } cases[] = {
+        {"{\"type\":\"db\",\"id\":\"x\"}", VERDICT_DENY},
+        {"{\"type\":\"db\",\"region\":null,\"id\":\"x\"}", VERDICT_DENY},
+        {"{\"type\":\"db\",\"id\":\"x\",\"region\":\"eu\"}", VERDICT_ALLOW},
+        {"{\"no\":null,\"type\":\"db\",\"id\":\"x\",\"properties\":null,\"region\":\"eu\",\"a\":null}",
+         VERDICT_ALLOW},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct policy_request q = agent_request("bot", "x");
+        assert_true(policy_name_resource(&q, json_in(&t, cases[i].resource), &t.arena));
+        assert_true(str_is(q.resource, "db:x"));
+        policy_evaluate(t.set, &q, &t.arena, NULL, &t.outcome);
+        if (t.outcome.verdict != cases[i].verdict) fail_msg("%s", cases[i].resource);
+    }
     tenant_fini(&t);
 }
 
@@ -374,6 +410,7 @@ int main(void)
         cmocka_unit_test(a_rule_applies_only_where_its_condition_is_true),
         cmocka_unit_test(a_condition_that_fails_fails_closed),
         cmocka_unit_test(the_variables_are_what_the_request_says),
+        cmocka_unit_test(a_null_of_the_resource_is_absent),
         cmocka_unit_test(safe_arguments_are_computed),
         cmocka_unit_test(safe_arguments_of_every_compute_have_to_be_possible),
         cmocka_unit_test(a_shadow_compute_that_is_not_possible_is_told_and_does_not_count),

@@ -261,6 +261,45 @@ static void the_amount_stands_where_the_path_leads(void **state)
     tenant_fini(&t);
 }
 
+static void another_spelling_of_a_name_makes_no_amount_smaller(void **state)
+{
+    (void)state;
+    struct tenant t;
+    tenant_init_one(
+        &t,
+        "roles: {vip: [carol]}\n"
+        "rules:\n"
+        "  - {id: base, users: ['*'], actions: [x], decision: allow}\n"
+        "  - {id: less, users: ['*'], actions: [x], decision: human_review, limit: {per: user, window: 1h, "
+        "sum: \"'vip' in roles ? 0.0 : args.n\", max: 100}}\n"
+        "  - {id: more, users: ['*'], actions: [x], decision: human_review, limit: {per: user, window: 1h, "
+        "sum: \"'vip' in roles ? args.n : 0.0\", max: 100}}\n"
+        "  - {id: none, users: ['*'], actions: [x], decision: human_review, limit: {per: user, window: 1h, "
+        "sum: \"'vip' in roles ? 0.0 : args.missing\", max: 100}}\n");
+    static const struct {
+        const char *user;
+        int64_t amounts[3];
+    } people[] = {
+        {"carol", {0, 50000000, 0}},
+        {"dave", {50000000, 0, -1}},
+        {"CAROL", {50000000, 50000000, -1}},
+    };
+    for (size_t i = 0; i < sizeof people / sizeof *people; i++) {
+        struct policy_request q = user_request(people[i].user, "x");
+        struct policy_vote votes[] = {
+            {.kind = VOTE_RULE, .policy_name = STR("doc"), .rule_id = STR("less")},
+            {.kind = VOTE_RULE, .policy_name = STR("doc"), .rule_id = STR("more")},
+            {.kind = VOTE_RULE, .policy_name = STR("doc"), .rule_id = STR("none")}};
+        q.approved = votes;
+        q.approved_count = 3;
+        assert_int_equal(ask_with(&t, &q, "{\"n\": 50}"), VERDICT_ALLOW);
+        assert_int_equal(t.outcome.limit_count, 3);
+        for (size_t k = 0; k < 3; k++)
+            assert_int_equal(t.outcome.limits[k].amount, people[i].amounts[k]);
+    }
+    tenant_fini(&t);
+}
+
 static void amounts_are_millionths_rounded_up_and_a_max_is_rounded_down(void **state)
 {
     (void)state;
@@ -782,6 +821,7 @@ int main(void)
         cmocka_unit_test(what_is_not_let_through_counts_nothing),
         cmocka_unit_test(a_limit_is_counted_per_whom_it_says),
         cmocka_unit_test(the_amount_stands_where_the_path_leads),
+        cmocka_unit_test(another_spelling_of_a_name_makes_no_amount_smaller),
         cmocka_unit_test(amounts_are_millionths_rounded_up_and_a_max_is_rounded_down),
         cmocka_unit_test(over_a_limit_is_a_deny_that_tells_the_bound),
         cmocka_unit_test(over_a_limit_can_ask_a_person),
