@@ -165,7 +165,7 @@ struct cel_value place_path_under(struct cel_meter *m, const struct cel_value *a
     (void)count;
     if (a[0].kind != CEL_STRING || a[1].kind != CEL_STRING) return cel_no_overload();
     struct str root = cel_text(a[0]), path = cel_text(a[1]);
-    if (!cel_pay_bytes(m, root.size + path.size)) return spent();
+    if (!cel_pay_slow_bytes(m, root.size + path.size, 4)) return spent();
     if (root.size == 0 || root.bytes[0] != '/') return cel_fail_text(m, CEL_FAULT_ARGUMENT, root);
     if (memchr(root.bytes, '\0', root.size) != NULL || memchr(path.bytes, '\0', path.size) != NULL)
         return cel_fail(CEL_FAULT_ESCAPE, NULL);

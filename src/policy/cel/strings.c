@@ -53,7 +53,7 @@ struct cel_value string_contains(struct cel_meter *m, const struct cel_value *a,
 {
     (void)count;
     if (!both_strings(a)) return cel_no_overload();
-    if (!cel_pay_bytes(m, (size_t)a[0].size + a[1].size)) return spent();
+    if (!cel_pay_slow_bytes(m, (size_t)a[0].size + a[1].size, 8)) return spent();
     return cel_bool(a[1].size == 0 || memmem(a[0].bytes, a[0].size, a[1].bytes, a[1].size) != NULL);
 }
 
@@ -130,7 +130,7 @@ static size_t search_start(const struct cel_value *a)
 struct cel_value string_index_of(struct cel_meter *m, const struct cel_value *a, uint32_t count)
 {
     if (!both_strings(a) || (count > 2 && a[2].kind != CEL_INT)) return cel_no_overload();
-    if (!cel_pay_bytes(m, (size_t)a[0].size + a[1].size)) return spent();
+    if (!cel_pay_slow_bytes(m, (size_t)a[0].size + a[1].size, 8)) return spent();
     size_t from = count > 2 ? search_start(a) : 0;
     if (from == SIZE_MAX) return bad_index(m, a[2].integer);
     struct str text = cel_text(a[0]);
@@ -143,7 +143,7 @@ struct cel_value string_last_index_of(struct cel_meter *m, const struct cel_valu
                                       uint32_t count)
 {
     if (!both_strings(a) || (count > 2 && a[2].kind != CEL_INT)) return cel_no_overload();
-    if (!cel_pay(m, 1 + (uint64_t)a[0].size * (1 + a[1].size / 16) / 16)) return spent();
+    if (!cel_pay(m, 1 + (uint64_t)a[0].size * (1 + a[1].size / 16) / 4)) return spent();
     struct str text = cel_text(a[0]), wanted = cel_text(a[1]);
     size_t from = count > 2 ? search_start(a) : text.size;
     if (from == SIZE_MAX) return bad_index(m, a[2].integer);
@@ -205,7 +205,7 @@ struct cel_value string_reverse(struct cel_meter *m, const struct cel_value *a, 
 {
     (void)count;
     if (a[0].kind != CEL_STRING) return cel_no_overload();
-    if (!cel_pay_bytes(m, a[0].size)) return spent();
+    if (!cel_pay_slow_bytes(m, a[0].size, 4)) return spent();
     char *bytes = cel_take(m, a[0].size + 1u);
     if (bytes == NULL) return no_memory();
     struct str text = cel_text(a[0]);
@@ -269,8 +269,9 @@ struct cel_value string_split(struct cel_meter *m, const struct cel_value *a, ui
     return cel_list(items, found);
 }
 
-/* With an empty pattern the replacement goes before every code point and behind the last. */
-static size_t replaced(const struct cel_value *a, size_t most, char *to)
+/* With an empty pattern the replacement goes before every code point and behind the last. Each match
+ * is a step, paid where they are counted (`to` is NULL); SIZE_MAX: they cannot be paid. */
+static size_t replaced(struct cel_meter *m, const struct cel_value *a, size_t most, char *to)
 {
     struct str text = cel_text(a[0]), old = cel_text(a[1]), new = cel_text(a[2]);
     size_t at = 0, size = 0, done = 0;
@@ -279,6 +280,7 @@ static size_t replaced(const struct cel_value *a, size_t most, char *to)
                                 ? text.bytes + at
                                 : memmem(text.bytes + at, text.size - at, old.bytes, old.size);
         if (found == NULL) break;
+        if (to == NULL && !cel_pay(m, 1)) return SIZE_MAX;
         size_t before = (size_t)(found - text.bytes) - at;
         if (to != NULL) memcpy(to + size, text.bytes + at, before);
         if (to != NULL) memcpy(to + size + before, new.bytes, new.size);
@@ -302,11 +304,11 @@ struct cel_value string_replace(struct cel_meter *m, const struct cel_value *a, 
         return cel_no_overload();
     if (!cel_pay_bytes(m, 2 * (size_t)a[0].size)) return spent();
     size_t most = count < 4 || a[3].integer < 0 ? SIZE_MAX : (size_t)a[3].integer;
-    size_t size = replaced(a, most, NULL);
-    if (!cel_pay_bytes(m, size)) return spent();
+    size_t size = replaced(m, a, most, NULL);
+    if (size == SIZE_MAX || !cel_pay_bytes(m, size)) return spent();
     char *bytes = size > UINT32_MAX ? NULL : cel_take(m, size + 1);
     if (bytes == NULL) return no_memory();
-    replaced(a, most, bytes);
+    replaced(m, a, most, bytes);
     return cel_string(bytes, size);
 }
 
@@ -359,7 +361,7 @@ struct cel_value string_trim(struct cel_meter *m, const struct cel_value *a, uin
 {
     (void)count;
     if (a[0].kind != CEL_STRING) return cel_no_overload();
-    if (!cel_pay_bytes(m, a[0].size)) return spent();
+    if (!cel_pay_slow_bytes(m, a[0].size, 4)) return spent();
     struct str text = cel_text(a[0]);
     size_t from = 0, to = text.size;
     while (from < text.size && is_space(code_point(text, from, next_point(text, from))))
@@ -379,7 +381,7 @@ struct cel_value string_quote(struct cel_meter *m, const struct cel_value *a, ui
     static const char plain[] = "\a\b\f\n\r\t\v\\\"", letters[] = "abfnrtv\\\"";
     (void)count;
     if (a[0].kind != CEL_STRING) return cel_no_overload();
-    if (!cel_pay_bytes(m, a[0].size)) return spent();
+    if (!cel_pay_slow_bytes(m, a[0].size, 4)) return spent();
     char *bytes = cel_take(m, 2 * (size_t)a[0].size + 2);
     if (bytes == NULL) return no_memory();
     size_t size = 0;

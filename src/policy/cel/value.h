@@ -105,9 +105,15 @@ static inline bool cel_pay(struct cel_meter *m, uint64_t cost)
     m->cost_left -= cost;
     return true;
 }
+/* Bytes that are looked at sixteen to a step; and, where each takes longer, fewer: a step is meant
+ * to be 20 ns at most. */
 static inline bool cel_pay_bytes(struct cel_meter *m, size_t bytes)
 {
     return cel_pay(m, 1 + bytes / 16);
+}
+static inline bool cel_pay_slow_bytes(struct cel_meter *m, size_t bytes, unsigned to_a_step)
+{
+    return cel_pay(m, 1 + bytes / to_a_step);
 }
 
 /* Memory of the run; NULL: the limit is reached. Not zeroed. */
