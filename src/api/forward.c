@@ -19,7 +19,8 @@
 
 enum {
     UNDER_WAY_MAX = 256,
-    READS_MAX = 192, /* of them: who waits for a review must not keep out who resolves it */
+    READS_MAX = 192,            /* of them: who reads must not keep out who resolves a review */
+    WAITS_MAX = 128,            /* of those: nor who waits for one, who wants to see it */
     FORWARD_TIMEOUT_MS = 75000, /* longer than the longest wait (60 s) */
     LOOKUP_MS = 1000,           /* between two */
 };
@@ -34,7 +35,7 @@ struct forward {
     struct lookup *lookup; /* under way, or NULL */
     struct loop_timer look;
     struct list under_way;
-    size_t count, reads;
+    size_t count, reads, waits;
     bool draining;
 };
 
@@ -44,6 +45,7 @@ struct passage { /* one request on its way */
     struct http_token token;
     struct http_outgoing *outgoing;
     bool reads; /* GET or HEAD */
+    bool waits; /* and asks to be answered when something has happened */
     size_t echo_size;
     char echo[]; /* api_request_id() */
 };
@@ -106,6 +108,7 @@ static void passage_leave(struct passage *p)
     link_remove(&p->link);
     p->forward->count--;
     p->forward->reads -= p->reads;
+    p->forward->waits -= p->waits;
 }
 
 void forward_destroy(struct forward *f)
@@ -219,6 +222,14 @@ static struct str origin_form(const struct http_exchange *x)
     return str_skip(x->target, x->target.size - size);
 }
 
+/* /v1/queue/{id}/wait, /api/v1/bundle */
+static bool asks_to_wait(const struct http_exchange *x)
+{
+    for (size_t i = 0; i < HTTP_PARAMS_MAX; i++)
+        if (str_equal(x->params[i], STR("wait"))) return true;
+    return str_equal(str_from(x->route->pattern), STR("/api/v1/bundle"));
+}
+
 void forward_exchange(struct forward *f, struct http_exchange *x)
 {
     struct fault fault;
@@ -233,12 +244,16 @@ void forward_exchange(struct forward *f, struct http_exchange *x)
         api_refuse(f->api, x, &fault, (struct str){0});
         return;
     }
-    bool has_room = f->count < UNDER_WAY_MAX && (!reads || f->reads < READS_MAX);
+    bool waits = reads && asks_to_wait(x);
+    bool has_room = f->count < UNDER_WAY_MAX && (!reads || f->reads < READS_MAX) &&
+                    (!waits || f->waits < WAITS_MAX);
     struct str echo = api_request_id(x);
     struct passage *p = has_room ? calloc(1, sizeof *p + echo.size) : NULL;
     if (p == NULL) {
         fault_set(&fault, ERR_OVERLOADED, "", "%d forwarded requests are under way already",
-                  reads ? READS_MAX : UNDER_WAY_MAX);
+                  waits   ? WAITS_MAX
+                  : reads ? READS_MAX
+                          : UNDER_WAY_MAX);
         api_refuse(f->api, x, &fault, (struct str){0});
         return;
     }
@@ -262,6 +277,8 @@ void forward_exchange(struct forward *f, struct http_exchange *x)
     f->count++;
     p->reads = reads;
     f->reads += reads;
+    p->waits = waits;
+    f->waits += waits;
     p->token = http_defer(x);
     p->outgoing = http_call_start(f->loop, &f->peer, &call, passage_done, p);
 }

@@ -1,6 +1,7 @@
 """Keys: who may make which, for whom a key may speak, and that a revoked one is dead in the engine."""
 
 import os
+import select
 import sqlite3
 import statistics
 import subprocess
@@ -309,6 +310,29 @@ def test_what_is_forwarded_is_answered_as_if_it_were_not(tenant, stack):
         with Wire(address, tenant.agent) as wire:
             for headers in ({"Content-Type": "application/json;\tcharset=utf-8"}, {"X-Request-ID": "a\tb"}):
                 assert wire.post(AGENT, {"action": "get_x"}, headers=headers).status == 200
+
+
+def test_who_waits_through_the_platform_keeps_no_reader_out(fresh):
+    """One agent with more waits than may be forwarded at once."""
+    stack = fresh().start()
+    stack.policy("ask", "rules:\n  - {id: ask, actions: ['*'], decision: human_review}\n")
+    with stack.at_engine() as wire:
+        reviews = [wire.post("/v1/agent/authorize", {"action": "x", "args": {"n": n}}).json["review_id"] for n in range(4)]
+    waits = [stack.at_platform(timeout=30).open() for _ in range(200)]
+    try:
+        for number, wire in enumerate(waits):
+            wire.send(wire.encode("GET", f"/v1/queue/{reviews[number % 4]}/wait?timeout_ms=20000"))
+        ready = select.select([wire.socket for wire in waits], [], [], 20)[0]
+        turned_away = next(wire for wire in waits if wire.socket in ready)
+        assert turned_away.read_reply().json["code"] == "overloaded", "there is a bound"
+        with stack.at_platform("reviewer") as wire:
+            assert wire.get("/v1/queue/pending").json["count"] == 4
+            assert wire.get("/.well-known/jwks.json").status == 200
+            assert wire.post(f"/v1/queue/{reviews[0]}/approve", {}).status == 200
+        assert waits[0].read_reply().json["status"] == "approved"
+    finally:
+        for wire in waits:
+            wire.close()
 
 
 def test_what_is_forwarded_keeps_its_conditions_and_its_retry(tenant, stack):
