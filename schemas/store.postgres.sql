@@ -5,7 +5,7 @@
 --
 -- For analysts: read the view `events`, one column per member of the audit event
 -- (event.schema.json), beside where it came from and its exact bytes. Give them a role of their own
--- that may only read: GRANT SELECT ON events TO analysts. What is found by time reads little
+-- that may only read: GRANT SELECT ON events, minutes TO analysts. What is found by time reads little
 -- (`WHERE timestamp >= …` uses a BRIN index).
 --
 --   SELECT decision, count(*) FROM events WHERE kind = 'decision' AND mode = 'live' AND tenant_id = 'default' GROUP BY 1;

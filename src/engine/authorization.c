@@ -119,9 +119,12 @@ static void refuse_kept_fault(struct authorization *a) { authorization_refuse(a,
 static void fail(struct authorization *a, enum err err)
 {
     a->recording_failed = true;
-    if (err == ERR_FULL || err == ERR_OVERLOADED)
+    if (err == ERR_FULL)
         fault_set(&a->fault, ERR_OVERLOADED, "",
                   "records wait for the disk, and no more may wait now");
+    else if (err == ERR_OVERLOADED)
+        fault_set(&a->fault, ERR_OVERLOADED, "",
+                  "as much waits or is kept as may; try again later");
     else if (err == ERR_JOURNAL_FULL || err == ERR_NO_SPACE)
         fault_plain(&a->fault, ERR_JOURNAL_FULL);
     else if (err_status(err) == 503 || err_status(err) == 401 || err == ERR_NOT_FOUND ||

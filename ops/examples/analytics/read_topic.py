@@ -10,8 +10,9 @@ shows, and ../../../schemas/kafka.md promises:
 - The value is the event's JSON as it was journaled; the headers say where it comes from, so that a reader
   passes over what it does not want without reading JSON.
 - Events come at least once. All records of one (node, journal) are in one partition, their first
-  appearances in the order of seq, without gaps: so one number per (node, journal) is all that
-  de-duplication has to remember. What is not above it was seen.
+  appearances in the order of seq, without gaps while the topic keeps them: so one number per (node,
+  journal), and what was skipped below it, is all that de-duplication has to remember. What was
+  skipped may come later: the engine sends again what the platform missed, too.
 - Partitions are assigned by hand and no offset is committed. A program that keeps what it reads keeps its
   offsets in the same transaction, together with those numbers; then every event is in it exactly once.
 """
@@ -27,10 +28,11 @@ HEADERS = ("event_id", "kind", "tenant_id", "schema", "node", "journal", "epoch"
 
 
 class Position:
-    """How far each (node, journal) was read, and what happened on the way."""
+    """How far each (node, journal) was read, what was skipped (as ranges), and what happened on the way."""
 
     def __init__(self):
         self.seen = {}
+        self.skipped = collections.defaultdict(list)
         self.duplicates = self.missing = self.strangers = 0
 
     def is_new(self, headers):
@@ -41,12 +43,22 @@ class Position:
         stream, seq = (headers["node"], headers["journal"]), int(headers["seq"])
         last = self.seen.get(stream, 0)
         if seq <= last:
-            self.duplicates += 1
-            return False
-        if last or seq > 1:
+            return self.was_skipped(stream, seq)
+        if seq > last + 1:
             self.missing += seq - last - 1  # the topic's retention took them, or they will come again
+            self.skipped[stream].append((last + 1, seq - 1))
         self.seen[stream] = seq
         return True
+
+    def was_skipped(self, stream, seq):
+        """Takes it out of what was skipped; False: it was seen."""
+        for at, (first, last) in enumerate(self.skipped[stream]):
+            if first <= seq <= last:
+                self.skipped[stream][at:at + 1] = [part for part in ((first, seq - 1), (seq + 1, last)) if part[0] <= part[1]]
+                self.missing -= 1
+                return True
+        self.duplicates += 1
+        return False
 
 
 def headers_of(message):
