@@ -280,9 +280,10 @@ static bool repeats(const struct review *r, const struct call *c)
         return f->state == REVIEW_DENIED && str_equal(f->resolver, c->review.principal) &&
                person_is_same(f->resolver_owner, c->review.owner);
     const struct review_vote *own = vote_of(r, c->review.owner);
-    return (f->state == REVIEW_PENDING || f->state == REVIEW_APPROVED ||
-            f->state == REVIEW_REDEEMED) &&
-           own != NULL && str_equal(own->principal, c->review.principal);
+    bool was_approved = f->state == REVIEW_APPROVED || f->state == REVIEW_REDEEMED ||
+                        (f->state == REVIEW_EXPIRED && f->approval_expires_ms > 0);
+    return (f->state == REVIEW_PENDING || was_approved) && own != NULL &&
+           str_equal(own->principal, c->review.principal);
 }
 
 /* Whether this person may resolve it, as it is. */

@@ -39,6 +39,13 @@ static enum err bearer_of(const struct http_exchange *x, struct str *ret, struct
     return ERR_OK;
 }
 
+bool api_shows_token(const struct http_exchange *x)
+{
+    struct str credential;
+    struct fault ignored;
+    return bearer_of(x, &credential, &ignored) == ERR_OK && !str_starts(credential, STR("wk_"));
+}
+
 static enum err unauthenticated(struct api *a, const struct http_exchange *x, enum err err,
                                 struct fault *f)
 {

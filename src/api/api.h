@@ -52,6 +52,9 @@ struct caller {
 enum err api_admit(struct api *a, const struct http_exchange *x, uint32_t roles, uint64_t now_ms,
                    struct caller *ret, struct fault *f);
 
+/* Whether its one credential is no API key, and so may be a token. */
+bool api_shows_token(const struct http_exchange *x);
+
 /* Whether a token that verifies is still good, whomever it is for: its key alive, not revoked, its
  * actor not suspended since. *ret_key is the key that minted it. ERR_CREDENTIAL_REVOKED,
  * ERR_CREDENTIAL_EXPIRED (the key). */

@@ -69,6 +69,7 @@ static struct str spelling_of(enum ask_form form, enum ask_member m)
 static enum err members_read(enum ask_form form, unsigned wanted, struct json *object,
                              const char *where, struct ask_members *ret, struct fault *f)
 {
+    enum err err = ERR_OK;
     for (struct json *v = object->child; v != NULL; v = v->next) {
         for (unsigned left = wanted; left != 0; left &= left - 1) {
             unsigned m = (unsigned)__builtin_ctz(left);
@@ -81,19 +82,19 @@ static enum err members_read(enum ask_form form, unsigned wanted, struct json *o
                 break;
             }
             struct str wrong = form == ASK_TOOL ? spellings[m].snake : spellings[m].camel;
-            if (m != MEMBER_ACTION && str_equal(v->key, wrong)) {
+            if (m != MEMBER_ACTION && err == ERR_OK && str_equal(v->key, wrong)) {
                 char field[64];
                 struct buf b = buf_over(field, sizeof field - 1);
                 buf_put(&b, str_from(where));
                 buf_put_byte(&b, '/');
                 buf_put(&b, wrong);
                 field[b.size] = '\0';
-                return fault_set(f, ERR_WRONG_CASE, field, "%.*s: this route spells it %.*s",
-                                 STR_FORMAT(wrong), STR_FORMAT(right));
+                err = fault_set(f, ERR_WRONG_CASE, field, "%.*s: this route spells it %.*s",
+                                STR_FORMAT(wrong), STR_FORMAT(right));
             }
         }
     }
-    return ERR_OK;
+    return err;
 }
 
 /* ---- single values ---- */
@@ -308,6 +309,15 @@ static enum err read_trace_id(const struct reader *r, struct str *ret)
     else
         *ret = r->from->trace_id;
     return ERR_OK;
+}
+
+/* For the error of a request that could not be read to where its trace id is judged. */
+static void find_trace_id(const struct reader *r, struct str *ret)
+{
+    struct fault ignored;
+    struct reader quiet = *r;
+    quiet.fault = &ignored;
+    (void)read_trace_id(&quiet, ret);
 }
 
 static enum err make_trace_id(const struct reader *r, struct str *ret)
@@ -578,7 +588,10 @@ enum err ask_read(const struct ask_source *from, struct caller *caller, struct j
 
     enum err err = members_read(from->form, known[from->form].top, body, "", &r.top, f);
     if (err == ERR_OK) err = read_payload(&r, ret);
-    if (err == ERR_OK) err = read_trace_id(&r, &ret->trace_id);
+    if (err == ERR_OK)
+        err = read_trace_id(&r, &ret->trace_id);
+    else
+        find_trace_id(&r, &ret->trace_id);
     if (err == ERR_OK) err = read_action(&r, p);
     if (err == ERR_OK) err = text_of(&r, MEMBER_TENANT, false, LIMIT_ID_CHARACTERS, true, &tenant);
     if (err == ERR_OK) err = ask_settle_tenant(from->form, caller, tenant, f);

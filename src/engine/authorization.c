@@ -546,6 +546,7 @@ void authorization_start(struct authorization *a)
 {
     const struct token_claims *token = a->caller.token;
     if (is_stopped(a)) {
+        if (a->tools.explain) decide_evaluate(&a->d); /* what would be said after a resume */
         deny_stopped(a);
         settle(a);
         return;
@@ -585,8 +586,11 @@ static void deny_unredeemable(struct authorization *a)
 void authorization_conclude(struct authorization *a)
 {
     const struct review_facts *r = &a->review;
-    if (!a->retry.given || str_is_absent(r->redemption) ||
-        !review_digest_equal(&a->retry.key, &r->retry_key)) {
+    if (is_stopped(a)) { /* before what it would be told else: every decision for it is this one */
+        deny_stopped(a);
+        settle_anew(a);
+    } else if (!a->retry.given || str_is_absent(r->redemption) ||
+               !review_digest_equal(&a->retry.key, &r->retry_key)) {
         deny_unredeemable(a);
     } else if (review_digest_equal(&a->retry.body, &r->retry_body)) {
         give_back(a, replay);

@@ -48,7 +48,10 @@ static void refuse_resolved(struct look *l)
     char bytes[4096];
     struct buf b = buf_over(bytes, sizeof bytes);
     struct fault f;
-    if (r->resolved_by.size > 0)
+    if (r->resolved_by.size > 0 && (r->state == REVIEW_EXPIRED || r->state == REVIEW_REDEEMED))
+        fault_set(&f, ERR_ALREADY_RESOLVED, "", "the review was approved by %.*s, and is %s now",
+                  STR_FORMAT(r->resolved_by), review_state_name(r->state));
+    else if (r->resolved_by.size > 0)
         fault_set(&f, ERR_ALREADY_RESOLVED, "", "the review is %s already, by %.*s",
                   review_state_name(r->state), STR_FORMAT(r->resolved_by));
     else
@@ -240,6 +243,17 @@ static uint32_t meets(struct look *l, struct str requirements)
     return bits;
 }
 
+/* Of a review that is there, and may be seen. */
+static void refuse_resolving(struct errand *e, const char *text)
+{
+    struct fault f;
+    if (text == NULL)
+        fault_plain(&f, e->call.err);
+    else
+        fault_set(&f, e->call.err, "", "%s", text);
+    errand_refuse(e, &f, e->call.review.facts.trace_id);
+}
+
 static void resolved(struct errand *e)
 {
     struct look *l = of(e);
@@ -250,13 +264,13 @@ static void resolved(struct errand *e)
         trip_refuse_with(&l->trip, ERR_NOT_FOUND, "there is no such review here");
         return;
     case ERR_SELF_REVIEW:
-        trip_refuse_with(&l->trip, ERR_SELF_REVIEW,
+        refuse_resolving(e,
                          "whoever asked, and whoever it was asked for, may not resolve the review");
         return;
     case ERR_WRONG_REVIEWER:
-        trip_refuse_with(&l->trip, ERR_WRONG_REVIEWER,
-                         "resolved_by: has none of the roles that this review asks for");
+        refuse_resolving(e, "resolved_by: has none of the roles that this review asks for");
         return;
+    case ERR_ALREADY_VOTED: refuse_resolving(e, NULL); return;
     default: trip_refuse_with(&l->trip, e->call.err, NULL);
     }
 }

@@ -6,7 +6,9 @@
  * The human_review votes that the approval covered count as allow, unless their rules ask for more
  * people or for others now than for those who approved; every other vote stands. A review that
  * cannot be redeemed is a deny `review:<state>` that tells nothing of what was approved. */
+#include "base/limits.h"
 #include "engine/authorization.h"
+#include "engine/member.h"
 #include "engine/place.h"
 #include "engine/queue.h"
 #include "engine/terms.h"
@@ -132,6 +134,17 @@ static void found(struct errand *e)
         authorization_refuse(&r->a, &f);
 }
 
+/* As the form's own route names it. */
+static enum err tenant_of(enum ask_form form, const struct json *body, struct str *ret,
+                          struct fault *f)
+{
+    static const struct member_spelling of_tool = {"tenant_id", "tenantId"},
+                                        of_others = {"tenantId", "tenant_id"};
+    const struct member_spelling *its = form == ASK_TOOL ? &of_tool : &of_others;
+    enum err err = member_spelling(body, its, 1, f);
+    return err == ERR_OK ? member_text(body, its->right, LIMIT_ID_CHARACTERS, ret, f) : err;
+}
+
 /* A redemption's credential is checked like the decision's: an agent's request takes an agent. */
 static enum err admit(struct redemption *r, struct worker *w, struct http_exchange *x,
                       struct fault *f)
@@ -146,9 +159,9 @@ static enum err admit(struct redemption *r, struct worker *w, struct http_exchan
     if (!may)
         return fault_set(f, ERR_MISSING_ROLE, "", "this needs a key with the role %s",
                          role_name((enum role)needed));
-    return ask_settle_tenant(
-        r->form, &a->caller,
-        json_text(r->body, r->form == ASK_TOOL ? STR("tenantId") : STR("tenant_id")), f);
+    struct str tenant = {0};
+    err = tenant_of(r->form, r->body, &tenant, f);
+    return err == ERR_OK ? ask_settle_tenant(r->form, &a->caller, tenant, f) : err;
 }
 
 void queue_redeem_handle(void *context, struct http_exchange *x)

@@ -10,14 +10,25 @@
 
 static const enum ask_form agent_form = ASK_AGENT, tool_form = ASK_TOOL, user_form = ASK_USER;
 
+/* The platform cannot tell a token of ours from a stranger's, and takes neither. */
+static enum err refuse_token(struct worker *w, const struct http_exchange *x, struct fault *f)
+{
+    struct caller caller;
+    if (bundle_facts(w->bundle)->revision == 0 || !api_shows_token(x)) return ERR_OK;
+    return api_admit(&w->api, x, ~(uint32_t)ROLE_TOKEN, world_now_ms(), &caller, f);
+}
+
 static void route_forward(void *context, struct http_exchange *x)
 {
     struct worker *w = context;
+    struct fault f;
     if (w->forward != NULL) {
-        forward_exchange(w->forward, x);
+        if (refuse_token(w, x, &f) == ERR_OK)
+            forward_exchange(w->forward, x);
+        else
+            api_refuse(&w->api, x, &f, (struct str){0});
         return;
     }
-    struct fault f;
     fault_set(&f, ERR_NOT_FOUND, "",
               "the platform serves this path, and this engine knows none (platform.url)");
     api_refuse(&w->api, x, &f, (struct str){0});

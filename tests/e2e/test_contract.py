@@ -112,6 +112,15 @@ def test_the_sentence_is_the_contracts_own_example(stack):
     assert document["error"] == "confidence: 1.2 is out of range [0, 1]"
 
 
+@pytest.mark.parametrize("wrong", [{"args": 5}, {"context": 5}, {"acting_For": 1, "actingFor": "z"}, {"confidence": 5}, {"resource": 5}, {"tenant_id": 5}])
+def test_an_error_has_the_trace_id_whatever_is_wrong_before_it(stack, wrong):
+    for body in ({**wrong, "action": "x", "trace_id": "t-1"}, {"trace_id": "t-1", "action": "x", **wrong}):
+        assert refused(post(stack, AGENT, body), 400, ("wrong_type", "wrong_case", "out_of_range"))["trace_id"] == "t-1"
+    with stack.at_engine() as wire:
+        reply = wire.post(AGENT, {"action": "x", **wrong}, headers={"traceparent": f"00-{'ab' * 16}-{'cd' * 8}-01"})
+    assert reply.json["trace_id"] == "ab" * 16
+
+
 @pytest.mark.parametrize("prefix", ["req_", "rev_", "tok_", "evt_", "key_"])
 def test_a_trace_id_with_a_prefix_of_ours_is_refused(stack, prefix):
     document = refused(post(stack, AGENT, valid(AGENT, trace_id=prefix + "1")), 400, ("bad_value", "out_of_range"), "/trace_id")
@@ -403,6 +412,9 @@ def test_a_wrong_tenant_is_named_as_the_route_spells_it(stack):
             refused(post(stack, f"{path}?tenant_id=*", VALID[route], key=everywhere), 400, "bad_value", f"/{name}")
             refused(post(stack, f"{path}?tenant_id=default", valid(route, **{name: "another"}), key=everywhere), 400,
                     "conflicting_member", f"/{name}")
+            spelled = {"tenant_id": "tenantId", "tenantId": "tenant_id"}[name]
+            refused(post(stack, path, valid(route, **{spelled: "default"}), key=everywhere), 400, "wrong_case", f"/{spelled}")
+            refused(post(stack, path, valid(route, **{name: 5}), key=everywhere), 400, "wrong_type", f"/{name}")
 
 
 # ---- credentials ----

@@ -397,6 +397,16 @@ def test_a_quorum_counts_owners_and_votes_are_final(queue):
     assert queue.approve(review, queue.carol).json["status"] == "approved"
 
 
+def test_a_refusal_has_the_trace_of_its_review(queue):
+    asked = queue.ask("launch", actor="bot", trace_id="launch-1")
+    review = asked["review_id"]
+    assert refused(queue.approve(review, resolved_by="bot"), 403, "self_review")["trace_id"] == "launch-1"
+    queue.approve(review)
+    assert refused(queue.deny(review), 409, "already_voted")["trace_id"] == "launch-1"
+    paid = queue.ask("pay", trace_id="pay-1")["review_id"]
+    assert refused(queue.approve(paid), 403, "wrong_reviewer")["trace_id"] == "pay-1"
+
+
 def test_one_person_with_two_keys_is_one_approval(queue):
     """A key of a review page, which speaks for all, beside a person's own."""
     page = queue.tenant.key("review-page", ["reviewer"], owner_is="page-team", reviewers=["*"])
@@ -451,6 +461,10 @@ def test_reviews_and_approvals_expire(queue):
     refused(queue.approve(quick), 409, "already_resolved")
     assert queue.redeem(brief, {"action": "brief"}).json["rule"] == "review:expired"
     assert queue.get(brief).json["status"] == "expired"
+    again = queue.approve(brief)
+    assert again.status == 200 and again.json["status"] == "expired", "who did not hear the answer asks again"
+    late = refused(queue.approve(brief, queue.carol), 409, "already_resolved")
+    assert late["error"] == "the review was approved by rita, and is expired now" and late["resolved_by"] == "rita"
     queue.stack.wait_published()
     assert len(queue.tenant.events(kind="review.expired")) == 2
 
@@ -540,6 +554,9 @@ def test_a_suspended_actor_is_stopped_everywhere(queue):
     assert (stopped["decision"], stopped["rule"], stopped["allowed"]) == ("deny", "actor:suspended", False)
     assert queue.get(pending).json["status"] == "denied"
     assert queue.redeem(approved, {"action": "pay", "actor": "rogue"}).json["rule"] == "actor:suspended"
+    assert queue.redeem(approved, {"action": "pay", "actor": "rogue", "args": {"n": 1}}).json["rule"] == "actor:suspended"
+    told = queue.tenant.ask("get_x", key=queue.tenant.auditor, query="?explain=true", actor="rogue")
+    assert told["rule"] == "actor:suspended" and [rule["rule"] for rule in told["explain"] if rule["applies"]] == ["reads"]
     listed = queue.call("GET", "/v1/actors", admin).json
     assert [(one["actor"], one["reason"]) for one in listed["actors"]] == [("rogue", "it drops tables")]
     assert queue.ask("get_x", actor="honest")["decision"] == "allow"

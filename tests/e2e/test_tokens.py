@@ -241,7 +241,12 @@ def test_a_token_may_do_nothing_else(tokens):
                                ("POST", AGENT + "?dry_run=true", {"action": "get_x"}), ("GET", "/metrics", None)]:
         document = refused(tokens.call(method, path, token, body), 403, "missing_role")
         assert "token" in document["error"]
-    assert tokens.call("GET", "/api/v1/policies", token).status == 401  # the platform takes keys only
+    for method, path, body in [("GET", "/api/v1/policies", None), ("GET", "/api/v1/audit", None), ("PUT", "/api/v1/policies/x", {"content": ""}),
+                               ("PUT", "/api/v1/policies/x", {"content": "#" * 500000})]:
+        refused(tokens.call(method, path, token, body), 403, "missing_role")
+        refused(tokens.call(method, path, token + "x", body), 401, "unauthenticated")
+    with tokens.stack.at_platform(token) as wire:
+        assert wire.get("/api/v1/policies").status == 401, "asked itself the platform takes keys only"
     review = tokens.decided(token, "refund")["review_id"]
     refused(tokens.call("POST", f"/v1/queue/{review}/redeem", token, {"user_id": "carol", "action": "refund"}), 403, "missing_role")
 
