@@ -550,7 +550,8 @@ class Model:
         if {who.name, who.owner, person} & {*review.principal, *(asked.get(name) for name in ("actor", "user_id", "acting_for"))}:
             why.add(SELF)
         mine = review.votes.get(who.owner)
-        is_repeated = mine is not None and mine[:2] == (who.principal, verb) and review.state in REPEATABLE[verb]
+        state = "approved" if review.state == "expired" and review.is_met() else review.state  # it was, before its time was over
+        is_repeated = mine is not None and mine[:2] == (who.principal, verb) and state in REPEATABLE[verb]
         roles = self.roles_of(who.tenant)(person)
         if is_repeated:
             why = why and why | {OK}
@@ -601,8 +602,8 @@ class Model:
         why = self.dead(who) or why | self.speech(who, question)
         filled, kept = self.filled(who, question), (credential, review and review.id, retry)
         is_stopped = filled.get("actor") in self.suspended[who.tenant]
-        if retry and kept in self.kept and self.kept[kept][0] != body:
-            why = why | {MISMATCH} | ({OK} if is_stopped else set())
+        if retry and kept in self.kept and self.kept[kept][0] != body and not is_stopped:
+            why = why | {MISMATCH}
         if refused(reply, why) or review is None:
             return
         answer = record(reply)
@@ -612,9 +613,11 @@ class Model:
             return
         wrong = {f"review:{review.state}"} if review.state != "approved" else set()
         wrong |= {"review:binding"} if binding(filled) != binding(review.question) else set()
-        if is_stopped or wrong:
-            wrong |= {"actor:suspended"} if is_stopped else set()
+        if is_stopped:
+            wrong = {"actor:suspended"}
+        elif wrong:
             wrong |= {"token:scope"} if self.evaluated(who, filled).rule == "token:scope" else set()
+        if wrong:
             if answer["rule"] not in wrong:
                 raise Difference(f"a redemption had to be one of {wrong} and is {answer['rule']}")
             return self.concluded(who, filled, Outcome("deny", answer["rule"]), answer, review)
