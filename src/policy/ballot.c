@@ -139,7 +139,9 @@ static void consider_cell(struct ballot *b, const struct cell *c)
     }
     consider_visit(b, split->anywhere, split->anywhere_count);
     if (names_no_resource(b)) consider_visit(b, split->unnamed, split->unnamed_count);
-    if (resource_find(b)) index_lookup(split->named, b->resource, consider_visit, b);
+    if (!resource_find(b)) return;
+    index_lookup(split->named, b->resource, consider_visit, b);
+    if (b->respelled != NULL) index_lookup(split->named, b->respelled, consider_visit, b);
 }
 
 struct axis_search {

@@ -33,8 +33,9 @@ struct ballot {
     const struct name *action, *subject;
     struct name *resource; /* prepared when the first rule asks */
     bool resource_ready;
-    bool confidence_used; /* a gate that counts looked at it */
-    bool failed;          /* memory ran out: the outcome is deny */
+    struct name *respelled; /* the resource without what is odd in its spelling, or NULL */
+    bool confidence_used;   /* a gate that counts looked at it */
+    bool failed;            /* memory ran out: the outcome is deny */
     struct tally enforced, shadow;
 
     uint32_t reviewer; /* the rule that voted human_review, or NO_RULE */
@@ -67,7 +68,8 @@ bool rule_matches_subject(struct ballot *b, const struct set_rule *r);
 bool rule_matches_action(const struct ballot *b, const struct rule *rule);
 bool rule_matches_resource(struct ballot *b, const struct rule *rule);
 bool roles_find(struct ballot *b); /* b->roles…; false: memory ran out */
-/* b->resource, prepared when it is asked for first; false: none is named, or memory ran out. */
+/* b->resource and b->respelled, prepared when asked for first; false: none is named, or memory ran
+ * out. What restricts looks at both: nobody slips past `db:prod-*` by a blank or full width. */
 bool resource_find(struct ballot *b);
 /* Without a type or an id it is not named either: nobody slips past `db:prod-*` by a bare id. */
 bool names_no_resource(const struct ballot *b);

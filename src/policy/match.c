@@ -1,5 +1,6 @@
 /* match.c - whether a rule's selectors name this subject, this action, this resource. */
 #include "policy/ballot.h"
+#include "spelling/spelling.h"
 
 struct selector_search {
     const struct selector *selector;
@@ -78,11 +79,22 @@ bool names_no_resource(const struct ballot *b)
     return str_is_absent(b->request->resource) || b->request->resource_partial;
 }
 
+/* False: memory ran out. */
+static bool respell(struct ballot *b)
+{
+    struct str plain = spelling_fold(b->request->resource, b->arena);
+    if (str_is_absent(plain)) return false;
+    if (str_equal(plain, b->resource->folded)) return true;
+    b->respelled = arena_new(b->arena, struct name);
+    return b->respelled != NULL && name_prepare(b->respelled, plain, b->arena);
+}
+
 bool resource_find(struct ballot *b)
 {
     if (b->resource_ready) return true;
     if (str_is_absent(b->request->resource)) return false;
-    b->resource_ready = name_prepare(b->resource, b->request->resource, b->arena);
+    b->resource_ready = name_prepare(b->resource, b->request->resource, b->arena) &&
+                        (!b->resource->odd || respell(b));
     b->failed |= !b->resource_ready;
     return b->resource_ready;
 }
@@ -91,5 +103,8 @@ bool resource_find(struct ballot *b)
 bool rule_matches_resource(struct ballot *b, const struct rule *rule)
 {
     if (rule->resources.count == 0 || (rule->folds && names_no_resource(b))) return true;
-    return resource_find(b) && selector_match(&rule->resources, b->resource, rule->folds);
+    if (!resource_find(b)) return false;
+    return selector_match(&rule->resources, b->resource, rule->folds) ||
+           (rule->folds && b->respelled != NULL &&
+            selector_match(&rule->resources, b->respelled, true));
 }

@@ -43,6 +43,17 @@ static inline bool has_role(const char *role, const char *person, bool strict)
     return false;
 }
 
+/* What restricts sees a resource as it would be spelled plainly, too: of what strange() does to one
+ * that is another matter than case where it puts a blank at an end. */
+static inline bool matches_respelled(const struct globs *g, const char *name)
+{
+    char plain[TEXT];
+    name += strspn(name, " ");
+    snprintf(plain, sizeof plain, "%s", name);
+    for (size_t end = strlen(plain); end > 0 && plain[end - 1] == ' '; end--) plain[end - 1] = '\0';
+    return matches(g, plain, true);
+}
+
 static inline bool selects(const struct ref_rule *r, const struct ref_request *q,
                            const char *action)
 {
@@ -54,7 +65,8 @@ static inline bool selects(const struct ref_rule *r, const struct ref_request *q
         who |= has_role(r->roles.list[i], q->subject, strict);
     bool what = matches(&r->actions, action, strict);
     bool where = r->resources.count == 0 || (strict && (!q->has_resource || q->partial)) ||
-                 (q->has_resource && matches(&r->resources, q->resource, strict));
+                 (q->has_resource && (matches(&r->resources, q->resource, strict) ||
+                                      (strict && matches_respelled(&r->resources, q->resource))));
     return who && what && where;
 }
 

@@ -16,7 +16,7 @@ BUILD = pathlib.Path(os.environ.get("WRIT_BUILD", TOP / "build" / "dev"))
 WRIT = BUILD / "bin" / "writ"
 ROOTS = ["src", "shards", "pipeline"]
 DOORS = {  # foreign header: the room that may include it (Kafka's client has a door on each side and one for logging in)
-    r"jsmn\.h": "json", r"openssl/.*": "crypto", r"yaml\.h": "policy", r"re2/.*": "policy", r"utf8proc\.h": "person", r"llhttp(/.*)?\.h": "http",
+    r"jsmn\.h": "json", r"openssl/.*": "crypto", r"yaml\.h": "policy", r"re2/.*": "policy", r"utf8proc\.h": "spelling", r"llhttp(/.*)?\.h": "http",
     r"sqlite3\.h": "ingest", r"libpq-fe\.h": "ingest", r"ev\.h": "loop", r"hiredis.*": "keep", r"librdkafka/.*": "publish ingest topic",
 }
 BANNED = "strcpy strcat sprintf vsprintf gets strtok atoi atol atof alloca system".split()

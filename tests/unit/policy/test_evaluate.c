@@ -156,6 +156,45 @@ static void restricting_rules_match_a_request_without_a_resource(void **state)
     tenant_fini(&t);
 }
 
+static void an_odd_spelling_of_a_resource_is_no_way_past_what_restricts(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *resource;
+        enum verdict verdict;
+    } cases[] = {
+        {"db:prod-1", VERDICT_DENY},      {" db:prod-1", VERDICT_DENY},
+        {"db:prod-1\t", VERDICT_DENY},    {"DB:\u200bPROD-1", VERDICT_DENY},
+        {"d\uff42:prod-1", VERDICT_DENY}, {"db:prod\u20101", VERDICT_DENY},
+        {"db:caf\u00e9", VERDICT_DENY},   {"db:CAFE\u0301", VERDICT_DENY},
+        {"db:my prod-1", VERDICT_ALLOW}, /* another name, oddly spelled or not */
+        {"db:cafe", VERDICT_ALLOW},       {"db:test\u200b", VERDICT_ALLOW},
+    };
+    /* A few rules are looked at one by one, many by an index. */
+    char many[8000];
+    struct buf out = buf_over(many, sizeof many - 1);
+    buf_put_literal(&out,
+                    "rules:\n"
+                    "  - {id: all, agents: [bot], actions: [w], decision: allow}\n"
+                    "  - {id: cafe, actions: [w], resources: [\"db:caf\u00e9\"], decision: deny}\n"
+                    "  - {id: prod, actions: [w], resources: [\"db:prod-*\"], decision: deny}\n");
+    size_t few = out.size;
+    for (int i = 0; i < 60; i++)
+        buf_printf(&out, "  - {id: r%d, actions: [w], resources: [\"x:%d-*\"], decision: deny}\n",
+                   i, i);
+    for (int pass = 0; pass < 2; pass++) {
+        struct tenant t;
+        many[pass == 0 ? out.size : few] = '\0';
+        tenant_init_one(&t, many);
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+            struct policy_request q = agent_request("bot", "w");
+            q.resource = str_from(cases[i].resource);
+            if (ask(&t, &q) != cases[i].verdict) fail_msg("%s", cases[i].resource);
+        }
+        tenant_fini(&t);
+    }
+}
+
 static void people_are_selected_by_name_or_role_and_agents_are_not(void **state)
 {
     (void)state;
@@ -639,6 +678,7 @@ int main(void)
         cmocka_unit_test(a_permission_is_for_actions_in_its_own_spelling_only),
         cmocka_unit_test(a_permission_matches_strange_names_only_where_they_are_spelled_out),
         cmocka_unit_test(restricting_rules_match_a_request_without_a_resource),
+        cmocka_unit_test(an_odd_spelling_of_a_resource_is_no_way_past_what_restricts),
         cmocka_unit_test(people_are_selected_by_name_or_role_and_agents_are_not),
         cmocka_unit_test(a_role_that_names_somebody_twice_is_one_role),
         cmocka_unit_test(a_long_list_of_names_selects_as_a_short_one_does),

@@ -1,4 +1,4 @@
-#include "person/person.h"
+#include "spelling/spelling.h"
 
 #include <stdlib.h>
 #include <utf8proc.h>
@@ -37,7 +37,16 @@ static char *fold(struct str name, size_t *ret_size)
     return (char *)folded;
 }
 
-bool person_is_same(struct str a, struct str b)
+struct str spelling_fold(struct str name, struct arena *arena)
+{
+    size_t size = 0;
+    char *folded = fold(name, &size);
+    struct str kept = folded == NULL ? (struct str){0} : arena_copy(arena, str_of(folded, size));
+    free(folded);
+    return kept;
+}
+
+bool spelling_of_one(struct str a, struct str b)
 {
     if (str_equal_ignoring_case(a, b)) return true;
     if (is_plain(a) && is_plain(b)) return false;

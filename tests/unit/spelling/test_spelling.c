@@ -1,16 +1,16 @@
-/* test_person.c - whose name it is, in whatever spelling. */
+/* test_spelling.c - whose name it is, in whatever spelling. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "person/person.h"
+#include "spelling/spelling.h"
 
 static bool same(const char *a, const char *b)
 {
-    bool one_way = person_is_same(str_from(a), str_from(b));
-    assert_int_equal(one_way, person_is_same(str_from(b), str_from(a)));
+    bool one_way = spelling_of_one(str_from(a), str_from(b));
+    assert_int_equal(one_way, spelling_of_one(str_from(b), str_from(a)));
     return one_way;
 }
 
@@ -63,11 +63,25 @@ static void what_cannot_be_folded_may_be_anybody(void **state)
     assert_true(same("ri\xc3", "rita"));
 }
 
+static void a_folded_name_is_what_its_spellings_have_in_common(void **state)
+{
+    (void)state;
+    struct arena a;
+    arena_init(&a, 4096, 4096);
+    assert_true(str_equal(spelling_fold(STR(" \uff24b:\u200bProd-1 "), &a), STR("db:prod-1")));
+    assert_true(
+        str_equal(spelling_fold(STR("file:/my \u00a0 doc\u2010x"), &a), STR("file:/my doc-x")));
+    assert_true(str_is_empty(spelling_fold(STR("\u200b"), &a)));
+    assert_true(str_is_absent(spelling_fold(STR("\xff"), &a)));
+    arena_fini(&a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_name_is_one_persons_in_whatever_spelling),
         cmocka_unit_test(two_people_are_two),
+        cmocka_unit_test(a_folded_name_is_what_its_spellings_have_in_common),
         cmocka_unit_test(what_cannot_be_folded_may_be_anybody),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

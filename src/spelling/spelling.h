@@ -1,0 +1,20 @@
+/* spelling.h - names that may be the same but for their spelling.
+ *
+ * A name may be spelled in another case, composed otherwise (NFC, NFD), in compatibility forms (full
+ * width, ligatures), with characters that nobody sees, or with other blanks and dashes. All are folded
+ * as Unicode's NFKC_Casefold does (UAX #31, UTS #39 4); blanks are trimmed and drawn together. Letters
+ * of two scripts that only look alike stay different. For what restricts only: what permits is
+ * spelled out. Any thread. */
+#ifndef SPELLING_SPELLING_H
+#define SPELLING_SPELLING_H
+
+#include "base/arena.h"
+
+/* Whether both may be one person's name. Also true where one cannot be folded (no memory, not
+ * UTF-8): then nobody knows. Two ASCII names take no memory. */
+bool spelling_of_one(struct str a, struct str b);
+
+/* What all spellings of a name have in common, in the arena; absent: it cannot be folded. */
+struct str spelling_fold(struct str name, struct arena *arena);
+
+#endif
