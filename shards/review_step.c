@@ -248,14 +248,14 @@ static bool is_self(const struct review_facts *f, const struct call *c)
     const struct str resolvers[] = {c->review.principal, c->review.owner, c->review.by};
     for (size_t i = 0; i < sizeof askers / sizeof *askers; i++)
         for (size_t k = 0; k < sizeof resolvers / sizeof *resolvers; k++)
-            if (askers[i].size > 0 && spelling_of_one(askers[i], resolvers[k])) return true;
+            if (askers[i].size > 0 && spelling_same(askers[i], resolvers[k])) return true;
     return false;
 }
 
 static const struct review_vote *vote_of(const struct review *r, struct str owner)
 {
     for (size_t i = 0; i < r->facts.approval_count; i++)
-        if (spelling_of_one(r->votes[i].owner, owner)) return &r->votes[i];
+        if (spelling_same(r->votes[i].owner, owner)) return &r->votes[i];
     return NULL;
 }
 
@@ -265,8 +265,8 @@ static bool has_approved(const struct review *r, const struct call *c)
 {
     for (size_t i = 0; i < r->facts.approval_count; i++) {
         const struct review_vote *v = &r->votes[i];
-        if (spelling_of_one(v->by, c->review.by) || spelling_of_one(v->by, c->review.owner) ||
-            spelling_of_one(v->owner, c->review.by))
+        if (spelling_same(v->by, c->review.by) || spelling_same(v->by, c->review.owner) ||
+            spelling_same(v->owner, c->review.by))
             return true;
     }
     return false;
@@ -278,7 +278,7 @@ static bool repeats(const struct review *r, const struct call *c)
     const struct review_facts *f = &r->facts;
     if (c->kind == CALL_DENY)
         return f->state == REVIEW_DENIED && str_equal(f->resolver, c->review.principal) &&
-               spelling_of_one(f->resolver_owner, c->review.owner);
+               spelling_same(f->resolver_owner, c->review.owner);
     const struct review_vote *own = vote_of(r, c->review.owner);
     bool was_approved = f->state == REVIEW_APPROVED || f->state == REVIEW_REDEEMED ||
                         (f->state == REVIEW_EXPIRED && f->approval_expires_ms > 0);

@@ -46,7 +46,7 @@ struct str spelling_fold(struct str name, struct arena *arena)
     return kept;
 }
 
-bool spelling_of_one(struct str a, struct str b)
+bool spelling_same(struct str a, struct str b)
 {
     if (str_equal_ignoring_case(a, b)) return true;
     if (is_plain(a) && is_plain(b)) return false;

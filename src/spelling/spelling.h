@@ -12,7 +12,7 @@
 
 /* Whether both may be one person's name. Also true where one cannot be folded (no memory, not
  * UTF-8): then nobody knows. Two ASCII names take no memory. */
-bool spelling_of_one(struct str a, struct str b);
+bool spelling_same(struct str a, struct str b);
 
 /* What all spellings of a name have in common, in the arena; absent: it cannot be folded. */
 struct str spelling_fold(struct str name, struct arena *arena);
