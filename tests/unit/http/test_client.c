@@ -232,6 +232,9 @@ static void send_large(bool answers_early, bool closes)
     pthread_t thread;
     for (size_t i = 0; i < LARGE_BYTES; i++) body[i] = (char)(i * 7 + i / 1000);
     k.listener = rig_listen(&k.at);
+    /* What the peer does not read must not fit into the kernel's buffers: it would be sent whole. */
+    const int little = 64 << 10;
+    assert_int_equal(setsockopt(k.listener, SOL_SOCKET, SO_RCVBUF, &little, sizeof little), 0);
     snprintf(address, sizeof address, "http://127.0.0.1:%d", ntohs(k.at.sin_port));
     assert_int_equal(pthread_create(&thread, NULL, serve_sink, &k), 0);
     struct http_client *c = client_of(address);
