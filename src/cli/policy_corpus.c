@@ -113,10 +113,19 @@ static bool read_context(struct reading *r, struct policy_request *q)
 
 /* ---- what agents have ---- */
 
+/* An event as it is queried (it has the time when it was stored) has a 0 where no confidence was
+ * given, too; confidence_used tells them apart. */
+static bool is_blank(const struct reading *r, const struct json *confidence)
+{
+    return json_is_number(confidence) && confidence->number == 0 &&
+           json_get(r->line, STR("created_at")) != NULL &&
+           json_get(r->line, STR("confidence_used")) == NULL;
+}
+
 static bool read_confidence(const struct reading *r, struct policy_request *q)
 {
     const struct json *v = member_of_either(r, "confidence", NULL);
-    if (v == NULL) return true;
+    if (v == NULL || is_blank(r, v)) return true;
     if (json_is_number(v) && v->number >= 0 && v->number <= 1) {
         q->has_confidence = true;
         q->confidence = v->number;

@@ -202,6 +202,17 @@ def diff(tmp_path, *words, old=OLD, new=NEW, corpus=CORPUS):
     return policy("diff", tmp_path / "old", tmp_path / "new.yaml", "--against", "-", *words, text=corpus)
 
 
+def test_a_queried_event_that_had_no_confidence_is_asked_without_one(tmp_path):
+    """The API shows `confidence` even if 0, and `confidence_used` only where one was given."""
+    gate = "confidence: {{allow_at: 0.9, review_at: 0.5, missing: {}}}\nrules:\n  - {{id: g, agents: [bot], actions: [x], decision: allow}}\n"
+    event = {"event_id": "evt_1", "kind": "decision", "tenant_id": "default", "timestamp": "2026-11-20T09:30:00Z", "actor": "bot", "action": "x",
+             "decision": "human_review", "mode": "live"}
+    queried = {**event, "id": 1, "created_at": "2026-11-20T09:30:01Z", "confidence": 0}
+    for line, changes in ((event, 1), (queried, 1), ({**queried, "confidence_used": 0}, 0), ({**event, "confidence": 0, "confidence_used": 0}, 0)):
+        done = diff(tmp_path, old=gate.format("human_review"), new=gate.format("deny"), corpus=json.dumps(line) + "\n")
+        assert done.returncode == changes, (line, done.stdout, done.stderr)
+
+
 def test_requests_that_would_change_are_told_and_counted(tmp_path):
     done = diff(tmp_path)
     assert (done.returncode, done.stderr) == (1, "")
