@@ -155,6 +155,8 @@ static void key_arm(struct store *s, const struct pepper *p, struct key *k, uint
     id_write("key_", k->id, k->id_text);
     k->created_at = now_ms;
     k->revoked_at = 0;
+    k->replaced_by = (struct str){0};
+    k->original_expires_at = 0;
     credential_make(k->id, to);
     k->mac = credential_mac(p, str_of(to, CREDENTIAL_TEXT));
     k->pepper_mark = pepper_mark(p);
@@ -247,7 +249,9 @@ enum err key_check_maker(const struct key *k, bool everywhere, struct fault *f)
 }
 
 struct rotation {
-    struct key *old, *fresh; /* fresh: a copy of the old row with an identity of its own */
+    /* fresh: a copy of the old row with an identity of its own, and the end that the old key had
+     * before it was rotated; it stays as long as `old`, which names it */
+    struct key *old, *fresh;
     uint64_t ends_at;
     char credential[CREDENTIAL_TEXT];
 };
@@ -273,8 +277,13 @@ static enum err rotate_step(struct store *s, const struct pepper *p, struct rota
         return fault_set(f, ERR_KEY_ENDED, "", "the key has expired: make a new one");
     enum err err = copy_row(old, &r->fresh, f);
     if (err != ERR_OK) return err;
+    uint64_t lives_until =
+        str_is_absent(old->replaced_by) ? old->expires_at : old->original_expires_at;
+    r->fresh->expires_at = lives_until;
     key_arm(s, p, r->fresh, by->now_ms, r->credential);
 
+    old->replaced_by = str_of(r->fresh->id_text, ID_TEXT);
+    old->original_expires_at = lives_until;
     r->ends_at = by->now_ms + overlap_ms;
     if (old->expires_at != 0 && old->expires_at < r->ends_at) r->ends_at = old->expires_at;
     if (overlap_ms == 0)

@@ -185,6 +185,17 @@ static enum err read_identity(const struct json *row, struct key *k, struct faul
     return ERR_OK;
 }
 
+static enum err read_replaced(const struct json *row, struct key *k, struct fault *f)
+{
+    const struct json *v = member(row, "replaced_by");
+    struct id id;
+    if (v != NULL && (v->type != JSON_STRING || !id_read("key_", v->string, &id)))
+        return fault_set(f, ERR_BAD_VALUE, "/replaced_by",
+                         "replaced_by: must be key_ and 26 digits");
+    if (v != NULL) k->replaced_by = arena_copy(k->arena, v->string);
+    return read_time(row, "original_expires_at", &k->original_expires_at, f);
+}
+
 static enum err key_fill(const struct json *row, struct key *k, struct fault *f)
 {
     struct arena *a = k->arena;
@@ -202,6 +213,7 @@ static enum err key_fill(const struct json *row, struct key *k, struct fault *f)
     if ((err = read_time(row, "created_at", &k->created_at, f)) != ERR_OK) return err;
     if ((err = read_time(row, "expires_at", &k->expires_at, f)) != ERR_OK) return err;
     if ((err = read_time(row, "revoked_at", &k->revoked_at, f)) != ERR_OK) return err;
+    if ((err = read_replaced(row, k, f)) != ERR_OK) return err;
     return a->overflow ? fault_plain(f, ERR_FULL) : ERR_OK;
 }
 
@@ -291,8 +303,10 @@ void key_put(struct buf *out, const struct key *k, bool with_mac)
     put_name(out, "name", k->name);
     put_globs(out, "nodes", &k->nodes);
     buf_put_byte(out, ',');
+    put_time(out, "original_expires_at", k->original_expires_at);
     put_name(out, "owner", k->owner);
     if (with_mac && k->pepper_mark != 0) buf_printf(out, "\"pepper_mark\":%u,", k->pepper_mark);
+    if (!str_is_absent(k->replaced_by)) put_name(out, "replaced_by", k->replaced_by);
     put_globs(out, "reviewers", &k->reviewers);
     buf_put_byte(out, ',');
     put_time(out, "revoked_at", k->revoked_at);

@@ -46,16 +46,19 @@ struct key {
     uint32_t roles;
     struct globs actors, users, reviewers, nodes, tenants;
     uint64_t created_at, expires_at, revoked_at; /* ms; 0 = never */
-    struct sha256 mac;                           /* HMAC of the credential */
+    struct str
+        replaced_by; /* the id, "key_…", of the key that follows a rotated one; absent: none */
+    uint64_t original_expires_at; /* of a rotated key: its end without that, ms; 0 = never */
+    struct sha256 mac;            /* HMAC of the credential */
     /* of the pepper that it was made under; 0: not known, of an earlier version's key */
     uint32_t pepper_mark;
     struct arena *arena; /* owns the strings */
 };
 
 /* A key from its row's JSON {id, name, owner, tenant, roles[], actors[], users[], reviewers[],
- * nodes[], tenants[], created_at, expires_at, revoked_at, mac, pepper_mark}; defaults: actors
- * [name], reviewers [owner], users, nodes and tenants none. `mac`, `pepper_mark` and `id` may be
- * absent in a request to make one. The caller owns it. */
+ * nodes[], tenants[], created_at, expires_at, revoked_at, replaced_by, original_expires_at, mac,
+ * pepper_mark}; defaults: actors [name], reviewers [owner], users, nodes and tenants none. `mac`,
+ * `pepper_mark` and `id` may be absent in a request to make one. The caller owns it. */
 enum err key_read(const struct json *row, struct key **ret, struct fault *f);
 void key_destroy(struct key *k);
 /* The row's JSON; without `mac` and `pepper_mark` for answers to clients. */

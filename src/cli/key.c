@@ -63,6 +63,8 @@ static void print_new_key(struct cli *c, const struct json *root, struct str bod
             "This is %.*s, for %.*s (%.*s). Keep it now: it is shown once and stored nowhere.\n",
             STR_FORMAT(member_shown(c, root, "id")), STR_FORMAT(member_shown(c, root, "name")),
             STR_FORMAT(member_shown(c, root, "roles")));
+    struct str expires = member_shown(c, root, "expires_at");
+    if (expires.size > 0) fprintf(c->err, "It ends at %.*s.\n", STR_FORMAT(expires));
 }
 
 /* ---- without a platform ---- */
@@ -158,6 +160,18 @@ static int key_list(struct cli *c, const struct arguments *a)
     return page_list(c, a, &target, &listing);
 }
 
+static void print_revoked(struct cli *c, FILE *to, const char *id, const struct json *root)
+{
+    struct str behind = member_shown(c, root, "behind");
+    fprintf(to, "%s is revoked", id);
+    if (behind.size == 0)
+        fputs(", and every engine knows.\n", to);
+    else
+        fprintf(to,
+                ". These engines have not seen that yet: %.*s. Until they do, they take the key.\n",
+                STR_FORMAT(behind));
+}
+
 static int key_revoke(struct cli *c, const struct arguments *a)
 {
     struct target target;
@@ -172,14 +186,7 @@ static int key_revoke(struct cli *c, const struct arguments *a)
         print_json(c, reply.body);
         return DONE;
     }
-    struct str behind = member_shown(c, reply.root, "behind");
-    fprintf(c->out, "%s is revoked", a->positionals[0]);
-    if (behind.size == 0)
-        fputs(", and every engine knows.\n", c->out);
-    else
-        fprintf(c->out,
-                ". These engines have not seen that yet: %.*s. Until they do, they take the key.\n",
-                STR_FORMAT(behind));
+    print_revoked(c, c->out, a->positionals[0], reply.root);
     return DONE;
 }
 
@@ -204,8 +211,16 @@ static int key_rotate(struct cli *c, const struct arguments *a)
                         .target = target_text(&target),
                         .body = buf_view(&body)};
     int code = cli_call(c, &r, &reply);
-    if (code == DONE) print_new_key(c, reply.root, reply.body);
-    return code;
+    if (code != DONE) return code;
+    print_new_key(c, reply.root, reply.body);
+    if (c->json) return DONE;
+    const char *old = a->positionals[0];
+    if (overlap_ms == 0)
+        print_revoked(c, c->err, old, reply.root);
+    else
+        fprintf(c->err, "%s works until %.*s.\n", old,
+                STR_FORMAT(member_shown(c, json_get(reply.root, STR("replaces")), "expires_at")));
+    return DONE;
 }
 
 /* ---- the rows ---- */
@@ -239,6 +254,6 @@ const struct command key_commands[] = {
      key_list},
     {"key", "revoke", "ID", "end a key now", "Tells which engines have not followed yet.", NULL, 1,
      1, key_revoke},
-    {"key", "rotate", "ID", "replace a key by a new one with the same rights", NULL, rotate_flags,
-     1, 1, key_rotate},
+    {"key", "rotate", "ID", "replace a key by a new one with the same rights",
+     "The new key ends when the old one would have.", rotate_flags, 1, 1, key_rotate},
     {NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, NULL}};

@@ -4,6 +4,8 @@
  * `ingest` keys (which write for others) are made by an admin of tenant `*` only. */
 #include "pipeline/ingest/key_store.h"
 
+#include <stdio.h>
+
 #include "platform/platform.h"
 
 enum { OVERLAP_SECONDS = 3600, OVERLAP_SECONDS_MAX = 30 * 86400 };
@@ -42,31 +44,39 @@ static void create_done(struct job *j)
     job_answer(j);
 }
 
-static enum err check_rights(struct platform *p, const struct key *draft, struct fault *f)
+/* The tenant as the body names it, in `member`; it agrees with what was named before (in the
+ * query, by another member, by the caller's own key). */
+static enum err settle_named(struct platform *p, const struct json *body, const char *member,
+                             struct fault *f)
 {
-    if (platform_is_everywhere(p)) return ERR_OK;
-    if (!str_equal(draft->tenant, p->caller.key->tenant))
-        return fault_set(f, ERR_WRONG_TENANT, "/tenant",
-                         "tenant: this key may make keys of its own tenant only");
-    return key_check_maker(draft, false, f);
+    const struct json *named = json_get(body, str_from(member));
+    char field[16];
+    snprintf(field, sizeof field, "/%s", member);
+    if (named == NULL || named->type == JSON_NULL) return ERR_OK;
+    if (named->type != JSON_STRING)
+        return fault_set(f, ERR_WRONG_TYPE, field, "%s: must be a string", member);
+    if (named->string.size == 0 || str_equal(named->string, p->caller.tenant)) return ERR_OK;
+    if (!platform_is_everywhere(p))
+        return fault_set(f, ERR_WRONG_TENANT, field, "%s: this key is for its own tenant's keys",
+                         member);
+    if (!str_is_absent(p->caller.tenant))
+        return fault_set(f, ERR_CONFLICTING_MEMBER, field, "%s: another tenant is named beside it",
+                         member);
+    p->caller.tenant = named->string;
+    return ERR_OK;
 }
 
-static bool is_absent(const struct json *v)
-{
-    return v == NULL || v->type == JSON_NULL || (v->type == JSON_STRING && v->string.size == 0);
-}
-
-/* The body names the key's tenant; where it does not, it is the caller's. */
+/* Whose the key shall be: as the body says, or else the caller's own. */
 static enum err fill_tenant(struct platform *p, struct json *body, struct json *own,
                             struct fault *f)
 {
-    struct json *given = json_get(body, STR("tenant"));
-    if (!is_absent(given)) return ERR_OK;
-    enum err err = settle_tenant(p, body, f);
-    if (err == ERR_TENANT_REQUIRED)
+    enum err err = settle_named(p, body, "tenant_id", f);
+    if (err == ERR_OK) err = settle_named(p, body, "tenant", f);
+    if (err != ERR_OK) return err;
+    if (str_is_absent(p->caller.tenant))
         return fault_set(f, ERR_TENANT_REQUIRED, "/tenant",
                          "tenant: this key speaks for every tenant, so say whose key it shall be");
-    if (err != ERR_OK) return err;
+    struct json *given = json_get(body, STR("tenant"));
     if (given == NULL) {
         *own = (struct json){.key = STR("tenant"), .next = body->child};
         body->child = given = own;
@@ -80,7 +90,9 @@ static enum err fill_tenant(struct platform *p, struct json *body, struct json *
 /* What only the store may say. */
 static void drop_members(struct json *body)
 {
-    static const char *const ours[] = {"id", "mac", "created_at", "revoked_at"};
+    static const char *const ours[] = {
+        "id",         "mac",         "pepper_mark",        "created_at",
+        "revoked_at", "replaced_by", "original_expires_at"};
     for (size_t i = 0; i < sizeof ours / sizeof *ours; i++) {
         struct json *v = json_get(body, str_from(ours[i]));
         if (v != NULL) v->type = JSON_NULL;
@@ -98,7 +110,7 @@ static enum err read_create(struct job *j, struct key_detail *d, const struct ht
     if (err != ERR_OK) return err;
     drop_members(body);
     err = key_read(body, &d->draft, &j->fault);
-    if (err == ERR_OK) err = check_rights(p, d->draft, &j->fault);
+    if (err == ERR_OK) err = key_check_maker(d->draft, platform_is_everywhere(p), &j->fault);
     if (err == ERR_OK && d->draft->expires_at != 0 && d->draft->expires_at <= j->actor.now_ms)
         err = fault_set(&j->fault, ERR_OUT_OF_RANGE, "/expires_at", "expires_at: is in the past");
     return err;
@@ -120,11 +132,12 @@ void key_create_handle(void *context, struct http_exchange *x)
 
 /* ---- one key, by its id ---- */
 
+/* After a body was read, which may name the tenant. An id names it as well: an admin of every
+ * tenant need not. */
 static enum err one_key(struct job *j, const struct http_exchange *x)
 {
     struct platform *p = j->platform;
-    struct key_detail *d = job_detail(j, struct key_detail);
-    /* An id names its tenant; an admin of every tenant need not. */
+    struct key_detail *d = j->detail;
     d->tenant = job_copy(j, p->caller.tenant);
     d->everywhere = platform_is_everywhere(p);
     if (id_read("key_", x->params[0], &d->id)) return ERR_OK;
@@ -161,6 +174,7 @@ static void revoke_done(struct job *j)
 void key_revoke_handle(void *context, struct http_exchange *x)
 {
     struct job *j = job_create(context, x, revoke_work);
+    job_detail(j, struct key_detail);
     j->done = revoke_done;
     job_send_if(j, x, one_key(j, x), QUEUE_WRITER);
 }
@@ -191,15 +205,15 @@ static void rotate_done(struct job *j)
         followers_await(j, d->known, d->known_count);
 }
 
-static enum err read_overlap(struct job *j, const struct http_exchange *x)
+static enum err read_rotation(struct job *j, struct key_detail *d, const struct http_exchange *x)
 {
-    static const char *const members[] = {"overlap_seconds"};
-    struct key_detail *d = j->detail;
+    static const char *const members[] = {"overlap_seconds", "tenant_id"};
     struct json *body;
     d->overlap_ms = (uint64_t)OVERLAP_SECONDS * 1000;
     if (x->body.size == 0) return ERR_OK;
     enum err err = api_body(x, &body, &j->fault);
-    if (err == ERR_OK) err = check_case(body, members, 1, &j->fault);
+    if (err == ERR_OK) err = check_case(body, members, 2, &j->fault);
+    if (err == ERR_OK) err = settle_named(j->platform, body, "tenant_id", &j->fault);
     if (err != ERR_OK) return err;
     const struct json *v = json_get(body, STR("overlap_seconds"));
     if (v == NULL || v->type == JSON_NULL) return ERR_OK;
@@ -219,8 +233,8 @@ void key_rotate_handle(void *context, struct http_exchange *x)
 {
     struct job *j = job_create(context, x, rotate_work);
     j->done = rotate_done;
-    enum err err = one_key(j, x);
-    if (err == ERR_OK) err = read_overlap(j, x);
+    enum err err = read_rotation(j, job_detail(j, struct key_detail), x);
+    if (err == ERR_OK) err = one_key(j, x);
     job_send_if(j, x, err, QUEUE_WRITER);
 }
 

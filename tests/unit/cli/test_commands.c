@@ -686,12 +686,33 @@ static void revoking_tells_which_engines_are_behind(void **state)
     rig_destroy(r);
 }
 
+static void rotating_without_an_overlap_tells_which_engines_take_the_old_key_still(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    peer_will_answer(r->peer, 201, NULL,
+                     "{\"key\":\"wk_new\",\"id\":\"key_2\",\"behind\":[\"n1\",\"n2\"]}");
+    peer_will_answer(r->peer, 201, NULL, "{\"key\":\"wk_new\",\"id\":\"key_2\",\"behind\":[]}");
+    assert_int_equal(RUN(r, "key", "rotate", "key_1"), DONE);
+    assert_string_equal(r->out, "wk_new\n");
+    assert_has(r->err, "key_1 is revoked. These engines have not seen that yet: n1,n2.");
+    assert_int_equal(RUN(r, "key", "rotate", "key_1"), DONE);
+    assert_has(r->err, "key_1 is revoked, and every engine knows.");
+    rig_destroy(r);
+}
+
 static void rotating_keeps_the_old_key_for_the_overlap(void **state)
 {
     (void)state;
     struct rig *r = rig_create();
-    peer_will_answer(r->peer, 201, NULL, "{\"key\":\"wk_new\",\"id\":\"key_2\"}");
+    peer_will_answer(
+        r->peer, 201, NULL,
+        "{\"key\":\"wk_new\",\"id\":\"key_2\",\"expires_at\":\"2027-01-01T00:00:00.000Z\","
+        "\"replaces\":{\"id\":\"key_1\",\"expires_at\":\"2026-07-01T00:00:00.000Z\"}}");
     assert_int_equal(RUN(r, "key", "rotate", "key_1", "--overlap", "30m"), DONE);
+    assert_string_equal(r->out, "wk_new\n");
+    assert_has(r->err, "It ends at 2027-01-01T00:00:00.000Z.");
+    assert_has(r->err, "key_1 works until 2026-07-01T00:00:00.000Z.");
     assert_has(peer_request(r->peer, 0), "POST /api/v1/keys/key_1/rotate HTTP/1.1\r\n");
     assert_string_equal(body_of(r, 0), "{\"overlap_seconds\":1800}");
     assert_int_equal(RUN(r, "key", "rotate", "key_1", "--overlap", "long"), USAGE);
@@ -858,6 +879,7 @@ int main(void)
         cmocka_unit_test(the_first_key_is_made_in_a_data_directory),
         cmocka_unit_test(a_list_of_keys_tells_until_when_each_is_valid),
         cmocka_unit_test(revoking_tells_which_engines_are_behind),
+        cmocka_unit_test(rotating_without_an_overlap_tells_which_engines_take_the_old_key_still),
         cmocka_unit_test(rotating_keeps_the_old_key_for_the_overlap),
         cmocka_unit_test(the_doctor_finds_what_is_wrong_and_says_what_to_do),
         cmocka_unit_test(the_doctor_reads_the_figures),

@@ -126,7 +126,8 @@ static void what_only_the_store_may_say_is_not_taken_from_a_request(void **state
     struct rig *r = *state;
     send_json(r, ADMIN, "POST", KEYS,
               "{\"name\":\"n\",\"owner\":\"o\",\"roles\":[\"auditor\"],\"id\":\"key_"
-              "00000000000000000000000000\",\"mac\":\"00\","
+              "00000000000000000000000000\",\"mac\":\"00\",\"pepper_mark\":\"x\",\"replaced_by\":7,"
+              "\"original_expires_at\":7,"
               "\"created_at\":\"2020-01-01T00:00:00Z\",\"revoked_at\":\"2020-01-01T00:00:00Z\"}");
     const char *key = credential(r);
     assert_true(!str_equal(last_id(r), STR("key_00000000000000000000000000")));
@@ -457,6 +458,100 @@ static void an_overlap_makes_no_key_live_longer_and_is_recorded(void **state)
     assert_non_null(memmem(r->body.bytes, r->body.size, "rotated: key_", 13));
 }
 
+/* Of the successor: its id in `to`, its end. */
+static struct str rotate(struct rig *r, struct str id, const char *body, struct str *to)
+{
+    struct str target = arena_printf(&r->arena, KEYS "/%.*s/rotate", STR_FORMAT(id));
+    send_json(r, ADMIN, "POST", target.bytes, body);
+    assert_status(r, 201);
+    *to = last_id(r);
+    return json_text(r->json, STR("expires_at"));
+}
+
+/* Who has lost the successor's credential asks again; and a successor is rotated, too. */
+static void who_follows_a_key_lives_as_long_as_it_would_have(void **state)
+{
+    struct rig *r = *state;
+    static const char *const ends[] = {"", ",\"expires_at\":\"2999-01-01T00:00:00.000Z\""};
+    for (int i = 0; i < 2; i++) {
+        const struct str end = i == 0 ? (struct str){0} : STR("2999-01-01T00:00:00.000Z");
+        send_json(r, ADMIN, "POST", KEYS,
+                  arena_printf(&r->arena,
+                               "{\"name\":\"p\",\"owner\":\"o\",\"roles\":[\"auditor\"]%s}",
+                               ends[i])
+                      .bytes);
+        struct str first = last_id(r), second, third, last;
+        assert_true(str_equal(rotate(r, first, "{\"overlap_seconds\":600}", &second), end));
+        assert_null(json_get(r->json, STR("replaced_by")));
+        struct str ends_at =
+            arena_copy(&r->arena, json_text(json_get(r->json, STR("replaces")), STR("expires_at")));
+        assert_true(str_equal(rotate(r, first, "{\"overlap_seconds\":1200}", &third), end));
+        assert_true(str_equal(json_text(json_get(r->json, STR("replaces")), STR("expires_at")),
+                              ends_at)); /* it lives no longer for that */
+        assert_true(str_equal(rotate(r, second, "{\"overlap_seconds\":60}", &last), end));
+        assert_true(str_equal(rotate(r, first, "{\"overlap_seconds\":0}", &last), end));
+        get(r, ADMIN, KEYS "?limit=500");
+        for (const struct json *k = json_get(r->json, STR("keys"))->child; k != NULL; k = k->next)
+            if (str_equal(json_text(k, STR("id")), first))
+                assert_true(str_equal(json_text(k, STR("replaced_by")), last));
+    }
+}
+
+static void a_tenant_named_twice_is_the_same_or_refused(void **state)
+{
+    struct rig *r = *state;
+#define KEY_OF(more) "{\"name\":\"n\",\"owner\":\"o\",\"roles\":[\"agent\"]" more "}"
+    static const struct {
+        int key;
+        const char *query, *body, *code, *field;
+    } cases[] = {
+        {ADMIN, "", KEY_OF(",\"tenant_id\":\"acme\""), "wrong_tenant", "/tenant_id"},
+        {ADMIN, "", KEY_OF(",\"tenant\":\"default\",\"tenant_id\":\"acme\""), "wrong_tenant",
+         "/tenant_id"},
+        {ADMIN, "", KEY_OF(",\"tenant_id\":7"), "wrong_type", "/tenant_id"},
+        {ADMIN, "", KEY_OF(",\"tenant\":7"), "wrong_type", "/tenant"},
+        {ADMIN, "", KEY_OF(",\"tenant_id\":null,\"tenant\":\"\""), NULL, "default"},
+        {ROOT, "", KEY_OF(",\"tenant\":\"acme\",\"tenant_id\":\"default\""), "conflicting_member",
+         "/tenant"},
+        {ROOT, "?tenant_id=acme", KEY_OF(",\"tenant\":\"default\""), "conflicting_member",
+         "/tenant"},
+        {ROOT, "?tenant_id=acme", KEY_OF(",\"tenant_id\":\"*\""), "conflicting_member",
+         "/tenant_id"},
+        {ROOT, "?tenant_id=acme", KEY_OF(",\"tenant_id\":\"acme\",\"tenant\":\"acme\""), NULL,
+         "acme"},
+        {ROOT, "", KEY_OF(",\"tenant_id\":\"acme\""), NULL, "acme"},
+        {ROOT, "?tenant_id=*", KEY_OF(",\"tenant\":\"*\""), NULL, "*"},
+        {ROOT, "", KEY_OF(""), "tenant_required", "/tenant"},
+    };
+#undef KEY_OF
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        send_json(r, cases[i].key, "POST", arena_printf(&r->arena, KEYS "%s", cases[i].query).bytes,
+                  cases[i].body);
+        if (cases[i].code != NULL) {
+            assert_refused(r, r->status, cases[i].code, cases[i].field);
+            continue;
+        }
+        assert_status(r, 201);
+        assert_text(r, "tenant", cases[i].field);
+    }
+}
+
+static void a_rotations_body_may_name_the_tenant(void **state)
+{
+    struct rig *r = *state;
+    send_json(r, ADMIN, "POST", KEYS, "{\"name\":\"p\",\"owner\":\"o\",\"roles\":[\"agent\"]}");
+    struct str id = last_id(r);
+    struct str target = arena_printf(&r->arena, KEYS "/%.*s/rotate", STR_FORMAT(id));
+    send_json(r, ADMIN, "POST", target.bytes, "{\"tenant_id\":\"acme\"}");
+    assert_refused(r, 403, "wrong_tenant", "/tenant_id");
+    send_json(r, ADMIN, "POST", target.bytes, "{\"tenantId\":\"default\"}");
+    assert_refused(r, 400, "wrong_case", "/tenantId");
+    send_json(r, ROOT, "POST", target.bytes, "{\"tenant_id\":\"acme\"}"); /* not that one's */
+    assert_refused(r, 404, "not_found", NULL);
+    send_json(r, ROOT, "POST", target.bytes, "{\"tenant_id\":\"default\"}");
+    assert_status(r, 201);
+}
+
 static void a_key_made_on_the_data_directory_is_noticed(void **state)
 {
     struct rig *r = *state;
@@ -583,6 +678,9 @@ int main(void)
         TEST(a_revocation_waits_for_an_engine_that_follows),
         TEST(a_revocation_waits_for_an_engine_that_follows_another_platform),
         TEST(a_rotated_key_overlaps_and_ends),
+        TEST(who_follows_a_key_lives_as_long_as_it_would_have),
+        TEST(a_tenant_named_twice_is_the_same_or_refused),
+        TEST(a_rotations_body_may_name_the_tenant),
         TEST(without_an_overlap_the_old_key_ends_at_once),
         TEST(an_overlap_makes_no_key_live_longer_and_is_recorded),
         TEST(a_key_made_on_the_data_directory_is_noticed),
