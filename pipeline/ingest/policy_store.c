@@ -319,8 +319,8 @@ struct changing {
     const struct policy_change *change;
     const struct actor *by;
     struct current now;
-    const char *kind; /* of its audit event */
-    struct str reason;
+    const char *kind;        /* of its audit event */
+    uint64_t rolled_back_to; /* the version whose text comes back; 0: no rollback */
     struct fault *fault;
 };
 
@@ -440,20 +440,28 @@ static enum err check_bundle(struct changing *c)
 }
 
 /* To switch a policy off changes what is allowed as much as to delete it: its event says so. */
-static struct str activity(const struct changing *c, bool is_active)
+static const char *activity(const struct changing *c, bool is_active)
 {
-    if (is_active)
-        return c->now.exists && !c->now.is_active ? STR("in force again") : (struct str){0};
-    return c->now.exists && c->now.is_active ? STR("not in force any more") : STR("not in force");
+    if (is_active) return c->now.exists && !c->now.is_active ? "in force again" : "";
+    return c->now.exists && c->now.is_active ? "not in force any more" : "not in force";
 }
 
-static enum err record(struct changing *c, uint64_t version, struct str digest)
+static void put_reason(struct buf *out, const struct changing *c, bool is_active)
+{
+    const char *now = activity(c, is_active);
+    if (c->rolled_back_to > 0)
+        buf_printf(out, "to version %llu%s", (unsigned long long)c->rolled_back_to,
+                   *now == '\0' ? "" : ", ");
+    buf_put(out, str_from(now));
+}
+
+static enum err record(struct changing *c, struct str reason, uint64_t version, struct str digest)
 {
     const struct own_event e = {.kind = c->kind,
                                 .tenant = c->change->tenant,
                                 .resource_type = "policy",
                                 .resource_id = c->change->name,
-                                .reason = c->reason,
+                                .reason = reason,
                                 .policy_name = c->change->name,
                                 .policy_digest = digest,
                                 .policy_version = version};
@@ -472,6 +480,8 @@ static enum err change_apply(struct changing *c, struct policy_result *ret)
     if (str_is_empty(description)) description = (struct str){0};
     bool is_active = p->has_active ? p->is_active : !c->now.exists || c->now.is_active;
     bool same_content = c->now.exists && str_equal(c->now.digest, p->digest);
+    char text[64];
+    struct buf reason = buf_over(text, sizeof text);
     ret->version = c->now.version;
     ret->revision = c->now.revision;
     ret->effect = POLICY_UNCHANGED;
@@ -486,8 +496,8 @@ static enum err change_apply(struct changing *c, struct policy_result *ret)
     if (err == ERR_OK) err = store_raise_revision(c->store, &ret->revision, c->fault);
     if (err == ERR_OK) err = row_write(c, description, is_active, ret);
     if (err == ERR_OK && is_active && (!same_content || !c->now.is_active)) err = check_bundle(c);
-    if (str_is_absent(c->reason)) c->reason = activity(c, is_active);
-    if (err == ERR_OK) err = record(c, ret->version, p->digest);
+    put_reason(&reason, c, is_active);
+    if (err == ERR_OK) err = record(c, buf_view(&reason), ret->version, p->digest);
     if (err == ERR_OK) ret->effect = c->now.exists ? POLICY_UPDATED : POLICY_CREATED;
     return err;
 }
@@ -540,13 +550,12 @@ enum err policy_store_rollback(struct store *s, const struct policy_change *chan
 {
     struct buf content;
     buf_init(&content, 4 << 10, LIMIT_POLICY_BODY_BYTES * 2);
-    char digest[SHA256_HEX], reason[64];
+    char digest[SHA256_HEX];
     bool is_json = false;
     enum err err = version_text(s, change->tenant, change->name, version, &content, &is_json, f);
     if (err == ERR_OK) {
         /* Versions are immutable, so that the text may be read before the transaction. */
         sha256_write_hex(sha256_once(buf_view(&content)), digest);
-        snprintf(reason, sizeof reason, "to version %llu", (unsigned long long)version);
         const struct policy_change back = {.tenant = change->tenant,
                                            .name = change->name,
                                            .content = buf_view(&content),
@@ -557,7 +566,7 @@ enum err policy_store_rollback(struct store *s, const struct policy_change *chan
                              .change = &back,
                              .by = by,
                              .kind = "policy.rolled_back",
-                             .reason = str_from(reason),
+                             .rolled_back_to = version,
                              .fault = f};
         err = put(&c, out, ret);
     }
@@ -584,7 +593,7 @@ static enum err delete_step(struct changing *c, struct arena *a, struct policy_r
     ret->effect = POLICY_DELETED;
     ret->version = c->now.version;
     err = store_raise_revision(c->store, &ret->revision, c->fault);
-    return err == ERR_OK ? record(c, c->now.version, c->now.digest) : err;
+    return err == ERR_OK ? record(c, (struct str){0}, c->now.version, c->now.digest) : err;
 }
 
 enum err policy_store_delete(struct store *s, const struct policy_change *change,

@@ -20,12 +20,20 @@ enum { PAGE_MAX = 500, PAGES_MAX = 40, EVENTS_LATE_MS = 50, TRACEPARENT_TEXT = 5
 
 /* ---- which trace ---- */
 
-/* 00-<32 digits>-<16 digits>-<2 digits>, as it is copied from a header. */
+/* Of 00-<32 digits>-<16 digits>-<2 digits>, as it is copied from a header (a later version may have
+ * more behind a fourth dash): the 32. Absent: not such. */
 static struct str trace_of_traceparent(struct str text)
 {
-    bool is_one = text.size >= TRACEPARENT_TEXT && text.bytes[2] == '-' && text.bytes[35] == '-' &&
-                  text.bytes[52] == '-';
-    return is_one ? str_of(text.bytes + 3, 32) : text;
+    static const char form[] = "hh-hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh-hhhhhhhhhhhhhhhh-hh";
+    _Static_assert(sizeof form - 1 == TRACEPARENT_TEXT, "W3C Trace Context, 3.2");
+    if (text.size < TRACEPARENT_TEXT ||
+        (text.size > TRACEPARENT_TEXT && text.bytes[TRACEPARENT_TEXT] != '-'))
+        return (struct str){0};
+    for (size_t i = 0; i < TRACEPARENT_TEXT; i++) {
+        bool is_digit = memchr("0123456789abcdef", text.bytes[i], 16) != NULL;
+        if (form[i] == 'h' ? !is_digit : text.bytes[i] != '-') return (struct str){0};
+    }
+    return str_of(text.bytes + 3, 32);
 }
 
 /* The same 128 bits as other tools write them: in capitals, or with a UUID's
@@ -121,7 +129,7 @@ static int settle(struct cli *c, struct str given, struct str *ret, const struct
 {
     uint64_t ms;
     const struct json *event;
-    *ret = trace_of_traceparent(given);
+    *ret = given;
     *ret_alone = NULL;
     if (!id_of_ours(*ret, &ms)) return DONE;
     struct str id = *ret;
@@ -238,6 +246,23 @@ static int tell_alone(struct cli *c, const struct json *event)
     return DONE;
 }
 
+/* As it is given first: whatever a client called its trace is a trace id. Then as it may have been
+ * meant. */
+static int ask_any_spelling(struct cli *c, struct str *trace_id, struct reply *reply,
+                            const struct json **ret_first)
+{
+    const struct str spellings[] = {*trace_id, trace_of_traceparent(*trace_id),
+                                    other_spelling(c, *trace_id)};
+    int code = DONE;
+    *ret_first = NULL;
+    for (size_t i = 0; i < 3 && code == DONE && *ret_first == NULL; i++) {
+        if (str_is_absent(spellings[i])) continue;
+        *trace_id = spellings[i];
+        code = ask_trace(c, *trace_id, reply, ret_first);
+    }
+    return code;
+}
+
 int audit_trace(struct cli *c, const struct arguments *a)
 {
     struct str trace_id;
@@ -245,10 +270,7 @@ int audit_trace(struct cli *c, const struct arguments *a)
     const struct json *e;
     int code = settle(c, argument_at(a, 0), &trace_id, &e);
     if (code == DONE && e != NULL) return tell_alone(c, e);
-    if (code == DONE) code = ask_trace(c, trace_id, &reply, &e);
-    if (code != DONE) return code;
-    struct str other = e == NULL ? other_spelling(c, trace_id) : (struct str){0};
-    if (!str_is_absent(other)) code = ask_trace(c, trace_id = other, &reply, &e);
+    if (code == DONE) code = ask_any_spelling(c, &trace_id, &reply, &e);
     if (code != DONE) return code;
     uint64_t next = json_u64(reply.root, STR("next_cursor"), 0);
     if (c->json) {

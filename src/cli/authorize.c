@@ -176,7 +176,7 @@ static int check_form(struct cli *c, const struct arguments *a, const struct ask
     if (tool && !str_is_absent(q->action))
         return cli_complain(c, USAGE, "--tool names the action already");
     if (!tool && str_is_empty(q->action))
-        return cli_complain(c, USAGE, "what is to be done? writ authorize ACTION, or --tool NAME");
+        return cli_complain(c, USAGE, "what is to be done? An ACTION, or --tool NAME");
     static const char *const agents_only[] = {"actor", "confidence", "acting-for", "scope"};
     for (size_t i = 0; user && i < 4; i++)
         if (argument_given(a, agents_only[i]))

@@ -215,7 +215,7 @@ int audit_export(struct cli *c, const struct arguments *a)
         x.page = *c;
         arena_init(&x.page.arena, PAGE_ARENA_FIRST, PAGE_ARENA_LIMIT);
         code = all_pages(c, &x);
-        if (code != DONE && x.file.path != NULL)
+        if (code != DONE && export_file_keep(&x.file))
             fputs("  --resume goes on where it ended\n", c->err);
         c->clients[SIDE_PLATFORM] = x.page.clients[SIDE_PLATFORM];
         arena_fini(&x.page.arena);

@@ -125,6 +125,7 @@ static int open_new(struct cli *c, struct export_file *x)
     int code = lock_file(c, x);
     if (code == DONE) code = write_state(c, x);
     if (code != DONE) return code;
+    x->is_new = true;
     return sync_directory(c, x->path) ? DONE : cannot(c, x->path, "synced");
 }
 
@@ -208,6 +209,14 @@ int export_file_commit(struct cli *c, struct export_file *x)
     x->bytes += x->page.size;
     buf_clear(&x->page);
     return write_state(c, x);
+}
+
+bool export_file_keep(struct export_file *x)
+{
+    if (x->path == NULL || !x->is_new || x->bytes > 0) return x->path != NULL;
+    unlink(x->path);
+    unlink(x->state_path);
+    return false;
 }
 
 void export_file_close(struct export_file *x)

@@ -18,6 +18,7 @@ struct export_file {
     const char *path; /* NULL: standard output */
     char *state_path;
     int fd;          /* -1: none */
+    bool is_new;     /* this run made it */
     struct buf page; /* rows that are not written yet */
     /* The state; views are in the arena of the run. */
     struct str asked;  /* the options as they were given: who goes on asks for the same */
@@ -32,6 +33,9 @@ int export_file_open(struct cli *c, struct export_file *x, bool resume);
 /* Writes the page that is in hand and then the state, whose last_id, last_event and events the
  * caller has moved; then the page is empty. */
 int export_file_commit(struct cli *c, struct export_file *x);
+/* After a run that failed: takes away a file that it made and wrote nothing into. true: there is
+ * something to go on with. */
+bool export_file_keep(struct export_file *x);
 void export_file_close(struct export_file *x);
 
 #endif

@@ -140,10 +140,12 @@ static int policy_get(struct cli *c, const struct arguments *a)
         print_json(c, reply.body);
         return DONE;
     }
-    /* The document as it is, so that it can go into a file; no other word on this stream. */
+    /* The document as it is to the byte, so that it can go into a file and come back as the same
+     * version; only a terminal gets an end of line where it has none. */
     struct str content = json_text(reply.root, STR("content"));
     print_str(c->out, content);
-    if (content.size == 0 || content.bytes[content.size - 1] != '\n') fputc('\n', c->out);
+    if (c->width > 0 && (content.size == 0 || content.bytes[content.size - 1] != '\n'))
+        fputc('\n', c->out);
     if (reply.etag.size > 0 && c->width > 0)
         fprintf(c->err, "ETag: %.*s\n", STR_FORMAT(reply.etag));
     return DONE;

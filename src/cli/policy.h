@@ -52,8 +52,8 @@ struct policy_recorded {
 
 enum recorded { RECORDED_REQUEST, RECORDED_OTHER, RECORDED_WRONG };
 
-/* One line of a corpus as a question. OTHER: an event that is no decision;
- * WRONG: the fault says why. */
+/* One line of a corpus as a question. OTHER: an event that is no decision, or
+ * does not say who asked for what; WRONG: the fault says why. */
 enum recorded policy_recorded_read(const struct json *line, struct arena *arena,
                                    struct policy_recorded *ret, struct fault *f);
 

@@ -267,6 +267,15 @@ static bool is_other_event(const struct json *line)
            !str_equal(kind, STR("agent")) && !str_equal(kind, STR("user"));
 }
 
+/* What another system posted need not say who asked for what; it is nobody's question then. */
+static bool is_event_without_question(const struct json *line)
+{
+    bool has_actor = json_text(line, STR("actor")).size > 0,
+         has_user = json_text(line, STR("user_id")).size > 0,
+         has_action = json_text(line, STR("action")).size > 0;
+    return json_get(line, STR("event_id")) != NULL && (has_actor == has_user || !has_action);
+}
+
 enum recorded policy_recorded_read(const struct json *line, struct arena *arena,
                                    struct policy_recorded *ret, struct fault *f)
 {
@@ -276,7 +285,7 @@ enum recorded policy_recorded_read(const struct json *line, struct arena *arena,
         return RECORDED_WRONG;
     }
     const struct json *inner = json_get(line, STR("request"));
-    if (is_other_event(line)) return RECORDED_OTHER;
+    if (is_other_event(line) || is_event_without_question(line)) return RECORDED_OTHER;
     struct reading r = {.arena = arena, .line = json_is_object(inner) ? inner : line, .fault = f};
     struct policy_request *q = &ret->request;
     struct str tenant;

@@ -279,7 +279,8 @@ static void print_counts(const struct diff *d)
                 "otherwise\n",
                 (unsigned long long)d->cut);
     if (d->others > 0)
-        fprintf(out, "%llu events that are no decisions were passed over\n",
+        fprintf(out,
+                "%llu events that are no decisions, or name no one who asked, were passed over\n",
                 (unsigned long long)d->others);
 }
 

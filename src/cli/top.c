@@ -64,6 +64,7 @@ static const struct figure figures[] = {
      LEVEL},
     {"queues", "connections", "connections", NULL, ENGINE("connections"), LEVEL},
 };
+enum { PROGRAMS = 2 };
 enum { FIGURES = sizeof figures / sizeof figures[0] };
 
 static const char *group_title(const char *group)
@@ -80,7 +81,7 @@ struct look {
     double values[FIGURES]; /* NAN: not seen */
     struct str problems[PROBLEMS_MAX];
     size_t problem_count;
-    size_t reached, seen; /* programs that answered; sources that gave figures */
+    size_t reached, seen; /* of the PROGRAMS, those that answered; sources that gave figures */
 };
 
 /* What the key turned out not to be allowed, which does not change from look to look. */
@@ -335,7 +336,7 @@ static int top(struct cli *c, const struct arguments *a)
         arena_reset(&c->arena); /* `before` keeps numbers; its texts are not looked at again */
         if (!look_now(c, &now, &rights)) return USAGE;
         print_sample(c, &before, &now, once, number);
-        if (once) return DONE;
+        if (once) return now.reached < PROGRAMS ? UNREACHABLE : DONE;
         if (ferror(c->out)) return REFUSED; /* nobody reads any more */
         before = now;
     }
@@ -350,6 +351,7 @@ static const struct flag top_flags[] = {
 const struct command top_commands[] = {
     {NULL, "top", "", "watch both programs: decisions, reviews, tokens, lag, queues",
      "A key with role metrics or admin sees all figures, one with role reviewer how many reviews its\n"
-     "tenant has waiting. On a terminal the page is painted anew; elsewhere each sample is a line.",
+     "tenant has waiting. On a terminal the page is painted anew; elsewhere each sample is a line.\n"
+     "With --once the exit status is 3 where a program did not answer.",
      top_flags, 0, 0, top},
     {NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, NULL}};

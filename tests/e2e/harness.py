@@ -291,7 +291,7 @@ class Stack:
         """Makes a key through the API and waits until the engine knows it."""
         body = {"name": name, "owner": owner or f"{name}-owner", "tenant": tenant, "roles": roles, **more}
         with self.at_platform("root") as wire:
-            reply = wire.post(f"/api/v1/keys?tenant_id={self.TENANT}" if tenant != "*" else "/api/v1/keys", body)
+            reply = wire.post("/api/v1/keys", body)
         assert reply.status == 201, reply
         if wait:
             self.wait_followed()

@@ -390,8 +390,8 @@ def test_top_counts_what_happens_and_says_what_it_may_not_see(queue):
     assert seen["state"] == {"reviews_pending_in_tenant": 1} and len(seen["problems"]) == 2
     assert "metrics or admin" in queue("top", "--once", key=tenant.agent, check=1).stderr
     nowhere = f"http://127.0.0.1:{harness.free_port()}"
-    half = stack.cli("top", "--once", "--every", "100ms", "--engine", nowhere, "--platform", stack.platform.url, key=tenant.admin)
-    assert nowhere in half.stdout and "events stored" in half.stdout
+    half = stack.cli("top", "--once", "--every", "100ms", "--engine", nowhere, "--platform", stack.platform.url, key=tenant.admin, check=False)
+    assert half.returncode == 3 and nowhere in half.stdout and "events stored" in half.stdout
     none = stack.cli("top", "--engine", nowhere, "--platform", nowhere, key=tenant.admin, check=False)
     assert none.returncode == 3 and nowhere in none.stderr
 

@@ -180,6 +180,18 @@ def test_a_csv_without_events_has_its_head(trail, tmp_path):
         assert file.read_text().startswith("id,created_at,node,") and file.read_text().count("\n") == 1
 
 
+def test_an_export_that_was_refused_leaves_nothing_that_stands_in_the_next_ones_way(trail, tmp_path):
+    file = tmp_path / "first"
+    done = subprocess.run([*trail.command("--output", file), "--tenant", "another"], env={"WRIT_KEY": trail.key}, capture_output=True, text=True)
+    assert done.returncode == 1 and "--resume" not in done.stderr, done
+    assert not list(tmp_path.iterdir())
+    trail.run("--output", file, "--actor", "nobody")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["first", "first.export"], "what found nothing is an answer"
+    done = subprocess.run([*trail.command("--output", file, "--resume", "--actor", "nobody"), "--tenant", "another"], env={"WRIT_KEY": trail.key},
+                          capture_output=True, text=True)
+    assert done.returncode != 0 and file.exists(), "what an earlier run made stays"
+
+
 # ---- crashes ----
 
 

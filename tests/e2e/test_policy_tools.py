@@ -192,6 +192,9 @@ CORPUS = """{"kind":"decision","actor":"bot","action":"pay","args":{"n":4},"deci
 {"actor":"bot","action":"write","args":{"path":"/a"}}
 
 {"events":[{"kind":"decision","actor":"bot","action":"get_x"},{"kind":"decision","actor":"bot","action":"list"}]}
+{"kind":"decision","event_id":"posted-1","action":"pay"}
+{"kind":"decision","event_id":"posted-2","actor":"bot","user_id":"carol","action":"pay"}
+{"kind":"decision","event_id":"posted-3","actor":"bot"}
 """
 
 
@@ -229,7 +232,7 @@ def test_requests_that_would_change_are_told_and_counted(tmp_path):
         "         1  deny → allow",
         "1 come to the same by another rule",
         "1 were recorded with values masked or left out: conditions on those may read otherwise",
-        "1 events that are no decisions were passed over",
+        "4 events that are no decisions, or name no one who asked, were passed over",
     ]
 
 

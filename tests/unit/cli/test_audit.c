@@ -142,6 +142,39 @@ static void a_trace_id_may_be_spelled_as_a_uuid(void **state)
     rig_destroy(r);
 }
 
+#define TRACE "0af7651916cd43dd8448eb211c80319c"
+#define TRACEPARENT "00-" TRACE "-b7ad6b7169203331-01"
+
+static void a_traceparent_is_asked_for_as_it_is_and_then_by_its_trace(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    peer_will_answer(r->peer, 200, NULL, "{\"events\":[" EVENT("1") "]}");
+    peer_will_answer(r->peer, 200, NULL, "{\"events\":[]}");
+    peer_will_answer(r->peer, 200, NULL, "{\"events\":[" EVENT("1") "]}");
+    assert_int_equal(RUN(r, "audit", "trace", TRACEPARENT), DONE);
+    assert_has(peer_request(r->peer, 0), "GET /api/v1/audit/trace/" TRACEPARENT " HTTP");
+    assert_int_equal(RUN(r, "audit", "trace", TRACEPARENT "-more"), DONE);
+    assert_has(peer_request(r->peer, 1), "GET /api/v1/audit/trace/" TRACEPARENT "-more HTTP");
+    assert_has(peer_request(r->peer, 2), "GET /api/v1/audit/trace/" TRACE " HTTP");
+    rig_destroy(r);
+}
+
+static void what_only_resembles_a_traceparent_is_a_trace_id(void **state)
+{
+    (void)state;
+    static const char *const ids[] = {"00-" TRACE "-b7ad6b7169203331-0x",
+                                      "0x-" TRACE "-b7ad6b7169203331-01", TRACEPARENT "0",
+                                      "00-" TRACE "-b7ad6b7169203331-0"};
+    for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
+        struct rig *r = rig_create();
+        peer_will_answer(r->peer, 200, NULL, "{\"events\":[]}");
+        assert_int_equal(RUN(r, "audit", "trace", ids[i]), REFUSED);
+        assert_int_equal(peer_request_count(r->peer), 1);
+        rig_destroy(r);
+    }
+}
+
 #define REQUEST "req_01M822RQN39WCWWR6QXW21AGD7"
 
 /* The time after `name` in the query of the peer's request, as it was written. */
@@ -186,6 +219,8 @@ int main(void)
         cmocka_unit_test(a_trace_is_told_event_by_event),
         cmocka_unit_test(a_trace_of_more_than_one_answer_goes_on_oldest_first),
         cmocka_unit_test(a_trace_id_may_be_spelled_as_a_uuid),
+        cmocka_unit_test(a_traceparent_is_asked_for_as_it_is_and_then_by_its_trace),
+        cmocka_unit_test(what_only_resembles_a_traceparent_is_a_trace_id),
         cmocka_unit_test(an_id_of_ours_is_looked_for_in_its_moment_and_shortly_after),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -552,7 +552,9 @@ static void a_document_is_printed_as_it_is(void **state)
     peer_will_answer(r->peer, 200, "ETag: \"e1\"\r\n", "{\"content\":\"a: 1\\n\",\"name\":\"n\"}");
     assert_int_equal(RUN(r, "policy", "get", "n"), DONE);
     assert_string_equal(r->out, "a: 1\n");
+    peer_will_answer(r->peer, 200, NULL, "{\"content\":\"a: 2\",\"name\":\"n\"}");
     assert_int_equal(RUN(r, "policy", "get", "n", "2"), DONE);
+    assert_string_equal(r->out, "a: 2"); /* it goes back as the same version */
     assert_has(peer_request(r->peer, 1), "GET /api/v1/policies/n/versions/2 HTTP/1.1\r\n");
     assert_int_equal(RUN(r, "policy", "get", "n", "two"), USAGE);
     assert_int_equal(RUN(r, "policy", "rollback", "n", "2"), DONE);

@@ -313,6 +313,18 @@ top_takes_a_counter_that_fell_as_begun_anew_and_leaves_out_what_it_cannot_see(vo
     rig_destroy(r);
 }
 
+static void one_sample_says_by_its_status_that_a_program_did_not_answer(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    peer_will_answer(r->peer, 200, NULL, SCRAPE("1000", "1"));
+    assert_int_equal(RUN(r, "top", "--once", "--every", "10ms", "--platform", "unix:/nowhere"),
+                     UNREACHABLE);
+    assert_has(r->out, "allow");
+    assert_has(r->out, "writ-platform at unix:/nowhere cannot be reached");
+    rig_destroy(r);
+}
+
 static void top_ends_at_once_where_nothing_can_be_seen(void **state)
 {
     (void)state;
@@ -350,6 +362,7 @@ int main(void)
         cmocka_unit_test(top_shows_growth_of_counters_and_levels_as_they_are),
         cmocka_unit_test(
             top_takes_a_counter_that_fell_as_begun_anew_and_leaves_out_what_it_cannot_see),
+        cmocka_unit_test(one_sample_says_by_its_status_that_a_program_did_not_answer),
         cmocka_unit_test(top_ends_at_once_where_nothing_can_be_seen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -255,6 +255,32 @@ static void changes_are_audited_without_a_source(void **state)
     assert_int_equal(number(r, "count"), 1);
 }
 
+static void assert_last_reason(struct rig *r, const char *reason)
+{
+    get(r, AUDITOR, "/api/v1/audit?kind=policy.rolled_back&limit=1");
+    const struct json *e = json_get(r->json, STR("events"))->child;
+    assert_true(str_equal(json_text(e, STR("reason")), str_from(reason)));
+}
+
+static void a_rollback_tells_whether_it_is_in_force(void **state)
+{
+    struct rig *r = *state;
+    put(r, ALLOW);
+    put(r, DENY);
+    send_json(r, ADMIN, "POST", BASE "/rollback", "{\"version\":1}");
+    assert_last_reason(r, "to version 1");
+    send_json(r, ADMIN, "PUT", BASE, "{\"content\":\"" ALLOW "\",\"is_active\":false}");
+    assert_status(r, 200);
+    send_json(r, ADMIN, "POST", BASE "/rollback", "{\"version\":2}");
+    assert_int_equal(json_get(r->json, STR("is_active"))->type, JSON_FALSE);
+    assert_last_reason(r, "to version 2, not in force");
+    call_with(r, r->keys[ADMIN], "DELETE", BASE, (struct str){0}, NULL);
+    send_json(r, ADMIN, "POST", BASE "/rollback", "{\"version\":1}");
+    assert_status(r, 201);
+    assert_int_equal(json_get(r->json, STR("is_active"))->type, JSON_TRUE);
+    assert_last_reason(r, "to version 1");
+}
+
 /* ---- the bundle ---- */
 
 static void the_bundle_holds_active_policies_and_keys(void **state)
@@ -484,6 +510,7 @@ int main(void)
         TEST(a_wrong_put_is_named),
         TEST(tenants_do_not_see_each_other),
         TEST(changes_are_audited_without_a_source),
+        TEST(a_rollback_tells_whether_it_is_in_force),
         TEST(the_bundle_holds_active_policies_and_keys),
         TEST(an_unchanged_bundle_is_304_after_its_wait),
         TEST(a_bundle_of_megabytes_arrives_whole),
