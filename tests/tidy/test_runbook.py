@@ -78,6 +78,17 @@ def test_every_alert_has_a_test_that_fires_and_one_that_does_not():
     assert fires == quiet == set(ALERTS)
 
 
+def test_the_alert_for_full_tables_knows_how_much_they_take():
+    """Four fifths of the engine's own limits, which stand in base/limits.h."""
+    limits = dict(re.findall(r"\b(LIMIT_\w+) = (\d+)[,\s]", (TOP / "src/base/limits.h").read_text()))
+    expression = re.search(r"- alert: WritTablesFill\n\s*expr: (.+)", RULES)[1]
+    bounds = dict(re.findall(r"(\w+) > (\d+)", expression))
+    assert bounds == {"writ_engine_limit_counters": str(int(limits["LIMIT_COUNTERS"]) * 4 // 5),
+                      "writ_engine_tokens": str(int(limits["LIMIT_TOKENS"]) * 4 // 5)}
+    for name in ("LIMIT_COUNTERS", "LIMIT_TOKENS", "LIMIT_REVIEWS"):
+        assert f"{int(limits[name]):,}" in RUNBOOK, f"{name} is another one in the runbook"
+
+
 def test_links_lead_somewhere():
     anchors = {anchor(heading) for heading in re.findall(r"^#+ (.+)$", RUNBOOK, re.M)}
     for target in re.findall(r"\]\(([^)]+)\)", RUNBOOK):
