@@ -289,6 +289,23 @@ def test_the_questions_can_be_narrowed(day):
     assert collections.Counter(before) + collections.Counter(after) == told.counts("decision"), "from is inclusive"
 
 
+@pytest.mark.parametrize("day", ["postgres"], indirect=True)  # SQLite's file has no roles
+def test_the_role_that_analysts_are_given_may_ask_all_of_it_and_change_nothing(day):
+    """With what ops/README.md grants, word by word; a key's row has what proves it, and is not theirs to see."""
+    grants = re.search(r"`(GRANT SELECT ON events[^`]+)`", (TOP / "ops" / "README.md").read_text())[1]
+    asked = "SET ROLE analysts"
+    try:
+        day.psql("-c", f"CREATE ROLE analysts; {grants}")
+        answers = Answers(day.psql("-c", asked, "-f", ANALYTICS / "questions.postgres.sql"))
+        assert answers.rows == day.ask().rows and len(answers.rows) == 15
+        for sql in ("SELECT key FROM keys", "SELECT roles FROM keys", "SELECT * FROM records", "SELECT * FROM policies", "DELETE FROM records",
+                    "UPDATE keys SET key = ''", "CREATE TABLE mine (a int)"):
+            done = subprocess.run(["psql", "-X", "-q", "-d", day.url, "-c", asked, "-c", sql], capture_output=True, text=True, timeout=60)
+            assert done.returncode != 0 and "permission denied" in done.stderr, (sql, done)
+    finally:
+        day.psql("-c", "DROP OWNED BY analysts", "-c", "DROP ROLE analysts")
+
+
 def ask_of(day, tenant, **members):
     """The answers for a tenant that has this event and no other."""
     event = {"event_id": f"{tenant}.1", "tenant_id": tenant, "timestamp": "2026-11-01T09:00:00.000Z", "actor": "erin", **members}
