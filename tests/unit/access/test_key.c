@@ -117,7 +117,9 @@ static void what_was_written_reads_back_the_same(void **state)
         "123Z\",\"expires_at\":\"2027-01-01T00:00:00.000Z\","
         "\"id\":\"key_01JD000000000000000000000A\",\"mac\":"
         "\"00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\","
-        "\"name\":\"bot\",\"nodes\":[\"*\"],\"owner\":\"ann\",\"pepper_mark\":4294967295,\"reviewers\":[],"
+        "\"name\":\"bot\",\"nodes\":[\"*\"],\"original_expires_at\":\"2028-01-01T00:00:00.000Z\","
+        "\"owner\":\"ann\",\"pepper_mark\":4294967295,"
+        "\"replaced_by\":\"key_01JD000000000000000000000B\",\"reviewers\":[],"
         "\"revoked_at\":\"2026-12-01T00:00:00.000Z\","
         "\"roles\":[\"agent\",\"ingest\",\"admin\"],\"tenant\":\"*\",\"tenants\":["
         "\"a\",\"b\"],\"users\":[\"*@x\"]}";
@@ -179,6 +181,9 @@ static void a_wrong_member_is_named(void **state)
         {"\"tenants\":\"x\"", "/tenants", ERR_WRONG_TYPE},
         {"\"created_at\":\"then\"", "/created_at", ERR_BAD_VALUE},
         {"\"revoked_at\":\"then\"", "/revoked_at", ERR_BAD_VALUE},
+        {"\"replaced_by\":\"key_1\"", "/replaced_by", ERR_BAD_VALUE},
+        {"\"replaced_by\":5", "/replaced_by", ERR_BAD_VALUE},
+        {"\"original_expires_at\":\"then\"", "/original_expires_at", ERR_BAD_VALUE},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct json *row, *changed;
