@@ -462,6 +462,21 @@ static void whoever_repeats_their_own_outcome_is_told_so_again(void **state)
     assert_false(again->review.repeated);
 }
 
+/* Half an approval is none: who had given it is not told that it went through. */
+static void a_vote_on_what_expired_undecided_is_no_outcome_to_repeat(void **state)
+{
+    struct scene *s = *state;
+    struct id id =
+        scene_enqueue(s, (struct scene_review){.requirements = STR("[{\"approvals\":2}]"),
+                                               .expires_in_ms = 1000});
+    assert_int_equal(scene_do(s, CALL_APPROVE, id, STR("rita"))->err, ERR_OK);
+    scene_tick(s, 2000);
+    struct call *again = scene_do(s, CALL_APPROVE, id, STR("rita"));
+    assert_int_equal(again->err, ERR_ALREADY_RESOLVED);
+    assert_false(again->review.repeated);
+    assert_int_equal(again->review.facts.state, REVIEW_EXPIRED);
+}
+
 static void two_approvals_take_two_owners(void **state)
 {
     struct scene *s = *state;
@@ -669,6 +684,7 @@ int main(void)
         scene_test(one_deny_ends_it),
         scene_test(the_first_resolution_wins_and_others_are_told_whose),
         scene_test(whoever_repeats_their_own_outcome_is_told_so_again),
+        scene_test(a_vote_on_what_expired_undecided_is_no_outcome_to_repeat),
         scene_test(two_approvals_take_two_owners),
         scene_test(each_requirement_is_met_by_those_whom_it_names),
         scene_test(whom_no_requirement_names_may_not_approve),
