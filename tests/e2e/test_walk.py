@@ -50,6 +50,7 @@ class Walk:
         self.stack, self.seed, self.random, self.model = stack, seed, random.Random(seed), Model()
         self.steps, self.last, self.done = 0, collections.deque(maxlen=15), collections.Counter()
         self.names = {}   # tenant -> names of its keys' credentials
+        self.overlapped = {}  # (tenant, place) -> name of the key whose overlap began last
         self.asked = {tenant: [] for tenant in TENANTS}
         self.away = 0     # for so many more steps the platform is away
         for tenant in TENANTS:
@@ -371,7 +372,11 @@ class Walk:
         if self.away:
             return
         place = self.random.randrange(4)
-        old, path = self.model.credentials[self.names[tenant][place]], f"/api/v1/keys/{self.model.credentials[self.names[tenant][place]].id}"
+        name, before = self.names[tenant][place], self.overlapped.get((tenant, place))
+        if before and self.model.credentials[before].expires > time.time() + 60 and not self.model.credentials[before].is_dead and self.chance(0.5):
+            name = before  # whoever lost its successor's credential asks again
+        old = self.model.credentials[name]
+        path = f"/api/v1/keys/{old.id}"
         overlap = self.random.choice([None, None, 0, 1, 3600])
         if overlap is None:
             reply = self.at_platform("DELETE", f"{path}?tenant_id={tenant}")
@@ -380,9 +385,11 @@ class Walk:
         else:
             reply = self.at_platform("POST", f"{path}/rotate?tenant_id={tenant}", {"overlap_seconds": overlap})
             assert reply.status == 201 and reply.json["replaces"]["id"] == old.id and reply.json.get("behind", []) == [], reply
+            assert "expires_at" not in reply.json, "the first of them had no end"
             new = self.hired(tenant, *STAFF[place], reply)
         if overlap:
             old.expires = seconds(reply.json["replaces"]["expires_at"])
+            self.overlapped[tenant, place] = name
         else:
             old.is_dead = True
         self.names[tenant][place] = new
