@@ -425,10 +425,13 @@ static void heard(struct loop_bell *b)
         loop_timer_start(k->loop, &k->company, COMPANY_MS, company_came);
 }
 
-/* So that the thread looks at the clock; while it drains, more often. */
+/* So that the thread looks at the clock; while it drains, more often. What it awaits then ends in
+ * time, too. */
 static void ticked(struct loop_timer *t)
 {
     struct keep *k = link_owner(t, struct keep, tick);
+    if (k->mirror != NULL && atomic_load(&k->stopping))
+        mirror_hurry(k->mirror, atomic_load(&k->drain_until_ms));
     loop_timer_start(k->loop, &k->tick, atomic_load(&k->stopping) ? COMPANY_MS : TICK_MS, ticked);
 }
 

@@ -199,6 +199,11 @@ static void script_answered(void *context, const struct redis_value *v)
     }
 }
 
+void mirror_hurry(struct mirror *m, uint64_t until_ms)
+{
+    if (m->link != NULL) redis_link_hurry(m->link, until_ms);
+}
+
 static bool lost_script(const struct mirror *m) { return strncmp(m->trouble, "NOSCRIPT", 8) == 0; }
 
 /* All answers are there, or will never come. ERR_OK: and none of them was a surprise. */

@@ -49,6 +49,8 @@ enum err mirror_connect(struct mirror *m, struct fault *f);
  * that the state has changed. */
 enum err mirror_follow(struct mirror *m, struct fault *f);
 
+/* From now on Redis is waited for until this moment at most (monotonic, ms). */
+void mirror_hurry(struct mirror *m, uint64_t until_ms);
 /* FOLLOWING: says in every slot that it is as far as the whole mirror, so that a later start need
  * not read from long ago. Also asked from time to time to see whether Redis is still ours. */
 enum err mirror_mark(struct mirror *m, struct fault *f);

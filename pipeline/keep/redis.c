@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "base/list.h"
 #include "base/lookup.h"
+#include "base/world.h"
 #include "crypto/crypto.h"
 #include "crypto/secret.h"
 
@@ -22,15 +23,23 @@
 #undef WRIT_REDIS_TLS
 #endif
 
-enum { ARGUMENTS_MAX = 4096, PASSWORD_BYTES = 4096, PORT_DEFAULT = 6379, PLACES_MAX = 4 };
+enum {
+    ARGUMENTS_MAX = 4096,
+    PASSWORD_BYTES = 4096,
+    PORT_DEFAULT = 6379,
+    PLACES_MAX = 4,
+    AWAIT_TIMEOUTS = 10 /* for all that one await waits for, however steadily it comes */
+};
 
 struct redis_link {
     struct redis_link_options options;
     redisAsyncContext *redis; /* NULL: down */
     struct loop_fd fd;
-    struct loop_timer deadline;
-    bool watching; /* fd is started */
-    bool connected, refused;
+    struct loop_timer deadline; /* for the next answer, or for being connected */
+    struct loop_timer patience; /* for all answers that are awaited */
+    uint64_t hurry_until_ms;    /* monotonic; 0: there is no hurry */
+    bool watching;              /* fd is started */
+    bool connected, refused, awaits;
     size_t owed;
     struct lookup *lookup; /* under way, or NULL: it may outlast the opening that began it */
     char why[256];
@@ -147,10 +156,26 @@ struct redis_value redis_value_at(const struct redis_value *list, size_t index)
 
 /* ---- hiredis' hooks, on our loop ---- */
 
+static const char unasked[] = "it answered what nobody had asked";
+
+/* Nothing is owed, so that only the connection's end can come. The library's own reading ends the
+ * process over an answer that nobody asked for. */
+static void read_unasked(struct redis_link *l)
+{
+    redisContext *c = &l->redis->c;
+    if (redisBufferRead(c) != REDIS_OK)
+        redis_link_fail(l, c->errstr);
+    else if (c->reader->pos < c->reader->len)
+        redis_link_fail(l, unasked);
+}
+
 static void fd_ready(struct loop_fd *w, int events)
 {
     struct redis_link *l = link_owner(w, struct redis_link, fd);
-    if ((events & LOOP_READ) && l->redis != NULL) redisAsyncHandleRead(l->redis);
+    if ((events & LOOP_READ) && redis_link_is_up(l) && l->owed == 0)
+        read_unasked(l);
+    else if ((events & LOOP_READ) && l->redis != NULL)
+        redisAsyncHandleRead(l->redis);
     if ((events & LOOP_WRITE) && l->redis != NULL && l->watching) redisAsyncHandleWrite(l->redis);
 }
 
@@ -264,11 +289,16 @@ struct owed {
 
 static void answer_came(redisAsyncContext *redis, void *reply, void *context)
 {
-    (void)redis;
     struct owed o = *(struct owed *)context;
     struct redis_link *l = o.link;
     free(context);
     l->owed--;
+    /* Then this may be another's answer as well. The library frees itself when we are back. */
+    if (reply != NULL && l->redis != NULL && l->owed == 0 &&
+        redis->c.reader->pos < redis->c.reader->len) {
+        redis_link_fail(l, unasked);
+        reply = NULL;
+    }
     if (l->redis != NULL && l->owed == 0)
         loop_timer_stop(l->options.loop, &l->deadline);
     else if (l->redis != NULL)
@@ -305,9 +335,32 @@ void redis_link_send(struct redis_link *l, const struct str *arguments, size_t c
         loop_timer_start(l->options.loop, &l->deadline, l->options.timeout_ms, deadline_due);
 }
 
+static void patience_ended(struct loop_timer *t)
+{
+    redis_link_fail(link_owner(t, struct redis_link, patience), "it answers too slowly");
+}
+
+static uint64_t patience_ms(const struct redis_link *l)
+{
+    uint64_t most = (uint64_t)AWAIT_TIMEOUTS * l->options.timeout_ms,
+             now = world_monotonic_ns() / 1000000;
+    if (l->hurry_until_ms == 0 || l->hurry_until_ms >= now + most) return most;
+    return l->hurry_until_ms > now ? l->hurry_until_ms - now : 0;
+}
+
+void redis_link_hurry(struct redis_link *l, uint64_t until_ms)
+{
+    l->hurry_until_ms = until_ms;
+    if (l->awaits) loop_timer_start(l->options.loop, &l->patience, patience_ms(l), patience_ended);
+}
+
 bool redis_link_await(struct redis_link *l, size_t most)
 {
+    loop_timer_start(l->options.loop, &l->patience, patience_ms(l), patience_ended);
+    l->awaits = true;
     while (l->redis != NULL && l->owed > most) loop_beat(l->options.loop, true);
+    l->awaits = false;
+    loop_timer_stop(l->options.loop, &l->patience);
     return redis_link_is_up(l);
 }
 

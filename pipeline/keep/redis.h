@@ -65,7 +65,10 @@ void redis_link_fail(struct redis_link *l, const char *why); /* closes; what is 
 void redis_link_send(struct redis_link *l, const struct str *arguments, size_t count,
                      void (*answered)(void *context, const struct redis_value *v), void *context);
 size_t redis_link_owed(const struct redis_link *l); /* answers */
-/* Beats the loop until no more than `most` answers are owed. False: the link is down. */
+/* Beats the loop until no more than `most` answers are owed. False: the link is down, as it is
+ * after ten times its timeout, however steadily answers came. */
 bool redis_link_await(struct redis_link *l, size_t most);
+/* From now on no await outlasts this moment (monotonic, ms), not even one that is under way. */
+void redis_link_hurry(struct redis_link *l, uint64_t until_ms);
 
 #endif

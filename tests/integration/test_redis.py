@@ -5,11 +5,14 @@ story (tokens, reviews, a suspended actor), lets something be lost, and asks whe
 stands: no token revived, no review lost, no approval spent twice.
 """
 
+import contextlib
 import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
+import threading
 import time
 
 import pytest
@@ -33,10 +36,10 @@ rules:
 def fresh(tmp_path):
     made = []
 
-    def make(name="s", redis=None, **options):
+    def make(name="s", redis=None, timeout_ms=1000, **options):
         folder = tmp_path / f"{name}{len(made)}"
         folder.mkdir()
-        engine = [*(["--redis.url", redis.url, "--redis.timeout_ms", "1000"] if redis else []), *options.pop("engine", [])]
+        engine = [*(["--redis.url", redis.url, "--redis.timeout_ms", str(timeout_ms)] if redis else []), *options.pop("engine", [])]
         made.append(harness.Stack(folder, engine=engine, **options))
         return made[-1]
 
@@ -357,6 +360,98 @@ def test_a_redis_whose_answers_are_lost_or_cut_goes_on_where_it_is(fresh, redis)
     stack.engine.stop()
     assert len(positions(redis)) == 1, "the end is marked in every slot"
     way.close()
+
+
+def test_an_answer_that_nobody_asked_for_ends_the_connection_and_not_the_engine(fresh, redis):
+    """A proxy that mixes up its clients. Behind the last answer, and to an engine that asked nothing."""
+    way = Way(str(redis.socket))
+    redis.url = f"tcp://{way.address}"
+    stack = fresh(redis=redis).start()
+    story = Story(stack).tell(1)
+    story.wait_mirrored()
+    for count, more in enumerate((b"+OK\r\n", b"$"), 1):
+        way.spoil = lambda sent, reply: (reply + more, lambda client: None) if way.spoiled < count else (reply, None)
+        story.tell(1)
+        eventually(lambda: way.spoiled == count, "something was added to an answer")
+        story.wait_mirrored()
+        link = way.links[-1]
+        link.client.sendall(more)
+        eventually(lambda: way.links[-1] is not link, "the engine has connected again")
+        story.wait_mirrored()
+        story.check()
+    assert health(stack)["checks"]["redis"] == "ok" and "answered what nobody had asked" in stack.engine.log.read_text()
+    stack.engine.stop()
+    way.close()
+
+
+class Slowly:
+    """A way to Redis on which each answer takes `delay` seconds, one after another."""
+
+    def __init__(self, path):
+        self.path, self.delay = path, 0
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.address = "127.0.0.1:%d" % self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                threading.Thread(target=self.carry, args=(self.listener.accept()[0],), daemon=True).start()
+
+    def carry(self, client):
+        with contextlib.suppress(OSError, ValueError), client, socket.socket(socket.AF_UNIX) as server:
+            server.connect(self.path)
+            asks, answers = client.makefile("rb"), server.makefile("rb")
+            while ask := self.read(asks):
+                server.sendall(ask)
+                answer = self.read(answers)
+                time.sleep(self.delay)
+                client.sendall(answer)
+
+    def read(self, lines):
+        """One value of the protocol, whole."""
+        line = lines.readline()
+        if line[:1] == b"*":
+            return line + b"".join(self.read(lines) for _ in range(int(line[1:])))
+        return line + lines.read(int(line[1:]) + 2) if line[:1] == b"$" and line[1:2] != b"-" else line
+
+
+def test_a_redis_that_answers_slowly_holds_up_no_start(fresh, redis):
+    """2,048 answers are wanted, and each of them comes in time."""
+    way = Slowly(str(redis.socket))
+    redis.url = f"tcp://{way.address}"
+    stack = fresh(timeout_ms=300, redis=redis).start()
+    story = Story(stack).tell(1)
+    story.wait_mirrored()
+    stack.engine.stop()
+    way.delay = 0.2
+    begun = time.monotonic()
+    stack.engine.start()
+    assert time.monotonic() - begun < 30 and "answers too slowly" in stack.engine.log.read_text()
+    story.check()
+    way.delay = 0
+    story.wait_mirrored()
+    stack.engine.stop()
+    way.listener.close()
+
+
+def test_a_redis_that_answers_slowly_holds_up_no_end(fresh, redis):
+    way = Slowly(str(redis.socket))
+    redis.url = f"tcp://{way.address}"
+    stack = fresh(timeout_ms=4000, redis=redis).start()
+    story = Story(stack).tell(1)
+    story.wait_mirrored()
+    way.delay = 1.5
+    story.tell(12)
+    begun = time.monotonic()
+    stack.engine.stop()
+    assert time.monotonic() - begun < 15, "ten seconds are for what the mirror lacks"
+    way.delay = 0
+    stack.engine.start()
+    story.wait_mirrored()
+    story.check()
+    stack.engine.stop()
+    way.listener.close()
 
 
 def test_a_second_engine_on_the_same_redis_refuses_to_start(fresh, redis):
