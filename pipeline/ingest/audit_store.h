@@ -41,6 +41,8 @@ struct audit_stored { /* as found; views valid until the store's next call */
     uint64_t created_at;
 };
 
+enum { QUARANTINED_BYTES = 128 << 10 }; /* of one, kept; no record is larger */
+
 struct audit_quarantined {
     const char *reason;
     struct audit_source source;
@@ -85,7 +87,7 @@ struct audit_store_ops {
     /* Deletes the row where it was dropped by age and is only still to be removed (retention.h):
      * its key is free then, and *ret is true. */
     enum err (*forget)(void *state, uint64_t id, bool *ret);
-    /* Idempotent on (node, journal, seq, bytes). */
+    /* Idempotent on (node, journal, seq, bytes); keeps the first QUARANTINED_BYTES. */
     enum err (*quarantine)(void *state, const struct audit_quarantined *q);
     enum err (*is_quarantined)(void *state, const struct audit_source *source, struct str bytes,
                                bool *ret);

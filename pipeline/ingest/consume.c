@@ -22,6 +22,8 @@
 enum {
     TAKE_MS = 100,
     AGAIN_MS = 1000, /* a partition in trouble is begun again after so long */
+    STUCK_MS =
+        30000,       /* and not believed to be well for so long, unless something of it is stored */
     LOOK_MS = 10000, /* how often the topic's partitions are counted */
     STORE_WAIT_FIRST_MS = 20,
     STORE_WAIT_MOST_MS = 1000,
@@ -29,7 +31,10 @@ enum {
 
 struct reading { /* of one partition that is ours */
     bool started;
-    bool gone;         /* its offset is: the bounds are to be asked */
+    bool gone; /* its offset is: the bounds are to be asked */
+    /* It could not be read a while ago, and nothing was stored since: until then that is told, though
+     * it is being read again. 0: it was not so. */
+    uint64_t stuck_until_ms;
     uint64_t next;     /* the next offset to store, as the store has it */
     uint64_t again_ms; /* not before */
 };
@@ -95,13 +100,14 @@ void consumer_status(const struct consumer *c, struct consumer_status *ret)
 static void tell_numbers(struct consumer *c)
 {
     uint32_t owned = 0;
-    uint64_t lag = 0;
-    bool all_read = true;
+    uint64_t lag = 0, now = monotonic_ms();
+    bool all_read = true; /* or there is nothing to be read */
     for (uint32_t i = 0; i < c->lease.partition_count; i++) {
         if (!lease_is_mine(&c->lease, i)) continue;
         uint64_t end = c->source->heard_end(c->source->state, i);
         owned++;
-        all_read = all_read && c->readings[i].started;
+        all_read = all_read && c->readings[i].started &&
+                   (c->readings[i].stuck_until_ms <= now || end <= c->readings[i].next);
         if (end > c->readings[i].next) lag += end - c->readings[i].next;
     }
     metric_set(c->sheet, METRIC_CONSUMER_PARTITIONS, owned);
@@ -233,8 +239,11 @@ static void in_trouble(struct consumer *c, const struct message *m)
         return;
     }
     char text[320];
-    snprintf(text, sizeof text, "partition %u of Kafka's topic %s cannot be read: %s", m->partition,
-             c->topic, m->why);
+    snprintf(text, sizeof text,
+             "partition %u of Kafka's topic %s cannot be read at offset %llu: %s", m->partition,
+             c->topic, (unsigned long long)next, m->why);
+    r->next = next;
+    r->stuck_until_ms = monotonic_ms() + STUCK_MS;
     r->again_ms = monotonic_ms() + AGAIN_MS;
     c->look_due_ms = 0;
     failed(c, text);
@@ -292,8 +301,10 @@ static void store_messages(struct consumer *c, size_t count)
         uint32_t partition = 0;
         enum err err = message_intake_store(&c->intake, &batch, world_now_ms(), &partition, &f);
         if (err == ERR_OK) {
-            for (size_t i = 0; i < batch.move_count; i++)
+            for (size_t i = 0; i < batch.move_count; i++) {
                 c->readings[moves[i].partition].next = moves[i].to;
+                c->readings[moves[i].partition].stuck_until_ms = 0;
+            }
             return;
         }
         if (err == ERR_PRECONDITION_FAILED) {

@@ -113,8 +113,8 @@ static enum err poison(struct taking *t, const struct message *m, const char *wh
 {
     char partition[16];
     snprintf(partition, sizeof partition, "%u", m->partition);
-    log_text(LOG_ERROR, "consume_poison", "partition %u offset %llu: %s", m->partition,
-             (unsigned long long)m->offset, why);
+    log_text(LOG_ERROR, "consume_poison", "partition %u offset %llu, %zu bytes: %s", m->partition,
+             (unsigned long long)m->offset, m->value.size, why);
     struct audit_quarantined q = {.reason = "poison",
                                   .bytes = str_is_absent(m->value) ? STR("") : m->value,
                                   .created_at = t->now_ms,

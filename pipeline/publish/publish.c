@@ -44,6 +44,7 @@ struct publisher {
     /* The thread's own. */
     struct batch_filler filler;
     struct positions positions;
+    char compared[EPOCH_TEXT]; /* the epoch that the platform told last and our journal has there */
     bool must_find;
     /* the last batch was not taken, or not even filled: that positions are told heals nothing */
     bool send_fails;
@@ -374,10 +375,11 @@ static bool history_is_ours(struct publisher *p, const struct stream_report *r)
     return false;
 }
 
-/* Whether the answer tells what was known: then the history need not be compared again. */
+/* Whether the answer tells what was known: then the history need not be compared again. What goes
+ * on by another epoch is news, wherever it stands: behind a relay somebody else may have written. */
 static bool is_no_news(const struct publisher *p, const struct stream_report *r)
 {
-    if (p->must_find || !r->known) return false;
+    if (p->must_find || !r->known || memcmp(r->epoch, p->compared, EPOCH_TEXT) != 0) return false;
     if (is_relayed(p))
         return strcmp(p->positions.log_id, r->log_id) == 0 &&
                r->next_seq - 1 >= p->positions.confirmed;
@@ -399,6 +401,7 @@ static void find(struct publisher *p)
         is_relayed(p) ? positions_relayed(&moved, &r, end) : positions_found(&moved, &r, end);
     bool good = news != POSITION_AHEAD && news != POSITION_NONSENSE;
     if (good && !is_no_news(p, &r) && !history_is_ours(p, &r)) return;
+    if (good) memcpy(p->compared, r.epoch, EPOCH_TEXT);
     /* only the answer was lost */
     if (moved.next > p->positions.next || moved.next > end) p->send_fails = false;
     p->positions = moved;

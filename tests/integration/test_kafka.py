@@ -1,6 +1,7 @@
 """Records by way of a real Kafka: published, read, stored once, whatever dies on the way."""
 
 import json
+import re
 import signal
 import time
 
@@ -186,6 +187,49 @@ def test_poison_and_clashes_are_put_aside_and_stop_nobody(rig):
     assert reasons == ["clash", "epoch unknown", "epoch unknown", "poison", "poison"], rig.rows("SELECT * FROM quarantine")
     assert len(rig.stored("node-1")) == len(driver.acked)
     assert rig.metric("consumer_poison_total") == 2
+
+
+def put_packed(broker, topic, partition, codec, size):
+    """A message that is small in the topic and `size` bytes when it is unpacked."""
+    confluent_kafka = pytest.importorskip("confluent_kafka", reason="SKIP: python3-confluent-kafka is not installed")
+    producer = confluent_kafka.Producer({"bootstrap.servers": broker.address, "compression.type": codec, "message.max.bytes": 10**9,
+                                         "queue.buffering.max.kbytes": 10**6})
+    producer.produce(topic, b"a" * size, partition=partition)
+    assert producer.flush(60) == 0
+
+
+def test_a_message_that_is_huge_when_unpacked_is_kept_in_part_and_stops_nobody(rig):
+    rig.platform.start()
+    driver = rig.driver().start()
+    driver.append(100)
+    driver.wait_confirmed()
+    for partition in range(4):
+        put_packed(rig.broker, rig.topic, partition, "gzip", 40 << 20)
+    driver.append(100)
+    driver.wait_confirmed()
+    eventually(lambda: len(rig.rows("SELECT 1 FROM quarantine")) == 4, "all four are in quarantine")
+    assert rig.rows("SELECT DISTINCT reason, length(event) FROM quarantine") == [("poison", 128 << 10)]
+    assert f"{40 << 20} bytes" in rig.logged("consume_poison")[0]["text"]
+    assert len(rig.stored("node-1")) == len(driver.acked)
+
+
+def test_a_batch_that_cannot_be_unpacked_is_told_until_somebody_steps_over_it(rig):
+    rig.platform.start()
+    driver = rig.driver().start()
+    driver.append(100)
+    driver.wait_confirmed()
+    partition = next(partition for partition, end in rig.broker.ends(rig.topic).items() if end)
+    put_packed(rig.broker, rig.topic, partition, "zstd", 150 << 20)
+    driver.append(100)
+    eventually(lambda: "cannot be read at offset" in rig.health()["checks"]["kafka"], "it is told")
+    for _ in range(40):  # and told all the time
+        time.sleep(0.1)
+        assert "cannot be read at offset" in rig.health()["checks"]["kafka"]
+    offset = int(re.search(r"cannot be read at offset (\d+)", rig.health()["checks"]["kafka"])[1])
+    rig.broker.truncate(rig.topic, {partition: offset + 1})
+    rig.wait_stored(driver)
+    rig.check(driver)
+    eventually(lambda: rig.health()["checks"]["kafka"] == "ok", "all is well again")
 
 
 def test_a_message_of_a_newer_form_is_put_aside_and_its_place_stays_free(rig):

@@ -551,6 +551,31 @@ static void a_replay_goes_back_once_for_each_request(void **state)
     rig_destroy(r);
 }
 
+/* Its position is no lower than it was, and no higher than what was sent. */
+static void behind_a_relay_records_of_another_history_raise_an_alarm(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    struct relay y;
+    rig_append(r, 1, 20, 0);
+    relay_publish(r, &y);
+    FAKE_UNTIL(r->platform, y.end == 21);
+    y.delivered = 21;
+    memcpy(r->platform->epoch, journal_epoch(r->journal), EPOCH_TEXT);
+    r->platform->next_seq = 11;
+    FAKE_DONE(r->platform);
+    wait_confirmed(r, 10);
+    pthread_mutex_lock(&r->platform->lock);
+    memcpy(r->platform->epoch, "ffffffffffffffff", EPOCH_TEXT);
+    r->platform->next_seq = 15;
+    pthread_mutex_unlock(&r->platform->lock);
+    struct publish_status s = wait_for_state(r, PUBLISH_DIVERGED);
+    assert_non_null(strstr(s.text, "record 14"));
+    assert_int_equal(s.confirmed_seq, 10);
+    rig_unpublish(r, 0);
+    rig_destroy(r);
+}
+
 static void what_a_relay_lost_is_sent_again_from_what_it_delivered(void **state)
 {
     (void)state;
@@ -720,6 +745,7 @@ int main(void)
         cmocka_unit_test(an_unknown_publisher_may_be_woken_and_stopped),
         cmocka_unit_test(behind_a_relay_only_the_platform_confirms),
         cmocka_unit_test(a_replay_goes_back_once_for_each_request),
+        cmocka_unit_test(behind_a_relay_records_of_another_history_raise_an_alarm),
         cmocka_unit_test(what_a_relay_lost_is_sent_again_from_what_it_delivered),
         cmocka_unit_test(a_platform_that_is_away_does_not_hold_up_the_relay),
         cmocka_unit_test(a_platform_that_hangs_takes_a_third_of_the_relays_time),
