@@ -157,11 +157,13 @@ static enum err adopt_all(struct look *l, struct fault *f)
     snprintf(past->adopted, sizeof past->adopted, "%s", l->found.owners);
     past->adopted_at_known = true;
     for (unsigned i = 0; i < LIMIT_SLOTS; i++) past->adopted_at[i] = l->seen[i].position;
-    log_text(LOG_ERROR, "adopted",
-             "the state of %s was taken from Redis: what it did last may be missing, so %" PRIu64
-             " counted tokens came back revoked "
-             "and %" PRIu64 " approved reviews expired",
-             past->adopted, tokens, reviews);
+    log_text(
+        LOG_ERROR, "adopted",
+        "the state of %s was taken from Redis: what it did last may be missing, so %" PRIu64
+        " counted tokens came back revoked and %" PRIu64
+        " approved reviews expired; tokens that were revoked and actors that were suspended last "
+        "may be alive here: revoke and suspend them again, the audit trail has them",
+        past->adopted, tokens, reviews);
     return ERR_OK;
 }
 

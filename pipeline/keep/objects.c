@@ -230,7 +230,10 @@ struct taking {
     struct fault *fault;
 };
 
-enum { TAKE_ARENA_BYTES = 1 << 20 };
+enum {
+    TAKE_ARENA_BYTES = 1 << 20,
+    TAKEN_REQUESTS_MAX = 10000000, /* of one bucket; each takes a tenth of a microsecond */
+};
 static const size_t take_arena_most = (size_t)4 << 30;
 
 struct take_part {
@@ -300,7 +303,7 @@ static enum err take_spent(struct shard *s, const struct field *field, struct fa
     return apply_made(s, &made, f);
 }
 
-/* `requests` of one bucket; their amounts go with the first. */
+/* `requests` of one bucket, one after the other; their amounts go with the first. */
 static enum err take_bucket(struct shard *s, struct limit_ask *ask, uint64_t from_ms,
                             uint64_t requests, int64_t sum, struct fault *f)
 {
@@ -334,6 +337,12 @@ static enum err take_counted(struct shard *s, const struct field *field, const s
                    str_starts(next->name, field->name);
     if (requests > UINT32_MAX || (has_sum && (!str_to_u64(next->value, &sum) || sum > INT64_MAX)))
         return fault_set(f, ERR_CORRUPT, "", "a counter is damaged");
+    if (requests > TAKEN_REQUESTS_MAX)
+        return fault_set(
+            f, ERR_OUT_OF_RANGE, "",
+            "counter %.*s has %llu requests, and at most %d are taken; delete that field if "
+            "they need not be counted any more",
+            STR_FORMAT(field->name), (unsigned long long)requests, TAKEN_REQUESTS_MAX);
     return take_bucket(s, &ask, from_ms, requests, (int64_t)sum, f);
 }
 

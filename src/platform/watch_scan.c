@@ -40,7 +40,10 @@ static void log_problem(const struct watch_file *f, unsigned line, unsigned colu
                         const char *path, const char *message)
 {
     char where[320];
-    snprintf(where, sizeof where, "%s:%u:%u", f->file, line, column);
+    if (line > 0)
+        snprintf(where, sizeof where, "%s:%u:%u", f->file, line, column);
+    else
+        snprintf(where, sizeof where, "%s", f->file);
     log_line(LOG_WARNING, "policy_file_refused", "file", f->file, "where", where, "path", path,
              "why", message, NULL);
 }
@@ -73,10 +76,11 @@ static int compare_files(const void *a, const void *b)
     return strcmp(x->file, y->file);
 }
 
+/* `error`: errno's, or 0 where it says nothing. */
 static void fail(struct watch_scan *s, const char *what, int error)
 {
-    snprintf(s->after.failure, sizeof s->after.failure, "%.200s %s: %s", s->path, what,
-             strerror(error));
+    snprintf(s->after.failure, sizeof s->after.failure, "%.200s %s%s%s", s->path, what,
+             error == 0 ? "" : ": ", error == 0 ? "" : strerror(error));
 }
 
 /* Which documents there are, sorted. False: the directory cannot be read, or has too many. */
@@ -93,7 +97,7 @@ static bool list_files(struct watch_scan *s, DIR *directory)
         if (entry == NULL) break;
         struct str file = str_from(entry->d_name), stem = stem_of(file);
         if (++entries > ENTRIES_MAX || (!str_is_absent(stem) && k->file_count == WATCH_FILES_MAX)) {
-            fail(s, "holds more documents than a tenant may have", E2BIG);
+            fail(s, "holds more documents than a tenant may have", 0);
             break;
         }
         if (!str_is_absent(stem)) name_file(&k->files[k->file_count++], file, stem);

@@ -268,10 +268,50 @@ static void on_syntax_error(struct builder *b, const yaml_parser_t *p, struct st
     problem_add(b->problems, NULL, slip.line, slip.column, "%s", words);
 }
 
+/* What YAML takes for the end of a line and a reader sees as nothing: a rule behind it would look like
+ * a part of the comment before it. 0: none there; else its bytes. */
+static size_t hidden_break(struct str text, size_t at, const char **ret_name)
+{
+    static const struct {
+        const char *bytes, *name;
+    } hidden[] = {{"\xC2\x85", "U+0085"}, {"\xE2\x80\xA8", "U+2028"}, {"\xE2\x80\xA9", "U+2029"}};
+    struct str rest = str_skip(text, at);
+    if (rest.bytes[0] == '\r' && (rest.size == 1 || rest.bytes[1] != '\n')) {
+        *ret_name = "a carriage return";
+        return 1;
+    }
+    for (size_t i = 0; i < sizeof hidden / sizeof *hidden; i++) {
+        *ret_name = hidden[i].name;
+        if (str_starts(rest, str_from(hidden[i].bytes))) return strlen(hidden[i].bytes);
+    }
+    return 0;
+}
+
+static bool has_hidden_breaks(struct str text, struct policy_problems *problems)
+{
+    unsigned line = 1, column = 1;
+    bool found = false;
+    for (size_t i = 0; i < text.size; i++) {
+        const char *name;
+        size_t size = hidden_break(text, i, &name);
+        if (size > 0)
+            problem_add(problems, NULL, line, column,
+                        "%s ends a line in YAML and shows as none; in a text, write it as \\u2028, "
+                        "\\x85 or \\r in double quotes",
+                        name);
+        found = found || size > 0;
+        column += ((unsigned char)text.bytes[i] & 0xC0) != 0x80;
+        if (text.bytes[i] == '\n') line++;
+        if (text.bytes[i] == '\n') column = 1;
+    }
+    return found;
+}
+
 struct node *node_read_yaml(struct str text, struct arena *arena, struct policy_problems *problems)
 {
     struct builder b = {.arena = arena, .problems = problems};
     yaml_parser_t parser;
+    if (has_hidden_breaks(text, problems)) return NULL;
     if (!yaml_parser_initialize(&parser)) {
         problem_add(problems, NULL, 0, 0, "out of memory");
         return NULL;

@@ -457,4 +457,5 @@ def test_a_file_whose_size_is_not_what_is_read_is_told(watched):
     harness.eventually(lambda: "odd.yaml" in w.told(), "it is told", 20)
     (line,) = w.log("policy_file_refused")
     assert line["why"].startswith("cannot be read whole: its size is not what is read from it")
+    assert line["where"] == "odd.yaml", "there is no line to name"
     assert set(w.policies()) == {"base"}

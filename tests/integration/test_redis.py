@@ -588,6 +588,22 @@ def test_an_unfinished_image_is_not_adopted(fresh, redis):
     other.engine.stop()
 
 
+def test_a_counter_that_nobody_can_have_counted_is_not_adopted_request_by_request(fresh, redis):
+    stack = fresh(redis=redis, engine=["--node", "first"]).start()
+    story = Story(stack).tell(1)
+    assert story.call("POST", AGENT, body={"action": "count", "actor": "bot"}).json["decision"] == "allow"
+    story.wait_mirrored()
+    stack.engine.kill()
+    counters = f"writ:{{slot-{next(n for n in range(1024) if redis.ask('EXISTS', f'writ:{{slot-{n}}}:counters') == '1')}}}:counters"
+    name = next(field for field in redis.ask("HKEYS", counters).split() if not field.endswith("+sum"))
+    redis.ask("HSET", counters, name, str(2**32 - 1))
+    other = fresh(redis=redis, engine=["--node", "second", "--adopt", "first"])
+    other.make_first_keys()
+    begun = time.monotonic()
+    words = refused_start(other.engine)
+    assert f"{name} has 4294967295 requests" in words and time.monotonic() - begun < 20, words
+
+
 def test_a_redis_that_does_not_write_is_told_and_not_stormed(fresh, redis):
     stack = fresh(redis=redis).start()
     story = Story(stack).tell(1)

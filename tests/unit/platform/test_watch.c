@@ -311,6 +311,24 @@ static void a_directory_without_a_document_keeps_all(void **state)
     assert_true(is_in_force("a", DENY)); /* its second begins now */
 }
 
+static void more_files_than_policies_are_told_in_words_of_their_own(void **state)
+{
+    (void)state;
+    char name[32];
+    for (int i = 0; i <= WATCH_FILES_MAX; i++) {
+        snprintf(name, sizeof name, "p%d.yaml", i);
+        put(name, DENY);
+    }
+    assert_int_equal(look(), 0);
+    const char *end = strstr(known.failure, " holds more documents than a tenant may have");
+    assert_non_null(end);
+    assert_string_equal(end, " holds more documents than a tenant may have");
+    for (int i = 0; i <= WATCH_FILES_MAX; i++) {
+        snprintf(name, sizeof name, "p%d.yaml", i);
+        assert_int_equal(unlink(path_of(name)), 0);
+    }
+}
+
 /* ---- what cannot be stored ---- */
 
 static void what_could_not_be_stored_is_read_again(void **state)
@@ -487,6 +505,7 @@ int main(void)
         TEST(a_file_that_cannot_be_read_whole_is_told_in_the_end),
         TEST(a_policy_stays_a_whole_second_after_its_file_was_missed),
         TEST(a_directory_without_a_document_keeps_all),
+        TEST(more_files_than_policies_are_told_in_words_of_their_own),
         TEST(what_could_not_be_stored_is_read_again),
         TEST(the_writer_refuses_what_a_file_has_taken_meanwhile),
         TEST(what_others_put_over_a_file_is_put_right),

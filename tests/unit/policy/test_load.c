@@ -486,6 +486,28 @@ static void a_tests_context_is_what_a_live_request_has(void **state)
     }
 }
 
+/* To an editor each of these is one line, or one comment. */
+static void a_line_break_that_nobody_sees_is_refused(void **state)
+{
+    (void)state;
+    static const char rules[] = "rules:\n  - {id: a, actions: [x], decision: deny} # é%s  - {id: "
+                                "b, actions: [y], agents: [bob], decision: allow}\n";
+    static const char *const breaks[] = {"\xC2\x85", "\xE2\x80\xA8", "\xE2\x80\xA9", "\r"};
+    char text[256];
+    for (size_t i = 0; i < sizeof breaks / sizeof *breaks; i++) {
+        snprintf(text, sizeof text, rules, breaks[i]);
+        struct policy_problems p = refused(text);
+        assert_true(has_problem(&p, "ends a line in YAML and shows as none"));
+        assert_int_equal(p.list[0].line, 2);
+        assert_int_equal(p.list[0].column, 46);
+    }
+    policy_document_release(
+        load_named("doc", "rules:\r\n  - {id: a, actions: [\"x\\u2028\\r\"], decision: deny}\r\n"));
+    policy_document_release(load_named(
+        "doc",
+        "{\"rules\":[{\"id\":\"a\",\"actions\":[\"x\xE2\x80\xA8\"],\"decision\":\"deny\"}]}"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -513,6 +535,7 @@ int main(void)
         cmocka_unit_test(a_tests_context_is_what_a_live_request_has),
         cmocka_unit_test(a_gate_has_both_its_thresholds_and_nothing_else),
         cmocka_unit_test(names_of_policies_are_short_and_plain),
+        cmocka_unit_test(a_line_break_that_nobody_sees_is_refused),
         cmocka_unit_test(words_are_told_from_other_values_and_other_letters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
