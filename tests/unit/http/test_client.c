@@ -194,7 +194,7 @@ struct sink { /* a peer that takes one large request, and then a small one on an
     struct sockaddr_in at;
     int listener;
     bool answers_early; /* before it has read the body, of which it then reads little */
-    bool closes;        /* and nothing more */
+    bool closes;        /* then; else once the other connection is served */
     char *got;
     size_t size;
 };
@@ -213,13 +213,13 @@ static void *serve_sink(void *argument)
     }
     send(fd, first, strlen(first), MSG_NOSIGNAL);
     if (k->answers_early) {
-        if (!k->closes) wait_for_end(fd);
-        close(fd);
-        fd = accept(k->listener, NULL, NULL);
-        recv(fd, k->got, 4096, 0);
-        send(fd, second, strlen(second), MSG_NOSIGNAL);
+        if (k->closes) close(fd);
+        int other = accept(k->listener, NULL, NULL);
+        recv(other, k->got, 4096, 0);
+        send(other, second, strlen(second), MSG_NOSIGNAL);
+        close(other);
     }
-    close(fd);
+    if (!k->answers_early || !k->closes) close(fd);
     return NULL;
 }
 
