@@ -30,11 +30,9 @@ static struct str actor_event(struct call *c, struct effects *e, struct str kind
 
 static void tell(struct effects *e, enum notice_kind kind, const struct actor *a, uint64_t at_ms)
 {
-    effects_notice(e, &(struct effect_notice){.kind = kind,
-                                              .tenant = a->facts.tenant,
-                                              .actor = a->facts.actor,
-                                              .at_ms = at_ms,
-                                              .expires_ms = at_ms + ACTOR_REMEMBERED_MS});
+    effects_notice(
+        e, &(struct effect_notice){
+               .kind = kind, .tenant = a->facts.tenant, .actor = a->facts.actor, .at_ms = at_ms});
 }
 
 /* ---- suspend ---- */

@@ -18,7 +18,8 @@
 #include "shards/call.h"
 #include "shards/order.h"
 
-enum { ACTOR_REMEMBERED_MS = 24 * 3600 * 1000 }; /* no token lives longer */
+/* after a resume: no token lives longer */
+enum { ACTOR_REMEMBERED_MS = LIMIT_TOKEN_TTL_SECONDS * 1000 };
 
 struct actor {
     struct actor_facts facts;

@@ -20,11 +20,11 @@ bool call_closes(enum call_kind k)
 
 struct id call_event_id(struct call *c)
 {
-    struct id given = c->ids[0];
+    struct id given = c->id;
     /* The next is one more, within the 80 bits of chance: a step may need several, and be repeated.
      */
     for (unsigned i = ID_BYTES; i-- > 6;)
-        if (++c->ids[0].bytes[i] != 0) break;
+        if (++c->id.bytes[i] != 0) break;
     return given;
 }
 
@@ -32,7 +32,7 @@ static size_t record_most(size_t event, size_t delta)
 {
     event = event < LIMIT_EVENT_BYTES ? event : LIMIT_EVENT_BYTES;
     delta = delta < LIMIT_DELTA_BYTES ? delta : LIMIT_DELTA_BYTES;
-    return event + delta + RECORD_HEAD_BYTES;
+    return event + delta + LIMIT_RECORD_HEAD_BYTES;
 }
 
 size_t shard_tick_record_most(void) { return record_most(EVENT_MOST_BYTES, DELTA_MOST_BYTES); }

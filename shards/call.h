@@ -28,7 +28,7 @@ enum call_kind {
 };
 bool call_closes(enum call_kind k); /* may use the journal's reserve: it makes nothing looser */
 
-enum { CALL_RECORDS_MAX = 3, CALL_IDS = 2, CALL_TRACES_MAX = 2 };
+enum { CALL_RECORDS_MAX = 2, CALL_TRACES_MAX = 2 };
 
 /* Who asks about tokens and reviews, and how far they may look. */
 struct asker {
@@ -58,7 +58,8 @@ struct call {
     uint16_t slot; /* not of those that every shard is asked: …_LIST, REVIEW_FIND */
     bool answered;
     uint64_t now_ms;
-    struct id ids[CALL_IDS]; /* chance: for the events that the shard makes */
+    /* chance: of the first event that the shard makes; others are one more each */
+    struct id id;
     struct arena *arena;
     struct str tenant;
     struct asker asker;
@@ -70,7 +71,10 @@ struct call {
     /* of the revocation log, which all have to have seen before it is told; 0: none */
     uint64_t place;
 
-    enum err err; /* the answer: ERR_OK, or why nothing was changed */
+    /* The answer: ERR_OK, or why not. What is refused has changed nothing; but ERR_OVERLOADED may
+     * also mean that it is done and there is no memory to show it (approve, deny, cancel, revoke),
+     * or that not all of it is done yet (suspend): who asks again is told what is. */
+    enum err err;
     union {
         struct {
             /* in: what to mint. out: what there is (on a retry, what was) */
@@ -114,7 +118,8 @@ struct call {
             /* home's: this one and what is above it came while the shards were asked */
             uint64_t before;
             uint32_t limit;
-            uint64_t total; /* out: how many match, beyond this page too */
+            /* out: how many match, beyond this page too; of TOKEN_LIST and REVIEW_FIND: `count` */
+            uint64_t total;
             /* out: there is more than had room; what follows the last of these is not known */
             bool cut;
             uint32_t count; /* out: of these: */

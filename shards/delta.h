@@ -6,8 +6,8 @@
  *
  * TOKEN_SPENT, COUNTED and REVIEW_TRACED commute, so they may ride in the record of a decision,
  * whoever journals it. Everything else about a slot is journaled by its owner alone, hence in the
- * order in which it happened. Unknown kinds are refused (ERR_CORRUPT): an older program must not
- * drop what a newer one wrote. Pure. */
+ * order in which it happened. Unknown kinds are refused (ERR_BAD_VALUE; 0 is damage): an older
+ * program must not drop what a newer one wrote. Pure. */
 #ifndef SHARDS_DELTA_H
 #define SHARDS_DELTA_H
 

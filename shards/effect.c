@@ -1,6 +1,6 @@
-#include "shards/effect.h"
-
+/* effect.c - the list of what a step wants done, and the bytes of its records. */
 #include "base/check.h"
+#include "shards/inside.h"
 
 void effects_reset(struct effects *e)
 {
@@ -36,4 +36,17 @@ void effects_reveal(struct effects *e, uint64_t mark)
     if (mark == 0) return;
     e->reveals_unsynced = true;
     if (mark > e->reveals_mark) e->reveals_mark = mark;
+}
+
+struct buf effects_buf(struct effects *e, size_t most)
+{
+    char *bytes = arena_bytes(e->arena, most);
+    return buf_over(bytes, bytes == NULL ? 0 : most);
+}
+
+struct str effects_take(struct effects *e, struct buf *b, size_t most)
+{
+    if (b->bytes == NULL) return (struct str){0};
+    arena_trim(e->arena, b->bytes, most, b->overflow ? 0 : b->size);
+    return b->overflow ? (struct str){0} : buf_view(b);
 }

@@ -20,8 +20,8 @@ enum notice_kind { NOTICE_TOKEN_REVOKED, NOTICE_ACTOR_SUSPENDED, NOTICE_ACTOR_RE
 
 struct effect_notice {
     enum notice_kind kind;
-    struct id token; /* and until when it matters: */
-    uint64_t expires_ms;
+    struct id token;          /* of TOKEN_REVOKED, */
+    uint64_t expires_ms;      /* and until when that matters */
     struct str tenant, actor; /* valid until the next step */
     uint64_t at_ms;
 };

@@ -4,6 +4,7 @@
  *   token_step.c    what calls do to a token                  limit_step.c   counting
  *   review_step.c   what calls do to a review                 review_list.c  pages and traces
  *   review_event.c  the events of a review                    actor_step.c   suspend and resume
+ *   effect.c        what a step wants done                    token_keep.c   tokens: apply, save, load
  *
  * A step looks, then puts its record's bytes together, then changes, then says so in the effects:
  * no failure is possible between a change and its record. */
@@ -24,7 +25,6 @@ enum {
     DELTA_MOST_BYTES = 4 << 10, /* any entry but an opening, without its note */
     NOTE_BYTES_MAX = 8000,      /* 2000 characters */
     ESCAPE_GROWTH = 6,          /* of one byte as \u001f */
-    RECORD_HEAD_BYTES = 16,     /* no less than the journal puts before each record */
     SUSPEND_DENIALS = 4,        /* pending reviews denied in one step */
     SHARD_MARKS_MAX = 2 * EFFECT_RECORDS_MAX,
 };

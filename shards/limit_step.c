@@ -6,8 +6,6 @@
 
 void limit_step(struct shard *s, struct call *c)
 {
-    c->err = ERR_OK;
-    c->answered = true;
     if (c->kind == CALL_UNCOUNT) {
         limit_uncount(&s->limits, &c->limit.ask, &c->limit.told);
         return;

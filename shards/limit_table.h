@@ -55,7 +55,7 @@ limit_table_next_ms(const struct limit_table *t); /* when to prune again; UINT64
 
 /* Walks those that hold anything: start with *cursor = 0; NULL at the end. No changes meanwhile. */
 struct counter *limit_table_next(const struct limit_table *t, size_t *cursor);
-void counter_put(struct buf *out, const struct counter *c); /* its buckets too; 45 to 830 bytes */
+void counter_put(struct buf *out, const struct counter *c); /* its buckets too; 45 to 825 bytes */
 /* Adds what counter_put() wrote. ERR_CORRUPT, ERR_FULL, ERR_EXISTS. */
 enum err counter_load(struct limit_table *t, struct str bytes);
 

@@ -1,7 +1,7 @@
 /* reactor.h - one thread, its loop and its beat.
  *
- * A reactor owns everything that lives on its thread. Others reach it only by reactor_tell(),
- * which never waits. Each beat: take what was told, hand it over, `begin`, sockets and timers,
+ * A reactor owns everything that lives on its thread. Others give it sockets and orders only by
+ * reactor_tell(), which never waits, and wake it by reactor_wake(). Each beat: take what was told, hand it over, `begin`, sockets and timers,
  * `end` (where the owner seals its records, rings and releases replies). The owner plugs in what
  * to do by ports, so that shards know neither sockets' meaning nor the journal. */
 #ifndef SHARDS_REACTOR_H
@@ -35,10 +35,11 @@ struct reactor_ports {
     void (*leave)(void *context); /* on the thread, after the last beat */
 };
 
-/* Starts the thread. `ports` and `context` outlive it. */
+/* Starts the thread. `ports` and `context` outlive it. ERR_FULL: no memory, or no thread. */
 enum err reactor_create(unsigned index, const struct reactor_ports *ports, void *context,
                         struct reactor **ret);
-/* Tells; one teller thread at a time. ERR_FULL: its inbox is full, nothing was told. */
+/* Tells; one teller thread at a time. ERR_FULL: its inbox is full, or there is no
+ * memory; nothing was told. */
 enum err reactor_tell(struct reactor *r, const struct reactor_message *m);
 void reactor_wake(struct reactor *r); /* any thread: one more beat soon */
 /* after REACTOR_STOP; the thread is gone, waking still harmless */

@@ -5,19 +5,6 @@
  * is known without it. */
 #include "shards/inside.h"
 
-struct buf effects_buf(struct effects *e, size_t most)
-{
-    char *bytes = arena_bytes(e->arena, most);
-    return buf_over(bytes, bytes == NULL ? 0 : most);
-}
-
-struct str effects_take(struct effects *e, struct buf *b, size_t most)
-{
-    if (b->bytes == NULL) return (struct str){0};
-    arena_trim(e->arena, b->bytes, most, b->overflow ? 0 : b->size);
-    return b->overflow ? (struct str){0} : buf_view(b);
-}
-
 static struct event asked_for(struct shard *s, const struct review *r)
 {
     const struct review_facts *f = &r->facts;

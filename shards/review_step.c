@@ -2,7 +2,8 @@
  *
  * Each step: find it and see whether the asker may; where its time is over, expire it first and
  * come again (timers only hint); refuse what its state forbids; put event and delta together;
- * change; tell. ERR_FULL of what is underneath becomes ERR_OVERLOADED: nothing was changed. */
+ * change; tell. ERR_FULL of what is underneath becomes ERR_OVERLOADED: nothing was changed, or it
+ * was and cannot be shown (call.h). */
 #include "base/check.h"
 #include "base/planted.h"
 #include "spelling/spelling.h"

@@ -1,9 +1,10 @@
 /* review_table.h - the reviews of a shard: objects, lists, indexes. Inside of this room only.
  *
  * A review is on exactly one of its tenant's orders, and the order is its state. review_open(),
- * review_vote() and review_move() are all that changes one; calls, recovery and snapshots go
- * through them alike, so that what was stepped and what was replayed cannot differ. Each takes all
- * memory it needs first and changes nothing where there is none (ERR_FULL).
+ * review_vote(), review_move() and review_trace_add() are all that changes what is journaled of one;
+ * calls, recovery and snapshots go through them alike, so that what was stepped and what was
+ * replayed cannot differ. Each takes all memory it needs first and changes nothing where there is
+ * none (ERR_FULL). A claim and those who wait are in memory only.
  *
  *   by id            whatever there is
  *   by same request  PENDING: (binding, principal, tenant, owner), so that asking twice gives one review;
@@ -139,8 +140,9 @@ enum err review_vote(struct review_table *t, struct review *r, const struct revi
 enum err review_move(struct review_table *t, struct review *r, const struct review_facts *after);
 /* One more trace id; kept once, and no more than REVIEW_TRACES_MAX of them. */
 enum err review_trace_add(struct review_table *t, struct review *r, struct str trace_id);
-/* Drops at most so many of those that ended long enough ago; and when the next will have. */
+/* Drops at most so many of those that ended long enough ago. */
 void review_table_prune(struct review_table *t, uint64_t now_ms, size_t most);
+/* When the next will have, ms. */
 uint64_t review_forget_ms(const struct review_table *t);
 void review_drop(struct review_table *t, struct review *r); /* nobody waits on it */
 

@@ -6,8 +6,8 @@
  * Whether there is news costs a beat one load. Revocations are rare and short, so a lock around the
  * list is plainer than a list without one, and its holders never do more than copy.
  *
- * A view keeps tokens by id until they have expired anyway, and actors for as long as one of the
- * tokens that were minted before their suspension might live. */
+ * A view keeps tokens by id until they have expired anyway, and actors as long as they are
+ * suspended and for ACTOR_KEPT_MS after they were resumed: until no token from before can live. */
 #include "shards/revoked.h"
 
 #include <pthread.h>
@@ -21,8 +21,9 @@
 #include "base/planted.h"
 
 enum {
-    TABLE_FIRST = 64,                    /* entries; a power of two */
-    ACTOR_KEPT_MS = (86400 + 60) * 1000, /* after a resume: longer than any token lives */
+    TABLE_FIRST = 64, /* entries; a power of two */
+    /* after a resume: longer than any token lives */
+    ACTOR_KEPT_MS = (LIMIT_TOKEN_TTL_SECONDS + 60) * 1000,
 };
 
 struct entry {

@@ -2,7 +2,7 @@
  *
  *   shard_step()   one call: state compared, changed, and told of in effects. Pure: no clock, no
  *                  I/O, no chance but what is in the call; memory is the shard's slabs and the
- *                  call's arena. No room is ERR_OVERLOADED before any change.
+ *                  call's arena. No room is ERR_OVERLOADED (call.h: `err`).
  *   shard_tick()   what time alone changes: reviews past their deadline, things nobody needs.
  *   shard_apply()  one delta entry of the journal: how state is rebuilt. Never emits anything.
  *   shard_save()   all there is, as entries of a snapshot; shard_load() is its inverse.
@@ -45,15 +45,16 @@ void shard_recorded(struct shard *s, uint64_t mark);
  * already. */
 bool shard_forget(struct shard *s, struct call *c);
 
-/* ERR_CORRUPT: the entry is damaged or contradicts the state, *f says how. `event` is the public
- * bytes of its record. Entries of slots that this shard does not own are ignored. */
+/* ERR_CORRUPT: the entry is damaged or contradicts the state; ERR_FULL: no memory; *f says how.
+ * `event` is the public bytes of its record. Entries of slots that this shard does not own are
+ * ignored. */
 enum err shard_apply(struct shard *s, const struct delta_entry *e, struct str event,
                      struct fault *f);
-/* After recovery: the actors that are suspended, the tokens that are revoked and not expired, the
- * largest ordinal. `each` gets notices. */
+/* After recovery: every actor that is suspended or remembered as resumed, and every revoked token
+ * that is kept, as notices. */
 void shard_notices(const struct shard *s,
                    void (*each)(void *context, const struct effect_notice *n), void *context);
-uint64_t shard_ordinal_max(const struct shard *s);
+uint64_t shard_ordinal_max(const struct shard *s); /* the largest that was given */
 
 /* ---- snapshots: each object as one entry; loaded into any shard that owns its slot ---- */
 
@@ -61,7 +62,7 @@ uint64_t shard_ordinal_max(const struct shard *s);
  * be. */
 enum err shard_save(const struct shard *s, enum err (*put)(void *context, struct str entry),
                     void *context);
-/* Of the slots that it does not own, nothing is kept. */
+/* Of the slots that it does not own, nothing is kept. Errors as shard_apply(). */
 enum err shard_load(struct shard *s, struct str entry, struct fault *f);
 
 struct shard_totals {

@@ -471,13 +471,11 @@ void shard_notices(const struct shard *s,
         struct effect_notice n = {.kind = NOTICE_ACTOR_SUSPENDED,
                                   .tenant = a->facts.tenant,
                                   .actor = a->facts.actor,
-                                  .at_ms = a->facts.suspended_ms,
-                                  .expires_ms = a->facts.suspended_ms + ACTOR_REMEMBERED_MS};
+                                  .at_ms = a->facts.suspended_ms};
         each(context, &n);
         if (a->resumed_ms == 0) continue;
         n.kind = NOTICE_ACTOR_RESUMED;
         n.at_ms = a->resumed_ms;
-        n.expires_ms = a->resumed_ms + ACTOR_REMEMBERED_MS;
         each(context, &n);
     }
 }

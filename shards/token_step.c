@@ -213,8 +213,6 @@ static enum err list(struct shard *s, struct call *c, struct effects *e)
 
 void token_step(struct shard *s, struct call *c, struct effects *e)
 {
-    c->err = ERR_OK;
-    c->answered = true;
     switch (c->kind) {
     case CALL_MINT: c->err = mint(s, c, e); return;
     case CALL_SPEND: spend(s, c); return;

@@ -2,6 +2,10 @@
 
 #include <stdlib.h>
 
+_Static_assert((int)TOKEN_BUCKETS > LIMIT_TOKEN_TTL_SECONDS * 1000 / (int)TOKEN_BUCKET_MS &&
+                   (int)TOKEN_BUCKETS > (int)TOKEN_RETRY_MS / (int)TOKEN_BUCKET_MS,
+               "a token ends before its bucket comes round");
+
 enum { FIRST_PLACES = 64, TEXT_MOST = UINT16_MAX - 1 };
 #define ABSENT UINT16_MAX
 

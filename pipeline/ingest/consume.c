@@ -22,12 +22,13 @@
 enum {
     TAKE_MS = 100,
     AGAIN_MS = 1000, /* a partition in trouble is begun again after so long */
-    STUCK_MS =
-        30000,       /* and not believed to be well for so long, unless something of it is stored */
+    /* and not believed to be well for so long, unless something of it is stored */
+    STUCK_MS = 30000,
     LOOK_MS = 10000, /* how often the topic's partitions are counted */
     STORE_WAIT_FIRST_MS = 20,
     STORE_WAIT_MOST_MS = 1000,
 };
+_Static_assert((int)TOPIC_PARTITIONS_MAX <= (int)LEASE_PARTITIONS_MAX, "all are read");
 
 struct reading { /* of one partition that is ours */
     bool started;

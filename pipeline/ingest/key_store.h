@@ -21,7 +21,7 @@ enum err key_store_begin(struct store *s, const struct actor *by, struct fault *
 
 /* Makes a key of what `draft` says (its id, MAC and times are set here; draft->expires_at is
  * kept) and appends the row's JSON with one more member, `key`: the credential. ERR_BAD_VALUE: the
- * name is FILES_PRINCIPAL; ERR_OUT_OF_RANGE: as many keys as there may be. */
+ * name is FILES_PRINCIPAL, "." or ".."; ERR_OUT_OF_RANGE: as many keys as there may be. */
 enum err key_store_create(struct store *s, const struct pepper *p, struct key *draft,
                           const struct actor *by, struct buf *out, struct key_result *ret,
                           struct fault *f);
@@ -30,16 +30,17 @@ enum err key_store_revoke(struct store *s, struct str tenant, struct id id, cons
                           bool *ret_changed, struct key_result *ret, struct fault *f);
 /* ERR_MISSING_ROLE where only an admin of every tenant may make such a key: an ingest key. */
 enum err key_check_maker(const struct key *k, bool everywhere, struct fault *f);
-/* A new key with everything of the old one, which ends after `overlap_ms` (0: now). Appends the new
- * row with `key`, and `replaces` {id, expires_at}. ERR_NOT_FOUND; as of key_check_maker(): whoever
- * may not make such a key may not rotate it; ERR_KEY_ENDED: the old one was revoked or has expired;
- * ERR_OUT_OF_RANGE: as many keys as there may be. */
 struct key_rotation {
     struct str tenant; /* whose keys may be touched; absent: any */
     struct id id;
     bool everywhere; /* an admin of every tenant asks */
     uint64_t overlap_ms;
 };
+/* A new key with everything of the old one; it ends when the old one would have, had it never been
+ * rotated. The old one ends after `overlap_ms`, never later than it would have (0: it is revoked
+ * now). Appends the new row with `key`, and `replaces` {id, expires_at}. ERR_NOT_FOUND; as of
+ * key_check_maker(): whoever may not make such a key may not rotate it; ERR_KEY_ENDED: the old one
+ * was revoked or has expired; ERR_OUT_OF_RANGE: as many keys as there may be. */
 enum err key_store_rotate(struct store *s, const struct pepper *p,
                           const struct key_rotation *wanted, const struct actor *by,
                           struct buf *out, struct key_result *ret, struct fault *f);

@@ -26,7 +26,8 @@ void fold_destroy(struct fold *f);
 /* The newest snapshot of an empty fold's disk. ERR_CLOSED: given up. */
 enum err fold_load(struct fold *f, struct disk *disk, const _Atomic bool *given_up,
                    struct fault *fault);
-/* All durable records up to `seq`. ERR_NOT_FOUND: some are no longer kept; ERR_CLOSED: given up. */
+/* All durable records up to `seq`. ERR_NOT_FOUND: some are no longer kept; ERR_CLOSED: given
+ * up; ERR_BAD_VALUE: a newer program wrote some. */
 enum err fold_follow(struct fold *f, struct journal *j, uint64_t seq, const _Atomic bool *given_up,
                      struct fault *fault);
 

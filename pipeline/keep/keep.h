@@ -50,12 +50,14 @@ uint64_t keep_past_end(const struct keep_past *p, struct str epoch, uint64_t las
 /* ---- recovery: before the threads run ---- */
 
 /* Reads the newest snapshot that verifies, entry by entry; `ret->position` is the seq that it
- * includes (0: there is none). ERR_CORRUPT: there are snapshots, and none verifies. */
+ * includes (0: there is none). ERR_CORRUPT: there are snapshots, and none verifies; ERR_BAD_VALUE: a
+ * newer program wrote it. */
 enum err snapshot_read(struct disk *disk,
                        enum err (*each)(void *context, unsigned slot, struct str entry),
                        void *context, struct keep_past *ret, struct fault *f);
 
-/* One entry of a snapshot, or one record's deltas, into the shards that own their slots. */
+/* One entry of a snapshot, or one record's deltas, into the shards that own their slots.
+ * ERR_BAD_VALUE: a newer program wrote it; else as shard_load() and shard_apply(). */
 enum err keep_load(struct shard *const *shards, unsigned count, unsigned slot, struct str entry,
                    struct fault *f);
 enum err keep_apply(struct shard *const *shards, unsigned count,
@@ -117,7 +119,8 @@ struct keep_options {
     void *context;
 };
 
-/* Holds the journal (journal_hold) from here on. ERR_EXISTS: another engine was faster. */
+/* Holds the journal (journal_hold) from here on. ERR_EXISTS: another engine was faster;
+ * ERR_BAD_VALUE: redis.url, or TLS without a CA. */
 enum err keep_start(const struct keep_options *options, struct keep **ret, struct fault *f);
 void keep_wake(struct keep *k); /* the durable seq moved; any thread */
 /* A last snapshot and the mirror's rest, for at most this long. */

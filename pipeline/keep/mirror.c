@@ -615,15 +615,15 @@ enum err mirror_probe(struct mirror *m, struct fault *f)
 {
     check(m->state == MIRROR_FOLLOWING);
     unsigned slot = m->probed++ % LIMIT_SLOTS;
-    char position[24], name[SLOT_KEY_TEXT];
+    char position[24], name[REDIS_KEY_TEXT];
     struct buf b = buf_over(position, sizeof position);
     buf_put_u64(&b, m->slots[slot].position);
     struct probe owner = {.mirror = m, .expected = str_from(m->owner)},
                  at = {.mirror = m, .expected = buf_view(&b)};
-    struct str ask_owner[2] = {STR("GET"), slot_key_put(slot, SLOT_OWNER, name)};
+    struct str ask_owner[2] = {STR("GET"), redis_key_put(slot, SLOT_OWNER, name)};
     begin_calls(m);
     redis_link_send(m->link, ask_owner, 2, probed, &owner);
-    struct str ask_position[2] = {STR("GET"), slot_key_put(slot, SLOT_POSITION, name)};
+    struct str ask_position[2] = {STR("GET"), redis_key_put(slot, SLOT_POSITION, name)};
     redis_link_send(m->link, ask_position, 2, probed, &at);
     enum err err = settle(m, f);
     if (err != ERR_OK || (owner.same && at.same)) return err;

@@ -45,16 +45,18 @@ void mirror_destroy(struct mirror *m);
  * LOST, Redis is ahead of this journal; ERR_STORE_UNAVAILABLE: still AWAY. */
 enum err mirror_connect(struct mirror *m, struct fault *f);
 
-/* FOLLOWING: writes the next durable records. ERR_END: there are none. Another error says
- * that the state has changed. */
+/* FOLLOWING: writes the next durable records. ERR_END: there are none. Another error: the state has
+ * changed (AWAY, REPAIRING), or the journal cannot be read, and then it has not. */
 enum err mirror_follow(struct mirror *m, struct fault *f);
 
 /* From now on Redis is waited for until this moment at most (monotonic, ms). */
 void mirror_hurry(struct mirror *m, uint64_t until_ms);
 /* FOLLOWING: says in every slot that it is as far as the whole mirror, so that a later start need
- * not read from long ago. Also asked from time to time to see whether Redis is still ours. */
+ * not read from long ago. */
 enum err mirror_mark(struct mirror *m, struct fault *f);
-/* FOLLOWING: one slot's owner and position are as they should be. */
+/* FOLLOWING: whether one slot's owner and position, another slot's each time, are what we wrote:
+ * asked from time to time to see whether Redis is still ours. ERR_STORE_UNAVAILABLE: they are not,
+ * or it is lost; the state is AWAY. */
 enum err mirror_probe(struct mirror *m, struct fault *f);
 
 /* REPAIRING: writes the unfit slots from this fold, then follows from its position on. */
@@ -64,6 +66,7 @@ enum err mirror_repair(struct mirror *m, const struct fold *fold, struct fault *
 bool mirror_wants_compaction(struct mirror *m, const uint32_t live[LIMIT_SLOTS]);
 
 enum mirror_state mirror_state(const struct mirror *m);
-uint64_t mirror_position(const struct mirror *m); /* every durable record up to here is in Redis */
+/* every durable record up to here is in Redis; 0 unless FOLLOWING */
+uint64_t mirror_position(const struct mirror *m);
 
 #endif

@@ -421,8 +421,8 @@ enum err slot_take(struct redis_link *l, unsigned slot, struct shard *into, stru
     arena_init(&t.arena, TAKE_ARENA_BYTES, take_arena_most);
     fault_set(f, ERR_STORE_UNAVAILABLE, "", "Redis was lost while slot %u was read", slot);
     for (unsigned i = 0; i < SHARD_OBJECTS; i++) {
-        char name[SLOT_KEY_TEXT];
-        struct str arguments[2] = {STR("HGETALL"), slot_key_put(slot, SLOT_HASH + i, name)};
+        char name[REDIS_KEY_TEXT];
+        struct str arguments[2] = {STR("HGETALL"), redis_key_put(slot, SLOT_HASH + i, name)};
         parts[i] = (struct take_part){.taking = &t, .object = (enum shard_object)i};
         redis_link_send(l, arguments, 2, took, &parts[i]);
     }

@@ -7,13 +7,13 @@
 
 /* ---- names ---- */
 
-struct str slot_key_put(unsigned slot, unsigned name, char to[SLOT_KEY_TEXT])
+struct str redis_key_put(unsigned slot, unsigned name, char to[REDIS_KEY_TEXT])
 {
     static const char *const names[SLOT_NAMES] = {
         "owner",  "position",    "tokens",       "reviews",       "counters",
         "actors", "next:tokens", "next:reviews", "next:counters", "next:actors"};
     check(name < SLOT_NAMES && slot < LIMIT_SLOTS);
-    int size = snprintf(to, SLOT_KEY_TEXT, "writ:{slot-%u}:%s", slot, names[name]);
+    int size = snprintf(to, REDIS_KEY_TEXT, "writ:{slot-%u}:%s", slot, names[name]);
     return str_of(to, (size_t)size);
 }
 
@@ -154,12 +154,12 @@ void script_call_begin(struct script_call *c, enum script script, unsigned slot)
     c->count = 2; /* EVALSHA and the digest are put when it is sent */
     script_call_add(c, counts[c->keys]);
     for (size_t i = 0; i < c->keys; i++)
-        script_call_add(c, slot_key_put(slot, keys[script].names[i], c->names[i]));
+        script_call_add(c, redis_key_put(slot, keys[script].names[i], c->names[i]));
 }
 
 void script_call_add(struct script_call *c, struct str argument)
 {
-    check(c->count < CALL_ARGUMENTS_MAX);
+    check(c->count < SCRIPT_ARGUMENTS_MAX);
     c->arguments[c->count++] = argument;
 }
 
@@ -224,9 +224,9 @@ enum err slots_look(struct redis_link *l, struct slot_seen seen[LIMIT_SLOTS], st
     struct looking all = {.seen = seen, .fault = f};
     memset(seen, 0, LIMIT_SLOTS * sizeof *seen);
     for (unsigned i = 0; i < 2 * LIMIT_SLOTS; i++) {
-        char name[SLOT_KEY_TEXT];
+        char name[REDIS_KEY_TEXT];
         struct str arguments[2] = {
-            STR("GET"), slot_key_put(i / 2, i % 2 == 0 ? SLOT_OWNER : SLOT_POSITION, name)};
+            STR("GET"), redis_key_put(i / 2, i % 2 == 0 ? SLOT_OWNER : SLOT_POSITION, name)};
         at[i] = (struct look_at){.all = &all, .seen = &seen[i / 2], .position = i % 2 == 1};
         redis_link_send(l, arguments, 2, looked, &at[i]);
     }
@@ -264,8 +264,8 @@ enum err slots_count(struct redis_link *l, const bool wanted[LIMIT_SLOTS], struc
     for (unsigned i = 0; i < LIMIT_SLOTS; i++) {
         each[i] = (struct counting){.all = ret, .slot = i};
         for (unsigned object = 0; wanted[i] && object < SHARD_OBJECTS; object++) {
-            char name[SLOT_KEY_TEXT];
-            struct str arguments[2] = {STR("HLEN"), slot_key_put(i, SLOT_HASH + object, name)};
+            char name[REDIS_KEY_TEXT];
+            struct str arguments[2] = {STR("HLEN"), redis_key_put(i, SLOT_HASH + object, name)};
             redis_link_send(l, arguments, 2, counted, &each[i]);
         }
     }

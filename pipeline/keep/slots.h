@@ -13,11 +13,11 @@
 enum {
     OWNER_TEXT = 64 + 1 + JOURNAL_EPOCH_TEXT + 1,
     POSITION_TEXT = 24,
-    SLOT_KEY_TEXT = 48,
+    REDIS_KEY_TEXT = 48,
     SCRIPT_DIGEST_TEXT = 40
 };
 
-enum slot_key_name {
+enum redis_key_name {
     SLOT_OWNER,
     SLOT_POSITION,
     SLOT_HASH,
@@ -26,7 +26,7 @@ enum slot_key_name {
 };
 
 /* "writ:{slot-17}:tokens"; SLOT_HASH + an object, SLOT_NEXT + an object (being written anew). */
-struct str slot_key_put(unsigned slot, unsigned name, char to[SLOT_KEY_TEXT]);
+struct str redis_key_put(unsigned slot, unsigned name, char to[REDIS_KEY_TEXT]);
 
 /* ---- scripts ---- */
 
@@ -42,17 +42,17 @@ struct scripts {
 enum err scripts_load(struct redis_link *l, struct scripts *s, struct fault *f);
 
 /* A script call of one slot: arguments are views until it is sent. */
-enum { CALL_ARGUMENTS_MAX = 4000 };
+enum { SCRIPT_ARGUMENTS_MAX = 4000 };
 struct script_call {
     enum script script;
     unsigned slot;
     size_t keys;
     size_t count; /* of arguments, from the command's own on */
-    char names[10][SLOT_KEY_TEXT];
-    struct str arguments[CALL_ARGUMENTS_MAX];
+    char names[10][REDIS_KEY_TEXT];
+    struct str arguments[SCRIPT_ARGUMENTS_MAX];
 };
 /* Begin; add the arguments behind the slot's own keys, in the script's order,
- * CALL_ARGUMENTS_MAX at most; send. */
+ * SCRIPT_ARGUMENTS_MAX at most; send. */
 void script_call_begin(struct script_call *c, enum script script, unsigned slot);
 void script_call_add(struct script_call *c, struct str argument);
 /* By digest; or, where the server forgot the script, by its text. */
@@ -108,7 +108,8 @@ size_t slot_ops_most(const struct delta_entry *e, struct str event);
 /* The field that an image of this object has. */
 void slot_field_put(struct buf *out, const struct shard_entry *e);
 
-/* Everything of one slot into a shard. ERR_STORE_UNAVAILABLE, ERR_CORRUPT. */
+/* Everything of one slot into a shard. ERR_STORE_UNAVAILABLE, ERR_CORRUPT, ERR_FULL;
+ * ERR_OUT_OF_RANGE: a counter of more requests than anybody can have counted. */
 enum err slot_take(struct redis_link *l, unsigned slot, struct shard *into, struct fault *f);
 
 #endif

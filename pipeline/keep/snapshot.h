@@ -28,8 +28,9 @@ enum {
 void snapshot_write_name(uint64_t position, char to[SNAPSHOT_NAME]);
 
 /* Writes and syncs the file of `past` and the shards' entries; `live`, unless NULL, counts the
- * entries of each of the LIMIT_SLOTS slots. `given_up`, unless NULL and false, ends it early
- * (ERR_CLOSED). Any error leaves no file behind. One of the same position is replaced. */
+ * entries of each of the LIMIT_SLOTS slots. It ends early, with ERR_CLOSED, when `given_up` is true
+ * (NULL: never). An error leaves no file behind, unless it is of syncing the directory: then the
+ * file is there and whole. One of the same position is replaced. */
 enum err snapshot_write(struct disk *d, const struct keep_past *past, struct shard *const *shards,
                         unsigned count, uint32_t *live, const _Atomic bool *given_up,
                         struct fault *f);

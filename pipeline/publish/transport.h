@@ -12,6 +12,9 @@
 #include "journal/journal.h"
 #include "pipeline/publish/positions.h"
 
+_Static_assert((int)EPOCH_TEXT == (int)JOURNAL_EPOCH_TEXT,
+               "what the platform tells is the journal's");
+
 struct batch {
     uint64_t first_seq, count;
     char epoch[JOURNAL_EPOCH_TEXT];

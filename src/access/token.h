@@ -20,7 +20,7 @@
 #include "base/id.h"
 #include "crypto/crypto.h"
 
-enum { TOKEN_TEXT_MAX = 4096, TOKEN_SCOPES_MAX = 64, TOKEN_TTL_SECONDS_MAX = 86400 };
+enum { TOKEN_TEXT_MAX = 4096, TOKEN_SCOPES_MAX = 64 };
 
 struct token_claims {
     struct id id;                                   /* jti */

@@ -17,6 +17,7 @@ enum {
     LIMIT_ID_CHARACTERS = 256,         /* ids and names */
     LIMIT_TOOL_CHARACTERS = 128,
     LIMIT_TRACE_ID_BYTES = 128,
+    LIMIT_TOKEN_TTL_SECONDS = 86400, /* and how long a resumed actor is remembered */
     LIMIT_PAGE_DEFAULT = 20,
     LIMIT_PAGE = 500,
     LIMIT_REPLY_BYTES = 16 << 20, /* of an answer that we read: a page ends at half of it */
@@ -25,6 +26,7 @@ enum {
     LIMIT_EVENT_BYTES = 60 << 10,    /* public bytes; four fit in a block with room to spare */
     LIMIT_DELTA_BYTES = 16 << 10,    /* the private part: names, terms, what was counted */
     LIMIT_RECORD_BYTES = 76 << 10,   /* both */
+    LIMIT_RECORD_HEAD_BYTES = 16,    /* no less than the journal puts before each */
     LIMIT_RESERVE_BYTES = 160 << 10, /* two records that are written together or not at all */
 
     /* What one reactor holds. */

@@ -1,5 +1,6 @@
 /* token.c - `writ token`: short-lived credentials for agents. */
 #include "access/token.h"
+#include "base/limits.h"
 #include "base/time.h"
 #include "cli/cli.h"
 #include "config/config.h"
@@ -22,7 +23,7 @@ static int read_ttl(struct cli *c, struct str text, uint64_t *ret_seconds)
     uint64_t ms = 0;
     *ret_seconds = 0;
     if (str_is_absent(text)) return DONE;
-    if (!config_span(text, &ms) || ms == 0 || ms % 1000 != 0 || ms / 1000 > TOKEN_TTL_SECONDS_MAX)
+    if (!config_span(text, &ms) || ms == 0 || ms % 1000 != 0 || ms / 1000 > LIMIT_TOKEN_TTL_SECONDS)
         return cli_complain(
             c, USAGE, "--ttl: \"%.*s\" is not a span of whole seconds from 1s to 24h, such as 5m",
             STR_FORMAT(text_shown(&c->arena, text)));

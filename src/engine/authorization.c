@@ -102,7 +102,7 @@ static void give_back(struct authorization *a, void (*then)(struct authorization
         a->claimed = false;
         c->review.id = a->review.id;
         errand_visit(&a->errand, CALL_UNCLAIM, slot_of_id(a->review.id), give_back_on);
-    } else if (a->token_spent && a->recording_failed) {
+    } else if (a->token_spent && a->is_undecided) {
         a->token_spent = false;
         c->token.id = a->caller.token->id;
         errand_visit(&a->errand, CALL_UNSPEND, slot_of_id(c->token.id), give_back_on);
@@ -118,7 +118,7 @@ static void refuse_kept_fault(struct authorization *a) { authorization_refuse(a,
 /* No decision can be made or recorded: nothing of it may stay counted. */
 static void fail(struct authorization *a, enum err err)
 {
-    a->recording_failed = true;
+    a->is_undecided = true;
     if (err == ERR_FULL)
         fault_set(&a->fault, ERR_OVERLOADED, "",
                   "records wait for the disk, and no more may wait now");
@@ -183,7 +183,7 @@ static void share_pending(struct authorization *a)
         record(a);
         return;
     }
-    a->recording_failed = true;
+    a->is_undecided = true;
     give_back(a, refuse_kept_fault);
 }
 
@@ -403,7 +403,7 @@ static void settle(struct authorization *a)
             a->ask.policy.kind == SUBJECT_USER ? a->ask.policy.user : a->ask.policy.actor);
     enum err err = decide_settle(&a->d, &a->fault);
     if (err != ERR_OK) {
-        a->recording_failed = true;
+        a->is_undecided = true;
         give_back(a, refuse_kept_fault);
         return;
     }

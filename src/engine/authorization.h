@@ -29,7 +29,8 @@ struct authorization {
     struct limit_ask *asked; /* of those, what was counted so far: */
     struct limit_told *told;
     size_t counted;
-    bool recording_failed;
+    /* there will be no decision: the use of its token is given back, too */
+    bool is_undecided;
     void (*given_back)(struct authorization *a); /* what comes after giving back */
     struct fault fault;                          /* why there is no decision */
     struct str traceparent;                      /* the header, or absent */

@@ -3,15 +3,12 @@
 #include "base/check.h"
 #include "base/limits.h"
 
-enum { RECORD_HEAD_BYTES = 16 }; /* no less than what the journal puts before each record */
-
-enum err commit_room(struct committer *c, size_t size, size_t count, bool closing)
+enum err commit_room(struct committer *c, size_t size, bool closing)
 {
     enum err err = ERR_OK;
-    size_t total = size + count * RECORD_HEAD_BYTES;
-    check(total <= LIMIT_RESERVE_BYTES);
-    char *to = closing ? journal_reserve_closing(c->producer, total, &err)
-                       : journal_reserve(c->producer, total, &err);
+    check(size <= LIMIT_RESERVE_BYTES);
+    char *to = closing ? journal_reserve_closing(c->producer, size, &err)
+                       : journal_reserve(c->producer, size, &err);
     return to == NULL ? err : ERR_OK;
 }
 
@@ -42,10 +39,10 @@ enum err commit_records(struct committer *c, const struct effect_record *records
         size_t size = records[i].event.size + records[i].delta.size;
         if (records[i].event.size > LIMIT_EVENT_BYTES || size > LIMIT_RECORD_BYTES)
             return ERR_OUT_OF_RANGE;
-        total += size;
+        total += size + LIMIT_RECORD_HEAD_BYTES;
     }
     /* Room for all before any: then nothing can come between. */
-    enum err err = commit_room(c, total, count, false);
+    enum err err = commit_room(c, total, false);
     if (err == ERR_OK) *ret = commit_put(c, records, count, synced);
     return err;
 }

@@ -31,10 +31,11 @@ enum err commit_records(struct committer *c, const struct effect_record *records
                         bool synced, struct http_gate *ret);
 
 /* The same in two parts, for who must know that there is room before there is anything to
- * record. Room for `count` records of `size` bytes together; valid until the next is
- * asked for, or the block is sealed. `closing`: the records make nothing looser, and may
- * use the reserve kept for them. */
-enum err commit_room(struct committer *c, size_t size, size_t count, bool closing);
+ * record. Room for records of `size` bytes together, LIMIT_RECORD_HEAD_BYTES for each included, at
+ * most LIMIT_RESERVE_BYTES (checked); valid until the next is asked for, or the block is sealed.
+ * `closing`: the records make nothing looser, and may use the reserve kept for them. ERR_FULL,
+ * ERR_JOURNAL_FULL as above. */
+enum err commit_room(struct committer *c, size_t size, bool closing);
 struct http_gate commit_put(struct committer *c, const struct effect_record *records, size_t count,
                             bool synced);
 

@@ -10,7 +10,8 @@
  * Pure but for the arena and the hasher; the caller commits the records and parks the answer. An
  * event that would be too large loses its args, then its context, then its resource's properties
  * (each becomes {bytes, omitted}); a human_review that would be cut so is denied by `limit:record`,
- * because nobody can judge what they cannot see. */
+ * because nobody can judge what they cannot see, and so is a compute whose safe arguments are over
+ * half of a record. */
 #ifndef ENGINE_DECIDE_H
 #define ENGINE_DECIDE_H
 
@@ -72,8 +73,9 @@ void decide_deny(struct decision *d, const char *rule, const char *reason);
 /* What an approval of this request is bound to. Before describing, which masks. */
 struct sha256 decide_bind(struct decision *d);
 void decide_describe(struct decision *d);
-/* ERR_BODY_TOO_LARGE where the arena is full; otherwise there is a decision. It may have become a
- * deny (`limit:record`): look at the outcome. */
+/* ERR_BODY_TOO_LARGE: the arena is full, or the record is too large even without args, context and
+ * properties. Otherwise there is a decision. It may have become a deny (`limit:record`): look at
+ * the outcome. */
 enum err decide_settle(struct decision *d, struct fault *f);
 /* The answer that was given with this record of an earlier decision. Not ERR_OK: it cannot be
  * read, or the arena is full. */

@@ -3,7 +3,8 @@
  *   main thread     boot, signals, accepting, housekeeping (main.c)
  *   N workers       one reactor each: sockets, decisions, records (worker.c)
  *   feed thread     follows the platform's bundle of policies and keys (feed.c)
- *   keep thread     snapshots of the state, its mirror in Redis (pipeline/keep)
+ *   keep thread     when to make a snapshot of the state; its mirror in Redis (pipeline/keep)
+ *   fold thread     one, while a snapshot is made
  *   scribe          three threads of the journal: writer, syncer, keeper of segments
  *   publisher       one thread; and one that sends spans, if any
  *
@@ -80,16 +81,16 @@ struct engine {
     struct pepper pepper;
     char node[NODE_TEXT_MAX + 1];
     struct journal *journal;
-    /* NULL: no platform, or not running now; held by publisher_lock */
+    /* NULL: no platform, or not running now; held by followers_lock */
     struct publisher *publisher;
-    pthread_mutex_t publisher_lock;
+    pthread_mutex_t followers_lock;
     struct feed *feed;
     struct signing *signing; /* keys of tokens */
     struct spans *spans;     /* NULL: no collector */
     struct shard **shards;   /* by reactor; recovered before the workers start */
     struct post *post;
     struct revoked_log *revoked;
-    struct keep *keep; /* NULL: not running now; held by publisher_lock */
+    struct keep *keep; /* NULL: not running now; held by followers_lock */
     /* the next place in lists: rises over all that is minted and enqueued */
     _Atomic uint64_t ordinal;
     /* workers (bit i: worker i) to be rung by who has read the revocation log */
@@ -126,8 +127,8 @@ bool worker_has_room(const struct worker *w);
 bool worker_actor_is_suspended(const struct worker *w, struct str tenant, struct str actor);
 /* No token of this actor's that was born up to then is alive (0: none is dead). */
 uint64_t worker_actor_dead_until(const struct worker *w, struct str tenant, struct str actor);
-/* Revoked, or born before its actor's last suspension or resume. Its own expiry is not looked
- * at. */
+/* Revoked; or its actor is suspended; or it was born no later than its actor's last suspension or
+ * resume. Its own expiry is not looked at. */
 bool worker_token_is_dead(void *worker, const struct token_claims *t);
 uint64_t worker_ordinal(struct worker *w);
 uint64_t worker_ordinal_next(const struct worker *w); /* below it are all that were given */

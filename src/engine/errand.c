@@ -193,7 +193,7 @@ static void address(struct errand *e, struct call *c, enum call_kind kind, unsig
     c->slot = (uint16_t)slot;
     c->answered = false;
     c->now_ms = world_now_ms();
-    for (unsigned i = 0; i < CALL_IDS; i++) c->ids[i] = id_make(c->now_ms, &w->api.chance);
+    c->id = id_make(c->now_ms, &w->api.chance);
     c->arena = arena;
     c->mark = c->place = 0;
     c->err = ERR_OK;

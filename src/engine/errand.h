@@ -1,9 +1,10 @@
 /* errand.h - one request that may have to visit the owners of what it touches before its answer.
  *
- * An errand lives in its request's arena. While all it visits is owned by this reactor it runs to
- * its end inside of the handler, like any request. The first call to another reactor defers the
- * exchange: from then on the errand has the arena to itself, pins the bundle that its views point
- * into, and is driven by its answered calls.
+ * An errand lives in its request's arena. While all it visits is owned by this reactor and answered
+ * at once it runs to its end inside of the handler, like any request. The first call to another
+ * reactor, or one of our own that has to wait (owner.h), defers the exchange: from then on the
+ * errand has the arena to itself, pins the bundle that its views point into, and is driven by its
+ * answered calls.
  *
  *   errand_begin → (errand_visit → then)* → errand_reply | errand_refuse
  *

@@ -47,7 +47,8 @@ struct feed {
     char etag[80];
     bool is_refused; /* the latest call brought a bundle that is not taken */
     char authorization[CREDENTIAL_TEXT + 8];
-    _Atomic uint64_t answered_ns; /* when the platform last answered */
+    /* when a call last brought what is in force, or that nothing is new */
+    _Atomic uint64_t answered_ns;
     atomic_bool reachable;
     bool is_kept; /* what is in force is on disk */
 };

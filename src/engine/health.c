@@ -65,14 +65,14 @@ static void put_checks(struct checks *c, struct worker *w)
     char keys[KEY_TROUBLE_TEXT];
     put_check(c, METRIC_ENGINE_CHECK_KEYS, "keys",
               !key_trouble(atomic_load(&e->keys_unprovable), keys), keys);
-    pthread_mutex_lock(&e->publisher_lock);
+    pthread_mutex_lock(&e->followers_lock);
     struct keep_status keep = {0};
     bool keeping = e->keep != NULL;
     if (keeping) keep_status(e->keep, &keep);
     struct publish_status publish = {0};
     bool publishing = e->publisher != NULL;
     if (publishing) publish_status(e->publisher, &publish);
-    pthread_mutex_unlock(&e->publisher_lock);
+    pthread_mutex_unlock(&e->followers_lock);
     if (publishing)
         put_check(c, METRIC_ENGINE_CHECK_PUBLISH, "publish",
                   !publish_state_is_alarm(publish.state) && publish.silent_ms < PUBLISH_SILENT_MS,

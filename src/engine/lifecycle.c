@@ -47,7 +47,7 @@ enum err lifecycle_record(struct engine *e, struct str kind, const struct journa
     struct effect_record record = {.event = event};
     /* From the reserve, too: what waits to be published may be all that fills the disk, and only an
      * engine that starts publishes it. */
-    enum err err = commit_room(&commit, event.size, 1, true);
+    enum err err = commit_room(&commit, event.size + LIMIT_RECORD_HEAD_BYTES, true);
     if (err != ERR_OK) return err;
     struct http_gate gate = commit_put(&commit, &record, 1, true);
     journal_seal(commit.producer);

@@ -131,10 +131,10 @@ static void scribe_rang(void *context, unsigned producer)
 static void durable_moved(void *context)
 {
     struct engine *e = context;
-    pthread_mutex_lock(&e->publisher_lock);
+    pthread_mutex_lock(&e->followers_lock);
     publish_wake(e->publisher);
     keep_wake(e->keep);
-    pthread_mutex_unlock(&e->publisher_lock);
+    pthread_mutex_unlock(&e->followers_lock);
 }
 
 static enum err open_journal(struct boot *b, struct fault *f)
@@ -294,10 +294,10 @@ static enum err start_workers(struct engine *e, struct fault *f)
 /* The scribe wakes whom it finds here: what is about to end is taken away first. */
 static struct publisher *set_publisher(struct engine *e, struct publisher *next)
 {
-    pthread_mutex_lock(&e->publisher_lock);
+    pthread_mutex_lock(&e->followers_lock);
     struct publisher *before = e->publisher;
     e->publisher = next;
-    pthread_mutex_unlock(&e->publisher_lock);
+    pthread_mutex_unlock(&e->followers_lock);
     return before;
 }
 
@@ -350,7 +350,7 @@ static enum err boot(struct boot *b, struct fault *f)
     check(e->workers != NULL);
     sem_init(&e->bundle_seen, 0, 0);
     sem_init(&e->main_rung, 0, 0);
-    pthread_mutex_init(&e->publisher_lock, NULL);
+    pthread_mutex_init(&e->followers_lock, NULL);
     e->revoked = revoked_log_create(e->worker_count);
     e->post = post_create(e->worker_count);
     check(e->revoked != NULL && e->post != NULL);
@@ -378,10 +378,10 @@ static enum err boot(struct boot *b, struct fault *f)
 
 static struct keep *take_keep(struct engine *e)
 {
-    pthread_mutex_lock(&e->publisher_lock);
+    pthread_mutex_lock(&e->followers_lock);
     struct keep *before = e->keep;
     e->keep = NULL;
-    pthread_mutex_unlock(&e->publisher_lock);
+    pthread_mutex_unlock(&e->followers_lock);
     return before;
 }
 

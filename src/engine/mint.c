@@ -164,8 +164,8 @@ static enum err read_request(struct mint *m, const struct json *body, uint64_t n
     enum err err = member_spelling(body, spellings, sizeof spellings / sizeof *spellings, f);
     if (err == ERR_OK) err = scope_member(m, body, f);
     if (err == ERR_OK)
-        err =
-            whole_member(body, "ttl_seconds", TOKEN_TTL_SECONDS_MAX, TTL_DEFAULT_SECONDS, &ttl, f);
+        err = whole_member(body, "ttl_seconds", LIMIT_TOKEN_TTL_SECONDS, TTL_DEFAULT_SECONDS, &ttl,
+                           f);
     if (err == ERR_OK) err = whole_member(body, "max_uses", USES_MOST, 0, &uses, f);
     if (err == ERR_OK) err = audience_member(m, body, f);
     if (err == ERR_OK) err = names_read(m, body, f);

@@ -8,7 +8,6 @@ enum {
     EFFECT_ARENA_FIRST = 64 << 10,
     EFFECT_ARENA_MOST = 4 << 20, /* all the events and deltas of one step */
     TICKS_PER_BEAT = 64,         /* expiries; each may be a record */
-    ROOM_MOST = LIMIT_RESERVE_BYTES - EFFECT_RECORDS_MAX * 16,
 };
 
 /* ---- queues ---- */
@@ -123,8 +122,7 @@ static enum err step(struct worker *w, struct call *c)
     struct owner *o = &w->owner;
     size_t most = call_record_most(c);
     if (most > 0) {
-        enum err err = commit_room(&w->commit, most < ROOM_MOST ? most : ROOM_MOST,
-                                   EFFECT_RECORDS_MAX, call_closes(c->kind));
+        enum err err = commit_room(&w->commit, most, call_closes(c->kind));
         if (err != ERR_OK) return err;
     }
     uint64_t before = c->mark; /* of this call's earlier steps, where one was not enough */
@@ -255,7 +253,7 @@ bool owner_tick(struct worker *w)
     if (!o->stepped) return false;
     uint64_t now_ms = world_now_ms(), next_ms = UINT64_MAX;
     for (unsigned i = 0; i < TICKS_PER_BEAT; i++) {
-        if (commit_room(&w->commit, shard_tick_record_most(), EFFECT_RECORDS_MAX, true) != ERR_OK) {
+        if (commit_room(&w->commit, shard_tick_record_most(), true) != ERR_OK) {
             /* a bell rings earlier, as soon as there is room */
             timer_set(w, now_ms + 1000, now_ms);
             return false;

@@ -195,9 +195,9 @@ enum err recovery_keep(struct engine *e, struct recovery *r, struct fault *f)
     struct keep *keep = NULL;
     enum err err = keep_start(&options, &keep, f);
     if (err != ERR_OK) return err;
-    pthread_mutex_lock(&e->publisher_lock);
+    pthread_mutex_lock(&e->followers_lock);
     e->keep = keep;
-    pthread_mutex_unlock(&e->publisher_lock);
+    pthread_mutex_unlock(&e->followers_lock);
     return ERR_OK;
 }
 

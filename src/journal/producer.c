@@ -9,6 +9,9 @@
 
 enum { BLOCK_ALIGN = 4096 };
 
+_Static_assert((int)FRAME_RECORD_HEADER_BYTES <= (int)LIMIT_RECORD_HEAD_BYTES,
+               "who asks for room reckons with as much");
+
 void producer_init(struct journal_producer *p, struct scribe *s, unsigned index)
 {
     p->scribe = s;

@@ -27,7 +27,7 @@ static void send(struct story *t, struct op *o, enum call_kind kind, unsigned sl
     c->now_ms = t->clock_ms;
     c->arena = &o->arena;
     c->tenant = tenant();
-    for (int i = 0; i < CALL_IDS; i++) c->ids[i] = new_id(t);
+    c->id = new_id(t);
     c->err = ERR_OK;
     c->mark = 0;
     o->at_home = false;

@@ -183,7 +183,7 @@ static inline struct rig *rig_create(void)
     e->workers = calloc(RIG_WORKERS, sizeof *e->workers);
     sem_init(&e->bundle_seen, 0, 0);
     sem_init(&e->main_rung, 0, 0);
-    pthread_mutex_init(&e->publisher_lock, NULL);
+    pthread_mutex_init(&e->followers_lock, NULL);
     assert_int_equal(pthread_barrier_init(&e->leaving, NULL, RIG_WORKERS), 0);
     e->revoked = revoked_log_create(RIG_WORKERS);
     e->post = post_create(RIG_WORKERS);

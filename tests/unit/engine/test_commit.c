@@ -100,9 +100,9 @@ static void room_that_was_taken_is_there_for_several_records(void **state)
     struct scene *s = *state;
     struct effect_record records[3];
     for (int round = 0; round < 5; round++) {
-        assert_int_equal(
-            commit_room(&s->commit, 2 * LIMIT_EVENT_BYTES, EFFECT_RECORDS_MAX, round % 2 == 0),
-            ERR_OK);
+        assert_int_equal(commit_room(&s->commit, 2 * (LIMIT_EVENT_BYTES + LIMIT_RECORD_HEAD_BYTES),
+                                     round % 2 == 0),
+                         ERR_OK);
         for (int i = 0; i < 2; i++)
             records[i] = (struct effect_record){
                 .event = str_of(s->bytes + i * LIMIT_EVENT_BYTES, LIMIT_EVENT_BYTES)};
@@ -110,7 +110,8 @@ static void room_that_was_taken_is_there_for_several_records(void **state)
         assert_int_equal(gate.lane, LANE_WRITTEN);
         assert_int_equal(gate.mark, journal_mark(s->commit.producer));
         /* and nothing of it is used */
-        assert_int_equal(commit_room(&s->commit, LIMIT_EVENT_BYTES, 1, false), ERR_OK);
+        assert_int_equal(
+            commit_room(&s->commit, LIMIT_EVENT_BYTES + LIMIT_RECORD_HEAD_BYTES, false), ERR_OK);
     }
 }
 
@@ -137,10 +138,13 @@ static void on_a_full_disk_there_is_room_for_what_closes_alone(void **state)
     struct scene *s = *state;
     struct effect_record record = {.event = str_of(s->bytes, LIMIT_EVENT_BYTES)};
     reopen_on_a_full_disk(s);
-    assert_int_equal(commit_room(&s->commit, LIMIT_EVENT_BYTES, 1, false), ERR_JOURNAL_FULL);
-    assert_int_equal(commit_room(&s->commit, LIMIT_EVENT_BYTES, 1, true), ERR_OK);
+    assert_int_equal(commit_room(&s->commit, LIMIT_EVENT_BYTES + LIMIT_RECORD_HEAD_BYTES, false),
+                     ERR_JOURNAL_FULL);
+    assert_int_equal(commit_room(&s->commit, LIMIT_EVENT_BYTES + LIMIT_RECORD_HEAD_BYTES, true),
+                     ERR_OK);
     (void)commit_put(&s->commit, &record, 1, true);
-    assert_int_equal(commit_room(&s->commit, LIMIT_EVENT_BYTES, 1, false), ERR_JOURNAL_FULL);
+    assert_int_equal(commit_room(&s->commit, LIMIT_EVENT_BYTES + LIMIT_RECORD_HEAD_BYTES, false),
+                     ERR_JOURNAL_FULL);
 }
 
 static enum err keep_text(void *context, const struct journal_record *r)

@@ -61,7 +61,7 @@ static struct call suspension(struct scene *s, const char *actor, unsigned home)
     c.asker.principal = c.asker.owner = STR("admin");
     c.asker.key_id = STR("key_00000000000000000000000001");
     c.actor.actor = str_from(actor);
-    for (unsigned i = 0; i < CALL_IDS; i++) c.ids[i] = id_make(c.now_ms, &s->w->api.chance);
+    c.id = id_make(c.now_ms, &s->w->api.chance);
     return c;
 }
 

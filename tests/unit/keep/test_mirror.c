@@ -541,9 +541,9 @@ static void what_cannot_be_written_to_is_written_anew(void **state)
     struct id token = scene_mint(s, 1000);
     scene_sync(s);
     await_mirror(s);
-    char key[SLOT_KEY_TEXT];
+    char key[REDIS_KEY_TEXT];
     unsigned slot = slot_of_id(token);
-    const char *tokens = slot_key_put(slot, SLOT_HASH + SHARD_TOKENS, key).bytes;
+    const char *tokens = redis_key_put(slot, SLOT_HASH + SHARD_TOKENS, key).bytes;
     ask(r, "DEL", tokens, NULL);
     ask(r, "SET", tokens, "no hash");
     scene_spend(s, token, 5); /* the first operation fails: nothing was done, and never will be */

@@ -104,8 +104,8 @@ static void the_one_that_was_taken_over_stops(void **state)
     scene_play(s, 3);
     await_mirror(s);
     for (unsigned i = 0; i < LIMIT_SLOTS; i++) {
-        char key[SLOT_KEY_TEXT];
-        ask(r, "SET", slot_key_put(i, SLOT_OWNER, key).bytes, "node-b:0123456789abcdef");
+        char key[REDIS_KEY_TEXT];
+        ask(r, "SET", redis_key_put(i, SLOT_OWNER, key).bytes, "node-b:0123456789abcdef");
     }
     scene_play(s, 3);
     uint64_t begun_ns = 0;
@@ -128,8 +128,8 @@ static void an_idle_engine_notices_too_that_it_was_taken_over(void **state)
     scene_play(s, 1);
     await_mirror(s);
     for (unsigned i = 0; i < LIMIT_SLOTS; i++) {
-        char key[SLOT_KEY_TEXT];
-        ask(r, "SET", slot_key_put(i, SLOT_OWNER, key).bytes, "node-b:0123456789abcdef");
+        char key[REDIS_KEY_TEXT];
+        ask(r, "SET", redis_key_put(i, SLOT_OWNER, key).bytes, "node-b:0123456789abcdef");
     }
     uint64_t begun_ns = 0;
     while (s->lost == 0) nap(&begun_ns);
@@ -181,9 +181,9 @@ static void an_adopted_state_comes_back_closed_and_lives_on(void **state)
     await_mirror(second);
     assert_redis_is_the_truth(second, r);
     assert_int_equal(second->lost, 0);
-    char key[SLOT_KEY_TEXT];
+    char key[REDIS_KEY_TEXT];
     assert_non_null(
-        strstr(ask(r, "GET", slot_key_put(7, SLOT_OWNER, key).bytes, NULL).text, "node-b:"));
+        strstr(ask(r, "GET", redis_key_put(7, SLOT_OWNER, key).bytes, NULL).text, "node-b:"));
     scene_destroy(second);
     server_destroy(r);
 }
@@ -301,9 +301,10 @@ static void who_was_lost_while_it_adopted_is_adopted_with_whom_it_adopted(void *
     assert_int_equal(check_redis(second, r, "node-b", "node-a", &reached, &f), ERR_OK);
     assert_int_equal(keep_snapshot(second->snapshots, &second->past, &second->truth, 1, &f),
                      ERR_OK);
-    char owner[SLOT_KEY_TEXT], position[SLOT_KEY_TEXT];
-    struct answer_text owned = ask(r, "GET", slot_key_put(7, SLOT_OWNER, owner).bytes, NULL);
-    struct answer_text placed = ask(r, "GET", slot_key_put(7, SLOT_POSITION, position).bytes, NULL);
+    char owner[REDIS_KEY_TEXT], position[REDIS_KEY_TEXT];
+    struct answer_text owned = ask(r, "GET", redis_key_put(7, SLOT_OWNER, owner).bytes, NULL);
+    struct answer_text placed =
+        ask(r, "GET", redis_key_put(7, SLOT_POSITION, position).bytes, NULL);
     claim_and_die(second, r, "node-b");
     claim_and_die(second, r, "node-b"); /* a claim of what it owns already takes nothing away */
     ask(r, "SET", owner, owned.text);   /* as if it had not got so far */

@@ -193,7 +193,7 @@ static inline struct call *scene_call(struct scene *s, enum call_kind kind, stru
     c->asker = (struct asker){.principal = principal,
                               .owner = principal,
                               .key_id = STR("key_01JD0000000000000000000000")};
-    c->ids[0] = id_make(s->now_ms, &s->chance);
+    c->id = id_make(s->now_ms, &s->chance);
     return c;
 }
 

@@ -594,7 +594,7 @@ static void an_event_id_is_followed_by_another(void **state)
 {
     (void)state;
     struct call c = {
-        .ids = {{.bytes = {1, 2, 3, 4, 5, 6, 255, 255, 255, 255, 255, 255, 255, 255, 255, 254}}}};
+        .id = {.bytes = {1, 2, 3, 4, 5, 6, 255, 255, 255, 255, 255, 255, 255, 255, 255, 254}}};
     struct id first = call_event_id(&c), second = call_event_id(&c), third = call_event_id(&c);
     assert_int_equal(first.bytes[15], 254);
     assert_int_equal(second.bytes[15], 255);
