@@ -174,7 +174,7 @@ CREATE TABLE quarantine (
     epoch text COLLATE "C" NOT NULL,
     seq bigint NOT NULL,
     digest text COLLATE "C" NOT NULL,      -- SHA-256 of the bytes, hex
-    event bytea NOT NULL,                 -- the bytes as they came
+    event bytea NOT NULL,                 -- as they came, the first 128 KiB; digest is of all
     UNIQUE (node, journal, seq, digest)
 );
 

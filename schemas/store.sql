@@ -147,7 +147,7 @@ CREATE TABLE quarantine (
     epoch TEXT NOT NULL,
     seq INTEGER NOT NULL,
     digest TEXT NOT NULL,          -- SHA-256 of the bytes, hex
-    event BLOB NOT NULL,           -- the bytes as they came
+    event BLOB NOT NULL,           -- as they came, the first 128 KiB; digest is of all
     UNIQUE (node, journal, seq, digest)
 );
 

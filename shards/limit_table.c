@@ -93,13 +93,12 @@ static void advance(struct limit_table *t, struct counter *c, uint64_t bucket)
 
 /* The sum of all buckets stays within an int64 by its last addition being cut: sums that are
  * bounded never come near, but what a person let through is not bounded. */
-static void add(struct counter *c, uint64_t bucket, int64_t amount)
+static void add(struct counter *c, uint64_t bucket, uint64_t requests, int64_t amount)
 {
     size_t at = place_of(bucket);
-    if (c->counts[at] < UINT32_MAX) {
-        c->counts[at]++;
-        c->count++;
-    }
+    uint32_t room = UINT32_MAX - c->counts[at], more = requests < room ? (uint32_t)requests : room;
+    c->counts[at] += more;
+    c->count += more;
     if (amount <= 0) return;
     if (amount > INT64_MAX - c->sum) amount = INT64_MAX - c->sum;
     c->sums[at] += amount;
@@ -149,7 +148,7 @@ enum err limit_count(struct limit_table *t, const struct limit_ask *ask, uint64_
                                                      : now_ms};
     if (is_over(c, ask)) return ERR_OK;
     ret->counted = true;
-    add(c, bucket, ask->amount);
+    add(c, bucket, 1, ask->amount);
     return ERR_OK;
 }
 
@@ -178,8 +177,17 @@ enum err limit_apply(struct limit_table *t, const struct limit_ask *ask,
     if (c == NULL) return ERR_FULL;
     uint64_t bucket = limit_bucket(told->stamp_ms, c->window_ms);
     advance(t, c, bucket);
-    if (is_live(c, bucket)) add(c, bucket, ask->amount);
+    if (is_live(c, bucket)) add(c, bucket, 1, ask->amount);
     return ERR_OK;
+}
+
+void limit_count_more(struct limit_table *t, const struct slot_key *key, uint64_t stamp_ms,
+                      uint64_t requests)
+{
+    struct counter *c = map_get(&t->by_key, key_text(key));
+    if (c == NULL) return;
+    uint64_t bucket = limit_bucket(stamp_ms, c->window_ms);
+    if (is_live(c, bucket)) add(c, bucket, requests, 0);
 }
 
 bool limit_table_prune(struct limit_table *t, uint64_t now_ms, size_t most)

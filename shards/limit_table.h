@@ -45,6 +45,9 @@ void limit_uncount(struct limit_table *t, const struct limit_ask *ask,
 /* What a record says was counted. ERR_FULL: no memory. */
 enum err limit_apply(struct limit_table *t, const struct limit_ask *ask,
                      const struct limit_told *told);
+/* So many more requests, without an amount, in the bucket where one was counted at `stamp_ms`. */
+void limit_count_more(struct limit_table *t, const struct slot_key *key, uint64_t stamp_ms,
+                      uint64_t requests);
 /* Drops counters that a whole window has passed over, at most `most`; false: there was nothing to
  * drop. Those of one limit end together, where a bucket does. */
 bool limit_table_prune(struct limit_table *t, uint64_t now_ms, size_t most);

@@ -480,6 +480,12 @@ void shard_notices(const struct shard *s,
     }
 }
 
+void shard_count_more(struct shard *s, const struct slot_key *key, uint64_t stamp_ms,
+                      uint64_t requests)
+{
+    limit_count_more(&s->limits, key, stamp_ms, requests);
+}
+
 void shard_prune(struct shard *s, uint64_t now_ms)
 {
     while (token_table_prune(&s->tokens, now_ms, SIZE_MAX)) continue;

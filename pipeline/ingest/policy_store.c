@@ -497,7 +497,8 @@ static enum err change_apply(struct changing *c, struct policy_result *ret)
     if (err == ERR_OK) err = row_write(c, description, is_active, ret);
     if (err == ERR_OK && is_active && (!same_content || !c->now.is_active)) err = check_bundle(c);
     put_reason(&reason, c, is_active);
-    if (err == ERR_OK) err = record(c, buf_view(&reason), ret->version, p->digest);
+    const struct str told = reason.size == 0 ? (struct str){0} : buf_view(&reason);
+    if (err == ERR_OK) err = record(c, told, ret->version, p->digest);
     if (err == ERR_OK) ret->effect = c->now.exists ? POLICY_UPDATED : POLICY_CREATED;
     return err;
 }

@@ -230,10 +230,7 @@ struct taking {
     struct fault *fault;
 };
 
-enum {
-    TAKE_ARENA_BYTES = 1 << 20,
-    TAKEN_REQUESTS_MAX = 10000000, /* of one bucket; each takes a tenth of a microsecond */
-};
+enum { TAKE_ARENA_BYTES = 1 << 20 };
 static const size_t take_arena_most = (size_t)4 << 30;
 
 struct take_part {
@@ -303,21 +300,20 @@ static enum err take_spent(struct shard *s, const struct field *field, struct fa
     return apply_made(s, &made, f);
 }
 
-/* `requests` of one bucket, one after the other; their amounts go with the first. */
+/* `requests` of one bucket; their amounts go with the first. */
 static enum err take_bucket(struct shard *s, struct limit_ask *ask, uint64_t from_ms,
                             uint64_t requests, int64_t sum, struct fault *f)
 {
     struct limit_told told = {.counted = true, .stamp_ms = from_ms};
-    for (uint64_t i = 0; i < requests; i++) {
-        char bytes[512];
-        struct buf made = buf_over(bytes, sizeof bytes);
-        ask->has_max = i == 0 && sum > 0;
-        ask->amount = i == 0 ? sum : 0;
-        delta_put_counted(&made, ask, &told);
-        enum err err = apply_made(s, &made, f);
-        if (err != ERR_OK) return err;
-    }
-    return ERR_OK;
+    char bytes[512];
+    struct buf made = buf_over(bytes, sizeof bytes);
+    if (requests == 0) return ERR_OK;
+    ask->has_max = sum > 0;
+    ask->amount = sum;
+    delta_put_counted(&made, ask, &told);
+    enum err err = apply_made(s, &made, f);
+    if (err == ERR_OK) shard_count_more(s, &ask->key, from_ms, requests - 1);
+    return err;
 }
 
 /* Fields are sorted, so a bucket's sum is behind its requests. */
@@ -335,14 +331,8 @@ static enum err take_counted(struct shard *s, const struct field *field, const s
     if (!str_is_absent(rest)) return ERR_OK; /* a sum: taken with its requests */
     bool has_sum = next != NULL && next->name.size == field->name.size + 4 &&
                    str_starts(next->name, field->name);
-    if (requests > UINT32_MAX || (has_sum && (!str_to_u64(next->value, &sum) || sum > INT64_MAX)))
+    if (has_sum && (!str_to_u64(next->value, &sum) || sum > INT64_MAX))
         return fault_set(f, ERR_CORRUPT, "", "a counter is damaged");
-    if (requests > TAKEN_REQUESTS_MAX)
-        return fault_set(
-            f, ERR_OUT_OF_RANGE, "",
-            "counter %.*s has %llu requests, and at most %d are taken; delete that field if "
-            "they need not be counted any more",
-            STR_FORMAT(field->name), (unsigned long long)requests, TAKEN_REQUESTS_MAX);
     return take_bucket(s, &ask, from_ms, requests, (int64_t)sum, f);
 }
 

@@ -108,8 +108,7 @@ size_t slot_ops_most(const struct delta_entry *e, struct str event);
 /* The field that an image of this object has. */
 void slot_field_put(struct buf *out, const struct shard_entry *e);
 
-/* Everything of one slot into a shard. ERR_STORE_UNAVAILABLE, ERR_CORRUPT, ERR_FULL;
- * ERR_OUT_OF_RANGE: a counter of more requests than anybody can have counted. */
+/* Everything of one slot into a shard. ERR_STORE_UNAVAILABLE, ERR_CORRUPT, ERR_FULL. */
 enum err slot_take(struct redis_link *l, unsigned slot, struct shard *into, struct fault *f);
 
 #endif

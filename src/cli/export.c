@@ -219,6 +219,8 @@ int audit_export(struct cli *c, const struct arguments *a)
             fputs("  --resume goes on where it ended\n", c->err);
         c->clients[SIDE_PLATFORM] = x.page.clients[SIDE_PLATFORM];
         arena_fini(&x.page.arena);
+    } else {
+        (void)export_file_keep(&x.file);
     }
     if (code == DONE) tell_end(c, &x);
     export_file_close(&x.file);

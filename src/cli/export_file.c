@@ -112,8 +112,12 @@ static bool there_is(const char *path)
 /* The lock is its own descriptor's, so that it goes with the process, however that ends. */
 static int lock_file(struct cli *c, struct export_file *x)
 {
-    if (flock(x->fd, LOCK_EX | LOCK_NB) == 0) return DONE;
-    return cli_complain(c, REFUSED, "%s is being written by another export", x->path);
+    struct stat s;
+    if (flock(x->fd, LOCK_EX | LOCK_NB) != 0)
+        return cli_complain(c, REFUSED, "%s is being written by another export", x->path);
+    if (fstat(x->fd, &s) == 0 && s.st_nlink == 0)
+        return cli_complain(c, REFUSED, "%s was just taken away by an export that failed", x->path);
+    return DONE;
 }
 
 /* The file, then its lock, then the state: of two that begin at once, one makes the file. Killed in
@@ -123,9 +127,10 @@ static int open_new(struct cli *c, struct export_file *x)
     x->fd = open(x->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (x->fd < 0) return cannot(c, x->path, "made");
     int code = lock_file(c, x);
-    if (code == DONE) code = write_state(c, x);
     if (code != DONE) return code;
     x->is_new = true;
+    code = write_state(c, x);
+    if (code != DONE) return code;
     return sync_directory(c, x->path) ? DONE : cannot(c, x->path, "synced");
 }
 

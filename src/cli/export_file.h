@@ -33,8 +33,8 @@ int export_file_open(struct cli *c, struct export_file *x, bool resume);
 /* Writes the page that is in hand and then the state, whose last_id, last_event and events the
  * caller has moved; then the page is empty. */
 int export_file_commit(struct cli *c, struct export_file *x);
-/* After a run that failed: takes away a file that it made and wrote nothing into. true: there is
- * something to go on with. */
+/* After a run that failed, or an opening that did: takes away a file that it made and wrote nothing
+ * into. true: after a run, there is something to go on with. */
 bool export_file_keep(struct export_file *x);
 void export_file_close(struct export_file *x);
 

@@ -96,7 +96,11 @@ static bool list_files(struct watch_scan *s, DIR *directory)
         if (entry == NULL && errno != 0) fail(s, "cannot be read", errno);
         if (entry == NULL) break;
         struct str file = str_from(entry->d_name), stem = stem_of(file);
-        if (++entries > ENTRIES_MAX || (!str_is_absent(stem) && k->file_count == WATCH_FILES_MAX)) {
+        if (++entries > ENTRIES_MAX) {
+            fail(s, "holds too many files to look through", 0);
+            break;
+        }
+        if (!str_is_absent(stem) && k->file_count == WATCH_FILES_MAX) {
             fail(s, "holds more documents than a tenant may have", 0);
             break;
         }

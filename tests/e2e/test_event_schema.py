@@ -86,6 +86,8 @@ def test_an_event_that_was_changed_does_not_fit(recorded):
             name = "string" if isinstance(event[member], str) else "number" if isinstance(event[member], (int, float)) else "object"
             changed[member] = wrong[name]
             refused(changed, f"{kind} with {member} of another type")
+            if name == "string":
+                refused({**event, member: ""}, f"{kind} with an empty {member}", False)
         refused({**event, "colour": "red"}, f"{kind} with an unknown member")
         foreign = next(name for name in ("previous", "resolution_note") if name not in rule["then"]["propertyNames"]["enum"])
         refused({**event, foreign: {"epoch": "0" * 16, "seq": 1} if foreign == "previous" else "x"}, f"{kind} with {foreign}", False)

@@ -185,6 +185,9 @@ def test_an_export_that_was_refused_leaves_nothing_that_stands_in_the_next_ones_
     done = subprocess.run([*trail.command("--output", file), "--tenant", "another"], env={"WRIT_KEY": trail.key}, capture_output=True, text=True)
     assert done.returncode == 1 and "--resume" not in done.stderr, done
     assert not list(tmp_path.iterdir())
+    for _ in range(2):  # its state's name is too long: the second is refused as the first was
+        done = subprocess.run([*trail.command("--output", tmp_path / ("n" * 250))], env={"WRIT_KEY": trail.key}, capture_output=True, text=True)
+        assert done.returncode == 1 and "too long" in done.stderr and not list(tmp_path.iterdir()), done
     trail.run("--output", file, "--actor", "nobody")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["first", "first.export"], "what found nothing is an answer"
     done = subprocess.run([*trail.command("--output", file, "--resume", "--actor", "nobody"), "--tenant", "another"], env={"WRIT_KEY": trail.key},

@@ -15,6 +15,7 @@ struct fake { /* a topic with one partition; all under `lock` */
     pthread_mutex_t lock;
     bool is_missing; /* the topic */
     uint64_t low, end, at;
+    bool stalls;        /* it is read, and nothing comes */
     bool started, owes; /* a message about the partition */
     struct message owed;
     char lines[RECORDS_MAX][512], numbers[RECORDS_MAX][24];
@@ -67,7 +68,7 @@ static size_t fake_take(void *state, uint32_t ms, struct message *to, size_t max
     if (k->owes) to[count++] = k->owed;
     for (unsigned i = 0; i < k->owing && k->starts == k->owing; i++)
         to[count++] = (struct message){.kind = MESSAGE_OFFSET_GONE, .partition = i};
-    bool reads = k->started && !k->owes;
+    bool reads = k->started && !k->owes && !k->stalls;
     k->owes = false;
     for (; reads && k->at < k->end && count < max && count < 10; k->at++)
         to[count++] = (struct message){.offset = k->at,
@@ -265,6 +266,49 @@ static void a_partition_in_trouble_is_begun_again(void **state)
     finish(c, k);
 }
 
+static bool is_well(const struct consumer *c, const char *why)
+{
+    struct consumer_status s;
+    consumer_status(c, &s);
+    assert_true(s.is_well || strstr(s.text, why) != NULL);
+    return s.is_well;
+}
+
+static void trouble_is_told_until_something_is_stored(void **state)
+{
+    struct rig *r = *state;
+    struct fake *k = fake_create();
+    put_records(k, 1, 20);
+    struct consumer *c = begin(r, k);
+    until(r, next_offset, 20);
+    put_records(k, 21, 20);
+    pthread_mutex_lock(&k->lock);
+    k->owes = k->stalls = true;
+    k->at = 20;
+    k->owed = (struct message){.kind = MESSAGE_TROUBLE, .why = "not now"};
+    unsigned starts = k->starts;
+    pthread_mutex_unlock(&k->lock);
+    const time_t end = time(NULL) + PATIENCE_S;
+    for (bool again = false; !again; sched_yield()) {
+        pthread_mutex_lock(&k->lock);
+        again = k->starts > starts;
+        pthread_mutex_unlock(&k->lock);
+        assert_true(time(NULL) <= end);
+    }
+    for (const time_t begun = time(NULL); time(NULL) < begun + 3; sched_yield())
+        assert_false(
+            is_well(c, "partition 0 of Kafka's topic t cannot be read at offset 20: not now"));
+    pthread_mutex_lock(&k->lock);
+    k->stalls = false;
+    pthread_mutex_unlock(&k->lock);
+    until(r, next_seq, 41);
+    while (!is_well(c, "")) {
+        assert_true(time(NULL) <= end);
+        sched_yield();
+    }
+    finish(c, k);
+}
+
 static void a_store_that_refuses_holds_everything_up_and_loses_nothing(void **state)
 {
     struct rig *r = *state;
@@ -338,6 +382,7 @@ int main(void)
         TEST(many_partitions_may_be_in_trouble_at_once),
         TEST(a_topic_that_was_made_again_is_read_from_its_beginning),
         TEST(a_partition_in_trouble_is_begun_again),
+        TEST(trouble_is_told_until_something_is_stored),
         TEST(a_store_that_refuses_holds_everything_up_and_loses_nothing),
         TEST(a_topic_that_is_missing_is_waited_for_and_said_to_be),
         TEST(a_platform_that_loses_its_partition_stops_reading_it),

@@ -378,6 +378,31 @@ static void a_record_from_before_counts_in_its_own_bucket(void **state)
     limit_table_fini(&t);
 }
 
+static void many_requests_count_at_once_as_one_by_one(void **state)
+{
+    (void)state;
+    const uint64_t newest_ms = now_2026 / 60000 * 60000 + 60000;
+    struct limit_table t;
+    struct limit_ask ask = ask_of(1, 60000), other = ask_of(2, 60000);
+    struct limit_told told = {.counted = true, .stamp_ms = newest_ms - 30000};
+    limit_table_init(&t, 10);
+    assert_int_equal(limit_apply(&t, &ask, &told), ERR_OK);
+    limit_count_more(&t, &ask.key, told.stamp_ms, 12);
+    limit_count_more(&t, &ask.key, newest_ms - 120000, 5); /* of a bucket that is gone */
+    limit_count_more(&t, &other.key, told.stamp_ms, 5);    /* nobody has counted there */
+    ask.count_max = 15;
+    assert_true(count_at(&t, &ask, newest_ms));
+    assert_true(count_at(&t, &ask, newest_ms));
+    assert_false(count_at(&t, &ask, newest_ms));
+    assert_int_equal(t.counters.count, 1);
+    /* More than a bucket counts are as many as it counts. */
+    limit_count_more(&t, &ask.key, told.stamp_ms, UINT64_MAX);
+    ask.count_max = (uint64_t)UINT32_MAX + 3;
+    assert_true(count_at(&t, &ask, newest_ms));
+    assert_false(count_at(&t, &ask, newest_ms));
+    limit_table_fini(&t);
+}
+
 static void what_was_refused_or_is_long_gone_gives_nothing_back(void **state)
 {
     (void)state;
@@ -697,6 +722,7 @@ int main(void)
         cmocka_unit_test(
             a_counter_is_dropped_when_a_whole_window_has_passed_over_it_and_not_before),
         cmocka_unit_test(counters_that_end_together_are_dropped_a_few_at_a_time),
+        cmocka_unit_test(many_requests_count_at_once_as_one_by_one),
         cmocka_unit_test(a_dropped_counter_is_not_counted_anew_in_the_time_before),
         cmocka_unit_test(a_counter_without_amounts_takes_no_memory_for_sums),
         scene_test(records_alone_rebuild_every_counter),
