@@ -491,9 +491,11 @@ static void who_follows_a_key_lives_as_long_as_it_would_have(void **state)
         assert_true(str_equal(rotate(r, second, "{\"overlap_seconds\":60}", &last), end));
         assert_true(str_equal(rotate(r, first, "{\"overlap_seconds\":0}", &last), end));
         get(r, ADMIN, KEYS "?limit=500");
-        for (const struct json *k = json_get(r->json, STR("keys"))->child; k != NULL; k = k->next)
-            if (str_equal(json_text(k, STR("id")), first))
-                assert_true(str_equal(json_text(k, STR("replaced_by")), last));
+        const struct json *k = json_get(r->json, STR("keys"))->child;
+        while (k != NULL && !str_equal(json_text(k, STR("id")), first)) k = k->next;
+        assert_non_null(k);
+        assert_true(str_equal(json_text(k, STR("replaced_by")), last));
+        assert_true(str_equal(json_text(k, STR("original_expires_at")), end));
     }
 }
 
