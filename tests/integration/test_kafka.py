@@ -192,7 +192,7 @@ def put_packed(broker, topic, partition, codec, size, count=1):
     """A batch of `count` messages that are small in the topic and of `size` bytes when they are unpacked."""
     confluent_kafka = pytest.importorskip("confluent_kafka", reason="SKIP: python3-confluent-kafka is not installed")
     producer = confluent_kafka.Producer({"bootstrap.servers": broker.address, "compression.type": codec, "message.max.bytes": 10**9,
-                                         "queue.buffering.max.kbytes": 10**6, "batch.size": 10**9, "linger.ms": 1000})
+                                         "queue.buffering.max.kbytes": 10**6, "batch.size": 10**9, "linger.ms": 60000})
     for _ in range(count):
         producer.produce(topic, b"a" * size, partition=partition)
     assert producer.flush(60) == 0
