@@ -4,7 +4,7 @@
  *   token_step.c    what calls do to a token                  limit_step.c   counting
  *   review_step.c   what calls do to a review                 review_list.c  pages and traces
  *   review_event.c  the events of a review                    actor_step.c   suspend and resume
- *   effect.c        what a step wants done                    token_keep.c   tokens: apply, save, load
+ *   effect.c        what a step wants done                    token_keep.c   apply, save of tokens
  *
  * A step looks, then puts its record's bytes together, then changes, then says so in the effects:
  * no failure is possible between a change and its record. */

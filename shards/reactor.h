@@ -1,9 +1,10 @@
 /* reactor.h - one thread, its loop and its beat.
  *
  * A reactor owns everything that lives on its thread. Others give it sockets and orders only by
- * reactor_tell(), which never waits, and wake it by reactor_wake(). Each beat: take what was told, hand it over, `begin`, sockets and timers,
- * `end` (where the owner seals its records, rings and releases replies). The owner plugs in what
- * to do by ports, so that shards know neither sockets' meaning nor the journal. */
+ * reactor_tell(), which never waits, and wake it by reactor_wake(). Each beat: take what was told,
+ * hand it over, `begin`, sockets and timers, `end` (where the owner seals its records, rings and
+ * releases replies). The owner plugs in what to do by ports, so that shards know neither sockets'
+ * meaning nor the journal. */
 #ifndef SHARDS_REACTOR_H
 #define SHARDS_REACTOR_H
 

@@ -50,8 +50,8 @@ uint64_t keep_past_end(const struct keep_past *p, struct str epoch, uint64_t las
 /* ---- recovery: before the threads run ---- */
 
 /* Reads the newest snapshot that verifies, entry by entry; `ret->position` is the seq that it
- * includes (0: there is none). ERR_CORRUPT: there are snapshots, and none verifies; ERR_BAD_VALUE: a
- * newer program wrote it. */
+ * includes (0: there is none). ERR_CORRUPT: there are snapshots, and none verifies; ERR_BAD_VALUE:
+ * a newer program wrote it. */
 enum err snapshot_read(struct disk *disk,
                        enum err (*each)(void *context, unsigned slot, struct str entry),
                        void *context, struct keep_past *ret, struct fault *f);
