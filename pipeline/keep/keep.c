@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/backoff.h"
 #include "base/check.h"
 #include "base/log.h"
 #include "base/thread.h"
@@ -31,13 +32,13 @@ enum {
     COMPANY_MS = 20, /* records that a round waits for */
     TICK_MS = 1000,
     PROBE_MS = 5000,
-    BACKOFF_LEAST_MS = 100,
-    BACKOFF_MOST_MS = 5000,
     SNAPSHOT_RETRY_MS = 30000,
     CLAIM_LOOK_MS = 5,
     FOLD_NICE = 5,
     FOLD_REST = 8, /* times as long as a fold took, before a snapshot is due again */
 };
+
+static const struct backoff retries = {.first_ms = 100, .most_ms = 5000};
 
 struct keep {
     struct journal *journal;
@@ -59,7 +60,7 @@ struct keep {
     uint64_t bytes_behind; /* and what recovery applied behind it */
     uint64_t snapshot_due_ms, probe_due_ms;
     uint64_t rest_until_ms; /* no snapshot is due before */
-    uint32_t backoff_ms;
+    uint64_t failures;      /* of Redis, in a row */
     bool may_connect, may_follow, wants_fold, wants_mark;
     /* and nothing got through since: a connection alone is no good news */
     bool writes_fail;
@@ -294,8 +295,7 @@ static void away(struct keep *k, const struct fault *f)
     tell_redis(k, false, false, f->text);
     metric_add(k->sheet, METRIC_REDIS_FAILURES, 1);
     k->may_connect = false;
-    loop_timer_start(k->loop, &k->retry, k->backoff_ms, retry_due);
-    k->backoff_ms = k->backoff_ms * 2 < BACKOFF_MOST_MS ? k->backoff_ms * 2 : BACKOFF_MOST_MS;
+    loop_timer_start(k->loop, &k->retry, backoff_ms(&retries, ++k->failures), retry_due);
     (void)settle_claim(k); /* nobody waits for a Redis that is away */
 }
 
@@ -304,7 +304,7 @@ static void away(struct keep *k, const struct fault *f)
  * for ever without a pause. */
 static void got_through(struct keep *k)
 {
-    k->backoff_ms = BACKOFF_LEAST_MS;
+    k->failures = 0;
     k->writes_fail = false;
     if (!k->status.redis_reachable || k->status.text[0] != '\0') tell_redis(k, true, false, "");
 }
@@ -333,7 +333,7 @@ static void connect_mirror(struct keep *k)
 static void mirror_failed(struct keep *k, const struct fault *f)
 {
     if (mirror_state(k->mirror) == MIRROR_AWAY) {
-        bool is_first = k->backoff_ms == BACKOFF_LEAST_MS;
+        bool is_first = k->failures == 0;
         away(k, f);
         k->writes_fail = true;
         k->may_connect = is_first; /* at once: it may only have to be looked at again */
@@ -373,7 +373,7 @@ static void follow(struct keep *k)
     k->may_follow = false;
     /* the journal cannot be read: not Redis' fault, and asking at once again is no help */
     if (err != ERR_END) {
-        loop_timer_start(k->loop, &k->company, BACKOFF_MOST_MS, company_came);
+        loop_timer_start(k->loop, &k->company, retries.most_ms, company_came);
         return;
     }
     atomic_store(&k->listening, true);
@@ -570,7 +570,6 @@ enum err keep_start(const struct keep_options *o, struct keep **ret, struct faul
     k->past = *o->past;
     keep_past_add_epoch(&k->past, journal_epoch(o->journal));
     k->bytes_behind = o->bytes_behind;
-    k->backoff_ms = BACKOFF_LEAST_MS;
     k->snapshot_due_ms = monotonic_ms() + o->snapshot_ms;
     k->status.snapshot_position = o->past->position;
     atomic_store(&k->drain_until_ms, UINT64_MAX);

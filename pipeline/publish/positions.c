@@ -1,7 +1,5 @@
 #include "pipeline/publish/positions.h"
 
-enum { BACKOFF_FIRST_MS = 50, BACKOFF_MOST_MS = 5000 };
-
 /* The platform has everything below `next`. */
 static enum position_news move(struct positions *p, uint64_t next)
 {
@@ -55,12 +53,4 @@ enum position_news positions_gap(struct positions *p, uint64_t first, uint64_t w
     /* To want what was just sent, or less, is no gap; going on would send it for ever. */
     if (want_from >= first) return POSITION_NONSENSE;
     return move(p, want_from);
-}
-
-uint32_t backoff_ms(uint64_t failures, uint32_t chance)
-{
-    uint32_t most = BACKOFF_FIRST_MS;
-    for (uint64_t i = 1; i < failures && most < BACKOFF_MOST_MS; i++) most *= 2;
-    if (most > BACKOFF_MOST_MS) most = BACKOFF_MOST_MS;
-    return most / 2 + chance % (most / 2 + 1);
 }

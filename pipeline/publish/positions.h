@@ -51,8 +51,4 @@ enum position_news positions_accepted(struct positions *p, uint64_t first, uint6
 enum position_news positions_gap(struct positions *p, uint64_t first, uint64_t want_from,
                                  uint64_t end);
 
-/* How long to wait before attempt number `failures` + 1: doubling from 50 ms to 5 s, then between
- * half of it and all of it by `chance`, so that many engines do not come back as one. */
-uint32_t backoff_ms(uint64_t failures, uint32_t chance);
-
 #endif

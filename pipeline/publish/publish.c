@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/backoff.h"
 #include "base/check.h"
 #include "base/limits.h"
 #include "base/log.h"
@@ -32,6 +33,8 @@ enum {
     SETTLE_MS = 50,
     FIND_REST = 2
 };
+
+static const struct backoff retries = {.first_ms = 50, .most_ms = 5000};
 
 struct publisher {
     /* Set before the thread starts. */
@@ -51,7 +54,6 @@ struct publisher {
     /* what the network lets through in time; what the platform takes */
     size_t batch_bytes, batch_bytes_most;
     uint64_t poll_due_ms;
-    struct chance chance;
     struct relay_report relay; /* of a relay, as last told */
     /* when the platform last came closer to it; how long it may not */
     uint64_t progress_ms, stall_ms;
@@ -220,9 +222,7 @@ static void failed(struct publisher *p, const struct fault *f)
     if (is_stopping(p) == 2) return; /* an interrupted call is no news */
     if (is_new || failures % RELOG_EVERY == 0)
         log_text(LOG_WARNING, "publish_failed", "%s", f->text);
-    uint32_t chance;
-    chance_take(&p->chance, &chance, sizeof chance);
-    rest(p, backoff_ms(failures, chance));
+    rest(p, backoff_ms(&retries, failures));
 }
 
 /* Something that no retry of ours heals: alarms once, then asks again at a calm pace, in case a
@@ -320,10 +320,8 @@ static void find_failed(struct publisher *p, uint64_t took_ms, const struct faul
     if (is_stopping(p) == 0 && (is_new || failures % RELOG_EVERY == 0))
         log_text(LOG_WARNING, "publish_unconfirmed", "records go to Kafka, unconfirmed: %s",
                  f->text);
-    uint32_t chance;
-    chance_take(&p->chance, &chance, sizeof chance);
-    uint64_t backoff = backoff_ms(failures, chance), least = FIND_REST * took_ms;
-    p->poll_due_ms = monotonic_ms() + (backoff > least ? backoff : least);
+    uint64_t pause_ms = backoff_ms(&retries, failures), least_ms = FIND_REST * took_ms;
+    p->poll_due_ms = monotonic_ms() + (pause_ms > least_ms ? pause_ms : least_ms);
 }
 
 /* Behind a relay: whether the platform still comes closer to what the relay has. Where it does not,

@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/backoff.h"
 #include "base/check.h"
 #include "base/log.h"
 #include "base/world.h"
@@ -26,10 +27,10 @@ enum {
     BODY_BYTES_FIRST = 64 << 10,
     /* far above SPANS_BATCH spans with every text at its longest and escaped */
     BODY_BYTES_MAX = 4 << 20,
-    BACKOFF_FIRST_MS = 100,
-    BACKOFF_MOST_MS = 10000,
     RETRY_AFTER_MOST_S = 60,
 };
+
+static const struct backoff retries = {.first_ms = 100, .most_ms = 10000};
 
 struct spans {
     /* Set before the thread starts. */
@@ -45,8 +46,7 @@ struct spans {
     struct buf body; /* the request in hand, and how many spans it has */
     size_t body_spans;
     unsigned next_lane;
-    uint64_t failures; /* in a row */
-    struct chance chance;
+    uint64_t failures;  /* in a row */
     struct arena arena; /* of an answer */
 
     /* Between threads. */
@@ -150,16 +150,6 @@ static bool fill(struct spans *s)
 
 enum outcome { TAKEN, REFUSED, TRY_AGAIN };
 
-static uint64_t pause_ms(struct spans *s)
-{
-    uint64_t most = BACKOFF_FIRST_MS;
-    uint32_t chance;
-    for (uint64_t i = 1; i < s->failures && most < BACKOFF_MOST_MS; i++) most *= 2;
-    if (most > BACKOFF_MOST_MS) most = BACKOFF_MOST_MS;
-    chance_take(&s->chance, &chance, sizeof chance);
-    return most / 2 + chance % (most / 2 + 1);
-}
-
 /* {"partialSuccess":{"rejectedSpans":"3"}}: taken, but for so many. */
 static uint64_t rejected_of(struct spans *s, const struct http_answer *answer)
 {
@@ -235,7 +225,7 @@ static enum outcome send_once(struct spans *s, uint64_t *ret_wait_ms)
         if (seconds > RETRY_AFTER_MOST_S) seconds = RETRY_AFTER_MOST_S;
     }
     failed(s, f.text);
-    *ret_wait_ms = pause_ms(s);
+    *ret_wait_ms = backoff_ms(&retries, s->failures);
     if (*ret_wait_ms < seconds * 1000) *ret_wait_ms = seconds * 1000;
     return TRY_AGAIN;
 }

@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/backoff.h"
 #include "base/check.h"
 #include "base/file.h"
 #include "base/limits.h"
@@ -29,10 +30,10 @@ enum {
     WAIT_SECONDS = 25,
     PATIENCE_SECONDS = 10,
     SLOWEST_SECONDS = 3600,
-    RETRY_FIRST_MS = 50,
-    RETRY_MOST_MS = 2000,
     FEED_NICE = 10
 };
+
+static const struct backoff retries = {.first_ms = 50, .most_ms = 2000};
 
 struct feed {
     struct engine *engine;
@@ -328,7 +329,7 @@ static void *feed_run(void *argument)
 {
     struct feed *feed = argument;
     step_back();
-    uint64_t retry_ms = RETRY_FIRST_MS;
+    uint64_t failures = 0; /* in a row */
     while (!atomic_load(&feed->stopping)) {
         struct fault f = {.text = ""};
         enum err err = ask(feed, &f);
@@ -338,15 +339,14 @@ static void *feed_run(void *argument)
             if (!atomic_exchange(&feed->reachable, true))
                 log_line(LOG_INFO, "platform_reached", NULL);
             atomic_store(&feed->answered_ns, world_monotonic_ns());
-            retry_ms = RETRY_FIRST_MS;
+            failures = 0;
             if (!feed->is_kept) keep_on_disk(feed, buf_view(&feed->text));
             continue;
         }
         if (atomic_load(&feed->stopping)) break;
         ask_failed(feed, &f);
-        pause_ms(feed, retry_ms);
+        pause_ms(feed, backoff_ms(&retries, ++failures));
         if (read_credential(feed, &f) != ERR_OK) log_text(LOG_WARNING, "credential", "%s", f.text);
-        retry_ms = retry_ms * 2 < RETRY_MOST_MS ? retry_ms * 2 : RETRY_MOST_MS;
     }
     return NULL;
 }

@@ -163,27 +163,6 @@ static void a_gap_that_wants_what_was_sent_is_nonsense(void **state)
     assert_memory_equal(&p, &before, sizeof p);
 }
 
-static void waiting_doubles_from_fifty_ms_to_five_seconds(void **state)
-{
-    (void)state;
-    static const uint32_t most[] = {50, 100, 200, 400, 800, 1600, 3200, 5000, 5000};
-    for (uint64_t failures = 1; failures <= 9; failures++) {
-        for (uint32_t chance = 0; chance < 20000; chance += 7) {
-            uint32_t ms = backoff_ms(failures, chance);
-            assert_in_range(ms, most[failures - 1] / 2, most[failures - 1]);
-        }
-    }
-    assert_in_range(backoff_ms(UINT64_MAX, UINT32_MAX), 2500, 5000);
-    assert_in_range(backoff_ms(0, 3), 25, 50);
-}
-
-static void waiting_uses_all_of_its_range(void **state)
-{
-    (void)state;
-    assert_int_equal(backoff_ms(8, 0), 2500);
-    assert_int_equal(backoff_ms(8, 2500), 5000);
-}
-
 /* ---- behind a relay ---- */
 
 static void behind_a_relay_what_is_on_its_way_is_not_sent_again(void **state)
@@ -290,8 +269,6 @@ int main(void)
         cmocka_unit_test(an_answer_beyond_the_journals_end_is_ahead),
         cmocka_unit_test(a_gap_goes_back_to_what_is_wanted),
         cmocka_unit_test(a_gap_that_wants_what_was_sent_is_nonsense),
-        cmocka_unit_test(waiting_doubles_from_fifty_ms_to_five_seconds),
-        cmocka_unit_test(waiting_uses_all_of_its_range),
         cmocka_unit_test(behind_a_relay_what_is_on_its_way_is_not_sent_again),
         cmocka_unit_test(behind_a_relay_the_first_answer_says_where_to_begin),
         cmocka_unit_test(a_replay_is_honoured_once_for_each_request),
