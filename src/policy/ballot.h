@@ -33,7 +33,7 @@ struct ballot {
     const struct name *action, *subject;
     struct name *resource; /* prepared when the first rule asks */
     bool resource_ready;
-    struct name *respelled; /* the resource without what is odd in its spelling, or NULL */
+    struct name *respelled; /* resource_plain, or NULL */
     bool confidence_used;   /* a gate that counts looked at it */
     bool failed;            /* memory ran out: the outcome is deny */
     struct tally enforced, shadow;
@@ -69,7 +69,7 @@ bool rule_matches_action(const struct ballot *b, const struct rule *rule);
 bool rule_matches_resource(struct ballot *b, const struct rule *rule);
 bool roles_find(struct ballot *b); /* b->roles…; false: memory ran out */
 /* b->resource and b->respelled, prepared when asked for first; false: none is named, or memory ran
- * out. What restricts looks at both: nobody slips past `db:prod-*` by a blank or full width. */
+ * out. What restricts looks at both. */
 bool resource_find(struct ballot *b);
 /* Without a type or an id it is not named either: nobody slips past `db:prod-*` by a bare id. */
 bool names_no_resource(const struct ballot *b);

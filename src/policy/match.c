@@ -1,6 +1,5 @@
 /* match.c - whether a rule's selectors name this subject, this action, this resource. */
 #include "policy/ballot.h"
-#include "spelling/spelling.h"
 
 struct selector_search {
     const struct selector *selector;
@@ -82,19 +81,16 @@ bool names_no_resource(const struct ballot *b)
 /* False: memory ran out. */
 static bool respell(struct ballot *b)
 {
-    struct str plain = spelling_fold(b->request->resource, b->arena);
-    if (str_is_absent(plain)) return false;
-    if (str_equal(plain, b->resource->folded)) return true;
+    if (str_is_absent(b->request->resource_plain)) return true;
     b->respelled = arena_new(b->arena, struct name);
-    return b->respelled != NULL && name_prepare(b->respelled, plain, b->arena);
+    return b->respelled != NULL && name_prepare(b->respelled, b->request->resource_plain, b->arena);
 }
 
 bool resource_find(struct ballot *b)
 {
     if (b->resource_ready) return true;
     if (str_is_absent(b->request->resource)) return false;
-    b->resource_ready = name_prepare(b->resource, b->request->resource, b->arena) &&
-                        (!b->resource->odd || respell(b));
+    b->resource_ready = name_prepare(b->resource, b->request->resource, b->arena) && respell(b);
     b->failed |= !b->resource_ready;
     return b->resource_ready;
 }

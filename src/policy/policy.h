@@ -137,8 +137,12 @@ struct policy_request {
     struct str action; /* = tool */
     /* "type:id" (or the id alone), or absent where the request names none */
     struct str resource;
-    bool resource_partial; /* type or id is missing or empty: deny and human_review rules with
-                                * `resources` match, as where none is named; others see the text */
+    /* the same without what is odd in the spelling of type and id; absent: nothing is. What restricts
+     * looks at both: nobody slips past `db:prod-*` by a blank or full width */
+    struct str resource_plain;
+    /* type or id is missing, or nothing of it can be seen: deny and human_review rules with
+     * `resources` match, as where none is named; others see the text */
+    bool resource_partial;
     const struct json *resource_object; /* or NULL */
     const struct json *args;            /* or NULL */
     const struct json *context;         /* object or string, or NULL */

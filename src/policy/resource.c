@@ -1,6 +1,7 @@
 /* resource.c - what a request's resource is to the policies: one reading for live decisions, for
  * recorded ones that are asked again, and for the tests of documents. */
 #include "policy/policy.h"
+#include "spelling/spelling.h"
 
 static struct json *text_member(struct arena *arena, struct str key, struct str text)
 {
@@ -45,14 +46,10 @@ static const struct json *without_nulls(const struct json *object, struct arena 
     return copy;
 }
 
-bool policy_name_resource(struct policy_request *q, const struct json *object, struct arena *arena)
+/* False: the arena is full. */
+static bool join(struct str type, struct str id, struct arena *arena, struct str *ret)
 {
-    object = without_nulls(object, arena);
-    if (object == NULL) return false;
-    struct str type = json_text(object, STR("type")), id = json_text(object, STR("id"));
-    q->resource_object = object;
-    q->resource_partial = str_is_empty(type) || str_is_empty(id);
-    q->resource = id;
+    *ret = id;
     if (str_is_absent(type)) return true;
     char *bytes = arena_bytes(arena, type.size + 1 + id.size);
     if (bytes == NULL) return false;
@@ -60,6 +57,35 @@ bool policy_name_resource(struct policy_request *q, const struct json *object, s
     buf_put(&out, type);
     buf_put_byte(&out, ':');
     buf_put(&out, id);
-    q->resource = buf_view(&out);
+    *ret = buf_view(&out);
     return true;
+}
+
+/* False: it cannot be folded. */
+static bool plain_of(struct str part, struct arena *arena, struct str *ret)
+{
+    *ret = spelling_is_plain(part) ? part : spelling_fold(part, arena);
+    return str_is_absent(part) || !str_is_absent(*ret);
+}
+
+/* Type and id apart: a blank beside the colon is at an end of one of them. */
+static bool spell_plainly(struct policy_request *q, struct str type, struct str id,
+                          struct arena *arena)
+{
+    struct str plain_type, plain_id;
+    q->resource_plain = (struct str){0};
+    if (spelling_is_plain(type) && spelling_is_plain(id)) return true;
+    if (!plain_of(type, arena, &plain_type) || !plain_of(id, arena, &plain_id)) return false;
+    q->resource_partial |= str_is_empty(plain_type) || str_is_empty(plain_id);
+    return join(plain_type, plain_id, arena, &q->resource_plain);
+}
+
+bool policy_name_resource(struct policy_request *q, const struct json *object, struct arena *arena)
+{
+    object = without_nulls(object, arena);
+    if (object == NULL) return false;
+    struct str type = json_text(object, STR("type")), id = json_text(object, STR("id"));
+    q->resource_object = object;
+    q->resource_partial = str_is_empty(type) || str_is_empty(id);
+    return join(type, id, arena, &q->resource) && spell_plainly(q, type, id, arena);
 }

@@ -3,8 +3,7 @@
 #include <stdlib.h>
 #include <utf8proc.h>
 
-/* ASCII without blanks at its ends or in a row, and without control bytes: folded by case alone. */
-static bool is_plain(struct str name)
+bool spelling_is_plain(struct str name)
 {
     bool after_blank = true; /* as if one stood before it */
     for (size_t i = 0; i < name.size; i++) {
@@ -49,7 +48,7 @@ struct str spelling_fold(struct str name, struct arena *arena)
 bool spelling_same(struct str a, struct str b)
 {
     if (str_equal_ignoring_case(a, b)) return true;
-    if (is_plain(a) && is_plain(b)) return false;
+    if (spelling_is_plain(a) && spelling_is_plain(b)) return false;
     size_t a_size = 0, b_size = 0;
     char *a_folded = fold(a, &a_size), *b_folded = fold(b, &b_size);
     bool same = a_folded == NULL || b_folded == NULL ||

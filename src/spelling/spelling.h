@@ -14,6 +14,10 @@
  * UTF-8): then nobody knows. Two ASCII names take no memory. */
 bool spelling_same(struct str a, struct str b);
 
+/* Whether case is all that could be folded: ASCII without control bytes, and without blanks at its
+ * ends or in a row. */
+bool spelling_is_plain(struct str name);
+
 /* What all spellings of a name have in common, in the arena; absent: it cannot be folded. */
 struct str spelling_fold(struct str name, struct arena *arena);
 

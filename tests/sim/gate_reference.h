@@ -43,14 +43,38 @@ static inline bool has_role(const char *role, const char *person, bool strict)
     return false;
 }
 
+static inline void trim(char *text)
+{
+    size_t from = strspn(text, " "), end = strlen(text);
+    while (end > from && text[end - 1] == ' ') end--;
+    memmove(text, text + from, end - from);
+    text[end - from] = '\0';
+}
+
+/* Its type, "" if it has none, and its id, without blanks at their ends. */
+static inline void split_resource(const char *name, char type[TEXT], char id[TEXT])
+{
+    const char *colon = strchr(name, ':');
+    snprintf(type, TEXT, "%.*s", colon == NULL ? 0 : (int)(colon - name), name);
+    snprintf(id, TEXT, "%s", colon == NULL ? name : colon + 1);
+    trim(type);
+    trim(id);
+}
+
+static inline bool is_partial(const struct ref_request *q)
+{
+    char type[TEXT], id[TEXT];
+    split_resource(q->resource, type, id);
+    return q->has_resource && (type[0] == '\0' || id[0] == '\0');
+}
+
 /* What restricts sees a resource as it would be spelled plainly, too: of what strange() does to one
- * that is another matter than case where it puts a blank at an end. */
+ * that is another matter than case where it puts a blank at an end of type or id. */
 static inline bool matches_respelled(const struct globs *g, const char *name)
 {
-    char plain[TEXT];
-    name += strspn(name, " ");
-    snprintf(plain, sizeof plain, "%s", name);
-    for (size_t end = strlen(plain); end > 0 && plain[end - 1] == ' '; end--) plain[end - 1] = '\0';
+    char type[TEXT], id[TEXT], plain[2 * TEXT + 1];
+    split_resource(name, type, id);
+    snprintf(plain, sizeof plain, "%s%s%s", type, strchr(name, ':') == NULL ? "" : ":", id);
     return matches(g, plain, true);
 }
 
@@ -64,7 +88,7 @@ static inline bool selects(const struct ref_rule *r, const struct ref_request *q
     for (size_t i = 0; q->person && i < r->roles.count; i++)
         who |= has_role(r->roles.list[i], q->subject, strict);
     bool what = matches(&r->actions, action, strict);
-    bool where = r->resources.count == 0 || (strict && (!q->has_resource || q->partial)) ||
+    bool where = r->resources.count == 0 || (strict && (!q->has_resource || is_partial(q))) ||
                  (q->has_resource && (matches(&r->resources, q->resource, strict) ||
                                       (strict && matches_respelled(&r->resources, q->resource))));
     return who && what && where;

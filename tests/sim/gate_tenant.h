@@ -101,7 +101,6 @@ enum { VOTES = 3 * RULES * DOCUMENTS, AMOUNTS = 8 };
 
 struct ref_request {
     bool person, has_resource, has_confidence, has_scope, has_token_scope;
-    bool partial; /* the resource's type is missing: it is a bare id */
     char subject[TEXT], action[TEXT], resource[TEXT], acting_for[TEXT];
     double confidence;
     struct globs scope, token_scope;
@@ -168,6 +167,15 @@ strange(char text[TEXT]) /* case and characters that folding and plainness are a
     if (percent(4)) text[below(strlen(text))] = ' ';
     if (percent(2)) text[below(strlen(text))] = '*';
     if (percent(2) && strlen(text) < 20) memcpy(text + strlen(text), "\xC3\xA9", 3);
+}
+
+static inline void blank_beside_colon(char text[TEXT])
+{
+    char *colon = strchr(text, ':');
+    if (colon == NULL || strlen(text) + 1 >= TEXT) return;
+    colon += percent(50);
+    memmove(colon + 1, colon, strlen(colon) + 1);
+    *colon = ' ';
 }
 
 /* A pattern from a name: whole, or with stars for some of its parts. */
@@ -372,8 +380,8 @@ static inline void make_request(struct ref_request *q)
     if (q->has_resource && r->resources.count > 0 && percent(30))
         put(q->resource, r->resources.list[below(r->resources.count)]);
     if (q->has_resource && percent(10)) strange(q->resource);
-    q->partial = q->has_resource && percent(15);
-    if (q->partial) make_name(q->resource);
+    if (q->has_resource && percent(5)) blank_beside_colon(q->resource);
+    if (q->has_resource && percent(15)) make_name(q->resource); /* a bare id */
     q->has_scope = percent(10);
     if (q->has_scope) make_patterns(&q->scope, below(3), make_name);
     q->has_token_scope = percent(10);

@@ -129,10 +129,12 @@ static void evaluate(const struct ref_request *q, struct policy_outcome *o, stru
                                .approved_count = q->approved_count};
     if (q->acting_for[0] != '\0') p.acting_for = str_from(q->acting_for);
     *(q->person ? &p.user : &p.actor) = str_from(q->subject);
-    if (q->has_resource) p.resource = str_from(q->resource);
-    p.resource_partial = q->partial;
     struct policy_explain explain = {.considered = on_considered, .context = e};
     arena_reset(&arena);
+    if (q->has_resource) {
+        struct json *object = policy_resource_of_text(str_from(q->resource), &arena);
+        if (object == NULL || !policy_name_resource(&p, object, &arena)) exit(1);
+    }
     p.args = amount_tree(q->amount[0], NULL);
     p.context = amount_tree(q->amount[1], NULL);
     p.resource_object = amount_tree(q->amount[2], "properties");
