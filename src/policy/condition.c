@@ -29,7 +29,7 @@ static const struct condition *read_condition_at(struct reader *r, const struct 
     struct cel_problems problems = {0};
     struct condition *c = reader_take(r, sizeof *c);
     if (c == NULL) return NULL;
-    environment.regexes = &r->regexes;
+    environment.room = &r->room;
     if (wants_bool) environment.wants = cel_type_bool();
     enum err err = cel_compile(text, &environment, &r->document->arena, &c->program, &problems);
     for (size_t i = 0; i < problems.count; i++) complain_of(r, v, before, &problems.list[i]);

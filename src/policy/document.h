@@ -20,12 +20,14 @@ enum {
     SELECTOR_GLOBS_MAX = 10000,               /* patterns of one selector */
     DOCUMENT_REGEXES_MAX = 1000,              /* of all its conditions */
     DOCUMENT_REGEX_INSTRUCTIONS_MAX = 100000, /* of these together: some 3 MiB */
+    DOCUMENT_REGEX_CLASSES_MAX = 2000,        /* \p in them: up to a tenth of a millisecond each */
+    DOCUMENT_FOLDING_MAX = 10000000,          /* steps of working out constants: 200 ms at most */
     SELECTOR_INDEX_AT = 16,                   /* longer selectors get an index of their own */
     ROLES_MAX = 1000,
     MASKS_MAX = 200,
     MASK_SEGMENTS_MAX = 16,
     TESTS_MAX = 1000,
-    /* of all tests together: as ten of the dearest decisions, some 60 ms */
+    /* of all tests together: as ten of the dearest decisions: some 60 ms, at worst 400 */
     TESTS_COST_MAX = 20000000,
     APPROVALS_MAX = 16,
     REVIEW_ROLES_MAX = 16,

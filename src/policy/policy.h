@@ -137,8 +137,8 @@ struct policy_request {
     struct str action; /* = tool */
     /* "type:id" (or the id alone), or absent where the request names none */
     struct str resource;
-    /* the same without what is odd in the spelling of type and id; absent: nothing is. What restricts
-     * looks at both: nobody slips past `db:prod-*` by a blank or full width */
+    /* the same without what is odd in the spelling of type and id; absent: nothing is. What
+     * restricts looks at both: nobody slips past `db:prod-*` by a blank or full width */
     struct str resource_plain;
     /* type or id is missing, or nothing of it can be seen: deny and human_review rules with
      * `resources` match, as where none is named; others see the text */

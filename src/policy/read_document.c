@@ -93,8 +93,10 @@ void document_read(struct policy_document *d, const struct node *root,
 {
     struct reader r = {.document = d,
                        .problems = problems,
-                       .regexes = {.count_max = DOCUMENT_REGEXES_MAX,
-                                   .instructions_max = DOCUMENT_REGEX_INSTRUCTIONS_MAX}};
+                       .room = {.regexes_max = DOCUMENT_REGEXES_MAX,
+                                .regex_classes_max = DOCUMENT_REGEX_CLASSES_MAX,
+                                .regex_instructions_max = DOCUMENT_REGEX_INSTRUCTIONS_MAX,
+                                .folding_left = DOCUMENT_FOLDING_MAX}};
     struct value top = {.node = root};
     if (!want_map(&r, &top)) return;
     reader_check_keys(&r, &top, document_keys, COUNT_OF(document_keys));

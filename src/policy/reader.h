@@ -12,9 +12,9 @@
 struct reader {
     struct policy_document *document; /* its arena holds what is read */
     struct policy_problems *problems;
-    size_t globs;                  /* compiled so far */
-    struct cel_regex_room regexes; /* of its conditions */
-    bool full;                     /* memory ran out */
+    size_t globs;         /* compiled so far */
+    struct cel_room room; /* of its conditions */
+    bool full;            /* memory ran out */
 };
 
 struct value {

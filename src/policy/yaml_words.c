@@ -23,12 +23,18 @@ static bool says_nothing(struct str line)
     return from == line.size || line.bytes[from] == '#' || line.bytes[from] == '\r';
 }
 
-/* The number of the nearest line before this one that says something; 0: there is none. */
-static unsigned line_before(struct str text, unsigned line)
+/* The number of the nearest line before this one that says something, and the line; 0: none is. */
+static unsigned line_before(struct str text, unsigned line, struct str *ret_line)
 {
-    while (--line > 0)
-        if (!says_nothing(line_of(text, line))) return line;
-    return 0;
+    struct str rest = text, one;
+    unsigned found = 0;
+    *ret_line = STR("");
+    for (unsigned i = 1; i < line && str_split(&rest, '\n', &one); i++) {
+        if (says_nothing(one)) continue;
+        *ret_line = one;
+        found = i;
+    }
+    return found;
 }
 
 /* ---- sentences ---- */
@@ -86,9 +92,8 @@ static const char list_belongs[] =
 
 static void put_indentation(struct buf *out, const struct yaml_slip *s)
 {
-    unsigned before = line_before(s->text, s->line);
-    struct str line = line_of(s->text, s->line),
-               above = before > 0 ? line_of(s->text, before) : STR("");
+    struct str line = line_of(s->text, s->line), above;
+    unsigned before = line_before(s->text, s->line, &above);
     unsigned column = indentation(line) + 1, above_column = indentation(above) + 1;
     if (before > 0 && column == above_column && begins_entry(line)) {
         buf_put(out, str_from(list_belongs));

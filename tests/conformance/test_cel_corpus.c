@@ -71,8 +71,9 @@ static void search_is_right(const struct json *line, struct arena *arena)
     static const char condition[] = "text.matches(pattern)";
     struct str pattern = json_text(line, STR("re")), text = json_text(line, STR("text"));
     bool wanted = json_get(line, STR("match"))->type == JSON_TRUE;
-    size_t from = 0, to = 0;
-    struct cel_regex *regex = cel_regex_create(pattern.bytes, pattern.size, NULL);
+    size_t from = 0, to = 0, instructions;
+    struct cel_regex *regex =
+        cel_regex_create(pattern.bytes, pattern.size, REGEX_MEMORY_BYTES, &instructions, NULL);
     assert_non_null(regex);
     assert_int_equal(cel_regex_search(regex, text.bytes, text.size, NULL, NULL), wanted);
     assert_int_equal(cel_regex_search(regex, text.bytes, text.size, &from, &to), wanted);

@@ -143,19 +143,23 @@ struct cel_variable {
     const struct cel_type *type;
 };
 
-/* What regular expressions have been compiled, for who bounds them over many programs. */
-struct cel_regex_room {
-    size_t count, instructions;         /* so far */
-    size_t count_max, instructions_max; /* of instructions the last one may go beyond */
+/* What programs have taken to be made, for who bounds it over many of them. */
+struct cel_room {
+    /* regular expressions, their Unicode classes (\p), the instructions that they compile to */
+    size_t regexes, regex_classes, regex_instructions;
+    /* of instructions, the last one may go beyond */
+    size_t regexes_max, regex_classes_max, regex_instructions_max;
+    /* steps left for working out constants beforehand; where none are, a run works them out */
+    uint64_t folding_left;
 };
 
 struct cel_environment {
     const struct cel_variable *variables; /* a variable's number is its place here */
     size_t count;
-    struct str container;           /* namespace that names are looked up in first; absent: none */
-    const struct cel_type *wants;   /* the type the whole has to have; NULL: any */
-    bool unchecked;                 /* no type check: what is wrong shows when it is run */
-    struct cel_regex_room *regexes; /* counted and refused in there; NULL: not bounded */
+    struct str container;         /* namespace that names are looked up in first; absent: none */
+    const struct cel_type *wants; /* the type the whole has to have; NULL: any */
+    bool unchecked;               /* no type check: what is wrong shows when it is run */
+    struct cel_room *room;        /* counted and refused in there; NULL: not bounded */
 };
 
 /* The variables of a condition, in order. */
@@ -223,7 +227,7 @@ struct cel_limits {
 };
 
 enum {
-    CEL_COST_DEFAULT = 1000000, /* some ten milliseconds at worst */
+    CEL_COST_DEFAULT = 1000000, /* some ten milliseconds, at worst twenty */
     CEL_MEMORY_DEFAULT = 1 << 20,
 };
 

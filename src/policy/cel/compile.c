@@ -12,6 +12,7 @@ enum {
     CODE_MAX = 60000, /* instructions: handlers count in 16 bits */
     FIELDS_MAX = 32,  /* of variables that are remembered, to see that they are used again */
     COPY_DEPTH_MAX = CEL_DEPTH_MAX + 8,
+    MARK_BYTES = 64,
 };
 
 /* A growing array in the scratch arena. */
@@ -27,8 +28,14 @@ struct field {
     uint8_t memo; /* + 1; 0: none, it is used once so far */
 };
 
+/* Where in the text a byte is. */
+struct mark {
+    uint32_t line, column;
+};
+
 struct emitter {
     const struct cel_compilation *c;
+    struct mark *marks;
     struct pile code, places, handlers, handler, constants, walks, regexes, sets;
     struct field fields[FIELDS_MAX];
     uint32_t field_count, memo_count;
@@ -63,12 +70,28 @@ static uint32_t here(const struct emitter *e) { return (uint32_t)e->code.count; 
 
 /* ---- instructions ---- */
 
+/* Marks every MARK_BYTES of the text, so that to find a place takes no longer in a long one. */
+static bool mark_places(struct emitter *e)
+{
+    struct str text = e->c->text;
+    e->marks = arena_array(e->c->scratch, struct mark, text.size / MARK_BYTES + 1);
+    if (e->marks == NULL) return false;
+    struct mark at = {.line = 1, .column = 1};
+    for (size_t i = 0; i <= text.size / MARK_BYTES; i++) {
+        e->marks[i] = at;
+        cel_place_on(text, (uint32_t)(i * MARK_BYTES), (uint32_t)((i + 1) * MARK_BYTES), &at.line,
+                     &at.column);
+    }
+    return true;
+}
+
 static uint32_t place_of(const struct emitter *e, const struct cel_node *n)
 {
-    uint32_t line, column;
-    cel_place(e->c->text, n->place, &line, &column);
-    return (line > UINT16_MAX ? UINT16_MAX : line) << 16 |
-           (column > UINT16_MAX ? UINT16_MAX : column);
+    size_t mark = n->place / MARK_BYTES;
+    struct mark at = e->marks[mark];
+    cel_place_on(e->c->text, (uint32_t)(mark * MARK_BYTES), n->place, &at.line, &at.column);
+    return (at.line > UINT16_MAX ? UINT16_MAX : at.line) << 16 |
+           (at.column > UINT16_MAX ? UINT16_MAX : at.column);
 }
 
 /* Adds one instruction that changes the depth of the stack by `change`; its number. */
@@ -314,36 +337,60 @@ static bool emit_in(struct emitter *e, const struct cel_node *n)
 }
 
 /* Whether one more may be compiled; else that is told at its place. */
-static bool has_regex_room(struct emitter *e, const struct cel_node *argument)
+static bool has_regex_room(struct emitter *e, const struct cel_node *argument, struct str pattern)
 {
-    struct cel_regex_room *room = e->c->environment->regexes;
+    struct cel_room *room = e->c->environment->room;
     if (room == NULL) return true;
-    if (room->count < room->count_max && room->instructions < room->instructions_max) {
-        room->count++;
-        return true;
-    }
-    if (room->count >= room->count_max)
+    size_t classes = room->regex_classes + cel_regex_classes(pattern.bytes, pattern.size);
+    if (room->regexes >= room->regexes_max) {
         cel_problem_add(e->c->problems, e->c->text, argument->offset,
                         "this is one regular expression more than the most, which is %zu",
-                        room->count_max);
-    else
+                        room->regexes_max);
+        return false;
+    }
+    if (room->regex_instructions >= room->regex_instructions_max) {
         cel_problem_add(e->c->problems, e->c->text, argument->offset,
                         "the regular expressions before this one have %zu instructions together "
                         "as they are compiled, and the most is %zu",
-                        room->instructions, room->instructions_max);
-    return false;
+                        room->regex_instructions, room->regex_instructions_max);
+        return false;
+    }
+    if (classes > room->regex_classes_max) {
+        cel_problem_add(e->c->problems, e->c->text, argument->offset,
+                        "with this one the regular expressions have %zu Unicode classes (\\p) "
+                        "together, and the most is %zu",
+                        classes, room->regex_classes_max);
+        return false;
+    }
+    room->regexes++;
+    room->regex_classes = classes;
+    return true;
+}
+
+static struct cel_regex *regex_create(struct emitter *e, const struct cel_node *argument,
+                                      struct str pattern)
+{
+    char why[REGEX_ERROR_TEXT] = "";
+    size_t instructions;
+    if (!has_regex_room(e, argument, pattern)) return NULL;
+    struct cel_regex *regex =
+        cel_regex_create(pattern.bytes, pattern.size, REGEX_MEMORY_BYTES, &instructions, why);
+    if (e->c->environment->room != NULL)
+        e->c->environment->room->regex_instructions += instructions;
+    if (regex == NULL)
+        cel_problem_add(e->c->problems, e->c->text, argument->offset,
+                        "this is no regular expression: %s", why);
+    return regex;
 }
 
 /* What a constant argument is made into; false: it is wrong, and told. */
 static bool prepare(struct emitter *e, const struct cel_node *argument, enum cel_prepares how,
                     struct cel_value *v)
 {
-    char why[REGEX_ERROR_TEXT] = "";
     struct str text = cel_text(*v);
     int32_t seconds;
     if (how == PREPARES_REGEX) {
-        if (!has_regex_room(e, argument)) return false;
-        struct cel_regex *regex = cel_regex_create(text.bytes, text.size, why);
+        struct cel_regex *regex = regex_create(e, argument, text);
         struct cel_regex **kept =
             regex == NULL ? NULL : pile_add(e, &e->regexes, sizeof(struct cel_regex *));
         if (kept != NULL)
@@ -351,11 +398,6 @@ static bool prepare(struct emitter *e, const struct cel_node *argument, enum cel
         else
             cel_regex_destroy(regex);
         *v = (struct cel_value){.kind = CEL_REGEX, .regex = regex};
-        if (kept != NULL && e->c->environment->regexes != NULL)
-            e->c->environment->regexes->instructions += cel_regex_size(regex);
-        if (regex == NULL)
-            cel_problem_add(e->c->problems, e->c->text, argument->offset,
-                            "this is no regular expression: %s", why);
         return kept != NULL;
     }
     if (how == PREPARES_ZONE) {
@@ -678,6 +720,7 @@ enum err cel_compile_tree(const struct cel_compilation *c, const struct cel_node
                           struct cel_program **ret)
 {
     struct emitter e = {.c = c};
+    if (!mark_places(&e)) return ERR_FULL;
     emit(&e, root);
     put(&e, root, OP_RETURN, 0, 0, 0, -1);
     struct cel_program *p = e.failed ? NULL : assemble(&e);

@@ -8,8 +8,9 @@
 #include "policy/cel/problems.h"
 
 /* Replaces what is known now by its value: calls of constants, lists and maps of constants, choices
- * and && and || with a constant side. What fails is left to fail when it is run. */
-struct cel_node *cel_fold(struct cel_node *n, struct arena *arena);
+ * and && and || with a constant side. What fails is left to fail when it is run, and what
+ * *cost_left, from which it is paid, does not reach for, to be worked out then. */
+struct cel_node *cel_fold(struct cel_node *n, struct arena *arena, uint64_t *cost_left);
 
 struct cel_compilation {
     struct str text;

@@ -37,16 +37,24 @@ static struct cel_node *fold_call(struct cel_node *n, struct cel_meter *m, struc
     return cel_is_error(result) ? n : become(n, result);
 }
 
-static struct cel_node *fold_constants(struct cel_node *n, struct arena *arena)
+static struct cel_node *fold_with(struct cel_node *n, struct cel_meter *m, struct cel_value *values)
 {
-    struct cel_meter m = {.arena = arena, .cost_left = FOLD_COST, .memory_left = FOLD_MEMORY};
-    struct cel_value *values = arena_array(arena, struct cel_value, n->count + 1);
-    if (values == NULL) return n;
-    for (uint32_t i = 0; i < n->count; i++) values[i] = n->children[i]->value;
-    if (n->kind == NODE_CALL) return fold_call(n, &m, values);
+    if (n->kind == NODE_CALL) return fold_call(n, m, values);
     struct cel_value whole =
-        n->kind == NODE_LIST ? cel_list(values, n->count) : cel_map_make(&m, values, n->count / 2);
+        n->kind == NODE_LIST ? cel_list(values, n->count) : cel_map_make(m, values, n->count / 2);
     return cel_is_error(whole) ? n : become(n, whole);
+}
+
+static struct cel_node *fold_constants(struct cel_node *n, struct arena *arena, uint64_t *cost_left)
+{
+    uint64_t most = *cost_left < FOLD_COST ? *cost_left : FOLD_COST;
+    struct cel_meter m = {.arena = arena, .cost_left = most, .memory_left = FOLD_MEMORY};
+    struct cel_value *values = arena_array(arena, struct cel_value, n->count + 1);
+    if (most == 0 || values == NULL) return n;
+    for (uint32_t i = 0; i < n->count; i++) values[i] = n->children[i]->value;
+    n = fold_with(n, &m, values);
+    *cost_left -= most - m.cost_left;
+    return n;
 }
 
 /* A side that is true for && (false for ||) drops out where the other is known to be a bool. */
@@ -62,15 +70,15 @@ static struct cel_node *fold_logic(struct cel_node *n)
     return n;
 }
 
-struct cel_node *cel_fold(struct cel_node *n, struct arena *arena)
+struct cel_node *cel_fold(struct cel_node *n, struct arena *arena, uint64_t *cost_left)
 {
     for (uint32_t i = 0; i < n->count; i++)
-        if (n->children[i] != NULL) n->children[i] = cel_fold(n->children[i], arena);
+        if (n->children[i] != NULL) n->children[i] = cel_fold(n->children[i], arena, cost_left);
     switch ((enum cel_node_kind)n->kind) {
     case NODE_CALL:
-        return n->function < FUNCTIONS && are_literals(n) ? fold_constants(n, arena) : n;
+        return n->function < FUNCTIONS && are_literals(n) ? fold_constants(n, arena, cost_left) : n;
     case NODE_LIST:
-    case NODE_MAP: return are_literals(n) ? fold_constants(n, arena) : n;
+    case NODE_MAP: return are_literals(n) ? fold_constants(n, arena, cost_left) : n;
     case NODE_AND:
     case NODE_OR: return fold_logic(n);
     case NODE_CHOICE:

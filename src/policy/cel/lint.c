@@ -403,8 +403,8 @@ static void walk_demands(struct linter *l, const struct cel_node *n)
 
 /* ---- the whole ---- */
 
-void cel_lint(struct str text, void (*each)(void *context, const struct cel_remark *remark),
-              void *context)
+void cel_lint(struct str text, uint64_t *folding_left,
+              void (*each)(void *context, const struct cel_remark *remark), void *context)
 {
     struct cel_environment environment = cel_policy_environment();
     struct cel_problems problems = {0};
@@ -419,7 +419,8 @@ void cel_lint(struct str text, void (*each)(void *context, const struct cel_rema
         walk_test(&l, root, false);
         walk_arithmetic(&l, root);
         walk_demands(&l, root);
-        if (is_literal_bool(cel_fold(root, &scratch), false)) /* last: it changes the tree */
+        if (is_literal_bool(cel_fold(root, &scratch, folding_left),
+                            false)) /* last: it changes the tree */
             tell(&l, CEL_REMARK_NEVER, root, "is always false");
     }
     arena_fini(&scratch);

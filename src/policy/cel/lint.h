@@ -32,8 +32,9 @@ struct cel_remark {
     struct str wanted; /* good while it is being told */
 };
 
-/* Tells each remark about `text`. Says nothing of a text that does not compile. */
-void cel_lint(struct str text, void (*each)(void *context, const struct cel_remark *remark),
-              void *context);
+/* Tells each remark about `text`. Says nothing of a text that does not compile. Constants are
+ * worked out as when it is compiled, for as many steps as are left. */
+void cel_lint(struct str text, uint64_t *folding_left,
+              void (*each)(void *context, const struct cel_remark *remark), void *context);
 
 #endif

@@ -4,19 +4,22 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-void cel_place(struct str text, uint32_t offset, uint32_t *ret_line, uint32_t *ret_column)
+void cel_place_on(struct str text, uint32_t from, uint32_t to, uint32_t *line, uint32_t *column)
 {
-    uint32_t line = 1, column = 1;
-    for (uint32_t i = 0; i < offset && i < text.size; i++) {
+    for (uint32_t i = from; i < to && i < text.size; i++) {
         if (text.bytes[i] == '\n') {
-            line++;
-            column = 1;
+            ++*line;
+            *column = 1;
         } else if (((unsigned char)text.bytes[i] & 0xC0) != 0x80) {
-            column++;
+            ++*column;
         }
     }
-    *ret_line = line;
-    *ret_column = column;
+}
+
+void cel_place(struct str text, uint32_t offset, uint32_t *ret_line, uint32_t *ret_column)
+{
+    *ret_line = *ret_column = 1;
+    cel_place_on(text, 0, offset, ret_line, ret_column);
 }
 
 void cel_problem_add(struct cel_problems *problems, struct str text, uint32_t offset,

@@ -11,6 +11,8 @@ void cel_problem_add(struct cel_problems *problems, struct str text, uint32_t of
 
 /* Line and column (code points), 1-based, of a byte of the text. */
 void cel_place(struct str text, uint32_t offset, uint32_t *ret_line, uint32_t *ret_column);
+/* The same, from those of the byte `from` to those of `to`. */
+void cel_place_on(struct str text, uint32_t from, uint32_t to, uint32_t *line, uint32_t *column);
 
 /* Into the order of the text. */
 void cel_problems_sort(struct cel_problems *problems);

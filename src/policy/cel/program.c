@@ -72,7 +72,9 @@ enum err cel_compile(struct str text, const struct cel_environment *environment,
     enum err e = why_not(ret_problems);
     if (root != NULL) {
         struct cel_compilation c = {text, environment, &scratch, arena, ret_problems, root->type};
-        e = cel_compile_tree(&c, cel_fold(root, &scratch), ret);
+        uint64_t unbounded = UINT64_MAX;
+        uint64_t *left = environment->room == NULL ? &unbounded : &environment->room->folding_left;
+        e = cel_compile_tree(&c, cel_fold(root, &scratch, left), ret);
     }
     cel_problems_sort(ret_problems);
     arena_fini(&scratch);

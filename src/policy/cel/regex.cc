@@ -17,18 +17,35 @@ struct cel_regex {
     }
 };
 
-struct cel_regex *cel_regex_create(const char *pattern, size_t size, char *ret_error)
+size_t cel_regex_classes(const char *pattern, size_t size)
 {
+    size_t count = 0;
+    for (size_t i = 0; i + 1 < size; i++)
+        if (pattern[i] == '\\') count += (pattern[++i] | 0x20) == 'p';
+    return count;
+}
+
+/* RE2 gives instructions, 16 bytes each, less than all of its memory. */
+static size_t instructions_of(const re2::RE2 &compiled, size_t memory_bytes)
+{
+    if (compiled.error_code() == re2::RE2::ErrorPatternTooLarge) return memory_bytes / 16;
+    return compiled.ok() ? static_cast<size_t>(compiled.ProgramSize()) : 0;
+}
+
+struct cel_regex *cel_regex_create(const char *pattern, size_t size, size_t memory_bytes,
+                                   size_t *ret_instructions, char *ret_error)
+{
+    *ret_instructions = 0;
     re2::RE2::Options options;
     options.set_log_errors(false);
-    options.set_max_mem(REGEX_MEMORY_BYTES);
+    options.set_max_mem(static_cast<int64_t>(memory_bytes));
     const char *why = "the pattern is too long";
     std::string error;
     if (size <= REGEX_PATTERN_MAX) {
         auto *regex = new (std::nothrow) cel_regex(re2::StringPiece(pattern, size), options);
+        if (regex != nullptr) *ret_instructions = instructions_of(regex->compiled, memory_bytes);
         if (regex != nullptr && regex->compiled.ok()) {
-            int instructions = regex->compiled.ProgramSize();
-            regex->size = instructions < 0 ? SIZE_MAX / 4096 : static_cast<size_t>(instructions);
+            regex->size = *ret_instructions;
             return regex;
         }
         if (regex != nullptr) error = regex->compiled.error();

@@ -76,24 +76,35 @@ struct cel_value string_ends_with(struct cel_meter *m, const struct cel_value *a
  * a handful of instructions stays small, and a byte is one step of it. That of a larger one may
  * need more states than its cache holds, and then every byte costs all instructions, two to a unit.
  * For middling ones, of which few are of that kind, half of it is asked for. */
-static uint64_t search_cost(const struct cel_regex *regex, size_t bytes)
+static uint64_t automaton_cost(size_t bytes, uint64_t instructions)
 {
-    enum { ALWAYS_SMALL = 15, MIDDLING = 40, SIZE_MOST = 1 << 20 };
-    uint64_t size = cel_regex_size(regex);
-    if (size <= ALWAYS_SMALL) return 1 + bytes / 8;
-    if (size > SIZE_MOST) size = SIZE_MOST;
-    return 1 + bytes * size / (size <= MIDDLING ? 4 : 2);
+    enum { MIDDLING = 40, INSTRUCTIONS_MOST = 1 << 20 };
+    if (instructions > INSTRUCTIONS_MOST) instructions = INSTRUCTIONS_MOST;
+    return 1 + bytes * instructions / (instructions <= MIDDLING ? 4 : 2);
 }
 
-/* A pattern that is computed is compiled for this one match and pays for it. */
+static uint64_t search_cost(const struct cel_regex *regex, size_t bytes)
+{
+    enum { ALWAYS_SMALL = 15 };
+    uint64_t instructions = cel_regex_size(regex);
+    return instructions <= ALWAYS_SMALL ? 1 + bytes / 8 : automaton_cost(bytes, instructions);
+}
+
+/* A pattern that is computed is compiled for this one match and pays for it: for reading it before,
+ * for what came of it afterwards. So does the automaton, also a small one, which is as new. */
 static struct cel_value match_computed(struct cel_meter *m, const struct cel_value *a)
 {
+    enum { ANY = 2000, OF_BYTE = 50, OF_CLASS = 5000, OF_INSTRUCTION = 20 };
     char why[REGEX_ERROR_TEXT];
-    if (!cel_pay(m, 2000 + 50 * (uint64_t)a[1].size)) return spent();
-    struct cel_regex *regex = cel_regex_create(a[1].bytes, a[1].size, why);
-    if (regex == NULL) return cel_fail_text(m, CEL_FAULT_ARGUMENT, str_from(why));
+    size_t classes = cel_regex_classes(a[1].bytes, a[1].size), instructions;
+    if (!cel_pay(m, ANY + OF_BYTE * (uint64_t)a[1].size + OF_CLASS * (uint64_t)classes))
+        return spent();
+    struct cel_regex *regex =
+        cel_regex_create(a[1].bytes, a[1].size, REGEX_COMPUTED_MEMORY_BYTES, &instructions, why);
+    bool paid = cel_pay(m, OF_INSTRUCTION * (uint64_t)instructions);
+    if (regex == NULL) return paid ? cel_fail_text(m, CEL_FAULT_ARGUMENT, str_from(why)) : spent();
     struct cel_value result = spent();
-    if (cel_pay(m, search_cost(regex, a[0].size)))
+    if (paid && cel_pay(m, automaton_cost(a[0].size, instructions)))
         result = cel_bool(cel_regex_search(regex, a[0].bytes, a[0].size, NULL, NULL));
     cel_regex_destroy(regex);
     return result;

@@ -243,6 +243,73 @@ static void what_takes_longer_for_each_byte_is_paid_for_by_more(void **state)
     }
 }
 
+/* What it takes to read and compile a pattern for one match was measured, too. */
+static void a_computed_pattern_pays_for_what_it_is_compiled_to(void **state)
+{
+    static const struct {
+        const char *pattern;
+        enum cel_fault fault;
+        uint64_t least; /* steps; at most a quarter more */
+    } costs[] = {
+        {"a+b", CEL_FAULT_NONE, 2200},
+        {"\\pLx", CEL_FAULT_NONE, 26000},
+        {"\\\\pLx", CEL_FAULT_NONE, 2200}, /* a backslash, and a text */
+        {"(?i)\\p{Lu}|\\PN", CEL_FAULT_NONE, 20000},
+        {"\\pL{60}", CEL_FAULT_ARGUMENT, 80000}, /* too large, which takes as long to find out */
+        {"[\\pL\\pL\\pL\\pL\\pL\\pL\\pL\\pL\\pL\\pL](", CEL_FAULT_ARGUMENT, 50000},
+        {"(\\pL|\\pN|\\pS|\\pM|\\pP){8}", CEL_FAULT_COST, 100000},
+        {"[\\pL\\pL\\pL\\pL\\pL\\pL\\pL\\pL\\pL\\pL\\pL\\pL\\pL\\pL\\pL\\pL\\pL\\pL\\pL\\pL]",
+         CEL_FAULT_COST, 100000},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof costs / sizeof *costs; i++) {
+        char expression[200];
+        uint64_t left;
+        snprintf(expression, sizeof expression, "!''.matches(r'%s' + actor.substring(0, 0))",
+                 costs[i].pattern);
+        assert_int_equal(fault_of(expression, 100000, &left), costs[i].fault);
+        if (100000 - left < costs[i].least || 100000 - left > costs[i].least / 4 * 5)
+            fail_msg("%s: %llu steps", expression, (unsigned long long)(100000 - left));
+    }
+}
+
+/* The automaton of one that is written down is there from the run before. */
+static void a_computed_pattern_pays_for_its_automaton(void **state)
+{
+    (void)state;
+    assert_int_equal(fault_of("args.t.matches('[ab]*a[ab]{4}c')", 100000, NULL), CEL_FAULT_NONE);
+    assert_int_equal(
+        fault_of("args.t.matches('[ab]*a[ab]{4}c' + args.t.substring(0, 0))", 100000, NULL),
+        CEL_FAULT_COST);
+}
+
+static void constants_are_worked_out_for_as_many_steps_as_are_left(void **state)
+{
+    static const char text[] = "'abc'.replace('', '-') + 'abc'.replace('', '+') == args.name";
+    (void)state;
+    struct cel_environment environment = cel_policy_environment();
+    struct cel_problems problems;
+    struct cel_program *program;
+    uint64_t costs[3];
+    static const uint64_t rooms[3] = {0, 8, 100000};
+    for (size_t i = 0; i < 3; i++) {
+        struct cel_room room = {.folding_left = rooms[i]};
+        struct cel_value variables[CEL_POLICY_VARIABLES], value;
+        struct cel_limits limits = {.cost = 1000, .ret_cost_left = &costs[i]};
+        environment.room = &room;
+        arena_reset(&cel_arena);
+        cel_request(variables);
+        assert_int_equal(cel_compile(str_from(text), &environment, &cel_arena, &program, &problems),
+                         ERR_OK);
+        assert_true(cel_run(program, variables, &cel_arena, &limits, &value));
+        assert_false(cel_is_true(value));
+        cel_program_fini(program);
+        assert_true(room.folding_left <= rooms[i]);
+        assert_int_equal(room.folding_left == rooms[i], i == 0);
+    }
+    assert_true(costs[0] < costs[1] && costs[1] < costs[2]);
+}
+
 static void printing_a_number_is_paid_for_by_its_digits(void **state)
 {
     (void)state;
@@ -284,6 +351,9 @@ int main(void)
         cmocka_unit_test(constants_do_not_grow_when_they_are_folded),
         cmocka_unit_test(a_large_json_list_is_searched_within_its_cost),
         cmocka_unit_test(a_search_pays_for_the_whole_pattern_where_it_is_large),
+        cmocka_unit_test(a_computed_pattern_pays_for_what_it_is_compiled_to),
+        cmocka_unit_test(a_computed_pattern_pays_for_its_automaton),
+        cmocka_unit_test(constants_are_worked_out_for_as_many_steps_as_are_left),
         cmocka_unit_test(printing_a_number_is_paid_for_by_its_digits),
         cmocka_unit_test(what_takes_longer_for_each_byte_is_paid_for_by_more),
         cmocka_unit_test(a_run_says_what_it_left_of_its_cost),

@@ -45,6 +45,29 @@ static void regular_expressions_of_a_document_are_bounded_in_size(void **state)
         has_problem(&p, "instructions together as they are compiled, and the most is 100000"));
 }
 
+#define BACKSLASH "\\\\\\\\" /* of a pattern, in a text of CEL, in one of YAML */
+
+static void their_unicode_classes_are_counted(void **state)
+{
+    (void)state;
+    document_of(BACKSLASH BACKSLASH "pL" BACKSLASH "p{Greek}", 900); /* the first is none */
+    policy_document_release(load_named("doc", text));
+    document_of(BACKSLASH "p{Greek}" BACKSLASH "P{Thai}" BACKSLASH "pZ", 667);
+    struct policy_problems p = refused(text);
+    assert_int_equal(p.list[0].line, 668);
+    assert_true(has_problem(&p, "have 2001 Unicode classes (\\p) together, and the most is 2000"));
+}
+
+/* Finding out takes as long as compiling one that is not. */
+static void those_that_are_too_large_count_too(void **state)
+{
+    (void)state;
+    document_of("(" BACKSLASH "pL{9}){99}", 500);
+    struct policy_problems p = refused(text);
+    assert_true(has_problem(&p, "pattern too large"));
+    assert_true(has_problem(&p, "and the most is 100000"));
+}
+
 static void those_of_safe_arguments_and_sums_count_too(void **state)
 {
     (void)state;
@@ -315,6 +338,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(regular_expressions_of_a_document_are_counted),
         cmocka_unit_test(regular_expressions_of_a_document_are_bounded_in_size),
+        cmocka_unit_test(their_unicode_classes_are_counted),
+        cmocka_unit_test(those_that_are_too_large_count_too),
         cmocka_unit_test(those_of_safe_arguments_and_sums_count_too),
         cmocka_unit_test(a_decision_is_denied_where_its_conditions_cost_too_much_together),
         cmocka_unit_test(looking_for_reviewers_and_at_the_safe_call_is_paid_too),

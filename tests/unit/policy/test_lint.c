@@ -209,6 +209,26 @@ static void a_deny_with_a_condition_beats_nothing_always(void **state)
     assert_true(has_problem(&p, "never decides: rule b denies all of it to everyone"));
 }
 
+/* 3,000 patterns beside 300 rules at half a thousand steps each: not all are compared. */
+static void comparing_rules_with_rules_has_an_end(void **state)
+{
+    (void)state;
+    static char text[200000];
+    struct buf out = buf_over(text, sizeof text - 1);
+    buf_put_literal(&out, "rules:\n  - {id: first, agents: [b], actions: [y], decision: allow}\n");
+    buf_put_literal(&out, "  - {id: no, decision: deny, actions: [y");
+    for (int i = 0; i < 3000; i++) buf_printf(&out, ", '*aaaa%d'", i);
+    buf_put_literal(&out, "]}\n");
+    for (int i = 0; i < 300; i++)
+        buf_printf(&out, "  - {id: r%d, agents: [b], decision: allow, actions: [x%059d]}\n", i, i);
+    buf_put_literal(&out, "  - {id: last, agents: [b], actions: [y], decision: allow}\n");
+    assert_false(out.overflow);
+    text[out.size] = '\0';
+    struct policy_problems p = lint(text);
+    assert_int_equal(p.count, 1);
+    assert_string_equal(p.list[0].path, "rules[0]");
+}
+
 static void a_safe_tool_that_is_denied_to_everyone_is_told(void **state)
 {
     (void)state;
@@ -234,6 +254,7 @@ int main(void)
         cmocka_unit_test(a_condition_that_is_never_true_is_told),
         cmocka_unit_test(a_condition_that_its_selectors_exclude_is_told),
         cmocka_unit_test(a_deny_with_a_condition_beats_nothing_always),
+        cmocka_unit_test(comparing_rules_with_rules_has_an_end),
         cmocka_unit_test(a_safe_tool_that_is_denied_to_everyone_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
