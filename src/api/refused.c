@@ -28,7 +28,8 @@ static size_t find_source(const struct refused *r, const struct id *id)
 /* The last place is everybody else's. */
 static bool is_full(const struct refused *r) { return r->count >= REFUSED_SOURCES_MAX - 1; }
 
-static void note(struct refused *r, const struct id *id, bool is_made_up, enum err err)
+static void note(struct refused *r, const struct id *id, bool is_made_up, enum err err,
+                 uint64_t count)
 {
     size_t at = find_source(r, id);
     if (at == r->count && (is_full(r) || (is_made_up && r->made_up == REFUSED_MADE_UP_MAX))) {
@@ -42,7 +43,7 @@ static void note(struct refused *r, const struct id *id, bool is_made_up, enum e
         if (id != NULL) r->sources[at].key_id = *id;
         r->made_up += is_made_up;
     }
-    r->sources[at].count++;
+    r->sources[at].count += count;
     r->sources[at].err = err;
 }
 
@@ -51,7 +52,8 @@ void refused_note(struct refused *r, const struct http_exchange *x, const struct
 {
     struct id id;
     bool has_id = claimed_id(x, &id);
-    note(r, has_id ? &id : NULL, has_id && (keys == NULL || key_table_get(keys, id) == NULL), err);
+    note(r, has_id ? &id : NULL, has_id && (keys == NULL || key_table_get(keys, id) == NULL), err,
+         1);
 }
 
 void refused_note_token(struct refused *r, const struct token_claims *t, enum err err)
@@ -62,7 +64,7 @@ void refused_note_token(struct refused *r, const struct token_claims *t, enum er
         at++;
     struct token_claims *copy = at == r->count && !is_full(r) ? token_claims_keep(t) : NULL;
     if (at == r->count && copy == NULL) {
-        note(r, NULL, false, err);
+        note(r, NULL, false, err, 1);
         return;
     }
     if (at == r->count)
@@ -79,6 +81,12 @@ void refused_drop(struct refused *r)
     r->made_up -= r->sources[r->count].is_made_up;
     free(r->sources[r->count].token);
     r->sources[r->count].token = NULL;
+}
+
+void refused_put_back(struct refused *r, const struct refused_source *s)
+{
+    check(s->token == NULL);
+    note(r, s->has_key_id ? &s->key_id : NULL, s->is_made_up, s->err, s->count);
 }
 
 struct str refused_tenant(const struct refused_source *s, const struct key_table *keys)

@@ -34,6 +34,8 @@ void refused_note(struct refused *r, const struct http_exchange *x, const struct
 void refused_note_token(struct refused *r, const struct token_claims *t, enum err err);
 /* The last source is recorded. */
 void refused_drop(struct refused *r);
+/* One that was dropped, and has no token, was not recorded after all: it counts on. */
+void refused_put_back(struct refused *r, const struct refused_source *s);
 
 /* The tenant that such a record is filed under: the claimed key's own, else `default`. */
 struct str refused_tenant(const struct refused_source *s, const struct key_table *keys);

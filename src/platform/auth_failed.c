@@ -4,6 +4,11 @@
 #include "base/log.h"
 #include "pipeline/ingest/own_event.h"
 
+struct auth_failed {
+    struct refused_source source; /* a copy */
+    struct own_event event;
+};
+
 void auth_failed_note(void *context, const struct http_exchange *x, enum err err)
 {
     struct platform *p = context;
@@ -12,16 +17,31 @@ void auth_failed_note(void *context, const struct http_exchange *x, enum err err
 
 static void record(struct job *j, struct store *s)
 {
-    const struct own_event *e = j->detail;
-    struct fault f;
-    if (own_event_store_alone(s, &j->actor, e, &f) != ERR_OK)
-        log_line(LOG_ERROR, "auth_failed_not_recorded", "why", f.text, NULL);
+    const struct auth_failed *a = j->detail;
+    j->err = own_event_store_alone(s, &j->actor, &a->event, &j->fault);
+}
+
+/* What was not recorded is tried again at the next tick. (Whether a commit held whose answer was
+ * lost is not known: then it is told twice.) */
+static void recorded(struct job *j)
+{
+    struct platform *p = j->platform;
+    const struct auth_failed *a = j->detail;
+    bool failed = j->err != ERR_OK;
+    if (failed) refused_put_back(&p->refused, &a->source);
+    if (failed && !p->refused_wait)
+        log_line(LOG_ERROR, "auth_failed_not_recorded", "why", j->fault.text, NULL);
+    p->refused_wait = failed;
+    job_destroy(j);
 }
 
 static struct job *job_of(struct platform *p, const struct refused_source *source)
 {
     struct job *j = job_create(p, NULL, record);
-    struct own_event *e = job_detail(j, struct own_event);
+    struct auth_failed *a = job_detail(j, struct auth_failed);
+    struct own_event *e = &a->event;
+    j->done = recorded;
+    a->source = *source;
     e->kind = "auth.failed";
     e->tenant = STR("default");
     e->reason = str_from(err_sentence(source->err));
@@ -38,10 +58,11 @@ static struct job *job_of(struct platform *p, const struct refused_source *sourc
     return j;
 }
 
+/* All of them; while they cannot be recorded one, to see whether they can, and at the end all. */
 void auth_failed_record(struct platform *p)
 {
     struct refused *all = &p->refused;
-    while (all->count > 0) {
+    for (bool more = true; more && all->count > 0; more = !p->refused_wait || p->draining) {
         struct job *j = job_of(p, &all->sources[all->count - 1]);
         if (!job_queue(j, QUEUE_WRITER)) { /* kept, and counted on */
             job_destroy(j);

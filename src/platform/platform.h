@@ -74,6 +74,7 @@ struct platform {
     bool draining;
 
     struct refused refused; /* credentials of this second, until they are recorded */
+    bool refused_wait;      /* the latest of them could not be */
 
     struct followers followers;
     struct bundle_tags bundle_tags;

@@ -103,6 +103,7 @@ static void change_work(struct job *j, struct store *s)
     }
     add_remarks(j, d, &result);
     memcpy(j->etag, result.etag, sizeof result.etag);
+    j->wrote_nothing = c->dry_run || result.effect == POLICY_UNCHANGED;
     if (c->dry_run) return;
     if (result.effect != POLICY_UNCHANGED) j->revision = result.revision;
     if (result.effect == POLICY_CREATED) j->status = 201;
@@ -112,6 +113,7 @@ static void change_work(struct job *j, struct store *s)
 static void change_checked(struct job *j)
 {
     j->done = NULL;
+    j->is_check = false;
     if (j->err != ERR_OK) {
         job_answer(j);
         return;
@@ -199,6 +201,7 @@ static enum err read_content(struct job *j, struct policy_detail *d, const struc
         return fault_set(&j->fault, ERR_WRONG_TYPE, "/content",
                          "content: must be YAML or JSON text, or the document as an object");
     d->change.content = job_copy(j, text);
+    j->copied_bytes = text.size;
     return ERR_OK;
 }
 
@@ -238,6 +241,7 @@ void policy_put_handle(void *context, struct http_exchange *x)
     if (err == ERR_OK) err = read_put(j, j->detail, body);
     if (err == ERR_OK) ((struct policy_detail *)j->detail)->change.dry_run = dry_run;
     j->done = change_checked;
+    j->is_check = true;
     job_send_if(j, x, err, QUEUE_READER);
 }
 
@@ -280,6 +284,7 @@ void policy_rollback_handle(void *context, struct http_exchange *x)
     if (err == ERR_OK) err = policy_change_job(j, x, body, false);
     if (err == ERR_OK) err = read_version(j, body);
     j->done = change_checked;
+    j->is_check = true;
     job_send_if(j, x, err, QUEUE_READER);
 }
 

@@ -218,10 +218,12 @@ static void look_done(struct job *j)
 static void store_work(struct job *j, struct store *store)
 {
     struct watch_scan *s = j->detail;
-    watch_scan_apply(s, store, &j->actor);
+    j->err = watch_scan_apply(s, store, &j->actor, &j->fault);
+    j->wrote_nothing = true;
     for (size_t i = 0; i < s->step_count; i++) {
         const struct policy_result *r = &s->steps[i].result;
         if (r->effect == POLICY_UNCHANGED || s->after.failure[0] != '\0') continue;
+        j->wrote_nothing = false;
         if (r->revision > j->revision) j->revision = r->revision;
         metric_add(j->sheet, METRIC_POLICY_FILE_CHANGES, 1);
     }

@@ -156,16 +156,18 @@ void watch_scan_refuse(struct watch_scan *s, const char *why)
     s->after.is_complete = s->before.is_complete;
 }
 
-void watch_scan_apply(struct watch_scan *s, struct store *store, const struct actor *by)
+enum err watch_scan_apply(struct watch_scan *s, struct store *store, const struct actor *by,
+                          struct fault *f)
 {
-    struct fault f;
-    if (s->step_count == 0) return;
-    if (policy_store_apply(store, s->steps, s->step_count, by, &f) != ERR_OK) {
-        watch_scan_refuse(s, f.text);
-        return;
+    if (s->step_count == 0) return ERR_OK;
+    enum err err = policy_store_apply(store, s->steps, s->step_count, by, f);
+    if (err != ERR_OK) {
+        watch_scan_refuse(s, f->text);
+        return err;
     }
     for (size_t i = 0; i < s->step_count; i++) take(s, &s->steps[i], &s->loads[i]);
     /* What others did in the meantime is not known, and what was a stranger may be one no more. */
     s->after.is_stale = true;
     s->again |= s->after.strangers[0] != '\0';
+    return ERR_OK;
 }

@@ -99,8 +99,9 @@ struct watch_scan {
 
 /* The look itself; blocks. `s` is where it is read what is in force. */
 void watch_scan_run(struct watch_scan *scan, struct store *s);
-/* Puts the steps in force, or says in `after` that they could not be. On the writer. */
-void watch_scan_apply(struct watch_scan *scan, struct store *s, const struct actor *by);
+/* Puts the steps in force, or says, in `after` too, that they could not be. On the writer. */
+enum err watch_scan_apply(struct watch_scan *scan, struct store *s, const struct actor *by,
+                          struct fault *f);
 /* The same where nobody will: it is all to be done again. */
 void watch_scan_refuse(struct watch_scan *scan, const char *why);
 void watch_known_fini(struct watch_known *k);

@@ -13,7 +13,7 @@ enum {
     WRITER_JOBS_MAX = 256,
     READER_JOBS_MAX = 1024,
     SLOW_JOBS_MAX = 512,        /* of them */
-    QUEUE_BYTES_MAX = 64 << 20, /* bodies that wait: eight of the largest */
+    QUEUE_BYTES_MAX = 64 << 20, /* of what requests brought: eight of the largest bodies */
     WATCH_MS = 200,             /* how often the writer looks for changes by others */
     READERS_MAX = 64,
     JOB_ARENA_FIRST = 2 << 10,
@@ -21,8 +21,11 @@ enum {
 };
 
 /* First come, first served, but what carries no body (a change of a policy, a key) goes before
- * batches: a revocation does not wait for megabytes of events. So does a bundle before queries, and
- * of several readers one takes no query: engines learn of a revoked key while others search. */
+ * batches: a revocation does not wait for megabytes of events. So does a bundle before documents that
+ * are checked, and these before queries; and of several readers one takes neither: engines learn of
+ * a revoked key while others search. */
+enum lane_name { LANE_URGENT, LANE_CHECKS, LANE_BULK, LANE_COUNT };
+
 struct lane {
     struct job *first, **last;
 };
@@ -30,9 +33,9 @@ struct lane {
 struct queue {
     pthread_mutex_t lock;
     pthread_cond_t filled;
-    struct lane urgent, bulk;
+    struct lane lanes[LANE_COUNT];
     size_t count, count_max, bytes, slow_count;
-    size_t bulk_running, bulk_running_max;
+    size_t long_running, long_running_max; /* of all lanes but the urgent one */
     bool stopping;
 };
 
@@ -60,14 +63,13 @@ struct work {
 
 /* ---- queues: any thread ---- */
 
-static void queue_init(struct queue *q, size_t count_max, size_t bulk_running_max)
+static void queue_init(struct queue *q, size_t count_max, size_t long_running_max)
 {
     pthread_mutex_init(&q->lock, NULL);
     condition_init(&q->filled);
-    q->urgent.last = &q->urgent.first;
-    q->bulk.last = &q->bulk.first;
+    for (size_t i = 0; i < LANE_COUNT; i++) q->lanes[i].last = &q->lanes[i].first;
     q->count_max = count_max;
-    q->bulk_running_max = bulk_running_max;
+    q->long_running_max = long_running_max;
 }
 
 static void queue_fini(struct queue *q)
@@ -82,7 +84,12 @@ static bool queue_room(const struct queue *q, size_t bytes, bool is_slow)
            (!is_slow || q->slow_count < SLOW_JOBS_MAX);
 }
 
-static bool is_bulk(const struct job *j) { return j->body_size > 0 || j->is_slow; }
+static enum lane_name lane_of(const struct job *j)
+{
+    return j->is_check ? LANE_CHECKS : j->body_size > 0 || j->is_slow ? LANE_BULK : LANE_URGENT;
+}
+
+static size_t bytes_of(const struct job *j) { return j->body_size + j->copied_bytes; }
 
 static void lane_push(struct lane *l, struct job *j)
 {
@@ -103,11 +110,11 @@ static struct job *lane_pop(struct lane *l)
 static bool queue_push(struct queue *q, struct job *j)
 {
     pthread_mutex_lock(&q->lock);
-    bool taken = queue_room(q, j->body_size, j->is_slow);
+    bool taken = queue_room(q, bytes_of(j), j->is_slow);
     if (taken) {
-        lane_push(is_bulk(j) ? &q->bulk : &q->urgent, j);
+        lane_push(&q->lanes[lane_of(j)], j);
         q->count++;
-        q->bytes += j->body_size;
+        q->bytes += bytes_of(j);
         q->slow_count += j->is_slow;
         pthread_cond_signal(&q->filled);
     }
@@ -115,10 +122,12 @@ static bool queue_push(struct queue *q, struct job *j)
     return taken;
 }
 
-static bool has_job(const struct queue *q)
+/* The lane that the next job is taken from; LANE_COUNT: none is. */
+static enum lane_name next_lane(const struct queue *q)
 {
-    return q->urgent.first != NULL ||
-           (q->bulk.first != NULL && q->bulk_running < q->bulk_running_max);
+    size_t lane = 0, end = q->long_running < q->long_running_max ? LANE_COUNT : LANE_URGENT + 1;
+    while (lane < end && q->lanes[lane].first == NULL) lane++;
+    return lane < end ? (enum lane_name)lane : LANE_COUNT;
 }
 
 /* The next job; NULL after `patience_ms` (0: none) without one, or at the end (*ret_end). */
@@ -126,20 +135,18 @@ static struct job *queue_take(struct queue *q, uint64_t patience_ms, bool *ret_e
 {
     const struct timespec until = condition_deadline(patience_ms);
     pthread_mutex_lock(&q->lock);
-    while (!has_job(q) && !q->stopping) {
+    while (next_lane(q) == LANE_COUNT && !q->stopping) {
         if (patience_ms == 0)
             pthread_cond_wait(&q->filled, &q->lock);
         else if (pthread_cond_timedwait(&q->filled, &q->lock, &until) != 0)
             break;
     }
-    struct job *j = lane_pop(&q->urgent);
-    if (j == NULL && has_job(q)) {
-        j = lane_pop(&q->bulk);
-        q->bulk_running++;
-    }
+    enum lane_name lane = next_lane(q);
+    struct job *j = lane == LANE_COUNT ? NULL : lane_pop(&q->lanes[lane]);
     if (j != NULL) {
+        q->long_running += lane != LANE_URGENT;
         q->count--;
-        q->bytes -= j->body_size;
+        q->bytes -= bytes_of(j);
         q->slow_count -= j->is_slow;
     }
     *ret_end = j == NULL && q->stopping;
@@ -150,9 +157,9 @@ static struct job *queue_take(struct queue *q, uint64_t patience_ms, bool *ret_e
 /* A job that was taken is done; before it is given back. */
 static void queue_done(struct queue *q, const struct job *j)
 {
-    if (!is_bulk(j)) return;
+    if (lane_of(j) == LANE_URGENT) return;
     pthread_mutex_lock(&q->lock);
-    q->bulk_running--;
+    q->long_running--;
     pthread_cond_signal(&q->filled); /* somebody may be there to take the next one */
     pthread_mutex_unlock(&q->lock);
 }
@@ -413,7 +420,7 @@ void job_send(struct job *j, struct http_exchange *x, enum job_queue q)
     struct fault f;
     bool fits = !j->arena.overflow;
     /* Only this thread fills the queues, so that room seen is room kept. */
-    if (fits && has_room(j->platform->work, q, j->body_size, j->is_slow)) {
+    if (fits && has_room(j->platform->work, q, bytes_of(j), j->is_slow)) {
         j->token = http_defer(x);
         j->has_token = true;
         check(job_queue(j, q));

@@ -40,6 +40,7 @@ struct job {
     struct arena arena;
     enum job_queue queue; /* where it went */
     bool is_slow;         /* a query that may take seconds: goes behind what is quick */
+    bool is_check;        /* of a document: before queries, but never on all readers */
     bool is_vital;        /* engines wait for it: told also where large answers wait for clients */
 
     /* The request, copied. */
@@ -51,16 +52,18 @@ struct job {
     struct str echo_id; /* the client's X-Request-ID, if it is one to echo */
     char *body;         /* malloced where there is one to keep, freed with the job */
     size_t body_size;
+    size_t copied_bytes; /* of a body that was copied to the arena: they count in a queue, too */
     struct metrics_sheet *sheet; /* of the thread that works on it */
 
     /* The outcome. */
     enum err err;
     struct fault fault;
-    int status;        /* where err is ERR_OK */
-    struct buf reply;  /* JSON; with a fault: more members for the error, "," first */
-    char etag[80];     /* "" = none */
-    uint64_t revision; /* of the store after a change; 0 = none */
-    bool keys_changed; /* the writer then reads the table anew, into: */
+    bool wrote_nothing; /* though it is the writer's: no proof that the store can be written */
+    int status;         /* where err is ERR_OK */
+    struct buf reply;   /* JSON; with a fault: more members for the error, "," first */
+    char etag[80];      /* "" = none */
+    uint64_t revision;  /* of the store after a change; 0 = none */
+    bool keys_changed;  /* the writer then reads the table anew, into: */
     struct key_table *keys;
     struct loop_timer timer; /* while it is on a waiting list */
 };

@@ -421,6 +421,31 @@ def test_a_change_that_found_the_writer_busy_is_made_later(watched):
             one.close()
 
 
+def test_a_store_that_cannot_be_written_looks_so_until_it_can(watched):
+    """Nothing that failed in silence, and nothing that had nothing to write, says that it is well; and
+    refused credentials are not forgotten meanwhile."""
+    w = watched({"base.yaml": ALLOW}).start()
+    w.is_in_force("base", ALLOW)
+    with w.store():
+        with w.stack.at_platform("admin") as wire:
+            refused(wire.put("/api/v1/policies/other", {"content": ALLOW}), 503, "store_unavailable")
+        assert w.health()["checks"]["store"] == "store: database is locked"
+        put(w.folder / "more.yaml", ALLOW)
+        for _ in range(3):
+            with Wire(w.stack.platform.address, "wk_nobody") as wire:
+                refused(wire.get("/api/v1/policies"), 401, "unauthenticated")
+        def tried():
+            assert w.health()["checks"]["store"] == "store: database is locked"
+            return w.log("auth_failed_not_recorded") and "changes cannot be stored" in w.told()
+        harness.eventually(tried, "both were tried", 20)
+    put(w.folder / "last.yaml", ALLOW) # which has it looked through before its time
+    harness.eventually(lambda: w.health()["status"] == "ok", "it is written again", 20)
+    w.is_in_force("more", ALLOW)
+    found = harness.eventually(lambda: w.stack.events(kind="auth.failed"), "the refused credentials are recorded", 10)
+    assert [(e["count"], e["reason"]) for e in found] == [(3, "no valid credential was presented")]
+    assert len(w.log("store_is_not_written")) == len(w.log("store_is_written")) == 1 and len(w.log("auth_failed_not_recorded")) == 1
+
+
 def answer(one):
     one.setblocking(False)
     try:

@@ -472,6 +472,11 @@ def test_a_store_that_may_not_grow_any_more_ends_no_platform(fresh):
             return wire.get("/healthz").json["checks"]["store"]
     harness.eventually(lambda: decide(stack, 20) and store() != "ok", "it is not written")
     assert stack.metrics(stack.engine)["writ_engine_publish_lag_records"] > 0
+    stack.engine.kill()  # nobody tries any more
+    with stack.at_platform("admin") as wire:
+        assert wire.put("/api/v1/policies/tried?dry_run=true", {"content": "rules: [{id: a, actions: [b], decision: deny}]"}).status == 200
+    assert store() != "ok", "what writes nothing proves nothing"
+    stack.engine.start()
     subprocess.run(["prlimit", "--pid", str(stack.platform.pid), "--fsize=unlimited"], check=True)
     stack.wait_published()
     stack.trace(first)

@@ -128,7 +128,8 @@ static size_t look(void)
     const struct actor by = {.principal = STR(FILES_PRINCIPAL), .now_ms = world_now_ms()};
     struct watch_scan s;
     begin(&s);
-    watch_scan_apply(&s, store, &by);
+    struct fault f;
+    assert_int_equal(watch_scan_apply(&s, store, &by, &f), ERR_OK);
     size_t steps = s.step_count;
     end(&s);
     return steps;

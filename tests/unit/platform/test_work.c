@@ -10,7 +10,8 @@ struct bench {
     struct platform platform;
     sem_t go_on;
     _Atomic unsigned begun;
-    unsigned quick_done, slow_done;
+    unsigned quick_done, slow_done, check_done;
+    unsigned slow_before_check; /* that were done when the first check was */
 };
 
 static struct bench *bench_of(const struct job *j)
@@ -38,6 +39,13 @@ static void slow_done(struct job *j)
     job_destroy(j);
 }
 
+static void check_done(struct job *j)
+{
+    struct bench *b = bench_of(j);
+    if (b->check_done++ == 0) b->slow_before_check = b->slow_done;
+    job_destroy(j);
+}
+
 static void quick_done(struct job *j)
 {
     bench_of(j)->quick_done++;
@@ -58,6 +66,17 @@ static bool queue_one(struct bench *b, bool is_slow)
     struct job *j = job_create(&b->platform, NULL, is_slow ? work_slowly : work_quickly);
     j->is_slow = is_slow;
     j->done = is_slow ? slow_done : quick_done;
+    bool taken = job_queue(j, QUEUE_READER);
+    if (!taken) job_destroy(j);
+    return taken;
+}
+
+static bool queue_check(struct bench *b, size_t bytes)
+{
+    struct job *j = job_create(&b->platform, NULL, work_slowly);
+    j->is_check = true;
+    j->copied_bytes = bytes;
+    j->done = check_done;
     bool taken = job_queue(j, QUEUE_READER);
     if (!taken) job_destroy(j);
     return taken;
@@ -156,12 +175,44 @@ static void queries_do_not_fill_the_queue(void **state)
     bench_destroy(b);
 }
 
+static void checks_go_before_queries_but_not_on_all_readers(void **state)
+{
+    (void)state;
+    struct bench *b = bench_create(2);
+    for (int i = 0; i < SLOW; i++) assert_true(queue_one(b, true));
+    await_begun(b);
+    assert_true(queue_check(b, 10) && queue_check(b, 10));
+    assert_true(queue_one(b, false));
+    await(b, 1, 0);
+    assert_int_equal(b->quick_done, 1);
+    assert_int_equal(b->begun, 1);
+    for (int i = 0; i < SLOW + 2; i++) sem_post(&b->go_on);
+    await(b, 1, SLOW);
+    assert_int_equal(b->check_done, 2);
+    assert_int_equal(b->slow_before_check, 1); /* which had been begun */
+    bench_destroy(b);
+}
+
+static void what_was_copied_counts_in_the_queue(void **state)
+{
+    (void)state;
+    struct bench *b = bench_create(2);
+    unsigned taken = 0;
+    while (taken < 1000 && queue_check(b, 1 << 20)) taken++;
+    assert_in_range(taken, 64, 65); /* MiB, of which one may be under way */
+    assert_true(queue_one(b, false));
+    for (unsigned i = 0; i < taken; i++) sem_post(&b->go_on);
+    bench_destroy(b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_quick_does_not_wait_for_queries),
         cmocka_unit_test(a_single_reader_does_both),
         cmocka_unit_test(queries_do_not_fill_the_queue),
+        cmocka_unit_test(checks_go_before_queries_but_not_on_all_readers),
+        cmocka_unit_test(what_was_copied_counts_in_the_queue),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
