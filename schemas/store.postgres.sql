@@ -159,7 +159,7 @@ CREATE TABLE streams (
     node text COLLATE "C" NOT NULL,
     journal text COLLATE "C" NOT NULL,
     epoch text COLLATE "C" NOT NULL,       -- of record next_seq - 1
-    next_seq bigint NOT NULL,             -- all below it are in records, or in quarantine, or dropped
+    next_seq bigint NOT NULL,             -- all below it are in records, in quarantine, dropped, or given up
     updated_at bigint NOT NULL,
     PRIMARY KEY (node, journal)
 );

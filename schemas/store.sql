@@ -132,7 +132,7 @@ CREATE TABLE streams (
     node TEXT NOT NULL,
     journal TEXT NOT NULL,
     epoch TEXT NOT NULL,           -- of record next_seq - 1
-    next_seq INTEGER NOT NULL,     -- all below it are in records, in quarantine, or dropped
+    next_seq INTEGER NOT NULL,     -- all below it are in records, in quarantine, dropped, or given up
     updated_at INTEGER NOT NULL,
     PRIMARY KEY (node, journal)
 ) WITHOUT ROWID;

@@ -306,10 +306,9 @@ static enum err sort_out(struct audit_rows *a)
     struct audit_pending *p = a->pending;
     bool any = false;
     enum err err = look_for_keys(a, &any);
-    for (struct pending_row *r = p->first; r != NULL && err == ERR_OK && !any; r = r->next) {
-        err = look_for(a, r); /* then it is a source that is taken: rarer still */
-        any = false;
-    }
+    if (!any) /* then it is a source that is taken: rarer still */
+        for (struct pending_row *r = p->first; r != NULL && err == ERR_OK; r = r->next)
+            err = look_for(a, r);
     if (err != ERR_OK) return err;
     sift(p, &p->ids, false);
     sift(p, &p->records, true);

@@ -325,8 +325,8 @@ static enum err connect_now(struct connection *c, struct fault *f)
 {
     char seconds[8];
     snprintf(seconds, sizeof seconds, "%d", CONNECT_SECONDS);
-    /* What comes later wins: the address may say otherwise. Of several hosts,
-     * one that may be written. */
+    /* What comes later wins: the address may say otherwise. Of several hosts, for readers too, one
+     * that may be written: another may be behind it, and engines would hear of changes late. */
     const char *const names[] = {"target_session_attrs",
                                  "dbname",
                                  "connect_timeout",
@@ -337,8 +337,7 @@ static enum err connect_now(struct connection *c, struct fault *f)
     const char *const values[] = {"read-write", c->address, seconds, "writ-platform",
                                   "UTF8",       "10",       NULL};
     c->text[0] = '\0';
-    size_t first = c->writer ? 0 : 1;
-    c->client = PQconnectdbParams(names + first, values + first, 1);
+    c->client = PQconnectdbParams(names, values, 1);
     check(c->client != NULL);
     if (PQstatus(c->client) != CONNECTION_OK) return cannot_connect(c, f);
     check(PQsetnonblocking(c->client, 1) == 0);

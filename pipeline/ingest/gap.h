@@ -5,7 +5,8 @@
  *
  * A stream that waits for records which no journal keeps any more (the database is an older one, or
  * a new one) would wait for ever, and what its engine records would fill that engine's disk. What
- * comes of a gap after all, after it was accepted, is quarantined as a clash.
+ * comes of a gap after all, after it was accepted, is quarantined as a clash; once `audit.keep` has
+ * passed it, it is no more than a record that was dropped.
  *
  * Blocking; belongs to the thread of its store (a writer). */
 #ifndef INGEST_GAP_H

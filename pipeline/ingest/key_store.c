@@ -241,6 +241,12 @@ enum err key_store_revoke(struct store *s, struct str tenant, struct id id, cons
 
 /* ---- rotating ---- */
 
+enum err key_check_end(const struct key *k, uint64_t now_ms, struct fault *f)
+{
+    if (k->expires_at == 0 || k->expires_at > now_ms) return ERR_OK;
+    return fault_set(f, ERR_OUT_OF_RANGE, "/expires_at", "expires_at: is in the past");
+}
+
 enum err key_check_maker(const struct key *k, bool everywhere, struct fault *f)
 {
     if (everywhere || (k->roles & ROLE_INGEST) == 0) return ERR_OK;
@@ -402,14 +408,13 @@ enum err key_store_bootstrap(const char *path, const char *pepper_path, const st
     struct store *s = NULL;
     struct pepper pepper;
     struct key_result result;
+    const struct actor by = {.principal = STR("command-line"), .now_ms = world_now_ms()};
     enum err err = key_read(request, &draft, f);
+    if (err == ERR_OK) err = key_check_end(draft, by.now_ms, f);
     if (err == ERR_OK) err = pepper_make(pepper_path, f);
     if (err == ERR_OK) err = pepper_read(pepper_path, &pepper, f);
     if (err == ERR_OK) err = store_open(path, true, &s, f);
-    if (err == ERR_OK) {
-        const struct actor by = {.principal = STR("command-line"), .now_ms = world_now_ms()};
-        err = key_store_create(s, &pepper, draft, &by, out, &result, f);
-    }
+    if (err == ERR_OK) err = key_store_create(s, &pepper, draft, &by, out, &result, f);
     memory_wipe(&pepper, sizeof pepper);
     store_close(s);
     key_destroy(draft);

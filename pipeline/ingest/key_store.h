@@ -30,6 +30,8 @@ enum err key_store_revoke(struct store *s, struct str tenant, struct id id, cons
                           bool *ret_changed, struct key_result *ret, struct fault *f);
 /* ERR_MISSING_ROLE where only an admin of every tenant may make such a key: an ingest key. */
 enum err key_check_maker(const struct key *k, bool everywhere, struct fault *f);
+/* ERR_OUT_OF_RANGE: it would have ended before it began. */
+enum err key_check_end(const struct key *k, uint64_t now_ms, struct fault *f);
 struct key_rotation {
     struct str tenant; /* whose keys may be touched; absent: any */
     struct id id;

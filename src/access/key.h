@@ -90,8 +90,8 @@ struct sha256 credential_mac(const struct pepper *p, struct str credential);
 /* ---- the table ---- */
 
 struct key_table; /* by id; owns its keys */
-enum err key_table_create(struct key **keys, size_t count,
-                          struct key_table **ret); /* takes the keys */
+/* Takes the keys where all goes well, else none. ERR_EXISTS: two have one id; ERR_FULL: no memory. */
+enum err key_table_create(struct key **keys, size_t count, struct key_table **ret);
 void key_table_destroy(struct key_table *t);
 const struct key *key_table_get(const struct key_table *t, struct id id);
 size_t key_table_count(const struct key_table *t);

@@ -2,7 +2,9 @@
  * audit_trace.c, the export export.c. */
 #include "cli/audit.h"
 
-enum { PAGE_MAX = 500, PAGE_ARENA_FIRST = 1 << 20, PAGE_ARENA_LIMIT = 512 << 20 };
+#include "base/limits.h"
+
+enum { PAGE_ARENA_FIRST = 1 << 20, PAGE_ARENA_LIMIT = 512 << 20 };
 
 struct str audit_what_shown(struct cli *c, const struct json *e)
 {
@@ -81,9 +83,9 @@ static int query_page(struct cli *c, const struct target *base, uint64_t limit, 
                       struct reply *reply, uint64_t *ret_next)
 {
     struct target t = *base; /* what is added now is overwritten by the next page */
-    target_query(
-        &t, "limit",
-        arena_printf(&c->arena, "%llu", (unsigned long long)(limit > PAGE_MAX ? PAGE_MAX : limit)));
+    target_query(&t, "limit",
+                 arena_printf(&c->arena, "%llu",
+                              (unsigned long long)(limit > LIMIT_PAGE ? LIMIT_PAGE : limit)));
     if (cursor != 0)
         target_query(&t, "cursor", arena_printf(&c->arena, "%llu", (unsigned long long)cursor));
     struct request r = {.side = SIDE_PLATFORM, .method = "GET", .target = target_text(&t)};
@@ -115,12 +117,12 @@ static int query_json(struct cli *c, const struct target *target, uint64_t limit
     do {
         arena_reset(&page.arena);
         code = query_page(&page, target, limit - told, cursor, &reply, &cursor);
-        if (code == DONE && limit <= PAGE_MAX) print_json(c, reply.body);
-        if (code != DONE || limit <= PAGE_MAX) break;
+        if (code == DONE && limit <= LIMIT_PAGE) print_json(c, reply.body);
+        if (code != DONE || limit <= LIMIT_PAGE) break;
         for (const struct json *e = first_event(&reply); e != NULL; e = e->next, told++)
             print_json(c, e->raw);
     } while (told < limit && cursor != 0);
-    if (code == DONE && limit > PAGE_MAX) tell_older(c, cursor);
+    if (code == DONE && limit > LIMIT_PAGE) tell_older(c, cursor);
     c->clients[SIDE_PLATFORM] = page.clients[SIDE_PLATFORM];
     arena_fini(&page.arena);
     return code;

@@ -13,10 +13,11 @@
  * platform has a few dozen events in one), then 50 ms more, for events that were recorded a little
  * after their id was made. */
 #include "base/id.h"
+#include "base/limits.h"
 #include "base/time.h"
 #include "cli/audit.h"
 
-enum { PAGE_MAX = 500, PAGES_MAX = 40, EVENTS_LATE_MS = 50, TRACEPARENT_TEXT = 55 };
+enum { PAGES_MAX = 40, EVENTS_LATE_MS = 50, TRACEPARENT_TEXT = 55 };
 
 /* ---- which trace ---- */
 
@@ -106,7 +107,7 @@ static int search(struct cli *c, struct str id, uint64_t from_ms, uint64_t to_ms
         target_query(&t, "to", time_text(c, to_ms));
         /* a redemption's decision comes before what is told of it in another trace */
         target_query(&t, "order", STR("asc"));
-        target_query(&t, "limit", arena_printf(&c->arena, "%d", PAGE_MAX));
+        target_query(&t, "limit", arena_printf(&c->arena, "%d", LIMIT_PAGE));
         if (cursor != 0)
             target_query(&t, "cursor", arena_printf(&c->arena, "%llu", (unsigned long long)cursor));
         struct request r = {.side = SIDE_PLATFORM, .method = "GET", .target = target_text(&t)};
@@ -159,32 +160,45 @@ static struct str policy_shown(struct cli *c, const struct json *e)
     return arena_printf(&c->arena, "%.*s, version %.*s", STR_FORMAT(name), STR_FORMAT(version));
 }
 
+/* All of it, where the line above does not say all: policies may read its other members. */
+static struct str resource_shown(struct cli *c, const struct json *e)
+{
+    const struct json *resource = json_get(e, STR("resource"));
+    return resource_has_more(resource) ? value_shown(c, resource) : (struct str){0};
+}
+
 static void print_event(struct cli *c, const struct json *e)
 {
     static const struct {
         const char *label, *member;
-    } fields[] = {{"actor", "actor"},
-                  {"user", "user_id"},
-                  {"acting for", "acting_for"},
-                  {"args", "args"},
-                  {"context", "context"},
-                  {"confidence", "confidence_used"},
-                  {"reason", "reason"},
-                  {"rule", "rule"},
-                  {"policy", NULL},
-                  {"safe tool", "safe_tool"},
-                  {"safe args", "safe_args"},
-                  {"would have", "would_have"},
-                  {"token", "token_id"},
-                  {"scope", "scope"},
-                  {"review", "review_id"},
-                  {"expires", "expires_at"},
-                  {"resolved by", "resolved_by"},
-                  {"note", "resolution_note"},
-                  {"request", "request_id"},
-                  {"key", "key_id"},
-                  {"input hash", "input_hash"},
-                  {"output hash", "output_hash"}};
+        struct str (*shown)(struct cli *c, const struct json *e); /* where `member` is NULL */
+    } fields[] = {{"actor", "actor", NULL},
+                  {"user", "user_id", NULL},
+                  {"acting for", "acting_for", NULL},
+                  {"resource", NULL, resource_shown},
+                  {"properties", "resource_properties", NULL},
+                  {"args", "args", NULL},
+                  {"context", "context", NULL},
+                  {"confidence", "confidence_used", NULL},
+                  {"reason", "reason", NULL},
+                  {"rule", "rule", NULL},
+                  {"policy", NULL, policy_shown},
+                  {"count", "count", NULL},
+                  {"safe tool", "safe_tool", NULL},
+                  {"safe args", "safe_args", NULL},
+                  {"would have", "would_have", NULL},
+                  {"token", "token_id", NULL},
+                  {"scope", "scope", NULL},
+                  {"review", "review_id", NULL},
+                  {"redemption", "redemption_id", NULL},
+                  {"expires", "expires_at", NULL},
+                  {"resolved by", "resolved_by", NULL},
+                  {"note", "resolution_note", NULL},
+                  {"request", "request_id", NULL},
+                  {"key", "key_id", NULL},
+                  {"input hash", "input_hash", NULL},
+                  {"output hash", "output_hash", NULL},
+                  {"binding hash", "binding_hash", NULL}};
     struct str what = audit_what_shown(c, e), decision = member_shown(c, e, "decision");
     fprintf(c->out, "%.*s  %.*s  %.*s  ", STR_FORMAT(member_shown(c, e, "timestamp")),
             STR_FORMAT(member_shown(c, e, "kind")), STR_FORMAT(what));
@@ -192,7 +206,7 @@ static void print_event(struct cli *c, const struct json *e)
     fputs(audit_is_dry_run(e) ? "  (dry run: nothing was permitted)\n" : "\n", c->out);
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
         print_field(c, fields[i].label,
-                    fields[i].member == NULL ? policy_shown(c, e)
+                    fields[i].member == NULL ? fields[i].shown(c, e)
                                              : member_shown(c, e, fields[i].member));
     const struct json *source = json_get(e, STR("source"));
     if (source != NULL)
@@ -224,7 +238,7 @@ static int ask_on(struct cli *c, struct str trace_id, uint64_t cursor, struct re
     target_init(c, &target, "/api/v1/audit");
     target_query(&target, "trace_id", trace_id);
     target_query(&target, "order", STR("asc"));
-    target_query(&target, "limit", STR("500"));
+    target_query(&target, "limit", arena_printf(&c->arena, "%d", LIMIT_PAGE));
     target_query(&target, "cursor", arena_printf(&c->arena, "%llu", (unsigned long long)cursor));
     target_tenant(&target, c);
     struct request r = {.side = SIDE_PLATFORM, .method = "GET", .target = target_text(&target)};

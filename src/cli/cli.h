@@ -84,6 +84,8 @@ void print_verdict(struct cli *c, struct str verdict);
 /* A JSON value as one cell: strings bare, lists with commas, times and numbers as they are. */
 struct str value_shown(struct cli *c, const struct json *v);
 struct str member_shown(struct cli *c, const struct json *object, const char *name);
+/* Whether a resource is more than "type:id" says of it. */
+bool resource_has_more(const struct json *resource);
 /* "name   value" lines, aligned; an absent value prints nothing. */
 void print_field(struct cli *c, const char *name, struct str value);
 

@@ -10,10 +10,11 @@
  * restored from a backup, or is another one, ids are other events' ids. */
 #include "cli/audit.h"
 
+#include "base/limits.h"
 #include "cli/export_file.h"
 #include "cli/export_row.h"
 
-enum { ROWS_MAX = 500, PAGE_ARENA_FIRST = 1 << 20, PAGE_ARENA_LIMIT = 64 << 20 };
+enum { PAGE_ARENA_FIRST = 1 << 20, PAGE_ARENA_LIMIT = 64 << 20 };
 
 struct export_run {
     struct cli page; /* the run, with an arena that lives for a page */
@@ -206,7 +207,7 @@ static void tell_end(struct cli *c, const struct export_run *x)
 
 int audit_export(struct cli *c, const struct arguments *a)
 {
-    struct export_run x = {.rows = ROWS_MAX};
+    struct export_run x = {.rows = LIMIT_PAGE};
     int code = read_options(c, a, &x);
     if (code != DONE) return code;
     code = export_file_open(c, &x.file, argument_given(a, "resume"));

@@ -1,14 +1,14 @@
 /* page.c - lists, a page at a time: what is asked for, and how one is told. */
 #include "cli/cli.h"
 
-enum { PAGE_MAX = 500 };
+#include "base/limits.h"
 
 int check_page(struct cli *c, const struct arguments *a)
 {
     uint64_t number;
     if (argument_given(a, "limit") &&
-        (!str_to_u64(argument_text(a, "limit"), &number) || number == 0 || number > PAGE_MAX))
-        return cli_complain(c, USAGE, "--limit: it must be a number from 1 to %d", PAGE_MAX);
+        (!str_to_u64(argument_text(a, "limit"), &number) || number == 0 || number > LIMIT_PAGE))
+        return cli_complain(c, USAGE, "--limit: it must be a number from 1 to %d", LIMIT_PAGE);
     if (argument_given(a, "cursor") && !str_to_u64(argument_text(a, "cursor"), &number))
         return cli_complain(c, USAGE, "--cursor: it must be a number, as an earlier page gave it");
     return DONE;

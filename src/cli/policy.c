@@ -261,7 +261,7 @@ const struct command policy_commands[] = {
      "  writ policy diff policies/ changed/ --against corpus.jsonl\n\n"
      "Decision, safe call and who is asked are compared. Limits are not counted, and what the record\n"
      "does not have is not asked again: a token's scope, approvals, masked values. Exit status 1 where\n"
-     "any would change.",
+     "any would change, 2 where they cannot be compared.",
      policy_diff_flags, 2, 2, policy_run_diff},
     {"policy", "import", "--from lelu FILE", "turn another system's policies into a document",
      "Prints the document; nothing is put in force. From lelu's auth.yaml it takes\n\n"

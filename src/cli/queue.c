@@ -8,7 +8,7 @@
 #include "base/check.h"
 #include "cli/cli.h"
 
-enum { PAGE_MAX = 100, BODY_MAX = 64 << 10, PATH_COLUMNS = 32 };
+enum { WATCH_PAGE = 100, BODY_MAX = 64 << 10, PATH_COLUMNS = 32 };
 
 /* ---- layout ---- */
 
@@ -64,6 +64,12 @@ static void print_part(struct cli *c, const struct json *item, const char *name)
     print_tree(c, str_from(name), v);
 }
 
+/* All of it, where the line "on" does not say all: policies may read its other members. */
+static void print_resource(struct cli *c, const struct json *item)
+{
+    if (resource_has_more(json_get(item, STR("resource")))) print_part(c, item, "resource");
+}
+
 static void print_approvals(struct cli *c, const struct json *item)
 {
     const struct json *list = json_get(item, STR("approvals"));
@@ -97,6 +103,7 @@ static void print_item(struct cli *c, const struct json *item)
     print_field(c, "redeemed", member_shown(c, item, "redeemed_at"));
     print_field(c, "trace", member_shown(c, item, "trace_id"));
     print_part(c, item, "args");
+    print_resource(c, item);
     print_part(c, item, "resource_properties");
     print_part(c, item, "context");
 }
@@ -277,12 +284,12 @@ static void print_arrival(struct cli *c, const struct json *item)
 /* Prints what is new since `before`, and makes it the latest look. */
 static void print_arrivals(struct cli *c, const struct json *items, struct seen *before)
 {
-    struct seen now = {.ids = calloc(PAGE_MAX, REVIEW_TEXT)};
+    struct seen now = {.ids = calloc(WATCH_PAGE, REVIEW_TEXT)};
     check(now.ids != NULL);
     for (const struct json *item = json_is_array(items) ? items->child : NULL; item != NULL;
          item = item->next) {
         struct str id = json_text(item, STR("id"));
-        if (id.size != REVIEW_TEXT || now.count == PAGE_MAX) continue;
+        if (id.size != REVIEW_TEXT || now.count == WATCH_PAGE) continue;
         if (!was_seen(before, id)) print_arrival(c, item);
         memcpy(now.ids[now.count++], id.bytes, REVIEW_TEXT);
     }
@@ -303,7 +310,8 @@ static int queue_watch(struct cli *c, const struct arguments *a)
         struct reply reply;
         struct str from = cursor == 0 ? (struct str){0}
                                       : arena_printf(&c->arena, "%llu", (unsigned long long)cursor);
-        code = list_page(c, a, STR("pending"), from, STR("100"), &reply);
+        code = list_page(c, a, STR("pending"), from, arena_printf(&c->arena, "%d", WATCH_PAGE),
+                         &reply);
         if (code != DONE) break;
         print_arrivals(c, json_get(reply.root, STR("items")), &seen);
         uint64_t next = json_u64(reply.root, STR("next_cursor"), 0);

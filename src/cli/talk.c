@@ -93,6 +93,14 @@ struct str member_shown(struct cli *c, const struct json *object, const char *na
     return value_shown(c, json_get(object, str_from(name)));
 }
 
+bool resource_has_more(const struct json *resource)
+{
+    if (resource == NULL || !json_is_object(resource)) return false;
+    for (const struct json *m = resource->child; m != NULL; m = m->next)
+        if (!str_equal(m->key, STR("type")) && !str_equal(m->key, STR("id"))) return true;
+    return false;
+}
+
 void print_field(struct cli *c, const char *name, struct str value)
 {
     if (str_is_empty(value)) return;

@@ -111,9 +111,7 @@ static enum err read_create(struct job *j, struct key_detail *d, const struct ht
     drop_members(body);
     err = key_read(body, &d->draft, &j->fault);
     if (err == ERR_OK) err = key_check_maker(d->draft, platform_is_everywhere(p), &j->fault);
-    if (err == ERR_OK && d->draft->expires_at != 0 && d->draft->expires_at <= j->actor.now_ms)
-        err = fault_set(&j->fault, ERR_OUT_OF_RANGE, "/expires_at", "expires_at: is in the past");
-    return err;
+    return err == ERR_OK ? key_check_end(d->draft, j->actor.now_ms, &j->fault) : err;
 }
 
 void key_create_handle(void *context, struct http_exchange *x)

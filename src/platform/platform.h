@@ -4,7 +4,7 @@
  *   writer     one thread: every change of the store, in the order of arrival
  *   readers    queries, each on a snapshot of its own
  *   consumer   Kafka's topic into the store (pipeline/ingest/consume.h); where one is configured
- *   keeper     events dropped by age, PostgreSQL's partitions (keeper.h); where there is something to keep
+ *   keeper     events dropped by age, keys that have ended, PostgreSQL's partitions (keeper.h)
  *
  * The reactor hands jobs to writer and readers (work.h) and answers when they come back. Everything
  * here belongs to the reactor but where said otherwise. */
@@ -55,8 +55,8 @@ struct platform {
     struct api api;
     struct forward *forward; /* NULL: no engine is configured */
     struct work *work;
-    struct keeper *keeper; /* NULL: nothing to keep */
-    struct watch *watch;   /* of policies.dir; NULL: not configured */
+    struct keeper *keeper;
+    struct watch *watch; /* of policies.dir; NULL: not configured */
     /* of Kafka's topic; NULL: not configured. Set before the threads that ask it */
     struct consumer *consumer;
     struct metrics_sheet *sheet; /* the reactor's */

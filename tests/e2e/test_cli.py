@@ -228,6 +228,14 @@ def test_key_create_list_rotate_and_revoke(writ):
         "credential" in writ("authorize", "get_x", key=rotated["key"], check=1).stderr
 
 
+def test_a_first_key_that_has_ended_already_is_refused_and_makes_nothing(stack, tmp_path):
+    def create(ends):
+        return stack.cli("key", "create", "--data", tmp_path / "new", "--name", "first", "--owner", "me", "--roles", "admin", "--expires", ends, check=False)
+    refused = create("2020-01-01T00:00:00Z")
+    assert refused.returncode == 1 and "is in the past" in refused.stderr and not list(tmp_path.glob("new/*"))
+    assert create("2120-01-01T00:00:00Z").returncode == 0
+
+
 def test_keys_for_every_tenant_are_found_under_their_own_name(stack):
     """What is filed under `*` is listed with --tenant '*', as the interface lists it with ?tenant_id=*."""
     def run(*words):
@@ -281,6 +289,25 @@ def test_queue_list_show_approve_and_deny(queue):
     assert {row["id"] for row in json.loads(queue("queue", "list", "--status", "all", "--json", key=queue.reviewer, check=0).stdout)["items"]} \
         == {first, second}
     assert "pending, approved" in queue("queue", "list", "--status", "odd", key=queue.reviewer, check=1).stderr
+
+
+def test_who_judges_and_who_follows_sees_all_of_a_resource(queue):
+    """A policy may read any string of it, and its properties."""
+    tenant = queue.tenant
+    whole = {"type": "invoice", "id": "1", "region": "PROD-EU\u202e", "properties": {"amount": 12.5}}
+    answer = tenant.ask("pay", actor="bot", resource=whole)
+    shown = queue("queue", "show", answer["review_id"], key=queue.reviewer, check=0).stdout
+    assert re.search(r"^  resource\.region +PROD-EU.u202e$", shown, re.M) and re.search(r"^  resource_properties\.amount +12\.5$", shown, re.M), shown
+    queue("queue", "approve", answer["review_id"], "--by", "carol", key=queue.reviewer, check=0)
+    with tenant.stack.at_engine(tenant.agent) as wire:
+        redeemed = wire.post(f"/v1/queue/{answer['review_id']}/redeem", {"action": "pay", "actor": "bot", "resource": whole})
+    assert redeemed.json["decision"] == "allow", redeemed
+    tenant.trace(answer["trace_id"], count=4)
+    followed = queue("audit", "trace", answer["trace_id"], key=tenant.auditor, check=0).stdout
+    assert "PROD-EU" in followed and '"amount":12.5' in followed, followed
+    assert "binding hash" in followed and "redemption" in followed, followed
+    plain = tenant.ask("pay", actor="bot", resource="invoice:2")
+    assert "resource." not in queue("queue", "show", plain["review_id"], key=queue.reviewer, check=0).stdout
 
 
 def test_queue_wait_ends_with_the_resolution_and_cancel_takes_back(queue):
