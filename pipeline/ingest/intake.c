@@ -9,7 +9,6 @@
 
 #include "base/log.h"
 #include "base/planted.h"
-#include "pipeline/ingest/consumer_store.h"
 #include "pipeline/ingest/stream.h"
 #include "pipeline/ingest/store_inside.h"
 

@@ -26,7 +26,7 @@ static enum err authorization_of(const struct http_exchange *x, struct str *ret,
                      "no credential: send the header Authorization: Bearer <API key>");
 }
 
-static enum err bearer_of(const struct http_exchange *x, struct str *ret, struct fault *f)
+enum err api_bearer(const struct http_exchange *x, struct str *ret, struct fault *f)
 {
     struct str value;
     enum err err = authorization_of(x, &value, f);
@@ -43,7 +43,7 @@ bool api_shows_token(const struct http_exchange *x)
 {
     struct str credential;
     struct fault ignored;
-    return bearer_of(x, &credential, &ignored) == ERR_OK && !str_starts(credential, STR("wk_"));
+    return api_bearer(x, &credential, &ignored) == ERR_OK && !str_starts(credential, STR("wk_"));
 }
 
 static enum err unauthenticated(struct api *a, const struct http_exchange *x, enum err err,
@@ -201,7 +201,7 @@ enum err api_admit(struct api *a, const struct http_exchange *x, uint32_t roles,
     struct str credential;
     struct caller caller;
     f->err = ERR_OK;
-    enum err err = bearer_of(x, &credential, f);
+    enum err err = api_bearer(x, &credential, f);
     if (err != ERR_OK) return unauthenticated(a, x, err, f);
     if (a->signers == NULL || str_starts(credential, STR("wk_")))
         err = key_admit(a, x, credential, roles, now_ms, &caller, f);

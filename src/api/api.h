@@ -1,8 +1,8 @@
 /* api.h - what the HTTP APIs of both programs share: admission, errors, pages, forwarding.
  *
  * A `struct api` belongs to one reactor thread. A route's `roles` (access/key.h) say who may call
- * it; api_admit() turns the credential into a `struct caller`, whose views live as long as the key
- * table. Every error leaves by api_refuse(), so that it has the one form (schemas/errors.md). */
+ * it; api_admit() turns the credential into a `struct caller`, whose views live as long as the
+ * exchange. Every error leaves by api_refuse(), so that it has the one form (schemas/errors.md). */
 #ifndef API_API_H
 #define API_API_H
 
@@ -52,6 +52,8 @@ struct caller {
 enum err api_admit(struct api *a, const struct http_exchange *x, uint32_t roles, uint64_t now_ms,
                    struct caller *ret, struct fault *f);
 
+/* The credential of the one header Authorization; views into the exchange. ERR_UNAUTHENTICATED. */
+enum err api_bearer(const struct http_exchange *x, struct str *ret, struct fault *f);
 /* Whether its one credential is no API key, and so may be a token. */
 bool api_shows_token(const struct http_exchange *x);
 

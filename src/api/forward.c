@@ -21,6 +21,7 @@ enum {
     UNDER_WAY_MAX = 256,
     READS_MAX = 192,            /* of them: who reads must not keep out who resolves a review */
     WAITS_MAX = 128,            /* of those: nor who waits for one, who wants to see it */
+    BODIES_MAX = 64 << 20,      /* bytes: what clients are held to does not count copies */
     FORWARD_TIMEOUT_MS = 75000, /* longer than the longest wait (60 s) */
     LOOKUP_MS = 1000,           /* between two */
 };
@@ -35,7 +36,7 @@ struct forward {
     struct lookup *lookup; /* under way, or NULL */
     struct loop_timer look;
     struct list under_way;
-    size_t count, reads, waits;
+    size_t count, reads, waits, body_bytes;
     bool draining;
 };
 
@@ -46,6 +47,7 @@ struct passage { /* one request on its way */
     struct http_outgoing *outgoing;
     bool reads; /* GET or HEAD */
     bool waits; /* and asks to be answered when something has happened */
+    size_t body_bytes;
     size_t echo_size;
     char echo[]; /* api_request_id() */
 };
@@ -109,6 +111,7 @@ static void passage_leave(struct passage *p)
     p->forward->count--;
     p->forward->reads -= p->reads;
     p->forward->waits -= p->waits;
+    p->forward->body_bytes -= p->body_bytes;
 }
 
 void forward_destroy(struct forward *f)
@@ -230,6 +233,23 @@ static bool asks_to_wait(const struct http_exchange *x)
     return str_equal(str_from(x->route->pattern), STR("/api/v1/bundle"));
 }
 
+/* ERR_OK, or why one more is too much. */
+static enum err find_room(const struct forward *f, size_t body_bytes, bool reads, bool waits,
+                          struct fault *fault)
+{
+    bool has_place = f->count < UNDER_WAY_MAX && (!reads || f->reads < READS_MAX) &&
+                     (!waits || f->waits < WAITS_MAX);
+    if (!has_place)
+        return fault_set(fault, ERR_OVERLOADED, "", "%d forwarded requests are under way already",
+                         waits   ? WAITS_MAX
+                         : reads ? READS_MAX
+                                 : UNDER_WAY_MAX);
+    if (body_bytes <= BODIES_MAX - f->body_bytes) return ERR_OK;
+    return fault_set(fault, ERR_OVERLOADED, "",
+                     "the forwarded requests that are under way hold %d MiB already",
+                     BODIES_MAX >> 20);
+}
+
 void forward_exchange(struct forward *f, struct http_exchange *x)
 {
     struct fault fault;
@@ -245,15 +265,11 @@ void forward_exchange(struct forward *f, struct http_exchange *x)
         return;
     }
     bool waits = reads && asks_to_wait(x);
-    bool has_room = f->count < UNDER_WAY_MAX && (!reads || f->reads < READS_MAX) &&
-                    (!waits || f->waits < WAITS_MAX);
     struct str echo = api_request_id(x);
-    struct passage *p = has_room ? calloc(1, sizeof *p + echo.size) : NULL;
+    enum err err = find_room(f, x->body.size, reads, waits, &fault);
+    struct passage *p = err == ERR_OK ? calloc(1, sizeof *p + echo.size) : NULL;
     if (p == NULL) {
-        fault_set(&fault, ERR_OVERLOADED, "", "%d forwarded requests are under way already",
-                  waits   ? WAITS_MAX
-                  : reads ? READS_MAX
-                          : UNDER_WAY_MAX);
+        if (err == ERR_OK) fault_set(&fault, ERR_OVERLOADED, "", "there is no memory");
         api_refuse(f->api, x, &fault, (struct str){0});
         return;
     }
@@ -279,6 +295,8 @@ void forward_exchange(struct forward *f, struct http_exchange *x)
     f->reads += reads;
     p->waits = waits;
     f->waits += waits;
+    p->body_bytes = x->body.size;
+    f->body_bytes += p->body_bytes;
     p->token = http_defer(x);
     p->outgoing = http_call_start(f->loop, &f->peer, &call, passage_done, p);
 }

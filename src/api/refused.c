@@ -2,13 +2,15 @@
 
 #include <stdlib.h>
 
+#include "api/api.h"
 #include "base/check.h"
 
 /* The id in a credential's text, without believing it. */
 static bool claimed_id(const struct http_exchange *x, struct id *ret)
 {
-    struct str value = http_header_get(x, STR("authorization"));
-    return value.size > 7 && credential_read(str_skip(value, 7), ret);
+    struct str credential;
+    struct fault ignored;
+    return api_bearer(x, &credential, &ignored) == ERR_OK && credential_read(credential, ret);
 }
 
 /* `id` NULL: of those that claim none. */

@@ -2,8 +2,8 @@
  *
  * Allocation moves a pointer; arena_reset() frees everything at once and keeps the first chunk for
  * the next request. The arena never grows past `limit_bytes`: then arena_take() returns NULL and
- * `overflow` sticks until the reset, so that a long chain of steps may ask once at its end. Memory
- * is zeroed. Owned by one thread. */
+ * `overflow` sticks until the reset, so that a long chain of steps may ask once at its end. What
+ * arena_new(), arena_array() and arena_take() give is zeroed. Owned by one thread. */
 #ifndef BASE_ARENA_H
 #define BASE_ARENA_H
 

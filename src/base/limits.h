@@ -34,7 +34,7 @@ enum {
     LIMIT_BLOCKS = 8,                     /* in flight to the scribe: 2 MiB, then reading stops */
     LIMIT_REQUEST_ARENA_BYTES = 16 << 20, /* worst case of a 64 KiB body of one-byte values */
     LIMIT_CONNECTION_OUT_BYTES = 1 << 20, /* replies that a client does not read */
-    /* large replies, and bodies, of all clients of a program together */
+    /* large replies, and bodies that arrive, of all clients of a program together */
     LIMIT_HELD_BYTES = 256 << 20,
 
     /* What one engine keeps; each reactor's shard has its equal part. Full is refused politely. */

@@ -37,9 +37,10 @@ enum err secret_read(const char *option, const char *path, char *to, size_t capa
     size_t size = 0;
     int error = file_read(fd, to, capacity, &size) ? 0 : errno;
     close(fd);
-    bool too_long = size == capacity;
     while (size > 0 && (to[size - 1] == '\n' || to[size - 1] == '\r')) size--;
-    if (error == 0 && size > 0 && !too_long && memchr(to, 0, size) == NULL) {
+    bool is_a_line = memchr(to, '\0', size) == NULL && memchr(to, '\n', size) == NULL &&
+                     memchr(to, '\r', size) == NULL;
+    if (error == 0 && size > 0 && size <= capacity - 2 && is_a_line) {
         to[size] = '\0';
         *ret_size = size;
         return ERR_OK;

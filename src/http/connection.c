@@ -162,11 +162,22 @@ static void hand_begin(struct http_connection *c, bool close_after)
     c->server->waiting++;
 }
 
+/* For the answer: what its head says, where that was read (an X-Request-ID to echo). */
+static void exchange_find(struct http_connection *c)
+{
+    struct fault ignored;
+    if (c->server->understood == c) return;
+    if (c->stage == STAGE_BODY)
+        (void)request_understand(c, &ignored);
+    else
+        request_blank(c);
+}
+
 /* A refusal; `whole` is the request's size where all of it is there, else 0. */
 static void refuse(struct http_connection *c, const struct fault *f, size_t whole)
 {
     struct http_server *s = c->server;
-    if (s->understood != c) request_blank(c);
+    exchange_find(c);
     hand_begin(c, whole == 0);
     s->service.refuse(s->service.context, &s->exchange, f);
     check(c->stage != STAGE_HAND);

@@ -71,9 +71,10 @@ static void accept_ready(struct loop_fd *w, int events)
 
 static bool unix_is_live(const struct sockaddr_un *name)
 {
-    int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (probe < 0) return true;
-    bool live = connect(probe, (const struct sockaddr *)name, sizeof *name) == 0;
+    /* EAGAIN: somebody listens, and is too busy to accept */
+    bool live = connect(probe, (const struct sockaddr *)name, sizeof *name) == 0 || errno == EAGAIN;
     close(probe);
     return live;
 }

@@ -2,7 +2,7 @@
  *
  * It looks at the disk, removes what need not be kept, and makes the spare: everything slow that
  * neither the writer nor the syncer may wait for. It runs about once a second and when the writer
- * has taken the spare. A disk that has no room for a spare, or of which 95 % are used, is not a
+ * has taken the spare. A disk that has no room for a spare, or is nearly full, is not a
  * fault: the journal says that it is full, and the next second looks again.
  *
  * A segment may go when the platform has confirmed all of it, when a durable snapshot includes all
@@ -112,7 +112,7 @@ bool scribe_keep_step(struct scribe *s, uint64_t now_ms)
         log_line(LOG_ERROR, "journal_has_no_spare", "text",
                  "the disk, or the process's file descriptors, have no room for one", NULL);
     if (full && !was_full)
-        log_line(LOG_ERROR, "journal_disk_full", "text", "95 % of it are used", NULL);
+        log_text(LOG_ERROR, "journal_disk_full", "%d %% of it are used", JOURNAL_FULL_PERCENT);
     if (failed && !fails) log_line(LOG_INFO, "journal_has_spare", NULL);
     if (was_full && !full) log_line(LOG_INFO, "journal_disk_has_room", NULL);
     if (made || (was_full && !full)) producers_ring_starved(s);

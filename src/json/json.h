@@ -59,7 +59,9 @@ enum { JSON_DEPTH_CAP = 64 }; /* the most that depth_max may ask for: the reader
 
 struct json_options {
     unsigned depth_max; /* 0 = LIMIT_JSON_DEPTH; the root object is depth 1 */
-    bool nul_anywhere;  /* else U+0000 only inside members named args, context, properties */
+    /* else U+0000 only inside members named args, context, properties, at any depth: who reads one of
+     * these that is not such a home looks at has_nul */
+    bool nul_anywhere;
 };
 
 /* Reads one JSON text. On error *f says what and where (field: a JSON pointer where one value is

@@ -26,7 +26,7 @@
 
 /* Entity tags that were found to be of the bundle, each for the key that it was sent
  * to; the oldest makes room. */
-enum { BUNDLE_ETAG_TEXT = 80, BUNDLE_TAGS_MAX = 1024 };
+enum { BUNDLE_ETAG_TEXT = JOB_ETAG_TEXT, BUNDLE_TAGS_MAX = 1024 };
 
 struct store_trouble {
     struct fault fault; /* no text: none */

@@ -25,7 +25,10 @@ struct job;
 
 enum job_queue { QUEUE_WRITER, QUEUE_READER, QUEUE_COUNT };
 
-enum { JOB_REPLY_MAX = 256 << 20 /* the largest bundle that an engine takes */ };
+enum {
+    JOB_REPLY_MAX = 256 << 20, /* the largest bundle that an engine takes */
+    JOB_ETAG_TEXT = 80,
+};
 
 struct job {
     struct job *next; /* in a queue */
@@ -61,9 +64,9 @@ struct job {
     bool wrote_nothing; /* though it is the writer's: no proof that the store can be written */
     int status;         /* where err is ERR_OK */
     struct buf reply;   /* JSON; with a fault: more members for the error, "," first */
-    char etag[80];      /* "" = none */
-    uint64_t revision;  /* of the store after a change; 0 = none */
-    bool keys_changed;  /* the writer then reads the table anew, into: */
+    char etag[JOB_ETAG_TEXT]; /* "" = none */
+    uint64_t revision;        /* of the store after a change; 0 = none */
+    bool keys_changed;        /* the writer then reads the table anew, into: */
     struct key_table *keys;
     struct loop_timer timer; /* while it is on a waiting list */
 };

@@ -104,8 +104,9 @@ static bool take_expression(struct template_reading *t, size_t *at)
         return false;
     }
     if (t->count + 3 > TEMPLATE_PARTS_MAX) {
-        reader_complain(t->reader, t->value, "has more than %d expressions",
-                        TEMPLATE_PARTS_MAX / 2 - 1);
+        reader_complain(t->reader, t->value,
+                        "has more than %d expressions and texts between them, together",
+                        TEMPLATE_PARTS_MAX - 2);
         return false;
     }
     end_literal(t);

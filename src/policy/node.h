@@ -4,7 +4,7 @@
  * that whoever reads a document need not know which it was. A node begins with a `struct json`
  * and its children are nodes too: any part of the tree can be used as a JSON value as it is.
  *
- * Refused with line and column: aliases, anchors, tags, directives, more than one document,
+ * Refused with line and column: aliases, anchors, tags (%TAG, too), more than one document,
  * duplicate keys, keys that are not strings, numbers that cannot be held, too much nesting, too
  * many values. What only one value is wrong with (an alias, a tag) is marked `bad` and reading
  * goes on, so that an author sees several problems at once; readers stay silent about bad nodes. */

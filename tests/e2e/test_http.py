@@ -319,6 +319,31 @@ def test_a_trace_of_large_events_is_told_through_the_engine_and_by_the_command_l
     assert done.stdout.count("large-trace") == 0 and len(re.findall(r"allow:", done.stdout)) == 500
 
 
+def test_large_bodies_for_a_platform_that_is_silent_are_bounded(fresh):
+    """Each reactor of an engine copies 64 MiB of them at most."""
+    stack = fresh().start()
+    body = b'{"kind":"' + b"a" * (7 << 20) + b'"}\n'
+    request = (f"POST /api/v1/audit/ingest HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-ndjson\r\n"
+               f"Authorization: Bearer {stack.keys['engine']}\r\nContent-Length: {len(body)}\r\n\r\n").encode() + body
+    most = 9 * int(harness.REACTORS)
+    sockets = []
+    stack.platform.signal(signal.SIGSTOP)
+    try:
+        for _ in range(most + 1):
+            sockets.append(socket.create_connection(stack.engine.address))
+            sockets[-1].sendall(request)
+        ready, _, _ = select.select(sockets, [], [], harness.PATIENCE)
+        assert ready and b"the forwarded requests that are under way hold 64 MiB already" in ready[0].recv(4096)
+        with stack.at_engine() as wire:
+            assert wire.post(AGENT, {"action": "get_x"}).status == 200
+    finally:
+        stack.platform.signal(signal.SIGCONT)
+    for one in sockets:
+        one.settimeout(harness.PATIENCE)
+        assert one in ready or one.recv(12) in (b"HTTP/1.1 413", b"HTTP/1.1 503")
+        one.close()
+
+
 @pytest.mark.parametrize("through", ["platform", "engine"])
 def test_large_answers_that_nobody_reads_leave_room_for_others(fresh, through):
     """Each of these pages has 8 MiB; what all clients of a reactor together may leave unread is bounded."""
@@ -387,6 +412,16 @@ def test_who_waits_through_a_platform_that_stops_is_told(fresh):
         reply = wire.read_reply()
     assert reply.status == 503 and reply.json["code"] == "draining", reply
     assert (reply.header("retry-after"), reply.header("connection"), reply.header("x-request-id")) == ("1", "close", "abc-123")
+
+
+@pytest.mark.parametrize("rest, status", [(b"2\r\n{x}\r\n", b"400"), (b"100000\r\n" + b"a" * 70000, b"413"), (b"5\r\n{", b"408")], ids=["no chunk", "too large", "too slow"])
+def test_a_body_that_ends_badly_is_answered_under_its_request_id(fresh, rest, status):
+    stack = fresh(engine=["--http.body.timeout", "300ms"]).start()
+    with stack.at_engine() as wire:
+        wire.open()
+        wire.send(post(authorized(stack, "Transfer-Encoding: chunked\r\nX-Request-ID: abc-123"), rest))
+        reply = wire.read_reply()
+    assert str(reply.status).encode() == status and reply.header("x-request-id") == "abc-123", reply
 
 
 def test_a_unix_socket_serves_as_tcp_does(fresh, tmp_path):

@@ -59,6 +59,9 @@ static void what_is_none_is_refused_by_its_file_and_leaves_nothing(void **state)
                  {"\n\n", 2},
                  {"s3cret\0word\n", 12},
                  {"s3cret of 16 bts", 16},
+                 {"s3cret of fiftn", 15}, /* as long with the end of its line as there is room */
+                 {"s3cret\nword\n", 12},
+                 {"s3cret\rword\n", 12},
                  {"s3cret that is longer than there is room\n", 41}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct file f;

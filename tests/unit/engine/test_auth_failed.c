@@ -20,6 +20,29 @@ static void note_of_key(struct worker *w, struct id id, bool has_form)
     auth_failed_note(w, &x, ERR_UNAUTHENTICATED);
 }
 
+static struct worker *worker_with(unsigned count);
+static void forget_all(struct worker *w);
+
+/* As admission reads it, which forgives blanks. */
+static void a_key_is_found_behind_blanks(void **state)
+{
+    (void)state;
+    struct worker *w = worker_with(1);
+    char text[CREDENTIAL_TEXT + 10] = "bearer   ";
+    struct http_header h[2] = {{STR("authorization"), str_of(text, CREDENTIAL_TEXT + 9)}};
+    struct http_exchange x = {.headers = h, .header_count = 1};
+    credential_make((struct id){.bytes = {1}}, text + 9);
+    auth_failed_note(w, &x, ERR_UNAUTHENTICATED);
+    assert_int_equal(w->refused.count, 1);
+    assert_true(w->refused.sources[0].has_key_id && !w->refused.sources[0].is_made_up);
+    h[1] = h[0]; /* twice: whose it is, nobody knows */
+    x.header_count = 2;
+    auth_failed_note(w, &x, ERR_UNAUTHENTICATED);
+    assert_int_equal(w->refused.count, 2);
+    assert_false(w->refused.sources[1].has_key_id);
+    forget_all(w);
+}
+
 static struct id id_of_source(unsigned source)
 {
     return (struct id){.bytes = {1, (uint8_t)(source >> 8), (uint8_t)source}};
@@ -181,6 +204,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(more_sources_than_places_share_the_last),
         cmocka_unit_test(ids_that_are_made_up_leave_the_places_to_keys),
+        cmocka_unit_test(a_key_is_found_behind_blanks),
         cmocka_unit_test(what_has_no_key_s_form_is_one_source),
         cmocka_unit_test(a_rejected_token_is_a_source_of_its_own_and_keeps_its_names),
         cmocka_unit_test(a_token_and_its_key_are_counted_apart),
