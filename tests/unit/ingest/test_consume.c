@@ -281,13 +281,12 @@ static void trouble_is_told_until_something_is_stored(void **state)
     put_records(k, 1, 20);
     struct consumer *c = begin(r, k);
     until(r, next_offset, 20);
-    put_records(k, 21, 20);
     pthread_mutex_lock(&k->lock);
-    k->owes = k->stalls = true;
-    k->at = 20;
+    k->owes = k->stalls = true; /* before there is more to read */
     k->owed = (struct message){.kind = MESSAGE_TROUBLE, .why = "not now"};
     unsigned starts = k->starts;
     pthread_mutex_unlock(&k->lock);
+    put_records(k, 21, 20);
     const time_t end = time(NULL) + PATIENCE_S;
     for (bool again = false; !again; sched_yield()) {
         pthread_mutex_lock(&k->lock);
