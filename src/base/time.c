@@ -1,7 +1,5 @@
 #include "base/time.h"
 
-#include "base/check.h"
-
 /* Days since 1970-01-01 and back: Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms". */
 static int64_t days_from_civil(int64_t year, unsigned month, unsigned day)
 {
@@ -45,10 +43,10 @@ static inline void put_two(char *to, unsigned value)
 static void time_format(uint64_t ms, char *to)
 {
     unsigned year, month, day;
+    if (ms > TIME_LAST_MS) ms = TIME_LAST_MS;
     unsigned of_day = (unsigned)(ms % 86400000);
     unsigned second = of_day / 1000, milli = of_day % 1000;
     civil_from_days((int64_t)(ms / 86400000), &year, &month, &day);
-    check(year <= 9999);
     memcpy(to, "0000-00-00T00:00:00.000Z", TIME_TEXT);
     put_two(to, year / 100);
     put_two(to + 2, year % 100);

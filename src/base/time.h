@@ -7,7 +7,7 @@
 enum { TIME_TEXT = 24 };                      /* "2026-11-20T09:30:00.123Z" */
 #define TIME_LAST_MS INT64_C(253402300799999) /* 9999-12-31T23:59:59.999Z */
 
-/* Writes TIME_TEXT bytes, no NUL. Years 1970 to 9999. */
+/* Writes TIME_TEXT bytes, no NUL. What is after TIME_LAST_MS is written as that. */
 void time_write(uint64_t ms, char *to);
 
 /* Any offset, 0 to 9 fraction digits (cut to milliseconds, toward the past), `T` or `t`, `Z` or

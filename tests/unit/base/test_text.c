@@ -278,6 +278,18 @@ static void known_times_are_written_and_read(void **state)
     }
 }
 
+/* No year has five digits. */
+static void a_time_after_the_last_is_written_as_the_last(void **state)
+{
+    (void)state;
+    static const uint64_t after[] = {253402300800000, 253433836800000, UINT64_MAX};
+    for (size_t i = 0; i < sizeof after / sizeof *after; i++) {
+        char text[TIME_TEXT];
+        time_write(after[i], text);
+        assert_memory_equal(text, "9999-12-31T23:59:59.999Z", TIME_TEXT);
+    }
+}
+
 static void every_day_round_trips(void **state)
 {
     (void)state;
@@ -446,6 +458,7 @@ int main(void)
         cmocka_unit_test(every_code_point_is_well_formed_but_surrogates),
         cmocka_unit_test(names_are_made_of_few_characters),
         cmocka_unit_test(known_times_are_written_and_read),
+        cmocka_unit_test(a_time_after_the_last_is_written_as_the_last),
         cmocka_unit_test(every_day_round_trips),
         cmocka_unit_test(offsets_fractions_and_small_letters_are_taken),
         cmocka_unit_test(malformed_times_are_refused),
