@@ -439,7 +439,7 @@ static enum err check_resource_strings(const struct reader *r, const struct json
 
 static enum err read_resource(const struct reader *r, struct ask *ret)
 {
-    struct json *v = r->top.at[MEMBER_RESOURCE];
+    struct json *v = ret->resource_sent = r->top.at[MEMBER_RESOURCE];
     if (v == NULL) return ERR_OK;
     enum err err;
     if (v->type == JSON_STRING)

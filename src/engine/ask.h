@@ -22,10 +22,11 @@ struct ask {
     enum ask_form form;
     struct policy_request policy; /* its context is without confidence and trace id */
     struct str trace_id;
-    struct json *body;       /* as received: inputHash is of this */
-    struct json *context;    /* as received, or NULL */
-    struct json *resource;   /* its strings, or NULL */
-    struct json *properties; /* or NULL */
+    struct json *body;          /* as received: inputHash is of this */
+    struct json *context;       /* as received, or NULL */
+    struct json *resource;      /* its strings, or NULL */
+    struct json *resource_sent; /* as received: an object or a string, or NULL */
+    struct json *properties;    /* or NULL */
 };
 
 struct ask_source {

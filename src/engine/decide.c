@@ -42,13 +42,26 @@ static struct str canonical(struct decision *d, const struct json *v)
     return kept(d, &b);
 }
 
-/* The hash of the body's canonical form. That has args and context in it already as the record
- * wants them, so where nothing is masked it is kept and they are views of it. */
+/* Whether the record wants the resource as the body has it: an object of strings, unmasked. */
+static bool resource_is_whole(const struct decision *d)
+{
+    const struct ask *a = d->ask;
+    return a->resource != NULL && a->resource_sent->type == JSON_OBJECT &&
+           a->resource->count == a->resource_sent->count &&
+           !policy_masks_in(d->tools->policies, STR("resource"), a->resource);
+}
+
+/* The hash of the body's canonical form. That has args, context and resource in it already as the
+ * record wants them, so where nothing of one is masked it is kept and is a view of that. */
 static struct str hash_body(struct decision *d)
 {
     const struct ask *a = d->ask;
-    bool keep = !policy_masks(d->tools->policies) && (a->policy.args != NULL || a->context != NULL);
-    struct json_part parts[] = {{.value = a->policy.args}, {.value = a->context}};
+    const struct policy_set *policies = d->tools->policies;
+    struct json_part parts[] = {
+        {.value = policy_masks_in(policies, STR("args"), a->policy.args) ? NULL : a->policy.args},
+        {.value = policy_masks_in(policies, STR("context"), a->context) ? NULL : a->context},
+        {.value = resource_is_whole(d) ? a->resource_sent : NULL}};
+    bool keep = parts[0].value != NULL || parts[1].value != NULL || parts[2].value != NULL;
     struct buf b = room_for(d, json_canonical_most(a->body));
     json_put_canonical_parts(&b, a->body, parts, sizeof parts / sizeof *parts);
     check(!b.overflow || d->arena->overflow);
@@ -56,10 +69,9 @@ static struct str hash_body(struct decision *d)
     if (b.bytes == NULL) return hash;
     struct sha256 digest = hasher_sha256(d->tools->hasher, buf_view(&b));
     arena_trim(d->arena, b.bytes, b.capacity, keep ? b.size : 0);
-    if (keep) {
-        d->args = parts[0].text;
-        d->context = parts[1].text;
-    }
+    d->args = parts[0].text;
+    d->context = parts[1].text;
+    d->resource = parts[2].text;
     return hex_of(d, digest);
 }
 
@@ -73,7 +85,8 @@ void decide_evaluate(struct decision *d)
     if (d->tools->explain)
         decide_explain(d, request);
     else
-        policy_evaluate(d->tools->policies, request, d->arena, NULL, &d->outcome);
+        policy_evaluate_remembering(d->tools->policies, d->tools->memo, request, d->arena,
+                                    &d->outcome);
 }
 
 void decide_deny(struct decision *d, const char *rule, const char *reason)
@@ -177,7 +190,7 @@ static void mask_resource(struct decision *d)
     struct ask *a = d->ask;
     policy_mask(d->tools->policies, STR("resource"), a->resource);
     if (a->properties == NULL) return;
-    struct json *whole = json_get(a->body, STR("resource"));
+    struct json *whole = a->resource_sent;
     policy_mask(d->tools->policies, STR("resource"), whole);
     if (whole->type == JSON_STRING) json_become_string(a->properties, whole->string);
 }
@@ -204,14 +217,14 @@ static void describe_payload(struct decision *d)
     struct event *e = &d->event;
     struct ask *a = d->ask;
     if (policy_masks(d->tools->policies)) {
-        if (a->policy.args != NULL)
+        if (str_is_absent(d->args) && a->policy.args != NULL)
             policy_mask(d->tools->policies, STR("args"), json_get(a->body, STR("args")));
-        policy_mask(d->tools->policies, STR("context"), a->context);
-        mask_resource(d);
+        if (str_is_absent(d->context)) policy_mask(d->tools->policies, STR("context"), a->context);
+        if (str_is_absent(d->resource)) mask_resource(d);
     }
     e->args = str_is_absent(d->args) ? canonical_object(d, a->policy.args) : d->args;
     e->context = str_is_absent(d->context) ? canonical(d, a->context) : d->context;
-    e->resource = canonical(d, a->resource);
+    e->resource = str_is_absent(d->resource) ? canonical(d, a->resource) : d->resource;
     e->resource_properties = canonical_object(d, a->properties);
     withhold_payload(d);
 }

@@ -22,6 +22,7 @@ struct decide_tools { /* one reactor's */
     struct hasher *hasher;
     struct chance *chance;
     const struct policy_set *policies;
+    struct policy_memo *memo;
     uint64_t now_ms;
     uint64_t started_ns; /* monotonic: when the request was wholly there */
     bool dry_run, explain;
@@ -58,8 +59,9 @@ struct decision { /* zeroed, then decide_begin() */
     struct sha256 binding;                   /* of describing */
     struct str binding_text;
     struct str explain; /* the array of rules, and the member would_allow behind it */
-    /* canonical, within the body's canonical form; absent where masks are in force */
-    struct str args, context;
+    /* canonical, within the body's canonical form; absent where something of it is masked, or the
+     * record has it otherwise */
+    struct str args, context, resource;
 };
 
 /* All of it is borrowed until the answer is encoded. */

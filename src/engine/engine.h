@@ -45,6 +45,7 @@ struct worker {
     struct http_server *server;
     struct api api;
     struct forward *forward; /* NULL: no platform is configured */
+    struct policy_memo *memo; /* of the actions it was asked about */
     struct committer commit;
     struct metrics_sheet *sheet;
     struct span_lane *spans; /* NULL: no collector is configured */

@@ -29,7 +29,13 @@
 #include "engine/signing.h"
 #include "engine/traced.h"
 
-enum { KEY_CACHE_ENTRIES = 4096, TOKEN_CACHE_ENTRIES = 32768, TICK_MS = 1000, OUTBOX_MS = 1 };
+enum {
+    KEY_CACHE_ENTRIES = 4096,
+    TOKEN_CACHE_ENTRIES = 32768,
+    POLICY_MEMO_ENTRIES = 4096, /* tools of all tenants; half a megabyte */
+    TICK_MS = 1000,
+    OUTBOX_MS = 1
+};
 
 static void gauges_set(struct worker *w)
 {
@@ -107,6 +113,7 @@ static void worker_enter(void *context, struct loop *loop)
     w->api.pepper = &e->pepper;
     w->api.cache = key_cache_create(KEY_CACHE_ENTRIES);
     w->api.hasher = hasher_create();
+    w->memo = policy_memo_create(POLICY_MEMO_ENTRIES);
     w->api.chance.refill = crypto_random;
     w->api.sheet = w->sheet;
     w->api.replies_2xx = METRIC_ENGINE_REPLIES_2XX;
@@ -144,6 +151,7 @@ static void worker_leave(void *context)
     key_cache_destroy(w->api.cache);
     token_cache_destroy(w->api.tokens);
     hasher_destroy(w->api.hasher);
+    policy_memo_destroy(w->memo);
 }
 
 static void wake_peer(void *context, unsigned peer)

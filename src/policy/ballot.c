@@ -87,7 +87,7 @@ static void vote(struct ballot *b, struct tally *t, uint32_t number, bool gate, 
  * one it is the same where neither side has capitals and the name is plain. */
 static bool action_is_sure(const struct ballot *b, const struct set_rule *r)
 {
-    return r->folds || (r->small_letters && !b->action->has_capitals && !b->action->odd);
+    return r->folds || (r->small_letters && b->action_is_small);
 }
 
 /* A condition that cannot be evaluated fails closed: what restricts applies, a replacement is a
@@ -194,7 +194,6 @@ static void consider_subjects(struct ballot *b, const struct subject_index *x)
 
 static void consider_group(struct ballot *b, const struct group *g)
 {
-    if (!glob_match_text((enum glob_kind)g->kind, g->pattern, b->action->folded)) return;
     if (g->subjects != NULL)
         consider_subjects(b, g->subjects);
     else if (g->count == 1)
@@ -203,15 +202,60 @@ static void consider_group(struct ballot *b, const struct group *g)
         consider_visit(b, g->rules, g->count);
 }
 
+static const struct group *group_of(const struct policy_set *s, uint32_t value)
+{
+    uint32_t own = value & ~(uint32_t)VALUE_IS_OWN;
+    if ((value & VALUE_IS_OWN) == 0) return &s->groups[value];
+    __builtin_prefetch(&s->rules[own]);
+    return &s->own[own];
+}
+
+/* What the index proposes for an action, and which of it does match. */
+struct group_search {
+    struct ballot *ballot;
+    uint32_t matched[MEMO_GROUPS];
+    size_t count; /* may be more than there is room for */
+};
+
 static void group_visit(void *context, const uint32_t *values, size_t count)
 {
-    struct ballot *b = context;
-    const struct policy_set *s = b->set;
+    struct group_search *search = context;
+    struct ballot *b = search->ballot;
     for (size_t i = 0; i < count; i++) {
-        uint32_t own = values[i] & ~(uint32_t)VALUE_IS_OWN;
-        if ((values[i] & VALUE_IS_OWN) != 0) __builtin_prefetch(&s->rules[own]);
-        consider_group(b, (values[i] & VALUE_IS_OWN) != 0 ? &s->own[own] : &s->groups[values[i]]);
+        const struct group *g = group_of(b->set, values[i]);
+        if (!glob_match_text((enum glob_kind)g->kind, g->pattern, b->action->folded)) continue;
+        if (search->count < MEMO_GROUPS) search->matched[search->count] = values[i];
+        search->count++;
+        consider_group(b, g);
     }
+}
+
+static void consider_found(struct ballot *b, const struct memo_entry *found)
+{
+    const struct group *groups[MEMO_GROUPS];
+    /* None waits for the memory of the one before it. */
+    for (uint32_t i = 0; i < found->count; i++) {
+        groups[i] = group_of(b->set, found->groups[i]);
+        __builtin_prefetch(groups[i]);
+    }
+    for (uint32_t i = 0; i < found->count; i++) consider_group(b, groups[i]);
+}
+
+static void consider_all(struct ballot *b)
+{
+    const struct memo_entry *found = memo_find(b->memo, b->set, b->request->action);
+    if (found != NULL) {
+        b->action_is_small = true;
+        consider_found(b, found);
+        return;
+    }
+    const struct name *action = action_name(b);
+    if (b->failed) return;
+    struct group_search search = {.ballot = b};
+    b->action_is_small = !action->has_capitals && !action->odd;
+    index_lookup(b->set->actions, action, group_visit, &search);
+    if (b->action_is_small)
+        memo_keep(b->memo, b->set, b->request->action, search.matched, search.count);
 }
 
 void ballot_take_votes(struct ballot *b)
@@ -219,13 +263,13 @@ void ballot_take_votes(struct ballot *b)
     for (size_t v = 0; v < 4; v++) b->enforced.first[v] = b->shadow.first[v] = NO_VOTE;
     b->reviewer = b->skipped = NO_RULE;
     b->several_reviewers = false;
-    index_lookup(b->set->actions, b->action, group_visit, b);
+    consider_all(b);
 }
 
 void ballot_collect_reviewers(struct ballot *b)
 {
     b->collecting = true;
-    index_lookup(b->set->actions, b->action, group_visit, b);
+    consider_all(b);
     b->collecting = false;
     numbers_sort(&b->reviewers);
 }

@@ -3,7 +3,7 @@
 #define POLICY_BALLOT_H
 
 #include "base/check.h"
-#include "policy/set.h"
+#include "policy/memo.h"
 
 /* For each verdict the first vote: rule number × 2, plus 1 where its gate voted. */
 struct tally {
@@ -30,7 +30,11 @@ struct ballot {
     const struct policy_set *set;
     const struct policy_request *request;
     struct arena *arena;
-    const struct name *action, *subject;
+    struct policy_memo *memo; /* or NULL */
+    const struct name *subject;
+    struct name *action; /* prepared when the first one asks: action_name() */
+    bool action_ready;
+    bool action_is_small;  /* it is plain and has no capitals: known before it is prepared */
     struct name *resource; /* prepared when the first rule asks */
     bool resource_ready;
     struct name *respelled; /* resource_plain, or NULL */
@@ -65,8 +69,11 @@ struct ballot {
 
 /* match.c: the steps of "does this rule apply", as explain tells them apart. */
 bool rule_matches_subject(struct ballot *b, const struct set_rule *r);
-bool rule_matches_action(const struct ballot *b, const struct rule *rule);
+bool rule_matches_action(struct ballot *b, const struct rule *rule);
 bool rule_matches_resource(struct ballot *b, const struct rule *rule);
+/* The action's, prepared when asked for first; where memory runs out b->failed, and a name that
+ * means nothing. */
+const struct name *action_name(struct ballot *b);
 bool roles_find(struct ballot *b); /* b->roles…; false: memory ran out */
 /* b->resource and b->respelled, prepared when asked for first; false: none is named, or memory ran
  * out. What restricts looks at both. */

@@ -47,10 +47,6 @@ static void check_safe_call(struct ballot *b, uint32_t key, bool with_shadow, st
 {
     const struct rule *rule = b->set->rules[key / 2].rule;
     struct name tool;
-    if (!name_prepare(&tool, rule->safe_tool, b->arena)) {
-        b->failed = true;
-        return;
-    }
     struct str why;
     b->purse = with_shadow ? PURSE_SHADOW : PURSE_VOTES;
     const struct json *args = template_args(b, rule, &why);
@@ -67,6 +63,7 @@ static void check_safe_call(struct ballot *b, uint32_t key, bool with_shadow, st
     struct ballot safe = *b;
     safe.request = &request;
     safe.action = &tool;
+    safe.action_ready = false;
     safe.variables = NULL; /* other arguments, other conditions */
     safe.approved = safe.limited = safe.broken = safe.computes =
         (struct numbers){0}; /* not the safe call's, and not to b's lists */
@@ -291,7 +288,7 @@ static bool scope_covers(struct ballot *b, const struct str *scope, size_t count
             b->failed = true;
             return false;
         }
-        if (glob_match(&g, b->action, false)) return true;
+        if (glob_match(&g, action_name(b), false)) return true;
     }
     return false;
 }
@@ -304,12 +301,13 @@ static bool scopes_cover(struct ballot *b)
            (!q->has_token_scope || scope_covers(b, q->token_scope, q->token_scope_count));
 }
 
-void policy_evaluate(const struct policy_set *s, const struct policy_request *request,
-                     struct arena *arena, const struct policy_explain *explain,
-                     struct policy_outcome *ret)
+static void evaluate(const struct policy_set *s, struct policy_memo *memo,
+                     const struct policy_request *request, struct arena *arena,
+                     const struct policy_explain *explain, struct policy_outcome *ret)
 {
     struct name action, subject, resource;
     struct ballot b = {.set = s,
+                       .memo = memo,
                        .request = request,
                        .arena = arena,
                        .action = &action,
@@ -322,7 +320,7 @@ void policy_evaluate(const struct policy_set *s, const struct policy_request *re
         return;
     }
     struct str who = request->kind == SUBJECT_AGENT ? request->actor : request->user;
-    if (!name_prepare(&action, request->action, arena) || !name_prepare(&subject, who, arena)) {
+    if (!name_prepare(&subject, who, arena)) {
         outcome_failed(ret);
         return;
     }
@@ -339,4 +337,18 @@ void policy_evaluate(const struct policy_set *s, const struct policy_request *re
     ret->cost = RULE_COST * b.met;
     for (size_t i = 0; i < PURSES; i++) ret->cost += b.spent[i];
     if (explain != NULL) explain_rules(&b, ret, explain);
+}
+
+void policy_evaluate(const struct policy_set *s, const struct policy_request *request,
+                     struct arena *arena, const struct policy_explain *explain,
+                     struct policy_outcome *ret)
+{
+    evaluate(s, NULL, request, arena, explain, ret);
+}
+
+void policy_evaluate_remembering(const struct policy_set *s, struct policy_memo *memo,
+                                 const struct policy_request *request, struct arena *arena,
+                                 struct policy_outcome *ret)
+{
+    evaluate(s, memo, request, arena, NULL, ret);
 }

@@ -1,8 +1,7 @@
 /* glob.c - compiling patterns, preparing names, matching one with the other. */
 #include "policy/glob.h"
 
-/* All but [A-Za-z0-9._:/@+-]. Said this way round, so that every byte of every request's names is
- * one look and one `or`. */
+/* All but [A-Za-z0-9._:/@+-]. */
 static const bool odd_bytes[256] = {
     [0 ... '*'] = true,   [','] = true, [';' ... '?'] = true,
     ['[' ... '^'] = true, ['`'] = true, ['{' ... 255] = true,
@@ -43,18 +42,48 @@ bool glob_compile(struct arena *arena, struct str written, bool folds, struct gl
     return true;
 }
 
+static const uint64_t multiplier = 0x9E3779B97F4A7C15u; /* 2^64 / golden ratio, odd */
+
 /* Multiply and fold the high half down, a word at a time. */
+static inline uint64_t hash_more(uint64_t hash, uint64_t word)
+{
+    hash = (hash ^ word) * multiplier;
+    return hash ^ hash >> 32;
+}
+
+static inline uint64_t hash_end(uint64_t hash) { return hash * multiplier ^ hash >> 29; }
+
 uint64_t name_hash(const char *padded, size_t size)
 {
-    const uint64_t multiplier = 0x9E3779B97F4A7C15u; /* 2^64 / golden ratio, odd */
     uint64_t hash = size * multiplier;
     for (size_t at = 0; at < size; at += 8) {
         uint64_t word;
         memcpy(&word, padded + at, 8);
-        hash = (hash ^ word) * multiplier;
-        hash ^= hash >> 32;
+        hash = hash_more(hash, word);
     }
-    return hash * multiplier ^ hash >> 29;
+    return hash_end(hash);
+}
+
+/* -- eight bytes at a time: each is looked at in its own byte of a word (Lamport 1975) -- */
+
+#define EACH(byte) (0x0101010101010101u * (uint64_t)(byte))
+#define HIGHS EACH(0x80)
+
+/* The high bit of each byte that is ASCII and in [first, last]. */
+static inline uint64_t bytes_in(uint64_t word, unsigned char first, unsigned char last)
+{
+    uint64_t low = word & ~HIGHS;
+    return (low + EACH(0x80 - first)) & ~(low + EACH(0x7F - last)) & ~word & HIGHS;
+}
+
+static inline uint64_t capitals_of(uint64_t word) { return bytes_in(word, 'A', 'Z'); }
+
+/* Of folded bytes those that odd_bytes has; `-` to `:` are `-./0123456789:`. */
+static inline uint64_t odd_of(uint64_t word)
+{
+    uint64_t plain = bytes_in(word, 'a', 'z') | bytes_in(word, '-', ':') |
+                     bytes_in(word, '+', '+') | bytes_in(word, '@', '@') | bytes_in(word, '_', '_');
+    return ~plain & HIGHS;
 }
 
 bool name_prepare(struct name *n, struct str text, struct arena *arena)
@@ -63,22 +92,31 @@ bool name_prepare(struct name *n, struct str text, struct arena *arena)
     char *space = n->space;
     if (size > NAME_INLINE) space = arena_bytes(arena, 2 * (size + NAME_PADDING));
     if (space == NULL) return false;
+    size_t whole = (size + 7) & ~(size_t)7; /* with the zeros of the last word */
     char *folded = space, *reversed = space + size + NAME_PADDING;
-    bool odd = false, capitals = false;
-    for (size_t i = 0; i < size; i++) {
-        char byte = text.bytes[i], small = glob_fold(byte);
-        folded[i] = small;
-        reversed[size - 1 - i] = small;
-        odd |= odd_bytes[(unsigned char)byte];
-        capitals |= small != byte;
-    }
+    uint64_t odd = 0, capitals = 0, hash = size * multiplier;
+    if (size > 0) memcpy(folded, text.bytes, size);
     memset(folded + size, 0, NAME_PADDING);
+    for (size_t at = 0; at < whole; at += 8) {
+        uint64_t word;
+        memcpy(&word, folded + at, 8);
+        uint64_t large = capitals_of(word);
+        word |= large >> 2; /* 'a' - 'A' is 0x20 */
+        memcpy(folded + at, &word, 8);
+        hash = hash_more(hash, word);
+        capitals |= large;
+        uint64_t strange = odd_of(word);
+        if (size - at < 8) strange &= HIGHS >> 8 * (8 - (size - at)); /* zeros behind the end */
+        odd |= strange;
+        word = __builtin_bswap64(word);
+        memcpy(reversed + whole - 8 - at, &word, 8);
+    }
     n->text = text;
     n->folded = str_of(folded, size);
-    n->reversed = str_of(reversed, size);
-    n->odd = odd;
-    n->has_capitals = capitals;
-    n->hash = name_hash(folded, size);
+    n->reversed = str_of(reversed + whole - size, size);
+    n->odd = odd != 0;
+    n->has_capitals = capitals != 0;
+    n->hash = hash_end(hash);
     return true;
 }
 

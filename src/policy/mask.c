@@ -39,16 +39,65 @@ static bool masks_text(const struct mask *m, const struct json *root)
            (str_equal(m->segments[1], STR("text")) || str_equal(m->segments[1], STR("*")));
 }
 
+/* ---- which names are masked at all ---- */
+
+static enum mask_root root_of(struct str name)
+{
+    return str_equal(name, STR("args"))      ? MASK_ARGS
+           : str_equal(name, STR("context")) ? MASK_CONTEXT
+                                             : MASK_RESOURCE;
+}
+
+/* Three of a filter's bits (Bloom 1970), by the ends, the middle and the length of a name. */
+static inline uint64_t name_bits(struct str name)
+{
+    if (name.size == 0) return 1;
+    const unsigned char *bytes = (const unsigned char *)name.bytes;
+    uint64_t mixed = bytes[0] | (uint64_t)bytes[name.size - 1] << 8 |
+                     (uint64_t)bytes[name.size / 2] << 16 | (uint64_t)name.size << 24;
+    mixed *= 0x9E3779B97F4A7C15u; /* 2^64 / golden ratio, odd */
+    return (uint64_t)1 << (mixed >> 58) | (uint64_t)1 << (mixed >> 52 & 63) |
+           (uint64_t)1 << (mixed >> 46 & 63);
+}
+
+void masks_summarize(struct policy_set *s)
+{
+    for (size_t i = 0; i < s->mask_count; i++) {
+        const struct mask *m = s->masks[i];
+        bool any = m->count == 1 || str_equal(m->segments[1], STR("*"));
+        s->masked_names[root_of(m->segments[0])] |= any ? UINT64_MAX : name_bits(m->segments[1]);
+    }
+}
+
+/* False: certainly nothing of it is masked. Most requests have none of the names. */
+static bool may_be_masked(const struct policy_set *s, struct str root_name, const struct json *root)
+{
+    uint64_t names = s->masked_names[root_of(root_name)];
+    if (root->type != JSON_OBJECT || names == 0) return names != 0;
+    for (const struct json *m = root->child; m != NULL; m = m->next) {
+        uint64_t bits = name_bits(m->key);
+        if ((names & bits) == bits) return true;
+    }
+    return names == UINT64_MAX;
+}
+
 static bool mask_all(const struct policy_set *s, struct str root_name, struct json *root,
                      bool only_look)
 {
     bool found = false;
+    if (!may_be_masked(s, root_name, root)) return false;
     for (size_t i = 0; i < s->mask_count; i++) {
         const struct mask *m = s->masks[i];
         if (!str_equal(m->segments[0], root_name)) continue;
         found |= mask_below(m, masks_text(m, root) ? 2 : 1, root, only_look);
     }
     return found;
+}
+
+bool policy_masks_in(const struct policy_set *s, struct str root_name, const struct json *root)
+{
+    /* Looking alone changes nothing, so the cast takes no liberty. */
+    return root != NULL && mask_all(s, root_name, (struct json *)(uintptr_t)root, true);
 }
 
 void policy_mask(const struct policy_set *s, struct str root_name, struct json *root)
@@ -74,8 +123,7 @@ static struct json *copy(const struct json *from, struct arena *arena)
 const struct json *policy_masked_copy(const struct policy_set *s, struct str root_name,
                                       const struct json *root, struct arena *arena)
 {
-    /* Looking alone changes nothing, so the cast takes no liberty. */
-    if (root == NULL || !mask_all(s, root_name, (struct json *)(uintptr_t)root, true)) return root;
+    if (!policy_masks_in(s, root_name, root)) return root;
     struct json *mine = copy(root, arena);
     if (mine != NULL) mask_all(s, root_name, mine, false);
     return mine;

@@ -68,9 +68,21 @@ bool rule_matches_subject(struct ballot *b, const struct set_rule *r)
     return false;
 }
 
-bool rule_matches_action(const struct ballot *b, const struct rule *rule)
+const struct name *action_name(struct ballot *b)
 {
-    return selector_match(&rule->actions, b->action, rule->folds);
+    static const struct name none = {.text = STR(""), .folded = STR(""), .reversed = STR("")};
+    if (b->action_ready) return b->action;
+    if (!name_prepare(b->action, b->request->action, b->arena)) {
+        b->failed = true;
+        return &none;
+    }
+    b->action_ready = true;
+    return b->action;
+}
+
+bool rule_matches_action(struct ballot *b, const struct rule *rule)
+{
+    return selector_match(&rule->actions, action_name(b), rule->folds);
 }
 
 bool names_no_resource(const struct ballot *b)

@@ -278,6 +278,16 @@ void policy_evaluate(const struct policy_set *s, const struct policy_request *re
                      struct arena *arena, const struct policy_explain *explain,
                      struct policy_outcome *ret);
 
+/* What one thread remembers of the actions that it was asked about, whatever the set: found again,
+ * they cost a third of an evaluation less. About 128 bytes an entry. */
+struct policy_memo;
+struct policy_memo *policy_memo_create(size_t entries); /* the process ends without memory */
+void policy_memo_destroy(struct policy_memo *m);
+/* The same outcome as without a memo (or with NULL). */
+void policy_evaluate_remembering(const struct policy_set *s, struct policy_memo *memo,
+                                 const struct policy_request *request, struct arena *arena,
+                                 struct policy_outcome *ret);
+
 /* Turns an allow or a compute into what its limit `l` (one of ret->limits) says when it is over:
  * rule `limit:<id>`, its verdict, a reason that tells which bound; review terms are the rule's,
  * joined with those of the votes that were approved already, so that one approval covers both.
@@ -294,6 +304,8 @@ bool policy_has_role(const struct policy_set *s, struct str person, const struct
  * "args", "context", "resource". A masked root itself becomes a string. */
 void policy_mask(const struct policy_set *s, struct str root_name, struct json *root);
 bool policy_masks(const struct policy_set *s); /* false: policy_mask does nothing */
+/* Whether policy_mask would change `root` (or NULL). */
+bool policy_masks_in(const struct policy_set *s, struct str root_name, const struct json *root);
 
 /* The same on a copy, for values that are shared (an outcome's safe_args): `root` itself where
  * nothing in it is masked, else a masked copy in the arena; NULL: the arena is full. */

@@ -103,8 +103,11 @@ struct set_member {
     const struct role_member *patterns;
 };
 
+enum mask_root { MASK_ARGS, MASK_CONTEXT, MASK_RESOURCE, MASK_ROOTS };
+
 struct policy_set {
     struct arena arena;
+    uint64_t serial; /* of all sets of this process; from 1 on */
     struct set_document *documents;
     size_t document_count;
     struct set_rule *rules;
@@ -120,6 +123,8 @@ struct policy_set {
     const struct index *member_index;
     const struct mask **masks;
     size_t mask_count;
+    /* a filter of the names that are masked, or hold something masked, right below the root */
+    uint64_t masked_names[MASK_ROOTS];
     /* by rule: an expression in its safe arguments reads something masked; NULL: none does */
     const bool *hides_args;
     bool has_shadow;
@@ -134,6 +139,9 @@ enum err set_build(const struct policy_set_entry *entries, size_t count, bool as
 
 /* Zeroed memory that begins at the start of a cache line; NULL: the arena is full. */
 void *arena_lines(struct arena *arena, size_t size);
+
+/* mask.c: fills masked_names from s->masks. */
+void masks_summarize(struct policy_set *s);
 
 /* groups.c: fills groups and the action index from s->rules. False: out of memory. */
 bool set_build_groups(struct policy_set *s);

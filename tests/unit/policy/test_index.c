@@ -53,6 +53,66 @@ static void long_names_are_prepared_in_the_arena(void **state)
     assert_true(glob_says(text, text, false));
 }
 
+/* A byte at a time, as glob.h says it. */
+static void names_are_prepared_as_their_bytes_say(void **state)
+{
+    (void)state;
+    struct arena arena;
+    uint64_t dice = 20261124;
+    arena_init(&arena, 4096, 65536);
+    for (int round = 0; round < 20000; round++) {
+        char text[NAME_INLINE + 20];
+        bool odd = false, capitals = false;
+        dice = dice * 6364136223846793005u + 1442695040888963407u; /* Knuth's MMIX */
+        size_t size = (size_t)(dice >> 33) % sizeof text;
+        for (size_t i = 0; i < size; i++) {
+            dice = dice * 6364136223846793005u + 1442695040888963407u;
+            static const char usual[] = "abcxyzAMZ0189._:/@+-";
+            bool any = dice >> 60 == 0 && round % 2 == 0;
+            text[i] = any ? (char)(dice >> 40) : usual[(dice >> 40) % (sizeof usual - 1)];
+            odd |= glob_is_odd(str_of(&text[i], 1));
+            capitals |= text[i] >= 'A' && text[i] <= 'Z';
+        }
+        struct name n;
+        arena_reset(&arena);
+        assert_true(name_prepare(&n, str_of(text, size), &arena));
+        assert_int_equal(n.folded.size, size);
+        assert_int_equal(n.reversed.size, size);
+        for (size_t i = 0; i < size; i++) {
+            assert_int_equal(n.folded.bytes[i], glob_fold(text[i]));
+            assert_int_equal(n.reversed.bytes[size - 1 - i], glob_fold(text[i]));
+        }
+        for (size_t i = 0; i < NAME_PADDING; i++) assert_int_equal(n.folded.bytes[size + i], 0);
+        assert_int_equal(n.odd, odd);
+        assert_int_equal(n.has_capitals, capitals);
+        assert_true(n.hash == name_hash(n.folded.bytes, size));
+    }
+    arena_fini(&arena);
+}
+
+/* Each byte by itself, and in each place of a word beside plain ones. */
+static void every_byte_is_odd_or_not_wherever_it_stands(void **state)
+{
+    (void)state;
+    struct arena arena;
+    arena_init(&arena, 4096, 65536);
+    for (int byte = 0; byte < 256; byte++) {
+        for (size_t at = 0; at < 17; at++) {
+            char text[17];
+            struct name n;
+            memset(text, 'a', sizeof text);
+            text[at] = (char)byte;
+            assert_true(name_prepare(&n, str_of(text, sizeof text), &arena));
+            bool plain = (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
+                         (byte >= '0' && byte <= '9') ||
+                         (byte != 0 && strchr("._:/@+-", byte) != NULL);
+            assert_int_equal(n.odd, !plain);
+            assert_int_equal(n.has_capitals, byte >= 'A' && byte <= 'Z');
+        }
+    }
+    arena_fini(&arena);
+}
+
 struct found {
     uint8_t seen[20000];
     size_t visits;
@@ -190,6 +250,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(globs_are_anchored_and_only_the_star_is_special),
         cmocka_unit_test(long_names_are_prepared_in_the_arena),
+        cmocka_unit_test(names_are_prepared_as_their_bytes_say),
+        cmocka_unit_test(every_byte_is_odd_or_not_wherever_it_stands),
         cmocka_unit_test(every_kind_of_pattern_is_found),
         cmocka_unit_test(ten_thousand_patterns_that_cannot_match_are_not_proposed),
         cmocka_unit_test(all_pieces_that_a_text_begins_with_are_found),

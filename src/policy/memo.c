@@ -1,0 +1,64 @@
+/* memo.c - one place for each hash of (set, action). */
+#include "policy/memo.h"
+
+#include <stdlib.h>
+
+#include "base/check.h"
+
+/* Names of a few words; whoever makes them collide makes the memo useless to himself. */
+static uint64_t hash_of(uint64_t set, struct str text)
+{
+    const uint64_t multiplier = 0x9E3779B97F4A7C15u; /* 2^64 / golden ratio, odd */
+    uint64_t hash = (set ^ text.size) * multiplier, word;
+    size_t at = 0;
+    for (; text.size - at >= 8; at += 8) {
+        memcpy(&word, text.bytes + at, 8);
+        hash = (hash ^ word) * multiplier;
+        hash ^= hash >> 32;
+    }
+    word = 0;
+    for (; at < text.size; at++) word = word << 8 | (unsigned char)text.bytes[at];
+    hash = (hash ^ word) * multiplier;
+    return hash ^ hash >> 32;
+}
+
+struct policy_memo *policy_memo_create(size_t entries)
+{
+    size_t size = 1;
+    while (size < entries) size *= 2;
+    struct policy_memo *m = calloc(1, sizeof *m);
+    check(m != NULL);
+    m->entries = aligned_alloc(64, size * sizeof *m->entries);
+    check(m->entries != NULL);
+    memset(m->entries, 0, size * sizeof *m->entries);
+    m->mask = size - 1;
+    return m;
+}
+
+void policy_memo_destroy(struct policy_memo *m)
+{
+    if (m == NULL) return;
+    free(m->entries);
+    free(m);
+}
+
+const struct memo_entry *memo_find(const struct policy_memo *m, const struct policy_set *s,
+                                   struct str action)
+{
+    if (m == NULL || action.size > MEMO_TEXT) return NULL;
+    const struct memo_entry *e = &m->entries[hash_of(s->serial, action) & m->mask];
+    bool same = e->set == s->serial && str_equal(str_of(e->text, e->size), action);
+    return same ? e : NULL;
+}
+
+void memo_keep(struct policy_memo *m, const struct policy_set *s, struct str action,
+               const uint32_t *groups, size_t count)
+{
+    if (m == NULL || action.size > MEMO_TEXT || count > MEMO_GROUPS) return;
+    struct memo_entry *e = &m->entries[hash_of(s->serial, action) & m->mask];
+    e->set = s->serial;
+    e->size = (uint8_t)action.size;
+    if (action.size > 0) memcpy(e->text, action.bytes, action.size);
+    e->count = (uint32_t)count;
+    if (count > 0) memcpy(e->groups, groups, count * sizeof *groups);
+}
