@@ -25,7 +25,7 @@ void world_random(void *bytes, size_t size);
 /* A buffer of randomness, so that an id costs no system call. Owned by one thread. A zeroed one
  * is filled by the kernel; `refill` (crypto_random, as a rule) may fill it at less cost. */
 struct chance {
-    uint8_t pool[1024];
+    uint8_t pool[4096];
     size_t left;
     void (*refill)(void *bytes, size_t size);
 };

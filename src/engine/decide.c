@@ -472,11 +472,13 @@ void decide_begin(struct decision *d, const struct decide_tools *tools, const st
     d->caller = caller;
     d->ask = ask;
     d->arena = arena;
+    /* Hashing takes as long as what evaluation will ask for first takes to come. */
+    policy_memo_expect(tools->memo, tools->policies, ask->policy.action);
+    describe_ask(d);
 }
 
 void decide_describe(struct decision *d)
 {
-    describe_ask(d);
     bind_if_reviewed(d);
     describe_payload(d);
 }

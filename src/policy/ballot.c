@@ -230,15 +230,23 @@ static void group_visit(void *context, const uint32_t *values, size_t count)
     }
 }
 
+/* Of a group that is one rule's alone only its pattern is of interest, which has matched. None
+ * waits for the memory of the one before it. */
 static void consider_found(struct ballot *b, const struct memo_entry *found)
 {
-    const struct group *groups[MEMO_GROUPS];
-    /* None waits for the memory of the one before it. */
+    const struct policy_set *s = b->set;
     for (uint32_t i = 0; i < found->count; i++) {
-        groups[i] = group_of(b->set, found->groups[i]);
-        __builtin_prefetch(groups[i]);
+        uint32_t value = found->groups[i], own = value & ~(uint32_t)VALUE_IS_OWN;
+        __builtin_prefetch((value & VALUE_IS_OWN) != 0 ? (const void *)&s->rules[own]
+                                                       : &s->groups[value]);
     }
-    for (uint32_t i = 0; i < found->count; i++) consider_group(b, groups[i]);
+    for (uint32_t i = 0; i < found->count; i++) {
+        uint32_t value = found->groups[i];
+        if ((value & VALUE_IS_OWN) != 0)
+            consider(b, value & ~(uint32_t)VALUE_IS_OWN);
+        else
+            consider_group(b, &s->groups[value]);
+    }
 }
 
 static void consider_all(struct ballot *b)

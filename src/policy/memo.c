@@ -42,6 +42,14 @@ void policy_memo_destroy(struct policy_memo *m)
     free(m);
 }
 
+void policy_memo_expect(const struct policy_memo *m, const struct policy_set *s, struct str action)
+{
+    if (m == NULL || action.size > MEMO_TEXT) return;
+    const struct memo_entry *e = &m->entries[hash_of(s->serial, action) & m->mask];
+    __builtin_prefetch(e);
+    __builtin_prefetch(&e->groups[sizeof e->groups / sizeof *e->groups - 1]);
+}
+
 const struct memo_entry *memo_find(const struct policy_memo *m, const struct policy_set *s,
                                    struct str action)
 {

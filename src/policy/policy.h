@@ -283,6 +283,8 @@ void policy_evaluate(const struct policy_set *s, const struct policy_request *re
 struct policy_memo;
 struct policy_memo *policy_memo_create(size_t entries); /* the process ends without memory */
 void policy_memo_destroy(struct policy_memo *m);
+/* Asks the memory for what evaluating this action will look at first; `m` may be NULL. */
+void policy_memo_expect(const struct policy_memo *m, const struct policy_set *s, struct str action);
 /* The same outcome as without a memo (or with NULL). */
 void policy_evaluate_remembering(const struct policy_set *s, struct policy_memo *memo,
                                  const struct policy_request *request, struct arena *arena,
