@@ -6,19 +6,25 @@
 
 /* ---- members ---- */
 
+/* Each with its name on the /v1 routes, and on /api/v1. */
+#define ASK_MEMBERS(EACH, size)                                                                    \
+    EACH(size, ACTION, "action", "tool")                                                           \
+    EACH(size, USER, "user_id", "userId")                                                          \
+    EACH(size, ACTOR, "actor", "actor")                                                            \
+    EACH(size, RESOURCE, "resource", "resource")                                                   \
+    EACH(size, ARGS, "args", "args")                                                               \
+    EACH(size, CONTEXT, "context", "context")                                                      \
+    EACH(size, CONFIDENCE, "confidence", "confidence")                                             \
+    EACH(size, ACTING_FOR, "acting_for", "actingFor")                                              \
+    EACH(size, SCOPE, "scope", "scope")                                                            \
+    EACH(size, TENANT, "tenant_id", "tenantId")                                                    \
+    EACH(size, TRACE, "trace_id", "traceId")
+
 enum ask_member {
-    MEMBER_ACTION,
-    MEMBER_USER,
-    MEMBER_ACTOR,
-    MEMBER_RESOURCE,
-    MEMBER_ARGS,
-    MEMBER_CONTEXT,
-    MEMBER_CONFIDENCE,
-    MEMBER_ACTING_FOR,
-    MEMBER_SCOPE,
-    MEMBER_TENANT,
-    MEMBER_TRACE,
-    MEMBER_COUNT
+#define NAME(size, name, snake, camel) MEMBER_##name,
+    ASK_MEMBERS(NAME, )
+#undef NAME
+        MEMBER_COUNT
 };
 
 struct spelling {
@@ -26,20 +32,25 @@ struct spelling {
 };
 
 static const struct spelling spellings[MEMBER_COUNT] = {
-    [MEMBER_ACTION] = {STR("action"), STR("tool")},
-    [MEMBER_USER] = {STR("user_id"), STR("userId")},
-    [MEMBER_ACTOR] = {STR("actor"), STR("actor")},
-    [MEMBER_RESOURCE] = {STR("resource"), STR("resource")},
-    [MEMBER_ARGS] = {STR("args"), STR("args")},
-    [MEMBER_CONTEXT] = {STR("context"), STR("context")},
-    [MEMBER_CONFIDENCE] = {STR("confidence"), STR("confidence")},
-    [MEMBER_ACTING_FOR] = {STR("acting_for"), STR("actingFor")},
-    [MEMBER_SCOPE] = {STR("scope"), STR("scope")},
-    [MEMBER_TENANT] = {STR("tenant_id"), STR("tenantId")},
-    [MEMBER_TRACE] = {STR("trace_id"), STR("traceId")},
+#define SPELLING(size, name, snake, camel) [MEMBER_##name] = {STR(snake), STR(camel)},
+    ASK_MEMBERS(SPELLING, )
+#undef SPELLING
 };
 
 #define BIT(member) (1u << MEMBER_##member)
+
+/* By length, those that a name may be: most have none, or one. */
+#define IF_SIZE(size, name, snake, camel)                                                          \
+    | (sizeof snake - 1 == (size) || sizeof camel - 1 == (size) ? BIT(name) : 0u)
+#define OF_SIZE(size) [size] = 0u ASK_MEMBERS(IF_SIZE, size)
+static const unsigned of_size[] = {OF_SIZE(4), OF_SIZE(5), OF_SIZE(6), OF_SIZE(7),
+                                   OF_SIZE(8), OF_SIZE(9), OF_SIZE(10)};
+#define SIZE_MAX_KNOWN (sizeof of_size / sizeof *of_size - 1)
+#define IS_IN_TABLE(size, name, snake, camel)                                                      \
+    _Static_assert(sizeof snake - 1 >= 4 && sizeof snake - 1 <= SIZE_MAX_KNOWN &&                  \
+                       sizeof camel - 1 >= 4 && sizeof camel - 1 <= SIZE_MAX_KNOWN,                \
+                   "of_size has a place for it");
+ASK_MEMBERS(IS_IN_TABLE, )
 
 /* What each form reads at the top and inside `context`. */
 static const struct {
@@ -71,11 +82,9 @@ static enum err members_read(enum ask_form form, unsigned wanted, struct json *o
 {
     enum err err = ERR_OK;
     for (struct json *v = object->child; v != NULL; v = v->next) {
-        for (unsigned left = wanted; left != 0; left &= left - 1) {
+        if (v->key.size > SIZE_MAX_KNOWN) continue;
+        for (unsigned left = wanted & of_size[v->key.size]; left != 0; left &= left - 1) {
             unsigned m = (unsigned)__builtin_ctz(left);
-            /* Most names differ in length already. */
-            if (v->key.size != spellings[m].snake.size && v->key.size != spellings[m].camel.size)
-                continue;
             struct str right = spelling_of(form, (enum ask_member)m);
             if (str_equal(v->key, right)) {
                 ret->at[m] = v->type == JSON_NULL ? NULL : v;
