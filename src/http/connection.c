@@ -9,8 +9,8 @@
  * is ready in one beat is first received, one piece behind the other in the scratch, and then
  * handled: so the kernel's code and ours do not drive each other out of the processor's cache
  * with each request (measured: 3 % of all that a decision costs). A head whose body is still on
- * its way is parsed again when that is whole, because the bytes have moved by then: cheaper than
- * keeping two KiB of views per connection. */
+ * its way is read again when that is whole, because the bytes have moved by then; where the memo
+ * has it, that is a copy (memo.h). */
 #include "http/connection.h"
 
 #include <errno.h>
@@ -91,7 +91,7 @@ static void input_consume(struct http_connection *c, size_t size)
     c->chunk = (struct chunk_decoder){0};
     c->head_size = 0;
     c->decoded = 0;
-    c->announced = c->skipped_blank_line = c->admitted = false;
+    c->recalled = c->announced = c->skipped_blank_line = c->admitted = false;
     c->phase_restart = true;
 }
 
@@ -202,6 +202,25 @@ static void refuse_head(struct http_connection *c, const struct fault *f)
     refuse(c, f, whole ? c->head_size + (size_t)c->length : 0);
 }
 
+/* False: more of the head is to come, or it was refused. */
+static bool find_head_end(struct http_connection *c, const char *bytes, size_t size,
+                          size_t *ret_head_size)
+{
+    c->recalled = memo_find(c->memo, bytes, size, ret_head_size);
+    if (c->recalled) return true;
+    enum head_state outcome = head_scan(&c->scan, bytes, size, ret_head_size);
+    if (outcome == SCAN_BAD) return refuse_plainly(c, ERR_BAD_REQUEST);
+    if (outcome == SCAN_MORE) {
+        enum { LINE_BEYOND_TARGET = 64 }; /* method, version and blanks */
+        if (c->scan.lines == 0 && size > LIMIT_TARGET_BYTES + LINE_BEYOND_TARGET)
+            return refuse_plainly(c, ERR_TARGET_TOO_LONG);
+        if (size >= LIMIT_HEAD_BYTES) return refuse_plainly(c, ERR_HEADERS_TOO_LARGE);
+        return false;
+    }
+    if (*ret_head_size > LIMIT_HEAD_BYTES) return refuse_plainly(c, ERR_HEADERS_TOO_LARGE);
+    return true;
+}
+
 static bool take_head(struct http_connection *c)
 {
     const char *bytes = c->in.bytes + c->in.from;
@@ -213,16 +232,7 @@ static bool take_head(struct http_connection *c)
         c->skipped_blank_line = true;
         return true;
     }
-    enum head_state outcome = head_scan(&c->scan, bytes, size, &head_size);
-    if (outcome == SCAN_BAD) return refuse_plainly(c, ERR_BAD_REQUEST);
-    if (outcome == SCAN_MORE) {
-        enum { LINE_BEYOND_TARGET = 64 }; /* method, version and blanks */
-        if (c->scan.lines == 0 && size > LIMIT_TARGET_BYTES + LINE_BEYOND_TARGET)
-            return refuse_plainly(c, ERR_TARGET_TOO_LONG);
-        if (size >= LIMIT_HEAD_BYTES) return refuse_plainly(c, ERR_HEADERS_TOO_LARGE);
-        return false;
-    }
-    if (head_size > LIMIT_HEAD_BYTES) return refuse_plainly(c, ERR_HEADERS_TOO_LARGE);
+    if (!find_head_end(c, bytes, size, &head_size)) return false;
 
     c->head_size = (uint32_t)head_size;
     struct fault f;

@@ -73,7 +73,8 @@ struct http_connection {
     bool linger;        /* something may be unread when we close */
 
     /* The request that is being received or in hand. */
-    struct head_memo *memo; /* of the last request; NULL: none was kept alive yet */
+    struct head_memo *memo; /* of an earlier request; NULL: none was remembered yet */
+    bool recalled;          /* this one's head is the memo's */
     struct head_scan scan;
     uint32_t head_size; /* 0 until the head is whole */
     uint32_t body_max;
@@ -142,7 +143,8 @@ struct http_server {
 
     /* The request that is being looked at; valid where `understood` is its connection. */
     struct http_connection *understood;
-    struct head head;
+    struct head head; /* where it was parsed */
+    struct str content_type, content_encoding;
     struct http_exchange exchange;
     struct arena *arena; /* of the request in hand; another once that one took it away */
     struct spares spares;

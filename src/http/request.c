@@ -47,10 +47,10 @@ static bool is_as_it_is(struct str coding)
 enum err request_judge_type(const struct http_connection *c, struct fault *f)
 {
     const struct http_server *s = c->server;
-    struct str type = s->head.content_type;
+    struct str type = s->content_type;
     enum http_body body = s->exchange.route->body;
     if (media_fits(body, type)) {
-        if (body == HTTP_BODY_NONE || is_as_it_is(s->head.content_encoding)) return ERR_OK;
+        if (body == HTTP_BODY_NONE || is_as_it_is(s->content_encoding)) return ERR_OK;
         return fault_set(f, ERR_UNSUPPORTED_MEDIA_TYPE, "",
                          "Content-Encoding: no coding is known here; send the body as it is");
     }
@@ -93,10 +93,10 @@ static enum err judge_parameters(struct http_server *s, const struct http_exchan
     return ERR_OK;
 }
 
-static enum err judge_body(struct http_connection *c, const struct head *h, struct fault *f)
+static enum err judge_body(struct http_connection *c, struct str expect, struct fault *f)
 {
-    if (!str_is_absent(h->expect) && !c->http_1_0) {
-        if (!str_equal_ignoring_case(h->expect, STR("100-continue")))
+    if (!str_is_absent(expect) && !c->http_1_0) {
+        if (!str_equal_ignoring_case(expect, STR("100-continue")))
             return fault_plain(f, ERR_EXPECTATION_FAILED);
         c->expects_continue = true;
     }
@@ -134,25 +134,68 @@ void request_blank(struct http_connection *c)
     c->server->exchange.header_count = 0;
 }
 
-/* Most heads are the one before once more. */
-static enum err read_head(struct http_connection *c, struct fault *f)
+static void set_body_max(struct http_connection *c)
 {
-    const char *bytes = c->in.bytes + c->in.from;
-    struct head *h = &c->server->head;
-    if (memo_recall(c->memo, bytes, c->head_size, h)) return ERR_OK;
-    enum err err = head_parse_request(bytes, c->head_size, h, f);
-    if (err == ERR_OK && h->keep_alive) memo_take(&c->memo, bytes, c->head_size, h);
-    return err;
+    uint32_t own = c->server->exchange.route->body_max;
+    c->body_max = own == 0 ? LIMIT_BODY_BYTES : own;
 }
 
-enum err request_understand(struct http_connection *c, struct fault *f)
+/* Most heads are the one before once more: what was right with it is right still, and only the body
+ * is judged anew, of which it says another length. */
+static enum err recall(struct http_connection *c, struct fault *f)
+{
+    struct http_server *s = c->server;
+    const struct meaning *m = memo_meaning(c->memo);
+    arena_reset(s->arena);
+    s->understood = c;
+    s->content_type = m->content_type;
+    s->content_encoding = m->content_encoding;
+    s->exchange = m->exchange;
+    s->exchange.arena = s->arena;
+    s->exchange.connection = c;
+    c->head_only = m->exchange.method == HTTP_HEAD;
+    c->keep_alive = c->framed = true;
+    c->http_1_0 = m->http_1_0;
+    c->chunked = m->chunked;
+    c->expects_continue = false;
+    c->length = m->length;
+    set_body_max(c);
+    return judge_body(c, m->expect, f);
+}
+
+/* Not where a view points elsewhere: a path that had to be decoded, or that the target left out. */
+static bool is_memorable(const struct http_exchange *x)
+{
+    return str_starts(x->target, STR("/")) && str_find(x->path, '%') == x->path.size;
+}
+
+static void remember(struct http_connection *c)
+{
+    struct http_server *s = c->server;
+    const struct head *h = &s->head;
+    const struct meaning meaning = {.exchange = s->exchange,
+                                    .content_type = h->content_type,
+                                    .content_encoding = h->content_encoding,
+                                    .expect = h->expect,
+                                    .length = h->length,
+                                    .chunked = h->chunked,
+                                    .http_1_0 = c->http_1_0};
+    if (!c->keep_alive || !is_memorable(&s->exchange)) return;
+    const char *bytes = c->in.bytes + c->in.from;
+    c->recalled = memo_take(&c->memo, bytes, c->head_size, &meaning);
+    if (c->recalled) s->exchange.kept = memo_meaning(c->memo)->exchange.kept;
+}
+
+static enum err read_anew(struct http_connection *c, struct fault *f)
 {
     struct http_server *s = c->server;
     struct head *h = &s->head;
     struct http_exchange *x = &s->exchange;
     exchange_begin(c);
 
-    enum err err = read_head(c, f);
+    enum err err = head_parse_request(c->in.bytes + c->in.from, c->head_size, h, f);
+    s->content_type = h->content_type;
+    s->content_encoding = h->content_encoding;
     if (!str_is_absent(h->method)) x->method_text = h->method;
     if (!str_is_absent(h->target)) x->target = h->target;
     x->method = method_of(x->method_text);
@@ -174,7 +217,15 @@ enum err request_understand(struct http_connection *c, struct fault *f)
     c->length = h->length;
     err = find_route(s, x, f);
     if (err != ERR_OK) return err;
-    if (x->route->body_max != 0) c->body_max = x->route->body_max;
+    set_body_max(c);
     err = judge_parameters(s, x, f);
-    return err == ERR_OK ? judge_body(c, h, f) : err;
+    return err == ERR_OK ? judge_body(c, h->expect, f) : err;
+}
+
+enum err request_understand(struct http_connection *c, struct fault *f)
+{
+    if (c->recalled) return recall(c, f);
+    enum err err = read_anew(c, f);
+    if (err == ERR_OK) remember(c);
+    return err;
 }

@@ -86,6 +86,14 @@ struct http_limits {
     size_t held_bytes;
 };
 
+/* What the service keeps with a head, beside the connection that remembers it: zeroed whenever
+ * another head takes its place, so that what is there was put there for these very headers. Whether
+ * it still holds is the service's to know. */
+struct http_kept {
+    const void *what;
+    uint64_t mark;
+};
+
 struct http_exchange {
     enum http_method method;
     struct str method_text;
@@ -97,8 +105,9 @@ struct http_exchange {
     const struct http_header *headers;
     size_t header_count;
     struct str body;
-    struct str allow;    /* for refuse() of 405: "GET, POST" */
-    struct arena *arena; /* this exchange's; reset before the next one on this thread */
+    struct str allow;       /* for refuse() of 405: "GET, POST" */
+    struct http_kept *kept; /* NULL: this head is not remembered */
+    struct arena *arena;    /* this exchange's; reset before the next one on this thread */
     struct http_connection *connection; /* the server's own */
 };
 

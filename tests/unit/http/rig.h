@@ -132,6 +132,18 @@ static void serve_nothing(void *context, struct http_exchange *x)
     http_reply(x, &(struct http_reply){.status = 204});
 }
 
+/* How often the service has seen this head, and the length that it says now. */
+static void serve_kept(void *context, struct http_exchange *x)
+{
+    (void)context;
+    char text[500];
+    unsigned long long times = x->kept == NULL ? 0 : (unsigned long long)++x->kept->mark;
+    snprintf(text, sizeof text, "seen=%llu length=%.*s a=%.*s b=%.*s body=%.*s", times,
+             STR_FORMAT(http_header_get(x, STR("content-length"))), STR_FORMAT(x->params[0]),
+             STR_FORMAT(x->params[1]), STR_FORMAT(x->body));
+    rig_reply_text(x, 200, text);
+}
+
 static const struct http_route rig_routes[] = {
     {.method = HTTP_POST,
      .pattern = "/echo",
@@ -158,6 +170,13 @@ static const struct http_route rig_routes[] = {
     {.method = HTTP_GET, .pattern = "/flood", .parameters = "bytes", .handle = serve_flood},
     {.method = HTTP_GET, .pattern = "/header", .handle = serve_header},
     {.method = HTTP_GET, .pattern = "/nothing", .handle = serve_nothing},
+    {.method = HTTP_GET, .pattern = "/", .handle = serve_nothing},
+    {.method = HTTP_POST,
+     .pattern = "/kept/{a}/{b}",
+     .body = HTTP_BODY_OPTIONAL_JSON,
+     .body_max = 300,
+     .parameters = "q",
+     .handle = serve_kept},
 };
 
 static void rig_handle(void *context, struct http_exchange *x)
