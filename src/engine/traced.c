@@ -6,7 +6,7 @@ struct str traced_header(const struct http_exchange *x)
 {
     struct str found = {0};
     for (size_t i = 0; i < x->header_count; i++) {
-        if (!str_equal_ignoring_case(x->headers[i].name, STR("traceparent"))) continue;
+        if (!http_header_is(&x->headers[i], STR("traceparent"))) continue;
         if (!str_is_absent(found)) return (struct str){0};
         found = x->headers[i].value;
     }

@@ -10,6 +10,14 @@ struct http_header {
     struct str name, value; /* value without surrounding blanks */
 };
 
+/* Whether that is its name, in any case. Length and first letter tell most of them apart. */
+static inline bool http_header_is(const struct http_header *h, struct str name)
+{
+    return h->name.size == name.size && name.size > 0 &&
+           ((h->name.bytes[0] ^ name.bytes[0]) | 0x20) == 0x20 &&
+           str_equal_ignoring_case(h->name, name);
+}
+
 /* The value of the first header of that name (any case), or absent. */
 struct str http_header_find(const struct http_header *headers, size_t count, struct str name);
 
