@@ -113,6 +113,9 @@ struct key_cache;
 struct key_cache *key_cache_create(size_t entries);
 void key_cache_destroy(struct key_cache *c);
 void key_cache_clear(struct key_cache *c);
+/* Another number after each clearing, never 0: whoever keeps a verified key elsewhere keeps this
+ * with it, and believes in the key only as long as both are the same. */
+uint64_t key_cache_mark(const struct key_cache *c);
 /* The key of this credential: ERR_UNAUTHENTICATED (unknown, or wrong secret: compared in constant
  * time), or as of key_in_force(). */
 enum err key_cache_verify(struct key_cache *c, struct hasher *h, const struct key_table *t,

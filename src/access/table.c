@@ -124,6 +124,7 @@ struct key_cache_set {
 struct key_cache {
     struct key_cache_set *sets;
     size_t mask;
+    uint64_t mark;
 };
 
 struct key_cache *key_cache_create(size_t entries)
@@ -135,6 +136,7 @@ struct key_cache *key_cache_create(size_t entries)
     c->sets = calloc(sets, sizeof *c->sets);
     check(c->sets != NULL);
     c->mask = sets - 1;
+    c->mark = 1;
     return c;
 }
 
@@ -145,7 +147,13 @@ void key_cache_destroy(struct key_cache *c)
     free(c);
 }
 
-void key_cache_clear(struct key_cache *c) { memset(c->sets, 0, (c->mask + 1) * sizeof *c->sets); }
+void key_cache_clear(struct key_cache *c)
+{
+    memset(c->sets, 0, (c->mask + 1) * sizeof *c->sets);
+    c->mark++;
+}
+
+uint64_t key_cache_mark(const struct key_cache *c) { return c->mark; }
 
 enum err key_cache_verify(struct key_cache *c, struct hasher *h, const struct key_table *t,
                           const struct pepper *p, struct str credential, uint64_t now_ms,

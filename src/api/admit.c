@@ -2,7 +2,13 @@
  *
  * The order is fixed: credential (401), role (403), tenant (403 or 400). Nothing of the body is
  * believed before the first two hold. A Bearer that begins with wk_ is an API key, any other one a
- * token. */
+ * token.
+ *
+ * A key that was proved is kept with its head (struct http_kept): a client that sends the same head
+ * again over the same connection has shown the same credential, byte for byte, so it is not looked
+ * for, hashed and looked up once more. Whether the key is in force, its roles and its tenant are
+ * asked each time, and no key outlives its table: the mark of the cache says when that is
+ * another. */
 #include "api/api.h"
 
 #include "base/limits.h"
@@ -13,13 +19,10 @@ static enum err authorization_of(const struct http_exchange *x, struct str *ret,
 {
     *ret = (struct str){0};
     for (size_t i = 0; i < x->header_count; i++) {
-        const struct http_header *h = &x->headers[i];
-        if (h->name.size != sizeof "authorization" - 1 ||
-            !str_equal_ignoring_case(h->name, STR("authorization")))
-            continue;
+        if (!http_header_is(&x->headers[i], STR("authorization"))) continue;
         if (!str_is_absent(*ret))
             return fault_set(f, ERR_UNAUTHENTICATED, "", "Authorization: was sent more than once");
-        *ret = h->value;
+        *ret = x->headers[i].value;
     }
     if (!str_is_absent(*ret)) return ERR_OK;
     return fault_set(f, ERR_UNAUTHENTICATED, "",
@@ -73,13 +76,29 @@ static const char *caller_name(const struct caller *c)
     return c->token == NULL ? "key" : "token";
 }
 
-static enum err key_admit(struct api *a, const struct http_exchange *x, struct str credential,
-                          uint32_t roles, uint64_t now_ms, struct caller *ret, struct fault *f)
+/* ---- keys ---- */
+
+/* The key that this very head has shown before, on the same connection; NULL: none, or the keys
+ * were others then. */
+static const struct key *key_kept(const struct api *a, const struct http_exchange *x)
 {
-    const struct key *key;
+    return x->kept != NULL && x->kept->mark == key_cache_mark(a->cache) ? x->kept->what : NULL;
+}
+
+static enum err key_verify(struct api *a, const struct http_exchange *x, struct str credential,
+                           uint64_t now_ms, const struct key **ret)
+{
     enum err err =
-        key_cache_verify(a->cache, a->hasher, a->keys, a->pepper, credential, now_ms, &key);
-    if (err != ERR_OK) return unauthenticated(a, x, err, f);
+        key_cache_verify(a->cache, a->hasher, a->keys, a->pepper, credential, now_ms, ret);
+    if (err == ERR_OK && x->kept != NULL)
+        *x->kept = (struct http_kept){.what = *ret, .mark = key_cache_mark(a->cache)};
+    return err;
+}
+
+/* A key that was proved; what it may do is asked each time. */
+static enum err key_admit(const struct key *key, uint32_t roles, struct caller *ret,
+                          struct fault *f)
+{
     if ((key->roles & roles) == 0) {
         char text[128];
         struct buf names = buf_over(text, sizeof text - 1);
@@ -195,18 +214,27 @@ static enum err tenant_by_query(const struct http_exchange *x, struct caller *c,
     return ERR_OK;
 }
 
+static enum err credential_admit(struct api *a, const struct http_exchange *x, uint32_t roles,
+                                 uint64_t now_ms, struct caller *ret, struct fault *f)
+{
+    struct str credential;
+    const struct key *key = key_kept(a, x);
+    enum err err = key != NULL ? key_in_force(key, now_ms) : api_bearer(x, &credential, f);
+    if (err != ERR_OK) return unauthenticated(a, x, err, f);
+    if (key != NULL) return key_admit(key, roles, ret, f);
+    if (a->signers != NULL && !str_starts(credential, STR("wk_")))
+        return token_admit(a, x, credential, roles, now_ms, ret, f);
+    err = key_verify(a, x, credential, now_ms, &key);
+    if (err != ERR_OK) return unauthenticated(a, x, err, f);
+    return key_admit(key, roles, ret, f);
+}
+
 enum err api_admit(struct api *a, const struct http_exchange *x, uint32_t roles, uint64_t now_ms,
                    struct caller *ret, struct fault *f)
 {
-    struct str credential;
     struct caller caller;
     f->err = ERR_OK;
-    enum err err = api_bearer(x, &credential, f);
-    if (err != ERR_OK) return unauthenticated(a, x, err, f);
-    if (a->signers == NULL || str_starts(credential, STR("wk_")))
-        err = key_admit(a, x, credential, roles, now_ms, &caller, f);
-    else
-        err = token_admit(a, x, credential, roles, now_ms, &caller, f);
+    enum err err = credential_admit(a, x, roles, now_ms, &caller, f);
     if (err == ERR_OK) err = tenant_by_query(x, &caller, f);
     if (err == ERR_OK) *ret = caller;
     return err;

@@ -22,6 +22,7 @@ struct scene {
     char credentials[KEYS][CREDENTIAL_TEXT + 16]; /* "Bearer wk_…" */
     struct http_header headers[2];
     struct http_exchange x;
+    struct http_kept kept; /* as the connection has it */
     struct caller caller;
     struct fault fault;
     unsigned noted;
@@ -230,6 +231,97 @@ static void a_key_without_the_role_is_told_which_would_do(void **state)
     assert_int_equal(s->noted, 0); /* it is known who that was */
 }
 
+/* ---- what is kept with a head ---- */
+
+/* As over one connection, where the head is the one before, byte for byte. */
+static enum err admit_again(struct scene *s, const char *authorization, const char *query,
+                            uint32_t roles, uint64_t at_ms)
+{
+    exchange(s, authorization, query);
+    s->x.kept = &s->kept;
+    return api_admit(&s->api, &s->x, roles, at_ms, &s->caller, &s->fault);
+}
+
+static void a_key_that_was_proved_is_kept_with_its_head(void **state)
+{
+    struct scene *s = *state;
+    assert_int_equal(admit_again(s, s->credentials[AGENT], NULL, ROLE_AGENT, now_ms), ERR_OK);
+    const struct key *first = s->caller.key;
+    /* that nothing is looked for shows where there is nothing to be found */
+    assert_int_equal(admit_again(s, NULL, NULL, ROLE_AGENT, now_ms), ERR_OK);
+    assert_ptr_equal(s->caller.key, first);
+    assert_true(str_equal(s->caller.tenant, STR("acme")));
+    assert_null(s->caller.token);
+    s->kept = (struct http_kept){0}; /* another head */
+    assert_int_equal(admit_again(s, NULL, NULL, ROLE_AGENT, now_ms), ERR_UNAUTHENTICATED);
+}
+
+static void what_a_kept_key_may_do_is_asked_each_time(void **state)
+{
+    struct scene *s = *state;
+    const char *agent = s->credentials[AGENT], *expired = s->credentials[EXPIRED];
+    assert_int_equal(admit_again(s, agent, NULL, ROLE_AGENT, now_ms), ERR_OK);
+    assert_int_equal(admit_again(s, agent, NULL, ROLE_APP, now_ms), ERR_MISSING_ROLE);
+    assert_refused(s, ERR_MISSING_ROLE, "the role app");
+    assert_int_equal(admit_again(s, agent, "tenant_id=other", ROLE_AGENT, now_ms),
+                     ERR_WRONG_TENANT);
+    assert_int_equal(s->noted, 0);
+
+    s->kept = (struct http_kept){0};
+    assert_int_equal(admit_again(s, expired, NULL, ROLE_AGENT, now_ms - 1), ERR_OK);
+    assert_int_equal(admit_again(s, expired, NULL, ROLE_AGENT, now_ms), ERR_CREDENTIAL_EXPIRED);
+    assert_refused(s, ERR_CREDENTIAL_EXPIRED, "expired");
+    assert_int_equal(s->noted, 1);
+    assert_int_equal(s->noted_err, ERR_CREDENTIAL_EXPIRED);
+}
+
+/* Another table is in force, with one key or none; the one before is gone. */
+static void table_take(struct scene *s, struct key *key)
+{
+    key_table_destroy(s->table);
+    assert_int_equal(key_table_create(&key, key != NULL, &s->table), ERR_OK);
+    s->api.keys = s->table;
+    key_cache_clear(s->api.cache);
+}
+
+/* The agent's key as another table has it. */
+static struct key *agents_key(struct scene *s, const char *more)
+{
+    struct key *key = make_key(s, ADMIN, "acme", "agent", more);
+    key->id.bytes[3] = AGENT;
+    key->mac = credential_mac(&s->pepper, str_of(s->credentials[AGENT] + 7, CREDENTIAL_TEXT));
+    return key;
+}
+
+static void a_kept_key_ends_with_its_table(void **state)
+{
+    struct scene *s = *state;
+    const char *agent = s->credentials[AGENT];
+    assert_int_equal(admit_again(s, agent, NULL, ROLE_AGENT, now_ms), ERR_OK);
+    struct key *next = agents_key(s, "");
+    table_take(s, next);
+    assert_int_equal(admit_again(s, agent, NULL, ROLE_AGENT, now_ms), ERR_OK);
+    assert_ptr_equal(s->caller.key, next);
+
+    table_take(s, agents_key(s, ",\"revoked_at\":\"2026-01-01T00:00:00Z\""));
+    assert_int_equal(admit_again(s, agent, NULL, ROLE_AGENT, now_ms), ERR_CREDENTIAL_REVOKED);
+    assert_int_equal(s->noted, 1);
+    table_take(s, NULL);
+    assert_int_equal(admit_again(s, agent, NULL, ROLE_AGENT, now_ms), ERR_UNAUTHENTICATED);
+    assert_int_equal(s->noted, 2);
+}
+
+static void who_was_refused_is_not_kept(void **state)
+{
+    struct scene *s = *state;
+    const char *const bad[] = {NULL, "Bearer x", "Basic eDp5", s->credentials[REVOKED],
+                               s->credentials[EXPIRED]};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_int_not_equal(admit_again(s, bad[i], NULL, ~0u, now_ms), ERR_OK);
+        assert_null(s->kept.what);
+    }
+}
+
 /* ---- tenants ---- */
 
 static void a_key_speaks_for_its_tenant_only(void **state)
@@ -426,6 +518,10 @@ int main(void)
         TEST(a_key_ends_when_it_is_revoked_or_its_time_has_come),
         TEST(a_key_that_left_the_table_is_unknown),
         TEST(a_key_without_the_role_is_told_which_would_do),
+        TEST(a_key_that_was_proved_is_kept_with_its_head),
+        TEST(what_a_kept_key_may_do_is_asked_each_time),
+        TEST(a_kept_key_ends_with_its_table),
+        TEST(who_was_refused_is_not_kept),
         TEST(a_key_speaks_for_its_tenant_only),
         TEST(a_key_for_every_tenant_names_one),
         TEST(the_body_may_name_the_tenant_where_the_key_leaves_it_open),
