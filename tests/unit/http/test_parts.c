@@ -256,6 +256,31 @@ static void a_reply_never_passes_its_bound(void **state)
     assert_memory_equal(bytes, expected, sizeof expected - 1);
 }
 
+/* Whichever byte stands wherever in a value of whatever size. */
+static void a_header_with_a_control_byte_is_left_out(void **state)
+{
+    (void)state;
+    enum { SIZES = 40 };
+    char date[HTTP_DATE_BYTES], value[SIZES], bytes[1000];
+    reply_write_date(0, date);
+    struct http_reply r = {.status = 204, .header_count = 1};
+    char *without = reply_write(&(struct http_reply){.status = 204}, false, PERSIST, date, bytes);
+    const size_t head_bytes = (size_t)(without - bytes);
+    for (size_t size = 0; size < SIZES; size++) {
+        for (size_t at = 0; at < size; at++) {
+            for (int byte = 0; byte < 256; byte++) {
+                memset(value, at % 2 == 0 ? 'v' : 0xc3, sizeof value);
+                value[at] = (char)byte;
+                r.headers[0] = (struct http_header){STR("X"), str_of(value, size)};
+                size_t written =
+                    (size_t)(reply_write(&r, false, PERSIST, date, bytes) - bytes) - head_bytes;
+                bool is_control = (byte < 0x20 && byte != '\t') || byte == 0x7f;
+                assert_int_equal(written, is_control ? 0 : size + 5); /* "X: " and the line's end */
+            }
+        }
+    }
+}
+
 static void targets_are_split(void **state)
 {
     (void)state;
@@ -299,6 +324,7 @@ int main(void)
         cmocka_unit_test(output_grows_and_keeps_its_bytes),
         cmocka_unit_test(dates_are_written_as_rfc_9110_says),
         cmocka_unit_test(a_reply_never_passes_its_bound),
+        cmocka_unit_test(a_header_with_a_control_byte_is_left_out),
         cmocka_unit_test(targets_are_split),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
