@@ -5,6 +5,7 @@
 struct str traced_header(const struct http_exchange *x)
 {
     struct str found = {0};
+    if (http_header_is_missing(x, STR("traceparent"))) return found;
     for (size_t i = 0; i < x->header_count; i++) {
         if (!http_header_is(&x->headers[i], STR("traceparent"))) continue;
         if (!str_is_absent(found)) return (struct str){0};

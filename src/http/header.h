@@ -18,6 +18,13 @@ static inline bool http_header_is(const struct http_header *h, struct str name)
            str_equal_ignoring_case(h->name, name);
 }
 
+/* One of 64 bits, the same for all spellings of a name: a set of them tells of most names that
+ * nobody has them. `name` is not empty. */
+static inline uint64_t http_header_bit(struct str name)
+{
+    return UINT64_C(1) << ((name.size + 7 * (size_t)(name.bytes[0] | 0x20)) % 64);
+}
+
 /* The value of the first header of that name (any case), or absent. */
 struct str http_header_find(const struct http_header *headers, size_t count, struct str name);
 

@@ -169,10 +169,18 @@ static bool is_memorable(const struct http_exchange *x)
     return str_starts(x->target, STR("/")) && str_find(x->path, '%') == x->path.size;
 }
 
+static uint64_t missing_names(const struct http_exchange *x)
+{
+    uint64_t there = 0;
+    for (size_t i = 0; i < x->header_count; i++) there |= http_header_bit(x->headers[i].name);
+    return ~there;
+}
+
 static void remember(struct http_connection *c)
 {
     struct http_server *s = c->server;
     const struct head *h = &s->head;
+    s->exchange.missing = missing_names(&s->exchange);
     const struct meaning meaning = {.exchange = s->exchange,
                                     .content_type = h->content_type,
                                     .content_encoding = h->content_encoding,

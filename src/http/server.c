@@ -377,6 +377,7 @@ size_t http_server_waiting(const struct http_server *s) { return s->waiting; }
 
 struct str http_header_get(const struct http_exchange *x, struct str name)
 {
+    if (http_header_is_missing(x, name)) return (struct str){0};
     return http_header_find(x->headers, x->header_count, name);
 }
 

@@ -104,6 +104,7 @@ struct http_exchange {
     struct str params[HTTP_PARAMS_MAX];
     const struct http_header *headers;
     size_t header_count;
+    uint64_t missing; /* names that no header has, by http_header_bit(); 0: nobody has looked */
     struct str body;
     struct str allow;       /* for refuse() of 405: "GET, POST" */
     struct http_kept *kept; /* NULL: this head is not remembered */
@@ -111,6 +112,11 @@ struct http_exchange {
     struct http_connection *connection; /* the server's own */
 };
 
+/* Whether it can be told at once that no header has that name. */
+static inline bool http_header_is_missing(const struct http_exchange *x, struct str name)
+{
+    return (x->missing & http_header_bit(name)) != 0;
+}
 /* First header of that name (any case), or absent. */
 struct str http_header_get(const struct http_exchange *x, struct str name);
 /* The query parameter, percent-decoded (`+` is a blank) into the arena; absent where not given.

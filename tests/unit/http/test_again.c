@@ -67,6 +67,12 @@ static void a_head_again_is_answered_as_if_it_were_new(void **state)
     ANSWERS("HEAD /nothing HTTP/1.1\r\n" H "\r\n", "HEAD /nothing HTTP/1.1\r\n" H "\r\n");
     ANSWERS("GET /things/7 HTTP/1.0\r\nConnection: keep-alive\r\n\r\n",
             "GET /things/7 HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
+    /* a header that is there, in any spelling, and then is not */
+    ANSWERS("GET /header HTTP/1.1\r\n" H "x-QUESTION: why\r\n\r\n",
+            "GET /header HTTP/1.1\r\n" H "x-QUESTION: why\r\n\r\n",
+            "GET /header HTTP/1.1\r\n" H "\r\n", "GET /header HTTP/1.1\r\n" H "\r\n",
+            "GET /header HTTP/1.1\r\n" H "X-QUESTIONS: why\r\n\r\n",
+            "GET /header HTTP/1.1\r\n" H "X-QUESTIONS: why\r\n\r\n");
     /* blank lines before */
     ANSWERS("\r\n" ECHO("2", "{}"), "\r\n" ECHO("3", "{ }"), ECHO("2", "{}"));
 }
