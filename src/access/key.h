@@ -108,7 +108,7 @@ void key_trouble_note(_Atomic size_t *noted, size_t unprovable);
 enum err key_in_force(const struct key *k, uint64_t now_ms);
 
 /* Credentials that were verified before, by SHA-256 of their text, so that a request costs one
- * short digest. Belongs to one thread and one table: clear it when the table changes. */
+ * short digest at most. Belongs to one thread and one table: clear it when the table changes. */
 struct key_cache;
 struct key_cache *key_cache_create(size_t entries);
 void key_cache_destroy(struct key_cache *c);

@@ -15,7 +15,8 @@
 struct api {
     const struct key_table *keys; /* the one in force; set before each beat */
     const struct pepper *pepper;
-    struct key_cache *cache; /* cleared by whoever changes `keys` */
+    /* Cleared by whoever changes `keys`, which is also the end of what was kept with heads. */
+    struct key_cache *cache;
     struct hasher *hasher;
     struct chance chance;
     struct metrics_sheet *sheet;

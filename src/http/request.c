@@ -2,7 +2,8 @@
  *
  * The order of the checks is the order of trust: syntax and framing first, because after a fault
  * there nobody knows where the next request begins (those close the connection); then what the
- * target means; then what the body may be. */
+ * target means; then what the body may be. Of a head that came before over this connection all but
+ * the last is known (memo.h). */
 #include "base/limits.h"
 #include "http/connection.h"
 #include "http/target.h"
