@@ -27,7 +27,7 @@ struct authorization *authorization_begin_sized(struct worker *w, struct http_ex
     struct authorization *a = trip_begin_bare(w, x, size);
     if (a == NULL) return NULL;
     a->tools = (struct decide_tools){.hasher = w->api.hasher,
-                                     .memo = w->memo,
+                                     .memory = w->memory,
                                      .chance = &w->api.chance,
                                      .now_ms = world_now_ms(),
                                      .started_ns = world_monotonic_ns()};

@@ -85,7 +85,7 @@ void decide_evaluate(struct decision *d)
     if (d->tools->explain)
         decide_explain(d, request);
     else
-        policy_evaluate_remembering(d->tools->policies, d->tools->memo, request, d->arena,
+        policy_evaluate_remembering(d->tools->policies, d->tools->memory, request, d->arena,
                                     &d->outcome);
 }
 
@@ -473,7 +473,7 @@ void decide_begin(struct decision *d, const struct decide_tools *tools, const st
     d->ask = ask;
     d->arena = arena;
     /* Hashing takes as long as what evaluation will ask for first takes to come. */
-    policy_memo_expect(tools->memo, tools->policies, ask->policy.action);
+    policy_memory_expect(tools->memory, tools->policies, ask->policy.action);
     describe_ask(d);
 }
 

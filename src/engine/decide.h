@@ -23,7 +23,7 @@ struct decide_tools { /* one reactor's */
     struct hasher *hasher;
     struct chance *chance;
     const struct policy_set *policies;
-    struct policy_memo *memo;
+    struct policy_memory *memory;
     uint64_t now_ms;
     uint64_t started_ns; /* monotonic: when the request was wholly there */
     bool dry_run, explain;

@@ -44,8 +44,8 @@ struct worker {
     struct reactor *reactor;
     struct http_server *server;
     struct api api;
-    struct forward *forward; /* NULL: no platform is configured */
-    struct policy_memo *memo; /* of the actions it was asked about */
+    struct forward *forward;      /* NULL: no platform is configured */
+    struct policy_memory *memory; /* of the actions it was asked about */
     struct committer commit;
     struct metrics_sheet *sheet;
     struct span_lane *spans; /* NULL: no collector is configured */

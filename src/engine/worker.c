@@ -32,7 +32,7 @@
 enum {
     KEY_CACHE_ENTRIES = 4096,
     TOKEN_CACHE_ENTRIES = 32768,
-    POLICY_MEMO_ENTRIES = 4096, /* tools of all tenants; half a megabyte */
+    POLICY_MEMORY_ENTRIES = 4096, /* tools of all tenants; half a megabyte */
     TICK_MS = 1000,
     OUTBOX_MS = 1
 };
@@ -113,7 +113,7 @@ static void worker_enter(void *context, struct loop *loop)
     w->api.pepper = &e->pepper;
     w->api.cache = key_cache_create(KEY_CACHE_ENTRIES);
     w->api.hasher = hasher_create();
-    w->memo = policy_memo_create(POLICY_MEMO_ENTRIES);
+    w->memory = policy_memory_create(POLICY_MEMORY_ENTRIES);
     w->api.chance.refill = crypto_random;
     w->api.sheet = w->sheet;
     w->api.replies_2xx = METRIC_ENGINE_REPLIES_2XX;
@@ -151,7 +151,7 @@ static void worker_leave(void *context)
     key_cache_destroy(w->api.cache);
     token_cache_destroy(w->api.tokens);
     hasher_destroy(w->api.hasher);
-    policy_memo_destroy(w->memo);
+    policy_memory_destroy(w->memory);
 }
 
 static void wake_peer(void *context, unsigned peer)

@@ -213,7 +213,7 @@ static const struct group *group_of(const struct policy_set *s, uint32_t value)
 /* What the index proposes for an action, and which of it does match. */
 struct group_search {
     struct ballot *ballot;
-    uint32_t matched[MEMO_GROUPS];
+    uint32_t matched[REMEMBERED_GROUPS];
     size_t count; /* may be more than there is room for */
 };
 
@@ -224,7 +224,7 @@ static void group_visit(void *context, const uint32_t *values, size_t count)
     for (size_t i = 0; i < count; i++) {
         const struct group *g = group_of(b->set, values[i]);
         if (!glob_match_text((enum glob_kind)g->kind, g->pattern, b->action->folded)) continue;
-        if (search->count < MEMO_GROUPS) search->matched[search->count] = values[i];
+        if (search->count < REMEMBERED_GROUPS) search->matched[search->count] = values[i];
         search->count++;
         consider_group(b, g);
     }
@@ -232,7 +232,7 @@ static void group_visit(void *context, const uint32_t *values, size_t count)
 
 /* Of a group that is one rule's alone only its pattern is of interest, which has matched. None
  * waits for the memory of the one before it. */
-static void consider_found(struct ballot *b, const struct memo_entry *found)
+static void consider_found(struct ballot *b, const struct remembered *found)
 {
     const struct policy_set *s = b->set;
     for (uint32_t i = 0; i < found->count; i++) {
@@ -251,7 +251,7 @@ static void consider_found(struct ballot *b, const struct memo_entry *found)
 
 static void consider_all(struct ballot *b)
 {
-    const struct memo_entry *found = memo_find(b->memo, b->set, b->request->action);
+    const struct remembered *found = remembered_find(b->memory, b->set, b->request->action);
     if (found != NULL) {
         b->action_is_small = true;
         consider_found(b, found);
@@ -263,7 +263,7 @@ static void consider_all(struct ballot *b)
     b->action_is_small = !action->has_capitals && !action->odd;
     index_lookup(b->set->actions, action, group_visit, &search);
     if (b->action_is_small)
-        memo_keep(b->memo, b->set, b->request->action, search.matched, search.count);
+        remembered_keep(b->memory, b->set, b->request->action, search.matched, search.count);
 }
 
 void ballot_take_votes(struct ballot *b)

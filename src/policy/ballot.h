@@ -3,7 +3,7 @@
 #define POLICY_BALLOT_H
 
 #include "base/check.h"
-#include "policy/memo.h"
+#include "policy/memory.h"
 
 /* For each verdict the first vote: rule number × 2, plus 1 where its gate voted. */
 struct tally {
@@ -30,7 +30,7 @@ struct ballot {
     const struct policy_set *set;
     const struct policy_request *request;
     struct arena *arena;
-    struct policy_memo *memo; /* or NULL */
+    struct policy_memory *memory; /* or NULL */
     const struct name *subject;
     struct name *action; /* prepared when the first one asks: action_name() */
     bool action_ready;

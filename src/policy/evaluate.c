@@ -301,13 +301,13 @@ static bool scopes_cover(struct ballot *b)
            (!q->has_token_scope || scope_covers(b, q->token_scope, q->token_scope_count));
 }
 
-static void evaluate(const struct policy_set *s, struct policy_memo *memo,
+static void evaluate(const struct policy_set *s, struct policy_memory *memory,
                      const struct policy_request *request, struct arena *arena,
                      const struct policy_explain *explain, struct policy_outcome *ret)
 {
     struct name action, subject, resource;
     struct ballot b = {.set = s,
-                       .memo = memo,
+                       .memory = memory,
                        .request = request,
                        .arena = arena,
                        .action = &action,
@@ -346,9 +346,9 @@ void policy_evaluate(const struct policy_set *s, const struct policy_request *re
     evaluate(s, NULL, request, arena, explain, ret);
 }
 
-void policy_evaluate_remembering(const struct policy_set *s, struct policy_memo *memo,
+void policy_evaluate_remembering(const struct policy_set *s, struct policy_memory *memory,
                                  const struct policy_request *request, struct arena *arena,
                                  struct policy_outcome *ret)
 {
-    evaluate(s, memo, request, arena, NULL, ret);
+    evaluate(s, memory, request, arena, NULL, ret);
 }

@@ -280,13 +280,14 @@ void policy_evaluate(const struct policy_set *s, const struct policy_request *re
 
 /* What one thread remembers of the actions that it was asked about, whatever the set: found again,
  * they cost a third of an evaluation less. About 128 bytes an entry. */
-struct policy_memo;
-struct policy_memo *policy_memo_create(size_t entries); /* the process ends without memory */
-void policy_memo_destroy(struct policy_memo *m);
-/* Asks the memory for what evaluating this action will look at first; `m` may be NULL. */
-void policy_memo_expect(const struct policy_memo *m, const struct policy_set *s, struct str action);
-/* The same outcome as without a memo (or with NULL). */
-void policy_evaluate_remembering(const struct policy_set *s, struct policy_memo *memo,
+struct policy_memory;
+struct policy_memory *policy_memory_create(size_t entries); /* the process ends without memory */
+void policy_memory_destroy(struct policy_memory *m);
+/* Has the processor fetch what evaluating this action will look at first; `m` may be NULL. */
+void policy_memory_expect(const struct policy_memory *m, const struct policy_set *s,
+                          struct str action);
+/* The same outcome as without a memory (or with NULL). */
+void policy_evaluate_remembering(const struct policy_set *s, struct policy_memory *memory,
                                  const struct policy_request *request, struct arena *arena,
                                  struct policy_outcome *ret);
 

@@ -65,7 +65,7 @@ static void approve(const struct policy_set *set, const struct policy_request *a
     go_over(&o, arena);
 }
 
-static struct policy_memo *memo; /* of all inputs: their sets have numbers of their own */
+static struct policy_memory *memory; /* of all inputs: their sets have numbers of their own */
 
 static void ask(const struct policy_set *set, const struct policy_request *q, struct arena *arena)
 {
@@ -77,7 +77,7 @@ static void ask(const struct policy_set *set, const struct policy_request *q, st
     policy_evaluate(set, q, arena, &explain, &explained);
     for (int again = 0; again < 2; again++) {
         struct policy_outcome remembered;
-        policy_evaluate_remembering(set, memo, q, arena, &remembered);
+        policy_evaluate_remembering(set, memory, q, arena, &remembered);
         check(remembered.verdict == plain.verdict && strcmp(remembered.rule, plain.rule) == 0);
         check(str_equal(remembered.reason, plain.reason) && remembered.cost == plain.cost);
     }
@@ -120,7 +120,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct policy_problems problems;
     enum err err = policy_load(STR("doc"), text, &d, &problems);
     check_problems(&problems);
-    if (memo == NULL) memo = policy_memo_create(4);
+    if (memory == NULL) memory = policy_memory_create(4);
     if (err != ERR_OK) {
         check(err == ERR_INVALID_POLICY && problems.count > 0 && d == NULL);
         return 0;

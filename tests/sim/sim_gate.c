@@ -25,7 +25,7 @@
 
 static uint64_t round_seed;
 static struct policy_set *set;
-static struct policy_memo *memo;
+static struct policy_memory *memory;
 static struct arena arena;
 static uint64_t outcomes[4], strictened, gate_decided, shadow_told, scope_denied, unsafe_denied,
     reviews_joined, limits_seen, limits_lifted, limits_over, approvals_tried, approvals_turned,
@@ -142,7 +142,7 @@ static void evaluate(const struct ref_request *q, struct policy_outcome *o, stru
     if (e != NULL)
         policy_evaluate(set, &p, &arena, &explain, o);
     else /* with few places, so that actions displace each other */
-        policy_evaluate_remembering(set, memo, &p, &arena, o);
+        policy_evaluate_remembering(set, memory, &p, &arena, o);
 }
 
 static struct str or_empty(struct str s) { return str_is_absent(s) ? STR("") : s; }
@@ -411,7 +411,7 @@ int main(int argc, char **argv)
     printf("sim_gate: seed %llu, %llu pairs\n", (unsigned long long)seed,
            (unsigned long long)count);
     arena_init(&arena, 64 << 10, 1 << 20);
-    memo = policy_memo_create(8);
+    memory = policy_memory_create(8);
     uint64_t tenants = 0;
     for (uint64_t done = 0; done < count; tenants++) {
         round_seed = state = seed + tenants;
@@ -424,7 +424,7 @@ int main(int argc, char **argv)
         policy_set_destroy(set);
     }
     arena_fini(&arena);
-    policy_memo_destroy(memo);
+    policy_memory_destroy(memory);
     printf(
         "%llu tenants; allow %llu, compute %llu, human_review %llu, deny %llu; stricter at "
         "lower confidence %llu; decided by "

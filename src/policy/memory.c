@@ -1,11 +1,11 @@
-/* memo.c - one place for each hash of (set, action). */
-#include "policy/memo.h"
+/* memory.c - one place for each hash of (set, action). */
+#include "policy/memory.h"
 
 #include <stdlib.h>
 
 #include "base/check.h"
 
-/* Names of a few words; whoever makes them collide makes the memo useless to himself. */
+/* Names of a few words; whoever makes them collide makes the memory useless to himself. */
 static uint64_t hash_of(uint64_t set, struct str text)
 {
     const uint64_t multiplier = 0x9E3779B97F4A7C15u; /* 2^64 / golden ratio, odd */
@@ -22,11 +22,11 @@ static uint64_t hash_of(uint64_t set, struct str text)
     return hash ^ hash >> 32;
 }
 
-struct policy_memo *policy_memo_create(size_t entries)
+struct policy_memory *policy_memory_create(size_t entries)
 {
     size_t size = 1;
     while (size < entries) size *= 2;
-    struct policy_memo *m = calloc(1, sizeof *m);
+    struct policy_memory *m = calloc(1, sizeof *m);
     check(m != NULL);
     m->entries = aligned_alloc(64, size * sizeof *m->entries);
     check(m->entries != NULL);
@@ -35,35 +35,36 @@ struct policy_memo *policy_memo_create(size_t entries)
     return m;
 }
 
-void policy_memo_destroy(struct policy_memo *m)
+void policy_memory_destroy(struct policy_memory *m)
 {
     if (m == NULL) return;
     free(m->entries);
     free(m);
 }
 
-void policy_memo_expect(const struct policy_memo *m, const struct policy_set *s, struct str action)
+void policy_memory_expect(const struct policy_memory *m, const struct policy_set *s,
+                          struct str action)
 {
-    if (m == NULL || action.size > MEMO_TEXT) return;
-    const struct memo_entry *e = &m->entries[hash_of(s->serial, action) & m->mask];
+    if (m == NULL || action.size > REMEMBERED_TEXT) return;
+    const struct remembered *e = &m->entries[hash_of(s->serial, action) & m->mask];
     __builtin_prefetch(e);
     __builtin_prefetch(&e->groups[sizeof e->groups / sizeof *e->groups - 1]);
 }
 
-const struct memo_entry *memo_find(const struct policy_memo *m, const struct policy_set *s,
-                                   struct str action)
+const struct remembered *remembered_find(const struct policy_memory *m, const struct policy_set *s,
+                                         struct str action)
 {
-    if (m == NULL || action.size > MEMO_TEXT) return NULL;
-    const struct memo_entry *e = &m->entries[hash_of(s->serial, action) & m->mask];
+    if (m == NULL || action.size > REMEMBERED_TEXT) return NULL;
+    const struct remembered *e = &m->entries[hash_of(s->serial, action) & m->mask];
     bool same = e->set == s->serial && str_equal(str_of(e->text, e->size), action);
     return same ? e : NULL;
 }
 
-void memo_keep(struct policy_memo *m, const struct policy_set *s, struct str action,
-               const uint32_t *groups, size_t count)
+void remembered_keep(struct policy_memory *m, const struct policy_set *s, struct str action,
+                     const uint32_t *groups, size_t count)
 {
-    if (m == NULL || action.size > MEMO_TEXT || count > MEMO_GROUPS) return;
-    struct memo_entry *e = &m->entries[hash_of(s->serial, action) & m->mask];
+    if (m == NULL || action.size > REMEMBERED_TEXT || count > REMEMBERED_GROUPS) return;
+    struct remembered *e = &m->entries[hash_of(s->serial, action) & m->mask];
     e->set = s->serial;
     e->size = (uint8_t)action.size;
     if (action.size > 0) memcpy(e->text, action.bytes, action.size);

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "policy/memo.h"
+#include "policy/memory.h"
 
 static const char *const tools =
     "rules:\n"
@@ -20,15 +20,15 @@ static struct policy_request about(const char *action)
                                    .action = str_from(action)};
 }
 
-/* Asks with the memo twice, and without: the same, also in what it cost. */
-static const char *rule_of(struct tenant *t, struct policy_memo *memo, const char *action)
+/* Asks with the memory twice, and without: the same, also in what it cost. */
+static const char *rule_of(struct tenant *t, struct policy_memory *memory, const char *action)
 {
     struct policy_request q = about(action);
     struct policy_outcome remembered;
     arena_reset(&t->arena);
     policy_evaluate(t->set, &q, &t->arena, NULL, &t->outcome);
     for (int i = 0; i < 2; i++) {
-        policy_evaluate_remembering(t->set, memo, &q, &t->arena, &remembered);
+        policy_evaluate_remembering(t->set, memory, &q, &t->arena, &remembered);
         assert_int_equal(remembered.verdict, t->outcome.verdict);
         assert_string_equal(remembered.rule, t->outcome.rule);
         assert_true(str_equal(remembered.reason, t->outcome.reason));
@@ -43,7 +43,7 @@ static void an_action_comes_to_the_same_when_it_is_remembered(void **state)
     struct tenant t;
     const char *names[] = {"tools"};
     tenant_init(&t, 1, names, &tools);
-    struct policy_memo *memo = policy_memo_create(64);
+    struct policy_memory *memory = policy_memory_create(64);
     static const char *const asked[][2] = {
         {"get_user", "allow:reads"},   {"get_prod_info", "allow:reads"},
         {"get_x_prod", "deny:drops"},  {"drop_x", "deny:drops"},
@@ -55,9 +55,9 @@ static void an_action_comes_to_the_same_when_it_is_remembered(void **state)
     };
     for (int round = 0; round < 3; round++)
         for (size_t i = 0; i < sizeof asked / sizeof *asked; i++)
-            assert_string_equal(rule_of(&t, memo, asked[i][0]), asked[i][1]);
-    assert_non_null(memo_find(memo, t.set, STR("g"))); /* the newest is there for certain */
-    policy_memo_destroy(memo);
+            assert_string_equal(rule_of(&t, memory, asked[i][0]), asked[i][1]);
+    assert_non_null(remembered_find(memory, t.set, STR("g"))); /* the newest is there for certain */
+    policy_memory_destroy(memory);
     tenant_fini(&t);
 }
 
@@ -67,24 +67,24 @@ static void only_plain_small_names_of_some_length_are_kept(void **state)
     (void)state;
     struct tenant t;
     const char *names[] = {"tools"};
-    char longest[MEMO_TEXT + 2];
+    char longest[REMEMBERED_TEXT + 2];
     tenant_init(&t, 1, names, &tools);
-    struct policy_memo *memo = policy_memo_create(64);
+    struct policy_memory *memory = policy_memory_create(64);
     memset(longest, 'p', sizeof longest);
     memcpy(longest, "get_", 4);
-    longest[MEMO_TEXT] = '\0';
-    rule_of(&t, memo, longest);
-    assert_non_null(memo_find(memo, t.set, str_from(longest)));
-    longest[MEMO_TEXT] = 'p';
-    longest[MEMO_TEXT + 1] = '\0';
-    assert_string_equal(rule_of(&t, memo, longest), "allow:reads");
-    assert_null(memo_find(memo, t.set, str_from(longest)));
+    longest[REMEMBERED_TEXT] = '\0';
+    rule_of(&t, memory, longest);
+    assert_non_null(remembered_find(memory, t.set, str_from(longest)));
+    longest[REMEMBERED_TEXT] = 'p';
+    longest[REMEMBERED_TEXT + 1] = '\0';
+    assert_string_equal(rule_of(&t, memory, longest), "allow:reads");
+    assert_null(remembered_find(memory, t.set, str_from(longest)));
     static const char *const left_out[] = {"getUser", "get_\xC3\xA4", "get_x rm"};
     for (size_t i = 0; i < sizeof left_out / sizeof *left_out; i++) {
-        rule_of(&t, memo, left_out[i]);
-        assert_null(memo_find(memo, t.set, str_from(left_out[i])));
+        rule_of(&t, memory, left_out[i]);
+        assert_null(remembered_find(memory, t.set, str_from(left_out[i])));
     }
-    policy_memo_destroy(memo);
+    policy_memory_destroy(memory);
     tenant_fini(&t);
 }
 
@@ -94,19 +94,19 @@ static void more_patterns_than_are_kept_are_all_looked_at(void **state)
     struct tenant t;
     char text[4096];
     int size = snprintf(text, sizeof text, "rules:\n");
-    for (int i = 0; i < MEMO_GROUPS + 2; i++)
+    for (int i = 0; i < REMEMBERED_GROUPS + 2; i++)
         size +=
             snprintf(text + size, sizeof text - (size_t)size,
                      "  - {id: r%d, agents: ['*'], actions: ['%.*s*'], decision: %s}\n", i, i + 1,
-                     "abcdefghijklmnopqrstuvwxyz", i == MEMO_GROUPS + 1 ? "deny" : "allow");
+                     "abcdefghijklmnopqrstuvwxyz", i == REMEMBERED_GROUPS + 1 ? "deny" : "allow");
     const char *names[] = {"many"}, *texts[] = {text};
     tenant_init(&t, 1, names, texts);
-    struct policy_memo *memo = policy_memo_create(64);
-    assert_string_equal(rule_of(&t, memo, "abcdefghijklmnopqrstuvwxyz"), "deny:r17");
-    assert_null(memo_find(memo, t.set, STR("abcdefghijklmnopqrstuvwxyz")));
-    assert_string_equal(rule_of(&t, memo, "abcdefghijklmnop"), "allow:r0");
-    assert_non_null(memo_find(memo, t.set, STR("abcdefghijklmnop")));
-    policy_memo_destroy(memo);
+    struct policy_memory *memory = policy_memory_create(64);
+    assert_string_equal(rule_of(&t, memory, "abcdefghijklmnopqrstuvwxyz"), "deny:r17");
+    assert_null(remembered_find(memory, t.set, STR("abcdefghijklmnopqrstuvwxyz")));
+    assert_string_equal(rule_of(&t, memory, "abcdefghijklmnop"), "allow:r0");
+    assert_non_null(remembered_find(memory, t.set, STR("abcdefghijklmnop")));
+    policy_memory_destroy(memory);
     tenant_fini(&t);
 }
 
@@ -121,30 +121,30 @@ static const char *const denies_x = "rules:\n"
 static void a_set_that_follows_another_is_asked_anew(void **state)
 {
     (void)state;
-    struct policy_memo *memo = policy_memo_create(1);
+    struct policy_memory *memory = policy_memory_create(1);
     const char *names[] = {"doc"};
     for (int i = 0; i < 20; i++) {
         struct tenant t;
         tenant_init(&t, 1, names, i % 2 == 0 ? &allows_x : &denies_x);
-        assert_string_equal(rule_of(&t, memo, "x"), i % 2 == 0 ? "allow:a" : "deny:b");
+        assert_string_equal(rule_of(&t, memory, "x"), i % 2 == 0 ? "allow:a" : "deny:b");
         tenant_fini(&t);
     }
-    policy_memo_destroy(memo);
+    policy_memory_destroy(memory);
 }
 
 static void two_tenants_share_a_memo(void **state)
 {
     (void)state;
-    struct policy_memo *memo = policy_memo_create(1); /* they displace each other */
+    struct policy_memory *memory = policy_memory_create(1); /* they displace each other */
     struct tenant a, b;
     const char *names[] = {"doc"};
     tenant_init(&a, 1, names, &allows_x);
     tenant_init(&b, 1, names, &denies_x);
     for (int i = 0; i < 3; i++) {
-        assert_string_equal(rule_of(&a, memo, "x"), "allow:a");
-        assert_string_equal(rule_of(&b, memo, "x"), "deny:b");
+        assert_string_equal(rule_of(&a, memory, "x"), "allow:a");
+        assert_string_equal(rule_of(&b, memory, "x"), "deny:b");
     }
-    policy_memo_destroy(memo);
+    policy_memory_destroy(memory);
     tenant_fini(&a);
     tenant_fini(&b);
 }
