@@ -1,7 +1,5 @@
 #include "base/id.h"
 
-static const char digits[] = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
-
 /* One more than a digit's value; 0: it is none. */
 static const uint8_t values[256] = {
     ['0'] = 1,  ['1'] = 2,  ['2'] = 3,  ['3'] = 4,  ['4'] = 5,  ['5'] = 6,  ['6'] = 7,  ['7'] = 8,
@@ -19,20 +17,37 @@ struct id id_make(uint64_t now_ms, struct chance *chance)
 
 static uint64_t big_endian(const uint8_t *bytes)
 {
-    uint64_t value = 0;
-    for (int i = 0; i < 8; i++) value = value << 8 | bytes[i];
-    return value;
+    uint64_t value;
+    memcpy(&value, bytes, sizeof value);
+    return __builtin_bswap64(value); /* of little-endian machines */
+}
+
+/* All pairs of digits: one load and one store for ten bits. */
+#define PAIRS(first)                                                                               \
+    first "0" first "1" first "2" first "3" first "4" first "5" first "6" first "7" first          \
+          "8" first "9" first "A" first "B" first "C" first "D" first "E" first "F" first          \
+          "G" first "H" first "J" first "K" first "M" first "N" first "P" first "Q" first          \
+          "R" first "S" first "T" first "V" first "W" first "X" first "Y" first "Z"
+
+static const char pairs[] = PAIRS("0") PAIRS("1") PAIRS("2") PAIRS("3") PAIRS("4") PAIRS("5")
+    PAIRS("6") PAIRS("7") PAIRS("8") PAIRS("9") PAIRS("A") PAIRS("B") PAIRS("C") PAIRS("D")
+        PAIRS("E") PAIRS("F") PAIRS("G") PAIRS("H") PAIRS("J") PAIRS("K") PAIRS("M") PAIRS("N")
+            PAIRS("P") PAIRS("Q") PAIRS("R") PAIRS("S") PAIRS("T") PAIRS("V") PAIRS("W") PAIRS("X")
+                PAIRS("Y") PAIRS("Z");
+
+static inline void put_pair(char *to, uint64_t ten_bits)
+{
+    memcpy(to, pairs + 2 * (ten_bits & 1023), 2);
 }
 
 void id_write_digits(struct id id, char *to)
 {
-    /* 26 digits hold 130 bits; the two spare ones lead and are zero. From the right: twelve digits
-     * of the lower half, one across both halves, thirteen of the upper. */
+    /* 26 digits hold 130 bits; the two spare ones lead and are zero. From the right: six pairs of
+     * digits of the lower half, one across both halves, six of the upper. */
     uint64_t high = big_endian(id.bytes), low = big_endian(id.bytes + 8);
-    for (int i = ID_DIGITS - 1; i > 13; i--, low >>= 5) to[i] = digits[low & 31];
-    to[13] = digits[(high & 1) << 4 | low];
-    high >>= 1;
-    for (int i = 12; i >= 0; i--, high >>= 5) to[i] = digits[high & 31];
+    for (int i = 0; i < 6; i++) put_pair(to + ID_DIGITS - 2 - 2 * i, low >> (10 * i));
+    put_pair(to + 12, high << 4 | low >> 60);
+    for (int i = 0; i < 6; i++) put_pair(to + 10 - 2 * i, high >> (6 + 10 * i));
 }
 
 void id_write(const char prefix[4], struct id id, char *to)

@@ -1,6 +1,7 @@
 #include "base/map.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "base/check.h"
@@ -8,8 +9,13 @@
 
 static uint64_t seed[2];
 static pthread_once_t seeded = PTHREAD_ONCE_INIT;
+static atomic_bool is_seeded; /* asking this costs a load, pthread_once() a call */
 
-static void seed_take(void) { world_random(seed, sizeof seed); }
+static void seed_take(void)
+{
+    world_random(seed, sizeof seed);
+    atomic_store_explicit(&is_seeded, true, memory_order_release);
+}
 
 static inline uint64_t rotate(uint64_t x, int by) { return x << by | x >> (64 - by); }
 
@@ -25,20 +31,39 @@ static inline void sip_round(struct sip *s)
     s->c += s->b, s->b = rotate(s->b, 17) ^ s->c, s->c = rotate(s->c, 32);
 }
 
+/* The last size % 8 bytes as an integer, the first of them lowest. */
+static inline uint64_t last_bytes(const unsigned char *at, size_t size)
+{
+    uint64_t word = 0;
+    uint32_t first, last;
+    size_t count = size % 8;
+    if (count == 0) return 0;
+    if (size >= 8) {
+        memcpy(&word, at + size - 8, 8);
+        return word >> (64 - 8 * count);
+    }
+    if (size >= 4) { /* four from the front and four from the end, which may overlap */
+        memcpy(&first, at, sizeof first);
+        memcpy(&last, at + size - 4, sizeof last);
+        return first | (uint64_t)last << (8 * (size - 4));
+    }
+    for (size_t i = 0; i < size; i++) word |= (uint64_t)at[i] << (8 * i);
+    return word;
+}
+
 uint64_t hash_bytes(const void *bytes, size_t size)
 {
-    pthread_once(&seeded, seed_take);
+    if (!atomic_load_explicit(&is_seeded, memory_order_acquire)) pthread_once(&seeded, seed_take);
     struct sip s = {seed[0] ^ 0x736f6d6570736575u, seed[1] ^ 0x646f72616e646f6du,
                     seed[0] ^ 0x6c7967656e657261u, seed[1] ^ 0x7465646279746573u};
     const unsigned char *at = bytes;
-    uint64_t word, last = (uint64_t)size << 56;
+    uint64_t word, last = (uint64_t)size << 56 | last_bytes(at, size);
     for (; size >= 8; at += 8, size -= 8) {
         memcpy(&word, at, 8);
         s.d ^= word;
         sip_round(&s);
         s.a ^= word;
     }
-    for (size_t i = 0; i < size; i++) last |= (uint64_t)at[i] << (8 * i);
     s.d ^= last;
     sip_round(&s);
     s.a ^= last;

@@ -1,5 +1,7 @@
 #include "base/str.h"
 
+#define ONES 0x0101010101010101u
+
 int str_compare(struct str a, struct str b)
 {
     size_t shorter = a.size < b.size ? a.size : b.size;
@@ -13,10 +15,33 @@ static inline unsigned char lowered(char byte)
     return (unsigned char)(byte >= 'A' && byte <= 'Z' ? byte | 0x20 : byte);
 }
 
+/* Eight bytes lowered at once: 0x20 is set where a byte below 0x80 is at least 'A' and at most 'Z',
+ * which the top bits of two sums tell. */
+static inline uint64_t lowered8(uint64_t word)
+{
+    uint64_t seven = word & (ONES * 0x7F);
+    uint64_t letter = (seven + ONES * (0x80 - 'A')) & ~(seven + ONES * (0x7F - 'Z')) & ~word;
+    return word | (letter & (ONES * 0x80)) >> 2;
+}
+
+static inline bool equal8(const char *a, const char *b)
+{
+    uint64_t x, y;
+    memcpy(&x, a, sizeof x);
+    memcpy(&y, b, sizeof y);
+    return x == y || lowered8(x) == lowered8(y);
+}
+
 bool str_equal_ignoring_case(struct str a, struct str b)
 {
     if (a.size != b.size) return false;
-    for (size_t i = 0; i < a.size; i++)
+    size_t i = 0;
+    if (a.size >= 8) {
+        for (; i < a.size - 8; i += 8)
+            if (!equal8(a.bytes + i, b.bytes + i)) return false;
+        return equal8(a.bytes + a.size - 8, b.bytes + b.size - 8);
+    }
+    for (; i < a.size; i++)
         if (lowered(a.bytes[i]) != lowered(b.bytes[i])) return false;
     return true;
 }
@@ -58,6 +83,7 @@ bool str_glob(struct str pattern, struct str text, bool ignore_case)
         if (p < pattern.size && pattern.bytes[p] == '*') {
             star = p++;
             run = t;
+            if (p == pattern.size) return true; /* whatever is left */
         } else if (p < pattern.size &&
                    (pattern.bytes[p] == text.bytes[t] ||
                     (ignore_case && lowered(pattern.bytes[p]) == lowered(text.bytes[t])))) {
@@ -162,19 +188,34 @@ bool str_is_name(struct str s)
     return true;
 }
 
-/* The digits of all 256 bytes: one load and one store of two digits each, where two lookups of one
- * digit took three times as long. Ids and three hashes are written so in every decision. */
-#define HEX_ROW(high)                                                                              \
-    high "0" high "1" high "2" high "3" high "4" high "5" high "6" high "7" high "8" high "9" high \
-         "a" high "b" high "c" high "d" high "e" high "f"
+typedef uint8_t bytes16 __attribute__((vector_size(16)));
 
-static const char hex_pairs[] = HEX_ROW("0") HEX_ROW("1") HEX_ROW("2") HEX_ROW("3") HEX_ROW("4")
-    HEX_ROW("5") HEX_ROW("6") HEX_ROW("7") HEX_ROW("8") HEX_ROW("9") HEX_ROW("a") HEX_ROW("b")
-        HEX_ROW("c") HEX_ROW("d") HEX_ROW("e") HEX_ROW("f");
+static inline bytes16 hex_digits(bytes16 halves)
+{
+    bytes16 is_letter = (bytes16)(halves > 9); /* all ones */
+    return halves + '0' + (is_letter & ('a' - '0' - 10));
+}
 
+/* Ids and three hashes are written so in every decision: sixteen bytes at once, and the rest one by
+ * one. */
 void hex_write(char *to, const uint8_t *bytes, size_t size)
 {
-    for (size_t i = 0; i < size; i++) memcpy(to + 2 * i, hex_pairs + 2 * (size_t)bytes[i], 2);
+    for (; size >= 16; to += 32, bytes += 16, size -= 16) {
+        bytes16 whole;
+        memcpy(&whole, bytes, sizeof whole);
+        bytes16 high = hex_digits(whole >> 4), low = hex_digits(whole & 15);
+        bytes16 first = __builtin_shufflevector(high, low, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21,
+                                                6, 22, 7, 23),
+                second = __builtin_shufflevector(high, low, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28,
+                                                 13, 29, 14, 30, 15, 31);
+        memcpy(to, &first, sizeof first);
+        memcpy(to + 16, &second, sizeof second);
+    }
+    static const char digits[] = "0123456789abcdef";
+    for (size_t i = 0; i < size; i++) {
+        to[2 * i] = digits[bytes[i] >> 4];
+        to[2 * i + 1] = digits[bytes[i] & 15];
+    }
 }
 
 /* One more than the value of a lowercase hex digit; 0: it is none. */

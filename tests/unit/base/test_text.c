@@ -91,6 +91,49 @@ static void hex_is_read_as_it_is_written_and_in_no_other_spelling(void **state)
     assert_false(str_to_u64_hex((struct str){0}, &number));
 }
 
+static void letters_of_either_case_are_one_and_nothing_else(void **state)
+{
+    (void)state;
+    char a[40], b[40];
+    for (size_t size = 1; size <= sizeof a; size++) {
+        for (size_t at = 0; at < size; at++) {
+            memset(a, 'q', size);
+            memset(b, 'Q', size);
+            for (int x = 0; x < 256; x++) {
+                int other = x >= 'A' && x <= 'Z' ? x + 32 : x >= 'a' && x <= 'z' ? x - 32 : x;
+                int wrong = x ^ 0x20;
+                a[at] = (char)x;
+                b[at] = (char)other;
+                assert_true(str_equal_ignoring_case(str_of(a, size), str_of(b, size)));
+                b[at] = (char)wrong;
+                assert_int_equal(str_equal_ignoring_case(str_of(a, size), str_of(b, size)),
+                                 wrong == other);
+            }
+        }
+    }
+    assert_true(str_equal_ignoring_case(STR(""), (struct str){0}));
+    assert_false(str_equal_ignoring_case(STR("a"), STR("ab")));
+}
+
+static void hex_is_written_alike_at_every_length(void **state)
+{
+    (void)state;
+    for (unsigned first = 0; first < 256; first++) {
+        for (size_t size = 0; size <= 50; size++) {
+            uint8_t bytes[50];
+            char wanted[101], got[100];
+            for (size_t i = 0; i < size; i++) {
+                bytes[i] = (uint8_t)(first + i * 7);
+                snprintf(wanted + 2 * i, 3, "%02x", bytes[i]);
+            }
+            memset(got, '?', sizeof got);
+            hex_write(got, bytes, size);
+            assert_memory_equal(got, wanted, 2 * size);
+            assert_true(size == 50 || got[2 * size] == '?');
+        }
+    }
+}
+
 static void globs_are_anchored_and_only_the_star_is_special(void **state)
 {
     (void)state;
@@ -375,6 +418,28 @@ static void an_id_is_written_and_read_back(void **state)
     }
 }
 
+static void an_id_has_five_bits_in_each_digit(void **state)
+{
+    (void)state;
+    static const char digits[] = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+    for (unsigned bit = 0; bit < 128; bit++) { /* from the right */
+        for (unsigned above = 1; above < 32; above++) {
+            struct id id = {0};
+            char text[ID_DIGITS], wanted[ID_DIGITS + 1];
+            memset(wanted, '0', ID_DIGITS);
+            for (unsigned i = 0; i < 5; i++) {
+                unsigned b = bit + i;
+                if ((above >> i & 1) == 0 || b >= 128) continue;
+                id.bytes[15 - b / 8] |= (uint8_t)(1 << b % 8);
+                char *digit = &wanted[25 - b / 5];
+                *digit = digits[(size_t)(strchr(digits, *digit) - digits) | (size_t)1 << b % 5];
+            }
+            id_write_digits(id, text);
+            assert_memory_equal(text, wanted, ID_DIGITS);
+        }
+    }
+}
+
 static void ids_sort_by_time(void **state)
 {
     (void)state;
@@ -450,7 +515,10 @@ int main(void)
         cmocka_unit_test(a_split_gives_every_part_even_empty_ones),
         cmocka_unit_test(decimal_numbers_are_read_without_overflow),
         cmocka_unit_test(hex_is_read_as_it_is_written_and_in_no_other_spelling),
+        cmocka_unit_test(hex_is_written_alike_at_every_length),
         cmocka_unit_test(globs_are_anchored_and_only_the_star_is_special),
+        cmocka_unit_test(letters_of_either_case_are_one_and_nothing_else),
+        cmocka_unit_test(an_id_has_five_bits_in_each_digit),
         cmocka_unit_test(globs_agree_with_their_definition),
         cmocka_unit_test(ill_formed_utf8_is_found_at_its_first_byte),
         cmocka_unit_test(a_text_is_cut_before_half_a_character),
