@@ -7,55 +7,26 @@
 #include "event/event.h"
 
 #include "base/check.h"
-#include "base/time.h"
-#include "json/json.h"
+#include "json/members.h"
 
-static inline void put_text(struct buf *out, struct str name, struct str value)
+#define PUT_STRING(put, name)                                                                      \
+    if (!str_is_absent(e->name)) put(&m, MEMBER_QUOTED(#name), e->name);
+#define PUT_TEXT(name) PUT_STRING(members_put_text, name)
+#define PUT_PLAIN(name) PUT_STRING(members_put_plain, name)
+#define PUT_TIME(name)                                                                             \
+    if (e->name != 0) members_put_time(&m, MEMBER_QUOTED(#name), e->name);
+#define PUT_JSON(name)                                                                             \
+    if (!str_is_absent(e->name)) members_put_json(&m, MEMBER_NAME(#name), e->name);
+#define PUT_NUMBER(name)                                                                           \
+    if (e->has_##name) members_put_number(&m, MEMBER_NAME(#name), e->name);
+#define PUT_COUNT(name)                                                                            \
+    if (e->has_##name) members_put_u64(&m, MEMBER_NAME(#name), count_checked(e->name));
+
+static inline uint64_t count_checked(uint64_t count)
 {
-    if (str_is_absent(value)) return;
-    json_put_string_member(out, name, value);
+    check(count <= EVENT_COUNT_MAX);
+    return count;
 }
-
-static inline void put_plain(struct buf *out, struct str name, struct str value)
-{
-    if (str_is_absent(value)) return;
-    json_put_plain_member(out, name, value);
-}
-
-static inline void put_json(struct buf *out, struct str name, struct str value)
-{
-    if (str_is_absent(value)) return;
-    buf_put_both(out, name, value);
-}
-
-static inline void put_number(struct buf *out, struct str name, double value, bool present)
-{
-    if (present) json_put_number_member(out, name, value);
-}
-
-static inline void put_count(struct buf *out, struct str name, uint64_t value, bool present)
-{
-    if (!present) return;
-    check(value <= EVENT_COUNT_MAX);
-    buf_put(out, name);
-    buf_put_u64(out, value);
-}
-
-static inline void put_time(struct buf *out, struct str name, uint64_t ms)
-{
-    if (ms == 0) return;
-    char text[TIME_TEXT];
-    time_write(ms, text);
-    json_put_plain_member(out, name, str_of(text, sizeof text));
-}
-
-#define NAME(name) STR(",\"" #name "\":")
-#define PUT_TEXT(name) put_text(out, NAME(name), e->name);
-#define PUT_PLAIN(name) put_plain(out, NAME(name), e->name);
-#define PUT_JSON(name) put_json(out, NAME(name), e->name);
-#define PUT_NUMBER(name) put_number(out, NAME(name), e->name, e->has_##name);
-#define PUT_COUNT(name) put_count(out, NAME(name), e->name, e->has_##name);
-#define PUT_TIME(name) put_time(out, NAME(name), e->name);
 
 /* Braces around the members that were put since `start`. */
 static void embrace(struct buf *out, size_t start)
@@ -70,15 +41,18 @@ static void embrace(struct buf *out, size_t start)
 void event_put(struct buf *out, const struct event *e)
 {
     size_t start = out->size;
+    struct members m = members_begin(out);
 #define EVENT(name, type) PUT_##type(name)
 #include "event/event.def"
 #undef EVENT
+    members_end(&m);
     embrace(out, start);
 }
 
 void event_put_outcome(struct buf *out, const struct event *e)
 {
     size_t start = out->size;
+    struct members m = members_begin(out);
     /* In JCS order, like event.def. */
     PUT_TEXT(action)
     PUT_TEXT(actor)
@@ -99,6 +73,7 @@ void event_put_outcome(struct buf *out, const struct event *e)
     PUT_TIME(timestamp)
     PUT_PLAIN(trace_id)
     PUT_TEXT(user_id)
+    members_end(&m);
     embrace(out, start);
 }
 

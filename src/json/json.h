@@ -100,7 +100,7 @@ struct str json_text(const struct json *object, struct str key);
 uint64_t json_u64(const struct json *object, struct str key, uint64_t otherwise);
 
 /* For a copy that outlives the source text, or gets another value: raw and what it
- * says of the value are gone. */
+ * says of the value are gone, and raw would be written where it is said to be canonical. */
 static inline void json_forget_text(struct json *v)
 {
     v->raw = (struct str){0};
@@ -139,6 +139,8 @@ void json_put_plain_member(struct buf *out, struct str name, struct str text);
 void json_put_number_member(struct buf *out, struct str name, double number);
 /* ECMAScript Number::toString; finite only. At most 25 bytes. */
 void json_put_number(struct buf *out, double number);
+/* The same as a view, which this thread's next call of these ends. */
+struct str json_number_text(double number);
 
 /* The nearest double of a JSON number literal; false where it is not one or is not finite. */
 bool json_number_read(struct str literal, double *ret_number);

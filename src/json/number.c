@@ -146,9 +146,41 @@ static inline bool is_canonical(struct str literal, const struct parts *n)
     return literal.bytes[literal.size - 1] != '0' && n->kept + n->exponent >= -5;
 }
 
+enum { SHORT_TEXT = 16 }; /* a sign or a point, and 15 digits */
+
+/* What nearly all numbers are: at most 15 digits, at most six of them after a point, no exponent.
+ * They are read at one go, and always exact; false: this is another, or none. */
+static inline bool short_number_read(struct str literal, struct json *v)
+{
+    const char *p = literal.bytes, *end = p + literal.size;
+    bool negative = p < end && *p == '-';
+    p += negative;
+    if (literal.size > SHORT_TEXT || p == end || !is_digit(*p)) return false;
+    const char *first = p;
+    uint64_t m = 0;
+    for (; p < end && is_digit(*p); p++) m = m * 10 + (uint64_t)(*p - '0');
+    if (*first == '0' && p > first + 1) return false;
+    double number = (double)(int64_t)m;
+    bool canonical = m != 0 || !negative;
+    if (p < end) {
+        const char *fraction = p + 1;
+        if (*p != '.' || fraction == end || end - fraction > 6) return false;
+        for (p = fraction; p < end && is_digit(*p); p++) m = m * 10 + (uint64_t)(*p - '0');
+        if (p < end) return false;
+        number = (double)(int64_t)m / power_of_ten[end - fraction];
+        canonical = end[-1] != '0';
+    }
+    if (m >= (uint64_t)PLAIN_MAX) return false;
+    v->number_kind = JSON_DOUBLE;
+    v->number = negative ? -number : number;
+    v->plain_number = canonical;
+    return true;
+}
+
 enum number_result number_read(struct str literal, struct json *v, size_t *ret_at)
 {
     struct parts n;
+    if (short_number_read(literal, v)) return NUMBER_OK;
     if (!read_parts(literal, &n, ret_at)) return NUMBER_SYNTAX;
     v->number_kind = JSON_DOUBLE;
     if (n.mantissa <= EXACT_MAX && n.exponent >= -EXACT_POWER && n.exponent <= EXACT_POWER) {
@@ -277,21 +309,29 @@ size_t number_write(double number, char to[NUMBER_TEXT])
     return sign + write_shortest(number, to + sign);
 }
 
-void json_put_number(struct buf *out, double number)
+/* One decision writes what it took and how sure its caller was in the event, in what is hashed and
+ * in the answer, and most callers know few degrees of sureness: the newest texts are kept, each in
+ * the place that the bits of its number choose. */
+struct str json_number_text(double number)
 {
-    if (out->capacity - out->size >= NUMBER_TEXT && !out->overflow) {
-        out->size += number_write(number, out->bytes + out->size);
-        return;
+    static _Thread_local struct kept {
+        uint64_t bits;
+        size_t size;
+        char text[NUMBER_TEXT];
+    } kept[16]; /* a size of 0: none yet */
+    uint64_t bits;
+    memcpy(&bits, &number, sizeof bits);
+    struct kept *k = &kept[bits * 0x9E3779B97F4A7C15u >> 60];
+    if (k->bits != bits || k->size == 0) {
+        k->size = number_write(number, k->text);
+        k->bits = bits;
     }
-    char text[NUMBER_TEXT]; /* the longest would not fit, but this one may */
-    size_t size = number_write(number, text);
-    buf_put(out, str_of(text, size));
+    return str_of(k->text, k->size);
 }
+
+void json_put_number(struct buf *out, double number) { buf_put(out, json_number_text(number)); }
 
 void json_put_number_member(struct buf *out, struct str name, double number)
 {
-    char text[NUMBER_TEXT];
-    size_t size = number_write(number, text);
-    check(size <= sizeof text);
-    buf_put_both(out, name, str_of(text, size));
+    buf_put_both(out, name, json_number_text(number));
 }

@@ -8,6 +8,8 @@
  * short forms of quote and backslash, b f n r t, and \u00xx in lowercase for other controls. */
 #include "json/text.h"
 
+#include "json/members.h"
+
 #define ONES 0x0101010101010101u
 #define HIGHS 0x8080808080808080u
 
@@ -53,21 +55,56 @@ static size_t plain_run(struct str s)
     return i;
 }
 
-bool text_is_plain(struct str s)
+/* Sixteen bytes at once; a comparison gives all ones where it is so. */
+typedef signed char bytes16 __attribute__((vector_size(16)));
+
+static inline bytes16 load16(const char *p)
 {
-    uint64_t seen = 0;
-    size_t i = 0;
-    for (; s.size - i >= 8; i += 8) {
-        uint64_t word = load8(s.bytes + i);
-        seen |= (word - ONES * 0x20) | ((word ^ (ONES * '\\')) - ONES) | word;
-    }
-    if ((seen & HIGHS) != 0) return false;
-    for (; i < s.size; i++) {
-        unsigned char c = (unsigned char)s.bytes[i];
-        if (c < 0x20 || c == '\\' || c >= 0x80) return false;
-    }
-    return true;
+    bytes16 bytes;
+    memcpy(&bytes, p, sizeof bytes);
+    return bytes;
 }
+
+static inline bool is_any(bytes16 found)
+{
+    uint64_t halves[2];
+    memcpy(halves, &found, sizeof halves);
+    return (halves[0] | halves[1]) != 0;
+}
+
+/* Backslashes and, below a blank as signed bytes are, controls and what is not ASCII. */
+static inline bytes16 strange_of(bytes16 bytes) { return (bytes < ' ') | (bytes == '\\'); }
+
+static inline bytes16 look_and_copy16(char *to, const char *from)
+{
+    bytes16 bytes = load16(from);
+    if (to != NULL) memcpy(to, &bytes, sizeof bytes);
+    return strange_of(bytes);
+}
+
+/* To where `to` is not NULL; inlined, so that nothing is asked for each run of bytes. */
+static inline bool look_and_copy(char *to, struct str s)
+{
+    bytes16 strange = {0};
+    if (s.size >= 16) { /* the last run overlaps the one before */
+        size_t last = s.size - 16;
+        for (size_t i = 0; i < last; i += 16)
+            strange |= look_and_copy16(to == NULL ? NULL : to + i, s.bytes + i);
+        strange |= look_and_copy16(to == NULL ? NULL : to + last, s.bytes + last);
+        return !is_any(strange);
+    }
+    bool plain = true;
+    for (size_t i = 0; i < s.size; i++) {
+        signed char c = (signed char)s.bytes[i];
+        if (to != NULL) to[i] = (char)c;
+        plain = plain && c >= ' ' && c != '\\';
+    }
+    return plain;
+}
+
+bool text_is_plain(struct str s) { return look_and_copy(NULL, s); }
+
+bool text_copy(char *to, struct str s) { return look_and_copy(to, s); }
 
 /* ---- in ---- */
 
@@ -183,15 +220,7 @@ static void put_escaped(struct buf *out, unsigned char c)
     buf_put(out, str_of(text, size));
 }
 
-void json_put_plain(struct buf *out, struct str text)
-{
-    if (!buf_room(out, text.size + 2)) return;
-    char *to = out->bytes + out->size;
-    *to++ = '"';
-    to = buf_copy(to, text.bytes, text.size);
-    *to = '"';
-    out->size += text.size + 2;
-}
+void json_put_plain(struct buf *out, struct str text) { json_put_plain_member(out, STR(""), text); }
 
 void json_put_plain_member(struct buf *out, struct str name, struct str text)
 {
@@ -203,31 +232,119 @@ void json_put_plain_member(struct buf *out, struct str name, struct str text)
     out->size += name.size + text.size + 2;
 }
 
-void json_put_string_member(struct buf *out, struct str name, struct str text)
+/* Bytes that JCS escapes: quotes, backslashes and controls. */
+static inline bytes16 special_of(bytes16 bytes)
 {
-    if (plain_run(text) == text.size) {
-        json_put_plain_member(out, name, text);
-        return;
-    }
-    buf_put(out, name);
-    json_put_string(out, text);
+    bytes16 high = bytes ^ (signed char)0x80; /* as signed bytes in the order of unsigned ones */
+    return (high < (signed char)(0x20 ^ 0x80)) | (bytes == '"') | (bytes == '\\');
 }
 
-void json_put_string(struct buf *out, struct str text)
+static inline bytes16 copy_and_look16(char *to, const char *from)
 {
-    size_t run = plain_run(text);
-    if (run == text.size) {
-        json_put_plain(out, text);
-        return;
+    bytes16 bytes = load16(from);
+    memcpy(to, &bytes, sizeof bytes);
+    return special_of(bytes);
+}
+
+/* Copies like buf_copy(); NULL where there is something to escape. */
+static inline char *copy_unless_special(char *to, const char *from, size_t size)
+{
+    if (size >= 16) {
+        size_t last = size - 16;
+        bytes16 special = copy_and_look16(to + last, from + last);
+        for (size_t i = 0; i < last; i += 16) special |= copy_and_look16(to + i, from + i);
+        return is_any(special) ? NULL : to + size;
     }
-    buf_put_byte(out, '"');
+    uint64_t special = 0;
+    if (size >= 8) {
+        uint64_t first = load8(from), last = load8(from + size - 8);
+        memcpy(to, &first, sizeof first);
+        memcpy(to + size - 8, &last, sizeof last);
+        special = has_special(first) | has_special(last);
+    } else if (size >= 4) {
+        uint32_t first, last;
+        memcpy(&first, from, sizeof first);
+        memcpy(&last, from + size - 4, sizeof last);
+        memcpy(to, &first, sizeof first);
+        memcpy(to + size - 4, &last, sizeof last);
+        special = has_special((uint64_t)first << 32 | last);
+    } else {
+        for (size_t i = 0; i < size; i++) {
+            to[i] = from[i];
+            special |= is_special((unsigned char)from[i]);
+        }
+    }
+    return special != 0 ? NULL : to + size;
+}
+
+/* The text with its escapes and the closing quote. */
+static void put_inside(struct buf *out, struct str text)
+{
     for (;;) {
+        size_t run = plain_run(text);
         buf_put(out, str_of(text.bytes, run));
         text = str_skip(text, run);
         if (text.size == 0) break;
         put_escaped(out, (unsigned char)text.bytes[0]);
         text = str_skip(text, 1);
-        run = plain_run(text);
     }
     buf_put_byte(out, '"');
+}
+
+void json_put_string_member(struct buf *out, struct str name, struct str text)
+{
+    if (!buf_room(out, name.size + text.size + 2)) return;
+    char *to = buf_copy(out->bytes + out->size, name.bytes, name.size);
+    *to++ = '"';
+    to = copy_unless_special(to, text.bytes, text.size);
+    if (to != NULL) {
+        *to = '"';
+        out->size += name.size + text.size + 2;
+        return;
+    }
+    out->size += name.size + 1;
+    put_inside(out, text);
+}
+
+void json_put_string(struct buf *out, struct str text)
+{
+    json_put_string_member(out, STR(""), text);
+}
+
+/* ---- many members ---- */
+
+static struct members_place place_of(struct buf *out)
+{
+    return (struct members_place){out->bytes + out->size,
+                                  out->bytes + (out->overflow ? out->size : out->capacity)};
+}
+
+struct members_place members_grow(struct buf *out, char *to, size_t more)
+{
+    if (to != NULL) out->size = (size_t)(to - out->bytes);
+    return buf_room(out, more) ? place_of(out) : (struct members_place){to, to};
+}
+
+__attribute__((noinline)) char *members_copy_plain(char *to, const char *text, size_t size)
+{
+    to = buf_copy(to, text, size);
+    *to = '"';
+    return to + 1;
+}
+
+__attribute__((noinline)) char *members_copy_text(char *to, const char *text, size_t size)
+{
+    to = copy_unless_special(to, text, size);
+    if (to == NULL) return NULL;
+    *to = '"';
+    return to + 1;
+}
+
+struct members_place members_put_escaped(struct buf *out, char *to, struct str quoted_name,
+                                         struct str text)
+{
+    out->size = (size_t)(to - out->bytes);
+    buf_put(out, quoted_name);
+    put_inside(out, text);
+    return place_of(out);
 }

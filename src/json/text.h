@@ -1,8 +1,8 @@
 /* text.h - the bytes of strings: what needs an escape, and what an escape means; this room only.
  *
  * Strings are mostly plain: no quote, backslash or control byte. The scans here step over plain
- * bytes eight at a time (the SWAR tests of Mycroft 1987 and Lamport 1975), so that the common case
- * costs about a cycle per eight bytes. */
+ * bytes sixteen at a time with gcc's vectors, or eight (the SWAR tests of Mycroft 1987 and Lamport
+ * 1975), so that the common case costs about a cycle per eight bytes. */
 #ifndef JSON_TEXT_H
 #define JSON_TEXT_H
 
@@ -23,5 +23,7 @@ enum err text_read(struct str inside, struct arena *arena, struct str *ret, bool
 /* Whether the whole text is ASCII without backslash or control bytes: then every string in it
  * is its own bytes. */
 bool text_is_plain(struct str s);
+/* The same, and copies the text while it looks. */
+bool text_copy(char *to, struct str s);
 
 #endif

@@ -82,8 +82,7 @@ static enum err fill_tenant(struct platform *p, struct json *body, struct json *
         body->child = given = own;
         body->count++;
     }
-    given->type = JSON_STRING;
-    given->string = p->caller.tenant;
+    json_become_string(given, p->caller.tenant);
     return ERR_OK;
 }
 

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "json/json.h"
+#include "json/members.h"
 
 static struct arena arena;
 
@@ -147,6 +147,141 @@ static void no_room_shows_in_the_buf_and_writes_nothing_beyond(void **state)
     }
 }
 
+/* What JCS says, one byte at a time. */
+static struct str escaped(struct str text, char *to)
+{
+    struct buf out = buf_over(to, 4096);
+    buf_put_byte(&out, '"');
+    for (size_t i = 0; i < text.size; i++) {
+        char c = text.bytes[i];
+        if (c == '"' || c == '\\') buf_put_byte(&out, '\\');
+        if (c == '\n')
+            buf_put_literal(&out, "\\n");
+        else if (c >= 0 && c < 0x20)
+            buf_printf(&out, "\\u%04x", c);
+        else
+            buf_put_byte(&out, c);
+    }
+    buf_put_byte(&out, '"');
+    return buf_view(&out);
+}
+
+static void put_by(int way, struct buf *out, struct str text)
+{
+    struct members m;
+    switch (way) {
+    case 0: json_put_string_member(out, STR(",\"n\":"), text); return;
+    case 1:
+        buf_put_literal(out, ",\"n\":");
+        json_put_string(out, text);
+        return;
+    default:
+        m = members_begin(out);
+        members_put_text(&m, MEMBER_QUOTED("n"), text);
+        members_end(&m);
+    }
+}
+
+static void is_put_into_exact_room(int way, struct str text)
+{
+    char wanted_bytes[4096], name[] = ",\"n\":";
+    struct str wanted = escaped(text, wanted_bytes);
+    size_t room = sizeof name - 1 + wanted.size;
+    char *bytes = malloc(room);
+    assert_non_null(bytes);
+    struct buf out = buf_over(bytes, room);
+    put_by(way, &out, text);
+    assert_false(out.overflow);
+    assert_int_equal(out.size, room);
+    assert_memory_equal(bytes, name, sizeof name - 1);
+    assert_memory_equal(bytes + sizeof name - 1, wanted.bytes, wanted.size);
+    out = buf_over(bytes, room - 1);
+    put_by(way, &out, text);
+    assert_true(out.overflow);
+    free(bytes);
+
+    struct buf growing;
+    buf_init(&growing, 0, 4096);
+    put_by(way, &growing, text);
+    assert_int_equal(growing.size, room);
+    assert_false(growing.overflow);
+    assert_memory_equal(growing.bytes + sizeof name - 1, wanted.bytes, wanted.size);
+    buf_fini(&growing);
+}
+
+static void a_byte_is_escaped_wherever_it_stands(void **state)
+{
+    (void)state;
+    static const char special[] = {'"', '\\', '\n', 0x00, 0x1F, ' ', 0x7F, (char)0x80, (char)0xFF};
+    for (int way = 0; way < 3; way++) {
+        for (size_t size = 0; size <= 67; size++) {
+            char *text = malloc(size > 0 ? size : 1); /* exactly, for the sanitizer's sake */
+            assert_non_null(text);
+            memset(text, 'x', size > 0 ? size : 1);
+            is_put_into_exact_room(way, str_of(text, size));
+            for (size_t s = 0; s < sizeof special; s++) {
+                for (size_t at = 0; at<size; at += size> 20 ? 3 : 1) {
+                    text[at] = special[s];
+                    is_put_into_exact_room(way, str_of(text, size));
+                    text[at] = 'x';
+                }
+            }
+            free(text);
+        }
+    }
+}
+
+static void put_many(struct buf *out)
+{
+    struct members m = members_begin(out);
+    members_put_plain(&m, MEMBER_QUOTED("plain"), STR("0123456789012345678901234567890123456789"));
+    members_put_text(&m, MEMBER_QUOTED("text"), STR("a\"b"));
+    members_put_json(&m, MEMBER_NAME("json"), STR("[1,2]"));
+    members_put_number(&m, MEMBER_NAME("number"), 0.125);
+    members_put_u64(&m, MEMBER_NAME("count"), 1234567890123);
+    members_put_time(&m, MEMBER_QUOTED("time"), 1795167000123);
+    members_put_plain(&m, MEMBER_QUOTED("empty"), STR(""));
+    members_end(&m);
+}
+
+static void members_without_room_are_left_out(void **state)
+{
+    (void)state;
+    struct str wanted =
+        STR(",\"plain\":\"0123456789012345678901234567890123456789\",\"text\":\"a\\\"b\",\"json\":"
+            "[1,2],\"number\":0.125,\"count\":1234567890123,\"time\":\"2026-11-20T09:30:00.123Z\","
+            "\"empty\":\"\"");
+    for (size_t room = 0; room <= wanted.size; room++) {
+        char *bytes = malloc(room > 0 ? room : 1);
+        assert_non_null(bytes);
+        struct buf out = buf_over(bytes, room);
+        put_many(&out);
+        assert_int_equal(out.overflow, room < wanted.size);
+        assert_memory_equal(bytes, wanted.bytes, out.size);
+        /* Nothing follows what was left out. */
+        size_t size = out.size;
+        put_many(&out);
+        assert_int_equal(out.overflow, true);
+        assert_int_equal(out.size, room < wanted.size ? size : wanted.size);
+        free(bytes);
+    }
+    char bytes[256];
+    struct buf full = buf_over(bytes, sizeof bytes);
+    full.overflow = true; /* of something larger before */
+    put_many(&full);
+    assert_true(full.overflow && full.size == 0);
+    struct buf growing;
+    buf_init(&growing, 0, 4096);
+    put_many(&growing);
+    assert_true(str_equal(buf_view(&growing), wanted));
+    put_many(&growing);
+    assert_int_equal(growing.size, 2 * wanted.size);
+    buf_fini(&growing);
+    growing = (struct buf){0}; /* no bytes and none to be had */
+    put_many(&growing);
+    assert_true(growing.overflow && growing.size == 0);
+}
+
 /* ---- numbers ---- */
 
 static void number_is_written_as(double number, const char *wanted)
@@ -187,6 +322,24 @@ static void numbers_are_laid_out_as_ecmascript_does(void **state)
 }
 
 /* The fast paths against the library, over decimals of every length near their edges. */
+static void a_number_is_written_the_same_again_and_after_others(void **state)
+{
+    (void)state;
+    number_is_written_as(-0.0, "0");
+    number_is_written_as(0.0, "0");
+    for (int round = 0; round < 3; round++) {
+        for (int i = 1; i < 200; i++) {
+            char wanted[32];
+            snprintf(wanted, sizeof wanted, "%d.5", i);
+            number_is_written_as(i + 0.5, wanted);
+            number_is_written_as(i + 0.5, wanted);
+            wanted[0] = '-';
+            snprintf(wanted + 1, sizeof wanted - 1, "%d.5", i);
+            number_is_written_as(-i - 0.5, wanted);
+        }
+    }
+}
+
 static void every_short_decimal_is_written_as_it_was_read(void **state)
 {
     (void)state;
@@ -395,6 +548,9 @@ int main(void)
         TEST(a_tree_built_by_hand_is_written),
         TEST(a_masked_value_is_written_in_place_of_what_it_was),
         TEST(no_room_shows_in_the_buf_and_writes_nothing_beyond),
+        TEST(a_byte_is_escaped_wherever_it_stands),
+        TEST(members_without_room_are_left_out),
+        TEST(a_number_is_written_the_same_again_and_after_others),
         TEST(numbers_are_laid_out_as_ecmascript_does),
         TEST(every_short_decimal_is_written_as_it_was_read),
         TEST(integers_that_a_double_cannot_hold_keep_their_digits),
