@@ -45,14 +45,13 @@ static inline bool buf_room(struct buf *b, size_t more)
  * and from the end, which meet or overlap in the middle. Gives the byte after the copy. */
 static inline char *buf_copy(char *to, const char *from, size_t size)
 {
-    if (size > 64) {
-        memcpy(to, from, size);
-    } else if (size >= 16) {
-        memcpy(to, from, 16);
+    if (size >= 16) {
+        if (size > 64) return (char *)memcpy(to, from, size) + size;
         if (size > 32) {
             memcpy(to + 16, from + 16, 16);
             memcpy(to + size - 32, from + size - 32, 16);
         }
+        memcpy(to, from, 16);
         memcpy(to + size - 16, from + size - 16, 16);
     } else if (size >= 8) {
         memcpy(to, from, 8);

@@ -34,7 +34,7 @@ struct sortable {
     const struct json *member;
 };
 
-static uint64_t prefix_of(struct str key)
+static inline uint64_t prefix_of(struct str key)
 {
     uint64_t word = 0;
     if (key.size >= 8) {
@@ -67,13 +67,15 @@ static int compare_sortables(const void *a, const void *b)
     return comes_before(a, b) ? -1 : comes_before(b, a);
 }
 
-/* Insertion sort while the members are taken in: most objects are short and partly in order. */
-static size_t sort_few(const struct json *object, struct sortable *sorted)
+/* Insertion sort while the members are taken in: most objects are short and partly in order. The
+ * count, or one more than there is room for. */
+static inline size_t sort_few(const struct json *object, struct sortable sorted[SORT_ON_STACK])
 {
     size_t count = 0;
     for (const struct json *m = object->child; m != NULL; m = m->next) {
-        struct sortable entry = {prefix_of(m->key), m};
         size_t at = count++;
+        if (at == SORT_ON_STACK) break;
+        struct sortable entry = {prefix_of(m->key), m};
         for (; at > 0 && comes_before(&entry, &sorted[at - 1]); at--) sorted[at] = sorted[at - 1];
         sorted[at] = entry;
     }
@@ -86,20 +88,33 @@ struct wanted {
     size_t count;
 };
 
-static void put_key(struct buf *out, const struct json *m)
+/* `lead` is what stands before the member: the opening brace or a comma. */
+static void put_key(struct buf *out, char lead, const struct json *m)
 {
-    if (!m->plain_key) {
+    buf_put_byte(out, lead);
+    if (m->plain_key)
+        json_put_plain(out, m->key);
+    else
         json_put_string(out, m->key);
-        buf_put_byte(out, ':');
-        return;
-    }
-    if (!buf_room(out, m->key.size + 3)) return;
+    buf_put_byte(out, ':');
+}
+
+/* A member whose name and value are canonical as they were read, as most are: with one look at the
+ * room. Gives where its value begins. */
+static inline size_t put_as_read(struct buf *out, char lead, const struct json *m)
+{
+    size_t before = m->key.size + 4;
+    if (!buf_room(out, before + m->raw.size)) return out->size;
     char *to = out->bytes + out->size;
+    *to++ = lead;
     *to++ = '"';
     to = buf_copy(to, m->key.bytes, m->key.size);
     *to++ = '"';
-    *to = ':';
-    out->size += m->key.size + 3;
+    *to++ = ':';
+    buf_copy(to, m->raw.bytes, m->raw.size);
+    size_t begin = out->size + before;
+    out->size = begin + m->raw.size;
+    return begin;
 }
 
 static void tell_part(struct wanted w, const struct buf *out, const struct json *m, size_t begin)
@@ -112,14 +127,20 @@ static void tell_part(struct wanted w, const struct buf *out, const struct json 
 static void put_members(struct buf *out, const struct sortable *sorted, size_t count,
                         struct wanted w)
 {
-    for (size_t i = 0; i < count; i++) {
+    char lead = '{';
+    for (size_t i = 0; i < count; i++, lead = ',') {
         const struct json *m = sorted[i].member;
-        if (i > 0) buf_put_byte(out, ',');
-        put_key(out, m);
-        size_t begin = out->size;
-        json_put_canonical(out, m);
+        size_t begin;
+        if (m->plain_key && (m->plain_string || m->plain_number)) {
+            begin = put_as_read(out, lead, m);
+        } else {
+            put_key(out, lead, m);
+            begin = out->size;
+            json_put_canonical(out, m);
+        }
         if (w.count > 0) tell_part(w, out, m, begin);
     }
+    buf_put_byte(out, '}');
 }
 
 static size_t members_of(const struct json *object)
@@ -129,9 +150,9 @@ static size_t members_of(const struct json *object)
     return count;
 }
 
-static void put_large_object(struct buf *out, const struct json *object, size_t count,
-                             struct wanted w)
+static void put_large_object(struct buf *out, const struct json *object, struct wanted w)
 {
+    size_t count = members_of(object);
     struct sortable *sorted = malloc(count * sizeof *sorted);
     if (sorted == NULL) {
         out->overflow = true;
@@ -147,15 +168,14 @@ static void put_large_object(struct buf *out, const struct json *object, size_t 
 
 static void put_object(struct buf *out, const struct json *object, struct wanted w)
 {
-    buf_put_byte(out, '{');
-    size_t count = members_of(object);
-    if (count <= SORT_ON_STACK) {
-        struct sortable sorted[SORT_ON_STACK];
-        put_members(out, sorted, sort_few(object, sorted), w);
-    } else {
-        put_large_object(out, object, count, w);
-    }
-    buf_put_byte(out, '}');
+    struct sortable sorted[SORT_ON_STACK];
+    size_t count = sort_few(object, sorted);
+    if (count == 0)
+        buf_put_literal(out, "{}");
+    else if (count <= SORT_ON_STACK)
+        put_members(out, sorted, count, w);
+    else
+        put_large_object(out, object, w);
 }
 
 static void put_array(struct buf *out, const struct json *array)
