@@ -1,4 +1,4 @@
-/* read.c - one JSON text to a tree: jsmn finds the tokens, this file holds them to RFC 8259.
+/* read.c - one JSON text to a tree: tokens.c has jsmn find the tokens, this holds them to RFC 8259.
  *
  * jsmn alone is not enough: in strict mode it takes "[1}", trailing commas, 01, lone surrogates,
  * control bytes, ill-formed UTF-8 and duplicate keys. So its tokens are only hints of where strings
@@ -7,29 +7,22 @@
  * cursor; every byte between tokens is looked at here. Where tokens run out (jsmn gave up), the
  * cursor stands at or before the trouble, and no_value() says what it is.
  *
- * Time is linear. jsmn closes a bracket by walking up parents, which a deep text makes quadratic:
- * it gets its tokens in bursts, and between bursts a chain of parents that no legal text has ends
- * the tokenising. Duplicate keys: a 64-bit set of cheap hashes settles nearly every small object,
+ * Time is linear. Duplicate keys: a 64-bit set of cheap hashes settles nearly every small object,
  * pairs the rest; a large one gets a hash table under this process's seed.
  *
- * Memory: tokens of small texts on the stack, nodes in one piece of the arena, counted before. */
+ * Memory: tokens of small texts on the stack, nodes in one piece of the arena. */
 #include <limits.h>
 #include <stdio.h>
-
-#define JSMN_STATIC
-#define JSMN_STRICT
-#define JSMN_PARENT_LINKS
-#include <jsmn.h>
 
 #include "base/check.h"
 #include "base/limits.h"
 #include "base/map.h"
 #include "json/number.h"
 #include "json/text.h"
+#include "json/tokens.h"
 
 enum {
     TOKENS_ON_STACK = 256,
-    TOKENS_PER_BURST = 128,
     PAIRWISE_MAX = 24, /* members; more are compared through a hash table */
 };
 
@@ -42,7 +35,7 @@ struct place {
 
 struct reader {
     const char *cursor, *end, *begin;
-    const jsmntok_t *token, *token_end;
+    const jsmntok_t *token;       /* the next; one that begins nowhere follows the last */
     struct json *node, *node_end; /* the next free one */
     struct arena *arena;
     struct fault *fault;
@@ -116,33 +109,46 @@ static enum err arena_fault(struct reader *r)
 
 /* ---- small pieces ---- */
 
-static inline void skip_space(struct reader *r)
+static inline bool is_space(unsigned char c)
 {
-    while (r->cursor < r->end &&
-           (*r->cursor == ' ' || *r->cursor == '\n' || *r->cursor == '\r' || *r->cursor == '\t'))
-        r->cursor++;
+    return c <= ' ' && (c == ' ' || c == '\n' || c == '\r' || c == '\t');
 }
 
-static inline bool next_is(const struct reader *r, char c)
+/* Steps over blanks to what comes next, which it gives. The end of the text looks like a U+0000:
+ * both are wanted nowhere, and the cursor tells which it is. */
+static inline char peek(struct reader *r)
 {
-    return r->cursor < r->end && *r->cursor == c;
+    for (; r->cursor < r->end; r->cursor++)
+        if (!is_space((unsigned char)*r->cursor)) return *r->cursor;
+    return '\0';
 }
 
-/* The next token, if it begins at the cursor; a string's begins after its quote. */
+static inline struct str token_text(const struct reader *r, const jsmntok_t *t)
+{
+    const char *first = r->begin + t->start;
+    return str_of(first, (size_t)(t->end - t->start));
+}
+
+/* Whether the next token is a string that begins at the cursor: its token begins after the quote. */
+static inline bool string_is_here(const struct reader *r)
+{
+    return r->token->type == JSMN_STRING && r->begin + r->token->start - 1 == r->cursor;
+}
+
+/* The next token, if it begins at the cursor. */
 static inline const jsmntok_t *token_here(struct reader *r)
 {
-    if (r->token == r->token_end) return NULL;
-    ptrdiff_t start = r->token->start - (r->token->type == JSMN_STRING);
-    return start == r->cursor - r->begin ? r->token++ : NULL;
+    bool here = string_is_here(r) || r->begin + r->token->start == r->cursor;
+    return here ? r->token++ : NULL;
 }
 
 /* The string of token `t`, unescaped; the cursor goes past its closing quote. */
 static inline enum err string_read(struct reader *r, const struct place *at, const jsmntok_t *t,
                                    bool of_name, struct str *ret, bool *ret_nul)
 {
-    const char *first = r->begin + t->start;
-    struct str inside = str_of(first, (size_t)(t->end - t->start));
-    r->cursor = r->begin + t->end + 1;
+    struct str inside = token_text(r, t);
+    const char *first = inside.bytes;
+    r->cursor = first + inside.size + 1;
     *ret = inside;
     if (r->plain) return ERR_OK;
     struct text_fault f;
@@ -232,9 +238,9 @@ static enum err no_value(struct reader *r, const struct place *at)
 
 /* ---- duplicate keys ---- */
 
-static struct json *same_key_before(const struct json *object, const struct json *last)
+static const struct json *same_key_before(const struct json *object, const struct json *last)
 {
-    for (struct json *m = object->child; m != last; m = m->next)
+    for (const struct json *m = object->child; m != last; m = m->next)
         if (str_equal(m->key, last->key)) return m;
     return NULL;
 }
@@ -245,12 +251,11 @@ static inline unsigned cheap_hash(struct str key)
     if (key.size == 0) return 0;
     unsigned char first = (unsigned char)key.bytes[0],
                   last = (unsigned char)key.bytes[key.size - 1];
-    unsigned char middle = (unsigned char)key.bytes[key.size / 2];
-    return (first * 5u + last * 11u + middle * 23u + (unsigned)key.size) & 63;
+    return (first * 5u + last * 9u + (unsigned)key.size) & 63;
 }
 
 static enum err large_object_check(struct reader *r, const struct json *object,
-                                   struct json **ret_twice)
+                                   const struct json **ret_twice)
 {
     size_t capacity = 64;
     while (capacity < (size_t)object->count * 2) capacity *= 2;
@@ -268,20 +273,30 @@ static enum err large_object_check(struct reader *r, const struct json *object,
     return ERR_OK;
 }
 
-static enum err duplicates_check(struct reader *r, const struct place *at,
-                                 const struct json *object)
+/* The names of one object, looked at while they are read. */
+struct names {
+    uint64_t seen;            /* of cheap_hash() */
+    const struct json *twice; /* the first that was there before */
+};
+
+/* One more name: of `m`, the newest of the object's `count` members. */
+static inline void name_take(struct names *n, const struct json *object, const struct json *m,
+                             uint32_t count)
 {
-    struct json *twice = NULL;
-    if (object->count > PAIRWISE_MAX) {
+    uint64_t bit = (uint64_t)1 << cheap_hash(m->key);
+    if ((n->seen & bit) != 0 && n->twice == NULL && count <= PAIRWISE_MAX &&
+        same_key_before(object, m) != NULL)
+        n->twice = m;
+    n->seen |= bit;
+}
+
+static enum err names_check(struct reader *r, const struct place *at, const struct json *object,
+                            const struct names *n)
+{
+    const struct json *twice = n->twice;
+    if (twice == NULL && object->count > PAIRWISE_MAX) {
         enum err err = large_object_check(r, object, &twice);
         if (err != ERR_OK) return err;
-    } else {
-        uint64_t seen = 0;
-        for (struct json *m = object->child; m != NULL && twice == NULL; m = m->next) {
-            uint64_t bit = (uint64_t)1 << cheap_hash(m->key);
-            if ((seen & bit) != 0 && same_key_before(object, m) != NULL) twice = m;
-            seen |= bit;
-        }
     }
     if (twice == NULL) return ERR_OK;
     struct place here = {.up = at, .key = twice->key};
@@ -305,72 +320,114 @@ static inline bool is_nul_home(struct str key)
            str_equal(key, STR("properties"));
 }
 
-/* "key" : value, into a new node. */
-static enum err member_read(struct reader *r, const struct place *up, struct json **ret)
+/* What most values are, a string in a plain text, is read in one piece; false: this is none. */
+static inline bool plain_string_read(struct reader *r, struct str key, struct json *v)
 {
-    struct place at = {.up = up, .key = STR("")};
-    const jsmntok_t *t = token_here(r);
-    if (t == NULL && next_is(r, '"')) return no_string(r, up, true);
-    if (t == NULL || t->type != JSMN_STRING)
-        return syntax_fault(r, r->cursor, "a member's name in quotes");
-    struct json *m = node_new(r);
-    if (m == NULL)
-        return syntax_fault(r, r->cursor, "a member"); /* more values than jsmn counted */
-    *m = (struct json){.plain_key = r->plain};
-    bool nul = false;
-    enum err err = string_read(r, up, t, true, &m->key, &nul);
-    if (err != ERR_OK) return err;
-    at.key = m->key;
-    skip_space(r);
-    if (!next_is(r, ':')) return syntax_fault(r, r->cursor, "':' after a member's name");
-    r->cursor++;
-    skip_space(r);
+    if (!r->plain || !string_is_here(r)) return false;
+    struct str inside = token_text(r, r->token++);
+    r->cursor = inside.bytes + inside.size + 1;
+    *v = (struct json){.type = JSON_STRING,
+                       .plain_key = true,
+                       .plain_string = true,
+                       .key = key,
+                       .raw = str_of(inside.bytes - 1, inside.size + 2),
+                       .string = inside};
+    return true;
+}
+
+/* The value of a member whose name is read and had a U+0000 where `nul` says so. */
+static inline enum err member_value_read(struct reader *r, const struct place *at, struct json *m,
+                                         bool nul)
+{
     bool outer = r->nul_allowed;
+    *m = (struct json){.plain_key = r->plain, .key = at->key};
     if (!r->plain && is_nul_home(m->key)) r->nul_allowed = true;
-    err = value_read(r, &at, m);
+    enum err err = value_read(r, at, m);
     r->nul_allowed = outer;
     m->has_nul = m->has_nul || nul;
-    *ret = m;
     return err;
 }
 
-static enum err element_read(struct reader *r, const struct place *up, uint32_t index,
-                             struct json **ret)
+/* "key" : value, into a new node; `at` becomes the place of the value. */
+static inline enum err member_read(struct reader *r, struct place *at, struct json **ret)
 {
-    struct place at = {.up = up, .index = index};
-    struct json *v = node_new(r);
-    if (v == NULL) return no_value(r, &at);
-    *v = (struct json){0};
-    *ret = v;
-    return value_read(r, &at, v);
+    if (!string_is_here(r))
+        return peek(r) == '"' ? no_string(r, at->up, true)
+                              : syntax_fault(r, r->cursor, "a member's name in quotes");
+    struct json *m = *ret = node_new(r);
+    if (m == NULL)
+        return syntax_fault(r, r->cursor, "a member"); /* more values than jsmn counted */
+    bool nul = false;
+    enum err err = string_read(r, at->up, r->token++, true, &at->key, &nul);
+    if (err != ERR_OK) return err;
+    if (peek(r) != ':') return syntax_fault(r, r->cursor, "':' after a member's name");
+    r->cursor++;
+    peek(r);
+    return plain_string_read(r, at->key, m) ? ERR_OK : member_value_read(r, at, m, nul);
 }
 
-/* The children of `v` up to its closing bracket; the cursor stands after the opening one. */
-static enum err children_read(struct reader *r, const struct place *at, struct json *v, char close)
+/* The members up to the closing brace; the cursor stands after the opening one. */
+static enum err members_read(struct reader *r, const struct place *at, struct json *object)
 {
-    struct json **tail = &v->child;
-    skip_space(r);
-    if (next_is(r, close)) {
+    struct place here = {.up = at, .key = STR("")};
+    struct names names = {0};
+    struct json **tail = &object->child;
+    uint32_t count = 0;
+    if (peek(r) == '}') {
         r->cursor++;
         return ERR_OK;
     }
     for (;;) {
-        struct json *child = NULL;
-        enum err err =
-            close == '}' ? member_read(r, at, &child) : element_read(r, at, v->count, &child);
+        struct json *m;
+        enum err err = member_read(r, &here, &m);
         if (err != ERR_OK) return err;
-        *tail = child;
-        tail = &child->next;
-        v->count++;
-        skip_space(r);
-        if (next_is(r, close)) break;
-        if (!next_is(r, ','))
-            return syntax_fault(r, r->cursor, close == '}' ? "',' or '}'" : "',' or ']'");
+        *tail = m;
+        tail = &m->next;
+        name_take(&names, object, m, ++count);
+        char c = peek(r);
+        if (c == '}') break;
+        if (c != ',') return syntax_fault(r, r->cursor, "',' or '}'");
         r->cursor++;
-        skip_space(r);
+        peek(r);
     }
     r->cursor++;
-    return v->count > 1 && close == '}' ? duplicates_check(r, at, v) : ERR_OK;
+    object->count = count;
+    return names_check(r, at, object, &names);
+}
+
+static inline enum err element_read(struct reader *r, const struct place *at, struct json **ret)
+{
+    struct json *v = *ret = node_new(r);
+    if (v == NULL) return no_value(r, at);
+    if (plain_string_read(r, (struct str){0}, v)) return ERR_OK;
+    *v = (struct json){0};
+    return value_read(r, at, v);
+}
+
+/* The elements up to the closing bracket; the cursor stands after the opening one. */
+static enum err elements_read(struct reader *r, const struct place *at, struct json *array)
+{
+    struct place here = {.up = at};
+    struct json **tail = &array->child;
+    if (peek(r) == ']') {
+        r->cursor++;
+        return ERR_OK;
+    }
+    for (;; here.index++) {
+        struct json *v;
+        enum err err = element_read(r, &here, &v);
+        if (err != ERR_OK) return err;
+        *tail = v;
+        tail = &v->next;
+        char c = peek(r);
+        if (c == ']') break;
+        if (c != ',') return syntax_fault(r, r->cursor, "',' or ']'");
+        r->cursor++;
+        peek(r);
+    }
+    r->cursor++;
+    array->count = here.index + 1;
+    return ERR_OK;
 }
 
 static enum err container_read(struct reader *r, const struct place *at, struct json *v,
@@ -383,7 +440,7 @@ static enum err container_read(struct reader *r, const struct place *at, struct 
         return value_fault(r, ERR_TOO_DEEP, at, open, false, what);
     }
     v->type = type;
-    enum err err = children_read(r, at, v, type == JSON_OBJECT ? '}' : ']');
+    enum err err = type == JSON_OBJECT ? members_read(r, at, v) : elements_read(r, at, v);
     r->depth--;
     v->raw = str_of(open, (size_t)(r->cursor - open));
     return err;
@@ -403,67 +460,46 @@ static enum err value_read(struct reader *r, const struct place *at, struct json
         err = string_read(r, at, t, false, &v->string, &nul);
         v->has_nul = nul;
         return err;
-    case JSMN_PRIMITIVE:
-        return primitive_read(r, at, str_of(r->begin + t->start, (size_t)(t->end - t->start)), v);
+    case JSMN_PRIMITIVE: return primitive_read(r, at, token_text(r, t), v);
     case JSMN_OBJECT: return container_read(r, at, v, JSON_OBJECT);
     case JSMN_ARRAY: return container_read(r, at, v, JSON_ARRAY);
     default: check(false); return ERR_INTERNAL;
     }
 }
 
-/* ---- tokens ---- */
+/* ---- the whole ---- */
 
-struct tokens {
-    jsmntok_t *list;
-    unsigned count, capacity;
-    size_t values; /* tokens that are not names of members */
+/* Where in the arena the nodes are. */
+struct nodes {
+    char *bytes;
+    size_t size;
 };
 
-/* Whether the newest token has more ancestors than a legal text of `depth_max` levels gives it:
- * an object and a member's name for each level. */
-static bool chain_is_too_long(const struct tokens *t, unsigned depth_max)
+/* Room for the nodes of all values; false: the arena is full. They are filled as they are taken, so
+ * that they need not be zeroed. For few tokens there is room as if none were a member's name. */
+static bool nodes_take(struct reader *r, const struct tokens *t, struct nodes *ret)
 {
-    unsigned steps = 0;
-    for (int i = (int)t->count - 1; i >= 0; i = t->list[i].parent)
-        if (++steps > 2 * depth_max + 2) return true;
-    return false;
-}
-
-/* Larger room for tokens, of which a text of `size` bytes has size / 2 + 1 at most, and brackets.
- */
-static bool tokens_grow(struct tokens *t, size_t size, struct arena *arena)
-{
-    size_t most = size / 2 + 2 * TOKENS_PER_BURST, wanted = (size_t)t->capacity * 8;
-    if (wanted > most) wanted = most;
-    if (wanted < (size_t)t->capacity + TOKENS_PER_BURST)
-        wanted = (size_t)t->capacity + TOKENS_PER_BURST;
-    jsmntok_t *list = (jsmntok_t *)(void *)arena_take(arena, wanted * sizeof *list);
-    if (list == NULL) return false;
-    memcpy(list, t->list, t->count * sizeof *list);
-    t->list = list;
-    t->capacity = (unsigned)wanted;
-    return true;
-}
-
-/* Tokens as far as jsmn gets. False: the arena is full. */
-__attribute__((flatten)) static bool tokens_take(struct tokens *t, struct str text,
-                                                 unsigned depth_max, struct arena *arena)
-{
-    jsmn_parser parser;
-    jsmn_init(&parser);
-    unsigned allowed = TOKENS_PER_BURST;
-    for (;;) {
-        if (allowed > t->capacity && !tokens_grow(t, text.size, arena)) return false;
-        int result = jsmn_parse(&parser, text.bytes, text.size, t->list, allowed);
-        t->count = parser.toknext;
-        if (result != JSMN_ERROR_NOMEM || chain_is_too_long(t, depth_max)) break;
-        allowed += TOKENS_PER_BURST;
+    size_t count = t->count;
+    if (count > TOKENS_ON_STACK) {
+        count = 0;
+        for (unsigned i = 0; i < t->count; i++)
+            count += t->list[i].type != JSMN_STRING || t->list[i].size == 0;
     }
-    /* A key that is an object or array is refused when its token was taken and not yet filled. */
-    while (t->count > 0 && t->list[t->count - 1].start < 0) t->count--;
-    for (unsigned i = 0; i < t->count; i++)
-        t->values += t->list[i].type != JSMN_STRING || t->list[i].size == 0;
+    if (count == 0) count = 1;
+    ret->size = count * sizeof(struct json) + 15;
+    ret->bytes = arena_bytes(r->arena, ret->size);
+    if (ret->bytes == NULL) return false;
+    r->node = (struct json *)(void *)(ret->bytes + (-(uintptr_t)ret->bytes & 15));
+    r->node_end = r->node + count;
     return true;
+}
+
+/* Gives back the nodes that were not taken, unless something was put behind them. */
+static void nodes_trim(struct reader *r, const struct nodes *n)
+{
+    char *end = (char *)(void *)r->node;
+    if (r->arena->next == n->bytes + n->size)
+        arena_trim(r->arena, n->bytes, n->size, (size_t)(end - n->bytes));
 }
 
 /* A text that is one primitive: jsmn wants a delimiter after it, so it is read without. */
@@ -475,29 +511,21 @@ static enum err lone_primitive_read(struct reader *r, struct json *v)
     return primitive_read(r, &root, str_of(r->cursor, (size_t)(stop - r->cursor)), v);
 }
 
-static enum err root_read(struct reader *r, struct tokens *tokens, struct json **ret_root)
+/* The whole text, from its first byte that is not blank on. */
+static enum err root_read(struct reader *r, const struct tokens *tokens, bool lone,
+                          struct json **ret_root)
 {
     static const struct place root;
-    char first = *r->cursor;
-    bool lone = first != '{' && first != '[' && first != '"';
-    struct str text = str_of(r->begin, (size_t)(r->end - r->begin));
-    if (!lone && !tokens_take(tokens, text, r->depth_max, r->arena)) return arena_fault(r);
+    struct nodes nodes;
     r->token = tokens->list;
-    r->token_end = tokens->list + tokens->count;
-
-    /* Nodes are filled as they are taken, so they need not be zeroed here. */
-    size_t nodes = tokens->values > 0 ? tokens->values : 1;
-    char *bytes = arena_bytes(r->arena, nodes * sizeof(struct json) + 15);
-    if (bytes == NULL) return arena_fault(r);
-    r->node = (struct json *)(void *)(bytes + (-(uintptr_t)bytes & 15));
-    r->node_end = r->node + nodes;
-
+    if (!nodes_take(r, tokens, &nodes)) return arena_fault(r);
     struct json *v = node_new(r);
     *v = (struct json){0};
     enum err err = lone ? lone_primitive_read(r, v) : value_read(r, &root, v);
     if (err != ERR_OK) return err;
-    skip_space(r);
+    peek(r);
     if (r->cursor != r->end) return syntax_fault(r, r->cursor, "the end of the text");
+    nodes_trim(r, &nodes);
     *ret_root = v;
     return ERR_OK;
 }
@@ -505,7 +533,7 @@ static enum err root_read(struct reader *r, struct tokens *tokens, struct json *
 enum err json_read(struct str text, const struct json_options *options, struct arena *arena,
                    struct json **ret_root, struct fault *f)
 {
-    jsmntok_t on_stack[TOKENS_ON_STACK];
+    jsmntok_t on_stack[TOKENS_ON_STACK + 1];
     struct tokens tokens = {.list = on_stack, .capacity = TOKENS_ON_STACK};
     struct reader r = {.arena = arena, .fault = f, .depth_max = LIMIT_JSON_DEPTH};
     if (options != NULL) {
@@ -517,11 +545,16 @@ enum err json_read(struct str text, const struct json_options *options, struct a
     if (text.size > 0) {
         r.cursor = r.begin = text.bytes;
         r.end = text.bytes + text.size;
-        skip_space(&r);
+        peek(&r);
     }
     if (r.cursor == r.end)
         return fault_set(f, ERR_MALFORMED_JSON, "",
                          "the body is empty where a JSON text is expected");
-    r.plain = text_is_plain(text);
-    return root_read(&r, &tokens, ret_root);
+    char first = *r.cursor;
+    bool lone = first != '{' && first != '[' && first != '"';
+    if (lone)
+        r.plain = text_is_plain(text);
+    else if (!tokens_take(&tokens, text, r.depth_max, arena, &r.plain))
+        return arena_fault(&r);
+    return root_read(&r, &tokens, lone, ret_root);
 }

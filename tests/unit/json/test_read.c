@@ -380,6 +380,118 @@ static void a_nul_escape_is_taken_anywhere_on_request(void **state)
 
 /* ---- room and time ---- */
 
+/* Blanks after it may not change what a text is read as, short or long. */
+static void blanks_behind_a_text_make_no_difference(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"{\"a\":[1,\"b\",{\"c\":\"\\n\"}],\"d\":null}",
+                                        "\"lone\"",
+                                        "-1.5",
+                                        "[1,]",
+                                        "{\"a\":1]",
+                                        "{\"a\":\"\\x\"}",
+                                        "{\"a\":tru}",
+                                        "{\"a\" 1}",
+                                        "[\"a\":1]",
+                                        "{\"a\":1,\"a\":2}",
+                                        "{1:2}",
+                                        "[1}"};
+    static const size_t sizes[] = {64, 255, 256, 1022, 1023, 1024, 1025, 1026, 4096};
+    for (size_t t = 0; t < sizeof texts / sizeof *texts; t++) {
+        struct json *root;
+        struct fault alone = {0};
+        char bytes[4096], canonical[256];
+        enum err err = read_with(str_from(texts[t]), NULL, &root);
+        struct buf first = buf_over(canonical, sizeof canonical);
+        if (err == ERR_OK)
+            json_put_canonical(&first, root);
+        else
+            alone = fault;
+        for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+            memset(bytes, ' ', sizeof bytes);
+            memcpy(bytes, texts[t], strlen(texts[t]));
+            arena_reset(&arena);
+            assert_int_equal(read_with(str_of(bytes, sizes[s]), NULL, &root), err);
+            if (err != ERR_OK) {
+                assert_string_equal(fault.text, alone.text);
+                assert_string_equal(fault.field, alone.field);
+                continue;
+            }
+            char again_bytes[256];
+            struct buf again = buf_over(again_bytes, sizeof again_bytes);
+            json_put_canonical(&again, root);
+            assert_true(str_equal(buf_view(&again), buf_view(&first)));
+        }
+    }
+}
+
+/* A text that ends within a string, an escape or a number is refused, however long it is. */
+static void a_text_cut_anywhere_is_refused(void **state)
+{
+    (void)state;
+    char bytes[1100];
+    static const char tail[] = "\\u00e9\\\\\":[\"\\\"\",-12.5e3,true]}";
+    for (size_t size = 900; size < 1050; size += 7) {
+        size_t whole = size + sizeof tail - 1;
+        memset(bytes, 'k', sizeof bytes);
+        memcpy(bytes, "{\"", 2);
+        memcpy(bytes + size, tail, sizeof tail - 1);
+        struct json *root;
+        arena_reset(&arena);
+        assert_int_equal(read_with(str_of(bytes, whole), NULL, &root), ERR_OK);
+        for (size_t cut = size - 3; cut < whole; cut++) {
+            arena_reset(&arena);
+            assert_int_equal(read_with(str_of(bytes, cut), NULL, &root), ERR_MALFORMED_JSON);
+        }
+    }
+}
+
+static void one_strange_byte_is_seen_wherever_it_stands(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *escaped, *meant;
+    } strange[] = {{"\\n", "\n"}, {"\xC3\xA9", "\xC3\xA9"}};
+    char rows[2][71] = {{0}};
+    memset(rows[0], 'a', 70);
+    memset(rows[1], 'b', 70);
+    for (size_t size = 0; size < 70; size++) {
+        for (size_t at = 0; at <= size; at++) {
+            for (size_t s = 0; s < sizeof strange / sizeof *strange; s++) {
+                char bytes[2][128];
+                struct buf text = buf_over(bytes[0], 128), wanted = buf_over(bytes[1], 128);
+                buf_printf(&text, "\"%.*s%s%.*s\"", (int)at, rows[0], strange[s].escaped,
+                           (int)(size - at), rows[1]);
+                buf_printf(&wanted, "%.*s%s%.*s", (int)at, rows[0], strange[s].meant,
+                           (int)(size - at), rows[1]);
+                arena_reset(&arena);
+                struct json *root;
+                assert_int_equal(read_with(buf_view(&text), NULL, &root), ERR_OK);
+                assert_false(root->plain_string);
+                assert_true(str_equal(root->string, buf_view(&wanted)));
+            }
+        }
+    }
+}
+
+static void the_first_of_several_duplicates_is_told(void **state)
+{
+    (void)state;
+    refused_with("{\"a\":1,\"b\":2,\"b\":3,\"a\":4}", ERR_DUPLICATE_KEY, "/b",
+                 "/b is given twice in one object (byte 17)");
+    refused_with("{\"a\":1,\"a\":2,,}", ERR_MALFORMED_JSON, "",
+                 "byte 13 is ',' where a member's name in quotes is expected");
+}
+
+static void a_tree_takes_no_more_of_the_arena_than_its_nodes(void **state)
+{
+    (void)state;
+    const char *before = arena.next;
+    struct json *root = read_ok("{\"a\":\"b\",\"c\":[1,2],\"d\":{\"e\":null,\"f\":true}}");
+    assert_int_equal(root->count, 3);
+    assert_true((size_t)(arena.next - before) < 9 * sizeof(struct json));
+}
+
 static void a_full_arena_is_body_too_large(void **state)
 {
     (void)state;
@@ -475,6 +587,11 @@ int main(void)
         TEST(a_duplicate_key_is_refused),
         TEST(duplicate_keys_are_compared_unescaped),
         TEST(a_duplicate_among_many_keys_is_refused),
+        TEST(the_first_of_several_duplicates_is_told),
+        TEST(blanks_behind_a_text_make_no_difference),
+        TEST(a_text_cut_anywhere_is_refused),
+        TEST(one_strange_byte_is_seen_wherever_it_stands),
+        TEST(a_tree_takes_no_more_of_the_arena_than_its_nodes),
         TEST(depth_32_is_taken_and_33_is_refused),
         TEST(the_depth_limit_is_the_callers),
         TEST(a_nul_escape_is_taken_only_beneath_what_callers_hand_on),
