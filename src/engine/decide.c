@@ -318,33 +318,57 @@ static void bind_if_reviewed(struct decision *d)
 
 /* ---- hash, encode ---- */
 
-static void hash_outcome(struct decision *d)
+static struct buf room_for_event(struct decision *d, const struct event *e)
 {
-    struct event *e = &d->event;
-    struct buf b = room_for(d, EVENT_FIXED_BYTES + e->safe_args.size);
-    event_put_outcome(&b, e);
-    if (b.overflow) d->arena->overflow = true; /* nor is the hash of half an outcome one */
-    struct str bytes = buf_view(&b);
-    struct sha256 digest = {0};
-    if (b.bytes != NULL) {
-        digest = hasher_sha256(d->tools->hasher, bytes);
-        arena_trim(d->arena, b.bytes, b.capacity, 0);
-    }
-    char *hex = arena_bytes(d->arena, SHA256_HEX);
-    if (hex == NULL) return;
-    sha256_write_hex(digest, hex);
-    e->output_hash = str_of(hex, SHA256_HEX);
+    return room_for(d, EVENT_FIXED_BYTES + e->args.size + e->context.size + e->resource.size +
+                           e->resource_properties.size + e->scope.size + e->safe_args.size +
+                           e->would_have.size);
+}
+
+/* Half an event is none: decide_settle() refuses where the arena is full. */
+static struct str event_kept(struct decision *d, struct buf *b)
+{
+    if (b->overflow) d->arena->overflow = true;
+    return kept(d, b);
 }
 
 static struct str encode(struct decision *d, const struct event *e)
 {
-    size_t most = EVENT_FIXED_BYTES + e->args.size + e->context.size + e->resource.size +
-                  e->resource_properties.size + e->scope.size + e->safe_args.size +
-                  e->would_have.size;
-    struct buf b = room_for(d, most);
+    struct buf b = room_for_event(d, e);
     event_put(&b, e);
-    if (b.overflow) d->arena->overflow = true; /* half an event is none: decide_settle() refuses */
-    return kept(d, &b);
+    return event_kept(d, &b);
+}
+
+static struct sha256 hash_outcome(struct decision *d, struct str record,
+                                  const struct event_outcome *outcome)
+{
+    struct buf b = room_for(d, record.size + 2);
+    struct sha256 digest = {0};
+    if (b.bytes == NULL) return digest;
+    event_put_outcome(&b, record, outcome);
+    check(!b.overflow);
+    digest = hasher_sha256(d->tools->hasher, buf_view(&b));
+    arena_trim(d->arena, b.bytes, b.capacity, 0);
+    return digest;
+}
+
+/* What the output hash is taken of stands in the record already, so that is written first, with
+ * zeros for the hash. */
+static struct str encode_hashed(struct decision *d)
+{
+    static const char zeros[] = "0000000000000000000000000000000000000000000000000000000000000000";
+    struct event *e = &d->event;
+    struct event_outcome outcome;
+    e->output_hash = str_of(zeros, SHA256_HEX);
+    struct buf b = room_for_event(d, e);
+    event_put_told(&b, e, &outcome);
+    struct str record = event_kept(d, &b);
+    e->output_hash = (struct str){0};
+    if (d->arena->overflow) return record;
+    char *hex = b.bytes + outcome.hash_end - SHA256_HEX;
+    sha256_write_hex(hash_outcome(d, record, &outcome), hex);
+    e->output_hash = str_of(hex, SHA256_HEX);
+    return record;
 }
 
 /* What cannot be recorded whole cannot be reviewed, nor handed on as a safe call. */
@@ -362,17 +386,16 @@ static void deny_unrecordable(struct decision *d)
     describe_outcome(d);
     describe_review(d);
     e->binding_hash = str_is_absent(d->redeems) ? (struct str){0} : d->binding_text;
-    hash_outcome(d);
 }
 
 static struct str encode_within_limit(struct decision *d)
 {
     struct event *e = &d->event;
-    struct str record = encode(d, e);
+    struct str record = encode_hashed(d);
     if (record.size <= LIMIT_EVENT_BYTES) return record;
     if (d->outcome.verdict == VERDICT_HUMAN_REVIEW || e->safe_args.size > LIMIT_EVENT_BYTES / 2) {
         deny_unrecordable(d);
-        record = encode(d, e);
+        record = encode_hashed(d);
     }
     struct str *payload[] = {&e->args, &e->context, &e->resource_properties};
     for (size_t i = 0; i < sizeof payload / sizeof *payload && record.size > LIMIT_EVENT_BYTES;
@@ -496,7 +519,6 @@ enum err decide_settle(struct decision *d, struct fault *f)
     describe_review(d);
     bool bound = d->outcome.verdict == VERDICT_HUMAN_REVIEW || !str_is_absent(d->redeems);
     d->event.binding_hash = bound ? d->binding_text : (struct str){0};
-    hash_outcome(d);
     time_taken(d);
     d->record = encode_within_limit(d);
     d->beside = encode_beside(d);

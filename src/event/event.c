@@ -38,6 +38,20 @@ static void embrace(struct buf *out, size_t start)
     buf_put_byte(out, '}');
 }
 
+/* How far the event reaches that began at `start`. */
+#define REACHED ((size_t)(m.to - m.out->bytes) - start)
+
+static inline void outcome_add(struct event_outcome *o, size_t from, size_t to)
+{
+    if (from == to) return;
+    if (o->count > 0 && o->parts[o->count - 1].to == from) {
+        o->parts[o->count - 1].to = to;
+        return;
+    }
+    check(o->count < EVENT_OUTCOME_PARTS);
+    o->parts[o->count++] = (struct event_part){.from = from, .to = to};
+}
+
 void event_put(struct buf *out, const struct event *e)
 {
     size_t start = out->size;
@@ -49,31 +63,27 @@ void event_put(struct buf *out, const struct event *e)
     embrace(out, start);
 }
 
-void event_put_outcome(struct buf *out, const struct event *e)
+void event_put_told(struct buf *out, const struct event *e, struct event_outcome *ret)
+{
+    size_t start = out->size, from;
+    struct members m = members_begin(out);
+    ret->count = ret->hash_end = 0;
+#define EVENT(name, type) PUT_##type(name)
+#define OUTCOME(name, type)                                                                        \
+    from = REACHED;                                                                                \
+    PUT_##type(name) outcome_add(ret, from, REACHED);
+#define OUTPUT_HASH(name, type) PUT_##type(name) ret->hash_end = REACHED - 1;
+#include "event/event.def"
+#undef EVENT
+    members_end(&m);
+    embrace(out, start);
+}
+
+void event_put_outcome(struct buf *out, struct str event, const struct event_outcome *o)
 {
     size_t start = out->size;
-    struct members m = members_begin(out);
-    /* In JCS order, like event.def. */
-    PUT_TEXT(action)
-    PUT_TEXT(actor)
-    PUT_PLAIN(decision)
-    PUT_TIME(expires_at)
-    PUT_PLAIN(input_hash)
-    PUT_PLAIN(key_id)
-    PUT_PLAIN(kind)
-    PUT_PLAIN(mode)
-    PUT_PLAIN(policy_digest)
-    PUT_TEXT(reason)
-    PUT_PLAIN(request_id)
-    PUT_PLAIN(review_id)
-    PUT_PLAIN(rule)
-    PUT_JSON(safe_args)
-    PUT_TEXT(safe_tool)
-    PUT_TEXT(tenant_id)
-    PUT_TIME(timestamp)
-    PUT_PLAIN(trace_id)
-    PUT_TEXT(user_id)
-    members_end(&m);
+    for (size_t i = 0; i < o->count; i++)
+        buf_put(out, str_of(event.bytes + o->parts[i].from, o->parts[i].to - o->parts[i].from));
     embrace(out, start);
 }
 

@@ -34,9 +34,23 @@ struct event {
  * UTF-8, numbers are finite, counts at most EVENT_COUNT_MAX. */
 void event_put(struct buf *out, const struct event *e);
 
-/* Appends the canonical JSON that outputHash is taken of: the members that say
- * what was decided on what. */
-void event_put_outcome(struct buf *out, const struct event *e);
+/* The members that say what was decided on what, which outputHash is taken of, as they stand in an
+ * event's text: runs of them, each with the comma or brace before it. */
+enum { EVENT_OUTCOME_PARTS = 20 };
+struct event_part {
+    size_t from, to;
+};
+struct event_outcome {
+    struct event_part parts[EVENT_OUTCOME_PARTS];
+    size_t count;
+    size_t hash_end; /* the byte after output_hash's last digit */
+};
+
+/* event_put(), and tells where the outcome is; `e` has an output_hash, or digits in its place. */
+void event_put_told(struct buf *out, const struct event *e, struct event_outcome *ret);
+
+/* Appends the canonical JSON that outputHash is taken of. `event` was put and not cut. */
+void event_put_outcome(struct buf *out, struct str event, const struct event_outcome *o);
 
 /* Reads one event's JSON; views point into `text` or the arena; JSON members are given in
  * canonical form. Required: event_id, kind, tenant_id, timestamp. Unknown members are refused

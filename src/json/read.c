@@ -129,7 +129,7 @@ static inline struct str token_text(const struct reader *r, const jsmntok_t *t)
     return str_of(first, (size_t)(t->end - t->start));
 }
 
-/* Whether the next token is a string that begins at the cursor: its token begins after the quote. */
+/* Whether the next token is a string that begins at the cursor: with its quote, then. */
 static inline bool string_is_here(const struct reader *r)
 {
     return r->token->type == JSMN_STRING && r->begin + r->token->start - 1 == r->cursor;

@@ -45,8 +45,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     check(event_read(buf_view(&once), &arena, &again, NULL) == ERR_OK);
     event_put(&twice, &again);
     check(str_equal(buf_view(&once), buf_view(&twice)));
+    struct event_outcome outcome;
     twice.size = 0;
-    event_put_outcome(&twice, &again);
+    event_put_told(&twice, &again, &outcome);
+    check(str_equal(buf_view(&once), buf_view(&twice)));
+    twice.size = 0;
+    event_put_outcome(&twice, buf_view(&once), &outcome);
     event_is_canonical(buf_view(&twice), &arena);
     return 0;
 }
