@@ -195,7 +195,7 @@ static enum err make_file(struct writer *w, const struct keep_past *past,
                     w->bytes + SHA256_BYTES;
     err = d->reserve(d->state, w->file, size);
     if (err == ERR_OK) err = put_all(w, past, shards, count);
-    if (err == ERR_OK) d->uncache(d->state, w->file);
+    if (err == ERR_OK) d->uncache(d->state, w->file, size);
     d->close(d->state, w->file);
     if (err == ERR_OK) err = d->rename(d->state, unready, name);
     if (err != ERR_OK) {
@@ -399,7 +399,7 @@ static enum err read_one(struct reader *r, uint64_t position, struct keep_past *
     if (err == ERR_OK) {
         *ret_whole = true;
         err = give_entries(r, &head, each, context);
-        d->uncache(d->state, r->file);
+        d->uncache(d->state, r->file, r->size);
     }
     d->close(d->state, r->file);
     return err;

@@ -3,7 +3,11 @@
  * A cursor has its own file and buffer and shares only two things with the scribe: the durable
  * seq, which says how far it may look, and the shelf, which says where the next segment begins.
  * Up to the durable seq the file cannot change under it, so a piece that was read once serves as
- * long as the record wanted next was durable when it was read. */
+ * long as the record wanted next was durable when it was read. No further than frames reach
+ * is read: behind them the page cache has nothing, and the disk only zeros.
+ *
+ * What lies a while behind a cursor leaves the page cache. The distance is for others that follow
+ * the same journal: who keeps up finds all of it there, who lags more reads it from the disk. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -14,6 +18,7 @@ struct journal_cursor {
     struct scribe *scribe;
     struct segment_reader reader;
     uint64_t offset;    /* of the frame at hand, or of the next one */
+    uint64_t dropped;   /* as much of this segment was let go */
     uint64_t next_seq;  /* the first of the frame at `offset` */
     uint64_t want;      /* the record to be given next */
     uint64_t as_of_seq; /* durable when what the reader holds was read */
@@ -67,6 +72,20 @@ static enum err damaged(const struct journal_cursor *c, struct fault *f)
                      c->reader.id, c->offset, c->want);
 }
 
+/* All before the durable seq that was loaded last. */
+static void see_end(struct journal_cursor *c)
+{
+    uint64_t used = shelf_used(&c->scribe->shelf, c->reader.id);
+    c->reader.end = used < c->reader.file_bytes ? used : c->reader.file_bytes;
+}
+
+static void drop_behind(struct journal_cursor *c)
+{
+    if (c->offset < c->dropped + CURSOR_DROP_BYTES + CURSOR_DISTANCE_BYTES) return;
+    c->dropped = c->offset - CURSOR_DISTANCE_BYTES;
+    c->scribe->disk->uncache(c->scribe->disk->state, c->reader.file, c->dropped);
+}
+
 /* To the segment after this one, which must go on where this one ended. */
 static enum err hop(struct journal_cursor *c, struct fault *f)
 {
@@ -76,11 +95,14 @@ static enum err hop(struct journal_cursor *c, struct fault *f)
         return fault_set(f, ERR_NOT_FOUND, "", "seq %" PRIu64 " is no longer kept", c->want);
     }
     if (next.first_seq != c->next_seq) return damaged(c, f);
-    c->scribe->disk->uncache(c->scribe->disk->state, c->reader.file);
+    struct segment newer; /* there is one: the syncer has let this one go before it was read */
+    if (shelf_after(&c->scribe->shelf, next.id, &newer))
+        c->scribe->disk->uncache(c->scribe->disk->state, c->reader.file, c->reader.end);
     enum err err = segment_reader_open(&c->reader, next.id);
     if (err != ERR_OK)
         return fault_set(f, err, "", "segment %016" PRIx64 ".journal cannot be opened", next.id);
-    c->offset = 0;
+    c->offset = c->dropped = 0;
+    see_end(c);
     return ERR_OK;
 }
 
@@ -88,6 +110,7 @@ static enum err hop(struct journal_cursor *c, struct fault *f)
 static enum err advance(struct journal_cursor *c, struct fault *f)
 {
     const char *bytes;
+    drop_behind(c);
     enum err err = segment_reader_view(&c->reader, c->offset, FRAME_HEADER_BYTES, &bytes);
     if (err == ERR_END) return hop(c, f);
     if (err != ERR_OK) return fault_set(f, err, "", "the journal cannot be read");
@@ -130,6 +153,7 @@ enum err journal_cursor_next(struct journal_cursor *c, struct journal_record *re
             uint64_t durable = atomic_load_explicit(&c->scribe->durable_seq, memory_order_acquire);
             if (c->want > durable) return ERR_END;
             segment_reader_forget(&c->reader);
+            see_end(c);
             c->as_of_seq = durable;
         }
         enum err err = advance(c, f);

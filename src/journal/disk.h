@@ -31,8 +31,9 @@ struct disk {
     /* The same without the zeros' way to the disk, for a plain file that is written once from its
      * begin to its end and then synced. What it holds before it is written is not promised. */
     enum err (*reserve)(void *state, int file, uint64_t size);
-    /* Nobody will read this synced file soon: its memory may serve another. Only a hint. */
-    void (*uncache)(void *state, int file);
+    /* Nobody will read the file before `until` soon, and all there is synced: its memory may serve
+     * another. Only a hint. */
+    void (*uncache)(void *state, int file, uint64_t until);
     enum err (*sync_directory)(void *state);
     enum err (*rename)(void *state, const char *from, const char *to);
     enum err (*remove)(void *state, const char *name);

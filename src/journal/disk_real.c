@@ -147,10 +147,11 @@ static enum err real_reserve(void *state, int file, uint64_t size)
     return failed == 0 ? ERR_OK : err_from_errno(errno);
 }
 
-static void real_uncache(void *state, int file)
+/* Always from the begin: what lay across the end of an earlier call has stayed. */
+static void real_uncache(void *state, int file, uint64_t until)
 {
     (void)state;
-    (void)posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
+    if (until > 0) (void)posix_fadvise(file, 0, (off_t)until, POSIX_FADV_DONTNEED);
 }
 
 static enum err real_sync_directory(void *state)

@@ -4,6 +4,9 @@
 
 #include "journal/scribe.h"
 
+/* What a cursor lets go of the page cache: this much at once, so far behind it. */
+enum { CURSOR_DROP_BYTES = 1 << 20, CURSOR_DISTANCE_BYTES = 4 << 20 };
+
 struct journal {
     struct scribe scribe;
 };

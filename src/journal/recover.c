@@ -299,6 +299,7 @@ static void give(struct survey *v, struct shelf *shelf, struct recovery *ret,
         const struct found *s = &v->all[i];
         shelf_append(shelf, (struct segment){.id = s->id,
                                              .bytes = s->bytes,
+                                             .used = s->used,
                                              .first_seq = s->first_seq,
                                              .last_ms = s->last_ms});
     }

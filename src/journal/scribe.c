@@ -137,6 +137,7 @@ static void write_frame(struct scribe *s, char *bytes, uint32_t body_bytes, uint
 
     if (s->tail.offset == 0) shelf_begin_newest(&s->shelf, f.first_seq);
     s->tail.offset += size;
+    shelf_grow_newest(&s->shelf, s->tail.offset);
     s->tail.next_seq += count;
     s->claimed_seq = f.durable_seq;
     s->last_ms = now_ms;
@@ -246,10 +247,11 @@ static void sync_file(struct scribe *s, int file)
     atomic_fetch_add_explicit(&s->syncs, 1, memory_order_relaxed);
 }
 
-/* The segment before the last is no longer read by those who keep up: its memory may go. */
+/* The segment before the last is no longer read by those who keep up: its memory may go, if no
+ * cursor let it go before. */
 static void cool_down(struct scribe *s, struct scribe_file next)
 {
-    if (s->cooling.file >= 0) s->disk->uncache(s->disk->state, s->cooling.file);
+    if (s->cooling.file >= 0) s->disk->uncache(s->disk->state, s->cooling.file, s->cooling.bytes);
     file_close(s, &s->cooling);
     s->cooling = next;
 }

@@ -160,7 +160,7 @@ enum err segment_reader_open(struct segment_reader *r, uint64_t id)
     if (r->file >= 0) r->disk->close(r->disk->state, r->file);
     r->file = file;
     r->id = id;
-    r->file_bytes = bytes;
+    r->file_bytes = r->end = bytes;
     r->held = 0;
     return ERR_OK;
 }
@@ -171,8 +171,8 @@ enum err segment_reader_view(struct segment_reader *r, uint64_t offset, size_t s
     check(size <= SEGMENT_READ_BYTES && r->file >= 0);
     bool held = offset >= r->at && offset + size <= r->at + r->held;
     if (!held) {
-        if (offset > r->file_bytes || size > r->file_bytes - offset) return ERR_END;
-        uint64_t left = r->file_bytes - offset;
+        if (offset > r->end || size > r->end - offset) return ERR_END;
+        uint64_t left = r->end - offset;
         size_t piece = left < SEGMENT_READ_BYTES ? (size_t)left : SEGMENT_READ_BYTES;
         r->held = 0;
         enum err err = r->disk->read(r->disk->state, r->file, r->bytes, piece, offset);
@@ -218,6 +218,14 @@ void shelf_begin_newest(struct shelf *s, uint64_t seq)
     pthread_mutex_unlock(&s->lock);
 }
 
+void shelf_grow_newest(struct shelf *s, uint64_t used)
+{
+    pthread_mutex_lock(&s->lock);
+    check(s->count > 0);
+    s->all[s->count - 1].used = used;
+    pthread_mutex_unlock(&s->lock);
+}
+
 void shelf_end_newest(struct shelf *s, uint64_t ms)
 {
     pthread_mutex_lock(&s->lock);
@@ -239,6 +247,16 @@ bool shelf_find(struct shelf *s, uint64_t seq, struct segment *ret)
     }
     pthread_mutex_unlock(&s->lock);
     return found;
+}
+
+uint64_t shelf_used(struct shelf *s, uint64_t id)
+{
+    pthread_mutex_lock(&s->lock);
+    uint64_t used = UINT64_MAX;
+    for (size_t i = s->count; i > 0 && used == UINT64_MAX; i--) /* mostly it is the last */
+        if (s->all[i - 1].id == id) used = s->all[i - 1].used;
+    pthread_mutex_unlock(&s->lock);
+    return used;
 }
 
 bool shelf_after(struct shelf *s, uint64_t id, struct segment *ret)

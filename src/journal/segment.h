@@ -23,6 +23,7 @@ enum {
 struct segment {
     uint64_t id;
     uint64_t bytes;
+    uint64_t used;      /* by frames; zeros follow */
     uint64_t first_seq; /* of its first frame; 0: it has none yet */
     uint64_t last_ms;   /* when its last frame was written */
 };
@@ -52,8 +53,9 @@ struct segment_reader {
     uint64_t id;
     int file; /* -1: none open */
     uint64_t file_bytes;
-    char *bytes; /* SEGMENT_READ_BYTES */
-    uint64_t at; /* offset of bytes[0] */
+    uint64_t end; /* of what is read: file_bytes, unless the reader's owner lowers it */
+    char *bytes;  /* SEGMENT_READ_BYTES */
+    uint64_t at;  /* offset of bytes[0] */
     size_t held;
 };
 
@@ -62,7 +64,7 @@ void segment_reader_fini(struct segment_reader *r);
 enum err segment_reader_open(struct segment_reader *r,
                              uint64_t id); /* an error: the old one stays */
 /* `size` bytes (at most SEGMENT_READ_BYTES) at `offset`, valid until the next call. ERR_END:
- * the file ends before. */
+ * what is read ends before. */
 enum err segment_reader_view(struct segment_reader *r, uint64_t offset, size_t size,
                              const char **ret);
 /* What is held may be older than the file. */
@@ -79,9 +81,13 @@ struct shelf {
 void shelf_init(struct shelf *s);
 void shelf_fini(struct shelf *s);
 void shelf_append(struct shelf *s, struct segment segment);
-/* The newest one's first frame begins with `seq` / its last was written at `ms`. */
+/* The newest one's first frame begins with `seq` / its frames reach to `used` / its last was written
+ * at `ms`. */
 void shelf_begin_newest(struct shelf *s, uint64_t seq);
+void shelf_grow_newest(struct shelf *s, uint64_t used);
 void shelf_end_newest(struct shelf *s, uint64_t ms);
+/* How far frames reach in this one; UINT64_MAX where it is no longer kept. */
+uint64_t shelf_used(struct shelf *s, uint64_t id);
 /* The segment that a record with `seq` is in or will be in; false: older than all kept. */
 bool shelf_find(struct shelf *s, uint64_t seq, struct segment *ret);
 bool shelf_after(struct shelf *s, uint64_t id, struct segment *ret); /* the next newer one */

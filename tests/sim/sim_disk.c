@@ -6,6 +6,7 @@
 
 enum {
     SECTOR = 512,
+    PAGE = 4096,
     NAME_BYTES = 32,
     FILES_OPEN = 64,
     NAMES = 64,
@@ -20,6 +21,7 @@ struct node { /* a file, with or without a name */
     uint32_t *order; /* unsynced sectors in the order of their first write */
     size_t unsynced;
     uint8_t *is_unsynced; /* by sector */
+    uint8_t *is_cached;   /* by page */
     unsigned uses;        /* names and open handles and changes */
 };
 
@@ -71,28 +73,34 @@ static struct node *node_new(void)
     return n;
 }
 
+static size_t pages(uint64_t bytes) { return (size_t)((bytes + PAGE - 1) / PAGE); }
+
 static void node_room(struct node *n, uint64_t size)
 {
     if (size <= n->room) return;
     uint64_t room = (size + SECTOR - 1) / SECTOR * SECTOR;
     char *live = calloc(1, room), *durable = calloc(1, room);
     uint32_t *order = calloc(room / SECTOR, sizeof *order);
-    uint8_t *is_unsynced = calloc(room / SECTOR, 1);
-    check(live != NULL && durable != NULL && order != NULL && is_unsynced != NULL);
+    uint8_t *is_unsynced = calloc(room / SECTOR, 1), *is_cached = calloc(pages(room), 1);
+    check(live != NULL && durable != NULL && order != NULL && is_unsynced != NULL &&
+          is_cached != NULL);
     if (n->room > 0) {
         memcpy(live, n->live, n->room);
         memcpy(durable, n->durable, n->room);
         memcpy(order, n->order, n->unsynced * sizeof *order);
         memcpy(is_unsynced, n->is_unsynced, n->room / SECTOR);
+        memcpy(is_cached, n->is_cached, pages(n->room));
     }
     free(n->live);
     free(n->durable);
     free(n->order);
     free(n->is_unsynced);
+    free(n->is_cached);
     n->live = live;
     n->durable = durable;
     n->order = order;
     n->is_unsynced = is_unsynced;
+    n->is_cached = is_cached;
     n->room = room;
 }
 
@@ -110,6 +118,7 @@ static void node_drop(struct node *n)
     free(n->durable);
     free(n->order);
     free(n->is_unsynced);
+    free(n->is_cached);
     free(n);
 }
 
@@ -122,6 +131,18 @@ static void node_write(struct node *n, const char *bytes, size_t size, uint64_t 
         if (n->is_unsynced[at]) continue;
         n->is_unsynced[at] = 1;
         n->order[n->unsynced++] = (uint32_t)at;
+    }
+}
+
+/* The pages that hold these bytes come into the cache; those that lie in `from` to `to` whole need
+ * not be read for it. */
+static void node_cache(struct sim_disk *s, struct node *n, uint64_t offset, size_t size,
+                       uint64_t from, uint64_t to)
+{
+    for (uint64_t at = offset / PAGE; size > 0 && at <= (offset + size - 1) / PAGE; at++) {
+        bool whole = at * PAGE >= from && (at + 1) * PAGE <= to;
+        if (!n->is_cached[at] && !whole) s->counts->pages_read++;
+        n->is_cached[at] = 1;
     }
 }
 
@@ -280,6 +301,7 @@ static enum err sim_read(void *state, int file, void *to, size_t size, uint64_t 
     struct node *n = node_of(state, file);
     if (n == NULL || offset + size > n->size) return ERR_END;
     memcpy(to, n->live + offset, size);
+    node_cache(state, n, offset, size, 0, 0);
     return ERR_OK;
 }
 
@@ -291,6 +313,7 @@ static enum err sim_write(void *state, int file, const void *from, size_t size, 
     check(offset + size <= n->size); /* a journal's file never grows by a write */
     size_t part = size;
     if (s->die_in == 1) part = (size_t)chance_below(&s->chance, size + 1);
+    node_cache(s, n, offset, part, offset, offset + part);
     if (part > 0) node_write(n, from, part, offset);
     (void)dies_now(s);
     return ERR_OK;
@@ -324,6 +347,7 @@ static enum err sim_fill(void *state, int file, uint64_t size)
         return ERR_NO_SPACE;
     }
     node_room(n, size);
+    memset(n->is_cached, 0, pages(n->room));
     if (dies_now(s)) {
         n->size = chance_below(&s->chance, size + 1);
         return ERR_OK;
@@ -332,10 +356,15 @@ static enum err sim_fill(void *state, int file, uint64_t size)
     return ERR_OK;
 }
 
-static void sim_uncache(void *state, int file)
+static void sim_uncache(void *state, int file, uint64_t until)
 {
-    (void)state;
-    (void)file;
+    struct sim_disk *s = state;
+    struct node *n = node_of(state, file);
+    if (s->dead || n == NULL) return;
+    check(until <= n->size);
+    memset(n->is_cached, 0, (size_t)(until / PAGE)); /* a page that is left in part stays */
+    for (size_t i = 0; i < n->unsynced; i++)         /* else memory is all that holds it */
+        check((uint64_t)n->order[i] * SECTOR >= until);
 }
 
 static enum err sim_sync_directory(void *state)
@@ -528,6 +557,7 @@ static void node_power(struct sim_disk *s, struct node *n)
         }
     }
     n->unsynced = 0;
+    if (n->room > 0) memset(n->is_cached, 0, pages(n->room));
     if (n->size > n->durable_size && chance_in(&s->chance, 2)) n->durable_size = n->size;
     n->size = n->durable_size;
     if (n->room > 0) memcpy(n->live, n->durable, n->room);

@@ -5,6 +5,10 @@
  * decides for each unsynced sector by chance: kept, lost (old bytes), or torn (some new, some
  * old). The directory is the same: names since its last sync survive as a chance prefix.
  *
+ * What a process sees comes through a page cache: a page is there after it was read or written. One
+ * that is not, because its file was filled or it was let go, has to be read, also by a write that
+ * ends inside it; how often that happens is counted.
+ *
  * A cut can be set to happen inside the n-th operation from now. From then on the disk is dead:
  * it says yes to everything and changes nothing, so that the doomed process runs on harmlessly
  * until its driver notices; then sim_disk_power() or sim_disk_kill() begins the next life.
@@ -35,6 +39,7 @@ struct sim_counts {
         reordered;       /* sectors; reordered: kept, though an earlier one was lost */
     uint64_t names_lost; /* unsynced changes of the directory */
     uint64_t no_space;   /* fills refused */
+    uint64_t pages_read; /* from the medium, to be read or written in part */
 };
 
 struct sim_disk;

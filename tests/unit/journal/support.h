@@ -123,6 +123,18 @@ static inline void rig_put(struct rig *r, const char *text)
     rig_sync(r);
 }
 
+/* The first segment, too. */
+static inline struct rig *rig_create_with_segments(uint64_t bytes)
+{
+    struct rig *r = rig_create();
+    rig_put(r, "begun");
+    journal_abandon(r->journal);
+    sim_disk_kill(r->disk);
+    r->options.segment_bytes = bytes;
+    assert_int_equal(rig_open(r), ERR_OK);
+    return r;
+}
+
 static inline void rig_die(struct rig *r, bool power)
 {
     sim_disk_die(r->disk);

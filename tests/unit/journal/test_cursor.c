@@ -284,6 +284,138 @@ static void a_disk_that_cannot_be_read_is_told_and_costs_no_record(void **state)
     rig_destroy(r);
 }
 
+enum { LARGE_SEGMENT = 16 << 20, ALONE = 60000 }; /* a record that fills its frame */
+
+static uint64_t frame_of(uint64_t record)
+{
+    struct frame f = {.body_bytes = (uint32_t)(FRAME_RECORD_HEADER_BYTES + record)};
+    return frame_size(&f);
+}
+
+static void put_alone(struct rig *r)
+{
+    rig_append_size(r, ALONE);
+    rig_write(r);
+    rig_sync(r);
+    rig_keep(r);
+}
+
+/* To the end of what is durable. */
+static uint64_t follow(struct reading *g)
+{
+    uint64_t before = g->rig->counts.pages_read;
+    enum err err;
+    while ((err = next(g)) == ERR_OK) {
+    }
+    assert_int_equal(err, ERR_END);
+    return g->rig->counts.pages_read - before;
+}
+
+static void who_keeps_up_reads_nothing_from_the_disk(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create_with_segments(LARGE_SEGMENT);
+    struct reading first = begin(r, 2), second = begin(r, 2);
+    uint64_t apart = CURSOR_DISTANCE_BYTES / frame_of(ALONE) - 1;
+    for (uint64_t i = 0; r->journal->scribe.tail.segment < 4; i++) {
+        put_alone(r);
+        assert_int_equal(follow(&first), 0);
+        if (i % apart == 0) assert_int_equal(follow(&second), 0);
+    }
+    journal_cursor_close(first.cursor);
+    journal_cursor_close(second.cursor);
+    rig_destroy(r);
+}
+
+static struct drops {
+    struct disk well;
+    uint64_t count, last_until;
+} drops;
+
+static void note_drop(void *state, int file, uint64_t until)
+{
+    drops.count++;
+    drops.last_until = until;
+    drops.well.uncache(state, file, until);
+}
+
+static void note_drops_of(struct rig *r)
+{
+    struct disk *disk = sim_disk_door(r->disk);
+    drops = (struct drops){.well = *disk};
+    disk->uncache = note_drop;
+}
+
+static void what_is_let_go_lies_well_behind_the_cursor(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create_with_segments(LARGE_SEGMENT);
+    uint64_t at = r->journal->scribe.tail.offset;
+    while (r->journal->scribe.tail.offset + 2 * frame_of(ALONE) < LARGE_SEGMENT) put_alone(r);
+    note_drops_of(r);
+    struct reading g = begin(r, 2);
+    while (next(&g) == ERR_OK) { /* the frame at `at`: what is before it was given */
+        uint64_t gone = at < CURSOR_DISTANCE_BYTES ? 0 : at - CURSOR_DISTANCE_BYTES;
+        assert_true(drops.last_until <= gone);
+        assert_true(gone < drops.last_until + CURSOR_DROP_BYTES);
+        at += frame_of(ALONE);
+    }
+    assert_int_equal(at, r->journal->scribe.tail.offset);
+    assert_in_range(drops.count, 8, 16);
+    journal_cursor_close(g.cursor);
+    rig_destroy(r);
+}
+
+/* The syncer lets go of what nobody read, and then those come who read it. */
+static void who_lags_lets_go_of_whole_segments_too(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    fill(r, 4);
+    note_drops_of(r);
+    uint64_t used = shelf_used(&r->journal->scribe.shelf, 2);
+    struct reading g = begin(r, 1);
+    assert_true(follow(&g) > 0); /* it is all there, on the disk */
+    assert_int_equal(drops.count, 2);
+    assert_int_equal(drops.last_until, used); /* but for the two newest: the syncer will */
+    assert_int_equal(g.record.seq, journal_durable_seq(r->journal));
+    journal_cursor_close(g.cursor);
+    rig_destroy(r);
+}
+
+static void each_segment_is_let_go_while_it_is_followed(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create_with_segments(LARGE_SEGMENT);
+    note_drops_of(r);
+    struct reading g = begin(r, 2);
+    for (uint64_t segment = 1; segment <= 3; segment++) {
+        drops.count = 0;
+        while (r->journal->scribe.tail.segment == segment) {
+            put_alone(r);
+            follow(&g);
+        }
+        assert_in_range(drops.count, 8, 16); /* with the syncer's of the one before */
+    }
+    journal_cursor_close(g.cursor);
+    rig_destroy(r);
+}
+
+static void what_was_recovered_can_be_followed(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    fill(r, 4);
+    uint64_t last = journal_durable_seq(r->journal);
+    rig_close(r);
+    assert_int_equal(rig_open(r), ERR_OK);
+    struct reading g = begin(r, 1);
+    follow(&g);
+    assert_int_equal(g.record.seq, last);
+    journal_cursor_close(g.cursor);
+    rig_destroy(r);
+}
+
 static void a_segment_that_is_not_there_is_told(void **state)
 {
     (void)state;
@@ -317,6 +449,11 @@ int main(void)
         cmocka_unit_test(a_frame_in_anothers_place_is_noticed),
         cmocka_unit_test(a_cursor_leaves_a_segment_that_is_full_to_its_last_byte),
         cmocka_unit_test(a_disk_that_cannot_be_read_is_told_and_costs_no_record),
+        cmocka_unit_test(who_keeps_up_reads_nothing_from_the_disk),
+        cmocka_unit_test(what_is_let_go_lies_well_behind_the_cursor),
+        cmocka_unit_test(who_lags_lets_go_of_whole_segments_too),
+        cmocka_unit_test(each_segment_is_let_go_while_it_is_followed),
+        cmocka_unit_test(what_was_recovered_can_be_followed),
         cmocka_unit_test(a_segment_that_is_not_there_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
