@@ -7,8 +7,6 @@
 #include "base/check.h"
 #include "journal/scribe.h"
 
-enum { BLOCK_ALIGN = 4096 };
-
 _Static_assert((int)FRAME_RECORD_HEADER_BYTES <= (int)LIMIT_RECORD_HEAD_BYTES,
                "who asks for room reckons with as much");
 
@@ -17,7 +15,7 @@ void producer_init(struct journal_producer *p, struct scribe *s, unsigned index)
     p->scribe = s;
     p->index = index;
     for (int i = 0; i < LIMIT_BLOCKS; i++) {
-        p->blocks[i].bytes = aligned_alloc(BLOCK_ALIGN, FRAME_BYTES);
+        p->blocks[i].bytes = aligned_alloc(SCRIBE_PAGE_BYTES, FRAME_BYTES + SCRIBE_PAGE_BYTES);
         check(p->blocks[i].bytes != NULL);
     }
 }

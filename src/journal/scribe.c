@@ -36,7 +36,7 @@ enum err scribe_init(struct scribe *s, const struct journal_options *options, co
     check(pthread_mutex_init(&s->files_lock, NULL) == 0);
     s->spare.file = s->cooling.file = -1;
     s->hasher = hasher_create();
-    s->claim_bytes = calloc(1, FRAME_ALIGN_BYTES);
+    s->claim_bytes = calloc(1, SCRIBE_PAGE_BYTES);
     check(s->claim_bytes != NULL);
     s->producers = aligned_alloc(64, options->producers * sizeof *s->producers);
     check(s->producers != NULL);
@@ -113,6 +113,18 @@ static void hash_last(struct scribe *s)
     s->unhashed_bytes = NULL;
 }
 
+/* How much is written with a frame of `size`. What ends inside a page that the page cache does not
+ * have waits for the disk to read it. No frame has begun that page, so all behind this one are
+ * zeros, there as in the file: written along with it, they spare the reading. */
+static size_t padded(const struct tail *t, size_t size)
+{
+    uint64_t end = t->offset + size;
+    uint64_t page = (end - 1) / SCRIBE_PAGE_BYTES * SCRIBE_PAGE_BYTES;
+    if (page < t->offset) return size; /* the frame before is in it */
+    uint64_t page_end = page + SCRIBE_PAGE_BYTES;
+    return (size_t)((page_end < t->segment_bytes ? page_end : t->segment_bytes) - t->offset);
+}
+
 /* One frame of `count` records, whose body lies in `bytes` behind the place for the header. Its
  * digest is taken later (hash_last), when those who wait for the bytes have been told. */
 static void write_frame(struct scribe *s, char *bytes, uint32_t body_bytes, uint32_t count,
@@ -130,9 +142,11 @@ static void write_frame(struct scribe *s, char *bytes, uint32_t body_bytes, uint
     if (s->tail.offset + size > s->tail.segment_bytes) rotate(s);
     f.segment = s->tail.segment;
     frame_encode(&f, bytes);
+    size_t write = padded(&s->tail, size);
+    memset(bytes + size, 0, write - size);
 
     /* ENOSPC here would mean that the file's blocks were not allocated after all: as bad as EIO. */
-    enum err err = s->disk->write(s->disk->state, s->current.file, bytes, size, s->tail.offset);
+    enum err err = s->disk->write(s->disk->state, s->current.file, bytes, write, s->tail.offset);
     if (err != ERR_OK) scribe_die("a write to the journal failed", err);
 
     if (s->tail.offset == 0) shelf_begin_newest(&s->shelf, f.first_seq);

@@ -31,7 +31,7 @@
 struct scribe;
 
 struct block {
-    char *bytes; /* FRAME_BYTES: place for the header, then records */
+    char *bytes; /* FRAME_BYTES and SCRIBE_PAGE_BYTES: place for the header, records, padding */
     uint32_t body_bytes, count;
     bool wants_sync;    /* someone waits for durable */
     bool wants_written; /* someone waits for written */
@@ -67,7 +67,10 @@ struct scribe_file {
     int file; /* -1: none */
 };
 
-enum { SCRIBE_RETIRED = 16 };
+enum {
+    SCRIBE_RETIRED = 16,
+    SCRIBE_PAGE_BYTES = 4096 /* of the page cache */
+};
 
 struct scribe {
     struct disk *disk;
@@ -85,7 +88,7 @@ struct scribe {
     const char *unhashed_bytes; /* NULL: tail.previous is right */
     uint64_t claimed_seq;       /* the highest durable seq told by a frame */
     uint64_t last_ms;           /* when the last frame was written */
-    char *claim_bytes;          /* FRAME_ALIGN_BYTES: a frame of no records */
+    char *claim_bytes;          /* SCRIBE_PAGE_BYTES: a frame of no records, and padding */
 
     /* Between writer, syncer and keeper. */
     pthread_mutex_t files_lock;

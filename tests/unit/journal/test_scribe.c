@@ -718,6 +718,140 @@ static void what_was_committed_is_written_when_the_journal_closes(void **state)
     rig_destroy(r);
 }
 
+static struct writes {
+    struct disk well;
+    size_t last;
+} writes;
+
+static enum err note_write(void *state, int file, const void *from, size_t size, uint64_t offset)
+{
+    writes.last = size;
+    return writes.well.write(state, file, from, size, offset);
+}
+
+static void note_writes_of(struct rig *r)
+{
+    struct disk *disk = sim_disk_door(r->disk);
+    writes = (struct writes){.well = *disk};
+    disk->write = note_write;
+}
+
+static void to_second_segment(struct rig *r)
+{
+    rig_keep(r);
+    while (r->journal->scribe.tail.segment == 1) {
+        rig_append_size(r, 60000);
+        rig_write(r);
+        rig_sync(r);
+    }
+    rig_keep(r);
+}
+
+static void a_frame_is_padded_only_where_it_begins_a_page(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    note_writes_of(r);
+    for (unsigned i = 0; i < 17; i++) {
+        rig_append(r, "of 512 bytes with its header", true);
+        rig_write(r);
+        assert_int_equal(writes.last, i % 8 == 0 ? 4096 : 512);
+        rig_sync(r);
+    }
+    assert_int_equal(r->journal->scribe.tail.offset, 17 * 512);
+    rig_append_size(r, 3584); /* into the next page */
+    rig_write(r);
+    assert_int_equal(writes.last, 4096 + 3584);
+    rig_append_size(r, 3000); /* to the end of that */
+    rig_write(r);
+    assert_int_equal(r->journal->scribe.tail.offset, 4 * 4096);
+    assert_int_equal(writes.last, 3584);
+    rig_sync(r);
+    assert_true(scribe_claim_step(&r->journal->scribe, TEST_NOW));
+    assert_int_equal(writes.last, 4096);
+    for (unsigned i = 0; i < 4; i++) rig_append_size(r, 60000);
+    rig_append_size(r, FRAME_BODY_BYTES - 4 * 60000 - 5 * FRAME_RECORD_HEADER_BYTES);
+    rig_write(r); /* the largest frame there is, and padded all the same */
+    assert_int_equal(r->journal->scribe.tail.offset, 4 * 4096 + 512 + FRAME_BYTES);
+    assert_int_equal(writes.last, FRAME_BYTES + 3584);
+    rig_destroy(r);
+}
+
+static void no_write_waits_for_a_page_to_be_read(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    to_second_segment(r); /* nothing of it has been read */
+    uint64_t before = r->counts.pages_read;
+    for (size_t n = 0; r->journal->scribe.tail.segment < 4; n++) {
+        rig_append_size(r, 1 + n * 7919 % 9000);
+        if (n % 5 == 0) rig_append_size(r, 60000);
+        rig_write(r);
+        rig_sync(r);
+        if (n % 7 == 0) assert_true(scribe_claim_step(&r->journal->scribe, TEST_NOW));
+        rig_keep(r);
+    }
+    assert_int_equal(r->counts.pages_read, before);
+    rig_destroy(r);
+}
+
+/* What a block held before is not written behind a frame, and no frame over another. */
+static void behind_the_tail_are_zeros_and_before_it_whole_frames(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    static const char zeros[TEST_SEGMENT];
+    uint64_t records = 0, size;
+    for (size_t n = 0; r->journal->scribe.tail.offset < TEST_SEGMENT / 2; n++) {
+        rig_append_size(r, n % LIMIT_BLOCKS == 0 ? 20000 : 1 + n * 7919 % 3000);
+        rig_write(r);
+        if (n % 3 == 0) rig_sync(r);
+        if (n % 3 == 1) scribe_claim_step(&r->journal->scribe, TEST_NOW);
+        records++;
+        uint64_t tail = r->journal->scribe.tail.offset;
+        const char *bytes = sim_disk_bytes(r->disk, test_first_segment, &size);
+        assert_memory_equal(bytes + tail, zeros, size - tail);
+    }
+    rig_die(r, false);
+    assert_int_equal(rig_open(r), ERR_OK);
+    assert_int_equal(r->replayed, records);
+    assert_int_equal(r->report.cut_bytes, 0);
+    rig_destroy(r);
+}
+
+/* A segment whose size is not one of ours: someone cut it, and there was no room for a copy. */
+static void no_padding_goes_beyond_the_end_of_a_segment(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    rig_put(r, "one");
+    rig_close(r);
+    assert_true(sim_disk_truncate(r->disk, test_first_segment, TEST_SEGMENT - 3072));
+    assert_true(sim_disk_forget(r->disk, test_second_segment));
+    sim_disk_set_capacity(r->disk, TEST_SEGMENT);
+    assert_int_equal(rig_open(r), ERR_OK);
+    sim_disk_set_capacity(r->disk, 8 * TEST_SEGMENT);
+    rig_keep(r);
+    struct scribe *s = &r->journal->scribe;
+    assert_int_equal(s->tail.segment_bytes, TEST_SEGMENT - 3072);
+    note_writes_of(r);
+    while (s->tail.offset + 60000 < s->tail.segment_bytes) {
+        rig_append_size(r, 50000);
+        rig_write(r);
+    }
+    uint64_t left = s->tail.segment_bytes - s->tail.offset;
+    rig_append_size(r, left - 512 - FRAME_HEADER_BYTES - FRAME_RECORD_HEADER_BYTES);
+    rig_write(r);
+    assert_int_equal(s->tail.segment_bytes - s->tail.offset, 512);
+    assert_int_equal(writes.last, left); /* the disk would not have taken more */
+    rig_append(r, "the last", true);
+    rig_write(r);
+    assert_int_equal(s->tail.segment, 1);
+    rig_put(r, "of the next");
+    assert_int_equal(s->tail.segment, 2);
+    rig_destroy(r);
+}
+
 static void an_idle_journal_tells_once_what_is_durable(void **state)
 {
     (void)state;
@@ -762,6 +896,10 @@ int main(void)
         cmocka_unit_test(ninety_five_percent_used_is_full_for_ordinary_records),
         cmocka_unit_test(what_was_committed_is_written_when_the_journal_closes),
         cmocka_unit_test(what_the_disk_cannot_tell_is_as_it_was),
+        cmocka_unit_test(a_frame_is_padded_only_where_it_begins_a_page),
+        cmocka_unit_test(no_write_waits_for_a_page_to_be_read),
+        cmocka_unit_test(behind_the_tail_are_zeros_and_before_it_whole_frames),
+        cmocka_unit_test(no_padding_goes_beyond_the_end_of_a_segment),
         cmocka_unit_test(an_idle_journal_tells_once_what_is_durable),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
