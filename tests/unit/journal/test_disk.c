@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -78,6 +79,108 @@ static void a_filled_file_has_all_its_blocks(void **state)
     assert_int_equal(about.st_mode & 0777, 0600);
 }
 
+/* What stands before the system's pwrite: a file system that takes no direct writes, or only some. */
+static struct direct {
+    uint64_t asked, taken, cached; /* calls */
+    uint64_t refuse_after;
+    int refuse_with; /* 0: nothing */
+    bool shortens;
+} direct;
+
+ssize_t pwrite(int file, const void *from, size_t size, off_t offset);
+ssize_t pwrite(int file, const void *from, size_t size, off_t offset)
+{
+    if ((fcntl(file, F_GETFL) & O_DIRECT) == 0) {
+        direct.cached++;
+    } else if (direct.asked++ >= direct.refuse_after && direct.refuse_with != 0) {
+        errno = direct.refuse_with;
+        return -1;
+    } else {
+        direct.taken++;
+        if (direct.shortens && size > 4096) size -= 512;
+    }
+    return syscall(SYS_pwrite64, file, from, size, offset);
+}
+
+static enum err fill_one(struct disk *d, uint64_t size)
+{
+    int file;
+    char *bytes = malloc(size), *zeros = calloc(1, size);
+    assert_true(bytes != NULL && zeros != NULL);
+    memset(bytes, 'x', size);
+    assert_int_equal(d->open(d->state, "a", true, &file), ERR_OK);
+    enum err err = d->fill(d->state, file, size);
+    uint64_t is;
+    if (err == ERR_OK) {
+        assert_int_equal(d->size(d->state, file, &is), ERR_OK);
+        assert_int_equal(is, size);
+        assert_int_equal(d->read(d->state, file, bytes, size, 0), ERR_OK);
+        assert_memory_equal(bytes, zeros, size);
+        assert_int_equal(fcntl(file, F_GETFL) & O_DIRECT, 0);
+        assert_int_equal(d->write(d->state, file, "odd", 3, 777), ERR_OK);
+    }
+    free(bytes);
+    free(zeros);
+    d->close(d->state, file);
+    assert_int_equal(d->remove(d->state, "a"), ERR_OK);
+    return err;
+}
+
+static bool takes_direct_writes(struct place *p)
+{
+    static _Alignas(4096) char block[4096];
+    direct = (struct direct){0};
+    char path[128];
+    snprintf(path, sizeof path, "%s/probe", p->directory);
+    int file = open(path, O_WRONLY | O_CREAT | O_DIRECT, 0600);
+    bool takes = file >= 0 && pwrite(file, block, sizeof block, 0) == sizeof block;
+    if (file >= 0) close(file);
+    return takes;
+}
+
+static void a_file_is_filled_around_the_page_cache(void **state)
+{
+    struct place *p = *state;
+    if (!takes_direct_writes(p)) skip();
+    direct = (struct direct){0};
+    assert_int_equal(fill_one(p->disk, (5 << 20) + 4096), ERR_OK);
+    assert_int_equal(direct.taken, 6);
+    direct = (struct direct){0}; /* what is not whole blocks goes through it */
+    assert_int_equal(fill_one(p->disk, (1 << 20) + 4096 + 100), ERR_OK);
+    assert_int_equal(direct.taken, 2);
+    assert_int_equal(direct.cached, 2);
+    direct = (struct direct){.shortens = true};
+    assert_int_equal(fill_one(p->disk, 3 << 20), ERR_OK);
+}
+
+static void a_file_system_that_takes_no_direct_writes_gets_others(void **state)
+{
+    struct disk *d = ((struct place *)*state)->disk;
+    static const int refusals[] = {EINVAL, EOPNOTSUPP};
+    for (unsigned i = 0; i < 2; i++)
+        for (uint64_t after = 0; after < 3; after++) {
+            direct = (struct direct){.refuse_with = refusals[i], .refuse_after = after};
+            assert_int_equal(fill_one(d, 3 << 20), ERR_OK);
+            assert_true(direct.cached >= 3 - direct.taken);
+        }
+}
+
+static void an_error_while_filling_is_told_and_not_tried_again(void **state)
+{
+    struct place *p = *state;
+    if (!takes_direct_writes(p)) skip();
+    static const struct {
+        int error;
+        enum err err;
+    } all[] = {{ENOSPC, ERR_NO_SPACE}, {EDQUOT, ERR_NO_SPACE}, {EIO, ERR_IO}};
+    for (unsigned i = 0; i < 3; i++) {
+        direct = (struct direct){.refuse_with = all[i].error, .refuse_after = 1};
+        assert_int_equal(fill_one(p->disk, 3 << 20), all[i].err);
+        assert_int_equal(direct.asked, 2);
+        assert_int_equal(direct.cached, 0);
+    }
+}
+
 static void note(void *context, const char *name)
 {
     char *to = context;
@@ -141,6 +244,12 @@ int main(void)
         cmocka_unit_test_setup_teardown(bytes_come_back_and_the_end_is_told, make_place,
                                         remove_place),
         cmocka_unit_test_setup_teardown(a_filled_file_has_all_its_blocks, make_place, remove_place),
+        cmocka_unit_test_setup_teardown(a_file_is_filled_around_the_page_cache, make_place,
+                                        remove_place),
+        cmocka_unit_test_setup_teardown(a_file_system_that_takes_no_direct_writes_gets_others,
+                                        make_place, remove_place),
+        cmocka_unit_test_setup_teardown(an_error_while_filling_is_told_and_not_tried_again,
+                                        make_place, remove_place),
         cmocka_unit_test_setup_teardown(names_are_listed_renamed_and_removed, make_place,
                                         remove_place),
         cmocka_unit_test_setup_teardown(only_one_process_holds_the_lock, make_place, remove_place),
