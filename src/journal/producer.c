@@ -15,7 +15,7 @@ void producer_init(struct journal_producer *p, struct scribe *s, unsigned index)
     p->scribe = s;
     p->index = index;
     for (int i = 0; i < LIMIT_BLOCKS; i++) {
-        p->blocks[i].bytes = aligned_alloc(SCRIBE_PAGE_BYTES, FRAME_BYTES + SCRIBE_PAGE_BYTES);
+        p->blocks[i].bytes = aligned_alloc(SCRIBE_PAGE_BYTES, FRAME_BYTES + SCRIBE_PAD_BYTES);
         check(p->blocks[i].bytes != NULL);
     }
 }

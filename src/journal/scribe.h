@@ -31,7 +31,7 @@
 struct scribe;
 
 struct block {
-    char *bytes; /* FRAME_BYTES and SCRIBE_PAGE_BYTES: place for the header, records, padding */
+    char *bytes; /* FRAME_BYTES and SCRIBE_PAD_BYTES: place for the header, records, padding */
     uint32_t body_bytes, count;
     bool wants_sync;    /* someone waits for durable */
     bool wants_written; /* someone waits for written */
@@ -69,7 +69,8 @@ struct scribe_file {
 
 enum {
     SCRIBE_RETIRED = 16,
-    SCRIBE_PAGE_BYTES = 4096 /* of the page cache */
+    SCRIBE_PAGE_BYTES = 4096,    /* of the page cache, the least it holds */
+    SCRIBE_PAD_BYTES = 32 << 10, /* what is written at once where nothing was */
 };
 
 struct scribe {
@@ -83,12 +84,13 @@ struct scribe {
     /* The writer's own. */
     struct tail tail;
     uint64_t tail_start; /* offset in this segment where room began to be counted */
+    uint64_t padded;     /* all before it in this segment was written, behind the tail zeros */
     struct hasher *hasher;
     struct frame unhashed;      /* written, its digest not yet taken */
     const char *unhashed_bytes; /* NULL: tail.previous is right */
     uint64_t claimed_seq;       /* the highest durable seq told by a frame */
     uint64_t last_ms;           /* when the last frame was written */
-    char *claim_bytes;          /* SCRIBE_PAGE_BYTES: a frame of no records, and padding */
+    char *claim_bytes;          /* SCRIBE_PAD_BYTES: a frame of no records, and padding */
 
     /* Between writer, syncer and keeper. */
     pthread_mutex_t files_lock;
