@@ -795,16 +795,21 @@ static void no_write_waits_for_a_page_to_be_read(void **state)
     }
     assert_int_equal(r->counts.pages_read, before);
 
-    uint64_t offset = r->journal->scribe.tail.offset;
+    while (r->journal->scribe.tail.offset % SCRIBE_PAD_BYTES > SCRIBE_PAD_BYTES / 2)
+        rig_put(r, "to where most of a piece is left");
+    assert_true(scribe_claim_step(&r->journal->scribe, TEST_NOW)); /* the next life need not */
+    rig_sync(r);
     rig_die(r, true);
-    assert_int_equal(rig_open(r), ERR_OK); /* in a fresh file, which has the tail and no more */
-    assert_true(r->journal->scribe.tail.offset >= offset);
+    assert_int_equal(rig_open(r), ERR_OK);
+    /* What recovery read to look at it is there by chance. */
+    struct scribe_file *current = &r->journal->scribe.current;
+    r->options.disk->uncache(r->options.disk->state, current->file, current->bytes);
     before = r->counts.pages_read;
     for (size_t n = 0; n < 200; n++) {
         rig_append_size(r, 1 + n * 7919 % 3000);
         rig_write(r);
     }
-    assert_int_equal(r->counts.pages_read, before);
+    assert_in_range(r->counts.pages_read - before, 0, 1); /* the tail's own */
     rig_destroy(r);
 }
 
