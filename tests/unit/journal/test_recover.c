@@ -63,6 +63,39 @@ static void what_was_only_written_survives_a_kill(void **state)
     rig_destroy(r);
 }
 
+static bool is_cached(struct rig *r, const char *name, uint64_t offset)
+{
+    const struct disk *d = sim_disk_door(r->disk);
+    uint64_t before = r->counts.pages_read;
+    int file;
+    char byte;
+    assert_int_equal(d->open(d->state, name, false, &file), ERR_OK);
+    assert_int_equal(d->read(d->state, file, &byte, 1, offset), ERR_OK);
+    d->close(d->state, file);
+    return r->counts.pages_read == before;
+}
+
+/* The kernel reads ahead into large folios, in which small writes are dear. */
+static void nothing_that_was_read_stays_where_frames_will_be_written(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    assert_int_equal(r->counts.pages_read, 0);
+    for (unsigned i = 0; i < 5; i++) rig_append_size(r, 50000);
+    rig_write(r);
+    rig_sync(r);
+    assert_true(scribe_claim_step(&r->journal->scribe, TEST_NOW)); /* the next life need not */
+    rig_sync(r);
+    uint64_t tail = r->journal->scribe.tail.offset;
+    rig_die(r, false);
+    assert_int_equal(rig_open(r), ERR_OK);
+    assert_int_equal(r->replayed, 5);
+    assert_int_equal(r->journal->scribe.tail.offset, tail);
+    assert_false(is_cached(r, test_first_segment, tail + 8192));
+    assert_false(is_cached(r, test_second_segment, 0)); /* the spare of the life before */
+    rig_destroy(r);
+}
+
 /* A cut may take the padding and leave the frame, or the reverse. */
 static void a_tail_that_was_padded_is_cut_behind_its_last_frame(void **state)
 {
@@ -497,6 +530,7 @@ int main(void)
         cmocka_unit_test(records_come_back_after_a_clean_close),
         cmocka_unit_test(the_last_epoch_is_that_of_the_last_record),
         cmocka_unit_test(what_was_only_written_survives_a_kill),
+        cmocka_unit_test(nothing_that_was_read_stays_where_frames_will_be_written),
         cmocka_unit_test(a_tail_that_was_padded_is_cut_behind_its_last_frame),
         cmocka_unit_test(what_a_kill_left_unsynced_is_durable_after_recovery),
         cmocka_unit_test(a_torn_tail_is_cut_and_counted),
