@@ -193,6 +193,9 @@ def put_packed(broker, topic, partition, codec, size, count=1):
     confluent_kafka = pytest.importorskip("confluent_kafka", reason="SKIP: python3-confluent-kafka is not installed")
     producer = confluent_kafka.Producer({"bootstrap.servers": broker.address, "compression.type": codec, "message.max.bytes": 10**9,
                                          "queue.buffering.max.kbytes": 10**6, "batch.size": 10**9, "linger.ms": 60000})
+    # Messages to a partition that is not known yet are handed on one by one when it is, perhaps while all is flushed:
+    # the first would be a batch of its own then.
+    producer.list_topics(topic, timeout=30)
     for _ in range(count):
         producer.produce(topic, b"a" * size, partition=partition)
     assert producer.flush(60) == 0
