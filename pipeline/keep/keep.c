@@ -242,7 +242,12 @@ static void fold_end(struct keep *k)
 /* A fold costs what the state is worth, however little was journaled since the last: so it rests in
  * proportion, and takes no more than a ninth of its thread's time. A full disk makes one due at the
  * end of that rest, since a snapshot may let segments go; and where one is due anyway, a full disk
- * does not wait for that end. */
+ * does not wait for that end.
+ *
+ * A disk that is full has refused decisions already. So one is due, too, when the journal behind the
+ * last takes as much as is left: else a disk with less room than snapshot_bytes would be filled by
+ * what is only kept to make snapshots seldom. Where others fill the disk, each halves what is left
+ * until the next, so they are few. */
 static bool snapshot_is_due(const struct keep *k)
 {
     struct journal_totals totals;
@@ -252,8 +257,9 @@ static bool snapshot_is_due(const struct keep *k)
     if (!rested && !full) return false;
     if (rested && full) return true;
     journal_totals(k->journal, &totals);
-    return totals.bytes - k->bytes_before + k->bytes_behind >= k->snapshot_bytes ||
-           monotonic_ms() >= k->snapshot_due_ms;
+    uint64_t behind = totals.bytes - k->bytes_before + k->bytes_behind;
+    bool tight = totals.total_bytes > 0 && behind >= totals.left_bytes;
+    return (rested && tight) || behind >= k->snapshot_bytes || monotonic_ms() >= k->snapshot_due_ms;
 }
 
 static void begin_fold_if_due(struct keep *k)

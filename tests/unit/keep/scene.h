@@ -225,6 +225,8 @@ static inline struct shard *scene_shard(void)
 struct scene {
     char directory[SCENE_PATH];
     struct disk *journal_disk, *snapshots;
+    /* what the journal's disk tells of its room; NULL: what it has */
+    enum err (*free_bytes)(void *state, uint64_t *ret_free, uint64_t *ret_total);
     struct journal *journal;
     struct shard *truth; /* what the records amount to */
     struct keep *keep;
@@ -291,6 +293,7 @@ static inline void scene_open(struct scene *s)
     assert_int_equal(snapshot_read(s->snapshots, scene_take, s, &s->past, &f), ERR_OK);
     snprintf(path, sizeof path, "%s/journal", s->directory);
     assert_int_equal(disk_real_create(path, &s->journal_disk), ERR_OK);
+    if (s->free_bytes != NULL) s->journal_disk->free_bytes = s->free_bytes;
     struct journal_options o = {.disk = s->journal_disk,
                                 .producers = 1,
                                 .segment_bytes = SCENE_SEGMENT,
@@ -302,10 +305,12 @@ static inline void scene_open(struct scene *s)
     s->seq = report.last_seq;
 }
 
-static inline struct scene *scene_create(void)
+static inline struct scene *scene_create_on(enum err (*free_bytes)(void *state, uint64_t *ret_free,
+                                                                   uint64_t *ret_total))
 {
     struct scene *s = calloc(1, sizeof *s);
     assert_non_null(s);
+    s->free_bytes = free_bytes;
     scene_directory(s->directory);
     sem_init(&s->rung, 0, 0);
     pthread_mutex_init(&s->keep_lock, NULL);
@@ -314,6 +319,8 @@ static inline struct scene *scene_create(void)
     scene_open(s);
     return s;
 }
+
+static inline struct scene *scene_create(void) { return scene_create_on(NULL); }
 
 static inline void scene_close(struct scene *s)
 {

@@ -202,6 +202,49 @@ static void a_segment_stays_until_a_durable_snapshot_includes_it(void **state)
     scene_destroy(s);
 }
 
+/* The journal's disk, as if it had room for that many segments in all. */
+enum { FEW_SEGMENTS = 24 };
+
+static void count_segment(void *context, const char *name)
+{
+    (void)name;
+    (*(uint64_t *)context)++;
+}
+
+static enum err few_segments(void *state, uint64_t *ret_free, uint64_t *ret_total)
+{
+    uint64_t count = 0;
+    const struct disk *d = state; /* a real one's state begins with it */
+    enum err err = d->list(state, count_segment, &count);
+    *ret_total = (uint64_t)FEW_SEGMENTS * SCENE_SEGMENT;
+    *ret_free = count < FEW_SEGMENTS ? *ret_total - count * SCENE_SEGMENT : 0;
+    return err;
+}
+
+/* Nothing but the next snapshot keeps these segments: decisions are not refused for their sake. */
+static void a_disk_is_not_filled_by_what_waits_for_a_snapshot(void **state)
+{
+    (void)state;
+    struct scene *s = scene_create_on(few_segments);
+    static char large[40000];
+    memset(large, 'x', sizeof large);
+    keep_begin(s, options_of(s));
+    journal_confirm(s->journal, UINT64_MAX);
+    for (unsigned i = 0; i < FEW_SEGMENTS * 16; i++) { /* less than two thirds of it */
+        scene_record(s, str_of(large, sizeof large), (struct str){0});
+        if (i % 5 == 4) scene_sync(s);
+    }
+    scene_sync(s);
+    struct journal_totals totals;
+    uint64_t begun_ns = 0;
+    do {
+        nap(&begun_ns);
+        journal_totals(s->journal, &totals);
+    } while (totals.oldest_seq == 1);
+    assert_false(journal_is_full(s->journal));
+    scene_destroy(s);
+}
+
 static void a_fold_whose_records_are_gone_says_so(void **state)
 {
     (void)state;
@@ -332,6 +375,7 @@ int main(void)
         cmocka_unit_test(a_snapshot_that_took_long_is_not_followed_by_the_next_at_once),
         cmocka_unit_test(no_snapshot_is_made_where_nothing_changed),
         cmocka_unit_test(a_segment_stays_until_a_durable_snapshot_includes_it),
+        cmocka_unit_test(a_disk_is_not_filled_by_what_waits_for_a_snapshot),
         cmocka_unit_test(a_fold_whose_records_are_gone_says_so),
         cmocka_unit_test(a_fold_that_is_given_up_does_not_load_the_rest),
         cmocka_unit_test(giving_up_is_seen_between_entries_and_is_no_damage),
