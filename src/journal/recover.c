@@ -261,6 +261,14 @@ static enum err remove_after(struct survey *v, size_t from)
     return ERR_OK;
 }
 
+/* An empty one that is not as long as it was made: someone cut it, or a disk that lied about a sync.
+ * It may have no place for the first frame, which would go to the next segment then, and the one
+ * before that would be empty for ever: the next start finds no way past it. */
+static bool is_short(const struct found *s, uint64_t least_bytes)
+{
+    return s->used == 0 && s->bytes < least_bytes;
+}
+
 /* A fresh file where there is room for one. A full disk must not keep the journal shut, so else
  * the same bytes are written over themselves: less good, because bad blocks stay in use. */
 static enum err copy_one(struct survey *v, size_t index, uint64_t segment_bytes)
@@ -268,18 +276,19 @@ static enum err copy_one(struct survey *v, size_t index, uint64_t segment_bytes)
     struct found *s = &v->all[index];
     uint64_t bytes = s->used > segment_bytes ? s->used : segment_bytes;
     enum err err = segment_copy(v->disk, s->id, bytes, s->used);
-    if (err == ERR_NO_SPACE) return segment_rewrite(v->disk, s->id, s->used);
+    if (err == ERR_NO_SPACE && !is_short(s, SEGMENT_LEAST_BYTES))
+        return segment_rewrite(v->disk, s->id, s->used);
     if (err == ERR_OK) s->bytes = bytes;
     return err;
 }
 
 /* The last frames of a segment may hold no records, and then no durable seq speaks of them. They
  * are surely synced only when the record after them is, because a sync leaves out nothing older. */
-static bool needs_copy(const struct survey *v, size_t index)
+static bool needs_copy(const struct survey *v, size_t index, uint64_t segment_bytes)
 {
     const struct found *s = &v->all[index];
     if (index < v->last) return v->claimed_seq < s->end_seq;
-    return s->used > 0 || v->last_is_torn || s->bytes == 0; /* not a new one */
+    return s->used > 0 || v->last_is_torn || is_short(s, segment_bytes); /* not a new one */
 }
 
 /* Later segments go first: were the cut one made whole before them, their frames would be found
@@ -292,7 +301,7 @@ static enum err repair(struct survey *v, uint64_t segment_bytes)
     enum err err = remove_after(v, keep);
     if (err == ERR_OK) err = v->disk->sync_directory(v->disk->state);
     for (size_t i = 0; err == ERR_OK && i <= v->last; i++)
-        if (needs_copy(v, i)) err = copy_one(v, i, segment_bytes);
+        if (needs_copy(v, i, segment_bytes)) err = copy_one(v, i, segment_bytes);
     return err;
 }
 

@@ -457,6 +457,34 @@ static void a_full_disk_does_not_keep_the_journal_shut(void **state)
     rig_destroy(r);
 }
 
+/* Its records would begin in the second segment, and nothing leads there. */
+static void an_empty_segment_that_is_too_short_is_made_anew(void **state)
+{
+    (void)state;
+    static const uint64_t sizes[] = {0, 100, 4096, TEST_SEGMENT - 512};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        struct rig *r = rig_create();
+        rig_close(r);
+        assert_true(sim_disk_truncate(r->disk, test_first_segment, sizes[i]));
+        assert_true(sim_disk_forget(r->disk, test_second_segment));
+        sim_disk_set_capacity(r->disk,
+                              TEST_SEGMENT / 2); /* none that could be written over, either */
+        assert_int_equal(rig_open(r), ERR_NO_SPACE);
+        sim_disk_kill(r->disk);
+        sim_disk_set_capacity(r->disk, 8 * TEST_SEGMENT);
+        assert_int_equal(rig_open(r), ERR_OK);
+        rig_append_size(r, 60000);
+        rig_write(r);
+        rig_sync(r);
+        rig_put(r, "tells that the first is durable");
+        assert_int_equal(r->journal->scribe.tail.segment, 1);
+        rig_die(r, true);
+        assert_int_equal(rig_open(r), ERR_OK);
+        assert_int_equal(r->replayed, 2);
+        rig_destroy(r);
+    }
+}
+
 static enum err refuse_record(void *context, const struct journal_record *record)
 {
     (void)context;
@@ -549,6 +577,7 @@ int main(void)
         cmocka_unit_test(a_later_format_in_a_segment_of_its_own_is_refused),
         cmocka_unit_test(a_flipped_digit_is_no_later_format),
         cmocka_unit_test(a_full_disk_does_not_keep_the_journal_shut),
+        cmocka_unit_test(an_empty_segment_that_is_too_short_is_made_anew),
         cmocka_unit_test(a_replay_that_fails_ends_the_opening),
         cmocka_unit_test(what_cannot_be_read_a_second_time_ends_the_opening),
         cmocka_unit_test(a_second_opening_of_the_same_directory_is_refused),
