@@ -38,6 +38,15 @@ enum { NODE_TEXT_MAX = 64 };
 
 struct engine;
 
+/* Whether records of one worker wait, for the disk to sync them or for room, and how long already
+ * the disk has done nothing for them. */
+struct disk_watch {
+    bool waits, stands_still;
+    uint64_t durable; /* mark */
+    uint64_t seen_ms; /* of the loop's clock */
+    uint64_t idle_ms;
+};
+
 struct worker {
     struct engine *engine;
     unsigned index;
@@ -57,6 +66,7 @@ struct worker {
     /* when the newest sealed block was sealed; 0 = it is synced */
     uint64_t sealed_ns;
     uint64_t sealed_mark;
+    struct disk_watch disk;                /* as of the end of the last beat */
     struct refused refused;                /* credentials of this second, until they are recorded */
     _Atomic(const struct bundle *) in_use; /* what this worker's steps may still point into */
     _Atomic size_t connections;            /* a moment's view, for the main thread */
@@ -106,6 +116,8 @@ struct engine {
     /* of its keys, those made under another pepper than ours */
     _Atomic size_t keys_unprovable;
     _Atomic enum phase phase;
+    /* workers for which the journal's disk stands still (journal.stall) */
+    _Atomic unsigned standing_still;
     /* until its file system takes no more records; housekeeping's */
     _Atomic uint64_t journal_left_seconds;
     sem_t bundle_seen; /* posted by a worker that moved to another bundle */
@@ -124,6 +136,10 @@ void worker_tell(struct worker *w, enum reactor_message_kind kind, int fd, bool 
 void worker_moved(struct worker *w);
 /* A block is free: what begins now will find room for its record. */
 bool worker_has_room(const struct worker *w);
+/* The disk has done nothing for somebody's records for longer than they may wait. Any thread. */
+bool engine_stands_still(const struct engine *e);
+#define STANDS_STILL_TEXT                                                                          \
+    "the journal's disk stands still, and records have waited for it for longer than journal.stall"
 /* As of this beat. */
 bool worker_actor_is_suspended(const struct worker *w, struct str tenant, struct str actor);
 /* No token of this actor's that was born up to then is alive (0: none is dead). */

@@ -60,8 +60,10 @@ static void put_checks(struct checks *c, struct worker *w)
         put_check(c, METRIC_ENGINE_CHECK_FEED, "feed", feed.reachable || feed.silent_ms < SILENT_MS,
                   text);
     }
-    put_check(c, METRIC_ENGINE_CHECK_JOURNAL, "journal", !journal_is_full(e->journal),
-              "there is no room for records: decisions are refused");
+    bool is_full = journal_is_full(e->journal);
+    put_check(c, METRIC_ENGINE_CHECK_JOURNAL, "journal", !is_full && !engine_stands_still(e),
+              is_full ? "there is no room for records: decisions are refused"
+                      : STANDS_STILL_TEXT ": decisions are refused");
     char keys[KEY_TROUBLE_TEXT];
     put_check(c, METRIC_ENGINE_CHECK_KEYS, "keys",
               !key_trouble(atomic_load(&e->keys_unprovable), keys), keys);
@@ -124,6 +126,8 @@ void readyz_handle(void *context, struct http_exchange *x)
         fault_set(&f, ERR_STARTING, "", "no policies and keys have come from the platform yet");
     else if (journal_is_full(w->engine->journal))
         fault_plain(&f, ERR_JOURNAL_FULL);
+    else if (engine_stands_still(w->engine))
+        fault_set(&f, ERR_OVERLOADED, "", STANDS_STILL_TEXT);
     if (f.err != ERR_OK)
         api_refuse(&w->api, x, &f, (struct str){0});
     else

@@ -205,6 +205,15 @@ bool route_admit(void *context, struct http_exchange *x)
     return false;
 }
 
+/* What may make something looser, and has a record to wait for. The rest either only looks, or
+ * makes something stricter. */
+static bool is_looser(const struct http_route *r)
+{
+    return r->handle == authorize_handle || r->handle == queue_redeem_handle ||
+           r->handle == queue_approve_handle || r->handle == token_mint_handle ||
+           r->handle == actor_resume_handle;
+}
+
 void route_handle(void *context, struct http_exchange *x)
 {
     struct worker *w = context;
@@ -218,6 +227,12 @@ void route_handle(void *context, struct http_exchange *x)
         fault_set(
             &f, ERR_STORE_UNAVAILABLE, "",
             "another engine has taken over this engine's state in Redis; this one decides nothing any more");
+        api_refuse(&w->api, x, &f, (struct str){0});
+        return;
+    }
+    if (engine_stands_still(w->engine) && is_looser(x->route)) {
+        fault_set(&f, ERR_OVERLOADED, "", "%s; nothing is decided until it goes on",
+                  STANDS_STILL_TEXT);
         api_refuse(&w->api, x, &f, (struct str){0});
         return;
     }

@@ -12,7 +12,9 @@
  *
  * While no block can be begun (none is free, or a segment is slow to come) neither sockets nor mail
  * are read: whoever comes home may have a record to write, and a disk that is slow for a moment
- * must not become an error. The scribe rings when there is room.
+ * must not become an error. The scribe rings when there is room. Where the moment becomes longer
+ * than journal.stall, both are read again, so that health is told, and state where all of it is on
+ * disk; what could make something looser is refused (route_handle), what makes it stricter waits.
  *
  * The end: drain (no new requests, waits are answered 503) → the main thread sees that
  * nothing is under way anywhere → stop → a barrier, behind which nobody steps a call any
@@ -131,6 +133,7 @@ static void worker_enter(void *context, struct loop *loop)
     w->commit.always_synced = str_equal(str_from(c->durability), STR("synced"));
     if (c->platform_url[0] != '\0')
         w->forward = forward_create(&w->api, loop, &w->server, c->platform_url);
+    w->disk.seen_ms = loop_now_ms(loop);
     loop_timer_start(loop, &w->tick, TICK_MS, tick);
 }
 
@@ -215,7 +218,8 @@ static bool take_mail(struct worker *w)
 {
     bool more = false;
     struct call *c;
-    while (worker_has_room(w) && (c = mailbox_take(w->engine->post, w->index, &more)) != NULL) {
+    while ((worker_has_room(w) || engine_stands_still(w->engine)) &&
+           (c = mailbox_take(w->engine->post, w->index, &more)) != NULL) {
         if (c->home == w->index)
             errand_home(w, c);
         else
@@ -250,6 +254,32 @@ static bool move_calls(struct worker *w)
     return more;
 }
 
+/* Time in which this thread itself was stopped, or had no processor, is not the disk's: there is a
+ * beat each second at least, and none counts for much more. */
+static void watch_disk(struct worker *w, bool has_room, uint64_t durable)
+{
+    struct disk_watch *d = &w->disk;
+    uint64_t now_ms = loop_now_ms(w->loop), passed_ms = now_ms - d->seen_ms;
+    bool waits = !has_room || durable < journal_mark(w->commit.producer);
+    bool is_idle = waits && d->waits && durable == d->durable;
+    if (passed_ms > 2 * TICK_MS) passed_ms = 2 * TICK_MS;
+    d->idle_ms = is_idle ? d->idle_ms + passed_ms : 0;
+    d->seen_ms = now_ms;
+    d->durable = durable;
+    d->waits = waits;
+    bool stands_still = d->idle_ms >= w->engine->config.stall_ms;
+    if (stands_still == d->stands_still) return;
+    d->stands_still = stands_still;
+    if (stands_still) {
+        atomic_fetch_add(&w->engine->standing_still, 1);
+        log_text(LOG_ERROR, "disk_stands_still", "%s: what needs a record is refused",
+                 STANDS_STILL_TEXT);
+    } else {
+        atomic_fetch_sub(&w->engine->standing_still, 1);
+        log_line(LOG_INFO, "disk_goes_on", NULL);
+    }
+}
+
 static void worker_end(void *context)
 {
     struct worker *w = context;
@@ -267,7 +297,9 @@ static void worker_end(void *context)
     traced_beat(w, written, durable);
     owner_durable(w, durable);
     flush_mail(w);
-    http_server_hold(w->server, !worker_has_room(w));
+    bool has_room = worker_has_room(w);
+    watch_disk(w, has_room, durable);
+    http_server_hold(w->server, !has_room && !engine_stands_still(w->engine));
     atomic_store_explicit(&w->connections, http_server_connections(w->server),
                           memory_order_relaxed);
     if (more) reactor_wake(w->reactor);

@@ -3,6 +3,11 @@
 
 bool worker_has_room(const struct worker *w) { return journal_has_room(w->commit.producer); }
 
+bool engine_stands_still(const struct engine *e)
+{
+    return atomic_load_explicit(&e->standing_still, memory_order_relaxed) != 0;
+}
+
 void worker_moved(struct worker *w)
 {
     atomic_store_explicit(&w->in_use, w->bundle, memory_order_release);

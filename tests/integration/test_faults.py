@@ -14,7 +14,8 @@ import sqlite3
 import checker
 import clients
 import harness
-from fleet import LONG, Late, eventually, fresh_seed
+from fleet import BUILD, LONG, Late, eventually, fresh_seed
+from preload import preload
 
 
 def test_the_checker_finds_what_is_done_to_a_real_store(fleet):
@@ -72,6 +73,35 @@ def test_a_full_disk_under_the_journal_is_a_polite_503_and_recovers_by_itself(fl
     eventually(lambda: load.answered > before + 200, "it decides again by itself", 20)
     verdict = one.check()
     assert verdict.refused[503, "journal_full"] >= 200 and {status for status, _ in verdict.refused} == {503}
+    one.stop()
+
+
+def test_a_disk_that_stands_still_is_a_polite_503_and_goes_on_by_itself(fleet, tmp_path):
+    """Neither a write nor a sync of the engine ends. What was asked before waits, and is answered when the disk goes on."""
+    still = tmp_path / "still"
+    environment = {"LD_PRELOAD": preload(BUILD / "tests" / "libstill_disk.so"), "STILL_DISK_FILE": str(still),
+                   "ASAN_OPTIONS": "detect_leaks=0:verify_asan_link_order=0"}
+    one = fleet(engine=["--journal.stall", "2s"], engine_environment=environment)
+    load = one.load(rate=400)
+    one.keep(fresh_seed())
+    eventually(lambda: load.answered > 200 and one.keeper.tokens, "clients were served")
+    still.touch()
+    health = eventually(lambda: "stands still" in (it := one.health())["checks"]["journal"] and it, "it is told")
+    assert health["status"] == "degraded", health
+    before = load.answered
+    with one.stack.at_engine() as wire:
+        for _ in range(50):
+            reply = wire.post(clients.AGENT, {"action": "get_x"})
+            assert reply.status == 503 and reply.json["code"] == "overloaded" and reply.header("retry-after"), reply
+            assert "stands still" in reply.json["error"], reply
+        assert wire.get("/livez").status == 200 and wire.get("/readyz").status == 503
+    assert one.stack.metrics(one.engine)['writ_engine_check_failing{check="journal"}'] == 1
+    assert load.answered == before, "answers before their records were safe"
+    still.unlink()
+    eventually(lambda: load.answered > before + 200, "it decides again by itself", 20)
+    eventually(lambda: one.health()["checks"]["journal"] == "ok", "and says so")
+    verdict = one.check()
+    assert {answer for answer in verdict.refused} <= {(503, "overloaded")}, verdict.refused
     one.stop()
 
 

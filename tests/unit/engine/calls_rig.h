@@ -165,7 +165,8 @@ static inline void rig_open_journal(struct rig *r)
     assert_int_equal(err, ERR_OK);
 }
 
-static inline struct rig *rig_create(void)
+/* `stall`: of journal.stall. */
+static inline struct rig *rig_create(const char *stall)
 {
     struct rig *r = calloc(1, sizeof *r);
     struct engine *e = &r->engine;
@@ -173,11 +174,14 @@ static inline struct rig *rig_create(void)
     rig_now = r;
     snprintf(r->path, sizeof r->path, "/tmp/test_calls_XXXXXX");
     assert_non_null(mkdtemp(r->path));
-    char engine_path[128], *arguments[] = {"writ-engine", "--data", r->path, "--node", "rig", NULL},
-                           *environment[] = {NULL};
+    char engine_path[128], patience[16];
+    char *arguments[] = {"writ-engine", "--data",          r->path,  "--node",
+                         "rig",         "--journal.stall", patience, NULL};
+    char *environment[] = {NULL};
+    snprintf(patience, sizeof patience, "%s", stall);
     snprintf(engine_path, sizeof engine_path, "%s/engine", r->path);
     assert_int_equal(mkdir(engine_path, 0700), 0);
-    assert_int_equal(config_read(PROGRAM_ENGINE, 5, arguments, environment, &e->config, &f),
+    assert_int_equal(config_read(PROGRAM_ENGINE, 7, arguments, environment, &e->config, &f),
                      ERR_OK);
     e->worker_count = RIG_WORKERS;
     e->workers = calloc(RIG_WORKERS, sizeof *e->workers);
@@ -191,6 +195,7 @@ static inline struct rig *rig_create(void)
     assert_int_equal(signing_create(&e->config, world_now_ms(), &e->signing, &f), ERR_OK);
     rig_open_journal(r);
     atomic_store(&e->bundle, rig_bundle(r, 1));
+    atomic_store(&e->revision, 1);
     atomic_store(&e->phase, PHASE_SERVING);
     for (unsigned i = 0; i < RIG_WORKERS; i++) assert_int_equal(worker_start(e, i), ERR_OK);
     r->is_running = true;

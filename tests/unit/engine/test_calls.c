@@ -7,7 +7,13 @@ enum { HANG_SECONDS = 240 };
 
 static int set_up(void **state)
 {
-    *state = rig_create();
+    *state = rig_create("10m");
+    return 0;
+}
+
+static int set_up_impatient(void **state)
+{
+    *state = rig_create("200ms");
     return 0;
 }
 
@@ -315,33 +321,117 @@ static void whoever_waits_is_told_no_earlier_than_the_resolution_is_durable(void
     clients_close(all);
 }
 
-/* All blocks of all reactors are full, and the writer stands still: sockets and mail wait, and
- * nobody is refused. A plain decision that has to come home for its record is among them. */
-static void a_disk_that_stands_still_delays_and_refuses_nobody(void **state)
+enum { FILLERS = 160, FILL_BYTES = 50000 };
+
+/* More than all blocks of all reactors hold. */
+static void blocks_fill(struct rig *r, struct client *all[FILLERS])
 {
-    struct rig *r = *state;
-    enum { CLIENTS = 160, FILL = 50000 };
-    struct client *all[CLIENTS];
-    static char body[FILL + 200];
-    atomic_store(&r->write_stopped, true);
-    for (unsigned i = 0; i < CLIENTS; i++) {
+    static char body[FILL_BYTES + 200];
+    for (unsigned i = 0; i < FILLERS; i++) {
         all[i] = client_of(r, i % RIG_WORKERS);
         int head = snprintf(body, sizeof body,
                             "{\"action\":\"%s\",\"actor\":\"bot-%u\",\"args\":{\"fill\":\"",
                             i % 4 == 3 ? "send" : "refund", i);
-        memset(body + head, 'x', FILL);
-        snprintf(body + head + FILL, 8, "\"}}");
+        memset(body + head, 'x', FILL_BYTES);
+        snprintf(body + head + FILL_BYTES, 8, "\"}}");
         client_say(all[i], "POST", "/v1/agent/authorize", RIG_AGENT, NULL, body);
     }
     /* told each second */
     while (metrics_total(METRIC_MAILBOX_DEPTH) + metrics_total(METRIC_CALLS_HELD) == 0)
         sched_yield();
+}
+
+/* All blocks of all reactors are full, and the writer stands still: sockets and mail wait, and
+ * nobody is refused. A plain decision that has to come home for its record is among them. */
+static void a_disk_that_stands_still_for_a_moment_delays_and_refuses_nobody(void **state)
+{
+    struct rig *r = *state;
+    struct client *all[FILLERS];
+    atomic_store(&r->write_stopped, true);
+    blocks_fill(r, all);
     atomic_store(&r->write_stopped, false);
-    for (unsigned i = 0; i < CLIENTS; i++) {
+    for (unsigned i = 0; i < FILLERS; i++) {
         assert_true(decided(all[i], i % 4 == 3 ? "allow" : "human_review"));
         client_close(all[i]);
     }
     under_way_becomes(r, 0);
+}
+
+/* What is refused, and what is not, while a worker's disk stands still. */
+static void refuses_what_is_looser(struct client *c)
+{
+    static const char *const refused[] = {"/v1/agent/authorize", "/v1/tokens/mint",
+                                          "/v1/queue/rev_x/approve", "/v1/queue/rev_x/redeem",
+                                          "/v1/actors/bot/resume"};
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        assert_int_equal(client_call(c, "POST", refused[i], RIG_AGENT, "{}"), 503);
+        assert_true(client_says(c, "\"code\":\"overloaded\""));
+        assert_true(client_says(c, "stands still"));
+        assert_non_null(strstr(c->answer, "\r\nRetry-After: "));
+    }
+    assert_int_equal(client_call(c, "GET", "/readyz", RIG_AGENT, ""), 503);
+    assert_true(client_says(c, "stands still"));
+    assert_int_equal(client_call(c, "GET", "/livez", RIG_AGENT, ""), 200);
+    assert_int_equal(client_call(c, "GET", "/v1/actors", RIG_ADMIN, ""), 200);
+}
+
+static void goes_on(struct client *c)
+{
+    while (client_call(c, "GET", "/readyz", RIG_AGENT, "") == 503) sched_yield();
+    assert_int_equal(c->status, 200);
+    assert_int_equal(client_call(c, "GET", "/healthz", RIG_AGENT, ""), 200);
+    assert_true(client_says(c, "\"journal\":\"ok\""));
+    ask(c, "bot", "get_order", 1);
+    assert_true(decided(c, "allow"));
+}
+
+/* Nothing can be recorded any more: health is told and lists are shown all the same, and what is
+ * new is refused. What was asked before is neither lost nor doubled, and a kill switch that was
+ * thrown meanwhile is thrown. */
+static void a_disk_that_writes_nothing_for_long_refuses_politely(void **state)
+{
+    struct rig *r = *state;
+    struct client *all[FILLERS], *late = client_of(r, 0), *admin = client_of(r, 1);
+    atomic_store(&r->write_stopped, true);
+    blocks_fill(r, all);
+    assert_int_equal(client_call(late, "GET", "/healthz", RIG_AGENT, ""), 200);
+    assert_true(client_says(late, "\"status\":\"degraded\""));
+    assert_true(client_says(late, "stands still"));
+    refuses_what_is_looser(late);
+    client_say(admin, "POST", "/v1/actors/bad/suspend", RIG_ADMIN, NULL, "{}");
+    atomic_store(&r->write_stopped, false);
+    unsigned served = 0, refused = 0;
+    for (unsigned i = 0; i < FILLERS; i++) {
+        int status = client_hear(all[i]);
+        assert_true(status == 200 || status == 503);
+        (*(status == 200 ? &served : &refused))++;
+        client_close(all[i]);
+    }
+    assert_true(served > 0 && refused > 0);
+    assert_int_equal(client_hear(admin), 200);
+    goes_on(late);
+    ask(late, "bad", "get_order", 1);
+    assert_true(decided(late, "deny"));
+    client_close(late);
+    client_close(admin);
+    under_way_becomes(r, 0);
+}
+
+/* The kernel takes what is written, and the disk syncs nothing of it. */
+static void a_disk_that_syncs_nothing_for_long_refuses_politely(void **state)
+{
+    struct rig *r = *state;
+    struct client *first = client_of(r, 0), *other = client_of(r, 1);
+    atomic_store(&r->sync_stopped, true);
+    ask(first, "bot", "get_order", 1);
+    do assert_int_equal(client_call(other, "GET", "/healthz", RIG_AGENT, ""), 200);
+    while (!client_says(other, "stands still"));
+    refuses_what_is_looser(other);
+    atomic_store(&r->sync_stopped, false);
+    assert_true(decided(first, "allow"));
+    goes_on(other);
+    client_close(first);
+    client_close(other);
 }
 
 static void after_the_answer_of_a_suspension_every_reactor_denies(void **state)
@@ -559,6 +649,7 @@ int main(void)
     alarm(HANG_SECONDS);
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST_IMPATIENT(name) cmocka_unit_test_setup_teardown(name, set_up_impatient, tear_down)
         TEST(a_review_is_one_and_the_same_from_every_reactor),
         TEST(a_list_is_gathered_from_all_shards_in_order),
         TEST(whoever_waits_is_woken_wherever_it_waits),
@@ -568,7 +659,9 @@ int main(void)
         TEST(whoever_leaves_with_requests_under_way_leaves_nothing_behind),
         TEST(no_answer_of_another_reactor_comes_before_its_record_is_durable),
         TEST(whoever_waits_is_told_no_earlier_than_the_resolution_is_durable),
-        TEST(a_disk_that_stands_still_delays_and_refuses_nobody),
+        TEST(a_disk_that_stands_still_for_a_moment_delays_and_refuses_nobody),
+        TEST_IMPATIENT(a_disk_that_writes_nothing_for_long_refuses_politely),
+        TEST_IMPATIENT(a_disk_that_syncs_nothing_for_long_refuses_politely),
         TEST(after_the_answer_of_a_suspension_every_reactor_denies),
         TEST(after_the_answer_of_a_revocation_no_reactor_takes_the_token),
         TEST(the_last_to_see_a_revocation_rings_whoever_waits_for_it),

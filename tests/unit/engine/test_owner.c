@@ -24,7 +24,7 @@ static void never_refused(void *context, struct http_exchange *x, const struct f
 static int set_up(void **state)
 {
     struct scene *s = calloc(1, sizeof *s);
-    s->rig = rig_create();
+    s->rig = rig_create("10m");
     rig_stop(s->rig);
     s->w = &s->rig->engine.workers[0];
     s->w->revoked = revoked_view_create(s->rig->engine.revoked, 0);

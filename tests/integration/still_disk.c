@@ -1,0 +1,33 @@
+/* still_disk.c - preloaded into a program, makes its disk stand still: while the file that
+ * STILL_DISK_FILE names is there, no write to a place in a file ends, and no fdatasync. */
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+ssize_t pwrite(int file, const void *bytes, size_t size, off_t offset);
+ssize_t pwrite64(int file, const void *bytes, size_t size, off_t offset);
+int fdatasync(int file);
+
+static void wait_for_disk(void)
+{
+    const char *path = getenv("STILL_DISK_FILE");
+    while (path != NULL && access(path, F_OK) == 0) usleep(10000);
+}
+
+ssize_t pwrite(int file, const void *bytes, size_t size, off_t offset)
+{
+    wait_for_disk();
+    return syscall(SYS_pwrite64, file, bytes, size, offset);
+}
+
+ssize_t pwrite64(int file, const void *bytes, size_t size, off_t offset)
+{
+    return pwrite(file, bytes, size, offset);
+}
+
+int fdatasync(int file)
+{
+    wait_for_disk();
+    return (int)syscall(SYS_fdatasync, file);
+}
