@@ -1,6 +1,7 @@
 #include "platform/work.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "base/check.h"
@@ -44,6 +45,7 @@ struct worker {
     struct queue *queue;
     struct store *store;
     struct metrics_sheet *sheet;
+    _Atomic uint64_t begun_ns; /* of the job in hand; 0: there is none */
     pthread_t thread;
     bool running;
 };
@@ -195,8 +197,10 @@ static void read_keys(struct job *j, struct store *s)
 static void work_on(struct worker *w, struct job *j)
 {
     j->sheet = w->sheet;
+    atomic_store_explicit(&w->begun_ns, world_monotonic_ns(), memory_order_relaxed);
     j->work(j, w->store);
     if (j->err == ERR_OK && j->keys_changed) read_keys(j, w->store);
+    atomic_store_explicit(&w->begun_ns, 0, memory_order_relaxed);
     queue_done(w->queue, j);
 }
 
@@ -357,6 +361,12 @@ bool work_has_room(const struct work *w, enum job_queue q, size_t bytes)
 }
 
 size_t work_under_way(const struct work *w) { return w->under_way; }
+
+unsigned work_writing_seconds(const struct work *w)
+{
+    uint64_t begun_ns = atomic_load_explicit(&w->writer.begun_ns, memory_order_relaxed);
+    return begun_ns == 0 ? 0 : (unsigned)((world_monotonic_ns() - begun_ns) / UINT64_C(1000000000));
+}
 
 /* ---- jobs ---- */
 

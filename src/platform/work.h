@@ -81,6 +81,8 @@ void work_destroy(struct work *w);
 /* Whether a job with so many bytes would be taken. */
 bool work_has_room(const struct work *w, enum job_queue q, size_t bytes);
 size_t work_under_way(const struct work *w);
+/* How long the writer has been at the job in hand; 0: it has none. */
+unsigned work_writing_seconds(const struct work *w);
 
 /* A job for the exchange in hand and its caller; x NULL: one that no client waits for. Never
  * NULL. */

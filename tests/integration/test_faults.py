@@ -105,6 +105,29 @@ def test_a_disk_that_stands_still_is_a_polite_503_and_goes_on_by_itself(fleet, t
     one.stop()
 
 
+def test_a_store_whose_disk_stands_still_is_told_and_costs_lag(fleet, tmp_path):
+    still = tmp_path / "still"
+    environment = {"LD_PRELOAD": preload(BUILD / "tests" / "libstill_disk.so"), "STILL_DISK_FILE": str(still),
+                   "ASAN_OPTIONS": "detect_leaks=0:verify_asan_link_order=0"}
+    one = fleet(platform_environment=environment)
+    load = one.load(rate=200)
+    eventually(lambda: load.answered > 200, "clients were served")
+    one.settle_roughly()
+    still.touch()
+    health = eventually(lambda: (it := one.health(one.platform))["status"] == "degraded" and it, "it is told")
+    assert "has waited for the store" in health["checks"]["store"], health
+    with one.stack.at_platform("admin") as wire:
+        assert wire.get("/readyz").status == wire.get("/api/v1/policies").status == 200, "what is stored can be read"
+    before = load.answered
+    eventually(lambda: load.answered > before + 200, "the engine goes on")
+    still.unlink()
+    one.settle_roughly()
+    eventually(lambda: one.health(one.platform)["status"] == "ok", "and it is well again")
+    verdict = one.check()
+    assert not verdict.refused
+    one.stop()
+
+
 def test_an_engine_whose_journal_fills_its_disk_starts_again_and_publishes_it(fleet):
     """The platform is away for so long that what waits for it is all that there is room for. Only an engine that starts can publish it."""
     one = fleet(journal_disk="166m", engine=["--journal.segment", "16MiB"])
