@@ -76,12 +76,16 @@ def test_a_full_disk_under_the_journal_is_a_polite_503_and_recovers_by_itself(fl
     one.stop()
 
 
+def on_a_disk_that_can_stop(still):
+    """The environment of a program whose disk does nothing while that file is there."""
+    return {"LD_PRELOAD": preload(BUILD / "tests" / "libstill_disk.so"), "STILL_DISK_FILE": str(still),
+            "ASAN_OPTIONS": "detect_leaks=0:verify_asan_link_order=0"}
+
+
 def test_a_disk_that_stands_still_is_a_polite_503_and_goes_on_by_itself(fleet, tmp_path):
     """Neither a write nor a sync of the engine ends. What was asked before waits, and is answered when the disk goes on."""
     still = tmp_path / "still"
-    environment = {"LD_PRELOAD": preload(BUILD / "tests" / "libstill_disk.so"), "STILL_DISK_FILE": str(still),
-                   "ASAN_OPTIONS": "detect_leaks=0:verify_asan_link_order=0"}
-    one = fleet(engine=["--journal.stall", "2s"], engine_environment=environment)
+    one = fleet(engine=["--journal.stall", "2s"], engine_environment=on_a_disk_that_can_stop(still))
     load = one.load(rate=400)
     one.keep(fresh_seed())
     eventually(lambda: load.answered > 200 and one.keeper.tokens, "clients were served")
@@ -101,15 +105,13 @@ def test_a_disk_that_stands_still_is_a_polite_503_and_goes_on_by_itself(fleet, t
     eventually(lambda: load.answered > before + 200, "it decides again by itself", 20)
     eventually(lambda: one.health()["checks"]["journal"] == "ok", "and says so")
     verdict = one.check()
-    assert {answer for answer in verdict.refused} <= {(503, "overloaded")}, verdict.refused
+    assert set(verdict.refused) <= {(503, "overloaded")}, verdict.refused
     one.stop()
 
 
 def test_a_store_whose_disk_stands_still_is_told_and_costs_lag(fleet, tmp_path):
     still = tmp_path / "still"
-    environment = {"LD_PRELOAD": preload(BUILD / "tests" / "libstill_disk.so"), "STILL_DISK_FILE": str(still),
-                   "ASAN_OPTIONS": "detect_leaks=0:verify_asan_link_order=0"}
-    one = fleet(platform_environment=environment)
+    one = fleet(platform_environment=on_a_disk_that_can_stop(still))
     load = one.load(rate=200)
     eventually(lambda: load.answered > 200, "clients were served")
     one.settle_roughly()
