@@ -133,8 +133,14 @@ static bool set_direct(int file, bool direct)
     return fcntl(file, F_SETFL, direct ? flags | O_DIRECT : flags & ~O_DIRECT) == 0;
 }
 
-/* As far as the file system takes it so: it may refuse direct writes, or those that are not aligned
- * to its blocks. */
+/* The file system takes no direct writes, or none that are not aligned to its blocks; or the kernel
+ * has no memory for one just now, and may have some of its cache. */
+static bool is_of_directness(int number)
+{
+    return number == EINVAL || number == EOPNOTSUPP || number == ENOMEM;
+}
+
+/* As far as it goes so. */
 static enum err fill_direct(int file, uint64_t size, uint64_t *ret_filled)
 {
     uint64_t at = 0;
@@ -142,7 +148,7 @@ static enum err fill_direct(int file, uint64_t size, uint64_t *ret_filled)
         size_t piece = size - at < FILL_BYTES ? (size_t)(size - at) : FILL_BYTES;
         ssize_t put = pwrite(file, zeros, piece / FILL_ALIGN * FILL_ALIGN, (off_t)at);
         if (put < 0 && errno == EINTR) continue;
-        if (put < 0 && errno != EINVAL && errno != EOPNOTSUPP) return err_from_errno(errno);
+        if (put < 0 && !is_of_directness(errno)) return err_from_errno(errno);
         if (put <= 0) break;
         at += (uint64_t)put;
     }

@@ -156,8 +156,8 @@ static void a_file_is_filled_around_the_page_cache(void **state)
 static void a_file_system_that_takes_no_direct_writes_gets_others(void **state)
 {
     struct disk *d = ((struct place *)*state)->disk;
-    static const int refusals[] = {EINVAL, EOPNOTSUPP};
-    for (unsigned i = 0; i < 2; i++)
+    static const int refusals[] = {EINVAL, EOPNOTSUPP, ENOMEM};
+    for (unsigned i = 0; i < 3; i++)
         for (uint64_t after = 0; after < 3; after++) {
             direct = (struct direct){.refuse_with = refusals[i], .refuse_after = after};
             assert_int_equal(fill_one(d, 3 << 20), ERR_OK);
