@@ -54,7 +54,8 @@ struct consumer {
     bool topic_is_there; /* at the last look */
     pthread_t thread;
     _Atomic bool stopping;
-    pthread_mutex_t lock; /* of what follows */
+    _Atomic uint64_t writing_since_ns; /* what is in hand to the store; 0: nothing */
+    pthread_mutex_t lock;              /* of what follows */
     struct consumer_status status;
 };
 
@@ -96,7 +97,17 @@ void consumer_status(const struct consumer *c, struct consumer_status *ret)
     pthread_mutex_lock(&unlocked->lock);
     *ret = c->status;
     pthread_mutex_unlock(&unlocked->lock);
+    uint64_t since_ns = atomic_load(&c->writing_since_ns);
+    ret->writing_s =
+        since_ns == 0 ? 0 : (uint32_t)((world_monotonic_ns() - since_ns) / UINT64_C(1000000000));
 }
+
+static void begin_writing(struct consumer *c)
+{
+    atomic_store(&c->writing_since_ns, world_monotonic_ns());
+}
+
+static void end_writing(struct consumer *c) { atomic_store(&c->writing_since_ns, 0); }
 
 static void tell_numbers(struct consumer *c)
 {
@@ -215,8 +226,10 @@ static void beat(struct consumer *c)
     uint64_t now = monotonic_ms();
     if (now < c->beat_due_ms) return;
     count_partitions(c);
+    begin_writing(c);
     enum err err = consumer_store_beat(c->intake.store, c->intake.topic, &c->lease, monotonic_ms(),
                                        world_now_ms(), &f);
+    end_writing(c);
     c->beat_due_ms = monotonic_ms() + LEASE_BEAT_MS;
     if (err != ERR_OK) {
         failed(c, f.text);
@@ -300,7 +313,9 @@ static void store_messages(struct consumer *c, size_t count)
            !atomic_load(&c->stopping)) {
         struct fault f = {0};
         uint32_t partition = 0;
+        begin_writing(c);
         enum err err = message_intake_store(&c->intake, &batch, world_now_ms(), &partition, &f);
+        end_writing(c);
         if (err == ERR_OK) {
             for (size_t i = 0; i < batch.move_count; i++) {
                 c->readings[moves[i].partition].next = moves[i].to;

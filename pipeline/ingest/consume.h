@@ -74,7 +74,8 @@ struct consumer_options { /* texts are copied */
 struct consumer_status {
     uint32_t partitions, owned;
     bool is_well;
-    char text[320]; /* what is wrong, for people; "" = nothing */
+    char text[320];     /* what is wrong, for people; "" = nothing */
+    uint32_t writing_s; /* how long the store has been at what it was given last; 0: it has it */
 };
 
 /* Opens the store (the caller is told why it cannot) and starts the thread. */

@@ -26,6 +26,15 @@ static enum err reading_trouble(const struct platform *p, struct fault *f)
     return f->text[0] == '\0' ? ERR_OK : ERR_STORE_UNAVAILABLE;
 }
 
+/* How long the store has been at a change: the writer's, or the consumer's. */
+static unsigned writing_seconds(const struct platform *p)
+{
+    struct consumer_status consumer = {0};
+    if (p->consumer != NULL) consumer_status(p->consumer, &consumer);
+    unsigned own_s = work_writing_seconds(p->work);
+    return own_s > consumer.writing_s ? own_s : consumer.writing_s;
+}
+
 /* The same, or why it could not be used lately. */
 static enum err store_trouble(const struct platform *p, struct fault *f)
 {
@@ -38,7 +47,7 @@ static enum err store_trouble(const struct platform *p, struct fault *f)
         *f = t->fault;
         return ERR_STORE_UNAVAILABLE;
     }
-    unsigned writing_s = work_writing_seconds(p->work);
+    unsigned writing_s = writing_seconds(p);
     if (writing_s >= WRITE_SECONDS_MAX)
         return fault_set(
             f, ERR_STORE_UNAVAILABLE, "",

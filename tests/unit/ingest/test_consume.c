@@ -329,6 +329,59 @@ static void a_store_that_refuses_holds_everything_up_and_loses_nothing(void **st
     finish(c, k);
 }
 
+static uint32_t writing_s(const struct consumer *c)
+{
+    struct consumer_status s;
+    consumer_status(c, &s);
+    return s.writing_s;
+}
+
+/* Whoever else has the tables; the database gives up waiting for them after five seconds. */
+struct other {
+    sqlite3 *file;
+    PGconn *server;
+};
+
+static struct other lock_tables(const struct rig *r)
+{
+    struct other o = {0};
+    if (rig_is_postgres) {
+        o.server = rig_connect(r->path);
+        PQclear(rig_query(o.server, "BEGIN; LOCK TABLE offsets IN ACCESS EXCLUSIVE MODE"));
+    } else {
+        o.file = rig_sqlite(r);
+        sqlite3_busy_timeout(o.file, 5000);
+        assert_int_equal(sqlite3_exec(o.file, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+    }
+    return o;
+}
+
+static void unlock_tables(struct other *o)
+{
+    if (o->server != NULL) PQfinish(o->server);
+    if (o->file != NULL) sqlite3_close(o->file);
+}
+
+static void how_long_the_store_is_at_a_change_is_told(void **state)
+{
+    struct rig *r = *state;
+    struct fake *k = fake_create();
+    put_records(k, 1, 20);
+    struct consumer *c = begin(r, k);
+    until(r, next_offset, 20);
+    struct other o = lock_tables(r);
+    put_records(k, 21, 20);
+    time_t end = time(NULL) + PATIENCE_S;
+    uint32_t seconds;
+    while ((seconds = writing_s(c)) == 0 && time(NULL) < end) sched_yield();
+    assert_true(seconds > 0);
+    unlock_tables(&o);
+    until(r, next_seq, 41);
+    while (writing_s(c) > 0 && time(NULL) < end) sched_yield();
+    assert_int_equal(writing_s(c), 0);
+    finish(c, k);
+}
+
 static void a_topic_that_is_missing_is_waited_for_and_said_to_be(void **state)
 {
     struct rig *r = *state;
@@ -383,6 +436,7 @@ int main(void)
         TEST(a_partition_in_trouble_is_begun_again),
         TEST(trouble_is_told_until_something_is_stored),
         TEST(a_store_that_refuses_holds_everything_up_and_loses_nothing),
+        TEST(how_long_the_store_is_at_a_change_is_told),
         TEST(a_topic_that_is_missing_is_waited_for_and_said_to_be),
         TEST(a_platform_that_loses_its_partition_stops_reading_it),
     };
