@@ -9,8 +9,6 @@
 enum {
     /* a look that is away for longer has failed; the longest query takes 5 */
     LOOK_SECONDS_MAX = 8,
-    /* the same of a change; the database gives a lock 5 and a statement 10, and then says so */
-    WRITE_SECONDS_MAX = 12,
     HEALTH_BYTES_MAX = 64 << 10,
     /* after that, and nothing written or read since, who knows: one failure is no alert */
     TROUBLE_SECONDS = 30,
@@ -48,7 +46,7 @@ static enum err store_trouble(const struct platform *p, struct fault *f)
         return ERR_STORE_UNAVAILABLE;
     }
     unsigned writing_s = writing_seconds(p);
-    if (writing_s >= WRITE_SECONDS_MAX)
+    if (writing_s >= WRITING_SECONDS_MAX)
         return fault_set(
             f, ERR_STORE_UNAVAILABLE, "",
             "a change has waited for the store for %u s; what is written waits behind it",

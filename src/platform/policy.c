@@ -119,8 +119,7 @@ static void change_checked(struct job *j)
         return;
     }
     j->work = change_work;
-    if (!job_queue(j, QUEUE_WRITER))
-        job_refuse(j, ERR_OVERLOADED, "too many changes wait for the store already");
+    job_send_on(j, QUEUE_WRITER);
 }
 
 /* ---- on the reactor ---- */

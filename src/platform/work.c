@@ -425,23 +425,44 @@ bool job_copy_globs(struct job *j, const struct globs *from, struct globs *to)
     return !j->arena.overflow;
 }
 
+/* Only this thread fills the queues, so that room seen is room kept. */
+static enum err judge_queue(const struct job *j, enum job_queue q, struct fault *f)
+{
+    const struct work *w = j->platform->work;
+    if (j->arena.overflow)
+        return fault_set(f, ERR_OVERLOADED, "", "the request is too large to keep");
+    if (!has_room(w, q, bytes_of(j), j->is_slow))
+        return fault_set(f, ERR_OVERLOADED, "", "too many requests wait for the store already");
+    unsigned writing_s = q == QUEUE_WRITER ? work_writing_seconds(w) : 0;
+    if (writing_s >= WRITING_SECONDS_MAX)
+        return fault_set(f, ERR_STORE_UNAVAILABLE, "",
+                         "the store has not taken a change for %u s, and no more may wait for it",
+                         writing_s);
+    return ERR_OK;
+}
+
 void job_send(struct job *j, struct http_exchange *x, enum job_queue q)
 {
+    struct platform *p = j->platform;
     struct fault f;
-    bool fits = !j->arena.overflow;
-    /* Only this thread fills the queues, so that room seen is room kept. */
-    if (fits && has_room(j->platform->work, q, bytes_of(j), j->is_slow)) {
-        j->token = http_defer(x);
-        j->has_token = true;
-        check(job_queue(j, q));
+    if (judge_queue(j, q, &f) != ERR_OK) {
+        job_destroy(j);
+        platform_refuse(p, x, &f);
         return;
     }
-    struct platform *p = j->platform;
-    job_destroy(j);
-    fault_set(&f, ERR_OVERLOADED, "",
-              fits ? "too many requests wait for the store already"
-                   : "the request is too large to keep");
-    platform_refuse(p, x, &f);
+    j->token = http_defer(x);
+    j->has_token = true;
+    check(job_queue(j, q));
+}
+
+void job_send_on(struct job *j, enum job_queue q)
+{
+    struct fault f;
+    enum err err = judge_queue(j, q, &f);
+    if (err == ERR_OK)
+        check(job_queue(j, q));
+    else
+        job_refuse(j, err, f.text);
 }
 
 void job_send_if(struct job *j, struct http_exchange *x, enum err err, enum job_queue q)

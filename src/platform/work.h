@@ -28,6 +28,9 @@ enum job_queue { QUEUE_WRITER, QUEUE_READER, QUEUE_COUNT };
 enum {
     JOB_REPLY_MAX = 256 << 20, /* the largest bundle that an engine takes */
     JOB_ETAG_TEXT = 80,
+    /* A change that takes longer is none that goes on: the database gives a lock 5 and a statement
+     * 10, and then says so. */
+    WRITING_SECONDS_MAX = 12,
 };
 
 struct job {
@@ -95,8 +98,11 @@ struct str job_copy(struct job *j, struct str s);
 /* false: out of memory */
 bool job_copy_globs(struct job *j, const struct globs *from, struct globs *to);
 
-/* Defers the exchange and queues the job; refuses (and destroys) it where the queue is full. */
+/* Defers the exchange and queues the job; refuses (and destroys) it where the queue is full, or
+ * the store stands still and the job is a change (503 store_unavailable). */
 void job_send(struct job *j, struct http_exchange *x, enum job_queue q);
+/* The same with a job that was sent before and came back. */
+void job_send_on(struct job *j, enum job_queue q);
 /* The same where making the job has gone well (`err`), else refuses with its fault and destroys
  * it. */
 void job_send_if(struct job *j, struct http_exchange *x, enum err err, enum job_queue q);

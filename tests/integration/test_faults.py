@@ -118,13 +118,19 @@ def test_a_store_whose_disk_stands_still_is_told_and_costs_lag(fleet, tmp_path):
     still.touch()
     health = eventually(lambda: (it := one.health(one.platform))["status"] == "degraded" and it, "it is told")
     assert "has waited for the store" in health["checks"]["store"], health
+    change = {"content": "rules:\n  - {id: late, actions: [late_tool], decision: deny}\n"}
     with one.stack.at_platform("admin") as wire:
         assert wire.get("/readyz").status == wire.get("/api/v1/policies").status == 200, "what is stored can be read"
+        for reply in wire.put("/api/v1/policies/late", change), wire.delete("/api/v1/policies/late"):
+            assert reply.status == 503 and reply.json["code"] == "store_unavailable" and reply.header("retry-after"), reply
+            assert "has not taken a change" in reply.json["error"], reply
     before = load.answered
     eventually(lambda: load.answered > before + 200, "the engine goes on")
     still.unlink()
     one.settle_roughly()
     eventually(lambda: one.health(one.platform)["status"] == "ok", "and it is well again")
+    with one.stack.at_platform("admin") as wire:
+        assert wire.put("/api/v1/policies/late", change).status == 201, "what was refused was not done"
     verdict = one.check()
     assert not verdict.refused
     one.stop()
