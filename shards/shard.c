@@ -107,6 +107,21 @@ void shard_recorded(struct shard *s, uint64_t mark)
     s->mark_count = 0;
 }
 
+bool shard_may_record(const struct shard *s, const struct call *c)
+{
+    if (c->kind != CALL_REVIEW_GET && c->kind != CALL_REVIEW_WAIT && c->kind != CALL_CLAIM)
+        return call_record_most(c) > 0;
+    const struct review *r = review_find(&s->reviews, c->review.id);
+    return r != NULL && review_is_overdue(r, c->now_ms);
+}
+
+bool shard_actor_goes_on(const struct shard *s, struct str tenant, struct str actor,
+                         uint64_t durable)
+{
+    const struct actor *a = actor_find(&s->actors, tenant, actor);
+    return a == NULL || (a->resumed_ms > 0 && a->mark <= durable);
+}
+
 bool shard_forget(struct shard *s, struct call *c)
 {
     if (c->previous == NULL) return false;
@@ -179,6 +194,15 @@ bool shard_tick(struct shard *s, uint64_t now_ms, struct chance *chance, struct 
     did = more || did;
     did = (tick_denials(s, now_ms, chance, ret) || tick_expiry(s, now_ms, chance, ret)) || did;
     if (!did) *ret_next_ms = next_due(s, now_ms);
+    return did;
+}
+
+bool shard_tick_waits(struct shard *s, uint64_t now_ms, struct effects *ret, uint64_t *ret_next_ms)
+{
+    effects_reset(ret);
+    s->mark_count = 0;
+    bool did = tick_waits(s, now_ms, ret);
+    *ret_next_ms = wheel_next_ms(&s->reviews.waits);
     return did;
 }
 

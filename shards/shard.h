@@ -32,10 +32,16 @@ void shard_destroy(struct shard *s);
 /* `ret->records` are to be journaled before anything else is done with the shard. */
 void shard_step(struct shard *s, struct call *c, struct effects *ret);
 
+/* Whether the call's step may make a record as the shard is now: what only looks at a review does
+ * so only where that is past its time. */
+bool shard_may_record(const struct shard *s, const struct call *c);
+
 /* Due work of at most one record; false: nothing was due, and *ret_next_ms says when to come again
  * (UINT64_MAX: never). */
 bool shard_tick(struct shard *s, uint64_t now_ms, struct chance *chance, struct effects *ret,
                 uint64_t *ret_next_ms);
+/* Of that only what needs no record: waits that are over. *ret_next_ms: the next of them. */
+bool shard_tick_waits(struct shard *s, uint64_t now_ms, struct effects *ret, uint64_t *ret_next_ms);
 /* No more record bytes than this come of one tick. */
 size_t shard_tick_record_most(void);
 
@@ -50,6 +56,9 @@ bool shard_forget(struct shard *s, struct call *c);
  * ignored. */
 enum err shard_apply(struct shard *s, const struct delta_entry *e, struct str event,
                      struct fault *f);
+/* Whether the actor is not suspended, as all that is in blocks up to this mark has it, too. */
+bool shard_actor_goes_on(const struct shard *s, struct str tenant, struct str actor,
+                         uint64_t durable);
 /* After recovery: every actor that is suspended or remembered as resumed, and every revoked token
  * that is kept, as notices. */
 void shard_notices(const struct shard *s,

@@ -172,6 +172,15 @@ static enum err start_over(struct consumer *c, uint32_t partition, struct fault 
     return ERR_OK;
 }
 
+static void lost(struct consumer *c, uint32_t partition, const struct fault *f)
+{
+    metric_add(c->sheet, METRIC_CONSUMER_FENCED, 1);
+    log_text(LOG_WARNING, "consume_fenced", "%s", f->text);
+    stop_reading(c, partition);
+    c->lease.partitions[partition].is_owned = false;
+    c->beat_due_ms = 0;
+}
+
 static void start_reading(struct consumer *c, uint32_t partition)
 {
     struct reading *r = &c->readings[partition];
@@ -184,6 +193,10 @@ static void start_reading(struct consumer *c, uint32_t partition)
     if (err == ERR_OK) err = c->source->start(c->source->state, partition, r->next, &f);
     if (err == ERR_OK) {
         r->started = true;
+        return;
+    }
+    if (err == ERR_PRECONDITION_FAILED) { /* or it was moved, and the answer was lost */
+        lost(c, partition, &f);
         return;
     }
     r->again_ms = monotonic_ms() + AGAIN_MS;
@@ -292,15 +305,6 @@ static size_t sift(struct consumer *c, size_t count, struct offset_move *moves, 
         if (moves[i].to > moves[i].from) moves[moved++] = moves[i];
     *ret_moves = moved;
     return kept;
-}
-
-static void lost(struct consumer *c, uint32_t partition, const struct fault *f)
-{
-    metric_add(c->sheet, METRIC_CONSUMER_FENCED, 1);
-    log_text(LOG_WARNING, "consume_fenced", "%s", f->text);
-    stop_reading(c, partition);
-    c->lease.partitions[partition].is_owned = false;
-    c->beat_due_ms = 0;
 }
 
 /* Until they are stored, are somebody else's, or the end has come. */

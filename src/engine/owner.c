@@ -61,13 +61,6 @@ static bool is_seen(const struct worker *w, const struct call *c)
     return c->place == 0 || revoked_log_seen(w->engine->revoked, c->place);
 }
 
-void owner_durable(struct worker *w, uint64_t durable)
-{
-    struct owner *o = &w->owner;
-    o->durable = durable;
-    while (o->parked.count > 0 && o->parked.first->mark <= durable) go_home(w, take(&o->parked));
-}
-
 void owner_seen(struct worker *w)
 {
     struct owner *o = &w->owner;
@@ -79,7 +72,9 @@ void owner_seen(struct worker *w)
 
 struct call *owner_ready(struct worker *w)
 {
-    return w->owner.ready.count > 0 && worker_has_room(w) ? take(&w->owner.ready) : NULL;
+    if (w->owner.ready.count == 0) return NULL;
+    bool goes_on = worker_has_room(w) || engine_stands_still(w->engine); /* as mail does */
+    return goes_on ? take(&w->owner.ready) : NULL;
 }
 
 /* ---- steps ---- */
@@ -91,6 +86,29 @@ static void tell_all(struct worker *w, const struct effect_notice *n)
     atomic_fetch_or(&w->engine->revoking, UINT64_C(1) << w->index);
     o->place = revoked_log_append(w->engine->revoked, n);
     o->told = true;
+}
+
+/* Unless the actor was suspended again meanwhile: that is what holds then. */
+static void tell_resumed(struct worker *w, struct call *c)
+{
+    struct owner *o = &w->owner;
+    if (shard_actor_goes_on(o->shard, c->tenant, c->actor.actor, o->durable))
+        tell_all(w, &(struct effect_notice){.kind = NOTICE_ACTOR_RESUMED,
+                                            .tenant = c->tenant,
+                                            .actor = c->actor.actor,
+                                            .at_ms = c->now_ms});
+    reactor_wake(w->reactor); /* its next beat reads the log */
+    c->place = o->place;
+    put(&o->unseen, c);
+}
+
+void owner_durable(struct worker *w, uint64_t durable)
+{
+    struct owner *o = &w->owner;
+    o->durable = durable;
+    while (o->parked.count > 0 && o->parked.first->mark <= durable) go_home(w, take(&o->parked));
+    while (o->resumed.count > 0 && o->resumed.first->mark <= durable)
+        tell_resumed(w, take(&o->resumed));
 }
 
 static uint64_t later(uint64_t a, uint64_t b) { return a > b ? a : b; }
@@ -107,7 +125,9 @@ static uint64_t perform(struct worker *w)
         /* no further request in this beat */
         if (!worker_has_room(w)) http_server_hold(w->server, true);
     }
-    for (size_t i = 0; i < e->notice_count; i++) tell_all(w, &e->notices[i]);
+    /* What a crash could take back lets nobody go on: of a resumption owner_durable() tells. */
+    for (size_t i = 0; i < e->notice_count; i++)
+        if (e->notices[i].kind != NOTICE_ACTOR_RESUMED) tell_all(w, &e->notices[i]);
     for (struct call *c = e->woken, *next; c != NULL; c = next) {
         next = c->next;
         c->mark = later(mark, c->mark);
@@ -120,7 +140,7 @@ static uint64_t perform(struct worker *w)
 static enum err step(struct worker *w, struct call *c)
 {
     struct owner *o = &w->owner;
-    size_t most = call_record_most(c);
+    size_t most = shard_may_record(o->shard, c) ? call_record_most(c) : 0;
     if (most > 0) {
         enum err err = commit_room(&w->commit, most, call_closes(c->kind));
         if (err != ERR_OK) return err;
@@ -156,9 +176,8 @@ static bool run(struct worker *w, struct call *c)
 {
     struct owner *o = &w->owner;
     enum err err;
-    /* The kill switch is thrown now, not when it was asked for: whoever asked may have waited
-     * long. */
-    if (is_about_revocation(c->kind)) c->now_ms = later(c->now_ms, world_now_ms());
+    /* It is done now, not when it was asked for: whoever asked may have waited long. */
+    c->now_ms = later(c->now_ms, world_now_ms());
     number(w, c);
     do err = step(w, c);
     while (err == ERR_OK && !c->answered && o->effects.again);
@@ -173,6 +192,10 @@ static bool run(struct worker *w, struct call *c)
     if (!c->answered) return false;
     /* Whoever repeats a revocation is told no earlier than whoever made it. */
     if (is_about_revocation(c->kind)) c->place = o->place;
+    if (c->kind == CALL_RESUME && c->err == ERR_OK) {
+        put(&o->resumed, c);
+        return false;
+    }
     if (is_seen(w, c)) return true;
     put(&o->unseen, c);
     return false;
@@ -254,8 +277,9 @@ bool owner_tick(struct worker *w)
     uint64_t now_ms = world_now_ms(), next_ms = UINT64_MAX;
     for (unsigned i = 0; i < TICKS_PER_BEAT; i++) {
         if (commit_room(&w->commit, shard_tick_record_most(), true) != ERR_OK) {
+            if (shard_tick_waits(o->shard, now_ms, &o->effects, &next_ms)) perform(w);
             /* a bell rings earlier, as soon as there is room */
-            timer_set(w, now_ms + 1000, now_ms);
+            timer_set(w, next_ms < now_ms + 1000 ? next_ms : now_ms + 1000, now_ms);
             return false;
         }
         if (!shard_tick(o->shard, now_ms, &w->api.chance, &o->effects, &next_ms)) {

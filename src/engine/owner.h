@@ -4,7 +4,8 @@
  *
  *              /-- held: no block is free; tried again each beat, nothing was changed
  *   asked ----+--- waiting: on a review, in the shard
- *              \-- answered --+-- unseen: not every reactor knows of the revocation yet
+ *              \-- answered --+-- resumed: not durable, so that no reactor knows of the resumption yet
+ *                             +-- unseen: not every reactor knows of the revocation, or resumption, yet
  *                             +-- parked: another reactor's, and the block that it reveals is not durable
  *                             +-- ready: this reactor's own; goes on at the end of the beat, behind a gate
  *                             \-- on its way home by the mailbox
@@ -33,7 +34,7 @@ struct owner {
     struct shard *shard; /* the engine's; this thread's while it runs */
     struct effects effects;
     struct arena arena; /* theirs */
-    struct call_queue held, unseen, parked, ready;
+    struct call_queue held, resumed, unseen, parked, ready;
     uint64_t durable; /* newest block of ours known to be */
     uint64_t place;   /* of our newest notice */
     /* a notice was appended in this beat: everybody is to be rung */
@@ -64,6 +65,7 @@ bool owner_tick(struct worker *w);
 void owner_seen(struct worker *w);
 /* the next answer of our own; NULL: none, or no room for its record */
 struct call *owner_ready(struct worker *w);
-void owner_durable(struct worker *w, uint64_t durable); /* opens what is parked */
+/* opens what is parked, and tells everybody of what was resumed */
+void owner_durable(struct worker *w, uint64_t durable);
 
 #endif

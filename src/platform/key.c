@@ -11,7 +11,6 @@
 enum { OVERLAP_SECONDS = 3600, OVERLAP_SECONDS_MAX = 30 * 86400 };
 
 struct key_detail {
-    struct key *draft; /* owned */
     struct id id;
     struct str tenant; /* whose keys may be touched; absent: any */
     bool everywhere;   /* an admin of every tenant asks */
@@ -25,23 +24,13 @@ struct key_detail {
 
 static void create_work(struct job *j, struct store *s)
 {
-    struct key_detail *d = j->detail;
     struct key_result result;
-    j->err = key_store_create(s, &j->platform->pepper, d->draft, &j->actor, &j->reply, &result,
+    j->err = key_store_create(s, &j->platform->pepper, j->draft, &j->actor, &j->reply, &result,
                               &j->fault);
     if (j->err != ERR_OK) return;
     j->status = 201;
     j->revision = result.revision;
     j->keys_changed = true;
-}
-
-/* The draft is the job's: freed when the job is back, whatever came of it. */
-static void create_done(struct job *j)
-{
-    struct key_detail *d = j->detail;
-    key_destroy(d->draft);
-    d->draft = NULL;
-    job_answer(j);
 }
 
 /* The tenant as the body names it, in `member`; it agrees with what was named before (in the
@@ -98,7 +87,7 @@ static void drop_members(struct json *body)
     }
 }
 
-static enum err read_create(struct job *j, struct key_detail *d, const struct http_exchange *x)
+static enum err read_create(struct job *j, const struct http_exchange *x)
 {
     static const char *const members[] = {"expires_at", "tenant_id"};
     struct platform *p = j->platform;
@@ -108,23 +97,16 @@ static enum err read_create(struct job *j, struct key_detail *d, const struct ht
     if (err == ERR_OK) err = fill_tenant(p, body, &tenant, &j->fault);
     if (err != ERR_OK) return err;
     drop_members(body);
-    err = key_read(body, &d->draft, &j->fault);
-    if (err == ERR_OK) err = key_check_maker(d->draft, platform_is_everywhere(p), &j->fault);
-    return err == ERR_OK ? key_check_end(d->draft, j->actor.now_ms, &j->fault) : err;
+    err = key_read(body, &j->draft, &j->fault);
+    if (err == ERR_OK) err = key_check_maker(j->draft, platform_is_everywhere(p), &j->fault);
+    return err == ERR_OK ? key_check_end(j->draft, j->actor.now_ms, &j->fault) : err;
 }
 
 void key_create_handle(void *context, struct http_exchange *x)
 {
     struct platform *p = context;
     struct job *j = job_create(p, x, create_work);
-    struct key_detail *d = job_detail(j, struct key_detail);
-    enum err err = read_create(j, d, x);
-    if (err == ERR_OK && !work_has_room(p->work, QUEUE_WRITER, 0))
-        err = fault_plain(&j->fault,
-                          ERR_OVERLOADED); /* asked here, because the draft must be freed */
-    if (err != ERR_OK) key_destroy(d->draft);
-    j->done = create_done;
-    job_send_if(j, x, err, QUEUE_WRITER);
+    job_send_if(j, x, read_create(j, x), QUEUE_WRITER);
 }
 
 /* ---- one key, by its id ---- */
@@ -156,7 +138,11 @@ static void revoke_work(struct job *j, struct store *s)
     j->err = read_followers(j, s);
     if (j->err != ERR_OK) return;
     j->err = key_store_revoke(s, d->tenant, d->id, &j->actor, &j->keys_changed, &result, &j->fault);
-    if (j->err == ERR_OK) j->revision = result.revision;
+    if (j->err != ERR_OK) return;
+    j->revision = result.revision;
+    /* Somebody else may have revoked it a moment ago: that is not told by our own number. */
+    j->wrote_nothing = !j->keys_changed;
+    j->keys_changed = true;
 }
 
 static void revoke_done(struct job *j)

@@ -45,7 +45,8 @@ struct worker {
     struct queue *queue;
     struct store *store;
     struct metrics_sheet *sheet;
-    _Atomic uint64_t begun_ns; /* of the job in hand; 0: there is none */
+    _Atomic uint64_t begun_ns;   /* of the job in hand; 0: there is none */
+    _Atomic uint64_t failing_ns; /* the same of the first that failed; 0: the store took the last */
     pthread_t thread;
     bool running;
 };
@@ -174,6 +175,14 @@ static void queue_stop(struct queue *q)
     pthread_mutex_unlock(&q->lock);
 }
 
+static bool is_stopping(struct queue *q)
+{
+    pthread_mutex_lock(&q->lock);
+    bool stopping = q->stopping;
+    pthread_mutex_unlock(&q->lock);
+    return stopping;
+}
+
 /* ---- the other threads ---- */
 
 static void give_back(struct work *w, struct job *j)
@@ -194,12 +203,23 @@ static void read_keys(struct job *j, struct store *s)
     log_line(LOG_ERROR, "keys_unreadable", "why", f.text, NULL);
 }
 
+static bool is_failing(const struct worker *w)
+{
+    return atomic_load_explicit(&w->failing_ns, memory_order_relaxed) != 0;
+}
+
 static void work_on(struct worker *w, struct job *j)
 {
+    uint64_t begun_ns = world_monotonic_ns();
     j->sheet = w->sheet;
-    atomic_store_explicit(&w->begun_ns, world_monotonic_ns(), memory_order_relaxed);
+    atomic_store_explicit(&w->begun_ns, begun_ns, memory_order_relaxed);
     j->work(j, w->store);
     if (j->err == ERR_OK && j->keys_changed) read_keys(j, w->store);
+    bool is_taken = j->err != ERR_STORE_UNAVAILABLE && j->err != ERR_TIMEOUT;
+    if (is_taken)
+        atomic_store_explicit(&w->failing_ns, 0, memory_order_relaxed);
+    else if (!is_failing(w))
+        atomic_store_explicit(&w->failing_ns, begun_ns, memory_order_relaxed);
     atomic_store_explicit(&w->begun_ns, 0, memory_order_relaxed);
     queue_done(w->queue, j);
 }
@@ -222,6 +242,17 @@ static void watch(struct worker *w)
     give_back(w->work, j);
 }
 
+/* At the end nobody waits for one after the other to be given up by a store that takes none. */
+static void write_one(struct worker *w, struct job *j)
+{
+    if (!is_failing(w) || !is_stopping(w->queue)) {
+        work_on(w, j);
+        return;
+    }
+    j->err = fault_set(&j->fault, ERR_STORE_UNAVAILABLE, "", "the store takes no change");
+    queue_done(w->queue, j);
+}
+
 static void *writer_run(void *argument)
 {
     struct worker *w = argument;
@@ -229,12 +260,12 @@ static void *writer_run(void *argument)
     for (bool end = false; !end;) {
         struct job *j = queue_take(w->queue, WATCH_MS, &end);
         if (j != NULL) {
-            work_on(w, j);
+            write_one(w, j);
             /* A gap in the numbers is somebody else's change, and keys that could not be read are
              * read again: the watch below sees to both. */
             bool told_all = !j->keys_changed || j->keys != NULL;
-            if (told_all && j->revision != 0 && j->revision == w->work->revision_seen + 1)
-                w->work->revision_seen = j->revision;
+            bool is_next = !j->wrote_nothing && j->revision == w->work->revision_seen + 1;
+            if (told_all && is_next) w->work->revision_seen = j->revision;
             give_back(w->work, j);
         }
         uint64_t now_ns = world_monotonic_ns();
@@ -364,8 +395,11 @@ size_t work_under_way(const struct work *w) { return w->under_way; }
 
 unsigned work_writing_seconds(const struct work *w)
 {
-    uint64_t begun_ns = atomic_load_explicit(&w->writer.begun_ns, memory_order_relaxed);
-    return begun_ns == 0 ? 0 : (unsigned)((world_monotonic_ns() - begun_ns) / UINT64_C(1000000000));
+    uint64_t begun_ns = atomic_load_explicit(&w->writer.begun_ns, memory_order_relaxed),
+             failing_ns = atomic_load_explicit(&w->writer.failing_ns, memory_order_relaxed);
+    if (begun_ns == 0) return 0; /* whoever comes next finds out */
+    uint64_t since_ns = failing_ns == 0 ? begun_ns : failing_ns;
+    return (unsigned)((world_monotonic_ns() - since_ns) / UINT64_C(1000000000));
 }
 
 /* ---- jobs ---- */
@@ -397,6 +431,7 @@ void job_destroy(struct job *j)
 {
     if (j == NULL) return;
     key_table_destroy(j->keys);
+    key_destroy(j->draft);
     arena_fini(&j->arena);
     buf_fini(&j->reply);
     free(j->body);

@@ -59,14 +59,17 @@ struct job {
     char *body;         /* malloced where there is one to keep, freed with the job */
     size_t body_size;
     size_t copied_bytes; /* of a body that was copied to the arena: they count in a queue, too */
+    struct key *draft;   /* of a key that is to be made; owned */
     struct metrics_sheet *sheet; /* of the thread that works on it */
 
     /* The outcome. */
     enum err err;
     struct fault fault;
-    bool wrote_nothing; /* though it is the writer's: no proof that the store can be written */
-    int status;         /* where err is ERR_OK */
-    struct buf reply;   /* JSON; with a fault: more members for the error, "," first */
+    /* though it is the writer's: no proof that the store can be written, and `revision` is of
+     * somebody else's change */
+    bool wrote_nothing;
+    int status;               /* where err is ERR_OK */
+    struct buf reply;         /* JSON; with a fault: more members for the error, "," first */
     char etag[JOB_ETAG_TEXT]; /* "" = none */
     uint64_t revision;        /* of the store after a change; 0 = none */
     bool keys_changed;        /* the writer then reads the table anew, into: */
@@ -84,7 +87,8 @@ void work_destroy(struct work *w);
 /* Whether a job with so many bytes would be taken. */
 bool work_has_room(const struct work *w, enum job_queue q, size_t bytes);
 size_t work_under_way(const struct work *w);
-/* How long the writer has been at the job in hand; 0: it has none. */
+/* How long the writer has been at the job in hand, or had been at others before it, one after the
+ * other, that the store did not take either; 0: it has none. */
 unsigned work_writing_seconds(const struct work *w);
 
 /* A job for the exchange in hand and its caller; x NULL: one that no client waits for. Never

@@ -1,5 +1,7 @@
 """Keys: who may make which, for whom a key may speak, and that a revoked one is dead in the engine."""
 
+import concurrent.futures
+import contextlib
 import os
 import sqlite3
 import statistics
@@ -383,11 +385,9 @@ def test_a_peer_whose_name_nobody_knows_yet_is_found_later(fresh, tmp_path):
     harness.eventually(forwarded, "requests reach the engine", 10)
 
 
-def test_a_revoked_key_changes_nothing_at_another_platform_either(fresh):
-    """Which has not heard of it yet: what the store has is what counts."""
-    stack = fresh()
-    stack.make_first_keys()
-    stack.platform.start()
+@contextlib.contextmanager
+def another_platform(stack):
+    """Of the same store."""
     other = harness.free_port()
     data = stack.folder / "other"
     data.mkdir()
@@ -395,6 +395,35 @@ def test_a_revoked_key_changes_nothing_at_another_platform_either(fresh):
         "--data", data, "--store", stack.data / "platform.db", "--pepper.file", stack.data / "pepper", "--listen", f"127.0.0.1:{other}"],
         stack.folder / "other.log").start()
     try:
+        yield program
+    finally:
+        program.end()
+
+
+def test_a_key_that_is_revoked_at_two_platforms_at_once_works_at_neither(fresh):
+    """As a balancer's retry does it: the second finds it revoked, and has not heard of that yet."""
+    stack = fresh()
+    stack.make_first_keys()
+    stack.platform.start()
+    with another_platform(stack) as other, stack.at_platform("root") as root, Wire(other.address, stack.keys["root"]) as elsewhere:
+        for _ in range(5):
+            made = root.post("/api/v1/keys", {"name": "leaver", "owner": "o", "tenant": "default", "roles": ["auditor"]}).json
+            with stack.at_platform(made["key"]) as here, Wire(other.address, made["key"]) as there:
+                for wire in here, there:
+                    harness.eventually(lambda: wire.get("/api/v1/audit?limit=1").status == 200, "the key is known")
+                with concurrent.futures.ThreadPoolExecutor(2) as pool:
+                    for reply in pool.map(lambda wire: wire.delete(f"/api/v1/keys/{made['id']}"), (root, elsewhere)):
+                        assert reply.status == 200 and reply.json["revoked"] is True, reply
+                for wire in here, there:
+                    harness.eventually(lambda: wire.get("/api/v1/audit?limit=1").status == 401, "nobody takes it any more")
+
+
+def test_a_revoked_key_changes_nothing_at_another_platform_either(fresh):
+    """Which has not heard of it yet: what the store has is what counts."""
+    stack = fresh()
+    stack.make_first_keys()
+    stack.platform.start()
+    with another_platform(stack) as program:
         with stack.at_platform("root") as root, Wire(program.address) as elsewhere:
             for method, path, body in (("PUT", "/api/v1/policies/p", {"content": DENIES}),
                                        ("POST", "/api/v1/keys", {"name": "n", "owner": "o", "roles": ["admin"]}),
@@ -406,5 +435,3 @@ def test_a_revoked_key_changes_nothing_at_another_platform_either(fresh):
                 assert root.delete(f"/api/v1/keys/{made['id']}").status == 200
                 path = path.replace("KEY", f"/api/v1/keys/{made['id']}")
                 refused(elsewhere.request(method, path, body), 401, "credential_revoked")
-    finally:
-        program.end()

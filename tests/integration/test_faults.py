@@ -121,7 +121,8 @@ def test_a_store_whose_disk_stands_still_is_told_and_costs_lag(fleet, tmp_path):
     change = {"content": "rules:\n  - {id: late, actions: [late_tool], decision: deny}\n"}
     with one.stack.at_platform("admin") as wire:
         assert wire.get("/readyz").status == wire.get("/api/v1/policies").status == 200, "what is stored can be read"
-        for reply in wire.put("/api/v1/policies/late", change), wire.delete("/api/v1/policies/late"):
+        key = {"name": "late", "owner": "o", "tenant": "default", "roles": ["agent"]}
+        for reply in (wire.put("/api/v1/policies/late", change), wire.delete("/api/v1/policies/late"), wire.post("/api/v1/keys", key)):
             assert reply.status == 503 and reply.json["code"] == "store_unavailable" and reply.header("retry-after"), reply
             assert "has not taken a change" in reply.json["error"], reply
     before = load.answered

@@ -202,6 +202,14 @@ static inline struct rig *rig_create(const char *stall)
     return r;
 }
 
+/* Whether that text stands in the journal's files; synced or not. */
+static inline bool rig_has_written(struct rig *r, const char *text)
+{
+    char command[256];
+    snprintf(command, sizeof command, "grep -qraF -e '%s' %s/engine/journal", text, r->path);
+    return system(command) == 0;
+}
+
 static inline size_t rig_under_way(struct rig *r)
 {
     size_t count = 0;

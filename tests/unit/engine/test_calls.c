@@ -3,6 +3,8 @@
  * program has a time limit. */
 #include "calls_rig.h"
 
+#include "engine/place.h"
+
 enum { HANG_SECONDS = 240 };
 
 static int set_up(void **state)
@@ -417,6 +419,35 @@ static void a_disk_that_writes_nothing_for_long_refuses_politely(void **state)
     under_way_becomes(r, 0);
 }
 
+/* What is wholly on disk can be read all the same, and a wait ends with its time. */
+static void a_review_can_be_read_and_waited_for_while_the_disk_stands_still(void **state)
+{
+    struct rig *r = *state;
+    struct client *all[FILLERS], *waits = client_of(r, 1), *reads = client_of(r, 2);
+    char review[64], target[128];
+    asked_review(reads, "first", 0, review);
+    snprintf(target, sizeof target, "/v1/queue/%s/wait?timeout_ms=1500", review);
+    client_say(waits, "GET", target, RIG_REVIEWER, NULL, "");
+    under_way_becomes(r, 1);
+    atomic_store(&r->write_stopped, true);
+    blocks_fill(r, all);
+    do assert_int_equal(client_call(reads, "GET", "/healthz", RIG_AGENT, ""), 200);
+    while (!client_says(reads, "stands still"));
+    snprintf(target, sizeof target, "/v1/queue/%s", review);
+    assert_int_equal(client_call(reads, "GET", target, RIG_REVIEWER, ""), 200);
+    assert_true(client_says(reads, "\"status\":\"pending\""));
+    assert_int_equal(client_hear(waits), 200);
+    assert_true(client_says(waits, "\"status\":\"pending\""));
+    atomic_store(&r->write_stopped, false);
+    for (unsigned i = 0; i < FILLERS; i++) {
+        client_hear(all[i]);
+        client_close(all[i]);
+    }
+    client_close(waits);
+    client_close(reads);
+    under_way_becomes(r, 0);
+}
+
 /* The kernel takes what is written, and the disk syncs nothing of it. */
 static void a_disk_that_syncs_nothing_for_long_refuses_politely(void **state)
 {
@@ -460,6 +491,68 @@ static void after_the_answer_of_a_suspension_every_reactor_denies(void **state)
         for (unsigned i = 0; i < RIG_WORKERS; i++) assert_true(decided(all[i], "allow"));
     }
     clients_close(all);
+}
+
+/* An actor whose slot is that worker's. */
+static void actor_of(unsigned worker, char to[32])
+{
+    struct hasher *h = hasher_create();
+    int n = 0;
+    do snprintf(to, 32, "bot-%d", n++);
+    while (slot_owner(place_subject(h, STR("acme"), false, str_from(to)), RIG_WORKERS) != worker);
+    hasher_destroy(h);
+}
+
+/* It could be lost yet, when what it let through is not. */
+static void a_resumption_that_is_not_durable_lets_nothing_through(void **state)
+{
+    struct rig *r = *state;
+    struct client *admin = client_of(r, 3), *elsewhere = client_of(r, 0);
+    char actor[32], target[128];
+    actor_of(3, actor);
+    snprintf(target, sizeof target, "/v1/actors/%s/suspend", actor);
+    assert_int_equal(client_call(admin, "POST", target, RIG_ADMIN, ""), 200);
+    atomic_store(&r->sync_stopped, true);
+    snprintf(target, sizeof target, "/v1/actors/%s/resume", actor);
+    client_say(admin, "POST", target, RIG_ADMIN, NULL, "");
+    while (!rig_has_written(r, "actor.resumed")) sched_yield();
+    ask(elsewhere, actor, "get_order", 4711);
+    while (!rig_has_written(r, "{\"n\":4711}")) sched_yield();
+    atomic_store(&r->sync_stopped, false);
+    assert_true(decided(elsewhere, "deny"));
+    assert_true(client_says(elsewhere, "\"rule\":\"actor:suspended\""));
+    assert_int_equal(client_hear(admin), 200);
+    ask(elsewhere, actor, "get_order", 1);
+    assert_true(decided(elsewhere, "allow"));
+    client_close(admin);
+    client_close(elsewhere);
+}
+
+/* The later one holds, whatever becomes durable when. */
+static void a_suspension_overtakes_a_resumption_that_nobody_knows_of(void **state)
+{
+    struct rig *r = *state;
+    struct client *first = client_of(r, 3), *second = client_of(r, 3), *all[RIG_WORKERS];
+    char actor[32], target[128];
+    actor_of(3, actor);
+    clients_of_all(r, all);
+    snprintf(target, sizeof target, "/v1/actors/%s/suspend", actor);
+    assert_int_equal(client_call(first, "POST", target, RIG_ADMIN, ""), 200);
+    atomic_store(&r->sync_stopped, true);
+    snprintf(target, sizeof target, "/v1/actors/%s/resume", actor);
+    client_say(first, "POST", target, RIG_ADMIN, NULL, "");
+    while (!rig_has_written(r, "actor.resumed")) sched_yield();
+    snprintf(target, sizeof target, "/v1/actors/%s/suspend", actor);
+    client_say(second, "POST", target, RIG_ADMIN, NULL, "{\"reason\":\"once more\"}");
+    while (!rig_has_written(r, "once more")) sched_yield();
+    atomic_store(&r->sync_stopped, false);
+    assert_int_equal(client_hear(first), 200);
+    assert_int_equal(client_hear(second), 200);
+    for (unsigned i = 0; i < RIG_WORKERS; i++) ask(all[i], actor, "get_order", 1);
+    for (unsigned i = 0; i < RIG_WORKERS; i++) assert_true(decided(all[i], "deny"));
+    clients_close(all);
+    client_close(first);
+    client_close(second);
 }
 
 static void after_the_answer_of_a_revocation_no_reactor_takes_the_token(void **state)
@@ -662,7 +755,10 @@ int main(void)
         TEST(a_disk_that_stands_still_for_a_moment_delays_and_refuses_nobody),
         TEST_IMPATIENT(a_disk_that_writes_nothing_for_long_refuses_politely),
         TEST_IMPATIENT(a_disk_that_syncs_nothing_for_long_refuses_politely),
+        TEST_IMPATIENT(a_review_can_be_read_and_waited_for_while_the_disk_stands_still),
         TEST(after_the_answer_of_a_suspension_every_reactor_denies),
+        TEST(a_resumption_that_is_not_durable_lets_nothing_through),
+        TEST(a_suspension_overtakes_a_resumption_that_nobody_knows_of),
         TEST(after_the_answer_of_a_revocation_no_reactor_takes_the_token),
         TEST(the_last_to_see_a_revocation_rings_whoever_waits_for_it),
         TEST(uses_of_a_token_are_exact_over_all_reactors),

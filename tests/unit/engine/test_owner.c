@@ -253,6 +253,66 @@ static void whoever_repeats_a_suspension_is_told_no_earlier(void **state)
     assert_ptr_equal(mailbox_take(s->rig->engine.post, 2, &more), &again);
 }
 
+static struct call about_review(struct scene *s, enum call_kind kind, struct id review)
+{
+    struct call c = suspension(s, "", 0);
+    c.kind = kind;
+    c.slot = (uint16_t)slot_of_id(review);
+    memset(&c.review, 0, sizeof c.review);
+    c.review.id = review;
+    return c;
+}
+
+/* One that may be redeemed for so long. */
+static struct review_facts approved_review(struct scene *s, uint64_t good_for_ms)
+{
+    uint64_t now_ms = world_now_ms();
+    struct id id = slot_id(id_make(now_ms, &s->w->api.chance), 0);
+    struct call c = about_review(s, CALL_ENQUEUE, id);
+    memset(&c.enqueue, 0, sizeof c.enqueue);
+    c.records[0] = STR("{\"kind\":\"decision\"}");
+    c.records[1] = STR("{\"kind\":\"review.enqueued\"}");
+    c.enqueue.facts = (struct review_facts){.id = id,
+                                            .tenant = STR("acme"),
+                                            .subject = STR("bot"),
+                                            .principal = STR("admin"),
+                                            .owner = STR("admin"),
+                                            .action = STR("pay"),
+                                            .trace_id = STR("t"),
+                                            .enqueued_ms = now_ms,
+                                            .expires_ms = now_ms + 60000,
+                                            .good_for_ms = good_for_ms,
+                                            .state = REVIEW_PENDING};
+    assert_true(owner_ask(s->w, &c));
+    assert_int_equal(c.err, ERR_OK);
+    c = about_review(s, CALL_APPROVE, id);
+    c.asker.sees_all = true;
+    c.review.owner = c.review.by = c.review.principal = STR("rita");
+    c.review.meets = 1;
+    assert_true(owner_ask(s->w, &c));
+    assert_int_equal(c.err, ERR_OK);
+    return c.review.facts;
+}
+
+static void an_approval_is_not_used_after_its_time_however_long_the_call_was_held(void **state)
+{
+    struct scene *s = *state;
+    struct review_facts review = approved_review(s, 300);
+    struct call c = about_review(s, CALL_REDEEM, review.id);
+    c.records[0] = STR("{\"kind\":\"decision\"}");
+    c.records[1] = STR("{\"kind\":\"review.redeemed\"}");
+    fill_all_blocks(s);
+    assert_false(owner_ask(s->w, &c));
+    assert_int_equal(s->w->owner.held.count, 1);
+    while (world_now_ms() <= review.approval_expires_ms) usleep(10000);
+    atomic_store(&s->rig->write_stopped, false);
+    while (!worker_has_room(s->w)) sched_yield();
+    owner_retry(s->w);
+    assert_true(c.answered);
+    assert_int_equal(c.err, ERR_NOT_REDEEMABLE);
+    assert_int_equal(c.review.facts.state, REVIEW_EXPIRED);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -265,6 +325,7 @@ int main(void)
         TEST(a_held_call_can_be_taken_back),
         TEST(a_suspension_is_answered_when_it_is_durable_and_all_have_seen_it),
         TEST(whoever_repeats_a_suspension_is_told_no_earlier),
+        TEST(an_approval_is_not_used_after_its_time_however_long_the_call_was_held),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

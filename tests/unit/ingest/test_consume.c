@@ -21,7 +21,8 @@ struct fake { /* a topic with one partition; all under `lock` */
     char lines[RECORDS_MAX][512], numbers[RECORDS_MAX][24];
     const char *epoch;
     unsigned starts, stops;
-    unsigned owing; /* so many partitions, each of which owes an offset when all were started */
+    struct rig *behind; /* the offset moves once, and the consumer does not hear of it */
+    unsigned owing;     /* so many partitions, each of which owes an offset when all were started */
 };
 
 static enum err fake_partitions(void *state, uint32_t *ret, struct fault *f)
@@ -88,7 +89,10 @@ static enum err fake_bounds(void *state, uint32_t partition, uint64_t *ret_low, 
 {
     struct fake *k = state;
     (void)partition;
-    (void)f;
+    if (f != NULL && k->behind != NULL) {
+        rig_sql(k->behind, "UPDATE offsets SET next_offset = 50");
+        k->behind = NULL;
+    }
     pthread_mutex_lock(&k->lock);
     *ret_low = k->low;
     *ret_high = k->end;
@@ -219,6 +223,25 @@ static void an_offset_that_is_gone_is_told_and_reading_goes_on_from_the_earliest
     put_records(k, 21, 40); /* the engine sends them again */
     until(r, next_seq, 61);
     assert_int_equal(rig_number(r, "SELECT count(*) FROM records WHERE node = 'node-1'"), 60);
+    finish(c, k);
+}
+
+/* The commit is there, and the connection went before it was told. */
+static void a_reset_whose_answer_was_lost_is_found_out(void **state)
+{
+    struct rig *r = *state;
+    struct fake *k = fake_create();
+    put_records(k, 1, 20);
+    struct consumer *c = begin(r, k);
+    until(r, next_offset, 20);
+    consumer_stop(c);
+    put_records(k, 21, 30);
+    k->low = 50;
+    k->behind = r;
+    c = begin(r, k);
+    until(r, next_offset, 50);
+    put_records(k, 21, 40);
+    until(r, next_seq, 61);
     finish(c, k);
 }
 
@@ -431,6 +454,7 @@ int main(void)
         TEST(what_is_in_the_topic_is_stored_and_the_partition_is_given_back),
         TEST(reading_goes_on_where_the_store_stands),
         TEST(an_offset_that_is_gone_is_told_and_reading_goes_on_from_the_earliest),
+        TEST(a_reset_whose_answer_was_lost_is_found_out),
         TEST(many_partitions_may_be_in_trouble_at_once),
         TEST(a_topic_that_was_made_again_is_read_from_its_beginning),
         TEST(a_partition_in_trouble_is_begun_again),

@@ -120,11 +120,11 @@ static void bench_destroy(struct bench *b)
     free(b);
 }
 
-/* Until a reader has taken one up, for five seconds at most. */
-static void await_begun(const struct bench *b)
+/* Until so many were taken up, for five seconds at most. */
+static void await_begun(const struct bench *b, unsigned count)
 {
-    for (int i = 0; i < 5000 && b->begun == 0; i++) usleep(1000);
-    assert_int_equal(b->begun, 1);
+    for (int i = 0; i < 5000 && b->begun < count; i++) usleep(1000);
+    assert_int_equal(b->begun, count);
 }
 
 /* Until so many of each are back, for five seconds at most. */
@@ -141,7 +141,7 @@ static void what_is_quick_does_not_wait_for_queries(void **state)
     (void)state;
     struct bench *b = bench_create(2);
     for (int i = 0; i < SLOW; i++) assert_true(queue_one(b, true));
-    await_begun(b);
+    await_begun(b, 1);
     assert_true(queue_one(b, false));
     await(b, 1, 0);
     assert_int_equal(b->quick_done, 1);
@@ -188,7 +188,7 @@ static void checks_go_before_queries_but_not_on_all_readers(void **state)
     (void)state;
     struct bench *b = bench_create(2);
     for (int i = 0; i < SLOW; i++) assert_true(queue_one(b, true));
-    await_begun(b);
+    await_begun(b, 1);
     assert_true(queue_check(b, 10) && queue_check(b, 10));
     assert_true(queue_one(b, false));
     await(b, 1, 0);
@@ -213,6 +213,84 @@ static void what_was_copied_counts_in_the_queue(void **state)
     bench_destroy(b);
 }
 
+/* ---- a store that takes nothing ---- */
+
+static void work_failing(struct job *j, struct store *s)
+{
+    (void)s;
+    struct bench *b = bench_of(j);
+    b->begun++;
+    sem_wait(&b->go_on);
+    j->err = fault_plain(&j->fault, ERR_STORE_UNAVAILABLE);
+}
+
+/* Ends when whoever let it go on has surely come a few lines further. */
+static void work_failing_late(struct job *j, struct store *s)
+{
+    work_failing(j, s);
+    usleep(1000000);
+}
+
+static void change_done(struct job *j)
+{
+    struct bench *b = bench_of(j);
+    (*(j->err == ERR_OK ? &b->quick_done : &b->slow_done))++;
+    job_destroy(j);
+}
+
+static void queue_change(struct bench *b, void (*work)(struct job *, struct store *))
+{
+    struct job *j = job_create(&b->platform, NULL, work);
+    j->done = change_done;
+    assert_true(job_queue(j, QUEUE_WRITER));
+}
+
+static void until_writing_seconds(const struct bench *b, unsigned wanted)
+{
+    for (int i = 0; i < 10000 && work_writing_seconds(b->platform.work) != wanted; i++)
+        usleep(1000);
+    assert_int_equal(work_writing_seconds(b->platform.work), wanted);
+}
+
+static void changes_that_fail_one_after_the_other_count_as_one(void **state)
+{
+    (void)state;
+    struct bench *b = bench_create(1);
+    assert_int_equal(work_writing_seconds(b->platform.work), 0);
+    queue_change(b, work_failing);
+    queue_change(b, work_failing);
+    queue_change(b, work_slowly);
+    queue_change(b, work_slowly);
+    until_writing_seconds(b, 1);
+    sem_post(&b->go_on);
+    await_begun(b, 2);
+    assert_in_range(work_writing_seconds(b->platform.work), 1, 2);
+    sem_post(&b->go_on);
+    await_begun(b, 3);
+    assert_in_range(work_writing_seconds(b->platform.work), 1, 3);
+    sem_post(&b->go_on); /* this one it takes */
+    await_begun(b, 4);
+    assert_int_equal(work_writing_seconds(b->platform.work), 0);
+    sem_post(&b->go_on);
+    await(b, 2, 2);
+    bench_destroy(b);
+}
+
+static void at_the_end_a_store_that_takes_nothing_is_not_asked_again(void **state)
+{
+    (void)state;
+    struct bench *b = bench_create(1);
+    queue_change(b, work_failing_late);
+    for (int i = 0; i < SLOW; i++) queue_change(b, work_failing);
+    await_begun(b, 1);
+    for (int i = 0; i <= SLOW; i++) sem_post(&b->go_on);
+    work_stop(b->platform.work);
+    assert_int_equal(b->begun, 1);
+    loop_beat(b->platform.loop, false);
+    assert_int_equal(b->slow_done, SLOW + 1);
+    bench_destroy(b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -221,6 +299,8 @@ int main(void)
         cmocka_unit_test(queries_do_not_fill_the_queue),
         cmocka_unit_test(checks_go_before_queries_but_not_on_all_readers),
         cmocka_unit_test(what_was_copied_counts_in_the_queue),
+        cmocka_unit_test(changes_that_fail_one_after_the_other_count_as_one),
+        cmocka_unit_test(at_the_end_a_store_that_takes_nothing_is_not_asked_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
