@@ -273,18 +273,20 @@ static bool has_approved(const struct review *r, const struct call *c)
     return false;
 }
 
-/* Whether this outcome is what the same principal, of the same owner, brought about before. */
+/* Whether this outcome is what the same principal, of the same owner and for the same person, brought
+ * about before. */
 static bool repeats(const struct review *r, const struct call *c)
 {
     const struct review_facts *f = &r->facts;
     if (c->kind == CALL_DENY)
         return f->state == REVIEW_DENIED && str_equal(f->resolver, c->review.principal) &&
-               spelling_same(f->resolver_owner, c->review.owner);
+               spelling_same(f->resolver_owner, c->review.owner) &&
+               spelling_same(f->resolved_by, c->review.by);
     const struct review_vote *own = vote_of(r, c->review.owner);
     bool was_approved = f->state == REVIEW_APPROVED || f->state == REVIEW_REDEEMED ||
                         (f->state == REVIEW_EXPIRED && f->approval_expires_ms > 0);
     return (f->state == REVIEW_PENDING || was_approved) && own != NULL &&
-           str_equal(own->principal, c->review.principal);
+           str_equal(own->principal, c->review.principal) && spelling_same(own->by, c->review.by);
 }
 
 /* Whether this person may resolve it, as it is. */

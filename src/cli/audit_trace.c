@@ -17,7 +17,13 @@
 #include "base/time.h"
 #include "cli/audit.h"
 
-enum { PAGES_MAX = 40, EVENTS_LATE_MS = 50, TRACEPARENT_TEXT = 55 };
+enum {
+    PAGES_MAX = 40,
+    EVENTS_LATE_MS = 50,
+    TRACEPARENT_TEXT = 55,
+    PAGE_ARENA_FIRST = 1 << 20,
+    PAGE_ARENA_LIMIT = 512 << 20,
+};
 
 /* ---- which trace ---- */
 
@@ -248,6 +254,29 @@ static int ask_on(struct cli *c, struct str trace_id, uint64_t cursor, struct re
     return code;
 }
 
+/* The pages behind the first, each in memory of its own: agents choose how long a trace is. */
+static int tell_rest(struct cli *c, struct str trace_id, uint64_t next)
+{
+    struct cli page = *c;
+    int code = DONE;
+    arena_init(&page.arena, PAGE_ARENA_FIRST, PAGE_ARENA_LIMIT);
+    while (code == DONE && next != 0) {
+        struct reply reply;
+        const struct json *e;
+        arena_reset(&page.arena);
+        code = ask_on(&page, trace_id, next, &reply, &e);
+        if (code != DONE) break;
+        for (; e != NULL; e = e->next) print_event(&page, e);
+        uint64_t after = json_u64(reply.root, STR("next_cursor"), 0);
+        if (after != 0 && after <= next)
+            code = cli_complain(c, REFUSED, "what the platform answers does not come to an end");
+        next = after;
+    }
+    c->clients[SIDE_PLATFORM] = page.clients[SIDE_PLATFORM];
+    arena_fini(&page.arena);
+    return code;
+}
+
 static int tell_alone(struct cli *c, const struct json *event)
 {
     if (c->json) {
@@ -298,13 +327,8 @@ int audit_trace(struct cli *c, const struct arguments *a)
         return cli_complain(
             c, REFUSED,
             "nothing is recorded under this trace id (yet: a record takes a moment to arrive)");
-    for (;;) {
-        for (; e != NULL; e = e->next) print_event(c, e);
-        if (next == 0) return DONE;
-        code = ask_on(c, trace_id, next, &reply, &e);
-        if (code != DONE) return code;
-        next = json_u64(reply.root, STR("next_cursor"), 0);
-    }
+    for (; e != NULL; e = e->next) print_event(c, e);
+    return tell_rest(c, trace_id, next);
 }
 
 const char audit_trace_text[] =

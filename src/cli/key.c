@@ -58,7 +58,10 @@ static void print_new_key(struct cli *c, const struct json *root, struct str bod
         print_json(c, body);
         return;
     }
-    fprintf(c->out, "%.*s\n", STR_FORMAT(json_text(root, STR("key"))));
+    struct str key = json_text(root, STR("key"));
+    struct id id;
+    if (!credential_read(key, &id)) key = text_shown(&c->arena, key); /* no orders to a terminal */
+    fprintf(c->out, "%.*s\n", STR_FORMAT(key));
     fprintf(c->err,
             "This is %.*s, for %.*s (%.*s). Keep it now: it is shown once and stored nowhere.\n",
             STR_FORMAT(member_shown(c, root, "id")), STR_FORMAT(member_shown(c, root, "name")),

@@ -80,7 +80,10 @@ static int token_mint(struct cli *c, const struct arguments *a)
         print_json(c, reply.body);
         return DONE;
     }
-    fprintf(c->out, "%.*s\n", STR_FORMAT(json_text(reply.root, STR("token"))));
+    struct str token = json_text(reply.root, STR("token"));
+    if (!is_token_text(token))
+        return cli_complain(c, REFUSED, "what writ-engine answered is no token");
+    fprintf(c->out, "%.*s\n", STR_FORMAT(token));
     fprintf(c->err, "This is %.*s, for %.*s; it ends at %.*s.\n",
             STR_FORMAT(member_shown(c, reply.root, "token_id")),
             STR_FORMAT(member_shown(c, reply.root, "scope")),

@@ -15,6 +15,7 @@ enum {
     READER_JOBS_MAX = 1024,
     SLOW_JOBS_MAX = 512,        /* of them */
     QUEUE_BYTES_MAX = 64 << 20, /* of what requests brought: eight of the largest bodies */
+    TURNS = 4,                  /* one of so many jobs is of the last lane that has any */
     WATCH_MS = 200,             /* how often the writer looks for changes by others */
     READERS_MAX = 64,
     JOB_ARENA_FIRST = 2 << 10,
@@ -24,18 +25,25 @@ enum {
 /* First come, first served, but what carries no body (a change of a policy, a key) goes before
  * batches: a revocation does not wait for megabytes of events. So does a bundle before documents that
  * are checked, and these before queries; and of several readers one takes neither: engines learn of
- * a revoked key while others search. */
+ * a revoked key while others search. Whoever asks for what goes first without end slows the others
+ * down, and keeps them from nothing: each fourth turn is theirs. */
 enum lane_name { LANE_URGENT, LANE_CHECKS, LANE_BULK, LANE_COUNT };
 
 struct lane {
     struct job *first, **last;
 };
 
+struct load {
+    size_t count, slow_count, bytes;
+};
+
 struct queue {
     pthread_mutex_t lock;
     pthread_cond_t filled;
     struct lane lanes[LANE_COUNT];
-    size_t count, count_max, bytes, slow_count;
+    struct load load;
+    size_t count_max;
+    unsigned turn;
     size_t long_running, long_running_max; /* of all lanes but the urgent one */
     bool stopping;
 };
@@ -81,10 +89,18 @@ static void queue_fini(struct queue *q)
     pthread_mutex_destroy(&q->lock);
 }
 
+/* Whether beside this load there is room for one more, in one of so many equal parts of the queue. */
+static bool load_has_room(const struct load *l, const struct queue *q, size_t parts, size_t bytes,
+                          bool is_slow)
+{
+    return l->count < q->count_max / parts &&
+           (bytes == 0 || l->bytes + bytes <= QUEUE_BYTES_MAX / parts) &&
+           (!is_slow || l->slow_count < SLOW_JOBS_MAX / parts);
+}
+
 static bool queue_room(const struct queue *q, size_t bytes, bool is_slow)
 {
-    return q->count < q->count_max && (bytes == 0 || q->bytes + bytes <= QUEUE_BYTES_MAX) &&
-           (!is_slow || q->slow_count < SLOW_JOBS_MAX);
+    return load_has_room(&q->load, q, 1, bytes, is_slow);
 }
 
 static enum lane_name lane_of(const struct job *j)
@@ -93,6 +109,34 @@ static enum lane_name lane_of(const struct job *j)
 }
 
 static size_t bytes_of(const struct job *j) { return j->body_size + j->copied_bytes; }
+
+static void load_add(struct load *l, const struct job *j)
+{
+    l->count++;
+    l->slow_count += j->is_slow;
+    l->bytes += bytes_of(j);
+}
+
+static void load_remove(struct load *l, const struct job *j)
+{
+    l->count--;
+    l->slow_count -= j->is_slow;
+    l->bytes -= bytes_of(j);
+}
+
+/* Once half of a queue is taken no tenant may have more than half: one that floods it keeps no
+ * other's revocation out. */
+static bool queue_takes(const struct queue *q, const struct job *j)
+{
+    struct load own = {0};
+    if (!queue_room(q, bytes_of(j), j->is_slow)) return false;
+    if (str_is_absent(j->charged) || load_has_room(&q->load, q, 2, bytes_of(j), j->is_slow))
+        return true;
+    for (size_t lane = 0; lane < LANE_COUNT; lane++)
+        for (const struct job *k = q->lanes[lane].first; k != NULL; k = k->next)
+            if (str_equal(k->charged, j->charged)) load_add(&own, k);
+    return load_has_room(&own, q, 2, bytes_of(j), j->is_slow);
+}
 
 static void lane_push(struct lane *l, struct job *j)
 {
@@ -113,12 +157,10 @@ static struct job *lane_pop(struct lane *l)
 static bool queue_push(struct queue *q, struct job *j)
 {
     pthread_mutex_lock(&q->lock);
-    bool taken = queue_room(q, bytes_of(j), j->is_slow);
+    bool taken = queue_takes(q, j);
     if (taken) {
         lane_push(&q->lanes[lane_of(j)], j);
-        q->count++;
-        q->bytes += bytes_of(j);
-        q->slow_count += j->is_slow;
+        load_add(&q->load, j);
         pthread_cond_signal(&q->filled);
     }
     pthread_mutex_unlock(&q->lock);
@@ -128,9 +170,14 @@ static bool queue_push(struct queue *q, struct job *j)
 /* The lane that the next job is taken from; LANE_COUNT: none is. */
 static enum lane_name next_lane(const struct queue *q)
 {
-    size_t lane = 0, end = q->long_running < q->long_running_max ? LANE_COUNT : LANE_URGENT + 1;
-    while (lane < end && q->lanes[lane].first == NULL) lane++;
-    return lane < end ? (enum lane_name)lane : LANE_COUNT;
+    size_t end = q->long_running < q->long_running_max ? LANE_COUNT : LANE_URGENT + 1;
+    size_t found = LANE_COUNT;
+    for (size_t lane = 0; lane < end; lane++) {
+        if (q->lanes[lane].first == NULL) continue;
+        found = lane;
+        if (q->turn % TURNS != TURNS - 1) break; /* else the last that has any */
+    }
+    return (enum lane_name)found;
 }
 
 /* The next job; NULL after `patience_ms` (0: none) without one, or at the end (*ret_end). */
@@ -148,9 +195,8 @@ static struct job *queue_take(struct queue *q, uint64_t patience_ms, bool *ret_e
     struct job *j = lane == LANE_COUNT ? NULL : lane_pop(&q->lanes[lane]);
     if (j != NULL) {
         q->long_running += lane != LANE_URGENT;
-        q->count--;
-        q->bytes -= bytes_of(j);
-        q->slow_count -= j->is_slow;
+        load_remove(&q->load, j);
+        q->turn++;
     }
     *ret_end = j == NULL && q->stopping;
     pthread_mutex_unlock(&q->lock);
@@ -377,18 +423,22 @@ void work_destroy(struct work *w)
     free(w);
 }
 
-static bool has_room(const struct work *w, enum job_queue q, size_t bytes, bool is_slow)
+bool work_has_room(struct work *w, enum job_queue q, size_t bytes)
 {
-    struct queue *queue = (struct queue *)(uintptr_t)&w->queues[q];
+    struct queue *queue = &w->queues[q];
     pthread_mutex_lock(&queue->lock);
-    bool room = queue_room(queue, bytes, is_slow);
+    bool room = queue_room(queue, bytes, false);
     pthread_mutex_unlock(&queue->lock);
     return room;
 }
 
-bool work_has_room(const struct work *w, enum job_queue q, size_t bytes)
+static bool has_room_for(struct work *w, enum job_queue q, const struct job *j)
 {
-    return has_room(w, q, bytes, false);
+    struct queue *queue = &w->queues[q];
+    pthread_mutex_lock(&queue->lock);
+    bool room = queue_takes(queue, j);
+    pthread_mutex_unlock(&queue->lock);
+    return room;
 }
 
 size_t work_under_way(const struct work *w) { return w->under_way; }
@@ -422,6 +472,7 @@ struct job *job_create(struct platform *p, const struct http_exchange *x,
     const struct key *k = p->caller.key;
     if (k == NULL) return j;
     j->tenant = job_copy(j, p->caller.tenant);
+    if (!platform_is_everywhere(p)) j->charged = job_copy(j, k->tenant);
     j->actor.principal = job_copy(j, k->name);
     j->actor.key_id = job_copy(j, str_of(k->id_text, ID_TEXT));
     return j;
@@ -463,10 +514,10 @@ bool job_copy_globs(struct job *j, const struct globs *from, struct globs *to)
 /* Only this thread fills the queues, so that room seen is room kept. */
 static enum err judge_queue(const struct job *j, enum job_queue q, struct fault *f)
 {
-    const struct work *w = j->platform->work;
+    struct work *w = j->platform->work;
     if (j->arena.overflow)
         return fault_set(f, ERR_OVERLOADED, "", "the request is too large to keep");
-    if (!has_room(w, q, bytes_of(j), j->is_slow))
+    if (!has_room_for(w, q, j))
         return fault_set(f, ERR_OVERLOADED, "", "too many requests wait for the store already");
     unsigned writing_s = q == QUEUE_WRITER ? work_writing_seconds(w) : 0;
     if (writing_s >= WRITING_SECONDS_MAX)

@@ -52,7 +52,8 @@ struct job {
     /* The request, copied. */
     bool has_token;
     struct http_token token;
-    struct str tenant; /* settled; absent where the route needs none */
+    struct str tenant;  /* settled; absent where the route needs none */
+    struct str charged; /* whose share of a queue it takes: the key's tenant; absent: nobody's */
     struct actor actor;
     char request_id[ID_TEXT];
     struct str echo_id; /* the client's X-Request-ID, if it is one to echo */
@@ -85,7 +86,7 @@ enum err work_create(struct platform *p, const char *store_path, unsigned reader
 void work_stop(struct work *w);
 void work_destroy(struct work *w);
 /* Whether a job with so many bytes would be taken. */
-bool work_has_room(const struct work *w, enum job_queue q, size_t bytes);
+bool work_has_room(struct work *w, enum job_queue q, size_t bytes);
 size_t work_under_way(const struct work *w);
 /* How long the writer has been at the job in hand, or had been at others before it, one after the
  * other, that the store did not take either; 0: it has none. */

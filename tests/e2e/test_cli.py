@@ -1,6 +1,8 @@
 """`writ` against the running programs: each command's words, its exit status, what it prints."""
 
+import contextlib
 import fcntl
+import http.server
 import json
 import os
 import pty
@@ -8,6 +10,7 @@ import re
 import struct
 import subprocess
 import termios
+import threading
 import unicodedata
 
 import pytest
@@ -554,34 +557,75 @@ def test_no_name_repaints_a_terminal(tmp_path, stack):
     assert gone.returncode == 2 and "\\u001b[31mgone.yaml" in gone.stderr and "\x1b" not in gone.stderr
 
 
-def test_what_does_not_fit_into_memory_is_not_told_as_all_there_is(tmp_path, stack):
-    """A server of our own whose pages are large and have no end."""
-    import http.server
-    import threading
-
-    event = {"timestamp": "2026-11-21T00:00:00.000Z", "kind": "decision", "actor": "bot", "action": "x" * 20_000, "decision": "allow"}
-    page = json.dumps({"events": [event] * 500, "next_cursor": 7}).encode()
-
-    class Endless(http.server.BaseHTTPRequestHandler):
+@contextlib.contextmanager
+def a_server(answer):
+    """One of our own, that says what `answer(path)` gives to whatever is asked; its address."""
+    class Handler(http.server.BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_GET(self):
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            body = answer(self.path)
             self.send_response(200)
             self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(page)))
+            self.send_header("Content-Length", str(len(body)))
             self.end_headers()
-            self.wfile.write(page)
+            self.wfile.write(body)
+
+        do_POST = do_GET
 
         def log_message(self, *_):
             pass
 
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Endless)
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    words = ["audit", "query", "--platform", f"http://127.0.0.1:{server.server_port}"]
     try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+
+
+EVENT = {"timestamp": "2026-11-21T00:00:00.000Z", "kind": "decision", "actor": "bot", "action": "x", "decision": "allow"}
+
+
+def test_what_does_not_fit_into_memory_is_not_told_as_all_there_is(stack):
+    """Pages are large and have no end."""
+    page = json.dumps({"events": [{**EVENT, "action": "x" * 20_000}] * 500, "next_cursor": 7}).encode()
+    with a_server(lambda path: page) as address:
+        words = ["audit", "query", "--platform", address]
         table = stack.cli(*words, "--limit", "100000", key=stack.keys["auditor"], check=False, timeout=240)
         assert table.returncode == 1 and "memory" in table.stderr and table.stdout == "", table
         lines = stack.cli(*words, "--limit", "20000", "--json", key=stack.keys["auditor"], check=False, timeout=240)
         assert lines.returncode == 0 and lines.stdout.count("\n") == 20000
-    finally:
-        server.shutdown()
+
+
+def test_a_trace_is_told_to_its_end_however_long_it_is(stack):
+    """Agents choose trace ids, and so how much is in one: more here than the command has memory for at once."""
+    pages = 60
+
+    def answer(path):
+        cursor = int(path.partition("cursor=")[2].partition("&")[0] or 0)
+        page = {"events": [{**EVENT, "action": f"step-{cursor}-", "reason": "x" * 20_000}] * 500}
+        return json.dumps({**page, "next_cursor": cursor + 1} if cursor + 1 < pages else page).encode()
+
+    with a_server(answer) as address:
+        told = stack.cli("audit", "trace", "a-long-one", "--platform", address, key=stack.keys["auditor"], check=False, timeout=240)
+    assert told.returncode == 0, told.stderr
+    assert all(told.stdout.count(f"step-{n}-") == 500 for n in range(pages))
+
+
+def test_a_trace_whose_pages_go_in_a_ring_is_given_up(stack):
+    page = json.dumps({"events": [EVENT], "next_cursor": 7}).encode()
+    with a_server(lambda path: page) as address:
+        told = stack.cli("audit", "trace", "a-ring", "--platform", address, key=stack.keys["auditor"], check=False)
+    assert told.returncode == 1 and "does not come to an end" in told.stderr, told
+
+
+def test_a_server_gives_no_orders_to_the_terminal(stack):
+    evil = json.dumps({"token": "\x1b]0;pwn\x07", "key": "\x1b[2J", "token_id": "\x1b[1m", "id": "\x9b31m", "expires_at": 1}).encode()
+    with a_server(lambda path: evil) as address:
+        minted = stack.cli("token", "mint", "--scope", "x", "--engine", address, key=stack.keys["agent"], check=False)
+        made = stack.cli("key", "create", "--name", "n", "--owner", "o", "--roles", "agent", "--platform", address, key=stack.keys["admin"], check=False)
+    assert minted.returncode == 1 and "no token" in minted.stderr, minted
+    for done in minted, made:
+        assert not set("\x1b\x07\x9b") & set(done.stdout + done.stderr), done

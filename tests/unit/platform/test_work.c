@@ -10,7 +10,7 @@ struct bench {
     struct platform platform;
     sem_t go_on;
     _Atomic unsigned begun;
-    _Atomic unsigned begun_before_check; /* when the first check was begun */
+    _Atomic unsigned begun_before; /* what the test asks about was */
     unsigned quick_done, slow_done, check_done;
 };
 
@@ -32,7 +32,7 @@ static void work_checking(struct job *j, struct store *s)
 {
     struct bench *b = bench_of(j);
     unsigned none = 0;
-    atomic_compare_exchange_strong(&b->begun_before_check, &none, b->begun);
+    atomic_compare_exchange_strong(&b->begun_before, &none, b->begun);
     work_slowly(j, s);
 }
 
@@ -197,7 +197,7 @@ static void checks_go_before_queries_but_not_on_all_readers(void **state)
     for (int i = 0; i < SLOW + 2; i++) sem_post(&b->go_on);
     await(b, 1, SLOW);
     assert_int_equal(b->check_done, 2);
-    assert_int_equal(b->begun_before_check, 1); /* the one of before */
+    assert_int_equal(b->begun_before, 1); /* the one of before */
     bench_destroy(b);
 }
 
@@ -211,6 +211,92 @@ static void what_was_copied_counts_in_the_queue(void **state)
     assert_true(queue_one(b, false));
     for (unsigned i = 0; i < taken; i++) sem_post(&b->go_on);
     bench_destroy(b);
+}
+
+/* ---- shares ---- */
+
+static bool queue_charged(struct bench *b, enum job_queue q, const char *tenant, bool is_slow)
+{
+    struct job *j = job_create(&b->platform, NULL, work_slowly);
+    j->charged = tenant == NULL ? (struct str){0} : job_copy(j, str_from(tenant));
+    j->is_slow = is_slow;
+    j->done = slow_done;
+    bool taken = job_queue(j, q);
+    if (!taken) job_destroy(j);
+    return taken;
+}
+
+/* How many it may have waiting, the one under way not counted. */
+static unsigned most_of(struct bench *b, enum job_queue q, const char *tenant, bool is_slow)
+{
+    unsigned before = b->begun, taken = 0;
+    assert_true(queue_charged(b, q, tenant, is_slow));
+    await_begun(b, before + 1);
+    while (taken < 5000 && queue_charged(b, q, tenant, is_slow)) taken++;
+    return taken;
+}
+
+static void a_tenant_that_floods_a_queue_leaves_half_of_it_to_others(void **state)
+{
+    (void)state;
+    static const struct {
+        enum job_queue queue;
+        bool is_slow;
+        unsigned most;
+    } all[] = {{QUEUE_WRITER, false, 128}, {QUEUE_READER, false, 512}, {QUEUE_READER, true, 256}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        struct bench *b = bench_create(1);
+        unsigned taken = most_of(b, all[i].queue, "beta", all[i].is_slow);
+        assert_int_equal(taken, all[i].most);
+        unsigned others = 0;
+        while (queue_charged(b, all[i].queue, "acme", all[i].is_slow)) others++;
+        assert_int_equal(others, all[i].most);
+        assert_false(queue_charged(b, all[i].queue, NULL, all[i].is_slow)); /* it is full */
+        for (unsigned n = 0; n <= taken + others; n++) sem_post(&b->go_on);
+        await(b, 0, taken + others + 1);
+        assert_true(queue_charged(b, all[i].queue, "beta", all[i].is_slow));
+        sem_post(&b->go_on);
+        bench_destroy(b);
+    }
+}
+
+static void whoever_is_charged_to_nobody_may_have_all(void **state)
+{
+    (void)state;
+    struct bench *b = bench_create(1);
+    unsigned taken = most_of(b, QUEUE_WRITER, NULL, false);
+    assert_int_equal(taken, 256);
+    for (unsigned n = 0; n <= taken; n++) sem_post(&b->go_on);
+    bench_destroy(b);
+}
+
+static void work_last(struct job *j, struct store *s)
+{
+    (void)s;
+    struct bench *b = bench_of(j);
+    unsigned none = 0;
+    atomic_compare_exchange_strong(&b->begun_before, &none, b->begun);
+}
+
+/* Changes and checks go first; batches and queries are not kept from their turn by a flood. */
+static void what_goes_last_has_each_fourth_turn(void **state)
+{
+    (void)state;
+    for (int queue = 0; queue < QUEUE_COUNT; queue++) {
+        struct bench *b = bench_create(1);
+        assert_true(queue_charged(b, (enum job_queue)queue, NULL, false));
+        await_begun(b, 1);
+        for (int i = 0; i < 20; i++)
+            assert_true(queue_charged(b, (enum job_queue)queue, NULL, false));
+        struct job *j = job_create(&b->platform, NULL, work_last);
+        j->body_size = 1;
+        j->done = quick_done;
+        assert_true(job_queue(j, (enum job_queue)queue));
+        for (int i = 0; i < 21; i++) sem_post(&b->go_on);
+        await(b, 1, 21);
+        assert_in_range(b->begun_before, 2, 4);
+        bench_destroy(b);
+    }
 }
 
 /* ---- a store that takes nothing ---- */
@@ -299,6 +385,9 @@ int main(void)
         cmocka_unit_test(queries_do_not_fill_the_queue),
         cmocka_unit_test(checks_go_before_queries_but_not_on_all_readers),
         cmocka_unit_test(what_was_copied_counts_in_the_queue),
+        cmocka_unit_test(a_tenant_that_floods_a_queue_leaves_half_of_it_to_others),
+        cmocka_unit_test(whoever_is_charged_to_nobody_may_have_all),
+        cmocka_unit_test(what_goes_last_has_each_fourth_turn),
         cmocka_unit_test(changes_that_fail_one_after_the_other_count_as_one),
         cmocka_unit_test(at_the_end_a_store_that_takes_nothing_is_not_asked_again),
     };

@@ -462,6 +462,30 @@ static void whoever_repeats_their_own_outcome_is_told_so_again(void **state)
     assert_false(again->review.repeated);
 }
 
+/* A page at which several people review, all by one key of one owner: what one of them brought about
+ * is not told to the next as if they had. */
+static void of_several_people_behind_one_key_each_repeats_only_their_own(void **state)
+{
+    struct scene *s = *state;
+    struct id halfway =
+        scene_enqueue(s, (struct scene_review){.requirements = STR("[{\"approvals\":2}]")});
+    struct id denied = scene_enqueue(s, (struct scene_review){.binding = 1});
+    static const enum call_kind kinds[] = {CALL_APPROVE, CALL_DENY};
+    static const enum err errs[] = {ERR_ALREADY_VOTED, ERR_ALREADY_RESOLVED};
+    for (int i = 0; i < 2; i++) {
+        struct id id = i == 0 ? halfway : denied;
+        struct call *c = NULL;
+        for (int n = 0; n < 3; n++) {
+            c = scene_on(s, kinds[i], id, STR("page"));
+            c->review.by = n == 1 ? STR("dora") : STR("carol");
+            scene_ask(s, c);
+            assert_int_equal(c->err, n == 1 ? errs[i] : ERR_OK);
+            assert_int_equal(c->review.repeated, n == 2);
+        }
+    }
+    same_as_twin(s);
+}
+
 /* Half an approval is none: who had given it is not told that it went through. */
 static void a_vote_on_what_expired_undecided_is_no_outcome_to_repeat(void **state)
 {
@@ -684,6 +708,7 @@ int main(void)
         scene_test(one_deny_ends_it),
         scene_test(the_first_resolution_wins_and_others_are_told_whose),
         scene_test(whoever_repeats_their_own_outcome_is_told_so_again),
+        scene_test(of_several_people_behind_one_key_each_repeats_only_their_own),
         scene_test(a_vote_on_what_expired_undecided_is_no_outcome_to_repeat),
         scene_test(two_approvals_take_two_owners),
         scene_test(each_requirement_is_met_by_those_whom_it_names),
