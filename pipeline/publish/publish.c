@@ -627,15 +627,21 @@ static void *run(void *context)
     return NULL;
 }
 
+enum err publish_connect(const struct publish_options *options, struct transport **ret,
+                         struct fault *f)
+{
+    enum err e = transport_http_create(options->url, options->key_file, options->node, ret, f);
+    if (e == ERR_OK && options->kafka != NULL)
+        e = transport_kafka_create(options->kafka, options->node, *ret, ret, f);
+    return e;
+}
+
 enum err publish_start(const struct publish_options *options, struct publisher **ret,
                        struct fault *f)
 {
     struct transport *transport = options->transport;
     if (transport == NULL) {
-        enum err e =
-            transport_http_create(options->url, options->key_file, options->node, &transport, f);
-        if (e == ERR_OK && options->kafka != NULL)
-            e = transport_kafka_create(options->kafka, options->node, transport, &transport, f);
+        enum err e = publish_connect(options, &transport, f);
         if (e != ERR_OK) return e;
     }
     struct publisher *p = aligned_alloc(64, (sizeof(struct publisher) + 63) / 64 * 64);

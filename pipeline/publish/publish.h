@@ -66,6 +66,11 @@ struct publish_options {
     struct transport *transport;
 };
 
+/* What publish_start() would make of the options' addresses, keys and certificates: for those who
+ * want to know early whether they are right. ERR_BAD_VALUE: one is not. */
+enum err publish_connect(const struct publish_options *options, struct transport **ret,
+                         struct fault *f);
+
 enum publish_state {
     PUBLISH_FINDING, /* asks where to begin, or waits to ask again */
     PUBLISH_SENDING, /* in step with the platform */

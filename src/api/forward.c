@@ -166,7 +166,8 @@ static void passage_done(void *context, enum err err, const struct http_answer *
                 "the answer of the program that serves this path is too large to be handed on");
         else
             fault_set(&fault, ERR_UPSTREAM_FAILED, "",
-                      "the program that serves this path did not answer: %s", err_sentence(err));
+                      "the program that serves this path did not answer: %s",
+                      http_call_trouble(p->outgoing));
         passage_refuse(p, &fault);
         return;
     }

@@ -11,6 +11,9 @@
 
 enum program { PROGRAM_ENGINE = 1, PROGRAM_PLATFORM = 2, PROGRAM_BOTH = 3 };
 
+/* What a program exits with that another start would end the same way. */
+enum { STATUS_WRONG_SETTING = 2 };
+
 enum {
 #define OPTION(field, type, programs, name, otherwise, help) CONFIG_AT_##field,
 #include "config/options.def"

@@ -200,8 +200,9 @@ struct feed_status {
     char trouble[320];  /* why, for people; "" = nothing is wrong */
 };
 
-/* Loads the last good bundle from disk (or starts with none, which opens nothing), then follows the
- * platform on its own thread. */
+/* Looks at the settings of whom to follow; loads the last good bundle from disk (or starts with none,
+ * which opens nothing); then follows the platform on its own thread. */
+enum err feed_create(struct engine *e, struct fault *f);
 enum err feed_load(struct engine *e, struct fault *f);
 enum err feed_start(struct engine *e, struct fault *f);
 void feed_status(const struct engine *e, struct feed_status *ret); /* any thread */

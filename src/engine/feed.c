@@ -353,9 +353,9 @@ static void *feed_run(void *argument)
 
 /* ---- life ---- */
 
-static struct feed *feed_create(struct engine *e)
+enum err feed_create(struct engine *e, struct fault *f)
 {
-    struct feed *feed = calloc(1, sizeof *feed);
+    struct feed *feed = e->feed = calloc(1, sizeof *feed);
     check(feed != NULL);
     feed->engine = e;
     buf_init(&feed->text, 64 << 10, BUNDLE_BYTES_MAX + COPY_END_BYTES);
@@ -363,7 +363,9 @@ static struct feed *feed_create(struct engine *e)
     condition_init(&feed->wake);
     atomic_store(&feed->answered_ns, world_monotonic_ns());
     feed->is_kept = true; /* or there is none yet */
-    return feed;
+    if (e->config.platform_url[0] == '\0') return ERR_OK;
+    enum err err = http_client_create(str_from(e->config.platform_url), &feed->client, f);
+    return err == ERR_OK ? read_credential(feed, f) : err;
 }
 
 enum err feed_load(struct engine *e, struct fault *f)
@@ -373,7 +375,6 @@ enum err feed_load(struct engine *e, struct fault *f)
                                  world_now_ms(), &nothing, f);
     if (err != ERR_OK) return err;
     atomic_store(&e->bundle, nothing);
-    e->feed = feed_create(e);
     err = read_from_disk(e->feed);
     if (err != ERR_OK && err != ERR_NOT_FOUND)
         log_text(
@@ -389,10 +390,6 @@ enum err feed_load(struct engine *e, struct fault *f)
 enum err feed_start(struct engine *e, struct fault *f)
 {
     struct feed *feed = e->feed;
-    enum err err = http_client_create(str_from(e->config.platform_url), &feed->client, f);
-    if (err != ERR_OK) return err;
-    err = read_credential(feed, f);
-    if (err != ERR_OK) return err;
     if (pthread_create(&feed->thread, NULL, feed_run, feed) != 0) return fault_plain(f, ERR_FULL);
     pthread_setname_np(feed->thread, "feed");
     feed->running = true;

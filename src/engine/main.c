@@ -44,6 +44,7 @@ struct boot { /* what only the main thread needs */
     struct loop_timer housekeeping, linger;
     struct loop_bell lost; /* rung when Redis belongs to another engine */
     struct recovery recovery;
+    struct transport *transport; /* to the platform; the publisher's once that runs */
     int signal_fd;
     bool stopping;
     unsigned next_worker;  /* where looking for the least loaded one begins */
@@ -311,16 +312,24 @@ static enum err start_spans(struct engine *e, struct fault *f)
     return options.url[0] == '\0' ? ERR_OK : spans_start(&options, &e->spans, f);
 }
 
-static enum err start_following(struct engine *e, struct fault *f)
+/* What is wrong with how the platform is to be found is found out before anything is recorded. */
+static enum err prepare_following(struct boot *b, struct fault *f)
 {
-    if (e->config.platform_url[0] == '\0') {
+    struct engine *e = &b->engine;
+    const struct config *c = &e->config;
+    enum err err = feed_create(e, f);
+    if (err != ERR_OK) return err;
+    if (c->platform_url[0] == '\0' && c->kafka_brokers[0] != '\0')
+        return fault_set(f, ERR_BAD_VALUE, "",
+                         "kafka.brokers: needs platform.url beside it: what was published is "
+                         "confirmed by the platform");
+    if (c->platform_url[0] == '\0') {
         log_line(LOG_WARNING, "no_platform", "text",
-                 "platform.url is not set: policies and keys come from the last good bundle only",
+                 "platform.url is not set: policies and keys come from the last good bundle only, "
+                 "and records are kept here only",
                  NULL);
         return ERR_OK;
     }
-    enum err err = feed_start(e, f);
-    const struct config *c = &e->config;
     const struct publish_kafka kafka = {.access = {.brokers = c->kafka_brokers,
                                                    .topic = c->kafka_topic,
                                                    .security = c->kafka_security,
@@ -331,11 +340,20 @@ static enum err start_following(struct engine *e, struct fault *f)
                                                    .token_file = c->kafka_token_file},
                                         .partitions = (uint32_t)c->kafka_partitions,
                                         .compression = c->kafka_compression};
-    struct publish_options options = {.journal = e->journal,
-                                      .node = e->node,
-                                      .url = c->platform_url,
-                                      .key_file = c->platform_key_file,
-                                      .kafka = c->kafka_brokers[0] == '\0' ? NULL : &kafka};
+    const struct publish_options options = {.node = e->node,
+                                            .url = c->platform_url,
+                                            .key_file = c->platform_key_file,
+                                            .kafka = c->kafka_brokers[0] == '\0' ? NULL : &kafka};
+    return publish_connect(&options, &b->transport, f);
+}
+
+static enum err start_following(struct boot *b, struct fault *f)
+{
+    struct engine *e = &b->engine;
+    if (b->transport == NULL) return ERR_OK;
+    enum err err = feed_start(e, f);
+    const struct publish_options options = {
+        .journal = e->journal, .node = e->node, .transport = b->transport};
     struct publisher *publisher = NULL;
     if (err == ERR_OK) err = publish_start(&options, &publisher, f);
     set_publisher(e, publisher);
@@ -365,11 +383,12 @@ static enum err boot(struct boot *b, struct fault *f)
     if (err == ERR_OK) err = settle_node(e, f);
     if (err == ERR_OK) err = pepper_read_or_make(e->config.pepper_file, &e->pepper, f);
     if (err == ERR_OK) err = signing_create(&e->config, world_now_ms(), &e->signing, f);
+    if (err == ERR_OK) err = prepare_following(b, f);
     if (err == ERR_OK) err = open_journal(b, f);
     if (err == ERR_OK) err = feed_load(e, f);
     if (err == ERR_OK) err = start_spans(e, f);
     if (err == ERR_OK) err = start_workers(e, f);
-    if (err == ERR_OK) err = start_following(e, f);
+    if (err == ERR_OK) err = start_following(b, f);
     if (err == ERR_OK) err = listen_all(b, f);
     return err;
 }
@@ -469,13 +488,15 @@ int main(int argc, char **argv)
     if (err == ERR_END) return 0;
     if (err != ERR_OK) {
         fprintf(stderr, "writ-engine: %s\n", f.text);
-        return 2;
+        return STATUS_WRONG_SETTING;
     }
     log_init("writ-engine", log_level_of(b.engine.config.log_level));
-    if (boot(&b, &f) != ERR_OK) {
+    err = boot(&b, &f);
+    if (err != ERR_OK) {
         config_name_sources(&b.engine.config, &f);
         log_line(LOG_ERROR, "cannot_start", "why", f.text, NULL);
-        _exit(1); /* threads may run already; what they recorded is on disk */
+        /* threads may run already; what they recorded is on disk */
+        _exit(err == ERR_BAD_VALUE ? STATUS_WRONG_SETTING : 1);
     }
     measure_room(&b); /* whoever asks in the first second is not told of a full disk */
     enum phase starting = PHASE_STARTING;

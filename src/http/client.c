@@ -262,8 +262,10 @@ http_call_start(struct loop *l, const struct http_peer *to, const struct http_ca
         transfer_begin(t, l, -1, call->timeout_ms, outgoing_done);
     } else {
         t->loop = l;
-        t->failed_early = err;
+        t->failed_early = fault_plain(&t->fault, err);
         loop_timer_start(l, &t->deadline, 0, told_later);
     }
     return o;
 }
+
+const char *http_call_trouble(const struct http_outgoing *o) { return o->transfer.fault.text; }

@@ -63,6 +63,8 @@ struct http_outgoing *
 http_call_start(struct loop *l, const struct http_peer *to, const struct http_call *call,
                 void (*done)(void *context, enum err err, const struct http_answer *answer),
                 void *context);
+/* Why it failed, for people; within `done`. */
+const char *http_call_trouble(const struct http_outgoing *o);
 void http_call_cancel(struct http_outgoing *o); /* done is not called */
 
 struct str http_answer_header(const struct http_answer *a, struct str name);

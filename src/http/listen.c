@@ -145,7 +145,8 @@ static enum err open_tcp(struct listener *l, struct fault *f)
                     *found;
     int failed = getaddrinfo(host[0] == '\0' ? NULL : host, port, &wanted, &found);
     if (failed != 0)
-        return fault_set(f, ERR_BAD_VALUE, "", "listen: %s: %s", l->address, gai_strerror(failed));
+        return fault_set(f, failed == EAI_AGAIN ? ERR_IO : ERR_BAD_VALUE, "", "listen: %s: %s",
+                         l->address, gai_strerror(failed));
     int on = 1;
     l->fd = socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     bool ok = l->fd >= 0 && setsockopt(l->fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&

@@ -109,8 +109,11 @@ bool scribe_keep_step(struct scribe *s, uint64_t now_ms)
     atomic_store(&s->disk_full, full);
 
     if (fails && !failed)
-        log_line(LOG_ERROR, "journal_has_no_spare", "text",
-                 "the disk, or the process's file descriptors, have no room for one", NULL);
+        log_line(
+            LOG_ERROR, "journal_has_no_spare", "text",
+            "the disk, or the process's file descriptors, have no room for one, or nothing may "
+            "be made in the journal's directory",
+            NULL);
     if (full && !was_full)
         log_text(LOG_ERROR, "journal_disk_full", "%d %% of it are used", JOURNAL_FULL_PERCENT);
     if (failed && !fails) log_line(LOG_INFO, "journal_has_spare", NULL);

@@ -33,17 +33,18 @@ int main(int argc, char **argv)
     if (err == ERR_END) return 0;
     if (err != ERR_OK) {
         fprintf(stderr, "writ-platform: %s\n", f.text);
-        return 2;
+        return STATUS_WRONG_SETTING;
     }
     log_init("writ-platform", log_level_of(config.log_level));
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); /* a file that may not grow (ulimit -f) is an error, too */
     config.connections_max = descriptors_for_clients(config.connections_max);
-    if (platform_create(&config, &running, &f) != ERR_OK) {
+    err = platform_create(&config, &running, &f);
+    if (err != ERR_OK) {
         config_name_sources(&config, &f);
         log_line(LOG_ERROR, "cannot_start", "why", f.text, NULL);
         config_fini(&config);
-        return 1;
+        return err == ERR_BAD_VALUE ? STATUS_WRONG_SETTING : 1;
     }
     take_signals();
     log_line(LOG_INFO, "listening", "address", platform_address(running), "unix",

@@ -300,8 +300,7 @@ enum err watch_create(struct platform *p, struct watch **ret, struct fault *f)
     int why = errno;
     if (directory >= 0) close(directory);
     if (!may_be_read)
-        return fault_set(f, ERR_BAD_VALUE, "", "policies.dir: %s cannot be read: %s", path,
-                         strerror(why));
+        return fault_set(f, ERR_IO, "", "policies.dir: %s cannot be read: %s", path, strerror(why));
     struct str tenant = str_from(p->config->policies_tenant);
     if (tenant.size == 0 || str_code_points(tenant) > LIMIT_ID_CHARACTERS ||
         str_equal(tenant, STR("*")))

@@ -1,6 +1,7 @@
 """What is wrong with a setting is said at the start, with where the setting came from."""
 import json
 import os
+import socket
 import subprocess
 
 import pytest
@@ -17,28 +18,50 @@ REFUSED = {
     "a pepper that is not one": ("writ-engine", "pepper.file = {file}", [], {}, "pepper.file ({file}:1): {file} must hold 64 lowercase hex digits"),
     "options that contradict": ("writ-platform", "kafka.brokers = 127.0.0.1:1", ["--kafka.user", "me"], {"WRIT_KAFKA_SECURITY": "ssl"},
                                 "kafka.user (flag), kafka.password_file, kafka.token_file: nobody logs in with kafka.security (environment WRIT_KAFKA_SECURITY) = ssl"),
+    "brokers without a platform": ("writ-engine", "kafka.brokers = 127.0.0.1:1", [], {}, "kafka.brokers ({file}:1): needs platform.url beside it"),
+    "a platform without a key": ("writ-engine", "", ["--platform.url", "http://127.0.0.1:1"], {}, "platform.key.file: is needed beside platform.url"),
+    "a certificate that is not there": ("writ-engine", "platform.url = http://127.0.0.1:1", ["--platform.key.file", "{key}", "--kafka.brokers", "127.0.0.1:1", "--kafka.security", "ssl", "--kafka.ca_file", "/nonexistent"], {},
+                                        "Kafka: kafka.ca_file (flag) cannot be used"),
     "a Redis without an address": ("writ-engine", "redis.url = x:y", [], {}, "redis.url ({file}:1): "),
 }
 
+# What another start may find better, so that a supervisor is told to try.
+LATER_PERHAPS = ("a listening address of another machine", "a socket that is a directory")
 
-def last_words(tmp_path, program, text, flags, environment):
+
+def last_words(tmp_path, program, text, flags, environment, status=2):
     file = tmp_path / "writ.conf"
     file.write_text(text.replace("{file}", str(file)) + "\n")
     file.chmod(0o600)
-    command = [harness.BIN / program, "--config", file, "--data", tmp_path / "data", *flags]
+    key = tmp_path / "right.key"
+    key.write_text(subprocess.run([harness.BIN / "writ", "key", "create", "--data", tmp_path / "keys", "--name", "n", "--owner", "o", "--roles", "ingest"],
+                                  capture_output=True, text=True, check=True).stdout)
+    key.chmod(0o600)
+    command = [harness.BIN / program, "--config", file, "--data", tmp_path / "data", *(str(key) if word == "{key}" else word for word in flags)]
     if not any(word.startswith("listen =") for word in text.splitlines()):
         command += ["--listen", "127.0.0.1:0"]
     done = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True, timeout=60)
     last = json.loads(done.stderr.splitlines()[-1])
-    assert (done.returncode, last["event"]) == (1, "cannot_start"), done.stderr
+    assert (done.returncode, last["event"]) == (status, "cannot_start"), done.stderr
     return last["why"], str(file)
 
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_setting_that_is_refused_is_named_with_its_place(tmp_path, name):
     *given, said = REFUSED[name]
-    why, file = last_words(tmp_path, *given)
+    is_final = name not in LATER_PERHAPS
+    why, file = last_words(tmp_path, *given, status=2 if is_final else 1)
     assert why.startswith(said.replace("{file}", file)), why
+    started = any(b"engine.started" in segment.read_bytes() for segment in (tmp_path / "data/engine/journal").glob("*.journal"))
+    assert not (is_final and started), "it was no start"
+
+
+def test_what_another_start_may_find_better_ends_with_another_status(tmp_path):
+    """2 keeps a supervisor from starting again."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        for program in "writ-engine", "writ-platform":
+            why, _ = last_words(tmp_path, program, f"listen = 127.0.0.1:{taken.getsockname()[1]}", [], {}, status=1)
+            assert "Address already in use" in why, why
 
 
 def test_a_secret_of_ours_that_others_may_read_ends_the_start(tmp_path):

@@ -29,9 +29,8 @@ struct rig {
     char question[4096];
 };
 
-static void feed_begin(struct rig *r)
+static enum err feed_begin_as(struct rig *r, struct fault *f)
 {
-    struct fault f;
     struct engine *e = &r->engine;
     memset(e, 0, sizeof *e);
     sem_init(&e->bundle_seen, 0, 0);
@@ -39,7 +38,14 @@ static void feed_begin(struct rig *r)
     e->config.data = r->folder;
     e->config.platform_url = r->url;
     e->config.platform_key_file = r->key_file;
-    assert_int_equal(feed_load(e, &f), ERR_OK);
+    enum err err = feed_create(e, f);
+    return err == ERR_OK ? feed_load(e, f) : err;
+}
+
+static void feed_begin(struct rig *r)
+{
+    struct fault f;
+    assert_int_equal(feed_begin_as(r, &f), ERR_OK);
 }
 
 static void feed_end(struct rig *r)
@@ -294,17 +300,16 @@ static void who_has_no_key_for_the_platform_does_not_start(void **state)
     int fd = open(r->key_file, O_WRONLY | O_CLOEXEC);
     assert_int_equal(pwrite(fd, "x", 1, 0), 1);
     close(fd);
-    assert_int_equal(feed_start(&r->engine, &f), ERR_BAD_VALUE);
+    feed_end(r);
+    assert_int_equal(feed_begin_as(r, &f), ERR_BAD_VALUE);
     assert_non_null(strstr(f.text, "holds no API key"));
     feed_end(r);
-    feed_begin(r);
     assert_int_equal(unlink(r->key_file), 0);
-    assert_int_not_equal(feed_start(&r->engine, &f), ERR_OK);
+    assert_int_not_equal(feed_begin_as(r, &f), ERR_OK);
     assert_non_null(strstr(f.text, r->key_file));
     feed_end(r);
-    feed_begin(r);
-    r->engine.config.platform_key_file = "";
-    assert_int_equal(feed_start(&r->engine, &f), ERR_BAD_VALUE);
+    snprintf(r->key_file, sizeof r->key_file, "%s", "");
+    assert_int_equal(feed_begin_as(r, &f), ERR_BAD_VALUE);
     assert_non_null(strstr(f.text, "is needed beside platform.url"));
 }
 

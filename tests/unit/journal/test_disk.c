@@ -181,6 +181,38 @@ static void an_error_while_filling_is_told_and_not_tried_again(void **state)
     }
 }
 
+/* What stands before the system's openat: a directory that is closed. */
+static int refuse_making_with;
+
+int openat(int directory, const char *name, int flags, ...);
+int openat(int directory, const char *name, int flags, ...)
+{
+    if ((flags & O_CREAT) != 0 && refuse_making_with != 0) {
+        errno = refuse_making_with;
+        return -1;
+    }
+    return (int)syscall(SYS_openat, directory, name, flags, 0600);
+}
+
+/* Only what was written can be lost: whoever wants one more file waits until there may be one. */
+static void where_nothing_may_be_made_there_is_no_room(void **state)
+{
+    struct disk *d = ((struct place *)*state)->disk;
+    static const struct {
+        int error;
+        enum err err;
+    } all[] = {{EACCES, ERR_NO_SPACE}, {EPERM, ERR_NO_SPACE},  {EROFS, ERR_NO_SPACE},
+               {ENOSPC, ERR_NO_SPACE}, {EMFILE, ERR_NO_SPACE}, {EIO, ERR_IO}};
+    int file;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        refuse_making_with = all[i].error;
+        assert_int_equal(d->open(d->state, "a", true, &file), all[i].err);
+    }
+    refuse_making_with = 0;
+    assert_int_equal(d->open(d->state, "a", true, &file), ERR_OK);
+    d->close(d->state, file);
+}
+
 static void note(void *context, const char *name)
 {
     char *to = context;
@@ -250,6 +282,8 @@ int main(void)
                                         make_place, remove_place),
         cmocka_unit_test_setup_teardown(an_error_while_filling_is_told_and_not_tried_again,
                                         make_place, remove_place),
+        cmocka_unit_test_setup_teardown(where_nothing_may_be_made_there_is_no_room, make_place,
+                                        remove_place),
         cmocka_unit_test_setup_teardown(names_are_listed_renamed_and_removed, make_place,
                                         remove_place),
         cmocka_unit_test_setup_teardown(only_one_process_holds_the_lock, make_place, remove_place),
