@@ -417,7 +417,8 @@ enum err database_postgres_open(struct database *d, const char *address, bool wr
     if (parsed == NULL)
         return fault_set(
             f, ERR_BAD_VALUE, "",
-            "store: the address is not right; it must be like postgresql://user@host:5432/database");
+            "store: the address is not right; it must be like postgresql://user@host:5432/database, and what stands behind a ? "
+            "a parameter that libpq knows");
     PQconninfoFree(parsed);
     c->address = strdup(address);
     check(c->address != NULL);

@@ -112,6 +112,14 @@ static void put_temporary_files_beside(const char *path)
     sqlite3_temp_directory = sqlite3_mprintf("%.*s", (int)(end - path), path);
 }
 
+static enum err not_opened(sqlite3 *handle, int code, const char *path, struct fault *f)
+{
+    const char *what = handle == NULL ? sqlite3_errstr(code) : sqlite3_errmsg(handle);
+    int number = handle == NULL ? 0 : sqlite3_system_errno(handle);
+    return fault_set(f, err_from_sqlite(code), "", "store: cannot open %s: %s%s%s", path, what,
+                     number == 0 ? "" : ": ", number == 0 ? "" : strerror(number));
+}
+
 enum err database_sqlite_open(struct database *d, const char *path, bool writer, struct fault *f)
 {
     put_temporary_files_beside(path);
@@ -121,9 +129,13 @@ enum err database_sqlite_open(struct database *d, const char *path, bool writer,
      * keeps them from the rows. */
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | (writer ? SQLITE_OPEN_CREATE : 0);
     int code = sqlite3_open_v2(path, &c->handle, flags, NULL);
-    if (code == SQLITE_OK) return settle(d, writer, f);
-    return fault_set(f, err_from_sqlite(code), "", "store: cannot open %s: %s", path,
-                     c->handle == NULL ? sqlite3_errstr(code) : sqlite3_errmsg(c->handle));
+    if (code != SQLITE_OK) return not_opened(c->handle, code, path, f);
+    /* It would be opened for reading, silently, and be found out by the first change. */
+    if (writer && sqlite3_db_readonly(c->handle, "main") == 1)
+        return fault_set(f, ERR_STORE_UNAVAILABLE, "", "store: %s may not be written", path);
+    enum err err = settle(d, writer, f);
+    return err == ERR_OK ? err
+                         : fault_set(f, err, "", "store: %s: %s", path, sqlite3_errmsg(c->handle));
 }
 
 static void close_connection(struct database *d)

@@ -135,6 +135,7 @@ static enum err directory_sync(const char *path, struct fault *f)
 enum err pepper_make(const char *path, struct fault *f)
 {
     if (access(path, F_OK) == 0) return ERR_OK;
+    if (errno != ENOENT) return file_fault(f, "pepper.file: cannot look at", path);
     struct pepper pepper;
     world_random(pepper.bytes, sizeof pepper.bytes);
     char text[PEPPER_TEXT + 1];

@@ -325,8 +325,10 @@ int audit_trace(struct cli *c, const struct arguments *a)
     }
     if (e == NULL)
         return cli_complain(
-            c, REFUSED,
-            "nothing is recorded under this trace id (yet: a record takes a moment to arrive)");
+            c, REFUSED, "%s",
+            str_starts(trace_id, STR("key_"))
+                ? "a key has no trace; what is recorded of keys: writ audit query --kind key.created"
+                : "nothing is recorded under this trace id (yet: a record takes a moment to arrive)");
     for (; e != NULL; e = e->next) print_event(c, e);
     return tell_rest(c, trace_id, next);
 }

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "access/key.h"
 #include "cli/cli.h"
@@ -92,6 +93,7 @@ static int bootstrap(struct cli *c, const struct arguments *a, struct str data)
     else
         buf_printf(&store, "%s/platform.db", data.bytes);
     buf_printf(&pepper, "%s/pepper", data.bytes);
+    bool is_new = access(pepper.bytes, F_OK) != 0 && errno == ENOENT;
 
     struct json *request, *root;
     struct fault f;
@@ -104,6 +106,8 @@ static int bootstrap(struct cli *c, const struct arguments *a, struct str data)
         print_new_key(c, root, buf_view(&answer));
     else
         code = cli_complain_fault(c, REFUSED, &f);
+    if (e == ERR_OK && is_new)
+        fprintf(c->err, "%s had no pepper, so it is a new installation now.\n", data.bytes);
     if (answer.bytes != NULL) memory_wipe(answer.bytes, answer.size);
     buf_fini(&answer);
     return code;
@@ -112,6 +116,9 @@ static int bootstrap(struct cli *c, const struct arguments *a, struct str data)
 static int key_create(struct cli *c, const struct arguments *a)
 {
     if (argument_given(a, "data")) return bootstrap(c, a, argument_text(a, "data"));
+    if (argument_given(a, "store"))
+        return cli_complain(c, USAGE,
+                            "--store needs --data DIR beside it: the pepper is in that directory");
     struct buf body = cli_scratch(c, BODY_MAX);
     struct target target;
     struct reply reply;

@@ -184,7 +184,7 @@ static const struct flag mint_flags[] = {
     {"scope", "GLOBS", "actions that it may be used for, blanks between: \"get_* issue_refund\""},
     {"actor", "NAME", "the agent that it is for (default: the key's name)"},
     {"acting-for", "NAME", "the person on whose behalf"},
-    {"ttl", "SPAN", "how long it lives: 60s (default) to 24h"},
+    {"ttl", "SPAN", "how long it lives: 1s to 24h (default 60s)"},
     {"uses", "N", "how often it may be used (default: any number)"},
     {"audience", "NAME", "the service that shall take it"},
     {NULL, NULL, NULL}};

@@ -216,6 +216,15 @@ def test_a_dry_run_is_not_told_as_if_it_had_permitted_something(writ):
     assert "allow  (dry run" in writ("audit", "trace", trace, key=tenant.auditor, check=0).stdout
 
 
+def test_where_a_key_is_made_is_not_guessed(tmp_path, stack):
+    words = ["key", "create", "--name", "n", "--owner", "o", "--roles", "agent"]
+    elsewhere = stack.cli(*words, "--store", "postgresql://db.prod/writ", key=stack.keys["admin"], check=False)
+    assert elsewhere.returncode == 2 and "--store needs --data DIR" in elsewhere.stderr and not elsewhere.stdout, elsewhere
+    first, second = (stack.cli(*words, "--data", tmp_path / "new", check=False) for _ in range(2))
+    assert first.returncode == second.returncode == 0
+    assert "it is a new installation now" in first.stderr and "new installation" not in second.stderr
+
+
 def test_key_create_list_rotate_and_revoke(writ):
     tenant = writ.tenant
     made = json.loads(writ("key", "create", "--name", "cli", "--owner", "me", "--roles", "agent", "--json", check=0).stdout)

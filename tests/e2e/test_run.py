@@ -180,6 +180,20 @@ def test_a_data_directory_that_cannot_be_made_is_told(tmp_path):
     assert done.returncode == 2 and f"ops/run: {tmp_path / 'file'} cannot be made" in done.stderr and "--data" in done.stderr, done
 
 
+def test_keys_whose_pepper_is_gone_are_not_told_as_if_they_worked(tmp_path):
+    (tmp_path / "dev-keys.env").write_text("WRIT_ADMIN_KEY=wk_x\n")
+    ports = [f"--{which}-port={harness.free_port()}" for which in ("engine", "platform")]
+    done = subprocess.run([RUN, "--data", tmp_path, *ports], capture_output=True, text=True, timeout=60,
+                          env={**os.environ, "WRIT_BIN": str(harness.BIN)})
+    assert done.returncode == 2 and f"{tmp_path / 'pepper'} is not" in done.stderr and "put it back" in done.stderr, done
+
+
+@pytest.mark.parametrize("script", ("run", "test", "bench", "setup"))
+def test_help_is_given_at_once(script):
+    done = subprocess.run([harness.TOP / "ops" / script, "--help"], capture_output=True, text=True, timeout=30)
+    assert done.returncode == 0 and f"ops/{script}" in done.stdout and not done.stderr, done
+
+
 def test_setup_is_quiet_where_nothing_is_missing():
     done = subprocess.run([harness.TOP / "ops" / "setup"], capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -82,7 +82,7 @@ GROUP BY 1, 2, 3 ORDER BY policy_name IS NOT NULL, 1, 2, 3;
 
 \echo '# 6 What did one actor do all day?'
 SELECT timestamp, kind, action, decision, rule, resolved_by, trace_id
-FROM asked WHERE actor = coalesce(
+FROM asked WHERE coalesce(mode, 'live') = 'live' AND actor = coalesce(
     (SELECT actor FROM bounds),
     (SELECT actor FROM asked WHERE kind = 'decision' AND actor IS NOT NULL GROUP BY 1 ORDER BY count(*) DESC, 1 LIMIT 1))
 ORDER BY timestamp, id LIMIT 1000;

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Reads the audit topic from its beginning to where it ends now, each event once, and counts decisions.
 
     read_topic.py --brokers 127.0.0.1:9092 [--topic writ.audit.v1] [--tenant NAME] [--follow] [--json]
