@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "policy/condition.h"
+#include "spelling/spelling.h"
 
 const char *limit_per_name(enum limit_per per)
 {
@@ -96,16 +97,34 @@ int64_t limit_amount(struct ballot *b, const struct limit_terms *t)
 
 /* ---- what an outcome counts ---- */
 
-static struct str counted_for(enum limit_per per, const struct policy_request *q)
+static struct str named_by(enum limit_per per, const struct policy_request *q)
 {
     switch (per) {
     case PER_ACTOR: return q->actor;
     case PER_USER: return q->user;
     case PER_ACTING_FOR: return q->acting_for;
     case PER_TENANT: return q->tenant;
-    case PER_RESOURCE: return q->resource;
+    case PER_RESOURCE: return str_is_absent(q->resource_plain) ? q->resource : q->resource_plain;
     }
     return (struct str){0};
+}
+
+static bool has_one_spelling(struct str name)
+{
+    for (size_t i = 0; i < name.size; i++)
+        if (name.bytes[i] >= 'A' && name.bytes[i] <= 'Z') return false;
+    return spelling_is_plain(name);
+}
+
+/* A limit restricts, so all spellings of a name are counted together: nobody has a second allowance
+ * as `ACCT:1`. */
+static struct str counted_for(struct ballot *b, enum limit_per per)
+{
+    struct str name = named_by(per, b->request);
+    if (str_is_absent(name) || has_one_spelling(name)) return name;
+    struct str folded = spelling_fold(name, b->arena);
+    b->failed |= str_is_absent(folded);
+    return folded;
 }
 
 static struct policy_limit limit_of(struct ballot *b, const struct set_rule *r)
@@ -115,7 +134,7 @@ static struct policy_limit limit_of(struct ballot *b, const struct set_rule *r)
                              .rule_id = r->rule->id,
                              .policy_version = b->set->documents[r->document].version,
                              .per = t->per,
-                             .value = counted_for(t->per, b->request),
+                             .value = counted_for(b, t->per),
                              .window_ms = t->window_ms,
                              .count_max = t->count_max,
                              .has_max = t->has_max,

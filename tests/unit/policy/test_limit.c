@@ -215,6 +215,38 @@ static void a_limit_is_counted_per_whom_it_says(void **state)
     tenant_fini(&t);
 }
 
+/* Whoever spells a name otherwise has no second allowance. */
+static void all_spellings_of_a_name_are_counted_together(void **state)
+{
+    (void)state;
+    static const char *const carols[] = {"carol", "Carol", " carol  ",
+                                         "c\xe2\x80\x8b"
+                                         "arol",
+                                         "\xef\xbd\x83"
+                                         "arol"};
+    struct tenant t;
+    tenant_init_one(
+        &t,
+        "rules:\n"
+        "  - {id: a, agents: ['*'], actions: [x], decision: allow, limit: {per: acting_for, window: "
+        "1h, count: 1}}\n"
+        "  - {id: b, agents: ['*'], actions: [x], decision: allow, limit: {per: resource, window: "
+        "1h, count: 1}}\n"
+        "  - {id: c, agents: ['*'], actions: [x], decision: allow, limit: {window: 1h, count: "
+        "1}}\n");
+    for (size_t i = 0; i < sizeof carols / sizeof *carols; i++) {
+        struct policy_request q = agent_request("BOT", "x");
+        q.acting_for = str_from(carols[i]);
+        q.resource = STR("ACCT: 1");
+        q.resource_plain = STR("ACCT:1");
+        assert_int_equal(ask(&t, &q), VERDICT_ALLOW);
+        assert_true(str_is(t.outcome.limits[0].value, "carol"));
+        assert_true(str_is(t.outcome.limits[1].value, "acct:1"));
+        assert_true(str_is(t.outcome.limits[2].value, "bot"));
+    }
+    tenant_fini(&t);
+}
+
 static void the_amount_stands_where_the_path_leads(void **state)
 {
     (void)state;
@@ -820,6 +852,7 @@ int main(void)
         cmocka_unit_test(an_allow_carries_the_limits_of_all_rules_that_applied),
         cmocka_unit_test(what_is_not_let_through_counts_nothing),
         cmocka_unit_test(a_limit_is_counted_per_whom_it_says),
+        cmocka_unit_test(all_spellings_of_a_name_are_counted_together),
         cmocka_unit_test(the_amount_stands_where_the_path_leads),
         cmocka_unit_test(another_spelling_of_a_name_makes_no_amount_smaller),
         cmocka_unit_test(amounts_are_millionths_rounded_up_and_a_max_is_rounded_down),
