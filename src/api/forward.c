@@ -15,12 +15,14 @@
 #include "base/limits.h"
 #include "base/list.h"
 #include "base/log.h"
+#include "base/map.h"
 #include "http/client.h"
 
 enum {
     UNDER_WAY_MAX = 256,
     READS_MAX = 192,            /* of them: who reads must not keep out who resolves a review */
     WAITS_MAX = 128,            /* of those: nor who waits for one, who wants to see it */
+    WAITS_OF_ONE_MAX = 64,      /* of those, with one credential: others want to wait, too */
     BODIES_MAX = 64 << 20,      /* bytes: what clients are held to does not count copies */
     FORWARD_TIMEOUT_MS = 75000, /* longer than the longest wait (60 s) */
     LOOKUP_MS = 1000,           /* between two */
@@ -45,8 +47,9 @@ struct passage { /* one request on its way */
     struct forward *forward;
     struct http_token token;
     struct http_outgoing *outgoing;
-    bool reads; /* GET or HEAD */
-    bool waits; /* and asks to be answered when something has happened */
+    bool reads;          /* GET or HEAD */
+    bool waits;          /* and asks to be answered when something has happened */
+    uint64_t credential; /* a hash of what it shows */
     size_t body_bytes;
     size_t echo_size;
     char echo[]; /* api_request_id() */
@@ -234,9 +237,19 @@ static bool asks_to_wait(const struct http_exchange *x)
     return str_equal(str_from(x->route->pattern), STR("/api/v1/bundle"));
 }
 
+static unsigned waits_with(struct forward *f, uint64_t credential)
+{
+    unsigned count = 0;
+    list_each (&f->under_way, k, following) {
+        const struct passage *p = link_owner(k, struct passage, link);
+        count += p->waits && p->credential == credential;
+    }
+    return count;
+}
+
 /* ERR_OK, or why one more is too much. */
-static enum err find_room(const struct forward *f, size_t body_bytes, bool reads, bool waits,
-                          struct fault *fault)
+static enum err find_room(struct forward *f, size_t body_bytes, bool reads, bool waits,
+                          uint64_t credential, struct fault *fault)
 {
     bool has_place = f->count < UNDER_WAY_MAX && (!reads || f->reads < READS_MAX) &&
                      (!waits || f->waits < WAITS_MAX);
@@ -245,6 +258,10 @@ static enum err find_room(const struct forward *f, size_t body_bytes, bool reads
                          waits   ? WAITS_MAX
                          : reads ? READS_MAX
                                  : UNDER_WAY_MAX);
+    if (waits && f->waits >= WAITS_OF_ONE_MAX && waits_with(f, credential) >= WAITS_OF_ONE_MAX)
+        return fault_set(fault, ERR_OVERLOADED, "",
+                         "%d forwarded requests wait with this credential already",
+                         WAITS_OF_ONE_MAX);
     if (body_bytes <= BODIES_MAX - f->body_bytes) return ERR_OK;
     return fault_set(fault, ERR_OVERLOADED, "",
                      "the forwarded requests that are under way hold %d MiB already",
@@ -267,7 +284,9 @@ void forward_exchange(struct forward *f, struct http_exchange *x)
     }
     bool waits = reads && asks_to_wait(x);
     struct str echo = api_request_id(x);
-    enum err err = find_room(f, x->body.size, reads, waits, &fault);
+    struct str shown = http_header_get(x, STR("authorization"));
+    uint64_t credential = hash_bytes(shown.bytes, shown.size);
+    enum err err = find_room(f, x->body.size, reads, waits, credential, &fault);
     struct passage *p = err == ERR_OK ? calloc(1, sizeof *p + echo.size) : NULL;
     if (p == NULL) {
         if (err == ERR_OK) fault_set(&fault, ERR_OVERLOADED, "", "there is no memory");
@@ -294,6 +313,7 @@ void forward_exchange(struct forward *f, struct http_exchange *x)
     f->count++;
     p->reads = reads;
     f->reads += reads;
+    p->credential = credential;
     p->waits = waits;
     f->waits += waits;
     p->body_bytes = x->body.size;

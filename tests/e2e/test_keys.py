@@ -313,6 +313,27 @@ def test_what_is_forwarded_is_answered_as_if_it_were_not(tenant, stack):
                 assert wire.post(AGENT, {"action": "get_x"}, headers=headers).status == 200
 
 
+def test_who_waits_by_the_other_programs_address_leaves_places_to_others(fresh):
+    stack = fresh().start()
+    stack.policy("base", "rules:\n  - {id: asks, actions: ['*'], decision: human_review}\n")
+    flood = stack.key("flood", ["agent"], actors=["*"])
+    with stack.at_engine(flood) as wire:
+        reviews = [wire.post(AGENT, {"action": f"a{n}", "actor": "bot"}).json["review_id"] for n in range(3)]
+    with stack.at_engine() as wire:
+        mine = wire.post(AGENT, {"action": "mine"}).json["review_id"]
+    waits = [stack.at_platform(flood).open() for _ in range(70)]
+    try:
+        for n, wire in enumerate(waits):
+            wire.send(wire.encode("GET", f"/v1/queue/{reviews[n % 3]}/wait?timeout_ms=30000"))
+        for wire in waits[64:]:
+            refused(wire.read_reply(), 503, "overloaded")
+        with stack.at_platform("agent") as wire:
+            assert wire.get(f"/v1/queue/{mine}/wait?timeout_ms=100").json["status"] == "pending"
+    finally:
+        for wire in waits:
+            wire.close()
+
+
 def test_what_is_forwarded_keeps_its_conditions_and_its_retry(tenant, stack):
     """What is lost on the way is a change over another one's, or a second token where one was meant."""
     tenant.policy('rules:\n  - {id: r, agents: ["*"], actions: ["get_*"], decision: allow}\n')
