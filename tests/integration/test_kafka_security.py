@@ -322,7 +322,7 @@ def test_what_tls_refuses_is_told_apart_and_nothing_is_lost(secure, fleet, certi
 def test_a_ca_file_that_is_none_is_refused_at_the_start(secure, fleet, name):
     program = getattr(fleet.stack, name)
     fleet.start_one(program, secure.tls, TOPIC, ready=False, security="ssl", ca_file="nowhere.pem")
-    assert program.wait() == 1
+    assert program.wait() == 2
     assert "kafka.ca_file (flag) cannot be used" in fleet.logged(program)
 
 

@@ -42,11 +42,11 @@ def other_platform(one, **options):
                                                    "--listen", f"127.0.0.1:{port}", *more], one.folder / f"platform-{port}.log")
 
 
-def refused_start(one, *options):
+def refused_start(one, *options, status=1):
     """Why a platform with these options does not start: the sentence that it logs."""
     done = subprocess.run([str(harness.BIN / "writ-platform"), "--data", str(one.stack.data), "--listen", f"127.0.0.1:{harness.free_port()}", *options],
                           capture_output=True, text=True, timeout=60, env={k: v for k, v in os.environ.items() if not k.startswith(("WRIT_", "PG"))})
-    assert done.returncode == 1, done.stderr
+    assert done.returncode == status, done.stderr
     return json.loads(done.stderr.splitlines()[-1])["why"]
 
 
@@ -249,9 +249,9 @@ def test_a_start_that_cannot_be_says_what_to_do(fleet, postgres):
     one.stack.make_first_keys()
     psql(postgres.url("postgres"), "DROP ROLE IF EXISTS few; CREATE ROLE few LOGIN CONNECTION LIMIT 2")
     socket = postgres.folder
-    why = refused_start(one, "--store.url", "mysql://somewhere/db")
+    why = refused_start(one, "--store.url", "mysql://somewhere/db", status=2)
     assert "postgresql://user@host" in why
-    why = refused_start(one, "--store.url", f"postgresql://writ:hidden@/db?hst={socket}")
+    why = refused_start(one, "--store.url", f"postgresql://writ:hidden@/db?hst={socket}", status=2)
     assert "postgresql://user@host" in why and "hidden" not in why
     why = refused_start(one, "--store.url", f"postgresql://writ@/nowhere?host={socket}")
     assert 'database "nowhere" does not exist' in why and "createdb" in why
@@ -265,9 +265,9 @@ def test_a_start_that_cannot_be_says_what_to_do(fleet, postgres):
     latin = "latin_one"
     psql(postgres.url("postgres"), f"DROP DATABASE IF EXISTS {latin}")
     psql(postgres.url("postgres"), f"CREATE DATABASE {latin} ENCODING 'LATIN1' TEMPLATE template0")
-    why = refused_start(one, "--store.url", postgres.url(latin))
+    why = refused_start(one, "--store.url", postgres.url(latin), status=2)
     assert "UTF8" in why and "createdb" in why
-    why = refused_start(one, "--store.url", one.store_url, "--audit.keep", "3h")
+    why = refused_start(one, "--store.url", one.store_url, "--audit.keep", "3h", status=2)
     assert "at least 1d" in why
 
 
