@@ -11,7 +11,8 @@
 
 enum program { PROGRAM_ENGINE = 1, PROGRAM_PLATFORM = 2, PROGRAM_BOTH = 3 };
 
-/* What a program exits with that another start would end the same way. */
+/* What a program exits with where another start would find the same: a setting that is wrong, or a
+ * Redis or a database of somebody else. */
 enum { STATUS_WRONG_SETTING = 2 };
 
 enum {
