@@ -158,7 +158,6 @@ static enum err open_journal(struct boot *b, struct fault *f)
                                       .context = e};
     struct journal_report report;
     err = recovery_run(e, &b->recovery, &options, &report, f);
-    if (err == ERR_EXISTS) return fault_set(f, err, "", "data: another engine holds %s", path);
     if (err != ERR_OK) return err;
     snprintf(seq, sizeof seq, "%llu", (unsigned long long)report.last_seq);
     snprintf(cut, sizeof cut, "%llu", (unsigned long long)report.cut_bytes);

@@ -47,7 +47,7 @@ enum err journal_open_driven(const struct journal_options *options, const char *
     struct journal_options o = with_defaults(options);
     enum err err = o.disk->lock(o.disk->state);
     if (err == ERR_EXISTS)
-        return fault_set(f, err, "", "another process holds the journal's directory");
+        return fault_set(f, err, "", "data: another engine holds the journal in it");
     if (err != ERR_OK) return fault_set(f, err, "", "the journal's directory cannot be locked");
 
     struct journal *j = aligned_alloc(64, sizeof *j);

@@ -551,7 +551,7 @@ class Model:
             why.add(SELF)
         mine = review.votes.get(who.owner)
         state = "approved" if review.state == "expired" and review.is_met() else review.state  # it was, before its time was over
-        is_repeated = mine is not None and mine[:2] == (who.principal, verb) and state in REPEATABLE[verb]
+        is_repeated = mine is not None and mine[:3] == (who.principal, verb, person) and state in REPEATABLE[verb]
         roles = self.roles_of(who.tenant)(person)
         if is_repeated:
             why = why and why | {OK}

@@ -629,7 +629,7 @@ def test_a_damaged_signer_ends_the_start_with_its_name(fresh):
     stack.make_first_keys()
     stack.platform.start()
     stack.engine.start(ready=False)
-    assert stack.engine.wait() == 1
+    assert stack.engine.wait() == 2
     assert path.name in stack.engine.tail() and "damaged" in stack.engine.tail()
 
 
