@@ -140,6 +140,8 @@ bool worker_has_room(const struct worker *w);
 bool engine_stands_still(const struct engine *e);
 #define STANDS_STILL_TEXT                                                                          \
     "the journal's disk stands still, and records have waited for it for longer than journal.stall"
+/* For whom nothing was loaded yet: why. */
+const char *engine_why_empty(const struct engine *e);
 /* As of this beat. */
 bool worker_actor_is_suspended(const struct worker *w, struct str tenant, struct str actor);
 /* No token of this actor's that was born up to then is alive (0: none is dead). */

@@ -45,7 +45,7 @@ static void put_checks(struct checks *c, struct worker *w)
     bool tight = totals.total_bytes > 0 &&
                  totals.free_bytes < totals.total_bytes / 100 * (100 - DISK_DEGRADED_PERCENT);
     const char *policies = facts->revision == 0
-                               ? "no policies and keys have come from the platform yet"
+                               ? engine_why_empty(e)
                                : "the newest policies of a tenant cannot be loaded; see the log";
     put_check(c, METRIC_ENGINE_CHECK_BUNDLE, "bundle",
               facts->revision != 0 && facts->tenants_unloadable == 0, policies);
@@ -123,7 +123,7 @@ void readyz_handle(void *context, struct http_exchange *x)
         fault_set(&f, ERR_STORE_UNAVAILABLE, "",
                   "another engine has taken over this engine's state in Redis; this one ends");
     else if (atomic_load(&w->engine->revision) == 0)
-        fault_set(&f, ERR_STARTING, "", "no policies and keys have come from the platform yet");
+        fault_set(&f, ERR_STARTING, "", "%s", engine_why_empty(w->engine));
     else if (journal_is_full(w->engine->journal))
         fault_plain(&f, ERR_JOURNAL_FULL);
     else if (engine_stands_still(w->engine))

@@ -183,7 +183,7 @@ const size_t engine_route_count = sizeof engine_routes / sizeof *engine_routes;
 void route_refuse_starting(struct worker *w, struct http_exchange *x)
 {
     struct fault f;
-    fault_set(&f, ERR_STARTING, "", "no policies and keys have come from the platform yet");
+    fault_set(&f, ERR_STARTING, "", "%s", engine_why_empty(w->engine));
     api_refuse(&w->api, x, &f, (struct str){0});
 }
 

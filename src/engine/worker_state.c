@@ -8,6 +8,13 @@ bool engine_stands_still(const struct engine *e)
     return atomic_load_explicit(&e->standing_still, memory_order_relaxed) != 0;
 }
 
+const char *engine_why_empty(const struct engine *e)
+{
+    return e->config.platform_url[0] != '\0'
+               ? "no policies and keys have come from the platform yet"
+               : "there are no policies and keys, and platform.url, where they come from, is not set";
+}
+
 void worker_moved(struct worker *w)
 {
     atomic_store_explicit(&w->in_use, w->bundle, memory_order_release);
