@@ -68,14 +68,35 @@ static inline bool is_partial(const struct ref_request *q)
     return q->has_resource && (type[0] == '\0' || id[0] == '\0');
 }
 
+static inline void respell_resource(const char *name, char to[2 * TEXT + 1])
+{
+    char type[TEXT], id[TEXT];
+    split_resource(name, type, id);
+    snprintf(to, 2 * TEXT + 1, "%s%s%s", type, strchr(name, ':') == NULL ? "" : ":", id);
+}
+
 /* What restricts sees a resource as it would be spelled plainly, too: of what strange() does to one
  * that is another matter than case where it puts a blank at an end of type or id. */
 static inline bool matches_respelled(const struct globs *g, const char *name)
 {
-    char type[TEXT], id[TEXT], plain[2 * TEXT + 1];
-    split_resource(name, type, id);
-    snprintf(plain, sizeof plain, "%s%s%s", type, strchr(name, ':') == NULL ? "" : ":", id);
+    char plain[2 * TEXT + 1];
+    respell_resource(name, plain);
     return matches(g, plain, true);
+}
+
+/* What a limit counts for: the name without its case, and with no more blanks than are seen. */
+static inline const char *counted_as(const char *name, bool is_resource, char to[2 * TEXT + 1])
+{
+    char plain[2 * TEXT + 1], *at = to;
+    if (is_resource)
+        respell_resource(name, plain);
+    else
+        snprintf(plain, sizeof plain, "%s", name);
+    for (const char *c = plain; *c != '\0'; c++)
+        if (*c != ' ' || (at > to && at[-1] != ' ')) *at++ = (char)small((unsigned char)*c);
+    if (at > to && at[-1] == ' ') at--;
+    *at = '\0';
+    return to;
 }
 
 static inline bool selects(const struct ref_rule *r, const struct ref_request *q,

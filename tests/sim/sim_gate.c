@@ -181,7 +181,9 @@ static void compare_limits(const struct ref_request *q, const struct ref_outcome
         same_text(q, "limit's rule", r->limited[i]->id, got->rule_id);
         same_text(q, "limit's policy", documents[r->limited[i]->document].name, got->policy_name);
         same_number(q, "limit's per", l->per, got->per);
-        same_text(q, "limit's value", values[l->per], or_empty(got->value));
+        char counted[2 * TEXT + 1];
+        same_text(q, "limit's value", counted_as(values[l->per], l->per == PER_RESOURCE, counted),
+                  or_empty(got->value));
         same_number(q, "limit's window", l->window_s * 1000ull, got->window_ms);
         same_number(q, "limit's count", l->has_count ? l->count : 0, got->count_max);
         same_number(q, "limit has a max", l->has_max, got->has_max);
