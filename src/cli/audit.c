@@ -4,8 +4,6 @@
 
 #include "base/limits.h"
 
-enum { PAGE_ARENA_FIRST = 1 << 20, PAGE_ARENA_LIMIT = 512 << 20 };
-
 struct str audit_what_shown(struct cli *c, const struct json *e)
 {
     struct str action = member_shown(c, e, "action");
@@ -113,7 +111,7 @@ static int query_json(struct cli *c, const struct target *target, uint64_t limit
     struct reply reply;
     uint64_t told = 0;
     int code;
-    arena_init(&page.arena, PAGE_ARENA_FIRST, PAGE_ARENA_LIMIT);
+    arena_init(&page.arena, AUDIT_PAGE_FIRST, AUDIT_PAGE_MOST);
     do {
         arena_reset(&page.arena);
         code = query_page(&page, target, limit - told, cursor, &reply, &cursor);

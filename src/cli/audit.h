@@ -5,6 +5,9 @@
 
 #include "cli/cli.h"
 
+/* Memory of one answer, where many follow each other. */
+enum { AUDIT_PAGE_FIRST = 1 << 20, AUDIT_PAGE_MOST = 512 << 20 };
+
 /* Rows of a table of flags: each narrows what is found. */
 #define AUDIT_FILTER_FLAGS                                                                         \
     {"actor", "NAME", "of this agent"}, {"user-id", "NAME", "of this person"},                     \

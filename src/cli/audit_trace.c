@@ -17,13 +17,7 @@
 #include "base/time.h"
 #include "cli/audit.h"
 
-enum {
-    PAGES_MAX = 40,
-    EVENTS_LATE_MS = 50,
-    TRACEPARENT_TEXT = 55,
-    PAGE_ARENA_FIRST = 1 << 20,
-    PAGE_ARENA_LIMIT = 512 << 20,
-};
+enum { PAGES_MAX = 40, EVENTS_LATE_MS = 50, TRACEPARENT_TEXT = 55 };
 
 /* ---- which trace ---- */
 
@@ -259,7 +253,7 @@ static int tell_rest(struct cli *c, struct str trace_id, uint64_t next)
 {
     struct cli page = *c;
     int code = DONE;
-    arena_init(&page.arena, PAGE_ARENA_FIRST, PAGE_ARENA_LIMIT);
+    arena_init(&page.arena, AUDIT_PAGE_FIRST, AUDIT_PAGE_MOST);
     while (code == DONE && next != 0) {
         struct reply reply;
         const struct json *e;

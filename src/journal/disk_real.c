@@ -228,7 +228,7 @@ static enum err real_rename(void *state, const char *from, const char *to)
 static enum err real_remove(void *state, const char *name)
 {
     struct real *r = state;
-    if (unlinkat(r->directory, name, 0) != 0) return why_not_made(errno);
+    if (unlinkat(r->directory, name, 0) != 0) return err_from_errno(errno);
     return ERR_OK;
 }
 

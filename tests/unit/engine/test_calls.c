@@ -503,19 +503,27 @@ static void actor_of(unsigned worker, char to[32])
     hasher_destroy(h);
 }
 
+/* One of worker 3 that was suspended; its resumption is written, and nothing is synced any more. The
+ * client has not been answered. */
+static void resumes_unsynced(struct rig *r, struct client *c, char to[32])
+{
+    char target[128];
+    actor_of(3, to);
+    snprintf(target, sizeof target, "/v1/actors/%s/suspend", to);
+    assert_int_equal(client_call(c, "POST", target, RIG_ADMIN, ""), 200);
+    atomic_store(&r->sync_stopped, true);
+    snprintf(target, sizeof target, "/v1/actors/%s/resume", to);
+    client_say(c, "POST", target, RIG_ADMIN, NULL, "");
+    while (!rig_has_written(r, "actor.resumed")) sched_yield();
+}
+
 /* It could be lost yet, when what it let through is not. */
 static void a_resumption_that_is_not_durable_lets_nothing_through(void **state)
 {
     struct rig *r = *state;
     struct client *admin = client_of(r, 3), *elsewhere = client_of(r, 0);
-    char actor[32], target[128];
-    actor_of(3, actor);
-    snprintf(target, sizeof target, "/v1/actors/%s/suspend", actor);
-    assert_int_equal(client_call(admin, "POST", target, RIG_ADMIN, ""), 200);
-    atomic_store(&r->sync_stopped, true);
-    snprintf(target, sizeof target, "/v1/actors/%s/resume", actor);
-    client_say(admin, "POST", target, RIG_ADMIN, NULL, "");
-    while (!rig_has_written(r, "actor.resumed")) sched_yield();
+    char actor[32];
+    resumes_unsynced(r, admin, actor);
     ask(elsewhere, actor, "get_order", 4711);
     while (!rig_has_written(r, "{\"n\":4711}")) sched_yield();
     atomic_store(&r->sync_stopped, false);
@@ -534,14 +542,8 @@ static void a_suspension_overtakes_a_resumption_that_nobody_knows_of(void **stat
     struct rig *r = *state;
     struct client *first = client_of(r, 3), *second = client_of(r, 3), *all[RIG_WORKERS];
     char actor[32], target[128];
-    actor_of(3, actor);
     clients_of_all(r, all);
-    snprintf(target, sizeof target, "/v1/actors/%s/suspend", actor);
-    assert_int_equal(client_call(first, "POST", target, RIG_ADMIN, ""), 200);
-    atomic_store(&r->sync_stopped, true);
-    snprintf(target, sizeof target, "/v1/actors/%s/resume", actor);
-    client_say(first, "POST", target, RIG_ADMIN, NULL, "");
-    while (!rig_has_written(r, "actor.resumed")) sched_yield();
+    resumes_unsynced(r, first, actor);
     snprintf(target, sizeof target, "/v1/actors/%s/suspend", actor);
     client_say(second, "POST", target, RIG_ADMIN, NULL, "{\"reason\":\"once more\"}");
     while (!rig_has_written(r, "once more")) sched_yield();
