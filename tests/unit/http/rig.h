@@ -37,6 +37,7 @@ struct rig {
     size_t handled, refused, admitted;
     bool deny_admission, is_of_strangers; /* what rig_admit() says */
     struct fault fault;                   /* the latest refusal's */
+    void (*handling)(struct rig *rig);    /* what /nothing does before it answers, or NULL */
 };
 
 struct peer {
@@ -128,7 +129,8 @@ static void serve_header(void *context, struct http_exchange *x)
 
 static void serve_nothing(void *context, struct http_exchange *x)
 {
-    (void)context;
+    struct rig *rig = context;
+    if (rig->handling != NULL) rig->handling(rig);
     http_reply(x, &(struct http_reply){.status = 204});
 }
 
