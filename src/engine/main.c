@@ -207,18 +207,33 @@ static void accepted(void *context, int fd, bool is_unix)
     worker_tell(&e->workers[least], REACTOR_SOCKET, fd, is_unix);
 }
 
-static enum err listen_all(struct boot *b, struct fault *f)
+/* Before anything is recorded: an engine whose address is taken did not start. */
+static enum err take_addresses(struct boot *b, struct fault *f)
 {
     const struct config *c = &b->engine.config;
-    enum err err =
-        listen_start(b->loop, str_from(c->listen), false, accepted, b, &b->listeners[0], f);
+    enum err err = listen_open(str_from(c->listen), false, &b->listeners[0], f);
     if (err == ERR_OK && c->listen_unix[0] != '\0')
-        err =
-            listen_start(b->loop, str_from(c->listen_unix), true, accepted, b, &b->listeners[1], f);
+        err = listen_open(str_from(c->listen_unix), true, &b->listeners[1], f);
+    return err;
+}
+
+static enum err listen_all(struct boot *b, struct fault *f)
+{
+    enum err err = listen_start(b->listeners[0], b->loop, accepted, b, f);
+    if (err == ERR_OK && b->listeners[1] != NULL)
+        err = listen_start(b->listeners[1], b->loop, accepted, b, f);
     if (err != ERR_OK) return err;
     log_line(LOG_INFO, "listening", "address", listen_address(b->listeners[0]), "unix",
-             c->listen_unix, "node", b->engine.node, NULL);
+             b->engine.config.listen_unix, "node", b->engine.node, NULL);
     return ERR_OK;
+}
+
+static void listen_no_more(struct boot *b)
+{
+    for (size_t i = 0; i < 2; i++) {
+        listen_stop(b->listeners[i]);
+        b->listeners[i] = NULL;
+    }
 }
 
 /* ---- housekeeping ---- */
@@ -384,6 +399,7 @@ static enum err boot(struct boot *b, struct fault *f)
     if (err == ERR_OK) err = pepper_read_or_make(e->config.pepper_file, &e->pepper, f);
     if (err == ERR_OK) err = signing_create(&e->config, world_now_ms(), &e->signing, f);
     if (err == ERR_OK) err = prepare_following(b, f);
+    if (err == ERR_OK) err = take_addresses(b, f);
     if (err == ERR_OK) err = open_journal(b, f);
     if (err == ERR_OK) err = feed_load(e, f);
     if (err == ERR_OK) err = start_spans(e, f);
@@ -427,7 +443,7 @@ static void drain(struct boot *b)
     enum phase serving = PHASE_SERVING;
     (void)atomic_compare_exchange_strong(&e->phase, &serving, PHASE_DRAINING); /* LOST stays */
     log_line(LOG_INFO, "draining", NULL);
-    for (size_t i = 0; i < 2; i++) listen_stop(b->listeners[i]);
+    listen_no_more(b);
     for (unsigned i = 0; i < e->worker_count; i++)
         worker_tell(&e->workers[i], REACTOR_DRAIN, -1, false);
     uint64_t deadline_ns = world_monotonic_ns() + (uint64_t)DRAIN_MS * 1000000u;
@@ -493,6 +509,7 @@ int main(int argc, char **argv)
     log_init("writ-engine", log_level_of(b.engine.config.log_level));
     err = boot(&b, &f);
     if (err != ERR_OK) {
+        listen_no_more(&b);
         config_name_sources(&b.engine.config, &f);
         log_line(LOG_ERROR, "cannot_start", "why", f.text, NULL);
         /* threads may run already; what they recorded is on disk */

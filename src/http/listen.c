@@ -67,6 +67,12 @@ static void accept_ready(struct loop_fd *w, int events)
     }
 }
 
+static enum err refused(const struct listener *l, int number, struct fault *f)
+{
+    return fault_set(f, number == EADDRINUSE ? ERR_EXISTS : ERR_IO, "", "%s: %s: %s",
+                     l->is_unix ? "listen.unix" : "listen", l->address, strerror(number));
+}
+
 /* ---- Unix ---- */
 
 static bool unix_is_live(const struct sockaddr_un *name)
@@ -99,8 +105,8 @@ static enum err open_unix(struct listener *l, struct fault *f)
     }
     l->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (l->fd < 0 || bind(l->fd, (const struct sockaddr *)&name, sizeof name) != 0 ||
-        chmod(l->address, 0660) != 0 || listen(l->fd, BACKLOG) != 0)
-        return fault_set(f, ERR_IO, "", "listen.unix: %s: %s", l->address, strerror(errno));
+        chmod(l->address, 0660) != 0)
+        return refused(l, errno, f);
     return ERR_OK;
 }
 
@@ -150,29 +156,24 @@ static enum err open_tcp(struct listener *l, struct fault *f)
     int on = 1;
     l->fd = socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     bool ok = l->fd >= 0 && setsockopt(l->fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
-              bind(l->fd, found->ai_addr, found->ai_addrlen) == 0 && listen(l->fd, BACKLOG) == 0;
+              bind(l->fd, found->ai_addr, found->ai_addrlen) == 0;
     int number = errno;
     freeaddrinfo(found);
-    if (!ok)
-        return fault_set(f, number == EADDRINUSE ? ERR_EXISTS : ERR_IO, "", "listen: %s: %s",
-                         l->address, strerror(number));
+    if (!ok) return refused(l, number, f);
     tell_address(l);
     return ERR_OK;
 }
 
-enum err listen_start(struct loop *loop, struct str address, bool is_unix,
-                      void (*take)(void *, int, bool), void *context, struct listener **ret,
-                      struct fault *f)
+/* ---- its life ---- */
+
+enum err listen_open(struct str address, bool is_unix, struct listener **ret, struct fault *f)
 {
     if (address.size == 0 || address.size >= ADDRESS_BYTES)
         return fault_set(f, ERR_BAD_VALUE, "", "%s: an address has 1 to %d bytes",
                          is_unix ? "listen.unix" : "listen", ADDRESS_BYTES - 1);
     struct listener *l = calloc(1, sizeof *l);
     if (l == NULL) return fault_plain(f, ERR_FULL);
-    l->loop = loop;
     l->fd = -1;
-    l->take = take;
-    l->context = context;
     l->is_unix = is_unix;
     memcpy(l->address, address.bytes, address.size);
     enum err err = l->is_unix ? open_unix(l, f) : open_tcp(l, f);
@@ -181,16 +182,28 @@ enum err listen_start(struct loop *loop, struct str address, bool is_unix,
         free(l);
         return err;
     }
-    loop_fd_start(loop, &l->watch, l->fd, LOOP_READ, accept_ready);
     *ret = l;
+    return ERR_OK;
+}
+
+enum err listen_start(struct listener *l, struct loop *loop, void (*take)(void *, int, bool),
+                      void *context, struct fault *f)
+{
+    if (listen(l->fd, BACKLOG) != 0) return refused(l, errno, f);
+    l->loop = loop;
+    l->take = take;
+    l->context = context;
+    loop_fd_start(loop, &l->watch, l->fd, LOOP_READ, accept_ready);
     return ERR_OK;
 }
 
 void listen_stop(struct listener *l)
 {
     if (l == NULL) return;
-    loop_fd_stop(l->loop, &l->watch);
-    loop_timer_stop(l->loop, &l->pause);
+    if (l->loop != NULL) {
+        loop_fd_stop(l->loop, &l->watch);
+        loop_timer_stop(l->loop, &l->pause);
+    }
     close(l->fd);
     if (l->is_unix) unlink(l->address);
     free(l);

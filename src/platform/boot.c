@@ -104,15 +104,29 @@ static void accepted(void *context, int fd, bool is_unix)
     http_server_take(p->server, fd, is_unix);
 }
 
-static enum err listen_all(struct platform *p, struct fault *f)
+static enum err take_addresses(struct platform *p, struct fault *f)
 {
     const struct config *c = p->config;
-    enum err err =
-        listen_start(p->loop, str_from(c->listen), false, accepted, p, &p->listeners[0], f);
+    enum err err = listen_open(str_from(c->listen), false, &p->listeners[0], f);
     if (err == ERR_OK && c->listen_unix[0] != '\0')
-        err =
-            listen_start(p->loop, str_from(c->listen_unix), true, accepted, p, &p->listeners[1], f);
+        err = listen_open(str_from(c->listen_unix), true, &p->listeners[1], f);
     return err;
+}
+
+static enum err listen_all(struct platform *p, struct fault *f)
+{
+    enum err err = listen_start(p->listeners[0], p->loop, accepted, p, f);
+    if (err == ERR_OK && p->listeners[1] != NULL)
+        err = listen_start(p->listeners[1], p->loop, accepted, p, f);
+    return err;
+}
+
+static void listen_no_more(struct platform *p)
+{
+    for (size_t i = 0; i < 2; i++) {
+        listen_stop(p->listeners[i]);
+        p->listeners[i] = NULL;
+    }
 }
 
 static enum err start_consuming(struct platform *p, struct fault *f)
@@ -137,7 +151,8 @@ static enum err boot(struct platform *p, struct fault *f)
     const struct config *c = p->config;
     if (mkdir(c->data, 0700) != 0 && errno != EEXIST)
         return fault_set(f, ERR_IO, "", "data: cannot make %s: %s", c->data, strerror(errno));
-    enum err err = check_store(c, f);
+    enum err err = take_addresses(p, f);
+    if (err == ERR_OK) err = check_store(c, f);
     if (err == ERR_OK) err = pepper_read_or_make(p->config->pepper_file, &p->pepper, f);
     if (err == ERR_OK) err = read_store(p, f);
     if (err != ERR_OK) return err;
@@ -186,10 +201,7 @@ static void look_again(struct loop_timer *t) { (void)t; }
 static void drain(struct platform *p)
 {
     p->draining = true;
-    for (size_t i = 0; i < 2; i++) {
-        listen_stop(p->listeners[i]);
-        p->listeners[i] = NULL;
-    }
+    listen_no_more(p);
     auth_failed_record(p);
     followers_stop(p);
     http_server_drain(p->server);
@@ -214,8 +226,7 @@ void platform_run(struct platform *p)
 void platform_destroy(struct platform *p)
 {
     if (p == NULL) return;
-    for (size_t i = 0; i < 2; i++)
-        if (p->listeners[i] != NULL) listen_stop(p->listeners[i]);
+    listen_no_more(p);
     work_stop(p->work);
     work_destroy(p->work);
     watch_destroy(p->watch);
