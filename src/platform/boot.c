@@ -27,6 +27,9 @@ static enum err check_store(const struct config *c, struct fault *f)
         return fault_set(
             f, ERR_BAD_VALUE, "store.url",
             "store.url: is no address of PostgreSQL; it must be like postgresql://user@host:5432/name");
+    if (c->store_url[0] != '\0' && c->sources[CONFIG_AT_store] != NULL)
+        return fault_set(f, ERR_BAD_VALUE, "",
+                         "store, store.url: only one of them can be the store");
     if (c->audit_keep_ms != 0 && c->audit_keep_ms < AUDIT_KEEP_LEAST_MS)
         return fault_set(f, ERR_BAD_VALUE, "audit.keep",
                          "audit.keep: must be 0 (for ever), or at least 1d");

@@ -14,6 +14,7 @@ REFUSED = {
     "a socket that is a directory": ("writ-engine", "", [], {"WRIT_LISTEN_UNIX": "/"}, "listen.unix (environment WRIT_LISTEN_UNIX): / is there, and is not a socket"),
     "a span that is too short for its use": ("writ-platform", "\naudit.keep = 1h", [], {}, "audit.keep ({file}:2): must be 0 (for ever), or at least 1d"),
     "no database's address": ("writ-platform", "", ["--store.url", "mysql://x"], {}, "store.url (flag): is no address of PostgreSQL"),
+    "two stores": ("writ-platform", "store = other.db", ["--store.url", "postgresql://127.0.0.1:1/writ"], {}, "store ({file}:1), store.url (flag): only one of them can be the store"),
     "a node that is no name": ("writ-engine", "", ["--node", "a b"], {}, "node (flag): must be 1 to "),
     "a pepper that is not one": ("writ-engine", "pepper.file = {file}", [], {}, "pepper.file ({file}:1): {file} must hold 64 lowercase hex digits"),
     "options that contradict": ("writ-platform", "kafka.brokers = 127.0.0.1:1", ["--kafka.user", "me"], {"WRIT_KAFKA_SECURITY": "ssl"},
