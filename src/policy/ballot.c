@@ -1,8 +1,8 @@
 /* ballot.c - the votes: each rule that the index proposes, with its condition and its gate.
  *
  * Votes are kept as the smallest rule number for each verdict: numbers follow (document name,
- * position), so the order in which rules are looked at cannot be seen in the outcome. A rule may
- * be proposed twice (two of its patterns match); voting twice changes nothing. */
+ * position), so the order in which rules are looked at cannot be seen in the outcome. A rule that
+ * several of its patterns propose is looked at once. */
 #include "policy/ballot.h"
 
 #include <stdlib.h>
@@ -105,10 +105,56 @@ static bool holds(struct ballot *b, struct tally *t, uint32_t number, const stru
     return r->decision == VERDICT_DENY || r->decision == VERDICT_HUMAN_REVIEW;
 }
 
+static void seen_clear(struct ballot *b)
+{
+    b->seen = b->seen_space;
+    b->seen_mask = SEEN_INLINE - 1;
+    b->seen_count = 0;
+    memset(b->seen_space, 0, sizeof b->seen_space);
+}
+
+static uint32_t *seen_place(const struct ballot *b, uint32_t number)
+{
+    uint32_t at = (number * 0x9E3779B1u >> 7) & b->seen_mask;
+    while (b->seen[at] != 0 && b->seen[at] != number + 1) at = (at + 1) & b->seen_mask;
+    return &b->seen[at];
+}
+
+static bool seen_grow(struct ballot *b)
+{
+    uint32_t *old = b->seen, size = b->seen_mask + 1;
+    uint32_t *larger = arena_array(b->arena, uint32_t, (size_t)size * 4);
+    if (larger == NULL) return false;
+    b->seen = larger;
+    b->seen_mask = size * 4 - 1;
+    for (uint32_t i = 0; i < size; i++)
+        if (old[i] != 0) *seen_place(b, old[i] - 1) = old[i];
+    return true;
+}
+
+/* A rule of several patterns is proposed by each that matches: it is looked at, and its condition
+ * paid for, once; else what a decision costs would depend on how the index tells rules apart. */
+static bool is_met_again(struct ballot *b, uint32_t number)
+{
+    uint32_t *place = seen_place(b, number);
+    if (*place != 0) return true;
+    if (b->seen_count > b->seen_mask / 2) {
+        if (!seen_grow(b)) {
+            b->failed = true;
+            return true;
+        }
+        place = seen_place(b, number);
+    }
+    *place = number + 1;
+    b->seen_count++;
+    return false;
+}
+
 static void consider(struct ballot *b, uint32_t number)
 {
     const struct set_rule *r = &b->set->rules[number];
     __builtin_prefetch(r->told); /* it may be the winner */
+    if (is_met_again(b, number)) return;
     b->met++;
     if (!action_is_sure(b, r) && !rule_matches_action(b, r->rule)) return;
     if (!rule_matches_subject(b, r) || (r->has_resources && !rule_matches_resource(b, r->rule)))
@@ -251,6 +297,7 @@ static void consider_found(struct ballot *b, const struct remembered *found)
 
 static void consider_all(struct ballot *b)
 {
+    seen_clear(b);
     const struct remembered *found = remembered_find(b->memory, b->set, b->request->action);
     if (found != NULL) {
         b->action_is_small = true;

@@ -12,6 +12,8 @@ struct tally {
 
 enum { NO_VOTE = UINT32_MAX };
 
+enum { SEEN_INLINE = 64 }; /* a power of two: a table without asking the arena */
+
 /* Numbers of rules, collected in the arena in any order; a rule can be there more than once. */
 struct numbers {
     uint32_t *list;
@@ -58,7 +60,9 @@ struct ballot {
     uint64_t spent[PURSES];      /* up to DECISION_COST_MAX */
     bool exhausted[PURSES];      /* some condition was not run to its end for it */
     uint64_t met;                /* rules that the index proposed */
-    unsigned trace_runs;         /* parts of conditions that an explanation may still run */
+    uint32_t *seen;              /* these, each once: a hash table of number + 1; 0: free */
+    uint32_t seen_count, seen_mask, seen_space[SEEN_INLINE];
+    unsigned trace_runs; /* parts of conditions that an explanation may still run */
 
     bool roles_ready;  /* the user's roles, found when the first rule asks */
     bool roles_differ; /* more of them ignoring case */

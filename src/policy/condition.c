@@ -52,25 +52,45 @@ void conditions_fini(struct condition *all)
     for (struct condition *c = all; c != NULL; c = c->next) cel_program_fini(c->program);
 }
 
+/* Whether a quote at `at` begins a raw string: r"…", br"…", Rb"…". */
+static bool is_raw(struct str text, size_t at)
+{
+    for (size_t n = 1; n <= 2 && n <= at; n++) {
+        char c = text.bytes[at - n];
+        if (c == 'r' || c == 'R') return true;
+        if (c != 'b' && c != 'B') return false;
+    }
+    return false;
+}
+
+/* Behind the string that begins with the quote at `at`, or the end of the text. */
+static size_t string_end(struct str text, size_t at)
+{
+    char quote = text.bytes[at], three[3] = {quote, quote, quote};
+    bool raw = is_raw(text, at), triple = str_starts(str_skip(text, at), str_of(three, 3));
+    struct str close = str_of(three, triple ? 3 : 1);
+    for (size_t i = at + close.size; i < text.size; i++) {
+        if (!raw && text.bytes[i] == '\\')
+            i++;
+        else if (str_starts(str_skip(text, i), close))
+            return i + close.size;
+    }
+    return text.size;
+}
+
 /* Behind `${`: where the `}` is that closes it; braces and strings within are CEL's own. */
 static size_t expression_end(struct str text)
 {
     unsigned depth = 0;
-    char quote = '\0';
-    for (size_t i = 0; i < text.size; i++) {
+    for (size_t i = 0; i < text.size;) {
         char c = text.bytes[i];
-        if (quote != '\0') {
-            if (c == '\\')
-                i++;
-            else if (c == quote)
-                quote = '\0';
-        } else if (c == '"' || c == '\'') {
-            quote = c;
-        } else if (c == '{') {
-            depth++;
-        } else if (c == '}' && depth-- == 0) {
-            return i;
+        if (c == '"' || c == '\'') {
+            i = string_end(text, i);
+            continue;
         }
+        if (c == '{') depth++;
+        if (c == '}' && depth-- == 0) return i;
+        i++;
     }
     return text.size;
 }

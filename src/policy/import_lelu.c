@@ -7,10 +7,13 @@
  *
  * There an agent may do what its role allows, unless its own `deny` names it, and confidence
  * decides the rest: below hard_deny… denied, below downgrade… denied with the hint to try reading,
- * below require_human_approval… a person. No confidence counts as none at all. That is a gate of
- * ours:
+ * below require_human_approval… a person. Beside the file's its own thresholds hold, 0.9 for a person
+ * and 0.7 for reading only, the stricter of both; no confidence counts as none at all. That is a gate
+ * of ours:
  *
- *   allow_at = require_human_approval…    review_at = the higher of the other two    missing: deny
+ *   allow_at = require_human_approval…, 0.9 at least
+ *   review_at = the higher of the other two, 0.7 at least
+ *   missing: deny
  *
  * Where something has no equal here the outcome is stricter, never looser than the file says: a
  * restriction that is not known (of the agent or of its role) makes the agent's allow a
@@ -369,25 +372,26 @@ static struct constraints read_constraints(struct import *im, const struct node 
     return c;
 }
 
-/* Where the file names no threshold, the peer's own hold: a person below 0.9, reading only below
- * 0.7. */
+/* Beside the file's thresholds the peer's own hold, and the stricter of both: a person below 0.9,
+ * reading only below 0.7, and without a confidence nothing. */
 static void put_gate(struct import *im, const struct constraints *c)
 {
-    double review_at = 0;
-    if (!c->human.given && !c->downgrade.given && !c->deny.given) {
-        buf_put_literal(im->out, "    confidence: {allow_at: 0.9, review_at: 0.7, missing: deny} # "
-                                 "CHECK: the peer's defaults\n");
-        return;
-    }
-    if (c->downgrade.given) review_at = c->downgrade.at;
-    if (c->deny.given && c->deny.at > review_at) review_at = c->deny.at;
-    double allow_at = c->human.given && c->human.at > review_at ? c->human.at : review_at;
+    double allow_at = 0.9, review_at = 0.7, ask_below = 0, deny_below = 0; /* ours; the file's */
+    if (c->human.given) ask_below = c->human.at;
+    if (c->downgrade.given) deny_below = c->downgrade.at;
+    if (c->deny.given && c->deny.at > deny_below) deny_below = c->deny.at;
+    bool is_looser = ask_below < allow_at || deny_below < review_at;
+    if (deny_below > review_at) review_at = deny_below;
+    if (ask_below > allow_at) allow_at = ask_below;
+    if (review_at > allow_at) allow_at = review_at;
     buf_put_literal(im->out, "    confidence: {allow_at: ");
     json_put_number(im->out, allow_at);
     buf_put_literal(im->out, ", review_at: ");
     json_put_number(im->out, review_at);
-    buf_printf(im->out, ", missing: %s}\n",
-               c->downgrade.given || c->deny.given ? "deny" : "human_review");
+    buf_put_literal(im->out, ", missing: deny}");
+    if (is_looser)
+        buf_put_literal(im->out, " # CHECK: the peer's defaults, where they are stricter");
+    buf_put_byte(im->out, '\n');
 }
 
 /* ---- agents ---- */

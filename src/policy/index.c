@@ -43,6 +43,8 @@ struct index {
     uint32_t *values;
 };
 
+enum { GRAM_LISTS = 256 };
+
 /* ---- choosing a piece ---- */
 
 struct counters {
@@ -312,18 +314,40 @@ static void lookup_ends(const struct index *x, const struct ends *e, struct str 
         visit_list(x, list, visit, context);
 }
 
+/* Lists that one table had for a name, so that a piece that stands in it again and again does not
+ * propose its list each time. What is beyond `GRAM_LISTS` may be proposed again: no harm is done. */
+struct gram_lists {
+    uint32_t list[GRAM_LISTS];
+    size_t count;
+};
+
+static bool is_proposed_again(struct gram_lists *all, uint32_t list)
+{
+    for (size_t i = 0; i < all->count; i++)
+        if (all->list[i] == list) return true;
+    if (all->count < GRAM_LISTS) all->list[all->count++] = list;
+    return false;
+}
+
+static void lookup_gram_table(const struct index *x, size_t table, const struct name *n,
+                              index_visit *visit, void *context)
+{
+    const struct gram_table *t = &x->grams.tables[table];
+    size_t size = gram_size(table);
+    struct gram_lists proposed;
+    proposed.count = 0;
+    for (size_t at = 0; at + size <= n->folded.size; at++) {
+        uint32_t list = gram_table_get(t, gram_at(n->folded.bytes + at, size));
+        if (list != GRAM_NONE && !is_proposed_again(&proposed, list))
+            visit_list(x, list, visit, context);
+    }
+}
+
 static void lookup_grams(const struct index *x, const struct name *n, index_visit *visit,
                          void *context)
 {
-    for (size_t table = 0; table < GRAM_SIZES; table++) {
-        const struct gram_table *t = &x->grams.tables[table];
-        size_t size = gram_size(table);
-        if (t->count == 0) continue;
-        for (size_t at = 0; at + size <= n->folded.size; at++) {
-            uint32_t list = gram_table_get(t, gram_at(n->folded.bytes + at, size));
-            if (list != GRAM_NONE) visit_list(x, list, visit, context);
-        }
-    }
+    for (size_t table = 0; table < GRAM_SIZES; table++)
+        if (x->grams.tables[table].count > 0) lookup_gram_table(x, table, n, visit, context);
 }
 
 void index_lookup(const struct index *x, const struct name *n, index_visit *visit, void *context)

@@ -311,6 +311,8 @@ struct node *node_read_yaml(struct str text, struct arena *arena, struct policy_
 {
     struct builder b = {.arena = arena, .problems = problems};
     yaml_parser_t parser;
+    static const char byte_order_mark[] = "\xEF\xBB\xBF"; /* no editor counts it as a column */
+    if (str_starts(text, str_from(byte_order_mark))) text = str_skip(text, strlen(byte_order_mark));
     if (has_hidden_breaks(text, problems)) return NULL;
     if (!yaml_parser_initialize(&parser)) {
         problem_add(problems, NULL, 0, 0, "out of memory");

@@ -1,17 +1,20 @@
 /* read_globs.c - lists of patterns. */
 #include "policy/reader.h"
+#include "spelling/spelling.h"
 
-static bool glob_is_usable(struct reader *r, const struct value *v, struct str text)
+/* `how` it is spelled: nothing, or " when it is spelled plainly". */
+static bool glob_is_usable(struct reader *r, const struct value *v, struct str text,
+                           const char *how)
 {
     size_t stars = 0;
     for (size_t i = 0; i < text.size; i++)
         stars += text.bytes[i] == '*' && (i == 0 || text.bytes[i - 1] != '*');
     if (text.size > GLOB_BYTES_MAX) {
-        reader_complain(r, v, "is longer than %d bytes", GLOB_BYTES_MAX);
+        reader_complain(r, v, "is longer than %d bytes%s", GLOB_BYTES_MAX, how);
         return false;
     }
     if (stars > GLOB_STARS_MAX) {
-        reader_complain(r, v, "has %zu stars; %d are the most", stars, GLOB_STARS_MAX);
+        reader_complain(r, v, "has %zu stars%s; %d are the most", stars, how, GLOB_STARS_MAX);
         return false;
     }
     if (r->globs == DOCUMENT_GLOBS_MAX)
@@ -37,27 +40,72 @@ static void selector_index(struct reader *r, struct selector *s)
     arena_fini(&scratch);
 }
 
-bool read_globs(struct reader *r, const struct value *v, bool folds, struct selector *ret)
+/* False: it cannot be folded. */
+static bool part_plainly(struct arena *arena, struct str part, struct str *ret)
+{
+    *ret = spelling_is_plain(part) ? part : spelling_fold(part, arena);
+    return !str_is_absent(*ret);
+}
+
+/* The pattern as it would be spelled plainly, type and id apart, beside the one that was given: a
+ * resource is compared so, too, and else `db:Straße-*` would not stop ` db:Straße-1`, which is
+ * `db:strasse-1` then. What became a star by it is one: what restricts errs to that side. */
+static void add_plainly(struct reader *r, const struct value *v, struct str text,
+                        struct selector *s)
+{
+    struct arena *arena = &r->document->arena;
+    size_t colon = str_find(text, ':');
+    bool has_type = colon < text.size;
+    struct str type = str_of(text.bytes, colon),
+               id = has_type ? str_skip(text, colon + 1) : STR("");
+    if (spelling_is_plain(type) && spelling_is_plain(id)) return;
+    struct glob *g = &s->globs[s->count];
+    if (!part_plainly(arena, type, &type) || !part_plainly(arena, id, &id)) {
+        r->full = true;
+        return;
+    }
+    struct str plain =
+        has_type ? arena_printf(arena, "%.*s:%.*s", STR_FORMAT(type), STR_FORMAT(id)) : type;
+    if (str_is_absent(plain) || !glob_compile(arena, plain, true, g))
+        r->full = true;
+    else if (plain.size > 0 && glob_is_usable(r, v, plain, " when it is spelled plainly"))
+        s->count++;
+}
+
+static bool read_patterns(struct reader *r, const struct value *v, bool folds, bool plainly,
+                          struct selector *ret)
 {
     if (!want_list(r, v, SELECTOR_GLOBS_MAX)) return false;
     if (v->node->json.count == 0) {
         reader_complain(r, v, "is empty, so nothing would match; leave it out or name something");
         return false;
     }
-    struct selector s = {.globs = reader_take(r, v->node->json.count * sizeof(struct glob))};
+    size_t room = (size_t)v->node->json.count * (plainly ? 2 : 1);
+    struct selector s = {.globs = reader_take(r, room * sizeof(struct glob))};
     if (s.globs == NULL) return false;
     bool good = true;
     size_t index = 0;
     for (const struct node *n = node_first(v->node); n != NULL; n = node_next(n), index++) {
         struct value item = value_element(v, n, index);
         struct str text;
-        if (!want_text(r, &item, GLOB_BYTES_MAX, &text) || !glob_is_usable(r, &item, text)) {
+        if (!want_text(r, &item, GLOB_BYTES_MAX, &text) || !glob_is_usable(r, &item, text, "")) {
             good = false;
             continue;
         }
         if (!glob_compile(&r->document->arena, text, folds, &s.globs[s.count++])) r->full = true;
+        if (plainly && !r->full) add_plainly(r, &item, text, &s);
     }
     if (good && !r->full && s.count > SELECTOR_INDEX_AT) selector_index(r, &s);
     *ret = s;
     return good;
+}
+
+bool read_globs(struct reader *r, const struct value *v, bool folds, struct selector *ret)
+{
+    return read_patterns(r, v, folds, false, ret);
+}
+
+bool read_resource_globs(struct reader *r, const struct value *v, bool folds, struct selector *ret)
+{
+    return read_patterns(r, v, folds, folds, ret);
 }

@@ -220,7 +220,7 @@ static void read_rule(struct reader *r, const struct value *v, struct rule *rule
     read_when(r, v, rule);
     struct value actions = value_member(v, "actions"), resources = value_member(v, "resources");
     if (reader_require(r, v, &actions)) read_globs(r, &actions, rule->folds, &rule->actions);
-    if (resources.node != NULL) read_globs(r, &resources, rule->folds, &rule->resources);
+    if (resources.node != NULL) read_resource_globs(r, &resources, rule->folds, &rule->resources);
     read_subjects(r, v, rule, decided && keys_known);
     read_terms(r, v, rule, decided);
     read_reason(r, v, rule);

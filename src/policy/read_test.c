@@ -1,10 +1,19 @@
 /* read_test.c - the tests that a document carries: a request, and what has to come of it. */
 #include "base/check.h"
+#include "base/time.h"
 #include "policy/reader.h"
 
-static const char *const request_keys[] = {"actor", "user_id",   "acting_for", "action",
-                                           "tool",  "resource",  "args",       "context",
-                                           "scope", "confidence"};
+static const char *const request_keys[] = {"actor", "user_id",    "acting_for", "action",
+                                           "tool",  "resource",   "args",       "context",
+                                           "scope", "confidence", "tenant_id",  "now"};
+
+/* What may be left out; null is absent, as in a live request. */
+static struct value optional_member(const struct value *map, const char *key)
+{
+    struct value v = value_member(map, key);
+    if (v.node != NULL && v.node->json.type == JSON_NULL) v.node = NULL;
+    return v;
+}
 
 static void optional_text(struct reader *r, const struct value *map, const char *key, size_t most,
                           struct str *ret)
@@ -72,7 +81,7 @@ static void read_scope(struct reader *r, const struct value *v, struct policy_re
 static struct value of_agent(struct reader *r, const struct value *map, const struct value *context,
                              const char *key, bool is_agents)
 {
-    struct value beside = value_member(map, key), within = value_member(context, key);
+    struct value beside = optional_member(map, key), within = optional_member(context, key);
     if (!is_agents) {
         if (beside.node != NULL)
             reader_complain_at_key(r, &beside, "is an agent's; a person's request has none");
@@ -103,14 +112,27 @@ static const struct json *read_context(struct reader *r, const struct value *v, 
     return context;
 }
 
+/* When it is asked: the same whenever the document is loaded, so that no document ends by itself. */
+static void read_now(struct reader *r, const struct value *map, struct policy_request *q)
+{
+    struct value v = optional_member(map, "now");
+    struct str text;
+    if (v.node == NULL || !want_text(r, &v, LIMIT_ID_CHARACTERS, &text)) return;
+    if (!time_read(text, &q->now_ms))
+        reader_complain(r, &v, "has to be a time like 2026-11-20T09:30:00Z");
+}
+
 static void read_request(struct reader *r, const struct value *map, struct policy_request *q)
 {
     if (!want_map(r, map)) return;
     reader_check_keys(r, map, request_keys, COUNT_OF(request_keys));
     struct value actor = value_member(map, "actor"), user = value_member(map, "user_id"), v;
-    struct value context = value_member(map, "context");
+    struct value context = optional_member(map, "context");
     bool is_agents = user.node == NULL;
     q->tenant = STR("default");
+    if ((v = optional_member(map, "tenant_id")).node != NULL)
+        want_text(r, &v, LIMIT_ID_CHARACTERS, &q->tenant);
+    read_now(r, map, q);
     if ((actor.node != NULL) == (user.node != NULL))
         reader_complain(r, map, "names %s",
                         actor.node == NULL ? "neither actor nor user_id; one of them is required"
@@ -123,10 +145,12 @@ static void read_request(struct reader *r, const struct value *map, struct polic
     struct value action = value_member(map, "action"), tool = value_member(map, "tool");
     if (action.node != NULL && tool.node != NULL)
         reader_complain_at_key(r, &tool, "is the same as action; one of them is enough");
-    if (action.node == NULL && tool.node != NULL) action = tool;
-    if (reader_require(r, map, &action)) want_text(r, &action, LIMIT_TOOL_CHARACTERS, &q->action);
-    if ((v = value_member(map, "resource")).node != NULL) read_resource(r, &v, q);
-    if ((v = value_member(map, "args")).node != NULL && want_map(r, &v))
+    if (tool.node != NULL)
+        want_text(r, &tool, LIMIT_TOOL_CHARACTERS, &q->action);
+    else if (reader_require(r, map, &action))
+        want_text(r, &action, LIMIT_ID_CHARACTERS, &q->action);
+    if ((v = optional_member(map, "resource")).node != NULL) read_resource(r, &v, q);
+    if ((v = optional_member(map, "args")).node != NULL && want_map(r, &v))
         q->args = read_json(r, &v, NULL);
     if (context.node != NULL) q->context = read_context(r, &context, is_agents);
     if ((v = of_agent(r, map, &context, "scope", is_agents)).node != NULL) read_scope(r, &v, q);

@@ -70,6 +70,8 @@ const struct limit_terms *read_limit(struct reader *r, const struct value *v); /
  * list, and `$${` becomes `${`; NULL: strings are what they are. */
 struct json *read_json(struct reader *r, const struct value *v, const struct template **templates);
 bool read_globs(struct reader *r, const struct value *v, bool folds, struct selector *ret);
+/* The same of resources: where they fold, beside each that is spelled oddly it as it is plainly. */
+bool read_resource_globs(struct reader *r, const struct value *v, bool folds, struct selector *ret);
 
 extern const char *const verdict_words[4]; /* from loose to strict, as authors list them */
 

@@ -316,8 +316,8 @@ def test_a_peers_policies_become_a_document(tmp_path):
     assert "# NOT TAKEN: can_delegate" in done.stdout
     tests = """tests:
   - {request: {actor: invoice_bot, action: view_invoices, confidence: 0.95}, expect: allow}
-  - {request: {actor: invoice_bot, action: view_invoices, confidence: 0.6}, expect: human_review}
-  - {request: {actor: invoice_bot, action: view_invoices, confidence: 0.4}, expect: deny}
+  - {request: {actor: invoice_bot, action: view_invoices, confidence: 0.75}, expect: human_review}
+  - {request: {actor: invoice_bot, action: view_invoices, confidence: 0.6}, expect: deny}
   - {request: {actor: invoice_bot, action: delete_invoices, confidence: 1}, expect: deny, rule: "deny:invoice_bot-deny"}
 """
     write(tmp_path, imported=done.stdout + tests)

@@ -6,6 +6,8 @@
 #include "policy/cel/number.h"
 #include "policy/cel/time.h"
 
+enum { DOUBLE_TEXT_COST = 8 }; /* the shortest text that is the same number */
+
 static struct cel_value range(void) { return cel_fail(CEL_FAULT_RANGE, NULL); }
 
 static struct cel_value syntax(struct cel_meter *m, struct cel_value text)
@@ -133,7 +135,10 @@ struct cel_value convert_to_string(struct cel_meter *m, const struct cel_value *
     case CEL_BOOL: return a[0].boolean ? cel_string("true", 4) : cel_string("false", 5);
     case CEL_INT: number_put_int(&out, a[0].integer); break;
     case CEL_UINT: buf_put_u64(&out, a[0].natural); break;
-    case CEL_DOUBLE: number_put_double(&out, a[0].number); break;
+    case CEL_DOUBLE:
+        if (!cel_pay(m, DOUBLE_TEXT_COST)) return cel_fail(CEL_FAULT_COST, NULL);
+        number_put_double(&out, a[0].number);
+        break;
     case CEL_TIMESTAMP: time_put_timestamp(&out, a[0]); break;
     case CEL_DURATION: time_put_duration(&out, a[0]); break;
     default: return cel_no_overload();

@@ -11,7 +11,7 @@ struct cel_value place_glob(struct cel_meter *m, const struct cel_value *a, uint
 {
     (void)count;
     if (a[0].kind != CEL_STRING || a[1].kind != CEL_STRING) return cel_no_overload();
-    if (!cel_pay(m, 1 + (uint64_t)a[0].size * (1 + a[1].size / 8) / 8)) return spent();
+    if (!cel_pay(m, 1 + (uint64_t)a[0].size * (1 + a[1].size / 8) / 2)) return spent();
     return cel_bool(str_glob(cel_text(a[1]), cel_text(a[0]), false));
 }
 

@@ -2,6 +2,8 @@
  */
 #include "unit/policy/support.h"
 
+#include <inttypes.h>
+
 #include "base/limits.h"
 
 /* ---- regular expressions of a document ---- */
@@ -333,6 +335,43 @@ static void tests_of_a_document_are_bounded_together(void **state)
     assert_true(p.list[0].line > 3000);
 }
 
+/* ---- rules of many patterns ---- */
+
+/* What this agent's decision costs beside so many rules that are about others. */
+static uint64_t cost_beside(size_t others)
+{
+    static const char *const same[] = {"*",  "b*",  "bo*",  "bot*", "bot-*", "bot-1",
+                                       "*1", "*-1", "*t-1", "*o*",  "*-*",   "b*1"};
+    struct tenant t;
+    struct buf out = buf_over(text, sizeof text - 1);
+    buf_put_literal(&out,
+                    "rules:\n  - {id: mine, actions: [x], decision: allow, when: \"'a b c d e "
+                    "f'.split(' ').exists(w, w == 'f')\", agents: [");
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++)
+        buf_printf(&out, "%s'%s'", i == 0 ? "" : ", ", same[i]);
+    buf_put_literal(&out, "]}\n");
+    for (size_t i = 0; i < others; i++)
+        buf_printf(&out, "  - {id: r%zu, agents: [zz%zu], actions: [x], decision: allow}\n", i, i);
+    text[out.size] = '\0';
+    tenant_init_one(&t, text);
+    assert_int_equal(ask_agent(&t, "bot-1", "x"), VERDICT_ALLOW);
+    uint64_t cost = t.outcome.cost;
+    tenant_fini(&t);
+    return cost;
+}
+
+/* However the index tells rules apart. */
+static void a_condition_is_paid_once_however_many_patterns_match(void **state)
+{
+    (void)state;
+    uint64_t alone = cost_beside(0);
+    assert_true(alone > 20);
+    for (size_t others = 10; others <= 200; others += 95) {
+        uint64_t cost = cost_beside(others);
+        if (cost != alone) fail_msg("%zu others: %" PRIu64 ", not %" PRIu64, others, cost, alone);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -349,6 +388,7 @@ int main(void)
         cmocka_unit_test(sums_that_cost_too_much_are_over),
         cmocka_unit_test(the_condition_of_an_allow_is_run_once),
         cmocka_unit_test(tests_of_a_document_are_bounded_together),
+        cmocka_unit_test(a_condition_is_paid_once_however_many_patterns_match),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -170,6 +170,46 @@ static void safe_arguments_are_computed(void **state)
     tenant_fini(&t);
 }
 
+/* Strings of every kind that CEL has, with braces and quotes of their own. */
+static void an_expression_ends_where_cel_says(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *expression, *value;
+    } cases[] = {
+        {"${args.x.replace(r'\\', '/')}", "a/b"},
+        {"${r'a\\'}", "a\\"},
+        {"${'a\\'}'}", "a'}"},
+        {"${R\"}\"}", "}"},
+        {"${'''it's }'''}", "it's }"},
+        {"${\"\"\"a\"}\"\"\" + args.x}", "a\"}a\\b"},
+        {"${''}${\"\"}.", "."},
+        {"${{'k': '}'}['k']}", "}"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct tenant t;
+        char text[400];
+        snprintf(text, sizeof text,
+                 "rules:\n"
+                 "  - id: c\n"
+                 "    agents: [bot]\n"
+                 "    actions: [write]\n"
+                 "    decision: compute\n"
+                 "    compute:\n"
+                 "      tool: t\n"
+                 "      args:\n"
+                 "        v: |-\n"
+                 "          %s\n",
+                 cases[i].expression);
+        tenant_init_one(&t, text);
+        assert_int_equal(ask_with(&t, "write", "{\"x\":\"a\\\\b\"}", NULL), VERDICT_COMPUTE);
+        struct str value = json_text(t.outcome.safe_args, STR("v"));
+        if (!str_is(value, cases[i].value))
+            fail_msg("%s is %.*s", cases[i].expression, STR_FORMAT(value));
+        tenant_fini(&t);
+    }
+}
+
 static void assert_denied_by(struct tenant *t, const char *args, const char *rule)
 {
     assert_int_equal(ask_with(t, "write", args, NULL), VERDICT_DENY);
@@ -412,6 +452,7 @@ int main(void)
         cmocka_unit_test(the_variables_are_what_the_request_says),
         cmocka_unit_test(a_null_of_the_resource_is_absent),
         cmocka_unit_test(safe_arguments_are_computed),
+        cmocka_unit_test(an_expression_ends_where_cel_says),
         cmocka_unit_test(safe_arguments_of_every_compute_have_to_be_possible),
         cmocka_unit_test(a_shadow_compute_that_is_not_possible_is_told_and_does_not_count),
         cmocka_unit_test(safe_arguments_of_a_json_document_are_written_as_they_are),

@@ -210,6 +210,53 @@ static void an_odd_spelling_of_a_resource_is_no_way_past_what_restricts(void **s
     arena_fini(&names);
 }
 
+/* The resource is compared as it is spelled plainly, so the pattern has to be, too. */
+static void a_pattern_that_is_spelled_oddly_stops_every_spelling(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *resource;
+        enum verdict verdict;
+    } cases[] = {
+        {"db:\u041c\u043e\u0441\u043a\u0432\u0430-1", VERDICT_DENY},
+        {"db :\u041c\u043e\u0441\u043a\u0432\u0430-1", VERDICT_DENY},
+        {"db:\u043c\u043e\u0441\u043a\u0432\u0430-1", VERDICT_DENY}, /* in small letters */
+        {"db:stra\u00dfe-1", VERDICT_DENY},
+        {" db:stra\u00dfe-1", VERDICT_DENY},
+        {"db:STRASSE-1", VERDICT_DENY},
+        {"db:\u00c4rzte", VERDICT_DENY},
+        {"db:A\u0308rzte", VERDICT_DENY},
+        {"db:\u00c4rzte\u200b", VERDICT_DENY},
+        {"db:2020\u201321-q1", VERDICT_DENY},
+        {"db:2020-21-q1", VERDICT_DENY},
+        {"db:two  blanks", VERDICT_DENY},
+        {"db: two   blanks", VERDICT_DENY},
+        {"DB\t:wide*1", VERDICT_DENY}, /* a full-width star is one, too */
+        {"db:stras-1", VERDICT_ALLOW},
+        {"db:arzte", VERDICT_ALLOW},
+        {"bare \u00c4", VERDICT_DENY},
+        {"bare  A\u0308", VERDICT_DENY},
+    };
+    static const char text[] =
+        "rules:\n"
+        "  - {id: all, agents: [bot], actions: [w], decision: allow}\n"
+        "  - {id: no, actions: [w], decision: deny, resources: [\"db:\u041c\u043e\u0441\u043a\u0432\u0430-*\","
+        " \"db:stra\u00dfe-*\", \"db:\u00c4rzte\", \"db:2020\u201321*\", \"db:two  blanks\","
+        " \"db:wide\uff0a1\", \"bare \u00c4\"]}\n";
+    struct tenant t;
+    struct arena names;
+    arena_init(&names, 1 << 10, 64 << 10);
+    tenant_init_one(&t, text);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct policy_request q = agent_request("bot", "w");
+        struct json *object = policy_resource_of_text(str_from(cases[i].resource), &names);
+        assert_true(policy_name_resource(&q, object, &names));
+        if (ask(&t, &q) != cases[i].verdict) fail_msg("%s", cases[i].resource);
+    }
+    tenant_fini(&t);
+    arena_fini(&names);
+}
+
 static void people_are_selected_by_name_or_role_and_agents_are_not(void **state)
 {
     (void)state;
@@ -694,6 +741,7 @@ int main(void)
         cmocka_unit_test(a_permission_matches_strange_names_only_where_they_are_spelled_out),
         cmocka_unit_test(restricting_rules_match_a_request_without_a_resource),
         cmocka_unit_test(an_odd_spelling_of_a_resource_is_no_way_past_what_restricts),
+        cmocka_unit_test(a_pattern_that_is_spelled_oddly_stops_every_spelling),
         cmocka_unit_test(people_are_selected_by_name_or_role_and_agents_are_not),
         cmocka_unit_test(a_role_that_names_somebody_twice_is_one_role),
         cmocka_unit_test(a_long_list_of_names_selects_as_a_short_one_does),

@@ -187,11 +187,34 @@ static void the_order_of_thresholds_does_not_matter(void **state)
     struct tenant t;
     tenant_of(&t,
               "roles: {m: {allow: [x]}}\n"
-              "agent_scopes: {a: {inherits: m, constraints: {hard_deny_if_confidence_below: 0.8, "
+              "agent_scopes: {a: {inherits: m, constraints: {hard_deny_if_confidence_below: 0.95, "
               "require_human_approval_if_confidence_below: 0.5}}}\n");
-    assert_int_equal(ask_at(&t, "a", "x", 0.8), VERDICT_ALLOW);
-    assert_int_equal(ask_at(&t, "a", "x", 0.79), VERDICT_DENY);
+    assert_int_equal(ask_at(&t, "a", "x", 0.95), VERDICT_ALLOW);
+    assert_int_equal(ask_at(&t, "a", "x", 0.94), VERDICT_DENY);
     tenant_fini(&t);
+}
+
+/* The peer asks its own gate too, whatever the file says, and the stricter answer holds. */
+static void no_threshold_of_the_file_is_looser_than_the_peers_own(void **state)
+{
+    (void)state;
+    static const char *const looser[] = {"hard_deny_if_confidence_below",
+                                         "require_human_approval_if_confidence_below",
+                                         "downgrade_to_read_only_if_confidence_below"};
+    for (size_t i = 0; i < sizeof looser / sizeof *looser; i++) {
+        char text[300];
+        struct tenant t;
+        snprintf(text, sizeof text,
+                 "roles: {m: {allow: [x]}}\nagent_scopes: {a: {inherits: m, constraints: {%s: "
+                 "0.5}}}\n",
+                 looser[i]);
+        tenant_of(&t, text);
+        assert_int_equal(ask_at(&t, "a", "x", 0.9), VERDICT_ALLOW);
+        assert_int_equal(ask_at(&t, "a", "x", 0.75), VERDICT_HUMAN_REVIEW);
+        assert_int_equal(ask_at(&t, "a", "x", 0.6), VERDICT_DENY);
+        assert_int_equal(ask_agent(&t, "a", "x"), VERDICT_DENY);
+        tenant_fini(&t);
+    }
 }
 
 static void rules_for_all_are_taken(void **state)
@@ -344,6 +367,7 @@ int main(void)
         cmocka_unit_test(a_restriction_that_is_not_known_asks_a_person),
         cmocka_unit_test(without_thresholds_the_peers_own_hold),
         cmocka_unit_test(the_order_of_thresholds_does_not_matter),
+        cmocka_unit_test(no_threshold_of_the_file_is_looser_than_the_peers_own),
         cmocka_unit_test(rules_for_all_are_taken),
         cmocka_unit_test(a_name_cannot_become_anything_else),
         cmocka_unit_test(what_is_no_such_file_is_refused_with_its_place),

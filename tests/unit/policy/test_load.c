@@ -138,6 +138,13 @@ static void words_are_told_from_other_values_and_other_letters(void **state)
     assert_true(has_problem(&p, "id: has to be a string, not null"));
 }
 
+static void a_byte_order_mark_is_no_column(void **state)
+{
+    (void)state;
+    assert_refused_at("\xEF\xBB\xBFrulez: []", 1, 1, "rules", "is missing here");
+    assert_refused_at("\xEF\xBB\xBF{rules: [}", 1, 10, "", "");
+}
+
 static void duplicate_keys_are_refused(void **state)
 {
     (void)state;
@@ -486,6 +493,40 @@ static void a_tests_context_is_what_a_live_request_has(void **state)
     }
 }
 
+/* Whenever it is loaded, and for whichever tenant. */
+static void a_test_says_when_it_is_asked_and_of_which_tenant(void **state)
+{
+    (void)state;
+    static const char rules[] =
+        "rules:\n"
+        "  - {id: late, agents: [b], actions: [a], when: \"now >= timestamp('2026-11-20T09:30:00Z')\", decision: allow}\n"
+        "  - {id: acme, agents: [b], actions: [t], when: tenant == 'acme', decision: allow}\n"
+        "  - {id: long, agents: [b], actions: [\"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa*\"], decision: allow}\n"
+        "tests:\n  - {request: {actor: b, %s}, expect: %s}\n";
+    static const struct {
+        const char *request, *expect;
+    } cases[] = {
+        {"action: a", "deny"}, /* at the beginning of 1970 */
+        {"action: a, now: \"2026-11-20T10:29:59.999+01:00\"", "deny"},
+        {"action: a, now: \"2026-11-20T10:30:00+01:00\"", "allow"},
+        {"action: t", "deny"}, /* of the tenant `default` */
+        {"action: t, tenant_id: acme", "allow"},
+        {"action: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab",
+         "allow"},
+        {"action: t, args: null, context: {confidence: null, scope: null}, resource: null, "
+         "confidence: null, acting_for: null, now: null, tenant_id: acme",
+         "allow"},
+    };
+    char text[2048];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        snprintf(text, sizeof text, rules, cases[i].request, cases[i].expect);
+        policy_document_release(load_named("doc", text));
+    }
+    snprintf(text, sizeof text, rules, "action: a, now: yesterday", "deny");
+    struct policy_problems p = refused(text);
+    assert_true(has_problem(&p, "now: has to be a time like 2026-11-20T09:30:00Z"));
+}
+
 /* To an editor each of these is one line, or one comment. */
 static void a_line_break_that_nobody_sees_is_refused(void **state)
 {
@@ -515,6 +556,7 @@ int main(void)
         cmocka_unit_test(strict_json_loads_too),
         cmocka_unit_test(json_is_strict_and_its_problems_have_places),
         cmocka_unit_test(unknown_keys_are_refused_with_a_guess),
+        cmocka_unit_test(a_byte_order_mark_is_no_column),
         cmocka_unit_test(duplicate_keys_are_refused),
         cmocka_unit_test(aliases_anchors_and_tags_are_refused),
         cmocka_unit_test(more_than_one_document_and_none_are_refused),
@@ -535,6 +577,7 @@ int main(void)
         cmocka_unit_test(a_tests_context_is_what_a_live_request_has),
         cmocka_unit_test(a_gate_has_both_its_thresholds_and_nothing_else),
         cmocka_unit_test(names_of_policies_are_short_and_plain),
+        cmocka_unit_test(a_test_says_when_it_is_asked_and_of_which_tenant),
         cmocka_unit_test(a_line_break_that_nobody_sees_is_refused),
         cmocka_unit_test(words_are_told_from_other_values_and_other_letters),
     };
