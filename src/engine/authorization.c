@@ -6,6 +6,7 @@
 #include "engine/terms.h"
 #include "engine/traced.h"
 #include "engine/trip.h"
+#include "pipeline/spans/trace_context.h"
 #include "shards/delta.h"
 
 enum {
@@ -31,6 +32,8 @@ struct authorization *authorization_begin_sized(struct worker *w, struct http_ex
                                      .chance = &w->api.chance,
                                      .now_ms = world_now_ms(),
                                      .started_ns = world_monotonic_ns()};
+    struct str traceparent = traced_header(x);
+    if (!str_is_absent(traceparent)) a->traceparent = arena_copy(a->errand.arena, traceparent);
     return a;
 }
 
@@ -40,15 +43,14 @@ struct authorization *authorization_begin(struct worker *w, struct http_exchange
 }
 
 enum err authorization_read(struct authorization *a, enum ask_form form, struct json *body,
-                            struct str traceparent, struct str trace_id, struct fault *f)
+                            struct str trace_id, struct fault *f)
 {
     struct ask_source source = {.form = form,
                                 .dry_run = a->tools.dry_run,
                                 .arena = a->errand.arena,
                                 .chance = &a->errand.worker->api.chance,
-                                .traceparent = traceparent,
+                                .traceparent = a->traceparent,
                                 .trace_id = trace_id};
-    a->traceparent = traceparent;
     enum err err = ask_read(&source, &a->caller, body, &a->ask, f);
     if (err != ERR_OK) return err;
     a->tools.policies = bundle_policies(a->errand.bundle, a->caller.tenant);
@@ -78,6 +80,9 @@ static void answer(struct authorization *a)
 
 void authorization_refuse(struct authorization *a, const struct fault *f)
 {
+    struct trace_context caller; /* where the body was not read */
+    if (str_is_absent(a->ask.trace_id) && trace_context_read(a->traceparent, &caller))
+        a->ask.trace_id = caller.trace_text;
     traced_refusal(a, f);
     errand_refuse(&a->errand, f, a->ask.trace_id);
 }
@@ -306,6 +311,7 @@ static void redeemed(struct errand *e)
     }
     if (c->err == ERR_OK) {
         a->review = c->review.facts;
+        a->is_undecided = true; /* by this request */
         give_back(a, replay);
         return;
     }
@@ -552,8 +558,9 @@ void authorization_start(struct authorization *a)
         settle(a);
         return;
     }
-    /* A redemption is the end of a request whose use was spent when it was asked. */
-    if (token != NULL && token->counted && !a->tools.dry_run && !a->redeeming) {
+    /* A redemption is the end of a request: where that was asked with this very token, its use was
+     * spent then. */
+    if (token != NULL && token->counted && !a->tools.dry_run && !a->use_was_spent) {
         a->errand.call.token.id = token->id;
         a->errand.call.tenant = a->ask.policy.tenant;
         errand_visit(&a->errand, CALL_SPEND, slot_of_id(token->id), token_used);
@@ -594,8 +601,10 @@ void authorization_conclude(struct authorization *a)
                !review_digest_equal(&a->retry.key, &r->retry_key)) {
         deny_unredeemable(a);
     } else if (review_digest_equal(&a->retry.body, &r->retry_body)) {
+        a->is_undecided = true; /* by this request */
         give_back(a, replay);
     } else {
+        a->is_undecided = true;
         fault_plain(&a->fault, ERR_IDEMPOTENCY_MISMATCH);
         give_back(a, refuse_kept_fault);
     }

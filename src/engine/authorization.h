@@ -33,10 +33,11 @@ struct authorization {
     bool is_undecided;
     void (*given_back)(struct authorization *a); /* what comes after giving back */
     struct fault fault;                          /* why there is no decision */
-    struct str traceparent;                      /* the header, or absent */
+    struct str traceparent;                      /* the header, in the arena, or absent */
 
     /* Of a redemption. */
     bool redeeming;
+    bool use_was_spent;         /* its token's, when the review was asked with it */
     bool claimed;               /* the approval is this redemption's to spend or give back */
     struct review_facts review; /* in the arena */
     struct retry retry;
@@ -48,9 +49,9 @@ struct authorization *authorization_begin(struct worker *w, struct http_exchange
 struct authorization *authorization_begin_sized(struct worker *w, struct http_exchange *x,
                                                 size_t size);
 /* Reads the body in this form. `trace_id` (or absent) is the one it has where neither the body nor
- * the `traceparent` header (or absent) brings one. Both live as long as the arena. */
+ * the `traceparent` header brings one. It lives as long as the arena. */
 enum err authorization_read(struct authorization *a, enum ask_form form, struct json *body,
-                            struct str traceparent, struct str trace_id, struct fault *f);
+                            struct str trace_id, struct fault *f);
 /* From here on it answers by itself. */
 void authorization_start(struct authorization *a);
 /* The same where a->review cannot be redeemed: the earlier answer where this is a

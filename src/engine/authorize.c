@@ -1,6 +1,5 @@
 /* authorize.c - the three routes that ask for a decision. */
 #include "engine/authorization.h"
-#include "engine/traced.h"
 
 /* A dry run or an explanation shows how policies work, so it takes the roles that may read them,
  * and nothing that an agent holds. An explanation is never a live decision. */
@@ -25,9 +24,7 @@ void authorize_handle(void *context, struct http_exchange *x)
     enum ask_form form = *(const enum ask_form *)x->route->extra;
     enum err err = admit(a, x, &f);
     if (err == ERR_OK) err = api_body(x, &body, &f);
-    struct str traceparent = traced_header(x);
-    if (!str_is_absent(traceparent)) traceparent = arena_copy(a->errand.arena, traceparent);
-    if (err == ERR_OK) err = authorization_read(a, form, body, traceparent, (struct str){0}, &f);
+    if (err == ERR_OK) err = authorization_read(a, form, body, (struct str){0}, &f);
     if (err == ERR_OK)
         authorization_start(a);
     else

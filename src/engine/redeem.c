@@ -12,14 +12,14 @@
 #include "engine/place.h"
 #include "engine/queue.h"
 #include "engine/terms.h"
-#include "engine/traced.h"
 #include "engine/trip.h"
+#include "event/event.h"
 
 struct redemption {
     struct authorization a; /* first */
     struct json *body;
     enum ask_form form;
-    struct str traceparent, retry_header;
+    struct str retry_header;
     struct id review;
     char redemption_text[ID_TEXT], review_text[ID_TEXT];
 };
@@ -79,6 +79,18 @@ static enum err read_terms(struct authorization *a, struct fault *f)
     return err == ERR_OK ? ERR_OK : fault_plain(f, ERR_INTERNAL);
 }
 
+/* Whether the review was asked with this very token, whose use was spent then. */
+static bool asked_with_it(struct authorization *a)
+{
+    struct event e;
+    struct fault f;
+    char id[ID_TEXT];
+    if (a->caller.token == NULL || event_read(a->review.item, a->errand.arena, &e, &f) != ERR_OK)
+        return false;
+    id_write("tok_", a->caller.token->id, id);
+    return str_equal(e.token_id, str_of(id, ID_TEXT));
+}
+
 /* The review is here as its asker may see it. */
 static void looked_at(struct errand *e)
 {
@@ -95,7 +107,7 @@ static void looked_at(struct errand *e)
         return;
     }
     a->review = e->call.review.facts;
-    enum err err = authorization_read(a, r->form, r->body, r->traceparent, a->review.trace_id, &f);
+    enum err err = authorization_read(a, r->form, r->body, a->review.trace_id, &f);
     if (err == ERR_OK) err = read_retry(r, &f);
     if (err == ERR_OK) err = read_terms(a, &f);
     if (err != ERR_OK) {
@@ -103,6 +115,7 @@ static void looked_at(struct errand *e)
         return;
     }
     a->redeeming = true;
+    a->use_was_spent = asked_with_it(a);
     a->d.redeems = str_of(r->review_text, ID_TEXT);
     a->d.asked_trace = a->review.trace_id;
     struct sha256 binding = decide_bind(&a->d);
@@ -175,7 +188,6 @@ void queue_redeem_handle(void *context, struct http_exchange *x)
         return;
     }
     struct errand *e = &r->a.errand;
-    r->traceparent = arena_copy(e->arena, traced_header(x));
     r->retry_header = arena_copy(e->arena, http_header_get(x, STR("idempotency-key")));
     e->call.tenant = r->a.caller.tenant;
     e->call.asker = trip_asker(&r->a.caller); /* only who asked may redeem */

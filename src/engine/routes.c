@@ -7,6 +7,8 @@
 #include "base/limits.h"
 #include "engine/ask.h"
 #include "engine/engine.h"
+#include "engine/traced.h"
+#include "pipeline/spans/trace_context.h"
 
 static const enum ask_form agent_form = ASK_AGENT, tool_form = ASK_TOOL, user_form = ASK_USER;
 
@@ -180,11 +182,19 @@ const struct http_route engine_routes[] = {
 };
 const size_t engine_route_count = sizeof engine_routes / sizeof *engine_routes;
 
+/* Before the body was read: the trace is the header's, where it has one. */
+static void refuse(struct worker *w, struct http_exchange *x, const struct fault *f)
+{
+    struct trace_context caller = {.trace_text = {0}};
+    (void)trace_context_read(traced_header(x), &caller);
+    api_refuse(&w->api, x, f, caller.trace_text);
+}
+
 void route_refuse_starting(struct worker *w, struct http_exchange *x)
 {
     struct fault f;
     fault_set(&f, ERR_STARTING, "", "%s", engine_why_empty(w->engine));
-    api_refuse(&w->api, x, &f, (struct str){0});
+    refuse(w, x, &f);
 }
 
 /* A request whose body is still on its way: no need to read it for who may not ask. */
@@ -201,7 +211,7 @@ bool route_admit(void *context, struct http_exchange *x)
     }
     uint32_t roles = large != NULL ? *large : ~0u; /* which of its own, its handler asks */
     if (api_admit(&w->api, x, roles, world_now_ms(), &caller, &f) == ERR_OK) return true;
-    api_refuse(&w->api, x, &f, (struct str){0});
+    refuse(w, x, &f);
     return false;
 }
 
@@ -227,13 +237,13 @@ void route_handle(void *context, struct http_exchange *x)
         fault_set(
             &f, ERR_STORE_UNAVAILABLE, "",
             "another engine has taken over this engine's state in Redis; this one decides nothing any more");
-        api_refuse(&w->api, x, &f, (struct str){0});
+        refuse(w, x, &f);
         return;
     }
     if (engine_stands_still(w->engine) && is_looser(x->route)) {
         fault_set(&f, ERR_OVERLOADED, "", "%s; nothing is decided until it goes on",
                   STANDS_STILL_TEXT);
-        api_refuse(&w->api, x, &f, (struct str){0});
+        refuse(w, x, &f);
         return;
     }
     x->route->handle(context, x);
@@ -242,5 +252,5 @@ void route_handle(void *context, struct http_exchange *x)
 void route_refuse(void *context, struct http_exchange *x, const struct fault *f)
 {
     struct worker *w = context;
-    api_refuse(&w->api, x, f, (struct str){0});
+    refuse(w, x, f);
 }

@@ -316,6 +316,8 @@ static enum index member_find(struct str name, enum index from)
     return INDEX_COUNT;
 }
 
+enum { MEMBER_TOLD_BYTES = 48 }; /* twice that is a field that a fault has room for */
+
 static enum err required_check(const struct event *e, struct fault *f)
 {
     const char *missing = str_is_absent(e->event_id)    ? "/event_id"
@@ -327,10 +329,19 @@ static enum err required_check(const struct event *e, struct fault *f)
     return fault_set(f, ERR_MISSING_MEMBER, missing, "%s: is required", missing + 1);
 }
 
+/* A name that is too long for a pointer is told in part, and only in the sentence. */
 static enum err unknown_member(struct str name, struct fault *f)
 {
-    name = str_cut(name, 64);
-    return fault_set(f, ERR_BAD_VALUE, "", "an event has no member \"%.*s\"", STR_FORMAT(name));
+    char field[2 * MEMBER_TOLD_BYTES + 2];
+    struct buf pointer = buf_over(field, sizeof field - 1);
+    struct str told = str_cut(name, MEMBER_TOLD_BYTES);
+    buf_put_byte(&pointer, '/');
+    for (size_t i = 0; i < told.size; i++) /* RFC 6901 */
+        buf_put(&pointer, told.bytes[i] == '~'   ? STR("~0")
+                          : told.bytes[i] == '/' ? STR("~1")
+                                                 : str_of(told.bytes + i, 1));
+    field[told.size == name.size ? pointer.size : 0] = '\0';
+    return fault_set(f, ERR_BAD_VALUE, field, "an event has no member \"%.*s\"", STR_FORMAT(told));
 }
 
 static enum err members_read(const struct json *object, struct arena *arena, struct event *e,

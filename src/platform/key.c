@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 
+#include "base/limits.h"
 #include "platform/platform.h"
 
 enum { OVERLAP_SECONDS = 3600, OVERLAP_SECONDS_MAX = 30 * 86400 };
@@ -44,6 +45,9 @@ static enum err settle_named(struct platform *p, const struct json *body, const 
     if (named == NULL || named->type == JSON_NULL) return ERR_OK;
     if (named->type != JSON_STRING)
         return fault_set(f, ERR_WRONG_TYPE, field, "%s: must be a string", member);
+    if (str_code_points(named->string) > LIMIT_ID_CHARACTERS)
+        return fault_set(f, ERR_OUT_OF_RANGE, field, "%s: is longer than %d characters", member,
+                         LIMIT_ID_CHARACTERS);
     if (named->string.size == 0 || str_equal(named->string, p->caller.tenant)) return ERR_OK;
     if (!platform_is_everywhere(p))
         return fault_set(f, ERR_WRONG_TENANT, field, "%s: this key is for its own tenant's keys",

@@ -206,9 +206,7 @@ static enum err read_content(struct job *j, struct policy_detail *d, const struc
 
 static enum err read_put(struct job *j, struct policy_detail *d, const struct json *body)
 {
-    static const char *const members[] = {"is_active", "tenant_id"};
-    enum err err = check_case(body, members, 2, &j->fault);
-    if (err == ERR_OK) err = read_content(j, d, body);
+    enum err err = read_content(j, d, body);
     if (err != ERR_OK) return err;
     const struct json *description = member(body, "description"),
                       *active = member(body, "is_active");
@@ -230,10 +228,12 @@ static enum err read_put(struct job *j, struct policy_detail *d, const struct js
 void policy_put_handle(void *context, struct http_exchange *x)
 {
     struct platform *p = context;
+    static const char *const members[] = {"is_active", "tenant_id"};
     struct job *j = job_create(p, x, put_check);
     struct json *body;
     bool dry_run = false;
     enum err err = api_body(x, &body, &j->fault);
+    if (err == ERR_OK) err = check_case(body, members, 2, &j->fault);
     if (err == ERR_OK) err = api_flag(x, STR("dry_run"), &dry_run, &j->fault);
     if (err == ERR_OK)
         err = dry_run ? policy_job(j, x, body) : policy_change_job(j, x, body, false);

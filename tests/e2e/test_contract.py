@@ -394,6 +394,17 @@ def test_an_error_has_the_traceparents_trace_id_and_none_that_nobody_gave(stack)
     assert "trace_id" not in refused(post(stack, AGENT, valid(AGENT, trace_id="a b")), 400, "bad_value", "/trace_id")
 
 
+@pytest.mark.parametrize("what, status", [("nobody", 401), ("who may not", 403), ("no JSON", 400), ("no object", 400), ("text", 415), ("large", 413),
+                                          ("no review", 404)])
+def test_an_error_before_the_body_is_read_has_the_traceparents_trace_id(stack, what, status):
+    headers = {"traceparent": f"00-{TRACE}-00f067aa0ba902b7-01", "Content-Type": "text/plain" if what == "text" else "application/json"}
+    body = {"no JSON": b"{", "no object": b"[]", "large": b'{"action": "' + b"x" * (64 << 10) + b'"}'}.get(what, json.dumps(valid(AGENT)).encode())
+    route = "/v1/queue/rev_00000000000000000000000000/redeem" if what == "no review" else AGENT
+    with stack.at_engine({"nobody": None, "who may not": "admin"}.get(what, "agent")) as wire:
+        reply = wire.request("POST", route, body=body, headers=headers)
+    assert (reply.status, reply.json.get("trace_id")) == (status, TRACE), reply
+
+
 def test_what_is_wrong_inside_context_is_named_there(stack):
     refused(post(stack, AGENT, valid(AGENT, trace_id="", context={"trace_id": "a b"})), 400, "bad_value", "/context/trace_id")
     narrow = stack.key("narrow", ["agent"], users=["carol"])

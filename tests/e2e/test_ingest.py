@@ -107,6 +107,7 @@ def test_a_wrong_event_is_named_and_nothing_is_stored(stack, change, field):
     with stack.at_platform("engine") as wire:
         reply = wire.post(INGEST, [good, event(**change)])
         assert reply.status == 400 and field in reply.json["error"], reply
+        assert reply.json["field"] == f"/1/{field}", reply
         assert wire.post(INGEST, good).json.get("duplicates", 0) == 0
 
 

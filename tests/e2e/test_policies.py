@@ -294,4 +294,8 @@ def test_a_tenant_sees_only_its_own(tenant, stack):
 def test_a_key_for_every_tenant_names_one(tenant, stack):
     with stack.at_platform("root") as wire:
         refused(wire.get("/api/v1/policies"), 400, "tenant_required")
+        refused(wire.put("/api/v1/policies/base", {"content": ALLOW, "tenantId": tenant.name}), 400, "wrong_case", "/tenantId")
+        for name in "tenant", "tenant_id":
+            refused(wire.post("/api/v1/keys", {"name": "n", "owner": "o", "roles": ["agent"], name: "t" * 257}), 400, "out_of_range", f"/{name}")
+        refused(wire.post("/api/v1/keys/key_00000000000000000000000000/rotate", {"tenant_id": "t" * 257}), 400, "out_of_range", "/tenant_id")
         assert wire.get(f"/api/v1/policies?tenant_id={tenant.name}").status == 200

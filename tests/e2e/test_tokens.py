@@ -667,3 +667,28 @@ def test_tokens_outlive_the_engine(fresh):
     with stack.at_engine(few["token"]) as wire:
         assert wire.post(AGENT, {"action": "get_x"}).json["rule"] == "token:uses"
     stack.engine.stop()
+
+
+def test_a_token_without_uses_redeems_only_what_it_asked_itself(tokens):
+    """The use of a request is spent when it is asked; who redeems what was asked otherwise spends one then."""
+    def asked_with(credential, n):
+        review = tokens.decided(credential, "refund", actor="pay_bot", args={"n": n})["review_id"]
+        assert tokens.call("POST", f"/v1/queue/{review}/approve", reviewer, {}).status == 200
+        return review
+
+    def redeemed(review, credential, n, headers=None):
+        return tokens.call("POST", f"/v1/queue/{review}/redeem", credential, {"action": "refund", "actor": "pay_bot", "args": {"n": n}}, headers).json
+
+    reviewer = tokens.tenant.key("carla", ["reviewer"], owner="carla", reviewers=["carla"])
+    once = tokens.mint("*", actor="pay_bot", max_uses=1)["token"]
+    again, other = (tokens.mint("*", actor="pay_bot", max_uses=2)["token"] for _ in range(2))
+    of_key, of_once, of_other = asked_with(tokens.key, 1), asked_with(once, 2), asked_with(other, 3)
+    for review, n in (of_key, 1), (of_other, 3):
+        assert redeemed(review, once, n)["rule"] == "token:uses"
+    assert redeemed(of_once, once, 2)["allowed"], "its use was spent when it was asked"
+    retry = {"Idempotency-Key": "k"}
+    spent = redeemed(of_key, again, 1, retry)
+    assert spent["allowed"] and redeemed(of_key, again, 1, retry) == {**spent, "replayed": True}, "and spends no other use"
+    assert tokens.introspect(again)["uses_left"] == 1
+    assert redeemed(of_other, again, 3)["allowed"]
+    assert tokens.decided(again)["rule"] == "token:uses"

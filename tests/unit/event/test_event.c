@@ -269,8 +269,14 @@ static void a_required_member_may_not_be_missing(void **state)
 static void an_unknown_member_is_refused(void **state)
 {
     (void)state;
-    refused_with("{" BASE ",\"extra\":1}", ERR_BAD_VALUE, "", "an event has no member \"extra\"");
-    refused_with("{" BASE ",\"Actor\":\"x\"}", ERR_BAD_VALUE, "",
+    refused_with("{" BASE ",\"extra\":1}", ERR_BAD_VALUE, "/extra",
+                 "an event has no member \"extra\"");
+    refused_with("{" BASE ",\"a/b~c\":1}", ERR_BAD_VALUE, "/a~1b~0c",
+                 "an event has no member \"a/b~c\"");
+    refused_with("{" BASE ",\"0123456789012345678901234567890123456789012345678\":1}",
+                 ERR_BAD_VALUE, "",
+                 "an event has no member \"012345678901234567890123456789012345678901234567\"");
+    refused_with("{" BASE ",\"Actor\":\"x\"}", ERR_BAD_VALUE, "/Actor",
                  "an event has no member \"Actor\"");
 }
 
