@@ -126,7 +126,16 @@ static void reset_all(struct database *d)
     for (size_t i = 0; i < d->statement_count; i++) d->kind->reset(&d->statements[i]);
 }
 
-enum err database_begin(struct database *d) { return d->kind->begin(d, true); }
+enum err database_present(struct database *d)
+{
+    return d->kind->present == NULL ? ERR_OK : d->kind->present(d);
+}
+
+enum err database_begin(struct database *d)
+{
+    enum err err = database_present(d);
+    return err == ERR_OK ? d->kind->begin(d, true) : err;
+}
 
 enum err database_begin_read(struct database *d) { return d->kind->begin(d, false); }
 

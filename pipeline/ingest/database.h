@@ -53,7 +53,10 @@ struct str column_text(struct statement *s, int at);
 uint64_t column_u64(struct statement *s, int at); /* NULL is 0 */
 uint64_t column_bits(struct statement *s, int at);
 
-enum err database_begin(struct database *d);      /* the write lock, at once */
+/* ERR_STORE_UNAVAILABLE: the file was moved away or replaced while it was open here: what is written
+ * now would be gone with the next start. */
+enum err database_present(struct database *d);
+enum err database_begin(struct database *d);      /* present; and the write lock, at once */
 enum err database_begin_read(struct database *d); /* one snapshot for several reads */
 enum err database_commit(struct database *d);     /* rolls back where it fails */
 void database_rollback(struct database *d);

@@ -33,6 +33,7 @@ struct database_kind {
     void (*reset)(struct statement *s);
     struct str (*text)(struct statement *s, int at);
     int64_t (*number)(struct statement *s, int at);
+    enum err (*present)(struct database *d); /* NULL: it cannot be another one */
     enum err (*begin)(struct database *d, bool writes);
     enum err (*commit)(struct database *d); /* rolls back where it fails */
     void (*rollback)(struct database *d);

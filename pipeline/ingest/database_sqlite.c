@@ -61,8 +61,21 @@ static enum err err_from_sqlite(int code)
     }
 }
 
+static enum err present(struct database *d)
+{
+    int moved = 0;
+    int code = sqlite3_file_control(handle_of(d), "main", SQLITE_FCNTL_HAS_MOVED, &moved);
+    return code == SQLITE_OK && moved ? ERR_STORE_UNAVAILABLE : ERR_OK;
+}
+
 static enum err fault(struct database *d, enum err err, struct fault *f)
 {
+    if (err == ERR_STORE_UNAVAILABLE && present(d) != ERR_OK)
+        return fault_set(f, err, "",
+                         "store: %s was moved away or replaced while this program has it open; "
+                         "nothing more is written: put it back, or stop the program and see "
+                         "Restoring in the runbook",
+                         sqlite3_db_filename(handle_of(d), "main"));
     return fault_set(f, err, "", "store: %s", sqlite3_errmsg(handle_of(d)));
 }
 
@@ -242,6 +255,7 @@ const struct database_kind database_sqlite = {
     .reset = reset,
     .text = text,
     .number = number,
+    .present = present,
     .begin = begin,
     .commit = commit,
     .rollback = rollback,

@@ -106,7 +106,9 @@ enum err store_revision(struct store *s, uint64_t *ret, struct fault *f)
 enum err store_probe(struct store *s, struct fault *f)
 {
     uint64_t revision;
-    enum err err = store_revision(s, &revision, f);
+    enum err err = database_present(s->database);
+    if (err != ERR_OK) return database_fault(s->database, err, f);
+    err = store_revision(s, &revision, f);
     return err == ERR_OK ? database_check_schema(s->database, f) : err;
 }
 

@@ -12,6 +12,7 @@
 #include "api/api.h"
 
 #include "base/limits.h"
+#include "base/world.h"
 
 /* The one Authorization header. Two of them may mean one to us and the other to a proxy before
  * us. */
@@ -85,11 +86,17 @@ static const struct key *key_kept(const struct api *a, const struct http_exchang
     return x->kept != NULL && x->kept->mark == key_cache_mark(a->cache) ? x->kept->what : NULL;
 }
 
+/* Its end was set by another clock than ours. */
+static enum err key_holds(const struct key *key, uint64_t now_ms)
+{
+    return key_in_force(key, world_expiry_ms(now_ms));
+}
+
 static enum err key_verify(struct api *a, const struct http_exchange *x, struct str credential,
                            uint64_t now_ms, const struct key **ret)
 {
-    enum err err =
-        key_cache_verify(a->cache, a->hasher, a->keys, a->pepper, credential, now_ms, ret);
+    enum err err = key_cache_verify(a->cache, a->hasher, a->keys, a->pepper, credential,
+                                    world_expiry_ms(now_ms), ret);
     if (err == ERR_OK && x->kept != NULL)
         *x->kept = (struct http_kept){.what = *ret, .mark = key_cache_mark(a->cache)};
     return err;
@@ -119,7 +126,7 @@ enum err api_token_alive(const struct api *a, const struct token_claims *t, uint
     const struct key *key = key_table_get(a->keys, t->key);
     bool speaks_for_it =
         key != NULL && (str_equal(key->tenant, STR("*")) || str_equal(key->tenant, t->tenant));
-    enum err err = speaks_for_it && (key->roles & ROLE_AGENT) != 0 ? key_in_force(key, now_ms)
+    enum err err = speaks_for_it && (key->roles & ROLE_AGENT) != 0 ? key_holds(key, now_ms)
                                                                    : ERR_CREDENTIAL_REVOKED;
     if (err != ERR_OK)
         return fault_set(f, err, "", "the API key that minted this token %s",
@@ -193,7 +200,7 @@ enum err api_credential_holds(const struct api *a, const struct credential_mark 
 {
     if (m->is_token) return token_holds(a, m, tenant, actor, now_ms, f);
     const struct key *key = key_table_get(a->keys, m->key);
-    enum err err = key == NULL ? ERR_CREDENTIAL_REVOKED : key_in_force(key, now_ms);
+    enum err err = key == NULL ? ERR_CREDENTIAL_REVOKED : key_holds(key, now_ms);
     return err == ERR_OK ? ERR_OK : fault_plain(f, err);
 }
 
@@ -219,7 +226,7 @@ static enum err credential_admit(struct api *a, const struct http_exchange *x, u
 {
     struct str credential;
     const struct key *key = key_kept(a, x);
-    enum err err = key != NULL ? key_in_force(key, now_ms) : api_bearer(x, &credential, f);
+    enum err err = key != NULL ? key_holds(key, now_ms) : api_bearer(x, &credential, f);
     if (err != ERR_OK) return unauthenticated(a, x, err, f);
     if (key != NULL) return key_admit(key, roles, ret, f);
     if (a->signers != NULL && !str_starts(credential, STR("wk_")))

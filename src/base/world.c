@@ -3,16 +3,21 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
 #include <time.h>
 
 #include "base/check.h"
+#include "base/log.h"
 
 #define NS_PER_MS 1000000u
 
+enum { CLOCK_TOLD_SECONDS = 60 };
+
 /* now = BOOTTIME + offset. The offset moves only by the discipline and the floor. */
 static _Atomic int64_t offset_ms;
+static _Atomic int64_t wall_ahead_ms; /* of ours; negative: it is behind */
 static _Atomic uint64_t latest_ms;
 static pthread_once_t started = PTHREAD_ONCE_INIT;
 
@@ -60,6 +65,40 @@ void world_time_floor(uint64_t not_before_ms)
     }
 }
 
+uint64_t world_expiry_ms(uint64_t now_ms)
+{
+    int64_t ahead = atomic_load_explicit(&wall_ahead_ms, memory_order_relaxed);
+    return ahead > 0 ? now_ms + (uint64_t)ahead : now_ms;
+}
+
+bool world_clock_trouble(char to[CLOCK_TROUBLE_TEXT])
+{
+    int64_t seconds = atomic_load_explicit(&wall_ahead_ms, memory_order_relaxed) / 1000;
+    if (seconds >= 0)
+        snprintf(to, CLOCK_TROUBLE_TEXT,
+                 "the machine's clock was set, and is %lld seconds ahead of this program's, which "
+                 "follows it by a tenth; started again, it has it at once",
+                 (long long)seconds);
+    else
+        snprintf(to, CLOCK_TROUBLE_TEXT,
+                 "the machine's clock was set back, and is %lld seconds behind this program's, "
+                 "which waits for it at half its pace: records stay in the order of time",
+                 (long long)-seconds);
+    return seconds > CLOCK_TOLD_SECONDS || seconds < -CLOCK_TOLD_SECONDS;
+}
+
+static void tell_of_clock(void)
+{
+    static atomic_bool is_told;
+    char text[CLOCK_TROUBLE_TEXT];
+    bool trouble = world_clock_trouble(text);
+    if (atomic_exchange(&is_told, trouble) == trouble) return;
+    if (trouble)
+        log_text(LOG_WARNING, "clock_set", "%s", text);
+    else
+        log_line(LOG_INFO, "clock_caught_up", NULL);
+}
+
 void world_time_discipline(void)
 {
     pthread_once(&started, world_start);
@@ -68,10 +107,12 @@ void world_time_discipline(void)
     int64_t before_ms = atomic_exchange(&last_ms, boot_ms);
     int64_t passed_ms = before_ms == 0 ? 0 : boot_ms - before_ms;
     int64_t error_ms = clock_ms(CLOCK_REALTIME) - boot_ms - atomic_load(&offset_ms);
-    int64_t most = passed_ms / (error_ms < 0 ? 2 : 10);
-    if (error_ms > most) error_ms = most;
-    if (error_ms < -most) error_ms = -most;
-    atomic_fetch_add(&offset_ms, error_ms);
+    int64_t most = passed_ms / (error_ms < 0 ? 2 : 10), step_ms = error_ms;
+    if (step_ms > most) step_ms = most;
+    if (step_ms < -most) step_ms = -most;
+    atomic_fetch_add(&offset_ms, step_ms);
+    atomic_store_explicit(&wall_ahead_ms, error_ms - step_ms, memory_order_relaxed);
+    tell_of_clock();
 }
 
 void world_random(void *bytes, size_t size)

@@ -8,16 +8,24 @@
 #ifndef BASE_WORLD_H
 #define BASE_WORLD_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 uint64_t world_now_ms(void);       /* milliseconds since 1970 UTC, never decreasing */
 uint64_t world_monotonic_ns(void); /* for durations only */
+/* By what time things end that somebody else's clock set an end to: the wall clock's, where that is
+ * ahead of ours, as of the last look at it. For what only gets stricter by it, and is not recorded. */
+uint64_t world_expiry_ms(uint64_t now_ms);
 /* The wall clock as it stands, for who is compared with other machines' clocks: it may go back. */
 uint64_t world_wall_ns(void);
 void world_time_floor(uint64_t not_before_ms);
 /* Looks at the wall clock and sets the slew; call about once a second, from any thread. */
 void world_time_discipline(void);
+/* What /healthz says of a clock that was set by more than a minute and is not caught up with yet;
+ * false: nothing. */
+enum { CLOCK_TROUBLE_TEXT = 200 };
+bool world_clock_trouble(char to[CLOCK_TROUBLE_TEXT]);
 
 /* Cryptographic randomness from the kernel; ends the process where there is none. */
 void world_random(void *bytes, size_t size);

@@ -49,6 +49,8 @@ static void put_checks(struct checks *c, struct worker *w)
                                : "the newest policies of a tenant cannot be loaded; see the log";
     put_check(c, METRIC_ENGINE_CHECK_BUNDLE, "bundle",
               facts->revision != 0 && facts->tenants_unloadable == 0, policies);
+    char clock[CLOCK_TROUBLE_TEXT];
+    put_check(c, METRIC_ENGINE_CHECK_CLOCK, "clock", !world_clock_trouble(clock), clock);
     put_check(c, METRIC_ENGINE_CHECK_DISK, "disk", !tight,
               "the journal's file system is more than 80 % full");
     if (e->config.platform_url[0] != '\0') {

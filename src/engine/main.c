@@ -286,6 +286,7 @@ static void take_signals(struct boot *b)
     sigaddset(&set, SIGTERM);
     check(pthread_sigmask(SIG_BLOCK, &set, NULL) == 0);
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGHUP, SIG_IGN);  /* nothing is read again, and who means the end says TERM */
     signal(SIGXFSZ, SIG_IGN); /* a file that may not grow (ulimit -f) is an error, too */
     b->signal_fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
     check(b->signal_fd >= 0);

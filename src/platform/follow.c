@@ -114,7 +114,7 @@ static bool key_holds(struct platform *p, const struct bundle_detail *d)
 {
     const struct key *k = key_table_get(p->keys, d->key_id);
     return k != NULL && k->revoked_at == 0 &&
-           (k->expires_at == 0 || world_now_ms() < k->expires_at);
+           (k->expires_at == 0 || world_expiry_ms(world_now_ms()) < k->expires_at);
 }
 
 void follow_changed(struct platform *p)

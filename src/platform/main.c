@@ -37,6 +37,7 @@ int main(int argc, char **argv)
     }
     log_init("writ-platform", log_level_of(config.log_level));
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGHUP, SIG_IGN);  /* nothing is read again, and who means the end says TERM */
     signal(SIGXFSZ, SIG_IGN); /* a file that may not grow (ulimit -f) is an error, too */
     config.connections_max = descriptors_for_clients(config.connections_max);
     err = platform_create(&config, &running, &f);

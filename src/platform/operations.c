@@ -74,6 +74,8 @@ static void put_check(struct checks *c, struct platform *p, enum metric gauge, c
 
 static void put_checks(struct checks *c, struct platform *p)
 {
+    char clock[CLOCK_TROUBLE_TEXT];
+    put_check(c, p, METRIC_PLATFORM_CHECK_CLOCK, "clock", !world_clock_trouble(clock), clock);
     if (p->consumer != NULL) {
         struct consumer_status consumer;
         consumer_status(p->consumer, &consumer);

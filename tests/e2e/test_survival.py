@@ -544,3 +544,51 @@ def test_doctor_tells_of_a_node_name_that_was_changed(fresh):
     stack.wait_published()
     told = stack.cli("doctor", "--engine", stack.engine.url, "--platform", stack.platform.url, key=stack.keys["admin"], check=False)
     assert told.returncode == 1 and re.search(r"^BAD +records +the platform has others .* its `node` has stayed as it was$", told.stdout, re.M), told
+
+
+def test_a_database_that_is_moved_away_takes_nothing_more(fresh):
+    """What is written into a file without a name is gone with the next start, and had been answered."""
+    stack = fresh().start()
+    files = list(stack.data.glob("platform.db*"))
+    away = stack.data / "away"
+    away.mkdir()
+
+    def make(name):
+        with stack.at_platform("root") as wire:
+            return wire.post("/api/v1/keys", {"name": name, "owner": "o", "tenant": "default", "roles": ["auditor"]})
+
+    def told():
+        with stack.at_platform("root") as wire:
+            return wire.get("/readyz").status, wire.get("/healthz").json["checks"]["store"]
+
+    assert make("before").status == 201
+    for replaced in False, True:
+        for file in files:
+            file.rename(away / file.name)
+        if replaced:
+            shutil.copy(away / "platform.db", stack.data / "platform.db")
+        refused = make("lost")
+        assert (refused.status, refused.json["code"]) == (503, "store_unavailable"), refused
+        assert "was moved away or replaced" in refused.json["error"]
+        harness.eventually(lambda: told()[0] == 503 and "was moved away or replaced" in told()[1], "health and readiness say it")
+        for file in files:
+            (away / file.name).rename(file)
+        harness.eventually(lambda: told() == (200, "ok"), "put back, it goes on")
+        assert make("after").status == 201
+    stack.platform.stop()
+    stack.platform.start()
+    with stack.at_platform("root") as wire:
+        names = sorted(key["name"] for key in wire.get("/api/v1/keys?tenant_id=default").json["keys"] if key["name"] in ("before", "lost", "after"))
+    assert names == ["after", "after", "before"]
+
+
+def test_a_hangup_ends_nothing(stack):
+    """A terminal that is closed, a log that is rotated."""
+    for program in stack.engine, stack.platform:
+        program.signal(signal.SIGHUP)
+    for n in range(20):
+        with stack.at_engine() as wire:
+            assert wire.post("/v1/agent/authorize", {"action": "x"}).status == 200
+        with stack.at_platform("admin") as wire:
+            assert wire.get("/api/v1/policies").status == 200
+    assert stack.engine.process.poll() is None and stack.platform.process.poll() is None

@@ -209,6 +209,34 @@ def times_of(store):
     return found
 
 
+def test_a_key_ends_by_a_clock_that_was_set_forward(fleet):
+    """The programs' own time follows slowly, and records go by it; a key's end was set by another clock."""
+    one = fleet(clock=True)
+    end = (datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    with one.stack.at_platform("root") as wire:
+        made = wire.post("/api/v1/keys", {"name": "short", "owner": "o", "tenant": "default", "roles": ["reviewer", "auditor"], "expires_at": end}).json
+    one.stack.wait_followed()
+
+    def statuses():
+        with one.stack.at_engine(made["key"]) as engine, one.stack.at_platform(made["key"]) as platform:
+            return engine.get("/v1/queue/pending").status, platform.get("/api/v1/audit?limit=1").status
+
+    assert statuses() == (200, 200)
+    one.step_clock(5)
+    eventually(lambda: statuses() == (401, 401), "both go by the later clock")
+    for program in one.engine, one.platform:
+        assert "ahead of this program's" in one.health(program)["checks"]["clock"], one.health(program)
+    one.step_clock(-5)
+    eventually(lambda: statuses() == (200, 200), "nothing of it was kept")
+    eventually(lambda: all("behind this program's" in one.health(program)["checks"]["clock"] for program in (one.engine, one.platform)), "both say it")
+    one.step_clock(0)
+    eventually(lambda: all(one.health(program)["status"] == "ok" for program in (one.engine, one.platform)), "it is over")
+    told = one.engine.log.read_text()
+    assert "clock_set" in told and "clock_caught_up" in told
+    one.check()
+    one.stop()
+
+
 def test_a_clock_that_is_stepped_by_hours_breaks_nothing(fleet):
     one = fleet(clock=True)
     load = one.load(rate=600)
