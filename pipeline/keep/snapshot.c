@@ -437,6 +437,11 @@ enum err snapshot_read_until(struct disk *disk, const _Atomic bool *given_up,
                              ", this one reads %d); start the newer one again",
                              n.positions[i], r.version, VERSION);
         }
+        if (err == ERR_NOT_PERMITTED) {
+            free(r.piece);
+            return fault_set(f, err, "", "snapshot-%016" PRIx64 " cannot be read: %s",
+                             n.positions[i], err_sentence(err));
+        }
         if (!whole && err != ERR_CLOSED)
             log_text(LOG_ERROR, "snapshot_damaged", "snapshot-%016" PRIx64 " does not verify: %s",
                      n.positions[i], err_sentence(err));

@@ -36,6 +36,9 @@ enum err err_from_errno(int number)
     switch (number) {
     case ENOSPC:
     case EDQUOT: return ERR_NO_SPACE;
+    case EACCES:
+    case EPERM:
+    case EROFS: return ERR_NOT_PERMITTED;
     case ENOENT: return ERR_NOT_FOUND;
     case EEXIST: return ERR_EXISTS;
     default: return ERR_IO;

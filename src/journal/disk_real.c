@@ -43,14 +43,6 @@ struct real {
     int lock_file; /* -1: not held */
 };
 
-/* A directory in which nothing may be made now is one without room: nothing was lost by that, and
- * whoever closed it opens it again. */
-static enum err why_not_made(int number)
-{
-    bool is_closed = number == EACCES || number == EPERM || number == EROFS;
-    return is_closed ? ERR_NO_SPACE : err_from_errno(number);
-}
-
 static enum err real_open(void *state, const char *name, bool create_new, int *ret_file)
 {
     struct real *r = state;
@@ -60,7 +52,7 @@ static enum err real_open(void *state, const char *name, bool create_new, int *r
     while (file < 0 && errno == EINTR);
     /* Too many connections are no fault of the disk: there is no room now, later there is. */
     if (file < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM)) return ERR_NO_SPACE;
-    if (file < 0) return create_new ? why_not_made(errno) : err_from_errno(errno);
+    if (file < 0) return err_from_errno(errno);
     *ret_file = file;
     return ERR_OK;
 }

@@ -48,7 +48,9 @@ enum err journal_open_driven(const struct journal_options *options, const char *
     enum err err = o.disk->lock(o.disk->state);
     if (err == ERR_EXISTS)
         return fault_set(f, err, "", "data: another engine holds the journal in it");
-    if (err != ERR_OK) return fault_set(f, err, "", "the journal's directory cannot be locked");
+    if (err != ERR_OK)
+        return fault_set(f, err, "", "the journal's directory cannot be locked: %s",
+                         err_sentence(err));
 
     struct journal *j = aligned_alloc(64, sizeof *j);
     check(j != NULL);
