@@ -24,6 +24,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "base/log.h"
 #include "base/world.h"
 #include "pipeline/topic/reach.h"
 
@@ -321,6 +322,14 @@ static enum err fits(struct connection *c)
     return ERR_BAD_VALUE;
 }
 
+/* libpq would write what the server tells on the side to standard error, where each line is JSON. */
+static void noticed(void *context, const char *text)
+{
+    (void)context;
+    size_t size = strcspn(text, "\n");
+    log_text(LOG_INFO, "postgres_notice", "%.*s", (int)(size < 500 ? size : 500), text);
+}
+
 static enum err connect_now(struct connection *c, struct fault *f)
 {
     char seconds[8];
@@ -339,6 +348,7 @@ static enum err connect_now(struct connection *c, struct fault *f)
     c->text[0] = '\0';
     c->client = PQconnectdbParams(names, values, 1);
     check(c->client != NULL);
+    PQsetNoticeProcessor(c->client, noticed, NULL);
     if (PQstatus(c->client) != CONNECTION_OK) return cannot_connect(c, f);
     check(PQsetnonblocking(c->client, 1) == 0);
     c->life++;

@@ -259,7 +259,7 @@ static void is_ahead(struct publisher *p, uint64_t theirs)
     snprintf(
         text, sizeof text,
         "the platform has records up to %llu, this journal ends at %llu: its disk went back in time, or another engine has "
-        "this node's name. Nothing is published; give this engine a new data directory and node, and keep this one read-only",
+        "this node's name. Nothing is published; start this engine again with a node name of its own, on the same data directory",
         (unsigned long long)theirs, (unsigned long long)journal_durable_seq(p->journal));
     alarm_raise(p, PUBLISH_AHEAD, text);
 }
@@ -363,11 +363,11 @@ static bool history_is_ours(struct publisher *p, const struct stream_report *r)
         alarm_raise(p, PUBLISH_BROKEN, f.text);
         return false;
     }
-    char text[256];
+    char text[320];
     snprintf(
         text, sizeof text,
         "the platform's record %llu of this node is of epoch %.16s, this journal's is not: two histories under "
-        "one node name. Nothing is published; give this engine a node name of its own",
+        "one node name. Nothing is published; start this engine again with a node name of its own, on the same data directory",
         (unsigned long long)(r->next_seq - 1), r->epoch);
     alarm_raise(p, PUBLISH_DIVERGED, text);
     return false;

@@ -582,6 +582,45 @@ def test_a_database_that_is_moved_away_takes_nothing_more(fresh):
     assert names == ["after", "after", "before"]
 
 
+@pytest.mark.parametrize("lost", ["since a backup", "all"])
+def test_an_engine_that_lost_its_journal_publishes_again_under_a_name_of_its_own(fresh, lost):
+    """What its check and the runbook say: everything that was answered is in the trail then."""
+    stack = fresh().start()
+    stack.policy("base", BASE_POLICY)
+    engine, backup, answered = stack.data / "engine", stack.folder / "backup", []
+
+    def answer(count):
+        with stack.at_engine() as wire:
+            for _ in range(count):
+                answered.append(f"lost.{len(answered)}")
+                assert wire.post(AGENT, {"action": "get_x", "trace_id": answered[-1]}).status == 200
+
+    answer(20)
+    stack.engine.stop()
+    shutil.copytree(engine, backup)
+    stack.engine.start()
+    answer(20)
+    stack.wait_published()
+    stack.engine.stop()
+    if lost == "all":
+        shutil.rmtree(engine / "journal")
+        shutil.rmtree(engine / "snapshots")
+    else:
+        shutil.rmtree(engine)
+        shutil.copytree(backup, engine)
+    stack.engine.start()
+    answer(10)
+    with stack.at_engine() as wire:
+        said = harness.eventually(lambda: (text := wire.get("/healthz").json["checks"]["publish"]) != "ok" and text, "it says so")
+    assert said.endswith("start this engine again with a node name of its own, on the same data directory"), said
+    stack.engine.stop()
+    stack.engine.arguments += ["--node", "a-name-of-its-own"]
+    stack.engine.start()
+    stack.wait_published()
+    for trace in answered:
+        assert [event["kind"] for event in stack.trace(trace)] == ["decision"], trace
+
+
 def test_a_hangup_ends_nothing(stack):
     """A terminal that is closed, a log that is rotated."""
     for program in stack.engine, stack.platform:
