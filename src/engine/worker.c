@@ -1,8 +1,7 @@
 /* worker.c - one reactor of the engine: its beat, and what is plugged into it.
  *
  *   begin   revocations that are new → the bundle in force
- *   (sleep; sockets and timers: requests are decided and recorded, replies parked; again, without
- *   sleep, while company comes: http/server.c)
+ *   (sleep; sockets and timers: requests are decided and recorded, replies parked)
  *   end     calls that were held → mail → what is due by time → answers of our own go on
  *           → seal the block → marks → release replies and parked answers → flush mail, ring
  *           → hold sockets while no block can be begun

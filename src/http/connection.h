@@ -151,9 +151,7 @@ struct http_server {
 
     struct pool pool;
     char *scratch;
-    size_t scratch_used;   /* by what has arrived */
-    unsigned company;      /* turns of what the last poll brought */
-    uint64_t joined_by_ns; /* until then this beat takes more; 0: it was not asked yet */
+    size_t scratch_used; /* by what has arrived */
     char date[HTTP_DATE_BYTES];
     uint64_t date_until_ms;
 };
@@ -189,8 +187,7 @@ void connection_send(struct http_connection *c);
 void connection_eased(struct http_connection *c);
 
 /* server.c */
-/* Turns for all that arrived; the scratch is free again. */
-void server_arrived(struct http_server *s);
+void server_arrived(void *server); /* turns for all that arrived; the scratch is free again */
 void server_queue_work(struct http_connection *c);
 void server_phase(struct http_connection *c, enum phase phase);
 void server_gate(struct http_connection *c); /* puts c in the list of its first gate */

@@ -20,8 +20,6 @@
 enum {
     PATIENCE_MS = 1000, /* with a head, or a stranger's body, where others want its place */
     ROOM_LOOKS_MAX = 8, /* for one new client; each is a system call */
-    COMPANY_LEAST = 2,
-    JOINING_NS = 250000, /* from the end of the first poll's turns on */
 };
 
 /* -- clocks ------------------------------------------------------------------------------ */
@@ -111,33 +109,15 @@ static void work_due(struct loop_timer *t)
     if (!list_is_empty(&s->work)) loop_timer_start(s->loop, &s->work_timer, 0, work_due);
 }
 
-void server_arrived(struct http_server *s)
+void server_arrived(void *server)
 {
+    struct http_server *s = server;
     while (!list_is_empty(&s->arrived)) {
         struct http_connection *c =
             link_owner(s->arrived.head.next, struct http_connection, arrived_link);
         connection_turn(c); /* which takes it off the list */
-        s->company++;
     }
     s->scratch_used = 0;
-}
-
-/* What ends a beat costs as much for one request as for a hundred: a block is sealed, a thread
- * woken, marks are compared. Where several came at once, more came while they were handled, and join
- * them. Whoever is alone does not wait, and nobody for long. */
-static bool arrivals_handled(void *server)
-{
-    struct http_server *s = server;
-    server_arrived(s);
-    bool in_company = s->company >= COMPANY_LEAST;
-    s->company = 0;
-    if (in_company) {
-        uint64_t now_ns = world_monotonic_ns();
-        if (s->joined_by_ns == 0) s->joined_by_ns = now_ns + JOINING_NS;
-        if (now_ns < s->joined_by_ns) return true;
-    }
-    s->joined_by_ns = 0;
-    return false;
 }
 
 void server_queue_work(struct http_connection *c)
@@ -346,7 +326,7 @@ struct http_server *http_server_create(struct loop *l, const struct http_service
     for (int phase = 0; phase < PHASE_COUNT; phase++) list_init(&s->phases[phase]);
     for (int lane = 0; lane < HTTP_LANES; lane++) list_init(&s->gated[lane]);
     list_init(&s->arrived);
-    loop_after(l, arrivals_handled, s);
+    loop_after(l, server_arrived, s);
     list_init(&s->work);
     list_init(&s->held_back);
     s->phase_ms[PHASE_NEW] = s->phase_ms[PHASE_IDLE] = limits->idle_ms;

@@ -19,12 +19,11 @@
 
 struct loop {
     struct ev_loop *ev;
-    ev_check woken; /* runs first after each poll, to take the time once for all it brought */
+    ev_check woken; /* runs first after each poll, to take the time once per beat */
     uint64_t now_ms;
     ev_check last; /* runs after all else that a poll brought: libev goes by priority */
-    bool (*after)(void *context);
+    void (*after)(void *context);
     void *after_context;
-    bool goes_on; /* it said so of the last poll */
 };
 
 _Static_assert(sizeof(ev_io) <= sizeof(((struct loop_fd *)0)->opaque), "ev_io fits");
@@ -56,10 +55,10 @@ static void run_after(struct ev_loop *ev, ev_check *last, int events)
     (void)ev;
     (void)events;
     struct loop *l = last->data;
-    l->goes_on = l->after != NULL && l->after(l->after_context);
+    if (l->after != NULL) l->after(l->after_context);
 }
 
-void loop_after(struct loop *l, bool (*after)(void *context), void *context)
+void loop_after(struct loop *l, void (*after)(void *context), void *context)
 {
     check(l->after == NULL || after == NULL);
     l->after = after;
@@ -94,11 +93,7 @@ void loop_destroy(struct loop *l)
     free(l);
 }
 
-void loop_beat(struct loop *l, bool wait)
-{
-    ev_run(l->ev, wait ? EVRUN_ONCE : EVRUN_NOWAIT);
-    while (l->goes_on) ev_run(l->ev, EVRUN_NOWAIT);
-}
+void loop_beat(struct loop *l, bool wait) { ev_run(l->ev, wait ? EVRUN_ONCE : EVRUN_NOWAIT); }
 
 uint64_t loop_now_ms(const struct loop *l) { return l->now_ms; }
 

@@ -15,13 +15,12 @@ struct loop;
 /* At boot: what fails ends the process. */
 struct loop *loop_create(void);
 void loop_destroy(struct loop *l);
-/* Handles what is ready; with `wait`, first sleeps until something is. May also return early. What
- * loop_after() asks for can make it several polls, of which only the first sleeps. */
+/* Handles what is ready; with `wait`, first sleeps until something is. May also return early. */
 void loop_beat(struct loop *l, bool wait);
 
-/* `after` is called behind everything that was ready or due when polled. True: the beat goes on with
- * what is ready by now. One for a loop; NULL takes it away. */
-void loop_after(struct loop *l, bool (*after)(void *context), void *context);
+/* `after` is called once in each beat, behind everything that was ready or due in it. One for a
+ * loop; NULL takes it away. */
+void loop_after(struct loop *l, void (*after)(void *context), void *context);
 
 enum { LOOP_READ = 1, LOOP_WRITE = 2 };
 

@@ -37,7 +37,6 @@ struct rig {
     size_t handled, refused, admitted;
     bool deny_admission, is_of_strangers; /* what rig_admit() says */
     struct fault fault;                   /* the latest refusal's */
-    void (*handling)(struct rig *rig);    /* what /nothing does before it answers, or NULL */
 };
 
 struct peer {
@@ -129,8 +128,7 @@ static void serve_header(void *context, struct http_exchange *x)
 
 static void serve_nothing(void *context, struct http_exchange *x)
 {
-    struct rig *rig = context;
-    if (rig->handling != NULL) rig->handling(rig);
+    (void)context;
     http_reply(x, &(struct http_reply){.status = 204});
 }
 
