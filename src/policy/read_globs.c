@@ -40,13 +40,6 @@ static void selector_index(struct reader *r, struct selector *s)
     arena_fini(&scratch);
 }
 
-/* False: it cannot be folded. */
-static bool part_plainly(struct arena *arena, struct str part, struct str *ret)
-{
-    *ret = spelling_is_plain(part) ? part : spelling_fold(part, arena);
-    return !str_is_absent(*ret);
-}
-
 /* The pattern as it would be spelled plainly, type and id apart, beside the one that was given: a
  * resource is compared so, too, and else `db:Straße-*` would not stop ` db:Straße-1`, which is
  * `db:strasse-1` then. What became a star by it is one: what restricts errs to that side. */
@@ -60,7 +53,9 @@ static void add_plainly(struct reader *r, const struct value *v, struct str text
                id = has_type ? str_skip(text, colon + 1) : STR("");
     if (spelling_is_plain(type) && spelling_is_plain(id)) return;
     struct glob *g = &s->globs[s->count];
-    if (!part_plainly(arena, type, &type) || !part_plainly(arena, id, &id)) {
+    type = spelling_plainly(type, arena);
+    id = spelling_plainly(id, arena);
+    if (str_is_absent(type) || str_is_absent(id)) {
         r->full = true;
         return;
     }

@@ -64,7 +64,7 @@ static bool join(struct str type, struct str id, struct arena *arena, struct str
 /* False: it cannot be folded. */
 static bool plain_of(struct str part, struct arena *arena, struct str *ret)
 {
-    *ret = spelling_is_plain(part) ? part : spelling_fold(part, arena);
+    *ret = spelling_plainly(part, arena);
     return str_is_absent(part) || !str_is_absent(*ret);
 }
 

@@ -57,3 +57,8 @@ bool spelling_same(struct str a, struct str b)
     free(b_folded);
     return same;
 }
+
+struct str spelling_plainly(struct str name, struct arena *arena)
+{
+    return spelling_is_plain(name) ? name : spelling_fold(name, arena);
+}

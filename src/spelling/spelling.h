@@ -21,4 +21,7 @@ bool spelling_is_plain(struct str name);
 /* What all spellings of a name have in common, in the arena; absent: it cannot be folded. */
 struct str spelling_fold(struct str name, struct arena *arena);
 
+/* The name itself where it is plain, else folded. */
+struct str spelling_plainly(struct str name, struct arena *arena);
+
 #endif
