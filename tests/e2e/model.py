@@ -274,6 +274,7 @@ class Review:
         """`args`: as the masks of that moment leave them."""
         self.args = args
         self.id, self.tenant, self.key, self.principal, self.question = answer["review_id"], tenant, who.key, who.principal, question
+        self.asker = who  # the credential itself: the key, or one token
         self.asked = {vote.source: vote for vote in outcome.asks}
         self.rule, self.trace, self.deadline = outcome.rule, answer["trace_id"], seconds(answer["expires_at"])
         self.good_for = min(vote.good_for for vote in outcome.asks)
@@ -467,17 +468,22 @@ class Model:
         if refused(reply, self.dead(who) or self.speech(who, question)):
             return
         filled, answer = self.filled(who, question), record(reply)
-        tenant, uses_left = who.tenant, getattr(who, "uses", None)
-        outcome = self.answered(answer, who, filled)
-        if uses_left == 0 and not answer["rule"] == outcome.rule == "token:scope":
-            outcome = Outcome("deny", "token:uses")
-        elif filled.get("actor") in self.suspended[tenant]:
+        if filled.get("actor") in self.suspended[who.tenant]:
             outcome = Outcome("deny", "actor:suspended")
-        if uses_left:
-            who.uses -= 1
+        else:
+            outcome = self.spent(who, self.answered(answer, who, filled), answer)
         if question.get("trace_id"):
             hold("a decision", {"trace_id": question["trace_id"]}, answer)
         self.concluded(who, filled, outcome, answer)
+
+    def spent(self, who, outcome, answer):
+        """What is answered to `outcome`, of which a token with counted uses spends one."""
+        uses_left = getattr(who, "uses", None)
+        if uses_left == 0:
+            return outcome if answer["rule"] == outcome.rule == "token:scope" else Outcome("deny", "token:uses")
+        if uses_left:
+            who.uses -= 1
+        return outcome
 
     def concluded(self, who, question, outcome, answer, redeemed=None):
         """What every live decision has in common, a redemption's too."""
@@ -622,6 +628,8 @@ class Model:
                 raise Difference(f"a redemption had to be one of {wrong} and is {answer['rule']}")
             return self.concluded(who, filled, Outcome("deny", answer["rule"]), answer, review)
         outcome = self.answered(answer, who, filled, asked=review.asked)
+        if review.asker is not who:
+            outcome = self.spent(who, outcome, answer)
         self.concluded(who, filled, outcome, answer, review)
         if outcome.decision in ("allow", "compute"):
             self.settle(review, "redeemed")
