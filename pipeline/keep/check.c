@@ -135,6 +135,23 @@ static enum err stood_still(const struct look *l, struct fault *f)
     return ERR_OK;
 }
 
+/* What was evicted, or deleted by hand, may be a suspension. */
+static enum err take_whole(const struct look *l, unsigned slot, struct shard *into, struct fault *f)
+{
+    const struct slot_seen *seen = &l->seen[slot];
+    uint64_t fields;
+    enum err err = slot_take(l->link, slot, into, &fields, f);
+    if (err == ERR_STORE_UNAVAILABLE || (seen->has_fields && seen->fields == fields)) return err;
+    char written[24] = "an unknown number";
+    if (seen->has_fields) snprintf(written, sizeof written, "%" PRIu64, seen->fields);
+    return fault_set(
+        f, ERR_BAD_VALUE, "",
+        "adopt: slot %u of this Redis holds %" PRIu64
+        " fields, and %s were written: keys were evicted or deleted, so its state is not whole there. Restore an older copy "
+        "of this Redis, or empty it and give that state up",
+        slot, fields, written);
+}
+
 static enum err adopt_all(struct look *l, struct fault *f)
 {
     struct keep_past *past = l->past;
@@ -142,7 +159,7 @@ static enum err adopt_all(struct look *l, struct fault *f)
     if (fold == NULL) return fault_set(f, ERR_FULL, "", "out of memory");
     enum err err = ERR_OK;
     for (unsigned i = 0; err == ERR_OK && i < LIMIT_SLOTS; i++)
-        err = slot_take(l->link, i, fold->shard, f);
+        err = take_whole(l, i, fold->shard, f);
     if (err == ERR_OK) err = stood_still(l, f);
     uint64_t tokens = 0, reviews = 0;
     if (err == ERR_OK) {

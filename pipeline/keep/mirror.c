@@ -18,9 +18,8 @@ enum {
     OWED_MOST = 512, /* answers; more would only fill Redis' buffers */
     /* useless fields of a slot before anybody minds: of all slots 64 MB of reviews, say */
     GARBAGE_LEAST = 32,
+    PROBED_SLOTS = 16, /* at once: all of them within some minutes */
 };
-
-#define FIELDS_UNKNOWN UINT32_MAX /* found there, and not counted yet */
 
 struct slot {
     uint64_t position; /* what Redis has, or had when we last heard */
@@ -164,6 +163,15 @@ static void script_failed(const struct answer *a, struct str text)
     write_anew(s);
 }
 
+/* Keys were evicted, or somebody else deleted or wrote some. */
+static void not_as_many(struct mirror *m, unsigned slot, struct str held)
+{
+    log_text(LOG_WARNING, "redis_slot_unfit",
+             "slot %u holds %.*s fields, which is not what was written: it will be written anew",
+             slot, STR_FORMAT(held));
+    write_anew(&m->slots[slot]);
+}
+
 /* {word, what is there} of one of our scripts. */
 static void script_answered(void *context, const struct redis_value *v)
 {
@@ -188,6 +196,8 @@ static void script_answered(void *context, const struct redis_value *v)
                  "slot %u is at \"%.*s\" instead of %" PRIu64 ": it will be written anew", a->slot,
                  STR_FORMAT(there), s->position);
         write_anew(s);
+    } else if (str_equal(word, STR("FIELDS"))) {
+        not_as_many(m, a->slot, redis_value_at(v, 1).text);
     } else if (str_equal(word, STR("BROKEN"))) {
         struct str why = redis_value_at(v, 1).text;
         log_text(LOG_WARNING, "redis_slot_unfit",
@@ -321,7 +331,6 @@ static void take_over(struct mirror *m, const struct slot_seen *seen, uint64_t d
         s->unfit = !is_fit(m, s, &seen[i], totals.oldest_seq);
         *ret_unfit += s->unfit;
         if (!s->unfit && !s->known && seen[i].position + 1 < begin) begin = seen[i].position + 1;
-        if (!s->unfit && !s->known) s->fields = FIELDS_UNKNOWN;
         if (!s->unfit) s->position = seen[i].position;
         s->known = true;
         s->tried = 0;
@@ -371,16 +380,23 @@ static enum err claim(struct mirror *m, const struct slot_seen *seen, struct fau
     return settle(m, f);
 }
 
-/* What an earlier start left: garbage that has grown over many of them is seen, too. */
-static enum err count_fields(struct mirror *m, struct fault *f)
+/* Whether the hashes hold what was written, by its number. What an earlier start left is counted,
+ * too: garbage that has grown over many of them is seen. */
+static enum err count_fields(struct mirror *m, const struct slot_seen *seen, size_t *unfit,
+                             struct fault *f)
 {
     static _Thread_local struct slot_sizes sizes;
     bool wanted[LIMIT_SLOTS];
-    for (unsigned i = 0; i < LIMIT_SLOTS; i++)
-        wanted[i] = m->slots[i].fields == FIELDS_UNKNOWN && !m->slots[i].unfit;
+    for (unsigned i = 0; i < LIMIT_SLOTS; i++) wanted[i] = !m->slots[i].unfit;
     enum err err = slots_count(m->link, wanted, &sizes, f);
-    for (unsigned i = 0; err == ERR_OK && i < LIMIT_SLOTS; i++)
-        if (wanted[i]) m->slots[i].fields = sizes.fields[i];
+    for (unsigned i = 0; err == ERR_OK && i < LIMIT_SLOTS; i++) {
+        struct slot *s = &m->slots[i];
+        if (s->unfit) continue;
+        s->fields = sizes.fields[i];
+        if (seen[i].has_fields && seen[i].fields == sizes.fields[i]) continue;
+        s->unfit = true;
+        ++*unfit;
+    }
     return err;
 }
 
@@ -396,7 +412,7 @@ enum err mirror_connect(struct mirror *m, struct fault *f)
     if (err == ERR_OK) err = judge(m, seen, &unfit, f);
     if (err == ERR_EXISTS || err == ERR_BAD_VALUE) return lose(m, f);
     if (err == ERR_OK) err = claim(m, seen, f);
-    if (err == ERR_OK) err = count_fields(m, f);
+    if (err == ERR_OK) err = count_fields(m, seen, &unfit, f);
     if (err != ERR_OK) {
         redis_link_fail(m->link, f->text);
         return err;
@@ -598,37 +614,19 @@ enum err mirror_mark(struct mirror *m, struct fault *f)
     return err == ERR_OK ? unfit_if_any(m, f) : err;
 }
 
-struct probe {
-    struct mirror *mirror;
-    struct str expected;
-    bool same;
-};
-
-static void probed(void *context, const struct redis_value *v)
-{
-    struct probe *p = context;
-    p->same = v != NULL && v->kind == REDIS_TEXT && str_equal(v->text, p->expected);
-    if (v != NULL && v->kind == REDIS_ERROR) note_trouble(p->mirror, v->text);
-}
-
 enum err mirror_probe(struct mirror *m, struct fault *f)
 {
+    static _Thread_local struct answer answers[PROBED_SLOTS];
     check(m->state == MIRROR_FOLLOWING);
-    unsigned slot = m->probed++ % LIMIT_SLOTS;
-    char position[24], name[REDIS_KEY_TEXT];
-    struct buf b = buf_over(position, sizeof position);
-    buf_put_u64(&b, m->slots[slot].position);
-    struct probe owner = {.mirror = m, .expected = str_from(m->owner)},
-                 at = {.mirror = m, .expected = buf_view(&b)};
-    struct str ask_owner[2] = {STR("GET"), redis_key_put(slot, SLOT_OWNER, name)};
+    round_begin(&m->round);
     begin_calls(m);
-    redis_link_send(m->link, ask_owner, 2, probed, &owner);
-    struct str ask_position[2] = {STR("GET"), redis_key_put(slot, SLOT_POSITION, name)};
-    redis_link_send(m->link, ask_position, 2, probed, &at);
+    for (unsigned i = 0; i < PROBED_SLOTS; i++) {
+        unsigned slot = m->probed++ % LIMIT_SLOTS;
+        m->round.slots[slot].seq = m->slots[slot].position; /* nothing new: only what it expects */
+        send_slot(m, slot, true, &answers[i]);
+    }
     enum err err = settle(m, f);
-    if (err != ERR_OK || (owner.same && at.same)) return err;
-    return go_away(
-        m, f, owner.same ? "a slot's position is not what we wrote" : "a slot has another owner");
+    return err == ERR_OK ? unfit_if_any(m, f) : err;
 }
 
 /* ---- repair ---- */

@@ -12,7 +12,8 @@
  * none after. A write says which position it expects, so it happens exactly once, however often it
  * is sent. What was sent when the connection went is unknown until the position is read again: it
  * is the old one or the new one; anything else means that Redis lost or never had what we wrote,
- * and the slot is written anew.
+ * and the slot is written anew. So is one whose hashes do not hold as many fields as were written:
+ * a key may be evicted alone.
  *
  * Reading may therefore begin again at any record: entries at or below a slot's position are
  * skipped. All of it is straight code on the keep thread, which beats its loop while it waits. */
@@ -54,9 +55,9 @@ void mirror_hurry(struct mirror *m, uint64_t until_ms);
 /* FOLLOWING: says in every slot that it is as far as the whole mirror, so that a later start need
  * not read from long ago. */
 enum err mirror_mark(struct mirror *m, struct fault *f);
-/* FOLLOWING: whether one slot's owner and position, another slot's each time, are what we wrote:
- * asked from time to time to see whether Redis is still ours. ERR_STORE_UNAVAILABLE: they are not,
- * or it is lost; the state is AWAY. */
+/* FOLLOWING: whether owner, position and number of fields of some slots, others each time, are what
+ * we wrote: asked from time to time to see whether Redis is still ours, and whole.
+ * ERR_STORE_UNAVAILABLE: it is lost, or another's; the state is AWAY. ERR_CORRUPT: REPAIRING. */
 enum err mirror_probe(struct mirror *m, struct fault *f);
 
 /* REPAIRING: writes the unfit slots from this fold, then follows from its position on. */

@@ -404,7 +404,8 @@ static enum err take_all(struct taking *t, unsigned slot, struct shard *s, struc
     return ERR_OK;
 }
 
-enum err slot_take(struct redis_link *l, unsigned slot, struct shard *into, struct fault *f)
+enum err slot_take(struct redis_link *l, unsigned slot, struct shard *into, uint64_t *ret_fields,
+                   struct fault *f)
 {
     struct taking t = {.fault = f};
     struct take_part parts[SHARD_OBJECTS];
@@ -417,8 +418,11 @@ enum err slot_take(struct redis_link *l, unsigned slot, struct shard *into, stru
         redis_link_send(l, arguments, 2, took, &parts[i]);
     }
     enum err err = redis_link_await(l, 0) && !t.failed ? ERR_OK : ERR_STORE_UNAVAILABLE;
-    for (unsigned i = 0; err == ERR_OK && i < SHARD_OBJECTS; i++)
+    *ret_fields = 0;
+    for (unsigned i = 0; err == ERR_OK && i < SHARD_OBJECTS; i++) {
+        *ret_fields += t.counts[i];
         if (t.counts[i] > 1) qsort(t.fields[i], t.counts[i], sizeof *t.fields[i], by_name);
+    }
     if (err == ERR_OK) err = take_all(&t, slot, into, f);
     arena_fini(&t.arena);
     return err;

@@ -10,7 +10,7 @@
 struct str redis_key_put(unsigned slot, unsigned name, char to[REDIS_KEY_TEXT])
 {
     static const char *const names[SLOT_NAMES] = {
-        "owner",  "position",    "tokens",       "reviews",       "counters",
+        "owner",  "position",    "fields",       "tokens",        "reviews",    "counters",
         "actors", "next:tokens", "next:reviews", "next:counters", "next:actors"};
     check(name < SLOT_NAMES && slot < LIMIT_SLOTS);
     int size = snprintf(to, REDIS_KEY_TEXT, "writ:{slot-%u}:%s", slot, names[name]);
@@ -37,8 +37,8 @@ bool list_has(const char *list, struct str word)
 
 /* ---- scripts ---- */
 
-/* Every script answers {word, what is there}: OK, or OWNER or POSITION where that is not what was
- * expected, and then nothing was changed. Redis takes nothing back of a script that fails in its
+/* Every script answers {word, what is there}: OK, or OWNER, POSITION or FIELDS (how many the hashes
+ * hold) where that is not what was expected, and then nothing was changed. Redis takes nothing back of a script that fails in its
  * middle. So a write whose first operation fails gives that error (nothing was done yet); one that
  * fails later takes the position away, which is what makes the rest believed, and answers {BROKEN,
  * error}. A sum that int64 cannot hold is no failure: it is cut, as the shard cuts it. */
@@ -60,6 +60,18 @@ static struct str script_text(enum script s)
             "local p = redis.call('GET', KEYS[2]) or ''\n"
             "if p ~= ARGV[2] then return {'POSITION', p} end\n"
             "local function failed(r) return type(r) == 'table' and r.err ~= nil end\n"
+            "local function count()\n"
+            "  local n = 0\n"
+            "  for i = 3, 6 do\n"
+            "    local r = redis.pcall('HLEN', KEYS[i])\n"
+            "    if failed(r) then return r end\n"
+            "    n = n + r\n"
+            "  end\n"
+            "  return string.format('%d', n)\n"
+            "end\n"
+            "local held = count()\n"
+            "if failed(held) then return held end\n"
+            "if redis.call('GET', KEYS[7]) ~= held then return {'FIELDS', held} end\n"
             "local function give_up(r, done)\n"
             "  if not done then return r end\n"
             "  redis.pcall('DEL', KEYS[2])\n"
@@ -77,7 +89,8 @@ static struct str script_text(enum script s)
             "  end\n"
             "  if failed(r) then return give_up(r, i > 4) end\n"
             "end\n"
-            "local r = redis.pcall('SET', KEYS[2], ARGV[3])\n"
+            "local r = redis.pcall('SET', KEYS[7], count())\n"
+            "if not failed(r) then r = redis.pcall('SET', KEYS[2], ARGV[3]) end\n"
             "if failed(r) then return give_up(r, #ARGV > 3) end\n"
             "return {'OK', ARGV[3]}\n",
         [SCRIPT_STAGE] =
@@ -89,10 +102,13 @@ static struct str script_text(enum script s)
         [SCRIPT_SWAP] =
             "local o = redis.call('GET', KEYS[1]) or ''\n"
             "if o ~= ARGV[1] then return {'OWNER', o} end\n"
+            "local n = 0\n"
             "for i = 3, 6 do\n"
             "  redis.call('UNLINK', KEYS[i])\n"
             "  if redis.call('EXISTS', KEYS[i + 4]) == 1 then redis.call('RENAME', KEYS[i + 4], KEYS[i]) end\n"
+            "  n = n + redis.call('HLEN', KEYS[i])\n"
             "end\n"
+            "redis.call('SET', KEYS[11], string.format('%d', n))\n"
             "redis.call('SET', KEYS[2], ARGV[2])\n"
             "return {'OK', ARGV[2]}\n",
     };
@@ -135,19 +151,20 @@ void script_call_begin(struct script_call *c, enum script script, unsigned slot)
 {
     static const struct {
         size_t count;
-        unsigned names[10];
+        unsigned names[SCRIPT_KEYS_MAX];
     } keys[SCRIPTS] = {
         [SCRIPT_CLAIM] = {2, {SLOT_OWNER, SLOT_POSITION}},
-        [SCRIPT_WRITE] = {6,
+        [SCRIPT_WRITE] = {7,
                           {SLOT_OWNER, SLOT_POSITION, SLOT_HASH, SLOT_HASH + 1, SLOT_HASH + 2,
-                           SLOT_HASH + 3}},
+                           SLOT_HASH + 3, SLOT_FIELDS}},
         [SCRIPT_STAGE] = {5, {SLOT_OWNER, SLOT_NEXT, SLOT_NEXT + 1, SLOT_NEXT + 2, SLOT_NEXT + 3}},
-        [SCRIPT_SWAP] = {10,
+        [SCRIPT_SWAP] = {11,
                          {SLOT_OWNER, SLOT_POSITION, SLOT_HASH, SLOT_HASH + 1, SLOT_HASH + 2,
-                          SLOT_HASH + 3, SLOT_NEXT, SLOT_NEXT + 1, SLOT_NEXT + 2, SLOT_NEXT + 3}},
+                          SLOT_HASH + 3, SLOT_NEXT, SLOT_NEXT + 1, SLOT_NEXT + 2, SLOT_NEXT + 3,
+                          SLOT_FIELDS}},
     };
-    static const struct str counts[] = {{"0", 1}, {"1", 1}, {"2", 1}, {"3", 1}, {"4", 1}, {"5", 1},
-                                        {"6", 1}, {"7", 1}, {"8", 1}, {"9", 1}, {"10", 2}};
+    static const struct str counts[] = {
+        [2] = {"2", 1}, [5] = {"5", 1}, [7] = {"7", 1}, [11] = {"11", 2}};
     c->script = script;
     c->slot = slot;
     c->keys = keys[script].count;
@@ -184,7 +201,7 @@ struct looking {
 struct look_at {
     struct looking *all;
     struct slot_seen *seen;
-    bool position;
+    enum redis_key_name name;
 };
 
 static void read_position(struct slot_seen *s, struct str text)
@@ -194,6 +211,11 @@ static void read_position(struct slot_seen *s, struct str text)
     if (s->is_whole) return;
     s->has_position = str_to_u64(text, &s->position);
     s->strange = s->strange || !s->has_position;
+}
+
+static void read_fields(struct slot_seen *s, struct str text)
+{
+    s->has_fields = str_to_u64(text, &s->fields);
 }
 
 static void looked(void *context, const struct redis_value *v)
@@ -208,26 +230,28 @@ static void looked(void *context, const struct redis_value *v)
         return;
     }
     if (v->kind == REDIS_NOTHING) return;
-    if (v->kind != REDIS_TEXT || v->text.size >= (at->position ? sizeof s->at : sizeof s->owner)) {
+    size_t size = at->name == SLOT_OWNER ? sizeof s->owner : sizeof s->at;
+    if (v->kind != REDIS_TEXT || v->text.size >= size)
         s->strange = true;
-        return;
-    }
-    if (at->position)
+    else if (at->name == SLOT_OWNER)
+        memcpy(s->owner, v->text.bytes, v->text.size);
+    else if (at->name == SLOT_POSITION)
         read_position(s, v->text);
     else
-        memcpy(s->owner, v->text.bytes, v->text.size);
+        read_fields(s, v->text);
 }
 
 enum err slots_look(struct redis_link *l, struct slot_seen seen[LIMIT_SLOTS], struct fault *f)
 {
-    static _Thread_local struct look_at at[2 * LIMIT_SLOTS];
+    static const enum redis_key_name names[] = {SLOT_OWNER, SLOT_POSITION, SLOT_FIELDS};
+    enum { NAMES = sizeof names / sizeof *names };
+    static _Thread_local struct look_at at[NAMES * LIMIT_SLOTS];
     struct looking all = {.seen = seen, .fault = f};
     memset(seen, 0, LIMIT_SLOTS * sizeof *seen);
-    for (unsigned i = 0; i < 2 * LIMIT_SLOTS; i++) {
+    for (unsigned i = 0; i < NAMES * LIMIT_SLOTS; i++) {
         char name[REDIS_KEY_TEXT];
-        struct str arguments[2] = {
-            STR("GET"), redis_key_put(i / 2, i % 2 == 0 ? SLOT_OWNER : SLOT_POSITION, name)};
-        at[i] = (struct look_at){.all = &all, .seen = &seen[i / 2], .position = i % 2 == 1};
+        struct str arguments[2] = {STR("GET"), redis_key_put(i / NAMES, names[i % NAMES], name)};
+        at[i] = (struct look_at){.all = &all, .seen = &seen[i / NAMES], .name = names[i % NAMES]};
         redis_link_send(l, arguments, 2, looked, &at[i]);
     }
     bool up = redis_link_await(l, 0);
@@ -244,9 +268,14 @@ struct counting {
 static void counted(void *context, const struct redis_value *v)
 {
     const struct counting *c = context;
+    uint32_t *fields = &c->all->fields[c->slot];
     if (v != NULL && v->kind == REDIS_INTEGER && v->integer >= 0) {
-        uint64_t sum = c->all->fields[c->slot] + (uint64_t)v->integer;
-        c->all->fields[c->slot] = sum < UINT32_MAX ? (uint32_t)sum : UINT32_MAX;
+        uint64_t sum = *fields + (uint64_t)v->integer;
+        *fields = sum < NO_FIELDS ? (uint32_t)sum : NO_FIELDS;
+        return;
+    }
+    if (v != NULL && v->kind == REDIS_ERROR && str_starts(v->text, STR("WRONGTYPE"))) {
+        *fields = NO_FIELDS;
         return;
     }
     if (c->all->failed) return;

@@ -20,6 +20,7 @@ enum {
 enum redis_key_name {
     SLOT_OWNER,
     SLOT_POSITION,
+    SLOT_FIELDS,
     SLOT_HASH,
     SLOT_NEXT = SLOT_HASH + SHARD_OBJECTS,
     SLOT_NAMES = SLOT_NEXT + SHARD_OBJECTS
@@ -42,13 +43,13 @@ struct scripts {
 enum err scripts_load(struct redis_link *l, struct scripts *s, struct fault *f);
 
 /* A script call of one slot: arguments are views until it is sent. */
-enum { SCRIPT_ARGUMENTS_MAX = 4000 };
+enum { SCRIPT_ARGUMENTS_MAX = 4000, SCRIPT_KEYS_MAX = 11 };
 struct script_call {
     enum script script;
     unsigned slot;
     size_t keys;
     size_t count; /* of arguments, from the command's own on */
-    char names[10][REDIS_KEY_TEXT];
+    char names[SCRIPT_KEYS_MAX][REDIS_KEY_TEXT];
     struct str arguments[SCRIPT_ARGUMENTS_MAX];
 };
 /* Begin; add the arguments behind the slot's own keys, in the script's order,
@@ -66,16 +67,18 @@ struct slot_seen {
     char owner[OWNER_TEXT]; /* "" = nobody */
     char at[POSITION_TEXT]; /* the position's own text; "" = none */
     uint64_t position;      /* 0 unless has_position */
-    bool has_position;
+    uint64_t fields;        /* that were written into the four hashes; 0 unless has_fields */
+    bool has_position, has_fields;
     bool is_whole; /* "adopted": a whole image, as of another journal's position */
     bool strange;  /* there is something that we never write */
 };
 
-/* Reads owner and position of every slot. ERR_STORE_UNAVAILABLE. */
+/* Reads owner, position and number of fields of every slot. ERR_STORE_UNAVAILABLE. */
 enum err slots_look(struct redis_link *l, struct slot_seen seen[LIMIT_SLOTS], struct fault *f);
 
+#define NO_FIELDS UINT32_MAX /* one of the hashes is no hash */
 struct slot_sizes {
-    uint32_t fields[LIMIT_SLOTS]; /* of the four hashes together */
+    uint32_t fields[LIMIT_SLOTS]; /* that the four hashes hold together */
     bool failed;
     struct fault *fault;
 };
@@ -108,7 +111,9 @@ size_t slot_ops_most(const struct delta_entry *e, struct str event);
 /* The field that an image of this object has. */
 void slot_field_put(struct buf *out, const struct shard_entry *e);
 
-/* Everything of one slot into a shard. ERR_STORE_UNAVAILABLE, ERR_CORRUPT, ERR_FULL. */
-enum err slot_take(struct redis_link *l, unsigned slot, struct shard *into, struct fault *f);
+/* Everything of one slot into a shard; *ret_fields says how many fields there were, but for
+ * ERR_STORE_UNAVAILABLE. Others: ERR_CORRUPT, ERR_FULL. */
+enum err slot_take(struct redis_link *l, unsigned slot, struct shard *into, uint64_t *ret_fields,
+                   struct fault *f);
 
 #endif

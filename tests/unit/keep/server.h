@@ -193,12 +193,24 @@ static inline void assert_redis_is_the_truth(struct scene *s, struct server *r)
     struct shard *copy = scene_shard();
     struct fault f = {.err = ERR_OK};
     for (unsigned i = 0; i < LIMIT_SLOTS; i++) {
-        enum err err = slot_take(r->link, i, copy, &f);
+        uint64_t fields;
+        enum err err = slot_take(r->link, i, copy, &fields, &f);
         if (err != ERR_OK) print_error("%s\n", f.text);
         assert_int_equal(err, ERR_OK);
     }
     assert_same_state(copy, s->truth);
     shard_destroy(copy);
+}
+
+/* A key of this name, of a slot that has objects of this kind. */
+static inline const char *key_beside(struct server *r, enum shard_object object, const char *name,
+                                     char to[REDIS_KEY_TEXT])
+{
+    unsigned slot = 0;
+    while (ask(r, "HLEN", redis_key_put(slot, SLOT_HASH + object, to).bytes, NULL).integer == 0)
+        slot++;
+    snprintf(to, REDIS_KEY_TEXT, "writ:{slot-%u}:%s", slot, name);
+    return to;
 }
 
 #define SKIP_WITHOUT_REDIS()                                                                       \

@@ -225,6 +225,7 @@ static void the_same_write_sent_twice_happens_once(void **state)
     struct server *r = server_create();
     assert_string_equal(run_script(r, SCRIPT_CLAIM, "", "", "n:1", "keep", NULL).word, "OK");
     ask(r, "SET", "writ:{slot-5}:position", "10");
+    ask(r, "SET", "writ:{slot-5}:fields", "0");
     assert_string_equal(
         run_script(r, SCRIPT_WRITE, "n:1", "10", "11", "I", "5", "k", "3", NULL).word, "OK");
     struct script_answer again =
@@ -232,6 +233,43 @@ static void the_same_write_sent_twice_happens_once(void **state)
     assert_string_equal(again.word, "POSITION");
     assert_string_equal(again.there, "11");
     assert_string_equal(ask(r, "HGET", counters_key, "k").text, "3");
+    server_destroy(r);
+}
+
+static void where_fields_are_missing_or_too_many_nothing_is_written(void **state)
+{
+    (void)state;
+    SKIP_WITHOUT_REDIS();
+    static const char fields_key[] = "writ:{slot-5}:fields", tokens_key[] = "writ:{slot-5}:tokens";
+    struct server *r = server_create();
+    assert_string_equal(run_script(r, SCRIPT_CLAIM, "", "", "n:1", "keep", NULL).word, "OK");
+    assert_string_equal(
+        run_script(r, SCRIPT_STAGE, "n:1", "first", "4", "c", "1", "2", "t", "1", NULL).word, "OK");
+    assert_string_equal(run_script(r, SCRIPT_SWAP, "n:1", "10", NULL).word, "OK");
+    assert_string_equal(ask(r, "GET", fields_key, NULL).text, "2");
+    assert_string_equal(
+        run_script(r, SCRIPT_WRITE, "n:1", "10", "11", "S", "3", "t", "2", "S", "4", "r", "1", NULL)
+            .word,
+        "OK"); /* one that is there already, and a new one */
+    assert_string_equal(ask(r, "GET", fields_key, NULL).text, "3");
+    assert_string_equal(
+        run_script(r, SCRIPT_WRITE, "n:1", "11", "12", "D", "4", "r", "", NULL).word, "OK");
+    assert_string_equal(ask(r, "GET", fields_key, NULL).text, "2");
+    ask(r, "DEL", tokens_key, NULL); /* as an eviction does it */
+    struct script_answer missing =
+        run_script(r, SCRIPT_WRITE, "n:1", "12", "13", "I", "5", "k", "3", NULL);
+    assert_string_equal(missing.word, "FIELDS");
+    assert_string_equal(missing.there, "1");
+    assert_true(ask(r, "HGET", counters_key, "k").is_nothing);
+    assert_string_equal(ask(r, "GET", "writ:{slot-5}:position", NULL).text, "12");
+    struct str two_more[] = {STR("HSET"), str_from(tokens_key), STR("x"), STR("1"), STR("y"),
+                             STR("2")};
+    struct answer_text more = {.is_nothing = true};
+    redis_link_send(r->link, two_more, 6, keep_text, &more);
+    assert_true(redis_link_await(r->link, 0));
+    assert_string_equal(run_script(r, SCRIPT_WRITE, "n:1", "12", "13", NULL).there, "3");
+    ask(r, "DEL", fields_key, NULL);
+    assert_string_equal(run_script(r, SCRIPT_WRITE, "n:1", "12", "13", NULL).word, "FIELDS");
     server_destroy(r);
 }
 
@@ -385,18 +423,21 @@ static void what_came_while_nobody_mirrored_is_written_by_who_goes_on(void **sta
     server_destroy(r);
 }
 
-/* A write that broke off took the position with it: what is there has half of a record. */
-static void a_slot_without_a_position_or_an_owner_is_written_anew(void **state)
+/* A write that broke off took the position with it: what is there has half of a record. And a key
+ * may be evicted alone. */
+static void a_slot_without_one_of_its_keys_is_written_anew(void **state)
 {
     (void)state;
     SKIP_WITHOUT_REDIS();
-    static const char *const keys[] = {"writ:{slot-5}:position", "writ:{slot-5}:owner"};
+    static const char *const names[] = {"position", "owner", "fields", "counters"};
+    char key[REDIS_KEY_TEXT];
     struct server *r = server_create();
     struct scene *s = scene_create();
     struct fault f;
     bare_destroy(bare_at_the_end(s, r));
-    for (unsigned i = 0; i < 2; i++) {
-        ask(r, "DEL", keys[i], NULL);
+    for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
+        assert_int_equal(ask(r, "DEL", key_beside(r, SHARD_COUNTERS, names[i], key), NULL).integer,
+                         1);
         struct bare *b = bare_create(s, r, "node-a");
         assert_int_equal(mirror_connect(b->mirror, &f), ERR_OK);
         assert_int_equal(mirror_state(b->mirror), MIRROR_REPAIRING);
@@ -460,25 +501,36 @@ what_another_changed_is_found_by_the_probes_and_what_is_right_is_left_alone(void
 {
     (void)state;
     SKIP_WITHOUT_REDIS();
-    static const char position[] = "writ:{slot-5}:position", owner[] = "writ:{slot-5}:owner";
+    static const char owner[] = "writ:{slot-5}:owner";
     struct server *r = server_create();
     struct scene *s = scene_create();
     struct bare *b = bare_at_the_end(s, r);
     struct fault f;
     assert_int_equal(probe_all(b->mirror), ERR_OK);
     char was[256];
-    const char *const keys[] = {position, owner}, *const others[] = {"1000000",
-                                                                     "node-b:0123456789abcdef"};
-    for (unsigned i = 0; i < 2; i++) {
-        snprintf(was, sizeof was, "%s", ask(r, "GET", keys[i], NULL).text);
-        ask(r, "SET", keys[i], others[i]);
-        assert_int_equal(probe_all(b->mirror), ERR_STORE_UNAVAILABLE);
-        assert_int_equal(mirror_state(b->mirror), MIRROR_AWAY);
-        ask(r, "SET", keys[i], was);
-        assert_int_equal(mirror_connect(b->mirror, &f), ERR_OK);
-        assert_int_equal(mirror_state(b->mirror), MIRROR_FOLLOWING);
+    snprintf(was, sizeof was, "%s", ask(r, "GET", owner, NULL).text);
+    ask(r, "SET", owner, "node-b:0123456789abcdef");
+    assert_int_equal(probe_all(b->mirror), ERR_STORE_UNAVAILABLE);
+    assert_int_equal(mirror_state(b->mirror), MIRROR_AWAY);
+    ask(r, "SET", owner, was);
+    assert_int_equal(mirror_connect(b->mirror, &f), ERR_OK);
+    assert_int_equal(mirror_state(b->mirror), MIRROR_FOLLOWING);
+    static const char *const changes[][3] = {{"SET", "position", "1000000"},
+                                             {"DEL", "counters", NULL},
+                                             {"SET", "counters", "no hash"},
+                                             {"SET", "fields", "77"},
+                                             {"DEL", "fields", NULL}};
+    for (unsigned i = 0; i < sizeof changes / sizeof *changes; i++) {
+        char key[REDIS_KEY_TEXT];
+        ask(r, changes[i][0], key_beside(r, SHARD_COUNTERS, changes[i][1], key), changes[i][2]);
+        assert_int_equal(probe_all(b->mirror), ERR_CORRUPT);
+        assert_int_equal(mirror_state(b->mirror), MIRROR_REPAIRING);
+        struct fold *fold = scene_fold(s);
+        assert_int_equal(mirror_repair(b->mirror, fold, &f), ERR_OK);
+        fold_destroy(fold);
+        assert_redis_is_the_truth(s, r);
+        assert_int_equal(probe_all(b->mirror), ERR_OK);
     }
-    assert_int_equal(probe_all(b->mirror), ERR_OK);
     bare_destroy(b);
     scene_destroy(s);
     server_destroy(r);
@@ -516,11 +568,11 @@ static void a_write_that_breaks_off_takes_its_position_with_it(void **state)
     struct server *r = server_create();
     ask(r, "SET", "writ:{slot-5}:owner", "n:1");
     ask(r, "SET", "writ:{slot-5}:position", "10");
-    ask(r, "SET", "writ:{slot-5}:tokens", "no hash");
+    ask(r, "SET", "writ:{slot-5}:fields", "0");
     struct script_answer broken = run_script(r, SCRIPT_WRITE, "n:1", "10", "11", "I", "5", "k", "3",
-                                             "S", "3", "t", "v", NULL);
+                                             "S", "3", "t", "v", "I", "3", "t", "1", NULL);
     assert_string_equal(broken.word, "BROKEN");
-    assert_non_null(strstr(broken.there, "WRONGTYPE"));
+    assert_non_null(strstr(broken.there, "not an integer"));
     /* so nobody believes the half, or does it twice */
     assert_true(ask(r, "GET", "writ:{slot-5}:position", NULL).is_nothing);
     assert_string_equal(
@@ -682,12 +734,13 @@ int main(void)
         cmocka_unit_test(yesterdays_redis_is_not_believed),
         cmocka_unit_test(yesterdays_redis_at_a_start_is_not_believed),
         cmocka_unit_test(the_same_write_sent_twice_happens_once),
+        cmocka_unit_test(where_fields_are_missing_or_too_many_nothing_is_written),
         cmocka_unit_test(a_write_or_a_swap_by_another_than_the_owner_changes_nothing),
         cmocka_unit_test(what_is_staged_takes_the_old_ones_place_at_once),
         cmocka_unit_test(slots_written_anew_from_an_older_fold_count_nothing_twice),
         cmocka_unit_test(a_fold_that_cannot_be_told_whole_takes_nothings_place),
         cmocka_unit_test(what_came_while_nobody_mirrored_is_written_by_who_goes_on),
-        cmocka_unit_test(a_slot_without_a_position_or_an_owner_is_written_anew),
+        cmocka_unit_test(a_slot_without_one_of_its_keys_is_written_anew),
         cmocka_unit_test(who_fell_behind_what_is_kept_writes_everything_anew),
         cmocka_unit_test(
             what_another_changed_is_found_by_the_probes_and_what_is_right_is_left_alone),

@@ -285,6 +285,43 @@ static void an_image_that_is_not_finished_is_not_adopted(void **state)
     server_destroy(r);
 }
 
+/* Redis may drop one key of a slot, and a suspension with it. */
+static void an_image_that_lost_a_key_is_not_adopted(void **state)
+{
+    (void)state;
+    SKIP_WITHOUT_REDIS();
+    static const struct {
+        const char *name, *says;
+    } cases[] = {{"actors", " holds 0 fields, and 1 were written"},
+                 {"fields", " holds 1 fields, and an unknown number were written"}};
+    struct server *r = server_create();
+    struct fault f;
+    bool reached;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct scene *first = scene_create(), *second = scene_create();
+        char key[REDIS_KEY_TEXT];
+        ask(r, "FLUSHALL", NULL, NULL);
+        begin(first, r, "node-a");
+        scene_suspend(first, "mallory", true);
+        scene_sync(first);
+        await_mirror(first);
+        scene_close(first);
+        key_beside(r, SHARD_ACTORS, cases[i].name, key);
+        assert_int_equal(ask(r, "DEL", key, NULL).integer, 1);
+        assert_int_equal(check_redis(second, r, "node-b", "node-a", &reached, &f), ERR_BAD_VALUE);
+        if (strstr(f.text, cases[i].says) == NULL) fail_msg("%s", f.text);
+        assert_int_equal(second->past.adopted[0], '\0');
+        scene_open(first);
+        begin(first, r, "node-a"); /* its own engine finds it, too */
+        await_mirror(first);
+        scene_close(first);
+        assert_int_equal(check_redis(second, r, "node-b", "node-a", &reached, &f), ERR_OK);
+        scene_destroy(first);
+        scene_destroy(second);
+    }
+    server_destroy(r);
+}
+
 /* node-b claimed what it adopted of node-a, and its disk was lost then too. */
 static void who_was_lost_while_it_adopted_is_adopted_with_whom_it_adopted(void **state)
 {
@@ -496,6 +533,7 @@ int main(void)
         cmocka_unit_test(a_crash_right_after_claiming_an_adopted_redis_is_no_loss),
         cmocka_unit_test(what_cannot_be_adopted_is_refused),
         cmocka_unit_test(an_image_that_is_not_finished_is_not_adopted),
+        cmocka_unit_test(an_image_that_lost_a_key_is_not_adopted),
         cmocka_unit_test(who_was_lost_while_it_adopted_is_adopted_with_whom_it_adopted),
         cmocka_unit_test(what_the_old_engine_wrote_after_it_was_adopted_is_not_erased),
         cmocka_unit_test(nor_is_it_after_another_start),
