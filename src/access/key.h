@@ -95,14 +95,20 @@ enum err key_table_create(struct key **keys, size_t count, struct key_table **re
 void key_table_destroy(struct key_table *t);
 const struct key *key_table_get(const struct key_table *t, struct id id);
 size_t key_table_count(const struct key_table *t);
-/* Of those in force, how many were made under another pepper than that of the mark:
- * none of them can be proved. */
-size_t key_table_unprovable(const struct key_table *t, uint32_t pepper_mark, uint64_t now_ms);
-/* What /healthz says of so many; false: nothing, there is none. */
+/* Of those in force, the keys that were made under another pepper than that of the mark: none of
+ * them can be proved. */
+enum { UNPROVABLE_NAMED = 8 };
+struct unprovable {
+    size_t count;
+    char ids[UNPROVABLE_NAMED * (ID_TEXT + 2) + 4]; /* of the first ones, for the log */
+};
+struct unprovable key_table_unprovable(const struct key_table *t, uint32_t pepper_mark,
+                                       uint64_t now_ms);
+/* What /healthz, which anybody may read, says of so many; false: nothing, there is none. */
 enum { KEY_TROUBLE_TEXT = 160 };
 bool key_trouble(size_t unprovable, char to[KEY_TROUBLE_TEXT]);
-/* Notes so many; the log says so where there were none before. */
-void key_trouble_note(_Atomic size_t *noted, size_t unprovable);
+/* Notes so many; the log says so, and which, where there were none before. */
+void key_trouble_note(_Atomic size_t *noted, const struct unprovable *u);
 
 /* ERR_OK, ERR_CREDENTIAL_REVOKED or ERR_CREDENTIAL_EXPIRED. */
 enum err key_in_force(const struct key *k, uint64_t now_ms);

@@ -65,16 +65,25 @@ enum err key_in_force(const struct key *k, uint64_t now_ms)
     return ERR_OK;
 }
 
-size_t key_table_unprovable(const struct key_table *t, uint32_t pepper_mark, uint64_t now_ms)
+struct unprovable key_table_unprovable(const struct key_table *t, uint32_t pepper_mark,
+                                       uint64_t now_ms)
 {
-    size_t count = 0;
+    struct unprovable u = {0};
+    struct buf ids = buf_over(u.ids, sizeof u.ids - 1);
     for (size_t i = 0; i < t->count; i++) {
         const struct key *k = t->keys[i];
-        if (k->pepper_mark != 0 && k->pepper_mark != pepper_mark &&
-            key_in_force(k, now_ms) == ERR_OK)
-            count++;
+        if (k->pepper_mark == 0 || k->pepper_mark == pepper_mark ||
+            key_in_force(k, now_ms) != ERR_OK)
+            continue;
+        if (u.count > 0 && u.count <= UNPROVABLE_NAMED) buf_put_literal(&ids, ", ");
+        if (u.count < UNPROVABLE_NAMED)
+            buf_put(&ids, str_of(k->id_text, ID_TEXT));
+        else if (u.count == UNPROVABLE_NAMED)
+            buf_put_literal(&ids, "…");
+        u.count++;
     }
-    return count;
+    check(!ids.overflow);
+    return u;
 }
 
 bool key_trouble(size_t unprovable, char to[KEY_TROUBLE_TEXT])
@@ -86,11 +95,11 @@ bool key_trouble(size_t unprovable, char to[KEY_TROUBLE_TEXT])
     return unprovable > 0;
 }
 
-void key_trouble_note(_Atomic size_t *noted, size_t unprovable)
+void key_trouble_note(_Atomic size_t *noted, const struct unprovable *u)
 {
     char text[KEY_TROUBLE_TEXT];
-    if (atomic_exchange(noted, unprovable) == 0 && key_trouble(unprovable, text))
-        log_text(LOG_WARNING, "keys_unprovable", "%s", text);
+    if (atomic_exchange(noted, u->count) == 0 && key_trouble(u->count, text))
+        log_line(LOG_WARNING, "keys_unprovable", "text", text, "keys", u->ids, NULL);
 }
 
 /* Proves the credential; whether its key is in force is not asked here. */

@@ -150,9 +150,9 @@ static void swap(struct feed *feed, struct bundle *next)
     for (unsigned i = 0; i < e->worker_count; i++)
         if (e->workers[i].reactor != NULL) reactor_wake(e->workers[i].reactor);
     while (!all_moved(e, next)) sem_wait(&e->bundle_seen);
-    key_trouble_note(
-        &e->keys_unprovable,
-        key_table_unprovable(bundle_keys(next), pepper_mark(&e->pepper), world_now_ms()));
+    struct unprovable unprovable =
+        key_table_unprovable(bundle_keys(next), pepper_mark(&e->pepper), world_now_ms());
+    key_trouble_note(&e->keys_unprovable, &unprovable);
     atomic_store(&e->revision, bundle_facts(next)->revision);
     bundle_destroy(before);
 }

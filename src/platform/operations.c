@@ -178,8 +178,9 @@ static void look_at_store(struct platform *p)
 
 void checks_tick(struct platform *p)
 {
-    key_trouble_note(&p->keys_unprovable,
-                     key_table_unprovable(p->keys, pepper_mark(&p->pepper), world_now_ms()));
+    struct unprovable unprovable =
+        key_table_unprovable(p->keys, pepper_mark(&p->pepper), world_now_ms());
+    key_trouble_note(&p->keys_unprovable, &unprovable);
     struct checks c = {0}; /* for its gauges */
     buf_init(&c.text, 1 << 10, HEALTH_BYTES_MAX);
     put_checks(&c, p);

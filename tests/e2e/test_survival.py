@@ -418,6 +418,7 @@ def test_a_pepper_that_is_not_there_is_told(fresh):
         assert re.search(r'"pepper_made".*/pepper was not there and is new', program.tail()), program.tail()
         harness.eventually(lambda: "made under another pepper" in check(program), "its health says that no key is taken")
         assert program.tail().count('"keys_unprovable"') == 1
+        assert re.search(r'"keys_unprovable".*"keys":"key_', program.tail()), "which ones"
         program.stop()
         away.rename(pepper)
         program.start()

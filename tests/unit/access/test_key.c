@@ -630,14 +630,36 @@ static void keys_of_another_pepper_are_counted_while_they_are_in_force(void **st
     keys[3]->expires_at = NOW;
     struct key_table *t;
     assert_int_equal(key_table_create(keys, 5, &t), ERR_OK);
-    assert_int_equal(key_table_unprovable(t, pepper_mark(&pepper), NOW), 1);
-    assert_int_equal(key_table_unprovable(t, pepper_mark(&other), NOW), 1);
-    assert_int_equal(key_table_unprovable(t, pepper_mark(&other), NOW - 1), 2);
+    struct unprovable u = key_table_unprovable(t, pepper_mark(&pepper), NOW);
+    assert_int_equal(u.count, 1);
+    assert_int_equal(strlen(u.ids), ID_TEXT);
+    assert_memory_equal(u.ids, keys[1]->id_text, ID_TEXT);
+    assert_int_equal(key_table_unprovable(t, pepper_mark(&other), NOW).count, 1);
+    u = key_table_unprovable(t, pepper_mark(&other), NOW - 1);
+    assert_int_equal(u.count, 2);
+    assert_int_equal(strlen(u.ids), 2 * ID_TEXT + 2);
     assert_false(key_trouble(0, said));
     assert_true(key_trouble(2, said));
     assert_non_null(strstr(said, "2 of the keys were made under another pepper"));
     assert_true(key_trouble(1, said));
     assert_non_null(strstr(said, "1 of the keys was made under another pepper"));
+    key_table_destroy(t);
+}
+
+static void of_very_many_unprovable_keys_the_first_are_named(void **state)
+{
+    (void)state;
+    enum { MANY = UNPROVABLE_NAMED + 2, NOW = 1000 };
+    char text[CREDENTIAL_TEXT];
+    struct key *keys[MANY];
+    for (size_t i = 0; i < MANY; i++) keys[i] = armed(text);
+    struct key_table *t;
+    assert_int_equal(key_table_create(keys, MANY, &t), ERR_OK);
+    struct unprovable u = key_table_unprovable(t, pepper_mark(&pepper) ^ 1, NOW);
+    assert_int_equal(u.count, MANY);
+    assert_memory_equal(u.ids + (UNPROVABLE_NAMED - 1) * (ID_TEXT + 2),
+                        keys[UNPROVABLE_NAMED - 1]->id_text, ID_TEXT);
+    assert_string_equal(u.ids + UNPROVABLE_NAMED * (ID_TEXT + 2), "…");
     key_table_destroy(t);
 }
 
@@ -671,6 +693,7 @@ int main(void)
         TEST(a_credential_with_one_other_byte_is_refused_after_the_true_one),
         TEST(a_cleared_cache_asks_the_new_table),
         TEST(keys_of_another_pepper_are_counted_while_they_are_in_force),
+        TEST(of_very_many_unprovable_keys_the_first_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
