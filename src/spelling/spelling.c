@@ -23,14 +23,45 @@ static size_t blanks_tidy(char *bytes, size_t size)
     return to > 0 && bytes[to - 1] == ' ' ? to - 1 : to;
 }
 
+/* Nobody sees these, and utf8proc's own folding keeps them: what is reserved for characters that are
+ * ignored, format characters but for those that are signs themselves (Arabic and Kaithi number
+ * signs and the like), and two that are drawn as nothing. */
+static bool is_unseen(utf8proc_int32_t c)
+{
+    static const struct {
+        utf8proc_int32_t first, last;
+    } signs[] = {{0x0600, 0x0605}, {0x06DD, 0x06DD},   {0x070F, 0x070F},  {0x0890, 0x0891},
+                 {0x08E2, 0x08E2}, {0x110BD, 0x110BD}, {0x110CD, 0x110CD}};
+    if (c == 0x2065 || (c >= 0xFFF0 && c <= 0xFFFB) || c == 0x16FE4 || c == 0x1D159) return true;
+    if (c >= 0x13430 && c <= 0x1345F) return true; /* joins of hieroglyphs */
+    if (c >= 0xE0000 && c <= 0xE0FFF) return true; /* tags */
+    for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
+        if (c >= signs[i].first && c <= signs[i].last) return false;
+    return utf8proc_category(c) == UTF8PROC_CATEGORY_CF;
+}
+
+/* Before the folding: what nobody sees becomes a character that it drops, every blank a space. */
+static utf8proc_int32_t map_unseen(utf8proc_int32_t c, void *context)
+{
+    enum { SOFT_HYPHEN = 0xAD, BRAILLE_BLANK = 0x2800 };
+    (void)context;
+    if (c < 0x80) return c;
+    utf8proc_category_t category = utf8proc_category(c);
+    if (category == UTF8PROC_CATEGORY_ZS || category == UTF8PROC_CATEGORY_ZL ||
+        category == UTF8PROC_CATEGORY_ZP || c == BRAILLE_BLANK)
+        return ' ';
+    return is_unseen(c) ? SOFT_HYPHEN : c;
+}
+
 /* The caller's to free; NULL: it cannot be folded. */
 static char *fold(struct str name, size_t *ret_size)
 {
     utf8proc_uint8_t *folded = NULL;
-    utf8proc_ssize_t size =
-        utf8proc_map((const utf8proc_uint8_t *)name.bytes, (utf8proc_ssize_t)name.size, &folded,
-                     UTF8PROC_STABLE | UTF8PROC_COMPOSE | UTF8PROC_COMPAT | UTF8PROC_CASEFOLD |
-                         UTF8PROC_IGNORE | UTF8PROC_STRIPCC | UTF8PROC_LUMP);
+    utf8proc_ssize_t size = utf8proc_map_custom(
+        (const utf8proc_uint8_t *)name.bytes, (utf8proc_ssize_t)name.size, &folded,
+        UTF8PROC_STABLE | UTF8PROC_COMPOSE | UTF8PROC_COMPAT | UTF8PROC_CASEFOLD | UTF8PROC_IGNORE |
+            UTF8PROC_STRIPCC | UTF8PROC_LUMP,
+        map_unseen, NULL);
     if (size < 0) return NULL;
     *ret_size = blanks_tidy((char *)folded, (size_t)size);
     return (char *)folded;

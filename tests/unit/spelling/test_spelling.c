@@ -3,7 +3,9 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <cmocka.h>
+#include <utf8proc.h>
 
 #include "spelling/spelling.h"
 
@@ -40,6 +42,37 @@ static void a_name_is_one_persons_in_whatever_spelling(void **state)
             fail_msg("%s is not %s", spellings[i][0], spellings[i][1]);
 }
 
+/* Characters by what Unicode says of them, and not by a list of those that somebody thought of. */
+static void no_blank_and_nothing_unseen_makes_another_name(void **state)
+{
+    (void)state;
+    static const utf8proc_int32_t signs[] = {0x600, 0x601, 0x602, 0x603, 0x604,   0x605,  0x6DD,
+                                             0x70F, 0x890, 0x891, 0x8E2, 0x110BD, 0x110CD};
+    unsigned blanks = 0, unseen = 0;
+    for (utf8proc_int32_t c = 0x80; c <= 0x10FFFF; c++) {
+        utf8proc_uint8_t utf8[4];
+        utf8proc_category_t category = utf8proc_category(c);
+        bool is_blank = category == UTF8PROC_CATEGORY_ZS || category == UTF8PROC_CATEGORY_ZL ||
+                        category == UTF8PROC_CATEGORY_ZP || c == 0x2800;
+        bool is_unseen = category == UTF8PROC_CATEGORY_CF || c == 0x2065 || c == 0x3164 ||
+                         (c >= 0xFFF0 && c <= 0xFFF8) || (c >= 0xFE00 && c <= 0xFE0F) ||
+                         (c >= 0xE0000 && c <= 0xE0FFF);
+        for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
+            is_unseen = is_unseen && c != signs[i];
+        if (!is_blank && !is_unseen) continue;
+        int size = (int)utf8proc_encode_char(c, utf8);
+        char name[32];
+        snprintf(name, sizeof name, "rita%.*s", size, (const char *)utf8);
+        if (!same("rita", name)) fail_msg("U+%04X behind a name makes another one", c);
+        snprintf(name, sizeof name, "ri%.*sta", size, (const char *)utf8);
+        if (!same(is_blank ? "ri ta" : "rita", name)) fail_msg("so does U+%04X inside", c);
+        blanks += is_blank;
+        unseen += is_unseen;
+    }
+    assert_true(blanks >= 18);
+    assert_true(unseen > 4000);
+}
+
 static void two_people_are_two(void **state)
 {
     (void)state;
@@ -51,6 +84,7 @@ static void two_people_are_two(void **state)
         {"\u7530\u4e2d", "\u5c71\u672c"},
         {"", "rita"},
         {"", "\u200b\u7530"},
+        {"5", "\u06005"}, /* a sign that is seen */
     };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (same(names[i][0], names[i][1])) fail_msg("%s is %s", names[i][0], names[i][1]);
@@ -80,6 +114,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_name_is_one_persons_in_whatever_spelling),
+        cmocka_unit_test(no_blank_and_nothing_unseen_makes_another_name),
         cmocka_unit_test(two_people_are_two),
         cmocka_unit_test(a_folded_name_is_what_its_spellings_have_in_common),
         cmocka_unit_test(what_cannot_be_folded_may_be_anybody),
