@@ -62,7 +62,9 @@ static enum err put_all(struct store *s, const struct globs *tenants, struct buf
     err = put_keys(s, tenants, out);
     buf_printf(out, "],\"log_id\":\"%s\",\"policies\":[", s->log_id);
     if (err == ERR_OK) err = put_policies(s, tenants, out);
-    buf_printf(out, "],\"revision\":%llu}", (unsigned long long)*ret_revision);
+    buf_printf(out, "],\"revision\":%llu,", (unsigned long long)*ret_revision);
+    globs_put(out, "tenants", tenants);
+    buf_put_byte(out, '}');
     if (err != ERR_OK) return database_fault(s->database, err, f);
     return out->overflow ? fault_set(f, ERR_FULL, "", "the bundle is larger than can be sent")
                          : ERR_OK;

@@ -106,6 +106,15 @@ static enum err taken_after_all(void *posting, const struct audit_source *source
                          : event_fault(p, &why);
 }
 
+static bool is_ours(struct str kind)
+{
+    static const struct str families[] = {
+        {"audit.", 6}, {"engine.", 7}, {"key.", 4}, {"policy.", 7}};
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++)
+        if (str_starts(kind, families[i])) return true;
+    return false;
+}
+
 static enum err event_take(struct posting *p, struct str bytes)
 {
     struct event event;
@@ -116,6 +125,11 @@ static enum err event_take(struct posting *p, struct str bytes)
         err = fault_set(&why, ERR_WRONG_TENANT, "/tenant_id",
                         "tenant_id: this key may not write for tenant %.*s",
                         STR_FORMAT(event.tenant_id));
+    if (err == ERR_OK && !p->post->restores && is_ours(event.kind))
+        err = fault_set(
+            &why, ERR_MISSING_ROLE, "/kind",
+            "kind: %.*s is recorded by writ itself; to restore one the key needs the role admin, too",
+            STR_FORMAT(event.kind));
     if (err != ERR_OK) return event_fault(p, &why);
 
     uint64_t id;

@@ -12,13 +12,16 @@ struct ingest_post {
     struct str body;
     bool ndjson;
     const struct globs *tenants;
+    /* whether it may post what writ itself records (`audit.`, `engine.`, `key.`, `policy.`): what
+     * has no source passes for this store's own */
+    bool restores;
     uint64_t now_ms;
     /* Idempotency-Key: absent, or up to 256 characters; per tenant and key, kept for 24 h. */
     struct str idempotency_key, tenant, key_id;
 };
 
 /* Appends the answer ({"id"} or {"accepted", "duplicates", "ids"}). ERR_EVENT_CONFLICT,
- * ERR_WRONG_TENANT, ERR_IDEMPOTENCY_MISMATCH, or what is wrong with an event, its place in the
+ * ERR_WRONG_TENANT, ERR_MISSING_ROLE (not `restores`), ERR_IDEMPOTENCY_MISMATCH, or what is wrong with an event, its place in the
  * pointer: nothing was stored. */
 enum err ingest_post(struct store *s, const struct ingest_post *post, struct buf *out,
                      struct ingest_result *ret, struct fault *f);

@@ -103,20 +103,19 @@ static enum err read_name(const struct json *row, const char *name, struct arena
     return err;
 }
 
-/* A list of globs; `otherwise` (or nothing, where it is absent) is its default. */
-static enum err globs_of(const struct json *row, const char *name, struct str otherwise,
-                         struct arena *a, struct globs *ret, struct fault *f)
+enum err globs_read(const struct json *row, const char *name, struct str fallback, struct arena *a,
+                    struct globs *ret, struct fault *f)
 {
     const struct json *v = member(row, name);
     if (v == NULL) {
-        if (str_is_absent(otherwise)) return ERR_OK;
-        if (str_find(otherwise, '*') < otherwise.size)
+        if (str_is_absent(fallback)) return ERR_OK;
+        if (str_find(fallback, '*') < fallback.size)
             return member_fault(f, ERR_BAD_VALUE, name,
                                 "is needed, since \"%.*s\" would be a pattern there, not a name",
-                                STR_FORMAT(otherwise));
+                                STR_FORMAT(fallback));
         ret->list = arena_new(a, struct str);
         if (ret->list == NULL) return fault_plain(f, ERR_FULL);
-        ret->list[0] = otherwise;
+        ret->list[0] = fallback;
         ret->count = 1;
         return ERR_OK;
     }
@@ -205,11 +204,12 @@ static enum err key_fill(const struct json *row, struct key *k, struct fault *f)
     if ((err = read_name(row, "owner", a, &k->owner, f)) != ERR_OK) return err;
     if ((err = read_name(row, "tenant", a, &k->tenant, f)) != ERR_OK) return err;
     if ((err = read_roles(row, &k->roles, f)) != ERR_OK) return err;
-    if ((err = globs_of(row, "actors", k->name, a, &k->actors, f)) != ERR_OK) return err;
-    if ((err = globs_of(row, "users", (struct str){0}, a, &k->users, f)) != ERR_OK) return err;
-    if ((err = globs_of(row, "reviewers", k->owner, a, &k->reviewers, f)) != ERR_OK) return err;
-    if ((err = globs_of(row, "nodes", (struct str){0}, a, &k->nodes, f)) != ERR_OK) return err;
-    if ((err = globs_of(row, "tenants", (struct str){0}, a, &k->tenants, f)) != ERR_OK) return err;
+    if ((err = globs_read(row, "actors", k->name, a, &k->actors, f)) != ERR_OK) return err;
+    if ((err = globs_read(row, "users", (struct str){0}, a, &k->users, f)) != ERR_OK) return err;
+    if ((err = globs_read(row, "reviewers", k->owner, a, &k->reviewers, f)) != ERR_OK) return err;
+    if ((err = globs_read(row, "nodes", (struct str){0}, a, &k->nodes, f)) != ERR_OK) return err;
+    if ((err = globs_read(row, "tenants", (struct str){0}, a, &k->tenants, f)) != ERR_OK)
+        return err;
     if ((err = read_time(row, "created_at", &k->created_at, f)) != ERR_OK) return err;
     if ((err = read_time(row, "expires_at", &k->expires_at, f)) != ERR_OK) return err;
     if ((err = read_time(row, "revoked_at", &k->revoked_at, f)) != ERR_OK) return err;
@@ -249,7 +249,7 @@ void key_destroy(struct key *k)
 
 /* ---- writing: members in JCS order ---- */
 
-static void put_globs(struct buf *out, const char *name, const struct globs *g)
+void globs_put(struct buf *out, const char *name, const struct globs *g)
 {
     buf_printf(out, "\"%s\":[", name);
     for (size_t i = 0; i < g->count; i++) {
@@ -290,7 +290,7 @@ static void put_roles(struct buf *out, uint32_t all)
 void key_put(struct buf *out, const struct key *k, bool with_mac)
 {
     buf_put_byte(out, '{');
-    put_globs(out, "actors", &k->actors);
+    globs_put(out, "actors", &k->actors);
     buf_put_byte(out, ',');
     put_time(out, "created_at", k->created_at);
     put_time(out, "expires_at", k->expires_at);
@@ -301,19 +301,19 @@ void key_put(struct buf *out, const struct key *k, bool with_mac)
         buf_put_literal(out, "\",");
     }
     put_name(out, "name", k->name);
-    put_globs(out, "nodes", &k->nodes);
+    globs_put(out, "nodes", &k->nodes);
     buf_put_byte(out, ',');
     put_time(out, "original_expires_at", k->original_expires_at);
     put_name(out, "owner", k->owner);
     if (with_mac && k->pepper_mark != 0) buf_printf(out, "\"pepper_mark\":%u,", k->pepper_mark);
     if (!str_is_absent(k->replaced_by)) put_name(out, "replaced_by", k->replaced_by);
-    put_globs(out, "reviewers", &k->reviewers);
+    globs_put(out, "reviewers", &k->reviewers);
     buf_put_byte(out, ',');
     put_time(out, "revoked_at", k->revoked_at);
     put_roles(out, k->roles);
     put_name(out, "tenant", k->tenant);
-    put_globs(out, "tenants", &k->tenants);
+    globs_put(out, "tenants", &k->tenants);
     buf_put_byte(out, ',');
-    put_globs(out, "users", &k->users);
+    globs_put(out, "users", &k->users);
     buf_put_byte(out, '}');
 }

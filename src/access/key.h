@@ -36,6 +36,12 @@ struct globs {
     size_t count;
 };
 bool globs_match(const struct globs *g, struct str text); /* exact case */
+/* The row's member of this name, an array of names or patterns; `fallback` where it is absent, or
+ * none if that is. The arena owns them. */
+enum err globs_read(const struct json *row, const char *name, struct str fallback, struct arena *a,
+                    struct globs *ret, struct fault *f);
+/* "name":[…], with nothing behind it. */
+void globs_put(struct buf *out, const char *name, const struct globs *g);
 
 struct key {
     struct id id;

@@ -103,8 +103,8 @@ static enum err key_verify(struct api *a, const struct http_exchange *x, struct 
 }
 
 /* A key that was proved; what it may do is asked each time. */
-static enum err key_admit(const struct key *key, uint32_t roles, struct caller *ret,
-                          struct fault *f)
+static enum err key_admit(const struct key *key, const struct globs *served, uint32_t roles,
+                          struct caller *ret, struct fault *f)
 {
     if ((key->roles & roles) == 0) {
         char text[128];
@@ -113,7 +113,7 @@ static enum err key_admit(const struct key *key, uint32_t roles, struct caller *
         text[names.size] = '\0';
         return fault_set(f, ERR_MISSING_ROLE, "", "this needs a key with the role %s", text);
     }
-    *ret = (struct caller){.key = key};
+    *ret = (struct caller){.key = key, .served = served};
     if (!str_equal(key->tenant, STR("*"))) ret->tenant = key->tenant;
     return ERR_OK;
 }
@@ -168,7 +168,8 @@ static enum err token_admit(struct api *a, const struct http_exchange *x, struct
     /* The cache may forget it while its request is away. */
     const struct token_claims *token = token_claims_copy(known, x->arena);
     if (token == NULL) return fault_plain(f, ERR_BODY_TOO_LARGE);
-    *ret = (struct caller){.key = key, .token = token, .tenant = token->tenant};
+    *ret =
+        (struct caller){.key = key, .token = token, .tenant = token->tenant, .served = a->served};
     return ERR_OK;
 }
 
@@ -228,12 +229,12 @@ static enum err credential_admit(struct api *a, const struct http_exchange *x, u
     const struct key *key = key_kept(a, x);
     enum err err = key != NULL ? key_holds(key, now_ms) : api_bearer(x, &credential, f);
     if (err != ERR_OK) return unauthenticated(a, x, err, f);
-    if (key != NULL) return key_admit(key, roles, ret, f);
+    if (key != NULL) return key_admit(key, a->served, roles, ret, f);
     if (a->signers != NULL && !str_starts(credential, STR("wk_")))
         return token_admit(a, x, credential, roles, now_ms, ret, f);
     err = key_verify(a, x, credential, now_ms, &key);
     if (err != ERR_OK) return unauthenticated(a, x, err, f);
-    return key_admit(key, roles, ret, f);
+    return key_admit(key, a->served, roles, ret, f);
 }
 
 enum err api_admit(struct api *a, const struct http_exchange *x, uint32_t roles, uint64_t now_ms,
@@ -253,7 +254,7 @@ static enum err every_tenant(struct fault *f)
                      "tenant_id: * is every tenant, and a request is of one");
 }
 
-enum err api_settle_tenant(struct caller *c, struct str asked, struct fault *f)
+static enum err settle_tenant(struct caller *c, struct str asked, struct fault *f)
 {
     /* by the query */
     if (!str_is_absent(c->tenant) && str_equal(c->tenant, STR("*"))) return every_tenant(f);
@@ -277,6 +278,15 @@ enum err api_settle_tenant(struct caller *c, struct str asked, struct fault *f)
                          "tenant_id: the body and the query name different tenants");
     return fault_set(f, ERR_WRONG_TENANT, "/tenant_id",
                      "tenant_id: this %s speaks for another tenant only", caller_name(c));
+}
+
+enum err api_settle_tenant(struct caller *c, struct str asked, struct fault *f)
+{
+    enum err err = settle_tenant(c, asked, f);
+    if (err != ERR_OK || c->served == NULL || globs_match(c->served, c->tenant)) return err;
+    return fault_set(
+        f, ERR_WRONG_TENANT, "/tenant_id",
+        "tenant_id: this engine does not serve that tenant: its own key is not for it");
 }
 
 static enum err number_parameter(const struct http_exchange *x, const char *name, uint64_t least,

@@ -14,6 +14,7 @@
 
 struct api {
     const struct key_table *keys; /* the one in force; set before each beat */
+    const struct globs *served;   /* the tenants that may be asked about; NULL: all */
     const struct pepper *pepper;
     /* Cleared by whoever changes `keys`, which is also the end of what was kept with heads. */
     struct key_cache *cache;
@@ -43,6 +44,7 @@ struct caller {
     const struct token_claims *token;
     /* the one it speaks for now; absent where a `*` key named none */
     struct str tenant;
+    const struct globs *served; /* as the API has it */
 };
 
 /* Who calls: 401 with WWW-Authenticate, or 403 `missing_role` where the key has none of `roles`. A
@@ -79,8 +81,8 @@ enum err api_credential_holds(const struct api *a, const struct credential_mark 
                               struct str tenant, struct str actor, uint64_t now_ms,
                               struct fault *f);
 
-/* Settles the caller's tenant with one that a body names (absent or "": none). ERR_WRONG_TENANT,
- * ERR_TENANT_REQUIRED (a `*` key, and nobody named one), ERR_CONFLICTING_MEMBER (the body and
+/* Settles the caller's tenant with one that a body names (absent or "": none). ERR_WRONG_TENANT
+ * (the caller's is another, or this program serves it not), ERR_TENANT_REQUIRED (a `*` key, and nobody named one), ERR_CONFLICTING_MEMBER (the body and
  * ?tenant_id differ), ERR_OUT_OF_RANGE (too long). */
 enum err api_settle_tenant(struct caller *c, struct str asked, struct fault *f);
 

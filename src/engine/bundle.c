@@ -30,6 +30,8 @@ struct bundle {
     struct arena arena; /* names, tenants, entries */
     struct bundle_facts facts;
     struct key_table *keys;
+    struct globs served;        /* tenants that our own key is for */
+    bool serves_all;            /* it says nothing of that */
     struct map tenants;         /* name → struct tenant */
     struct map documents;       /* tenant + 0 + name → struct policy_document, for sharing */
     struct policy_set *nothing; /* denies everything: a tenant without documents */
@@ -318,7 +320,9 @@ enum err bundle_create(struct str text, const struct bundle *before, uint64_t no
         if (log_id.size > 0 && log_id.size <= LOG_ID_TEXT_MAX)
             memcpy(b->facts.log_id, log_id.bytes, log_id.size);
         err = read_keys(b, json_get(root, STR("keys")), f);
+        b->serves_all = json_get(root, STR("tenants")) == NULL;
     }
+    if (err == ERR_OK) err = globs_read(root, "tenants", (struct str){0}, &b->arena, &b->served, f);
     if (err == ERR_OK) err = read_policies(b, before, json_get(root, STR("policies")), now_ms, f);
     if (err == ERR_OK && (tree.overflow || b->arena.overflow)) err = fault_plain(f, ERR_FULL);
     arena_fini(&tree);
@@ -333,6 +337,11 @@ enum err bundle_create(struct str text, const struct bundle *before, uint64_t no
 const struct bundle_facts *bundle_facts(const struct bundle *b) { return &b->facts; }
 
 const struct key_table *bundle_keys(const struct bundle *b) { return b->keys; }
+
+const struct globs *bundle_served(const struct bundle *b)
+{
+    return b->serves_all ? NULL : &b->served;
+}
 
 const struct policy_set *bundle_policies(const struct bundle *b, struct str tenant)
 {

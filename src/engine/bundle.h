@@ -31,6 +31,8 @@ void bundle_destroy(struct bundle *b);
 /* Views, as long as the bundle lives. */
 const struct bundle_facts *bundle_facts(const struct bundle *b);
 const struct key_table *bundle_keys(const struct bundle *b);
+/* The tenants whose records the platform takes of us; NULL: all. */
+const struct globs *bundle_served(const struct bundle *b);
 /* The tenant's set; where it has none, the one that denies everything. Never NULL. */
 const struct policy_set *bundle_policies(const struct bundle *b, struct str tenant);
 

@@ -182,6 +182,7 @@ static void take_bundle(struct worker *w)
     w->pins = 0;
     w->bundle = newest;
     w->api.keys = bundle_keys(newest);
+    w->api.served = bundle_served(newest);
     key_cache_clear(w->api.cache);
     if (w->pins_before == 0) worker_moved(w);
 }

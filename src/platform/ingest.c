@@ -102,6 +102,7 @@ static enum err read_post(struct job *j, struct ingest_detail *d, const struct h
     d->post = (struct ingest_post){.body = str_of(j->body, j->body_size),
                                    .ndjson = is_ndjson(x),
                                    .tenants = &d->tenants,
+                                   .restores = (j->platform->caller.key->roles & ROLE_ADMIN) != 0,
                                    .now_ms = j->actor.now_ms,
                                    .key_id = j->actor.key_id,
                                    .tenant = job_copy(j, j->platform->caller.key->tenant),

@@ -208,6 +208,29 @@ def test_a_key_of_every_tenant_names_one_in_each_request(tenant, stack):
     assert tenant.trace(answer.json["trace_id"])[0]["tenant_id"] == tenant.name
 
 
+def test_an_engine_whose_key_is_for_one_tenant_serves_that_one_and_publishes_all_of_it(fresh):
+    stack = fresh()
+    stack.make_first_keys()
+    own = stack.bootstrap_key("acme-engines", "engine-owner", "ingest", "*", nodes="*", tenants="acme")
+    stack.key_file.write_text(own + "\n")
+    agent = stack.keys["admin"] = stack.bootstrap_key("everywhere", "o", "agent,app,admin", "*", actors="*", users="*")
+    stack.platform.start()
+    stack.engine.start()
+    with stack.at_engine(agent) as wire:
+        answers = [wire.post(AGENT, {"action": "get_x", "actor": "b", "tenant_id": tenant}) for tenant in ("acme", "other", "acme", "default")]
+        listing = wire.get("/v1/queue/pending?tenant_id=other")
+        minted = wire.post("/v1/tokens/mint", {"scope": "x", "tenant_id": "other"})
+    assert [answer.status for answer in answers] == [200, 403, 200, 403], answers
+    assert refused(answers[1], 403, "wrong_tenant", "/tenant_id")
+    assert listing.status == minted.status == 403, (listing, minted)
+    stack.wait_published()
+    with stack.at_platform(agent) as wire:
+        kinds = {tenant: [event["kind"] for event in wire.get(f"/api/v1/audit?tenant_id={tenant}&limit=100").json["events"]] for tenant in ("acme", "default")}
+    assert kinds["acme"] == ["decision", "decision"] and "engine.started" in kinds["default"], kinds
+    with Wire(stack.engine.address) as wire:
+        assert wire.get("/healthz").json["checks"]["publish"] == "ok"
+
+
 @pytest.mark.parametrize("body, code, field", [
     ({"name": None}, "missing_member", "/name"), ({"name": 5}, "wrong_type", "/name"), ({"owner": None}, "missing_member", "/owner"),
     ({"roles": None}, "missing_member", "/roles"), ({"roles": "agent"}, "wrong_type", "/roles"),

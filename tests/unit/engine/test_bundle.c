@@ -437,6 +437,26 @@ static void a_policy_row_without_content_holds_back_its_tenant(void **state)
     bundle_destroy(b);
 }
 
+static void the_tenants_that_it_is_for_are_those_that_the_platform_names(void **state)
+{
+    (void)state;
+    struct bundle *b =
+        build(STR("{\"keys\":[],\"policies\":[],\"revision\":1,\"tenants\":[\"acme\",\"shop-*\"]}"),
+              NULL, start_ms);
+    const struct globs *served = bundle_served(b);
+    assert_non_null(served);
+    assert_true(globs_match(served, STR("acme")) && globs_match(served, STR("shop-1")));
+    assert_false(globs_match(served, STR("default")));
+    bundle_destroy(b);
+    b = build(STR("{\"keys\":[],\"policies\":[],\"revision\":1,\"tenants\":[]}"), NULL, start_ms);
+    assert_non_null(bundle_served(b));
+    assert_false(globs_match(bundle_served(b), STR("acme")));
+    bundle_destroy(b);
+    b = build(STR("{\"keys\":[],\"policies\":[],\"revision\":1}"), NULL, start_ms);
+    assert_null(bundle_served(b));
+    bundle_destroy(b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -457,6 +477,7 @@ int main(void)
         cmocka_unit_test(what_is_no_bundle_is_refused),
         cmocka_unit_test(a_bundle_of_a_newer_platform_is_refused_with_what_to_do),
         cmocka_unit_test(a_policy_row_without_content_holds_back_its_tenant),
+        cmocka_unit_test(the_tenants_that_it_is_for_are_those_that_the_platform_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -253,6 +253,7 @@ static inline enum err post(struct rig *r, const char *body, bool ndjson)
     const struct ingest_post p = {.body = str_from(body),
                                   .ndjson = ndjson,
                                   .tenants = &rig_all,
+                                  .restores = true,
                                   .now_ms = world_now_ms(),
                                   .tenant = STR("*"),
                                   .key_id = STR("key_1")};

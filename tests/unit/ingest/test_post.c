@@ -185,6 +185,32 @@ static void a_key_writes_for_its_tenants_only(void **state)
     assert_int_equal(rows(r), 1);
 }
 
+static void what_writ_itself_records_is_posted_to_restore_it_only(void **state)
+{
+    struct rig *r = *state;
+    static const char *const kinds[] = {"policy.put", "key.created", "audit.dropped",
+                                        "engine.started"};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        char body[256];
+        snprintf(
+            body, sizeof body,
+            "[" EVENT(
+                "a",
+                "") ",{\"event_id\":\"e%zu\",\"kind\":\"%s\",\"tenant_id\":\"t\",\"timestamp\":"
+                    "\"2026-11-20T09:30:00.123Z\",\"count\":1}]",
+            i, kinds[i]);
+        struct ingest_post p = {.body = str_from(body), .tenants = &rig_all, .now_ms = 1};
+        assert_int_equal(ingest_post(r->store, &p, &r->out, &r->result, &r->fault),
+                         ERR_MISSING_ROLE);
+        assert_string_equal(r->fault.field, "/1/kind");
+        assert_int_equal(rows(r), i == 0 ? 0 : i + 1);
+        p.restores = true;
+        buf_clear(&r->out);
+        assert_int_equal(ingest_post(r->store, &p, &r->out, &r->result, &r->fault), ERR_OK);
+        assert_int_equal(rows(r), i + 2); /* `a` is there already from the second time on */
+    }
+}
+
 static enum err post_by(struct rig *r, const char *key_id, const char *key, const char *body,
                         uint64_t now_ms)
 {
@@ -246,6 +272,7 @@ int main(void)
         TEST(one_bad_event_refuses_all),
         TEST(what_is_no_array_of_events_is_refused),
         TEST(a_key_writes_for_its_tenants_only),
+        TEST(what_writ_itself_records_is_posted_to_restore_it_only),
         TEST(an_idempotency_key_holds_its_body_for_a_day),
         TEST(an_idempotency_key_is_its_senders_own),
         TEST(a_refused_body_leaves_its_idempotency_key_free),

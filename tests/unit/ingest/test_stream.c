@@ -466,12 +466,10 @@ static void a_server_that_ends_in_a_long_batch_is_found_again(void **state)
                      LONG + 1);
 }
 
-static void a_tenant_that_the_key_may_not_write_for_refuses_the_batch(void **state)
+static enum err send_for_acme(struct rig *r)
 {
-    struct rig *r = *state;
     struct str only[] = {STR("acme")};
     const struct globs tenants = {only, 1};
-    fill_batch(r, NOTHING_BEFORE, 1, 3);
     const struct ingest_batch batch = {.node = STR("node-1"),
                                        .journal = STR("0"),
                                        .epoch = STR(EPOCH_1),
@@ -479,10 +477,34 @@ static void a_tenant_that_the_key_may_not_write_for_refuses_the_batch(void **sta
                                        .body = buf_view(&r->body),
                                        .tenants = &tenants,
                                        .now_ms = 1};
-    assert_int_equal(ingest_stream(r->store, &batch, &r->result, &r->fault), ERR_WRONG_TENANT);
+    return ingest_stream(r->store, &batch, &r->result, &r->fault);
+}
+
+static void a_tenant_that_the_key_may_not_write_for_refuses_the_batch(void **state)
+{
+    struct rig *r = *state;
+    fill_batch(r, NOTHING_BEFORE, 1, 3); /* the first of them is engine.started */
+    assert_int_equal(send_for_acme(r), ERR_WRONG_TENANT);
+    assert_non_null(strstr(r->fault.text, "record 2: "));
+    assert_null(strstr(r->fault.text, "default")); /* the sentence may be seen by anybody */
     assert_int_equal(rig_number(r, "SELECT count(*) FROM events") +
                          rig_number(r, "SELECT count(*) FROM streams"),
                      0);
+}
+
+static void what_is_the_engines_own_needs_no_right_to_the_first_tenant(void **state)
+{
+    struct rig *r = *state;
+    fill_batch(r, NOTHING_BEFORE, 1, 0);
+    put_event(&r->body, 1, "acme");
+    buf_put_literal(&r->body,
+                    "\n{\"count\":1,\"event_id\":\"evt_00000000000000000000000007\",\"kind\":"
+                    "\"auth.failed\",\"tenant_id\":\"default\",\"timestamp\":"
+                    "\"2026-11-20T09:30:00.123Z\"}\n");
+    assert_int_equal(send_for_acme(r), ERR_OK);
+    assert_result(r, 3, 0, 0, 4);
+    put_event(&r->body, 2, "default");
+    assert_int_equal(send_for_acme(r), ERR_WRONG_TENANT);
 }
 
 static void wrong_headers_are_refused(void **state)
@@ -629,6 +651,7 @@ int main(void)
         TEST(what_is_taken_in_a_long_batch_is_left_out_alone),
         TEST_OF_POSTGRES(a_server_that_ends_in_a_long_batch_is_found_again),
         TEST(a_tenant_that_the_key_may_not_write_for_refuses_the_batch),
+        TEST(what_is_the_engines_own_needs_no_right_to_the_first_tenant),
         TEST(wrong_headers_are_refused),
         TEST(an_empty_batch_changes_nothing),
         TEST(a_store_that_cannot_be_written_takes_nothing),
