@@ -34,8 +34,9 @@ static inline bool shard_entry_slot(struct str entry, unsigned *ret_slot)
  * them; shard_apply() takes that. */
 void shard_prune(struct shard *s, uint64_t now_ms);
 
-/* After images of unknown freshness were loaded: counted tokens are revoked and approved reviews
- * expired, as of `now_ms`, because what was spent or redeemed last may be missing. */
+/* After images of unknown freshness were loaded: counted tokens are revoked, pending and approved
+ * reviews expired, as of `now_ms`, because what was spent, resolved or redeemed last may be
+ * missing: what is pending here may have been denied there, or approved and redeemed. */
 void shard_close_open(struct shard *s, uint64_t now_ms, uint64_t *ret_tokens,
                       uint64_t *ret_reviews);
 

@@ -503,10 +503,13 @@ void shard_close_open(struct shard *s, uint64_t now_ms, uint64_t *ret_tokens, ui
     *ret_reviews = 0;
     while (map_next(&s->reviews.by_id, &at, &key, &value)) {
         struct review *r = value;
-        if (r->facts.state != REVIEW_APPROVED) continue;
+        if (r->facts.state != REVIEW_APPROVED && r->facts.state != REVIEW_PENDING) continue;
         struct review_facts after = r->facts;
         after.state = REVIEW_EXPIRED;
-        after.approval_expires_ms = now_ms;
+        if (r->facts.state == REVIEW_APPROVED)
+            after.approval_expires_ms = now_ms;
+        else
+            after.resolved_ms = now_ms;
         check(review_move(&s->reviews, r, &after) ==
               ERR_OK); /* at boot, and it takes a few bytes */
         ++*ret_reviews;
