@@ -7,7 +7,9 @@
  * list is plainer than a list without one, and its holders never do more than copy.
  *
  * A view keeps tokens by id until they have expired anyway, and actors as long as they are
- * suspended and for ACTOR_KEPT_MS after they were resumed: until no token from before can live. */
+ * suspended and for ACTOR_KEPT_MS after they were resumed: until no token from before can live.
+ * Each name has its own entry, as it was told; what is asked is answered by those of all its
+ * spellings, which are in one run of places. */
 #include "shards/revoked.h"
 
 #include <pthread.h>
@@ -19,11 +21,13 @@
 #include "base/limits.h"
 #include "base/map.h"
 #include "base/planted.h"
+#include "spelling/spelling.h"
 
 enum {
     TABLE_FIRST = 64, /* entries; a power of two */
     /* after a resume: longer than any token lives */
     ACTOR_KEPT_MS = (LIMIT_TOKEN_TTL_SECONDS + 60) * 1000,
+    FOLD_BYTES = 8 << 10, /* of one name, whatever it unfolds to */
 };
 
 struct entry {
@@ -141,8 +145,8 @@ struct dead_token {
 };
 
 struct stopped {
-    uint64_t hash;
-    struct str tenant, actor;
+    uint64_t hash; /* of tenant and fold */
+    struct str tenant, actor, fold;
     bool suspended;
     uint64_t dead_until_ms;
     uint64_t changed_ms;
@@ -232,6 +236,34 @@ static void take_token(struct revoked_view *v, const struct effect_notice *n, ui
     t->expires_ms = n->expires_ms;
 }
 
+/* What all spellings of a name have in common. */
+struct fold {
+    struct str text; /* absent: there is no memory for it */
+    char small[LIMIT_ID_CHARACTERS];
+    struct arena arena; /* of a name that is more than its case */
+    bool has_arena;
+};
+
+static void fold_make(struct fold *f, struct str name)
+{
+    f->has_arena = name.size > sizeof f->small || !spelling_is_plain(name);
+    if (f->has_arena) {
+        arena_init(&f->arena, FOLD_BYTES, FOLD_BYTES);
+        f->text = spelling_fold(name, &f->arena);
+        return;
+    }
+    for (size_t i = 0; i < name.size; i++) {
+        char c = name.bytes[i];
+        f->small[i] = c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c;
+    }
+    f->text = str_of(f->small, name.size);
+}
+
+static void fold_end(struct fold *f)
+{
+    if (f->has_arena) arena_fini(&f->arena);
+}
+
 static uint64_t actor_hash(struct str tenant, struct str actor)
 {
     uint64_t hash = hash_bytes(tenant.bytes, tenant.size);
@@ -276,15 +308,16 @@ static void actors_rebuild(struct revoked_view *v, uint64_t now_ms)
     free(before);
 }
 
-static struct stopped *actor_new(struct revoked_view *v, uint64_t hash,
+static struct stopped *actor_new(struct revoked_view *v, uint64_t hash, struct str fold,
                                  const struct effect_notice *n)
 {
-    struct stopped *a = calloc(1, sizeof *a + n->tenant.size + n->actor.size);
+    struct stopped *a = calloc(1, sizeof *a + n->tenant.size + n->actor.size + fold.size);
     check(a != NULL);
     char *at = a->bytes;
     a->hash = hash;
     a->tenant = put(&at, n->tenant);
     a->actor = put(&at, n->actor);
+    a->fold = put(&at, fold);
     v->actor_count++;
     return a;
 }
@@ -295,9 +328,13 @@ static struct stopped *actor_new(struct revoked_view *v, uint64_t hash,
 static void take_actor(struct revoked_view *v, const struct effect_notice *n, uint64_t now_ms)
 {
     if (crowded(v->actor_count, v->actor_places)) actors_rebuild(v, now_ms);
-    uint64_t hash = actor_hash(n->tenant, n->actor);
+    struct fold fold;
+    fold_make(&fold, n->actor);
+    check(!str_is_absent(fold.text)); /* nor may this fail quietly */
+    uint64_t hash = actor_hash(n->tenant, fold.text);
     struct stopped **place = actor_place(v, hash, n->tenant, n->actor);
-    if (*place == NULL) *place = actor_new(v, hash, n);
+    if (*place == NULL) *place = actor_new(v, hash, fold.text, n);
+    fold_end(&fold);
     struct stopped *a = *place;
     a->suspended = n->kind == NOTICE_ACTOR_SUSPENDED;
     a->changed_ms = now_ms;
@@ -337,8 +374,22 @@ bool revoked_view_actor(const struct revoked_view *v, struct str tenant, struct 
 {
     *ret_dead_until_ms = 0;
     if (v->actor_count == 0) return false;
-    const struct stopped *a = *actor_place(v, actor_hash(tenant, actor), tenant, actor);
-    if (a == NULL) return false;
-    *ret_dead_until_ms = a->dead_until_ms;
-    return a->suspended;
+    struct fold fold;
+    fold_make(&fold, actor);
+    if (str_is_absent(fold.text)) { /* it may be anybody */
+        fold_end(&fold);
+        return true;
+    }
+    bool suspended = false;
+    uint64_t hash = actor_hash(tenant, fold.text);
+    size_t mask = v->actor_places - 1;
+    for (size_t i = (size_t)hash & mask; v->actors[i] != NULL; i = (i + 1) & mask) {
+        const struct stopped *a = v->actors[i];
+        if (a->hash != hash || !str_equal(a->fold, fold.text) || !str_equal(a->tenant, tenant))
+            continue;
+        suspended = suspended || a->suspended;
+        if (a->dead_until_ms > *ret_dead_until_ms) *ret_dead_until_ms = a->dead_until_ms;
+    }
+    fold_end(&fold);
+    return suspended;
 }

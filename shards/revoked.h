@@ -28,7 +28,8 @@ void revoked_view_destroy(struct revoked_view *v);
 /* Takes what is new; true: there was something. Its own thread, before requests. */
 bool revoked_view_take(struct revoked_view *v, uint64_t now_ms);
 bool revoked_view_token(const struct revoked_view *v, struct id token);
-/* Whether the actor is suspended, and up to when its tokens are dead (0: none is). */
+/* Whether the actor is suspended, in whatever spelling of its name (it restricts), and up to when
+ * its tokens are dead (0: none is). */
 bool revoked_view_actor(const struct revoked_view *v, struct str tenant, struct str actor,
                         uint64_t *ret_dead_until_ms);
 

@@ -17,7 +17,10 @@ static struct stop *of(struct errand *e) { return (struct stop *)(void *)e; }
 
 static void refuse(struct stop *s, enum err err)
 {
-    trip_refuse_with(&s->trip, err, err == ERR_NOT_FOUND ? "this actor is not suspended" : NULL);
+    trip_refuse_with(&s->trip, err,
+                     err == ERR_NOT_FOUND
+                         ? "this actor is not suspended under this spelling of its name"
+                         : NULL);
 }
 
 static void changed(struct errand *e)

@@ -571,6 +571,8 @@ def test_every_actor_that_may_ask_may_be_suspended(queue, actor):
     reply = queue.call("POST", f"/v1/actors/{quote(actor, safe='')}/suspend", queue.tenant.admin)
     assert reply.status == 200 and reply.json["actor"] == actor, reply
     assert queue.ask("get_x", actor=actor)["rule"] == "actor:suspended"
+    for spelling in (actor.swapcase(), f" {actor}\u2028"):
+        assert queue.ask("get_x", actor=spelling)["rule"] == "actor:suspended", repr(spelling)
 
 
 def test_what_was_answered_is_still_true_after_a_crash(fresh):

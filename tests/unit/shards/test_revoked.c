@@ -118,6 +118,31 @@ static void a_suspended_actor_is_one_of_its_tenant(void **state)
     assert_false(revoked_view_actor(s->views[0], STR("other"), STR("bot"), &before));
 }
 
+static void who_is_suspended_is_so_in_every_spelling_until_all_that_were_are_resumed(void **state)
+{
+    struct scene *s = *state;
+    static const char *const spellings[] = {"bot \u00e9", "BOT \u00c9", "bot  e\u0301",
+                                            "bot\u00a0\u00e9"};
+    struct revoked_view *v = s->views[0];
+    uint64_t dead;
+    notify(s->log, NOTICE_ACTOR_SUSPENDED, "acme", spellings[0], NOW);
+    notify(s->log, NOTICE_ACTOR_SUSPENDED, "acme", "Bot", NOW);
+    revoked_view_take(v, NOW);
+    for (size_t i = 0; i < sizeof spellings / sizeof *spellings; i++)
+        assert_true(revoked_view_actor(v, STR("acme"), str_from(spellings[i]), &dead));
+    assert_true(revoked_view_actor(v, STR("acme"), STR("bOT"), &dead));
+    assert_false(revoked_view_actor(v, STR("acme"), STR("bot e"), &dead));
+    assert_false(revoked_view_actor(v, STR("other"), STR("bot"), &dead));
+    notify(s->log, NOTICE_ACTOR_SUSPENDED, "acme", "BOT", NOW + 1);
+    notify(s->log, NOTICE_ACTOR_RESUMED, "acme", "Bot", NOW + 2);
+    revoked_view_take(v, NOW + 2);
+    assert_true(revoked_view_actor(v, STR("acme"), STR("Bot"), &dead));
+    notify(s->log, NOTICE_ACTOR_RESUMED, "acme", "BOT", NOW + 1);
+    revoked_view_take(v, NOW + 2);
+    assert_false(revoked_view_actor(v, STR("acme"), STR("bot"), &dead));
+    assert_int_equal(dead, NOW + 2); /* tokens of every spelling */
+}
+
 static void a_resumed_actor_goes_on_without_its_older_tokens(void **state)
 {
     struct scene *s = *state;
@@ -273,6 +298,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_token_is_forgotten_no_earlier_than_it_expires, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_suspended_actor_is_one_of_its_tenant, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            who_is_suspended_is_so_in_every_spelling_until_all_that_were_are_resumed, set_up,
+            tear_down),
         cmocka_unit_test_setup_teardown(a_resumed_actor_goes_on_without_its_older_tokens, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(
