@@ -83,6 +83,19 @@ static void a_condition_that_fails_fails_closed(void **state)
     tenant_fini(&t);
 }
 
+/* It would not have allowed anything, condition or not. */
+static void a_shadow_condition_that_fails_is_not_why_it_is_denied(void **state)
+{
+    (void)state;
+    struct tenant t;
+    tenant_init_one(&t, "mode: shadow\n"
+                        "rules: [{id: a, agents: [bot], actions: [a], when: args.x > 1, decision: "
+                        "allow}]\n");
+    assert_int_equal(ask_with(&t, "a", "{}", NULL), VERDICT_DENY);
+    assert_true(str_is(t.outcome.reason, "No rule of any policy applies, so it is denied."));
+    tenant_fini(&t);
+}
+
 static void the_variables_are_what_the_request_says(void **state)
 {
     (void)state;
@@ -103,6 +116,41 @@ static void the_variables_are_what_the_request_says(void **state)
         "  - {id: people, users: [carol], actions: [x], when: \"'finance' in roles && user == 'carol'\", decision: allow}\n");
     assert_int_equal(ask_with(&t, "x", "{\"n\":1}", "\"hello\""), VERDICT_ALLOW);
     struct policy_request q = user_request("carol", "x");
+    assert_int_equal(ask(&t, &q), VERDICT_ALLOW);
+    tenant_fini(&t);
+}
+
+static void the_request_is_all_that_an_approval_is_bound_to(void **state)
+{
+    (void)state;
+    struct tenant t;
+    tenant_init_one(
+        &t,
+        "rules:\n"
+        "  - id: all\n"
+        "    agents: [bot]\n"
+        "    actions: [x]\n"
+        "    when: >-\n"
+        "      request == {'kind': 'agent', 'tenant_id': 'default', 'actor': 'bot', 'acting_for': 'eve', 'action': 'x',\n"
+        "      'args': {'n': 1.0}, 'context': {'c': 2.0}, 'resource': {'type': 'db', 'id': 'y'}, 'scope': ['x', 'y*']}\n"
+        "    decision: allow\n"
+        "  - id: people\n"
+        "    users: [carol]\n"
+        "    actions: [x]\n"
+        "    when: \"request == {'kind': 'user', 'tenant_id': 'default', 'user_id': 'carol', 'action': 'x'}\"\n"
+        "    decision: allow\n");
+    const struct str scope[] = {STR("x"), STR("y*")};
+    struct policy_request q = agent_request("bot", "x");
+    q.acting_for = STR("eve");
+    q.args = json_in(&t, "{\"n\":1}");
+    q.context = json_in(&t, "{\"c\":2}");
+    assert_true(policy_name_resource(&q, json_in(&t, "{\"type\":\"db\",\"id\":\"y\"}"), &t.arena));
+    q.has_scope = true;
+    q.scope = scope;
+    q.scope_count = 2;
+    policy_evaluate(t.set, &q, &t.arena, NULL, &t.outcome);
+    assert_int_equal(t.outcome.verdict, VERDICT_ALLOW);
+    q = user_request("carol", "x");
     assert_int_equal(ask(&t, &q), VERDICT_ALLOW);
     tenant_fini(&t);
 }
@@ -312,6 +360,29 @@ static void a_limit_adds_up_what_an_expression_gives(void **state)
     tenant_fini(&t);
 }
 
+/* An amount that takes something away would make room for the next one. */
+static void whole_numbers_are_added_up_as_any_other(void **state)
+{
+    (void)state;
+    struct tenant t;
+    tenant_init_one(
+        &t,
+        "rules:\n"
+        "  - {id: a, agents: [bot], actions: [x], decision: allow, limit: {window: 1h, max: 10, sum: \"int(args.n)\"}}\n"
+        "  - {id: b, agents: [bot], actions: [y], decision: allow, limit: {window: 1h, max: 10, sum: \"uint(args.n)\"}}\n");
+    assert_int_equal(ask_with(&t, "x", "{\"n\":4}", NULL), VERDICT_ALLOW);
+    assert_int_equal(t.outcome.limits[0].amount, 4000000);
+    assert_int_equal(ask_with(&t, "x", "{\"n\":0}", NULL), VERDICT_ALLOW);
+    assert_int_equal(t.outcome.limits[0].amount, 0);
+    assert_int_equal(ask_with(&t, "x", "{\"n\":-4}", NULL), VERDICT_ALLOW);
+    assert_int_equal(t.outcome.limits[0].amount, -1);
+    assert_int_equal(ask_with(&t, "y", "{\"n\":4}", NULL), VERDICT_ALLOW);
+    assert_int_equal(t.outcome.limits[0].amount, 4000000);
+    assert_int_equal(ask_with(&t, "y", "{\"n\":-4}", NULL), VERDICT_ALLOW);
+    assert_int_equal(t.outcome.limits[0].amount, -1);
+    tenant_fini(&t);
+}
+
 static void faults_name_what_is_wrong_and_where(void **state)
 {
     (void)state;
@@ -449,7 +520,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_rule_applies_only_where_its_condition_is_true),
         cmocka_unit_test(a_condition_that_fails_fails_closed),
+        cmocka_unit_test(a_shadow_condition_that_fails_is_not_why_it_is_denied),
         cmocka_unit_test(the_variables_are_what_the_request_says),
+        cmocka_unit_test(the_request_is_all_that_an_approval_is_bound_to),
         cmocka_unit_test(a_null_of_the_resource_is_absent),
         cmocka_unit_test(safe_arguments_are_computed),
         cmocka_unit_test(an_expression_ends_where_cel_says),
@@ -457,6 +530,7 @@ int main(void)
         cmocka_unit_test(a_shadow_compute_that_is_not_possible_is_told_and_does_not_count),
         cmocka_unit_test(safe_arguments_of_a_json_document_are_written_as_they_are),
         cmocka_unit_test(a_limit_adds_up_what_an_expression_gives),
+        cmocka_unit_test(whole_numbers_are_added_up_as_any_other),
         cmocka_unit_test(faults_name_what_is_wrong_and_where),
         cmocka_unit_test(an_explanation_tells_of_the_condition),
         cmocka_unit_test(roles_in_a_condition_are_matched_in_the_way_of_its_rule),
