@@ -175,6 +175,31 @@ static void looking_for_reviewers_and_at_the_safe_call_is_paid_too(void **state)
     arena_fini(&arena);
 }
 
+/* Whoever adds up what decisions cost is told all of it. */
+static void what_the_safe_call_costs_is_told(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "rules: [{id: c, agents: [bot], actions: [a], decision: compute, compute: {tool: s, args: {l: '${args.l}'}}},\n"
+        "        {id: s, agents: [bot], actions: [s], decision: allow}]",
+        "rules: [{id: c, agents: [bot], actions: [a], decision: compute, compute: {tool: s, args: {l: '${args.l}'}}},\n"
+        "        {id: s, agents: [bot], actions: [s], when: 'args.l.all(x, x >= 0)', decision: allow}]"};
+    struct arena arena;
+    struct policy_request q = agent_request("bot", "a");
+    uint64_t costs[2];
+    arena_init(&arena, 4096, 4 << 20);
+    q.args = list_of(&arena, 100);
+    for (size_t i = 0; i < 2; i++) {
+        struct tenant t;
+        tenant_init_one(&t, texts[i]);
+        assert_int_equal(ask(&t, &q), VERDICT_COMPUTE);
+        costs[i] = t.outcome.cost;
+        tenant_fini(&t);
+    }
+    assert_true(costs[1] > costs[0] + 100);
+    arena_fini(&arena);
+}
+
 static void shadow_documents_pay_for_themselves(void **state)
 {
     (void)state;
@@ -382,6 +407,7 @@ int main(void)
         cmocka_unit_test(those_of_safe_arguments_and_sums_count_too),
         cmocka_unit_test(a_decision_is_denied_where_its_conditions_cost_too_much_together),
         cmocka_unit_test(looking_for_reviewers_and_at_the_safe_call_is_paid_too),
+        cmocka_unit_test(what_the_safe_call_costs_is_told),
         cmocka_unit_test(shadow_documents_pay_for_themselves),
         cmocka_unit_test(shadow_documents_do_not_pay_for_others),
         cmocka_unit_test(safe_arguments_of_a_shadow_document_do_not_pay_for_others),
