@@ -1,0 +1,119 @@
+/* Where things live: whatever makes two of them different is a part of their place. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "engine/place.h"
+
+struct scene {
+    struct hasher *hasher;
+    struct arena arena;
+};
+
+static int set_up(void **state)
+{
+    static struct scene s;
+    s.hasher = hasher_create();
+    arena_init(&s.arena, 4096, 1 << 20);
+    *state = &s;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct scene *s = *state;
+    hasher_destroy(s->hasher);
+    arena_fini(&s->arena);
+    return 0;
+}
+
+/* Two that shared a counter would use up each other's room. */
+static void no_two_limits_share_a_counter(void **state)
+{
+    struct scene *s = *state;
+    static const struct {
+        struct str tenant;
+        struct policy_limit limit;
+    } limits[] = {
+#define LIMIT(t, policy, rule, whose, named, window)                                               \
+    {                                                                                              \
+        STR(t),                                                                                    \
+        {                                                                                          \
+            .policy_name = STR(policy), .rule_id = STR(rule), .per = whose, .value = STR(named),   \
+            .window_ms = window                                                                    \
+        }                                                                                          \
+    }
+        LIMIT("acme", "base", "few", PER_ACTOR, "bot", 1000),
+        LIMIT("other", "base", "few", PER_ACTOR, "bot", 1000),
+        LIMIT("acme", "more", "few", PER_ACTOR, "bot", 1000),
+        LIMIT("acme", "base", "each", PER_ACTOR, "bot", 1000),
+        LIMIT("acme", "base", "few", PER_USER, "bot", 1000),
+        LIMIT("acme", "base", "few", PER_ACTOR, "coder", 1000),
+        LIMIT("acme", "base", "few", PER_ACTOR, "bot", 2000),
+        LIMIT("acmeb", "ase", "few", PER_ACTOR, "bot", 1000),
+#undef LIMIT
+    };
+    enum { COUNT = sizeof limits / sizeof *limits };
+    struct slot_key keys[COUNT];
+    for (size_t i = 0; i < COUNT; i++) {
+        struct slot_key again = place_limit(s->hasher, limits[i].tenant, &limits[i].limit);
+        keys[i] = place_limit(s->hasher, limits[i].tenant, &limits[i].limit);
+        assert_memory_equal(again.bytes, keys[i].bytes, sizeof again.bytes);
+        for (size_t k = 0; k < i; k++)
+            assert_memory_not_equal(keys[i].bytes, keys[k].bytes, sizeof keys[i].bytes);
+    }
+}
+
+static struct retry retry_of(struct scene *s, const char *tenant, const char *credential,
+                             const char *route, const char *header, const char *text)
+{
+    struct json *body;
+    struct retry retry;
+    struct fault f;
+    assert_int_equal(json_read(str_from(text), NULL, &s->arena, &body, &f), ERR_OK);
+    const struct retried request = {.tenant = str_from(tenant),
+                                    .credential = str_from(credential),
+                                    .route = str_from(route),
+                                    .body = body};
+    assert_int_equal(place_retry(s->hasher, str_from(header), &request, &s->arena, &retry, &f),
+                     ERR_OK);
+    assert_true(retry.given);
+    return retry;
+}
+
+static bool digest_same(struct review_digest a, struct review_digest b)
+{
+    return review_digest_equal(&a, &b);
+}
+
+/* Else one would be told the answer that another was given. */
+static void an_idempotency_key_is_of_one_tenant_credential_and_route(void **state)
+{
+    struct scene *s = *state;
+    struct retry one = retry_of(s, "acme", "key_a", "mint", "k", "{\"a\":1,\"b\":2}");
+    const struct retry others[] = {retry_of(s, "other", "key_a", "mint", "k", "{\"a\":1,\"b\":2}"),
+                                   retry_of(s, "acme", "key_b", "mint", "k", "{\"a\":1,\"b\":2}"),
+                                   retry_of(s, "acme", "key_a", "redeem", "k", "{\"a\":1,\"b\":2}"),
+                                   retry_of(s, "acme", "key_a", "mint", "l", "{\"a\":1,\"b\":2}")};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        assert_false(digest_same(one.key, others[i].key));
+        assert_true(digest_same(one.body, others[i].body));
+    }
+    struct retry same = retry_of(s, "acme", "key_a", "mint", "k", "{ \"b\": 2, \"a\": 1.0 }");
+    assert_true(digest_same(one.key, same.key) && digest_same(one.body, same.body));
+    struct retry changed = retry_of(s, "acme", "key_a", "mint", "k", "{\"a\":1,\"b\":3}");
+    assert_true(digest_same(one.key, changed.key) && !digest_same(one.body, changed.body));
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(no_two_limits_share_a_counter),
+        TEST(an_idempotency_key_is_of_one_tenant_credential_and_route),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
