@@ -324,6 +324,25 @@ static void what_an_approval_is_bound_to_leaves_confidence_and_trace_out(void **
         "{\"action\":\"pay\",\"actor\":\"fleet_bot\",\"args\":{},\"kind\":\"agent\",\"tenant_id\":\"acme\"}");
 }
 
+static void an_approval_is_bound_to_for_whom_and_to_all_of_the_resource(void **state)
+{
+    struct scene *s = *state;
+    assert_int_equal(
+        ask(s, ASK_AGENT,
+            "{\"action\":\"pay\",\"acting_for\":\"carol\",\"resource\":{\"type\":\"db\",\"id\":\"x\","
+            "\"zone\":\"eu\",\"properties\":{\"rows\":7}}}"),
+        ERR_OK);
+    assert_text(
+        binding(s),
+        "{\"acting_for\":\"carol\",\"action\":\"pay\",\"actor\":\"fleet_bot\",\"kind\":\"agent\","
+        "\"resource\":{\"id\":\"x\",\"properties\":{\"rows\":7},\"type\":\"db\",\"zone\":\"eu\"},"
+        "\"tenant_id\":\"acme\"}");
+    assert_int_equal(ask(s, ASK_USER, "{\"user_id\":\"carol\",\"action\":\"pay\"}"), ERR_OK);
+    assert_text(
+        binding(s),
+        "{\"action\":\"pay\",\"kind\":\"user\",\"tenant_id\":\"acme\",\"user_id\":\"carol\"}");
+}
+
 /* ---- tokens ---- */
 
 static const struct token_claims token = {.tenant = STR("acme"),
@@ -412,6 +431,8 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(
             what_an_approval_is_bound_to_leaves_confidence_and_trace_out, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(an_approval_is_bound_to_for_whom_and_to_all_of_the_resource,
+                                        set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
