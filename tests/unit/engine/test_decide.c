@@ -306,6 +306,11 @@ static void what_is_masked_is_in_no_record_and_in_the_input_hash(void **state)
     assert_raw(s->record, "resource_properties", "{\"n\":2,\"owner\":\"[masked]\"}");
     assert_hashes(s, body, "input_hash", "output_hash");
     assert_true(text_has(str_of(s->binding, s->binding_size), "SECRET"));
+    /* Also of a resource that has nothing but strings, as the record has it. */
+    scene_ask(s, ASK_AGENT,
+              "{\"action\":\"get_x\",\"resource\":{\"id\":\"x\",\"zone\":\"SECRET\"}}");
+    assert_false(text_has(s->d.record, "SECRET"));
+    assert_raw(s->record, "resource", "{\"id\":\"x\",\"zone\":\"[masked]\"}");
     /* What is named elsewhere is not hidden. */
     scene_ask(s, ASK_AGENT,
               "{\"action\":\"get_x\",\"args\":{\"secret\":1,\"zone\":2},\"context\":{\"card\":3}}");
