@@ -295,6 +295,34 @@ static void no_answer_of_another_reactor_comes_before_its_record_is_durable(void
     clients_close(all);
 }
 
+/* Whatever `durability` says: a use that a crash could give back was none. */
+static void what_spends_is_answered_when_it_is_durable(void **state)
+{
+    struct rig *r = *state;
+    char token[TOKEN_TEXT_MAX + 1];
+    for (unsigned i = 0; i < RIG_WORKERS; i++) r->engine.workers[i].commit.always_synced = false;
+    struct client *plain = client_of(r, 0), *limited = client_of(r, 0), *counted = client_of(r, 0);
+    assert_int_equal(client_call(counted, "POST", "/v1/tokens/mint", RIG_AGENT,
+                                 "{\"scope\":\"get_*\",\"max_uses\":5}"),
+                     201);
+    client_member(counted, "token", token, sizeof token);
+    atomic_store(&r->sync_stopped, true);
+    ask(plain, "bot", "get_order", 1);
+    assert_true(decided(plain, "allow"));
+    ask(limited, "bot", "send", 1);
+    client_say(counted, "POST", "/v1/agent/authorize", RIG_AGENT, token,
+               "{\"action\":\"get_order\"}");
+    struct pollfd heard[] = {{.fd = limited->fd, .events = POLLIN},
+                             {.fd = counted->fd, .events = POLLIN}};
+    assert_int_equal(poll(heard, 2, 200), 0);
+    atomic_store(&r->sync_stopped, false);
+    assert_true(decided(limited, "allow"));
+    assert_true(decided(counted, "allow"));
+    client_close(plain);
+    client_close(limited);
+    client_close(counted);
+}
+
 static void whoever_waits_is_told_no_earlier_than_the_resolution_is_durable(void **state)
 {
     struct rig *r = *state;
@@ -753,6 +781,7 @@ int main(void)
         TEST(answers_of_a_drain_are_503_and_everybody_leaves),
         TEST(whoever_leaves_with_requests_under_way_leaves_nothing_behind),
         TEST(no_answer_of_another_reactor_comes_before_its_record_is_durable),
+        TEST(what_spends_is_answered_when_it_is_durable),
         TEST(whoever_waits_is_told_no_earlier_than_the_resolution_is_durable),
         TEST(a_disk_that_stands_still_for_a_moment_delays_and_refuses_nobody),
         TEST_IMPATIENT(a_disk_that_writes_nothing_for_long_refuses_politely),
