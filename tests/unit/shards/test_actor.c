@@ -203,6 +203,8 @@ static void resuming_is_recorded_and_leaves_older_tokens_dead(void **state)
     assert_int_equal(resume(s, STR("bot"))->err, ERR_NOT_FOUND);
     /* that it goes on is told no earlier than it is kept */
     assert_int_equal(s->effects.reveals_mark, s->mark);
+    assert_false(shard_actor_goes_on(s->shard, c->tenant, STR("bot"), s->mark - 1));
+    assert_true(shard_actor_goes_on(s->shard, c->tenant, STR("bot"), s->mark));
     assert_int_equal(resume(s, STR("nobody"))->err, ERR_NOT_FOUND);
     scene_suspend(s, STR("other_bot"));
     scene_enqueue(s, (struct scene_review){.actor = STR("bot")});

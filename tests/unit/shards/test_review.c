@@ -486,6 +486,29 @@ static void of_several_people_behind_one_key_each_repeats_only_their_own(void **
     same_as_twin(s);
 }
 
+/* Nor what was brought about by another key, or by one of another owner, for the same person. */
+static void an_outcome_is_repeated_by_the_key_that_brought_it_about(void **state)
+{
+    struct scene *s = *state;
+    static const struct {
+        struct str principal, owner;
+    } others[] = {{STR("second"), STR("page")}, {STR("page"), STR("second")}};
+    static const enum call_kind kinds[] = {CALL_APPROVE, CALL_DENY};
+    for (uint8_t i = 0; i < 2; i++) {
+        struct id id = scene_enqueue(s, (struct scene_review){.binding = i});
+        for (int n = 0; n < 3; n++) {
+            struct call *c = scene_on(s, kinds[i], id, STR("page"));
+            c->review.by = STR("carol");
+            if (n > 0) c->review.principal = others[n - 1].principal;
+            if (n > 0) c->review.owner = others[n - 1].owner;
+            scene_ask(s, c);
+            assert_int_equal(c->err, n == 0 ? ERR_OK : ERR_ALREADY_RESOLVED);
+            assert_false(c->review.repeated);
+        }
+    }
+    same_as_twin(s);
+}
+
 /* Half an approval is none: who had given it is not told that it went through. */
 static void a_vote_on_what_expired_undecided_is_no_outcome_to_repeat(void **state)
 {
@@ -521,6 +544,38 @@ static void two_approvals_take_two_owners(void **state)
     assert_text(third->review.facts.approvals[1].by, "carol");
     assert_last_kinds(s, "review.approved", "review.approved");
     assert_int_equal(scene_event(s, -1).count, 2);
+    same_as_twin(s);
+}
+
+/* Whichever of its names somebody shows a second time, and however that is spelled then. */
+static void one_person_is_one_approval_by_whichever_name(void **state)
+{
+    struct scene *s = *state;
+    static const struct {
+        struct str owner, by;
+    } seconds[] = {{STR("RITA"), STR("zoe")},
+                   {STR("other-page"), STR("Nina")},
+                   {STR("NINA"), STR("zoe")},
+                   {STR("other-page"), STR("Rita")}};
+    struct id id =
+        scene_enqueue(s, (struct scene_review){.requirements = STR("[{\"approvals\":2}]")});
+    struct call *first = scene_on(s, CALL_APPROVE, id, STR("rita"));
+    first->review.by = STR("nina");
+    scene_ask(s, first);
+    assert_int_equal(first->err, ERR_OK);
+    for (size_t i = 0; i < sizeof seconds / sizeof *seconds; i++) {
+        struct call *c = scene_on(s, CALL_APPROVE, id, STR("second"));
+        c->review.owner = seconds[i].owner;
+        c->review.by = seconds[i].by;
+        scene_ask(s, c);
+        assert_int_equal(c->err, ERR_ALREADY_VOTED);
+    }
+    struct call *c = scene_on(s, CALL_APPROVE, id, STR("second"));
+    c->review.owner = STR("other-page");
+    c->review.by = STR("zoe");
+    scene_ask(s, c);
+    assert_int_equal(c->err, ERR_OK);
+    assert_int_equal(c->review.facts.state, REVIEW_APPROVED);
     same_as_twin(s);
 }
 
@@ -711,6 +766,8 @@ int main(void)
         scene_test(of_several_people_behind_one_key_each_repeats_only_their_own),
         scene_test(a_vote_on_what_expired_undecided_is_no_outcome_to_repeat),
         scene_test(two_approvals_take_two_owners),
+        scene_test(one_person_is_one_approval_by_whichever_name),
+        scene_test(an_outcome_is_repeated_by_the_key_that_brought_it_about),
         scene_test(each_requirement_is_met_by_those_whom_it_names),
         scene_test(whom_no_requirement_names_may_not_approve),
         scene_test(without_requirements_one_approval_is_enough),
