@@ -421,6 +421,14 @@ static void records_that_contradict_the_state_are_refused(void **state)
     assert_int_equal(apply_bytes(s->twin, buf_view(&m), STR("{}")),
                      ERR_CORRUPT); /* nobody has voted */
 
+    /* An approval is used, or its time is over; nobody takes it back. */
+    scene_do(s, CALL_APPROVE, unvoted, STR("rita"));
+    struct review_facts taken_back = scene_look(s, unvoted);
+    taken_back.state = REVIEW_DENIED;
+    buf_clear(&m);
+    delta_put_moved(&m, &taken_back);
+    assert_int_equal(apply_bytes(s->twin, buf_view(&m), STR("{}")), ERR_CORRUPT);
+
     scene_suspend(s, STR("bot"));
     struct scene_record suspended = s->records[s->record_count - 1];
     assert_int_equal(apply_bytes(s->twin, suspended.delta, suspended.event), ERR_CORRUPT);
@@ -455,6 +463,15 @@ static void an_entry_that_names_another_slot_than_its_objects_is_refused(void **
     assert_int_equal(shard_apply(empty, &e, s->records[1].event, &f), ERR_CORRUPT);
     e.slot = LIMIT_SLOTS;
     assert_int_equal(shard_apply(empty, &e, s->records[1].event, &f), ERR_CORRUPT);
+    struct scene_saved saved;
+    scene_save(s->shard, &saved);
+    assert_int_equal(saved.count, 1);
+    char *slot = (char *)(uintptr_t)saved.entries[0].bytes + 1; /* behind the kind of object */
+    slot[0] ^= 1;
+    assert_int_equal(shard_load(empty, saved.entries[0], &f), ERR_CORRUPT);
+    slot[0] ^= 1;
+    assert_int_equal(shard_load(empty, saved.entries[0], &f), ERR_OK);
+    scene_saved_drop(&saved);
     shard_destroy(empty);
 }
 
