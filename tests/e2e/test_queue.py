@@ -300,6 +300,67 @@ def test_a_filter_is_as_long_as_a_name_may_be(queue, target):
     assert refused(queue.call("GET", target + quote("é" * 257), key), 400, "bad_parameter")["error"].endswith("is longer than 256 characters")
 
 
+def test_a_compute_that_was_approved_is_good_once(queue):
+    queue.tenant.policy("""rules:
+  - {id: safe, agents: ["*"], actions: [store], decision: compute, compute: {tool: write_file, args: {path: "${args.path}"}}}
+  - {id: asked, actions: [store], decision: human_review}
+""", name="stores")
+    asked = {"action": "store", "args": {"path": "x"}}
+    review = queue.ask(**asked)["review_id"]
+    assert queue.approve(review).status == 200
+    first = queue.redeem(review, asked).json
+    assert (first["decision"], first["rule"], first["safe_args"]) == ("compute", "compute:safe", {"path": "x"})
+    assert first["redemption_id"] and first["allowed"] is False
+    assert queue.redeem(review, asked).json["rule"] == "review:redeemed"
+    assert queue.get(review).json["status"] == "redeemed"
+
+
+def test_what_a_person_lets_through_over_a_limit_is_let_through_once(queue):
+    queue.tenant.policy("""rules:
+  - {id: few, agents: ["*"], actions: [mail], decision: allow, limit: {per: actor, window: 1h, sum: args.n, max: 10, over: human_review}}
+""", name="mails")
+    assert queue.ask("mail", args={"n": 4})["decision"] == "allow"
+    asked = {"action": "mail", "args": {"n": 8}}
+    over = queue.ask(**asked)
+    assert (over["decision"], over["rule"]) == ("human_review", "limit:few")
+    review = over["review_id"]
+    assert queue.approve(review).status == 200
+    assert queue.redeem(review, {**asked, "args": {"n": 9}}).json["rule"] == "review:binding"
+    assert queue.redeem(review, asked).json["rule"] == "allow:few"
+    assert queue.redeem(review, asked).json["rule"] == "review:redeemed"
+    assert queue.ask("mail", args={"n": 5})["rule"] == "limit:few", "it counts all the same"
+
+
+def test_a_redemption_in_another_trace_is_told_in_that_of_the_question(queue):
+    asked = {"action": "refund", "args": {"n": 3}}
+    first = queue.ask(**asked)
+    assert queue.approve(first["review_id"]).status == 200
+    spent = queue.redeem(first["review_id"], {**asked, "trace_id": "another-day"}).json
+    assert (spent["decision"], spent["trace_id"]) == ("allow", "another-day")
+    told = queue.tenant.trace(first["trace_id"], 4)
+    assert [event["kind"] for event in told] == ["decision", "review.enqueued", "review.approved", "review.redeemed"]
+    assert told[3]["request_id"] == spent["request_id"]
+    assert [event["kind"] for event in queue.tenant.trace("another-day", 1)] == ["decision"]
+
+
+def test_a_redemption_is_repeated_to_the_key_that_made_it_alone(queue):
+    """Another one of the same name and owner may redeem, too, and may mean something else by its Idempotency-Key."""
+    keys = [queue.tenant.key("twins", ["agent"], owner_is="tess") for _ in range(2)]
+    asked, again = {"action": "refund", "args": {"n": 4}}, {"Idempotency-Key": "again"}
+    review = queue.call("POST", AGENT, keys[0], asked).json["review_id"]
+    assert queue.approve(review).status == 200
+    assert queue.redeem(review, asked, keys[0], again).json["decision"] == "allow"
+    assert queue.redeem(review, asked, keys[0], again).json["replayed"] is True
+    assert queue.redeem(review, asked, keys[1], again).json["rule"] == "review:redeemed"
+
+
+def test_more_rules_than_a_review_can_hold_are_a_deny(queue):
+    rules = "".join(f"  - {{id: r{i}, actions: [crowd], decision: human_review, review: {{by: [role-{i}]}}}}\n" for i in range(40))
+    queue.tenant.policy("rules:\n" + rules, name="crowds")
+    denied = queue.ask("crowd")
+    assert (denied["decision"], denied["rule"]) == ("deny", "limit:record")
+
+
 def test_a_policy_that_became_stricter_wins_over_an_approval(queue):
     asked = {"action": "refund", "args": {"n": 2}}
     review = queue.ask(**asked)["review_id"]
@@ -307,6 +368,7 @@ def test_a_policy_that_became_stricter_wins_over_an_approval(queue):
     queue.tenant.policy("rules:\n  - {id: stop, actions: [refund], decision: deny}\n", name="stricter")
     denied = queue.redeem(review, asked).json
     assert (denied["decision"], denied["rule"]) == ("deny", "deny:stop")
+    assert "redemption_id" not in denied
     assert queue.get(review).json["status"] == "approved", "a denial spends nothing"
 
 
@@ -375,6 +437,32 @@ def test_only_whom_the_rule_names_may_resolve(queue):
     assert queue.approve(review, queue.carol).json["resolved_by"] == "carol"
     other = queue.ask("pay", args={"n": 1})["review_id"]
     assert queue.approve(other, resolved_by="dan@example.org").json["status"] == "approved"
+
+
+def test_a_key_resolves_only_as_whom_it_may(queue):
+    review = queue.ask("pay", args={"n": 9})["review_id"]
+    lena = queue.tenant.key("lena-laptop", ["reviewer"], owner_is="lena")
+    for resolve in (queue.approve, queue.deny):
+        refused(resolve(review, lena, resolved_by="carol"), 403, "wrong_reviewer")
+    assert queue.get(review).json["status"] == "pending"
+
+
+def test_any_of_the_roles_that_a_rule_names_will_do(queue):
+    queue.tenant.policy("rules:\n  - {id: any, actions: [sign], decision: human_review, review: {by: [finance, legal]}}\n", name="any")
+    for person in ("carol", "lena"):
+        review = queue.ask("sign", args={"by": person})["review_id"]
+        assert queue.approve(review, resolved_by=person).status == 200
+    refused(queue.approve(queue.ask("sign")["review_id"]), 403, "wrong_reviewer")
+
+
+def test_a_key_of_the_name_that_asked_resolves_nothing_whoever_owns_it(queue):
+    asks = queue.tenant.key("desk", ["agent"], owner_is="amy", actors=["bot"], wait=False)
+    resolves = queue.tenant.key("desk", ["reviewer"], owner_is="bert", reviewers=["*"])
+    review = queue.call("POST", AGENT, asks, {"action": "refund", "actor": "bot"}).json["review_id"]
+    for resolve in (queue.approve, queue.deny):
+        refused(resolve(review, resolves), 403, "self_review")
+        refused(resolve(review, resolves, resolved_by="zoe"), 403, "self_review")
+    assert queue.approve(review).status == 200
 
 
 def test_every_rule_that_asked_has_to_be_met(queue):
@@ -603,6 +691,41 @@ def test_what_was_answered_is_still_true_after_a_crash(fresh):
         assert wire.post(f"/v1/queue/{reviews[0]}/redeem", asked[0]).json["decision"] == "allow"
         assert wire.post(AGENT, asked[4]).json["review_id"] == reviews[4]
         assert wire.get("/v1/queue/asked-again").json["id"] == reviews[5]
+
+
+def test_what_a_review_and_its_redemption_spent_is_spent_after_a_crash(fresh):
+    stack = fresh()
+    stack.start()
+    rita = stack.key("rita-laptop", ["reviewer"], owner="rita", reviewers=["*"])
+    stack.policy("base", POLICY)
+    stack.policy("wires", """rules:
+  - {id: once, agents: ["*"], actions: [wire], decision: allow, limit: {per: actor, window: 1h, count: 1}}
+  - {id: asked, actions: [wire], decision: human_review}
+""")
+    with stack.at_engine("agent") as wire:
+        token = wire.post("/v1/tokens/mint", {"scope": "*", "max_uses": 4}).json["token"]
+
+    def approved(n):
+        with stack.at_engine("agent") as wire:
+            review = wire.post(AGENT, {"action": "wire", "args": {"n": n}}).json["review_id"]
+        with stack.at_engine(rita) as wire:
+            assert wire.post(f"/v1/queue/{review}/approve").status == 200
+        return review
+
+    first = approved(1)
+    with stack.at_engine(token) as wire:  # a new review, and the same again
+        asked = [wire.post(AGENT, {"action": "refund"}).json for _ in range(2)]
+        assert asked[0]["review_id"] == asked[1]["review_id"]
+    with stack.at_engine("agent") as wire:
+        assert wire.post(f"/v1/queue/{first}/redeem", {"action": "wire", "args": {"n": 1}}).json["decision"] == "allow"
+    stack.engine.kill()
+    stack.engine.start()
+    second = approved(2)
+    with stack.at_engine("agent") as wire:
+        assert wire.post(f"/v1/queue/{second}/redeem", {"action": "wire", "args": {"n": 2}}).json["rule"] == "limit:once"
+    with stack.at_engine(token) as wire:
+        rules = [wire.post(AGENT, {"action": "get_x"}).json["rule"] for _ in range(3)]
+    assert rules == ["allow:reads", "allow:reads", "token:uses"]
 
 
 def test_notes_of_pipelined_approvals_do_not_mix(queue):
