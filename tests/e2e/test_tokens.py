@@ -206,6 +206,16 @@ def test_a_retry_gets_the_same_token(tokens):
     assert tokens.list()["count"] == 2
 
 
+def test_a_retry_is_of_one_tenant(tokens):
+    everywhere = tokens.stack.key("everywhere_bot", ["agent"], tenant="*")
+    with tokens.stack.at_engine(everywhere) as wire:
+        minted = [wire.post(f"{MINT}?tenant_id={tenant}", {"scope": "get_*"}, headers={"Idempotency-Key": "job"})
+                  for tenant in (tokens.tenant.name, "another")]
+    assert [reply.status for reply in minted] == [201, 201]
+    assert "replayed" not in minted[1].json
+    assert parts(minted[1].json["token"])[1]["tenant"] == "another"
+
+
 # ---- as a credential ----
 
 
@@ -261,6 +271,15 @@ def test_a_token_follows_its_own_review_and_no_others(tokens):
     assert reply.status == 200 and reply.json["status"] == "pending"
 
 
+def test_a_token_sees_no_more_than_its_own_whatever_roles_its_key_has(tokens):
+    both = tokens.tenant.key("desk_bot", ["agent", "reviewer", "admin"], actors=["*_bot"])
+    token = tokens.mint(key=both, actor="invoice_bot")["token"]
+    review = tokens.decided(tokens.mint()["token"], "refund")["review_id"]
+    assert tokens.call("GET", f"/v1/queue/{review}", both).status == 200
+    for path in ("", "/wait?timeout_ms=0"):
+        refused(tokens.call("GET", f"/v1/queue/{review}{path}", token), 404, "not_found")
+
+
 def test_a_redemption_is_repeated_to_the_token_that_made_it_alone(tokens):
     asked, again = {"action": "refund", "args": {"n": 1}}, {"Idempotency-Key": "again"}
     first = tokens.mint("refund", actor="pay_bot", acting_for="dan")["token"]
@@ -301,6 +320,14 @@ def test_uses_are_counted_exactly(tokens):
     assert len(rules) == 160 and rules.count("allow:reads") == 100 and rules.count("token:uses") == 60
     assert inactive(tokens.introspect(minted["token"]))
     assert tokens.list()["tokens"][0]["uses_left"] == 0
+
+
+def test_what_was_not_decided_takes_no_use(tokens):
+    minted = tokens.mint("get_*", max_uses=1)
+    names = {f"{i:02d}" + "\u0001" * 254: "\u0001" * 256 for i in range(20)}  # whatever is cut of a record, these are not
+    refused(tokens.ask(minted["token"], resource=names), 413, "body_too_large")
+    assert tokens.decided(minted["token"])["decision"] == "allow"
+    assert tokens.decided(minted["token"])["rule"] == "token:uses"
 
 
 def test_a_revocation_is_complete_when_it_is_answered(tokens):
@@ -395,6 +422,14 @@ def test_who_was_revoked_while_it_waited_is_told_nothing_more(tokens):
             assert wire.delete("/api/v1/keys/" + parts(minted[0]["token"])[1]["key"]).status == 200
 
     refused(waits_while(tokens, review, key, revoke_key), 401, "credential_revoked")
+
+    minted = tokens.mint(actor="rogue_bot")
+    review = tokens.decided(minted["token"], "refund")["review_id"]
+
+    def suspend():
+        assert tokens.call("POST", "/v1/actors/rogue_bot/suspend", tokens.tenant.admin).status == 200
+
+    refused(waits_while(tokens, review, minted["token"], suspend), 401, "credential_revoked")
 
 
 def test_a_token_expires(tokens):
