@@ -140,6 +140,16 @@ def test_nobody_is_asked_about_what_another_limit_denies(tenant):
         assert [a["decision"] for a in answers] == ["allow", "human_review", "deny"]
 
 
+def test_what_cannot_be_recorded_as_it_was_decided_counts_nothing(tenant):
+    tenant.policy("""rules:
+  - {id: c, agents: ["*"], actions: [put], decision: compute, compute: {tool: draft, args: {text: '${args.text}'}},
+     limit: {per: actor, window: 1h, count: 1}}
+""")
+    large = tenant.ask("put", args={"text": "x" * 40000})
+    assert (large["decision"], large["rule"]) == ("deny", "limit:record")
+    assert [tenant.ask("put", args={"text": "x"})["rule"] for _ in range(2)] == ["compute:c", "limit:c"]
+
+
 def test_what_safe_arguments_make_of_masked_values_is_in_no_record(tenant):
     tenant.policy("""
 mask: [args.card]
