@@ -650,10 +650,15 @@ static void no_tenant_has_all_the_room_for_keys(void **state)
 {
     struct rig *r = *state;
     assert_int_equal(make_large(r, ADMIN, 0), 201);
+    struct str first = last_id(r);
     copy_last(r, 440); /* 22 MB */
     int made = 1;
     while (made < 100 && make_large(r, ADMIN, made) == 201) made++;
     assert_in_range(made, 20, 99);
+    assert_refused(r, 400, "out_of_range", NULL);
+    /* who follows a key takes room as well as that one */
+    struct str rotate = arena_printf(&r->arena, KEYS "/%.*s/rotate", STR_FORMAT(first));
+    send_json(r, ADMIN, "POST", rotate.bytes, "{}");
     assert_refused(r, 400, "out_of_range", NULL);
     assert_int_equal(make_large(r, OTHER, 0), 201);
     assert_int_equal(revoke_key(r, OTHER, last_id(r)), 200);

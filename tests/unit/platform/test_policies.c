@@ -2,6 +2,7 @@
 #include "rig.h"
 
 #include "base/limits.h"
+#include "pipeline/ingest/database.h"
 #include "pipeline/ingest/policy_store.h"
 
 #define ALLOW                                                                                      \
@@ -281,6 +282,27 @@ static void a_rollback_tells_whether_it_is_in_force(void **state)
     assert_last_reason(r, "to version 1");
 }
 
+/* As one that an older platform took, and today's engines would not. */
+static void a_version_that_does_not_load_any_more_is_not_put_in_force_again(void **state)
+{
+    struct rig *r = *state;
+    struct database *d;
+    put(r, ALLOW);
+    put(r, DENY);
+    assert_int_equal(database_open(r->store, true, &d, &r->fault), ERR_OK);
+    assert_int_equal(
+        database_execute(
+            d,
+            "UPDATE policy_versions SET content = 'rules: all' WHERE name = 'base' AND version = 1",
+            &r->fault),
+        ERR_OK);
+    database_close(d);
+    send_json(r, ADMIN, "POST", BASE "/rollback", "{\"version\":1}");
+    assert_refused(r, 400, "invalid_policy", "/content");
+    get(r, ADMIN, BASE);
+    assert_int_equal(number(r, "version"), 2);
+}
+
 /* ---- the bundle ---- */
 
 static void the_bundle_holds_active_policies_and_keys(void **state)
@@ -511,6 +533,7 @@ int main(void)
         TEST(tenants_do_not_see_each_other),
         TEST(changes_are_audited_without_a_source),
         TEST(a_rollback_tells_whether_it_is_in_force),
+        TEST(a_version_that_does_not_load_any_more_is_not_put_in_force_again),
         TEST(the_bundle_holds_active_policies_and_keys),
         TEST(an_unchanged_bundle_is_304_after_its_wait),
         TEST(a_bundle_of_megabytes_arrives_whole),
