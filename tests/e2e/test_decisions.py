@@ -140,6 +140,13 @@ def test_nobody_is_asked_about_what_another_limit_denies(tenant):
         assert [a["decision"] for a in answers] == ["allow", "human_review", "deny"]
 
 
+def test_more_limits_than_can_be_counted_at_once_are_a_deny(tenant):
+    for count, rule in ((64, "allow:r0"), (65, "limit:record")):
+        rules = [f"- {{id: r{i}, agents: ['*'], actions: [many], decision: allow, limit: {{window: 1h, count: 9}}}}" for i in range(count)]
+        tenant.policy("rules:\n  " + "\n  ".join(rules))
+        assert tenant.ask("many")["rule"] == rule
+
+
 def test_what_cannot_be_recorded_as_it_was_decided_counts_nothing(tenant):
     tenant.policy("""rules:
   - {id: c, agents: ["*"], actions: [put], decision: compute, compute: {tool: draft, args: {text: '${args.text}'}},
