@@ -5,6 +5,7 @@
 
 #include "base/limits.h"
 #include "base/log.h"
+#include "event/event.h"
 #include "json/json.h"
 #include "platform/platform.h"
 
@@ -62,9 +63,9 @@ static enum err read_seq(struct job *j, const struct json *body, const char *nam
     if (v == NULL) return wrong(&j->fault, ERR_MISSING_MEMBER, name, "is needed");
     if (!json_is_number(v)) return wrong(&j->fault, ERR_WRONG_TYPE, name, "must be a whole number");
     *ret = json_u64(body, str_from(name), 0);
-    if (*ret == 0 || *ret > INT64_MAX / 2)
+    if (*ret == 0 || *ret > EVENT_COUNT_MAX) /* the event of it has a count */
         return wrong(&j->fault, ERR_OUT_OF_RANGE, name,
-                     "must be the number of a record, from 1 on");
+                     "must be the number of a record, from 1 to 9007199254740991");
     return ERR_OK;
 }
 

@@ -161,6 +161,8 @@ GAP = {"node": "n", "from_seq": 1, "next_seq": 5, "epoch": "0" * 16}
     ({"from_seq": None}, "missing_member", "/from_seq"), ({"from_seq": 0}, "out_of_range", "/from_seq"),
     ({"from_seq": "1"}, "wrong_type", "/from_seq"), ({"next_seq": 1.5}, "out_of_range", "/next_seq"),
     ({"next_seq": 1}, "out_of_range", "/next_seq"), ({"next_seq": 2**63}, "out_of_range", "/next_seq"),
+    ({"next_seq": 2**53}, "out_of_range", "/next_seq"), ({"next_seq": 2**53 + 1}, "out_of_range", "/next_seq"),
+    ({"from_seq": 2**53, "next_seq": 2**53 + 5}, "out_of_range", "/from_seq"),
     ({"epoch": None}, "missing_member", "/epoch"), ({"epoch": "0" * 15 + "G"}, "bad_value", "/epoch"),
     ({"epoch": "0" * 15}, "bad_value", "/epoch"), ({"reason": 5}, "wrong_type", "/reason"),
     ({"reason": "x" * 513}, "out_of_range", "/reason"), ({"fromSeq": 1}, "wrong_case", "/fromSeq"),
@@ -189,6 +191,16 @@ def test_a_gap_is_accepted_where_the_stream_stands_and_once(stream):
         refused(wire.post(GAPS, gap), 412, "precondition_failed")
     assert stream.post([late], first=9).json["next_seq"] == 10
     assert stream.stack.trace(late["trace_id"])
+
+
+def test_the_largest_gap_has_an_event_and_its_stream_goes_on(stream):
+    last = 2**53 - 1
+    with stream.stack.at_platform("root") as wire:
+        reply = wire.post(GAPS, {**GAP, "node": stream.node, "next_seq": last, "epoch": stream.epoch})
+        assert reply.status == 200 and reply.json == {"node": stream.node, "journal": "0", "lost": last - 1, "next_seq": last}, reply
+        told = wire.get("/api/v1/audit?kind=audit.gap&tenant_id=*&limit=1").json["events"][0]
+        assert told["resource"]["id"] == stream.node and told["count"] == last - 1, told
+    assert stream.post([event()], first=last).json["next_seq"] == last + 1
 
 
 def test_other_bytes_at_the_same_place_are_a_clash_and_stop_nothing(stream):
