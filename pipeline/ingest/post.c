@@ -120,7 +120,7 @@ static enum err event_take(struct posting *p, struct str bytes)
     struct event event;
     struct fault why;
     arena_reset(&p->arena);
-    enum err err = event_read(bytes, &p->arena, &event, &why);
+    enum err err = event_read_posted(bytes, &p->arena, &event, &why);
     if (err == ERR_OK && !globs_match(p->post->tenants, event.tenant_id))
         err = fault_set(&why, ERR_WRONG_TENANT, "/tenant_id",
                         "tenant_id: this key may not write for tenant %.*s",

@@ -58,6 +58,12 @@ void event_put_outcome(struct buf *out, struct str event, const struct event_out
  * LIMIT_EVENT_BYTES (ERR_BODY_TOO_LARGE). Nothing is written to *ret on error. */
 enum err event_read(struct str text, struct arena *arena, struct event *ret, struct fault *f);
 
+/* The same of an event that another system wrote, canonical or not: ERR_BAD_VALUE also where a name
+ * has an escape that it does not need ("mod\u0065"), at the top or in previous, resource, would_have. SQLite
+ * compares names as they are written, so the member would be missing in the view `events`. */
+enum err event_read_posted(struct str text, struct arena *arena, struct event *ret,
+                           struct fault *f);
+
 /* Of a text that event_read() refuses: whether it is an event of a later program's, with the
  * members that every event has, and another member or a kind that are not known here. */
 bool event_is_later(struct str text, struct arena *arena);

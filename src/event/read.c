@@ -329,19 +329,70 @@ static enum err required_check(const struct event *e, struct fault *f)
     return fault_set(f, ERR_MISSING_MEMBER, missing, "%s: is required", missing + 1);
 }
 
+static void pointer_put_name(struct buf *pointer, struct str name)
+{
+    buf_put_byte(pointer, '/');
+    for (size_t i = 0; i < name.size; i++) /* RFC 6901 */
+        buf_put(pointer, name.bytes[i] == '~'   ? STR("~0")
+                         : name.bytes[i] == '/' ? STR("~1")
+                                                : str_of(name.bytes + i, 1));
+}
+
 /* A name that is too long for a pointer is told in part, and only in the sentence. */
 static enum err unknown_member(struct str name, struct fault *f)
 {
     char field[2 * MEMBER_TOLD_BYTES + 2];
     struct buf pointer = buf_over(field, sizeof field - 1);
     struct str told = str_cut(name, MEMBER_TOLD_BYTES);
-    buf_put_byte(&pointer, '/');
-    for (size_t i = 0; i < told.size; i++) /* RFC 6901 */
-        buf_put(&pointer, told.bytes[i] == '~'   ? STR("~0")
-                          : told.bytes[i] == '/' ? STR("~1")
-                                                 : str_of(told.bytes + i, 1));
+    pointer_put_name(&pointer, told);
     field[told.size == name.size ? pointer.size : 0] = '\0';
     return fault_set(f, ERR_BAD_VALUE, field, "an event has no member \"%.*s\"", STR_FORMAT(told));
+}
+
+/* ---- names as they are written ---- */
+
+/* Whether the member's name stands in the text as it is. A text with escapes is never shorter than
+ * what it says, so the bytes before its closing quote are there to compare. */
+static bool name_is_literal(const struct json *m)
+{
+    const char *end = m->raw.bytes;
+    while (*--end != '"') {
+    } /* the colon, and blanks */
+    const char *begin = end - m->key.size;
+    return memcmp(begin, m->key.bytes, m->key.size) == 0 && begin[-1] == '"';
+}
+
+/* `up` is the pointer of the object that `m` is a member of. */
+static enum err escaped_name(const char *up, const struct json *m, struct fault *f)
+{
+    char field[2 * MEMBER_TOLD_BYTES + 16];
+    struct buf pointer = buf_over(field, sizeof field - 1);
+    struct str told = str_cut(m->key, MEMBER_TOLD_BYTES);
+    buf_put(&pointer, str_from(up));
+    if (told.size == m->key.size) pointer_put_name(&pointer, told);
+    field[pointer.size] = '\0';
+    return fault_set(f, ERR_BAD_VALUE, field,
+                     "%s: the name \"%.*s\" must be written without an escape", field + 1,
+                     STR_FORMAT(told));
+}
+
+static enum err names_check_in(const char *up, const struct json *object, struct fault *f)
+{
+    for (const struct json *m = object->child; m != NULL; m = m->next)
+        if (is_plain(m->key) && !name_is_literal(m)) return escaped_name(up, m, f);
+    return ERR_OK;
+}
+
+/* SQLite's JSON functions find a member by its name as it is written. */
+static enum err names_check(const struct json *root, struct fault *f)
+{
+    static const char *const objects[] = {"/previous", "/resource", "/would_have"};
+    enum err err = names_check_in("", root, f);
+    for (size_t i = 0; err == ERR_OK && i < sizeof objects / sizeof *objects; i++) {
+        const struct json *object = json_get(root, str_from(objects[i] + 1));
+        if (json_is_object(object)) err = names_check_in(objects[i], object, f);
+    }
+    return err;
 }
 
 static enum err members_read(const struct json *object, struct arena *arena, struct event *e,
@@ -360,7 +411,8 @@ static enum err members_read(const struct json *object, struct arena *arena, str
     return required_check(e, f);
 }
 
-enum err event_read(struct str text, struct arena *arena, struct event *ret, struct fault *f)
+static enum err read_event(struct str text, bool posted, struct arena *arena, struct event *ret,
+                           struct fault *f)
 {
     /* Where U+0000 may stand is a matter of this format, not of member names at any depth. */
     static const struct json_options options = {.nul_anywhere = true};
@@ -373,8 +425,19 @@ enum err event_read(struct str text, struct arena *arena, struct event *ret, str
     if (!json_is_object(root)) return fault_set(f, ERR_WRONG_TYPE, "", "an event is a JSON object");
     struct event event = {0};
     err = members_read(root, arena, &event, f);
+    if (err == ERR_OK && posted) err = names_check(root, f);
     if (err == ERR_OK) *ret = event;
     return err;
+}
+
+enum err event_read(struct str text, struct arena *arena, struct event *ret, struct fault *f)
+{
+    return read_event(text, false, arena, ret, f);
+}
+
+enum err event_read_posted(struct str text, struct arena *arena, struct event *ret, struct fault *f)
+{
+    return read_event(text, true, arena, ret, f);
 }
 
 bool event_is_later(struct str text, struct arena *arena)

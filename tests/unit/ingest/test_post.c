@@ -146,6 +146,39 @@ static void one_bad_event_refuses_all(void **state)
     assert_int_equal(rows(r), 0);
 }
 
+/* SQLite's view would have NULL there. */
+static void a_name_has_no_escape_that_it_does_not_need(void **state)
+{
+    struct rig *r = *state;
+    static const char *const bodies[][2] = {
+        {EVENT("a", ",\"mod\\u0065\":\"live\""), "/1/mode"},
+        {EVENT("a", ",\"\\u0061rgs\" \n: {}"), "/1/args"},
+        {EVENT("a", ",\"resource\":{\"type\":\"x\",\"i\\u0064\":\"1\"}"), "/1/resource/id"},
+        {EVENT("a", ",\"resource\":{\"\\/~\":\"1\"}"), "/1/resource/~1~0"},
+        {EVENT("a", ",\"would_have\":{\"rul\\u0065\":\"allow:x\"}"), "/1/would_have/rule"},
+        {EVENT("a", ",\"previous\":{\"\\u0073eq\":1}"), "/1/previous/seq"},
+    };
+    for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
+        char body[512];
+        snprintf(body, sizeof body, "[" EVENT("b", "") ",%s]", bodies[i][0]);
+        if (post(r, body, false) != ERR_BAD_VALUE) fail_msg("was taken: %s", bodies[i][0]);
+        assert_string_equal(r->fault.field, bodies[i][1]);
+    }
+    assert_string_equal(r->fault.text, "event 1: previous/seq: the name \"seq\" must be written "
+                                       "without an escape");
+    assert_int_equal(post(r, EVENT("a", ",\"mode\":\"live\",\"mod\\u0065\":\"live\""), false),
+                     ERR_DUPLICATE_KEY);
+    assert_int_equal(post(r, EVENT("a", ",\"c\\u006flour\":1"), false), ERR_BAD_VALUE);
+    assert_string_equal(r->fault.text, "an event has no member \"colour\"");
+    assert_int_equal(rows(r), 0);
+    assert_int_equal(post(r,
+                          EVENT("a", ",\"mode\" : \"l\\u0069ve\",\"args\":{\"\\u0061\":1},"
+                                     "\"resource\":{\"\\\"\":\"1\",\"\\u00fc\":\"2\"}"),
+                          false),
+                     ERR_OK);
+    assert_int_equal(rig_number(r, "SELECT count(*) FROM events WHERE mode = 'live'"), 1);
+}
+
 static void what_is_no_array_of_events_is_refused(void **state)
 {
     struct rig *r = *state;
@@ -270,6 +303,7 @@ int main(void)
         TEST(an_id_of_our_own_form_is_one_events_whoever_has_it),
         TEST(the_rule_of_keys_is_the_same_in_c_and_in_sql),
         TEST(one_bad_event_refuses_all),
+        TEST(a_name_has_no_escape_that_it_does_not_need),
         TEST(what_is_no_array_of_events_is_refused),
         TEST(a_key_writes_for_its_tenants_only),
         TEST(what_writ_itself_records_is_posted_to_restore_it_only),
