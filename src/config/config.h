@@ -1,7 +1,8 @@
 /* config.h - one table of options (options.def) → parser, --help, reference document.
  *
  * A file has lines `name = value`, `#` comments. An unknown or bad option is refused with its
- * name, where it came from (file and line, environment, flag) and what would be right. Before
+ * name, where it came from (file and line, environment, flag) and what would be right; only of the
+ * environment an unknown one may be another program's and is told. Before
  * threads start; the result is read-only afterwards. */
 #ifndef CONFIG_CONFIG_H
 #define CONFIG_CONFIG_H
@@ -47,6 +48,12 @@ struct config {
 enum err config_read(enum program program, int argc, char **argv, char **environment,
                      struct config *ret, struct fault *f);
 void config_fini(struct config *c);
+
+/* The next variable WRIT_… that is no option and nobody else's (others.def), from environment[*at]
+ * on, which begins at 0; absent: there is none. config_read() has refused those that are nearly an option. */
+struct str config_stray_next(char **environment, size_t *at);
+/* A warning in the log for each. */
+void config_tell_strays(char **environment);
 
 void config_put_help(struct buf *out, enum program program); /* for a terminal */
 void config_put_reference(struct buf *out);                  /* schemas/config.md */

@@ -2,12 +2,14 @@
  *
  * What names an option of the other program is refused as a flag, but taken (and checked) in a
  * file or the environment, so that one file can configure both. A variable WRIT_… that is no
- * option is left alone (other tools use the prefix too) unless it is one slip of the finger from
- * one: a mistyped WRIT_DURABILITY must not go unnoticed. An empty variable counts as unset. */
+ * option is refused where it is a slip of the finger from one, and else only told: other tools use
+ * the prefix too (others.def), but a mistyped WRIT_DURABILITY must not go unnoticed. An empty
+ * variable counts as unset. */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "base/log.h"
 #include "config/file.h"
 #include "config/table.h"
 
@@ -133,18 +135,60 @@ static enum err apply_variable(struct config *c, enum program program, struct st
                      NAME_SHOWN(variable), right);
 }
 
+struct variable {
+    struct str name, value;
+};
+
+/* The next one WRIT_… that is not empty, from environment[*at] on; false: there is none. */
+static bool variable_next(char **environment, size_t *at, struct variable *ret)
+{
+    while (environment != NULL && environment[*at] != NULL) {
+        struct str entry = str_from(environment[(*at)++]);
+        size_t equals = str_find(entry, '=');
+        if (!str_starts(entry, STR("WRIT_")) || equals + 1 >= entry.size) continue;
+        *ret = (struct variable){str_of(entry.bytes, equals), str_skip(entry, equals + 1)};
+        return true;
+    }
+    return false;
+}
+
 static enum err apply_environment(struct config *c, enum program program, char **environment,
                                   struct fault *f)
 {
-    for (size_t i = 0; environment != NULL && environment[i] != NULL; i++) {
-        struct str entry = str_from(environment[i]);
-        size_t equals = str_find(entry, '=');
-        if (!str_starts(entry, STR("WRIT_")) || equals + 1 >= entry.size) continue;
-        enum err e =
-            apply_variable(c, program, str_of(entry.bytes, equals), str_skip(entry, equals + 1), f);
+    struct variable v;
+    for (size_t at = 0; variable_next(environment, &at, &v);) {
+        enum err e = apply_variable(c, program, v.name, v.value, f);
         if (e != ERR_OK) return e;
     }
     return ERR_OK;
+}
+
+static bool is_of_others(struct str name)
+{
+    static const char *const others[] = {
+#define OTHER(name) name,
+#include "config/others.def"
+#undef OTHER
+    };
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (str_equal(name, str_from(others[i]))) return true;
+    return false;
+}
+
+struct str config_stray_next(char **environment, size_t *at)
+{
+    struct variable v;
+    while (variable_next(environment, at, &v))
+        if (option_of_variable(v.name) == NULL && !is_of_others(v.name)) return v.name;
+    return (struct str){0};
+}
+
+void config_tell_strays(char **environment)
+{
+    struct str name;
+    for (size_t at = 0; !str_is_absent(name = config_stray_next(environment, &at));)
+        log_text(LOG_WARNING, "variable_unknown",
+                 "%.*s in the environment is no option: nothing follows from it", NAME_SHOWN(name));
 }
 
 static const char *environment_get(char **environment, const char *name)

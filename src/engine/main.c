@@ -508,6 +508,7 @@ int main(int argc, char **argv)
         return STATUS_WRONG_SETTING;
     }
     log_init("writ-engine", log_level_of(b.engine.config.log_level));
+    config_tell_strays(environ);
     err = boot(&b, &f);
     if (err != ERR_OK) {
         listen_no_more(&b);

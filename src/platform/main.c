@@ -36,6 +36,7 @@ int main(int argc, char **argv)
         return STATUS_WRONG_SETTING;
     }
     log_init("writ-platform", log_level_of(config.log_level));
+    config_tell_strays(environ);
     signal(SIGPIPE, SIG_IGN);
     signal(SIGHUP, SIG_IGN);  /* nothing is read again, and who means the end says TERM */
     signal(SIGXFSZ, SIG_IGN); /* a file that may not grow (ulimit -f) is an error, too */

@@ -59,6 +59,17 @@ def test_a_setting_that_is_refused_is_named_with_its_place(tmp_path, name):
     assert not has_started(tmp_path), "it was no start"
 
 
+@pytest.mark.parametrize("program", ["writ-engine", "writ-platform"])
+def test_a_variable_that_is_no_option_is_told(tmp_path, program):
+    """A slip ends the start; what is further from any option may be somebody else's."""
+    environment = {"WRIT_DURABLE": "written", "WRIT_JOURNAL_KEEP_DAYS": "1", "WRIT_KEEP": "", "WRIT_KEY": "wk_secret", "WRIT_BUILD": "b"}
+    done = subprocess.run([harness.BIN / program, "--data", tmp_path / "data", "--listen", "192.0.2.1:9"], env=os.environ | environment,
+                          capture_output=True, text=True, timeout=60)
+    told = [line["text"].split()[0] for line in map(json.loads, done.stderr.splitlines()) if line["event"] == "variable_unknown"]
+    assert sorted(told) == ["WRIT_DURABLE", "WRIT_JOURNAL_KEEP_DAYS"], done.stderr
+    assert "wk_secret" not in done.stderr
+
+
 def test_what_another_start_may_find_better_ends_with_another_status(tmp_path):
     """2 keeps a supervisor from starting again."""
     with socket.create_server(("127.0.0.1", 0)) as taken:

@@ -178,6 +178,20 @@ def test_what_a_table_declares_is_used(path, macro, use):
     assert names and not unused, f"{path}: {unused}"
 
 
+def test_variables_that_are_no_option_are_listed_and_in_use():
+    """Whoever has one in the shell that starts a program would be warned of it."""
+    options = {"WRIT_" + name.replace(".", "_").upper() for name in NAMES["config"]}
+    others = set(table("src/config/others.def", "OTHER", 0))
+
+    def named(*roots):
+        files = [path for root in roots for path in [TOP / root, *(TOP / root).rglob("*")] if path.is_file()]
+        return set(re.findall(r"\bWRIT_[A-Z0-9_]+\b", "\n".join(path.read_text(errors="ignore") for path in files)))
+
+    assert not others & options
+    assert named("README.md", "ops", "src/cli") - options - {"WRIT_VERSION"} <= others
+    assert others <= named("README.md", "ops", "src/cli", "src/base", "src/config/read.c", "tests")
+
+
 @pytest.mark.parametrize("document", sorted(NAMES))
 def test_a_reference_document_is_what_the_program_prints(document):
     assert WRIT.exists(), f"{WRIT} is not built"

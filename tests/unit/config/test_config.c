@@ -279,6 +279,23 @@ static void variables_of_other_tools_are_left_alone(void **state)
     config_fini(&c);
 }
 
+static void a_variable_that_nobody_knows_is_told(void **state)
+{
+    (void)state;
+    char *environment[] = {
+        (char *)(uintptr_t) "WRIT_KEY=k",        (char *)(uintptr_t) "WRIT_DURABLE=written",
+        (char *)(uintptr_t) "WRIT_NODE=n",       (char *)(uintptr_t) "WRIT_REACTORS=2",
+        (char *)(uintptr_t) "WRIT_STORE_URL=",   (char *)(uintptr_t) "WRITER=1",
+        (char *)(uintptr_t) "WRIT_KEEP_LONG=",   (char *)(uintptr_t) "WRIT_CONFIG=f",
+        (char *)(uintptr_t) "WRIT_RETENTION=1d", NULL};
+    size_t at = 0;
+    assert_true(str_equal(config_stray_next(environment, &at), STR("WRIT_DURABLE")));
+    assert_true(str_equal(config_stray_next(environment, &at), STR("WRIT_RETENTION")));
+    assert_true(str_is_absent(config_stray_next(environment, &at)));
+    at = 0;
+    assert_true(str_is_absent(config_stray_next(NULL, &at)));
+}
+
 static void a_mistyped_variable_is_refused_with_the_right_one(void **state)
 {
     (void)state;
@@ -604,6 +621,7 @@ int main(void)
         cmocka_unit_test(a_dotted_name_is_a_variable_with_underscores),
         cmocka_unit_test(an_empty_variable_counts_as_unset),
         cmocka_unit_test(variables_of_other_tools_are_left_alone),
+        cmocka_unit_test(a_variable_that_nobody_knows_is_told),
         cmocka_unit_test(a_mistyped_variable_is_refused_with_the_right_one),
         cmocka_unit_test(an_unknown_flag_is_refused_with_the_nearest_name),
         cmocka_unit_test(a_name_like_nothing_is_refused_without_a_guess),
