@@ -304,7 +304,9 @@ enum err watch_create(struct platform *p, struct watch **ret, struct fault *f)
     struct str tenant = str_from(p->config->policies_tenant);
     if (tenant.size == 0 || str_code_points(tenant) > LIMIT_ID_CHARACTERS ||
         str_equal(tenant, STR("*")))
-        return fault_set(f, ERR_BAD_VALUE, "", "policies.tenant: has to name one tenant");
+        return fault_set(f, ERR_BAD_VALUE, "",
+                         "policies.tenant: must name one tenant, 1 to %d characters, not *",
+                         LIMIT_ID_CHARACTERS);
     struct watch *w = calloc(1, sizeof *w);
     check(w != NULL);
     w->platform = p;

@@ -26,6 +26,15 @@ REFUSED = {
     "a Redis without an address": ("writ-engine", "redis.url = x:y", [], {}, "redis.url ({file}:1): "),
 }
 
+# What a text may be: the option, values that are refused, and what the refusal and the option's row in config.md both say.
+TEXTS = {
+    "node": ("writ-engine", [], ["n" * 65, "a b", "é"], "1 to 64 of [A-Za-z0-9._-]"),
+    "token.issuer": ("writ-engine", [], ["", "i" * 257], "1 to 256 characters"),
+    "token.audience": ("writ-engine", [], ["", "é" * 257], "1 to 256 characters"),
+    "kafka.topic": ("writ-platform", ["--kafka.brokers", "127.0.0.1:1"], ["", "t" * 250, "a b"], "1 to 249 of letters, digits, '.', '_' and '-'"),
+    "policies.tenant": ("writ-platform", ["--policies.dir", "/tmp"], ["", "*", "t" * 257], "1 to 256 characters, not *"),
+}
+
 # What another start may find better, so that a supervisor is told to try.
 LATER_PERHAPS = ("a listening address of another machine", "a socket that is a directory")
 
@@ -68,6 +77,16 @@ def test_a_variable_that_is_no_option_is_told(tmp_path, program):
     told = [line["text"].split()[0] for line in map(json.loads, done.stderr.splitlines()) if line["event"] == "variable_unknown"]
     assert sorted(told) == ["WRIT_DURABLE", "WRIT_JOURNAL_KEEP_DAYS"], done.stderr
     assert "wk_secret" not in done.stderr
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_what_a_text_may_be_is_described(tmp_path, name):
+    program, beside, refused, said = TEXTS[name]
+    row = next(line for line in (harness.TOP / "schemas/config.md").read_text().splitlines() if line.startswith(f"| `{name}` |"))
+    assert said in row
+    for value in refused:
+        why, _ = last_words(tmp_path, program, "", [*beside, f"--{name}={value}"], {})
+        assert why.startswith(f"{name} (flag): must ") and said in why, why
 
 
 def test_what_another_start_may_find_better_ends_with_another_status(tmp_path):
