@@ -7,11 +7,15 @@ double cannot hold exactly keeps its digits, as the contract says.
 
 import hashlib
 import json
+import pathlib
 
 ESCAPES = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r", '"': '\\"', "\\": "\\\\"}
 
 OUTCOME = ("action actor decision expires_at input_hash key_id kind mode policy_digest reason request_id "
            "review_id rule safe_args safe_tool tenant_id timestamp trace_id user_id").split()
+
+EVENT = json.loads((pathlib.Path(__file__).resolve().parents[2] / "schemas/event.schema.json").read_text())
+BOUND = set(EVENT["properties"]["binding_hash"]["description"].partition("{")[2].partition("}")[0].split(", "))
 
 
 def text(value):
@@ -104,3 +108,31 @@ def input_hash(body):
 def output_hash(event):
     """outputHash recomputed from a stored decision event (as queried: "" stands for absent)."""
     return digest({name: event[name] for name in OUTCOME if event.get(name) not in (None, "")})
+
+
+def binding_hash(question, tenant, actor=None, names=("confidence", "trace_id", "acting_for", "scope")):
+    """bindingHash recomputed from a request's body, as event.schema.json tells it; `actor` is the key's name, of an agent's.
+    `names` are those that context may hold in this route's spelling."""
+    given = {name: value for name, value in question.items() if value is not None}
+    context, resource = given.get("context"), given.get("resource")
+    bound = {name: given[name] for name in ("action", "args", "context", "user_id") if name in given}
+    bound |= {"kind": "user" if "user_id" in given else "agent", "tenant_id": tenant}
+    if "tool" in given:
+        bound["action"] = given["tool"]
+    if bound["kind"] == "agent":
+        within = context if isinstance(context, dict) else {}
+        acting_for, scope = (next((value for value in (given.get(name), within.get(name)) if value not in (None, "")), None) for name in names[2:])
+        if isinstance(context, dict):
+            bound["context"] = {name: value for name, value in context.items() if name not in names}
+        bound["actor"] = given.get("actor") or actor
+        if acting_for is not None:
+            bound["acting_for"] = acting_for
+        if scope is not None:
+            bound["scope"] = [glob for glob in scope.split(" ") if glob] if isinstance(scope, str) else scope
+    if isinstance(resource, str):
+        kind, colon, name = resource.partition(":")
+        bound["resource"] = {"type": kind, "id": name} if colon else {"id": resource}
+    elif resource is not None:
+        bound["resource"] = {name: value for name, value in resource.items() if value is not None}
+    assert set(bound) <= BOUND
+    return digest(bound)

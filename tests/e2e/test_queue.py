@@ -7,6 +7,8 @@ from urllib.parse import quote
 
 import pytest
 
+import canonical
+
 AGENT = "/v1/agent/authorize"
 TOOL = "/api/v1/authorize"
 
@@ -23,6 +25,20 @@ rules:
   - {id: both-a, actions: [merge], decision: human_review, review: {by: [finance]}}
   - {id: both-b, actions: [merge], decision: human_review, review: {by: [legal]}}
 """
+
+
+# What is asked for a refund: `user_id` goes by the users' route, `tool` by the tools'.
+BOUND = [
+    {}, {"actor": "b\u00e9"}, {"actor": ""}, {"args": {}}, {"args": None}, {"args": {"a": 1e20, "n": 9007199254740993, "card": "4111"}},
+    {"context": "text"}, {"context": {}}, {"context": {"confidence": 0.5, "trace_id": "bound-1"}}, {"context": {"confidence": 0.5, "k": 1}},
+    {"context": {"acting_for": "carol", "scope": "refund x", "z": None}}, {"acting_for": "carol", "context": {"acting_for": ""}},
+    {"resource": "db:x:y"}, {"resource": "plain"}, {"resource": ":"}, {"resource": {}}, {"resource": {"type": "t", "id": None, "é": "", "properties": {}}},
+    {"resource": {"properties": {"p": [1.5, None]}, "id": "i"}}, {"resource": {"id": "i", "properties": None}},
+    {"scope": "refund x"}, {"scope": "  refund   x "}, {"scope": ["x", "refund"]}, {"scope": ["refund", "a b"]}, {"scope": ""}, {"scope": None},
+    {"confidence": 0.9, "trace_id": "bound-2"},
+    {"tool": "refund"}, {"tool": "refund", "actingFor": "carol", "context": {"traceId": "bound-3", "scope": "refund", "confidence": 1, "k": {}}, "resource": "a:b"},
+    {"user_id": "eve"}, {"user_id": "eve", "context": {"confidence": 1, "scope": "x", "acting_for": "y", "trace_id": "z"}, "resource": "a:b", "args": {"q": 0.1}},
+]
 
 
 class Queue:
@@ -82,6 +98,19 @@ def refused(reply, status, code):
     assert reply.status == status, reply
     assert reply.json["code"] == code, reply
     return reply.json
+
+
+@pytest.mark.parametrize("question", BOUND)
+def test_what_an_approval_is_bound_to_can_be_recomputed(queue, question):
+    route = "/v1/authorize" if "user_id" in question else TOOL if "tool" in question else AGENT
+    body = question if route == TOOL else {"action": "refund", **question}
+    reply = queue.call("POST", route, queue.tenant.agent, body)
+    assert reply.status == 200, reply
+    review = reply.json["reviewId" if route == TOOL else "review_id"]
+    names = {"names": ("confidence", "traceId", "actingFor", "scope")} if route == TOOL else {}
+    expected = canonical.binding_hash(body, queue.tenant.name, "agents", **names)
+    assert queue.get(review).json["binding_hash"] == expected
+    assert queue.tenant.trace(reply.json["traceId" if route == TOOL else "trace_id"], count=2)[0]["binding_hash"] == expected
 
 
 def test_an_approval_is_good_once_for_the_request_that_was_asked(queue):
