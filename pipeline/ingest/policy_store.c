@@ -647,26 +647,49 @@ enum err policy_store_apply(struct store *s, struct policy_step *steps, size_t c
     return store_end(s, err, f);
 }
 
-enum err policy_store_rows(struct store *s, struct str tenant,
-                           void (*each)(void *context, const struct policy_row *row), void *context,
-                           struct fault *f)
+#define ROWS                                                                                       \
+    "SELECT p.tenant_id, p.name, v.digest, p.updated_by, p.directory, p.is_active, p.revision"     \
+    " FROM policies p JOIN policy_versions v USING (tenant_id, name, version)"
+
+static enum err each_row(struct store *s, struct statement *q,
+                         void (*each)(void *context, const struct policy_row *row), void *context,
+                         struct fault *f)
 {
-    struct statement *q = database_statement(
-        s->database,
-        "SELECT p.name, v.digest, p.updated_by, p.directory, p.is_active, p.revision FROM policies p"
-        " JOIN policy_versions v USING (tenant_id, name, version) WHERE p.tenant_id = ?1"
-        " ORDER BY p.name");
-    bind_text(q, 1, tenant);
     enum err err;
     while ((err = statement_step(q)) == ERR_OK) {
-        const struct policy_row row = {.name = column_text(q, 0),
-                                       .digest = column_text(q, 1),
-                                       .updated_by = column_text(q, 2),
-                                       .directory = column_text(q, 3),
-                                       .is_active = column_u64(q, 4) != 0,
-                                       .revision = column_u64(q, 5)};
+        const struct policy_row row = {.tenant = column_text(q, 0),
+                                       .name = column_text(q, 1),
+                                       .digest = column_text(q, 2),
+                                       .updated_by = column_text(q, 3),
+                                       .directory = column_text(q, 4),
+                                       .is_active = column_u64(q, 5) != 0,
+                                       .revision = column_u64(q, 6)};
         each(context, &row);
     }
     statement_reset(q);
     return err == ERR_END ? ERR_OK : store_fault(s, err, f);
+}
+
+enum err policy_store_rows(struct store *s, struct str tenant,
+                           void (*each)(void *context, const struct policy_row *row), void *context,
+                           struct fault *f)
+{
+    struct statement *q =
+        database_statement(s->database, ROWS " WHERE p.tenant_id = ?1 ORDER BY p.name");
+    bind_text(q, 1, tenant);
+    return each_row(s, q, each, context, f);
+}
+
+enum err policy_store_rows_elsewhere(struct store *s, struct str tenant, struct str principal,
+                                     struct str directory,
+                                     void (*each)(void *context, const struct policy_row *row),
+                                     void *context, struct fault *f)
+{
+    struct statement *q = database_statement(
+        s->database, ROWS " WHERE p.tenant_id <> ?1 AND p.updated_by = ?2 AND p.directory = ?3"
+                          " ORDER BY p.tenant_id, p.name");
+    bind_text(q, 1, tenant);
+    bind_text(q, 2, principal);
+    bind_text(q, 3, directory);
+    return each_row(s, q, each, context, f);
 }

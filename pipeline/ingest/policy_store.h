@@ -70,7 +70,7 @@ enum err policy_store_apply(struct store *s, struct policy_step *steps, size_t c
                             const struct actor *by, struct fault *f);
 /* A tenant's policies without their texts, by name. */
 struct policy_row {
-    struct str name, digest, updated_by, directory;
+    struct str tenant, name, digest, updated_by, directory;
     bool is_active;
     uint64_t revision; /* of the store, when it last changed */
 };
@@ -78,6 +78,12 @@ struct policy_row {
 enum err policy_store_rows(struct store *s, struct str tenant,
                            void (*each)(void *context, const struct policy_row *row), void *context,
                            struct fault *f);
+/* The same of all other tenants, by tenant and name: what `principal` was the last to change, and
+ * has from `directory`. */
+enum err policy_store_rows_elsewhere(struct store *s, struct str tenant, struct str principal,
+                                     struct str directory,
+                                     void (*each)(void *context, const struct policy_row *row),
+                                     void *context, struct fault *f);
 
 /* {…policy}; its entity tag. ERR_NOT_FOUND. */
 enum err policy_store_get(struct store *s, struct str tenant, struct str name, struct buf *out,

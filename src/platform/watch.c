@@ -39,7 +39,7 @@ struct watch {
     int mark;       /* the directory's; -1: none */
     bool is_under_way;
     bool is_told; /* of a change since the last look began */
-    char health[1024];
+    char health[1664];
 };
 
 static void look(struct loop_timer *t);
@@ -61,7 +61,9 @@ static void told(struct watch *w)
 void watch_store_moved(struct watch *w, bool by_others)
 {
     if (w == NULL) return;
-    if (by_others || w->known.failure[0] != '\0' || w->known.strangers[0] != '\0') told(w);
+    const struct watch_known *k = &w->known;
+    if (by_others || k->failure[0] != '\0' || k->strangers[0] != '\0' || k->elsewhere[0] != '\0')
+        told(w);
 }
 
 /* ---- notices ---- */
@@ -115,6 +117,7 @@ static void write_health(struct watch *w)
     size_t count = refused_count(k), told = 0;
     if (k->failure[0] != '\0') buf_printf(&b, "%s", k->failure);
     if (k->strangers[0] != '\0') buf_printf(&b, "%s%s", b.size > 0 ? "; " : "", k->strangers);
+    if (k->elsewhere[0] != '\0') buf_printf(&b, "%s%s", b.size > 0 ? "; " : "", k->elsewhere);
     if (count > 0)
         buf_printf(&b, "%s%zu file%s not in force as %s: ", b.size > 0 ? "; " : "", count,
                    count == 1 ? " is" : "s are", count == 1 ? "it is there" : "they are there");
@@ -200,11 +203,15 @@ static void look_done(struct job *j)
     struct watch *w = j->platform->watch;
     struct watch_known old = w->known;
     bool failed = s->after.failure[0] != '\0', again = s->again;
-    bool strange = s->after.strangers[0] != '\0';
+    bool strange = s->after.strangers[0] != '\0', elsewhere = s->after.elsewhere[0] != '\0';
     if (failed && strcmp(old.failure, s->after.failure) != 0)
         log_line(LOG_ERROR, "policies_dir", "why", s->after.failure, NULL);
     if (strange && strcmp(old.strangers, s->after.strangers) != 0)
         log_line(LOG_WARNING, "policies_dir", "why", s->after.strangers, NULL);
+    if (elsewhere && (strcmp(old.elsewhere, s->after.elsewhere) != 0 ||
+                      strcmp(old.elsewhere_tenant, s->after.elsewhere_tenant) != 0))
+        log_line(LOG_WARNING, "policies_dir", "why", s->after.elsewhere, "tenant",
+                 s->after.elsewhere_tenant, NULL);
     w->known = s->after;
     s->after = old;
     w->is_under_way = false;

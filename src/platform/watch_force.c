@@ -22,7 +22,14 @@
 #include "platform/watch.h"
 #include "platform/watch_scan.h"
 
-enum { ROWS_MAX = 2 * LIMIT_POLICIES_PER_TENANT };
+enum { ROWS_MAX = 2 * LIMIT_POLICIES_PER_TENANT, TOLD_MAX = 3 };
+
+/* Policies of other tenants, while they are counted. */
+struct elsewhere {
+    struct watch_known *known;
+    size_t count;
+    struct buf names; /* of the first TOLD_MAX */
+};
 
 /* ---- reading ---- */
 
@@ -81,6 +88,41 @@ static void own_rows(struct watch_scan *s)
     }
 }
 
+/* What the directory has put in force while policies.tenant was another: its files change that no
+ * more, so it would go on allowing what they no longer say. */
+static void keep_elsewhere(void *context, const struct policy_row *row)
+{
+    struct elsewhere *e = context;
+    struct watch_known *k = e->known;
+    if (e->count++ == 0 && row->tenant.size < sizeof k->elsewhere_tenant)
+        memcpy(k->elsewhere_tenant, row->tenant.bytes, row->tenant.size);
+    if (e->count <= TOLD_MAX)
+        buf_printf(&e->names, "%s%.*s", e->count == 1 ? "" : ", ", STR_FORMAT(row->name));
+}
+
+static enum err find_elsewhere(struct watch_scan *s, struct store *store, struct fault *f)
+{
+    struct watch_known *k = &s->after;
+    char names[TOLD_MAX * (POLICY_NAME_MAX + 2) + 1];
+    struct elsewhere e = {.known = k, .names = buf_over(names, sizeof names)};
+    enum err err = policy_store_rows_elsewhere(store, s->tenant, STR(FILES_PRINCIPAL), s->directory,
+                                               keep_elsewhere, &e, f);
+    if (err != ERR_OK || e.count == 0) return err;
+    snprintf(k->elsewhere, sizeof k->elsewhere,
+             "%zu polic%s in force from this directory in another tenant, where no file changes "
+             "%s: %.*s%s; set policies.tenant back, or DELETE %s there",
+             e.count, e.count == 1 ? "y is" : "ies are", e.count == 1 ? "it" : "them",
+             STR_FORMAT(buf_view(&e.names)), e.count > TOLD_MAX ? ", …" : "",
+             e.count == 1 ? "it" : "them");
+    return ERR_OK;
+}
+
+static void keep_found_elsewhere(struct watch_scan *s)
+{
+    memcpy(s->after.elsewhere, s->before.elsewhere, sizeof s->after.elsewhere);
+    memcpy(s->after.elsewhere_tenant, s->before.elsewhere_tenant, sizeof s->after.elsewhere_tenant);
+}
+
 bool watch_compare(struct watch_scan *s, struct store *store)
 {
     struct watch_known *k = &s->after;
@@ -93,12 +135,14 @@ bool watch_compare(struct watch_scan *s, struct store *store)
         s->rows = calloc(ROWS_MAX, sizeof *s->rows);
         check(s->rows != NULL);
         err = policy_store_rows(store, s->tenant, keep_row, s, &f);
+        if (err == ERR_OK) err = find_elsewhere(s, store, &f);
     }
     s->is_compared = err == ERR_OK && !same;
     if (s->is_compared) {
         own_rows(s);
         return true;
     }
+    keep_found_elsewhere(s);
     for (size_t i = 0; i < s->before.owned_count; i++)
         k->owned[k->owned_count++] = s->before.owned[i];
     if (err == ERR_OK) return true;

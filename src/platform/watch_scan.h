@@ -59,6 +59,9 @@ struct watch_known {
     bool is_stale;       /* they have to be compared again whatever the revision */
     char failure[384];   /* of the directory as a whole; "": none */
     char strangers[384]; /* policies that another directory has put there, without a file here */
+    /* what this directory has put in force in other tenants; health names none of these */
+    char elsewhere[640];
+    char elsewhere_tenant[LIMIT_ID_CHARACTERS * 4 + 1]; /* the first of them, for the log */
 };
 
 /* A policy in force, of whoever's making. */
@@ -116,7 +119,7 @@ enum watch_match {
     WATCH_OVERRIDDEN, /* another directory's file came into force since */
 };
 
-/* Fills `rows`, and after.owned: what this directory has put in force. False: with
+/* Fills `rows`, and after.owned and .elsewhere: what this directory has put in force. False: with
  * after.failure. */
 bool watch_compare(struct watch_scan *scan, struct store *s);
 /* What has become of a file that was read and valid. */

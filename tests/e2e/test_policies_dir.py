@@ -383,6 +383,29 @@ def test_a_platform_with_an_older_copy_takes_nothing_away(watched, tmp_path):
     assert w.policies()["base"]["version"] == 1
 
 
+def test_what_the_directory_has_put_in_force_in_another_tenant_is_told(watched):
+    w = watched({"base.yaml": ALLOW, "more.yaml": DENY}, more=["--policies.tenant", "default"]).start()
+    w.is_in_force("more", DENY)
+    arguments = w.stack.platform.arguments
+    tenant = arguments.index("--policies.tenant") + 1
+    w.stack.platform.stop()
+    arguments[tenant] = "other"
+    w.stack.platform.start()
+    harness.eventually(lambda: w.told() == "2 policies are in force from this directory in another tenant, where no file changes them: "
+                       "base, more; set policies.tenant back, or DELETE them there", "the old tenant's are told", 10)
+    assert w.stack.metrics(w.stack.platform)['writ_platform_check_failing{check="policies"}'] == 1
+    (line,) = w.log("policies_dir")
+    assert line["why"] == w.told() and line["tenant"] == "default" and "default" not in line["why"]
+    with w.stack.at_platform("root") as wire:
+        assert [p["name"] for p in wire.get("/api/v1/policies?tenant_id=other").json["policies"]] == ["base", "more"]
+        assert wire.request("DELETE", "/api/v1/policies/base?tenant_id=default").status == 200
+        harness.eventually(lambda: w.told().startswith("1 policy is in force from this directory in another tenant, where no file changes it: more;"),
+                           "one is gone", 10)
+        assert wire.request("DELETE", "/api/v1/policies/more?tenant_id=default").status == 200
+    harness.eventually(lambda: w.told() == "ok", "all is well", 10)
+    assert w.policies() == {}
+
+
 def test_two_directories_that_differ_do_not_overwrite_each_other_for_ever(watched, tmp_path):
     w = watched({"base.yaml": ALLOW}).start()
     w.is_in_force("base", ALLOW)
