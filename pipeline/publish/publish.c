@@ -70,6 +70,8 @@ struct publisher {
     uint64_t answered_ms;
     /* when a relay last had all of it, or came closer to that */
     uint64_t delivered_ms;
+    /* when the platform last had all that a relay has, or came closer to that */
+    uint64_t closer_ms;
     char relay_trouble[TOPIC_TROUBLE_TEXT]; /* what it said of why */
 };
 
@@ -161,6 +163,7 @@ void publish_status(const struct publisher *p, struct publish_status *ret)
     pthread_mutex_lock(&unlocked->lock);
     *ret = p->status;
     uint64_t now = monotonic_ms(), undelivered_ms = is_relayed(p) ? now - p->delivered_ms : 0;
+    uint64_t standing_ms = is_relayed(p) ? now - p->closer_ms : 0;
     char trouble[TOPIC_TROUBLE_TEXT];
     memcpy(trouble, p->relay_trouble, sizeof trouble);
     ret->silent_ms = now - p->answered_ms;
@@ -173,6 +176,15 @@ void publish_status(const struct publisher *p, struct publish_status *ret)
                 "no broker has acknowledged a record for %llu s; they wait in the journal%s%.230s",
                 (unsigned long long)(undelivered_ms / 1000), trouble[0] == '\0' ? "" : ". ",
                 trouble);
+    }
+    if (standing_ms >= PUBLISH_STALL_MS && standing_ms > ret->silent_ms) {
+        ret->silent_ms = standing_ms;
+        if (ret->text[0] == '\0')
+            snprintf(
+                ret->text, sizeof ret->text,
+                "the platform has stood at seq %llu for %llu s, though Kafka has more: does it read "
+                "this topic (kafka.brokers, kafka.topic there)? The records wait in the journal",
+                (unsigned long long)ret->confirmed_seq, (unsigned long long)(standing_ms / 1000));
     }
     ret->durable_seq = journal_durable_seq(p->journal);
     ret->lag_records = lag_of(p, ret->confirmed_seq);
@@ -330,11 +342,16 @@ static void watch_progress(struct publisher *p, uint64_t confirmed_before)
 {
     uint64_t now = monotonic_ms();
     bool all_read = p->positions.confirmed + 1 >= p->relay.delivered;
+    bool moved = p->positions.confirmed != confirmed_before;
+    pthread_mutex_lock(&p->lock);
+    /* What is sent again is delivered by nobody for a moment, and read by nobody for that. */
+    if (moved || (all_read && p->relay.under_way == 0)) p->closer_ms = now;
+    pthread_mutex_unlock(&p->lock);
     /* Patience grows until all is read: a slow platform that is busy with records it
      * has already comes no closer for a while, and sending them once more would keep it
      * busy with even more of them. */
     if (p->progress_ms == 0 || all_read) p->stall_ms = PUBLISH_STALL_MS;
-    if (p->progress_ms == 0 || all_read || p->positions.confirmed != confirmed_before) {
+    if (p->progress_ms == 0 || all_read || moved) {
         p->progress_ms = now;
         return;
     }
@@ -653,7 +670,8 @@ enum err publish_start(const struct publish_options *options, struct publisher *
                             .batch_bytes = PUBLISH_BATCH_BYTES,
                             .batch_bytes_most = PUBLISH_BATCH_BYTES,
                             .answered_ms = monotonic_ms(),
-                            .delivered_ms = monotonic_ms()};
+                            .delivered_ms = monotonic_ms(),
+                            .closer_ms = monotonic_ms()};
     snprintf(p->node, sizeof p->node, "%s", options->node);
     batch_filler_init(&p->filler, options->journal);
     pthread_mutex_init(&p->lock, NULL);

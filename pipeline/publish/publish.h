@@ -89,7 +89,8 @@ struct publish_status {
     uint64_t delivered_seq; /* by Kafka: acknowledged by the brokers */
     uint64_t failures_in_a_row;
     /* since the platform last answered as it should, or, if longer, since Kafka's brokers last
-     * acknowledged what waits for them; since the start if never */
+     * acknowledged what waits for them, or since the platform last came closer to what these have
+     * (from PUBLISH_STALL_MS on); since the start if never */
     uint64_t silent_ms;
     char text[640]; /* what is wrong, for people; "" = nothing */
 };

@@ -9,6 +9,7 @@ import pytest
 from kafka_rig import Broker, Rig, Stack, eventually
 from survivors import FORGETFUL, back_up, decide, decide_until_forgotten, gap_advice, restore
 from way import Way
+from wire import Wire
 
 
 @pytest.fixture
@@ -391,6 +392,29 @@ def test_an_engine_publishes_its_decisions_by_kafka(broker, stack):
     assert [int(message["headers"]["seq"]) for message in broker.read(stack.topic, last)] == list(range(1, last + 1))
     stack.engine.stop()
     stack.platform.stop()
+
+
+def test_a_platform_that_does_not_read_the_topic_is_told_by_its_engine(broker, tmp_path):
+    broker.start()  # one that an earlier test left dead
+    options = ["--kafka.brokers", broker.address, "--kafka.topic", broker.new_topic()]
+    with Stack(tmp_path, engine=options) as stack:
+        def told():
+            with Wire(stack.engine.address) as wire:
+                return wire.get("/healthz").json["checks"]["publish"]
+
+        def doctor():
+            return stack.cli("doctor", key=stack.keys["root"], check=False, environment={"WRIT_ENGINE": stack.engine.url, "WRIT_PLATFORM": stack.platform.url})
+        eventually(lambda: told().startswith("the platform has stood at seq 0 for 3"), "it is told after half a minute", 60)
+        assert "kafka.brokers" in told() and stack.metrics(stack.engine)['writ_engine_check_failing{check="publish"}'] == 1
+        resent = eventually(lambda: stack.metrics(stack.engine)["writ_engine_publish_replays_total"], "they are sent again", 60)
+        assert resent >= 1 and told() != "ok", "that they are sent again heals nothing"
+        sick = doctor()
+        assert sick.returncode != 0 and "the platform has stood at seq 0" in sick.stdout
+        stack.platform.stop()
+        stack.platform.arguments += options
+        stack.platform.start()
+        stack.wait_published()
+        eventually(lambda: told() == "ok", "all is well", 20)
 
 
 def test_records_that_neither_topic_nor_journal_has_can_be_given_up(broker, tmp_path):
