@@ -313,6 +313,33 @@ static enum err reopen(const char *directory, uint64_t now_ms, uint64_t active_m
     return ERR_OK;
 }
 
+static enum err folder_of_sync(const char *path, struct fault *f)
+{
+    char folder[SIGNERS_PATH_TEXT];
+    snprintf(folder, sizeof folder, "%s", path);
+    char *last = strrchr(folder, '/');
+    check(last != NULL);
+    *last = '\0';
+    return folder_sync(folder) ? ERR_OK : file_fault(f, "sync", folder);
+}
+
+enum err signers_set_aside(const char *directory, uint64_t now_ms, char *ret_where, struct fault *f)
+{
+    uint32_t numbers[SIGNERS_MAX];
+    size_t count;
+    ret_where[0] = '\0';
+    if (access(directory, F_OK) != 0 && errno == ENOENT) return ERR_OK;
+    enum err err = numbers_read(directory, numbers, &count, f);
+    if (err != ERR_OK || count == 0) return err;
+    char where[SIGNERS_PATH_TEXT];
+    check(snprintf(where, sizeof where, "%s.%llu", directory, (unsigned long long)now_ms) <
+          SIGNERS_PATH_TEXT);
+    if (rename(directory, where) != 0) return file_fault(f, "set aside", directory);
+    err = folder_of_sync(directory, f);
+    if (err == ERR_OK) memcpy(ret_where, where, sizeof where);
+    return err;
+}
+
 enum err signers_open(const char *directory, uint64_t now_ms, uint64_t overlap_ms,
                       struct signers **ret, struct fault *f)
 {

@@ -48,6 +48,7 @@ struct signers; /* immutable, shared by threads; replaced when keys rotate */
 
 enum {
     SIGNERS_MAX = 64,
+    SIGNERS_PATH_TEXT = 4096,
     SIGNERS_OVERLAP_MS = 25 * 3600 * 1000,
     SIGNERS_LEAD_MS = 10 * 60 * 1000, /* verifiers fetch the key set again within that time */
 };
@@ -59,6 +60,10 @@ enum err signers_open(const char *directory, uint64_t now_ms, uint64_t overlap_m
 /* The same with a new pair, which signs from active_ms on. */
 enum err signers_rotate(const char *directory, uint64_t now_ms, uint64_t active_ms,
                         uint64_t overlap_ms, struct signers **ret, struct fault *f);
+/* Renames DIR, where it holds any, to DIR.<now_ms>: nothing that they signed is taken any more.
+ * `ret_where` (SIGNERS_PATH_TEXT) is its new name, "" where there was none. */
+enum err signers_set_aside(const char *directory, uint64_t now_ms, char *ret_where,
+                           struct fault *f);
 void signers_destroy(struct signers *s);
 uint32_t signers_current(const struct signers *s, uint64_t now_ms); /* which signs now */
 /* when the newest begins, or began, to sign */

@@ -1,6 +1,6 @@
 /* main.c - the engine's boot story, and its end.
  *
- *   options → pepper, node → recovery (snapshot, journal, Redis) → engine.started → keeping the state →
+ *   options → pepper, node → recovery (snapshot, journal, Redis) → signing keys → engine.started → keeping the state →
  *   last good bundle → workers → feed, publisher → listen → (signals, accepting, housekeeping) →
  *   drain → engine.stopped → publish, snapshot, Redis → exit
  *
@@ -158,6 +158,9 @@ static enum err open_journal(struct boot *b, struct fault *f)
                                       .context = e};
     struct journal_report report;
     err = recovery_run(e, &b->recovery, &options, &report, f);
+    if (err == ERR_OK)
+        err = signing_open(e->signing, recovery_found_nothing(&b->recovery, &report),
+                           world_now_ms(), f);
     if (err != ERR_OK) return err;
     snprintf(seq, sizeof seq, "%llu", (unsigned long long)report.last_seq);
     snprintf(cut, sizeof cut, "%llu", (unsigned long long)report.cut_bytes);
@@ -398,7 +401,7 @@ static enum err boot(struct boot *b, struct fault *f)
     enum err err = make_directories(&e->config, f);
     if (err == ERR_OK) err = settle_node(e, f);
     if (err == ERR_OK) err = pepper_read_or_make(e->config.pepper_file, &e->pepper, f);
-    if (err == ERR_OK) err = signing_create(&e->config, world_now_ms(), &e->signing, f);
+    if (err == ERR_OK) err = signing_create(&e->config, &e->signing, f);
     if (err == ERR_OK) err = prepare_following(b, f);
     if (err == ERR_OK) err = take_addresses(b, f);
     if (err == ERR_OK) err = open_journal(b, f);

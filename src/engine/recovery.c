@@ -177,6 +177,11 @@ enum err recovery_run(struct engine *e, struct recovery *r, const struct journal
     return ERR_OK;
 }
 
+bool recovery_found_nothing(const struct recovery *r, const struct journal_report *report)
+{
+    return r->past.position == 0 && report->last_seq == 0 && r->past.adopted[0] == '\0';
+}
+
 enum err recovery_keep(struct engine *e, struct recovery *r, struct fault *f)
 {
     const struct config *c = &e->config;

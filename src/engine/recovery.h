@@ -24,6 +24,8 @@ struct recovery {
 /* Makes the shards and the journal. `options` are the journal's. */
 enum err recovery_run(struct engine *e, struct recovery *r, const struct journal_options *options,
                       struct journal_report *ret_report, struct fault *f);
+/* No snapshot, no record, nothing adopted: a first start, or all of it is lost. */
+bool recovery_found_nothing(const struct recovery *r, const struct journal_report *report);
 /* After `engine.started` is durable: what was recovered is kept from here on. */
 enum err recovery_keep(struct engine *e, struct recovery *r, struct fault *f);
 void recovery_fini(struct recovery *r);

@@ -46,31 +46,46 @@ static enum err check_names(const struct config *c, struct fault *f)
     return ERR_OK;
 }
 
-enum err signing_create(const struct config *c, uint64_t now_ms, struct signing **ret,
-                        struct fault *f)
+enum err signing_create(const struct config *c, struct signing **ret, struct fault *f)
 {
     enum err err = check_names(c, f);
     if (err != ERR_OK) return err;
     struct signing *s = calloc(1, sizeof *s);
-    struct signers *signers;
     check(s != NULL);
     s->rotate_ms = c->token_rotate_days * DAY_MS;
     if (snprintf(s->directory, sizeof s->directory, "%s/engine/signers", c->data) >=
-        DIRECTORY_BYTES)
-        err = fault_set(f, ERR_BAD_VALUE, "", "data: the path is too long");
-    else
-        err = signers_open(s->directory, now_ms, SIGNERS_OVERLAP_MS, &signers, f);
-    if (err != ERR_OK) {
+        DIRECTORY_BYTES) {
         free(s);
-        return err;
+        return fault_set(f, ERR_BAD_VALUE, "", "data: the path is too long");
     }
-    if (signers_newest_ms(signers) == now_ms)
+    *ret = s;
+    return ERR_OK;
+}
+
+static void tell_loss(const char *aside)
+{
+    log_text(LOG_ERROR, "state_lost",
+             "this engine has signed tokens before, and its journal and snapshots are gone: "
+             "revocations, suspensions, reviews and the counts of limits are lost. Its signing "
+             "keys are in %s now, so that no token of theirs is taken. Suspend again the actors "
+             "that were: the audit trail has them",
+             aside);
+}
+
+enum err signing_open(struct signing *s, bool begins_at_nothing, uint64_t now_ms, struct fault *f)
+{
+    struct signers *signers;
+    char aside[SIGNERS_PATH_TEXT] = "";
+    enum err err = begins_at_nothing ? signers_set_aside(s->directory, now_ms, aside, f) : ERR_OK;
+    if (aside[0] != '\0') tell_loss(aside);
+    if (err == ERR_OK) err = signers_open(s->directory, now_ms, SIGNERS_OVERLAP_MS, &signers, f);
+    if (err != ERR_OK) return err;
+    if (aside[0] == '\0' && signers_newest_ms(signers) == now_ms)
         log_text(LOG_WARNING, "signer_made",
                  "%s held no key and has a new one: tokens that are out already are not taken. "
                  "If there was one, put it back and start again",
                  s->directory);
     take(s, signers);
-    *ret = s;
     return ERR_OK;
 }
 

@@ -12,6 +12,7 @@ import random
 import re
 import shutil
 import signal
+import socket
 import sqlite3
 import subprocess
 import threading
@@ -533,6 +534,52 @@ def test_signing_keys_that_are_not_there_are_told(fresh):
     assert times_told() == 2
     with stack.at_engine(token) as wire:
         assert wire.post(AGENT, {"action": "get_x"}).status == 200
+
+
+def times_state_lost(stack):
+    return stack.engine.tail(1 << 20).count('"event":"state_lost"')
+
+
+def test_an_engine_that_lost_its_state_takes_no_token_from_before(fresh):
+    """What was revoked is forgotten: of the tokens that are out nobody knows which may still be taken."""
+    stack = started(fresh)
+    signers = stack.data / "engine" / "signers"
+
+    def mint():
+        with stack.at_engine() as wire:
+            return wire.post("/v1/tokens/mint", {"scope": "*", "ttl_seconds": 600}).json
+
+    def status_of(minted):
+        with stack.at_engine(minted["token"]) as wire:
+            return wire.post(AGENT, {"action": "get_x"}).status
+    live, dead = mint(), mint()
+    with stack.at_engine() as wire:
+        assert wire.delete(f"/v1/tokens/{dead['token_id']}").status == 200
+    assert (status_of(live), status_of(dead)) == (200, 401)
+    held = [path.read_bytes() for path in signers.iterdir()]
+    stack.engine.kill()
+    for name in ("journal", "snapshots"):
+        shutil.rmtree(signers.parent / name)
+    stack.engine.start()
+    assert (status_of(live), status_of(dead)) == (401, 401)
+    aside, = signers.parent.glob("signers.*")
+    assert [path.read_bytes() for path in aside.iterdir()] == held and f"are in {aside} now" in stack.engine.tail(1 << 20)
+    after = mint()
+    stack.engine.stop()
+    stack.engine.start()
+    assert status_of(after) == 200 and times_state_lost(stack) == 1
+    assert "put it back" not in stack.engine.tail(1 << 20).split('"event":"state_lost"')[1]
+
+
+def test_a_first_start_that_was_refused_has_lost_no_state(fresh):
+    stack = fresh()
+    stack.make_first_keys()
+    stack.platform.start()
+    with socket.create_server(stack.engine.address):
+        stack.engine.start(ready=False)
+        assert stack.engine.wait() != 0
+    stack.engine.start()
+    assert times_state_lost(stack) == 0
 
 
 def test_doctor_tells_of_a_node_name_that_was_changed(fresh):

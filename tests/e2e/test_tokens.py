@@ -596,10 +596,15 @@ SECRETS = ["9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60",
            "4ccd089b28ff96da9db6c346ec114e0f5b8a319f35aba624da8cf6ed4fb8a6fb"]
 
 
+def with_a_past(stack):
+    """An engine that has been: keys of one that has not would be set aside."""
+    stack.start()
+    stack.engine.stop()
+    return stack
+
+
 def put_signer(stack, number, active_seconds_ago):
     folder = stack.engine_data / "engine" / "signers"
-    for directory in (folder.parent, folder):
-        directory.mkdir(mode=0o700, exist_ok=True)
     path = folder / f"signer-{number:010}.key"
     path.write_text(f"writ-signer 1\nactive_ms {int((time.time() - active_seconds_ago) * 1000)}\nsecret {SECRETS[number - 1]}\n")
     path.chmod(0o600)
@@ -622,9 +627,9 @@ def works(stack, token):
 
 
 def test_a_signing_key_is_replaced_in_time_and_verifies_on(fresh):
-    stack = fresh()
+    stack = with_a_past(fresh())
     put_signer(stack, 1, 30 * 86400)
-    stack.start()
+    stack.engine.start()
     stack.policy("base", POLICY)
     key = stack.key("fleet_bot", ["agent"])
     newest_first = eventually(lambda: (now := kids(stack)) and len(now) == 2 and now, "a new key is told", 10)
@@ -634,10 +639,10 @@ def test_a_signing_key_is_replaced_in_time_and_verifies_on(fresh):
 
 
 def test_a_key_takes_over_when_its_time_has_come(fresh):
-    stack = fresh()
+    stack = with_a_past(fresh())
     put_signer(stack, 1, 86400)
     put_signer(stack, 2, -15)
-    stack.start()
+    stack.engine.start()
     stack.policy("base", POLICY)
     key = stack.key("fleet_bot", ["agent"])
     before = mint_at(stack, key)
@@ -649,20 +654,18 @@ def test_a_key_takes_over_when_its_time_has_come(fresh):
 
 
 def test_a_key_goes_when_nothing_of_it_can_live(fresh):
-    stack = fresh()
+    stack = with_a_past(fresh())
     path = put_signer(stack, 1, 60 * 86400)
     put_signer(stack, 2, 26 * 3600)
-    stack.start()
+    stack.engine.start()
     assert len(kids(stack)) == 1 and not path.exists()
     stack.engine.stop()
 
 
 def test_a_damaged_signer_ends_the_start_with_its_name(fresh):
-    stack = fresh()
+    stack = with_a_past(fresh())
     path = put_signer(stack, 1, 86400)
     path.write_text("writ-signer 1\n")
-    stack.make_first_keys()
-    stack.platform.start()
     stack.engine.start(ready=False)
     assert stack.engine.wait() == 2
     assert path.name in stack.engine.tail() and "damaged" in stack.engine.tail()

@@ -192,7 +192,8 @@ static inline struct rig *rig_create(const char *stall)
     e->revoked = revoked_log_create(RIG_WORKERS);
     e->post = post_create(RIG_WORKERS);
     world_random(&e->pepper, sizeof e->pepper);
-    assert_int_equal(signing_create(&e->config, world_now_ms(), &e->signing, &f), ERR_OK);
+    assert_int_equal(signing_create(&e->config, &e->signing, &f), ERR_OK);
+    assert_int_equal(signing_open(e->signing, false, world_now_ms(), &f), ERR_OK);
     rig_open_journal(r);
     atomic_store(&e->bundle, rig_bundle(r, 1));
     atomic_store(&e->revision, 1);
