@@ -3,7 +3,8 @@
  * A `struct disk` is a table of operations over one directory. The real one is POSIX
  * (disk_real_create); the simulated one (tests/sim) keeps written and synced bytes apart and can
  * lose, tear and reorder what was not synced. Names are single path components. Handles are
- * small integers. Thread: as the journal uses it (writer and syncer thread may call at once). */
+ * small integers. Where an operation of the real one fails, errno says why. Thread: as the journal
+ * uses it (writer and syncer thread may call at once). */
 #ifndef JOURNAL_DISK_H
 #define JOURNAL_DISK_H
 
@@ -16,6 +17,7 @@
 
 struct disk {
     void *state;
+    const char *directory; /* its path, for people; NULL: it has none */
     /* ERR_NO_SPACE: no file can be opened or made now. */
     enum err (*open)(void *state, const char *name, bool create_new, int *ret_file);
     void (*close)(void *state, int file);

@@ -25,6 +25,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -301,6 +302,8 @@ enum err disk_real_create(const char *directory, struct disk **ret)
     check(r != NULL);
     r->disk = real_operations;
     r->disk.state = r;
+    r->disk.directory = strdup(directory);
+    check(r->disk.directory != NULL);
     r->directory = file;
     r->lock_file = -1;
     *ret = &r->disk;
@@ -313,5 +316,6 @@ void disk_real_destroy(struct disk *d)
     struct real *r = d->state;
     if (r->lock_file >= 0) close(r->lock_file);
     close(r->directory);
+    free((char *)(uintptr_t)r->disk.directory);
     free(r);
 }

@@ -1,6 +1,8 @@
 #include "journal/recover.h"
 
+#include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/check.h"
@@ -33,6 +35,27 @@ struct survey {
     size_t after_is_torn; /* index of the first later segment with such sectors, or count */
 };
 
+/* ---- what the disk refused ---- */
+
+/* With the reason and the place. A disk that is no real one leaves errno as somebody else had it. */
+static enum err disk_fault(const struct survey *v, enum err err, const char *what, struct fault *f)
+{
+    int number = errno;
+    const char *directory = v->disk->directory;
+    return fault_set(f, err, "", "%s: %s (%s)", what,
+                     number != 0 && err == err_from_errno(number) ? strerror(number)
+                                                                  : err_sentence(err),
+                     directory != NULL ? directory : "the journal");
+}
+
+static enum err segment_fault(const struct survey *v, enum err err, uint64_t id, const char *what,
+                              struct fault *f)
+{
+    char text[120];
+    snprintf(text, sizeof text, "segment %016" PRIx64 ".journal cannot be %s", id, what);
+    return disk_fault(v, err, text, f);
+}
+
 /* ---- the files ---- */
 
 static void note_file(void *context, const char *name)
@@ -57,7 +80,7 @@ static int by_id(const void *a, const void *b)
 static enum err list_files(struct survey *v, struct fault *f)
 {
     enum err err = v->disk->list(v->disk->state, note_file, v);
-    if (err != ERR_OK) return fault_set(f, err, "", "the journal's directory cannot be listed");
+    if (err != ERR_OK) return disk_fault(v, err, "the journal's directory cannot be listed", f);
     if (v->count == 0) return ERR_OK;
     qsort(v->all, v->count, sizeof *v->all, by_id);
     for (size_t i = 1; i < v->count; i++)
@@ -71,9 +94,7 @@ static enum err list_files(struct survey *v, struct fault *f)
 static enum err open_file(struct survey *v, size_t index, struct fault *f)
 {
     enum err err = segment_reader_open(&v->reader, v->all[index].id);
-    if (err != ERR_OK)
-        return fault_set(f, err, "", "segment %016" PRIx64 ".journal cannot be opened",
-                         v->all[index].id);
+    if (err != ERR_OK) return segment_fault(v, err, v->all[index].id, "opened", f);
     v->all[index].bytes = v->reader.file_bytes;
     return ERR_OK;
 }
@@ -116,10 +137,11 @@ static enum err walk_segment(struct survey *v, size_t index, struct fault *f)
         const char *bytes;
         enum err err = read_frame(v, s->used, &frame, &bytes);
         if (err == ERR_END) return s->used > 0 ? ERR_OK : ERR_END;
-        if (err != ERR_OK)
-            return fault_set(f, err, "",
-                             "segment %016" PRIx64 ".journal cannot be read at offset %" PRIu64,
-                             s->id, s->used);
+        if (err != ERR_OK) {
+            char what[40];
+            snprintf(what, sizeof what, "read at offset %" PRIu64, s->used);
+            return segment_fault(v, err, s->id, what, f);
+        }
         if (!follows(v, &frame)) {
             /* A lost frame leaves a hole, and a hole was found before this. So this is a whole
              * frame in a place where no crash puts it. */
@@ -215,9 +237,7 @@ static enum err scan_rest(struct survey *v, struct fault *f)
         if (err == ERR_OK) err = refuse_later(v, v->all[i].used, f);
         if (err != ERR_OK) return err;
         err = scan(v, v->all[i].used, &torn);
-        if (err != ERR_OK)
-            return fault_set(f, err, "", "segment %016" PRIx64 ".journal cannot be read",
-                             v->all[i].id);
+        if (err != ERR_OK) return segment_fault(v, err, v->all[i].id, "read", f);
         if (i == v->last)
             v->last_is_torn = torn;
         else if (torn && v->after_is_torn == v->count)
@@ -341,8 +361,7 @@ static void give(struct survey *v, struct shelf *shelf, struct recovery *ret,
 static enum err begin_empty(struct survey *v, uint64_t segment_bytes, struct fault *f)
 {
     enum err err = segment_make(v->disk, 1, segment_bytes);
-    if (err != ERR_OK)
-        return fault_set(f, err, "", "the first segment cannot be made: %s", err_sentence(err));
+    if (err != ERR_OK) return disk_fault(v, err, "the first segment cannot be made", f);
     note_file(v, "0000000000000001.journal");
     v->all[0].bytes = segment_bytes;
     v->next_seq = 1;
@@ -354,7 +373,7 @@ static enum err survey_run(struct survey *v, uint64_t segment_bytes, struct faul
 {
     enum err err = segment_remove_unready(v->disk);
     if (err != ERR_OK)
-        return fault_set(f, err, "", "the journal's directory cannot be put in order");
+        return disk_fault(v, err, "the journal's directory cannot be put in order", f);
     err = list_files(v, f);
     if (err == ERR_OK && v->count == 0) return begin_empty(v, segment_bytes, f);
     if (err == ERR_OK) err = walk(v, f);
@@ -362,8 +381,7 @@ static enum err survey_run(struct survey *v, uint64_t segment_bytes, struct faul
     if (err == ERR_OK) err = judge(v, f);
     if (err != ERR_OK) return err;
     err = repair(v, segment_bytes);
-    if (err != ERR_OK)
-        return fault_set(f, err, "", "the journal's tail cannot be copied: %s", err_sentence(err));
+    if (err != ERR_OK) return disk_fault(v, err, "the journal's tail cannot be copied", f);
     return ERR_OK;
 }
 

@@ -536,6 +536,18 @@ def test_signing_keys_that_are_not_there_are_told(fresh):
         assert wire.post(AGENT, {"action": "get_x"}).status == 200
 
 
+def test_a_segment_that_cannot_be_opened_is_told_with_the_reason_and_the_place(fresh):
+    """Root opens what it has no right to, but no link in a file's place."""
+    stack = fresh().start()
+    stack.engine.stop()
+    segment = stack.data / "engine" / "journal" / "0000000000000001.journal"
+    segment.rename(stack.folder / "elsewhere")
+    segment.symlink_to(stack.folder / "elsewhere")
+    stack.engine.start(ready=False)
+    assert stack.engine.wait() == 1
+    assert f"segment {segment.name} cannot be opened: Too many levels of symbolic links ({segment.parent})" in stack.engine.tail()
+
+
 def times_state_lost(stack):
     return stack.engine.tail(1 << 20).count('"event":"state_lost"')
 

@@ -1,3 +1,5 @@
+#include <errno.h>
+
 #include "journal/frame.h"
 #include "journal/recover.h"
 #include "support.h"
@@ -511,6 +513,45 @@ static enum err read_nothing(void *state, int file, void *to, size_t size, uint6
     return ERR_IO;
 }
 
+static enum err open_nothing(void *state, const char *name, bool create_new, int *ret_file)
+{
+    (void)state, (void)name, (void)create_new, (void)ret_file;
+    errno = EACCES;
+    return ERR_NOT_PERMITTED;
+}
+
+static enum err read_an_error(void *state, int file, void *to, size_t size, uint64_t offset)
+{
+    (void)state, (void)file, (void)to, (void)size, (void)offset;
+    errno = EIO;
+    return ERR_IO;
+}
+
+static void what_the_disk_refuses_is_told_with_the_reason_and_the_place(void **state)
+{
+    (void)state;
+    struct rig *r = rig_create();
+    fill_first_segment(r);
+    rig_close(r);
+    struct disk *good = sim_disk_door(r->disk), closed = *good, bad = *good;
+    closed.open = open_nothing;
+    bad.read = read_an_error;
+    closed.directory = bad.directory = "/some/where";
+    struct shelf shelf;
+    struct recovery found;
+    shelf_init(&shelf);
+    assert_int_equal(recover_run(&closed, TEST_SEGMENT, &shelf, &found, &r->report, &r->fault),
+                     ERR_NOT_PERMITTED);
+    assert_string_equal(r->fault.text, "segment 0000000000000001.journal cannot be opened: "
+                                       "Permission denied (/some/where)");
+    assert_int_equal(recover_run(&bad, TEST_SEGMENT, &shelf, &found, &r->report, &r->fault),
+                     ERR_IO);
+    assert_string_equal(r->fault.text, "segment 0000000000000001.journal cannot be read at offset "
+                                       "0: Input/output error (/some/where)");
+    shelf_fini(&shelf);
+    rig_destroy(r);
+}
+
 /* Between the survey and the replay the disk goes bad: what cannot be given is not left out. */
 static void what_cannot_be_read_a_second_time_ends_the_opening(void **state)
 {
@@ -580,6 +621,7 @@ int main(void)
         cmocka_unit_test(an_empty_segment_that_is_too_short_is_made_anew),
         cmocka_unit_test(a_replay_that_fails_ends_the_opening),
         cmocka_unit_test(what_cannot_be_read_a_second_time_ends_the_opening),
+        cmocka_unit_test(what_the_disk_refuses_is_told_with_the_reason_and_the_place),
         cmocka_unit_test(a_second_opening_of_the_same_directory_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
