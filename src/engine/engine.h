@@ -22,6 +22,7 @@
 #include "engine/bundle.h"
 #include "engine/commit.h"
 #include "engine/owner.h"
+#include "engine/waits.h"
 #include "journal/journal.h"
 #include "pipeline/keep/keep.h"
 #include "pipeline/publish/publish.h"
@@ -75,7 +76,8 @@ struct worker {
     struct owner owner;
     struct revoked_view *revoked; /* as of this beat's begin */
     struct list away, waiting;    /* errands */
-    unsigned visits, waits;       /* how many */
+    unsigned visits;              /* calls of those that are away */
+    struct waits waits;           /* those of `waiting`, by key */
     /* visits that began with `bundle`, and with the one before it */
     unsigned pins, pins_before;
     struct loop_timer outbox; /* a peer's ring was full */

@@ -4,9 +4,10 @@
  *   visit --+--- away: the exchange is deferred, arena and bundle are the errand's --> home --> then
  *            \-- LIMIT_VISITS are away: then, with ERR_OVERLOADED
  *
- *   wait  ----- away with an arena and an address of its own, without a bundle
- *                 |   client gone, or draining: abandoned; its owner is told to forget it
- *                 \-- home (answered, or forgotten): then, or nothing where it was abandoned
+ *   wait  --+-- away with an arena and an address of its own, without a bundle
+ *           |     |   client gone, or draining: abandoned; its owner is told to forget it
+ *           |     \-- home (answered, or forgotten): then, or nothing where it was abandoned
+ *           \-- as many wait as may, in all or with its key: refused
  *
  * A call belongs to whoever it was sent to until it is home, so an abandoned wait's memory
  * lives until both its call and the message that asks to forget it are home: each comes
@@ -27,6 +28,7 @@ enum {
 
 struct errand_wait {
     struct errand *errand; /* in the arena */
+    struct waits_share *share;
     struct arena arena;
     struct call forget;              /* the message */
     bool abandoned;                  /* answered or gone: nothing follows but coming home */
@@ -55,7 +57,7 @@ struct errand *errand_begin(struct worker *w, struct http_exchange *x, size_t si
 
 static void count(struct worker *w)
 {
-    atomic_store_explicit(&w->under_way, w->visits + w->waits, memory_order_relaxed);
+    atomic_store_explicit(&w->under_way, w->visits + w->waits.count, memory_order_relaxed);
 }
 
 /* From now on it counts for so many calls, or for more already. */
@@ -99,7 +101,7 @@ static void wait_free(struct errand_wait *t)
 {
     struct worker *w = t->errand->worker;
     link_remove(&t->errand->link);
-    w->waits--;
+    waits_leave(&w->waits, t->share);
     count(w);
     arena_fini(&t->arena);
     free(t);
@@ -334,6 +336,24 @@ static struct errand_wait *wait_create(const struct errand *e, size_t size)
     return t;
 }
 
+/* With a place among those that wait. */
+static enum err wait_begin(const struct errand *e, size_t size, struct errand_wait **ret,
+                           struct fault *f)
+{
+    struct waits *waits = &e->worker->waits;
+    struct waits_share *share;
+    if (e->worker->draining) return fault_plain(f, ERR_DRAINING);
+    enum err err = waits_enter(waits, e->call.asker.key_id, &share, f);
+    if (err != ERR_OK) return err;
+    *ret = wait_create(e, size);
+    if (*ret != NULL) {
+        (*ret)->share = share;
+        return ERR_OK;
+    }
+    waits_leave(waits, share);
+    return fault_plain(f, ERR_OVERLOADED);
+}
+
 /* Its answer is of no use any more. */
 static void abandon(struct errand_wait *t)
 {
@@ -365,17 +385,16 @@ static void leave_behind(struct errand *e)
 void errand_wait(struct errand *e, size_t size, unsigned slot, void (*then)(struct errand *e))
 {
     struct worker *w = e->worker;
-    struct errand_wait *t = w->draining || w->waits >= LIMIT_WAITS ? NULL : wait_create(e, size);
-    if (t == NULL) {
-        refuse_call(&e->call, w->draining ? ERR_DRAINING : ERR_OVERLOADED);
-        then(e);
+    struct errand_wait *t;
+    struct fault f;
+    if (wait_begin(e, size, &t, &f) != ERR_OK) {
+        errand_refuse(e, &f, (struct str){0});
         return;
     }
     leave_behind(e);
     struct errand *n = t->errand;
     struct call *c = &n->call;
     n->then = then;
-    w->waits++;
     count(w);
     address(n, c, CALL_REVIEW_WAIT, slot_owner(slot, w->engine->worker_count), slot, &t->arena);
     if (c->to == w->index && owner_ask(w, c)) {

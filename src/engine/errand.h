@@ -10,8 +10,9 @@
  *
  * `then` runs at home with the call answered; by the time it runs, what the answer reveals of
  * another reactor's slots is durable; of this reactor's own, `gate` has been raised and the reply
- * waits for it. Whatever happens, an errand ends in exactly one reply. Limits: LIMIT_VISITS and
- * LIMIT_WAITS away per reactor, else ERR_OVERLOADED before anything changed. Home thread only. */
+ * waits for it. Whatever happens, an errand ends in exactly one reply. Limits: LIMIT_VISITS away
+ * per reactor, and as many as may wait (waits.h), else ERR_OVERLOADED before anything changed. Home
+ * thread only. */
 #ifndef ENGINE_ERRAND_H
 #define ENGINE_ERRAND_H
 
@@ -59,11 +60,11 @@ void errand_visit(struct errand *e, enum call_kind kind, unsigned slot,
 /* The same call to every shard; then e->gathered holds their answers. Where it could not be sent it
  * holds one: the call itself, with err. */
 void errand_gather(struct errand *e, enum call_kind kind, void (*then)(struct errand *e));
-/* The same as errand_visit for CALL_REVIEW_WAIT: it counts against LIMIT_WAITS, keeps a small
- * arena of its own, pins no bundle, and is forgotten by the owner when the client goes away. The
- * errand is moved: `then` gets the new address, with the `size` bytes copied. Of the call, tenant,
- * asker, review.id and review.deadline_ms are kept, strings copied; other views of the `size`
- * bytes are dead from here on. */
+/* The same as errand_visit for CALL_REVIEW_WAIT: it has a place among those that wait, or is refused
+ * here, keeps a small arena of its own, pins no bundle, and is forgotten by the owner when the
+ * client goes away. The errand is moved: `then` gets the new address, with the `size` bytes copied.
+ * Of the call, tenant, asker, review.id and review.deadline_ms are kept, strings copied; other
+ * views of the `size` bytes are dead from here on. */
 void errand_wait(struct errand *e, size_t size, unsigned slot, void (*then)(struct errand *e));
 
 void errand_gate(struct errand *e, struct http_gate gate); /* the stricter of both */

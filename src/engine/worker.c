@@ -60,7 +60,7 @@ static void state_gauges_set(struct worker *w)
         {METRIC_ANSWERS_PARKED, w->owner.parked.count + w->owner.unseen.count},
         {METRIC_CALLS_HELD, w->owner.held.count},
         {METRIC_VISITS_AWAY, w->visits},
-        {METRIC_WAITS, w->waits},
+        {METRIC_WAITS, w->waits.count},
         {METRIC_TOKENS, totals.tokens},
         {METRIC_REVIEWS_PENDING, totals.reviews_pending},
         {METRIC_REVIEWS_KEPT, totals.reviews},
@@ -109,6 +109,7 @@ static void worker_enter(void *context, struct loop *loop)
     w->server = http_server_create(loop, &service, &limits);
     list_init(&w->away);
     list_init(&w->waiting);
+    waits_init(&w->waits, limits.connections_max);
     w->revoked = revoked_view_create(e->revoked, w->index);
     check(w->revoked != NULL);
     owner_init(w, e->shards[w->index]);
@@ -143,6 +144,7 @@ static void worker_leave(void *context)
     /* calls of ours may be at others until here, and theirs with us */
     pthread_barrier_wait(&w->engine->leaving);
     errands_drop(w);
+    waits_fini(&w->waits);
     owner_fini(w);
     revoked_view_destroy(w->revoked);
     auth_failed_record(w);

@@ -3,12 +3,13 @@
  *   wake --address HOST:PORT --reviews FILE --agent-key-file FILE --reviewer-key-file FILE
  *
  * FILE names one pending review a line. Each gets a connection of its own that asks
- * GET /v1/queue/{id}/wait. When all have asked, `waiting` is printed and a line on standard input
- * is awaited, so that whoever started this can see that the engine holds them all. Then the reviews
- * are approved one by one, in random order, over one more connection: the next when the approval
- * was answered and its waiter has heard. The span is from sending the approval to the read that
- * brought the waiter's reply. A wait that ends with the review still pending is asked again. The
- * result is one line of JSON on standard output. */
+ * GET /v1/queue/{id}/wait, every other one with the reviewer's key, since those with one key have a
+ * share only. When all have asked, `waiting` is printed and a line on standard input is awaited, so
+ * that whoever started this can see that the engine holds them all. Then the reviews are approved
+ * one by one, in random order, over one more connection: the next when the approval was answered and
+ * its waiter has heard. The span is from sending the approval to the read that brought the waiter's
+ * reply. A wait that ends with the review still pending is asked again. The result is one line of
+ * JSON on standard output. */
 #include "client.h"
 
 #include <getopt.h>
@@ -84,7 +85,8 @@ static void request_send(int fd, const char *method, const char *review, const c
 
 static void wait_send(struct wake *w, uint32_t n)
 {
-    request_send(w->waiters[n], "GET", w->reviews[n], "wait?timeout_ms=60000", w->agent_key);
+    request_send(w->waiters[n], "GET", w->reviews[n], "wait?timeout_ms=60000",
+                 n % 2 == 0 ? w->agent_key : w->reviewer_key);
 }
 
 /* The next reply, whole. The sockets block: what has begun to come is there at once. */

@@ -1,10 +1,13 @@
 """The review queue through the real programs: ask, wait, resolve, redeem, and every way to be refused."""
 
 import json
+import socket
+import struct
 import threading
 import time
 from urllib.parse import quote
 
+import harness
 import pytest
 
 import canonical
@@ -610,6 +613,52 @@ def test_a_wait_that_is_over_tells_that_it_is_pending(queue):
     assert reply.status == 200 and reply.json["status"] == "pending"
     refused(queue.call("GET", f"/v1/queue/{first['review_id']}/wait?timeout_ms=60001", queue.tenant.agent), 400, "bad_parameter")
     refused(queue.call("GET", f"/v1/queue/{first['review_id']}/wait?timeout_ms=x", queue.tenant.agent), 400, "bad_parameter")
+
+
+def test_who_waits_leaves_others_their_connections(fresh):
+    """Of 41 connections all waits have 30, and those with one key, or with a token of it, 20."""
+    stack = fresh(engine=["--reactors", "1", "--http.connections", "40"]).start()
+    stack.policy("base", POLICY)
+    second = stack.key("second", ["agent"], actors=["*"])
+    other = stack.key("other", ["agent"], tenant="other", actors=["*"])
+    opened = []
+
+    def wait(key):
+        with stack.at_engine(key) as wire:
+            review = wire.post(AGENT, {"action": "refund", "actor": "x", "args": {"key": key}}).json["review_id"]
+        wire = stack.at_engine(key, timeout=60).open()
+        opened.append(wire)
+        wire.send(wire.encode("GET", f"/v1/queue/{review}/wait?timeout_ms=60000"))
+        return wire
+
+    def all_wait(count):
+        harness.eventually(lambda: stack.metrics(stack.engine)["writ_engine_waits"] == count, f"{count} wait", 20)
+
+    try:
+        first = [wait("agent") for _ in range(20)][0]
+        all_wait(20)
+        with stack.at_engine() as wire:
+            minted = wire.post("/v1/tokens/mint", {"actor": "x", "scope": "*", "ttl_seconds": 300}).json
+        for key in ("agent", minted["token"]):
+            crowd = [wait(key) for _ in range(10)]
+            for reply in [wire.read_reply() for wire in crowd]:
+                assert refused(reply, 503, "overloaded")["error"] == "20 clients with this key, or its tokens, wait for reviews already; try again later"
+                assert reply.header("retry-after") == "1"
+        for _ in range(10):
+            wait(second)
+        all_wait(30)
+        assert refused(wait(second).read_reply(), 503, "overloaded")["error"] == "30 clients wait for reviews already; try again later"
+        for _ in range(20):  # each a connection of its own, all of which stay open
+            opened.append(stack.at_engine(other).open())
+            assert opened[-1].post(AGENT, {"action": "get_x", "actor": "x"}).json["decision"] == "deny"
+        first.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # close() resets
+        first.close()
+        all_wait(29)
+        wait("agent")
+        all_wait(30)
+    finally:
+        for wire in opened:
+            wire.close()
 
 
 def test_who_asked_may_cancel_and_nobody_else(queue):
