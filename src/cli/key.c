@@ -147,15 +147,46 @@ static struct str key_state(struct cli *c, const struct json *k)
     return expires.size > 0 ? expires : STR("valid");
 }
 
+static uint32_t roles_of(const struct json *k)
+{
+    const struct json *list = json_get(k, STR("roles"));
+    uint32_t roles = 0;
+    if (!json_is_array(list)) return 0;
+    for (const struct json *one = list->child; one != NULL; one = one->next) {
+        enum role role;
+        if (json_is_string(one) && role_read(one->string, &role)) roles |= role;
+    }
+    return roles;
+}
+
+/* What the roles do not ask for opens nothing. */
+static struct str speaks_for(struct cli *c, const struct json *k)
+{
+    static const struct {
+        const char *member;
+        uint32_t roles;
+    } all[] = {{"actors", ROLE_AGENT},
+               {"users", ROLE_AGENT | ROLE_APP},
+               {"reviewers", ROLE_REVIEWER},
+               {"nodes", ROLE_INGEST},
+               {"tenants", ROLE_INGEST}};
+    uint32_t roles = roles_of(k);
+    struct str text = {0};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        struct str some = member_shown(c, k, all[i].member);
+        if ((roles & all[i].roles) == 0 || some.size == 0) continue;
+        text = arena_printf(&c->arena, "%.*s%s%s %.*s", STR_FORMAT(text), text.size > 0 ? "; " : "",
+                            all[i].member, STR_FORMAT(some));
+    }
+    return text;
+}
+
 static void add_key(struct cli *c, struct table *t, const struct json *k)
 {
     static const char *const members[] = {"id", "name", "owner", "tenant", "roles"};
     for (size_t i = 0; i < sizeof members / sizeof *members; i++)
         table_add(t, member_shown(c, k, members[i]));
-    struct str actors = member_shown(c, k, "actors"), users = member_shown(c, k, "users");
-    table_add(t, users.size > 0 ? arena_printf(&c->arena, "%.*s; users %.*s", STR_FORMAT(actors),
-                                               STR_FORMAT(users))
-                                : actors);
+    table_add(t, speaks_for(c, k));
     table_add(t, key_state(c, k));
 }
 

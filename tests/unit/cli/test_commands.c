@@ -657,12 +657,12 @@ static void a_list_of_keys_tells_until_when_each_is_valid(void **state)
         r->peer, 200, NULL,
         "{\"keys\":[{\"id\":\"key_1\",\"revoked_at\":\"2026-01-01T00:00:00.000Z\",\"expires_at\":\"2999-01-01T00:00:00.000Z\"},"
         "{\"id\":\"key_2\",\"expires_at\":\"2026-01-01T00:00:00.000Z\"},{\"id\":\"key_3\",\"expires_at\":\"2999-01-01T00:00:00.000Z\"},"
-        "{\"id\":\"key_4\",\"revoked_at\":null,\"expires_at\":null,\"actors\":[\"a\"],\"users\":[\"u\",\"v\"]}]}");
+        "{\"id\":\"key_4\",\"revoked_at\":null,\"expires_at\":null,\"roles\":[\"agent\"],\"actors\":[\"a\"],\"users\":[\"u\",\"v\"]}]}");
     assert_int_equal(RUN(r, "key", "list"), DONE);
     static const char *const ends[][2] = {{"key_1", " revoked"},
                                           {"key_2", " expired"},
                                           {"key_3", " 2999-01-01T00:00:00.000Z"},
-                                          {"key_4", " a; users u,v  valid"}};
+                                          {"key_4", " actors a; users u,v  valid"}};
     struct str rest = str_from(r->out), line;
     assert_true(str_split(&rest, '\n', &line)); /* the heads */
     for (size_t i = 0; i < 4; i++) {
