@@ -51,7 +51,7 @@ CREATE UNIQUE INDEX records_event_key ON records (
 CREATE UNIQUE INDEX records_source ON records (node, journal, seq) WHERE node IS NOT NULL;
 
 -- The audit events, one column per member. A text of SQLite's JSON functions ends at a U+0000, which agents may
--- send: where `context` is a text, U+FFFD stands for it; `args` and `event` have it as it was recorded.
+-- send: in `context`, a text or an object, U+FFFD stands for it; `args` and `event` have it as it was recorded.
 -- `context`, `resource` and `scope` may be plain texts, which JSON functions refuse: json_extract(event, '$.resource.id')
 -- is NULL there, json_extract(resource, '$.id') an error.
 CREATE VIEW events AS SELECT

@@ -219,6 +219,27 @@ static void the_view_can_be_read_whatever_an_event_has(void **state)
     assert_int_equal(rig_number(r, rig_is_postgres ? postgres : sqlite), 1);
 }
 
+/* As store.sql says: in an object of context as in a text, and in no other member. */
+static void a_nul_in_a_context_is_shown_as_another_character(void **state)
+{
+    struct rig *r = *state;
+    assert_int_equal(
+        post(
+            r,
+            "{\"args\":{\"k\":\"a\\u0000\"},\"context\":{\"k\":\"a\\u0000\"},\"event_id\":\"evt_1\","
+            "\"kind\":\"decision\",\"safe_args\":{\"k\":\"a\\u0000\"},\"tenant_id\":\"t\","
+            "\"timestamp\":\"2026-11-20T09:30:00.123Z\"}",
+            false),
+        ERR_OK);
+    static const char sqlite[] =
+        "SELECT count(*) FROM events WHERE context ->> '$.k' = 'a' || char(65533)"
+        " AND args = '{\"k\":\"a\\u0000\"}' AND safe_args = args AND instr(event, '\\u0000') > 0";
+    static const char postgres[] =
+        "SELECT count(*) FROM events WHERE context ->> 'k' = E'a\\ufffd'"
+        " AND args ->> 'k' = E'a\\ufffd' AND strpos(event, E'\\\\u0000') > 0";
+    assert_int_equal(rig_number(r, rig_is_postgres ? postgres : sqlite), 1);
+}
+
 static void a_store_keeps_its_identity(void **state)
 {
     struct rig *r = *state;
@@ -594,6 +615,7 @@ int main(void)
         TEST(the_view_has_every_member_of_the_event),
         TEST(the_view_shows_what_was_stored),
         TEST(the_view_can_be_read_whatever_an_event_has),
+        TEST(a_nul_in_a_context_is_shown_as_another_character),
         TEST(a_store_keeps_its_identity),
         TEST(a_store_of_a_newer_program_is_refused),
         TEST(a_store_that_a_newer_program_has_changed_takes_and_gives_nothing_more),
