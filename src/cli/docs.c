@@ -24,6 +24,19 @@ static void put_errors(struct buf *out)
 #undef ERR
 }
 
+static void print_page_json(struct cli *c, const char *name, struct str markdown)
+{
+    struct buf out;
+    buf_init(&out, 4096, 2 * PAGE_BYTES_MAX);
+    buf_put_literal(&out, "{\"markdown\":");
+    json_put_string(&out, markdown);
+    buf_put_literal(&out, ",\"page\":");
+    json_put_string(&out, str_from(name));
+    buf_put_byte(&out, '}');
+    print_json(c, buf_view(&out));
+    buf_fini(&out);
+}
+
 static int docs(struct cli *c, const struct arguments *a)
 {
     static const struct {
@@ -37,7 +50,10 @@ static int docs(struct cli *c, const struct arguments *a)
         struct buf page;
         buf_init(&page, 4096, PAGE_BYTES_MAX);
         pages[i].put(&page);
-        print_str(c->out, buf_view(&page));
+        if (c->json)
+            print_page_json(c, pages[i].name, buf_view(&page));
+        else
+            print_str(c->out, buf_view(&page));
         buf_fini(&page);
         return DONE;
     }

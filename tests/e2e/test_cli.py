@@ -484,6 +484,12 @@ def test_a_page_of_a_list_has_500_rows_at_most(writ, words):
     assert "from 1 to 500" in writ(*words, "--limit", "501", check=2).stderr
 
 
+@pytest.mark.parametrize("page", ["config", "metrics", "errors"])
+def test_a_reference_page_is_json_where_that_is_asked_for(stack, page):
+    printed = stack.cli("docs", page).stdout
+    assert printed.startswith("# ") and json.loads(stack.cli("docs", page, "--json").stdout) == {"page": page, "markdown": printed}
+
+
 @pytest.mark.parametrize("words, status", [
     ((), 2), (("nonsense",), 2), (("policy", "nonsense"), 2), (("policy", "get"), 2), (("authorize", "x", "--colour"), 2),
     (("--help",), 0), (("policy", "--help"), 0), (("policy", "put", "--help"), 0), (("--version",), 0), (("docs", "config"), 0),
