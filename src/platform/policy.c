@@ -6,6 +6,7 @@
 #include "policy/policy.h"
 
 #include "base/limits.h"
+#include "event/event.h"
 #include "pipeline/ingest/policy_store.h"
 #include "platform/platform.h"
 
@@ -266,9 +267,9 @@ static enum err read_version(struct job *j, const struct json *body)
     if (!json_is_number(v))
         return fault_set(&j->fault, ERR_WRONG_TYPE, "/version", "version: must be a whole number");
     d->version = json_u64(body, STR("version"), 0);
-    if (d->version == 0)
+    if (d->version == 0 || d->version > EVENT_COUNT_MAX)
         return fault_set(&j->fault, ERR_OUT_OF_RANGE, "/version",
-                         "version: must be a whole number from 1 on");
+                         "version: must be a whole number from 1 to 9007199254740991");
     return ERR_OK;
 }
 
@@ -364,7 +365,8 @@ void policy_version_handle(void *context, struct http_exchange *x)
     struct job *j = job_create(context, x, version_work);
     enum err err = policy_job(j, x, NULL);
     if (err == ERR_OK && !str_to_u64(x->params[1], &((struct policy_detail *)j->detail)->version))
-        err = fault_set(&j->fault, ERR_NOT_FOUND, "", "a version is a whole number");
+        err = fault_set(&j->fault, ERR_NOT_FOUND, "",
+                        "there is no such version: they are numbered from 1 on");
     job_send_if(j, x, err, QUEUE_READER);
 }
 

@@ -62,6 +62,28 @@ def test_the_event_of_a_drop_by_age_fits(fresh):
     assert events.check([json.dumps(row["event"]) for row in found], written=True) == {"audit.dropped"}
 
 
+# Members of an event that somebody posts: what fits the schema is taken, and what does not is refused.
+FITS = [{"timestamp": "1970-01-01T00:00:00.001Z"}, {"timestamp": "2028-02-29T23:59:59.999Z"}, {"expires_at": "9999-12-31T23:59:59.999Z"},
+        {"resource": {"a": [{"b": "c"}]}}, {"resource": "text"}, {"scope": ["a", {"b": 1}]}, {"would_have": {"x": None}}, {"previous": {}},
+        {"latency_ms": 9007199254740994}, {"latency_ms": 1e300}, {"args": {"a": "\0"}, "context": {"\0": 1}, "safe_args": {"a": "\0"}, "resource_properties": {"a": "\0"}}]
+FITS_NOT = [{"timestamp": text} for text in (
+    "1970-01-01T00:00:00.000Z", "1969-12-31T23:59:59.999Z", "2026-13-01T00:00:00.000Z", "2026-00-01T00:00:00.000Z", "2026-04-31T00:00:00.000Z",
+    "2026-02-30T00:00:00.000Z", "2026-01-32T00:00:00.000Z", "2026-01-00T00:00:00.000Z", "2026-01-01T24:00:00.000Z", "2026-01-01T00:60:00.000Z", "2026-12-31T23:59:60.000Z")]
+FITS_NOT += [{"resource": "a\0"}, {"resource": {"a": "\0"}}, {"resource": {"\0": "a"}}, {"resource": {"a": [{"b": "\0"}]}}, {"scope": "\0"}, {"scope": ["a", "\0"]},
+             {"scope": [["\0"]]}, {"previous": {"epoch": "\0"}}, {"would_have": {"rule": "\0"}}, {"expires_at": "1969-12-31T23:59:59.999Z"}, {"latency_ms": -1}]
+TOLD_ONLY = [{"timestamp": "2026-02-29T00:00:00.000Z"}, {"latency_ms": 9007199254740993}]  # JSON Schema cannot say that of them
+
+
+def test_a_posted_event_is_taken_where_it_fits(stack):
+    accepts = events.validators()[0].is_valid
+    with stack.at_platform("engine") as wire:
+        for number, members in enumerate(FITS + FITS_NOT + TOLD_ONLY):
+            event = {"event_id": f"fits-{number}", "kind": "decision", "tenant_id": "default", "timestamp": "2026-11-20T09:30:00.123Z", **members}
+            reply = wire.post("/api/v1/audit/ingest", event)
+            assert reply.status == (201 if members in FITS else 400), (members, reply)
+            assert accepts(event) == (members not in FITS_NOT), members
+
+
 def test_an_event_that_was_changed_does_not_fit(recorded):
     accepts, ours = (validator.is_valid for validator in events.validators())
     wrong = {"string": 7, "number": "7", "integer": -1, "object": 7, "array": 7}

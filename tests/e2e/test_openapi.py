@@ -88,6 +88,33 @@ def test_what_is_stopped_and_refused_is_as_told(tenant, call):
         call("GET", path, None)
 
 
+OTHERS = {"roles": ["agent"]}
+MINT, KEYS, ROLLBACK, GAPS = ("engine", "/v1/tokens/mint"), ("platform", "/api/v1/keys"), ("platform", "/api/v1/policies/{name}/rollback"), ("platform", "/api/v1/audit/gaps")
+BODIES = [  # whose, what, and whether it is taken (by a rollback: whether there may be such a version)
+    *((MINT, {"scope": scope}, True) for scope in ("a", " a  b ", "a\u00a0b", ["a\u00a0b"], ["a", "b"], "x" * 256, " ".join(["a"] * 64), ["\u0085"])),
+    *((MINT, {"scope": scope}, False) for scope in ("", " ", "a\tb", "a\x01", "a\x7f", "x" * 257, " ".join(["a"] * 65), [], [""], ["a b"], ["a\n"], ["\x01"], ["\x7f"], ["x" * 257])),
+    *((KEYS, {**OTHERS, "name": "n", "owner": "o", **more}, True) for more in (
+        {}, {"name": "*", "actors": ["a"]}, {"owner": "*", "reviewers": []}, {"name": "a*b", "owner": "*c", "actors": [], "reviewers": ["x"]})),
+    *((KEYS, {**OTHERS, "name": "n", "owner": "o", **more}, False) for more in (
+        {"name": "*"}, {"owner": "*"}, {"name": "a*b"}, {"owner": "a*"}, {"name": "*", "reviewers": ["x"]}, {"owner": "*", "actors": ["x"]})),
+    *((ROLLBACK, {"version": version}, True) for version in (1, 2**53 - 1)),
+    *((ROLLBACK, {"version": version}, False) for version in (0, -1, 1.5, 2**53, 2**53 + 1, 2**64 - 1, 10**20)),
+    *((GAPS, {"node": "n", "epoch": "0" * 16, "from_seq": 1, "next_seq": following}, False) for following in (1, 2**53, 2**53 + 1, 2**62)),
+]
+
+
+@pytest.mark.parametrize("route, body, taken", BODIES)
+def test_a_body_is_refused_where_the_document_refuses_it(tenant, watch, route, body, taken):
+    program, path = route
+    key = tenant.agent if route == MINT else "root" if route == GAPS else tenant.admin
+    with (tenant.stack.at_engine if program == "engine" else tenant.stack.at_platform)(key) as wire:
+        reply = wire.post(path.replace("{name}", "none"), body)
+    assert reply.status in ((201, 404) if taken else (400,)), reply
+    schema = watch.documents[program]["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    assert watch.validator(program, schema).is_valid(body) == taken
+    assert route != ROLLBACK or taken or reply.json["error"] == "version: must be a whole number from 1 to 9007199254740991"
+
+
 @pytest.mark.parametrize("program", ["engine", "platform"])
 def test_every_route_knows_its_parameters_and_refuses_who_may_not_ask(stack, watch, program):
     """A route without roles, or a handler that does not ask for them, would be open to everybody."""
