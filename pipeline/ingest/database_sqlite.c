@@ -6,6 +6,9 @@
  * keeps the right edges of all indexes in memory. */
 #include "pipeline/ingest/database_inside.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
 #include <sqlite3.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -40,7 +43,11 @@ static sqlite3 *handle_of(const struct database *d)
     return ((struct connection *)d->own)->handle;
 }
 
-static enum err err_from_sqlite(int code)
+/* Where the file of WAL's index finds no room SQLite says no more than that a call failed. */
+static bool is_no_space(int number) { return number == ENOSPC || number == EDQUOT; }
+
+/* `handle`: of the connection that failed; may be NULL. */
+static enum err err_from_sqlite(sqlite3 *handle, int code)
 {
     switch (code & 0xff) {
     case SQLITE_OK:
@@ -57,6 +64,8 @@ static enum err err_from_sqlite(int code)
     case SQLITE_CANTOPEN:
     case SQLITE_PERM:
     case SQLITE_READONLY: return ERR_STORE_UNAVAILABLE;
+    case SQLITE_IOERR:
+        return handle != NULL && is_no_space(sqlite3_system_errno(handle)) ? ERR_NO_SPACE : ERR_IO;
     default: return ERR_IO;
     }
 }
@@ -68,6 +77,11 @@ static enum err present(struct database *d)
     return code == SQLITE_OK && moved ? ERR_STORE_UNAVAILABLE : ERR_OK;
 }
 
+static const char *text_of(sqlite3 *handle, enum err err)
+{
+    return err == ERR_NO_SPACE ? "the disk is full" : sqlite3_errmsg(handle);
+}
+
 static enum err fault(struct database *d, enum err err, struct fault *f)
 {
     if (err == ERR_STORE_UNAVAILABLE && present(d) != ERR_OK)
@@ -76,7 +90,49 @@ static enum err fault(struct database *d, enum err err, struct fault *f)
                          "nothing more is written: put it back, or stop the program and see "
                          "Restoring in the runbook",
                          sqlite3_db_filename(handle_of(d), "main"));
-    return fault_set(f, err, "", "store: %s", sqlite3_errmsg(handle_of(d)));
+    return fault_set(f, err, "", "store: %s", text_of(handle_of(d), err));
+}
+
+/* ---- WAL's index ---- */
+
+enum { INDEX_PAGE = 4096 };
+
+typedef ssize_t write_at(int file, const void *bytes, size_t size, off_t at);
+static write_at *plain_pwrite, *plain_pwrite64;
+
+/* SQLite lengthens WAL's index, which it maps, by a single byte at the end of each page, so that
+ * the disk gives all of the page or an error. Where blocks are smaller than pages (an ext4 of 1
+ * KiB) it gives the last block alone, and the mapping is a SIGBUS where the disk has no other. */
+static bool gives_whole_page(int file, size_t size, off_t at)
+{
+    int failed;
+    if (size != 1 || at % INDEX_PAGE != INDEX_PAGE - 1) return true;
+    do failed = fallocate(file, 0, at - (INDEX_PAGE - 1), INDEX_PAGE);
+    while (failed != 0 && errno == EINTR);
+    return failed == 0 || errno == EOPNOTSUPP || errno == ENOSYS;
+}
+
+static ssize_t careful_pwrite(int file, const void *bytes, size_t size, off_t at)
+{
+    return gives_whole_page(file, size, at) ? plain_pwrite(file, bytes, size, at) : -1;
+}
+
+static ssize_t careful_pwrite64(int file, const void *bytes, size_t size, off_t at)
+{
+    return gives_whole_page(file, size, at) ? plain_pwrite64(file, bytes, size, at) : -1;
+}
+
+/* Which of both SQLite calls is up to how it was built; what it does not know it refuses. */
+static void write_carefully(void)
+{
+    sqlite3_vfs *vfs = sqlite3_vfs_find(NULL);
+    check(vfs != NULL && vfs->iVersion >= 3);
+    plain_pwrite = (write_at *)vfs->xGetSystemCall(vfs, "pwrite");
+    plain_pwrite64 = (write_at *)vfs->xGetSystemCall(vfs, "pwrite64");
+    if (plain_pwrite != NULL)
+        vfs->xSetSystemCall(vfs, "pwrite", (sqlite3_syscall_ptr)careful_pwrite);
+    if (plain_pwrite64 != NULL)
+        vfs->xSetSystemCall(vfs, "pwrite64", (sqlite3_syscall_ptr)careful_pwrite64);
 }
 
 /* ---- life ---- */
@@ -109,7 +165,7 @@ static enum err settle(struct database *d, bool writer, struct fault *f)
                                        SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS, NULL,
                                        octet_length, NULL, NULL);
     if (code == SQLITE_OK) code = run_settings(handle, writer ? writer_settings : reader_settings);
-    if (code != SQLITE_OK) return fault(d, err_from_sqlite(code), f);
+    if (code != SQLITE_OK) return fault(d, err_from_sqlite(handle, code), f);
     if (writer) sqlite3_wal_autocheckpoint(handle, CHECKPOINT_PAGES);
     return ERR_OK;
 }
@@ -129,12 +185,14 @@ static enum err not_opened(sqlite3 *handle, int code, const char *path, struct f
 {
     const char *what = handle == NULL ? sqlite3_errstr(code) : sqlite3_errmsg(handle);
     int number = handle == NULL ? 0 : sqlite3_system_errno(handle);
-    return fault_set(f, err_from_sqlite(code), "", "store: cannot open %s: %s%s%s", path, what,
-                     number == 0 ? "" : ": ", number == 0 ? "" : strerror(number));
+    return fault_set(f, err_from_sqlite(handle, code), "", "store: cannot open %s: %s%s%s", path,
+                     what, number == 0 ? "" : ": ", number == 0 ? "" : strerror(number));
 }
 
 enum err database_sqlite_open(struct database *d, const char *path, bool writer, struct fault *f)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    check(pthread_once(&once, write_carefully) == 0);
     put_temporary_files_beside(path);
     struct connection *c = d->own = calloc(1, sizeof *c);
     if (c == NULL) return fault_plain(f, ERR_FULL);
@@ -148,7 +206,7 @@ enum err database_sqlite_open(struct database *d, const char *path, bool writer,
         return fault_set(f, ERR_STORE_UNAVAILABLE, "", "store: %s may not be written", path);
     enum err err = settle(d, writer, f);
     return err == ERR_OK ? err
-                         : fault_set(f, err, "", "store: %s: %s", path, sqlite3_errmsg(c->handle));
+                         : fault_set(f, err, "", "store: %s: %s", path, text_of(c->handle, err));
 }
 
 static void close_connection(struct database *d)
@@ -168,7 +226,7 @@ static enum err prepare(struct statement *s)
                                   &own, NULL);
     check((code & 0xff) != SQLITE_ERROR && (code & 0xff) != SQLITE_MISUSE); /* our SQL is wrong */
     s->own = own;
-    return err_from_sqlite(code);
+    return err_from_sqlite(handle_of(s->database), code);
 }
 
 static void forget(struct statement *s) { sqlite3_finalize(s->own); }
@@ -187,7 +245,10 @@ static void bind(struct statement *s, int at, const struct value *v)
     check(code == SQLITE_OK);
 }
 
-static enum err step(struct statement *s) { return err_from_sqlite(sqlite3_step(s->own)); }
+static enum err step(struct statement *s)
+{
+    return err_from_sqlite(handle_of(s->database), sqlite3_step(s->own));
+}
 
 static void reset(struct statement *s) { sqlite3_reset(s->own); }
 
@@ -244,7 +305,7 @@ static void deadline(struct database *d, uint64_t monotonic_ns)
 static enum err execute(struct database *d, const char *sql, struct fault *f)
 {
     int code = sqlite3_exec(handle_of(d), sql, NULL, NULL, NULL);
-    return code == SQLITE_OK ? ERR_OK : fault(d, err_from_sqlite(code), f);
+    return code == SQLITE_OK ? ERR_OK : fault(d, err_from_sqlite(handle_of(d), code), f);
 }
 
 const struct database_kind database_sqlite = {

@@ -8,6 +8,7 @@ full counts; WRIT_SEED repeats a run.
 import contextlib
 import datetime
 import json
+import os
 import shutil
 import sqlite3
 
@@ -195,6 +196,41 @@ def test_a_full_disk_under_the_store_is_lag_and_recovers_by_itself(fleet):
     verdict = one.check()
     assert not verdict.refused
     one.stop()
+
+
+def test_a_store_on_a_full_disk_of_small_blocks_is_told_and_no_signal(fleet):
+    """SQLite's index is mapped: a page of it that has blocks for a part only would be a SIGBUS. Room grows by single blocks, so that a
+    change meets each that there can be."""
+    one = fleet(store_disk="8m", store_blocks=1024, start=False)
+    one.stack.make_first_keys()
+    one.platform.start()
+    room = one.folder / "data" / "filler"
+    with open(room, "wb", buffering=0) as file:
+        with contextlib.suppress(OSError):
+            while True:
+                file.write(b"x" * 1024)
+        os.fsync(file.fileno())
+        refused = 0
+        for left in range(os.fstat(file.fileno()).st_size - 1024, 0, -1024):
+            with one.stack.at_platform("root") as wire:
+                reply = wire.post("/api/v1/keys", {"name": "late", "owner": "o", "tenant": "default", "roles": ["agent"]})
+            assert one.platform.process.poll() is None, one.platform.tail()
+            if reply.status == 201:
+                break
+            assert reply.status == 503 and reply.json["code"] == "store_unavailable" and "disk is full" in reply.json["error"], reply
+            refused += 1
+            os.truncate(room, left)
+            os.fsync(file.fileno())
+    assert refused > 10, "the disk was not full"
+    one.platform.stop()
+    with open(room, "ab", buffering=0) as file, contextlib.suppress(OSError):
+        while True:
+            file.write(b"x" * 1024)
+    one.platform.start(ready=False)
+    assert one.platform.wait() == 1
+    assert "platform.db: the disk is full" in one.platform.tail(), one.platform.tail()
+    room.unlink()
+    one.platform.start()
 
 
 # ---- a clock that is stepped ----
