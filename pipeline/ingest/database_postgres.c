@@ -133,6 +133,10 @@ static enum err err_from_state(const char *state)
     if (state_is(state, "08") || state_is(state, "53") || state_is(state, "57") ||
         state_is(state, "55P03") || state_is(state, "40") || state_is(state, "25"))
         return ERR_STORE_UNAVAILABLE;
+    /* Rights apart: values, what holds between rows, what we asked. */
+    if (!state_is(state, "42501") &&
+        (state_is(state, "22") || state_is(state, "23") || state_is(state, "42")))
+        return ERR_INTERNAL;
     return ERR_IO;
 }
 

@@ -63,10 +63,11 @@ static enum err err_from_sqlite(sqlite3 *handle, int code)
     case SQLITE_LOCKED:
     case SQLITE_CANTOPEN:
     case SQLITE_PERM:
+    case SQLITE_PROTOCOL:
     case SQLITE_READONLY: return ERR_STORE_UNAVAILABLE;
     case SQLITE_IOERR:
         return handle != NULL && is_no_space(sqlite3_system_errno(handle)) ? ERR_NO_SPACE : ERR_IO;
-    default: return ERR_IO;
+    default: return ERR_INTERNAL; /* what we asked was wrong */
     }
 }
 

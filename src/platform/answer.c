@@ -46,10 +46,11 @@ static enum err public_err(const struct job *j)
 {
     enum err err = j->err;
     switch (err) {
-    case ERR_IO:
-    case ERR_CORRUPT:
+    case ERR_INTERNAL:
     case ERR_EXISTS:
     case ERR_END: err = ERR_INTERNAL; break;
+    case ERR_IO:
+    case ERR_CORRUPT:
     case ERR_NO_SPACE:
     case ERR_FULL: err = ERR_STORE_UNAVAILABLE; break;
     case ERR_TIMEOUT: err = ERR_OVERLOADED; break;

@@ -10,7 +10,8 @@
 static bool is_of_the_store(const struct job *j)
 {
     if (j->err == ERR_STORE_UNAVAILABLE || j->err == ERR_TIMEOUT) return j->queue == QUEUE_WRITER;
-    return j->err == ERR_NO_SPACE || j->err == ERR_IO || j->err == ERR_CORRUPT;
+    return j->err == ERR_NO_SPACE || j->err == ERR_IO || j->err == ERR_CORRUPT ||
+           j->err == ERR_INTERNAL;
 }
 
 /* What writer and readers met last, whatever the look of each second says: a full disk, or one that

@@ -497,19 +497,20 @@ def test_a_store_whose_disk_gives_nothing_does_not_look_well(fresh):
 
     def look():
         with stack.at_platform("admin") as wire:
-            return wire.get(f"/api/v1/audit/trace/{trace}").status, wire.get("/healthz").json["checks"]["store"]
+            reply, store = wire.get(f"/api/v1/audit/trace/{trace}"), wire.get("/healthz").json["checks"]["store"]
+        return reply.status, reply.json.get("code"), reply.header("retry-after"), store
 
     def is_traced():
         return all("TracerPid:\t0" not in (task / "status").read_text() for task in Path(f"/proc/{stack.platform.pid}/task").iterdir())
     breaks = subprocess.Popen(["strace", "-f", "-qqq", "-o", "/dev/null", "-e", "inject=pread64:error=EIO", "-p", str(stack.platform.pid)])
     try:
         harness.eventually(is_traced, "reads fail")
-        status, store = look()
+        status, code, again, store = look()
     finally:
         breaks.terminate()
         breaks.wait()
-    assert status == 500 and store != "ok", store
-    harness.eventually(lambda: look() == (200, "ok"), "reads work, and the look of each second has seen so")
+    assert (status, code, again) == (503, "store_unavailable", "1") and store != "ok", (status, code, store)
+    harness.eventually(lambda: look() == (200, None, None, "ok"), "reads work, and the look of each second has seen so")
 
 
 def test_signing_keys_that_are_not_there_are_told(fresh):
