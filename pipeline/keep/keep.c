@@ -35,6 +35,7 @@ enum {
     SNAPSHOT_RETRY_MS = 30000,
     CLAIM_LOOK_MS = 5,
     FOLD_NICE = 5,
+    SNAPSHOT_LEAST_BYTES = 64 << 10, /* its head, and what its directory takes */
     FOLD_REST = 8, /* times as long as a fold took, before a snapshot is due again */
 };
 
@@ -58,6 +59,7 @@ struct keep {
     struct keep_past past; /* what was known when this started, and this epoch */
     uint64_t bytes_before; /* of the journal, when the newest snapshot was begun */
     uint64_t bytes_behind; /* and what recovery applied behind it */
+    uint64_t last_bytes;   /* of the newest snapshot's file */
     uint64_t snapshot_due_ms, probe_due_ms;
     uint64_t rest_until_ms; /* no snapshot is due before */
     uint64_t failures;      /* of Redis, in a row */
@@ -74,7 +76,7 @@ struct keep {
         enum err err;
         struct fault fault;
         struct fold *fold;
-        uint64_t position, bytes_begun, begun_ms;
+        uint64_t position, size, bytes_begun, begun_ms;
         uint32_t live[LIMIT_SLOTS];
     } folding;
 
@@ -163,6 +165,7 @@ static void *fold_thread(void *context)
     k->folding.err = make_fold(k, &fold, &k->folding.fault);
     if (k->folding.err == ERR_OK) {
         k->folding.position = fold->past.position;
+        k->folding.size = snapshot_size(k->disk, fold->past.position);
         journal_hold(k->journal, fold->past.position);
         enum err err = snapshot_drop_old(k->disk);
         if (err != ERR_OK) log_text(LOG_WARNING, "old_snapshots_stay", "%s", err_sentence(err));
@@ -226,6 +229,7 @@ static void fold_end(struct keep *k)
     k->fold = k->folding.fold;
     k->bytes_before = k->folding.bytes_begun;
     k->bytes_behind = 0;
+    k->last_bytes = k->folding.size;
     uint64_t now_ms = monotonic_ms();
     k->snapshot_due_ms = now_ms + k->snapshot_ms;
     k->rest_until_ms = now_ms + FOLD_REST * (now_ms - k->folding.begun_ms);
@@ -239,13 +243,26 @@ static void fold_end(struct keep *k)
     metric_set(k->sheet, METRIC_SNAPSHOT_POSITION, k->folding.position);
 }
 
+uint64_t keep_needs(uint64_t last_bytes, uint64_t bytes_behind)
+{
+    return SNAPSHOT_LEAST_BYTES + last_bytes + last_bytes / 8 + bytes_behind / 2;
+}
+
+/* Journal that no snapshot includes. */
+static uint64_t journal_behind(const struct keep *k)
+{
+    struct journal_totals totals;
+    journal_totals(k->journal, &totals);
+    return totals.bytes - k->bytes_before + k->bytes_behind;
+}
+
 /* A fold costs what the state is worth, however little was journaled since the last: so it rests in
  * proportion, and takes no more than a ninth of its thread's time. A full disk makes one due at the
  * end of that rest, since a snapshot may let segments go; and where one is due anyway, a full disk
  * does not wait for that end.
  *
  * A disk that is full has refused decisions already. So one is due, too, when the journal behind the
- * last takes as much as is left: else a disk with less room than snapshot_bytes would be filled by
+ * last takes as much as is left beside what the next one needs itself: else a disk with less room than snapshot_bytes would be filled by
  * what is only kept to make snapshots seldom. Where others fill the disk, each halves what is left
  * until the next, so they are few. */
 static bool snapshot_is_due(const struct keep *k)
@@ -257,13 +274,14 @@ static bool snapshot_is_due(const struct keep *k)
     if (!rested && !full) return false;
     if (rested && full) return true;
     journal_totals(k->journal, &totals);
-    uint64_t behind = totals.bytes - k->bytes_before + k->bytes_behind;
+    uint64_t behind = journal_behind(k);
     bool tight = totals.total_bytes > 0 && behind >= totals.left_bytes;
     return (rested && tight) || behind >= k->snapshot_bytes || monotonic_ms() >= k->snapshot_due_ms;
 }
 
 static void begin_fold_if_due(struct keep *k)
 {
+    journal_leave(k->journal, keep_needs(k->last_bytes, journal_behind(k)));
     bool retry = !k->status.snapshot_fails || monotonic_ms() >= k->snapshot_due_ms;
     if (!k->folding.running && (snapshot_is_due(k) || (k->wants_fold && retry))) fold_begin(k);
 }
@@ -576,6 +594,7 @@ enum err keep_start(const struct keep_options *o, struct keep **ret, struct faul
     k->past = *o->past;
     keep_past_add_epoch(&k->past, journal_epoch(o->journal));
     k->bytes_behind = o->bytes_behind;
+    k->last_bytes = snapshot_size(o->disk, o->past->position);
     k->snapshot_due_ms = monotonic_ms() + o->snapshot_ms;
     k->status.snapshot_position = o->past->position;
     atomic_store(&k->drain_until_ms, UINT64_MAX);

@@ -63,6 +63,13 @@ enum err keep_load(struct shard *const *shards, unsigned count, unsigned slot, s
 enum err keep_apply(struct shard *const *shards, unsigned count,
                     const struct journal_record *record, struct fault *f);
 
+/* The bytes of the one at that position; 0: there is none. */
+uint64_t snapshot_size(struct disk *disk, uint64_t position);
+/* What the journal has to leave of the disk (journal_leave) to the snapshot after one of that size:
+ * an eighth more, and half of the journal behind it, since the state grows by less than that part
+ * of what is recorded. */
+uint64_t keep_needs(uint64_t last_bytes, uint64_t bytes_behind);
+
 /* A snapshot of these shards together, durable when this returns; older ones than the newest two
  * go. For a state that no fold can make: one that was adopted. */
 enum err keep_snapshot(struct disk *disk, const struct keep_past *past, struct shard *const *shards,

@@ -240,6 +240,18 @@ enum err keep_snapshot(struct disk *disk, const struct keep_past *past, struct s
                : fault_set(f, err, "", "old snapshots cannot be removed: %s", err_sentence(err));
 }
 
+uint64_t snapshot_size(struct disk *d, uint64_t position)
+{
+    char name[SNAPSHOT_NAME];
+    uint64_t size = 0;
+    int file;
+    snapshot_write_name(position, name);
+    if (d->open(d->state, name, false, &file) != ERR_OK) return 0;
+    if (d->size(d->state, file, &size) != ERR_OK) size = 0;
+    d->close(d->state, file);
+    return size;
+}
+
 enum err snapshot_drop_old(struct disk *d)
 {
     struct names n;

@@ -36,14 +36,19 @@ static void put_check(struct checks *c, enum metric gauge, const char *name, boo
     c->degraded = c->degraded || !ok;
 }
 
+/* A total of 0: there is no bound, or nobody could tell. */
+static bool is_tight(uint64_t left, uint64_t total)
+{
+    return (double)left < (double)total * (100 - DISK_DEGRADED_PERCENT) / 100;
+}
+
 static void put_checks(struct checks *c, struct worker *w)
 {
     struct engine *e = w->engine;
     const struct bundle_facts *facts = bundle_facts(w->bundle);
     struct journal_totals totals;
     journal_totals(e->journal, &totals);
-    bool tight = totals.total_bytes > 0 &&
-                 totals.free_bytes < totals.total_bytes / 100 * (100 - DISK_DEGRADED_PERCENT);
+    bool tight = is_tight(totals.free_bytes, totals.total_bytes);
     const char *policies = facts->revision == 0
                                ? engine_why_empty(e)
                                : "the newest policies of a tenant cannot be loaded; see the log";
@@ -51,8 +56,10 @@ static void put_checks(struct checks *c, struct worker *w)
               facts->revision != 0 && facts->tenants_unloadable == 0, policies);
     char clock[CLOCK_TROUBLE_TEXT];
     put_check(c, METRIC_ENGINE_CHECK_CLOCK, "clock", !world_clock_trouble(clock), clock);
-    put_check(c, METRIC_ENGINE_CHECK_DISK, "disk", !tight,
-              "the journal's file system is more than 80 % full");
+    put_check(c, METRIC_ENGINE_CHECK_DISK, "disk",
+              !tight && !is_tight(totals.free_files, totals.total_files),
+              tight ? "the journal's file system is more than 80 % full"
+                    : "more than 80 % of the inodes of the journal's file system are in use");
     if (e->config.platform_url[0] != '\0') {
         struct feed_status feed;
         feed_status(e, &feed);

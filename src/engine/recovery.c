@@ -63,7 +63,9 @@ static enum err open_journal(struct loading *l, const struct journal_options *op
                              struct journal_report *ret_report, struct fault *f)
 {
     uint64_t position = l->recovery->past.position;
-    enum err err = journal_open(options, take_record, l, &l->engine->journal, ret_report, f);
+    struct journal_options o = *options;
+    o.leave_bytes = keep_needs(snapshot_size(l->recovery->snapshots, position), 0);
+    enum err err = journal_open(&o, take_record, l, &l->engine->journal, ret_report, f);
     if (err != ERR_OK) {
         if (l->fault.err != ERR_OK) *f = l->fault;
         return err;

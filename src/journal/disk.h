@@ -42,6 +42,8 @@ struct disk {
     /* Calls `each` with every file name, in no order. */
     enum err (*list)(void *state, void (*each)(void *context, const char *name), void *context);
     enum err (*free_bytes)(void *state, uint64_t *ret_free, uint64_t *ret_total);
+    /* How many more files it takes, and of how many; a total of 0: it has no bound of them. */
+    enum err (*free_files)(void *state, uint64_t *ret_free, uint64_t *ret_total);
     enum err (*lock)(void *state); /* ERR_EXISTS: another process holds it; until destroy */
 };
 

@@ -257,6 +257,17 @@ static enum err real_free_bytes(void *state, uint64_t *ret_free, uint64_t *ret_t
     return ERR_OK;
 }
 
+/* As df -i counts. */
+static enum err real_free_files(void *state, uint64_t *ret_free, uint64_t *ret_total)
+{
+    struct real *r = state;
+    struct statvfs about;
+    if (fstatvfs(r->directory, &about) != 0) return err_from_errno(errno);
+    *ret_free = (uint64_t)about.f_favail;
+    *ret_total = (uint64_t)about.f_files;
+    return ERR_OK;
+}
+
 static enum err real_lock(void *state)
 {
     struct real *r = state;
@@ -290,6 +301,7 @@ static const struct disk real_operations = {
     .remove = real_remove,
     .list = real_list,
     .free_bytes = real_free_bytes,
+    .free_files = real_free_files,
     .lock = real_lock,
 };
 

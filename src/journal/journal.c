@@ -158,11 +158,28 @@ void journal_hold(struct journal *j, uint64_t seq)
     }
 }
 
+void journal_leave(struct journal *j, uint64_t bytes)
+{
+    atomic_store_explicit(&j->scribe.leave_bytes, bytes, memory_order_relaxed);
+}
+
 bool journal_is_full(const struct journal *j)
 {
     const struct scribe *s = &j->scribe;
     if (atomic_load(&s->disk_full)) return true;
     return atomic_load(&s->spare_fails) && atomic_load(&s->room) < s->reserve_bytes + FRAME_BYTES;
+}
+
+static uint64_t left_bytes(const struct scribe *s, const struct journal_totals *t)
+{
+    uint64_t spared = t->total_bytes / 100 * (100 - JOURNAL_FULL_PERCENT);
+    uint64_t leave = atomic_load_explicit(&s->leave_bytes, memory_order_relaxed);
+    if (leave > spared) spared = leave;
+    uint64_t left = t->free_bytes > spared ? t->free_bytes - spared : 0;
+    if (t->total_files == 0) return left;
+    uint64_t segments =
+        t->free_files > JOURNAL_LEAVE_FILES ? t->free_files - JOURNAL_LEAVE_FILES : 0;
+    return left / s->options.segment_bytes < segments ? left : segments * s->options.segment_bytes;
 }
 
 void journal_totals(const struct journal *j, struct journal_totals *ret)
@@ -177,8 +194,9 @@ void journal_totals(const struct journal *j, struct journal_totals *ret)
         .sync_ns = atomic_load_explicit(&s->sync_ns, memory_order_relaxed),
         .free_bytes = atomic_load_explicit(&s->free_bytes, memory_order_relaxed),
         .total_bytes = atomic_load_explicit(&s->total_bytes, memory_order_relaxed),
+        .free_files = atomic_load_explicit(&s->free_files, memory_order_relaxed),
+        .total_files = atomic_load_explicit(&s->total_files, memory_order_relaxed),
     };
-    uint64_t spared = ret->total_bytes / 100 * (100 - JOURNAL_FULL_PERCENT);
-    ret->left_bytes = ret->free_bytes > spared ? ret->free_bytes - spared : 0;
+    ret->left_bytes = left_bytes(s, ret);
     shelf_totals(&s->shelf, &ret->segments, &ret->segment_bytes, &ret->oldest_seq);
 }

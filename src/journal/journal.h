@@ -29,7 +29,8 @@ struct journal_producer;
 
 enum {
     JOURNAL_EPOCH_TEXT = 16,
-    JOURNAL_FULL_PERCENT = 95 /* of the file system: it takes no more records */
+    JOURNAL_FULL_PERCENT = 95, /* of the file system: it takes no more records */
+    JOURNAL_LEAVE_FILES = 2    /* that it takes no segment from: a snapshot's, a bundle's */
 };
 
 struct journal_options {
@@ -39,6 +40,7 @@ struct journal_options {
     /* Confirmed segments stay for keep_ms (0: not at all), unless all segments together are over
      * keep_bytes (0: no bound) or the disk is getting full. */
     uint64_t keep_ms, keep_bytes;
+    uint64_t leave_bytes;  /* as journal_leave() */
     uint32_t lazy_sync_ms; /* blocks that nobody waits for are synced after this long */
     /* Called by the scribe's threads, or NULL. Must only wake. It is called for each producer whose
      * durable mark moved; whose written mark moved over a record that was committed without
@@ -122,11 +124,15 @@ void journal_confirm(struct journal *j, uint64_t seq);
 /* Recovery needs the records above seq (a durable snapshot includes those up to it): none of them
  * is removed, confirmed or not. Only rises. Never called: nothing is held. */
 void journal_hold(struct journal *j, uint64_t seq);
+/* No segment is made that would leave fewer bytes of the disk than these, or fewer files than
+ * JOURNAL_LEAVE_FILES: the next snapshot needs them, and without one no segment may go. */
+void journal_leave(struct journal *j, uint64_t bytes);
 bool journal_is_full(const struct journal *j);
 
 struct journal_totals { /* a moment's view */
     uint64_t records, frames, bytes, syncs, sync_ns, segments, segment_bytes;
     uint64_t free_bytes, total_bytes; /* of the file system */
+    uint64_t free_files, total_files; /* the same; a total of 0: it has no bound of them */
     uint64_t left_bytes;              /* of these, before it is full for us */
     uint64_t oldest_seq;              /* still on disk */
 };

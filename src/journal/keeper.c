@@ -9,7 +9,10 @@
  * of it (journal_hold), when the one after it holds a durable frame (so that the number of the next
  * record can never be lost with it), and when it is older than keep_ms or the segments together are
  * larger than keep_bytes. A disk that is getting full outweighs the last: what is kept for
- * convenience must not stop decisions. */
+ * convenience must not stop decisions.
+ *
+ * A segment takes neither the last files nor the bytes that the next snapshot needs (journal_leave):
+ * a journal that had both would be full for good, however much of it was confirmed. */
 #include "base/check.h"
 #include "base/log.h"
 #include "journal/scribe.h"
@@ -22,6 +25,11 @@ static void look_at_disk(struct scribe *s, bool *ret_full)
     if (err != ERR_OK || total_bytes == 0) return; /* keeps believing what it saw last */
     atomic_store_explicit(&s->free_bytes, free_bytes, memory_order_relaxed);
     atomic_store_explicit(&s->total_bytes, total_bytes, memory_order_relaxed);
+    uint64_t free_files, total_files;
+    if (s->disk->free_files(s->disk->state, &free_files, &total_files) == ERR_OK) {
+        atomic_store_explicit(&s->free_files, free_files, memory_order_relaxed);
+        atomic_store_explicit(&s->total_files, total_files, memory_order_relaxed);
+    }
     *ret_full = (total_bytes - free_bytes) / 100 >= total_bytes / 10000 * JOURNAL_FULL_PERCENT;
 }
 
@@ -79,12 +87,25 @@ void scribe_take_spare(struct scribe *s, struct scribe_file spare)
     atomic_fetch_add(&s->room, (int64_t)spare.bytes - FRAME_BYTES);
 }
 
+/* By the last look. Whether there is room for the spare itself is found out by making it. */
+static bool leaves_enough(const struct scribe *s)
+{
+    uint64_t leave = atomic_load_explicit(&s->leave_bytes, memory_order_relaxed);
+    uint64_t free_bytes = atomic_load_explicit(&s->free_bytes, memory_order_relaxed);
+    uint64_t free_files = atomic_load_explicit(&s->free_files, memory_order_relaxed);
+    bool told = atomic_load_explicit(&s->total_bytes, memory_order_relaxed) != 0;
+    bool bounded = atomic_load_explicit(&s->total_files, memory_order_relaxed) != 0;
+    return (!told || leave == 0 || free_bytes >= s->options.segment_bytes + leave) &&
+           (!bounded || free_files > JOURNAL_LEAVE_FILES);
+}
+
 static enum err make_spare(struct scribe *s)
 {
     pthread_mutex_lock(&s->files_lock);
     struct scribe_file spare = {
         .segment = s->current.segment + 1, .bytes = s->options.segment_bytes, .file = -1};
     pthread_mutex_unlock(&s->files_lock);
+    if (!leaves_enough(s)) return ERR_NO_SPACE;
 
     char name[SEGMENT_NAME];
     segment_write_name(spare.segment, name);
@@ -113,8 +134,8 @@ bool scribe_keep_step(struct scribe *s, uint64_t now_ms)
     if (fails && !failed)
         log_line(
             LOG_ERROR, "journal_has_no_spare", "text",
-            "the disk, or the process's file descriptors, have no room for one, or nothing may "
-            "be made in the journal's directory",
+            "the disk (its bytes or its inodes), or the process's file descriptors, have no room for "
+            "one beside the next snapshot, or nothing may be made in the journal's directory",
             NULL);
     if (full && !was_full)
         log_text(LOG_ERROR, "journal_disk_full", "%d %% of it are used", JOURNAL_FULL_PERCENT);

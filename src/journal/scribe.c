@@ -50,6 +50,7 @@ enum err scribe_init(struct scribe *s, const struct journal_options *options, co
     s->padded = (tail.offset + SCRIBE_PAGE_BYTES - 1) / SCRIBE_PAGE_BYTES * SCRIBE_PAGE_BYTES;
     s->claimed_seq = claimed_seq;
     atomic_store(&s->held_seq, UINT64_MAX);
+    atomic_store(&s->leave_bytes, options->leave_bytes);
     atomic_store(&s->written_seq, tail.next_seq - 1);
     atomic_store(&s->durable_seq, tail.next_seq - 1);
     atomic_store(&s->room, usable(tail.segment_bytes, tail.offset));

@@ -105,7 +105,7 @@ struct scribe {
     _Alignas(64) _Atomic int64_t room;
     _Atomic bool spare_ready;
     _Atomic bool disk_full;   /* 95 % of the file system are used */
-    _Atomic bool spare_fails; /* the last attempt met a full disk */
+    _Atomic bool spare_fails; /* the last attempt met a full disk, or what it has to leave */
     _Alignas(64) _Atomic uint64_t written_seq, written_frames;
     _Atomic uint64_t wanted_frames; /* the last one that someone waits for */
     _Atomic uint64_t gather_seq;    /* the syncer waits for it to be written; 0: it does not */
@@ -114,7 +114,8 @@ struct scribe {
     _Atomic uint64_t syncs, sync_ns;
     _Alignas(64) _Atomic uint64_t confirmed_seq;
     _Atomic uint64_t held_seq; /* recovery needs what is above it; UINT64_MAX: nothing */
-    _Atomic uint64_t free_bytes, total_bytes;
+    _Atomic uint64_t free_bytes, total_bytes, free_files, total_files;
+    _Atomic uint64_t leave_bytes; /* of free_bytes, to the next snapshot */
     _Atomic bool stopping;
     _Atomic bool syncer_timed; /* it sleeps until a lazy sync is due: only a wanted one wakes it */
     struct bell writer_bell, syncer_bell, keeper_bell;

@@ -7,6 +7,7 @@ full counts; WRIT_SEED repeats a run.
 
 import contextlib
 import datetime
+import itertools
 import json
 import os
 import shutil
@@ -15,6 +16,7 @@ import sqlite3
 import checker
 import clients
 import harness
+import pytest
 from fleet import BUILD, LONG, Late, eventually, fresh_seed
 from preload import preload
 
@@ -169,6 +171,40 @@ def test_an_engine_whose_journal_fills_its_disk_starts_again_and_publishes_it(fl
     stack.wait_published()
     eventually(lambda: not refused(), "confirmed segments make room")
     assert one.health(one.engine)["checks"]["journal"] == "ok"
+    one.stop()
+
+
+@pytest.mark.parametrize("disk", ["14m", "100m,nr_inodes=34"])
+def test_a_journal_that_is_confirmed_does_not_fill_its_disk_for_good(fleet, disk):
+    """Segments go with the next snapshot: what that needs, in bytes and in files, is left to it, whatever else went wrong before."""
+    one = fleet(journal_disk=disk, engine=["--journal.segment", "1MiB"])
+    stack = one.stack
+
+    def ask(action, size):
+        with stack.at_engine() as wire:
+            reply = wire.post(clients.AGENT, {"action": action, "actor": f"bot-{next(numbers) % 40}", "args": {"n": next(numbers), "text": "x" * size}})
+        assert reply.status == 200 or (reply.status, reply.json["code"]) == (503, "journal_full"), reply
+        return reply.status == 200
+    numbers = itertools.count()
+    for _ in range(500):  # the next snapshot is larger than a segment
+        assert ask("issue_refund", 3000)
+    filler = one.fill(stack.engine_data)
+    eventually(lambda: not ask("get_x", 30000), "there is no room")
+    eventually(lambda: one.health()["checks"]["snapshot"] != "ok", "not even for a snapshot, which is tried again after half a minute")
+    filler.unlink()
+    for mib in range(40):  # more than the disk holds, in either way
+        for _ in range(34):
+            eventually(lambda: ask("get_x", 30000), f"it goes on, at {mib} MiB", 50)
+    assert one.health()["checks"]["snapshot"] == "ok"
+    one.stop()
+
+
+def test_a_disk_that_runs_out_of_inodes_is_told(fleet):
+    one = fleet(journal_disk="64m,nr_inodes=100", engine=["--journal.segment", "1MiB"])
+    assert one.health()["checks"]["disk"] == "ok"
+    for n in range(80):
+        (one.stack.engine_data / f"other-{n}").touch()
+    eventually(lambda: "inodes" in one.health()["checks"]["disk"], "it is told")
     one.stop()
 
 

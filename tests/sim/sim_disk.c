@@ -418,6 +418,13 @@ static enum err sim_free_bytes(void *state, uint64_t *ret_free, uint64_t *ret_to
     return ERR_OK;
 }
 
+static enum err sim_free_files(void *state, uint64_t *ret_free, uint64_t *ret_total)
+{
+    (void)state;
+    *ret_free = *ret_total = 0; /* no bound */
+    return ERR_OK;
+}
+
 static enum err sim_lock(void *state)
 {
     struct sim_disk *s = state;
@@ -441,6 +448,7 @@ static const struct disk sim_operations = {
     .remove = sim_remove,
     .list = sim_list,
     .free_bytes = sim_free_bytes,
+    .free_files = sim_free_files,
     .lock = sim_lock,
 };
 

@@ -683,6 +683,60 @@ static void a_disk_without_room_is_told_when_it_begins_and_when_it_ends(void **s
     rig_destroy(r);
 }
 
+static uint64_t files_left;
+
+static enum err see_files(void *state, uint64_t *ret_free, uint64_t *ret_total)
+{
+    (void)state;
+    *ret_free = files_left;
+    *ret_total = 100;
+    return ERR_OK;
+}
+
+/* A journal that took it all would be full for good. */
+static void what_the_next_snapshot_needs_is_left_to_it(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t free_bytes, leave_bytes, files_left;
+        bool made;
+    } looks[] = {
+        {TEST_SEGMENT + 999, 1000, 50, false},
+        {TEST_SEGMENT + 999, 999, JOURNAL_LEAVE_FILES, false},
+        {TEST_SEGMENT + 999, 999, JOURNAL_LEAVE_FILES + 1, true},
+    };
+    struct rig *r = rig_create();
+    struct disk door = *r->options.disk;
+    struct journal_totals t;
+    door.free_bytes = see_space;
+    door.free_files = see_files;
+    fill_first_segment(r); /* and took the spare */
+    r->journal->scribe.disk = &door;
+    seen.err = ERR_OK;
+    seen.total_bytes = 10 * (uint64_t)TEST_SEGMENT;
+    for (size_t i = 0; i < sizeof looks / sizeof *looks; i++) {
+        seen.free_bytes = looks[i].free_bytes;
+        files_left = looks[i].files_left;
+        journal_leave(r->journal, looks[i].leave_bytes);
+        rig_keep(r);
+        assert_int_equal(r->journal->scribe.spare_ready, looks[i].made);
+        assert_int_equal(r->journal->scribe.spare_fails, !looks[i].made);
+    }
+    seen.free_bytes = 5 * (uint64_t)TEST_SEGMENT;
+    rig_keep(r);
+    journal_totals(r->journal, &t);
+    assert_int_equal(t.left_bytes, TEST_SEGMENT); /* one more file */
+    files_left = 100;
+    journal_leave(r->journal, 4 * (uint64_t)TEST_SEGMENT);
+    rig_keep(r);
+    journal_totals(r->journal, &t);
+    assert_int_equal(t.left_bytes, TEST_SEGMENT);
+    assert_int_equal(t.free_files, 100);
+    assert_int_equal(t.total_files, 100);
+    r->journal->scribe.disk = r->options.disk;
+    rig_destroy(r);
+}
+
 static void a_disk_that_fails_while_a_spare_is_made_ends_the_process(void **state)
 {
     (void)state;
@@ -757,6 +811,7 @@ int main(void)
         cmocka_unit_test(a_segment_that_cannot_be_removed_is_still_there),
         cmocka_unit_test(each_segment_is_gone_for_good_before_the_next_one_goes),
         cmocka_unit_test(a_disk_without_room_is_told_when_it_begins_and_when_it_ends),
+        cmocka_unit_test(what_the_next_snapshot_needs_is_left_to_it),
         cmocka_unit_test(a_disk_that_fails_while_a_spare_is_made_ends_the_process),
         cmocka_unit_test(a_segment_stays_until_the_next_one_is_durable),
         cmocka_unit_test(a_segment_goes_only_when_confirmed_and_old_enough),

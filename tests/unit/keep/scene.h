@@ -227,6 +227,7 @@ struct scene {
     struct disk *journal_disk, *snapshots;
     /* what the journal's disk tells of its room; NULL: what it has */
     enum err (*free_bytes)(void *state, uint64_t *ret_free, uint64_t *ret_total);
+    enum err (*free_files)(void *state, uint64_t *ret_free, uint64_t *ret_total);
     struct journal *journal;
     struct shard *truth; /* what the records amount to */
     struct keep *keep;
@@ -294,6 +295,7 @@ static inline void scene_open(struct scene *s)
     snprintf(path, sizeof path, "%s/journal", s->directory);
     assert_int_equal(disk_real_create(path, &s->journal_disk), ERR_OK);
     if (s->free_bytes != NULL) s->journal_disk->free_bytes = s->free_bytes;
+    if (s->free_files != NULL) s->journal_disk->free_files = s->free_files;
     struct journal_options o = {.disk = s->journal_disk,
                                 .producers = 1,
                                 .segment_bytes = SCENE_SEGMENT,
@@ -305,12 +307,14 @@ static inline void scene_open(struct scene *s)
     s->seq = report.last_seq;
 }
 
-static inline struct scene *scene_create_on(enum err (*free_bytes)(void *state, uint64_t *ret_free,
-                                                                   uint64_t *ret_total))
+typedef enum err scene_look(void *state, uint64_t *ret_free, uint64_t *ret_total);
+
+static inline struct scene *scene_create_on(scene_look *free_bytes, scene_look *free_files)
 {
     struct scene *s = calloc(1, sizeof *s);
     assert_non_null(s);
     s->free_bytes = free_bytes;
+    s->free_files = free_files;
     scene_directory(s->directory);
     sem_init(&s->rung, 0, 0);
     pthread_mutex_init(&s->keep_lock, NULL);
@@ -320,7 +324,7 @@ static inline struct scene *scene_create_on(enum err (*free_bytes)(void *state, 
     return s;
 }
 
-static inline struct scene *scene_create(void) { return scene_create_on(NULL); }
+static inline struct scene *scene_create(void) { return scene_create_on(NULL, NULL); }
 
 static inline void scene_close(struct scene *s)
 {

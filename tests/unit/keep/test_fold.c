@@ -222,10 +222,8 @@ static enum err few_segments(void *state, uint64_t *ret_free, uint64_t *ret_tota
 }
 
 /* Nothing but the next snapshot keeps these segments: decisions are not refused for their sake. */
-static void a_disk_is_not_filled_by_what_waits_for_a_snapshot(void **state)
+static void assert_not_filled(struct scene *s)
 {
-    (void)state;
-    struct scene *s = scene_create_on(few_segments);
     static char large[40000];
     memset(large, 'x', sizeof large);
     keep_begin(s, options_of(s));
@@ -243,6 +241,26 @@ static void a_disk_is_not_filled_by_what_waits_for_a_snapshot(void **state)
     } while (totals.oldest_seq == 1);
     assert_false(journal_is_full(s->journal));
     scene_destroy(s);
+}
+
+static void a_disk_is_not_filled_by_what_waits_for_a_snapshot(void **state)
+{
+    (void)state;
+    assert_not_filled(scene_create_on(few_segments, NULL));
+}
+
+static enum err few_files(void *state, uint64_t *ret_free, uint64_t *ret_total)
+{
+    enum err err = few_segments(state, ret_free, ret_total);
+    *ret_free /= SCENE_SEGMENT;
+    *ret_total /= SCENE_SEGMENT;
+    return err;
+}
+
+static void nor_are_the_files_that_a_disk_takes(void **state)
+{
+    (void)state;
+    assert_not_filled(scene_create_on(NULL, few_files));
 }
 
 static void a_fold_whose_records_are_gone_says_so(void **state)
@@ -376,6 +394,7 @@ int main(void)
         cmocka_unit_test(no_snapshot_is_made_where_nothing_changed),
         cmocka_unit_test(a_segment_stays_until_a_durable_snapshot_includes_it),
         cmocka_unit_test(a_disk_is_not_filled_by_what_waits_for_a_snapshot),
+        cmocka_unit_test(nor_are_the_files_that_a_disk_takes),
         cmocka_unit_test(a_fold_whose_records_are_gone_says_so),
         cmocka_unit_test(a_fold_that_is_given_up_does_not_load_the_rest),
         cmocka_unit_test(giving_up_is_seen_between_entries_and_is_no_damage),
