@@ -3,13 +3,16 @@
  *   DIR/signer-0000000007.key:   writ-signer 1
  *                                active_ms 1795166400000
  *                                secret <64 lowercase hex digits>
+ *                                sha256 <of all lines before; 64 lowercase hex digits>
  *
  *   made --active_ms--> signing --a younger one's active_ms--> verifying --overlap--> gone
  *
  * The number is in the file's name and never comes again: the newest file always stays. A file is
  * written under another name, synced and renamed, so that a crash leaves a whole pair or none. What
  * is not ours to judge is not passed over: a damaged file, or one that others may read, ends the
- * start with its name, because going on would quietly refuse the tokens that it signed. */
+ * start with its name, because going on would quietly refuse the tokens that it signed. That is what
+ * the last line is for: any 32 bytes are a secret. Files of earlier versions have none, and are taken
+ * as they are. */
 #include "access/signers.h"
 
 #include <dirent.h>
@@ -161,17 +164,28 @@ static bool line_read(struct str *rest, struct str word, struct str *ret)
     return true;
 }
 
+/* What is left of the text says what all of it before that is, or there is nothing left. */
+static bool sum_holds(struct str text, struct str rest)
+{
+    struct str sum;
+    struct sha256 told;
+    if (rest.size == 0) return true;
+    struct sha256 is = sha256_once(str_of(text.bytes, text.size - rest.size));
+    return line_read(&rest, STR("sha256"), &sum) && rest.size == 0 && sha256_read_hex(sum, &told) &&
+           memcmp(&told, &is, sizeof is) == 0;
+}
+
 static bool text_read(struct str text, uint64_t *ret_active_ms,
                       uint8_t ret_secret[ED25519_KEY_BYTES])
 {
-    struct str version, active, secret;
+    struct str version, active, secret, all = text;
     struct sha256 bytes; /* as many bytes, and the same digits */
     if (!line_read(&text, STR("writ-signer"), &version) || !str_equal(version, STR("1")))
         return false;
     if (!line_read(&text, STR("active_ms"), &active) || !str_to_u64(active, ret_active_ms))
         return false;
     if (!line_read(&text, STR("secret"), &secret) || !sha256_read_hex(secret, &bytes)) return false;
-    if (text.size > 0) return false;
+    if (!sum_holds(all, text)) return false;
     memcpy(ret_secret, bytes.bytes, ED25519_KEY_BYTES);
     memory_wipe(&bytes, sizeof bytes);
     return true;
@@ -219,6 +233,10 @@ static enum err signer_make(const char *directory, uint32_t number, uint64_t act
     buf_put_u64(&b, active_ms);
     buf_put_literal(&b, "\nsecret ");
     buf_put_hex(&b, secret, sizeof secret);
+    buf_put_byte(&b, '\n');
+    struct sha256 sum = sha256_once(buf_view(&b));
+    buf_put_literal(&b, "sha256 ");
+    buf_put_hex(&b, sum.bytes, sizeof sum.bytes);
     buf_put_byte(&b, '\n');
     check(!b.overflow);
     unlink(fresh); /* of a crash before the rename */

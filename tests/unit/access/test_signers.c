@@ -238,6 +238,32 @@ static void a_damaged_or_open_file_is_refused_by_name(void **state)
     assert_null(none);
 }
 
+/* One that went unnoticed would be another pair: every token of the right one would be refused. */
+static void no_bit_of_a_file_flips_unnoticed(void **state)
+{
+    (void)state;
+    char path[128], text[256] = "";
+    struct signers *none = NULL;
+    open_at(start_ms);
+    path_of(path, "signer-0000000001.key");
+    int fd = open(path, O_RDONLY);
+    ssize_t size = read(fd, text, sizeof text - 1);
+    close(fd);
+    assert_true(size > 0);
+    for (size_t bit = 0; bit < 8 * (size_t)size; bit++) {
+        text[bit / 8] ^= (char)(1 << bit % 8);
+        if (text[bit / 8] != '\0') { /* file_put() would end there */
+            file_put("signer-0000000001.key", text, 0600);
+            assert_int_equal(signers_open(directory, start_ms, OVERLAP, &none, &fault),
+                             ERR_BAD_VALUE);
+            assert_non_null(strstr(fault.text, "signer-0000000001.key is damaged"));
+        }
+        text[bit / 8] ^= (char)(1 << bit % 8);
+    }
+    file_put("signer-0000000001.key", text, 0600);
+    open_at(start_ms);
+}
+
 static void a_link_is_not_followed(void **state)
 {
     (void)state;
@@ -293,6 +319,7 @@ int main(void)
         TEST(the_published_key_has_its_published_names),
         TEST(what_is_no_signers_file_is_left_alone),
         TEST(a_damaged_or_open_file_is_refused_by_name),
+        TEST(no_bit_of_a_file_flips_unnoticed),
         TEST(a_link_is_not_followed),
         TEST(a_directory_holds_so_many_pairs_and_no_more),
         TEST(a_directory_that_cannot_be_is_told),
