@@ -584,6 +584,36 @@ def test_an_engine_that_lost_its_state_takes_no_token_from_before(fresh):
     assert "put it back" not in stack.engine.tail(1 << 20).split('"event":"state_lost"')[1]
 
 
+def test_a_revoked_token_that_a_restored_engine_does_not_know_ends_with_its_actors_suspension(fresh):
+    """What the runbook says to do where revoking again finds no such token."""
+    stack = started(fresh)
+    engine, backup = stack.data / "engine", stack.folder / "backup"
+    stack.engine.stop()
+    shutil.copytree(engine, backup)
+    stack.engine.start()
+    with stack.at_engine() as wire:
+        minted = wire.post("/v1/tokens/mint", {"scope": "*", "actor": "x_bot", "ttl_seconds": 600}).json
+        assert wire.delete(f"/v1/tokens/{minted['token_id']}").status == 200
+    stack.engine.kill()
+    shutil.rmtree(engine)
+    shutil.copytree(backup, engine)
+    stack.engine.arguments += ["--node", "a-name-of-its-own"]
+    stack.engine.start()
+
+    def use():
+        with stack.at_engine(minted["token"]) as wire:
+            return wire.post(AGENT, {"action": "get_x"}).status
+    assert use() == 200
+    with stack.at_engine("admin") as wire:
+        assert wire.delete(f"/v1/tokens/{minted['token_id']}").status == 404
+        assert wire.post("/v1/actors/x_bot/suspend", {"reason": "odd"}).status == 200
+        assert wire.post("/v1/actors/x_bot/resume", {}).status == 200
+    assert use() == 401
+    stack.engine.kill()
+    stack.engine.start()
+    assert use() == 401
+
+
 def test_a_first_start_that_was_refused_has_lost_no_state(fresh):
     stack = fresh()
     stack.make_first_keys()
