@@ -200,6 +200,7 @@ void auth_failed_record(struct worker *w);
 
 struct feed_status {
     bool reachable;     /* the latest call brought what is in force, or that nothing is new */
+    bool is_cut_short;  /* the latest calls were answered at once, and not by the platform */
     uint64_t silent_ms; /* how long none has */
     char trouble[320];  /* why, for people; "" = nothing is wrong */
 };

@@ -30,10 +30,18 @@ enum {
     WAIT_SECONDS = 25,
     PATIENCE_SECONDS = 10,
     SLOWEST_SECONDS = 3600,
+    HASTY_MS = 500,   /* sooner than that no platform says that nothing is new, asked to wait */
+    HASTY_ENOUGH = 5, /* of such answers in a row are no chance */
     FEED_NICE = 10
 };
 
 static const struct backoff retries = {.first_ms = 50, .most_ms = 2000};
+static const struct backoff hasty_pauses = {.first_ms = 50, .most_ms = 1000};
+
+static const char hasty_text[] =
+    "that nothing is new is answered at once, where the platform is asked to wait for news: "
+    "something between answers for it (a cache, or a proxy that drops ?wait=), and what is "
+    "revoked may be heard of late";
 
 struct feed {
     struct engine *engine;
@@ -41,12 +49,15 @@ struct feed {
     pthread_t thread;
     pthread_mutex_t mutex; /* of stopping's wake, and of trouble */
     pthread_cond_t wake;   /* stopping */
-    char trouble[320];     /* why the latest call brought nothing; "" = it did */
+    char trouble[320];     /* what is wrong with the latest calls; "" = nothing */
     atomic_bool stopping;
     bool running;
     struct buf text; /* the bundle in force, as it came */
     char etag[80];
-    bool is_refused; /* the latest call brought a bundle that is not taken */
+    bool is_refused;        /* the latest call brought a bundle that is not taken */
+    bool is_news;           /* the latest call brought another one than was in force */
+    uint64_t waits_seconds; /* for which the latest call was to wait for news */
+    atomic_uint hasty;      /* answers in a row that did not */
     char authorization[CREDENTIAL_TEXT + 8];
     /* when a call last brought what is in force, or that nothing is new */
     _Atomic uint64_t answered_ns;
@@ -245,13 +256,16 @@ static void close_what_is_due(struct feed *feed)
 static enum err take(struct feed *feed, const struct http_answer *answer, struct fault *f)
 {
     struct str etag = http_answer_header(answer, STR("etag"));
-    enum err err = apply(feed, answer->body, true, f);
-    feed->is_refused = err != ERR_OK;
-    /* feed->text stays what is in force: a tenant may have to be closed by it */
-    if (err != ERR_OK) return err;
-    buf_clear(&feed->text);
-    buf_put(&feed->text, answer->body);
-    check(!feed->text.overflow); /* no answer is longer than its limit */
+    feed->is_news = !str_equal(answer->body, buf_view(&feed->text));
+    if (feed->is_news) {
+        enum err err = apply(feed, answer->body, true, f);
+        feed->is_refused = err != ERR_OK;
+        /* feed->text stays what is in force: a tenant may have to be closed by it */
+        if (err != ERR_OK) return err;
+        buf_clear(&feed->text);
+        buf_put(&feed->text, answer->body);
+        check(!feed->text.overflow); /* no answer is longer than its limit */
+    }
     snprintf(feed->etag, sizeof feed->etag, "%.*s", STR_FORMAT(etag));
     return ERR_OK;
 }
@@ -280,7 +294,8 @@ static enum err ask(struct feed *feed, struct fault *f)
         call.headers[call.header_count++] =
             (struct http_header){STR("If-None-Match"), str_from(feed->etag)};
     struct http_answer answer;
-    feed->is_refused = false;
+    feed->is_refused = feed->is_news = false;
+    feed->waits_seconds = seconds;
     enum err err = http_call(feed->client, &call, true, &answer, f);
     if (err != ERR_OK) return err;
     if (answer.status == 304) return ERR_OK;
@@ -325,6 +340,21 @@ static void ask_failed(struct feed *feed, const struct fault *f)
     note_trouble(feed, f->text);
 }
 
+/* Where somebody else says at once that nothing is new, asking again at once would keep this thread,
+ * and whoever says so, busy with nothing. */
+static void ask_succeeded(struct feed *feed, uint64_t took_ms)
+{
+    bool is_hasty = !feed->is_news && feed->waits_seconds > 0 && took_ms < HASTY_MS;
+    unsigned hasty = is_hasty ? atomic_load(&feed->hasty) + 1 : 0;
+    atomic_store(&feed->hasty, hasty);
+    if (hasty == HASTY_ENOUGH) log_text(LOG_WARNING, "feed_cut_short", "%s", hasty_text);
+    note_trouble(feed, hasty < HASTY_ENOUGH ? "" : hasty_text);
+    if (!atomic_exchange(&feed->reachable, true)) log_line(LOG_INFO, "platform_reached", NULL);
+    atomic_store(&feed->answered_ns, world_monotonic_ns());
+    if (!feed->is_kept) keep_on_disk(feed, buf_view(&feed->text));
+    if (is_hasty) pause_ms(feed, backoff_ms(&hasty_pauses, hasty));
+}
+
 static void *feed_run(void *argument)
 {
     struct feed *feed = argument;
@@ -332,18 +362,17 @@ static void *feed_run(void *argument)
     uint64_t failures = 0; /* in a row */
     while (!atomic_load(&feed->stopping)) {
         struct fault f = {.text = ""};
+        uint64_t begun_ns = world_monotonic_ns();
         enum err err = ask(feed, &f);
+        uint64_t took_ms = (world_monotonic_ns() - begun_ns) / 1000000;
         close_what_is_due(feed);
         if (err == ERR_OK) {
-            note_trouble(feed, "");
-            if (!atomic_exchange(&feed->reachable, true))
-                log_line(LOG_INFO, "platform_reached", NULL);
-            atomic_store(&feed->answered_ns, world_monotonic_ns());
+            ask_succeeded(feed, took_ms);
             failures = 0;
-            if (!feed->is_kept) keep_on_disk(feed, buf_view(&feed->text));
             continue;
         }
         if (atomic_load(&feed->stopping)) break;
+        atomic_store(&feed->hasty, 0);
         ask_failed(feed, &f);
         pause_ms(feed, backoff_ms(&retries, ++failures));
         if (read_credential(feed, &f) != ERR_OK) log_text(LOG_WARNING, "credential", "%s", f.text);
@@ -380,10 +409,12 @@ enum err feed_load(struct engine *e, struct fault *f)
         log_text(
             LOG_ERROR, "bundle_refused",
             "the copy on disk cannot be read, or is not what was written: nothing is served before the platform answers");
-    if (err != ERR_OK) return ERR_OK;
     struct fault why;
-    if (apply(e->feed, buf_view(&e->feed->text), false, &why) != ERR_OK)
-        log_text(LOG_ERROR, "bundle_refused", "the copy on disk: %s", why.text);
+    if (err == ERR_OK) {
+        err = apply(e->feed, buf_view(&e->feed->text), false, &why);
+        if (err != ERR_OK) log_text(LOG_ERROR, "bundle_refused", "the copy on disk: %s", why.text);
+    }
+    if (err != ERR_OK) buf_clear(&e->feed->text); /* it holds what is in force, or nothing */
     return ERR_OK;
 }
 
@@ -402,6 +433,7 @@ void feed_status(const struct engine *e, struct feed_status *ret)
     memcpy(ret->trouble, e->feed->trouble, sizeof ret->trouble);
     pthread_mutex_unlock(&e->feed->mutex);
     ret->reachable = atomic_load(&e->feed->reachable);
+    ret->is_cut_short = atomic_load(&e->feed->hasty) >= HASTY_ENOUGH;
     ret->silent_ms = (world_monotonic_ns() - atomic_load(&e->feed->answered_ns)) / 1000000;
 }
 

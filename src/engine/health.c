@@ -64,10 +64,11 @@ static void put_checks(struct checks *c, struct worker *w)
         struct feed_status feed;
         feed_status(e, &feed);
         char text[sizeof feed.trouble + 40];
-        snprintf(text, sizeof text, "policies and keys stay as they are: %s",
+        snprintf(text, sizeof text, "%s%s",
+                 feed.is_cut_short ? "" : "policies and keys stay as they are: ",
                  feed.trouble[0] != '\0' ? feed.trouble : "the platform does not answer");
-        put_check(c, METRIC_ENGINE_CHECK_FEED, "feed", feed.reachable || feed.silent_ms < SILENT_MS,
-                  text);
+        put_check(c, METRIC_ENGINE_CHECK_FEED, "feed",
+                  !feed.is_cut_short && (feed.reachable || feed.silent_ms < SILENT_MS), text);
     }
     bool is_full = journal_is_full(e->journal);
     put_check(c, METRIC_ENGINE_CHECK_JOURNAL, "journal", !is_full && !engine_stands_still(e),

@@ -260,6 +260,33 @@ static void a_tenant_that_must_be_closed_is_closed_in_time_though_nothing_new_co
     assert_non_null(strstr(r->question, "If-None-Match: \"two\"\r\n"));
 }
 
+/* A cache between, say, or a proxy that drops ?wait=. */
+static void who_answers_at_once_that_nothing_is_new_is_asked_ever_more_slowly(void **state)
+{
+    struct rig *r = *state;
+    start(r);
+    hear(r);
+    say_bundle(r, "\"one\"", "a", 1, allows);
+    uint64_t begun_ns = world_monotonic_ns();
+    unsigned answers = 0;
+    for (hear(r); !status_of(r).is_cut_short && answers < 100; answers++, hear(r)) {
+        assert_string_equal(status_of(r).trouble, "");
+        if (answers % 2 == 0)
+            say_same(r);
+        else
+            say_bundle(r, "\"one\"", "a", 1, allows);
+    }
+    assert_in_range(answers, 5, 99);
+    assert_true(world_monotonic_ns() - begun_ns >= UINT64_C(775000000));
+    assert_true(status_of(r).reachable);
+    assert_non_null(strstr(status_of(r).trouble, "something between answers for it"));
+    say_bundle(r, "\"two\"", "a", 2, allows);
+    assert_int_equal(hear(r), 25);
+    assert_int_equal(atomic_load(&r->engine.revision), 2);
+    assert_false(status_of(r).is_cut_short);
+    assert_string_equal(status_of(r).trouble, "");
+}
+
 static void the_next_start_has_the_copy_and_no_turned_bit_of_it(void **state)
 {
     struct rig *r = *state;
@@ -321,6 +348,7 @@ int main(void)
         TEST(a_bundle_is_asked_for_by_what_is_in_force),
         TEST(what_is_no_bundle_changes_nothing_and_is_told),
         TEST(a_tenant_that_must_be_closed_is_closed_in_time_though_nothing_new_comes),
+        TEST(who_answers_at_once_that_nothing_is_new_is_asked_ever_more_slowly),
         TEST(the_next_start_has_the_copy_and_no_turned_bit_of_it),
         TEST(who_has_no_key_for_the_platform_does_not_start),
     };
