@@ -449,7 +449,7 @@ enum err snapshot_read_until(struct disk *disk, const _Atomic bool *given_up,
                              ", this one reads %d); start the newer one again",
                              n.positions[i], r.version, VERSION);
         }
-        if (err == ERR_NOT_PERMITTED) {
+        if (err == ERR_NOT_PERMITTED || err == ERR_NO_DESCRIPTORS) {
             free(r.piece);
             return fault_set(f, err, "", "snapshot-%016" PRIx64 " cannot be read: %s",
                              n.positions[i], err_sentence(err));

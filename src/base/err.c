@@ -39,6 +39,9 @@ enum err err_from_errno(int number)
     case EACCES:
     case EPERM:
     case EROFS: return ERR_NOT_PERMITTED;
+    case EMFILE:
+    case ENFILE: return ERR_NO_DESCRIPTORS;
+    case EFBIG: return ERR_FILE_TOO_LARGE;
     case ENOENT: return ERR_NOT_FOUND;
     case EEXIST: return ERR_EXISTS;
     default: return ERR_IO;

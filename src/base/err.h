@@ -17,8 +17,8 @@ const char *err_code(enum err err);     /* stable snake_case, for programs */
 const char *err_sentence(enum err err); /* for people, where no better is known */
 
 /* The err for an errno value of a file or socket call (ENOSPC, EDQUOT → ERR_NO_SPACE,
- * EACCES, EPERM, EROFS → ERR_NOT_PERMITTED, ENOENT → ERR_NOT_FOUND, EEXIST → ERR_EXISTS, else
- * ERR_IO). */
+ * EACCES, EPERM, EROFS → ERR_NOT_PERMITTED, EMFILE, ENFILE → ERR_NO_DESCRIPTORS, EFBIG →
+ * ERR_FILE_TOO_LARGE, ENOENT → ERR_NOT_FOUND, EEXIST → ERR_EXISTS, else ERR_IO). */
 enum err err_from_errno(int number);
 
 #endif

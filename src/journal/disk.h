@@ -18,7 +18,7 @@
 struct disk {
     void *state;
     const char *directory; /* its path, for people; NULL: it has none */
-    /* ERR_NO_SPACE: no file can be opened or made now. */
+    /* ERR_NO_SPACE, ERR_NO_DESCRIPTORS: no file can be opened or made now; no fault of the disk. */
     enum err (*open)(void *state, const char *name, bool create_new, int *ret_file);
     void (*close)(void *state, int file);
     enum err (*size)(void *state, int file, uint64_t *ret_size);
@@ -50,5 +50,8 @@ struct disk {
 /* Opens (making it, 0700) the directory and gives its disk. */
 enum err disk_real_create(const char *directory, struct disk **ret);
 void disk_real_destroy(struct disk *d);
+
+/* There is no room now, or a right is missing: nothing was lost by that, and later it may be done. */
+bool disk_refuses(enum err err);
 
 #endif

@@ -51,8 +51,7 @@ static enum err real_open(void *state, const char *name, bool create_new, int *r
     int file;
     do file = openat(r->directory, name, flags, 0600);
     while (file < 0 && errno == EINTR);
-    /* Too many connections are no fault of the disk: there is no room now, later there is. */
-    if (file < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM)) return ERR_NO_SPACE;
+    if (file < 0 && errno == ENOMEM) return ERR_NO_SPACE;
     if (file < 0) return err_from_errno(errno);
     *ret_file = file;
     return ERR_OK;
@@ -284,6 +283,11 @@ static enum err real_lock(void *state)
     }
     r->lock_file = file;
     return ERR_OK;
+}
+
+bool disk_refuses(enum err err)
+{
+    return err == ERR_NO_SPACE || err == ERR_NO_DESCRIPTORS || err == ERR_NOT_PERMITTED;
 }
 
 static const struct disk real_operations = {

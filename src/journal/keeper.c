@@ -126,7 +126,7 @@ bool scribe_keep_step(struct scribe *s, uint64_t now_ms)
     enum err err = needed ? make_spare(s) : ERR_OK;
     /* A directory in which nothing may be made now is one without room: nothing was lost by that,
      * and whoever closed it opens it again. */
-    bool made = needed && err == ERR_OK, fails = err == ERR_NO_SPACE || err == ERR_NOT_PERMITTED;
+    bool made = needed && err == ERR_OK, fails = disk_refuses(err);
     if (err != ERR_OK && !fails) scribe_die("making a segment failed", err);
     atomic_store(&s->spare_fails, fails);
     atomic_store(&s->disk_full, full);

@@ -296,8 +296,7 @@ static enum err copy_one(struct survey *v, size_t index, uint64_t segment_bytes)
     struct found *s = &v->all[index];
     uint64_t bytes = s->used > segment_bytes ? s->used : segment_bytes;
     enum err err = segment_copy(v->disk, s->id, bytes, s->used);
-    bool has_no_room = err == ERR_NO_SPACE || err == ERR_NOT_PERMITTED;
-    if (has_no_room && !is_short(s, SEGMENT_LEAST_BYTES))
+    if (disk_refuses(err) && !is_short(s, SEGMENT_LEAST_BYTES))
         return segment_rewrite(v->disk, s->id, s->used);
     if (err == ERR_OK) s->bytes = bytes;
     return err;

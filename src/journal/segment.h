@@ -32,7 +32,7 @@ void segment_write_name(uint64_t id, char to[SEGMENT_NAME]);
 bool segment_read_name(const char *name, uint64_t *ret_id);
 
 /* A new file full of zeros under its own name, durable; what a crash left of an earlier attempt
- * is removed. ERR_NO_SPACE leaves nothing behind. */
+ * is removed. ERR_NO_SPACE, ERR_NO_DESCRIPTORS leave nothing behind. */
 enum err segment_make(struct disk *d, uint64_t id, uint64_t bytes);
 
 /* A fresh file with the first `used` bytes of the old one and zeros after them takes the old

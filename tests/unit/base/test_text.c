@@ -501,6 +501,9 @@ static void every_error_has_a_status_a_code_and_a_sentence(void **state)
     assert_int_equal(err_from_errno(EDQUOT), ERR_NO_SPACE);
     assert_int_equal(err_from_errno(ENOENT), ERR_NOT_FOUND);
     assert_int_equal(err_from_errno(EEXIST), ERR_EXISTS);
+    assert_int_equal(err_from_errno(EMFILE), ERR_NO_DESCRIPTORS);
+    assert_int_equal(err_from_errno(ENFILE), ERR_NO_DESCRIPTORS);
+    assert_int_equal(err_from_errno(EFBIG), ERR_FILE_TOO_LARGE);
     assert_int_equal(err_from_errno(EIO), ERR_IO);
     struct fault f;
     assert_int_equal(fault_plain(&f, ERR_NOT_FOUND), ERR_NOT_FOUND);

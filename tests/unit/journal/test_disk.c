@@ -201,8 +201,9 @@ static void where_nothing_may_be_made_there_is_no_room(void **state)
     static const struct {
         int error;
         enum err err;
-    } all[] = {{EACCES, ERR_NOT_PERMITTED}, {EPERM, ERR_NOT_PERMITTED}, {EROFS, ERR_NOT_PERMITTED},
-               {ENOSPC, ERR_NO_SPACE},      {EMFILE, ERR_NO_SPACE},     {EIO, ERR_IO}};
+    } all[] = {{EACCES, ERR_NOT_PERMITTED},  {EPERM, ERR_NOT_PERMITTED},
+               {EROFS, ERR_NOT_PERMITTED},   {ENOSPC, ERR_NO_SPACE},
+               {EMFILE, ERR_NO_DESCRIPTORS}, {EIO, ERR_IO}};
     int file;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         refuse_making_with = all[i].error;
