@@ -33,6 +33,10 @@ enum {
     SPANS_DRAIN_MS = 1000,   /* what is not sent by then is lost */
     LOST_LINGER_MS = 1000,   /* who looks at /readyz shall see why before nobody answers */
     LEFT_SECONDS_MAX = 10 * 365 * 86400, /* more is no news */
+    /* 24, and two of each reactor, with platform, collector and both addresses; the rest is for
+     * Redis, Kafka, and files that are open for a moment. */
+    DESCRIPTORS = 40,
+    DESCRIPTORS_EACH = 3,
 };
 
 struct boot { /* what only the main thread needs */
@@ -383,6 +387,9 @@ static enum err boot(struct boot *b, struct fault *f)
 {
     struct engine *e = &b->engine;
     e->worker_count = reactors_of(&e->config);
+    enum err err = descriptors_for_clients(DESCRIPTORS + DESCRIPTORS_EACH * e->worker_count,
+                                           &e->config.connections_max, f);
+    if (err != ERR_OK) return err;
     e->workers = calloc(e->worker_count, sizeof *e->workers);
     check(e->workers != NULL);
     sem_init(&e->bundle_seen, 0, 0);
@@ -397,8 +404,7 @@ static enum err boot(struct boot *b, struct fault *f)
     b->recovery.lost_ownership = ownership_lost;
     b->recovery.context = b;
     take_signals(b);
-    e->config.connections_max = descriptors_for_clients(e->config.connections_max);
-    enum err err = make_directories(&e->config, f);
+    err = make_directories(&e->config, f);
     if (err == ERR_OK) err = settle_node(e, f);
     if (err == ERR_OK) err = pepper_read_or_make(e->config.pepper_file, &e->pepper, f);
     if (err == ERR_OK) err = signing_create(&e->config, &e->signing, f);

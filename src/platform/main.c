@@ -6,6 +6,10 @@
 #include "base/log.h"
 #include "platform/platform.h"
 
+/* 17 with two readers; the rest is for Kafka, the engine's address, and files that are open for a
+ * moment. A reader has the database and its log. */
+enum { DESCRIPTORS = 28, DESCRIPTORS_EACH = 2 };
+
 static struct platform *running;
 
 /* platform_stop() is one store and one write to a pipe: a handler may call it. */
@@ -40,8 +44,9 @@ int main(int argc, char **argv)
     signal(SIGPIPE, SIG_IGN);
     signal(SIGHUP, SIG_IGN);  /* nothing is read again, and who means the end says TERM */
     signal(SIGXFSZ, SIG_IGN); /* a file that may not grow (ulimit -f) is an error, too */
-    config.connections_max = descriptors_for_clients(config.connections_max);
-    err = platform_create(&config, &running, &f);
+    err = descriptors_for_clients(DESCRIPTORS + DESCRIPTORS_EACH * config.readers,
+                                  &config.connections_max, &f);
+    if (err == ERR_OK) err = platform_create(&config, &running, &f);
     if (err != ERR_OK) {
         config_name_sources(&config, &f);
         log_line(LOG_ERROR, "cannot_start", "why", f.text, NULL);

@@ -104,3 +104,30 @@ def test_a_secret_of_ours_that_others_may_read_ends_the_start(tmp_path):
     key.chmod(0o640)
     why, _ = last_words(tmp_path, "writ-engine", "platform.url = http://127.0.0.1:1", ["--platform.key.file", str(key)], {})
     assert why == f"platform.key.file (flag): {key} is open to others (mode 640): chmod 600 it, and think of what it holds as known"
+
+
+# Of each program with these options, how many descriptors it asks for.
+NEEDED = {
+    "an engine with one reactor": ("engine", ["--reactors", "1"], 51),
+    "an engine with as many as there may be": ("engine", ["--reactors", "64"], 240),
+    "a platform": ("platform", [], 40),
+    "a platform with many readers": ("platform", ["--store.readers", "8"], 52),
+}
+
+
+@pytest.mark.parametrize("name", NEEDED)
+def test_a_program_with_too_few_descriptors_says_how_many_it_needs(fresh, name):
+    who, options, needed = NEEDED[name]
+    stack = fresh(**{who: options, f"{who}_prefix": ["prlimit", f"--nofile={needed}:{needed}"]}).start()
+    assert stack.metrics(getattr(stack, who))["writ_process_open_fds"] <= needed
+    with stack.at_engine() as wire:
+        assert wire.post("/v1/agent/authorize", {"action": "get_x", "actor": "x"}).json["decision"] == "deny"
+    stack.wait_published()
+    program = getattr(stack, who)
+    program.stop()
+    for fewer in (8, needed - 1):
+        program.prefix = ["prlimit", f"--nofile={fewer}:{fewer}"]
+        program.start(ready=False)
+        assert program.wait() == 2, program.tail()
+        last = json.loads(program.tail().splitlines()[-1])
+        assert (last["event"], last["why"]) == ("cannot_start", f"ulimit -n is {fewer}, and {needed} are needed")
