@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "base/list.h"
 #include "base/lookup.h"
+#include "base/shown.h"
 #include "base/world.h"
 #include "crypto/crypto.h"
 #include "crypto/secret.h"
@@ -50,12 +51,6 @@ struct redis_link {
 
 /* ---- addresses ---- */
 
-/* An address as it may be told: who writes a password into one has done so before its host. */
-static struct str shown(struct str address)
-{
-    return str_find(address, '@') < address.size ? STR("…") : address;
-}
-
 static enum err read_host_port(struct str rest, struct redis_address *a, struct fault *f)
 {
     size_t colon = rest.size;
@@ -74,7 +69,7 @@ static enum err read_host_port(struct str rest, struct redis_address *a, struct 
         return fault_set(
             f, ERR_BAD_VALUE, "",
             "redis.url: \"%.*s\" is not host:port; a user and a password are options of their own",
-            STR_FORMAT(shown(rest)));
+            STR_FORMAT(shown_address(rest)));
     memcpy(a->host, host.bytes, host.size);
     a->port = (uint16_t)port;
     return ERR_OK;
@@ -115,7 +110,7 @@ enum err redis_address_read(struct str url, struct redis_address *ret, struct fa
     return fault_set(
         f, err, "",
         "redis.url: \"%.*s\" is not right; it must be unix:/path, tcp://host:port or redis://host:port",
-        STR_FORMAT(shown(url)));
+        STR_FORMAT(shown_address(url)));
 }
 
 /* ---- values ---- */

@@ -33,6 +33,10 @@ static enum err check_topic(const char *topic, struct fault *f)
 static enum err check_brokers(const char *brokers, struct fault *f)
 {
     struct str rest = str_from(brokers);
+    if (str_find(rest, '@') < rest.size)
+        return fault_set(
+            f, ERR_BAD_VALUE, "kafka.brokers",
+            "kafka.brokers: has an @, and only host:port with commas between is taken; a user and a password are options of their own");
     while (rest.size > 0) {
         size_t end = str_find(rest, ',');
         struct str broker = str_of(rest.bytes, end);

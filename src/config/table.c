@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/limits.h"
+#include "base/shown.h"
 
 enum { UNIX_URL_BYTES_MAX = 5 + 107 }; /* what the kernel takes as a socket's path */
 
@@ -186,8 +187,7 @@ static enum err refuse(const struct option *o, struct str value, const char *whe
     char bytes[160];
     struct buf form = buf_over(bytes, sizeof bytes);
     option_put_form(&form, o);
-    /* What stands before the host of an address may be a password. */
-    struct str shown = str_find(value, '@') < value.size ? STR("…") : option_shown(value);
+    struct str shown = option_shown(shown_address(value));
     return fault_set(f, ERR_BAD_VALUE, o->name, "%s (%s): \"%.*s\" is not right; it must be %.*s",
                      o->name, where, STR_FORMAT(shown), STR_FORMAT(buf_view(&form)));
 }

@@ -5,12 +5,15 @@
 #include <stdio.h>
 #include <sys/un.h>
 
+#include "base/shown.h"
+
 static enum err bad_address(struct str text, struct fault *f)
 {
+    struct str shown = shown_address(text);
     return fault_set(f, ERR_BAD_VALUE, "",
                      "\"%.*s\" is not an address like http://host:port or "
                      "unix:/path",
-                     (int)(text.size > 100 ? 100 : text.size), text.bytes);
+                     (int)(shown.size > 100 ? 100 : shown.size), shown.bytes);
 }
 
 static bool keep(char *to, size_t capacity, struct str text)

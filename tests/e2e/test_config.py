@@ -106,6 +106,23 @@ def test_a_secret_of_ours_that_others_may_read_ends_the_start(tmp_path):
     assert why == f"platform.key.file (flag): {key} is open to others (mode 640): chmod 600 it, and think of what it holds as known"
 
 
+# What people write into an address.
+WITH_A_SECRET = [
+    ("writ-engine", "platform.url", "http://me:hunter2@127.0.0.1:9090"), ("writ-platform", "engine.url", "http://127.0.0.1:8080/?key=hunter2"),
+    ("writ-engine", "otlp.url", "http://127.0.0.1:4318?api_key=hunter2"), ("writ-platform", "listen", "me:hunter2@127.0.0.1:1"),
+    ("writ-platform", "kafka.brokers", "me:hunter2@127.0.0.1:9092"), ("writ-platform", "kafka.brokers", "me:hunter2@127.0.0.1"),
+    ("writ-platform", "kafka.brokers", "127.0.0.1:1,me:hunter2@[::1]:9092"), ("writ-platform", "kafka.brokers", "me:hunter2,3@[::1]:9092"),
+    ("writ-platform", "kafka.brokers", "SASL_SSL://me:hunter2@127.0.0.1:9092"), ("writ-engine", "redis.url", "redis://:hunter2@127.0.0.1:1"),
+    ("writ-engine", "redis.url", "tcp://127.0.0.1:1?password=hunter2"), ("writ-platform", "store.url", "mysql://me:hunter2@127.0.0.1/writ")]
+
+
+@pytest.mark.parametrize("program, option, address", WITH_A_SECRET)
+def test_a_password_in_an_address_is_not_told(tmp_path, program, option, address):
+    done = subprocess.run([harness.BIN / program, "--data", tmp_path, "--listen", "127.0.0.1:0", f"--{option}", address], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2 and option in done.stderr, done.stderr
+    assert "hunter2" not in done.stdout + done.stderr, done.stderr
+
+
 # Of each program with these options, how many descriptors it asks for.
 NEEDED = {
     "an engine with one reactor": ("engine", ["--reactors", "1"], 51),
