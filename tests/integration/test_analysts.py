@@ -309,7 +309,8 @@ def test_the_role_that_analysts_are_given_may_ask_all_of_it_and_change_nothing(d
 def ask_of(day, tenant, **members):
     """The answers for a tenant that has this event and no other."""
     event = {"event_id": f"{tenant}.1", "tenant_id": tenant, "timestamp": "2026-11-01T09:00:00.000Z", "actor": "erin", **members}
-    with day.stack.at_platform("engine") as wire:
+    restorer = day.stack.key(f"restorer of {tenant}", ["ingest", "admin"], tenant="*", wait=False, tenants=[tenant])
+    with day.stack.at_platform(restorer) as wire:
         assert wire.post(f"/api/v1/audit/ingest?tenant_id={tenant}", json.dumps(event, separators=(",", ":"))).status == 201
     return day.ask(**{"tenant": tenant, "from": "2026-11-01", "to": "2026-11-02"})
 
