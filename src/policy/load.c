@@ -27,8 +27,9 @@ static enum err load(struct policy_document *d, struct str text, bool tested,
     arena_init(&scratch, 64 << 10, DOCUMENT_BYTES_MAX);
     struct node *root = node_read(text, &scratch, problems);
     if (root != NULL) document_read(d, root, problems);
+    bool full = scratch.overflow || d->arena.overflow;
     arena_fini(&scratch);
-    if (d->arena.overflow) return ERR_FULL;
+    if (full) return ERR_FULL;
     if (problems->count > 0) return ERR_INVALID_POLICY;
     if (!tested) return ERR_OK;
 
@@ -47,6 +48,7 @@ static enum err load_named(struct str name, struct str text, bool tested,
     d->is_json = node_text_is_json(text);
     d->digest = sha256_once(text);
     enum err err = load(d, text, tested, problems);
+    if (err == ERR_FULL) problems->count = 0; /* what was read up to there is no judgement */
     problems_sort(problems);
     if (err != ERR_OK) {
         policy_document_release(d);

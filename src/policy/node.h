@@ -33,8 +33,8 @@ static inline struct node *node_next(const struct node *n) { return node_of(n->j
 /* The member `key` of a map, or NULL. Linear. */
 struct node *node_get(const struct node *map, const char *key);
 
-/* Reads a whole text. NULL: not a tree at all; the problems say why. The tree lies in `arena`
- * and points into `text`. */
+/* Reads a whole text. NULL: not a tree at all; the problems say why, unless memory ran out
+ * (arena->overflow, whatever memory that was). The tree lies in `arena` and points into `text`. */
 struct node *node_read(struct str text, struct arena *arena, struct policy_problems *problems);
 bool node_text_is_json(struct str text); /* starts with `{`, white space aside */
 

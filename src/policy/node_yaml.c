@@ -43,6 +43,13 @@ static void complain(struct builder *b, struct node *n, yaml_mark_t mark, const 
     n->bad = true;
 }
 
+/* No fault of the document, so nothing is said of it: node_read() tells by the arena. */
+static void out_of_memory(struct builder *b)
+{
+    b->arena->overflow = true;
+    b->stopped = true;
+}
+
 static struct node *node_new(struct builder *b, yaml_mark_t mark)
 {
     struct node *n = b->nodes < NODES_MAX ? arena_new(b->arena, struct node) : NULL;
@@ -166,8 +173,7 @@ static void find_duplicates(struct builder *b, const struct node *map)
     if (count < 2) return;
     struct node **members = malloc(count * sizeof(struct node *));
     if (members == NULL) {
-        b->stopped = true;
-        problem_add(b->problems, NULL, map->line, map->column, "out of memory");
+        out_of_memory(b);
         return;
     }
     for (struct node *n = node_first(map); n != NULL; n = node_next(n)) members[i++] = n;
@@ -239,6 +245,10 @@ static bool on_event(struct builder *b, const yaml_event_t *e)
 
 static void on_syntax_error(struct builder *b, const yaml_parser_t *p, struct str text)
 {
+    if (p->error == YAML_MEMORY_ERROR) {
+        out_of_memory(b);
+        return;
+    }
     b->stopped = true;
     const char *what = p->problem != NULL ? p->problem : "not well-formed";
     if (p->error == YAML_READER_ERROR) {
@@ -246,10 +256,6 @@ static void on_syntax_error(struct builder *b, const yaml_parser_t *p, struct st
         text_cursor_init(&cursor, text);
         text_cursor_move(&cursor, p->problem_offset);
         problem_add(b->problems, NULL, cursor.line, cursor.column, "not YAML: %s", what);
-        return;
-    }
-    if (p->error == YAML_MEMORY_ERROR) {
-        problem_add(b->problems, NULL, 0, 0, "out of memory");
         return;
     }
     struct yaml_slip slip = {.text = text,
@@ -315,7 +321,7 @@ struct node *node_read_yaml(struct str text, struct arena *arena, struct policy_
     if (str_starts(text, str_from(byte_order_mark))) text = str_skip(text, strlen(byte_order_mark));
     if (has_hidden_breaks(text, problems)) return NULL;
     if (!yaml_parser_initialize(&parser)) {
-        problem_add(problems, NULL, 0, 0, "out of memory");
+        out_of_memory(&b);
         return NULL;
     }
     yaml_parser_set_encoding(&parser, YAML_UTF8_ENCODING);

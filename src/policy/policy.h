@@ -53,7 +53,7 @@ struct policy_problems {
 struct policy_document; /* immutable once loaded; reference counted, thread safe */
 
 /* Text is YAML, or strict JSON where it starts with `{`. Runs the document's own `tests`.
- * ERR_INVALID_POLICY with at least one problem; ERR_FULL where memory ran out. */
+ * ERR_INVALID_POLICY with at least one problem; ERR_FULL, with none, where memory ran out. */
 enum err policy_load(struct str name, struct str text, struct policy_document **ret,
                      struct policy_problems *problems);
 struct policy_document *policy_document_share(struct policy_document *d);

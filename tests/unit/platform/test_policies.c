@@ -5,6 +5,12 @@
 #include "pipeline/ingest/database.h"
 #include "pipeline/ingest/policy_store.h"
 
+/* In the place of libyaml's own, which readers ask: there may be no memory. */
+static _Atomic bool yaml_has_none;
+
+void *yaml_malloc(size_t size);
+void *yaml_malloc(size_t size) { return yaml_has_none ? NULL : malloc(size > 0 ? size : 1); }
+
 #define ALLOW                                                                                      \
     "rules:\\n  - {id: reads, agents: [\\\"*\\\"], actions: [\\\"get_*\\\"], decision: allow}\\n"
 #define DENY "rules:\\n  - {id: reads, actions: [\\\"get_*\\\"], decision: deny}\\n"
@@ -75,6 +81,17 @@ static void an_invalid_document_says_where_and_changes_nothing(void **state)
         strstr(arena_copy(&r->arena, json_text(details->child, STR("message"))).bytes, "alow"));
     get(r, ADMIN, BASE);
     assert_int_equal(number(r, "version"), 1);
+}
+
+static void a_document_that_there_is_no_memory_to_read_is_503(void **state)
+{
+    struct rig *r = *state;
+    yaml_has_none = true;
+    put(r, ALLOW);
+    yaml_has_none = false;
+    assert_refused(r, 503, "store_unavailable", NULL);
+    put(r, ALLOW);
+    assert_status(r, 201);
 }
 
 static void an_object_is_a_document_too(void **state)
@@ -524,6 +541,7 @@ int main(void)
         TEST(a_policy_is_put_and_got),
         TEST(the_same_content_makes_no_new_version),
         TEST(an_invalid_document_says_where_and_changes_nothing),
+        TEST(a_document_that_there_is_no_memory_to_read_is_503),
         TEST(an_object_is_a_document_too),
         TEST(conditions_are_held),
         TEST(a_dry_run_changes_nothing),

@@ -1,6 +1,19 @@
 /* Tests of the loader: YAML and JSON as trees, and every complaint at its place. */
 #include "support.h"
 
+#include <stdlib.h>
+
+/* In the place of libyaml's own: after so many there is no memory. */
+static size_t yaml_left = SIZE_MAX;
+
+void *yaml_malloc(size_t size);
+void *yaml_malloc(size_t size)
+{
+    if (yaml_left == 0) return NULL;
+    if (yaml_left != SIZE_MAX) yaml_left--;
+    return malloc(size > 0 ? size : 1);
+}
+
 #define RULE "{id: a, agents: [b], actions: [c], decision: allow}"
 
 static void a_document_with_everything_loads(void **state)
@@ -549,6 +562,25 @@ static void a_line_break_that_nobody_sees_is_refused(void **state)
         "{\"rules\":[{\"id\":\"a\",\"actions\":[\"x\xE2\x80\xA8\"],\"decision\":\"deny\"}]}"));
 }
 
+static void a_document_is_not_to_blame_where_memory_runs_out(void **state)
+{
+    (void)state;
+    struct policy_problems problems;
+    struct policy_document *d = NULL;
+    enum err err = ERR_FULL;
+    size_t failed = 0;
+    for (size_t left = 0; err == ERR_FULL; left++) {
+        yaml_left = left;
+        err = policy_load(STR("doc"), STR("rules: [" RULE "]\n"), &d, &problems);
+        failed += err == ERR_FULL;
+        assert_int_equal(problems.count, 0);
+    }
+    yaml_left = SIZE_MAX;
+    assert_int_equal(err, ERR_OK);
+    assert_true(failed > 10);
+    policy_document_release(d);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -580,6 +612,7 @@ int main(void)
         cmocka_unit_test(a_test_says_when_it_is_asked_and_of_which_tenant),
         cmocka_unit_test(a_line_break_that_nobody_sees_is_refused),
         cmocka_unit_test(words_are_told_from_other_values_and_other_letters),
+        cmocka_unit_test(a_document_is_not_to_blame_where_memory_runs_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
