@@ -377,7 +377,9 @@ static struct cel_regex *regex_create(struct emitter *e, const struct cel_node *
         cel_regex_create(pattern.bytes, pattern.size, REGEX_MEMORY_BYTES, &instructions, why);
     if (e->c->environment->room != NULL)
         e->c->environment->room->regex_instructions += instructions;
-    if (regex == NULL)
+    if (regex == NULL && why[0] == '\0')
+        e->failed = e->c->arena->overflow = true; /* no fault of the pattern */
+    else if (regex == NULL)
         cel_problem_add(e->c->problems, e->c->text, argument->offset,
                         "this is no regular expression: %s", why);
     return regex;

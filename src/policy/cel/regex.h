@@ -2,8 +2,9 @@
  *
  * A compiled pattern is immutable for its users and may be matched by many threads. It lives on the
  * heap, and RE2 builds its automaton lazily in a cache; both are bounded by the memory that
- * cel_regex_create() is given. No exceptions leave: an allocation that fails ends the process, as
- * it does everywhere in C++. */
+ * cel_regex_create() is given. No exceptions leave. Where the process has no memory left, compiling
+ * tells so, and a pattern's only match. A search of one that others go on using ends the process:
+ * what is left of RE2's cache then may say of a text that matches that it does not. */
 #ifndef POLICY_CEL_REGEX_H
 #define POLICY_CEL_REGEX_H
 
@@ -26,8 +27,9 @@ enum {
 struct cel_regex;
 
 /* NULL: the pattern is not one, or too large for that memory; `ret_error` (REGEX_ERROR_TEXT bytes,
- * may be NULL) says why. What compiling takes is told in instructions, a third of a microsecond
- * each: the program's, or what there was room for of one that is too large. */
+ * may be NULL) says why, and is "" where the process has no memory left. What compiling takes is
+ * told in instructions, a third of a microsecond each: the program's, or what there was room for of
+ * one that is too large. */
 struct cel_regex *cel_regex_create(const char *pattern, size_t size, size_t memory_bytes,
                                    size_t *ret_instructions, char *ret_error);
 
@@ -39,6 +41,9 @@ void cel_regex_destroy(struct cel_regex *regex); /* NULL is fine */
 /* Whether some part of the text matches; the leftmost first one's place where asked for. */
 bool cel_regex_search(const struct cel_regex *regex, const char *text, size_t size,
                       size_t *ret_from, size_t *ret_to);
+/* The same of one that is destroyed next, whatever came of it. False: there was no memory for it. */
+bool cel_regex_search_once(const struct cel_regex *regex, const char *text, size_t size,
+                           bool *ret_found);
 
 /* Instructions of the compiled pattern: what a byte of text costs at worst, and its memory too. */
 size_t cel_regex_size(const struct cel_regex *regex);

@@ -102,10 +102,13 @@ static struct cel_value match_computed(struct cel_meter *m, const struct cel_val
     struct cel_regex *regex =
         cel_regex_create(a[1].bytes, a[1].size, REGEX_COMPUTED_MEMORY_BYTES, &instructions, why);
     bool paid = cel_pay(m, OF_INSTRUCTION * (uint64_t)instructions);
+    if (regex == NULL && why[0] == '\0') return no_memory();
     if (regex == NULL) return paid ? cel_fail_text(m, CEL_FAULT_ARGUMENT, str_from(why)) : spent();
     struct cel_value result = spent();
+    bool found;
     if (paid && cel_pay(m, automaton_cost(a[0].size, instructions)))
-        result = cel_bool(cel_regex_search(regex, a[0].bytes, a[0].size, NULL, NULL));
+        result = cel_regex_search_once(regex, a[0].bytes, a[0].size, &found) ? cel_bool(found)
+                                                                             : no_memory();
     cel_regex_destroy(regex);
     return result;
 }
