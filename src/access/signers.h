@@ -27,8 +27,9 @@ void signer_init(struct signer *s, uint32_t number, uint64_t active_ms,
                  const uint8_t secret[ED25519_KEY_BYTES]);
 void signer_fini(struct signer *s);
 
-/* Signs any claims at all: token_sign() is this for claims that are right. False: too long. */
-bool signer_put_token(const struct signer *s, struct str claims, struct buf *out);
+/* Signs any claims at all: token_sign() is this for claims that are right. ERR_OUT_OF_RANGE: too
+ * long. ERR_FULL: no memory. */
+enum err signer_put_token(const struct signer *s, struct str claims, struct buf *out);
 
 /* ERR_UNAUTHENTICATED (too early), ERR_CREDENTIAL_EXPIRED. */
 enum err claims_in_time(const struct token_claims *c, uint64_t now_ms, struct fault *f);

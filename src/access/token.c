@@ -21,7 +21,7 @@ enum {
 
 /* ---- writing ---- */
 
-bool signer_put_token(const struct signer *s, struct str claims, struct buf *out)
+enum err signer_put_token(const struct signer *s, struct str claims, struct buf *out)
 {
     char bytes[TOKEN_TEXT_MAX];
     uint8_t signature[ED25519_SIGNATURE_BYTES];
@@ -29,13 +29,13 @@ bool signer_put_token(const struct signer *s, struct str claims, struct buf *out
     buf_put(&text, str_of(s->header, s->header_size));
     buf_put_byte(&text, '.');
     base64url_put(&text, claims.bytes, claims.size);
-    if (text.overflow || text.capacity - text.size < 1 + SIGNATURE_TEXT) return false;
-    ed25519_sign(s->pair, buf_view(&text), signature);
+    if (text.overflow || text.capacity - text.size < 1 + SIGNATURE_TEXT) return ERR_OUT_OF_RANGE;
+    if (!ed25519_sign(s->pair, buf_view(&text), signature)) return ERR_FULL;
     buf_put_byte(&text, '.');
     base64url_put(&text, signature, sizeof signature);
     check(!text.overflow);
     buf_put(out, buf_view(&text));
-    return true;
+    return ERR_OK;
 }
 
 static void put_text(struct buf *b, struct str before, struct str text)
@@ -91,8 +91,7 @@ enum err token_sign(const struct signers *s, struct str issuer, const struct tok
         if (s->list[i].number == c->signer) by = &s->list[i];
     if (by == NULL) return ERR_NOT_FOUND;
     put_claims(&claims, issuer, c);
-    if (claims.overflow || !signer_put_token(by, buf_view(&claims), out)) return ERR_OUT_OF_RANGE;
-    return ERR_OK;
+    return claims.overflow ? ERR_OUT_OF_RANGE : signer_put_token(by, buf_view(&claims), out);
 }
 
 /* ---- reading ---- */

@@ -76,7 +76,7 @@ void signers_put_jwks(struct buf *out, const struct signers *s);
 /* ---- texts ---- */
 
 /* Appends the token. ERR_NOT_FOUND: this signer is gone. ERR_OUT_OF_RANGE: it would be longer than
- * TOKEN_TEXT_MAX. Nothing is appended then. */
+ * TOKEN_TEXT_MAX. ERR_FULL: no memory. Nothing is appended then. */
 enum err token_sign(const struct signers *s, struct str issuer, const struct token_claims *c,
                     struct buf *out);
 

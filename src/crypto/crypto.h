@@ -2,7 +2,7 @@
  *
  * A `struct hasher` holds the state of one digest at a time and belongs to one thread; the other
  * functions may be called from any thread. Nothing here fails on any input; a failure of
- * the library itself ends the process (check). */
+ * the library itself ends the process (check), except where it is said. */
 #ifndef CRYPTO_CRYPTO_H
 #define CRYPTO_CRYPTO_H
 
@@ -65,8 +65,8 @@ struct ed25519 *ed25519_from_secret(const uint8_t secret[ED25519_KEY_BYTES]);
 void ed25519_destroy(struct ed25519 *e);
 void ed25519_public(const struct ed25519 *e, uint8_t to[ED25519_KEY_BYTES]);
 
-/* The same signature for the same message, always. */
-void ed25519_sign(const struct ed25519 *e, struct str message, uint8_t to[ED25519_SIGNATURE_BYTES]);
+/* The same signature for the same message, always. False: the library had no memory. */
+bool ed25519_sign(const struct ed25519 *e, struct str message, uint8_t to[ED25519_SIGNATURE_BYTES]);
 /* About 100 µs. A signature whose second half is not reduced is refused, so that nobody can make
  * another one of a good one. */
 bool ed25519_verify(const struct ed25519 *e, struct str message,

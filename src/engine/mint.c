@@ -200,6 +200,8 @@ static enum err sign(struct mint *m, const struct token_facts *t, struct fault *
         c.signer = signers_current(api->signers, world_now_ms());
         err = token_sign(api->signers, api->token_issuer, &c, &b);
     }
+    if (err == ERR_FULL)
+        return fault_set(f, ERR_OVERLOADED, "", "there is no memory to sign the token now");
     if (err != ERR_OK)
         return member_refuse(f, ERR_OUT_OF_RANGE, "scope",
                              "the token would be longer than 4096 bytes; name fewer actions");
@@ -311,12 +313,13 @@ static void minted(struct errand *e)
     struct mint *m = of(e);
     const struct call *c = &e->call;
     struct fault f;
+    enum err err;
     if (c->err != ERR_OK)
         token_refuse(&m->trip, c->err);
     else if (!c->mint.replayed)
         answer(m, &m->facts, false);
-    else if (sign(m, &c->mint.facts, &f) != ERR_OK)
-        token_refuse(&m->trip, ERR_INTERNAL);
+    else if ((err = sign(m, &c->mint.facts, &f)) != ERR_OK)
+        token_refuse(&m->trip, err == ERR_OVERLOADED ? err : ERR_INTERNAL);
     else
         answer(m, &c->mint.facts, true);
 }

@@ -32,7 +32,7 @@ static void any_claims(struct str claims)
     char first[TOKEN_TEXT_MAX], second[TOKEN_TEXT_MAX];
     struct buf a = buf_over(first, sizeof first), b = buf_over(second, sizeof second);
     struct token_claims c, again;
-    if (!signer_put_token(&signers->list[0], claims, &a)) return;
+    if (signer_put_token(&signers->list[0], claims, &a) != ERR_OK) return;
     enum err err = verify(buf_view(&a), &c);
     if (err != ERR_OK && err != ERR_CREDENTIAL_EXPIRED) return;
     /* Escapes and blanks may differ in length, so that the canonical form may be the longer one. */

@@ -1,7 +1,19 @@
 /* test_token.c - what we sign reads back; what anybody else made, in any way, does not. */
 #include "forge.h"
 
+#include <dlfcn.h>
+
 #include "json/json.h"
+
+/* In the place of the library's own: there may be no memory for it. */
+static bool signs_nothing;
+int EVP_DigestSign(void *context, uint8_t *to, size_t *size, const uint8_t *bytes, size_t count);
+int EVP_DigestSign(void *context, uint8_t *to, size_t *size, const uint8_t *bytes, size_t count)
+{
+    static int (*own)(void *, uint8_t *, size_t *, const uint8_t *, size_t);
+    if (own == NULL) *(void **)&own = dlsym(RTLD_NEXT, "EVP_DigestSign");
+    return signs_nothing ? 0 : own(context, to, size, bytes, count);
+}
 
 static struct signers *signers;
 static struct arena arena;
@@ -133,8 +145,9 @@ static void the_published_signature_comes_out(void **state)
 {
     (void)state;
     uint8_t signature[ED25519_SIGNATURE_BYTES];
-    ed25519_sign(signers->list[0].pair,
-                 STR("eyJhbGciOiJFZERTQSJ9.RXhhbXBsZSBvZiBFZDI1NTE5IHNpZ25pbmc"), signature);
+    assert_true(ed25519_sign(signers->list[0].pair,
+                             STR("eyJhbGciOiJFZERTQSJ9.RXhhbXBsZSBvZiBFZDI1NTE5IHNpZ25pbmc"),
+                             signature));
     base64url_put(&text, signature, sizeof signature);
     claim_is(
         buf_view(&text),
@@ -223,7 +236,7 @@ static void seal(const char *header, const char *claims)
     forge_base64url(&text, header);
     buf_put_byte(&text, '.');
     forge_base64url(&text, claims);
-    ed25519_sign(signers->list[0].pair, buf_view(&text), signature);
+    assert_true(ed25519_sign(signers->list[0].pair, buf_view(&text), signature));
     buf_put_byte(&text, '.');
     base64url_put(&text, signature, sizeof signature);
     assert_false(text.overflow);
@@ -323,13 +336,13 @@ static void another_ones_key_is_not_ours(void **state)
     static const uint8_t other[ED25519_KEY_BYTES] = {9};
     struct signer stranger;
     signer_init(&stranger, FORGE_NUMBER, 0, other);
-    assert_true(signer_put_token(&stranger, STR(GOOD), &text)); /* its own kid */
+    assert_int_equal(signer_put_token(&stranger, STR(GOOD), &text), ERR_OK); /* its own kid */
     assert_forged(buf_view(&text));
     assert_non_null(strstr(fault.text, "names no signing key of this engine"));
     buf_clear(&text);
     /* our kid, its signature */
     memcpy(stranger.header, signers->list[0].header, sizeof stranger.header);
-    assert_true(signer_put_token(&stranger, STR(GOOD), &text));
+    assert_int_equal(signer_put_token(&stranger, STR(GOOD), &text), ERR_OK);
     assert_forged(buf_view(&text));
     assert_non_null(strstr(fault.text, "signature is not ours"));
     signer_fini(&stranger);
@@ -440,6 +453,18 @@ static void a_signer_that_is_gone_signs_nothing(void **state)
     struct token_claims c = forge_claims();
     c.signer++;
     assert_int_equal(token_sign(signers, STR("writ"), &c, &text), ERR_NOT_FOUND);
+}
+
+static void a_signature_that_there_is_no_memory_for_is_told(void **state)
+{
+    (void)state;
+    struct token_claims c = forge_claims();
+    buf_clear(&text);
+    signs_nothing = true;
+    assert_int_equal(token_sign(signers, STR("writ"), &c, &text), ERR_FULL);
+    signs_nothing = false;
+    assert_int_equal(text.size, 0);
+    sign(&c);
 }
 
 /* ---- the cache ---- */
@@ -676,6 +701,7 @@ int main(void)
         TEST(an_oversize_token_is_refused_before_anything_else),
         TEST(the_longest_token_that_is_signed_is_read),
         TEST(a_signer_that_is_gone_signs_nothing),
+        TEST(a_signature_that_there_is_no_memory_for_is_told),
         TEST(a_known_token_is_answered_from_memory_and_still_expires),
         TEST(known_tokens_keep_claims_of_their_own),
         TEST(a_forged_token_is_forged_each_time),
