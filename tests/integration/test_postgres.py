@@ -372,7 +372,7 @@ def test_two_platforms_share_policies_keys_and_records(fleet, postgres):
         # Both take records at once: the engine's go to the first, these to the second.
         with harness.Wire(other.address, one.stack.keys["engine"]) as wire:
             for n in range(200):
-                posted = wire.post("/api/v1/audit/ingest", {"event_id": f"mine-{n}", "kind": "decision", "tenant_id": "default",
+                posted = wire.post("/api/v1/audit/ingest", {"event_id": f"mine-{n}", "kind": "auth.failed", "tenant_id": "default",
                                                             "timestamp": "2026-11-20T09:30:00.000Z"})
                 assert posted.status == 201, posted
         one.stop_clients()
