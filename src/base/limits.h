@@ -48,8 +48,7 @@ enum {
     LIMIT_PENDING_PER_ACTOR = 100, /* people read them */
     LIMIT_WAITERS_PER_REVIEW = 64,
     LIMIT_VISITS = 4096, /* requests of one reactor that are away at other slots */
-    LIMIT_WAITS =
-        65536, /* clients of one reactor that wait for a review, or fewer: engine/waits.h */
+    LIMIT_WAITS = 65536, /* of one reactor for reviews, at most (engine/waits.h) */
 
     LIMIT_REACTORS = 64,
     LIMIT_POLICIES_PER_TENANT = 1024,
