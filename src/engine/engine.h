@@ -74,7 +74,7 @@ struct worker {
 
     /* Calls: its own slots' (owner.c), and its requests' to any slots (errand.c). */
     struct owner owner;
-    struct revoked_view *revoked; /* as of this beat's begin */
+    struct revoked_view *revoked; /* as of this beat's begin, or a later call's coming home */
     struct list away, waiting;    /* errands */
     unsigned visits;              /* calls of those that are away */
     struct waits waits;           /* those of `waiting`, by key */
@@ -144,7 +144,7 @@ bool engine_stands_still(const struct engine *e);
     "the journal's disk stands still, and records have waited for it for longer than journal.stall"
 /* For whom nothing was loaded yet: why. */
 const char *engine_why_empty(const struct engine *e);
-/* As of this beat. */
+/* As of this beat's begin, or of the last call that came home in it. */
 bool worker_actor_is_suspended(const struct worker *w, struct str tenant, struct str actor);
 /* No token of this actor's that was born up to then is alive (0: none is dead). */
 uint64_t worker_actor_dead_until(const struct worker *w, struct str tenant, struct str actor);

@@ -216,6 +216,14 @@ static void observe_durable(struct worker *w, uint64_t durable)
     w->sealed_ns = 0;
 }
 
+/* What ended the call, a suspension that denies what its actor waits for, may have been told after
+ * this beat began; but before it was sent. */
+static void come_home(struct worker *w, struct call *c)
+{
+    take_revocations(w);
+    errand_home(w, c);
+}
+
 /* True: more has come than one beat takes. */
 static bool take_mail(struct worker *w)
 {
@@ -224,7 +232,7 @@ static bool take_mail(struct worker *w)
     while ((worker_has_room(w) || engine_stands_still(w->engine)) &&
            (c = mailbox_take(w->engine->post, w->index, &more)) != NULL) {
         if (c->home == w->index)
-            errand_home(w, c);
+            come_home(w, c);
         else
             owner_receive(w, c);
     }
@@ -253,7 +261,7 @@ static bool move_calls(struct worker *w)
     bool more = take_mail(w);
     more = owner_tick(w) || more;
     owner_seen(w);
-    for (struct call *c; (c = owner_ready(w)) != NULL;) errand_home(w, c);
+    for (struct call *c; (c = owner_ready(w)) != NULL;) come_home(w, c);
     return more;
 }
 
