@@ -354,7 +354,7 @@ class Stack:
                 reply = wire.get(f"/api/v1/audit/trace/{trace_id}")
                 assert reply.status in (200, 404), reply
                 return reply.json["events"] if reply.status == 200 and reply.json["count"] >= count else None
-            return eventually(found, f"{count} events of trace {trace_id}", 20)
+            return eventually(found, f"{count} events of trace {trace_id}")
 
     def events(self, key="auditor", **parameters):
         """All stored events that match, newest first, page by page."""

@@ -63,7 +63,7 @@ def decide_until_forgotten(stack):
     def is_forgotten():
         decide(stack, 10)
         return segments()[0] > newest
-    eventually(is_forgotten, "the journal lets segments go", 60)
+    eventually(is_forgotten, "the journal lets segments go")
     return first
 
 

@@ -282,7 +282,7 @@ def test_refused_credentials_are_audited_by_source_and_second(tenant, stack):
                 found += wire.get(f"/api/v1/audit?tenant_id={name}&kind=auth.failed&limit=500").json["events"]
         mine = [event for event in found if event.get("key_id") == key["id"]]
         return mine if sum(event.get("count", 1) for event in mine) >= 20 else None
-    events = harness.eventually(told, "auth.failed events of the revoked key", 10)
+    events = harness.eventually(told, "auth.failed events of the revoked key")
     assert len(events) <= 6, "they are aggregated"
 
 
@@ -430,7 +430,7 @@ def test_a_peer_whose_name_nobody_knows_yet_is_found_later(fresh, tmp_path):
     def forwarded():
         with stack.at_platform("agent") as wire:
             return wire.post(AGENT, {"action": "get_x"}).status == 200
-    harness.eventually(forwarded, "requests reach the engine", 10)
+    harness.eventually(forwarded, "requests reach the engine")
 
 
 @contextlib.contextmanager

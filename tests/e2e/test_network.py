@@ -217,7 +217,7 @@ def test_a_bundle_that_takes_long_to_come_arrives(fresh):
         stack.policy("base", "rules:\n" + rules, wait=False)
         stack.engine.start()
         newest = stack.metrics(stack.platform)["writ_platform_bundle_revision"]
-        harness.eventually(lambda: stack.metrics(stack.engine)["writ_engine_bundle_revision"] >= newest, "a megabyte at 50 KB/s", 60)
+        harness.eventually(lambda: stack.metrics(stack.engine)["writ_engine_bundle_revision"] >= newest, "a megabyte at 50 KB/s")
     finally:
         narrow.close()
 
@@ -280,6 +280,6 @@ def test_that_the_platform_is_back_is_seen_at_once(fresh):
     harness.eventually(lambda: health(stack.engine)["feed"] != "ok", "the platform is missed")
     between.open()
     try:
-        harness.eventually(lambda: health(stack.engine)["feed"] == "ok", "it is back", 15)
+        harness.eventually(lambda: health(stack.engine)["feed"] == "ok", "it is back")
     finally:
         between.close()

@@ -49,7 +49,7 @@ class Watched:
         def is_so():
             found = self.policies().get(name)
             return found and found["content"] == text and (version is None or found["version"] == version)
-        harness.eventually(is_so, f"{name} is in force", 10)
+        harness.eventually(is_so, f"{name} is in force")
 
     def told(self):
         return self.health()["checks"]["policies"]
@@ -109,7 +109,7 @@ def test_what_is_there_is_in_force_and_follows_its_files(watched):
     w.is_in_force("base", DENY, 2)
     assert w.ask()["rule"] == "deny:reads"
     (w.folder / "base.yaml").unlink()
-    harness.eventually(lambda: "base" not in w.policies(), "base is gone with its file", 10)
+    harness.eventually(lambda: "base" not in w.policies(), "base is gone with its file")
     assert w.ask()["rule"] == "default:deny"
     assert w.health()["checks"]["policies"] == "ok" and w.health()["status"] == "ok"
     events = [e for e in w.stack.events() if e["kind"].startswith("policy.")]
@@ -125,7 +125,7 @@ def test_a_broken_file_changes_nothing_and_is_told(watched):
     w = watched({"base.yaml": ALLOW}).start()
     w.is_in_force("base", ALLOW)
     put(w.folder / "base.yaml", BROKEN)
-    harness.eventually(lambda: w.health()["status"] == "degraded", "the broken file shows", 10)
+    harness.eventually(lambda: w.health()["status"] == "degraded", "the broken file shows")
     told = w.health()["checks"]["policies"]
     assert "base.yaml:2:47" in told and "denny" not in told, "health is public: it says where, the log says what"
     assert w.policies()["base"]["content"] == ALLOW and w.ask()["rule"] == "allow:reads"
@@ -137,7 +137,7 @@ def test_a_broken_file_changes_nothing_and_is_told(watched):
         assert wire.get("/readyz").status == 200
     put(w.folder / "base.yaml", DENY)
     w.is_in_force("base", DENY, 2)
-    harness.eventually(lambda: w.health()["status"] == "ok", "it is mended", 10)
+    harness.eventually(lambda: w.health()["status"] == "ok", "it is mended")
     assert len(w.log("policy_file_refused")) == 1
 
 
@@ -168,7 +168,7 @@ def test_a_restart_finds_what_has_changed_meanwhile(watched):
     w.stack.platform.process = None
     (w.folder / "gone.yaml").unlink()
     w.stack.platform.start()
-    harness.eventually(lambda: set(w.policies()) == {"base", "other"}, "only what came from the directory goes", 10)
+    harness.eventually(lambda: set(w.policies()) == {"base", "other"}, "only what came from the directory goes")
     assert w.policies()["base"]["version"] == 1, "what has not changed is no new version"
 
 
@@ -180,11 +180,11 @@ def test_a_file_takes_over_what_the_api_had_put(watched):
         assert wire.put("/api/v1/policies/same", {"content": ALLOW}).status == 201
     for name in ("base.yaml", "same.yaml", "stays.yaml"):
         put(w.folder / name, ALLOW)
-    harness.eventually(lambda: {p["updated_by"] for p in w.policies().values()} == {"policies.dir"}, "the files own them", 10)
+    harness.eventually(lambda: {p["updated_by"] for p in w.policies().values()} == {"policies.dir"}, "the files own them")
     assert all(p["is_active"] and p["version"] == 1 for p in w.policies().values())
     (w.folder / "base.yaml").unlink()
     (w.folder / "same.yaml").unlink()
-    harness.eventually(lambda: set(w.policies()) == {"stays"}, "it goes with its file", 10)
+    harness.eventually(lambda: set(w.policies()) == {"stays"}, "it goes with its file")
 
 
 def test_files_of_editors_and_other_things_are_no_documents(watched, tmp_path):
@@ -207,7 +207,7 @@ def test_what_cannot_be_a_document_is_told_and_harms_nothing(watched, tmp_path):
     (w.folder / "empty.yaml").write_text("")
     w.start()
     w.is_in_force("base", ALLOW)
-    harness.eventually(lambda: w.stack.metrics(w.stack.platform)["writ_platform_policy_files_refused"] == 9, "all are told", 10)
+    harness.eventually(lambda: w.stack.metrics(w.stack.platform)["writ_platform_policy_files_refused"] == 9, "all are told")
     told = {line["file"]: line["why"] for line in w.log("policy_file_refused")}
     assert told["my?policy.yaml"].startswith("is not named like a policy")
     assert told["two.yaml"] == "is the policy two, and so is two.json: leave one of them"
@@ -244,7 +244,7 @@ def test_a_directory_that_is_away_changes_nothing(watched):
     w.is_in_force("base", ALLOW)
     aside = w.folder.with_name("aside")
     w.folder.rename(aside)
-    harness.eventually(lambda: w.health()["status"] == "degraded", "the directory is missed", 10)
+    harness.eventually(lambda: w.health()["status"] == "degraded", "the directory is missed")
     assert "cannot be opened" in w.health()["checks"]["policies"]
     assert w.stack.metrics(w.stack.platform)["writ_platform_policy_files"] == 1, "what was known is known still"
     assert set(w.policies()) == {"base"}
@@ -278,7 +278,7 @@ def test_many_changes_are_one(watched):
     before = w.stack.metrics(w.stack.platform)["writ_platform_bundle_revision"]
     for i in range(100):
         put(w.folder / f"p{i}.yaml", DENY)
-    harness.eventually(lambda: all(p["content"] == DENY for p in w.policies().values()), "all have changed", 20)
+    harness.eventually(lambda: all(p["content"] == DENY for p in w.policies().values()), "all have changed")
     assert w.stack.metrics(w.stack.platform)["writ_platform_bundle_revision"] == before + 100
     assert len(w.policies()) == 100
 
@@ -311,7 +311,7 @@ def test_a_directory_without_any_document_deletes_nothing(watched):
     w.folder.rename(aside)
     w.folder.mkdir()
     w.stack.platform.start()
-    harness.eventually(lambda: "holds no document" in w.told(), "it is told", 10)
+    harness.eventually(lambda: "holds no document" in w.told(), "it is told")
     looks = time.monotonic() + 2.5  # by then it would have deleted them
     while time.monotonic() < looks:
         assert set(w.policies()) == {"base", "more"}
@@ -319,7 +319,7 @@ def test_a_directory_without_any_document_deletes_nothing(watched):
     assert w.health()["status"] == "degraded" and w.log("policies_dir")
     w.folder.rmdir()
     aside.rename(w.folder)
-    harness.eventually(lambda: w.told() == "ok", "it is mounted", 10)
+    harness.eventually(lambda: w.told() == "ok", "it is mounted")
     assert {p["version"] for p in w.policies().values()} == {1}
 
 
@@ -329,13 +329,13 @@ def test_a_directory_is_emptied_through_the_api(watched):
     w.is_in_force("more", DENY)
     (w.folder / "base.yaml").unlink()
     (w.folder / "more.yaml").unlink()
-    harness.eventually(lambda: "holds no document" in w.told(), "it is told", 10)
+    harness.eventually(lambda: "holds no document" in w.told(), "it is told")
     with w.stack.at_platform("admin") as wire:
         answer = refused(wire.put("/api/v1/policies/base", {"content": ALLOW}), 409, "watched_policy")
         assert answer["error"] == "the policy base came from policies.dir: put its file back, or delete it first"
         for name in ("base", "more"):
             assert wire.delete(f"/api/v1/policies/{name}").status == 200
-        harness.eventually(lambda: w.told() == "ok", "nothing of it is in force any more", 10)
+        harness.eventually(lambda: w.told() == "ok", "nothing of it is in force any more")
         assert wire.put("/api/v1/policies/base", {"content": ALLOW}).status == 201
 
 
@@ -353,7 +353,7 @@ def test_what_others_do_to_the_store_is_undone(watched):
     def is_so():
         found = w.policies()
         return len(found) == 4 and all(p["content"] == DENY and p["updated_by"] == "policies.dir" for p in found.values())
-    harness.eventually(is_so, "the files are in force again", 10)
+    harness.eventually(is_so, "the files are in force again")
     assert w.policies()["same"]["version"] == 1 and w.told() == "ok"
 
 
@@ -372,14 +372,14 @@ def test_a_platform_with_an_older_copy_takes_nothing_away(watched, tmp_path):
             time.sleep(0.1)
         assert w.told() == "ok"
         put(older / "newer.yaml", DENY)
-        harness.eventually(lambda: health() == "ok", "the copy is made the same", 10)
+        harness.eventually(lambda: health() == "ok", "the copy is made the same")
         # Both have it, the other has taken it last: what goes here stays while it is there.
         (w.folder / "newer.yaml").unlink()
-        harness.eventually(lambda: "without a file here: newer" in w.told(), "it goes here", 10)
+        harness.eventually(lambda: "without a file here: newer" in w.told(), "it goes here")
         assert "newer" in w.policies()
         (older / "newer.yaml").unlink()
-        harness.eventually(lambda: "newer" not in w.policies(), "it is gone from both", 10)
-        harness.eventually(lambda: w.told() == "ok", "all is well", 10)
+        harness.eventually(lambda: "newer" not in w.policies(), "it is gone from both")
+        harness.eventually(lambda: w.told() == "ok", "all is well")
     assert w.policies()["base"]["version"] == 1
 
 
@@ -402,7 +402,7 @@ def test_what_the_directory_has_put_in_force_in_another_tenant_is_told(watched):
         harness.eventually(lambda: w.told().startswith("1 policy is in force from this directory in another tenant, where no file changes it: more;"),
                            "one is gone", 10)
         assert wire.request("DELETE", "/api/v1/policies/more?tenant_id=default").status == 200
-    harness.eventually(lambda: w.told() == "ok", "all is well", 10)
+    harness.eventually(lambda: w.told() == "ok", "all is well")
     assert w.policies() == {}
 
 
@@ -414,12 +414,12 @@ def test_two_directories_that_differ_do_not_overwrite_each_other_for_ever(watche
     (beside / "base.yaml").write_text(DENY)
     with w.beside(beside) as health:
         w.is_in_force("base", DENY, 2)
-        harness.eventually(lambda: "base.yaml" in w.told() and "not in force" in w.told(), "it is told", 10)
+        harness.eventually(lambda: "base.yaml" in w.told() and "not in force" in w.told(), "it is told")
         (line,) = w.log("policy_file_refused")
         assert line["why"].startswith("is not in force: another directory's file for the policy base came into force after it")
         assert health() == "ok" and w.policies()["base"]["version"] == 2
         put(w.folder / "base.yaml", DENY)
-        harness.eventually(lambda: w.told() == "ok", "they are the same", 10)
+        harness.eventually(lambda: w.told() == "ok", "they are the same")
     assert w.policies()["base"]["version"] == 2
 
 
@@ -434,12 +434,12 @@ def test_a_change_that_found_the_writer_busy_is_made_later(watched):
             for _ in range(300):
                 sockets.append(socket.create_connection(w.stack.platform.address))
                 sockets[-1].sendall(request)
-            harness.eventually(lambda: sum(b" 503 " in answer(s) for s in sockets), "the writer has no room", 20)
+            harness.eventually(lambda: sum(b" 503 " in answer(s) for s in sockets), "the writer has no room")
             put(w.folder / "base.yaml", DENY)
-            harness.eventually(lambda: "changes cannot be stored" in w.told(), "it is told", 4)
+            harness.eventually(lambda: "changes cannot be stored" in w.told(), "it is told")
             assert w.policies()["base"]["content"] == ALLOW
         w.is_in_force("base", DENY, 2)
-        harness.eventually(lambda: w.told() == "ok", "it is stored", 10)
+        harness.eventually(lambda: w.told() == "ok", "it is stored")
     finally:
         for one in sockets:
             one.close()
@@ -461,11 +461,11 @@ def test_a_store_that_cannot_be_written_looks_so_until_it_can(watched):
         def tried():
             assert w.health()["checks"]["store"] == "store: database is locked"
             return w.log("auth_failed_not_recorded") and "changes cannot be stored" in w.told()
-        harness.eventually(tried, "both were tried", 40)  # one after the other, each for as long as a lock is waited for
+        harness.eventually(tried, "both were tried")  # one after the other, each for as long as a lock is waited for
     put(w.folder / "last.yaml", ALLOW) # which has it looked through before its time
-    harness.eventually(lambda: w.health()["status"] == "ok", "it is written again", 20)
+    harness.eventually(lambda: w.health()["status"] == "ok", "it is written again")
     w.is_in_force("more", ALLOW)
-    found = harness.eventually(lambda: w.stack.events(kind="auth.failed"), "the refused credentials are recorded", 10)
+    found = harness.eventually(lambda: w.stack.events(kind="auth.failed"), "the refused credentials are recorded")
     assert [(e["count"], e["reason"]) for e in found] == [(3, "no valid credential was presented")]
     assert len(w.log("store_is_not_written")) == len(w.log("store_is_written")) == 1 and len(w.log("auth_failed_not_recorded")) == 1
 
@@ -503,7 +503,7 @@ def test_a_file_whose_size_is_not_what_is_read_is_told(watched):
     w = watched({"base.yaml": ALLOW}, more=["--policies.rescan", "100ms"])
     (w.folder / "odd.yaml").symlink_to("/proc/version")
     w.start()
-    harness.eventually(lambda: "odd.yaml" in w.told(), "it is told", 20)
+    harness.eventually(lambda: "odd.yaml" in w.told(), "it is told")
     (line,) = w.log("policy_file_refused")
     assert line["why"].startswith("cannot be read whole: its size is not what is read from it")
     assert line["where"] == "odd.yaml", "there is no line to name"

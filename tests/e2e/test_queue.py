@@ -632,7 +632,7 @@ def test_who_waits_leaves_others_their_connections(fresh):
         return wire
 
     def all_wait(count):
-        harness.eventually(lambda: stack.metrics(stack.engine)["writ_engine_waits"] == count, f"{count} wait", 20)
+        harness.eventually(lambda: stack.metrics(stack.engine)["writ_engine_waits"] == count, f"{count} wait")
 
     try:
         first = [wait("agent") for _ in range(20)][0]

@@ -113,11 +113,11 @@ def test_the_readmes_answers_are_the_answers(home):
         script, expected = "\n".join([*before, commands]), json.loads(printed)
         if "/wait?" in commands:
             waiting.append((commands, expected, started(home, script)))
-            harness.eventually(lambda: waits(home) == len(waiting), "the client waits", 10)
+            harness.eventually(lambda: waits(home) == len(waiting), "the client waits")
             continue
         answer = answer_of(shell(home, script), commands)
         if "/audit/" in commands:  # what was done may take a moment to arrive
-            answer = harness.eventually(lambda: (now := answer_of(shell(home, script), commands)) == expected and now, commands, 10)
+            answer = harness.eventually(lambda: (now := answer_of(shell(home, script), commands)) == expected and now, commands)
         assert steady(answer) == steady(expected), commands
         answers.append(answer)
     for commands, expected, process in waiting:

@@ -96,7 +96,7 @@ def test_the_first_start_gives_keys_and_examples_and_the_second_keeps_them(run):
         assert reply.status == 200 and reply.json["decision"] == "deny"
         assert wire.post("/v1/authorize", {"action": "x", "user_id": "anybody"}).status == 200
     with first.platform() as wire:
-        harness.eventually(lambda: wire.get(f"/api/v1/audit/trace/{reply.json['trace_id']}").json.get("count") == 1, "the trace", 10)
+        harness.eventually(lambda: wire.get(f"/api/v1/audit/trace/{reply.json['trace_id']}").json.get("count") == 1, "the trace")
     assert first.stop() == 0 and first.ended()
 
     second = run()

@@ -96,13 +96,13 @@ def test_a_platform_that_is_away_costs_only_lag(fresh):
     assert metrics["writ_engine_publish_lag_records"] > 0
     with stack.at_engine(None) as wire:
         assert wire.get("/readyz").status == 200
-        harness.eventually(lambda: wire.get("/healthz").json["status"] == "degraded", "it says that it is degraded", 20)
+        harness.eventually(lambda: wire.get("/healthz").json["status"] == "degraded", "it says that it is degraded")
     stack.platform.start()
     traffic.stop()
     stack.wait_published()
     traffic.check_store()
     with stack.at_engine(None) as wire:
-        harness.eventually(lambda: wire.get("/healthz").json["status"] == "ok", "it says that all is well", 20)
+        harness.eventually(lambda: wire.get("/healthz").json["status"] == "ok", "it says that all is well")
 
 
 def test_an_engine_starts_from_its_last_good_bundle_while_the_platform_is_away(fresh):
@@ -288,13 +288,13 @@ def test_an_older_database_is_refused_by_its_name_until_it_has_caught_up(fresh):
     def check():
         with stack.at_engine(None) as wire:
             return wire.get("/healthz").json["checks"]["feed"]
-    harness.eventually(lambda: "is older than" in check() and "its database was restored" in check(), "the check says so", 20)
+    harness.eventually(lambda: "is older than" in check() and "its database was restored" in check(), "the check says so")
     assert '"bundle_refused"' in stack.engine.tail()
     with stack.at_engine() as wire:
         assert wire.post(AGENT, {"action": "get_later"}).json["rule"] == "deny:later"
     for n in range(2):
         stack.policy("later", f"rules:\n  - {{id: again-{n}, actions: [get_later], decision: deny}}\n", wait=False)
-    harness.eventually(lambda: check() == "ok", "it is followed again", 20)
+    harness.eventually(lambda: check() == "ok", "it is followed again")
     with stack.at_engine() as wire:
         assert wire.post(AGENT, {"action": "get_later"}).json["rule"] == "deny:again-1"
 
@@ -323,7 +323,7 @@ def test_a_stranger_at_the_platforms_address_spoils_no_answer(fresh):
     with http.server.ThreadingHTTPServer(stack.platform.address, Stranger) as stranger:
         threading.Thread(target=stranger.serve_forever, args=(0.05,), daemon=True).start()
         with stack.at_engine("admin") as wire:
-            harness.eventually(lambda: b"status 500" in wire.get("/healthz").body, "the engine has met it", 20)
+            harness.eventually(lambda: b"status 500" in wire.get("/healthz").body, "the engine has met it")
             assert '\ufffd"\ufffd' in wire.get("/healthz").json["checks"]["feed"]
             reply = wire.get("/api/v1/policies")
             assert (reply.status, reply.json["code"]) == (502, "upstream_failed"), reply
@@ -340,7 +340,7 @@ def test_a_stream_goes_on_behind_records_that_nobody_has_any_more(fresh):
     assert stack.trace(lost)
     restore(stack, backup)
     kept = decide(stack)
-    command = harness.eventually(lambda: gap_advice(stack), "health says what to do", 30)
+    command = harness.eventually(lambda: gap_advice(stack), "health says what to do")
     refused = stack.cli(*command, key=stack.keys["admin"], check=False)
     assert refused.returncode != 0 and "only an admin of tenant *" in refused.stderr, refused
     told = stack.cli(*command, "--reason", "The disk of the backup was lost.", key=stack.keys["root"])

@@ -315,7 +315,7 @@ def test_every_query_of_the_dashboard_returns_data(watched):
                 empty[name] = expression
         return not empty
     try:
-        eventually(all_there, "every query returns data", 60)
+        eventually(all_there, "every query returns data")
     except AssertionError:
         raise AssertionError("no data: " + json.dumps(empty, indent=1)) from None
     annotation = dashboard()["annotations"]["list"][0]
@@ -338,7 +338,7 @@ def test_rules_are_evaluated_and_nothing_is_alarmed(watched):
 
 def test_each_recorded_series_is_there(watched):
     _, prometheus, _ = watched
-    eventually(lambda: all(prometheus.values(name) for name in recorded()), "every recorded series has a value", 60)
+    eventually(lambda: all(prometheus.values(name) for name in recorded()), "every recorded series has a value")
 
 
 def test_a_stopped_platform_is_seen_as_the_alerts_expect(watched):

@@ -254,7 +254,7 @@ def test_a_message_of_a_newer_form_is_put_aside_and_its_place_stays_free(rig):
 def test_two_platforms_share_the_partitions_and_one_takes_over(rig):
     rig.platform.start()
     other = rig.other_platform().start()
-    eventually(lambda: [rig.metric("consumer_partitions", program) for program in (rig.platform, other)] == [0, 0], "no topic yet", 5)
+    eventually(lambda: [rig.metric("consumer_partitions", program) for program in (rig.platform, other)] == [0, 0], "no topic yet")
     drivers = [rig.driver(f"node-{number}").start() for number in range(4)]
     for driver in drivers:
         driver.append(500)
@@ -263,7 +263,7 @@ def test_two_platforms_share_the_partitions_and_one_takes_over(rig):
     killed = time.monotonic()
     for driver in drivers:
         driver.append(500)
-    eventually(lambda: rig.metric("consumer_partitions") == 4, "the other's partitions are taken over", 10)
+    eventually(lambda: rig.metric("consumer_partitions") == 4, "the other's partitions are taken over")
     print(f"taken over after {time.monotonic() - killed:.1f} s")
     for driver in drivers:
         driver.wait_confirmed()
@@ -290,7 +290,7 @@ def test_a_platform_that_was_asleep_cannot_commit_what_it_lost(rig):
     rig.put_to_sleep(rig.platform)
     driver.append(2000)
     driver.wait_delivered()
-    eventually(lambda: rig.metric("consumer_partitions", other) == 4, "the other has taken over", 20)
+    eventually(lambda: rig.metric("consumer_partitions", other) == 4, "the other has taken over")
     rig.wait_stored(driver)
     rig.platform.signal(signal.SIGCONT)
     driver.append(2000)
@@ -404,9 +404,9 @@ def test_a_platform_that_does_not_read_the_topic_is_told_by_its_engine(broker, t
 
         def doctor():
             return stack.cli("doctor", key=stack.keys["root"], check=False, environment={"WRIT_ENGINE": stack.engine.url, "WRIT_PLATFORM": stack.platform.url})
-        eventually(lambda: told().startswith("the platform has stood at seq 0 for 3"), "it is told after half a minute", 60)
+        eventually(lambda: told().startswith("the platform has stood at seq 0 for 3"), "it is told after half a minute")
         assert "kafka.brokers" in told() and stack.metrics(stack.engine)['writ_engine_check_failing{check="publish"}'] == 1
-        resent = eventually(lambda: stack.metrics(stack.engine)["writ_engine_publish_replays_total"], "they are sent again", 60)
+        resent = eventually(lambda: stack.metrics(stack.engine)["writ_engine_publish_replays_total"], "they are sent again")
         assert resent >= 1 and told() != "ok", "that they are sent again heals nothing"
         sick = doctor()
         assert sick.returncode != 0 and "the platform has stood at seq 0" in sick.stdout
@@ -414,7 +414,7 @@ def test_a_platform_that_does_not_read_the_topic_is_told_by_its_engine(broker, t
         stack.platform.arguments += options
         stack.platform.start()
         stack.wait_published()
-        eventually(lambda: told() == "ok", "all is well", 20)
+        eventually(lambda: told() == "ok", "all is well")
 
 
 def test_records_that_neither_topic_nor_journal_has_can_be_given_up(broker, tmp_path):
@@ -430,7 +430,7 @@ def test_records_that_neither_topic_nor_journal_has_can_be_given_up(broker, tmp_
         broker.truncate(topic, {partition: end for partition, end in broker.ends(topic).items() if end})
         restore(stack, backup)
         kept = decide(stack)
-        command = eventually(lambda: gap_advice(stack), "health says what to do", 60)
+        command = eventually(lambda: gap_advice(stack), "health says what to do")
         stack.cli(*command, key=stack.keys["root"])
         stack.wait_published()
         assert stack.trace(kept) and stack.trace(decide(stack))

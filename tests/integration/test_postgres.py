@@ -106,7 +106,7 @@ def test_postgresql_asleep_holds_up_nobody_but_the_store(fleet, postgres):
     begun = time.monotonic()
     while time.monotonic() - begun < SLEEP_SECONDS:
         last = load.answered
-        eventually(lambda: load.answered > last + 100, "decisions go on", 10)
+        eventually(lambda: load.answered > last + 100, "decisions go on")
         with harness.Wire(one.platform.address, timeout=2) as wire:
             assert wire.get("/livez").status == 200, "the platform's reactor waits for nobody"
             wire.get("/healthz")  # which tells what was seen, and does not wait either
@@ -363,12 +363,12 @@ def test_two_platforms_share_policies_keys_and_records(fleet, postgres):
             assert made.status == 201, made
             key = wire.post("/api/v1/keys?tenant_id=default", {"name": "n", "owner": "o", "tenant": "default", "roles": ["auditor"]}).json["key"]
         newest = one.stack.metrics(other)["writ_platform_bundle_revision"]
-        eventually(lambda: one.stack.metrics(one.engine)["writ_engine_bundle_revision"] >= newest, "the engine follows", 5)
+        eventually(lambda: one.stack.metrics(one.engine)["writ_engine_bundle_revision"] >= newest, "the engine follows")
 
         def knows():
             with harness.Wire(one.platform.address, key) as wire:
                 return wire.get("/api/v1/audit").status == 200
-        eventually(knows, "the first platform knows the key", 5)
+        eventually(knows, "the first platform knows the key")
         # Both take records at once: the engine's go to the first, these to the second.
         with harness.Wire(other.address, one.stack.keys["engine"]) as wire:
             for n in range(200):
@@ -410,7 +410,7 @@ def test_a_platform_asleep_within_a_write_holds_up_the_other_for_seconds(fleet, 
         load = one.load(rate=1000)
         eventually(lambda: load.answered > 300, "clients are served")
         eventually(asleep_within_a_write, "the first platform sleeps within a transaction")
-        eventually(put, "the other writes", 30)
+        eventually(put, "the other writes")
         one.platform.signal(signal.SIGCONT)
         one.wait_well()
         other.stop()

@@ -69,7 +69,7 @@ def test_each_of_them_asleep_for_a_while_loses_nothing(whole):
         else:  # nobody waits for them
             while time.monotonic() - slept < SLEEP_SECONDS:
                 last = load.answered
-                eventually(lambda: load.answered > last + 50, f"decisions go on without {name}", 10)
+                eventually(lambda: load.answered > last + 50, f"decisions go on without {name}")
         during = load.answered - before
         one.resume(name)
         woke = time.monotonic()
@@ -91,10 +91,10 @@ def test_a_broker_that_is_away_at_load_costs_only_lag(whole):
     before, begun = load.answered, time.monotonic()
     while time.monotonic() - begun < AWAY_SECONDS:
         last = load.answered
-        eventually(lambda: load.answered > last + 100, "decisions go on without the broker", 10)
+        eventually(lambda: load.answered > last + 100, "decisions go on without the broker")
     rate = (load.answered - before) / (time.monotonic() - begun)
     assert not load.refused and rate > 0.9 * AWAY_RATE, f"{rate:.0f} decisions a second, {load.refused} refused"
-    told = eventually(lambda: (words := one.health()["checks"]["publish"]) != "ok" and words, "the engine says that records wait", 20)
+    told = eventually(lambda: (words := one.health()["checks"]["publish"]) != "ok" and words, "the engine says that records wait")
     behind = one.lag_records()
     assert behind > 0.8 * rate * AWAY_SECONDS
     one.revive("broker")
@@ -125,12 +125,12 @@ def test_two_platforms_and_an_engine_under_load_one_is_killed(whole):
         load = one.load(rate=1000)
         one.keep(fresh_seed())
         for killed, stays in ((other, one.platform), (one.platform, other)):
-            eventually(lambda: (partitions(killed), partitions(stays)) == (2, 2), "two partitions each", 30)
+            eventually(lambda: (partitions(killed), partitions(stays)) == (2, 2), "two partitions each")
             before = load.answered
             eventually(lambda: load.answered > before + 500, "clients are served")
             killed.kill()
             begun = time.monotonic()
-            eventually(lambda: partitions(stays) == 4, "the other has taken over", 10)
+            eventually(lambda: partitions(stays) == 4, "the other has taken over")
             took = time.monotonic() - begun
             before = load.answered
             eventually(lambda: load.answered > before + 500, "clients are served")
