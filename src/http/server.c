@@ -75,7 +75,12 @@ static void phase_timer_due(struct loop_timer *t)
                 if (due_ms < next_ms) next_ms = due_ms;
                 break;
             }
-            phase_expired(c);
+            /* What has come was in time, however late it is read: this program may have been kept
+             * from running. */
+            if (link_is_on(&c->arrived_link))
+                connection_turn(c);
+            else
+                phase_expired(c);
         }
     }
     if (next_ms != UINT64_MAX) phase_timer_set(s, next_ms);

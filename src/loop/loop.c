@@ -116,6 +116,7 @@ void loop_fd_start(struct loop *l, struct loop_fd *w, int fd, int events,
     w->events = events;
     ev_io *io = io_of(w);
     ev_io_init(io, fd_ready, fd, events);
+    ev_set_priority(io, 1); /* what has come is known before a timer gives it up */
     io->data = w;
     if (events != 0) ev_io_start(l->ev, io);
 }

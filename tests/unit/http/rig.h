@@ -23,7 +23,7 @@
 #include "base/world.h"
 #include "http/server.h"
 
-enum { RIG_TOKENS = 8, RIG_TICK_MS = 5, RIG_PATIENCE_MS = 10000 };
+enum { RIG_TOKENS = 8, RIG_TICK_MS = 5, RIG_PATIENCE_MS = 120000 };
 
 struct rig {
     struct loop *loop;
