@@ -49,7 +49,7 @@ def test_each_file_is_the_readmes_policy_with_one_slip():
 def test_the_command_line_tells_what_is_wrong_and_where(name):
     line, column, path, message = TOLD[name]
     done = subprocess.run([harness.BIN / "writ", "policy", "check", f"tests/e2e/broken/{name}.yaml"], capture_output=True, text=True,
-                          cwd=harness.TOP, timeout=60)
+                          cwd=harness.TOP, timeout=harness.PATIENCE)
     told = f"{path}: {message}" if path else message
     assert (done.returncode, done.stdout, done.stderr) == (1, f"tests/e2e/broken/{name}.yaml:{line}:{column}: error: {told}\n", "")
 
@@ -80,5 +80,5 @@ def test_the_api_tells_the_same_and_changes_nothing(tenant, name):
                                                    "the - of one list, begin at the same column"),
 ])
 def test_a_line_that_is_indented_like_the_one_above_it_is_not_blamed_for_its_indentation(text, line, column, message):
-    done = subprocess.run([harness.BIN / "writ", "policy", "check", "-"], input=text, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([harness.BIN / "writ", "policy", "check", "-"], input=text, capture_output=True, text=True, timeout=harness.PATIENCE)
     assert (done.returncode, done.stdout) == (1, f"-:{line}:{column}: error: {message}\n")

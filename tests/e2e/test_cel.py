@@ -13,7 +13,7 @@ CORPUS = pathlib.Path(__file__).resolve().parents[2].parent / "shared" / "corpor
 
 
 def cel(*arguments, text=""):
-    return subprocess.run([harness.BIN / "writ", "cel", *arguments], input=text, capture_output=True, text=True, timeout=60)
+    return subprocess.run([harness.BIN / "writ", "cel", *arguments], input=text, capture_output=True, text=True, timeout=harness.PATIENCE)
 
 
 def test_the_specifications_tests_pass(tmp_path):
@@ -21,7 +21,7 @@ def test_the_specifications_tests_pass(tmp_path):
         pytest.skip(f"{CORPUS} is not here")
     fails = tmp_path / "fails"
     done = subprocess.run([sys.executable, CORPUS / "score.py", "--fails", fails, "--all", harness.BIN / "writ", "cel", "--conformance"],
-                          capture_output=True, text=True, timeout=300)
+                          capture_output=True, text=True, timeout=harness.PATIENCE)
     total = done.stdout.splitlines()[-1].split()
     assert total[:3] == ["TOTAL", "225/", "225"], fails.read_text()
 

@@ -54,7 +54,7 @@ def last_words(tmp_path, program, text, flags, environment, status=2):
     command = [harness.BIN / program, "--config", file, "--data", tmp_path / "data", *(str(key) if word == "{key}" else word for word in flags)]
     if not any(word.startswith("listen =") for word in text.splitlines()):
         command += ["--listen", "127.0.0.1:0"]
-    done = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True, timeout=harness.PATIENCE)
     last = json.loads(done.stderr.splitlines()[-1])
     assert (done.returncode, last["event"]) == (status, "cannot_start"), done.stderr
     return last["why"], str(file)
@@ -73,7 +73,7 @@ def test_a_variable_that_is_no_option_is_told(tmp_path, program):
     """A slip ends the start; what is further from any option may be somebody else's."""
     environment = {"WRIT_DURABLE": "written", "WRIT_JOURNAL_KEEP_DAYS": "1", "WRIT_KEEP": "", "WRIT_KEY": "wk_secret", "WRIT_BUILD": "b"}
     done = subprocess.run([harness.BIN / program, "--data", tmp_path / "data", "--listen", "192.0.2.1:9"], env=os.environ | environment,
-                          capture_output=True, text=True, timeout=60)
+                          capture_output=True, text=True, timeout=harness.PATIENCE)
     told = [line["text"].split()[0] for line in map(json.loads, done.stderr.splitlines()) if line["event"] == "variable_unknown"]
     assert sorted(told) == ["WRIT_DURABLE", "WRIT_JOURNAL_KEEP_DAYS"], done.stderr
     assert "wk_secret" not in done.stderr
@@ -118,7 +118,7 @@ WITH_A_SECRET = [
 
 @pytest.mark.parametrize("program, option, address", WITH_A_SECRET)
 def test_a_password_in_an_address_is_not_told(tmp_path, program, option, address):
-    done = subprocess.run([harness.BIN / program, "--data", tmp_path, "--listen", "127.0.0.1:0", f"--{option}", address], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([harness.BIN / program, "--data", tmp_path, "--listen", "127.0.0.1:0", f"--{option}", address], capture_output=True, text=True, timeout=harness.PATIENCE)
     assert done.returncode == 2 and option in done.stderr, done.stderr
     assert "hunter2" not in done.stdout + done.stderr, done.stderr
 

@@ -50,7 +50,7 @@ def faults(document):
 
 def loads(text, tmp_path):
     (tmp_path / "d.yaml").write_text(text)
-    return subprocess.run([harness.BIN / "writ", "policy", "check", tmp_path / "d.yaml"], capture_output=True, timeout=60).returncode == 0
+    return subprocess.run([harness.BIN / "writ", "policy", "check", tmp_path / "d.yaml"], capture_output=True, timeout=harness.PATIENCE).returncode == 0
 
 
 def test_the_schema_is_a_schema():

@@ -26,7 +26,7 @@ tests:
 
 def policy(*words, text=""):
     return subprocess.run([harness.BIN / "writ", "policy", *map(str, words)], input=text, capture_output=True, text=True,
-                          timeout=60)
+                          timeout=harness.PATIENCE)
 
 
 def write(folder, **texts):

@@ -82,7 +82,7 @@ def started(home, script):
 
 
 def ended(process):
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=harness.PATIENCE)
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 

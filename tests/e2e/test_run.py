@@ -50,12 +50,12 @@ class Run:
 
     def stop(self, number=signal.SIGINT):
         self.process.send_signal(number)
-        return self.process.wait(30)
+        return self.process.wait(harness.PATIENCE)
 
     def ended(self):
         for port in (self.engine_port, self.platform_port):
             try:
-                Wire(("127.0.0.1", port), timeout=2).open()
+                Wire(("127.0.0.1", port)).open()
                 return False
             except OSError:
                 pass
@@ -74,7 +74,7 @@ def run(tmp_path):
     for one in made:
         if one.process.poll() is None:
             one.process.terminate()
-            one.process.wait(30)
+            one.process.wait(harness.PATIENCE)
 
 
 def test_the_first_start_gives_keys_and_examples_and_the_second_keeps_them(run):
@@ -118,7 +118,7 @@ def test_a_script_that_started_it_in_the_background_can_stop_it_too(run):
 def test_if_one_dies_the_other_is_stopped_and_the_status_says_so(run, victim):
     one = run()
     os.kill(one.children()[victim], signal.SIGKILL)
-    assert one.process.wait(30) != 0
+    assert one.process.wait(harness.PATIENCE) != 0
     assert victim in one.process.stderr.read() and one.ended()
 
 
@@ -138,7 +138,7 @@ def test_a_port_that_is_taken_is_told_and_who_answers_there_is_not_taken_for_our
     ports = {"--engine-port": harness.free_port(), "--platform-port": harness.free_port()}
     ports["--" + taken.replace("_", "-")] = getattr(first, taken)
     done = subprocess.run([RUN, "--data", tmp_path / "other", *(f"{name}={port}" for name, port in ports.items())], capture_output=True, text=True,
-                          env={**os.environ, "WRIT_BIN": str(harness.BIN)}, timeout=60)
+                          env={**os.environ, "WRIT_BIN": str(harness.BIN)}, timeout=harness.PATIENCE)
     assert done.returncode == 2 and f"port {getattr(first, taken)} is another program's" in done.stderr, done
     assert not done.stdout and not (tmp_path / "other").exists()
     assert first.stop() == 0
@@ -148,7 +148,7 @@ def test_a_port_that_is_taken_is_told_and_who_answers_there_is_not_taken_for_our
 def test_a_server_whose_port_is_taken_says_which_variable_names_another(tmp_path, server):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port, variable = taken.getsockname()[1], f"WRIT_{server.upper()}_PORT"
-        done = subprocess.run([harness.TOP / "ops" / "stack", "up", server], capture_output=True, text=True, timeout=120,
+        done = subprocess.run([harness.TOP / "ops" / "stack", "up", server], capture_output=True, text=True, timeout=harness.PATIENCE,
                               env={**os.environ, "WRIT_STACK": str(tmp_path / "stack"), variable: str(port)})
     if done.returncode == 3:
         pytest.skip(f"SKIP: {done.stderr.strip()}")
@@ -166,7 +166,7 @@ def test_a_tool_that_is_not_there_is_told_before_anything_is_made(tmp_path, miss
             if tool.name != missing and not (tools / tool.name).is_symlink():
                 (tools / tool.name).symlink_to(tool)
     ports = [f"--{which}-port={harness.free_port()}" for which in ("engine", "platform")]
-    done = subprocess.run([RUN, "--data", tmp_path / "data", *ports], capture_output=True, text=True, timeout=50,
+    done = subprocess.run([RUN, "--data", tmp_path / "data", *ports], capture_output=True, text=True, timeout=harness.PATIENCE,
                           env={**os.environ, "WRIT_BIN": str(harness.BIN), "PATH": str(tools)})
     assert done.returncode == 2 and f"there is no {missing}" in done.stderr, done
     assert not (tmp_path / "data").exists()
@@ -175,7 +175,7 @@ def test_a_tool_that_is_not_there_is_told_before_anything_is_made(tmp_path, miss
 def test_a_data_directory_that_cannot_be_made_is_told(tmp_path):
     (tmp_path / "file").touch()
     ports = [f"--{which}-port={harness.free_port()}" for which in ("engine", "platform")]
-    done = subprocess.run([RUN, "--data", tmp_path / "file", *ports], capture_output=True, text=True, timeout=60,
+    done = subprocess.run([RUN, "--data", tmp_path / "file", *ports], capture_output=True, text=True, timeout=harness.PATIENCE,
                           env={**os.environ, "WRIT_BIN": str(harness.BIN)})
     assert done.returncode == 2 and f"ops/run: {tmp_path / 'file'} cannot be made" in done.stderr and "--data" in done.stderr, done
 
@@ -183,14 +183,14 @@ def test_a_data_directory_that_cannot_be_made_is_told(tmp_path):
 def test_keys_whose_pepper_is_gone_are_not_told_as_if_they_worked(tmp_path):
     (tmp_path / "dev-keys.env").write_text("WRIT_ADMIN_KEY=wk_x\n")
     ports = [f"--{which}-port={harness.free_port()}" for which in ("engine", "platform")]
-    done = subprocess.run([RUN, "--data", tmp_path, *ports], capture_output=True, text=True, timeout=60,
+    done = subprocess.run([RUN, "--data", tmp_path, *ports], capture_output=True, text=True, timeout=harness.PATIENCE,
                           env={**os.environ, "WRIT_BIN": str(harness.BIN)})
     assert done.returncode == 2 and f"{tmp_path / 'pepper'} is not" in done.stderr and "put it back" in done.stderr, done
 
 
 @pytest.mark.parametrize("script", ("run", "test", "bench", "setup"))
 def test_help_is_given_at_once(script):
-    done = subprocess.run([harness.TOP / "ops" / script, "--help"], capture_output=True, text=True, timeout=30)
+    done = subprocess.run([harness.TOP / "ops" / script, "--help"], capture_output=True, text=True, timeout=harness.PATIENCE)
     assert done.returncode == 0 and f"ops/{script}" in done.stdout and not done.stderr, done
 
 

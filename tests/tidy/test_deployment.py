@@ -127,8 +127,8 @@ def checkout(tmp_path):
 
 def built(top):
     """Whose sources were built."""
-    subprocess.run([top / "ops" / "lib" / "configure", "release"], cwd="/", check=True, capture_output=True, timeout=60)
-    told = subprocess.run(["ninja", "-C", top / "build" / "release"], check=True, capture_output=True, text=True, timeout=60).stdout
+    subprocess.run([top / "ops" / "lib" / "configure", "release"], cwd="/", check=True, capture_output=True, timeout=600)
+    told = subprocess.run(["ninja", "-C", top / "build" / "release"], check=True, capture_output=True, text=True, timeout=600).stdout
     return pathlib.Path(re.search(r"^of (.+)\.$", told, re.M)[1])
 
 
