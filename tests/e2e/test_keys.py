@@ -5,7 +5,6 @@ import contextlib
 import os
 import select
 import sqlite3
-import statistics
 import subprocess
 import time
 
@@ -49,12 +48,13 @@ def test_a_name_that_clients_take_out_of_a_path_is_no_keys(tenant, name):
 
 def test_a_key_works_in_the_engine_within_a_second(tenant):
     def seconds_until_it_works():
+        begun = time.monotonic()
         key = made(tenant, name="bot").json["key"]
+        took = time.monotonic() - begun
         with tenant.stack.at_engine(key) as wire:
-            return harness.seconds_until(lambda: wire.post(AGENT, {"action": "get_x"}).status == 200)
+            return harness.seconds_until(lambda: wire.post(AGENT, {"action": "get_x"}).status == 200), took
 
-    # One may have to wait for a disk that others keep busy; an engine that only looked now and then would be late mostly.
-    assert statistics.median(seconds_until_it_works() for _ in range(5)) < 1
+    harness.assert_within_a_second(seconds_until_it_works() for _ in range(5))
 
 
 def test_a_revoked_key_is_dead_in_the_engine_when_the_answer_says_so(tenant):
@@ -62,8 +62,7 @@ def test_a_revoked_key_is_dead_in_the_engine_when_the_answer_says_so(tenant):
     tenant.stack.wait_followed()
     with tenant.stack.at_engine(key["key"]) as wire, tenant.stack.at_platform(tenant.admin) as admin:
         assert wire.post(AGENT, {"action": "get_x"}).status == 200
-        reply = admin.delete(f"/api/v1/keys/{key['id']}")
-        assert reply.status == 200 and reply.json == {"revoked": True, "behind": []}, reply
+        assert harness.revoked(admin, f"/api/v1/keys/{key['id']}").json == {"revoked": True, "behind": []}
         refused(wire.post(AGENT, {"action": "get_x"}), 401, ("credential_revoked", "unauthenticated"))
         refused(admin.delete("/api/v1/keys/key_00000000000000000000000000"), 404, "not_found")
 
@@ -127,19 +126,30 @@ def test_a_revocation_names_an_engine_that_has_been_silent_for_long(fresh):
 def test_rotation_overlaps(tenant):
     old = made(tenant, name="bot").json
     tenant.stack.wait_followed()
-    with tenant.stack.at_platform(tenant.admin) as wire:
-        new = wire.post(f"/api/v1/keys/{old['id']}/rotate", {"overlap_seconds": 2})
-    assert new.status in (200, 201) and new.json["key"] != old["key"], new
-    tenant.stack.wait_followed()
-    for key in (old["key"], new.json["key"]):
+
+    def rotated(key, overlap):
+        with tenant.stack.at_platform(tenant.admin) as wire:
+            new = wire.post(f"/api/v1/keys/{key['id']}/rotate", {"overlap_seconds": overlap})
+        assert new.status in (200, 201) and new.json["key"] != key["key"], new
+        tenant.stack.wait_followed()
+        return new.json
+
+    new = rotated(old, 3600)
+    for key in (old["key"], new["key"]):
         with tenant.stack.at_engine(key) as wire:
             assert wire.post(AGENT, {"action": "get_x"}).status == 200
-    deadline = time.monotonic() + 8
-    with tenant.stack.at_engine(old["key"]) as wire:
-        while wire.post(AGENT, {"action": "get_x"}).status == 200:
-            assert time.monotonic() < deadline, "the old key outlives its overlap"
+    newest = rotated(new, 2)
+    end, beside = harness.seconds(newest["replaces"]["expires_at"]), 0.2  # the clocks of this process and the engine
+    with tenant.stack.at_engine(new["key"]) as wire:
+        while True:
+            begun = time.time()
+            status = wire.post(AGENT, {"action": "get_x"}).status
+            if status != 200:
+                break
+            assert begun < end + beside, "the old key outlives its overlap"
             time.sleep(0.05)
-    with tenant.stack.at_engine(new.json["key"]) as wire:
+    assert status == 401 and time.time() > end - beside, "its overlap is cut short"
+    with tenant.stack.at_engine(newest["key"]) as wire:
         reply = wire.post(AGENT, {"action": "get_x"})
         assert reply.status == 200
     assert tenant.trace(reply.json["trace_id"])[0]["actor"] == "bot", "the principal stays the same"
@@ -149,10 +159,17 @@ def test_a_key_that_is_rotated_without_overlap_is_dead_when_the_answer_says_so(t
     old = made(tenant, name="bot").json
     tenant.stack.wait_followed()
     with tenant.stack.at_engine(old["key"]) as wire, tenant.stack.at_platform(tenant.admin) as admin:
-        for _ in range(5):
+        heard = 0
+        while heard < 5:
             assert wire.post(AGENT, {"action": "get_x"}).status == 200
+            begun = time.monotonic()
             new = admin.post(f"/api/v1/keys/{old['id']}/rotate", {"overlap_seconds": 0})
-            assert new.status == 201 and new.json["behind"] == [] and new.json["replaces"]["id"] == old["id"], new
+            assert new.status == 201 and new.json["replaces"]["id"] == old["id"], new
+            if new.json["behind"]:  # which says that the old one is not dead yet
+                assert time.monotonic() - begun > 0.9, "nobody was waited for"
+                tenant.stack.wait_followed()
+            else:
+                heard += 1
             refused(wire.post(AGENT, {"action": "get_x"}), 401, ("credential_revoked", "unauthenticated"))
             old = new.json
             wire.key = old["key"]
@@ -160,14 +177,19 @@ def test_a_key_that_is_rotated_without_overlap_is_dead_when_the_answer_says_so(t
 
 
 def test_an_expired_key_is_401(tenant):
-    soon = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime(time.time() + 3))
-    key = made(tenant, name="bot", expires_at=soon).json["key"]
+    lead, key = 3, None
+    while key is None:
+        soon = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime(time.time() + lead))
+        reply = made(tenant, name="bot", expires_at=soon)
+        if reply.status == 201:
+            key = reply.json["key"]
+        else:  # it was over before it was asked for
+            refused(reply, 400, "out_of_range", "/expires_at")
+            assert time.time() > harness.seconds(soon) - 0.2
+            lead *= 2
     tenant.stack.wait_followed()
-    deadline = time.monotonic() + 10
     with tenant.stack.at_engine(key) as wire:
-        while (reply := wire.post(AGENT, {"action": "get_x"})).status == 200:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        reply = harness.eventually(lambda: (now := wire.post(AGENT, {"action": "get_x"})).status != 200 and now, "it ends")
     refused(reply, 401, ("credential_expired", "unauthenticated"))
 
 
@@ -283,7 +305,7 @@ def test_refused_credentials_are_audited_by_source_and_second(tenant, stack):
         mine = [event for event in found if event.get("key_id") == key["id"]]
         return mine if sum(event.get("count", 1) for event in mine) >= 20 else None
     events = harness.eventually(told, "auth.failed events of the revoked key")
-    assert len(events) <= 6, "they are aggregated"
+    harness.assert_told_once_a_second(events, int(harness.REACTORS))
 
 
 def test_each_program_forwards_the_others_paths(tenant, stack):
@@ -348,7 +370,7 @@ def test_who_waits_by_the_other_programs_address_leaves_places_to_others(fresh):
     waits = [stack.at_platform(flood).open() for _ in range(70)]
     try:
         for n, wire in enumerate(waits):
-            wire.send(wire.encode("GET", f"/v1/queue/{reviews[n % 3]}/wait?timeout_ms=30000"))
+            wire.send(wire.encode("GET", f"/v1/queue/{reviews[n % 3]}/wait?timeout_ms=60000"))
         answered = harness.eventually(lambda: (ready := select.select([wire.socket for wire in waits], [], [], 0)[0]) and len(ready) >= 6 and ready, "some are refused")
         assert len(answered) == 6, "and the others wait"
         for wire in waits:
@@ -396,11 +418,12 @@ def test_who_waits_through_the_platform_keeps_out_neither_who_reads_nor_who_reso
     waits = []
     try:
         for i in range(300):
-            wire = stack.at_platform("agent", timeout=10)
+            wire = stack.at_platform("agent")
             wire.send(wire.encode("GET", f"/v1/queue/{reviews[i % 5]}/wait?timeout_ms=60000"))
             waits.append(wire)
+        harness.eventually(lambda: select.select([wire.socket for wire in waits], [], [], 0)[0], "as many wait as may, and some are refused")
         with stack.at_platform("agent") as wire:
-            refused(wire.get(f"/v1/queue/{reviews[0]}/wait"), 503, "overloaded")  # as many wait as may
+            refused(wire.get(f"/v1/queue/{reviews[0]}/wait"), 503, "overloaded")
             assert wire.get("/.well-known/jwks.json").status == 200
         with stack.at_platform(reviewer) as wire:
             assert len(wire.get("/v1/queue/pending").json["items"]) == 5
