@@ -13,7 +13,7 @@ import threading
 import time
 
 from harness import eventually
-from wire import Closed, Wire
+from wire import PATIENCE, Closed, Wire
 
 AGENT = "/v1/agent/authorize"
 POLICY = """
@@ -52,7 +52,7 @@ class Load:
     def stop(self):
         self.stopping.set()
         for thread in self.threads:
-            thread.join(90)
+            thread.join(PATIENCE + 30)
             assert not thread.is_alive(), "a client waits for its answer for ever"
         if self.faults:
             raise self.faults[0]
@@ -68,7 +68,7 @@ class Load:
             self.faults.append(fault)
 
     def _talk(self):
-        with Wire(self.stack.engine.address, self.stack.keys["agent"], timeout=60) as wire:
+        with Wire(self.stack.engine.address, self.stack.keys["agent"]) as wire:
             due = time.monotonic()
             while not self.stopping.is_set():
                 self._batch(wire)
@@ -121,9 +121,9 @@ class Load:
         return len(records)
 
 
-def wait_for_unanswered(load, count, seconds=30):
+def wait_for_unanswered(load, count):
     """Until at least `count` requests wait for their answer; gives how many."""
-    return eventually(lambda: (now := load.unanswered) >= count and now, f"{count} requests are under way", seconds)
+    return eventually(lambda: (now := load.unanswered) >= count and now, f"{count} requests are under way")
 
 
 def answer_record(trace, status, body, follow=False):
@@ -158,7 +158,7 @@ class Keeper:
 
     def stop(self):
         self.stopping.set()
-        self.thread.join(90)
+        self.thread.join(PATIENCE + 30)
         assert not self.thread.is_alive(), "a client waits for its answer for ever"
         if self.faults:
             raise self.faults[0]
@@ -179,7 +179,7 @@ class Keeper:
     def _say(self, method, path, key, body=None):
         """One request on a connection of its own; Unknown where that brings no answer."""
         try:
-            with Wire(self.stack.engine.address, self.stack.keys.get(key, key), timeout=60) as wire:
+            with Wire(self.stack.engine.address, self.stack.keys.get(key, key)) as wire:
                 wire.send(wire.encode(method, path, body))
                 reply = wire.read_reply()
         except (Closed, OSError) as cut_off:

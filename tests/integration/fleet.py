@@ -77,7 +77,7 @@ class Redis:
 
     def ask(self, *words, check=True):
         done = subprocess.run(["redis-cli", "-s", str(self.socket), *self.user, *[str(w) for w in words]],
-                              capture_output=True, text=True, timeout=30)
+                              capture_output=True, text=True, timeout=harness.PATIENCE)
         assert not check or done.returncode == 0, done.stderr
         return done.stdout.strip()
 
@@ -345,13 +345,13 @@ class Fleet:
         told = {name: text for name, text in self.health(program)["checks"].items() if text != "ok"}
         return not told or (self.clock is not None and set(told) == {"clock"})
 
-    def wait_well(self, seconds=60):
+    def wait_well(self, seconds=None):
         """Until both say that all is well: back without a hand on it."""
         for program in (self.engine, self.platform):
             eventually(lambda: self.is_well(program),
                        Late(lambda: f"{program.name} is well: {self.health(program)}"), seconds)
 
-    def settle(self, seconds=60):
+    def settle(self, seconds=None):
         """Until all that is durable is confirmed, which is: stored. The seconds that it took."""
         begun = time.monotonic()
 
@@ -364,15 +364,20 @@ class Fleet:
     def lag_records(self):
         return self.stack.metrics(self.engine)["writ_engine_publish_lag_records"]
 
-    def settle_roughly(self, records=200, seconds=60):
-        """Until the lag is small, while clients go on."""
+    def settle_roughly(self, records=200, seconds=None, rate=100):
+        """Until the lag is small, while clients go on; no faster than any store takes records."""
+        rates = [load.rate for load in self.loads]
+        for load in self.loads:
+            load.rate = min(load.rate or rate, rate)
         eventually(lambda: self.lag_records() < records, Late(lambda: f"the lag is small; {self.lag()}\n{self.platform.tail()}"), seconds)
+        for load, before in zip(self.loads, rates):
+            load.rate = before
 
     def lag(self):
         now = self.stack.metrics(self.engine)
         return {name: now[f"writ_engine_{name}"] for name in ("journal_durable_seq", "publish_confirmed_seq")}
 
-    def check(self, seconds=60):
+    def check(self, seconds=None):
         """Stops the clients and compares everything that they were told."""
         self.stop_clients()
         self.wait_well(seconds)

@@ -77,7 +77,7 @@ class Broker:
     def tool(self, name, *arguments, stdin=None, check=True):
         """One of Kafka's own tools, from the same distribution."""
         done = subprocess.run(["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", f"{JARS}/lib/*", f"org.apache.kafka.tools.{name}",
-                               "--bootstrap-server", self.address, *arguments], input=stdin, capture_output=True, text=True, timeout=120)
+                               "--bootstrap-server", self.address, *arguments], input=stdin, capture_output=True, text=True, timeout=600)
         assert not check or done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
@@ -160,7 +160,7 @@ class Driver:
         self.process.stdin.write(command + "\n")
         self.process.stdin.flush()
 
-    def answer(self, seconds=120):
+    def answer(self, seconds=harness.PATIENCE):
         with self.arrived:
             assert self.arrived.wait_for(lambda: self.lines, seconds), f"the driver does not answer:\n{self.tail()}"
             return self.lines.pop(0)
@@ -179,10 +179,10 @@ class Driver:
     def replays(self):
         return int(self.ask("replays").split()[1])
 
-    def wait_delivered(self, seconds=60):
+    def wait_delivered(self, seconds=None):
         eventually(lambda: self.status()["delivered"] >= max(self.acked), f"all is in Kafka: {self.status()}\n{self.tail()}", seconds)
 
-    def wait_confirmed(self, seconds=60):
+    def wait_confirmed(self, seconds=None):
         def confirmed():
             now = self.status()
             return now["confirmed"] >= now["durable"]
@@ -191,7 +191,7 @@ class Driver:
     def stop(self):
         self.send("stop")
         said = self.answer()
-        assert self.process.wait(30) == 0, self.tail()
+        assert self.process.wait(harness.PATIENCE) == 0, self.tail()
         self.reader.join()
         self.process = None
         return said
@@ -270,7 +270,7 @@ class Rig:
     def stored(self, node):
         return dict(self.rows("SELECT seq, event_id FROM records WHERE node = ? ORDER BY seq", node))
 
-    def wait_stored(self, driver, seconds=60):
+    def wait_stored(self, driver, seconds=None):
         """Until the store has as many records as the driver has made durable."""
         eventually(lambda: len(self.stored(driver.node)) >= len(driver.acked),
                    f"{len(driver.acked)} records of {driver.node} are stored\n{driver.tail()}\n{self.platform.tail()}", seconds)

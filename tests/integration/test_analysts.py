@@ -40,7 +40,7 @@ class Day:
             raise
 
     def psql(self, *words, **options):
-        done = subprocess.run(["psql", "-X", "-q", "--csv", "-d", self.url, *words], capture_output=True, text=True, timeout=120, **options)
+        done = subprocess.run(["psql", "-X", "-q", "--csv", "-d", self.url, *words], capture_output=True, text=True, timeout=600, **options)
         assert done.returncode == 0 and not done.stderr, done.stderr
         return done.stdout
 
@@ -66,7 +66,7 @@ class Day:
     def sqlite3(self, *commands, last=""):
         words = [word for command in commands for word in ("-cmd", command)]
         return subprocess.run(["sqlite3", "-readonly", "-csv", "-header", *words, self.stack.data / "platform.db"],
-                              input=(ANALYTICS / "questions.sqlite.sql").read_text() + last, capture_output=True, text=True, timeout=120)
+                              input=(ANALYTICS / "questions.sqlite.sql").read_text() + last, capture_output=True, text=True, timeout=600)
 
     def plan(self, sql):
         """How a query beside the questions would be answered."""
@@ -147,7 +147,7 @@ def test_kafkas_own_console_consumer_reads_the_stores_counts(kafka):
 def read_topic(broker, topic, *words):
     pytest.importorskip("confluent_kafka", reason="SKIP: python3-confluent-kafka is not installed")
     done = subprocess.run([PYTHON, ANALYTICS / "read_topic.py", "--brokers", broker.address, "--topic", topic, *words],
-                          capture_output=True, text=True, timeout=120)
+                          capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -300,7 +300,7 @@ def test_the_role_that_analysts_are_given_may_ask_all_of_it_and_change_nothing(d
         assert answers.rows == day.ask().rows and len(answers.rows) == 15
         for sql in ("SELECT key FROM keys", "SELECT roles FROM keys", "SELECT * FROM records", "SELECT * FROM policies", "DELETE FROM records",
                     "UPDATE keys SET key = ''", "CREATE TABLE mine (a int)"):
-            done = subprocess.run(["psql", "-X", "-q", "-d", day.url, "-c", asked, "-c", sql], capture_output=True, text=True, timeout=60)
+            done = subprocess.run(["psql", "-X", "-q", "-d", day.url, "-c", asked, "-c", sql], capture_output=True, text=True, timeout=600)
             assert done.returncode != 0 and "permission denied" in done.stderr, (sql, done)
     finally:
         day.psql("-c", "DROP OWNED BY analysts", "-c", "DROP ROLE analysts")
@@ -331,7 +331,7 @@ def test_a_time_that_is_none_is_refused(day):
     """To SQLite a date without its quotes is the number 1995, and everything would be answered with nothing."""
     if day.url is not None:
         done = subprocess.run(["psql", "-X", "-q", "-d", day.url, "-v", "from=someday", "-f", ANALYTICS / "questions.postgres.sql"],
-                              capture_output=True, text=True, timeout=120)
+                              capture_output=True, text=True, timeout=600)
         assert done.returncode != 0 and "someday" in done.stderr and not done.stdout
         return
     for value in ("2026-11-20", "someday"):

@@ -18,7 +18,7 @@ import urllib.request
 
 import pytest
 
-from harness import Stack, eventually, free_port
+from harness import PATIENCE, Stack, eventually, free_port
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 FOLDER = TOP / "ops" / "dashboards"
@@ -41,7 +41,7 @@ def tool(name):
 
 
 def promtool(*arguments, **options):
-    return subprocess.run([tool("promtool"), *map(str, arguments)], capture_output=True, text=True, timeout=120, **options)
+    return subprocess.run([tool("promtool"), *map(str, arguments)], capture_output=True, text=True, timeout=PATIENCE, **options)
 
 
 # ---- what the files ask for ----
@@ -237,7 +237,7 @@ class Prometheus:
     def get(self, path, **parameters):
         url = f"http://127.0.0.1:{self.port}/api/v1/{path}?{urllib.parse.urlencode(parameters)}"
         try:
-            with urllib.request.urlopen(url, timeout=30) as reply:
+            with urllib.request.urlopen(url, timeout=PATIENCE) as reply:
                 return json.load(reply)["data"]
         except urllib.error.HTTPError as error:
             raise AssertionError(f"{parameters}: {error.read().decode()}") from None
@@ -250,7 +250,7 @@ class Prometheus:
     def stop(self):
         if self.process:
             self.process.terminate()
-            self.process.wait(30)
+            self.process.wait(PATIENCE)
 
 
 def load(stack, ended):
@@ -284,7 +284,7 @@ def watched(tmp_path_factory):
 
 def scrape(program, key):
     request = urllib.request.Request(f"{program.url}/metrics", headers={"Authorization": f"Bearer {key}"})
-    with urllib.request.urlopen(request, timeout=30) as reply:
+    with urllib.request.urlopen(request, timeout=PATIENCE) as reply:
         return reply.read().decode()
 
 
@@ -348,7 +348,7 @@ def test_a_stopped_platform_is_seen_as_the_alerts_expect(watched):
     end_load()
     stack.platform.kill()
     for expression in ('up{job="writ-platform"} == 0', "writ_engine_bundle_stale == 1", 'writ_engine_check_failing{check="feed"} == 1'):
-        eventually(lambda: prometheus.values(expression), expression, 60)
+        eventually(lambda: prometheus.values(expression), expression)
     eventually(lambda: {"WritPlatformDown", "WritPoliciesStale"} <=
                {alert["labels"]["alertname"] for alert in prometheus.get("alerts")["alerts"]}, "both alerts are pending")
     stack.platform.start()

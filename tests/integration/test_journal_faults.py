@@ -66,7 +66,7 @@ class Run:
 
 def run(directory, tag, *prefix, mode="append", records=RECORDS, environment=None, log=None):
     command = [*prefix, str(DRIVER), mode, str(directory), tag, str(records)]
-    done = subprocess.run(command, capture_output=True, env={**ENVIRONMENT, **(environment or {})}, timeout=120)
+    done = subprocess.run(command, capture_output=True, env={**ENVIRONMENT, **(environment or {})}, timeout=600)
     return Run(done, log)
 
 
@@ -76,7 +76,7 @@ def strace(call, what, log="/dev/null"):
 
 def stored(directory):
     """What comes back from an undisturbed opening."""
-    done = subprocess.run([str(DRIVER), "check", str(directory)], capture_output=True, env=ENVIRONMENT, timeout=120)
+    done = subprocess.run([str(DRIVER), "check", str(directory)], capture_output=True, env=ENVIRONMENT, timeout=600)
     assert done.returncode == 0, f"cannot be opened again: {done.stderr.decode(errors='replace')[-600:]}"
     return re.findall(r"^have (\S+)$", done.stdout.decode(), re.M)
 
