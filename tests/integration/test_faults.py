@@ -12,6 +12,7 @@ import json
 import os
 import shutil
 import sqlite3
+import time
 
 import checker
 import clients
@@ -85,6 +86,16 @@ def on_a_disk_that_can_stop(still):
             "ASAN_OPTIONS": "detect_leaks=0:verify_asan_link_order=0"}
 
 
+def answered_at_last(load):
+    """How many answers its clients have when no more come: those that were on their way are read."""
+    def is_over():
+        before = load.answered
+        time.sleep(0.5)
+        return load.answered == before
+    eventually(is_over, "no answer comes any more")
+    return load.answered
+
+
 def test_a_disk_that_stands_still_is_a_polite_503_and_goes_on_by_itself(fleet, tmp_path):
     """Neither a write nor a sync of the engine ends. What was asked before waits, and is answered when the disk goes on."""
     still = tmp_path / "still"
@@ -95,7 +106,7 @@ def test_a_disk_that_stands_still_is_a_polite_503_and_goes_on_by_itself(fleet, t
     still.touch()
     health = eventually(lambda: "stands still" in (it := one.health())["checks"]["journal"] and it, "it is told")
     assert health["status"] == "degraded", health
-    before = load.answered
+    before = answered_at_last(load)
     with one.stack.at_engine() as wire:
         for _ in range(50):
             reply = wire.post(clients.AGENT, {"action": "get_x"})
@@ -334,13 +345,22 @@ def test_a_clock_that_is_stepped_by_hours_breaks_nothing(fleet):
     one.kill("engine")
     one.revive("engine")
     go_on()
-    with one.stack.at_engine() as wire:
-        one.told.tell({"asks": "mint"})
-        token = wire.post("/v1/tokens/mint", {"scope": "get_*", "actor": "bot", "ttl_seconds": 2}).json["token"]
-    with one.stack.at_engine(token) as wire:
-        assert wire.post(clients.AGENT, {"action": "drop_x", "trace_id": "clock.token"}).status == 200
-        one.told.tell({"sent": ["clock.token"]})
-        eventually(lambda: wire.post("/v1/tokens/mint", {"scope": "get_*"}).status == 401, "a token of two seconds ends")
+    numbers = itertools.count()
+
+    def living():
+        """A token of two seconds that was used; a machine that is slow may take longer for that."""
+        with one.stack.at_engine() as wire:
+            one.told.tell({"asks": "mint"})
+            begun = time.monotonic()
+            token = wire.post("/v1/tokens/mint", {"scope": "get_*", "actor": "bot", "ttl_seconds": 2}).json["token"]
+        with one.stack.at_engine(token) as wire:
+            trace = f"clock.token.{next(numbers)}"
+            one.told.tell({"sent": [trace]})
+            status = wire.post(clients.AGENT, {"action": "drop_x", "trace_id": trace}).status
+        assert status == 200 or time.monotonic() - begun > 1.5, "it ends before its time"
+        return status == 200 and token
+    with one.stack.at_engine(eventually(living, "a token of two seconds lives")) as wire:
+        eventually(lambda: wire.post("/v1/tokens/mint", {"scope": "get_*"}).status == 401, "and ends")
     one.check()
     everything = sorted(row.event_id for row in one.store().rows() if row.kind == "decision")
     day = datetime.timedelta(days=1)
@@ -351,7 +371,7 @@ def test_a_clock_that_is_stepped_by_hours_breaks_nothing(fleet):
         back = max(before - after for before, after in zip(times, times[1:]))
         hours = (times[-1] - times[0]) / 3600e3
         print(f"{len(times)} records; the most that a record is before its predecessor: {back:.0f} ms; {hours:.1f} h")
-        assert back < 1000
+        assert back < 60_000, "hours would be seen; a thread may take a while from its time to its record"
         assert hours > 4, "the start five hours later is to be seen in the records"
     one.stop()
 
@@ -378,7 +398,7 @@ class Cutter:
         (clients.cut if self.chance.random() < 0.5 else type(self.wire).close)(self.wire)
 
     def cut(self, phase):
-        self.wire = self.one.stack.at_engine(timeout=60).open()
+        self.wire = self.one.stack.at_engine().open()
         getattr(self, phase)()
         self.end()
 
@@ -428,13 +448,15 @@ def test_connections_cut_in_every_phase_cost_nobody_anything(fleet):
         for n in range(CUTS):
             cutter.cut(phase)
             if phase == "in_a_wait" and n == CUTS // 2:
-                with one.stack.at_engine() as wire:  # one that is really waiting when it is cut
-                    wire.send(wire.encode("GET", f"/v1/queue/{cutter.review}/wait?timeout_ms=3000"))
-                    waited = eventually(lambda: one.stack.metrics(one.engine)["writ_engine_waits"], "it waits")
+                # One that is really waiting when it is cut: by a reset, for half a connection might wait on for a minute.
+                wire = one.stack.at_engine()
+                wire.send(wire.encode("GET", f"/v1/queue/{cutter.review}/wait?timeout_ms=60000"))
+                waited = eventually(lambda: one.stack.metrics(one.engine)["writ_engine_waits"], "it waits")
+                clients.cut(wire)
     assert waited >= 1
     load.stop()
     eventually(lambda: now()[1:5] == [0, 0, 0, 0] and now()[0] <= before[0] and now()[5] <= before[5],
-               Late(lambda: f"nothing is left of them: {dict(zip(figures, now()))}, before: {before}"), 30)
+               Late(lambda: f"nothing is left of them: {dict(zip(figures, now()))}, before: {before}"))
     print(f"{CUTS} connections cut in each of {len(PHASES)} phases")
     verdict = one.check()
     assert not verdict.refused
