@@ -1,6 +1,7 @@
 """Records by way of a real Kafka: published, read, stored once, whatever dies on the way."""
 
 import json
+import re
 import signal
 import time
 
@@ -139,7 +140,7 @@ def test_a_topic_that_is_deleted_under_everybody_is_made_again_and_loses_nothing
     rig.broker.delete(rig.topic)
     eventually(lambda: rig.health()["status"] == "degraded", "the platform says that its topic is gone")
     driver.append(1000)
-    rig.wait_stored(driver, 90)
+    rig.wait_stored(driver)
     rig.check(driver)
     eventually(lambda: rig.health()["status"] == "ok", "the platform is well again")
 
@@ -365,7 +366,7 @@ def test_connections_that_the_network_forgot_are_given_up(way):
     driver.wait_confirmed()
     way.forget()
     driver.append(100)
-    driver.wait_confirmed(40)
+    driver.wait_confirmed(60)
     rig.check(driver)
 
 
@@ -404,7 +405,10 @@ def test_a_platform_that_does_not_read_the_topic_is_told_by_its_engine(broker, t
 
         def doctor():
             return stack.cli("doctor", key=stack.keys["root"], check=False, environment={"WRIT_ENGINE": stack.engine.url, "WRIT_PLATFORM": stack.platform.url})
-        eventually(lambda: told().startswith("the platform has stood at seq 0 for 3"), "it is told after half a minute")
+        def stood():
+            found = re.match(r"the platform has stood at seq 0 for (\d+)", told())
+            return found and int(found[1])
+        assert eventually(stood, "it is told") >= 30, "after half a minute"
         assert "kafka.brokers" in told() and stack.metrics(stack.engine)['writ_engine_check_failing{check="publish"}'] == 1
         resent = eventually(lambda: stack.metrics(stack.engine)["writ_engine_publish_replays_total"], "they are sent again")
         assert resent >= 1 and told() != "ok", "that they are sent again heals nothing"
