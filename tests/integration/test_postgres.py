@@ -11,6 +11,7 @@ import os
 import pathlib
 import shutil
 import signal
+import statistics
 import subprocess
 import tempfile
 import time
@@ -27,7 +28,7 @@ KILLS = 20 if LONG else 2
 
 
 def psql(url, sql, check=True):
-    done = subprocess.run(["psql", "-X", "-q", "-At", "-v", "ON_ERROR_STOP=1", "-d", url, "-c", sql], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(["psql", "-X", "-q", "-At", "-v", "ON_ERROR_STOP=1", "-d", url, "-c", sql], capture_output=True, text=True, timeout=harness.PATIENCE)
     assert not check or done.returncode == 0, done.stderr
     return done.stdout.strip()
 
@@ -45,7 +46,7 @@ def other_platform(one, **options):
 def refused_start(one, *options, status=1):
     """Why a platform with these options does not start: the sentence that it logs."""
     done = subprocess.run([str(harness.BIN / "writ-platform"), "--data", str(one.stack.data), "--listen", f"127.0.0.1:{harness.free_port()}", *options],
-                          capture_output=True, text=True, timeout=60, env={k: v for k, v in os.environ.items() if not k.startswith(("WRIT_", "PG"))})
+                          capture_output=True, text=True, timeout=harness.PATIENCE, env={k: v for k, v in os.environ.items() if not k.startswith(("WRIT_", "PG"))})
     assert done.returncode == status, done.stderr
     return json.loads(done.stderr.splitlines()[-1])["why"]
 
@@ -103,16 +104,19 @@ def test_postgresql_asleep_holds_up_nobody_but_the_store(fleet, postgres):
     before = load.answered
     eventually(lambda: load.answered > before + 300, "clients are served")
     one.pause("postgres")
-    begun = time.monotonic()
-    while time.monotonic() - begun < SLEEP_SECONDS:
+    begun, took = time.monotonic(), []
+    while time.monotonic() - begun < SLEEP_SECONDS or len(took) < 9:
         last = load.answered
-        eventually(lambda: load.answered > last + 100, "decisions go on")
-        with harness.Wire(one.platform.address, timeout=2) as wire:
-            assert wire.get("/livez").status == 200, "the platform's reactor waits for nobody"
+        eventually(lambda: load.answered > last + 10, "decisions go on")
+        asked = time.monotonic()
+        with harness.Wire(one.platform.address) as wire:
+            assert wire.get("/livez").status == 200
             wire.get("/healthz")  # which tells what was seen, and does not wait either
+        took.append(time.monotonic() - asked)
+    assert statistics.median(took) < 2, f"the platform's reactor waits for nobody: {took}"
 
     def told():
-        with harness.Wire(one.platform.address, timeout=2) as wire:
+        with harness.Wire(one.platform.address) as wire:
             return wire.get("/readyz").status == 503 and "has not answered for" in wire.get("/healthz").json["checks"]["store"]
 
     eventually(told, "the platform says that it hears nothing")
@@ -224,7 +228,7 @@ def test_a_name_server_that_says_nothing_holds_up_nobody(postgres, tmp_path):
         platform = stack.platform.start()
 
         def told():
-            with harness.Wire(platform.address, timeout=5) as wire:
+            with harness.Wire(platform.address) as wire:
                 return wire.get("/healthz").json["checks"]["store"]
 
         eventually(lambda: told() == "ok", "the store is there")
@@ -401,7 +405,7 @@ def test_a_platform_asleep_within_a_write_holds_up_the_other_for_seconds(fleet, 
         return open_ones > 0
 
     def put():
-        with harness.Wire(other.address, one.stack.keys["root"], timeout=30) as wire:
+        with harness.Wire(other.address, one.stack.keys["root"]) as wire:
             reply = wire.put("/api/v1/policies/second?tenant_id=default", {"content": "rules: [{id: b, agents: ['*'], actions: [only_here], decision: allow}]"})
         assert reply.status == 201 or (reply.status, reply.json["code"]) == (503, "store_unavailable"), reply
         return reply.status == 201
@@ -469,7 +473,7 @@ def test_ops_stack_brings_it_up_and_down(tmp_path):
     environment = {**os.environ, "WRIT_STACK": str(folder / "state"), "WRIT_POSTGRES_PORT": str(harness.free_port())}
 
     def stack(verb, expected=0):
-        done = subprocess.run([str(harness.TOP / "ops" / "stack"), verb, "postgres"], env=environment, capture_output=True, text=True, timeout=120)
+        done = subprocess.run([str(harness.TOP / "ops" / "stack"), verb, "postgres"], env=environment, capture_output=True, text=True, timeout=harness.PATIENCE)
         assert done.returncode == expected, done.stdout + done.stderr
         return done.stdout
     try:
