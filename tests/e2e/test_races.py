@@ -279,7 +279,8 @@ def test_a_window_slides(racing):
     wire = wires(stack, "agent")
     started = time.monotonic()
     allowed = []
-    while time.monotonic() - started < (20 if harness.LONG else 6):
+    while time.monotonic() - started < (20 if harness.LONG else 6) or len(allowed) <= 60:
+        assert time.monotonic() - started < harness.PATIENCE, "the window never slid"
         answers = at_once(CLIENTS, lambda n: (wire().post(AGENT, {"action": "brief", "actor": "s"}).json))
         allowed += [(answer["timestamp"], answer["latency_ms"]) for answer in answers if answer["decision"] == "allow"]
     # Counted by its owner at some moment between the two: where all of that lies within a window, it is one.
@@ -288,7 +289,6 @@ def test_a_window_slides(racing):
     for first, (begun, _) in enumerate(times):
         within = sum(1 for _, ended in times[first:] if ended - begun < 2.0)
         assert within <= 30, f"{within} in two seconds"
-    assert len(times) > 60, "the window never slid"
 
 
 @pytest.fixture
@@ -364,7 +364,8 @@ rules:
             spammers = [threading.Thread(target=spam, args=(f"spam-{n}",)) for _ in range(6)]
             for one in spammers:
                 one.start()
-            time.sleep(0.1)
+            before = asked["limit:spam"]
+            harness.eventually(lambda: asked["limit:spam"] >= before + 60, "they are under way")
             last = wire.post(AGENT, {"action": "shared", "actor": "bot-8"}).json
             stop.set()
             for one in spammers:
