@@ -379,12 +379,14 @@ class Walk:
         path = f"/api/v1/keys/{old.id}"
         overlap = self.random.choice([None, None, 0, 1, 3600])
         if overlap is None:
-            reply = self.at_platform("DELETE", f"{path}?tenant_id={tenant}")
-            assert reply.status == 200 and reply.json["behind"] == [], reply
+            with self.stack.at_platform("root") as wire:
+                harness.revoked(wire, f"{path}?tenant_id={tenant}")
             new = self.hire(tenant, *STAFF[place])
         else:
+            begun = time.monotonic()
             reply = self.at_platform("POST", f"{path}/rotate?tenant_id={tenant}", {"overlap_seconds": overlap})
-            assert reply.status == 201 and reply.json["replaces"]["id"] == old.id and reply.json.get("behind", []) == [], reply
+            assert reply.status == 201 and reply.json["replaces"]["id"] == old.id, reply
+            assert reply.json.get("behind", []) == [] or time.monotonic() - begun > 0.9, f"nobody was waited for: {reply}"
             assert "expires_at" not in reply.json, "the first of them had no end"
             new = self.hired(tenant, *STAFF[place], reply)
         if overlap:
