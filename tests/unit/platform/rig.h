@@ -163,7 +163,7 @@ static inline struct http_call rig_call(struct rig *r, const char *key, const ch
     struct http_call call = {.method = method,
                              .target = str_from(target),
                              .body = body,
-                             .timeout_ms = 30000,
+                             .timeout_ms = 120000,
                              .reply_max = RIG_REPLY_MAX,
                              .content_type =
                                  str_is_absent(body) ? (struct str){0} : STR("application/json")};
