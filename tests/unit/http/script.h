@@ -19,6 +19,7 @@ struct script {
     /* of the last two requests, in turns: one may be read while the next one comes */
     char texts[2][4096];
     pthread_t thread;
+    uint64_t longest_pause_ms; /* between two of its bytes, where those come slowly */
 };
 
 static inline bool request_is_whole(const char *text, size_t size)
