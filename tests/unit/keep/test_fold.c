@@ -41,7 +41,7 @@ static void nap(uint64_t *begun_ns)
 {
     struct timespec t = {.tv_nsec = 5000000};
     if (*begun_ns == 0) *begun_ns = world_monotonic_ns();
-    assert_true(world_monotonic_ns() - *begun_ns < UINT64_C(60000000000));
+    assert_true(world_monotonic_ns() - *begun_ns < UINT64_C(120000000000));
     nanosleep(&t, NULL);
 }
 
@@ -121,9 +121,9 @@ static enum err slow_sync(void *state, int file)
     return real_sync(state, file);
 }
 
-static void a_snapshot_that_took_long_is_not_followed_by_the_next_at_once(void **state)
+/* Whether all of this lies within the rest of eight seconds at least. */
+static bool a_snapshot_that_took_long_was_alone(void)
 {
-    (void)state;
     struct scene *s = scene_create();
     struct keep_options o = options_of(s);
     struct disk slow = *s->snapshots;
@@ -135,14 +135,24 @@ static void a_snapshot_that_took_long_is_not_followed_by_the_next_at_once(void *
     scene_play(s, 10);
     keep_begin(s, o);
     while (newest_snapshot(s) == 0) nap(&begun_ns);
+    uint64_t made_ns = world_monotonic_ns();
     for (unsigned i = 0; i < 4; i++) { /* each a tick of the thread, at least, with something new */
         struct timespec t = {.tv_sec = 1};
         scene_play(s, 10);
         nanosleep(&t, NULL);
     }
-    assert_int_equal(metrics_total(METRIC_SNAPSHOTS), before + 1);
+    uint64_t made = metrics_total(METRIC_SNAPSHOTS) - before;
+    bool is_within = world_monotonic_ns() - made_ns < UINT64_C(7000000000);
+    if (is_within) assert_int_equal(made, 1);
     scene_destroy(s); /* the last one does not rest */
-    assert_int_equal(metrics_total(METRIC_SNAPSHOTS), before + 2);
+    if (is_within) assert_int_equal(metrics_total(METRIC_SNAPSHOTS), before + 2);
+    return is_within;
+}
+
+static void a_snapshot_that_took_long_is_not_followed_by_the_next_at_once(void **state)
+{
+    (void)state;
+    while (!a_snapshot_that_took_long_was_alone()) continue;
 }
 
 static void no_snapshot_is_made_where_nothing_changed(void **state)
