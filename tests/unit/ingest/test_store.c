@@ -405,7 +405,7 @@ static void wait_until_it_waits(const struct rig *r)
 {
     const char *sql =
         "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
-    for (uint64_t until = world_monotonic_ns() + 20000000000u; world_monotonic_ns() < until;)
+    for (uint64_t until = world_monotonic_ns() + 120000000000u; world_monotonic_ns() < until;)
         if (rig_number(r, sql) == 1) return;
     fail_msg("nobody waits for the older platform's transaction");
 }

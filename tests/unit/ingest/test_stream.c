@@ -369,7 +369,7 @@ static void wait_until_the_server_works(const struct rig *r)
 {
     const char *sql =
         "SELECT count(*) FROM pg_stat_progress_copy WHERE relid = 'identities'::regclass AND tuples_processed > 0";
-    for (uint64_t until = world_monotonic_ns() + 20000000000u; world_monotonic_ns() < until;)
+    for (uint64_t until = world_monotonic_ns() + 120000000000u; world_monotonic_ns() < until;)
         if (rig_number(r, sql) == 1) return;
     fail_msg("no row of the batch has come to the server");
 }

@@ -13,7 +13,7 @@
 #include "pipeline/publish/publish.h"
 #include "pipeline/publish/transport.h"
 
-enum { FAKE_RECORDS = 4096, PATIENCE_S = 20 };
+enum { FAKE_RECORDS = 4096, PATIENCE_S = 120, DRAIN_MS = 120000 };
 
 struct fake { /* a platform with one stream; all under `lock` */
     struct transport door;

@@ -19,7 +19,7 @@
 
 #include "shards/reactor.h"
 
-enum { TRACE_BYTES = 1 << 16, HANG_SECONDS = 60, FULL_AT_MOST = 1 << 20 };
+enum { TRACE_BYTES = 1 << 16, HANG_SECONDS = 900, FULL_AT_MOST = 1 << 20 };
 
 /* What the ports leave behind. `trace` is the reactor's alone until it was joined. */
 struct scene {

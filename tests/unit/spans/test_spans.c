@@ -64,7 +64,7 @@ static bool put(struct scene *s, const char *rule)
 
 static void wait_total(enum metric m, uint64_t expected)
 {
-    uint64_t until_ns = world_monotonic_ns() + UINT64_C(30000000000);
+    uint64_t until_ns = world_monotonic_ns() + UINT64_C(120000000000);
     while (metrics_total(m) < expected) {
         if (world_monotonic_ns() > until_ns)
             fail_msg("still %llu of %llu", (unsigned long long)metrics_total(m),
@@ -144,7 +144,7 @@ static void without_a_collector_the_reactor_goes_on_and_losses_are_counted(void 
     spans_stop(s->spans, 60000);
     s->spans = NULL;
     /* tried once more, then given up */
-    assert_true(world_monotonic_ns() - before_ns < UINT64_C(20000000000));
+    assert_true(world_monotonic_ns() - before_ns < UINT64_C(50000000000));
 }
 
 static void what_is_left_is_sent_when_it_stops(void **state)
@@ -152,11 +152,13 @@ static void what_is_left_is_sent_when_it_stops(void **state)
     struct scene *s = *state;
     peer_will_answer(s->peer, 200, NULL, "{}");
     start(s, s->peer->address, 1);
+    uint64_t begun_ns = world_monotonic_ns();
     for (unsigned i = 0; i < SPANS_BATCH + 3; i++) assert_true(put(s, "rule:last"));
-    spans_stop(s->spans, 30000);
+    uint64_t seconds = (world_monotonic_ns() - begun_ns) / 1000000000; /* each may send a few */
+    spans_stop(s->spans, 120000);
     s->spans = NULL;
     assert_int_equal(metrics_total(METRIC_SPANS_SENT), s->sent + SPANS_BATCH + 3);
-    assert_in_range(peer_request_count(s->peer), 2, 4);
+    assert_in_range(peer_request_count(s->peer), 2, 4 + seconds);
 }
 
 static void a_callers_flag_decides_for_its_trace(void **state)
