@@ -57,7 +57,7 @@ class Watched:
     @contextlib.contextmanager
     def store(self):
         """What somebody else does to the store, in one transaction."""
-        with contextlib.closing(sqlite3.connect(self.stack.data / "platform.db", isolation_level=None, timeout=30)) as d:
+        with contextlib.closing(sqlite3.connect(self.stack.data / "platform.db", isolation_level=None, timeout=harness.PATIENCE)) as d:
             d.execute("BEGIN IMMEDIATE")
             yield d
             d.execute("COMMIT")
@@ -258,15 +258,18 @@ def test_a_file_that_is_away_for_a_moment_keeps_its_policy(watched):
     """As a checkout does it: what is away may be a deny, so it is not let go at once."""
     w = watched({"base.yaml": DENY}, more=["--policies.rescan", "100ms"]).start()
     w.is_in_force("base", DENY)
-    for number in range(3):
-        start = time.monotonic()
+    def deleted():
+        return [e for e in w.stack.events() if e["kind"] == "policy.deleted"]
+    for number in range(30):
+        before, start = deleted(), time.monotonic()
         (w.folder / "base.yaml").unlink()
         time.sleep(0.4)  # long enough to be missed, too short to be gone
         put(w.folder / "base.yaml", f"{DENY}# {number}\n")
-        assert time.monotonic() - start > 0.9 or w.policies()["base"]["content"].startswith(DENY)
+        found = w.policies()
+        assert time.monotonic() - start > 0.9 or found["base"]["content"].startswith(DENY)
         w.is_in_force("base", f"{DENY}# {number}\n")
         if time.monotonic() - start < 0.9:
-            assert not [e for e in w.stack.events() if e["kind"] == "policy.deleted"]
+            assert deleted() == before
             return
     pytest.skip("SKIP: this machine is too slow to tell a moment from a second")
 
@@ -365,7 +368,7 @@ def test_a_platform_with_an_older_copy_takes_nothing_away(watched, tmp_path):
     (older / "base.yaml").write_text(ALLOW)
     with w.beside(older) as health:
         harness.eventually(lambda: health() == "1 policy is in force from another directory and without a file here: newer",
-                           "what has no file there is told", 10)
+                           "what has no file there is told")
         looks = time.monotonic() + 2.5  # by then it would have deleted it
         while time.monotonic() < looks:
             assert set(w.policies()) == {"base", "newer"}
@@ -392,7 +395,7 @@ def test_what_the_directory_has_put_in_force_in_another_tenant_is_told(watched):
     arguments[tenant] = "other"
     w.stack.platform.start()
     harness.eventually(lambda: w.told() == "2 policies are in force from this directory in another tenant, where no file changes them: "
-                       "base, more; set policies.tenant back, or DELETE them there", "the old tenant's are told", 10)
+                       "base, more; set policies.tenant back, or DELETE them there", "the old tenant's are told")
     assert w.stack.metrics(w.stack.platform)['writ_platform_check_failing{check="policies"}'] == 1
     (line,) = w.log("policies_dir")
     assert line["why"] == w.told() and line["tenant"] == "default" and "default" not in line["why"]
@@ -400,7 +403,7 @@ def test_what_the_directory_has_put_in_force_in_another_tenant_is_told(watched):
         assert [p["name"] for p in wire.get("/api/v1/policies?tenant_id=other").json["policies"]] == ["base", "more"]
         assert wire.request("DELETE", "/api/v1/policies/base?tenant_id=default").status == 200
         harness.eventually(lambda: w.told().startswith("1 policy is in force from this directory in another tenant, where no file changes it: more;"),
-                           "one is gone", 10)
+                           "one is gone")
         assert wire.request("DELETE", "/api/v1/policies/more?tenant_id=default").status == 200
     harness.eventually(lambda: w.told() == "ok", "all is well")
     assert w.policies() == {}
@@ -465,8 +468,9 @@ def test_a_store_that_cannot_be_written_looks_so_until_it_can(watched):
     put(w.folder / "last.yaml", ALLOW) # which has it looked through before its time
     harness.eventually(lambda: w.health()["status"] == "ok", "it is written again")
     w.is_in_force("more", ALLOW)
-    found = harness.eventually(lambda: w.stack.events(kind="auth.failed"), "the refused credentials are recorded")
-    assert [(e["count"], e["reason"]) for e in found] == [(3, "no valid credential was presented")]
+    harness.eventually(lambda: sum(e["count"] for e in w.stack.events(kind="auth.failed")) >= 3, "the refused credentials are recorded")
+    found = w.stack.events(kind="auth.failed")
+    assert sum(e["count"] for e in found) == 3 and {e["reason"] for e in found} == {"no valid credential was presented"}
     assert len(w.log("store_is_not_written")) == len(w.log("store_is_written")) == 1 and len(w.log("auth_failed_not_recorded")) == 1
 
 
