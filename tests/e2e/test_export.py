@@ -16,7 +16,8 @@ import time
 
 import pytest
 
-from harness import BIN
+from harness import BIN, PATIENCE, eventually
+from test_network import Narrow
 
 MANY = 12000
 MADE = "2026-11-01T00:00:00.000Z"
@@ -40,7 +41,7 @@ class Trail:
     """A tenant with MANY events, and `writ audit export` for it."""
 
     def __init__(self, stack, name):
-        self.stack, self.name = stack, name
+        self.stack, self.name, self.address = stack, name, stack.platform.url
         self.key = stack.key(f"{name}-auditor", ["auditor"], tenant=name, wait=False)
         post(stack, [self.event(n) for n in range(MANY)], name)
 
@@ -49,13 +50,13 @@ class Trail:
                 "action": "get_x", "decision": "allow" if n % 3 else "deny", "reason": "r" * (n % 50), **more}
 
     def command(self, *words):
-        return [str(BIN / "writ"), "audit", "export", "--platform", self.stack.platform.url, *[str(word) for word in words]]
+        return [str(BIN / "writ"), "audit", "export", "--platform", self.address, *[str(word) for word in words]]
 
     def start(self, *words):
         return subprocess.Popen(self.command(*words), env={"WRIT_KEY": self.key}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def run(self, *words, check=0, **options):
-        done = subprocess.run(self.command(*words), env={"WRIT_KEY": self.key}, capture_output=True, timeout=120, **options)
+        done = subprocess.run(self.command(*words), env={"WRIT_KEY": self.key}, capture_output=True, timeout=PATIENCE, **options)
         assert done.returncode == check, (done.returncode, done.stdout[-300:], done.stderr)
         return done
 
@@ -205,15 +206,21 @@ def test_whatever_is_killed_the_next_run_loses_and_doubles_nothing(trail, tmp_pa
     whole = trail.run("--format", form).stdout
     took = time.monotonic() - took
     for _ in range(60):
-        run = trail.start("--format", form, "--output", file, "--resume")
+        run, begun = trail.start("--format", form, "--output", file, "--resume"), time.monotonic()
         try:
             run.communicate(timeout=dice.uniform(0, took / 4))
         except subprocess.TimeoutExpired:
             run.send_signal(signal.SIGKILL)
             run.communicate()
-            killed += 1
-        if run.returncode == 0:
+            killed += run.returncode != 0
+        if run.returncode == 0 and killed > 2:
             break
+        if run.returncode == 0:  # the machine has become quicker: from the beginning
+            assert file.read_bytes() == whole
+            took = min(took / 2, time.monotonic() - begun)
+            file.unlink()
+            tmp_path.joinpath("audit.export").unlink()
+            continue
         if file.exists() and not tmp_path.joinpath("audit.export").exists():
             assert file.read_bytes() == b"", "a file without a state is one that was only made"
         elif file.exists():
@@ -233,18 +240,20 @@ def test_a_platform_that_is_killed_meanwhile_costs_nothing_but_time(fresh, tmp_p
     stack = fresh().start()
     trail = Trail(stack, "default")
     file = tmp_path / "audit.ndjson"
+    way = Narrow(stack.platform.address, 200_000)  # or all of it were here before this process looks
+    trail.address = f"http://127.0.0.1:{way.port}"
     run = trail.start("--output", file, "--resume")
-    deadline = time.monotonic() + 30
-    while not (file.exists() and file.stat().st_size) and time.monotonic() < deadline:
-        pass
+    eventually(lambda: file.exists() and file.stat().st_size, "the first of it is there")
     stack.platform.kill()
     _, said = run.communicate()
     assert run.returncode == 3 and "--resume goes on" in said, (run.returncode, said)
     stack.platform.start()
     before = len(lines_of(file))
     assert 0 < before < MANY
+    way.rate = 1e9
     trail.run("--output", file, "--resume")
     assert_same(lines_of(file), trail.stored())
+    way.close()
 
 
 def test_a_disk_that_is_full_is_told_and_waited_for(trail, tmp_path):
@@ -259,7 +268,7 @@ def test_a_disk_that_is_full_is_told_and_waited_for(trail, tmp_path):
     trail.run("--output", file, "--resume")
     assert_same(lines_of(file), trail.stored())
     with open("/dev/full", "wb") as full:
-        done = subprocess.run(trail.command(), env={"WRIT_KEY": trail.key}, stdout=full, stderr=subprocess.PIPE, timeout=120)
+        done = subprocess.run(trail.command(), env={"WRIT_KEY": trail.key}, stdout=full, stderr=subprocess.PIPE, timeout=PATIENCE)
     assert done.returncode == 1 and b"could not be written" in done.stderr
 
 
@@ -271,7 +280,7 @@ def test_each_system_call_may_fail_and_the_next_run_mends_it(trail, tmp_path, ca
     for when in (1, 2, 3, 7, 8, 20):
         traced = ["strace", "-f", "-qq", "-e", f"trace={call}", "-e", f"inject={call}:error=EIO:when={when}", "-P", str(file), "-P", f"{file}.export",
                   "-P", f"{file}.export.new", "-P", str(tmp_path)]
-        run = subprocess.run(traced + trail.command("--output", file, "--resume"), capture_output=True, timeout=120,
+        run = subprocess.run(traced + trail.command("--output", file, "--resume"), capture_output=True, timeout=PATIENCE,
                              env={"WRIT_KEY": trail.key, "ASAN_OPTIONS": "detect_leaks=0"})
         assert run.returncode in (0, 1, 2), run.stderr
         if run.returncode:
@@ -346,10 +355,10 @@ def test_streams_that_the_caller_has_closed_cost_the_file_nothing(trail, tmp_pat
     trail.run("--output", tmp_path / "whole", "--actor", "bot-1")
     for streams in ((2,), (1, 2), (0, 1, 2)):
         file = tmp_path / str(streams)
-        subprocess.run(trail.command("--output", file, "--actor", "bot-1"), env={"WRIT_KEY": trail.key}, timeout=120,
+        subprocess.run(trail.command("--output", file, "--actor", "bot-1"), env={"WRIT_KEY": trail.key}, timeout=PATIENCE,
                        preexec_fn=lambda closed=streams: [os.close(stream) for stream in closed])
         assert file.read_bytes() == (tmp_path / "whole").read_bytes(), streams
-    nowhere = subprocess.run(trail.command("--actor", "bot-1"), env={"WRIT_KEY": trail.key}, timeout=120, preexec_fn=lambda: os.close(1))
+    nowhere = subprocess.run(trail.command("--actor", "bot-1"), env={"WRIT_KEY": trail.key}, timeout=PATIENCE, preexec_fn=lambda: os.close(1))
     assert nowhere.returncode == 1
 
 
