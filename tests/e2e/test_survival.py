@@ -147,7 +147,7 @@ def test_a_revoked_key_does_not_come_back_with_a_bundle_that_could_not_be_replac
     with stack.at_platform("root") as wire:
         rows = wire.get("/api/v1/keys?tenant_id=default").json["keys"]
         number = next(row["id"] for row in rows if row["name"] == "bot")
-        assert wire.delete(f"/api/v1/keys/{number}?tenant_id=default").json == {"revoked": True, "behind": []}
+        harness.revoked(wire, f"/api/v1/keys/{number}?tenant_id=default")
     stack.platform.kill()
     stack.engine.kill()
     stack.engine.start(ready=False)
@@ -211,7 +211,7 @@ def test_a_drain_answers_what_was_received_and_loses_nothing(fresh):
     harness.eventually(lambda: traffic.answered > 200, "traffic flows")
     start = time.monotonic()
     stack.engine.stop()
-    assert time.monotonic() - start < 15
+    assert time.monotonic() - start < 60, "its limits together are half as long"
     stack.engine.start()
     traffic.stop()
     stack.wait_published()
@@ -392,7 +392,7 @@ def test_many_reactors_share_the_smallest_segments(fresh):
     stack.policy("base", "rules:\n  - {id: r, actions: [pay], decision: human_review}\n  - {id: a, agents: ['*'], actions: [look], decision: allow}\n")
 
     def client(number):
-        with stack.at_engine(timeout=60) as wire:
+        with stack.at_engine() as wire:
             return [wire.post(AGENT, {"action": ("look", "pay")[n % 5 == 0], "actor": f"bot-{number}", "args": {"n": n, "text": "a" * 9000}}).status
                     for n in range(60)]
 
