@@ -304,21 +304,30 @@ static inline void client_close(struct client *c)
     free(c);
 }
 
-static inline void client_say(struct client *c, const char *method, const char *target,
-                              enum rig_key key, const char *token, const char *body)
+/* `headers`: more of them, each with its line's end. */
+static inline void client_say_with(struct client *c, const char *method, const char *target,
+                                   enum rig_key key, const char *token, const char *headers,
+                                   const char *body)
 {
     char text[80 << 10];
     int size = snprintf(
         text, sizeof text,
         "%s %s HTTP/1.1\r\nHost: rig\r\nAuthorization: Bearer %s\r\nX-Request-ID: echo-7\r\n"
-        "Content-Type: application/json\r\nContent-Length: %zu\r\n\r\n%s",
-        method, target, token != NULL ? token : c->rig->credentials[key], strlen(body), body);
+        "Content-Type: application/json\r\n%sContent-Length: %zu\r\n\r\n%s",
+        method, target, token != NULL ? token : c->rig->credentials[key], headers, strlen(body),
+        body);
     check(size > 0 && (size_t)size < sizeof text);
     for (int at = 0; at < size;) {
         ssize_t n = send(c->fd, text + at, (size_t)(size - at), MSG_NOSIGNAL);
         check(n > 0);
         at += (int)n;
     }
+}
+
+static inline void client_say(struct client *c, const char *method, const char *target,
+                              enum rig_key key, const char *token, const char *body)
+{
+    client_say_with(c, method, target, key, token, "", body);
 }
 
 static inline bool client_is_whole(struct client *c)

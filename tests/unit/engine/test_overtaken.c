@@ -1,0 +1,224 @@
+/* What changes while a request is away at another reactor. A reactor stands where the test wants it to, so nothing here is left to chance: what has to
+ * happen is waited for, and a call that is lost would hang. */
+#include "calls_rig.h"
+
+#include "engine/place.h"
+
+enum {
+    HANG_SECONDS = 240,
+    HOME = 0,  /* where requests come to, and tokens are minted */
+    AWAY = 1,  /* whom they have to ask */
+    THIRD = 2, /* whose kill switch is thrown */
+};
+
+static int set_up(void **state)
+{
+    *state = rig_create("10m");
+    return 0;
+}
+
+/* ---- a reactor that stands still ---- */
+
+static struct {
+    struct client *client;
+    _Atomic bool stands, goes_on;
+} stopped;
+
+static void stand(void *worker, const struct http_exchange *x, enum err err)
+{
+    (void)worker, (void)x, (void)err;
+    atomic_store(&stopped.stands, true);
+    while (!atomic_load(&stopped.goes_on)) sched_yield();
+}
+
+/* In the middle of a beat, at a request of somebody unknown: it has looked at what was revoked before,
+ * and takes neither mail nor requests. */
+static void stop(struct rig *r, unsigned worker)
+{
+    atomic_store(&stopped.stands, false);
+    atomic_store(&stopped.goes_on, false);
+    stopped.client = client_of(r, worker);
+    assert_int_equal(client_call(stopped.client, "GET", "/livez", RIG_AGENT, ""), 200);
+    /* it has answered, so it has begun, and sets this no more */
+    r->engine.workers[worker].api.on_auth_failed = stand;
+    client_say(stopped.client, "GET", "/v1/queue/pending", RIG_AGENT, "wk_nobody", "");
+    while (!atomic_load(&stopped.stands)) sched_yield();
+}
+
+static void go_on(void)
+{
+    atomic_store(&stopped.goes_on, true);
+    assert_int_equal(client_hear(stopped.client), 401);
+    client_close(stopped.client);
+}
+
+static int tear_down(void **state)
+{
+    atomic_store(&stopped.goes_on, true); /* where the test has failed */
+    rig_destroy(*state);
+    return 0;
+}
+
+/* ---- who asks ---- */
+
+static unsigned owner_of_subject(struct hasher *h, const char *actor)
+{
+    return slot_owner(place_subject(h, STR("acme"), false, str_from(actor)), RIG_WORKERS);
+}
+
+/* Of the rule `each`. */
+static unsigned owner_of_limit(struct hasher *h, const char *actor)
+{
+    const struct policy_limit l = {.policy_name = STR("base"),
+                                   .rule_id = STR("each"),
+                                   .per = PER_ACTOR,
+                                   .value = str_from(actor),
+                                   .window_ms = 3600000};
+    return slot_owner(slot_of_key(place_limit(h, STR("acme"), &l)), RIG_WORKERS);
+}
+
+enum { ACTOR_TEXT = 32 };
+
+/* An actor whose reviews, and whose count of what it sends, are those workers'. */
+static void actor_of(unsigned subject, unsigned limit, char to[ACTOR_TEXT])
+{
+    struct hasher *h = hasher_create();
+    int n = 0;
+    do snprintf(to, ACTOR_TEXT, "bot-%d", n++);
+    while (owner_of_subject(h, to) != subject || owner_of_limit(h, to) != limit);
+    hasher_destroy(h);
+}
+
+struct minted {
+    char text[TOKEN_TEXT_MAX + 1], id[64];
+};
+
+/* Of that client's own worker. */
+static void mint(struct client *c, const char *actor, struct minted *ret)
+{
+    char body[128];
+    snprintf(body, sizeof body, "{\"scope\":\"*\",\"actor\":\"%s\"}", actor);
+    assert_int_equal(client_call(c, "POST", "/v1/tokens/mint", RIG_AGENT, body), 201);
+    client_member(c, "token", ret->text, sizeof ret->text);
+    client_member(c, "token_id", ret->id, sizeof ret->id);
+}
+
+static void ask(struct client *c, const char *token, const char *action, const char *actor)
+{
+    char body[128];
+    snprintf(body, sizeof body, "{\"action\":\"%s\",\"actor\":\"%s\"}", action, actor);
+    client_say(c, "POST", "/v1/agent/authorize", RIG_AGENT, token, body);
+}
+
+static bool decided(struct client *c, const char *decision)
+{
+    char text[64];
+    snprintf(text, sizeof text, "\"decision\":\"%s\"", decision);
+    return client_hear(c) == 200 && client_says(c, text);
+}
+
+static bool denied_as_suspended(struct client *c)
+{
+    return decided(c, "deny") && client_says(c, "\"rule\":\"actor:suspended\"");
+}
+
+static void end_token(struct client *c, const struct minted *token)
+{
+    char target[128];
+    snprintf(target, sizeof target, "/v1/tokens/%s", token->id);
+    client_say(c, "DELETE", target, RIG_ADMIN, NULL, "");
+}
+
+static void suspend(struct client *c, const char *actor)
+{
+    char target[128];
+    snprintf(target, sizeof target, "/v1/actors/%s/suspend", actor);
+    client_say(c, "POST", target, RIG_ADMIN, NULL, "");
+}
+
+/* Until that client's worker knows of it. */
+static void hears_of_revocation(struct client *c, const struct minted *token, const char *actor)
+{
+    do ask(c, token->text, "get_order", actor);
+    while (client_hear(c) != 401);
+}
+
+static void hears_of_suspension(struct client *c, const char *actor)
+{
+    do ask(c, NULL, "get_order", actor);
+    while (!denied_as_suspended(c));
+}
+
+static void one_is_away(struct rig *r)
+{
+    while (rig_under_way(r) != 1) sched_yield();
+}
+
+/* What such an actor asks, by each of these. */
+struct people {
+    struct client *asks, *admin, *probes;
+    char actor[ACTOR_TEXT];
+    struct minted token;
+};
+
+static struct people people_of(struct rig *r, unsigned subject, unsigned limit)
+{
+    struct people p = {
+        .asks = client_of(r, HOME), .admin = client_of(r, THIRD), .probes = client_of(r, HOME)};
+    actor_of(subject, limit, p.actor);
+    mint(p.asks, p.actor, &p.token);
+    return p;
+}
+
+static void people_leave(struct people *p)
+{
+    client_close(p->asks);
+    client_close(p->admin);
+    client_close(p->probes);
+}
+
+/* ---- overtaken ---- */
+
+static void a_token_that_was_revoked_while_its_request_was_counted_allows_nothing(void **state)
+{
+    struct rig *r = *state;
+    struct people p = people_of(r, THIRD, AWAY);
+    stop(r, AWAY);
+    ask(p.asks, p.token.text, "send", p.actor);
+    one_is_away(r);
+    end_token(p.probes, &p.token); /* it is this worker's own, and told at once */
+    struct client *probes = client_of(r, HOME);
+    hears_of_revocation(probes, &p.token, p.actor);
+    go_on();
+    assert_int_equal(client_hear(p.asks), 401);
+    assert_true(client_says(p.asks, "credential_revoked"));
+    assert_int_equal(client_hear(p.probes), 200);
+    client_close(probes);
+    people_leave(&p);
+}
+
+static void an_actor_that_was_suspended_while_its_request_was_counted_is_denied(void **state)
+{
+    struct rig *r = *state;
+    struct people p = people_of(r, THIRD, AWAY);
+    stop(r, AWAY);
+    ask(p.asks, NULL, "send", p.actor);
+    one_is_away(r);
+    suspend(p.admin, p.actor);
+    hears_of_suspension(p.probes, p.actor);
+    go_on();
+    assert_true(denied_as_suspended(p.asks));
+    assert_int_equal(client_hear(p.admin), 200);
+    people_leave(&p);
+}
+
+int main(void)
+{
+    alarm(HANG_SECONDS);
+    const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+        TEST(a_token_that_was_revoked_while_its_request_was_counted_allows_nothing),
+        TEST(an_actor_that_was_suspended_while_its_request_was_counted_is_denied),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
