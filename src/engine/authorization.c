@@ -285,9 +285,26 @@ static void enqueue(struct authorization *a)
     errand_visit(&a->errand, CALL_ENQUEUE, d->slot, enqueued);
 }
 
+/* Whoever was away may have been overtaken by the kill switch or the end of its token: looked at
+ * again where it is recorded, and where it is repeated. */
+static bool was_away(const struct authorization *a)
+{
+    return a->errand.x == NULL && !a->tools.dry_run;
+}
+
+static bool token_died_meanwhile(const struct authorization *a)
+{
+    return was_away(a) && a->caller.token != NULL &&
+           worker_token_is_dead(a->errand.worker, a->caller.token);
+}
+
 static void replay(struct authorization *a)
 {
     struct decision *d = &a->d;
+    if (token_died_meanwhile(a)) {
+        fail(a, ERR_CREDENTIAL_REVOKED);
+        return;
+    }
     if (is_stopped(a)) { /* what was allowed once is not said again to whom nothing is allowed */
         deny_stopped(a);
         settle_anew(a);
@@ -349,19 +366,6 @@ static void redeem(struct authorization *a)
     c->review.retry = a->retry;
     c->review.replayed = false;
     errand_visit(&a->errand, CALL_REDEEM, slot_of_id(a->review.id), redeemed);
-}
-
-/* Whoever was away may have been overtaken by the kill switch or the end of its token: looked at
- * again where it is recorded. */
-static bool was_away(const struct authorization *a)
-{
-    return a->errand.x == NULL && !a->tools.dry_run;
-}
-
-static bool token_died_meanwhile(const struct authorization *a)
-{
-    return was_away(a) && a->caller.token != NULL &&
-           worker_token_is_dead(a->errand.worker, a->caller.token);
 }
 
 static void record(struct authorization *a)

@@ -212,6 +212,48 @@ static void an_actor_that_was_suspended_while_its_request_was_counted_is_denied(
     people_leave(&p);
 }
 
+/* A review of that actor's, asked for with its token, and approved. */
+static void approved(struct people *p, char to[64])
+{
+    char target[128];
+    ask(p->asks, p->token.text, "refund", p->actor);
+    assert_true(decided(p->asks, "human_review"));
+    client_member(p->asks, "review_id", to, 64);
+    snprintf(target, sizeof target, "/v1/queue/%s/approve", to);
+    assert_int_equal(client_call(p->asks, "POST", target, RIG_REVIEWER, ""), 200);
+}
+
+static void redeem(struct people *p, const char *review)
+{
+    char target[128], body[128];
+    snprintf(target, sizeof target, "/v1/queue/%s/redeem", review);
+    snprintf(body, sizeof body, "{\"action\":\"refund\",\"actor\":\"%s\"}", p->actor);
+    client_say_with(p->asks, "POST", target, RIG_AGENT, p->token.text, "Idempotency-Key: once\r\n",
+                    body);
+}
+
+static void a_redemption_is_not_repeated_to_a_token_that_was_revoked_meanwhile(void **state)
+{
+    struct rig *r = *state;
+    struct people p = people_of(r, AWAY, AWAY);
+    char review[64];
+    approved(&p, review);
+    redeem(&p, review);
+    assert_true(decided(p.asks, "allow"));
+    stop(r, AWAY);
+    redeem(&p, review);
+    one_is_away(r);
+    struct client *revokes = client_of(r, HOME);
+    end_token(revokes, &p.token);
+    hears_of_revocation(p.probes, &p.token, p.actor);
+    go_on();
+    assert_int_equal(client_hear(p.asks), 401);
+    assert_true(client_says(p.asks, "credential_revoked"));
+    assert_int_equal(client_hear(revokes), 200);
+    client_close(revokes);
+    people_leave(&p);
+}
+
 int main(void)
 {
     alarm(HANG_SECONDS);
@@ -219,6 +261,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
         TEST(a_token_that_was_revoked_while_its_request_was_counted_allows_nothing),
         TEST(an_actor_that_was_suspended_while_its_request_was_counted_is_denied),
+        TEST(a_redemption_is_not_repeated_to_a_token_that_was_revoked_meanwhile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
