@@ -28,7 +28,7 @@ struct look {         /* an errand on one review, or on a page of them */
     bool approve;
     struct str note, by;
     uint64_t timeout_ms;
-    struct credential_mark mark; /* of who waits */
+    struct credential_mark mark; /* of who asks */
     uint64_t limit;
 };
 
@@ -36,7 +36,9 @@ static struct look *of(struct errand *e) { return (struct look *)(void *)e; }
 
 static struct look *look_begin(struct worker *w, struct http_exchange *x, struct json **ret_body)
 {
-    return (struct look *)(void *)trip_begin(w, x, sizeof(struct look), ROLE_REVIEWER, ret_body);
+    struct look *l = (void *)trip_begin(w, x, sizeof *l, ROLE_REVIEWER, ret_body);
+    if (l != NULL) l->mark = api_credential_mark(&l->trip.caller);
+    return l;
 }
 
 /* ---- answers ---- */
@@ -158,10 +160,24 @@ static bool found(struct look *l)
 
 /* ---- read and wait ---- */
 
+/* Whoever waited, or was away, may have been revoked meanwhile. */
+static void show(struct errand *e)
+{
+    struct look *l = of(e);
+    const struct call *c = &e->call;
+    struct fault f;
+    enum err err = api_credential_holds(&e->worker->api, &l->mark, c->tenant, c->asker.token_actor,
+                                        world_now_ms(), &f);
+    if (err == ERR_OK)
+        answer_review(e);
+    else
+        trip_refuse(&l->trip, &f);
+}
+
 static void get(struct look *l)
 {
     l->trip.errand.call.review.id = l->review;
-    errand_visit(&l->trip.errand, CALL_REVIEW_GET, slot_of_id(l->review), answer_review);
+    errand_visit(&l->trip.errand, CALL_REVIEW_GET, slot_of_id(l->review), show);
 }
 
 static void get_found(struct errand *e)
@@ -176,27 +192,12 @@ void queue_get_handle(void *context, struct http_exchange *x)
     if (l != NULL && named(l, x->params[0], get_found)) get(l);
 }
 
-/* Whoever waited may have been revoked meanwhile. */
-static void answer_waited(struct errand *e)
-{
-    struct look *l = of(e);
-    const struct call *c = &e->call;
-    struct fault f;
-    enum err err = api_credential_holds(&e->worker->api, &l->mark, c->tenant, c->asker.token_actor,
-                                        world_now_ms(), &f);
-    if (err == ERR_OK)
-        answer_review(e);
-    else
-        trip_refuse(&l->trip, &f);
-}
-
 static void wait(struct look *l)
 {
     struct call *c = &l->trip.errand.call;
-    l->mark = api_credential_mark(&l->trip.caller);
     c->review.id = l->review;
     c->review.deadline_ms = world_now_ms() + l->timeout_ms;
-    errand_wait(&l->trip.errand, sizeof *l, slot_of_id(l->review), answer_waited);
+    errand_wait(&l->trip.errand, sizeof *l, slot_of_id(l->review), show);
 }
 
 static void wait_found(struct errand *e)

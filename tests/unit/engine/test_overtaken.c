@@ -254,6 +254,27 @@ static void a_redemption_is_not_repeated_to_a_token_that_was_revoked_meanwhile(v
     people_leave(&p);
 }
 
+static void a_review_is_not_shown_to_a_token_that_was_revoked_meanwhile(void **state)
+{
+    struct rig *r = *state;
+    struct people p = people_of(r, AWAY, AWAY);
+    char review[64], target[128];
+    approved(&p, review);
+    stop(r, AWAY);
+    snprintf(target, sizeof target, "/v1/queue/%s", review);
+    client_say(p.asks, "GET", target, RIG_AGENT, p.token.text, "");
+    one_is_away(r);
+    struct client *revokes = client_of(r, HOME);
+    end_token(revokes, &p.token);
+    hears_of_revocation(p.probes, &p.token, p.actor);
+    go_on();
+    assert_int_equal(client_hear(p.asks), 401);
+    assert_true(client_says(p.asks, "credential_revoked"));
+    assert_int_equal(client_hear(revokes), 200);
+    client_close(revokes);
+    people_leave(&p);
+}
+
 int main(void)
 {
     alarm(HANG_SECONDS);
@@ -262,6 +283,7 @@ int main(void)
         TEST(a_token_that_was_revoked_while_its_request_was_counted_allows_nothing),
         TEST(an_actor_that_was_suspended_while_its_request_was_counted_is_denied),
         TEST(a_redemption_is_not_repeated_to_a_token_that_was_revoked_meanwhile),
+        TEST(a_review_is_not_shown_to_a_token_that_was_revoked_meanwhile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
